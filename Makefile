@@ -1,0 +1,129 @@
+# `make` lists the targets. Settings, for example `make run WORKLOAD=molecules`:
+#   PYTHON        interpreter of the environments; 3.11 is what is tested
+#   WORKLOAD      workload of `make run`
+#   RUN_NAME      experiment name of `make run`; made of workload and time
+#   RUN_FLAGS     further flags of `make run`
+#   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
+#   BENCHMARKS    scripts of `make bench`
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3,\
+  $(shell $(name) -c 'import ensurepip' 2>/dev/null && echo $(name))) python3)
+WORKLOAD ?= digits
+# A name of its own for every run, so that no earlier run is overwritten.
+RUN_NAME ?= $(WORKLOAD)_$(shell date +%Y%m%d_%H%M%S)
+RUN_FLAGS ?=
+PYTEST_FLAGS ?=
+BENCHMARKS ?= $(sort $(wildcard benchmarks/*.py))
+
+# The stacks are named after their files in constraints/. The newest one lives
+# in .venv, where the other targets find their tools, the rest in .venvs/.
+OTHER_STACKS := algoperf-0.5 algoperf-main
+BIN := .venv/bin
+
+# The tests of the modules that are handed in to the benchmark.
+CORE_TESTS := $(addprefix tests/,\
+  test_schedule_params.py \
+  test_lr_schedule.py \
+  test_soft_reset.py \
+  test_early_switching.py \
+  test_parallel.py \
+  test_submission.py \
+  test_cycle_control.py \
+  test_records.py)
+
+FIGURE_WORKLOADS := digits molecules
+
+# Fixed seed; the run goes on past the target, so that every cycle is seen.
+TRAIN := $(BIN)/soft-reset run --nostop_at_targets --rng_seed=1 \
+  --experiment_dir=experiment_runs
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z].*## / {printf "  %-24s %s\n", $$1, $$2}' \
+	  $(firstword $(MAKEFILE_LIST))
+
+.PHONY: run
+run: .venv/.installed ## Train WORKLOAD (digits) through its cycles
+	$(TRAIN) --workload=$(WORKLOAD) --experiment_name=$(RUN_NAME) $(RUN_FLAGS)
+
+.PHONY: test
+test: .venv/.installed ## Run all tests on the newest stack
+	$(BIN)/pytest $(PYTEST_FLAGS)
+
+.PHONY: test-all
+test-all: test $(OTHER_STACKS:%=test-%) ## Run all tests on all three stacks
+
+.PHONY: $(OTHER_STACKS:%=test-%)
+$(OTHER_STACKS:%=test-%): test-%: .venvs/%/.installed
+	.venvs/$*/bin/pytest $(PYTEST_FLAGS)
+
+# Listed by hand, since targets made from a pattern have no line of their own.
+test-algoperf-0.5: ## Run all tests on the 2024 benchmark's stack
+test-algoperf-main: ## Run all tests on the current benchmark's stack
+
+.PHONY: $(OTHER_STACKS:%=test-core-%)
+$(OTHER_STACKS:%=test-core-%): test-core-%: .venvs/%/.installed
+	.venvs/$*/bin/pytest $(PYTEST_FLAGS) $(CORE_TESTS)
+
+test-core-algoperf-0.5: ## Run the core tests on the 2024 stack
+test-core-algoperf-main: ## Run the core tests on main's stack
+
+.PHONY: lint
+lint: .venv/.installed ## Check the code's rules and its formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: format
+format: .venv/.installed ## Format the code and sort its imports
+	$(BIN)/ruff check --select I --fix .
+	$(BIN)/ruff format .
+
+.PHONY: figures
+figures: $(FIGURE_WORKLOADS:%=figures-%) ## Draw figures/ from new runs
+
+.PHONY: $(FIGURE_WORKLOADS:%=figures-%)
+$(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
+	$(TRAIN) --workload=$* --experiment_name=figures_$* --overwrite
+	mkdir -p figures
+	for picture in metric lr_schedule; do \
+	  cp experiment_runs/figures_$*/$*_jax/trial_1/$$picture.png \
+	    figures/$*_$$picture.png; \
+	done
+
+.PHONY: bench
+bench: .venv/.installed ## Run the measurements in benchmarks/
+	@for script in $(BENCHMARKS); do \
+	  echo "$$script"; \
+	  $(BIN)/python "$$script"; \
+	done
+
+.PHONY: clean
+clean: ## Remove environments, build and cache files; keep experiment_runs/
+	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip's full output goes to install.log; the end of it is shown on a failure.
+define INSTALL
+@echo "Installing $< into $(@D), about a minute"
+@$(PYTHON) -m venv $(@D)
+@$(@D)/bin/python -m pip install --disable-pip-version-check --no-input \
+  --constraint $< --editable '.[mini,dev]' 2>&1 | tee $(@D)/install.log | \
+  while read -r line; do \
+    case $$line in \
+      Collecting*|Processing*) printf '.' ;; \
+      'Installing collected'*) printf ' unpacking' ;; \
+    esac; \
+  done || { echo; tail -n 20 $(@D)/install.log >&2; exit 1; }
+@echo ' done'
+@touch $@
+endef
+
+.venv/.installed: constraints/latest.txt pyproject.toml
+	$(INSTALL)
+
+.venvs/%/.installed: constraints/%.txt pyproject.toml
+	$(INSTALL)

@@ -1,0 +1,1 @@
+"""Soft resets: a self-tuning AlgoPerf submission that chains rate cycles."""
