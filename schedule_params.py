@@ -1,0 +1,275 @@
+"""What a run does: the chain of cycles, the resets and the switching rule.
+
+The thesis keeps its schedule parameters and the run's state together in one
+global dictionary, SCHEDULE_PARAMS. Here they are apart: `ScheduleParams` is
+immutable and checked when it is made, the state is in `cycle_control`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .lr_schedule import DECAYS, HOLDING_DECAYS, WARMUPS, as_written
+from .validation import (
+  check,
+  check_choice,
+  check_complete,
+  check_count,
+  check_known,
+  check_number,
+  check_positive,
+  is_number,
+)
+
+RESET_MODES = ('soft', 'full', 'kept_momentum', 'cyclic')
+WHEN_CYCLES_RUN_OUT = ('finish', 'hold')
+_CYCLE_LISTS = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
+
+
+@dataclasses.dataclass(frozen=True)
+class Hparams:
+  """The optimizer's hyperparameters, the same for all cycles.
+
+  The defaults are the thesis' (those of the benchmark's self-tuning NadamW
+  baseline, used with AdamW).
+
+  Attributes:
+    dropout_rate: probability; used where the model function takes it.
+    learning_rate: peak of a cycle before its alter_lr is added.
+    one_minus_beta1: 1 - beta1 of Adam.
+    beta2: beta2 of Adam.
+    weight_decay: decoupled, multiplied with the learning rate.
+    warmup_factor: warm-up as a fraction of the cycle.
+    eps: Adam's epsilon.
+    grad_clip: largest global norm of the gradient, or None for no clipping.
+    label_smoothing: passed to the workload's loss function.
+  """
+
+  dropout_rate: float = 0.1
+  learning_rate: float = 0.0017486387539278373
+  one_minus_beta1: float = 0.06733926164
+  beta2: float = 0.9955159689799007
+  weight_decay: float = 0.08121616522670176
+  warmup_factor: float = 0.02
+  eps: float = 1e-8
+  grad_clip: float | None = None
+  label_smoothing: float = 0.0
+
+  def __post_init__(self):
+    share = 'a number from 0 up to, not including, 1'
+    below_one = math.nextafter(1.0, 0.0)
+    for name in ('dropout_rate', 'beta2', 'label_smoothing'):
+      check_number(name, getattr(self, name), 0.0, below_one, share)
+    for name in ('learning_rate', 'one_minus_beta1', 'eps'):
+      check_positive(name, getattr(self, name))
+    if self.grad_clip is not None:
+      check_positive('grad_clip', self.grad_clip)
+    at_most_one = 'a number above 0 and at most 1'
+    check_number('one_minus_beta1', self.one_minus_beta1, 0.0, 1.0, at_most_one)
+    not_negative = 'a number of at least 0'
+    check_number('weight_decay', self.weight_decay, 0.0, math.inf, not_negative)
+    fraction = 'a number from 0 to 1'
+    check_number('warmup_factor', self.warmup_factor, 0.0, 1.0, fraction)
+
+
+HPARAMS = Hparams()
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleParams:
+  """A chain of cycles, what happens between them, and when one is left.
+
+  The first five fields are lists with one entry per cycle.
+
+  Attributes:
+    warmups: names of warm-ups, see lr_schedule.WARMUPS.
+    decays: names of decays, see lr_schedule.DECAYS.
+    alter_lr: added to the learning rate: a cycle's peak.
+    alter_warmup: added to the warm-up factor, a fraction of the cycle.
+    lengths: relative lengths; (1, 1, 2) makes the last half of the run.
+    budget_factor: steps of the whole chain as a multiple of step_hint.
+    when_cycles_run_out: 'finish' ends the run (TrainingCompleteError), as the
+      thesis does; 'hold' keeps training at the last cycle's final rate until
+      the benchmark ends the run, and never leaves the last cycle early.
+    reset_mode: what the start of a new cycle does to the model. 'soft' blends
+      parameters by tau and shrinks moments by alpha * tau; 'full' replaces the
+      parameters and empties the optimizer; 'kept_momentum' replaces the
+      parameters only; 'cyclic' touches nothing.
+    alpha: share of tau that the moments get, 0 <= alpha <= 1.
+    early_switching: whether S(t) = 1 ends a cycle. It is logged in any case.
+    switch_lam: lambda, weight of the newest loss in the smoothed loss,
+      0 < lambda <= 1. LARGER smooths LESS (the thesis calls it momentum).
+    switch_eps1: epsilon_1, rise of the smoothed loss that ends a cycle.
+    switch_eps2: epsilon_2, how far above its minimum the smoothed loss may be
+      expected to be m evaluations ahead.
+    switch_k: k, evaluations without a new minimum before epsilon_2 counts.
+    switch_m: m, evaluations to look ahead. Advice of the thesis: m = k > 5.
+    hparams: the optimizer's hyperparameters.
+  """
+
+  warmups: tuple[str, ...] = ('linear', 'linear', 'linear')
+  decays: tuple[str, ...] = ('cosine', 'cosine', 'cosine')
+  alter_lr: tuple[float, ...] = (0.0, 0.0, 0.0)
+  alter_warmup: tuple[float, ...] = (0.0, 0.0, 0.0)
+  lengths: tuple[float, ...] = (1.0, 1.0, 1.0)
+  budget_factor: float = 2.0
+  when_cycles_run_out: str = 'finish'
+  reset_mode: str = 'soft'
+  alpha: float = 0.5
+  early_switching: bool = True
+  switch_lam: float = 0.7
+  switch_eps1: float = 0.01
+  switch_eps2: float = 0.01
+  switch_k: int = 9
+  switch_m: int = 9
+  hparams: Hparams = HPARAMS
+
+  def __post_init__(self):
+    for name in _CYCLE_LISTS:
+      value = getattr(self, name)
+      check(isinstance(value, (list, tuple)), name, value, 'a list')
+      object.__setattr__(self, name, tuple(value))
+    self._check_lists()
+    self._check_cycles()
+    self._check_rules()
+
+  @property
+  def num_cycles(self) -> int:
+    """How many cycles there are."""
+    return len(self.decays)
+
+  def _check_lists(self) -> None:
+    counts = {name: len(getattr(self, name)) for name in _CYCLE_LISTS}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+      listed = ', '.join(f'{name} has {n}' for name, n in counts.items())
+      raise ValueError(
+        'The lists of a chain must have one entry per cycle, the same number '
+        f'in each and at least one: {listed}.'
+      )
+
+  def _check_cycles(self) -> None:
+    check(
+      isinstance(self.hparams, Hparams), 'hparams', self.hparams, 'an Hparams'
+    )
+    for i in range(self.num_cycles):
+      check_choice(f'warmups[{i}]', self.warmups[i], tuple(WARMUPS))
+      check_choice(f'decays[{i}]', self.decays[i], tuple(DECAYS))
+      self._check_cycle_numbers(i)
+
+  def _check_cycle_numbers(self, i: int) -> None:
+    lr, length = self.alter_lr[i], self.lengths[i]
+    base = self.hparams.learning_rate
+    check(
+      is_number(lr) and base + lr > 0,
+      f'alter_lr[{i}]',
+      lr,
+      f'a number above -{base}, so that the peak is positive',
+    )
+    check_positive(f'lengths[{i}]', length)
+    self._check_warmup(i)
+
+  def _check_warmup(self, i: int) -> None:
+    factor, added = self.hparams.warmup_factor, self.alter_warmup[i]
+    name = f'alter_warmup[{i}]'
+    check(is_number(added), name, added, 'a number')
+    total = as_written(factor) + as_written(added)
+    right = f'such that warmup_factor ({factor}) plus it is '
+    check(total >= 0, name, added, right + 'at least 0: no negative warm-up')
+    check(
+      total <= 1,
+      name,
+      added,
+      right + 'at most 1: no warm-up longer than its cycle',
+    )
+    limit = HOLDING_DECAYS.get(self.decays[i])
+    if limit is not None and self.warmups[i] != 'none':
+      check(
+        total < as_written(limit),
+        name,
+        added,
+        f'{right}below {limit}: the {self.decays[i]} decay holds the peak for '
+        'the warm-up and 20 % of the cycle, and has no room left',
+      )
+
+  def _check_rules(self) -> None:
+    check_positive('budget_factor', self.budget_factor)
+    check_choice(
+      'when_cycles_run_out', self.when_cycles_run_out, WHEN_CYCLES_RUN_OUT
+    )
+    check_choice('reset_mode', self.reset_mode, RESET_MODES)
+    check_number('alpha', self.alpha, 0.0, 1.0, 'a number from 0 to 1')
+    switching = self.early_switching
+    check(
+      isinstance(switching, bool), 'early_switching', switching, 'true or false'
+    )
+    check_positive('switch_lam', self.switch_lam)
+    at_most_one = 'a number above 0 and at most 1'
+    check_number('switch_lam', self.switch_lam, 0.0, 1.0, at_most_one)
+    for name in ('switch_eps1', 'switch_eps2'):
+      check(
+        is_number(getattr(self, name)), name, getattr(self, name), 'a number'
+      )
+    for name in ('switch_k', 'switch_m'):
+      check_count(name, getattr(self, name))
+
+  def override(self, hyperparameters: Any) -> ScheduleParams:
+    """A copy with the given fields replaced, its own or those of hparams.
+
+    Args:
+      hyperparameters: a mapping or a namedtuple, such as the benchmark makes
+        from tuning_search_space.json, or None (self-tuning): nothing changes.
+
+    Raises:
+      ValueError: for an unknown field or a value out of range.
+    """
+    if not hyperparameters:
+      return self
+    if hasattr(hyperparameters, '_asdict'):
+      hyperparameters = hyperparameters._asdict()
+    own = _field_names(ScheduleParams) - {'hparams'}
+    inner = _field_names(Hparams)
+    check_known(hyperparameters, own | inner)
+    hparams = dataclasses.replace(self.hparams, **_only(hyperparameters, inner))
+    return dataclasses.replace(
+      self, hparams=hparams, **_only(hyperparameters, own)
+    )
+
+  def to_dict(self) -> dict[str, Any]:
+    """Plain values, ready for JSON; `from_dict` reads them back."""
+    return dataclasses.asdict(self)
+
+  @classmethod
+  def from_dict(cls, values: Mapping[str, Any]) -> ScheduleParams:
+    """Reads what `to_dict` wrote.
+
+    Raises:
+      ValueError: if a field is unknown or missing, or a value out of range.
+    """
+    check_complete('schedule_params', values, _field_names(cls))
+    check_complete('hparams', values['hparams'], _field_names(Hparams))
+    hparams = Hparams(**values['hparams'])
+    return cls(**{**values, 'hparams': hparams})
+
+  def to_json(self) -> str:
+    """`to_dict` as JSON text."""
+    return json.dumps(self.to_dict(), indent=2)
+
+  @classmethod
+  def from_json(cls, text: str) -> ScheduleParams:
+    """Reads what `to_json` wrote; ValueError where it is not that."""
+    return cls.from_dict(json.loads(text))
+
+
+def _field_names(cls) -> set:
+  return {field.name for field in dataclasses.fields(cls)}
+
+
+def _only(values: Mapping[str, Any], names: set) -> dict[str, Any]:
+  return {name: value for name, value in values.items() if name in names}
+
+
+SCHEDULE_PARAMS = ScheduleParams()

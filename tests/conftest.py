@@ -1,0 +1,56 @@
+"""A strict session: 8 virtual devices, no rank promotion, counted compiles.
+
+Warnings are errors; that is set in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+# Read when jax first asks for its devices. Processes that tests start inherit
+# it.
+_DEVICE_COUNT = '--xla_force_host_platform_device_count'
+if _DEVICE_COUNT not in os.environ.get('XLA_FLAGS', ''):
+  _flags = (os.environ.get('XLA_FLAGS', ''), f'{_DEVICE_COUNT}=8')
+  os.environ['XLA_FLAGS'] = ' '.join(_flags).strip()
+
+import jax
+import pytest
+
+jax.config.update('jax_numpy_rank_promotion', 'raise')
+
+
+@pytest.fixture(scope='session')
+def _compile_events():
+  """Grows by an entry per XLA compilation.
+
+  One listener for the session: jax 0.4 has no public way to remove one.
+  """
+  events = []
+
+  def listen(event, duration, **unused):
+    if 'backend_compile' in event:
+      events.append(event)
+
+  jax.monitoring.register_event_duration_secs_listener(listen)
+  return events
+
+
+@pytest.fixture
+def compilations(_compile_events):
+  """`with compilations() as compiled:` fills the list, an entry each."""
+
+  @contextlib.contextmanager
+  def count():
+    before, compiled = len(_compile_events), []
+    yield compiled
+    compiled.extend(_compile_events[before:])
+
+  return count
+
+
+@pytest.fixture
+def key():
+  """A key with a fixed seed."""
+  return jax.random.PRNGKey(0)

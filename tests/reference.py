@@ -1,0 +1,212 @@
+"""Slow twins: the formulas of the thesis in plain Python, in float64.
+
+Written from the formulas, for comparison with the code under test. Step counts
+are worked out in exact decimals. Configurations are only read.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+
+def decimal(number):
+  """The number as it is written, exactly."""
+  return Fraction(repr(float(number)))
+
+
+def float32(number):
+  """A number as it comes back from a float32 array."""
+  with np.errstate(over='ignore'):
+    return float(np.float32(number))
+
+
+# Learning rates.
+
+
+def horizon(step_hint, params):
+  return int(decimal(params.budget_factor) * step_hint)
+
+
+def cycle_ends(start, end, lengths):
+  """Each cycle takes its share of what is left, rounded up to whole steps."""
+  ends = []
+  for i, length in enumerate(lengths):
+    left, whole = end - start, sum(decimal(n) for n in lengths[i:])
+    share = decimal(length) / whole * left
+    start += -int(-share // 1)
+    ends.append(start)
+  return ends
+
+
+def cycle_lengths(step_hint, params):
+  ends = cycle_ends(0, horizon(step_hint, params), params.lengths)
+  return [end - start for start, end in zip([0, *ends], ends)]
+
+
+def warmup_steps(length, params, cycle):
+  if params.warmups[cycle] == 'none':
+    return 0
+  factor = decimal(params.hparams.warmup_factor)
+  return int((factor + decimal(params.alter_warmup[cycle])) * length)
+
+
+def warmup_rate(name, t, peak, warmup):
+  share = min(t / warmup, 1.0)
+  return {
+    'linear': peak * share,
+    'cosine': peak * (1 - math.cos(math.pi * share)) / 2,
+    'exponential': peak * 0.01 ** (1 - share),
+  }[name]
+
+
+def decay_rate(name, u, peak, warmup, length):
+  """u counts from the end of the warm-up."""
+  hold = warmup + 0.2 * length
+  falling = max(u - hold, 0.0)
+  if name == 'cosine':
+    share = min(u / max(length - warmup, 1), 1.0)
+    return peak * (1 + math.cos(math.pi * share)) / 2
+  if name == 'exponential':
+    return peak * 0.1 ** (falling / (0.6 * length))
+  if name == 'linear':
+    return peak * max(1 - falling / (0.8 * length - 2 * warmup), 0.0)
+  if name == 'step':
+    drops = (u >= 0.5 * (length - warmup)) + (u >= 0.75 * (length - warmup))
+    return peak * 0.1**drops
+  return {'constant': peak}[name]
+
+
+def cycle_rate(t, length, params, cycle):
+  """Learning rate at (nominal, perhaps fractional) step t of a cycle."""
+  peak = params.hparams.learning_rate + params.alter_lr[cycle]
+  warmup = warmup_steps(length, params, cycle)
+  if t < warmup:
+    return warmup_rate(params.warmups[cycle], t, peak, warmup)
+  return decay_rate(params.decays[cycle], t - warmup, peak, warmup, length)
+
+
+def chain_rates(step_hint, params):
+  """Learning rate of every step when nothing is switched."""
+  return [
+    cycle_rate(t, length, params, cycle)
+    for cycle, length in enumerate(cycle_lengths(step_hint, params))
+    for t in range(length)
+  ]
+
+
+# Early switching.
+
+
+def smooth(losses, lam, saved=float):
+  """[(l, l')] for t = 1, 2, ...; `saved` rounds what is kept in between."""
+  rows = []
+  for loss in losses:
+    if rows:
+      before = rows[-1][0]
+      value = lam * loss + (1 - lam) * before
+      rows.append((saved(value), saved(value - before)))
+    else:
+      rows.append((saved(loss), 0.0))
+  return rows
+
+
+def minimum(rows):
+  """(min l, t at which it was first reached); (inf, 0) if there is none."""
+  values = [(value, t) for t, (value, _) in enumerate(rows, start=1)]
+  finite = [pair for pair in values if math.isfinite(pair[0])]
+  return min(finite, default=(math.inf, 0))
+
+
+def stopping(rows, params):
+  """(case 1, case 2, S) after the last of the rows, with the thesis' S(t)."""
+  value, derivative = rows[-1]
+  if not math.isfinite(value):
+    return False, False, True
+  if len(rows) == 1:
+    return False, False, False
+  lowest, argmin = minimum(rows)
+  case1 = derivative >= params.switch_eps1
+  case2 = (
+    len(rows) - argmin >= params.switch_k
+    and params.switch_m * derivative + value >= lowest + params.switch_eps2
+  )
+  return case1, case2, case1 or case2
+
+
+# Soft reset.
+
+
+def tau(metric, target, first, rising):
+  if not math.isfinite(metric):
+    return 1.0
+  if rising:
+    return min(max((target - metric) / target, 0.0), 1.0)
+  if metric <= target:
+    return 0.0
+  if first is None or not math.isfinite(first) or first <= target:
+    return (metric - target) / metric
+  way = math.log(first) - math.log(target)
+  return min((math.log(metric) - math.log(target)) / way, 1.0)
+
+
+def blend(old, fresh, share):
+  """(1 - share) old + share fresh; element by element."""
+  old, fresh = np.asarray(old, np.float64), np.asarray(fresh, np.float64)
+  if share <= 0:
+    return old
+  if share >= 1:
+    return fresh
+  finite = np.isfinite(old)
+  kept = np.where(finite, old, 0.0)
+  return np.where(finite, (1 - share) * kept + share * fresh, fresh)
+
+
+def shrink(moment, keep):
+  moment = np.asarray(moment, np.float64)
+  return keep * np.where(np.isfinite(moment), moment, 0.0)
+
+
+# AdamW.
+
+
+def adamw(params, grads, rates, hparams):
+  """Parameters after each step.
+
+  Args:
+    params: list of arrays.
+    grads: for each step a list of arrays.
+    rates: learning rate of each step.
+    hparams: see schedule_params.Hparams.
+  """
+  params = [np.asarray(p, np.float64) for p in params]
+  mu = [np.zeros_like(p) for p in params]
+  nu = [np.zeros_like(p) for p in params]
+  b1, b2 = 1 - hparams.one_minus_beta1, hparams.beta2
+  history = []
+  for t, (grad, rate) in enumerate(zip(grads, rates), start=1):
+    grad = clip(grad, hparams.grad_clip)
+    mu = [b1 * m + (1 - b1) * g for m, g in zip(mu, grad)]
+    nu = [b2 * v + (1 - b2) * g * g for v, g in zip(nu, grad)]
+    params = [
+      p
+      - rate
+      * (
+        (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + hparams.eps)
+        + hparams.weight_decay * p
+      )
+      for p, m, v in zip(params, mu, nu)
+    ]
+    history.append(params)
+  return history
+
+
+def clip(grad, limit):
+  """Scaled to a global norm of at most the limit; None: as it is."""
+  grad = [np.asarray(g, np.float64) for g in grad]
+  norm = math.sqrt(sum(float(np.sum(g * g)) for g in grad))
+  if limit is None or norm <= limit:
+    return grad
+  return [g * (limit / norm) for g in grad]
