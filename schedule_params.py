@@ -239,7 +239,7 @@ class ScheduleParams:
     )
 
   def to_dict(self) -> dict[str, Any]:
-    """Plain values, ready for JSON; `from_dict` reads them back."""
+    """Plain values; `from_dict` reads them back, also from JSON."""
     return dataclasses.asdict(self)
 
   @classmethod
@@ -255,8 +255,8 @@ class ScheduleParams:
     return cls(**{**values, 'hparams': hparams})
 
   def to_json(self) -> str:
-    """`to_dict` as JSON text."""
-    return json.dumps(self.to_dict(), indent=2)
+    """The fields as JSON text; numbers of NumPy's types become plain ones."""
+    return json.dumps(self.to_dict(), indent=2, default=lambda x: x.item())
 
   @classmethod
   def from_json(cls, text: str) -> ScheduleParams:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 
 from soft_reset.schedule_params import (
@@ -368,3 +369,10 @@ def test_override_is_checked_as_a_whole():
   one = {'warmups': ['none'], 'decays': ['step'], 'alter_lr': [0.0]}
   one.update(alter_warmup=[0.0], lengths=[1.0])
   assert params.override(one).num_cycles == 1
+
+
+def test_numbers_of_numpy_can_be_written():
+  params = ScheduleParams(
+    switch_k=np.int64(7), alpha=np.float32(0.25), lengths=np.ones(3).tolist()
+  )
+  assert ScheduleParams.from_json(params.to_json()) == params

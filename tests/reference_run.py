@@ -1,0 +1,155 @@
+"""A slow twin of a run: which decisions it takes, and its learning rates.
+
+It keeps the losses of the current cycle in a list and works everything out from
+them anew. What the run saves between two evaluations is rounded to float32.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import reference
+
+
+class Tape(NamedTuple):
+  """What happened."""
+
+  events: list  # dicts, in order, each with its global_step
+  rates: list  # learning rate of each step that was taken
+
+  def of(self, kind, *names):
+    """The named values of all events of a kind."""
+    chosen = [e for e in self.events if e['event'] == kind]
+    return [tuple(e[name] for name in names) for e in chosen]
+
+
+class Twin:
+  """See `run`."""
+
+  def __init__(self, params, step_hint, evaluations, target, rising):
+    self.params, self.target, self.rising = params, target, rising
+    self.evaluations = evaluations
+    self.horizon = reference.horizon(step_hint, params)
+    self.lengths = reference.cycle_lengths(step_hint, params)
+    self.cycle, self.start, self.end = 0, 0, self.lengths[0]
+    self.losses, self.metrics = [], []  # of this cycle, of the whole run
+    self.last_loss = 0.0
+    self.events = []
+    self.over = False  # no further cycle
+    self.write(0, 'cycle_start', **self.cycle_start())
+
+  def write(self, step, event, **values):
+    values = {'event': event, 'cycle': self.cycle + 1, **values}
+    self.events.append({'global_step': step, **values})
+
+  def cycle_start(self):
+    peak = self.params.hparams.learning_rate + self.params.alter_lr[self.cycle]
+    pace = self.lengths[self.cycle] / (self.end - self.start)
+    return {
+      'cycle_end': self.end,
+      'pace': reference.float32(pace),
+      'peak_value': peak,
+    }
+
+  def evaluate(self, step, eval_step, loss, metric):
+    """Returns why the cycle should be left, or ''."""
+    self.losses.append(loss)
+    self.metrics.append(reference.float32(metric))
+    self.last_loss = reference.float32(loss)
+    rows = reference.smooth(
+      self.losses, self.params.switch_lam, reference.float32
+    )
+    case1, case2, stop = reference.stopping(rows, self.params)
+    self.write(
+      step,
+      'evaluation',
+      evaluation=len(self.losses),
+      loss=loss,
+      smoothed_loss=rows[-1][0],
+      derivative=rows[-1][1],
+      case1=int(case1),
+      case2=int(case2),
+      stopping=int(stop),
+      metric=metric,
+      metric_step=eval_step,
+    )
+    if case1:
+      return 'loss rises'
+    if case2:
+      return 'minimum out of reach'
+    return 'loss is not finite' if stop else ''
+
+  def before(self, step):
+    """What happens before a step; returns whether the run goes on."""
+    seen = [e for e in self.evaluations if e[0] == step]
+    reasons = [self.evaluate(step, *e) for e in seen]
+    reason = next(filter(None, reasons), '')
+    if step >= self.end:
+      return self.next_cycle(step, 'scheduled')
+    last = self.cycle == len(self.lengths) - 1
+    holding = self.params.when_cycles_run_out == 'hold'
+    stuck = self.over or (last and holding)
+    if reason and self.params.early_switching and not stuck:
+      self.write(step, 'switch', reason=reason)
+      return self.next_cycle(step, 'early')
+    return True
+
+  def next_cycle(self, step, reason):
+    to_do = self.params.lengths[self.cycle + 1 :]
+    if not to_do or step >= self.horizon:
+      return self.run_out(step)
+    ends = reference.cycle_ends(step, self.horizon, to_do)
+    self.cycle, self.start, self.end = self.cycle + 1, step, ends[0]
+    self.losses = []
+    self.write(step, 'reset', reason=reason, tau=self.tau())
+    self.write(step, 'cycle_start', **self.cycle_start())
+    return True
+
+  def run_out(self, step):
+    if self.params.when_cycles_run_out == 'finish':
+      self.write(step, 'finish', reason='cycles have run out')
+      return False
+    self.write(step, 'hold')
+    self.end, self.over = math.inf, True
+    return True
+
+  def tau(self):
+    mode = self.params.reset_mode
+    if mode != 'soft':
+      return {'full': 1.0, 'kept_momentum': 1.0, 'cyclic': 0.0}[mode]
+    if not self.metrics:
+      return 0.0
+    if not math.isfinite(self.last_loss):
+      return 1.0
+    first, last = self.metrics[0], self.metrics[-1]
+    return reference.tau(last, self.target, first, self.rising)
+
+  def rate(self, step):
+    nominal = self.lengths[self.cycle]
+    t = nominal  # after the last cycle: its final rate
+    if not self.over:
+      t = (step - self.start) * nominal / (self.end - self.start)
+    return reference.cycle_rate(t, nominal, self.params, self.cycle)
+
+
+def run(params, step_hint, evaluations, target=1.0, rising=True, until=None):
+  """Goes through a run step by step.
+
+  Args:
+    params: a ScheduleParams.
+    step_hint: steps.
+    evaluations: [(step, loss, metric)]; each is seen before that step is taken.
+    target, rising: the metric's target and direction.
+    until: the step not to be taken any more; that after the horizon if None.
+
+  Returns:
+    The Tape.
+  """
+  twin = Twin(params, step_hint, evaluations, target, rising)
+  rates = []
+  for step in range(twin.horizon + 1 if until is None else until):
+    if not twin.before(step):
+      break
+    rates.append(twin.rate(step))
+  return Tape(twin.events, rates)
