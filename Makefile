@@ -26,14 +26,23 @@ BIN := .venv/bin
 
 # The tests of the modules that are handed in to the benchmark.
 CORE_TESTS := $(addprefix tests/,\
-  test_schedule_params.py \
-  test_lr_schedule.py \
-  test_soft_reset.py \
-  test_early_switching.py \
-  test_parallel.py \
-  test_submission.py \
+  test_benchmark.py \
+  test_cycle_clock.py \
   test_cycle_control.py \
-  test_records.py)
+  test_cycle_control_random.py \
+  test_devices.py \
+  test_early_switching.py \
+  test_every_setting.py \
+  test_lr_schedule.py \
+  test_optimizer.py \
+  test_packaging.py \
+  test_parallel.py \
+  test_records.py \
+  test_reset_checks.py \
+  test_schedule_params.py \
+  test_soft_reset.py \
+  test_soft_reset_on_devices.py \
+  test_submission.py)
 
 FIGURE_WORKLOADS := digits molecules
 

@@ -1,0 +1,1 @@
+"""Experiments: each module is a complete submission with its own schedule."""

@@ -1,0 +1,12 @@
+"""Sequential cycles: a full reset between them (thesis, section 3.2.1)."""
+
+from ..schedule_params import ScheduleParams
+from ..submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(ScheduleParams(reset_mode='full'))

@@ -1,0 +1,206 @@
+"""AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
+
+The functions that the benchmark calls, in both of its generations. They only
+translate: unpack, call `run`, repack. An experiment is a module like this one
+with other settings; it takes three lines:
+
+  (init_optimizer_state, update_params, prepare_for_eval, data_selection,
+   get_batch_size) = make_submission(ScheduleParams(reset_mode='full'))
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Callable, NamedTuple
+
+from absl import logging
+
+from . import records
+from . import run as run_lib
+from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from .soft_reset import Model
+
+# Global batch sizes: the baselines' of the benchmark, the one setting that its
+# rules allow to depend on the workload.
+_WORKLOADS_OF_BATCH_SIZE = {
+  16: 'mnist',
+  32: 'fastmri fastmri_layernorm fastmri_model_size fastmri_tanh',
+  128: 'cifar wmt wmt_attention_temp wmt_glu_tanh wmt_post_ln',
+  256: (
+    'librispeech_conformer librispeech_conformer_attention_temperature '
+    'librispeech_conformer_gelu librispeech_conformer_layernorm '
+    'librispeech_deepspeech librispeech_deepspeech_no_resnet '
+    'librispeech_deepspeech_norm_and_spec_aug librispeech_deepspeech_tanh'
+  ),
+  512: (
+    'imagenet_resnet_gelu imagenet_resnet_silu '
+    'ogbg ogbg_gelu ogbg_model_size ogbg_silu'
+  ),
+  1024: (
+    'imagenet_resnet imagenet_resnet_large_bn_init '
+    'imagenet_vit imagenet_vit_glu imagenet_vit_map imagenet_vit_post_ln'
+  ),
+  262_144: (
+    'criteo1tb criteo1tb_embed_init criteo1tb_layernorm criteo1tb_resnet '
+    'criteo1tb_test'
+  ),
+}
+_BATCH_SIZES = {
+  name: size
+  for size, names in _WORKLOADS_OF_BATCH_SIZE.items()
+  for name in names.split()
+}
+
+
+class Submission(NamedTuple):
+  """The functions that the benchmark takes from a submission module."""
+
+  init_optimizer_state: Callable
+  update_params: Callable
+  prepare_for_eval: Callable
+  data_selection: Callable
+  get_batch_size: Callable
+
+
+def _init_optimizer_state(
+  schedule_params: ScheduleParams,
+  workload: Any,
+  model_params: Any,
+  model_state: Any,
+  hyperparameters: Any,
+  rng: Any,
+) -> tuple[run_lib.SavedState, run_lib.Run]:
+  """Builds the chain, initialises AdamW with it and writes both down.
+
+  Args:
+    schedule_params: the configuration; the benchmark gives the rest.
+    workload, model_params: the workload and its parameters.
+    model_state: unused.
+    hyperparameters: None under self-tuning; under the external ruleset its
+      values take the place of those of schedule_params.
+    rng: key for the fresh models of resets.
+
+  Returns:
+    The 2-tuple that the benchmark's checkpoints demand.
+
+  Raises:
+    ValueError: for an unknown or unusable setting, or a workload whose target
+      cannot be used.
+  """
+  del model_state
+  params = schedule_params.override(hyperparameters)
+  folder = records.find_folder(hyperparameters)
+  state = run_lib.set_up(workload, model_params, params, folder, rng)
+  if folder is None:
+    logging.warning(
+      'No experiment folder is known: training goes on, nothing is saved.'
+    )
+  else:
+    records.write_configuration(folder, workload.step_hint, params)
+    records.draw_schedule(folder, workload.step_hint, params)
+  return state
+
+
+def update_params(
+  workload: Any,
+  current_param_container: Any,
+  current_params_types: Any,
+  model_state: Any,
+  hyperparameters: Any,
+  batch: dict[str, Any],
+  loss_type: Any,
+  optimizer_state: tuple[run_lib.SavedState, run_lib.Run],
+  eval_results: list[tuple[int, dict[str, float]]],
+  global_step: int,
+  rng: Any,
+  train_state: Any = None,
+) -> tuple[tuple[run_lib.SavedState, run_lib.Run], Any, Any]:
+  """Ends the cycle if it is time, then takes one train step.
+
+  Decisions come first, so that the evaluation after a cycle's last step has
+  seen the annealed model before it is reset. The arguments are the benchmark's;
+  train_state is passed by the current generation only.
+
+  Returns:
+    (optimizer_state, params, model_state); what was passed in is donated.
+
+  Raises:
+    TrainingCompleteError: (the benchmark's) when the cycles have run out and
+      the configuration says to finish; before any buffer is donated.
+    ValueError: if an evaluation lacks the workload's target metric.
+  """
+  del current_params_types, hyperparameters, loss_type, train_state
+  saved, run = optimizer_state
+  model = Model(current_param_container, model_state, saved.inner)
+  if run_lib.is_due(run, eval_results, global_step):
+    saved, run, model = run_lib.act(
+      saved, run, model, workload, eval_results, global_step
+    )
+  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  state = (saved._replace(inner=inner), run._replace(step_metrics=metrics))
+  return state, params, model_state
+
+
+def prepare_for_eval(
+  workload: Any,
+  current_param_container: Any,
+  current_params_types: Any,
+  model_state: Any,
+  hyperparameters: Any,
+  loss_type: Any,
+  optimizer_state: tuple[run_lib.SavedState, run_lib.Run],
+  eval_results: list[tuple[int, dict[str, float]]],
+  global_step: int,
+  rng: Any,
+) -> tuple[tuple[run_lib.SavedState, run_lib.Run], Any, Any]:
+  """AdamW is evaluated as it is trained: returns what it was given."""
+  del workload, current_params_types, hyperparameters, loss_type
+  del eval_results, global_step, rng
+  return optimizer_state, current_param_container, model_state
+
+
+def data_selection(
+  workload: Any,
+  input_queue: Iterator[dict[str, Any]],
+  optimizer_state: Any,
+  current_param_container: Any,
+  model_state: Any,
+  hyperparameters: Any,
+  global_step: int,
+  rng: Any,
+) -> dict[str, Any]:
+  """The next batch of the benchmark's shuffled, endless queue."""
+  del workload, optimizer_state, current_param_container, model_state
+  del hyperparameters, global_step, rng
+  return next(input_queue)
+
+
+def get_batch_size(workload_name: str) -> int:
+  """The global batch size of a workload.
+
+  Raises:
+    ValueError: for a workload that is not the benchmark's.
+  """
+  if workload_name not in _BATCH_SIZES:
+    raise ValueError(
+      f'workload_name={workload_name!r}: known are '
+      f'{", ".join(sorted(_BATCH_SIZES))}.'
+    )
+  return _BATCH_SIZES[workload_name]
+
+
+def make_submission(schedule_params: ScheduleParams) -> Submission:
+  """The benchmark's functions for a configuration."""
+  return Submission(
+    init_optimizer_state=functools.partial(
+      _init_optimizer_state, schedule_params
+    ),
+    update_params=update_params,
+    prepare_for_eval=prepare_for_eval,
+    data_selection=data_selection,
+    get_batch_size=get_batch_size,
+  )
+
+
+init_optimizer_state = make_submission(SCHEDULE_PARAMS).init_optimizer_state

@@ -1,0 +1,46 @@
+"""The shipped folder, imported as the benchmark's runner does."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from soft_reset import submission
+
+ROOT = pathlib.Path(submission.__file__).parent
+
+# The runner turns the path into a module name, from its own root.
+_RUNNER = """
+import importlib, sys
+sys.path.insert(0, '.')
+path = sys.argv[1]
+module = importlib.import_module(path[:-3].replace('/', '.'))
+names = ['init_optimizer_state', 'update_params', 'data_selection',
+         'get_batch_size', 'prepare_for_eval']
+assert all(callable(getattr(module, name)) for name in names)
+assert module.get_batch_size('ogbg') == 512
+known = [m for m in sys.modules if m.split('.')[0] in ('soft_reset', 'sklearn')]
+assert known == [], known
+print('imported', module.__name__)
+"""
+
+
+def test_the_shipped_files_import_as_the_runner_does(tmp_path):
+  folder = tmp_path / 'submissions' / 'self_tuning' / 'x'
+  (folder / 'experiments').mkdir(parents=True)
+  for path in [*ROOT.glob('*.py'), *ROOT.glob('experiments/*.py')]:
+    shutil.copy(path, folder / path.relative_to(ROOT))
+  for path in ('submission.py', 'experiments/full_reset.py'):
+    relative = f'submissions/self_tuning/x/{path}'
+    done = subprocess.run(
+      [sys.executable, '-c', _RUNNER, relative],
+      cwd=tmp_path,
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    name = relative[:-3].replace('/', '.')
+    assert done.stdout.strip() == f'imported {name}'
