@@ -1,0 +1,1 @@
+"""A small stand-in for the AlgoPerf benchmark: same API, no downloads."""

@@ -1,0 +1,216 @@
+"""The flags of the sub-commands.
+
+Those of `soft-reset run` are the benchmark runner's, and a few more.
+"""
+
+from __future__ import annotations
+
+from .flag_parsing import Flag, Groups
+
+RUN_DESCRIPTION = """\
+usage: soft-reset run --workload=NAME [flags]
+
+Trains a workload with a submission by the benchmark's rules. The benchmark's
+log files, the submission's own and metric.png go to
+<experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/.
+Flags of the benchmark's submission_runner.py mean the same here.
+"""
+
+RUN_FLAGS: Groups = {
+  'What is trained': (
+    Flag(
+      'workload',
+      'string',
+      None,
+      'Name of the workload: digits or molecules. Required.',
+    ),
+    Flag(
+      'submission_path',
+      'string',
+      None,
+      "Python file with the submission's functions; its folder must have an "
+      "__init__.py. Default: this project's own submission.",
+    ),
+    Flag(
+      'framework',
+      'enum',
+      'jax',
+      'Framework of the submission; there is only this one.',
+      choices=('jax',),
+    ),
+    Flag(
+      'generation',
+      'enum',
+      'jit',
+      'Which benchmark to stand in for: jit is the current one (sharded '
+      'arrays), pmap that of 2024 (a leading device axis).',
+      choices=('jit', 'pmap'),
+    ),
+    Flag(
+      'data_dir',
+      'string',
+      None,
+      "Where data are kept. Default: the workload's own cache folder.",
+    ),
+    Flag(
+      'rng_seed',
+      'integer',
+      None,
+      'Seed of the run. Default: drawn at random and recorded in '
+      'meta_data_0.json; a resumed run takes it from there.',
+      bounds=(0, 2**32 - 1),
+    ),
+  ),
+  'Hyperparameters': (
+    Flag(
+      'tuning_ruleset',
+      'enum',
+      'self',
+      'self: one run without outside tuning, with a larger time budget, as '
+      'this submission is meant to be run. external: one trial for each point '
+      'of --tuning_search_space. The benchmark itself defaults to external.',
+      choices=('self', 'external'),
+    ),
+    Flag(
+      'tuning_search_space',
+      'string',
+      None,
+      'JSON file with ranges or points; for --tuning_ruleset=external only.',
+    ),
+    Flag(
+      'num_tuning_trials',
+      'integer',
+      1,
+      'Number of trials under the external ruleset.',
+      bounds=(1, None),
+    ),
+  ),
+  'Length and evaluations': (
+    Flag(
+      'max_global_steps',
+      'integer',
+      None,
+      'Ends the run after so many steps. Default: no such limit.',
+      bounds=(1, None),
+    ),
+    Flag(
+      'eval_by',
+      'enum',
+      'steps',
+      'steps: evaluate after step 1, then every --eval_every steps, which '
+      "repeats exactly. time: every eval_period_time_sec of the workload's, as "
+      'the benchmark does.',
+      choices=('steps', 'time'),
+    ),
+    Flag(
+      'eval_every',
+      'integer',
+      None,
+      "Steps between evaluations. Default: the workload's own number.",
+      bounds=(1, None),
+    ),
+    Flag(
+      'stop_at_targets',
+      'boolean',
+      True,
+      'End the run once the validation and the test target are reached, as the '
+      'benchmark does. --nostop_at_targets goes on to the end of the budget.',
+    ),
+  ),
+  'Files': (
+    Flag(
+      'experiment_dir',
+      'string',
+      'experiment_runs',
+      'Folder of all experiments.',
+    ),
+    Flag(
+      'experiment_name',
+      'string',
+      None,
+      "Name of this experiment's folder. Default: the workload's name.",
+    ),
+    Flag(
+      'append_timestamp',
+      'boolean',
+      False,
+      'Append date and time to --experiment_name.',
+    ),
+    Flag(
+      'overwrite',
+      'boolean',
+      False,
+      'Replace an experiment of the same name.',
+    ),
+    Flag(
+      'resume_last_run',
+      'boolean',
+      False,
+      'Go on with an experiment of the same name from its last checkpoint.',
+    ),
+    Flag(
+      'save_checkpoints',
+      'boolean',
+      True,
+      'Save a checkpoint after every evaluation and at the end.',
+    ),
+    Flag(
+      'save_intermediate_checkpoints',
+      'boolean',
+      False,
+      'Keep all checkpoints, as the benchmark does, not just the last.',
+    ),
+  ),
+}
+
+SET_TARGETS_DESCRIPTION = """\
+usage: soft-reset set-targets --workload=NAME [flags]
+
+Sets a workload's targets by the benchmark's method: tunes AdamW, trains the
+best point with fresh seeds and takes the median of the final metrics.
+"""
+
+SET_TARGETS_FLAGS: Groups = {
+  'Flags': (
+    Flag(
+      'workload',
+      'string',
+      None,
+      'Name of the workload: digits or molecules. Required.',
+    ),
+    Flag(
+      'num_trials',
+      'integer',
+      20,
+      'Points of the search.',
+      bounds=(1, None),
+    ),
+    Flag(
+      'num_seeds',
+      'integer',
+      20,
+      'Repetitions of the best point.',
+      bounds=(1, None),
+    ),
+    Flag(
+      'num_steps',
+      'integer',
+      None,
+      "Steps of each run. Default: 0.75 of the workload's step_hint.",
+      bounds=(2, None),
+    ),
+    Flag(
+      'data_dir',
+      'string',
+      None,
+      "Where data are kept. Default: the workload's own cache folder.",
+    ),
+    Flag(
+      'output',
+      'string',
+      None,
+      'JSON file in which the entry of the workload is replaced. Default: the '
+      'file that the workloads read.',
+    ),
+  ),
+}

@@ -1,0 +1,95 @@
+"""The measurement files of a run, in the benchmark's form."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from . import files
+
+MEASUREMENTS = 'measurements.csv'
+EVAL_MEASUREMENTS = 'eval_measurements.csv'
+
+
+class _Table:
+  """A CSV file that grows by rows and by columns; always whole on disk."""
+
+  def __init__(self, path: pathlib.Path, num_rows: int):
+    self._path = path
+    self._columns: list[str] = []
+    self._rows: list[dict[str, Any]] = []
+    for row in files.read_rows(path)[:num_rows]:
+      self._add({name: value for name, value in row.items() if value})
+
+  def __len__(self) -> int:
+    return len(self._rows)
+
+  def _add(self, row: dict[str, Any]) -> None:
+    # The benchmark sorts the columns of the first row and appends later ones.
+    new = [name for name in row if name not in self._columns]
+    self._columns.extend(new if self._columns else sorted(new))
+    self._rows.append(row)
+
+  def append(self, row: dict[str, Any]) -> None:
+    """Adds a row and writes the file."""
+    self._add(row)
+    files.write_rows(self._path, self._columns, self._rows)
+
+
+class MetricLogger:
+  """Collects scalars; `workload.metrics_logger` for submissions.
+
+  Attributes:
+    latest: the last value of everything that was logged.
+  """
+
+  def __init__(
+    self, log_dir: pathlib.Path, num_rows: Mapping[str, int] | None = None
+  ):
+    """Opens the files of a run.
+
+    Args:
+      log_dir: the trial's folder.
+      num_rows: by file name, how many rows to keep: those at the time of the
+        checkpoint, since a preempted run does the work after it again. None:
+        a new run.
+    """
+    self.latest: dict[str, Any] = {}
+    self._measurements = _Table(
+      log_dir / MEASUREMENTS, (num_rows or {}).get(MEASUREMENTS, 0)
+    )
+    self._evaluations = _Table(
+      log_dir / EVAL_MEASUREMENTS, (num_rows or {}).get(EVAL_MEASUREMENTS, 0)
+    )
+
+  @property
+  def num_rows(self) -> dict[str, int]:
+    """Rows by file name."""
+    return {
+      MEASUREMENTS: len(self._measurements),
+      EVAL_MEASUREMENTS: len(self._evaluations),
+    }
+
+  def append_scalar_metrics(
+    self,
+    metrics: Mapping[str, Any],
+    global_step: int,
+    preemption_count: int | None = None,
+    is_eval: bool = False,
+  ) -> None:
+    """Adds a row to measurements.csv.
+
+    Args:
+      metrics: scalars by name.
+      global_step: the step that they belong to.
+      preemption_count: how often the run was preempted so far.
+      is_eval: whether the row goes to eval_measurements.csv as well.
+    """
+    row = dict(metrics, global_step=global_step)
+    if preemption_count is not None:
+      row['preemption_count'] = preemption_count
+    self.latest.update(row)
+    self._measurements.append(row)
+    if is_eval:
+      self._evaluations.append(row)

@@ -1,0 +1,294 @@
+"""The benchmark's workload API, in the names that submissions know.
+
+Everything that a submission or a runner asks of a workload is declared here;
+`mini_algoperf.workloads` fills it in. Written from the API of AlgoPerf's
+`spec.py` (2024 and 2025); where the two generations differ (the signatures of
+`init_model_fn` and `model_fn`), see `workloads/generations.py`.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+Tensor = Any
+ParameterContainer = Any
+ModelAuxiliaryState = Any
+RandomState = Any
+Batch = dict[str, Any]
+
+
+class LossType(enum.Enum):
+  """Kinds of loss, numbered as in the benchmark."""
+
+  SOFTMAX_CROSS_ENTROPY = 0
+  SIGMOID_CROSS_ENTROPY = 1
+  MEAN_SQUARED_ERROR = 2
+  CTC_LOSS = 3
+  MEAN_ABSOLUTE_ERROR = 4
+
+
+class ForwardPassMode(enum.Enum):
+  """Whether a forward pass trains (dropout) or evaluates."""
+
+  TRAIN = 0
+  EVAL = 1
+
+
+class ParameterType(enum.Enum):
+  """Roles of parameters, numbered as in the benchmark."""
+
+  WEIGHT = 0
+  BIAS = 1
+  CONV_WEIGHT = 2
+  BATCH_NORM_SCALE = 3
+  BATCH_NORM_BIAS = 4
+  LAYER_NORM_SCALE = 5
+  LAYER_NORM_BIAS = 6
+  EMBEDDING = 7
+  ATTENTION_Q = 8
+  ATTENTION_K = 9
+  ATTENTION_V = 10
+  ATTENTION_OUT = 11
+  ATTENTION_QKV = 12
+  ATTENTION_KV = 13
+  ATTENTION_BIAS = 14
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapeTuple:
+  """A shape that is one leaf of a tree, where a tuple would be a branch."""
+
+  shape_tuple: tuple[int, ...]
+
+
+class TrainingCompleteError(Exception):
+  """Raised by a submission that wants no further training steps."""
+
+
+class Workload(abc.ABC):
+  """One training problem: data, model, loss, metrics, targets and budgets."""
+
+  def __init__(self) -> None:
+    self._param_shapes: ParameterContainer | None = None
+    self._param_types: ParameterContainer | None = None
+    self.metrics_logger = None
+
+  def attach_metrics_logger(self, metrics_logger: Any) -> None:
+    """Gives submissions a logger with `append_scalar_metrics(dict, step)`."""
+    self.metrics_logger = metrics_logger
+
+  @property
+  @abc.abstractmethod
+  def target_metric_name(self) -> str:
+    """Name of the target metric, without the split."""
+
+  @abc.abstractmethod
+  def has_reached_validation_target(
+    self, eval_result: dict[str, float]
+  ) -> bool:
+    """Whether an evaluation is better than the validation target."""
+
+  @abc.abstractmethod
+  def has_reached_test_target(self, eval_result: dict[str, float]) -> bool:
+    """Whether an evaluation is better than the test target."""
+
+  @property
+  @abc.abstractmethod
+  def validation_target_value(self) -> float:
+    """The target metric's value to beat on the validation split."""
+
+  @property
+  @abc.abstractmethod
+  def test_target_value(self) -> float:
+    """The target metric's value to beat on the test split."""
+
+  @property
+  @abc.abstractmethod
+  def loss_type(self) -> LossType:
+    """The kind of loss."""
+
+  @property
+  @abc.abstractmethod
+  def num_train_examples(self) -> int:
+    """Examples in the training split."""
+
+  @property
+  @abc.abstractmethod
+  def num_eval_train_examples(self) -> int:
+    """Training examples that are evaluated."""
+
+  @property
+  @abc.abstractmethod
+  def num_validation_examples(self) -> int:
+    """Examples in the validation split."""
+
+  @property
+  @abc.abstractmethod
+  def num_test_examples(self) -> int:
+    """Examples in the test split."""
+
+  @property
+  @abc.abstractmethod
+  def eval_batch_size(self) -> int:
+    """Global batch size of evaluations."""
+
+  @property
+  @abc.abstractmethod
+  def train_mean(self) -> Any:
+    """Mean of the training inputs."""
+
+  @property
+  @abc.abstractmethod
+  def train_stddev(self) -> Any:
+    """Standard deviation of the training inputs."""
+
+  @property
+  @abc.abstractmethod
+  def max_allowed_runtime_sec(self) -> int:
+    """Budget under the external tuning ruleset, in seconds."""
+
+  @property
+  @abc.abstractmethod
+  def eval_period_time_sec(self) -> int:
+    """Seconds of training between evaluations."""
+
+  @property
+  @abc.abstractmethod
+  def step_hint(self) -> int:
+    """Steps that the baseline does in the budget."""
+
+  @property
+  def param_shapes(self) -> ParameterContainer:
+    """Tree of `ShapeTuple`, without a device axis.
+
+    Raises:
+      ValueError: before the first `init_model_fn`.
+    """
+    if self._param_shapes is None:
+      raise ValueError('param_shapes: call init_model_fn first')
+    return self._param_shapes
+
+  @property
+  def model_params_types(self) -> ParameterContainer:
+    """Tree of `ParameterType`; its keys are in lower case.
+
+    Raises:
+      ValueError: before the first `init_model_fn`.
+    """
+    if self._param_types is None:
+      raise ValueError('model_params_types: call init_model_fn first')
+    return self._param_types
+
+  @abc.abstractmethod
+  def is_output_params(self, param_key: str) -> bool:
+    """Whether a top-level parameter key is the output layer's."""
+
+  @abc.abstractmethod
+  def init_model_fn(
+    self, rng: RandomState
+  ) -> tuple[ParameterContainer, ModelAuxiliaryState]:
+    """Fresh (params, model_state)."""
+
+  @abc.abstractmethod
+  def model_fn(
+    self,
+    params: ParameterContainer,
+    augmented_and_preprocessed_input_batch: Batch,
+    model_state: ModelAuxiliaryState,
+    mode: ForwardPassMode,
+    rng: RandomState,
+    update_batch_norm: bool,
+  ) -> tuple[Tensor, ModelAuxiliaryState]:
+    """The logits of a batch and the new model_state."""
+
+  @abc.abstractmethod
+  def loss_fn(
+    self,
+    label_batch: Tensor,
+    logits_batch: Tensor,
+    mask_batch: Tensor | None = None,
+    label_smoothing: float = 0.0,
+  ) -> dict[str, Tensor]:
+    """The masked loss: 'summed', 'n_valid_examples', 'per_example'.
+
+    Sums and counts are those of the calling device; nothing is averaged.
+    """
+
+  @abc.abstractmethod
+  def _build_input_queue(
+    self,
+    data_rng: RandomState,
+    split: str,
+    data_dir: str | None,
+    global_batch_size: int,
+    cache: bool | None = None,
+    repeat_final_dataset: bool | None = None,
+    num_batches: int | None = None,
+  ) -> Iterator[Batch]:
+    """Endless iterator over batches; for the runner, not for submissions."""
+
+  @abc.abstractmethod
+  def _eval_model_on_split(
+    self,
+    split: str,
+    num_examples: int,
+    global_batch_size: int,
+    params: ParameterContainer,
+    model_state: ModelAuxiliaryState,
+    rng: RandomState,
+    data_dir: str | None,
+    global_step: int = 0,
+  ) -> dict[str, float]:
+    """Metrics of one split, without a prefix."""
+
+  def eval_model(
+    self,
+    global_batch_size: int,
+    params: ParameterContainer,
+    model_state: ModelAuxiliaryState,
+    rng: RandomState,
+    data_dir: str | None,
+    imagenet_v2_data_dir: str | None,
+    global_step: int,
+  ) -> dict[str, float]:
+    """Evaluates the three splits.
+
+    Args:
+      global_batch_size: examples per batch, over all devices.
+      params: as `init_model_fn` gave them.
+      model_state: as `init_model_fn` gave it.
+      rng: unused where the evaluation is deterministic.
+      data_dir: where the data lie; None for the default.
+      imagenet_v2_data_dir: unused; it is in the benchmark's signature.
+      global_step: unused; it is in the benchmark's signature.
+
+    Returns:
+      'train/...', 'validation/...', 'test/...' metrics and the number of
+      examples of the last two.
+    """
+    del imagenet_v2_data_dir
+    sizes = {
+      'train': ('eval_train', self.num_eval_train_examples),
+      'validation': ('validation', self.num_validation_examples),
+      'test': ('test', self.num_test_examples),
+    }
+    result = {}
+    for prefix, (split, num_examples) in sizes.items():
+      metrics = self._eval_model_on_split(
+        split=split,
+        num_examples=num_examples,
+        global_batch_size=global_batch_size,
+        params=params,
+        model_state=model_state,
+        rng=rng,
+        data_dir=data_dir,
+        global_step=global_step,
+      )
+      result.update({f'{prefix}/{k}': v for k, v in metrics.items()})
+      if prefix != 'train':
+        result[f'{prefix}/num_examples'] = num_examples
+    return result

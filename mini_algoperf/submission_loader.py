@@ -1,0 +1,130 @@
+"""Imports a submission from the path of its file, as the benchmark does."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import pathlib
+import sys
+import types
+from typing import Any, Callable, NamedTuple
+
+import soft_reset
+
+REQUIRED = (
+  'init_optimizer_state',
+  'update_params',
+  'data_selection',
+  'get_batch_size',
+)
+OWN_SUBMISSION = 'soft_reset.submission'
+
+
+class Submission(NamedTuple):
+  """The functions that the benchmark's API asks of a submission."""
+
+  init_optimizer_state: Callable[..., Any]
+  update_params: Callable[..., Any]
+  data_selection: Callable[..., Any]
+  get_batch_size: Callable[[str], int]
+  prepare_for_eval: Callable[..., Any] | None = None
+  get_eval_batch_size: Callable[[str], int] | None = None
+
+
+def load_submission(submission_path: str | None) -> Submission:
+  """Imports a submission and checks that it has what the API asks for.
+
+  The file's folder must be a package, as the benchmark demands, so that the
+  submission can import its helpers relatively. Nothing is added to sys.path.
+
+  Args:
+    submission_path: the Python file, or None for this project's own.
+
+  Raises:
+    ValueError: if there is no such file, its folder is not a package, one of
+      its imports is missing, or it lacks a function.
+  """
+  if submission_path is None:
+    return as_submission(
+      importlib.import_module(OWN_SUBMISSION), OWN_SUBMISSION
+    )
+  path = pathlib.Path(submission_path).expanduser().resolve()
+  _check_file(path, submission_path)
+  try:
+    module = importlib.import_module(_module_name(path))
+  except ImportError as e:
+    raise ValueError(
+      f'submission_path={submission_path}: cannot be imported: {e}.'
+    ) from e
+  return as_submission(module, submission_path)
+
+
+def as_submission(module: Any, where: str) -> Submission:
+  """The functions of a module, or of anything that has them as attributes.
+
+  Args:
+    module: what has the functions.
+    where: what to call it in an error.
+
+  Raises:
+    ValueError: if one is missing; the message names them all.
+  """
+  missing = [
+    name for name in REQUIRED if not callable(getattr(module, name, None))
+  ]
+  if missing:
+    raise ValueError(
+      f'submission_path={where}: has no function {", ".join(missing)}; '
+      f'a submission needs {", ".join(REQUIRED)}.'
+    )
+  return Submission(
+    **{name: getattr(module, name, None) for name in Submission._fields}
+  )
+
+
+def _check_file(path: pathlib.Path, given: str) -> None:
+  if not path.is_file():
+    raise ValueError(f'submission_path={given}: there is no such file.')
+  if path.suffix != '.py':
+    raise ValueError(f'submission_path={given}: must be a Python file (.py).')
+  if not (path.parent / '__init__.py').is_file():
+    raise ValueError(
+      f'submission_path={given}: its folder must be a package, but has no '
+      '__init__.py.'
+    )
+
+
+def _module_name(path: pathlib.Path) -> str:
+  """Name under which the file can be imported; its package is imported."""
+  top = path.parent
+  while (top.parent / '__init__.py').is_file():
+    top = top.parent
+  package = _package_name(top)
+  return '.'.join((package,) + path.relative_to(top).with_suffix('').parts)
+
+
+def _package_name(top: pathlib.Path) -> str:
+  if top == pathlib.Path(soft_reset.__file__).resolve().parent:
+    return soft_reset.__name__
+  # An alias of its own for each folder: a folder called 'tests' or 'json' must
+  # not get in the way of another package of that name.
+  digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]
+  name = f'soft_reset_submission_{digest}_{top.name}'
+  if name not in sys.modules:
+    _import_package(name, top)
+  return name
+
+
+def _import_package(name: str, folder: pathlib.Path) -> types.ModuleType:
+  spec = importlib.util.spec_from_file_location(
+    name, folder / '__init__.py', submodule_search_locations=[str(folder)]
+  )
+  module = importlib.util.module_from_spec(spec)
+  sys.modules[name] = module
+  try:
+    spec.loader.exec_module(module)
+  except BaseException:
+    del sys.modules[name]
+    raise
+  return module

@@ -1,0 +1,206 @@
+"""Target setting: what tuned AdamW reaches in three quarters of the steps.
+
+The benchmark's method in small: search AdamW's hyperparameters, train the best
+point again with fresh seeds, take the median of the final metrics. AdamW has a
+linear warm-up and a cosine decay over 0.75 of the workload's step hint; the
+search space is the benchmark's for AdamW, at fixed beta2, warm-up, dropout and
+no label smoothing. The benchmark takes 200 trials and, for the test split, the
+worst of the runs that reached the validation target; here it is the median on
+both splits.
+
+  soft-reset set-targets --workload=digits
+"""
+
+from __future__ import annotations
+
+import pathlib
+import platform
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from scipy.stats import qmc
+from tqdm import tqdm
+
+from . import files
+from .target_training import BETA2, WARMUP_SHARE, Point, Result, Trainer
+from .workloads import MiniWorkload, get_workload
+from .workloads.base import TARGETS_FILE
+
+_STEP_SHARE = 0.75
+# Lowest and highest value of the fields of `Point`, searched on a log scale.
+SEARCH_SPACE = {
+  'learning_rate': (1e-4, 1e-2),
+  'one_minus_beta1': (2e-2, 0.5),
+  'weight_decay': (5e-3, 1.0),
+}
+# The trials' common seed; the repeated runs take those after it.
+_TRIAL_SEED = 0
+_PACKAGES = ('flax', 'jax', 'jaxlib', 'numpy', 'optax', 'scikit-learn')
+
+
+def search_points(num_trials: int) -> list[Point]:
+  """Quasi-random points of the search space, the same ones every time.
+
+  Args:
+    num_trials: how many.
+
+  Returns:
+    Points of the unscrambled Halton sequence, log-scaled to the space.
+  """
+  halton = qmc.Halton(d=len(SEARCH_SPACE), scramble=False)
+  halton.fast_forward(1)  # Its first point is the space's lower corner.
+  low, high = np.log(list(SEARCH_SPACE.values())).T
+  unit = halton.random(num_trials)
+  return [Point(*map(float, row)) for row in np.exp(low + unit * (high - low))]
+
+
+def set_targets(
+  workload_name: str,
+  num_trials: int = 20,
+  num_seeds: int = 20,
+  num_steps: int | None = None,
+  data_dir: str | None = None,
+  output: pathlib.Path | None = None,
+  progress: bool = True,
+) -> dict[str, Any]:
+  """Tunes AdamW, repeats the best point, writes the medians as targets.
+
+  Args:
+    workload_name: a workload's name.
+    num_trials: points of the search.
+    num_seeds: repetitions of the best point.
+    num_steps: steps of a run; None is 0.75 of the workload's step hint.
+    data_dir: where the data lie; None for the default.
+    output: JSON file whose entry of this workload is replaced; None is the
+      file that the workloads read.
+    progress: whether to draw a progress bar.
+
+  Returns:
+    The entry that was written.
+
+  Raises:
+    ValueError: an unknown workload, or a number that is too small; also if no
+      trial ended with a number.
+  """
+  workload = get_workload(workload_name)
+  steps = (
+    int(_STEP_SHARE * workload.step_hint) if num_steps is None else (num_steps)
+  )
+  _check_at_least(1, num_trials=num_trials, num_seeds=num_seeds)
+  _check_at_least(2, num_steps=steps)
+  train = Trainer(workload, steps, data_dir)
+  with tqdm(
+    total=(num_trials + num_seeds) * steps,
+    unit='step',
+    disable=not progress,
+  ) as bar:
+    trials = _search(workload, train, search_points(num_trials), bar)
+    best = _best_point(workload, trials)
+    seeds = range(_TRIAL_SEED + 1, _TRIAL_SEED + 1 + num_seeds)
+    results = _repeat(train, best, seeds, bar)
+  entry = _entry(workload, steps, trials, best, seeds, results)
+  _write(TARGETS_FILE if output is None else output, workload_name, entry)
+  return entry
+
+
+def _check_at_least(smallest: int, **values: int) -> None:
+  for name, value in values.items():
+    if value < smallest:
+      raise ValueError(f'{name}: {value} is too small; use {smallest} or more')
+
+
+def _search(
+  workload: MiniWorkload, train: Trainer, points: list[Point], bar: tqdm
+) -> list[tuple[Point, Result]]:
+  trials = []
+  for number, point in enumerate(points, start=1):
+    bar.set_description(f'trial {number}/{len(points)}')
+    trials.append((point, train(point, _TRIAL_SEED, bar)))
+    best = _best_value(workload, [result for _, result in trials])
+    bar.set_postfix_str(f'best {workload.target_metric_name} {best:.4f}')
+  return trials
+
+
+def _repeat(
+  train: Trainer, point: Point, seeds: range, bar: tqdm
+) -> list[Result]:
+  results = []
+  for number, seed in enumerate(seeds, start=1):
+    bar.set_description(f'seed {number}/{len(seeds)}')
+    results.append(train(point, seed, bar))
+    median = np.median([result.validation for result in results])
+    bar.set_postfix_str(f'median {median:.4f}')
+  return results
+
+
+def _best_value(workload: MiniWorkload, results: list[Result]) -> float:
+  values = [result.validation for result in results]
+  if np.isnan(values).all():
+    return float('nan')
+  return float((np.nanmax if workload.metric_rises else np.nanmin)(values))
+
+
+def _best_point(
+  workload: MiniWorkload, trials: list[tuple[Point, Result]]
+) -> Point:
+  best = _best_value(workload, [result for _, result in trials])
+  for point, result in trials:
+    if result.validation == best:
+      return point
+  raise ValueError(
+    f'num_trials: none of the {len(trials)} ended with a number; use more'
+  )
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+  names = ('min', 'lower_quartile', 'median', 'upper_quartile', 'max')
+  quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
+  return dict(zip(names, map(float, quantiles)))
+
+
+def _entry(
+  workload: MiniWorkload,
+  num_steps: int,
+  trials: list[tuple[Point, Result]],
+  best: Point,
+  seeds: range,
+  results: list[Result],
+) -> dict[str, Any]:
+  validation = [result.validation for result in results]
+  test = [result.test for result in results]
+  return {
+    'metric': workload.target_metric_name,
+    'validation_target': float(np.median(validation)),
+    'test_target': float(np.median(test)),
+    'validation_spread': _spread(validation),
+    'test_spread': _spread(test),
+    'hyperparameters': {**best._asdict(), 'beta2': BETA2},
+    'warmup_share': WARMUP_SHARE,
+    'num_steps': num_steps,
+    'step_hint': workload.step_hint,
+    'batch_size': workload.default_batch_size,
+    'seeds': [
+      {'seed': seed, **result._asdict()} for seed, result in zip(seeds, results)
+    ],
+    'trials': [
+      {**point._asdict(), 'validation': _number_or_none(result.validation)}
+      for point, result in trials
+    ],
+    'versions': {
+      'python': platform.python_version(),
+      **{name: metadata.version(name) for name in _PACKAGES},
+    },
+    'command': f'soft-reset set-targets --workload={workload.name}',
+  }
+
+
+def _number_or_none(value: float) -> float | None:
+  """JSON has no NaN."""
+  return None if np.isnan(value) else value
+
+
+def _write(path: pathlib.Path, name: str, entry: dict[str, Any]) -> None:
+  content = files.read_json(path) if path.exists() else {'workloads': {}}
+  entries = {**content['workloads'], name: entry}
+  files.write_json(path, {'workloads': dict(sorted(entries.items()))})

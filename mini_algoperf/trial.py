@@ -1,0 +1,282 @@
+"""A run's state: set up anew, or moved to where a checkpoint was."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pathlib
+import time
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable
+
+import jax
+
+from . import checkpoints, files, logger, metadata, spec
+from .submission_loader import Submission
+
+# Share of max_allowed_runtime_sec that a self-tuning submission gets.
+SELF_TUNING_BUDGET = {'pmap': 3.0, 'jit': 1.5}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """How a run goes, the same for all its trials.
+
+  Attributes:
+    global_batch_size: examples per step over all devices.
+    eval_batch_size: examples per evaluation batch over all devices.
+    tuning_ruleset: 'self' or 'external'; decides the budget.
+    max_global_steps: ends the run after so many steps, or None.
+    eval_every: steps between evaluations, or None: by the wall clock, every
+      workload.eval_period_time_sec seconds.
+    stop_at_targets: whether the run ends once both targets are reached.
+    save_checkpoints: whether to save after evaluations and at the end.
+    save_intermediate_checkpoints: whether to keep all of them.
+    data_dir: where the workload's data lie; None for its own default.
+  """
+
+  global_batch_size: int
+  eval_batch_size: int
+  tuning_ruleset: str = 'self'
+  max_global_steps: int | None = None
+  eval_every: int | None = None
+  stop_at_targets: bool = True
+  save_checkpoints: bool = True
+  save_intermediate_checkpoints: bool = False
+  data_dir: str | None = None
+
+
+class CountedQueue:
+  """An input queue that knows how many batches were taken from it."""
+
+  def __init__(self, queue: Iterator[spec.Batch]):
+    self._queue = iter(queue)
+    self.drawn = 0
+
+  def __iter__(self) -> CountedQueue:
+    return self
+
+  def __next__(self) -> spec.Batch:
+    self.drawn += 1
+    return next(self._queue)
+
+  def skip(self, count: int) -> None:
+    """Takes batches and drops them: a resumed run sees the same data."""
+    for _ in range(count):
+      next(self)
+
+
+def new_train_state() -> dict[str, Any]:
+  """The runner's books, with the benchmark's keys; seconds where a time."""
+  return {
+    'validation_goal_reached': False,
+    'test_goal_reached': False,
+    'is_time_remaining': True,
+    'last_eval_time': 0,
+    'training_complete': False,
+    'accumulated_submission_time': 0,
+    'accumulated_eval_time': 0,
+    'accumulated_logging_time': 0,
+    'last_step_end_time': None,
+  }
+
+
+def goes_on(train_state: dict[str, Any], stop_at_targets: bool) -> bool:
+  """Whether a run with these books takes another step."""
+  goals_reached = (
+    train_state['validation_goal_reached'] and train_state['test_goal_reached']
+  )
+  return (
+    train_state['is_time_remaining']
+    and not (stop_at_targets and goals_reached)
+    and not train_state['training_complete']
+  )
+
+
+@dataclasses.dataclass
+class Trial:
+  """A run in progress: everything that `train` moves forward."""
+
+  workload: spec.Workload
+  submission: Submission
+  settings: Settings
+  hyperparameters: Any
+  log_dir: pathlib.Path | None
+  clock: Callable[[], float]
+  rng: spec.RandomState
+  input_queue: CountedQueue
+  model_params: spec.ParameterContainer
+  model_state: spec.ModelAuxiliaryState
+  optimizer_state: tuple[Any, Any]
+  train_state: dict[str, Any] = dataclasses.field(
+    default_factory=new_train_state
+  )
+  eval_results: list[tuple[int, dict[str, Any]]] = dataclasses.field(
+    default_factory=list
+  )
+  global_step: int = 0
+  preemption_count: int = 0
+  metrics_logger: logger.MetricLogger | None = None
+  start_time: float = 0.0
+
+  def __post_init__(self):
+    parameters = inspect.signature(self.submission.update_params).parameters
+    self._reads_train_state = 'train_state' in parameters
+
+  @property
+  def budget_sec(self) -> float:
+    """Seconds that the submission may use."""
+    factor = 1.0
+    if self.settings.tuning_ruleset == 'self':
+      factor = SELF_TUNING_BUDGET[self.workload.generation]
+    return factor * self.workload.max_allowed_runtime_sec
+
+  def common_arguments(self) -> dict[str, Any]:
+    """Keyword arguments that update_params and prepare_for_eval share."""
+    return {
+      'workload': self.workload,
+      'current_param_container': self.model_params,
+      'current_params_types': self.workload.model_params_types,
+      'model_state': self.model_state,
+      'hyperparameters': self.hyperparameters,
+      'loss_type': self.workload.loss_type,
+      'optimizer_state': self.optimizer_state,
+      'eval_results': self.eval_results,
+      'global_step': self.global_step,
+    }
+
+  def update_arguments(self) -> dict[str, Any]:
+    """Keyword arguments of update_params but for the batch and the key.
+
+    The books are among them, for reading, if its signature names them.
+    """
+    arguments = self.common_arguments()
+    if self._reads_train_state:
+      arguments['train_state'] = types.MappingProxyType(self.train_state)
+    return arguments
+
+  def checkpoint_state(self) -> dict[str, Any]:
+    """What a resumed run needs to go on as if nothing had happened."""
+    return {
+      'model_params': self.model_params,
+      'optimizer_state': self.optimizer_state[0],
+      'model_state': self.model_state,
+      'train_state': self.train_state,
+      'eval_results': self.eval_results,
+      'global_step': self.global_step,
+      'preemption_count': self.preemption_count,
+      'batches_drawn': self.input_queue.drawn,
+      'rows_logged': self.metrics_logger.num_rows,
+    }
+
+
+def set_up_trial(
+  workload: spec.Workload,
+  submission: Submission,
+  settings: Settings,
+  hyperparameters: Any,
+  rng: spec.RandomState,
+  log_dir: pathlib.Path | None = None,
+  clock: Callable[[], float] = time.time,
+) -> Trial:
+  """Builds the data queue, the model and the optimizer of a run.
+
+  Args:
+    workload: fresh; it is changed by the model's initialisation.
+    submission: the functions under test.
+    settings: how the run goes.
+    hyperparameters: the trial's point under the external ruleset, else None.
+    rng: key from which all others are made.
+    log_dir: the trial's folder, which exists; None writes nothing.
+    clock: seconds; a test may bring its own.
+
+  Returns:
+    The run before its first step.
+  """
+  data_rng, opt_init_rng, model_init_rng, rng = jax.random.split(rng, 4)
+  input_queue = workload._build_input_queue(
+    data_rng,
+    'train',
+    data_dir=settings.data_dir,
+    global_batch_size=settings.global_batch_size,
+  )
+  model_params, model_state = workload.init_model_fn(
+    model_init_rng, **_dropout_arguments(workload, hyperparameters)
+  )
+  optimizer_state = submission.init_optimizer_state(
+    workload, model_params, model_state, hyperparameters, opt_init_rng
+  )
+  return Trial(
+    workload=workload,
+    submission=submission,
+    settings=settings,
+    hyperparameters=hyperparameters,
+    log_dir=log_dir,
+    clock=clock,
+    rng=rng,
+    input_queue=CountedQueue(input_queue),
+    model_params=model_params,
+    model_state=model_state,
+    optimizer_state=optimizer_state,
+  )
+
+
+def _dropout_arguments(workload, hyperparameters) -> dict[str, Any]:
+  """In the 2024 generation the runner hands the tuned dropout to the model."""
+  if workload.generation != 'pmap':
+    return {}
+  return {
+    name: getattr(hyperparameters, name, None)
+    for name in ('dropout_rate', 'aux_dropout_rate')
+  }
+
+
+def restore_trial(trial: Trial, raw: dict[str, Any]) -> None:
+  """Moves a run that was set up anew to where its checkpoint was.
+
+  Args:
+    trial: before its first step.
+    raw: from `checkpoints.read_latest`.
+
+  Raises:
+    ValueError: if the checkpoint doesn't fit the run.
+  """
+  template = {
+    'model_params': trial.model_params,
+    'optimizer_state': trial.optimizer_state[0],
+    'model_state': trial.model_state,
+  }
+  state = checkpoints.restore(raw, template, trial.workload.generation)
+  trial.model_params = state['model_params']
+  trial.model_state = state['model_state']
+  trial.optimizer_state = (state['optimizer_state'], trial.optimizer_state[1])
+  trial.train_state = dict(state['train_state'])
+  trial.eval_results = state['eval_results']
+  trial.global_step = state['global_step']
+  trial.preemption_count = state['preemption_count'] + 1
+  trial.input_queue.skip(state['batches_drawn'])
+
+
+def open_log(
+  trial: Trial,
+  rng_seed: int,
+  flag_values: dict[str, Any],
+  num_rows: Mapping[str, int] | None = None,
+) -> None:
+  """Writes meta_data_<n>.json and flags_<n>.json, and attaches the logger.
+
+  Args:
+    trial: before the first step of this process, with a log_dir.
+    rng_seed: seed of the run.
+    flag_values: the command line's flags.
+    num_rows: rows of the measurement files that the checkpoint knows.
+  """
+  count = trial.preemption_count
+  files.write_json(
+    metadata.meta_data_path(trial.log_dir, count),
+    metadata.make_meta_data(trial.workload, rng_seed),
+  )
+  files.write_json(trial.log_dir / f'flags_{count}.json', flag_values)
+  trial.metrics_logger = logger.MetricLogger(trial.log_dir, num_rows)
+  trial.workload.attach_metrics_logger(trial.metrics_logger)

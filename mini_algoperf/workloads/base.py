@@ -1,0 +1,297 @@
+"""What the small workloads have in common, whatever the generation."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import itertools
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+
+from .. import spec
+from .generations import GENERATIONS
+from .params import param_shapes, param_types
+from .shuffling import host_rng
+
+TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
+
+
+def read_targets() -> dict[str, dict[str, Any]]:
+  """The committed output of the target-setting command, by workload."""
+  return json.loads(TARGETS_FILE.read_text(encoding='utf-8'))['workloads']
+
+
+class MiniWorkload(spec.Workload):
+  """A workload that is fast on two cores.
+
+  Constructing it with `generation='jit'` or `'pmap'` decides the device
+  handling, and with it the signatures of `init_model_fn` and `model_fn`.
+  A subclass gives the model, the batches and the metrics.
+  """
+
+  # Beside the benchmark's properties: what the runner falls back to.
+  name: str
+  metric_rises: bool
+  default_batch_size: int
+  eval_every_steps: int
+  # Training batches stay NumPy in the jit generation, as OGBG's do.
+  host_batches = False
+
+  def __new__(cls, generation: str = 'jit') -> MiniWorkload:
+    """Joins the class with the mixin of its generation.
+
+    Raises:
+      ValueError: `generation` is neither 'jit' nor 'pmap'.
+    """
+    if generation not in GENERATIONS:
+      raise ValueError(
+        f'generation: {generation!r} is unknown; use one of '
+        f'{", ".join(sorted(GENERATIONS))}'
+      )
+    if not issubclass(cls, tuple(GENERATIONS.values())):
+      cls = type(cls.__name__, (GENERATIONS[generation], cls), {})
+    return super().__new__(cls)
+
+  def __init__(self, generation: str = 'jit') -> None:
+    del generation  # `__new__` has dealt with it.
+    super().__init__()
+    self._model: nn.Module | None = None
+    self._targets = read_targets().get(self.name)
+    # Both are compiled once for this object, at their first call.
+    self._init_fn = jax.jit(self._init_variables)
+    self._eval_fn = self._compile_eval(self._eval_batch)
+    self._eval_batches_cache = {}
+
+  @abc.abstractmethod
+  def _make_model(self, dropout_rate: float) -> nn.Module:
+    """The flax module, called with (inputs, train, update_batch_norm,
+    dropout_rate)."""
+
+  @abc.abstractmethod
+  def _fake_inputs(self) -> Any:
+    """Inputs of the smallest shape, for the initialisation."""
+
+  @abc.abstractmethod
+  def _train_batches(
+    self,
+    rng: np.random.Generator,
+    data_dir: str | None,
+    shard_size: int,
+    num_shards: int,
+  ) -> Iterator[spec.Batch]:
+    """Endless shuffled batches with leading axes (shard, example)."""
+
+  @abc.abstractmethod
+  def _split_batches(
+    self,
+    split: str,
+    num_examples: int,
+    data_dir: str | None,
+    shard_size: int,
+    num_shards: int,
+  ) -> Iterator[spec.Batch]:
+    """A split in its fixed order, once, padded; weights are 0 for padding."""
+
+  @abc.abstractmethod
+  def _eval_outputs(self, logits: Any, batch: spec.Batch) -> dict[str, Any]:
+    """What `_metrics` needs of a batch; leading axis: examples. Traced."""
+
+  @abc.abstractmethod
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+    """Metrics of a whole split from its joined `_eval_outputs`."""
+
+  @property
+  def validation_target_value(self) -> float:
+    """The median that `set-targets` found on the validation split."""
+    return self._target('validation_target')
+
+  @property
+  def test_target_value(self) -> float:
+    """The median that `set-targets` found on the test split."""
+    return self._target('test_target')
+
+  def has_reached_validation_target(
+    self, eval_result: dict[str, float]
+  ) -> bool:
+    """Whether the validation metric is better than its target."""
+    value = eval_result[f'validation/{self.target_metric_name}']
+    return self._is_better(value, self.validation_target_value)
+
+  def has_reached_test_target(self, eval_result: dict[str, float]) -> bool:
+    """Whether the test metric is better than its target."""
+    value = eval_result[f'test/{self.target_metric_name}']
+    return self._is_better(value, self.test_target_value)
+
+  def _is_better(self, value: float, target: float) -> bool:
+    return value > target if self.metric_rises else value < target
+
+  def _target(self, key: str) -> float:
+    if self._targets is None:
+      raise ValueError(
+        f'targets.json: nothing for {self.name!r}; run '
+        f'`soft-reset set-targets --workload={self.name}`'
+      )
+    return self._targets[key]
+
+  def _init_variables(self, rng: spec.RandomState) -> Any:
+    return self._make_model(0.0).init(
+      rng,
+      self._fake_inputs(),
+      train=False,
+      update_batch_norm=False,
+      dropout_rate=0.0,
+    )
+
+  def _init_model(self, rng: spec.RandomState, dropout_rate: float) -> Any:
+    self._model = self._make_model(dropout_rate)
+    variables = self._init_fn(rng)
+    params = variables['params']
+    self._param_shapes = param_shapes(params)
+    self._param_types = param_types(params)
+    if 'batch_stats' not in variables:
+      return params, None
+    # The container type of flax's own updates: old versions freeze it.
+    return params, type(variables)({'batch_stats': variables['batch_stats']})
+
+  def _apply(
+    self,
+    params: Any,
+    batch: spec.Batch,
+    model_state: Any,
+    mode: spec.ForwardPassMode,
+    rng: spec.RandomState,
+    update_batch_norm: bool,
+    dropout_rate: float,
+  ) -> tuple[Any, Any]:
+    train = mode == spec.ForwardPassMode.TRAIN
+    apply_fn = functools.partial(
+      self._model.apply,
+      {'params': params, **(model_state or {})},
+      batch['inputs'],
+      train=train,
+      update_batch_norm=update_batch_norm,
+      dropout_rate=dropout_rate,
+      rngs={'dropout': rng} if train else None,
+    )
+    if model_state is None or not update_batch_norm:
+      return apply_fn(), model_state
+    return apply_fn(mutable=['batch_stats'])
+
+  def _merge_shards(self, batch: spec.Batch) -> spec.Batch:
+    """(shard, example, ...) to (shard * example, ...)."""
+    return jax.tree_util.tree_map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+
+  def _shard_size(self, global_batch_size: int) -> int:
+    num_devices = jax.local_device_count()
+    if global_batch_size < 1 or global_batch_size % num_devices:
+      raise ValueError(
+        f'global_batch_size: {global_batch_size} is not a positive multiple '
+        f'of the {num_devices} devices'
+      )
+    return global_batch_size // num_devices
+
+  def _build_input_queue(
+    self,
+    data_rng: spec.RandomState,
+    split: str,
+    data_dir: str | None,
+    global_batch_size: int,
+    cache: bool | None = None,
+    repeat_final_dataset: bool | None = None,
+    num_batches: int | None = None,
+  ) -> Iterator[spec.Batch]:
+    """Endless batches; a training queue's order follows from `data_rng`.
+
+    Args:
+      data_rng: key of the order and the augmentation; unused for evaluation.
+      split: 'train', 'eval_train', 'validation' or 'test'.
+      data_dir: where the data lie; None for the default.
+      global_batch_size: examples per batch, over all devices.
+      cache: unused, as are the next two; they are in the benchmark's
+        signature.
+      repeat_final_dataset: unused.
+      num_batches: unused.
+
+    Raises:
+      ValueError: the batch does not divide evenly, or the split is unknown.
+    """
+    del cache, repeat_final_dataset, num_batches
+    if split != 'train':
+      num_examples = self._num_examples(split)
+      return itertools.cycle(
+        self._eval_batches(split, num_examples, data_dir, global_batch_size)
+      )
+    batches = self._train_batches(
+      host_rng(data_rng),
+      data_dir,
+      self._shard_size(global_batch_size),
+      jax.local_device_count(),
+    )
+    return map(self._train_layout, batches)
+
+  def _num_examples(self, split: str) -> int:
+    sizes = {
+      'eval_train': self.num_eval_train_examples,
+      'validation': self.num_validation_examples,
+      'test': self.num_test_examples,
+    }
+    if split not in sizes:
+      raise ValueError(
+        f'split: {split!r} is unknown; use one of train, {", ".join(sizes)}'
+      )
+    return sizes[split]
+
+  def _eval_batches(
+    self,
+    split: str,
+    num_examples: int,
+    data_dir: str | None,
+    global_batch_size: int,
+  ) -> list[spec.Batch]:
+    key = (split, num_examples, data_dir, global_batch_size)
+    if key not in self._eval_batches_cache:
+      batches = self._split_batches(
+        split,
+        num_examples,
+        data_dir,
+        self._shard_size(global_batch_size),
+        jax.local_device_count(),
+      )
+      self._eval_batches_cache[key] = [self._eval_layout(b) for b in batches]
+    return self._eval_batches_cache[key]
+
+  def _eval_batch(
+    self, params: Any, batch: spec.Batch, model_state: Any
+  ) -> dict[str, Any]:
+    logits, _ = self._apply(
+      params, batch, model_state, spec.ForwardPassMode.EVAL, None, False, 0.0
+    )
+    return self._eval_outputs(logits, batch)
+
+  def _eval_model_on_split(
+    self,
+    split: str,
+    num_examples: int,
+    global_batch_size: int,
+    params: Any,
+    model_state: Any,
+    rng: spec.RandomState,
+    data_dir: str | None,
+    global_step: int = 0,
+  ) -> dict[str, float]:
+    """Metrics of one split; deterministic, so `rng` is unused."""
+    del rng, global_step
+    batches = self._eval_batches(
+      split, num_examples, data_dir, global_batch_size
+    )
+    # All batches are dispatched before the first result is waited for.
+    outputs = [self._eval_fn(params, batch, model_state) for batch in batches]
+    host = [self._to_host(output) for output in outputs]
+    joined = {k: np.concatenate([o[k] for o in host]) for k in host[0]}
+    return self._metrics(joined)

@@ -1,0 +1,99 @@
+"""The progress bar on a terminal, and the closing summary."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import jax
+import pytest
+
+from fakes import BATCH_SIZE, FakeSubmission, FakeWorkload
+from soft_reset import records
+from soft_reset.mini_algoperf import files, progress, runner, trial
+from soft_reset.mini_algoperf.submission_loader import as_submission
+from soft_reset.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+
+
+class Terminal(io.StringIO):
+  """Text that says that it is a terminal."""
+
+  def isatty(self):
+    return True
+
+
+def make_trial(log_dir, steps=12):
+  run = trial.set_up_trial(
+    FakeWorkload(),
+    as_submission(FakeSubmission(), 'fake'),
+    trial.Settings(
+      BATCH_SIZE, BATCH_SIZE, max_global_steps=steps, eval_every=5
+    ),
+    None,
+    jax.random.PRNGKey(0),
+    log_dir,
+  )
+  trial.open_log(run, 0, {})
+  return run
+
+
+def test_bar_on_a_terminal(tmp_path, monkeypatch):
+  terminal = Terminal()
+  monkeypatch.setattr(sys, 'stderr', terminal)
+  run = make_trial(tmp_path)
+  run.metrics_logger.append_scalar_metrics(
+    {'learning_rate': 0.5, 'cycle': 2.0}, 0
+  )
+  with progress.progress(run, 'fake') as observer:
+    runner.train(run, observer)
+  last = terminal.getvalue().strip('\r\n').split('\r')[-1]
+  assert last.startswith('fake: 100%')
+  assert '12/12, 00:00 left' in last
+  assert 'accuracy 0.012, lr 0.5, cycle 2' in last
+
+
+@pytest.mark.parametrize(
+  'params, steps, expected',
+  [
+    (None, 12, 12),
+    (None, None, None),
+    (SCHEDULE_PARAMS, None, 60),  # twice the step_hint of 30
+    (SCHEDULE_PARAMS, 12, 12),
+    (ScheduleParams(when_cycles_run_out='hold'), None, None),
+  ],
+)
+def test_planned_steps(params, steps, expected, tmp_path):
+  run = make_trial(tmp_path, steps)
+  if params is not None:
+    records.write_configuration(tmp_path, 30, params)
+  assert progress.planned_steps(run) == expected
+
+
+EVENTS = [
+  {'global_step': 0, 'event': 'cycle_start', 'cycle': 1, 'pace': 1.0},
+  {'global_step': 5, 'event': 'switch', 'cycle': 1, 'reason': 'loss rises'},
+  {'global_step': 5, 'event': 'reset', 'cycle': 2, 'tau': 0.25},
+  {'global_step': 5, 'event': 'cycle_start', 'cycle': 2, 'pace': 1.0},
+]
+
+
+def test_summary_lists_cycles_resets_and_switches(tmp_path):
+  run = make_trial(tmp_path)
+  runner.train(run)
+  records.write_configuration(tmp_path, 30, SCHEDULE_PARAMS)
+  files.write_rows(tmp_path / records.CYCLES, records.COLUMNS, EVENTS)
+  lines = progress.summarise(run).splitlines()
+  assert lines[1:-1] == [
+    'target:   validation/accuracy 0.8 not reached',
+    'metric:   best 0.012 at step 12, last 0.012',
+    'cycles:   2',
+    'resets:   step 5 (tau 0.25)',
+    'switches: step 5 (loss rises)',
+  ]
+
+
+def test_summary_of_another_submission_has_no_cycles(tmp_path):
+  run = make_trial(tmp_path)
+  runner.train(run)
+  names = [line.split(':')[0] for line in progress.summarise(run).splitlines()]
+  assert names == ['fake', 'target', 'metric', 'files']
