@@ -1,16 +1,16 @@
 """One train step, run on all devices in the way of either benchmark generation.
 
-`train_step` is the one body. `pmap_devices` runs it under `jax.pmap`, with a
-leading device axis on everything (2024, v0.5.0); `jit_devices` runs it under
-`jax.jit` with the batch sharded and the rest replicated (current). Both return
-a `Devices`: the few operations that differ between the two.
+`train_step` is the one body. `PmapDevices` runs it under `jax.pmap`, with a
+leading device axis on everything (2024, v0.5.0); `JitDevices` runs it under
+`jax.jit` with the batch sharded and the rest replicated (current). They have
+the same methods, described in `Devices`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,15 +23,43 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 AXIS_NAME = 'batch'
 
 
-class Devices(NamedTuple):
+class Devices(Protocol):
   """How arrays lie on the devices, and how functions are run over them."""
 
-  compile_step: Callable  # body -> step(params, …, batch, rng)
-  compile: Callable  # (fn, shapes, *host_shapes, donate=) -> compiled fn
-  init: Callable  # (fn, laid-out tree) -> fn(tree), laid out
-  put: Callable  # host tree -> laid out on the devices
-  place: Callable  # tree as the runner hands it over -> laid out
-  get: Callable  # laid-out tree -> one host copy
+  def compile_step(self, body: Callable) -> Callable:
+    """A train step from its body; the first three arguments are donated.
+
+    Args:
+      body: see `train_step`.
+
+    Returns:
+      (params, model_state, opt_state, batch, rng) -> what the body returns. Its
+      first call compiles it.
+    """
+
+  def compile(
+    self, fn: Callable, shapes: Any, *host_shapes: Any, donate: bool = False
+  ) -> Callable:
+    """Compiles fn(laid-out tree, *host values) now, for given shapes.
+
+    Args:
+      fn: what to run, the same on all devices.
+      shapes: tree of jax.ShapeDtypeStruct, without device axis.
+      host_shapes: likewise for the host values.
+      donate: whether the laid-out tree is donated.
+    """
+
+  def init(self, fn: Callable, tree: Any) -> Any:
+    """fn(tree) for a laid-out tree; laid out."""
+
+  def put(self, tree: Any) -> Any:
+    """Lays a tree of host values out on the devices."""
+
+  def place(self, tree: Any) -> Any:
+    """Lays out a tree of arrays as the runner hands it over."""
+
+  def get(self, tree: Any) -> Any:
+    """One copy of a laid-out tree, on the host."""
 
 
 def train_step(
@@ -85,11 +113,15 @@ def _global_norm(tree: Any) -> jax.Array:
   return jnp.sqrt(sum(squares))
 
 
-def pmap_devices() -> Devices:
+class PmapDevices:
   """Everything has a leading device axis (benchmark v0.5.0)."""
-  n = jax.local_device_count()
 
-  def compile_step(body):
+  def __init__(self):
+    self._count = jax.local_device_count()
+    self._identity = jax.pmap(lambda tree: tree, axis_name=AXIS_NAME)
+    self._layout = self.put(np.int32(0)).sharding
+
+  def compile_step(self, body):
     def step(params, model_state, opt_state, batch, rng):
       rng = jax.random.fold_in(rng, jax.lax.axis_index(AXIS_NAME))
       total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
@@ -102,7 +134,7 @@ def pmap_devices() -> Devices:
       donate_argnums=(0, 1, 2),
     )
 
-  def compile_(fn, shapes, *host_shapes, donate=False):
+  def compile(self, fn, shapes, *host_shapes, donate=False):
     mapped = jax.pmap(
       fn,
       axis_name=AXIS_NAME,
@@ -110,77 +142,71 @@ def pmap_devices() -> Devices:
       donate_argnums=(0,) if donate else (),
     )
     stacked = jax.tree_util.tree_map(
-      lambda x: jax.ShapeDtypeStruct((n,) + x.shape, x.dtype), shapes
+      lambda x: jax.ShapeDtypeStruct((self._count, *x.shape), x.dtype), shapes
     )
     return mapped.lower(stacked, *host_shapes).compile()
 
-  identity = jax.pmap(lambda tree: tree, axis_name=AXIS_NAME)
+  def init(self, fn, tree):
+    return jax.pmap(fn, axis_name=AXIS_NAME)(tree)
 
-  def put(tree):
-    return identity(
-      jax.tree_util.tree_map(
-        lambda x: np.broadcast_to(x, (n,) + np.shape(x)), tree
-      )
+  def put(self, tree):
+    stacked = jax.tree_util.tree_map(
+      lambda x: np.broadcast_to(x, (self._count, *np.shape(x))), tree
     )
+    return self._identity(stacked)
 
-  layout = put(np.int32(0)).sharding
-
-  def place(tree):
+  def place(self, tree):
     # From jax 0.8 on, a pmap knows the mesh of its inputs: one with another
     # axis name would have the step compiled twice.
-    if isinstance(layout, NamedSharding):
-      return jax.device_put(tree, layout)
+    if isinstance(self._layout, NamedSharding):
+      return jax.device_put(tree, self._layout)
     return tree
 
-  def get_leaf(x):
-    first = np.asarray(x.addressable_shards[0].data)
-    return first.reshape(x.shape[1:])
+  def get(self, tree):
+    def first_copy(x):
+      return np.asarray(x.addressable_shards[0].data).reshape(x.shape[1:])
 
-  return Devices(
-    compile_step=compile_step,
-    compile=compile_,
-    init=lambda fn, tree: jax.pmap(fn, axis_name=AXIS_NAME)(tree),
-    put=put,
-    place=place,
-    get=lambda tree: jax.tree_util.tree_map(get_leaf, tree),
-  )
+    return jax.tree_util.tree_map(first_copy, tree)
 
 
-def jit_devices() -> Devices:
+class JitDevices:
   """The batch is sharded on its first axis, the rest replicated (main)."""
-  mesh = Mesh(np.asarray(jax.devices()), (AXIS_NAME,))
-  replicated = NamedSharding(mesh, PartitionSpec())
-  sharded = NamedSharding(mesh, PartitionSpec(AXIS_NAME))
 
-  def compile_step(body):
+  def __init__(self):
+    mesh = Mesh(np.asarray(jax.devices()), (AXIS_NAME,))
+    self._replicated = NamedSharding(mesh, PartitionSpec())
+    self._sharded = NamedSharding(mesh, PartitionSpec(AXIS_NAME))
+
+  def compile_step(self, body):
     def step(params, model_state, opt_state, batch, rng):
       # The batch is one sharded array: its sums are over all devices already.
       return body(params, model_state, opt_state, batch, rng, lambda t: t)
 
+    same, split = self._replicated, self._sharded
     return jax.jit(
       step,
-      in_shardings=(replicated, replicated, replicated, sharded, replicated),
-      out_shardings=replicated,
+      in_shardings=(same, same, same, split, same),
+      out_shardings=same,
       donate_argnums=(0, 1, 2),
     )
 
-  def compile_(fn, shapes, *host_shapes, donate=False):
+  def compile(self, fn, shapes, *host_shapes, donate=False):
     jitted = jax.jit(
       fn,
-      in_shardings=replicated,
-      out_shardings=replicated,
+      in_shardings=self._replicated,
+      out_shardings=self._replicated,
       donate_argnums=(0,) if donate else (),
     )
     return jitted.lower(shapes, *host_shapes).compile()
 
-  def put(tree):
-    return jax.device_put(tree, replicated)
+  def init(self, fn, tree):
+    return jax.jit(fn, out_shardings=self._replicated)(tree)
 
-  return Devices(
-    compile_step=compile_step,
-    compile=compile_,
-    init=lambda fn, tree: jax.jit(fn, out_shardings=replicated)(tree),
-    put=put,
-    place=put,
-    get=lambda tree: jax.tree_util.tree_map(np.asarray, tree),
-  )
+  def put(self, tree):
+    return jax.device_put(tree, self._replicated)
+
+  def place(self, tree):
+    return self.put(tree)
+
+  def get(self, tree):
+    return jax.tree_util.tree_map(np.asarray, tree)

@@ -87,7 +87,7 @@ def set_up(
     workload.step_hint, hparams, schedule_params
   )
   has_axis = benchmark.has_device_axis(workload, model_params)
-  devices = parallel.pmap_devices() if has_axis else parallel.jit_devices()
+  devices = parallel.PmapDevices() if has_axis else parallel.JitDevices()
   adamw = optimizer.adamw(hparams, schedules, plan.nominal_lengths)
   fresh, ops = _prepare_resets(workload, schedule_params, rng, devices)
   setup = Setup(
@@ -188,7 +188,7 @@ def _adopt(saved, run, model, workload, global_step):
   """
   setup = run.setup
   if benchmark.has_device_axis(workload, model.params) > setup.has_device_axis:
-    saved, model = parallel.pmap_devices().get((saved, model))
+    saved, model = parallel.PmapDevices().get((saved, model))
   model = setup.devices.place(model)
   control = cycle_control.as_saved(setup.devices.get(saved.control))
   clock = setup.devices.get(

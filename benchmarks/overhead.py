@@ -206,6 +206,7 @@ def measure_resets(bench):
 
 
 def versions():
+  """Date, device and versions, to save beside the figures."""
   device = jax.devices()[0]
   return {
     'date': dt.date.today().isoformat(),
@@ -220,6 +221,7 @@ def versions():
 
 
 def main():
+  """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
   out = parser.parse_args().out

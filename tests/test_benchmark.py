@@ -115,7 +115,7 @@ def test_fresh_models_leave_the_workload_as_it_was(generation):
   workload = tiny.WORKLOADS[generation]()
   workload.init_model_fn(jax.random.PRNGKey(0))
   before = dict(vars(workload))
-  devices = {'jit': parallel.jit_devices, 'pmap': parallel.pmap_devices}
+  devices = {'jit': parallel.JitDevices, 'pmap': parallel.PmapDevices}
   models = benchmark.fresh_models(
     workload, jax.random.PRNGKey(1), 2, devices[generation]()
   )

@@ -11,7 +11,7 @@ import pytest
 from soft_reset import parallel
 
 NUM_EXAMPLES, NUM_INPUTS = 16, 3
-ADAPTERS = {'jit': parallel.jit_devices, 'pmap': parallel.pmap_devices}
+ADAPTERS = {'jit': parallel.JitDevices, 'pmap': parallel.PmapDevices}
 
 
 def model_fn(params, batch, model_state, rng):
@@ -104,8 +104,8 @@ def test_put_and_get(name):
 
 def test_layouts():
   x = np.zeros((2, 3), np.float32)
-  assert parallel.pmap_devices().put(x).shape == (8, 2, 3)
-  replicated = parallel.jit_devices().put(x)
+  assert parallel.PmapDevices().put(x).shape == (8, 2, 3)
+  replicated = parallel.JitDevices().put(x)
   assert replicated.shape == (2, 3)
   assert replicated.sharding.is_fully_replicated
 

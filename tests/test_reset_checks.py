@@ -122,7 +122,7 @@ def test_moments_that_fade_may_become_zero():
 
 @functools.cache
 def set_up(kind):
-  make = {'pmap': parallel.pmap_devices, 'jit': parallel.jit_devices}[kind]
+  make = {'pmap': parallel.PmapDevices, 'jit': parallel.JitDevices}[kind]
   devices = make()
   return devices, soft_reset.compile_reset({'w': FRESH}, None, devices)
 

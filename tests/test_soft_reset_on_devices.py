@@ -55,7 +55,7 @@ MOMENTS = host_tree(3)[0], host_tree(4)[0]
 @functools.cache
 def set_up(kind):
   """(devices, reset operations), made once."""
-  make = {'pmap': parallel.pmap_devices, 'jit': parallel.jit_devices}[kind]
+  make = {'pmap': parallel.PmapDevices, 'jit': parallel.JitDevices}[kind]
   devices = make()
   return devices, soft_reset.compile_reset(*FRESH, devices)
 

@@ -215,7 +215,7 @@ def test_an_ordinary_step_transfers_only_what_it_is_given():
   saved, run = driver.optimizer_state
   rng = devices.put(driver.rng)
   with jax.transfer_guard('disallow'):
-    submission.update_params(
+    (_, run), _, _ = submission.update_params(
       workload=driver.workload,
       current_param_container=driver.params,
       current_params_types=None,
@@ -228,6 +228,7 @@ def test_an_ordinary_step_transfers_only_what_it_is_given():
       global_step=2,
       rng=rng,
     )
+  assert np.isfinite(run.step_metrics['loss'])
 
 
 def batch_sharding():
