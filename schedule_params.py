@@ -22,6 +22,7 @@ from .validation import (
   check_known,
   check_number,
   check_positive,
+  check_weight,
   is_number,
 )
 
@@ -64,12 +65,11 @@ class Hparams:
     below_one = math.nextafter(1.0, 0.0)
     for name in ('dropout_rate', 'beta2', 'label_smoothing'):
       check_number(name, getattr(self, name), 0.0, below_one, share)
-    for name in ('learning_rate', 'one_minus_beta1', 'eps'):
+    for name in ('learning_rate', 'eps'):
       check_positive(name, getattr(self, name))
     if self.grad_clip is not None:
       check_positive('grad_clip', self.grad_clip)
-    at_most_one = 'a number above 0 and at most 1'
-    check_number('one_minus_beta1', self.one_minus_beta1, 0.0, 1.0, at_most_one)
+    check_weight('one_minus_beta1', self.one_minus_beta1)
     not_negative = 'a number of at least 0'
     check_number('weight_decay', self.weight_decay, 0.0, math.inf, not_negative)
     fraction = 'a number from 0 to 1'
@@ -206,9 +206,7 @@ class ScheduleParams:
     check(
       isinstance(switching, bool), 'early_switching', switching, 'true or false'
     )
-    check_positive('switch_lam', self.switch_lam)
-    at_most_one = 'a number above 0 and at most 1'
-    check_number('switch_lam', self.switch_lam, 0.0, 1.0, at_most_one)
+    check_weight('switch_lam', self.switch_lam)
     for name in ('switch_eps1', 'switch_eps2'):
       check(
         is_number(getattr(self, name)), name, getattr(self, name), 'a number'

@@ -36,6 +36,12 @@ def check_positive(name: str, value: Any) -> None:
   check(is_number(value) and value > 0, name, value, 'a number above 0')
 
 
+def check_weight(name: str, value: Any) -> None:
+  """Raises ValueError unless the value is a number in (0, 1]."""
+  right = 'a number above 0 and at most 1'
+  check(is_number(value) and 0 < value <= 1, name, value, right)
+
+
 def check_count(name: str, value: Any) -> None:
   """Raises ValueError unless the value is a whole number of at least 1."""
   is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
