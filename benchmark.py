@@ -162,10 +162,10 @@ def _decode(entry: Any) -> tuple[int, Mapping[str, Any]]:
   """(step, results) of an entry of eval_results, also of a mangled one.
 
   The benchmark's own restore turns (step, results) into
-  ({'0': step, '1': results}, '3').
+  ({'0': step, '1': results}, '3'), and does so anew at every preemption.
   """
   step, results = entry
-  if isinstance(step, Mapping):
+  while isinstance(step, Mapping):
     step, results = step['0'], step['1']
   return int(step), results
 

@@ -75,7 +75,11 @@ def clock_learning_rate(
     return lambda t: jnp.asarray(schedule(jnp.minimum(t, length)), jnp.float32)
 
   branches = [read(s, float(n)) for s, n in zip(schedules, lengths)]
-  return jax.lax.switch(clock.cycle, branches, local_step(clock))
+  # All rates are computed and one is taken: on a GPU a lax.switch would have
+  # the host wait for the index, at every step.
+  t = local_step(clock)
+  rates = jnp.stack([branch(t) for branch in branches])
+  return jax.lax.dynamic_index_in_dim(rates, clock.cycle, keepdims=False)
 
 
 def rate_tables(

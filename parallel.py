@@ -61,6 +61,9 @@ class Devices(Protocol):
   def get(self, tree: Any) -> Any:
     """One copy of a laid-out tree, on the host."""
 
+  def shape_of(self, leaf: Any) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of a laid-out array, without device axis."""
+
 
 def train_step(
   model_fn: Callable,
@@ -168,6 +171,9 @@ class PmapDevices:
 
     return jax.tree_util.tree_map(first_copy, tree)
 
+  def shape_of(self, leaf):
+    return jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+
 
 class JitDevices:
   """The batch is sharded on its first axis, the rest replicated (main)."""
@@ -210,3 +216,6 @@ class JitDevices:
 
   def get(self, tree):
     return jax.tree_util.tree_map(np.asarray, tree)
+
+  def shape_of(self, leaf):
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)

@@ -15,7 +15,8 @@ Source: thesis, section 3.3.2.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -99,21 +100,21 @@ def plan_reset(
     tau_now: tau of the soft reset, in [0, 1].
     alpha: share of tau that the moments get, in [0, 1].
     is_finite: whether model, moments and last evaluation are finite. If they
-      are not, there is nothing to keep: a soft reset takes tau = 1.
+      are not, there is nothing to keep: a soft reset becomes a full one. What
+      is left of the moments of a diverged run is finite but absurd.
 
   Returns:
     The Reset.
 
   Source: thesis, sections 3.2.2 (full, kept momentum) and 3.3.2 (soft).
   """
-  if mode == 'full':
+  if mode == 'full' or (mode == 'soft' and not is_finite):
     return Reset(1.0, 0.0, False)
   if mode == 'kept_momentum':
     return Reset(1.0, 1.0, True)
   if mode == 'cyclic':
     return Reset(0.0, 1.0, True)
-  share = tau_now if is_finite else 1.0
-  return Reset(share, 1.0 - share * alpha, True)
+  return Reset(tau_now, 1.0 - tau_now * alpha, True)
 
 
 class Model(NamedTuple):
@@ -157,25 +158,50 @@ def _sampled(fn: Callable) -> Callable:
 
 
 class ResetOps(NamedTuple):
-  """The compiled operations of a reset, made before training starts."""
+  """The compiled operations of a reset, by the shapes of what they take.
 
-  blend: dict[Any, Callable]  # by shape and dtype of a leaf
-  shrink: dict[Any, Callable]  # by shape and dtype of a leaf
-  all_finite: Callable  # (params, model_state, moments) -> bool on the devices
-  put: Callable  # host value -> laid out on the devices
+  Made before training starts. Some models change the shape of their batch
+  statistics at the first step; for those one is added when it is needed.
+  """
+
+  blend: dict[Any, Callable]
+  shrink: dict[Any, Callable]
+  all_finite: dict[Any, Callable]
+  devices: Devices
 
 
-def _key(leaf: Any) -> tuple[Any, ...]:
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+def _key(leaf: jax.ShapeDtypeStruct) -> tuple[Any, ...]:
   return tuple(leaf.shape), str(leaf.dtype)
 
 
-def _compile_by_shape(fn, shapes, others_of, devices) -> dict[Any, Callable]:
-  """fn compiled once for each kind of leaf, the first argument donated."""
-  leaves = {_key(leaf): leaf for leaf in jax.tree_util.tree_leaves(shapes)}
-  return {
-    key: devices.compile(_sampled(fn), leaf, *others_of(leaf), donate=True)
-    for key, leaf in leaves.items()
-  }
+def _blend_op(ops: ResetOps, leaf: jax.ShapeDtypeStruct) -> Callable:
+  key = _key(leaf)
+  if key not in ops.blend:
+    ops.blend[key] = ops.devices.compile(
+      _sampled(blend_leaf), leaf, leaf, _SCALAR, donate=True
+    )
+  return ops.blend[key]
+
+
+def _shrink_op(ops: ResetOps, leaf: jax.ShapeDtypeStruct) -> Callable:
+  key = _key(leaf)
+  if key not in ops.shrink:
+    ops.shrink[key] = ops.devices.compile(
+      _sampled(shrink_leaf), leaf, _SCALAR, donate=True
+    )
+  return ops.shrink[key]
+
+
+def _finite_op(
+  ops: ResetOps, leaves: tuple[jax.ShapeDtypeStruct, ...]
+) -> Callable:
+  key = tuple(map(_key, leaves))
+  if key not in ops.all_finite:
+    ops.all_finite[key] = ops.devices.compile(_tree_all_finite, leaves)
+  return ops.all_finite[key]
 
 
 def _tree_all_finite(tree: Any) -> jax.Array:
@@ -187,17 +213,11 @@ def _tree_all_finite(tree: Any) -> jax.Array:
   return jnp.all(jnp.stack(checks))
 
 
-def _host_shapes(tree: Any) -> Any:
-  return jax.tree_util.tree_map(
-    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), tree
-  )
-
-
 def compile_reset(params: Any, model_state: Any, devices: Devices) -> ResetOps:
   """Compiles a reset before training, so that the reset compiles nothing.
 
-  Leaf by leaf: with the old leaf donated and the fresh one on the host, the
-  peak of extra device memory is one leaf and not one model.
+  Leaf by leaf, with the old leaf donated and the fresh one on the host: no
+  second model is needed on the devices.
 
   Args:
     params, model_state: trees of anything with shape and dtype, without device
@@ -207,40 +227,31 @@ def compile_reset(params: Any, model_state: Any, devices: Devices) -> ResetOps:
   Returns:
     The operations. Leaves of equal shape share one.
   """
-  params, model_state = _host_shapes((params, model_state))
-  scalar = jax.ShapeDtypeStruct((), jnp.float32)
+  ops = ResetOps({}, {}, {}, devices)
   devices.put(np.int32(0))  # Adam's count; compiles where putting does
-  return ResetOps(
-    blend=_compile_by_shape(
-      blend_leaf, (params, model_state), lambda x: (x, scalar), devices
-    ),
-    shrink=_compile_by_shape(shrink_leaf, params, lambda _: (scalar,), devices),
-    all_finite=devices.compile(
-      _tree_all_finite, (params, model_state, (params, params))
-    ),
-    put=devices.put,
-  )
+  as_shapes = [
+    jax.ShapeDtypeStruct(x.shape, x.dtype)
+    for x in jax.tree_util.tree_leaves((params, model_state))
+  ]
+  num_params = len(jax.tree_util.tree_leaves(params))
+  for leaf in as_shapes:
+    _blend_op(ops, leaf)
+  for leaf in as_shapes[:num_params]:
+    _shrink_op(ops, leaf)
+  _finite_op(ops, tuple(as_shapes + 2 * as_shapes[:num_params]))
+  return ops
 
 
 def is_finite(model: Model, ops: ResetOps) -> bool:
   """Whether parameters, batch statistics and Adam's moments all are finite."""
   adam = optimizer.find_state(model.opt_state, optax.ScaleByAdamState)
-  tree = (model.params, model.model_state, (adam.mu, adam.nu))
-  return bool(np.all(jax.device_get(ops.all_finite(tree))))
-
-
-def _map_leaves(ops, tree, *others) -> tuple[Any, list[Any]]:
-  """Applies a leaf operation to a tree, one leaf after the other.
-
-  Waiting for each leaf keeps the fresh leaves from piling up on the devices.
-  """
-  leaves, treedef = jax.tree_util.tree_flatten(tree)
-  new_leaves, samples = [], []
-  for leaf, keyed, *rest in zip(leaves, *others):
-    new, sample = ops[_key(keyed)](leaf, *rest)
-    new_leaves.append(new.block_until_ready())
-    samples.append(sample)
-  return jax.tree_util.tree_unflatten(treedef, new_leaves), samples
+  leaves = tuple(
+    jax.tree_util.tree_leaves(
+      (model.params, model.model_state, adam.mu, adam.nu)
+    )
+  )
+  check = _finite_op(ops, tuple(map(ops.devices.shape_of, leaves)))
+  return bool(np.all(jax.device_get(check(leaves))))
 
 
 def model_reinit_schedule(
@@ -249,7 +260,7 @@ def model_reinit_schedule(
   """Resets a model at the start of a cycle, and checks that it was done.
 
   The checks recompute the formula on the host for up to 64 elements of every
-  leaf, under pmap of every replica; that costs one small transfer.
+  leaf, under pmap of every replica.
 
   Args:
     model: parameters, batch statistics and optimizer state; donated.
@@ -262,36 +273,53 @@ def model_reinit_schedule(
     The model with which the cycle starts, laid out as before.
 
   Raises:
-    RuntimeError: if a check fails.
+    RuntimeError: if a check fails, or fresh is of another model.
 
   Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
   """
   if reset.touches_nothing:
     return model
   share = np.float32(reset.tau)
-  fresh_leaves = jax.tree_util.tree_leaves(fresh)
-  n = len(fresh_leaves)
-  (params, model_state), blended = _map_leaves(
-    ops.blend,
-    (model.params, model.model_state),
-    fresh_leaves,
-    fresh_leaves,
-    [share] * n,
-  )
-  reset_checks.check_blend(jax.device_get(blended), fresh_leaves, float(share))
-  opt_state = _reset_adam(model.opt_state, fresh[0], reset, ops)
+  fresh_params, fresh_state = fresh
+  params = _blend_tree(model.params, fresh_params, share, ops)
+  model_state = model.model_state
+  # A model may start without the statistics that its first step adds.
+  if jax.tree_util.tree_leaves(fresh_state):
+    model_state = _blend_tree(model_state, fresh_state, share, ops)
+  opt_state = _reset_adam(model.opt_state, reset, ops)
   return Model(params, model_state, opt_state)
 
 
-def _reset_adam(opt_state, fresh_params, reset: Reset, ops: ResetOps) -> Any:
+def _blend_tree(tree, fresh, share, ops: ResetOps) -> Any:
+  """Blends leaf by leaf; the result has the structure of tree."""
+  leaves, treedef = jax.tree_util.tree_flatten(tree)
+  fresh_leaves = jax.tree_util.tree_leaves(fresh)
+  if [leaf.size for leaf in fresh_leaves] != [
+    math.prod(ops.devices.shape_of(leaf).shape) for leaf in leaves
+  ]:
+    raise RuntimeError('init_model_fn gave a model of other sizes.')
+  new_leaves, samples = [], []
+  for leaf, fresh_leaf in zip(leaves, fresh_leaves):
+    shape = ops.devices.shape_of(leaf)
+    fresh_leaf = np.asarray(fresh_leaf, shape.dtype).reshape(shape.shape)
+    new, sample = _blend_op(ops, shape)(leaf, fresh_leaf, share)
+    # Waiting keeps the fresh leaves from piling up on the devices.
+    new_leaves.append(new.block_until_ready())
+    samples.append(sample)
+  reset_checks.check_blend(jax.device_get(samples), fresh_leaves, float(share))
+  return jax.tree_util.tree_unflatten(treedef, new_leaves)
+
+
+def _reset_adam(opt_state, reset: Reset, ops: ResetOps) -> Any:
   """Shrinks the moments; the count goes to zero if it is not kept."""
   keep = np.float32(reset.keep_moments)
   adam = optimizer.find_state(opt_state, optax.ScaleByAdamState)
-  shapes = jax.tree_util.tree_leaves(fresh_params) * 2
-  (mu, nu), samples = _map_leaves(
-    ops.shrink, (adam.mu, adam.nu), shapes, [keep] * len(shapes)
+  leaves, treedef = jax.tree_util.tree_flatten((adam.mu, adam.nu))
+  done = [_shrink_op(ops, ops.devices.shape_of(x))(x, keep) for x in leaves]
+  reset_checks.check_moments(
+    jax.device_get([sample for _, sample in done]), float(keep)
   )
-  reset_checks.check_moments(jax.device_get(samples), float(keep))
-  count = adam.count if reset.keep_count else ops.put(np.int32(0))
+  mu, nu = jax.tree_util.tree_unflatten(treedef, [new for new, _ in done])
+  count = adam.count if reset.keep_count else ops.devices.put(np.int32(0))
   new = optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
   return optimizer.map_states(lambda _: new, opt_state, optax.ScaleByAdamState)

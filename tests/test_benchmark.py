@@ -134,6 +134,15 @@ def results(loss, accuracy):
   return {'validation/loss': loss, 'validation/accuracy': accuracy}
 
 
+@pytest.mark.parametrize('preemptions', [1, 2, 3])
+def test_entries_mangled_by_several_preemptions(preemptions):
+  entry = (5, results(2.0, 0.2))
+  for i in range(preemptions):
+    entry = ({'0': entry[0], '1': entry[1]}, str(i))
+  found = benchmark.new_evaluations([entry], -1, ACCURACY)
+  assert found == [Evaluation(5, 2.0, 0.2)]
+
+
 def test_new_evaluations():
   entries = [
     ({'0': 1, '1': results(3.0, 0.1)}, '0'),

@@ -270,16 +270,25 @@ def test_hold_goes_on_at_the_final_rate(folder):
   assert rate == pytest.approx(PARAMS.hparams.learning_rate)
 
 
-def test_a_cycle_that_diverges_is_left_and_the_next_one_trains():
-  # A peak of 1e20 takes the weights to 1e20 and the loss beyond float32.
+@pytest.mark.parametrize('seen_after', [0, 1, 5])
+@pytest.mark.parametrize('peak', [1e2, 1e10, 1e20])
+def test_a_cycle_that_diverges_is_left_and_the_next_one_trains(
+  peak, seen_after
+):
+  """Whenever an evaluation sees it, whatever is left in the moments."""
   params = ScheduleParams(
-    alter_lr=(1e20, 0.1, 0.1), warmups=('none',) * 3, switch_k=2
+    alter_lr=(peak, 0.1, 0.1), warmups=('none',) * 3, switch_k=2
   )
-  driver = new_driver(params, step_hint=100, evaluations={})
-  driver.run(until=5)
-  assert not np.isfinite(train_loss(driver))
+  driver = new_driver(params, step_hint=1000, evaluations={})
+  driver.step()
+  while driver.global_step < 400 and np.isfinite(train_loss(driver)):
+    driver.step()
+  driver.run(until=driver.global_step + seen_after)
   driver.eval_results.append(
-    (5, {'validation/loss': math.nan, 'validation/accuracy': 0.79})
+    (
+      driver.global_step,
+      {'validation/loss': math.nan, 'validation/accuracy': 0.79},
+    )
   )
   driver.step()
   assert driver.optimizer_state[1].control.cycle == 1
@@ -288,8 +297,48 @@ def test_a_cycle_that_diverges_is_left_and_the_next_one_trains():
     for leaf in jax.tree_util.tree_leaves(host(driver.optimizer_state[0].inner))
   )
   fresh_loss = train_loss(driver)
-  driver.run(until=60)
+  driver.run(until=driver.global_step + 100)
   assert train_loss(driver) < 0.1 * fresh_loss
+
+
+# The statistics of the first step cannot take the place of the donated ones.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
+@pytest.mark.parametrize('generation', GENERATIONS)
+@pytest.mark.parametrize('mode', ['soft', 'full'])
+def test_batch_statistics_that_change_shape_at_the_first_step(generation, mode):
+  """As in the benchmark's speech workloads, whose reductions keep a dimension."""
+
+  class Reshaping(tiny.WORKLOADS[generation]):
+    def model_fn(self, params, batch, model_state, mode, rng, *args, **kwargs):
+      flat = {'mean': model_state.get('stats', model_state)['mean'].reshape(-1)}
+      logits, new = super().model_fn(
+        params, batch, flat, mode, rng, *args, **kwargs
+      )
+      return logits, {'stats': {'mean': new['mean'].reshape(1, 1, -1)}}
+
+    if generation == 'jit':
+      _jit_model_fn = model_fn
+
+      def model_fn(
+        self,
+        params,
+        batch,
+        model_state,
+        mode,
+        rng,
+        update_batch_norm,
+        dropout_rate=0.0,
+      ):
+        return self._jit_model_fn(
+          params, batch, model_state, mode, rng, update_batch_norm
+        )
+
+  params = dataclasses.replace(PARAMS, reset_mode=mode)
+  functions = submission.make_submission(params)
+  driver = tiny.Driver(functions, Reshaping(), SWITCHING)
+  assert driver.run()
+  assert driver.optimizer_state[1].control.cycle == 2
+  assert host(driver.model_state)['stats']['mean'].shape[-3:] == (1, 1, 6)
 
 
 def train_loss(driver):
