@@ -130,7 +130,7 @@ def _prepare_resets(workload, params, rng, devices):
 def is_due(run: Run, eval_results: Any, global_step: int) -> bool:
   """Whether there is anything to do before this step but training.
 
-  All that an ordinary step costs the host: two comparisons of whole numbers.
+  All that control costs an ordinary step: comparisons of whole numbers.
   """
   return (
     run.control is None
