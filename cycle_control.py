@@ -66,7 +66,11 @@ class Decision(NamedTuple):
 
 
 def make_plan(step_hint: int, params: ScheduleParams) -> Plan:
-  """The plan for a workload of step_hint steps."""
+  """The plan for a workload of step_hint steps.
+
+  Raises:
+    ValueError: if a cycle would get no step.
+  """
   return Plan(
     params=params,
     horizon=lr_schedule.horizon_steps(step_hint, params),

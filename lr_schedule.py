@@ -259,16 +259,30 @@ def combine_warmup_decay_fn(
 
 
 def cycle_lengths(step_hint: int, schedule_params: Any) -> tuple[int, ...]:
-  """Steps of each cycle when nothing is switched."""
+  """Steps of each cycle when nothing is switched.
+
+  Raises:
+    ValueError: if a cycle would get no step.
+  """
   horizon = horizon_steps(step_hint, schedule_params)
   ends = cycle_ends(0, horizon, schedule_params.lengths)
-  return tuple(end - start for start, end in zip((0,) + ends, ends))
+  steps = tuple(end - start for start, end in zip((0,) + ends, ends))
+  if 0 in steps:
+    raise ValueError(
+      f'lengths={schedule_params.lengths}: over {horizon} steps the cycles get '
+      f'{", ".join(map(str, steps))} of them, and each needs at least one.'
+    )
+  return steps
 
 
 def cycle_schedules(
   step_hint: int, hyperparameters: Any, schedule_params: Any
 ) -> list[Schedule]:
-  """Each cycle's schedule over its own steps, when nothing is switched."""
+  """Each cycle's schedule over its own steps, when nothing is switched.
+
+  Raises:
+    ValueError: if a cycle would get no step.
+  """
   return [
     combine_warmup_decay_fn(
       length, hyperparameters, WARMUPS[warmup], DECAYS[decay], lr, factor
@@ -302,7 +316,7 @@ def jax_lr_schedule(
     model to noise.
 
   Raises:
-    ValueError: if there are more cycles than steps.
+    ValueError: if a cycle would get no step.
 
   Source: thesis, section 3.1 and figure 3.2.
   """

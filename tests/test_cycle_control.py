@@ -149,23 +149,24 @@ def test_hold_never_leaves_the_last_cycle():
 
 
 def test_hold_stays_where_the_cycles_after_it_got_no_step():
-  # Left in the last step: cycle 2 has that step, cycle 3 none. What is evaluated
-  # after the end is no reason to switch to nowhere.
-  params = make_params(when_cycles_run_out='hold', lengths=(100.0, 1.0, 1.0))
-  evaluations = [(s, float(s), 0.1) for s in (10, 11, 12, 13, 14)]
-  events, decision, _ = replay(params, 6, evaluations, until=15)
-  assert tape(events) == [
-    (0, 'cycle_start', 1, 12),
-    (10, 'evaluation', 1, 1),
-    (11, 'evaluation', 1, 2),
-    (11, 'switch', 1, 'loss rises'),
-    (11, 'cycle_start', 2, 12),
-    (12, 'evaluation', 2, 1),
-    (12, 'hold', 2, None),
-    (13, 'evaluation', 2, 2),
-    (14, 'evaluation', 2, 3),
+  # A plan gives every cycle a step; cycle 3 loses its own if the end of cycle 1,
+  # step 10, is noticed a step late. What is evaluated after the end is no reason
+  # to switch to nowhere.
+  params = make_params(when_cycles_run_out='hold', lengths=(10.0, 1.0, 1.0))
+  plan = cycle_control.make_plan(6, params)
+  assert plan.nominal_lengths == (10, 1, 1)
+  control, found = cycle_control.start(plan), []
+  for step, seen in ((11, []), (12, []), (13, [Evaluation(13, NAN, 0.1)])):
+    decision = cycle_control.decide(control, seen, step, plan)
+    control = decision.control
+    found.append((decision.action, [e['event'] for e in decision.events]))
+  assert found == [
+    ('reset', []),
+    ('go_on', ['hold']),
+    ('go_on', ['evaluation']),
   ]
-  assert decision.control.num_early_stops == 1
+  assert control.cycle == 1
+  assert control.num_early_stops == 0
 
 
 def test_an_evaluation_at_a_boundary_counts_for_the_cycle_that_ends():
@@ -221,20 +222,27 @@ def test_several_evaluations_at_once():
   assert decision.control.first_metric == np.float32(0.1)
 
 
-def test_a_switch_in_the_last_step_but_one_of_many_cycles():
-  # 2 steps are left for 3 cycles: the last one gets none. There is no boundary
-  # at the last step of the run.
-  params = make_params(4, lengths=(100.0, 1.0, 1.0, 1.0))
-  events, decision, _ = replay(params, 6, [(10, NAN, 0.1)])
+def test_a_switch_in_the_last_step_but_one_of_a_cycle():
+  # 4 steps are left for 3 cycles that were to have one each. There is no
+  # boundary at the last step of the run.
+  params = make_params(4, lengths=(9.0, 1.0, 1.0, 1.0))
+  events, decision, _ = replay(params, 6, [(8, NAN, 0.1)])
   assert tape(events) == [
-    (0, 'cycle_start', 1, 12),
-    (10, 'evaluation', 1, 1),
-    (10, 'switch', 1, 'loss is not finite'),
-    (10, 'cycle_start', 2, 11),
-    (11, 'cycle_start', 3, 12),
-    (12, 'finish', 3, 'cycles have run out'),
+    (0, 'cycle_start', 1, 9),
+    (8, 'evaluation', 1, 1),
+    (8, 'switch', 1, 'loss is not finite'),
+    (8, 'cycle_start', 2, 10),
+    (10, 'cycle_start', 3, 11),
+    (11, 'cycle_start', 4, 12),
+    (12, 'finish', 4, 'cycles have run out'),
   ]
-  assert decision.control.cycle == 2
+  assert decision.control.cycle == 3
+
+
+@pytest.mark.parametrize('lengths', ((100.0, 1.0, 1.0), (1.0, 100.0, 1.0)))
+def test_a_plan_that_gives_a_cycle_no_step(lengths):
+  with pytest.raises(ValueError, match='lengths=.*each needs at least one'):
+    cycle_control.make_plan(6, make_params(lengths=lengths))
 
 
 def test_a_switch_before_the_last_step():

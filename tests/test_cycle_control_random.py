@@ -35,6 +35,8 @@ def random_run(seed):
     switch_m=int(rng.integers(1, 5)),
   )
   step_hint = int(rng.integers(10, 80))
+  while 0 in reference.cycle_lengths(step_hint, params):
+    step_hint += 1  # a plan must give every cycle a step
   steps = reference.horizon(step_hint, params) + 15
   every = int(rng.integers(1, 6))
   seen = np.arange(rng.integers(0, every + 1), steps, every)
