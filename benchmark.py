@@ -92,15 +92,27 @@ def has_device_axis(workload: Any, params: Any) -> bool:
   return extra[0] == 1
 
 
+def takes_dropout_rate(workload: Any) -> bool:
+  """Whether the dropout rate is ours to give, as an argument of model_fn.
+
+  It is in main. In v0.5.0 the runner has built the model with a rate: that of
+  the hyperparameters under the external ruleset, the model's own default under
+  self-tuning.
+  """
+  return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
+
+
 def model_fn_in_training(workload: Any, dropout_rate: float) -> Callable:
   """workload.model_fn in training mode: (params, batch, model_state, rng).
 
-  The dropout rate goes to where the generation takes it: in main it is an
-  argument of model_fn; in v0.5.0 the runner has built the model with it.
+  Args:
+    workload: the workload.
+    dropout_rate: probability; in force if `takes_dropout_rate`.
   """
   mode = spec_of(workload).ForwardPassMode.TRAIN
-  takes_rate = 'dropout_rate' in inspect.signature(workload.model_fn).parameters
-  extra = {'dropout_rate': dropout_rate} if takes_rate else {}
+  extra = (
+    {'dropout_rate': dropout_rate} if takes_dropout_rate(workload) else {}
+  )
 
   def model_fn(params, batch, model_state, rng):
     return workload.model_fn(
@@ -154,7 +166,6 @@ def fresh_models(
       for key in jax.random.split(rng, max(count, 1))[:count]
     ]
   finally:
-    vars(workload).clear()
     vars(workload).update(attributes)
 
 

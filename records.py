@@ -115,11 +115,24 @@ def _write_whole(path: pathlib.Path, content: bytes) -> None:
 
 
 def write_configuration(
-  folder: pathlib.Path, step_hint: int, params: ScheduleParams
+  folder: pathlib.Path,
+  step_hint: int,
+  params: ScheduleParams,
+  not_in_force: Sequence[str] = (),
 ) -> None:
-  """Writes the resolved configuration as JSON."""
-  settings = json.loads(params.to_json())
-  values = {'step_hint': step_hint, 'schedule_params': settings}
+  """Writes the resolved configuration as JSON.
+
+  Args:
+    folder: the run's folder.
+    step_hint: the workload's, steps.
+    params: the configuration.
+    not_in_force: names of settings that the benchmark has decided itself.
+  """
+  values = {
+    'step_hint': step_hint,
+    'not_in_force': list(not_in_force),
+    'schedule_params': json.loads(params.to_json()),
+  }
   text = json.dumps(values, indent=2) + '\n'
   _write_whole(folder / CONFIGURATION, text.encode())
 

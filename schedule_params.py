@@ -39,7 +39,9 @@ class Hparams:
   baseline, used with AdamW).
 
   Attributes:
-    dropout_rate: probability; used where the model function takes it.
+    dropout_rate: probability; in force where model_fn takes it (main). In
+      v0.5.0 the runner builds the model: with this rate under the external
+      ruleset, with the model's default under self-tuning.
     learning_rate: peak of a cycle before its alter_lr is added.
     one_minus_beta1: 1 - beta1 of Adam.
     beta2: beta2 of Adam.

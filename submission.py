@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple
 
 from absl import logging
 
-from . import records
+from . import benchmark, records
 from . import run as run_lib
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from .soft_reset import Model
@@ -92,14 +92,26 @@ def _init_optimizer_state(
   params = schedule_params.override(hyperparameters)
   folder = records.find_folder(hyperparameters)
   state = run_lib.set_up(workload, model_params, params, folder, rng)
+  not_in_force = _not_in_force(workload, hyperparameters)
+  if not_in_force:
+    logging.warning('The runner, not the submission, sets %s.', not_in_force)
   if folder is None:
     logging.warning(
       'No experiment folder is known: training goes on, nothing is saved.'
     )
   else:
-    records.write_configuration(folder, workload.step_hint, params)
+    records.write_configuration(
+      folder, workload.step_hint, params, not_in_force
+    )
     records.draw_schedule(folder, workload.step_hint, params)
   return state
+
+
+def _not_in_force(workload: Any, hyperparameters: Any) -> list[str]:
+  """Settings that the benchmark does not let a submission decide."""
+  given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
+  by_us = benchmark.takes_dropout_rate(workload) or 'dropout_rate' in given
+  return [] if by_us else ['dropout_rate']
 
 
 def update_params(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import math
 
 import flax
@@ -529,6 +530,30 @@ def test_files_at_initialisation(folder):
   new_driver()
   assert (folder / records.SCHEDULE_PICTURE).read_bytes()[:4] == b'\x89PNG'
   assert records.read_configuration(folder) == (6, PARAMS)
+
+
+@pytest.mark.parametrize(
+  ('generation', 'point', 'expected'),
+  [
+    ('jit', None, []),
+    ('pmap', None, ['dropout_rate']),
+    ('pmap', {'alpha': 0.25}, ['dropout_rate']),
+    ('pmap', {'dropout_rate': 0.25}, []),
+  ],
+)
+def test_a_dropout_rate_that_is_not_in_force_is_said(
+  generation, point, expected, folder, caplog
+):
+  """In v0.5.0 the runner builds the model, with its own rate if self-tuned."""
+  caplog.set_level('WARNING', logger='absl')
+  workload = tiny.WORKLOADS[generation]()
+  model = workload.init_model_fn(jax.random.PRNGKey(0))
+  submission.init_optimizer_state(
+    workload, *model, point, jax.random.PRNGKey(1)
+  )
+  written = json.loads((folder / records.CONFIGURATION).read_text())
+  assert written['not_in_force'] == expected
+  assert ('dropout_rate' in caplog.text) == bool(expected)
 
 
 def test_the_runners_dropout_stays_with_the_model():
