@@ -27,6 +27,7 @@ BIN := .venv/bin
 # The tests of the modules that are handed in to the benchmark.
 CORE_TESTS := $(addprefix tests/,\
   test_benchmark.py \
+  test_compiled_ops.py \
   test_cycle_clock.py \
   test_cycle_control.py \
   test_cycle_control_random.py \
@@ -34,6 +35,7 @@ CORE_TESTS := $(addprefix tests/,\
   test_early_switching.py \
   test_every_setting.py \
   test_lr_schedule.py \
+  test_lr_shapes.py \
   test_optimizer.py \
   test_packaging.py \
   test_parallel.py \

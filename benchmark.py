@@ -110,9 +110,7 @@ def model_fn_in_training(workload: Any, dropout_rate: float) -> Callable:
     dropout_rate: probability; in force if `takes_dropout_rate`.
   """
   mode = spec_of(workload).ForwardPassMode.TRAIN
-  extra = (
-    {'dropout_rate': dropout_rate} if takes_dropout_rate(workload) else {}
-  )
+  extra = {'dropout_rate': dropout_rate} if takes_dropout_rate(workload) else {}
 
   def model_fn(params, batch, model_state, rng):
     return workload.model_fn(

@@ -8,13 +8,14 @@ from typing import Any, Callable
 import jax
 import optax
 
-from . import cycle_clock, lr_schedule
+from . import cycle_clock
+from .lr_shapes import Schedule
 from .schedule_params import Hparams
 
 
 def adamw(
   hparams: Hparams,
-  schedules: Sequence[lr_schedule.Schedule],
+  schedules: Sequence[Schedule],
   lengths: Sequence[int],
 ) -> optax.GradientTransformation:
   """AdamW with optional clipping, at the learning rate of the cycle clock.

@@ -25,6 +25,11 @@ def sample(leaf: Any) -> Any:
   return leaf.reshape(-1)[::stride]
 
 
+def sample_all(leaves: Any) -> Any:
+  """`sample` of every leaf."""
+  return [sample(leaf) for leaf in leaves]
+
+
 def _rounding(dtype: Any, *terms: np.ndarray) -> np.ndarray:
   """What float arithmetic on these terms may be off by."""
   info = jnp.finfo(dtype)

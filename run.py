@@ -23,6 +23,7 @@ from . import (
   records,
   soft_reset,
 )
+from .compiled_ops import CompiledOps
 from .cycle_control import Control, Evaluation, Plan
 from .schedule_params import ScheduleParams
 from .soft_reset import Model
@@ -46,7 +47,7 @@ class Setup(NamedTuple):
   train_step: Callable
   rate_tables: tuple[np.ndarray, ...]  # learning rate by nominal step
   fresh_models: list[tuple[Any, Any]]  # one per reset that there can be
-  reset_ops: soft_reset.ResetOps | None  # None if there is no reset
+  reset_ops: CompiledOps | None  # None if there is no reset
   folder: pathlib.Path | None
 
 
@@ -102,10 +103,16 @@ def set_up(
     reset_ops=ops,
     folder=folder,
   )
+  return _initial_state(adamw, setup, model_params), Run(setup)
+
+
+def _initial_state(adamw, setup, model_params) -> SavedState:
+  """The state before the first step."""
+  devices, control = setup.devices, cycle_control.start(setup.plan)
   inner = devices.init(adamw.init, devices.place(model_params))
-  devices.put(cycle_control.clock(cycle_control.start(plan), 0, plan))
-  control = devices.put(cycle_control.start(plan))
-  return SavedState(inner, control), Run(setup)
+  # A new cycle's clock will be put there, and that must compile nothing.
+  devices.put(cycle_control.clock(control, 0, setup.plan))
+  return SavedState(inner, devices.put(control))
 
 
 def _make_step(workload, hparams, adamw, devices) -> Callable:

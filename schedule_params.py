@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .lr_schedule import DECAYS, HOLDING_DECAYS, WARMUPS, as_written
+from .lr_shapes import DECAYS, HOLDING_DECAYS, WARMUPS, as_written
 from .validation import (
   check,
   check_choice,
@@ -88,8 +88,8 @@ class ScheduleParams:
   The first five fields are lists with one entry per cycle.
 
   Attributes:
-    warmups: names of warm-ups, see lr_schedule.WARMUPS.
-    decays: names of decays, see lr_schedule.DECAYS.
+    warmups: names of warm-ups, see lr_shapes.WARMUPS.
+    decays: names of decays, see lr_shapes.DECAYS.
     alter_lr: added to the learning rate: a cycle's peak.
     alter_warmup: added to the warm-up factor, a fraction of the cycle.
     lengths: relative lengths; (1, 1, 2) makes the last half of the run.

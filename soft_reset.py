@@ -15,7 +15,6 @@ Source: thesis, section 3.3.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +23,7 @@ import numpy as np
 import optax
 
 from . import optimizer, reset_checks
+from .compiled_ops import CompiledOps
 from .parallel import Devices
 
 
@@ -147,77 +147,21 @@ def shrink_leaf(moment: jax.Array, keep: jax.Array) -> jax.Array:
   return jnp.where(jnp.isfinite(moment) & (keep > 0), kept, 0)
 
 
-def _sampled(fn: Callable) -> Callable:
-  """fn that also returns samples of what went in and what came out."""
-
-  def wrapped(old, *others):
-    new = fn(old, *others)
-    return new, (reset_checks.sample(old), reset_checks.sample(new))
-
-  return wrapped
-
-
-class ResetOps(NamedTuple):
-  """The compiled operations of a reset, by the shapes of what they take.
-
-  Made before training starts. Some models change the shape of their batch
-  statistics at the first step; for those one is added when it is needed.
-  """
-
-  blend: dict[Any, Callable]
-  shrink: dict[Any, Callable]
-  all_finite: dict[Any, Callable]
-  devices: Devices
+def leaf_is_finite(leaf: jax.Array) -> jax.Array:
+  """Whether all elements are finite; integers are."""
+  return jnp.all(jnp.isfinite(leaf))
 
 
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 
-def _key(leaf: jax.ShapeDtypeStruct) -> tuple[Any, ...]:
-  return tuple(leaf.shape), str(leaf.dtype)
-
-
-def _blend_op(ops: ResetOps, leaf: jax.ShapeDtypeStruct) -> Callable:
-  key = _key(leaf)
-  if key not in ops.blend:
-    ops.blend[key] = ops.devices.compile(
-      _sampled(blend_leaf), leaf, leaf, _SCALAR, donate=True
-    )
-  return ops.blend[key]
-
-
-def _shrink_op(ops: ResetOps, leaf: jax.ShapeDtypeStruct) -> Callable:
-  key = _key(leaf)
-  if key not in ops.shrink:
-    ops.shrink[key] = ops.devices.compile(
-      _sampled(shrink_leaf), leaf, _SCALAR, donate=True
-    )
-  return ops.shrink[key]
-
-
-def _finite_op(
-  ops: ResetOps, leaves: tuple[jax.ShapeDtypeStruct, ...]
-) -> Callable:
-  key = tuple(map(_key, leaves))
-  if key not in ops.all_finite:
-    ops.all_finite[key] = ops.devices.compile(_tree_all_finite, leaves)
-  return ops.all_finite[key]
-
-
-def _tree_all_finite(tree: Any) -> jax.Array:
-  checks = [
-    jnp.all(jnp.isfinite(leaf))
-    for leaf in jax.tree_util.tree_leaves(tree)
-    if jnp.issubdtype(leaf.dtype, jnp.inexact)
-  ]
-  return jnp.all(jnp.stack(checks))
-
-
-def compile_reset(params: Any, model_state: Any, devices: Devices) -> ResetOps:
+def compile_reset(
+  params: Any, model_state: Any, devices: Devices
+) -> CompiledOps:
   """Compiles a reset before training, so that the reset compiles nothing.
 
-  Leaf by leaf, with the old leaf donated and the fresh one on the host: no
-  second model is needed on the devices.
+  Leaf by leaf, with the old leaf donated and the fresh one on the host: beside
+  the model, one leaf at a time is on the devices, and samples.
 
   Args:
     params, model_state: trees of anything with shape and dtype, without device
@@ -227,35 +171,38 @@ def compile_reset(params: Any, model_state: Any, devices: Devices) -> ResetOps:
   Returns:
     The operations. Leaves of equal shape share one.
   """
-  ops = ResetOps({}, {}, {}, devices)
+  ops = CompiledOps(devices)
   devices.put(np.int32(0))  # Adam's count; compiles where putting does
-  as_shapes = [
-    jax.ShapeDtypeStruct(x.shape, x.dtype)
-    for x in jax.tree_util.tree_leaves((params, model_state))
-  ]
-  num_params = len(jax.tree_util.tree_leaves(params))
-  for leaf in as_shapes:
-    _blend_op(ops, leaf)
-  for leaf in as_shapes[:num_params]:
-    _shrink_op(ops, leaf)
-  _finite_op(ops, tuple(as_shapes + 2 * as_shapes[:num_params]))
+  params, model_state = (
+    [
+      jax.ShapeDtypeStruct(x.shape, x.dtype)
+      for x in jax.tree_util.tree_leaves(tree)
+    ]
+    for tree in (params, model_state)
+  )
+  for leaf in params + model_state:
+    ops.prepare(leaf_is_finite, leaf)
+    ops.prepare(blend_leaf, leaf, leaf, _SCALAR, donate=True)
+  for leaf in params:
+    ops.prepare(shrink_leaf, leaf, _SCALAR, donate=True)
+  for leaves in (params, model_state, 2 * params):
+    if leaves:
+      ops.prepare(reset_checks.sample_all, leaves)
   return ops
 
 
-def is_finite(model: Model, ops: ResetOps) -> bool:
+def is_finite(model: Model, ops: CompiledOps) -> bool:
   """Whether parameters, batch statistics and Adam's moments all are finite."""
   adam = optimizer.find_state(model.opt_state, optax.ScaleByAdamState)
-  leaves = tuple(
-    jax.tree_util.tree_leaves(
-      (model.params, model.model_state, adam.mu, adam.nu)
-    )
+  leaves = jax.tree_util.tree_leaves(
+    (model.params, model.model_state, adam.mu, adam.nu)
   )
-  check = _finite_op(ops, tuple(map(ops.devices.shape_of, leaves)))
-  return bool(np.all(jax.device_get(check(leaves))))
+  found = [ops.run(leaf_is_finite, leaf) for leaf in leaves]
+  return all(np.all(finite) for finite in jax.device_get(found))
 
 
 def model_reinit_schedule(
-  model: Model, fresh: Any, reset: Reset, ops: ResetOps
+  model: Model, fresh: Any, reset: Reset, ops: CompiledOps
 ) -> Model:
   """Resets a model at the start of a cycle, and checks that it was done.
 
@@ -290,36 +237,41 @@ def model_reinit_schedule(
   return Model(params, model_state, opt_state)
 
 
-def _blend_tree(tree, fresh, share, ops: ResetOps) -> Any:
+def _samples(leaves, ops: CompiledOps) -> list[np.ndarray]:
+  """Samples of leaves, on the host; then the leaves are free to be donated."""
+  return jax.device_get(ops.run(reset_checks.sample_all, leaves))
+
+
+def _blend_tree(tree, fresh, share, ops: CompiledOps) -> Any:
   """Blends leaf by leaf; the result has the structure of tree."""
   leaves, treedef = jax.tree_util.tree_flatten(tree)
+  shapes = list(map(ops.devices.shape_of, leaves))
   fresh_leaves = jax.tree_util.tree_leaves(fresh)
   if [leaf.size for leaf in fresh_leaves] != [
-    math.prod(ops.devices.shape_of(leaf).shape) for leaf in leaves
+    math.prod(shape.shape) for shape in shapes
   ]:
     raise RuntimeError('init_model_fn gave a model of other sizes.')
-  new_leaves, samples = [], []
-  for leaf, fresh_leaf in zip(leaves, fresh_leaves):
-    shape = ops.devices.shape_of(leaf)
+  old = _samples(leaves, ops)
+  for i, (shape, fresh_leaf) in enumerate(zip(shapes, fresh_leaves)):
     fresh_leaf = np.asarray(fresh_leaf, shape.dtype).reshape(shape.shape)
-    new, sample = _blend_op(ops, shape)(leaf, fresh_leaf, share)
+    leaves[i] = ops.run(blend_leaf, leaves[i], fresh_leaf, share, donate=True)
     # Waiting keeps the fresh leaves from piling up on the devices.
-    new_leaves.append(new.block_until_ready())
-    samples.append(sample)
-  reset_checks.check_blend(jax.device_get(samples), fresh_leaves, float(share))
-  return jax.tree_util.tree_unflatten(treedef, new_leaves)
+    leaves[i].block_until_ready()
+  samples = list(zip(old, _samples(leaves, ops)))
+  reset_checks.check_blend(samples, fresh_leaves, float(share))
+  return jax.tree_util.tree_unflatten(treedef, leaves)
 
 
-def _reset_adam(opt_state, reset: Reset, ops: ResetOps) -> Any:
+def _reset_adam(opt_state, reset: Reset, ops: CompiledOps) -> Any:
   """Shrinks the moments; the count goes to zero if it is not kept."""
   keep = np.float32(reset.keep_moments)
   adam = optimizer.find_state(opt_state, optax.ScaleByAdamState)
   leaves, treedef = jax.tree_util.tree_flatten((adam.mu, adam.nu))
-  done = [_shrink_op(ops, ops.devices.shape_of(x))(x, keep) for x in leaves]
-  reset_checks.check_moments(
-    jax.device_get([sample for _, sample in done]), float(keep)
-  )
-  mu, nu = jax.tree_util.tree_unflatten(treedef, [new for new, _ in done])
+  old = _samples(leaves, ops)
+  leaves = [ops.run(shrink_leaf, leaf, keep, donate=True) for leaf in leaves]
+  samples = list(zip(old, _samples(leaves, ops)))
+  reset_checks.check_moments(samples, float(keep))
+  mu, nu = jax.tree_util.tree_unflatten(treedef, leaves)
   count = adam.count if reset.keep_count else ops.devices.put(np.int32(0))
   new = optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
   return optimizer.map_states(lambda _: new, opt_state, optax.ScaleByAdamState)

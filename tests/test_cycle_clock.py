@@ -12,7 +12,7 @@ import pytest
 
 import reference
 import reference_run
-from soft_reset import cycle_clock, cycle_control, lr_schedule
+from soft_reset import cycle_clock, cycle_control, lr_schedule, lr_shapes
 from soft_reset.schedule_params import ScheduleParams
 from thesis_experiments import EXPERIMENTS
 
@@ -126,7 +126,7 @@ def test_every_experiment_agrees_with_the_static_chain(figure, step_hint):
   ('warmup', 'decay'),
   [
     pair
-    for pair in itertools.product(lr_schedule.WARMUPS, lr_schedule.DECAYS)
+    for pair in itertools.product(lr_shapes.WARMUPS, lr_shapes.DECAYS)
     if pair != ('linear', 'cosine')
   ],
 )

@@ -179,6 +179,9 @@ def test_layout_stays_and_buffers_are_donated(kind, mode):
   adam = adam_of(model)
   donated = (model.params, model.model_state, adam.mu, adam.nu)
   for leaf in jax.tree_util.tree_leaves(donated):
+    # On CPUs jaxlib 0.4 reuses no buffer of this type.
+    if leaf.dtype == jnp.bfloat16 and jax.__version_info__ < (0, 5):
+      continue
     assert leaf.is_deleted()
   # The clock of the run is no part of a reset.
   same = optimizer.find_state(new.opt_state, cycle_clock.CycleClock)
@@ -196,12 +199,41 @@ def test_a_reset_compiles_nothing(kind, compilations):
   assert compiled == []
 
 
-def test_leaves_of_equal_shape_share_an_operation(kind):
+def test_leaves_of_equal_shape_share_an_operation(kind, compilations):
+  devices, _ = set_up(kind)
+  # Shapes that no other test has compiled.
+  params, model_state = jax.tree_util.tree_map(
+    lambda x: jax.ShapeDtypeStruct((23, *x.shape), x.dtype), FRESH
+  )
+  with compilations() as compiled:
+    ops = soft_reset.compile_reset(params, model_state, devices)
+  # 4 kinds of parameters, and a count among the statistics: blended, tested for
+  # finiteness; moments shrunk; samples of parameters, statistics and moments.
+  assert len(compiled) == 5 + 5 + 4 + 3
+  kernel, share = jax.ShapeDtypeStruct((40, 7), np.float32), np.float32(0.5)
+  prepared = ops.prepare(
+    soft_reset.blend_leaf, kernel, kernel, share, donate=True
+  )
+  again = jax.ShapeDtypeStruct((40, 7), np.float32)
+  assert prepared is ops.prepare(
+    soft_reset.blend_leaf, again, again, share, donate=True
+  )
+
+
+def test_a_blend_needs_no_second_leaf(kind):
+  """The old leaf's buffer is the new one's; nothing else is made."""
+  if jax.__version_info__ < (0, 5):
+    pytest.skip('jax 0.4 does not tell the memory of a program on a CPU')
   _, ops = set_up(kind)
-  kinds = {((40, 7), 'float32'), ((7,), 'float32'), ((), 'float32')}
-  kinds |= {((5,), 'bfloat16')}
-  assert set(ops.shrink) == kinds
-  assert set(ops.blend) == kinds | {((), 'int32')}
+  leaf = jax.ShapeDtypeStruct((1000, 100), np.float32)
+  scalar = jax.ShapeDtypeStruct((), np.float32)
+  operations = [
+    ops.prepare(soft_reset.blend_leaf, leaf, leaf, scalar, donate=True),
+    ops.prepare(soft_reset.shrink_leaf, leaf, scalar, donate=True),
+  ]
+  for operation in operations:
+    memory = operation.memory_analysis()
+    assert memory.alias_size_in_bytes == memory.output_size_in_bytes == 400_000
 
 
 @pytest.mark.parametrize('part', ('params', 'model_state', 'mu', 'nu'))
