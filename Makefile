@@ -41,6 +41,9 @@ CORE_TESTS := $(addprefix tests/,\
   test_parallel.py \
   test_records.py \
   test_reset_checks.py \
+  test_run.py \
+  test_run_costs.py \
+  test_run_resumed.py \
   test_schedule_params.py \
   test_soft_reset.py \
   test_soft_reset_on_devices.py \

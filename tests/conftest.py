@@ -18,6 +18,8 @@ if _DEVICE_COUNT not in os.environ.get('XLA_FLAGS', ''):
 import jax
 import pytest
 
+from soft_reset import records
+
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 
 
@@ -54,3 +56,10 @@ def compilations(_compile_events):
 def key():
   """A key with a fixed seed."""
   return jax.random.PRNGKey(0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """Makes runs write their files into a temporary folder."""
+  monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: tmp_path)
+  return tmp_path

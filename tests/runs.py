@@ -1,0 +1,55 @@
+"""Runs of the submission on a workload of two arrays, and what they leave."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+import tiny
+from soft_reset import records, submission
+from soft_reset.schedule_params import ScheduleParams
+
+GENERATIONS = ('jit', 'pmap')
+
+# 12 steps in 3 cycles of 4. The target accuracy is 0.8.
+PARAMS = ScheduleParams(switch_k=2, switch_m=2)
+# After step 3 of cycle 1 the smoothed loss has risen by 0.7 * 0.5 >= 0.01.
+SWITCHING = {1: (1.0, 0.4), 2: (0.9, 0.6), 3: (1.4, 0.6), 8: (0.5, 0.72)}
+
+
+def new_driver(params=PARAMS, generation='jit', evaluations=None, step_hint=6):
+  workload = tiny.WORKLOADS[generation](step_hint)
+  return tiny.Driver(
+    submission.make_submission(params),
+    workload,
+    SWITCHING if evaluations is None else evaluations,
+  )
+
+
+def column(folder, name, **having):
+  rows = [
+    row
+    for row in records.read_events(folder)
+    if all(row[key] == value for key, value in having.items())
+  ]
+  return [row[name] for row in rows]
+
+
+def host(tree):
+  return jax.tree_util.tree_map(np.asarray, jax.device_get(tree))
+
+
+def assert_equal_trees(a, b):
+  """To the last bit, where sums over CPU devices come in a fixed order.
+
+  In jaxlib 0.4 they come in the order in which the threads arrive. An ulp of
+  a gradient can make 1e-5 of a step of Adam, which is 2e-3 here.
+  """
+  tolerance = 0 if jax.__version_info__ >= (0, 5) else 1e-6
+  jax.tree_util.tree_map(
+    lambda x, y: np.testing.assert_allclose(
+      x, y, rtol=tolerance, atol=tolerance
+    ),
+    host(a),
+    host(b),
+  )

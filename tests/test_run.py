@@ -1,0 +1,251 @@
+"""What happens between the train steps of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import tiny
+from runs import (
+  GENERATIONS,
+  PARAMS,
+  SWITCHING,
+  assert_equal_trees,
+  column,
+  host,
+  new_driver,
+)
+from soft_reset import (
+  cycle_clock,
+  cycle_control,
+  lr_schedule,
+  optimizer,
+  records,
+  submission,
+)
+from soft_reset.schedule_params import ScheduleParams
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_tape_of_a_run(folder, generation):
+  # Cycle 1 is left before step 3; the remaining 9 steps are 5 + 4. The first
+  # evaluation after a boundary belongs to the cycle that has just ended.
+  assert new_driver(generation=generation).run()
+  tape = [
+    (int(r['global_step']), r['event'], int(r['cycle']), r['reason'])
+    for r in records.read_events(folder)
+  ]
+  assert tape == [
+    (0, 'cycle_start', 1, ''),
+    (1, 'evaluation', 1, ''),
+    (2, 'evaluation', 1, ''),
+    (3, 'evaluation', 1, ''),
+    (3, 'switch', 1, 'loss rises'),
+    (3, 'reset', 2, 'early'),
+    (3, 'cycle_start', 2, ''),
+    (8, 'evaluation', 2, ''),
+    (8, 'reset', 3, 'scheduled'),
+    (8, 'cycle_start', 3, ''),
+    (12, 'finish', 3, 'cycles have run out'),
+  ]
+  # tau = 1 - 0.6 / 0.8 and 1 - 0.72 / 0.8, in float32 as it is saved.
+  taus = [float(tau) for tau in column(folder, 'tau', event='reset')]
+  np.testing.assert_allclose(taus, [0.25, 0.1], rtol=1e-6)
+  assert column(folder, 'metric_step', event='reset') == ['3', '8']
+  starts = {'event': 'cycle_start'}
+  assert column(folder, 'cycle_end', **starts) == ['4', '8', '12']
+  assert [float(p) for p in column(folder, 'pace', **starts)] == [
+    1.0,
+    pytest.approx(4 / 5),
+    1.0,
+  ]
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_learning_rate_of_every_step(generation):
+  # No warm-up fits into 4 steps; cycle 2 is stretched from 4 steps to 5.
+  nominal_steps = [0, 1, 2, 0, 0.8, 1.6, 2.4, 3.2, 0, 1, 2, 3]
+  peak = 0.0017486387539278373
+  expected = [peak / 2 * (1 + math.cos(math.pi * t / 4)) for t in nominal_steps]
+  driver = new_driver(generation=generation)
+  run = driver.optimizer_state[1]
+  schedules = lr_schedule.cycle_schedules(6, PARAMS.hparams, PARAMS)
+  actual = []
+  for _ in expected:
+    driver.step()
+    inner = driver.optimizer_state[0].inner
+    clock = run.setup.devices.get(
+      optimizer.find_state(inner, cycle_clock.CycleClock)
+    )
+    assert clock.count == driver.global_step
+    clock = clock._replace(count=clock.count - 1)
+    rate = cycle_clock.clock_learning_rate(clock, schedules, (4, 4, 4))
+    actual.append(float(rate))
+  # A few roundings of float32 at the size of the peak.
+  np.testing.assert_allclose(actual, expected, rtol=0, atol=4e-7 * peak)
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_finish_comes_before_anything_is_donated(generation):
+  driver = new_driver(generation=generation)
+  assert driver.run()
+  leaves = jax.tree_util.tree_leaves(
+    (driver.params, driver.model_state, driver.optimizer_state[0])
+  )
+  assert not any(leaf.is_deleted() for leaf in leaves)
+  assert driver.global_step == 12
+
+
+def test_a_finished_run_is_not_reset():
+  driver = new_driver(dataclasses.replace(PARAMS, reset_mode='full'))
+  driver.run(until=12)
+  before = host(driver.params)
+  with pytest.raises(tiny.TrainingCompleteError):
+    driver.step()
+  assert_equal_trees(driver.params, before)
+
+
+def test_hold_goes_on_at_the_final_rate(folder):
+  constant = ('constant',) * 3
+  params = dataclasses.replace(
+    PARAMS, when_cycles_run_out='hold', decays=constant
+  )
+  driver = new_driver(params)
+  assert not driver.run(until=20)
+  assert column(folder, 'global_step', event='hold') == ['12']
+  assert driver.optimizer_state[1].control.cycle == 2
+  run = driver.optimizer_state[1]
+  rate = cycle_clock.table_rate(run.setup.rate_tables, run.clock, 19)
+  assert rate == pytest.approx(PARAMS.hparams.learning_rate)
+
+
+@pytest.mark.parametrize('seen_after', [0, 1, 5])
+@pytest.mark.parametrize('peak', [1e2, 1e10, 1e20])
+def test_a_cycle_that_diverges_is_left_and_the_next_one_trains(
+  peak, seen_after
+):
+  """Whenever an evaluation sees it, whatever is left in the moments."""
+  params = ScheduleParams(
+    alter_lr=(peak, 0.1, 0.1), warmups=('none',) * 3, switch_k=2
+  )
+  driver = new_driver(params, step_hint=1000, evaluations={})
+  driver.step()
+  while driver.global_step < 400 and np.isfinite(train_loss(driver)):
+    driver.step()
+  driver.run(until=driver.global_step + seen_after)
+  driver.eval_results.append(
+    (
+      driver.global_step,
+      {'validation/loss': math.nan, 'validation/accuracy': 0.79},
+    )
+  )
+  driver.step()
+  assert driver.optimizer_state[1].control.cycle == 1
+  assert all(
+    np.isfinite(leaf).all()
+    for leaf in jax.tree_util.tree_leaves(host(driver.optimizer_state[0].inner))
+  )
+  fresh_loss = train_loss(driver)
+  driver.run(until=driver.global_step + 100)
+  assert train_loss(driver) < 0.1 * fresh_loss
+
+
+# The statistics of the first step cannot take the place of the donated ones.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
+@pytest.mark.parametrize('generation', GENERATIONS)
+@pytest.mark.parametrize('mode', ['soft', 'full'])
+def test_batch_statistics_that_change_shape_at_the_first_step(generation, mode):
+  """As in the benchmark's speech workloads, whose reductions keep a dimension."""
+
+  class Reshaping(tiny.WORKLOADS[generation]):
+    def model_fn(self, params, batch, model_state, mode, rng, *args, **kwargs):
+      flat = {'mean': model_state.get('stats', model_state)['mean'].reshape(-1)}
+      logits, new = super().model_fn(
+        params, batch, flat, mode, rng, *args, **kwargs
+      )
+      return logits, {'stats': {'mean': new['mean'].reshape(1, 1, -1)}}
+
+    if generation == 'jit':
+      _jit_model_fn = model_fn
+
+      def model_fn(
+        self,
+        params,
+        batch,
+        model_state,
+        mode,
+        rng,
+        update_batch_norm,
+        dropout_rate=0.0,
+      ):
+        return self._jit_model_fn(
+          params, batch, model_state, mode, rng, update_batch_norm
+        )
+
+  params = dataclasses.replace(PARAMS, reset_mode=mode)
+  functions = submission.make_submission(params)
+  driver = tiny.Driver(functions, Reshaping(), SWITCHING)
+  assert driver.run()
+  assert driver.optimizer_state[1].control.cycle == 2
+  assert host(driver.model_state)['stats']['mean'].shape[-3:] == (1, 1, 6)
+
+
+def train_loss(driver):
+  return float(driver.optimizer_state[1].step_metrics['loss'])
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_an_infinite_model_is_replaced_whole(generation):
+  """Even with a finite loss and tau = 0 from a stale evaluation."""
+  warm = dataclasses.replace(PARAMS.hparams, warmup_factor=0.25)
+  params = dataclasses.replace(PARAMS, hparams=warm)
+  driver = new_driver(params, generation, evaluations={1: (1.0, 0.9)})
+  driver.run(until=4)
+  driver.params = jax.tree_util.tree_map(
+    lambda x: x.at[..., 0].set(np.nan), driver.params
+  )
+  fresh_params = driver.optimizer_state[1].setup.fresh_models[0][0]
+  driver.step()
+  kernel = host(driver.params)['kernel'].reshape(-1, *(6, 2))
+  # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
+  for replica in kernel:
+    np.testing.assert_array_equal(replica, fresh_params['kernel'])
+
+
+def test_without_an_evaluation_a_soft_reset_keeps_the_model(folder):
+  driver = new_driver(evaluations={})
+  driver.run(until=5)
+  assert column(folder, 'tau', event='reset') == ['0.0']
+
+
+def test_unknown_metric_is_named_at_the_first_evaluation():
+  driver = new_driver(evaluations={})
+  driver.step()
+  driver.eval_results.append((1, {'validation/loss': 1.0, 'train/loss': 1.0}))
+  with pytest.raises(
+    ValueError, match="'validation/accuracy'.*train/loss, validation/loss"
+  ):
+    driver.step()
+
+
+def test_fresh_models_differ_and_repeat():
+  first, again = new_driver(), new_driver()
+  a, b = (m[0]['kernel'] for m in first.optimizer_state[1].setup.fresh_models)
+  c, d = (m[0]['kernel'] for m in again.optimizer_state[1].setup.fresh_models)
+  assert not np.array_equal(a, b)
+  np.testing.assert_array_equal(a, c)
+  np.testing.assert_array_equal(b, d)
+
+
+def test_control_decides_by_what_is_saved():
+  """The host copy never knows more than the arrays do."""
+  driver = new_driver()
+  driver.run(until=4)
+  saved, run = driver.optimizer_state
+  on_devices = run.setup.devices.get(saved.control)
+  assert cycle_control.as_saved(on_devices) == run.control
+  assert jax.tree_util.tree_map(np.asarray, run.control) == on_devices
