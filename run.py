@@ -218,7 +218,7 @@ def _unseen_by_resumed(run, eval_results, global_step) -> list[Evaluation]:
   """
   last_step, target = run.control.last_eval_step, run.setup.target
   found = benchmark.new_evaluations(eval_results, last_step, target)
-  if found or run.setup.folder is None or global_step == 0:
+  if found or run.setup.folder is None:
     return found
   return benchmark.logged_evaluations(
     run.setup.folder, last_step, global_step, target

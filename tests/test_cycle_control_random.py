@@ -11,7 +11,8 @@ import pytest
 import reference
 import reference_run
 from replay import PEAK, make_params, replay, tape
-from soft_reset import cycle_control, soft_reset
+from soft_reset import cycle_control, run
+from soft_reset.benchmark import Target
 from soft_reset.cycle_control import Evaluation
 
 NAN, INF = math.nan, math.inf
@@ -73,8 +74,11 @@ def assert_same_events(found, expected):
 
 
 def taus(params, step_hint, evaluations, until, target, rising):
-  """tau of every reset, as `run` works it out for a finite model."""
+  """tau of every reset, as a run works it out; the model itself is finite."""
   plan = cycle_control.make_plan(step_hint, params)
+  read = dict.fromkeys(run.Setup._fields)  # nothing to train
+  read.update(plan=plan, target=Target('validation/metric', target, rising))
+  state = run.Run(run.Setup(**read))
   control, found = cycle_control.start(plan), []
   seen_at = {e[0]: Evaluation(*e) for e in evaluations}
   for step in range(until):
@@ -84,13 +88,7 @@ def taus(params, step_hint, evaluations, until, target, rising):
     if decision.action == cycle_control.FINISH:
       break
     if decision.action == cycle_control.RESET:
-      tau, finite = 0.0, True
-      if cycle_control.has_evaluation(control):
-        metrics = (control.last_metric, target, control.first_metric)
-        tau = soft_reset.tau(*map(float, metrics), rising)
-        finite = math.isfinite(control.last_loss)
-      reset = soft_reset.plan_reset(params.reset_mode, tau, 0.5, finite)
-      found.append(reset.tau)
+      found.append(run._plan_reset(state, None, control).tau)
   return found
 
 

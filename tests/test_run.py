@@ -7,6 +7,7 @@ import math
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 import tiny
@@ -65,12 +66,68 @@ def test_tape_of_a_run(folder, generation):
   ]
 
 
+def cosine_rate(t):
+  """The rate at nominal step t of a cycle of 4: no warm-up fits into it."""
+  return 0.0017486387539278373 / 2 * (1 + math.cos(math.pi * t / 4))
+
+
+def test_what_is_written_of_resets_and_rates(folder):
+  assert new_driver().run()
+  reset = {'event': 'reset'}
+  assert column(folder, 'mode', **reset) == ['soft', 'soft']
+  assert column(folder, 'alpha', **reset) == ['0.5', '0.5']
+  metrics = [float(metric) for metric in column(folder, 'metric', **reset)]
+  np.testing.assert_array_equal(np.float32(metrics), np.float32([0.6, 0.72]))
+  # Of the step that comes, in rows of a start; of the last one taken in others.
+  # Step 7 is the last of the five that cycle 2 was stretched to, nominally 3.2:
+  # read in between those of whole nominal steps, 0.8 * rate(3) + 0.2 * 0.
+  expected = [cosine_rate(t) for t in (0, 0, 1, 2, 2, 0, 0)]
+  expected += [0.8 * cosine_rate(3), cosine_rate(0), cosine_rate(0)]
+  expected += [cosine_rate(3)]
+  np.testing.assert_allclose(
+    [float(rate) for rate in column(folder, 'learning_rate')],
+    expected,
+    rtol=1e-6,
+  )
+
+
+class RecordingLogger:
+  """In the place of the benchmark's metrics logger."""
+
+  def __init__(self):
+    self.calls = []
+
+  def append_scalar_metrics(self, metrics, global_step):
+    self.calls.append((global_step, dict(metrics)))
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_what_goes_to_the_benchmarks_logger(generation):
+  driver = new_driver(generation=generation)
+  logger = driver.workload.metrics_logger = RecordingLogger()
+  losses = []
+  for _ in range(12):
+    driver.step()
+    losses.append(train_loss(driver))
+  assert driver.run()
+  # One call per decision: each rewrites the benchmark's files.
+  calls = dict(logger.calls)
+  assert [step for step, _ in logger.calls] == [0, 1, 2, 3, 8, 12]
+  assert 'loss' not in calls[0]
+  for step in (1, 2, 3, 8, 12):
+    assert calls[step]['loss'] == pytest.approx(losses[step - 1])
+    assert calls[step]['grad_norm'] > 0
+  assert calls[2]['smoothed_loss'] == pytest.approx(0.3 * 1.0 + 0.7 * 0.9)
+  assert calls[3]['tau'] == pytest.approx(0.25)
+  assert calls[3]['cycle'] == 2
+  assert calls[3]['learning_rate'] == pytest.approx(cosine_rate(0))
+
+
 @pytest.mark.parametrize('generation', GENERATIONS)
 def test_learning_rate_of_every_step(generation):
-  # No warm-up fits into 4 steps; cycle 2 is stretched from 4 steps to 5.
+  # Cycle 2 is stretched from 4 steps to 5.
   nominal_steps = [0, 1, 2, 0, 0.8, 1.6, 2.4, 3.2, 0, 1, 2, 3]
-  peak = 0.0017486387539278373
-  expected = [peak / 2 * (1 + math.cos(math.pi * t / 4)) for t in nominal_steps]
+  expected = [cosine_rate(t) for t in nominal_steps]
   driver = new_driver(generation=generation)
   run = driver.optimizer_state[1]
   schedules = lr_schedule.cycle_schedules(6, PARAMS.hparams, PARAMS)
@@ -86,7 +143,9 @@ def test_learning_rate_of_every_step(generation):
     rate = cycle_clock.clock_learning_rate(clock, schedules, (4, 4, 4))
     actual.append(float(rate))
   # A few roundings of float32 at the size of the peak.
-  np.testing.assert_allclose(actual, expected, rtol=0, atol=4e-7 * peak)
+  np.testing.assert_allclose(
+    actual, expected, rtol=0, atol=4e-7 * cosine_rate(0)
+  )
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
@@ -159,43 +218,17 @@ def test_a_cycle_that_diverges_is_left_and_the_next_one_trains(
 @pytest.mark.parametrize('generation', GENERATIONS)
 @pytest.mark.parametrize('mode', ['soft', 'full'])
 def test_batch_statistics_that_change_shape_at_the_first_step(generation, mode):
-  """As in the benchmark's speech workloads, whose reductions keep a dimension."""
-
-  class Reshaping(tiny.WORKLOADS[generation]):
-    def model_fn(self, params, batch, model_state, mode, rng, *args, **kwargs):
-      flat = {'mean': model_state.get('stats', model_state)['mean'].reshape(-1)}
-      logits, new = super().model_fn(
-        params, batch, flat, mode, rng, *args, **kwargs
-      )
-      return logits, {'stats': {'mean': new['mean'].reshape(1, 1, -1)}}
-
-    if generation == 'jit':
-      _jit_model_fn = model_fn
-
-      def model_fn(
-        self,
-        params,
-        batch,
-        model_state,
-        mode,
-        rng,
-        update_batch_norm,
-        dropout_rate=0.0,
-      ):
-        return self._jit_model_fn(
-          params, batch, model_state, mode, rng, update_batch_norm
-        )
-
   params = dataclasses.replace(PARAMS, reset_mode=mode)
   functions = submission.make_submission(params)
-  driver = tiny.Driver(functions, Reshaping(), SWITCHING)
+  driver = tiny.Driver(functions, tiny.reshaping(generation)(), SWITCHING)
   assert driver.run()
   assert driver.optimizer_state[1].control.cycle == 2
   assert host(driver.model_state)['stats']['mean'].shape[-3:] == (1, 1, 6)
 
 
 def train_loss(driver):
-  return float(driver.optimizer_state[1].step_metrics['loss'])
+  run = driver.optimizer_state[1]
+  return float(run.setup.devices.get(run.step_metrics)['loss'])
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
@@ -214,6 +247,49 @@ def test_an_infinite_model_is_replaced_whole(generation):
   # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
   for replica in kernel:
     np.testing.assert_array_equal(replica, fresh_params['kernel'])
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_each_reset_takes_a_model_of_its_own(generation):
+  # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
+  warm = dataclasses.replace(PARAMS.hparams, warmup_factor=0.25)
+  params = dataclasses.replace(PARAMS, hparams=warm, reset_mode='full')
+  driver = new_driver(params, generation, evaluations={})
+  setup = driver.optimizer_state[1].setup
+  for boundary, (fresh_params, _) in zip((4, 8), setup.fresh_models):
+    driver.run(until=boundary + 1)
+    kernel = setup.devices.get(driver.params)['kernel']
+    np.testing.assert_array_equal(kernel, fresh_params['kernel'])
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_tau_of_a_metric_that_falls(folder, generation):
+  class Falling(tiny.WORKLOADS[generation]):
+    validation_target_value = 0.1
+
+    def has_reached_validation_target(self, eval_result):
+      return eval_result['validation/accuracy'] < self.validation_target_value
+
+  params = dataclasses.replace(PARAMS, early_switching=False)
+  # From the first evaluation to the target it is a factor of 9; left to go, a
+  # factor of 3 at the first boundary and less than nothing at the second.
+  evaluations = {1: (1.0, 0.9), 3: (1.0, 0.5), 4: (1.0, 0.3), 8: (1.0, 0.09)}
+  functions = submission.make_submission(params)
+  assert tiny.Driver(functions, Falling(), evaluations).run()
+  taus = [float(tau) for tau in column(folder, 'tau', event='reset')]
+  np.testing.assert_allclose(taus, [0.5, 0.0], rtol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_makes_a_soft_reset_full(folder):
+  # The metric says that 1/16 is still to go, and nothing in the model is wrong.
+  params = dataclasses.replace(PARAMS, early_switching=False)
+  driver = new_driver(params, evaluations={4: (math.nan, 0.75)})
+  driver.run(until=5)
+  assert column(folder, 'tau', event='reset') == ['1.0']
+  adam = optimizer.find_state(
+    driver.optimizer_state[0].inner, optax.ScaleByAdamState
+  )
+  assert adam.count == 1
 
 
 def test_without_an_evaluation_a_soft_reset_keeps_the_model(folder):

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 import tiny
-from runs import (
-  GENERATIONS,
-  PARAMS,
-  new_driver,
-)
+from runs import GENERATIONS, PARAMS, SWITCHING, new_driver
 from soft_reset import run as run_lib
 from soft_reset import (
   submission,
@@ -29,6 +25,46 @@ def test_nothing_compiles_after_the_first_step(generation, compilations):
   assert driver.optimizer_state[1].control.num_early_stops == 1
   assert driver.optimizer_state[1].control.cycle == 2
   assert compiled == []
+
+
+# The statistics of the first step cannot take the place of the donated ones.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_what_compiles_where_the_model_changes_the_shape_of_its_state(
+  generation, compilations
+):
+  """The second step, and at the first reset what the new shapes need."""
+  jax.clear_caches()  # other tests may have compiled the same
+  functions = submission.make_submission(PARAMS)
+  driver = tiny.Driver(functions, tiny.reshaping(generation)(), SWITCHING)
+  driver.run(until=2)
+  with compilations() as compiled:
+    driver.run(until=3)
+  assert compiled == []
+  with compilations() as compiled:
+    driver.run(until=4)  # left early, and reset
+  # For the one leaf: whether it is finite, its sample, its blend.
+  assert len(compiled) == 3
+  with compilations() as compiled:
+    assert driver.run()
+  assert compiled == []
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_the_step_has_no_branch(generation):
+  """On a GPU the host waits for the index of a branch, at every step."""
+  driver = new_driver(generation=generation)
+  run = driver.optimizer_state[1]
+  arguments = (
+    driver.params,
+    driver.model_state,
+    driver.optimizer_state[0].inner,
+    tiny.batch_of_step(0, generation),
+    driver.rng,
+  )
+  program = run.setup.train_step.lower(*arguments).compile().as_text()
+  assert 'cosine' in program  # the rates are computed in it
+  assert 'conditional' not in program
 
 
 @pytest.mark.parametrize('mode', ['full', 'kept_momentum', 'cyclic'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 
 import jax
@@ -101,3 +102,51 @@ def test_two_runs_in_one_process_do_not_see_each_other():
   assert_equal_trees(together.params, alone.params)
   assert_equal_trees(together.optimizer_state[0], alone.optimizer_state[0])
   assert other.optimizer_state[1].control.num_early_stops == 0
+
+
+def test_the_functions_have_the_benchmarks_arguments():
+  update = inspect.signature(submission.update_params).parameters
+  # Both generations pass all by keyword; the current one looks for the last.
+  assert list(update) == [
+    'workload',
+    'current_param_container',
+    'current_params_types',
+    'model_state',
+    'hyperparameters',
+    'batch',
+    'loss_type',
+    'optimizer_state',
+    'eval_results',
+    'global_step',
+    'rng',
+    'train_state',
+  ]
+  prepare = inspect.signature(submission.prepare_for_eval).parameters
+  assert list(prepare) == [
+    n for n in update if n not in ('batch', 'train_state')
+  ]
+
+
+def test_evaluation_is_prepared_by_nothing():
+  model = [object() for _ in range(3)]
+  found = submission.prepare_for_eval(
+    None, model[1], None, model[2], None, None, model[0], [], 5, None
+  )
+  assert all(a is b for a, b in zip(found, model))
+  assert len(found) == 3
+
+
+def test_data_selection_takes_the_next_batch():
+  queue = iter('abc')
+  rest = (None,) * 6
+  assert submission.data_selection(None, queue, *rest) == 'a'
+  assert submission.data_selection(None, queue, *rest) == 'b'
+
+
+def test_the_module_is_the_submission_of_the_default():
+  workload = tiny.TinyWorkload()
+  params, state = workload.init_model_fn(jax.random.PRNGKey(0))
+  _, run = submission.init_optimizer_state(
+    workload, params, state, None, jax.random.PRNGKey(1)
+  )
+  assert run.setup.plan.params == SCHEDULE_PARAMS

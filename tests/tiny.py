@@ -141,6 +141,46 @@ class PmapTinyWorkload(TinyWorkload):
 WORKLOADS = {'jit': TinyWorkload, 'pmap': PmapTinyWorkload}
 
 
+def reshaping(generation: str) -> type:
+  """A workload whose batch statistics get another shape and tree at step 1.
+
+  As in the benchmark's speech workloads, whose reductions keep a dimension.
+  """
+
+  def flat(model_state):
+    return {'mean': model_state.get('stats', model_state)['mean'].reshape(-1)}
+
+  def reshaped(new_state):
+    return {'stats': {'mean': new_state['mean'].reshape(1, 1, -1)}}
+
+  class Jit(TinyWorkload):
+    def model_fn(
+      self,
+      params,
+      batch,
+      model_state,
+      mode,
+      rng,
+      update_batch_norm,
+      dropout_rate=0.0,
+    ):
+      logits, new = super().model_fn(
+        params, batch, flat(model_state), mode, rng, update_batch_norm
+      )
+      return logits, reshaped(new)
+
+  class Pmap(PmapTinyWorkload):
+    def model_fn(
+      self, params, batch, model_state, mode, rng, update_batch_norm
+    ):
+      logits, new = super().model_fn(
+        params, batch, flat(model_state), mode, rng, update_batch_norm
+      )
+      return logits, reshaped(new)
+
+  return {'jit': Jit, 'pmap': Pmap}[generation]
+
+
 @functools.cache
 def _true_kernel():
   return np.random.default_rng(7).normal(size=(NUM_INPUTS, NUM_OUTPUTS))
