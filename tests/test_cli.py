@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pathlib
@@ -15,6 +14,7 @@ import pytest
 from absl import flags
 
 from fakes import FakeWorkload, write_submission
+from run_files import TRIAL, assert_same_run, python_path, read_csv, read_json
 from soft_reset.mini_algoperf import (
   checkpoints,
   cli,
@@ -25,8 +25,6 @@ from soft_reset.mini_algoperf import (
   targets,
   workloads,
 )
-
-TRIAL = pathlib.Path('runs', 'fake', 'fake_jax', 'trial_1')
 
 
 @pytest.fixture(autouse=True)
@@ -56,15 +54,6 @@ def run(*arguments, submission=''):
       *arguments,
     ]
   )
-
-
-def read_csv(name, folder=TRIAL):
-  with (folder / name).open(newline='') as file:
-    return list(csv.DictReader(file))
-
-
-def read_json(name, folder=TRIAL):
-  return json.loads((folder / name).read_text())
 
 
 def snapshot(folder):
@@ -377,30 +366,6 @@ def test_a_bug_in_a_training_step_keeps_its_traceback():
 # Resuming.
 
 
-def without_times(rows):
-  return [
-    {
-      name: value
-      for name, value in row.items()
-      if 'time' not in name
-      and name not in ('score', 'total_duration', 'preemption_count')
-    }
-    for row in rows
-  ]
-
-
-def assert_same_run(folder, other):
-  """Same evaluations, and bit for bit the same arrays at the end."""
-  for name in ('eval_measurements.csv', 'measurements.csv'):
-    rows, others = (read_csv(name, f) for f in (folder, other))
-    assert without_times(rows) == without_times(others)
-  states = [checkpoints.read_latest(f) for f in (folder, other)]
-  for state in states:
-    for name in ('train_state', 'eval_results', 'preemption_count'):
-      del state[name]
-  assert repr(states[0]) == repr(states[1])
-
-
 def test_ctrl_c_and_resuming(capsys):
   assert run(submission='press_at=[7]') == 130
   # The step in which it was pressed is finished.
@@ -471,11 +436,6 @@ def test_a_killed_process_and_resuming(generation):
   whole = [*resumed, '--experiment_name=whole', f'--rng_seed={seed}']
   assert cli.main(whole) == 0
   assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
-
-
-def python_path():
-  """This session's, for a process that isn't started by pytest."""
-  return os.pathsep.join(path for path in sys.path if path)
 
 
 def test_rows_after_the_checkpoint_are_written_once():

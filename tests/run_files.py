@@ -1,0 +1,53 @@
+"""The files of a run of the console script, read and compared."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pathlib
+import sys
+
+from soft_reset.mini_algoperf import checkpoints
+
+TRIAL = pathlib.Path('runs', 'fake', 'fake_jax', 'trial_1')
+
+
+def read_csv(name, folder=TRIAL):
+  with (folder / name).open(newline='') as file:
+    return list(csv.DictReader(file))
+
+
+def read_json(name, folder=TRIAL):
+  return json.loads((folder / name).read_text())
+
+
+def without_times(rows):
+  return [
+    {
+      name: value
+      for name, value in row.items()
+      if 'time' not in name
+      and name not in ('score', 'total_duration', 'preemption_count')
+    }
+    for row in rows
+  ]
+
+
+def assert_same_run(
+  folder, other, logs=('eval_measurements.csv', 'measurements.csv')
+):
+  """Same rows in the logs, and bit for bit the same arrays at the end."""
+  for name in logs:
+    rows, others = (read_csv(name, f) for f in (folder, other))
+    assert without_times(rows) == without_times(others)
+  states = [checkpoints.read_latest(f) for f in (folder, other)]
+  for state in states:
+    for name in ('train_state', 'eval_results', 'preemption_count'):
+      del state[name]
+  assert repr(states[0]) == repr(states[1])
+
+
+def python_path():
+  """This session's, for a process that isn't started by pytest."""
+  return os.pathsep.join(path for path in sys.path if path)
