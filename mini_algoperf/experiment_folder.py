@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import fcntl
+import hashlib
+import os
 import pathlib
 import shutil
+import tempfile
 from collections.abc import Iterator
 
 
@@ -16,12 +20,43 @@ def experiment_path(
   framework: str,
   append_timestamp: bool,
 ) -> pathlib.Path:
-  """`<dir>/<name>/<workload>_<framework>`, as the benchmark names it."""
+  """`<dir>/<name>/<workload>_<framework>`, as the benchmark names it.
+
+  Raises:
+    ValueError: if the name leads out of the folder of all experiments.
+  """
   name = experiment_name
+  if pathlib.Path(name).is_absolute() or '..' in pathlib.Path(name).parts:
+    raise ValueError(
+      f'--experiment_name={name} must be a name below --experiment_dir.'
+    )
   if append_timestamp:
     name += dt.datetime.now().strftime('-%Y-%m-%d-%H-%M-%S')
   root = pathlib.Path(experiment_dir).expanduser().resolve()
   return root / name / f'{workload}_{framework}'
+
+
+@contextlib.contextmanager
+def locked(path: pathlib.Path) -> Iterator[None]:
+  """Keeps an experiment to this process; its end, however it comes, frees it.
+
+  Args:
+    path: the experiment's folder, which need not exist.
+
+  Raises:
+    ValueError: if another process of this machine has it.
+  """
+  digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:16]
+  name = f'soft_reset_{os.getuid()}_{digest}.lock'
+  with (pathlib.Path(tempfile.gettempdir()) / name).open('a') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as e:
+      raise ValueError(
+        f'experiment folder {path} is in use by another run: wait for its end '
+        'or give another --experiment_name.'
+      ) from e
+    yield
 
 
 @contextlib.contextmanager
@@ -43,6 +78,7 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
     raise ValueError(
       '--overwrite and --resume_last_run contradict each other: give one.'
     )
+  _put_back(path)
   is_used = path.is_dir() and any(path.iterdir())
   if is_used and resume:
     yield
@@ -58,10 +94,8 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replaced(path: pathlib.Path, is_used: bool) -> Iterator[None]:
-  aside = path.with_name(f'.{path.name}.replaced')
+  aside = _aside(path)
   if is_used:
-    # One may be left of a process that was killed between the two moves.
-    shutil.rmtree(aside, ignore_errors=True)
     path.rename(aside)
   made = [p for p in (path, *path.parents) if not p.exists()]
   path.mkdir(parents=True, exist_ok=True)
@@ -73,6 +107,27 @@ def _replaced(path: pathlib.Path, is_used: bool) -> Iterator[None]:
       aside.rename(path)
     raise
   shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(path: pathlib.Path) -> pathlib.Path:
+  return path.with_name(f'.{path.name}.replaced')
+
+
+def _put_back(path: pathlib.Path) -> None:
+  """Ends what a killed process had begun: an older run moved aside.
+
+  Where the new run's set-up had succeeded, the older one was to go; where it
+  had not, it comes back.
+  """
+  aside = _aside(path)
+  if not aside.exists():
+    return
+  if any(path.glob('trial_*/meta_data_0.json')):
+    shutil.rmtree(aside)
+    return
+  if path.exists():
+    shutil.rmtree(path)
+  aside.rename(path)
 
 
 def _undo(path: pathlib.Path, made: list[pathlib.Path]) -> None:

@@ -15,17 +15,19 @@ def write_whole(path: pathlib.Path, data: bytes | str) -> None:
   """Writes a file so that no reader ever sees a part of it.
 
   The temporary file lies in the same folder, since a rename is atomic only
-  within one file system. Its name is fixed: a process that was killed leaves
-  at most one behind, and the next write takes its place.
+  within one file system, and is this process' own.
 
   Args:
     path: file to write; an existing one is replaced.
     data: text is written as UTF-8.
   """
-  temporary = path.with_name(f'.{path.name}.tmp')
+  temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
   content = data.encode('utf-8') if isinstance(data, str) else data
-  temporary.write_bytes(content)
-  os.replace(temporary, path)
+  try:
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+  finally:
+    temporary.unlink(missing_ok=True)
 
 
 def write_json(path: pathlib.Path, values: Any) -> None:

@@ -106,7 +106,8 @@ RUN_FLAGS: Groups = {
       'eval_every',
       'integer',
       None,
-      "Steps between evaluations. Default: the workload's own number.",
+      "Steps between evaluations. Default: the workload's own number. As in "
+      'the benchmark, --generation=jit looks at the time budget only then.',
       bounds=(1, None),
     ),
     Flag(
@@ -158,7 +159,7 @@ RUN_FLAGS: Groups = {
       'save_intermediate_checkpoints',
       'boolean',
       False,
-      'Keep all checkpoints, as the benchmark does, not just the last.',
+      'Keep all checkpoints, not just the last. The benchmark does by default.',
     ),
   ),
 }

@@ -60,6 +60,15 @@ def meta_data_path(log_dir: pathlib.Path, preemption_count: int = 0):
 
 
 def recorded_seed(log_dir: pathlib.Path) -> int | None:
-  """The seed that a trial was started with; None if it never was."""
+  """The seed that a trial was started with; None if it never was.
+
+  Raises:
+    ValueError: if the file of its meta data has none.
+  """
   path = meta_data_path(log_dir)
-  return files.read_json(path)['rng_seed'] if path.exists() else None
+  if not path.exists():
+    return None
+  meta = files.read_json(path)
+  if 'rng_seed' not in meta:
+    raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
+  return meta['rng_seed']

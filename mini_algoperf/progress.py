@@ -140,6 +140,7 @@ def summarise(trial: Trial) -> str:
   lines = [
     f'{table.workload}: {trial.global_step} steps in {seconds:.1f} s, '
     f'{len(trial.eval_results)} evaluations',
+    f'ended:    {_describe_end(trial)}',
     _describe_target(trial),
     *_describe_metric(trial),
   ]
@@ -153,6 +154,17 @@ def summarise(trial: Trial) -> str:
     ]
   lines.append(f'files:    {_shortest(trial.log_dir)}')
   return '\n'.join(lines)
+
+
+def _describe_end(trial: Trial) -> str:
+  state, limit = trial.train_state, trial.settings.max_global_steps
+  if not state['is_time_remaining']:
+    return f'the time budget of {trial.budget_sec:.0f} s is used up'
+  if limit is not None and trial.global_step >= limit:
+    return f'--max_global_steps={limit} are taken'
+  if state['training_complete']:
+    return 'the submission has finished'
+  return 'both targets are reached'
 
 
 def _describe_target(trial: Trial) -> str:

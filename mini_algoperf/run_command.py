@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
+import numbers
 import os
 import pathlib
-import struct
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,13 +17,12 @@ from . import (
   checkpoints,
   errors,
   experiment_folder,
-  files,
   flag_definitions,
   flag_parsing,
   interrupts,
-  metadata,
   plots,
   progress,
+  resuming,
   runner,
   search_space,
   spec,
@@ -34,7 +32,6 @@ from . import (
 from .trial import (
   Settings,
   Trial,
-  goes_on,
   open_log,
   restore_trial,
   set_up_trial,
@@ -69,6 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         )
       )
       plan = make_plan(values)
+      stack.enter_context(experiment_folder.locked(plan.folder))
     interrupted = stack.enter_context(interrupts.deferred())
     for number in range(1, len(plan.points) + 1):
       status = _run_trial(plan, number, values, interrupted)
@@ -156,20 +154,22 @@ def _eval_batch_size(
   workload: spec.Workload,
   submission: submission_loader.Submission,
 ) -> int:
-  if submission.get_eval_batch_size is None:
-    return _check_divides('eval_batch_size', workload.eval_batch_size)
-  size = submission.get_eval_batch_size(name)
+  size = workload.eval_batch_size
+  if submission.get_eval_batch_size is not None:
+    with contextlib.suppress(ValueError):  # as above
+      size = submission.get_eval_batch_size(name)
   return _check_divides('get_eval_batch_size', size)
 
 
 def _check_divides(name: str, size: int) -> int:
   num_devices = jax.local_device_count()
-  if size < 1 or size % num_devices:
+  is_whole = isinstance(size, numbers.Integral)
+  if not is_whole or size < 1 or size % num_devices:
     raise ValueError(
       f'{name}={size} must be a positive multiple of the number of devices, '
       f'{num_devices}.'
     )
-  return size
+  return int(size)
 
 
 def _read_points(values: flags.FlagValues) -> list[Any]:
@@ -179,6 +179,11 @@ def _read_points(values: flags.FlagValues) -> list[Any]:
       raise ValueError(
         f'--tuning_search_space={path} needs --tuning_ruleset=external: under '
         'self there is nothing to search.'
+      )
+    if values.num_tuning_trials != 1:
+      raise ValueError(
+        f'--num_tuning_trials={values.num_tuning_trials} needs '
+        '--tuning_ruleset=external: under self there is one run.'
       )
     return [None]
   if path is None:
@@ -207,21 +212,25 @@ def _run_trial(
       runner.train(trial, observer, interrupted)
   except KeyboardInterrupt:
     plots.save_metric_plot(log_dir)
-    print(
-      f'soft-reset: interrupted at step {trial.global_step}; '
-      '--resume_last_run goes on from the last checkpoint.',
-      file=sys.stderr,
-    )
+    print(_describe_interruption(trial), file=sys.stderr)
     return INTERRUPTED
   plots.save_metric_plot(log_dir)
   print(progress.summarise(trial))
   return 0
 
 
+def _describe_interruption(trial: Trial) -> str:
+  said = f'soft-reset: interrupted at step {trial.global_step}'
+  if checkpoints.checkpoint_paths(trial.log_dir):
+    return f'{said}; --resume_last_run goes on from the last checkpoint.'
+  return f'{said}; there is no checkpoint to go on from.'
+
+
 def _claimed(folder: pathlib.Path, number: int, values: flags.FlagValues):
-  """The first trial makes the experiment's folder; the others move in."""
+  """The first trial makes the experiment's folder; the others their own."""
   if number > 1:
-    return contextlib.nullcontext()
+    log_dir = folder / f'trial_{number}'
+    return experiment_folder.claim(log_dir, False, values.resume_last_run)
   return experiment_folder.claim(
     folder, values.overwrite, values.resume_last_run
   )
@@ -232,15 +241,19 @@ def _set_up(
 ) -> Trial | None:
   """The trial before its first step; None if it was complete already."""
   log_dir.mkdir(exist_ok=True)
-  raw = checkpoints.read_latest(log_dir) if values.resume_last_run else None
-  if raw and not goes_on(raw['train_state'], plan.settings.stop_at_targets):
+  raw = (
+    resuming.read_checkpoint(log_dir, values)
+    if values.resume_last_run
+    else None
+  )
+  if raw and resuming.is_complete(raw, plan.settings):
     return None
-  seed = _choose_seed(values.rng_seed, log_dir)
+  seed = resuming.choose_seed(values.rng_seed, log_dir)
   trial = set_up_trial(
     workloads.get_workload(values.workload, values.generation),
     plan.submission,
     plan.settings,
-    _kept_point(point, log_dir),
+    resuming.kept_point(point, log_dir),
     _first_key(seed, values.tuning_ruleset),
     log_dir,
   )
@@ -251,32 +264,7 @@ def _set_up(
   return trial
 
 
-def _choose_seed(given: int | None, log_dir: pathlib.Path) -> int:
-  """The seed with which the trial was started, is to start, or a random one."""
-  recorded = metadata.recorded_seed(log_dir)
-  if given is None and recorded is None:
-    return struct.unpack('I', os.urandom(4))[0]
-  if None not in (given, recorded) and given != recorded:
-    raise ValueError(
-      f'--rng_seed={given}: the run to resume was started with {recorded}; '
-      'leave the flag out.'
-    )
-  return recorded if given is None else given
-
-
 def _first_key(seed: int, tuning_ruleset: str) -> spec.RandomState:
   """The key of the run; under external the benchmark splits it once more."""
   key = jax.random.PRNGKey(seed)
   return key if tuning_ruleset == 'self' else jax.random.split(key)[0]
-
-
-def _kept_point(point: Any, log_dir: pathlib.Path) -> Any:
-  """The trial's hyperparameters, those of hparams.json if it was started."""
-  if point is None:
-    return None
-  path = log_dir / 'hparams.json'
-  if not path.exists():
-    files.write_json(path, point._asdict())
-    return point
-  kept = files.read_json(path)
-  return collections.namedtuple('Hyperparameters', kept)(**kept)

@@ -84,10 +84,14 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
         **trial.update_arguments(), batch=batch, rng=keys['update']
       ),
     )
-  except spec.TrainingCompleteError:
+  except Exception as e:
+    # Of this package's spec, or of the benchmark's that a submission imports.
+    if type(e).__name__ != spec.TrainingCompleteError.__name__:
+      raise
     state['training_complete'] = True
   trial.global_step += 1
-  if trial.global_step == trial.settings.max_global_steps:
+  limit = trial.settings.max_global_steps
+  if limit is not None and trial.global_step >= limit:
     state['training_complete'] = True
 
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import pathlib
+import re
 import sys
 import types
 from typing import Any, Callable, NamedTuple
@@ -42,8 +43,8 @@ def load_submission(submission_path: str | None) -> Submission:
     submission_path: the Python file, or None for this project's own.
 
   Raises:
-    ValueError: if there is no such file, its folder is not a package, one of
-      its imports is missing, or it lacks a function.
+    ValueError: if there is no such file, its folder is not a package, it is
+      no valid Python, one of its imports is missing, or it lacks a function.
   """
   if submission_path is None:
     return as_submission(
@@ -53,7 +54,7 @@ def load_submission(submission_path: str | None) -> Submission:
   _check_file(path, submission_path)
   try:
     module = importlib.import_module(_module_name(path))
-  except ImportError as e:
+  except (ImportError, SyntaxError) as e:
     raise ValueError(
       f'submission_path={submission_path}: cannot be imported: {e}.'
     ) from e
@@ -101,7 +102,14 @@ def _module_name(path: pathlib.Path) -> str:
   while (top.parent / '__init__.py').is_file():
     top = top.parent
   package = _package_name(top)
-  return '.'.join((package,) + path.relative_to(top).with_suffix('').parts)
+  inner = path.relative_to(top).with_suffix('').parts
+  dotted = [name for name in inner if '.' in name]
+  if dotted:
+    raise ValueError(
+      f'submission_path={path}: {dotted[0]!r} has a dot, which no Python '
+      'package may have in its name.'
+    )
+  return '.'.join((package, *inner))
 
 
 def _package_name(top: pathlib.Path) -> str:
@@ -110,7 +118,8 @@ def _package_name(top: pathlib.Path) -> str:
   # An alias of its own for each folder: a folder called 'tests' or 'json' must
   # not get in the way of another package of that name.
   digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]
-  name = f'soft_reset_submission_{digest}_{top.name}'
+  alias = re.sub(r'\W', '_', top.name)
+  name = f'soft_reset_submission_{digest}_{alias}'
   if name not in sys.modules:
     _import_package(name, top)
   return name

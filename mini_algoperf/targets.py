@@ -16,7 +16,7 @@ from __future__ import annotations
 import pathlib
 import platform
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
@@ -28,6 +28,9 @@ from .workloads import MiniWorkload, get_workload
 from .workloads.base import TARGETS_FILE
 
 _STEP_SHARE = 0.75
+NUM_TRIALS, NUM_SEEDS = 20, 20
+# Takes the place of NaN; finite, so that quantiles next to it are exact.
+_WORST = 1e300
 # Lowest and highest value of the fields of `Point`, searched on a log scale.
 SEARCH_SPACE = {
   'learning_rate': (1e-4, 1e-2),
@@ -55,16 +58,27 @@ def search_points(num_trials: int) -> list[Point]:
   return [Point(*map(float, row)) for row in np.exp(low + unit * (high - low))]
 
 
-def set_targets(
+class Search(NamedTuple):
+  """A search for a workload's targets; see `plan_search`."""
+
+  workload: MiniWorkload
+  num_trials: int
+  num_seeds: int
+  num_steps: int
+  data_dir: str | None
+  output: pathlib.Path
+  command: str
+
+
+def plan_search(
   workload_name: str,
-  num_trials: int = 20,
-  num_seeds: int = 20,
+  num_trials: int = NUM_TRIALS,
+  num_seeds: int = NUM_SEEDS,
   num_steps: int | None = None,
   data_dir: str | None = None,
   output: pathlib.Path | None = None,
-  progress: bool = True,
-) -> dict[str, Any]:
-  """Tunes AdamW, repeats the best point, writes the medians as targets.
+) -> Search:
+  """Checks everything that a search needs, before hours of training.
 
   Args:
     workload_name: a workload's name.
@@ -73,35 +87,76 @@ def set_targets(
     num_steps: steps of a run; None is 0.75 of the workload's step hint.
     data_dir: where the data lie; None for the default.
     output: JSON file whose entry of this workload is replaced; None is the
-      file that the workloads read.
+      file that the workloads read, for which no number may be reduced.
+
+  Raises:
+    ValueError: an unknown workload, a number that is too small, or an output
+      that cannot be used.
+  """
+  workload = get_workload(workload_name)
+  full_steps = int(_STEP_SHARE * workload.step_hint)
+  steps = full_steps if num_steps is None else num_steps
+  _check_at_least(1, num_trials=num_trials, num_seeds=num_seeds)
+  _check_at_least(2, num_steps=steps)
+  if output is None:
+    full = {'num_trials': NUM_TRIALS, 'num_seeds': NUM_SEEDS}
+    given = {'num_trials': num_trials, 'num_seeds': num_seeds}
+    if given != full or steps != full_steps:
+      raise ValueError(
+        f'--output is missing: only {NUM_TRIALS} trials, {NUM_SEEDS} seeds and '
+        f'{full_steps} steps set the targets that the workload reads.'
+      )
+  path = TARGETS_FILE if output is None else output
+  _read_entries(path)
+  if not path.parent.is_dir():
+    raise ValueError(f'--output={path}: there is no folder {path.parent}.')
+  numbers = f'--num_trials={num_trials} --num_seeds={num_seeds}'
+  command = (
+    f'soft-reset set-targets --workload={workload_name} {numbers} '
+    f'--num_steps={steps}'
+  )
+  return Search(workload, num_trials, num_seeds, steps, data_dir, path, command)
+
+
+def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
+  """Tunes AdamW, repeats the best point, writes the medians as targets.
+
+  Args:
+    search: from `plan_search`.
     progress: whether to draw a progress bar.
 
   Returns:
     The entry that was written.
 
   Raises:
-    ValueError: an unknown workload, or a number that is too small; also if no
-      trial ended with a number.
+    ValueError: if no trial, or not most of the repeated runs, ended with a
+      number.
   """
-  workload = get_workload(workload_name)
-  steps = (
-    int(_STEP_SHARE * workload.step_hint) if num_steps is None else (num_steps)
-  )
-  _check_at_least(1, num_trials=num_trials, num_seeds=num_seeds)
-  _check_at_least(2, num_steps=steps)
-  train = Trainer(workload, steps, data_dir)
+  workload, steps = search.workload, search.num_steps
+  train = Trainer(workload, steps, search.data_dir)
   with tqdm(
-    total=(num_trials + num_seeds) * steps,
+    total=(search.num_trials + search.num_seeds) * steps,
     unit='step',
     disable=not progress,
   ) as bar:
-    trials = _search(workload, train, search_points(num_trials), bar)
+    trials = _search(workload, train, search_points(search.num_trials), bar)
     best = _best_point(workload, trials)
-    seeds = range(_TRIAL_SEED + 1, _TRIAL_SEED + 1 + num_seeds)
+    seeds = range(_TRIAL_SEED + 1, _TRIAL_SEED + 1 + search.num_seeds)
     results = _repeat(train, best, seeds, bar)
-  entry = _entry(workload, steps, trials, best, seeds, results)
-  _write(TARGETS_FILE if output is None else output, workload_name, entry)
+  entry = _entry(search, trials, best, seeds, results)
+  entries = {**_read_entries(search.output), workload.name: entry}
+  files.write_json(search.output, {'workloads': dict(sorted(entries.items()))})
   return entry
+
+
+def _read_entries(path: pathlib.Path) -> dict[str, Any]:
+  """The entries of a file of targets; none if there is no file."""
+  if not path.exists():
+    return {}
+  content = files.read_json(path)
+  if not isinstance(content, dict) or 'workloads' not in content:
+    raise ValueError(f'--output={path}: is no file of targets.')
+  return content['workloads']
 
 
 def _check_at_least(smallest: int, **values: int) -> None:
@@ -153,35 +208,42 @@ def _best_point(
   )
 
 
-def _spread(values: list[float]) -> dict[str, float]:
+def _with_worst(workload: MiniWorkload, values: list[float]) -> np.ndarray:
+  """The values; a run that ended without a number counts as the worst."""
+  worst = -_WORST if workload.metric_rises else _WORST
+  return np.where(np.isnan(values), worst, values)
+
+
+def _spread(values: np.ndarray) -> dict[str, float | None]:
   names = ('min', 'lower_quartile', 'median', 'upper_quartile', 'max')
   quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
-  return dict(zip(names, map(float, quantiles)))
+  return dict(zip(names, map(_number_or_none, quantiles.tolist())))
 
 
 def _entry(
-  workload: MiniWorkload,
-  num_steps: int,
+  search: Search,
   trials: list[tuple[Point, Result]],
   best: Point,
   seeds: range,
   results: list[Result],
 ) -> dict[str, Any]:
-  validation = [result.validation for result in results]
-  test = [result.test for result in results]
+  workload = search.workload
+  validation = _with_worst(workload, [result.validation for result in results])
+  test = _with_worst(workload, [result.test for result in results])
   return {
     'metric': workload.target_metric_name,
-    'validation_target': float(np.median(validation)),
-    'test_target': float(np.median(test)),
+    'validation_target': _median('validation', validation),
+    'test_target': _median('test', test),
     'validation_spread': _spread(validation),
     'test_spread': _spread(test),
     'hyperparameters': {**best._asdict(), 'beta2': BETA2},
     'warmup_share': WARMUP_SHARE,
-    'num_steps': num_steps,
+    'num_steps': search.num_steps,
     'step_hint': workload.step_hint,
     'batch_size': workload.default_batch_size,
     'seeds': [
-      {'seed': seed, **result._asdict()} for seed, result in zip(seeds, results)
+      {'seed': seed, **{k: _number_or_none(v) for k, v in r._asdict().items()}}
+      for seed, r in zip(seeds, results)
     ],
     'trials': [
       {**point._asdict(), 'validation': _number_or_none(result.validation)}
@@ -191,16 +253,17 @@ def _entry(
       'python': platform.python_version(),
       **{name: metadata.version(name) for name in _PACKAGES},
     },
-    'command': f'soft-reset set-targets --workload={workload.name}',
+    'command': search.command,
   }
 
 
+def _median(split: str, values: np.ndarray) -> float:
+  median = _number_or_none(np.median(values))
+  if median is None:
+    raise ValueError(f'{split}: half of the runs ended without a number.')
+  return median
+
+
 def _number_or_none(value: float) -> float | None:
-  """JSON has no NaN."""
-  return None if np.isnan(value) else value
-
-
-def _write(path: pathlib.Path, name: str, entry: dict[str, Any]) -> None:
-  content = files.read_json(path) if path.exists() else {'workloads': {}}
-  entries = {**content['workloads'], name: entry}
-  files.write_json(path, {'workloads': dict(sorted(entries.items()))})
+  """None for a run that ended without one."""
+  return float(value) if abs(value) < _WORST / 100 else None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 from collections.abc import Sequence
+
+from absl import flags
 
 from . import errors, flag_definitions, flag_parsing, run_command, targets
 
@@ -15,26 +19,34 @@ def run(arguments: Sequence[str]) -> int:
     arguments: the command line after `soft-reset set-targets`.
 
   Raises:
-    errors.SetupError: for bad input, or if no trial of the search succeeded.
+    errors.SetupError: for bad input, before any training.
+    ValueError: if no trial of the search ended with a number.
   """
-  groups = flag_definitions.SET_TARGETS_FLAGS
-  with (
-    errors.setup_phase(),
-    flag_parsing.parsed_flags(
-      'soft-reset set-targets', arguments, groups
-    ) as values,
-  ):
-    run_command.require_workload(values)
-    entry = targets.set_targets(
-      values.workload,
-      num_trials=values.num_trials,
-      num_seeds=values.num_seeds,
-      num_steps=values.num_steps,
-      data_dir=values.data_dir,
-      output=pathlib.Path(values.output) if values.output else None,
-    )
+  with contextlib.ExitStack() as stack:
+    with errors.setup_phase():
+      values = stack.enter_context(
+        flag_parsing.parsed_flags(
+          'soft-reset set-targets',
+          arguments,
+          flag_definitions.SET_TARGETS_FLAGS,
+        )
+      )
+      search = _plan(values)
+    entry = targets.set_targets(search)
   print(
     f'{entry["metric"]}: validation target {entry["validation_target"]:.6g}, '
     f'test target {entry["test_target"]:.6g}'
   )
   return 0
+
+
+def _plan(values: flags.FlagValues) -> targets.Search:
+  run_command.require_workload(values)
+  return targets.plan_search(
+    values.workload,
+    num_trials=values.num_trials,
+    num_seeds=values.num_seeds,
+    num_steps=values.num_steps,
+    data_dir=values.data_dir and os.path.expanduser(values.data_dir),
+    output=values.output and pathlib.Path(values.output).expanduser(),
+  )

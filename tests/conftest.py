@@ -18,7 +18,9 @@ if _DEVICE_COUNT not in os.environ.get('XLA_FLAGS', ''):
 import jax
 import pytest
 
+from fakes import FakeWorkload
 from soft_reset import records
+from soft_reset.mini_algoperf import workloads
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 
@@ -63,3 +65,10 @@ def folder(tmp_path, monkeypatch):
   """Makes runs write their files into a temporary folder."""
   monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: tmp_path)
   return tmp_path
+
+
+@pytest.fixture
+def fake_workload(tmp_path, monkeypatch):
+  """An empty current folder, and a workload `fake` for the command line."""
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setitem(workloads.WORKLOADS, 'fake', FakeWorkload)

@@ -1,4 +1,4 @@
-"""The files of a run of the console script, read and compared."""
+"""Runs of the console script with fakes, and what they leave, compared."""
 
 from __future__ import annotations
 
@@ -6,11 +6,36 @@ import csv
 import json
 import os
 import pathlib
+import re
 import sys
 
-from soft_reset.mini_algoperf import checkpoints
+from fakes import write_submission
+from soft_reset.mini_algoperf import checkpoints, cli
 
 TRIAL = pathlib.Path('runs', 'fake', 'fake_jax', 'trial_1')
+
+
+def run(*arguments, submission=''):
+  """Runs the fake submission for 12 steps; returns the exit status.
+
+  Args:
+    *arguments: flags, which may override those given here.
+    submission: arguments of FakeSubmission, as written in code. Submissions
+      that differ in them are different packages.
+  """
+  name = re.sub(r'\W+', '_', submission) or 'plain'
+  path = write_submission(pathlib.Path(name), submission)
+  return cli.main(
+    [
+      'run',
+      '--workload=fake',
+      f'--submission_path={path}',
+      '--experiment_dir=runs',
+      '--rng_seed=3',
+      '--max_global_steps=12',
+      *arguments,
+    ]
+  )
 
 
 def read_csv(name, folder=TRIAL):
@@ -51,3 +76,12 @@ def assert_same_run(
 def python_path():
   """This session's, for a process that isn't started by pytest."""
   return os.pathsep.join(path for path in sys.path if path)
+
+
+def snapshot(folder):
+  """Every file below a folder and its content."""
+  return {
+    path.relative_to(folder): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }

@@ -109,7 +109,6 @@ def test_a_half_written_checkpoint_is_not_picked_up(tmp_path, monkeypatch):
   monkeypatch.setattr('os.replace', killed)
   with pytest.raises(KeyboardInterrupt):
     checkpoints.save(tmp_path, make_state('jit', 10), 'jit', keep_all=True)
-  assert len(list(tmp_path.iterdir())) == 2  # the temporary file is there
   assert checkpoints.read_latest(tmp_path)['global_step'] == 5
 
 

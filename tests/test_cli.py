@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -14,7 +13,15 @@ import pytest
 from absl import flags
 
 from fakes import FakeWorkload, write_submission
-from run_files import TRIAL, assert_same_run, python_path, read_csv, read_json
+from run_files import (
+  TRIAL,
+  assert_same_run,
+  python_path,
+  read_csv,
+  read_json,
+  run,
+  snapshot,
+)
 from soft_reset.mini_algoperf import (
   checkpoints,
   cli,
@@ -26,43 +33,7 @@ from soft_reset.mini_algoperf import (
   workloads,
 )
 
-
-@pytest.fixture(autouse=True)
-def empty_folder_and_fake_workload(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.setitem(workloads.WORKLOADS, 'fake', FakeWorkload)
-
-
-def run(*arguments, submission=''):
-  """Runs the fake submission for 12 steps; returns the exit status.
-
-  Args:
-    *arguments: flags, which may override those given here.
-    submission: arguments of FakeSubmission, as written in code. Submissions
-      that differ in them are different packages.
-  """
-  name = re.sub(r'\W+', '_', submission) or 'plain'
-  path = write_submission(pathlib.Path(name), submission)
-  return cli.main(
-    [
-      'run',
-      '--workload=fake',
-      f'--submission_path={path}',
-      '--experiment_dir=runs',
-      '--rng_seed=3',
-      '--max_global_steps=12',
-      *arguments,
-    ]
-  )
-
-
-def snapshot(folder):
-  """Every file below a folder and its content."""
-  return {
-    path.relative_to(folder): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
+pytestmark = pytest.mark.usefixtures('fake_workload')
 
 
 # Files.
@@ -366,6 +337,15 @@ def test_a_bug_in_a_training_step_keeps_its_traceback():
 # Resuming.
 
 
+@pytest.fixture
+def ctrl_c():
+  """As in a terminal: shells have background processes ignore it."""
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  yield
+  signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures('ctrl_c')
 def test_ctrl_c_and_resuming(capsys):
   assert run(submission='press_at=[7]') == 130
   # The step in which it was pressed is finished.
@@ -381,6 +361,7 @@ def test_ctrl_c_and_resuming(capsys):
   assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
 
 
+@pytest.mark.usefixtures('ctrl_c')
 def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_step(capsys):
   handler = signal.getsignal(signal.SIGINT)
   assert run(submission='press_at=[7, 7]') == 130
@@ -388,6 +369,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_step(capsys):
   assert signal.getsignal(signal.SIGINT) is handler
 
 
+@pytest.mark.usefixtures('ctrl_c')
 def test_ctrl_c_during_the_set_up_leaves_nothing(monkeypatch, capsys):
   def press(self, *args):
     signal.raise_signal(signal.SIGINT)
@@ -541,25 +523,25 @@ def test_help(capsys):
 def test_set_targets_hands_its_flags_on(monkeypatch, capsys):
   calls = []
 
-  def set_targets(*args, **kwargs):
-    calls.append((args, kwargs))
+  def set_targets(search):
+    calls.append(search)
     return {'metric': 'm', 'validation_target': 0.5, 'test_target': 0.25}
 
   monkeypatch.setattr(targets, 'set_targets', set_targets)
-  arguments = ['--workload=digits', '--num_seeds=3', '--output=targets.json']
-  assert cli.main(['set-targets', *arguments]) == 0
-  assert calls == [
-    (
-      ('digits',),
-      {
-        'num_trials': 20,
-        'num_seeds': 3,
-        'num_steps': None,
-        'data_dir': None,
-        'output': pathlib.Path('targets.json'),
-      },
-    )
+  arguments = [
+    '--workload=digits',
+    '--num_trials=7',
+    '--num_seeds=3',
+    '--num_steps=4',
+    '--data_dir=~/data',
+    '--output=targets.json',
   ]
+  assert cli.main(['set-targets', *arguments]) == 0
+  ((workload, *rest),) = calls
+  assert workload.name == 'digits'
+  assert rest[:3] == [7, 3, 4]
+  assert rest[3] == str(pathlib.Path.home() / 'data')
+  assert rest[4] == pathlib.Path('targets.json')
   assert capsys.readouterr().out == (
     'm: validation target 0.5, test target 0.25\n'
   )

@@ -116,6 +116,8 @@ def test_metric_target_and_marks_are_drawn():
   assert lines['early switch'].get_xdata() == [40]
   assert [text.get_text() for text in axes.texts] == ['τ = 0.25', 'τ = 0.5']
   assert [text.xy[0] for text in axes.texts] == [20, 40]
+  dash_dotted = [x for x in axes.get_lines() if x.get_linestyle() == '-.']
+  assert [x.get_xdata() for x in dash_dotted] == [[20, 20], [40, 40]]
   assert axes.get_ylabel() == 'error rate (validation)'
 
 

@@ -84,6 +84,7 @@ def test_summary_lists_cycles_resets_and_switches(tmp_path):
   files.write_rows(tmp_path / records.CYCLES, records.COLUMNS, EVENTS)
   lines = progress.summarise(run).splitlines()
   assert lines[1:-1] == [
+    'ended:    --max_global_steps=12 are taken',
     'target:   validation/accuracy 0.8 not reached',
     'metric:   best 0.012 at step 12, last 0.012',
     'cycles:   2',
@@ -92,8 +93,38 @@ def test_summary_lists_cycles_resets_and_switches(tmp_path):
   ]
 
 
+@pytest.mark.parametrize(
+  ('changes', 'said'),
+  [
+    ({'is_time_remaining': False}, 'the time budget of 15 s is used up'),
+    ({'training_complete': True}, 'the submission has finished'),
+    ({}, 'both targets are reached'),
+  ],
+)
+def test_why_a_run_ended(tmp_path, changes, said):
+  run = make_trial(tmp_path, steps=None)
+  run.train_state.update(changes)
+  assert f'ended:    {said}' in progress.summarise(run).splitlines()
+
+
+def test_the_best_of_a_metric_that_falls(tmp_path):
+  class Falling(FakeWorkload):
+    def has_reached_validation_target(self, eval_result):
+      return eval_result['validation/accuracy'] < 0.1
+
+  run = make_trial(tmp_path)
+  run.workload = Falling()
+  run.eval_results = [
+    (step, {'validation/accuracy': value})
+    for step, value in ((1, 0.9), (5, 0.2), (10, float('nan')), (12, 0.3))
+  ]
+  assert progress._describe_metric(run) == [
+    'metric:   best 0.2 at step 5, last 0.3'
+  ]
+
+
 def test_summary_of_another_submission_has_no_cycles(tmp_path):
   run = make_trial(tmp_path)
   runner.train(run)
   names = [line.split(':')[0] for line in progress.summarise(run).splitlines()]
-  assert names == ['fake', 'target', 'metric', 'files']
+  assert names == ['fake', 'ended', 'target', 'metric', 'files']

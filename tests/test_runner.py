@@ -116,6 +116,40 @@ def test_evaluation_after_training_complete_error_sees_the_old_parameters():
   )
 
 
+def test_the_error_of_the_benchmarks_own_spec_ends_the_run_too(monkeypatch):
+  """A submission may import it from there: another class of that name."""
+  theirs = type('TrainingCompleteError', (Exception,), {})
+  run, fake = make_trial()
+
+  def stop(global_step):
+    if global_step == 3:
+      raise theirs
+
+  monkeypatch.setattr(fake, '_stop', stop)
+  runner.train(run)
+  assert run.train_state['training_complete']
+  assert evaluated_steps(run) == [1, 4]
+
+
+def test_the_devices_are_waited_for_before_an_evaluation(monkeypatch):
+  """Else a CPU's training would be counted as evaluation."""
+  run, fake = make_trial('jit', {'max_global_steps': 3, 'eval_every': 2})
+  wait = jax.block_until_ready
+
+  def noted(tree):
+    fake.tape.append('wait')
+    assert jax.tree_util.tree_leaves(tree)
+    return wait(tree)
+
+  monkeypatch.setattr(jax, 'block_until_ready', noted)
+  runner.train(run)
+  waits = [i for i, what in enumerate(fake.tape) if what == 'wait']
+  assert [fake.tape[i - 1] for i in waits] == [f'update {i}' for i in range(3)]
+  assert [fake.tape[i + 1] for i in waits] == [
+    f'prepare {i}' for i in (1, 2, 3)
+  ]
+
+
 def test_keys_follow_the_benchmarks_derivation():
   run, fake = make_trial('jit', {'max_global_steps': 2}, seed=4)
   runner.train(run)

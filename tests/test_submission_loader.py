@@ -88,6 +88,23 @@ def test_an_import_that_fails_is_an_error_of_the_path(tmp_path):
     submission_loader.load_submission(path)
 
 
+def test_a_file_that_is_no_python_is_an_error_of_the_path(tmp_path):
+  path = write_package(tmp_path / 'mine', 'a', 'def (')
+  with pytest.raises(
+    ValueError, match='submission.py: cannot be imported.*lin'
+  ):
+    submission_loader.load_submission(path)
+
+
+def test_dots_in_the_names_of_folders(tmp_path):
+  path = write_package(tmp_path / 'v1.0', 'a')
+  assert submission_loader.load_submission(path).get_batch_size('x') == 'a'
+  (tmp_path / 'v1.0' / 'inner.1').mkdir()
+  inner = write_package(tmp_path / 'v1.0' / 'inner.1', 'b')
+  with pytest.raises(ValueError, match="'inner.1' has a dot"):
+    submission_loader.load_submission(inner)
+
+
 def test_a_package_that_fails_can_be_loaded_once_it_is_mended(tmp_path):
   path = write_package(tmp_path / 'mine', 'a')
   init = tmp_path / 'mine' / '__init__.py'

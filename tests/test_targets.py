@@ -56,14 +56,10 @@ def test_training_repeats_and_learns():
 def test_set_targets_writes_the_medians(tmp_path):
   output = tmp_path / 'targets.json'
   output.write_text(json.dumps({'workloads': {'other': {'x': 1}}}))
-  entry = targets.set_targets(
-    'digits',
-    num_trials=2,
-    num_seeds=3,
-    num_steps=4,
-    output=output,
-    progress=False,
+  search = targets.plan_search(
+    'digits', num_trials=2, num_seeds=3, num_steps=4, output=output
   )
+  entry = targets.set_targets(search, progress=False)
   written = json.loads(output.read_text())['workloads']
   assert written == {'digits': entry, 'other': {'x': 1}}
   assert [path.name for path in tmp_path.iterdir()] == ['targets.json']
@@ -76,6 +72,20 @@ def test_set_targets_writes_the_medians(tmp_path):
   assert [run['seed'] for run in entry['seeds']] == [1, 2, 3]
   assert len(entry['trials']) == 2
   assert entry['num_steps'] == 4
+  assert entry['command'] == (
+    'soft-reset set-targets --workload=digits --num_trials=2 --num_seeds=3 '
+    '--num_steps=4'
+  )
+
+
+def test_a_run_without_a_number_counts_as_the_worst():
+  values = [0.5, math.nan, 0.25, math.nan, 0.125]
+  for name, ordered in (
+    ('digits', [0.125, 0.25, 0.5, None, None]),
+    ('molecules', [None, None, 0.125, 0.25, 0.5]),
+  ):
+    worst = targets._with_worst(get_workload(name), values)
+    assert list(targets._spread(worst).values()) == ordered
 
 
 @pytest.mark.parametrize(
@@ -84,13 +94,30 @@ def test_set_targets_writes_the_medians(tmp_path):
 def test_too_small_a_budget_is_refused(name, value, tmp_path):
   output = tmp_path / 'targets.json'
   with pytest.raises(ValueError, match=f'{name}: {value} is too small'):
-    targets.set_targets('digits', output=output, **{name: value})
+    targets.plan_search('digits', output=output, **{name: value})
   assert not output.exists()
 
 
 def test_an_unknown_workload_is_refused():
   with pytest.raises(ValueError, match='workload: .* is unknown'):
-    targets.set_targets('mnist')
+    targets.plan_search('mnist')
+
+
+@pytest.mark.parametrize(
+  'reduced', [{'num_trials': 19}, {'num_seeds': 19}, {'num_steps': 4}]
+)
+def test_a_reduced_search_does_not_set_the_committed_targets(reduced):
+  with pytest.raises(ValueError, match='--output is missing: only 20 trials'):
+    targets.plan_search('digits', **reduced)
+
+
+def test_an_output_that_cannot_be_used_is_refused_before_training(tmp_path):
+  with pytest.raises(ValueError, match='--output=.*: there is no folder'):
+    targets.plan_search('digits', output=tmp_path / 'no' / 't.json')
+  for content in ('{}', '[1]'):
+    (tmp_path / 't.json').write_text(content)
+    with pytest.raises(ValueError, match='--output=.*: is no file of targets'):
+      targets.plan_search('digits', output=tmp_path / 't.json')
 
 
 def test_every_workload_has_targets():

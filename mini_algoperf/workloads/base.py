@@ -169,7 +169,8 @@ class MiniWorkload(spec.Workload):
     update_batch_norm: bool,
     dropout_rate: float,
   ) -> tuple[Any, Any]:
-    train = mode == spec.ForwardPassMode.TRAIN
+    # By name: a submission may import the benchmark's own spec.
+    train = mode.name == spec.ForwardPassMode.TRAIN.name
     apply_fn = functools.partial(
       self._model.apply,
       {'params': params, **(model_state or {})},

@@ -10,13 +10,13 @@ from __future__ import annotations
 import io
 import os
 import pathlib
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from .. import files
 from . import molecule_labels
 from .molecule_growth import (
   AROMATIC,
@@ -74,9 +74,15 @@ def load_molecules(data_dir: str | None = None) -> MoleculeData:
   try:
     if not path.is_file():
       folder.mkdir(parents=True, exist_ok=True)
-      _write_whole(path, to_bytes(generate(DATA_SEED)))
+      files.write_whole(path, to_bytes(generate(DATA_SEED)))
     return from_bytes(path.read_bytes())
-  except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+  except (
+    EOFError,
+    KeyError,
+    OSError,
+    ValueError,
+    zipfile.BadZipFile,
+  ) as error:
     raise ValueError(
       f'data_dir: {path} can be neither read nor written ({error}); give a '
       'writable folder, or remove the file if it is damaged'
@@ -101,17 +107,6 @@ def from_bytes(content: bytes) -> MoleculeData:
   """The arrays of a file that `to_bytes` made."""
   with np.load(io.BytesIO(content)) as archive:
     return MoleculeData(*(archive[name] for name in MoleculeData._fields))
-
-
-def _write_whole(path: pathlib.Path, content: bytes) -> None:
-  handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-  try:
-    with os.fdopen(handle, 'wb') as file:
-      file.write(content)
-    os.replace(temporary, path)
-  except OSError:
-    os.unlink(temporary)
-    raise
 
 
 def generate(

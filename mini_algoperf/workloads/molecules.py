@@ -180,16 +180,11 @@ class MoleculesWorkload(MiniWorkload):
     shard_size: int,
     num_shards: int,
   ) -> Iterator[spec.Batch]:
-    """Batches of `num_shards` shards; the last is filled with empty ones."""
-    batcher = self._batcher(data_dir)
+    """Batches of `num_shards` shards; the data are read at once."""
     room = graph_batches.Room(
       shard_size, _NODES_PER_GRAPH * shard_size, _EDGES_PER_GRAPH * shard_size
     )
-    packed = graph_batches.pack(indices, batcher.n_node, batcher.n_edge, room)
-    while group := list(itertools.islice(packed, num_shards)):
-      group += [[]] * (num_shards - len(group))
-      shards = [batcher.shard(chosen, room) for chosen in group]
-      yield jax.tree_util.tree_map(lambda *x: np.stack(x), *shards)
+    return _pack_shards(self._batcher(data_dir), indices, room, num_shards)
 
   def _train_batches(
     self,
@@ -241,3 +236,17 @@ class MoleculesWorkload(MiniWorkload):
         outputs['targets'], outputs['logits'], weights
       ),
     }
+
+
+def _pack_shards(
+  batcher: graph_batches.GraphBatcher,
+  indices: Iterable[int],
+  room: graph_batches.Room,
+  num_shards: int,
+) -> Iterator[spec.Batch]:
+  """Stacks shards to batches; the last one is filled with empty ones."""
+  packed = graph_batches.pack(indices, batcher.n_node, batcher.n_edge, room)
+  while group := list(itertools.islice(packed, num_shards)):
+    group += [[]] * (num_shards - len(group))
+    shards = [batcher.shard(chosen, room) for chosen in group]
+    yield jax.tree_util.tree_map(lambda *x: np.stack(x), *shards)
