@@ -12,6 +12,7 @@ OGBG on an A100: 8 µs per step, 1,030 µs per evaluation, about 1 s per reset.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import functools
 import itertools
@@ -29,7 +30,7 @@ import optax
 
 from soft_reset import benchmark, parallel, records, soft_reset, submission
 from soft_reset import run as run_lib
-from soft_reset.mini_algoperf import workloads
+from soft_reset.mini_algoperf import files, logger, workloads
 from soft_reset.schedule_params import SCHEDULE_PARAMS
 
 STEPS_PER_BLOCK = 20
@@ -161,7 +162,24 @@ def measure_check(bench):
 
 
 def measure_evaluations(bench):
-  """Taking in an evaluation, cycles.csv included."""
+  """Taking in an evaluation, cycles.csv included; without and with a logger.
+
+  The logger is mini_algoperf's, which rewrites its files at every call as the
+  benchmark's does.
+  """
+  figures = {'evaluation': summary(evaluation_times(bench), 'µs')}
+  with tempfile.TemporaryDirectory() as folder:
+    bench.workload.attach_metrics_logger(
+      logger.MetricLogger(pathlib.Path(folder))
+    )
+    times = evaluation_times(bench)
+  bench.workload.attach_metrics_logger(None)
+  figures['evaluation, with a metrics logger'] = summary(times, 'µs')
+  return figures
+
+
+def evaluation_times(bench):
+  """Microseconds of 60 evaluations in a row."""
   results = {'validation/loss': 1.0, 'validation/error_rate': 0.5}
   saved, run = bench.state
   model = soft_reset.Model(bench.params, bench.model_state, saved.inner)
@@ -178,7 +196,7 @@ def measure_evaluations(bench):
         saved, run, model, bench.workload, entries, 2
       )
       times.append((time.perf_counter() - start) * 1e6)
-  return {'evaluation': summary(times, 'µs')}
+  return times
 
 
 def measure_resets(bench):
@@ -202,6 +220,31 @@ def measure_resets(bench):
   return {
     'reset': summary(resets, 'ms'),
     'init_model_fn, called before training instead': summary(inits, 'ms'),
+  }
+
+
+def set_up(workload, model_params, schedule_params, rng):
+  """The saved half of what init_optimizer_state makes."""
+  state, _ = run_lib.set_up(workload, model_params, schedule_params, None, rng)
+  return state
+
+
+def measure_initialisation(bench):
+  """init_optimizer_state: most of it is what resets would else have to wait for.
+
+  Compilations are forgotten before each, as in a new process.
+  """
+  times = {'soft': [], 'cyclic': []}
+  for _ in range(5):
+    for mode in times:
+      params = dataclasses.replace(SCHEDULE_PARAMS, reset_mode=mode)
+      jax.clear_caches()
+      times[mode].append(
+        seconds(set_up, bench.workload, bench.params, params, bench.rng)
+      )
+  return {
+    'init_optimizer_state': summary(times['soft'], 's'),
+    'init_optimizer_state without resets': summary(times['cyclic'], 's'),
   }
 
 
@@ -231,6 +274,7 @@ def main():
     **measure_check(bench),
     **measure_evaluations(bench),
     **measure_resets(bench),
+    **measure_initialisation(bench),
   }
   for name, row in figures.items():
     low, high = row['quartiles']
@@ -240,7 +284,7 @@ def main():
     )
   if out is not None:
     text = json.dumps({'versions': versions(), 'figures': figures}, indent=2)
-    out.write_text(text + '\n')
+    files.write_whole(out, text + '\n')
 
 
 if __name__ == '__main__':
