@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pathlib
+import math
 
 import pytest
 
-from soft_reset import submission
+from real_benchmark import SHIPPED, import_benchmark
+from soft_reset import benchmark, submission
 from soft_reset.schedule_params import SCHEDULE_PARAMS
 
-ROOT = pathlib.Path(submission.__file__).parent
-PACKAGES = ('algoperf', 'algorithmic_efficiency')
+# What the benchmark imports warns of itself.
+pytestmark = [
+  pytest.mark.algoperf,
+  pytest.mark.filterwarnings('default'),
+]
 
-pytestmark = pytest.mark.algoperf
-
-
-def import_benchmark(name):
-  """A module of whichever generation is importable; skips if none is."""
-  for package in PACKAGES:
-    try:
-      return importlib.import_module(f'{package}.{name}')
-    except ModuleNotFoundError as e:
-      if e.name != package:
-        raise
-  pytest.skip(f'none of {", ".join(PACKAGES)} is installed')
+# Base workload -> target metric, whether it rises, key of the loss.
+METRICS = {
+  'cifar': ('accuracy', True, 'loss'),
+  'criteo1tb': ('loss', False, 'loss'),
+  'criteo1tb_test': ('loss', False, 'loss'),
+  'fastmri': ('ssim', True, 'loss'),
+  'finewebedu_lm': ('ppl', False, 'loss'),
+  'imagenet_resnet': ('accuracy', True, 'loss'),
+  'imagenet_vit': ('accuracy', True, 'loss'),
+  'librispeech_conformer': ('wer', False, 'ctc_loss'),
+  'librispeech_deepspeech': ('wer', False, 'ctc_loss'),
+  'mnist': ('accuracy', True, 'loss'),
+  'ogbg': ('mean_average_precision', True, 'loss'),
+  'wmt': ('bleu', True, 'loss'),
+}
 
 
 @pytest.mark.parametrize('as_list', [False, True])
 def test_the_search_space_works_with_the_benchmarks_generator(as_list):
   halton = import_benchmark('halton')
-  space = json.loads((ROOT / 'tuning_search_space.json').read_text())
+  space = json.loads((SHIPPED / 'tuning_search_space.json').read_text())
   if as_list:
     space = [{name: s['feasible_points'][0] for name, s in space.items()}]
   points = halton.generate_search(space, 2)
@@ -46,3 +52,49 @@ def test_every_workload_has_a_batch_size():
     base = registry.get_base_workload_name(name)
     assert submission.get_batch_size(name) > 0
     assert submission.get_batch_size(base) > 0
+
+
+def metrics_of(name):
+  """Of the longest base name that a variant's starts with."""
+  base = max((b for b in METRICS if name.startswith(b)), key=len)
+  return METRICS[base]
+
+
+def jax_workloads(registry):
+  """(name, workload object) of all that are written for JAX."""
+  for name, meta in registry.WORKLOADS.items():
+    path = registry.BASE_WORKLOADS_DIR + meta['workload_path']
+    folder = f'{path}_jax/workload.py'
+    if path.endswith('_pytorch'):
+      continue
+    cls = registry.import_workload(
+      folder, meta['workload_class_name'], return_class=True
+    )
+    yield name, cls(**meta.get('workload_init_kwargs', {}))
+
+
+def test_metric_direction_and_loss_of_every_workload():
+  registry = import_benchmark('workloads.workloads')
+  seen = 0
+  for name, workload in jax_workloads(registry):
+    metric, rising, loss = metrics_of(name)
+    target = benchmark.read_target(workload)
+    assert target.key == f'validation/{metric}', name
+    assert target.rising == rising, name
+    assert 0 < target.value < math.inf
+    results = {f'validation/{loss}': 2.5, f'validation/{metric}': 2.5}
+    found = benchmark.read_evaluation(7, results, target)
+    assert found == (7, 2.5, 2.5)
+    with pytest.raises(ValueError, match=f'{metric}.*validation/other'):
+      benchmark.read_evaluation(7, {'validation/other': 1.0}, target)
+    seen += 1
+  assert seen >= 20
+
+
+def test_the_spec_and_the_dropout_of_every_workload():
+  registry = import_benchmark('workloads.workloads')
+  spec = import_benchmark('spec')
+  is_current = spec.__name__ == 'algoperf.spec'
+  for name, workload in jax_workloads(registry):
+    assert benchmark.spec_of(workload) is spec
+    assert benchmark.takes_dropout_rate(workload) == is_current, name

@@ -1,0 +1,170 @@
+"""Runs the real benchmark in this process, with a few of its numbers changed.
+
+  python algoperf_process.py JOB
+
+A test starts it in a process of its own, since the benchmark decides on devices
+when it is imported, defines flags, and may be killed. JOB is JSON:
+
+  package            'algorithmic_efficiency' (2024) or 'algoperf'
+  roots              folders to import from: the benchmark's, the submission's
+  submission         path of the submission, relative to its root
+  num_devices        of the CPU
+  properties         of the workload, by name; they replace its own
+  eval_every         steps between evaluations, instead of seconds
+  batch_size         instead of the submission's
+  feed_evaluations   whether the fake-batch test hands its evaluations on
+  kill_at            the step before which the process is killed
+  forget_nothing     repairs the current benchmark's restore, which fails on the
+                     evaluations that it has itself lost
+  script             file to be run as the main program, relative to its root
+  flags              of the script
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import types
+
+
+def give_cpu_freq():
+  """The benchmark's meta data want it; virtual machines may have none."""
+  import psutil
+
+  if psutil.cpu_freq() is None:
+    freq = types.SimpleNamespace(current=0.0, min=0.0, max=0.0)
+    psutil.cpu_freq = lambda percpu=False: freq
+
+
+def import_runner(package, num_devices):
+  """The benchmark's runner, on so many devices; it overwrites XLA_FLAGS."""
+  if package == 'algoperf':
+    os.environ['JAX_NUM_CPU_DEVICES'] = str(num_devices)
+  runner = importlib.import_module('submission_runner')
+  if package != 'algoperf':
+    flag = f' --xla_force_host_platform_device_count={num_devices}'
+    os.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + flag
+  import jax
+
+  assert jax.local_device_count() == num_devices
+  return runner
+
+
+class Progress:
+  """Where the run is: steps taken, and evaluations with their steps."""
+
+  def __init__(self):
+    self.step = 0
+    self.evaluations = []
+
+
+def change_workload(workloads, job, progress):
+  """Makes import_workload give classes with other properties."""
+  import_workload = workloads.import_workload
+
+  def changed(
+    workload_path,
+    workload_class_name,
+    return_class=False,
+    workload_init_kwargs=None,
+  ):
+    name = workload_class_name
+    cls = import_workload(workload_path, name, return_class=True)
+    for key, value in job['properties'].items():
+      if not hasattr(cls, key):
+        sys.exit(f'{name} has no property {key}.')
+      set_property(cls, key, lambda self, v=value: v)
+    if job['eval_every']:
+      set_property(
+        cls,
+        'eval_period_time_sec',
+        lambda self: 0 if is_due(progress.step, job['eval_every']) else 1e9,
+      )
+    note_evaluations(cls, progress)
+    return cls if return_class else cls(**(workload_init_kwargs or {}))
+
+  workloads.import_workload = changed
+
+
+def set_property(cls, name, getter):
+  """The fake-batch test assigns to some; that is ignored."""
+  setattr(cls, name, property(getter, lambda self, value: None))
+
+
+def is_due(step, every):
+  """After the first step, as the benchmark, and then regularly."""
+  return step == 1 or step % every == 0
+
+
+def note_evaluations(cls, progress):
+  """Has every evaluation written down."""
+  evaluate = cls.eval_model
+
+  @functools.wraps(evaluate)
+  def noted(self, *args, **kwargs):
+    result = evaluate(self, *args, **kwargs)
+    progress.evaluations.append((progress.step, dict(result)))
+    return result
+
+  cls.eval_model = noted
+
+
+def change_submission(module, job, progress):
+  """Hands evaluations on, counts steps, kills the process when it is time."""
+  update_params = module.update_params
+
+  @functools.wraps(update_params)  # the benchmark looks at the signature
+  def changed(*args, **kwargs):
+    if job['kill_at'] == kwargs['global_step']:
+      os.kill(os.getpid(), signal.SIGKILL)
+    if job['feed_evaluations']:
+      kwargs['eval_results'] = list(progress.evaluations)
+    progress.step = kwargs['global_step'] + 1
+    return update_params(*args, **kwargs)
+
+  module.update_params = changed
+  if job['batch_size']:
+    module.get_batch_size = lambda name: job['batch_size']
+
+
+def forget_nothing(runner):
+  """An empty container for the evaluations that a restore has lost."""
+  checkpoints = runner.checkpoint_utils.flax_checkpoints
+  restore = checkpoints.restore_checkpoint
+
+  def repaired(*args, **kwargs):
+    found = restore(*args, **kwargs)
+    if found['eval_results'] is None:
+      found = {**found, 'eval_results': {}}
+    return found
+
+  checkpoints.restore_checkpoint = repaired
+
+
+def main(job):
+  sys.path[:0] = job['roots']
+  give_cpu_freq()
+  runner = import_runner(job['package'], job['num_devices'])
+  progress = Progress()
+  change_workload(runner.workloads, job, progress)
+  name = runner.workloads.convert_filepath_to_module(job['submission'])
+  change_submission(importlib.import_module(name), job, progress)
+  if job['forget_nothing']:
+    forget_nothing(runner)
+  script = os.path.join(job['roots'][0], job['script'])
+  sys.argv = [script, *job['flags']]
+  if job['script'] == 'submission_runner.py':
+    from absl import app
+
+    app.run(runner.main)  # that of the changed module
+  else:
+    runpy.run_path(script, run_name='__main__')
+
+
+if __name__ == '__main__':
+  main(json.loads(sys.argv[1]))

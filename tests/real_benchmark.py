@@ -1,0 +1,123 @@
+"""The real benchmark, where a generation of it is installed; else a skip."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import algoperf_process
+import soft_reset
+
+SHIPPED = pathlib.Path(soft_reset.__file__).parent
+PACKAGES = ('algoperf', 'algorithmic_efficiency')
+EXPERIMENT = """\
+from ..schedule_params import ScheduleParams
+from ..submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(ScheduleParams({}))
+"""
+
+
+def import_benchmark(name):
+  """A module of whichever generation is importable; skips if none is."""
+  for package in PACKAGES:
+    try:
+      return importlib.import_module(f'{package}.{name}')
+    except ModuleNotFoundError as e:
+      if e.name != package:
+        raise
+  pytest.skip(f'none of {", ".join(PACKAGES)} is installed')
+
+
+def package_and_root():
+  """The generation's package name and the folder of its runner."""
+  spec = import_benchmark('spec')
+  root = pathlib.Path(spec.__file__).parents[1]
+  if not (root / 'submission_runner.py').exists():
+    pytest.skip(f'{spec.__name__} is installed without submission_runner.py')
+  return spec.__name__.split('.')[0], root
+
+
+def is_current():
+  """Whether the generation is main's (jit), not that of 2024 (pmap)."""
+  return package_and_root()[0] == 'algoperf'
+
+
+def copy_submission(folder, settings):
+  """The shipped files, as a user copies them, and an experiment.
+
+  Args:
+    folder: where to; it becomes a root to import from.
+    settings: of the experiment, as written in code.
+
+  Returns:
+    The experiment's path, relative to the folder.
+  """
+  own = folder / 'self_tuning' / 'soft_reset'
+  (own / 'experiments').mkdir(parents=True)
+  for path in SHIPPED.glob('*.py'):
+    shutil.copy(path, own)
+  for package in (folder / 'self_tuning', own / 'experiments'):
+    (package / '__init__.py').touch()
+  (own / 'experiments' / 'short.py').write_text(EXPERIMENT.format(settings))
+  return 'self_tuning/soft_reset/experiments/short.py'
+
+
+def run(folder, settings, flags, **changes):
+  """Runs the benchmark in a process of its own, with our submission.
+
+  Args:
+    folder: for the copy of the submission, and the log.
+    settings: of the experiment, as written in code.
+    flags: of the benchmark's script; the submission's path is added.
+    changes: to the job, see algoperf_process.
+
+  Returns:
+    Its exit status; what it printed is in folder/log.txt.
+  """
+  package, root = package_and_root()
+  submissions = folder / 'submissions'
+  shutil.rmtree(submissions, ignore_errors=True)
+  path = copy_submission(submissions, settings)
+  job = {
+    'package': package,
+    'roots': [str(root), str(submissions)],
+    'submission': path,
+    'num_devices': 1,
+    'properties': {},
+    'eval_every': None,
+    'batch_size': None,
+    'feed_evaluations': False,
+    'kill_at': None,
+    'forget_nothing': False,
+    'script': 'submission_runner.py',
+    **changes,
+    'flags': ['--framework=jax', f'--submission_path={path}', *flags],
+  }
+  with (folder / 'log.txt').open('a') as log:
+    return subprocess.run(
+      [sys.executable, algoperf_process.__file__, json.dumps(job)],
+      # This session's device count is not the benchmark's.
+      env={k: v for k, v in os.environ.items() if k != 'XLA_FLAGS'},
+      stdout=log,
+      stderr=subprocess.STDOUT,
+      check=False,
+    ).returncode
+
+
+def log(folder):
+  """The end of what was printed, for the message of a failed assertion."""
+  return (folder / 'log.txt').read_text()[-4000:]

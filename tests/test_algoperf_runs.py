@@ -1,0 +1,118 @@
+"""submission_runner.py itself, on synthetic data: preemption, two trials.
+
+It takes minutes. The data are those of `soft-reset smoke-data`.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+import real_benchmark
+from soft_reset import records
+from soft_reset.mini_algoperf import cli
+
+pytestmark = [
+  pytest.mark.algoperf,
+  pytest.mark.filterwarnings('default'),
+]
+
+# Three cycles of 10 steps; of real metrics nothing is asked but that they come.
+SHORT = 'budget_factor=1.0, early_switching=False'
+PROPERTIES = {
+  'step_hint': 30,
+  'validation_target_value': 1.5,  # out of reach, so that there is a tau
+  'test_target_value': 1.5,
+  'eval_batch_size': 1000,
+  'num_train_examples': 59_000,
+  'num_eval_train_examples': 1000,
+  'num_validation_examples': 1000,
+  'num_test_examples': 1000,
+}
+
+
+@pytest.fixture(scope='module')
+def mnist(tmp_path_factory):
+  """A folder of data that serves both generations."""
+  pytest.importorskip('tensorflow_datasets')
+  real_benchmark.package_and_root()
+  folder = tmp_path_factory.mktemp('mnist')
+  flags = ['--workload=mnist', f'--out={folder}/data']
+  assert cli.main(['smoke-data', *flags]) == 0
+  return folder / 'data'
+
+
+def train(folder, data_dir, *flags, settings=SHORT, name='run', **changes):
+  """Runs the benchmark; returns (exit status, folder of the first trial)."""
+  status = real_benchmark.run(
+    folder,
+    settings,
+    [
+      '--workload=mnist',
+      f'--data_dir={data_dir}',
+      f'--experiment_dir={folder}/runs',
+      f'--experiment_name={name}',
+      '--rng_seed=3',
+      *flags,
+    ],
+    **{'properties': PROPERTIES, 'eval_every': 5, **changes},
+  )
+  return status, folder / 'runs' / name / 'mnist_jax' / 'trial_1'
+
+
+def test_killed_and_resumed(tmp_path, mnist):
+  """Same boundaries, tau, switches and rates as an uninterrupted run."""
+  self_tuned = '--tuning_ruleset=self'
+  status, whole = train(tmp_path, mnist, self_tuned, name='whole')
+  assert status == 0, real_benchmark.log(tmp_path)
+  status, killed = train(tmp_path, mnist, self_tuned, kill_at=13)
+  assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
+  # The restore of the current benchmark fails on what it has itself lost.
+  status, _ = train(
+    tmp_path,
+    mnist,
+    self_tuned,
+    '--resume_last_run',
+    forget_nothing=real_benchmark.is_current(),
+  )
+  assert status == 0, real_benchmark.log(tmp_path)
+  expected, found = records.read_events(whole), records.read_events(killed)
+  tape = [(e['global_step'], e['event'], e['cycle']) for e in expected]
+  assert [t for t in tape if t[1] == 'reset'] == [
+    ('10', 'reset', '2'),
+    ('20', 'reset', '3'),
+  ]
+  assert tape == [(e['global_step'], e['event'], e['cycle']) for e in found]
+  for name in ('cycle_end', 'pace', 'learning_rate', 'alpha', 'metric_step'):
+    assert [e[name] for e in found] == [e[name] for e in expected], name
+  # Up to the checkpoint they are the same run, and tau with it.
+  before = [i for i, t in enumerate(tape) if int(t[0]) <= 10]
+  assert [found[i] for i in before] == [expected[i] for i in before]
+
+
+def test_two_trials_do_not_influence_each_other(tmp_path, mnist):
+  """The second of two is the same as that one alone, to the last digit."""
+  points = [
+    {'reset_mode': 'full', 'learning_rate': 1e-2, 'alpha': 1.0},
+    {'reset_mode': 'soft', 'learning_rate': 1e-3, 'alpha': 0.25},
+  ]
+  trials = {}
+  for name, chosen in (('both', points), ('alone', points[1:])):
+    space = tmp_path / f'{name}.json'
+    space.write_text(json.dumps(chosen))
+    status, trials[name] = train(
+      tmp_path,
+      mnist,
+      '--tuning_ruleset=external',
+      f'--tuning_search_space={space}',
+      f'--num_tuning_trials={len(chosen)}',
+      name=name,
+    )
+    assert status == 0, real_benchmark.log(tmp_path)
+  first = records.read_events(trials['both'])
+  second = records.read_events(trials['both'].with_name('trial_2'))
+  assert {e['mode'] for e in first if e['event'] == 'reset'} == {'full'}
+  assert {e['alpha'] for e in second if e['event'] == 'reset'} == {'0.25'}
+  assert second == records.read_events(trials['alone'])
