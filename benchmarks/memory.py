@@ -1,0 +1,273 @@
+"""What a reset and its set-up need in memory, on paper and measured.
+
+  .venv/bin/python benchmarks/memory.py [--out=FILE] [--document=FILE]
+
+On paper: the benchmark's eight workloads on 8 devices of 16 GB. Planned: what
+XLA sets aside for the operations of a reset at the size of the largest model,
+which allocates nothing. Measured: set-up and reset of a model of that shape at
+a fraction of its size, each in a process of its own. Linux only (/proc); the
+largest measurement needs 5 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+
+from model_sizes import (
+  FLOAT,
+  SIZES,
+  as_table,
+  megabytes,
+  on_paper,
+  paper_table,
+)
+from overhead import versions
+from soft_reset import parallel, reset_checks, soft_reset
+from soft_reset import run as run_lib
+
+# ForwardPassMode and TrainingCompleteError are for the submission, which looks
+# for them where the class Workload is.
+from soft_reset.mini_algoperf.spec import (  # noqa: F401
+  ForwardPassMode,
+  ShapeTuple,
+  TrainingCompleteError,
+)
+from soft_reset.schedule_params import SCHEDULE_PARAMS
+
+FRACTIONS = (16, 8, 4)  # of the embedding table: a sixteenth and so on
+RESETS = 3
+
+
+def layer_shapes(widths):
+  """Kernels and biases of dense layers."""
+  return [shape for n, m in zip(widths, widths[1:]) for shape in ((n, m), (m,))]
+
+
+def tree_shapes(fraction):
+  """Leaves of the largest model, its table cut to one part in `fraction`."""
+  table = (4_194_304 // fraction, 128)
+  bottom = layer_shapes((13, 512, 256, 128))
+  top = layer_shapes((506, 1024, 1024, 512, 256, 1))
+  return {f'{i:02}': s for i, s in enumerate([table, *bottom, *top])}
+
+
+class Workload:
+  """The largest model without a task: its leaves, and how they are made."""
+
+  step_hint = 30
+  target_metric_name = 'loss'
+  validation_target_value = 0.1
+  metrics_logger = None
+
+  def __init__(self, fraction):
+    self.shapes = tree_shapes(fraction)
+    self.param_shapes = jax.tree_util.tree_map(
+      ShapeTuple, self.shapes, is_leaf=lambda x: isinstance(x, tuple)
+    )
+
+  def has_reached_validation_target(self, results):
+    return results['validation/loss'] < self.validation_target_value
+
+  def initial(self, rng):
+    """Uniform values, the table by its scale, as in the benchmark's model."""
+    keys = jax.random.split(rng, len(self.shapes))
+    scale = 1 / math.sqrt(self.shapes['00'][0])
+    return {
+      name: jax.random.uniform(key, shape) * (scale if name == '00' else 1.0)
+      for key, (name, shape) in zip(keys, self.shapes.items())
+    }
+
+  def init_model_fn(self, rng):
+    params = jax.jit(self.initial)(rng)
+    return parallel.JitDevices().put(params), None
+
+  def model_fn(self, params, batch, model_state, mode, rng, update_batch_norm):
+    raise NotImplementedError('Only set-up and reset are measured.')
+
+  loss_fn = model_fn
+
+
+def status(key):
+  """A figure of this process in bytes: VmRSS is used now, VmHWM at most."""
+  text = pathlib.Path('/proc/self/status').read_text()
+  return int(re.search(rf'{key}:\s+(\d+) kB', text)[1]) * 1024
+
+
+def watched(fn, *args):
+  """fn's result, and how long and how much memory it took."""
+  pathlib.Path('/proc/self/clear_refs').write_text('5')  # VmHWM starts anew
+  before, start = status('VmRSS'), time.perf_counter()
+  result = fn(*args)
+  jax.block_until_ready(result)
+  seconds = time.perf_counter() - start
+  time.sleep(1)  # What XLA frees, it frees in another thread.
+  return result, {
+    'seconds': seconds,
+    'kept': status('VmRSS') - before,
+    'at most': status('VmHWM') - before,
+  }
+
+
+def measure(fraction):
+  """Set-up and resets of one model, in this process."""
+  keys = jax.random.split(jax.random.PRNGKey(0), 2)
+  workload = Workload(fraction)
+  # Loads what XLA loads once; its memory is not the model's.
+  small = Workload(4096)
+  run_lib.set_up(
+    small, small.init_model_fn(keys[0])[0], SCHEDULE_PARAMS, None, keys[1]
+  )
+  jax.clear_caches()
+  (params, _), init = watched(workload.init_model_fn, keys[0])
+  _, compiling = watched(
+    soft_reset.compile_reset, params, None, parallel.JitDevices()
+  )
+  (saved, run), set_up = watched(
+    run_lib.set_up, workload, params, SCHEDULE_PARAMS, None, keys[1]
+  )
+  model = soft_reset.Model(params, None, saved.inner)
+  del params, saved
+  return {
+    'parameters': sum(map(math.prod, workload.shapes.values())),
+    'init_model_fn': init,
+    'compile_reset': compiling,
+    'rest of the set-up': set_up,
+    'reset': measure_resets(model, run.setup),
+  }
+
+
+def measure_resets(model, setup):
+  """Some resets, one after the other: their median time, the most memory."""
+  ops, fresh = setup.reset_ops, setup.fresh_models[0]
+
+  def reset(model):
+    soft_reset.is_finite(model, ops)
+    half = soft_reset.Reset(0.5, 0.75, True)
+    return soft_reset.model_reinit_schedule(model, fresh, half, ops)
+
+  resets = []
+  for _ in range(RESETS):
+    model, figures = watched(reset, model)
+    resets.append(figures)
+  return {
+    'seconds': statistics.median(r['seconds'] for r in resets),
+    'kept': max(r['kept'] for r in resets),
+    'at most': max(r['at most'] for r in resets),
+  }
+
+
+def planned():
+  """What XLA sets aside beside the old leaf, in bytes, at full size."""
+  devices = parallel.JitDevices()
+  shape = SIZES['criteo1tb'].largest
+  leaf = jax.ShapeDtypeStruct(shape, jnp.float32)
+  share = jax.ShapeDtypeStruct((), jnp.float32)
+  kinds = {
+    'blend_leaf': (soft_reset.blend_leaf, leaf, (leaf, share), True),
+    'shrink_leaf': (soft_reset.shrink_leaf, leaf, (share,), True),
+    'leaf_is_finite': (soft_reset.leaf_is_finite, leaf, (), False),
+    'sample_all': (reset_checks.sample_all, [leaf], (), False),
+  }
+  figures = {}
+  for name, (fn, tree, values, donate) in kinds.items():
+    compiled = devices.compile(fn, tree, *values, donate=donate)
+    figures[name] = _set_aside(compiled) - FLOAT * math.prod(shape)
+  key = jax.ShapeDtypeStruct((2,), jnp.uint32)
+  init = jax.jit(Workload(1).initial).lower(key).compile()
+  figures['init_model_fn'] = _set_aside(init)
+  return figures
+
+
+def _set_aside(compiled):
+  plan = compiled.memory_analysis()
+  return (
+    plan.argument_size_in_bytes
+    + plan.output_size_in_bytes
+    + plan.temp_size_in_bytes
+    - plan.alias_size_in_bytes
+  )
+
+
+def in_new_process(fraction):
+  """`measure`, apart from what other measurements leave behind."""
+  command = [sys.executable, __file__, f'--measure={fraction}']
+  done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+  return json.loads(done.stdout)
+
+
+def planned_table(figures):
+  """A line per operation."""
+  rows = [[f'`{name}`', megabytes(size)] for name, size in figures.items()]
+  return as_table(['operation', 'MB'], rows)
+
+
+def measured_table(figures):
+  """A line per fraction and phase; memory in multiples of the model's."""
+  rows = []
+  for fraction, row in figures.items():
+    model = FLOAT * row['parameters']
+    for phase, cost in list(row.items())[1:]:
+      memory = [f'{cost[key] / model:.2f}' for key in ('kept', 'at most')]
+      rows.append(
+        [f'1/{fraction}', megabytes(model), phase, *memory]
+        + [f'{cost["seconds"]:.2f}']
+      )
+  head = ['table', 'model, MB', 'phase', 'kept', 'at most', 'seconds']
+  return as_table(head, rows)
+
+
+def renew(document, tables):
+  """Puts tables in their places, each between comments."""
+  text = document.read_text()
+  for name, table in tables.items():
+    start, end = f'<!-- {name} -->\n', '<!-- end -->'
+    before, after = text.split(start)
+    text = f'{before}{start}{table}\n{end}{after.split(end, 1)[1]}'
+  document.write_text(text)
+
+
+def main():
+  """Measures, prints and, if asked to, saves."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
+  parser.add_argument(
+    '--document', type=pathlib.Path, help='where to renew the tables'
+  )
+  parser.add_argument('--measure', type=int, help=argparse.SUPPRESS)
+  args = parser.parse_args()
+  if args.measure:
+    print(json.dumps(measure(args.measure)))
+    return
+  figures = {
+    'on paper': {name: on_paper(size) for name, size in SIZES.items()},
+    'planned': planned(),
+    'measured': {f: in_new_process(f) for f in FRACTIONS},
+  }
+  tables = {
+    'on paper': paper_table(),
+    'planned': planned_table(figures['planned']),
+    'measured': measured_table(figures['measured']),
+    'versions': ', '.join(f'{k} {v}' for k, v in versions().items()) + '.',
+  }
+  for name, text in tables.items():
+    print(f'{name}\n\n{text}\n')
+  if args.out:
+    text = json.dumps({'versions': versions(), 'figures': figures}, indent=2)
+    args.out.write_text(text + '\n')
+  if args.document:
+    renew(args.document, tables)
+
+
+if __name__ == '__main__':
+  main()

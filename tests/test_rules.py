@@ -1,0 +1,288 @@
+"""Rules of the benchmark that can be read off the shipped files.
+
+RULES.md says which rule each of these tests guards.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+from soft_reset import submission
+
+ROOT = pathlib.Path(submission.__file__).parent
+SHIPPED = sorted([*ROOT.glob('*.py'), *ROOT.glob('experiments/*.py')])
+TREES = {
+  str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in SHIPPED
+}
+WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
+
+# What the submission may know of a workload; RULES.md lists the same.
+WORKLOAD_ATTRIBUTES = {
+  'has_reached_validation_target',
+  'init_model_fn',
+  'loss_fn',
+  'metrics_logger',
+  'model_fn',
+  'param_shapes',
+  'step_hint',
+  'target_metric_name',
+  'validation_target_value',
+}
+# In words of the source, apart from the benchmark's names of workloads.
+DATA_SETS_AND_MODELS = set(
+  (
+    'bleu cifar conformer criteo deepspeech dlrm fastmri imagenet librispeech '
+    'mnist ogbg resnet transformer unet vit wmt'
+  ).split()
+)
+STANDARD = set(
+  (
+    '__future__ collections csv dataclasses fractions functools inspect io '
+    'json math numbers os pathlib sys typing'
+  ).split()
+)
+THIRD_PARTY = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}
+# How a module could get at the environment, at JAX's settings, at other
+# programs or around this list.
+FORBIDDEN_NAMES = {
+  '__import__',
+  'config',
+  'debug_callback',
+  'environ',
+  'environb',
+  'eval',
+  'exec',
+  'getenv',
+  'io_callback',
+  'import_module',
+  'popen',
+  'pure_callback',
+  'putenv',
+  'system',
+  'unsetenv',
+}
+
+
+def nodes_of(name, kind):
+  return [node for node in ast.walk(TREES[name]) if isinstance(node, kind)]
+
+
+def docstrings(tree):
+  """The constants that are statements of their own."""
+  return {
+    id(node.value)
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+  }
+
+
+def table_of_batch_sizes(tree):
+  """What is in the assignment of the batch sizes: the nodes' ids."""
+  return {
+    id(inner)
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Assign)
+    and WORKLOAD_TABLE in [getattr(t, 'id', '') for t in node.targets]
+    for inner in ast.walk(node.value)
+  }
+
+
+def texts(name):
+  """Strings and identifiers of a module; not docstrings, not batch sizes."""
+  tree = TREES[name]
+  skipped = docstrings(tree)
+  if name == 'submission.py':
+    skipped |= table_of_batch_sizes(tree)
+  for node in ast.walk(tree):
+    if id(node) in skipped:
+      continue
+    for field in ('id', 'attr', 'name', 'arg', 'value', 'module'):
+      text = getattr(node, field, None)
+      if isinstance(text, str):
+        yield text
+
+
+def words(text):
+  """Lower-case parts of a text: 'OgbgWorkload' -> {'ogbg', 'workload'}."""
+  return {w.lower() for w in re.findall(r'[A-Z]?[a-z]+|[A-Z]+', text)}
+
+
+def test_the_lists_are_those_of_a_whole_submission():
+  assert {'submission.py', 'run.py', '__init__.py'} <= set(TREES)
+  assert len(submission._BATCH_SIZES) == 35
+  assert words('x.OgbgWorkload_wmt-ViT') >= {'ogbg', 'workload', 'wmt'}
+
+
+@pytest.mark.parametrize('name', TREES)
+def test_no_workload_is_named_outside_get_batch_size(name):
+  found = [
+    text
+    for text in texts(name)
+    if words(text) & DATA_SETS_AND_MODELS
+    or any(known in text for known in submission._BATCH_SIZES)
+  ]
+  assert found == []
+
+
+def test_batch_sizes_are_read_by_get_batch_size_alone():
+  def names(tree):
+    return {
+      node.id
+      for node in ast.walk(tree)
+      if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+  tables = {WORKLOAD_TABLE, '_BATCH_SIZES'}
+  readers = [
+    (name, getattr(statement, 'name', ast.unparse(statement)[:12]))
+    for name, tree in TREES.items()
+    for statement in tree.body
+    if names(statement) & tables
+  ]
+  assert readers == [
+    ('submission.py', '_BATCH_SIZES'),
+    ('submission.py', 'get_batch_size'),
+  ]
+
+
+def test_what_is_asked_of_a_workload():
+  asked = {
+    node.attr
+    for name in TREES
+    for node in nodes_of(name, ast.Attribute)
+    if isinstance(node.value, ast.Name) and node.value.id == 'workload'
+  }
+  assert asked == WORKLOAD_ATTRIBUTES
+  rules = (ROOT / 'RULES.md').read_text()
+  assert [a for a in sorted(asked) if f'`{a}`' not in rules] == []
+
+
+def test_a_workloads_class_is_looked_at_for_its_spec_module_only():
+  """type, vars, getattr and the like, with the workload as argument."""
+  calls = [
+    (function.name, call.func.id)
+    for name in TREES
+    for function in nodes_of(name, ast.FunctionDef)
+    for call in ast.walk(function)
+    if isinstance(call, ast.Call)
+    and isinstance(call.func, ast.Name)
+    and call.func.id
+    in {'dir', 'getattr', 'hasattr', 'id', 'isinstance', 'repr', 'str'}
+    | {'setattr', 'type', 'vars'}
+    and any(getattr(arg, 'id', '') == 'workload' for arg in call.args)
+  ]
+  assert sorted(set(calls)) == [('fresh_models', 'vars'), ('spec_of', 'type')]
+
+
+def test_flags_are_read_for_the_folder_alone():
+  """Among them is the workload's name: it may become part of a path only."""
+  readers = [
+    name
+    for name in TREES
+    if any(
+      a.name == 'flags' for n in nodes_of(name, ast.ImportFrom) for a in n.names
+    )
+  ]
+  assert readers == ['records.py']
+  named = [
+    function.name
+    for name in TREES
+    for function in nodes_of(name, ast.FunctionDef)
+    if any(getattr(n, 'value', '') == 'workload' for n in ast.walk(function))
+  ]
+  assert named == ['find_folder']
+
+
+@pytest.mark.parametrize('name', TREES)
+def test_no_environment_no_settings_no_other_programs(name):
+  found = {text for text in texts(name) if text in FORBIDDEN_NAMES}
+  assert found == set()
+  of_os = {
+    node.attr
+    for node in nodes_of(name, ast.Attribute)
+    if isinstance(node.value, ast.Name) and node.value.id == 'os'
+  }
+  assert of_os <= {'getpid', 'replace'}
+  assert 'os' not in [n.module for n in nodes_of(name, ast.ImportFrom)]
+
+
+@pytest.mark.parametrize('name', TREES)
+def test_imports(name):
+  """Own modules relatively; no benchmark package, no threads, no kernels."""
+  imported = {
+    alias.name.split('.')[0]
+    for node in nodes_of(name, ast.Import)
+    for alias in node.names
+  } | {
+    node.module.split('.')[0]
+    for node in nodes_of(name, ast.ImportFrom)
+    if node.level == 0
+  }
+  assert imported <= STANDARD | THIRD_PARTY
+  own = {path.stem for path in SHIPPED}
+  for node in nodes_of(name, ast.ImportFrom):
+    if node.level and node.module is None:
+      assert {alias.name for alias in node.names} <= own
+    elif node.level:
+      assert node.module.split('.')[0] in own
+
+
+# Ways to open or list files; os is dealt with above.
+FILES = {
+  'glob',
+  'open',
+  'read_bytes',
+  'read_text',
+  'rename',
+  'touch',
+  'unlink',
+  'write_bytes',
+  'write_text',
+}
+
+
+def test_files_are_opened_in_two_modules():
+  """The run's own and the log of evaluations; see RULES.md."""
+
+  def calls(name):
+    return {
+      getattr(call.func, 'attr', getattr(call.func, 'id', ''))
+      for call in nodes_of(name, ast.Call)
+    }
+
+  openers = {name: sorted(calls(name) & FILES) for name in TREES}
+  assert {name: found for name, found in openers.items() if found} == {
+    'benchmark.py': ['open'],
+    'records.py': ['glob', 'open', 'read_text', 'write_bytes'],
+  }
+
+
+def test_the_size_of_an_evaluations_batch_is_the_benchmarks():
+  assert not hasattr(submission, 'get_eval_batch_size')
+
+
+def test_rules_name_tests_and_functions_that_exist():
+  rules = (ROOT / 'RULES.md').read_text()
+  tests = re.findall(r'`(test_\w+\.py)::\s*(\w+)`', rules)
+  assert len(tests) > 20
+  missing = [
+    (file, name)
+    for file, name in tests
+    if f'\ndef {name}(' not in (ROOT / 'tests' / file).read_text()
+  ]
+  modules = {path.stem: path.read_text() for path in SHIPPED}
+  named = re.findall(r'`(\w+)\.(\w+)`', rules)
+  missing += [
+    (module, name)
+    for module, name in named
+    if module in modules
+    and name not in ('py', 'yml')
+    and not re.search(
+      rf'^((def|class) {name}\b|{name} =)', modules[module], re.M
+    )
+  ]
+  assert missing == []
