@@ -36,6 +36,12 @@ def _set_targets(arguments: Sequence[str]) -> int:
   return targets_command.run(arguments)
 
 
+def _smoke_data(arguments: Sequence[str]) -> int:
+  from . import smoke_data_command
+
+  return smoke_data_command.run(arguments)
+
+
 COMMANDS: dict[str, Command] = {
   'run': Command(
     'train a workload with a submission',
@@ -48,6 +54,12 @@ COMMANDS: dict[str, Command] = {
     flag_definitions.SET_TARGETS_DESCRIPTION,
     flag_definitions.SET_TARGETS_FLAGS,
     _set_targets,
+  ),
+  'smoke-data': Command(
+    "write synthetic data for the real benchmark's runner",
+    flag_definitions.SMOKE_DATA_DESCRIPTION,
+    flag_definitions.SMOKE_DATA_FLAGS,
+    _smoke_data,
   ),
 }
 

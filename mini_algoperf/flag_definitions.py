@@ -215,3 +215,57 @@ SET_TARGETS_FLAGS: Groups = {
     ),
   ),
 }
+
+SMOKE_DATA_DESCRIPTION = """\
+usage: soft-reset smoke-data --workload=NAME --out=DIR [flags]
+
+Writes a small synthetic data set in the files that the real benchmark reads, so
+that a submission can be tried with its submission_runner.py, --data_dir=DIR,
+before the data are downloaded. Both generations of the benchmark read it.
+Needs TensorFlow: pip install -e '.[smoke]'.
+"""
+
+SMOKE_DATA_FLAGS: Groups = {
+  'Flags': (
+    Flag(
+      'workload',
+      'string',
+      None,
+      'Name of the workload: mnist, ogbg or wmt. Required.',
+    ),
+    Flag(
+      'out',
+      'string',
+      None,
+      'Folder to write; each workload needs one of its own. Required.',
+    ),
+    Flag(
+      'overwrite',
+      'boolean',
+      False,
+      'Replace smoke data that are there. Other files are never replaced.',
+    ),
+    Flag(
+      'seed',
+      'integer',
+      0,
+      'The same seed gives the same data.',
+      bounds=(0, 2**32 - 1),
+    ),
+    Flag(
+      'num_train',
+      'integer',
+      None,
+      'Training examples of ogbg and wmt. Default: 2048 graphs, 4096 pairs.',
+      bounds=(2, None),
+    ),
+    Flag(
+      'num_eval',
+      'integer',
+      None,
+      'Validation and test examples of ogbg and wmt, each. Default: 512 graphs, '
+      '256 pairs.',
+      bounds=(2, None),
+    ),
+  ),
+}
