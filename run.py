@@ -1,54 +1,26 @@
-"""One run: what it is built from, and what happens between its train steps.
+"""One run: what happens between its train steps.
 
-The benchmark keeps a run's optimizer state as a pair. `SavedState` survives
-preemption and holds arrays only. `Run` is rebuilt by init_optimizer_state; it
-has host copies of the small state, so that a step needs no read from a device.
+`Run` is the half of the optimizer state that is not saved. It has host copies of
+the small state, so that a step needs no read from a device.
 """
 
 from __future__ import annotations
 
 import math
-import pathlib
-from typing import Any, Callable, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from . import (
   benchmark,
   cycle_clock,
   cycle_control,
-  lr_schedule,
   optimizer,
   parallel,
   records,
   soft_reset,
 )
-from .compiled_ops import CompiledOps
-from .cycle_control import Control, Evaluation, Plan
-from .schedule_params import ScheduleParams
+from .cycle_control import Control, Evaluation
+from .run_setup import SavedState, Setup
 from .soft_reset import Model
-
-
-class SavedState(NamedTuple):
-  """The half of the optimizer state that is saved: arrays on the devices."""
-
-  inner: Any  # state of optimizer.adamw, with the cycle clock in it
-  control: Control
-
-
-class Setup(NamedTuple):
-  """What a run is built from; made once."""
-
-  plan: Plan
-  target: benchmark.Target
-  training_complete_error: type
-  devices: parallel.Devices
-  has_device_axis: bool
-  train_step: Callable
-  rate_tables: tuple[np.ndarray, ...]  # learning rate by nominal step
-  fresh_models: list[tuple[Any, Any]]  # one per reset that there can be
-  reset_ops: CompiledOps | None  # None if there is no reset
-  folder: pathlib.Path | None
 
 
 class Run(NamedTuple):
@@ -59,79 +31,6 @@ class Run(NamedTuple):
   clock: cycle_clock.CycleClock | None = None  # as of the cycle's start
   evaluations_seen: int = 0
   step_metrics: Any = None  # of the last step, on the devices
-
-
-def set_up(
-  workload: Any,
-  model_params: Any,
-  schedule_params: ScheduleParams,
-  folder: pathlib.Path | None,
-  rng: Any,
-) -> tuple[SavedState, Run]:
-  """Builds everything that a run needs, and its initial state.
-
-  Args:
-    workload: the benchmark's workload.
-    model_params: its parameters, as the runner hands them over.
-    schedule_params: the resolved configuration.
-    folder: where the run's files go, or None.
-    rng: key for the fresh models of resets.
-
-  Raises:
-    ValueError: if the cycles do not fit into the run, or the workload is none
-      of the benchmark's or has no usable target.
-  """
-  plan = cycle_control.make_plan(workload.step_hint, schedule_params)
-  target = benchmark.read_target(workload)
-  hparams = schedule_params.hparams
-  schedules = lr_schedule.cycle_schedules(
-    workload.step_hint, hparams, schedule_params
-  )
-  has_axis = benchmark.has_device_axis(workload, model_params)
-  devices = parallel.PmapDevices() if has_axis else parallel.JitDevices()
-  adamw = optimizer.adamw(hparams, schedules, plan.nominal_lengths)
-  fresh, ops = _prepare_resets(workload, schedule_params, rng, devices)
-  setup = Setup(
-    plan=plan,
-    target=target,
-    training_complete_error=benchmark.spec_of(workload).TrainingCompleteError,
-    devices=devices,
-    has_device_axis=has_axis,
-    train_step=_make_step(workload, hparams, adamw, devices),
-    rate_tables=cycle_clock.rate_tables(schedules, plan.nominal_lengths),
-    fresh_models=fresh,
-    reset_ops=ops,
-    folder=folder,
-  )
-  return _initial_state(adamw, setup, model_params), Run(setup)
-
-
-def _initial_state(adamw, setup, model_params) -> SavedState:
-  """The state before the first step."""
-  devices, control = setup.devices, cycle_control.start(setup.plan)
-  inner = devices.init(adamw.init, devices.place(model_params))
-  # A new cycle's clock will be put there, and that must compile nothing.
-  devices.put(cycle_control.clock(control, 0, setup.plan))
-  return SavedState(inner, devices.put(control))
-
-
-def _make_step(workload, hparams, adamw, devices) -> Callable:
-  """The run's train step; its first call compiles it."""
-  body = parallel.train_step(
-    benchmark.model_fn_in_training(workload, hparams.dropout_rate),
-    benchmark.loss_fn_of_batch(workload, hparams.label_smoothing),
-    adamw,
-  )
-  return devices.compile_step(body)
-
-
-def _prepare_resets(workload, params, rng, devices):
-  """Fresh models and compiled operations, if anything will be reset."""
-  num_resets = params.num_cycles - 1
-  if num_resets == 0 or params.reset_mode == 'cyclic':
-    return [], None
-  fresh = benchmark.fresh_models(workload, rng, num_resets, devices)
-  return fresh, soft_reset.compile_reset(*fresh[0], devices)
 
 
 def is_due(run: Run, eval_results: Any, global_step: int) -> bool:
@@ -218,7 +117,8 @@ def _unseen_by_resumed(run, eval_results, global_step) -> list[Evaluation]:
   """
   last_step, target = run.control.last_eval_step, run.setup.target
   found = benchmark.new_evaluations(eval_results, last_step, target)
-  if found or run.setup.folder is None:
+  # A run that starts may find the log of another one.
+  if found or run.setup.folder is None or global_step == 0:
     return found
   return benchmark.logged_evaluations(
     run.setup.folder, last_step, global_step, target
@@ -261,7 +161,9 @@ def _plan_reset(run, model, control) -> soft_reset.Reset:
       float(control.first_metric),
       target.rising,
     )
-    is_finite = math.isfinite(control.last_loss)
+    is_finite = math.isfinite(control.last_loss) and math.isfinite(
+      control.last_metric
+    )
   if setup.reset_ops is not None:
     is_finite = is_finite and soft_reset.is_finite(model, setup.reset_ops)
   return soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)

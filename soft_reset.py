@@ -229,10 +229,10 @@ def model_reinit_schedule(
   share = np.float32(reset.tau)
   fresh_params, fresh_state = fresh
   params = _blend_tree(model.params, fresh_params, share, ops)
-  model_state = model.model_state
-  # A model may start without the statistics that its first step adds.
   if jax.tree_util.tree_leaves(fresh_state):
-    model_state = _blend_tree(model_state, fresh_state, share, ops)
+    model_state = _blend_tree(model.model_state, fresh_state, share, ops)
+  else:
+    model_state = _without_fresh(model.model_state, ops)
   opt_state = _reset_adam(model.opt_state, reset, ops)
   return Model(params, model_state, opt_state)
 
@@ -260,6 +260,17 @@ def _blend_tree(tree, fresh, share, ops: CompiledOps) -> Any:
   samples = list(zip(old, _samples(leaves, ops)))
   reset_checks.check_blend(samples, fresh_leaves, float(share))
   return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def _without_fresh(model_state, ops: CompiledOps) -> Any:
+  """Statistics that the first step has added: there are no fresh ones.
+
+  They follow the batches; what is not finite would stay so, and becomes zero.
+  """
+  one = np.float32(1)
+  return jax.tree_util.tree_map(
+    lambda leaf: ops.run(shrink_leaf, leaf, one, donate=True), model_state
+  )
 
 
 def _reset_adam(opt_state, reset: Reset, ops: CompiledOps) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple
 
 from absl import logging
 
-from . import benchmark, records
+from . import benchmark, records, run_setup
 from . import run as run_lib
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from .soft_reset import Model
@@ -70,7 +70,7 @@ def _init_optimizer_state(
   model_state: Any,
   hyperparameters: Any,
   rng: Any,
-) -> tuple[run_lib.SavedState, run_lib.Run]:
+) -> tuple[run_setup.SavedState, run_lib.Run]:
   """Builds the chain, initialises AdamW with it and writes both down.
 
   Args:
@@ -91,20 +91,24 @@ def _init_optimizer_state(
   del model_state
   params = schedule_params.override(hyperparameters)
   folder = records.find_folder(hyperparameters)
-  state = run_lib.set_up(workload, model_params, params, folder, rng)
-  not_in_force = _not_in_force(workload, hyperparameters)
+  saved, setup = run_setup.set_up(workload, model_params, params, folder, rng)
+  _write_down(
+    folder, workload, params, _not_in_force(workload, hyperparameters)
+  )
+  return saved, run_lib.Run(setup)
+
+
+def _write_down(folder, workload, params, not_in_force) -> None:
+  """The configuration and its picture; says what is not as one may expect."""
   if not_in_force:
     logging.warning('The runner, not the submission, sets %s.', not_in_force)
   if folder is None:
     logging.warning(
       'No experiment folder is known: training goes on, nothing is saved.'
     )
-  else:
-    records.write_configuration(
-      folder, workload.step_hint, params, not_in_force
-    )
-    records.draw_schedule(folder, workload.step_hint, params)
-  return state
+    return
+  records.write_configuration(folder, workload.step_hint, params, not_in_force)
+  records.draw_schedule(folder, workload.step_hint, params)
 
 
 def _not_in_force(workload: Any, hyperparameters: Any) -> list[str]:
@@ -122,12 +126,12 @@ def update_params(
   hyperparameters: Any,
   batch: dict[str, Any],
   loss_type: Any,
-  optimizer_state: tuple[run_lib.SavedState, run_lib.Run],
+  optimizer_state: tuple[run_setup.SavedState, run_lib.Run],
   eval_results: list[tuple[int, dict[str, float]]],
   global_step: int,
   rng: Any,
   train_state: Any = None,
-) -> tuple[tuple[run_lib.SavedState, run_lib.Run], Any, Any]:
+) -> tuple[tuple[run_setup.SavedState, run_lib.Run], Any, Any]:
   """Ends the cycle if it is time, then takes one train step.
 
   Decisions come first, so that the evaluation after a cycle's last step has
@@ -161,11 +165,11 @@ def prepare_for_eval(
   model_state: Any,
   hyperparameters: Any,
   loss_type: Any,
-  optimizer_state: tuple[run_lib.SavedState, run_lib.Run],
+  optimizer_state: tuple[run_setup.SavedState, run_lib.Run],
   eval_results: list[tuple[int, dict[str, float]]],
   global_step: int,
   rng: Any,
-) -> tuple[tuple[run_lib.SavedState, run_lib.Run], Any, Any]:
+) -> tuple[tuple[run_setup.SavedState, run_lib.Run], Any, Any]:
   """AdamW is evaluated as it is trained: returns what it was given."""
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng

@@ -40,11 +40,14 @@ def experiment_path(
 def locked(path: pathlib.Path) -> Iterator[None]:
   """Keeps an experiment to this process; its end, however it comes, frees it.
 
+  The lock is an empty file among the temporary ones: other machines, and
+  processes that keep those elsewhere, do not see it.
+
   Args:
     path: the experiment's folder, which need not exist.
 
   Raises:
-    ValueError: if another process of this machine has it.
+    ValueError: if another process of this user has it.
   """
   digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:16]
   name = f'soft_reset_{os.getuid()}_{digest}.lock'

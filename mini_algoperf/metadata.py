@@ -54,7 +54,9 @@ def make_meta_data(workload: spec.Workload, rng_seed: int) -> dict[str, Any]:
   }
 
 
-def meta_data_path(log_dir: pathlib.Path, preemption_count: int = 0):
+def meta_data_path(
+  log_dir: pathlib.Path, preemption_count: int = 0
+) -> pathlib.Path:
   """The file of a run's meta data; each resumption writes its own."""
   return log_dir / f'meta_data_{preemption_count}.json'
 

@@ -12,6 +12,7 @@ when it is imported, defines flags, and may be killed. JOB is JSON:
   properties         of the workload, by name; they replace its own
   eval_every         steps between evaluations, instead of seconds
   batch_size         instead of the submission's
+  scripted           step -> results that take the place of an evaluation's
   feed_evaluations   whether the fake-batch test hands its evaluations on
   kill_at            the step before which the process is killed
   forget_nothing     repairs the current benchmark's restore, which fails on the
@@ -85,7 +86,7 @@ def change_workload(workloads, job, progress):
         'eval_period_time_sec',
         lambda self: 0 if is_due(progress.step, job['eval_every']) else 1e9,
       )
-    note_evaluations(cls, progress)
+    note_evaluations(cls, job['scripted'], progress)
     return cls if return_class else cls(**(workload_init_kwargs or {}))
 
   workloads.import_workload = changed
@@ -101,13 +102,14 @@ def is_due(step, every):
   return step == 1 or step % every == 0
 
 
-def note_evaluations(cls, progress):
-  """Has every evaluation written down."""
+def note_evaluations(cls, scripted, progress):
+  """Has every evaluation written down, some with other results."""
   evaluate = cls.eval_model
 
   @functools.wraps(evaluate)
   def noted(self, *args, **kwargs):
     result = evaluate(self, *args, **kwargs)
+    result.update(scripted.get(str(progress.step), {}))
     progress.evaluations.append((progress.step, dict(result)))
     return result
 

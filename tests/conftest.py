@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 
 # Read when jax first asks for its devices. Processes that tests start inherit
 # it.
@@ -71,4 +72,7 @@ def folder(tmp_path, monkeypatch):
 def fake_workload(tmp_path, monkeypatch):
   """An empty current folder, and a workload `fake` for the command line."""
   monkeypatch.chdir(tmp_path)
+  # Locks go with the test.
+  (tmp_path / '.locks').mkdir()
+  monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / '.locks'))
   monkeypatch.setitem(workloads.WORKLOADS, 'fake', FakeWorkload)

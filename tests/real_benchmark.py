@@ -100,6 +100,7 @@ def run(folder, settings, flags, **changes):
     'properties': {},
     'eval_every': None,
     'batch_size': None,
+    'scripted': {},
     'feed_evaluations': False,
     'kill_at': None,
     'forget_nothing': False,

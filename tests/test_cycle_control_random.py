@@ -11,7 +11,7 @@ import pytest
 import reference
 import reference_run
 from replay import PEAK, make_params, replay, tape
-from soft_reset import cycle_control, run
+from soft_reset import cycle_control, run, run_setup
 from soft_reset.benchmark import Target
 from soft_reset.cycle_control import Evaluation
 
@@ -76,9 +76,9 @@ def assert_same_events(found, expected):
 def taus(params, step_hint, evaluations, until, target, rising):
   """tau of every reset, as a run works it out; the model itself is finite."""
   plan = cycle_control.make_plan(step_hint, params)
-  read = dict.fromkeys(run.Setup._fields)  # nothing to train
+  read = dict.fromkeys(run_setup.Setup._fields)  # nothing to train
   read.update(plan=plan, target=Target('validation/metric', target, rising))
-  state = run.Run(run.Setup(**read))
+  state = run.Run(run_setup.Setup(**read))
   control, found = cycle_control.start(plan), []
   seen_at = {e[0]: Evaluation(*e) for e in evaluations}
   for step in range(until):

@@ -118,11 +118,13 @@ def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
 
 def test_an_older_run_left_aside_after_a_set_up_goes():
   assert run() == 0
+  before = snapshot(pathlib.Path('runs'))
   aside = experiment_folder._aside(TRIAL.parent)
   (aside / 'trial_1').mkdir(parents=True)
-  assert run('--overwrite') == 0
+  (aside / 'trial_1' / 'stale').touch()
+  assert run('--rng_seed=4') == 2  # the new run is not to be replaced
   assert not aside.exists()
-  assert (TRIAL / 'checkpoint_12').exists()
+  assert snapshot(pathlib.Path('runs')) == before
 
 
 def test_a_later_trial_that_cannot_be_set_up_leaves_nothing(capsys):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -290,6 +292,46 @@ def test_a_loss_that_is_not_finite_makes_a_soft_reset_full(folder):
     driver.optimizer_state[0].inner, optax.ScaleByAdamState
   )
   assert adam.count == 1
+
+
+def test_a_metric_that_is_not_finite_makes_a_soft_reset_full(folder):
+  params = dataclasses.replace(PARAMS, early_switching=False)
+  driver = new_driver(params, evaluations={4: (0.5, math.nan)})
+  driver.run(until=5)
+  assert column(folder, 'tau', event='reset') == ['1.0']
+  adam = optimizer.find_state(
+    driver.optimizer_state[0].inner, optax.ScaleByAdamState
+  )
+  assert adam.count == 1
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_statistics_that_the_first_step_adds_are_recovered(generation):
+  """There are no fresh ones; what is not finite becomes zero."""
+
+  class Adding(tiny.WORKLOADS[generation]):
+    def _init(self, rng):
+      params, _ = super()._init(rng)
+      return params, {}
+
+    def model_fn(self, params, batch, model_state, *args, **kwargs):
+      state = model_state or {'mean': jnp.zeros(tiny.NUM_INPUTS)}
+      return super().model_fn(params, batch, state, *args, **kwargs)
+
+    if generation == 'jit':
+      # The signature tells the generation.
+      model_fn.__signature__ = inspect.signature(tiny.TinyWorkload.model_fn)
+
+  driver = tiny.Driver(submission.make_submission(PARAMS), Adding(), {})
+  driver.run(until=4)
+  driver.model_state = jax.tree_util.tree_map(
+    lambda x: x * np.nan, driver.model_state
+  )
+  driver.step()
+  state = driver.optimizer_state[1].setup.devices.get(driver.model_state)
+  # 0.9 * 0 + 0.1 * the mean of the step's inputs
+  inputs = tiny.batch_of_step(4, 'jit')['inputs']
+  np.testing.assert_allclose(state['mean'], 0.1 * inputs.mean(0), rtol=1e-5)
 
 
 def test_without_an_evaluation_a_soft_reset_keeps_the_model(folder):

@@ -106,6 +106,13 @@ def test_a_resumed_run_is_the_uninterrupted_one(folder, generation):
       assert_equal_trees((resumed.params, resumed.optimizer_state[0]), final)
 
 
+def test_a_run_that_starts_does_not_read_the_log_of_another(folder):
+  write_benchmark_log(folder, [(0, {'validation/accuracy': 0.7})])
+  driver = new_driver(evaluations={})
+  driver.step()
+  assert driver.optimizer_state[1].control.last_eval_step == -1
+
+
 def test_a_restored_state_with_a_stray_device_axis_is_understood(folder):
   """The restore of the current benchmark replicates as the old one did."""
   uninterrupted = new_driver()
