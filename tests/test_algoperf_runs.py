@@ -64,15 +64,18 @@ def train(folder, data_dir, *flags, settings=SHORT, name='run', **changes):
 
 # Loss and accuracy after so many steps. The runner does not restore the order of
 # its data, so that those of the model differ after a preemption. The first cycle
-# ends as planned, at 10; the second is left when its loss has risen, at 20.
+# ends as planned, at 15; the second is left when its loss has risen, at 25.
 SCRIPT = {
   1: (2.0, 0.1),
   5: (1.5, 0.4),
-  10: (1.2, 0.6),
-  15: (1.0, 0.75),
-  20: (1.5, 0.7),
-  25: (0.9, 0.9),
-  30: (0.8, 0.95),
+  10: (1.3, 0.5),
+  15: (1.2, 0.6),
+  20: (1.0, 0.75),
+  25: (1.5, 0.7),
+  30: (0.9, 0.9),
+  35: (0.8, 0.9),
+  40: (0.75, 0.95),
+  45: (0.7, 0.95),
 }
 
 
@@ -83,11 +86,16 @@ def test_killed_and_resumed(tmp_path, mnist):
     for step, (loss, accuracy) in SCRIPT.items()
   }
   settings = 'budget_factor=1.0, switch_lam=0.5'
-  common = {'scripted': scripted, 'settings': settings}
+  properties = {**PROPERTIES, 'step_hint': 45}
+  common = {
+    'scripted': scripted,
+    'settings': settings,
+    'properties': properties,
+  }
   flag = '--tuning_ruleset=self'
   status, whole = train(tmp_path, mnist, flag, name='whole', **common)
   assert status == 0, real_benchmark.log(tmp_path)
-  status, killed = train(tmp_path, mnist, flag, kill_at=13, **common)
+  status, killed = train(tmp_path, mnist, flag, kill_at=18, **common)
   assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
   # The restore of the current benchmark fails on what it has itself lost.
   status, _ = train(
@@ -105,9 +113,9 @@ def test_killed_and_resumed(tmp_path, mnist):
     for e in events
     if e['event'] in ('switch', 'reset')
   ] == [
-    ('10', 'reset', 'scheduled'),
-    ('20', 'switch', 'loss rises'),
-    ('20', 'reset', 'early'),
+    ('15', 'reset', 'scheduled'),
+    ('25', 'switch', 'loss rises'),
+    ('25', 'reset', 'early'),
   ]
   taus = [float(e['tau']) for e in events if e['event'] == 'reset']
   assert taus == pytest.approx([1 - 0.6 / 1.5, 1 - 0.7 / 1.5])
