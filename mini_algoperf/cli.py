@@ -11,7 +11,7 @@ from . import errors, flag_definitions, flag_parsing
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 # What `pip install soft-reset[mini]` adds.
-_MINI_PACKAGES = ('matplotlib', 'scipy', 'sklearn', 'tqdm')
+_MINI_PACKAGES = ('matplotlib', 'sacrebleu', 'scipy', 'sklearn', 'tqdm')
 
 
 class Command(NamedTuple):

@@ -39,7 +39,15 @@ SEARCH_SPACE = {
 }
 # The trials' common seed; the repeated runs take those after it.
 _TRIAL_SEED = 0
-_PACKAGES = ('flax', 'jax', 'jaxlib', 'numpy', 'optax', 'scikit-learn')
+_PACKAGES = (
+  'flax',
+  'jax',
+  'jaxlib',
+  'numpy',
+  'optax',
+  'sacrebleu',
+  'scikit-learn',
+)
 
 
 def search_points(num_trials: int) -> list[Point]:

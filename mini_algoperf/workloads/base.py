@@ -139,6 +139,10 @@ class MiniWorkload(spec.Workload):
       )
     return self._targets[key]
 
+  def _model_inputs(self, batch: spec.Batch) -> Any:
+    """What the model is called with; a subclass may need the targets."""
+    return batch['inputs']
+
   def _init_variables(self, rng: spec.RandomState) -> Any:
     return self._make_model(0.0).init(
       rng,
@@ -174,7 +178,7 @@ class MiniWorkload(spec.Workload):
     apply_fn = functools.partial(
       self._model.apply,
       {'params': params, **(model_state or {})},
-      batch['inputs'],
+      self._model_inputs(batch),
       train=train,
       update_batch_norm=update_batch_norm,
       dropout_rate=dropout_rate,

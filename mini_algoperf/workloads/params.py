@@ -15,6 +15,14 @@ _NORM_TYPES = {
   ('layernorm', 'bias'): ParameterType.LAYER_NORM_BIAS,
 }
 
+# The projections of `transformer.Attention`, which have no bias.
+_ATTENTION_TYPES = {
+  'query': ParameterType.ATTENTION_Q,
+  'key': ParameterType.ATTENTION_K,
+  'value': ParameterType.ATTENTION_V,
+  'out': ParameterType.ATTENTION_OUT,
+}
+
 
 def param_shapes(params: ParameterContainer) -> ParameterContainer:
   """The tree of `ShapeTuple` that belongs to a tree of arrays."""
@@ -25,6 +33,8 @@ def _leaf_type(module: str, name: str) -> ParameterType:
   for (norm, leaf), kind in _NORM_TYPES.items():
     if norm in module and leaf == name:
       return kind
+  if module in _ATTENTION_TYPES:
+    return _ATTENTION_TYPES[module]
   if name == 'bias':
     return ParameterType.BIAS
   if 'embedding' in module:

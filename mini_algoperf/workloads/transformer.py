@@ -1,0 +1,221 @@
+"""A small Transformer for sequence to sequence, pre-layer-norm as WMT's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .layers import dropout
+
+# Added to the scores of what must not be attended to; finite, so that a row
+# without anything to attend to has no NaN.
+_MASKED = -1e9
+
+
+def sinusoids(length: int, features: int) -> np.ndarray:
+  """Encodings of the positions, shape (length, features).
+
+      p(t, 2i) = sin(t / 10000^(2i / F)), p(t, 2i + 1) = cos(the same)
+
+  Source: Vaswani et al. 2017, section 3.5; sines and cosines are in two halves
+  here instead of alternating.
+  """
+  rates = 10_000.0 ** (-np.arange(0, features, 2) / features)
+  angles = np.arange(length)[:, None] * rates[None, :]
+  return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(
+    np.float32
+  )
+
+
+class Attention(nn.Module):
+  """Multi-head attention.
+
+  Attributes:
+    num_heads: number of heads; divides the features.
+  """
+
+  num_heads: int
+
+  @nn.compact
+  def __call__(
+    self, queries: jax.Array, memory: jax.Array, mask: jax.Array
+  ) -> jax.Array:
+    """Mixes `memory` for each query.
+
+    Args:
+      queries: shape (batch, q, features).
+      memory: shape (batch, k, features).
+      mask: true where a query may look, shape (batch or 1, q or 1, k).
+    """
+    features = queries.shape[-1]
+    size = features // self.num_heads
+
+    def heads(name: str, x: jax.Array) -> jax.Array:
+      x = nn.Dense(features, use_bias=False, name=name)(x)
+      return x.reshape(*x.shape[:2], self.num_heads, size)
+
+    query, key = heads('query', queries), heads('key', memory)
+    scores = jnp.einsum('bqhd,bkhd->bhqk', query, key) / size**0.5
+    scores = jnp.where(mask[:, None], scores, _MASKED)
+    mixed = jnp.einsum(
+      'bhqk,bkhd->bqhd', jax.nn.softmax(scores), heads('value', memory)
+    )
+    mixed = mixed.reshape(queries.shape)
+    return nn.Dense(features, use_bias=False, name='out')(mixed)
+
+
+class Block(nn.Module):
+  """Self-attention, attention to a memory if there is one, two dense layers.
+
+  Each is applied to the normalised input and added to it.
+
+  Attributes:
+    num_heads: heads of the attention.
+    hidden: width between the dense layers.
+  """
+
+  num_heads: int
+  hidden: int
+
+  @nn.compact
+  def __call__(
+    self,
+    x: jax.Array,
+    mask: jax.Array,
+    memory: jax.Array | None,
+    memory_mask: jax.Array | None,
+    dropout_rate: float,
+    train: bool,
+  ) -> jax.Array:
+    def add(x: jax.Array, change: jax.Array) -> jax.Array:
+      return x + dropout(self, change, dropout_rate, train)
+
+    y = nn.LayerNorm()(x)
+    x = add(x, Attention(self.num_heads, name='attention')(y, y, mask))
+    if memory is not None:
+      y = nn.LayerNorm()(x)
+      cross = Attention(self.num_heads, name='cross_attention')
+      x = add(x, cross(y, memory, memory_mask))
+    y = nn.relu(nn.Dense(self.hidden)(nn.LayerNorm()(x)))
+    return add(x, nn.Dense(x.shape[-1])(y))
+
+
+class Transformer(nn.Module):
+  """Encoder and decoder with one embedding for both languages.
+
+  Attributes:
+    vocab_size: number of tokens; 0 is padding and starts every translation.
+    dropout_rate: share dropped where the call names none.
+    features: width.
+    num_layers: blocks of the encoder, and of the decoder.
+    num_heads: heads of each attention.
+  """
+
+  vocab_size: int
+  dropout_rate: float = 0.0
+  features: int = 96
+  num_layers: int = 1
+  num_heads: int = 4
+
+  def setup(self) -> None:
+    """Makes the layers; `encode` and `decode` share the embedding."""
+    self.embedding = nn.Embed(
+      self.vocab_size,
+      self.features,
+      embedding_init=nn.initializers.normal(1.0 / self.features**0.5),
+    )
+    block = (self.num_heads, 2 * self.features)
+    self.encoder = [Block(*block) for _ in range(self.num_layers)]
+    self.decoder = [Block(*block) for _ in range(self.num_layers)]
+    self.encoder_norm, self.decoder_norm = nn.LayerNorm(), nn.LayerNorm()
+    self.output = nn.Dense(self.vocab_size)
+
+  def __call__(
+    self,
+    inputs: Sequence[Any],
+    train: bool,
+    update_batch_norm: bool,
+    dropout_rate: float,
+  ) -> jax.Array:
+    """Logits of every target token, given those before it.
+
+    Args:
+      inputs: (tokens of the sources, shape (batch, s); tokens of the
+        translations, shape (batch, t)).
+      train: whether dropout acts.
+      update_batch_norm: unused; there is none.
+      dropout_rate: share dropped.
+
+    Returns:
+      Shape (batch, t, vocab_size).
+    """
+    del update_batch_norm
+    sources, targets = inputs
+    memory = self.encode(sources, dropout_rate, train)
+    return self.decode(memory, sources, targets, dropout_rate, train)
+
+  def encode(
+    self, sources: jax.Array, dropout_rate: float = 0.0, train: bool = False
+  ) -> jax.Array:
+    """What the decoder looks at, shape (batch, s, features)."""
+    x = self._embed(sources, dropout_rate, train)
+    mask = (sources > 0)[:, None, :]
+    for block in self.encoder:
+      x = block(x, mask, None, None, dropout_rate, train)
+    return self.encoder_norm(x)
+
+  def decode(
+    self,
+    memory: jax.Array,
+    sources: jax.Array,
+    targets: jax.Array,
+    dropout_rate: float = 0.0,
+    train: bool = False,
+  ) -> jax.Array:
+    """Logits of every target token from those before it; see `__call__`."""
+    before = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)))
+    x = self._embed(before, dropout_rate, train)
+    length = targets.shape[1]
+    mask = np.tril(np.ones((1, length, length), bool))
+    memory_mask = (sources > 0)[:, None, :]
+    for block in self.decoder:
+      x = block(x, mask, memory, memory_mask, dropout_rate, train)
+    return self.output(self.decoder_norm(x))
+
+  def _embed(
+    self, tokens: jax.Array, dropout_rate: float, train: bool
+  ) -> jax.Array:
+    x = self.embedding(tokens) * self.features**0.5
+    x = x + sinusoids(tokens.shape[1], self.features)[None]
+    return dropout(self, x, dropout_rate, train)
+
+
+def greedy_translations(
+  model: Transformer, params: Any, sources: jax.Array
+) -> jax.Array:
+  """The likeliest token after those chosen so far, one by one.
+
+  Args:
+    model: the module.
+    params: its parameters.
+    sources: tokens, shape (batch, length).
+
+  Returns:
+    Tokens, shape (batch, length); what follows an end marker means nothing.
+  """
+  memory = model.apply({'params': params}, sources, method=Transformer.encode)
+
+  def extend(_: jax.Array, tokens: jax.Array) -> jax.Array:
+    # Every round makes one more token final: its logits look at those before
+    # it only, which are final by then.
+    logits = model.apply(
+      {'params': params}, memory, sources, tokens, method=Transformer.decode
+    )
+    return jnp.argmax(logits, axis=-1).astype(tokens.dtype)
+
+  return jax.lax.fori_loop(0, sources.shape[1], extend, jnp.zeros_like(sources))
