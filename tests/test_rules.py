@@ -14,7 +14,12 @@ import pytest
 from soft_reset import submission
 
 ROOT = pathlib.Path(submission.__file__).parent
-SHIPPED = sorted([*ROOT.glob('*.py'), *ROOT.glob('experiments/*.py')])
+# The registry of figures knows workloads. It stays behind, and `test_imports`
+# fails if one of the others needs it.
+REGISTRY = ROOT / 'experiments' / 'thesis.py'
+SHIPPED = sorted(
+  {*ROOT.glob('*.py'), *ROOT.glob('experiments/*.py')} - {REGISTRY}
+)
 TREES = {
   str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in SHIPPED
 }

@@ -1,0 +1,215 @@
+"""The registry of the thesis' figures: which runs they show, on what.
+
+Not handed in with the submission, which knows no workload: nothing that the
+benchmark imports may import this module. A figure's runs are keys of
+`settings.RUNS` and names of modules in this folder; the tables of the command
+`soft-reset experiments` are made of what stands here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pathlib
+from typing import NamedTuple
+
+from .settings import RUNS
+
+
+class Workload(NamedTuple):
+  """A workload of the benchmark and the one that stands in for it here."""
+
+  name: str
+  stand_in: str | None  # None while there is none
+  step_hint_2024: int  # in v0.5.0, as in the thesis
+  step_hint: int  # in the current benchmark
+
+
+OGBG = Workload('ogbg', 'molecules', 80_000, 52_000)
+WMT = Workload('wmt', None, 133_333, 120_000)
+
+
+class Figure(NamedTuple):
+  """A figure, or a part of one."""
+
+  title: str  # one line of at most 60 characters
+  caption: str
+  runs: tuple[str, ...]  # in the order of the thesis' legend
+  # What is drawn over the steps (in figure 3.1 over the time): 'schedule',
+  # 'metric', 'loss', 'smoothed_loss' or 'loss_change'.
+  shows: str = 'metric'
+  workload: Workload = OGBG
+  x_axis: str = 'steps'
+
+  @property
+  def budget_factor(self) -> float:
+    """Steps of the runs as a multiple of step_hint, the same for all."""
+    return RUNS[self.runs[0]].budget_factor
+
+
+_PEAKS = 'Peaks of about .00175, .00275 and .00075.'
+_DECAYS = 'Peaks of about .00175; cosine, exponential and linear decay.'
+_WARMUPS = 'Peaks of about .00175; warm-ups of .02, .2 and .005 of a cycle.'
+_FAILING = (
+  'Peaks of about .00175, .02175 and .05175: the second and the third cycle '
+  'are made to fail.'
+)
+_FAILED_START = (
+  'Half the budget and two cycles with peaks of about .05175, made to fail, '
+  'and .00175.'
+)
+_FULL = ' A full reset starts each further cycle: new parameters, no moments.'
+_KEPT = (
+  ' Full resets of parameters and moments against resets of the parameters '
+  'that keep the moments.'
+)
+_SOFT = ' Full resets against soft resets with alpha = .5.'
+
+FIGURES: dict[str, Figure] = {
+  'fig2.1': Figure(
+    'one cycle: warm-up, then decay',
+    'The two phases of a cycle. The warm-up is exaggerated to .22 of it.',
+    ('one_cycle',),
+    'schedule',
+  ),
+  'fig3.1': Figure(
+    'the runs of fig3.8a over time',
+    'Full and soft resets over the time that counts for the score: runs drift '
+    'apart, which is why the other figures are over steps. ' + _PEAKS,
+    ('peaks_full', 'peaks_soft'),
+    x_axis='time',
+  ),
+  'fig3.3a': Figure(
+    'three peaks: learning rate', _PEAKS, ('peaks_full',), 'schedule'
+  ),
+  'fig3.3b': Figure(
+    'three peaks, full resets',
+    _PEAKS + _FULL + ' A higher peak makes a cycle steeper and less stable.',
+    ('peaks_full',),
+  ),
+  'fig3.3c': Figure(
+    'three decays: learning rate', _DECAYS, ('decays_full',), 'schedule'
+  ),
+  'fig3.3d': Figure(
+    'three decays, full resets',
+    _DECAYS + _FULL + ' There is little difference.',
+    ('decays_full',),
+  ),
+  'fig3.3e': Figure(
+    'three warm-ups: learning rate', _WARMUPS, ('warmups_full',), 'schedule'
+  ),
+  'fig3.3f': Figure(
+    'three warm-ups, full resets',
+    _WARMUPS + _FULL + ' There is little difference.',
+    ('warmups_full',),
+  ),
+  'fig3.4a': Figure(
+    'three peaks: full resets, kept momentum',
+    _PEAKS + _KEPT,
+    ('peaks_full', 'peaks_kept'),
+  ),
+  'fig3.4b': Figure(
+    'three decays: full resets, kept momentum',
+    _DECAYS + _KEPT,
+    ('decays_full', 'decays_kept'),
+  ),
+  'fig3.4c': Figure(
+    'three warm-ups: full resets, kept momentum',
+    _WARMUPS + _KEPT + ' The only one of the three with a strong effect.',
+    ('warmups_full', 'warmups_kept'),
+  ),
+  'fig3.5': Figure(
+    'two cycles that are made to fail',
+    _FAILING + _FULL,
+    ('failing_full',),
+  ),
+  'fig3.6a': Figure(
+    'validation loss of fig3.5', _FAILING, ('failing_full',), 'loss'
+  ),
+  'fig3.6b': Figure(
+    'smoothed validation loss of fig3.5',
+    _FAILING + ' Smoothed with lambda = .6.',
+    ('failing_full',),
+    'smoothed_loss',
+  ),
+  'fig3.6c': Figure(
+    'change of the smoothed validation loss of fig3.5',
+    _FAILING + ' Smoothed with lambda = .6.',
+    ('failing_full',),
+    'loss_change',
+  ),
+  'fig3.7': Figure(
+    'cycles that fail are left early',
+    _FAILING + ' Early switching with epsilon_1 = epsilon_2 = .01, k = m = 9 '
+    'and lambda = .7; the run ends when the cycles run out.',
+    ('failing_switching',),
+  ),
+  'fig3.8a': Figure(
+    'three peaks: full and soft resets',
+    _PEAKS + _SOFT + " The thesis' taus are .014 and 0.",
+    ('peaks_full', 'peaks_soft'),
+  ),
+  'fig3.8b': Figure(
+    'three decays: full and soft resets',
+    _DECAYS + _SOFT + " The thesis' taus are 0 and 0.",
+    ('decays_full', 'decays_soft'),
+  ),
+  'fig3.8c': Figure(
+    'three warm-ups: full and soft resets',
+    _WARMUPS + _SOFT + " The thesis' taus are 0 and 0.",
+    ('warmups_full', 'warmups_soft'),
+  ),
+  'fig3.9a': Figure(
+    'three peaks: learning rate',
+    _PEAKS,
+    ('peaks_full',),
+    'schedule',
+    WMT,
+  ),
+  'fig3.9b': Figure(
+    'three peaks: full and soft resets',
+    _PEAKS + _SOFT + " The thesis' taus are .028 and .024.",
+    ('peaks_full', 'peaks_soft'),
+    workload=WMT,
+  ),
+  'fig3.10': Figure(
+    'cyclic: no recovery from a failed first cycle',
+    _FAILED_START + ' Nothing is reset.',
+    ('failed_start_cyclic',),
+  ),
+  'fig3.11': Figure(
+    'soft resets: recovery from a failed first cycle',
+    _FAILED_START + " Soft resets with alpha = .5. The thesis' tau is .868.",
+    ('failed_start_soft',),
+  ),
+  'figA.1a': Figure(
+    'three peaks: learning rate', _PEAKS, ('peaks_full',), 'schedule'
+  ),
+  'figA.1b': Figure(
+    'three peaks, full resets (on two 2080Ti)',
+    _PEAKS + _FULL + ' As fig3.3b, but on two GPUs 2080Ti.',
+    ('peaks_full',),
+  ),
+  'figA.1c': Figure(
+    'three peaks, kept momentum (on two 2080Ti)',
+    _PEAKS + ' The parameters are reset, the moments kept, on two GPUs 2080Ti.',
+    ('peaks_kept',),
+  ),
+}
+
+
+def find_figure(name: str) -> Figure:
+  """The figure of a name.
+
+  Raises:
+    ValueError: there is none; the message lists names that are near.
+  """
+  if name not in FIGURES:
+    near = sorted(difflib.get_close_matches(name, FIGURES, n=3, cutoff=0.5))
+    known = f'near are {", ".join(near)}' if near else ', '.join(FIGURES)
+    raise ValueError(f'{name!r} is not a figure of the thesis: {known}.')
+  return FIGURES[name]
+
+
+def run_path(name: str) -> pathlib.Path:
+  """The submission module of a run."""
+  return pathlib.Path(__file__).with_name(f'{name}.py')

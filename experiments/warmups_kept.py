@@ -1,0 +1,12 @@
+"""Three warm-ups, resets that keep the moments (thesis, figure 3.4c)."""
+
+from ..submission import make_submission
+from .settings import RUNS
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(RUNS['warmups_kept'])
