@@ -42,6 +42,12 @@ def _smoke_data(arguments: Sequence[str]) -> int:
   return smoke_data_command.run(arguments)
 
 
+def _experiments(arguments: Sequence[str]) -> int:
+  from . import experiments_command
+
+  return experiments_command.run(arguments)
+
+
 COMMANDS: dict[str, Command] = {
   'run': Command(
     'train a workload with a submission',
@@ -60,6 +66,12 @@ COMMANDS: dict[str, Command] = {
     flag_definitions.SMOKE_DATA_DESCRIPTION,
     flag_definitions.SMOKE_DATA_FLAGS,
     _smoke_data,
+  ),
+  'experiments': Command(
+    "the thesis' figures and how to reproduce them",
+    flag_definitions.EXPERIMENTS_DESCRIPTION,
+    {},
+    _experiments,
   ),
 }
 

@@ -269,3 +269,10 @@ SMOKE_DATA_FLAGS: Groups = {
     ),
   ),
 }
+
+EXPERIMENTS_DESCRIPTION = """\
+usage: soft-reset experiments [FIGURE]
+
+Lists the figures of the thesis, or explains one, such as fig3.8a: its runs'
+settings and cycles, and the commands that train them here and on the benchmark.
+"""
