@@ -27,13 +27,7 @@ class CompiledOps:
   def prepare(
     self, fn: Callable, shapes: Any, *host_shapes: Any, donate: bool = False
   ) -> Callable:
-    """Compiles fn(laid-out tree, *host values) unless it has been already.
-
-    Args:
-      fn: what to run, the same on all devices.
-      shapes: tree of jax.ShapeDtypeStruct, without device axis.
-      host_shapes: likewise for the host values.
-      donate: whether the laid-out tree is donated.
+    """`Devices.compile` with these arguments, unless it has been done already.
 
     Returns:
       The compiled function.
@@ -53,7 +47,7 @@ class CompiledOps:
     """fn(tree, *host_values) on all devices.
 
     Args:
-      fn, donate: see `prepare`.
+      fn, donate: see `Devices.compile`.
       tree: laid-out arrays.
       host_values: NumPy arrays or numbers, of the same types at every call.
 

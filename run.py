@@ -127,10 +127,8 @@ def _unseen_by_resumed(run, eval_results, global_step) -> list[Evaluation]:
 
 def _start_cycle(run, model, control, global_step):
   """Resets the model and starts the cycle that control is in."""
-  setup, early = (
-    run.setup,
-    control.num_early_stops > run.control.num_early_stops,
-  )
+  setup = run.setup
+  early = control.num_early_stops > run.control.num_early_stops
   reset = _plan_reset(run, model, control)
   fresh = setup.fresh_models[control.cycle - 1] if setup.fresh_models else None
   model = soft_reset.model_reinit_schedule(model, fresh, reset, setup.reset_ops)

@@ -49,6 +49,8 @@ def test_a_right_blend_passes():
   for share in (0.25, 0.868, 1e-5):
     pair = blended(OLD, FRESH, share)
     reset_checks.check_blend([pair], [FRESH], share)
+    with pytest.raises(RuntimeError, match='parameters are off by up to'):
+      reset_checks.check_blend([pair], [FRESH], share + 1e-4)
 
 
 def test_a_wrong_element_on_one_device_is_found():
@@ -84,14 +86,18 @@ def test_a_blend_too_small_to_be_told_from_rounding_has_to_change_something():
 
 
 def test_nothing_has_to_change_where_fresh_and_old_are_the_same():
-  pair = blended(OLD, OLD, 0.25)
+  old, _ = pair = blended(OLD, OLD, 0.25)
   reset_checks.check_blend([pair], [OLD], 0.25)
+  with pytest.raises(RuntimeError, match='parameters are off by up to'):
+    reset_checks.check_blend([(old, old)], [FRESH], 0.25)
 
 
 def test_right_moments_pass():
   for keep in (0.875, 0.5, 0.0, 1.0):
     pair = blended(MOMENT, np.zeros_like(MOMENT), 1 - keep)
     reset_checks.check_moments([pair], keep)
+    with pytest.raises(RuntimeError, match='moments are off by up to'):
+      reset_checks.check_moments([pair], keep + 1e-4)
 
 
 @pytest.mark.parametrize('bad', (1e-5, np.nan, np.inf))
@@ -114,7 +120,10 @@ def test_a_moment_that_was_not_finite_has_to_be_zero():
 def test_moments_that_fade_may_become_zero():
   # Below 2^-126 XLA takes a float32 for zero.
   old = np.float32([[1.5 * 2.0**-126, 2.0**-149, 2.0**-140]])
-  reset_checks.check_moments([(old, np.zeros_like(old))], 0.5)
+  zeros = np.zeros_like(old)
+  reset_checks.check_moments([(old, zeros)], 0.5)
+  with pytest.raises(RuntimeError, match='moments are off by up to'):
+    reset_checks.check_moments([(old * 2.0**10, zeros)], 0.5)
 
 
 # The same through model_reinit_schedule, with operations that do wrong.
