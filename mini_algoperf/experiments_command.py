@@ -72,8 +72,7 @@ def figure_text(name: str) -> str:
     *textwrap.wrap(figure.caption, _WIDTH),
     '',
     f'Shows: {figure.shows.replace("_", " ")} over {figure.x_axis}.',
-    f'Workload: {figure.workload.name}, '
-    f'here {figure.workload.stand_in or "none yet"}.',
+    f'Workload: {figure.workload.name}, here {figure.workload.stand_in}.',
     f'Budget: {figure.budget_factor:g} times step_hint.',
   ]
   cycles = None
@@ -113,14 +112,12 @@ def _cycle_lines(
 
 
 def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
-  hints = {
+  stand_in = workloads.WORKLOADS[workload.stand_in]
+  return {
     f'{workload.name} in 2024': workload.step_hint_2024,
     f'{workload.name} now': workload.step_hint,
+    workload.stand_in: stand_in.step_hint,
   }
-  if workload.stand_in is not None:
-    stand_in = workloads.WORKLOADS[workload.stand_in]
-    hints[workload.stand_in] = stand_in.step_hint
-  return hints
 
 
 def cycle_rows(step_hint: int, params: ScheduleParams) -> list[tuple[str, ...]]:
@@ -164,8 +161,6 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 def _commands(name: str, workload: thesis.Workload) -> Iterator[str]:
   yield 'On the benchmark, which stops at the targets or when time is up:'
   yield from _command_lines(_benchmark_command(name, workload))
-  if workload.stand_in is None:
-    return
   yield 'Here:'
   yield from _command_lines(_own_command(name, workload))
 

@@ -22,7 +22,7 @@ RUN_FLAGS: Groups = {
       'workload',
       'string',
       None,
-      'Name of the workload: digits or molecules. Required.',
+      'Name of the workload: digits, molecules or translation. Required.',
     ),
     Flag(
       'submission_path',
@@ -177,7 +177,7 @@ SET_TARGETS_FLAGS: Groups = {
       'workload',
       'string',
       None,
-      'Name of the workload: digits or molecules. Required.',
+      'Name of the workload: digits, molecules or translation. Required.',
     ),
     Flag(
       'num_trials',

@@ -73,7 +73,9 @@ def _equal(first, second):
 
 
 def test_an_unknown_workload_is_named_with_the_known_ones():
-  with pytest.raises(ValueError, match="'mnist' is unknown.*digits, molecules"):
+  with pytest.raises(
+    ValueError, match="'mnist' is unknown.*digits, molecules, t"
+  ):
     get_workload('mnist')
 
 
@@ -110,7 +112,11 @@ def test_shapes_are_asked_for_after_the_first_initialisation(ready):
 
 @pytest.mark.parametrize(
   ('name', 'better', 'worse'),
-  [('digits', -1e-6, 1e-6), ('molecules', 1e-6, -1e-6)],
+  [
+    ('digits', -1e-6, 1e-6),
+    ('molecules', 1e-6, -1e-6),
+    ('translation', 1e-6, -1e-6),
+  ],
 )
 def test_error_rate_must_fall_and_precision_must_rise(name, better, worse):
   workload = get_workload(name)
@@ -422,10 +428,11 @@ def test_the_generations_see_the_same_batches(name, data_dir):
     assert isinstance(leaf, np.ndarray)
     assert leaf.shape[0] == NUM_DEVICES
   np.testing.assert_array_equal(jit['targets'], np.concatenate(pmap['targets']))
-  if name == 'digits':
-    np.testing.assert_array_equal(jit['inputs'], np.concatenate(pmap['inputs']))
-    assert jit['inputs'].sharding.shard_shape((128, 8, 8, 1))[0] == (
-      128 // NUM_DEVICES
+  if name != 'molecules':
+    inputs = jit['inputs']
+    np.testing.assert_array_equal(inputs, np.concatenate(pmap['inputs']))
+    assert inputs.sharding.shard_shape(inputs.shape)[0] == (
+      len(inputs) // NUM_DEVICES
     )
   else:
     assert isinstance(jit['inputs'].nodes, np.ndarray)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from .base import MiniWorkload
 from .digits import DigitsWorkload
 from .molecules import MoleculesWorkload
+from .translation import TranslationWorkload
 
-WORKLOADS = {'digits': DigitsWorkload, 'molecules': MoleculesWorkload}
+WORKLOADS = {
+  'digits': DigitsWorkload,
+  'molecules': MoleculesWorkload,
+  'translation': TranslationWorkload,
+}
 
 
 def get_workload(name: str, generation: str = 'jit') -> MiniWorkload:
