@@ -111,6 +111,15 @@ RUN_FLAGS: Groups = {
       bounds=(1, None),
     ),
     Flag(
+      'eval_splits',
+      'enum',
+      'all',
+      'all: evaluate on the training, validation and test splits, as the '
+      'benchmark does. validation: on that alone, which is faster; the test '
+      'target is then never reached.',
+      choices=('all', 'validation'),
+    ),
+    Flag(
       'stop_at_targets',
       'boolean',
       True,

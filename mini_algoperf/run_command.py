@@ -249,8 +249,11 @@ def _set_up(
   if raw and resuming.is_complete(raw, plan.settings):
     return None
   seed = resuming.choose_seed(values.rng_seed, log_dir)
+  workload = workloads.get_workload(values.workload, values.generation)
+  if values.eval_splits == 'validation':
+    workload.eval_splits = ('validation',)
   trial = set_up_trial(
-    workloads.get_workload(values.workload, values.generation),
+    workload,
     plan.submission,
     plan.settings,
     resuming.kept_point(point, log_dir),

@@ -187,7 +187,8 @@ def _note_targets(trial: Trial, result: dict[str, Any]) -> None:
   workload, state = trial.workload, trial.train_state
   if workload.has_reached_validation_target(result):
     state['validation_goal_reached'] = True
-  if workload.has_reached_test_target(result):
+  has_test = 'test' in workload.eval_splits
+  if has_test and workload.has_reached_test_target(result):
     state['test_goal_reached'] = True
 
 

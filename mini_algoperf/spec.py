@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 Tensor = Any
@@ -69,10 +69,18 @@ class TrainingCompleteError(Exception):
   """Raised by a submission that wants no further training steps."""
 
 
+EVAL_SPLITS = ('train', 'validation', 'test')
+
+
 class Workload(abc.ABC):
-  """One training problem: data, model, loss, metrics, targets and budgets."""
+  """One training problem: data, model, loss, metrics, targets and budgets.
+
+  Attributes:
+    eval_splits: which splits are evaluated; the benchmark always takes all.
+  """
 
   def __init__(self) -> None:
+    self.eval_splits: Sequence[str] = EVAL_SPLITS
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None
     self.metrics_logger = None
@@ -255,7 +263,7 @@ class Workload(abc.ABC):
     imagenet_v2_data_dir: str | None,
     global_step: int,
   ) -> dict[str, float]:
-    """Evaluates the three splits.
+    """Evaluates the splits in `eval_splits`: all three, if nothing is changed.
 
     Args:
       global_batch_size: examples per batch, over all devices.
@@ -263,8 +271,7 @@ class Workload(abc.ABC):
       model_state: as `init_model_fn` gave it.
       rng: unused where the evaluation is deterministic.
       data_dir: where the data lie; None for the default.
-      imagenet_v2_data_dir: unused; it is in the benchmark's signature.
-      global_step: unused; it is in the benchmark's signature.
+      imagenet_v2_data_dir, global_step: in the benchmark's signature; unused.
 
     Returns:
       'train/...', 'validation/...', 'test/...' metrics and the number of
@@ -277,7 +284,8 @@ class Workload(abc.ABC):
       'test': ('test', self.num_test_examples),
     }
     result = {}
-    for prefix, (split, num_examples) in sizes.items():
+    for prefix in self.eval_splits:
+      split, num_examples = sizes[prefix]
       metrics = self._eval_model_on_split(
         split=split,
         num_examples=num_examples,

@@ -143,6 +143,21 @@ def test_logging_takes_time_of_its_own():
   assert times[0] == 0 < times[1] < times[2]
 
 
+def test_which_splits_are_evaluated():
+  assert run() == 0
+  assert run('--eval_splits=validation', '--experiment_name=other') == 0
+  other = pathlib.Path('runs', 'other', 'fake_jax', 'trial_1')
+  rows, fewer = (
+    read_csv('eval_measurements.csv', folder) for folder in (TRIAL, other)
+  )
+  split_of = [name.split('/')[0] for name in rows[0] if '/' in name]
+  assert set(split_of) == {'train', 'validation', 'test'}
+  assert {n.split('/')[0] for n in fewer[0] if '/' in n} == {'validation'}
+  for row, less in zip(rows, fewer):
+    assert less['validation/loss'] == row['validation/loss']
+  assert len(fewer) == len(rows)
+
+
 @pytest.mark.parametrize('content', [None, b'', b'PK'])
 def test_bad_data_are_found_before_an_older_run_is_replaced(content, capsys):
   older = pathlib.Path('runs', 'old', 'molecules_jax', 'results')

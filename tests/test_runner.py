@@ -259,6 +259,17 @@ def test_validation_target_alone_does_not_end_a_run():
   assert not run.train_state['test_goal_reached']
 
 
+def test_a_split_that_is_left_out_reaches_no_target():
+  run, _ = make_trial(
+    settings={'max_global_steps': 10}, workload={'accuracy': lambda _: 0.95}
+  )
+  run.workload.eval_splits = ('validation',)
+  runner.train(run)
+  assert run.global_step == 10
+  assert run.train_state['validation_goal_reached']
+  assert not run.train_state['test_goal_reached']
+
+
 def test_a_run_may_go_on_after_its_targets():
   run, _ = make_trial(
     'pmap', {'stop_at_targets': False}, {'accuracy': lambda step: 0.95}
