@@ -70,11 +70,7 @@ def draw_metric(axes: Any, table: RunTable) -> None:
     linewidth=1,
     label=f'target {table.target:.4g}',
   )
-  if _spans_decades(table):
-    axes.set_yscale('log')
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FormatStrFormatter('%g'))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+  scale_to_target(axes, table.metric, table.target)
   _mark(axes, table, labelled=True)
   axes.set_ylabel(f'{table.metric_name.replace("_", " ")} (validation)')
   axes.set_title(table.workload, loc='left')
@@ -96,15 +92,25 @@ def draw_learning_rate(axes: Any, table: RunTable) -> None:
   axes.set_ylim(bottom=0)
 
 
-def _spans_decades(table: RunTable) -> bool:
-  """Whether a linear axis would hide what happens near the target."""
-  values = table.metric[np.isfinite(table.metric)]
-  return (
+def scale_to_target(axes: Any, metric: np.ndarray, target: float) -> None:
+  """A log axis where a linear one would hide what happens near the target.
+
+  Args:
+    axes: matplotlib axes.
+    metric: all values that are drawn, the first that of an untrained model.
+    target: the metric's target.
+  """
+  values = metric[np.isfinite(metric)]
+  if (
     values.size > 0
+    and values[0] > target > 0  # the metric falls
     and values.min() > 0
-    and table.target > 0
-    and values.max() / min(values.min(), table.target) > 20
-  )
+    and values.max() / min(values.min(), target) > 20
+  ):
+    axes.set_yscale('log')
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FormatStrFormatter('%g'))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _mark(axes: Any, table: RunTable, labelled: bool) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cycle_clock, lr_schedule, records
+from .. import cycle_clock, lr_schedule, lr_shapes, records
+from ..schedule_params import ScheduleParams
 from . import files, logger, metadata
+
+
+class Losses(NamedTuple):
+  """What the switching rule sees, from cycles.csv; empty without that file."""
+
+  steps: np.ndarray  # shape=(n,)
+  loss: np.ndarray  # shape=(n,); L, the validation loss
+  smoothed_loss: np.ndarray  # shape=(n,); l
+  loss_change: np.ndarray  # shape=(n,); l'
 
 
 class RunTable(NamedTuple):
@@ -19,12 +30,20 @@ class RunTable(NamedTuple):
   target: float  # on the validation split
   eval_steps: np.ndarray  # shape=(evaluations,)
   metric: np.ndarray  # shape=(evaluations,); validation, NaN if it diverged
+  eval_times: np.ndarray  # shape=(evaluations,); seconds that count as score
   last_step: int  # steps taken
   rate_steps: np.ndarray  # shape=(steps,); empty if no rate was logged
   rates: np.ndarray  # shape=(steps,)
-  num_cycles: int  # cycles that were started
+  cycle_starts: list[int]  # the first step of each cycle that was started
+  warmups: list[tuple[float, float]]  # first step and end of each warm-up
+  losses: Losses
   resets: list[tuple[int, float]]  # (step, tau)
   switches: list[tuple[int, str]]  # (step, reason)
+
+  @property
+  def num_cycles(self) -> int:
+    """Cycles that were started; 0 for another project's submission."""
+    return len(self.cycle_starts)
 
 
 def read_run(log_dir: pathlib.Path) -> RunTable:
@@ -33,9 +52,13 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   Args:
     log_dir: has meta_data_0.json and, as far as the run has come,
       eval_measurements.csv, measurements.csv, cycles.csv and
-      schedule_params.json; the last two are this project's submission's.
+      schedule_params.json; the last two are this project's submission's. The
+      benchmark's runner leaves the workload's name in flags_0.json alone.
+
+  Raises:
+    ValueError: if a file that is needed is missing or not JSON.
   """
-  meta = files.read_json(metadata.meta_data_path(log_dir))
+  meta = _read_required(metadata.meta_data_path(log_dir))
   name = meta['workload.target_metric_name']
   evaluations = files.read_rows(log_dir / logger.EVAL_MEASUREMENTS)
   measurements = files.read_rows(log_dir / logger.MEASUREMENTS)
@@ -50,17 +73,44 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     rates = _column(measurements, 'learning_rate')
   eval_steps, metric = _column(evaluations, f'validation/{name}')
   return RunTable(
-    workload=meta['workload.name'],
+    workload=_workload_name(log_dir, meta),
     metric_name=name,
     target=meta['workload.validation_target_value'],
     eval_steps=eval_steps,
     metric=metric,
+    eval_times=_column(evaluations, 'accumulated_submission_time')[1],
     last_step=last_step,
     rate_steps=rates[0],
     rates=rates[1],
-    num_cycles=len(starts),
+    cycle_starts=[int(row['global_step']) for row in starts],
+    warmups=_warmups(log_dir, starts) if starts else [],
+    losses=_losses(events),
     resets=_of_event(events, 'reset', 'tau', float),
     switches=_of_event(events, 'switch', 'reason', str),
+  )
+
+
+def _workload_name(log_dir: pathlib.Path, meta: dict[str, Any]) -> str:
+  if 'workload.name' in meta:
+    return meta['workload.name']
+  return _read_required(log_dir / 'flags_0.json')['workload']
+
+
+def _read_required(path: pathlib.Path) -> Any:
+  if not path.exists():
+    raise ValueError(
+      f'{path.parent} has no {path.name}: it must be a folder of logs, such '
+      'as <workload>_jax/trial_1.'
+    )
+  return files.read_json(path)
+
+
+def _losses(events: list[dict[str, str]]) -> Losses:
+  rows = [row for row in events if row['event'] == 'evaluation']
+  names = ('loss', 'smoothed_loss', 'derivative')
+  steps = np.array([int(row['global_step']) for row in rows], np.int64)
+  return Losses(
+    steps, *(np.array([float(row[name]) for row in rows]) for name in names)
   )
 
 
@@ -83,6 +133,31 @@ def _column(
   )
 
 
+def _warmups(
+  log_dir: pathlib.Path, starts: list[dict[str, str]]
+) -> list[tuple[float, float]]:
+  """Where the warm-ups were: W nominal steps, W / pace of the run's own."""
+  step_hint, params = records.read_configuration(log_dir)
+  lengths = lr_schedule.cycle_lengths(step_hint, params)
+  spans = []
+  for row in starts:
+    i, start = int(row['cycle']) - 1, int(row['global_step'])
+    steps = lr_shapes.warmup_steps(
+      lengths[i], params.hparams, params.alter_warmup[i]
+    )
+    steps = 0 if params.warmups[i] == 'none' else steps
+    spans.append((start, start + steps / float(row['pace'])))
+  return spans
+
+
+@functools.cache
+def _rate_tables(step_hint: int, params: ScheduleParams) -> tuple:
+  """Compiled, so once for all seeds of a run."""
+  schedules = lr_schedule.cycle_schedules(step_hint, params.hparams, params)
+  lengths = lr_schedule.cycle_lengths(step_hint, params)
+  return cycle_clock.rate_tables(schedules, lengths)
+
+
 def _planned_rates(
   log_dir: pathlib.Path, starts: list[dict[str, str]], last_step: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -90,10 +165,7 @@ def _planned_rates(
 
   Each cycle runs on its own clock from its start to the start of the next.
   """
-  step_hint, params = records.read_configuration(log_dir)
-  schedules = lr_schedule.cycle_schedules(step_hint, params.hparams, params)
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
-  tables = cycle_clock.rate_tables(schedules, lengths)
+  tables = _rate_tables(*records.read_configuration(log_dir))
   bounds = [int(row['global_step']) for row in starts] + [last_step]
   steps, rates = [], []
   for row, start, end in zip(starts, bounds, bounds[1:]):

@@ -1,0 +1,56 @@
+"""The files of a run, written by hand."""
+
+from __future__ import annotations
+
+import math
+
+from soft_reset import records
+from soft_reset.mini_algoperf import files
+from soft_reset.schedule_params import SCHEDULE_PARAMS
+
+STEP_HINT = 50  # three cycles of 34, 33 and 33 steps
+
+
+def write_run(
+  folder,
+  events=(),
+  metric=(0.9, 0.2, math.nan),
+  params=SCHEDULE_PARAMS,
+  workload='digits',
+  seed=1,
+):
+  """The files of a run of 60 steps that was evaluated after 1, 30 and 60."""
+  meta = {
+    'workload.name': workload,
+    'rng_seed': seed,
+    'workload.target_metric_name': 'error_rate',
+    'workload.validation_target_value': 0.03,
+  }
+  files.write_json(folder / 'meta_data_0.json', meta)
+  flags = {'workload': workload, 'rng_seed': seed}
+  files.write_json(folder / 'flags_0.json', flags)
+  rows = [
+    {
+      'global_step': step,
+      'validation/error_rate': value,
+      'accumulated_submission_time': step / 10,
+    }
+    for step, value in zip((1, 30, 60), metric)
+  ]
+  columns = [*rows[0], 'learning_rate']
+  files.write_rows(folder / 'eval_measurements.csv', columns, rows)
+  logged = [{'global_step': s, 'learning_rate': s / 1e4} for s in (1, 30)]
+  last = {'global_step': 60}
+  files.write_rows(folder / 'measurements.csv', columns, [*rows, *logged, last])
+  if events:
+    records.write_configuration(folder, STEP_HINT, params)
+    files.write_rows(folder / records.CYCLES, records.COLUMNS, events)
+
+
+# Cycle 1 is left after 20 steps; the other two share the remaining 80.
+EVENTS = [
+  {'global_step': 0, 'event': 'cycle_start', 'cycle': 1, 'pace': 1.0},
+  {'global_step': 20, 'event': 'switch', 'cycle': 1, 'reason': 'loss rises'},
+  {'global_step': 20, 'event': 'reset', 'cycle': 2, 'tau': 0.25},
+  {'global_step': 20, 'event': 'cycle_start', 'cycle': 2, 'pace': 33 / 40},
+]
