@@ -99,7 +99,11 @@ format: .venv/.installed ## Format the code and sort its imports
 	$(BIN)/ruff format .
 
 .PHONY: figures
-figures: $(FIGURE_WORKLOADS:%=figures-%) ## Draw figures/ from new runs
+figures: .venv/.installed ## Redraw the thesis' figures from experiments/logs
+	$(BIN)/soft-reset figures --out=figures/thesis
+
+.PHONY: figures-readme
+figures-readme: $(FIGURE_WORKLOADS:%=figures-%) ## Draw figures/ from new runs
 
 .PHONY: $(FIGURE_WORKLOADS:%=figures-%)
 $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed

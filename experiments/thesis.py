@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from .settings import RUNS
 
+# Logs of the runs with their seeds, in archives; see mini_algoperf/run_logs.py.
+LOGS = pathlib.Path(__file__).with_name('logs')
+
 
 class Workload(NamedTuple):
   """A workload of the benchmark and the one that stands in for it here."""

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Callable, NamedTuple
 
-from . import errors, flag_definitions, flag_parsing
+from . import errors, flag_definitions, flag_parsing, study_flags
 
+FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 # What `pip install soft-reset[mini]` adds.
@@ -48,6 +49,24 @@ def _experiments(arguments: Sequence[str]) -> int:
   return experiments_command.run(arguments)
 
 
+def _figures(arguments: Sequence[str]) -> int:
+  from . import figures_command
+
+  return figures_command.run(arguments)
+
+
+def _results(arguments: Sequence[str]) -> int:
+  from . import results_command
+
+  return results_command.run(arguments)
+
+
+def _plot(arguments: Sequence[str]) -> int:
+  from . import plot_command
+
+  return plot_command.run(arguments)
+
+
 COMMANDS: dict[str, Command] = {
   'run': Command(
     'train a workload with a submission',
@@ -72,6 +91,24 @@ COMMANDS: dict[str, Command] = {
     flag_definitions.EXPERIMENTS_DESCRIPTION,
     {},
     _experiments,
+  ),
+  'figures': Command(
+    "draw the thesis' figures from logs, training what has none",
+    study_flags.FIGURES_DESCRIPTION,
+    study_flags.FIGURES_FLAGS,
+    _figures,
+  ),
+  'results': Command(
+    'measure what holds of the thesis, over seeds',
+    study_flags.RESULTS_DESCRIPTION,
+    study_flags.RESULTS_FLAGS,
+    _results,
+  ),
+  'plot': Command(
+    'draw the standard picture of any run',
+    study_flags.PLOT_DESCRIPTION,
+    {},
+    _plot,
   ),
 }
 
@@ -106,7 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program; None takes sys.argv's.
 
   Returns:
-    The exit status: 0, 2 after bad input, 130 after Ctrl-C.
+    The exit status: 0, 1 if a run of many has failed, 2 after bad input, 130
+    after Ctrl-C.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
   if not given:
@@ -123,6 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return command.run(given[1:])
   except errors.SetupError as e:
     return _complain(str(e))
+  except errors.RunFailed as e:
+    _complain(str(e))
+    return FAILED
   except ModuleNotFoundError as e:
     if e.name not in _MINI_PACKAGES:
       raise

@@ -10,6 +10,10 @@ class SetupError(Exception):
   """Something in the command line or its files is wrong; no step was taken."""
 
 
+class RunFailed(Exception):
+  """One of many runs has failed; its output, in a file, says why."""
+
+
 @contextlib.contextmanager
 def setup_phase() -> Iterator[None]:
   """Turns the ValueErrors and OSErrors of a set-up into SetupErrors.

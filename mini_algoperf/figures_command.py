@@ -1,0 +1,160 @@
+"""`soft-reset figures`: trains what has no logs yet, and draws."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from absl import flags
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from ..experiments import thesis
+from . import (
+  errors,
+  figure_plots,
+  files,
+  flag_parsing,
+  run_logs,
+  study,
+  study_flags,
+)
+from .run_logs import Job, RunLog
+from .run_table import read_run
+from .workloads import WORKLOADS
+
+
+class Plan(NamedTuple):
+  """A command line that was checked."""
+
+  figures: Mapping[str, thesis.Figure]
+  roots: list[pathlib.Path]  # folders of logs, the one of new runs last
+  seeds: range
+  out: pathlib.Path
+  x_axis: str | None  # None: each figure's own
+  num_workers: int
+
+
+def run(arguments: Sequence[str]) -> int:
+  """Runs the command; returns the exit status.
+
+  Args:
+    arguments: the command line after `soft-reset figures`.
+
+  Raises:
+    errors.SetupError: for bad input, before anything is trained.
+  """
+  with contextlib.ExitStack() as stack:
+    with errors.setup_phase():
+      values = stack.enter_context(
+        flag_parsing.parsed_flags(
+          'soft-reset figures', arguments, study_flags.FIGURES_FLAGS
+        )
+      )
+      plan = make_plan(values)
+      roots = stack.enter_context(run_logs.unpacked(plan.roots))
+      logs = run_logs.find_logs(roots)
+      missing = run_logs.missing_jobs(wanted_jobs(plan), logs)
+      plan.out.mkdir(parents=True, exist_ok=True)
+    study.train_all(missing, plan.roots[-1], plan.num_workers)
+    logs += run_logs.find_logs([plan.roots[-1]]) if missing else []
+    for path in draw_all(plan, logs):
+      print(path)
+  return 0
+
+
+def make_plan(values: flags.FlagValues) -> Plan:
+  """Checks the flags.
+
+  Args:
+    values: parsed flags.
+
+  Raises:
+    ValueError: for an unknown figure or a folder that isn't there.
+  """
+  names = values.only.split(',') if values.only else list(thesis.FIGURES)
+  return Plan(
+    figures={name: thesis.find_figure(name) for name in names},
+    roots=log_roots(values.logs, values.runs),
+    seeds=range(1, values.seeds + 1),
+    out=pathlib.Path(values.out).expanduser(),
+    x_axis=values.x,
+    num_workers=values.workers,
+  )
+
+
+def log_roots(logs: str | None, runs: str) -> list[pathlib.Path]:
+  """The folders of logs, that of new runs last and made if it isn't there.
+
+  Args:
+    logs: folders, separated by commas; None for the logs that come with the
+      project.
+    runs: folder of new runs.
+
+  Raises:
+    ValueError: if one of the folders isn't there.
+  """
+  given = logs.split(',') if logs else [str(thesis.LOGS)]
+  roots = [pathlib.Path(text).expanduser() for text in given]
+  for root in roots:
+    if not root.is_dir():
+      raise ValueError(f'--logs={root}: there is no such folder.')
+  new = pathlib.Path(runs).expanduser()
+  new.mkdir(parents=True, exist_ok=True)
+  return [*roots, new]
+
+
+def wanted_jobs(plan: Plan) -> list[Job]:
+  """The runs of the figures with all seeds, seed by seed."""
+  return [
+    Job(figure.workload.stand_in, name, seed)
+    for seed in plan.seeds
+    for figure in plan.figures.values()
+    for name in figure.runs
+  ]
+
+
+def draw_all(plan: Plan, logs: Sequence[RunLog]) -> Iterable[pathlib.Path]:
+  """Draws each figure once for each workload that has logs of all its runs.
+
+  Args:
+    plan: what is drawn.
+    logs: all logs; seeds beyond those asked for are shown as well.
+
+  Yields:
+    The pictures' paths, <figure>_<workload>.png.
+  """
+  # Most runs are in several figures.
+  read = functools.lru_cache(maxsize=None)(read_run)
+  for workload in sorted({log.job.workload for log in logs}):
+    for name, figure in plan.figures.items():
+      runs = {
+        run: [log for log in logs if log.job[:2] == (workload, run)]
+        for run in figure.runs
+      }
+      if not all(runs.values()) or not _is_shown_on(figure, workload):
+        continue
+      picture = figure_plots.draw_figure(
+        name,
+        figure,
+        {run: [read(log.log_dir) for log in runs[run]] for run in runs},
+        plan.x_axis or figure.x_axis,
+      )
+      path = plan.out / f'{name}_{workload}.png'
+      save(picture, path)
+      yield path
+
+
+def _is_shown_on(figure: thesis.Figure, workload: str) -> bool:
+  """Of our workloads the stand-in alone; of the benchmark's any with logs."""
+  return workload == figure.workload.stand_in or workload not in WORKLOADS
+
+
+def save(picture: Any, path: pathlib.Path) -> None:
+  """Writes a figure as PNG, whole."""
+  content = io.BytesIO()
+  FigureCanvasAgg(picture).print_png(content)
+  files.write_whole(path, content.getvalue())

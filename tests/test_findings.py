@@ -1,0 +1,207 @@
+"""Votes and measures of made-up seeds, and the verdicts on them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from curves_of_runs import run_table
+from soft_reset.mini_algoperf import claims, findings, switching_findings
+from soft_reset.mini_algoperf.findings import Finding
+
+
+@pytest.mark.parametrize(
+  ('num_for', 'num_against', 'num_neither', 'expected'),
+  [
+    # Two-sided p of 9:1 is 0.021, of 8:2 0.109, of 6:0 0.031, of 5:0 0.0625.
+    (9, 1, 0, 'holds'),
+    (8, 2, 0, 'undecided'),
+    (6, 0, 4, 'holds'),
+    (5, 0, 5, 'undecided'),
+    (1, 9, 0, 'does not hold'),
+    (0, 6, 4, 'does not hold'),
+    (0, 0, 10, 'undecided'),
+  ],
+)
+def test_verdicts(num_for, num_against, num_neither, expected):
+  votes = [1] * num_for + [-1] * num_against + [0] * num_neither
+  assert Finding([], votes).verdict == expected
+
+
+def values(finding):
+  return {measure.name: list(measure.values) for measure in finding.measures}
+
+
+GOOD_START = [0.0, 0.8]
+FULL = run_table(GOOD_START, [0.1, 0.5, 0.77], [0.7])  # recovers 3rd, never
+SOFT = run_table(GOOD_START, [0.78, 0.9, 0.9], [0.9])  # 1st, 1st
+CYCLIC = run_table(GOOD_START, [0.7, 0.8, 0.8], [0.8])  # 2nd, 1st
+SLOW = run_table([0.0, 0.4], [0.1, 0.5, 0.6], [0.8])  # no good first cycle
+
+
+def test_recoveries_are_compared_seed_by_seed():
+  study = {
+    'peaks_full': {1: FULL, 2: FULL, 3: SLOW, 4: FULL},
+    'peaks_soft': {1: SOFT, 2: FULL, 3: SLOW},
+    'peaks_cyclic': {1: CYCLIC, 2: CYCLIC, 3: CYCLIC},
+  }
+  finding = findings.soft_is_faster(study)
+  # Seed 2 is a tie. Seed 3 has a good cycle before its second boundary alone,
+  # where all recover at once. Seed 4 is not complete.
+  assert finding.votes == [1, 0, 0]
+  assert values(finding) == {
+    'evaluations to recover, soft': [1.0, math.inf, 1.0],
+    'evaluations to recover, full': [math.inf, math.inf, 1.0],
+    'share of the way lost, soft': pytest.approx(
+      [0.0125, (0.875 + 7 / 77) / 2, -1 / 3]
+    ),
+    'share of the way lost, full': pytest.approx(
+      [(0.875 + 7 / 77) / 2, (0.875 + 7 / 77) / 2, -1 / 3]
+    ),
+    'evaluations to recover, cyclic': [1.5, 1.5, 1.0],
+  }
+
+
+def test_a_seed_without_a_good_cycle_counts_neither_way():
+  failed = run_table([0.0, 0.3], [0.1, 0.2, 0.4], [0.3])
+  study = {name: {1: failed} for name in ('peaks_full', 'peaks_cyclic')}
+  finding = findings.full_recovers_slowly(study)
+  assert finding.votes == [0]
+  assert all(not measure.values for measure in finding.measures)
+
+
+def test_full_resets_against_what_the_rate_alone_costs():
+  study = {'peaks_full': {1: FULL}, 'peaks_cyclic': {1: CYCLIC}}
+  finding = findings.full_recovers_slowly(study)
+  assert finding.votes == [1]
+  assert list(values(finding)) == [
+    'evaluations to recover, cyclic',
+    'evaluations to recover, full',
+    'share of the way lost, cyclic',
+    'share of the way lost, full',
+  ]
+
+
+@pytest.mark.parametrize(
+  ('best', 'vote'), [(0.9, 1), (0.8, 1), (0.791, 1), (0.789, -1)]
+)
+def test_no_worse_leaves_a_margin_of_one_hundredth(best, vote):
+  soft = run_table(GOOD_START, [0.1, best], [0.3])
+  other = run_table(GOOD_START, [0.1, 0.2], [0.8])
+  study = {'peaks_soft': {1: soft}, 'peaks_cyclic': {1: other}}
+  finding = findings.soft_is_no_worse_than_cyclic(study)
+  assert finding.votes == [vote]
+  assert values(finding)['difference'] == pytest.approx([best - 0.8])
+
+
+@pytest.mark.parametrize(
+  ('first', 'cyclic', 'soft', 'vote'),
+  [
+    (0.09, 0.1, 0.6, 1),
+    (0.09, 0.6, 0.7, -1),  # it recovers without a reset, too
+    (0.09, 0.1, 0.4, -1),
+    (0.2, 0.1, 0.6, 0),  # the first cycle has not failed
+  ],
+)
+def test_who_leaves_a_failed_first_cycle(first, cyclic, soft, vote):
+  study = {
+    'failed_start_cyclic': {1: run_table([0.0, first], [cyclic])},
+    'failed_start_soft': {1: run_table([0.0, first], [soft])},
+  }
+  finding = findings.only_soft_leaves_a_failure(study)
+  assert finding.votes == [vote]
+  assert [list(m.values) for m in finding.measures] == [
+    [first],
+    [cyclic],
+    [soft],
+  ]
+
+
+def test_the_parts_of_a_full_reset_add_up():
+  kept = run_table(GOOD_START, [0.5, 0.5, 0.77], [0.8])  # 3rd, 1st
+  study = {
+    'peaks_full': {1: FULL},
+    'peaks_kept': {1: kept},
+    'peaks_cyclic': {1: CYCLIC},
+  }
+  finding = findings.parameters_matter_more(study)
+  # Full: 3 and, for never in a cycle of one evaluation, 2; kept 3 and 1; cyclic
+  # 2 and 1.
+  assert values(finding) == {
+    "parameters' part, evaluations": [0.5],
+    "moments' part, evaluations": [0.5],
+  }
+  assert finding.votes == [0]
+
+
+def test_the_parts_of_what_a_soft_reset_brings():
+  study = {
+    'failed_start_cyclic': {1: run_table([0.0, 0.01], [0.1])},
+    'failed_start_params': {1: run_table([0.0, 0.01], [0.7])},
+    'failed_start_soft': {1: run_table([0.0, 0.01], [0.6])},
+  }
+  finding = findings.parameters_matter_more_after_a_failure(study)
+  assert values(finding) == {
+    "parameters' part, share of the way": pytest.approx([0.6]),
+    "moments' part, share of the way": pytest.approx([-0.1]),
+  }
+  assert finding.votes == [1]
+
+
+def test_the_rule_is_replayed_cycle_by_cycle():
+  # lambda = 0.7: l = 1, 1 - 0.35, then up by 0.7 * 0.35: more than 0.01.
+  table = run_table([0.0] * 3, [0.0] * 3, losses=[1, 0.5, 1, 5, 4, 3])
+  rule = switching_findings.RULE
+  assert rule.switch_lam == 0.7 and rule.switch_eps1 == 0.01
+  assert switching_findings.switching_evaluation(table, 0, rule) == 3
+  # The second cycle starts anew: 5 is not a rise over 1.
+  assert switching_findings.switching_evaluation(table, 1, rule) is None
+
+
+def switching_study(failed_losses, good_losses):
+  """A failed third cycle and a failed first one; all others are good."""
+  good = run_table(*[[0.0, 0.6, 0.9]] * 3, losses=good_losses * 3)
+  failing = run_table(
+    *[[0.0, 0.6, 0.9]] * 2,
+    [0.0, 0.05, 0.01],
+    losses=good_losses * 2 + failed_losses,
+  )
+  start = run_table([0.0, 0.02, 0.02], [0.9], losses=[*failed_losses, 1.0])
+  runs = {'peaks_full': good, 'peaks_soft': good, 'failing_full': failing}
+  return {n: {1: t} for n, t in {**runs, 'failed_start_cyclic': start}.items()}
+
+
+def test_cycles_that_are_left():
+  study = switching_study([1.0, 0.5, 1.0], [1.0, 0.5, 0.4])
+  failed = switching_findings.failed_cycles_are_left(study)
+  assert failed.votes == [1]
+  # Best metric at the second evaluation, S(t) = 1 at the third; twice.
+  assert values(failed) == {
+    'failed cycles per seed': [2],
+    'left by the rule': [2],
+    'evaluations from the best metric to the switch': [1, 1],
+  }
+  healthy = switching_findings.healthy_cycles_are_let_be(study)
+  assert healthy.votes == [1]
+  assert values(healthy) == {
+    'good cycles per seed': [8],
+    'left by the rule': [0],
+  }
+
+
+def test_cycles_that_are_not_left_and_good_ones_that_are():
+  study = switching_study([1.0, 1.0, 1.0], [1.0, 0.5, 1.0])
+  assert switching_findings.failed_cycles_are_left(study).votes == [-1]
+  healthy = switching_findings.healthy_cycles_are_let_be(study)
+  assert healthy.votes == [-1]
+  assert values(healthy)['left by the rule'] == [8]
+
+
+def test_each_claim_can_be_asked_of_its_runs():
+  table = run_table([0.0, 0.8], [0.7, 0.8], [0.8, 0.9])
+  for claim in claims.CLAIMS:
+    study = {run: {1: table, 2: table} for run in claim.runs}
+    assert np.isin(claim.ask(study).votes, (-1, 0, 1)).all()
+    assert len(claim.ask(study).votes) == 2
