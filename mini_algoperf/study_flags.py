@@ -14,8 +14,8 @@ validation metric and target, resets with tau, early switches, learning rate.
 FIGURES_DESCRIPTION = """\
 usage: soft-reset figures [flags]
 
-Draws the thesis' figures from logs, <figure>_<workload>.png each. Runs that have
-none are trained first, on the stand-ins; the benchmark's logs, brought with
+Draws the thesis' figures from logs, <figure>_<workload>.png each. Runs without
+any are trained first, on the stand-ins; the benchmark's logs, brought with
 --logs, get pictures of their own. Several seeds of a run are shown by their
 median and quartiles.
 """
