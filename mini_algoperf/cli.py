@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Callable, NamedTuple
 
-from . import errors, flag_definitions, flag_parsing
+from . import errors, flag_definitions, flag_parsing, schedule_flags
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -48,6 +48,12 @@ def _experiments(arguments: Sequence[str]) -> int:
   return experiments_command.run(arguments)
 
 
+def _schedule(arguments: Sequence[str]) -> int:
+  from . import schedule_command
+
+  return schedule_command.run(arguments)
+
+
 COMMANDS: dict[str, Command] = {
   'run': Command(
     'train a workload with a submission',
@@ -72,6 +78,12 @@ COMMANDS: dict[str, Command] = {
     flag_definitions.EXPERIMENTS_DESCRIPTION,
     {},
     _experiments,
+  ),
+  'schedule': Command(
+    'show the learning rate that a chain of cycles plans',
+    schedule_flags.SCHEDULE_DESCRIPTION,
+    schedule_flags.SCHEDULE_FLAGS,
+    _schedule,
   ),
 }
 
