@@ -6,7 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import Callable, NamedTuple
 
-from . import errors, flag_definitions, flag_parsing, study_flags
+from . import (
+  errors,
+  flag_definitions,
+  flag_parsing,
+  schedule_flags,
+  study_flags,
+)
 
 FAILED = 1
 BAD_INPUT = 2
@@ -67,6 +73,12 @@ def _plot(arguments: Sequence[str]) -> int:
   return plot_command.run(arguments)
 
 
+def _schedule(arguments: Sequence[str]) -> int:
+  from . import schedule_command
+
+  return schedule_command.run(arguments)
+
+
 COMMANDS: dict[str, Command] = {
   'run': Command(
     'train a workload with a submission',
@@ -109,6 +121,12 @@ COMMANDS: dict[str, Command] = {
     study_flags.PLOT_DESCRIPTION,
     {},
     _plot,
+  ),
+  'schedule': Command(
+    'show the learning rate that a chain of cycles plans',
+    schedule_flags.SCHEDULE_DESCRIPTION,
+    schedule_flags.SCHEDULE_FLAGS,
+    _schedule,
   ),
 }
 

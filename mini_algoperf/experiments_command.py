@@ -8,11 +8,10 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from .. import lr_schedule
 from ..experiments import thesis
-from ..lr_shapes import warmup_steps
 from ..schedule_params import ScheduleParams
 from . import errors, workloads
+from .cycle_table import cycle_rows, table_lines
 
 _WIDTH = 80
 # Where README.md has a reader copy the files to, below the benchmark's root.
@@ -47,7 +46,7 @@ def list_text() -> str:
     (name, figure.workload.name, f'{figure.budget_factor:g}x', figure.title)
     for name, figure in thesis.FIGURES.items()
   ]
-  lines = _table([('figure', 'workload', 'budget', 'shows'), *rows])
+  lines = table_lines([('figure', 'workload', 'budget', 'shows'), *rows])
   more = (
     '',
     'The budget is in step_hints. `soft-reset experiments fig3.8a` explains '
@@ -108,7 +107,7 @@ def _cycle_lines(
   for where, step_hint in _step_hints(workload).items():
     yield ''
     yield f'Cycles with the step_hint of {where}, {step_hint:,}:'
-    yield from _table(cycle_rows(step_hint, params))
+    yield from table_lines(cycle_rows(step_hint, params))
 
 
 def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
@@ -118,44 +117,6 @@ def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
     f'{workload.name} now': workload.step_hint,
     workload.stand_in: stand_in.step_hint,
   }
-
-
-def cycle_rows(step_hint: int, params: ScheduleParams) -> list[tuple[str, ...]]:
-  """A header and a row for each cycle when none is left early.
-
-  Args:
-    step_hint: the workload's, steps.
-    params: the chain.
-
-  Returns:
-    Number of the cycle; its first and last step, counted from 1 as evaluations
-    count them; shape and steps of the warm-up; peak; decay.
-  """
-  rows = [('cycle', 'first', 'last', 'warm-up', 'steps', 'peak', 'decay')]
-  hparams, end = params.hparams, 0
-  for i, length in enumerate(lr_schedule.cycle_lengths(step_hint, params)):
-    start, end = end, end + length
-    warmup = warmup_steps(length, hparams, params.alter_warmup[i])
-    rows.append(
-      (
-        f'{i + 1}',
-        f'{start + 1:,}',
-        f'{end:,}',
-        params.warmups[i],
-        f'{warmup:,}',
-        f'{hparams.learning_rate + params.alter_lr[i]:.5f}',
-        params.decays[i],
-      )
-    )
-  return rows
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-  """Rows in columns, aligned left, indented."""
-  widths = [max(map(len, column)) for column in zip(*rows)]
-  return [
-    '  ' + '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
-  ]
 
 
 def _commands(name: str, workload: thesis.Workload) -> Iterator[str]:

@@ -10,7 +10,6 @@ import pytest
 from soft_reset.experiments import thesis
 from soft_reset.mini_algoperf import (
   cli,
-  experiments_command,
   flag_definitions,
   flag_parsing,
   submission_loader,
@@ -40,25 +39,6 @@ def test_a_figure_is_explained(name, capsys):
     assert len(line) <= 80 or line.lstrip().startswith('--submission_path=')
   for run in figure.runs:
     assert f'\n{run}\n{"-" * len(run)}\nResets: ' in out
-
-
-def test_cycles_of_three_peaks():
-  # 2 * 1,600 steps in three cycles of 1067, 1067, 1066; W = floor(0.02 L).
-  rows = experiments_command.cycle_rows(1600, thesis.RUNS['peaks_soft'])
-  assert rows == [
-    ('cycle', 'first', 'last', 'warm-up', 'steps', 'peak', 'decay'),
-    ('1', '1', '1,067', 'linear', '21', '0.00175', 'cosine'),
-    ('2', '1,068', '2,134', 'linear', '21', '0.00275', 'cosine'),
-    ('3', '2,135', '3,200', 'linear', '21', '0.00075', 'cosine'),
-  ]
-
-
-def test_cycles_of_three_warm_ups_and_of_one_budget():
-  rows = experiments_command.cycle_rows(1500, thesis.RUNS['warmups_full'])
-  assert [row[4] for row in rows[1:]] == ['20', '200', '5']
-  rows = experiments_command.cycle_rows(1500, thesis.RUNS['failed_start_soft'])
-  assert [row[1:3] for row in rows[1:]] == [('1', '750'), ('751', '1,500')]
-  assert [row[5] for row in rows[1:]] == ['0.05175', '0.00175']
 
 
 def test_cycles_that_two_runs_share_are_shown_once(capsys):

@@ -1,0 +1,98 @@
+"""Where in a plan a step is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import reference
+from curves import assert_close
+from soft_reset.experiments.settings import RUNS
+from soft_reset.mini_algoperf.plan_position import (
+  Position,
+  find_position,
+  planned_rates,
+  position_lines,
+)
+
+# 20 steps in cycles of 10, 5 and 5, with warm-ups of floor(0.3 L) = 3, 1 and 0.
+PARAMS = dataclasses.replace(
+  RUNS['peaks_soft'],
+  warmups=('linear', 'linear', 'none'),
+  lengths=(2.0, 1.0, 1.0),
+  alter_warmup=(0.28, 0.28, 0.28),
+)
+STEP_HINT = 10
+RATES = planned_rates(STEP_HINT, PARAMS)
+
+
+def at(step):
+  return find_position(step, STEP_HINT, PARAMS, RATES)
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_rates_agree_with_the_twin(name):
+  params = RUNS[name]
+  rates = planned_rates(150, params)
+  assert rates.dtype == np.float32
+  peak = params.hparams.learning_rate + max(params.alter_lr)
+  assert_close(rates, reference.chain_rates(150, params), peak)
+
+
+@pytest.mark.parametrize(
+  ('step', 'cycle', 'start', 'warmup_end', 'end', 'phase'),
+  [
+    (0, 0, 0, 3, 10, 'warm-up'),
+    (2, 0, 0, 3, 10, 'warm-up'),
+    (3, 0, 0, 3, 10, 'decay'),
+    (9, 0, 0, 3, 10, 'decay'),
+    (10, 1, 10, 11, 15, 'warm-up'),
+    (11, 1, 10, 11, 15, 'decay'),
+    (14, 1, 10, 11, 15, 'decay'),
+    (15, 2, 15, 15, 20, 'decay'),
+    (19, 2, 15, 15, 20, 'decay'),
+  ],
+)
+def test_around_every_boundary(step, cycle, start, warmup_end, end, phase):
+  expected = reference.chain_rates(STEP_HINT, PARAMS)[step]
+  position = at(step)
+  assert position[:6] == (step, cycle, 3, start, warmup_end, end)
+  assert position.learning_rate == pytest.approx(expected, rel=1e-6)
+  assert position.phase == phase
+  assert position.phase_bounds == (
+    (start, warmup_end) if phase == 'warm-up' else (warmup_end, end)
+  )
+
+
+@pytest.mark.parametrize('step', [-1, 20])
+def test_no_step_of_the_plan(step):
+  with pytest.raises(
+    ValueError,
+    match=f'--at={step}: the plan has 20 steps, counted from 0: give one from '
+    '0 to 19',
+  ):
+    at(step)
+
+
+def test_in_words_in_a_warm_up():
+  position = Position(1_002, 1, 3, 1_000, 1_003, 2_500, 0.00123456789)
+  assert position_lines(position) == [
+    'Step 1,002 (counted from 0, like the clock), about to be taken:',
+    '  cycle          2 of 3; 2 of its 1,500 steps are done (0.1%)',
+    '  phase          warm-up; 2 of its 3 steps are done (66.6%)',
+    '  learning rate  0.00123457',
+    '  boundary       in 1,498 steps: at step 2,500 cycle 3 starts',
+  ]
+
+
+def test_in_words_at_the_last_step():
+  position = Position(2_999, 0, 1, 0, 1_000, 3_000, 0.0)
+  assert position_lines(position) == [
+    'Step 2,999 (counted from 0, like the clock), about to be taken:',
+    '  cycle          1 of 1; 2,999 of its 3,000 steps are done (99.9%)',
+    '  phase          decay; 1,999 of its 2,000 steps are done (99.9%)',
+    '  learning rate  0',
+    '  boundary       in 1 step: at step 3,000 the plan ends',
+  ]
