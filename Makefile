@@ -99,11 +99,15 @@ format: .venv/.installed ## Format the code and sort its imports
 	$(BIN)/ruff format .
 
 .PHONY: figures
-figures: .venv/.installed ## Redraw the thesis' figures from experiments/logs
-	$(BIN)/soft-reset figures --out=figures/thesis
+figures: .venv/.installed ## Draw the thesis' figures from experiments/logs
+	$(BIN)/soft-reset figures
+
+.PHONY: results
+results: .venv/.installed ## Measure the thesis' claims from experiments/logs
+	$(BIN)/soft-reset results --out=experiments/RESULTS.md
 
 .PHONY: figures-readme
-figures-readme: $(FIGURE_WORKLOADS:%=figures-%) ## Draw figures/ from new runs
+figures-readme: $(FIGURE_WORKLOADS:%=figures-%) ## Draw single runs anew
 
 .PHONY: $(FIGURE_WORKLOADS:%=figures-%)
 $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed

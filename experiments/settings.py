@@ -4,9 +4,9 @@ A run that the thesis shows in several figures is here once. Peaks are those of
 the first cycle, about 0.00175, plus alter_lr. What isn't named is the default:
 three equal cycles over twice the step_hint, linear warm-up of 2 %, cosine decay.
 
-The last three runs are not the thesis'. They take its comparisons apart: what
-the learning rate does alone (cyclic), and what the parameters do alone
-(alpha = 0, so that a soft reset leaves the moments as they are).
+The last two runs are not the thesis'. They take its comparisons apart: what the
+learning rate does alone (cyclic), and what the parameters do alone (alpha = 0,
+so that a soft reset leaves the moments as they are).
 
 Source: thesis, chapters 2.3 and 3 and appendix A.
 """
@@ -69,7 +69,6 @@ RUNS: dict[str, ScheduleParams] = {
     **_FAILED_START, reset_mode='soft', alpha=0.5
   ),
   'peaks_cyclic': _without_switching(**_PEAKS, reset_mode='cyclic'),
-  'peaks_params': _without_switching(**_PEAKS, reset_mode='soft', alpha=0.0),
   'failed_start_params': _without_switching(
     **_FAILED_START, reset_mode='soft', alpha=0.0
   ),

@@ -121,7 +121,7 @@ FIGURES: dict[str, Figure] = {
     ('warmups_full', 'warmups_kept'),
   ),
   'fig3.5': Figure(
-    'two cycles that are made to fail',
+    'two high peaks, full resets',
     _FAILING + _FULL,
     ('failing_full',),
   ),
@@ -141,7 +141,7 @@ FIGURES: dict[str, Figure] = {
     'loss_change',
   ),
   'fig3.7': Figure(
-    'cycles that fail are left early',
+    'two high peaks, early switching',
     _FAILING + ' Early switching with epsilon_1 = epsilon_2 = .01, k = m = 9 '
     'and lambda = .7; the run ends when the cycles run out.',
     ('failing_switching',),
@@ -175,12 +175,12 @@ FIGURES: dict[str, Figure] = {
     workload=WMT,
   ),
   'fig3.10': Figure(
-    'cyclic: no recovery from a failed first cycle',
+    'a high first peak, nothing is reset',
     _FAILED_START + ' Nothing is reset.',
     ('failed_start_cyclic',),
   ),
   'fig3.11': Figure(
-    'soft resets: recovery from a failed first cycle',
+    'a high first peak, a soft reset',
     _FAILED_START + " Soft resets with alpha = .5. The thesis' tau is .868.",
     ('failed_start_soft',),
   ),
@@ -188,12 +188,12 @@ FIGURES: dict[str, Figure] = {
     'three peaks: learning rate', _PEAKS, ('peaks_full',), 'schedule'
   ),
   'figA.1b': Figure(
-    'three peaks, full resets (on two 2080Ti)',
+    'three peaks, full resets, other hardware',
     _PEAKS + _FULL + ' As fig3.3b, but on two GPUs 2080Ti.',
     ('peaks_full',),
   ),
   'figA.1c': Figure(
-    'three peaks, kept momentum (on two 2080Ti)',
+    'three peaks, kept momentum, other hardware',
     _PEAKS + ' The parameters are reset, the moments kept, on two GPUs 2080Ti.',
     ('peaks_kept',),
   ),

@@ -41,7 +41,7 @@ CLAIMS = (
   ),
   Claim(
     'The best metric of later cycles is unchanged or better with soft resets.',
-    f'Is it no worse than with full resets, by {MARGIN:.0%} of the way?',
+    f'Is it no worse than with full resets, by {100 * MARGIN:g} % of the way?',
     ('peaks_full', 'peaks_soft'),
     findings.later_cycles_are_no_worse,
   ),
@@ -55,7 +55,8 @@ CLAIMS = (
   ),
   Claim(
     'After good cycles soft resets are no worse than cyclic training.',
-    f'Is the best metric of later cycles no worse, by {MARGIN:.0%} of the way?',
+    'Is the best metric of later cycles no worse, by '
+    f'{100 * MARGIN:g} % of the way?',
     ('peaks_soft', 'peaks_cyclic'),
     findings.soft_is_no_worse_than_cyclic,
   ),

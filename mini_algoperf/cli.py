@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program; None takes sys.argv's.
 
   Returns:
-    The exit status: 0, 1 if a run of many has failed, 2 after bad input, 130
+    The exit status: 0, 1 if something failed after training, 2 after bad input, 130
     after Ctrl-C.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)

@@ -11,7 +11,16 @@ class SetupError(Exception):
 
 
 class RunFailed(Exception):
-  """One of many runs has failed; its output, in a file, says why."""
+  """Something went wrong after training had begun; the message is for a user."""
+
+
+@contextlib.contextmanager
+def reading_logs() -> Iterator[None]:
+  """Turns the ValueErrors and OSErrors of logs and pictures into RunFailed."""
+  try:
+    yield
+  except (ValueError, OSError) as e:
+    raise RunFailed(str(e)) from e
 
 
 @contextlib.contextmanager

@@ -31,7 +31,8 @@ class Plan(NamedTuple):
   """A command line that was checked."""
 
   figures: Mapping[str, thesis.Figure]
-  roots: list[pathlib.Path]  # folders of logs, the one of new runs last
+  roots: list[pathlib.Path]  # folders of logs, among them that of new runs
+  new: pathlib.Path
   seeds: range
   out: pathlib.Path
   x_axis: str | None  # None: each figure's own
@@ -58,11 +59,12 @@ def run(arguments: Sequence[str]) -> int:
       roots = stack.enter_context(run_logs.unpacked(plan.roots))
       logs = run_logs.find_logs(roots)
       missing = run_logs.missing_jobs(wanted_jobs(plan), logs)
+      run_logs.check_places(missing, plan.new)
       plan.out.mkdir(parents=True, exist_ok=True)
-    study.train_all(missing, plan.roots[-1], plan.num_workers)
-    logs += run_logs.find_logs([plan.roots[-1]]) if missing else []
-    for path in draw_all(plan, logs):
-      print(path)
+    study.train_all(missing, plan.new, plan.num_workers)
+    with errors.reading_logs():
+      for path in draw_all(plan, run_logs.find_logs(roots)):
+        print(path)
   return 0
 
 
@@ -78,7 +80,8 @@ def make_plan(values: flags.FlagValues) -> Plan:
   names = values.only.split(',') if values.only else list(thesis.FIGURES)
   return Plan(
     figures={name: thesis.find_figure(name) for name in names},
-    roots=log_roots(values.logs, values.runs),
+    roots=log_roots(values),
+    new=pathlib.Path(values.runs).expanduser(),
     seeds=range(1, values.seeds + 1),
     out=pathlib.Path(values.out).expanduser(),
     x_axis=values.x,
@@ -86,23 +89,23 @@ def make_plan(values: flags.FlagValues) -> Plan:
   )
 
 
-def log_roots(logs: str | None, runs: str) -> list[pathlib.Path]:
-  """The folders of logs, that of new runs last and made if it isn't there.
+def log_roots(values: flags.FlagValues) -> list[pathlib.Path]:
+  """The folders of logs: the user's, the project's, that of new runs.
 
   Args:
-    logs: folders, separated by commas; None for the logs that come with the
-      project.
-    runs: folder of new runs.
+    values: parsed flags; the folder of new runs is made if it isn't there.
 
   Raises:
-    ValueError: if one of the folders isn't there.
+    ValueError: if one of the user's folders isn't there.
   """
-  given = logs.split(',') if logs else [str(thesis.LOGS)]
+  given = values.logs.split(',') if values.logs else []
   roots = [pathlib.Path(text).expanduser() for text in given]
   for root in roots:
     if not root.is_dir():
       raise ValueError(f'--logs={root}: there is no such folder.')
-  new = pathlib.Path(runs).expanduser()
+  if values.shipped and thesis.LOGS.is_dir():
+    roots.append(thesis.LOGS)
+  new = pathlib.Path(values.runs).expanduser()
   new.mkdir(parents=True, exist_ok=True)
   return [*roots, new]
 

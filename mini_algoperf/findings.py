@@ -67,34 +67,58 @@ def good_resets(tables: Sequence[RunTable]) -> list[int]:
   ]
 
 
-def _mean(measure: Callable, table: RunTable, resets: Sequence[int]) -> float:
-  return float(np.mean([measure(table, reset) for reset in resets]))
+def _mean_recovery(table: RunTable, resets: Sequence[int]) -> float:
+  """A recovery that doesn't come in its cycle counts as the cycle and one."""
+  lengths = [len(y) for y in recovery.cycle_metrics(table)]
+  counts = [
+    min(recovery.recovery(table, reset), lengths[reset + 1] + 1.0)
+    for reset in resets
+  ]
+  return float(np.mean(counts))
 
 
 def _compare_recovery(study: Study, faster: str, slower: str) -> Finding:
-  """Votes for a run that recovers in fewer evaluations than another."""
-  names = (faster, slower)
-  rows, votes = [], []
-  for seed in common_seeds(study, (*names, 'peaks_cyclic')):
-    pair = [study[name][seed] for name in names]
-    cyclic = study['peaks_cyclic'][seed]
-    resets = good_resets([*pair, cyclic])
+  """Votes for a run that recovers in fewer evaluations than another.
+
+  The cyclic run is measured beside them: what it needs is the learning rate's.
+  """
+  names = tuple(dict.fromkeys((slower, faster, 'peaks_cyclic')))
+  asked, votes = [], []
+  for seed in common_seeds(study, names):
+    tables = {name: study[name][seed] for name in names}
+    resets = good_resets(list(tables.values()))
     if not resets:
       votes.append(0)
       continue
-    counts = [_mean(recovery.recovery, t, resets) for t in (*pair, cyclic)]
-    lost = [_mean(recovery.loss_at_reset, t, resets) for t in pair]
-    rows.append((*counts[:2], *lost, counts[2]))
-    votes.append(_vote(counts[1], counts[0]))
-  labels = [_label(name) for name in names]
-  columns = [
-    *(f'evaluations to recover, {label}' for label in labels),
-    *(f'share of the way lost, {label}' for label in labels),
-    'evaluations to recover, cyclic',
+    asked.append((tables, resets))
+    votes.append(
+      _vote(
+        _mean_recovery(tables[slower], resets),
+        _mean_recovery(tables[faster], resets),
+      )
+    )
+  return Finding(
+    [
+      *_by_reset('evaluations to recover', recovery.recovery, names, asked),
+      *_by_reset('share of the way lost', recovery.loss_at_reset, names, asked),
+    ],
+    votes,
+  )
+
+
+def _by_reset(
+  title: str, measure: Callable, names: Sequence[str], asked: Sequence[tuple]
+) -> list[Measure]:
+  """A measure of each run after each of its cycles, over the seeds asked."""
+  resets = sorted({reset for _, resets in asked for reset in resets})
+  return [
+    Measure(
+      f'{title} after cycle {reset + 1}, {_label(name)}',
+      [measure(tables[name], reset) for tables, r in asked if reset in r],
+    )
+    for reset in resets
+    for name in names
   ]
-  if 'peaks_cyclic' in names:
-    columns = columns[:-1]
-  return Finding(measures(columns, rows), votes)
 
 
 def _vote(larger: float, smaller: float) -> int:
@@ -160,22 +184,19 @@ def soft_is_no_worse_than_cyclic(study: Study) -> Finding:
 def only_soft_leaves_a_failure(study: Study) -> Finding:
   """What becomes of a run whose first cycle has failed."""
   names = ('failed_start_cyclic', 'failed_start_soft')
-  rows, votes = [], []
+  first, rows, votes = [], [], []
   for seed in common_seeds(study, names):
     cyclic, soft = (study[name][seed] for name in names)
-    first = recovery.final_share(cyclic, 0)
-    best = [recovery.best_share(table, 1) for table in (cyclic, soft)]
-    rows.append((first, *best))
-    if first >= FAILED:
+    first.append(recovery.final_share(cyclic, 0))
+    if first[-1] >= FAILED:
       votes.append(0)
-    else:
-      votes.append(1 if best[0] < GOOD <= best[1] else -1)
-  columns = [
-    'share of the way gone by the first cycle',
-    'best share in the second, cyclic',
-    'best share in the second, soft',
-  ]
-  return Finding(measures(columns, rows), votes)
+      continue
+    best = [recovery.best_share(table, 1) for table in (cyclic, soft)]
+    rows.append(best)
+    votes.append(1 if best[0] < GOOD <= best[1] else -1)
+  gone = Measure('share of the way gone by the first cycle', first)
+  columns = [f'best share after a failure, {_label(name)}' for name in names]
+  return Finding([gone, *measures(columns, rows)], votes)
 
 
 def parameters_matter_more(study: Study) -> Finding:
@@ -191,19 +212,11 @@ def parameters_matter_more(study: Study) -> Finding:
     if not resets:
       votes.append(0)
       continue
-    full, kept, cyclic = (
-      _mean(_finite_recovery, table, resets) for table in tables
-    )
+    full, kept, cyclic = (_mean_recovery(table, resets) for table in tables)
     rows.append((kept - cyclic, full - kept))
     votes.append(_vote(abs(kept - cyclic), abs(full - kept)))
   columns = ["parameters' part, evaluations", "moments' part, evaluations"]
   return Finding(measures(columns, rows), votes)
-
-
-def _finite_recovery(table: RunTable, reset: int) -> float:
-  """A recovery that doesn't come in its cycle counts as the cycle and one."""
-  length = len(recovery.cycle_metrics(table)[reset + 1])
-  return min(recovery.recovery(table, reset), length + 1.0)
 
 
 def parameters_matter_more_after_a_failure(study: Study) -> Finding:

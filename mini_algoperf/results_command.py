@@ -34,7 +34,8 @@ RUNS = tuple(dict.fromkeys(run for claim in CLAIMS for run in claim.runs))
 class Plan(NamedTuple):
   """A command line that was checked."""
 
-  roots: list[pathlib.Path]  # folders of logs, the one of new runs last
+  roots: list[pathlib.Path]  # folders of logs, among them that of new runs
+  new: pathlib.Path
   seeds: range
   out: pathlib.Path
   pack: pathlib.Path | None
@@ -63,12 +64,14 @@ def run(arguments: Sequence[str]) -> int:
       logs = run_logs.find_logs(roots)
       jobs = wanted_jobs(plan.seeds)
       missing = run_logs.missing_jobs(jobs, logs)
-    study.train_all(missing, plan.roots[-1], plan.num_workers)
-    logs += run_logs.find_logs([plan.roots[-1]]) if missing else []
-    used = [log for log in logs if log.job in set(jobs)]
-    files.write_whole(plan.out, measure(plan, used))
-    if plan.pack is not None:
-      run_logs.pack(logs, plan.pack)
+      run_logs.check_places(missing, plan.new)
+    study.train_all(missing, plan.new, plan.num_workers)
+    with errors.reading_logs():
+      logs = run_logs.find_logs(roots)
+      used = [log for log in logs if log.job in set(jobs)]
+      files.write_whole(plan.out, measure(plan, used))
+      if plan.pack is not None:
+        run_logs.pack(logs, plan.pack)
   print(plan.out)
   return 0
 
@@ -86,12 +89,13 @@ def make_plan(values: flags.FlagValues) -> Plan:
   if not out.parent.is_dir():
     raise ValueError(f'--out={out}: there is no folder {out.parent}.')
   return Plan(
-    roots=log_roots(values.logs, values.runs),
+    roots=log_roots(values),
+    new=pathlib.Path(values.runs).expanduser(),
     seeds=range(1, values.seeds + 1),
     out=out,
     pack=values.pack and pathlib.Path(values.pack).expanduser(),
     num_workers=values.workers,
-    command=f'soft-reset results --seeds={values.seeds}',
+    command=f'soft-reset results --seeds={values.seeds} --out={out}',
   )
 
 
@@ -140,4 +144,5 @@ def _origin(plan: Plan, logs: Sequence[RunLog]) -> results_text.Origin:
     seeds=tuple(plan.seeds),
     hours=seconds / 3600,
     versions=tuple(sorted(versions)),
+    devices=tuple(sorted({meta['device_kind'] for meta in metas})),
   )

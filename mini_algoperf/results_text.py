@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from . import findings
 from .claims import Claim
-from .findings import Finding, Measure
+from .findings import Finding
 
 
 class Origin(NamedTuple):
@@ -21,7 +21,8 @@ class Origin(NamedTuple):
   num_runs: int
   seeds: tuple[int, ...]
   hours: float  # sum of the runs' durations
-  versions: tuple[str, ...]  # of jax and the processor, as recorded
+  versions: tuple[str, ...]  # of libraries, as the runs recorded them
+  devices: tuple[str, ...]  # likewise, kinds of devices
 
 
 def results_text(
@@ -53,26 +54,27 @@ def _introduction(origin: Origin) -> Iterator[str]:
     'Measured on the small workloads of `mini_algoperf`, which stand in for '
     "the benchmark's: nothing here is a result on AlgoPerf. The numbers are "
     'medians over seeds with the lower and the upper quartile; failures are '
-    'among them. This file is written by a command, from logs that are in '
-    '`experiments/logs`:'
+    'among them. This file is written by a command:'
   )
   yield from ('', f'    {origin.command}', '')
   seeds = f'{origin.seeds[0]} to {origin.seeds[-1]}'
   yield from _wrapped(
-    f'Behind it are {origin.num_runs} runs, seeds {seeds}, which took '
-    f'{origin.hours:.1f} hours of one core each time: about '
-    f'{origin.hours / 2:.1f} hours on two cores, two runs at a time. '
-    f'Trained with {", ".join(origin.versions)}.'
+    f'Behind it are {origin.num_runs} runs, seeds {seeds}, whose logs come with '
+    'the project. With `--noshipped` the same command trains them all anew, two '
+    f'at a time, a core each: about {origin.hours / 2:.1f} hours on two cores '
+    f'({origin.hours:.1f} hours of training and evaluation in all). Trained '
+    f'with {", ".join(origin.versions)} on {", ".join(origin.devices)}.'
   )
   yield ''
   yield from _wrapped(
     'The way of a run leads from the untrained model to the target. A cycle '
-    f'that ends within the first {findings.FAILED:.0%} of it has failed, one '
-    f'that has gone {findings.GOOD:.0%} of it is good. A seed without the '
+    f'that ends within the first {100 * findings.FAILED:g} % of it has failed, '
+    f'one that has gone {100 * findings.GOOD:g} % of it is good. A seed without the '
     'cycle that a question is about counts neither way. A reset is recovered '
     'from when 95 % of the way to the last evaluation before it is regained; '
-    'this is counted in evaluations; "never" is not before the next reset. '
-    "Where a run has several such resets, a seed's value is their mean. A "
+    'this is counted in evaluations; "never" is not before the next reset, and '
+    'counts as one evaluation more than there were. Where a seed is asked about '
+    'several resets, its vote is that of their mean. A '
     'verdict is that of a two-sided sign test at 5 % over the seeds for and '
     'against a claim, which stand behind it; without enough of them it is '
     'undecided.'
@@ -96,6 +98,8 @@ def _summary(
 
 def _verdict(finding: Finding) -> str:
   num_for, num_against, _ = _counts(finding)
+  if not num_for + num_against:
+    return f'{finding.verdict}: no seed could be asked'
   return f'{finding.verdict} ({num_for} : {num_against})'
 
 
@@ -106,28 +110,32 @@ def _counts(finding: Finding) -> list[int]:
 
 
 def _table(by_workload: Mapping[str, Finding]) -> Iterator[str]:
-  yield '| workload | median (quartiles) | for | against | neither | verdict |'
-  yield '|---|---|---|---|---|---|'
-  for workload, finding in by_workload.items():
-    counts = _counts(finding)
-    measured = '<br>'.join(map(describe_measure, finding.measures))
-    row = [workload, measured, *map(str, counts), f'**{finding.verdict}**']
+  """A row per measure, then the votes and the verdict."""
+  findings_of = list(by_workload.values())
+  cells = [
+    {m.name: describe_values(m.values) for m in finding.measures}
+    for finding in findings_of
+  ]
+  names = dict.fromkeys(name for column in cells for name in column)
+  rows = [[name, *(c.get(name, 'none') for c in cells)] for name in names]
+  votes = [' : '.join(map(str, _counts(f))) for f in findings_of]
+  rows.append(['seeds for : against : neither', *votes])
+  rows.append(['verdict', *(f'**{f.verdict}**' for f in findings_of)])
+  yield f'| | {" | ".join(by_workload)} |'
+  yield '|---|' + '---|' * len(by_workload)
+  for row in rows:
     yield f'| {" | ".join(row)} |'
 
 
-def describe_measure(measure: Measure) -> str:
-  """'name: median (lower to upper quartile)'."""
-  if not measure.values:
-    return f'{measure.name}: none'
+def describe_values(values: Sequence[float]) -> str:
+  """'median (lower to upper quartile)', or 'none'."""
+  if not values:
+    return 'none'
   # Between a number and infinity there is nothing to interpolate.
-  method = 'linear' if np.isfinite(measure.values).all() else 'inverted_cdf'
-  low, middle, high = np.quantile(
-    measure.values, (0.25, 0.5, 0.75), method=method
-  )
-  low, middle, high = map(_number, (low, middle, high))
-  if low == high:
-    return f'{measure.name}: {middle}'
-  return f'{measure.name}: {middle} ({low} to {high})'
+  method = 'linear' if np.isfinite(values).all() else 'inverted_cdf'
+  quartiles = np.quantile(values, (0.25, 0.5, 0.75), method=method)
+  low, middle, high = map(_number, quartiles)
+  return middle if low == high else f'{middle} ({low} to {high})'
 
 
 def _number(value: float) -> str:

@@ -1,7 +1,10 @@
 """Folders of logs that belong to runs of the thesis' registry.
 
 A run is recognised by its settings in schedule_params.json, whoever trained it:
-this package's runner or the benchmark's. Finished runs are kept in folders
+this package's runner or the benchmark's. One of ours counts if it has come to
+the end of its cycles and was evaluated at the workload's own steps, so that all
+seeds can be laid side by side; one of the benchmark's is taken as it is.
+Finished runs are kept in folders
 
   <root>/<workload>/<run>/seed_<n>/
 
@@ -18,11 +21,12 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import records
 from ..experiments.settings import RUNS
 from . import files, logger, metadata
+from .workloads import WORKLOADS
 
 KEPT_FILES = (
   'flags_0.json',
@@ -56,14 +60,15 @@ def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
 
   Args:
     roots: folders, searched with all that is below them; logs of other
-      settings or of other submissions are passed over.
+      settings, of other submissions and of runs that don't count are passed
+      over.
 
   Returns:
     The logs, by workload, run and seed. Of a run that is there twice the one
     that is found first counts.
 
   Raises:
-    ValueError: if a root is not a folder, or a file of logs is not readable.
+    ValueError: if a root is not a folder.
   """
   found: dict[Job, pathlib.Path] = {}
   for root in roots:
@@ -79,22 +84,60 @@ def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
 
 
 def _read_job(log_dir: pathlib.Path) -> Job | None:
-  """What was run in a folder; None if the registry doesn't have it."""
-  _, params = records.read_configuration(log_dir)
-  flags_path = log_dir / 'flags_0.json'
-  meta_path = metadata.meta_data_path(log_dir)
-  if params not in _NAMES or not flags_path.exists() or not meta_path.exists():
+  """What was run in a folder; None if it isn't a run that counts."""
+  if not all((log_dir / name).exists() for name in KEPT_FILES):
     return None
-  flags = files.read_json(flags_path)
+  try:
+    step_hint, params = records.read_configuration(log_dir)
+    flags = files.read_json(log_dir / 'flags_0.json')
+    meta = files.read_json(metadata.meta_data_path(log_dir))
+    name = flags['workload']
+  except (ValueError, KeyError, TypeError):
+    return None  # another project's, or an older version's
+  if params not in _NAMES:
+    return None
+  if name in WORKLOADS and not _is_comparable(log_dir, name, step_hint, flags):
+    return None
   # The benchmark of 2024 writes a seed that it has drawn into the meta data.
-  seed = files.read_json(meta_path).get('rng_seed', flags.get('rng_seed'))
-  return Job(flags['workload'], _NAMES[params], int(seed or 0))
+  seed = meta.get('rng_seed', flags.get('rng_seed'))
+  return Job(name, _NAMES[params], int(seed or 0))
+
+
+def _is_comparable(
+  log_dir: pathlib.Path, workload: str, step_hint: int, flags: dict[str, Any]
+) -> bool:
+  """Whether a run of ours has finished, at the workload's own steps."""
+  return (
+    step_hint == WORKLOADS[workload].step_hint
+    and flags.get('eval_by', 'steps') == 'steps'
+    and not flags.get('eval_every')
+    and any(row['event'] == 'finish' for row in records.read_events(log_dir))
+  )
 
 
 def missing_jobs(wanted: Iterable[Job], logs: Iterable[RunLog]) -> list[Job]:
   """The jobs that have no logs, in the order in which they are wanted."""
   there = {log.job for log in logs}
   return [job for job in dict.fromkeys(wanted) if job not in there]
+
+
+def check_places(jobs: Iterable[Job], root: pathlib.Path) -> None:
+  """Makes sure that the logs of jobs can be kept once they are trained.
+
+  Args:
+    jobs: runs to train.
+    root: folder of kept logs.
+
+  Raises:
+    ValueError: if something else is where a job's logs belong.
+  """
+  for job in jobs:
+    path = kept_path(root, job)
+    if path.exists():
+      raise ValueError(
+        f'{path} has no finished logs of this run: remove it or give another '
+        'folder as --runs.'
+      )
 
 
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
@@ -153,17 +196,32 @@ def _write_archive(path: pathlib.Path, logs: Sequence[RunLog]) -> None:
 
 @contextlib.contextmanager
 def unpacked(roots: Iterable[pathlib.Path]) -> Iterator[list[pathlib.Path]]:
-  """The roots, and the archives in them as folders for as long as it lasts.
+  """The roots, each followed by a folder per archive of logs in it.
+
+  The folders are there for as long as the context lasts. Other zip files are
+  left alone.
 
   Raises:
     ValueError: if an archive cannot be read.
   """
-  roots = list(roots)
   with tempfile.TemporaryDirectory() as temporary:
-    folder = pathlib.Path(temporary)
-    for archive in [path for root in roots for path in root.glob('*.zip')]:
-      try:
-        shutil.unpack_archive(archive, folder / archive.stem)
-      except (shutil.ReadError, zipfile.BadZipFile) as e:
-        raise ValueError(f'{archive} is not a zip archive of logs: {e}') from e
-    yield [*roots, folder]
+    folders = []
+    for root in roots:
+      folders.append(root)
+      for archive in sorted(root.glob('*.zip')):
+        folder = pathlib.Path(temporary) / str(len(folders))
+        if _unpack(archive, folder):
+          folders.append(folder)
+    yield folders
+
+
+def _unpack(archive: pathlib.Path, folder: pathlib.Path) -> bool:
+  """Whether it was an archive of logs."""
+  try:
+    with zipfile.ZipFile(archive) as packed:
+      if not any(n.endswith(records.CONFIGURATION) for n in packed.namelist()):
+        return False
+      packed.extractall(folder)
+  except zipfile.BadZipFile as e:
+    raise ValueError(f'{archive} is not a zip archive of logs: {e}') from e
+  return True

@@ -35,6 +35,7 @@ class RunTable(NamedTuple):
   rate_steps: np.ndarray  # shape=(steps,); empty if no rate was logged
   rates: np.ndarray  # shape=(steps,)
   cycle_starts: list[int]  # the first step of each cycle that was started
+  cycle_ends: list[int]  # the first step after each of them
   warmups: list[tuple[float, float]]  # first step and end of each warm-up
   losses: Losses
   resets: list[tuple[int, float]]  # (step, tau)
@@ -60,8 +61,9 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   """
   meta = _read_required(metadata.meta_data_path(log_dir))
   name = meta['workload.target_metric_name']
-  evaluations = files.read_rows(log_dir / logger.EVAL_MEASUREMENTS)
-  measurements = files.read_rows(log_dir / logger.MEASUREMENTS)
+  rows = _with_steps(files.read_rows(log_dir / logger.EVAL_MEASUREMENTS))
+  evaluations = _in_order(rows)
+  measurements = _with_steps(files.read_rows(log_dir / logger.MEASUREMENTS))
   events = records.read_events(log_dir)
   last_step = max(
     (int(row['global_step']) for row in [*measurements, *events]), default=0
@@ -71,18 +73,20 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     rates = _planned_rates(log_dir, starts, last_step)
   else:
     rates = _column(measurements, 'learning_rate')
-  eval_steps, metric = _column(evaluations, f'validation/{name}')
   return RunTable(
     workload=_workload_name(log_dir, meta),
     metric_name=name,
     target=meta['workload.validation_target_value'],
-    eval_steps=eval_steps,
-    metric=metric,
-    eval_times=_column(evaluations, 'accumulated_submission_time')[1],
+    eval_steps=np.array(
+      [int(row['global_step']) for row in evaluations], np.int64
+    ),
+    metric=_numbers(evaluations, f'validation/{name}'),
+    eval_times=_numbers(evaluations, 'accumulated_submission_time'),
     last_step=last_step,
     rate_steps=rates[0],
     rates=rates[1],
-    cycle_starts=[int(row['global_step']) for row in starts],
+    cycle_starts=_steps_of(events, 'cycle_start'),
+    cycle_ends=_cycle_ends(events, last_step) if starts else [],
     warmups=_warmups(log_dir, starts) if starts else [],
     losses=_losses(events),
     resets=_of_event(events, 'reset', 'tau', float),
@@ -112,6 +116,39 @@ def _losses(events: list[dict[str, str]]) -> Losses:
   return Losses(
     steps, *(np.array([float(row[name]) for row in rows]) for name in names)
   )
+
+
+def _with_steps(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+  """Without a last line that was being written when the run was killed."""
+  return [row for row in rows if (row.get('global_step') or '').isdigit()]
+
+
+def _in_order(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+  """One row per step, in the order of the steps.
+
+  The benchmark's runner logs an evaluation before its checkpoint: after a
+  preemption steps come again, and the later rows are what the run went on with.
+  """
+  kept = []
+  for row in rows:
+    while kept and int(kept[-1]['global_step']) >= int(row['global_step']):
+      kept.pop()
+    kept.append(row)
+  return kept
+
+
+def _numbers(rows: list[dict[str, str]], name: str) -> np.ndarray:
+  """A column of rows; NaN where it is blank, as pandas writes NaN."""
+  return np.array([float(row.get(name) or 'nan') for row in rows])
+
+
+def _cycle_ends(events: list[dict[str, str]], last_step: int) -> list[int]:
+  starts = _steps_of(events, 'cycle_start')
+  return [*starts[1:], *(_steps_of(events, 'finish') or [last_step])]
+
+
+def _steps_of(events: list[dict[str, str]], event: str) -> list[int]:
+  return [int(row['global_step']) for row in events if row['event'] == event]
 
 
 def _of_event(events, event: str, column: str, as_type) -> list[tuple]:

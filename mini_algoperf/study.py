@@ -25,10 +25,11 @@ from . import errors, run_logs
 from .run_logs import Job
 
 # For the workers' XLA, which reads them when it is loaded.
+_ONE_THREAD = '--xla_cpu_multi_thread_eigen=false'
 _ENVIRONMENT = {
-  'XLA_FLAGS': '--xla_cpu_multi_thread_eigen=false',
   'OMP_NUM_THREADS': '1',
   'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
+  'XLA_PYTHON_CLIENT_PREALLOCATE': 'false',  # several share one device
 }
 
 
@@ -54,7 +55,7 @@ def train_all(
   root.mkdir(parents=True, exist_ok=True)
   with (
     tempfile.TemporaryDirectory() as cache,
-    _environment({**_ENVIRONMENT, 'JAX_COMPILATION_CACHE_DIR': cache}),
+    _environment(_worker_environment(cache)),
     concurrent.futures.ProcessPoolExecutor(
       num_workers, mp_context=multiprocessing.get_context('spawn')
     ) as pool,
@@ -66,9 +67,23 @@ def train_all(
         done.result()
         bar.set_description(_title(running[done]))
         bar.update(1)
+    except concurrent.futures.BrokenExecutor as e:
+      raise errors.RunFailed(
+        'a worker was ended from outside, for want of memory perhaps: try '
+        'fewer --workers. What has finished is kept.'
+      ) from e
     except BaseException:
       pool.shutdown(cancel_futures=True)
       raise
+
+
+def _worker_environment(cache: str) -> dict[str, str]:
+  flags = f'{os.environ.get("XLA_FLAGS", "")} {_ONE_THREAD}'.strip()
+  return {
+    **_ENVIRONMENT,
+    'XLA_FLAGS': flags,
+    'JAX_COMPILATION_CACHE_DIR': cache,
+  }
 
 
 def _title(job: Job) -> str:

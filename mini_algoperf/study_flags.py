@@ -25,8 +25,15 @@ _STUDY_FLAGS = (
     'logs',
     'string',
     None,
-    "Folders of logs, separated by commas: the benchmark runner's, or archives. "
-    'Default: the logs that come with the project.',
+    "Folders of logs, separated by commas, the benchmark runner's among them. "
+    "What they have comes before the project's own logs. Runs of ours that have "
+    'not finished, or were evaluated at other steps, are passed over.',
+  ),
+  Flag(
+    'shipped',
+    'boolean',
+    True,
+    'Use the logs that come with the project. --noshipped trains all anew.',
   ),
   Flag(
     'runs',
@@ -101,7 +108,7 @@ RESULTS_FLAGS: Groups = {
       'pack',
       'string',
       None,
-      'Folder for archives of all logs that were used. Default: none.',
+      'Folder for archives of all logs that were found. Default: none.',
     ),
     *_STUDY_FLAGS,
   ),

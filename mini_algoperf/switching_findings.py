@@ -25,9 +25,14 @@ from .run_table import RunTable
 
 # Cycles that were made to fail or not, with the runs' switching off, so that
 # their end is known: (run, index of the cycle).
+# The first cycle of all runs with three is the same.
 _CYCLES = (
-  *((run, i) for run in ('peaks_full', 'peaks_soft') for i in range(3)),
-  *(('failing_full', i) for i in range(3)),
+  ('peaks_full', 0),
+  *(
+    (run, i)
+    for run in ('peaks_full', 'peaks_soft', 'failing_full')
+    for i in (1, 2)
+  ),
   ('failed_start_cyclic', 0),
 )
 RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
@@ -37,7 +42,7 @@ RULE = RUNS['failing_switching']
 def switching_evaluation(
   table: RunTable, cycle: int, params: ScheduleParams
 ) -> int | None:
-  """The evaluation of a cycle, from 1, at which S(t) = 1 for the first time.
+  """The evaluation of a cycle, from 1, at which the rule ends it.
 
   Args:
     table: a run whose switching was off.
@@ -45,12 +50,14 @@ def switching_evaluation(
     params: has the constants of the rule.
 
   Returns:
-    The number of the evaluation; None if the rule lets the cycle be.
+    The number of the evaluation with the first S(t) = 1; None if there is none
+    before the cycle's end, at which it is over anyway.
   """
-  starts = np.array(table.cycle_starts)
-  of_cycle = np.searchsorted(starts, table.losses.steps, side='left') - 1
+  steps = table.losses.steps
+  start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
   smoothed = early_switching.NO_LOSS_YET
-  for t, loss in enumerate(table.losses.loss[of_cycle == cycle], start=1):
+  losses = table.losses.loss[(steps > start) & (steps < end)]
+  for t, loss in enumerate(losses, start=1):
     smoothed = early_switching.smooth_loss(smoothed, loss, params.switch_lam)
     if early_switching.is_stopping_early(smoothed, params).stopping:
       return t
@@ -58,14 +65,14 @@ def switching_evaluation(
 
 
 def _switching(study: Study, seed: int, failed: bool) -> list[tuple]:
-  """(evaluation of the best metric, that of S(t) = 1 or None) of each cycle."""
+  """(evaluation of the switch or None, best one up to it) of each cycle."""
   result = []
   for run, cycle in _CYCLES:
     table = study[run][seed]
     share = recovery.shares(table)[cycle]
     if share[-1] < FAILED if failed else share[-1] >= GOOD:
-      best = int(np.argmax(share)) + 1
-      result.append((best, switching_evaluation(table, cycle, RULE)))
+      at = switching_evaluation(table, cycle, RULE)
+      result.append((at, int(np.argmax(share[:at])) + 1))
   return result
 
 
@@ -74,9 +81,9 @@ def failed_cycles_are_left(study: Study) -> Finding:
   rows, delays, votes = [], [], []
   for seed in common_seeds(study, RUNS_REPLAYED):
     cycles = _switching(study, seed, failed=True)
-    left = [(best, at) for best, at in cycles if at is not None]
+    left = [(at, best) for at, best in cycles if at is not None]
     rows.append((len(cycles), len(left)))
-    delays += [at - best for best, at in left]
+    delays += [at - best for at, best in left]
     votes.append((2 * (len(left) == len(cycles)) - 1) if cycles else 0)
   found = measures(['failed cycles per seed', 'left by the rule'], rows)
   delay = Measure('evaluations from the best metric to the switch', delays)
@@ -88,7 +95,7 @@ def healthy_cycles_are_let_be(study: Study) -> Finding:
   rows, votes = [], []
   for seed in common_seeds(study, RUNS_REPLAYED):
     cycles = _switching(study, seed, failed=False)
-    left = [at for _, at in cycles if at is not None]
+    left = [at for at, _ in cycles if at is not None]
     rows.append((len(cycles), len(left)))
     votes.append((1 if not left else -1) if cycles else 0)
   return Finding(

@@ -35,6 +35,7 @@ def run_table(*cycles, target=1.0, losses=None, taus=None, every=10):
     rate_steps=np.arange(steps[-1]),
     rates=np.linspace(0.001, 0.0, steps[-1]),
     cycle_starts=starts,
+    cycle_ends=ends.tolist(),
     warmups=[(start, start + 2) for start in starts],
     losses=Losses(steps, loss, loss, change),
     resets=list(zip(starts[1:], taus or [])),

@@ -18,6 +18,7 @@ def write_run(
   params=SCHEDULE_PARAMS,
   workload='digits',
   seed=1,
+  step_hint=STEP_HINT,
 ):
   """The files of a run of 60 steps that was evaluated after 1, 30 and 60."""
   meta = {
@@ -43,7 +44,7 @@ def write_run(
   last = {'global_step': 60}
   files.write_rows(folder / 'measurements.csv', columns, [*rows, *logged, last])
   if events:
-    records.write_configuration(folder, STEP_HINT, params)
+    records.write_configuration(folder, step_hint, params)
     files.write_rows(folder / records.CYCLES, records.COLUMNS, events)
 
 

@@ -7,32 +7,12 @@ import pathlib
 import pytest
 
 from log_files import EVENTS, write_run
+from registry_logs import write_log
 from soft_reset.experiments import thesis
-from soft_reset.experiments.settings import RUNS
 from soft_reset.mini_algoperf import cli, errors, figures_command, files, study
 from soft_reset.mini_algoperf.run_logs import Job
 
 PNG = b'\x89PNG'
-
-
-def write_log(root, job):
-  folder = root / f'{job.workload}_{job.run}_{job.seed}'
-  folder.mkdir(parents=True)
-  evaluation = {
-    'event': 'evaluation',
-    'cycle': 1,
-    'global_step': 1,
-    'loss': 2.0,
-    'smoothed_loss': 2.0,
-    'derivative': 0.0,
-  }
-  write_run(
-    folder,
-    [*EVENTS, evaluation],
-    params=RUNS[job.run],
-    workload=job.workload,
-    seed=job.seed,
-  )
 
 
 @pytest.fixture
@@ -43,9 +23,10 @@ def trained(tmp_path, monkeypatch):
   def train_all(missing, root, num_workers):
     jobs.append((list(missing), root, num_workers))
     for job in missing:
-      write_log(root, job)
+      write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
   monkeypatch.setattr(study, 'train_all', train_all)
+  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
   monkeypatch.chdir(tmp_path)
   return jobs
 
@@ -56,8 +37,8 @@ def pictures(folder='experiment_figures'):
 
 def test_what_has_no_logs_is_trained_and_everything_drawn(trained, capsys):
   root = pathlib.Path('my_logs')
-  write_log(root, Job('molecules', 'peaks_full', 1))
-  write_log(root, Job('molecules', 'peaks_soft', 7))
+  write_log(root / 'a', Job('molecules', 'peaks_full', 1))
+  write_log(root / 'b', Job('molecules', 'peaks_soft', 7))
   flags = ('--only=fig3.8a,fig3.9b', '--logs=my_logs', '--seeds=2')
   assert cli.main(['figures', *flags, '--workers=3']) == 0
   [(jobs, new, num_workers)] = trained
@@ -92,8 +73,8 @@ def test_a_second_call_trains_nothing(trained):
 def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
   root = pathlib.Path('real')
   for run in ('peaks_full', 'peaks_soft'):
-    write_log(root, Job('ogbg', run, 0))
-    path = root / f'ogbg_{run}_0' / 'meta_data_0.json'
+    log = write_log(root / run, Job('ogbg', run, 0), finished=False)
+    path = log.log_dir / 'meta_data_0.json'
     meta = files.read_json(path)
     del meta['workload.name'], meta['rng_seed']
     files.write_json(path, meta)
@@ -102,7 +83,7 @@ def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
 
 
 def test_other_small_workloads_are_not_shown(trained):
-  write_log(pathlib.Path('logs'), Job('digits', 'failing_full', 1))
+  write_log(pathlib.Path('logs') / 'x', Job('digits', 'failing_full', 1))
   flags = ('--only=fig3.5,fig3.6a', '--logs=logs', '--out=pictures')
   assert cli.main(['figures', *flags]) == 0
   assert pictures('pictures') == [
@@ -144,8 +125,22 @@ def test_bad_input(flag, message, trained, capsys):
   assert not trained
 
 
-def test_the_projects_own_logs_are_the_default(tmp_path):
-  assert figures_command.log_roots(None, str(tmp_path))[:-1] == [thesis.LOGS]
+@pytest.mark.parametrize('flag', ['--shipped', '--noshipped'])
+def test_the_projects_own_logs_are_used_unless_asked_otherwise(flag, trained):
+  job = Job('molecules', 'failing_full', 1)
+  write_log(thesis.LOGS / 'x', job)
+  assert cli.main(['figures', '--only=fig3.5', flag]) == 0
+  assert trained[0][0] == ([] if flag == '--shipped' else [job])
+
+
+def test_logs_that_cannot_be_drawn_are_told_in_a_line(trained, capsys):
+  job = Job('molecules', 'failing_full', 1)
+  log = write_log(pathlib.Path('logs') / 'x', job)
+  path = log.log_dir / 'eval_measurements.csv'
+  path.write_text(path.read_text().replace('0.9', 'x'))
+  assert cli.main(['figures', '--only=fig3.5', '--logs=logs']) == 1
+  error = capsys.readouterr().err
+  assert 'could not convert' in error and error.count('\n') == 1
 
 
 def test_plot_draws_every_trial_below_a_folder(tmp_path, capsys):

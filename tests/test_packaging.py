@@ -42,7 +42,7 @@ def test_the_shipped_files_import_as_the_runner_does(tmp_path):
   for path in [*ROOT.glob('*.py'), *(ROOT / 'experiments' / n for n in own)]:
     shutil.copy(path, folder / path.relative_to(ROOT))
   experiments = sorted(own - NO_SUBMISSIONS)
-  assert len(experiments) == 18
+  assert len(experiments) == 17
   paths = [
     f'submissions/self_tuning/x/{path}'
     for path in ['submission.py', *(f'experiments/{n}' for n in experiments)]

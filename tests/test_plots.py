@@ -23,6 +23,7 @@ TABLE = RunTable(
   rate_steps=np.arange(60),
   rates=np.linspace(0.0, 0.1, 60),
   cycle_starts=[0, 20],
+  cycle_ends=[20, 60],
   warmups=[(0, 0), (20, 20)],
   losses=Losses(*np.zeros((4, 0))),
   resets=[(20, 0.25), (40, 0.5)],

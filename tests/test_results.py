@@ -8,27 +8,28 @@ import pathlib
 import pytest
 
 from curves_of_runs import run_table
+from registry_logs import write_log
+from soft_reset.experiments import thesis
 from soft_reset.mini_algoperf import cli, results_command, results_text, study
 from soft_reset.mini_algoperf.claims import CLAIMS, Claim
 from soft_reset.mini_algoperf.findings import Finding, Measure
 from soft_reset.mini_algoperf.run_logs import Job
 from soft_reset.mini_algoperf.workloads import WORKLOADS
-from test_run_logs import write_log
 
 
 @pytest.mark.parametrize(
   ('values', 'expected'),
   [
-    ([1.0, 2.0, 3.0, 4.0, 5.0], 'x: 3 (2 to 4)'),
-    ([1.0, 2.0], 'x: 1.5 (1.25 to 1.75)'),
-    ([2.0, 2.0], 'x: 2'),
-    ([1.0, 2.0, math.inf], 'x: 2 (1 to never)'),
-    ([math.inf, math.inf], 'x: never'),
-    ([], 'x: none'),
+    ([1.0, 2.0, 3.0, 4.0, 5.0], '3 (2 to 4)'),
+    ([1.0, 2.0], '1.5 (1.25 to 1.75)'),
+    ([2.0, 2.0], '2'),
+    ([1.0, 2.0, math.inf], '2 (1 to never)'),
+    ([math.inf, math.inf], 'never'),
+    ([], 'none'),
   ],
 )
-def test_a_measure_in_words(values, expected):
-  assert results_text.describe_measure(Measure('x', values)) == expected
+def test_values_in_words(values, expected):
+  assert results_text.describe_values(values) == expected
 
 
 def test_the_whole_text():
@@ -36,9 +37,11 @@ def test_the_whole_text():
   other = Claim('It does not.', 'Does it not?', ('peaks_full',), None)
   findings = {
     'a': Finding([Measure('x', [1.0, 3.0])], [1] * 6 + [0]),
-    'b': Finding([Measure('x', [])], [0] * 7),
+    'b': Finding([Measure('x', []), Measure('y', [4.0])], [0] * 7),
   }
-  origin = results_text.Origin('a command', 12, (1, 2), 3.0, ('jax 1',))
+  origin = results_text.Origin(
+    'a command', 12, (1, 2), 3.0, ('jax 1',), ('cpu',)
+  )
   text = results_text.results_text(origin, {claim: findings, other: findings})
   head, _, rest = text.partition('| claim |')
   assert '\n    a command\n' in head
@@ -46,8 +49,8 @@ def test_the_whole_text():
   assert '| claim |' + rest == (
     '| claim | a | b |\n'
     '|---|---|---|\n'
-    '| 1. It holds. | holds (6 : 0) | undecided (0 : 0) |\n'
-    '| 2. It does not. | holds (6 : 0) | undecided (0 : 0) |\n'
+    '| 1. It holds. | holds (6 : 0) | undecided: no seed could be asked |\n'
+    '| 2. It does not. | holds (6 : 0) | undecided: no seed could be asked |\n'
     '\n'
     '## 1. It holds.\n'
     '\n'
@@ -55,10 +58,12 @@ def test_the_whole_text():
     '\n'
     'Runs: `peaks_soft`.\n'
     '\n'
-    '| workload | median (quartiles) | for | against | neither | verdict |\n'
-    '|---|---|---|---|---|---|\n'
-    '| a | x: 2 (1.5 to 2.5) | 6 | 0 | 1 | **holds** |\n'
-    '| b | x: none | 0 | 0 | 7 | **undecided** |\n'
+    '| | a | b |\n'
+    '|---|---|---|\n'
+    '| x | 2 (1.5 to 2.5) | none |\n'
+    '| y | none | 4 |\n'
+    '| seeds for : against : neither | 6 : 0 : 1 | 0 : 0 : 7 |\n'
+    '| verdict | **holds** | **undecided** |\n'
     '\n'
     '## 2. It does not.\n'
     '\n'
@@ -66,10 +71,12 @@ def test_the_whole_text():
     '\n'
     'Runs: `peaks_full`.\n'
     '\n'
-    '| workload | median (quartiles) | for | against | neither | verdict |\n'
-    '|---|---|---|---|---|---|\n'
-    '| a | x: 2 (1.5 to 2.5) | 6 | 0 | 1 | **holds** |\n'
-    '| b | x: none | 0 | 0 | 7 | **undecided** |\n'
+    '| | a | b |\n'
+    '|---|---|---|\n'
+    '| x | 2 (1.5 to 2.5) | none |\n'
+    '| y | none | 4 |\n'
+    '| seeds for : against : neither | 6 : 0 : 1 | 0 : 0 : 7 |\n'
+    '| verdict | **holds** | **undecided** |\n'
   )
 
 
@@ -84,6 +91,7 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
 
   table = run_table([0.0, 0.8], [0.7, 0.8], [0.8, 0.9])
   monkeypatch.setattr(study, 'train_all', train_all)
+  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
   monkeypatch.setattr(results_command, 'read_run', lambda log_dir: table)
   monkeypatch.setattr(results_command, '_origin', lambda plan, logs: ORIGIN)
   logs = pathlib.Path('logs')
@@ -101,7 +109,7 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
   assert packed == {*expected, 'molecules_decays_soft'}
 
 
-ORIGIN = results_text.Origin('a command', 1, (1,), 1.0, ('jax 1',))
+ORIGIN = results_text.Origin('a command', 1, (1,), 1.0, ('jax 1',), ('cpu',))
 
 
 def test_what_stands_behind_the_numbers(tmp_path):
@@ -112,11 +120,19 @@ def test_what_stands_behind_the_numbers(tmp_path):
     path.write_text('global_step,total_duration\n1,20\n60,1800\n')
     meta = log.log_dir / 'meta_data_0.json'
     meta.write_text(
-      '{"jax_version": "1", "flax_version": "2", "optax_version": "3"}'
+      '{"jax_version": "1", "flax_version": "2", "optax_version": "3", '
+      '"device_kind": "cpu"}'
     )
-  plan = results_command.Plan([], range(1, 4), tmp_path, None, 2, 'command')
+  plan = results_command.Plan(
+    [], tmp_path, range(1, 4), tmp_path, None, 2, 'command'
+  )
   assert results_command._origin(plan, logs) == results_text.Origin(
-    'command', 2, (1, 2, 3), 1.0, ('flax 2', 'jax 1', 'optax 3')
+    'command',
+    2,
+    (1, 2, 3),
+    1.0,
+    ('flax 2', 'jax 1', 'optax 3'),
+    ('cpu',),
   )
 
 

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 
 from log_files import EVENTS, write_run
+from registry_logs import write_log
 from soft_reset import records
 from soft_reset.experiments.settings import RUNS
 from soft_reset.mini_algoperf import files, run_logs
@@ -15,18 +16,6 @@ from soft_reset.schedule_params import ScheduleParams
 
 SOFT = Job('molecules', 'peaks_soft', 2)
 FULL = Job('molecules', 'peaks_full', 1)
-
-
-def write_log(folder, job):
-  folder.mkdir(parents=True)
-  write_run(
-    folder,
-    EVENTS,
-    params=RUNS[job.run],
-    workload=job.workload,
-    seed=job.seed,
-  )
-  return RunLog(job, folder)
 
 
 def test_runs_are_known_by_their_settings_wherever_they_are(tmp_path):
@@ -39,14 +28,37 @@ def test_every_run_of_the_registry_has_settings_of_its_own():
   assert len(set(RUNS.values())) == len(RUNS)
 
 
-def test_what_is_no_finished_run_of_the_registry_is_passed_over(tmp_path):
+def test_other_settings_and_other_submissions_are_passed_over(tmp_path):
   other = tmp_path / 'other_settings'
   other.mkdir()
   write_run(other, EVENTS, params=ScheduleParams(alpha=0.123))
   foreign = tmp_path / 'other_submission'
   foreign.mkdir()
   write_run(foreign)
+  assert run_logs.find_logs([tmp_path]) == []
+
+
+def test_a_run_of_ours_counts_when_it_has_finished(tmp_path):
   write_log(tmp_path / '.running' / 'run', SOFT)
+  write_log(tmp_path / 'killed', SOFT, finished=False)
+  write_log(tmp_path / 'other_length', SOFT, step_hint=50)
+  for flag in ({'eval_every': 7}, {'eval_by': 'time'}):
+    log = write_log(tmp_path / next(iter(flag)), SOFT)
+    path = log.log_dir / 'flags_0.json'
+    files.write_json(path, {**files.read_json(path), **flag})
+  assert run_logs.find_logs([tmp_path]) == []
+
+
+def test_a_run_of_the_benchmark_counts_as_it_is(tmp_path):
+  job = Job('ogbg', 'peaks_soft', 3)
+  log = write_log(tmp_path / 'x', job, finished=False, step_hint=80_000)
+  assert run_logs.find_logs([tmp_path]) == [log]
+
+
+@pytest.mark.parametrize('text', ['not JSON', '{"step_hint": 3}', '[]'])
+def test_settings_that_cannot_be_read_are_passed_over(text, tmp_path):
+  log = write_log(tmp_path / 'x', SOFT)
+  (log.log_dir / records.CONFIGURATION).write_text(text)
   assert run_logs.find_logs([tmp_path]) == []
 
 
@@ -98,6 +110,14 @@ def test_a_finished_run_is_kept_without_what_nobody_needs(tmp_path):
     assert path.read_bytes() == (log.log_dir / path.name).read_bytes()
 
 
+def test_a_place_that_is_taken_is_noticed_before_training(tmp_path):
+  run_logs.check_places([SOFT], tmp_path)
+  left = tmp_path / 'molecules' / 'peaks_soft' / 'seed_2'
+  left.mkdir(parents=True)
+  with pytest.raises(ValueError, match='seed_2 has no finished logs .* --runs'):
+    run_logs.check_places([FULL, SOFT], tmp_path)
+
+
 def test_nothing_is_kept_of_a_run_that_lacks_a_file(tmp_path):
   log = write_log(tmp_path / 'work', SOFT)
   (log.log_dir / records.CYCLES).unlink()
@@ -141,4 +161,24 @@ def test_what_is_no_archive_is_named(tmp_path):
   with pytest.raises(ValueError, match='x.zip is not a zip archive of logs'):
     with run_logs.unpacked([tmp_path]):
       pass
-  assert not zipfile.is_zipfile(tmp_path / 'x.zip')
+
+
+def test_an_archive_ranks_where_its_root_does(tmp_path):
+  roots = [tmp_path / name for name in ('first', 'second')]
+  for root, value in zip(roots, ('1', '2')):
+    log = write_log(tmp_path / f'log{value}', SOFT)
+    (log.log_dir / 'eval_measurements.csv').write_text(value)
+    run_logs.pack([log], root)
+  write_log(roots[1] / 'x', SOFT)
+  for order in (roots, roots[::-1]):
+    with run_logs.unpacked(order) as folders:
+      [found] = run_logs.find_logs(folders)
+      text = (found.log_dir / 'eval_measurements.csv').read_text()
+    assert text[:1] == ('1' if order == roots else 'g')
+
+
+def test_other_archives_are_left_alone(tmp_path):
+  with zipfile.ZipFile(tmp_path / 'x.zip', 'w') as archive:
+    archive.writestr('../outside.txt', 'no logs')
+  with run_logs.unpacked([tmp_path]) as folders:
+    assert folders == [tmp_path]

@@ -75,6 +75,7 @@ def test_warm_ups_last_as_long_as_the_clocks_pace_makes_them(tmp_path):
   records.write_configuration(tmp_path, STEP_HINT, params)
   table = read_run(tmp_path)
   assert table.cycle_starts == [0, 20, 60]
+  assert table.cycle_ends == [20, 60, 60]
   # floor(0.3 * 34) and floor(0.3 * 33) nominal steps.
   np.testing.assert_allclose(
     table.warmups, [(0, 10), (20, 20 + 9 * 40 / 33), (60, 60)]
@@ -124,3 +125,40 @@ def test_the_benchmarks_runner_names_the_workload_among_its_flags(tmp_path):
 def test_a_folder_that_has_no_logs_is_refused(tmp_path):
   with pytest.raises(ValueError, match='has no meta_data_0.json: it must be'):
     read_run(tmp_path)
+
+
+def write_evaluations(folder, lines):
+  path = folder / 'eval_measurements.csv'
+  header = 'accumulated_submission_time,global_step,validation/error_rate'
+  path.write_text('\n'.join([header, *lines]))
+
+
+def test_a_value_that_is_no_number_keeps_its_evaluation(tmp_path):
+  # pandas, which the benchmark writes its files with, leaves NaN blank.
+  write_run(tmp_path)
+  write_evaluations(tmp_path, ['0.1,1,0.9', '3.0,30,', ',60,0.5'])
+  table = read_run(tmp_path)
+  assert table.eval_steps.tolist() == [1, 30, 60]
+  np.testing.assert_array_equal(table.metric, [0.9, math.nan, 0.5])
+  np.testing.assert_array_equal(table.eval_times, [0.1, 3.0, math.nan])
+
+
+def test_what_a_preempted_run_did_twice_counts_once(tmp_path):
+  write_run(tmp_path)
+  lines = ['1.0,1,0.9', '2.0,30,0.8', '4.0,60,0.7', '1.9,30,0.6', '4.1,60,0.5']
+  write_evaluations(tmp_path, lines)
+  table = read_run(tmp_path)
+  assert table.eval_steps.tolist() == [1, 30, 60]
+  assert table.metric.tolist() == [0.9, 0.6, 0.5]
+
+
+def test_a_line_that_was_being_written_is_left_out(tmp_path):
+  write_run(tmp_path)
+  write_evaluations(tmp_path, ['1.0,1,0.9', '2.0,30,0.8', '4.'])
+  assert read_run(tmp_path).eval_steps.tolist() == [1, 30]
+
+
+def test_the_last_cycle_ends_where_the_run_finished(tmp_path):
+  finish = {'global_step': 58, 'event': 'finish', 'cycle': 2}
+  write_run(tmp_path, [*EVENTS, finish])
+  assert read_run(tmp_path).cycle_ends == [20, 58]

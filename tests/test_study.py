@@ -8,12 +8,11 @@ import pathlib
 import pytest
 
 from fakes import write_submission
-from log_files import EVENTS, write_run
+from registry_logs import write_log
 from soft_reset.experiments import thesis
-from soft_reset.experiments.settings import RUNS
 from soft_reset.mini_algoperf import errors, files, run_command, run_logs, study
 from soft_reset.mini_algoperf.run_logs import Job
-from study_workers import note
+from study_workers import kill, note
 
 JOBS = [Job('fake', 'peaks_soft', seed) for seed in (1, 2, 3)]
 
@@ -32,6 +31,18 @@ def test_a_run_that_fails_ends_the_study(tmp_path):
     study.train_all(jobs, tmp_path, 1, note)
   # What had been handed to the worker is finished; the rest is not begun.
   assert len(list(tmp_path.iterdir())) < len(jobs)
+
+
+def test_workers_keep_the_users_own_flags(monkeypatch):
+  monkeypatch.setenv('XLA_FLAGS', '--a=1')
+  values = study._worker_environment('folder')
+  assert values['XLA_FLAGS'] == '--a=1 --xla_cpu_multi_thread_eigen=false'
+  assert values['JAX_COMPILATION_CACHE_DIR'] == 'folder'
+
+
+def test_a_worker_that_is_killed_is_told(tmp_path):
+  with pytest.raises(errors.RunFailed, match='fewer --workers'):
+    study.train_all(JOBS, tmp_path, 1, kill)
 
 
 def test_nothing_to_train_starts_nothing(tmp_path):
@@ -67,8 +78,7 @@ def test_what_is_left_of_an_interrupted_run_is_removed(tmp_path, monkeypatch):
   def run(arguments):
     [work] = [a.split('=')[1] for a in arguments if 'experiment_dir' in a]
     trial = pathlib.Path(work) / 'run' / 'fake_jax' / 'trial_1'
-    trial.mkdir(parents=True)
-    write_run(trial, EVENTS, params=RUNS['peaks_soft'], workload='fake')
+    write_log(trial, JOBS[0])
     return 0
 
   left = tmp_path / '.running' / 'fake_peaks_soft_1' / 'run'
