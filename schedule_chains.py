@@ -122,7 +122,9 @@ def cyclic_schedule(
     if mode == 'triangular2':
       amplitude *= jnp.exp2(-whole)
     elif mode == 'exp_range':
-      amplitude *= gamma ** jnp.maximum(count, 0.0)
+      # As a power of a gamma near 1, that of float32 would be off by 1 % after
+      # 160,000 steps.
+      amplitude *= jnp.exp(math.log(gamma) * jnp.maximum(count, 0.0))
     return between(max_value, base_value, amplitude)
 
   return schedule

@@ -36,10 +36,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 def rounded(product: Any) -> Any:
   """The product as it is, rounded before anything is added to it.
 
-  The minimum with the largest float changes nothing, and no compiler can know
-  that.
+  Clipping to the largest floats changes nothing, and no compiler can know that.
+  Of a product whose sign it knows, it drops one of the two bounds.
   """
-  return jnp.minimum(product, _LARGEST)
+  return jnp.clip(product, -_LARGEST, _LARGEST)
 
 
 def between(init_value: float, end_value: float, share_left: Any) -> Any:
