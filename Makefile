@@ -50,7 +50,8 @@ CORE_TESTS := $(addprefix tests/,\
   test_shapes.py \
   test_soft_reset.py \
   test_soft_reset_on_devices.py \
-  test_submission.py)
+  test_submission.py \
+  test_weight_decay.py)
 
 FIGURE_WORKLOADS := digits molecules
 

@@ -144,10 +144,10 @@ def cycle_rows(step_hint: int, params: ScheduleParams) -> list[tuple[str, ...]]:
         f'{i + 1}',
         f'{start + 1:,}',
         f'{end:,}',
-        params.warmups[i],
+        str(params.warmups[i]),
         f'{warmup:,}',
         f'{hparams.learning_rate + params.alter_lr[i]:.5f}',
-        params.decays[i],
+        str(params.decays[i]),
       )
     )
   return rows

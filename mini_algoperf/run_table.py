@@ -44,7 +44,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     (int(row['global_step']) for row in [*measurements, *events]), default=0
   )
   starts = [row for row in events if row['event'] == 'cycle_start']
-  if starts:
+  if starts and (log_dir / records.CONFIGURATION).exists():
     rates = _planned_rates(log_dir, starts, last_step)
   else:
     rates = _column(measurements, 'learning_rate')

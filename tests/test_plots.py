@@ -83,6 +83,14 @@ def test_other_submissions_have_the_rates_that_they_logged(tmp_path):
   assert (table.num_cycles, table.resets, table.switches) == (0, [], [])
 
 
+def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
+  write_run(tmp_path, EVENTS)
+  (tmp_path / records.CONFIGURATION).unlink()
+  table = read_run(tmp_path)
+  assert table.rate_steps.tolist() == [1, 30]
+  assert (table.num_cycles, table.resets) == (2, [(20, 0.25)])
+
+
 TABLE = RunTable(
   workload='digits',
   metric_name='error_rate',
