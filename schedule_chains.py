@@ -60,9 +60,18 @@ def multiplicative_schedule(
     factor_fn: called once per step, now, with a Python int.
     steps: how many factors there are; the value stays as it is after them, and
       between whole steps.
+
+  Raises:
+    ValueError: if the product does not stay finite.
   """
   factors = [float(factor_fn(t)) for t in range(1, steps + 1)]
-  table = np.cumprod([init_value, *factors]).astype(np.float32)
+  with np.errstate(over='ignore', invalid='ignore'):
+    table = np.cumprod([init_value, *factors]).astype(np.float32)
+  if not np.all(np.isfinite(table)):
+    raise ValueError(
+      f'factor_fn={factor_fn!r}: factor_fn must keep the product of its values '
+      f'finite over {steps} steps.'
+    )
 
   def schedule(count):
     whole = jnp.floor(jnp.asarray(count, jnp.float32)).astype(jnp.int32)

@@ -42,7 +42,7 @@ def test_a_shape_is_drawn_over_its_phase():
   (
     ({'shapes': ['cosine', 'wsd'], 'at': [0.5]}, 'cosine, wsd; at 0.5'),
     ({'share': 0.25, 'staircase': True}, 'share 0.25; staircase'),
-    ({'function': abs}, 'a Python function'),
+    ({'function': lambda step: 0.5}, 'a Python function'),
   ),
 )
 def test_labels(parameters, label):

@@ -474,6 +474,10 @@ def test_geometric_periods_by_hand(total, count, periods):
       lambda: schedule_chains.one_cycle_schedule(0, 1, 0, 0, 10),
       'rise_steps=0: rise_steps must be above 0 and, once, below 10',
     ),
+    (
+      lambda: schedule_chains.multiplicative_schedule(1.0, float, 200),
+      'factor_fn=.*: factor_fn must keep the product .* finite over 200 steps',
+    ),
   ),
 )
 def test_bad_arguments(make, message):
