@@ -143,7 +143,11 @@ def piecewise_constant(steps, values, at):
 
 
 def of_function(steps, function):
-  """function(u), a Python function that JAX can trace."""
+  """function(u), a Python function that JAX can trace.
+
+  It may differ in the last bits between programs if it adds to a bare product;
+  see `schedules.rounded`.
+  """
   return lambda count: function(schedules.share_of(count, steps))
 
 
