@@ -46,9 +46,12 @@ CORE_TESTS := $(addprefix tests/,\
   test_run_costs.py \
   test_run_resumed.py \
   test_schedule_params.py \
+  test_schedules.py \
+  test_shapes.py \
   test_soft_reset.py \
   test_soft_reset_on_devices.py \
-  test_submission.py)
+  test_submission.py \
+  test_weight_decay.py)
 
 FIGURE_WORKLOADS := digits molecules
 

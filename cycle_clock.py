@@ -68,7 +68,8 @@ def clock_learning_rate(
 ) -> jax.Array:
   """The current cycle's schedule, read at the clock's nominal step.
 
-  Past its nominal end a cycle stays at its final rate.
+  Past its nominal end a cycle stays at its final rate. A weight decay is read
+  in the same way.
   """
 
   def read(schedule, length):
@@ -110,16 +111,21 @@ def table_rate(
 
 
 def scale_by_cycle_clock(
-  schedules: Sequence[Schedule], lengths: Sequence[int]
+  schedules: Sequence[Schedule],
+  lengths: Sequence[int],
+  decay_schedules: Sequence[Schedule] | None = None,
 ) -> optax.GradientTransformation:
   """Scales updates by minus the learning rate at the cycle clock.
 
-  The place of `optax.scale_by_learning_rate` at the end of a chain. Its state
-  is a CycleClock; whoever ends a cycle early replaces it.
+  The place of `optax.scale_by_learning_rate` at the end of a chain, and, with a
+  scheduled weight decay, also that of `optax.add_decayed_weights` before it:
+  both read the same clock. The state is a CycleClock; whoever ends a cycle
+  early replaces it.
 
   Args:
     schedules: one optax schedule per cycle, over the cycle's nominal steps.
     lengths: nominal steps of each cycle.
+    decay_schedules: likewise for the weight decay, or None for no decay here.
 
   Returns:
     An optax transformation.
@@ -130,7 +136,11 @@ def scale_by_cycle_clock(
     return anchored_clock(0, 0, 0.0, lengths[0], lengths[0])
 
   def update_fn(updates, state, params=None):
-    del params
+    if decay_schedules is not None:
+      decay = clock_learning_rate(state, decay_schedules, lengths)
+      updates = jax.tree_util.tree_map(
+        lambda u, p: u + decay.astype(p.dtype) * p, updates, params
+      )
     rate = clock_learning_rate(state, schedules, lengths)
     updates = jax.tree_util.tree_map(
       lambda u: (-rate).astype(u.dtype) * u, updates

@@ -3,7 +3,7 @@
 A cycle is a warm-up joined to a decay; a run is a chain of cycles (thesis
 chapter 2.3 and section 3.1). `jax_lr_schedule` is the static chain, fixed before
 the run; `cycle_clock` reads the same cycles in a run that may leave them early.
-The shapes are in `lr_shapes`.
+Its shapes are the thesis' own (`lr_shapes`) and those of the registry (`shapes`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Any
 import optax
 
 from .lr_shapes import (
-  DECAYS,
-  WARMUPS,
   PhaseFn,
   Schedule,
   as_written,
@@ -24,6 +22,7 @@ from .lr_shapes import (
   no_warmup_fn,
   warmup_steps,
 )
+from .shapes import decay_fn, warmup_fn
 
 
 def horizon_steps(step_hint: int, schedule_params: Any) -> int:
@@ -80,8 +79,8 @@ def combine_warmup_decay_fn(
   Args:
     step_hint: length of the cycle, steps.
     hyperparameters: has learning_rate and warmup_factor (a fraction).
-    warmup_fn: one of WARMUPS.
-    decay_fn: one of DECAYS.
+    warmup_fn: one of lr_shapes.WARMUPS, or made by shapes.warmup_fn.
+    decay_fn: one of lr_shapes.DECAYS, or made by shapes.decay_fn.
     alter_lr_by: added to learning_rate for this cycle.
     alter_warmup_by: added to warmup_factor for this cycle.
 
@@ -126,7 +125,7 @@ def cycle_schedules(
   """
   return [
     combine_warmup_decay_fn(
-      length, hyperparameters, WARMUPS[warmup], DECAYS[decay], lr, factor
+      length, hyperparameters, warmup_fn(warmup), decay_fn(decay), lr, factor
     )
     for length, warmup, decay, lr, factor in zip(
       cycle_lengths(step_hint, schedule_params),

@@ -27,7 +27,8 @@ from typing import Any, Callable
 import jax.numpy as jnp
 import optax
 
-Schedule = Callable[[Any], Any]
+from .schedules import Schedule
+
 PhaseFn = Callable[[int, Any, float, float], Schedule]
 
 # The exponential warm-up starts at this share of the peak, since it cannot start

@@ -9,14 +9,15 @@ import jax
 import optax
 
 from . import cycle_clock
+from .hparams import Hparams
 from .lr_shapes import Schedule
-from .schedule_params import Hparams
 
 
 def adamw(
   hparams: Hparams,
   schedules: Sequence[Schedule],
   lengths: Sequence[int],
+  decay_schedules: Sequence[Schedule] | None = None,
 ) -> optax.GradientTransformation:
   """AdamW with optional clipping, at the learning rate of the cycle clock.
 
@@ -24,6 +25,8 @@ def adamw(
     hparams: the optimizer's hyperparameters.
     schedules: one schedule per cycle over its nominal steps.
     lengths: nominal steps of each cycle.
+    decay_schedules: likewise for the weight decay, in place of that of the
+      hyperparameters; None for the latter throughout.
 
   Returns:
     The transformation. Its state holds one optax.ScaleByAdamState and one
@@ -39,8 +42,10 @@ def adamw(
     optax.scale_by_adam(
       b1=1.0 - hparams.one_minus_beta1, b2=hparams.beta2, eps=hparams.eps
     ),
-    optax.add_decayed_weights(hparams.weight_decay),
-    cycle_clock.scale_by_cycle_clock(schedules, lengths),
+    optax.add_decayed_weights(hparams.weight_decay)
+    if decay_schedules is None
+    else optax.identity(),
+    cycle_clock.scale_by_cycle_clock(schedules, lengths, decay_schedules),
   )
 
 

@@ -20,6 +20,7 @@ from . import (
   optimizer,
   parallel,
   soft_reset,
+  weight_decay,
 )
 from .compiled_ops import CompiledOps
 from .cycle_control import Control, Plan
@@ -76,7 +77,9 @@ def set_up(
   )
   has_axis = benchmark.has_device_axis(workload, model_params)
   devices = parallel.PmapDevices() if has_axis else parallel.JitDevices()
-  adamw = optimizer.adamw(hparams, schedules, plan.nominal_lengths)
+  lengths = plan.nominal_lengths
+  decays = weight_decay.decay_schedules(schedules, lengths, schedule_params)
+  adamw = optimizer.adamw(hparams, schedules, lengths, decays)
   fresh, ops = _prepare_resets(workload, schedule_params, rng, devices)
   setup = Setup(
     plan=plan,
@@ -85,7 +88,7 @@ def set_up(
     devices=devices,
     has_device_axis=has_axis,
     train_step=_make_step(workload, hparams, adamw, devices),
-    rate_tables=cycle_clock.rate_tables(schedules, plan.nominal_lengths),
+    rate_tables=cycle_clock.rate_tables(schedules, lengths),
     fresh_models=fresh,
     reset_ops=ops,
     folder=folder,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from .lr_shapes import DECAYS, HOLDING_DECAYS, WARMUPS, as_written
+from .hparams import HPARAMS, Hparams
+from .lr_shapes import HOLDING_DECAYS, as_written
+from .shape_registry import DECAYS, WARMUPS
+from .shapes import Entry, as_plain, has_function, read_shape
 from .validation import (
   check,
   check_choice,
@@ -25,71 +27,32 @@ from .validation import (
   check_weight,
   is_number,
 )
+from .weight_decay import WEIGHT_DECAYS
 
 RESET_MODES = ('soft', 'full', 'kept_momentum', 'cyclic')
 WHEN_CYCLES_RUN_OUT = ('finish', 'hold')
 _CYCLE_LISTS = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
-
-
-@dataclasses.dataclass(frozen=True)
-class Hparams:
-  """The optimizer's hyperparameters, the same for all cycles.
-
-  The defaults are the thesis' (those of the benchmark's self-tuning NadamW
-  baseline, used with AdamW).
-
-  Attributes:
-    dropout_rate: probability; in force where model_fn takes it (main). In
-      v0.5.0 the runner builds the model: with this rate under the external
-      ruleset, with the model's default under self-tuning.
-    learning_rate: peak of a cycle before its alter_lr is added.
-    one_minus_beta1: 1 - beta1 of Adam.
-    beta2: beta2 of Adam.
-    weight_decay: decoupled, multiplied with the learning rate.
-    warmup_factor: warm-up as a fraction of the cycle.
-    eps: Adam's epsilon.
-    grad_clip: largest global norm of the gradient, or None for no clipping.
-    label_smoothing: passed to the workload's loss function.
-  """
-
-  dropout_rate: float = 0.1
-  learning_rate: float = 0.0017486387539278373
-  one_minus_beta1: float = 0.06733926164
-  beta2: float = 0.9955159689799007
-  weight_decay: float = 0.08121616522670176
-  warmup_factor: float = 0.02
-  eps: float = 1e-8
-  grad_clip: float | None = None
-  label_smoothing: float = 0.0
-
-  def __post_init__(self):
-    share = 'a number from 0 up to, not including, 1'
-    below_one = math.nextafter(1.0, 0.0)
-    for name in ('dropout_rate', 'beta2', 'label_smoothing'):
-      check_number(name, getattr(self, name), 0.0, below_one, share)
-    for name in ('learning_rate', 'eps'):
-      check_positive(name, getattr(self, name))
-    if self.grad_clip is not None:
-      check_positive('grad_clip', self.grad_clip)
-    check_weight('one_minus_beta1', self.one_minus_beta1)
-    not_negative = 'a number of at least 0'
-    check_number('weight_decay', self.weight_decay, 0.0, math.inf, not_negative)
-    fraction = 'a number from 0 to 1'
-    check_number('warmup_factor', self.warmup_factor, 0.0, 1.0, fraction)
-
-
-HPARAMS = Hparams()
+# Lists that may be empty, and fields that a file of an older run lacks.
+_OPTIONAL_LISTS = ('weight_decays', 'alter_weight_decay')
+# The part of the registry that each list of shapes is from.
+_SHAPES = {
+  'warmups': WARMUPS,
+  'decays': DECAYS,
+  'weight_decays': WEIGHT_DECAYS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class ScheduleParams:
   """A chain of cycles, what happens between them, and when one is left.
 
-  The first five fields are lists with one entry per cycle.
+  The first five fields are lists with one entry per cycle. A shape is a name,
+  or an object with a name and parameters: {'name': 'wsd', 'decay': 0.1}. Its
+  lengths are shares of the phase and its values shares of the peak.
 
   Attributes:
-    warmups: names of warm-ups, see lr_shapes.WARMUPS.
-    decays: names of decays, see lr_shapes.DECAYS.
+    warmups: shapes of shape_registry.WARMUPS.
+    decays: shapes of shape_registry.DECAYS, over the steps after the warm-up.
     alter_lr: added to the learning rate: a cycle's peak.
     alter_warmup: added to the warm-up factor, a fraction of the cycle.
     lengths: relative lengths; (1, 1, 2) makes the last half of the run.
@@ -111,10 +74,15 @@ class ScheduleParams:
     switch_k: k, evaluations without a new minimum before epsilon_2 counts.
     switch_m: m, evaluations to look ahead. Advice of the thesis: m = k > 5.
     hparams: the optimizer's hyperparameters.
+    weight_decays: empty for a constant weight decay, or a shape per cycle: of
+      shape_registry.DECAYS, over all of the cycle's steps, or 'ratio' for a
+      fixed ratio to the learning rate.
+    alter_weight_decay: empty, or per cycle what is added to the weight decay:
+      the peak of its shape.
   """
 
-  warmups: tuple[str, ...] = ('linear', 'linear', 'linear')
-  decays: tuple[str, ...] = ('cosine', 'cosine', 'cosine')
+  warmups: tuple[Entry, ...] = ('linear', 'linear', 'linear')
+  decays: tuple[Entry, ...] = ('cosine', 'cosine', 'cosine')
   alter_lr: tuple[float, ...] = (0.0, 0.0, 0.0)
   alter_warmup: tuple[float, ...] = (0.0, 0.0, 0.0)
   lengths: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -129,13 +97,16 @@ class ScheduleParams:
   switch_k: int = 9
   switch_m: int = 9
   hparams: Hparams = HPARAMS
+  weight_decays: tuple[Entry, ...] = ()
+  alter_weight_decay: tuple[float, ...] = ()
 
   def __post_init__(self):
-    for name in _CYCLE_LISTS:
+    for name in _CYCLE_LISTS + _OPTIONAL_LISTS:
       value = getattr(self, name)
       check(isinstance(value, (list, tuple)), name, value, 'a list')
       object.__setattr__(self, name, tuple(value))
     self._check_lists()
+    self._read_shapes()
     self._check_cycles()
     self._check_rules()
 
@@ -144,8 +115,14 @@ class ScheduleParams:
     """How many cycles there are."""
     return len(self.decays)
 
+  @property
+  def has_function(self) -> bool:
+    """Whether a shape has a Python function: no file can hold it then."""
+    return has_function(tuple(getattr(self, name) for name in _SHAPES))
+
   def _check_lists(self) -> None:
-    counts = {name: len(getattr(self, name)) for name in _CYCLE_LISTS}
+    given = tuple(name for name in _OPTIONAL_LISTS if getattr(self, name))
+    counts = {name: len(getattr(self, name)) for name in _CYCLE_LISTS + given}
     if len(set(counts.values())) > 1 or 0 in counts.values():
       listed = ', '.join(f'{name} has {n}' for name, n in counts.items())
       raise ValueError(
@@ -153,14 +130,28 @@ class ScheduleParams:
         f'in each and at least one: {listed}.'
       )
 
+  def _read_shapes(self) -> None:
+    for name, families in _SHAPES.items():
+      shapes = tuple(
+        read_shape(f'{name}[{i}]', value, families)
+        for i, value in enumerate(getattr(self, name))
+      )
+      object.__setattr__(self, name, shapes)
+
   def _check_cycles(self) -> None:
     check(
       isinstance(self.hparams, Hparams), 'hparams', self.hparams, 'an Hparams'
     )
     for i in range(self.num_cycles):
-      check_choice(f'warmups[{i}]', self.warmups[i], tuple(WARMUPS))
-      check_choice(f'decays[{i}]', self.decays[i], tuple(DECAYS))
       self._check_cycle_numbers(i)
+    for i, added in enumerate(self.alter_weight_decay):
+      base = self.hparams.weight_decay
+      check(
+        is_number(added) and base + added >= 0,
+        f'alter_weight_decay[{i}]',
+        added,
+        f'a number of at least -{base}, so that no weight decay is negative',
+      )
 
   def _check_cycle_numbers(self, i: int) -> None:
     lr, length = self.alter_lr[i], self.lengths[i]
@@ -240,28 +231,46 @@ class ScheduleParams:
 
   def to_dict(self) -> dict[str, Any]:
     """Plain values; `from_dict` reads them back, also from JSON."""
-    return dataclasses.asdict(self)
+    shapes = {name: as_plain(getattr(self, name)) for name in _SHAPES}
+    return {**dataclasses.asdict(self), **shapes}
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> ScheduleParams:
     """Reads what `to_dict` wrote.
 
+    Files of runs from before weight decays were scheduled lack their fields,
+    which then take their defaults. No other field may be missing.
+
     Raises:
       ValueError: if a field is unknown or missing, or a value out of range.
     """
-    check_complete('schedule_params', values, _field_names(cls))
+    names = _field_names(cls)
+    check_complete('schedule_params', values, names, set(_OPTIONAL_LISTS))
     check_complete('hparams', values['hparams'], _field_names(Hparams))
     hparams = Hparams(**values['hparams'])
     return cls(**{**values, 'hparams': hparams})
 
   def to_json(self) -> str:
-    """The fields as JSON text; numbers of NumPy's types become plain ones."""
-    return json.dumps(self.to_dict(), indent=2, default=lambda x: x.item())
+    """The fields as JSON text; numbers of NumPy's types become plain ones.
+
+    Raises:
+      ValueError: if a shape has a Python function.
+    """
+    return json.dumps(self.to_dict(), indent=2, default=_plain_number)
 
   @classmethod
   def from_json(cls, text: str) -> ScheduleParams:
     """Reads what `to_json` wrote; ValueError where it is not that."""
     return cls.from_dict(json.loads(text))
+
+
+def _plain_number(value: Any) -> Any:
+  if callable(value):
+    raise ValueError(
+      f'{value!r} is a Python function, as the shapes lambda and '
+      'multiplicative have it: no JSON can hold it.'
+    )
+  return value.item()
 
 
 def _field_names(cls) -> set:

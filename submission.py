@@ -107,7 +107,14 @@ def _write_down(folder, workload, params, not_in_force) -> None:
       'No experiment folder is known: training goes on, nothing is saved.'
     )
     return
-  records.write_configuration(folder, workload.step_hint, params, not_in_force)
+  if params.has_function:
+    logging.warning(
+      'A shape has a Python function: no %s.', records.CONFIGURATION
+    )
+  else:
+    records.write_configuration(
+      folder, workload.step_hint, params, not_in_force
+    )
   records.draw_schedule(folder, workload.step_hint, params)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 
@@ -64,10 +64,15 @@ def check_known(values: Mapping[str, Any], known: set[str]) -> None:
     )
 
 
-def check_complete(name: str, values: Any, names: set[str]) -> None:
-  """Raises ValueError unless the mapping has exactly the named fields."""
+def check_complete(
+  name: str, values: Any, names: set[str], optional: Set[str] = frozenset()
+) -> None:
+  """Raises ValueError unless the mapping has the named fields and no others.
+
+  Those that are optional may be missing.
+  """
   check(isinstance(values, Mapping), name, values, 'an object')
   check_known(values, names)
-  missing = sorted(names - set(values))
+  missing = sorted(names - optional - set(values))
   if missing:
     raise ValueError(f'{name}: missing field {", ".join(missing)}.')

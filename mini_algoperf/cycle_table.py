@@ -44,10 +44,10 @@ def cycle_rows(step_hint: int, params: ScheduleParams) -> list[tuple[str, ...]]:
         f'{i + 1}',
         f'{start + 1:,}',
         f'{end:,}',
-        params.warmups[i],
+        str(params.warmups[i]),
         f'{warmups[i]:,}',
         f'{params.hparams.learning_rate + params.alter_lr[i]:.4g}',
-        params.decays[i],
+        str(params.decays[i]),
         f'{length / sum(lengths):.1%}',
       )
     )

@@ -69,7 +69,8 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     (int(row['global_step']) for row in [*measurements, *events]), default=0
   )
   starts = [row for row in events if row['event'] == 'cycle_start']
-  if starts:
+  is_planned = starts and (log_dir / records.CONFIGURATION).exists()
+  if is_planned:
     rates = _planned_rates(log_dir, starts, last_step)
   else:
     rates = _column(measurements, 'learning_rate')
@@ -87,7 +88,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     rates=rates[1],
     cycle_starts=_steps_of(events, 'cycle_start'),
     cycle_ends=_cycle_ends(events, last_step) if starts else [],
-    warmups=_warmups(log_dir, starts) if starts else [],
+    warmups=_warmups(log_dir, starts) if is_planned else [],
     losses=_losses(events),
     resets=_of_event(events, 'reset', 'tau', float),
     switches=_of_event(events, 'switch', 'reason', str),

@@ -48,12 +48,25 @@ def run(arguments: Sequence[str]) -> int:
       'soft-reset schedule', arguments, schedule_flags.SCHEDULE_FLAGS
     ) as values,
   ):
-    plan, picture = _read_plan(values), _picture_path(values)
+    picture = _picture_path(values)
+    if values.gallery:
+      _save_gallery(picture)
+      return 0
+    plan = _read_plan(values)
     text = '\n'.join(_lines(plan, values.at))
     if picture is not None:
       _save_picture(picture, plan)
   print(text)
   return 0
+
+
+def _save_gallery(path: pathlib.Path | None) -> None:
+  if path is None:
+    raise ValueError('--gallery needs a PNG file as --out.')
+  # Imported here: a terminal needs no matplotlib.
+  from . import schedule_gallery
+
+  print(schedule_gallery.save_gallery(path))
 
 
 def _read_plan(values: flags.FlagValues) -> Plan:

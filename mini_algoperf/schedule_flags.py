@@ -52,6 +52,12 @@ SCHEDULE_FLAGS: Groups = {
       'PNG file in which the learning rate is drawn.',
     ),
     Flag(
+      'gallery',
+      'boolean',
+      False,
+      'Draw all shapes that a cycle can have into --out, and nothing else.',
+    ),
+    Flag(
       'overwrite',
       'boolean',
       False,

@@ -88,6 +88,25 @@ def cycle_rate(t, length, params, cycle):
   return decay_rate(params.decays[cycle], t - warmup, peak, warmup, length)
 
 
+def weight_decay(t, length, params, cycle):
+  """Weight decay at step t of a cycle; its shape has all of the cycle.
+
+  A polynomial has all of its parameters but `share` and `cycle`.
+  """
+  peak = params.hparams.weight_decay
+  if params.alter_weight_decay:
+    peak += params.alter_weight_decay[cycle]
+  shape = params.weight_decays[cycle] if params.weight_decays else 'constant'
+  if shape == 'ratio':
+    peak_rate = params.hparams.learning_rate + params.alter_lr[cycle]
+    return peak / peak_rate * cycle_rate(t, length, params, cycle)
+  if isinstance(shape, str):
+    return decay_rate(shape, t, peak, 0, length)
+  p = dict(shape.parameters)
+  left = (1 - min(t / length, 1.0)) ** p['power']
+  return peak * (p['end'] + (p['start'] - p['end']) * left)
+
+
 def chain_rates(step_hint, params):
   """Learning rate of every step when nothing is switched."""
   return [
@@ -191,21 +210,23 @@ def shrink(moment, keep):
 # AdamW.
 
 
-def adamw(params, grads, rates, hparams):
+def adamw(params, grads, rates, hparams, decays=None):
   """Parameters after each step.
 
   Args:
     params: list of arrays.
     grads: for each step a list of arrays.
     rates: learning rate of each step.
-    hparams: see schedule_params.Hparams.
+    hparams: see hparams.Hparams.
+    decays: weight decay of each step; None: that of hparams.
   """
   params = [np.asarray(p, np.float64) for p in params]
   mu = [np.zeros_like(p) for p in params]
   nu = [np.zeros_like(p) for p in params]
   b1, b2 = 1 - hparams.one_minus_beta1, hparams.beta2
   history = []
-  for t, (grad, rate) in enumerate(zip(grads, rates), start=1):
+  decays = decays or [hparams.weight_decay] * len(rates)
+  for t, (grad, rate, decay) in enumerate(zip(grads, rates, decays), start=1):
     grad = clip(grad, hparams.grad_clip)
     mu = [b1 * m + (1 - b1) * g for m, g in zip(mu, grad)]
     nu = [b2 * v + (1 - b2) * g * g for v, g in zip(nu, grad)]
@@ -213,8 +234,7 @@ def adamw(params, grads, rates, hparams):
       p
       - rate
       * (
-        (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + hparams.eps)
-        + hparams.weight_decay * p
+        (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + hparams.eps) + decay * p
       )
       for p, m, v in zip(params, mu, nu)
     ]

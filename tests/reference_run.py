@@ -1,4 +1,4 @@
-"""A slow twin of a run: which decisions it takes, and its learning rates.
+"""A slow twin of a run: its decisions, learning rates and weight decays.
 
 It keeps the losses of the current cycle in a list and works everything out from
 them anew. What the run saves between two evaluations is rounded to float32.
@@ -17,6 +17,7 @@ class Tape(NamedTuple):
 
   events: list  # dicts, in order, each with its global_step
   rates: list  # learning rate of each step that was taken
+  decays: list  # weight decay likewise
 
   def of(self, kind, *names):
     """The named values of all events of a kind."""
@@ -125,12 +126,13 @@ class Twin:
     first, last = self.metrics[0], self.metrics[-1]
     return reference.tau(last, self.target, first, self.rising)
 
-  def rate(self, step):
+  def read(self, schedule, step):
+    """reference.cycle_rate or reference.weight_decay at a step."""
     nominal = self.lengths[self.cycle]
-    t = nominal  # after the last cycle: its final rate
+    t = nominal  # after the last cycle: its final value
     if not self.over:
       t = (step - self.start) * nominal / (self.end - self.start)
-    return reference.cycle_rate(t, nominal, self.params, self.cycle)
+    return schedule(t, nominal, self.params, self.cycle)
 
 
 def run(params, step_hint, evaluations, target=1.0, rising=True, until=None):
@@ -147,9 +149,10 @@ def run(params, step_hint, evaluations, target=1.0, rising=True, until=None):
     The Tape.
   """
   twin = Twin(params, step_hint, evaluations, target, rising)
-  rates = []
+  rates, decays = [], []
   for step in range(twin.horizon + 1 if until is None else until):
     if not twin.before(step):
       break
-    rates.append(twin.rate(step))
-  return Tape(twin.events, rates)
+    rates.append(twin.read(reference.cycle_rate, step))
+    decays.append(twin.read(reference.weight_decay, step))
+  return Tape(twin.events, rates, decays)

@@ -12,6 +12,7 @@ import pytest
 
 import reference
 import reference_run
+import shape_examples
 from soft_reset import cycle_clock, cycle_control, lr_schedule, lr_shapes
 from soft_reset.schedule_params import ScheduleParams
 from thesis_experiments import EXPERIMENTS
@@ -135,6 +136,26 @@ def test_all_shapes_agree_with_the_static_chain(warmup, decay):
   # products and sums otherwise than in the static chain.
   params = make_params(warmup, decay, n=2)
   assert_same_bits(350, params)
+
+
+def pairs(entries):
+  """Neighbours of a ring, so that each entry is once the first cycle's."""
+  return list(zip(entries[::2], entries[1::2] + entries[:1]))
+
+
+@pytest.mark.parametrize(
+  'decays',
+  pairs(shape_examples.DECAYS + shape_examples.WITH_FUNCTIONS),
+  ids=lambda pair: '-'.join(shape['name'] for shape in pair),
+)
+def test_shapes_with_parameters_agree_with_the_static_chain(decays):
+  # 233 steps per cycle: the parts of a shape are no whole numbers of steps.
+  assert_same_bits(233, make_params(n=2, decays=decays))
+
+
+@pytest.mark.parametrize('warmups', pairs(shape_examples.WARMUPS))
+def test_warmups_with_parameters_agree_with_the_static_chain(warmups):
+  assert_same_bits(233, make_params(n=2, warmups=warmups))
 
 
 def test_clocks_of_a_run_are_those_planned():

@@ -112,6 +112,8 @@ EFFECTS = {
   'alpha': (training, THREE, 0.6),
   'dropout_rate': (training, THREE, 0.2),
   'label_smoothing': (training, THREE, 0.1),
+  'weight_decays': (training, THREE, ['ratio'] * 3),
+  'alter_weight_decay': (training, THREE, [0.5] * 3),
 }
 
 

@@ -12,18 +12,27 @@ import pytest
 
 import reference
 import reference_run
-from soft_reset import cycle_clock, cycle_control, lr_schedule, optimizer
+from soft_reset import (
+  cycle_clock,
+  cycle_control,
+  lr_schedule,
+  optimizer,
+  weight_decay,
+)
 from soft_reset.schedule_params import HPARAMS, ScheduleParams
 
 STEPS, STEP_HINT = 300, 150
 SHAPES = ((6, 4), (4,), ())
+POLYNOMIAL = {'name': 'polynomial', 'start': 0.1, 'end': 1.0, 'power': 2.0}
 # Cycle 1 is left before step 40 of 100, cycle 2 goes on to its end.
 EVALUATIONS = ((30, 1.0, 0.1), (40, 2.0, 0.2))
 
 
-def make_params(**changes):
+def make_params(weight_decays=(), alter_weight_decay=(), **changes):
   hparams = dataclasses.replace(HPARAMS, **changes)
   return ScheduleParams(
+    weight_decays=weight_decays,
+    alter_weight_decay=alter_weight_decay,
     warmups=('linear', 'cosine', 'none'),
     decays=('cosine', 'exponential', 'linear'),
     alter_lr=(0.0, 0.001, -0.001),
@@ -45,7 +54,9 @@ def train(params, start, grads):
   """Parameters after each step; cycles end as in a run with EVALUATIONS."""
   plan = cycle_control.make_plan(STEP_HINT, params)
   schedules = lr_schedule.cycle_schedules(STEP_HINT, params.hparams, params)
-  adamw = optimizer.adamw(params.hparams, schedules, plan.nominal_lengths)
+  lengths = plan.nominal_lengths
+  decays = weight_decay.decay_schedules(schedules, lengths, params)
+  adamw = optimizer.adamw(params.hparams, schedules, lengths, decays)
 
   @jax.jit
   def update(values, state, grad):
@@ -95,6 +106,13 @@ def rounding(rates, expected, hparams):
     {'weight_decay': 0.0, 'eps': 0.1},
     {'one_minus_beta1': 1.0, 'beta2': 0.9},
     {'weight_decay': 1.0, 'learning_rate': 0.01},
+    {'weight_decays': ('ratio', 'cosine', 'constant')},
+    {'alter_weight_decay': (1.0, -HPARAMS.weight_decay, 0.5)},
+    {
+      'weight_decays': ('step', POLYNOMIAL, 'ratio'),
+      'alter_weight_decay': (1.0, 0.5, 2.0),
+      'learning_rate': 0.01,
+    },
   ),
 )
 def test_300_steps_agree_with_twin(changes):
@@ -103,7 +121,9 @@ def test_300_steps_agree_with_twin(changes):
   tape = reference_run.run(params, STEP_HINT, EVALUATIONS, until=STEPS)
   # The remaining 260 steps are shared out anew.
   assert tape.of('cycle_start', 'global_step') == [(0,), (40,), (170,)]
-  expected = reference.adamw(start, grads, tape.rates, params.hparams)
+  expected = reference.adamw(
+    start, grads, tape.rates, params.hparams, tape.decays
+  )
   history, state = train(params, start, grads)
   allowed = rounding(tape.rates, expected, params.hparams)
   for step in range(STEPS):

@@ -162,3 +162,11 @@ def test_the_last_cycle_ends_where_the_run_finished(tmp_path):
   finish = {'global_step': 58, 'event': 'finish', 'cycle': 2}
   write_run(tmp_path, [*EVENTS, finish])
   assert read_run(tmp_path).cycle_ends == [20, 58]
+
+
+def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
+  write_run(tmp_path, EVENTS)
+  (tmp_path / records.CONFIGURATION).unlink()
+  table = read_run(tmp_path)
+  assert table.rate_steps.tolist() == [1, 30]
+  assert (table.num_cycles, table.resets) == (2, [(20, 0.25)])

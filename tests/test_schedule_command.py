@@ -305,3 +305,19 @@ def test_help_does_not_wait_for_jax():
     check=False,
   )
   assert done.returncode == 0, done.stderr
+
+
+def test_the_gallery_of_all_shapes(tmp_path, capsys):
+  path = tmp_path / 'shapes.png'
+  assert cli.main(['schedule', '--gallery', f'--out={path}']) == 0
+  assert capsys.readouterr().out == f'{path}\n'
+  content = path.read_bytes()
+  assert content.startswith(b'\x89PNG')
+  assert cli.main(['schedule', '--gallery', f'--out={path}']) == 2
+  assert '--overwrite' in capsys.readouterr().err
+  assert path.read_bytes() == content
+
+
+def test_the_gallery_needs_a_file(capsys):
+  assert cli.main(['schedule', '--gallery']) == 2
+  assert '--gallery needs a PNG file as --out' in capsys.readouterr().err

@@ -55,6 +55,9 @@ def test_default_is_that_of_the_thesis():
     'switch_eps2': 0.01,
     'switch_k': 9,
     'switch_m': 9,
+    # A constant weight decay.
+    'weight_decays': (),
+    'alter_weight_decay': (),
   }
   assert SCHEDULE_PARAMS == ScheduleParams()
   assert SCHEDULE_PARAMS.num_cycles == 3
@@ -91,9 +94,16 @@ BAD_OF_A_CYCLE = (
   ('alter_warmup', (0.981, 3.0), 'no warm-up longer than its cycle'),
   ('lengths', (*NO_NUMBERS, 0.0, -1.0), POSITIVE),
 )
+BAD_WEIGHT_DECAYS = (
+  ('weight_decays', (*NO_SHAPES, 'none'), DECAYS),
+  ('alter_weight_decay', (*NO_NUMBERS, -0.1), 'no weight decay is negative'),
+)
 NO_LISTS = (None, 3, 'linear', {'a': 1})
 BAD_RULES = (
-  *((name, NO_LISTS, 'a list') for name, _, _ in BAD_OF_A_CYCLE),
+  *(
+    (name, NO_LISTS, 'a list')
+    for name, _, _ in BAD_OF_A_CYCLE + BAD_WEIGHT_DECAYS
+  ),
   ('budget_factor', (*NO_NUMBERS, 0.0, -2.0), POSITIVE),
   ('when_cycles_run_out', (None, 'stop', True), 'one of finish, hold'),
   (
@@ -150,10 +160,35 @@ def test_bad_values_of_a_cycle(name, value, right):
   )
 
 
+@pytest.mark.parametrize(('name', 'value', 'right'), cases(BAD_WEIGHT_DECAYS))
+def test_bad_weight_decays(name, value, right):
+  good = {'weight_decays': 'ratio', 'alter_weight_decay': 0.0}[name]
+  assert_refused(
+    lambda: ScheduleParams(**{name: (good, good, value)}),
+    f'{name}[2]',
+    value,
+    right,
+  )
+
+
+def test_a_bad_parameter_of_a_shape_is_named():
+  decays = ('cosine', {'name': 'wsd', 'decay': 2}, 'cosine')
+  with pytest.raises(
+    ValueError, match=r'^decays\[1\].decay=2: decays\[1\].dec'
+  ):
+    ScheduleParams(decays=decays)
+  with pytest.raises(
+    ValueError, match=r'^warmups\[0\]: none has no parameter k'
+  ):
+    ScheduleParams(warmups=({'name': 'none', 'k': 1}, 'linear', 'linear'))
+
+
 @pytest.mark.parametrize(
   'values',
   (
     {'decays': ('cosine',)},
+    {'weight_decays': ('ratio',) * 2},
+    {'alter_weight_decay': (0.0,)},
     {'alter_lr': (0.0,) * 4},
     {'lengths': ()},
     {
@@ -210,6 +245,8 @@ def test_no_room_for_a_decay_that_holds_the_peak(decay):
     {'alter_lr': [-0.001, 0, 5]},
     {'alter_warmup': (-0.02, 0.98, 0)},
     {'budget_factor': 0.01},
+    {'weight_decays': ['ratio', 'cosine', 'constant']},
+    {'alter_weight_decay': [-HPARAMS.weight_decay, 0, 5]},
   ),
 )
 def test_good_values_at_the_ends(values):
@@ -238,9 +275,19 @@ def test_a_list_that_changes_later_changes_nothing():
 
 
 # No field has its default value.
+SHAPES = (
+  {
+    'name': 'sequential',
+    'shapes': ['wsd', {'name': 'step', 'at': [0.25, 0.5]}],
+    'at': [0.5],
+  },
+  {'name': 'k_decay_cosine', 'k': 1.5},
+)
 CHANGED = ScheduleParams(
-  warmups=('cosine', 'none'),
-  decays=('exponential', 'constant'),
+  warmups=('none', {'name': 'linear', 'start': 0.1}),
+  decays=SHAPES,
+  weight_decays=('ratio', {'name': 'polynomial', 'start': 0.0, 'end': 1.0}),
+  alter_weight_decay=(0.01, 0.02),
   alter_lr=(0.1, 1 / 3),
   alter_warmup=(0.01, 0.05),
   lengths=(1.0, 2.5),
@@ -278,12 +325,52 @@ def without(values, name):
   return {key: value for key, value in values.items() if key != name}
 
 
-@pytest.mark.parametrize('name', SCHEDULE_PARAMS.to_dict())
+# Files that were written before these were fields are read, too.
+NEWER = {'weight_decays', 'alter_weight_decay'}
+
+
+@pytest.mark.parametrize(
+  'name', [n for n in SCHEDULE_PARAMS.to_dict() if n not in NEWER]
+)
 def test_every_field_must_be_in_json(name):
   values = without(SCHEDULE_PARAMS.to_dict(), name)
   with pytest.raises(
     ValueError, match=f'schedule_params: missing field {name}'
   ):
+    ScheduleParams.from_json(json.dumps(values))
+
+
+def test_files_of_older_runs_are_read():
+  values = {k: v for k, v in CHANGED.to_dict().items() if k not in NEWER}
+  older = ScheduleParams.from_json(json.dumps(values))
+  assert older == dataclasses.replace(
+    CHANGED, weight_decays=(), alter_weight_decay=()
+  )
+
+
+def test_shapes_in_json():
+  values = json.loads(CHANGED.to_json())
+  assert values['decays'] == list(SHAPES)
+  assert values['warmups'] == ['none', {'name': 'linear', 'start': 0.1}]
+  assert values['weight_decays'][0] == 'ratio'
+  again = ScheduleParams.from_dict(values)
+  assert hash(again) == hash(CHANGED)
+  # Made from shapes that were read before.
+  assert dataclasses.replace(again, alpha=0.3) == CHANGED
+
+
+@pytest.mark.parametrize('name', ('lambda', 'multiplicative'))
+def test_functions_are_for_python_only(name):
+  shape = {'name': name, 'function': math.sqrt}
+  params = ScheduleParams(decays=('cosine', 'cosine', shape))
+  assert params.has_function
+  assert not CHANGED.has_function
+  assert ScheduleParams.from_dict(params.to_dict()) == params
+  with pytest.raises(ValueError, match='sqrt.* is a Python function.* no JSON'):
+    params.to_json()
+  values = SCHEDULE_PARAMS.to_dict()
+  values['decays'] = ['cosine', 'cosine', {'name': name, 'function': 'sqrt'}]
+  with pytest.raises(ValueError, match=r'decays\[2\].function=.*JSON cannot'):
     ScheduleParams.from_json(json.dumps(values))
 
 

@@ -55,6 +55,20 @@ def test_files_at_initialisation(folder):
   assert records.read_configuration(folder) == (6, PARAMS)
 
 
+def test_a_shape_of_python_leaves_no_configuration(folder, caplog):
+  caplog.set_level('WARNING', logger='absl')
+  shape = {'name': 'lambda', 'function': lambda share: 1.0 - share}
+  params = dataclasses.replace(PARAMS, decays=('cosine', 'wsd', shape))
+  driver = new_driver(params)
+  assert driver.run()
+  assert not (folder / records.CONFIGURATION).exists()
+  assert (folder / records.SCHEDULE_PICTURE).exists()
+  said = [
+    r for r in caplog.records if 'has a Python function' in r.getMessage()
+  ]
+  assert len(said) == 1
+
+
 @pytest.mark.parametrize(
   ('generation', 'point', 'expected'),
   [

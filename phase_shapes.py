@@ -1,0 +1,217 @@
+"""Shapes over a phase: from shares of the phase and of the peak to schedules.
+
+Each function takes the steps of the phase first and then the parameters that
+the registry names, and returns an optax schedule over those steps for a peak of
+1. A share of the phase becomes an exact number of steps here: 0.29 of 100 steps
+are 29. Where one piece follows another, it is a whole one: compilers fold two
+subtractions of constants into one, and would round other boundaries in one
+program as they do not in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Callable, NamedTuple
+
+import optax
+
+from . import lr_shapes, schedule_chains, schedules
+from .lr_shapes import as_written, floor_steps
+from .schedules import Schedule, scaled
+
+# A shape within a shape: from the steps of its part to its schedule.
+Part = Callable[[int], Schedule]
+
+
+class _Unit(NamedTuple):
+  """The hyperparameters that the thesis' phases read."""
+
+  learning_rate: float = 1.0
+  warmup_factor: float = 0.0
+
+
+def of_thesis(phase_fn: lr_shapes.PhaseFn) -> Callable[[int], Schedule]:
+  """One of the thesis' phases, for a peak of 1 and without a warm-up."""
+  return lambda steps: phase_fn(steps, _Unit(), 0.0, 0.0)
+
+
+def _steps(share: float, steps: int) -> float:
+  return float(as_written(share) * steps)
+
+
+def _whole_parts(shares: Sequence[Fraction], steps: int) -> list[int]:
+  """Whole steps of parts that end at the given shares; none is empty."""
+  ends = [floor_steps(share, steps) for share in shares]
+  parts = [end - start for start, end in zip([0, *ends], ends)]
+  return [part for part in parts if part > 0]
+
+
+# Warm-ups.
+
+
+def polynomial_warmup(steps, start, power):
+  """start + (1 - start) * u^power, exact also where u is small."""
+
+  def schedule(count):
+    rise = schedules.share_of(count, steps) ** power
+    return schedules.between(1.0, start, rise)
+
+  return schedule
+
+
+def linear_warmup(steps, start):
+  """A straight line from start to 1."""
+  return polynomial_warmup(steps, start, 1)
+
+
+def cosine_warmup(steps, start):
+  """Half a cosine from start to 1."""
+  return schedules.cosine_schedule(start, 1.0, steps)
+
+
+def exponential_warmup(steps, start):
+  """start^(1 - u): a constant factor per step."""
+  return optax.exponential_decay(start, steps, 1.0 / start, end_value=1.0)
+
+
+# Decays of one formula.
+
+
+def polynomial(steps, start, end, power, share, cycle):
+  """end + (start - end) * (1 - u / share)^power."""
+  return schedules.polynomial_schedule(
+    start, end, power, _steps(share, steps), cycle
+  )
+
+
+def cosine(steps, floor):
+  """Half a cosine from 1 to the floor."""
+  return schedules.cosine_schedule(1.0, floor, steps)
+
+
+def cosine_annealing(steps, floor, share):
+  """Half a cosine to the floor over the share, then up again, and so on."""
+  return schedules.cosine_annealing_schedule(1.0, floor, _steps(share, steps))
+
+
+def k_decay_cosine(steps, k, floor, cooldown):
+  """Half a cosine of (u / (1 - cooldown))^k to the floor, then the floor."""
+  falling = float((1 - as_written(cooldown)) * steps)
+  return schedules.k_decay_cosine_schedule(1.0, floor, falling, k)
+
+
+def geometric(steps, factor, share, staircase):
+  """factor^(u / share), or factor^floor(u / share)."""
+  return schedules.exponential_schedule(
+    1.0, _steps(share, steps), factor, staircase
+  )
+
+
+def inverse_time(steps, rate, exponent, share, staircase):
+  """1 / (1 + rate * (u / share)^exponent), or with the floor of that power."""
+  transition = _steps(share, steps) ** exponent
+  return schedules.inverse_time_schedule(
+    1.0, transition, rate, exponent, staircase
+  )
+
+
+def inverse_power(steps, exponent, hold, cooldown, fall, floor):
+  """(hold / max(u, hold))^exponent, then down to the floor in the cool-down."""
+  power = schedules.inverse_power_schedule(1.0, _steps(hold, steps), exponent)
+  if cooldown == 0:
+    return power
+  begin = floor_steps(1 - as_written(cooldown), steps)
+  held = _steps(hold, steps)
+  top = (held / max(begin, held)) ** exponent
+  down = schedules.fall_schedule(top, floor, steps - begin, fall)
+  return optax.join_schedules([power, down], [begin])
+
+
+def step(steps, factor, at):
+  """The factor once more from each share of the phase on."""
+  return optax.piecewise_constant_schedule(
+    1.0, {_steps(share, steps): factor for share in at}
+  )
+
+
+def piecewise_constant(steps, values, at):
+  """values[i] from the share at[i - 1] on."""
+  return schedule_chains.piecewise_constant_schedule(
+    values, [_steps(share, steps) for share in at]
+  )
+
+
+def of_function(steps, function):
+  """function(u), a Python function that JAX can trace.
+
+  It may differ in the last bits between programs if it adds to a bare product;
+  see `schedules.rounded`.
+  """
+  return lambda count: function(schedules.share_of(count, steps))
+
+
+def multiplicative(steps, function):
+  """function(1) * ... * function(t); it is called once per step, now."""
+  return schedule_chains.multiplicative_schedule(1.0, function, steps)
+
+
+# Chains.
+
+
+def cosine_warm_restarts(steps, periods, multiplier, floor):
+  """Cosines to the floor, each `multiplier` times as long as the last one."""
+  lengths = [as_written(multiplier) ** i for i in range(periods)]
+  ends = [sum(lengths[: i + 1]) / sum(lengths) for i in range(periods)]
+  return schedule_chains.cosine_warm_restarts_schedule(
+    1.0, floor, _whole_parts(ends, steps)
+  )
+
+
+def cyclic(steps, periods, rise, floor, mode, gamma):
+  """Up and down `periods` times; gamma is the last amplitude of exp_range."""
+  period = Fraction(steps, periods)
+  up = as_written(rise) * period
+  return schedule_chains.cyclic_schedule(
+    floor, 1.0, float(up), float(period - up), mode, gamma ** (1 / steps)
+  )
+
+
+def one_cycle(steps, start, end, rise, three_phase, anneal):
+  """From start up to 1 over the share `rise`, and down to the end."""
+  # Every way takes a step at least, be the phase ever so short.
+  up = max(floor_steps(as_written(rise), steps), 1)
+  return schedule_chains.one_cycle_schedule(
+    start, 1.0, end, up, max(steps, 3), three_phase, anneal
+  )
+
+
+def wsd(steps, checkpoints, decay, fall, floor):
+  """Stable, then down to the floor, before each of the checkpoints."""
+  periods = schedule_chains.geometric_periods(
+    steps, checkpoints, as_written(decay)
+  )
+  return schedule_chains.wsd_schedule(
+    1.0, floor, [period for period in periods if period[0] > 0], fall
+  )
+
+
+def chained(steps, shapes: Sequence[Part]):
+  """The product of the shapes."""
+  return schedule_chains.chained_schedule([shape(steps) for shape in shapes])
+
+
+def sequential(
+  steps: int,
+  shapes: Sequence[Part],
+  at: Sequence[float],
+  peaks: Sequence[float],
+):
+  """One shape after the other, each over its part and with its own peak."""
+  ends = [floor_steps(as_written(share), steps) for share in at] + [steps]
+  peaks = peaks or (1.0,) * len(shapes)
+  parts = []
+  for shape, peak, start, end in zip(shapes, peaks, [0, *ends], ends):
+    if end > start:
+      parts.append((scaled(peak, shape(end - start)), end - start))
+  return schedule_chains.joined(parts)
