@@ -36,6 +36,7 @@ class Style(NamedTuple):
   line: Any  # a matplotlib line style
 
 
+_PLAIN = Style('', '#000000', '-')
 STYLES = {
   'full': Style('full reset', '#0072B2', (0, (6, 2))),
   'kept_momentum': Style('kept momentum', '#D55E00', (0, (4, 1.5, 1, 1.5))),
@@ -108,7 +109,7 @@ def draw_schedule(axes: Any, runs: Runs, x_axis: str, phases: bool) -> None:
     figure_data.curve_bands(tables, _rates, x_axis) for tables in runs.values()
   ]
   if _all_equal([one for group in bands for one in group]):
-    _draw_band(axes, bands[0][0], None, '#000000', '-')
+    _draw_band(axes, bands[0][0], None, _PLAIN)
   else:
     _draw_curves(axes, runs, _rates, x_axis)
     axes.legend(fontsize='small')
@@ -191,24 +192,26 @@ def _draw_curves(axes: Any, runs: Runs, curve: Callable, x_axis: str) -> None:
     style = STYLES[thesis.RUNS[name].reset_mode]
     bands = figure_data.curve_bands(tables, curve, x_axis)
     for i, shown in enumerate(bands):
-      label = None if i else style.label
-      _draw_band(axes, shown, label, style.color, style.line)
+      _draw_band(axes, shown, None if i else style.label, style)
 
 
-def _draw_band(
-  axes: Any, shown: Band, label: str | None, color: str, line: Any
-) -> None:
+def _draw_band(axes: Any, shown: Band, label: str | None, style: Style) -> None:
   axes.plot(
     shown.x,
     shown.median,
-    color=color,
-    linestyle=line,
+    color=style.color,
+    linestyle=style.line,
     linewidth=1.5,
     label=label,
   )
   if not np.array_equal(shown.lower, shown.upper, equal_nan=True):
     axes.fill_between(
-      shown.x, shown.lower, shown.upper, color=color, alpha=0.2, linewidth=0
+      shown.x,
+      shown.lower,
+      shown.upper,
+      color=style.color,
+      alpha=0.2,
+      linewidth=0,
     )
 
 
