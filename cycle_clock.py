@@ -100,6 +100,26 @@ def rate_tables(
   )
 
 
+def check_tables(name: str, tables: Sequence[np.ndarray]) -> None:
+  """Refuses a schedule that leaves the numbers that can be multiplied with.
+
+  Args:
+    name: of the list that the schedules are from.
+    tables: one per cycle.
+
+  Raises:
+    ValueError: if a value is negative or not finite.
+  """
+  for i, table in enumerate(tables):
+    wrong = np.flatnonzero(~(np.isfinite(table) & (table >= 0)))
+    if wrong.size:
+      step = int(wrong[0])
+      raise ValueError(
+        f'{name}[{i}] gives {table[step]} at step {step} of its cycle; it must '
+        'give a finite number of at least 0 at every step.'
+      )
+
+
 def table_rate(
   tables: Sequence[np.ndarray], clock: CycleClock, step: int
 ) -> float:

@@ -10,10 +10,12 @@ program as they do not in another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Callable, NamedTuple
 
+import jax.numpy as jnp
 import optax
 
 from . import lr_shapes, schedule_chains, schedules
@@ -22,6 +24,10 @@ from .schedules import Schedule, scaled
 
 # A shape within a shape: from the steps of its part to its schedule.
 Part = Callable[[int], Schedule]
+
+# Both of the thesis' holding decays hold for this share. In a chain the hold is
+# of whole steps, like all pieces.
+_THESIS_HOLD = Fraction(1, 5)
 
 
 class _Unit(NamedTuple):
@@ -34,6 +40,12 @@ class _Unit(NamedTuple):
 def of_thesis(phase_fn: lr_shapes.PhaseFn) -> Callable[[int], Schedule]:
   """One of the thesis' phases, for a peak of 1 and without a warm-up."""
   return lambda steps: phase_fn(steps, _Unit(), 0.0, 0.0)
+
+
+def _multiples(share: float, steps: int) -> list[float]:
+  """The ends of as many whole parts of the share as the phase has."""
+  part = as_written(share) * steps
+  return [float(i * part) for i in range(1, int(steps / part) + 1)]
 
 
 def _steps(share: float, steps: int) -> float:
@@ -78,11 +90,36 @@ def exponential_warmup(steps, start):
 # Decays of one formula.
 
 
-def polynomial(steps, start, end, power, share, cycle):
-  """end + (start - end) * (1 - u / share)^power."""
-  return schedules.polynomial_schedule(
-    start, end, power, _steps(share, steps), cycle
+def holding_exponential(steps):
+  """The thesis' decay: 1 for 0.2 of the phase, then 0.1 per 0.6 of it."""
+  hold = floor_steps(_THESIS_HOLD, steps)
+  return optax.exponential_decay(1.0, 0.6 * steps, 0.1, transition_begin=hold)
+
+
+def holding_linear(steps):
+  """The thesis' decay: 1 for 0.2 of the phase, then straight down to 0."""
+  hold = floor_steps(_THESIS_HOLD, steps)
+  return lambda count: schedules.share_left(
+    jnp.maximum(count - hold, 0.0), steps - hold
   )
+
+
+def polynomial(steps, start, end, power, share, cycle):
+  """end + (start - end) * (1 - u / share)^power, over whole steps."""
+  ends = [max(math.floor(end), 1) for end in _multiples(share, steps)]
+  if not cycle:
+    return schedules.polynomial_schedule(start, end, power, ends[0])
+  # The last period may end beyond the phase.
+  ends.append(math.ceil((len(ends) + 1) * as_written(share) * steps))
+  table = jnp.asarray(ends, jnp.float32)
+
+  def schedule(count):
+    passed = schedules.ends_passed(ends, count, 'left')
+    length = table[jnp.minimum(passed, len(ends) - 1)]
+    left = schedules.share_left(jnp.maximum(count, 0.0), length)
+    return schedules.between(start, end, left**power)
+
+  return schedule
 
 
 def cosine(steps, floor):
@@ -103,17 +140,29 @@ def k_decay_cosine(steps, k, floor, cooldown):
 
 def geometric(steps, factor, share, staircase):
   """factor^(u / share), or factor^floor(u / share)."""
-  return schedules.exponential_schedule(
-    1.0, _steps(share, steps), factor, staircase
+  if not staircase:
+    return optax.exponential_decay(1.0, _steps(share, steps), factor)
+  ends, stairs = (
+    _multiples(share, steps),
+    optax.exponential_decay(1.0, 1, factor),
   )
+  return lambda count: stairs(schedules.ends_passed(ends, count, 'right'))
 
 
 def inverse_time(steps, rate, exponent, share, staircase):
   """1 / (1 + rate * (u / share)^exponent), or with the floor of that power."""
-  transition = _steps(share, steps) ** exponent
-  return schedules.inverse_time_schedule(
-    1.0, transition, rate, exponent, staircase
-  )
+  ends, length = _multiples(share, steps), _steps(share, steps)
+
+  def schedule(count):
+    if staircase and exponent == 1:
+      periods = schedules.ends_passed(ends, count, 'right')
+    else:
+      periods = (jnp.maximum(count, 0.0) / length) ** exponent
+      if staircase:
+        periods, _ = schedules.whole_periods(periods, 1.0)
+    return schedules.inverse_time(1.0, rate, periods)
+
+  return schedule
 
 
 def inverse_power(steps, exponent, hold, cooldown, fall, floor):

@@ -66,8 +66,9 @@ def set_up(
     rng: key for the fresh models of resets.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, or the workload is none
-      of the benchmark's or has no usable target.
+    ValueError: if the cycles do not fit into the run, a schedule gives what is
+      no rate, or the workload is none of the benchmark's or has no usable
+      target.
   """
   plan = cycle_control.make_plan(workload.step_hint, schedule_params)
   target = benchmark.read_target(workload)
@@ -79,6 +80,9 @@ def set_up(
   devices = parallel.PmapDevices() if has_axis else parallel.JitDevices()
   lengths = plan.nominal_lengths
   decays = weight_decay.decay_schedules(schedules, lengths, schedule_params)
+  rate_tables = _checked_tables('decays', schedules, lengths)
+  if decays is not None:
+    _checked_tables('weight_decays', decays, lengths)
   adamw = optimizer.adamw(hparams, schedules, lengths, decays)
   fresh, ops = _prepare_resets(workload, schedule_params, rng, devices)
   setup = Setup(
@@ -88,7 +92,7 @@ def set_up(
     devices=devices,
     has_device_axis=has_axis,
     train_step=_make_step(workload, hparams, adamw, devices),
-    rate_tables=cycle_clock.rate_tables(schedules, lengths),
+    rate_tables=rate_tables,
     fresh_models=fresh,
     reset_ops=ops,
     folder=folder,
@@ -113,6 +117,12 @@ def _make_step(workload, hparams, adamw, devices) -> Callable:
     adamw,
   )
   return devices.compile_step(body)
+
+
+def _checked_tables(name, schedules, lengths):
+  tables = cycle_clock.rate_tables(schedules, lengths)
+  cycle_clock.check_tables(name, tables)
+  return tables
 
 
 def _prepare_resets(workload, params, rng, devices):

@@ -227,11 +227,15 @@ def geometric_periods(
 ) -> list[tuple[int, int]]:
   """Periods of `wsd_schedule` with checkpoints at total / 2^(n - 1), ..., total.
 
-  Each decays over the floor of decay_share times its steps.
+  Each decays over the floor of decay_share times its steps, but over one step
+  at least if it has two.
   """
   ends = [
     total_steps // 2 ** (num_checkpoints - i)
     for i in range(1, num_checkpoints + 1)
   ]
   periods = [end - start for start, end in zip([0, *ends], ends)]
-  return [(steps, math.floor(decay_share * steps)) for steps in periods]
+  return [
+    (steps, max(math.floor(decay_share * steps), min(steps - 1, 1)))
+    for steps in periods
+  ]

@@ -20,6 +20,7 @@ these names; each function says where it differs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable
 
 import jax.numpy as jnp
@@ -58,10 +59,38 @@ def share_of(count: Any, steps: float) -> Any:
 
 
 def whole_periods(count: Any, period: float) -> tuple[Any, Any]:
-  """How many periods have passed, exactly, and the steps since the last one."""
+  """How many periods have passed, and the steps since the last one.
+
+  Exact if float32 holds the period; `ends_passed` is for others.
+  """
   count = jnp.maximum(jnp.asarray(count, jnp.float32), 0.0)
   rest = jnp.fmod(count, jnp.float32(period))
   return jnp.round((count - rest) / period), rest
+
+
+def ends_passed(ends: Sequence[float], count: Any, side: str) -> Any:
+  """How many of some steps have been passed, compared one by one.
+
+  Args:
+    ends: shape=(n,), ascending.
+    count: the step.
+    side: 'right' counts an end that is just reached, 'left' does not.
+  """
+  return jnp.searchsorted(
+    jnp.asarray(ends, jnp.float32),
+    jnp.asarray(count, jnp.float32),
+    side=side,
+    method='compare_all',
+  )
+
+
+def share_left(count: Any, steps: Any) -> Any:
+  """1 - count / steps between 0 and 1, and no more than 0 at the end.
+
+  A quotient of the difference: compilers make a product of a division by a
+  constant, and 1 - 41 * (1 / 41) is 2^-24, whose tenth root is 0.19.
+  """
+  return jnp.clip(steps - count, 0.0, steps) / steps
 
 
 def polynomial_schedule(
@@ -71,10 +100,10 @@ def polynomial_schedule(
   transition_steps: float,
   cycle: bool = False,
 ) -> Schedule:
-  """end + (init - end) * (1 - t / N)^power: `optax.polynomial_schedule`.
+  """end + (init - end) * (1 - t / N)^power, as optax has it.
 
-  Read over the unit interval, and shifted and scaled here, since optax's own
-  form adds to a product twice.
+  Written out here, since optax's own form adds to a product twice, and does not
+  reach the end value in a compiled program if the power is below 1.
 
   Args:
     init_value: value at t = 0. It may be the lower one: a warm-up.
@@ -85,14 +114,13 @@ def polynomial_schedule(
       PolynomialDecay does. (Cerebras' PolynomialLR takes the argument and
       ignores it.)
   """
-  unit = optax.polynomial_schedule(1.0, 0.0, power, 1)
 
   def schedule(count):
     steps = transition_steps
     if cycle:
       whole, rest = whole_periods(count, transition_steps)
       steps = transition_steps * jnp.maximum(whole + (rest > 0), 1.0)
-    return between(init_value, end_value, unit(share_of(count, steps)))
+    return between(init_value, end_value, share_left(count, steps) ** power)
 
   return schedule
 
@@ -177,16 +205,24 @@ def inverse_time_schedule(
   InverseTimeDecay.
   """
 
+  # The power of a quotient: that of a count may be too large for float32.
+  scale = transition_steps ** (1.0 / exponent)
+
   def schedule(count):
-    time = jnp.maximum(count, 0.0) ** exponent
+    count = jnp.maximum(count, 0.0)
     periods = (
-      whole_periods(time, transition_steps)[0]
+      whole_periods(count**exponent, transition_steps)[0]
       if staircase
-      else time / transition_steps
+      else (count / scale) ** exponent
     )
-    return init_value / (1.0 + rounded(decay_rate * periods))
+    return inverse_time(init_value, decay_rate, periods)
 
   return schedule
+
+
+def inverse_time(init_value: float, decay_rate: float, periods: Any) -> Any:
+  """init / (1 + rate * periods)."""
+  return init_value / (1.0 + rounded(decay_rate * periods))
 
 
 def inverse_power_schedule(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, NamedTuple
 
-from .validation import check, check_choice, check_number
+from .validation import check, check_choice, check_count, check_number
 
 Check = Callable[[str, Any], None]
 
@@ -49,6 +49,16 @@ def not_negative(name: str, value: Any) -> None:
 def at_least_one(name: str, value: Any) -> None:
   """1 or more."""
   check_number(name, value, 1.0, math.inf, 'a number of at least 1')
+
+
+def count_to(most: int) -> Check:
+  """A whole number from 1 on; larger ones only take time to compile."""
+
+  def check_count_to(name, value):
+    check_count(name, value)
+    check(value <= most, name, value, f'a whole number from 1 to {most}')
+
+  return check_count_to
 
 
 def boolean(name: str, value: Any) -> None:

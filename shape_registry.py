@@ -16,7 +16,7 @@ from . import shape_parameters as kinds
 from .schedule_chains import ANNEALS, CYCLIC_MODES
 from .schedules import FALLS, Schedule
 from .shape_parameters import REQUIRED, Parameter
-from .validation import check_count, check_positive, check_weight
+from .validation import check_positive, check_weight
 
 # The parameters of one shape; what is wrong between them, or nothing.
 CheckTogether = Callable[[Mapping[str, Any]], str]
@@ -94,8 +94,8 @@ WARMUPS: dict[str, Family] = {
 
 DECAYS: dict[str, Family] = {
   'cosine': Family(phase_shapes.cosine, {'floor': _FLOOR}),
-  'exponential': Family(phase_shapes.of_thesis(lr_shapes.exponential_decay_fn)),
-  'linear': Family(phase_shapes.of_thesis(lr_shapes.linear_decay_fn)),
+  'exponential': Family(phase_shapes.holding_exponential),
+  'linear': Family(phase_shapes.holding_linear),
   'step': Family(
     phase_shapes.step,
     {
@@ -157,7 +157,7 @@ DECAYS: dict[str, Family] = {
   'cosine_warm_restarts': Family(
     phase_shapes.cosine_warm_restarts,
     {
-      'periods': Parameter(3, check_count),
+      'periods': Parameter(3, kinds.count_to(100)),
       'multiplier': Parameter(1.0, kinds.at_least_one),
       'floor': _FLOOR,
     },
@@ -173,7 +173,7 @@ DECAYS: dict[str, Family] = {
   'cyclic': Family(
     phase_shapes.cyclic,
     {
-      'periods': Parameter(3, check_count),
+      'periods': Parameter(3, kinds.count_to(100)),
       'rise': Parameter(0.5, kinds.inner_share),
       'floor': _FLOOR,
       'mode': Parameter('triangular', kinds.choice(CYCLIC_MODES)),
@@ -194,7 +194,7 @@ DECAYS: dict[str, Family] = {
   'wsd': Family(
     phase_shapes.wsd,
     {
-      'checkpoints': Parameter(1, check_count),
+      'checkpoints': Parameter(1, kinds.count_to(30)),
       'decay': Parameter(0.2, check_weight),
       'fall': _FALL,
       'floor': _FLOOR,

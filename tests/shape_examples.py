@@ -68,6 +68,11 @@ DECAYS = (
     'peaks': [1, 0.7, 0.4],
   },
   {
+    'name': 'sequential',
+    'shapes': ['linear', 'exponential', 'linear'],
+    'at': [0.25, 0.75],
+  },
+  {
     'name': 'chained',
     'shapes': [
       {'name': 'polynomial', 'start': 0.3, 'end': 0.9},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -325,3 +326,13 @@ def test_table_rate_follows_the_clock():
   expected = np.asarray([0, 0.5, 1.5]) / 4 * peak
   np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * peak)
   assert cycle_clock.table_rate(tables, slow, 10_000) == tables[1][-1]
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf, -1e-9])
+def test_tables_of_what_is_no_rate_are_refused(value):
+  good, bad = np.ones(3), np.array([1.0, value, 0.5])
+  cycle_clock.check_tables('decays', [good, np.zeros(2)])
+  with pytest.raises(
+    ValueError, match=r'decays\[1\] gives .* at step 1 of its'
+  ):
+    cycle_clock.check_tables('decays', [good, bad])

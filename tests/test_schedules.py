@@ -436,6 +436,22 @@ def test_jumps_are_not_a_step_late(period):
   np.testing.assert_allclose(read(power, steps), 0.0, atol=1e-7)
 
 
+@pytest.mark.parametrize('power', [0.1, 0.5, 1.0])
+def test_a_polynomial_reaches_its_end_in_compiled_programs(power):
+  for steps in (41, 47, 55, 83, 123):
+    schedule = schedules.polynomial_schedule(1.0, 0.0, power, steps)
+    assert jax.jit(schedule)(jnp.int32(steps)) == 0.0
+
+
+@pytest.mark.parametrize('exponent', [2.0, 7.0, 13.0])
+def test_an_inverse_time_decay_stays_a_number(exponent):
+  schedule = schedules.inverse_time_schedule(1.0, 1e6**exponent, 9.0, exponent)
+  expected = [1.0, 1 / (1 + 9 * 0.5**exponent), 0.1]
+  np.testing.assert_allclose(
+    read(schedule, np.array([0, 500_000, 1_000_000])), expected, rtol=1e-5
+  )
+
+
 @pytest.mark.parametrize(
   ('total', 'count', 'periods'),
   (
@@ -443,7 +459,8 @@ def test_jumps_are_not_a_step_late(period):
     (1000, 2, [(500, 50), (500, 50)]),
     (1000, 4, [(125, 12), (125, 12), (250, 25), (500, 50)]),
     # Checkpoints at floor(11 / 4), floor(11 / 2) and 11.
-    (11, 3, [(2, 0), (3, 0), (6, 0)]),
+    (11, 3, [(2, 1), (3, 1), (6, 1)]),
+    (1, 1, [(1, 0)]),
   ),
 )
 def test_geometric_periods_by_hand(total, count, periods):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import types
+from fractions import Fraction
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -510,3 +513,42 @@ def test_what_is_refused(shape, message):
   with pytest.raises(ValueError, match=f'^{message}') as error:
     shapes.read_shape('x', shape)
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('steps', [334, 1046, 999, 36_189])
+@pytest.mark.parametrize('share', [0.1, 0.05, 0.3])
+def test_jumps_at_shares_of_a_phase_are_not_a_step_late(steps, share):
+  # The jumps are at the first whole step at or after i * share * steps.
+  part = Fraction(repr(share)) * steps
+  jumps = np.array([math.ceil(i * part) for i in range(1, int(1 / share) + 1)])
+  stairs = shape_schedule(
+    steps, name='geometric', share=share, factor=0.5, staircase=True
+  )
+  expected = 0.5 ** np.arange(1, len(jumps) + 1)
+  np.testing.assert_array_equal(stairs(jumps), expected)
+  np.testing.assert_array_equal(stairs(jumps - 1), 2 * expected)
+  # A polynomial with `cycle` is 0 at each of its whole ends.
+  saw = shape_schedule(steps, name='polynomial', share=share, cycle=True)
+  ends = np.array([math.floor(i * part) for i in range(1, len(jumps) + 1)])
+  np.testing.assert_array_equal(saw(ends), 0.0)
+  assert np.all(saw(ends[:-1] + 1) > 0)
+
+
+def shape_schedule(steps, **shape):
+  """The shape over a phase, compiled for many counts."""
+  schedule = shapes.unit_schedule(shapes.read_shape('x', shape), steps)
+  compiled = jax.jit(jax.vmap(schedule))
+  return lambda counts: np.asarray(compiled(counts.astype(np.int32)))
+
+
+@pytest.mark.parametrize('steps', [2, 3, 4, 5])
+def test_a_short_phase_decays_all_the_same(steps):
+  wsd = shape_schedule(steps, name='wsd')
+  assert wsd(np.array([0, steps])).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize('name', ['cosine_warm_restarts', 'cyclic'])
+def test_too_many_periods_are_refused(name):
+  shape = {'name': name, 'periods': 101}
+  with pytest.raises(ValueError, match=r'x.periods=101.* from 1 to 100'):
+    shapes.read_shape('x', shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 
 import jax
 import pytest
@@ -40,6 +41,20 @@ def test_external_hyperparameters_take_effect():
 def test_more_cycles_than_steps():
   with pytest.raises(ValueError, match='3 cycles do not fit into 2 steps'):
     new_driver(step_hint=1)
+
+
+@pytest.mark.parametrize(
+  ('field', 'message'),
+  [
+    ('decays', r'decays\[1\] gives nan at step 0 of its cycle'),
+    ('weight_decays', r'weight_decays\[1\] gives nan at step 0 of its cycle'),
+  ],
+)
+def test_a_schedule_that_is_no_rate_is_refused_before_training(field, message):
+  bad = {'name': 'lambda', 'function': lambda share: share * math.nan}
+  params = dataclasses.replace(PARAMS, **{field: ('constant', bad, 'cosine')})
+  with pytest.raises(ValueError, match=message):
+    new_driver(params)
 
 
 def test_no_folder_is_said_once(caplog):
