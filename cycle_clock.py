@@ -123,7 +123,11 @@ def check_tables(name: str, tables: Sequence[np.ndarray]) -> None:
 def table_rate(
   tables: Sequence[np.ndarray], clock: CycleClock, step: int
 ) -> float:
-  """The learning rate of a step, from the tables and a host copy of the clock."""
+  """The learning rate of a step, from the tables and a host copy of the clock.
+
+  For logging. At a pace other than 1 it is read between two nominal steps, on a
+  straight line: a jump in the schedule is blurred over one of them.
+  """
   elapsed = step - int(clock.anchor_step)
   local = float(clock.anchor_local) + elapsed * float(clock.pace)
   table = tables[int(clock.cycle)]
