@@ -48,6 +48,7 @@ CORE_TESTS := $(addprefix tests/,\
   test_schedule_params.py \
   test_schedules.py \
   test_shapes.py \
+  test_shapes_oracle.py \
   test_soft_reset.py \
   test_soft_reset_on_devices.py \
   test_submission.py \
