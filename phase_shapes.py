@@ -28,6 +28,7 @@ Part = Callable[[int], Schedule]
 # Both of the thesis' holding decays hold for this share. In a chain the hold is
 # of whole steps, like all pieces.
 _THESIS_HOLD = Fraction(1, 5)
+_MOST_STAIRS = 10_000
 
 
 class _Unit(NamedTuple):
@@ -151,15 +152,22 @@ def geometric(steps, factor, share, staircase):
 
 def inverse_time(steps, rate, exponent, share, staircase):
   """1 / (1 + rate * (u / share)^exponent), or with the floor of that power."""
-  ends, length = _multiples(share, steps), _steps(share, steps)
+  length = _steps(share, steps)
+  # More stairs than that are none that can be told from the curve.
+  log_stairs = exponent * math.log(steps / length)
+  is_stepped = staircase and log_stairs <= math.log(_MOST_STAIRS)
+  if is_stepped and exponent == 1:
+    ends = _multiples(share, steps)
+  elif is_stepped:
+    stairs = range(1, int(math.exp(log_stairs)) + 2)
+    ends = [length * i ** (1 / exponent) for i in stairs]
 
   def schedule(count):
-    if staircase and exponent == 1:
-      periods = schedules.ends_passed(ends, count, 'right')
-    else:
-      periods = (jnp.maximum(count, 0.0) / length) ** exponent
-      if staircase:
-        periods, _ = schedules.whole_periods(periods, 1.0)
+    periods = (
+      schedules.ends_passed(ends, count, 'right')
+      if is_stepped
+      else (jnp.maximum(count, 0.0) / length) ** exponent
+    )
     return schedules.inverse_time(1.0, rate, periods)
 
   return schedule

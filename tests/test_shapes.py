@@ -552,3 +552,11 @@ def test_too_many_periods_are_refused(name):
   shape = {'name': name, 'periods': 101}
   with pytest.raises(ValueError, match=r'x.periods=101.* from 1 to 100'):
     shapes.read_shape('x', shape)
+
+
+def test_more_stairs_than_can_be_told_apart_are_a_curve():
+  shape = {'share': 0.01, 'exponent': 300.0, 'staircase': True}
+  values = shape_schedule(1000, name='inverse_time', **shape)(
+    np.array([0, 5, 100, 1000])
+  )
+  assert values.tolist() == [1.0, 1.0, 0.0, 0.0]
