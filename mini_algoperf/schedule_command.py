@@ -50,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
   ):
     picture = _picture_path(values)
     if values.gallery:
+      _check_no_plan(values)
       _save_gallery(picture)
       return 0
     plan = _read_plan(values)
@@ -58,6 +59,16 @@ def run(arguments: Sequence[str]) -> int:
       _save_picture(picture, plan)
   print(text)
   return 0
+
+
+def _check_no_plan(values: flags.FlagValues) -> None:
+  for name in ('experiment', 'params', 'step_hint', 'at'):
+    value = values[name].value
+    if value is not None:
+      raise ValueError(
+        f'--{name}={value} is about a plan, and --gallery draws none: leave '
+        'one of them out.'
+      )
 
 
 def _save_gallery(path: pathlib.Path | None) -> None:

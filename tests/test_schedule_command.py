@@ -318,6 +318,19 @@ def test_the_gallery_of_all_shapes(tmp_path, capsys):
   assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+  'flag', ['experiment=one_cycle', 'params=good.json', 'step_hint=50', 'at=0']
+)
+def test_the_gallery_has_no_plan(flag, capsys):
+  arguments = ['schedule', '--gallery', f'--{flag}', '--out=shapes.png']
+  assert cli.main(arguments) == 2
+  assert one_error(capsys) == (
+    f'soft-reset: error: --{flag} is about a plan, and --gallery draws none: '
+    'leave one of them out.'
+  )
+  assert names() == []
+
+
 def test_the_gallery_needs_a_file(capsys):
   assert cli.main(['schedule', '--gallery']) == 2
   assert '--gallery needs a PNG file as --out' in capsys.readouterr().err
