@@ -170,7 +170,8 @@ def _lines(plan: Plan, at: int | None) -> Iterator[str]:
     f'{plan.name}: {rates.size:,} steps, {params.budget_factor:g} times a '
     f'step_hint of {step_hint:,}.'
   )
-  yield from cycle_table.table_lines(cycle_table.cycle_rows(step_hint, params))
+  rows = cycle_table.cycle_rows(step_hint, params, rates)
+  yield from cycle_table.table_lines(rows)
   yield (
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )
