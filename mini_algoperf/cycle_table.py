@@ -42,7 +42,8 @@ def cycle_rows(
   Returns:
     Number of the cycle; its first and last step, counted from 1 as evaluations
     count them; shape and steps of the warm-up; peak, and the highest of the
-    rates if that is another in any cycle; decay; share of all steps.
+    rates if that is another in any cycle; decay; shape and peak of the weight
+    decay if it is scheduled; share of all steps.
   """
   lengths = lr_schedule.cycle_lengths(step_hint, params)
   ends = list(itertools.accumulate(lengths))
@@ -55,6 +56,7 @@ def cycle_rows(
     'peak': [f'{peak:.4g}' for peak in _peaks(params)],
     **_highest_column(ends, params, rates),
     'decay': map(str, params.decays),
+    **_weight_decay_column(params),
     'share': [f'{length / ends[-1]:.1%}' for length in lengths],
   }
   return [tuple(columns), *zip(*columns.values())]
@@ -74,6 +76,17 @@ def _highest_column(
   if np.allclose(highest, _peaks(params), rtol=_UNSEEN, atol=0.0):
     return {}
   return {'highest': [f'{rate:.4g}' for rate in highest]}
+
+
+def _weight_decay_column(params: ScheduleParams) -> dict[str, list[str]]:
+  if not (params.weight_decays or params.alter_weight_decay):
+    return {}
+  n, base = params.num_cycles, params.hparams.weight_decay
+  shapes = params.weight_decays or ('constant',) * n
+  added = params.alter_weight_decay or (0.0,) * n
+  return {
+    'weight decay': [f'{s} {base + more:.4g}' for s, more in zip(shapes, added)]
+  }
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -176,7 +176,8 @@ def _lines(plan: Plan, at: int | None) -> Iterator[str]:
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )
   if at is not None:
-    position = plan_position.find_position(at, step_hint, params, rates)
+    decays = plan_position.planned_weight_decays(step_hint, params)
+    position = plan_position.find_position(at, step_hint, params, rates, decays)
     yield ''
     yield from plan_position.position_lines(position)
   yield ''

@@ -126,6 +126,35 @@ def test_a_difference_that_four_digits_hide_is_none():
   assert with_rates(params) == cycle_rows(100, params)
 
 
+def test_a_scheduled_weight_decay_has_a_column():
+  params = dataclasses.replace(
+    TWO_CYCLES,
+    weight_decays=('ratio', {'name': 'cosine', 'floor': 0.1}),
+    alter_weight_decay=(0.0, 0.5),
+  )
+  assert table_lines(cycle_rows(50, params)) == [
+    '  cycle  first  last  warm-up  steps  peak  decay   '
+    'weight decay            share',
+    '  1      1      50    none     0      1     cosine  '
+    'ratio 0.25              50.0%',
+    '  2      51     100   none     0      2     cosine  '
+    'cosine(floor=0.1) 0.75  50.0%',
+  ]
+
+
+@pytest.mark.parametrize(
+  ('changes', 'cells'),
+  [
+    ({'weight_decays': ('linear', 'ratio')}, ['linear 0.25', 'ratio 0.25']),
+    ({'alter_weight_decay': (0.5, -0.25)}, ['constant 0.75', 'constant 0']),
+  ],
+)
+def test_one_list_is_enough_for_a_scheduled_weight_decay(changes, cells):
+  params = dataclasses.replace(TWO_CYCLES, **changes)
+  rows = cycle_rows(50, params)
+  assert [row[7] for row in rows] == ['weight decay', *cells]
+
+
 def test_columns_are_aligned():
   rows = [('a', 'bcd', 'e'), ('fghi', 'j', ''), ('', 'k', 'lm')]
   assert table_lines(rows) == [
