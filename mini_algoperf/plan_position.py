@@ -1,4 +1,4 @@
-"""Where in a plan a step is: cycle, phase, learning rate."""
+"""Where in a plan a step is: cycle, phase, learning rate, weight decay."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+import optax
 
-from .. import lr_schedule
+from .. import lr_schedule, weight_decay
+from ..lr_shapes import Schedule
 from ..schedule_params import ScheduleParams
 from . import cycle_table
 
@@ -22,6 +24,7 @@ class Position(NamedTuple):
   warmup_end: int  # first step of its decay
   end: int  # first step after it
   learning_rate: float  # at which the step is taken
+  weight_decay: float | None = None  # likewise, if it is scheduled
 
   @property
   def phase(self) -> str:
@@ -52,6 +55,36 @@ def planned_rates(step_hint: int, params: ScheduleParams) -> np.ndarray:
   schedule, _, _ = lr_schedule.jax_lr_schedule(
     step_hint, params.hparams, params
   )
+  return _at_all_steps(schedule, step_hint, params)
+
+
+def planned_weight_decays(
+  step_hint: int, params: ScheduleParams
+) -> np.ndarray | None:
+  """The weight decays of the same steps.
+
+  Args:
+    step_hint: the workload's, steps.
+    params: the chain.
+
+  Returns:
+    shape=(steps,), float32; None if nothing is scheduled.
+
+  Raises:
+    ValueError: if a cycle would get no step.
+  """
+  lengths = lr_schedule.cycle_lengths(step_hint, params)
+  rates = lr_schedule.cycle_schedules(step_hint, params.hparams, params)
+  decays = weight_decay.decay_schedules(rates, lengths, params)
+  if decays is None:
+    return None
+  chain = optax.join_schedules(decays, np.cumsum(lengths)[:-1].tolist())
+  return _at_all_steps(chain, step_hint, params)
+
+
+def _at_all_steps(
+  schedule: Schedule, step_hint: int, params: ScheduleParams
+) -> np.ndarray:
   steps = np.arange(
     lr_schedule.horizon_steps(step_hint, params), dtype=np.int32
   )
@@ -59,7 +92,11 @@ def planned_rates(step_hint: int, params: ScheduleParams) -> np.ndarray:
 
 
 def find_position(
-  step: int, step_hint: int, params: ScheduleParams, rates: np.ndarray
+  step: int,
+  step_hint: int,
+  params: ScheduleParams,
+  rates: np.ndarray,
+  weight_decays: np.ndarray | None = None,
 ) -> Position:
   """The position of a step.
 
@@ -68,6 +105,7 @@ def find_position(
     step_hint: the workload's, steps.
     params: the chain.
     rates: `planned_rates` of it.
+    weight_decays: `planned_weight_decays` of it.
 
   Raises:
     ValueError: if it is no step of the plan.
@@ -89,6 +127,7 @@ def find_position(
     warmup_end=start + warmup,
     end=ends[cycle],
     learning_rate=float(rates[step]),
+    weight_decay=None if weight_decays is None else float(weight_decays[step]),
   )
 
 
@@ -98,6 +137,7 @@ def position_lines(at: Position) -> list[str]:
   left = at.end - at.step
   last = at.cycle + 1 == at.num_cycles
   what = 'the plan ends' if last else f'cycle {at.cycle + 2} starts'
+  scheduled = at.weight_decay is not None
   return [
     f'Step {at.step:,} (counted from 0, like the clock), about to be taken:',
     f'  cycle          {at.cycle + 1} of {at.num_cycles}; '
@@ -105,6 +145,7 @@ def position_lines(at: Position) -> list[str]:
     f'  phase          {at.phase}; '
     + _progress(at.step - phase_start, phase_end - phase_start),
     f'  learning rate  {at.learning_rate:.6g}',
+    *([f'  weight decay   {at.weight_decay:.6g}'] if scheduled else []),
     f'  boundary       in {left:,} step{"s" * (left > 1)}: at step {at.end:,} '
     + what,
   ]

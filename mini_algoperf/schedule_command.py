@@ -50,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
   ):
     picture = _picture_path(values)
     if values.gallery:
+      _check_no_plan(values)
       _save_gallery(picture)
       return 0
     plan = _read_plan(values)
@@ -58,6 +59,16 @@ def run(arguments: Sequence[str]) -> int:
       _save_picture(picture, plan)
   print(text)
   return 0
+
+
+def _check_no_plan(values: flags.FlagValues) -> None:
+  for name in ('experiment', 'params', 'step_hint', 'at'):
+    value = values[name].value
+    if value is not None:
+      raise ValueError(
+        f'--{name}={value} is about a plan, and --gallery draws none: leave '
+        'one of them out.'
+      )
 
 
 def _save_gallery(path: pathlib.Path | None) -> None:
@@ -159,12 +170,14 @@ def _lines(plan: Plan, at: int | None) -> Iterator[str]:
     f'{plan.name}: {rates.size:,} steps, {params.budget_factor:g} times a '
     f'step_hint of {step_hint:,}.'
   )
-  yield from cycle_table.table_lines(cycle_table.cycle_rows(step_hint, params))
+  rows = cycle_table.cycle_rows(step_hint, params, rates)
+  yield from cycle_table.table_lines(rows)
   yield (
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )
   if at is not None:
-    position = plan_position.find_position(at, step_hint, params, rates)
+    decays = plan_position.planned_weight_decays(step_hint, params)
+    position = plan_position.find_position(at, step_hint, params, rates, decays)
     yield ''
     yield from plan_position.position_lines(position)
   yield ''

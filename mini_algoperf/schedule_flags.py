@@ -41,15 +41,17 @@ SCHEDULE_FLAGS: Groups = {
       'at',
       'integer',
       None,
-      'Shows cycle, phase and learning rate of one step: the one that is about '
-      'to be taken when so many have been. The first is 0.',
+      'Shows cycle, phase, learning rate and a scheduled weight decay of one '
+      'step: the one that is about to be taken when so many have been. The '
+      'first is 0.',
       bounds=(0, None),
     ),
     Flag(
       'out',
       'string',
       None,
-      'PNG file in which the learning rate is drawn.',
+      'PNG file in which the learning rate is drawn, with a scheduled weight '
+      'decay below.',
     ),
     Flag(
       'gallery',

@@ -14,6 +14,7 @@ from soft_reset.mini_algoperf.plan_position import (
   Position,
   find_position,
   planned_rates,
+  planned_weight_decays,
   position_lines,
 )
 
@@ -26,6 +27,11 @@ PARAMS = dataclasses.replace(
 )
 STEP_HINT = 10
 RATES = planned_rates(STEP_HINT, PARAMS)
+SCHEDULED = dataclasses.replace(
+  PARAMS,
+  weight_decays=('cosine', 'ratio', 'constant'),
+  alter_weight_decay=(0.0, 0.25, 0.5),
+)
 
 
 def at(step):
@@ -66,6 +72,36 @@ def test_around_every_boundary(step, cycle, start, warmup_end, end, phase):
   )
 
 
+def test_weight_decays_agree_with_the_twin():
+  decays = planned_weight_decays(STEP_HINT, SCHEDULED)
+  assert decays.dtype == np.float32
+  expected = [
+    reference.weight_decay(t, length, SCHEDULED, cycle)
+    for cycle, length in enumerate((10, 5, 5))
+    for t in range(length)
+  ]
+  assert_close(decays, expected, SCHEDULED.hparams.weight_decay + 0.5)
+  position = find_position(10, STEP_HINT, SCHEDULED, RATES, decays)
+  assert position.weight_decay == 0.0  # the warm-up's first step, by ratio
+  assert position[:-1] == at(10)[:-1]
+
+
+@pytest.mark.parametrize(
+  ('changes', 'expected'),
+  [
+    ({}, None),
+    ({'alter_weight_decay': (0.5,)}, [0.75] * 4),
+    ({'weight_decays': ('constant',)}, [0.25] * 4),
+  ],
+)
+def test_weight_decays_of_one_cycle(changes, expected):
+  one = RUNS['one_cycle']
+  hparams = dataclasses.replace(one.hparams, weight_decay=0.25)
+  params = dataclasses.replace(one, hparams=hparams, **changes)
+  decays = planned_weight_decays(2, params)
+  assert (decays if decays is None else decays.tolist()) == expected
+
+
 @pytest.mark.parametrize('step', [-1, 20])
 def test_no_step_of_the_plan(step):
   with pytest.raises(
@@ -85,6 +121,18 @@ def test_in_words_in_a_warm_up():
     '  learning rate  0.00123457',
     '  boundary       in 1,498 steps: at step 2,500 cycle 3 starts',
   ]
+
+
+def test_in_words_with_a_scheduled_weight_decay():
+  position = Position(1_002, 1, 3, 1_000, 1_003, 2_500, 0.00125, 0.0812345678)
+  assert position_lines(position)[3:] == [
+    '  learning rate  0.00125',
+    '  weight decay   0.0812346',
+    '  boundary       in 1,498 steps: at step 2,500 cycle 3 starts',
+  ]
+  assert '  weight decay   0' in position_lines(
+    position._replace(weight_decay=0.0)
+  )
 
 
 def test_in_words_at_the_last_step():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,7 +14,11 @@ import pytest
 from run_files import python_path
 from soft_reset import mini_algoperf, records
 from soft_reset.mini_algoperf import cli, files
-from soft_reset.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from soft_reset.schedule_params import (
+  SCHEDULE_PARAMS,
+  Hparams,
+  ScheduleParams,
+)
 
 # One cosine cycle without a warm-up, as long as step_hint.
 COSINE = ScheduleParams(
@@ -97,6 +102,22 @@ Bound on SGD's last iterate for D = G = 1:
 )
 
 
+# A warm-up as long as its cycle ends a step below the peak, at 99 / 100.
+NEVER_AT_ITS_PEAK = """\
+rising.json: 100 steps, 1 times a step_hint of 100.
+  cycle  first  last  warm-up  steps  peak  highest  decay  weight decay  share
+  1      1      100   linear   100    0.5   0.495    step   ratio 0.25    100.0%
+First and last step are counted from 1. No cycle of a plan is left early.
+
+Step 99 (counted from 0, like the clock), about to be taken:
+  cycle          1 of 1; 99 of its 100 steps are done (99.0%)
+  phase          warm-up; 99 of its 100 steps are done (99.0%)
+  learning rate  0.495
+  weight decay   0.2475
+  boundary       in 1 step: at step 100 the plan ends
+"""
+
+
 def test_a_file_with_one_cycle(capsys):
   pathlib.Path('cosine.json').write_text(COSINE.to_json())
   out = output(capsys, '--params=cosine.json', '--step_hint=100')
@@ -114,6 +135,20 @@ def test_the_example_of_the_readme():
   readme = pathlib.Path(records.__file__).with_name('README.md').read_text()
   command = 'schedule --experiment=peaks_soft --step_hint=1600 --at=1590'
   assert f'$ soft-reset {command} --out=plan.png\n{THREE_PEAKS}```' in readme
+
+
+def test_a_highest_rate_and_a_weight_decay(capsys):
+  params = dataclasses.replace(
+    COSINE,
+    warmups=('linear',),
+    decays=('step',),
+    hparams=Hparams(learning_rate=0.5, warmup_factor=1.0, weight_decay=0.25),
+    weight_decays=('ratio',),
+  )
+  pathlib.Path('rising.json').write_text(params.to_json())
+  out = output(capsys, '--params=rising.json', '--step_hint=100', '--at=99')
+  before, _, _ = out.partition('\nBound')
+  assert before == NEVER_AT_ITS_PEAK
 
 
 def test_the_default_is_the_default_chain(capsys):
@@ -316,6 +351,19 @@ def test_the_gallery_of_all_shapes(tmp_path, capsys):
   assert cli.main(['schedule', '--gallery', f'--out={path}']) == 2
   assert '--overwrite' in capsys.readouterr().err
   assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+  'flag', ['experiment=one_cycle', 'params=good.json', 'step_hint=50', 'at=0']
+)
+def test_the_gallery_has_no_plan(flag, capsys):
+  arguments = ['schedule', '--gallery', f'--{flag}', '--out=shapes.png']
+  assert cli.main(arguments) == 2
+  assert one_error(capsys) == (
+    f'soft-reset: error: --{flag} is about a plan, and --gallery draws none: '
+    'leave one of them out.'
+  )
+  assert names() == []
 
 
 def test_the_gallery_needs_a_file(capsys):
