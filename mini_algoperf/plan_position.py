@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import optax
 
-from .. import lr_schedule, weight_decay
+from .. import cycle_clock, lr_schedule, weight_decay
 from ..lr_shapes import Schedule
 from ..schedule_params import ScheduleParams
 from . import cycle_table
@@ -50,12 +50,14 @@ def planned_rates(step_hint: int, params: ScheduleParams) -> np.ndarray:
     shape=(steps,), float32. The rate after the last step is not among them.
 
   Raises:
-    ValueError: if a cycle would get no step.
+    ValueError: if a cycle would get no step, or gives what is no rate.
   """
-  schedule, _, _ = lr_schedule.jax_lr_schedule(
+  schedule, _, starts = lr_schedule.jax_lr_schedule(
     step_hint, params.hparams, params
   )
-  return _at_all_steps(schedule, step_hint, params)
+  rates = _at_all_steps(schedule, step_hint, params)
+  cycle_clock.check_tables('decays', np.split(rates, starts))
+  return rates
 
 
 def planned_weight_decays(

@@ -10,6 +10,7 @@ import pytest
 import reference
 from curves import assert_close
 from soft_reset.experiments.settings import RUNS
+from soft_reset.mini_algoperf import plan_position
 from soft_reset.mini_algoperf.plan_position import (
   Position,
   find_position,
@@ -17,6 +18,7 @@ from soft_reset.mini_algoperf.plan_position import (
   planned_weight_decays,
   position_lines,
 )
+from soft_reset.schedule_params import ScheduleParams
 
 # 20 steps in cycles of 10, 5 and 5, with warm-ups of floor(0.3 L) = 3, 1 and 0.
 PARAMS = dataclasses.replace(
@@ -144,3 +146,11 @@ def test_in_words_at_the_last_step():
     '  learning rate  0',
     '  boundary       in 1 step: at step 3,000 the plan ends',
   ]
+
+
+def test_a_plan_with_what_is_no_rate_is_refused():
+  negative = {'name': 'lambda', 'function': lambda share: 0.475 - share}
+  params = ScheduleParams(decays=('cosine', negative, 'cosine'))
+  # 20 steps a cycle: the first share above 0.475 is 0.5, at step 10.
+  with pytest.raises(ValueError, match=r'decays\[1\] gives -.* at step 10 of'):
+    plan_position.planned_rates(30, params)
