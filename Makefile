@@ -25,34 +25,8 @@ OTHER_STACKS := algoperf-0.5 algoperf-main
 BIN := .venv/bin
 
 # The tests of the modules that are handed in to the benchmark.
-CORE_TESTS := $(addprefix tests/,\
-  test_benchmark.py \
-  test_compiled_ops.py \
-  test_cycle_clock.py \
-  test_cycle_control.py \
-  test_cycle_control_random.py \
-  test_devices.py \
-  test_early_switching.py \
-  test_every_setting.py \
-  test_lr_schedule.py \
-  test_lr_shapes.py \
-  test_optimizer.py \
-  test_packaging.py \
-  test_parallel.py \
-  test_records.py \
-  test_reset_checks.py \
-  test_rules.py \
-  test_run.py \
-  test_run_costs.py \
-  test_run_resumed.py \
-  test_schedule_params.py \
-  test_schedules.py \
-  test_shapes.py \
-  test_shapes_oracle.py \
-  test_soft_reset.py \
-  test_soft_reset_on_devices.py \
-  test_submission.py \
-  test_weight_decay.py)
+CORE_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,\
+  settings schedules optimizers control training)
 
 FIGURE_WORKLOADS := digits molecules
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import lr_schedule
+from .schedules import lr_schedule
 
 
 class SmoothedLoss(NamedTuple):

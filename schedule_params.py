@@ -12,11 +12,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .hparams import HPARAMS, Hparams
-from .lr_shapes import HOLDING_DECAYS, as_written
-from .shape_registry import DECAYS, WARMUPS
-from .shapes import Entry, as_plain, has_function, read_shape
-from .validation import (
+from .schedules.lr_shapes import HOLDING_DECAYS, as_written
+from .schedules.shape_registry import DECAYS, WARMUPS
+from .schedules.shapes import Entry, as_plain, has_function, read_shape
+from .schedules.weight_decay import WEIGHT_DECAYS
+from .settings.checks import (
   check,
   check_choice,
   check_complete,
@@ -27,7 +27,7 @@ from .validation import (
   check_weight,
   is_number,
 )
-from .weight_decay import WEIGHT_DECAYS
+from .settings.hparams import HPARAMS, Hparams
 
 RESET_MODES = ('soft', 'full', 'kept_momentum', 'cyclic')
 WHEN_CYCLES_RUN_OUT = ('finish', 'hold')

@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from . import optimizer, reset_checks
-from .compiled_ops import CompiledOps
-from .parallel import Devices
+from .optimizers import adamw as optimizer
+from .training import reset_checks
+from .training.compiled_ops import CompiledOps
+from .training.devices import Devices
 
 
 def tau(

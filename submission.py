@@ -16,10 +16,12 @@ from typing import Any, Callable, NamedTuple
 
 from absl import logging
 
-from . import benchmark, records, run_setup
-from . import run as run_lib
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from .soft_reset import Model
+from .training import records
+from .training import run as run_lib
+from .training import set_up as run_setup
+from .training import workload as benchmark
 
 # Global batch sizes: the baselines' of the benchmark, the one setting that its
 # rules allow to depend on the workload.

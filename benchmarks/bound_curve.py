@@ -22,8 +22,8 @@ import tracemalloc
 
 import numpy as np
 
-from soft_reset.mini_algoperf import files
-from soft_reset.mini_algoperf.convergence_bound import (
+from reset_cycles.mini_algoperf import files
+from reset_cycles.studies.convergence_bound import (
   bound_curve,
   last_iterate_bound,
 )

@@ -33,16 +33,19 @@ from model_sizes import (
   paper_table,
 )
 from overhead import versions
-from soft_reset import parallel, reset_checks, run_setup, soft_reset
+from reset_cycles import soft_reset
 
 # ForwardPassMode and TrainingCompleteError are for the submission, which looks
 # for them where the class Workload is.
-from soft_reset.mini_algoperf.spec import (  # noqa: F401
-  ForwardPassMode,
+from reset_cycles.mini_algoperf.spec import (
+  ForwardPassMode,  # noqa: F401
   ShapeTuple,
-  TrainingCompleteError,
+  TrainingCompleteError,  # noqa: F401
 )
-from soft_reset.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.training import devices as parallel
+from reset_cycles.training import reset_checks
+from reset_cycles.training import set_up as run_setup
 
 FRACTIONS = (16, 8, 4)  # of the embedding table: a sixteenth and so on
 RESETS = 3

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from soft_reset.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
 
 FLOAT = 4  # bytes; all parameters and statistics of the workloads are float32
 NUM_RESETS = SCHEDULE_PARAMS.num_cycles - 1

@@ -28,17 +28,14 @@ import jax
 import numpy as np
 import optax
 
-from soft_reset import (
-  benchmark,
-  parallel,
-  records,
-  run_setup,
-  soft_reset,
-  submission,
-)
-from soft_reset import run as run_lib
-from soft_reset.mini_algoperf import files, logger, workloads
-from soft_reset.schedule_params import SCHEDULE_PARAMS
+from reset_cycles import soft_reset, submission
+from reset_cycles.mini_algoperf import files, logger, workloads
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.training import devices as parallel
+from reset_cycles.training import records
+from reset_cycles.training import run as run_lib
+from reset_cycles.training import set_up as run_setup
+from reset_cycles.training import workload as benchmark
 
 STEPS_PER_BLOCK = 20
 PAIRS = 41

@@ -11,7 +11,7 @@ import sys
 import types
 from typing import Any, Callable, NamedTuple
 
-import soft_reset
+import reset_cycles
 
 REQUIRED = (
   'init_optimizer_state',
@@ -19,7 +19,7 @@ REQUIRED = (
   'data_selection',
   'get_batch_size',
 )
-OWN_SUBMISSION = 'soft_reset.submission'
+OWN_SUBMISSION = 'reset_cycles.submission'
 
 
 class Submission(NamedTuple):
@@ -113,8 +113,8 @@ def _module_name(path: pathlib.Path) -> str:
 
 
 def _package_name(top: pathlib.Path) -> str:
-  if top == pathlib.Path(soft_reset.__file__).resolve().parent:
-    return soft_reset.__name__
+  if top == pathlib.Path(reset_cycles.__file__).resolve().parent:
+    return reset_cycles.__name__
   # An alias of its own for each folder: a folder called 'tests' or 'json' must
   # not get in the way of another package of that name.
   digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]

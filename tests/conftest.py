@@ -20,8 +20,8 @@ import jax
 import pytest
 
 from fakes import FakeWorkload
-from soft_reset import records
-from soft_reset.mini_algoperf import workloads
+from reset_cycles.mini_algoperf import workloads
+from reset_cycles.training import records
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from soft_reset.mini_algoperf import cli, spec, workloads
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import spec, workloads
 
 BATCH_SIZE = 8
 WIDTH = 3

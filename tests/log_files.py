@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from soft_reset import records
-from soft_reset.mini_algoperf import files
-from soft_reset.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.mini_algoperf import files
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.training import records
 
 STEP_HINT = 50  # three cycles of 34, 33 and 33 steps
 

@@ -13,9 +13,9 @@ import sys
 import pytest
 
 import algoperf_process
-import soft_reset
+import reset_cycles
 
-SHIPPED = pathlib.Path(soft_reset.__file__).parent
+SHIPPED = pathlib.Path(reset_cycles.__file__).parent
 PACKAGES = ('algoperf', 'algorithmic_efficiency')
 EXPERIMENT = """\
 from ..schedule_params import ScheduleParams

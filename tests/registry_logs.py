@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from log_files import EVENTS, write_run
-from soft_reset.experiments.settings import RUNS
-from soft_reset.mini_algoperf.run_logs import RunLog
-from soft_reset.mini_algoperf.workloads import WORKLOADS
+from reset_cycles.experiments.settings import RUNS
+from reset_cycles.mini_algoperf.workloads import WORKLOADS
+from reset_cycles.studies.run_logs import RunLog
 
 _EVALUATION = {
   'event': 'evaluation',

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from soft_reset import cycle_control
-from soft_reset.cycle_control import Evaluation
-from soft_reset.schedule_params import ScheduleParams
+from reset_cycles.control import decide as cycle_control
+from reset_cycles.control.decide import Evaluation
+from reset_cycles.schedule_params import ScheduleParams
 
 PEAK = 0.0017486387539278373
 

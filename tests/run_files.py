@@ -10,7 +10,8 @@ import re
 import sys
 
 from fakes import write_submission
-from soft_reset.mini_algoperf import checkpoints, cli
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import checkpoints
 
 TRIAL = pathlib.Path('runs', 'fake', 'fake_jax', 'trial_1')
 

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 import tiny
-from soft_reset import records, submission
-from soft_reset.schedule_params import ScheduleParams
+from reset_cycles import submission
+from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.training import records
 
 GENERATIONS = ('jit', 'pmap')
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from soft_reset.mini_algoperf import errors
+from reset_cycles.cli import errors
 
 
 def note(job, root):

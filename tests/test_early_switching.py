@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import reference
-from soft_reset import cycle_control, early_switching
-from soft_reset.early_switching import NO_LOSS_YET, SmoothedLoss
-from soft_reset.schedule_params import ScheduleParams
+from reset_cycles import early_switching
+from reset_cycles.control import decide as cycle_control
+from reset_cycles.early_switching import NO_LOSS_YET, SmoothedLoss
+from reset_cycles.schedule_params import ScheduleParams
 
 DATA = pathlib.Path(__file__).parent / 'data'
 ORACLE = json.loads((DATA / 'early_switch.json').read_text())

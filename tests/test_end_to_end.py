@@ -11,13 +11,13 @@ import time
 
 import pytest
 
+from reset_cycles.training import records
 from run_files import assert_same_run
-from soft_reset import records
 
 # 210 steps: three cycles of 70. No early switch, whatever the losses are.
 EXPERIMENT = """
-from soft_reset.schedule_params import ScheduleParams
-from soft_reset.submission import make_submission
+from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.submission import make_submission
 
 (
   init_optimizer_state,

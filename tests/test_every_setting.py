@@ -13,8 +13,14 @@ import pytest
 
 import tiny
 from replay import make_params, replay
-from soft_reset import lr_schedule, optimizer, submission
-from soft_reset.schedule_params import SCHEDULE_PARAMS, Hparams, ScheduleParams
+from reset_cycles import submission
+from reset_cycles.optimizers import adamw as optimizer
+from reset_cycles.schedule_params import (
+  SCHEDULE_PARAMS,
+  Hparams,
+  ScheduleParams,
+)
+from reset_cycles.schedules import lr_schedule
 
 
 def rates(params):

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from soft_reset import submission
+from reset_cycles import submission
 
 ROOT = pathlib.Path(submission.__file__).parent
 
@@ -24,7 +24,7 @@ for path in sys.argv[1:]:
   assert all(callable(getattr(module, name)) for name in names)
   assert module.get_batch_size('ogbg') == 512
   print('imported', module.__name__)
-known = [m for m in sys.modules if m.split('.')[0] in ('soft_reset', 'sklearn')]
+known = [m for m in sys.modules if m.split('.')[0] in ('reset_cycles', 'sklearn')]
 assert known == [], known
 """
 
@@ -32,15 +32,17 @@ assert known == [], known
 # In experiments/, what is no submission by itself. The registry of figures is
 # for the command line: a submission works without it.
 NO_SUBMISSIONS = {'__init__.py', 'settings.py'}
-NOT_SHIPPED = 'thesis.py'
+NOT_SHIPPED = 'experiments/thesis.py'
+FOLDERS = 'settings schedules optimizers control training experiments'.split()
 
 
 def test_the_shipped_files_import_as_the_runner_does(tmp_path):
   folder = tmp_path / 'submissions' / 'self_tuning' / 'x'
-  (folder / 'experiments').mkdir(parents=True)
-  own = {path.name for path in ROOT.glob('experiments/*.py')} - {NOT_SHIPPED}
-  for path in [*ROOT.glob('*.py'), *(ROOT / 'experiments' / n for n in own)]:
-    shutil.copy(path, folder / path.relative_to(ROOT))
+  for part in ['.', *FOLDERS]:
+    (folder / part).mkdir(parents=True, exist_ok=True)
+    for path in set((ROOT / part).glob('*.py')) - {ROOT / NOT_SHIPPED}:
+      shutil.copy(path, folder / part)
+  own = {path.name for path in (folder / 'experiments').glob('*.py')}
   experiments = sorted(own - NO_SUBMISSIONS)
   assert len(experiments) == 17
   paths = [

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from soft_reset.schedule_params import (
+from reset_cycles.schedule_params import (
   HPARAMS,
   SCHEDULE_PARAMS,
   Hparams,

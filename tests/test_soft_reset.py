@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import reference
-from soft_reset import soft_reset
-from soft_reset.soft_reset import Reset
+from reset_cycles import soft_reset
+from reset_cycles.soft_reset import Reset
 
 NAN, INF = math.nan, math.inf
 # Half an ulp, the rounding of one operation in float32.

@@ -11,16 +11,14 @@ import jax
 import pytest
 
 import tiny
+from reset_cycles import submission
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.training import records
 from runs import (
   PARAMS,
   assert_equal_trees,
   new_driver,
 )
-from soft_reset import (
-  records,
-  submission,
-)
-from soft_reset.schedule_params import SCHEDULE_PARAMS
 
 
 def test_external_hyperparameters_take_effect():

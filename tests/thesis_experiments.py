@@ -6,7 +6,7 @@ first cycle, 0.0017486..., plus alter_lr.
 
 from __future__ import annotations
 
-from soft_reset.schedule_params import ScheduleParams
+from reset_cycles.schedule_params import ScheduleParams
 
 _PEAKS_DIFFER = {'alter_lr': (0.0, 0.001, -0.001)}
 _DECAYS_DIFFER = {'decays': ('cosine', 'exponential', 'linear')}

@@ -10,9 +10,9 @@ import sys
 import jax
 import numpy as np
 
-from soft_reset import submission
-from soft_reset.mini_algoperf import workloads
-from soft_reset.schedule_params import Hparams, ScheduleParams
+from reset_cycles import submission
+from reset_cycles.mini_algoperf import workloads
+from reset_cycles.schedule_params import Hparams, ScheduleParams
 
 # Ten steps per cycle; without dropout, whose masks depend on the layout.
 PARAMS = ScheduleParams(

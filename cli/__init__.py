@@ -1,0 +1,1 @@
+"""The console script `soft-reset`, a file per command."""

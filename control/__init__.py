@@ -1,0 +1,1 @@
+"""Decisions, pure: when a cycle ends and what follows it."""

@@ -1,0 +1,1 @@
+"""What steps inside a cycle."""

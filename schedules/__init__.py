@@ -1,0 +1,1 @@
+"""Cycles, their chain and their clock; warm-ups, decays, weight decay."""

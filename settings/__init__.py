@@ -1,0 +1,1 @@
+"""How a setting is written, read, checked and printed."""

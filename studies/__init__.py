@@ -1,0 +1,1 @@
+"""What is concluded from logs, and what a plan promises."""

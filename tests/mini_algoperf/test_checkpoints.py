@@ -1,0 +1,229 @@
+"""Checkpoints: what comes back, what is not picked up, resumed runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from typing import Any, NamedTuple
+
+import flax.core
+import flax.jax_utils
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax.training import checkpoints as flax_checkpoints
+
+from fakes import BATCH_SIZE, Clock, FakeSubmission, FakeWorkload
+from reset_cycles.mini_algoperf import checkpoints, runner, trial
+from reset_cycles.mini_algoperf.submission_loader import as_submission
+
+GENERATIONS = ['jit', 'pmap']
+
+
+class Moments(NamedTuple):
+  count: Any
+  mu: Any
+
+
+def make_state(generation, step=7, fill=1.0):
+  trees = {
+    'model_params': flax.core.freeze({'a': {'b': jnp.full((2, 3), fill)}}),
+    'optimizer_state': (
+      Moments(jnp.int32(5), {'x': jnp.full(4, fill, jnp.bfloat16)}),
+      (),
+      jax.random.PRNGKey(3),
+    ),
+    'model_state': None,
+  }
+  if generation == 'pmap':
+    trees = flax.jax_utils.replicate(trees)
+  return {
+    **trees,
+    'train_state': {'training_complete': False, 'last_eval_time': 1.5},
+    'eval_results': [
+      (s, {'validation/loss': 0.1 * s, 'examples': 3}) for s in range(1, 13)
+    ],
+    'global_step': step,
+    'preemption_count': 0,
+    'batches_drawn': 9,
+  }
+
+
+def assert_trees_equal(first, second):
+  assert jax.tree_util.tree_structure(first) == (
+    jax.tree_util.tree_structure(second)
+  )
+  pairs = zip(*map(jax.tree_util.tree_leaves, (first, second)))
+  for one, other in pairs:
+    assert np.asarray(one).dtype == np.asarray(other).dtype
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_what_was_saved_comes_back(generation, tmp_path):
+  state = make_state(generation)
+  checkpoints.save(tmp_path, state, generation, keep_all=False)
+  raw = checkpoints.read_latest(tmp_path)
+  other = make_state(generation, fill=0.0)
+  restored = checkpoints.restore(raw, other, generation)
+  for name in checkpoints.DEVICE_TREES:
+    assert_trees_equal(restored[name], state[name])
+    leaves = jax.tree_util.tree_leaves(restored[name])
+    assert all(isinstance(leaf, jax.Array) for leaf in leaves)
+  for name in set(state) - set(checkpoints.DEVICE_TREES):
+    assert restored[name] == state[name]
+
+
+def test_pmap_saves_one_copy_without_device_axis(tmp_path):
+  checkpoints.save(tmp_path, make_state('pmap'), 'pmap', keep_all=False)
+  raw = checkpoints.read_latest(tmp_path)
+  assert raw['model_params']['a']['b'].shape == (2, 3)
+
+
+def test_the_file_is_flaxs_own_checkpoint(tmp_path):
+  state = make_state('jit')
+  checkpoints.save(tmp_path, state, 'jit', keep_all=False)
+  restored = flax_checkpoints.restore_checkpoint(
+    str(tmp_path), dict(make_state('jit', fill=0.0), eval_results=None)
+  )
+  assert_trees_equal(restored['optimizer_state'], state['optimizer_state'])
+  assert restored['global_step'] == 7
+
+
+@pytest.mark.parametrize('keep_all, steps', [(True, [5, 100]), (False, [100])])
+def test_older_checkpoints(keep_all, steps, tmp_path):
+  for step in (5, 100):
+    checkpoints.save(tmp_path, make_state('jit', step), 'jit', keep_all)
+  names = sorted(path.name for path in tmp_path.iterdir())
+  assert names == sorted(f'checkpoint_{step}' for step in steps)
+  assert checkpoints.read_latest(tmp_path)['global_step'] == 100
+
+
+def test_a_half_written_checkpoint_is_not_picked_up(tmp_path, monkeypatch):
+  checkpoints.save(tmp_path, make_state('jit', 5), 'jit', keep_all=True)
+
+  def killed(*args):
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr('os.replace', killed)
+  with pytest.raises(KeyboardInterrupt):
+    checkpoints.save(tmp_path, make_state('jit', 10), 'jit', keep_all=True)
+  assert checkpoints.read_latest(tmp_path)['global_step'] == 5
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
+  checkpoints.save(tmp_path, make_state('jit', 5), 'jit', keep_all=True)
+  path = checkpoints.save(tmp_path, make_state('jit', 10), 'jit', True)
+  path.write_bytes(path.read_bytes()[:-20])
+  assert checkpoints.read_latest(tmp_path)['global_step'] == 5
+
+
+def test_no_checkpoint(tmp_path):
+  assert checkpoints.read_latest(tmp_path) is None
+
+
+def test_other_shapes_and_other_trees_are_refused(tmp_path):
+  checkpoints.save(tmp_path, make_state('jit'), 'jit', keep_all=False)
+  raw = checkpoints.read_latest(tmp_path)
+  larger = dict(make_state('jit'), model_params={'a': {'b': jnp.zeros((2, 4))}})
+  with pytest.raises(ValueError, match=r'model_params .*\(2, 3\).*\(2, 4\)'):
+    checkpoints.restore(raw, larger, 'jit')
+  renamed = dict(
+    make_state('jit'), model_params={'other': {'b': jnp.zeros((2, 3))}}
+  )
+  with pytest.raises(ValueError, match='model_params'):
+    checkpoints.restore(raw, renamed, 'jit')
+
+
+def test_sharded_arrays_come_back_with_their_sharding(tmp_path):
+  mesh = jax.sharding.Mesh(np.array(jax.devices()), ('batch',))
+  sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+  state = make_state('jit')
+  state['model_params'] = jax.device_put(state['model_params'], sharding)
+  checkpoints.save(tmp_path, state, 'jit', keep_all=False)
+  raw = checkpoints.read_latest(tmp_path)
+  restored = checkpoints.restore(raw, state, 'jit')
+  leaf = restored['model_params']['a']['b']
+  assert leaf.sharding.device_set == sharding.device_set
+
+
+# Resumed runs: the same as if nothing had happened.
+
+SETTINGS = trial.Settings(
+  global_batch_size=BATCH_SIZE,
+  eval_batch_size=BATCH_SIZE,
+  eval_every=4,
+  max_global_steps=13,
+  save_intermediate_checkpoints=True,
+)
+
+
+def run_trial(generation, log_dir, resume=False, **stop):
+  """One process' worth of a run; interrupted ones raise KeyboardInterrupt."""
+  log_dir.mkdir(exist_ok=True)
+  run = trial.set_up_trial(
+    FakeWorkload(generation),
+    as_submission(FakeSubmission(clock=Clock(), **stop), 'fake'),
+    dataclasses.replace(SETTINGS),
+    None,
+    jax.random.PRNGKey(0),
+    log_dir,
+  )
+  raw = checkpoints.read_latest(log_dir) if resume else None
+  if raw:
+    trial.restore_trial(run, raw)
+  trial.open_log(run, 0, {}, raw and raw['rows_logged'])
+  runner.train(run)
+  return run
+
+
+def saved_trees(run):
+  return run.model_params, run.optimizer_state[0], run.model_state
+
+
+def without_times(eval_results):
+  times = ('score', 'total_duration')
+  return [
+    (
+      step,
+      {
+        name: value
+        for name, value in metrics.items()
+        if name not in times and not name.startswith('accumulated')
+      },
+    )
+    for step, metrics in eval_results
+  ]
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+@pytest.mark.parametrize('interrupt_at', [0, 1, 3, 4, 5, 12])
+def test_resumed_equals_uninterrupted(generation, interrupt_at, tmp_path):
+  whole = run_trial(generation, tmp_path / 'whole')
+  with pytest.raises(KeyboardInterrupt):
+    run_trial(generation, tmp_path / 'parts', interrupt_at=interrupt_at)
+  parts = run_trial(generation, tmp_path / 'parts', resume=True)
+  assert_trees_equal(saved_trees(parts), saved_trees(whole))
+  assert without_times(parts.eval_results) == without_times(whole.eval_results)
+  assert parts.global_step == whole.global_step == 13
+  assert parts.input_queue.drawn == whole.input_queue.drawn
+  # Preempted after the first evaluation, it resumed from a checkpoint.
+  assert parts.preemption_count == (interrupt_at > 0)
+
+
+def test_resumed_from_each_of_the_checkpoints(tmp_path):
+  whole = run_trial('jit', tmp_path / 'whole')
+  paths = checkpoints.checkpoint_paths(tmp_path / 'whole')
+  assert [path.name for path in paths] == [
+    f'checkpoint_{step}' for step in (13, 12, 8, 4, 1)
+  ]
+  for path in paths[1:]:
+    folder = tmp_path / path.name
+    folder.mkdir()
+    shutil.copy(path, folder)
+    parts = run_trial('jit', folder, resume=True)
+    assert_trees_equal(saved_trees(parts), saved_trees(whole))
+    assert without_times(parts.eval_results) == (
+      without_times(whole.eval_results)
+    )

@@ -1,0 +1,145 @@
+"""Target setting, on a tiny budget, and the targets that are committed."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from tqdm import tqdm
+
+from reset_cycles.mini_algoperf import target_training, targets
+from reset_cycles.mini_algoperf.workloads import WORKLOADS, get_workload
+from reset_cycles.mini_algoperf.workloads.base import read_targets
+
+
+def test_search_points_fill_the_space_and_repeat():
+  points = targets.search_points(64)
+  assert points == targets.search_points(64)
+  assert points[:8] == targets.search_points(8)
+  for name, (low, high) in targets.SEARCH_SPACE.items():
+    values = np.log([getattr(point, name) for point in points])
+    unit = (values - math.log(low)) / (math.log(high) - math.log(low))
+    assert unit.min() > 0
+    assert unit.max() < 1
+    # No quarter of the range is empty or crowded.
+    counts = np.histogram(unit, bins=4, range=(0, 1))[0]
+    assert counts.min() >= 14
+    assert counts.max() <= 18
+
+
+def test_the_best_point_is_the_lowest_or_the_highest():
+  low, high, failed = targets.search_points(3)
+  trials = [
+    (high, target_training.Result(0.5, 0.1)),
+    (failed, target_training.Result(math.nan, math.nan)),
+    (low, target_training.Result(0.2, 0.9)),
+  ]
+  best = targets._best_point
+  assert best(get_workload('digits'), trials) == low
+  assert best(get_workload('molecules'), trials) == high
+  with pytest.raises(ValueError, match='num_trials: none of the 1'):
+    best(get_workload('digits'), trials[1:2])
+
+
+def test_training_repeats_and_learns():
+  train = target_training.Trainer(get_workload('digits'), 20, None)
+  point = target_training.Point(1e-2, 0.1, 0.01)
+  with tqdm(disable=True) as bar:
+    first, again = (train(point, 0, bar) for _ in range(2))
+    slow = train(point._replace(learning_rate=1e-6), 0, bar)
+  assert first == again
+  assert first.validation < 0.7 < 0.8 < slow.validation
+
+
+def test_set_targets_writes_the_medians(tmp_path):
+  output = tmp_path / 'targets.json'
+  output.write_text(json.dumps({'workloads': {'other': {'x': 1}}}))
+  search = targets.plan_search(
+    'digits', num_trials=2, num_seeds=3, num_steps=4, output=output
+  )
+  entry = targets.set_targets(search, progress=False)
+  written = json.loads(output.read_text())['workloads']
+  assert written == {'digits': entry, 'other': {'x': 1}}
+  assert [path.name for path in tmp_path.iterdir()] == ['targets.json']
+  validation = sorted(run['validation'] for run in entry['seeds'])
+  test = sorted(run['test'] for run in entry['seeds'])
+  assert entry['validation_target'] == validation[1]
+  assert entry['test_target'] == test[1]
+  assert entry['validation_spread']['min'] == validation[0]
+  assert entry['validation_spread']['max'] == validation[2]
+  assert [run['seed'] for run in entry['seeds']] == [1, 2, 3]
+  assert len(entry['trials']) == 2
+  assert entry['num_steps'] == 4
+  assert entry['command'] == (
+    'soft-reset set-targets --workload=digits --num_trials=2 --num_seeds=3 '
+    '--num_steps=4'
+  )
+
+
+def test_a_run_without_a_number_counts_as_the_worst():
+  values = [0.5, math.nan, 0.25, math.nan, 0.125]
+  for name, ordered in (
+    ('digits', [0.125, 0.25, 0.5, None, None]),
+    ('molecules', [None, None, 0.125, 0.25, 0.5]),
+  ):
+    worst = targets._with_worst(get_workload(name), values)
+    assert list(targets._spread(worst).values()) == ordered
+
+
+@pytest.mark.parametrize(
+  ('name', 'value'), [('num_trials', 0), ('num_seeds', 0), ('num_steps', 1)]
+)
+def test_too_small_a_budget_is_refused(name, value, tmp_path):
+  output = tmp_path / 'targets.json'
+  with pytest.raises(ValueError, match=f'{name}: {value} is too small'):
+    targets.plan_search('digits', output=output, **{name: value})
+  assert not output.exists()
+
+
+def test_an_unknown_workload_is_refused():
+  with pytest.raises(ValueError, match='workload: .* is unknown'):
+    targets.plan_search('mnist')
+
+
+@pytest.mark.parametrize(
+  'reduced', [{'num_trials': 19}, {'num_seeds': 19}, {'num_steps': 4}]
+)
+def test_a_reduced_search_does_not_set_the_committed_targets(reduced):
+  with pytest.raises(ValueError, match='--output is missing: only 20 trials'):
+    targets.plan_search('digits', **reduced)
+
+
+def test_an_output_that_cannot_be_used_is_refused_before_training(tmp_path):
+  with pytest.raises(ValueError, match='--output=.*: there is no folder'):
+    targets.plan_search('digits', output=tmp_path / 'no' / 't.json')
+  for content in ('{}', '[1]'):
+    (tmp_path / 't.json').write_text(content)
+    with pytest.raises(ValueError, match='--output=.*: is no file of targets'):
+      targets.plan_search('digits', output=tmp_path / 't.json')
+
+
+def test_every_workload_has_targets():
+  assert sorted(read_targets()) == sorted(WORKLOADS)
+
+
+@pytest.mark.parametrize('name', sorted(WORKLOADS))
+def test_committed_targets_belong_to_the_workload(name):
+  entry, workload = read_targets()[name], get_workload(name)
+  assert workload.validation_target_value == entry['validation_target']
+  assert workload.test_target_value == entry['test_target']
+  assert entry['metric'] == workload.target_metric_name
+  assert entry['step_hint'] == workload.step_hint
+  assert entry['num_steps'] == int(0.75 * workload.step_hint)
+  assert entry['batch_size'] == workload.default_batch_size
+  assert len(entry['seeds']) == 20
+  for split in ('validation', 'test'):
+    values = [run[split] for run in entry['seeds']]
+    assert entry[f'{split}_target'] == pytest.approx(np.median(values))
+    assert entry[f'{split}_spread']['median'] == entry[f'{split}_target']
+  values = [trial['validation'] for trial in entry['trials']]
+  best = (max if workload.metric_rises else min)(values)
+  chosen = entry['trials'][values.index(best)]
+  for hyperparameter in targets.SEARCH_SPACE:
+    assert entry['hyperparameters'][hyperparameter] == chosen[hyperparameter]

@@ -1,0 +1,668 @@
+"""The workloads: losses, metrics, data, batches, both generations."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import inspect
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+
+from reset_cycles.mini_algoperf import spec
+from reset_cycles.mini_algoperf.workloads import (
+  WORKLOADS,
+  digit_data,
+  get_workload,
+  graph_batches,
+  molecule_data,
+)
+from reset_cycles.mini_algoperf.workloads.average_precision import (
+  mean_average_precision,
+)
+
+NAMES = sorted(WORKLOADS)
+NUM_DEVICES = jax.local_device_count()
+KEY = jax.random.PRNGKey(0)
+
+
+@pytest.fixture(scope='module')
+def data_dir(tmp_path_factory):
+  return str(tmp_path_factory.mktemp('data'))
+
+
+@pytest.fixture(scope='module')
+def ready():
+  """(name, generation) -> (workload, params, model_state), compiled once."""
+  made = {}
+
+  def get(name, generation='jit'):
+    if (name, generation) not in made:
+      workload = get_workload(name, generation)
+      made[name, generation] = (workload, *workload.init_model_fn(KEY))
+    return made[name, generation]
+
+  return get
+
+
+def _queue(workload, data_dir, seed=1, split='train'):
+  return workload._build_input_queue(
+    jax.random.PRNGKey(seed), split, data_dir, workload.default_batch_size
+  )
+
+
+def _evaluate(workload, params, model_state, data_dir):
+  return workload.eval_model(
+    workload.eval_batch_size, params, model_state, None, data_dir, None, 0
+  )
+
+
+def _equal(first, second):
+  pairs = zip(
+    jax.tree_util.tree_leaves(first), jax.tree_util.tree_leaves(second)
+  )
+  return all(np.array_equal(a, b) for a, b in pairs)
+
+
+# The registry and the API.
+
+
+def test_an_unknown_workload_is_named_with_the_known_ones():
+  with pytest.raises(
+    ValueError, match="'mnist' is unknown.*digits, molecules, t"
+  ):
+    get_workload('mnist')
+
+
+def test_an_unknown_generation_is_named():
+  with pytest.raises(ValueError, match="generation: 'tpu' .*jit, pmap"):
+    get_workload('digits', 'tpu')
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_generations_differ_in_signatures(name):
+  jit, pmap = get_workload(name, 'jit'), get_workload(name, 'pmap')
+  assert 'dropout_rate' in inspect.signature(jit.model_fn).parameters
+  assert list(inspect.signature(jit.init_model_fn).parameters) == ['rng']
+  assert 'dropout_rate' not in inspect.signature(pmap.model_fn).parameters
+  assert list(inspect.signature(pmap.init_model_fn).parameters) == [
+    'rng',
+    'dropout_rate',
+    'aux_dropout_rate',
+  ]
+  assert isinstance(jit, WORKLOADS[name])
+  assert isinstance(pmap, WORKLOADS[name])
+
+
+def test_shapes_are_asked_for_after_the_first_initialisation(ready):
+  workload = get_workload('digits')
+  with pytest.raises(ValueError, match='param_shapes'):
+    _ = workload.param_shapes
+  with pytest.raises(ValueError, match='model_params_types'):
+    _ = workload.model_params_types
+  workload, _, _ = ready('digits')
+  kernel = workload.param_shapes['Dense_0']['kernel']
+  assert kernel == spec.ShapeTuple((512, 10))
+
+
+@pytest.mark.parametrize(
+  ('name', 'better', 'worse'),
+  [
+    ('digits', -1e-6, 1e-6),
+    ('molecules', 1e-6, -1e-6),
+    ('translation', 1e-6, -1e-6),
+  ],
+)
+def test_error_rate_must_fall_and_precision_must_rise(name, better, worse):
+  workload = get_workload(name)
+  metric = workload.target_metric_name
+  reached = (
+    (workload.has_reached_validation_target, 'validation'),
+    (workload.has_reached_test_target, 'test'),
+  )
+  for function, split in reached:
+    target = getattr(workload, f'{split}_target_value')
+    key = f'{split}/{metric}'
+    assert function({key: target + better})
+    assert not function({key: target})
+    assert not function({key: target + worse})
+    assert not function({key: math.nan})
+
+
+def test_parameter_types_follow_the_modules(ready):
+  digits, molecules = ready('digits')[0], ready('molecules')[0]
+  types = digits.model_params_types
+  assert types['batchnorm_0']['scale'] == spec.ParameterType.BATCH_NORM_SCALE
+  assert types['batchnorm_0']['bias'] == spec.ParameterType.BATCH_NORM_BIAS
+  assert types['conv_0']['kernel'] == spec.ParameterType.CONV_WEIGHT
+  assert types['dense_0']['kernel'] == spec.ParameterType.WEIGHT
+  assert types['dense_0']['bias'] == spec.ParameterType.BIAS
+  types = molecules.model_params_types
+  assert types['layernorm_0']['scale'] == spec.ParameterType.LAYER_NORM_SCALE
+  assert types['node_embedding']['kernel'] == spec.ParameterType.EMBEDDING
+  assert digits.is_output_params('Dense_0')
+  assert molecules.is_output_params('decoder')
+  assert set(molecules.param_shapes) >= {'decoder'}
+
+
+# Losses, by hand.
+
+
+def test_digits_loss_masks_and_smooths():
+  loss_fn = get_workload('digits').loss_fn
+  # Softmax of the first row: 3/12 for class 0 and 1/12 for the nine others.
+  logits = np.zeros((2, 10), np.float32)
+  logits[0, 0] = math.log(3)
+  labels = np.array([0, 7])
+  whole = loss_fn(labels, logits)
+  np.testing.assert_allclose(
+    whole['per_example'], [math.log(4), math.log(10)], rtol=1e-6
+  )
+  assert whole['n_valid_examples'] == 2
+  masked = loss_fn(labels, logits, np.array([1.0, 0.0]))
+  np.testing.assert_allclose(masked['per_example'], [math.log(4), 0], rtol=1e-6)
+  np.testing.assert_allclose(masked['summed'], math.log(4), rtol=1e-6)
+  assert masked['n_valid_examples'] == 1
+  # s = 0.1: weight 0.91 on the label; log 12 - 0.91 log 3 = 1.485169.
+  smooth = loss_fn(labels, logits, np.array([1.0, 0.0]), 0.1)
+  np.testing.assert_allclose(smooth['summed'], 1.485169, rtol=1e-6)
+
+
+def test_molecules_loss_masks_labels_and_smooths():
+  loss_fn = get_workload('molecules').loss_fn
+  logits, labels, mask = np.zeros((3, 2, 128), np.float32)
+  logits[0, 0] = math.log(3)
+  labels[0, 0] = 1
+  mask[0, 0] = mask[1, 5] = 1
+  # Probabilities 3/4 of a positive and 1/2 of a negative label.
+  loss = loss_fn(labels, logits, mask)
+  assert loss['per_example'].shape == (2, 128)
+  np.testing.assert_allclose(
+    loss['per_example'][0, 0], math.log(4 / 3), rtol=1e-6
+  )
+  np.testing.assert_allclose(
+    loss['summed'], math.log(4 / 3) + math.log(2), rtol=1e-6
+  )
+  assert loss['n_valid_examples'] == 2
+  assert loss_fn(labels, logits)['n_valid_examples'] == 256
+  # s = 0.5: the label becomes 0.5 + 0.5/128; log 4 - 0.50390625 log 3 =
+  # 0.832697. The other label's logit is 0: log 2 whatever the label.
+  smooth = loss_fn(labels, logits, mask, 0.5)
+  np.testing.assert_allclose(
+    smooth['summed'], 0.832697 + math.log(2), rtol=1e-6
+  )
+
+
+def test_a_masked_logit_that_is_not_finite_costs_nothing():
+  logits, labels, mask = np.zeros((3, 1, 128), np.float32)
+  logits[0, 3] = math.nan
+  mask[0, 0] = 1
+  loss = get_workload('molecules').loss_fn(labels, logits, mask)
+  np.testing.assert_allclose(loss['summed'], math.log(2), rtol=1e-6)
+
+
+# Mean average precision.
+
+
+def test_average_precision_by_hand_and_by_scikit_learn():
+  labels = np.array([[1, 1, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32)
+  logits = np.array([[4, 1, 1], [3, 2, 2], [2, 3, 3], [1, 4, 4]], np.float32)
+  weights = np.ones((4, 3), np.float32)
+  weights[2, 1] = 0  # Task 1 is left without a negative: it doesn't count.
+  weights[0, 2] = 0  # Task 2 is left with its best-ranked positive: 1.
+  result = mean_average_precision(labels, logits, weights)
+  # Task 0 finds its positives at ranks 1 and 3: (1/1 + 2/3) / 2.
+  assert result == pytest.approx((5 / 6 + 1) / 2)
+  assert average_precision_score(labels[:, 0], logits[:, 0]) == pytest.approx(
+    5 / 6
+  )
+
+
+def test_average_precision_agrees_with_a_plain_loop():
+  rng = np.random.default_rng(0)
+  labels = (rng.random((60, 8)) < 0.2).astype(np.float32)
+  logits = rng.standard_normal((60, 8)).astype(np.float32)
+  weights = (rng.random((60, 8)) < 0.6).astype(np.float32)
+  labels[:, 3] = 0
+  expected = []
+  for task in range(8):
+    known = weights[:, task] == 1
+    if 0 < labels[known, task].sum() < known.sum():
+      expected.append(
+        average_precision_score(labels[known, task], logits[known, task])
+      )
+  assert len(expected) == 7
+  result = mean_average_precision(labels, logits, weights)
+  assert result == pytest.approx(np.mean(expected))
+  assert isinstance(result, float)
+
+
+def test_average_precision_is_nan_without_a_task_or_a_number():
+  labels = np.array([[1.0], [0.0]])
+  logits = np.array([[1.0], [math.nan]])
+  everything = np.ones((2, 1))
+  assert math.isnan(mean_average_precision(labels, logits, everything))
+  assert math.isnan(mean_average_precision(labels, labels, 0 * everything))
+  unlabelled = np.array([[1.0], [0.0]])
+  assert math.isnan(mean_average_precision(labels, logits, unlabelled))
+
+
+# Data.
+
+
+def test_molecules_have_the_same_bytes_from_the_same_seed():
+  def digest(seed):
+    data = molecule_data.generate(seed, 48)
+    return hashlib.sha256(molecule_data.to_bytes(data)).hexdigest()
+
+  assert digest(5) == digest(5)
+  assert digest(5) != digest(6)
+
+
+def test_molecules_file_is_the_one_that_the_targets_were_set_with(data_dir):
+  data = molecule_data.load_molecules(data_dir)
+  digest = hashlib.sha256(molecule_data.to_bytes(data)).hexdigest()
+  assert digest == (
+    '6ff769c7c5ea781b4f75d473f81f635cdc4ae660807e2adb84cc2c5226917ef8'
+  )
+
+
+def test_molecules_are_read_from_the_cache(data_dir, tmp_path, monkeypatch):
+  first = molecule_data.load_molecules(data_dir)
+  monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+  monkeypatch.setattr(molecule_data, 'generate', lambda seed: first)
+  folder = tmp_path / 'soft_reset'
+  assert molecule_data.default_folder() == folder
+  cached = molecule_data.load_molecules()
+  names = [path.name for path in folder.iterdir()]
+  assert names == ['molecules_v1_seed128.npz']
+  monkeypatch.setattr(molecule_data, 'generate', None)
+  for again in (cached, molecule_data.load_molecules()):
+    for a, b in zip(first, again):
+      np.testing.assert_array_equal(a, b)
+
+
+def test_a_damaged_or_unwritable_file_is_named(tmp_path):
+  (tmp_path / 'molecules_v1_seed128.npz').write_bytes(b'not a zip file')
+  with pytest.raises(ValueError, match='data_dir: .*seed128.npz.*damaged'):
+    molecule_data.load_molecules(str(tmp_path))
+  (tmp_path / 'file').write_text('')
+  with pytest.raises(ValueError, match='data_dir: .*writable folder'):
+    molecule_data.load_molecules(str(tmp_path / 'file'))
+
+
+def test_molecules_look_like_ogb(data_dir):
+  data = molecule_data.load_molecules(data_dir)
+  # Sizes of OGB's vocabularies of atom and bond features.
+  assert (data.nodes.max(axis=0) < [119, 5, 12, 12, 10, 6, 6, 2, 2]).all()
+  assert (data.edges.max(axis=0) < [5, 6, 2]).all()
+  assert data.n_node.min() >= 2
+  assert data.n_node.sum() == len(data.nodes)
+  assert data.n_edge.sum() == len(data.edges) == len(data.edge_index)
+  assert (data.edge_index < np.repeat(data.n_node, data.n_edge)[:, None]).all()
+  # A connected graph has a bond less than atoms, and one more per ring.
+  assert (data.n_edge >= data.n_node - 1).all()
+  known = ~np.isnan(data.labels)
+  assert abs(known.mean() - 0.7) < 0.01
+  assert set(np.unique(data.labels[known])) == {0, 1}
+  shares = np.nanmean(data.labels, axis=0)
+  assert 0.02 < shares.min() < 0.06 < 0.2 < shares.max() < 0.3
+
+
+def test_molecules_splits_cover_everything_once():
+  parts = [molecule_data.split_indices(s) for s in molecule_data.SPLIT_SIZES]
+  joined = np.concatenate(parts)
+  np.testing.assert_array_equal(joined, np.arange(4352))
+
+
+# Batches of graphs.
+
+
+def test_packing_stops_at_the_first_limit():
+  n_node, n_edge = np.array([3, 3, 3, 1, 1, 1]), np.array([4, 4, 4, 9, 0, 0])
+  room = graph_batches.Room(graphs=3, nodes=6, edges=9)
+  packed = graph_batches.pack(range(6), n_node, n_edge, room)
+  # Nodes are full after two, edges after the third and the fourth.
+  assert list(packed) == [[0, 1], [2], [3, 4, 5]]
+  few = graph_batches.Room(graphs=1, nodes=6, edges=9)
+  assert list(graph_batches.pack([4, 5], n_node, n_edge, few)) == [[4], [5]]
+
+
+def test_a_graph_that_fits_nowhere_is_an_error():
+  room = graph_batches.Room(graphs=3, nodes=2, edges=9)
+  with pytest.raises(ValueError, match='global_batch_size: .*3 nodes'):
+    list(graph_batches.pack([0], np.array([3]), np.array([4]), room))
+
+
+def test_padding_contributes_nothing(data_dir, ready):
+  batcher = graph_batches.GraphBatcher(molecule_data.load_molecules(data_dir))
+  workload, params, _ = ready('molecules')
+
+  @jax.jit
+  def apply(params, shard):
+    return workload.model_fn(
+      params, shard, None, spec.ForwardPassMode.EVAL, None, False
+    )[0]
+
+  def forward(room):
+    shard = batcher.shard([7, 8, 9], room)
+    logits = apply(params, shard)
+    loss = workload.loss_fn(shard['targets'], logits, shard['weights'])
+    assert shard['inputs'].n_node.sum() == room.nodes + 1
+    assert shard['inputs'].n_edge.sum() == room.edges
+    assert not shard['weights'][3:].any()
+    return logits[:3], loss
+
+  tight = graph_batches.Room(
+    3,
+    *(
+      int(sizes[[7, 8, 9]].sum()) for sizes in (batcher.n_node, batcher.n_edge)
+    ),
+  )
+  logits, loss = forward(tight)
+  padded_logits, padded_loss = forward(graph_batches.Room(9, 300, 600))
+  np.testing.assert_allclose(logits, padded_logits, atol=1e-5)
+  np.testing.assert_allclose(loss['summed'], padded_loss['summed'], rtol=1e-5)
+  assert loss['n_valid_examples'] == padded_loss['n_valid_examples']
+
+
+def test_missing_labels_have_weight_zero(data_dir):
+  data = molecule_data.load_molecules(data_dir)
+  shard = graph_batches.GraphBatcher(data).shard(
+    [0, 1], graph_batches.Room(2, 60, 120)
+  )
+  np.testing.assert_array_equal(
+    shard['weights'][:2], ~np.isnan(data.labels[:2])
+  )
+  np.testing.assert_array_equal(
+    shard['targets'][:2], np.nan_to_num(data.labels[:2])
+  )
+  assert np.isfinite(shard['targets']).all()
+
+
+def test_every_molecule_of_a_split_is_evaluated_once(data_dir):
+  workload = get_workload('molecules', 'pmap')
+  data = molecule_data.load_molecules(data_dir)
+  batches = workload._eval_batches('validation', 640, data_dir, 256)
+  weights = np.concatenate([b['weights'].reshape(-1, 128) for b in batches])
+  labels = data.labels[molecule_data.split_indices('validation')]
+  rows = weights[weights.any(axis=1)]
+  np.testing.assert_array_equal(rows, ~np.isnan(labels))
+
+
+def test_edges_go_both_ways():
+  graphs = get_workload('molecules')._fake_inputs()
+  np.testing.assert_array_equal(graphs.senders, graphs.receivers)
+  data = molecule_data.generate(0, 16)
+  batcher = graph_batches.GraphBatcher(data)
+  inputs = batcher.shard([3], graph_batches.Room(1, 30, 80))['inputs']
+  pairs = set(zip(inputs.senders.tolist(), inputs.receivers.tolist()))
+  assert pairs == {(b, a) for a, b in pairs}
+  assert int(inputs.n_edge[0]) == 2 * data.n_edge[3]
+
+
+# Input queues.
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_queue_follows_from_the_key(name, data_dir):
+  first, again, other = (
+    itertools.islice(_queue(get_workload(name), data_dir, seed), 3)
+    for seed in (1, 1, 2)
+  )
+  for a, b, c in zip(first, again, other):
+    assert _equal(a, b)
+    assert not _equal(a['inputs'], c['inputs'])
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_generations_see_the_same_batches(name, data_dir):
+  jit = next(_queue(get_workload(name, 'jit'), data_dir))
+  pmap = next(_queue(get_workload(name, 'pmap'), data_dir))
+  for leaf in jax.tree_util.tree_leaves(pmap):
+    assert isinstance(leaf, np.ndarray)
+    assert leaf.shape[0] == NUM_DEVICES
+  np.testing.assert_array_equal(jit['targets'], np.concatenate(pmap['targets']))
+  if name != 'molecules':
+    inputs = jit['inputs']
+    np.testing.assert_array_equal(inputs, np.concatenate(pmap['inputs']))
+    assert inputs.sharding.shard_shape(inputs.shape)[0] == (
+      len(inputs) // NUM_DEVICES
+    )
+  else:
+    assert isinstance(jit['inputs'].nodes, np.ndarray)
+    num_nodes = pmap['inputs'].nodes.shape[1]
+    last = jit['inputs'].senders.reshape(NUM_DEVICES, -1)[-1]
+    offset = (NUM_DEVICES - 1) * num_nodes
+    np.testing.assert_array_equal(last - offset, pmap['inputs'].senders[-1])
+
+
+def test_the_training_queue_is_endless_and_shuffles_every_epoch():
+  queue = digit_data.train_images(np.random.default_rng(0), 128)
+  epochs = [
+    np.concatenate([next(queue).targets for _ in range(8)]) for _ in range(2)
+  ]
+  assert not np.array_equal(*epochs)
+  np.testing.assert_array_equal(*map(np.bincount, epochs))
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_evaluation_queues_repeat(name, data_dir):
+  workload = get_workload(name)
+  queue = workload._build_input_queue(
+    None, 'validation', data_dir, workload.eval_batch_size
+  )
+  once = len(
+    workload._eval_batches(
+      'validation',
+      workload.num_validation_examples,
+      data_dir,
+      workload.eval_batch_size,
+    )
+  )
+  batches = list(itertools.islice(queue, once + 1))
+  assert _equal(batches[0], batches[-1])
+
+
+def test_bad_queues_are_refused():
+  workload = get_workload('digits')
+  with pytest.raises(ValueError, match="split: 'dev' is unknown"):
+    workload._build_input_queue(None, 'dev', None, 128)
+  for size in (0, -8, NUM_DEVICES + 1 if NUM_DEVICES > 1 else 0):
+    with pytest.raises(ValueError, match=f'global_batch_size: {size} is not'):
+      workload._build_input_queue(jax.random.PRNGKey(0), 'train', None, size)
+
+
+def test_a_batch_may_be_larger_than_the_training_split():
+  queue = digit_data.train_images(np.random.default_rng(0), 2048)
+  counts = np.bincount(next(queue).targets)
+  once = np.bincount(digit_data.load_images('train').targets)
+  np.testing.assert_array_equal(counts, 2 * once)
+
+
+# The model, in both generations.
+
+
+def _train_loss(workload, params, model_state, batch):
+  """Mean loss of one forward pass without dropout, new model state."""
+  pmap = workload.generation == 'pmap'
+  if pmap:
+    workload.init_model_fn(KEY, dropout_rate=0.0)
+  settings = {} if pmap else {'dropout_rate': 0.0}
+
+  def forward(params, batch, model_state, rng):
+    logits, model_state = workload.model_fn(
+      params,
+      batch,
+      model_state,
+      spec.ForwardPassMode.TRAIN,
+      rng,
+      True,
+      **settings,
+    )
+    loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
+    return loss['summed'], loss['n_valid_examples'], model_state
+
+  if pmap:
+    keys = jax.random.split(KEY, NUM_DEVICES)
+    step = jax.pmap(forward, axis_name='batch')
+    summed, count, state = step(params, batch, model_state, keys)
+  else:
+    summed, count, state = jax.jit(forward)(params, batch, model_state, KEY)
+  return float(np.sum(summed) / np.sum(count)), state
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_generations_give_the_same_loss(name, data_dir, ready):
+  (jit_loss, jit_state), (pmap_loss, pmap_state) = (
+    _train_loss(*model, next(_queue(model[0], data_dir)))
+    for model in (ready(name, 'jit'), ready(name, 'pmap'))
+  )
+  assert jit_loss == pytest.approx(pmap_loss, rel=1e-5)
+  if name == 'molecules':
+    assert jit_state is None
+    assert pmap_state is None
+    return
+  # Synchronised batch statistics: those of the whole batch on every device.
+  for whole, replicas in zip(
+    jax.tree_util.tree_leaves(jit_state), jax.tree_util.tree_leaves(pmap_state)
+  ):
+    for replica in np.asarray(replicas):
+      np.testing.assert_allclose(replica, whole, atol=1e-5)
+
+
+def test_batch_statistics_have_the_shapes_of_their_layers(ready):
+  _, _, jit_state = ready('digits', 'jit')
+  _, params, pmap_state = ready('digits', 'pmap')
+  for layer, width in enumerate((16, 32, 32)):
+    name = f'BatchNorm_{layer}'
+    for statistic in ('mean', 'var'):
+      assert jit_state['batch_stats'][name][statistic].shape == (width,)
+      assert pmap_state['batch_stats'][name][statistic].shape == (
+        NUM_DEVICES,
+        width,
+      )
+  assert params['Dense_0']['bias'].shape == (NUM_DEVICES, 10)
+
+
+def test_batch_statistics_move_only_when_asked_to(data_dir, ready):
+  workload, params, state = ready('digits')
+  batch = next(_queue(workload, data_dir))
+
+  @jax.jit
+  def states(params, state, batch):
+    return [
+      workload.model_fn(
+        params, batch, state, spec.ForwardPassMode.TRAIN, KEY, update
+      )[1]
+      for update in (True, False)
+    ]
+
+  updated, kept = states(params, state, batch)
+  structure = jax.tree_util.tree_structure
+  assert structure(updated) == structure(kept) == structure(state)
+  assert _equal(kept, state)
+  assert not _equal(updated, state)
+
+
+def test_dropout_acts_in_training_only(ready):
+  batch = {'inputs': jnp.ones((2, 8, 8, 1))}
+  jit, params, state = ready('digits', 'jit')
+  pmap, _, _ = ready('digits', 'pmap')
+
+  def logits(workload, rng, mode=spec.ForwardPassMode.TRAIN, **settings):
+    @jax.jit
+    def apply(params, state):
+      return workload.model_fn(
+        params, batch, state, mode, rng, False, **settings
+      )[0]
+
+    return apply(params, state)
+
+  plain = logits(jit, None, spec.ForwardPassMode.EVAL)
+  dropped = logits(jit, KEY)
+  assert not np.allclose(dropped, plain)
+  assert not np.allclose(dropped, logits(jit, jax.random.PRNGKey(1)))
+  np.testing.assert_allclose(
+    logits(jit, KEY, dropout_rate=0.0), plain, rtol=1e-5
+  )
+  pmap.init_model_fn(KEY, dropout_rate=0.0)
+  np.testing.assert_allclose(logits(pmap, KEY), plain, rtol=1e-5)
+  # None is the default rate, which is that of the jit generation.
+  pmap.init_model_fn(KEY)
+  np.testing.assert_allclose(logits(pmap, KEY), dropped, rtol=1e-5)
+
+
+# Evaluation.
+
+
+@pytest.mark.parametrize('generation', ['jit', 'pmap'])
+@pytest.mark.parametrize('name', NAMES)
+def test_evaluation_repeats_and_compiles_once(
+  name, generation, data_dir, ready, compilations
+):
+  workload, params, state = ready(name, generation)
+  first = _evaluate(workload, params, state, data_dir)
+  keys = {'loss', workload.target_metric_name}
+  for split in ('train', 'validation', 'test'):
+    assert {f'{split}/{k}' for k in keys} <= set(first)
+  assert first['validation/num_examples'] == workload.num_validation_examples
+  assert first['test/num_examples'] == workload.num_test_examples
+  assert 'train/num_examples' not in first
+  assert all(
+    type(v) is float for k, v in first.items() if 'num_examples' not in k
+  )
+  with compilations() as compiled:
+    fresh, fresh_state = workload.init_model_fn(jax.random.PRNGKey(1))
+    assert not _equal(fresh, params)
+    _evaluate(workload, fresh, fresh_state, data_dir)
+    assert _evaluate(workload, params, state, data_dir) == first
+  assert not compiled
+
+
+def test_the_generations_evaluate_alike(data_dir, ready):
+  results = [
+    _evaluate(*ready('molecules', generation), data_dir)
+    for generation in ('jit', 'pmap')
+  ]
+  # Ranks of nearly equal scores may swap, which moves single precisions.
+  assert results[0] == pytest.approx(results[1], rel=1e-2)
+
+
+def test_evaluation_counts_each_example_once(ready):
+  """Padding: 1,536 images in batches of 1,000 give the same as in 512s."""
+  workload, params, state = ready('digits')
+  padded, even = (
+    workload.eval_model(size, params, state, None, None, None, 0)
+    for size in (1000, 512)
+  )
+  assert padded == pytest.approx(even, rel=1e-5)
+
+
+def test_a_diverged_model_is_evaluated(data_dir, ready):
+  for name in NAMES:
+    workload, params, state = ready(name)
+    params = jax.tree_util.tree_map(lambda x: x * math.nan, params)
+    result = _evaluate(workload, params, state, data_dir)
+    assert math.isnan(result['validation/loss'])
+    assert not workload.has_reached_validation_target(result)
+
+
+def test_training_mode_is_that_of_any_spec():
+  """A submission may import the benchmark's own, whose enum is another."""
+  theirs = enum.Enum('ForwardPassMode', ['TRAIN', 'EVAL'])
+  workload = get_workload('digits')
+  params, state = workload.init_model_fn(jax.random.PRNGKey(0))
+  batch = {'inputs': np.ones((2, 8, 8, 1), np.float32)}
+
+  def logits(mode, seed):
+    rng = jax.random.PRNGKey(seed)
+    return workload.model_fn(params, batch, state, mode, rng, False, 0.5)[0]
+
+  assert not np.array_equal(logits(theirs.TRAIN, 1), logits(theirs.TRAIN, 2))
+  assert np.array_equal(logits(theirs.EVAL, 1), logits(theirs.EVAL, 2))

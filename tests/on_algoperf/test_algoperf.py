@@ -1,0 +1,149 @@
+"""Against an installed copy of the real benchmark, either generation."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import json
+import math
+import shutil
+
+import pytest
+
+from real_benchmark import SHIPPED, import_benchmark, package_and_root
+from reset_cycles import submission
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.training import workload as benchmark
+
+# What the benchmark imports warns of itself.
+pytestmark = [
+  pytest.mark.algoperf,
+  pytest.mark.filterwarnings('default'),
+]
+
+# Base workload -> target metric, whether it rises, key of the loss.
+METRICS = {
+  'cifar': ('accuracy', True, 'loss'),
+  'criteo1tb': ('loss', False, 'loss'),
+  'criteo1tb_test': ('loss', False, 'loss'),
+  'fastmri': ('ssim', True, 'loss'),
+  'finewebedu_lm': ('ppl', False, 'loss'),
+  'imagenet_resnet': ('accuracy', True, 'loss'),
+  'imagenet_vit': ('accuracy', True, 'loss'),
+  'librispeech_conformer': ('wer', False, 'ctc_loss'),
+  'librispeech_deepspeech': ('wer', False, 'ctc_loss'),
+  'mnist': ('accuracy', True, 'loss'),
+  'ogbg': ('mean_average_precision', True, 'loss'),
+  'wmt': ('bleu', True, 'loss'),
+}
+
+
+@pytest.mark.parametrize('as_list', [False, True])
+def test_the_search_space_works_with_the_benchmarks_generator(as_list):
+  halton = import_benchmark('halton')
+  space = json.loads((SHIPPED / 'tuning_search_space.json').read_text())
+  if as_list:
+    space = [{name: s['feasible_points'][0] for name, s in space.items()}]
+  points = halton.generate_search(space, 2)
+  assert len(points) == (1 if as_list else 2)
+  for point in points:
+    assert SCHEDULE_PARAMS.override(point) == SCHEDULE_PARAMS
+
+
+def test_every_workload_has_a_batch_size():
+  registry = import_benchmark('workloads.workloads')
+  for name in registry.WORKLOADS:
+    base = registry.get_base_workload_name(name)
+    assert submission.get_batch_size(name) > 0
+    assert submission.get_batch_size(base) > 0
+
+
+def metrics_of(name):
+  """Of the longest base name that a variant's starts with."""
+  base = max((b for b in METRICS if name.startswith(b)), key=len)
+  return METRICS[base]
+
+
+def jax_workloads(registry):
+  """(name, workload object) of all that are written for JAX."""
+  for name, meta in registry.WORKLOADS.items():
+    path = registry.BASE_WORKLOADS_DIR + meta['workload_path']
+    folder = f'{path}_jax/workload.py'
+    if path.endswith('_pytorch'):
+      continue
+    cls = registry.import_workload(
+      folder, meta['workload_class_name'], return_class=True
+    )
+    yield name, cls(**meta.get('workload_init_kwargs', {}))
+
+
+def test_metric_direction_and_loss_of_every_workload():
+  registry = import_benchmark('workloads.workloads')
+  seen = 0
+  for name, workload in jax_workloads(registry):
+    metric, rising, loss = metrics_of(name)
+    target = benchmark.read_target(workload)
+    assert target.key == f'validation/{metric}', name
+    assert target.rising == rising, name
+    assert 0 < target.value < math.inf
+    results = {f'validation/{loss}': 2.5, f'validation/{metric}': 2.5}
+    found = benchmark.read_evaluation(7, results, target)
+    assert found == (7, 2.5, 2.5)
+    with pytest.raises(ValueError, match=f'{metric}.*validation/other'):
+      benchmark.read_evaluation(7, {'validation/other': 1.0}, target)
+    seen += 1
+  assert seen >= 20
+
+
+def test_the_spec_and_the_dropout_of_every_workload():
+  registry = import_benchmark('workloads.workloads')
+  spec = import_benchmark('spec')
+  is_current = spec.__name__ == 'algoperf.spec'
+  for name, workload in jax_workloads(registry):
+    assert benchmark.spec_of(workload) is spec
+    assert benchmark.takes_dropout_rate(workload) == is_current, name
+
+
+def checkout_file(*places):
+  """A file of the benchmark's checkout; skips if the package came without."""
+  _, root = package_and_root()
+  found = [root / place for place in places if (root / place).exists()]
+  if not found:
+    pytest.skip(f'{root} is no checkout: it has none of {", ".join(places)}')
+  return found[0]
+
+
+def test_the_folder_passes_the_benchmarks_checker(tmp_path):
+  path = checkout_file(
+    'algorithms/submission_checker.py', 'submissions/submission_checker.py'
+  )
+  spec = importlib.util.spec_from_file_location('submission_checker', path)
+  checker = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(checker)
+  folder = tmp_path / 'self_tuning' / 'soft_reset'
+  folder.mkdir(parents=True)
+  assert not checker.run_checks(tmp_path)
+  for pattern in ('*.py', 'submission_info.yml', 'LICENSE'):
+    for file in SHIPPED.glob(pattern):
+      shutil.copy(file, folder)
+  assert checker.run_checks(tmp_path)
+
+
+def test_the_functions_have_the_arguments_of_the_benchmarks_template():
+  """What its checker is said to check, but does not."""
+  path = checkout_file(
+    'algorithms/template/submission.py', 'submissions/template/submission.py'
+  )
+  theirs = {
+    node.name: [arg.arg for arg in node.args.args]
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.FunctionDef)
+  }
+  assert {'init_optimizer_state', 'update_params'} <= set(theirs)
+  for name, names in theirs.items():
+    parameters = inspect.signature(getattr(submission, name)).parameters
+    ours = list(parameters.values())
+    assert [p.name for p in ours[: len(names)]] == names
+    # The current generation passes train_state, v0.5.0 does not know it.
+    assert all(p.default is not p.empty for p in ours[len(names) :])

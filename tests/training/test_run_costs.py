@@ -1,0 +1,155 @@
+"""What an ordinary step may not cost: compilations, reads, transfers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import tiny
+from reset_cycles import submission
+from reset_cycles.training import run as run_lib
+from runs import GENERATIONS, PARAMS, SWITCHING, new_driver
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_nothing_compiles_after_the_first_step(generation, compilations):
+  driver = new_driver(generation=generation)
+  driver.step()
+  with compilations() as compiled:
+    assert driver.run()
+  assert driver.optimizer_state[1].control.num_early_stops == 1
+  assert driver.optimizer_state[1].control.cycle == 2
+  assert compiled == []
+
+
+# The statistics of the first step cannot take the place of the donated ones.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_what_compiles_where_the_model_changes_the_shape_of_its_state(
+  generation, compilations
+):
+  """The second step, and at the first reset what the new shapes need."""
+  jax.clear_caches()  # other tests may have compiled the same
+  functions = submission.make_submission(PARAMS)
+  driver = tiny.Driver(functions, tiny.reshaping(generation)(), SWITCHING)
+  driver.run(until=2)
+  with compilations() as compiled:
+    driver.run(until=3)
+  assert compiled == []
+  with compilations() as compiled:
+    driver.run(until=4)  # left early, and reset
+  # For the one leaf: whether it is finite, its sample, its blend.
+  assert len(compiled) == 3
+  with compilations() as compiled:
+    assert driver.run()
+  assert compiled == []
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_the_step_has_no_branch(generation):
+  """On a GPU the host waits for the index of a branch, at every step."""
+  driver = new_driver(generation=generation)
+  run = driver.optimizer_state[1]
+  arguments = (
+    driver.params,
+    driver.model_state,
+    driver.optimizer_state[0].inner,
+    tiny.batch_of_step(0, generation),
+    driver.rng,
+  )
+  program = run.setup.train_step.lower(*arguments).compile().as_text()
+  assert 'cosine' in program  # the rates are computed in it
+  assert 'conditional' not in program
+
+
+@pytest.mark.parametrize('mode', ['full', 'kept_momentum', 'cyclic'])
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_nothing_compiles_in_other_modes(mode, generation, compilations):
+  params = dataclasses.replace(PARAMS, reset_mode=mode)
+  driver = new_driver(params, generation)
+  driver.step()
+  with compilations() as compiled:
+    assert driver.run()
+  assert compiled == []
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_an_ordinary_step_costs_one_comparison(generation, monkeypatch):
+  driver = new_driver(generation=generation, evaluations={1: (1.0, 0.4)})
+  driver.run(until=2)  # takes over the state, and the first evaluation
+  calls = []
+
+  def spy(name):
+    original = getattr(run_lib, name)
+
+    def wrapped(*args):
+      calls.append(name)
+      return original(*args)
+
+    monkeypatch.setattr(run_lib, name, wrapped)
+
+  spy('is_due')
+  spy('act')
+  driver.run(until=4)
+  assert calls == ['is_due', 'is_due']
+  driver.step()  # the boundary
+  assert calls == ['is_due', 'is_due', 'is_due', 'act']
+
+
+@pytest.fixture
+def reads_from_devices(monkeypatch):
+  """A list that grows with every array whose value the host asks for."""
+  from jax._src.array import ArrayImpl
+
+  value = ArrayImpl._value
+  seen = []
+
+  def counted(self):
+    seen.append(self.shape)
+    return value.fget(self)
+
+  monkeypatch.setattr(ArrayImpl, '_value', property(counted))
+  return seen
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_an_ordinary_step_reads_nothing(generation, reads_from_devices):
+  driver = new_driver(generation=generation, evaluations={1: (1.0, 0.4)})
+  driver.run(until=2)
+  del reads_from_devices[:]
+  np.asarray(driver.params['bias'])
+  assert len(reads_from_devices) == 1  # the fixture sees reads
+  driver.run(until=4)
+  assert len(reads_from_devices) == 1
+
+
+def test_an_ordinary_step_transfers_only_what_it_is_given():
+  driver = new_driver(evaluations={})
+  driver.run(until=2)
+  devices = driver.optimizer_state[1].setup.devices
+  batch = jax.device_put(tiny.batch_of_step(2, 'jit'), batch_sharding())
+  saved, run = driver.optimizer_state
+  rng = devices.put(driver.rng)
+  with jax.transfer_guard('disallow'):
+    (_, run), _, _ = submission.update_params(
+      workload=driver.workload,
+      current_param_container=driver.params,
+      current_params_types=None,
+      model_state=driver.model_state,
+      hyperparameters=None,
+      batch=batch,
+      loss_type=None,
+      optimizer_state=(saved, run),
+      eval_results=[],
+      global_step=2,
+      rng=rng,
+    )
+  assert np.isfinite(run.step_metrics['loss'])
+
+
+def batch_sharding():
+  mesh = jax.sharding.Mesh(np.asarray(jax.devices()), ('batch',))
+  return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('batch'))
