@@ -1,0 +1,93 @@
+"""What steps inside a cycle: the protocol of an inner optimizer.
+
+A cycle says at what rate, a reset says what is left of the optimizer's state.
+Neither knows an optimizer by name: what they need of it is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import optax
+
+
+class InnerHparams(NamedTuple):
+  """The numbers of an optimizer; traced where cycles differ in them."""
+
+  one_minus_beta1: float | jax.Array
+  beta2: float | jax.Array
+  eps: float | jax.Array
+  grad_clip: float | jax.Array | None  # largest global norm; None: no clipping
+
+
+class Slots(NamedTuple):
+  """The parts of an optimizer's state that a reset may touch.
+
+  Attributes:
+    moments: trees of the parameters' structure that a reset shrinks.
+    iterates: trees of the parameters' structure that a reset blends with the
+      fresh parameters, as it does the parameters themselves.
+    counts: shape=(), dtype=int32 each; they go back to zero with the moments.
+  """
+
+  moments: tuple[Any, ...]
+  iterates: tuple[Any, ...]
+  counts: tuple[jax.Array, ...]
+
+
+class Inner(Protocol):
+  """An optimizer that steps inside cycles."""
+
+  def build(
+    self,
+    hparams: InnerHparams,
+    rate: float | jax.Array,
+    weight_decay: float | jax.Array,
+  ) -> optax.GradientTransformation:
+    """The transformation for one step.
+
+    It is built while the step is traced, so that its numbers may be traced; the
+    structure of its state must not depend on them.
+
+    Args:
+      hparams: the cycle's numbers.
+      rate: shape=(), the learning rate of this step.
+      weight_decay: shape=(), decoupled; it is multiplied with the rate.
+    """
+
+  def slots(self, opt_state: Any) -> Slots:
+    """What a reset may touch of the state of `build`'s transformation."""
+
+  def with_slots(self, opt_state: Any, slots: Slots) -> Any:
+    """The state with other slots, of the same structure."""
+
+  def eval_params(self, opt_state: Any, params: Any) -> Any:
+    """The parameters to evaluate, from those that are trained."""
+
+
+def map_states(fn: Any, opt_state: Any, state_type: type) -> Any:
+  """opt_state with every state of the given type replaced by fn(state)."""
+
+  def is_state(x: Any) -> bool:
+    return isinstance(x, state_type)
+
+  return jax.tree_util.tree_map(
+    lambda x: fn(x) if is_state(x) else x, opt_state, is_leaf=is_state
+  )
+
+
+def find_state(opt_state: Any, state_type: type) -> Any:
+  """The one state of the given type in opt_state.
+
+  Raises:
+    ValueError: if there is none, or more than one.
+  """
+  found: list[Any] = []
+  map_states(found.append, opt_state, state_type)
+  if len(found) != 1:
+    raise ValueError(
+      f'opt_state has {len(found)} states of type {state_type.__name__}; '
+      'exactly one is needed.'
+    )
+  return found[0]
