@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from ..settings import kinds
 from ..settings.checks import check_positive, check_weight
-from ..settings.kinds import REQUIRED, Parameter
 from . import lr_shapes, phase_shapes
+from . import shape_checks as kinds
 from .formulas import FALLS, Schedule
 from .schedule_chains import ANNEALS, CYCLIC_MODES
+from .shape_checks import REQUIRED, Parameter
 
 # The parameters of one shape; what is wrong between them, or nothing.
 CheckTogether = Callable[[Mapping[str, Any]], str]

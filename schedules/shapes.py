@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import Any, Union
 
 from ..settings.checks import check_choice
-from ..settings.kinds import REQUIRED
 from . import lr_shapes, shape_registry
 from .formulas import Schedule, scaled
 from .lr_shapes import PhaseFn
+from .shape_checks import REQUIRED
 from .shape_registry import DECAYS, WARMUPS, Family
 
 

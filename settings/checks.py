@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
-from collections.abc import Mapping, Set
-from typing import Any
+from collections.abc import Iterable, Mapping, Set
 
 
-def check(condition: bool, name: str, value: Any, right: str) -> None:
+def check(condition: bool, name: str, value: object, right: str) -> None:
   """Raises ValueError, naming the setting, unless the condition holds."""
   if not condition:
     raise ValueError(f'{name}={value!r}: {name} must be {right}.')
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
   """Whether the value is a finite real number (a bool is none)."""
   if not isinstance(value, numbers.Real) or isinstance(value, bool):
     return False
@@ -25,47 +25,57 @@ def is_number(value: Any) -> bool:
 
 
 def check_number(
-  name: str, value: Any, low: float, high: float, right: str
+  name: str, value: object, low: float, high: float, right: str
 ) -> None:
   """Raises ValueError unless the value is a number in [low, high]."""
   check(is_number(value) and low <= value <= high, name, value, right)
 
 
-def check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: object) -> None:
   """Raises ValueError unless the value is a number above 0."""
   check(is_number(value) and value > 0, name, value, 'a number above 0')
 
 
-def check_weight(name: str, value: Any) -> None:
+def check_weight(name: str, value: object) -> None:
   """Raises ValueError unless the value is a number in (0, 1]."""
   right = 'a number above 0 and at most 1'
   check(is_number(value) and 0 < value <= 1, name, value, right)
 
 
-def check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: object) -> None:
   """Raises ValueError unless the value is a whole number of at least 1."""
   is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
   check(is_int and value >= 1, name, value, 'a whole number of at least 1')
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+  """' Did you mean cosine?' if a known name is close to the value, or ''."""
+  close = difflib.get_close_matches(str(value), list(known), n=1)
+  return f' Did you mean {close[0]}?' if close else ''
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
   """Raises ValueError unless the value is one of the choices."""
-  known = isinstance(value, str) and value in choices
-  check(known, name, value, f'one of {", ".join(choices)}')
+  if isinstance(value, str) and value in choices:
+    return
+  raise ValueError(
+    f'{name}={value!r}: {name} must be one of {", ".join(choices)}.'
+    + did_you_mean(value, choices)
+  )
 
 
-def check_known(values: Mapping[str, Any], known: set[str]) -> None:
+def check_known(values: Mapping[str, object], known: Set[str]) -> None:
   """Raises ValueError if a key is not a known field."""
-  unknown = sorted(set(values) - known)
+  unknown = sorted(map(str, set(values) - known))
   if unknown:
     raise ValueError(
       f'Unknown field {", ".join(unknown)}; known are '
-      f'{", ".join(sorted(known))}.'
+      f'{", ".join(sorted(known))}.' + did_you_mean(unknown[0], known)
     )
 
 
 def check_complete(
-  name: str, values: Any, names: set[str], optional: Set[str] = frozenset()
+  name: str, values: object, names: Set[str], optional: Set[str] = frozenset()
 ) -> None:
   """Raises ValueError unless the mapping has the named fields and no others.
 

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
-from .checks import check_number, check_positive, check_weight
+from .kinds import (
+  BelowOne,
+  Fraction01,
+  NotNegative,
+  OrNone,
+  Positive,
+  Share,
+)
+from .named import read_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,30 +36,18 @@ class Hparams:
     label_smoothing: passed to the workload's loss function.
   """
 
-  dropout_rate: float = 0.1
-  learning_rate: float = 0.0017486387539278373
-  one_minus_beta1: float = 0.06733926164
-  beta2: float = 0.9955159689799007
-  weight_decay: float = 0.08121616522670176
-  warmup_factor: float = 0.02
-  eps: float = 1e-8
-  grad_clip: float | None = None
-  label_smoothing: float = 0.0
+  dropout_rate: BelowOne = 0.1
+  learning_rate: Positive = 0.0017486387539278373
+  one_minus_beta1: Share = 0.06733926164
+  beta2: BelowOne = 0.9955159689799007
+  weight_decay: NotNegative = 0.08121616522670176
+  warmup_factor: Fraction01 = 0.02
+  eps: Positive = 1e-8
+  grad_clip: OrNone(Positive) = None
+  label_smoothing: BelowOne = 0.0
 
-  def __post_init__(self):
-    share = 'a number from 0 up to, not including, 1'
-    below_one = math.nextafter(1.0, 0.0)
-    for name in ('dropout_rate', 'beta2', 'label_smoothing'):
-      check_number(name, getattr(self, name), 0.0, below_one, share)
-    for name in ('learning_rate', 'eps'):
-      check_positive(name, getattr(self, name))
-    if self.grad_clip is not None:
-      check_positive('grad_clip', self.grad_clip)
-    check_weight('one_minus_beta1', self.one_minus_beta1)
-    not_negative = 'a number of at least 0'
-    check_number('weight_decay', self.weight_decay, 0.0, math.inf, not_negative)
-    fraction = 'a number from 0 to 1'
-    check_number('warmup_factor', self.warmup_factor, 0.0, 1.0, fraction)
+  def __post_init__(self) -> None:
+    read_fields(self)
 
 
 HPARAMS = Hparams()
