@@ -23,7 +23,7 @@ import tracemalloc
 import numpy as np
 
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies.convergence_bound import (
+from reset_cycles.studies.preview.convergence_bound import (
   bound_curve,
   last_iterate_bound,
 )

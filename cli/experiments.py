@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..experiments import thesis
 from ..mini_algoperf import workloads
 from ..schedule_params import ScheduleParams
-from ..studies.cycle_table import cycle_rows, table_lines
+from ..studies.preview.cycle_table import cycle_rows, table_lines
 from . import errors
 
 _WIDTH = 80

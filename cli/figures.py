@@ -15,9 +15,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from ..experiments import thesis
 from ..mini_algoperf import files
 from ..mini_algoperf.workloads import WORKLOADS
-from ..studies import figure_plots, run_logs, study
-from ..studies.run_logs import Job, RunLog
-from ..studies.run_table import read_run
+from ..studies.runs.table import read_run
+from ..studies.thesis import figure_plots, run_logs
+from ..studies.thesis import train as study
+from ..studies.thesis.run_logs import Job, RunLog
 from . import errors, flag_parsing, study_flags
 
 

@@ -11,11 +11,12 @@ from absl import flags
 
 from ..mini_algoperf import files, logger, metadata
 from ..mini_algoperf.workloads import WORKLOADS
-from ..studies import results_text, run_logs, study
-from ..studies.claims import CLAIMS
-from ..studies.findings import Study
-from ..studies.run_logs import Job, RunLog
-from ..studies.run_table import read_run
+from ..studies.runs.table import read_run
+from ..studies.thesis import results_text, run_logs
+from ..studies.thesis import train as study
+from ..studies.thesis.claims import CLAIMS
+from ..studies.thesis.findings import Study
+from ..studies.thesis.run_logs import Job, RunLog
 from . import errors, flag_parsing, study_flags
 from .figures import log_roots
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .settings import RUNS
 
-# Logs of the runs with their seeds, in archives; see mini_algoperf/run_logs.py.
+# Logs of the runs with their seeds, in archives; see studies/thesis/run_logs.py.
 LOGS = pathlib.Path(__file__).with_name('logs')
 
 

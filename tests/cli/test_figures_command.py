@@ -13,8 +13,8 @@ from reset_cycles.cli import figures as figures_command
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies import study
-from reset_cycles.studies.run_logs import Job
+from reset_cycles.studies.thesis import train as study
+from reset_cycles.studies.thesis.run_logs import Job
 
 PNG = b'\x89PNG'
 

@@ -13,10 +13,11 @@ from reset_cycles.cli import main as cli
 from reset_cycles.cli import results as results_command
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf.workloads import WORKLOADS
-from reset_cycles.studies import results_text, study
-from reset_cycles.studies.claims import CLAIMS, Claim
-from reset_cycles.studies.findings import Finding, Measure
-from reset_cycles.studies.run_logs import Job
+from reset_cycles.studies.thesis import results_text
+from reset_cycles.studies.thesis import train as study
+from reset_cycles.studies.thesis.claims import CLAIMS, Claim
+from reset_cycles.studies.thesis.findings import Finding, Measure
+from reset_cycles.studies.thesis.run_logs import Job
 
 
 @pytest.mark.parametrize(
