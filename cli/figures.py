@@ -16,10 +16,10 @@ from ..experiments import thesis
 from ..mini_algoperf import files
 from ..mini_algoperf.workloads import WORKLOADS
 from ..studies.runs.table import read_run
-from ..studies.thesis import figure_plots, run_logs
-from ..studies.thesis import train as study
+from ..studies.thesis import figure_plots, run_logs, train
 from ..studies.thesis.run_logs import Job, RunLog
 from . import errors, flag_parsing, study_flags
+from . import run as run_command
 
 
 class Plan(NamedTuple):
@@ -56,7 +56,12 @@ def run(arguments: Sequence[str]) -> int:
       missing = run_logs.missing_jobs(wanted_jobs(plan), logs)
       run_logs.check_places(missing, plan.new)
       plan.out.mkdir(parents=True, exist_ok=True)
-    study.train_all(missing, plan.new, plan.num_workers)
+    train.train_all(
+      missing,
+      plan.new,
+      plan.num_workers,
+      functools.partial(train.train, command=run_command.run),
+    )
     with errors.reading_logs():
       for path in draw_all(plan, run_logs.find_logs(roots)):
         print(path)

@@ -17,11 +17,13 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
 
+import jax
 import tqdm
 
-from ...cli import errors
 from ...experiments import thesis
+from ..errors import RunFailed
 from . import run_logs
 from .run_logs import Job
 
@@ -38,7 +40,7 @@ def train_all(
   jobs: Sequence[Job],
   root: pathlib.Path,
   num_workers: int,
-  train_fn: Callable[[Job, pathlib.Path], None] | None = None,
+  train_fn: Callable[[Job, pathlib.Path], None],
 ) -> None:
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
 
@@ -46,10 +48,11 @@ def train_all(
     jobs: runs to train, in this order.
     root: folder of kept logs.
     num_workers: runs at a time.
-    train_fn: trains one run in a worker and keeps its logs; None: `train`.
+    train_fn: trains one run in a worker and keeps its logs, as `train` does;
+      can be pickled.
 
   Raises:
-    errors.RunFailed: if a run fails. Those that were under way are finished first.
+    RunFailed: if a run fails. Those that were under way are finished first.
   """
   if not jobs:
     return
@@ -62,14 +65,14 @@ def train_all(
     ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
   ):
-    running = {pool.submit(train_fn or train, job, root): job for job in jobs}
+    running = {pool.submit(train_fn, job, root): job for job in jobs}
     try:
       for done in concurrent.futures.as_completed(running):
         done.result()
         bar.set_description(_title(running[done]))
         bar.update(1)
     except concurrent.futures.BrokenExecutor as e:
-      raise errors.RunFailed(
+      raise RunFailed(
         'a worker was ended from outside, for want of memory perhaps: try '
         'fewer --workers. What has finished is kept.'
       ) from e
@@ -91,30 +94,27 @@ def _title(job: Job) -> str:
   return f'{job.workload} {job.run} {job.seed}'
 
 
-def train(job: Job, root: pathlib.Path) -> None:
+def train(
+  job: Job, root: pathlib.Path, command: Callable[[Sequence[str]], int]
+) -> None:
   """Trains one run and keeps its logs. What it prints goes to a file.
 
   Args:
     job: the run.
     root: folder of kept logs; the run works in a folder beside them.
+    command: `soft-reset run`: arguments -> exit status.
 
   Raises:
-    errors.RunFailed: if the run fails.
+    RunFailed: if the run fails.
   """
-  import jax
-
-  from ...cli import run as run_command
-
   work = root / '.running' / f'{job.workload}_{job.run}_{job.seed}'
   shutil.rmtree(work, ignore_errors=True)
   work.mkdir(parents=True)
   output = work / 'output.txt'
   with output.open('w') as out, _redirected(out):
-    status = run_command.run(_arguments(job, work))
+    status = command(_arguments(job, work))
   if status:
-    raise errors.RunFailed(
-      f'{_title(job)} ended with status {status}: see {output}.'
-    )
+    raise RunFailed(f'{_title(job)} ended with status {status}: see {output}.')
   [log_dir] = work.glob('*/*/trial_1')
   run_logs.keep(log_dir, root, job)
   shutil.rmtree(work)
@@ -127,7 +127,7 @@ def _arguments(job: Job, work: pathlib.Path) -> list[str]:
     f'--workload={job.workload}',
     f'--submission_path={thesis.run_path(job.run)}',
     f'--experiment_dir={work}',
-    '--experiment_name=run',
+    f'--experiment_name={job.run}',
     f'--rng_seed={job.seed}',
     '--nostop_at_targets',
     '--nosave_checkpoints',
@@ -136,7 +136,7 @@ def _arguments(job: Job, work: pathlib.Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def _redirected(out) -> Iterator[None]:
+def _redirected(out: TextIO) -> Iterator[None]:
   with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
     yield
 
