@@ -14,7 +14,7 @@ from ...mini_algoperf import files
 from ...schedule_params import ScheduleParams
 from ...schedules import lr_schedule
 from ...training import records
-from . import position as plan_position
+from .position import planned_weight_decays
 
 
 def save_picture(
@@ -42,7 +42,7 @@ def draw_plan(
   figure: Figure, step_hint: int, params: ScheduleParams, title: str
 ) -> None:
   """The panels on a figure without axes; sets its size."""
-  decays = plan_position.planned_weight_decays(step_hint, params)
+  decays = planned_weight_decays(step_hint, params)
   panels = 1 if decays is None else 2
   figure.set_size_inches(7, 3 * panels)
   axes = figure.subplots(panels, sharex=True, squeeze=False)[:, 0]

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...experiments import thesis
-from ..runs import metric_plot as plots
+from ..runs.metric_plot import scale_to_target
 from ..runs.table import RunTable
 from . import figure_data, figure_marks
 from .figure_data import Band
@@ -137,7 +137,7 @@ def draw_metric(axes: Any, runs: Runs, x_axis: str) -> None:
     linewidth=0.8,
     label=f'target {table.target:.4g}',
   )
-  plots.scale_to_target(
+  scale_to_target(
     axes,
     np.concatenate([t.metric for ts in runs.values() for t in ts]),
     table.target,

@@ -7,12 +7,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from reset_cycles.schedules import shape_registry
-from reset_cycles.studies.preview import gallery as schedule_gallery
+from reset_cycles.studies.preview import gallery
 
 
 def test_every_shape_has_its_axes():
   figure = Figure()
-  schedule_gallery.draw_gallery(figure)
+  gallery.draw_gallery(figure)
   drawn = [axes for axes in figure.axes if axes.axison]
   titles = [axes.get_title(loc='left') for axes in drawn]
   warmups = [n for n in shape_registry.WARMUPS if n != 'none']
@@ -24,9 +24,7 @@ def test_every_shape_has_its_axes():
 def test_a_shape_is_drawn_over_its_phase():
   axes = Figure().subplots()
   variants = ({}, {'start': 0.5, 'end': 1.0})
-  schedule_gallery.draw_shape(
-    axes, 'polynomial', variants, shape_registry.DECAYS
-  )
+  gallery.draw_shape(axes, 'polynomial', variants, shape_registry.DECAYS)
   falling, rising = axes.get_lines()
   share = falling.get_xdata()
   assert (share[0], share[-1]) == (0.0, 1.0)
@@ -49,10 +47,10 @@ def test_labels(parameters, label):
   axes = Figure().subplots()
   name = 'sequential' if 'shapes' in parameters else 'geometric'
   name = 'multiplicative' if 'function' in parameters else name
-  schedule_gallery.draw_shape(axes, name, (parameters,), shape_registry.DECAYS)
+  gallery.draw_shape(axes, name, (parameters,), shape_registry.DECAYS)
   assert axes.get_legend().get_texts()[0].get_text() == label
 
 
 def test_the_picture_is_saved(tmp_path):
-  path = schedule_gallery.save_gallery(tmp_path / 'schedules.png')
+  path = gallery.save_gallery(tmp_path / 'schedules.png')
   assert path.read_bytes().startswith(b'\x89PNG')

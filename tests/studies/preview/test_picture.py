@@ -8,14 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.studies.preview import picture as schedule_picture
+from reset_cycles.studies.preview import picture
 
 PLAN = RUNS['peaks_soft']
 
 
 def draw(params):
   figure = Figure()
-  schedule_picture.draw_plan(figure, 150, params, 'A plan')
+  picture.draw_plan(figure, 150, params, 'A plan')
   return figure
 
 

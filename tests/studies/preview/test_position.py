@@ -11,7 +11,7 @@ import reference
 from curves import assert_close
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.schedule_params import ScheduleParams
-from reset_cycles.studies.preview import position as plan_position
+from reset_cycles.studies.preview import position
 from reset_cycles.studies.preview.position import (
   Position,
   find_position,
@@ -153,4 +153,4 @@ def test_a_plan_with_what_is_no_rate_is_refused():
   params = ScheduleParams(decays=('cosine', negative, 'cosine'))
   # 20 steps a cycle: the first share above 0.475 is 0.5, at step 10.
   with pytest.raises(ValueError, match=r'decays\[1\] gives -.* at step 10 of'):
-    plan_position.planned_rates(30, params)
+    position.planned_rates(30, params)

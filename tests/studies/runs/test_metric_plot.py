@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from log_files import EVENTS, write_run
-from reset_cycles.studies.runs import metric_plot as plots
+from reset_cycles.studies.runs import metric_plot
 from reset_cycles.studies.runs.table import Losses, RunTable
 
 TABLE = RunTable(
@@ -33,7 +33,7 @@ TABLE = RunTable(
 
 def test_metric_target_and_marks_are_drawn():
   axes = Figure().subplots()
-  plots.draw_metric(axes, TABLE)
+  metric_plot.draw_metric(axes, TABLE)
   labels = [text.get_text() for text in axes.get_legend().get_texts()]
   assert labels == [
     'validation',
@@ -56,7 +56,7 @@ def test_metric_target_and_marks_are_drawn():
 
 def test_learning_rate_is_drawn():
   axes = Figure().subplots()
-  plots.draw_learning_rate(axes, TABLE)
+  metric_plot.draw_learning_rate(axes, TABLE)
   np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), TABLE.rates)
   assert axes.get_ylabel() == 'learning rate'
 
@@ -74,14 +74,14 @@ def test_learning_rate_is_drawn():
 def test_scale_shows_what_happens_near_the_target(metric, target, scale):
   axes = Figure().subplots()
   table = TABLE._replace(metric=np.array(metric), target=target)
-  plots.draw_metric(axes, table)
+  metric_plot.draw_metric(axes, table)
   assert axes.get_yscale() == scale
 
 
 @pytest.mark.parametrize('events', [EVENTS, ()])
 def test_a_picture_is_saved(events, tmp_path):
   write_run(tmp_path, events)
-  path = plots.save_metric_plot(tmp_path)
+  path = metric_plot.save_metric_plot(tmp_path)
   assert path == tmp_path / 'metric.png'
   assert path.read_bytes().startswith(b'\x89PNG')
 
@@ -90,4 +90,4 @@ def test_a_picture_of_a_run_that_was_never_evaluated(tmp_path):
   write_run(tmp_path)
   for name in ('eval_measurements.csv', 'measurements.csv'):
     (tmp_path / name).unlink()
-  assert plots.save_metric_plot(tmp_path).exists()
+  assert metric_plot.save_metric_plot(tmp_path).exists()
