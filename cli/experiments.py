@@ -103,7 +103,7 @@ def _settings_lines(params: ScheduleParams) -> Iterator[str]:
 
 
 def _cycle_lines(
-  params: ScheduleParams, workload: thesis.Workload
+  params: ScheduleParams, workload: thesis.Counterpart
 ) -> Iterator[str]:
   for where, step_hint in _step_hints(workload).items():
     yield ''
@@ -111,7 +111,7 @@ def _cycle_lines(
     yield from table_lines(cycle_rows(step_hint, params))
 
 
-def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
+def _step_hints(workload: thesis.Counterpart) -> Mapping[str, int]:
   stand_in = workloads.WORKLOADS[workload.stand_in]
   return {
     f'{workload.name} in 2024': workload.step_hint_2024,
@@ -120,14 +120,14 @@ def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
   }
 
 
-def _commands(name: str, workload: thesis.Workload) -> Iterator[str]:
+def _commands(name: str, workload: thesis.Counterpart) -> Iterator[str]:
   yield 'On the benchmark, which stops at the targets or when time is up:'
   yield from _command_lines(_benchmark_command(name, workload))
   yield 'Here:'
   yield from _command_lines(_own_command(name, workload))
 
 
-def _benchmark_command(name: str, workload: thesis.Workload) -> list[str]:
+def _benchmark_command(name: str, workload: thesis.Counterpart) -> list[str]:
   return [
     'python3 submission_runner.py',
     '--framework=jax',
@@ -140,7 +140,7 @@ def _benchmark_command(name: str, workload: thesis.Workload) -> list[str]:
   ]
 
 
-def _own_command(name: str, workload: thesis.Workload) -> list[str]:
+def _own_command(name: str, workload: thesis.Counterpart) -> list[str]:
   path = shlex.quote(_shown_path(thesis.run_path(name)))
   return [
     'soft-reset run',

@@ -25,7 +25,7 @@ from . import run as run_command
 class Plan(NamedTuple):
   """A command line that was checked."""
 
-  figures: Mapping[str, thesis.Figure]
+  figures: Mapping[str, thesis.ThesisFigure]
   roots: list[pathlib.Path]  # folders of logs, among them that of new runs
   new: pathlib.Path
   seeds: range
@@ -151,7 +151,7 @@ def draw_all(plan: Plan, logs: Sequence[RunLog]) -> Iterable[pathlib.Path]:
       yield path
 
 
-def _is_shown_on(figure: thesis.Figure, workload: str) -> bool:
+def _is_shown_on(figure: thesis.ThesisFigure, workload: str) -> bool:
   """Of our workloads the stand-in alone; of the benchmark's any with logs."""
   return workload == figure.workload.stand_in or workload not in WORKLOADS
 

@@ -22,7 +22,7 @@ class Band(NamedTuple):
   upper: np.ndarray  # shape=(n,); 25 % of the seeds are above
 
 
-class Reset(NamedTuple):
+class ResetMark(NamedTuple):
   """A reset, the n-th of a run, over its seeds."""
 
   x: float  # median step or second
@@ -108,7 +108,7 @@ def curve_bands(
   return [Band(seconds_at(t, steps), y, y, y) for t, steps, y in points]
 
 
-def resets(tables: Sequence[RunTable], x_axis: str) -> list[Reset]:
+def resets(tables: Sequence[RunTable], x_axis: str) -> list[ResetMark]:
   """The resets of a run, each over the seeds that have come so far.
 
   Over time, several seeds have no place in common: there are none.
@@ -127,7 +127,7 @@ def resets(tables: Sequence[RunTable], x_axis: str) -> list[Reset]:
       for table in there
     ]
     taus = tuple(table.resets[n][1] for table in there)
-    result.append(Reset(float(np.median(steps)), taus))
+    result.append(ResetMark(float(np.median(steps)), taus))
   return result
 
 

@@ -47,7 +47,7 @@ STYLES = {
 
 
 def draw_figure(
-  name: str, figure: thesis.Figure, runs: Runs, x_axis: str
+  name: str, figure: thesis.ThesisFigure, runs: Runs, x_axis: str
 ) -> Figure:
   """A figure of the thesis: the schedule's panel and, beside it, the metric's.
 
@@ -80,7 +80,9 @@ def draw_figure(
   return picture
 
 
-def _title(name: str, figure: thesis.Figure, runs: Runs, x_axis: str) -> str:
+def _title(
+  name: str, figure: thesis.ThesisFigure, runs: Runs, x_axis: str
+) -> str:
   counts = sorted({len(tables) for tables in runs.values()})
   seeds = ' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))
   text = f'{name}: {figure.title} ({_any_table(runs).workload}'

@@ -68,8 +68,8 @@ def test_resets_over_seeds():
     run_table([0.1, 0.2, 0.2], [0.3], taus=[0.7]),
   ]
   assert figure_data.resets(tables, 'steps') == [
-    figure_data.Reset(25.0, (0.5, 0.7)),
-    figure_data.Reset(30.0, (0.25,)),
+    figure_data.ResetMark(25.0, (0.5, 0.7)),
+    figure_data.ResetMark(30.0, (0.25,)),
   ]
 
 
@@ -88,7 +88,7 @@ def test_over_time_each_seed_is_a_curve_of_its_own():
   assert both.x.tolist() == [10, 20, 30]
   assert figure_data.resets(tables, 'time') == []
   [reset] = figure_data.resets(tables[1:], 'time')
-  assert reset == figure_data.Reset(2.0, (0.5,))
+  assert reset == figure_data.ResetMark(2.0, (0.5,))
 
 
 @pytest.mark.parametrize(
