@@ -23,9 +23,10 @@ eta_k + ... + eta_T, eta_k / (R_k R_{k+1}) = 1 / R_{k+1} - 1 / R_k.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...settings.checks import check, check_number, check_positive
 
@@ -49,7 +50,7 @@ class BestBaseRate(NamedTuple):
 
 
 def last_iterate_bound(
-  rates: Any, grad_norms: Any = 1.0, distance: float = 1.0
+  rates: ArrayLike, grad_norms: ArrayLike = 1.0, distance: float = 1.0
 ) -> float:
   """Omega_T, from one sum over the steps.
 
@@ -68,7 +69,7 @@ def last_iterate_bound(
 
 
 def best_base_rate(
-  rates: Any, grad_norms: Any = 1.0, distance: float = 1.0
+  rates: ArrayLike, grad_norms: ArrayLike = 1.0, distance: float = 1.0
 ) -> BestBaseRate:
   """gamma* = sqrt(start / noise), where Omega_T* = 2 sqrt(start * noise).
 
@@ -96,7 +97,7 @@ def best_base_rate(
 
 
 def bound_curve(
-  rates: Any, grad_norms: Any = 1.0, distance: float = 1.0
+  rates: ArrayLike, grad_norms: ArrayLike = 1.0, distance: float = 1.0
 ) -> np.ndarray:
   """Omega_1 to Omega_T: the bound of the schedule cut off after each step.
 
@@ -209,7 +210,7 @@ def _log_range(values: np.ndarray) -> float:
 
 
 def _checked(
-  rates: Any, grad_norms: Any, distance: float
+  rates: ArrayLike, grad_norms: ArrayLike, distance: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
   rates = np.asarray(rates, np.float64)
   check(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import pathlib
-from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...mini_algoperf import files
 from ...schedule_params import ScheduleParams
 from ...schedules import lr_schedule
 from ...training import records
+from .. import pictures
 from .position import planned_weight_decays
 
 
@@ -31,11 +29,8 @@ def save_picture(
     title: of the picture.
   """
   figure = Figure(dpi=120, layout='constrained')
-  canvas = FigureCanvasAgg(figure)
   draw_plan(figure, step_hint, params, title)
-  picture = io.BytesIO()
-  canvas.print_png(picture)
-  files.write_whole(path, picture.getvalue())
+  pictures.save(figure, path)
 
 
 def draw_plan(
@@ -54,7 +49,7 @@ def draw_plan(
     _plot_decays(axes[1], decays, starts)
 
 
-def _plot_decays(axes: Any, decays: np.ndarray, starts: np.ndarray) -> None:
+def _plot_decays(axes: Axes, decays: np.ndarray, starts: np.ndarray) -> None:
   # As many points as the learning rate has.
   steps = np.unique(np.linspace(0, decays.size - 1, 2000).astype(np.int32))
   axes.plot(steps, decays[steps], color='tab:orange')

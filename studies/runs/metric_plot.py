@@ -6,16 +6,14 @@ colour vision; each mark has a line style or a symbol of its own besides.
 
 from __future__ import annotations
 
-import io
 import pathlib
-from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-from ...mini_algoperf import files
+from .. import pictures
 from .table import RunTable, read_run
 
 PICTURE = 'metric.png'
@@ -29,7 +27,6 @@ def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
   figure = Figure(
     figsize=(7.5, 5.2 if has_rates else 3.4), dpi=120, layout='constrained'
   )
-  canvas = FigureCanvasAgg(figure)
   if has_rates:
     metric_axes, rate_axes = figure.subplots(
       2, 1, sharex=True, gridspec_kw={'height_ratios': [3, 2]}
@@ -40,14 +37,12 @@ def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
     metric_axes = figure.subplots()
     metric_axes.set_xlabel('global step')
   draw_metric(metric_axes, table)
-  picture = io.BytesIO()
-  canvas.print_png(picture)
   path = log_dir / PICTURE
-  files.write_whole(path, picture.getvalue())
+  pictures.save(figure, path)
   return path
 
 
-def draw_metric(axes: Any, table: RunTable) -> None:
+def draw_metric(axes: Axes, table: RunTable) -> None:
   """Validation metric and target over steps, with resets and switches.
 
   Args:
@@ -78,7 +73,7 @@ def draw_metric(axes: Any, table: RunTable) -> None:
   axes.legend(loc='best', fontsize='small', framealpha=0.9)
 
 
-def draw_learning_rate(axes: Any, table: RunTable) -> None:
+def draw_learning_rate(axes: Axes, table: RunTable) -> None:
   """Learning rate over steps, with the same marks.
 
   Args:
@@ -92,7 +87,7 @@ def draw_learning_rate(axes: Any, table: RunTable) -> None:
   axes.set_ylim(bottom=0)
 
 
-def scale_to_target(axes: Any, metric: np.ndarray, target: float) -> None:
+def scale_to_target(axes: Axes, metric: np.ndarray, target: float) -> None:
   """A log axis where a linear one would hide what happens near the target.
 
   Args:
@@ -113,7 +108,7 @@ def scale_to_target(axes: Any, metric: np.ndarray, target: float) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _mark(axes: Any, table: RunTable, labelled: bool) -> None:
+def _mark(axes: Axes, table: RunTable, labelled: bool) -> None:
   """A dashed line at each reset, a dotted one with a triangle at a switch."""
   for i, (step, tau) in enumerate(table.resets):
     label = 'reset, with its τ' if labelled and i == 0 else None

@@ -12,6 +12,9 @@ from ..runs.table import RunTable
 # Points of a curve whose seeds were not evaluated at the same places.
 _NUM_POINTS = 400
 
+# A run's steps and the values of a quantity at them.
+Curve = Callable[[RunTable], tuple[np.ndarray, np.ndarray]]
+
 
 class Band(NamedTuple):
   """A quantity over seeds: median, and quartiles as its spread."""
@@ -89,7 +92,7 @@ def _quartiles(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def curve_bands(
   tables: Sequence[RunTable],
-  curve: Callable[[RunTable], tuple[np.ndarray, np.ndarray]],
+  curve: Curve,
   x_axis: str,
 ) -> list[Band]:
   """A quantity over seeds: one band over steps, over time a curve per seed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from ...experiments import thesis
 from ..runs.table import RunTable
 from . import figure_data
 
+if TYPE_CHECKING:
+  from matplotlib.axes import Axes
+
 _GREY, _PURPLE = '#888888', '#CC79A7'
 _WARMUP, _DECAY = '#E69F00', '#56B4E9'
 
 Runs = Mapping[str, Sequence[RunTable]]
 
 
-def mark_resets(axes: Any, runs: Runs, x_axis: str) -> None:
+def mark_resets(axes: Axes, runs: Runs, x_axis: str) -> None:
   """A vertical line where the seeds' n-th resets are, at their median.
 
   Args:
@@ -34,7 +37,7 @@ def mark_resets(axes: Any, runs: Runs, x_axis: str) -> None:
     axes.axvline(x, color=_GREY, linestyle='-.', linewidth=0.8, zorder=1)
 
 
-def write_taus(axes: Any, runs: Runs, x_axis: str) -> None:
+def write_taus(axes: Axes, runs: Runs, x_axis: str) -> None:
   """tau over the axes at each reset; that of soft resets, if there are any.
 
   That of the other modes is no measurement, and is written where nothing else
@@ -61,7 +64,7 @@ def write_taus(axes: Any, runs: Runs, x_axis: str) -> None:
       )
 
 
-def mark_switches(axes: Any, runs: Runs, x_axis: str) -> None:
+def mark_switches(axes: Axes, runs: Runs, x_axis: str) -> None:
   """A triangle on the axis for every early switch of every seed.
 
   Args:
@@ -93,7 +96,7 @@ def mark_switches(axes: Any, runs: Runs, x_axis: str) -> None:
     )
 
 
-def shade_phases(axes: Any, table: RunTable, x_axis: str) -> None:
+def shade_phases(axes: Axes, table: RunTable, x_axis: str) -> None:
   """Warm-ups in orange and decays in blue, as in the thesis' figure 2.1.
 
   Args:

@@ -8,17 +8,18 @@ vision and in print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...experiments import thesis
 from ..runs.metric_plot import scale_to_target
 from ..runs.table import RunTable
 from . import figure_data, figure_marks
-from .figure_data import Band
+from .figure_data import Band, Curve
 from .figure_marks import Runs
 
 X_LABELS = {'steps': 'global step', 'time': 'seconds of submission time'}
@@ -34,7 +35,7 @@ class Style(NamedTuple):
 
   label: str
   color: str
-  line: Any  # a matplotlib line style
+  line: str | tuple[int, tuple[float, ...]]  # solid, or dashes and gaps
 
 
 _PLAIN = Style('', '#000000', '-')
@@ -96,7 +97,7 @@ def _any_table(runs: Runs) -> RunTable:
   return next(iter(runs.values()))[0]
 
 
-def draw_schedule(axes: Any, runs: Runs, x_axis: str, phases: bool) -> None:
+def draw_schedule(axes: Axes, runs: Runs, x_axis: str, phases: bool) -> None:
   """The learning rate of each run; only the first where all have the same.
 
   Args:
@@ -122,7 +123,7 @@ def draw_schedule(axes: Any, runs: Runs, x_axis: str, phases: bool) -> None:
   _finish(axes, runs, x_axis)
 
 
-def draw_metric(axes: Any, runs: Runs, x_axis: str) -> None:
+def draw_metric(axes: Axes, runs: Runs, x_axis: str) -> None:
   """The validation metric of each run, the target, the resets with their tau.
 
   Args:
@@ -152,7 +153,7 @@ def draw_metric(axes: Any, runs: Runs, x_axis: str) -> None:
   _finish(axes, runs, x_axis)
 
 
-def draw_losses(axes: Any, runs: Runs, x_axis: str, shows: str) -> None:
+def draw_losses(axes: Axes, runs: Runs, x_axis: str, shows: str) -> None:
   """What the switching rule sees: L, l or l' of each run.
 
   Args:
@@ -162,7 +163,7 @@ def draw_losses(axes: Any, runs: Runs, x_axis: str, shows: str) -> None:
     shows: 'loss', 'smoothed_loss' or 'loss_change'.
   """
 
-  def curve(table):
+  def curve(table: RunTable) -> tuple[np.ndarray, np.ndarray]:
     return table.losses.steps, getattr(table.losses, shows)
 
   _draw_curves(axes, runs, curve, x_axis)
@@ -190,7 +191,7 @@ def _all_equal(bands: Sequence[Band]) -> bool:
   )
 
 
-def _draw_curves(axes: Any, runs: Runs, curve: Callable, x_axis: str) -> None:
+def _draw_curves(axes: Axes, runs: Runs, curve: Curve, x_axis: str) -> None:
   for name, tables in runs.items():
     style = STYLES[thesis.RUNS[name].reset_mode]
     bands = figure_data.curve_bands(tables, curve, x_axis)
@@ -198,7 +199,9 @@ def _draw_curves(axes: Any, runs: Runs, curve: Callable, x_axis: str) -> None:
       _draw_band(axes, shown, None if i else style.label, style)
 
 
-def _draw_band(axes: Any, shown: Band, label: str | None, style: Style) -> None:
+def _draw_band(
+  axes: Axes, shown: Band, label: str | None, style: Style
+) -> None:
   axes.plot(
     shown.x,
     shown.median,
@@ -218,7 +221,7 @@ def _draw_band(axes: Any, shown: Band, label: str | None, style: Style) -> None:
     )
 
 
-def _finish(axes: Any, runs: Runs, x_axis: str) -> None:
+def _finish(axes: Axes, runs: Runs, x_axis: str) -> None:
   tables = [table for tables in runs.values() for table in tables]
   end = max(
     figure_data.positions(t, np.array([t.last_step]), x_axis)[0] for t in tables

@@ -107,7 +107,10 @@ def _compare_recovery(study: Study, faster: str, slower: str) -> Finding:
 
 
 def _by_reset(
-  title: str, measure: Callable, names: Sequence[str], asked: Sequence[tuple]
+  title: str,
+  measure: Callable[[RunTable, int], float],
+  names: Sequence[str],
+  asked: Sequence[tuple[Mapping[str, RunTable], Sequence[int]]],
 ) -> list[Measure]:
   """A measure of each run after each of its cycles, over the seeds asked."""
   resets = sorted({reset for _, resets in asked for reset in resets})

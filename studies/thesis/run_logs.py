@@ -20,8 +20,8 @@ import pathlib
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ...experiments.settings import RUNS
 from ...mini_algoperf import files, logger, metadata
@@ -104,7 +104,10 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
 
 
 def _is_comparable(
-  log_dir: pathlib.Path, workload: str, step_hint: int, flags: dict[str, Any]
+  log_dir: pathlib.Path,
+  workload: str,
+  step_hint: int,
+  flags: Mapping[str, object],
 ) -> bool:
   """Whether a run of ours has finished, at the workload's own steps."""
   return (

@@ -64,7 +64,9 @@ def switching_evaluation(
   return None
 
 
-def _switching(study: Study, seed: int, failed: bool) -> list[tuple]:
+def _switching(
+  study: Study, seed: int, failed: bool
+) -> list[tuple[int | None, int]]:
   """(evaluation of the switch or None, best one up to it) of each cycle."""
   result = []
   for run, cycle in _CYCLES:

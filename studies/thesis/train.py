@@ -58,11 +58,7 @@ def train_all(
     return
   root.mkdir(parents=True, exist_ok=True)
   with (
-    tempfile.TemporaryDirectory() as cache,
-    _environment(_worker_environment(cache)),
-    concurrent.futures.ProcessPoolExecutor(
-      num_workers, mp_context=multiprocessing.get_context('spawn')
-    ) as pool,
+    _workers(num_workers) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
   ):
     running = {pool.submit(train_fn, job, root): job for job in jobs}
@@ -79,6 +75,19 @@ def train_all(
     except BaseException:
       pool.shutdown(cancel_futures=True)
       raise
+
+
+@contextlib.contextmanager
+def _workers(count: int) -> Iterator[concurrent.futures.Executor]:
+  """Processes with a thread each, which share what they have compiled."""
+  with (
+    tempfile.TemporaryDirectory() as cache,
+    _environment(_worker_environment(cache)),
+    concurrent.futures.ProcessPoolExecutor(
+      count, mp_context=multiprocessing.get_context('spawn')
+    ) as pool,
+  ):
+    yield pool
 
 
 def _worker_environment(cache: str) -> dict[str, str]:
