@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ...mini_algoperf import files, logger, metadata
 from ...schedule_params import ScheduleParams
-from ...schedules import cycle_clock, lr_schedule, lr_shapes
 from ...training import records
+from . import rates
+from .log import Log, read_log
+
+FLAGS = 'flags_0.json'
+# In files from before cycles could be repeated, these events have the rate of
+# the step before them.
+_AFTER_THEIR_STEP = ('evaluation', 'switch', 'finish', 'hold')
 
 
 class Losses(NamedTuple):
-  """What the switching rule sees, from cycles.csv; empty without that file."""
+  """What the thesis' switching rule has seen; empty without cycles.csv.
+
+  An evaluation after the run's last step is not among them.
+  """
 
   steps: np.ndarray  # shape=(n,)
   loss: np.ndarray  # shape=(n,); L, the validation loss
@@ -27,6 +36,8 @@ class RunTable(NamedTuple):
   """One run. Steps are global steps."""
 
   workload: str
+  name: str  # of the experiment; empty if the run has none of its own
+  seed: int | None  # None if no file has it
   metric_name: str  # the target metric, without the split
   target: float  # on the validation split
   eval_steps: np.ndarray  # shape=(evaluations,)
@@ -48,6 +59,16 @@ class RunTable(NamedTuple):
     return len(self.cycle_starts)
 
 
+class _Identity(NamedTuple):
+  """The part of a table that is not about steps."""
+
+  workload: str
+  name: str
+  seed: int | None
+  metric_name: str
+  target: float
+
+
 def read_run(log_dir: pathlib.Path) -> RunTable:
   """Reads a trial's folder, whichever submission was run.
 
@@ -58,158 +79,171 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
       benchmark's runner leaves the workload's name in flags_0.json alone.
 
   Raises:
-    ValueError: if a file that is needed is missing or not JSON.
+    ValueError: if a file that is needed is missing, or one has what does not
+      belong there; the message names the file.
   """
-  meta = _read_required(metadata.meta_data_path(log_dir))
-  name = meta['workload.target_metric_name']
-  rows = _with_steps(files.read_rows(log_dir / logger.EVAL_MEASUREMENTS))
-  evaluations = _in_order(rows)
-  measurements = _with_steps(files.read_rows(log_dir / logger.MEASUREMENTS))
-  events = records.read_events(log_dir)
-  last_step = max(
-    (int(row['global_step']) for row in [*measurements, *events]), default=0
-  )
-  starts = [row for row in events if row['event'] == 'cycle_start']
-  is_planned = starts and (log_dir / records.CONFIGURATION).exists()
-  if is_planned:
-    rates = _planned_rates(log_dir, starts, last_step)
-  else:
-    rates = _column(measurements, 'learning_rate')
+  identity = _read_identity(log_dir)
+  evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
+  measurements = read_log(log_dir / logger.MEASUREMENTS)
+  events = read_log(log_dir / records.CYCLES)
+  last_step = _last_step(evaluations, measurements, events)
+  starts = events.of_event('cycle_start').whole_numbers('global_step').tolist()
+  rate_steps, run_rates, warmups = _read_rates(events, measurements, last_step)
   return RunTable(
-    workload=_workload_name(log_dir, meta),
-    metric_name=name,
-    target=meta['workload.validation_target_value'],
-    eval_steps=np.array(
-      [int(row['global_step']) for row in evaluations], np.int64
-    ),
-    metric=_numbers(evaluations, f'validation/{name}'),
-    eval_times=_numbers(evaluations, 'accumulated_submission_time'),
+    *identity,
+    eval_steps=evaluations.whole_numbers('global_step'),
+    metric=evaluations.numbers(f'validation/{identity.metric_name}'),
+    eval_times=evaluations.numbers('accumulated_submission_time'),
     last_step=last_step,
-    rate_steps=rates[0],
-    rates=rates[1],
-    cycle_starts=_steps_of(events, 'cycle_start'),
-    cycle_ends=_cycle_ends(events, last_step) if starts else [],
-    warmups=_warmups(log_dir, starts) if is_planned else [],
-    losses=_losses(events),
-    resets=_of_event(events, 'reset', 'tau', float),
-    switches=_of_event(events, 'switch', 'reason', str),
+    rate_steps=rate_steps,
+    rates=run_rates,
+    cycle_starts=starts,
+    cycle_ends=[*starts[1:], last_step] if starts else [],
+    warmups=warmups,
+    losses=_losses(events.of_event('evaluation')),
+    resets=_resets(events.of_event('reset')),
+    switches=_switches(events.of_event('switch')),
   )
 
 
-def _workload_name(log_dir: pathlib.Path, meta: dict[str, Any]) -> str:
-  if 'workload.name' in meta:
-    return meta['workload.name']
-  return _read_required(log_dir / 'flags_0.json')['workload']
+def _last_step(evaluations: Log, measurements: Log, events: Log) -> int:
+  """Steps taken. A run that finishes is evaluated under a number one higher."""
+  finish = events.of_event('finish')
+  logs = [finish] if finish.rows else [evaluations, measurements, events]
+  return max(
+    int(log.whole_numbers('global_step').max(initial=0)) for log in logs
+  )
 
 
-def _read_required(path: pathlib.Path) -> Any:
+def _read_identity(log_dir: pathlib.Path) -> _Identity:
+  path = metadata.meta_data_path(log_dir)
+  meta = _read_object(path)
+  flags_path = log_dir / FLAGS
+  flags = _read_object(flags_path) if flags_path.exists() else {}
+  name = meta.get('workload.name', flags.get('workload'))
+  if name is None:
+    raise ValueError(f'{path} names no workload, and neither does {FLAGS}.')
+  metric = meta.get('workload.target_metric_name')
+  target = meta.get('workload.validation_target_value')
+  if not isinstance(metric, str) or not isinstance(target, (int, float)):
+    raise ValueError(
+      f'{path} must have the target metric and its value as '
+      'workload.target_metric_name and workload.validation_target_value.'
+    )
+  return _Identity(
+    workload=str(name),
+    name=_run_name(log_dir, str(name), flags),
+    seed=run_seed(meta, flags),
+    metric_name=metric,
+    target=float(target),
+  )
+
+
+def _read_object(path: pathlib.Path) -> Mapping[str, object]:
   if not path.exists():
     raise ValueError(
       f'{path.parent} has no {path.name}: it must be a folder of logs, such '
       'as <workload>_jax/trial_1.'
     )
-  return files.read_json(path)
+  values = files.read_json(path)
+  if not isinstance(values, dict):
+    raise ValueError(f'{path} must hold an object of JSON.')
+  return values
 
 
-def _losses(events: list[dict[str, str]]) -> Losses:
-  rows = [row for row in events if row['event'] == 'evaluation']
-  names = ('loss', 'smoothed_loss', 'derivative')
-  steps = np.array([int(row['global_step']) for row in rows], np.int64)
+def _run_name(
+  log_dir: pathlib.Path, workload: str, flags: Mapping[str, object]
+) -> str:
+  """The experiment's name and, where there are several trials, the trial's."""
+  name = flags.get('experiment_name')
+  words = [str(name)] if name and name != workload else []
+  if flags.get('tuning_ruleset') == 'external':
+    words.append(log_dir.name.replace('_', ' '))
+  return ', '.join(words)
+
+
+def run_seed(
+  meta: Mapping[str, object], flags: Mapping[str, object]
+) -> int | None:
+  """The seed of a run.
+
+  Args:
+    meta: meta_data_0.json; the benchmark of 2024 writes a seed that it has
+      drawn there.
+    flags: flags_0.json.
+  """
+  seed = meta.get('rng_seed', flags.get('rng_seed'))
+  return seed if isinstance(seed, int) else None
+
+
+def _read_rates(
+  events: Log, measurements: Log, last_step: int
+) -> tuple[np.ndarray, np.ndarray, list[tuple[float, float]]]:
+  """Steps, their rates, and where the warm-ups were.
+
+  All of it follows from the plan and its clock; what a run of another
+  submission says of its rates, or one whose plan no file could hold, is what it
+  has logged.
+  """
+  path = events.path.with_name(records.CONFIGURATION)
+  if not events.of_event('cycle_start').rows or not path.exists():
+    return *_logged_rates(events, measurements), []
+  step_hint, params = _read_configuration(path)
+  anchors = rates.read_anchors(events, params.num_cycles)
+  steps, values = rates.at_all_steps(step_hint, params, anchors, last_step)
+  return steps, values, rates.warmups(step_hint, params, anchors)
+
+
+def _read_configuration(path: pathlib.Path) -> tuple[int, ScheduleParams]:
+  try:
+    return records.read_configuration(path.parent)
+  except (ValueError, KeyError, TypeError, RecursionError) as e:
+    raise ValueError(f'{path} is not the configuration of a run: {e}.') from e
+
+
+def _logged_rates(
+  events: Log, measurements: Log
+) -> tuple[np.ndarray, np.ndarray]:
+  """Steps and the rates with which they were taken, where they were logged."""
+  if not events.rows or 'setting' in events.rows[0]:
+    rows = [row for row in measurements.rows if row.get('learning_rate')]
+    log = _in_order(Log(measurements.path, rows))
+    return log.whole_numbers('global_step'), log.numbers('learning_rate')
+  rows = [row for row in events.rows if row.get('learning_rate')]
+  log = Log(events.path, rows)
+  behind = [row.get('event') in _AFTER_THEIR_STEP for row in rows]
+  steps = log.whole_numbers('global_step') - np.array(behind, np.int64)
+  return steps, log.numbers('learning_rate')
+
+
+def _losses(evaluations: Log) -> Losses:
   return Losses(
-    steps, *(np.array([float(row[name]) for row in rows]) for name in names)
+    evaluations.whole_numbers('global_step'),
+    *map(evaluations.numbers, ('loss', 'smoothed_loss', 'derivative')),
   )
 
 
-def _with_steps(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-  """Without a last line that was being written when the run was killed."""
-  return [row for row in rows if (row.get('global_step') or '').isdigit()]
+def _resets(log: Log) -> list[tuple[int, float]]:
+  steps = log.whole_numbers('global_step').tolist()
+  return list(zip(steps, log.numbers('tau').tolist()))
 
 
-def _in_order(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+def _switches(log: Log) -> list[tuple[int, str]]:
+  steps = log.whole_numbers('global_step').tolist()
+  return list(zip(steps, [row.get('reason', '') for row in log.rows]))
+
+
+def _in_order(log: Log) -> Log:
   """One row per step, in the order of the steps.
 
   The benchmark's runner logs an evaluation before its checkpoint: after a
   preemption steps come again, and the later rows are what the run went on with.
   """
-  kept = []
-  for row in rows:
-    while kept and int(kept[-1]['global_step']) >= int(row['global_step']):
+  kept, steps = [], []
+  for row, step in zip(log.rows, log.whole_numbers('global_step')):
+    while steps and steps[-1] >= step:
       kept.pop()
+      steps.pop()
     kept.append(row)
-  return kept
-
-
-def _numbers(rows: list[dict[str, str]], name: str) -> np.ndarray:
-  """A column of rows; NaN where it is blank, as pandas writes NaN."""
-  return np.array([float(row.get(name) or 'nan') for row in rows])
-
-
-def _cycle_ends(events: list[dict[str, str]], last_step: int) -> list[int]:
-  starts = _steps_of(events, 'cycle_start')
-  return [*starts[1:], *(_steps_of(events, 'finish') or [last_step])]
-
-
-def _steps_of(events: list[dict[str, str]], event: str) -> list[int]:
-  return [int(row['global_step']) for row in events if row['event'] == event]
-
-
-def _of_event(events, event: str, column: str, as_type) -> list[tuple]:
-  return [
-    (int(row['global_step']), as_type(row[column]))
-    for row in events
-    if row['event'] == event
-  ]
-
-
-def _column(
-  rows: list[dict[str, str]], name: str
-) -> tuple[np.ndarray, np.ndarray]:
-  """Steps and values of the rows that have something in a column."""
-  given = [row for row in rows if row.get(name)]
-  return (
-    np.array([int(row['global_step']) for row in given], dtype=np.int64),
-    np.array([float(row[name]) for row in given]),
-  )
-
-
-def _warmups(
-  log_dir: pathlib.Path, starts: list[dict[str, str]]
-) -> list[tuple[float, float]]:
-  """Where the warm-ups were: W nominal steps, W / pace of the run's own."""
-  step_hint, params = records.read_configuration(log_dir)
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
-  spans = []
-  for row in starts:
-    i, start = int(row['cycle']) - 1, int(row['global_step'])
-    steps = lr_shapes.warmup_steps(
-      lengths[i], params.hparams, params.alter_warmup[i]
-    )
-    steps = 0 if params.warmups[i] == 'none' else steps
-    spans.append((start, start + steps / float(row['pace'])))
-  return spans
-
-
-@functools.cache
-def _rate_tables(step_hint: int, params: ScheduleParams) -> tuple:
-  """Compiled, so once for all seeds of a run."""
-  schedules = lr_schedule.cycle_schedules(step_hint, params.hparams, params)
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
-  return cycle_clock.rate_tables(schedules, lengths)
-
-
-def _planned_rates(
-  log_dir: pathlib.Path, starts: list[dict[str, str]], last_step: int
-) -> tuple[np.ndarray, np.ndarray]:
-  """The learning rate at every step: schedule((step - start) * pace).
-
-  Each cycle runs on its own clock from its start to the start of the next.
-  """
-  tables = _rate_tables(*records.read_configuration(log_dir))
-  bounds = [int(row['global_step']) for row in starts] + [last_step]
-  steps, rates = [], []
-  for row, start, end in zip(starts, bounds, bounds[1:]):
-    table = tables[int(row['cycle']) - 1]
-    local = np.arange(end - start) * float(row['pace'])
-    steps.append(np.arange(start, end))
-    rates.append(np.interp(local, np.arange(table.size), table))
-  return np.concatenate(steps), np.concatenate(rates)
+    steps.append(step)
+  return Log(log.path, kept)

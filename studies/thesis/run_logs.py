@@ -27,9 +27,10 @@ from ...experiments.settings import RUNS
 from ...mini_algoperf import files, logger, metadata
 from ...mini_algoperf.workloads import WORKLOADS
 from ...training import records
+from ..runs.table import FLAGS, run_seed
 
 KEPT_FILES = (
-  'flags_0.json',
+  FLAGS,
   'meta_data_0.json',
   logger.EVAL_MEASUREMENTS,
   records.CONFIGURATION,
@@ -89,7 +90,7 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
     return None
   try:
     step_hint, params = records.read_configuration(log_dir)
-    flags = files.read_json(log_dir / 'flags_0.json')
+    flags = files.read_json(log_dir / FLAGS)
     meta = files.read_json(metadata.meta_data_path(log_dir))
     name = flags['workload']
   except (ValueError, KeyError, TypeError):
@@ -98,9 +99,7 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
     return None
   if name in WORKLOADS and not _is_comparable(log_dir, name, step_hint, flags):
     return None
-  # The benchmark of 2024 writes a seed that it has drawn into the meta data.
-  seed = meta.get('rng_seed', flags.get('rng_seed'))
-  return Job(name, _NAMES[params], int(seed or 0))
+  return Job(name, _NAMES[params], run_seed(meta, flags) or 0)
 
 
 def _is_comparable(

@@ -14,6 +14,8 @@ from reset_cycles.studies.runs.table import Losses, RunTable
 
 TABLE = RunTable(
   workload='digits',
+  name='peaks',
+  seed=3,
   metric_name='error_rate',
   target=0.03,
   eval_steps=np.array([1, 30, 60]),
