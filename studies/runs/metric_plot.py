@@ -6,6 +6,7 @@ colour vision; each mark has a line style or a symbol of its own besides.
 
 from __future__ import annotations
 
+import math
 import pathlib
 
 import numpy as np
@@ -17,6 +18,8 @@ from .. import pictures
 from .table import RunTable, read_run
 
 PICTURE = 'metric.png'
+# Of 'τ = 0.123', as a share of the axis.
+_TEXT_WIDTH = 0.11
 _BLUE, _ORANGE, _BLACK, _GREY = '#0072B2', '#D55E00', '#000000', '#666666'
 
 
@@ -37,9 +40,19 @@ def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
     metric_axes = figure.subplots()
     metric_axes.set_xlabel('global step')
   draw_metric(metric_axes, table)
+  # Above the axes' own text: taus stand where their title would.
+  figure.suptitle(title(table), x=0.01, ha='left')
   path = log_dir / PICTURE
   pictures.save(figure, path)
   return path
+
+
+def title(table: RunTable) -> str:
+  """Workload, name and seed of a run, as far as it has them."""
+  about = [table.name] if table.name else []
+  if table.seed is not None:
+    about.append(f'seed {table.seed}')
+  return ': '.join([table.workload, *([', '.join(about)] if about else [])])
 
 
 def draw_metric(axes: Axes, table: RunTable) -> None:
@@ -67,8 +80,8 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
   )
   scale_to_target(axes, table.metric, table.target)
   _mark(axes, table, labelled=True)
+  _write_taus(axes, table)
   axes.set_ylabel(f'{table.metric_name.replace("_", " ")} (validation)')
-  axes.set_title(table.workload, loc='left')
   axes.set_xlim(0, 1.01 * max(table.last_step, 1))
   axes.legend(loc='best', fontsize='small', framealpha=0.9)
 
@@ -110,21 +123,9 @@ def scale_to_target(axes: Axes, metric: np.ndarray, target: float) -> None:
 
 def _mark(axes: Axes, table: RunTable, labelled: bool) -> None:
   """A dashed line at each reset, a dotted one with a triangle at a switch."""
-  for i, (step, tau) in enumerate(table.resets):
+  for i, (step, _) in enumerate(table.resets):
     label = 'reset, with its τ' if labelled and i == 0 else None
     axes.axvline(step, color=_GREY, linestyle='-.', linewidth=1, label=label)
-    if labelled:
-      axes.annotate(
-        f'τ = {tau:.3g}',
-        (step, 1.0),
-        xycoords=('data', 'axes fraction'),
-        xytext=(0, 3),
-        textcoords='offset points',
-        ha='center',
-        va='bottom',
-        fontsize='small',
-        annotation_clip=False,
-      )
   for i, (step, _) in enumerate(table.switches):
     label = 'early switch' if labelled and i == 0 else None
     axes.plot(
@@ -138,4 +139,24 @@ def _mark(axes: Axes, table: RunTable, labelled: bool) -> None:
       clip_on=False,
       zorder=5,
       label=label,
+    )
+
+
+def _write_taus(axes: Axes, table: RunTable) -> None:
+  """tau over the axes at each reset, but for those too close to be read."""
+  written = -math.inf
+  for step, tau in table.resets:
+    if step - written < _TEXT_WIDTH * table.last_step:
+      continue
+    written = step
+    axes.annotate(
+      f'τ = {tau:.3g}',
+      (step, 1.0),
+      xycoords=('data', 'axes fraction'),
+      xytext=(0, 3),
+      textcoords='offset points',
+      ha='center',
+      va='bottom',
+      fontsize='small',
+      annotation_clip=False,
     )

@@ -93,3 +93,26 @@ def test_a_picture_of_a_run_that_was_never_evaluated(tmp_path):
   for name in ('eval_measurements.csv', 'measurements.csv'):
     (tmp_path / name).unlink()
   assert metric_plot.save_metric_plot(tmp_path).exists()
+
+
+@pytest.mark.parametrize(
+  'name, seed, title',
+  [
+    ('peaks', 3, 'digits: peaks, seed 3'),
+    ('', 3, 'digits: seed 3'),
+    ('peaks', None, 'digits: peaks'),
+    ('', None, 'digits'),
+  ],
+)
+def test_the_title_names_run_and_seed(name, seed, title):
+  assert metric_plot.title(TABLE._replace(name=name, seed=seed)) == title
+
+
+def test_taus_of_many_resets_are_written_where_there_is_room():
+  axes = Figure().subplots()
+  resets = [(step, 0.5) for step in range(0, 60, 2)]
+  metric_plot.draw_metric(axes, TABLE._replace(resets=resets, switches=[]))
+  # 11 % of 60 steps.
+  assert [text.xy[0] for text in axes.texts] == list(range(0, 60, 8))
+  dash_dotted = [x for x in axes.get_lines() if x.get_linestyle() == '-.']
+  assert len(dash_dotted) == 30
