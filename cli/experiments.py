@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..experiments import thesis
 from ..mini_algoperf import workloads
 from ..schedule_params import ScheduleParams
-from ..studies.preview.cycle_table import cycle_rows, table_lines
+from ..studies.preview.cycle_table import cycle_rows
+from ..studies.text_table import table_lines
 from . import errors
 
 _WIDTH = 80

@@ -16,6 +16,7 @@ from ..settings.checks import check_count
 from ..studies.preview import bound_text as plan_bound
 from ..studies.preview import cycle_table
 from ..studies.preview import position as plan_position
+from ..studies.text_table import table_lines
 from . import errors, flag_parsing, schedule_flags
 
 _MOST_STEPS = 20_000_000  # more would need gigabytes
@@ -167,7 +168,7 @@ def _lines(plan: Plan, at: int | None) -> Iterator[str]:
     f'step_hint of {step_hint:,}.'
   )
   rows = cycle_table.cycle_rows(step_hint, params, rates)
-  yield from cycle_table.table_lines(rows)
+  yield from table_lines(rows)
   yield (
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..text_table import table_lines
 from .convergence_bound import BestBaseRate, best_base_rate
-from .cycle_table import table_lines
 
 _WIDTH = 80
 _COOLDOWN = 0.2  # WSD's last part, as a fraction of the steps

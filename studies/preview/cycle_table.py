@@ -87,11 +87,3 @@ def _weight_decay_column(params: ScheduleParams) -> dict[str, list[str]]:
   return {
     'weight decay': [f'{s} {base + more:.4g}' for s, more in zip(shapes, added)]
   }
-
-
-def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-  """Rows in columns, aligned left, indented."""
-  widths = [max(map(len, column)) for column in zip(*rows)]
-  return [
-    '  ' + '  '.join(map(str.ljust, row, widths)).rstrip() for row in rows
-  ]

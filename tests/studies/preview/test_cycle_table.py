@@ -10,10 +10,10 @@ from reset_cycles.experiments.settings import RUNS
 from reset_cycles.schedule_params import Hparams, ScheduleParams
 from reset_cycles.studies.preview.cycle_table import (
   cycle_rows,
-  table_lines,
   warmup_lengths,
 )
 from reset_cycles.studies.preview.position import planned_rates
+from reset_cycles.studies.text_table import table_lines
 
 # Two cycles of 100 steps with peaks of 1 and 2 and no warm-up.
 TWO_CYCLES = ScheduleParams(
@@ -155,10 +155,17 @@ def test_one_list_is_enough_for_a_scheduled_weight_decay(changes, cells):
   assert [row[7] for row in rows] == ['weight decay', *cells]
 
 
-def test_columns_are_aligned():
-  rows = [('a', 'bcd', 'e'), ('fghi', 'j', ''), ('', 'k', 'lm')]
-  assert table_lines(rows) == [
-    '  a     bcd  e',
-    '  fghi  j',
-    '        k    lm',
-  ]
+def test_long_shapes_go_on_in_further_lines():
+  chained = {
+    'name': 'chained',
+    'shapes': ['cosine', {'name': 'polynomial', 'power': 2, 'end': 0.1}] * 3,
+  }
+  params = dataclasses.replace(TWO_CYCLES, decays=(chained, 'cosine'))
+  rows = cycle_rows(50, params)
+  lines = table_lines(rows)
+  assert len(lines) > len(rows)
+  assert max(map(len, lines)) <= 100
+  # Nothing of it is lost.
+  column = slice(lines[0].index('decay'), lines[0].index('share'))
+  cell = ''.join(line[column] for line in lines[1:-1])
+  assert cell.replace(' ', '') == rows[1][6].replace(' ', '')
