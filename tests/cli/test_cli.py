@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 
+import jax
 import pytest
 from absl import flags
 
 from fakes import FakeWorkload, write_submission
 from reset_cycles.cli import flag_definitions, flag_parsing
 from reset_cycles.cli import main as cli
-from reset_cycles.cli import run as run_command
 from reset_cycles.mini_algoperf import (
   checkpoints,
   experiment_folder,
@@ -322,7 +322,7 @@ def test_batch_size_must_divide_by_the_devices(
   attribute, size, monkeypatch, capsys
 ):
   monkeypatch.setattr(FakeWorkload, attribute, size)
-  monkeypatch.setattr(run_command.jax, 'local_device_count', lambda: 8)
+  monkeypatch.setattr(jax, 'local_device_count', lambda: 8)
   assert run() == 2
   line = one_error(capsys)
   assert f'={size} must be a positive multiple of the number of devices' in line
