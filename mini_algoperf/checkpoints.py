@@ -161,9 +161,15 @@ def restore_eval_results(
   return [(int(entry['0']), dict(entry['1'])) for entry in ordered]
 
 
-def _restore_tree(
-  name: str, raw: Any, template: Any, generation: str
-) -> Any:
+def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
+  # flax by itself passes over entries that the template has no place for.
+  entries = flax.serialization.to_state_dict(template)
+  structures = map(jax.tree_util.tree_structure, (entries, raw))
+  if len(set(structures)) > 1:
+    raise ValueError(
+      f'checkpoint: {name} has other entries than those of this submission and '
+      'workload; resume with those of the first run.'
+    )
   tree = flax.serialization.from_state_dict(template, raw, name)
   if generation == 'pmap':
     tree = flax.jax_utils.replicate(tree)

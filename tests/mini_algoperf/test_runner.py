@@ -35,12 +35,12 @@ def make_trial(
     as_submission(fake, 'fake'),
     dataclasses.replace(SETTINGS, **(settings or {})),
     hyperparameters,
-    jax.random.PRNGKey(seed),
+    seed,
     log_dir,
     clock,
   )
   if log_dir is not None:
-    trial.open_log(result, seed, {})
+    trial.open_log(result, {})
   return result, fake
 
 
@@ -184,7 +184,7 @@ def test_a_submission_of_the_2024_signature_runs_without_train_state():
     as_submission(in_old_signature(fake), 'fake'),
     dataclasses.replace(SETTINGS, max_global_steps=2),
     None,
-    jax.random.PRNGKey(0),
+    0,
   )
   runner.train(run)
   assert [seen['train_state'] for seen in fake.seen] == [None, None]
