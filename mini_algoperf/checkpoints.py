@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from . import files
+from . import files, spec
 
 # Trees that lie on the devices; everything else is plain values.
 DEVICE_TREES = ('model_params', 'optimizer_state', 'model_state')
@@ -152,7 +152,7 @@ def restore(
 
 def restore_eval_results(
   saved: Mapping[str, Any],
-) -> list[tuple[int, dict[str, Any]]]:
+) -> list[tuple[int, spec.EvalResult]]:
   """The list of (step, metrics) from flax's form of it, {'0': {'0': step, ...}.
 
   The benchmark swaps and misnames the parts here (v0.5.0) or loses them (main).

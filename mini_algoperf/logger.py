@@ -16,7 +16,7 @@ class Logged(NamedTuple):
   """A value and the step that it belongs to."""
 
   global_step: int
-  value: Any
+  value: float
 
 
 class _Table:
@@ -80,7 +80,7 @@ class MetricLogger:
 
   def append_scalar_metrics(
     self,
-    metrics: Mapping[str, Any],
+    metrics: Mapping[str, float],
     global_step: int,
     preemption_count: int | None = None,
     is_eval: bool = False,

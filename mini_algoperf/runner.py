@@ -13,7 +13,7 @@ which repeat exactly, and a run may go on after its targets are reached.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import jax
 
@@ -201,7 +201,7 @@ def _evaluate(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
   state['accumulated_logging_time'] += trial.clock() - end
 
 
-def _note_targets(trial: Trial, result: dict[str, Any]) -> None:
+def _note_targets(trial: Trial, result: spec.EvalResult) -> None:
   workload, state = trial.workload, trial.train_state
   if workload.has_reached_validation_target(result):
     state['validation_goal_reached'] = True
@@ -210,7 +210,7 @@ def _note_targets(trial: Trial, result: dict[str, Any]) -> None:
     state['test_goal_reached'] = True
 
 
-def _log(trial: Trial, metrics: dict[str, Any], is_eval: bool) -> None:
+def _log(trial: Trial, metrics: Mapping[str, float], is_eval: bool) -> None:
   if trial.metrics_logger is not None:
     trial.metrics_logger.append_scalar_metrics(
       metrics, trial.global_step, trial.preemption_count, is_eval

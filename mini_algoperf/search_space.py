@@ -17,14 +17,14 @@ from typing import Any
 
 from scipy.stats import qmc
 
-from . import files
+from . import files, spec
 
 SCALINGS = ('linear', 'log')
 # The same points in every run: tuning trials can be compared and resumed.
 _HALTON_SEED = 0
 
 
-def read_points(path: str, num_trials: int) -> list[Any]:
+def read_points(path: str, num_trials: int) -> list[spec.Hyperparameters]:
   """Reads a search space and draws the points of the tuning trials.
 
   Args:
@@ -46,7 +46,7 @@ def read_points(path: str, num_trials: int) -> list[Any]:
     raise ValueError(f'tuning_search_space={path}: {e}') from e
 
 
-def generate_points(space: Any, num_trials: int) -> list[Any]:
+def generate_points(space: Any, num_trials: int) -> list[spec.Hyperparameters]:
   """Points of a search space that was read from JSON; see `read_points`."""
   if not isinstance(space, (dict, list)) or not space:
     raise ValueError('must be an object of ranges or a list of points.')
@@ -58,7 +58,9 @@ def generate_points(space: Any, num_trials: int) -> list[Any]:
   return _sampled_points(space, num_trials)
 
 
-def _listed_points(points: Sequence[Any], num_trials: int) -> list[Any]:
+def _listed_points(
+  points: Sequence[Any], num_trials: int
+) -> list[spec.Hyperparameters]:
   for i, point in enumerate(points):
     if not isinstance(point, dict):
       raise ValueError(f'point {i} is {point!r}, but must be an object.')
@@ -72,7 +74,9 @@ def _listed_points(points: Sequence[Any], num_trials: int) -> list[Any]:
   return [point_type(**point) for point in points[:num_trials]]
 
 
-def _sampled_points(space: Mapping[str, Any], num_trials: int) -> list[Any]:
+def _sampled_points(
+  space: Mapping[str, Any], num_trials: int
+) -> list[spec.Hyperparameters]:
   point_type = collections.namedtuple('Hyperparameters', space)
   sampler = qmc.Halton(len(space), scramble=True, seed=_HALTON_SEED)
   return [

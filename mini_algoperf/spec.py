@@ -11,16 +11,20 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
-Tensor = Any
+import jax
+
+Tensor = jax.Array
+RandomState = jax.Array
+# Trees of arrays.
 ParameterContainer = Any
 ModelAuxiliaryState = Any
-RandomState = Any
 OptimizerState = tuple[Any, Any]  # the first of the two is saved
-Hyperparameters = Any  # a point of the search space by name; None under self
 Batch = dict[str, Any]
+Hyperparameters = Any  # a point of the search space by name; None under self
+EvalResult = dict[str, float]
 
 
 class LossType(enum.Enum):
@@ -71,6 +75,15 @@ class TrainingCompleteError(Exception):
   """Raised by a submission that wants no further training steps."""
 
 
+class MetricsLogger(Protocol):
+  """What `workload.metrics_logger` does for a submission."""
+
+  def append_scalar_metrics(
+    self, metrics: Mapping[str, float], global_step: int
+  ) -> None:
+    """Writes scalars down for a step."""
+
+
 EVAL_SPLITS = ('train', 'validation', 'test')
 
 
@@ -89,10 +102,10 @@ class Workload(abc.ABC):
     self.eval_splits: Sequence[str] = EVAL_SPLITS
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None
-    self.metrics_logger = None
+    self.metrics_logger: MetricsLogger | None = None
 
-  def attach_metrics_logger(self, metrics_logger: Any) -> None:
-    """Gives submissions a logger with `append_scalar_metrics(dict, step)`."""
+  def attach_metrics_logger(self, metrics_logger: MetricsLogger) -> None:
+    """Gives submissions a logger."""
     self.metrics_logger = metrics_logger
 
   @property
@@ -101,13 +114,11 @@ class Workload(abc.ABC):
     """Name of the target metric, without the split."""
 
   @abc.abstractmethod
-  def has_reached_validation_target(
-    self, eval_result: dict[str, float]
-  ) -> bool:
+  def has_reached_validation_target(self, eval_result: EvalResult) -> bool:
     """Whether an evaluation is better than the validation target."""
 
   @abc.abstractmethod
-  def has_reached_test_target(self, eval_result: dict[str, float]) -> bool:
+  def has_reached_test_target(self, eval_result: EvalResult) -> bool:
     """Whether an evaluation is better than the test target."""
 
   @property
@@ -152,12 +163,12 @@ class Workload(abc.ABC):
 
   @property
   @abc.abstractmethod
-  def train_mean(self) -> Any:
+  def train_mean(self) -> float:
     """Mean of the training inputs."""
 
   @property
   @abc.abstractmethod
-  def train_stddev(self) -> Any:
+  def train_stddev(self) -> float:
     """Standard deviation of the training inputs."""
 
   @property
@@ -256,7 +267,7 @@ class Workload(abc.ABC):
     rng: RandomState,
     data_dir: str | None,
     global_step: int = 0,
-  ) -> dict[str, float]:
+  ) -> EvalResult:
     """Metrics of one split, without a prefix."""
 
   def eval_model(
@@ -268,7 +279,7 @@ class Workload(abc.ABC):
     data_dir: str | None,
     imagenet_v2_data_dir: str | None,
     global_step: int,
-  ) -> dict[str, float]:
+  ) -> EvalResult:
     """Evaluates the splits in `eval_splits`: all three, if nothing is changed.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Union
 
 import jax
 import optax
@@ -31,7 +31,20 @@ class Result(NamedTuple):
   test: float
 
 
-def make_train_step(workload: MiniWorkload, num_steps: int) -> Callable:
+class State(NamedTuple):
+  """What a step moves forward."""
+
+  params: spec.ParameterContainer
+  model_state: spec.ModelAuxiliaryState
+  optimizer_state: optax.OptState
+
+
+Step = Callable[
+  [State, spec.Batch, spec.RandomState, Point, Union[int, jax.Array]], State
+]
+
+
+def make_train_step(workload: MiniWorkload, num_steps: int) -> Step:
   """A compiled AdamW step in which the hyperparameters are traced values.
 
   Args:
@@ -39,23 +52,22 @@ def make_train_step(workload: MiniWorkload, num_steps: int) -> Callable:
     num_steps: length of the learning rate's warm-up and decay.
 
   Returns:
-    step(state, batch, rng, point, count) -> state, where state is (params,
-    model_state, optimizer_state).
+    step(state, batch, rng, point, count) -> state.
   """
   # Of height 1, to be multiplied by the traced rate.
   shape = optax.warmup_cosine_decay_schedule(
     0.0, 1.0, max(int(WARMUP_SHARE * num_steps), 1), num_steps
   )
-
-  def loss_fn(params, model_state, batch, rng):
-    logits, model_state = workload.model_fn(
-      params, batch, model_state, spec.ForwardPassMode.TRAIN, rng, True
-    )
-    loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
-    return loss['summed'] / loss['n_valid_examples'], model_state
+  loss_fn = _make_loss_fn(workload)
 
   @jax.jit
-  def step(state, batch, rng, point, count):
+  def step(
+    state: State,
+    batch: spec.Batch,
+    rng: spec.RandomState,
+    point: Point,
+    count: jax.Array,
+  ) -> State:
     params, model_state, optimizer_state = state
     gradient, model_state = jax.grad(loss_fn, has_aux=True)(
       params, model_state, batch, jax.random.fold_in(rng, count)
@@ -63,12 +75,31 @@ def make_train_step(workload: MiniWorkload, num_steps: int) -> Callable:
     updates, optimizer_state = _adamw(point, shape(count)).update(
       gradient, optimizer_state, params
     )
-    return optax.apply_updates(params, updates), model_state, optimizer_state
+    params = optax.apply_updates(params, updates)
+    return State(params, model_state, optimizer_state)
 
   return step
 
 
-def _adamw(point: Point, factor: Any) -> optax.GradientTransformation:
+def _make_loss_fn(workload: MiniWorkload) -> Callable:
+  def loss_fn(
+    params: spec.ParameterContainer,
+    model_state: spec.ModelAuxiliaryState,
+    batch: spec.Batch,
+    rng: spec.RandomState,
+  ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
+    logits, model_state = workload.model_fn(
+      params, batch, model_state, spec.ForwardPassMode.TRAIN, rng, True
+    )
+    loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
+    return loss['summed'] / loss['n_valid_examples'], model_state
+
+  return loss_fn
+
+
+def _adamw(
+  point: Point, factor: float | jax.Array
+) -> optax.GradientTransformation:
   return optax.adamw(
     point.learning_rate * factor,
     b1=1.0 - point.one_minus_beta1,
@@ -92,21 +123,21 @@ class Trainer:
     """Trains from scratch and evaluates once, at the end."""
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
-    state = (params, model_state, _adamw(point, 0.0).init(params))
+    state = State(params, model_state, _adamw(point, 0.0).init(params))
     queue = self._workload._build_input_queue(
       data_rng, 'train', self._data_dir, self._workload.default_batch_size
     )
     for count in range(self._num_steps):
       state = self._step(state, next(queue), step_rng, point, count)
       bar.update()
-    return self._evaluate(*state[:2])
+    return self._evaluate(state)
 
-  def _evaluate(self, params: Any, model_state: Any) -> Result:
+  def _evaluate(self, state: State) -> Result:
     workload = self._workload
     metrics = workload.eval_model(
       global_batch_size=workload.eval_batch_size,
-      params=params,
-      model_state=model_state,
+      params=state.params,
+      model_state=state.model_state,
       rng=None,
       data_dir=self._data_dir,
       imagenet_v2_data_dir=None,

@@ -145,7 +145,7 @@ class Trial:
   train_state: dict[str, Any] = dataclasses.field(
     default_factory=new_train_state
   )
-  eval_results: list[tuple[int, dict[str, Any]]] = dataclasses.field(
+  eval_results: list[tuple[int, spec.EvalResult]] = dataclasses.field(
     default_factory=list
   )
   global_step: int = 0

@@ -8,7 +8,7 @@ import importlib
 import itertools
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -109,11 +109,13 @@ class MiniWorkload(spec.Workload):
     """A split in its fixed order, once, padded; weights are 0 for padding."""
 
   @abc.abstractmethod
-  def _eval_outputs(self, logits: Any, batch: spec.Batch) -> dict[str, Any]:
+  def _eval_outputs(
+    self, logits: jax.Array, batch: spec.Batch
+  ) -> dict[str, jax.Array]:
     """What `_metrics` needs of a batch; leading axis: examples. Traced."""
 
   @abc.abstractmethod
-  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     """Metrics of a whole split from its joined `_eval_outputs`."""
 
   @property
@@ -126,14 +128,12 @@ class MiniWorkload(spec.Workload):
     """The median that `set-targets` found on the test split."""
     return self._target('test_target')
 
-  def has_reached_validation_target(
-    self, eval_result: dict[str, float]
-  ) -> bool:
+  def has_reached_validation_target(self, eval_result: spec.EvalResult) -> bool:
     """Whether the validation metric is better than its target."""
     value = eval_result[f'validation/{self.target_metric_name}']
     return self._is_better(value, self.validation_target_value)
 
-  def has_reached_test_target(self, eval_result: dict[str, float]) -> bool:
+  def has_reached_test_target(self, eval_result: spec.EvalResult) -> bool:
     """Whether the test metric is better than its target."""
     value = eval_result[f'test/{self.target_metric_name}']
     return self._is_better(value, self.test_target_value)
@@ -153,7 +153,7 @@ class MiniWorkload(spec.Workload):
     """What the model is called with; a subclass may need the targets."""
     return batch['inputs']
 
-  def _init_variables(self, rng: spec.RandomState) -> Any:
+  def _init_variables(self, rng: spec.RandomState) -> Mapping[str, Any]:
     return self._make_model(0.0).init(
       rng,
       self._fake_inputs(),
@@ -162,7 +162,9 @@ class MiniWorkload(spec.Workload):
       dropout_rate=0.0,
     )
 
-  def _init_model(self, rng: spec.RandomState, dropout_rate: float) -> Any:
+  def _init_model(
+    self, rng: spec.RandomState, dropout_rate: float
+  ) -> tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]:
     self._model = self._make_model(dropout_rate)
     variables = self._init_fn(rng)
     params = variables['params']
@@ -175,14 +177,14 @@ class MiniWorkload(spec.Workload):
 
   def _apply(
     self,
-    params: Any,
+    params: spec.ParameterContainer,
     batch: spec.Batch,
-    model_state: Any,
+    model_state: spec.ModelAuxiliaryState,
     mode: spec.ForwardPassMode,
     rng: spec.RandomState,
     update_batch_norm: bool,
     dropout_rate: float,
-  ) -> tuple[Any, Any]:
+  ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
     # By name: a submission may import the benchmark's own spec.
     train = mode.name == spec.ForwardPassMode.TRAIN.name
     apply_fn = functools.partial(
@@ -282,8 +284,11 @@ class MiniWorkload(spec.Workload):
     return self._eval_batches_cache[key]
 
   def _eval_batch(
-    self, params: Any, batch: spec.Batch, model_state: Any
-  ) -> dict[str, Any]:
+    self,
+    params: spec.ParameterContainer,
+    batch: spec.Batch,
+    model_state: spec.ModelAuxiliaryState,
+  ) -> dict[str, jax.Array]:
     logits, _ = self._apply(
       params, batch, model_state, spec.ForwardPassMode.EVAL, None, False, 0.0
     )
@@ -294,12 +299,12 @@ class MiniWorkload(spec.Workload):
     split: str,
     num_examples: int,
     global_batch_size: int,
-    params: Any,
-    model_state: Any,
+    params: spec.ParameterContainer,
+    model_state: spec.ModelAuxiliaryState,
     rng: spec.RandomState,
     data_dir: str | None,
     global_step: int = 0,
-  ) -> dict[str, float]:
+  ) -> spec.EvalResult:
     """Metrics of one split; deterministic, so `rng` is unused."""
     del rng, global_step
     batches = self._eval_batches(

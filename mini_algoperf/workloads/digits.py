@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -115,7 +114,7 @@ class DigitsWorkload(MiniWorkload):
   def _make_model(self, dropout_rate: float) -> nn.Module:
     return ConvNet(dropout_rate, self._axis_name)
 
-  def _fake_inputs(self) -> Any:
+  def _fake_inputs(self) -> jax.Array:
     return jnp.zeros((1, 8, 8, 1))
 
   def _train_batches(
@@ -170,7 +169,7 @@ class DigitsWorkload(MiniWorkload):
       'weights': weights,
     }
 
-  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     count = outputs['weights'].sum(dtype=np.float64)
     return {
       key: float(outputs[key].sum(dtype=np.float64) / count)

@@ -8,11 +8,15 @@ the end. Each shard has at least one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, Union
 
+import jax
 import numpy as np
 
+from .. import spec
 from .molecule_data import MoleculeData
+
+_Array = Union[np.ndarray, jax.Array]
 
 
 class Graphs(NamedTuple):
@@ -21,12 +25,12 @@ class Graphs(NamedTuple):
   `senders` and `receivers` are indices into `nodes`.
   """
 
-  nodes: Any  # shape=(nodes, 9), dtype=float32
-  edges: Any  # shape=(edges, 3), dtype=float32
-  senders: Any  # shape=(edges,), dtype=int32
-  receivers: Any  # shape=(edges,), dtype=int32
-  n_node: Any  # shape=(graphs,), dtype=int32
-  n_edge: Any  # shape=(graphs,), dtype=int32
+  nodes: _Array  # shape=(nodes, 9), dtype=float32
+  edges: _Array  # shape=(edges, 3), dtype=float32
+  senders: _Array  # shape=(edges,), dtype=int32
+  receivers: _Array  # shape=(edges,), dtype=int32
+  n_node: _Array  # shape=(graphs,), dtype=int32
+  n_edge: _Array  # shape=(graphs,), dtype=int32
 
 
 class Room(NamedTuple):
@@ -96,7 +100,7 @@ class GraphBatcher:
       np.concatenate([e, e[:, ::-1]]) for e in np.split(data.edge_index, bounds)
     ]
 
-  def shard(self, chosen: list[int], room: Room) -> dict[str, Any]:
+  def shard(self, chosen: list[int], room: Room) -> spec.Batch:
     """One padded shard: 'inputs', 'targets', 'weights'.
 
     Padding edges join the first padding node to itself. Missing labels become

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -111,12 +110,12 @@ class MoleculesWorkload(MiniWorkload):
     self._batchers = {}
 
   @property
-  def train_mean(self) -> Any:
+  def train_mean(self) -> float:
     """Not defined for graphs, as in the benchmark."""
     raise NotImplementedError
 
   @property
-  def train_stddev(self) -> Any:
+  def train_stddev(self) -> float:
     """Not defined for graphs, as in the benchmark."""
     raise NotImplementedError
 
@@ -226,7 +225,7 @@ class MoleculesWorkload(MiniWorkload):
       'weights': weights,
     }
 
-  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     weights = outputs['weights']
     count = weights.sum(dtype=np.float64)
     correct = ((outputs['logits'] > 0) == outputs['targets']) * weights

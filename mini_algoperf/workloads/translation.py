@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -38,12 +37,12 @@ class TranslationWorkload(MiniWorkload):
   packages = ('sacrebleu',)
 
   @property
-  def train_mean(self) -> Any:
+  def train_mean(self) -> float:
     """Not defined for text, as in the benchmark."""
     raise NotImplementedError
 
   @property
-  def train_stddev(self) -> Any:
+  def train_stddev(self) -> float:
     """Not defined for text, as in the benchmark."""
     raise NotImplementedError
 
@@ -88,11 +87,11 @@ class TranslationWorkload(MiniWorkload):
   def _make_model(self, dropout_rate: float) -> nn.Module:
     return Transformer(translation_data.vocab_size(), dropout_rate)
 
-  def _fake_inputs(self) -> Any:
+  def _fake_inputs(self) -> tuple[jax.Array, jax.Array]:
     tokens = jnp.ones((1, translation_data.LENGTH), jnp.int32)
     return tokens, tokens
 
-  def _model_inputs(self, batch: spec.Batch) -> Any:
+  def _model_inputs(self, batch: spec.Batch) -> tuple[jax.Array, jax.Array]:
     return batch['inputs'], batch['targets']
 
   def _train_batches(
@@ -127,8 +126,11 @@ class TranslationWorkload(MiniWorkload):
       yield _batch(pairs, chosen, num_shards, size)
 
   def _eval_batch(
-    self, params: Any, batch: spec.Batch, model_state: Any
-  ) -> dict[str, Any]:
+    self,
+    params: spec.ParameterContainer,
+    batch: spec.Batch,
+    model_state: spec.ModelAuxiliaryState,
+  ) -> dict[str, jax.Array]:
     outputs = super()._eval_batch(params, batch, model_state)
     translations = greedy_translations(self._model, params, batch['inputs'])
     return {**outputs, 'translations': translations}
@@ -146,7 +148,7 @@ class TranslationWorkload(MiniWorkload):
       'weights': weights,
     }
 
-  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     import sacrebleu
 
     count = outputs['weights'].sum(dtype=np.float64)
