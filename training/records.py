@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from absl import flags, logging
 
-from ..schedule_params import ScheduleParams
+from ..schedule_params import ScheduleParams, lay_out
 from ..schedules import lr_schedule
 
 CONFIGURATION = 'schedule_params.json'
@@ -47,6 +47,10 @@ COLUMNS = (
   'alpha',
   'metric',
   'metric_step',
+  'setting',
+  'anchor_local',
+  'scale',
+  'note',
 )
 
 
@@ -153,10 +157,9 @@ def plot_schedule(axes: Any, step_hint: int, params: ScheduleParams) -> None:
     step_hint: the workload's step_hint, steps.
     params: the chain.
   """
-  schedule, _, reinit_steps = lr_schedule.jax_lr_schedule(
-    step_hint, params.hparams, params
-  )
-  horizon = lr_schedule.horizon_steps(step_hint, params)
+  cycles = lay_out(step_hint, params)
+  schedule, _, reinit_steps = lr_schedule.static_chain(cycles)
+  horizon = sum(cycle.steps for cycle in cycles)
   steps = np.unique(np.linspace(0, horizon - 1, 2000).astype(np.int32))
   axes.plot(steps, np.asarray(jax.vmap(schedule)(steps)), color='tab:blue')
   for step in reinit_steps:

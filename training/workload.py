@@ -17,19 +17,13 @@ from typing import Any, Callable, NamedTuple
 
 import jax
 
-from ..control.decide import Evaluation
-from ..soft_reset import check_target
+from ..control.state import Evaluation, Target
 from .devices import Devices
 
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 
 
-class Target(NamedTuple):
-  """A workload's validation target."""
-
-  key: str  # of the metric among the evaluation results
-  value: float
-  rising: bool  # whether a larger metric is better
+Workload = Any
 
 
 def read_target(workload: Any) -> Target:
@@ -39,7 +33,7 @@ def read_target(workload: Any) -> Target:
   large or an infinitely small metric would have reached the target.
 
   Raises:
-    ValueError: if neither or both would, or the target is not positive.
+    ValueError: if neither or both would.
   """
   key = f'validation/{workload.target_metric_name}'
   reached = workload.has_reached_validation_target
@@ -51,7 +45,6 @@ def read_target(workload: Any) -> Target:
       'the metric has no direction.'
     )
   value = float(workload.validation_target_value)
-  check_target(value)
   return Target(key, value, rising)
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 
-import jax
 import numpy as np
 import pytest
 
 import reference
 import reference_run
-from replay import PEAK, make_params, replay, tape
-from reset_cycles.control import decide as cycle_control
-from reset_cycles.control.decide import Evaluation
+from replay import PEAK, make_params, replay, rules_of, tape
+from reset_cycles.control import decide
+from reset_cycles.control.state import (
+  Evaluation,
+  Target,
+  from_words,
+  to_words,
+)
 from reset_cycles.training import run
-from reset_cycles.training import set_up as run_setup
-from reset_cycles.training.workload import Target
+from reset_cycles.training.set_up import Setup
 
 NAN, INF = math.nan, math.inf
 
@@ -24,18 +27,25 @@ def random_run(seed):
   """A configuration and evaluations, drawn."""
   rng = np.random.default_rng(seed)
   n = int(rng.integers(1, 6))
+  policy = str(rng.choice(['finish', 'hold', 'repeat']))
   params = make_params(
     n,
+    # A held rate must not be zero.
+    decays=('cosine',) * (n - 1)
+    + ('holding_exponential' if policy == 'hold' else 'cosine',),
     lengths=tuple(rng.choice([0.3, 1.0, 1.7, 4.0], n).tolist()),
     budget_factor=float(rng.choice([0.7, 1.0, 2.0])),
-    when_cycles_run_out=str(rng.choice(['finish', 'hold'])),
+    policy=policy,
     reset_mode=str(rng.choice(['soft', 'soft', 'full', 'cyclic'])),
     early_switching=bool(rng.random() < 0.85),
-    switch_lam=float(rng.choice([0.3, 0.5, 0.7, 1.0])),
-    switch_eps1=float(rng.choice([0.01, 0.05, 0.2])),
-    switch_eps2=float(rng.choice([0.0, 0.01, 0.1])),
-    switch_k=int(rng.integers(1, 5)),
-    switch_m=int(rng.integers(1, 5)),
+    switching={
+      'name': 'thesis',
+      'lam': float(rng.choice([0.3, 0.5, 0.7, 1.0])),
+      'eps1': float(rng.choice([0.01, 0.05, 0.2])),
+      'eps2': float(rng.choice([0.0, 0.01, 0.1])),
+      'k': int(rng.integers(1, 5)),
+      'm': int(rng.integers(1, 5)),
+    },
   )
   step_hint = int(rng.integers(10, 80))
   while 0 in reference.cycle_lengths(step_hint, params):
@@ -64,7 +74,7 @@ def random_losses(rng, size):
 
 
 def assert_same_events(found, expected):
-  """The same tape and numbers; the twin rounds what is saved as a run does."""
+  """The same tape and the same numbers, to the last bit."""
   expected = [e for e in expected if e['event'] != 'reset']
   assert tape(found) == tape(expected)
   for event, twin in zip(found, expected):
@@ -75,22 +85,23 @@ def assert_same_events(found, expected):
     )
 
 
-def taus(params, step_hint, evaluations, until, target, rising):
+def taus(params, step_hint, evaluations, until, target):
   """tau of every reset, as a run works it out; the model itself is finite."""
-  plan = cycle_control.make_plan(step_hint, params)
-  read = dict.fromkeys(run_setup.Setup._fields)  # nothing to train
-  read.update(plan=plan, target=Target('validation/metric', target, rising))
-  state = run.Run(run_setup.Setup(**read))
-  control, found = cycle_control.start(plan), []
-  seen_at = {e[0]: Evaluation(*e) for e in evaluations}
+  rules = rules_of(params, step_hint, target)
+  setup = Setup(**dict.fromkeys(Setup._fields))  # nothing to train
+  setup = setup._replace(params=params, rules=rules)
+  control, clock = decide.start(rules), decide.first_clock(rules)
+  seen_at, found = {e[0]: Evaluation(*e) for e in evaluations}, []
   for step in range(until):
     new = [seen_at[step]] if step in seen_at else []
-    decision = cycle_control.decide(control, new, step, plan)
-    control = decision.control
-    if decision.action == cycle_control.FINISH:
+    decision = decide.decide(control, clock, new, step, rules)
+    control, clock = decision.control, decision.clock
+    if decision.action == decide.FINISH:
       break
-    if decision.action == cycle_control.RESET:
-      found.append(run._plan_reset(state, None, control).tau)
+    if decision.action == decide.RESET:
+      state = run.Run(setup, control, clock)
+      reset, _ = run._plan_reset(state, None, decision.was_evaluated)
+      found.append(reset.tau)
   return found
 
 
@@ -102,10 +113,11 @@ def test_random_runs_agree_with_twin(block):
     twin = reference_run.run(*arguments, 0.4, rising, until)
     events, _, local_steps = replay(*arguments, until)
     assert_same_events(events, twin.events)
-    found = taus(*arguments, until, 0.4, rising)
+    target = Target('validation/metric', 0.4, rising)
+    found = taus(*arguments, until, target)
     expected = [tau for (tau,) in twin.of('reset', 'tau')]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-    lengths = cycle_control.make_plan(step_hint, params).nominal_lengths
+    lengths = reference.cycle_lengths(step_hint, params)
     rates = [
       reference.cycle_rate(min(t, lengths[i]), lengths[i], params, i)
       for i, t in local_steps
@@ -137,15 +149,10 @@ def test_random_runs_are_of_all_kinds():
   }
 
 
-def through_arrays(control):
-  """Saved as arrays and restored, as by a checkpoint."""
-  leaves, treedef = jax.tree_util.tree_flatten(control)
-  stored = [np.asarray(leaf).tobytes() for leaf in leaves]
-  dtypes = [np.asarray(leaf).dtype for leaf in leaves]
-  assert set(map(str, dtypes)) == {'int32', 'float32'}
-  restored = [np.frombuffer(b, d)[0] for b, d in zip(stored, dtypes)]
-  control = jax.tree_util.tree_unflatten(treedef, restored)
-  return cycle_control.as_saved(control)
+def through_words(control):
+  """Saved and restored, as by a checkpoint."""
+  stored = to_words(control).tobytes()
+  return from_words(np.frombuffer(stored, np.int32), control)
 
 
 @pytest.mark.parametrize('block', range(4))
@@ -154,5 +161,5 @@ def test_saving_and_restoring_before_every_step_changes_nothing(block):
     params, step_hint, evaluations, until, _ = random_run(seed)
     arguments = (params, step_hint, evaluations, until)
     plain = replay(*arguments)
-    restored = replay(*arguments, save=through_arrays)
+    restored = replay(*arguments, save=through_words)
     assert repr(plain) == repr(restored)
