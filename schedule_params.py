@@ -12,9 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .schedules.lr_shapes import HOLDING_DECAYS, as_written
-from .schedules.shape_registry import DECAYS, WARMUPS
-from .schedules.shapes import Entry, as_plain, has_function, read_shape
+from .schedules.decays import DECAYS, HOLDING_DECAYS
+from .schedules.old_names import translated
+from .schedules.phase import as_written
+from .schedules.warmups import WARMUPS
 from .schedules.weight_decay import WEIGHT_DECAYS
 from .settings.checks import (
   check,
@@ -28,13 +29,14 @@ from .settings.checks import (
   is_number,
 )
 from .settings.hparams import HPARAMS, Hparams
+from .settings.named import Setting, as_plain, has_function
 
 RESET_MODES = ('soft', 'full', 'kept_momentum', 'cyclic')
 WHEN_CYCLES_RUN_OUT = ('finish', 'hold')
 _CYCLE_LISTS = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
 # Lists that may be empty, and fields that a file of an older run lacks.
 _OPTIONAL_LISTS = ('weight_decays', 'alter_weight_decay')
-# The part of the registry that each list of shapes is from.
+# The registry that each list of shapes is from.
 _SHAPES = {
   'warmups': WARMUPS,
   'decays': DECAYS,
@@ -51,8 +53,8 @@ class ScheduleParams:
   lengths are shares of the phase and its values shares of the peak.
 
   Attributes:
-    warmups: shapes of shape_registry.WARMUPS.
-    decays: shapes of shape_registry.DECAYS, over the steps after the warm-up.
+    warmups: shapes of WARMUPS.
+    decays: shapes of DECAYS, over the steps after the warm-up.
     alter_lr: added to the learning rate: a cycle's peak.
     alter_warmup: added to the warm-up factor, a fraction of the cycle.
     lengths: relative lengths; (1, 1, 2) makes the last half of the run.
@@ -75,14 +77,14 @@ class ScheduleParams:
     switch_m: m, evaluations to look ahead. Advice of the thesis: m = k > 5.
     hparams: the optimizer's hyperparameters.
     weight_decays: empty for a constant weight decay, or a shape per cycle: of
-      shape_registry.DECAYS, over all of the cycle's steps, or 'ratio' for a
+      DECAYS, over all of the cycle's steps, or 'ratio' for a
       fixed ratio to the learning rate.
     alter_weight_decay: empty, or per cycle what is added to the weight decay:
       the peak of its shape.
   """
 
-  warmups: tuple[Entry, ...] = ('linear', 'linear', 'linear')
-  decays: tuple[Entry, ...] = ('cosine', 'cosine', 'cosine')
+  warmups: tuple[Setting, ...] = ('linear', 'linear', 'linear')
+  decays: tuple[Setting, ...] = ('cosine', 'cosine', 'cosine')
   alter_lr: tuple[float, ...] = (0.0, 0.0, 0.0)
   alter_warmup: tuple[float, ...] = (0.0, 0.0, 0.0)
   lengths: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -97,7 +99,7 @@ class ScheduleParams:
   switch_k: int = 9
   switch_m: int = 9
   hparams: Hparams = HPARAMS
-  weight_decays: tuple[Entry, ...] = ()
+  weight_decays: tuple[Setting, ...] = ()
   alter_weight_decay: tuple[float, ...] = ()
 
   def __post_init__(self):
@@ -131,9 +133,9 @@ class ScheduleParams:
       )
 
   def _read_shapes(self) -> None:
-    for name, families in _SHAPES.items():
+    for name, registry in _SHAPES.items():
       shapes = tuple(
-        read_shape(f'{name}[{i}]', value, families)
+        registry.read(f'{name}[{i}]', value)
         for i, value in enumerate(getattr(self, name))
       )
       object.__setattr__(self, name, shapes)
@@ -248,7 +250,12 @@ class ScheduleParams:
     check_complete('schedule_params', values, names, set(_OPTIONAL_LISTS))
     check_complete('hparams', values['hparams'], _field_names(Hparams))
     hparams = Hparams(**values['hparams'])
-    return cls(**{**values, 'hparams': hparams})
+    older = {
+      name: [translated(decay) for decay in values[name]]
+      for name in ('decays', 'weight_decays')
+      if isinstance(values.get(name), (list, tuple))
+    }
+    return cls(**{**values, **older, 'hparams': hparams})
 
   def to_json(self) -> str:
     """The fields as JSON text; numbers of NumPy's types become plain ones.

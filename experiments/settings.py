@@ -16,7 +16,7 @@ from __future__ import annotations
 from ..schedule_params import ScheduleParams
 
 _PEAKS = {'alter_lr': (0.0, 0.001, -0.001)}
-_DECAYS = {'decays': ('cosine', 'exponential', 'linear')}
+_DECAYS = {'decays': ('cosine', 'holding_exponential', 'holding_linear')}
 _WARMUPS = {'alter_warmup': (0.0, 0.18, -0.015)}
 _FAILING = {'alter_lr': (0.0, 0.02, 0.05), 'reset_mode': 'full'}
 _FAILED_START = {

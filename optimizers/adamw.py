@@ -9,7 +9,7 @@ import jax
 import optax
 
 from ..schedules import cycle_clock
-from ..schedules.lr_shapes import Schedule
+from ..schedules.phase import Schedule
 from ..settings.hparams import Hparams
 
 

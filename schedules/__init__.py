@@ -1,1 +1,5 @@
 """Cycles, their chain and their clock; warm-ups, decays, weight decay."""
+
+# Shapes are registered where they stand: once any module of this package is
+# imported, all of them are known.
+from . import composites, decays, functions, warmups  # noqa: F401

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .lr_shapes import Schedule
+from .phase import Schedule
 
 
 class CycleClock(NamedTuple):

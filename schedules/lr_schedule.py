@@ -3,7 +3,6 @@
 A cycle is a warm-up joined to a decay; a run is a chain of cycles (thesis
 chapter 2.3 and section 3.1). `jax_lr_schedule` is the static chain, fixed before
 the run; `cycle_clock` reads the same cycles in a run that may leave them early.
-Its shapes are the thesis' own (`lr_shapes`) and those of the registry (`shapes`).
 """
 
 from __future__ import annotations
@@ -14,15 +13,9 @@ from typing import Any
 
 import optax
 
-from .lr_shapes import (
-  PhaseFn,
-  Schedule,
-  as_written,
-  floor_steps,
-  no_warmup_fn,
-  warmup_steps,
-)
-from .shapes import decay_fn, warmup_fn
+from .phase import Schedule, as_written, floor_steps
+from .warmup_decay import combine_warmup_decay_fn
+from .warmups import warmup_steps
 
 
 def horizon_steps(step_hint: int, schedule_params: Any) -> int:
@@ -66,38 +59,6 @@ def cycle_ends(
   return tuple(ends)
 
 
-def combine_warmup_decay_fn(
-  step_hint: int,
-  hyperparameters: Any,
-  warmup_fn: PhaseFn,
-  decay_fn: PhaseFn,
-  alter_lr_by: float,
-  alter_warmup_by: float,
-) -> Schedule:
-  """One cycle: the warm-up for W steps, then the decay.
-
-  Args:
-    step_hint: length of the cycle, steps.
-    hyperparameters: has learning_rate and warmup_factor (a fraction).
-    warmup_fn: one of lr_shapes.WARMUPS, or made by shapes.warmup_fn.
-    decay_fn: one of lr_shapes.DECAYS, or made by shapes.decay_fn.
-    alter_lr_by: added to learning_rate for this cycle.
-    alter_warmup_by: added to warmup_factor for this cycle.
-
-  Returns:
-    An optax schedule over the steps of the cycle.
-
-  Source: thesis, section 3.1.
-  """
-  if warmup_fn is no_warmup_fn:
-    alter_warmup_by = -hyperparameters.warmup_factor
-  phase = (step_hint, hyperparameters, alter_lr_by, alter_warmup_by)
-  warmup = warmup_steps(step_hint, hyperparameters, alter_warmup_by)
-  if warmup == 0:
-    return decay_fn(*phase)
-  return optax.join_schedules([warmup_fn(*phase), decay_fn(*phase)], [warmup])
-
-
 def cycle_lengths(step_hint: int, schedule_params: Any) -> tuple[int, ...]:
   """Steps of each cycle when nothing is switched.
 
@@ -123,16 +84,21 @@ def cycle_schedules(
   Raises:
     ValueError: if a cycle would get no step.
   """
+  p, base = schedule_params, hyperparameters
   return [
     combine_warmup_decay_fn(
-      length, hyperparameters, warmup_fn(warmup), decay_fn(decay), lr, factor
+      length,
+      warmup_steps(warmup, length, base.warmup_factor, factor),
+      base.learning_rate + lr,
+      warmup,
+      decay,
     )
     for length, warmup, decay, lr, factor in zip(
-      cycle_lengths(step_hint, schedule_params),
-      schedule_params.warmups,
-      schedule_params.decays,
-      schedule_params.alter_lr,
-      schedule_params.alter_warmup,
+      cycle_lengths(step_hint, p),
+      p.warmups,
+      p.decays,
+      p.alter_lr,
+      p.alter_warmup,
     )
   ]
 

@@ -69,9 +69,9 @@ def decay_rate(name, u, peak, warmup, length):
   if name == 'cosine':
     share = min(u / max(length - warmup, 1), 1.0)
     return peak * (1 + math.cos(math.pi * share)) / 2
-  if name == 'exponential':
+  if name == 'holding_exponential':
     return peak * 0.1 ** (falling / (0.6 * length))
-  if name == 'linear':
+  if name == 'holding_linear':
     return peak * max(1 - falling / (0.8 * length - 2 * warmup), 0.0)
   if name == 'step':
     drops = (u >= 0.5 * (length - warmup)) + (u >= 0.75 * (length - warmup))

@@ -83,7 +83,7 @@ BAD_HPARAMS = (
 )
 NO_SHAPES = (None, 3, '', 'Linear', ['linear'])
 WARMUPS = 'one of linear, cosine, exponential, none'
-DECAYS = 'one of cosine, exponential, linear, step, constant'
+DECAYS = 'one of cosine, linear, exponential, holding_exponential'
 BAD_OF_A_CYCLE = (
   ('warmups', (*NO_SHAPES, 'step'), WARMUPS),
   ('decays', (*NO_SHAPES, 'none'), DECAYS),
@@ -209,7 +209,7 @@ def test_unequal_lists(values):
     assert f'{name} has {len(entries)}' in message
 
 
-@pytest.mark.parametrize('decay', ('exponential', 'linear'))
+@pytest.mark.parametrize('decay', ('holding_exponential', 'holding_linear'))
 def test_no_room_for_a_decay_that_holds_the_peak(decay):
   # 2 W + 0.2 L has to be below L.
   decays = ('cosine', decay, 'cosine')

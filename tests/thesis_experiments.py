@@ -9,7 +9,7 @@ from __future__ import annotations
 from reset_cycles.schedule_params import ScheduleParams
 
 _PEAKS_DIFFER = {'alter_lr': (0.0, 0.001, -0.001)}
-_DECAYS_DIFFER = {'decays': ('cosine', 'exponential', 'linear')}
+_DECAYS_DIFFER = {'decays': ('cosine', 'holding_exponential', 'holding_linear')}
 _WARMUPS_DIFFER = {'alter_warmup': (0.0, 0.18, -0.015)}
 _FAILING = {'alter_lr': (0.0, 0.02, 0.05)}
 _TWO_CYCLES = {

@@ -30,7 +30,7 @@ def make_params(weight_decays=(), alter_weight_decay=(), **changes):
     weight_decays=weight_decays,
     alter_weight_decay=alter_weight_decay,
     warmups=('linear', 'cosine', 'none'),
-    decays=('cosine', 'exponential', 'linear'),
+    decays=('cosine', 'holding_exponential', 'holding_linear'),
     alter_lr=(0.0, 0.001, -0.001),
     hparams=hparams,
   )

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import reference
+import shape_examples
 from curves import assert_close, read
 from reset_cycles.schedule_params import (
   HPARAMS,
   SCHEDULE_PARAMS,
   ScheduleParams,
 )
-from reset_cycles.schedules import lr_schedule, lr_shapes
+from reset_cycles.schedules import lr_schedule, warmup_decay
 from thesis_experiments import EXPERIMENTS
 
 DATA = pathlib.Path(__file__).parents[1] / 'data'
@@ -36,8 +37,8 @@ def make_params(warmup='linear', decay='cosine', n=1, **changes):
   )
 
 
-@pytest.mark.parametrize('decay', lr_shapes.DECAYS)
-@pytest.mark.parametrize('warmup', lr_shapes.WARMUPS)
+@pytest.mark.parametrize('decay', shape_examples.PLAIN_DECAYS)
+@pytest.mark.parametrize('warmup', shape_examples.PLAIN_WARMUPS)
 def test_all_cycles_agree_with_twin(warmup, decay):
   # W = floor(0.08 * 201) = 16. Whole counts, and fractional ones as they come
   # about when the pace is not 1; the boundary and one step on either side of it
@@ -172,13 +173,12 @@ def test_cycles_agree_with_reference_values(figure):
   # The other division, into cycles of 533 steps each.
   params, expected = ORACLE_FIGURES[figure], ORACLE[f'{figure}|floor']
   for i, values in enumerate(np.split(np.asarray(expected['values']), 3)):
-    schedule = lr_schedule.combine_warmup_decay_fn(
+    schedule = warmup_decay.combine_warmup_decay_fn(
       533,
-      params.hparams,
-      lr_shapes.linear_warmup_fn,
-      lr_shapes.DECAYS[params.decays[i]],
-      params.alter_lr[i],
-      0.0,
+      10,
+      params.hparams.learning_rate + params.alter_lr[i],
+      'linear',
+      params.decays[i],
     )
     peak = expected['peaks'][i]
     assert_close(read(schedule, np.arange(533)), values, peak)

@@ -16,6 +16,7 @@ from reset_cycles import submission
 from reset_cycles.optimizers import adamw as optimizer
 from reset_cycles.schedule_params import HPARAMS, ScheduleParams
 from reset_cycles.schedules import cycle_clock, lr_schedule, weight_decay
+from reset_cycles.schedules.decays import DECAYS
 from runs import GENERATIONS, SWITCHING
 
 LENGTH = 100
@@ -58,6 +59,31 @@ def test_shapes_and_peaks_by_hand():
   assert_close(read(decays[1], counts[[0, 1, 2, 4, 5]]), expected, 0.5)
   expected = [0.0, 0.0125, 0.025, 0.125, 0.1375, 0.25]
   assert_close(read(decays[2], counts), expected, 0.25)
+
+
+@pytest.mark.parametrize(
+  ('setting', 'values'),
+  (
+    ('constant', [0.5, 0.5, 0.5]),
+    ('linear', [0.5, 0.25, 0.0]),
+    # Twice the rate's half, 2 being its peak.
+    ('ratio', [0.25, 0.125, 0.0]),
+  ),
+)
+def test_one_cycle_by_hand(setting, values):
+  def rate(count):
+    return 1.0 - count / 100
+
+  decay = weight_decay.decay_schedule(setting, 0.5, 100, rate, 2.0)
+  assert_close(read(decay, np.asarray([0, 50, 100])), values, 0.5)
+
+
+def test_the_registry_has_all_decays_and_the_ratio():
+  names = [*DECAYS, 'ratio']
+  assert list(weight_decay.WEIGHT_DECAYS) == names
+  assert 'ratio' not in DECAYS
+  with pytest.raises(ValueError, match='x: ratio has no parameter floor; it'):
+    weight_decay.WEIGHT_DECAYS.read('x', {'name': 'ratio', 'floor': 0.1})
 
 
 def test_one_list_without_the_other():
