@@ -19,18 +19,11 @@ from .control.policies import POLICIES
 from .control.state import Target
 from .control.switching import SWITCHING_RULES
 from .optimizers import INNER
-from .schedules import lr_schedule
-from .schedules.cycle import Cycle
-from .schedules.formulas import Schedule
-from .schedules.interim import (
-  DECAYS,
-  HOLDING_DECAYS,
-  WARMUPS,
-  WEIGHT_DECAYS,
-  decay_of_cycle,
-  one_cycle,
-)
-from .schedules.lr_shapes import as_written, floor_steps
+from .schedules.decays import DECAYS, HOLDING_DECAYS
+from .schedules.lr_schedule import lay_out
+from .schedules.phase import as_written
+from .schedules.warmups import WARMUPS
+from .schedules.weight_decay import WEIGHT_DECAYS
 from .settings.checks import check, check_known
 from .settings.hparams import HPARAMS, Hparams
 from .settings.kinds import (
@@ -44,9 +37,7 @@ from .settings.kinds import (
 )
 from .settings.named import (
   Registry,
-  Setting,
   as_plain,
-  given_parameters,
   has_function,
   name_of,
   read_fields,
@@ -299,7 +290,7 @@ def _check_warmup(params: ScheduleParams, i: int) -> None:
     added,
     right + 'at most 1: no warm-up longer than its cycle',
   )
-  limit = HOLDING_DECAYS.get(str(params.decays[i]))
+  limit = HOLDING_DECAYS.get(name_of(params.decays[i]))
   if limit is not None and params.warmups[i] != 'none':
     check(
       total < as_written(limit),
@@ -354,41 +345,6 @@ THESIS = ScheduleParams(
 SCHEDULE_PARAMS = dataclasses.replace(THESIS, policy='repeat')
 
 
-def lay_out(
-  step_hint: int, schedule_params: ScheduleParams
-) -> tuple[Cycle, ...]:
-  """The chain of cycles over budget_factor * step_hint steps.
-
-  Args:
-    step_hint: the workload's, steps.
-    schedule_params: the configuration.
-
-  Raises:
-    ValueError: if a cycle would get no step.
-  """
-  p = schedule_params
-  horizon = lr_schedule.horizon_steps(step_hint, p.budget_factor, p.num_cycles)
-  steps = lr_schedule.cycle_lengths(horizon, p.lengths)
-  return tuple(_lay_out_cycle(p, i, n) for i, n in enumerate(steps))
-
-
-def _lay_out_cycle(p: ScheduleParams, i: int, steps: int) -> Cycle:
-  share = as_written(p.hparams.warmup_factor) + as_written(p.alter_warmup[i])
-  warmup_steps = 0 if p.warmups[i] == 'none' else floor_steps(share, steps)
-  peak = p.hparams.learning_rate + p.alter_lr[i]
-  rate = one_cycle(steps, warmup_steps, peak, p.warmups[i], p.decays[i])
-  weight_decay = None
-  if p.weight_decays or p.alter_weight_decay:
-    added = p.alter_weight_decay[i] if p.alter_weight_decay else 0.0
-    shape: Setting = p.weight_decays[i] if p.weight_decays else 'constant'
-    weight_decay = decay_of_cycle(
-      shape, p.hparams.weight_decay + added, steps, rate, peak
-    )
-  return Cycle(
-    steps, warmup_steps, peak, rate, weight_decay, p.hparams, p.lengths[i]
-  )
-
-
 def make_rules(
   step_hint: int, schedule_params: ScheduleParams, target: Target
 ) -> Rules:
@@ -410,22 +366,3 @@ def make_rules(
 
 
 _DECIDING = ('switching', 'goal', 'horizon', 'policy')
-
-
-def jax_lr_schedule(
-  step_hint: int, hyperparameters: Hparams, schedule_params: ScheduleParams
-) -> tuple[Schedule, bool, tuple[int, ...]]:
-  """The static chain, in the thesis' words: see `lr_schedule.static_chain`.
-
-  Args:
-    step_hint: the workload's, steps.
-    hyperparameters: take the place of those of schedule_params.
-    schedule_params: the configuration.
-
-  Returns:
-    The schedule (step -> learning rate), has_multiple and reinit_steps.
-
-  Source: thesis, section 3.1.
-  """
-  params = dataclasses.replace(schedule_params, hparams=hyperparameters)
-  return lr_schedule.static_chain(lay_out(step_hint, params))

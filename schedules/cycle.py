@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..settings.hparams import Hparams
-from .formulas import Schedule
+from .phase import Schedule
 
 
 class Cycle(NamedTuple):

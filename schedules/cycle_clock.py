@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .cycle import Cycle
-from .formulas import Schedule
+from .phase import Schedule
 
 
 class CycleClock(NamedTuple):

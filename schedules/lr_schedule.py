@@ -1,4 +1,4 @@
-"""The chain of cycles: how steps are shared out, and the static chain.
+"""The chain of cycles, laid out once over the steps of a run.
 
 A cycle is a warm-up joined to a decay; a run is a chain of cycles (thesis
 chapter 2.3 and section 3.1). `static_chain` is what the learning rate is when
@@ -8,14 +8,74 @@ them early.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import optax
 
+from ..settings.hparams import Hparams
+from ..settings.named import Setting
 from .cycle import Cycle
-from .formulas import Schedule
-from .lr_shapes import as_written, floor_steps
+from .phase import Schedule, as_written, floor_steps
+from .warmup_decay import combine_warmup_decay_fn
+from .warmups import warmup_steps
+from .weight_decay import decay_schedule
+
+
+class ChainSettings(Protocol):
+  """How a chain is written: lists with an entry per cycle; see ScheduleParams.
+
+  weight_decays and alter_weight_decay may be empty.
+  """
+
+  warmups: Sequence[Setting]
+  decays: Sequence[Setting]
+  alter_lr: Sequence[float]
+  alter_warmup: Sequence[float]
+  lengths: Sequence[float]
+  budget_factor: float
+  hparams: Hparams
+  weight_decays: Sequence[Setting]
+  alter_weight_decay: Sequence[float]
+
+
+def lay_out(step_hint: int, settings: ChainSettings) -> tuple[Cycle, ...]:
+  """The chain of cycles over budget_factor * step_hint steps.
+
+  Args:
+    step_hint: the workload's, steps.
+    settings: how the chain is written.
+
+  Raises:
+    ValueError: if a cycle would get no step.
+  """
+  lengths = settings.lengths
+  horizon = horizon_steps(step_hint, settings.budget_factor, len(lengths))
+  steps = cycle_lengths(horizon, lengths)
+  return tuple(_lay_out_cycle(i, n, settings) for i, n in enumerate(steps))
+
+
+def _lay_out_cycle(i: int, steps: int, s: ChainSettings) -> Cycle:
+  hparams, warmup = s.hparams, s.warmups[i]
+  peak = hparams.learning_rate + s.alter_lr[i]
+  warmup_length = warmup_steps(
+    warmup, steps, hparams.warmup_factor, s.alter_warmup[i]
+  )
+  rate = combine_warmup_decay_fn(
+    steps, warmup_length, peak, warmup, s.decays[i]
+  )
+  weight_decay = None
+  if s.weight_decays or s.alter_weight_decay:
+    added = s.alter_weight_decay[i] if s.alter_weight_decay else 0.0
+    shape = s.weight_decays[i] if s.weight_decays else 'constant'
+    weight_decay = decay_schedule(
+      shape, hparams.weight_decay + added, steps, rate, peak
+    )
+  return Cycle(
+    steps, warmup_length, peak, rate, weight_decay, hparams, s.lengths[i]
+  )
 
 
 def horizon_steps(step_hint: int, budget_factor: float, num_cycles: int) -> int:
@@ -93,3 +153,23 @@ def static_chain(
   rates = [cycle.rate for cycle in cycles]
   chain = optax.join_schedules(rates, list(reinit_steps))
   return chain, len(cycles) > 1, reinit_steps
+
+
+def jax_lr_schedule(
+  step_hint: int, hyperparameters: Hparams, schedule_params: ChainSettings
+) -> tuple[Schedule, bool, tuple[int, ...]]:
+  """The static chain by its name in the thesis.
+
+  Args:
+    step_hint: the workload's, steps.
+    hyperparameters: take the place of those of schedule_params.
+    schedule_params: a ScheduleParams.
+
+  Returns:
+    The schedule (step -> learning rate), has_multiple and reinit_steps; see
+    `static_chain`.
+
+  Source: thesis, section 3.1.
+  """
+  params = dataclasses.replace(schedule_params, hparams=hyperparameters)
+  return static_chain(lay_out(step_hint, params))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..schedule_params import ScheduleParams
-from ..schedules import lr_schedule, lr_shapes
+from ..schedules import lr_schedule
+from ..schedules.warmups import warmup_steps
 
 # Half a unit of a number's fourth digit is at least this fraction of it. The
 # rates are float32, and one that is the peak but for that prints as the peak.
@@ -18,10 +19,9 @@ _UNSEEN = 5e-5
 def warmup_lengths(step_hint: int, params: ScheduleParams) -> tuple[int, ...]:
   """Steps of each cycle's warm-up; the warm-up 'none' has none."""
   lengths = lr_schedule.cycle_lengths(step_hint, params)
+  factor = params.hparams.warmup_factor
   return tuple(
-    lr_shapes.warmup_steps(length, params.hparams, added)
-    if warmup != 'none'
-    else 0
+    warmup_steps(warmup, length, factor, added)
     for length, warmup, added in zip(
       lengths, params.warmups, params.alter_warmup
     )

@@ -10,7 +10,7 @@ import optax
 
 from ..schedule_params import ScheduleParams
 from ..schedules import cycle_clock, lr_schedule, weight_decay
-from ..schedules.lr_shapes import Schedule
+from ..schedules.phase import Schedule
 from . import cycle_table
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..mini_algoperf import files, logger, metadata
 from ..schedule_params import ScheduleParams
-from ..schedules import cycle_clock, lr_schedule, lr_shapes
+from ..schedules import cycle_clock, lr_schedule
 from ..training import records
+from . import cycle_table
 
 
 class Losses(NamedTuple):
@@ -177,14 +178,10 @@ def _warmups(
 ) -> list[tuple[float, float]]:
   """Where the warm-ups were: W nominal steps, W / pace of the run's own."""
   step_hint, params = records.read_configuration(log_dir)
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
+  warmups = cycle_table.warmup_lengths(step_hint, params)
   spans = []
   for row in starts:
-    i, start = int(row['cycle']) - 1, int(row['global_step'])
-    steps = lr_shapes.warmup_steps(
-      lengths[i], params.hparams, params.alter_warmup[i]
-    )
-    steps = 0 if params.warmups[i] == 'none' else steps
+    steps, start = warmups[int(row['cycle']) - 1], int(row['global_step'])
     spans.append((start, start + steps / float(row['pace'])))
   return spans
 

@@ -146,7 +146,9 @@ def test_they_are_read_checked_and_written(extended):
   assert extended.ScheduleParams.from_json(text) == params
   changed = params.override({'switching_evaluations': 5})
   assert dict(changed.switching.parameters) == {'evaluations': 5}
-  with pytest.raises(ValueError, match='switching.evaluations=0: .* at least 1'):
+  with pytest.raises(
+    ValueError, match='switching.evaluations=0: .* at least 1'
+  ):
     params.override({'switching_evaluations': 0})
   with pytest.raises(ValueError, match=r'Did you mean plateau\?'):
     params_of(extended, decays=('platau',) * 3)
@@ -155,8 +157,8 @@ def test_they_are_read_checked_and_written(extended):
 
 
 def test_they_run(extended, tmp_path, monkeypatch):
-  folder = importlib.import_module('extended_submission.training.folder')
-  monkeypatch.setattr(folder, 'find_folder', lambda hyperparameters: tmp_path)
+  records = importlib.import_module('extended_submission.training.records')
+  monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: tmp_path)
   # 12 steps in cycles of 4; the second cycle is left at its third evaluation.
   metrics = {2: 0.5, 5: 0.4, 6: 0.3, 7: 0.2, 10: 0.6}
   driver = tiny.Driver(
@@ -171,7 +173,9 @@ def test_they_run(extended, tmp_path, monkeypatch):
   rows = list(csv.DictReader((tmp_path / 'cycles.csv').open()))
   seen = [r for r in rows if r['event'] == 'evaluation']
   assert [r['waited'] for r in seen] == ['0', '0', '1', '2', '0']
-  assert [r['reason'] for r in rows if r['event'] == 'switch'] == ['no progress']
+  assert [r['reason'] for r in rows if r['event'] == 'switch'] == [
+    'no progress'
+  ]
   # height 0.25 from the middle of a cycle on.
   peak = 0.0017486387539278373
   rates = {r['global_step']: float(r['learning_rate']) for r in rows}

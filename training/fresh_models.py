@@ -13,6 +13,34 @@ from .workload import Workload
 
 # The thesis' runs have two resets. More models would only lie on the host.
 _MOST_READY = 2
+# Folded into the key of models beyond the plan: no plan has as many resets.
+_LATER = 2**31 - 1
+
+
+def fresh_model(
+  workload: Workload, rng: jax.Array, devices: Devices
+) -> tuple[Any, Any]:
+  """A new initialisation of the workload's model, on the host.
+
+  `init_model_fn` replaces attributes of the workload, among them the model with
+  the runner's dropout; they are put back.
+
+  Args:
+    workload: the workload.
+    rng: the model's key.
+    devices: how the arrays lie that init_model_fn returns.
+
+  Returns:
+    (params, model_state), host arrays without device axis.
+
+  Source: the rules of both generations allow it, "for example, to reinitialize
+  the model after a failed training effort".
+  """
+  attributes = dict(vars(workload))
+  try:
+    return devices.get(workload.init_model_fn(rng))
+  finally:
+    vars(workload).update(attributes)
 
 
 class FreshModels:
@@ -23,9 +51,6 @@ class FreshModels:
   made when they are taken, and that is on the clock: `init_model_fn` compiles
   anew at every call (seconds, for a large model tens of them), and for a moment
   a second set of parameters lies on the devices.
-
-  Source: the rules of both generations allow it, "for example, to reinitialize
-  the model after a failed training effort".
   """
 
   def __init__(
@@ -34,11 +59,10 @@ class FreshModels:
     """Makes the models of the first resets.
 
     Args:
-      workload: the workload. What init_model_fn changes of it, among others the
-        model with the runner's dropout, is put back.
+      workload: the workload.
       rng: a key; every model gets one of its own from it.
       planned: resets that are planned. There may be more.
-      devices: how the arrays lie that init_model_fn returns.
+      devices: see `fresh_model`.
     """
     self._workload, self._rng, self._devices = workload, rng, devices
     self._planned = planned
@@ -113,16 +137,14 @@ class FreshModels:
       )
 
   def _make(self, index: int) -> tuple[Any, Any]:
-    attributes = dict(vars(self._workload))
-    try:
-      return self._devices.get(self._workload.init_model_fn(self._key(index)))
-    finally:
-      vars(self._workload).update(attributes)
+    return fresh_model(self._workload, self._key(index), self._devices)
 
   def _key(self, index: int) -> jax.Array:
     if index < self._planned:
       return jax.random.split(self._rng, self._planned)[index]
-    return jax.random.fold_in(self._rng, index)
+    # Twice, since one folding gives what a split gives in some versions of jax.
+    later = jax.random.fold_in(self._rng, _LATER)
+    return jax.random.fold_in(later, index)
 
 
 def _difference(fresh: Any, live: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -133,7 +133,7 @@ def _adopt(
   clock = setup.devices.get(model.opt_state.clock)
   run = run._replace(control=control, clock=clock, first_step=global_step)
   run = run._replace(drawn=global_step)
-  setup.records.start(global_step)
+  setup.records.start(global_step, setup.rules.switching.columns)
   if global_step == 0:
     first = decide.cycle_start_event(control, clock, setup.rules)
     _record(run, [first], workload.metrics_logger, 0)

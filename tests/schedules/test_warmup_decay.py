@@ -1,43 +1,38 @@
-"""Warm-ups and decays, as phases of a cycle."""
+"""One cycle: a warm-up and a decay, joined; how many steps a warm-up has."""
 
 from __future__ import annotations
-
-import types
 
 import numpy as np
 import pytest
 
 from curves import TOLERANCE, assert_close, read
-from reset_cycles.schedules import lr_schedule, lr_shapes
-
-
-def hyperparameters(warmup_factor=0.02, learning_rate=1.0):
-  return types.SimpleNamespace(
-    learning_rate=learning_rate, warmup_factor=warmup_factor
-  )
+from reset_cycles.schedules import warmup_decay, warmups
+from reset_cycles.schedules.decays import DECAYS
 
 
 def cycle(warmup, decay, length, factor, peak=1.0):
-  return lr_schedule.combine_warmup_decay_fn(
-    length,
-    hyperparameters(factor, peak),
-    lr_shapes.WARMUPS[warmup],
-    lr_shapes.DECAYS[decay],
-    0.0,
-    0.0,
+  steps = warmups.warmup_steps(warmup, length, factor, 0.0)
+  warmup = warmups.WARMUPS.read('warmup', warmup)
+  decay = DECAYS.read('decay', decay)
+  return warmup_decay.combine_warmup_decay_fn(
+    length, steps, peak, warmup, decay
   )
 
 
 # Written out for a peak of 1, L = 100 and W = 10 (factor 0.1). Decays count from
-# the end of the warm-up; exponential and linear hold for W + 0.2 L = 30 more.
+# the end of the warm-up; the holding ones hold for W + 0.2 L = 30 more.
 HALF_COSINE = {10: 1.0, 55: 0.5, 100: 0.0, 32.5: 0.5 + 0.5 * 2**-0.5}
 BY_HAND = [
   ('linear', 'constant', {0: 0.0, 1: 0.1, 2.5: 0.25, 9: 0.9, 10: 1, 100: 1}),
   ('cosine', 'constant', {0: 0, 2.5: 0.5 - 0.5 * 2**-0.5, 5: 0.5, 10: 1}),
   ('exponential', 'constant', {0: 0.01, 2.5: 10**-1.5, 5: 0.1, 10: 1, 20: 1}),
   ('linear', 'cosine', HALF_COSINE),
-  ('linear', 'exponential', {10: 1.0, 40: 1.0, 70: 10**-0.5, 100: 0.1}),
-  ('linear', 'linear', {10: 1.0, 40: 1.0, 55: 0.75, 70: 0.5, 99: 1 / 60}),
+  ('linear', 'holding_exponential', {10: 1.0, 40: 1.0, 70: 10**-0.5, 100: 0.1}),
+  (
+    'linear',
+    'holding_linear',
+    {10: 1.0, 40: 1.0, 55: 0.75, 70: 0.5, 99: 1 / 60},
+  ),
   ('linear', 'step', {54: 1.0, 55: 0.1, 77: 0.1, 78: 0.01, 100: 0.01}),
 ]
 
@@ -49,9 +44,34 @@ def test_phases_by_hand(warmup, decay, values):
   assert_close(rates, list(values.values()), 1.0)
 
 
-def test_linear_decay_ends_at_zero():
+def test_the_holding_linear_decay_ends_at_zero():
   # Hold until 40, then 0.8 L - 2 W = 60 steps.
-  assert read(cycle('linear', 'linear', 100, 0.1), np.float32([100]))[0] == 0
+  assert (
+    read(cycle('linear', 'holding_linear', 100, 0.1), np.float32([100]))[0] == 0
+  )
+
+
+def test_a_cycle_of_shapes_by_hand():
+  # Peak 2, W = 10 of 100 steps: from 0.5 up to 2, then over 90 steps down to 1.
+  rise = {'name': 'linear', 'start': 0.25}
+  fall = {'name': 'polynomial', 'end': 0.5}
+  values = {0: 0.5, 5: 1.25, 10: 2.0, 55: 1.5, 100: 1.0}
+  rates = read(cycle(rise, fall, 100, 0.1, 2.0), np.asarray(list(values)))
+  assert_close(rates, list(values.values()), 2.0)
+
+
+def test_the_phases_by_themselves():
+  rise = warmup_decay.warmup_fn('linear', 10, 2.0)
+  assert_close(read(rise, np.arange(12)), [*np.arange(0, 2, 0.2), 2, 2], 2.0)
+  fall = warmup_decay.decay_fn('linear', 100, 10, 2.0)
+  assert_close(read(fall, np.asarray([0, 45, 90])), [2, 1, 0], 2.0)
+
+
+@pytest.mark.filterwarnings('error')
+def test_a_peak_beyond_float32_is_infinite_without_a_warning():
+  for decay in ('cosine', 'holding_linear', 'step'):
+    rates = read(cycle('none', decay, 100, 0.0, 1e39), np.arange(3))
+    assert np.all(np.isinf(rates))
 
 
 def test_exponential_warmup_starts_at_a_hundredth_of_any_peak():
@@ -113,5 +133,6 @@ def test_warmup_as_long_as_the_cycle():
   ),
 )
 def test_warmup_steps_are_exact(factor, altered, length, steps):
-  found = lr_shapes.warmup_steps(length, hyperparameters(factor), altered)
+  found = warmups.warmup_steps('linear', length, factor, altered)
   assert found == steps
+  assert warmups.warmup_steps('none', length, factor, altered) == 0

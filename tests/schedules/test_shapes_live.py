@@ -1,4 +1,4 @@
-"""Schedules beside those of torch, Keras and pytorch-accelerated themselves.
+"""Shapes beside the schedules of torch, Keras and pytorch-accelerated themselves.
 
 Skipped where these are not installed; no test needs them otherwise. What is in
 the reference values (tests/data) is not repeated here.
@@ -7,12 +7,11 @@ the reference values (tests/data) is not repeated here.
 from __future__ import annotations
 
 import numpy as np
-import optax
 import pytest
 
 from curves import TOLERANCE, read
-from reset_cycles.schedules import formulas as schedules
-from reset_cycles.schedules import schedule_chains
+from reset_cycles.schedules.decays import DECAYS
+from reset_cycles.schedules.phase import Phase
 
 pytestmark = pytest.mark.oracle
 STEPS = 130
@@ -25,12 +24,28 @@ def library(name):
   )
 
 
-def assert_same(schedule, expected, count=None):
-  """Two roundings to float32 of the largest value: ours, perhaps theirs."""
+def assert_same(steps, shape, expected, count=None):
+  """Two roundings to float32 of the largest value: ours, perhaps theirs.
+
+  Args:
+    steps: length of the phase.
+    shape: as in a configuration, for the peak of 0.1.
+    expected: rates of the steps from 0 on.
+    count: how many of them are compared, if not all.
+  """
+  schedule = DECAYS.make(DECAYS.read('shape', shape), Phase(steps))
   expected = np.asarray(expected, np.float64)[:count]
-  rates = read(schedule, np.arange(len(expected)))
+  rates = PEAK * read(schedule, np.arange(len(expected)))
   bound = 2 * TOLERANCE * expected.max()
   np.testing.assert_allclose(rates, expected, rtol=0, atol=bound)
+
+
+def polynomial(**parameters):
+  return {'name': 'polynomial', **parameters}
+
+
+def in_turn(shapes, at):
+  return {'name': 'sequential', 'shapes': shapes, 'at': at}
 
 
 def of_torch(make, rate=PEAK):
@@ -52,10 +67,16 @@ def test_torch_exp_range():
       optimizer, 0.01, PEAK, 10, 15, 'exp_range', 0.97, cycle_momentum=False
     )
   )
-  cyclic = schedule_chains.cyclic_schedule(
-    0.01, PEAK, 10, 15, 'exp_range', 0.97
-  )
-  assert_same(cyclic, expected)
+  # 6 periods of 25 steps, the last one cut off.
+  cyclic = {
+    'name': 'cyclic',
+    'periods': 6,
+    'rise': 0.4,
+    'floor': 0.1,
+    'mode': 'exp_range',
+    'gamma': 0.97**150,
+  }
+  assert_same(150, cyclic, expected)
 
 
 def test_torch_warm_restarts_that_grow():
@@ -64,30 +85,36 @@ def test_torch_warm_restarts_that_grow():
       optimizer, T_0=10, T_mult=2, eta_min=0.001
     )
   )
-  restarts = schedule_chains.cosine_warm_restarts_schedule(
-    PEAK, 0.001, [10, 20, 40, 80]
-  )
-  assert_same(restarts, expected)
+  restarts = {
+    'name': 'cosine_warm_restarts',
+    'periods': 4,
+    'multiplier': 2,
+    'floor': 0.01,
+  }
+  assert_same(10 + 20 + 40 + 80, restarts, expected)
 
 
 @pytest.mark.parametrize('three_phase', (False, True))
 @pytest.mark.parametrize('anneal', ('cosine', 'linear'))
 def test_torch_one_cycle(three_phase, anneal):
+  # Torch has its maximum at step p * n - 1 and its end at n - 1.
   expected = of_torch(
     lambda torch, optimizer: torch.OneCycleLR(
       optimizer,
       PEAK,
       total_steps=STEPS + 1,
-      pct_start=0.4,
+      pct_start=53 / 131,
       anneal_strategy={'cosine': 'cos'}.get(anneal, anneal),
       three_phase=three_phase,
     )
   )
-  total, start = STEPS + 1, PEAK / 25
-  one_cycle = schedule_chains.one_cycle_schedule(
-    start, PEAK, start / 1e4, 0.4 * total - 1, total - 1, three_phase, anneal
-  )
-  assert_same(one_cycle, expected)
+  one_cycle = {
+    'name': 'one_cycle',
+    'rise': 0.4,
+    'three_phase': three_phase,
+    'anneal': anneal,
+  }
+  assert_same(STEPS, one_cycle, expected)
 
 
 def test_torch_factor_by_step():
@@ -96,10 +123,8 @@ def test_torch_factor_by_step():
       optimizer, lambda t: 1 - 1 / (t + 9)
     )
   )
-  multiplicative = schedule_chains.multiplicative_schedule(
-    PEAK, lambda t: 1 - 1 / (t + 9), STEPS
-  )
-  assert_same(multiplicative, expected)
+  shape = {'name': 'multiplicative', 'function': lambda t: 1 - 1 / (t + 9)}
+  assert_same(STEPS, shape, expected)
 
 
 def test_torch_sequence_of_three():
@@ -114,14 +139,13 @@ def test_torch_sequence_of_three():
       milestones=[20, 60],
     )
   )
-  sequence = schedule_chains.joined(
-    [
-      (schedules.polynomial_schedule(0.1 * PEAK, PEAK, 1, 20), 20),
-      (optax.constant_schedule(PEAK), 40),
-      (schedules.polynomial_schedule(PEAK, 0.0, 2.0, 50), 50),
-    ]
-  )
-  assert_same(sequence, expected)
+  # The last part has 50 of 100 steps, and stays at its end.
+  parts = [
+    polynomial(start=0.1, end=1.0),
+    'constant',
+    polynomial(power=2.0, share=0.5),
+  ]
+  assert_same(160, in_turn(parts, [0.125, 0.375]), expected)
 
 
 def test_torch_product_of_two():
@@ -133,59 +157,61 @@ def test_torch_product_of_two():
       ]
     )
   )
-  product = schedule_chains.chained_schedule(
-    [
-      schedules.exponential_schedule(PEAK, 30, 0.5, staircase=True),
-      schedules.polynomial_schedule(0.2, 1.0, 1, 50),
-    ]
-  )
-  assert_same(product, expected)
-
-
-def keras_piecewise(keras):
-  # Keras changes the value after a boundary, everyone else at it.
-  return keras.PiecewiseConstantDecay([19, 49], [PEAK, 0.05, 0.02])
+  stairs = {'name': 'exponential', 'factor': 0.5, 'staircase': True}
+  shapes = [
+    {**stairs, 'share': 0.2},
+    polynomial(start=0.2, end=1.0, share=0.33334),
+  ]
+  assert_same(150, {'name': 'chained', 'shapes': shapes}, expected)
 
 
 KERAS = {
   'polynomial, cycle': (
     lambda keras: keras.PolynomialDecay(PEAK, 30, 0.01, 2.0, cycle=True),
-    schedules.polynomial_schedule(PEAK, 0.01, 2.0, 30, cycle=True),
+    polynomial(power=2.0, end=0.1, share=0.2, cycle=True),
+  ),
+  'linear': (
+    lambda keras: keras.PolynomialDecay(PEAK, 150, 0.01),
+    {'name': 'linear', 'floor': 0.1},
   ),
   'inverse time': (
     lambda keras: keras.InverseTimeDecay(PEAK, 30, 0.5),
-    schedules.inverse_time_schedule(PEAK, 30, 0.5),
+    {'name': 'inverse_time', 'rate': 0.5, 'share': 0.2},
   ),
   'inverse time, staircase': (
     lambda keras: keras.InverseTimeDecay(PEAK, 30, 0.5, staircase=True),
-    schedules.inverse_time_schedule(PEAK, 30, 0.5, staircase=True),
+    {'name': 'inverse_time', 'rate': 0.5, 'share': 0.2, 'staircase': True},
   ),
   'exponential, staircase': (
     lambda keras: keras.ExponentialDecay(PEAK, 30, 0.5, staircase=True),
-    schedules.exponential_schedule(PEAK, 30, 0.5, staircase=True),
+    {'name': 'exponential', 'factor': 0.5, 'share': 0.2, 'staircase': True},
   ),
   'cosine': (
-    lambda keras: keras.CosineDecay(PEAK, 100, alpha=0.1),
-    schedules.cosine_schedule(PEAK, 0.1 * PEAK, 100),
+    lambda keras: keras.CosineDecay(PEAK, 150, alpha=0.1),
+    {'name': 'cosine', 'floor': 0.1},
   ),
   'restarts': (
     lambda keras: keras.CosineDecayRestarts(PEAK, 10, t_mul=2.0, alpha=0.1),
-    schedule_chains.cosine_warm_restarts_schedule(
-      PEAK, 0.1 * PEAK, [10, 20, 40, 80]
-    ),
+    {
+      'name': 'cosine_warm_restarts',
+      'periods': 4,
+      'multiplier': 2,
+      'floor': 0.1,
+    },
   ),
   'piecewise': (
-    keras_piecewise,
-    schedule_chains.piecewise_constant_schedule([PEAK, 0.05, 0.02], [20, 50]),
+    # Keras changes the value after a boundary, everyone else at it.
+    lambda keras: keras.PiecewiseConstantDecay([14, 44], [PEAK, 0.05, 0.02]),
+    {'name': 'piecewise_constant', 'values': [1, 0.5, 0.2], 'at': [0.1, 0.3]},
   ),
 }
 
 
 @pytest.mark.parametrize('case', KERAS)
 def test_keras(case):
-  make, schedule = KERAS[case]
+  make, shape = KERAS[case]
   keras = make(library('keras').optimizers.schedules)
-  assert_same(schedule, [float(keras(t)) for t in range(STEPS)])
+  assert_same(150, shape, [float(keras(t)) for t in range(STEPS)])
 
 
 def of_pytorch_accelerated(module, name, **arguments):
@@ -210,17 +236,21 @@ def test_pytorch_accelerated_cosine(k):
     warmup_starting_lr=0.001,
     num_cooldown_epochs=cooldown,
   )
-  falling = total - warmup - cooldown
-  cosine = schedule_chains.joined(
-    [
-      (schedules.polynomial_schedule(0.001, PEAK, 1, warmup), warmup),
-      (schedules.k_decay_cosine_schedule(PEAK, 0.005, falling, k), falling),
-    ]
-  )
+  cosine = {
+    'name': 'k_decay_cosine',
+    'k': k,
+    'floor': 0.05,
+    'cooldown': cooldown / (total - warmup),
+  }
+  rise = polynomial(start=0.01, end=1.0)
+  # 20 of 120 steps: the share is written as the next decimal above it.
+  shape = in_turn([rise, cosine], [0.16667])
   # Theirs drops to the floor as many steps early as the warm-up has.
-  assert_same(cosine, expected, count=total - cooldown - warmup)
-  assert expected[total - cooldown - warmup] == 0.005
-  assert float(cosine(total - cooldown - warmup)) > 0.006
+  early = total - cooldown - warmup
+  assert_same(total, shape, expected, count=early)
+  assert expected[early] == 0.005
+  ours = DECAYS.make(DECAYS.read('shape', shape), Phase(total))
+  assert PEAK * float(ours(early)) > 0.006
 
 
 @pytest.mark.parametrize(('root', 'kind'), ((True, 'sqrt'), (False, 'inverse')))
@@ -237,10 +267,5 @@ def test_pytorch_accelerated_wsd(count, root, kind):
     use_inverse_sqrt_decay=root,
     num_checkpoints=count,
   )
-  wsd = schedule_chains.wsd_schedule(
-    PEAK,
-    0.1 * PEAK,
-    schedule_chains.geometric_periods(120, count, 0.2),
-    kind,
-  )
-  assert_same(wsd, expected, count=120)
+  wsd = {'name': 'wsd', 'checkpoints': count, 'fall': kind, 'floor': 0.1}
+  assert_same(120, wsd, expected, count=120)
