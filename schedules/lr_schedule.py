@@ -155,6 +155,15 @@ def static_chain(
   return chain, len(cycles) > 1, reinit_steps
 
 
+def static_weight_decay(cycles: Sequence[Cycle]) -> Schedule | None:
+  """The weight decay when nothing is switched; None if none is scheduled."""
+  decays = [cycle.weight_decay for cycle in cycles]
+  if None in decays:
+    return None
+  ends = [sum(c.steps for c in cycles[: i + 1]) for i in range(len(cycles))]
+  return optax.join_schedules(decays, ends[:-1])
+
+
 def jax_lr_schedule(
   step_hint: int, hyperparameters: Hparams, schedule_params: ChainSettings
 ) -> tuple[Schedule, bool, tuple[int, ...]]:

@@ -170,7 +170,8 @@ def test_they_run(extended, tmp_path, monkeypatch):
   assert not driver.run(until=12)
   assert np.isfinite(np.asarray(driver.params['kernel'])).all()
   assert not np.array_equal(np.asarray(driver.params['kernel']), start)
-  rows = list(csv.DictReader((tmp_path / 'cycles.csv').open()))
+  with (tmp_path / 'cycles.csv').open(newline='') as lines:
+    rows = list(csv.DictReader(lines))
   seen = [r for r in rows if r['event'] == 'evaluation']
   assert [r['waited'] for r in seen] == ['0', '0', '1', '2', '0']
   assert [r['reason'] for r in rows if r['event'] == 'switch'] == [

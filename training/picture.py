@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
-import optax
 from absl import logging
 
 from ..schedule_params import ScheduleParams
-from ..schedules import lr_schedule, weight_decay
+from ..schedules import lr_schedule
 from .writing import write_whole
 
 if TYPE_CHECKING:
@@ -36,19 +35,12 @@ class _Curves(NamedTuple):
 
 
 def _curves(step_hint: int, params: ScheduleParams) -> _Curves:
-  schedule, _, starts = lr_schedule.jax_lr_schedule(
-    step_hint, params.hparams, params
-  )
-  horizon = lr_schedule.horizon_steps(step_hint, params)
+  cycles = lr_schedule.lay_out(step_hint, params)
+  schedule, _, starts = lr_schedule.static_chain(cycles)
+  horizon = sum(cycle.steps for cycle in cycles)
   steps = np.unique(np.linspace(0, horizon - 1, _POINTS).astype(np.int32))
-  decays = weight_decay.decay_schedules(
-    lr_schedule.cycle_schedules(step_hint, params.hparams, params),
-    lr_schedule.cycle_lengths(step_hint, params),
-    params,
-  )
-  if decays is not None:
-    chain = optax.join_schedules(decays, list(starts))
-    decays = np.asarray(jax.vmap(chain)(steps))
+  decay = lr_schedule.static_weight_decay(cycles)
+  decays = None if decay is None else np.asarray(jax.vmap(decay)(steps))
   rates = np.asarray(jax.vmap(schedule)(steps))
   return _Curves(steps, rates, decays, starts, horizon)
 
