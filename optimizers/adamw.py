@@ -11,6 +11,7 @@ import optax
 from ..schedules import cycle_clock
 from ..schedules.lr_shapes import Schedule
 from ..settings.hparams import Hparams
+from .inner import Slots
 
 
 def adamw(
@@ -47,6 +48,21 @@ def adamw(
     else optax.identity(),
     cycle_clock.scale_by_cycle_clock(schedules, lengths, decay_schedules),
   )
+
+
+class AdamWSlots:
+  """What a reset may touch of `adamw`'s state."""
+
+  def slots(self, opt_state: Any) -> Slots:
+    """Adam's two moments and its count."""
+    adam = find_state(opt_state, optax.ScaleByAdamState)
+    return Slots((adam.mu, adam.nu), (), (adam.count,))
+
+  def with_slots(self, opt_state: Any, slots: Slots) -> Any:
+    """The state with other slots."""
+    (mu, nu), _, (count,) = slots
+    new = optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
+    return map_states(lambda _: new, opt_state, optax.ScaleByAdamState)
 
 
 def map_states(
