@@ -17,11 +17,11 @@ from typing import Any, Callable, NamedTuple
 from absl import logging
 
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from .soft_reset import Model
-from .training import records
 from .training import run as run_lib
 from .training import set_up as run_setup
 from .training import workload as benchmark
+from .training.records import Records
+from .training.resetting import Model
 
 # Global batch sizes: the baselines' of the benchmark, the one setting that its
 # rules allow to depend on the workload.
@@ -77,8 +77,7 @@ def _init_optimizer_state(
 
   Args:
     schedule_params: the configuration; the benchmark gives the rest.
-    workload, model_params: the workload and its parameters.
-    model_state: unused.
+    workload, model_params, model_state: the workload and its model.
     hyperparameters: None under self-tuning; under the external ruleset its
       values take the place of those of schedule_params.
     rng: key for the fresh models of resets.
@@ -90,34 +89,18 @@ def _init_optimizer_state(
     ValueError: for an unknown or unusable setting, or a workload whose target
       cannot be used.
   """
-  del model_state
   params = schedule_params.override(hyperparameters)
-  folder = records.find_folder(hyperparameters)
-  saved, setup = run_setup.set_up(workload, model_params, params, folder, rng)
-  _write_down(
-    folder, workload, params, _not_in_force(workload, hyperparameters)
+  # The terms of the switching rule.
+  columns = ('smoothed_loss', 'derivative', 'case1', 'case2')
+  records = Records.of_trial(hyperparameters, columns)
+  saved, setup = run_setup.set_up(
+    workload, model_params, model_state, params, records, rng
   )
-  return saved, run_lib.Run(setup)
-
-
-def _write_down(folder, workload, params, not_in_force) -> None:
-  """The configuration and its picture; says what is not as one may expect."""
+  not_in_force = _not_in_force(workload, hyperparameters)
   if not_in_force:
     logging.warning('The runner, not the submission, sets %s.', not_in_force)
-  if folder is None:
-    logging.warning(
-      'No experiment folder is known: training goes on, nothing is saved.'
-    )
-    return
-  if params.has_function:
-    logging.warning(
-      'A shape has a Python function: no %s.', records.CONFIGURATION
-    )
-  else:
-    records.write_configuration(
-      folder, workload.step_hint, params, not_in_force
-    )
-  records.draw_schedule(folder, workload.step_hint, params)
+  records.write_settings(workload.step_hint, params, not_in_force)
+  return saved, run_lib.Run(setup)
 
 
 def _not_in_force(workload: Any, hyperparameters: Any) -> list[str]:
@@ -163,6 +146,8 @@ def update_params(
       saved, run, model, workload, eval_results, global_step
     )
   params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  if run.step_metrics is None and run.setup.fresh_models is not None:
+    run.setup.fresh_models.check_shapes(params, model_state)
   state = (saved._replace(inner=inner), run._replace(step_metrics=metrics))
   return state, params, model_state
 

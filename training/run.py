@@ -6,6 +6,7 @@ the small state, so that a step needs no read from a device.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -14,10 +15,10 @@ from ..control import decide as cycle_control
 from ..control.decide import Control, Evaluation
 from ..optimizers import adamw as optimizer
 from ..schedules import cycle_clock
-from ..soft_reset import Model
 from . import devices as parallel
-from . import records
+from . import resetting
 from . import workload as benchmark
+from .resetting import Model
 from .set_up import SavedState, Setup
 
 
@@ -29,6 +30,7 @@ class Run(NamedTuple):
   clock: cycle_clock.CycleClock | None = None  # as of the cycle's start
   evaluations_seen: int = 0
   step_metrics: Any = None  # of the last step, on the devices
+  undrawn_since: int = 0  # first step whose rate is not in TensorBoard yet
 
 
 def is_due(run: Run, eval_results: Any, global_step: int) -> bool:
@@ -65,6 +67,13 @@ def act(
     evaluations = benchmark.new_evaluations(
       eval_results, run.control.last_eval_step, run.setup.target
     )
+  run.setup.records.draw_rates(
+    workload.metrics_logger,
+    functools.partial(cycle_clock.table_rate, run.setup.rate_tables, run.clock),
+    run.undrawn_since,
+    global_step,
+    run.setup.plan.horizon,
+  )
   decision = cycle_control.decide(
     run.control, evaluations, global_step, run.setup.plan
   )
@@ -78,7 +87,9 @@ def act(
   if decision.action == cycle_control.FINISH:
     raise run.setup.training_complete_error
   run = run._replace(
-    control=decision.control, evaluations_seen=len(eval_results or ())
+    control=decision.control,
+    evaluations_seen=len(eval_results or ()),
+    undrawn_since=global_step,
   )
   control = run.setup.devices.put(decision.control)
   return saved._replace(control=control), run, model
@@ -98,9 +109,8 @@ def _adopt(saved, run, model, workload, global_step):
   clock = setup.devices.get(
     optimizer.find_state(model.opt_state, cycle_clock.CycleClock)
   )
-  run = run._replace(control=control, clock=clock)
-  if setup.folder is not None:
-    records.keep_events_before(setup.folder, global_step)
+  run = run._replace(control=control, clock=clock, undrawn_since=global_step)
+  setup.records.start(global_step)
   if global_step == 0:
     first = cycle_control.cycle_start_event(control, 0, setup.plan)
     _record(run, _with_rate([first], run, 0), workload.metrics_logger, 0)
@@ -116,11 +126,10 @@ def _unseen_by_resumed(run, eval_results, global_step) -> list[Evaluation]:
   last_step, target = run.control.last_eval_step, run.setup.target
   found = benchmark.new_evaluations(eval_results, last_step, target)
   # A run that starts may find the log of another one.
-  if found or run.setup.folder is None or global_step == 0:
+  folder = run.setup.records.folder
+  if found or folder is None or global_step == 0:
     return found
-  return benchmark.logged_evaluations(
-    run.setup.folder, last_step, global_step, target
-  )
+  return benchmark.logged_evaluations(folder, last_step, global_step, target)
 
 
 def _start_cycle(run, model, control, global_step):
@@ -128,8 +137,14 @@ def _start_cycle(run, model, control, global_step):
   setup = run.setup
   early = control.num_early_stops > run.control.num_early_stops
   reset = _plan_reset(run, model, control)
-  fresh = setup.fresh_models[control.cycle - 1] if setup.fresh_models else None
-  model = soft_reset.model_reinit_schedule(model, fresh, reset, setup.reset_ops)
+  if setup.fresh_models is not None:
+    model = resetting.model_reinit_schedule(
+      model,
+      setup.fresh_models.take(int(control.cycle) - 1),
+      reset,
+      setup.inner,
+      setup.reset_ops,
+    )
   clock = cycle_control.clock(control, global_step, setup.plan)
   laid_out = setup.devices.put(clock)
   model = model._replace(
@@ -151,17 +166,20 @@ def _plan_reset(run, model, control) -> soft_reset.Reset:
   tau, is_finite = 0.0, True
   if cycle_control.has_evaluation(control):
     target = setup.target
-    tau = soft_reset.tau(
-      float(control.last_metric),
-      target.value,
-      float(control.first_metric),
-      target.rising,
-    )
+    if soft_reset.needs_tau(params.reset_mode):
+      tau = soft_reset.tau(
+        float(control.last_metric),
+        target.value,
+        float(control.first_metric),
+        target.rising,
+      )
     is_finite = math.isfinite(control.last_loss) and math.isfinite(
       control.last_metric
     )
   if setup.reset_ops is not None:
-    is_finite = is_finite and soft_reset.is_finite(model, setup.reset_ops)
+    is_finite = is_finite and resetting.is_finite(
+      model, setup.inner, setup.reset_ops
+    )
   return soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)
 
 
@@ -191,11 +209,7 @@ def _record(run, rows, metrics_logger, global_step) -> None:
   After an evaluation the devices have been waited for, so that the loss and the
   gradient norm of the last step can be read without holding anything up.
   """
-  if not rows:
-    return
-  if run.setup.folder is not None:
-    records.append_events(run.setup.folder, rows, global_step)
-  if metrics_logger is not None:
+  if rows:
     metrics = run.step_metrics
     last_step = {} if metrics is None else run.setup.devices.get(metrics)
-    records.log_scalars(metrics_logger, rows, last_step, global_step)
+    run.setup.records.add_events(rows, global_step, metrics_logger, last_step)

@@ -7,9 +7,9 @@ init_optimizer_state makes anew.
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any, Callable, NamedTuple
 
+import jax
 import numpy as np
 
 from .. import soft_reset
@@ -19,8 +19,11 @@ from ..optimizers import adamw as optimizer
 from ..schedule_params import ScheduleParams
 from ..schedules import cycle_clock, lr_schedule, weight_decay
 from . import devices as parallel
+from . import resetting
 from . import workload as benchmark
 from .compiled_ops import CompiledOps
+from .fresh_models import FreshModels
+from .records import Records
 
 
 class SavedState(NamedTuple):
@@ -40,25 +43,28 @@ class Setup(NamedTuple):
   has_device_axis: bool
   train_step: Callable
   rate_tables: tuple[np.ndarray, ...]  # learning rate by nominal step
-  fresh_models: list[tuple[Any, Any]]  # one per reset that there can be
-  reset_ops: CompiledOps | None  # None if there is no reset
-  folder: pathlib.Path | None
+  inner: optimizer.AdamWSlots
+  fresh_models: FreshModels | None  # None if there is no reset
+  reset_ops: CompiledOps | None  # likewise
+  records: Records
 
 
 def set_up(
   workload: Any,
   model_params: Any,
+  model_state: Any,
   schedule_params: ScheduleParams,
-  folder: pathlib.Path | None,
+  records: Records,
   rng: Any,
 ) -> tuple[SavedState, Setup]:
   """Builds everything that a run needs, and its initial state.
 
   Args:
     workload: the benchmark's workload.
-    model_params: its parameters, as the runner hands them over.
+    model_params, model_state: its parameters and batch statistics, as the runner
+      hands them over.
     schedule_params: the resolved configuration.
-    folder: where the run's files go, or None.
+    records: what the run writes down.
     rng: key for the fresh models of resets.
 
   Raises:
@@ -80,7 +86,10 @@ def set_up(
   if decays is not None:
     _checked_tables('weight_decays', decays, lengths)
   adamw = optimizer.adamw(hparams, schedules, lengths, decays)
-  fresh, ops = _prepare_resets(workload, schedule_params, rng, devices)
+  inner = devices.init(adamw.init, devices.place(model_params))
+  fresh, ops = _prepare_resets(
+    workload, schedule_params, rng, devices, (model_params, model_state), inner
+  )
   setup = Setup(
     plan=plan,
     target=target,
@@ -89,17 +98,17 @@ def set_up(
     has_device_axis=has_axis,
     train_step=_make_step(workload, hparams, adamw, devices),
     rate_tables=rate_tables,
+    inner=optimizer.AdamWSlots(),
     fresh_models=fresh,
     reset_ops=ops,
-    folder=folder,
+    records=records,
   )
-  return _initial_state(adamw, setup, model_params), setup
+  return _initial_state(inner, setup), setup
 
 
-def _initial_state(adamw, setup, model_params) -> SavedState:
+def _initial_state(inner, setup) -> SavedState:
   """The state before the first step."""
   devices, control = setup.devices, cycle_control.start(setup.plan)
-  inner = devices.init(adamw.init, devices.place(model_params))
   # A new cycle's clock will be put there, and that must compile nothing.
   devices.put(cycle_control.clock(control, 0, setup.plan))
   return SavedState(inner, devices.put(control))
@@ -121,10 +130,14 @@ def _checked_tables(name, schedules, lengths):
   return tables
 
 
-def _prepare_resets(workload, params, rng, devices):
+def _prepare_resets(workload, params, rng, devices, model, opt_state):
   """Fresh models and compiled operations, if anything will be reset."""
   num_resets = params.num_cycles - 1
   if num_resets == 0 or params.reset_mode == 'cyclic':
-    return [], None
-  fresh = benchmark.fresh_models(workload, rng, num_resets, devices)
-  return fresh, soft_reset.compile_reset(*fresh[0], devices)
+    return None, None
+  if soft_reset.needs_tau(params.reset_mode):
+    soft_reset.check_target(float(workload.validation_target_value))
+  slots = optimizer.AdamWSlots().slots(opt_state)
+  shapes = jax.tree_util.tree_map(devices.shape_of, (*model, slots))
+  ops = resetting.compile_reset(*shapes, devices)
+  return FreshModels(workload, rng, num_resets, devices), ops
