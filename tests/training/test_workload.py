@@ -13,7 +13,6 @@ import pytest
 import tiny
 from reset_cycles import submission
 from reset_cycles.control.decide import Evaluation
-from reset_cycles.training import devices as parallel
 from reset_cycles.training import workload as benchmark
 from reset_cycles.training.workload import Target
 
@@ -41,10 +40,17 @@ def test_a_metric_without_direction(answer):
     benchmark.read_target(workload_with('odd', lambda r: answer))
 
 
-@pytest.mark.parametrize('value', [0.0, -1.0, math.nan, math.inf])
-def test_a_target_for_which_tau_is_not_defined(value):
+@pytest.mark.parametrize('value', [0.0, -1.0])
+def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
+  workload = workload_with('map', lambda r: r['validation/map'] > value, value)
+  found = benchmark.read_target(workload)
+  assert found == Target('validation/map', value, True)
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_no_number(value):
   workload = workload_with('map', lambda r: r['validation/map'] > 0, value)
-  with pytest.raises(ValueError, match='validation_target_value='):
+  with pytest.raises(ValueError, match='validation_target_value.*be finite'):
     benchmark.read_target(workload)
 
 
@@ -110,26 +116,6 @@ def test_label_smoothing_and_weights_reach_the_loss():
   assert (summed, n) == (20.0, 2.0)
 
 
-@pytest.mark.parametrize('generation', ['jit', 'pmap'])
-def test_fresh_models_leave_the_workload_as_it_was(generation):
-  workload = tiny.WORKLOADS[generation]()
-  workload.init_model_fn(jax.random.PRNGKey(0))
-  before = dict(vars(workload))
-  devices = {'jit': parallel.JitDevices, 'pmap': parallel.PmapDevices}
-  models = benchmark.fresh_models(
-    workload, jax.random.PRNGKey(1), 2, devices[generation]()
-  )
-  assert vars(workload) == before
-  assert len(models) == 2
-  for params, model_state in models:
-    assert params['kernel'].shape == (6, 2)
-    assert model_state['mean'].shape == (6,)
-    assert all(
-      isinstance(leaf, np.ndarray)
-      for leaf in jax.tree_util.tree_leaves((params, model_state))
-    )
-
-
 def results(loss, accuracy):
   return {'validation/loss': loss, 'validation/accuracy': accuracy}
 
@@ -179,6 +165,33 @@ def test_logged_evaluations(tmp_path):
   )
   found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
   assert found == [Evaluation(5, 2.0, 0.2)]
+
+
+@pytest.mark.parametrize(
+  'damaged',
+  [
+    '5,2.0,0.',  # killed in the middle of the last line, which is half a number
+    '5,2.0\n',  # too few values
+    '5,2.0,0.2,0.1,7.0\n',  # too many
+    '5,2.0,0.2x,\n',
+    '5,,,\n',
+    ',2.0,0.2,\n',
+    'nan,2.0,0.2,\n',
+    'inf,2.0,0.2,\n',
+    '\0\0\0\n',
+  ],
+)
+def test_what_is_no_whole_evaluation_is_left_out(tmp_path, damaged):
+  path = tmp_path / 'eval_measurements.csv'
+  header = 'global_step,validation/loss,validation/accuracy,test/accuracy\n'
+  path.write_text(f'{header}4,3.0,0.1,\n{damaged}')
+  found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
+  assert found == [Evaluation(4, 3.0, 0.1)]
+
+
+def test_a_log_that_is_no_text(tmp_path):
+  (tmp_path / 'eval_measurements.csv').write_bytes(b'\xff\xfe\n\x00\xff\n')
+  assert benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY) == []
 
 
 @pytest.mark.parametrize(
