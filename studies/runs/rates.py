@@ -70,9 +70,13 @@ def _settings(log: Log, starts: np.ndarray) -> np.ndarray:
   """Indices from 0; an event `clock` is about the cycle that has started."""
   if starts.size and not starts[0]:
     raise ValueError(f'{log.path} has a clock before the first cycle_start.')
-  begun = Log(log.path, [row for row, at in zip(log.rows, starts) if at])
-  has_settings = any(row.get('setting') for row in begun.rows)
-  settings = begun.whole_numbers('setting' if has_settings else 'cycle') - 1
+  # Per row: an older run may have been resumed since.
+  begun = [
+    {'setting': row.get('setting') or row.get('cycle')}
+    for row, at in zip(log.rows, starts)
+    if at
+  ]
+  settings = Log(log.path, begun).whole_numbers('setting') - 1
   return settings[np.cumsum(starts) - 1]
 
 

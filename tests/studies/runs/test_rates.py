@@ -87,6 +87,11 @@ def test_a_repeated_cycle_has_the_shape_of_the_last_and_a_scale():
   np.testing.assert_array_equal(values, expected)
 
 
+def test_an_older_run_that_was_resumed_since():
+  values = run_rates(6, start(0, 1), start(2, 2), start(4, 4, setting=3))
+  np.testing.assert_array_equal(values, [*FIRST[:2], *SECOND[:2], *THIRD[:2]])
+
+
 def test_a_clock_changes_the_scale_of_the_cycle_under_way():
   values = run_rates(
     14,
