@@ -19,11 +19,13 @@ import platform
 import statistics
 import time
 import tracemalloc
+from collections.abc import Callable
+from typing import Union
 
 import numpy as np
 
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies.convergence_bound import (
+from reset_cycles.studies.preview.convergence_bound import (
   bound_curve,
   last_iterate_bound,
 )
@@ -32,14 +34,17 @@ STEPS = 100_000
 REPEATS = 5
 CHECKED = 200  # steps at which the direct sum is taken, the last among them
 
+# A row of figures: each a number, or the smallest and the largest.
+Figures = dict[str, Union[float, list[float]]]
 
-def cosine_cycles(cycles):
+
+def cosine_cycles(cycles: int) -> np.ndarray:
   """Rates from 1 to nearly 0 in cycles of the same length."""
   length = STEPS // cycles
   return (1 + np.cos(np.pi * (np.arange(STEPS) % length) / length)) / 2
 
 
-def schedules(rng):
+def schedules(rng: np.random.Generator) -> dict[str, np.ndarray]:
   """Rates by name."""
   t = np.arange(1, STEPS + 1)
   cooldown = np.minimum(1.0, (STEPS + 1 - t) / (0.2 * STEPS))
@@ -58,30 +63,30 @@ def schedules(rng):
   }
 
 
-def seconds(fn, *args):
+def seconds(fn: Callable[[np.ndarray], object], rates: np.ndarray) -> float:
   """Wall time of a call."""
   start = time.perf_counter()
-  fn(*args)
+  fn(rates)
   return time.perf_counter() - start
 
 
-def peak_bytes(fn, *args):
+def peak_bytes(fn: Callable[[np.ndarray], object], rates: np.ndarray) -> int:
   """What a call has allocated at most, NumPy's arrays included."""
   tracemalloc.start()
   try:
-    fn(*args)
+    fn(rates)
     return tracemalloc.get_traced_memory()[1]
   finally:
     tracemalloc.stop()
 
 
-def checked_steps(rates, rng):
+def checked_steps(rates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
   """Random steps with a rate above 0, and the last of them."""
   steps = np.flatnonzero(rates) + 1
   return np.append(rng.choice(steps, CHECKED - 1), steps[-1])
 
 
-def measure(rates, rng):
+def measure(rates: np.ndarray, rng: np.random.Generator) -> Figures:
   """Time, memory and error of one schedule's curve."""
   times = [seconds(bound_curve, rates) for _ in range(REPEATS)]
   curve, steps = bound_curve(rates), checked_steps(rates, rng)
@@ -97,7 +102,7 @@ def measure(rates, rng):
   }
 
 
-def versions():
+def versions() -> dict[str, str]:
   """Date, machine and versions, to save beside the figures."""
   return {
     'date': dt.date.today().isoformat(),
@@ -107,7 +112,7 @@ def versions():
   }
 
 
-def main():
+def main() -> None:
   """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')

@@ -9,6 +9,7 @@ which everything but the batch is whole.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
@@ -44,7 +45,7 @@ SIZES = {
 }
 
 
-def on_paper(size):
+def on_paper(size: Size) -> dict[str, float]:
   """Bytes of a model: on each device, and of its fresh models on the host."""
   params, stats = FLOAT * size.params, FLOAT * size.statistics
   leaf = FLOAT * math.prod(size.largest)
@@ -61,18 +62,18 @@ def on_paper(size):
   }
 
 
-def megabytes(count):
+def megabytes(count: float) -> str:
   """Bytes as text in units of 10^6."""
   return f'{count / 1e6:,.1f}'
 
 
-def as_table(head, rows):
+def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
   """A table in Markdown; the first column is text."""
   rule = ['---', *['---:'] * (len(head) - 1)]
   return '\n'.join(f'| {" | ".join(row)} |' for row in (head, rule, *rows))
 
 
-def paper_table():
+def paper_table() -> str:
   """A line per workload, in MB."""
   rows = [
     [name, f'{size.params:,}', *map(megabytes, on_paper(size).values())]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from ..studies.errors import RunFailed as RunFailed
+
 
 class SetupError(Exception):
   """Something in the command line or its files is wrong; no step was taken."""
-
-
-class RunFailed(Exception):
-  """Something went wrong after training had begun; the message is for a user."""
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..experiments import thesis
 from ..mini_algoperf import workloads
 from ..schedule_params import ScheduleParams
-from ..studies.cycle_table import cycle_rows, table_lines
+from ..studies.preview.cycle_table import cycle_rows
+from ..studies.text_table import table_lines
 from . import errors
 
 _WIDTH = 80
@@ -103,7 +104,7 @@ def _settings_lines(params: ScheduleParams) -> Iterator[str]:
 
 
 def _cycle_lines(
-  params: ScheduleParams, workload: thesis.Workload
+  params: ScheduleParams, workload: thesis.Counterpart
 ) -> Iterator[str]:
   for where, step_hint in _step_hints(workload).items():
     yield ''
@@ -111,7 +112,7 @@ def _cycle_lines(
     yield from table_lines(cycle_rows(step_hint, params))
 
 
-def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
+def _step_hints(workload: thesis.Counterpart) -> Mapping[str, int]:
   stand_in = workloads.WORKLOADS[workload.stand_in]
   return {
     f'{workload.name} in 2024': workload.step_hint_2024,
@@ -120,14 +121,14 @@ def _step_hints(workload: thesis.Workload) -> Mapping[str, int]:
   }
 
 
-def _commands(name: str, workload: thesis.Workload) -> Iterator[str]:
+def _commands(name: str, workload: thesis.Counterpart) -> Iterator[str]:
   yield 'On the benchmark, which stops at the targets or when time is up:'
   yield from _command_lines(_benchmark_command(name, workload))
   yield 'Here:'
   yield from _command_lines(_own_command(name, workload))
 
 
-def _benchmark_command(name: str, workload: thesis.Workload) -> list[str]:
+def _benchmark_command(name: str, workload: thesis.Counterpart) -> list[str]:
   return [
     'python3 submission_runner.py',
     '--framework=jax',
@@ -140,7 +141,7 @@ def _benchmark_command(name: str, workload: thesis.Workload) -> list[str]:
   ]
 
 
-def _own_command(name: str, workload: thesis.Workload) -> list[str]:
+def _own_command(name: str, workload: thesis.Counterpart) -> list[str]:
   path = shlex.quote(_shown_path(thesis.run_path(name)))
   return [
     'soft-reset run',

@@ -15,16 +15,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from ..experiments import thesis
 from ..mini_algoperf import files
 from ..mini_algoperf.workloads import WORKLOADS
-from ..studies import figure_plots, run_logs, study
-from ..studies.run_logs import Job, RunLog
-from ..studies.run_table import read_run
+from ..studies.runs.table import read_run
+from ..studies.thesis import figure_plots, run_logs, train
+from ..studies.thesis.run_logs import Job, RunLog
 from . import errors, flag_parsing, study_flags
+from . import run as run_command
 
 
 class Plan(NamedTuple):
   """A command line that was checked."""
 
-  figures: Mapping[str, thesis.Figure]
+  figures: Mapping[str, thesis.ThesisFigure]
   roots: list[pathlib.Path]  # folders of logs, among them that of new runs
   new: pathlib.Path
   seeds: range
@@ -55,7 +56,12 @@ def run(arguments: Sequence[str]) -> int:
       missing = run_logs.missing_jobs(wanted_jobs(plan), logs)
       run_logs.check_places(missing, plan.new)
       plan.out.mkdir(parents=True, exist_ok=True)
-    study.train_all(missing, plan.new, plan.num_workers)
+    train.train_all(
+      missing,
+      plan.new,
+      plan.num_workers,
+      functools.partial(train.train, command=run_command.run),
+    )
     with errors.reading_logs():
       for path in draw_all(plan, run_logs.find_logs(roots)):
         print(path)
@@ -145,7 +151,7 @@ def draw_all(plan: Plan, logs: Sequence[RunLog]) -> Iterable[pathlib.Path]:
       yield path
 
 
-def _is_shown_on(figure: thesis.Figure, workload: str) -> bool:
+def _is_shown_on(figure: thesis.ThesisFigure, workload: str) -> bool:
   """Of our workloads the stand-in alone; of the benchmark's any with logs."""
   return workload == figure.workload.stand_in or workload not in WORKLOADS
 

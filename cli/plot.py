@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 from ..mini_algoperf import metadata
-from ..studies import plots
+from ..studies.runs import metric_plot as plots
 from . import errors
 
 

@@ -18,7 +18,7 @@ import tqdm
 from ..mini_algoperf.runner import Observer
 from ..mini_algoperf.trial import Trial
 from ..schedules import lr_schedule
-from ..studies.run_table import read_run
+from ..studies.runs.table import read_run
 from ..training import records
 from ..training import workload as benchmark
 

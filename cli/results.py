@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,12 +12,13 @@ from absl import flags
 
 from ..mini_algoperf import files, logger, metadata
 from ..mini_algoperf.workloads import WORKLOADS
-from ..studies import results_text, run_logs, study
-from ..studies.claims import CLAIMS
-from ..studies.findings import Study
-from ..studies.run_logs import Job, RunLog
-from ..studies.run_table import read_run
+from ..studies.runs.table import read_run
+from ..studies.thesis import results_text, run_logs, train
+from ..studies.thesis.claims import CLAIMS
+from ..studies.thesis.findings import Study
+from ..studies.thesis.run_logs import Job, RunLog
 from . import errors, flag_parsing, study_flags
+from . import run as run_command
 from .figures import log_roots
 
 # As they are trained: with all of one seed's runs there, all claims are.
@@ -57,7 +59,12 @@ def run(arguments: Sequence[str]) -> int:
       jobs = wanted_jobs(plan.seeds)
       missing = run_logs.missing_jobs(jobs, logs)
       run_logs.check_places(missing, plan.new)
-    study.train_all(missing, plan.new, plan.num_workers)
+    train.train_all(
+      missing,
+      plan.new,
+      plan.num_workers,
+      functools.partial(train.train, command=run_command.run),
+    )
     with errors.reading_logs():
       logs = run_logs.find_logs(roots)
       used = [log for log in logs if log.job in set(jobs)]

@@ -31,7 +31,7 @@ from ..mini_algoperf.trial import (
   restore_trial,
   set_up_trial,
 )
-from ..studies import plots
+from ..studies.runs import metric_plot as plots
 from . import errors, flag_definitions, flag_parsing, progress
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it

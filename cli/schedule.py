@@ -13,7 +13,10 @@ from ..mini_algoperf import files
 from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from ..schedules import lr_schedule
 from ..settings.checks import check_count
-from ..studies import cycle_table, plan_bound, plan_position
+from ..studies.preview import bound_text as plan_bound
+from ..studies.preview import cycle_table
+from ..studies.preview import position as plan_position
+from ..studies.text_table import table_lines
 from . import errors, flag_parsing, schedule_flags
 
 _MOST_STEPS = 20_000_000  # more would need gigabytes
@@ -69,7 +72,7 @@ def _save_gallery(path: pathlib.Path | None) -> None:
   if path is None:
     raise ValueError('--gallery needs a PNG file as --out.')
   # Imported here: a terminal needs no matplotlib.
-  from ..studies import schedule_gallery
+  from ..studies.preview import gallery as schedule_gallery
 
   print(schedule_gallery.save_gallery(path))
 
@@ -165,7 +168,7 @@ def _lines(plan: Plan, at: int | None) -> Iterator[str]:
     f'step_hint of {step_hint:,}.'
   )
   rows = cycle_table.cycle_rows(step_hint, params, rates)
-  yield from cycle_table.table_lines(rows)
+  yield from table_lines(rows)
   yield (
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )
@@ -180,7 +183,7 @@ def _lines(plan: Plan, at: int | None) -> Iterator[str]:
 
 def _save_picture(path: pathlib.Path, plan: Plan) -> None:
   # Imported here: a terminal needs no matplotlib.
-  from ..studies import schedule_picture
+  from ..studies.preview import picture as schedule_picture
 
   name = pathlib.Path(plan.name).name
   title = f'{name}, step_hint {plan.step_hint:,}; dashed: a new cycle starts'

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from .settings import RUNS
 
-# Logs of the runs with their seeds, in archives; see mini_algoperf/run_logs.py.
+# Logs of the runs with their seeds, in archives; see studies/thesis/run_logs.py.
 LOGS = pathlib.Path(__file__).with_name('logs')
 
 
-class Workload(NamedTuple):
+class Counterpart(NamedTuple):
   """A workload of the benchmark and the one that stands in for it here."""
 
   name: str
@@ -27,11 +27,11 @@ class Workload(NamedTuple):
   step_hint: int  # in the current benchmark
 
 
-OGBG = Workload('ogbg', 'molecules', 80_000, 52_000)
-WMT = Workload('wmt', 'translation', 133_333, 120_000)
+OGBG = Counterpart('ogbg', 'molecules', 80_000, 52_000)
+WMT = Counterpart('wmt', 'translation', 133_333, 120_000)
 
 
-class Figure(NamedTuple):
+class ThesisFigure(NamedTuple):
   """A figure, or a part of one."""
 
   title: str  # one line of at most 60 characters
@@ -40,7 +40,7 @@ class Figure(NamedTuple):
   # What is drawn over the steps (in figure 3.1 over the time): 'schedule',
   # 'metric', 'loss', 'smoothed_loss' or 'loss_change'.
   shows: str = 'metric'
-  workload: Workload = OGBG
+  workload: Counterpart = OGBG
   x_axis: str = 'steps'
 
   @property
@@ -67,132 +67,132 @@ _KEPT = (
 )
 _SOFT = ' Full resets against soft resets with alpha = .5.'
 
-FIGURES: dict[str, Figure] = {
-  'fig2.1': Figure(
+FIGURES: dict[str, ThesisFigure] = {
+  'fig2.1': ThesisFigure(
     'one cycle: warm-up, then decay',
     'The two phases of a cycle. The warm-up is exaggerated to .22 of it.',
     ('one_cycle',),
     'schedule',
   ),
-  'fig3.1': Figure(
+  'fig3.1': ThesisFigure(
     'the runs of fig3.8a over time',
     'Full and soft resets over the time that counts for the score: runs drift '
     'apart, which is why the other figures are over steps. ' + _PEAKS,
     ('peaks_full', 'peaks_soft'),
     x_axis='time',
   ),
-  'fig3.3a': Figure(
+  'fig3.3a': ThesisFigure(
     'three peaks: learning rate', _PEAKS, ('peaks_full',), 'schedule'
   ),
-  'fig3.3b': Figure(
+  'fig3.3b': ThesisFigure(
     'three peaks, full resets',
     _PEAKS + _FULL + ' A higher peak makes a cycle steeper and less stable.',
     ('peaks_full',),
   ),
-  'fig3.3c': Figure(
+  'fig3.3c': ThesisFigure(
     'three decays: learning rate', _DECAYS, ('decays_full',), 'schedule'
   ),
-  'fig3.3d': Figure(
+  'fig3.3d': ThesisFigure(
     'three decays, full resets',
     _DECAYS + _FULL + ' There is little difference.',
     ('decays_full',),
   ),
-  'fig3.3e': Figure(
+  'fig3.3e': ThesisFigure(
     'three warm-ups: learning rate', _WARMUPS, ('warmups_full',), 'schedule'
   ),
-  'fig3.3f': Figure(
+  'fig3.3f': ThesisFigure(
     'three warm-ups, full resets',
     _WARMUPS + _FULL + ' There is little difference.',
     ('warmups_full',),
   ),
-  'fig3.4a': Figure(
+  'fig3.4a': ThesisFigure(
     'three peaks: full resets, kept momentum',
     _PEAKS + _KEPT,
     ('peaks_full', 'peaks_kept'),
   ),
-  'fig3.4b': Figure(
+  'fig3.4b': ThesisFigure(
     'three decays: full resets, kept momentum',
     _DECAYS + _KEPT,
     ('decays_full', 'decays_kept'),
   ),
-  'fig3.4c': Figure(
+  'fig3.4c': ThesisFigure(
     'three warm-ups: full resets, kept momentum',
     _WARMUPS + _KEPT + ' The only one of the three with a strong effect.',
     ('warmups_full', 'warmups_kept'),
   ),
-  'fig3.5': Figure(
+  'fig3.5': ThesisFigure(
     'two high peaks, full resets',
     _FAILING + _FULL,
     ('failing_full',),
   ),
-  'fig3.6a': Figure(
+  'fig3.6a': ThesisFigure(
     'validation loss of fig3.5', _FAILING, ('failing_full',), 'loss'
   ),
-  'fig3.6b': Figure(
+  'fig3.6b': ThesisFigure(
     'smoothed validation loss of fig3.5',
     _FAILING + ' Smoothed with lambda = .6.',
     ('failing_full',),
     'smoothed_loss',
   ),
-  'fig3.6c': Figure(
+  'fig3.6c': ThesisFigure(
     'change of the smoothed validation loss of fig3.5',
     _FAILING + ' Smoothed with lambda = .6.',
     ('failing_full',),
     'loss_change',
   ),
-  'fig3.7': Figure(
+  'fig3.7': ThesisFigure(
     'two high peaks, early switching',
     _FAILING + ' Early switching with epsilon_1 = epsilon_2 = .01, k = m = 9 '
     'and lambda = .7; the run ends when the cycles run out.',
     ('failing_switching',),
   ),
-  'fig3.8a': Figure(
+  'fig3.8a': ThesisFigure(
     'three peaks: full and soft resets',
     _PEAKS + _SOFT + " The thesis' taus are .014 and 0.",
     ('peaks_full', 'peaks_soft'),
   ),
-  'fig3.8b': Figure(
+  'fig3.8b': ThesisFigure(
     'three decays: full and soft resets',
     _DECAYS + _SOFT + " The thesis' taus are 0 and 0.",
     ('decays_full', 'decays_soft'),
   ),
-  'fig3.8c': Figure(
+  'fig3.8c': ThesisFigure(
     'three warm-ups: full and soft resets',
     _WARMUPS + _SOFT + " The thesis' taus are 0 and 0.",
     ('warmups_full', 'warmups_soft'),
   ),
-  'fig3.9a': Figure(
+  'fig3.9a': ThesisFigure(
     'three peaks: learning rate',
     _PEAKS,
     ('peaks_full',),
     'schedule',
     WMT,
   ),
-  'fig3.9b': Figure(
+  'fig3.9b': ThesisFigure(
     'three peaks: full and soft resets',
     _PEAKS + _SOFT + " The thesis' taus are .028 and .024.",
     ('peaks_full', 'peaks_soft'),
     workload=WMT,
   ),
-  'fig3.10': Figure(
+  'fig3.10': ThesisFigure(
     'a high first peak, nothing is reset',
     _FAILED_START + ' Nothing is reset.',
     ('failed_start_cyclic',),
   ),
-  'fig3.11': Figure(
+  'fig3.11': ThesisFigure(
     'a high first peak, a soft reset',
     _FAILED_START + " Soft resets with alpha = .5. The thesis' tau is .868.",
     ('failed_start_soft',),
   ),
-  'figA.1a': Figure(
+  'figA.1a': ThesisFigure(
     'three peaks: learning rate', _PEAKS, ('peaks_full',), 'schedule'
   ),
-  'figA.1b': Figure(
+  'figA.1b': ThesisFigure(
     'three peaks, full resets, other hardware',
     _PEAKS + _FULL + ' As fig3.3b, but on two GPUs 2080Ti.',
     ('peaks_full',),
   ),
-  'figA.1c': Figure(
+  'figA.1c': ThesisFigure(
     'three peaks, kept momentum, other hardware',
     _PEAKS + ' The parameters are reset, the moments kept, on two GPUs 2080Ti.',
     ('peaks_kept',),
@@ -200,7 +200,7 @@ FIGURES: dict[str, Figure] = {
 }
 
 
-def find_figure(name: str) -> Figure:
+def find_figure(name: str) -> ThesisFigure:
   """The figure of a name.
 
   Raises:

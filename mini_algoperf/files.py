@@ -11,6 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
+class WriteError(OSError):
+  """A file could not be written; the message names it and says why."""
+
+
 def write_whole(path: pathlib.Path, data: bytes | str) -> None:
   """Writes a file so that no reader ever sees a part of it.
 
@@ -20,14 +24,20 @@ def write_whole(path: pathlib.Path, data: bytes | str) -> None:
   Args:
     path: file to write; an existing one is replaced.
     data: text is written as UTF-8.
+
+  Raises:
+    WriteError: if that fails, on a full disk say; what was there stays.
   """
   temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
   content = data.encode('utf-8') if isinstance(data, str) else data
   try:
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-  finally:
-    temporary.unlink(missing_ok=True)
+    try:
+      temporary.write_bytes(content)
+      os.replace(temporary, path)
+    finally:
+      temporary.unlink(missing_ok=True)
+  except OSError as e:
+    raise WriteError(f'{path} cannot be written: {e.strerror}.') from e
 
 
 def write_json(path: pathlib.Path, values: Any) -> None:
@@ -39,20 +49,51 @@ def read_json(path: pathlib.Path) -> Any:
   """Reads a JSON file.
 
   Raises:
-    ValueError: if the file is not JSON, with its name.
+    ValueError: if the file is not JSON, or has a name twice in an object, with
+      the file's name.
   """
   try:
-    return json.loads(path.read_text(encoding='utf-8'))
+    return json.loads(
+      path.read_text(encoding='utf-8'), object_pairs_hook=_without_repeats
+    )
+  except RecursionError as e:
+    raise ValueError(f'{path} is nested too deeply.') from e
   except ValueError as e:
     raise ValueError(f'{path} is not valid JSON: {e}.') from e
 
 
+def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+  """The object of a JSON text; Python by itself takes the last of two values."""
+  values = dict(pairs)
+  if len(values) < len(pairs):
+    names = [name for name, _ in pairs]
+    twice = next(name for name in names if names.count(name) > 1)
+    raise ValueError(f'{twice!r} is there twice')
+  return values
+
+
 def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
-  """Rows of a CSV file as text by column name; none if there is no file."""
+  """Rows of a CSV file as text by column name; none if there is no file.
+
+  A last line without its end is ignored: whoever wrote it was killed, and the
+  first digits of a number are another number.
+
+  Raises:
+    ValueError: if the file is no table, with its name.
+  """
   if not path.exists():
     return []
-  with path.open(newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  try:
+    whole, end, _ = path.read_bytes().decode('utf-8').rpartition('\n')
+    rows = list(csv.DictReader(io.StringIO(whole + end, newline='')))
+  except (UnicodeDecodeError, csv.Error) as e:
+    raise ValueError(f'{path} is not a table in CSV form: {e}.') from e
+  for number, row in enumerate(rows, start=1):
+    if None in row:
+      raise ValueError(
+        f'{path}: row {number} has more values than there are columns.'
+      )
+  return rows
 
 
 def write_rows(

@@ -102,6 +102,7 @@ def _check_dimension(name: str, dimension: Any) -> None:
   if not isinstance(dimension, dict):
     raise ValueError(f'{name} is {dimension!r}, but must be an object.')
   if 'feasible_points' in dimension:
+    _check_keys(name, dimension, ('feasible_points',))
     points = dimension['feasible_points']
     if not isinstance(points, list) or not points:
       raise ValueError(
@@ -114,7 +115,19 @@ def _check_dimension(name: str, dimension: Any) -> None:
       f'{name} has no {", ".join(sorted(missing))}; it needs feasible_points, '
       'or min, max and scaling.'
     )
+  _check_keys(name, dimension, ('min', 'max', 'scaling'))
   _check_range(name, dimension)
+
+
+def _check_keys(
+  name: str, dimension: Mapping[str, Any], known: Sequence[str]
+) -> None:
+  unknown = [key for key in dimension if key not in known]
+  if unknown:
+    raise ValueError(
+      f'{name} has {unknown[0]!r}, which means nothing beside '
+      f'{", ".join(known)}.'
+    )
 
 
 def _check_range(name: str, dimension: Mapping[str, Any]) -> None:

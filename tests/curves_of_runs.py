@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reset_cycles.studies.run_table import Losses, RunTable
+from reset_cycles.studies.runs.table import Losses, RunTable
 
 
 def run_table(*cycles, target=1.0, losses=None, taus=None, every=10):
@@ -26,6 +26,8 @@ def run_table(*cycles, target=1.0, losses=None, taus=None, every=10):
   change = np.append(0.0, np.diff(loss))
   return RunTable(
     workload='molecules',
+    name='',
+    seed=1,
     metric_name='mean_average_precision',
     target=target,
     eval_steps=steps,

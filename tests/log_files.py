@@ -20,7 +20,18 @@ def write_run(
   seed=1,
   step_hint=STEP_HINT,
 ):
-  """The files of a run of 60 steps that was evaluated after 1, 30 and 60."""
+  """The files of a run of 60 steps that was evaluated after 1, 30 and 60.
+
+  Args:
+    folder: is there.
+    events: of cycles.csv, which has the columns that any of them has;
+      without any, another submission was run.
+    metric: at the evaluations.
+    params: the chain.
+    workload: its name.
+    seed: of the run.
+    step_hint: the workload's.
+  """
   meta = {
     'workload.name': workload,
     'rng_seed': seed,
@@ -28,7 +39,11 @@ def write_run(
     'workload.validation_target_value': 0.03,
   }
   files.write_json(folder / 'meta_data_0.json', meta)
-  flags = {'workload': workload, 'rng_seed': seed}
+  flags = {
+    'workload': workload,
+    'rng_seed': seed,
+    'experiment_name': 'peaks',
+  }
   files.write_json(folder / 'flags_0.json', flags)
   rows = [
     {
@@ -38,14 +53,17 @@ def write_run(
     }
     for step, value in zip((1, 30, 60), metric)
   ]
-  columns = [*rows[0], 'learning_rate']
-  files.write_rows(folder / 'eval_measurements.csv', columns, rows)
+  measured = [*rows[0], 'learning_rate']
+  files.write_rows(folder / 'eval_measurements.csv', measured, rows)
   logged = [{'global_step': s, 'learning_rate': s / 1e4} for s in (1, 30)]
   last = {'global_step': 60}
-  files.write_rows(folder / 'measurements.csv', columns, [*rows, *logged, last])
+  files.write_rows(
+    folder / 'measurements.csv', measured, [*rows, *logged, last]
+  )
   if events:
     records.write_configuration(folder, step_hint, params)
-    files.write_rows(folder / records.CYCLES, records.COLUMNS, events)
+    columns = dict.fromkeys(name for event in events for name in event)
+    files.write_rows(folder / records.CYCLES, list(columns), events)
 
 
 # Cycle 1 is left after 20 steps; the other two share the remaining 80.

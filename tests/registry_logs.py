@@ -5,7 +5,7 @@ from __future__ import annotations
 from log_files import EVENTS, write_run
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.mini_algoperf.workloads import WORKLOADS
-from reset_cycles.studies.run_logs import RunLog
+from reset_cycles.studies.thesis.run_logs import RunLog
 
 _EVALUATION = {
   'event': 'evaluation',

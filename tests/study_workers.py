@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 
-from reset_cycles.cli import errors
+from reset_cycles.studies.errors import RunFailed
 
 
 def note(job, root):
   """Writes how many threads there are; seed 9 fails."""
   (root / f'{job.seed}.txt').write_text(os.environ['OMP_NUM_THREADS'])
   if job.seed == 9:
-    raise errors.RunFailed('no')
+    raise RunFailed('no')
 
 
 def kill(job, root):

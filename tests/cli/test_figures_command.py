@@ -13,8 +13,8 @@ from reset_cycles.cli import figures as figures_command
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies import study
-from reset_cycles.studies.run_logs import Job
+from reset_cycles.studies.thesis import train
+from reset_cycles.studies.thesis.run_logs import Job
 
 PNG = b'\x89PNG'
 
@@ -24,12 +24,12 @@ def trained(tmp_path, monkeypatch):
   """The jobs that are given to training, which writes their logs at once."""
   jobs = []
 
-  def train_all(missing, root, num_workers):
+  def train_all(missing, root, num_workers, train_fn):
     jobs.append((list(missing), root, num_workers))
     for job in missing:
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
-  monkeypatch.setattr(study, 'train_all', train_all)
+  monkeypatch.setattr(train, 'train_all', train_all)
   monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
   monkeypatch.chdir(tmp_path)
   return jobs
@@ -144,7 +144,7 @@ def test_logs_that_cannot_be_drawn_are_told_in_a_line(trained, capsys):
   path.write_text(path.read_text().replace('0.9', 'x'))
   assert cli.main(['figures', '--only=fig3.5', '--logs=logs']) == 1
   error = capsys.readouterr().err
-  assert 'could not convert' in error and error.count('\n') == 1
+  assert 'eval_measurements.csv' in error and error.count('\n') == 1
 
 
 def test_plot_draws_every_trial_below_a_folder(tmp_path, capsys):
@@ -175,10 +175,10 @@ def test_plot_says_what_is_wrong(arguments, message, capsys):
 
 
 def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
-  def fail(missing, root, num_workers):
+  def fail(missing, root, num_workers, train_fn):
     raise errors.RunFailed('molecules one_cycle 1 ended with status 1')
 
-  monkeypatch.setattr(study, 'train_all', fail)
+  monkeypatch.setattr(train, 'train_all', fail)
   assert cli.main(['figures', '--only=fig2.1', '--logs=.']) == 1
   assert capsys.readouterr().err == (
     'soft-reset: error: molecules one_cycle 1 ended with status 1\n'

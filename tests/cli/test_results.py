@@ -13,10 +13,10 @@ from reset_cycles.cli import main as cli
 from reset_cycles.cli import results as results_command
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf.workloads import WORKLOADS
-from reset_cycles.studies import results_text, study
-from reset_cycles.studies.claims import CLAIMS, Claim
-from reset_cycles.studies.findings import Finding, Measure
-from reset_cycles.studies.run_logs import Job
+from reset_cycles.studies.thesis import results_text, train
+from reset_cycles.studies.thesis.claims import CLAIMS, Claim
+from reset_cycles.studies.thesis.findings import Finding, Measure
+from reset_cycles.studies.thesis.run_logs import Job
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   trained = []
 
-  def train_all(missing, root, num_workers):
+  def train_all(missing, root, num_workers, train_fn):
     trained.extend(missing)
     for job in missing:
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
   table = run_table([0.0, 0.8], [0.7, 0.8], [0.8, 0.9])
-  monkeypatch.setattr(study, 'train_all', train_all)
+  monkeypatch.setattr(train, 'train_all', train_all)
   monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
   monkeypatch.setattr(results_command, 'read_run', lambda log_dir: table)
   monkeypatch.setattr(results_command, '_origin', lambda plan, logs: ORIGIN)

@@ -248,7 +248,7 @@ def test_a_picture_that_cannot_be_written(capsys, monkeypatch):
 
 def test_without_matplotlib_there_is_text(capsys, monkeypatch):
   monkeypatch.delattr(mini_algoperf, 'schedule_picture', raising=False)
-  for name in ('reset_cycles.studies.schedule_picture', _AGG):
+  for name in ('reset_cycles.studies.preview.picture', _AGG):
     monkeypatch.delitem(sys.modules, name, raising=False)
   monkeypatch.setitem(sys.modules, 'matplotlib', None)
   assert output(capsys, '--step_hint=50').startswith('The default chain')

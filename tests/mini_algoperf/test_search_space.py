@@ -76,6 +76,11 @@ RANGE = {'min': 1.0, 'max': 2.0, 'scaling': 'log'}
     ({'a': {**RANGE, 'max': True}}, 'max=True'),
     ({'a': {**RANGE, 'min': 5.0}}, 'min=5.0 must be at most max=2.0'),
     ({'a': {**RANGE, 'min': 0.0}}, 'min=0.0 must be above 0'),
+    ({'a': {**RANGE, 'step': 0.1}}, "a has 'step', which means nothing"),
+    (
+      {'a': {**RANGE, 'feasible_points': [1]}},
+      "a has 'min', which means nothing beside feasible_points",
+    ),
     ({'a b': RANGE}, "'a b' cannot be the name"),
     ({'class': RANGE}, "'class' cannot be the name"),
     ([{'_a': 1}], "'_a' cannot be the name"),

@@ -1,0 +1,1 @@
+"""A plan before anything is trained: its cycles, a step of it, its bound."""

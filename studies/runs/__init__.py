@@ -1,0 +1,1 @@
+"""Folders of any run: read into a table, and drawn."""

@@ -1,0 +1,1 @@
+"""What holds of the thesis: its runs, its figures and its claims."""

@@ -1,0 +1,85 @@
+"""Files that are written whole, and tables of which a part may be missing."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from reset_cycles.mini_algoperf import files
+
+
+def test_a_full_disk_is_said_with_the_files_name_and_costs_nothing(tmp_path):
+  path = tmp_path / 'table.csv'
+  files.write_whole(path, 'before')
+  # Whatever is written to /dev/full finds no space left.
+  (tmp_path / f'.table.csv.{os.getpid()}.tmp').symlink_to('/dev/full')
+  with pytest.raises(files.WriteError) as raised:
+    files.write_whole(path, 'after')
+  assert str(raised.value) == (
+    f'{path} cannot be written: {os.strerror(errno.ENOSPC)}.'
+  )
+  assert path.read_text() == 'before'
+  assert [p.name for p in tmp_path.iterdir()] == ['table.csv']
+
+
+def test_a_folder_that_is_gone_is_said_likewise(tmp_path):
+  path = tmp_path / 'gone' / 'table.csv'
+  with pytest.raises(files.WriteError, match='gone/table.csv cannot be'):
+    files.write_whole(path, 'text')
+
+
+@pytest.mark.parametrize(
+  ('text', 'rows'),
+  [
+    ('', []),
+    ('step,loss\n', []),
+    ('step,loss\n1,0.5\n', [('1', '0.5')]),
+    ('step,loss\r\n1,0.5\r\n', [('1', '0.5')]),
+    # 0.25, killed within the number; behind it; in the header.
+    ('step,loss\n1,0.5\n2,0.2', [('1', '0.5')]),
+    ('step,loss\n1,0.5\n2,0.25', [('1', '0.5')]),
+    ('step,lo', []),
+    ('step,loss\n1,\n', [('1', '')]),
+    ('"a\nb",loss\n1,0.5\n', [('1', '0.5')]),
+  ],
+)
+def test_rows_without_a_last_line_that_has_no_end(text, rows, tmp_path):
+  path = tmp_path / 'table.csv'
+  path.write_bytes(text.encode())
+  assert [tuple(row.values()) for row in files.read_rows(path)] == rows
+
+
+@pytest.mark.parametrize(
+  ('content', 'message'),
+  [
+    (b'step,loss\n1,\xff\n', 'table.csv is not a table in CSV form'),
+    (b'step,loss\n1,0.5\n2,0.22,0.2\n', 'table.csv: row 2 has more values'),
+  ],
+)
+def test_what_is_no_table_is_named(content, message, tmp_path):
+  path = tmp_path / 'table.csv'
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=message):
+    files.read_rows(path)
+
+
+def test_no_file_has_no_rows(tmp_path):
+  assert files.read_rows(tmp_path / 'none.csv') == []
+
+
+@pytest.mark.parametrize(
+  ('text', 'message'),
+  [
+    ('{"a": 1', 'file.json is not valid JSON: '),
+    ('{"a": 1, "b": {"c": 2, "c": 3}}', "not valid JSON: 'c' is there twice"),
+    ('[' * 100_000, 'file.json is nested too deeply'),
+    (b'"\xff"', 'file.json is not valid JSON: '),
+  ],
+)
+def test_what_is_no_json_is_named(text, message, tmp_path):
+  path = tmp_path / 'file.json'
+  path.write_bytes(text if isinstance(text, bytes) else text.encode())
+  with pytest.raises(ValueError, match=message):
+    files.read_json(path)
