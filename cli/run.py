@@ -2,269 +2,271 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import numbers
+import dataclasses
 import os
-import pathlib
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import jax
-from absl import flags
+from ..mini_algoperf.run_options import RunOptions
+from ..studies.errors import RunFailed
+from . import arguments, errors, schedule, signals
 
-from ..mini_algoperf import (
-  checkpoints,
-  experiment_folder,
-  interrupts,
-  resuming,
-  runner,
-  search_space,
-  spec,
-  submission_loader,
-  workloads,
+if TYPE_CHECKING:
+  from ..mini_algoperf.experiment import Experiment
+  from ..mini_algoperf.interrupts import Interrupts
+  from ..mini_algoperf.trial import Trial
+
+SUMMARY = 'train a workload with a submission'
+USAGE = '--workload=NAME [flags]'
+DESCRIPTION = (
+  "Trains a workload with a submission by the benchmark's rules. The benchmark's "
+  "log files, the submission's own and metric.png go to "
+  '<experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/. Flags of the '
+  "benchmark's submission_runner.py mean the same here."
 )
-from ..mini_algoperf.trial import (
-  Settings,
-  Trial,
-  open_log,
-  restore_trial,
-  set_up_trial,
-)
-from ..studies.runs import metric_plot as plots
-from . import errors, flag_definitions, flag_parsing, progress
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+WORKLOADS = 'digits, molecules or translation'
+_Switch = arguments.Switch
 
 
-class Plan(NamedTuple):
-  """A command line that was checked; nothing is written yet."""
+def add_flags(parser: arguments.Parser) -> None:
+  """The flags are the fields of RunOptions, which has their defaults."""
+  _add_what(parser.add_argument_group('what is trained'))
+  _add_hyperparameters(parser.add_argument_group('hyperparameters'))
+  _add_length(parser.add_argument_group('length and evaluations'))
+  _add_files(parser.add_argument_group('files'))
+  parser.set_defaults(
+    **{
+      field.name: field.default
+      for field in dataclasses.fields(RunOptions)
+      if field.default is not dataclasses.MISSING
+    }
+  )
 
-  submission: submission_loader.Submission
-  settings: Settings
-  points: list[Any]  # each trial's hyperparameters; [None] under self
-  folder: pathlib.Path
+
+def add_workload(group: argparse._ActionsContainer) -> None:
+  """--workload, of the small workloads."""
+  group.add_argument(
+    '--workload',
+    metavar='NAME',
+    help=f'Name of the workload: {WORKLOADS}. Required.',
+  )
 
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
+def add_data_dir(group: argparse._ActionsContainer) -> None:
+  """--data_dir, of the small workloads."""
+  group.add_argument(
+    '--data_dir',
+    metavar='DIR',
+    type=os.path.expanduser,
+    help="Where data are kept. Default: the workload's own cache folder.",
+  )
 
-  Args:
-    arguments: the command line after `soft-reset run`.
+
+def _add_what(group: argparse._ActionsContainer) -> None:
+  add_workload(group)
+  group.add_argument(
+    '--submission_path',
+    metavar='FILE',
+    help="Python file with the submission's functions; its folder must have an "
+    "__init__.py. Default: this project's own submission.",
+  )
+  group.add_argument(
+    '--framework',
+    choices=('jax',),
+    help='Framework of the submission; there is only this one.',
+  )
+  group.add_argument(
+    '--generation',
+    choices=('jit', 'pmap'),
+    help='Which benchmark to stand in for: jit is the current one (sharded '
+    'arrays), pmap that of 2024 (a leading device axis).',
+  )
+  add_data_dir(group)
+  group.add_argument(
+    '--rng_seed',
+    metavar='N',
+    type=arguments.whole(0, 2**32 - 1),
+    help='Seed of the run. Default: drawn at random and recorded in '
+    'meta_data_0.json; a resumed run takes it from there.',
+  )
+
+
+def _add_hyperparameters(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--tuning_ruleset',
+    choices=('self', 'external'),
+    help='self: one run without outside tuning, with a larger time budget, as '
+    'this submission is meant to be run. external: one trial for each point of '
+    '--tuning_search_space. The benchmark itself defaults to external.',
+  )
+  group.add_argument(
+    '--tuning_search_space',
+    metavar='FILE',
+    help='JSON file with ranges or points; for --tuning_ruleset=external only.',
+  )
+  group.add_argument(
+    '--num_tuning_trials',
+    metavar='N',
+    type=arguments.whole(1),
+    help='Number of trials under the external ruleset.',
+  )
+
+
+def _add_length(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--max_global_steps',
+    metavar='N',
+    type=arguments.whole(1),
+    help='Ends the run after so many steps. Default: no such limit.',
+  )
+  group.add_argument(
+    '--eval_by',
+    choices=('steps', 'time'),
+    help='steps: evaluate after step 1, then every --eval_every steps, which '
+    "repeats exactly. time: every eval_period_time_sec of the workload's, as "
+    'the benchmark does.',
+  )
+  group.add_argument(
+    '--eval_every',
+    metavar='N',
+    type=arguments.whole(1),
+    help="Steps between evaluations. Default: the workload's own number. As in "
+    'the benchmark, --generation=jit looks at the time budget only then.',
+  )
+  group.add_argument(
+    '--eval_splits',
+    choices=('all', 'validation'),
+    help='all: evaluate on the training, validation and test splits, as the '
+    'benchmark does. validation: on that alone, which is faster; the test '
+    'target is then never reached.',
+  )
+  group.add_argument(
+    '--stop_at_targets',
+    action=_Switch,
+    help='End the run once the validation and the test target are reached, as '
+    'the benchmark does. --nostop_at_targets goes on to the end of the budget.',
+  )
+
+
+def _add_files(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--experiment_dir', metavar='DIR', help='Folder of all experiments.'
+  )
+  group.add_argument(
+    '--experiment_name',
+    metavar='NAME',
+    help="Name of this experiment's folder. Default: the workload's name.",
+  )
+  for name, text in (
+    ('append_timestamp', 'Append date and time to --experiment_name.'),
+    ('overwrite', 'Replace an experiment of the same name.'),
+    (
+      'resume_last_run',
+      'Go on with an experiment of the same name from its last checkpoint.',
+    ),
+    (
+      'save_checkpoints',
+      'Save a checkpoint after every evaluation and at the end.',
+    ),
+    (
+      'save_intermediate_checkpoints',
+      'Keep all checkpoints, not just the last. The benchmark does by default.',
+    ),
+  ):
+    group.add_argument(f'--{name}', action=_Switch, help=text)
+
+
+def require_workload(options: argparse.Namespace) -> None:
+  """Says which workloads there are if none is named.
 
   Raises:
-    errors.SetupError: for bad input, before the first step.
+    SetupError: then.
   """
+  if options.workload is None:
+    options.parser.error(f'--workload is missing: give {WORKLOADS}')
+
+
+def run(options: argparse.Namespace) -> int:
+  """Trains all trials; returns the exit status.
+
+  Raises:
+    SetupError: for bad input, before the first step.
+    RunFailed: if the data end.
+  """
+  require_workload(options)
+  names = [field.name for field in dataclasses.fields(RunOptions)]
+  wanted = RunOptions(**{name: getattr(options, name) for name in names})
+  with signals.ending_at_once():
+    from ..mini_algoperf import experiment, interrupts
   with contextlib.ExitStack() as stack:
-    with errors.setup_phase():
-      values = stack.enter_context(
-        flag_parsing.parsed_flags(
-          'soft-reset run', arguments, flag_definitions.RUN_FLAGS
-        )
-      )
-      plan = make_plan(values)
-      stack.enter_context(experiment_folder.locked(plan.folder))
+    with errors.setup_phase(wanted.submission_path):
+      checked = stack.enter_context(experiment.prepared(wanted))
+      check_points(checked)
     interrupted = stack.enter_context(interrupts.deferred())
-    for number in range(1, len(plan.points) + 1):
-      status = _run_trial(plan, number, values, interrupted)
+    for number in checked.trial_numbers:
+      status = _run_trial(checked, number, interrupted)
       if status:
         return status
   return 0
 
 
-def make_plan(values: flags.FlagValues) -> Plan:
-  """Checks the flags and loads what they name.
-
-  Args:
-    values: parsed flags; a missing experiment_name is filled in, since
-      submissions look it up there.
+def check_points(checked: Experiment) -> None:
+  """Makes sure that this project's submission takes every point.
 
   Raises:
-    ValueError: if anything is missing or doesn't fit.
+    ValueError: for the first one that it wouldn't; other people's submissions
+      see a point when its trial begins.
   """
-  require_workload(values)
-  workload = workloads.get_workload(values.workload, values.generation)
-  submission = submission_loader.load_submission(values.submission_path)
-  if values.experiment_name is None:
-    values.experiment_name = values.workload
-  return Plan(
-    submission=submission,
-    settings=_make_settings(values, workload, submission),
-    points=_read_points(values),
-    folder=experiment_folder.experiment_path(
-      values.experiment_dir,
-      values.experiment_name,
-      values.workload,
-      values.framework,
-      values.append_timestamp,
-    ),
-  )
-
-
-def require_workload(values: flags.FlagValues) -> None:
-  """Raises a ValueError that lists the workloads if none is named."""
-  if values.workload is None:
-    raise ValueError(
-      f'--workload is missing: give one of {", ".join(workloads.WORKLOADS)}.'
-    )
-
-
-def _make_settings(
-  values: flags.FlagValues,
-  workload: spec.Workload,
-  submission: submission_loader.Submission,
-) -> Settings:
-  if values.eval_by == 'time' and values.eval_every is not None:
-    raise ValueError(
-      f'--eval_every={values.eval_every} counts steps: leave it out with '
-      '--eval_by=time.'
-    )
-  eval_every = values.eval_every or workload.eval_every_steps
-  data_dir = values.data_dir and os.path.expanduser(values.data_dir)
-  return Settings(
-    global_batch_size=_batch_size(values.workload, workload, submission),
-    eval_batch_size=_eval_batch_size(values.workload, workload, submission),
-    tuning_ruleset=values.tuning_ruleset,
-    max_global_steps=values.max_global_steps,
-    eval_every=None if values.eval_by == 'time' else eval_every,
-    stop_at_targets=values.stop_at_targets,
-    save_checkpoints=values.save_checkpoints,
-    save_intermediate_checkpoints=values.save_intermediate_checkpoints,
-    data_dir=data_dir,
-  )
-
-
-def _batch_size(
-  name: str,
-  workload: spec.Workload,
-  submission: submission_loader.Submission,
-) -> int:
-  try:
-    size = submission.get_batch_size(name)
-  except ValueError:  # the API's way to say that it doesn't know the name
-    size = workload.default_batch_size
-  return _check_divides('get_batch_size', size)
-
-
-def _eval_batch_size(
-  name: str,
-  workload: spec.Workload,
-  submission: submission_loader.Submission,
-) -> int:
-  size = workload.eval_batch_size
-  if submission.get_eval_batch_size is not None:
-    with contextlib.suppress(ValueError):  # as above
-      size = submission.get_eval_batch_size(name)
-  return _check_divides('get_eval_batch_size', size)
-
-
-def _check_divides(name: str, size: int) -> int:
-  num_devices = jax.local_device_count()
-  is_whole = isinstance(size, numbers.Integral)
-  if not is_whole or size < 1 or size % num_devices:
-    raise ValueError(
-      f'{name}={size} must be a positive multiple of the number of devices, '
-      f'{num_devices}.'
-    )
-  return int(size)
-
-
-def _read_points(values: flags.FlagValues) -> list[Any]:
-  path = values.tuning_search_space
-  if values.tuning_ruleset == 'self':
-    if path is not None:
+  params = schedule.params_of(checked.submission)
+  if params is None:
+    return
+  for number, point in zip(checked.trial_numbers, checked.points):
+    try:
+      params.override(point)
+    except ValueError as e:
+      space = checked.options.tuning_search_space
       raise ValueError(
-        f'--tuning_search_space={path} needs --tuning_ruleset=external: under '
-        'self there is nothing to search.'
-      )
-    if values.num_tuning_trials != 1:
-      raise ValueError(
-        f'--num_tuning_trials={values.num_tuning_trials} needs '
-        '--tuning_ruleset=external: under self there is one run.'
-      )
-    return [None]
-  if path is None:
-    raise ValueError(
-      '--tuning_ruleset=external needs a JSON file as --tuning_search_space.'
-    )
-  return search_space.read_points(path, values.num_tuning_trials)
+        f'--tuning_search_space={space}: trial {number}: {e}'
+      ) from e
 
 
 def _run_trial(
-  plan: Plan,
-  number: int,
-  values: flags.FlagValues,
-  interrupted: interrupts.Interrupts,
+  checked: Experiment, number: int, interrupted: Interrupts
 ) -> int:
-  log_dir = plan.folder / f'trial_{number}'
-  with errors.setup_phase(), _claimed(plan.folder, number, values):
-    trial = _set_up(plan, plan.points[number - 1], log_dir, values)
-    interrupted.check()
+  from ..mini_algoperf import experiment, runner
+  from ..studies.runs import metric_plot
+  from . import progress
+
+  log_dir = checked.log_dir(number)
+  with errors.setup_phase(checked.options.submission_path):
+    trial = experiment.set_up(checked, number, interrupted)
   if trial is None:
-    plots.save_metric_plot(log_dir)  # it may have been killed before
+    metric_plot.save_metric_plot(log_dir)  # it may have been killed before
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
     return 0
   try:
-    with progress.progress(trial, values.workload) as observer:
+    with progress.progress(trial, checked.options.workload) as observer:
       runner.train(trial, observer, interrupted)
+  except StopIteration as e:
+    raise RunFailed(
+      f'the training data have ended at step {trial.global_step}: an input '
+      'queue must be endless.'
+    ) from e
   except KeyboardInterrupt:
-    plots.save_metric_plot(log_dir)
+    metric_plot.save_metric_plot(log_dir)
     print(_describe_interruption(trial), file=sys.stderr)
-    return INTERRUPTED
-  plots.save_metric_plot(log_dir)
+    return signals.INTERRUPTED
+  metric_plot.save_metric_plot(log_dir)
   print(progress.summarise(trial))
   return 0
 
 
 def _describe_interruption(trial: Trial) -> str:
+  from ..mini_algoperf import checkpoints
+
   said = f'soft-reset: interrupted at step {trial.global_step}'
   if checkpoints.checkpoint_paths(trial.log_dir):
     return f'{said}; --resume_last_run goes on from the last checkpoint.'
   return f'{said}; there is no checkpoint to go on from.'
-
-
-def _claimed(folder: pathlib.Path, number: int, values: flags.FlagValues):
-  """The first trial makes the experiment's folder; the others their own."""
-  if number > 1:
-    log_dir = folder / f'trial_{number}'
-    return experiment_folder.claim(log_dir, False, values.resume_last_run)
-  return experiment_folder.claim(
-    folder, values.overwrite, values.resume_last_run
-  )
-
-
-def _set_up(
-  plan: Plan, point: Any, log_dir: pathlib.Path, values: flags.FlagValues
-) -> Trial | None:
-  """The trial before its first step; None if it was complete already."""
-  log_dir.mkdir(exist_ok=True)
-  raw = (
-    resuming.read_checkpoint(log_dir, values)
-    if values.resume_last_run
-    else None
-  )
-  if raw and resuming.is_complete(raw, plan.settings):
-    return None
-  seed = resuming.choose_seed(values.rng_seed, log_dir)
-  workload = workloads.get_workload(values.workload, values.generation)
-  if values.eval_splits == 'validation':
-    workload.eval_splits = ('validation',)
-  trial = set_up_trial(
-    workload,
-    plan.submission,
-    plan.settings,
-    resuming.kept_point(point, log_dir),
-    _first_key(seed, values.tuning_ruleset),
-    log_dir,
-  )
-  if raw:
-    restore_trial(trial, raw)
-  flag_values = values.flag_values_dict()
-  open_log(trial, seed, flag_values, raw and raw['rows_logged'])
-  return trial
-
-
-def _first_key(seed: int, tuning_ruleset: str) -> spec.RandomState:
-  """The key of the run; under external the benchmark splits it once more."""
-  key = jax.random.PRNGKey(seed)
-  return key if tuning_ruleset == 'self' else jax.random.split(key)[0]

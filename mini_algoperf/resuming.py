@@ -8,14 +8,13 @@ import pathlib
 import struct
 from typing import Any
 
-from absl import flags
-
 from . import checkpoints, files, logger, metadata
+from .run_options import RunOptions
 from .trial import Settings, goes_on
 
 
 def read_checkpoint(
-  log_dir: pathlib.Path, values: flags.FlagValues
+  log_dir: pathlib.Path, options: RunOptions
 ) -> dict[str, Any] | None:
   """The checkpoint to go on from; None if the run was killed before its first.
 
@@ -26,9 +25,10 @@ def read_checkpoint(
   if recorded.exists():
     before = files.read_json(recorded)
     for name in ('generation', 'tuning_ruleset'):
-      if before.get(name, values[name].value) != values[name].value:
+      value = getattr(options, name)
+      if before.get(name, value) != value:
         raise ValueError(
-          f'--{name}={values[name].value}: the run to resume was started with '
+          f'--{name}={value}: the run to resume was started with '
           f'{before[name]}; give that.'
         )
   raw = checkpoints.read_latest(log_dir)

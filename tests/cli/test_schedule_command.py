@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -20,7 +18,6 @@ from reset_cycles.schedule_params import (
   ScheduleParams,
 )
 from reset_cycles.training import records
-from run_files import python_path
 
 # One cosine cycle without a warm-up, as long as step_hint.
 COSINE = ScheduleParams(
@@ -253,7 +250,9 @@ def test_without_matplotlib_there_is_text(capsys, monkeypatch):
   monkeypatch.setitem(sys.modules, 'matplotlib', None)
   assert output(capsys, '--step_hint=50').startswith('The default chain')
   assert schedule('--step_hint=50', '--out=plan.png') == 2
-  assert "install it with pip install 'soft-reset[mini]'." in one_error(capsys)
+  assert "install it with pip install 'reset-cycles[mini]'." in one_error(
+    capsys
+  )
 
 
 # Bad input: one line, exit 2.
@@ -275,7 +274,6 @@ FILES = {
   'good.json': COSINE.to_json(),
   'torn.json': '{"alpha": ',
   'list.json': '[1]',
-  'less.json': '{"alpha": 0.5}',
   'more.json': changed(alhpa=0.5),
   'wrong.json': changed(alpha=2.0),
   'endless.json': changed(budget_factor=1e300),
@@ -293,14 +291,17 @@ HINT = '--step_hint=50'
   [
     ([], '--step_hint is missing: give the steps of a workload.'),
     (['--params=good.json'], '--step_hint is missing'),
-    (['--step_hint=0'], 'step_hint=0'),
-    (['--step_hint=10000001'], 'step_hint=10000001'),
-    (['--step_hint=many'], 'step_hint=many'),
+    (['--step_hint=0'], '--step_hint: 0 must be'),
+    (['--step_hint=10000001'], '--step_hint: 10000001 must be'),
+    (['--step_hint=many'], '--step_hint: many must be'),
     (['--step_hint=1'], '3 cycles do not fit into 2 steps'),
     ([HINT, 'peaks_soft'], "unexpected argument 'peaks_soft'"),
-    ([HINT, '--experiment=peaks'], "--experiment='peaks': give one of one_cyc"),
+    (
+      [HINT, '--experiment=peaks'],
+      "--experiment='peaks': --experiment must be one of",
+    ),
     ([HINT, '--experiment=one_cycle', '--params=good.json'], 'contradict each'),
-    ([HINT, '--at=-1'], 'at=-1'),
+    ([HINT, '--at=-1'], '--at: -1 must be'),
     (
       [HINT, '--at=100'],
       '--at=100: the plan has 100 steps, counted from 0: give one from 0 to 99',
@@ -313,7 +314,6 @@ HINT = '--step_hint=50'
       '--params=torn.json: torn.json is not valid',
     ),
     ([HINT, '--params=list.json'], 'schedule_params must be an object'),
-    ([HINT, '--params=less.json'], 'schedule_params: missing field alter_lr'),
     ([HINT, '--params=more.json'], 'Unknown field alhpa; known are alpha'),
     ([HINT, '--params=wrong.json'], 'alpha=2.0: alpha must be a number from 0'),
     ([HINT, '--params=endless.json'], 'give a plan of at most 20,000,000.'),
@@ -330,20 +330,6 @@ def test_bad_input_is_one_line(arguments, message, capsys):
   assert line.startswith('soft-reset: error: ')
   assert message in line
   assert names() == sorted(FILES)
-
-
-def test_help_does_not_wait_for_jax():
-  code = (
-    'import sys; from reset_cycles.cli import main as cli; '
-    "cli.main(['schedule', '--help']); sys.exit('jax' in sys.modules)"
-  )
-  done = subprocess.run(
-    [sys.executable, '-c', code],
-    env={**os.environ, 'PYTHONPATH': python_path()},
-    capture_output=True,
-    check=False,
-  )
-  assert done.returncode == 0, done.stderr
 
 
 def test_the_gallery_of_all_shapes(tmp_path, capsys):

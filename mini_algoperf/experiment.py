@@ -1,0 +1,267 @@
+"""An experiment: what a run is asked to do, checked, and its trials set up."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import numbers
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+from absl import flags
+from absl.testing import flagsaver
+
+from . import (
+  experiment_folder,
+  interrupts,
+  resuming,
+  search_space,
+  spec,
+  submission_loader,
+  workloads,
+)
+from .run_options import RunOptions
+from .trial import Settings, Trial, open_log, restore_trial, set_up_trial
+
+
+class Experiment(NamedTuple):
+  """Options that were checked, and what they name; nothing is written yet."""
+
+  options: RunOptions
+  submission: submission_loader.Submission
+  settings: Settings
+  points: list[Any]  # each trial's hyperparameters; [None] under self
+  folder: pathlib.Path
+
+  @property
+  def trial_numbers(self) -> range:
+    """The trials, counted from 1."""
+    return range(1, len(self.points) + 1)
+
+  def log_dir(self, number: int) -> pathlib.Path:
+    """The folder of a trial."""
+    return self.folder / f'trial_{number}'
+
+
+@contextlib.contextmanager
+def prepared(options: RunOptions) -> Iterator[Experiment]:
+  """Checks the options and keeps their experiment to this process.
+
+  Raises:
+    ValueError: if anything is missing or doesn't fit.
+  """
+  experiment = check(options)
+  with flags_published(options), experiment_folder.locked(experiment.folder):
+    yield experiment
+
+
+@contextlib.contextmanager
+def flags_published(options: RunOptions) -> Iterator[None]:
+  """Fills absl's FLAGS, where submissions look them up; as before afterwards.
+
+  Importing this package defines none, so that it can be imported together with
+  the benchmark's runner, which defines the same names.
+  """
+  values = flags.FLAGS
+  was_parsed = values.is_parsed()
+  saved = flagsaver.save_flag_values(values)
+  try:
+    for name, value in dataclasses.asdict(options).items():
+      if name not in values:
+        flags.DEFINE(flags.ArgumentParser(), name, None, '', values)
+      values[name].value = value
+    values.mark_as_parsed()
+    yield
+  finally:
+    if not was_parsed:
+      values.unparse_flags()
+    flagsaver.restore_flag_values(saved, values)
+
+
+def check(options: RunOptions) -> Experiment:
+  """Loads what the options name.
+
+  Raises:
+    ValueError: if anything is missing or doesn't fit.
+  """
+  workload = workloads.get_workload(options.workload, options.generation)
+  submission = submission_loader.load_submission(options.submission_path)
+  return Experiment(
+    options=options,
+    submission=submission,
+    settings=_make_settings(options, workload, submission),
+    points=_read_points(options),
+    folder=experiment_folder.experiment_path(
+      options.experiment_dir,
+      options.experiment_name,
+      options.workload,
+      options.framework,
+      options.append_timestamp,
+    ),
+  )
+
+
+def _make_settings(
+  options: RunOptions,
+  workload: spec.Workload,
+  submission: submission_loader.Submission,
+) -> Settings:
+  if options.eval_by == 'time' and options.eval_every is not None:
+    raise ValueError(
+      f'--eval_every={options.eval_every} counts steps: leave it out with '
+      '--eval_by=time.'
+    )
+  eval_every = options.eval_every or workload.eval_every_steps
+  return Settings(
+    global_batch_size=_batch_size(options.workload, workload, submission),
+    eval_batch_size=_eval_batch_size(options.workload, workload, submission),
+    tuning_ruleset=options.tuning_ruleset,
+    max_global_steps=options.max_global_steps,
+    eval_every=None if options.eval_by == 'time' else eval_every,
+    stop_at_targets=options.stop_at_targets,
+    save_checkpoints=options.save_checkpoints,
+    save_intermediate_checkpoints=options.save_intermediate_checkpoints,
+    data_dir=full_data_dir(options.data_dir),
+  )
+
+
+def full_data_dir(data_dir: str | None) -> str | None:
+  """The folder of data, which need not exist, without a ~.
+
+  Raises:
+    ValueError: if something else is there.
+  """
+  full = data_dir and os.path.expanduser(data_dir)
+  if full and os.path.exists(full) and not os.path.isdir(full):
+    raise ValueError(f'--data_dir={data_dir}: must be a folder.')
+  return full
+
+
+def _batch_size(
+  name: str,
+  workload: spec.Workload,
+  submission: submission_loader.Submission,
+) -> int:
+  try:
+    size = submission.get_batch_size(name)
+  except ValueError:  # the API's way to say that it doesn't know the name
+    size = workload.default_batch_size
+  return _check_divides('get_batch_size', size)
+
+
+def _eval_batch_size(
+  name: str,
+  workload: spec.Workload,
+  submission: submission_loader.Submission,
+) -> int:
+  size = workload.eval_batch_size
+  if submission.get_eval_batch_size is not None:
+    with contextlib.suppress(ValueError):  # as above
+      size = submission.get_eval_batch_size(name)
+  return _check_divides('get_eval_batch_size', size)
+
+
+def _check_divides(name: str, size: int) -> int:
+  num_devices = jax.local_device_count()
+  is_whole = isinstance(size, numbers.Integral)
+  if not is_whole or size < 1 or size % num_devices:
+    raise ValueError(
+      f'{name}={size} must be a positive multiple of the number of devices, '
+      f'{num_devices}.'
+    )
+  return int(size)
+
+
+def _read_points(options: RunOptions) -> list[Any]:
+  path = options.tuning_search_space
+  if options.tuning_ruleset == 'self':
+    if path is not None:
+      raise ValueError(
+        f'--tuning_search_space={path} needs --tuning_ruleset=external: under '
+        'self there is nothing to search.'
+      )
+    if options.num_tuning_trials != 1:
+      raise ValueError(
+        f'--num_tuning_trials={options.num_tuning_trials} needs '
+        '--tuning_ruleset=external: under self there is one run.'
+      )
+    return [None]
+  if path is None:
+    raise ValueError(
+      '--tuning_ruleset=external needs a JSON file as --tuning_search_space.'
+    )
+  return search_space.read_points(path, options.num_tuning_trials)
+
+
+def set_up(
+  experiment: Experiment, number: int, interrupted: interrupts.Interrupts
+) -> Trial | None:
+  """A trial before its next step; None if it was complete already.
+
+  Args:
+    experiment: from `prepared`.
+    number: of the trial, from 1.
+    interrupted: knows whether Ctrl-C was pressed.
+
+  Raises:
+    ValueError: if it cannot be set up.
+    KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
+  """
+  log_dir = experiment.log_dir(number)
+  with _claimed(experiment, number):
+    log_dir.mkdir(exist_ok=True)
+    trial = _new_or_resumed(experiment, experiment.points[number - 1], log_dir)
+    interrupted.check()
+    return trial
+
+
+def _claimed(
+  experiment: Experiment, number: int
+) -> contextlib.AbstractContextManager[None]:
+  """The first trial makes the experiment's folder; the others their own."""
+  options = experiment.options
+  if number > 1:
+    log_dir = experiment.log_dir(number)
+    return experiment_folder.claim(log_dir, False, options.resume_last_run)
+  return experiment_folder.claim(
+    experiment.folder, options.overwrite, options.resume_last_run
+  )
+
+
+def _new_or_resumed(
+  experiment: Experiment, point: Any, log_dir: pathlib.Path
+) -> Trial | None:
+  options, settings = experiment.options, experiment.settings
+  raw = (
+    resuming.read_checkpoint(log_dir, options)
+    if options.resume_last_run
+    else None
+  )
+  if raw and resuming.is_complete(raw, settings):
+    return None
+  seed = resuming.choose_seed(options.rng_seed, log_dir)
+  workload = workloads.get_workload(options.workload, options.generation)
+  if options.eval_splits == 'validation':
+    workload.eval_splits = ('validation',)
+  trial = set_up_trial(
+    workload,
+    experiment.submission,
+    settings,
+    resuming.kept_point(point, log_dir),
+    _first_key(seed, options.tuning_ruleset),
+    log_dir,
+  )
+  if raw:
+    restore_trial(trial, raw)
+  values = dataclasses.asdict(options)
+  open_log(trial, seed, values, raw and raw['rows_logged'])
+  return trial
+
+
+def _first_key(seed: int, tuning_ruleset: str) -> spec.RandomState:
+  """The key of the run; under external the benchmark splits it once more."""
+  key = jax.random.PRNGKey(seed)
+  return key if tuning_ruleset == 'self' else jax.random.split(key)[0]

@@ -1,0 +1,40 @@
+"""What a run is asked to do: the benchmark runner's flags, and a few more."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+  """The flags of a run, by their names; `soft-reset run --help` explains them.
+
+  Attributes:
+    experiment_name: the workload's name if none is given.
+  """
+
+  workload: str
+  submission_path: str | None = None
+  framework: str = 'jax'
+  generation: str = 'jit'
+  data_dir: str | None = None
+  rng_seed: int | None = None
+  tuning_ruleset: str = 'self'
+  tuning_search_space: str | None = None
+  num_tuning_trials: int = 1
+  max_global_steps: int | None = None
+  eval_by: str = 'steps'
+  eval_every: int | None = None
+  eval_splits: str = 'all'
+  stop_at_targets: bool = True
+  experiment_dir: str = 'experiment_runs'
+  experiment_name: str | None = None
+  append_timestamp: bool = False
+  overwrite: bool = False
+  resume_last_run: bool = False
+  save_checkpoints: bool = True
+  save_intermediate_checkpoints: bool = False
+
+  def __post_init__(self):
+    if self.experiment_name is None:
+      object.__setattr__(self, 'experiment_name', self.workload)
