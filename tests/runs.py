@@ -10,7 +10,7 @@ import numpy as np
 import tiny
 from reset_cycles import submission
 from reset_cycles.schedule_params import THESIS
-from reset_cycles.training import records
+from reset_cycles.training.events import read_events
 
 GENERATIONS = ('jit', 'pmap')
 
@@ -34,7 +34,7 @@ def new_driver(params=PARAMS, generation='jit', evaluations=None, step_hint=6):
 def column(folder, name, **having):
   rows = [
     row
-    for row in records.read_events(folder)
+    for row in read_events(folder)
     if all(row[key] == value for key, value in having.items())
   ]
   return [row[name] for row in rows]

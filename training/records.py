@@ -14,14 +14,6 @@ from absl import logging
 
 from ..schedule_params import ScheduleParams
 from . import configuration, events, picture, scalars
-
-# Names by which other rooms still call these.
-from .configuration import (  # noqa: F401
-  CONFIGURATION,
-  read_configuration,
-  write_configuration,
-)
-from .events import COLUMNS, CYCLES, read_events  # noqa: F401
 from .folder import find_folder
 from .picture import SCHEDULE_PICTURE, plot_schedule  # noqa: F401
 from .workload import MetricsLogger

@@ -14,7 +14,7 @@ import pathlib
 import sys
 import types
 from collections.abc import Iterable, Mapping
-from typing import Any, Callable, NamedTuple, Protocol
+from typing import Any, Callable, Protocol
 
 import jax
 

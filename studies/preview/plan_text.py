@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...schedule_params import ScheduleParams
-from ...schedules import lr_schedule
+from ...schedules.lr_schedule import horizon_steps, lay_out
 from ..text_table import table_lines
 from . import bound_text, cycle_table, position
 
@@ -24,7 +24,7 @@ class PlannedChain(NamedTuple):
 def check_length(chain: PlannedChain) -> None:
   """Raises a ValueError if a chain has more steps than can be held."""
   step_hint, params = chain.step_hint, chain.params
-  steps = lr_schedule.horizon_steps(step_hint, params)
+  steps = horizon_steps(step_hint, params.budget_factor, params.num_cycles)
   if steps > _MOST_STEPS:
     raise ValueError(
       f'budget_factor={params.budget_factor:g} and step_hint={step_hint:,} '
@@ -44,7 +44,8 @@ def plan_lines(chain: PlannedChain, at: int | None) -> Iterator[str]:
       or has no such step.
   """
   step_hint, params = chain.step_hint, chain.params
-  rates = position.planned_rates(step_hint, params)
+  cycles = lay_out(step_hint, params)
+  rates = position.planned_rates(cycles)
   yield (
     f'{chain.name}: {rates.size:,} steps, {params.budget_factor:g} times a '
     f'step_hint of {step_hint:,}.'
@@ -55,8 +56,8 @@ def plan_lines(chain: PlannedChain, at: int | None) -> Iterator[str]:
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )
   if at is not None:
-    decays = position.planned_weight_decays(step_hint, params)
-    found = position.find_position(at, step_hint, params, rates, decays)
+    decays = position.planned_weight_decays(cycles)
+    found = position.find_position(at, cycles, rates, decays)
     yield ''
     yield from position.position_lines(found)
   yield ''

@@ -8,6 +8,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from ...control.switching import SWITCHING_RULES
 from ...experiments import thesis
 from ...mini_algoperf import workloads
 from ...schedule_params import ScheduleParams
@@ -67,10 +68,10 @@ def _settings_lines(params: ScheduleParams) -> Iterator[str]:
   soft = f', alpha {params.alpha:g}' if params.reset_mode == 'soft' else ''
   yield f'Resets: {params.reset_mode}{soft}.'
   state = 'on' if params.early_switching else 'off, S(t) is logged'
+  rule = SWITCHING_RULES.make(params.switching)
   yield (
-    f'Early switching: {state}; lambda {params.switch_lam:g}, '
-    f'epsilon {params.switch_eps1:g}, {params.switch_eps2:g}, '
-    f'k {params.switch_k}, m {params.switch_m}.'
+    f'Early switching: {state}; lambda {rule.lam:g}, '
+    f'epsilon {rule.eps1:g}, {rule.eps2:g}, k {rule.k}, m {rule.m}.'
   )
   hparams = params.hparams
   yield (

@@ -18,6 +18,10 @@ from reset_cycles.schedule_params import (
   ScheduleParams,
 )
 from reset_cycles.training import records
+from reset_cycles.training.configuration import (
+  CONFIGURATION,
+  write_configuration,
+)
 
 # One cosine cycle without a warm-up, as long as step_hint.
 COSINE = ScheduleParams(
@@ -173,10 +177,10 @@ def test_rates_of_0_at_the_end_are_explained(capsys):
 
 
 def test_the_file_of_a_run_says_its_step_hint(capsys):
-  records.write_configuration(pathlib.Path(), 100, COSINE, ['dropout_rate'])
-  flag = f'--params={records.CONFIGURATION}'
+  write_configuration(pathlib.Path(), 100, COSINE, ['dropout_rate'])
+  flag = f'--params={CONFIGURATION}'
   out = output(capsys, flag)
-  assert out == ONE_COSINE.replace('cosine.json', records.CONFIGURATION)
+  assert out == ONE_COSINE.replace('cosine.json', CONFIGURATION)
   assert output(capsys, flag, '--step_hint=7').startswith(
     'schedule_params.json: 7 steps, 1 times a step_hint of 7.\n'
   )

@@ -18,7 +18,7 @@ from reset_cycles.control import decide as cycle_control
 from reset_cycles.optimizers import adamw as optimizer
 from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.schedules import cycle_clock, lr_schedule
-from reset_cycles.training import records
+from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
   PARAMS,
@@ -37,7 +37,7 @@ def test_tape_of_a_run(folder, generation):
   assert new_driver(generation=generation).run()
   tape = [
     (int(r['global_step']), r['event'], int(r['cycle']), r['reason'])
-    for r in records.read_events(folder)
+    for r in read_events(folder)
   ]
   assert tape == [
     (0, 'cycle_start', 1, ''),
