@@ -11,7 +11,7 @@ import optax
 import pytest
 
 from reset_cycles import soft_reset
-from reset_cycles.optimizers.adamw import AdamWSlots
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.inner import Slots
 from reset_cycles.soft_reset import Reset
 from reset_cycles.training import devices as parallel
@@ -172,7 +172,7 @@ def reset_with(kind, reset=RESET, wrong_fn=None, change=None):
     Model(params, None, opt_state),
     ({'w': FRESH}, None),
     reset,
-    AdamWSlots(),
+    AdamW(),
     WrongOps(ops, wrong_fn, change),
   )
 

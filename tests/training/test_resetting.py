@@ -13,7 +13,7 @@ import pytest
 
 import reference
 from reset_cycles import soft_reset
-from reset_cycles.optimizers.adamw import AdamWSlots
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.inner import Slots
 from reset_cycles.soft_reset import Reset
 from reset_cycles.training import devices as parallel
@@ -70,7 +70,7 @@ def averaging_state(moments, iterate):
 
 
 INNERS = {
-  'adamw': (AdamWSlots(), adamw_state),
+  'adamw': (AdamW(), adamw_state),
   'averaging': (Averaging(), averaging_state),
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview.position import planned_rates
 from reset_cycles.studies.runs import rates
 from reset_cycles.studies.runs.log import Log
@@ -19,7 +20,9 @@ PARAMS = dataclasses.replace(
   alter_lr=(0.0, 0.001, 0.002),
   alter_warmup=(0.28, 0.28, 0.28),  # 10, 9 and 9 steps
 )
-FIRST, SECOND, THIRD = np.split(planned_rates(STEP_HINT, PARAMS), [34, 67])
+FIRST, SECOND, THIRD = np.split(
+  planned_rates(lay_out(STEP_HINT, PARAMS)), [34, 67]
+)
 
 
 def event(name, step, **values):
