@@ -17,6 +17,7 @@ from typing import Any, Callable, NamedTuple
 from absl import logging
 
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from .settings.checks import check
 from .soft_reset import Model
 from .training import records
 from .training import run as run_lib
@@ -216,7 +217,17 @@ def get_batch_size(workload_name: str) -> int:
 
 
 def make_submission(schedule_params: ScheduleParams) -> Submission:
-  """The benchmark's functions for a configuration."""
+  """The benchmark's functions for a configuration.
+
+  Raises:
+    ValueError: if it is none.
+  """
+  check(
+    isinstance(schedule_params, ScheduleParams),
+    'schedule_params',
+    schedule_params,
+    'a ScheduleParams, as in make_submission(ScheduleParams(alpha=0.5))',
+  )
   return Submission(
     init_optimizer_state=functools.partial(
       _init_optimizer_state, schedule_params
