@@ -232,7 +232,17 @@ def get_batch_size(workload_name: str) -> int:
 
 
 def make_submission(schedule_params: ScheduleParams) -> Submission:
-  """The benchmark's functions for a configuration."""
+  """The benchmark's functions for a configuration.
+
+  Raises:
+    ValueError: if it is none.
+  """
+  check(
+    isinstance(schedule_params, ScheduleParams),
+    'schedule_params',
+    schedule_params,
+    'a ScheduleParams, as in make_submission(ScheduleParams(alpha=0.5))',
+  )
   return Submission(
     init_optimizer_state=functools.partial(
       _init_optimizer_state, schedule_params

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import reset_cycles
 
-# What bad input raises; a RuntimeError where pathlib finds a loop of links.
-_USERS = (ValueError, OSError, RuntimeError)
+# What bad input raises: a RuntimeError where pathlib finds a loop of links, the
+# last two where numbers are too large.
+_USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
 _OURS = os.path.dirname(os.path.realpath(reset_cycles.__file__))
 
 
@@ -37,12 +38,19 @@ def setup_phase(submission_path: str | None = None) -> Iterator[None]:
   except (BrokenPipeError, SetupError):
     raise
   except (Exception, SystemExit) as e:
-    if submission_path is None and not isinstance(e, _USERS):
-      raise
     own = _frames_of(submission_path, e)
     if not own and isinstance(e, ModuleNotFoundError):
       raise
-    raise SetupError(_describe(e, own)) from e
+    if own:
+      raise SetupError(f'{_place(own[-1])}: {_with_type(e)}') from e
+    if isinstance(e, _USERS):
+      raise SetupError(describe(e)) from e
+    if submission_path is None:
+      raise
+    last = traceback.extract_tb(e.__traceback__)[-1]
+    raise SetupError(
+      f'--submission_path={submission_path}: {_with_type(e)} ({_place(last)})'
+    ) from e
 
 
 def _frames_of(
@@ -62,18 +70,30 @@ def _frames_of(
   return frames
 
 
-def _describe(error: BaseException, own: list[traceback.FrameSummary]) -> str:
-  """File and line, if they are the user's or all that can be said; the error."""
-  said = f'{error}{_meant(error)}'
-  if not isinstance(error, _USERS):
-    said = f'{type(error).__name__}: {said}'
-    own = own or traceback.extract_tb(error.__traceback__)
-  return f'{own[-1].filename}, line {own[-1].lineno}: {said}' if own else said
+def _place(frame: traceback.FrameSummary) -> str:
+  """File, relative where it is below the current folder, and line."""
+  path = os.path.relpath(os.path.realpath(frame.filename))
+  shown = frame.filename if path.startswith(os.pardir) else path
+  return f'{shown}, line {frame.lineno}'
 
 
-def _meant(error: BaseException) -> str:
+def _with_type(error: BaseException) -> str:
+  if isinstance(error, (ValueError, OSError)):
+    return describe(error)
+  said = f'{type(error).__name__}: {error}'.rstrip(': ')
+  return said + _meant(said)
+
+
+def describe(error: BaseException) -> str:
+  """What an error says, without the number of an OSError."""
+  if isinstance(error, OSError) and error.filename and error.strerror:
+    return f'{error.filename}: {error.strerror}.'
+  return str(error) or type(error).__name__
+
+
+def _meant(said: str) -> str:
   """The field of a configuration that a keyword may have been meant for."""
-  match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+  match = re.search(r"unexpected keyword argument '(\w+)'", said)
   if not match:
     return ''
   from ..schedule_params import Hparams, ScheduleParams

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _write_no_more()
     return NO_READER
   except (RunFailed, OSError) as e:
-    return _complain(str(e), FAILED)
+    return _complain(errors.describe(e), FAILED)
   except KeyboardInterrupt:
     print(signals.MESSAGE, file=sys.stderr)
     return signals.INTERRUPTED

@@ -202,8 +202,9 @@ def run(options: argparse.Namespace) -> int:
     from ..mini_algoperf import experiment, interrupts
   with contextlib.ExitStack() as stack:
     with errors.setup_phase(wanted.submission_path):
-      checked = stack.enter_context(experiment.prepared(wanted))
+      checked = experiment.check(wanted)
       check_points(checked)
+      stack.enter_context(experiment.entered(checked))
     interrupted = stack.enter_context(interrupts.deferred())
     for number in checked.trial_numbers:
       status = _run_trial(checked, number, interrupted)
@@ -235,12 +236,17 @@ def check_points(checked: Experiment) -> None:
 def _run_trial(
   checked: Experiment, number: int, interrupted: Interrupts
 ) -> int:
+  import numpy as np
+
   from ..mini_algoperf import experiment, runner
   from ..studies.runs import metric_plot
   from . import progress
 
   log_dir = checked.log_dir(number)
-  with errors.setup_phase(checked.options.submission_path):
+  with (
+    errors.setup_phase(checked.options.submission_path),
+    np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
+  ):
     trial = experiment.set_up(checked, number, interrupted)
   if trial is None:
     metric_plot.save_metric_plot(log_dir)  # it may have been killed before

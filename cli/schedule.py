@@ -93,8 +93,13 @@ def run(options: argparse.Namespace) -> int:
     _check_sources(options)
     picture = _picture_path(options)
   with signals.ending_at_once():
+    import numpy as np
+
     from ..studies.preview import plan_text
-  with errors.setup_phase(options.submission_path):
+  with (
+    errors.setup_phase(options.submission_path),
+    np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
+  ):
     if options.gallery:
       text = _save_gallery(picture)
     else:

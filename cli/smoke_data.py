@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
       tfds_files.write(tfds, folder, new.data)
       files.write_json(folder / target_folder.MARKER, new.record)
   except OSError as e:
-    raise errors.SetupError(str(e)) from e
+    raise errors.SetupError(errors.describe(e)) from e
   print(_summarise(new))
   return 0
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...schedule_params import ScheduleParams
-from ...schedules.lr_schedule import horizon_steps, lay_out
+from ...schedules.lr_schedule import lay_out
 from ..text_table import table_lines
 from . import bound_text, cycle_table, position
 
@@ -23,12 +23,11 @@ class PlannedChain(NamedTuple):
 
 def check_length(chain: PlannedChain) -> None:
   """Raises a ValueError if a chain has more steps than can be held."""
-  step_hint, params = chain.step_hint, chain.params
-  steps = horizon_steps(step_hint, params.budget_factor, params.num_cycles)
-  if steps > _MOST_STEPS:
+  factor, step_hint = chain.params.budget_factor, chain.step_hint
+  if factor * step_hint > _MOST_STEPS:
     raise ValueError(
-      f'budget_factor={params.budget_factor:g} and step_hint={step_hint:,} '
-      f'make {steps:,} steps: give a plan of at most {_MOST_STEPS:,}.'
+      f'budget_factor={factor:g} and step_hint={step_hint:,} make '
+      f'{factor * step_hint:g} steps: give a plan of at most {_MOST_STEPS:,}.'
     )
 
 

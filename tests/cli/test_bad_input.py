@@ -61,7 +61,7 @@ SUBMISSIONS = {
   'function_raises': IMPORTS + SHAPE.format('return {}["five"]'),
   'function_text': IMPORTS + SHAPE.format('return "five"'),
   'function_none': IMPORTS + SHAPE.format('return None'),
-  'function_inf': IMPORTS + SHAPE.format('return 1e39'),
+  'function_inf': IMPORTS + SHAPE.format('return 1e60'),
   'syntax': 'def (',
   'not_there': 'import not_there',
   'not_in_it': 'from reset_cycles.schedule_params import ScheduleParms',
@@ -129,10 +129,8 @@ LOGS = {
   'evaluation_text': ('eval_measurements.csv', ('0.9', 'x')),
   'evaluation_bytes': ('eval_measurements.csv', b'\xff\xfe'),
   'evaluation_more': ('eval_measurements.csv', ('0.9', '0.9,1,1,1,1')),
-  'measurement_text': ('measurements.csv', ('0.0001', 'x')),
   'cycles_text': ('cycles.csv', ('0.25', 'x')),
   'cycles_cycle': ('cycles.csv', ('cycle_start,1,', 'cycle_start,9,')),
-  'cycles_columns': ('cycles.csv', 'global_step\n1\n'),
   'cycles_step': ('cycles.csv', ('20,switch', 'x,switch')),
   'cycles_bytes': ('cycles.csv', b'global_step,event\n\xff\xfe,\n'),
   'plan_torn': ('schedule_params.json', '{'),
@@ -161,28 +159,36 @@ def damage(folder, name, content):
   write(path, content)
 
 
-@pytest.fixture
-def bad_files(fake_workload, tmp_path, monkeypatch):
-  """All of the files that the cases name, in the current folder."""
+@pytest.fixture(scope='module')
+def bad_files(tmp_path_factory):
+  """A folder with all of the files that the cases name."""
+  root = tmp_path_factory.mktemp('bad')
   for name, text in SUBMISSIONS.items():
-    write(f'own/{name}.py', text)
-  write('own/__init__.py', '')
+    write(root / f'own/{name}.py', text)
+  write(root / 'own/__init__.py', '')
+  complete = pathlib.Path(write_submission(root / 'foreign')).read_text()
   for name, text in FOREIGN.items():
-    path = pathlib.Path(write_submission(pathlib.Path('foreign')))
-    write(f'foreign/{name}.py', f'{path.read_text()}\n{text}\n')
-  write('alone/exp.py', '')
+    write(root / f'foreign/{name}.py', f'{complete}\n{text}\n')
+  write(root / 'alone/exp.py', '')
   for folder, table in (('space', SPACES), ('params', PARAMS)):
     for name, text in table.items():
-      write(f'{folder}/{name}.json', text)
-    write(f'{folder}/bytes.json', b'\xff\xfe{')
+      write(root / folder / f'{name}.json', text)
+    write(root / folder / 'bytes.json', b'\xff\xfe{')
   for name, (file, content) in LOGS.items():
-    damage(pathlib.Path('logs', name), file, content)
-  pathlib.Path('loop').symlink_to('loop')
-  write('file', 'text')
-  write('plan.png', 'mine')
-  write('zips/a.zip', 'PK')
+    damage(root / 'logs' / name, file, content)
+  (root / 'loop').symlink_to('loop')
+  write(root / 'file', 'text')
+  write(root / 'plan.png', 'mine')
+  write(root / 'zips/a.zip', 'PK')
+  return root
+
+
+@pytest.fixture
+def in_the_folder(bad_files, fake_workload, monkeypatch):
+  """The current folder has the files; nothing is trained or shipped."""
+  monkeypatch.chdir(bad_files)
   monkeypatch.setattr(train, 'train_all', lambda *unused: None)
-  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
+  monkeypatch.setattr(thesis, 'LOGS', bad_files / 'shipped')
 
 
 def space(name):
@@ -225,15 +231,15 @@ CASES = [
   ([*RUN, '--experiment_name=.'], '--experiment_name=.'),
   ([*RUN, '--experiment_name=..'], '--experiment_name=..'),
   ([*RUN, '--experiment_name=' + 'x' * 300], 'too long'),
-  ([*RUN, '--experiment_dir=file'], 'file'),
+  ([*RUN, '--experiment_dir=file'], 'file/fake/fake_jax: Not a directory.'),
   ([*RUN, '--experiment_dir=file/below'], 'file'),
   ([*RUN, '--experiment_dir=loop'], 'loop'),
-  ([*RUN, '--experiment_dir=~nobody/x'], 'home directory'),
+  ([*RUN, '--experiment_dir=~no_such_user/x'], 'home directory'),
   ([*RUN, '--data_dir=file'], '--data_dir=file: must be a folder'),
-  ([*RUN, '--submission_path='], 'must be a Python file'),
+  ([*RUN, '--submission_path='], 'there is no such file'),
   ([*RUN, '--submission_path=own'], 'own: there is no such file'),
   ([*RUN, '--submission_path=loop'], 'loop'),
-  ([*RUN, '--submission_path=~nobody/x.py'], 'home directory'),
+  ([*RUN, '--submission_path=~no_such_user/x.py'], 'home directory'),
   ([*RUN, '--submission_path=file'], 'must be a Python file'),
   ([*RUN, '--submission_path=alone/exp.py'], 'no __init__.py'),
   (own('missing'), 'own/missing.py: there is no such file'),
@@ -254,14 +260,14 @@ CASES = [
   (own('key_error'), "own/key_error.py, line 5: KeyError: 'five'"),
   (own('zero'), 'own/zero.py, line 5: ZeroDivisionError'),
   (own('assertion'), 'line 6: AssertionError: not yet'),
-  (own('recursion'), 'own/recursion.py, line 6: maximum recursion depth'),
+  (own('recursion'), 'own/recursion.py, line 6: RecursionError: maximum'),
   (own('memory'), 'own/memory.py, line 6: MemoryError'),
-  (own('runtime'), 'own/runtime.py, line 6: oh'),
+  (own('runtime'), 'own/runtime.py, line 6: RuntimeError: oh'),
   (own('leaves'), 'own/leaves.py, line 6: SystemExit'),
   (own('stops'), 'own/stops.py, line 6: StopIteration'),
   (own('function_raises'), "own/function_raises.py, line 5: KeyError: 'five'"),
-  (own('function_text'), ''),
-  (own('function_none'), ''),
+  (own('function_text'), '--submission_path=own/function_text.py: TypeError'),
+  (own('function_none'), '--submission_path=own/function_none.py: TypeError'),
   (own('function_inf'), 'finite'),
   (own('syntax'), 'cannot be imported'),
   (own('nul'), 'null bytes'),
@@ -270,7 +276,10 @@ CASES = [
   (own('relative'), 'from reset_cycles.submission import make_submission'),
   (foreign('batch_size'), "batch_size.py, line 8: KeyError: 'fake'"),
   (foreign('no_batch_size'), 'get_batch_size=None must be'),
-  (foreign('no_arguments'), 'TypeError: init_optimizer_state() takes 0'),
+  (
+    foreign('no_arguments'),
+    'foreign/no_arguments.py: TypeError: init_optimizer_state() takes 0',
+  ),
   (foreign('init_raises'), "init_raises.py, line 8: KeyError: 'five'"),
   (foreign('no_pair'), 'no_pair.py, line 8: StopIteration'),
   ([*space('missing')], 'there is no such file'),
@@ -312,7 +321,14 @@ CASES = [
   ([*PLAN, '--params=loop'], 'loop: there is no such file'),
   (['schedule', '--gallery'], '--gallery needs a PNG file'),
   (['schedule', '--gallery', '--out=file'], 'ends in .png'),
-  *((params(name), f'params/{name}.json: ') for name in [*PARAMS, 'bytes']),
+  (params('endless'), 'make 5e+301 steps: give a plan of at most'),
+  (params('overflow'), 'must give a finite number'),
+  (params('large'), 'must give a finite number'),
+  *(
+    (params(name), f'params/{name}.json: ')
+    for name in [*PARAMS, 'bytes']
+    if name not in ('endless', 'overflow', 'large')
+  ),
   (['plot'], 'required: DIR'),
   (['plot', 'nowhere'], 'nowhere has no trial'),
   (['plot', 'file'], 'file has no trial'),
@@ -327,7 +343,7 @@ CASES = [
   (['figures', '--logs=file'], '--logs=file: there is no such folder'),
   (['figures', '--logs=loop'], '--logs=loop: there is no such folder'),
   (['figures', '--logs=zips'], 'a.zip is not a zip archive'),
-  (['figures', '--out=file'], 'file'),
+  (['figures', '--out=file'], 'error: file: File exists.'),
   (['figures', '--runs=file'], 'file'),
   (['figures', '--runs=loop/x'], 'loop'),
   (['results', '--out=own'], '--out=own is a folder'),
@@ -357,7 +373,7 @@ def names(case):
   return ' '.join(case)[:80] if isinstance(case, list) else ''
 
 
-@pytest.mark.usefixtures('bad_files')
+@pytest.mark.usefixtures('in_the_folder')
 @pytest.mark.parametrize(('words', 'message'), CASES, ids=names)
 def test_one_line(words, message, capfd):
   assert cli.main(words) == 2

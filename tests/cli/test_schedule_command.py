@@ -9,8 +9,10 @@ import sys
 
 import pytest
 
+from fakes import write_submission
 from reset_cycles import mini_algoperf
 from reset_cycles.cli import main as cli
+from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
@@ -363,3 +365,81 @@ def test_the_gallery_has_no_plan(flag, capsys):
 def test_the_gallery_needs_a_file(capsys):
   assert cli.main(['schedule', '--gallery']) == 2
   assert '--gallery needs a PNG file as --out' in capsys.readouterr().err
+
+
+# A chain of one's own.
+
+OWN = """\
+from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(
+  ScheduleParams(
+    warmups=('none',),
+    decays=('cosine',),
+    alter_lr=(0.0,),
+    alter_warmup=(0.0,),
+    lengths=(1.0,),
+    budget_factor=1.0,
+  )
+)
+"""
+
+
+def test_an_experiment_of_ones_own(capsys):
+  folder = pathlib.Path('mine')
+  folder.mkdir()
+  (folder / '__init__.py').touch()
+  (folder / 'cosine.py').write_text(OWN)
+  flags = ('--submission_path=mine/cosine.py', '--step_hint=100')
+  out = output(capsys, *flags, '--out=plan.png')
+  assert out == ONE_COSINE.replace('cosine.json', 'mine/cosine.py')
+  assert pathlib.Path('plan.png').read_bytes().startswith(PICTURE)
+
+
+def test_the_projects_own_experiments(capsys, monkeypatch):
+  monkeypatch.chdir(thesis.run_path('peaks_soft').parent)
+  out = output(capsys, '--submission_path=peaks_soft.py', '--step_hint=1600')
+  by_name = output(capsys, '--experiment=peaks_soft', '--step_hint=1600')
+  assert out.partition(': ')[2] == by_name.partition(': ')[2]
+
+
+def test_a_submission_that_is_not_ours(capsys):
+  path = write_submission(pathlib.Path('foreign'))
+  assert schedule(f'--submission_path={path}', HINT) == 2
+  assert one_error(capsys) == (
+    'soft-reset: error: --submission_path=foreign/submission.py: is not made '
+    "by this project's make_submission, so that its chain is not known."
+  )
+
+
+@pytest.mark.parametrize(
+  'values',
+  [
+    {'lengths': [1, 1, 2], 'hparams': {'learning_rate': 0.5}},
+    {'lengths': [1, 1, 2], 'learning_rate': 0.5},
+  ],
+)
+def test_what_a_file_lacks_is_as_in_the_default(values, capsys):
+  pathlib.Path('some.json').write_text(json.dumps(values))
+  out = output(capsys, '--params=some.json', HINT)
+  assert out.splitlines()[:5] == [
+    'some.json: 100 steps, 2 times a step_hint of 50.',
+    '  cycle  first  last  warm-up  steps  peak  decay   share',
+    '  1      1      25    linear   0      0.5   cosine  25.0%',
+    '  2      26     50    linear   0      0.5   cosine  25.0%',
+    '  3      51     100   linear   1      0.5   cosine  50.0%',
+  ]
+
+
+def test_an_empty_object_is_the_default(capsys):
+  pathlib.Path('some.json').write_text('{}')
+  out = output(capsys, '--params=some.json', HINT)
+  default = output(capsys, HINT)
+  assert out == default.replace('The default chain', 'some.json')
