@@ -6,10 +6,13 @@ all versions of flax, restores the evaluations, which orbax does not do without
 knowing their number, and takes a hundredth of orbax's time. As in the
 benchmark, of `optimizer_state` only the first part is kept, and in the pmap
 generation only the first device's copy.
+
+The last entry of a file is the SHA-256 of all that stands before it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
 import re
 from collections.abc import Mapping
@@ -20,12 +23,15 @@ import flax.serialization
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 
 from . import files
 
 # Trees that lie on the devices; everything else is plain values.
 DEVICE_TREES = ('model_params', 'optimizer_state', 'model_state')
 _NAME = re.compile(r'checkpoint_(\d+)')
+_DIGEST = 'sha256'
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def checkpoint_paths(log_dir: pathlib.Path) -> list[pathlib.Path]:
@@ -63,7 +69,7 @@ def save(
         lambda x: np.asarray(x[0]), host[name]
       )
   path = log_dir / f'checkpoint_{state["global_step"]}'
-  files.write_whole(path, flax.serialization.to_bytes(host))
+  files.write_whole(path, to_bytes(host))
   if not keep_all:
     for older in checkpoint_paths(log_dir):
       if older != path:
@@ -71,17 +77,53 @@ def save(
   return path
 
 
-def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
-  """The newest checkpoint that is whole, as nested dicts; None without one.
+def to_bytes(state: Mapping[str, Any]) -> bytes:
+  """The content of a checkpoint, its own checksum at its end."""
+  # Msgpack keeps the order of a dict, and a text of bytes ends its entry.
+  blank = {**state, _DIGEST: bytes(_DIGEST_SIZE)}
+  content = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
+  return content + hashlib.sha256(content).digest()
 
-  A checkpoint is written whole or not at all; one that cannot be read was
-  damaged from outside, and the one before it serves.
+
+def read(path: pathlib.Path) -> dict[str, Any]:
+  """A checkpoint as nested dicts.
+
+  Raises:
+    ValueError: if its content is not what was written, with its name.
   """
+  data = path.read_bytes()
+  content, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
+  if hashlib.sha256(content).digest() != digest:
+    raise ValueError(
+      f'{path} is damaged, or an older version wrote it: it has not the '
+      'checksum of its data'
+    )
+  state = flax.serialization.msgpack_restore(data)
+  del state[_DIGEST]
+  return state
+
+
+def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
+  """The newest checkpoint that is whole, as nested dicts; None without any.
+
+  A checkpoint is written whole or not at all; one that is damaged was so from
+  outside, and the one before it serves, which the log says.
+
+  Raises:
+    ValueError: if all that there are are damaged; names the newest.
+  """
+  damage = None
   for path in checkpoint_paths(log_dir):
     try:
-      return flax.serialization.msgpack_restore(path.read_bytes())
-    except ValueError:
+      state = read(path)
+    except ValueError as e:
+      damage = damage or e
       continue
+    if damage:
+      logging.warning('%s; going on from %s instead.', damage, path.name)
+    return state
+  if damage:
+    raise damage
   return None
 
 
@@ -119,7 +161,15 @@ def restore_eval_results(
   return [(int(entry['0']), dict(entry['1'])) for entry in ordered]
 
 
-def _restore_tree(name, raw, template, generation):
+def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
+  # flax by itself passes over entries that the template has no place for.
+  entries = flax.serialization.to_state_dict(template)
+  structures = map(jax.tree_util.tree_structure, (entries, raw))
+  if len(set(structures)) > 1:
+    raise ValueError(
+      f'checkpoint: {name} has other entries than those of this submission and '
+      'workload; resume with those of the first run.'
+    )
   tree = flax.serialization.from_state_dict(template, raw, name)
   if generation == 'pmap':
     tree = flax.jax_utils.replicate(tree)

@@ -8,7 +8,7 @@ import numbers
 import os
 import pathlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from absl import flags
@@ -20,20 +20,22 @@ from . import (
   resuming,
   search_space,
   spec,
-  submission_loader,
   workloads,
 )
 from .run_options import RunOptions
-from .trial import Settings, Trial, open_log, restore_trial, set_up_trial
+from .submission_loader import LoadedSubmission, load_submission
+from .trial import Settings, Trial
 
 
 class Experiment(NamedTuple):
   """Options that were checked, and what they name; nothing is written yet."""
 
   options: RunOptions
-  submission: submission_loader.Submission
+  submission: LoadedSubmission
   settings: Settings
-  points: list[Any]  # each trial's hyperparameters; [None] under self
+  points: list[
+    spec.Hyperparameters
+  ]  # each trial's hyperparameters; [None] under self
   folder: pathlib.Path
 
   @property
@@ -88,7 +90,7 @@ def check(options: RunOptions) -> Experiment:
     ValueError: if anything is missing or doesn't fit.
   """
   workload = workloads.get_workload(options.workload, options.generation)
-  submission = submission_loader.load_submission(options.submission_path)
+  submission = load_submission(options.submission_path)
   return Experiment(
     options=options,
     submission=submission,
@@ -107,7 +109,7 @@ def check(options: RunOptions) -> Experiment:
 def _make_settings(
   options: RunOptions,
   workload: spec.Workload,
-  submission: submission_loader.Submission,
+  submission: LoadedSubmission,
 ) -> Settings:
   if options.eval_by == 'time' and options.eval_every is not None:
     raise ValueError(
@@ -143,7 +145,7 @@ def full_data_dir(data_dir: str | None) -> str | None:
 def _batch_size(
   name: str,
   workload: spec.Workload,
-  submission: submission_loader.Submission,
+  submission: LoadedSubmission,
 ) -> int:
   try:
     size = submission.get_batch_size(name)
@@ -155,7 +157,7 @@ def _batch_size(
 def _eval_batch_size(
   name: str,
   workload: spec.Workload,
-  submission: submission_loader.Submission,
+  submission: LoadedSubmission,
 ) -> int:
   size = workload.eval_batch_size
   if submission.get_eval_batch_size is not None:
@@ -175,7 +177,7 @@ def _check_divides(name: str, size: int) -> int:
   return int(size)
 
 
-def _read_points(options: RunOptions) -> list[Any]:
+def _read_points(options: RunOptions) -> list[spec.Hyperparameters]:
   path = options.tuning_search_space
   if options.tuning_ruleset == 'self':
     if path is not None:
@@ -197,7 +199,10 @@ def _read_points(options: RunOptions) -> list[Any]:
 
 
 def set_up(
-  experiment: Experiment, number: int, interrupted: interrupts.Interrupts
+  experiment: Experiment,
+  number: int,
+  interrupted: interrupts.Interrupts,
+  check_settings: resuming.SettingsCheck | None = None,
 ) -> Trial | None:
   """A trial before its next step; None if it was complete already.
 
@@ -205,6 +210,8 @@ def set_up(
     experiment: from `check`, and `entered`.
     number: of the trial, from 1.
     interrupted: knows whether Ctrl-C was pressed.
+    check_settings: refuses to go on with other settings of a submission; None
+      refuses none.
 
   Raises:
     ValueError: if it cannot be set up.
@@ -213,7 +220,15 @@ def set_up(
   log_dir = experiment.log_dir(number)
   with _claimed(experiment, number):
     log_dir.mkdir(exist_ok=True)
-    trial = _new_or_resumed(experiment, experiment.points[number - 1], log_dir)
+    trial = resuming.start_or_resume(
+      _fresh_workload(experiment.options),
+      experiment.submission,
+      experiment.settings,
+      experiment.points[number - 1],
+      log_dir,
+      experiment.options,
+      check_settings,
+    )
     interrupted.check()
     return trial
 
@@ -231,37 +246,8 @@ def _claimed(
   )
 
 
-def _new_or_resumed(
-  experiment: Experiment, point: Any, log_dir: pathlib.Path
-) -> Trial | None:
-  options, settings = experiment.options, experiment.settings
-  raw = (
-    resuming.read_checkpoint(log_dir, options)
-    if options.resume_last_run
-    else None
-  )
-  if raw and resuming.is_complete(raw, settings):
-    return None
-  seed = resuming.choose_seed(options.rng_seed, log_dir)
+def _fresh_workload(options: RunOptions) -> workloads.MiniWorkload:
   workload = workloads.get_workload(options.workload, options.generation)
   if options.eval_splits == 'validation':
     workload.eval_splits = ('validation',)
-  trial = set_up_trial(
-    workload,
-    experiment.submission,
-    settings,
-    resuming.kept_point(point, log_dir),
-    _first_key(seed, options.tuning_ruleset),
-    log_dir,
-  )
-  if raw:
-    restore_trial(trial, raw)
-  values = dataclasses.asdict(options)
-  open_log(trial, seed, values, raw and raw['rows_logged'])
-  return trial
-
-
-def _first_key(seed: int, tuning_ruleset: str) -> spec.RandomState:
-  """The key of the run; under external the benchmark splits it once more."""
-  key = jax.random.PRNGKey(seed)
-  return key if tuning_ruleset == 'self' else jax.random.split(key)[0]
+  return workload

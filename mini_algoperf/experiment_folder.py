@@ -12,6 +12,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
+from . import files
+
 
 def experiment_path(
   experiment_dir: str,
@@ -68,7 +70,8 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   """Makes the folder for a set-up; undoes everything if the set-up fails.
 
   An older run is moved aside first and removed only when the set-up inside the
-  `with` block has succeeded, so that bad input never costs its results.
+  `with` block has succeeded, so that bad input never costs its results. The
+  files of a run that is to go on are put back as they were.
 
   Args:
     path: the experiment's folder.
@@ -85,7 +88,8 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   _put_back(path)
   is_used = path.is_dir() and any(path.iterdir())
   if is_used and resume:
-    yield
+    with _put_back_on_failure(path):
+      yield
     return
   if is_used and not overwrite:
     raise ValueError(
@@ -111,6 +115,33 @@ def _replaced(path: pathlib.Path, is_used: bool) -> Iterator[None]:
       aside.rename(path)
     raise
   shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _put_back_on_failure(path: pathlib.Path) -> Iterator[None]:
+  """Undoes what a set-up has written; it writes no checkpoint."""
+  before = {
+    file: None if file.name.startswith('checkpoint_') else file.read_bytes()
+    for file in _files_below(path)
+  }
+  try:
+    yield
+  except BaseException:
+    for file in _files_below(path):
+      if file not in before:
+        file.unlink()
+    for file, content in before.items():
+      if content is not None and _content(file) != content:
+        files.write_whole(file, content)
+    raise
+
+
+def _content(file: pathlib.Path) -> bytes | None:
+  return file.read_bytes() if file.exists() else None
+
+
+def _files_below(path: pathlib.Path) -> list[pathlib.Path]:
+  return [file for file in path.rglob('*') if file.is_file()]
 
 
 def _aside(path: pathlib.Path) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""Ctrl-C, acted on between steps.
+"""Ctrl-C and SIGTERM, acted on between steps.
 
 Raised anywhere, a KeyboardInterrupt can get lost in a callback of jax, and one
 inside a compilation can crash the process when it exits.
@@ -10,54 +10,59 @@ import contextlib
 import os
 import signal
 import threading
+import types
 from collections.abc import Iterator
 
 from .runner import Observer
 from .trial import Trial
 
 _NOTICE = b'\nsoft-reset: ends after this step; Ctrl-C again ends it at once.\n'
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts(Observer):
-  """Remembers Ctrl-C until it is asked; the second press doesn't wait."""
+  """Remembers a signal until it is asked; a second one doesn't wait."""
 
-  def __init__(self):
-    self._pressed = False
+  def __init__(self) -> None:
+    self._was_given = False
 
-  def note(self, signum, frame) -> None:
-    """The signal's handler."""
+  def note(self, signum: int, frame: types.FrameType | None) -> None:
+    """The signals' handler."""
     del signum, frame
-    if self._pressed:
+    if self._was_given:
       raise KeyboardInterrupt
-    self._pressed = True
+    self._was_given = True
     # Not print: it may be what was interrupted.
     os.write(2, _NOTICE)
 
   def check(self) -> None:
-    """Raises KeyboardInterrupt if Ctrl-C was pressed."""
-    if self._pressed:
+    """Raises KeyboardInterrupt if there was a signal."""
+    if self._was_given:
       raise KeyboardInterrupt
 
   def on_step(self, trial: Trial) -> None:
-    """A run ends after the step in which Ctrl-C was pressed."""
+    """A run ends after the step in which the signal came."""
     self.check()
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Interrupts]:
-  """Handles Ctrl-C by an `Interrupts` inside the block.
+  """Handles Ctrl-C and SIGTERM by an `Interrupts` inside the block.
 
-  Where Python wouldn't raise a KeyboardInterrupt (another thread, or a shell's
-  background process, which ignores Ctrl-C), nothing changes.
+  Nothing changes where a signal would neither end the process nor raise a
+  KeyboardInterrupt: in another thread, for a Ctrl-C that a shell's background
+  process ignores, or under a handler of someone else's.
   """
   interrupts = Interrupts()
-  is_main = threading.current_thread() is threading.main_thread()
-  previous = signal.getsignal(signal.SIGINT)
-  if not is_main or previous is not signal.default_int_handler:
-    yield interrupts
-    return
-  signal.signal(signal.SIGINT, interrupts.note)
+  before = {}
+  if threading.current_thread() is threading.main_thread():
+    ending = (signal.default_int_handler, signal.SIG_DFL)
+    before = {s: signal.getsignal(s) for s in _SIGNALS}
+    before = {s: old for s, old in before.items() if old in ending}
+  for signum in before:
+    signal.signal(signum, interrupts.note)
   try:
     yield interrupts
   finally:
-    signal.signal(signal.SIGINT, previous)
+    for signum, handler in before.items():
+      signal.signal(signum, handler)

@@ -35,6 +35,6 @@ class RunOptions:
   save_checkpoints: bool = True
   save_intermediate_checkpoints: bool = False
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.experiment_name is None:
       object.__setattr__(self, 'experiment_name', self.workload)

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from . import checkpoints, spec
-from .trial import Trial, goes_on
+from .trial import DataEndedError, Trial, goes_on
 
 
 class Observer:
@@ -37,11 +37,15 @@ def train(trial: Trial, *observers: Observer) -> None:
   Args:
     trial: from `set_up_trial`.
     *observers: are told of every step and evaluation.
+
+  Raises:
+    DataEndedError: if there is no batch for a step.
+    files.WriteError: if a file of the run cannot be written.
   """
   state = trial.train_state
   trial.start_time = trial.clock()
   state['last_step_end_time'] = trial.start_time
-  while goes_on(state, trial.settings.stop_at_targets):
+  while goes_on(state, trial.global_step, trial.settings):
     keys = _step_keys(trial)
     _take_step(trial, keys)
     if _book_step(trial):
@@ -66,17 +70,7 @@ def _step_keys(trial: Trial) -> dict[str, spec.RandomState]:
 
 
 def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
-  state = trial.train_state
-  batch = trial.submission.data_selection(
-    trial.workload,
-    trial.input_queue,
-    trial.optimizer_state,
-    trial.model_params,
-    trial.model_state,
-    trial.hyperparameters,
-    trial.global_step,
-    keys['data'],
-  )
+  batch = _select_batch(trial, keys['data'])
   try:
     _keep(
       trial,
@@ -88,11 +82,27 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
     # Of this package's spec, or of the benchmark's that a submission imports.
     if type(e).__name__ != spec.TrainingCompleteError.__name__:
       raise
-    state['training_complete'] = True
+    trial.train_state['training_complete'] = True
   trial.global_step += 1
-  limit = trial.settings.max_global_steps
-  if limit is not None and trial.global_step >= limit:
-    state['training_complete'] = True
+
+
+def _select_batch(trial: Trial, key: spec.RandomState) -> spec.Batch:
+  try:
+    return trial.submission.data_selection(
+      trial.workload,
+      trial.input_queue,
+      trial.optimizer_state,
+      trial.model_params,
+      trial.model_state,
+      trial.hyperparameters,
+      trial.global_step,
+      key,
+    )
+  except StopIteration as e:  # of an iterator of the submission's own
+    raise DataEndedError(
+      f'data_selection has no batch for step {trial.global_step}: a '
+      "submission's data must have no end."
+    ) from e
 
 
 def _book_step(trial: Trial) -> bool:
@@ -111,7 +121,12 @@ def _book_step(trial: Trial) -> bool:
   return due
 
 
-def _keep(trial: Trial, result: tuple[Any, Any, Any]) -> None:
+def _keep(
+  trial: Trial,
+  result: tuple[
+    spec.OptimizerState, spec.ParameterContainer, spec.ModelAuxiliaryState
+  ],
+) -> None:
   trial.optimizer_state, trial.model_params, trial.model_state = result
 
 
@@ -131,9 +146,12 @@ def _check_budget(trial: Trial) -> None:
 
 def _is_evaluation_due(trial: Trial, now: float) -> bool:
   """After step 1, then every so many steps or seconds, and at the end."""
+  settings = trial.settings
   if trial.train_state['training_complete']:
     return True
-  every = trial.settings.eval_every
+  if settings.is_limit(trial.global_step):
+    return True
+  every = settings.eval_every
   if every is not None:
     return trial.global_step == 1 or trial.global_step % every == 0
   since = now - trial.train_state['last_eval_time']

@@ -18,6 +18,8 @@ Tensor = Any
 ParameterContainer = Any
 ModelAuxiliaryState = Any
 RandomState = Any
+OptimizerState = tuple[Any, Any]  # the first of the two is saved
+Hyperparameters = Any  # a point of the search space by name; None under self
 Batch = dict[str, Any]
 
 
@@ -76,8 +78,12 @@ class Workload(abc.ABC):
   """One training problem: data, model, loss, metrics, targets and budgets.
 
   Attributes:
+    generation: 'jit' or 'pmap', the benchmark's that is stood in for; unknown
+      to submissions.
     eval_splits: which splits are evaluated; the benchmark always takes all.
   """
+
+  generation: str
 
   def __init__(self) -> None:
     self.eval_splits: Sequence[str] = EVAL_SPLITS

@@ -24,7 +24,7 @@ OWN_SUBMISSION = 'reset_cycles.submission'
 _ALIAS = 'soft_reset_submission'
 
 
-class Submission(NamedTuple):
+class LoadedSubmission(NamedTuple):
   """The functions that the benchmark's API asks of a submission."""
 
   init_optimizer_state: Callable[..., Any]
@@ -35,7 +35,7 @@ class Submission(NamedTuple):
   get_eval_batch_size: Callable[[str], int] | None = None
 
 
-def load_submission(submission_path: str | None) -> Submission:
+def load_submission(submission_path: str | None) -> LoadedSubmission:
   """Imports a submission and checks that it has what the API asks for.
 
   The file's folder must be a package, as the benchmark demands, so that the
@@ -75,7 +75,7 @@ def _other_import(error: Exception) -> str:
   )
 
 
-def as_submission(module: Any, where: str) -> Submission:
+def as_submission(module: Any, where: str) -> LoadedSubmission:
   """The functions of a module, or of anything that has them as attributes.
 
   Args:
@@ -93,8 +93,8 @@ def as_submission(module: Any, where: str) -> Submission:
       f'submission_path={where}: has no function {", ".join(missing)}; '
       f'a submission needs {", ".join(REQUIRED)}.'
     )
-  return Submission(
-    **{name: getattr(module, name, None) for name in Submission._fields}
+  return LoadedSubmission(
+    *(getattr(module, name, None) for name in LoadedSubmission._fields)
   )
 
 

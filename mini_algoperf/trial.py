@@ -7,13 +7,13 @@ import inspect
 import pathlib
 import time
 import types
-from collections.abc import Iterator, Mapping
-from typing import Any, Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import jax
 
 from . import checkpoints, files, logger, metadata, spec
-from .submission_loader import Submission
+from .submission_loader import LoadedSubmission
 
 # Share of max_allowed_runtime_sec that a self-tuning submission gets.
 SELF_TUNING_BUDGET = {'pmap': 3.0, 'jit': 1.5}
@@ -46,9 +46,22 @@ class Settings:
   save_intermediate_checkpoints: bool = False
   data_dir: str | None = None
 
+  def is_limit(self, global_step: int) -> bool:
+    """Whether a run that has taken so many steps may take no more."""
+    limit = self.max_global_steps
+    return limit is not None and global_step >= limit
+
+
+class DataEndedError(ValueError):
+  """There is no batch for a step; the message is one line, for a user."""
+
 
 class CountedQueue:
-  """An input queue that knows how many batches were taken from it."""
+  """An input queue that knows how many batches were taken from it.
+
+  Raises:
+    DataEndedError: from `next`, if the queue has an end.
+  """
 
   def __init__(self, queue: Iterator[spec.Batch]):
     self._queue = iter(queue)
@@ -58,8 +71,15 @@ class CountedQueue:
     return self
 
   def __next__(self) -> spec.Batch:
+    try:
+      batch = next(self._queue)
+    except StopIteration as e:
+      raise DataEndedError(
+        f'the training data ended after {self.drawn} batches: a workload must '
+        'give them without end.'
+      ) from e
     self.drawn += 1
-    return next(self._queue)
+    return batch
 
   def skip(self, count: int) -> None:
     """Takes batches and drops them: a resumed run sees the same data."""
@@ -82,15 +102,27 @@ def new_train_state() -> dict[str, Any]:
   }
 
 
-def goes_on(train_state: dict[str, Any], stop_at_targets: bool) -> bool:
-  """Whether a run with these books takes another step."""
+def goes_on(
+  train_state: Mapping[str, Any], global_step: int, settings: Settings
+) -> bool:
+  """Whether a run that has come so far takes another step.
+
+  The limit of steps is a setting, not an entry in the books as in the
+  benchmark: a run that has come to it can go on under a higher one.
+
+  Args:
+    train_state: the run's books.
+    global_step: steps taken.
+    settings: how the run goes.
+  """
   goals_reached = (
     train_state['validation_goal_reached'] and train_state['test_goal_reached']
   )
   return (
     train_state['is_time_remaining']
-    and not (stop_at_targets and goals_reached)
+    and not (settings.stop_at_targets and goals_reached)
     and not train_state['training_complete']
+    and not settings.is_limit(global_step)
   )
 
 
@@ -99,16 +131,17 @@ class Trial:
   """A run in progress: everything that `train` moves forward."""
 
   workload: spec.Workload
-  submission: Submission
+  submission: LoadedSubmission
   settings: Settings
-  hyperparameters: Any
+  hyperparameters: spec.Hyperparameters
   log_dir: pathlib.Path | None
   clock: Callable[[], float]
+  rng_seed: int
   rng: spec.RandomState
   input_queue: CountedQueue
   model_params: spec.ParameterContainer
   model_state: spec.ModelAuxiliaryState
-  optimizer_state: tuple[Any, Any]
+  optimizer_state: spec.OptimizerState
   train_state: dict[str, Any] = dataclasses.field(
     default_factory=new_train_state
   )
@@ -117,10 +150,11 @@ class Trial:
   )
   global_step: int = 0
   preemption_count: int = 0
+  rows_logged: Mapping[str, int] | None = None  # by file, at the checkpoint
   metrics_logger: logger.MetricLogger | None = None
   start_time: float = 0.0
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     parameters = inspect.signature(self.submission.update_params).parameters
     self._reads_train_state = 'train_state' in parameters
 
@@ -166,6 +200,7 @@ class Trial:
       'eval_results': self.eval_results,
       'global_step': self.global_step,
       'preemption_count': self.preemption_count,
+      'rng_seed': self.rng_seed,
       'batches_drawn': self.input_queue.drawn,
       'rows_logged': self.metrics_logger.num_rows,
     }
@@ -173,10 +208,10 @@ class Trial:
 
 def set_up_trial(
   workload: spec.Workload,
-  submission: Submission,
+  submission: LoadedSubmission,
   settings: Settings,
-  hyperparameters: Any,
-  rng: spec.RandomState,
+  hyperparameters: spec.Hyperparameters,
+  rng_seed: int,
   log_dir: pathlib.Path | None = None,
   clock: Callable[[], float] = time.time,
 ) -> Trial:
@@ -187,19 +222,17 @@ def set_up_trial(
     submission: the functions under test.
     settings: how the run goes.
     hyperparameters: the trial's point under the external ruleset, else None.
-    rng: key from which all others are made.
+    rng_seed: seed from which all keys are made.
     log_dir: the trial's folder, which exists; None writes nothing.
     clock: seconds; a test may bring its own.
 
   Returns:
     The run before its first step.
   """
-  data_rng, opt_init_rng, model_init_rng, rng = jax.random.split(rng, 4)
+  first = _first_key(rng_seed, settings.tuning_ruleset)
+  data_rng, opt_init_rng, model_init_rng, rng = jax.random.split(first, 4)
   input_queue = workload._build_input_queue(
-    data_rng,
-    'train',
-    data_dir=settings.data_dir,
-    global_batch_size=settings.global_batch_size,
+    data_rng, 'train', settings.data_dir, settings.global_batch_size
   )
   model_params, model_state = workload.init_model_fn(
     model_init_rng, **_dropout_arguments(workload, hyperparameters)
@@ -208,21 +241,30 @@ def set_up_trial(
     workload, model_params, model_state, hyperparameters, opt_init_rng
   )
   return Trial(
-    workload=workload,
-    submission=submission,
-    settings=settings,
-    hyperparameters=hyperparameters,
-    log_dir=log_dir,
-    clock=clock,
-    rng=rng,
-    input_queue=CountedQueue(input_queue),
-    model_params=model_params,
-    model_state=model_state,
-    optimizer_state=optimizer_state,
+    workload,
+    submission,
+    settings,
+    hyperparameters,
+    log_dir,
+    clock,
+    rng_seed,
+    rng,
+    CountedQueue(input_queue),
+    model_params,
+    model_state,
+    optimizer_state,
   )
 
 
-def _dropout_arguments(workload, hyperparameters) -> dict[str, Any]:
+def _first_key(rng_seed: int, tuning_ruleset: str) -> spec.RandomState:
+  """The key of the run; under external the benchmark splits it once more."""
+  key = jax.random.PRNGKey(rng_seed)
+  return key if tuning_ruleset == 'self' else jax.random.split(key)[0]
+
+
+def _dropout_arguments(
+  workload: spec.Workload, hyperparameters: spec.Hyperparameters
+) -> dict[str, float | None]:
   """In the 2024 generation the runner hands the tuned dropout to the model."""
   if workload.generation != 'pmap':
     return {}
@@ -255,28 +297,22 @@ def restore_trial(trial: Trial, raw: dict[str, Any]) -> None:
   trial.eval_results = state['eval_results']
   trial.global_step = state['global_step']
   trial.preemption_count = state['preemption_count'] + 1
+  trial.rows_logged = state['rows_logged']
   trial.input_queue.skip(state['batches_drawn'])
 
 
-def open_log(
-  trial: Trial,
-  rng_seed: int,
-  flag_values: dict[str, Any],
-  num_rows: Mapping[str, int] | None = None,
-) -> None:
+def open_log(trial: Trial, flag_values: Mapping[str, Any]) -> None:
   """Writes meta_data_<n>.json and flags_<n>.json, and attaches the logger.
 
   Args:
     trial: before the first step of this process, with a log_dir.
-    rng_seed: seed of the run.
     flag_values: the command line's flags.
-    num_rows: rows of the measurement files that the checkpoint knows.
   """
   count = trial.preemption_count
   files.write_json(
     metadata.meta_data_path(trial.log_dir, count),
-    metadata.make_meta_data(trial.workload, rng_seed),
+    metadata.make_meta_data(trial.workload, trial.rng_seed),
   )
-  files.write_json(trial.log_dir / f'flags_{count}.json', flag_values)
-  trial.metrics_logger = logger.MetricLogger(trial.log_dir, num_rows)
+  files.write_json(trial.log_dir / f'flags_{count}.json', dict(flag_values))
+  trial.metrics_logger = logger.MetricLogger(trial.log_dir, trial.rows_logged)
   trial.workload.attach_metrics_logger(trial.metrics_logger)

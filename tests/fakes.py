@@ -138,6 +138,7 @@ class FakeSubmission:
     complete_at: step at which it raises TrainingCompleteError.
     interrupt_at: step in which a KeyboardInterrupt is raised.
     press_at: steps in which Ctrl-C is pressed.
+    terminate_at: step in which a SIGTERM comes.
     kill_at: step at which the process is killed.
     fail_at: step at which it has a bug.
   """
@@ -149,6 +150,7 @@ class FakeSubmission:
     complete_at=None,
     interrupt_at=None,
     press_at=(),
+    terminate_at=None,
     kill_at=None,
     fail_at=None,
   ):
@@ -156,6 +158,7 @@ class FakeSubmission:
     self.clock = clock or Clock()
     self.complete_at, self.kill_at = complete_at, kill_at
     self.interrupt_at, self.press_at = interrupt_at, press_at
+    self.terminate_at = terminate_at
     self.fail_at = fail_at
     self.seen = []
 
@@ -225,6 +228,8 @@ class FakeSubmission:
     for step in self.press_at:
       if global_step == step:
         signal.raise_signal(signal.SIGINT)
+    if global_step == self.terminate_at:
+      signal.raise_signal(signal.SIGTERM)
     if global_step == self.kill_at:
       os.kill(os.getpid(), signal.SIGKILL)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 
-import jax
 import pytest
 
 from fakes import BATCH_SIZE, FakeSubmission, FakeWorkload
@@ -32,10 +31,10 @@ def make_trial(log_dir, steps=12):
       BATCH_SIZE, BATCH_SIZE, max_global_steps=steps, eval_every=5
     ),
     None,
-    jax.random.PRNGKey(0),
+    0,
     log_dir,
   )
-  trial.open_log(run, 0, {})
+  trial.open_log(run, {})
   return run
 
 

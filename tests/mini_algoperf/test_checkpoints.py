@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import shutil
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ def test_what_was_saved_comes_back(generation, tmp_path):
   raw = checkpoints.read_latest(tmp_path)
   other = make_state(generation, fill=0.0)
   restored = checkpoints.restore(raw, other, generation)
+  assert set(restored) == set(state)
   for name in checkpoints.DEVICE_TREES:
     assert_trees_equal(restored[name], state[name])
     leaves = jax.tree_util.tree_leaves(restored[name])
@@ -112,11 +114,47 @@ def test_a_half_written_checkpoint_is_not_picked_up(tmp_path, monkeypatch):
   assert checkpoints.read_latest(tmp_path)['global_step'] == 5
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
+def cut(content):
+  return content[:-20]
+
+
+def flip(content):
+  """One bit of a parameter: msgpack reads it as another number."""
+  where = content.index(np.float32(1.0).tobytes()) + 1
+  return content[:where] + bytes([content[where] ^ 1]) + content[where + 1 :]
+
+
+DAMAGES = pytest.mark.parametrize('damage', [cut, flip, lambda content: b''])
+
+
+@DAMAGES
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+  damage, tmp_path, caplog
+):
   checkpoints.save(tmp_path, make_state('jit', 5), 'jit', keep_all=True)
   path = checkpoints.save(tmp_path, make_state('jit', 10), 'jit', True)
-  path.write_bytes(path.read_bytes()[:-20])
+  path.write_bytes(damage(path.read_bytes()))
   assert checkpoints.read_latest(tmp_path)['global_step'] == 5
+  [said] = caplog.messages
+  assert said == (
+    f'{path} is damaged, or an older version wrote it: it has not the checksum '
+    'of its data; going on from checkpoint_5 instead.'
+  )
+
+
+@DAMAGES
+def test_damaged_checkpoints_alone_are_refused(damage, tmp_path):
+  for step in (5, 10):
+    path = checkpoints.save(tmp_path, make_state('jit', step), 'jit', True)
+    path.write_bytes(damage(path.read_bytes()))
+  with pytest.raises(ValueError, match='checkpoint_10 is damaged'):
+    checkpoints.read_latest(tmp_path)
+
+
+def test_the_end_of_a_file_is_the_checksum_of_the_rest(tmp_path):
+  path = checkpoints.save(tmp_path, make_state('jit'), 'jit', keep_all=False)
+  content = path.read_bytes()
+  assert content[-32:] == hashlib.sha256(content[:-32]).digest()
 
 
 def test_no_checkpoint(tmp_path):
@@ -129,11 +167,10 @@ def test_other_shapes_and_other_trees_are_refused(tmp_path):
   larger = dict(make_state('jit'), model_params={'a': {'b': jnp.zeros((2, 4))}})
   with pytest.raises(ValueError, match=r'model_params .*\(2, 3\).*\(2, 4\)'):
     checkpoints.restore(raw, larger, 'jit')
-  renamed = dict(
-    make_state('jit'), model_params={'other': {'b': jnp.zeros((2, 3))}}
-  )
-  with pytest.raises(ValueError, match='model_params'):
-    checkpoints.restore(raw, renamed, 'jit')
+  for params in ({'other': {'b': jnp.zeros((2, 3))}}, {'a': {}}, {}):
+    other = dict(make_state('jit'), model_params=params)
+    with pytest.raises(ValueError, match='model_params has other entries'):
+      checkpoints.restore(raw, other, 'jit')
 
 
 def test_sharded_arrays_come_back_with_their_sharding(tmp_path):
@@ -167,13 +204,13 @@ def run_trial(generation, log_dir, resume=False, **stop):
     as_submission(FakeSubmission(clock=Clock(), **stop), 'fake'),
     dataclasses.replace(SETTINGS),
     None,
-    jax.random.PRNGKey(0),
+    0,
     log_dir,
   )
   raw = checkpoints.read_latest(log_dir) if resume else None
   if raw:
     trial.restore_trial(run, raw)
-  trial.open_log(run, 0, {}, raw and raw['rows_logged'])
+  trial.open_log(run, {})
   runner.train(run)
   return run
 

@@ -9,12 +9,28 @@ import signal
 import subprocess
 import sys
 
-import flax
+import numpy as np
 import pytest
 
-from fakes import write_submission
-from reset_cycles.mini_algoperf import checkpoints, experiment_folder
-from run_files import TRIAL, python_path, read_csv, read_json, run, snapshot
+from fakes import BATCH_SIZE, FakeSubmission, FakeWorkload, write_submission
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import (
+  checkpoints,
+  experiment_folder,
+  resuming,
+  trial,
+)
+from reset_cycles.mini_algoperf.run_options import RunOptions
+from reset_cycles.mini_algoperf.submission_loader import as_submission
+from run_files import (
+  TRIAL,
+  assert_same_run,
+  python_path,
+  read_csv,
+  read_json,
+  run,
+  snapshot,
+)
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -27,21 +43,47 @@ def refused(capsys, message, *flags):
   return snapshot(pathlib.Path('runs')) == before
 
 
-def interrupt():
+def interrupt(*flags):
   """A run of 12 steps that ends in its step 11, after a checkpoint at 10."""
-  assert run(submission='interrupt_at=11') == 130
+  assert run(*flags, submission='interrupt_at=11') == 130
+
+
+def evaluated_steps():
+  return [row['global_step'] for row in read_csv('eval_measurements.csv')]
 
 
 def test_without_checkpoints_nothing_is_thrown_away(capsys):
   assert run('--nosave_checkpoints') == 0
-  assert refused(capsys, 'has no checkpoint that can be read')
+  assert refused(capsys, 'has no checkpoint; --overwrite instead of')
+
+
+def flip_a_bit(path):
+  content = path.read_bytes()
+  middle = len(content) // 2
+  changed = bytes([content[middle] ^ 1])
+  path.write_bytes(content[:middle] + changed + content[middle + 1 :])
 
 
 def test_a_damaged_checkpoint_costs_nothing_else(capsys):
-  assert run() == 0
-  path = TRIAL / 'checkpoint_12'
-  path.write_bytes(path.read_bytes()[:-5])
-  assert refused(capsys, 'has no checkpoint that can be read')
+  interrupt()
+  flip_a_bit(TRIAL / 'checkpoint_10')
+  assert refused(capsys, 'checkpoint_10 is damaged')
+  assert refused(capsys, '--overwrite instead of --resume_last_run')
+
+
+def test_the_checkpoint_before_a_damaged_one_serves(caplog):
+  keep = '--save_intermediate_checkpoints'
+  interrupt(keep)
+  flip_a_bit(TRIAL / 'checkpoint_10')
+  assert run(keep, '--resume_last_run') == 0
+  assert any(
+    'checkpoint_10 is damaged' in said
+    and said.endswith('going on from checkpoint_5 instead.')
+    for said in caplog.messages
+  )
+  assert evaluated_steps() == ['1', '5', '10', '12']
+  run(keep, '--experiment_name=whole')
+  assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
 
 
 @pytest.mark.parametrize(
@@ -67,12 +109,160 @@ def test_meta_data_that_cannot_be_used(content, capsys):
   assert refused(capsys, 'meta_data_0.json')
 
 
+def test_meta_data_of_another_seed(capsys):
+  interrupt()
+  (TRIAL / 'meta_data_0.json').write_text('{"rng_seed": 4}')
+  message = 'has the seed 4, but the checkpoint is of a run with 3'
+  assert refused(capsys, message)
+
+
+def without_a_seed():
+  """`run` without its own --rng_seed."""
+  path = write_submission(pathlib.Path('plain'))
+  return [
+    'run',
+    '--workload=fake',
+    f'--submission_path={path}',
+    '--experiment_dir=runs',
+    '--max_global_steps=12',
+    '--resume_last_run',
+  ]
+
+
+def test_the_seed_outlives_the_meta_data():
+  interrupt()
+  (TRIAL / 'meta_data_0.json').unlink()
+  assert cli.main(without_a_seed()) == 0
+  # What reads a run's folder finds it again.
+  assert read_json('meta_data_0.json')['rng_seed'] == 3
+  assert read_json('meta_data_1.json')['rng_seed'] == 3
+  run('--experiment_name=whole')
+  assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
+
+
+def test_a_later_trial_finds_the_seed_in_the_first_ones_checkpoint():
+  pathlib.Path('space.json').write_text('[{"x": 1}, {"x": 2}]')
+  external = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
+  assert run(*external) == 0
+  (TRIAL / 'meta_data_0.json').unlink()
+  assert cli.main([*without_a_seed(), *external, '--num_tuning_trials=2']) == 0
+  second = TRIAL.with_name('trial_2')
+  assert read_json('meta_data_0.json', second)['rng_seed'] == 3
+
+
+@pytest.mark.parametrize(
+  ('content', 'message'),
+  [
+    (None, 'hparams.json is missing'),
+    ('[1]', 'hparams.json must hold an object'),
+    ('{"x": ', 'hparams.json is not valid JSON'),
+  ],
+)
+def test_hyperparameters_that_cannot_be_used(content, message, capsys):
+  pathlib.Path('space.json').write_text('[{"x": 1}]')
+  external = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
+  interrupt(*external)
+  if content is None:
+    (TRIAL / 'hparams.json').unlink()
+  else:
+    (TRIAL / 'hparams.json').write_text(content)
+  assert refused(capsys, message, *external)
+
+
 @pytest.mark.parametrize('steps', [7, 10])
 def test_a_limit_that_was_passed_already(steps, capsys):
   interrupt()
   assert run('--resume_last_run', f'--max_global_steps={steps}') == 0
   assert 'this run is complete' in capsys.readouterr().out
   assert read_csv('measurements.csv')[-1]['global_step'] == '10'
+
+
+def test_a_higher_limit_goes_on():
+  """The evaluation at the end of the first process stays."""
+  assert run() == 0
+  assert run('--resume_last_run', '--max_global_steps=20') == 0
+  assert evaluated_steps() == ['1', '5', '10', '12', '15', '20']
+  steps = [row['global_step'] for row in read_csv('measurements.csv')]
+  assert steps == ['1', '5', '10', '12', '12', '15', '20', '20']
+  whole = ('--experiment_name=whole', '--max_global_steps=20')
+  run(*whole)
+  folder = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
+  ends = [checkpoints.read_latest(f) for f in (TRIAL, folder)]
+  np.testing.assert_array_equal(*(end['model_params']['w'] for end in ends))
+
+
+def test_what_the_submission_has_ended_is_complete_under_any_limit(capsys):
+  assert run(submission='complete_at=11') == 0  # at the limit of 12 steps
+  assert run('--resume_last_run', '--max_global_steps=20') == 0
+  assert 'this run is complete' in capsys.readouterr().out
+
+
+def resume(check_settings):
+  """`interrupt` resumed by the stand-in alone, with the check of settings."""
+  submission = as_submission(FakeSubmission(), 'fake')
+  return resuming.start_or_resume(
+    FakeWorkload(),
+    submission,
+    trial.Settings(BATCH_SIZE, BATCH_SIZE, max_global_steps=12),
+    None,
+    TRIAL,
+    RunOptions('fake', resume_last_run=True),
+    check_settings,
+  )
+
+
+def test_other_settings_are_refused_before_the_set_up(monkeypatch):
+  def refuse(log_dir, submission, point):
+    assert log_dir == TRIAL
+    assert submission.get_batch_size
+    assert point is None
+    raise ValueError('alpha: 0.5 in the run, 0.3 now')
+
+  interrupt()
+  monkeypatch.setattr(FakeWorkload, 'init_model_fn', None)
+  before = snapshot(TRIAL)
+  with pytest.raises(ValueError, match='alpha: 0.5 in the run'):
+    resume(refuse)
+  assert snapshot(TRIAL) == before
+
+
+def test_the_same_settings_go_on():
+  interrupt()
+  assert resume(lambda *unused: None).global_step == 10
+
+
+def test_a_run_that_starts_again_may_have_other_settings():
+  assert run(submission='interrupt_at=0') == 130
+  assert resume(None).global_step == 0  # no check is called
+
+
+def test_a_set_up_that_fails_puts_the_files_back(capsys):
+  """What the submission has written by then, too."""
+  path = pathlib.Path(write_submission(pathlib.Path('writing')))
+  path.write_text(
+    f'{path.read_text()}\n'
+    'def init_optimizer_state(*args):\n'
+    '  import pathlib\n'
+    f'  folder = pathlib.Path({str(TRIAL)!r})\n'
+    '  (folder / "flags_0.json").write_text("{}")\n'
+    '  (folder / "metric.png").unlink()\n'
+    '  (folder / "new.txt").touch()\n'
+    '  return {}, None  # without its momentum\n'
+  )
+  interrupt()
+  assert refused(
+    capsys, 'optimizer_state has other entries', f'--submission_path={path}'
+  )
+
+
+def test_sigterm_says_what_ctrl_c_does(capsys):
+  assert run(submission='terminate_at=7') == 130
+  assert capsys.readouterr().err.splitlines()[-1] == (
+    'soft-reset: interrupted at step 8; --resume_last_run goes on from the '
+    'last checkpoint.'
+  )
+  assert run('--resume_last_run') == 0
+  assert evaluated_steps() == ['1', '5', '10', '12']
 
 
 def test_the_books_go_on():
@@ -82,7 +272,7 @@ def test_the_books_go_on():
   raw['train_state']['accumulated_submission_time'] = 1000.0
   raw['train_state']['validation_goal_reached'] = True
   path = TRIAL / 'checkpoint_10'
-  path.write_bytes(flax.serialization.to_bytes(raw))
+  path.write_bytes(checkpoints.to_bytes(raw))
   assert run('--resume_last_run') == 0
   last = checkpoints.read_latest(TRIAL)['train_state']
   assert 1000 < last['accumulated_submission_time'] < 1100

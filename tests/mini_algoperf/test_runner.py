@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
 
 import jax
 import numpy as np
 import pytest
 
-from fakes import BATCH_SIZE, Clock, FakeSubmission, FakeWorkload
-from fakes import without_train_state as in_old_signature
-from reset_cycles.mini_algoperf import checkpoints, runner, trial
+from fakes import (
+  BATCH_SIZE,
+  Clock,
+  FakeSubmission,
+  FakeWorkload,
+  without_train_state,
+)
+from reset_cycles.mini_algoperf import checkpoints, files, runner, trial
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 SETTINGS = trial.Settings(
@@ -35,12 +42,12 @@ def make_trial(
     as_submission(fake, 'fake'),
     dataclasses.replace(SETTINGS, **(settings or {})),
     hyperparameters,
-    jax.random.PRNGKey(seed),
+    seed,
     log_dir,
     clock,
   )
   if log_dir is not None:
-    trial.open_log(result, seed, {})
+    trial.open_log(result, {})
   return result, fake
 
 
@@ -181,10 +188,10 @@ def test_a_submission_of_the_2024_signature_runs_without_train_state():
   fake = FakeSubmission()
   run = trial.set_up_trial(
     FakeWorkload('pmap'),
-    as_submission(in_old_signature(fake), 'fake'),
+    as_submission(without_train_state(fake), 'fake'),
     dataclasses.replace(SETTINGS, max_global_steps=2),
     None,
-    jax.random.PRNGKey(0),
+    0,
   )
   runner.train(run)
   assert [seen['train_state'] for seen in fake.seen] == [None, None]
@@ -302,6 +309,66 @@ def test_a_bug_in_a_step_keeps_its_own_error():
   run, _ = make_trial(submission={'fail_at': 2})
   with pytest.raises(ValueError, match='^a bug$'):
     runner.train(run)
+
+
+class ShortWorkload(FakeWorkload):
+  """Its data have an end."""
+
+  def _build_input_queue(self, *args):
+    return itertools.islice(super()._build_input_queue(*args), 3)
+
+
+def test_data_that_end_are_said_in_one_line():
+  run = trial.set_up_trial(
+    ShortWorkload(), as_submission(FakeSubmission(), 'fake'), SETTINGS, None, 0
+  )
+  with pytest.raises(trial.DataEndedError) as raised:
+    runner.train(run)
+  assert str(raised.value) == (
+    'the training data ended after 3 batches: a workload must give them '
+    'without end.'
+  )
+  assert run.global_step == 3
+
+
+def test_data_of_the_submissions_own_that_end():
+  run, fake = make_trial()
+
+  def own_data(workload, input_queue, *args):
+    return fake.data_selection(
+      workload, itertools.islice(input_queue, 0), *args
+    )
+
+  run.submission = run.submission._replace(data_selection=own_data)
+  with pytest.raises(trial.DataEndedError) as raised:
+    runner.train(run)
+  assert str(raised.value) == (
+    "data_selection has no batch for step 0: a submission's data must have no "
+    'end.'
+  )
+
+
+@pytest.mark.parametrize(
+  ('full', 'steps'),
+  [('checkpoint_5', ['1', '5']), ('eval_measurements.csv', ['1'])],
+)
+def test_a_full_disk_leaves_what_was_written(full, steps, tmp_path):
+  run, _ = make_trial(settings={'max_global_steps': 9}, log_dir=tmp_path)
+
+  class Filling(runner.Observer):
+    def on_step(self, run):
+      if run.global_step == 4:  # the next write of this file finds no space
+        temporary = tmp_path / f'.{full}.{os.getpid()}.tmp'
+        temporary.symlink_to('/dev/full')
+
+  with pytest.raises(files.WriteError) as raised:
+    runner.train(run, Filling())
+  assert str(raised.value) == (
+    f'{tmp_path / full} cannot be written: No space left on device.'
+  )
+  assert checkpoints.read_latest(tmp_path)['global_step'] == 1
+  rows = files.read_rows(tmp_path / 'eval_measurements.csv')
+  assert [row['global_step'] for row in rows] == steps
 
 
 def test_observer_is_told_of_every_step_and_evaluation():
