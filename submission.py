@@ -26,7 +26,7 @@ from .training.records import Records
 from .training.resetting import Model
 from .training.run import Run
 from .training.set_up import SavedState, set_up
-from .training.workload import EvalResults, Workload
+from .training.workload import EvalResults, WorkloadApi
 
 # Global batch sizes: the baselines' of the benchmark, the one setting that its
 # rules allow to depend on the workload.
@@ -73,7 +73,7 @@ class Submission(NamedTuple):
 
 def _init_optimizer_state(
   schedule_params: ScheduleParams,
-  workload: Workload,
+  workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
   hyperparameters: Any,
@@ -136,7 +136,7 @@ def _settings_of_run(
   return own
 
 
-def _not_in_force(workload: Workload, hyperparameters: Any) -> list[str]:
+def _not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
   """Settings that the benchmark does not let a submission decide."""
   given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
   by_us = workload_facts.takes_dropout_rate(workload) or 'dropout_rate' in given
@@ -144,7 +144,7 @@ def _not_in_force(workload: Workload, hyperparameters: Any) -> list[str]:
 
 
 def update_params(
-  workload: Workload,
+  workload: WorkloadApi,
   current_param_container: Any,
   current_params_types: Any,
   model_state: Any,
@@ -184,7 +184,7 @@ def update_params(
 
 
 def prepare_for_eval(
-  workload: Workload,
+  workload: WorkloadApi,
   current_param_container: Any,
   current_params_types: Any,
   model_state: Any,
@@ -202,7 +202,7 @@ def prepare_for_eval(
 
 
 def data_selection(
-  workload: Workload,
+  workload: WorkloadApi,
   input_queue: Iterator[dict[str, Any]],
   optimizer_state: Any,
   current_param_container: Any,

@@ -6,7 +6,9 @@ first cycle, 0.0017486..., plus alter_lr.
 
 from __future__ import annotations
 
-from reset_cycles.schedule_params import ScheduleParams
+import dataclasses
+
+from reset_cycles.schedule_params import THESIS
 
 _PEAKS_DIFFER = {'alter_lr': (0.0, 0.001, -0.001)}
 _DECAYS_DIFFER = {'decays': ('cosine', 'holding_exponential', 'holding_linear')}
@@ -62,8 +64,6 @@ _FIGURES = {
 }
 
 EXPERIMENTS = {
-  figure: ScheduleParams(
-    **{'early_switching': False, 'policy': 'finish', **changes}
-  )
+  figure: dataclasses.replace(THESIS, **{'early_switching': False, **changes})
   for figure, changes in _FIGURES.items()
 }

@@ -9,7 +9,7 @@ import jax
 from absl import logging
 
 from .devices import Devices
-from .workload import Workload
+from .workload import WorkloadApi
 
 # The thesis' runs have two resets. More models would only lie on the host.
 _MOST_READY = 2
@@ -18,7 +18,7 @@ _LATER = 2**31 - 1
 
 
 def fresh_model(
-  workload: Workload, rng: jax.Array, devices: Devices
+  workload: WorkloadApi, rng: jax.Array, devices: Devices
 ) -> tuple[Any, Any]:
   """A new initialisation of the workload's model, on the host.
 
@@ -54,7 +54,7 @@ class FreshModels:
   """
 
   def __init__(
-    self, workload: Workload, rng: jax.Array, planned: int, devices: Devices
+    self, workload: WorkloadApi, rng: jax.Array, planned: int, devices: Devices
   ):
     """Makes the models of the first resets.
 

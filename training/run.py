@@ -25,7 +25,7 @@ from . import workload as workload_facts
 from .devices import PmapDevices
 from .resetting import Model
 from .set_up import SavedState, Setup
-from .workload import MetricsLogger, Workload
+from .workload import MetricsLogger, WorkloadApi
 
 # The list of evaluations that the benchmark hands to update_params.
 EvalResults = Sequence[tuple[int, Mapping[str, float]]]
@@ -61,7 +61,7 @@ def act(
   saved: SavedState,
   run: Run,
   model: Model,
-  workload: Workload,
+  workload: WorkloadApi,
   eval_results: EvalResults | None,
   global_step: int,
 ) -> tuple[SavedState, Run, Model]:
@@ -115,7 +115,7 @@ def _adopt(
   saved: SavedState,
   run: Run,
   model: Model,
-  workload: Workload,
+  workload: WorkloadApi,
   global_step: int,
 ) -> tuple[SavedState, Run, Model]:
   """Takes over the state that the runner hands to the first step.
@@ -193,25 +193,34 @@ def _plan_reset(
   tau is that of the last evaluation of the cycle that has ended. Without one,
   nothing is known against the model, and tau is 0.
   """
-  setup, control = run.setup, run.control
-  rules, params = setup.rules, setup.params
-  tau, is_finite, note = 0.0, True, 'no evaluation in the cycle: tau is 0'
-  if was_evaluated:
-    note = ''
-    tau = soft_reset.tau(
-      control.last_metric,
-      decide.goal_metric(control, control.start, rules),
-      control.first_metric,
-      rules.target.rising,
-    )
-    is_finite = math.isfinite(control.last_loss + control.last_metric)
+  setup, control, params = run.setup, run.control, run.setup.params
+  tau, note = 0.0, ''
+  if soft_reset.needs_tau(params.reset_mode):
+    if was_evaluated:
+      tau = _tau(run)
+    else:
+      note = 'no evaluation in the cycle: tau is 0'
+  is_finite = not was_evaluated or math.isfinite(
+    control.last_loss + control.last_metric
+  )
   if setup.reset_ops is not None:
     inner_model = model._replace(opt_state=model.opt_state.inner)
     is_finite = is_finite and resetting.is_finite(
       inner_model, setup.inner, setup.reset_ops
     )
   reset = soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)
-  return reset, note if params.reset_mode == 'soft' else ''
+  return reset, note
+
+
+def _tau(run: Run) -> float:
+  """The share of the way to the goal that is left at this boundary."""
+  control, rules = run.control, run.setup.rules
+  return soft_reset.tau(
+    control.last_metric,
+    decide.goal_metric(control, control.start, rules),
+    control.first_metric,
+    rules.target.rising,
+  )
 
 
 def _reset(run: Run, model: Model, reset: Reset) -> Model:

@@ -24,7 +24,7 @@ from ..schedule_params import ScheduleParams, make_rules
 from ..schedules import cycle_clock
 from ..schedules.cycle import check_cycles
 from ..schedules.cycle_clock import CycleClock
-from ..soft_reset import check_target
+from ..soft_reset import check_target, needs_tau
 from . import resetting
 from . import workload as workload_facts
 from .compiled_ops import CompiledOps
@@ -33,7 +33,7 @@ from .fresh_models import FreshModels
 from .records import Records
 from .resetting import Model
 from .step import train_step
-from .workload import Workload
+from .workload import WorkloadApi
 
 
 class SavedState(NamedTuple):
@@ -60,7 +60,7 @@ class Setup(NamedTuple):
 
 
 def set_up(
-  workload: Workload,
+  workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
   schedule_params: ScheduleParams,
@@ -113,7 +113,7 @@ def set_up(
 
 def _read_target(workload: Any, params: ScheduleParams) -> Target:
   target = workload_facts.read_target(workload)
-  if params.reset_mode == 'soft':
+  if needs_tau(params.reset_mode):
     check_target(target.value)
   return target
 
@@ -132,7 +132,7 @@ def _initial_state(
 
 
 def _make_step(
-  workload: Workload,
+  workload: WorkloadApi,
   rules: Rules,
   optimizer: optax.GradientTransformation,
   devices: Devices,
@@ -157,7 +157,7 @@ def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:
 
 
 def _prepare_resets(
-  workload: Workload,
+  workload: WorkloadApi,
   model: Model,
   inner: Inner,
   rules: Rules,

@@ -36,7 +36,7 @@ class MetricsLogger(Protocol):
     """Logs numbers by name; the benchmark's adds to the dict."""
 
 
-class Workload(Protocol):
+class WorkloadApi(Protocol):
   """What is asked of the benchmark's workload, in both generations.
 
   Its model_fn and init_model_fn differ in the generations; see
@@ -58,7 +58,7 @@ class Workload(Protocol):
     """Whether the target metric in these results reaches the target."""
 
 
-def read_target(workload: Workload) -> Target:
+def read_target(workload: WorkloadApi) -> Target:
   """Asks a workload for its target metric and the metric's direction.
 
   The direction is no property of a workload; it shows in whether an infinitely
@@ -82,7 +82,7 @@ def read_target(workload: Workload) -> Target:
   return Target(key, value, rising)
 
 
-def spec_of(workload: Workload) -> types.ModuleType:
+def spec_of(workload: WorkloadApi) -> types.ModuleType:
   """The benchmark's spec module, that of the workload's base class.
 
   Raises:
@@ -98,7 +98,7 @@ def spec_of(workload: Workload) -> types.ModuleType:
   )
 
 
-def has_device_axis(workload: Workload, params: Any) -> bool:
+def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
   """Whether the parameters have a leading device axis (jax.pmap).
 
   Raises:
@@ -119,7 +119,7 @@ def has_device_axis(workload: Workload, params: Any) -> bool:
   return extra[0] == 1
 
 
-def takes_dropout_rate(workload: Workload) -> bool:
+def takes_dropout_rate(workload: WorkloadApi) -> bool:
   """Whether the dropout rate is ours to give, as an argument of model_fn.
 
   It is in main. In v0.5.0 the runner has built the model with a rate: that of
@@ -129,7 +129,9 @@ def takes_dropout_rate(workload: Workload) -> bool:
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
-def model_fn_in_training(workload: Workload, dropout_rate: float) -> Callable:
+def model_fn_in_training(
+  workload: WorkloadApi, dropout_rate: float
+) -> Callable:
   """workload.model_fn in training mode: (params, batch, model_state, rng).
 
   Args:
@@ -149,7 +151,7 @@ def model_fn_in_training(workload: Workload, dropout_rate: float) -> Callable:
   return model_fn
 
 
-def loss_fn_of_batch(workload: Workload, label_smoothing: float) -> Callable:
+def loss_fn_of_batch(workload: WorkloadApi, label_smoothing: float) -> Callable:
   """workload.loss_fn: (logits, batch) -> (summed loss, valid examples)."""
 
   def loss_fn(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:

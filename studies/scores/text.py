@@ -10,7 +10,7 @@ import numpy as np
 
 from ..text_table import table_lines
 from . import profiles
-from .times import Trial, median_times, study_times
+from .times import TrialTimes, median_times, study_times
 
 
 class Entry(NamedTuple):
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 def entries(
-  trials: Sequence[Trial], r_max: float = profiles.R_MAX
+  trials: Sequence[TrialTimes], r_max: float = profiles.R_MAX
 ) -> list[Entry]:
   """The submissions with their scores, the best first.
 
@@ -41,7 +41,7 @@ def entries(
   return sorted(found, key=lambda entry: (-entry.score, entry.submission))
 
 
-def score_lines(trials: Sequence[Trial]) -> list[str]:
+def score_lines(trials: Sequence[TrialTimes]) -> list[str]:
   """Scores, and below them the times behind them.
 
   Args:

@@ -29,7 +29,7 @@ RISING = ('accuracy', 'bleu', 'mean_average_precision', 'ssim')
 FALLING = ('ce_loss', 'ctc_loss', 'error_rate', 'l1_loss', 'loss', 'ppl', 'wer')
 
 
-class Trial(NamedTuple):
+class TrialTimes(NamedTuple):
   """One training run and when it had reached its target."""
 
   submission: str
@@ -38,7 +38,7 @@ class Trial(NamedTuple):
   seconds: float  # of submission time; infinite if never
 
 
-def read_trials(root: pathlib.Path) -> list[Trial]:
+def read_trials(root: pathlib.Path) -> list[TrialTimes]:
   """All trials below a folder.
 
   A trial that was never evaluated hasn't reached its target.
@@ -57,7 +57,7 @@ def read_trials(root: pathlib.Path) -> list[Trial]:
   return [_read_trial(path) for path in found]
 
 
-def _read_trial(meta_path: pathlib.Path) -> Trial:
+def _read_trial(meta_path: pathlib.Path) -> TrialTimes:
   log_dir = meta_path.parent
   metric, target, rises = _read_target(meta_path)
   log = read_log(log_dir / logger.EVAL_MEASUREMENTS)
@@ -68,7 +68,7 @@ def _read_trial(meta_path: pathlib.Path) -> Trial:
     rises,
   )
   submission, study, workload, _ = log_dir.parts[-4:]
-  return Trial(
+  return TrialTimes(
     submission, study, re.sub('_(jax|pytorch)$', '', workload), seconds
   )
 
@@ -110,7 +110,7 @@ def time_to_target(
   return float(seconds[reached[0]]) if reached.size else math.inf
 
 
-def median_times(trials: Iterable[Trial]) -> dict[str, dict[str, float]]:
+def median_times(trials: Iterable[TrialTimes]) -> dict[str, dict[str, float]]:
   """Seconds by submission and workload: the median over the studies.
 
   Args:
@@ -124,7 +124,7 @@ def median_times(trials: Iterable[Trial]) -> dict[str, dict[str, float]]:
 
 
 def study_times(
-  trials: Iterable[Trial],
+  trials: Iterable[TrialTimes],
 ) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
   """Seconds of the best trial, by submission, workload and study."""
   best: dict[str, dict[str, dict[str, float]]] = {}

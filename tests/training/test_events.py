@@ -10,8 +10,9 @@ from reset_cycles.training import events
 from reset_cycles.training.events import CYCLES, EventLog, read_events
 
 HEADER = (
-  'global_step,event,cycle,reason,cycle_end,pace,anchor_local,scale,peak_value,'
-  'evaluation,loss,stopping,learning_rate,mode,tau,alpha,metric,metric_step'
+  'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_local,scale,'
+  'peak_value,evaluation,loss,learning_rate,mode,tau,alpha,metric,metric_step,'
+  'note'
 )
 
 
@@ -28,9 +29,9 @@ def test_a_line_per_event(tmp_path):
   log.append(rows, 7)
   assert lines(tmp_path) == [
     HEADER,
-    '0,cycle_start,1,,,,,,,,,,,,,,,',
-    '7,evaluation,,,,,,,,,0.5,,,,,,,',
-    '7,reset,,,,,,,,,,,,,1.0,,,',
+    '0,cycle_start,1' + 16 * ',',
+    '7,evaluation' + 10 * ',' + '0.5' + 7 * ',',
+    '7,reset' + 13 * ',' + '1.0' + 4 * ',',
   ]
   assert [row['event'] for row in read_events(tmp_path)] == [
     'cycle_start',
@@ -50,8 +51,8 @@ def test_a_resumed_run_drops_what_it_repeats(tmp_path):
 
 
 def test_columns_of_the_parts_in_force(tmp_path):
-  log = EventLog(tmp_path, ['smoothed_loss', 'case1', 'loss'])
-  log.keep_before(0)
+  log = EventLog(tmp_path)
+  log.keep_before(0, ['smoothed_loss', 'case1', 'loss'])
   assert lines(tmp_path) == [HEADER + ',smoothed_loss,case1']
   log.append([{'event': 'evaluation', 'case1': 1}], 3)
   assert read_events(tmp_path)[0]['case1'] == '1'
@@ -64,8 +65,8 @@ def test_a_file_of_an_older_run_has_fewer_columns(tmp_path):
     'event': 'hold',
     'old': 'x',
   }
-  log = EventLog(tmp_path, ['case1'])
-  log.keep_before(8)
+  log = EventLog(tmp_path)
+  log.keep_before(8, ['case1'])
   log.append([{'event': 'finish', 'case1': 0}], 9)
   first, second = read_events(tmp_path)
   # What it had is kept, also where nobody writes that any more.

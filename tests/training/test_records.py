@@ -26,9 +26,9 @@ def said(caplog):
 
 
 def test_what_is_written(tmp_path, said):
-  files = Records(tmp_path, ['case1'])
+  files = Records(tmp_path)
   files.write_settings(300, SCHEDULE_PARAMS, [])
-  files.start(0)
+  files.start(0, ['case1'])
   files.add_events([{'event': 'hold', 'case1': 1}], 7, None, {})
   assert sorted(path.name for path in tmp_path.iterdir()) == [
     'cycles.csv',
@@ -51,7 +51,7 @@ def test_without_a_folder_the_logger_has_it_all():
 
   files = Records(None)
   files.write_settings(300, SCHEDULE_PARAMS, [])
-  files.start(0)
+  files.start(0, [])
   files.add_events([{'event': 'hold', 'cycle': 2}], 7, Logger(), {'loss': 1.0})
   files.draw_rates(Logger(), float, 0, 7, 7)
   assert calls == [({'cycle': 2.0, 'loss': 1.0}, 7)]

@@ -8,16 +8,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from reset_cycles.studies.scores import picture, text
-from reset_cycles.studies.scores.times import Trial
+from reset_cycles.studies.scores.times import TrialTimes
 
 TRIALS = [
-  Trial('slow', 'study_0', 'x', 20.0),
-  Trial('slow', 'study_1', 'x', 24.0),
-  Trial('slow', 'study_2', 'x', math.inf),
-  Trial('slow', 'study_0', 'y', math.inf),
-  Trial('fast', 'study_0', 'x', 12.0),
-  Trial('fast', 'study_0', 'y', 1234.4),
-  Trial('none', 'study_0', 'x', math.inf),
+  TrialTimes('slow', 'study_0', 'x', 20.0),
+  TrialTimes('slow', 'study_1', 'x', 24.0),
+  TrialTimes('slow', 'study_2', 'x', math.inf),
+  TrialTimes('slow', 'study_0', 'y', math.inf),
+  TrialTimes('fast', 'study_0', 'x', 12.0),
+  TrialTimes('fast', 'study_0', 'y', 1234.4),
+  TrialTimes('none', 'study_0', 'x', math.inf),
 ]
 
 

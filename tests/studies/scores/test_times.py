@@ -9,7 +9,7 @@ import pytest
 
 from reset_cycles.mini_algoperf import files
 from reset_cycles.studies.scores import times
-from reset_cycles.studies.scores.times import Trial
+from reset_cycles.studies.scores.times import TrialTimes
 
 NEVER = math.inf
 
@@ -65,11 +65,11 @@ def test_a_tree_of_logs_is_read(tmp_path):
   write_trial(tmp_path, 'b/study_0/ogbg_jax/trial_1', [])
   write_trial(tmp_path, 'b/study_0/c_jax/trial_1', [0.6, 0.5], 'wer', 0.5)
   assert times.read_trials(tmp_path) == [
-    Trial('a', 'study_0', 'ogbg', 20.0),
-    Trial('a', 'study_1', 'ogbg', 10.0),
-    Trial('b', 'study_0', 'c', 20.0),
-    Trial('b', 'study_0', 'ogbg', NEVER),
-    Trial('b', 'study_0', 'wmt_glu_tanh', NEVER),
+    TrialTimes('a', 'study_0', 'ogbg', 20.0),
+    TrialTimes('a', 'study_1', 'ogbg', 10.0),
+    TrialTimes('b', 'study_0', 'c', 20.0),
+    TrialTimes('b', 'study_0', 'ogbg', NEVER),
+    TrialTimes('b', 'study_0', 'wmt_glu_tanh', NEVER),
   ]
 
 
@@ -102,12 +102,12 @@ def test_a_folder_without_logs_is_refused(tmp_path):
 
 def test_the_best_trial_and_the_median_study_count():
   trials = [
-    Trial('a', 'study_0', 'x', 30.0),
-    Trial('a', 'study_0', 'x', 10.0),
-    Trial('a', 'study_1', 'x', NEVER),
-    Trial('a', 'study_2', 'x', 20.0),
-    Trial('a', 'study_0', 'y', NEVER),
-    Trial('a', 'study_1', 'y', 5.0),
+    TrialTimes('a', 'study_0', 'x', 30.0),
+    TrialTimes('a', 'study_0', 'x', 10.0),
+    TrialTimes('a', 'study_1', 'x', NEVER),
+    TrialTimes('a', 'study_2', 'x', 20.0),
+    TrialTimes('a', 'study_0', 'y', NEVER),
+    TrialTimes('a', 'study_1', 'y', 5.0),
   ]
   assert times.study_times(trials) == {
     'a': {
