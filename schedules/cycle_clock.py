@@ -115,8 +115,8 @@ def check_tables(name: str, tables: Sequence[np.ndarray]) -> None:
     if wrong.size:
       step = int(wrong[0])
       raise ValueError(
-        f'{name}[{i}] gives {table[step]} at step {step} of its cycle; it must '
-        'give a finite number of at least 0 at every step.'
+        f'{name}[{i}] gives {table[step]} at step {step} of its cycle; every value '
+        'must be finite and at least 0.'
       )
 
 
