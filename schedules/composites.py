@@ -154,8 +154,7 @@ def cyclic(
     if mode == 'triangular2':
       amplitude *= jnp.exp2(-passed)
     elif mode == 'exp_range':
-      # As a power of a gamma near 1, that of float32 would be off by 1 % after
-      # 160,000 steps.
+      # A factor per step to the power of 160,000 is off by 1 % in float32.
       slope = math.log(gamma) / phase.steps
       amplitude *= jnp.exp(slope * jnp.maximum(count, 0.0))
     return between(1.0, floor, amplitude)

@@ -50,7 +50,7 @@ DECAYS = Registry('shape')
 # W + 0.2 L steps after the warm-up: 2 W + 0.2 L < L, or nothing would decay.
 HOLDING_DECAYS = {'holding_exponential': 0.4, 'holding_linear': 0.4}
 # More stairs than that are none that can be told from the curve.
-_MOST_STAIRS = 10_000
+MOST_STAIRS = 10_000
 
 
 @DECAYS.register
@@ -102,7 +102,7 @@ def exponential(
   Source: `optax.exponential_decay`, whose staircase is up to a step late in a
   compiled program; torch's ExponentialLR and StepLR.
   """
-  if not staircase:
+  if not staircase or share * MOST_STAIRS < 1:
     return optax.exponential_decay(1.0, share_steps(share, phase.steps), factor)
   ends = ends_of_parts(share, phase.steps)
   stairs = optax.exponential_decay(1.0, 1, factor)
@@ -182,7 +182,13 @@ def constant(phase: Phase) -> Schedule:
   return optax.constant_schedule(1.0)
 
 
-@DECAYS.register
+def _has_few_periods(p: Mapping[str, Any]) -> str:
+  if p['cycle'] and p['share'] * MOST_STAIRS < 1:
+    return f'share must be at least {1 / MOST_STAIRS} with cycle'
+  return ''
+
+
+@DECAYS.register(check=_has_few_periods)
 def polynomial(
   phase: Phase,
   *,
@@ -211,14 +217,18 @@ def polynomial(
 
   Source: torch's PolynomialLR; Keras' PolynomialDecay.
   """
-  steps = phase.steps
-  ends = [max(math.floor(e), 1) for e in ends_of_parts(share, steps)]
-  if not cycle:
-    return lambda count: between(
-      start, end, share_left(count, ends[0]) ** power
-    )
+  if cycle:
+    return _cycling_polynomial(phase, start, end, power, share)
+  steps = max(floor_steps(share, phase.steps), 1)
+  return lambda count: between(start, end, share_left(count, steps) ** power)
+
+
+def _cycling_polynomial(
+  phase: Phase, start: float, end: float, power: float, share: float
+) -> Schedule:
+  ends = [max(math.floor(e), 1) for e in ends_of_parts(share, phase.steps)]
   # The last period may end beyond the phase.
-  ends.append(math.ceil((len(ends) + 1) * as_written(share) * steps))
+  ends.append(math.ceil((len(ends) + 1) * as_written(share) * phase.steps))
   table = jnp.asarray(ends, jnp.float32)
 
   def schedule(count: ArrayLike) -> jax.Array:
@@ -255,7 +265,7 @@ def inverse_time(
   """
   length = share_steps(share, phase.steps)
   log_stairs = exponent * math.log(phase.steps / length)
-  is_stepped = staircase and log_stairs <= math.log(_MOST_STAIRS)
+  is_stepped = staircase and log_stairs <= math.log(MOST_STAIRS)
   if is_stepped and exponent == 1:
     ends = ends_of_parts(share, phase.steps)
   elif is_stepped:

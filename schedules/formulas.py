@@ -25,10 +25,9 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from ..settings.kinds import Choice
+from ..settings.kinds import LARGEST, Choice
 from .phase import Schedule, as_written
 
-LARGEST = float(np.finfo(np.float32).max)
 Fall = Choice('linear', 'sqrt', 'inverse')
 
 
@@ -47,9 +46,13 @@ def between(start: float, end: float, share_left: ArrayLike) -> jax.Array:
 
 
 def scaled(factor: float, schedule: Schedule) -> Schedule:
-  """factor * schedule. A factor above float32's largest is infinite."""
-  # NumPy would warn of it when it rounds the factor.
-  factor = factor if abs(factor) <= LARGEST else math.copysign(math.inf, factor)
+  """factor * schedule. A float beyond float32's largest is infinite.
+
+  NumPy would warn of it; whoever asks for such a rate is told so when its table
+  is checked.
+  """
+  if isinstance(factor, float) and abs(factor) > LARGEST:
+    factor = math.copysign(math.inf, factor)
   return lambda count: factor * schedule(count)
 
 

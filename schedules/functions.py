@@ -57,7 +57,10 @@ def of_function(phase: Phase, *, function: Function) -> Schedule:
   """
 
   def schedule(count: ArrayLike) -> jax.Array:
-    return jnp.asarray(function(passed_share(count, phase.steps)))
+    value = function(passed_share(count, phase.steps))
+    if value is None:  # jax 0.4 would make it nan
+      raise TypeError('None is no number')
+    return jnp.asarray(value)
 
   try:
     value = jax.eval_shape(schedule, jax.ShapeDtypeStruct((), jnp.float32))

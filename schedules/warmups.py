@@ -5,6 +5,9 @@ Values are shares of the peak, u = t / W is the share of the warm-up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -69,7 +72,11 @@ def cosine(phase: Phase, *, start: BelowOne = 0.0) -> Schedule:
   return schedule
 
 
-@WARMUPS.register
+def _has_inverse(p: Mapping[str, Any]) -> str:
+  return '' if p['start'] >= 1e-38 else 'start must be at least 1e-38'
+
+
+@WARMUPS.register(check=_has_inverse)
 def exponential(phase: Phase, *, start: Inner = 0.01) -> Schedule:
   """A constant factor per step: start^(1 - u).
 

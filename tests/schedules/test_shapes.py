@@ -504,6 +504,14 @@ BAD = (
     "x.fall='cosine': x.fall must be one of linear, sqrt, inverse.",
   ),
   (
+    with_name(of='polynomial', cycle=True, share=9e-5),
+    'x: polynomial: share must be at least 0.0001 with cycle.',
+  ),
+  (
+    with_name(of='inverse_time', rate=1e39),
+    r'x.rate=1e\+39: x.rate must be a number of at least 0 and of a size of at',
+  ),
+  (
     with_name(of='cyclic', mode='triangle'),
     "x.mode='triangle': x.mode must be one of triangular, triangular2, "
     'exp_range. Did you mean triangular',
@@ -600,6 +608,25 @@ def test_too_many_periods_are_refused(name):
   shape = {'name': name, 'periods': 101}
   with pytest.raises(ValueError, match=r'x.periods=101.* from 1 to 100'):
     DECAYS.read('x', shape)
+
+
+@pytest.mark.parametrize('share', (1e-300, 9e-5))
+def test_tiny_shares_take_no_time(share):
+  stairs = {'factor': 0.5, 'share': share, 'staircase': True}
+  rates = shape_schedule(1000, name='exponential', **stairs)(
+    np.array([0, 1000])
+  )
+  assert rates[1] == 0.0
+  straight = shape_schedule(1000, name='polynomial', share=share)
+  assert straight(np.array([0, 1, 1000])).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_warmups_are_refused_that_start_too_low():
+  shape = {'name': 'exponential', 'start': 1e-39}
+  with pytest.raises(
+    ValueError, match='x: exponential: start must be at least'
+  ):
+    WARMUPS.read('x', shape)
 
 
 def test_more_stairs_than_can_be_told_apart_are_a_curve():
