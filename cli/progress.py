@@ -10,8 +10,7 @@ import contextlib
 import math
 import pathlib
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import tqdm
 
@@ -19,13 +18,21 @@ from ..mini_algoperf.runner import Observer
 from ..mini_algoperf.trial import Trial
 from ..schedules.lr_schedule import lay_out
 from ..studies.runs.table import read_run
-from ..training import workload as benchmark
+from ..control.state import Target
 from ..training.configuration import CONFIGURATION, read_configuration
+from ..training.workload import read_target
 
-# Room for the text on 80 columns; without a total, tqdm's own form is used.
-_BAR_FORMAT = (
+# The first one that fits the terminal is taken.
+_BAR_FORMATS = (
   '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}, {remaining} left'
-  '{postfix}'
+  '{postfix}',
+  '{desc}: {percentage:3.0f}%, {remaining} left{postfix}',
+  '{desc}: {percentage:3.0f}%{postfix}',
+)
+# Where it is not known how many steps there will be.
+_OPEN_FORMATS = (
+  '{desc}: step {n_fmt}, {elapsed}{postfix}',
+  '{desc}: step {n_fmt}{postfix}',
 )
 
 
@@ -44,34 +51,82 @@ def planned_steps(trial: Trial) -> int | None:
   return min((limit for limit in limits if limit is not None), default=None)
 
 
-def describe(trial: Trial) -> str:
-  """The target metric and, where the submission logs them, rate and cycle."""
+def describe(trial: Trial, shorter_by: int = 0) -> str:
+  """The target metric and, where the submission logs them, rate and cycle.
+
+  The rate is that of the step after the last evaluation: without that step, at
+  the end of a run, there is none.
+
+  Args:
+    trial: with a logger.
+    shorter_by: characters to be saved, at the metric's name.
+  """
   latest = trial.metrics_logger.latest
   name = trial.workload.target_metric_name
+  metric, rate = latest.get(f'validation/{name}'), latest.get('learning_rate')
   parts = []
-  for key, form in (
-    (f'validation/{name}', f'{name} {{:.4g}}'),
-    ('learning_rate', 'lr {:.3g}'),
-    ('cycle', 'cycle {:.0f}'),
-  ):
-    if key in latest:
-      parts.append(form.format(float(latest[key])))
+  if metric:
+    parts.append(f'{_shortened(name, shorter_by)} {float(metric.value):.4g}')
+  if rate and (not metric or rate.global_step >= metric.global_step):
+    parts.append(f'lr {float(rate.value):.3g}')
+  if 'cycle' in latest:
+    parts.append(f'cycle {float(latest["cycle"].value):.0f}')
   return ', '.join(parts)
 
 
-class _Bar(Observer):
-  """A tqdm bar on a terminal."""
+def _shortened(name: str, by: int) -> str:
+  return name if by <= 0 else f'{name[: max(len(name) - by - 1, 1)]}…'
 
-  def __init__(self, bar: tqdm.tqdm):
+
+class _Bar(Observer):
+  """A tqdm bar on a terminal.
+
+  What a submission makes of an evaluation it logs at its next step: the text
+  changes then.
+  """
+
+  def __init__(self, bar: tqdm.tqdm) -> None:
     self._bar = bar
-    self._shown_rows = None
+    self._formats = _BAR_FORMATS if bar.total else _OPEN_FORMATS
+    self._shown_rows: dict[str, int] = {}
+    self._evaluated_at: int | None = None
+
+  def on_evaluation(self, trial: Trial) -> None:
+    """Notes the step."""
+    self._evaluated_at = trial.global_step
 
   def on_step(self, trial: Trial) -> None:
     """Moves the bar; its text changes only when something was logged."""
-    if trial.metrics_logger.num_rows != self._shown_rows:
-      self._shown_rows = trial.metrics_logger.num_rows
-      self._bar.set_postfix_str(describe(trial), refresh=False)
+    if (
+      trial.metrics_logger.num_rows != self._shown_rows
+      and trial.global_step != self._evaluated_at
+    ):
+      self.show(trial)
     self._bar.update(1)
+
+  def show(self, trial: Trial) -> None:
+    """Writes what was logged last, in the form for which there is room."""
+    self._shown_rows = trial.metrics_logger.num_rows
+    text = describe(trial)
+    for form in self._formats:
+      excess = self._excess(form, text)
+      if excess <= 0:
+        break
+    self._bar.bar_format = form
+    self._bar.set_postfix_str(describe(trial, excess), refresh=False)
+
+  def _excess(self, form: str, text: str) -> int:
+    """By how many characters a line is too long for the terminal."""
+    now = self._bar.format_dict
+    if now['ncols'] is None:
+      return 0
+    lines = [
+      self._bar.format_meter(
+        **{**now, 'n': n, 'bar_format': form, 'postfix': text, 'ncols': None}
+      )
+      for n in (now['n'], now['total'] or now['n'])
+    ]
+    return max(map(len, lines)) - now['ncols']
 
 
 class _Lines(Observer):
@@ -81,7 +136,7 @@ class _Lines(Observer):
   at its next step.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._pending: tuple[int, float] | None = None
 
   def on_evaluation(self, trial: Trial) -> None:
@@ -113,20 +168,24 @@ def progress(trial: Trial, title: str) -> Iterator[Observer]:
   """
   if not sys.stderr.isatty():
     lines = _Lines()
-    yield lines
-    lines.flush(trial)
+    try:
+      yield lines
+    finally:
+      lines.flush(trial)
     return
-  total = planned_steps(trial)
-  bar = tqdm.tqdm(
-    total=total,
-    bar_format=_BAR_FORMAT if total else None,
+  with tqdm.tqdm(
+    total=planned_steps(trial),
     initial=trial.global_step,
     desc=title,
     unit='step',
     dynamic_ncols=True,
-  )
-  with bar:
-    yield _Bar(bar)
+  ) as bar:
+    observer = _Bar(bar)
+    observer.show(trial)
+    try:
+      yield observer
+    finally:
+      observer.show(trial)
 
 
 def summarise(trial: Trial) -> str:
@@ -163,41 +222,48 @@ def _describe_end(trial: Trial) -> str:
   state, limit = trial.train_state, trial.settings.max_global_steps
   if not state['is_time_remaining']:
     return f'the time budget of {trial.budget_sec:.0f} s is used up'
-  if limit is not None and trial.global_step >= limit:
-    return f'--max_global_steps={limit} are taken'
   if state['training_complete']:
     return 'the submission has finished'
+  if trial.settings.is_limit(trial.global_step):
+    return f'--max_global_steps={limit} are taken'
   return 'both targets are reached'
 
 
 def _describe_target(trial: Trial) -> str:
-  workload = trial.workload
-  name = f'validation/{workload.target_metric_name}'
-  target = f'{name} {workload.validation_target_value:.4g}'
+  """Whether and when the target was reached, as the benchmark's scorer counts.
+
+  For that a target met exactly is reached; for the workload, and so for the end
+  of a run, it is not.
+  """
+  target = read_target(trial.workload)
+  text = f'{target.key} {target.value:.4g}'
   for step, result in trial.eval_results:
-    if workload.has_reached_validation_target(result):
+    if _is_reached(target, result[target.key]):
       return (
-        f'target:   {target} reached at step {step} after '
-        f'{result["score"]:.1f} s'
+        f'target:   {text} reached at step {step} after {result["score"]:.1f} s'
       )
-  return f'target:   {target} not reached'
+  return f'target:   {text} not reached'
+
+
+def _is_reached(target: Target, metric: float) -> bool:
+  return metric >= target.value if target.rising else metric <= target.value
 
 
 def _describe_metric(trial: Trial) -> list[str]:
-  key = f'validation/{trial.workload.target_metric_name}'
-  values = [(step, float(r[key])) for step, r in trial.eval_results]
+  target = read_target(trial.workload)
+  values = [(step, float(r[target.key])) for step, r in trial.eval_results]
   if not values:
     return ['metric:   not evaluated']
   last = f'last {values[-1][1]:.4g}'
   finite = [pair for pair in values if math.isfinite(pair[1])]
   if not finite:
     return [f'metric:   {last}']
-  sign = -1 if benchmark.read_target(trial.workload).rising else 1
+  sign = -1 if target.rising else 1
   step, best = min(finite, key=lambda pair: sign * pair[1])
   return [f'metric:   best {best:.4g} at step {step}, {last}']
 
 
-def _listed(items: Any) -> str:
+def _listed(items: Iterable[str]) -> str:
   return ', '.join(items) or 'none'
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import files
 
@@ -12,10 +12,17 @@ MEASUREMENTS = 'measurements.csv'
 EVAL_MEASUREMENTS = 'eval_measurements.csv'
 
 
+class Logged(NamedTuple):
+  """A value and the step that it belongs to."""
+
+  global_step: int
+  value: Any
+
+
 class _Table:
   """A CSV file that grows by rows and by columns; always whole on disk."""
 
-  def __init__(self, path: pathlib.Path, num_rows: int):
+  def __init__(self, path: pathlib.Path, num_rows: int) -> None:
     self._path = path
     self._columns: list[str] = []
     self._rows: list[dict[str, Any]] = []
@@ -41,12 +48,12 @@ class MetricLogger:
   """Collects scalars; `workload.metrics_logger` for submissions.
 
   Attributes:
-    latest: the last value of everything that was logged.
+    latest: the last value of everything that was logged, by name.
   """
 
   def __init__(
     self, log_dir: pathlib.Path, num_rows: Mapping[str, int] | None = None
-  ):
+  ) -> None:
     """Opens the files of a run.
 
     Args:
@@ -55,7 +62,7 @@ class MetricLogger:
         checkpoint, since a preempted run does the work after it again. None:
         a new run.
     """
-    self.latest: dict[str, Any] = {}
+    self.latest: dict[str, Logged] = {}
     self._measurements = _Table(
       log_dir / MEASUREMENTS, (num_rows or {}).get(MEASUREMENTS, 0)
     )
@@ -89,7 +96,9 @@ class MetricLogger:
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count
-    self.latest.update(row)
+    self.latest.update(
+      {name: Logged(global_step, value) for name, value in row.items()}
+    )
     self._measurements.append(row)
     if is_eval:
       self._evaluations.append(row)

@@ -39,15 +39,9 @@ SEARCH_SPACE = {
 }
 # The trials' common seed; the repeated runs take those after it.
 _TRIAL_SEED = 0
-_PACKAGES = (
-  'flax',
-  'jax',
-  'jaxlib',
-  'numpy',
-  'optax',
-  'sacrebleu',
-  'scikit-learn',
-)
+_LIBRARIES = ('flax', 'jax', 'jaxlib', 'numpy', 'optax')
+# What a workload imports is installed under another name.
+_DISTRIBUTIONS = {'sklearn': 'scikit-learn'}
 
 
 def search_points(num_trials: int) -> list[Point]:
@@ -259,10 +253,15 @@ def _entry(
     ],
     'versions': {
       'python': platform.python_version(),
-      **{name: metadata.version(name) for name in _PACKAGES},
+      **_versions(workload),
     },
     'command': search.command,
   }
+
+
+def _versions(workload: MiniWorkload) -> dict[str, str]:
+  own = [_DISTRIBUTIONS.get(name, name) for name in workload.packages]
+  return {name: metadata.version(name) for name in sorted([*_LIBRARIES, *own])}
 
 
 def _median(split: str, values: np.ndarray) -> float:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import sklearn
-from scipy.special import expit
-from sklearn.metrics import average_precision_score
 
 
 def mean_average_precision(
@@ -21,6 +18,10 @@ def mean_average_precision(
     logits: shape (examples, tasks).
     weights: 0 where a label is missing or padding, shape (examples, tasks).
   """
+  import sklearn
+  from scipy.special import expit
+  from sklearn.metrics import average_precision_score
+
   if np.isnan(logits[weights > 0]).any():
     return float('nan')
   scores = expit(logits)

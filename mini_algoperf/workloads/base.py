@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import importlib
 import itertools
 import json
 import pathlib
@@ -42,6 +43,8 @@ class MiniWorkload(spec.Workload):
   eval_every_steps: int
   # Training batches stay NumPy in the jit generation, as OGBG's do.
   host_batches = False
+  # Imported where they are needed: one workload does without another's.
+  packages: tuple[str, ...] = ()
 
   def __new__(cls, generation: str = 'jit') -> MiniWorkload:
     """Joins the class with the mixin of its generation.
@@ -59,7 +62,14 @@ class MiniWorkload(spec.Workload):
     return super().__new__(cls)
 
   def __init__(self, generation: str = 'jit') -> None:
+    """Compiles nothing yet.
+
+    Raises:
+      ModuleNotFoundError: if one of `packages` is not installed.
+    """
     del generation  # `__new__` has dealt with it.
+    for package in self.packages:  # now, not at the first evaluation
+      importlib.import_module(package)
     super().__init__()
     self._model: nn.Module | None = None
     self._targets = read_targets().get(self.name)

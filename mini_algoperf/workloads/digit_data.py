@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from .shuffling import shuffled_indices
 
@@ -38,6 +37,8 @@ class Images(NamedTuple):
 
 def load_images(split: str) -> Images:
   """The clean images of a split; 'eval_train' is the start of 'train'."""
+  from sklearn.datasets import load_digits
+
   images, classes = load_digits(return_X_y=True)
   order = np.random.default_rng(_SPLIT_SEED).permutation(len(images))
   starts = np.cumsum([0, *SPLIT_SIZES.values()])

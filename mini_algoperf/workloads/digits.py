@@ -74,6 +74,7 @@ class DigitsWorkload(MiniWorkload):
   eval_every_steps = 70
   max_allowed_runtime_sec = 300
   eval_period_time_sec = 1
+  packages = ('sklearn',)
 
   def is_output_params(self, param_key: str) -> bool:
     """Whether a top-level parameter key is the dense layer's."""

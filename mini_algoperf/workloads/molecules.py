@@ -104,6 +104,7 @@ class MoleculesWorkload(MiniWorkload):
   max_allowed_runtime_sec = 600
   eval_period_time_sec = 2
   host_batches = True
+  packages = ('sklearn', 'scipy')
 
   def __init__(self, generation: str = 'jit') -> None:
     super().__init__(generation)

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import sacrebleu
 
 from .. import spec
 from . import translation_data
@@ -36,6 +35,7 @@ class TranslationWorkload(MiniWorkload):
   eval_every_steps = 40
   max_allowed_runtime_sec = 600
   eval_period_time_sec = 2
+  packages = ('sacrebleu',)
 
   @property
   def train_mean(self) -> Any:
@@ -147,6 +147,8 @@ class TranslationWorkload(MiniWorkload):
     }
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+    import sacrebleu
+
     count = outputs['weights'].sum(dtype=np.float64)
     is_there = outputs['weights'].any(axis=1)
     translations, references = (
