@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Callable
 
 from .errors import SetupError
 
@@ -24,7 +24,7 @@ _HELP_INDENT = 6
 class Parser(argparse.ArgumentParser):
   """A parser whose complaints are SetupErrors."""
 
-  def __init__(self, **settings: Any):
+  def __init__(self, **settings: object):
     settings.setdefault('formatter_class', _FlagHelp)
     super().__init__(**settings, allow_abbrev=False, add_help=False)
     self.add_argument(
@@ -54,7 +54,9 @@ class Parser(argparse.ArgumentParser):
 class Switch(argparse.Action):
   """A flag that is on or off."""
 
-  def __init__(self, option_strings: Sequence[str], dest: str, **settings):
+  def __init__(
+    self, option_strings: Sequence[str], dest: str, **settings: object
+  ):
     self._off = f'--no{dest}'
     super().__init__([*option_strings, self._off], dest, nargs='?', **settings)
 
@@ -79,7 +81,7 @@ class Switch(argparse.Action):
 class _FlagHelp(argparse.HelpFormatter):
   """A line with the flag, and below it its text with its default."""
 
-  def __init__(self, prog: str, **settings):
+  def __init__(self, prog: str, **settings: object):
     super().__init__(prog, max_help_position=_HELP_INDENT, width=80, **settings)
 
   def _format_action_invocation(self, action: argparse.Action) -> str:

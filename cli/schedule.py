@@ -28,7 +28,11 @@ _SOURCES = ('experiment', 'params', 'submission_path')
 
 def add_flags(parser: arguments.Parser) -> None:
   """Which chain, and what to show of it."""
-  group = parser.add_argument_group('the chain')
+  _add_chain(parser.add_argument_group('the chain'))
+  _add_shown(parser.add_argument_group('what is shown'))
+
+
+def _add_chain(group: argparse._ActionsContainer) -> None:
   group.add_argument(
     '--experiment',
     metavar='NAME',
@@ -53,7 +57,9 @@ def add_flags(parser: arguments.Parser) -> None:
     help="The workload's step_hint; the plan has budget_factor times as many "
     "steps. Required, unless --params is a run's file, which says it.",
   )
-  group = parser.add_argument_group('what is shown')
+
+
+def _add_shown(group: argparse._ActionsContainer) -> None:
   group.add_argument(
     '--at',
     metavar='N',

@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from typing import Any, Callable
+from types import FrameType
+from typing import Callable
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MESSAGE = 'soft-reset: interrupted.'
@@ -31,7 +32,7 @@ def raising() -> Iterator[None]:
     yield
 
 
-def _end(signum: int, frame: Any) -> None:
+def _end(signum: int, frame: FrameType | None) -> None:
   del signum, frame
   # Neither print nor exit: either may be what was interrupted.
   os.write(2, f'{MESSAGE}\n'.encode())
@@ -40,7 +41,7 @@ def _end(signum: int, frame: Any) -> None:
 
 @contextlib.contextmanager
 def _handled(
-  handler: Callable[[int, Any], None], *signals: int
+  handler: Callable[[int, FrameType], None], *signals: int
 ) -> Iterator[None]:
   """Sets a handler where Python's own, or none, is set.
 

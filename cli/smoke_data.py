@@ -32,8 +32,12 @@ class NewData(NamedTuple):
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which data, how many and where to."""
-  group = parser.add_argument_group('flags')
+  """Which data, where to, and how many."""
+  _add_place(parser.add_argument_group('what is written'))
+  _add_size(parser.add_argument_group('examples'))
+
+
+def _add_place(group: argparse._ActionsContainer) -> None:
   group.add_argument(
     '--workload',
     metavar='NAME',
@@ -51,6 +55,9 @@ def add_flags(parser: arguments.Parser) -> None:
     default=False,
     help='Replace smoke data that are there. Other files are never replaced.',
   )
+
+
+def _add_size(group: argparse._ActionsContainer) -> None:
   group.add_argument(
     '--seed',
     metavar='N',
