@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 
 import tqdm
 
+from ..control.state import Target
 from ..mini_algoperf.runner import Observer
 from ..mini_algoperf.trial import Trial
 from ..schedules.lr_schedule import lay_out
 from ..studies.runs.table import read_run
-from ..control.state import Target
 from ..training.configuration import CONFIGURATION, read_configuration
 from ..training.workload import read_target
 
