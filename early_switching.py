@@ -1,16 +1,14 @@
 """Leaving cycles that fail: smoothed loss, the rule S(t), the new plan.
 
-All of it is plain arithmetic on host numbers, a few dozen times in a run.
-Source: thesis, section 3.3.1.
+All of it is plain arithmetic on host numbers in float64, a few dozen times in a
+run. Source: thesis, section 3.3.1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from .schedules import lr_schedule
 
@@ -18,11 +16,11 @@ from .schedules import lr_schedule
 class SmoothedLoss(NamedTuple):
   """The smoothed validation loss of the current cycle."""
 
-  t: Any  # shape=(), dtype=int32; evaluations in this cycle, 0 before the first
-  value: Any  # shape=(), dtype=float32; l(t)
-  derivative: Any  # shape=(), dtype=float32; l'(t), 0 at t = 1
-  minimum: Any  # shape=(), dtype=float32; min of l(1..t)
-  argmin: Any  # shape=(), dtype=int32; the first t at which it was reached
+  t: int  # evaluations in this cycle, 0 before the first
+  value: float  # l(t)
+  derivative: float  # l'(t), 0 at t = 1
+  minimum: float  # min of l(1..t)
+  argmin: int  # the first t at which it was reached
 
 
 NO_LOSS_YET = SmoothedLoss(0, 0.0, 0.0, math.inf, 0)
@@ -46,28 +44,16 @@ def smooth_loss(
     The state after evaluation t. A non-finite loss makes the value non-finite
     for the rest of the cycle and leaves the minimum as it was.
   """
-  t = int(previous.t) + 1
-  value = float(loss)
-  derivative = 0.0
+  t, value, derivative = previous.t + 1, float(loss), 0.0
   if t > 1:
-    value = lam * value + (1.0 - lam) * float(previous.value)
-    derivative = value - float(previous.value)
-  if _is_lower(value, previous.minimum):
+    value = lam * value + (1.0 - lam) * previous.value
+    derivative = value - previous.value
+  if value < previous.minimum:
     return SmoothedLoss(t, value, derivative, value, t)
   return SmoothedLoss(t, value, derivative, previous.minimum, previous.argmin)
 
 
-def _is_lower(value: float, minimum: Any) -> bool:
-  """In float32, in which the minimum is saved.
-
-  Else the rounding of what is saved lets every evaluation of a plateau be a new
-  minimum.
-  """
-  with np.errstate(over='ignore'):
-    return bool(np.float32(value) < np.float32(minimum))
-
-
-class Verdict(NamedTuple):
+class Stopping(NamedTuple):
   """S(t) and its terms."""
 
   stopping: bool  # S(t) = 1
@@ -85,7 +71,9 @@ class Verdict(NamedTuple):
     return 'minimum out of reach' if self.case2 else ''
 
 
-def is_stopping_early(smoothed: SmoothedLoss, schedule_params: Any) -> Verdict:
+def is_stopping_early(
+  smoothed: SmoothedLoss, eps1: float, eps2: float, k: int, m: int
+) -> Stopping:
   """The thesis' rule for leaving a cycle.
 
     S(t) = 1  if l'(t) >= eps1                                      (case 1)
@@ -98,26 +86,24 @@ def is_stopping_early(smoothed: SmoothedLoss, schedule_params: Any) -> Verdict:
 
   Args:
     smoothed: state after evaluation t.
-    schedule_params: has switch_eps1, switch_eps2, switch_k and switch_m.
+    eps1: rise of the smoothed loss from one evaluation to the next.
+    eps2: how far above its minimum the smoothed loss may be expected to be.
+    k: evaluations without a new minimum before eps2 counts.
+    m: evaluations to look ahead.
 
   Returns:
     S(t) with its terms.
 
   Source: thesis, section 3.3.1.
   """
-  p = schedule_params
-  # As Python numbers: NumPy 1 and 2 compare float32 with a float differently.
-  t, value, derivative, minimum, argmin = (
-    x.item() for x in map(np.asarray, smoothed)
-  )
+  t, value, derivative, minimum, argmin = smoothed
   if not math.isfinite(value):
-    return Verdict(True, False, False, True)
+    return Stopping(True, False, False, True)
   if t < 2:
-    return Verdict(False, False, False, False)
-  case1 = derivative >= p.switch_eps1
-  ahead = p.switch_m * derivative + value
-  case2 = t - argmin >= p.switch_k and ahead >= minimum + p.switch_eps2
-  return Verdict(case1 or case2, case1, case2, False)
+    return Stopping(False, False, False, False)
+  case1 = derivative >= eps1
+  case2 = t - argmin >= k and m * derivative + value >= minimum + eps2
+  return Stopping(case1 or case2, case1, case2, False)
 
 
 def starts_to_come(

@@ -11,23 +11,29 @@ with other settings; it takes three lines:
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
+import jax
 from absl import logging
 
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from .soft_reset import Model
-from .training import records
+from .settings.checks import check
 from .training import run as run_lib
-from .training import set_up as run_setup
-from .training import workload as benchmark
+from .training import workload as workload_facts
+from .training.configuration import differences
+from .training.records import Records
+from .training.resetting import Model
+from .training.run import Run
+from .training.set_up import SavedState, set_up
+from .training.workload import EvalResults, WorkloadApi
 
 # Global batch sizes: the baselines' of the benchmark, the one setting that its
 # rules allow to depend on the workload.
 _WORKLOADS_OF_BATCH_SIZE = {
   16: 'mnist',
   32: 'fastmri fastmri_layernorm fastmri_model_size fastmri_tanh',
+  64: 'finewebedu_lm',
   128: 'cifar wmt wmt_attention_temp wmt_glu_tanh wmt_post_ln',
   256: (
     'librispeech_conformer librispeech_conformer_attention_temperature '
@@ -67,18 +73,18 @@ class Submission(NamedTuple):
 
 def _init_optimizer_state(
   schedule_params: ScheduleParams,
-  workload: Any,
+  workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
   hyperparameters: Any,
-  rng: Any,
-) -> tuple[run_setup.SavedState, run_lib.Run]:
-  """Builds the chain, initialises AdamW with it and writes both down.
+  rng: jax.Array,
+) -> tuple[SavedState, Run]:
+  """Builds the chain, initialises the optimizer with it, writes both down.
 
   Args:
     schedule_params: the configuration; the benchmark gives the rest.
-    workload, model_params: the workload and its parameters.
-    model_state: unused.
+    workload: the workload.
+    model_params, model_state: its parameters and batch statistics.
     hyperparameters: None under self-tuning; under the external ruleset its
       values take the place of those of schedule_params.
     rng: key for the fresh models of resets.
@@ -90,57 +96,67 @@ def _init_optimizer_state(
     ValueError: for an unknown or unusable setting, or a workload whose target
       cannot be used.
   """
-  del model_state
   params = schedule_params.override(hyperparameters)
-  folder = records.find_folder(hyperparameters)
-  saved, setup = run_setup.set_up(workload, model_params, params, folder, rng)
-  _write_down(
-    folder, workload, params, _not_in_force(workload, hyperparameters)
+  records = Records.of_trial(hyperparameters)
+  params = _settings_of_run(records, workload.step_hint, params)
+  saved, setup = set_up(
+    workload, model_params, model_state, params, records, rng
   )
-  return saved, run_lib.Run(setup)
-
-
-def _write_down(folder, workload, params, not_in_force) -> None:
-  """The configuration and its picture; says what is not as one may expect."""
+  not_in_force = _not_in_force(workload, hyperparameters)
   if not_in_force:
     logging.warning('The runner, not the submission, sets %s.', not_in_force)
-  if folder is None:
-    logging.warning(
-      'No experiment folder is known: training goes on, nothing is saved.'
-    )
-    return
-  if params.has_function:
-    logging.warning(
-      'A shape has a Python function: no %s.', records.CONFIGURATION
-    )
-  else:
-    records.write_configuration(
-      folder, workload.step_hint, params, not_in_force
-    )
-  records.draw_schedule(folder, workload.step_hint, params)
+  records.write_settings(workload.step_hint, params, not_in_force)
+  return saved, Run(setup)
 
 
-def _not_in_force(workload: Any, hyperparameters: Any) -> list[str]:
+def _settings_of_run(
+  records: Records, step_hint: int, params: ScheduleParams
+) -> ScheduleParams:
+  """The settings with which the run was started, if it has begun already.
+
+  Raises:
+    ValueError: if it has begun on a workload of another length.
+  """
+  begun = records.begun_with()
+  if begun is None:
+    return params
+  step_hint_then, own = begun
+  check(
+    step_hint == step_hint_then,
+    'step_hint',
+    step_hint,
+    f'{step_hint_then}, that of the run in {records.folder}',
+  )
+  differing = differences(own, params)
+  if differing:
+    logging.warning(
+      'The run goes on with the settings that it was started with: %s.',
+      '; '.join(differing),
+    )
+  return own
+
+
+def _not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
   """Settings that the benchmark does not let a submission decide."""
   given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
-  by_us = benchmark.takes_dropout_rate(workload) or 'dropout_rate' in given
+  by_us = workload_facts.takes_dropout_rate(workload) or 'dropout_rate' in given
   return [] if by_us else ['dropout_rate']
 
 
 def update_params(
-  workload: Any,
+  workload: WorkloadApi,
   current_param_container: Any,
   current_params_types: Any,
   model_state: Any,
   hyperparameters: Any,
   batch: dict[str, Any],
   loss_type: Any,
-  optimizer_state: tuple[run_setup.SavedState, run_lib.Run],
-  eval_results: list[tuple[int, dict[str, float]]],
+  optimizer_state: tuple[SavedState, Run],
+  eval_results: EvalResults,
   global_step: int,
-  rng: Any,
+  rng: jax.Array,
   train_state: Any = None,
-) -> tuple[tuple[run_setup.SavedState, run_lib.Run], Any, Any]:
+) -> tuple[tuple[SavedState, Run], Any, Any]:
   """Ends the cycle if it is time, then takes one train step.
 
   Decisions come first, so that the evaluation after a cycle's last step has
@@ -168,17 +184,17 @@ def update_params(
 
 
 def prepare_for_eval(
-  workload: Any,
+  workload: WorkloadApi,
   current_param_container: Any,
   current_params_types: Any,
   model_state: Any,
   hyperparameters: Any,
   loss_type: Any,
-  optimizer_state: tuple[run_setup.SavedState, run_lib.Run],
-  eval_results: list[tuple[int, dict[str, float]]],
+  optimizer_state: tuple[SavedState, Run],
+  eval_results: EvalResults,
   global_step: int,
-  rng: Any,
-) -> tuple[tuple[run_setup.SavedState, run_lib.Run], Any, Any]:
+  rng: jax.Array,
+) -> tuple[tuple[SavedState, Run], Any, Any]:
   """AdamW is evaluated as it is trained: returns what it was given."""
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
@@ -186,14 +202,14 @@ def prepare_for_eval(
 
 
 def data_selection(
-  workload: Any,
+  workload: WorkloadApi,
   input_queue: Iterator[dict[str, Any]],
   optimizer_state: Any,
   current_param_container: Any,
   model_state: Any,
   hyperparameters: Any,
   global_step: int,
-  rng: Any,
+  rng: jax.Array,
 ) -> dict[str, Any]:
   """The next batch of the benchmark's shuffled, endless queue."""
   del workload, optimizer_state, current_param_container, model_state
@@ -216,7 +232,17 @@ def get_batch_size(workload_name: str) -> int:
 
 
 def make_submission(schedule_params: ScheduleParams) -> Submission:
-  """The benchmark's functions for a configuration."""
+  """The benchmark's functions for a configuration.
+
+  Raises:
+    ValueError: if it is none.
+  """
+  check(
+    isinstance(schedule_params, ScheduleParams),
+    'schedule_params',
+    schedule_params,
+    'a ScheduleParams, as in make_submission(ScheduleParams(alpha=0.5))',
+  )
   return Submission(
     init_optimizer_state=functools.partial(
       _init_optimizer_state, schedule_params

@@ -42,10 +42,12 @@ from reset_cycles.mini_algoperf.spec import (
   ShapeTuple,
   TrainingCompleteError,  # noqa: F401
 )
+from reset_cycles.optimizers.inner import Slots
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.training import devices as parallel
-from reset_cycles.training import reset_checks
+from reset_cycles.training import reset_checks, resetting
 from reset_cycles.training import set_up as run_setup
+from reset_cycles.training.records import Records
 
 FRACTIONS = (16, 8, 4)  # of the embedding table: a sixteenth and so on
 RESETS = 3
@@ -128,17 +130,28 @@ def measure(fraction):
   # Loads what XLA loads once; its memory is not the model's.
   small = Workload(4096)
   run_setup.set_up(
-    small, small.init_model_fn(keys[0])[0], SCHEDULE_PARAMS, None, keys[1]
+    small,
+    *small.init_model_fn(keys[0]),
+    SCHEDULE_PARAMS,
+    Records(None),
+    keys[1],
   )
   jax.clear_caches()
   (params, _), init = watched(workload.init_model_fn, keys[0])
+  slots = Slots((params, params), (), ())
   _, compiling = watched(
-    soft_reset.compile_reset, params, None, parallel.JitDevices()
+    resetting.compile_reset, params, None, slots, parallel.JitDevices()
   )
   (saved, setup), set_up = watched(
-    run_setup.set_up, workload, params, SCHEDULE_PARAMS, None, keys[1]
+    run_setup.set_up,
+    workload,
+    params,
+    None,
+    SCHEDULE_PARAMS,
+    Records(None),
+    keys[1],
   )
-  model = soft_reset.Model(params, None, saved.inner)
+  model = resetting.Model(params, None, saved.inner)
   del params, saved
   return {
     'parameters': sum(map(math.prod, workload.shapes.values())),
@@ -151,12 +164,13 @@ def measure(fraction):
 
 def measure_resets(model, setup):
   """Some resets, one after the other: their median time, the most memory."""
-  ops, fresh = setup.reset_ops, setup.fresh_models[0]
+  inner, ops = setup.inner, setup.reset_ops
+  fresh = setup.fresh_models.take(0)
 
   def reset(model):
-    soft_reset.is_finite(model, ops)
+    resetting.is_finite(model, inner, ops)
     half = soft_reset.Reset(0.5, 0.75, True)
-    return soft_reset.model_reinit_schedule(model, fresh, half, ops)
+    return resetting.model_reinit_schedule(model, fresh, half, inner, ops)
 
   resets = []
   for _ in range(RESETS):
@@ -176,9 +190,9 @@ def planned():
   leaf = jax.ShapeDtypeStruct(shape, jnp.float32)
   share = jax.ShapeDtypeStruct((), jnp.float32)
   kinds = {
-    'blend_leaf': (soft_reset.blend_leaf, leaf, (leaf, share), True),
-    'shrink_leaf': (soft_reset.shrink_leaf, leaf, (share,), True),
-    'leaf_is_finite': (soft_reset.leaf_is_finite, leaf, (), False),
+    'blend': (soft_reset.blend, leaf, (leaf, share), True),
+    'shrink': (soft_reset.shrink, leaf, (share,), True),
+    'leaf_is_finite': (resetting.leaf_is_finite, leaf, (), False),
     'sample_all': (reset_checks.sample_all, [leaf], (), False),
   }
   figures = {}

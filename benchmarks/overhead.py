@@ -32,15 +32,19 @@ from reset_cycles import soft_reset, submission
 from reset_cycles.mini_algoperf import files, logger, workloads
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.training import devices as parallel
-from reset_cycles.training import records
+from reset_cycles.training import resetting
 from reset_cycles.training import run as run_lib
 from reset_cycles.training import set_up as run_setup
 from reset_cycles.training import workload as benchmark
+from reset_cycles.training.fresh_models import fresh_model
+from reset_cycles.training.records import Records
 
 STEPS_PER_BLOCK = 20
 PAIRS = 41
 REPEATS = 31
 CHECKS = 100_000
+# Columns of the switching rule.
+TERMS = ('smoothed_loss', 'derivative', 'case1', 'case2')
 
 
 def summary(values, unit):
@@ -70,7 +74,12 @@ class Bench:
     self.params, self.model_state = self.workload.init_model_fn(keys[0])
     self.rng = keys[1]
     saved, setup = run_setup.set_up(
-      self.workload, self.params, SCHEDULE_PARAMS, None, keys[2]
+      self.workload,
+      self.params,
+      self.model_state,
+      SCHEDULE_PARAMS,
+      Records(None),
+      keys[2],
     )
     self.state = saved, run_lib.Run(setup)
     queue = self.workload._build_input_queue(keys[3], 'train', None, 64)
@@ -187,12 +196,12 @@ def evaluation_times(bench):
   """Microseconds of 60 evaluations in a row."""
   results = {'validation/loss': 1.0, 'validation/error_rate': 0.5}
   saved, run = bench.state
-  model = soft_reset.Model(bench.params, bench.model_state, saved.inner)
+  model = resetting.Model(bench.params, bench.model_state, saved.inner)
   times = []
   with tempfile.TemporaryDirectory() as folder:
-    setup = run.setup._replace(folder=pathlib.Path(folder))
+    setup = run.setup._replace(records=Records(pathlib.Path(folder), TERMS))
     run = run._replace(setup=setup)
-    records.keep_events_before(setup.folder, 0)
+    setup.records.start(0)
     entries = []
     for i in range(1, 61):
       entries.append((i, results))
@@ -208,31 +217,37 @@ def measure_resets(bench):
   """A whole reset: finiteness, blend, moments, checks."""
   saved, run = bench.state
   reset = soft_reset.Reset(0.5, 0.75, True)
-  ops, fresh = run.setup.reset_ops, run.setup.fresh_models[0]
+  inner, ops = run.setup.inner, run.setup.reset_ops
+  fresh = run.setup.fresh_models.take(0)
   resets, inits = [], []
   for i in range(REPEATS):
-    model = copy(soft_reset.Model(bench.params, bench.model_state, saved.inner))
+    model = copy(resetting.Model(bench.params, bench.model_state, saved.inner))
     jax.block_until_ready(model)
 
     def whole(model):
-      soft_reset.is_finite(model, ops)
-      return soft_reset.model_reinit_schedule(model, fresh, reset, ops)
+      resetting.is_finite(model, inner, ops)
+      return resetting.model_reinit_schedule(model, fresh, reset, inner, ops)
 
     resets.append(seconds(whole, model) * 1e3)
     if i < 5:
       jax.clear_caches()  # as in a new process
-      make = functools.partial(benchmark.fresh_models, bench.workload)
-      inits.append(seconds(make, bench.rng, 1, bench.devices) * 1e3)
+      make = functools.partial(fresh_model, bench.workload)
+      inits.append(seconds(make, bench.rng, bench.devices) * 1e3)
   return {
     'reset': summary(resets, 'ms'),
     'init_model_fn, called before training instead': summary(inits, 'ms'),
   }
 
 
-def set_up(workload, model_params, schedule_params, rng):
+def set_up(bench, schedule_params):
   """The saved half of what init_optimizer_state makes."""
   saved, _ = run_setup.set_up(
-    workload, model_params, schedule_params, None, rng
+    bench.workload,
+    bench.params,
+    bench.model_state,
+    schedule_params,
+    Records(None),
+    bench.rng,
   )
   return saved
 
@@ -247,9 +262,7 @@ def measure_initialisation(bench):
     for mode in times:
       params = dataclasses.replace(SCHEDULE_PARAMS, reset_mode=mode)
       jax.clear_caches()
-      times[mode].append(
-        seconds(set_up, bench.workload, bench.params, params, bench.rng)
-      )
+      times[mode].append(seconds(set_up, bench, params))
   return {
     'init_optimizer_state': summary(times['soft'], 's'),
     'init_optimizer_state without resets': summary(times['cyclic'], 's'),

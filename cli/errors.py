@@ -1,11 +1,21 @@
-"""Which errors are the user's to mend, and how they are shown."""
+"""Which errors are the user's to mend, and how they are said in one line."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import difflib
+import os
+import re
+import traceback
 from collections.abc import Iterator
 
-from ..studies.errors import RunFailed as RunFailed
+import reset_cycles
+
+# What bad input raises: a RuntimeError where pathlib finds a loop of links, the
+# last two where numbers are too large.
+_USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
+_OURS = os.path.dirname(os.path.realpath(reset_cycles.__file__))
 
 
 class SetupError(Exception):
@@ -13,25 +23,88 @@ class SetupError(Exception):
 
 
 @contextlib.contextmanager
-def reading_logs() -> Iterator[None]:
-  """Turns the ValueErrors and OSErrors of logs and pictures into RunFailed."""
-  try:
-    yield
-  except (ValueError, OSError) as e:
-    raise RunFailed(str(e)) from e
-
-
-@contextlib.contextmanager
-def setup_phase() -> Iterator[None]:
-  """Turns the ValueErrors and OSErrors of a set-up into SetupErrors.
+def setup_phase(submission_path: str | None = None) -> Iterator[None]:
+  """Turns the errors of a set-up into SetupErrors.
 
   Only what runs before the first training step belongs inside: there, such an
   error means bad input. In a training step it is a bug and keeps its traceback.
+
+  Args:
+    submission_path: a module that is imported and called inside; whatever it
+      raises is its author's to mend.
   """
   try:
     yield
-  except (ValueError, OSError) as e:
-    raise SetupError(str(e)) from e
+  except (BrokenPipeError, SetupError):
+    raise
+  except (Exception, SystemExit) as e:
+    own = _frames_of(submission_path, e)
+    if not own and isinstance(e, ModuleNotFoundError):
+      raise
+    if own:
+      raise SetupError(f'{_place(own[-1])}: {_with_type(e)}') from e
+    if isinstance(e, _USERS):
+      raise SetupError(describe(e)) from e
+    if submission_path is None:
+      raise
+    last = traceback.extract_tb(e.__traceback__)[-1]
+    raise SetupError(
+      f'--submission_path={submission_path}: {_with_type(e)} ({_place(last)})'
+    ) from e
+
+
+def _frames_of(
+  submission_path: str | None, error: BaseException
+) -> list[traceback.FrameSummary]:
+  """Where in the user's own module, or one beside it, the error came up."""
+  if submission_path is None:
+    return []
+  path = os.path.realpath(os.path.expanduser(submission_path))
+  folder = os.path.dirname(path) + os.sep
+  frames = []
+  for frame in traceback.extract_tb(error.__traceback__):
+    file = os.path.realpath(frame.filename)
+    is_beside = file.startswith(folder) and 'site-packages' not in file
+    if file == path or (is_beside and not file.startswith(_OURS + os.sep)):
+      frames.append(frame)
+  return frames
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+  """File, relative where it is below the current folder, and line."""
+  path = os.path.relpath(os.path.realpath(frame.filename))
+  shown = frame.filename if path.startswith(os.pardir) else path
+  return f'{shown}, line {frame.lineno}'
+
+
+def _with_type(error: BaseException) -> str:
+  if isinstance(error, (ValueError, OSError)):
+    return describe(error)
+  said = f'{type(error).__name__}: {error}'.rstrip(': ')
+  return said + _meant(said)
+
+
+def describe(error: BaseException) -> str:
+  """What an error says, without the number of an OSError."""
+  if isinstance(error, OSError) and error.filename and error.strerror:
+    return f'{error.filename}: {error.strerror}.'
+  return str(error) or type(error).__name__
+
+
+def _meant(said: str) -> str:
+  """The field of a configuration that a keyword may have been meant for."""
+  match = re.search(r"unexpected keyword argument '(\w+)'", said)
+  if not match:
+    return ''
+  from ..schedule_params import Hparams, ScheduleParams
+
+  names = [
+    field.name
+    for kind in (ScheduleParams, Hparams)
+    for field in dataclasses.fields(kind)
+  ]
+  near = difflib.get_close_matches(match[1], names, n=1)
+  return f'; did you mean {near[0]}?' if near else ''
 
 
 def one_line(message: str) -> str:

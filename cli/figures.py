@@ -2,162 +2,159 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import functools
-import io
+import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from absl import flags
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from . import arguments, errors, signals
 
-from ..experiments import thesis
-from ..mini_algoperf import files
-from ..mini_algoperf.workloads import WORKLOADS
-from ..studies.runs.table import read_run
-from ..studies.thesis import figure_plots, run_logs, train
-from ..studies.thesis.run_logs import Job, RunLog
-from . import errors, flag_parsing, study_flags
-from . import run as run_command
+if TYPE_CHECKING:
+  from ..studies.thesis.run_logs import Job, RunLog
 
-
-class Plan(NamedTuple):
-  """A command line that was checked."""
-
-  figures: Mapping[str, thesis.ThesisFigure]
-  roots: list[pathlib.Path]  # folders of logs, among them that of new runs
-  new: pathlib.Path
-  seeds: range
-  out: pathlib.Path
-  x_axis: str | None  # None: each figure's own
-  num_workers: int
+SUMMARY = "draw the thesis' figures from logs, training what has none"
+USAGE = '[flags]'
+DESCRIPTION = (
+  "Draws the thesis' figures from logs, <figure>_<workload>.png each. Runs "
+  "without any are trained first, on the stand-ins; the benchmark's logs, "
+  'brought with --logs, get pictures of their own. Several seeds of a run are '
+  'shown by their median and quartiles.'
+)
+MOST_SEEDS = 10_000
 
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
+def add_flags(parser: arguments.Parser) -> None:
+  """Which figures, and from which logs."""
+  group = parser.add_argument_group('figures')
+  group.add_argument(
+    '--only',
+    metavar='NAMES',
+    help='Figures, separated by commas, such as fig3.8a,fig3.11. Default: all.',
+  )
+  group.add_argument(
+    '--seeds',
+    metavar='N',
+    type=arguments.whole(1, MOST_SEEDS),
+    default=1,
+    help='Trains what is missing of the seeds 1 to N. All that have logs are '
+    'shown.',
+  )
+  group.add_argument(
+    '--out',
+    metavar='DIR',
+    type=os.path.expanduser,
+    default='experiment_figures',
+    help='Folder of the pictures; those of the same name are replaced.',
+  )
+  group.add_argument(
+    '--x',
+    choices=('steps', 'time'),
+    help="Horizontal axis. Default: the figure's own, steps but for fig3.1.",
+  )
+  add_log_flags(parser)
 
-  Args:
-    arguments: the command line after `soft-reset figures`.
+
+def add_log_flags(parser: arguments.Parser) -> None:
+  """Where logs are, and how those that are missing are made."""
+  group = parser.add_argument_group('logs')
+  group.add_argument(
+    '--logs',
+    metavar='DIRS',
+    help="Folders of logs, separated by commas, the benchmark runner's among "
+    "them. What they have comes before the project's own logs. Runs of ours "
+    'that have not finished, or were evaluated at other steps, are passed over.',
+  )
+  group.add_argument(
+    '--shipped',
+    action=arguments.Switch,
+    default=True,
+    help='Use the logs that come with the project. --noshipped trains all anew.',
+  )
+  group.add_argument(
+    '--runs',
+    metavar='DIR',
+    type=os.path.expanduser,
+    default='experiment_runs/thesis',
+    help='Folder of the runs that are trained; those in it count as logs, too.',
+  )
+  group.add_argument(
+    '--workers',
+    metavar='N',
+    type=arguments.whole(1, 1000),
+    default=2,
+    help='Runs that are trained at a time, each in one thread.',
+  )
+
+
+def run(options: argparse.Namespace) -> int:
+  """Trains and draws; returns the exit status.
 
   Raises:
-    errors.SetupError: for bad input, before anything is trained.
+    SetupError: for bad input, or for logs that are damaged.
+    RunFailed: if a run fails.
   """
-  with contextlib.ExitStack() as stack:
-    with errors.setup_phase():
-      values = stack.enter_context(
-        flag_parsing.parsed_flags(
-          'soft-reset figures', arguments, study_flags.FIGURES_FLAGS
-        )
-      )
-      plan = make_plan(values)
-      roots = stack.enter_context(run_logs.unpacked(plan.roots))
-      logs = run_logs.find_logs(roots)
-      missing = run_logs.missing_jobs(wanted_jobs(plan), logs)
-      run_logs.check_places(missing, plan.new)
-      plan.out.mkdir(parents=True, exist_ok=True)
-    train.train_all(
-      missing,
-      plan.new,
-      plan.num_workers,
-      functools.partial(train.train, command=run_command.run),
-    )
-    with errors.reading_logs():
-      for path in draw_all(plan, run_logs.find_logs(roots)):
+  with signals.ending_at_once():
+    from ..experiments import thesis
+    from ..studies.thesis import figure_set
+  with errors.setup_phase():
+    names = options.only.split(',') if options.only else thesis.FIGURES
+    figures = {name: thesis.find_figure(name) for name in names}
+    out = pathlib.Path(options.out)
+    jobs = figure_set.wanted_jobs(figures.values(), range(1, options.seeds + 1))
+    with complete_logs(options, jobs, out) as logs:
+      for path in figure_set.draw_all(figures, logs, out, options.x):
         print(path)
   return 0
 
 
-def make_plan(values: flags.FlagValues) -> Plan:
-  """Checks the flags.
+@contextlib.contextmanager
+def complete_logs(
+  options: argparse.Namespace, jobs: Sequence[Job], *made: pathlib.Path
+) -> Iterator[list[RunLog]]:
+  """All logs there are, after training the jobs that have none.
 
   Args:
-    values: parsed flags.
+    options: with those of `add_log_flags`.
+    jobs: runs that are wanted.
+    *made: folders that are made before anything is trained.
 
   Raises:
-    ValueError: for an unknown figure or a folder that isn't there.
+    ValueError: for a folder that isn't there.
+    RunFailed: if a run fails.
   """
-  names = values.only.split(',') if values.only else list(thesis.FIGURES)
-  return Plan(
-    figures={name: thesis.find_figure(name) for name in names},
-    roots=log_roots(values),
-    new=pathlib.Path(values.runs).expanduser(),
-    seeds=range(1, values.seeds + 1),
-    out=pathlib.Path(values.out).expanduser(),
-    x_axis=values.x,
-    num_workers=values.workers,
-  )
+  from ..studies.thesis import run_logs, train
+
+  new = pathlib.Path(options.runs)
+  with run_logs.unpacked(_log_roots(options)) as roots:
+    missing = run_logs.missing_jobs(jobs, run_logs.find_logs(roots))
+    run_logs.check_places(missing, new)
+    for folder in made:
+      folder.mkdir(parents=True, exist_ok=True)
+    train.train_all(missing, new, options.workers, _train)
+    yield run_logs.find_logs(roots)
 
 
-def log_roots(values: flags.FlagValues) -> list[pathlib.Path]:
-  """The folders of logs: the user's, the project's, that of new runs.
+def _log_roots(options: argparse.Namespace) -> list[pathlib.Path]:
+  """The folders of logs: the user's, the project's, that of new runs."""
+  from ..experiments import thesis
 
-  Args:
-    values: parsed flags; the folder of new runs is made if it isn't there.
-
-  Raises:
-    ValueError: if one of the user's folders isn't there.
-  """
-  given = values.logs.split(',') if values.logs else []
-  roots = [pathlib.Path(text).expanduser() for text in given]
+  given = options.logs.split(',') if options.logs else []
+  roots = [pathlib.Path(os.path.expanduser(text)) for text in given]
   for root in roots:
     if not root.is_dir():
       raise ValueError(f'--logs={root}: there is no such folder.')
-  if values.shipped and thesis.LOGS.is_dir():
+  if options.shipped and thesis.LOGS.is_dir():
     roots.append(thesis.LOGS)
-  new = pathlib.Path(values.runs).expanduser()
+  new = pathlib.Path(options.runs)
   new.mkdir(parents=True, exist_ok=True)
   return [*roots, new]
 
 
-def wanted_jobs(plan: Plan) -> list[Job]:
-  """The runs of the figures with all seeds, seed by seed."""
-  return [
-    Job(figure.workload.stand_in, name, seed)
-    for seed in plan.seeds
-    for figure in plan.figures.values()
-    for name in figure.runs
-  ]
+def _train(job: Job, root: pathlib.Path) -> None:
+  """Trains one run, in a worker."""
+  from ..studies.thesis import train
+  from . import main
 
-
-def draw_all(plan: Plan, logs: Sequence[RunLog]) -> Iterable[pathlib.Path]:
-  """Draws each figure once for each workload that has logs of all its runs.
-
-  Args:
-    plan: what is drawn.
-    logs: all logs; seeds beyond those asked for are shown as well.
-
-  Yields:
-    The pictures' paths, <figure>_<workload>.png.
-  """
-  # Most runs are in several figures.
-  read = functools.lru_cache(maxsize=None)(read_run)
-  for workload in sorted({log.job.workload for log in logs}):
-    for name, figure in plan.figures.items():
-      runs = {
-        run: [log for log in logs if log.job[:2] == (workload, run)]
-        for run in figure.runs
-      }
-      if not all(runs.values()) or not _is_shown_on(figure, workload):
-        continue
-      picture = figure_plots.draw_figure(
-        name,
-        figure,
-        {run: [read(log.log_dir) for log in runs[run]] for run in runs},
-        plan.x_axis or figure.x_axis,
-      )
-      path = plan.out / f'{name}_{workload}.png'
-      save(picture, path)
-      yield path
-
-
-def _is_shown_on(figure: thesis.ThesisFigure, workload: str) -> bool:
-  """Of our workloads the stand-in alone; of the benchmark's any with logs."""
-  return workload == figure.workload.stand_in or workload not in WORKLOADS
-
-
-def save(picture: Any, path: pathlib.Path) -> None:
-  """Writes a figure as PNG, whole."""
-  content = io.BytesIO()
-  FigureCanvasAgg(picture).print_png(content)
-  files.write_whole(path, content.getvalue())
+  train.train(job, root, command=lambda words: main.main(['run', *words]))

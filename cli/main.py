@@ -1,207 +1,130 @@
-"""The console script `soft-reset`: its sub-commands and their errors."""
+"""The console script `soft-reset`: its commands, and how they end."""
 
 from __future__ import annotations
 
+import argparse
+import functools
+import importlib
+import os
 import sys
 from collections.abc import Sequence
-from typing import Callable, NamedTuple
 
-from . import (
-  errors,
-  flag_definitions,
-  flag_parsing,
-  schedule_flags,
-  study_flags,
-)
+from ..studies.errors import RunFailed
+from . import arguments as arguments_lib
+from . import errors, signals
+from .errors import SetupError
 
 FAILED = 1
 BAD_INPUT = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-# What `pip install soft-reset[mini]` adds.
+NO_READER = 141  # 128 + SIGPIPE, as shells report it
+# A module each, with SUMMARY, add_flags(parser) and run(options), which returns
+# the exit status. None imports jax before it is run: help must not wait for it.
+COMMANDS = (
+  'run',
+  'set-targets',
+  'smoke-data',
+  'experiments',
+  'figures',
+  'results',
+  'plot',
+  'schedule',
+)
+_DESCRIPTION = (
+  'Trains small AlgoPerf-like workloads with soft resets between learning rate '
+  'cycles.'
+)
+_EPILOG = (
+  '`soft-reset COMMAND --help` explains a command. A first run: soft-reset run '
+  '--workload=digits'
+)
+# What `pip install reset-cycles[mini]` adds.
 _MINI_PACKAGES = ('matplotlib', 'sacrebleu', 'scipy', 'sklearn', 'tqdm')
 
 
-class Command(NamedTuple):
-  """A sub-command."""
-
-  summary: str  # one line for the list of commands
-  description: str  # stands over its flags in its own help
-  flags: flag_parsing.Groups
-  run: Callable[[Sequence[str]], int]  # arguments -> exit status
-
-
-# Imported when it is run, like every command: help must not wait for jax.
-def _run(arguments: Sequence[str]) -> int:
-  from . import run as run_command
-
-  return run_command.run(arguments)
-
-
-def _set_targets(arguments: Sequence[str]) -> int:
-  from . import set_targets as targets_command
-
-  return targets_command.run(arguments)
-
-
-def _smoke_data(arguments: Sequence[str]) -> int:
-  from . import smoke_data as smoke_data_command
-
-  return smoke_data_command.run(arguments)
-
-
-def _experiments(arguments: Sequence[str]) -> int:
-  from . import experiments as experiments_command
-
-  return experiments_command.run(arguments)
-
-
-def _figures(arguments: Sequence[str]) -> int:
-  from . import figures as figures_command
-
-  return figures_command.run(arguments)
-
-
-def _results(arguments: Sequence[str]) -> int:
-  from . import results as results_command
-
-  return results_command.run(arguments)
-
-
-def _plot(arguments: Sequence[str]) -> int:
-  from . import plot as plot_command
-
-  return plot_command.run(arguments)
-
-
-def _schedule(arguments: Sequence[str]) -> int:
-  from . import schedule as schedule_command
-
-  return schedule_command.run(arguments)
-
-
-COMMANDS: dict[str, Command] = {
-  'run': Command(
-    'train a workload with a submission',
-    flag_definitions.RUN_DESCRIPTION,
-    flag_definitions.RUN_FLAGS,
-    _run,
-  ),
-  'set-targets': Command(
-    "set a workload's targets with tuned AdamW",
-    flag_definitions.SET_TARGETS_DESCRIPTION,
-    flag_definitions.SET_TARGETS_FLAGS,
-    _set_targets,
-  ),
-  'smoke-data': Command(
-    "write synthetic data for the real benchmark's runner",
-    flag_definitions.SMOKE_DATA_DESCRIPTION,
-    flag_definitions.SMOKE_DATA_FLAGS,
-    _smoke_data,
-  ),
-  'experiments': Command(
-    "the thesis' figures and how to reproduce them",
-    flag_definitions.EXPERIMENTS_DESCRIPTION,
-    {},
-    _experiments,
-  ),
-  'figures': Command(
-    "draw the thesis' figures from logs, training what has none",
-    study_flags.FIGURES_DESCRIPTION,
-    study_flags.FIGURES_FLAGS,
-    _figures,
-  ),
-  'results': Command(
-    'measure what holds of the thesis, over seeds',
-    study_flags.RESULTS_DESCRIPTION,
-    study_flags.RESULTS_FLAGS,
-    _results,
-  ),
-  'plot': Command(
-    'draw the standard picture of any run',
-    study_flags.PLOT_DESCRIPTION,
-    {},
-    _plot,
-  ),
-  'schedule': Command(
-    'show the learning rate that a chain of cycles plans',
-    schedule_flags.SCHEDULE_DESCRIPTION,
-    schedule_flags.SCHEDULE_FLAGS,
-    _schedule,
-  ),
-}
-
-
-def help_text() -> str:
-  """The list of commands."""
-  lines = [
-    'usage: soft-reset COMMAND [flags]',
-    '',
-    'Trains small AlgoPerf-like workloads with soft resets between learning',
-    'rate cycles.',
-    '',
-    'commands:',
-  ]
-  width = max(map(len, COMMANDS))
-  lines += [
-    f'  {name:<{width}}  {command.summary}'
-    for name, command in COMMANDS.items()
-  ]
-  lines += [
-    '',
-    '`soft-reset COMMAND --help` explains a command. A first run:',
-    '  soft-reset run --workload=digits',
-  ]
-  return '\n'.join(lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Runs a sub-command.
+  """Runs a command.
 
   Args:
     arguments: the command line without the program; None takes sys.argv's.
 
   Returns:
-    The exit status: 0, 1 if something failed after training, 2 after bad input, 130
-    after Ctrl-C.
+    The exit status: 0, 1 if something failed after training had begun, 2 after
+    bad input, 130 after Ctrl-C or SIGTERM.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
-  if not given:
-    print(help_text(), file=sys.stderr)
-    return BAD_INPUT
-  if given[0] == 'help' or flag_parsing.asks_for_help(given[:1]):
-    print(help_text())
-    return 0
   try:
-    command = _find(given[0])
-    if flag_parsing.asks_for_help(given[1:]):
-      print(flag_parsing.help_text(command.description, command.flags))
-      return 0
-    return command.run(given[1:])
-  except errors.SetupError as e:
-    return _complain(str(e))
-  except errors.RunFailed as e:
-    _complain(str(e))
-    return FAILED
+    with signals.raising():
+      status = _run(given)
+    sys.stdout.flush()
+    return status
+  except SetupError as e:
+    return _complain(str(e), BAD_INPUT)
   except ModuleNotFoundError as e:
     if e.name not in _MINI_PACKAGES:
       raise
-    return _complain(f"{e}: install it with pip install 'soft-reset[mini]'.")
+    hint = "install it with pip install 'reset-cycles[mini]'."
+    return _complain(f'{e}: {hint}', BAD_INPUT)
+  except BrokenPipeError:
+    _write_no_more()
+    return NO_READER
+  except (RunFailed, OSError) as e:
+    return _complain(errors.describe(e), FAILED)
   except KeyboardInterrupt:
-    print('soft-reset: interrupted.', file=sys.stderr)
-    return INTERRUPTED
+    print(signals.MESSAGE, file=sys.stderr)
+    return signals.INTERRUPTED
 
 
-def _find(name: str) -> Command:
-  if name not in COMMANDS:
-    raise errors.SetupError(
-      f'{name!r} is not a command: use one of {", ".join(COMMANDS)}.'
+def _run(given: Sequence[str]) -> int:
+  with signals.ending_at_once():
+    parser = make_parser()
+    if not given:
+      parser.print_help(sys.stderr)
+      return BAD_INPUT
+    words = ['--help'] if given[0] == 'help' else given
+    try:
+      options, rest = parser.parse_known_args(
+        arguments_lib.with_two_dashes(words)
+      )
+    except SystemExit:  # help was shown
+      return 0
+    options.parser.refuse(rest)
+  return options.run(options)
+
+
+def make_parser() -> argparse.ArgumentParser:
+  """The parser of all commands; options have their `run` and `parser`."""
+  parser = arguments_lib.Parser(
+    prog='soft-reset',
+    usage='soft-reset COMMAND [flags]',
+    description=_DESCRIPTION,
+    epilog=_EPILOG,
+    formatter_class=functools.partial(argparse.HelpFormatter, width=80),
+  )
+  commands = parser.add_subparsers(
+    title='commands', metavar='COMMAND [flags]', required=True
+  )
+  for name in COMMANDS:
+    module = importlib.import_module('.' + name.replace('-', '_'), __package__)
+    command = commands.add_parser(
+      name,
+      prog=f'soft-reset {name}',
+      usage=f'soft-reset {name} {module.USAGE}',
+      help=module.SUMMARY,
+      description=module.DESCRIPTION,
     )
-  return COMMANDS[name]
+    module.add_flags(command)
+    command.set_defaults(run=module.run, parser=command)
+  return parser
 
 
-def _complain(message: str) -> int:
+def _complain(message: str, status: int) -> int:
   print(f'soft-reset: error: {errors.one_line(message)}', file=sys.stderr)
-  return BAD_INPUT
+  return status
+
+
+def _write_no_more() -> None:
+  """Lets Python end without a word where nobody reads, as after `| head`."""
+  os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == '__main__':

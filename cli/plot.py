@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import pathlib
-from collections.abc import Sequence
 
-from ..mini_algoperf import metadata
-from ..studies.runs import metric_plot as plots
-from . import errors
+from . import arguments, errors, signals
+
+SUMMARY = 'draw the standard picture of any run'
+USAGE = 'DIR'
+DESCRIPTION = (
+  'Draws metric.png of every trial in a folder, of this runner or the '
+  "benchmark's: validation metric and target, resets with tau, early switches, "
+  'learning rate.'
+)
+# Every trial has it, whichever runner wrote it.
+_MARK = 'meta_data_0.json'
 
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
+def add_flags(parser: arguments.Parser) -> None:
+  """The folder."""
+  parser.add_argument(
+    'folder',
+    metavar='DIR',
+    type=os.path.expanduser,
+    help='Folder of a trial, or one with trials somewhere below it.',
+  )
 
-  Args:
-    arguments: one folder, of a trial or with trials somewhere below it; this
-      package's runner or the benchmark's has written it.
+
+def run(options: argparse.Namespace) -> int:
+  """Draws and prints the pictures' names; returns the exit status.
 
   Raises:
-    errors.SetupError: if that is not what is given.
+    SetupError: if there is no trial, or its logs are damaged.
   """
   with errors.setup_phase():
-    if len(arguments) != 1:
-      raise ValueError(
-        f'{len(arguments)} arguments are given: name one folder of logs.'
-      )
-    for trial in find_trials(pathlib.Path(arguments[0]).expanduser()):
-      print(plots.save_metric_plot(trial))
+    trials = find_trials(pathlib.Path(options.folder))
+  with signals.ending_at_once():
+    from ..studies.runs import metric_plot
+  with errors.setup_phase():
+    for trial in trials:
+      print(metric_plot.save_metric_plot(trial))
   return 0
 
 
@@ -36,8 +51,7 @@ def find_trials(folder: pathlib.Path) -> list[pathlib.Path]:
   Raises:
     ValueError: if there is none.
   """
-  name = metadata.meta_data_path(folder).name
-  trials = sorted(path.parent for path in folder.rglob(name))
+  trials = sorted(path.parent for path in folder.rglob(_MARK))
   if not trials:
     raise ValueError(
       f"{folder} has no trial: give an experiment's folder, such as "

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator
 
 import tqdm
 
+from ..control.state import Target
 from ..mini_algoperf.runner import Observer
 from ..mini_algoperf.trial import Trial
-from ..schedules import lr_schedule
+from ..schedules.lr_schedule import lay_out
 from ..studies.runs.table import read_run
-from ..training import records
-from ..training.workload import Target, read_target
+from ..training.configuration import CONFIGURATION, read_configuration
+from ..training.workload import read_target
 
 # The first one that fits the terminal is taken.
 _BAR_FORMATS = (
@@ -41,11 +42,12 @@ def planned_steps(trial: Trial) -> int | None:
   This project's submission has written its plan into the trial's folder.
   """
   limits = [trial.settings.max_global_steps]
-  configuration = trial.log_dir / records.CONFIGURATION
+  configuration = trial.log_dir / CONFIGURATION
   if configuration.exists():
-    step_hint, params = records.read_configuration(trial.log_dir)
-    if params.when_cycles_run_out == 'finish':
-      limits.append(lr_schedule.horizon_steps(step_hint, params))
+    step_hint, params = read_configuration(trial.log_dir)
+    if params.policy == 'finish':
+      cycles = lay_out(step_hint, params)
+      limits.append(sum(cycle.steps for cycle in cycles))
   return min((limit for limit in limits if limit is not None), default=None)
 
 

@@ -2,41 +2,209 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
+import os
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from absl import flags
-
-from ..mini_algoperf import (
-  checkpoints,
-  experiment,
-  interrupts,
-  runner,
-  workloads,
-)
 from ..mini_algoperf.run_options import RunOptions
-from ..mini_algoperf.trial import Trial
-from ..studies.runs import metric_plot as plots
-from . import errors, flag_definitions, flag_parsing, progress
+from ..studies.errors import RunFailed
+from . import arguments, errors, schedule, signals
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+if TYPE_CHECKING:
+  from ..mini_algoperf.experiment import Experiment
+  from ..mini_algoperf.interrupts import Interrupts
+  from ..mini_algoperf.trial import Trial
+
+SUMMARY = 'train a workload with a submission'
+USAGE = '--workload=NAME [flags]'
+DESCRIPTION = (
+  "Trains a workload with a submission by the benchmark's rules. The benchmark's "
+  "log files, the submission's own and metric.png go to "
+  '<experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/. Flags of the '
+  "benchmark's submission_runner.py mean the same here."
+)
+WORKLOADS = 'digits, molecules or translation'
+_Switch = arguments.Switch
 
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
+def add_flags(parser: arguments.Parser) -> None:
+  """The flags are the fields of RunOptions, which has their defaults."""
+  _add_what(parser.add_argument_group('what is trained'))
+  _add_hyperparameters(parser.add_argument_group('hyperparameters'))
+  _add_length(parser.add_argument_group('length and evaluations'))
+  _add_files(parser.add_argument_group('files'))
+  parser.set_defaults(
+    **{
+      field.name: field.default
+      for field in dataclasses.fields(RunOptions)
+      if field.default is not dataclasses.MISSING
+    }
+  )
 
-  Args:
-    arguments: the command line after `soft-reset run`.
+
+def add_workload(group: argparse._ActionsContainer) -> None:
+  """--workload, of the small workloads."""
+  group.add_argument(
+    '--workload',
+    metavar='NAME',
+    help=f'Name of the workload: {WORKLOADS}. Required.',
+  )
+
+
+def add_data_dir(group: argparse._ActionsContainer) -> None:
+  """--data_dir, of the small workloads."""
+  group.add_argument(
+    '--data_dir',
+    metavar='DIR',
+    type=os.path.expanduser,
+    help="Where data are kept. Default: the workload's own cache folder.",
+  )
+
+
+def _add_what(group: argparse._ActionsContainer) -> None:
+  add_workload(group)
+  group.add_argument(
+    '--submission_path',
+    metavar='FILE',
+    help="Python file with the submission's functions; its folder must have an "
+    "__init__.py. Default: this project's own submission.",
+  )
+  group.add_argument(
+    '--framework',
+    choices=('jax',),
+    help='Framework of the submission; there is only this one.',
+  )
+  group.add_argument(
+    '--generation',
+    choices=('jit', 'pmap'),
+    help='Which benchmark to stand in for: jit is the current one (sharded '
+    'arrays), pmap that of 2024 (a leading device axis).',
+  )
+  add_data_dir(group)
+  group.add_argument(
+    '--rng_seed',
+    metavar='N',
+    type=arguments.whole(0, 2**32 - 1),
+    help='Seed of the run. Default: drawn at random and recorded in '
+    'meta_data_0.json; a resumed run takes it from there.',
+  )
+
+
+def _add_hyperparameters(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--tuning_ruleset',
+    choices=('self', 'external'),
+    help='self: one run without outside tuning, with a larger time budget, as '
+    'this submission is meant to be run. external: one trial for each point of '
+    '--tuning_search_space. The benchmark itself defaults to external.',
+  )
+  group.add_argument(
+    '--tuning_search_space',
+    metavar='FILE',
+    help='JSON file with ranges or points; for --tuning_ruleset=external only.',
+  )
+  group.add_argument(
+    '--num_tuning_trials',
+    metavar='N',
+    type=arguments.whole(1),
+    help='Number of trials under the external ruleset.',
+  )
+
+
+def _add_length(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--max_global_steps',
+    metavar='N',
+    type=arguments.whole(1),
+    help='Ends the run after so many steps. Default: no such limit.',
+  )
+  group.add_argument(
+    '--eval_by',
+    choices=('steps', 'time'),
+    help='steps: evaluate after step 1, then every --eval_every steps, which '
+    "repeats exactly. time: every eval_period_time_sec of the workload's, as "
+    'the benchmark does.',
+  )
+  group.add_argument(
+    '--eval_every',
+    metavar='N',
+    type=arguments.whole(1),
+    help="Steps between evaluations. Default: the workload's own number. As in "
+    'the benchmark, --generation=jit looks at the time budget only then.',
+  )
+  group.add_argument(
+    '--eval_splits',
+    choices=('all', 'validation'),
+    help='all: evaluate on the training, validation and test splits, as the '
+    'benchmark does. validation: on that alone, which is faster; the test '
+    'target is then never reached.',
+  )
+  group.add_argument(
+    '--stop_at_targets',
+    action=_Switch,
+    help='End the run once the validation and the test target are reached, as '
+    'the benchmark does. --nostop_at_targets goes on to the end of the budget.',
+  )
+
+
+def _add_files(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--experiment_dir', metavar='DIR', help='Folder of all experiments.'
+  )
+  group.add_argument(
+    '--experiment_name',
+    metavar='NAME',
+    help="Name of this experiment's folder. Default: the workload's name.",
+  )
+  for name, text in (
+    ('append_timestamp', 'Append date and time to --experiment_name.'),
+    ('overwrite', 'Replace an experiment of the same name.'),
+    (
+      'resume_last_run',
+      'Go on with an experiment of the same name from its last checkpoint.',
+    ),
+    (
+      'save_checkpoints',
+      'Save a checkpoint after every evaluation and at the end.',
+    ),
+    (
+      'save_intermediate_checkpoints',
+      'Keep all checkpoints, not just the last. The benchmark does by default.',
+    ),
+  ):
+    group.add_argument(f'--{name}', action=_Switch, help=text)
+
+
+def require_workload(options: argparse.Namespace) -> None:
+  """Says which workloads there are if none is named.
+
+  Raises:
+    SetupError: then.
+  """
+  if options.workload is None:
+    options.parser.error(f'--workload is missing: give {WORKLOADS}')
+
+
+def run(options: argparse.Namespace) -> int:
+  """Trains all trials; returns the exit status.
 
   Raises:
     SetupError: for bad input, before the first step.
+    RunFailed: if the data end.
   """
+  require_workload(options)
+  names = [field.name for field in dataclasses.fields(RunOptions)]
+  wanted = RunOptions(**{name: getattr(options, name) for name in names})
+  with signals.ending_at_once():
+    from ..mini_algoperf import experiment, interrupts
   with contextlib.ExitStack() as stack:
-    with errors.setup_phase():
-      options = _options(arguments)
-      checked = stack.enter_context(experiment.prepared(options))
+    with errors.setup_phase(wanted.submission_path):
+      checked = experiment.check(wanted)
+      check_points(checked)
+      stack.enter_context(experiment.entered(checked))
     interrupted = stack.enter_context(interrupts.deferred())
     for number in checked.trial_numbers:
       status = _run_trial(checked, number, interrupted)
@@ -45,48 +213,65 @@ def run(arguments: Sequence[str]) -> int:
   return 0
 
 
-def _options(arguments: Sequence[str]) -> RunOptions:
-  with flag_parsing.parsed_flags(
-    'soft-reset run', arguments, flag_definitions.RUN_FLAGS
-  ) as values:
-    require_workload(values)
-    names = [field.name for field in dataclasses.fields(RunOptions)]
-    return RunOptions(**{name: values[name].value for name in names})
+def check_points(checked: Experiment) -> None:
+  """Makes sure that this project's submission takes every point.
 
-
-def require_workload(values: flags.FlagValues) -> None:
-  """Raises a ValueError that lists the workloads if none is named."""
-  if values.workload is None:
-    raise ValueError(
-      f'--workload is missing: give one of {", ".join(workloads.WORKLOADS)}.'
-    )
+  Raises:
+    ValueError: for the first one that it wouldn't; other people's submissions
+      see a point when its trial begins.
+  """
+  params = schedule.params_of(checked.submission)
+  if params is None:
+    return
+  for number, point in zip(checked.trial_numbers, checked.points):
+    try:
+      params.override(point)
+    except ValueError as e:
+      space = checked.options.tuning_search_space
+      raise ValueError(
+        f'--tuning_search_space={space}: trial {number}: {e}'
+      ) from e
 
 
 def _run_trial(
-  checked: experiment.Experiment,
-  number: int,
-  interrupted: interrupts.Interrupts,
+  checked: Experiment, number: int, interrupted: Interrupts
 ) -> int:
+  import numpy as np
+
+  from ..mini_algoperf import experiment, runner
+  from ..studies.runs import metric_plot
+  from . import progress
+
   log_dir = checked.log_dir(number)
-  with errors.setup_phase():
+  with (
+    errors.setup_phase(checked.options.submission_path),
+    np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
+  ):
     trial = experiment.set_up(checked, number, interrupted)
   if trial is None:
-    plots.save_metric_plot(log_dir)  # it may have been killed before
+    metric_plot.save_metric_plot(log_dir)  # it may have been killed before
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
     return 0
   try:
     with progress.progress(trial, checked.options.workload) as observer:
       runner.train(trial, observer, interrupted)
+  except StopIteration as e:
+    raise RunFailed(
+      f'the training data have ended at step {trial.global_step}: an input '
+      'queue must be endless.'
+    ) from e
   except KeyboardInterrupt:
-    plots.save_metric_plot(log_dir)
+    metric_plot.save_metric_plot(log_dir)
     print(_describe_interruption(trial), file=sys.stderr)
-    return INTERRUPTED
-  plots.save_metric_plot(log_dir)
+    return signals.INTERRUPTED
+  metric_plot.save_metric_plot(log_dir)
   print(progress.summarise(trial))
   return 0
 
 
 def _describe_interruption(trial: Trial) -> str:
+  from ..mini_algoperf import checkpoints
+
   said = f'soft-reset: interrupted at step {trial.global_step}'
   if checkpoints.checkpoint_paths(trial.log_dir):
     return f'{said}; --resume_last_run goes on from the last checkpoint.'

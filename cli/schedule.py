@@ -2,110 +2,136 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
+import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from absl import flags
+from . import arguments, errors, signals
 
-from ..experiments.settings import RUNS
-from ..mini_algoperf import files
-from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from ..schedules import lr_schedule
-from ..settings.checks import check_count
-from ..studies.preview import bound_text as plan_bound
-from ..studies.preview import cycle_table
-from ..studies.preview import position as plan_position
-from ..studies.text_table import table_lines
-from . import errors, flag_parsing, schedule_flags
+if TYPE_CHECKING:
+  from ..mini_algoperf.submission_loader import LoadedSubmission
+  from ..schedule_params import ScheduleParams
+  from ..studies.preview.plan_text import PlannedChain
 
-_MOST_STEPS = 20_000_000  # more would need gigabytes
-
-
-class Plan(NamedTuple):
-  """A chain over so many steps, and what it is called."""
-
-  name: str
-  step_hint: int
-  params: ScheduleParams
+SUMMARY = 'show the learning rate that a chain of cycles plans'
+USAGE = '--step_hint=N [flags]'
+DESCRIPTION = (
+  'Shows the learning rate that a chain of cycles plans: its cycles, a picture, '
+  'a single step, and what a bound for SGD on convex functions says about its '
+  'shape. The chain is the default one unless a flag gives another.'
+)
+_SOURCES = ('experiment', 'params', 'submission_path')
 
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
+def add_flags(parser: arguments.Parser) -> None:
+  """Which chain, and what to show of it."""
+  _add_chain(parser.add_argument_group('the chain'))
+  _add_shown(parser.add_argument_group('what is shown'))
 
-  Args:
-    arguments: the command line after `soft-reset schedule`.
+
+def _add_chain(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--experiment',
+    metavar='NAME',
+    help='Name of an experiment, as in `soft-reset experiments fig3.8a`.',
+  )
+  group.add_argument(
+    '--submission_path',
+    metavar='FILE',
+    help='Python file of an experiment of your own, made by make_submission.',
+  )
+  group.add_argument(
+    '--params',
+    metavar='FILE',
+    type=os.path.expanduser,
+    help='JSON file with fields of ScheduleParams, which take the place of the '
+    "default's; or the schedule_params.json of a run.",
+  )
+  group.add_argument(
+    '--step_hint',
+    metavar='N',
+    type=arguments.whole(1, 10_000_000),
+    help="The workload's step_hint; the plan has budget_factor times as many "
+    "steps. Required, unless --params is a run's file, which says it.",
+  )
+
+
+def _add_shown(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--at',
+    metavar='N',
+    type=arguments.whole(0),
+    help='Shows cycle, phase, learning rate and a scheduled weight decay of one '
+    'step: the one that is about to be taken when so many have been. The first '
+    'is 0.',
+  )
+  group.add_argument(
+    '--out',
+    metavar='FILE',
+    type=os.path.expanduser,
+    help='PNG file in which the learning rate is drawn, with a scheduled weight '
+    'decay below.',
+  )
+  group.add_argument(
+    '--gallery',
+    action=arguments.Switch,
+    default=False,
+    help='Draw all shapes that a cycle can have into --out, and nothing else.',
+  )
+  group.add_argument(
+    '--overwrite',
+    action=arguments.Switch,
+    default=False,
+    help='Replace the picture of that name.',
+  )
+
+
+def run(options: argparse.Namespace) -> int:
+  """Prints and draws; returns the exit status.
 
   Raises:
-    errors.SetupError: for bad input, or if the picture can't be written.
+    SetupError: for bad input, or if the picture can't be written.
   """
+  with errors.setup_phase():
+    _check_sources(options)
+    picture = _picture_path(options)
+  with signals.ending_at_once():
+    import numpy as np
+
+    from ..studies.preview import plan_text
   with (
-    errors.setup_phase(),
-    flag_parsing.parsed_flags(
-      'soft-reset schedule', arguments, schedule_flags.SCHEDULE_FLAGS
-    ) as values,
+    errors.setup_phase(options.submission_path),
+    np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
   ):
-    picture = _picture_path(values)
-    if values.gallery:
-      _check_no_plan(values)
-      _save_gallery(picture)
-      return 0
-    plan = _read_plan(values)
-    text = '\n'.join(_lines(plan, values.at))
-    if picture is not None:
-      _save_picture(picture, plan)
+    if options.gallery:
+      text = _save_gallery(picture)
+    else:
+      chain = _read_chain(options)
+      text = '\n'.join(plan_text.plan_lines(chain, options.at))
+      if picture is not None:
+        _save_picture(picture, chain)
   print(text)
   return 0
 
 
-def _check_no_plan(values: flags.FlagValues) -> None:
-  for name in ('experiment', 'params', 'step_hint', 'at'):
-    value = values[name].value
-    if value is not None:
-      raise ValueError(
-        f'--{name}={value} is about a plan, and --gallery draws none: leave '
-        'one of them out.'
-      )
+def params_of(submission: LoadedSubmission) -> ScheduleParams | None:
+  """What make_submission was given; None for other people's submissions."""
+  from ..schedule_params import ScheduleParams
 
-
-def _save_gallery(path: pathlib.Path | None) -> None:
-  if path is None:
-    raise ValueError('--gallery needs a PNG file as --out.')
-  # Imported here: a terminal needs no matplotlib.
-  from ..studies.preview import gallery as schedule_gallery
-
-  print(schedule_gallery.save_gallery(path))
-
-
-def _read_plan(values: flags.FlagValues) -> Plan:
-  if values.experiment is not None and values.params is not None:
-    raise ValueError(
-      '--experiment and --params contradict each other: give one.'
-    )
-  step_hint, name = values.step_hint, 'The default chain'
-  params = SCHEDULE_PARAMS
-  if values.experiment is not None:
-    params, name = _find_experiment(values.experiment), values.experiment
-  elif values.params is not None:
-    recorded, params = read_params(values.params)
-    step_hint, name = step_hint or recorded, values.params
-  if step_hint is None:
-    raise ValueError('--step_hint is missing: give the steps of a workload.')
-  _check_length(step_hint, params)
-  return Plan(name, step_hint, params)
-
-
-def _find_experiment(name: str) -> ScheduleParams:
-  if name not in RUNS:
-    raise ValueError(f'--experiment={name!r}: give one of {", ".join(RUNS)}.')
-  return RUNS[name]
+  made = submission.init_optimizer_state
+  given = made.args if isinstance(made, functools.partial) else ()
+  return given[0] if given and isinstance(given[0], ScheduleParams) else None
 
 
 def read_params(path: str) -> tuple[int | None, ScheduleParams]:
   """Reads a chain from either kind of file.
 
   Args:
-    path: written by ScheduleParams.to_json or records.write_configuration.
+    path: has fields of ScheduleParams, those of hparams in an object of that
+      name or beside the others; or a run has written it.
 
   Returns:
     The step_hint of the run, if it is a run's file, and the chain.
@@ -113,45 +139,103 @@ def read_params(path: str) -> tuple[int | None, ScheduleParams]:
   Raises:
     ValueError: if the file is missing or broken; the message says where.
   """
-  file = pathlib.Path(path).expanduser()
+  from ..mini_algoperf import files
+  from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
+  from ..settings.checks import check
+
+  file = pathlib.Path(path)
   if not file.is_file():
     raise ValueError(f'--params={path}: there is no such file.')
   try:
     values = files.read_json(file)
-    if isinstance(values, Mapping) and 'schedule_params' in values:
-      return _recorded_hint(values), ScheduleParams.from_dict(
-        values['schedule_params']
-      )
-    return None, ScheduleParams.from_dict(values)
+    check(isinstance(values, Mapping), 'schedule_params', values, 'an object')
+    if 'schedule_params' in values:
+      chain = ScheduleParams.from_dict(values['schedule_params'])
+      return _recorded_hint(values), chain
+    inner = values.get('hparams', {})
+    check(isinstance(inner, Mapping), 'hparams', inner, 'an object')
+    outer = {name: values[name] for name in values if name != 'hparams'}
+    return None, SCHEDULE_PARAMS.override({**outer, **inner})
   except ValueError as e:
     raise ValueError(f'--params={path}: {e}') from e
 
 
-def _recorded_hint(values: Mapping[str, Any]) -> int:
+def _recorded_hint(values: Mapping[str, object]) -> int:
+  from ..settings.checks import check_count
+
   if 'step_hint' not in values:
     raise ValueError('missing field step_hint beside schedule_params.')
   check_count('step_hint', values['step_hint'])
   return values['step_hint']
 
 
-def _check_length(step_hint: int, params: ScheduleParams) -> None:
-  steps = lr_schedule.horizon_steps(step_hint, params)
-  if steps > _MOST_STEPS:
+def _check_sources(options: argparse.Namespace) -> None:
+  """One chain or none, and none beside the gallery."""
+  given = [name for name in _SOURCES if getattr(options, name) is not None]
+  if options.gallery:
+    for name in (*given, 'step_hint', 'at'):
+      if getattr(options, name) is not None:
+        raise ValueError(
+          f'--{name}={getattr(options, name)} is about a plan, and --gallery '
+          'draws none: leave one of them out.'
+        )
+    if options.out is None:
+      raise ValueError('--gallery needs a PNG file as --out.')
+  elif len(given) > 1:
+    listed = ' and '.join(f'--{name}' for name in given)
+    raise ValueError(f'{listed} contradict each other: give one.')
+  elif options.step_hint is None and options.params is None:
+    raise ValueError('--step_hint is missing: give the steps of a workload.')
+
+
+def _read_chain(options: argparse.Namespace) -> PlannedChain:
+  from ..schedule_params import SCHEDULE_PARAMS
+  from ..studies.preview import plan_text
+
+  recorded, params, name = None, SCHEDULE_PARAMS, 'The default chain'
+  if options.experiment is not None:
+    params, name = _find_experiment(options.experiment), options.experiment
+  elif options.submission_path is not None:
+    params, name = _own(options.submission_path), options.submission_path
+  elif options.params is not None:
+    (recorded, params), name = read_params(options.params), options.params
+  step_hint = options.step_hint or recorded
+  if step_hint is None:
+    raise ValueError('--step_hint is missing: give the steps of a workload.')
+  chain = plan_text.PlannedChain(name, step_hint, params)
+  plan_text.check_length(chain)
+  return chain
+
+
+def _find_experiment(name: str) -> ScheduleParams:
+  from ..experiments.settings import RUNS
+  from ..settings.checks import check_choice
+
+  check_choice('--experiment', name, tuple(RUNS))
+  return RUNS[name]
+
+
+def _own(submission_path: str) -> ScheduleParams:
+  from ..mini_algoperf import submission_loader
+
+  params = params_of(submission_loader.load_submission(submission_path))
+  if params is None:
     raise ValueError(
-      f'budget_factor={params.budget_factor:g} and step_hint={step_hint:,} '
-      f'make {steps:,} steps: give a plan of at most {_MOST_STEPS:,}.'
+      f"--submission_path={submission_path}: is not made by this project's "
+      'make_submission, so that its chain is not known.'
     )
+  return params
 
 
-def _picture_path(values: flags.FlagValues) -> pathlib.Path | None:
-  if values.out is None:
+def _picture_path(options: argparse.Namespace) -> pathlib.Path | None:
+  if options.out is None:
     return None
-  path = pathlib.Path(values.out).expanduser()
+  path = pathlib.Path(options.out)
   if path.suffix.lower() != '.png':
     raise ValueError(f'--out={path}: give a file that ends in .png.')
   if not path.parent.is_dir():
     raise ValueError(f'--out={path}: there is no folder {path.parent}.')
-  if path.exists() and not (values.overwrite and path.is_file()):
+  if path.exists() and not (options.overwrite and path.is_file()):
     raise ValueError(
       f'--out={path} exists: give another name, or --overwrite to replace a '
       'picture.'
@@ -159,32 +243,16 @@ def _picture_path(values: flags.FlagValues) -> pathlib.Path | None:
   return path
 
 
-def _lines(plan: Plan, at: int | None) -> Iterator[str]:
-  """The whole text."""
-  step_hint, params = plan.step_hint, plan.params
-  rates = plan_position.planned_rates(step_hint, params)
-  yield (
-    f'{plan.name}: {rates.size:,} steps, {params.budget_factor:g} times a '
-    f'step_hint of {step_hint:,}.'
-  )
-  rows = cycle_table.cycle_rows(step_hint, params, rates)
-  yield from table_lines(rows)
-  yield (
-    'First and last step are counted from 1. No cycle of a plan is left early.'
-  )
-  if at is not None:
-    decays = plan_position.planned_weight_decays(step_hint, params)
-    position = plan_position.find_position(at, step_hint, params, rates, decays)
-    yield ''
-    yield from plan_position.position_lines(position)
-  yield ''
-  yield from plan_bound.bound_lines(rates)
+def _save_gallery(path: pathlib.Path) -> str:
+  # Imported here, as below: a terminal needs no matplotlib.
+  from ..studies.preview import gallery
+
+  return str(gallery.save_gallery(path))
 
 
-def _save_picture(path: pathlib.Path, plan: Plan) -> None:
-  # Imported here: a terminal needs no matplotlib.
-  from ..studies.preview import picture as schedule_picture
+def _save_picture(path: pathlib.Path, chain: PlannedChain) -> None:
+  from ..studies.preview import picture
 
-  name = pathlib.Path(plan.name).name
-  title = f'{name}, step_hint {plan.step_hint:,}; dashed: a new cycle starts'
-  schedule_picture.save_picture(path, plan.step_hint, plan.params, title)
+  name = pathlib.Path(chain.name).name
+  title = f'{name}, step_hint {chain.step_hint:,}; dashed: a new cycle starts'
+  picture.save_picture(path, chain.step_hint, chain.params, title)

@@ -2,53 +2,81 @@
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import os
 import pathlib
-from collections.abc import Sequence
 
-from absl import flags
-
-from ..mini_algoperf import targets
-from . import errors, flag_definitions, flag_parsing
+from ..studies.errors import RunFailed
+from . import arguments, errors, signals
 from . import run as run_command
 
+SUMMARY = "set a workload's targets with tuned AdamW"
+USAGE = '--workload=NAME [flags]'
+DESCRIPTION = (
+  "Sets a workload's targets by the benchmark's method: tunes AdamW, trains the "
+  'best point with fresh seeds and takes the median of the final metrics.'
+)
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
 
-  Args:
-    arguments: the command line after `soft-reset set-targets`.
+def add_flags(parser: arguments.Parser) -> None:
+  """How long the search is, and where its result goes."""
+  group = parser.add_argument_group('flags')
+  run_command.add_workload(group)
+  group.add_argument(
+    '--num_trials',
+    metavar='N',
+    type=arguments.whole(1),
+    default=20,
+    help='Points of the search.',
+  )
+  group.add_argument(
+    '--num_seeds',
+    metavar='N',
+    type=arguments.whole(1),
+    default=20,
+    help='Repetitions of the best point.',
+  )
+  group.add_argument(
+    '--num_steps',
+    metavar='N',
+    type=arguments.whole(2),
+    help="Steps of each run. Default: 0.75 of the workload's step_hint.",
+  )
+  run_command.add_data_dir(group)
+  group.add_argument(
+    '--output',
+    metavar='FILE',
+    type=os.path.expanduser,
+    help='JSON file in which the entry of the workload is replaced. Default: '
+    'the file that the workloads read.',
+  )
+
+
+def run(options: argparse.Namespace) -> int:
+  """Searches and writes; returns the exit status.
 
   Raises:
-    errors.SetupError: for bad input, before any training.
-    ValueError: if no trial of the search ended with a number.
+    SetupError: for bad input, before any training.
+    RunFailed: if the data are damaged, or no trial ended with a number.
   """
-  with contextlib.ExitStack() as stack:
-    with errors.setup_phase():
-      values = stack.enter_context(
-        flag_parsing.parsed_flags(
-          'soft-reset set-targets',
-          arguments,
-          flag_definitions.SET_TARGETS_FLAGS,
-        )
-      )
-      search = _plan(values)
+  run_command.require_workload(options)
+  with signals.ending_at_once():
+    from ..mini_algoperf import experiment, targets
+  with errors.setup_phase():
+    search = targets.plan_search(
+      options.workload,
+      num_trials=options.num_trials,
+      num_seeds=options.num_seeds,
+      num_steps=options.num_steps,
+      data_dir=experiment.full_data_dir(options.data_dir),
+      output=options.output and pathlib.Path(options.output),
+    )
+  try:
     entry = targets.set_targets(search)
+  except ValueError as e:
+    raise RunFailed(str(e)) from e
   print(
     f'{entry["metric"]}: validation target {entry["validation_target"]:.6g}, '
     f'test target {entry["test_target"]:.6g}'
   )
   return 0
-
-
-def _plan(values: flags.FlagValues) -> targets.Search:
-  run_command.require_workload(values)
-  return targets.plan_search(
-    values.workload,
-    num_trials=values.num_trials,
-    num_seeds=values.num_seeds,
-    num_steps=values.num_steps,
-    data_dir=values.data_dir and os.path.expanduser(values.data_dir),
-    output=values.output and pathlib.Path(values.output).expanduser(),
-  )

@@ -2,87 +2,131 @@
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import importlib
+import os
 import pathlib
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-
-from absl import flags
 
 from ..mini_algoperf import files
 from ..mini_algoperf.smoke_data import WORKLOADS, target_folder, tfds_files
 from ..mini_algoperf.smoke_data.data_set import Sizes, SmokeData
-from . import errors, flag_definitions, flag_parsing
+from . import arguments, errors, signals
+
+SUMMARY = "write synthetic data for the real benchmark's runner"
+USAGE = '--workload=NAME --out=DIR [flags]'
+DESCRIPTION = (
+  'Writes a small synthetic data set in the files that the real benchmark '
+  'reads, so that a submission can be tried with its submission_runner.py, '
+  '--data_dir=DIR, before the data are downloaded. Both generations of the '
+  "benchmark read it. Needs TensorFlow: pip install -e '.[smoke]'."
+)
 
 
-class _Plan(NamedTuple):
-  """A command line that was checked; nothing is written yet."""
+class NewData(NamedTuple):
+  """What is to be written, and where; nothing is yet."""
 
   data: SmokeData
   folder: pathlib.Path
   record: dict[str, int | str]  # what the marker file says
 
 
-def run(arguments: Sequence[str]) -> int:
-  """Runs the command; returns the exit status.
+def add_flags(parser: arguments.Parser) -> None:
+  """Which data, where to, and how many."""
+  _add_place(parser.add_argument_group('what is written'))
+  _add_size(parser.add_argument_group('examples'))
 
-  Args:
-    arguments: the command line after `soft-reset smoke-data`.
+
+def _add_place(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--workload',
+    metavar='NAME',
+    help='Name of the workload: mnist, ogbg or wmt. Required.',
+  )
+  group.add_argument(
+    '--out',
+    metavar='DIR',
+    type=os.path.expanduser,
+    help='Folder to write; each workload needs one of its own. Required.',
+  )
+  group.add_argument(
+    '--overwrite',
+    action=arguments.Switch,
+    default=False,
+    help='Replace smoke data that are there. Other files are never replaced.',
+  )
+
+
+def _add_size(group: argparse._ActionsContainer) -> None:
+  group.add_argument(
+    '--seed',
+    metavar='N',
+    type=arguments.whole(0, 2**32 - 1),
+    default=0,
+    help='The same seed gives the same data.',
+  )
+  group.add_argument(
+    '--num_train',
+    metavar='N',
+    type=arguments.whole(2, 10_000_000),
+    help='Training examples of ogbg and wmt. Default: 2048 graphs, 4096 pairs.',
+  )
+  group.add_argument(
+    '--num_eval',
+    metavar='N',
+    type=arguments.whole(2, 10_000_000),
+    help='Validation and test examples of ogbg and wmt, each. Default: 512 '
+    'graphs, 256 pairs.',
+  )
+
+
+def run(options: argparse.Namespace) -> int:
+  """Writes the folder; returns the exit status.
 
   Raises:
-    errors.SetupError: for bad input, a folder that is in use, or if TensorFlow
-      is missing.
+    SetupError: for bad input, a folder that is in use or cannot be written, or
+      if TensorFlow is missing.
   """
-  with (
-    errors.setup_phase(),
-    flag_parsing.parsed_flags(
-      'soft-reset smoke-data', arguments, flag_definitions.SMOKE_DATA_FLAGS
-    ) as values,
-  ):
-    plan = _make_plan(values)
-    tfds = tfds_files.import_tfds()
-  with _failures(), target_folder.written_whole(plan.folder) as folder:
-    tfds_files.write(tfds, folder, plan.data)
-    files.write_json(folder / target_folder.MARKER, plan.record)
-  print(_summarise(plan))
+  with errors.setup_phase():
+    new = _make_data(options)
+    with signals.ending_at_once():
+      tfds = tfds_files.import_tfds()
+  # Of TFDS' own errors only those of the disk are the user's.
+  try:
+    with target_folder.written_whole(new.folder) as folder:
+      tfds_files.write(tfds, folder, new.data)
+      files.write_json(folder / target_folder.MARKER, new.record)
+  except OSError as e:
+    raise errors.SetupError(errors.describe(e)) from e
+  print(_summarise(new))
   return 0
 
 
-@contextlib.contextmanager
-def _failures() -> Iterator[None]:
-  """Says in one line that a disk is full; other errors would be bugs."""
-  try:
-    yield
-  except OSError as e:
-    raise errors.SetupError(str(e)) from e
-
-
-def _make_plan(values: flags.FlagValues) -> _Plan:
-  _require(values)
-  folder = pathlib.Path(values.out).expanduser().resolve()
-  target_folder.check_free(folder, values.overwrite)
+def _make_data(options: argparse.Namespace) -> NewData:
+  _require(options)
+  folder = pathlib.Path(options.out).resolve()
+  target_folder.check_free(folder, options.overwrite)
   module = importlib.import_module(
-    f'.smoke_data.{values.workload}', __package__
+    f'...mini_algoperf.smoke_data.{options.workload}', __name__
   )
-  given = {'num_train': values.num_train, 'num_eval': values.num_eval}
+  given = {'num_train': options.num_train, 'num_eval': options.num_eval}
   sizes = module.DEFAULT_SIZES._replace(
     **{name: size for name, size in given.items() if size is not None}
   )
-  return _Plan(
-    module.make_data(values.seed, sizes),
+  return NewData(
+    module.make_data(options.seed, sizes),
     folder,
-    _record(values.workload, values.seed, sizes),
+    _record(options.workload, options.seed, sizes),
   )
 
 
-def _require(values: flags.FlagValues) -> None:
+def _require(options: argparse.Namespace) -> None:
   known = ', '.join(WORKLOADS)
-  if values.workload is None:
+  if options.workload is None:
     raise ValueError(f'--workload is missing: give one of {known}.')
-  if values.workload not in WORKLOADS:
-    raise ValueError(f'--workload={values.workload!r}: give one of {known}.')
-  if values.out is None:
+  if options.workload not in WORKLOADS:
+    raise ValueError(f'--workload={options.workload!r}: give one of {known}.')
+  if options.out is None:
     raise ValueError('--out is missing: give the folder to write.')
 
 
@@ -95,15 +139,15 @@ def _record(workload: str, seed: int, sizes: Sizes) -> dict[str, int | str]:
   }
 
 
-def _summarise(plan: _Plan) -> str:
-  paths = [path for path in plan.folder.rglob('*') if path.is_file()]
+def _summarise(new: NewData) -> str:
+  paths = [path for path in new.folder.rglob('*') if path.is_file()]
   megabytes = sum(path.stat().st_size for path in paths) / 1e6
   counts = ', '.join(
     f'{len(examples)} {split}'
-    for data_set in plan.data.data_sets
+    for data_set in new.data.data_sets
     for split, examples in data_set.splits.items()
   )
   return (
-    f'{plan.folder}: {counts}; {megabytes:.1f} MB. For the runner:\n'
-    f'  --workload={plan.record["workload"]} --data_dir={plan.folder}'
+    f'{new.folder}: {counts}; {megabytes:.1f} MB. For the runner:\n'
+    f'  --workload={new.record["workload"]} --data_dir={new.folder}'
   )

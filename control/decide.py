@@ -1,8 +1,7 @@
-"""When a cycle ends: the run's small state and the decisions on it.
+"""When a cycle ends and what follows it.
 
-`Control` is everything that decisions depend on, as values that fit into int32
-and float32 arrays, so that it survives preemption in the optimizer state. The
-functions here are pure: control and evaluations in, control and events out.
+The functions here are pure: control and evaluations in, control, an action and
+events out.
 """
 
 from __future__ import annotations
@@ -11,111 +10,69 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
-from .. import early_switching
-from ..early_switching import NO_LOSS_YET, SmoothedLoss
-from ..schedule_params import ScheduleParams
-from ..schedules import cycle_clock, lr_schedule
+from ..schedules import cycle_clock
+from ..schedules.cycle import Cycle
+from ..schedules.cycle_clock import CycleClock
+from ..schedules.lr_schedule import cycle_ends
+from .goals import Goal
+from .horizons import Horizon, Timing
+from .policies import NextCycle, Policy, Situation
+from .state import NEVER, Control, Evaluation, Target
+from .switching import Context, SwitchingRule, Verdict
 
 # What to do before the next train step.
-GO_ON, RESET, FINISH = 'go_on', 'reset', 'finish'
-
-_NEVER = np.iinfo(np.int32).max
-_NO_METRIC = math.nan
-
-
-class Control(NamedTuple):
-  """Where the run stands. Host values; arrays of the same fields when saved."""
-
-  cycle: Any  # shape=(), dtype=int32; index of the current cycle, from 0
-  cycle_end: Any  # shape=(), dtype=int32; first step after the current cycle
-  num_early_stops: Any  # shape=(), dtype=int32
-  smoothed: SmoothedLoss  # of the current cycle
-  last_eval_step: Any  # shape=(), dtype=int32; -1 before the first evaluation
-  last_loss: Any  # shape=(), dtype=float32; NaN before the first evaluation
-  last_metric: Any  # shape=(), dtype=float32; likewise
-  first_metric: Any  # shape=(), dtype=float32; of the run's first evaluation
-
-
-class Evaluation(NamedTuple):
-  """What decisions need of one evaluation."""
-
-  step: int  # steps taken when the model was evaluated
-  loss: float  # validation loss
-  metric: float  # validation target metric
-
-
-class Plan(NamedTuple):
-  """What stays the same through a run."""
-
-  params: ScheduleParams
-  horizon: int  # first step after the whole chain, as planned
-  nominal_lengths: tuple[int, ...]  # steps of each cycle, as planned
-
+GO_ON, RE_ANCHOR, RESET, FINISH = 'go_on', 're_anchor', 'reset', 'finish'
 
 Event = dict[str, Any]
+
+
+class Rules(NamedTuple):
+  """What decides; the same through a run."""
+
+  cycles: tuple[Cycle, ...]
+  target: Target
+  switching: SwitchingRule
+  early_switching: bool  # whether a verdict ends a cycle, or is logged only
+  goal: Goal
+  horizon: Horizon
+  policy: Policy
 
 
 class Decision(NamedTuple):
   """The outcome of `decide`."""
 
   control: Control
-  action: str  # GO_ON, RESET or FINISH
+  clock: CycleClock  # a new one with RE_ANCHOR and RESET
+  action: str  # GO_ON, RE_ANCHOR, RESET or FINISH
   events: list[Event]  # in the order in which they happened
+  # With RESET, whether the cycle that has ended was ever evaluated.
+  was_evaluated: bool = True
 
 
-def make_plan(step_hint: int, params: ScheduleParams) -> Plan:
-  """The plan for a workload of step_hint steps.
-
-  Raises:
-    ValueError: if a cycle would get no step.
-  """
-  return Plan(
-    params=params,
-    horizon=lr_schedule.horizon_steps(step_hint, params),
-    nominal_lengths=lr_schedule.cycle_lengths(step_hint, params),
-  )
-
-
-_INT, _FLOAT = np.int32, np.float32
-_DTYPES = Control(
-  cycle=_INT,
-  cycle_end=_INT,
-  num_early_stops=_INT,
-  smoothed=SmoothedLoss(_INT, _FLOAT, _FLOAT, _FLOAT, _INT),
-  last_eval_step=_INT,
-  last_loss=_FLOAT,
-  last_metric=_FLOAT,
-  first_metric=_FLOAT,
-)
-
-
-def as_saved(control: Control) -> Control:
-  """The control in the precision in which it is saved.
-
-  Decisions use these values and no better ones, so that a resumed run decides
-  as the uninterrupted one does.
-  """
-  with np.errstate(over='ignore'):  # a loss above 3.4e38 is infinite
-    return jax.tree_util.tree_map(lambda t, x: t(x), _DTYPES, control)
-
-
-def start(plan: Plan) -> Control:
+def start(rules: Rules) -> Control:
   """The control before the first step."""
-  return as_saved(
-    Control(
-      cycle=0,
-      cycle_end=plan.nominal_lengths[0],
-      num_early_stops=0,
-      smoothed=NO_LOSS_YET,
-      last_eval_step=-1,
-      last_loss=_NO_METRIC,
-      last_metric=_NO_METRIC,
-      first_metric=_NO_METRIC,
-    )
+  return Control(
+    cycle=0,
+    number=1,
+    scale=1.0,
+    start=0,
+    cycle_end=rules.cycles[0].steps,
+    horizon=sum(cycle.steps for cycle in rules.cycles),
+    num_early_stops=0,
+    num_evaluations=0,
+    last_eval_step=-1,
+    last_loss=math.nan,
+    last_metric=math.nan,
+    first_metric=math.nan,
+    switching=rules.switching.initial,
+    planning=rules.horizon.initial,
   )
+
+
+def first_clock(rules: Rules) -> CycleClock:
+  """The clock before the first step."""
+  steps = rules.cycles[0].steps
+  return cycle_clock.anchored_clock(0, 0, 0.0, steps, steps)
 
 
 def has_evaluation(control: Control) -> bool:
@@ -123,132 +80,225 @@ def has_evaluation(control: Control) -> bool:
   return control.last_eval_step >= 0
 
 
-def observe(control: Control, evaluation: Evaluation, lam: float) -> Control:
-  """Takes in one evaluation."""
+def goal_metric(control: Control, step: int, rules: Rules) -> float:
+  """The metric that the run should have at this step."""
+  share = min(step / control.horizon, 1.0)
+  return rules.goal.metric(rules.target, control.first_metric, share)
+
+
+def observe(
+  control: Control, evaluation: Evaluation, rules: Rules
+) -> tuple[Control, Verdict]:
+  """Takes in one evaluation of the current cycle."""
   first = control.first_metric if has_evaluation(control) else evaluation.metric
-  return as_saved(
-    control._replace(
-      smoothed=early_switching.smooth_loss(
-        control.smoothed, evaluation.loss, lam
-      ),
-      last_eval_step=evaluation.step,
-      last_loss=evaluation.loss,
-      last_metric=evaluation.metric,
-      first_metric=first,
-    )
+  context = Context(
+    share_of_cycle=(evaluation.step - control.start)
+    / (control.cycle_end - control.start),
+    share_of_run=evaluation.step / control.horizon,
+    target=rules.target,
+    first_metric=first,
   )
-
-
-def clock(control: Control, step: int, plan: Plan) -> cycle_clock.CycleClock:
-  """The clock with which the control's cycle starts at this step."""
-  i = int(control.cycle)
-  return cycle_clock.anchored_clock(
-    step, i, 0.0, plan.nominal_lengths[i], int(control.cycle_end)
+  switching, verdict = rules.switching.observe(
+    control.switching, evaluation, context
   )
+  timing = Timing(evaluation.step, evaluation.seconds, control.horizon)
+  planning, horizon = rules.horizon.observe(control.planning, timing)
+  control = control._replace(
+    num_evaluations=control.num_evaluations + 1,
+    last_eval_step=evaluation.step,
+    last_loss=float(evaluation.loss),
+    last_metric=float(evaluation.metric),
+    first_metric=float(first),
+    switching=switching,
+    planning=planning,
+    horizon=horizon,
+  )
+  return control, verdict
 
 
 def decide(
   control: Control,
+  clock: CycleClock,
   evaluations: Sequence[Evaluation],
   global_step: int,
-  plan: Plan,
+  rules: Rules,
 ) -> Decision:
   """Takes in new evaluations, and ends the cycle if it is time.
 
   A cycle ends when its steps are over or, with early switching on, after an
-  evaluation for which S(t) = 1. The evaluation that follows a cycle's last step
-  counts for that cycle: it sees the annealed model.
+  evaluation for which the switching rule has a reason. The evaluation that
+  follows a cycle's last step counts for that cycle: it sees the annealed model.
+  Where the horizon moves, the cycle's rest is stretched or pressed with it.
 
   Args:
     control: the current control.
+    clock: a host copy of the current clock.
     evaluations: those not seen yet, in order.
     global_step: the step about to be taken.
-    plan: the run's plan.
+    rules: what decides.
 
   Returns:
-    The decision; with RESET, control is that of the cycle that starts now.
+    The decision; with RESET, control and clock are those of the cycle that
+    starts now.
   """
-  events, reason = [], ''
+  events, reason, planned = [], '', control.horizon
   for evaluation in evaluations:
-    control = observe(control, evaluation, plan.params.switch_lam)
-    verdict = early_switching.is_stopping_early(control.smoothed, plan.params)
+    control, verdict = observe(control, evaluation, rules)
     events.append(_evaluation_event(control, evaluation, verdict))
     reason = reason or verdict.reason
   if global_step >= control.cycle_end:
-    return _end_cycle(control, global_step, plan, events)
-  if reason and _may_switch(control, plan):
-    switch = {'event': 'switch', 'cycle': int(control.cycle) + 1}
-    events.append({**switch, 'reason': reason})
-    return _end_cycle(control, global_step, plan, events)
-  return Decision(control, GO_ON, events)
+    return _end_cycle(control, clock, global_step, rules, events)
+  if reason and rules.early_switching:
+    switched = _switch(control, clock, global_step, rules, events, reason)
+    if switched is not None:
+      return switched
+  if control.horizon != planned and control.cycle_end != NEVER:
+    return _re_anchor(control, clock, global_step, rules, events)
+  return Decision(control, clock, GO_ON, events)
 
 
-def _may_switch(control: Control, plan: Plan) -> bool:
-  """Under 'hold' nothing follows the last cycle: leaving it gains nothing.
-
-  It need not be the last of the list: those after it may have got no step.
-  """
-  is_last = (
-    control.cycle == plan.params.num_cycles - 1 or control.cycle_end == _NEVER
-  )
-  holding = plan.params.when_cycles_run_out == 'hold'
-  return plan.params.early_switching and not (is_last and holding)
-
-
-def _evaluation_event(control, evaluation, verdict) -> Event:
+def _evaluation_event(
+  control: Control, evaluation: Evaluation, verdict: Verdict
+) -> Event:
   return {
     'event': 'evaluation',
-    'cycle': int(control.cycle) + 1,
-    'evaluation': int(control.smoothed.t),
+    'cycle': control.number,
+    'evaluation': control.num_evaluations,
     'loss': evaluation.loss,
-    'smoothed_loss': float(control.smoothed.value),
-    'derivative': float(control.smoothed.derivative),
-    'case1': int(verdict.case1),
-    'case2': int(verdict.case2),
-    'stopping': int(verdict.stopping),
+    **verdict.terms,
     'metric': evaluation.metric,
     'metric_step': evaluation.step,
   }
 
 
-def _end_cycle(control, global_step, plan, events) -> Decision:
-  """Goes on to the next cycle, or to whatever follows the last one."""
-  to_do = plan.params.lengths[int(control.cycle) + 1 :]
-  if global_step >= control.cycle_end:
-    starts = early_switching.starts_to_come(global_step, plan.horizon, to_do)
-  else:
-    num_early_stops, starts, _ = early_switching.early_stopping(
-      control.num_early_stops, global_step, plan.horizon, to_do
-    )
-    control = control._replace(num_early_stops=num_early_stops)
-  if not starts:
-    return _run_out(control, plan, events)
-  ends = starts[1:] + (plan.horizon,)
-  control = control._replace(
-    cycle=control.cycle + 1, cycle_end=ends[0], smoothed=NO_LOSS_YET
+def _next_cycle(
+  control: Control, global_step: int, rules: Rules
+) -> NextCycle | None:
+  situation = Situation(
+    rules.cycles, control.cycle, global_step, control.horizon
   )
-  return Decision(as_saved(control), RESET, events)
+  return rules.policy.next(situation)
 
 
-def _run_out(control, plan, events) -> Decision:
-  cycle = int(control.cycle) + 1
-  if plan.params.when_cycles_run_out == 'finish':
-    events.append(
-      {'event': 'finish', 'cycle': cycle, 'reason': 'cycles have run out'}
-    )
-    return Decision(control, FINISH, events)
-  events.append({'event': 'hold', 'cycle': cycle})
-  control = as_saved(control._replace(cycle_end=_NEVER))
-  return Decision(control, GO_ON, events)
+def _switch(
+  control: Control,
+  clock: CycleClock,
+  global_step: int,
+  rules: Rules,
+  events: list[Event],
+  reason: str,
+) -> Decision | None:
+  """Leaves the cycle; None if it is held, since nothing would follow it."""
+  following = _next_cycle(control, global_step, rules)
+  is_held = control.cycle_end == NEVER
+  if is_held or (following is None and rules.policy.holds):
+    return None
+  control = control._replace(num_early_stops=control.num_early_stops + 1)
+  events.append({'event': 'switch', 'cycle': control.number, 'reason': reason})
+  return _follow(control, clock, global_step, rules, events, following)
 
 
-def cycle_start_event(control: Control, step: int, plan: Plan) -> Event:
-  """The event of a cycle that starts at this step."""
-  i = int(control.cycle)
+def _end_cycle(
+  control: Control,
+  clock: CycleClock,
+  global_step: int,
+  rules: Rules,
+  events: list[Event],
+) -> Decision:
+  following = _next_cycle(control, global_step, rules)
+  return _follow(control, clock, global_step, rules, events, following)
+
+
+def _follow(
+  control: Control,
+  clock: CycleClock,
+  global_step: int,
+  rules: Rules,
+  events: list[Event],
+  following: NextCycle | None,
+) -> Decision:
+  """Goes on to the next cycle, or to whatever follows the last one."""
+  if following is None:
+    return _run_out(control, clock, rules, events)
+  was_evaluated = control.num_evaluations > 0
+  control = control._replace(
+    cycle=following.cycle,
+    number=control.number + 1,
+    scale=following.scale,
+    start=global_step,
+    cycle_end=following.end,
+    horizon=following.horizon,
+    num_evaluations=0,
+    switching=rules.switching.initial,
+  )
+  clock = cycle_clock.anchored_clock(
+    global_step,
+    following.cycle,
+    0.0,
+    rules.cycles[following.cycle].steps,
+    following.end,
+    following.scale,
+  )
+  return Decision(control, clock, RESET, events, was_evaluated)
+
+
+def _run_out(
+  control: Control, clock: CycleClock, rules: Rules, events: list[Event]
+) -> Decision:
+  if rules.policy.holds:
+    events.append({'event': 'hold', 'cycle': control.number})
+    control = control._replace(cycle_end=NEVER)
+    return Decision(control, clock, GO_ON, events)
+  reason = 'cycles have run out'
+  events.append({'event': 'finish', 'cycle': control.number, 'reason': reason})
+  return Decision(control, clock, FINISH, events)
+
+
+def _re_anchor(
+  control: Control,
+  clock: CycleClock,
+  global_step: int,
+  rules: Rules,
+  events: list[Event],
+) -> Decision:
+  """Lays the rest of the run over the steps that the new horizon leaves.
+
+  The current cycle keeps its place on the clock. Its nominal rest and the
+  cycles to come share the remaining steps by their nominal lengths.
+  """
+  cycles, i = rules.cycles, control.cycle
+  local = cycle_clock.local_step_on_host(clock, global_step)
+  rest = [cycles[i].steps - local]
+  rest += [cycle.steps for cycle in cycles[i + 1 :]]
+  horizon = max(control.horizon, global_step + 1)
+  end = cycle_ends(global_step, horizon, rest)[0]
+  control = control._replace(cycle_end=end, horizon=horizon)
+  clock = cycle_clock.anchored_clock(
+    global_step, i, local, cycles[i].steps, end, control.scale
+  )
+  events.append(clock_event(control, clock))
+  return Decision(control, clock, RE_ANCHOR, events)
+
+
+def clock_event(control: Control, clock: CycleClock) -> Event:
+  """The event of a clock that was anchored anew in the middle of a cycle."""
   return {
+    'event': 'clock',
+    'cycle': control.number,
+    'setting': control.cycle + 1,
+    'cycle_end': control.cycle_end,
+    'anchor_local': float(clock.anchor_local),
+    'pace': float(clock.pace),
+    'scale': float(clock.scale),
+  }
+
+
+def cycle_start_event(
+  control: Control, clock: CycleClock, rules: Rules
+) -> Event:
+  """The event of a cycle that starts at this step."""
+  return {
+    **clock_event(control, clock),
     'event': 'cycle_start',
-    'cycle': i + 1,
-    'cycle_end': int(control.cycle_end),
-    'pace': float(clock(control, step, plan).pace),
-    'peak_value': plan.params.hparams.learning_rate + plan.params.alter_lr[i],
+    'peak_value': rules.cycles[control.cycle].peak * control.scale,
   }

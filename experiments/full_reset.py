@@ -1,6 +1,8 @@
 """Sequential cycles: a full reset between them (thesis, section 3.2.1)."""
 
-from ..schedule_params import ScheduleParams
+import dataclasses
+
+from ..schedule_params import THESIS
 from ..submission import make_submission
 
 (
@@ -9,4 +11,4 @@ from ..submission import make_submission
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = make_submission(ScheduleParams(reset_mode='full'))
+) = make_submission(dataclasses.replace(THESIS, reset_mode='full'))

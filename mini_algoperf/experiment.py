@@ -49,15 +49,15 @@ class Experiment(NamedTuple):
 
 
 @contextlib.contextmanager
-def prepared(options: RunOptions) -> Iterator[Experiment]:
-  """Checks the options and keeps their experiment to this process.
+def entered(experiment: Experiment) -> Iterator[None]:
+  """Keeps an experiment to this process, and shows its options to submissions.
 
   Raises:
-    ValueError: if anything is missing or doesn't fit.
+    ValueError: if another process has it.
   """
-  experiment = check(options)
-  with flags_published(options), experiment_folder.locked(experiment.folder):
-    yield experiment
+  options, folder = experiment.options, experiment.folder
+  with flags_published(options), experiment_folder.locked(folder):
+    yield
 
 
 @contextlib.contextmanager
@@ -207,7 +207,7 @@ def set_up(
   """A trial before its next step; None if it was complete already.
 
   Args:
-    experiment: from `prepared`.
+    experiment: from `check`, and `entered`.
     number: of the trial, from 1.
     interrupted: knows whether Ctrl-C was pressed.
     check_settings: refuses to go on with other settings of a submission; None

@@ -28,7 +28,8 @@ def experiment_path(
     ValueError: if the name leads out of the folder of all experiments.
   """
   name = experiment_name
-  if pathlib.Path(name).is_absolute() or '..' in pathlib.Path(name).parts:
+  parts = pathlib.Path(name).parts  # none of '' and '.'
+  if not parts or pathlib.Path(name).is_absolute() or '..' in parts:
     raise ValueError(
       f'--experiment_name={name} must be a name below --experiment_dir.'
     )

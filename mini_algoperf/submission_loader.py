@@ -20,6 +20,8 @@ REQUIRED = (
   'get_batch_size',
 )
 OWN_SUBMISSION = 'reset_cycles.submission'
+# Begins the name under which a folder of the user's is imported.
+_ALIAS = 'soft_reset_submission'
 
 
 class LoadedSubmission(NamedTuple):
@@ -55,10 +57,22 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
   try:
     module = importlib.import_module(_module_name(path))
   except (ImportError, SyntaxError) as e:
-    raise ValueError(
-      f'submission_path={submission_path}: cannot be imported: {e}.'
-    ) from e
+    said = f'submission_path={submission_path}: cannot be imported: {e}.'
+    raise ValueError(said + _other_import(e)) from e
   return as_submission(module, submission_path)
+
+
+def _other_import(error: Exception) -> str:
+  """What to write in place of a relative import that leads to nothing."""
+  is_relative = 'relative import' in str(error)
+  if not is_relative and not (getattr(error, 'name', '') or '').startswith(
+    _ALIAS
+  ):
+    return ''
+  return (
+    f" Relative imports serve inside the project's own folder only: elsewhere "
+    f'write `from {OWN_SUBMISSION} import make_submission`.'
+  )
 
 
 def as_submission(module: Any, where: str) -> LoadedSubmission:
@@ -119,7 +133,7 @@ def _package_name(top: pathlib.Path) -> str:
   # not get in the way of another package of that name.
   digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]
   alias = re.sub(r'\W', '_', top.name)
-  name = f'soft_reset_submission_{digest}_{alias}'
+  name = f'{_ALIAS}_{digest}_{alias}'
   if name not in sys.modules:
     _import_package(name, top)
   return name

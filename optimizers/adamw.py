@@ -1,78 +1,76 @@
-"""AdamW whose learning rate follows the cycle clock."""
+"""AdamW, the thesis' optimizer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Callable
+import dataclasses
+from typing import Any
 
 import jax
 import optax
 
-from ..schedules import cycle_clock
-from ..schedules.lr_shapes import Schedule
-from ..settings.hparams import Hparams
+from .inner import INNER, InnerHparams, Slots, find_state, map_states
 
 
-def adamw(
-  hparams: Hparams,
-  schedules: Sequence[Schedule],
-  lengths: Sequence[int],
-  decay_schedules: Sequence[Schedule] | None = None,
-) -> optax.GradientTransformation:
-  """AdamW with optional clipping, at the learning rate of the cycle clock.
+@INNER.register(name='adamw')
+@dataclasses.dataclass(frozen=True)
+class AdamW:
+  """Adam with decoupled weight decay and, if asked for, clipped gradients.
 
-  Args:
-    hparams: the optimizer's hyperparameters.
-    schedules: one schedule per cycle over its nominal steps.
-    lengths: nominal steps of each cycle.
-    decay_schedules: likewise for the weight decay, in place of that of the
-      hyperparameters; None for the latter throughout.
-
-  Returns:
-    The transformation. Its state holds one optax.ScaleByAdamState and one
-    cycle_clock.CycleClock; `map_states` finds them by type.
+  Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
   """
-  clip = (
-    optax.identity()
-    if hparams.grad_clip is None
-    else optax.clip_by_global_norm(hparams.grad_clip)
-  )
-  return optax.chain(
-    clip,
-    optax.scale_by_adam(
-      b1=1.0 - hparams.one_minus_beta1, b2=hparams.beta2, eps=hparams.eps
-    ),
-    optax.add_decayed_weights(hparams.weight_decay)
-    if decay_schedules is None
-    else optax.identity(),
-    cycle_clock.scale_by_cycle_clock(schedules, lengths, decay_schedules),
-  )
 
-
-def map_states(
-  fn: Callable[[Any], Any], opt_state: Any, state_type: type
-) -> Any:
-  """opt_state with every state of the given type replaced by fn(state)."""
-
-  def is_state(x):
-    return isinstance(x, state_type)
-
-  return jax.tree_util.tree_map(
-    lambda x: fn(x) if is_state(x) else x, opt_state, is_leaf=is_state
-  )
-
-
-def find_state(opt_state: Any, state_type: type) -> Any:
-  """The one state of the given type in opt_state.
-
-  Raises:
-    ValueError: if there is none, or more than one.
-  """
-  found = []
-  map_states(found.append, opt_state, state_type)
-  if len(found) != 1:
-    raise ValueError(
-      f'opt_state has {len(found)} states of type {state_type.__name__}; '
-      'exactly one is needed.'
+  def build(
+    self,
+    hparams: InnerHparams,
+    rate: float | jax.Array,
+    weight_decay: float | jax.Array,
+  ) -> optax.GradientTransformation:
+    """See `Inner`."""
+    return optax.chain(
+      optax.identity()
+      if hparams.grad_clip is None
+      else optax.clip_by_global_norm(hparams.grad_clip),
+      optax.scale_by_adam(
+        b1=1.0 - hparams.one_minus_beta1, b2=hparams.beta2, eps=hparams.eps
+      ),
+      decayed_and_scaled(rate, weight_decay),
     )
-  return found[0]
+
+  def slots(self, opt_state: Any) -> Slots:
+    """Adam's moments and the count of its bias correction."""
+    adam = find_state(opt_state, optax.ScaleByAdamState)
+    return Slots((adam.mu, adam.nu), (), (adam.count,))
+
+  def with_slots(self, opt_state: Any, slots: Slots) -> Any:
+    """See `Inner`."""
+    (mu, nu), (count,) = slots.moments, slots.counts
+    adam = optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
+    return map_states(lambda _: adam, opt_state, optax.ScaleByAdamState)
+
+  def eval_params(self, opt_state: Any, params: Any) -> Any:
+    """AdamW is evaluated as it is trained."""
+    del opt_state
+    return params
+
+
+def decayed_and_scaled(
+  rate: float | jax.Array, weight_decay: float | jax.Array
+) -> optax.GradientTransformation:
+  """-rate * (update + weight_decay * params), in each leaf's own type.
+
+  `optax.add_decayed_weights` and `optax.scale_by_learning_rate`, which would
+  turn a bfloat16 leaf into float32 where the numbers are traced.
+  """
+
+  def update(updates: Any, params: Any) -> Any:
+    return jax.tree_util.tree_map(
+      lambda u, p: _as(-rate, u) * (u + _as(weight_decay, u) * p),
+      updates,
+      params,
+    )
+
+  return optax.stateless(update)
+
+
+def _as(value: float | jax.Array, leaf: jax.Array) -> float | jax.Array:
+  return value.astype(leaf.dtype) if hasattr(value, 'astype') else value

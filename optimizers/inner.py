@@ -6,10 +6,15 @@ Neither knows an optimizer by name: what they need of it is here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import optax
+
+from ..settings.named import Registry
+
+INNER = Registry('inner optimizer')
 
 
 class InnerHparams(NamedTuple):
@@ -66,7 +71,9 @@ class Inner(Protocol):
     """The parameters to evaluate, from those that are trained."""
 
 
-def map_states(fn: Any, opt_state: Any, state_type: type) -> Any:
+def map_states(
+  fn: Callable[[Any], Any], opt_state: Any, state_type: type
+) -> Any:
   """opt_state with every state of the given type replaced by fn(state)."""
 
   def is_state(x: Any) -> bool:

@@ -1,42 +1,95 @@
-"""Learning-rate cycles: one cycle, and the chain of cycles.
+"""The chain of cycles, laid out once over the steps of a run.
 
 A cycle is a warm-up joined to a decay; a run is a chain of cycles (thesis
-chapter 2.3 and section 3.1). `jax_lr_schedule` is the static chain, fixed before
-the run; `cycle_clock` reads the same cycles in a run that may leave them early.
-Its shapes are the thesis' own (`lr_shapes`) and those of the registry (`shapes`).
+chapter 2.3 and section 3.1). `static_chain` is what the learning rate is when
+nothing is switched; `cycle_clock` reads the same cycles in a run that may leave
+them early.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import optax
 
-from .lr_shapes import (
-  PhaseFn,
-  Schedule,
-  as_written,
-  floor_steps,
-  no_warmup_fn,
-  warmup_steps,
-)
-from .shapes import decay_fn, warmup_fn
+from ..settings.hparams import Hparams
+from ..settings.named import Setting
+from .cycle import Cycle
+from .phase import Schedule, as_written, floor_steps
+from .warmup_decay import combine_warmup_decay_fn
+from .warmups import warmup_steps
+from .weight_decay import decay_schedule
 
 
-def horizon_steps(step_hint: int, schedule_params: Any) -> int:
+class ChainSettings(Protocol):
+  """How a chain is written: lists with an entry per cycle; see ScheduleParams.
+
+  weight_decays and alter_weight_decay may be empty.
+  """
+
+  warmups: Sequence[Setting]
+  decays: Sequence[Setting]
+  alter_lr: Sequence[float]
+  alter_warmup: Sequence[float]
+  lengths: Sequence[float]
+  budget_factor: float
+  hparams: Hparams
+  weight_decays: Sequence[Setting]
+  alter_weight_decay: Sequence[float]
+
+
+def lay_out(step_hint: int, settings: ChainSettings) -> tuple[Cycle, ...]:
+  """The chain of cycles over budget_factor * step_hint steps.
+
+  Args:
+    step_hint: the workload's, steps.
+    settings: how the chain is written.
+
+  Raises:
+    ValueError: if a cycle would get no step.
+  """
+  lengths = settings.lengths
+  horizon = horizon_steps(step_hint, settings.budget_factor, len(lengths))
+  steps = cycle_lengths(horizon, lengths)
+  return tuple(_lay_out_cycle(i, n, settings) for i, n in enumerate(steps))
+
+
+def _lay_out_cycle(i: int, steps: int, s: ChainSettings) -> Cycle:
+  hparams, warmup = s.hparams, s.warmups[i]
+  peak = hparams.learning_rate + s.alter_lr[i]
+  warmup_length = warmup_steps(
+    warmup, steps, hparams.warmup_factor, s.alter_warmup[i]
+  )
+  rate = combine_warmup_decay_fn(
+    steps, warmup_length, peak, warmup, s.decays[i]
+  )
+  weight_decay = None
+  if s.weight_decays or s.alter_weight_decay:
+    added = s.alter_weight_decay[i] if s.alter_weight_decay else 0.0
+    shape = s.weight_decays[i] if s.weight_decays else 'constant'
+    weight_decay = decay_schedule(
+      shape, hparams.weight_decay + added, steps, rate, peak
+    )
+  return Cycle(
+    steps, warmup_length, peak, rate, weight_decay, hparams, s.lengths[i]
+  )
+
+
+def horizon_steps(step_hint: int, budget_factor: float, num_cycles: int) -> int:
   """Steps that the whole chain is planned for: budget_factor * step_hint.
 
   Raises:
     ValueError: if there are more cycles than steps.
   """
-  horizon = floor_steps(as_written(schedule_params.budget_factor), step_hint)
-  if horizon < schedule_params.num_cycles:
+  horizon = floor_steps(as_written(budget_factor), step_hint)
+  if horizon < num_cycles:
     raise ValueError(
-      f'{schedule_params.num_cycles} cycles do not fit into {horizon} steps '
-      f'(budget_factor={schedule_params.budget_factor} * '
-      f'step_hint={step_hint}): at least one step per cycle is needed.'
+      f'{num_cycles} cycles do not fit into {horizon} steps '
+      f'(budget_factor={budget_factor} * step_hint={step_hint}): at least one '
+      'step per cycle is needed.'
     )
   return horizon
 
@@ -66,88 +119,26 @@ def cycle_ends(
   return tuple(ends)
 
 
-def combine_warmup_decay_fn(
-  step_hint: int,
-  hyperparameters: Any,
-  warmup_fn: PhaseFn,
-  decay_fn: PhaseFn,
-  alter_lr_by: float,
-  alter_warmup_by: float,
-) -> Schedule:
-  """One cycle: the warm-up for W steps, then the decay.
-
-  Args:
-    step_hint: length of the cycle, steps.
-    hyperparameters: has learning_rate and warmup_factor (a fraction).
-    warmup_fn: one of lr_shapes.WARMUPS, or made by shapes.warmup_fn.
-    decay_fn: one of lr_shapes.DECAYS, or made by shapes.decay_fn.
-    alter_lr_by: added to learning_rate for this cycle.
-    alter_warmup_by: added to warmup_factor for this cycle.
-
-  Returns:
-    An optax schedule over the steps of the cycle.
-
-  Source: thesis, section 3.1.
-  """
-  if warmup_fn is no_warmup_fn:
-    alter_warmup_by = -hyperparameters.warmup_factor
-  phase = (step_hint, hyperparameters, alter_lr_by, alter_warmup_by)
-  warmup = warmup_steps(step_hint, hyperparameters, alter_warmup_by)
-  if warmup == 0:
-    return decay_fn(*phase)
-  return optax.join_schedules([warmup_fn(*phase), decay_fn(*phase)], [warmup])
-
-
-def cycle_lengths(step_hint: int, schedule_params: Any) -> tuple[int, ...]:
+def cycle_lengths(horizon: int, lengths: Sequence[float]) -> tuple[int, ...]:
   """Steps of each cycle when nothing is switched.
 
   Raises:
     ValueError: if a cycle would get no step.
   """
-  horizon = horizon_steps(step_hint, schedule_params)
-  ends = cycle_ends(0, horizon, schedule_params.lengths)
+  ends = cycle_ends(0, horizon, lengths)
   steps = tuple(end - start for start, end in zip((0,) + ends, ends))
   if 0 in steps:
     raise ValueError(
-      f'lengths={schedule_params.lengths}: over {horizon} steps the cycles get '
+      f'lengths={tuple(lengths)}: over {horizon} steps the cycles get '
       f'{", ".join(map(str, steps))} of them, and each needs at least one.'
     )
   return steps
 
 
-def cycle_schedules(
-  step_hint: int, hyperparameters: Any, schedule_params: Any
-) -> list[Schedule]:
-  """Each cycle's schedule over its own steps, when nothing is switched.
-
-  Raises:
-    ValueError: if a cycle would get no step.
-  """
-  return [
-    combine_warmup_decay_fn(
-      length, hyperparameters, warmup_fn(warmup), decay_fn(decay), lr, factor
-    )
-    for length, warmup, decay, lr, factor in zip(
-      cycle_lengths(step_hint, schedule_params),
-      schedule_params.warmups,
-      schedule_params.decays,
-      schedule_params.alter_lr,
-      schedule_params.alter_warmup,
-    )
-  ]
-
-
-def jax_lr_schedule(
-  step_hint: int, hyperparameters: Any, schedule_params: Any
+def static_chain(
+  cycles: Sequence[Cycle],
 ) -> tuple[Schedule, bool, tuple[int, ...]]:
-  """The static chain: what the learning rate is when nothing is switched.
-
-  Args:
-    step_hint: the workload's step_hint, steps; the chain lasts
-      budget_factor * step_hint of them.
-    hyperparameters: has learning_rate and warmup_factor.
-    schedule_params: a ScheduleParams, which has refused lists of different
-      lengths when it was made.
+  """What the learning rate is when nothing is switched.
 
   Returns:
     The schedule (step -> learning rate), whether there is more than one cycle
@@ -155,13 +146,39 @@ def jax_lr_schedule(
     The end of the run is not among them: there, the thesis reset a finished
     model to noise.
 
-  Raises:
-    ValueError: if a cycle would get no step.
-
   Source: thesis, section 3.1 and figure 3.2.
   """
-  schedules = cycle_schedules(step_hint, hyperparameters, schedule_params)
-  horizon = horizon_steps(step_hint, schedule_params)
-  reinit_steps = cycle_ends(0, horizon, schedule_params.lengths)[:-1]
-  chain = optax.join_schedules(schedules, list(reinit_steps))
-  return chain, len(schedules) > 1, reinit_steps
+  ends = [sum(c.steps for c in cycles[: i + 1]) for i in range(len(cycles))]
+  reinit_steps = tuple(ends[:-1])
+  rates = [cycle.rate for cycle in cycles]
+  chain = optax.join_schedules(rates, list(reinit_steps))
+  return chain, len(cycles) > 1, reinit_steps
+
+
+def static_weight_decay(cycles: Sequence[Cycle]) -> Schedule | None:
+  """The weight decay when nothing is switched; None if none is scheduled."""
+  decays = [cycle.weight_decay for cycle in cycles]
+  if None in decays:
+    return None
+  ends = [sum(c.steps for c in cycles[: i + 1]) for i in range(len(cycles))]
+  return optax.join_schedules(decays, ends[:-1])
+
+
+def jax_lr_schedule(
+  step_hint: int, hyperparameters: Hparams, schedule_params: ChainSettings
+) -> tuple[Schedule, bool, tuple[int, ...]]:
+  """The static chain by its name in the thesis.
+
+  Args:
+    step_hint: the workload's, steps.
+    hyperparameters: take the place of those of schedule_params.
+    schedule_params: a ScheduleParams.
+
+  Returns:
+    The schedule (step -> learning rate), has_multiple and reinit_steps; see
+    `static_chain`.
+
+  Source: thesis, section 3.1.
+  """
+  params = dataclasses.replace(schedule_params, hparams=hyperparameters)
+  return static_chain(lay_out(step_hint, params))

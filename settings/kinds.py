@@ -15,8 +15,9 @@ from typing import Annotated, Callable, NamedTuple, Optional
 
 from .checks import check, check_choice, check_count, check_number
 
+# Of float32: the numbers of settings are multiplied in the train step.
+LARGEST = (2 - 2**-23) * 2.0**127
 _TINY, _BELOW_ONE = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)
-_LARGEST = math.inf
 
 
 class Kind(NamedTuple):
@@ -31,16 +32,18 @@ class Kind(NamedTuple):
 
 
 def within(low: float, high: float, right: str) -> Kind:
-  """Finite numbers in [low, high]."""
+  """Numbers in [low, high] that float32 can hold, rounded."""
 
   def read(name: str, value: object) -> object:
     check_number(name, value, low, high, right)
+    size = f'{right} and of a size of at most {LARGEST:.2g}, as float32 has it'
+    check(abs(value) <= LARGEST, name, value, size)
     return value
 
   return Kind(right, read)
 
 
-Number = Annotated[float, within(-_LARGEST, _LARGEST, 'a number')]
+Number = Annotated[float, within(-math.inf, math.inf, 'a number')]
 Fraction01 = Annotated[float, within(0.0, 1.0, 'a number from 0 to 1')]
 Share = Annotated[float, within(_TINY, 1.0, 'a number above 0 and at most 1')]
 BelowOne = Annotated[
@@ -49,9 +52,9 @@ BelowOne = Annotated[
 Inner = Annotated[
   float, within(_TINY, _BELOW_ONE, 'a number above 0 and below 1')
 ]
-Positive = Annotated[float, within(_TINY, _LARGEST, 'a number above 0')]
-NotNegative = Annotated[float, within(0.0, _LARGEST, 'a number of at least 0')]
-AtLeastOne = Annotated[float, within(1.0, _LARGEST, 'a number of at least 1')]
+Positive = Annotated[float, within(_TINY, math.inf, 'a number above 0')]
+NotNegative = Annotated[float, within(0.0, math.inf, 'a number of at least 0')]
+AtLeastOne = Annotated[float, within(1.0, math.inf, 'a number of at least 1')]
 
 
 def _read_count(name: str, value: object) -> object:

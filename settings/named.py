@@ -156,7 +156,7 @@ def read_fields(instance: Any) -> None:
 class Registry(Mapping[str, Part]):
   """Parts of one kind by their names."""
 
-  def __init__(self, kind: str, base: Registry | None = None):
+  def __init__(self, kind: str, base: Registry | None = None) -> None:
     """An empty registry.
 
     Args:

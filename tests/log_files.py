@@ -6,7 +6,8 @@ import math
 
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training import records
+from reset_cycles.training.configuration import write_configuration
+from reset_cycles.training.events import CYCLES
 
 STEP_HINT = 50  # three cycles of 34, 33 and 33 steps
 
@@ -61,9 +62,9 @@ def write_run(
     folder / 'measurements.csv', measured, [*rows, *logged, last]
   )
   if events:
-    records.write_configuration(folder, step_hint, params)
+    write_configuration(folder, step_hint, params)
     columns = dict.fromkeys(name for event in events for name in event)
-    files.write_rows(folder / records.CYCLES, list(columns), events)
+    files.write_rows(folder / CYCLES, list(columns), events)
 
 
 # Cycle 1 is left after 20 steps; the other two share the remaining 80.

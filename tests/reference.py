@@ -69,9 +69,9 @@ def decay_rate(name, u, peak, warmup, length):
   if name == 'cosine':
     share = min(u / max(length - warmup, 1), 1.0)
     return peak * (1 + math.cos(math.pi * share)) / 2
-  if name == 'exponential':
+  if name == 'holding_exponential':
     return peak * 0.1 ** (falling / (0.6 * length))
-  if name == 'linear':
+  if name == 'holding_linear':
     return peak * max(1 - falling / (0.8 * length - 2 * warmup), 0.0)
   if name == 'step':
     drops = (u >= 0.5 * (length - warmup)) + (u >= 0.75 * (length - warmup))
@@ -119,16 +119,22 @@ def chain_rates(step_hint, params):
 # Early switching.
 
 
-def smooth(losses, lam, saved=float):
-  """[(l, l')] for t = 1, 2, ...; `saved` rounds what is kept in between."""
+def rule(params):
+  """The parameters of the thesis' switching rule, by name."""
+  given = getattr(params.switching, 'parameters', ())
+  return {'lam': 0.7, 'eps1': 0.01, 'eps2': 0.01, 'k': 9, 'm': 9, **dict(given)}
+
+
+def smooth(losses, lam):
+  """[(l, l')] for t = 1, 2, ..."""
   rows = []
   for loss in losses:
     if rows:
       before = rows[-1][0]
       value = lam * loss + (1 - lam) * before
-      rows.append((saved(value), saved(value - before)))
+      rows.append((value, value - before))
     else:
-      rows.append((saved(loss), 0.0))
+      rows.append((loss, 0.0))
   return rows
 
 
@@ -139,7 +145,7 @@ def minimum(rows):
   return min(finite, default=(math.inf, 0))
 
 
-def stopping(rows, params):
+def stopping(rows, eps1, eps2, k, m):
   """(case 1, case 2, S) after the last of the rows, with the thesis' S(t)."""
   value, derivative = rows[-1]
   if not math.isfinite(value):
@@ -147,11 +153,8 @@ def stopping(rows, params):
   if len(rows) == 1:
     return False, False, False
   lowest, argmin = minimum(rows)
-  case1 = derivative >= params.switch_eps1
-  case2 = (
-    len(rows) - argmin >= params.switch_k
-    and params.switch_m * derivative + value >= lowest + params.switch_eps2
-  )
+  case1 = derivative >= eps1
+  case2 = len(rows) - argmin >= k and m * derivative + value >= lowest + eps2
   return case1, case2, case1 or case2
 
 

@@ -1,7 +1,7 @@
 """A slow twin of a run: its decisions, learning rates and weight decays.
 
 It keeps the losses of the current cycle in a list and works everything out from
-them anew. What the run saves between two evaluations is rounded to float32.
+them anew.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Twin:
     self.horizon = reference.horizon(step_hint, params)
     self.lengths = reference.cycle_lengths(step_hint, params)
     self.cycle, self.start, self.end = 0, 0, self.lengths[0]
+    self.number = 1
     self.losses, self.metrics = [], []  # of this cycle, of the whole run
     self.last_loss = 0.0
     self.events = []
@@ -41,27 +42,29 @@ class Twin:
     self.write(0, 'cycle_start', **self.cycle_start())
 
   def write(self, step, event, **values):
-    values = {'event': event, 'cycle': self.cycle + 1, **values}
+    values = {'event': event, 'cycle': self.number, **values}
     self.events.append({'global_step': step, **values})
 
   def cycle_start(self):
     peak = self.params.hparams.learning_rate + self.params.alter_lr[self.cycle]
     pace = self.lengths[self.cycle] / (self.end - self.start)
     return {
+      'setting': self.cycle + 1,
       'cycle_end': self.end,
+      'anchor_local': 0.0,
       'pace': reference.float32(pace),
+      'scale': 1.0,
       'peak_value': peak,
     }
 
   def evaluate(self, step, eval_step, loss, metric):
     """Returns why the cycle should be left, or ''."""
     self.losses.append(loss)
-    self.metrics.append(reference.float32(metric))
-    self.last_loss = reference.float32(loss)
-    rows = reference.smooth(
-      self.losses, self.params.switch_lam, reference.float32
-    )
-    case1, case2, stop = reference.stopping(rows, self.params)
+    self.metrics.append(metric)
+    self.last_loss = loss
+    rule = reference.rule(self.params)
+    rows = reference.smooth(self.losses, rule.pop('lam'))
+    case1, case2, stop = reference.stopping(rows, **rule)
     self.write(
       step,
       'evaluation',
@@ -89,7 +92,7 @@ class Twin:
     if step >= self.end:
       return self.next_cycle(step, 'scheduled')
     last = self.cycle == len(self.lengths) - 1
-    holding = self.params.when_cycles_run_out == 'hold'
+    holding = self.params.policy == 'hold'
     stuck = self.over or (last and holding)
     if reason and self.params.early_switching and not stuck:
       self.write(step, 'switch', reason=reason)
@@ -99,16 +102,25 @@ class Twin:
   def next_cycle(self, step, reason):
     to_do = self.params.lengths[self.cycle + 1 :]
     if not to_do or step >= self.horizon:
-      return self.run_out(step)
-    ends = reference.cycle_ends(step, self.horizon, to_do)
-    self.cycle, self.start, self.end = self.cycle + 1, step, ends[0]
-    self.losses = []
-    self.write(step, 'reset', reason=reason, tau=self.tau())
+      return self.run_out(step, reason)
+    end = reference.cycle_ends(step, self.horizon, to_do)[0]
+    return self.start_cycle(step, reason, self.cycle + 1, end)
+
+  def start_cycle(self, step, reason, cycle, end):
+    tau = self.tau()
+    self.number += 1
+    self.cycle, self.start, self.end, self.losses = cycle, step, end, []
+    self.write(step, 'reset', reason=reason, tau=tau)
     self.write(step, 'cycle_start', **self.cycle_start())
     return True
 
-  def run_out(self, step):
-    if self.params.when_cycles_run_out == 'finish':
+  def run_out(self, step, reason):
+    if self.params.policy == 'repeat':
+      last = len(self.lengths) - 1
+      if step >= self.horizon:
+        self.horizon = step + self.lengths[last]
+      return self.start_cycle(step, reason, last, self.horizon)
+    if self.params.policy == 'finish':
       self.write(step, 'finish', reason='cycles have run out')
       return False
     self.write(step, 'hold')
@@ -119,7 +131,7 @@ class Twin:
     mode = self.params.reset_mode
     if mode != 'soft':
       return {'full': 1.0, 'kept_momentum': 1.0, 'cyclic': 0.0}[mode]
-    if not self.metrics:
+    if not self.losses:  # nothing is known of this cycle
       return 0.0
     if not math.isfinite(self.last_loss):
       return 1.0

@@ -1,42 +1,52 @@
-"""Runs without a model: cycle_control, step by step as `run` calls it."""
+"""Runs without a model: decisions, step by step as `run` takes them."""
 
 from __future__ import annotations
 
-from reset_cycles.control import decide as cycle_control
-from reset_cycles.control.decide import Evaluation
-from reset_cycles.schedule_params import ScheduleParams
+import dataclasses
+
+from reset_cycles.control import decide
+from reset_cycles.control.state import Evaluation, Target
+from reset_cycles.schedule_params import THESIS, make_rules
+from reset_cycles.schedules import cycle_clock
 
 PEAK = 0.0017486387539278373
 
 # l = L, and what is a rise, and how long a plateau lasts, is easily seen.
 EASY = {
-  'switch_lam': 1.0,
-  'switch_eps1': 0.5,
-  'switch_eps2': 0.25,
-  'switch_k': 2,
-  'switch_m': 1,
+  'name': 'thesis',
+  'lam': 1.0,
+  'eps1': 0.5,
+  'eps2': 0.25,
+  'k': 2,
+  'm': 1,
 }
+TARGET = Target('validation/metric', 1.0, True)
 
 
 def make_params(n=3, **changes):
-  return ScheduleParams(
+  return dataclasses.replace(
+    THESIS,
     **{
       'warmups': ('linear',) * n,
       'decays': ('cosine',) * n,
       'alter_lr': (0.0, 0.001, -0.001, 0.002, 0.003)[:n],
       'alter_warmup': (0.0,) * n,
       'lengths': (1.0,) * n,
-      **EASY,
+      'switching': EASY,
       **changes,
-    }
+    },
   )
+
+
+def rules_of(params, step_hint, target=TARGET):
+  return make_rules(step_hint, params, target)
 
 
 def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
   """Goes through a run step by step, as `run` does.
 
   Args:
-    params, step_hint: the configuration.
+    params, step_hint: the configuration; `params` may also be made Rules.
     evaluations: [(step, loss, metric)] or {step it is seen at: [those]}.
     until: the step not to be taken any more.
     save: what happens to the control before every step.
@@ -45,26 +55,26 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
     Events with their global_step, in order, the last decision, and for each
     step that was taken the (cycle, local step) of the clock.
   """
-  plan = cycle_control.make_plan(step_hint, params)
+  rules = params
+  if not isinstance(params, decide.Rules):
+    rules = rules_of(params, step_hint)
   if not isinstance(evaluations, dict):
     evaluations = {e[0]: [e] for e in evaluations}
-  control = cycle_control.start(plan)
-  clock = cycle_control.clock(control, 0, plan)
-  events = [_stamp(0, cycle_control.cycle_start_event(control, 0, plan))]
+  control, clock = decide.start(rules), decide.first_clock(rules)
+  horizon = control.horizon
+  events = [_stamp(0, decide.cycle_start_event(control, clock, rules))]
   local_steps = []
-  for step in range(plan.horizon + 1 if until is None else until):
+  for step in range(horizon + 1 if until is None else until):
     new = [Evaluation(*e) for e in evaluations.get(step, ())]
-    decision = cycle_control.decide(save(control), new, step, plan)
-    control = decision.control
+    decision = decide.decide(save(control), clock, new, step, rules)
+    control, clock = decision.control, decision.clock
     events += [_stamp(step, event) for event in decision.events]
-    if decision.action == cycle_control.FINISH:
+    if decision.action == decide.FINISH:
       break
-    if decision.action == cycle_control.RESET:
-      clock = cycle_control.clock(control, step, plan)
-      start = cycle_control.cycle_start_event(control, step, plan)
+    if decision.action == decide.RESET:
+      start = decide.cycle_start_event(control, clock, rules)
       events += [_stamp(step, start)]
-    local = float(clock.anchor_local)
-    local += (step - int(clock.anchor_step)) * float(clock.pace)
+    local = cycle_clock.local_step_on_host(clock, step)
     local_steps.append((int(clock.cycle), local))
   return events, decision, local_steps
 

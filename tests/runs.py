@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 
 import tiny
 from reset_cycles import submission
-from reset_cycles.schedule_params import ScheduleParams
-from reset_cycles.training import records
+from reset_cycles.schedule_params import THESIS
+from reset_cycles.training.events import read_events
 
 GENERATIONS = ('jit', 'pmap')
 
 # 12 steps in 3 cycles of 4. The target accuracy is 0.8.
-PARAMS = ScheduleParams(switch_k=2, switch_m=2)
+PARAMS = dataclasses.replace(
+  THESIS, switching={'name': 'thesis', 'k': 2, 'm': 2}
+)
 # After step 3 of cycle 1 the smoothed loss has risen by 0.7 * 0.5 >= 0.01.
 SWITCHING = {1: (1.0, 0.4), 2: (0.9, 0.6), 3: (1.4, 0.6), 8: (0.5, 0.72)}
 
@@ -30,7 +34,7 @@ def new_driver(params=PARAMS, generation='jit', evaluations=None, step_hint=6):
 def column(folder, name, **having):
   rows = [
     row
-    for row in records.read_events(folder)
+    for row in read_events(folder)
     if all(row[key] == value for key, value in having.items())
   ]
   return [row[name] for row in rows]

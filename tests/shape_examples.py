@@ -15,6 +15,16 @@ def shrink(step):
   return 1 - 1 / (step + 9)
 
 
+# Those that `reference` computes, too.
+PLAIN_WARMUPS = ('linear', 'cosine', 'exponential', 'none')
+PLAIN_DECAYS = (
+  'cosine',
+  'holding_exponential',
+  'holding_linear',
+  'step',
+  'constant',
+)
+
 WARMUPS = (
   {'name': 'linear', 'start': 0.13},
   {'name': 'cosine', 'start': 0.13},
@@ -26,16 +36,18 @@ WARMUPS = (
 
 DECAYS = (
   {'name': 'cosine', 'floor': 0.13},
-  {'name': 'exponential'},
+  {'name': 'holding_exponential'},
+  {'name': 'holding_linear'},
   {'name': 'linear'},
+  {'name': 'linear', 'floor': 0.13},
   {'name': 'step', 'factor': 0.3, 'at': [0.3, 0.5, 0.9]},
   {'name': 'constant'},
   {'name': 'polynomial', 'end': 0.1},
   {'name': 'polynomial', 'power': 2, 'start': 0.9, 'end': 0.07},
   {'name': 'polynomial', 'power': 0.5, 'start': 0.1, 'end': 1},
   {'name': 'polynomial', 'share': 0.3, 'cycle': True, 'end': 0.13},
-  {'name': 'geometric', 'factor': 0.5, 'share': 0.4},
-  {'name': 'geometric', 'factor': 0.7, 'share': 0.1, 'staircase': True},
+  {'name': 'exponential', 'factor': 0.5, 'share': 0.4},
+  {'name': 'exponential', 'factor': 0.7, 'share': 0.1, 'staircase': True},
   {'name': 'inverse_time'},
   {'name': 'inverse_time', 'exponent': 2, 'share': 0.2, 'rate': 0.7},
   {'name': 'inverse_time', 'exponent': 1.5, 'share': 0.1, 'staircase': True},
@@ -69,14 +81,14 @@ DECAYS = (
   },
   {
     'name': 'sequential',
-    'shapes': ['linear', 'exponential', 'linear'],
+    'shapes': ['holding_linear', 'holding_exponential', 'linear'],
     'at': [0.25, 0.75],
   },
   {
     'name': 'chained',
     'shapes': [
       {'name': 'polynomial', 'start': 0.3, 'end': 0.9},
-      {'name': 'geometric', 'factor': 0.5},
+      {'name': 'exponential', 'factor': 0.5},
       'cosine',
     ],
   },

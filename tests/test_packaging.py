@@ -38,10 +38,13 @@ FOLDERS = 'settings schedules optimizers control training experiments'.split()
 
 def test_the_shipped_files_import_as_the_runner_does(tmp_path):
   folder = tmp_path / 'submissions' / 'self_tuning' / 'x'
-  for part in ['.', *FOLDERS]:
-    (folder / part).mkdir(parents=True, exist_ok=True)
-    for path in set((ROOT / part).glob('*.py')) - {ROOT / NOT_SHIPPED}:
-      shutil.copy(path, folder / part)
+  folder.mkdir(parents=True)
+  for path in ROOT.glob('*.py'):
+    shutil.copy(path, folder)
+  for part in FOLDERS:
+    ignore = shutil.ignore_patterns('__pycache__', 'logs')
+    shutil.copytree(ROOT / part, folder / part, ignore=ignore)
+  (folder / NOT_SHIPPED).unlink()
   own = {path.name for path in (folder / 'experiments').glob('*.py')}
   experiments = sorted(own - NO_SUBMISSIONS)
   assert len(experiments) == 17

@@ -1,21 +1,40 @@
-"""The configuration: its values, its checks, JSON and overriding."""
+"""The configuration: its values, its checks, JSON, overriding, its cycles."""
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import json
 import math
+import pathlib
 
 import numpy as np
 import pytest
 
+import reference
+from curves import assert_close, read
+from made_up_parts import Patience, registered
+from reset_cycles import schedule_params
+from reset_cycles.control.goals.final import Final
+from reset_cycles.control.horizons.steps import Steps
+from reset_cycles.control.policies.finish import Finish
+from reset_cycles.control.policies.hold import Hold
+from reset_cycles.control.policies.repeat import Repeat
+from reset_cycles.control.state import Target
+from reset_cycles.control.switching import SWITCHING_RULES
+from reset_cycles.control.switching.thesis import Thesis
 from reset_cycles.schedule_params import (
-  HPARAMS,
+  PARTS,
   SCHEDULE_PARAMS,
-  Hparams,
+  THESIS,
   ScheduleParams,
+  jax_lr_schedule,
+  lay_out,
+  make_rules,
 )
+from reset_cycles.settings.hparams import HPARAMS, Hparams
+from reset_cycles.settings.named import as_plain
 
 NAN, INF = math.nan, math.inf
 HUGE = 10**400  # an int that no float can hold
@@ -35,8 +54,18 @@ def test_hparams_are_those_of_the_thesis():
   }
 
 
-def test_default_is_that_of_the_thesis():
-  values = SCHEDULE_PARAMS.to_dict()
+RULE = {
+  'name': 'thesis',
+  'lam': 0.7,
+  'eps1': 0.01,
+  'eps2': 0.01,
+  'k': 9,
+  'm': 9,
+}
+
+
+def test_what_the_thesis_ran():
+  values = THESIS.to_dict()
   assert values.pop('hparams') == dataclasses.asdict(HPARAMS)
   assert values == {
     'warmups': ('linear', 'linear', 'linear'),
@@ -45,22 +74,61 @@ def test_default_is_that_of_the_thesis():
     'alter_warmup': (0.0, 0.0, 0.0),
     'lengths': (1.0, 1.0, 1.0),
     'budget_factor': 2.0,
-    'when_cycles_run_out': 'finish',
     'reset_mode': 'soft',
     'alpha': 0.5,
     # Figure 3.7.
     'early_switching': True,
-    'switch_lam': 0.7,
-    'switch_eps1': 0.01,
-    'switch_eps2': 0.01,
-    'switch_k': 9,
-    'switch_m': 9,
+    'switching': RULE,
+    'goal': 'final',
+    'horizon': 'steps',
+    'policy': 'finish',
+    'optimizer': 'adamw',
     # A constant weight decay.
     'weight_decays': (),
     'alter_weight_decay': (),
   }
-  assert SCHEDULE_PARAMS == ScheduleParams()
-  assert SCHEDULE_PARAMS.num_cycles == 3
+  assert THESIS.num_cycles == 3
+
+
+def test_the_one_in_force_does_not_end_itself():
+  assert SCHEDULE_PARAMS == dataclasses.replace(THESIS, policy='repeat')
+
+
+def test_the_defaults_are_those_in_force():
+  rule = SWITCHING_RULES.make(ScheduleParams().switching)
+  assert rule == SWITCHING_RULES.make(THESIS.switching)
+  spelled_out = dataclasses.replace(ScheduleParams(), switching=RULE)
+  assert spelled_out == SCHEDULE_PARAMS
+
+
+def names_given(call):
+  """Of the keyword arguments of a call; it has no others."""
+  assert call.args == []
+  return [keyword.arg for keyword in call.keywords]
+
+
+def test_the_thesis_is_spelled_out():
+  """No default can redefine it: its source gives every field."""
+  tree = ast.parse(pathlib.Path(schedule_params.__file__).read_text())
+  (call,) = (
+    node.value
+    for node in tree.body
+    if isinstance(node, ast.Assign) and node.targets[0].id == 'THESIS'
+  )
+  given = {keyword.arg: keyword.value for keyword in call.keywords}
+  assert call.func.id == 'ScheduleParams'
+  fields = dataclasses.fields(ScheduleParams)
+  assert sorted(names_given(call)) == sorted(f.name for f in fields)
+  assert given['hparams'].func.id == 'Hparams'
+  fields = dataclasses.fields(Hparams)
+  assert sorted(names_given(given['hparams'])) == sorted(f.name for f in fields)
+  for field, registry in PARTS.items():
+    setting = ast.literal_eval(given[field])
+    if isinstance(setting, str):
+      assert not registry.parameters(setting)
+    else:
+      known = registry.parameters(setting['name'])
+      assert set(setting) == {'name', *known}
 
 
 NO_NUMBERS = (NAN, INF, -INF, '0.1', None, True, [0.1], HUGE)
@@ -68,6 +136,7 @@ SHARE = 'a number from 0 up to, not including, 1'
 POSITIVE = 'a number above 0'
 AT_MOST_ONE = 'a number above 0 and at most 1'
 COUNT = 'a whole number of at least 1'
+ZERO_TO_ONE = 'a number from 0 to 1'
 
 # field, values that are wrong, what the message says to be right.
 BAD_HPARAMS = (
@@ -79,16 +148,16 @@ BAD_HPARAMS = (
   ('grad_clip', (NAN, INF, '1', True, 0.0, -1.0), POSITIVE),
   ('one_minus_beta1', (*NO_NUMBERS, 0.0, -0.1, 1.1), AT_MOST_ONE),
   ('weight_decay', (*NO_NUMBERS, -0.1), 'a number of at least 0'),
-  ('warmup_factor', (*NO_NUMBERS, -0.1, 1.1), 'a number from 0 to 1'),
+  ('warmup_factor', (*NO_NUMBERS, -0.1, 1.1), ZERO_TO_ONE),
 )
 NO_SHAPES = (None, 3, '', 'Linear', ['linear'])
 WARMUPS = 'one of linear, cosine, exponential, none'
-DECAYS = 'one of cosine, exponential, linear, step, constant'
+DECAYS = 'one of cosine, '
 BAD_OF_A_CYCLE = (
   ('warmups', (*NO_SHAPES, 'step'), WARMUPS),
   ('decays', (*NO_SHAPES, 'none'), DECAYS),
-  ('alter_lr', (*NO_NUMBERS, -0.1), 'the peak is positive'),
-  ('alter_lr', (-HPARAMS.learning_rate,), 'the peak is positive'),
+  ('alter_lr', NO_NUMBERS, 'a number'),
+  ('alter_lr', (-0.1, -HPARAMS.learning_rate), 'the peak is positive'),
   ('alter_warmup', NO_NUMBERS, 'a number'),
   ('alter_warmup', (-0.03, -0.02001), 'at least 0: no negative warm-up'),
   ('alter_warmup', (0.981, 3.0), 'no warm-up longer than its cycle'),
@@ -96,7 +165,8 @@ BAD_OF_A_CYCLE = (
 )
 BAD_WEIGHT_DECAYS = (
   ('weight_decays', (*NO_SHAPES, 'none'), DECAYS),
-  ('alter_weight_decay', (*NO_NUMBERS, -0.1), 'no weight decay is negative'),
+  ('alter_weight_decay', NO_NUMBERS, 'a number'),
+  ('alter_weight_decay', (-0.1,), 'no weight decay is negative'),
 )
 NO_LISTS = (None, 3, 'linear', {'a': 1})
 BAD_RULES = (
@@ -105,20 +175,35 @@ BAD_RULES = (
     for name, _, _ in BAD_OF_A_CYCLE + BAD_WEIGHT_DECAYS
   ),
   ('budget_factor', (*NO_NUMBERS, 0.0, -2.0), POSITIVE),
-  ('when_cycles_run_out', (None, 'stop', True), 'one of finish, hold'),
+  *(
+    (name, (None, 3, '', 'stop', True, ['steps']), f'one of {known}')
+    for name, known in (
+      ('switching', 'thesis'),
+      ('goal', 'final'),
+      ('horizon', 'steps'),
+      ('policy', 'finish, hold, repeat'),
+      ('optimizer', 'adamw'),
+    )
+  ),
   (
     'reset_mode',
     (None, 'none', 1),
     'one of soft, full, kept_momentum, cyclic',
   ),
-  ('alpha', (*NO_NUMBERS, -0.1, 1.1), 'a number from 0 to 1'),
+  ('alpha', (*NO_NUMBERS, -0.1, 1.1), ZERO_TO_ONE),
   ('early_switching', (None, 1, 'yes'), 'true or false'),
-  ('switch_lam', (*NO_NUMBERS, 0.0, -0.1, 1.1), AT_MOST_ONE),
-  ('switch_eps1', NO_NUMBERS, 'a number'),
-  ('switch_eps2', NO_NUMBERS, 'a number'),
-  ('switch_k', (0, -1, 9.0, 9.5, True, '9', None, NAN), COUNT),
-  ('switch_m', (0, -1, 9.0, 9.5, True, '9', None, NAN), COUNT),
   ('hparams', (None, {}, 3), 'an Hparams'),
+)
+
+
+# parameter of the switching rule, values, what is right.
+NO_COUNTS = (0, -1, 9.0, 9.5, True, '9', None, NAN)
+BAD_OF_THE_RULE = (
+  ('lam', (*NO_NUMBERS, 0.0, -0.1, 1.1), AT_MOST_ONE),
+  ('eps1', NO_NUMBERS, 'a number'),
+  ('eps2', NO_NUMBERS, 'a number'),
+  ('k', NO_COUNTS, COUNT),
+  ('m', NO_COUNTS, COUNT),
 )
 
 
@@ -171,6 +256,48 @@ def test_bad_weight_decays(name, value, right):
   )
 
 
+@pytest.mark.parametrize(('name', 'value', 'right'), cases(BAD_OF_THE_RULE))
+def test_bad_parameters_of_the_rule(name, value, right):
+  assert_refused(
+    lambda: ScheduleParams(switching={**RULE, name: value}),
+    f'switching.{name}',
+    value,
+    right,
+  )
+  assert_refused(
+    lambda: SCHEDULE_PARAMS.override({f'switching_{name}': value}),
+    f'switching.{name}',
+    value,
+    right,
+  )
+
+
+@pytest.mark.parametrize(
+  ('switching', 'said'),
+  (
+    (
+      {'name': 'thesis', 'lamb': 0.5},
+      'thesis has no parameter lamb; it has eps',
+    ),
+    ({'name': 'thesis', 'lamb': 0.5}, r'k, lam, m\. Did you mean lam\?$'),
+    ({'lam': 0.5}, 'missing field name, that of the switching rule'),
+  ),
+)
+def test_a_rule_that_is_no_setting(switching, said):
+  with pytest.raises(ValueError, match=f'^switching: .*{said}'):
+    ScheduleParams(switching=switching)
+
+
+def test_a_part_that_is_nearly_known():
+  for name, value, meant in (
+    ('policy', 'finsh', 'finish'),
+    ('reset_mode', 'sofd', 'soft'),
+    ('switching', 'theses', 'thesis'),
+  ):
+    with pytest.raises(ValueError, match=rf'Did you mean {meant}\?$'):
+      ScheduleParams(**{name: value})
+
+
 def test_a_bad_parameter_of_a_shape_is_named():
   decays = ('cosine', {'name': 'wsd', 'decay': 2}, 'cosine')
   with pytest.raises(
@@ -209,7 +336,7 @@ def test_unequal_lists(values):
     assert f'{name} has {len(entries)}' in message
 
 
-@pytest.mark.parametrize('decay', ('exponential', 'linear'))
+@pytest.mark.parametrize('decay', ('holding_exponential', 'holding_linear'))
 def test_no_room_for_a_decay_that_holds_the_peak(decay):
   # 2 W + 0.2 L has to be below L.
   decays = ('cosine', decay, 'cosine')
@@ -238,9 +365,7 @@ def test_no_room_for_a_decay_that_holds_the_peak(decay):
   (
     {'alpha': 0},
     {'alpha': 1.0},
-    {'switch_lam': 1},
-    {'switch_eps1': -1.0},
-    {'switch_k': 1, 'switch_m': 1},
+    {'switching': 'thesis', 'policy': 'hold'},
     {'lengths': [1, 2, 3]},
     {'alter_lr': [-0.001, 0, 5]},
     {'alter_warmup': (-0.02, 0.98, 0)},
@@ -254,6 +379,20 @@ def test_good_values_at_the_ends(values):
   for name, value in values.items():
     expected = tuple(value) if isinstance(value, list) else value
     assert getattr(params, name) == expected
+
+
+def test_good_parameters_of_the_rule_at_the_ends():
+  for given in ({'lam': 1}, {'eps1': -1.0}, {'k': 1, 'm': 1}):
+    params = ScheduleParams(switching={'name': 'thesis', **given})
+    assert SWITCHING_RULES.make(params.switching) == Thesis(**given)
+
+
+def test_a_setting_without_parameters_is_its_name():
+  params = ScheduleParams(switching={'name': 'thesis'}, policy={'name': 'hold'})
+  assert (params.switching, params.policy) == ('thesis', 'hold')
+  # What was not given is not made up.
+  rule = {'name': 'thesis', 'k': 3}
+  assert as_plain(ScheduleParams(switching=rule).switching) == rule
 
 
 def test_frozen():
@@ -274,7 +413,8 @@ def test_a_list_that_changes_later_changes_nothing():
   assert hash(params) == hash(ScheduleParams(lengths=(1.0, 1.0, 2.0)))
 
 
-# No field has its default value.
+# No field has its default value, but for those with a single part to name.
+SINGLE = {'goal', 'horizon', 'optimizer'}
 SHAPES = (
   {
     'name': 'sequential',
@@ -292,15 +432,11 @@ CHANGED = ScheduleParams(
   alter_warmup=(0.01, 0.05),
   lengths=(1.0, 2.5),
   budget_factor=1.5,
-  when_cycles_run_out='hold',
   reset_mode='full',
   alpha=0.3,
   early_switching=False,
-  switch_lam=0.6,
-  switch_eps1=0.1,
-  switch_eps2=0.2,
-  switch_k=7,
-  switch_m=8,
+  switching={'name': 'thesis', 'lam': 0.6, 'eps1': 0.1, 'k': 7, 'm': 8},
+  policy='hold',
   hparams=Hparams(0.2, 0.01, 0.2, 0.99, 0.0, 0.1, 1e-6, 2.0, 0.1),
 )
 
@@ -308,10 +444,12 @@ CHANGED = ScheduleParams(
 def test_no_field_is_missing_in_the_round_trip():
   for instance in (CHANGED, CHANGED.hparams):
     for field in dataclasses.fields(instance):
-      assert getattr(instance, field.name) != field.default
+      if field.name not in SINGLE:
+        assert getattr(instance, field.name) != field.default
+  assert all(len(PARTS[name]) == 1 for name in SINGLE)
 
 
-@pytest.mark.parametrize('params', (SCHEDULE_PARAMS, CHANGED))
+@pytest.mark.parametrize('params', (THESIS, SCHEDULE_PARAMS, CHANGED))
 def test_json_round_trip(params):
   again = ScheduleParams.from_json(params.to_json())
   assert again == params
@@ -321,31 +459,42 @@ def test_json_round_trip(params):
   assert json.loads(params.to_json())['lengths'] == list(params.lengths)
 
 
+CHAIN = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
+
+
 def without(values, name):
   return {key: value for key, value in values.items() if key != name}
 
 
-# Files that were written before these were fields are read, too.
-NEWER = {'weight_decays', 'alter_weight_decay'}
+def test_what_is_missing_in_a_file_is_the_thesis(monkeypatch):
+  """Whatever the defaults of the fields have become."""
+  values = json.loads(CHANGED.to_json())
+  hparams = values.pop('hparams')
+  others = {'reset_mode': 'cyclic', 'alpha': 0.9, 'policy': 'hold'}
+  for name, default in others.items():
+    monkeypatch.setattr(ScheduleParams, name, default)
+  defaults = list(ScheduleParams.__init__.__defaults__)
+  names = [f.name for f in dataclasses.fields(ScheduleParams)]
+  for name, default in others.items():
+    defaults[names.index(name)] = default
+  monkeypatch.setattr(ScheduleParams.__init__, '__defaults__', tuple(defaults))
+  assert ScheduleParams().alpha == 0.9
 
-
-@pytest.mark.parametrize(
-  'name', [n for n in SCHEDULE_PARAMS.to_dict() if n not in NEWER]
-)
-def test_every_field_must_be_in_json(name):
-  values = without(SCHEDULE_PARAMS.to_dict(), name)
-  with pytest.raises(
-    ValueError, match=f'schedule_params: missing field {name}'
-  ):
-    ScheduleParams.from_json(json.dumps(values))
-
-
-def test_files_of_older_runs_are_read():
-  values = {k: v for k, v in CHANGED.to_dict().items() if k not in NEWER}
-  older = ScheduleParams.from_json(json.dumps(values))
-  assert older == dataclasses.replace(
-    CHANGED, weight_decays=(), alter_weight_decay=()
-  )
+  for name in values:
+    file, thesis = without(CHANGED.to_dict(), name), getattr(THESIS, name)
+    if name in CHAIN:
+      with pytest.raises(ValueError, match=f'{name} has 3'):  # beside two
+        ScheduleParams.from_dict(file)
+    else:
+      expected = dataclasses.replace(CHANGED, **{name: thesis})
+      assert ScheduleParams.from_dict(file) == expected, name
+  assert ScheduleParams.from_dict({}) == THESIS
+  for name in hparams:
+    changed = {**CHANGED.to_dict(), 'hparams': without(hparams, name)}
+    again = ScheduleParams.from_dict(changed)
+    assert again.hparams == dataclasses.replace(
+      CHANGED.hparams, **{name: getattr(THESIS.hparams, name)}
+    )
 
 
 def test_shapes_in_json():
@@ -374,24 +523,24 @@ def test_functions_are_for_python_only(name):
     ScheduleParams.from_json(json.dumps(values))
 
 
-@pytest.mark.parametrize('name', dataclasses.asdict(HPARAMS))
-def test_every_hyperparameter_must_be_in_json(name):
-  values = SCHEDULE_PARAMS.to_dict()
-  values['hparams'] = without(values['hparams'], name)
-  with pytest.raises(ValueError, match=f'hparams: missing field {name}'):
-    ScheduleParams.from_json(json.dumps(values))
-
-
 def test_unknown_keys_in_json():
   values = SCHEDULE_PARAMS.to_dict()
-  with pytest.raises(ValueError, match='Unknown field alfa; known are alpha, '):
+  said = r'^Unknown field alfa; known are alpha, .* Did you mean alpha\?$'
+  with pytest.raises(ValueError, match=said):
     ScheduleParams.from_dict({**without(values, 'alpha'), 'alfa': 0.5})
-  values['hparams'] = {**values['hparams'], 'momentum': 0.9}
-  with pytest.raises(ValueError, match='Unknown field momentum; known are '):
+  values['hparams'] = {**values['hparams'], 'beta_2': 0.9}
+  said = r'^Unknown field beta_2; known are beta2, .* Did you mean beta2\?$'
+  with pytest.raises(ValueError, match=said):
     ScheduleParams.from_dict(values)
 
 
-@pytest.mark.parametrize('text', ('', '{', '[]', '3', 'null', '{}'))
+@pytest.mark.parametrize('name', ('switch_lam', 'when_cycles_run_out'))
+def test_a_file_of_today_has_no_old_names(name):
+  with pytest.raises(ValueError, match=f'^Unknown field {name}; known are '):
+    ScheduleParams.from_dict({**THESIS.to_dict(), name: 'hold'})
+
+
+@pytest.mark.parametrize('text', ('', '{', '[]', '3', 'null', '"x"'))
 def test_json_that_is_no_configuration(text):
   with pytest.raises(ValueError):
     ScheduleParams.from_json(text)
@@ -406,7 +555,132 @@ def test_bad_values_in_json_are_refused():
     ScheduleParams.from_json(json.dumps(values))
 
 
-OVERRIDES = {'learning_rate': 0.01, 'alpha': 0.25, 'alter_lr': [0.1, 0.2, 0.3]}
+# As the first build wrote it, with fields that its own defaults did not have.
+OLD_FILE = """{
+  "warmups": ["linear", "none", "exponential", {"name": "linear", "start": 0.1}],
+  "decays": ["exponential", "linear", "cosine", {"name": "wsd", "decay": 0.1}],
+  "alter_lr": [0.0, 0.001, -0.001, 0.05],
+  "alter_warmup": [0.0, 0.18, -0.015, 0.0],
+  "lengths": [1.0, 1.0, 2.0, 1.5],
+  "budget_factor": 1.5,
+  "when_cycles_run_out": "hold",
+  "reset_mode": "kept_momentum",
+  "alpha": 0.25,
+  "early_switching": false,
+  "switch_lam": 0.6,
+  "switch_eps1": 0.02,
+  "switch_eps2": 0.03,
+  "switch_k": 7,
+  "switch_m": 8,
+  "hparams": {
+    "dropout_rate": 0.2,
+    "learning_rate": 0.002,
+    "one_minus_beta1": 0.1,
+    "beta2": 0.99,
+    "weight_decay": 0.3,
+    "warmup_factor": 0.05,
+    "eps": 1e-06,
+    "grad_clip": null,
+    "label_smoothing": 0.1
+  }
+}"""
+
+
+def test_a_file_of_the_first_build():
+  assert ScheduleParams.from_json(OLD_FILE) == ScheduleParams(
+    warmups=('linear', 'none', 'exponential', {'name': 'linear', 'start': 0.1}),
+    decays=(
+      'holding_exponential',
+      'holding_linear',
+      'cosine',
+      {'name': 'wsd', 'decay': 0.1},
+    ),
+    alter_lr=(0.0, 0.001, -0.001, 0.05),
+    alter_warmup=(0.0, 0.18, -0.015, 0.0),
+    lengths=(1.0, 1.0, 2.0, 1.5),
+    budget_factor=1.5,
+    reset_mode='kept_momentum',
+    alpha=0.25,
+    early_switching=False,
+    switching={
+      'name': 'thesis',
+      'lam': 0.6,
+      'eps1': 0.02,
+      'eps2': 0.03,
+      'k': 7,
+      'm': 8,
+    },
+    goal='final',
+    horizon='steps',
+    policy='hold',
+    optimizer='adamw',
+    hparams=Hparams(
+      dropout_rate=0.2,
+      learning_rate=0.002,
+      one_minus_beta1=0.1,
+      beta2=0.99,
+      weight_decay=0.3,
+      warmup_factor=0.05,
+      eps=1e-6,
+      grad_clip=None,
+      label_smoothing=0.1,
+    ),
+    weight_decays=(),
+    alter_weight_decay=(),
+  )
+
+
+def test_the_rates_of_a_file_of_the_first_build():
+  """Its exponential and linear decays are those that hold the peak first."""
+  params = ScheduleParams.from_json(OLD_FILE)
+  peak, length = 0.002, 100
+  first, second = lay_out(366, params)[:2]
+  assert (first.steps, second.steps) == (length, length)
+  # W = 5 and the peak holds for another 5 + 20 steps; then 0.1 per 60 steps.
+  assert_close(read(first.rate, np.asarray([30, 90])), [peak, 0.1 * peak], peak)
+  # No warm-up: from the peak, at 20, to 0 over 80 steps.
+  assert_close(
+    read(second.rate, np.asarray([20, 60, 100])), [0.003, 0.0015, 0.0], 0.003
+  )
+
+
+def test_a_file_of_the_first_build_that_lacks_what_was_not_there_yet():
+  old = json.loads(OLD_FILE)
+  for name in ('switch_lam', 'when_cycles_run_out'):
+    del old[name]
+  params = ScheduleParams.from_dict(old)
+  assert params.policy == 'finish'
+  # A rule without its lambda: that of the thesis.
+  assert SWITCHING_RULES.make(params.switching) == Thesis(0.7, 0.02, 0.03, 7, 8)
+
+
+def test_decays_are_those_of_today_where_no_old_name_is():
+  decays = ['linear', 'cosine', 'exponential']
+  params = ScheduleParams.from_dict({'decays': decays})
+  assert params == dataclasses.replace(THESIS, decays=decays)
+
+
+@pytest.mark.parametrize(
+  ('name', 'value', 'said'),
+  (
+    ('switch_lam', 2, r'^switching\.lam=2: switching\.lam must be'),
+    ('when_cycles_run_out', 'stop', "^policy='stop': policy must be one of"),
+    ('switch_n', 2, '^Unknown field switch_n; known are '),
+    ('decays', ['linaer'] * 4, r"^decays\[0\]='linaer': decays\[0\] must be"),
+    ('decays', 'linear', "^decays='linear': decays must be a list"),
+  ),
+)
+def test_wrong_values_in_a_file_of_the_first_build(name, value, said):
+  with pytest.raises(ValueError, match=said):
+    ScheduleParams.from_dict({**json.loads(OLD_FILE), name: value})
+
+
+OVERRIDES = {
+  'learning_rate': 0.01,
+  'alpha': 0.25,
+  'alter_lr': [0.1, 0.2, 0.3],
+  'switching_lam': 0.5,
+}
 
 
 @pytest.mark.parametrize(
@@ -417,13 +691,44 @@ OVERRIDES = {'learning_rate': 0.01, 'alpha': 0.25, 'alter_lr': [0.1, 0.2, 0.3]}
   ),
 )
 def test_override(hyperparameters):
-  expected = ScheduleParams(
+  before = SCHEDULE_PARAMS.to_json()
+  expected = dataclasses.replace(
+    THESIS,
+    policy='repeat',
     alpha=0.25,
     alter_lr=(0.1, 0.2, 0.3),
+    switching={**RULE, 'lam': 0.5},
     hparams=dataclasses.replace(HPARAMS, learning_rate=0.01),
   )
   assert SCHEDULE_PARAMS.override(hyperparameters) == expected
-  assert SCHEDULE_PARAMS == ScheduleParams()
+  assert SCHEDULE_PARAMS.to_json() == before
+
+
+@pytest.mark.parametrize('name', ('lam', 'eps1', 'eps2', 'k', 'm'))
+def test_one_parameter_of_a_part_is_overridden(name):
+  params = THESIS.override({f'switching_{name}': 1})
+  assert as_plain(params.switching) == {**RULE, name: 1}
+  assert dataclasses.replace(params, switching=RULE) == THESIS
+
+
+def test_a_parameter_of_a_part_without_any():
+  given = {'switching': 'thesis', 'switching_k': 3}
+  params = THESIS.override(given)
+  assert as_plain(params.switching) == {'name': 'thesis', 'k': 3}
+
+
+def test_another_part_is_overridden_with_its_parameters():
+  with registered(SWITCHING_RULES, patience=Patience):
+    given = {'switching': 'patience', 'switching_most': 5}
+    params = THESIS.override(given)
+    assert SWITCHING_RULES.make(params.switching) == Patience(most=5)
+    # A name is one of the rule that will be in force.
+    with pytest.raises(ValueError, match='^Unknown field switching_lam; known'):
+      THESIS.override({**given, 'switching_lam': 0.5})
+    with pytest.raises(
+      ValueError, match='^Unknown field switching_most; known'
+    ):
+      THESIS.override({'switching_most': 5})
 
 
 @pytest.mark.parametrize(
@@ -439,10 +744,24 @@ def test_every_field_can_be_overridden():
   assert SCHEDULE_PARAMS.override(values) == CHANGED
 
 
-@pytest.mark.parametrize('name', ('beta1', 'hparams', 'Alpha'))
-def test_override_of_an_unknown_field(name):
-  with pytest.raises(ValueError, match=f'Unknown field {name}; known are '):
+@pytest.mark.parametrize(
+  ('name', 'meant'),
+  (
+    ('beta1', 'beta2'),
+    ('hparams', ''),
+    ('Alpha', 'alpha'),
+    ('switch_lam', 'switching_lam'),
+    ('switching_lamb', 'switching_lam'),
+  ),
+)
+def test_override_of_an_unknown_field(name, meant):
+  with pytest.raises(ValueError) as error:
     SCHEDULE_PARAMS.override({name: 1, 'alpha': 0.1})
+  message = str(error.value)
+  assert message.startswith(
+    f'Unknown field {name}; known are alpha, alter_lr, '
+  )
+  assert message.endswith(f' Did you mean {meant}?' if meant else '.')
 
 
 def test_override_is_checked_as_a_whole():
@@ -458,6 +777,109 @@ def test_override_is_checked_as_a_whole():
 
 def test_numbers_of_numpy_can_be_written():
   params = ScheduleParams(
-    switch_k=np.int64(7), alpha=np.float32(0.25), lengths=np.ones(3).tolist()
+    switching={'name': 'thesis', 'k': np.int64(7)},
+    alpha=np.float32(0.25),
+    lengths=np.ones(3).tolist(),
   )
   assert ScheduleParams.from_json(params.to_json()) == params
+
+
+# What it makes of a run.
+
+
+def test_cycles_are_laid_out_once():
+  params = dataclasses.replace(
+    THESIS,
+    warmups=('linear', 'none', 'cosine'),
+    alter_lr=(0.0, 0.001, -0.001),
+    alter_warmup=(0.18, 0.5, 0.0),
+    lengths=(1.0, 1.0, 2.0),
+    budget_factor=1.0,
+    weight_decays=('cosine', 'ratio', 'constant'),
+    alter_weight_decay=(0.5, 0.0, 1.0),
+  )
+  first, second, third = lay_out(400, params)
+  peak, decay = HPARAMS.learning_rate, HPARAMS.weight_decay
+  assert [c.steps for c in (first, second, third)] == [100, 100, 200]
+  assert [c.length for c in (first, second, third)] == [1.0, 1.0, 2.0]
+  # 0.2 of 100; none; 0.02 of 200.
+  assert [c.warmup_steps for c in (first, second, third)] == [20, 0, 4]
+  peaks = [peak, peak + 0.001, peak - 0.001]
+  assert [c.peak for c in (first, second, third)] == peaks
+  assert all(c.hparams == HPARAMS for c in (first, second, third))
+  for i, cycle in enumerate((first, second, third)):
+    counts = np.arange(cycle.steps + 1)
+    rates = [reference.cycle_rate(t, cycle.steps, params, i) for t in counts]
+    assert_close(read(cycle.rate, counts), rates, cycle.peak)
+    decays = [reference.weight_decay(t, cycle.steps, params, i) for t in counts]
+    assert_close(read(cycle.weight_decay, counts), decays, decay + 1.0)
+
+
+def test_a_constant_weight_decay_is_no_schedule():
+  assert [c.weight_decay for c in lay_out(30, THESIS)] == [None] * 3
+
+
+def test_the_static_chain_in_the_words_of_the_thesis():
+  """The hyperparameters handed over take the place of the configuration's."""
+  hparams = dataclasses.replace(HPARAMS, learning_rate=1.0, warmup_factor=0.25)
+  chain, has_multiple, reinit_steps = jax_lr_schedule(6, hparams, THESIS)
+  assert (has_multiple, reinit_steps) == (True, (4, 8))
+  # A step of warm-up, and half a cosine over three.
+  cycle = [0.0, 1.0, 0.75, 0.25]
+  assert_close(read(chain, np.arange(12)), cycle * 3, 1.0)
+
+
+TARGET = Target('validation/metric', 0.75, True)
+
+
+def test_the_rules_of_the_thesis():
+  rules = make_rules(6, THESIS, TARGET)
+  assert [cycle.steps for cycle in rules.cycles] == [4, 4, 4]
+  assert rules.target == TARGET
+  assert rules.early_switching is True
+  assert rules.switching == Thesis(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9)
+  assert (rules.goal, rules.horizon) == (Final(), Steps())
+  assert rules.policy == Finish()
+  assert make_rules(6, SCHEDULE_PARAMS, TARGET).policy == Repeat()
+
+
+def test_more_cycles_than_steps():
+  with pytest.raises(ValueError, match='3 cycles do not fit into 2 steps'):
+    make_rules(1, THESIS, TARGET)
+
+
+@pytest.mark.parametrize(
+  ('last', 'final'),
+  (
+    ('cosine', 0.0),
+    ('holding_linear', 0.0),
+    ({'name': 'polynomial', 'start': 1.0, 'end': 0.0}, 0.0),
+    (
+      {'name': 'sequential', 'shapes': ['constant', 'cosine'], 'at': [0.5]},
+      0.0,
+    ),
+    ('constant', 1.0),
+    ('step', 0.01),
+    ('holding_exponential', 10 ** (-0.76 / 0.6)),  # W = 2 of 100
+    ({'name': 'polynomial', 'start': 1.0, 'end': 0.25}, 0.25),
+  ),
+)
+def test_a_run_that_would_hold_a_rate_of_zero_is_refused(last, final):
+  params = dataclasses.replace(THESIS, policy='hold')
+  params = dataclasses.replace(params, decays=('constant', 'cosine', last))
+  if final == 0:
+    said = (
+      r"^policy='hold': the last cycle's learning rate ends at 0, .*; policy "
+      r'must be repeat or finish, or the last of decays must end above 0'
+    )
+    with pytest.raises(ValueError, match=said):
+      make_rules(150, params, TARGET)
+    # Every other policy can serve it.
+    for policy in ('finish', 'repeat'):
+      make_rules(150, dataclasses.replace(params, policy=policy), TARGET)
+    return
+  rules = make_rules(150, params, TARGET)
+  assert rules.policy == Hold()
+  last_rate = read(rules.cycles[-1].rate, np.asarray([100]))
+  peak = HPARAMS.learning_rate
+  assert_close(last_rate, final * peak, peak)

@@ -1,4 +1,4 @@
-"""tau, what a reset does in each mode, and the operations on single leaves."""
+"""tau, what a reset does in each mode, and the formulas for single leaves."""
 
 from __future__ import annotations
 
@@ -104,8 +104,27 @@ def test_tau_agrees_with_twin_and_stays_in_range(rising):
 @pytest.mark.parametrize('rising', (True, False))
 @pytest.mark.parametrize('target', (0.0, -0.3, NAN, INF))
 def test_tau_needs_a_positive_target(target, rising):
-  with pytest.raises(ValueError, match=r'validation_target_value=.*positive'):
+  with pytest.raises(
+    ValueError,
+    match=r'validation_target_value=.* must be finite and above 0 where a '
+    r"reset needs tau \(reset_mode='soft'\)",
+  ):
     soft_reset.tau(0.5, target, 1.0, rising)
+
+
+@pytest.mark.parametrize(
+  ('mode', 'expected'),
+  (
+    ('soft', True),
+    ('full', False),
+    ('kept_momentum', False),
+    ('cyclic', False),
+  ),
+)
+def test_which_modes_need_tau(mode, expected):
+  assert soft_reset.needs_tau(mode) == expected
+  plans = {soft_reset.plan_reset(mode, tau, 0.5, True) for tau in (0.25, 0.5)}
+  assert (len(plans) == 2) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +171,7 @@ def compiled(fn):
 
 
 def blend(old, fresh, share):
-  new = compiled(soft_reset.blend_leaf)(old, fresh, np.float32(share))
+  new = compiled(soft_reset.blend)(old, fresh, np.float32(share))
   assert new.dtype == old.dtype
   assert new.shape == old.shape
   return np.asarray(new)
@@ -222,7 +241,7 @@ def test_blend_takes_a_fresh_leaf_of_another_type():
 
 
 def shrink(moment, keep):
-  new = compiled(soft_reset.shrink_leaf)(moment, np.float32(keep))
+  new = compiled(soft_reset.shrink)(moment, np.float32(keep))
   assert new.dtype == moment.dtype
   return np.asarray(new)
 

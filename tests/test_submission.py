@@ -13,7 +13,11 @@ import pytest
 import tiny
 from reset_cycles import submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training import records
+from reset_cycles.training.configuration import (
+  CONFIGURATION,
+  read_configuration,
+)
+from reset_cycles.training.picture import SCHEDULE_PICTURE
 from runs import (
   PARAMS,
   assert_equal_trees,
@@ -64,8 +68,8 @@ def test_no_folder_is_said_once(caplog):
 
 def test_files_at_initialisation(folder):
   new_driver()
-  assert (folder / records.SCHEDULE_PICTURE).read_bytes()[:4] == b'\x89PNG'
-  assert records.read_configuration(folder) == (6, PARAMS)
+  assert (folder / SCHEDULE_PICTURE).read_bytes()[:4] == b'\x89PNG'
+  assert read_configuration(folder) == (6, PARAMS)
 
 
 def test_a_shape_of_python_leaves_no_configuration(folder, caplog):
@@ -74,8 +78,8 @@ def test_a_shape_of_python_leaves_no_configuration(folder, caplog):
   params = dataclasses.replace(PARAMS, decays=('cosine', 'wsd', shape))
   driver = new_driver(params)
   assert driver.run()
-  assert not (folder / records.CONFIGURATION).exists()
-  assert (folder / records.SCHEDULE_PICTURE).exists()
+  assert not (folder / CONFIGURATION).exists()
+  assert (folder / SCHEDULE_PICTURE).exists()
   said = [
     r for r in caplog.records if 'has a Python function' in r.getMessage()
   ]
@@ -101,7 +105,7 @@ def test_a_dropout_rate_that_is_not_in_force_is_said(
   submission.init_optimizer_state(
     workload, *model, point, jax.random.PRNGKey(1)
   )
-  written = json.loads((folder / records.CONFIGURATION).read_text())
+  written = json.loads((folder / CONFIGURATION).read_text())
   assert written['not_in_force'] == expected
   assert ('dropout_rate' in caplog.text) == bool(expected)
 

@@ -6,10 +6,12 @@ first cycle, 0.0017486..., plus alter_lr.
 
 from __future__ import annotations
 
-from reset_cycles.schedule_params import ScheduleParams
+import dataclasses
+
+from reset_cycles.schedule_params import THESIS
 
 _PEAKS_DIFFER = {'alter_lr': (0.0, 0.001, -0.001)}
-_DECAYS_DIFFER = {'decays': ('cosine', 'exponential', 'linear')}
+_DECAYS_DIFFER = {'decays': ('cosine', 'holding_exponential', 'holding_linear')}
 _WARMUPS_DIFFER = {'alter_warmup': (0.0, 0.18, -0.015)}
 _FAILING = {'alter_lr': (0.0, 0.02, 0.05)}
 _TWO_CYCLES = {
@@ -30,13 +32,10 @@ _ONE_CYCLE = {
 _FULL = {'reset_mode': 'full'}
 _KEPT = {'reset_mode': 'kept_momentum'}
 _SOFT = {'reset_mode': 'soft', 'alpha': 0.5}
+_RULE = {'name': 'thesis', 'eps1': 0.01, 'eps2': 0.01, 'k': 9, 'm': 9}
 _SWITCHING = {
   'early_switching': True,
-  'switch_lam': 0.7,
-  'switch_eps1': 0.01,
-  'switch_eps2': 0.01,
-  'switch_k': 9,
-  'switch_m': 9,
+  'switching': {**_RULE, 'lam': 0.7},
 }
 
 _FIGURES = {
@@ -50,8 +49,8 @@ _FIGURES = {
   '3.4b kept': {**_DECAYS_DIFFER, **_KEPT},
   '3.4c kept': {**_WARMUPS_DIFFER, **_KEPT},
   # The run whose losses are in 3.6; lambda is logged only.
-  '3.5': {**_FAILING, **_FULL, 'switch_lam': 0.6},
-  '3.6': {**_FAILING, **_FULL, 'switch_lam': 0.6},
+  '3.5': {**_FAILING, **_FULL, 'switching': {**_RULE, 'lam': 0.6}},
+  '3.6': {**_FAILING, **_FULL, 'switching': {**_RULE, 'lam': 0.6}},
   '3.7': {**_FAILING, **_FULL, **_SWITCHING},
   '3.8a': {**_PEAKS_DIFFER, **_SOFT},
   '3.8b': {**_DECAYS_DIFFER, **_SOFT},
@@ -65,6 +64,6 @@ _FIGURES = {
 }
 
 EXPERIMENTS = {
-  figure: ScheduleParams(**{'early_switching': False, **changes})
+  figure: dataclasses.replace(THESIS, **{'early_switching': False, **changes})
   for figure, changes in _FIGURES.items()
 }

@@ -15,6 +15,9 @@ import numpy as np
 
 NUM_INPUTS, NUM_OUTPUTS = 6, 2
 BATCH_SIZE = 16
+# Steps that may be under way. On a busy machine hundreds of them starve the
+# virtual devices, and XLA ends the process after 40 s.
+STEPS_IN_FLIGHT = 8
 
 
 class ForwardPassMode(enum.Enum):
@@ -247,6 +250,8 @@ class Driver:
     )
     self.optimizer_state, self.params, self.model_state = state
     self.global_step += 1
+    if self.global_step % STEPS_IN_FLIGHT == 0:
+      jax.block_until_ready(self.params)
     self.evaluate()
 
   def evaluate(self):

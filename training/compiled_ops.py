@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from .devices import Devices
 
@@ -25,14 +26,18 @@ class CompiledOps:
     self._programs: dict[Any, Callable] = {}
 
   def prepare(
-    self, fn: Callable, shapes: Any, *host_shapes: Any, donate: bool = False
+    self,
+    fn: Callable,
+    shapes: Any,
+    *host_shapes: jax.ShapeDtypeStruct,
+    donate: bool = False,
   ) -> Callable:
     """`Devices.compile` with these arguments, unless it has been done already.
 
     Returns:
       The compiled function.
     """
-    leaves, treedef = jax.tree_util.tree_flatten(shapes)
+    leaves, treedef = jax.tree_util.tree_flatten((shapes, host_shapes))
     kinds = tuple((tuple(x.shape), str(x.dtype)) for x in leaves)
     key = (fn, treedef, kinds, donate)
     if key not in self._programs:
@@ -42,14 +47,18 @@ class CompiledOps:
     return self._programs[key]
 
   def run(
-    self, fn: Callable, tree: Any, *host_values: Any, donate: bool = False
+    self,
+    fn: Callable,
+    tree: Any,
+    *host_values: np.ndarray | np.generic,
+    donate: bool = False,
   ) -> Any:
     """fn(tree, *host_values) on all devices.
 
     Args:
       fn, donate: see `Devices.compile`.
       tree: laid-out arrays.
-      host_values: NumPy arrays or numbers, of the same types at every call.
+      host_values: NumPy arrays or numbers.
 
     Returns:
       What fn returns, laid out.

@@ -1,9 +1,9 @@
-"""One train step, run on all devices in the way of either benchmark generation.
+"""How arrays lie on the devices, in the way of either benchmark generation.
 
-`train_step` is the one body. `PmapDevices` runs it under `jax.pmap`, with a
-leading device axis on everything (2024, v0.5.0); `JitDevices` runs it under
-`jax.jit` with the batch sharded and the rest replicated (current). They have
-the same methods, described in `Devices`.
+`PmapDevices` runs functions under `jax.pmap`, with a leading device axis on
+everything (2024, v0.5.0); `JitDevices` runs them under `jax.jit` with the batch
+sharded and the rest replicated (current). They have the same methods, described
+in `Devices`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 # The name that the benchmark's own submissions give to the device axis; models
@@ -30,7 +28,7 @@ class Devices(Protocol):
     """A train step from its body; the first three arguments are donated.
 
     Args:
-      body: see `train_step`.
+      body: see `step.train_step`.
 
     Returns:
       (params, model_state, opt_state, batch, rng) -> what the body returns. Its
@@ -63,57 +61,6 @@ class Devices(Protocol):
 
   def shape_of(self, leaf: Any) -> jax.ShapeDtypeStruct:
     """Shape and dtype of a laid-out array, without device axis."""
-
-
-def train_step(
-  model_fn: Callable,
-  loss_fn: Callable,
-  optimizer: optax.GradientTransformation,
-) -> Callable:
-  """The body of a train step.
-
-  The gradient is that of the mean loss over all valid examples of all devices:
-  sums over devices of summed losses, divided by the sum of valid examples.
-
-  Args:
-    model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
-      training mode.
-    loss_fn: (logits, batch) -> (summed loss, number of valid examples).
-    optimizer: the optax transformation.
-
-  Returns:
-    (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
-    opt_state, {'loss', 'grad_norm'}), where total sums a tree over devices.
-  """
-
-  def summed_loss(params, model_state, batch, rng):
-    logits, new_state = model_fn(params, batch, model_state, rng)
-    summed, n_valid = loss_fn(logits, batch)
-    return summed, (n_valid, new_state)
-
-  def body(params, model_state, opt_state, batch, rng, total):
-    grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
-    (summed, (n_valid, new_state)), grads = grad_fn(
-      params, model_state, batch, rng
-    )
-    summed, n_valid, grads = total((summed, n_valid, grads))
-    n_valid = jnp.where(n_valid == 0, 1, n_valid)
-    grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
-    updates, opt_state = optimizer.update(grads, opt_state, params)
-    params = optax.apply_updates(params, updates)
-    metrics = {
-      'loss': summed / n_valid,
-      'grad_norm': _global_norm(grads),
-    }
-    return params, new_state, opt_state, metrics
-
-  return body
-
-
-def _global_norm(tree: Any) -> jax.Array:
-  # optax.global_norm warns from optax 0.2.8 on; optax.tree.norm came after 0.1.
-  squares = [jnp.sum(jnp.square(x)) for x in jax.tree_util.tree_leaves(tree)]
-  return jnp.sqrt(sum(squares))
 
 
 class PmapDevices:

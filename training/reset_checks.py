@@ -8,8 +8,10 @@ Source: thesis, figure 3.2 (model_reinit_schedule tests what it did).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Union
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,28 +20,34 @@ _SAMPLE = 64
 # Rounding that a check allows: three operations, with headroom.
 _ULPS = 8
 
+_Leaf = Union[jax.Array, np.ndarray]
+# Samples of a leaf before and after the reset.
+_Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
 
-def sample(leaf: Any) -> Any:
+
+def sample(leaf: _Leaf) -> _Leaf:
   """At most _SAMPLE elements of a leaf, evenly spread."""
   stride = max(1, -(-leaf.size // _SAMPLE))
   return leaf.reshape(-1)[::stride]
 
 
-def sample_all(leaves: Any) -> Any:
+def sample_all(leaves: Sequence[_Leaf]) -> list[_Leaf]:
   """`sample` of every leaf."""
   return [sample(leaf) for leaf in leaves]
 
 
-def _rounding(dtype: Any, *terms: np.ndarray) -> np.ndarray:
+def _rounding(dtype: np.dtype, *terms: np.ndarray) -> np.ndarray:
   """What float arithmetic on these terms may be off by."""
   info = jnp.finfo(dtype)
   relative = _ULPS * float(info.eps) * sum(np.abs(t) for t in terms)
-  # XLA takes numbers below the smallest normal one for zero, and Adam's moments
+  # XLA takes numbers below the smallest normal one for zero, and the moments
   # of parameters without a gradient get there.
   return relative + float(info.tiny)
 
 
-def _check_close(new, expected, *terms, what: str) -> None:
+def _check_close(
+  what: str, new: np.ndarray, expected: np.ndarray, *terms: np.ndarray
+) -> None:
   off = np.abs(new.astype(np.float64) - expected)
   allowed = _rounding(new.dtype, *terms)
   wrong = ~((off <= allowed) | (new == expected))
@@ -49,8 +57,20 @@ def _check_close(new, expected, *terms, what: str) -> None:
     )
 
 
-def check_blend(samples, fresh_leaves, share: float) -> None:
-  """Parameters follow the formula, and changed where it changes them."""
+def check_blend(
+  what: str, samples: _Pairs, fresh_leaves: Sequence[np.ndarray], share: float
+) -> None:
+  """A blend follows the formula, and changed something where that changes it.
+
+  Args:
+    what: is blended, for the message.
+    samples: of each leaf before and after, from all devices.
+    fresh_leaves: whole.
+    share: of the fresh values.
+
+  Raises:
+    RuntimeError: if it does not.
+  """
   changed = should_change = False
   for (old, new), fresh_leaf in zip(samples, fresh_leaves):
     if not jnp.issubdtype(old.dtype, jnp.inexact):
@@ -58,19 +78,22 @@ def check_blend(samples, fresh_leaves, share: float) -> None:
     fresh = np.broadcast_to(sample(fresh_leaf), old.shape).astype(np.float64)
     kept = np.where(np.isfinite(old), old.astype(np.float64), 0)
     take_fresh = (share >= 1) | ~np.isfinite(old)
-    blend = (1 - share) * kept + share * fresh
-    expected = np.where(take_fresh, fresh, blend)
-    _check_close(new, expected, kept, fresh, what='parameters')
+    expected = np.where(take_fresh, fresh, (1 - share) * kept + share * fresh)
+    _check_close(what, new, expected, kept, fresh)
     changed |= bool(np.any(new != old))
     # By more than the rounding of the blend, which could hide it.
     visible = 2 * float(jnp.finfo(new.dtype).eps) * np.abs(kept)
     should_change |= bool(np.any(np.abs(expected - kept) > visible))
   if should_change and not changed:
-    raise RuntimeError('A reset went wrong: no parameter changed.')
+    raise RuntimeError(f'A reset went wrong: no element of the {what} changed.')
 
 
-def check_moments(samples, keep: float) -> None:
-  """Moments are `keep` times what they were; zero where that is not finite."""
+def check_moments(samples: _Pairs, keep: float) -> None:
+  """Moments are `keep` times what they were; zero where that is not finite.
+
+  Raises:
+    RuntimeError: if they are not.
+  """
   for old, new in samples:
     kept = np.where(np.isfinite(old), old.astype(np.float64), 0)
-    _check_close(new, keep * kept, kept, what='moments')
+    _check_close('moments', new, keep * kept, kept)

@@ -6,19 +6,30 @@ the small state, so that a step needs no read from a device.
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
 
 from .. import soft_reset
-from ..control import decide as cycle_control
-from ..control.decide import Control, Evaluation
-from ..optimizers import adamw as optimizer
-from ..schedules import cycle_clock
-from ..soft_reset import Model
-from . import devices as parallel
-from . import records
-from . import workload as benchmark
+from ..control import decide
+from ..control.decide import Decision, Event
+from ..control.state import Control, Evaluation, from_words, to_words
+from ..schedules.cycle_clock import CycleClock
+from ..soft_reset import Reset
+from . import resetting
+from . import workload as workload_facts
+from .devices import PmapDevices
+from .resetting import Model
 from .set_up import SavedState, Setup
+from .workload import MetricsLogger, WorkloadApi
+
+# The list of evaluations that the benchmark hands to update_params.
+EvalResults = Sequence[tuple[int, Mapping[str, float]]]
+StepMetrics = Mapping[str, jax.Array]  # see step.train_step
 
 
 class Run(NamedTuple):
@@ -26,20 +37,23 @@ class Run(NamedTuple):
 
   setup: Setup
   control: Control | None = None  # None until the first train step
-  clock: cycle_clock.CycleClock | None = None  # as of the cycle's start
+  clock: CycleClock | None = None  # as of when it was last anchored
+  due: int = 0  # the step before which there is something to do
+  first_step: int = 0  # of this process
   evaluations_seen: int = 0
-  step_metrics: Any = None  # of the last step, on the devices
+  step_metrics: StepMetrics | None = None  # of the last step
+  drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
 
 
-def is_due(run: Run, eval_results: Any, global_step: int) -> bool:
+def is_due(
+  run: Run, eval_results: EvalResults | None, global_step: int
+) -> bool:
   """Whether there is anything to do before this step but training.
 
   All that control costs an ordinary step: comparisons of whole numbers.
   """
   return (
-    run.control is None
-    or global_step >= run.control.cycle_end
-    or len(eval_results or ()) != run.evaluations_seen
+    global_step >= run.due or len(eval_results or ()) != run.evaluations_seen
   )
 
 
@@ -47,8 +61,8 @@ def act(
   saved: SavedState,
   run: Run,
   model: Model,
-  workload: Any,
-  eval_results: Any,
+  workload: WorkloadApi,
+  eval_results: EvalResults | None,
   global_step: int,
 ) -> tuple[SavedState, Run, Model]:
   """Takes in evaluations, decides, and does what was decided.
@@ -56,146 +70,229 @@ def act(
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out and the
       configuration says to finish.
-    ValueError: if an evaluation lacks the workload's target metric.
+    ValueError: if an evaluation lacks the workload's target metric or, after the
+      first step, if init_model_fn gives other parameters than are trained.
   """
   if run.control is None:
     saved, run, model = _adopt(saved, run, model, workload, global_step)
     evaluations = _unseen_by_resumed(run, eval_results, global_step)
   else:
-    evaluations = benchmark.new_evaluations(
-      eval_results, run.control.last_eval_step, run.setup.target
-    )
-  decision = cycle_control.decide(
-    run.control, evaluations, global_step, run.setup.plan
+    _check_fresh_models(run, model, global_step)
+    evaluations = _unseen(run, eval_results)
+  before, logger = run.control, workload.metrics_logger
+  decision = decide.decide(
+    before, run.clock, evaluations, global_step, run.setup.rules
   )
-  rows = _with_rate(decision.events, run, global_step - 1)
-  if decision.action == cycle_control.RESET:
-    run, model, new_rows = _start_cycle(
-      run, model, decision.control, global_step
-    )
-    rows = rows + new_rows
-  _record(run, rows, workload.metrics_logger, global_step)
-  if decision.action == cycle_control.FINISH:
+  if decision.events:
+    run = _draw_rates(run, logger, global_step)
+  run, model, events = _carry_out(run, model, decision, global_step)
+  _record(run, events, logger, global_step)
+  if decision.action == decide.FINISH:
     raise run.setup.training_complete_error
   run = run._replace(
-    control=decision.control, evaluations_seen=len(eval_results or ())
+    due=_next_due(run, global_step), evaluations_seen=len(eval_results or ())
   )
-  control = run.setup.devices.put(decision.control)
-  return saved._replace(control=control), run, model
+  if run.control is not before:
+    words = run.setup.devices.put(to_words(run.control))
+    saved = saved._replace(control=words)
+  return saved, run, model
 
 
-def _adopt(saved, run, model, workload, global_step):
+def _next_due(run: Run, global_step: int) -> int:
+  """The step after this process' first one, or the cycle's end."""
+  is_first = global_step == run.first_step
+  return global_step + 1 if is_first else run.control.cycle_end
+
+
+def _check_fresh_models(run: Run, model: Model, global_step: int) -> None:
+  """After the first step, which may change the batch statistics' shapes."""
+  fresh = run.setup.fresh_models
+  if fresh is not None and global_step == run.first_step + 1:
+    fresh.check_shapes(model.params, model.model_state)
+
+
+def _adopt(
+  saved: SavedState,
+  run: Run,
+  model: Model,
+  workload: WorkloadApi,
+  global_step: int,
+) -> tuple[SavedState, Run, Model]:
   """Takes over the state that the runner hands to the first step.
 
   It is that of set_up or, in a resumed run, a restored one. The restore of the
   current benchmark leaves a device axis on everything; it is taken off.
   """
   setup = run.setup
-  if benchmark.has_device_axis(workload, model.params) > setup.has_device_axis:
-    saved, model = parallel.PmapDevices().get((saved, model))
+  has_axis = workload_facts.has_device_axis(workload, model.params)
+  if has_axis > setup.has_device_axis:
+    saved, model = PmapDevices().get((saved, model))
   model = setup.devices.place(model)
-  control = cycle_control.as_saved(setup.devices.get(saved.control))
-  clock = setup.devices.get(
-    optimizer.find_state(model.opt_state, cycle_clock.CycleClock)
-  )
-  run = run._replace(control=control, clock=clock)
-  if setup.folder is not None:
-    records.keep_events_before(setup.folder, global_step)
+  words = setup.devices.get(saved.control)
+  control = from_words(words, decide.start(setup.rules))
+  clock = setup.devices.get(model.opt_state.clock)
+  run = run._replace(control=control, clock=clock, first_step=global_step)
+  run = run._replace(drawn=global_step)
+  setup.records.start(global_step, setup.rules.switching.columns)
   if global_step == 0:
-    first = cycle_control.cycle_start_event(control, 0, setup.plan)
-    _record(run, _with_rate([first], run, 0), workload.metrics_logger, 0)
+    first = decide.cycle_start_event(control, clock, setup.rules)
+    _record(run, [first], workload.metrics_logger, 0)
   return saved, run, model
 
 
-def _unseen_by_resumed(run, eval_results, global_step) -> list[Evaluation]:
+def _unseen(run: Run, eval_results: EvalResults | None) -> list[Evaluation]:
+  if len(eval_results or ()) == run.evaluations_seen:
+    return []
+  return workload_facts.new_evaluations(
+    eval_results, run.control.last_eval_step, run.setup.rules.target
+  )
+
+
+def _unseen_by_resumed(
+  run: Run, eval_results: EvalResults | None, global_step: int
+) -> list[Evaluation]:
   """The evaluations that the saved state does not know yet.
 
   A checkpoint is written right after an evaluation, before update_params has
   seen it. If eval_results were lost, the benchmark's log has it.
   """
-  last_step, target = run.control.last_eval_step, run.setup.target
-  found = benchmark.new_evaluations(eval_results, last_step, target)
+  last_step, target = run.control.last_eval_step, run.setup.rules.target
+  found = workload_facts.new_evaluations(eval_results, last_step, target)
   # A run that starts may find the log of another one.
-  if found or run.setup.folder is None or global_step == 0:
+  if found or run.setup.records.folder is None or global_step == 0:
     return found
-  return benchmark.logged_evaluations(
-    run.setup.folder, last_step, global_step, target
+  return workload_facts.logged_evaluations(
+    run.setup.records.folder, last_step, global_step, target
   )
 
 
-def _start_cycle(run, model, control, global_step):
-  """Resets the model and starts the cycle that control is in."""
-  setup = run.setup
-  early = control.num_early_stops > run.control.num_early_stops
-  reset = _plan_reset(run, model, control)
-  fresh = setup.fresh_models[control.cycle - 1] if setup.fresh_models else None
-  model = soft_reset.model_reinit_schedule(model, fresh, reset, setup.reset_ops)
-  clock = cycle_control.clock(control, global_step, setup.plan)
-  laid_out = setup.devices.put(clock)
-  model = model._replace(
-    opt_state=optimizer.map_states(
-      lambda _: laid_out, model.opt_state, cycle_clock.CycleClock
-    )
+def _carry_out(
+  run: Run, model: Model, decision: Decision, global_step: int
+) -> tuple[Run, Model, list[Event]]:
+  """Does what was decided: the run and the model after it, and all events."""
+  ended, events = run.control, decision.events
+  run = run._replace(control=decision.control, clock=decision.clock)
+  if decision.action == decide.RESET:
+    reset, note = _plan_reset(run, model, decision.was_evaluated)
+    model = _reset(run, model, reset)
+    events = events + [
+      _reset_event(run, ended, reset, note),
+      decide.cycle_start_event(run.control, run.clock, run.setup.rules),
+    ]
+  if decision.action in (decide.RESET, decide.RE_ANCHOR):
+    clock = run.setup.devices.put(run.clock)
+    model = model._replace(opt_state=model.opt_state._replace(clock=clock))
+  return run, model, events
+
+
+def _plan_reset(
+  run: Run, model: Model, was_evaluated: bool
+) -> tuple[Reset, str]:
+  """The reset before the cycle that starts, and what is to be said of it.
+
+  tau is that of the last evaluation of the cycle that has ended. Without one,
+  nothing is known against the model, and tau is 0.
+  """
+  setup, control, params = run.setup, run.control, run.setup.params
+  tau, note = 0.0, ''
+  if soft_reset.needs_tau(params.reset_mode):
+    if was_evaluated:
+      tau = _tau(run)
+    else:
+      note = 'no evaluation in the cycle: tau is 0'
+  is_finite = not was_evaluated or math.isfinite(
+    control.last_loss + control.last_metric
   )
-  rows = [
-    _reset_event(run, control, reset, 'early' if early else 'scheduled'),
-    cycle_control.cycle_start_event(control, global_step, setup.plan),
-  ]
-  run = run._replace(clock=clock)
-  return run, model, _with_rate(rows, run, global_step)
-
-
-def _plan_reset(run, model, control) -> soft_reset.Reset:
-  """The reset before control's cycle. Without an evaluation, tau is 0."""
-  setup, params = run.setup, run.setup.plan.params
-  tau, is_finite = 0.0, True
-  if cycle_control.has_evaluation(control):
-    target = setup.target
-    tau = soft_reset.tau(
-      float(control.last_metric),
-      target.value,
-      float(control.first_metric),
-      target.rising,
-    )
-    is_finite = math.isfinite(control.last_loss) and math.isfinite(
-      control.last_metric
-    )
   if setup.reset_ops is not None:
-    is_finite = is_finite and soft_reset.is_finite(model, setup.reset_ops)
-  return soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)
+    inner_model = model._replace(opt_state=model.opt_state.inner)
+    is_finite = is_finite and resetting.is_finite(
+      inner_model, setup.inner, setup.reset_ops
+    )
+  reset = soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)
+  return reset, note
 
 
-def _reset_event(run, control, reset, reason) -> dict[str, Any]:
-  params = run.setup.plan.params
+def _tau(run: Run) -> float:
+  """The share of the way to the goal that is left at this boundary."""
+  control, rules = run.control, run.setup.rules
+  return soft_reset.tau(
+    control.last_metric,
+    decide.goal_metric(control, control.start, rules),
+    control.first_metric,
+    rules.target.rising,
+  )
+
+
+def _reset(run: Run, model: Model, reset: Reset) -> Model:
+  """Resets the model; the clock stays as it is."""
+  if reset.touches_nothing:
+    return model
+  setup = run.setup
+  fresh = setup.fresh_models.take(run.control.number - 2)
+  state = model.opt_state
+  model = resetting.model_reinit_schedule(
+    model._replace(opt_state=state.inner),
+    fresh,
+    reset,
+    setup.inner,
+    setup.reset_ops,
+  )
+  return model._replace(opt_state=state._replace(inner=model.opt_state))
+
+
+def _reset_event(run: Run, ended: Control, reset: Reset, note: str) -> Event:
+  control, params = run.control, run.setup.params
+  early = control.num_early_stops > ended.num_early_stops
   return {
     'event': 'reset',
-    'cycle': int(control.cycle) + 1,
-    'reason': reason,
+    'cycle': control.number,
+    'reason': 'early' if early else 'scheduled',
     'mode': params.reset_mode,
     'tau': reset.tau,
     'alpha': params.alpha,
-    'metric': float(control.last_metric),
-    'metric_step': int(control.last_eval_step),
+    'metric': control.last_metric,
+    'metric_step': control.last_eval_step,
+    'note': note,
   }
 
 
-def _with_rate(events, run, step) -> list[dict[str, Any]]:
-  """The events with the learning rate of a step."""
-  rate = cycle_clock.table_rate(run.setup.rate_tables, run.clock, step)
-  return [{**event, 'learning_rate': rate} for event in events]
+def _draw_rates(
+  run: Run, metrics_logger: MetricsLogger | None, global_step: int
+) -> Run:
+  """Draws the rates since the last events, by the clock of those steps."""
+  if metrics_logger is not None:
+    run.setup.records.draw_rates(
+      metrics_logger,
+      functools.partial(_learning_rate, run),
+      run.drawn,
+      global_step,
+      run.control.horizon,
+    )
+  return run._replace(drawn=global_step)
 
 
-def _record(run, rows, metrics_logger, global_step) -> None:
+def _learning_rate(run: Run, step: int) -> float:
+  """The rate with which a step is taken, as the clock stands now."""
+  clock = run.clock._replace(count=np.int32(step))
+  return float(run.setup.learning_rate(clock))
+
+
+def _record(
+  run: Run,
+  events: list[Event],
+  metrics_logger: MetricsLogger | None,
+  global_step: int,
+) -> None:
   """Writes events to cycles.csv and to the benchmark's metrics logger.
 
-  After an evaluation the devices have been waited for, so that the loss and the
-  gradient norm of the last step can be read without holding anything up.
+  After an evaluation the devices have been waited for, so that what the last
+  step has measured can be read without holding anything up.
   """
-  if not rows:
+  if not events:
     return
-  if run.setup.folder is not None:
-    records.append_events(run.setup.folder, rows, global_step)
-  if metrics_logger is not None:
-    metrics = run.step_metrics
-    last_step = {} if metrics is None else run.setup.devices.get(metrics)
-    records.log_scalars(metrics_logger, rows, last_step, global_step)
+  setup, rate = run.setup, _learning_rate(run, global_step)
+  events = [{**event, 'learning_rate': rate} for event in events]
+  metrics = {}
+  if metrics_logger is not None and run.step_metrics is not None:
+    metrics = setup.devices.get(run.step_metrics)
+  setup.records.add_events(events, global_step, metrics_logger, metrics)

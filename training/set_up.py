@@ -7,124 +7,177 @@ init_optimizer_state makes anew.
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any, Callable, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import numpy as np
+import jax
+import optax
 
-from .. import soft_reset
-from ..control import decide as cycle_control
-from ..control.decide import Control, Plan
-from ..optimizers import adamw as optimizer
-from ..schedule_params import ScheduleParams
-from ..schedules import cycle_clock, lr_schedule, weight_decay
-from . import devices as parallel
-from . import workload as benchmark
+from ..control import decide
+from ..control.decide import Rules
+from ..control.policies import Situation
+from ..control.state import Target, to_words
+from ..optimizers import INNER, Inner
+from ..optimizers.clocked import ClockedState, clocked
+from ..schedule_params import ScheduleParams, make_rules
+from ..schedules import cycle_clock
+from ..schedules.cycle import check_cycles
+from ..schedules.cycle_clock import CycleClock
+from ..soft_reset import check_target, needs_tau
+from . import resetting
+from . import workload as workload_facts
 from .compiled_ops import CompiledOps
+from .devices import Devices, JitDevices, PmapDevices
+from .fresh_models import FreshModels
+from .records import Records
+from .resetting import Model
+from .step import train_step
+from .workload import WorkloadApi
 
 
 class SavedState(NamedTuple):
   """The half of the optimizer state that is saved: arrays on the devices."""
 
-  inner: Any  # state of optimizer.adamw, with the cycle clock in it
-  control: Control
+  inner: ClockedState
+  control: jax.Array  # shape=(words,), dtype=int32; see control.state.to_words
 
 
 class Setup(NamedTuple):
   """What a run is built from; made once."""
 
-  plan: Plan
-  target: benchmark.Target
-  training_complete_error: type
-  devices: parallel.Devices
+  params: ScheduleParams
+  rules: Rules
+  inner: Inner
+  training_complete_error: type[Exception]
+  devices: Devices
   has_device_axis: bool
   train_step: Callable
-  rate_tables: tuple[np.ndarray, ...]  # learning rate by nominal step
-  fresh_models: list[tuple[Any, Any]]  # one per reset that there can be
-  reset_ops: CompiledOps | None  # None if there is no reset
-  folder: pathlib.Path | None
+  learning_rate: Callable[[CycleClock], jax.Array]  # compiled
+  fresh_models: FreshModels | None  # None if no reset replaces anything
+  reset_ops: CompiledOps | None  # likewise
+  records: Records
 
 
 def set_up(
-  workload: Any,
+  workload: WorkloadApi,
   model_params: Any,
+  model_state: Any,
   schedule_params: ScheduleParams,
-  folder: pathlib.Path | None,
-  rng: Any,
+  records: Records,
+  rng: jax.Array,
 ) -> tuple[SavedState, Setup]:
   """Builds everything that a run needs, and its initial state.
 
   Args:
     workload: the benchmark's workload.
-    model_params: its parameters, as the runner hands them over.
+    model_params, model_state: its parameters and batch statistics, as the
+      runner hands them over.
     schedule_params: the resolved configuration.
-    folder: where the run's files go, or None.
+    records: where the run's events go.
     rng: key for the fresh models of resets.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, a schedule gives what is
-      no rate, or the workload is none of the benchmark's or has no usable
+    ValueError: if the cycles do not fit into the run, a schedule leaves what a
+      rate may be, or the workload is none of the benchmark's or has no usable
       target.
   """
-  plan = cycle_control.make_plan(workload.step_hint, schedule_params)
-  target = benchmark.read_target(workload)
-  hparams = schedule_params.hparams
-  schedules = lr_schedule.cycle_schedules(
-    workload.step_hint, hparams, schedule_params
-  )
-  has_axis = benchmark.has_device_axis(workload, model_params)
-  devices = parallel.PmapDevices() if has_axis else parallel.JitDevices()
-  lengths = plan.nominal_lengths
-  decays = weight_decay.decay_schedules(schedules, lengths, schedule_params)
-  rate_tables = _checked_tables('decays', schedules, lengths)
-  if decays is not None:
-    _checked_tables('weight_decays', decays, lengths)
-  adamw = optimizer.adamw(hparams, schedules, lengths, decays)
-  fresh, ops = _prepare_resets(workload, schedule_params, rng, devices)
+  target = _read_target(workload, schedule_params)
+  rules = make_rules(workload.step_hint, schedule_params, target)
+  check_cycles(rules.cycles)
+  has_axis = workload_facts.has_device_axis(workload, model_params)
+  devices = PmapDevices() if has_axis else JitDevices()
+  inner = INNER.make(schedule_params.optimizer)
+  optimizer = clocked(inner, rules.cycles)
+  state = _initial_state(optimizer, rules, devices, model_params)
+  fresh, ops = None, None
+  if _may_reset(schedule_params, rules):
+    model = Model(devices.place(model_params), model_state, state.inner)
+    fresh, ops = _prepare_resets(workload, model, inner, rules, rng, devices)
+  spec = workload_facts.spec_of(workload)
   setup = Setup(
-    plan=plan,
-    target=target,
-    training_complete_error=benchmark.spec_of(workload).TrainingCompleteError,
+    params=schedule_params,
+    rules=rules,
+    inner=inner,
+    training_complete_error=spec.TrainingCompleteError,
     devices=devices,
     has_device_axis=has_axis,
-    train_step=_make_step(workload, hparams, adamw, devices),
-    rate_tables=rate_tables,
+    train_step=_make_step(workload, rules, optimizer, devices),
+    learning_rate=_compiled_rate(rules),
     fresh_models=fresh,
     reset_ops=ops,
-    folder=folder,
+    records=records,
   )
-  return _initial_state(adamw, setup, model_params), setup
+  return state, setup
 
 
-def _initial_state(adamw, setup, model_params) -> SavedState:
+def _read_target(workload: Any, params: ScheduleParams) -> Target:
+  target = workload_facts.read_target(workload)
+  if needs_tau(params.reset_mode):
+    check_target(target.value)
+  return target
+
+
+def _initial_state(
+  optimizer: optax.GradientTransformation,
+  rules: Rules,
+  devices: Devices,
+  model_params: Any,
+) -> SavedState:
   """The state before the first step."""
-  devices, control = setup.devices, cycle_control.start(setup.plan)
-  inner = devices.init(adamw.init, devices.place(model_params))
+  inner = devices.init(optimizer.init, devices.place(model_params))
   # A new cycle's clock will be put there, and that must compile nothing.
-  devices.put(cycle_control.clock(control, 0, setup.plan))
-  return SavedState(inner, devices.put(control))
+  devices.put(decide.first_clock(rules))
+  return SavedState(inner, devices.put(to_words(decide.start(rules))))
 
 
-def _make_step(workload, hparams, adamw, devices) -> Callable:
+def _make_step(
+  workload: WorkloadApi,
+  rules: Rules,
+  optimizer: optax.GradientTransformation,
+  devices: Devices,
+) -> Callable:
   """The run's train step; its first call compiles it."""
-  body = parallel.train_step(
-    benchmark.model_fn_in_training(workload, hparams.dropout_rate),
-    benchmark.loss_fn_of_batch(workload, hparams.label_smoothing),
-    adamw,
+  hparams = rules.cycles[0].hparams
+  body = train_step(
+    workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
+    workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
+    optimizer,
   )
   return devices.compile_step(body)
 
 
-def _checked_tables(name, schedules, lengths):
-  tables = cycle_clock.rate_tables(schedules, lengths)
-  cycle_clock.check_tables(name, tables)
-  return tables
+def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:
+  """The learning rate at a host copy of the clock, for logging."""
+  rate = jax.jit(
+    functools.partial(cycle_clock.learning_rate, cycles=rules.cycles)
+  )
+  rate(decide.first_clock(rules))
+  return rate
 
 
-def _prepare_resets(workload, params, rng, devices):
-  """Fresh models and compiled operations, if anything will be reset."""
-  num_resets = params.num_cycles - 1
-  if num_resets == 0 or params.reset_mode == 'cyclic':
-    return [], None
-  fresh = benchmark.fresh_models(workload, rng, num_resets, devices)
-  return fresh, soft_reset.compile_reset(*fresh[0], devices)
+def _prepare_resets(
+  workload: WorkloadApi,
+  model: Model,
+  inner: Inner,
+  rules: Rules,
+  rng: jax.Array,
+  devices: Devices,
+) -> tuple[FreshModels, CompiledOps]:
+  """Fresh models, and compiled operations for models of this one's shapes."""
+  planned = max(len(rules.cycles) - 1, 1)
+  fresh = FreshModels(workload, rng, planned, devices)
+  shapes = jax.tree_util.tree_map(devices.shape_of, model)
+  ops = resetting.compile_reset(
+    shapes.params, shapes.model_state, inner.slots(shapes.opt_state), devices
+  )
+  return fresh, ops
+
+
+def _may_reset(params: ScheduleParams, rules: Rules) -> bool:
+  """Whether a reset may replace anything."""
+  last = len(rules.cycles) - 1
+  horizon = sum(cycle.steps for cycle in rules.cycles)
+  end = Situation(rules.cycles, last, horizon, horizon)
+  follows = last > 0 or rules.policy.next(end) is not None
+  return params.reset_mode != 'cyclic' and follows

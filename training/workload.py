@@ -12,34 +12,61 @@ import inspect
 import math
 import pathlib
 import sys
-from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Protocol
 
 import jax
 
-from ..control.decide import Evaluation
-from ..soft_reset import check_target
-from .devices import Devices
+from ..control.state import Evaluation, Target
+from ..settings.checks import check
 
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 
-
-class Target(NamedTuple):
-  """A workload's validation target."""
-
-  key: str  # of the metric among the evaluation results
-  value: float
-  rising: bool  # whether a larger metric is better
+# (step, results); see `_decode` for what a restore makes of it.
+EvalResults = Iterable[tuple[Any, Any]]
 
 
-def read_target(workload: Any) -> Target:
+class MetricsLogger(Protocol):
+  """The benchmark's logger of numbers."""
+
+  def append_scalar_metrics(
+    self, metrics: dict[str, float], global_step: int
+  ) -> None:
+    """Logs numbers by name; the benchmark's adds to the dict."""
+
+
+class WorkloadApi(Protocol):
+  """What is asked of the benchmark's workload, in both generations.
+
+  Its model_fn and init_model_fn differ in the generations; see
+  `takes_dropout_rate`.
+  """
+
+  step_hint: int
+  target_metric_name: str
+  validation_target_value: float
+  param_shapes: Any  # tree of the parameters' shapes, without device axis
+  metrics_logger: MetricsLogger | None
+  model_fn: Callable
+  loss_fn: Callable
+  init_model_fn: Callable
+
+  def has_reached_validation_target(
+    self, eval_result: dict[str, float]
+  ) -> bool:
+    """Whether the target metric in these results reaches the target."""
+
+
+def read_target(workload: WorkloadApi) -> Target:
   """Asks a workload for its target metric and the metric's direction.
 
   The direction is no property of a workload; it shows in whether an infinitely
-  large or an infinitely small metric would have reached the target.
+  large or an infinitely small metric would have reached the target. Whether tau
+  is defined for the target is another question: `soft_reset.check_target`.
 
   Raises:
-    ValueError: if neither or both would, or the target is not positive.
+    ValueError: if neither or both would, or the target is no number.
   """
   key = f'validation/{workload.target_metric_name}'
   reached = workload.has_reached_validation_target
@@ -51,11 +78,11 @@ def read_target(workload: Any) -> Target:
       'the metric has no direction.'
     )
   value = float(workload.validation_target_value)
-  check_target(value)
+  check(math.isfinite(value), 'validation_target_value', value, 'finite')
   return Target(key, value, rising)
 
 
-def spec_of(workload: Any) -> Any:
+def spec_of(workload: WorkloadApi) -> types.ModuleType:
   """The benchmark's spec module, that of the workload's base class.
 
   Raises:
@@ -71,7 +98,7 @@ def spec_of(workload: Any) -> Any:
   )
 
 
-def has_device_axis(workload: Any, params: Any) -> bool:
+def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
   """Whether the parameters have a leading device axis (jax.pmap).
 
   Raises:
@@ -92,7 +119,7 @@ def has_device_axis(workload: Any, params: Any) -> bool:
   return extra[0] == 1
 
 
-def takes_dropout_rate(workload: Any) -> bool:
+def takes_dropout_rate(workload: WorkloadApi) -> bool:
   """Whether the dropout rate is ours to give, as an argument of model_fn.
 
   It is in main. In v0.5.0 the runner has built the model with a rate: that of
@@ -102,7 +129,9 @@ def takes_dropout_rate(workload: Any) -> bool:
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
-def model_fn_in_training(workload: Any, dropout_rate: float) -> Callable:
+def model_fn_in_training(
+  workload: WorkloadApi, dropout_rate: float
+) -> Callable:
   """workload.model_fn in training mode: (params, batch, model_state, rng).
 
   Args:
@@ -112,7 +141,9 @@ def model_fn_in_training(workload: Any, dropout_rate: float) -> Callable:
   mode = spec_of(workload).ForwardPassMode.TRAIN
   extra = {'dropout_rate': dropout_rate} if takes_dropout_rate(workload) else {}
 
-  def model_fn(params, batch, model_state, rng):
+  def model_fn(
+    params: Any, batch: dict[str, Any], model_state: Any, rng: jax.Array
+  ) -> tuple[Any, Any]:
     return workload.model_fn(
       params, batch, model_state, mode, rng, update_batch_norm=True, **extra
     )
@@ -120,10 +151,10 @@ def model_fn_in_training(workload: Any, dropout_rate: float) -> Callable:
   return model_fn
 
 
-def loss_fn_of_batch(workload: Any, label_smoothing: float) -> Callable:
+def loss_fn_of_batch(workload: WorkloadApi, label_smoothing: float) -> Callable:
   """workload.loss_fn: (logits, batch) -> (summed loss, valid examples)."""
 
-  def loss_fn(logits, batch):
+  def loss_fn(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
     loss = workload.loss_fn(
       label_batch=batch['targets'],
       logits_batch=logits,
@@ -135,39 +166,7 @@ def loss_fn_of_batch(workload: Any, label_smoothing: float) -> Callable:
   return loss_fn
 
 
-def fresh_models(
-  workload: Any, rng: Any, count: int, devices: Devices
-) -> list[tuple[Any, Any]]:
-  """New initialisations of the workload's model, on the host.
-
-  `init_model_fn` compiles anew at every call and replaces attributes of the
-  workload, among them the model with the runner's dropout. Both are dealt with
-  here: it is called before training, where the cost is not felt, and the
-  attributes are put back.
-
-  Args:
-    workload: the workload.
-    rng: a key; every model gets one of its own from it.
-    count: number of models.
-    devices: how the arrays lie that init_model_fn returns.
-
-  Returns:
-    A list of (params, model_state), host arrays without device axis.
-
-  Source: the rules of both generations allow it, "for example, to reinitialize
-  the model after a failed training effort".
-  """
-  attributes = dict(vars(workload))
-  try:
-    return [
-      devices.get(workload.init_model_fn(key))
-      for key in jax.random.split(rng, max(count, 1))[:count]
-    ]
-  finally:
-    vars(workload).update(attributes)
-
-
-def _decode(entry: Any) -> tuple[int, Mapping[str, Any]]:
+def _decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
   """(step, results) of an entry of eval_results, also of a mangled one.
 
   The benchmark's own restore turns (step, results) into
@@ -200,7 +199,7 @@ def read_evaluation(
 
 
 def new_evaluations(
-  eval_results: Any, last_step: int, target: Target
+  eval_results: EvalResults | None, last_step: int, target: Target
 ) -> list[Evaluation]:
   """The evaluations after last_step, in order.
 
@@ -228,7 +227,8 @@ def logged_evaluations(
 
   For a resumed run whose eval_results were lost: the last evaluation before a
   checkpoint is in no state that a submission has saved, but the runner writes
-  eval_measurements.csv first.
+  eval_measurements.csv first. It may have been killed in the middle of that:
+  rows that are no whole evaluations are left out.
 
   Args:
     folder: the run's folder.
@@ -240,14 +240,25 @@ def logged_evaluations(
   path = folder / 'eval_measurements.csv'
   if not path.exists():
     return []
-  with path.open(newline='') as lines:
-    rows = {int(float(r['global_step'])): r for r in csv.DictReader(lines)}
-  return [
-    read_evaluation(step, _given(rows[step]), target)
-    for step in sorted(rows)
-    if last_step < step <= global_step
-  ]
+  found = {}
+  with path.open(newline='', errors='replace') as lines:
+    # A last line without its end may be half a number.
+    for row in csv.DictReader(line for line in lines if line.endswith('\n')):
+      evaluation = _logged_evaluation(row, target)
+      if evaluation and last_step < evaluation.step <= global_step:
+        found[evaluation.step] = evaluation
+  return [found[step] for step in sorted(found)]
 
 
-def _given(row: Mapping[str, str]) -> dict[str, str]:
-  return {key: value for key, value in row.items() if value != ''}
+def _logged_evaluation(
+  row: Mapping[str, Any], target: Target
+) -> Evaluation | None:
+  """A row of the benchmark's log; None if it is no whole evaluation."""
+  given = {key: value for key, value in row.items() if value != ''}
+  # csv's way to say that there are too many values, or too few.
+  if None in given or None in given.values():
+    return None
+  try:
+    return read_evaluation(int(float(given['global_step'])), given, target)
+  except (KeyError, ValueError, OverflowError):
+    return None

@@ -8,24 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...schedule_params import ScheduleParams
-from ...schedules import lr_schedule, lr_shapes
+from ...schedules.cycle import Cycle
+from ...schedules.lr_schedule import lay_out
 
 # Half a unit of a number's fourth digit is at least this fraction of it. The
 # rates are float32, and one that is the peak but for that prints as the peak.
 _UNSEEN = 5e-5
-
-
-def warmup_lengths(step_hint: int, params: ScheduleParams) -> tuple[int, ...]:
-  """Steps of each cycle's warm-up; the warm-up 'none' has none."""
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
-  return tuple(
-    lr_shapes.warmup_steps(length, params.hparams, added)
-    if warmup != 'none'
-    else 0
-    for length, warmup, added in zip(
-      lengths, params.warmups, params.alter_warmup
-    )
-  )
 
 
 def cycle_rows(
@@ -45,16 +33,17 @@ def cycle_rows(
     rates if that is another in any cycle; decay; shape and peak of the weight
     decay if it is scheduled; share of all steps.
   """
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
+  cycles = lay_out(step_hint, params)
+  lengths = [cycle.steps for cycle in cycles]
   ends = list(itertools.accumulate(lengths))
   columns = {
     'cycle': [f'{i + 1}' for i in range(params.num_cycles)],
     'first': [f'{end - length + 1:,}' for end, length in zip(ends, lengths)],
     'last': [f'{end:,}' for end in ends],
     'warm-up': map(str, params.warmups),
-    'steps': [f'{steps:,}' for steps in warmup_lengths(step_hint, params)],
-    'peak': [f'{peak:.4g}' for peak in _peaks(params)],
-    **_highest_column(ends, params, rates),
+    'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
+    'peak': [f'{cycle.peak:.4g}' for cycle in cycles],
+    **_highest_column(ends, cycles, rates),
     'decay': map(str, params.decays),
     **_weight_decay_column(params),
     'share': [f'{length / ends[-1]:.1%}' for length in lengths],
@@ -62,18 +51,15 @@ def cycle_rows(
   return [tuple(columns), *zip(*columns.values())]
 
 
-def _peaks(params: ScheduleParams) -> list[float]:
-  return [params.hparams.learning_rate + added for added in params.alter_lr]
-
-
 def _highest_column(
-  ends: Sequence[int], params: ScheduleParams, rates: np.ndarray | None
+  ends: Sequence[int], cycles: Sequence[Cycle], rates: np.ndarray | None
 ) -> dict[str, list[str]]:
   """Only where a shape ends up above its peak, or never gets there."""
   if rates is None:
     return {}
-  highest = [cycle.max() for cycle in np.split(rates, ends[:-1])]
-  if np.allclose(highest, _peaks(params), rtol=_UNSEEN, atol=0.0):
+  highest = [values.max() for values in np.split(rates, ends[:-1])]
+  peaks = [cycle.peak for cycle in cycles]
+  if np.allclose(highest, peaks, rtol=_UNSEEN, atol=0.0):
     return {}
   return {'highest': [f'{rate:.4g}' for rate in highest]}
 

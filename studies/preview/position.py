@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import numpy as np
-import optax
 
-from ...schedule_params import ScheduleParams
-from ...schedules import cycle_clock, lr_schedule, weight_decay
-from ...schedules.lr_shapes import Schedule
-from . import cycle_table
+from ...schedules.cycle import Cycle, check_cycles
+from ...schedules.lr_schedule import static_chain, static_weight_decay
+from ...schedules.phase import Schedule
 
 
 class Position(NamedTuple):
@@ -39,64 +38,44 @@ class Position(NamedTuple):
     return self.warmup_end, self.end
 
 
-def planned_rates(step_hint: int, params: ScheduleParams) -> np.ndarray:
+def planned_rates(cycles: Sequence[Cycle]) -> np.ndarray:
   """The rates at which the steps are taken when no cycle is left early.
 
   Args:
-    step_hint: the workload's, steps.
-    params: the chain.
+    cycles: the chain.
 
   Returns:
     shape=(steps,), float32. The rate after the last step is not among them.
 
   Raises:
-    ValueError: if a cycle would get no step, or gives what is no rate.
+    ValueError: if a rate or a weight decay is negative or not finite.
   """
-  schedule, _, starts = lr_schedule.jax_lr_schedule(
-    step_hint, params.hparams, params
-  )
-  rates = _at_all_steps(schedule, step_hint, params)
-  cycle_clock.check_tables('decays', np.split(rates, starts))
-  return rates
+  check_cycles(cycles)
+  schedule, _, _ = static_chain(cycles)
+  return _at_all_steps(schedule, cycles)
 
 
-def planned_weight_decays(
-  step_hint: int, params: ScheduleParams
-) -> np.ndarray | None:
+def planned_weight_decays(cycles: Sequence[Cycle]) -> np.ndarray | None:
   """The weight decays of the same steps.
 
   Args:
-    step_hint: the workload's, steps.
-    params: the chain.
+    cycles: the chain.
 
   Returns:
     shape=(steps,), float32; None if nothing is scheduled.
-
-  Raises:
-    ValueError: if a cycle would get no step.
   """
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
-  rates = lr_schedule.cycle_schedules(step_hint, params.hparams, params)
-  decays = weight_decay.decay_schedules(rates, lengths, params)
-  if decays is None:
-    return None
-  chain = optax.join_schedules(decays, np.cumsum(lengths)[:-1].tolist())
-  return _at_all_steps(chain, step_hint, params)
+  decay = static_weight_decay(cycles)
+  return None if decay is None else _at_all_steps(decay, cycles)
 
 
-def _at_all_steps(
-  schedule: Schedule, step_hint: int, params: ScheduleParams
-) -> np.ndarray:
-  steps = np.arange(
-    lr_schedule.horizon_steps(step_hint, params), dtype=np.int32
-  )
+def _at_all_steps(schedule: Schedule, cycles: Sequence[Cycle]) -> np.ndarray:
+  steps = np.arange(sum(cycle.steps for cycle in cycles), dtype=np.int32)
   return np.asarray(jax.vmap(schedule)(steps), np.float32)
 
 
 def find_position(
   step: int,
-  step_hint: int,
-  params: ScheduleParams,
+  cycles: Sequence[Cycle],
   rates: np.ndarray,
   weight_decays: np.ndarray | None = None,
 ) -> Position:
@@ -104,8 +83,7 @@ def find_position(
 
   Args:
     step: steps taken before it.
-    step_hint: the workload's, steps.
-    params: the chain.
+    cycles: the chain.
     rates: `planned_rates` of it.
     weight_decays: `planned_weight_decays` of it.
 
@@ -117,16 +95,15 @@ def find_position(
       f'--at={step}: the plan has {rates.size:,} steps, counted from 0: give '
       f'one from 0 to {rates.size - 1}.'
     )
-  ends = np.cumsum(lr_schedule.cycle_lengths(step_hint, params)).tolist()
+  ends = np.cumsum([cycle.steps for cycle in cycles]).tolist()
   cycle = int(np.searchsorted(ends, step, side='right'))
   start = ends[cycle - 1] if cycle else 0
-  warmup = cycle_table.warmup_lengths(step_hint, params)[cycle]
   return Position(
     step=step,
     cycle=cycle,
-    num_cycles=params.num_cycles,
+    num_cycles=len(cycles),
     start=start,
-    warmup_end=start + warmup,
+    warmup_end=start + cycles[cycle].warmup_steps,
     end=ends[cycle],
     learning_rate=float(rates[step]),
     weight_decay=None if weight_decays is None else float(weight_decays[step]),

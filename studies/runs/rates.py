@@ -21,9 +21,9 @@ import jax
 import numpy as np
 
 from ...schedule_params import ScheduleParams
-from ...schedules import cycle_clock, lr_schedule
+from ...schedules import cycle_clock
 from ...schedules.cycle_clock import CycleClock
-from ..preview.cycle_table import warmup_lengths
+from ...schedules.lr_schedule import lay_out
 from .log import Log
 
 
@@ -70,9 +70,13 @@ def _settings(log: Log, starts: np.ndarray) -> np.ndarray:
   """Indices from 0; an event `clock` is about the cycle that has started."""
   if starts.size and not starts[0]:
     raise ValueError(f'{log.path} has a clock before the first cycle_start.')
-  begun = Log(log.path, [row for row, at in zip(log.rows, starts) if at])
-  has_settings = any(row.get('setting') for row in begun.rows)
-  settings = begun.whole_numbers('setting' if has_settings else 'cycle') - 1
+  # Per row: an older run may have been resumed since.
+  begun = [
+    {'setting': row.get('setting') or row.get('cycle')}
+    for row, at in zip(log.rows, starts)
+    if at
+  ]
+  settings = Log(log.path, begun).whole_numbers('setting') - 1
   return settings[np.cumsum(starts) - 1]
 
 
@@ -125,14 +129,11 @@ def at_all_steps(
     Steps and rates, shape=(n,); the rates are float32 and computed as the step
     computes its own.
   """
-  schedules = lr_schedule.cycle_schedules(step_hint, params.hparams, params)
-  lengths = lr_schedule.cycle_lengths(step_hint, params)
+  cycles = lay_out(step_hint, params)
   steps = np.arange(anchors[0].step, max(last_step, anchors[0].step))
   clocks = _clocks(steps, anchors)
-  rates = jax.vmap(
-    lambda clock: cycle_clock.clock_learning_rate(clock, schedules, lengths)
-  )(clocks)
-  return steps, np.asarray(rates) * _scales(steps, anchors)
+  rates = jax.vmap(lambda clock: cycle_clock.learning_rate(clock, cycles))
+  return steps, np.asarray(rates(clocks))
 
 
 def _clocks(steps: np.ndarray, anchors: Sequence[Anchor]) -> CycleClock:
@@ -148,12 +149,8 @@ def _clocks(steps: np.ndarray, anchors: Sequence[Anchor]) -> CycleClock:
     anchor_step=values('step', np.int32),
     anchor_local=values('local', np.float32),
     pace=values('pace', np.float32),
+    scale=values('scale', np.float32),
   )
-
-
-def _scales(steps: np.ndarray, anchors: Sequence[Anchor]) -> np.ndarray:
-  scales = np.array([anchor.scale for anchor in anchors], np.float32)
-  return scales[_in_force(steps, anchors)]
 
 
 def _in_force(steps: np.ndarray, anchors: Sequence[Anchor]) -> np.ndarray:
@@ -172,7 +169,7 @@ def warmups(
     params: the chain.
     anchors: of the run.
   """
-  lengths = warmup_lengths(step_hint, params)
+  lengths = [cycle.warmup_steps for cycle in lay_out(step_hint, params)]
   firsts = [i for i, anchor in enumerate(anchors) if anchor.starts]
   return [
     _warmup(lengths[anchors[first].setting], anchors[first:end])

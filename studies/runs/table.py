@@ -10,7 +10,8 @@ import numpy as np
 
 from ...mini_algoperf import files, logger, metadata
 from ...schedule_params import ScheduleParams
-from ...training import records
+from ...training.configuration import CONFIGURATION, read_configuration
+from ...training.events import CYCLES
 from . import rates
 from .log import Log, read_log
 
@@ -85,7 +86,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   identity = _read_identity(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
-  events = read_log(log_dir / records.CYCLES)
+  events = read_log(log_dir / CYCLES)
   last_step = _last_step(evaluations, measurements, events)
   starts = events.of_event('cycle_start').whole_numbers('global_step').tolist()
   rate_steps, run_rates, warmups = _read_rates(events, measurements, last_step)
@@ -185,7 +186,7 @@ def _read_rates(
   submission says of its rates, or one whose plan no file could hold, is what it
   has logged.
   """
-  path = events.path.with_name(records.CONFIGURATION)
+  path = events.path.with_name(CONFIGURATION)
   if not events.of_event('cycle_start').rows or not path.exists():
     return *_logged_rates(events, measurements), []
   step_hint, params = _read_configuration(path)
@@ -196,7 +197,7 @@ def _read_rates(
 
 def _read_configuration(path: pathlib.Path) -> tuple[int, ScheduleParams]:
   try:
-    return records.read_configuration(path.parent)
+    return read_configuration(path.parent)
   except (ValueError, KeyError, TypeError, RecursionError) as e:
     raise ValueError(f'{path} is not the configuration of a run: {e}.') from e
 

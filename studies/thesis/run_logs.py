@@ -26,15 +26,16 @@ from typing import NamedTuple
 from ...experiments.settings import RUNS
 from ...mini_algoperf import files, logger, metadata
 from ...mini_algoperf.workloads import WORKLOADS
-from ...training import records
+from ...training.configuration import CONFIGURATION, read_configuration
+from ...training.events import CYCLES, read_events
 from ..runs.table import FLAGS, run_seed
 
 KEPT_FILES = (
   FLAGS,
   'meta_data_0.json',
   logger.EVAL_MEASUREMENTS,
-  records.CONFIGURATION,
-  records.CYCLES,
+  CONFIGURATION,
+  CYCLES,
 )
 _NAMES = {params: name for name, params in RUNS.items()}
 # The earliest date that a zip archive can hold: the same runs, the same bytes.
@@ -75,7 +76,7 @@ def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
   for root in roots:
     if not root.is_dir():
       raise ValueError(f'{root} must be a folder of logs; there is none.')
-    for path in sorted(root.rglob(records.CONFIGURATION)):
+    for path in sorted(root.rglob(CONFIGURATION)):
       # Runs under way are in hidden folders.
       hidden = any(p.startswith('.') for p in path.relative_to(root).parts)
       job = None if hidden else _read_job(path.parent)
@@ -89,7 +90,7 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
   if not all((log_dir / name).exists() for name in KEPT_FILES):
     return None
   try:
-    step_hint, params = records.read_configuration(log_dir)
+    step_hint, params = read_configuration(log_dir)
     flags = files.read_json(log_dir / FLAGS)
     meta = files.read_json(metadata.meta_data_path(log_dir))
     name = flags['workload']
@@ -113,7 +114,7 @@ def _is_comparable(
     step_hint == WORKLOADS[workload].step_hint
     and flags.get('eval_by', 'steps') == 'steps'
     and not flags.get('eval_every')
-    and any(row['event'] == 'finish' for row in records.read_events(log_dir))
+    and any(row['event'] == 'finish' for row in read_events(log_dir))
   )
 
 
@@ -221,7 +222,7 @@ def _unpack(archive: pathlib.Path, folder: pathlib.Path) -> bool:
   """Whether it was an archive of logs."""
   try:
     with zipfile.ZipFile(archive) as packed:
-      if not any(n.endswith(records.CONFIGURATION) for n in packed.namelist()):
+      if not any(n.endswith(CONFIGURATION) for n in packed.namelist()):
         return False
       packed.extractall(folder)
   except zipfile.BadZipFile as e:

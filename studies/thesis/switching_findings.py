@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import early_switching
+from ...control.switching import SWITCHING_RULES
 from ...experiments.settings import RUNS
 from ...schedule_params import ScheduleParams
 from ..runs.table import RunTable
@@ -55,11 +56,14 @@ def switching_evaluation(
   """
   steps = table.losses.steps
   start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
+  rule = SWITCHING_RULES.make(params.switching)
   smoothed = early_switching.NO_LOSS_YET
   losses = table.losses.loss[(steps > start) & (steps < end)]
   for t, loss in enumerate(losses, start=1):
-    smoothed = early_switching.smooth_loss(smoothed, loss, params.switch_lam)
-    if early_switching.is_stopping_early(smoothed, params).stopping:
+    smoothed = early_switching.smooth_loss(smoothed, loss, rule.lam)
+    if early_switching.is_stopping_early(
+      smoothed, rule.eps1, rule.eps2, rule.k, rule.m
+    ).stopping:
       return t
   return None
 

@@ -7,7 +7,6 @@ import shlex
 
 import pytest
 
-from reset_cycles.cli import flag_definitions, flag_parsing
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import submission_loader
@@ -87,14 +86,13 @@ def test_our_command_is_understood(below, capsys, monkeypatch, tmp_path):
   monkeypatch.chdir(root if below else tmp_path)
   (_, (program, command, *flags)) = commands('fig3.11', capsys)
   assert (program, command) == ('soft-reset', 'run')
-  with flag_parsing.parsed_flags(
-    'soft-reset run', flags, flag_definitions.RUN_FLAGS
-  ) as values:
-    assert values.workload == 'molecules'
-    assert values.experiment_name == 'failed_start_soft'
-    assert not values.stop_at_targets
-    path = values.submission_path
-    submission_loader.load_submission(path)
+  options, rest = cli.make_parser().parse_known_args([command, *flags])
+  assert rest == []
+  assert options.workload == 'molecules'
+  assert options.experiment_name == 'failed_start_soft'
+  assert not options.stop_at_targets
+  path = options.submission_path
+  submission_loader.load_submission(path)
   assert (path == 'experiments/failed_start_soft.py') == below
 
 
@@ -103,7 +101,7 @@ def test_our_command_is_understood(below, capsys, monkeypatch, tmp_path):
   [
     (['fig3.8'], 'near are fig3.8a, fig3.8b, fig3.8c.'),
     (['3.10'], 'near are fig3.1, fig3.10, fig3.11.'),
-    (['--figure=fig3.7'], "'--figure=fig3.7' is not a figure"),
+    (['--figure=fig3.7'], 'unknown flag --figure'),
     (['fig3.7', 'fig3.8a'], "unexpected argument 'fig3.8a'"),
   ],
 )

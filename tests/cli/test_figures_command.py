@@ -8,12 +8,12 @@ import pytest
 
 from log_files import EVENTS, write_run
 from registry_logs import write_log
-from reset_cycles.cli import errors
-from reset_cycles.cli import figures as figures_command
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies.thesis import train
+from reset_cycles.studies import pictures
+from reset_cycles.studies.errors import RunFailed
+from reset_cycles.studies.thesis import figure_plots, train
 from reset_cycles.studies.thesis.run_logs import Job
 
 PNG = b'\x89PNG'
@@ -35,7 +35,7 @@ def trained(tmp_path, monkeypatch):
   return jobs
 
 
-def pictures(folder='experiment_figures'):
+def names_of(folder='experiment_figures'):
   return sorted(path.name for path in pathlib.Path(folder).iterdir())
 
 
@@ -58,7 +58,7 @@ def test_what_has_no_logs_is_trained_and_everything_drawn(trained, capsys):
   assert new == pathlib.Path('experiment_runs/thesis')
   assert num_workers == 3
   names = ['fig3.8a_molecules.png', 'fig3.9b_translation.png']
-  assert pictures() == names
+  assert names_of() == names
   assert capsys.readouterr().out.splitlines() == [
     f'experiment_figures/{name}' for name in names
   ]
@@ -83,14 +83,14 @@ def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
     del meta['workload.name'], meta['rng_seed']
     files.write_json(path, meta)
   assert cli.main(['figures', '--only=fig3.8a', '--logs=real']) == 0
-  assert pictures() == ['fig3.8a_molecules.png', 'fig3.8a_ogbg.png']
+  assert names_of() == ['fig3.8a_molecules.png', 'fig3.8a_ogbg.png']
 
 
 def test_other_small_workloads_are_not_shown(trained):
   write_log(pathlib.Path('logs') / 'x', Job('digits', 'failing_full', 1))
   flags = ('--only=fig3.5,fig3.6a', '--logs=logs', '--out=pictures')
   assert cli.main(['figures', *flags]) == 0
-  assert pictures('pictures') == [
+  assert names_of('pictures') == [
     'fig3.5_molecules.png',
     'fig3.6a_molecules.png',
   ]
@@ -106,8 +106,8 @@ def test_the_horizontal_axis(flag, axes, trained, monkeypatch):
     seen.append(x_axis)
     return None
 
-  monkeypatch.setattr(figures_command.figure_plots, 'draw_figure', draw)
-  monkeypatch.setattr(figures_command, 'save', lambda picture, path: None)
+  monkeypatch.setattr(figure_plots, 'draw_figure', draw)
+  monkeypatch.setattr(pictures, 'save', lambda picture, path: None)
   flags = ['--only=fig3.1,fig3.8a', '--logs=.', *flag]
   assert cli.main(['figures', *flags]) == 0
   assert seen == axes
@@ -142,7 +142,7 @@ def test_logs_that_cannot_be_drawn_are_told_in_a_line(trained, capsys):
   log = write_log(pathlib.Path('logs') / 'x', job)
   path = log.log_dir / 'eval_measurements.csv'
   path.write_text(path.read_text().replace('0.9', 'x'))
-  assert cli.main(['figures', '--only=fig3.5', '--logs=logs']) == 1
+  assert cli.main(['figures', '--only=fig3.5', '--logs=logs']) == 2
   error = capsys.readouterr().err
   assert 'eval_measurements.csv' in error and error.count('\n') == 1
 
@@ -164,8 +164,8 @@ def test_plot_draws_every_trial_below_a_folder(tmp_path, capsys):
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
-    ([], '0 arguments are given: name one folder'),
-    (['a', 'b'], '2 arguments are given'),
+    ([], 'arguments are required: DIR'),
+    (['a', 'b'], "unexpected argument 'b'"),
     (['nowhere'], 'nowhere has no trial'),
   ],
 )
@@ -176,7 +176,7 @@ def test_plot_says_what_is_wrong(arguments, message, capsys):
 
 def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
   def fail(missing, root, num_workers, train_fn):
-    raise errors.RunFailed('molecules one_cycle 1 ended with status 1')
+    raise RunFailed('molecules one_cycle 1 ended with status 1')
 
   monkeypatch.setattr(train, 'train_all', fail)
   assert cli.main(['figures', '--only=fig2.1', '--logs=.']) == 1

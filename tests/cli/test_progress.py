@@ -17,7 +17,8 @@ from reset_cycles.cli import progress
 from reset_cycles.mini_algoperf import files, runner, trial
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from reset_cycles.training import records
+from reset_cycles.training.configuration import write_configuration
+from reset_cycles.training.events import COLUMNS, CYCLES
 
 
 class Terminal(io.StringIO):
@@ -171,7 +172,7 @@ def test_the_last_line_of_a_run_that_fails_is_shown(tmp_path, capsys):
 def test_planned_steps(params, steps, expected, tmp_path):
   run = make_trial(tmp_path, steps)
   if params is not None:
-    records.write_configuration(tmp_path, 30, params)
+    write_configuration(tmp_path, 30, params)
   assert progress.planned_steps(run) == expected
 
 
@@ -186,8 +187,8 @@ EVENTS = [
 def test_summary_lists_cycles_resets_and_switches(tmp_path):
   run = make_trial(tmp_path)
   runner.train(run)
-  records.write_configuration(tmp_path, 30, SCHEDULE_PARAMS)
-  files.write_rows(tmp_path / records.CYCLES, records.COLUMNS, EVENTS)
+  write_configuration(tmp_path, 30, SCHEDULE_PARAMS)
+  files.write_rows(tmp_path / CYCLES, COLUMNS, EVENTS)
   lines = progress.summarise(run).splitlines()
   assert lines[1:-1] == [
     'ended:    --max_global_steps=12 are taken',

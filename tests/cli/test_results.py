@@ -10,10 +10,9 @@ import pytest
 from curves_of_runs import run_table
 from registry_logs import write_log
 from reset_cycles.cli import main as cli
-from reset_cycles.cli import results as results_command
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf.workloads import WORKLOADS
-from reset_cycles.studies.thesis import results_text, train
+from reset_cycles.studies.thesis import measuring, results_text, train
 from reset_cycles.studies.thesis.claims import CLAIMS, Claim
 from reset_cycles.studies.thesis.findings import Finding, Measure
 from reset_cycles.studies.thesis.run_logs import Job
@@ -94,8 +93,8 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
   table = run_table([0.0, 0.8], [0.7, 0.8], [0.8, 0.9])
   monkeypatch.setattr(train, 'train_all', train_all)
   monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
-  monkeypatch.setattr(results_command, 'read_run', lambda log_dir: table)
-  monkeypatch.setattr(results_command, '_origin', lambda plan, logs: ORIGIN)
+  monkeypatch.setattr(measuring, 'read_run', lambda log_dir: table)
+  monkeypatch.setattr(measuring, 'origin_of', lambda *unused: ORIGIN)
   logs = pathlib.Path('logs')
   write_log(logs / 'x', Job('molecules', 'peaks_soft', 4))
   write_log(logs / 'y', Job('molecules', 'decays_soft', 1))  # of no claim
@@ -125,10 +124,9 @@ def test_what_stands_behind_the_numbers(tmp_path):
       '{"jax_version": "1", "flax_version": "2", "optax_version": "3", '
       '"device_kind": "cpu"}'
     )
-  plan = results_command.Plan(
-    [], tmp_path, range(1, 4), tmp_path, None, 2, 'command'
-  )
-  assert results_command._origin(plan, logs) == results_text.Origin(
+  assert measuring.origin_of(
+    'command', range(1, 4), logs
+  ) == results_text.Origin(
     'command',
     2,
     (1, 2, 3),
@@ -142,6 +140,7 @@ def test_what_stands_behind_the_numbers(tmp_path):
   ('flag', 'message'),
   [
     ('--seeds=9', 'seeds'),
+    ('--out=.', '--out=. is a folder: give a file'),
     (
       '--out=nowhere/RESULTS.md',
       '--out=nowhere/RESULTS.md: there is no folder',
@@ -156,6 +155,6 @@ def test_bad_input(flag, message, capsys):
 
 
 def test_all_runs_of_a_seed_are_wanted_before_the_next_seed():
-  jobs = results_command.wanted_jobs([1, 2])
+  jobs = measuring.wanted_jobs([1, 2])
   assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
   assert jobs[0] == Job('digits', 'peaks_full', 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 import pathlib
 
 import jax
 import pytest
 
-from fakes import BATCH_SIZE, write_submission
+from fakes import BATCH_SIZE, FakeWorkload, write_submission
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import experiment_folder, runner
 from reset_cycles.mini_algoperf.workloads import molecule_data
@@ -175,3 +178,43 @@ def test_bad_data_are_found_before_an_older_run_is_replaced(content, capsys):
   assert cli.main(['run', *flags, *names]) == 2
   assert 'data_dir' in capsys.readouterr().err
   assert older.read_text() == 'dear'
+
+
+def test_no_trial_begins_before_all_points_are_checked(capsys):
+  pathlib.Path('space.json').write_text('[{"alpha": 0.5}, {"alpha": 1.5}]')
+  flags = [
+    '--workload=fake',
+    '--experiment_dir=runs',
+    '--tuning_ruleset=external',
+    '--tuning_search_space=space.json',
+  ]
+  assert cli.main(['run', *flags, '--num_tuning_trials=2']) == 2
+  assert capsys.readouterr().err == (
+    'soft-reset: error: --tuning_search_space=space.json: trial 2: alpha=1.5: '
+    'alpha must be a number from 0 to 1.\n'
+  )
+  assert not pathlib.Path('runs').exists()
+
+
+def test_data_that_end(capsys, monkeypatch):
+  endless = FakeWorkload._build_input_queue
+
+  def queue(*args, **settings):
+    return itertools.islice(endless(*args, **settings), 7)
+
+  monkeypatch.setattr(FakeWorkload, '_build_input_queue', queue)
+  assert run() == 1
+  assert capsys.readouterr().err.splitlines()[-1] == (
+    'soft-reset: error: the training data have ended at step 7: an input queue '
+    'must be endless.'
+  )
+
+
+def test_a_disk_that_is_full_in_mid_run(capsys, monkeypatch):
+  def full(*unused):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'checkpoint_5')
+
+  monkeypatch.setattr(runner.checkpoints, 'save', full)
+  assert run() == 1
+  last = capsys.readouterr().err.splitlines()[-1]
+  assert last == ('soft-reset: error: checkpoint_5: No space left on device.')

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
+from fakes import write_submission
 from reset_cycles import mini_algoperf
 from reset_cycles.cli import main as cli
+from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
@@ -20,7 +20,10 @@ from reset_cycles.schedule_params import (
   ScheduleParams,
 )
 from reset_cycles.training import records
-from run_files import python_path
+from reset_cycles.training.configuration import (
+  CONFIGURATION,
+  write_configuration,
+)
 
 # One cosine cycle without a warm-up, as long as step_hint.
 COSINE = ScheduleParams(
@@ -176,10 +179,10 @@ def test_rates_of_0_at_the_end_are_explained(capsys):
 
 
 def test_the_file_of_a_run_says_its_step_hint(capsys):
-  records.write_configuration(pathlib.Path(), 100, COSINE, ['dropout_rate'])
-  flag = f'--params={records.CONFIGURATION}'
+  write_configuration(pathlib.Path(), 100, COSINE, ['dropout_rate'])
+  flag = f'--params={CONFIGURATION}'
   out = output(capsys, flag)
-  assert out == ONE_COSINE.replace('cosine.json', records.CONFIGURATION)
+  assert out == ONE_COSINE.replace('cosine.json', CONFIGURATION)
   assert output(capsys, flag, '--step_hint=7').startswith(
     'schedule_params.json: 7 steps, 1 times a step_hint of 7.\n'
   )
@@ -253,7 +256,9 @@ def test_without_matplotlib_there_is_text(capsys, monkeypatch):
   monkeypatch.setitem(sys.modules, 'matplotlib', None)
   assert output(capsys, '--step_hint=50').startswith('The default chain')
   assert schedule('--step_hint=50', '--out=plan.png') == 2
-  assert "install it with pip install 'soft-reset[mini]'." in one_error(capsys)
+  assert "install it with pip install 'reset-cycles[mini]'." in one_error(
+    capsys
+  )
 
 
 # Bad input: one line, exit 2.
@@ -275,7 +280,6 @@ FILES = {
   'good.json': COSINE.to_json(),
   'torn.json': '{"alpha": ',
   'list.json': '[1]',
-  'less.json': '{"alpha": 0.5}',
   'more.json': changed(alhpa=0.5),
   'wrong.json': changed(alpha=2.0),
   'endless.json': changed(budget_factor=1e300),
@@ -293,14 +297,17 @@ HINT = '--step_hint=50'
   [
     ([], '--step_hint is missing: give the steps of a workload.'),
     (['--params=good.json'], '--step_hint is missing'),
-    (['--step_hint=0'], 'step_hint=0'),
-    (['--step_hint=10000001'], 'step_hint=10000001'),
-    (['--step_hint=many'], 'step_hint=many'),
+    (['--step_hint=0'], '--step_hint: 0 must be'),
+    (['--step_hint=10000001'], '--step_hint: 10000001 must be'),
+    (['--step_hint=many'], '--step_hint: many must be'),
     (['--step_hint=1'], '3 cycles do not fit into 2 steps'),
     ([HINT, 'peaks_soft'], "unexpected argument 'peaks_soft'"),
-    ([HINT, '--experiment=peaks'], "--experiment='peaks': give one of one_cyc"),
+    (
+      [HINT, '--experiment=peaks'],
+      "--experiment='peaks': --experiment must be one of",
+    ),
     ([HINT, '--experiment=one_cycle', '--params=good.json'], 'contradict each'),
-    ([HINT, '--at=-1'], 'at=-1'),
+    ([HINT, '--at=-1'], '--at: -1 must be'),
     (
       [HINT, '--at=100'],
       '--at=100: the plan has 100 steps, counted from 0: give one from 0 to 99',
@@ -313,7 +320,6 @@ HINT = '--step_hint=50'
       '--params=torn.json: torn.json is not valid',
     ),
     ([HINT, '--params=list.json'], 'schedule_params must be an object'),
-    ([HINT, '--params=less.json'], 'schedule_params: missing field alter_lr'),
     ([HINT, '--params=more.json'], 'Unknown field alhpa; known are alpha'),
     ([HINT, '--params=wrong.json'], 'alpha=2.0: alpha must be a number from 0'),
     ([HINT, '--params=endless.json'], 'give a plan of at most 20,000,000.'),
@@ -330,20 +336,6 @@ def test_bad_input_is_one_line(arguments, message, capsys):
   assert line.startswith('soft-reset: error: ')
   assert message in line
   assert names() == sorted(FILES)
-
-
-def test_help_does_not_wait_for_jax():
-  code = (
-    'import sys; from reset_cycles.cli import main as cli; '
-    "cli.main(['schedule', '--help']); sys.exit('jax' in sys.modules)"
-  )
-  done = subprocess.run(
-    [sys.executable, '-c', code],
-    env={**os.environ, 'PYTHONPATH': python_path()},
-    capture_output=True,
-    check=False,
-  )
-  assert done.returncode == 0, done.stderr
 
 
 def test_the_gallery_of_all_shapes(tmp_path, capsys):
@@ -373,3 +365,81 @@ def test_the_gallery_has_no_plan(flag, capsys):
 def test_the_gallery_needs_a_file(capsys):
   assert cli.main(['schedule', '--gallery']) == 2
   assert '--gallery needs a PNG file as --out' in capsys.readouterr().err
+
+
+# A chain of one's own.
+
+OWN = """\
+from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(
+  ScheduleParams(
+    warmups=('none',),
+    decays=('cosine',),
+    alter_lr=(0.0,),
+    alter_warmup=(0.0,),
+    lengths=(1.0,),
+    budget_factor=1.0,
+  )
+)
+"""
+
+
+def test_an_experiment_of_ones_own(capsys):
+  folder = pathlib.Path('mine')
+  folder.mkdir()
+  (folder / '__init__.py').touch()
+  (folder / 'cosine.py').write_text(OWN)
+  flags = ('--submission_path=mine/cosine.py', '--step_hint=100')
+  out = output(capsys, *flags, '--out=plan.png')
+  assert out == ONE_COSINE.replace('cosine.json', 'mine/cosine.py')
+  assert pathlib.Path('plan.png').read_bytes().startswith(PICTURE)
+
+
+def test_the_projects_own_experiments(capsys, monkeypatch):
+  monkeypatch.chdir(thesis.run_path('peaks_soft').parent)
+  out = output(capsys, '--submission_path=peaks_soft.py', '--step_hint=1600')
+  by_name = output(capsys, '--experiment=peaks_soft', '--step_hint=1600')
+  assert out.partition(': ')[2] == by_name.partition(': ')[2]
+
+
+def test_a_submission_that_is_not_ours(capsys):
+  path = write_submission(pathlib.Path('foreign'))
+  assert schedule(f'--submission_path={path}', HINT) == 2
+  assert one_error(capsys) == (
+    'soft-reset: error: --submission_path=foreign/submission.py: is not made '
+    "by this project's make_submission, so that its chain is not known."
+  )
+
+
+@pytest.mark.parametrize(
+  'values',
+  [
+    {'lengths': [1, 1, 2], 'hparams': {'learning_rate': 0.5}},
+    {'lengths': [1, 1, 2], 'learning_rate': 0.5},
+  ],
+)
+def test_what_a_file_lacks_is_as_in_the_default(values, capsys):
+  pathlib.Path('some.json').write_text(json.dumps(values))
+  out = output(capsys, '--params=some.json', HINT)
+  assert out.splitlines()[:5] == [
+    'some.json: 100 steps, 2 times a step_hint of 50.',
+    '  cycle  first  last  warm-up  steps  peak  decay   share',
+    '  1      1      25    linear   0      0.5   cosine  25.0%',
+    '  2      26     50    linear   0      0.5   cosine  25.0%',
+    '  3      51     100   linear   1      0.5   cosine  50.0%',
+  ]
+
+
+def test_an_empty_object_is_the_default(capsys):
+  pathlib.Path('some.json').write_text('{}')
+  out = output(capsys, '--params=some.json', HINT)
+  default = output(capsys, HINT)
+  assert out == default.replace('The default chain', 'some.json')

@@ -103,8 +103,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     (['--workload=wmt'], '--out is missing'),
     (['--workload=cifar', '--out=x'], "'cifar': give one of mnist, ogbg, wmt"),
     (['--workload=mnist', '--out=x', '--num_eval=9'], 'mnist has a fixed size'),
-    (['--workload=ogbg', '--out=x', '--num_eval=1'], 'num_eval=1'),
-    (['--workload=wmt', '--out=x', '--seed=-1'], 'seed=-1'),
+    (['--workload=ogbg', '--out=x', '--num_eval=1'], '--num_eval: 1 must be'),
+    (['--workload=wmt', '--out=x', '--seed=-1'], '--seed: -1 must be'),
   ],
 )
 def test_bad_input(arguments, message, tmp_path, monkeypatch, capsys):

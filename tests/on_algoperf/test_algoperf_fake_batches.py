@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import real_benchmark
-from reset_cycles.training import records
+from reset_cycles.training.events import read_events
 
 # What the benchmark imports warns of itself.
 pytestmark = [
@@ -67,7 +67,7 @@ def test_fake_batches(tmp_path, workload, batch_size, num_devices):
     script='tests/reference_algorithm_tests.py',
   )
   assert status == 0, real_benchmark.log(tmp_path)
-  events = records.read_events(trial)
+  events = read_events(trial)
   resets = [e for e in events if e['event'] == 'reset']
   assert [e['global_step'] for e in resets] == ['2', '3']
   for reset in resets:

@@ -12,7 +12,7 @@ import pytest
 
 import real_benchmark
 from reset_cycles.cli import main as cli
-from reset_cycles.training import records
+from reset_cycles.training.events import read_events
 
 pytestmark = [
   pytest.mark.algoperf,
@@ -107,7 +107,7 @@ def test_killed_and_resumed(tmp_path, mnist):
     **common,
   )
   assert status == 0, real_benchmark.log(tmp_path)
-  events = records.read_events(whole)
+  events = read_events(whole)
   assert [
     (e['global_step'], e['event'], e['reason'])
     for e in events
@@ -119,7 +119,7 @@ def test_killed_and_resumed(tmp_path, mnist):
   ]
   taus = [float(e['tau']) for e in events if e['event'] == 'reset']
   assert taus == pytest.approx([1 - 0.6 / 1.5, 1 - 0.7 / 1.5])
-  assert records.read_events(killed) == events
+  assert read_events(killed) == events
 
 
 def test_two_trials_do_not_influence_each_other(tmp_path, mnist):
@@ -141,8 +141,8 @@ def test_two_trials_do_not_influence_each_other(tmp_path, mnist):
       name=name,
     )
     assert status == 0, real_benchmark.log(tmp_path)
-  first = records.read_events(trials['both'])
-  second = records.read_events(trials['both'].with_name('trial_2'))
+  first = read_events(trials['both'])
+  second = read_events(trials['both'].with_name('trial_2'))
   assert {e['mode'] for e in first if e['event'] == 'reset'} == {'full'}
   assert {e['alpha'] for e in second if e['event'] == 'reset'} == {'0.25'}
-  assert second == records.read_events(trials['alone'])
+  assert second == read_events(trials['alone'])

@@ -1,4 +1,4 @@
-"""One cycle, the chain of cycles."""
+"""How steps are shared out, one cycle, the static chain."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import pytest
 
 import reference
 from curves import assert_close, read
-from reset_cycles.schedule_params import (
-  HPARAMS,
-  SCHEDULE_PARAMS,
-  ScheduleParams,
-)
-from reset_cycles.schedules import lr_schedule, lr_shapes
+from reset_cycles.schedule_params import THESIS, ScheduleParams, lay_out
+from reset_cycles.schedules import lr_schedule
 from thesis_experiments import EXPERIMENTS
 
 DATA = pathlib.Path(__file__).parents[1] / 'data'
+WARMUPS = ('linear', 'cosine', 'exponential', 'none')
+DECAYS = (
+  'cosine',
+  'holding_exponential',
+  'holding_linear',
+  'step',
+  'constant',
+)
 
 
 def make_params(warmup='linear', decay='cosine', n=1, **changes):
@@ -36,8 +40,8 @@ def make_params(warmup='linear', decay='cosine', n=1, **changes):
   )
 
 
-@pytest.mark.parametrize('decay', lr_shapes.DECAYS)
-@pytest.mark.parametrize('warmup', lr_shapes.WARMUPS)
+@pytest.mark.parametrize('decay', DECAYS)
+@pytest.mark.parametrize('warmup', WARMUPS)
 def test_all_cycles_agree_with_twin(warmup, decay):
   # W = floor(0.08 * 201) = 16. Whole counts, and fractional ones as they come
   # about when the pace is not 1; the boundary and one step on either side of it
@@ -47,10 +51,10 @@ def test_all_cycles_agree_with_twin(warmup, decay):
   fractions = np.random.default_rng(0).uniform(0, length, 400)
   counts = np.concatenate([np.arange(length + 1), fractions, [15.5, 16.5]])
   counts = counts.astype(np.float32)
-  (schedule,) = lr_schedule.cycle_schedules(length, params.hparams, params)
+  (cycle,) = lay_out(length, params)
   expected = [reference.cycle_rate(float(t), length, params, 0) for t in counts]
-  peak = params.hparams.learning_rate + 0.001
-  assert_close(read(schedule, counts), expected, peak)
+  assert cycle.peak == params.hparams.learning_rate + 0.001
+  assert_close(read(cycle.rate, counts), expected, cycle.peak)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +62,7 @@ def test_all_cycles_agree_with_twin(warmup, decay):
   ((2.0, 80_000, 160_000), (0.29, 100, 29), (1.1, 10, 11), (0.5, 7, 3)),
 )
 def test_horizon_is_exact(factor, step_hint, horizon):
-  params = make_params(budget_factor=factor)
-  assert lr_schedule.horizon_steps(step_hint, params) == horizon
+  assert lr_schedule.horizon_steps(step_hint, factor, 1) == horizon
 
 
 @pytest.mark.parametrize(
@@ -106,9 +109,9 @@ def test_equal_cycles_differ_by_at_most_a_step():
     assert list(sizes) == sorted(sizes, reverse=True)
 
 
-def test_jax_lr_schedule_of_the_default():
-  schedule, has_multiple, reinit_steps = lr_schedule.jax_lr_schedule(
-    80_000, HPARAMS, SCHEDULE_PARAMS
+def test_static_chain_of_the_thesis():
+  chain, has_multiple, reinit_steps = lr_schedule.static_chain(
+    lay_out(80_000, THESIS)
   )
   # The horizon, 160,000, is no boundary.
   assert (has_multiple, reinit_steps) == (True, (53_334, 106_667))
@@ -116,34 +119,51 @@ def test_jax_lr_schedule_of_the_default():
   starts = np.asarray([0, *reinit_steps])
   # W = floor(0.02 * 53,334) = floor(0.02 * 53,333) = 1066. The last step of a
   # cycle is a step short of zero: (pi / 52,267)^2 / 4 of the peak.
-  assert_close(read(schedule, starts), 0.0, peak)
-  assert_close(read(schedule, starts + 533), peak / 2, peak)
-  assert_close(read(schedule, starts + 1066), peak, peak)
-  last = read(schedule, np.append(starts[1:], 160_000) - 1)
+  assert_close(read(chain, starts), 0.0, peak)
+  assert_close(read(chain, starts + 533), peak / 2, peak)
+  assert_close(read(chain, starts + 1066), peak, peak)
+  last = read(chain, np.append(starts[1:], 160_000) - 1)
   assert_close(last, 0.0, peak)
 
 
 def test_one_cycle_has_no_boundary():
-  _, has_multiple, reinit_steps = lr_schedule.jax_lr_schedule(
-    100, HPARAMS, make_params()
-  )
+  cycles = lay_out(100, make_params())
+  _, has_multiple, reinit_steps = lr_schedule.static_chain(cycles)
   assert (has_multiple, reinit_steps) == (False, ())
 
 
 def test_more_cycles_than_steps():
-  params = make_params(n=3, budget_factor=0.5)
-  assert lr_schedule.horizon_steps(6, params) == 3
-  with pytest.raises(ValueError, match='3 cycles do not fit into 2 steps'):
-    lr_schedule.jax_lr_schedule(5, params.hparams, params)
+  assert lr_schedule.horizon_steps(6, 0.5, 3) == 3
+  said = (
+    r'^3 cycles do not fit into 2 steps \(budget_factor=0.5 \* step_hint=5\): '
+  )
+  with pytest.raises(ValueError, match=said):
+    lr_schedule.horizon_steps(5, 0.5, 3)
+
+
+@pytest.mark.parametrize(
+  ('lengths', 'steps'),
+  (((1, 1, 1), (4, 4, 4)), ((1, 1, 2), (3, 3, 6)), ((10, 1, 1), (10, 1, 1))),
+)
+def test_cycle_lengths_by_hand(lengths, steps):
+  assert lr_schedule.cycle_lengths(12, lengths) == steps
+
+
+def test_a_cycle_without_a_step():
+  said = (
+    r'^lengths=\(1, 100, 1\): over 12 steps the cycles get 1, 11, 0 of them'
+  )
+  with pytest.raises(ValueError, match=said):
+    lr_schedule.cycle_lengths(12, [1, 100, 1])
 
 
 @pytest.mark.parametrize('figure', EXPERIMENTS)
 def test_chain_of_every_experiment_agrees_with_twin(figure):
   params = EXPERIMENTS[figure]
   expected = reference.chain_rates(800, params)
-  schedule, _, _ = lr_schedule.jax_lr_schedule(800, params.hparams, params)
+  chain, _, _ = lr_schedule.static_chain(lay_out(800, params))
   peak = params.hparams.learning_rate + max(params.alter_lr)
-  assert_close(read(schedule, np.arange(len(expected))), expected, peak)
+  assert_close(read(chain, np.arange(len(expected))), expected, peak)
 
 
 ORACLE = json.loads((DATA / 'thesis_chain.json').read_text())
@@ -157,12 +177,11 @@ ORACLE_FIGURES = {
 @pytest.mark.parametrize('figure', ORACLE_FIGURES)
 def test_chain_agrees_with_reference_values(figure):
   params, expected = ORACLE_FIGURES[figure], ORACLE[f'{figure}|even']
-  schedule, _, reinit_steps = lr_schedule.jax_lr_schedule(
-    800, params.hparams, params
-  )
+  cycles = lay_out(800, params)
+  chain, _, reinit_steps = lr_schedule.static_chain(cycles)
   assert [*reinit_steps, 1600] == expected['boundaries']
-  assert list(lr_schedule.cycle_lengths(800, params)) == expected['lengths']
-  rates = read(schedule, np.arange(1600))
+  assert [cycle.steps for cycle in cycles] == expected['lengths']
+  rates = read(chain, np.arange(1600))
   assert_close(rates, expected['values'], max(expected['peaks']))
 
 
@@ -172,16 +191,12 @@ def test_cycles_agree_with_reference_values(figure):
   # The other division, into cycles of 533 steps each.
   params, expected = ORACLE_FIGURES[figure], ORACLE[f'{figure}|floor']
   for i, values in enumerate(np.split(np.asarray(expected['values']), 3)):
-    schedule = lr_schedule.combine_warmup_decay_fn(
-      533,
-      params.hparams,
-      lr_shapes.linear_warmup_fn,
-      lr_shapes.DECAYS[params.decays[i]],
-      params.alter_lr[i],
-      0.0,
+    one = make_params(
+      decay=params.decays[i], alter_lr=params.alter_lr[i : i + 1]
     )
+    (cycle,) = lay_out(533, one)
     peak = expected['peaks'][i]
-    assert_close(read(schedule, np.arange(533)), values, peak)
+    assert_close(read(cycle.rate, np.arange(533)), values, peak)
 
 
 @pytest.mark.oracle

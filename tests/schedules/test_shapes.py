@@ -1,9 +1,11 @@
-"""Shapes of the registry: what they look like, and how they are written."""
+"""All shapes: what they look like, what they refuse, and what they promise."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
-import types
+import re
 from fractions import Fraction
 
 import jax
@@ -13,14 +15,12 @@ import pytest
 
 import shape_examples
 from curves import TOLERANCE, assert_close
-from reset_cycles.schedules import (
-  lr_schedule,
-  lr_shapes,
-  shape_registry,
-  shapes,
-)
+from reset_cycles.schedules.decays import DECAYS
+from reset_cycles.schedules.phase import Phase
+from reset_cycles.schedules.warmups import WARMUPS
+from reset_cycles.settings.named import Named, as_plain, has_function
 
-KINDS = {'warmup': shape_registry.WARMUPS, 'decay': shape_registry.DECAYS}
+KINDS = {'warmup': WARMUPS, 'decay': DECAYS}
 ALL = (*shape_examples.DECAYS, *shape_examples.WITH_FUNCTIONS)
 
 
@@ -31,13 +31,17 @@ def read(schedule, counts):
 
 
 def unit(shape, steps, kind='decay'):
-  shape = shapes.read_shape('shape', shape, KINDS[kind])
-  return shapes.unit_schedule(shape, steps, KINDS[kind])
+  return KINDS[kind].make(KINDS[kind].read('shape', shape), Phase(steps))
 
 
 # Over 100 steps, for a peak of 1.
 BY_HAND = (
   ({'name': 'cosine', 'floor': 0.5}, {0: 1, 50: 0.75, 100: 0.5, 101: 0.5}),
+  ({'name': 'linear', 'floor': 0.2}, {0: 1, 1: 0.992, 50: 0.6, 100: 0.2}),
+  ('linear', {0: 1, 1: 0.99, 50: 0.5, 99: 0.01, 100: 0, 101: 0}),
+  ('constant', {0: 1, 50: 1, 100: 1}),
+  ('holding_exponential', {0: 1, 20: 1, 50: 0.1**0.5, 80: 0.1}),
+  ('holding_linear', {0: 1, 20: 1, 60: 0.5, 99: 0.0125, 100: 0}),
   ({'name': 'step', 'factor': 0.5, 'at': [0.25]}, {24: 1, 25: 0.5, 100: 0.5}),
   ({'name': 'polynomial', 'power': 2, 'end': 0.2}, {0: 1, 50: 0.4, 100: 0.2}),
   (
@@ -49,11 +53,11 @@ BY_HAND = (
     {10: 0.5, 20: 0, 30: 0.25, 40: 0, 50: 1 / 6},
   ),
   (
-    {'name': 'geometric', 'factor': 0.25, 'share': 0.5},
+    {'name': 'exponential', 'factor': 0.25, 'share': 0.5},
     {0: 1, 25: 0.5, 50: 0.25, 100: 0.0625},
   ),
   (
-    {'name': 'geometric', 'factor': 0.5, 'share': 0.25, 'staircase': True},
+    {'name': 'exponential', 'factor': 0.5, 'share': 0.25, 'staircase': True},
     {24: 1, 25: 0.5, 49: 0.5, 50: 0.25, 100: 0.0625},
   ),
   (
@@ -149,7 +153,7 @@ BY_HAND = (
   (
     {
       'name': 'chained',
-      'shapes': ['cosine', {'name': 'geometric', 'factor': 0.25}],
+      'shapes': ['cosine', {'name': 'exponential', 'factor': 0.25}],
     },
     {0: 1, 50: 0.25, 100: 0},
   ),
@@ -161,8 +165,12 @@ BY_HAND = (
 )
 
 
+def name_in(shape):
+  return shape if isinstance(shape, str) else shape['name']
+
+
 def label(shape):
-  return str(shapes.read_shape('shape', shape))[:60]
+  return str(DECAYS.read('shape', shape))[:60]
 
 
 @pytest.mark.parametrize(('shape', 'values'), BY_HAND, ids=lambda x: '')
@@ -187,14 +195,51 @@ def test_warmups_by_hand(shape, values):
   assert_close(rates, list(values.values()), 1.0)
 
 
+@pytest.mark.parametrize(('shape', 'values'), BY_HAND, ids=lambda x: '')
+def test_counts_of_all_kinds(shape, values):
+  """A Python int, an int32, a float, traced or not, and counts below zero."""
+  schedule = unit(shape, 100)
+  for count, value in values.items():
+    kinds = [count, np.float32(count), jnp.float32(count)]
+    if count == int(count):
+      kinds += [int(count), np.int32(count), jnp.int32(count)]
+    found = [schedule(kind) for kind in kinds]
+    found += [jax.jit(schedule)(kind) for kind in kinds[2::3]]
+    np.testing.assert_allclose(found, value, rtol=1e-6, atol=2e-7)
+  if 0 in values:
+    np.testing.assert_allclose(schedule(-1.5), values[0], rtol=1e-6)
+
+
+EXAMPLE = re.compile(
+  r'Example:\s+(.*?)\s+over\s+(\d+)\s+steps\s+is\s+(.*?)\.\n\n', re.S
+)
+
+
+@pytest.mark.parametrize(
+  ('kind', 'name'),
+  [
+    (kind, name)
+    for kind, registry in KINDS.items()
+    for name in registry
+    # Their example would be a function.
+    if name not in ('lambda', 'multiplicative')
+  ],
+)
+def test_the_example_of_every_docstring_is_true(kind, name):
+  text = inspect.getdoc(KINDS[kind][name].make) + '\n\n'
+  shape, steps, values = EXAMPLE.search(text).groups()
+  shape = ast.literal_eval(shape)
+  assert shape['name'] == name
+  pairs = [re.split(r'\s+at\s+', pair) for pair in re.split(r',\s+', values)]
+  assert len(pairs) >= 2
+  rates = read(unit(shape, int(steps), kind), [float(t) for _, t in pairs])
+  assert_close(rates, [float(value) for value, _ in pairs], 1.0)
+
+
 def test_every_shape_is_tried():
-  assert {s['name'] for s in ALL} == set(shape_registry.DECAYS)
-  assert {s['name'] for s in shape_examples.WARMUPS} == set(
-    shape_registry.WARMUPS
-  )
-  thesis = set(lr_shapes.DECAYS) - {'cosine', 'step'}
-  by_hand = {shape['name'] for shape, _ in BY_HAND}
-  assert by_hand == set(shape_registry.DECAYS) - thesis
+  assert {s['name'] for s in ALL} == set(DECAYS)
+  assert {s['name'] for s in shape_examples.WARMUPS} == set(WARMUPS)
+  assert {name_in(shape) for shape, _ in BY_HAND} == set(DECAYS)
 
 
 @pytest.mark.parametrize(
@@ -221,41 +266,32 @@ def test_phases_of_few_steps(steps):
     assert np.all((rates >= 0) & (rates <= 1 + TOLERANCE)), shape
 
 
-def test_plain_names_are_the_thesis_own_phases():
-  for name, phase in lr_shapes.DECAYS.items():
-    assert shapes.decay_fn(name) is phase
-    assert shapes.decay_fn(shapes.read_shape('', {'name': name})) is phase
-  for name, phase in lr_shapes.WARMUPS.items():
-    assert shapes.warmup_fn(name) is phase
-
-
-@pytest.mark.parametrize('name', lr_shapes.DECAYS)
-def test_defaults_of_a_plain_name_are_what_it_means(name):
-  """Within a chain a plain name is read through the registry."""
-  hyperparameters = types.SimpleNamespace(learning_rate=1.0, warmup_factor=0.0)
-  plain = lr_shapes.DECAYS[name](200, hyperparameters, 0.0, 0.0)
+@pytest.mark.parametrize('kind', KINDS)
+def test_one_name_is_one_formula(kind):
+  """Plain, as an object, within a chain, with its defaults written out."""
   counts = np.arange(201)
-  assert_close(read(unit(name, 200), counts), read(plain, counts), 1.0)
+  for name, part in KINDS[kind].items():
+    defaults = {key: p.default for key, p in part.parameters.items()}
+    if {'shapes', 'function'} & set(defaults):
+      continue
+    written = [name, {'name': name}, {'name': name, **defaults}]
+    if kind == 'decay':
+      written.append({'name': 'sequential', 'shapes': [name]})
+      written.append({'name': 'chained', 'shapes': [{'name': name}]})
+    curves = [read(unit(shape, 200, kind), counts) for shape in written]
+    for curve in curves[1:]:
+      np.testing.assert_array_equal(curve, curves[0])
+    assert KINDS[kind].read('', written[0]) == KINDS[kind].read('', written[1])
 
 
-def test_a_cycle_of_shapes_by_hand():
-  # Peak 2, W = 10 of 100 steps: from 0.5 up to 2, then over 90 steps down to 1.
-  hyperparameters = types.SimpleNamespace(learning_rate=1.5, warmup_factor=0.1)
-  start = shapes.read_shape(
-    '', {'name': 'linear', 'start': 0.25}, KINDS['warmup']
-  )
-  fall = shapes.read_shape('', {'name': 'polynomial', 'end': 0.5})
-  cycle = lr_schedule.combine_warmup_decay_fn(
-    100,
-    hyperparameters,
-    shapes.warmup_fn(start),
-    shapes.decay_fn(fall),
-    0.5,
-    0.0,
-  )
-  values = {0: 0.5, 5: 1.25, 10: 2.0, 55: 1.5, 100: 1.0}
-  rates = read(cycle, np.asarray(list(values)))
-  assert_close(rates, list(values.values()), 2.0)
+def test_the_holding_decays_hold_longer_after_a_warm_up():
+  # L = 200 and W = 30: 1 for 30 + 40 steps, of the 170.
+  phase, counts = Phase(170, 30), [0, 70, 130, 190]
+  decay = DECAYS.make('holding_exponential', phase)
+  assert_close(read(decay, counts), [1, 1, 0.1**0.5, 0.1], 1.0)
+  # Down to 0 over 160 - 60 steps, which is the end.
+  decay = DECAYS.make('holding_linear', phase)
+  assert_close(read(decay, [0, 70, 120, 170]), [1, 1, 0.5, 0], 1.0)
 
 
 # For each parameter a value that is not its default, and what else it needs.
@@ -270,8 +306,9 @@ EFFECTS = {
   },
   'decay': {
     'cosine': {'floor': 0.5},
-    'exponential': {},
-    'linear': {},
+    'linear': {'floor': 0.5},
+    'holding_exponential': {},
+    'holding_linear': {},
     'step': {'factor': 0.5, 'at': [0.5]},
     'constant': {},
     'polynomial': {
@@ -281,7 +318,7 @@ EFFECTS = {
       'share': 0.5,
       'cycle': (True, {'share': 0.5}),
     },
-    'geometric': {'factor': 0.5, 'share': 0.5, 'staircase': True},
+    'exponential': {'factor': 0.5, 'share': 0.5, 'staircase': True},
     'inverse_time': {
       'rate': 1.0,
       'exponent': 2.0,
@@ -326,8 +363,8 @@ EFFECTS = {
 }
 PARAMETERS = [
   (kind, name, key)
-  for kind, families in EFFECTS.items()
-  for name, parameters in families.items()
+  for kind, shapes in EFFECTS.items()
+  for name, parameters in shapes.items()
   for key in parameters
 ]
 
@@ -335,8 +372,8 @@ PARAMETERS = [
 def test_every_parameter_is_tried():
   tried = {k: {n: set(p) for n, p in f.items()} for k, f in EFFECTS.items()}
   assert tried == {
-    kind: {name: set(f.parameters) for name, f in families.items()}
-    for kind, families in KINDS.items()
+    kind: {name: set(part.parameters) for name, part in registry.items()}
+    for kind, registry in KINDS.items()
   }
 
 
@@ -356,27 +393,27 @@ def test_every_parameter_changes_the_curve(kind, name, key):
 
 
 def test_a_shape_is_hashable_and_equal_to_what_says_the_same():
-  a = shapes.read_shape('', {'name': 'wsd', 'decay': 0.1, 'floor': 0.2})
-  b = shapes.read_shape('', {'floor': 0.2, 'decay': 0.1, 'name': 'wsd'})
-  c = shapes.read_shape('', {'name': 'wsd', 'decay': 0.1, 'floor': 0.3})
+  a = DECAYS.read('', {'name': 'wsd', 'decay': 0.1, 'floor': 0.2})
+  b = DECAYS.read('', {'floor': 0.2, 'decay': 0.1, 'name': 'wsd'})
+  c = DECAYS.read('', {'name': 'wsd', 'decay': 0.1, 'floor': 0.3})
   assert a == b != c
   assert len({a, b, c}) == 2
-  assert shapes.read_shape('', a) == a
+  assert DECAYS.read('', a) == a
   assert a.parameters == (('decay', 0.1), ('floor', 0.2))
   assert str(a) == 'wsd(decay=0.1, floor=0.2)'
 
 
 def test_a_name_without_parameters_is_the_name():
-  assert shapes.read_shape('', 'wsd') == 'wsd'
-  assert shapes.read_shape('', {'name': 'wsd'}) == 'wsd'
-  assert shapes.read_shape('', shapes.Shape('wsd', ())) == 'wsd'
+  assert DECAYS.read('', 'wsd') == 'wsd'
+  assert DECAYS.read('', {'name': 'wsd'}) == 'wsd'
+  assert DECAYS.read('', Named('wsd', ())) == 'wsd'
 
 
 @pytest.mark.parametrize('shape', ALL, ids=label)
 def test_plain_values_are_read_back(shape):
-  read_once = shapes.read_shape('', shape)
-  plain = shapes.as_plain(read_once)
-  assert shapes.read_shape('', plain) == read_once
+  read_once = DECAYS.read('', shape)
+  plain = as_plain(read_once)
+  assert DECAYS.read('', plain) == read_once
   hash(read_once)
   expected = shape if len(shape) > 1 else shape['name']
   assert plain == as_tuples(expected)
@@ -389,15 +426,13 @@ def as_tuples(value):
 
 
 def test_nested_shapes():
-  shape = shapes.read_shape('', shape_examples.DECAYS[-1])
+  shape = DECAYS.read('', shape_examples.DECAYS[-1])
   assert str(shape) == (
-    'chained(shapes=[polynomial(end=0.9, start=0.3), geometric(factor=0.5), '
+    'chained(shapes=[polynomial(end=0.9, start=0.3), exponential(factor=0.5), '
     'cosine])'
   )
-  assert not shapes.has_function(shape)
-  assert shapes.has_function(
-    shapes.read_shape('', shape_examples.WITH_FUNCTIONS[-1])
-  )
+  assert not has_function(shape)
+  assert has_function(DECAYS.read('', shape_examples.WITH_FUNCTIONS[-1]))
 
 
 def with_name(**parameters):
@@ -405,9 +440,9 @@ def with_name(**parameters):
 
 
 BAD = (
-  ({}, 'x: missing field name, the name of a shape'),
+  ({}, 'x: missing field name, that of the shape.'),
   ({'k': 1.5}, 'x: missing field name'),
-  (with_name(of='cosin'), "x='cosin': x must be one of cosine, exponential, "),
+  (with_name(of='cosin'), "x='cosin': x must be one of cosine, linear, "),
   (with_name(of=['cosine']), r"x=\['cosine'\]: x must be one of cosine"),
   (with_name(of='cosin', k=1), "x.name='cosin': x.name must be one of cosine"),
   (
@@ -422,8 +457,8 @@ BAD = (
   ('sequential', 'x: sequential needs shapes.'),
   (
     with_name(of='lambda', function='cos'),
-    "x.function='cos': x.function must be a Python function, so that JSON "
-    'cannot hold this shape.',
+    "x.function='cos': x.function must be a Python function, which JSON cannot "
+    'hold.',
   ),
   (with_name(of='k_decay_cosine', k=0), 'x.k=0: x.k must be a number above 0'),
   (with_name(of='k_decay_cosine', k=True), 'x.k=True: x.k must be a number'),
@@ -432,11 +467,11 @@ BAD = (
     'x.floor=1.0: x.floor must be a number from 0 up to, not including, 1.',
   ),
   (
-    with_name(of='geometric', share=0),
+    with_name(of='exponential', share=0),
     'x.share=0: x.share must be a number above 0 and at most 1.',
   ),
   (
-    with_name(of='geometric', staircase=1),
+    with_name(of='exponential', staircase=1),
     'x.staircase=1: x.staircase must be true or false.',
   ),
   (
@@ -467,6 +502,23 @@ BAD = (
   (
     with_name(of='wsd', fall='cosine'),
     "x.fall='cosine': x.fall must be one of linear, sqrt, inverse.",
+  ),
+  (
+    with_name(of='polynomial', cycle=True, share=9e-5),
+    'x: polynomial: share must be at least 0.0001 with cycle.',
+  ),
+  (
+    with_name(of='inverse_time', rate=1e39),
+    r'x.rate=1e\+39: x.rate must be a number of at least 0 and of a size of at',
+  ),
+  (
+    with_name(of='cyclic', mode='triangle'),
+    "x.mode='triangle': x.mode must be one of triangular, triangular2, "
+    'exp_range. Did you mean triangular',
+  ),
+  (
+    with_name(of='one_cycle', anneal='cos'),
+    "x.anneal='cos': x.anneal must be one of cosine, linear. Did you mean cos",
   ),
   (
     with_name(of='cosine_warm_restarts', multiplier=0.5),
@@ -516,7 +568,7 @@ BAD = (
 @pytest.mark.parametrize(('shape', 'message'), BAD, ids=lambda x: str(x)[:40])
 def test_what_is_refused(shape, message):
   with pytest.raises(ValueError, match=f'^{message}') as error:
-    shapes.read_shape('x', shape)
+    DECAYS.read('x', shape)
   assert '\n' not in str(error.value)
 
 
@@ -527,7 +579,7 @@ def test_jumps_at_shares_of_a_phase_are_not_a_step_late(steps, share):
   part = Fraction(repr(share)) * steps
   jumps = np.array([math.ceil(i * part) for i in range(1, int(1 / share) + 1)])
   stairs = shape_schedule(
-    steps, name='geometric', share=share, factor=0.5, staircase=True
+    steps, name='exponential', share=share, factor=0.5, staircase=True
   )
   expected = 0.5 ** np.arange(1, len(jumps) + 1)
   np.testing.assert_array_equal(stairs(jumps), expected)
@@ -541,8 +593,7 @@ def test_jumps_at_shares_of_a_phase_are_not_a_step_late(steps, share):
 
 def shape_schedule(steps, **shape):
   """The shape over a phase, compiled for many counts."""
-  schedule = shapes.unit_schedule(shapes.read_shape('x', shape), steps)
-  compiled = jax.jit(jax.vmap(schedule))
+  compiled = jax.jit(jax.vmap(unit(shape, steps)))
   return lambda counts: np.asarray(compiled(counts.astype(np.int32)))
 
 
@@ -556,7 +607,26 @@ def test_a_short_phase_decays_all_the_same(steps):
 def test_too_many_periods_are_refused(name):
   shape = {'name': name, 'periods': 101}
   with pytest.raises(ValueError, match=r'x.periods=101.* from 1 to 100'):
-    shapes.read_shape('x', shape)
+    DECAYS.read('x', shape)
+
+
+@pytest.mark.parametrize('share', (1e-300, 9e-5))
+def test_tiny_shares_take_no_time(share):
+  stairs = {'factor': 0.5, 'share': share, 'staircase': True}
+  rates = shape_schedule(1000, name='exponential', **stairs)(
+    np.array([0, 1000])
+  )
+  assert rates[1] == 0.0
+  straight = shape_schedule(1000, name='polynomial', share=share)
+  assert straight(np.array([0, 1, 1000])).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_warmups_are_refused_that_start_too_low():
+  shape = {'name': 'exponential', 'start': 1e-39}
+  with pytest.raises(
+    ValueError, match='x: exponential: start must be at least'
+  ):
+    WARMUPS.read('x', shape)
 
 
 def test_more_stairs_than_can_be_told_apart_are_a_curve():

@@ -13,9 +13,12 @@ import pytest
 import tiny
 from curves import assert_close, read
 from reset_cycles import submission
-from reset_cycles.optimizers import adamw as optimizer
-from reset_cycles.schedule_params import HPARAMS, ScheduleParams
-from reset_cycles.schedules import cycle_clock, lr_schedule, weight_decay
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.clocked import clocked
+from reset_cycles.schedule_params import ScheduleParams, lay_out
+from reset_cycles.schedules import cycle_clock, lr_schedule
+from reset_cycles.schedules.cycle import Cycle
+from reset_cycles.settings.hparams import HPARAMS
 from runs import GENERATIONS, SWITCHING
 
 LENGTH = 100
@@ -36,20 +39,19 @@ def make_params(shapes=(), added=(), decay=0.5):
   )
 
 
-def schedules_of(params):
-  rates = lr_schedule.cycle_schedules(LENGTH, params.hparams, params)
-  lengths = lr_schedule.cycle_lengths(LENGTH, params)
-  return rates, lengths, weight_decay.decay_schedules(rates, lengths, params)
+def decays_of(params):
+  cycles = lay_out(LENGTH, params)
+  assert [cycle.steps for cycle in cycles] == [LENGTH] * 3
+  return [cycle.weight_decay for cycle in cycles]
 
 
 def test_nothing_is_scheduled_by_default():
-  assert schedules_of(make_params())[2] is None
+  assert decays_of(make_params()) == [None] * 3
 
 
 def test_shapes_and_peaks_by_hand():
   params = make_params(('cosine', 'ratio', RISING), (0.5, 0.0, -0.25))
-  _, lengths, decays = schedules_of(params)
-  assert lengths == (100, 100, 100)
+  decays = decays_of(params)
   counts = np.asarray([0, 5, 10, 50, 55, 100])
   # A shape takes the whole cycle, warm-up included: cos(pi / 2) is at 50.
   assert_close(read(decays[0], counts[[0, 3, 5]]), [1.0, 0.5, 0.0], 1.0)
@@ -61,34 +63,32 @@ def test_shapes_and_peaks_by_hand():
 
 
 def test_one_list_without_the_other():
-  decays = schedules_of(make_params(added=(0.0, 0.5, -0.5)))[2]
+  decays = decays_of(make_params(added=(0.0, 0.5, -0.5)))
   values = [read(decay, np.arange(3)) for decay in decays]
   np.testing.assert_array_equal(values, [[0.5] * 3, [1.0] * 3, [0.0] * 3])
-  decays = schedules_of(make_params(('constant',) * 3))[2]
+  decays = decays_of(make_params(('constant',) * 3))
   values = [read(decay, np.arange(3)) for decay in decays]
   np.testing.assert_array_equal(values, [[0.5] * 3] * 3)
 
 
 def test_a_step_by_hand():
-  # As in test_optimizer: Adam's first update is the sign of the gradient.
-  half = optax.constant_schedule(0.5)
-  adamw = optimizer.adamw(
-    HPARAMS, [optax.constant_schedule(0.01)], [10], [half]
-  )
+  # As in test_adamw: Adam's first update is the sign of the gradient.
+  rate, half = map(optax.constant_schedule, (0.01, 0.5))
+  adamw = clocked(AdamW(), [Cycle(10, 0, 0.01, rate, half, HPARAMS, 1.0)])
   start = jnp.float32([2.0, -2.0])
   updates, _ = adamw.update(jnp.float32([3.0, 0.5]), adamw.init(start), start)
   np.testing.assert_allclose(updates, [-0.02, 0.0], atol=1e-7)
 
 
 def test_the_default_is_optax_to_the_last_bit():
-  rates, lengths, decays = schedules_of(make_params())
-  ours = optimizer.adamw(HPARAMS, rates, lengths, decays)
+  cycles = lay_out(LENGTH, make_params())
+  chain, _, _ = lr_schedule.static_chain(cycles)
   optax_own = optax.chain(
     optax.scale_by_adam(
       b1=1 - HPARAMS.one_minus_beta1, b2=HPARAMS.beta2, eps=HPARAMS.eps
     ),
-    optax.add_decayed_weights(HPARAMS.weight_decay),
-    cycle_clock.scale_by_cycle_clock(rates, lengths),
+    optax.add_decayed_weights(0.5),
+    optax.scale_by_schedule(lambda count: -chain(count)),
   )
 
   def train(transformation):
@@ -103,20 +103,17 @@ def test_the_default_is_optax_to_the_last_bit():
       state, params = update(state, grad, params)
     return np.asarray(params).view(np.int32)
 
-  np.testing.assert_array_equal(train(ours), train(optax_own))
+  ours = train(clocked(AdamW(), cycles))
+  np.testing.assert_array_equal(ours, train(optax_own))
 
 
 def test_a_cycle_stays_at_its_final_decay():
-  rates, lengths, decays = schedules_of(make_params((RISING,) * 3))
-  adamw = optimizer.adamw(HPARAMS, rates, lengths, decays)
+  cycles = lay_out(LENGTH, make_params((RISING,) * 3))
   clock = cycle_clock.anchored_clock(300, 2, 100.0, 100, 301)
   beyond = clock._replace(count=np.int32(1000))
-  values = [
-    cycle_clock.clock_learning_rate(c, decays, lengths) for c in (clock, beyond)
-  ]
+  values = [cycle_clock.weight_decay(c, cycles) for c in (clock, beyond)]
   np.testing.assert_allclose(values, 0.5, rtol=1e-6)
-  state = adamw.init(jnp.ones(3))
-  assert optimizer.find_state(state, cycle_clock.CycleClock).count == 0
+  assert clocked(AdamW(), cycles).init(jnp.ones(3)).clock.count == 0
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
@@ -128,8 +125,9 @@ def test_nothing_compiles_at_a_cycle_change(generation, compilations):
       'learning_rate': 0.01,
       'alter_lr': [0.0] * 3,
       'budget_factor': 2.0,
-      'switch_k': 2,
-      'switch_m': 2,
+      'switching_k': 2,
+      'switching_m': 2,
+      'policy': 'finish',
     }
   )
   functions = submission.make_submission(params)

@@ -14,14 +14,14 @@ NO_NUMBERS = ('1', None, True, math.nan, math.inf, -math.inf, 10**400, [1], 1j)
 
 # What is taken, and what is not though it is a number.
 NUMBERS = {
-  'Number': ((-1e308, 0, 1e308, np.float32(2)), ()),
+  'Number': ((-3.4e38, 0, 3.4e38, np.float32(2)), ()),
   'Fraction01': ((0, 0.0, 1), (-TINY, math.nextafter(1, 2))),
   'Share': ((TINY, 1), (0, -1, math.nextafter(1, 2))),
   'BelowOne': ((0, NEXT_BELOW_ONE), (-TINY, 1)),
   'Inner': ((TINY, NEXT_BELOW_ONE), (0, 1)),
-  'Positive': ((TINY, 1e308), (0, -1)),
-  'NotNegative': ((0, 1e308), (-TINY,)),
-  'AtLeastOne': ((1, 1e308), (NEXT_BELOW_ONE,)),
+  'Positive': ((TINY, 3.4e38), (0, -1)),
+  'NotNegative': ((0, 3.4e38), (-TINY,)),
+  'AtLeastOne': ((1, 3.4e38), (NEXT_BELOW_ONE,)),
   'Count': ((1, np.int64(3), 10**30), (0, -1, 1.0, 1.5)),
 }
 
@@ -41,6 +41,20 @@ def test_numbers(name):
     with pytest.raises(ValueError) as error:
       read(annotation, value)
     assert str(error.value) == f'x={value!r}: x must be {right}.'
+
+
+def test_numbers_that_float32_cannot_hold():
+  assert kinds.LARGEST == np.finfo(np.float32).max
+  for annotation in (kinds.Positive, kinds.Number, kinds.AtLeastOne):
+    assert read(annotation, kinds.LARGEST) == kinds.LARGEST
+    right = kinds.kind_of(annotation).right
+    message = (
+      f'^x=1e\\+39: x must be {right} and of a size of at most 3.4e\\+38'
+    )
+    with pytest.raises(ValueError, match=message):
+      read(annotation, 1e39)
+  with pytest.raises(ValueError, match='^x=-1e.39: x must be a number and of'):
+    read(kinds.Number, -1e39)
 
 
 def test_counts_with_an_upper_bound():

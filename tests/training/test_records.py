@@ -1,200 +1,273 @@
-"""The files of a run and where they go."""
+"""Nothing that a run writes can end it."""
 
 from __future__ import annotations
 
-import builtins
-import collections
-import json
+import dataclasses
 import math
-import os
+import pathlib
+import shutil
 
+import jax
 import numpy as np
 import pytest
-from absl import flags
-from matplotlib.figure import Figure
 
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from reset_cycles.training import records
-
-
-@pytest.fixture
-def parse_flags(monkeypatch):
-  """Replaces absl's flags by some of the runner's, parsed."""
-
-  def parse(**values):
-    own = flags.FlagValues()
-    for name, value in values.items():
-      flags.DEFINE_string(name, value, '', flag_values=own)
-    own(['program'])
-    monkeypatch.setattr(flags, 'FLAGS', own)
-
-  return parse
+import tiny
+from reset_cycles import submission
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.training import configuration, events, picture, records
+from reset_cycles.training.records import Records
+from runs import GENERATIONS, PARAMS, new_driver
 
 
 @pytest.fixture
-def experiment(tmp_path, parse_flags):
-  parse_flags(
-    experiment_dir=str(tmp_path),
-    experiment_name='name',
-    workload='ogbg',
-    framework='jax',
-  )
-  folder = tmp_path / 'name' / 'ogbg_jax'
-  folder.mkdir(parents=True)
-  return folder
+def said(caplog):
+  caplog.set_level('WARNING', logger='absl')
+  return lambda: [r.getMessage() for r in caplog.records]
 
 
-Point = collections.namedtuple('Hyperparameters', ['alpha'])
-
-
-def make_trial(experiment, number, point=None):
-  trial = experiment / f'trial_{number}'
-  trial.mkdir()
-  if point is not None:
-    (trial / 'hparams.json').write_text(json.dumps(point._asdict()))
-  return trial
-
-
-def test_self_tuning_has_one_trial(experiment):
-  assert records.find_folder(None) is None  # not made yet
-  trial = make_trial(experiment, 1)
-  assert records.find_folder(None) == trial
-  assert records.find_folder({}) == trial  # the benchmark's own tests
-
-
-def test_external_tuning_has_the_newest_trial_of_the_point(experiment):
-  point = Point(0.25)
-  make_trial(experiment, 2, point)
-  make_trial(experiment, 9, Point(0.5))
-  newest = make_trial(experiment, 10, point)
-  make_trial(experiment, 11)
-  assert records.find_folder(point) == newest
-  assert records.find_folder(Point(0.75)) is None
-
-
-def test_a_name_with_a_timestamp(tmp_path, monkeypatch):
-  own = flags.FlagValues()
-  for name, value in {
-    'experiment_dir': str(tmp_path),
-    'experiment_name': 'name',
-    'workload': 'ogbg',
-    'framework': 'jax',
-  }.items():
-    flags.DEFINE_string(name, value, '', flag_values=own)
-  flags.DEFINE_boolean('append_timestamp', True, '', flag_values=own)
-  own(['program'])
-  monkeypatch.setattr(flags, 'FLAGS', own)
-  assert records.find_folder(None) is None
-  for time, name in ((2, 'name-2026-01-02'), (1, 'name-2026-01-01')):
-    folder = tmp_path / name
-    (folder / 'ogbg_jax' / 'trial_1').mkdir(parents=True)
-    os.utime(folder, (time, time))
-  expected = tmp_path / 'name-2026-01-02' / 'ogbg_jax' / 'trial_1'
-  assert records.find_folder(None) == expected
-
-
-def test_no_flags(monkeypatch, parse_flags, tmp_path):
-  monkeypatch.setattr(flags, 'FLAGS', flags.FlagValues())
-  assert records.find_folder(None) is None  # not parsed
-  parse_flags(workload='ogbg', framework='jax')
-  assert records.find_folder(None) is None  # not defined
-  parse_flags(experiment_dir=None, workload='ogbg', framework='jax')
-  assert records.find_folder(None) is None  # not given
-  parse_flags(experiment_dir=str(tmp_path), workload='ogbg', framework='jax')
-  trial = tmp_path / 'ogbg_jax' / 'trial_1'
-  trial.mkdir(parents=True)
-  assert records.find_folder(None) == trial  # without an experiment name
-
-
-def test_configuration_round_trip(tmp_path):
-  params = ScheduleParams(reset_mode='full', lengths=(1, 2, 3))
-  records.write_configuration(tmp_path, 800, params)
-  assert records.read_configuration(tmp_path) == (800, params)
-  written = json.loads((tmp_path / records.CONFIGURATION).read_text())
-  assert written['schedule_params']['hparams']['warmup_factor'] == 0.02
-
-
-def test_events(tmp_path):
-  assert records.read_events(tmp_path) == []
-  records.keep_events_before(tmp_path, 0)
-  records.append_events(tmp_path, [{'event': 'cycle_start', 'cycle': 1}], 0)
-  rows = [{'event': 'evaluation', 'loss': 0.5}, {'event': 'reset', 'tau': 1.0}]
-  records.append_events(tmp_path, rows, 7)
-  lines = (tmp_path / records.CYCLES).read_text().splitlines()
-  assert lines == [
-    'global_step,event,cycle,reason,cycle_end,pace,peak_value,evaluation,loss,'
-    'smoothed_loss,derivative,case1,case2,stopping,learning_rate,mode,tau,'
-    'alpha,metric,metric_step',
-    '0,cycle_start,1,,,,,,,,,,,,,,,,,',
-    '7,evaluation,,,,,,,0.5,,,,,,,,,,,',
-    '7,reset,,,,,,,,,,,,,,,1.0,,,',
+def test_what_is_written(tmp_path, said):
+  files = Records(tmp_path)
+  files.write_settings(300, SCHEDULE_PARAMS, [])
+  files.start(0, ['case1'])
+  files.add_events([{'event': 'hold', 'case1': 1}], 7, None, {})
+  assert sorted(path.name for path in tmp_path.iterdir()) == [
+    'cycles.csv',
+    'lr_schedule.png',
+    'schedule_params.json',
   ]
-  records.keep_events_before(tmp_path, 7)
-  kept = (tmp_path / records.CYCLES).read_text().splitlines()
-  assert kept == lines[:2]
-  assert [path.name for path in tmp_path.iterdir()] == [records.CYCLES]
+  found = configuration.read_configuration(tmp_path)
+  assert found == (300, SCHEDULE_PARAMS)
+  (row,) = events.read_events(tmp_path)
+  assert (row['global_step'], row['event'], row['case1']) == ('7', 'hold', '1')
+  assert said() == []
 
 
-def test_a_torn_last_line_is_ignored(tmp_path):
-  records.keep_events_before(tmp_path, 0)
-  records.append_events(tmp_path, [{'event': 'hold', 'cycle': 3}], 7)
-  with (tmp_path / records.CYCLES).open('a') as log:
-    log.write('12,finish,3,cycles ha')
-  assert [row['event'] for row in records.read_events(tmp_path)] == ['hold']
+def test_without_a_folder_the_logger_has_it_all():
+  calls = []
+
+  class Logger:
+    def append_scalar_metrics(self, metrics, global_step):
+      calls.append((metrics, global_step))
+
+  files = Records(None)
+  files.write_settings(300, SCHEDULE_PARAMS, [])
+  files.start(0, [])
+  files.add_events([{'event': 'hold', 'cycle': 2}], 7, Logger(), {'loss': 1.0})
+  files.draw_rates(Logger(), float, 0, 7, 7)
+  assert calls == [({'cycle': 2.0, 'loss': 1.0}, 7)]
 
 
-def test_an_unknown_column_is_refused_and_nothing_lost(tmp_path):
-  records.append_events(tmp_path, [{'event': 'hold'}], 3)
-  before = (tmp_path / records.CYCLES).read_text()
-  with pytest.raises(ValueError, match='unheard_of'):
-    records.append_events(tmp_path, [{'unheard_of': 1}], 4)
-  assert (tmp_path / records.CYCLES).read_text() == before
+def test_settings_of_a_run_that_has_begun(tmp_path, said):
+  files = Records(tmp_path)
+  assert files.begun_with() is None
+  files.write_settings(300, SCHEDULE_PARAMS, [])
+  assert files.begun_with() is None  # it would start anew
+  (tmp_path / 'checkpoint_5').touch()
+  assert files.begun_with() == (300, SCHEDULE_PARAMS)
+  (tmp_path / configuration.CONFIGURATION).write_text('{')
+  assert files.begun_with() is None
+  assert [text.split(':')[0] for text in said()] == [
+    'Reading schedule_params.json failed'
+  ]
+  assert Records(None).begun_with() is None
 
 
-class Logger:
-  def __init__(self):
-    self.calls = []
+def test_no_folder_known_is_said(said, monkeypatch):
+  monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: None)
+  assert Records.of_trial(None).folder is None
+  assert said() == [
+    'No experiment folder is known: training goes on, nothing is saved.'
+  ]
+
+
+def test_a_folder_that_cannot_be_looked_for(said, monkeypatch):
+  def forbidden(hyperparameters):
+    raise PermissionError(13, 'Permission denied')
+
+  monkeypatch.setattr(records, 'find_folder', forbidden)
+  assert Records.of_trial(None).folder is None
+  first, second = said()
+  assert first.startswith("Finding the run's folder failed: PermissionError")
+  assert second.startswith('No experiment folder is known')
+
+
+# Whole runs: 12 steps with an early switch, two resets and a finish.
+
+
+def no_room(*args, **kwargs):
+  raise OSError(28, 'No space left on device')
+
+
+def fill_the_disk(folder, monkeypatch):
+  """Every opening of a file for writing, and every write to a new one, fails."""
+  real_open = pathlib.Path.open
+
+  def refuse(self, mode='r', *args, **kwargs):
+    if 'r' not in mode:
+      no_room()
+    return real_open(self, mode, *args, **kwargs)
+
+  monkeypatch.setattr(pathlib.Path, 'open', refuse)
+  monkeypatch.setattr(pathlib.Path, 'write_bytes', no_room)
+
+
+def remove_the_folder(folder, monkeypatch):
+  shutil.rmtree(folder)
+
+
+def put_a_file_in_its_place(folder, monkeypatch):
+  shutil.rmtree(folder)
+  folder.write_text('in the way')
+
+
+def put_a_folder_in_the_place_of_the_file(folder, monkeypatch):
+  (folder / 'cycles.csv').unlink(missing_ok=True)
+  (folder / 'cycles.csv').mkdir()
+
+
+FAULTS = {
+  'full disk': fill_the_disk,
+  'no folder': remove_the_folder,
+  'a file for the folder': put_a_file_in_its_place,
+  'a folder for the file': put_a_folder_in_the_place_of_the_file,
+}
+
+
+def final(driver):
+  trees = (driver.params, driver.optimizer_state[0])
+  return jax.device_get(jax.tree_util.tree_leaves(trees))
+
+
+@pytest.fixture(scope='module')
+def undisturbed():
+  driver = new_driver()
+  assert driver.run()
+  return final(driver)
+
+
+@pytest.mark.parametrize('at_step', [0, 2, 12])
+@pytest.mark.parametrize('fault', FAULTS)
+def test_a_run_goes_on_where_nothing_can_be_written(
+  folder, monkeypatch, said, undisturbed, fault, at_step
+):
+  driver = new_driver()
+  driver.run(until=at_step)
+  FAULTS[fault](folder, monkeypatch)
+  assert driver.run()  # TrainingCompleteError, and no other
+  assert driver.global_step == 12
+  for found, expected in zip(final(driver), undisturbed):
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+  assert len(said()) == 1
+  assert said()[0].startswith('Writing cycles.csv failed: ')
+  assert said()[0].endswith('The run goes on; further failures are not said.')
+
+
+@pytest.mark.parametrize('fault', ['full disk', 'no folder'])
+def test_a_run_starts_where_nothing_can_be_written(
+  folder, monkeypatch, said, fault
+):
+  FAULTS[fault](folder, monkeypatch)
+  assert new_driver().run()
+  assert [text.split(' failed')[0] for text in said()] == [
+    'Writing schedule_params.json',
+    'Drawing lr_schedule.png',
+    'Writing cycles.csv',
+  ]
+
+
+def test_an_old_file_that_is_no_table(folder, said):
+  (folder / 'cycles.csv').write_bytes(b'\xff\xfe\n\xff\n')
+  assert new_driver().run()
+  assert [text.split(':')[0] for text in said()] == [
+    'Writing cycles.csv failed'
+  ]
+
+
+def test_a_picture_that_cannot_be_drawn(folder, monkeypatch, said):
+  def broken(*args):
+    raise RuntimeError('no font')
+
+  monkeypatch.setattr(picture, 'draw_plan', broken)
+  assert new_driver().run()
+  assert said() == [
+    'Drawing lr_schedule.png failed: RuntimeError: no font. The run goes on; '
+    'further failures are not said.'
+  ]
+
+
+class Broken:
+  """A metrics logger that raises from some call on."""
+
+  def __init__(self, first):
+    self.num_calls, self.first = 0, first
 
   def append_scalar_metrics(self, metrics, global_step):
-    self.calls.append((metrics, global_step))
+    self.num_calls += 1
+    if self.num_calls >= self.first:
+      raise OSError(28, 'No space left on device')
 
 
-def test_log_scalars():
-  logger = Logger()
-  rows = [
-    {'event': 'evaluation', 'cycle': 1, 'loss': 9.0, 'derivative': math.nan},
-    {'event': 'reset', 'cycle': 2, 'tau': 0.25},
+@pytest.mark.parametrize('generation', GENERATIONS)
+@pytest.mark.parametrize('first', [1, 4, 6])
+def test_a_logger_that_raises(folder, said, generation, first):
+  driver = new_driver(generation=generation)
+  logger = driver.workload.metrics_logger = Broken(first)
+  assert driver.run()
+  assert logger.num_calls == 6  # it is tried again each time
+  assert len(events.read_events(folder)) == 11  # none is missing
+  assert [text for text in said() if 'failed' in text] == [
+    "The benchmark's metrics logger failed: OSError: [Errno 28] No space left "
+    'on device. The run goes on; further failures are not said.'
   ]
-  records.log_scalars(logger, rows, {'loss': np.float32(0.5)}, 7)
-  assert logger.calls == [({'cycle': 2.0, 'tau': 0.25, 'loss': 0.5}, 7)]
 
 
-def test_plot_schedule():
-  axes = Figure().add_subplot()
-  records.plot_schedule(axes, 300, SCHEDULE_PARAMS)
-  curve, *boundaries = axes.lines
-  steps, rates = curve.get_data()
-  assert (steps[0], steps[-1], len(steps)) == (0, 599, 600)
-  assert [line.get_xdata()[0] for line in boundaries] == [200, 400]
-  peak = SCHEDULE_PARAMS.hparams.learning_rate
-  assert steps[np.argmax(rates)] == 4  # the warm-up is 2 % of 200 steps
-  assert rates.max() == pytest.approx(peak)
+class WithTensorBoard:
+  """As the benchmark's."""
+
+  def __init__(self):
+    self.drawn, self._tb_metric_writer = [], self
+
+  def append_scalar_metrics(self, metrics, global_step):
+    pass
+
+  def write_scalars(self, step, scalars):
+    self.drawn.append((step, scalars['learning_rate']))
 
 
-def test_draw_schedule(tmp_path):
-  records.draw_schedule(tmp_path, 300, SCHEDULE_PARAMS)
-  picture = (tmp_path / records.SCHEDULE_PICTURE).read_bytes()
-  assert picture[:8] == b'\x89PNG\r\n\x1a\n'
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_the_curve_of_the_learning_rate(generation):
+  """Each step's rate, also of those in which nothing is evaluated."""
+  driver = new_driver(generation=generation)
+  logger = driver.workload.metrics_logger = WithTensorBoard()
+  assert driver.run()
+  assert [step for step, _ in logger.drawn] == list(range(12))
+  # Left before step 3 for a cycle of five steps, nominally four.
+  peak = PARAMS.hparams.learning_rate
+  rates = dict(logger.drawn)
+  for step, nominal in {
+    0: 0,
+    1: 1,
+    2: 2,
+    3: 0,
+    8: 0,
+    9: 1,
+    10: 2,
+    11: 3,
+  }.items():
+    expected = peak / 2 * (1 + math.cos(math.pi * nominal / 4))
+    assert rates[step] == pytest.approx(expected, rel=1e-6)
 
 
-def test_no_picture_without_matplotlib(tmp_path, monkeypatch):
-  real_import = builtins.__import__
+def test_an_unusable_target_is_refused_where_tau_is_needed():
+  class Negative(tiny.TinyWorkload):
+    validation_target_value = -1.0
 
-  def without(name, *args):
-    if name.startswith('matplotlib'):
-      raise ImportError(name)
-    return real_import(name, *args)
+  def start(mode):
+    params = dataclasses.replace(PARAMS, reset_mode=mode)
+    functions = submission.make_submission(params)
+    return tiny.Driver(functions, Negative(), {1: (1.0, -3.0)})
 
-  monkeypatch.setattr(builtins, '__import__', without)
-  records.draw_schedule(tmp_path, 300, SCHEDULE_PARAMS)
-  assert list(tmp_path.iterdir()) == []
+  with pytest.raises(ValueError, match='validation_target_value=-1.0'):
+    start('soft')
+  for mode in ('full', 'kept_momentum', 'cyclic'):
+    assert start(mode).run()

@@ -11,9 +11,12 @@ import optax
 import pytest
 
 from reset_cycles import soft_reset
-from reset_cycles.soft_reset import Model, Reset
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.inner import Slots
+from reset_cycles.soft_reset import Reset
 from reset_cycles.training import devices as parallel
-from reset_cycles.training import reset_checks
+from reset_cycles.training import reset_checks, resetting
+from reset_cycles.training.resetting import Model
 
 OLD = np.linspace(-1, 1, 200, dtype=np.float32).reshape(20, 10)
 FRESH = np.cos(OLD)
@@ -50,16 +53,22 @@ def blended(old, fresh, share):
 def test_a_right_blend_passes():
   for share in (0.25, 0.868, 1e-5):
     pair = blended(OLD, FRESH, share)
-    reset_checks.check_blend([pair], [FRESH], share)
+    reset_checks.check_blend('parameters', [pair], [FRESH], share)
     with pytest.raises(RuntimeError, match='parameters are off by up to'):
-      reset_checks.check_blend([pair], [FRESH], share + 1e-4)
+      reset_checks.check_blend('parameters', [pair], [FRESH], share + 1e-4)
+
+
+def test_the_message_says_what_went_wrong():
+  pair = blended(OLD, FRESH, 0.25)
+  with pytest.raises(RuntimeError, match='iterates are off by up to'):
+    reset_checks.check_blend('iterates', [pair], [FRESH], 0.5)
 
 
 def test_a_wrong_element_on_one_device_is_found():
   old, new = blended(OLD, FRESH, 0.25)
   new[5, 7] += 1e-5
   with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check_blend([(old, new)], [FRESH], 0.25)
+    reset_checks.check_blend('parameters', [(old, new)], [FRESH], 0.25)
 
 
 @pytest.mark.parametrize('bad', (np.nan, np.inf))
@@ -67,31 +76,33 @@ def test_a_result_that_is_not_finite_is_found(bad):
   old, new = blended(OLD, FRESH, 0.25)
   new[0, 0] = bad
   with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check_blend([(old, new)], [FRESH], 0.25)
+    reset_checks.check_blend('parameters', [(old, new)], [FRESH], 0.25)
 
 
 def test_an_element_that_was_not_finite_has_to_be_fresh():
   old, new = blended(OLD, FRESH, 0.25)
   old[:, 3] = np.nan
   new[:, 3] = reset_checks.sample(FRESH)[3]
-  reset_checks.check_blend([(old, new)], [FRESH], 0.25)
+  reset_checks.check_blend('parameters', [(old, new)], [FRESH], 0.25)
   new[:, 3] = 0
   with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check_blend([(old, new)], [FRESH], 0.25)
+    reset_checks.check_blend('parameters', [(old, new)], [FRESH], 0.25)
 
 
 def test_a_blend_too_small_to_be_told_from_rounding_has_to_change_something():
   share = 4e-7  # about 3 ulps
   old = reset_checks.sample(OLD)[None]
-  with pytest.raises(RuntimeError, match='no parameter changed'):
-    reset_checks.check_blend([(old, old)], [FRESH], share)
+  with pytest.raises(
+    RuntimeError, match='no element of the parameters changed'
+  ):
+    reset_checks.check_blend('parameters', [(old, old)], [FRESH], share)
 
 
 def test_nothing_has_to_change_where_fresh_and_old_are_the_same():
   old, _ = pair = blended(OLD, OLD, 0.25)
-  reset_checks.check_blend([pair], [OLD], 0.25)
+  reset_checks.check_blend('parameters', [pair], [OLD], 0.25)
   with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check_blend([(old, old)], [FRESH], 0.25)
+    reset_checks.check_blend('parameters', [(old, old)], [FRESH], 0.25)
 
 
 def test_right_moments_pass():
@@ -135,7 +146,8 @@ def test_moments_that_fade_may_become_zero():
 def set_up(kind):
   make = {'pmap': parallel.PmapDevices, 'jit': parallel.JitDevices}[kind]
   devices = make()
-  return devices, soft_reset.compile_reset({'w': FRESH}, None, devices)
+  slots = Slots(({'w': MOMENT}, {'w': MOMENT}), (), (np.int32(3),))
+  return devices, resetting.compile_reset({'w': FRESH}, None, slots, devices)
 
 
 class WrongOps:
@@ -156,10 +168,11 @@ def reset_with(kind, reset=RESET, wrong_fn=None, change=None):
   devices, ops = set_up(kind)
   adam = optax.ScaleByAdamState(np.int32(3), {'w': MOMENT}, {'w': MOMENT})
   params, opt_state = devices.put(({'w': OLD}, (adam,)))
-  return soft_reset.model_reinit_schedule(
+  return resetting.model_reinit_schedule(
     Model(params, None, opt_state),
     ({'w': FRESH}, None),
     reset,
+    AdamW(),
     WrongOps(ops, wrong_fn, change),
   )
 
@@ -176,21 +189,23 @@ KINDS = pytest.mark.parametrize('kind', ('pmap', 'jit'))
 @pytest.mark.parametrize('change', WRONG)
 def test_a_wrong_blend_stops_the_run(kind, change):
   with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_with(kind, RESET, soft_reset.blend_leaf, WRONG[change])
+    reset_with(kind, RESET, soft_reset.blend, WRONG[change])
 
 
 @KINDS
 @pytest.mark.parametrize('change', WRONG)
 def test_wrong_moments_stop_the_run(kind, change):
   with pytest.raises(RuntimeError, match='moments are off by up to'):
-    reset_with(kind, RESET, soft_reset.shrink_leaf, WRONG[change])
+    reset_with(kind, RESET, soft_reset.shrink, WRONG[change])
 
 
 @KINDS
 def test_parameters_that_do_not_change_stop_the_run(kind):
   reset = Reset(4e-7, 1.0, True)
-  with pytest.raises(RuntimeError, match='no parameter changed'):
-    reset_with(kind, reset, soft_reset.blend_leaf, WRONG['nothing done'])
+  with pytest.raises(
+    RuntimeError, match='no element of the parameters changed'
+  ):
+    reset_with(kind, reset, soft_reset.blend, WRONG['nothing done'])
 
 
 @KINDS

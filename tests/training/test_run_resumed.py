@@ -8,8 +8,8 @@ import flax
 import jax
 import pytest
 
-from reset_cycles.training import records
 from reset_cycles.training import run as run_lib
+from reset_cycles.training.events import CYCLES
 from runs import (
   GENERATIONS,
   SWITCHING,
@@ -90,7 +90,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(folder, generation):
       checkpoints.append(make_checkpoint(driver))
       logged.append(list(driver.eval_results))
   assert driver.run()
-  events = (folder / records.CYCLES).read_text()
+  events = (folder / CYCLES).read_text()
   final = host((driver.params, driver.optimizer_state[0]))
 
   resumed = new_driver(generation=generation)
@@ -100,7 +100,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(folder, generation):
       write_benchmark_log(folder, entries)
       restore(resumed, checkpoint, left(entries))
       assert resumed.run()
-      assert (folder / records.CYCLES).read_text() == events
+      assert (folder / CYCLES).read_text() == events
       assert_equal_trees((resumed.params, resumed.optimizer_state[0]), final)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import reference
 from reset_cycles.experiments.settings import RUNS
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview.bound_text import (
   best_of_shape,
   bound_lines,
@@ -45,7 +46,7 @@ def test_a_plan_agrees_with_the_twin(name):
   shape = (rates / rates.max()).tolist()
   noise = reference.last_iterate_bound(shape, [1.0] * len(shape), 0.0)
   start = 1 / (2 * math.fsum(shape))
-  best = compare(planned_rates(150, RUNS[name]))['this plan']
+  best = compare(planned_rates(lay_out(150, RUNS[name])))['this plan']
   # The plan's rates are float32.
   assert best.gamma == pytest.approx(math.sqrt(start / noise), rel=1e-6)
   assert best.bound == pytest.approx(2 * math.sqrt(start * noise), rel=1e-6)

@@ -8,9 +8,9 @@ import pytest
 
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.schedule_params import Hparams, ScheduleParams
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview.cycle_table import (
   cycle_rows,
-  warmup_lengths,
 )
 from reset_cycles.studies.preview.position import planned_rates
 from reset_cycles.studies.text_table import table_lines
@@ -61,7 +61,7 @@ def test_no_warm_up_has_no_steps():
     RUNS['warmups_full'], warmups=('none', 'linear', 'none')
   )
   # Of three cycles of 1,000 steps.
-  assert warmup_lengths(1500, params) == (0, 200, 0)
+  assert [c.warmup_steps for c in lay_out(1500, params)] == [0, 200, 0]
   rows = cycle_rows(1500, params)
   assert [row[3:5] for row in rows[1:]] == [
     ('none', '0'),
@@ -71,7 +71,7 @@ def test_no_warm_up_has_no_steps():
 
 
 def with_rates(params):
-  return cycle_rows(100, params, planned_rates(100, params))
+  return cycle_rows(100, params, planned_rates(lay_out(100, params)))
 
 
 @pytest.mark.parametrize('name', RUNS)

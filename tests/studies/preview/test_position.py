@@ -11,6 +11,7 @@ import reference
 from curves import assert_close
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview import position
 from reset_cycles.studies.preview.position import (
   Position,
@@ -28,7 +29,7 @@ PARAMS = dataclasses.replace(
   alter_warmup=(0.28, 0.28, 0.28),
 )
 STEP_HINT = 10
-RATES = planned_rates(STEP_HINT, PARAMS)
+RATES = planned_rates(lay_out(STEP_HINT, PARAMS))
 SCHEDULED = dataclasses.replace(
   PARAMS,
   weight_decays=('cosine', 'ratio', 'constant'),
@@ -37,13 +38,13 @@ SCHEDULED = dataclasses.replace(
 
 
 def at(step):
-  return find_position(step, STEP_HINT, PARAMS, RATES)
+  return find_position(step, lay_out(STEP_HINT, PARAMS), RATES)
 
 
 @pytest.mark.parametrize('name', RUNS)
 def test_rates_agree_with_the_twin(name):
   params = RUNS[name]
-  rates = planned_rates(150, params)
+  rates = planned_rates(lay_out(150, params))
   assert rates.dtype == np.float32
   peak = params.hparams.learning_rate + max(params.alter_lr)
   assert_close(rates, reference.chain_rates(150, params), peak)
@@ -75,7 +76,7 @@ def test_around_every_boundary(step, cycle, start, warmup_end, end, phase):
 
 
 def test_weight_decays_agree_with_the_twin():
-  decays = planned_weight_decays(STEP_HINT, SCHEDULED)
+  decays = planned_weight_decays(lay_out(STEP_HINT, SCHEDULED))
   assert decays.dtype == np.float32
   expected = [
     reference.weight_decay(t, length, SCHEDULED, cycle)
@@ -83,7 +84,7 @@ def test_weight_decays_agree_with_the_twin():
     for t in range(length)
   ]
   assert_close(decays, expected, SCHEDULED.hparams.weight_decay + 0.5)
-  position = find_position(10, STEP_HINT, SCHEDULED, RATES, decays)
+  position = find_position(10, lay_out(STEP_HINT, SCHEDULED), RATES, decays)
   assert position.weight_decay == 0.0  # the warm-up's first step, by ratio
   assert position[:-1] == at(10)[:-1]
 
@@ -100,7 +101,7 @@ def test_weight_decays_of_one_cycle(changes, expected):
   one = RUNS['one_cycle']
   hparams = dataclasses.replace(one.hparams, weight_decay=0.25)
   params = dataclasses.replace(one, hparams=hparams, **changes)
-  decays = planned_weight_decays(2, params)
+  decays = planned_weight_decays(lay_out(2, params))
   assert (decays if decays is None else decays.tolist()) == expected
 
 
@@ -153,4 +154,4 @@ def test_a_plan_with_what_is_no_rate_is_refused():
   params = ScheduleParams(decays=('cosine', negative, 'cosine'))
   # 20 steps a cycle: the first share above 0.475 is 0.5, at step 10.
   with pytest.raises(ValueError, match=r'decays\[1\] gives -.* at step 10 of'):
-    position.planned_rates(30, params)
+    position.planned_rates(lay_out(30, params))

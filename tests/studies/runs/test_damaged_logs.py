@@ -7,7 +7,7 @@ import pytest
 from log_files import EVENTS, write_run
 from reset_cycles.mini_algoperf import files
 from reset_cycles.studies.runs.table import read_run
-from reset_cycles.training import records
+from reset_cycles.training import events
 
 EVALUATIONS = 'accumulated_submission_time,global_step,validation/error_rate\n'
 CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
@@ -58,14 +58,14 @@ def test_the_file_is_named(name, content, message, tmp_path):
 
 def test_bytes_that_are_no_text(tmp_path):
   write_run(tmp_path, EVENTS)
-  (tmp_path / records.CYCLES).write_bytes(b'\xff\x00\n')
+  (tmp_path / events.CYCLES).write_bytes(b'\xff\x00\n')
   with pytest.raises(ValueError, match='cycles.csv'):
     read_run(tmp_path)
 
 
 def test_half_a_line_is_ignored(tmp_path):
   write_run(tmp_path, EVENTS)
-  path = tmp_path / records.CYCLES
+  path = tmp_path / events.CYCLES
   path.write_text(path.read_text() + '40,reset,3')
   assert read_run(tmp_path).resets == [(20, 0.25)]
 

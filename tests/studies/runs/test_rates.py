@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview.position import planned_rates
 from reset_cycles.studies.runs import rates
 from reset_cycles.studies.runs.log import Log
@@ -19,7 +20,9 @@ PARAMS = dataclasses.replace(
   alter_lr=(0.0, 0.001, 0.002),
   alter_warmup=(0.28, 0.28, 0.28),  # 10, 9 and 9 steps
 )
-FIRST, SECOND, THIRD = np.split(planned_rates(STEP_HINT, PARAMS), [34, 67])
+FIRST, SECOND, THIRD = np.split(
+  planned_rates(lay_out(STEP_HINT, PARAMS)), [34, 67]
+)
 
 
 def event(name, step, **values):
@@ -85,6 +88,11 @@ def test_a_repeated_cycle_has_the_shape_of_the_last_and_a_scale():
   half = THIRD[:2] * np.float32(0.5)
   expected = [*FIRST[:2], *SECOND[:2], *THIRD[:2], *half]
   np.testing.assert_array_equal(values, expected)
+
+
+def test_an_older_run_that_was_resumed_since():
+  values = run_rates(6, start(0, 1), start(2, 2), start(4, 4, setting=3))
+  np.testing.assert_array_equal(values, [*FIRST[:2], *SECOND[:2], *THIRD[:2]])
 
 
 def test_a_clock_changes_the_scale_of_the_cycle_under_way():

@@ -12,7 +12,10 @@ from log_files import EVENTS, STEP_HINT, write_run
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.studies.runs.table import read_run
-from reset_cycles.training import records
+from reset_cycles.training.configuration import (
+  CONFIGURATION,
+  write_configuration,
+)
 
 
 def test_read_run(tmp_path):
@@ -54,7 +57,7 @@ def test_other_submissions_have_the_rates_that_they_logged(tmp_path):
 def test_configurations_other_than_the_default_are_read(tmp_path):
   params = dataclasses.replace(SCHEDULE_PARAMS, alter_lr=(0.0, 0.001, 0.0))
   write_run(tmp_path, EVENTS)
-  records.write_configuration(tmp_path, STEP_HINT, params)
+  write_configuration(tmp_path, STEP_HINT, params)
   table = read_run(tmp_path)
   assert table.rates[20] == pytest.approx(
     params.hparams.learning_rate + 0.001, rel=1e-6
@@ -72,7 +75,7 @@ def test_warm_ups_last_as_long_as_the_clocks_pace_makes_them(tmp_path):
     {'global_step': 60, 'event': 'cycle_start', 'cycle': 3, 'pace': 33 / 40},
   ]
   write_run(tmp_path, events)
-  records.write_configuration(tmp_path, STEP_HINT, params)
+  write_configuration(tmp_path, STEP_HINT, params)
   table = read_run(tmp_path)
   assert table.cycle_starts == [0, 20, 60]
   assert table.cycle_ends == [20, 60, 60]
@@ -241,7 +244,7 @@ LOGGED = [
 def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
   events = [{'setting': 1, **event} for event in EVENTS]
   write_run(tmp_path, events)
-  (tmp_path / records.CONFIGURATION).unlink()
+  (tmp_path / CONFIGURATION).unlink()
   table = read_run(tmp_path)
   assert table.rate_steps.tolist() == [1, 30]
   assert (table.num_cycles, table.resets) == (2, [(20, 0.25)])
@@ -249,7 +252,7 @@ def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
 
 def test_older_files_log_the_rate_of_the_step_taken(tmp_path):
   write_run(tmp_path, [{**event, 'tau': 0.0} for event in LOGGED])
-  (tmp_path / records.CONFIGURATION).unlink()
+  (tmp_path / CONFIGURATION).unlink()
   table = read_run(tmp_path)
   assert table.rate_steps.tolist() == [0, 9, 19, 20, 20, 29]
   assert table.rates.tolist() == [0.1, 0.2, 0.3, 0.4, 0.4, 0.5]

@@ -13,7 +13,8 @@ from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.studies.thesis import run_logs
 from reset_cycles.studies.thesis.run_logs import Job, RunLog
-from reset_cycles.training import records
+from reset_cycles.training.configuration import CONFIGURATION
+from reset_cycles.training.events import CYCLES
 
 SOFT = Job('molecules', 'peaks_soft', 2)
 FULL = Job('molecules', 'peaks_full', 1)
@@ -59,7 +60,7 @@ def test_a_run_of_the_benchmark_counts_as_it_is(tmp_path):
 @pytest.mark.parametrize('text', ['not JSON', '{"step_hint": 3}', '[]'])
 def test_settings_that_cannot_be_read_are_passed_over(text, tmp_path):
   log = write_log(tmp_path / 'x', SOFT)
-  (log.log_dir / records.CONFIGURATION).write_text(text)
+  (log.log_dir / CONFIGURATION).write_text(text)
   assert run_logs.find_logs([tmp_path]) == []
 
 
@@ -121,7 +122,7 @@ def test_a_place_that_is_taken_is_noticed_before_training(tmp_path):
 
 def test_nothing_is_kept_of_a_run_that_lacks_a_file(tmp_path):
   log = write_log(tmp_path / 'work', SOFT)
-  (log.log_dir / records.CYCLES).unlink()
+  (log.log_dir / CYCLES).unlink()
   with pytest.raises(FileNotFoundError):
     run_logs.keep(log.log_dir, tmp_path / 'kept', SOFT)
   assert not [p for p in (tmp_path / 'kept').rglob('*') if p.is_file()]

@@ -9,7 +9,7 @@ import pytest
 
 from fakes import write_submission
 from registry_logs import write_log
-from reset_cycles.cli import run as cli_run
+from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
 from reset_cycles.studies.errors import RunFailed
@@ -61,7 +61,7 @@ def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   monkeypatch.setattr(thesis, 'run_path', lambda name: path.absolute())
   monkeypatch.setattr(run_logs, 'KEPT_FILES', ('flags_0.json',))
   root = tmp_path / 'kept'
-  train.train(JOBS[1], root, cli_run.run)
+  train.train(JOBS[1], root, lambda words: cli.main(['run', *words]))
   assert [p.name for p in root.iterdir() if any(p.iterdir())] == ['fake']
   flags = files.read_json(root / 'fake/peaks_soft/seed_2/flags_0.json')
   assert flags['rng_seed'] == 2

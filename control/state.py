@@ -1,0 +1,100 @@
+"""The run's small state: everything that decisions depend on.
+
+Decisions are taken on Python numbers. What is saved keeps them bit for bit, so
+that a resumed run decides as the uninterrupted one does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+NEVER = int(np.iinfo(np.int32).max)  # a step that no run comes to
+
+
+class Target(NamedTuple):
+  """A workload's validation target."""
+
+  key: str  # of the metric among the evaluation results
+  value: float
+  rising: bool  # whether a larger metric is better
+
+
+class Evaluation(NamedTuple):
+  """What decisions need of one evaluation."""
+
+  step: int  # steps taken when the model was evaluated
+  loss: float  # validation loss
+  metric: float  # validation target metric
+  seconds: float = math.nan  # accumulated submission time, if known
+
+
+class Control(NamedTuple):
+  """Where the run stands; Python ints and floats.
+
+  Attributes:
+    cycle: index of the current cycle's setting in the chain, from 0.
+    number: how many cycles have started, this one included.
+    scale: factor on the cycle's learning rate.
+    start: first step of the current cycle.
+    cycle_end: first step after it; NEVER once the last one is held.
+    horizon: first step after the run, as it is planned now.
+    num_early_stops: cycles that were left early.
+    num_evaluations: of the current cycle.
+    last_eval_step: -1 before the first evaluation.
+    last_loss, last_metric: of the last evaluation; NaN before the first.
+    first_metric: of the run's first evaluation; NaN before it.
+    switching: state of the switching rule, a NamedTuple of numbers.
+    planning: state of the horizon, likewise.
+  """
+
+  cycle: int
+  number: int
+  scale: float
+  start: int
+  cycle_end: int
+  horizon: int
+  num_early_stops: int
+  num_evaluations: int
+  last_eval_step: int
+  last_loss: float
+  last_metric: float
+  first_metric: float
+  switching: Any
+  planning: Any
+
+
+def to_words(control: Control) -> np.ndarray:
+  """All numbers of a control, each a float64 written as two words.
+
+  Returns:
+    shape=(2 * numbers,), dtype=int32: what every checkpoint can hold. Whole
+    numbers below 2^53 are exact as well.
+  """
+  leaves = jax.tree_util.tree_leaves(control)
+  return np.asarray(leaves, np.float64).view(np.int32)
+
+
+def from_words(words: np.ndarray, like: Control) -> Control:
+  """The control that `to_words` wrote.
+
+  Args:
+    words: shape=(2 * numbers,), dtype=int32.
+    like: any control of the same rules; says which numbers are whole.
+
+  Raises:
+    ValueError: if the words are those of a control of other rules.
+  """
+  leaves, treedef = jax.tree_util.tree_flatten(like)
+  values = np.ascontiguousarray(words, np.int32).view(np.float64)
+  if values.size != len(leaves):
+    raise ValueError(
+      f'The saved control has {values.size} numbers and this run needs '
+      f'{len(leaves)}: it was saved by a run with other rules.'
+    )
+  return jax.tree_util.tree_unflatten(
+    treedef, [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
+  )

@@ -1,0 +1,1 @@
+"""How soon submissions reach their targets, compared as AlgoPerf does it."""

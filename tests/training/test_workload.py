@@ -1,0 +1,220 @@
+"""What is read off the benchmark's objects."""
+
+from __future__ import annotations
+
+import math
+import types
+
+import flax
+import jax
+import numpy as np
+import pytest
+
+import tiny
+from reset_cycles import submission
+from reset_cycles.control.decide import Evaluation
+from reset_cycles.training import workload as benchmark
+from reset_cycles.training.workload import Target
+
+ACCURACY = Target('validation/accuracy', 0.8, True)
+
+
+def workload_with(metric, reached, value=0.1):
+  return types.SimpleNamespace(
+    target_metric_name=metric,
+    validation_target_value=value,
+    has_reached_validation_target=reached,
+  )
+
+
+def test_direction_is_asked_of_the_workload():
+  rising = workload_with('map', lambda r: r['validation/map'] > 0.28, 0.28)
+  falling = workload_with('wer', lambda r: r['validation/wer'] < 0.08, 0.08)
+  assert benchmark.read_target(rising) == Target('validation/map', 0.28, True)
+  assert benchmark.read_target(falling) == Target('validation/wer', 0.08, False)
+
+
+@pytest.mark.parametrize('answer', [True, False])
+def test_a_metric_without_direction(answer):
+  with pytest.raises(ValueError, match="target_metric_name='odd'"):
+    benchmark.read_target(workload_with('odd', lambda r: answer))
+
+
+@pytest.mark.parametrize('value', [0.0, -1.0])
+def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
+  workload = workload_with('map', lambda r: r['validation/map'] > value, value)
+  found = benchmark.read_target(workload)
+  assert found == Target('validation/map', value, True)
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_no_number(value):
+  workload = workload_with('map', lambda r: r['validation/map'] > 0, value)
+  with pytest.raises(ValueError, match='validation_target_value.*be finite'):
+    benchmark.read_target(workload)
+
+
+def test_spec_of():
+  assert benchmark.spec_of(tiny.PmapTinyWorkload()) is tiny
+  with pytest.raises(ValueError, match='workload=object'):
+    benchmark.spec_of(object())
+
+
+def test_device_axis():
+  workload = tiny.TinyWorkload()
+  params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
+  assert not benchmark.has_device_axis(workload, params)
+  replicated = flax.jax_utils.replicate(params)
+  assert benchmark.has_device_axis(workload, replicated)
+  twice = flax.jax_utils.replicate(replicated)
+  for other in (twice, {**params, 'bias': params['bias'][None]}):
+    with pytest.raises(ValueError, match='neither the shapes'):
+      benchmark.has_device_axis(workload, other)
+
+
+def test_dropout_goes_where_the_generation_takes_it():
+  seen = {}
+
+  class Main(tiny.TinyWorkload):
+    def model_fn(
+      self,
+      params,
+      batch,
+      model_state,
+      mode,
+      rng,
+      update_batch_norm,
+      dropout_rate=0.0,
+    ):
+      seen.update(mode=mode, dropout_rate=dropout_rate, bn=update_batch_norm)
+
+  class Old(tiny.TinyWorkload):
+    def model_fn(
+      self, params, batch, model_state, mode, rng, update_batch_norm
+    ):
+      seen.update(mode=mode, bn=update_batch_norm)
+
+  train = tiny.ForwardPassMode.TRAIN
+  benchmark.model_fn_in_training(Main(), 0.25)(None, None, None, None)
+  assert seen == {'mode': train, 'dropout_rate': 0.25, 'bn': True}
+  seen.clear()
+  benchmark.model_fn_in_training(Old(), 0.25)(None, None, None, None)
+  assert seen == {'mode': train, 'bn': True}
+
+
+def test_label_smoothing_and_weights_reach_the_loss():
+  workload = tiny.TinyWorkload()
+  batch = {
+    'targets': np.array([[2.0, 0.0], [4.0, 0.0]], np.float32),
+    'weights': np.array([1.0, 0.0], np.float32),
+  }
+  logits = np.zeros((2, 2), np.float32)
+  summed, n = benchmark.loss_fn_of_batch(workload, 0.5)(logits, batch)
+  assert (summed, n) == (1.0, 1.0)  # (0 - 0.5 * 2)^2 of the one that counts
+  del batch['weights']
+  summed, n = benchmark.loss_fn_of_batch(workload, 0.0)(logits, batch)
+  assert (summed, n) == (20.0, 2.0)
+
+
+def results(loss, accuracy):
+  return {'validation/loss': loss, 'validation/accuracy': accuracy}
+
+
+@pytest.mark.parametrize('preemptions', [1, 2, 3])
+def test_entries_mangled_by_several_preemptions(preemptions):
+  entry = (5, results(2.0, 0.2))
+  for i in range(preemptions):
+    entry = ({'0': entry[0], '1': entry[1]}, str(i))
+  found = benchmark.new_evaluations([entry], -1, ACCURACY)
+  assert found == [Evaluation(5, 2.0, 0.2)]
+
+
+def test_new_evaluations():
+  entries = [
+    ({'0': 1, '1': results(3.0, 0.1)}, '0'),
+    ({'0': np.int32(5), '1': results(2.0, 0.2)}, '1'),
+    (9, results(1.0, 0.3)),
+    (9, results(1.0, 0.3)),
+  ]
+  expected = [Evaluation(5, 2.0, 0.2), Evaluation(9, 1.0, 0.3)]
+  assert benchmark.new_evaluations(entries, 1, ACCURACY) == expected
+  assert benchmark.new_evaluations(entries, 9, ACCURACY) == []
+  assert benchmark.new_evaluations(None, -1, ACCURACY) == []
+
+
+@pytest.mark.parametrize(
+  'given, loss',
+  [
+    ({'validation/loss': 1.0, 'validation/ctc_loss': 2.0}, 1.0),
+    ({'validation/ctc_loss': 2.0}, 2.0),
+    ({}, 0.5),
+  ],
+)
+def test_loss_key(given, loss):
+  given = {**given, 'validation/accuracy': 0.5}
+  evaluation = benchmark.read_evaluation(7, given, ACCURACY)
+  assert evaluation == Evaluation(7, loss, 0.5)
+
+
+def test_logged_evaluations(tmp_path):
+  path = tmp_path / 'eval_measurements.csv'
+  assert benchmark.logged_evaluations(tmp_path, -1, 99, ACCURACY) == []
+  path.write_text(
+    'global_step,validation/loss,validation/accuracy,test/accuracy\n'
+    '1,3.0,0.1,\n5.0,2.0,0.2,0.1\n9,1.0,0.3,\n'
+  )
+  found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
+  assert found == [Evaluation(5, 2.0, 0.2)]
+
+
+@pytest.mark.parametrize(
+  'damaged',
+  [
+    '5,2.0,0.',  # killed in the middle of the last line, which is half a number
+    '5,2.0\n',  # too few values
+    '5,2.0,0.2,0.1,7.0\n',  # too many
+    '5,2.0,0.2x,\n',
+    '5,,,\n',
+    ',2.0,0.2,\n',
+    'nan,2.0,0.2,\n',
+    'inf,2.0,0.2,\n',
+    '\0\0\0\n',
+  ],
+)
+def test_what_is_no_whole_evaluation_is_left_out(tmp_path, damaged):
+  path = tmp_path / 'eval_measurements.csv'
+  header = 'global_step,validation/loss,validation/accuracy,test/accuracy\n'
+  path.write_text(f'{header}4,3.0,0.1,\n{damaged}')
+  found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
+  assert found == [Evaluation(4, 3.0, 0.1)]
+
+
+def test_a_log_that_is_no_text(tmp_path):
+  (tmp_path / 'eval_measurements.csv').write_bytes(b'\xff\xfe\n\x00\xff\n')
+  assert benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY) == []
+
+
+@pytest.mark.parametrize(
+  'name, size',
+  [
+    ('criteo1tb', 262_144),
+    ('fastmri', 32),
+    ('imagenet_resnet', 1024),
+    ('imagenet_resnet_silu', 512),
+    ('imagenet_resnet_gelu', 512),
+    ('imagenet_vit', 1024),
+    ('librispeech_conformer', 256),
+    ('librispeech_deepspeech', 256),
+    ('ogbg', 512),
+    ('wmt', 128),
+    ('mnist', 16),
+  ],
+)
+def test_batch_sizes(name, size):
+  assert submission.get_batch_size(name) == size
+
+
+@pytest.mark.parametrize('name', ['digits', 'WMT', '', None])
+def test_unknown_workload(name):
+  with pytest.raises(ValueError, match='workload_name=.*known are cifar'):
+    submission.get_batch_size(name)

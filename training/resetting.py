@@ -1,0 +1,205 @@
+"""A reset on the devices: leaf by leaf, compiled beforehand, checked afterwards.
+
+`soft_reset` has the formulas. Of the optimizer only its slots are known: its
+moments shrink, its iterates are blended as the parameters are, and with the same
+fresh ones, and its counts go back to zero in a full reset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..optimizers.inner import Inner, Slots
+from ..soft_reset import Reset, blend, shrink
+from . import reset_checks
+from .compiled_ops import CompiledOps
+from .devices import Devices
+
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+class Model(NamedTuple):
+  """What a reset may touch. Leaves are laid out on the devices."""
+
+  params: Any
+  model_state: Any  # batch statistics, or None
+  opt_state: Any  # of the inner optimizer; its slots say what a reset may touch
+
+
+def leaf_is_finite(leaf: jax.Array) -> jax.Array:
+  """Whether all elements are finite; integers are."""
+  return jnp.all(jnp.isfinite(leaf))
+
+
+def compile_reset(
+  params: Any, model_state: Any, slots: Slots, devices: Devices
+) -> CompiledOps:
+  """Compiles a reset before training, so that the reset compiles nothing.
+
+  Leaf by leaf, with the old leaf donated and the fresh one on the host: beside
+  the model, one leaf at a time is on the devices, and samples.
+
+  Args:
+    params, model_state: trees of anything with shape and dtype, without device
+      axis.
+    slots: those of the optimizer's state, likewise.
+    devices: how leaves lie on the devices.
+
+  Returns:
+    The operations. Leaves of equal shape share one.
+  """
+  ops = CompiledOps(devices)
+  devices.put(np.int32(0))  # a count; compiles where putting does
+  blended = [_shapes(t) for t in (params, model_state, *slots.iterates)]
+  moments = _shapes(slots.moments)
+  for leaf in sum(blended, []):
+    ops.prepare(leaf_is_finite, leaf)
+    ops.prepare(blend, leaf, leaf, _SCALAR, donate=True)
+  for leaf in moments:
+    ops.prepare(leaf_is_finite, leaf)
+    ops.prepare(shrink, leaf, _SCALAR, donate=True)
+  for leaves in (*blended, moments):
+    if leaves:
+      ops.prepare(reset_checks.sample_all, leaves)
+  return ops
+
+
+def _shapes(tree: Any) -> list[jax.ShapeDtypeStruct]:
+  return [
+    jax.ShapeDtypeStruct(x.shape, x.dtype)
+    for x in jax.tree_util.tree_leaves(tree)
+  ]
+
+
+def is_finite(model: Model, inner: Inner, ops: CompiledOps) -> bool:
+  """Whether parameters, batch statistics, moments and iterates all are finite.
+
+  Args:
+    model: the model.
+    inner: the optimizer whose state the model has.
+    ops: see `compile_reset`.
+  """
+  slots = inner.slots(model.opt_state)
+  leaves = jax.tree_util.tree_leaves(
+    (model.params, model.model_state, slots.moments, slots.iterates)
+  )
+  found = [ops.run(leaf_is_finite, leaf) for leaf in leaves]
+  return all(np.all(finite) for finite in jax.device_get(found))
+
+
+def model_reinit_schedule(
+  model: Model,
+  fresh: tuple[Any, Any],
+  reset: Reset,
+  inner: Inner,
+  ops: CompiledOps,
+) -> Model:
+  """Resets a model at the start of a cycle, and checks that it was done.
+
+  The checks recompute the formula on the host for up to 64 elements of every
+  leaf, under pmap of every replica.
+
+  Args:
+    model: parameters, batch statistics and optimizer state; what changes of it
+      is donated.
+    fresh: (params, model_state) of a new initialisation, as host arrays without
+      device axis. A model_state without leaves: there are no fresh statistics.
+    reset: what is to be done; see `soft_reset.plan_reset`.
+    inner: the optimizer whose state the model has.
+    ops: see `compile_reset`.
+
+  Returns:
+    The model with which the cycle starts, laid out as before.
+
+  Raises:
+    RuntimeError: if a check fails, or fresh is of another model.
+
+  Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
+  """
+  if reset.touches_nothing:
+    return model
+  fresh_params, fresh_state = fresh
+  share = np.float32(reset.tau)
+  params = _blend_tree('parameters', model.params, fresh_params, share, ops)
+  if jax.tree_util.tree_leaves(fresh_state):
+    model_state = _blend_tree(
+      'batch statistics', model.model_state, fresh_state, share, ops
+    )
+  else:
+    model_state = _without_fresh(model.model_state, ops)
+  slots = _reset_slots(inner.slots(model.opt_state), fresh_params, reset, ops)
+  opt_state = inner.with_slots(model.opt_state, slots)
+  return Model(params, model_state, opt_state)
+
+
+def _samples(leaves: Sequence[jax.Array], ops: CompiledOps) -> list[np.ndarray]:
+  """Samples of leaves, on the host; then the leaves are free to be donated."""
+  return jax.device_get(ops.run(reset_checks.sample_all, list(leaves)))
+
+
+def _blend_tree(
+  what: str, tree: Any, fresh: Any, share: np.float32, ops: CompiledOps
+) -> Any:
+  """Blends leaf by leaf; the result has the structure of tree."""
+  leaves, treedef = jax.tree_util.tree_flatten(tree)
+  shapes = list(map(ops.devices.shape_of, leaves))
+  fresh_leaves = jax.tree_util.tree_leaves(fresh)
+  if [leaf.size for leaf in fresh_leaves] != [
+    math.prod(shape.shape) for shape in shapes
+  ]:
+    raise RuntimeError(f'init_model_fn gave {what} of other sizes.')
+  old = _samples(leaves, ops)
+  for i, (shape, fresh_leaf) in enumerate(zip(shapes, fresh_leaves)):
+    fresh_leaf = np.asarray(fresh_leaf, shape.dtype).reshape(shape.shape)
+    leaves[i] = ops.run(blend, leaves[i], fresh_leaf, share, donate=True)
+    # Waiting keeps the fresh leaves from piling up on the devices.
+    leaves[i].block_until_ready()
+  samples = list(zip(old, _samples(leaves, ops)))
+  reset_checks.check_blend(what, samples, fresh_leaves, float(share))
+  return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def _without_fresh(model_state: Any, ops: CompiledOps) -> Any:
+  """Statistics for which there are no fresh ones: the first step added them.
+
+  They follow the batches; what is not finite would stay so, and becomes zero.
+  """
+  one = np.float32(1)
+  return jax.tree_util.tree_map(
+    lambda leaf: ops.run(shrink, leaf, one, donate=True), model_state
+  )
+
+
+def _reset_slots(
+  slots: Slots, fresh_params: Any, reset: Reset, ops: CompiledOps
+) -> Slots:
+  """Shrinks moments and blends iterates; counts go to zero if not kept."""
+  share, put = np.float32(reset.tau), ops.devices.put
+  return Slots(
+    moments=_shrink_tree(slots.moments, np.float32(reset.keep_moments), ops),
+    iterates=tuple(
+      _blend_tree('iterates', tree, fresh_params, share, ops)
+      for tree in slots.iterates
+    ),
+    counts=slots.counts
+    if reset.keep_count
+    else tuple(put(np.int32(0)) for _ in slots.counts),
+  )
+
+
+def _shrink_tree(tree: Any, keep: np.float32, ops: CompiledOps) -> Any:
+  """Shrinks leaf by leaf; the result has the structure of tree."""
+  leaves, treedef = jax.tree_util.tree_flatten(tree)
+  if not leaves:
+    return tree
+  old = _samples(leaves, ops)
+  leaves = [ops.run(shrink, leaf, keep, donate=True) for leaf in leaves]
+  samples = list(zip(old, _samples(leaves, ops)))
+  reset_checks.check_moments(samples, float(keep))
+  return jax.tree_util.tree_unflatten(treedef, leaves)
