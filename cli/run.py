@@ -14,8 +14,12 @@ from ..studies.errors import RunFailed
 from . import arguments, errors, schedule, signals
 
 if TYPE_CHECKING:
+  import pathlib
+
   from ..mini_algoperf.experiment import Experiment
   from ..mini_algoperf.interrupts import Interrupts
+  from ..mini_algoperf.spec import Hyperparameters
+  from ..mini_algoperf.submission_loader import LoadedSubmission
   from ..mini_algoperf.trial import Trial
 
 SUMMARY = 'train a workload with a submission'
@@ -201,11 +205,14 @@ def run(options: argparse.Namespace) -> int:
   with signals.ending_at_once():
     from ..mini_algoperf import experiment, interrupts
   with contextlib.ExitStack() as stack:
+    # Before anything is loaded: what jax or a submission calls back when it is
+    # imported could swallow a KeyboardInterrupt.
+    interrupted = stack.enter_context(interrupts.deferred())
     with errors.setup_phase(wanted.submission_path):
       checked = experiment.check(wanted)
       check_points(checked)
       stack.enter_context(experiment.entered(checked))
-    interrupted = stack.enter_context(interrupts.deferred())
+    interrupted.check()
     for number in checked.trial_numbers:
       status = _run_trial(checked, number, interrupted)
       if status:
@@ -233,12 +240,41 @@ def check_points(checked: Experiment) -> None:
       ) from e
 
 
+def check_settings(
+  log_dir: pathlib.Path, submission: LoadedSubmission, point: Hyperparameters
+) -> None:
+  """Makes sure that a run is resumed with the settings that it was started with.
+
+  Args:
+    log_dir: the trial's folder.
+    submission: with which it is to go on.
+    point: the trial's hyperparameters.
+
+  Raises:
+    ValueError: if a setting differs; names it. Of other people's submissions,
+      and of shapes that are Python functions, nothing is written down.
+  """
+  from ..training import configuration
+
+  params = schedule.params_of(submission)
+  if params is None or not (log_dir / configuration.CONFIGURATION).exists():
+    return
+  _, own = configuration.read_configuration(log_dir)
+  differing = configuration.differences(own, params.override(point))
+  if differing:
+    raise ValueError(
+      f'{log_dir} was started with other settings: {"; ".join(differing)}. Go '
+      'on with those, or give another --experiment_name.'
+    )
+
+
 def _run_trial(
   checked: Experiment, number: int, interrupted: Interrupts
 ) -> int:
   import numpy as np
 
   from ..mini_algoperf import experiment, runner
+  from ..mini_algoperf.trial import DataEndedError
   from ..studies.runs import metric_plot
   from . import progress
 
@@ -247,7 +283,7 @@ def _run_trial(
     errors.setup_phase(checked.options.submission_path),
     np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
   ):
-    trial = experiment.set_up(checked, number, interrupted)
+    trial = experiment.set_up(checked, number, interrupted, check_settings)
   if trial is None:
     metric_plot.save_metric_plot(log_dir)  # it may have been killed before
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
@@ -255,11 +291,8 @@ def _run_trial(
   try:
     with progress.progress(trial, checked.options.workload) as observer:
       runner.train(trial, observer, interrupted)
-  except StopIteration as e:
-    raise RunFailed(
-      f'the training data have ended at step {trial.global_step}: an input '
-      'queue must be endless.'
-    ) from e
+  except DataEndedError as e:
+    raise RunFailed(str(e)) from e
   except KeyboardInterrupt:
     metric_plot.save_metric_plot(log_dir)
     print(_describe_interruption(trial), file=sys.stderr)

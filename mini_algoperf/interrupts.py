@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from .runner import Observer
 from .trial import Trial
 
-_NOTICE = b'\nsoft-reset: ends after this step; Ctrl-C again ends it at once.\n'
+_NOTICE = (
+  b'\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
+  b'once.\n'
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

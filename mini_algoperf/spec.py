@@ -75,7 +75,7 @@ class TrainingCompleteError(Exception):
   """Raised by a submission that wants no further training steps."""
 
 
-class MetricsLogger(Protocol):
+class ScalarLogger(Protocol):
   """What `workload.metrics_logger` does for a submission."""
 
   def append_scalar_metrics(
@@ -102,9 +102,9 @@ class Workload(abc.ABC):
     self.eval_splits: Sequence[str] = EVAL_SPLITS
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None
-    self.metrics_logger: MetricsLogger | None = None
+    self.metrics_logger: ScalarLogger | None = None
 
-  def attach_metrics_logger(self, metrics_logger: MetricsLogger) -> None:
+  def attach_metrics_logger(self, metrics_logger: ScalarLogger) -> None:
     """Gives submissions a logger."""
     self.metrics_logger = metrics_logger
 

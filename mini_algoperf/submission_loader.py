@@ -9,9 +9,8 @@ import pathlib
 import re
 import sys
 import types
-from typing import Any, Callable, NamedTuple
-
-import reset_cycles
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 REQUIRED = (
   'init_optimizer_state',
@@ -19,7 +18,9 @@ REQUIRED = (
   'data_selection',
   'get_batch_size',
 )
-OWN_SUBMISSION = 'reset_cycles.submission'
+# The package around this one, by name alone: nothing of it is needed here.
+_ROOT = __package__.rpartition('.')[0]
+OWN_SUBMISSION = f'{_ROOT}.submission'
 # Begins the name under which a folder of the user's is imported.
 _ALIAS = 'soft_reset_submission'
 
@@ -70,12 +71,12 @@ def _other_import(error: Exception) -> str:
   ):
     return ''
   return (
-    f" Relative imports serve inside the project's own folder only: elsewhere "
+    " Relative imports serve inside the project's own folder only: elsewhere "
     f'write `from {OWN_SUBMISSION} import make_submission`.'
   )
 
 
-def as_submission(module: Any, where: str) -> LoadedSubmission:
+def as_submission(module: object, where: str) -> LoadedSubmission:
   """The functions of a module, or of anything that has them as attributes.
 
   Args:
@@ -127,8 +128,8 @@ def _module_name(path: pathlib.Path) -> str:
 
 
 def _package_name(top: pathlib.Path) -> str:
-  if top == pathlib.Path(reset_cycles.__file__).resolve().parent:
-    return reset_cycles.__name__
+  if top == pathlib.Path(sys.modules[_ROOT].__file__).resolve().parent:
+    return _ROOT
   # An alias of its own for each folder: a folder called 'tests' or 'json' must
   # not get in the way of another package of that name.
   digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]

@@ -14,7 +14,9 @@ from fakes import BATCH_SIZE, FakeWorkload, write_submission
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import experiment_folder, runner
 from reset_cycles.mini_algoperf.workloads import molecule_data
-from run_files import TRIAL, read_csv, read_json, run
+from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.training import configuration
+from run_files import TRIAL, read_csv, read_json, run, snapshot
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -205,16 +207,68 @@ def test_data_that_end(capsys, monkeypatch):
   monkeypatch.setattr(FakeWorkload, '_build_input_queue', queue)
   assert run() == 1
   assert capsys.readouterr().err.splitlines()[-1] == (
-    'soft-reset: error: the training data have ended at step 7: an input queue '
-    'must be endless.'
+    'soft-reset: error: the training data ended after 7 batches: a workload must '
+    'give them without end.'
   )
 
 
-def test_a_disk_that_is_full_in_mid_run(capsys, monkeypatch):
-  def full(*unused):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'checkpoint_5')
+@pytest.mark.parametrize('name', ['checkpoint_5', 'eval_measurements.csv'])
+def test_a_disk_that_is_full_in_mid_run(name, capsys):
+  write_bytes = pathlib.Path.write_bytes
 
-  monkeypatch.setattr(runner.checkpoints, 'save', full)
-  assert run() == 1
-  last = capsys.readouterr().err.splitlines()[-1]
-  assert last == ('soft-reset: error: checkpoint_5: No space left on device.')
+  def write(path, content):
+    if path.name.startswith(f'.{name}.') and (TRIAL / 'checkpoint_1').exists():
+      raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # names no file
+    return write_bytes(path, content)
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(pathlib.Path, 'write_bytes', write)
+    assert run() == 1
+  assert capsys.readouterr().err.splitlines()[-1] == (
+    f'soft-reset: error: {(TRIAL / name).resolve()} cannot be written: No space '
+    'left on device.'
+  )
+  # What was written stays, and is gone on with once there is space.
+  assert run('--resume_last_run') == 0
+  steps = [row['global_step'] for row in read_csv('eval_measurements.csv')]
+  assert steps == ['1', '5', '10', '12']
+
+
+def with_settings(alpha):
+  """A fake that says that make_submission has made it."""
+  path = pathlib.Path(write_submission(pathlib.Path(f'alpha_{10 * alpha:.0f}')))
+  path.write_text(
+    f'{path.read_text()}\n'
+    'import functools\n'
+    'from reset_cycles.schedule_params import ScheduleParams\n'
+    'def _init(params, *args): return _fake.init_optimizer_state(*args)\n'
+    'init_optimizer_state = functools.partial(\n'
+    f'  _init, ScheduleParams(alpha={alpha}))\n'
+  )
+  return f'--submission_path={path}'
+
+
+def test_a_run_is_resumed_with_its_own_settings(capsys):
+  own, others = with_settings(0.5), with_settings(0.3)
+  assert run(submission='interrupt_at=7') == 130
+  params = ScheduleParams(alpha=0.5)
+  configuration.write_configuration(TRIAL, 30, params)
+  before = snapshot(pathlib.Path('runs'))
+  capsys.readouterr()
+  assert run('--resume_last_run', others) == 2
+  assert capsys.readouterr().err == (
+    f'soft-reset: error: {TRIAL.resolve()} was started with other settings: '
+    'alpha: 0.5 in the run, 0.3 now. Go on with those, or give another '
+    '--experiment_name.\n'
+  )
+  assert snapshot(pathlib.Path('runs')) == before
+  assert run('--resume_last_run', own) == 0
+
+
+def test_hyperparameters_of_the_trial_are_no_other_settings():
+  pathlib.Path('space.json').write_text('[{"alpha": 0.3}]')
+  external = ('--tuning_ruleset=external', '--tuning_search_space=space.json')
+  assert run(*external, submission='interrupt_at=7') == 130
+  params = ScheduleParams(alpha=0.3)
+  configuration.write_configuration(TRIAL, 30, params)
+  assert run('--resume_last_run', *external, with_settings(0.5)) == 0

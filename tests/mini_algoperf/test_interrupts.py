@@ -35,7 +35,8 @@ def test_the_first_signal_waits_until_it_is_asked_for(signum, capfd):
     with pytest.raises(KeyboardInterrupt):
       interrupted.on_step(None)
   assert capfd.readouterr().err == (
-    '\nsoft-reset: ends after this step; Ctrl-C again ends it at once.\n'
+    '\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
+    'once.\n'
   )
 
 
