@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from reset_cycles.training.records import read_events
+from reset_cycles.training.events import read_events
 from run_files import assert_same_run
 
 # 210 steps: three cycles of 70. No early switch, whatever the losses are.

@@ -16,7 +16,7 @@ from fakes import BATCH_SIZE, FakeSubmission, FakeWorkload
 from reset_cycles.cli import progress
 from reset_cycles.mini_algoperf import files, runner, trial
 from reset_cycles.mini_algoperf.submission_loader import as_submission
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 from reset_cycles.training.configuration import write_configuration
 from reset_cycles.training.events import COLUMNS, CYCLES
 
@@ -164,9 +164,10 @@ def test_the_last_line_of_a_run_that_fails_is_shown(tmp_path, capsys):
   [
     (None, 12, 12),
     (None, None, None),
-    (SCHEDULE_PARAMS, None, 60),  # twice the step_hint of 30
+    (THESIS, None, 60),  # twice the step_hint of 30
+    (THESIS, 12, 12),
+    (SCHEDULE_PARAMS, None, None),  # goes on until the budget is over
     (SCHEDULE_PARAMS, 12, 12),
-    (ScheduleParams(when_cycles_run_out='hold'), None, None),
   ],
 )
 def test_planned_steps(params, steps, expected, tmp_path):

@@ -22,7 +22,7 @@ from reset_cycles.control.state import from_words
 from reset_cycles.control.switching import SWITCHING_RULES
 from reset_cycles.optimizers import INNER
 from reset_cycles.optimizers.inner import find_state
-from reset_cycles.training.records import read_events
+from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
   PARAMS,

@@ -12,7 +12,7 @@ import pytest
 from made_up_parts import Moved, registered
 from reset_cycles.control.horizons import HORIZONS
 from reset_cycles.training import run as run_lib
-from reset_cycles.training.records import read_events
+from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
   PARAMS,
