@@ -1,7 +1,7 @@
 """Configurations of older runs, read in today's terms.
 
-A file from before switching rules and policies were parts has no field
-`switching`. Its rule, its policy and some of its decays had other names.
+In a file from before switching rules and policies were parts, the rule, the
+policy and some of the decays had other names.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _RULE = ('lam', 'eps1', 'eps2', 'k', 'm')  # after 'switch_'
+_OLD_NAMES = {*(f'switch_{name}' for name in _RULE), 'when_cycles_run_out'}
 # 'exponential' and 'linear' were the thesis' decays, which hold the peak first.
 _DECAYS = {
   'exponential': 'holding_exponential',
@@ -29,7 +30,7 @@ def translate(values: Mapping[str, Any]) -> dict[str, Any]:
     are not made up.
   """
   new = dict(values)
-  if 'switching' in values:
+  if 'switching' in values or not _OLD_NAMES & set(values):
     return new
   rule = {
     name: new.pop(f'switch_{name}') for name in _RULE if f'switch_{name}' in new

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 
 from reset_cycles.control.switching import Verdict
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.inner import Slots
 from reset_cycles.settings.kinds import Count, Share
 
@@ -120,3 +121,23 @@ class AveragedDescent:
   def eval_params(self, opt_state, params):
     del params
     return opt_state.average
+
+
+@dataclasses.dataclass(frozen=True)
+class RateKeeper(AdamW):
+  """AdamW that keeps the learning rate of its last step, as it was used."""
+
+  class State(NamedTuple):
+    adamw: Any
+    rate: jax.Array
+
+  def build(self, hparams, rate, weight_decay):
+    adamw = super().build(hparams, rate, weight_decay)
+
+    def update(grads, state, params):
+      updates, new = adamw.update(grads, state.adamw, params)
+      return updates, self.State(new, jnp.asarray(rate, jnp.float32))
+
+    return optax.GradientTransformation(
+      lambda params: self.State(adamw.init(params), jnp.float32(0)), update
+    )

@@ -16,9 +16,13 @@ import algoperf_process
 import reset_cycles
 
 SHIPPED = pathlib.Path(reset_cycles.__file__).parent
+ROOMS = ('settings', 'schedules', 'optimizers', 'control', 'training')
+FORMS = ('submission_info.yml', 'LICENSE')
 PACKAGES = ('algoperf', 'algorithmic_efficiency')
 EXPERIMENT = """\
-from ..schedule_params import ScheduleParams
+import dataclasses
+
+from ..schedule_params import THESIS
 from ..submission import make_submission
 
 (
@@ -27,7 +31,7 @@ from ..submission import make_submission
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = make_submission(ScheduleParams({}))
+) = make_submission(dataclasses.replace(THESIS, {}))
 """
 
 
@@ -56,6 +60,15 @@ def is_current():
   return package_and_root()[0] == 'algoperf'
 
 
+def copy_shipped(folder):
+  """Copies what is handed in to a folder that exists."""
+  for path in [*SHIPPED.glob('*.py'), *map(SHIPPED.joinpath, FORMS)]:
+    shutil.copy(path, folder)
+  for room in ROOMS:
+    ignore = shutil.ignore_patterns('__pycache__')
+    shutil.copytree(SHIPPED / room, folder / room, ignore=ignore)
+
+
 def copy_submission(folder, settings):
   """The shipped files, as a user copies them, and an experiment.
 
@@ -68,8 +81,7 @@ def copy_submission(folder, settings):
   """
   own = folder / 'self_tuning' / 'soft_reset'
   (own / 'experiments').mkdir(parents=True)
-  for path in SHIPPED.glob('*.py'):
-    shutil.copy(path, own)
+  copy_shipped(own)
   for package in (folder / 'self_tuning', own / 'experiments'):
     (package / '__init__.py').touch()
   (own / 'experiments' / 'short.py').write_text(EXPERIMENT.format(settings))

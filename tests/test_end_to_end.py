@@ -16,7 +16,9 @@ from run_files import assert_same_run
 
 # 210 steps: three cycles of 70. No early switch, whatever the losses are.
 EXPERIMENT = """
-from reset_cycles.schedule_params import ScheduleParams
+import dataclasses
+
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.submission import make_submission
 
 (
@@ -25,7 +27,9 @@ from reset_cycles.submission import make_submission
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = make_submission(ScheduleParams(budget_factor=0.1, early_switching=False))
+) = make_submission(
+  dataclasses.replace(THESIS, budget_factor=0.1, early_switching=False)
+)
 """
 
 

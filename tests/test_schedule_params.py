@@ -1,4 +1,4 @@
-"""The configuration: its values, its checks, JSON, overriding, its cycles."""
+"""The configuration: its values, its checks, JSON, overriding, its rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pathlib
 import numpy as np
 import pytest
 
-import reference
 from curves import assert_close, read
 from made_up_parts import Patience, registered
 from reset_cycles import schedule_params
@@ -29,10 +28,9 @@ from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
   THESIS,
   ScheduleParams,
-  jax_lr_schedule,
-  lay_out,
   make_rules,
 )
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.settings.hparams import HPARAMS, Hparams
 from reset_cycles.settings.named import as_plain
 
@@ -654,6 +652,34 @@ def test_a_file_of_the_first_build_that_lacks_what_was_not_there_yet():
   assert SWITCHING_RULES.make(params.switching) == Thesis(0.7, 0.02, 0.03, 7, 8)
 
 
+def test_shapes_in_a_file_of_the_first_build():
+  """The newest of them had weight decays, and shapes within shapes."""
+  inner = {'name': 'sequential', 'shapes': ['linear', 'cosine'], 'at': [0.5]}
+  old = {
+    **json.loads(OLD_FILE),
+    'decays': [{'name': 'geometric', 'factor': 0.5}, inner, 'linear', 'cosine'],
+    'weight_decays': ['ratio', 'linear', 'geometric', 'exponential'],
+    'alter_weight_decay': [0.0, 0.1, 0.0, 0.2],
+  }
+  params = ScheduleParams.from_dict(old)
+  plain = params.to_dict()
+  assert plain['decays'] == (
+    {'name': 'exponential', 'factor': 0.5},
+    {**inner, 'shapes': ('holding_linear', 'cosine'), 'at': (0.5,)},
+    'holding_linear',
+    'cosine',
+  )
+  assert plain['weight_decays'] == (
+    'ratio',
+    'holding_linear',
+    'exponential',
+    'holding_exponential',
+  )
+  assert plain['alter_weight_decay'] == (0.0, 0.1, 0.0, 0.2)
+  # Written as it is now, it is no file of the first build any more.
+  assert ScheduleParams.from_json(params.to_json()) == params
+
+
 def test_decays_are_those_of_today_where_no_old_name_is():
   decays = ['linear', 'cosine', 'exponential']
   params = ScheduleParams.from_dict({'decays': decays})
@@ -667,7 +693,7 @@ def test_decays_are_those_of_today_where_no_old_name_is():
     ('when_cycles_run_out', 'stop', "^policy='stop': policy must be one of"),
     ('switch_n', 2, '^Unknown field switch_n; known are '),
     ('decays', ['linaer'] * 4, r"^decays\[0\]='linaer': decays\[0\] must be"),
-    ('decays', 'linear', "^decays='linear': decays must be a list"),
+    ('decays', 'cosine', "^decays='cosine': decays must be a list"),
   ),
 )
 def test_wrong_values_in_a_file_of_the_first_build(name, value, said):
@@ -785,48 +811,6 @@ def test_numbers_of_numpy_can_be_written():
 
 
 # What it makes of a run.
-
-
-def test_cycles_are_laid_out_once():
-  params = dataclasses.replace(
-    THESIS,
-    warmups=('linear', 'none', 'cosine'),
-    alter_lr=(0.0, 0.001, -0.001),
-    alter_warmup=(0.18, 0.5, 0.0),
-    lengths=(1.0, 1.0, 2.0),
-    budget_factor=1.0,
-    weight_decays=('cosine', 'ratio', 'constant'),
-    alter_weight_decay=(0.5, 0.0, 1.0),
-  )
-  first, second, third = lay_out(400, params)
-  peak, decay = HPARAMS.learning_rate, HPARAMS.weight_decay
-  assert [c.steps for c in (first, second, third)] == [100, 100, 200]
-  assert [c.length for c in (first, second, third)] == [1.0, 1.0, 2.0]
-  # 0.2 of 100; none; 0.02 of 200.
-  assert [c.warmup_steps for c in (first, second, third)] == [20, 0, 4]
-  peaks = [peak, peak + 0.001, peak - 0.001]
-  assert [c.peak for c in (first, second, third)] == peaks
-  assert all(c.hparams == HPARAMS for c in (first, second, third))
-  for i, cycle in enumerate((first, second, third)):
-    counts = np.arange(cycle.steps + 1)
-    rates = [reference.cycle_rate(t, cycle.steps, params, i) for t in counts]
-    assert_close(read(cycle.rate, counts), rates, cycle.peak)
-    decays = [reference.weight_decay(t, cycle.steps, params, i) for t in counts]
-    assert_close(read(cycle.weight_decay, counts), decays, decay + 1.0)
-
-
-def test_a_constant_weight_decay_is_no_schedule():
-  assert [c.weight_decay for c in lay_out(30, THESIS)] == [None] * 3
-
-
-def test_the_static_chain_in_the_words_of_the_thesis():
-  """The hyperparameters handed over take the place of the configuration's."""
-  hparams = dataclasses.replace(HPARAMS, learning_rate=1.0, warmup_factor=0.25)
-  chain, has_multiple, reinit_steps = jax_lr_schedule(6, hparams, THESIS)
-  assert (has_multiple, reinit_steps) == (True, (4, 8))
-  # A step of warm-up, and half a cosine over three.
-  cycle = [0.0, 1.0, 0.75, 0.25]
-  assert_close(read(chain, np.arange(12)), cycle * 3, 1.0)
 
 
 TARGET = Target('validation/metric', 0.75, True)

@@ -12,32 +12,35 @@ import pytest
 
 import tiny
 from reset_cycles import submission
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training.configuration import (
-  CONFIGURATION,
-  read_configuration,
+from reset_cycles.schedule_params import (
+  SCHEDULE_PARAMS,
+  THESIS,
+  ScheduleParams,
 )
-from reset_cycles.training.picture import SCHEDULE_PICTURE
 from runs import (
   PARAMS,
   assert_equal_trees,
   new_driver,
 )
 
+RULE = {'lam': 0.7, 'eps1': 0.01, 'eps2': 0.01, 'k': 9, 'm': 9}
+
 
 def test_external_hyperparameters_take_effect():
   workload = tiny.TinyWorkload()
   params, state = workload.init_model_fn(jax.random.PRNGKey(0))
-  point = {'learning_rate': 0.5, 'alpha': 0.25}
+  point = {'learning_rate': 0.5, 'alpha': 0.25, 'switching_lam': 0.5}
   _, run = submission.init_optimizer_state(
     workload, params, state, point, jax.random.PRNGKey(1)
   )
-  resolved = run.setup.plan.params
-  assert resolved == dataclasses.replace(
+  assert run.setup.params == dataclasses.replace(
     SCHEDULE_PARAMS,
     alpha=0.25,
+    switching={'name': 'thesis', **RULE, 'lam': 0.5},
     hparams=dataclasses.replace(SCHEDULE_PARAMS.hparams, learning_rate=0.5),
   )
+  assert run.setup.rules.switching.lam == 0.5
+  assert [cycle.peak for cycle in run.setup.rules.cycles] == [0.5] * 3
 
 
 def test_more_cycles_than_steps():
@@ -48,8 +51,8 @@ def test_more_cycles_than_steps():
 @pytest.mark.parametrize(
   ('field', 'message'),
   [
-    ('decays', r'decays\[1\] gives nan at step 0 of its cycle'),
-    ('weight_decays', r'weight_decays\[1\] gives nan at step 0 of its cycle'),
+    ('decays', r'decays\[1\] is nan at step 0 of its cycle'),
+    ('weight_decays', r'weight_decays\[1\] is nan at step 0 of its cycle'),
   ],
 )
 def test_a_schedule_that_is_no_rate_is_refused_before_training(field, message):
@@ -66,10 +69,71 @@ def test_no_folder_is_said_once(caplog):
   assert len(said) == 1
 
 
+def test_a_run_that_would_hold_a_rate_of_zero_is_refused_before_training():
+  with pytest.raises(ValueError, match=r"^policy='hold': .* ends at 0, "):
+    new_driver(dataclasses.replace(PARAMS, policy='hold'))
+
+
+def configuration_in(folder):
+  """(step_hint, settings) as they were written."""
+  written = json.loads((folder / 'schedule_params.json').read_text())
+  params = ScheduleParams.from_dict(written['schedule_params'])
+  return written['step_hint'], params
+
+
 def test_files_at_initialisation(folder):
   new_driver()
-  assert (folder / SCHEDULE_PICTURE).read_bytes()[:4] == b'\x89PNG'
-  assert read_configuration(folder) == (6, PARAMS)
+  assert (folder / 'lr_schedule.png').read_bytes()[:4] == b'\x89PNG'
+  assert configuration_in(folder) == (6, PARAMS)
+
+
+def restarted(folder, caplog, params, step_hint=6):
+  """What is said, and the settings in force, when a run is begun again."""
+  caplog.clear()
+  caplog.set_level('WARNING', logger='absl')
+  driver = new_driver(params, step_hint=step_hint)
+  said = [r.getMessage() for r in caplog.records]
+  return said, driver.optimizer_state[1].setup
+
+
+def test_a_run_that_has_begun_goes_on_with_its_own_settings(folder, caplog):
+  new_driver(PARAMS)
+  (folder / 'checkpoint_4').touch()
+  given = PARAMS.override({'alpha': 0.25, 'switching_k': 5})
+  said, setup = restarted(folder, caplog, given)
+  assert said == [
+    'The run goes on with the settings that it was started with: '
+    'alpha: 0.5 in the run, 0.25 now; switching.k: 2 in the run, 5 now.'
+  ]
+  assert (setup.params, setup.rules.switching.k) == (PARAMS, 2)
+  assert configuration_in(folder) == (6, PARAMS)
+  assert restarted(folder, caplog, PARAMS)[0] == []
+
+
+def test_a_run_of_another_length_is_not_gone_on_with(folder, caplog):
+  new_driver(PARAMS)
+  (folder / 'checkpoint_4').touch()
+  with pytest.raises(ValueError, match='^step_hint=7: step_hint must be 6, '):
+    restarted(folder, caplog, PARAMS, step_hint=7)
+  assert configuration_in(folder) == (6, PARAMS)
+
+
+def test_a_run_without_a_checkpoint_begins_anew(folder, caplog):
+  new_driver(PARAMS)
+  given = dataclasses.replace(PARAMS, alpha=0.25)
+  said, setup = restarted(folder, caplog, given, step_hint=7)
+  assert said == []
+  assert setup.params == given
+  assert configuration_in(folder) == (7, given)
+
+
+def test_a_run_that_has_begun_with_a_file_that_cannot_be_read(folder, caplog):
+  (folder / 'checkpoint_4').touch()
+  (folder / 'schedule_params.json').write_text('{"step_hint": 6')
+  said, setup = restarted(folder, caplog, PARAMS)
+  assert len(said) == 1
+  assert said[0].startswith('Reading schedule_params.json failed: ValueError: ')
+  assert setup.params == PARAMS
 
 
 def test_a_shape_of_python_leaves_no_configuration(folder, caplog):
@@ -78,8 +142,8 @@ def test_a_shape_of_python_leaves_no_configuration(folder, caplog):
   params = dataclasses.replace(PARAMS, decays=('cosine', 'wsd', shape))
   driver = new_driver(params)
   assert driver.run()
-  assert not (folder / CONFIGURATION).exists()
-  assert (folder / SCHEDULE_PICTURE).exists()
+  assert not (folder / 'schedule_params.json').exists()
+  assert (folder / 'lr_schedule.png').exists()
   said = [
     r for r in caplog.records if 'has a Python function' in r.getMessage()
   ]
@@ -105,7 +169,7 @@ def test_a_dropout_rate_that_is_not_in_force_is_said(
   submission.init_optimizer_state(
     workload, *model, point, jax.random.PRNGKey(1)
   )
-  written = json.loads((folder / CONFIGURATION).read_text())
+  written = json.loads((folder / 'schedule_params.json').read_text())
   assert written['not_in_force'] == expected
   assert ('dropout_rate' in caplog.text) == bool(expected)
 
@@ -180,4 +244,21 @@ def test_the_module_is_the_submission_of_the_default():
   _, run = submission.init_optimizer_state(
     workload, params, state, None, jax.random.PRNGKey(1)
   )
-  assert run.setup.plan.params == SCHEDULE_PARAMS
+  assert run.setup.params == SCHEDULE_PARAMS
+  assert SCHEDULE_PARAMS == dataclasses.replace(THESIS, policy='repeat')
+
+
+@pytest.mark.parametrize('target', [0.0, -0.5])
+def test_a_target_without_a_tau_is_refused_before_training(target):
+  class Odd(tiny.TinyWorkload):
+    validation_target_value = target
+
+  def begin(mode):
+    params = dataclasses.replace(PARAMS, reset_mode=mode)
+    return tiny.Driver(submission.make_submission(params), Odd(), {})
+
+  said = rf'^validation_target_value={target}: .* must be finite and above 0 '
+  with pytest.raises(ValueError, match=said):
+    begin('soft')
+  for mode in ('full', 'kept_momentum', 'cyclic'):
+    begin(mode)

@@ -5,6 +5,7 @@ As a script: twenty_steps.py FOLDER, writes what both generations end with.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
 import jax
@@ -12,10 +13,13 @@ import numpy as np
 
 from reset_cycles import submission
 from reset_cycles.mini_algoperf import workloads
-from reset_cycles.schedule_params import Hparams, ScheduleParams
+from reset_cycles.schedule_params import THESIS
+from reset_cycles.settings.hparams import Hparams
+from tiny import STEPS_IN_FLIGHT
 
 # Ten steps per cycle; without dropout, whose masks depend on the layout.
-PARAMS = ScheduleParams(
+PARAMS = dataclasses.replace(
+  THESIS,
   warmups=('linear', 'linear'),
   decays=('cosine', 'cosine'),
   alter_lr=(0.0, 0.0),
@@ -62,6 +66,8 @@ def train(generation: str):
       global_step=step,
       rng=keys[3],
     )
+    if step % STEPS_IN_FLIGHT == 0:
+      jax.block_until_ready(params)
   assert state[1].control.cycle == 1
   return (params, model_state), state[1].setup.devices
 

@@ -83,7 +83,7 @@ def act(
   decision = decide.decide(
     before, run.clock, evaluations, global_step, run.setup.rules
   )
-  if decision.events:
+  if decision.events or decision.action == decide.RESET:
     run = _draw_rates(run, logger, global_step)
   run, model, events = _carry_out(run, model, decision, global_step)
   _record(run, events, logger, global_step)
@@ -194,22 +194,20 @@ def _plan_reset(
   nothing is known against the model, and tau is 0.
   """
   setup, control, params = run.setup, run.control, run.setup.params
-  tau, note = 0.0, ''
-  if soft_reset.needs_tau(params.reset_mode):
-    if was_evaluated:
-      tau = _tau(run)
-    else:
-      note = 'no evaluation in the cycle: tau is 0'
-  is_finite = not was_evaluated or math.isfinite(
-    control.last_loss + control.last_metric
-  )
+  if not soft_reset.needs_tau(params.reset_mode):
+    return soft_reset.plan_reset(params.reset_mode, 0.0, params.alpha, True), ''
+  tau, is_finite = 0.0, True
+  if was_evaluated:
+    tau = _tau(run)
+    is_finite = math.isfinite(control.last_loss + control.last_metric)
   if setup.reset_ops is not None:
     inner_model = model._replace(opt_state=model.opt_state.inner)
     is_finite = is_finite and resetting.is_finite(
       inner_model, setup.inner, setup.reset_ops
     )
   reset = soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)
-  return reset, note
+  unknown = is_finite and not was_evaluated
+  return reset, 'no evaluation in the cycle: tau is 0' if unknown else ''
 
 
 def _tau(run: Run) -> float:

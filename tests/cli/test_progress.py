@@ -166,7 +166,8 @@ def test_the_last_line_of_a_run_that_fails_is_shown(tmp_path, capsys):
     (None, None, None),
     (THESIS, None, 60),  # twice the step_hint of 30
     (THESIS, 12, 12),
-    (SCHEDULE_PARAMS, None, None),  # it repeats while it may
+    (SCHEDULE_PARAMS, None, None),  # goes on until the budget is over
+    (SCHEDULE_PARAMS, 12, 12),
   ],
 )
 def test_planned_steps(params, steps, expected, tmp_path):

@@ -7,11 +7,10 @@ import importlib.util
 import inspect
 import json
 import math
-import shutil
 
 import pytest
 
-from real_benchmark import SHIPPED, import_benchmark, package_and_root
+from real_benchmark import copy_shipped, import_benchmark, package_and_root
 from reset_cycles import submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.training import workload as benchmark
@@ -89,7 +88,7 @@ def test_metric_direction_and_loss_of_every_workload():
     assert 0 < target.value < math.inf
     results = {f'validation/{loss}': 2.5, f'validation/{metric}': 2.5}
     found = benchmark.read_evaluation(7, results, target)
-    assert found == (7, 2.5, 2.5)
+    assert found[:3] == (7, 2.5, 2.5)
     with pytest.raises(ValueError, match=f'{metric}.*validation/other'):
       benchmark.read_evaluation(7, {'validation/other': 1.0}, target)
     seen += 1
@@ -124,9 +123,7 @@ def test_the_folder_passes_the_benchmarks_checker(tmp_path):
   folder = tmp_path / 'self_tuning' / 'soft_reset'
   folder.mkdir(parents=True)
   assert not checker.run_checks(tmp_path)
-  for pattern in ('*.py', 'submission_info.yml', 'LICENSE'):
-    for file in SHIPPED.glob(pattern):
-      shutil.copy(file, folder)
+  copy_shipped(folder)
   assert checker.run_checks(tmp_path)
 
 

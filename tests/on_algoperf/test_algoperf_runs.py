@@ -85,7 +85,7 @@ def test_killed_and_resumed(tmp_path, mnist):
     step: {'validation/loss': loss, 'validation/accuracy': accuracy}
     for step, (loss, accuracy) in SCRIPT.items()
   }
-  settings = 'budget_factor=1.0, switch_lam=0.5'
+  settings = "budget_factor=1.0, switching={'name': 'thesis', 'lam': 0.5}"
   properties = {**PROPERTIES, 'step_hint': 45}
   common = {
     'scripted': scripted,

@@ -19,9 +19,10 @@ from reset_cycles.optimizers import INNER
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.clocked import ClockedState, clocked, hparams_at
 from reset_cycles.optimizers.inner import InnerHparams, Slots
-from reset_cycles.schedule_params import THESIS, lay_out
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.schedules import cycle_clock, lr_schedule
 from reset_cycles.schedules.cycle import Cycle
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.settings.hparams import HPARAMS
 from thesis_experiments import EXPERIMENTS
 

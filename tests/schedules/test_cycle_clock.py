@@ -18,10 +18,11 @@ import shape_examples
 from replay import rules_of
 from reset_cycles.control import decide
 from reset_cycles.control.state import Evaluation
-from reset_cycles.schedule_params import ScheduleParams, lay_out
+from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.schedules import cycle_clock, lr_schedule
 from reset_cycles.schedules.cycle import Cycle
 from reset_cycles.schedules.cycle_clock import CycleClock
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.settings.hparams import HPARAMS
 from thesis_experiments import EXPERIMENTS
 

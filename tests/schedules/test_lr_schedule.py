@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -10,8 +11,9 @@ import pytest
 
 import reference
 from curves import assert_close, read
-from reset_cycles.schedule_params import THESIS, ScheduleParams, lay_out
+from reset_cycles.schedule_params import THESIS, ScheduleParams
 from reset_cycles.schedules import lr_schedule
+from reset_cycles.settings.hparams import HPARAMS
 from thesis_experiments import EXPERIMENTS
 
 DATA = pathlib.Path(__file__).parents[1] / 'data'
@@ -51,7 +53,7 @@ def test_all_cycles_agree_with_twin(warmup, decay):
   fractions = np.random.default_rng(0).uniform(0, length, 400)
   counts = np.concatenate([np.arange(length + 1), fractions, [15.5, 16.5]])
   counts = counts.astype(np.float32)
-  (cycle,) = lay_out(length, params)
+  (cycle,) = lr_schedule.lay_out(length, params)
   expected = [reference.cycle_rate(float(t), length, params, 0) for t in counts]
   assert cycle.peak == params.hparams.learning_rate + 0.001
   assert_close(read(cycle.rate, counts), expected, cycle.peak)
@@ -111,7 +113,7 @@ def test_equal_cycles_differ_by_at_most_a_step():
 
 def test_static_chain_of_the_thesis():
   chain, has_multiple, reinit_steps = lr_schedule.static_chain(
-    lay_out(80_000, THESIS)
+    lr_schedule.lay_out(80_000, THESIS)
   )
   # The horizon, 160,000, is no boundary.
   assert (has_multiple, reinit_steps) == (True, (53_334, 106_667))
@@ -127,7 +129,7 @@ def test_static_chain_of_the_thesis():
 
 
 def test_one_cycle_has_no_boundary():
-  cycles = lay_out(100, make_params())
+  cycles = lr_schedule.lay_out(100, make_params())
   _, has_multiple, reinit_steps = lr_schedule.static_chain(cycles)
   assert (has_multiple, reinit_steps) == (False, ())
 
@@ -157,11 +159,73 @@ def test_a_cycle_without_a_step():
     lr_schedule.cycle_lengths(12, [1, 100, 1])
 
 
+def test_cycles_are_laid_out_once():
+  params = dataclasses.replace(
+    THESIS,
+    warmups=('linear', 'none', 'cosine'),
+    alter_lr=(0.0, 0.001, -0.001),
+    alter_warmup=(0.18, 0.5, 0.0),
+    lengths=(1.0, 1.0, 2.0),
+    budget_factor=1.0,
+    weight_decays=('cosine', 'ratio', 'constant'),
+    alter_weight_decay=(0.5, 0.0, 1.0),
+  )
+  first, second, third = lr_schedule.lay_out(400, params)
+  peak, decay = HPARAMS.learning_rate, HPARAMS.weight_decay
+  assert [c.steps for c in (first, second, third)] == [100, 100, 200]
+  assert [c.length for c in (first, second, third)] == [1.0, 1.0, 2.0]
+  # 0.2 of 100; none; 0.02 of 200.
+  assert [c.warmup_steps for c in (first, second, third)] == [20, 0, 4]
+  peaks = [peak, peak + 0.001, peak - 0.001]
+  assert [c.peak for c in (first, second, third)] == peaks
+  assert all(c.hparams == HPARAMS for c in (first, second, third))
+  for i, cycle in enumerate((first, second, third)):
+    counts = np.arange(cycle.steps + 1)
+    rates = [reference.cycle_rate(t, cycle.steps, params, i) for t in counts]
+    assert_close(read(cycle.rate, counts), rates, cycle.peak)
+    decays = [reference.weight_decay(t, cycle.steps, params, i) for t in counts]
+    assert_close(read(cycle.weight_decay, counts), decays, decay + 1.0)
+
+
+def test_a_constant_weight_decay_is_no_schedule():
+  assert [c.weight_decay for c in lr_schedule.lay_out(30, THESIS)] == [None] * 3
+
+
+def test_the_static_chain_in_the_words_of_the_thesis():
+  """The hyperparameters handed over take the place of the configuration's."""
+  hparams = dataclasses.replace(HPARAMS, learning_rate=1.0, warmup_factor=0.25)
+  chain, has_multiple, reinit_steps = lr_schedule.jax_lr_schedule(
+    6, hparams, THESIS
+  )
+  assert (has_multiple, reinit_steps) == (True, (4, 8))
+  # A step of warm-up, and half a cosine over three.
+  cycle = [0.0, 1.0, 0.75, 0.25]
+  assert_close(read(chain, np.arange(12)), cycle * 3, 1.0)
+
+
+def test_the_weight_decay_of_the_static_chain():
+  assert (
+    lr_schedule.static_weight_decay(lr_schedule.lay_out(30, THESIS)) is None
+  )
+  params = dataclasses.replace(
+    THESIS,
+    weight_decays=('constant', 'cosine', 'ratio'),
+    alter_weight_decay=(0.5, 0.0, 1.0),
+  )
+  cycles = lr_schedule.lay_out(150, params)
+  counts = np.arange(300)
+  expected = [
+    reference.weight_decay(t % 100, 100, params, t // 100) for t in counts
+  ]
+  found = read(lr_schedule.static_weight_decay(cycles), counts)
+  assert_close(found, expected, HPARAMS.weight_decay + 1.0)
+
+
 @pytest.mark.parametrize('figure', EXPERIMENTS)
 def test_chain_of_every_experiment_agrees_with_twin(figure):
   params = EXPERIMENTS[figure]
   expected = reference.chain_rates(800, params)
-  chain, _, _ = lr_schedule.static_chain(lay_out(800, params))
+  chain, _, _ = lr_schedule.static_chain(lr_schedule.lay_out(800, params))
   peak = params.hparams.learning_rate + max(params.alter_lr)
   assert_close(read(chain, np.arange(len(expected))), expected, peak)
 
@@ -177,7 +241,7 @@ ORACLE_FIGURES = {
 @pytest.mark.parametrize('figure', ORACLE_FIGURES)
 def test_chain_agrees_with_reference_values(figure):
   params, expected = ORACLE_FIGURES[figure], ORACLE[f'{figure}|even']
-  cycles = lay_out(800, params)
+  cycles = lr_schedule.lay_out(800, params)
   chain, _, reinit_steps = lr_schedule.static_chain(cycles)
   assert [*reinit_steps, 1600] == expected['boundaries']
   assert [cycle.steps for cycle in cycles] == expected['lengths']
@@ -194,7 +258,7 @@ def test_cycles_agree_with_reference_values(figure):
     one = make_params(
       decay=params.decays[i], alter_lr=params.alter_lr[i : i + 1]
     )
-    (cycle,) = lay_out(533, one)
+    (cycle,) = lr_schedule.lay_out(533, one)
     peak = expected['peaks'][i]
     assert_close(read(cycle.rate, np.arange(533)), values, peak)
 

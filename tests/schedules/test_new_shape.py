@@ -13,7 +13,7 @@ from reset_cycles.schedules.decays import DECAYS
 from reset_cycles.schedules.phase import Phase
 from reset_cycles.schedules.weight_decay import WEIGHT_DECAYS
 from reset_cycles.settings.kinds import BelowOne, CountTo
-from reset_cycles.studies import schedule_gallery, shape_table
+from reset_cycles.studies.preview import gallery, shape_table
 
 
 @pytest.fixture(autouse=True)
@@ -81,5 +81,5 @@ def test_the_table_and_the_picture_have_it():
   assert '### `terraces`\n\nEqual stairs from 1 down to' in text
   assert '| `levels` | `4` | a whole number from 1 to 9 |' in text
   figure = Figure()
-  schedule_gallery.draw_gallery(figure)
+  gallery.draw_gallery(figure)
   assert 'terraces' in [axes.get_title(loc='left') for axes in figure.axes]

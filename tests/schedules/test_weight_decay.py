@@ -15,9 +15,10 @@ from curves import assert_close, read
 from reset_cycles import submission
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.clocked import clocked
-from reset_cycles.schedule_params import ScheduleParams, lay_out
+from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.schedules import cycle_clock, lr_schedule
 from reset_cycles.schedules.cycle import Cycle
+from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.settings.hparams import HPARAMS
 from runs import GENERATIONS, SWITCHING
 

@@ -1,4 +1,4 @@
-"""The train step and its two adapters, against NumPy."""
+"""The train step and how it lies on devices, against NumPy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import optax
 import pytest
 
-from reset_cycles.training import devices as parallel
+from reset_cycles.training.devices import JitDevices, PmapDevices
+from reset_cycles.training.step import train_step
 
 NUM_EXAMPLES, NUM_INPUTS = 16, 3
-ADAPTERS = {'jit': parallel.JitDevices, 'pmap': parallel.PmapDevices}
+ADAPTERS = {'jit': JitDevices, 'pmap': PmapDevices}
 
 
 def model_fn(params, batch, model_state, rng):
@@ -41,7 +42,7 @@ def one_step(name, params, batch):
     n = jax.local_device_count()
     batch = {k: v.reshape(n, -1, *v.shape[1:]) for k, v in batch.items()}
   descent = optax.sgd(1.0)
-  step = devices.compile_step(parallel.train_step(model_fn, loss_fn, descent))
+  step = devices.compile_step(train_step(model_fn, loss_fn, descent))
   params = devices.put(params)
   model_state = devices.put({'steps': np.float32(0)})
   opt_state = devices.init(descent.init, params)
@@ -104,8 +105,8 @@ def test_put_and_get(name):
 
 def test_layouts():
   x = np.zeros((2, 3), np.float32)
-  assert parallel.PmapDevices().put(x).shape == (8, 2, 3)
-  replicated = parallel.JitDevices().put(x)
+  assert PmapDevices().put(x).shape == (8, 2, 3)
+  replicated = JitDevices().put(x)
   assert replicated.shape == (2, 3)
   assert replicated.sharding.is_fully_replicated
 
@@ -119,7 +120,7 @@ def test_random_numbers_differ_between_examples_of_different_devices(name):
     return noise, {'noise': noise}
 
   devices = ADAPTERS[name]()
-  body = parallel.train_step(noisy, loss_fn, optax.sgd(1.0))
+  body = train_step(noisy, loss_fn, optax.sgd(1.0))
   _, batch = problem(np.ones(NUM_EXAMPLES))
   if name == 'pmap':
     batch = {k: v.reshape(8, -1, *v.shape[1:]) for k, v in batch.items()}

@@ -9,19 +9,58 @@ import numpy as np
 import pytest
 
 import tiny
+from made_up_parts import Moved, registered
 from reset_cycles import submission
+from reset_cycles.control.horizons import HORIZONS
 from reset_cycles.training import run as run_lib
 from runs import GENERATIONS, PARAMS, SWITCHING, new_driver
 
 
+class Logger:
+  """In the place of the benchmark's metrics logger."""
+
+  def __init__(self):
+    self.drawn = []
+    self._tb_metric_writer = self
+
+  def append_scalar_metrics(self, metrics, global_step):
+    del metrics, global_step
+
+  def write_scalars(self, step, scalars):
+    self.drawn.append(step)
+
+
 @pytest.mark.parametrize('generation', GENERATIONS)
-def test_nothing_compiles_after_the_first_step(generation, compilations):
+def test_nothing_compiles_after_the_first_step(
+  generation, compilations, folder
+):
+  """Whatever is decided and written down."""
   driver = new_driver(generation=generation)
+  driver.workload.metrics_logger = Logger()
   driver.step()
   with compilations() as compiled:
     assert driver.run()
   assert driver.optimizer_state[1].control.num_early_stops == 1
   assert driver.optimizer_state[1].control.cycle == 2
+  assert compiled == []
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_nothing_compiles_where_a_horizon_moves_and_cycles_are_added(
+  generation, compilations
+):
+  """But for the fresh models of resets that were not planned: none here."""
+  with registered(HORIZONS, moved=Moved):
+    horizon = {'name': 'moved', 'to': 17, 'at_evaluation': 2}
+    params = dataclasses.replace(PARAMS, policy='repeat', horizon=horizon)
+    evaluations = {2: (1.0, 0.4), 6: (1.0, 0.6), 21: (1.0, 0.9)}
+    driver = new_driver(params, generation, evaluations)
+  driver.step()
+  with compilations() as compiled:
+    driver.run(until=40)
+  control = driver.optimizer_state[1].control
+  # From step 6 to the end of cycle 2, and 17, in the shares 2 : 4; then by four.
+  assert (control.cycle, control.number, control.cycle_end) == (2, 9, 41)
   assert compiled == []
 
 
@@ -116,14 +155,19 @@ def reads_from_devices(monkeypatch):
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
-def test_an_ordinary_step_reads_nothing(generation, reads_from_devices):
+def test_an_ordinary_step_reads_nothing(generation, reads_from_devices, folder):
+  """Of the steps 2 and 3, whose rates are on the grid."""
   driver = new_driver(generation=generation, evaluations={1: (1.0, 0.4)})
+  logger = driver.workload.metrics_logger = Logger()
   driver.run(until=2)
   del reads_from_devices[:]
   np.asarray(driver.params['bias'])
   assert len(reads_from_devices) == 1  # the fixture sees reads
   driver.run(until=4)
   assert len(reads_from_devices) == 1
+  assert logger.drawn == [0]
+  driver.step()  # the boundary
+  assert logger.drawn == [0, 1, 2, 3]
 
 
 def test_an_ordinary_step_transfers_only_what_it_is_given():

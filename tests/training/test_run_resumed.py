@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 
 import flax
 import jax
 import pytest
 
+from made_up_parts import Moved, registered
+from reset_cycles.control.horizons import HORIZONS
 from reset_cycles.training import run as run_lib
-from reset_cycles.training.events import CYCLES
+from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
+  PARAMS,
   SWITCHING,
   assert_equal_trees,
+  column,
   host,
   new_driver,
 )
+
+RULE = {'name': 'thesis', 'k': 2, 'm': 2}
 
 
 def host_copy(run, tree):
@@ -79,29 +86,109 @@ def write_benchmark_log(folder, entries):
     writer.writerows({'global_step': s, **results} for s, results in entries)
 
 
-@pytest.mark.parametrize('generation', GENERATIONS)
-def test_a_resumed_run_is_the_uninterrupted_one(folder, generation):
-  """Killed after any evaluation, whatever is left of eval_results."""
-  driver = new_driver(generation=generation)
+def assert_resumed_run_is_the_same(
+  folder, make_driver, until, lefts=(intact, mangled, lost, none)
+):
+  """Killed after any evaluation; returns the uninterrupted run."""
+  driver = make_driver()
   checkpoints, logged = [], []
-  for step in range(1, 13):
+  for step in range(1, until + 1):
     driver.run(until=step)
-    if step in SWITCHING:
+    if step in driver.evaluations:
       checkpoints.append(make_checkpoint(driver))
       logged.append(list(driver.eval_results))
-  assert driver.run()
-  events = (folder / CYCLES).read_text()
+  completes = driver.run(until=until + 1)
+  events = (folder / 'cycles.csv').read_text()
   final = host((driver.params, driver.optimizer_state[0]))
 
-  resumed = new_driver(generation=generation)
+  resumed = make_driver()
   for checkpoint, entries in zip(checkpoints, logged):
-    for left in (intact, mangled, lost, none):
+    for left in lefts:
       # cycles.csv goes on beyond the checkpoint, up to the preemption.
       write_benchmark_log(folder, entries)
       restore(resumed, checkpoint, left(entries))
-      assert resumed.run()
-      assert (folder / CYCLES).read_text() == events
+      assert resumed.run(until=until + 1) == completes
+      assert (folder / 'cycles.csv').read_text() == events
       assert_equal_trees((resumed.params, resumed.optimizer_state[0]), final)
+  return driver
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_resumed_run_is_the_uninterrupted_one(folder, generation):
+  """Whatever is left of eval_results."""
+
+  def make_driver():
+    return new_driver(generation=generation)
+
+  run = assert_resumed_run_is_the_same(folder, make_driver, until=12)
+  assert run.optimizer_state[1].control.cycle == 2
+  assert run.evaluations == SWITCHING
+
+
+# What cannot be told apart in float32: losses that creep down by less than a
+# rounding, a metric whose tau is read, and a rise by a hair more than eps1.
+CREEPING = {
+  **{step: (1.0 - step * 2e-9, 0.6 + step * 1e-9) for step in range(1, 13)},
+  13: (1.0 + 0.01 / 0.7 + 1e-9, 0.6),
+}
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_resumed_run_decides_in_float64_as_well(folder, generation):
+  params = dataclasses.replace(PARAMS, switching={**RULE, 'eps2': -1e-7})
+
+  def make_driver():
+    return new_driver(params, generation, CREEPING, step_hint=12)
+
+  assert_resumed_run_is_the_same(folder, make_driver, until=24, lefts=[none])
+  # In float32 the minimum of step 1 would be that of all, and out of reach.
+  assert column(folder, 'global_step', event='switch') == ['13']
+  assert column(folder, 'reason', event='switch') == ['loss rises']
+  taus = [float(tau) for tau in column(folder, 'tau', event='reset')]
+  assert taus == [1 - (0.6 + 8e-9) / 0.8, 1 - 0.6 / 0.8]
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_whose_horizon_has_moved_is_resumed(folder, generation):
+  """With the clock as it was anchored, and cycles that were not planned."""
+  evaluations = {2: (1.0, 0.4), 6: (1.0, 0.6), 9: (1.0, 0.8), 19: (1.0, 0.7)}
+  with registered(HORIZONS, moved=Moved):
+    horizon = {'name': 'moved', 'to': 17, 'at_evaluation': 2}
+    params = dataclasses.replace(PARAMS, policy='repeat', horizon=horizon)
+
+    def make_driver():
+      return new_driver(params, generation, evaluations)
+
+    assert_resumed_run_is_the_same(folder, make_driver, 27, [intact, none])
+  clocks = [
+    (row['global_step'], row['event'], row['cycle'], row['cycle_end'])
+    for row in read_events(folder)
+    if row['anchor_local']
+  ]
+  assert clocks == [
+    ('0', 'cycle_start', '1', '4'),
+    ('4', 'cycle_start', '2', '8'),
+    # Two nominal steps are left of cycle 2 and four of cycle 3, for eleven.
+    ('6', 'clock', '2', '10'),
+    ('10', 'cycle_start', '3', '17'),
+    ('17', 'cycle_start', '4', '21'),
+    ('21', 'cycle_start', '5', '25'),
+    ('25', 'cycle_start', '6', '29'),
+  ]
+
+
+def test_a_state_of_another_rule_is_refused():
+  """Its numbers are others: nothing of them could be trusted."""
+  driver = new_driver()
+  driver.run(until=3)
+  saved, params, model_state, step = make_checkpoint(driver)
+  saved = {**saved, 'control': saved['control'][:-2]}
+  resumed = new_driver()
+  restore(resumed, (saved, params, model_state, step), [])
+  with pytest.raises(
+    ValueError, match='The saved control has 16 numbers and this run needs 17: '
+  ):
+    resumed.step()
 
 
 def test_a_run_that_starts_does_not_read_the_log_of_another(folder):

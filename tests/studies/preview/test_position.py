@@ -153,5 +153,5 @@ def test_a_plan_with_what_is_no_rate_is_refused():
   negative = {'name': 'lambda', 'function': lambda share: 0.475 - share}
   params = ScheduleParams(decays=('cosine', negative, 'cosine'))
   # 20 steps a cycle: the first share above 0.475 is 0.5, at step 10.
-  with pytest.raises(ValueError, match=r'decays\[1\] gives -.* at step 10 of'):
+  with pytest.raises(ValueError, match=r'decays\[1\] is -.* at step 10 of'):
     position.planned_rates(lay_out(30, params))

@@ -1,6 +1,6 @@
 """All shapes and their parameters as Markdown, from the registries.
 
-python -m reset_cycles.studies.shape_table > docs/shapes.md
+python -m reset_cycles.studies.preview.shape_table > docs/shapes.md
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from ..schedules.decays import DECAYS
-from ..schedules.warmups import WARMUPS
-from ..schedules.weight_decay import WEIGHT_DECAYS
-from ..settings.named import REQUIRED, Parameter, Registry, as_plain
+from ...schedules.decays import DECAYS
+from ...schedules.warmups import WARMUPS
+from ...schedules.weight_decay import WEIGHT_DECAYS
+from ...settings.named import REQUIRED, Parameter, Registry, as_plain
 
 _HEAD = """# Shapes
 
-Written by `python -m reset_cycles.studies.shape_table`, from the code: a test
+Written by `python -m reset_cycles.studies.preview.shape_table`, from the code: a test
 compares the two. A shape is written as its name, or as an object with its name
 and parameters. t counts the steps of a phase, N is its length and u = t / N the
 share that has passed. Values are shares of the cycle's peak. L is the length of

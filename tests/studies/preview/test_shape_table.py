@@ -6,9 +6,9 @@ import pathlib
 
 from reset_cycles.schedules.decays import DECAYS
 from reset_cycles.schedules.warmups import WARMUPS
-from reset_cycles.studies import shape_table
+from reset_cycles.studies.preview import shape_table
 
-DOCUMENT = pathlib.Path(__file__).parents[2] / 'docs/shapes.md'
+DOCUMENT = pathlib.Path(__file__).parents[3] / 'docs/shapes.md'
 
 
 def test_every_shape_and_parameter_is_in_the_table():
@@ -33,5 +33,5 @@ def test_rows_by_hand():
 
 
 def test_the_document_is_the_table():
-  # After a change: python -m reset_cycles.studies.shape_table > docs/shapes.md
+  # After a change: python -m reset_cycles.studies.preview.shape_table > docs/shapes.md
   assert DOCUMENT.read_text() == shape_table.as_markdown()
