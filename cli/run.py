@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import pathlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from . import arguments, errors, schedule, signals
 if TYPE_CHECKING:
   from ..mini_algoperf.experiment import Experiment
   from ..mini_algoperf.interrupts import Interrupts
+  from ..mini_algoperf.spec import Hyperparameters
+  from ..mini_algoperf.submission_loader import LoadedSubmission
   from ..mini_algoperf.trial import Trial
 
 SUMMARY = 'train a workload with a submission'
@@ -193,7 +196,7 @@ def run(options: argparse.Namespace) -> int:
 
   Raises:
     SetupError: for bad input, before the first step.
-    RunFailed: if the data end.
+    RunFailed: if there is no batch for a step.
   """
   require_workload(options)
   names = [field.name for field in dataclasses.fields(RunOptions)]
@@ -233,12 +236,41 @@ def check_points(checked: Experiment) -> None:
       ) from e
 
 
+def check_settings(
+  log_dir: pathlib.Path, submission: LoadedSubmission, point: Hyperparameters
+) -> None:
+  """Makes sure that a run goes on with the settings that it began with.
+
+  Args:
+    log_dir: of the run that is resumed.
+    submission: nothing is known of the settings of one that isn't ours.
+    point: its hyperparameters under the external ruleset.
+
+  Raises:
+    ValueError: if a setting differs; the message names each.
+  """
+  from ..training import configuration
+
+  params = schedule.params_of(submission)
+  if params is None or not (log_dir / configuration.CONFIGURATION).exists():
+    return
+  _, before = configuration.read_configuration(log_dir)
+  differing = configuration.differences(before, params.override(point))
+  if differing:
+    raise ValueError(
+      f'{log_dir} cannot be resumed with other settings: '
+      f'{"; ".join(differing)}. Give those of the run, or --overwrite in place '
+      'of --resume_last_run.'
+    )
+
+
 def _run_trial(
   checked: Experiment, number: int, interrupted: Interrupts
 ) -> int:
   import numpy as np
 
   from ..mini_algoperf import experiment, runner
+  from ..mini_algoperf.trial import DataEndedError
   from ..studies.runs import metric_plot
   from . import progress
 
@@ -247,7 +279,7 @@ def _run_trial(
     errors.setup_phase(checked.options.submission_path),
     np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
   ):
-    trial = experiment.set_up(checked, number, interrupted)
+    trial = experiment.set_up(checked, number, interrupted, check_settings)
   if trial is None:
     metric_plot.save_metric_plot(log_dir)  # it may have been killed before
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
@@ -255,11 +287,8 @@ def _run_trial(
   try:
     with progress.progress(trial, checked.options.workload) as observer:
       runner.train(trial, observer, interrupted)
-  except StopIteration as e:
-    raise RunFailed(
-      f'the training data have ended at step {trial.global_step}: an input '
-      'queue must be endless.'
-    ) from e
+  except DataEndedError as e:
+    raise RunFailed(str(e)) from e
   except KeyboardInterrupt:
     metric_plot.save_metric_plot(log_dir)
     print(_describe_interruption(trial), file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import itertools
 import os
@@ -10,11 +11,21 @@ import pathlib
 import jax
 import pytest
 
-from fakes import BATCH_SIZE, FakeWorkload, write_submission
+from fakes import (
+  BATCH_SIZE,
+  FakeSubmission,
+  FakeWorkload,
+  write_submission,
+)
+from reset_cycles import submission
 from reset_cycles.cli import main as cli
+from reset_cycles.cli import run as run_command
 from reset_cycles.mini_algoperf import experiment_folder, runner
+from reset_cycles.mini_algoperf.submission_loader import as_submission
 from reset_cycles.mini_algoperf.workloads import molecule_data
-from run_files import TRIAL, read_csv, read_json, run
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
+from reset_cycles.training import configuration
+from run_files import TRIAL, read_csv, read_json, run, snapshot
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -205,8 +216,8 @@ def test_data_that_end(capsys, monkeypatch):
   monkeypatch.setattr(FakeWorkload, '_build_input_queue', queue)
   assert run() == 1
   assert capsys.readouterr().err.splitlines()[-1] == (
-    'soft-reset: error: the training data have ended at step 7: an input queue '
-    'must be endless.'
+    'soft-reset: error: the training data ended after 7 batches: a workload '
+    'must give them without end.'
   )
 
 
@@ -218,3 +229,51 @@ def test_a_disk_that_is_full_in_mid_run(capsys, monkeypatch):
   assert run() == 1
   last = capsys.readouterr().err.splitlines()[-1]
   assert last == ('soft-reset: error: checkpoint_5: No space left on device.')
+
+
+# Resuming with other settings.
+
+OURS = as_submission(submission.make_submission(SCHEDULE_PARAMS), 'ours')
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    ({'alpha': 0.3}, 'alpha: 0.3 in the run, 0.5 now'),
+    ({'policy': 'finish'}, 'policy: "finish" in the run, "repeat" now'),
+    (
+      {'alpha': 0.3, 'lengths': (1, 1, 2)},
+      'lengths[2]: 2 in the run, 1.0 now; alpha: 0.3 in the run, 0.5 now',
+    ),
+  ],
+)
+def test_other_settings_are_refused(changes, message, tmp_path):
+  before = dataclasses.replace(SCHEDULE_PARAMS, **changes)
+  configuration.write_configuration(tmp_path, 30, before)
+  with pytest.raises(ValueError) as raised:
+    run_command.check_settings(tmp_path, OURS, None)
+  assert message in str(raised.value)
+  # The point of a search space is part of the settings.
+  run_command.check_settings(
+    tmp_path, OURS, {name: changes[name] for name in changes}
+  )
+
+
+def test_settings_that_are_not_known_are_not_compared(tmp_path):
+  run_command.check_settings(tmp_path, OURS, None)  # no file
+  configuration.write_configuration(tmp_path, 30, THESIS)
+  foreign = as_submission(FakeSubmission(), 'foreign')
+  run_command.check_settings(tmp_path, foreign, None)
+
+
+def test_resuming_with_other_settings(capsys):
+  assert run(submission='interrupt_at=7') == 130
+  configuration.write_configuration(TRIAL, 30, THESIS)
+  before = snapshot(TRIAL)
+  flags = ['--workload=fake', '--experiment_dir=runs', '--resume_last_run']
+  assert cli.main(['run', *flags]) == 2
+  line = capsys.readouterr().err.splitlines()[-1]
+  assert (
+    'with other settings: policy: "finish" in the run, "repeat" now' in line
+  )
+  assert snapshot(TRIAL) == before
