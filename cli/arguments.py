@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import math
 import re
 from collections.abc import Sequence
 from typing import Callable
 
+from ..settings.checks import did_you_mean
 from .errors import SetupError
 
 _WORDS = {
@@ -31,9 +31,9 @@ class Parser(argparse.ArgumentParser):
       '-h', '-?', '--help', action='help', help=argparse.SUPPRESS
     )
 
-  def error(self, message: str) -> None:
+  def error(self, message: str, more: str = '') -> None:
     """Raises a SetupError in place of printing usage and message."""
-    raise SetupError(f'{message} (see `{self.prog} --help`).')
+    raise SetupError(f'{message}; see `{self.prog} --help`.{more}')
 
   def refuse(self, rest: Sequence[str]) -> None:
     """Says what is wrong with arguments that are nobody's.
@@ -46,9 +46,8 @@ class Parser(argparse.ArgumentParser):
     name = rest[0].partition('=')[0]
     if not name.startswith('--'):
       self.error(f'unexpected argument {rest[0]!r}')
-    near = difflib.get_close_matches(name, self._option_string_actions, n=1)
-    meant = f'; did you mean {near[0]}?' if near else ''
-    self.error(f'unknown flag {name}{meant}')
+    meant = did_you_mean(name, self._option_string_actions)
+    self.error(f'unknown flag {name}', meant)
 
 
 class Switch(argparse.Action):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import os
 import re
 import traceback
 from collections.abc import Iterator
 
 import reset_cycles
+
+from ..settings.checks import did_you_mean
 
 # What bad input raises: a RuntimeError where pathlib finds a loop of links, the
 # last two where numbers are too large.
@@ -62,12 +63,19 @@ def _frames_of(
   path = os.path.realpath(os.path.expanduser(submission_path))
   folder = os.path.dirname(path) + os.sep
   frames = []
-  for frame in traceback.extract_tb(error.__traceback__):
+  for frame in _frames(error):
     file = os.path.realpath(frame.filename)
     is_beside = file.startswith(folder) and 'site-packages' not in file
     if file == path or (is_beside and not file.startswith(_OURS + os.sep)):
       frames.append(frame)
   return frames
+
+
+def _frames(error: BaseException | None) -> Iterator[traceback.FrameSummary]:
+  """Those of an error, then those of the one that it was raised from."""
+  while error is not None:
+    yield from traceback.extract_tb(error.__traceback__)
+    error = error.__cause__
 
 
 def _place(frame: traceback.FrameSummary) -> str:
@@ -103,8 +111,7 @@ def _meant(said: str) -> str:
     for kind in (ScheduleParams, Hparams)
     for field in dataclasses.fields(kind)
   ]
-  near = difflib.get_close_matches(match[1], names, n=1)
-  return f'; did you mean {near[0]}?' if near else ''
+  return '.' + did_you_mean(match[1], names)
 
 
 def one_line(message: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import pathlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -197,7 +198,7 @@ def run(options: argparse.Namespace) -> int:
 
   Raises:
     SetupError: for bad input, before the first step.
-    RunFailed: if the data end.
+    RunFailed: if there is no batch for a step.
   """
   require_workload(options)
   names = [field.name for field in dataclasses.fields(RunOptions)]

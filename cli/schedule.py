@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import os
 import pathlib
@@ -23,6 +24,8 @@ DESCRIPTION = (
   'a single step, and what a bound for SGD on convex functions says about its '
   'shape. The chain is the default one unless a flag gives another.'
 )
+# Every file of ScheduleParams.to_json had it before policies were parts.
+_OLD_FIELD = 'when_cycles_run_out'
 _SOURCES = ('experiment', 'params', 'submission_path')
 
 
@@ -130,8 +133,8 @@ def read_params(path: str) -> tuple[int | None, ScheduleParams]:
   """Reads a chain from either kind of file.
 
   Args:
-    path: has fields of ScheduleParams, those of hparams in an object of that
-      name or beside the others; or a run has written it.
+    path: has fields of ScheduleParams; those that it lacks are as in the
+      default. Or a run has written it.
 
   Returns:
     The step_hint of the run, if it is a run's file, and the chain.
@@ -140,7 +143,7 @@ def read_params(path: str) -> tuple[int | None, ScheduleParams]:
     ValueError: if the file is missing or broken; the message says where.
   """
   from ..mini_algoperf import files
-  from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
+  from ..schedule_params import ScheduleParams
   from ..settings.checks import check
 
   file = pathlib.Path(path)
@@ -152,12 +155,23 @@ def read_params(path: str) -> tuple[int | None, ScheduleParams]:
     if 'schedule_params' in values:
       chain = ScheduleParams.from_dict(values['schedule_params'])
       return _recorded_hint(values), chain
-    inner = values.get('hparams', {})
-    check(isinstance(inner, Mapping), 'hparams', inner, 'an object')
-    outer = {name: values[name] for name in values if name != 'hparams'}
-    return None, SCHEDULE_PARAMS.override({**outer, **inner})
+    if _OLD_FIELD in values:
+      return None, ScheduleParams.from_dict(values)
+    return None, _over_the_default(values)
   except ValueError as e:
     raise ValueError(f'--params={path}: {e}') from e
+
+
+def _over_the_default(values: Mapping[str, object]) -> ScheduleParams:
+  """Fields as ScheduleParams.to_dict has them, or `override`."""
+  from ..schedule_params import SCHEDULE_PARAMS
+  from ..settings.checks import check, check_known
+
+  inner = values.get('hparams', {})
+  check(isinstance(inner, Mapping), 'hparams', inner, 'an object')
+  check_known(inner, set(dataclasses.asdict(SCHEDULE_PARAMS.hparams)))
+  outer = {name: values[name] for name in values if name != 'hparams'}
+  return SCHEDULE_PARAMS.override({**outer, **inner})
 
 
 def _recorded_hint(values: Mapping[str, object]) -> int:

@@ -58,9 +58,12 @@ def test_ways_to_write_a_switch(words, value):
   [
     ('--nooverwrite=true', '--overwrite=true or --overwrite=false'),
     ('--overwrite=maybe', '--overwrite=true or --overwrite=false'),
-    ('--overwrit', 'unknown flag --overwrit; did you mean --overwrite?'),
-    ('--workloda=x', 'unknown flag --workloda; did you mean --workload?'),
-    ('--zzz=1', r'unknown flag --zzz \(see `soft-reset run --help`\)'),
+    ('--overwrit', 'unknown flag --overwrit; see .* Did you mean --overwrite?'),
+    (
+      '--workloda=x',
+      'unknown flag --workloda; see .* Did you mean --workload?',
+    ),
+    ('--zzz=1', 'unknown flag --zzz; see `soft-reset run --help`.$'),
     ('digits', "unexpected argument 'digits'"),
     ('--rng_seed', '--rng_seed: expected one argument'),
     ('--rng_seed=1.5', '--rng_seed: 1.5 must be a whole number from 0 to 429'),

@@ -10,7 +10,11 @@ import pathlib
 import jax
 import pytest
 
-from fakes import BATCH_SIZE, FakeWorkload, write_submission
+from fakes import (
+  BATCH_SIZE,
+  FakeWorkload,
+  write_submission,
+)
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import experiment_folder, runner
 from reset_cycles.mini_algoperf.workloads import molecule_data

@@ -12,6 +12,7 @@ import pytest
 from fakes import write_submission
 from reset_cycles import mini_algoperf
 from reset_cycles.cli import main as cli
+from reset_cycles.cli import schedule as schedule_command
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import (
@@ -443,3 +444,23 @@ def test_an_empty_object_is_the_default(capsys):
   out = output(capsys, '--params=some.json', HINT)
   default = output(capsys, HINT)
   assert out == default.replace('The default chain', 'some.json')
+
+
+def test_a_parameter_of_a_part(capsys):
+  pathlib.Path('some.json').write_text('{"switching_lam": 0.6}')
+  _, params = schedule_command.read_params('some.json')
+  assert params == SCHEDULE_PARAMS.override({'switching_lam': 0.6})
+
+
+def test_a_file_of_an_older_version():
+  """It had no parts; what it lacks is as in the thesis."""
+  older = {
+    'decays': ['cosine', 'exponential', 'linear'],
+    'when_cycles_run_out': 'finish',
+    'switch_lam': 0.6,
+  }
+  pathlib.Path('old.json').write_text(json.dumps(older))
+  _, params = schedule_command.read_params('old.json')
+  assert params.decays == ('cosine', 'holding_exponential', 'holding_linear')
+  assert params.policy == 'finish'
+  assert dict(params.switching.parameters)['lam'] == 0.6
