@@ -10,7 +10,12 @@ import math
 
 import pytest
 
-from real_benchmark import copy_shipped, import_benchmark, package_and_root
+from real_benchmark import (
+  SHIPPED,
+  copy_shipped,
+  import_benchmark,
+  package_and_root,
+)
 from reset_cycles import submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.training import workload as benchmark
