@@ -359,6 +359,8 @@ def make_rules(
     cycles=cycles,
     target=target,
     early_switching=p.early_switching,
+    reset_mode=p.reset_mode,
+    alpha=p.alpha,
     **{field: PARTS[field].make(getattr(p, field)) for field in _DECIDING},
   )
   rules.policy.check(cycles)

@@ -36,6 +36,8 @@ class Rules(NamedTuple):
   goal: Goal
   horizon: Horizon
   policy: Policy
+  reset_mode: str  # what the start of a cycle does to the model
+  alpha: float  # share of tau that the moments get
 
 
 class Decision(NamedTuple):

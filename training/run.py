@@ -193,9 +193,9 @@ def _plan_reset(
   tau is that of the last evaluation of the cycle that has ended. Without one,
   nothing is known against the model, and tau is 0.
   """
-  setup, control, params = run.setup, run.control, run.setup.params
-  if not soft_reset.needs_tau(params.reset_mode):
-    return soft_reset.plan_reset(params.reset_mode, 0.0, params.alpha, True), ''
+  setup, control, rules = run.setup, run.control, run.setup.rules
+  if not soft_reset.needs_tau(rules.reset_mode):
+    return soft_reset.plan_reset(rules.reset_mode, 0.0, rules.alpha, True), ''
   tau, is_finite = 0.0, True
   if was_evaluated:
     tau = _tau(run)
@@ -205,7 +205,7 @@ def _plan_reset(
     is_finite = is_finite and resetting.is_finite(
       inner_model, setup.inner, setup.reset_ops
     )
-  reset = soft_reset.plan_reset(params.reset_mode, tau, params.alpha, is_finite)
+  reset = soft_reset.plan_reset(rules.reset_mode, tau, rules.alpha, is_finite)
   unknown = is_finite and not was_evaluated
   return reset, 'no evaluation in the cycle: tau is 0' if unknown else ''
 
@@ -239,15 +239,15 @@ def _reset(run: Run, model: Model, reset: Reset) -> Model:
 
 
 def _reset_event(run: Run, ended: Control, reset: Reset, note: str) -> Event:
-  control, params = run.control, run.setup.params
+  control, rules = run.control, run.setup.rules
   early = control.num_early_stops > ended.num_early_stops
   return {
     'event': 'reset',
     'cycle': control.number,
     'reason': 'early' if early else 'scheduled',
-    'mode': params.reset_mode,
+    'mode': rules.reset_mode,
     'tau': reset.tau,
-    'alpha': params.alpha,
+    'alpha': rules.alpha,
     'metric': control.last_metric,
     'metric_step': control.last_eval_step,
     'note': note,

@@ -46,7 +46,6 @@ class SavedState(NamedTuple):
 class Setup(NamedTuple):
   """What a run is built from; made once."""
 
-  params: ScheduleParams
   rules: Rules
   inner: Inner
   training_complete_error: type[Exception]
@@ -83,20 +82,19 @@ def set_up(
       target.
   """
   target = _read_target(workload, schedule_params)
+  inner = INNER.make(schedule_params.optimizer)
   rules = make_rules(workload.step_hint, schedule_params, target)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else JitDevices()
-  inner = INNER.make(schedule_params.optimizer)
   optimizer = clocked(inner, rules.cycles)
   state = _initial_state(optimizer, rules, devices, model_params)
   fresh, ops = None, None
-  if _may_reset(schedule_params, rules):
+  if _may_reset(rules):
     model = Model(devices.place(model_params), model_state, state.inner)
     fresh, ops = _prepare_resets(workload, model, inner, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
-    params=schedule_params,
     rules=rules,
     inner=inner,
     training_complete_error=spec.TrainingCompleteError,
@@ -174,10 +172,10 @@ def _prepare_resets(
   return fresh, ops
 
 
-def _may_reset(params: ScheduleParams, rules: Rules) -> bool:
+def _may_reset(rules: Rules) -> bool:
   """Whether a reset may replace anything."""
   last = len(rules.cycles) - 1
   horizon = sum(cycle.steps for cycle in rules.cycles)
   end = Situation(rules.cycles, last, horizon, horizon)
   follows = last > 0 or rules.policy.next(end) is not None
-  return params.reset_mode != 'cyclic' and follows
+  return rules.reset_mode != 'cyclic' and follows

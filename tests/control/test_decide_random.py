@@ -89,7 +89,7 @@ def taus(params, step_hint, evaluations, until, target):
   """tau of every reset, as a run works it out; the model itself is finite."""
   rules = rules_of(params, step_hint, target)
   setup = Setup(**dict.fromkeys(Setup._fields))  # nothing to train
-  setup = setup._replace(params=params, rules=rules)
+  setup = setup._replace(rules=rules)
   control, clock = decide.start(rules), decide.first_clock(rules)
   seen_at, found = {e[0]: Evaluation(*e) for e in evaluations}, []
   for step in range(until):
