@@ -89,6 +89,7 @@ SPACES = {
   'second': '[{"alpha": 0.5}, {"alpha": 2.0}]',
   'type': '[{"alpha": {"a": 1}}]',
   'list': '[{"decays": 3}]',
+  'endless': '[{"budget_factor": 1e308}]',
 }
 PARAMS = {
   'torn': '{"alpha": ',
@@ -299,6 +300,7 @@ CASES = [
   ([*space('second')], 'trial 2: alpha=2.0: alpha must be'),
   ([*space('type')], "trial 1: alpha={'a': 1}: alpha must be"),
   ([*space('list')], 'trial 1: decays=3: decays must be a list'),
+  ([*space('endless')], 'a run has at most 2,147,483,647 steps'),
   ([*RUN, '--tuning_search_space=space/second.json'], 'external'),
   ([*RUN, '--tuning_ruleset=external'], 'needs a JSON file'),
   (
