@@ -9,14 +9,12 @@ import re
 import traceback
 from collections.abc import Iterator
 
-import reset_cycles
-
 from ..settings.checks import did_you_mean
 
 # What bad input raises: a RuntimeError where pathlib finds a loop of links, the
 # last two where numbers are too large.
 _USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
-_OURS = os.path.dirname(os.path.realpath(reset_cycles.__file__))
+_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 class SetupError(Exception):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import types
 from collections.abc import Iterator
 
+from .handlers import handled
 from .runner import Observer
 from .trial import Trial
 
@@ -20,7 +20,6 @@ _NOTICE = (
   b'\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
   b'once.\n'
 )
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts(Observer):
@@ -50,22 +49,7 @@ class Interrupts(Observer):
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Interrupts]:
-  """Handles Ctrl-C and SIGTERM by an `Interrupts` inside the block.
-
-  Nothing changes where a signal would neither end the process nor raise a
-  KeyboardInterrupt: in another thread, for a Ctrl-C that a shell's background
-  process ignores, or under a handler of someone else's.
-  """
+  """Handles Ctrl-C and SIGTERM by an `Interrupts` inside the block."""
   interrupts = Interrupts()
-  before = {}
-  if threading.current_thread() is threading.main_thread():
-    ending = (signal.default_int_handler, signal.SIG_DFL)
-    before = {s: signal.getsignal(s) for s in _SIGNALS}
-    before = {s: old for s, old in before.items() if old in ending}
-  for signum in before:
-    signal.signal(signum, interrupts.note)
-  try:
+  with handled(interrupts.note, signal.SIGINT, signal.SIGTERM):
     yield interrupts
-  finally:
-    for signum, handler in before.items():
-      signal.signal(signum, handler)

@@ -23,6 +23,8 @@ from .warmup_decay import combine_warmup_decay_fn
 from .warmups import warmup_steps
 from .weight_decay import decay_schedule
 
+_MOST_STEPS = 2**31 - 1
+
 
 class ChainSettings(Protocol):
   """How a chain is written: lists with an entry per cycle; see ScheduleParams.
@@ -82,9 +84,14 @@ def horizon_steps(step_hint: int, budget_factor: float, num_cycles: int) -> int:
   """Steps that the whole chain is planned for: budget_factor * step_hint.
 
   Raises:
-    ValueError: if there are more cycles than steps.
+    ValueError: if there are more cycles than steps, or too many steps.
   """
   horizon = floor_steps(as_written(budget_factor), step_hint)
+  if horizon > _MOST_STEPS:
+    raise ValueError(
+      f'budget_factor={budget_factor} * step_hint={step_hint}: a run has at '
+      f'most {_MOST_STEPS:,} steps, as many as an int32 can count.'
+    )
   if horizon < num_cycles:
     raise ValueError(
       f'{num_cycles} cycles do not fit into {horizon} steps '

@@ -41,6 +41,10 @@ OWN = {
   'overflow': (
     'make_submission(ScheduleParams(hparams=Hparams(learning_rate=1e39)))'
   ),
+  'large': (
+    'make_submission(ScheduleParams(alter_lr=(3e38, 0, 0),\n'
+    '  hparams=Hparams(learning_rate=3e38)))'
+  ),
   'name_error': 'make_submision(ScheduleParams())',
   'key_error': '{}["five"]',
   'zero': '[1 / 0] * 5',
@@ -89,6 +93,7 @@ SPACES = {
   'second': '[{"alpha": 0.5}, {"alpha": 2.0}]',
   'type': '[{"alpha": {"a": 1}}]',
   'list': '[{"decays": 3}]',
+  'endless': '[{"budget_factor": 1e30}]',
 }
 PARAMS = {
   'torn': '{"alpha": ',
@@ -107,9 +112,9 @@ PARAMS = {
   'negative': '{"lengths": [1, -1, 1]}',
   'nan': '{"budget_factor": NaN}',
   'infinite': '{"budget_factor": 1e999}',
-  'endless': '{"budget_factor": 1e300}',
+  'endless': '{"budget_factor": 1e30}',
   'overflow': '{"hparams": {"learning_rate": 1e39}}',
-  'large': '{"hparams": {"learning_rate": 1e308}, "alter_lr": [0, 1e308, 0]}',
+  'large': '{"hparams": {"learning_rate": 3e38}, "alter_lr": [0, 3e38, 0]}',
   'shape': '{"decays": ["cosin", "cosine", "cosine"]}',
   'no_name': '{"decays": [{}, "cosine", "cosine"]}',
   'function': '{"decays": [{"name": "lambda", "function": "f"}, "none", 1]}',
@@ -255,7 +260,8 @@ CASES = [
   (own('range'), 'own/range.py, line 5: alpha=2.0: alpha must be'),
   (own('unequal'), 'own/unequal.py, line 5: The lists of a chain'),
   (own('shape'), "own/shape.py, line 5: decays[0]='cosin'"),
-  (own('overflow'), 'finite'),
+  (own('overflow'), 'own/overflow.py, line 5: learning_rate=1e+39'),
+  (own('large'), 'finite'),
   (own('name_error'), "line 5: NameError: name 'make_submision' is not"),
   (own('key_error'), "own/key_error.py, line 5: KeyError: 'five'"),
   (own('zero'), 'own/zero.py, line 5: ZeroDivisionError'),
@@ -270,7 +276,7 @@ CASES = [
     'own/function_raises.py, line 5: lambda: function=f',
   ),
   (own('function_text'), "TypeError: Value 'five'"),
-  (own('function_none'), 'None is not a valid value'),
+  (own('function_none'), 'None is'),
   (own('function_inf'), 'finite'),
   (own('syntax'), 'cannot be imported'),
   (own('nul'), 'null bytes'),
@@ -299,6 +305,7 @@ CASES = [
   ([*space('second')], 'trial 2: alpha=2.0: alpha must be'),
   ([*space('type')], "trial 1: alpha={'a': 1}: alpha must be"),
   ([*space('list')], 'trial 1: decays=3: decays must be a list'),
+  ([*space('endless')], 'a run has at most 2,147,483,647 steps'),
   ([*RUN, '--tuning_search_space=space/second.json'], 'external'),
   ([*RUN, '--tuning_ruleset=external'], 'needs a JSON file'),
   (
@@ -318,7 +325,7 @@ CASES = [
   ),
   ([*PLAN, '--submission_path=foreign/submission.py'], 'make_submission'),
   ([*PLAN, '--submission_path=own/typo.py'], 'own/typo.py, line 5: TypeError'),
-  ([*PLAN, '--submission_path=own/overflow.py'], 'finite'),
+  ([*PLAN, '--submission_path=own/large.py'], 'finite'),
   (
     [*PLAN, '--submission_path=own/function_raises.py'],
     "it raised KeyError: 'five'",
@@ -327,13 +334,12 @@ CASES = [
   ([*PLAN, '--params=loop'], 'loop: there is no such file'),
   (['schedule', '--gallery'], '--gallery needs a PNG file'),
   (['schedule', '--gallery', '--out=file'], 'ends in .png'),
-  (params('endless'), 'make 5e+301 steps: give a plan of at most'),
-  (params('overflow'), 'must be finite'),
+  (params('endless'), 'make 5e+31 steps: give a plan of at most'),
   (params('large'), 'must be finite'),
   *(
     (params(name), f'params/{name}.json: ')
     for name in [*PARAMS, 'bytes']
-    if name not in ('endless', 'overflow', 'large')
+    if name not in ('endless', 'large')
   ),
   (['plot'], 'required: DIR'),
   (['plot', 'nowhere'], 'nowhere has no trial'),

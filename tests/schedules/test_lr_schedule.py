@@ -143,6 +143,14 @@ def test_more_cycles_than_steps():
     lr_schedule.horizon_steps(5, 0.5, 3)
 
 
+def test_as_many_steps_as_an_int32_can_count():
+  assert lr_schedule.horizon_steps(2**31 - 1, 1.0, 3) == 2**31 - 1
+  with pytest.raises(ValueError, match='at most 2,147,483,647 steps'):
+    lr_schedule.horizon_steps(2**31, 1.0, 3)
+  with pytest.raises(ValueError, match='budget_factor=1e.308 .* at most'):
+    lr_schedule.horizon_steps(10, 1e308, 3)
+
+
 @pytest.mark.parametrize(
   ('lengths', 'steps'),
   (((1, 1, 1), (4, 4, 4)), ((1, 1, 2), (3, 3, 6)), ((10, 1, 1), (10, 1, 1))),
