@@ -28,6 +28,7 @@ COMMANDS = (
   'results',
   'plot',
   'schedule',
+  'replay',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '
