@@ -29,6 +29,7 @@ COMMANDS = (
   'plot',
   'schedule',
   'replay',
+  'score',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '

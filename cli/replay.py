@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
   with errors.setup_phase():
     texts = options.policy or policies.BUILT_IN
     wanted = [policies.read_policy(text) for text in dict.fromkeys(texts)]
-    out = _check_out(options.out)
+    out = arguments.picture_path(options.out)
     shown = table.judge(_read_runs(options), wanted)
   budgets = sorted(set(options.budget or table.BUDGETS))
   rows = [
@@ -123,19 +123,6 @@ def run(options: argparse.Namespace) -> int:
     with errors.setup_phase():
       picture.save_replay(out, shown)
   return 0
-
-
-def _check_out(name: str | None) -> pathlib.Path | None:
-  if name is None:
-    return None
-  out = pathlib.Path(name)
-  if out.suffix.lower() != '.png':
-    raise ValueError(f'--out={out} must end in .png.')
-  if out.is_dir():
-    raise ValueError(f'--out={out} is a folder: give a file.')
-  if not out.parent.is_dir():
-    raise ValueError(f'--out={out}: there is no folder {out.parent}.')
-  return out
 
 
 def _read_runs(options: argparse.Namespace) -> Sequence[RecordedRun]:
