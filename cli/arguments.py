@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import pathlib
 import re
 from collections.abc import Sequence
 from typing import Callable
@@ -111,6 +112,24 @@ def whole(low: int, high: float = math.inf) -> Callable[[str], int]:
     return number
 
   return read
+
+
+def picture_path(name: str | None) -> pathlib.Path | None:
+  """The file that --out=PNG names; None if it isn't given.
+
+  Raises:
+    ValueError: if it can't be written there.
+  """
+  if name is None:
+    return None
+  path = pathlib.Path(name)
+  if path.suffix.lower() != '.png':
+    raise ValueError(f'--out={path} must end in .png.')
+  if path.is_dir():
+    raise ValueError(f'--out={path} is a folder: give a file.')
+  if not path.parent.is_dir():
+    raise ValueError(f'--out={path}: there is no folder {path.parent}.')
+  return path
 
 
 def with_two_dashes(arguments: Sequence[str]) -> list[str]:

@@ -28,6 +28,8 @@ COMMANDS = (
   'results',
   'plot',
   'schedule',
+  'replay',
+  'score',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '

@@ -59,7 +59,7 @@ def read_trials(root: pathlib.Path) -> list[TrialTimes]:
 
 def _read_trial(meta_path: pathlib.Path) -> TrialTimes:
   log_dir = meta_path.parent
-  metric, target, rises = _read_target(meta_path)
+  metric, target, rises = read_target(meta_path)
   log = read_log(log_dir / logger.EVAL_MEASUREMENTS)
   seconds = time_to_target(
     log.numbers('accumulated_submission_time'),
@@ -73,8 +73,12 @@ def _read_trial(meta_path: pathlib.Path) -> TrialTimes:
   )
 
 
-def _read_target(meta_path: pathlib.Path) -> tuple[str, float, bool]:
-  """The target metric, its target, and whether it rises."""
+def read_target(meta_path: pathlib.Path) -> tuple[str, float, bool]:
+  """The target metric, its target, and whether it rises.
+
+  Raises:
+    ValueError: if a trial's meta data don't say so.
+  """
   meta = files.read_json(meta_path)
   try:
     metric = meta['workload.target_metric_name']

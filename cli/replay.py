@@ -1,0 +1,137 @@
+"""`soft-reset replay`: judges switching rules by recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import pathlib
+from typing import TYPE_CHECKING
+
+from . import arguments, errors, signals
+
+if TYPE_CHECKING:
+  from collections.abc import Sequence
+
+  from ..studies.real_runs.reading import RecordedRun
+
+SUMMARY = 'judge switching rules by runs of the real benchmark'
+USAGE = '[flags]'
+DESCRIPTION = (
+  'Judges switching rules by recorded runs of the real benchmark: trials of a '
+  'study follow one another, each until the rule leaves it, and what counts is '
+  'how many reach their target within a budget, how soon, and how many runs are '
+  'left that would have reached theirs. studies/real_runs/README.md says it in '
+  'full.'
+)
+
+
+def add_flags(parser: arguments.Parser) -> None:
+  """Which rules, on which runs, and what to show."""
+  group = parser.add_argument_group('replay')
+  group.add_argument(
+    '--policy',
+    metavar='NAME_OR_JSON',
+    action='append',
+    help='A switching rule such as progress or \'{"name": "progress", '
+    '"fair": 0.2}\', or never (leaves no run) or oracle (knows the future); '
+    'may be given several times. Default: never, thesis, floor, progress and '
+    'oracle.',
+  )
+  group.add_argument(
+    '--budget',
+    metavar='FACTOR',
+    type=_factor,
+    action='append',
+    help='Budget as a multiple of the maximum runtime; may be given several '
+    'times. Default: 1.5 and 3.',
+  )
+  group.add_argument(
+    '--by',
+    choices=('workload', 'submission'),
+    help='Shows the figures of each workload or submission.',
+  )
+  group.add_argument(
+    '--json',
+    action=arguments.Switch,
+    default=False,
+    help='Prints a list of objects in place of the table.',
+  )
+  group.add_argument(
+    '--out',
+    metavar='PNG',
+    type=os.path.expanduser,
+    help='Picture of what the policies reach in which budget, and of the '
+    'progress of all runs; one that is there is replaced.',
+  )
+  _add_run_flags(parser)
+
+
+def _add_run_flags(parser: arguments.Parser) -> None:
+  group = parser.add_argument_group('runs')
+  group.add_argument(
+    '--runs',
+    metavar='DIR',
+    type=os.path.expanduser,
+    help='Folder with runs.csv, evaluations.npz and workloads.csv. Default: '
+    'the runs that come with the project.',
+  )
+  group.add_argument(
+    '--logs',
+    metavar='DIR',
+    type=os.path.expanduser,
+    help="Folder of the benchmark's logs in place of --runs, with "
+    '<submission>/study_<i>/<workload>_<framework>/trial_<j> somewhere below.',
+  )
+
+
+def _factor(text: str) -> float:
+  try:
+    factor = float(text)
+  except ValueError:
+    factor = math.nan
+  if not 0 < factor < math.inf:
+    raise argparse.ArgumentTypeError(f'{text} must be a number above 0')
+  return factor
+
+
+def run(options: argparse.Namespace) -> int:
+  """Judges, prints and draws; returns the exit status.
+
+  Raises:
+    SetupError: for bad input.
+  """
+  with signals.ending_at_once():
+    from ..studies.replay import policies, table
+  with errors.setup_phase():
+    texts = options.policy or policies.BUILT_IN
+    wanted = [policies.read_policy(text) for text in dict.fromkeys(texts)]
+    out = arguments.picture_path(options.out)
+    shown = table.judge(_read_runs(options), wanted)
+  budgets = sorted(set(options.budget or table.BUDGETS))
+  rows = [
+    row for one in shown for row in table.figures(one, budgets, options.by)
+  ]
+  if options.json:
+    print(json.dumps(table.as_objects(rows, options.by), indent=2))
+  else:
+    print('\n'.join(table.text_lines(rows, options.by)))
+  if out is not None:
+    from ..studies.replay import picture
+
+    with errors.setup_phase():
+      picture.save_replay(out, shown)
+  return 0
+
+
+def _read_runs(options: argparse.Namespace) -> Sequence[RecordedRun]:
+  from ..studies.real_runs import logs, reading
+
+  if options.runs and options.logs:
+    raise ValueError('give --runs or --logs, not both.')
+  folder = pathlib.Path(options.runs or options.logs or reading.SHIPPED)
+  if not folder.is_dir():
+    flag = 'runs' if options.runs else 'logs'
+    raise ValueError(f'--{flag}={folder}: there is no such folder.')
+  return (logs.read_logs if options.logs else reading.read_runs)(folder)

@@ -1,0 +1,73 @@
+"""How much of the way to the target a metric has come, on two scales.
+
+Both are 1 at the target and know no unit. A metric that rises has come y / y*
+of the way, from 0. One that falls starts from y0, the metric of the first
+evaluation, or from 1.01 y* where that is not finite or lower.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .state import Target
+
+_LEAST_WAY = 1.01  # y0 / y* of a metric that falls, at least
+
+
+def linear_share(metric: float, target: Target, first_metric: float) -> float:
+  """The share of the way, in the metric's own unit.
+
+    rising:   y / y*
+    falling:  (y0 - y) / (y0 - y*)
+
+  Example: an error rate that has fallen from 0.9 to 0.5, with a target of 0.4,
+  has come 0.8 of the way.
+
+  Args:
+    metric: y, of any evaluation.
+    target: y* and its direction.
+    first_metric: y0, of the first evaluation.
+
+  Returns:
+    The share; NaN if the metric is not finite, 1 if the target is not above 0,
+    where neither form says anything.
+  """
+  if not math.isfinite(metric):
+    return math.nan
+  if not target.value > 0:
+    return 1.0
+  if target.rising:
+    return metric / target.value
+  first = _start(target, first_metric)
+  return (first - metric) / (first - target.value)
+
+
+def log_share(metric: float, target: Target, first_metric: float) -> float:
+  """The share of the way, on a log scale where the metric falls.
+
+    rising:   y / y*
+    falling:  1 - log(y / y*) / log(y0 / y*)
+
+  Example: a perplexity that has fallen from 800 to 200, with a target of 50,
+  has come half of the way.
+
+  Args:
+    metric, target, first_metric: see `linear_share`.
+
+  Returns:
+    The share; see `linear_share`. A metric of 0 or less has passed every target
+    that falls: infinity.
+  """
+  if target.rising or not target.value > 0 or not math.isfinite(metric):
+    return linear_share(metric, target, first_metric)
+  if metric <= 0:
+    return math.inf
+  first = _start(target, first_metric)
+  to_go = math.log(metric / target.value)
+  return 1.0 - to_go / math.log(first / target.value)
+
+
+def _start(target: Target, first_metric: float) -> float:
+  least = _LEAST_WAY * target.value
+  is_way = math.isfinite(first_metric) and first_metric > least
+  return first_metric if is_way else least

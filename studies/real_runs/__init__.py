@@ -1,0 +1,1 @@
+"""Recorded runs of the real benchmark; README.md says what they are."""

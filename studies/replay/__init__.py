@@ -1,0 +1,1 @@
+"""What rules for leaving cycles would have done on recorded runs."""

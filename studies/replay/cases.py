@@ -1,0 +1,132 @@
+"""Trials one after the other, each until it is left: what comes of it.
+
+The README of `studies.real_runs` defines groups, cases, budgets and figures.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..real_runs.reading import RecordedRun
+
+# Those with several trials of a submission; `logs`: a folder of the user's.
+_SOURCES = {('v05', 'external'), ('logs', 'external')}
+_LEAST_EVALUATIONS = 3
+_LEAST_TRIALS = 4
+
+
+class Judged(NamedTuple):
+  """A run, and the evaluation at which a policy leaves it."""
+
+  run: RecordedRun
+  left: int  # index; the number of evaluations if never
+
+  @property
+  def reaches(self) -> bool:
+    """Whether the target is reached before the run is left."""
+    return self.run.reached is not None and self.run.reached <= self.left
+
+  @property
+  def is_false_alarm(self) -> bool:
+    """Whether a run is left that goes on to reach its target."""
+    return self.run.reached is not None and self.left < self.run.reached
+
+  @property
+  def seconds(self) -> float:
+    """What the run costs, up to the target or to where it is left or ends."""
+    last = min(self.left, self.run.step.size - 1)
+    return float(self.run.seconds[self.run.reached if self.reaches else last])
+
+
+class Group(NamedTuple):
+  """Trials that follow one another, in order."""
+
+  max_runtime: float  # seconds
+  seconds: tuple[float, ...]  # what each costs
+  reaches: tuple[bool, ...]  # whether each reaches its target for that
+
+
+class Case(NamedTuple):
+  """The trials of a group in one order."""
+
+  reached: bool
+  time: float  # spent until the target, as a share of the budget; 1 if never
+
+
+def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+  """The runs that a policy is judged by.
+
+  Raises:
+    ValueError: if no four of them are trials of the same submission, study and
+      workload.
+  """
+  found = [
+    run
+    for run in runs
+    if (run.board, run.ruleset) in _SOURCES
+    and run.step.size >= _LEAST_EVALUATIONS
+  ]
+  if not groups([Judged(run, 0) for run in found]):
+    raise ValueError(
+      'there is nothing to replay: it takes four trials of one submission, '
+      'study and workload, with three evaluations each, on board v05 with '
+      'ruleset external.'
+    )
+  return found
+
+
+def groups(judged: Sequence[Judged]) -> list[Group]:
+  """Trials of the same submission, study and workload, in their order.
+
+  Args:
+    judged: `comparable` runs; those without finite seconds are left out.
+  """
+  found: dict[tuple[str, ...], list[Judged]] = collections.defaultdict(list)
+  for one in judged:
+    run = one.run
+    if np.isfinite(run.seconds).all():
+      key = (run.board, run.submission, run.study, run.workload.name)
+      found[key].append(one)
+  return [
+    _group(trials)
+    for _, trials in sorted(found.items())
+    if len(trials) >= _LEAST_TRIALS
+  ]
+
+
+def _group(trials: Sequence[Judged]) -> Group:
+  ordered = sorted(trials, key=lambda one: (len(one.run.trial), one.run.trial))
+  return Group(
+    ordered[0].run.workload.max_runtime,
+    tuple(one.seconds for one in ordered),
+    tuple(one.reaches for one in ordered),
+  )
+
+
+def cases(group: Group, factor: float) -> list[Case]:
+  """A case for each rotation of the trials' order.
+
+  Args:
+    group: of `groups`.
+    factor: the budget as a multiple of the maximum runtime.
+  """
+  trials = list(zip(group.seconds, group.reaches))
+  return [
+    _case([*trials[first:], *trials[:first]], factor * group.max_runtime)
+    for first in range(len(trials))
+  ]
+
+
+def _case(trials: Sequence[tuple[float, bool]], budget: float) -> Case:
+  spent = 0.0
+  for seconds, reaches in trials:
+    spent += seconds
+    if spent > budget:
+      break
+    if reaches:
+      return Case(True, spent / budget)
+  return Case(False, 1.0)

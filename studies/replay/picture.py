@@ -1,0 +1,129 @@
+"""What policies reach in which budget, and how runs get to their targets."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ...control.state import Target
+from ...control.way import log_share
+from .. import pictures
+from ..real_runs.reading import RecordedRun
+from .cases import comparable
+from .table import PolicyRuns, figures
+
+# Okabe and Ito's palette, which is told apart without colour vision.
+_COLORS = (
+  '#000000',
+  '#D55E00',
+  '#E69F00',
+  '#0072B2',
+  '#009E73',
+  '#CC79A7',
+  '#56B4E9',
+)
+_LINES = ('-', '--', '-.', ':')
+_BUDGETS = np.linspace(0.25, 3.0, 56)
+_F = np.linspace(0.02, 1.0, 50)
+_NEAR, _FAILS = 0.95, 0.5
+_OUTER = (5, 95)  # per cent, the edges of a band
+
+
+def save_replay(path: pathlib.Path, shown: Sequence[PolicyRuns]) -> None:
+  """Draws policies over budgets, and the progress of all runs.
+
+  Args:
+    path: PNG file to write; an existing one is replaced.
+    shown: of `table.judge`, at least one.
+  """
+  figure = Figure(figsize=(11.0, 4.4), dpi=120, layout='constrained')
+  left, right = figure.subplots(1, 2)
+  draw_budgets(left, shown)
+  draw_progress(right, [one.run for one in shown[0].judged])
+  pictures.save(figure, path)
+
+
+def draw_budgets(axes: Axes, shown: Sequence[PolicyRuns]) -> None:
+  """The share of the cases that reach their target, a line per policy."""
+  for index, policy_runs in enumerate(shown):
+    axes.plot(
+      _BUDGETS,
+      [row.reached for row in figures(policy_runs, _BUDGETS.tolist())],
+      color=_COLORS[index % len(_COLORS)],
+      linestyle=_LINES[index % len(_LINES)],
+      linewidth=1.6,
+      label=str(policy_runs.policy),
+    )
+  axes.set_xlim(0.0, _BUDGETS[-1])
+  axes.set_ylim(0.0, 1.0)
+  axes.set_xlabel('budget as a multiple of the maximum runtime')
+  axes.set_ylabel('share of cases that reach their target')
+  axes.grid(alpha=0.25, linewidth=0.5)
+  axes.legend(fontsize='small', loc='lower right')
+
+
+def draw_progress(axes: Axes, runs: Sequence[RecordedRun]) -> None:
+  """The best share of the way so far: median, and a band from 5 to 95 %."""
+  colors = iter(('#009E73', '#0072B2', '#D55E00'))
+  for name, curves in progress_curves(runs).items():
+    color = next(colors)
+    if not len(curves):
+      continue
+    low, high = np.percentile(curves, _OUTER, axis=0)
+    label = f'{name} ({len(curves):,})'
+    axes.fill_between(_F, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.plot(_F, np.median(curves, axis=0), color=color, label=label)
+  axes.set_xlim(0.0, 1.0)
+  axes.set_ylim(0.0, 1.1)
+  axes.set_xlabel('f: share of the step hint or of the maximum runtime')
+  axes.set_ylabel('best share of the way to the target so far')
+  axes.grid(alpha=0.25, linewidth=0.5)
+  axes.legend(fontsize='small', loc='center right')
+
+
+def progress_curves(
+  runs: Sequence[RecordedRun],
+) -> Mapping[str, np.ndarray]:
+  """Best shares of the way by how runs end, shape=(runs, 50) each.
+
+  On a log scale for metrics that fall. A run that has ended keeps its last
+  value, and one that was not evaluated yet has 0. Runs that get at least half
+  and at most 95 % of the way are in none.
+
+  Args:
+    runs: of any kind; those that `comparable` leaves out don't count.
+  """
+  curves: dict[str, list[np.ndarray]] = {
+    'reach': [],
+    'come near': [],
+    'fail': [],
+  }
+  for run in comparable(runs):
+    best = best_shares(run)
+    name = _ending(run, best[-1])
+    if name:
+      at = np.searchsorted(run.share, _F, side='right')
+      curves[name].append(np.maximum(np.append(0.0, best)[at], 0.0))
+  return {name: np.array(found) for name, found in curves.items()}
+
+
+def _ending(run: RecordedRun, best: float) -> str:
+  if run.reached is not None:
+    return 'reach'
+  return 'come near' if best >= _NEAR else 'fail' if best < _FAILS else ''
+
+
+def best_shares(run: RecordedRun) -> np.ndarray:
+  """The best share of the way up to each evaluation, shape=(evaluations,)."""
+  workload = run.workload
+  target = Target(workload.metric, workload.target, workload.rises)
+  metrics = run.metric.tolist()
+  shares = [log_share(metric, target, metrics[0]) for metric in metrics]
+  return np.fmax.accumulate(
+    [-math.inf if math.isnan(share) else share for share in shares]
+  )
