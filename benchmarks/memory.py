@@ -20,6 +20,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,31 +36,27 @@ from model_sizes import (
 )
 from overhead import versions
 from reset_cycles import soft_reset
-
-# ForwardPassMode and TrainingCompleteError are for the submission, which looks
-# for them where the class Workload is.
-from reset_cycles.mini_algoperf.spec import (
-  ForwardPassMode,  # noqa: F401
-  ShapeTuple,
-  TrainingCompleteError,  # noqa: F401
-)
+from reset_cycles.mini_algoperf import spec
 from reset_cycles.optimizers.inner import Slots
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training import devices as parallel
 from reset_cycles.training import reset_checks, resetting
-from reset_cycles.training import set_up as run_setup
+from reset_cycles.training.devices import JitDevices
 from reset_cycles.training.records import Records
+from reset_cycles.training.resetting import Model
+from reset_cycles.training.set_up import Setup, set_up
 
 FRACTIONS = (16, 8, 4)  # of the embedding table: a sixteenth and so on
 RESETS = 3
 
+Cost = dict[str, float]  # seconds, and bytes of memory
 
-def layer_shapes(widths):
+
+def layer_shapes(widths: Sequence[int]) -> list[tuple[int, ...]]:
   """Kernels and biases of dense layers."""
   return [shape for n, m in zip(widths, widths[1:]) for shape in ((n, m), (m,))]
 
 
-def tree_shapes(fraction):
+def tree_shapes(fraction: int) -> dict[str, tuple[int, ...]]:
   """Leaves of the largest model, its table cut to one part in `fraction`."""
   table = (4_194_304 // fraction, 128)
   bottom = layer_shapes((13, 512, 256, 128))
@@ -66,24 +64,26 @@ def tree_shapes(fraction):
   return {f'{i:02}': s for i, s in enumerate([table, *bottom, *top])}
 
 
-class Workload:
+class LargestModel(spec.Workload):
   """The largest model without a task: its leaves, and how they are made."""
 
   step_hint = 30
   target_metric_name = 'loss'
   validation_target_value = 0.1
-  metrics_logger = None
 
-  def __init__(self, fraction):
+  def __init__(self, fraction: int) -> None:
+    """Cuts the table to one part in `fraction`."""
+    super().__init__()
     self.shapes = tree_shapes(fraction)
-    self.param_shapes = jax.tree_util.tree_map(
-      ShapeTuple, self.shapes, is_leaf=lambda x: isinstance(x, tuple)
+    self._param_shapes = jax.tree_util.tree_map(
+      spec.ShapeTuple, self.shapes, is_leaf=lambda x: isinstance(x, tuple)
     )
 
-  def has_reached_validation_target(self, results):
+  def has_reached_validation_target(self, results: Mapping[str, float]) -> bool:
+    """As every workload says it."""
     return results['validation/loss'] < self.validation_target_value
 
-  def initial(self, rng):
+  def initial(self, rng: jax.Array) -> dict[str, jax.Array]:
     """Uniform values, the table by its scale, as in the benchmark's model."""
     keys = jax.random.split(rng, len(self.shapes))
     scale = 1 / math.sqrt(self.shapes['00'][0])
@@ -92,23 +92,37 @@ class Workload:
       for key, (name, shape) in zip(keys, self.shapes.items())
     }
 
-  def init_model_fn(self, rng):
+  def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
+    """The benchmark's: parameters and no statistics."""
     params = jax.jit(self.initial)(rng)
-    return parallel.JitDevices().put(params), None
+    return JitDevices().put(params), None
 
-  def model_fn(self, params, batch, model_state, mode, rng, update_batch_norm):
+  def model_fn(
+    self,
+    params: Any,
+    batch: Any,
+    model_state: Any,
+    mode: spec.ForwardPassMode,
+    rng: jax.Array,
+    update_batch_norm: bool,
+  ) -> tuple[Any, Any]:
+    """Nothing is trained here."""
     raise NotImplementedError('Only set-up and reset are measured.')
 
   loss_fn = model_fn
 
 
-def status(key):
+# What a workload needs for data and evaluations is left out.
+LargestModel.__abstractmethods__ = frozenset()
+
+
+def status(key: str) -> int:
   """A figure of this process in bytes: VmRSS is used now, VmHWM at most."""
   text = pathlib.Path('/proc/self/status').read_text()
   return int(re.search(rf'{key}:\s+(\d+) kB', text)[1]) * 1024
 
 
-def watched(fn, *args):
+def watched(fn: Callable[..., Any], *args: Any) -> tuple[Any, Cost]:
   """fn's result, and how long and how much memory it took."""
   pathlib.Path('/proc/self/clear_refs').write_text('5')  # VmHWM starts anew
   before, start = status('VmRSS'), time.perf_counter()
@@ -123,13 +137,13 @@ def watched(fn, *args):
   }
 
 
-def measure(fraction):
+def measure(fraction: int) -> dict[str, int | Cost]:
   """Set-up and resets of one model, in this process."""
   keys = jax.random.split(jax.random.PRNGKey(0), 2)
-  workload = Workload(fraction)
+  workload = LargestModel(fraction)
   # Loads what XLA loads once; its memory is not the model's.
-  small = Workload(4096)
-  run_setup.set_up(
+  small = LargestModel(4096)
+  set_up(
     small,
     *small.init_model_fn(keys[0]),
     SCHEDULE_PARAMS,
@@ -140,10 +154,10 @@ def measure(fraction):
   (params, _), init = watched(workload.init_model_fn, keys[0])
   slots = Slots((params, params), (), ())
   _, compiling = watched(
-    resetting.compile_reset, params, None, slots, parallel.JitDevices()
+    resetting.compile_reset, params, None, slots, JitDevices()
   )
-  (saved, setup), set_up = watched(
-    run_setup.set_up,
+  (saved, setup), whole = watched(
+    set_up,
     workload,
     params,
     None,
@@ -151,23 +165,23 @@ def measure(fraction):
     Records(None),
     keys[1],
   )
-  model = resetting.Model(params, None, saved.inner)
+  model = Model(params, None, saved.inner.inner)
   del params, saved
   return {
     'parameters': sum(map(math.prod, workload.shapes.values())),
     'init_model_fn': init,
     'compile_reset': compiling,
-    'set-up, compile_reset included': set_up,
+    'set-up, compile_reset included': whole,
     'reset': measure_resets(model, setup),
   }
 
 
-def measure_resets(model, setup):
+def measure_resets(model: Model, setup: Setup) -> Cost:
   """Some resets, one after the other: their median time, the most memory."""
   inner, ops = setup.inner, setup.reset_ops
   fresh = setup.fresh_models.take(0)
 
-  def reset(model):
+  def reset(model: Model) -> Model:
     resetting.is_finite(model, inner, ops)
     half = soft_reset.Reset(0.5, 0.75, True)
     return resetting.model_reinit_schedule(model, fresh, half, inner, ops)
@@ -183,9 +197,9 @@ def measure_resets(model, setup):
   }
 
 
-def planned():
+def planned() -> dict[str, int]:
   """What XLA sets aside beside the old leaf, in bytes, at full size."""
-  devices = parallel.JitDevices()
+  devices = JitDevices()
   shape = SIZES['criteo1tb'].largest
   leaf = jax.ShapeDtypeStruct(shape, jnp.float32)
   share = jax.ShapeDtypeStruct((), jnp.float32)
@@ -200,12 +214,12 @@ def planned():
     compiled = devices.compile(fn, tree, *values, donate=donate)
     figures[name] = _set_aside(compiled) - FLOAT * math.prod(shape)
   key = jax.ShapeDtypeStruct((2,), jnp.uint32)
-  init = jax.jit(Workload(1).initial).lower(key).compile()
+  init = jax.jit(LargestModel(1).initial).lower(key).compile()
   figures['init_model_fn'] = _set_aside(init)
   return figures
 
 
-def _set_aside(compiled):
+def _set_aside(compiled: jax.stages.Compiled) -> int:
   plan = compiled.memory_analysis()
   return (
     plan.argument_size_in_bytes
@@ -215,20 +229,20 @@ def _set_aside(compiled):
   )
 
 
-def in_new_process(fraction):
+def in_new_process(fraction: int) -> dict[str, int | Cost]:
   """`measure`, apart from what other measurements leave behind."""
   command = [sys.executable, __file__, f'--measure={fraction}']
   done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
   return json.loads(done.stdout)
 
 
-def planned_table(figures):
+def planned_table(figures: Mapping[str, int]) -> str:
   """A line per operation."""
   rows = [[f'`{name}`', megabytes(size)] for name, size in figures.items()]
   return as_table(['operation', 'MB'], rows)
 
 
-def measured_table(figures):
+def measured_table(figures: Mapping[int, Mapping[str, Any]]) -> str:
   """A line per fraction and phase; memory in multiples of the model's."""
   rows = []
   for fraction, row in figures.items():
@@ -243,7 +257,7 @@ def measured_table(figures):
   return as_table(head, rows)
 
 
-def renew(document, tables):
+def renew(document: pathlib.Path, tables: Mapping[str, str]) -> None:
   """Puts tables in their places, each between comments."""
   text = document.read_text()
   for name, table in tables.items():
@@ -253,7 +267,7 @@ def renew(document, tables):
   document.write_text(text)
 
 
-def main():
+def main() -> None:
   """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')

@@ -22,6 +22,8 @@ import platform
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, Union
 
 import flax
 import jax
@@ -30,37 +32,41 @@ import optax
 
 from reset_cycles import soft_reset, submission
 from reset_cycles.mini_algoperf import files, logger, workloads
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training import devices as parallel
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from reset_cycles.training import resetting
 from reset_cycles.training import run as run_lib
-from reset_cycles.training import set_up as run_setup
-from reset_cycles.training import workload as benchmark
+from reset_cycles.training import workload as workload_facts
+from reset_cycles.training.devices import Devices
 from reset_cycles.training.fresh_models import fresh_model
 from reset_cycles.training.records import Records
+from reset_cycles.training.resetting import Model
+from reset_cycles.training.set_up import SavedState, set_up
+from reset_cycles.training.step import train_step
 
 STEPS_PER_BLOCK = 20
 PAIRS = 41
 REPEATS = 31
 CHECKS = 100_000
-# Columns of the switching rule.
-TERMS = ('smoothed_loss', 'derivative', 'case1', 'case2')
+
+# Median, quartiles and unit of one quantity; by its name, those of several.
+Summary = dict[str, Union[float, str, list[float]]]
+Figures = dict[str, Summary]
 
 
-def summary(values, unit):
+def summary(values: Sequence[float], unit: str) -> Summary:
   """Median and quartiles."""
   low, median, high = statistics.quantiles(values, n=4)
   return {'median': median, 'quartiles': [low, high], 'unit': unit}
 
 
-def seconds(fn, *args) -> float:
+def seconds(fn: Callable[..., Any], *args: Any) -> float:
   """Wall time of a call, until its result is there."""
   start = time.perf_counter()
   jax.block_until_ready(fn(*args))
   return time.perf_counter() - start
 
 
-def copy(tree):
+def copy(tree: Any) -> Any:
   """Arrays of their own: what is measured donates its arguments."""
   return jax.tree_util.tree_map(lambda x: x.copy(), tree)
 
@@ -68,12 +74,12 @@ def copy(tree):
 class Bench:
   """A run of the default submission, held between two ordinary steps."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.workload = workloads.get_workload('digits', generation='jit')
     keys = jax.random.split(jax.random.PRNGKey(0), 4)
     self.params, self.model_state = self.workload.init_model_fn(keys[0])
     self.rng = keys[1]
-    saved, setup = run_setup.set_up(
+    saved, setup = set_up(
       self.workload,
       self.params,
       self.model_state,
@@ -88,10 +94,11 @@ class Bench:
     self.update()
 
   @property
-  def devices(self):
+  def devices(self) -> Devices:
+    """How arrays lie on the devices."""
     return self.state[1].setup.devices
 
-  def update(self):
+  def update(self) -> Any:
     """One step of the submission."""
     self.state, self.params, self.model_state = submission.update_params(
       workload=self.workload,
@@ -110,7 +117,7 @@ class Bench:
     return self.params
 
 
-def plain_adamw(bench):
+def plain_adamw(bench: Bench) -> Callable[[], Any]:
   """A function that takes one step with a plain optax.adamw and a cosine."""
   hparams = SCHEDULE_PARAMS.hparams
   adamw = optax.adamw(
@@ -119,9 +126,9 @@ def plain_adamw(bench):
     b2=hparams.beta2,
     weight_decay=hparams.weight_decay,
   )
-  body = parallel.train_step(
-    benchmark.model_fn_in_training(bench.workload, hparams.dropout_rate),
-    benchmark.loss_fn_of_batch(bench.workload, 0.0),
+  body = train_step(
+    workload_facts.model_fn_in_training(bench.workload, hparams.dropout_rate),
+    workload_facts.loss_fn_of_batch(bench.workload, 0.0),
     adamw,
   )
   compiled = bench.devices.compile_step(body)
@@ -132,19 +139,19 @@ def plain_adamw(bench):
     bench.devices.init(adamw.init, params),
   ]
 
-  def update():
+  def update() -> Any:
     *state[:], _ = compiled(*state, next(bench.batches), bench.rng)
     return state[0]
 
   return update
 
 
-def measure_steps(bench):
+def measure_steps(bench: Bench) -> Figures:
   """Ratio of a step of the submission to a plain step, and both times."""
   plain = plain_adamw(bench)
   plain()
 
-  def block(update):
+  def block(update: Callable[[], Any]) -> Any:
     for _ in range(STEPS_PER_BLOCK):
       params = update()
     return params
@@ -163,7 +170,7 @@ def measure_steps(bench):
   }
 
 
-def measure_check(bench):
+def measure_check(bench: Bench) -> Figures:
   """The comparisons of an ordinary step."""
   run = bench.state[1]
   times = []
@@ -175,7 +182,7 @@ def measure_check(bench):
   return {'check of an ordinary step': summary(times, 'µs')}
 
 
-def measure_evaluations(bench):
+def measure_evaluations(bench: Bench) -> Figures:
   """Taking in an evaluation, cycles.csv included; without and with a logger.
 
   The logger is mini_algoperf's, which rewrites its files at every call as the
@@ -192,16 +199,16 @@ def measure_evaluations(bench):
   return figures
 
 
-def evaluation_times(bench):
+def evaluation_times(bench: Bench) -> list[float]:
   """Microseconds of 60 evaluations in a row."""
   results = {'validation/loss': 1.0, 'validation/error_rate': 0.5}
   saved, run = bench.state
-  model = resetting.Model(bench.params, bench.model_state, saved.inner)
+  model = Model(bench.params, bench.model_state, saved.inner)
   times = []
   with tempfile.TemporaryDirectory() as folder:
-    setup = run.setup._replace(records=Records(pathlib.Path(folder), TERMS))
+    setup = run.setup._replace(records=Records(pathlib.Path(folder)))
     run = run._replace(setup=setup)
-    setup.records.start(0)
+    setup.records.start(0, setup.rules.switching.columns)
     entries = []
     for i in range(1, 61):
       entries.append((i, results))
@@ -213,7 +220,7 @@ def evaluation_times(bench):
   return times
 
 
-def measure_resets(bench):
+def measure_resets(bench: Bench) -> Figures:
   """A whole reset: finiteness, blend, moments, checks."""
   saved, run = bench.state
   reset = soft_reset.Reset(0.5, 0.75, True)
@@ -221,10 +228,11 @@ def measure_resets(bench):
   fresh = run.setup.fresh_models.take(0)
   resets, inits = [], []
   for i in range(REPEATS):
-    model = copy(resetting.Model(bench.params, bench.model_state, saved.inner))
+    state = saved.inner.inner  # beside the clock, which no reset touches
+    model = copy(Model(bench.params, bench.model_state, state))
     jax.block_until_ready(model)
 
-    def whole(model):
+    def whole(model: Model) -> Model:
       resetting.is_finite(model, inner, ops)
       return resetting.model_reinit_schedule(model, fresh, reset, inner, ops)
 
@@ -239,9 +247,9 @@ def measure_resets(bench):
   }
 
 
-def set_up(bench, schedule_params):
+def initial_state(bench: Bench, schedule_params: ScheduleParams) -> SavedState:
   """The saved half of what init_optimizer_state makes."""
-  saved, _ = run_setup.set_up(
+  saved, _ = set_up(
     bench.workload,
     bench.params,
     bench.model_state,
@@ -252,24 +260,24 @@ def set_up(bench, schedule_params):
   return saved
 
 
-def measure_initialisation(bench):
+def measure_initialisation(bench: Bench) -> Figures:
   """init_optimizer_state: most of it is what resets would else have to wait for.
 
   Compilations are forgotten before each, as in a new process.
   """
-  times = {'soft': [], 'cyclic': []}
+  times: dict[str, list[float]] = {'soft': [], 'cyclic': []}
   for _ in range(5):
     for mode in times:
       params = dataclasses.replace(SCHEDULE_PARAMS, reset_mode=mode)
       jax.clear_caches()
-      times[mode].append(seconds(set_up, bench, params))
+      times[mode].append(seconds(initial_state, bench, params))
   return {
     'init_optimizer_state': summary(times['soft'], 's'),
     'init_optimizer_state without resets': summary(times['cyclic'], 's'),
   }
 
 
-def versions():
+def versions() -> dict[str, str]:
   """Date, device and versions, to save beside the figures."""
   device = jax.devices()[0]
   return {
@@ -284,7 +292,7 @@ def versions():
   }
 
 
-def main():
+def main() -> None:
   """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')

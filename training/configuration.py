@@ -50,7 +50,7 @@ def read_configuration(folder: pathlib.Path) -> tuple[int, ScheduleParams]:
     values = json.loads(path.read_text())
     params = ScheduleParams.from_dict(values['schedule_params'])
     return values['step_hint'], params
-  except (ValueError, KeyError, TypeError) as e:
+  except (ValueError, KeyError, TypeError, RecursionError) as e:
     raise ValueError(f'{path} is no configuration of a run: {e}') from e
 
 

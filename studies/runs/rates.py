@@ -116,24 +116,33 @@ def at_all_steps(
   params: ScheduleParams,
   anchors: tuple[Anchor, ...],
   last_step: int,
+  from_tables: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
   """The steps of a run and the rate with which each of them was taken.
+
+  Runs log a rate by itself, compiled like the step; older ones read it from
+  tables, of which all rates are computed at once. The two are rounded
+  differently (by up to 5e-6 of a small rate); either way the result is what the
+  run has logged, to the last bit.
 
   Args:
     step_hint: the workload's, steps.
     params: the chain.
     anchors: at least one.
     last_step: steps that the run has taken.
+    from_tables: whether it is an older run.
 
   Returns:
-    Steps and rates, shape=(n,); the rates are float32 and computed as the step
-    computes its own.
+    Steps and rates, shape=(n,), float32.
   """
   cycles = lay_out(step_hint, params)
   steps = np.arange(anchors[0].step, max(last_step, anchors[0].step))
   clocks = _clocks(steps, anchors)
-  rates = jax.vmap(lambda clock: cycle_clock.learning_rate(clock, cycles))
-  return steps, np.asarray(rates(clocks))
+  read = functools.partial(cycle_clock.learning_rate, cycles=cycles)
+  if from_tables:
+    return steps, np.asarray(jax.vmap(read)(clocks))
+  one_by_one = jax.jit(functools.partial(jax.lax.map, read))
+  return steps, np.asarray(one_by_one(clocks))
 
 
 def _clocks(steps: np.ndarray, anchors: Sequence[Anchor]) -> CycleClock:

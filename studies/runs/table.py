@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ...mini_algoperf import files, logger, metadata
-from ...schedule_params import ScheduleParams
 from ...training.configuration import CONFIGURATION, read_configuration
 from ...training.events import CYCLES
 from . import rates
@@ -189,24 +188,24 @@ def _read_rates(
   path = events.path.with_name(CONFIGURATION)
   if not events.of_event('cycle_start').rows or not path.exists():
     return *_logged_rates(events, measurements), []
-  step_hint, params = _read_configuration(path)
+  step_hint, params = read_configuration(path.parent)
   anchors = rates.read_anchors(events, params.num_cycles)
-  steps, values = rates.at_all_steps(step_hint, params, anchors, last_step)
+  steps, values = rates.at_all_steps(
+    step_hint, params, anchors, last_step, from_tables=_is_older(events)
+  )
   return steps, values, rates.warmups(step_hint, params, anchors)
 
 
-def _read_configuration(path: pathlib.Path) -> tuple[int, ScheduleParams]:
-  try:
-    return read_configuration(path.parent)
-  except (ValueError, KeyError, TypeError, RecursionError) as e:
-    raise ValueError(f'{path} is not the configuration of a run: {e}.') from e
+def _is_older(events: Log) -> bool:
+  """Whether the file is from before cycles could be repeated."""
+  return 'setting' not in events.rows[0]
 
 
 def _logged_rates(
   events: Log, measurements: Log
 ) -> tuple[np.ndarray, np.ndarray]:
   """Steps and the rates with which they were taken, where they were logged."""
-  if not events.rows or 'setting' in events.rows[0]:
+  if not events.rows or not _is_older(events):
     rows = [row for row in measurements.rows if row.get('learning_rate')]
     log = _in_order(Log(measurements.path, rows))
     return log.whole_numbers('global_step'), log.numbers('learning_rate')

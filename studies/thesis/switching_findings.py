@@ -10,8 +10,8 @@ import numpy as np
 
 from ... import early_switching
 from ...control.switching import SWITCHING_RULES
+from ...control.switching.thesis import Thesis
 from ...experiments.settings import RUNS
-from ...schedule_params import ScheduleParams
 from ..runs.table import RunTable
 from . import recovery
 from .findings import (
@@ -37,18 +37,18 @@ _CYCLES = (
   ('failed_start_cyclic', 0),
 )
 RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
-RULE = RUNS['failing_switching']
+RULE: Thesis = SWITCHING_RULES.make(RUNS['failing_switching'].switching)
 
 
 def switching_evaluation(
-  table: RunTable, cycle: int, params: ScheduleParams
+  table: RunTable, cycle: int, rule: Thesis
 ) -> int | None:
   """The evaluation of a cycle, from 1, at which the rule ends it.
 
   Args:
     table: a run whose switching was off.
     cycle: index of the cycle, from 0.
-    params: has the constants of the rule.
+    rule: the thesis' with its constants.
 
   Returns:
     The number of the evaluation with the first S(t) = 1; None if there is none
@@ -56,14 +56,14 @@ def switching_evaluation(
   """
   steps = table.losses.steps
   start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
-  rule = SWITCHING_RULES.make(params.switching)
   smoothed = early_switching.NO_LOSS_YET
   losses = table.losses.loss[(steps > start) & (steps < end)]
   for t, loss in enumerate(losses, start=1):
     smoothed = early_switching.smooth_loss(smoothed, loss, rule.lam)
-    if early_switching.is_stopping_early(
+    verdict = early_switching.is_stopping_early(
       smoothed, rule.eps1, rule.eps2, rule.k, rule.m
-    ).stopping:
+    )
+    if verdict.stopping:
       return t
   return None
 

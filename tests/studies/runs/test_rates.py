@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import jax
 import numpy as np
 import pytest
 
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedules import cycle_clock
+from reset_cycles.schedules.cycle_clock import CycleClock
 from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview.position import planned_rates
 from reset_cycles.studies.runs import rates
@@ -43,9 +46,9 @@ def read(*events):
   return rates.read_anchors(log, PARAMS.num_cycles)
 
 
-def run_rates(last_step, *events):
+def run_rates(last_step, *events, from_tables=True):
   steps, values = rates.at_all_steps(
-    STEP_HINT, PARAMS, read(*events), last_step
+    STEP_HINT, PARAMS, read(*events), last_step, from_tables
   )
   assert steps.tolist() == list(range(last_step))
   return values
@@ -66,6 +69,27 @@ def test_the_pace_moves_inside_a_cycle():
   )
   first = FIRST[[0, 1, 2, 3, 4, 6, 8, 10, 12, 13]]
   np.testing.assert_array_equal(values, [*first, *SECOND[:4]])
+
+
+def test_a_rate_is_that_which_the_run_logs():
+  # As it does: one step's by itself, compiled.
+  cycles = lay_out(STEP_HINT, PARAMS)
+  logged = jax.jit(lambda clock: cycle_clock.learning_rate(clock, cycles))
+  values = run_rates(
+    60,
+    start(0, 2, setting=2, pace=0.75, anchor_local=0.0, scale=1.0),
+    clock(20, pace=1.0625, anchor_local=15.0, scale=0.7),
+    from_tables=False,
+  )
+  first = cycle_clock.anchored_clock(0, 1, 0.0, 33, 44)
+  second = CycleClock(
+    *map(np.int32, (20, 1, 20)), *map(np.float32, (15.0, 1.0625, 0.7))
+  )
+  expected = [
+    logged((first if step < 20 else second)._replace(count=np.int32(step)))
+    for step in range(60)
+  ]
+  np.testing.assert_array_equal(values, expected)
 
 
 def test_between_nominal_steps_the_rate_is_the_schedules_own():

@@ -179,7 +179,7 @@ def test_the_rule_is_replayed_cycle_by_cycle():
   # lambda = 0.7: l = 1, 1 - 0.35, then up by 0.7 * 0.35: more than 0.01.
   table = run_table([0.0] * 4, [0.0] * 3, losses=[1, 0.5, 1, 1, 5, 4, 3])
   rule = switching_findings.RULE
-  assert dict(rule.switching.parameters)['lam'] == 0.7
+  assert rule.lam == 0.7 and rule.eps1 == 0.01
   assert switching_findings.switching_evaluation(table, 0, rule) == 3
   # The second cycle starts anew: 5 is not a rise over 1.
   assert switching_findings.switching_evaluation(table, 1, rule) is None
