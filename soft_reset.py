@@ -27,10 +27,7 @@ from .settings.checks import check
 
 
 def tau(
-  metric: float,
-  target: float,
-  first_metric: float | None,
-  rising: bool,
+  metric: float, target: float, first_metric: float | None, rising: bool
 ) -> float:
   """The share of the way from an untrained model to the target to go.
 

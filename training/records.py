@@ -15,7 +15,6 @@ from absl import logging
 from ..schedule_params import ScheduleParams
 from . import configuration, events, picture, scalars
 from .folder import find_folder
-from .picture import SCHEDULE_PICTURE, plot_schedule  # noqa: F401
 from .workload import MetricsLogger
 from .writing import Attempts
 

@@ -127,12 +127,7 @@ def model_reinit_schedule(
   fresh_params, fresh_state = fresh
   share = np.float32(reset.tau)
   params = _blend_tree('parameters', model.params, fresh_params, share, ops)
-  if jax.tree_util.tree_leaves(fresh_state):
-    model_state = _blend_tree(
-      'batch statistics', model.model_state, fresh_state, share, ops
-    )
-  else:
-    model_state = _without_fresh(model.model_state, ops)
+  model_state = _reset_statistics(model.model_state, fresh_state, share, ops)
   slots = _reset_slots(inner.slots(model.opt_state), fresh_params, reset, ops)
   opt_state = inner.with_slots(model.opt_state, slots)
   return Model(params, model_state, opt_state)
@@ -165,11 +160,16 @@ def _blend_tree(
   return jax.tree_util.tree_unflatten(treedef, leaves)
 
 
-def _without_fresh(model_state: Any, ops: CompiledOps) -> Any:
-  """Statistics for which there are no fresh ones: the first step added them.
+def _reset_statistics(
+  model_state: Any, fresh: Any, share: np.float32, ops: CompiledOps
+) -> Any:
+  """Blends batch statistics, if there are fresh ones.
 
-  They follow the batches; what is not finite would stay so, and becomes zero.
+  Where the first step added them there are none. They follow the batches then;
+  what is not finite would stay so, and becomes zero.
   """
+  if jax.tree_util.tree_leaves(fresh):
+    return _blend_tree('batch statistics', model_state, fresh, share, ops)
   one = np.float32(1)
   return jax.tree_util.tree_map(
     lambda leaf: ops.run(shrink, leaf, one, donate=True), model_state

@@ -50,7 +50,7 @@ class Attempts:
       if what not in self._failed:
         self._failed.add(what)
         logging.warning(
-          '%s failed: %s: %s. The run goes on; further failures are not said.',
+          '%s failed: %s: %s. The run goes on without it; this is said once.',
           what[:1].upper() + what[1:],
           type(error).__name__,
           error,

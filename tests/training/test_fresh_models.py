@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import weakref
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tiny
+from reset_cycles import submission
 from reset_cycles.training import devices as parallel
+from reset_cycles.training.events import read_events
 from reset_cycles.training.fresh_models import FreshModels
-from runs import GENERATIONS
+from runs import GENERATIONS, PARAMS, SWITCHING
 
 DEVICES = {'jit': parallel.JitDevices, 'pmap': parallel.PmapDevices}
 
@@ -151,7 +155,7 @@ def zeros(**shapes):
   return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
 
 
-PARAMS = zeros(kernel=(6, 2), bias=(2,))
+LIVE = zeros(kernel=(6, 2), bias=(2,))
 
 
 @pytest.fixture
@@ -171,7 +175,7 @@ def warnings(caplog):
 )
 def test_statistics_of_equal_size_fit(generation, model_state, warnings):
   fresh, _ = make(3, generation)
-  fresh.check_shapes(*live(generation, PARAMS, model_state))
+  fresh.check_shapes(*live(generation, LIVE, model_state))
   for i in range(3):
     assert fresh.take(i)[1]['mean'].shape == (6,)
   assert warnings() == []
@@ -193,8 +197,8 @@ def test_without_statistics_where_only_they_are_wrong(
   generation, model_state, said, warnings
 ):
   fresh, _ = make(3, generation)
-  fresh.check_shapes(*live(generation, PARAMS, model_state))
-  fresh.check_shapes(*live(generation, PARAMS, model_state))
+  fresh.check_shapes(*live(generation, LIVE, model_state))
+  fresh.check_shapes(*live(generation, LIVE, model_state))
   for i in range(4):
     params, fresh_state = fresh.take(i)
     assert params['kernel'].shape == (6, 2)
@@ -211,7 +215,7 @@ def test_statistics_that_only_the_first_step_adds_are_no_fault(warnings):
       return super()._init(rng)[0], {}
 
   fresh, _ = make(workload=Adding())
-  fresh.check_shapes(*live('jit', PARAMS, zeros(mean=(6,))))
+  fresh.check_shapes(*live('jit', LIVE, zeros(mean=(6,))))
   assert fresh.take(0)[1] == {}
   assert warnings() == []
 
@@ -230,7 +234,48 @@ def test_parameters_that_do_not_fit_are_named(generation):
 
 def test_a_model_that_is_made_later_is_checked_when_it_is_taken(warnings):
   fresh, _ = make(planned=0)
-  fresh.check_shapes(*live('jit', PARAMS, zeros(mean=(3,))))
+  fresh.check_shapes(*live('jit', LIVE, zeros(mean=(3,))))
   assert warnings() == []  # there was nothing to compare with
   assert fresh.take(0)[1] is None
   assert len(warnings()) == 1
+
+
+def confused(generation):
+  """A workload whose init_model_fn hands the parameters back as statistics.
+
+  As the current benchmark's cifar; its model_fn returns the right ones.
+  """
+
+  class Confused(tiny.WORKLOADS[generation]):
+    def _init(self, rng):
+      params, _ = super()._init(rng)
+      # Copies, since both will be donated.
+      return params, jax.tree_util.tree_map(jnp.copy, params)
+
+    def model_fn(self, params, batch, model_state, *args, **kwargs):
+      state = {'mean': model_state.get('mean', np.zeros(6, np.float32))}
+      return super().model_fn(params, batch, state, *args, **kwargs)
+
+    if generation == 'jit':
+      # The signature tells the generation.
+      model_fn.__signature__ = inspect.signature(tiny.TinyWorkload.model_fn)
+
+  return Confused()
+
+
+# The statistics of the first step cannot take the place of the donated ones.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_with_wrong_statistics_says_so_and_goes_on(
+  folder, generation, warnings
+):
+  functions = submission.make_submission(PARAMS)
+  driver = tiny.Driver(functions, confused(generation), SWITCHING)
+  driver.step()
+  (text,) = [t for t in warnings() if 'init_model_fn' in t]
+  assert "trained: ['mean'] has shape (6,), in a fresh model (2,)." in text
+  assert driver.run()
+  resets = [e for e in read_events(folder) if e['event'] == 'reset']
+  assert [reset['global_step'] for reset in resets] == ['3', '8']
+  assert all(float(reset['tau']) > 0 for reset in resets)
+  assert len([t for t in warnings() if 'init_model_fn' in t]) == 1
