@@ -176,7 +176,7 @@ BAD_RULES = (
   *(
     (name, (None, 3, '', 'stop', True, ['steps']), f'one of {known}')
     for name, known in (
-      ('switching', 'thesis'),
+      ('switching', 'floor, progress, thesis'),
       ('goal', 'final'),
       ('horizon', 'steps'),
       ('policy', 'finish, hold, repeat'),
