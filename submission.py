@@ -169,7 +169,8 @@ def update_params(
   Raises:
     TrainingCompleteError: (the benchmark's) when the cycles have run out and
       the configuration says to finish; before any buffer is donated.
-    ValueError: if an evaluation lacks the workload's target metric.
+    ValueError: if an evaluation lacks the workload's target metric, or in the first
+      step if init_model_fn gives other parameters than are trained.
   """
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
@@ -179,6 +180,8 @@ def update_params(
       saved, run, model, workload, eval_results, global_step
     )
   params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  if run.step_metrics is None:
+    run_lib.after_first_step(run, params, model_state)
   state = (saved._replace(inner=inner), run._replace(step_metrics=metrics))
   return state, params, model_state
 

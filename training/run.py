@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -39,7 +39,6 @@ class Run(NamedTuple):
   control: Control | None = None  # None until the first train step
   clock: CycleClock | None = None  # as of when it was last anchored
   due: int = 0  # the step before which there is something to do
-  first_step: int = 0  # of this process
   evaluations_seen: int = 0
   step_metrics: StepMetrics | None = None  # of the last step
   drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
@@ -70,14 +69,12 @@ def act(
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out and the
       configuration says to finish.
-    ValueError: if an evaluation lacks the workload's target metric or, after the
-      first step, if init_model_fn gives other parameters than are trained.
+    ValueError: if an evaluation lacks the workload's target metric.
   """
   if run.control is None:
     saved, run, model = _adopt(saved, run, model, workload, global_step)
     evaluations = _unseen_by_resumed(run, eval_results, global_step)
   else:
-    _check_fresh_models(run, model, global_step)
     evaluations = _unseen(run, eval_results)
   before, logger = run.control, workload.metrics_logger
   decision = decide.decide(
@@ -90,7 +87,7 @@ def act(
   if decision.action == decide.FINISH:
     raise run.setup.training_complete_error
   run = run._replace(
-    due=_next_due(run, global_step), evaluations_seen=len(eval_results or ())
+    due=run.control.cycle_end, evaluations_seen=len(eval_results or ())
   )
   if run.control is not before:
     words = run.setup.devices.put(to_words(run.control))
@@ -98,17 +95,14 @@ def act(
   return saved, run, model
 
 
-def _next_due(run: Run, global_step: int) -> int:
-  """The step after this process' first one, or the cycle's end."""
-  is_first = global_step == run.first_step
-  return global_step + 1 if is_first else run.control.cycle_end
+def after_first_step(run: Run, params: Any, model_state: Any) -> None:
+  """Looks at what the first step, which may change them, has made of shapes.
 
-
-def _check_fresh_models(run: Run, model: Model, global_step: int) -> None:
-  """After the first step, which may change the batch statistics' shapes."""
-  fresh = run.setup.fresh_models
-  if fresh is not None and global_step == run.first_step + 1:
-    fresh.check_shapes(model.params, model.model_state)
+  Raises:
+    ValueError: if init_model_fn gives other parameters than are trained.
+  """
+  if run.setup.fresh_models is not None:
+    run.setup.fresh_models.check_shapes(params, model_state)
 
 
 def _adopt(
@@ -131,7 +125,7 @@ def _adopt(
   words = setup.devices.get(saved.control)
   control = from_words(words, decide.start(setup.rules))
   clock = setup.devices.get(model.opt_state.clock)
-  run = run._replace(control=control, clock=clock, first_step=global_step)
+  run = run._replace(control=control, clock=clock)
   run = run._replace(drawn=global_step)
   setup.records.start(global_step, setup.rules.switching.columns)
   if global_step == 0:
