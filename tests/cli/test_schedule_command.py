@@ -283,7 +283,7 @@ FILES = {
   'list.json': '[1]',
   'more.json': changed(alhpa=0.5),
   'wrong.json': changed(alpha=2.0),
-  'endless.json': changed(budget_factor=1e300),
+  'endless.json': changed(budget_factor=1e30),
   'no_hint.json': json.dumps({'schedule_params': COSINE.to_dict()}),
   'no_count.json': json.dumps(
     {'schedule_params': COSINE.to_dict(), 'step_hint': 0.5}
