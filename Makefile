@@ -30,10 +30,13 @@ CORE_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,\
 
 FIGURE_WORKLOADS := digits molecules
 
-# The run goes on past the target, so that every cycle is seen. With this seed
-# digits has two resets that replace something and no early switch.
-TRAIN := $(BIN)/soft-reset run --nostop_at_targets --rng_seed=17 \
-  --experiment_dir=experiment_runs
+# The run goes on past the target and ends with the planned cycles, so that each
+# of them is seen once; the submission would go on until the budget ends.
+STEPS_digits := 4200
+STEPS_molecules := 3000
+STEPS_translation := 1600
+TRAIN = $(BIN)/soft-reset run --nostop_at_targets --rng_seed=17 \
+  $(STEPS_$(1):%=--max_global_steps=%) --experiment_dir=experiment_runs
 
 .PHONY: help
 help: ## List the targets
@@ -42,7 +45,7 @@ help: ## List the targets
 
 .PHONY: run
 run: .venv/.installed ## Train WORKLOAD (digits) through its cycles
-	$(TRAIN) --workload=$(WORKLOAD) --experiment_name=$(RUN_NAME) $(RUN_FLAGS)
+	$(call TRAIN,$(WORKLOAD)) --workload=$(WORKLOAD) --experiment_name=$(RUN_NAME) $(RUN_FLAGS)
 
 .PHONY: test
 test: .venv/.installed ## Run all tests on the newest stack
@@ -89,7 +92,7 @@ figures-readme: $(FIGURE_WORKLOADS:%=figures-%) ## Draw single runs anew
 
 .PHONY: $(FIGURE_WORKLOADS:%=figures-%)
 $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
-	$(TRAIN) --workload=$* --experiment_name=figures_$* --overwrite
+	$(call TRAIN,$*) --workload=$* --experiment_name=figures_$* --overwrite
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
 

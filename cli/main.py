@@ -14,7 +14,6 @@ from . import arguments as arguments_lib
 from . import errors, signals
 from .errors import SetupError
 
-FAILED = 1
 BAD_INPUT = 2
 NO_READER = 141  # 128 + SIGPIPE, as shells report it
 # A module each, with SUMMARY, add_flags(parser) and run(options), which returns
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _write_no_more()
     return NO_READER
   except (RunFailed, OSError) as e:
-    return _complain(errors.describe(e), FAILED)
+    return _complain(errors.describe(e), BAD_INPUT)
   except KeyboardInterrupt:
     print(signals.MESSAGE, file=sys.stderr)
     return signals.INTERRUPTED

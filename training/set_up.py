@@ -91,7 +91,7 @@ def set_up(
   state = _initial_state(optimizer, rules, devices, model_params)
   fresh, ops = None, None
   if _may_reset(rules):
-    model = Model(devices.place(model_params), model_state, state.inner)
+    model = Model(devices.place(model_params), model_state, state.inner.inner)
     fresh, ops = _prepare_resets(workload, model, inner, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(

@@ -179,7 +179,7 @@ def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
     raise RunFailed('molecules one_cycle 1 ended with status 1')
 
   monkeypatch.setattr(train, 'train_all', fail)
-  assert cli.main(['figures', '--only=fig2.1', '--logs=.']) == 1
+  assert cli.main(['figures', '--only=fig2.1', '--logs=.']) == 2
   assert capsys.readouterr().err == (
     'soft-reset: error: molecules one_cycle 1 ended with status 1\n'
   )

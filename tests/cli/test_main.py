@@ -128,7 +128,7 @@ def test_both_signals_say_the_same(number, monkeypatch, capsys):
   monkeypatch.setattr(plot, 'run', run)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
-    assert cli.main(['plot', '.']) == 130
+    assert cli.main(['plot', '.']) == 230
   finally:
     signal.signal(signal.SIGINT, before[0])
   assert capsys.readouterr().err == 'soft-reset: interrupted.\n'
@@ -180,7 +180,7 @@ def test_output_onto_a_full_disk():
     )
   [line] = done.stderr.splitlines()
   assert 'No space left on device' in line
-  assert done.returncode == 1
+  assert done.returncode == 2
 
 
 def test_a_full_disk_after_training_had_begun(monkeypatch, capsys):
@@ -188,7 +188,7 @@ def test_a_full_disk_after_training_had_begun(monkeypatch, capsys):
     raise OSError(errno.ENOSPC, 'No space left on device')
 
   monkeypatch.setattr(plot, 'run', run)
-  assert cli.main(['plot', '.']) == 1
+  assert cli.main(['plot', '.']) == 2
   [line] = capsys.readouterr().err.splitlines()
   assert line == ('soft-reset: error: [Errno 28] No space left on device')
 

@@ -209,7 +209,7 @@ def test_data_that_end(capsys, monkeypatch):
     return itertools.islice(endless(*args, **settings), 7)
 
   monkeypatch.setattr(FakeWorkload, '_build_input_queue', queue)
-  assert run() == 1
+  assert run() == 2
   assert capsys.readouterr().err.splitlines()[-1] == (
     'soft-reset: error: the training data ended after 7 batches: a workload must '
     'give them without end.'
@@ -227,7 +227,7 @@ def test_a_disk_that_is_full_in_mid_run(name, capsys):
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(pathlib.Path, 'write_bytes', write)
-    assert run() == 1
+    assert run() == 2
   assert capsys.readouterr().err.splitlines()[-1] == (
     f'soft-reset: error: {(TRIAL / name).resolve()} cannot be written: No space '
     'left on device.'

@@ -18,7 +18,12 @@ from real_benchmark import (
 )
 from reset_cycles import submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training import workload as benchmark
+from reset_cycles.training.workload import (
+  read_evaluation,
+  read_target,
+  spec_of,
+  takes_dropout_rate,
+)
 
 # What the benchmark imports warns of itself.
 pytestmark = [
@@ -87,15 +92,15 @@ def test_metric_direction_and_loss_of_every_workload():
   seen = 0
   for name, workload in jax_workloads(registry):
     metric, rising, loss = metrics_of(name)
-    target = benchmark.read_target(workload)
+    target = read_target(workload)
     assert target.key == f'validation/{metric}', name
     assert target.rising == rising, name
     assert 0 < target.value < math.inf
     results = {f'validation/{loss}': 2.5, f'validation/{metric}': 2.5}
-    found = benchmark.read_evaluation(7, results, target)
+    found = read_evaluation(7, results, target)
     assert found[:3] == (7, 2.5, 2.5)
     with pytest.raises(ValueError, match=f'{metric}.*validation/other'):
-      benchmark.read_evaluation(7, {'validation/other': 1.0}, target)
+      read_evaluation(7, {'validation/other': 1.0}, target)
     seen += 1
   assert seen >= 20
 
@@ -105,8 +110,8 @@ def test_the_spec_and_the_dropout_of_every_workload():
   spec = import_benchmark('spec')
   is_current = spec.__name__ == 'algoperf.spec'
   for name, workload in jax_workloads(registry):
-    assert benchmark.spec_of(workload) is spec
-    assert benchmark.takes_dropout_rate(workload) == is_current, name
+    assert spec_of(workload) is spec
+    assert takes_dropout_rate(workload) == is_current, name
 
 
 def checkout_file(*places):

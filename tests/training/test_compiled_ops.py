@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from reset_cycles.training import compiled_ops
-from reset_cycles.training import devices as parallel
+from reset_cycles.training.devices import JitDevices, PmapDevices
 
-MAKE = {'pmap': parallel.PmapDevices, 'jit': parallel.JitDevices}
+MAKE = {'pmap': PmapDevices, 'jit': JitDevices}
 
 
 @pytest.fixture(params=MAKE)

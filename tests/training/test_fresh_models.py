@@ -13,12 +13,12 @@ import pytest
 
 import tiny
 from reset_cycles import submission
-from reset_cycles.training import devices as parallel
+from reset_cycles.training.devices import JitDevices, PmapDevices
 from reset_cycles.training.events import read_events
 from reset_cycles.training.fresh_models import FreshModels
 from runs import GENERATIONS, PARAMS, SWITCHING
 
-DEVICES = {'jit': parallel.JitDevices, 'pmap': parallel.PmapDevices}
+DEVICES = {'jit': JitDevices, 'pmap': PmapDevices}
 
 
 def counting(generation):

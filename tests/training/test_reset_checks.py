@@ -14,8 +14,8 @@ from reset_cycles import soft_reset
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.inner import Slots
 from reset_cycles.soft_reset import Reset
-from reset_cycles.training import devices as parallel
 from reset_cycles.training import reset_checks, resetting
+from reset_cycles.training.devices import JitDevices, PmapDevices
 from reset_cycles.training.resetting import Model
 
 OLD = np.linspace(-1, 1, 200, dtype=np.float32).reshape(20, 10)
@@ -144,7 +144,7 @@ def test_moments_that_fade_may_become_zero():
 
 @functools.cache
 def set_up(kind):
-  make = {'pmap': parallel.PmapDevices, 'jit': parallel.JitDevices}[kind]
+  make = {'pmap': PmapDevices, 'jit': JitDevices}[kind]
   devices = make()
   slots = Slots(({'w': MOMENT}, {'w': MOMENT}), (), (np.int32(3),))
   return devices, resetting.compile_reset({'w': FRESH}, None, slots, devices)

@@ -16,8 +16,8 @@ from reset_cycles import soft_reset
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.inner import Slots
 from reset_cycles.soft_reset import Reset
-from reset_cycles.training import devices as parallel
 from reset_cycles.training import resetting
+from reset_cycles.training.devices import JitDevices, PmapDevices
 from reset_cycles.training.resetting import Model
 
 NUM_DEVICES = 8
@@ -147,7 +147,7 @@ def compile_for(old, moments, iterate, devices, inner, make_state):
 @functools.cache
 def make_bench(kind, name):
   """Made once."""
-  make = {'pmap': parallel.PmapDevices, 'jit': parallel.JitDevices}[kind]
+  make = {'pmap': PmapDevices, 'jit': JitDevices}[kind]
   inner, make_state = INNERS[name]
   devices = make()
   ops = compile_for(OLD, MOMENTS, ITERATE, devices, inner, make_state)

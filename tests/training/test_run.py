@@ -14,7 +14,13 @@ import pytest
 
 import reference
 import tiny
-from made_up_parts import Moved, Patience, RateKeeper, registered
+from made_up_parts import (
+  AveragedDescent,
+  Moved,
+  Patience,
+  RateKeeper,
+  registered,
+)
 from reset_cycles import submission
 from reset_cycles.control import decide
 from reset_cycles.control.horizons import HORIZONS
@@ -576,6 +582,34 @@ def test_each_reset_takes_a_model_of_its_own(generation):
     fresh_params, _ = models.take(i)
     np.testing.assert_array_equal(kernels[i], fresh_params['kernel'])
   assert len({kernel.tobytes() for kernel in kernels}) == 4
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_an_iterate_of_another_optimizer_is_reset_with_the_parameters(
+  generation,
+):
+  """tau is a half: of both, half is the same fresh model's."""
+  warm = dataclasses.replace(PARAMS.hparams, warmup_factor=0.25)
+  with registered(INNER, averaged=AveragedDescent):
+    params = dataclasses.replace(PARAMS, hparams=warm, optimizer='averaged')
+    driver = new_driver(params, generation, {4: (1.0, 0.4)})
+    driver.run(until=4)
+    fresh, _ = fresh_models(params, generation).take(0)
+
+  def kernels():
+    saved, run = driver.optimizer_state
+    found = (driver.params, saved.inner.inner.average)
+    return [tree['kernel'] for tree in run.setup.devices.get(found)]
+
+  before = kernels()
+  assert not np.array_equal(*before)
+  driver.step()
+  # At a rate of 0 the parameters stay, and go to the average by a half.
+  blended = [reference.blend(old, fresh['kernel'], 0.5) for old in before]
+  blended[1] = (blended[0] + blended[1]) / 2
+  # Four roundings of numbers below 4.
+  for found, expected in zip(kernels(), blended):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=4 * 4 * 2.0**-24)
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)

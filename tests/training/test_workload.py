@@ -13,8 +13,17 @@ import pytest
 import tiny
 from reset_cycles import submission
 from reset_cycles.control.decide import Evaluation
-from reset_cycles.training import workload as benchmark
-from reset_cycles.training.workload import Target
+from reset_cycles.training.workload import (
+  Target,
+  has_device_axis,
+  logged_evaluations,
+  loss_fn_of_batch,
+  model_fn_in_training,
+  new_evaluations,
+  read_evaluation,
+  read_target,
+  spec_of,
+)
 
 ACCURACY = Target('validation/accuracy', 0.8, True)
 
@@ -30,20 +39,20 @@ def workload_with(metric, reached, value=0.1):
 def test_direction_is_asked_of_the_workload():
   rising = workload_with('map', lambda r: r['validation/map'] > 0.28, 0.28)
   falling = workload_with('wer', lambda r: r['validation/wer'] < 0.08, 0.08)
-  assert benchmark.read_target(rising) == Target('validation/map', 0.28, True)
-  assert benchmark.read_target(falling) == Target('validation/wer', 0.08, False)
+  assert read_target(rising) == Target('validation/map', 0.28, True)
+  assert read_target(falling) == Target('validation/wer', 0.08, False)
 
 
 @pytest.mark.parametrize('answer', [True, False])
 def test_a_metric_without_direction(answer):
   with pytest.raises(ValueError, match="target_metric_name='odd'"):
-    benchmark.read_target(workload_with('odd', lambda r: answer))
+    read_target(workload_with('odd', lambda r: answer))
 
 
 @pytest.mark.parametrize('value', [0.0, -1.0])
 def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
   workload = workload_with('map', lambda r: r['validation/map'] > value, value)
-  found = benchmark.read_target(workload)
+  found = read_target(workload)
   assert found == Target('validation/map', value, True)
 
 
@@ -51,25 +60,25 @@ def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
 def test_a_target_that_is_no_number(value):
   workload = workload_with('map', lambda r: r['validation/map'] > 0, value)
   with pytest.raises(ValueError, match='validation_target_value.*be finite'):
-    benchmark.read_target(workload)
+    read_target(workload)
 
 
 def test_spec_of():
-  assert benchmark.spec_of(tiny.PmapTinyWorkload()) is tiny
+  assert spec_of(tiny.PmapTinyWorkload()) is tiny
   with pytest.raises(ValueError, match='workload=object'):
-    benchmark.spec_of(object())
+    spec_of(object())
 
 
 def test_device_axis():
   workload = tiny.TinyWorkload()
   params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
-  assert not benchmark.has_device_axis(workload, params)
+  assert not has_device_axis(workload, params)
   replicated = flax.jax_utils.replicate(params)
-  assert benchmark.has_device_axis(workload, replicated)
+  assert has_device_axis(workload, replicated)
   twice = flax.jax_utils.replicate(replicated)
   for other in (twice, {**params, 'bias': params['bias'][None]}):
     with pytest.raises(ValueError, match='neither the shapes'):
-      benchmark.has_device_axis(workload, other)
+      has_device_axis(workload, other)
 
 
 def test_dropout_goes_where_the_generation_takes_it():
@@ -95,10 +104,10 @@ def test_dropout_goes_where_the_generation_takes_it():
       seen.update(mode=mode, bn=update_batch_norm)
 
   train = tiny.ForwardPassMode.TRAIN
-  benchmark.model_fn_in_training(Main(), 0.25)(None, None, None, None)
+  model_fn_in_training(Main(), 0.25)(None, None, None, None)
   assert seen == {'mode': train, 'dropout_rate': 0.25, 'bn': True}
   seen.clear()
-  benchmark.model_fn_in_training(Old(), 0.25)(None, None, None, None)
+  model_fn_in_training(Old(), 0.25)(None, None, None, None)
   assert seen == {'mode': train, 'bn': True}
 
 
@@ -109,10 +118,10 @@ def test_label_smoothing_and_weights_reach_the_loss():
     'weights': np.array([1.0, 0.0], np.float32),
   }
   logits = np.zeros((2, 2), np.float32)
-  summed, n = benchmark.loss_fn_of_batch(workload, 0.5)(logits, batch)
+  summed, n = loss_fn_of_batch(workload, 0.5)(logits, batch)
   assert (summed, n) == (1.0, 1.0)  # (0 - 0.5 * 2)^2 of the one that counts
   del batch['weights']
-  summed, n = benchmark.loss_fn_of_batch(workload, 0.0)(logits, batch)
+  summed, n = loss_fn_of_batch(workload, 0.0)(logits, batch)
   assert (summed, n) == (20.0, 2.0)
 
 
@@ -125,7 +134,7 @@ def test_entries_mangled_by_several_preemptions(preemptions):
   entry = (5, results(2.0, 0.2))
   for i in range(preemptions):
     entry = ({'0': entry[0], '1': entry[1]}, str(i))
-  found = benchmark.new_evaluations([entry], -1, ACCURACY)
+  found = new_evaluations([entry], -1, ACCURACY)
   assert found == [Evaluation(5, 2.0, 0.2)]
 
 
@@ -137,9 +146,9 @@ def test_new_evaluations():
     (9, results(1.0, 0.3)),
   ]
   expected = [Evaluation(5, 2.0, 0.2), Evaluation(9, 1.0, 0.3)]
-  assert benchmark.new_evaluations(entries, 1, ACCURACY) == expected
-  assert benchmark.new_evaluations(entries, 9, ACCURACY) == []
-  assert benchmark.new_evaluations(None, -1, ACCURACY) == []
+  assert new_evaluations(entries, 1, ACCURACY) == expected
+  assert new_evaluations(entries, 9, ACCURACY) == []
+  assert new_evaluations(None, -1, ACCURACY) == []
 
 
 @pytest.mark.parametrize(
@@ -152,18 +161,18 @@ def test_new_evaluations():
 )
 def test_loss_key(given, loss):
   given = {**given, 'validation/accuracy': 0.5}
-  evaluation = benchmark.read_evaluation(7, given, ACCURACY)
+  evaluation = read_evaluation(7, given, ACCURACY)
   assert evaluation == Evaluation(7, loss, 0.5)
 
 
 def test_logged_evaluations(tmp_path):
   path = tmp_path / 'eval_measurements.csv'
-  assert benchmark.logged_evaluations(tmp_path, -1, 99, ACCURACY) == []
+  assert logged_evaluations(tmp_path, -1, 99, ACCURACY) == []
   path.write_text(
     'global_step,validation/loss,validation/accuracy,test/accuracy\n'
     '1,3.0,0.1,\n5.0,2.0,0.2,0.1\n9,1.0,0.3,\n'
   )
-  found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
+  found = logged_evaluations(tmp_path, 1, 8, ACCURACY)
   assert found == [Evaluation(5, 2.0, 0.2)]
 
 
@@ -185,13 +194,13 @@ def test_what_is_no_whole_evaluation_is_left_out(tmp_path, damaged):
   path = tmp_path / 'eval_measurements.csv'
   header = 'global_step,validation/loss,validation/accuracy,test/accuracy\n'
   path.write_text(f'{header}4,3.0,0.1,\n{damaged}')
-  found = benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY)
+  found = logged_evaluations(tmp_path, 1, 8, ACCURACY)
   assert found == [Evaluation(4, 3.0, 0.1)]
 
 
 def test_a_log_that_is_no_text(tmp_path):
   (tmp_path / 'eval_measurements.csv').write_bytes(b'\xff\xfe\n\x00\xff\n')
-  assert benchmark.logged_evaluations(tmp_path, 1, 8, ACCURACY) == []
+  assert logged_evaluations(tmp_path, 1, 8, ACCURACY) == []
 
 
 @pytest.mark.parametrize(
