@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program; None takes sys.argv's.
 
   Returns:
-    The exit status: 0, 1 if something failed after training had begun, 2 after
-    bad input, 130 after Ctrl-C or SIGTERM.
+    The exit status: 0; 2 after one line on what is wrong: bad input, a full
+    disk, data that end; 130 after Ctrl-C or SIGTERM; 141 where nobody reads.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
   try:

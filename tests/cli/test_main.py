@@ -128,7 +128,7 @@ def test_both_signals_say_the_same(number, monkeypatch, capsys):
   monkeypatch.setattr(plot, 'run', run)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
-    assert cli.main(['plot', '.']) == 230
+    assert cli.main(['plot', '.']) == 130
   finally:
     signal.signal(signal.SIGINT, before[0])
   assert capsys.readouterr().err == 'soft-reset: interrupted.\n'
