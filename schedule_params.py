@@ -19,6 +19,7 @@ from .control.policies import POLICIES
 from .control.state import Target
 from .control.switching import SWITCHING_RULES
 from .optimizers import INNER
+from .schedules.cycle import check_cycles
 from .schedules.decays import DECAYS, HOLDING_DECAYS
 from .schedules.lr_schedule import lay_out
 from .schedules.phase import as_written
@@ -36,6 +37,7 @@ from .settings.kinds import (
   Positive,
 )
 from .settings.named import (
+  Named,
   Registry,
   as_plain,
   has_function,
@@ -73,6 +75,12 @@ HorizonSetting = HORIZONS.as_kind()
 PolicySetting = POLICIES.as_kind()
 OptimizerSetting = INNER.as_kind()
 HparamsSetting = Annotated[Hparams, Kind('an Hparams', _read_hparams)]
+
+
+# Spelled out: the same rule as THESIS has.
+_FIGURE_3_7 = Named(
+  'thesis', (('eps1', 0.01), ('eps2', 0.01), ('k', 9), ('lam', 0.7), ('m', 9))
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +128,7 @@ class ScheduleParams:
   reset_mode: ResetMode = 'soft'
   alpha: Fraction01 = 0.5
   early_switching: Flag = True
-  switching: SwitchingSetting = 'thesis'
+  switching: SwitchingSetting = _FIGURE_3_7
   goal: GoalSetting = 'final'
   horizon: HorizonSetting = 'steps'
   policy: PolicySetting = 'repeat'
@@ -365,6 +373,17 @@ def make_rules(
   )
   rules.policy.check(cycles)
   return rules
+
+
+def check_plan(step_hint: int, schedule_params: ScheduleParams) -> None:
+  """Refuses settings that no run over so many steps could begin with.
+
+  Raises:
+    ValueError: if a cycle would get no step, a rate leaves what a rate may be,
+      or the policy cannot serve the chain.
+  """
+  no_target = Target('', 1.0, True)
+  check_cycles(make_rules(step_hint, schedule_params, no_target).cycles)
 
 
 _DECIDING = ('switching', 'goal', 'horizon', 'policy')

@@ -198,10 +198,21 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """AdamW is evaluated as it is trained: returns what it was given."""
+  """Hands over the parameters that the optimizer wants to be evaluated.
+
+  Called by the current generation only, before every evaluation.
+
+  Returns:
+    (optimizer_state, params, model_state); AdamW's parameters are those that
+    are trained.
+  """
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
-  return optimizer_state, current_param_container, model_state
+  saved, run = optimizer_state
+  params = run.setup.inner.eval_params(
+    saved.inner.inner, current_param_container
+  )
+  return optimizer_state, params, model_state
 
 
 def data_selection(

@@ -228,14 +228,20 @@ def check_points(checked: Experiment) -> None:
     ValueError: for the first one that it wouldn't; other people's submissions
       see a point when its trial begins.
   """
-  params = schedule.params_of(checked.submission)
+  from ..mini_algoperf import workloads
+  from ..schedule_params import check_plan
+
+  params, options = schedule.params_of(checked.submission), checked.options
   if params is None:
     return
+  workload = workloads.get_workload(options.workload, options.generation)
   for number, point in zip(checked.trial_numbers, checked.points):
     try:
-      params.override(point)
+      check_plan(workload.step_hint, params.override(point))
     except ValueError as e:
-      space = checked.options.tuning_search_space
+      space = options.tuning_search_space
+      if space is None:
+        raise
       raise ValueError(
         f'--tuning_search_space={space}: trial {number}: {e}'
       ) from e
@@ -292,6 +298,7 @@ def _run_trial(
   try:
     with progress.progress(trial, checked.options.workload) as observer:
       runner.train(trial, observer, interrupted)
+    _record_last_evaluations(checked, trial)
   except DataEndedError as e:
     raise RunFailed(str(e)) from e
   except KeyboardInterrupt:
@@ -301,6 +308,15 @@ def _run_trial(
   metric_plot.save_metric_plot(log_dir)
   print(progress.summarise(trial))
   return 0
+
+
+def _record_last_evaluations(checked: Experiment, trial: Trial) -> None:
+  """Completes cycles.csv, which no runner gives the submission a chance to do."""
+  if schedule.params_of(checked.submission) is not None:
+    from ..training.run import record_last_evaluations
+
+    _, run = trial.optimizer_state
+    record_last_evaluations(run, trial.eval_results, trial.global_step)
 
 
 def _describe_interruption(trial: Trial) -> str:

@@ -105,6 +105,8 @@ def observe(
   )
   timing = Timing(evaluation.step, evaluation.seconds, control.horizon)
   planning, horizon = rules.horizon.observe(control.planning, timing)
+  if horizon <= evaluation.step:  # behind us: the policy has put it off
+    horizon = control.horizon
   control = control._replace(
     num_evaluations=control.num_evaluations + 1,
     last_eval_step=evaluation.step,
@@ -146,7 +148,7 @@ def decide(
   events, reason, planned = [], '', control.horizon
   for evaluation in evaluations:
     control, verdict = observe(control, evaluation, rules)
-    events.append(_evaluation_event(control, evaluation, verdict))
+    events.append(evaluation_event(control, evaluation, verdict))
     reason = reason or verdict.reason
   if global_step >= control.cycle_end:
     return _end_cycle(control, clock, global_step, rules, events)
@@ -154,14 +156,16 @@ def decide(
     switched = _switch(control, clock, global_step, rules, events, reason)
     if switched is not None:
       return switched
-  if control.horizon != planned and control.cycle_end != NEVER:
+  has_moved = control.horizon != planned and control.horizon > global_step
+  if has_moved and control.cycle_end != NEVER:
     return _re_anchor(control, clock, global_step, rules, events)
   return Decision(control, clock, GO_ON, events)
 
 
-def _evaluation_event(
+def evaluation_event(
   control: Control, evaluation: Evaluation, verdict: Verdict
 ) -> Event:
+  """The event of an evaluation, with the control after it."""
   return {
     'event': 'evaluation',
     'cycle': control.number,
@@ -272,9 +276,8 @@ def _re_anchor(
   local = cycle_clock.local_step_on_host(clock, global_step)
   rest = [cycles[i].steps - local]
   rest += [cycle.steps for cycle in cycles[i + 1 :]]
-  horizon = max(control.horizon, global_step + 1)
-  end = cycle_ends(global_step, horizon, rest)[0]
-  control = control._replace(cycle_end=end, horizon=horizon)
+  end = cycle_ends(global_step, control.horizon, rest)[0]
+  control = control._replace(cycle_end=end)
   clock = cycle_clock.anchored_clock(
     global_step, i, local, cycles[i].steps, end, control.scale
   )

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from .inner import INNER, InnerHparams, Slots, find_state, map_states
@@ -27,9 +28,7 @@ class AdamW:
   ) -> optax.GradientTransformation:
     """See `Inner`."""
     return optax.chain(
-      optax.identity()
-      if hparams.grad_clip is None
-      else optax.clip_by_global_norm(hparams.grad_clip),
+      clipped(hparams.grad_clip),
       optax.scale_by_adam(
         b1=1.0 - hparams.one_minus_beta1, b2=hparams.beta2, eps=hparams.eps
       ),
@@ -51,6 +50,27 @@ class AdamW:
     """AdamW is evaluated as it is trained."""
     del opt_state
     return params
+
+
+def clipped(limit: float | jax.Array | None) -> optax.GradientTransformation:
+  """At most this global norm; `optax.clip_by_global_norm` where it is constant.
+
+  That one cannot take a traced float32 limit for leaves of another type.
+  """
+  if limit is None:
+    return optax.identity()
+  if not isinstance(limit, jax.Array):
+    return optax.clip_by_global_norm(limit)
+
+  def update(updates: Any, params: Any) -> Any:
+    del params
+    leaves = jax.tree_util.tree_leaves(updates)
+    squares = [jnp.sum(jnp.square(x.astype(jnp.float32))) for x in leaves]
+    norm = jnp.sqrt(sum(squares))
+    factor = jnp.where(norm < limit, 1.0, limit / norm)
+    return jax.tree_util.tree_map(lambda u: u * _as(factor, u), updates)
+
+  return optax.stateless(update)
 
 
 def decayed_and_scaled(

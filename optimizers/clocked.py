@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from ..schedules import cycle_clock
@@ -48,6 +49,12 @@ def hparams_at(clock: CycleClock, cycles: Sequence[Cycle]) -> InnerHparams:
   )
 
 
+def _in_types_of(before: Any, after: Any) -> Any:
+  return jax.tree_util.tree_map(
+    lambda old, new: new.astype(jnp.result_type(old)), before, after
+  )
+
+
 def clocked(
   inner: Inner, cycles: Sequence[Cycle]
 ) -> optax.GradientTransformation:
@@ -77,8 +84,10 @@ def clocked(
     updates: Any, state: ClockedState, params: Any = None
   ) -> tuple[Any, ClockedState]:
     clock = state.clock
-    updates, inner_state = build(clock).update(updates, state.inner, params)
+    new, inner_state = build(clock).update(updates, state.inner, params)
     clock = clock._replace(count=clock.count + 1)
-    return updates, ClockedState(clock, inner_state)
+    # Traced numbers are float32 and would make float32 of a bfloat16 leaf.
+    new = _in_types_of(updates, new)
+    return new, ClockedState(clock, _in_types_of(state.inner, inner_state))
 
   return optax.GradientTransformation(init, update)

@@ -36,12 +36,6 @@ def check_positive(name: str, value: object) -> None:
   check(is_number(value) and value > 0, name, value, 'a number above 0')
 
 
-def check_weight(name: str, value: object) -> None:
-  """Raises ValueError unless the value is a number in (0, 1]."""
-  right = 'a number above 0 and at most 1'
-  check(is_number(value) and 0 < value <= 1, name, value, right)
-
-
 def check_count(name: str, value: object) -> None:
   """Raises ValueError unless the value is a whole number of at least 1."""
   is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -72,17 +66,3 @@ def check_known(values: Mapping[str, object], known: Set[str]) -> None:
       f'Unknown field {", ".join(unknown)}; known are '
       f'{", ".join(sorted(known))}.' + did_you_mean(unknown[0], known)
     )
-
-
-def check_complete(
-  name: str, values: object, names: Set[str], optional: Set[str] = frozenset()
-) -> None:
-  """Raises ValueError unless the mapping has the named fields and no others.
-
-  Those that are optional may be missing.
-  """
-  check(isinstance(values, Mapping), name, values, 'an object')
-  check_known(values, names)
-  missing = sorted(names - optional - set(values))
-  if missing:
-    raise ValueError(f'{name}: missing field {", ".join(missing)}.')

@@ -17,7 +17,7 @@ from .named import read_fields
 
 @dataclasses.dataclass(frozen=True)
 class Hparams:
-  """The optimizer's hyperparameters, the same for all cycles.
+  """The optimizer's hyperparameters.
 
   The defaults are the thesis' (those of the benchmark's self-tuning NadamW
   baseline, used with AdamW).

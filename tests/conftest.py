@@ -61,6 +61,16 @@ def key():
   return jax.random.PRNGKey(0)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_swallowed(request, caplog):
+  """What a run survives is a fault all the same, unless the test is about it."""
+  yield
+  if not {'said', 'caplog', 'warnings'} & set(request.fixturenames[:-1]):
+    messages = [record.getMessage() for record in caplog.get_records('call')]
+    survived = [m for m in messages if 'The run goes on; further' in m]
+    assert survived == []
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
   """Makes runs write their files into a temporary folder."""

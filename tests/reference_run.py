@@ -117,8 +117,7 @@ class Twin:
   def run_out(self, step, reason):
     if self.params.policy == 'repeat':
       last = len(self.lengths) - 1
-      if step >= self.horizon:
-        self.horizon = step + self.lengths[last]
+      self.horizon = step + self.lengths[last]
       return self.start_cycle(step, reason, last, self.horizon)
     if self.params.policy == 'finish':
       self.write(step, 'finish', reason='cycles have run out')

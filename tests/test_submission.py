@@ -218,13 +218,40 @@ def test_the_functions_have_the_benchmarks_arguments():
   ]
 
 
-def test_evaluation_is_prepared_by_nothing():
-  model = [object() for _ in range(3)]
-  found = submission.prepare_for_eval(
-    None, model[1], None, model[2], None, None, model[0], [], 5, None
+def prepared(driver):
+  return submission.prepare_for_eval(
+    None,
+    driver.params,
+    None,
+    driver.model_state,
+    None,
+    None,
+    driver.optimizer_state,
+    [],
+    5,
+    None,
   )
-  assert all(a is b for a, b in zip(found, model))
-  assert len(found) == 3
+
+
+def test_evaluation_is_prepared_by_nothing():
+  driver = new_driver()
+  driver.run(until=2)
+  state, params, model_state = prepared(driver)
+  assert state is driver.optimizer_state
+  assert params is driver.params
+  assert model_state is driver.model_state
+
+
+def test_the_optimizer_says_which_parameters_are_evaluated(monkeypatch):
+  driver = new_driver()
+  driver.run(until=2)
+  inner = type(driver.optimizer_state[1].setup.inner)
+  monkeypatch.setattr(
+    inner, 'eval_params', lambda self, state, params: (state, params)
+  )
+  _, (state, params), _ = prepared(driver)
+  assert state is driver.optimizer_state[0].inner.inner
+  assert params is driver.params
 
 
 def test_data_selection_takes_the_next_batch():

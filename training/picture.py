@@ -69,13 +69,6 @@ def draw_plan(
   axes[-1].set_xlabel('global step')
 
 
-def plot_schedule(axes: Axes, step_hint: int, params: ScheduleParams) -> None:
-  """Draws the learning rate of a plan alone."""
-  curves = _curves(step_hint, params)
-  _plot(axes, curves, curves.rates, 'learning rate', 'tab:blue')
-  axes.set_xlabel('global step')
-
-
 def _plot(
   axes: Axes, curves: _Curves, values: np.ndarray, name: str, color: str
 ) -> None:

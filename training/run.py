@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -25,10 +25,8 @@ from . import workload as workload_facts
 from .devices import PmapDevices
 from .resetting import Model
 from .set_up import SavedState, Setup
-from .workload import MetricsLogger, WorkloadApi
+from .workload import EvalResults, MetricsLogger, WorkloadApi
 
-# The list of evaluations that the benchmark hands to update_params.
-EvalResults = Sequence[tuple[int, Mapping[str, float]]]
 StepMetrics = Mapping[str, jax.Array]  # see step.train_step
 
 
@@ -93,6 +91,28 @@ def act(
     words = run.setup.devices.put(to_words(run.control))
     saved = saved._replace(control=words)
   return saved, run, model
+
+
+def record_last_evaluations(
+  run: Run, eval_results: EvalResults, global_step: int
+) -> None:
+  """Writes down what was evaluated after the last step, when all is over.
+
+  No runner shows these evaluations to update_params. Nothing follows from them.
+  A run that has ended itself has seen the evaluation of its last model.
+
+  Args:
+    run: of the last step.
+    eval_results: all of the run's evaluations.
+    global_step: steps taken.
+  """
+  control, events = run.control, []
+  if control is None or global_step > control.cycle_end:
+    return
+  for evaluation in _unseen(run, eval_results):
+    control, verdict = decide.observe(control, evaluation, run.setup.rules)
+    events.append(decide.evaluation_event(control, evaluation, verdict))
+  _record(run, events, None, global_step)
 
 
 def after_first_step(run: Run, params: Any, model_state: Any) -> None:

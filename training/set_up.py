@@ -24,6 +24,8 @@ from ..schedule_params import ScheduleParams, make_rules
 from ..schedules import cycle_clock
 from ..schedules.cycle import check_cycles
 from ..schedules.cycle_clock import CycleClock
+from ..settings.checks import check
+from ..settings.hparams import Hparams
 from ..soft_reset import check_target, needs_tau
 from . import resetting
 from . import workload as workload_facts
@@ -109,7 +111,7 @@ def set_up(
   return state, setup
 
 
-def _read_target(workload: Any, params: ScheduleParams) -> Target:
+def _read_target(workload: WorkloadApi, params: ScheduleParams) -> Target:
   target = workload_facts.read_target(workload)
   if needs_tau(params.reset_mode):
     check_target(target.value)
@@ -136,13 +138,27 @@ def _make_step(
   devices: Devices,
 ) -> Callable:
   """The run's train step; its first call compiles it."""
-  hparams = rules.cycles[0].hparams
+  hparams = _shared_hparams(rules)
   body = train_step(
     workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
     workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
     optimizer,
   )
   return devices.compile_step(body)
+
+
+def _shared_hparams(rules: Rules) -> Hparams:
+  """What the model's own part of a step takes; it is not read at the clock.
+
+  Raises:
+    ValueError: if cycles differ in it.
+  """
+  first = rules.cycles[0].hparams
+  for name in ('dropout_rate', 'label_smoothing'):
+    values = [getattr(cycle.hparams, name) for cycle in rules.cycles]
+    right = 'the same in all cycles: it is compiled into the step'
+    check(len(set(values)) == 1, name, values, right)
+  return first
 
 
 def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:

@@ -13,7 +13,7 @@ import math
 import pathlib
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Protocol
 
 import jax
@@ -24,7 +24,7 @@ from ..settings.checks import check
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 
 # (step, results); see `_decode` for what a restore makes of it.
-EvalResults = Iterable[tuple[Any, Any]]
+EvalResults = Sequence[tuple[Any, Any]]
 
 
 class MetricsLogger(Protocol):
@@ -181,7 +181,7 @@ def _decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
 def read_evaluation(
   step: int, results: Mapping[str, Any], target: Target
 ) -> Evaluation:
-  """The evaluation's validation loss and target metric.
+  """The evaluation's validation loss, target metric and time.
 
   Where there is no loss among the results (criteo1tb before it was named so),
   the metric is the loss.
@@ -195,7 +195,12 @@ def read_evaluation(
       f'they have {", ".join(sorted(results))}.'
     )
   loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
-  return Evaluation(step, float(results[loss_key]), float(results[target.key]))
+  return Evaluation(
+    step,
+    float(results[loss_key]),
+    float(results[target.key]),
+    float(results.get('accumulated_submission_time', math.nan)),
+  )
 
 
 def new_evaluations(

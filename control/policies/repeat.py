@@ -15,9 +15,9 @@ from .policy import POLICIES, NextCycle, Situation, planned_next
 class Repeat:
   """Goes on while the runner lets it, with further cycles like the last one.
 
-  A further cycle takes the planned steps that are left, after an early switch
-  out of the last cycle; when there are none, as many as the last cycle was
-  planned for.
+  A further cycle takes as many steps as the last one was planned for, also after
+  an early switch out of it: pressed into what is left of the plan, it might have
+  a step or two, at rates of a warm-up. It puts off the horizon.
   """
 
   holds: ClassVar[bool] = False
@@ -29,7 +29,7 @@ class Repeat:
     if planned is not None:
       return planned
     last = len(s.cycles) - 1
-    end = s.horizon if s.step < s.horizon else s.step + s.cycles[last].steps
+    end = s.step + s.cycles[last].steps
     return NextCycle(last, end, end)
 
   def check(self, cycles: Sequence[Cycle]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...schedule_params import ScheduleParams
+from ...schedule_params import ScheduleParams, check_plan
 from ...schedules.lr_schedule import lay_out
 from ..text_table import table_lines
 from . import bound_text, cycle_table, position
@@ -43,6 +43,7 @@ def plan_lines(chain: PlannedChain, at: int | None) -> Iterator[str]:
       or has no such step.
   """
   step_hint, params = chain.step_hint, chain.params
+  check_plan(step_hint, params)
   cycles = lay_out(step_hint, params)
   rates = position.planned_rates(cycles)
   yield (

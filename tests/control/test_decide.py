@@ -335,21 +335,20 @@ def test_repeat_goes_on_with_cycles_like_the_last_one():
   assert decision.control.horizon == 24
 
 
-def test_repeat_fills_the_rest_of_the_plan_after_a_switch():
-  # The last cycle is left before step 10: two planned steps are left, in which
-  # its 4 are taken at twice the pace.
+def test_repeat_puts_off_the_horizon_after_a_switch():
+  # The last cycle is left before step 10 of 12; a further one has its 4 steps.
   evaluations = [(9, 1.0, 0.1), (10, NAN, 0.1)]
   events, _, local_steps = replay(
-    make_params(policy='repeat'), 6, evaluations, until=14
+    make_params(policy='repeat'), 6, evaluations, until=15
   )
   assert tape(events)[3:] == [
     (9, 'evaluation', 3, 1),
     (10, 'evaluation', 3, 2),
     (10, 'switch', 3, 'loss is not finite'),
-    (10, 'cycle_start', 4, 12),
-    (12, 'cycle_start', 5, 16),
+    (10, 'cycle_start', 4, 14),
+    (14, 'cycle_start', 5, 18),
   ]
-  assert local_steps[10:] == [(2, 0.0), (2, 2.0), (2, 0.0), (2, 1.0)]
+  assert local_steps[10:] == [(2, float(t)) for t in (0, 1, 2, 3, 0)]
 
 
 @pytest.mark.parametrize('policy', ['finish', 'repeat'])

@@ -28,6 +28,7 @@ from reset_cycles.control.state import from_words
 from reset_cycles.control.switching import SWITCHING_RULES
 from reset_cycles.optimizers import INNER
 from reset_cycles.optimizers.inner import find_state
+from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
@@ -280,6 +281,19 @@ def test_a_run_that_would_hold_a_rate_of_zero_does_not_begin():
     new_driver(dataclasses.replace(PARAMS, policy='hold'))
 
 
+def test_the_evaluation_after_the_last_step_is_written_down(folder):
+  driver = new_driver(dataclasses.replace(PARAMS, policy='repeat'))
+  driver.run(until=8)  # evaluated after 1, 2, 3 and 8 steps
+  steps = column(folder, 'global_step', event='evaluation')
+  assert steps == ['1', '2', '3']
+  _, run = driver.optimizer_state
+  run_lib.record_last_evaluations(run, driver.eval_results, 8)
+  steps = column(folder, 'global_step', event='evaluation')
+  assert steps == ['1', '2', '3', '8']
+  assert column(folder, 'metric', event='evaluation')[-1] == '0.72'
+  assert column(folder, 'event')[-1] == 'evaluation'  # and nothing follows
+
+
 def tape_of(folder, *columns):
   """Those columns of the events at which a cycle ends or begins."""
   kinds = ('switch', 're_anchor', 'reset', 'cycle_start', 'finish', 'hold')
@@ -319,22 +333,22 @@ def test_repeat_goes_on_with_the_last_cycle(folder, generation, rate_keeper):
   assert driver.optimizer_state[1].control.cycle == 2
 
 
-@pytest.mark.parametrize('left_at', [9, 10, 14, None])
+@pytest.mark.parametrize('left_at', [9, 10, 11, 14, 15, None])
 @pytest.mark.parametrize('warmup_factor', [0.0, 0.25])
 def test_repeat_never_trains_at_a_rate_of_zero(
   folder, rate_keeper, warmup_factor, left_at
 ):
   """But for the first step of a warm-up; when it is over, there is another one.
 
-  The planned steps end at 12, those of the further cycles four by four.
+  The planned steps end at 12, those of a further cycle after four.
   """
   hparams = dataclasses.replace(PARAMS.hparams, warmup_factor=warmup_factor)
   params = dataclasses.replace(rate_keeper, policy='repeat', hparams=hparams)
   evaluations = {} if left_at is None else {left_at: (math.nan, 0.4)}
   rates = rates_of_steps(new_driver(params, 'jit', evaluations), 100)
   starts = [int(s) for s in column(folder, 'global_step', event='cycle_start')]
-  planned = {*range(0, 100, 4), *evaluations}
-  assert starts == sorted(planned)
+  left = 100 if left_at is None else left_at
+  assert starts == [*range(0, left, 4), *range(left, 100, 4)]
   zeros = [step for step, rate in enumerate(rates) if rate == 0]
   assert zeros == (starts if warmup_factor else [])
   later = [step for step in zeros if step >= 12]
@@ -343,7 +357,7 @@ def test_repeat_never_trains_at_a_rate_of_zero(
 
 @pytest.mark.parametrize('generation', GENERATIONS)
 def test_repeat_leaves_a_last_cycle_that_diverged(folder, generation):
-  """Its planned steps go to a further cycle; the run goes on and trains."""
+  """A further cycle of as many steps follows; the run goes on and trains."""
   params = dataclasses.replace(
     PARAMS, policy='repeat', alter_lr=(0.1,) * 3, budget_factor=100.0
   )
@@ -356,15 +370,15 @@ def test_repeat_leaves_a_last_cycle_that_diverged(folder, generation):
   assert tape_of(folder, *columns)[5:] == [
     (510, 'switch', '3', '', '', 'loss is not finite', ''),
     (510, 'reset', '4', '', '', 'early', '1.0'),
-    (510, 'cycle_start', '4', '3', '600', '', ''),
+    (510, 'cycle_start', '4', '3', '710', '', ''),
     # A metric that is not finite makes the reset full, and ends no cycle.
-    (600, 'reset', '5', '', '', 'scheduled', '1.0'),
-    (600, 'cycle_start', '5', '3', '800', '', ''),
+    (710, 'reset', '5', '', '', 'scheduled', '1.0'),
+    (710, 'cycle_start', '5', '3', '910', '', ''),
     (750, 'switch', '5', '', '', 'loss is not finite', ''),
     (750, 'reset', '6', '', '', 'early', '1.0'),
-    (750, 'cycle_start', '6', '3', '800', '', ''),
-    (800, 'reset', '7', '', '', 'scheduled', '0.0'),
-    (800, 'cycle_start', '7', '3', '1000', '', ''),
+    (750, 'cycle_start', '6', '3', '950', '', ''),
+    (950, 'reset', '7', '', '', 'scheduled', '0.0'),
+    (950, 'cycle_start', '7', '3', '1150', '', ''),
   ]
   assert np.isfinite(train_loss(driver))
 
