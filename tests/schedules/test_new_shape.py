@@ -49,7 +49,7 @@ def test_it_can_be_a_cycle_and_a_weight_decay():
     weight_decays=(SHAPE, 'ratio', 'constant'),
     budget_factor=3.0,
   )
-  cycle = lr_schedule.cycle_schedules(100, params.hparams, params)[2]
+  cycle = lr_schedule.lay_out(100, params)[2].rate
   peak = params.hparams.learning_rate
   rates = read(cycle, np.asarray([0, 49, 50]))
   assert_close(rates, [peak, peak, 0.75 * peak], peak)
