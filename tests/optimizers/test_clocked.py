@@ -259,3 +259,35 @@ def test_an_optimizer_with_an_iterate_is_one_class():
   doubled = Slots((), ({'w': 2 * average['w']},), ())
   new = inner.with_slots(state.inner, doubled)
   np.testing.assert_array_equal(new.average['w'], [6.5, 14.0])
+
+
+@pytest.mark.parametrize(
+  'values',
+  [
+    {'one_minus_beta1': (0.1, 0.2)},
+    {'beta2': (0.9, 0.99)},
+    {'eps': (1e-8, 1e-3)},
+    {'grad_clip': (0.5, 1.0)},
+    {'grad_clip': (None, 1.0)},
+    {'weight_decay': (0.0, 0.1)},
+  ],
+  ids=str,
+)
+def test_traced_numbers_keep_the_types_of_leaves(values):
+  [(name, pair)] = values.items()
+  cycles = [
+    lay_out(10, dataclasses.replace(THESIS, hparams=hparams))[0]
+    for hparams in (
+      dataclasses.replace(THESIS.hparams, **{name: value}) for value in pair
+    )
+  ]
+  adamw = clocked(AdamW(), cycles)
+  params = {'a': jnp.ones(3, jnp.bfloat16), 'b': jnp.ones(2)}
+  state = adamw.init(params)
+  updates, new = jax.jit(adamw.update)(params, state, params)
+
+  def types(tree):
+    return [jnp.asarray(x).dtype for x in jax.tree_util.tree_leaves(tree)]
+
+  assert types(updates) == types(params)
+  assert types(new) == types(state)
