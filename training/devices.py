@@ -66,13 +66,15 @@ class Devices(Protocol):
 class PmapDevices:
   """Everything has a leading device axis (benchmark v0.5.0)."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._count = jax.local_device_count()
     self._identity = jax.pmap(lambda tree: tree, axis_name=AXIS_NAME)
     self._layout = self.put(np.int32(0)).sharding
 
-  def compile_step(self, body):
-    def step(params, model_state, opt_state, batch, rng):
+  def compile_step(self, body: Callable) -> Callable:
+    def step(
+      params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
+    ) -> tuple[Any, Any, Any, Any]:
       rng = jax.random.fold_in(rng, jax.lax.axis_index(AXIS_NAME))
       total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
       return body(params, model_state, opt_state, batch, rng, total)
@@ -84,7 +86,9 @@ class PmapDevices:
       donate_argnums=(0, 1, 2),
     )
 
-  def compile(self, fn, shapes, *host_shapes, donate=False):
+  def compile(
+    self, fn: Callable, shapes: Any, *host_shapes: Any, donate: bool = False
+  ) -> Callable:
     mapped = jax.pmap(
       fn,
       axis_name=AXIS_NAME,
@@ -96,42 +100,44 @@ class PmapDevices:
     )
     return mapped.lower(stacked, *host_shapes).compile()
 
-  def init(self, fn, tree):
+  def init(self, fn: Callable, tree: Any) -> Any:
     return jax.pmap(fn, axis_name=AXIS_NAME)(tree)
 
-  def put(self, tree):
+  def put(self, tree: Any) -> Any:
     stacked = jax.tree_util.tree_map(
       lambda x: np.broadcast_to(x, (self._count, *np.shape(x))), tree
     )
     return self._identity(stacked)
 
-  def place(self, tree):
+  def place(self, tree: Any) -> Any:
     # From jax 0.8 on, a pmap knows the mesh of its inputs: one with another
     # axis name would have the step compiled twice.
     if isinstance(self._layout, NamedSharding):
       return jax.device_put(tree, self._layout)
     return tree
 
-  def get(self, tree):
-    def first_copy(x):
+  def get(self, tree: Any) -> Any:
+    def first_copy(x: jax.Array) -> np.ndarray:
       return np.asarray(x.addressable_shards[0].data).reshape(x.shape[1:])
 
     return jax.tree_util.tree_map(first_copy, tree)
 
-  def shape_of(self, leaf):
+  def shape_of(self, leaf: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
 
 
 class JitDevices:
   """The batch is sharded on its first axis, the rest replicated (main)."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     mesh = Mesh(np.asarray(jax.devices()), (AXIS_NAME,))
     self._replicated = NamedSharding(mesh, PartitionSpec())
     self._sharded = NamedSharding(mesh, PartitionSpec(AXIS_NAME))
 
-  def compile_step(self, body):
-    def step(params, model_state, opt_state, batch, rng):
+  def compile_step(self, body: Callable) -> Callable:
+    def step(
+      params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
+    ) -> tuple[Any, Any, Any, Any]:
       # The batch is one sharded array: its sums are over all devices already.
       return body(params, model_state, opt_state, batch, rng, lambda t: t)
 
@@ -143,7 +149,9 @@ class JitDevices:
       donate_argnums=(0, 1, 2),
     )
 
-  def compile(self, fn, shapes, *host_shapes, donate=False):
+  def compile(
+    self, fn: Callable, shapes: Any, *host_shapes: Any, donate: bool = False
+  ) -> Callable:
     jitted = jax.jit(
       fn,
       in_shardings=self._replicated,
@@ -152,17 +160,17 @@ class JitDevices:
     )
     return jitted.lower(shapes, *host_shapes).compile()
 
-  def init(self, fn, tree):
+  def init(self, fn: Callable, tree: Any) -> Any:
     return jax.jit(fn, out_shardings=self._replicated)(tree)
 
-  def put(self, tree):
+  def put(self, tree: Any) -> Any:
     return jax.device_put(tree, self._replicated)
 
-  def place(self, tree):
+  def place(self, tree: Any) -> Any:
     return self.put(tree)
 
-  def get(self, tree):
+  def get(self, tree: Any) -> Any:
     return jax.tree_util.tree_map(np.asarray, tree)
 
-  def shape_of(self, leaf):
+  def shape_of(self, leaf: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
