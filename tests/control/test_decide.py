@@ -10,6 +10,7 @@ import pytest
 from replay import EASY, PEAK, make_params, replay, rules_of, tape
 from reset_cycles.control import decide
 from reset_cycles.control.state import Evaluation
+from reset_cycles.schedule_params import check_plan
 
 NAN, INF = math.nan, math.inf
 
@@ -408,3 +409,35 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
   np.testing.assert_allclose(
     local_steps[6:12], [(1, third * t) for t in range(6)], rtol=1e-12
   )
+
+
+class Fixed:
+  """A horizon that is 12 steps, whatever the policy has put off."""
+
+  initial = ()
+
+  def observe(self, state, timing):
+    return state, 12
+
+
+def test_a_horizon_behind_the_run_moves_nothing():
+  rules = rules_of(make_params(policy='repeat'), 6)._replace(horizon=Fixed())
+  evaluations = [(s, 1.0, 0.1) for s in (13, 14)]
+  events, decision, local_steps = replay(rules, 6, evaluations, until=18)
+  assert [e for e in events if e['event'] == 'clock'] == []
+  assert tape(events)[3:] == [
+    (12, 'cycle_start', 4, 16),
+    (13, 'evaluation', 4, 1),
+    (14, 'evaluation', 4, 2),
+    (16, 'cycle_start', 5, 20),
+  ]
+  assert local_steps[12:16] == [(2, float(t)) for t in range(4)]
+  assert decision.control.horizon == 20
+
+
+def test_hold_is_refused_before_anything_is_trained():
+  check_plan(6, make_params())
+  with pytest.raises(ValueError, match="policy='hold': .* ends at 0"):
+    check_plan(6, make_params(policy='hold'))
+  with pytest.raises(ValueError, match='each needs at least one'):
+    check_plan(6, make_params(lengths=(100.0, 1.0, 1.0)))
