@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from .averaging import AVERAGES
 from .control.decide import Rules
 from .control.goals import GOALS
 from .control.horizons import HORIZONS
@@ -53,6 +54,7 @@ PARTS: dict[str, Registry] = {
   'horizon': HORIZONS,
   'policy': POLICIES,
   'optimizer': INNER,
+  'averaging': AVERAGES,
 }
 _CHAIN = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
 _OPTIONAL_LISTS = ('weight_decays', 'alter_weight_decay')
@@ -74,6 +76,16 @@ GoalSetting = GOALS.as_kind()
 HorizonSetting = HORIZONS.as_kind()
 PolicySetting = POLICIES.as_kind()
 OptimizerSetting = INNER.as_kind()
+AveragingSetting = AVERAGES.as_kind()
+
+
+def _read_cycles(name: str, value: object) -> object:
+  is_empty = isinstance(value, (list, tuple)) and not value
+  check(is_empty, name, value, 'an empty list')
+  return ()
+
+
+WholeCycles = Annotated[tuple, Kind('a list of cycles', _read_cycles)]
 HparamsSetting = Annotated[Hparams, Kind('an Hparams', _read_hparams)]
 
 
@@ -117,6 +129,10 @@ class ScheduleParams:
       learning rate.
     alter_weight_decay: empty, or per cycle what is added to the weight decay:
       the peak of its shape.
+    cycles: empty, or the chain as a list of whole settings, which then takes
+      the place of the lists above. Not in force yet.
+    averaging: which weights evaluations see, of averaging.
+    wait: whether a reset waits for the evaluation of the annealed model.
   """
 
   warmups: Warmups = ('linear', 'linear', 'linear')
@@ -136,6 +152,9 @@ class ScheduleParams:
   hparams: HparamsSetting = HPARAMS
   weight_decays: WeightDecays = ()
   alter_weight_decay: Numbers = ()
+  cycles: WholeCycles = ()
+  averaging: AveragingSetting = 'none'
+  wait: Flag = False
 
   def __post_init__(self) -> None:
     read_fields(self)
@@ -347,6 +366,9 @@ THESIS = ScheduleParams(
   ),
   weight_decays=(),
   alter_weight_decay=(),
+  cycles=(),
+  averaging='none',
+  wait=False,
 )
 # The one in force: as the thesis', but a run does not end itself while there is
 # budget left.

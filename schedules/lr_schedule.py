@@ -41,6 +41,8 @@ class ChainSettings(Protocol):
   hparams: Hparams
   weight_decays: Sequence[Setting]
   alter_weight_decay: Sequence[float]
+  optimizer: Setting
+  averaging: Setting
 
 
 def lay_out(step_hint: int, settings: ChainSettings) -> tuple[Cycle, ...]:
@@ -76,7 +78,15 @@ def _lay_out_cycle(i: int, steps: int, s: ChainSettings) -> Cycle:
       shape, hparams.weight_decay + added, steps, rate, peak
     )
   return Cycle(
-    steps, warmup_length, peak, rate, weight_decay, hparams, s.lengths[i]
+    steps,
+    warmup_length,
+    peak,
+    rate,
+    weight_decay,
+    hparams,
+    s.lengths[i],
+    s.optimizer,
+    s.averaging,
   )
 
 

@@ -17,7 +17,9 @@ ROOT = pathlib.Path(submission.__file__).parent
 # The registry of figures knows workloads. It stays behind, and `test_imports`
 # fails if one of the others needs it.
 REGISTRY = ROOT / 'experiments' / 'thesis.py'
-FOLDERS = 'settings schedules optimizers control training experiments'.split()
+FOLDERS = (
+  'settings schedules optimizers averaging control training experiments'
+).split()
 SHIPPED = sorted(
   {
     *ROOT.glob('*.py'),
