@@ -30,10 +30,11 @@ from ..soft_reset import check_target, needs_tau
 from . import resetting
 from . import workload as workload_facts
 from .compiled_ops import CompiledOps
-from .devices import Devices, JitDevices, PmapDevices
+from .devices import Devices
 from .fresh_models import FreshModels
 from .records import Records
 from .resetting import Model
+from .sharded import devices_of
 from .step import train_step
 from .workload import WorkloadApi
 
@@ -88,7 +89,7 @@ def set_up(
   rules = make_rules(workload.step_hint, schedule_params, target)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else JitDevices()
+  devices = devices_of(model_params, has_axis)
   optimizer = clocked(inner, rules.cycles)
   state = _initial_state(optimizer, rules, devices, model_params)
   fresh, ops = None, None
