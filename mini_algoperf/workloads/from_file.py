@@ -7,7 +7,6 @@ import importlib.util
 import pathlib
 import re
 import sys
-import traceback
 import types
 
 from .base import MiniWorkload
@@ -75,14 +74,8 @@ def _import_file(path: pathlib.Path, given: str) -> types.ModuleType:
     del sys.modules[name]
     if not isinstance(e, (Exception, SystemExit)):
       raise
-    own = [
-      f.lineno
-      for f in traceback.extract_tb(e.__traceback__)
-      if f.filename == str(path)
-    ]
-    line = f' (line {own[-1]})' if own else ''
     raise ValueError(
-      f'workload: {given} cannot be imported: {type(e).__name__}: {e}{line}.'
+      f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
     ) from e
   return module
 
