@@ -66,6 +66,8 @@ def _frames_of(
   folder = os.path.dirname(path) + os.sep
   frames = []
   for frame in _frames(error):
+    if frame.filename.startswith('<'):  # Python's own import
+      continue
     file = os.path.realpath(frame.filename)
     is_beside = file.startswith(folder) and 'site-packages' not in file
     if file == path or (is_beside and not file.startswith(_OURS + os.sep)):
