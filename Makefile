@@ -35,6 +35,7 @@ FIGURE_WORKLOADS := digits molecules
 STEPS_digits := 4200
 STEPS_molecules := 3000
 STEPS_translation := 1600
+STEPS_text := 2400
 TRAIN = $(BIN)/soft-reset run --nostop_at_targets --rng_seed=17 \
   $(STEPS_$(1):%=--max_global_steps=%) --experiment_dir=experiment_runs
 
