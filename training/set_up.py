@@ -29,6 +29,8 @@ from ..settings.hparams import Hparams
 from ..soft_reset import check_target, needs_tau
 from . import resetting
 from . import workload as workload_facts
+from .averaging import AveragedState, Averager
+from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
 from .devices import Devices, JitDevices, PmapDevices
 from .fresh_models import FreshModels
@@ -43,6 +45,7 @@ class SavedState(NamedTuple):
 
   inner: ClockedState
   control: jax.Array  # shape=(words,), dtype=int32; see control.state.to_words
+  averaging: AveragedState | tuple[()] = ()  # empty where nothing is averaged
 
 
 class Setup(NamedTuple):
@@ -58,6 +61,7 @@ class Setup(NamedTuple):
   fresh_models: FreshModels | None  # None if no reset replaces anything
   reset_ops: CompiledOps | None  # likewise
   records: Records
+  averager: Averager | None  # None if what is trained is evaluated
 
 
 def set_up(
@@ -92,8 +96,11 @@ def set_up(
   optimizer = clocked(inner, rules.cycles)
   state = _initial_state(optimizer, rules, devices, model_params)
   fresh, ops = None, None
+  model = Model(devices.place(model_params), model_state, state.inner.inner)
+  averager, averaging = make_averager(
+    rules.cycles, workload.step_hint, inner, model, target.rising, devices
+  )
   if _may_reset(rules):
-    model = Model(devices.place(model_params), model_state, state.inner.inner)
     fresh, ops = _prepare_resets(workload, model, inner, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
@@ -107,8 +114,9 @@ def set_up(
     fresh_models=fresh,
     reset_ops=ops,
     records=records,
+    averager=averager,
   )
-  return state, setup
+  return state._replace(averaging=averaging), setup
 
 
 def _read_target(workload: WorkloadApi, params: ScheduleParams) -> Target:
