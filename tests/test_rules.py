@@ -34,6 +34,7 @@ WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
 
 # What the submission may know of a workload; RULES.md lists the same.
 WORKLOAD_ATTRIBUTES = {
+  'eval_period_time_sec',
   'has_reached_validation_target',
   'init_model_fn',
   'loss_fn',
@@ -54,7 +55,7 @@ DATA_SETS_AND_MODELS = set(
 STANDARD = set(
   (
     '__future__ collections csv dataclasses difflib errno fractions functools '
-    'inspect io json math numbers os pathlib re sys types typing'
+    'inspect io json math numbers os pathlib re sys time types typing'
   ).split()
 )
 THIRD_PARTY = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}

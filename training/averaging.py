@@ -191,11 +191,12 @@ class Averager:
     """
     if host.out != NOTHING:
       return saved, host, params
+    # No copy goes on during an evaluation.
+    host = self._settled(host, cycle)
     if self._shows_average(host, cycle):
-      out = AVERAGE
-      shown, host = self._average(saved, host, cycle)
+      out, shown = AVERAGE, self._average(saved, host)
     elif self.own[cycle] is not None:
-      out, host = OWN, self._settled(host, cycle)
+      out = OWN
       shown = self.ops.run(self.own[cycle], (opt_state, params))
     else:
       return saved, host, params
@@ -257,15 +258,12 @@ class Averager:
     choice = self.choices[cycle]
     return is_one and wanted(host.books.choosing, choice) == AVERAGED
 
-  def _average(
-    self, saved: AveragedState, host: Averaged, cycle: int
-  ) -> tuple[Any, Averaged]:
+  def _average(self, saved: AveragedState, host: Averaged) -> Any:
     """The average, laid out; a window's is worked out on the host."""
     if host.is_average:
-      return saved.slot, host
-    host = self._settled(host, cycle)
+      return saved.slot
     mean = averaging_window.mean(host.window, self.shapes)
-    return self.ops.devices.put(mean), host
+    return self.ops.devices.put(mean)
 
   def _settled(self, host: Averaged, cycle: int) -> Averaged:
     plan = self.plans[cycle]

@@ -53,8 +53,8 @@ def settled(window: Window, size: int) -> Window:
   """The snapshot under way is among the others, of which `size` are kept."""
   if window.pending is None:
     return window
-  leaves = [np.asarray(leaf) for leaf in window.pending]
-  return Window((*window.arrived, leaves)[-size:])
+  arrived = (*window.arrived, jax.device_get(window.pending))
+  return Window(arrived[-size:])
 
 
 def mean(window: Window, like: Any) -> Any:

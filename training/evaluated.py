@@ -166,12 +166,8 @@ def hand_out_if_foreseen(
     period: the workload's evaluation period, seconds.
     step: steps taken.
   """
-  forecast, before = run.forecast, forecast_lib.now()
-  is_due = forecast_lib.is_due(forecast, step, period, before)
-  after = before
+  is_due = forecast_lib.is_due(run.forecast, step, period, forecast_lib.now())
   if is_due or step >= run.control.cycle_end:
     saved, run, params = hand_out(saved, run, params)
-    after = forecast_lib.now()
-    forecast = forecast._replace(cost=after - before)
-  forecast = forecast_lib.after_step(forecast, after)
+  forecast = forecast_lib.after_step(run.forecast, forecast_lib.now())
   return saved, run._replace(forecast=forecast), params

@@ -27,7 +27,6 @@ class Forecast(NamedTuple):
       resumed run, -inf: one is due.
     eval_seconds: of all evaluations so far; NaN if unknown.
     step_seconds: between the last two returns.
-    cost: of handing out other weights, seconds, the last time.
     eval_step: step of the last evaluation; -1 if unknown.
     gap: steps between the last two; 0 if unknown.
   """
@@ -36,7 +35,6 @@ class Forecast(NamedTuple):
   evaluated: float = -math.inf
   eval_seconds: float = 0.0
   step_seconds: float = 0.0
-  cost: float = 0.0
   eval_step: int = -1
   gap: int = 0
 
@@ -68,7 +66,7 @@ def is_due(forecast: Forecast, step: int, period: float, at: float) -> bool:
   """Whether an evaluation may follow at once.
 
   A step's time is allowed for: a runner that waits for the devices before it
-  reads the clock reads it so much later. And the time that handing out takes.
+  reads the clock reads it so much later.
 
   Args:
     forecast: what is known.
@@ -76,8 +74,7 @@ def is_due(forecast: Forecast, step: int, period: float, at: float) -> bool:
     period: the workload's evaluation period, seconds.
     at: the time now.
   """
-  lead = max(forecast.step_seconds, forecast.cost)
-  by_clock = at + lead - forecast.evaluated >= period
+  by_clock = at + forecast.step_seconds - forecast.evaluated >= period
   return by_clock or 0 < forecast.gap == step - forecast.eval_step
 
 
