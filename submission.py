@@ -183,7 +183,8 @@ def update_params(
     saved, run, model = run_lib.act(
       saved, run, model, workload, eval_results, global_step
     )
-  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  step = run.setup.train_steps[run.control.cycle]
+  params, model_state, inner, metrics = step(*model, batch, rng)
   if run.step_metrics is None:
     run_lib.after_first_step(run, params, model_state)
   saved, run = saved._replace(inner=inner), run._replace(step_metrics=metrics)

@@ -416,7 +416,7 @@ def test_a_list_that_changes_later_changes_nothing():
 
 
 # No field has its default value, but for those with a single part to name.
-SINGLE = {'goal', 'horizon', 'optimizer', 'averaging'}
+SINGLE = {'goal', 'horizon', 'averaging'}
 OTHER_FORM = {'cycles'}  # in place of the lists
 SHAPES = (
   {
@@ -440,6 +440,7 @@ CHANGED = ScheduleParams(
   early_switching=False,
   switching={'name': 'thesis', 'lam': 0.6, 'eps1': 0.1, 'k': 7, 'm': 8},
   policy='hold',
+  optimizer={'name': 'ademamix', 'beta3': 0.999},
   wait=True,
   hparams=Hparams(0.2, 0.01, 0.2, 0.99, 0.0, 0.1, 1e-6, 2.0, 0.1),
 )

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..averaging import AVERAGES
+from ..averaging.average import Plan
 from ..control.state import to_words
 from ..optimizers import Inner
 from ..schedules.cycle import Cycle
@@ -34,7 +35,7 @@ _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 def make_averager(
   cycles: Sequence[Cycle],
   step_hint: int,
-  inner: Inner,
+  inners: Sequence[Inner],
   model: Model,
   rising: bool,
   devices: Devices,
@@ -44,8 +45,8 @@ def make_averager(
   Args:
     cycles: the chain.
     step_hint: the workload's, steps.
-    inner: the optimizer.
-    model: laid out, before the first step; its opt_state is the optimizer's.
+    inners: the optimizer of each cycle.
+    model: laid out, before the first step; its opt_state is the optimizers'.
     rising: whether a larger target metric is better.
     devices: how arrays lie on the devices.
 
@@ -54,27 +55,22 @@ def make_averager(
   """
   averages = [AVERAGES.make(cycle.averaging) for cycle in cycles]
   plans = tuple(average.plan(step_hint) for average in averages)
-  shapes = jax.tree_util.tree_map(devices.shape_of, model)
-  own = own_weights(inner, shapes.opt_state, shapes.params)
-  if own is None and not any(plans):
+  shapes = Model(*jax.tree_util.tree_map(devices.shape_of, tuple(model)))
+  distinct = {
+    inner: own_weights(inner, shapes.opt_state, shapes.params)
+    for inner in dict.fromkeys(inners)
+  }
+  own = tuple(distinct[inner] for inner in inners)
+  if not any(own) and not any(plans):
     return None, ()
-  for cycle, plan in zip(cycles, plans):
-    is_running = plan is not None and not plan.window
-    right = f'none or lawa: {cycle.optimizer} has an average of its own'
-    check(own is None or not is_running, 'averaging', cycle.averaging, right)
-  ops = CompiledOps(devices)
-  ops.prepare(copied, shapes.params)
-  if any(plan is not None and not plan.window for plan in plans):
-    ops.prepare(mixed, (shapes.params, shapes.params), _SCALAR)
-  if own is not None:
-    ops.prepare(own, (shapes.opt_state, shapes.params))
+  _check_running(cycles, plans, own)
   averager = Averager(
     plans=plans,
     choices=tuple(average.choice for average in averages),
     rising=rising,
     shapes=shapes.params,
-    own=(own,) * len(cycles),
-    ops=ops,
+    own=own,
+    ops=_compiled(plans, own, shapes, devices),
     flags=tuple(devices.put(np.int32(out)) for out in (NOTHING, OWN, AVERAGE)),
   )
   # Put from the host, as averages will be, so that it compiles where that does.
@@ -83,6 +79,38 @@ def make_averager(
   )
   words = devices.put(to_words(Books()))
   return averager, AveragedState(slot, words, averager.flags[NOTHING])
+
+
+def _is_running(plan: Plan | None) -> bool:
+  return plan is not None and not plan.window
+
+
+def _check_running(
+  cycles: Sequence[Cycle],
+  plans: Sequence[Plan | None],
+  own: Sequence[Callable | None],
+) -> None:
+  for cycle, plan, own_average in zip(cycles, plans, own):
+    is_wrong = _is_running(plan) and own_average is not None
+    right = f'none or lawa: {cycle.optimizer} has an average of its own'
+    check(not is_wrong, 'averaging', str(cycle.averaging), right)
+
+
+def _compiled(
+  plans: Sequence[Plan | None],
+  own: Sequence[Callable | None],
+  shapes: Model,
+  devices: Devices,
+) -> CompiledOps:
+  """What a run will need, so that nothing compiles in it."""
+  ops = CompiledOps(devices)
+  if any(plans):
+    ops.prepare(copied, shapes.params)
+  if any(map(_is_running, plans)):
+    ops.prepare(mixed, (shapes.params, shapes.params), _SCALAR)
+  for weights in filter(None, own):
+    ops.prepare(weights, (shapes.opt_state, shapes.params))
+  return ops
 
 
 def own_weights(
