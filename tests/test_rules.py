@@ -284,6 +284,27 @@ def test_which_modules_open_files():
   }
 
 
+def test_where_the_clock_is_read():
+  """To foresee evaluations, and nowhere else; see RULES.md."""
+  importers = [
+    name
+    for name in TREES
+    if any(
+      alias.name == 'time'
+      for node in nodes_of(name, ast.Import)
+      for alias in node.names
+    )
+  ]
+  assert importers == ['training/forecast.py']
+  callers = {
+    name
+    for name in TREES
+    for call in nodes_of(name, ast.Call)
+    if ast.unparse(call.func) == 'forecast_lib.now'
+  }
+  assert callers == {'training/evaluated.py'}
+
+
 def test_the_size_of_an_evaluations_batch_is_the_benchmarks():
   assert not hasattr(submission, 'get_eval_batch_size')
 
