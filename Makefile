@@ -26,7 +26,7 @@ BIN := .venv/bin
 
 # The tests of the modules that are handed in to the benchmark.
 CORE_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,\
-  settings schedules optimizers averaging control training)
+  settings schedules optimizers averaging cycles control training)
 
 FIGURE_WORKLOADS := digits molecules
 
@@ -35,6 +35,7 @@ FIGURE_WORKLOADS := digits molecules
 STEPS_digits := 4200
 STEPS_molecules := 3000
 STEPS_translation := 1600
+STEPS_text := 2400
 TRAIN = $(BIN)/soft-reset run --nostop_at_targets --rng_seed=17 \
   $(STEPS_$(1):%=--max_global_steps=%) --experiment_dir=experiment_runs
 

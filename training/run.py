@@ -18,6 +18,7 @@ from .. import soft_reset
 from ..control import decide
 from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
+from ..optimizers.pool import Untouched
 from ..schedules.cycle_clock import CycleClock
 from ..soft_reset import Reset
 from . import resetting
@@ -187,8 +188,8 @@ def _carry_out(
   ended, events = run.control, decision.events
   run = run._replace(control=decision.control, clock=decision.clock)
   if decision.action == decide.RESET:
-    reset, note = _plan_reset(run, model, decision.was_evaluated)
-    model = _reset(run, model, reset)
+    reset, note = _plan_reset(run, ended, model, decision.was_evaluated)
+    model = _reset(run, ended, model, reset)
     events = events + [
       _reset_event(run, ended, reset, note),
       decide.cycle_start_event(run.control, run.clock, run.setup.rules),
@@ -200,7 +201,7 @@ def _carry_out(
 
 
 def _plan_reset(
-  run: Run, model: Model, was_evaluated: bool
+  run: Run, ended: Control, model: Model, was_evaluated: bool
 ) -> tuple[Reset, str]:
   """The reset before the cycle that starts, and what is to be said of it.
 
@@ -217,7 +218,7 @@ def _plan_reset(
   if setup.reset_ops is not None:
     inner_model = model._replace(opt_state=model.opt_state.inner)
     is_finite = is_finite and resetting.is_finite(
-      inner_model, setup.inner, setup.reset_ops
+      inner_model, setup.inners[ended.cycle], setup.reset_ops
     )
   reset = soft_reset.plan_reset(rules.reset_mode, tau, rules.alpha, is_finite)
   unknown = is_finite and not was_evaluated
@@ -236,20 +237,23 @@ def _tau(run: Run) -> float:
   )
 
 
-def _reset(run: Run, model: Model, reset: Reset) -> Model:
-  """Resets the model; the clock stays as it is."""
-  if reset.touches_nothing:
-    return model
-  setup = run.setup
-  fresh = setup.fresh_models.take(run.control.number - 2)
-  state = model.opt_state
-  model = resetting.model_reinit_schedule(
-    model._replace(opt_state=state.inner),
-    fresh,
-    reset,
-    setup.inner,
-    setup.reset_ops,
-  )
+def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
+  """Resets the model; the clock stays as it is.
+
+  An optimizer that is not the last cycle's begins anew, from the parameters.
+  """
+  setup, cycle, state = run.setup, run.control.cycle, model.opt_state
+  inner = setup.inners[cycle]
+  begins = inner != setup.inners[ended.cycle]
+  model = model._replace(opt_state=state.inner)
+  if not reset.touches_nothing:
+    fresh = setup.fresh_models.take(run.control.number - 2)
+    model = resetting.model_reinit_schedule(
+      model, fresh, reset, Untouched() if begins else inner, setup.reset_ops
+    )
+  if begins:
+    pool, params = setup.beginnings[cycle]((model.opt_state, model.params))
+    model = model._replace(params=params, opt_state=pool)
   return model._replace(opt_state=state._replace(inner=model.opt_state))
 
 
