@@ -31,10 +31,11 @@ from . import workload as workload_facts
 from .averaging import AveragedState, Averager
 from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
-from .devices import Devices, JitDevices, PmapDevices
+from .devices import Devices
 from .fresh_models import FreshModels
 from .records import Records
 from .resetting import Model
+from .sharded import devices_of
 from .step import train_step
 from .workload import WorkloadApi
 
@@ -96,7 +97,7 @@ def set_up(
   rules = make_rules(workload.step_hint, schedule_params, target, budget)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else JitDevices()
+  devices = devices_of(model_params, has_axis)
   model_params = devices.place(model_params)
   inners = _make_inners(rules, devices, model_params)
   state = _initial_state(inners[0], rules, devices, model_params)
