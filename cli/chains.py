@@ -1,0 +1,213 @@
+"""`soft-reset replay --chain` and `--search-chains`: flags and what they do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from . import arguments, errors
+
+if TYPE_CHECKING:
+  from collections.abc import Sequence
+
+  from ..settings.named import Setting
+  from ..studies.chains.board import Board
+  from ..studies.chains.outcomes import Outcomes
+  from ..studies.chains.settings import ChainSetting
+  from ..studies.real_runs.reading import RecordedRun
+
+_LENGTH, _BEAM, _LEAST = 3, 40, 3
+# Flags that say something to a search alone.
+_FOR_A_SEARCH = ('settings', 'length', 'beam', 'choose_by', 'bootstrap')
+
+
+def add_flags(parser: arguments.Parser) -> None:
+  """Which chains, or among which, and how they are chosen."""
+  group = parser.add_argument_group(
+    'chains of settings',
+    'Scores ordered settings of the external ruleset of 2024 among the '
+    'self-tuning entries: each cycle is the recorded run of a setting, left by '
+    "--policy, by default the floor of the README's table.",
+  )
+  group.add_argument(
+    '--chain',
+    metavar='SETTING,…',
+    action='append',
+    help='Settings submission/trial, such as lawa_queue/2,cyclic_lr/3; may be '
+    'given several times. A:B is B where the run of A stopped, A+B evaluates A '
+    'and B in turn, A*B mostly the one ahead.',
+  )
+  group.add_argument(
+    '--search-chains',
+    '--search_chains',
+    action=arguments.Switch,
+    default=False,
+    help='Searches for the best chain, in sample and with each workload left '
+    'out of the choice.',
+  )
+  group.add_argument(
+    '--settings',
+    metavar='LIST',
+    help='What a search chooses from: all, jax, runnable, replaced, in_turn, '
+    'leader (see studies/chains/settings.py), or settings with commas between. '
+    'Default: all.',
+  )
+  group.add_argument(
+    '--length',
+    metavar='N',
+    type=arguments.whole(1),
+    help='Cycles of the longest chains. Default: 3.',
+  )
+  group.add_argument(
+    '--beam',
+    metavar='N',
+    type=arguments.whole(0),
+    help='How many chains of each length go on to the next; 1 is greedy, 0 '
+    'takes all. Default: 40.',
+  )
+  _add_how(group)
+
+
+def _add_how(group: argparse._ArgumentGroup) -> None:
+  group.add_argument(
+    '--choose_by',
+    metavar='FACTOR',
+    type=arguments.factor,
+    help='Budget by which a search chooses. Default: that of --budget.',
+  )
+  group.add_argument(
+    '--with_variants',
+    action=arguments.Switch,
+    default=False,
+    help='Held-out variants have a say in the choice; one is left out with its '
+    'workload.',
+  )
+  group.add_argument(
+    '--bootstrap',
+    metavar='N',
+    type=arguments.whole(1),
+    help='Chooses anew for N draws of the studies, too.',
+  )
+  group.add_argument(
+    '--least_evaluations',
+    metavar='N',
+    type=arguments.whole(1),
+    help='A run with fewer costs nothing and reaches nothing; 1 charges all. '
+    'Default: 3.',
+  )
+
+
+def wanted(options: argparse.Namespace) -> bool:
+  """Whether the flags ask for chains."""
+  return bool(options.chain or options.search_chains)
+
+
+def refuse_without(options: argparse.Namespace) -> None:
+  """Refuses flags that mean nothing as the others are.
+
+  Raises:
+    ValueError: if there is one.
+  """
+  for flag in (*_FOR_A_SEARCH, 'with_variants'):
+    if getattr(options, flag) and not options.search_chains:
+      raise ValueError(f'--{flag} needs --search-chains.')
+  if options.least_evaluations and not wanted(options):
+    raise ValueError('--least_evaluations needs --chain or --search-chains.')
+  if options.chain and options.search_chains:
+    raise ValueError('give --chain or --search-chains, not both.')
+  if wanted(options) and (options.out or options.by == 'submission'):
+    raise ValueError('--chain and --search-chains know --by=workload alone.')
+
+
+def run(options: argparse.Namespace, runs: Sequence[RecordedRun]) -> int:
+  """Scores or searches, and prints; returns the exit status.
+
+  Raises:
+    SetupError: for bad input.
+  """
+  from ..studies.chains import outcomes
+  from ..studies.replay import policies, table
+
+  with errors.setup_phase():
+    texts = options.policy or [outcomes.FLOOR]
+    rules = [policies.read_policy(text) for text in dict.fromkeys(texts)]
+    budgets = sorted(set(options.budget or table.BUDGETS))
+    if options.search_chains:
+      lines = _search(options, runs, rules, budgets)
+    else:
+      lines = _judge(options, runs, rules, budgets)
+  print('\n'.join(lines))
+  return 0
+
+
+def _judge(
+  options: argparse.Namespace,
+  runs: Sequence[RecordedRun],
+  rules: Sequence[Setting],
+  budgets: Sequence[float],
+) -> list[str]:
+  from ..studies.chains import judged, text
+  from ..studies.chains.settings import read_chain
+
+  chains = [read_chain('--chain', words) for words in options.chain]
+  settings = list(dict.fromkeys(one for chain in chains for one in chain))
+  board, singles = _outcomes(options, runs, settings, rules)
+  rows = [
+    judged.judge(
+      [settings.index(one) for one in chain], settings, single, rule, board, b
+    )
+    for chain in chains
+    for rule, single in zip(rules, singles)
+    for b in budgets
+  ]
+  if options.json:
+    return [json.dumps(text.judged_objects(rows, board), indent=2)]
+  return text.judged_lines(rows, board, options.by == 'workload')
+
+
+def _search(
+  options: argparse.Namespace,
+  runs: Sequence[RecordedRun],
+  rules: Sequence[Setting],
+  budgets: Sequence[float],
+) -> list[str]:
+  from ..studies.chains import luck, search, text
+  from ..studies.chains.settings import read_list
+
+  settings = read_list('--settings', options.settings or 'all')
+  board, singles = _outcomes(options, runs, settings, rules)
+  scope = search.Scope(
+    options.length or _LENGTH,
+    _BEAM if options.beam is None else options.beam,
+    options.with_variants,
+    options.choose_by,
+  )
+  found = search.Search(singles, board, scope)
+  rows = [row for budget in budgets for row in found.best(budget)]
+  lucks = [
+    one
+    for budget in (budgets if options.bootstrap else ())
+    for one in luck.luck(singles, board, scope, budget, options.bootstrap)
+  ]
+  names = text.Names(settings, rules)
+  if options.json:
+    return [json.dumps(text.search_objects(rows, names, lucks), indent=2)]
+  lines = text.search_lines(rows, names, board, options.by == 'workload')
+  return [*lines, *(text.luck_lines(lucks) if lucks else [])]
+
+
+def _outcomes(
+  options: argparse.Namespace,
+  runs: Sequence[RecordedRun],
+  settings: Sequence[ChainSetting],
+  rules: Sequence[Setting],
+) -> tuple[Board, list[Outcomes]]:
+  from ..studies.chains import board as board_lib
+  from ..studies.chains import outcomes
+  from ..studies.chains.runs import by_point
+
+  board = board_lib.read_board(runs)
+  least = options.least_evaluations or _LEAST
+  found = outcomes.recorded(settings, by_point(runs), board.workloads, least)
+  return board, [outcomes.outcomes(found, rule) for rule in rules]
