@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
   from ..settings.named import Setting
   from ..studies.chains.board import Board
-  from ..studies.chains.outcomes import Outcomes
+  from ..studies.chains.outcomes import Links
   from ..studies.chains.settings import ChainSetting
   from ..studies.real_runs.reading import RecordedRun
 
@@ -84,6 +84,14 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     'workload.',
   )
   group.add_argument(
+    '--race',
+    metavar='SHARE',
+    type=_share,
+    help='The first two settings of a chain race: each gets that share of its '
+    'run, then the one that is ahead goes on. A search takes races in, written '
+    'A~B. Default: none.',
+  )
+  group.add_argument(
     '--bootstrap',
     metavar='N',
     type=arguments.whole(1),
@@ -96,6 +104,14 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     help='A run with fewer costs nothing and reaches nothing; 1 charges all. '
     'Default: 3.',
   )
+
+
+def _share(text: str) -> float:
+  """The type of a flag that takes a share of a run."""
+  number = arguments.factor(text)
+  if number > 1:
+    raise argparse.ArgumentTypeError(f'{text} must be at most 1')
+  return number
 
 
 def wanted(options: argparse.Namespace) -> bool:
@@ -112,8 +128,9 @@ def refuse_without(options: argparse.Namespace) -> None:
   for flag in (*_FOR_A_SEARCH, 'with_variants'):
     if getattr(options, flag) and not options.search_chains:
       raise ValueError(f'--{flag} needs --search-chains.')
-  if options.least_evaluations and not wanted(options):
-    raise ValueError('--least_evaluations needs --chain or --search-chains.')
+  for flag in ('least_evaluations', 'race'):
+    if getattr(options, flag) and not wanted(options):
+      raise ValueError(f'--{flag} needs --chain or --search-chains.')
   if options.chain and options.search_chains:
     raise ValueError('give --chain or --search-chains, not both.')
   if wanted(options) and (options.out or options.by == 'submission'):
@@ -152,14 +169,13 @@ def _judge(
 
   chains = [read_chain('--chain', words) for words in options.chain]
   settings = list(dict.fromkeys(one for chain in chains for one in chain))
-  board, singles = _outcomes(options, runs, settings, rules)
+  board, links, names = _links(options, runs, settings, rules)
+  raced = [_with_race(options, list(map(str, chain)), names) for chain in chains]
   rows = [
-    judged.judge(
-      [settings.index(one) for one in chain], settings, single, rule, board, b
-    )
-    for chain in chains
-    for rule, single in zip(rules, singles)
-    for b in budgets
+    judged.judge(chain, list(map(names.index, chain)), own, rule, board, budget)
+    for chain in raced
+    for rule, own in zip(rules, links)
+    for budget in budgets
   ]
   if options.json:
     return [json.dumps(text.judged_objects(rows, board), indent=2)]
@@ -176,38 +192,59 @@ def _search(
   from ..studies.chains.settings import read_list
 
   settings = read_list('--settings', options.settings or 'all')
-  board, singles = _outcomes(options, runs, settings, rules)
+  board, links, names = _links(options, runs, settings, rules)
   scope = search.Scope(
     options.length or _LENGTH,
     _BEAM if options.beam is None else options.beam,
     options.with_variants,
     options.choose_by,
   )
-  found = search.Search(singles, board, scope)
+  found = search.Search(links, board, scope)
   rows = [row for budget in budgets for row in found.best(budget)]
   lucks = [
     one
     for budget in (budgets if options.bootstrap else ())
-    for one in luck.luck(singles, board, scope, budget, options.bootstrap)
+    for one in luck.luck(links, board, scope, budget, options.bootstrap)
   ]
-  names = text.Names(settings, rules)
+  words = text.Names(names, rules)
   if options.json:
-    return [json.dumps(text.search_objects(rows, names, lucks), indent=2)]
-  lines = text.search_lines(rows, names, board, options.by == 'workload')
+    return [json.dumps(text.search_objects(rows, words, lucks), indent=2)]
+  lines = text.search_lines(rows, words, board, options.by == 'workload')
   return [*lines, *(text.luck_lines(lucks) if lucks else [])]
 
 
-def _outcomes(
+def _with_race(
+  options: argparse.Namespace, chain: list[str], names: Sequence[str]
+) -> list[str]:
+  """The first two settings as one link if they are to race."""
+  if options.race is None:
+    return chain
+  if len(set(chain[:2])) < 2:
+    raise ValueError(
+      f'--chain={",".join(chain)}: a race takes two different settings.'
+    )
+  entered = ('~'.join(pair) for pair in (chain[:2], chain[1::-1]))
+  return [next(name for name in entered if name in names), *chain[2:]]
+
+
+def _links(
   options: argparse.Namespace,
   runs: Sequence[RecordedRun],
   settings: Sequence[ChainSetting],
   rules: Sequence[Setting],
-) -> tuple[Board, list[Outcomes]]:
+) -> tuple[Board, list[Links], list[str]]:
+  """The board, links under each rule, and their names."""
   from ..studies.chains import board as board_lib
-  from ..studies.chains import outcomes
+  from ..studies.chains import outcomes, races
   from ..studies.chains.runs import by_point
 
   board = board_lib.read_board(runs)
   least = options.least_evaluations or _LEAST
   found = outcomes.recorded(settings, by_point(runs), board.workloads, least)
-  return board, [outcomes.outcomes(found, rule) for rule in rules]
+  singles = [outcomes.outcomes(found, rule) for rule in rules]
+  if options.race is None:
+    links = [outcomes.Links(single, single) for single in singles]
+    return board, links, list(map(str, settings))
+  probed = races.probes(found, options.race)
+  links = [races.with_races(single, probed) for single in singles]
+  return board, links, races.link_names(settings)

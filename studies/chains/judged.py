@@ -10,14 +10,13 @@ import numpy as np
 from ...settings.named import Setting
 from . import board as board_lib
 from .board import Board, Official
-from .outcomes import Outcomes, chain_outcomes
-from .settings import ChainSetting
+from .outcomes import Links, chain_outcomes
 
 
 class Judgement(NamedTuple):
   """A chain under a policy in a budget; workloads as in `Board.workloads`."""
 
-  chain: Sequence[ChainSetting]
+  chain: Sequence[str]  # names of its links
   policy: Setting
   budget: float  # as a multiple of the maximum runtime
   scores: Official
@@ -27,9 +26,9 @@ class Judgement(NamedTuple):
 
 
 def judge(
+  names: Sequence[str],
   chain: Sequence[int],
-  settings: Sequence[ChainSetting],
-  single: Outcomes,
+  links: Links,
   policy: Setting,
   board: Board,
   budget: float,
@@ -37,24 +36,24 @@ def judge(
   """Scores a chain.
 
   Args:
-    chain: indices of settings.
-    settings: all.
-    single: their outcomes on `board.workloads`.
+    names: of its links.
+    chain: the index of its first link, and those of the later ones.
+    links: their outcomes on `board.workloads`.
     policy: under which the outcomes are.
     board: what the chain is scored against.
     budget: as a multiple of the maximum runtime.
   """
-  names = board.workloads
-  reached = chain_outcomes(single, chain).reached[0]
-  seconds = board_lib.within(reached, board, names, budget)
-  fastest = board.fastest(names)
+  workloads = board.workloads
+  reached = chain_outcomes(links, chain).reached[0]
+  seconds = board_lib.within(reached, board, workloads, budget)
+  fastest = board.fastest(workloads)
   times = board_lib.median(seconds)
   of_studies = board_lib.shares(seconds.T, fastest)[:, : len(board.base)]
   return Judgement(
-    [settings[i] for i in chain],
+    names,
     policy,
     budget,
-    board_lib.official(dict(zip(names, times.tolist())), board),
+    board_lib.official(dict(zip(workloads, times.tolist())), board),
     of_studies.mean(axis=1),
     seconds,
     board_lib.shares(times, fastest),

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import board as board_lib
 from .board import Board
-from .outcomes import Outcomes
+from .outcomes import Links, Outcomes
 from .search import Choice, Scope, Search
 
 QUANTILES = (0.05, 0.5, 0.95)
@@ -52,7 +52,7 @@ def draws(
 
 
 def luck(
-  singles: Sequence[Outcomes],
+  links: Sequence[Links],
   board: Board,
   scope: Scope,
   budget: float,
@@ -61,7 +61,7 @@ def luck(
   """Chooses chains anew for draws of the studies.
 
   Args:
-    singles: see `Search`.
+    links: see `Search`.
     board: likewise.
     scope: likewise.
     budget: as a multiple of the maximum runtime.
@@ -73,11 +73,11 @@ def luck(
   Raises:
     ValueError: if there is but one study.
   """
-  whole = [best.choice for best in Search(singles, board, scope).best(budget)]
+  whole = [best.choice for best in Search(links, board, scope).best(budget)]
   rows = []
-  for drawn, others in draws(singles[0].cost.shape[2], num_draws):
-    rest = Search(_of(singles, others), board, scope)
-    found = Search(_of(singles, drawn), board, scope).best(budget)
+  for drawn, others in draws(links[0].later.cost.shape[2], num_draws):
+    rest = Search(_of(links, others), board, scope)
+    found = Search(_of(links, drawn), board, scope).best(budget)
     rows.append(
       [
         (
@@ -96,8 +96,13 @@ def luck(
   ]
 
 
-def _of(singles: Sequence[Outcomes], studies: np.ndarray) -> list[Outcomes]:
-  return [Outcomes(*(a[:, :, studies] for a in single)) for single in singles]
+def _of(links: Sequence[Links], studies: np.ndarray) -> list[Links]:
+  """The same in some studies."""
+
+  def drawn(whole: Outcomes) -> Outcomes:
+    return Outcomes(*(array[:, :, studies] for array in whole))
+
+  return [Links(drawn(own.first), drawn(own.later)) for own in links]
 
 
 def score(search: Search, choice: Choice, budget: float) -> float:

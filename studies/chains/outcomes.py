@@ -39,6 +39,13 @@ class Outcomes(NamedTuple):
   cost: np.ndarray  # of a run that fails; infinite if it doesn't
 
 
+class Links(NamedTuple):
+  """What a chain can begin with, and what can follow."""
+
+  first: Outcomes  # of the settings, and of races if there are any
+  later: Outcomes  # of the settings
+
+
 class Recorded(NamedTuple):
   """The runs of settings, and the axes of their outcomes."""
 
@@ -120,12 +127,13 @@ def followed(before: Outcomes, after: Outcomes) -> Outcomes:
   return Outcomes(*(array.reshape(shape) for array in together))
 
 
-def chain_outcomes(single: Outcomes, chain: Sequence[int]) -> Outcomes:
+def chain_outcomes(links: Links, chain: Sequence[int]) -> Outcomes:
   """Those of one chain, shape=(1, workloads, studies) each.
 
   Args:
-    single: of settings.
-    chain: indices of settings, at least one.
+    links: what it is made of.
+    chain: the index of its first link, and those of the later ones.
   """
-  links = [Outcomes(*(array[[i]] for array in single)) for i in chain]
-  return functools.reduce(followed, links)
+  parts = [(links.first, chain[0]), *((links.later, i) for i in chain[1:])]
+  found = [Outcomes(*(a[[i]] for a in single)) for single, i in parts]
+  return functools.reduce(followed, found)

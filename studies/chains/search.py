@@ -10,7 +10,7 @@ import numpy as np
 from ..scores.profiles import HELD_OUT
 from . import board as board_lib
 from .board import Board
-from .outcomes import Outcomes, chain_outcomes, followed
+from .outcomes import Links, Outcomes, chain_outcomes, followed
 
 _TIE = 1e-12  # sums of shares closer than that are equal
 
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
   """A chain that was chosen, and by which policy it is left."""
 
   policy: int  # index
-  chain: tuple[int, ...]  # indices of settings
+  chain: tuple[int, ...]  # index of the first link, and of settings
 
 
 class Fold(NamedTuple):
@@ -82,18 +82,17 @@ class Search:
   """
 
   def __init__(
-    self, singles: Sequence[Outcomes], board: Board, scope: Scope
+    self, links: Sequence[Links], board: Board, scope: Scope
   ) -> None:
     """Makes nothing yet.
 
     Args:
-      singles: outcomes of the settings under each policy, on
-        `board.workloads`.
+      links: of chains under each policy, on `board.workloads`.
       board: what chains are scored against.
       scope: which chains.
     """
     self.board, self.scope = board, scope
-    self._singles = singles
+    self._links = links
     self._fastest = board.fastest(board.workloads)
 
   def best(self, budget: float) -> list[Best]:
@@ -116,8 +115,8 @@ class Search:
 
   def reached_by(self, choice: Choice) -> np.ndarray:
     """Seconds of a chain, shape=(workloads, studies); infinite if never."""
-    single = self._singles[choice.policy]
-    return chain_outcomes(single, choice.chain).reached[0]
+    links = self._links[choice.policy]
+    return chain_outcomes(links, choice.chain).reached[0]
 
   def times_of(self, choice: Choice, budget: float) -> np.ndarray:
     """Its medians over studies within a budget, shape=(workloads,)."""
@@ -169,8 +168,8 @@ class Search:
     """Chains by length and policy; with weights, those that the beam keeps."""
     kept: dict[int, _Level] = {}
     for length in range(1, self.scope.length + 1):
-      for policy, single in enumerate(self._singles):
-        level = self._longer(kept.get(policy), policy, single, budget)
+      for policy, links in enumerate(self._links):
+        level = self._longer(kept.get(policy), policy, links, budget)
         yield level
         if length < self.scope.length:
           kept[policy] = (
@@ -181,18 +180,19 @@ class Search:
     self,
     before: _Level | None,
     policy: int,
-    single: Outcomes,
+    links: Links,
     budget: float,
   ) -> _Level:
     """Chains that are a setting longer."""
-    settings = np.arange(len(single.cost))
     if before is None:
-      chains, together = settings[:, None], single
+      chains = np.arange(len(links.first.cost))[:, None]
+      together = links.first
     else:
+      settings = np.arange(len(links.later.cost))
       first = np.repeat(before.chains, settings.size, axis=0)
       last = np.tile(settings, len(before.chains))
       chains = np.column_stack([first, last])
-      together = followed(before.outcomes, single)
+      together = followed(before.outcomes, links.later)
     times = self._times(together.reached, budget)
     return _Level(
       policy, chains, together, board_lib.shares(times, self._fastest)

@@ -51,7 +51,7 @@ def _names(submission: str) -> tuple[str, ...]:
 _JAX = (*_names('baseline'), *_names('generalized_adam'), *_names('nadamp'))
 _AVERAGED = (*_names('lawa_ema'), *_names('lawa_queue'))
 _CYCLIC = _names('cyclic_lr')
-# The same points without averaging, by number. Those of cyclic_lr were run in
+# The same points without averaging, by number; baseline/1 to 5 are, too. Those of cyclic_lr were run in
 # PyTorch, as the averaged ones were; 1 and 4 were not run there in one cycle.
 _RAW = {
   1: 'baseline/1',
@@ -78,12 +78,19 @@ def _joined(how: str) -> tuple[str, ...]:
   return (*kept, *(f'lawa_queue/{i}{how}{raw}' for i, raw in _RAW.items()))
 
 
+def _joined_in_jax(how: str) -> tuple[str, ...]:
+  """Likewise, all but the averages run in JAX."""
+  kept = (name for name in _JAX if name not in _NOT_OURS)
+  return (*kept, *(f'lawa_queue/{i}{how}baseline/{i}' for i in _TRIALS))
+
+
 # Lists to choose from. `all`: the 35 that are like Adam. `jax`: those of them
 # that were run in JAX. `runnable`: those that a submission of this project can
 # run: AdamW and NadamW with their betas, decay and smoothing, one cycle or two,
 # averages of snapshots, Schedule-Free, and Nesterov momentum
-# (generalized_adam/1). The last three: averages of snapshots joined to raw
-# weights, in each of the ways above, and what else is runnable.
+# (generalized_adam/1). The others: averages of snapshots joined to raw weights,
+# in each of the ways above, and what else is runnable; `jax_…` with raw weights
+# and all else from runs in JAX, which on some workloads are slower.
 LISTS = {
   'all': _ALL,
   'jax': _JAX,
@@ -91,6 +98,8 @@ LISTS = {
   'replaced': _joined(OR_ELSE),
   'in_turn': _joined(IN_TURN),
   'leader': _joined(LEADER),
+  'jax_replaced': _joined_in_jax(OR_ELSE),
+  'jax_in_turn': _joined_in_jax(IN_TURN),
 }
 
 

@@ -14,18 +14,12 @@ from .board import Board
 from .judged import Judgement
 from .luck import Luck
 from .search import Best, Choice
-from .settings import ChainSetting
 
 _NOTE = (
   'score: exact integral among the self-tuning entries of 2024, base workloads',
   'alone; published: trapezoidal rule; held-out: after the rule of the held-out',
   'workloads; variants: score over these alone.',
 )
-
-
-def chain_text(chain: Sequence[ChainSetting]) -> str:
-  """As on the command line."""
-  return ','.join(map(str, chain))
 
 
 def judged_lines(
@@ -59,7 +53,7 @@ def judged_lines(
 def _judged_cells(row: Judgement, board: Board) -> tuple[str, ...]:
   scores, studies = row.scores, row.by_study
   return (
-    ' '.join(map(str, row.chain)),
+    ' '.join(row.chain),
     _policy_text(row.policy),
     f'{row.budget:g}×',
     f'{scores.exact:.3f}',
@@ -77,7 +71,7 @@ def _policy_text(policy: Setting) -> str:
 
 def _workload_lines(row: Judgement, board: Board) -> list[str]:
   """Time to the target as a share of the maximum runtime, by study."""
-  head = f'{chain_text(row.chain)} in {row.budget:g}×:'
+  head = f'{" ".join(row.chain)} in {row.budget:g}×:'
   studies = [f'study {i}' for i in range(row.seconds.shape[1])]
   table = [('workload', 'of the score', *studies)]
   for name, share, seconds in zip(board.workloads, row.shares, row.seconds):
@@ -93,7 +87,7 @@ def judged_objects(
   """The same for programs; seconds are null where a target is not reached."""
   return [
     {
-      'chain': [str(setting) for setting in row.chain],
+      'chain': list(row.chain),
       'policy': as_plain(row.policy),
       'budget': row.budget,
       'score': row.scores.exact,
@@ -120,15 +114,13 @@ def _number(value: float) -> float | None:
 class Names:
   """Chooses words for what a search has found."""
 
-  def __init__(
-    self, settings: Sequence[ChainSetting], policies: Sequence[Setting]
-  ) -> None:
-    """Takes the settings and policies that choices are indices of."""
-    self._settings, self._policies = settings, policies
+  def __init__(self, links: Sequence[str], policies: Sequence[Setting]) -> None:
+    """Takes the links and policies that choices are indices of."""
+    self._links, self._policies = links, policies
 
   def chain(self, choice: Choice) -> list[str]:
-    """Names of its settings."""
-    return [str(self._settings[i]) for i in choice.chain]
+    """Names of its links."""
+    return [self._links[i] for i in choice.chain]
 
   def policy(self, choice: Choice) -> Setting:
     """Its policy."""
