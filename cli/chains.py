@@ -28,7 +28,8 @@ def add_flags(parser: arguments.Parser) -> None:
     'chains of settings',
     'Scores ordered settings of the external ruleset of 2024 among the '
     'self-tuning entries: each cycle is the recorded run of a setting, left by '
-    "--policy, by default the floor of the README's table.",
+    '--policy and followed by the next. Its default here: a floor of .1 .55 .65 '
+    '.72 .78 .83 .88 .93 .97 of the way at .1, .2, … .9 of the run.',
   )
   group.add_argument(
     '--chain',
@@ -46,12 +47,17 @@ def add_flags(parser: arguments.Parser) -> None:
     help='Searches for the best chain, in sample and with each workload left '
     'out of the choice.',
   )
+  _add_what(group)
+  _add_how(group)
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
   group.add_argument(
     '--settings',
     metavar='LIST',
     help='What a search chooses from: all, jax, runnable, replaced, in_turn, '
-    'leader (see studies/chains/settings.py), or settings with commas between. '
-    'Default: all.',
+    'leader, jax_replaced or jax_in_turn, all of which are explained in '
+    'studies/chains/settings.py, or settings with commas between. Default: all.',
   )
   group.add_argument(
     '--length',
@@ -66,7 +72,6 @@ def add_flags(parser: arguments.Parser) -> None:
     help='How many chains of each length go on to the next; 1 is greedy, 0 '
     'takes all. Default: 40.',
   )
-  _add_how(group)
 
 
 def _add_how(group: argparse._ArgumentGroup) -> None:
@@ -170,7 +175,9 @@ def _judge(
   chains = [read_chain('--chain', words) for words in options.chain]
   settings = list(dict.fromkeys(one for chain in chains for one in chain))
   board, links, names = _links(options, runs, settings, rules)
-  raced = [_with_race(options, list(map(str, chain)), names) for chain in chains]
+  raced = [
+    _with_race(options, list(map(str, chain)), names) for chain in chains
+  ]
   rows = [
     judged.judge(chain, list(map(names.index, chain)), own, rule, board, budget)
     for chain in raced
@@ -199,7 +206,7 @@ def _search(
     options.with_variants,
     options.choose_by,
   )
-  found = search.Search(links, board, scope)
+  found = search.ChainSearch(links, board, scope)
   rows = [row for budget in budgets for row in found.best(budget)]
   lucks = [
     one

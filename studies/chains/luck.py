@@ -10,7 +10,7 @@ import numpy as np
 from . import board as board_lib
 from .board import Board
 from .outcomes import Links, Outcomes
-from .search import Choice, Scope, Search
+from .search import ChainSearch, Choice, Scope
 
 QUANTILES = (0.05, 0.5, 0.95)
 
@@ -61,7 +61,7 @@ def luck(
   """Chooses chains anew for draws of the studies.
 
   Args:
-    links: see `Search`.
+    links: see `ChainSearch`.
     board: likewise.
     scope: likewise.
     budget: as a multiple of the maximum runtime.
@@ -73,11 +73,13 @@ def luck(
   Raises:
     ValueError: if there is but one study.
   """
-  whole = [best.choice for best in Search(links, board, scope).best(budget)]
+  whole = [
+    best.choice for best in ChainSearch(links, board, scope).best(budget)
+  ]
   rows = []
   for drawn, others in draws(links[0].later.cost.shape[2], num_draws):
-    rest = Search(_of(links, others), board, scope)
-    found = Search(_of(links, drawn), board, scope).best(budget)
+    rest = ChainSearch(_of(links, others), board, scope)
+    found = ChainSearch(_of(links, drawn), board, scope).best(budget)
     rows.append(
       [
         (
@@ -105,7 +107,7 @@ def _of(links: Sequence[Links], studies: np.ndarray) -> list[Links]:
   return [Links(drawn(own.first), drawn(own.later)) for own in links]
 
 
-def score(search: Search, choice: Choice, budget: float) -> float:
+def score(search: ChainSearch, choice: Choice, budget: float) -> float:
   """The exact score of a chain on the base workloads."""
   base = search.board.base
   times = search.times_of(choice, budget)[: len(base)]

@@ -17,7 +17,7 @@ from ..real_runs.reading import RecordedRun
 from ..replay.cases import Judged
 from ..replay.policies import POLICIES, Replayed, left_at, read_policy
 from .runs import Runs, runs_of
-from .settings import ChainSetting, Point
+from .settings import ChainSetting, TrialPoint
 
 LEAST_EVALUATIONS = 3
 # The rule of the table in README.md: a floor under the share of the way, on a
@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
 
 def recorded(
   settings: Sequence[ChainSetting],
-  points: Mapping[Point, Runs],
+  points: Mapping[TrialPoint, Runs],
   workloads: Sequence[str],
   least: int = LEAST_EVALUATIONS,
 ) -> Recorded:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..real_runs.reading import RecordedRun
-from .settings import ALONE, LEADER, OR_ELSE, ChainSetting, Point
+from .settings import ALONE, LEADER, OR_ELSE, ChainSetting, TrialPoint
 
 _BOARD, _RULESET = 'v05', 'external'
 _STOPPED_BEFORE = 0.5  # share of the run at its last evaluation
@@ -21,16 +21,16 @@ _COLUMNS = ('step', 'seconds', 'loss', 'metric')
 Runs = Mapping[tuple[str, str], RecordedRun]
 
 
-def by_point(runs: Iterable[RecordedRun]) -> dict[Point, Runs]:
+def by_point(runs: Iterable[RecordedRun]) -> dict[TrialPoint, Runs]:
   """The runs of the external ruleset of 2024 by their points.
 
   Raises:
     ValueError: if a point has two runs on one workload in one study.
   """
-  found: dict[Point, dict[tuple[str, str], RecordedRun]] = {}
+  found: dict[TrialPoint, dict[tuple[str, str], RecordedRun]] = {}
   for run in runs:
     if (run.board, run.ruleset) == (_BOARD, _RULESET):
-      own = found.setdefault(Point(run.submission, run.trial), {})
+      own = found.setdefault(TrialPoint(run.submission, run.trial), {})
       place = (run.workload.name, run.study)
       if place in own:
         raise ValueError(
@@ -42,7 +42,7 @@ def by_point(runs: Iterable[RecordedRun]) -> dict[Point, Runs]:
 
 
 def runs_of(
-  setting: ChainSetting, points: Mapping[Point, Runs], least: int = 3
+  setting: ChainSetting, points: Mapping[TrialPoint, Runs], least: int = 3
 ) -> dict[tuple[str, str], RecordedRun]:
   """The runs of a setting, joined of two points' as the setting says.
 
@@ -66,7 +66,7 @@ def runs_of(
 
 
 def _long_enough(
-  point: Point, points: Mapping[Point, Runs], least: int
+  point: TrialPoint, points: Mapping[TrialPoint, Runs], least: int
 ) -> dict[tuple[str, str], RecordedRun]:
   if point not in points:
     known = ', '.join(sorted({p.submission for p in points}))

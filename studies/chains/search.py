@@ -70,7 +70,7 @@ class _Level(NamedTuple):
   shares: np.ndarray  # of the score, shape=(n, workloads)
 
 
-class Search:
+class ChainSearch:
   """Chains of settings under policies.
 
   Chains that tie go by their length, then by the order of policies and

@@ -23,7 +23,7 @@ _NAME = re.compile(r'(\w+)/(\d+)')
 _TRIALS = range(1, 6)
 
 
-class Point(NamedTuple):
+class TrialPoint(NamedTuple):
   """A trial of a submission in the external ruleset of 2024."""
 
   submission: str
@@ -36,9 +36,9 @@ class Point(NamedTuple):
 class ChainSetting(NamedTuple):
   """What a cycle of a chain runs."""
 
-  first: Point
+  first: TrialPoint
   how: str = ALONE
-  second: Point | None = None  # as `how` says
+  second: TrialPoint | None = None  # as `how` says
 
   def __str__(self) -> str:
     return f'{self.first}{self.how}{self.second or ""}'
@@ -120,7 +120,7 @@ def read_setting(flag: str, text: str) -> ChainSetting:
       f'{flag}: {text!r} is no setting; write submission/trial, such as '
       'lawa_queue/2, or two of them with :, + or * between.'
     )
-  points = [Point(m[1], f'trial_{m[2]}') for m in found if m]
+  points = [TrialPoint(m[1], f'trial_{m[2]}') for m in found if m]
   if len(points) == 1:
     return ChainSetting(points[0])
   return ChainSetting(points[0], parts[1], points[1])

@@ -140,7 +140,7 @@ def search_lines(
   """The best chains, a line per length and budget.
 
   Args:
-    rows: of `Search.best`.
+    rows: of `ChainSearch.best`.
     names: of settings and policies.
     board: what they were scored against.
     by_workload: whether the choice in each fold follows.
