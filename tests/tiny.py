@@ -261,12 +261,8 @@ class Driver:
   def evaluate(self):
     """Appends the scripted evaluation of this step, if there is one."""
     if self.global_step in self.evaluations:
-<<<<<<< HEAD
       self.prepare()
-      loss, accuracy = self.evaluations[self.global_step]
-=======
       loss, accuracy, *seconds = self.evaluations[self.global_step]
->>>>>>> horizon
       results = {'validation/loss': loss, 'validation/accuracy': accuracy}
       if seconds:
         results['accumulated_submission_time'] = seconds[0]

@@ -19,6 +19,7 @@ from runs import (
   assert_equal_trees,
   column,
   host,
+  host_copy,
   make_checkpoint,
   new_driver,
   restore,
