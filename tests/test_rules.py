@@ -56,8 +56,8 @@ DATA_SETS_AND_MODELS = set(
 STANDARD = set(
   (
     '__future__ collections csv dataclasses difflib errno fractions functools '
-    'inspect io json math numbers os pathlib re sys time types typing'
-    'inspect io json math numbers os pathlib re statistics sys types typing'
+    'inspect io json math numbers os pathlib re statistics sys time types '
+    'typing'
   ).split()
 )
 THIRD_PARTY = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}
