@@ -105,7 +105,7 @@ def _joined(
   choose = _by_lead if how == LEADER else _in_turn
   slots = zip(choose(kinds), itertools.count())
   kept = [(run, i) for run, i in slots if i < run.step.size]
-  return _merged(kept)
+  return _merged(kept) if kept else None
 
 
 def _held(run: RecordedRun) -> RecordedRun:

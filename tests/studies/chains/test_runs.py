@@ -86,6 +86,8 @@ def test_slots_of_a_run_that_has_stopped_are_lost():
   alone = [(11, 0.21), (31, 0.23), (51, 0.25)]
   assert evaluations(joined('+', None, raw)) == alone
   assert joined('+', None, None) is None
+  # Its only evaluation would have been in a slot of the other kind.
+  assert joined('+', make_run([10], [0.1]), None) is None
 
 
 def test_a_run_that_is_at_its_target_waits_there_for_its_turn():
