@@ -8,6 +8,7 @@ init_optimizer_state makes anew.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,10 +31,11 @@ from . import workload as workload_facts
 from .averaging import AveragedState, Averager
 from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
-from .devices import Devices, JitDevices, PmapDevices
+from .devices import Devices
 from .fresh_models import FreshModels
 from .records import Records
 from .resetting import Model
+from .sharded import devices_of
 from .step import train_step
 from .workload import WorkloadApi
 
@@ -73,6 +75,7 @@ def set_up(
   schedule_params: ScheduleParams,
   records: Records,
   rng: jax.Array,
+  budget: float = math.nan,
 ) -> tuple[SavedState, Setup]:
   """Builds everything that a run needs, and its initial state.
 
@@ -83,6 +86,7 @@ def set_up(
     schedule_params: the resolved configuration.
     records: where the run's events go.
     rng: key for the fresh models of resets.
+    budget: seconds that the run may take; NaN if unknown.
 
   Raises:
     ValueError: if the cycles do not fit into the run, a schedule leaves what a
@@ -90,10 +94,10 @@ def set_up(
       target.
   """
   target = _read_target(workload, schedule_params)
-  rules = make_rules(workload.step_hint, schedule_params, target)
+  rules = make_rules(workload.step_hint, schedule_params, target, budget)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else JitDevices()
+  devices = devices_of(model_params, has_axis)
   model_params = devices.place(model_params)
   inners = _make_inners(rules, devices, model_params)
   state = _initial_state(inners[0], rules, devices, model_params)
