@@ -205,7 +205,8 @@ def _carry_out(
   run = run._replace(control=decision.control, clock=decision.clock)
   if decision.action == decide.RESET:
     reset, note = _plan_reset(run, ended, model, decision.was_evaluated)
-    model = _reset(run, ended, model, reset)
+    model, begins = _reset(run, ended, model, reset)
+    note = '; '.join(filter(None, (note, begins)))
     events = events + [
       _reset_event(run, ended, reset, note),
       decide.cycle_start_event(run.control, run.clock, run.setup.rules),
@@ -253,8 +254,10 @@ def _tau(run: Run) -> float:
   )
 
 
-def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
-  """Resets the model; the clock stays as it is.
+def _reset(
+  run: Run, ended: Control, model: Model, reset: Reset
+) -> tuple[Model, str]:
+  """Resets the model, and says if an optimizer begins; the clock stays.
 
   An optimizer that is not the last cycle's begins anew, from the parameters.
   """
@@ -270,7 +273,9 @@ def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
   if begins:
     pool, params = setup.beginnings[cycle]((model.opt_state, model.params))
     model = model._replace(params=params, opt_state=pool)
-  return model._replace(opt_state=state._replace(inner=model.opt_state))
+  model = model._replace(opt_state=state._replace(inner=model.opt_state))
+  name = setup.rules.cycles[cycle].optimizer
+  return model, f'{name} begins' if begins else ''
 
 
 def _reset_event(run: Run, ended: Control, reset: Reset, note: str) -> Event:

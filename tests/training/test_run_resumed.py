@@ -11,7 +11,6 @@ import pytest
 
 from made_up_parts import Moved, registered
 from reset_cycles.control.horizons import HORIZONS
-from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
@@ -20,7 +19,10 @@ from runs import (
   assert_equal_trees,
   column,
   host,
+  host_copy,
+  make_checkpoint,
   new_driver,
+  restore,
 )
 
 RULE = {'name': 'thesis', 'k': 2, 'm': 2}
@@ -28,36 +30,6 @@ AVERAGINGS = (
   {'name': 'lawa', 'k': 1, 'distance': 0.1},
   {'name': 'ema', 'span': 0.1, 'distance': 0.1, 'choice': 'alternate'},
 )
-
-
-def host_copy(run, tree):
-  return run.setup.devices.get(tree)
-
-
-def make_checkpoint(driver):
-  """What the benchmark saves: one replica of the state, as a state dict."""
-  saved, run = driver.optimizer_state
-  return (
-    flax.serialization.to_state_dict(host_copy(run, saved)),
-    host_copy(run, driver.params),
-    host_copy(run, driver.model_state),
-    driver.global_step,
-  )
-
-
-def restore(driver, checkpoint, eval_results):
-  """What the benchmark does after a preemption: [0] comes from the checkpoint.
-
-  The other half is that of a new init_optimizer_state, whose set-up can serve
-  several restores.
-  """
-  saved, params, model_state, step = checkpoint
-  target, run = driver.optimizer_state
-  put = run.setup.devices.put
-  state = flax.serialization.from_state_dict(host_copy(run, target), saved)
-  driver.optimizer_state = (put(state), run_lib.Run(run.setup))
-  driver.params, driver.model_state = put(params), put(model_state)
-  driver.global_step, driver.eval_results = step, eval_results
 
 
 def intact(entries):
