@@ -10,8 +10,8 @@ import pytest
 from reset_cycles.control.history import (
   OVER,
   PAUSED,
-  Standing,
   Mark,
+  Standing,
   end_stint,
   is_nearest,
   observe,
