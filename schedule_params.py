@@ -391,6 +391,7 @@ def make_rules(
     early_switching=p.early_switching,
     reset_mode=p.reset_mode,
     alpha=p.alpha,
+    wait=p.wait,
     **{field: PARTS[field].make(getattr(p, field)) for field in _DECIDING},
   )
   rules.policy.check(cycles)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from .state import Evaluation, Target
 from .way import linear_share
 
 MOST_STINTS = 3  # of one cycle, whose ends are kept apart
 
-# How it stands with a cycle.
-UNBEGUN, OPEN, PAUSED, OVER = 0, 1, 2, 3
+# How it stands with a cycle. LOST: it was paused, and its model is gone.
+UNBEGUN, OPEN, PAUSED, OVER, LOST = 0, 1, 2, 3, 4
 
 
 class Mark(NamedTuple):
@@ -28,12 +29,16 @@ class Standing(NamedTuple):
   Attributes:
     cycle: index of its setting in the chain.
     scale: factor on its learning rate.
-    state: UNBEGUN, OPEN, PAUSED or OVER.
-    share: of its full length, had at the last evaluation.
+    state: UNBEGUN, OPEN, PAUSED, OVER or LOST.
+    share: of its full length that it has had, at its last evaluation or, when
+      it is not OPEN, in all.
     spacing: the longest way between two of its evaluations, as such a share.
     stints: how often it was paused or came to an end.
     now: as of its last evaluation.
     marks: `now` at the end of each of the first stints.
+    steps: taken in it, in all of its stints.
+    before: the run's largest share of the way when it began; 0 without one.
+    switching: state of the switching rule, when it is not OPEN.
   """
 
   cycle: int = 0
@@ -44,6 +49,14 @@ class Standing(NamedTuple):
   stints: int = 0
   now: Mark = Mark()
   marks: tuple[Mark, ...] = (Mark(),) * MOST_STINTS
+  steps: int = 0
+  before: float = 0.0
+  switching: Any = ()
+
+  @property
+  def gain(self) -> float:
+    """What a step has brought on the mean: a share of the way."""
+    return (self.now.best - self.before) / max(self.steps, 1)
 
 
 def observe(
@@ -94,4 +107,17 @@ def end_stint(entry: Standing, state: int) -> Standing:
     marks[entry.stints] = entry.now
   return entry._replace(
     state=state, stints=entry.stints + 1, marks=tuple(marks)
+  )
+
+
+def best_share(history: Sequence[Standing]) -> float:
+  """The largest share of the way that any of the cycles has come; at least 0."""
+  return max((standing.now.best for standing in history), default=0.0)
+
+
+def without_models(history: Sequence[Standing]) -> tuple[Standing, ...]:
+  """After a preemption, which no paused model survives."""
+  return tuple(
+    one._replace(state=LOST, share=0.0) if one.state == PAUSED else one
+    for one in history
   )

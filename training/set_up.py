@@ -16,6 +16,7 @@ import optax
 
 from ..control import decide
 from ..control.decide import Rules
+from ..control.history import Standing
 from ..control.policies import Situation
 from ..control.state import Target, to_words
 from ..optimizers import INNER, Inner
@@ -27,11 +28,11 @@ from ..schedules.cycle_clock import CycleClock
 from ..settings.checks import check
 from ..settings.hparams import Hparams
 from ..soft_reset import check_target, needs_tau
-from . import resetting
+from . import resetting, snapshots
 from . import workload as workload_facts
 from .compiled_ops import CompiledOps
 from .devices import Devices, JitDevices, PmapDevices
-from .fresh_models import FreshModels
+from .fresh_models import MOST_READY, FreshModels
 from .records import Records
 from .resetting import Model
 from .step import train_step
@@ -179,19 +180,26 @@ def _prepare_resets(
   devices: Devices,
 ) -> tuple[FreshModels, CompiledOps]:
   """Fresh models, and compiled operations for models of this one's shapes."""
-  planned = max(len(rules.cycles) - 1, 1)
-  fresh = FreshModels(workload, rng, planned, devices)
+  planned = rules.policy.num_fresh(rules.cycles)
+  # The models of a race are taken one soon after the other, on the clock.
+  ready = MOST_READY if rules.policy.follows_chain else planned
+  fresh = FreshModels(workload, rng, planned, devices, ready)
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   ops = resetting.compile_reset(
     shapes.params, shapes.model_state, inner.slots(shapes.opt_state), devices
   )
+  if snapshots.are_needed(rules):
+    snapshots.prepare(shapes, ops)
   return fresh, ops
 
 
 def _may_reset(rules: Rules) -> bool:
   """Whether a reset may replace anything."""
-  last = len(rules.cycles) - 1
+  count, policy = len(rules.cycles), rules.policy
   horizon = sum(cycle.steps for cycle in rules.cycles)
-  end = Situation(rules.cycles, last, horizon, horizon)
-  follows = last > 0 or rules.policy.next(end) is not None
-  return rules.reset_mode != 'cyclic' and follows
+  history = (Standing(),) * policy.num_slots(rules.cycles)
+  end = Situation(rules.cycles, count - 1, horizon, horizon, history=history)
+  follows = count > 1 or policy.next(end) is not None
+  starts = {cycle.start_from for cycle in rules.cycles}
+  replaces = rules.reset_mode != 'cyclic' or starts - {'', 'current'}
+  return follows and bool(replaces or snapshots.are_needed(rules))

@@ -100,7 +100,9 @@ def taus(params, step_hint, evaluations, until, target):
       break
     if decision.action == decide.RESET:
       state = run.Run(setup, control, clock)
-      reset, _ = run._plan_reset(state, None, decision.was_evaluated)
+      reset, _ = run._plan_reset(
+        state, None, decision.was_evaluated, rules.reset_mode
+      )
       found.append(reset.tau)
   return found
 
