@@ -99,8 +99,9 @@ def _init_optimizer_state(
   params = schedule_params.override(hyperparameters)
   records = Records.of_trial(hyperparameters)
   params = _settings_of_run(records, workload.step_hint, params)
+  budget = workload_facts.budget_seconds(workload, hyperparameters is None)
   saved, setup = set_up(
-    workload, model_params, model_state, params, records, rng
+    workload, model_params, model_state, params, records, rng, budget
   )
   not_in_force = _not_in_force(workload, hyperparameters)
   if not_in_force:

@@ -92,7 +92,9 @@ def _first_cycle(rules: Rules) -> NextCycle:
   cycles = rules.cycles
   horizon = sum(cycle.steps for cycle in cycles)
   if not rules.policy.follows_chain:
-    before = Situation(cycles, -1, 0, horizon, history=_empty_history(rules))
+    before = Situation(
+      cycles, -1, 0, horizon, rules.horizon.binds, _empty_history(rules)
+    )
     return rules.policy.next(before)
   slot = 0 if rules.policy.num_slots(cycles) else -1
   return NextCycle(0, cycles[0].steps, horizon, slot=slot)
@@ -135,7 +137,9 @@ def observe(
   switching, verdict = rules.switching.observe(
     control.switching, evaluation, context
   )
-  timing = Timing(evaluation.step, evaluation.seconds, control.horizon)
+  timing = Timing(
+    evaluation.step, evaluation.seconds, control.horizon, rules.budget
+  )
   planning, horizon = rules.horizon.observe(control.planning, timing)
   if horizon <= evaluation.step:  # behind us: the policy has put it off
     horizon = control.horizon
@@ -221,7 +225,7 @@ def decide(
     return following.end_cycle(now)
   has_moved = control.horizon != planned and control.horizon > global_step
   if has_moved and control.cycle_end != NEVER and control.until == 1:
-    return following.re_anchor(now)
+    return following.re_anchor(now, planned)
   return Decision(control, clock, GO_ON, events)
 
 

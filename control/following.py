@@ -39,7 +39,12 @@ class Moment(NamedTuple):
 def _next_cycle(now: Moment) -> NextCycle | None:
   c, rules = now.control, now.rules
   situation = Situation(
-    rules.cycles, c.cycle, now.step, c.horizon, history=c.history
+    rules.cycles,
+    c.cycle,
+    now.step,
+    c.horizon,
+    rules.horizon.binds,
+    c.history,
   )
   return rules.policy.next(situation)
 
@@ -201,21 +206,42 @@ def _run_out(now: Moment) -> Decision:
   return Decision(control, now.clock, FINISH, events)
 
 
-def re_anchor(now: Moment) -> Decision:
+def re_anchor(now: Moment, planned: int) -> Decision:
   """Lays the rest of the run over the steps that the new horizon leaves.
 
   The current cycle keeps its place on the clock. Its nominal rest and the
-  cycles to come share the remaining steps by their nominal lengths.
+  cycles to come share the remaining steps by their nominal lengths. Where none
+  are to come in the chain, the policy may add others, of which nothing is
+  planned but that they fill the steps from the current one's end to the horizon:
+  they keep their share of what was left up to `planned`, the horizon until now.
   """
   control, step, cycles = now.control, now.step, now.rules.cycles
   i = control.cycle
   local = cycle_clock.local_step_on_host(now.clock, step)
-  rest = [cycles[i].steps - local]
-  rest += [cycle.steps for cycle in cycles[i + 1 :]]
+  rest = [cycles[i].steps - local, *_steps_to_come(control, now.rules)]
   end = cycle_ends(step, control.horizon, rest)[0]
+  if len(rest) == 1:
+    end = _in_proportion(control.cycle_end, step, planned, control)
   control = control._replace(cycle_end=end)
   clock = cycle_clock.anchored_clock(
     step, i, local, cycles[i].steps, end, control.scale
   )
   now.events.append(what.clock_event(control, clock))
   return Decision(control, clock, RE_ANCHOR, now.events)
+
+
+def _steps_to_come(control: Control, rules: Rules) -> list[int]:
+  """Nominal steps of the chain's cycles that are still planned."""
+  is_in_chain = control.number == control.cycle + 1
+  if not (is_in_chain and rules.policy.follows_chain):
+    return []
+  return [cycle.steps for cycle in rules.cycles[control.cycle + 1 :]]
+
+
+def _in_proportion(
+  end: int, global_step: int, planned: int, control: Control
+) -> int:
+  """The end that has the share of the steps left that it had as planned."""
+  left = control.horizon - global_step
+  had = max(planned, end) - global_step
+  return global_step - (global_step - end) * left // had

@@ -112,7 +112,7 @@ def end_stint(entry: Standing, state: int) -> Standing:
 
 def best_share(history: Sequence[Standing]) -> float:
   """The largest share of the way that any of the cycles has come; at least 0."""
-  return max((standing.now.best for standing in history), default=0.0)
+  return max([0.0, *(standing.now.best for standing in history)])
 
 
 def without_models(history: Sequence[Standing]) -> tuple[Standing, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ..schedules.cycle import Cycle
@@ -33,6 +34,8 @@ class Rules(NamedTuple):
   reset_mode: str  # what the start of a cycle does to the model
   alpha: float  # share of tau that the moments get
   wait: bool = False  # whether a cycle's end waits for its evaluation
+  distance: str = 'log'  # scale of tau where the metric falls
+  budget: float = math.nan  # seconds that the run may take; NaN if unknown
 
   @property
   def keeps_best(self) -> bool:

@@ -180,7 +180,7 @@ def last_iterate_bound(rates, norms, distance):
 # Soft reset.
 
 
-def tau(metric, target, first, rising):
+def tau(metric, target, first, rising, distance='log'):
   if not math.isfinite(metric):
     return 1.0
   if rising:
@@ -189,6 +189,8 @@ def tau(metric, target, first, rising):
     return 0.0
   if first is None or not math.isfinite(first) or first <= target:
     return (metric - target) / metric
+  if distance == 'linear':
+    return min(1 - (first - metric) / (first - target), 1.0)
   way = math.log(first) - math.log(target)
   return min((math.log(metric) - math.log(target)) / way, 1.0)
 

@@ -37,6 +37,7 @@ WORKLOAD_ATTRIBUTES = {
   'has_reached_validation_target',
   'init_model_fn',
   'loss_fn',
+  'max_allowed_runtime_sec',
   'metrics_logger',
   'model_fn',
   'param_shapes',
@@ -54,7 +55,7 @@ DATA_SETS_AND_MODELS = set(
 STANDARD = set(
   (
     '__future__ collections csv dataclasses difflib errno fractions functools '
-    'inspect io json math numbers os pathlib re sys types typing'
+    'inspect io json math numbers os pathlib re statistics sys types typing'
   ).split()
 )
 THIRD_PARTY = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}

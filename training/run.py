@@ -282,6 +282,7 @@ def _tau(run: Run) -> float:
     decide.goal_metric(control, control.start, rules),
     control.first_metric,
     rules.target.rising,
+    rules.distance,
   )
 
 

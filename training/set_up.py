@@ -8,6 +8,7 @@ init_optimizer_state makes anew.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -68,6 +69,7 @@ def set_up(
   schedule_params: ScheduleParams,
   records: Records,
   rng: jax.Array,
+  budget: float = math.nan,
 ) -> tuple[SavedState, Setup]:
   """Builds everything that a run needs, and its initial state.
 
@@ -78,6 +80,7 @@ def set_up(
     schedule_params: the resolved configuration.
     records: where the run's events go.
     rng: key for the fresh models of resets.
+    budget: seconds that the run may take; NaN if unknown.
 
   Raises:
     ValueError: if the cycles do not fit into the run, a schedule leaves what a
@@ -86,7 +89,7 @@ def set_up(
   """
   target = _read_target(workload, schedule_params)
   inner = INNER.make(schedule_params.optimizer)
-  rules = make_rules(workload.step_hint, schedule_params, target)
+  rules = make_rules(workload.step_hint, schedule_params, target, budget)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else JitDevices()

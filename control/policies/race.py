@@ -58,7 +58,9 @@ class Race(Tournament, Further):
 
   def _all(self, cycles: Sequence[Cycle]) -> list[tuple[int, float]]:
     """(index of the setting, factor on its peak) of those in the race."""
-    return [(i, factor) for factor in self.scales for i in range(len(cycles))]
+    return [
+      (i, float(factor)) for factor in self.scales for i in range(len(cycles))
+    ]
 
   def _stint(
     self, s: Situation, turn: Turn, cycle: int, scale: float

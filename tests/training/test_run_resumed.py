@@ -177,6 +177,25 @@ def test_a_run_whose_horizon_has_moved_is_resumed(folder, generation):
   ]
 
 
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_that_is_laid_over_its_time_is_resumed(folder, generation):
+  """With all intervals that its pace is estimated from."""
+  times = {1: 10.0, 3: 12.0, 5: 15.5, 9: 19.0, 13: 24.0, 17: 33.0}
+  evaluations = {step: (1.0, 0.5, time) for step, time in times.items()}
+  params = dataclasses.replace(
+    PARAMS, policy='repeat', horizon='time', early_switching=False
+  )
+
+  def make_driver():
+    return new_driver(params, generation, evaluations, step_hint=30)
+
+  run = assert_resumed_run_is_the_same(folder, make_driver, 20, [intact, none])
+  pace = run.optimizer_state[1].control.planning
+  assert pace.steps[-5:] == (2, 2, 4, 4, 4)
+  assert pace.durations[-5:] == (2, 3.5, 3.5, 5, 9)
+  assert len(column(folder, 'pace', event='clock')) == 5
+
+
 def test_a_state_of_another_rule_is_refused():
   """Its numbers are others: nothing of them could be trusted."""
   driver = new_driver()
