@@ -26,7 +26,7 @@ BIN := .venv/bin
 
 # The tests of the modules that are handed in to the benchmark.
 CORE_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,\
-  settings schedules optimizers averaging control training)
+  settings schedules optimizers averaging cycles control training)
 
 FIGURE_WORKLOADS := digits molecules
 

@@ -180,7 +180,8 @@ def update_params(
     saved, run, model = run_lib.act(
       saved, run, model, workload, eval_results, global_step
     )
-  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  step = run.setup.train_steps[run.control.cycle]
+  params, model_state, inner, metrics = step(*model, batch, rng)
   if run.step_metrics is None:
     run_lib.after_first_step(run, params, model_state)
   state = (saved._replace(inner=inner), run._replace(step_metrics=metrics))
@@ -210,7 +211,8 @@ def prepare_for_eval(
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
   saved, run = optimizer_state
-  params = run.setup.inner.eval_params(
+  cycle = 0 if run.control is None else run.control.cycle
+  params = run.setup.inners[cycle].eval_params(
     saved.inner.inner, current_param_container
   )
   return optimizer_state, params, model_state

@@ -21,6 +21,7 @@ ROOMS = (
   'schedules',
   'optimizers',
   'averaging',
+  'cycles',
   'control',
   'training',
 )

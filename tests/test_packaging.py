@@ -34,7 +34,7 @@ assert known == [], known
 NO_SUBMISSIONS = {'__init__.py', 'settings.py'}
 NOT_SHIPPED = 'experiments/thesis.py'
 FOLDERS = (
-  'settings schedules optimizers averaging control training experiments'
+  'settings schedules optimizers averaging cycles control training experiments'
 ).split()
 
 

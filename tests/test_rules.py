@@ -18,7 +18,7 @@ ROOT = pathlib.Path(submission.__file__).parent
 # fails if one of the others needs it.
 REGISTRY = ROOT / 'experiments' / 'thesis.py'
 FOLDERS = (
-  'settings schedules optimizers averaging control training experiments'
+  'settings schedules optimizers averaging cycles control training experiments'
 ).split()
 SHIPPED = sorted(
   {

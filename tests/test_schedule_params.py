@@ -418,7 +418,7 @@ def test_a_list_that_changes_later_changes_nothing():
 
 
 # No field has its default value, but for those with a single part to name.
-SINGLE = {'optimizer', 'averaging'}
+SINGLE = {'averaging'}
 OTHER_FORM = {'cycles'}  # in place of the lists
 SHAPES = (
   {
@@ -444,6 +444,7 @@ CHANGED = ScheduleParams(
   goal={'name': 'expected', 'curve': 'q50'},
   horizon={'name': 'time', 'margin': 0.2},
   policy='hold',
+  optimizer={'name': 'ademamix', 'beta3': 0.999},
   wait=True,
   distance='linear',
   hparams=Hparams(0.2, 0.01, 0.2, 0.99, 0.0, 0.1, 1e-6, 2.0, 0.1),

@@ -245,7 +245,7 @@ def test_evaluation_is_prepared_by_nothing():
 def test_the_optimizer_says_which_parameters_are_evaluated(monkeypatch):
   driver = new_driver()
   driver.run(until=2)
-  inner = type(driver.optimizer_state[1].setup.inner)
+  inner = type(driver.optimizer_state[1].setup.inners[0])
   monkeypatch.setattr(
     inner, 'eval_params', lambda self, state, params: (state, params)
   )

@@ -7,7 +7,6 @@ the small state, so that a step needs no read from a device.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,22 +14,18 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .. import soft_reset
 from ..control import decide
 from ..control import events as what
 from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
 from ..schedules.cycle_clock import CycleClock
-from ..soft_reset import Reset
-from . import resetting, snapshots
+from . import starting
 from . import workload as workload_facts
 from .devices import PmapDevices
 from .resetting import Model
 from .set_up import SavedState, Setup
+from .snapshots import Kept
 from .workload import EvalResults, MetricsLogger, WorkloadApi
-
-# What a cycle starts from, as a reset mode.
-_MODES = {'fresh': 'full', 'current': 'cyclic'}
 
 StepMetrics = Mapping[str, jax.Array]  # see step.train_step
 
@@ -45,8 +40,7 @@ class Run(NamedTuple):
   evaluations_seen: int = 0
   step_metrics: StepMetrics | None = None  # of the last step
   drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
-  # Models on the host: slot of the cycle -> model; BEST for the best one.
-  kept: Mapping[int, Model] = MappingProxyType({})
+  kept: Mapping[int, Kept] = MappingProxyType({})  # models on the host, by slot
 
 
 def is_due(
@@ -194,131 +188,16 @@ def _carry_out(
 ) -> tuple[Run, Model, list[Event]]:
   """Does what was decided: the run and the model after it, and all events."""
   ended, events = run.control, decision.events
-  run = _keep_models(run, model, decision)
+  run = starting.keep_models(run, model, decision)
   run = run._replace(control=decision.control, clock=decision.clock)
   if decision.action == decide.RESET:
-    run, model, event = _start_from(run, model, ended, decision)
+    run, model, event = starting.start_from(run, model, ended, decision)
     start = what.cycle_start_event(run.control, run.clock, run.setup.rules)
     events = [*events, event, start]
   if decision.action in (decide.RESET, decide.RE_ANCHOR):
     clock = run.setup.devices.put(run.clock)
     model = model._replace(opt_state=model.opt_state._replace(clock=clock))
   return run, model, events
-
-
-def _keep_models(run: Run, model: Model, decision: Decision) -> Run:
-  """Copies to the host what a later cycle may start from: the current model."""
-  keys = [decision.paused] if decision.paused >= 0 else []
-  if decision.control.best > run.control.best:
-    keys.append(snapshots.BEST)
-  if not keys:
-    return run
-  inner = model._replace(opt_state=model.opt_state.inner)
-  copy = snapshots.take(inner, run.setup.devices)
-  return run._replace(kept={**run.kept, **dict.fromkeys(keys, copy)})
-
-
-def _start_from(
-  run: Run, model: Model, ended: Control, decision: Decision
-) -> tuple[Run, Model, Event]:
-  """The model with which the cycle starts, and the event that says so."""
-  start, slot = decision.start_from, run.control.slot
-  key = {'paused': slot, 'best': snapshots.BEST}.get(start)
-  note = ''
-  if key is not None and key not in run.kept:
-    start, note = '', f'no {start} model is kept'
-  if not note and key is not None:
-    reset = Reset(0.0, 1.0, True)
-    model = _put_back(run, model, run.kept[key])
-    if start == 'paused':
-      rest = {k: v for k, v in run.kept.items() if k != key}
-      run = run._replace(kept=rest)
-    return run, model, _reset_event(run, ended, reset, start, '')
-  mode = _MODES.get(start, run.setup.rules.reset_mode)
-  reset, unknown = _plan_reset(run, model, decision.was_evaluated, mode)
-  model = _reset(run, model, reset)
-  note = note or unknown
-  return run, model, _reset_event(run, ended, reset, mode, note)
-
-
-def _put_back(run: Run, model: Model, kept: Model) -> Model:
-  """The model that was kept, in place of this one; the clock stays."""
-  state = model.opt_state
-  inner = model._replace(opt_state=state.inner)
-  inner = snapshots.restore(inner, kept, run.setup.reset_ops)
-  return inner._replace(opt_state=state._replace(inner=inner.opt_state))
-
-
-def _plan_reset(
-  run: Run, model: Model, was_evaluated: bool, mode: str
-) -> tuple[Reset, str]:
-  """The reset before the cycle that starts, and what is to be said of it.
-
-  tau is that of the last evaluation of the cycle that has ended. Without one,
-  nothing is known against the model, and tau is 0.
-  """
-  setup, control, rules = run.setup, run.control, run.setup.rules
-  if not soft_reset.needs_tau(mode):
-    return soft_reset.plan_reset(mode, 0.0, rules.alpha, True), ''
-  tau, is_finite = 0.0, True
-  if was_evaluated:
-    tau = _tau(run)
-    is_finite = math.isfinite(control.last_loss + control.last_metric)
-  if setup.reset_ops is not None:
-    inner_model = model._replace(opt_state=model.opt_state.inner)
-    is_finite = is_finite and resetting.is_finite(
-      inner_model, setup.inner, setup.reset_ops
-    )
-  reset = soft_reset.plan_reset(mode, tau, rules.alpha, is_finite)
-  unknown = is_finite and not was_evaluated
-  return reset, 'no evaluation in the cycle: tau is 0' if unknown else ''
-
-
-def _tau(run: Run) -> float:
-  """The share of the way to the goal that is left at this boundary."""
-  control, rules = run.control, run.setup.rules
-  return soft_reset.tau(
-    control.last_metric,
-    decide.goal_metric(control, control.start, rules),
-    control.first_metric,
-    rules.target.rising,
-    rules.distance,
-  )
-
-
-def _reset(run: Run, model: Model, reset: Reset) -> Model:
-  """Resets the model; the clock stays as it is."""
-  if reset.touches_nothing:
-    return model
-  setup = run.setup
-  fresh = setup.fresh_models.take(run.control.number - 2)
-  state = model.opt_state
-  model = resetting.model_reinit_schedule(
-    model._replace(opt_state=state.inner),
-    fresh,
-    reset,
-    setup.inner,
-    setup.reset_ops,
-  )
-  return model._replace(opt_state=state._replace(inner=model.opt_state))
-
-
-def _reset_event(
-  run: Run, ended: Control, reset: Reset, mode: str, note: str
-) -> Event:
-  control, rules = run.control, run.setup.rules
-  early = control.num_early_stops > ended.num_early_stops
-  return {
-    'event': 'reset',
-    'cycle': control.number,
-    'reason': 'early' if early else 'scheduled',
-    'mode': mode,
-    'tau': reset.tau,
-    'alpha': rules.alpha,
-    'metric': control.last_metric,
-    'metric_step': control.last_eval_step,
-    'note': note,
-  }
 
 
 def _draw_rates(

@@ -8,7 +8,7 @@ leaf at a time is on the devices. No checkpoint has them: a preemption loses the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -22,7 +22,12 @@ from .resetting import Model
 
 BEST = -1  # the key of the best evaluated model; others have their slot's
 
-Snapshots = dict[int, Model]
+
+class Kept(NamedTuple):
+  """A model on the host."""
+
+  cycle: int  # index of the setting that has trained it
+  model: Model  # NumPy arrays; opt_state is the optimizer's, without the clock
 
 
 def are_needed(rules: Rules) -> bool:

@@ -123,7 +123,7 @@ def test_the_step_has_no_branch(generation):
     tiny.batch_of_step(0, generation),
     driver.rng,
   )
-  program = run.setup.train_step.lower(*arguments).compile().as_text()
+  program = run.setup.train_steps[0].lower(*arguments).compile().as_text()
   assert 'cosine' in program  # the rates are computed in it
   assert 'conditional' not in program
 
