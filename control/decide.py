@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 
 from ..schedules.cycle_clock import CycleClock
-from . import events as what
 from . import following, history
+from .events import cycle_start_event, evaluation_event
 from .history import OPEN, Standing
 from .horizons import Timing
 from .policies import NextCycle, Situation
@@ -39,8 +39,10 @@ __all__ = [
   'Event',
   'Rules',
   'after_preemption',
+  'cycle_start_event',
   'decide',
   'due',
+  'evaluation_event',
   'first_clock',
   'goal_metric',
   'has_evaluation',
@@ -211,7 +213,7 @@ def decide(
   events, reason, planned = [], '', control.horizon
   for evaluation in evaluations:
     control, verdict = observe(control, evaluation, rules)
-    events.append(what.evaluation_event(control, evaluation, verdict))
+    events.append(evaluation_event(control, evaluation, verdict))
     reason = reason or verdict.reason
   now = following.Moment(control, clock, global_step, rules, events)
   is_over = global_step >= control.cycle_end
