@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import pathlib
 from typing import TYPE_CHECKING
 
-from . import arguments, errors, signals
+from . import arguments, chains, errors, signals
 
 if TYPE_CHECKING:
   from collections.abc import Sequence
@@ -43,6 +42,7 @@ def add_flags(parser: arguments.Parser) -> None:
     'thesis, floor, progress, race and oracle.',
   )
   _add_output_flags(group)
+  chains.add_flags(parser)
   _add_run_flags(parser)
 
 
@@ -50,7 +50,7 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
   group.add_argument(
     '--budget',
     metavar='FACTOR',
-    type=_factor,
+    type=arguments.factor,
     action='append',
     help='Budget as a multiple of the maximum runtime; may be given several '
     'times. Default: 1.5 and 3.',
@@ -113,16 +113,6 @@ def _add_run_flags(parser: arguments.Parser) -> None:
   )
 
 
-def _factor(text: str) -> float:
-  try:
-    factor = float(text)
-  except ValueError:
-    factor = math.nan
-  if not 0 < factor < math.inf:
-    raise argparse.ArgumentTypeError(f'{text} must be a number above 0')
-  return factor
-
-
 def run(options: argparse.Namespace) -> int:
   """Judges, prints and draws; returns the exit status.
 
@@ -132,11 +122,15 @@ def run(options: argparse.Namespace) -> int:
   with signals.ending_at_once():
     from ..studies.replay import policies, table
   with errors.setup_phase():
+    chains.refuse_without(options)
+    runs = _read_runs(options)
+  if chains.wanted(options):
+    return chains.run(options, runs)
+  with errors.setup_phase():
     texts = options.policy or policies.BUILT_IN
     wanted = [policies.read_policy(text) for text in dict.fromkeys(texts)]
     out = arguments.picture_path(options.out)
-    shown = table.judge(_read_runs(options), wanted)
-  with errors.setup_phase():
+    shown = table.judge(runs, wanted)
     objects, lines = _figures(options, shown)
   print(json.dumps(objects, indent=2) if options.json else '\n'.join(lines))
   if out is not None:

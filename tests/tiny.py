@@ -51,6 +51,7 @@ class TinyWorkload(Workload):
   max_allowed_runtime_sec = 100
   generation = 'jit'
   metrics_logger = None
+  eval_period_time_sec = 1e9
 
   def __init__(self, step_hint=6):
     self.step_hint = step_hint
@@ -233,6 +234,7 @@ class Driver:
     self.eval_results = []
     self.global_step = 0
     self.rng = jax.random.PRNGKey(seed + 2)
+    self.evaluated = None  # a dict to be filled: step -> weights, on the host
 
   def step(self):
     """One train step and, where one is scripted, the evaluation after it."""
@@ -259,12 +261,33 @@ class Driver:
   def evaluate(self):
     """Appends the scripted evaluation of this step, if there is one."""
     if self.global_step in self.evaluations:
+      self.prepare()
       loss, accuracy, *seconds = self.evaluations[self.global_step]
       results = {'validation/loss': loss, 'validation/accuracy': accuracy}
       if seconds:
         results['accumulated_submission_time'] = seconds[0]
       entries = self.eval_results or []  # None where a restore lost them
       self.eval_results = [*entries, (self.global_step, results)]
+
+  def prepare(self):
+    """Has the weights to be evaluated handed over, as main does."""
+    if self.workload.generation == 'jit':
+      state = self.submission.prepare_for_eval(
+        workload=self.workload,
+        current_param_container=self.params,
+        current_params_types=None,
+        model_state=self.model_state,
+        hyperparameters=None,
+        loss_type=None,
+        optimizer_state=self.optimizer_state,
+        eval_results=self.eval_results,
+        global_step=self.global_step,
+        rng=self.rng,
+      )
+      self.optimizer_state, self.params, self.model_state = state
+    if self.evaluated is not None:
+      devices = self.optimizer_state[1].setup.devices
+      self.evaluated[self.global_step] = devices.get(self.params)
 
   def run(self, until=10_000):
     """Steps until TrainingCompleteError or a step; returns whether complete."""

@@ -29,11 +29,14 @@ from ..schedules.cycle_clock import CycleClock
 from ..soft_reset import check_target, needs_tau
 from . import resetting, snapshots
 from . import workload as workload_facts
+from .averaging import AveragedState, Averager
+from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
-from .devices import Devices, JitDevices, PmapDevices
+from .devices import Devices
 from .fresh_models import MOST_READY, FreshModels
 from .records import Records
 from .resetting import Model
+from .sharded import devices_of
 from .step import train_step
 from .workload import WorkloadApi
 
@@ -43,6 +46,7 @@ class SavedState(NamedTuple):
 
   inner: ClockedState
   control: jax.Array  # shape=(words,), dtype=int32; see control.state.to_words
+  averaging: AveragedState | tuple[()] = ()  # empty where nothing is averaged
 
 
 class Setup(NamedTuple):
@@ -62,6 +66,7 @@ class Setup(NamedTuple):
   fresh_models: FreshModels | None  # None if no reset replaces anything
   reset_ops: CompiledOps | None  # likewise
   records: Records
+  averager: Averager | None  # None if what is trained is evaluated
 
 
 def set_up(
@@ -93,14 +98,15 @@ def set_up(
   rules = make_rules(workload.step_hint, schedule_params, target, budget)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else JitDevices()
+  devices = devices_of(model_params, has_axis)
   model_params = devices.place(model_params)
   inners = _make_inners(rules, devices, model_params)
   state = _initial_state(inners[0], rules, devices, model_params)
-  fresh, ops = None, None
-  if _may_reset(rules):
-    model = Model(model_params, model_state, state.inner.inner)
-    fresh, ops = _prepare_resets(workload, model, inners, rules, rng, devices)
+  model = Model(model_params, model_state, state.inner.inner)
+  averager, averaging = make_averager(
+    rules.cycles, workload.step_hint, inners, model, target.rising, devices
+  )
+  fresh, ops = _prepare_resets(workload, model, inners, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
     rules=rules,
@@ -116,8 +122,9 @@ def set_up(
     fresh_models=fresh,
     reset_ops=ops,
     records=records,
+    averager=averager,
   )
-  return state, setup
+  return state._replace(averaging=averaging), setup
 
 
 def _read_target(workload: WorkloadApi, params: ScheduleParams) -> Target:
@@ -215,8 +222,13 @@ def _prepare_resets(
   rules: Rules,
   rng: jax.Array,
   devices: Devices,
-) -> tuple[FreshModels, CompiledOps]:
-  """Fresh models, and compiled operations for models of this one's shapes."""
+) -> tuple[FreshModels | None, CompiledOps | None]:
+  """Fresh models, and compiled operations for models of this one's shapes.
+
+  None if no reset replaces anything.
+  """
+  if not _may_reset(rules):
+    return None, None
   planned = rules.policy.num_fresh(rules.cycles)
   # The models of a race are taken one soon after the other, on the clock.
   ready = MOST_READY if rules.policy.follows_chain else planned

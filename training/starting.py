@@ -70,13 +70,15 @@ def start_from(
     kept = run.kept.get(keys[start])
     if kept is not None:
       model = _put_back(run, model, kept)
-      event = _reset_event(run, ended, _NOTHING, start, '')
+      note = _begins(run, kept.cycle)
+      event = _reset_event(run, ended, _NOTHING, start, note)
       return _without_paused(run, start), model, event
     start, note = '', f'no {start} model is kept'
   mode = _MODES.get(start, run.setup.rules.reset_mode)
   reset, unknown = plan_reset(run, ended, model, decision.was_evaluated, mode)
   model = _reset(run, ended, model, reset)
-  return run, model, _reset_event(run, ended, reset, mode, note or unknown)
+  notes = filter(None, (note or unknown, _begins(run, ended.cycle)))
+  return run, model, _reset_event(run, ended, reset, mode, '; '.join(notes))
 
 
 def _without_paused(run: Run, start: str) -> Run:
@@ -96,11 +98,19 @@ def _put_back(run: Run, model: Model, kept: Kept) -> Model:
   return inner._replace(opt_state=state._replace(inner=inner.opt_state))
 
 
-def _begin(run: Run, model: Model, cycle_before: int) -> Model:
-  """An optimizer that is not that of before begins anew, from the parameters."""
+def _begins(run: Run, cycle_before: int) -> str:
+  """Says if the optimizer is not that of the cycle before; else ''."""
   setup, cycle = run.setup, run.control.cycle
   if setup.inners[cycle] == setup.inners[cycle_before]:
+    return ''
+  return f'{setup.rules.cycles[cycle].optimizer} begins'
+
+
+def _begin(run: Run, model: Model, cycle_before: int) -> Model:
+  """An optimizer that is not that of before begins anew, from the parameters."""
+  if not _begins(run, cycle_before):
     return model
+  setup, cycle = run.setup, run.control.cycle
   pool, params = setup.beginnings[cycle]((model.opt_state, model.params))
   return model._replace(params=params, opt_state=pool)
 
@@ -146,7 +156,7 @@ def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
   """Resets the model; the clock stays as it is."""
   setup, state = run.setup, model.opt_state
   inner = setup.inners[run.control.cycle]
-  begins = inner != setup.inners[ended.cycle]
+  begins = bool(_begins(run, ended.cycle))
   model = model._replace(opt_state=state.inner)
   if not reset.touches_nothing:
     fresh = setup.fresh_models.take(run.control.number - 2)

@@ -50,6 +50,7 @@ class WorkloadApi(Protocol):
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
   metrics_logger: MetricsLogger | None
+  eval_period_time_sec: float  # seconds between evaluations, at least
   model_fn: Callable
   loss_fn: Callable
   init_model_fn: Callable
@@ -251,6 +252,14 @@ def new_evaluations(
     if step > last_step:
       found[step] = results
   return [read_evaluation(s, found[s], target) for s in sorted(found)]
+
+
+def evaluation_seconds(eval_results: EvalResults | None) -> float:
+  """Seconds that all evaluations have taken, by the last one; NaN if unknown."""
+  if not eval_results:
+    return math.nan
+  _, results = _decode(eval_results[-1])
+  return float(results.get('accumulated_eval_time', math.nan))
 
 
 def logged_evaluations(
