@@ -29,6 +29,7 @@ COMMANDS = (
   'schedule',
   'replay',
   'score',
+  'study',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '
