@@ -13,7 +13,7 @@ from . import arguments, errors, signals
 if TYPE_CHECKING:
   from collections.abc import Sequence
 
-  from ..studies.board.run import Job
+  from ..studies.board.run import Task
 
 SUMMARY = 'compare submissions under many conditions'
 USAGE = '--out=DIR [flags]'
@@ -135,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _train(
-  options: argparse.Namespace, jobs: Sequence[Job], root: pathlib.Path
+  options: argparse.Namespace, jobs: Sequence[Task], root: pathlib.Path
 ) -> None:
   from ..studies import slurm
   from ..studies.board import run as board_run
@@ -157,7 +157,7 @@ def _train(
     )
 
 
-def _jobs(options: argparse.Namespace) -> list[Job]:
+def _jobs(options: argparse.Namespace) -> list[Task]:
   """All runs that the options name.
 
   Raises:

@@ -19,7 +19,7 @@ RIVALS = _ROOT / 'benchmarks' / 'rivals'
 _HELPERS = ('__init__', 'common', 'nadam')
 
 
-class Entry(NamedTuple):
+class Contender(NamedTuple):
   """A submission.
 
   Attributes:
@@ -50,7 +50,7 @@ def read_factors() -> dict[str, float]:
   return json.loads(FACTORS_FILE.read_text(encoding='utf-8'))['factors']
 
 
-def get_entry(text: str, published: bool = False) -> Entry:
+def get_entry(text: str, published: bool = False) -> Contender:
   """An entry as the command line names it.
 
   Args:
@@ -73,4 +73,4 @@ def get_entry(text: str, published: bool = False) -> Entry:
   if not re.fullmatch(r'[\w.-]+', name) or not path.is_file():
     raise ValueError(f'submission {text!r}: there is no file {path}.')
   factor = 1.0 if published else read_factors().get(name, 1.0)
-  return Entry(name, str(path.resolve()), factor)
+  return Contender(name, str(path.resolve()), factor)

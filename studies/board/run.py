@@ -27,7 +27,7 @@ from ...mini_algoperf.workloads import MiniWorkload
 from .. import workers
 from . import stand_in
 from .conditions import get_condition
-from .entries import Entry
+from .entries import Contender
 
 FAILURE = 'failure.txt'
 KEPT = (logger.EVAL_MEASUREMENTS, 'meta_data_0.json')
@@ -36,10 +36,10 @@ _CLEAR_EVERY = 20
 _runs_of_process = [0]
 
 
-class Job(NamedTuple):
+class Task(NamedTuple):
   """A run."""
 
-  entry: Entry
+  entry: Contender
   workload: str
   condition: str
   seed: int
@@ -52,15 +52,15 @@ class Job(NamedTuple):
 
 
 def order(
-  entries: Sequence[Entry],
+  entries: Sequence[Contender],
   workloads: Sequence[str],
   conditions: Sequence[str],
   seeds: Sequence[int],
   full: bool = False,
-) -> list[Job]:
+) -> list[Task]:
   """All runs, one seed after the other: what is there can always be compared."""
   return [
-    Job(entry, workload, condition, seed, full)
+    Task(entry, workload, condition, seed, full)
     for seed in seeds
     for condition in conditions
     for workload in workloads
@@ -68,7 +68,7 @@ def order(
   ]
 
 
-def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
+def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
   """Where a run is kept once it has ended."""
   return (
     root / job.condition / job.entry.name / f'study_{job.seed}'
@@ -76,7 +76,7 @@ def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
   )  # fmt: skip
 
 
-def is_done(root: pathlib.Path, job: Job, retry: bool = False) -> bool:
+def is_done(root: pathlib.Path, job: Task, retry: bool = False) -> bool:
   """Whether a run has ended; one that broke counts unless it is to be retried."""
   path = kept_path(root, job)
   return path.is_dir() and not (retry and (path / FAILURE).exists())
@@ -103,7 +103,7 @@ class _Ending(runner.Observer):
     state['test_goal_reached'] = state['validation_goal_reached']
 
 
-def train(job: Job, root: pathlib.Path) -> None:
+def train(job: Task, root: pathlib.Path) -> None:
   """Trains one run and keeps its logs; if it breaks, keeps why. Never raises."""
   place = kept_path(root, job)
   work = root / _RUNNING / '__'.join(place.relative_to(root).parts)
@@ -122,7 +122,7 @@ def train(job: Job, root: pathlib.Path) -> None:
   gc.collect()
 
 
-def give_up(job: Job, root: pathlib.Path, why: str) -> None:
+def give_up(job: Task, root: pathlib.Path, why: str) -> None:
   """Records a run as failed that has ended the process it was in."""
   work = root / _RUNNING / f'lost_{job.title.replace(" ", "_")}'
   work.mkdir(parents=True, exist_ok=True)
@@ -140,12 +140,12 @@ def _workload(
   return stand_in.make_workload(name, of, full)
 
 
-def workload_of(job: Job) -> MiniWorkload:
+def workload_of(job: Task) -> MiniWorkload:
   """The workload as the run's submission sees it."""
   return _workload(job.workload, job.condition, job.entry.factor, job.full)
 
 
-def _train(job: Job, log_dir: pathlib.Path) -> None:
+def _train(job: Task, log_dir: pathlib.Path) -> None:
   workload = workload_of(job)
   settings = Settings(
     workload.default_batch_size,
@@ -163,7 +163,7 @@ def _train(job: Job, log_dir: pathlib.Path) -> None:
   runner.train(trial, _Ending())
 
 
-def _record_failure(job: Job, work: pathlib.Path, why: str) -> None:
+def _record_failure(job: Task, work: pathlib.Path, why: str) -> None:
   (work / FAILURE).write_text(why, encoding='utf-8')
   if not (work / KEPT[1]).exists():
     meta = metadata.make_meta_data(workload_of(job), job.seed)

@@ -12,21 +12,24 @@ from collections.abc import Sequence
 from .. import workers
 from ..errors import RunFailed
 from . import run
-from .run import Job
+from .run import Task
 
 _ATTEMPTS = 2  # before a run that kills its worker is given up
 CACHE = '.compiled'
 
 
 def missing(
-  jobs: Sequence[Job], root: pathlib.Path, retry: bool = False
-) -> list[Job]:
+  jobs: Sequence[Task], root: pathlib.Path, retry: bool = False
+) -> list[Task]:
   """Those that have not ended yet, in their order."""
   return [job for job in jobs if not run.is_done(root, job, retry)]
 
 
 def train_all(
-  jobs: Sequence[Job], root: pathlib.Path, num_workers: int, retry: bool = False
+  jobs: Sequence[Task],
+  root: pathlib.Path,
+  num_workers: int,
+  retry: bool = False,
 ) -> None:
   """Trains what is missing, in worker processes on this machine.
 
@@ -52,11 +55,11 @@ def train_all(
       left, lost = left[1:], 0
 
 
-def failures(jobs: Sequence[Job], root: pathlib.Path) -> list[pathlib.Path]:
+def failures(jobs: Sequence[Task], root: pathlib.Path) -> list[pathlib.Path]:
   """What was written down of runs that broke."""
   paths = [run.kept_path(root, job) / run.FAILURE for job in jobs]
   return [path for path in paths if path.exists()]
 
 
-def _title(job: Job) -> str:
+def _title(job: Task) -> str:
   return job.title
