@@ -30,6 +30,7 @@ COMMANDS = (
   'replay',
   'score',
   'study',
+  'scoreboard',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '

@@ -24,7 +24,7 @@ DESCRIPTION = (
   'command goes on where it was interrupted. A run that breaks is recorded.'
 )
 _WORKLOADS = 'digits,molecules,translation'
-_FACTORS = 'tuned@4,tuned@8,tuned@16'
+_FACTORS = 'tuned@8,tuned@16,tuned@4'
 
 
 def add_flags(parser: arguments.Parser) -> None:

@@ -208,6 +208,7 @@ def update_params(
     raise workload_facts.spec_of(workload).TrainingCompleteError
   if phase > 0 and global_step == fixed.ends[phase - 1]:
     params, inner = fixed.devices.init(fixed.inits[phase], saved.first)
+  eval_results = eval_results or ()  # None where a restore lost them
   if fixed.set_pace and len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
     inner = _paced(fixed, inner, eval_results, global_step)

@@ -57,9 +57,10 @@ def schedule_free(warmup: int) -> optax.GradientTransformation:
       ),
       state.z, grads, nu, y,
     )  # fmt: skip
-    max_rate = jnp.maximum(state.max_rate, rate)
+    # As in optax, weights are a step ahead of the rate, and never all 0.
+    max_rate = jnp.maximum(state.max_rate, rate_at(count))
     total = state.weight_sum + max_rate**2
-    c = jnp.where(total > 0, max_rate**2 / jnp.where(total > 0, total, 1.0), 0)
+    c = max_rate**2 / total
     x = jax.tree_util.tree_map(
       lambda y, z, new: (1 - c) * _x(y, z) + c * new, y, state.z, z
     )

@@ -78,11 +78,15 @@ def _merit(meta: pathlib.Path) -> Merit:
 def choose(
   merits: Mapping[str, Mapping[float, list[Merit]]],
 ) -> dict[str, float]:
-  """The best factor by submission."""
-  return {
-    name: max(own, key=lambda f: tuple(np.mean(own[f], axis=0)))
-    for name, own in sorted(merits.items())
-  }
+  """The best factor by submission, of those with the most runs."""
+  chosen = {}
+  for name, own in sorted(merits.items()):
+    most = max(len(runs) for runs in own.values())
+    usable = [factor for factor, runs in own.items() if len(runs) == most]
+    chosen[name] = max(
+      usable, key=lambda factor: tuple(np.mean(own[factor], axis=0))
+    )
+  return chosen
 
 
 def write(root: pathlib.Path) -> dict[str, float]:
