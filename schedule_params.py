@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from .averaging import AVERAGES
 from .control.decide import Rules
 from .control.goals import GOALS
 from .control.horizons import HORIZONS
 from .control.policies import POLICIES
 from .control.state import Target
 from .control.switching import SWITCHING_RULES
+from .cycles import read_cycle
+from .cycles.lists import CHAIN, OPTIONAL_LISTS, check_lists, plans_of_lists
+from .cycles.setting import check_setting, plan_of_setting
 from .optimizers import INNER
+from .optimizers.inner import check_numbers
 from .schedules.cycle import check_cycles
-from .schedules.decays import DECAYS, HOLDING_DECAYS
+from .schedules.decays import DECAYS
 from .schedules.lr_schedule import lay_out
-from .schedules.phase import as_written
+from .schedules.plan import CyclePlan
 from .schedules.warmups import WARMUPS
 from .schedules.weight_decay import WEIGHT_DECAYS
 from .settings.checks import check, check_known
@@ -39,6 +45,7 @@ from .settings.kinds import (
 from .settings.named import (
   Named,
   Registry,
+  Setting,
   as_plain,
   has_function,
   name_of,
@@ -53,9 +60,9 @@ PARTS: dict[str, Registry] = {
   'horizon': HORIZONS,
   'policy': POLICIES,
   'optimizer': INNER,
+  'averaging': AVERAGES,
 }
-_CHAIN = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
-_OPTIONAL_LISTS = ('weight_decays', 'alter_weight_decay')
+_LISTS = (*CHAIN, *OPTIONAL_LISTS)
 
 
 def _read_hparams(name: str, value: object) -> object:
@@ -68,12 +75,15 @@ Decays = ListOf(DECAYS.as_kind())
 WeightDecays = ListOf(WEIGHT_DECAYS.as_kind())
 Numbers = ListOf(Number)
 Positives = ListOf(Positive)
+Distance = Choice('log', 'linear')
 ResetMode = Choice('soft', 'full', 'kept_momentum', 'cyclic')
 SwitchingSetting = SWITCHING_RULES.as_kind()
 GoalSetting = GOALS.as_kind()
 HorizonSetting = HORIZONS.as_kind()
 PolicySetting = POLICIES.as_kind()
 OptimizerSetting = INNER.as_kind()
+AveragingSetting = AVERAGES.as_kind()
+CycleSettings = ListOf(Annotated[Setting, Kind('a cycle', read_cycle)])
 HparamsSetting = Annotated[Hparams, Kind('an Hparams', _read_hparams)]
 
 
@@ -87,10 +97,11 @@ _FIGURE_3_7 = Named(
 class ScheduleParams:
   """A chain of cycles, what happens between them, and what decides.
 
-  The first five fields are lists with one entry per cycle. A shape, like every
-  part, is a name or an object with a name and parameters:
-  {'name': 'wsd', 'decay': 0.1}. Its lengths are shares of the phase and its
-  values shares of the peak.
+  The chain is written in one of two ways: as lists with one entry per cycle
+  (the first five fields and the weight decays), as the thesis has it, or as
+  `cycles`, a list of whole settings. A shape, like every part, is a name or an
+  object with a name and parameters: {'name': 'wsd', 'decay': 0.1}. Its lengths
+  are shares of the phase and its values shares of the peak.
 
   Attributes:
     warmups: shapes of WARMUPS.
@@ -104,6 +115,8 @@ class ScheduleParams:
       parameters and empties the optimizer; 'kept_momentum' replaces the
       parameters only; 'cyclic' touches nothing.
     alpha: share of tau that the moments get, 0 <= alpha <= 1.
+    distance: the scale on which tau measures a metric that falls, 'log' or
+      'linear'; see `soft_reset.tau`.
     early_switching: whether the switching rule ends a cycle. What it says is
       logged in any case.
     switching: the rule that leaves cycles early, of control.switching.
@@ -117,6 +130,13 @@ class ScheduleParams:
       learning rate.
     alter_weight_decay: empty, or per cycle what is added to the weight decay:
       the peak of its shape.
+    cycles: empty, or the chain as a list of whole settings; the lists are empty
+      then. Each is the name of a published setting, an object with fields of
+      `cycles.setting.CycleSetting`, or one with a name and fields that differ:
+      {'name': 'lawa_queue/2', 'length': 0.5}. What it leaves out is as in
+      hparams, optimizer and averaging.
+    averaging: which weights evaluations see, of averaging.
+    wait: whether a reset waits for the evaluation of the annealed model.
   """
 
   warmups: Warmups = ('linear', 'linear', 'linear')
@@ -136,25 +156,46 @@ class ScheduleParams:
   hparams: HparamsSetting = HPARAMS
   weight_decays: WeightDecays = ()
   alter_weight_decay: Numbers = ()
+  cycles: CycleSettings = ()
+  averaging: AveragingSetting = 'none'
+  wait: Flag = False
+  distance: Distance = 'log'
 
   def __post_init__(self) -> None:
     read_fields(self)
-    _check_lists(self)
-    for i in range(self.num_cycles):
-      _check_cycle(self, i)
+    if self.cycles:
+      _leave_lists(self)
+      for i, plan in enumerate(self.plans):
+        check_setting(plan, f'cycles[{i}]')
+    else:
+      check_lists(self)
+      check_numbers(self.optimizer, self.hparams, 'hparams')
+
+  @property
+  def plans(self) -> tuple[CyclePlan, ...]:
+    """The cycles as they are written, in either way."""
+    if not self.cycles:
+      return plans_of_lists(self)
+    inherited = (self.hparams, self.optimizer, self.averaging)
+    return tuple(plan_of_setting(cycle, *inherited) for cycle in self.cycles)
 
   @property
   def num_cycles(self) -> int:
     """How many cycles there are."""
-    return len(self.decays)
+    return len(self.cycles or self.decays)
 
   @property
   def has_function(self) -> bool:
     """Whether a shape has a Python function: no file can hold it then."""
-    return has_function((self.warmups, self.decays, self.weight_decays))
+    shapes = (self.warmups, self.decays, self.weight_decays, self.cycles)
+    return has_function(shapes)
 
   def override(self, hyperparameters: Any) -> ScheduleParams:
     """A copy with the given fields replaced.
+
+    A chain that is given takes the place of the one in force: lists that of
+    `cycles`, with THESIS' entries for lists that are left out, and `cycles` that
+    of lists.
 
     Args:
       hyperparameters: a mapping or a namedtuple, such as the benchmark makes
@@ -175,6 +216,7 @@ class ScheduleParams:
     parts = self._names_of_parameters(given)
     check_known(given, own | inner | set(parts))
     changes = {name: v for name, v in given.items() if name in own}
+    changes = {**_chain_left(self, changes), **changes}
     hparams = {name: v for name, v in given.items() if name in inner}
     for name in sorted(set(given) & set(parts)):
       field, parameter = parts[name]
@@ -257,56 +299,31 @@ def _as_object(setting: Any) -> dict[str, Any]:
   return dict(plain) if isinstance(plain, Mapping) else {'name': plain}
 
 
-def _check_lists(params: ScheduleParams) -> None:
-  given = tuple(name for name in _OPTIONAL_LISTS if getattr(params, name))
-  counts = {name: len(getattr(params, name)) for name in _CHAIN + given}
-  if len(set(counts.values())) > 1 or 0 in counts.values():
-    listed = ', '.join(f'{name} has {n}' for name, n in counts.items())
-    raise ValueError(
-      'The lists of a chain must have one entry per cycle, the same number in '
-      f'each and at least one: {listed}.'
-    )
+def _leave_lists(params: ScheduleParams) -> None:
+  """Empties the lists beside `cycles`: no file is to hold what nobody reads.
+
+  Raises:
+    ValueError: if one is given, other than as the default has it.
+  """
+  for name in _LISTS:
+    default = ScheduleParams.__dataclass_fields__[name].default
+    if getattr(params, name) not in ((), default):
+      raise ValueError(
+        f'cycles and {name} are both given: write the chain either as a list '
+        'of cycles or as lists with an entry per cycle.'
+      )
+    object.__setattr__(params, name, ())
 
 
-def _check_cycle(params: ScheduleParams, i: int) -> None:
-  base, added = params.hparams.learning_rate, params.alter_lr[i]
-  check(
-    base + added > 0,
-    f'alter_lr[{i}]',
-    added,
-    f'a number above -{base}, so that the peak is positive',
-  )
-  _check_warmup(params, i)
-  if params.alter_weight_decay:
-    base, added = params.hparams.weight_decay, params.alter_weight_decay[i]
-    check(
-      base + added >= 0,
-      f'alter_weight_decay[{i}]',
-      added,
-      f'a number of at least -{base}, so that no weight decay is negative',
-    )
-
-
-def _check_warmup(params: ScheduleParams, i: int) -> None:
-  factor, added = params.hparams.warmup_factor, params.alter_warmup[i]
-  name, total = f'alter_warmup[{i}]', as_written(factor) + as_written(added)
-  right = f'such that warmup_factor ({factor}) plus it is '
-  check(total >= 0, name, added, right + 'at least 0: no negative warm-up')
-  check(
-    total <= 1,
-    name,
-    added,
-    right + 'at most 1: no warm-up longer than its cycle',
-  )
-  limit = HOLDING_DECAYS.get(name_of(params.decays[i]))
-  if limit is not None and params.warmups[i] != 'none':
-    check(
-      total < as_written(limit),
-      name,
-      added,
-      f'{right}below {limit}: the {params.decays[i]} decay holds the peak for '
-      'the warm-up and 20 % of the cycle, and has no room left',
-    )
+def _chain_left(
+  params: ScheduleParams, given: Mapping[str, Any]
+) -> dict[str, Any]:
+  """What becomes of the chain in force where another one is given."""
+  if given.get('cycles'):
+    return {name: () for name in _LISTS}
+  if params.cycles and set(given) & set(_LISTS):
+    return {'cycles': (), **{name: getattr(THESIS, name) for name in _LISTS}}
+  return {}
 
 
 # What the thesis ran, spelled out: its experiments and the files of older runs
@@ -347,6 +364,10 @@ THESIS = ScheduleParams(
   ),
   weight_decays=(),
   alter_weight_decay=(),
+  cycles=(),
+  averaging='none',
+  wait=False,
+  distance='log',
 )
 # The one in force: as the thesis', but a run does not end itself while there is
 # budget left.
@@ -354,9 +375,18 @@ SCHEDULE_PARAMS = dataclasses.replace(THESIS, policy='repeat')
 
 
 def make_rules(
-  step_hint: int, schedule_params: ScheduleParams, target: Target
+  step_hint: int,
+  schedule_params: ScheduleParams,
+  target: Target,
+  budget: float = math.nan,
 ) -> Rules:
   """What decides in a run with this configuration.
+
+  Args:
+    step_hint: the workload's, steps.
+    schedule_params: the configuration.
+    target: the workload's.
+    budget: seconds of submission time that the run may take; NaN if unknown.
 
   Raises:
     ValueError: if a cycle would get no step, or the policy cannot serve the
@@ -369,6 +399,8 @@ def make_rules(
     early_switching=p.early_switching,
     reset_mode=p.reset_mode,
     alpha=p.alpha,
+    distance=p.distance,
+    budget=budget,
     **{field: PARTS[field].make(getattr(p, field)) for field in _DECIDING},
   )
   rules.policy.check(cycles)

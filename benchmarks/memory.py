@@ -178,7 +178,7 @@ def measure(fraction: int) -> dict[str, int | Cost]:
 
 def measure_resets(model: Model, setup: Setup) -> Cost:
   """Some resets, one after the other: their median time, the most memory."""
-  inner, ops = setup.inner, setup.reset_ops
+  inner, ops = setup.inners[0], setup.reset_ops
   fresh = setup.fresh_models.take(0)
 
   def reset(model: Model) -> Model:

@@ -224,7 +224,7 @@ def measure_resets(bench: Bench) -> Figures:
   """A whole reset: finiteness, blend, moments, checks."""
   saved, run = bench.state
   reset = soft_reset.Reset(0.5, 0.75, True)
-  inner, ops = run.setup.inner, run.setup.reset_ops
+  inner, ops = run.setup.inners[0], run.setup.reset_ops
   fresh = run.setup.fresh_models.take(0)
   resets, inits = [], []
   for i in range(REPEATS):

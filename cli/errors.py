@@ -22,7 +22,9 @@ class SetupError(Exception):
 
 
 @contextlib.contextmanager
-def setup_phase(submission_path: str | None = None) -> Iterator[None]:
+def setup_phase(
+  submission_path: str | None = None, workload: str | None = None
+) -> Iterator[None]:
   """Turns the errors of a set-up into SetupErrors.
 
   Only what runs before the first training step belongs inside: there, such an
@@ -31,13 +33,15 @@ def setup_phase(submission_path: str | None = None) -> Iterator[None]:
   Args:
     submission_path: a module that is imported and called inside; whatever it
       raises is its author's to mend.
+    workload: as the command line has it; the same goes for a file.py:ClassName.
   """
   try:
     yield
   except (BrokenPipeError, SetupError):
     raise
   except (Exception, SystemExit) as e:
-    own = _frames_of(submission_path, e)
+    file = (workload or '').rpartition(':')[0] or None
+    own = _frames_of(submission_path, e) or _frames_of(file, e)
     if not own and isinstance(e, ModuleNotFoundError):
       raise
     if own:
@@ -62,6 +66,8 @@ def _frames_of(
   folder = os.path.dirname(path) + os.sep
   frames = []
   for frame in _frames(error):
+    if frame.filename.startswith('<'):  # Python's own import
+      continue
     file = os.path.realpath(frame.filename)
     is_beside = file.startswith(folder) and 'site-packages' not in file
     if file == path or (is_beside and not file.startswith(_OURS + os.sep)):

@@ -31,7 +31,7 @@ DESCRIPTION = (
   '<experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/. Flags of the '
   "benchmark's submission_runner.py mean the same here."
 )
-WORKLOADS = 'digits, molecules or translation'
+WORKLOADS = 'digits, molecules, translation or text'
 _Switch = arguments.Switch
 
 
@@ -51,11 +51,12 @@ def add_flags(parser: arguments.Parser) -> None:
 
 
 def add_workload(group: argparse._ActionsContainer) -> None:
-  """--workload, of the small workloads."""
+  """--workload, of the small workloads and those of a user's."""
   group.add_argument(
     '--workload',
     metavar='NAME',
-    help=f'Name of the workload: {WORKLOADS}. Required.',
+    help=f'Name of the workload: {WORKLOADS}; or one of yours, as '
+    'file.py:ClassName (see examples/own_workload.py). Required.',
   )
 
 
@@ -162,7 +163,8 @@ def _add_files(group: argparse._ActionsContainer) -> None:
   group.add_argument(
     '--experiment_name',
     metavar='NAME',
-    help="Name of this experiment's folder. Default: the workload's name.",
+    help="Name of this experiment's folder. Default: the workload's name, or the "
+    'name of your class.',
   )
   for name, text in (
     ('append_timestamp', 'Append date and time to --experiment_name.'),
@@ -209,7 +211,7 @@ def run(options: argparse.Namespace) -> int:
     # Before anything is loaded: what jax or a submission calls back when it is
     # imported could swallow a KeyboardInterrupt.
     interrupted = stack.enter_context(interrupts.deferred())
-    with errors.setup_phase(wanted.submission_path):
+    with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
       check_points(checked)
       stack.enter_context(experiment.entered(checked))
@@ -290,7 +292,9 @@ def _run_trial(
 
   log_dir = checked.log_dir(number)
   with (
-    errors.setup_phase(checked.options.submission_path),
+    errors.setup_phase(
+      checked.options.submission_path, checked.options.workload
+    ),
     np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
   ):
     trial = experiment.set_up(checked, number, interrupted, check_settings)
@@ -299,7 +303,7 @@ def _run_trial(
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
     return 0
   try:
-    with progress.progress(trial, checked.options.workload) as observer:
+    with progress.progress(trial, trial.workload.name) as observer:
       runner.train(trial, observer, interrupted)
     _record_last_evaluations(checked, trial)
   except DataEndedError as e:

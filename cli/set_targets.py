@@ -48,7 +48,7 @@ def add_flags(parser: arguments.Parser) -> None:
     metavar='FILE',
     type=os.path.expanduser,
     help='JSON file in which the entry of the workload is replaced. Default: '
-    'the file that the workloads read.',
+    'the file that the workload reads.',
   )
 
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
   run_command.require_workload(options)
   with signals.ending_at_once():
     from ..mini_algoperf import experiment, targets
-  with errors.setup_phase():
+  with errors.setup_phase(workload=options.workload):
     search = targets.plan_search(
       options.workload,
       num_trials=options.num_trials,

@@ -55,8 +55,10 @@ def entered(experiment: Experiment) -> Iterator[None]:
   Raises:
     ValueError: if another process has it.
   """
-  options, folder = experiment.options, experiment.folder
-  with flags_published(options), experiment_folder.locked(folder):
+  # Submissions find their folder by the name.
+  name = workloads.workload_class(experiment.options.workload).name
+  options = dataclasses.replace(experiment.options, workload=name)
+  with flags_published(options), experiment_folder.locked(experiment.folder):
     yield
 
 
@@ -99,7 +101,7 @@ def check(options: RunOptions) -> Experiment:
     folder=experiment_folder.experiment_path(
       options.experiment_dir,
       options.experiment_name,
-      options.workload,
+      workload.name,
       options.framework,
       options.append_timestamp,
     ),
@@ -108,7 +110,7 @@ def check(options: RunOptions) -> Experiment:
 
 def _make_settings(
   options: RunOptions,
-  workload: spec.Workload,
+  workload: workloads.MiniWorkload,
   submission: LoadedSubmission,
 ) -> Settings:
   if options.eval_by == 'time' and options.eval_every is not None:
@@ -118,8 +120,8 @@ def _make_settings(
     )
   eval_every = options.eval_every or workload.eval_every_steps
   return Settings(
-    global_batch_size=_batch_size(options.workload, workload, submission),
-    eval_batch_size=_eval_batch_size(options.workload, workload, submission),
+    global_batch_size=_batch_size(workload, submission),
+    eval_batch_size=_eval_batch_size(workload, submission),
     tuning_ruleset=options.tuning_ruleset,
     max_global_steps=options.max_global_steps,
     eval_every=None if options.eval_by == 'time' else eval_every,
@@ -143,26 +145,22 @@ def full_data_dir(data_dir: str | None) -> str | None:
 
 
 def _batch_size(
-  name: str,
-  workload: spec.Workload,
-  submission: LoadedSubmission,
+  workload: workloads.MiniWorkload, submission: LoadedSubmission
 ) -> int:
   try:
-    size = submission.get_batch_size(name)
+    size = submission.get_batch_size(workload.name)
   except ValueError:  # the API's way to say that it doesn't know the name
     size = workload.default_batch_size
   return _check_divides('get_batch_size', size)
 
 
 def _eval_batch_size(
-  name: str,
-  workload: spec.Workload,
-  submission: LoadedSubmission,
+  workload: workloads.MiniWorkload, submission: LoadedSubmission
 ) -> int:
   size = workload.eval_batch_size
   if submission.get_eval_batch_size is not None:
     with contextlib.suppress(ValueError):  # as above
-      size = submission.get_eval_batch_size(name)
+      size = submission.get_eval_batch_size(workload.name)
   return _check_divides('get_eval_batch_size', size)
 
 

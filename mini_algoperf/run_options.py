@@ -10,7 +10,8 @@ class RunOptions:
   """The flags of a run, by their names; `soft-reset run --help` explains them.
 
   Attributes:
-    experiment_name: the workload's name if none is given.
+    workload: a name, or file.py:ClassName.
+    experiment_name: the workload's name, or its class, if none is given.
   """
 
   workload: str
@@ -37,4 +38,5 @@ class RunOptions:
 
   def __post_init__(self) -> None:
     if self.experiment_name is None:
-      object.__setattr__(self, 'experiment_name', self.workload)
+      name = self.workload.rpartition(':')[2]
+      object.__setattr__(self, 'experiment_name', name)

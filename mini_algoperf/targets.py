@@ -83,13 +83,14 @@ def plan_search(
   """Checks everything that a search needs, before hours of training.
 
   Args:
-    workload_name: a workload's name.
+    workload_name: a workload's name, or file.py:ClassName.
     num_trials: points of the search.
     num_seeds: repetitions of the best point.
     num_steps: steps of a run; None is 0.75 of the workload's step hint.
     data_dir: where the data lie; None for the default.
     output: JSON file whose entry of this workload is replaced; None is the
-      file that the workloads read, for which no number may be reduced.
+      file that the workload reads, for which no number may be reduced unless
+      it is a user's.
 
   Raises:
     ValueError: an unknown workload, a number that is too small, or an output
@@ -100,7 +101,7 @@ def plan_search(
   steps = full_steps if num_steps is None else num_steps
   _check_at_least(1, num_trials=num_trials, num_seeds=num_seeds)
   _check_at_least(2, num_steps=steps)
-  if output is None:
+  if output is None and workload.targets_file == TARGETS_FILE:
     full = {'num_trials': NUM_TRIALS, 'num_seeds': NUM_SEEDS}
     given = {'num_trials': num_trials, 'num_seeds': num_seeds}
     if given != full or steps != full_steps:
@@ -108,7 +109,7 @@ def plan_search(
         f'--output is missing: only {NUM_TRIALS} trials, {NUM_SEEDS} seeds and '
         f'{full_steps} steps set the targets that the workload reads.'
       )
-  path = TARGETS_FILE if output is None else output
+  path = workload.targets_file if output is None else output
   _read_entries(path)
   if not path.parent.is_dir():
     raise ValueError(f'--output={path}: there is no folder {path.parent}.')

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import optax
 
-from ..settings.named import Registry
+from ..settings.hparams import Hparams
+from ..settings.named import Registry, Setting
 
 INNER = Registry('inner optimizer')
 
@@ -33,16 +34,25 @@ class Slots(NamedTuple):
     moments: trees of the parameters' structure that a reset shrinks.
     iterates: trees of the parameters' structure that a reset blends with the
       fresh parameters, as it does the parameters themselves.
-    counts: shape=(), dtype=int32 each; they go back to zero with the moments.
+    counts: shape=() each; they go back to zero in a full reset, with the
+      moments.
+    weights: shape=() each, of averages of iterates: a reset leaves the share of
+      them that it leaves of the iterates, 1 - tau. A new average must not be
+      held back by the steps of a model that is gone.
   """
 
   moments: tuple[Any, ...]
   iterates: tuple[Any, ...]
   counts: tuple[jax.Array, ...]
+  weights: tuple[jax.Array, ...] = ()
 
 
 class Inner(Protocol):
-  """An optimizer that steps inside cycles."""
+  """An optimizer that steps inside cycles.
+
+  One that cannot work with all numbers has a method `check`, too; see
+  `check_numbers`.
+  """
 
   def build(
     self,
@@ -69,6 +79,24 @@ class Inner(Protocol):
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
     """The parameters to evaluate, from those that are trained."""
+
+
+def check_numbers(setting: Setting, hparams: Hparams, where: str) -> None:
+  """Refuses numbers that an optimizer cannot work with.
+
+  Args:
+    setting: of INNER. If its class has a method check(hparams), that says what
+      is wrong, or ''.
+    hparams: the numbers.
+    where: what has them, such as 'cycles[1]'.
+
+  Raises:
+    ValueError: if something is wrong.
+  """
+  refuse = getattr(INNER.make(setting), 'check', None)
+  wrong = refuse(hparams) if refuse else ''
+  if wrong:
+    raise ValueError(f'{where}: with optimizer={setting}, {wrong}.')
 
 
 def map_states(

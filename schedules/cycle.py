@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..settings.hparams import Hparams
+from ..settings.named import Setting
 from .phase import Schedule
 
 
@@ -30,6 +31,11 @@ class Cycle(NamedTuple):
       throughout.
     hparams: the optimizer's hyperparameters in this cycle.
     length: relative to the lengths of the chain's other cycles, as written.
+    optimizer: what steps inside the cycle, a setting of `optimizers.INNER`.
+    averaging: which weights its evaluations see, of `averaging.AVERAGES`.
+    start_from: the model that it starts from: '' for what the reset mode makes
+      of the current one, 'fresh' for a full reset, 'current' for the current
+      one untouched, 'best' for the run's best evaluated one.
   """
 
   steps: int
@@ -39,6 +45,9 @@ class Cycle(NamedTuple):
   weight_decay: Schedule | None
   hparams: Hparams
   length: float
+  optimizer: Setting = 'adamw'
+  averaging: Setting = 'none'
+  start_from: str = ''
 
 
 def values_at_all_steps(schedule: Schedule, steps: int) -> np.ndarray:

@@ -16,9 +16,9 @@ from typing import Protocol
 import optax
 
 from ..settings.hparams import Hparams
-from ..settings.named import Setting
 from .cycle import Cycle
 from .phase import Schedule, as_written, floor_steps
+from .plan import CyclePlan
 from .warmup_decay import combine_warmup_decay_fn
 from .warmups import warmup_steps
 from .weight_decay import decay_schedule
@@ -27,20 +27,10 @@ _MOST_STEPS = 2**31 - 1
 
 
 class ChainSettings(Protocol):
-  """How a chain is written: lists with an entry per cycle; see ScheduleParams.
+  """A chain as it is written; see ScheduleParams."""
 
-  weight_decays and alter_weight_decay may be empty.
-  """
-
-  warmups: Sequence[Setting]
-  decays: Sequence[Setting]
-  alter_lr: Sequence[float]
-  alter_warmup: Sequence[float]
-  lengths: Sequence[float]
+  plans: Sequence[CyclePlan]
   budget_factor: float
-  hparams: Hparams
-  weight_decays: Sequence[Setting]
-  alter_weight_decay: Sequence[float]
 
 
 def lay_out(step_hint: int, settings: ChainSettings) -> tuple[Cycle, ...]:
@@ -53,30 +43,34 @@ def lay_out(step_hint: int, settings: ChainSettings) -> tuple[Cycle, ...]:
   Raises:
     ValueError: if a cycle would get no step.
   """
-  lengths = settings.lengths
-  horizon = horizon_steps(step_hint, settings.budget_factor, len(lengths))
+  plans = settings.plans
+  lengths = [plan.length for plan in plans]
+  horizon = horizon_steps(step_hint, settings.budget_factor, len(plans))
   steps = cycle_lengths(horizon, lengths)
-  return tuple(_lay_out_cycle(i, n, settings) for i, n in enumerate(steps))
+  return tuple(map(_lay_out_cycle, steps, plans))
 
 
-def _lay_out_cycle(i: int, steps: int, s: ChainSettings) -> Cycle:
-  hparams, warmup = s.hparams, s.warmups[i]
-  peak = hparams.learning_rate + s.alter_lr[i]
-  warmup_length = warmup_steps(
-    warmup, steps, hparams.warmup_factor, s.alter_warmup[i]
-  )
+def _lay_out_cycle(steps: int, plan: CyclePlan) -> Cycle:
+  length = warmup_steps(plan.warmup, steps, plan.warmup_share)
   rate = combine_warmup_decay_fn(
-    steps, warmup_length, peak, warmup, s.decays[i]
+    steps, length, plan.peak, plan.warmup, plan.decay
   )
   weight_decay = None
-  if s.weight_decays or s.alter_weight_decay:
-    added = s.alter_weight_decay[i] if s.alter_weight_decay else 0.0
-    shape = s.weight_decays[i] if s.weight_decays else 'constant'
+  if plan.weight_decay_shape is not None:
     weight_decay = decay_schedule(
-      shape, hparams.weight_decay + added, steps, rate, peak
+      plan.weight_decay_shape, plan.weight_decay, steps, rate, plan.peak
     )
   return Cycle(
-    steps, warmup_length, peak, rate, weight_decay, hparams, s.lengths[i]
+    steps=steps,
+    warmup_steps=length,
+    peak=plan.peak,
+    rate=rate,
+    weight_decay=weight_decay,
+    hparams=plan.hparams,
+    length=plan.length,
+    optimizer=plan.optimizer,
+    averaging=plan.averaging,
+    start_from=plan.start_from,
   )
 
 

@@ -6,6 +6,7 @@ Values are shares of the peak, u = t / W is the share of the warm-up.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -16,27 +17,25 @@ from jax.typing import ArrayLike
 from ..settings.kinds import BelowOne, Inner, Positive
 from ..settings.named import Registry, Setting
 from .formulas import between, passed_share
-from .phase import Phase, Schedule, as_written, floor_steps
+from .phase import Phase, Schedule, floor_steps
 
 WARMUPS = Registry('warm-up')
 
 
-def warmup_steps(
-  warmup: Setting, cycle_steps: int, factor: float, added: float
-) -> int:
-  """W = floor((factor + added) * L), exactly; 0 for the warm-up 'none'.
+def warmup_steps(warmup: Setting, cycle_steps: int, share: Fraction) -> int:
+  """W = floor(share * L), exactly; 0 for the warm-up 'none'.
 
   Args:
     warmup: a setting of WARMUPS.
     cycle_steps: L, length of the cycle, steps.
-    factor: warm-up as a fraction of the cycle, Hparams.warmup_factor.
-    added: what this cycle adds to it, its alter_warmup.
+    share: warm-up as a fraction of the cycle: Hparams.warmup_factor and, where
+      a chain is written as lists, its alter_warmup.
 
   Source: thesis, section 3.1.
   """
   if warmup == 'none':
     return 0
-  return floor_steps(as_written(factor) + as_written(added), cycle_steps)
+  return floor_steps(share, cycle_steps)
 
 
 @WARMUPS.register

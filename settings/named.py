@@ -204,6 +204,27 @@ class Registry(Mapping[str, Part]):
     self._parts[name] = Part(part, parameters_of(part), check)
     return part
 
+  def preset(self, name: str, base: str, given: Mapping[str, Any]) -> None:
+    """Registers a part that is another one with parameters of its own.
+
+    Args:
+      name: what a setting calls it.
+      base: the name of the other part, which has the same parameters.
+      given: what takes the place of their defaults.
+
+    Raises:
+      ValueError: if the name is taken, or a parameter is wrong.
+    """
+    if name in self:
+      raise ValueError(f'name={name!r}: there is a {self.kind} of this name.')
+    part, read = self[base], self._read_parameters(name, base, given)
+    parameters = {
+      key: Parameter(p.kind, read.get(key, p.default))
+      for key, p in part.parameters.items()
+    }
+    make = functools.partial(part.make, **read)
+    self._parts[name] = Part(make, parameters, part.check)
+
   def parameters(self, name: str) -> Mapping[str, Parameter]:
     """The parameters of a part, by their names."""
     return self[name].parameters

@@ -16,7 +16,15 @@ import algoperf_process
 import reset_cycles
 
 SHIPPED = pathlib.Path(reset_cycles.__file__).parent
-ROOMS = ('settings', 'schedules', 'optimizers', 'control', 'training')
+ROOMS = (
+  'settings',
+  'schedules',
+  'optimizers',
+  'averaging',
+  'cycles',
+  'control',
+  'training',
+)
 FORMS = ('submission_info.yml', 'LICENSE')
 PACKAGES = ('algoperf', 'algorithmic_efficiency')
 EXPERIMENT = """\

@@ -20,7 +20,9 @@ import tiny
 from reset_cycles import submission
 
 ROOT = pathlib.Path(submission.__file__).parent
-FOLDERS = 'settings schedules optimizers control training'.split()
+FOLDERS = (
+  'settings schedules optimizers averaging cycles control training'.split()
+)
 NEW_FILES = {
   'schedules/plateau.py': '''
 """A shape: the peak, and then a lower plateau."""

@@ -13,8 +13,8 @@ from reset_cycles import submission
 ROOT = pathlib.Path(submission.__file__).parent
 # Each room may import those before it, and itself.
 ORDER = (
-  'settings schedules early_switching soft_reset optimizers control '
-  'schedule_params training submission experiments'
+  'settings schedules early_switching soft_reset optimizers averaging '
+  'cycles control schedule_params training submission experiments'
 ).split()
 MAY = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY['early_switching'] = {'settings', 'schedules'}

@@ -33,7 +33,9 @@ assert known == [], known
 # for the command line: a submission works without it.
 NO_SUBMISSIONS = {'__init__.py', 'settings.py'}
 NOT_SHIPPED = 'experiments/thesis.py'
-FOLDERS = 'settings schedules optimizers control training experiments'.split()
+FOLDERS = (
+  'settings schedules optimizers averaging cycles control training experiments'
+).split()
 
 
 def test_the_shipped_files_import_as_the_runner_does(tmp_path):

@@ -84,6 +84,12 @@ def test_what_the_thesis_ran():
     # A constant weight decay.
     'weight_decays': (),
     'alter_weight_decay': (),
+    # No list of settings, evaluated as trained, reset at once.
+    'cycles': (),
+    'averaging': 'none',
+    'wait': False,
+    # Our form of tau for metrics that fall, with which its figures were made.
+    'distance': 'log',
   }
   assert THESIS.num_cycles == 3
 
@@ -177,8 +183,8 @@ BAD_RULES = (
     (name, (None, 3, '', 'stop', True, ['steps']), f'one of {known}')
     for name, known in (
       ('switching', 'floor, progress, thesis'),
-      ('goal', 'final'),
-      ('horizon', 'steps'),
+      ('goal', 'expected, final'),
+      ('horizon', 'steps, time'),
       ('policy', 'finish, hold, repeat'),
       ('optimizer', 'adamw'),
     )
@@ -412,7 +418,8 @@ def test_a_list_that_changes_later_changes_nothing():
 
 
 # No field has its default value, but for those with a single part to name.
-SINGLE = {'goal', 'horizon', 'optimizer'}
+SINGLE = {'averaging'}
+OTHER_FORM = {'cycles'}  # in place of the lists
 SHAPES = (
   {
     'name': 'sequential',
@@ -434,7 +441,12 @@ CHANGED = ScheduleParams(
   alpha=0.3,
   early_switching=False,
   switching={'name': 'thesis', 'lam': 0.6, 'eps1': 0.1, 'k': 7, 'm': 8},
+  goal={'name': 'expected', 'curve': 'q50'},
+  horizon={'name': 'time', 'margin': 0.2},
   policy='hold',
+  optimizer={'name': 'ademamix', 'beta3': 0.999},
+  wait=True,
+  distance='linear',
   hparams=Hparams(0.2, 0.01, 0.2, 0.99, 0.0, 0.1, 1e-6, 2.0, 0.1),
 )
 
@@ -442,7 +454,7 @@ CHANGED = ScheduleParams(
 def test_no_field_is_missing_in_the_round_trip():
   for instance in (CHANGED, CHANGED.hparams):
     for field in dataclasses.fields(instance):
-      if field.name not in SINGLE:
+      if field.name not in SINGLE | OTHER_FORM:
         assert getattr(instance, field.name) != field.default
   assert all(len(PARTS[name]) == 1 for name in SINGLE)
 

@@ -2,7 +2,8 @@
 
 `soft_reset` has the formulas. Of the optimizer only its slots are known: its
 moments shrink, its iterates are blended as the parameters are, and with the same
-fresh ones, and its counts go back to zero in a full reset.
+fresh ones, the weights of averages shrink by what is left of what was averaged,
+and its counts go back to zero in a full reset.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def leaf_is_finite(leaf: jax.Array) -> jax.Array:
 
 
 def compile_reset(
-  params: Any, model_state: Any, slots: Slots, devices: Devices
+  params: Any, model_state: Any, all_slots: Sequence[Slots], devices: Devices
 ) -> CompiledOps:
   """Compiles a reset before training, so that the reset compiles nothing.
 
@@ -48,31 +49,36 @@ def compile_reset(
   Args:
     params, model_state: trees of anything with shape and dtype, without device
       axis.
-    slots: those of the optimizer's state, likewise.
+    all_slots: those of each optimizer's state, likewise.
     devices: how leaves lie on the devices.
 
   Returns:
     The operations. Leaves of equal shape share one.
   """
   ops = CompiledOps(devices)
-  devices.put(np.int32(0))  # a count; compiles where putting does
-  blended = [_shapes(t) for t in (params, model_state, *slots.iterates)]
-  moments = _shapes(slots.moments)
+  trees = [params, model_state]
+  trees += [tree for slots in all_slots for tree in slots.iterates]
+  shrunk = [s for slots in all_slots for s in (slots.moments, slots.weights)]
+  blended, moments = list(map(_shapes, trees)), list(map(_shapes, shrunk))
   for leaf in sum(blended, []):
     ops.prepare(leaf_is_finite, leaf)
     ops.prepare(blend, leaf, leaf, _SCALAR, donate=True)
-  for leaf in moments:
+  for leaf in sum(moments, []):
     ops.prepare(leaf_is_finite, leaf)
     ops.prepare(shrink, leaf, _SCALAR, donate=True)
-  for leaves in (*blended, moments):
+  for leaves in (*blended, *moments):
     if leaves:
       ops.prepare(reset_checks.sample_all, leaves)
+  for count in _shapes([slots.counts for slots in all_slots]):
+    devices.put(np.zeros((), count.dtype))  # compiles where putting does
   return ops
 
 
 def _shapes(tree: Any) -> list[jax.ShapeDtypeStruct]:
   return [
-    jax.ShapeDtypeStruct(x.shape, x.dtype)
+    x
+    if isinstance(x, jax.ShapeDtypeStruct)  # may say how the leaf lies
+    else jax.ShapeDtypeStruct(x.shape, x.dtype)
     for x in jax.tree_util.tree_leaves(tree)
   ]
 
@@ -87,7 +93,13 @@ def is_finite(model: Model, inner: Inner, ops: CompiledOps) -> bool:
   """
   slots = inner.slots(model.opt_state)
   leaves = jax.tree_util.tree_leaves(
-    (model.params, model.model_state, slots.moments, slots.iterates)
+    (
+      model.params,
+      model.model_state,
+      slots.moments,
+      slots.iterates,
+      slots.weights,
+    )
   )
   found = [ops.run(leaf_is_finite, leaf) for leaf in leaves]
   return all(np.all(finite) for finite in jax.device_get(found))
@@ -179,17 +191,21 @@ def _reset_statistics(
 def _reset_slots(
   slots: Slots, fresh_params: Any, reset: Reset, ops: CompiledOps
 ) -> Slots:
-  """Shrinks moments and blends iterates; counts go to zero if not kept."""
-  share, put = np.float32(reset.tau), ops.devices.put
+  """Shrinks moments, blends iterates; counts go to zero if not kept."""
+  share = np.float32(reset.tau)
+
+  def zero(count: jax.Array) -> jax.Array:
+    dtype = ops.devices.shape_of(count).dtype
+    return ops.devices.put(np.zeros((), dtype))
+
   return Slots(
     moments=_shrink_tree(slots.moments, np.float32(reset.keep_moments), ops),
     iterates=tuple(
       _blend_tree('iterates', tree, fresh_params, share, ops)
       for tree in slots.iterates
     ),
-    counts=slots.counts
-    if reset.keep_count
-    else tuple(put(np.int32(0)) for _ in slots.counts),
+    counts=slots.counts if reset.keep_count else tuple(map(zero, slots.counts)),
+    weights=_shrink_tree(slots.weights, np.float32(1 - reset.tau), ops),
   )
 
 

@@ -18,11 +18,14 @@ from .. import soft_reset
 from ..control import decide
 from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
+from ..optimizers.pool import Untouched
 from ..schedules.cycle_clock import CycleClock
 from ..soft_reset import Reset
-from . import resetting
+from . import evaluated, resetting
 from . import workload as workload_facts
+from .averaging import Averaged
 from .devices import PmapDevices
+from .forecast import Forecast
 from .resetting import Model
 from .set_up import SavedState, Setup
 from .workload import EvalResults, MetricsLogger, WorkloadApi
@@ -40,6 +43,8 @@ class Run(NamedTuple):
   evaluations_seen: int = 0
   step_metrics: StepMetrics | None = None  # of the last step
   drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
+  averaged: Averaged | None = None  # None: what is trained is evaluated
+  forecast: Forecast | None = None  # where evaluations have to be foreseen
 
 
 def is_due(
@@ -81,11 +86,17 @@ def act(
   if decision.events or decision.action == decide.RESET:
     run = _draw_rates(run, logger, global_step)
   run, model, events = _carry_out(run, model, decision, global_step)
+  if run.averaged is not None:
+    is_new = decision.action == decide.RESET
+    saved, run, events = evaluated.take_in(
+      saved, run, model, evaluations, events, is_new, eval_results, global_step
+    )
   _record(run, events, logger, global_step)
   if decision.action == decide.FINISH:
     raise run.setup.training_complete_error
   run = run._replace(
-    due=run.control.cycle_end, evaluations_seen=len(eval_results or ())
+    due=evaluated.next_due(run, global_step),
+    evaluations_seen=len(eval_results or ()),
   )
   if run.control is not before:
     words = run.setup.devices.put(to_words(run.control))
@@ -112,6 +123,7 @@ def record_last_evaluations(
   for evaluation in _unseen(run, eval_results):
     control, verdict = decide.observe(control, evaluation, run.setup.rules)
     events.append(decide.evaluation_event(control, evaluation, verdict))
+  events = evaluated.with_weights(run, events, global_step)
   _record(run, events, None, global_step)
 
 
@@ -147,7 +159,12 @@ def _adopt(
   clock = setup.devices.get(model.opt_state.clock)
   run = run._replace(control=control, clock=clock)
   run = run._replace(drawn=global_step)
-  setup.records.start(global_step, setup.rules.switching.columns)
+  columns = setup.rules.switching.columns
+  if setup.averager is not None:
+    columns = (*columns, evaluated.COLUMN)
+    saved, run, params = evaluated.adopt(saved, run, model.params, global_step)
+    model = model._replace(params=params)
+  setup.records.start(global_step, columns)
   if global_step == 0:
     first = decide.cycle_start_event(control, clock, setup.rules)
     _record(run, [first], workload.metrics_logger, 0)
@@ -187,8 +204,8 @@ def _carry_out(
   ended, events = run.control, decision.events
   run = run._replace(control=decision.control, clock=decision.clock)
   if decision.action == decide.RESET:
-    reset, note = _plan_reset(run, model, decision.was_evaluated)
-    model = _reset(run, model, reset)
+    reset, note = _plan_reset(run, ended, model, decision.was_evaluated)
+    model = _reset(run, ended, model, reset)
     events = events + [
       _reset_event(run, ended, reset, note),
       decide.cycle_start_event(run.control, run.clock, run.setup.rules),
@@ -200,7 +217,7 @@ def _carry_out(
 
 
 def _plan_reset(
-  run: Run, model: Model, was_evaluated: bool
+  run: Run, ended: Control, model: Model, was_evaluated: bool
 ) -> tuple[Reset, str]:
   """The reset before the cycle that starts, and what is to be said of it.
 
@@ -217,7 +234,7 @@ def _plan_reset(
   if setup.reset_ops is not None:
     inner_model = model._replace(opt_state=model.opt_state.inner)
     is_finite = is_finite and resetting.is_finite(
-      inner_model, setup.inner, setup.reset_ops
+      inner_model, setup.inners[ended.cycle], setup.reset_ops
     )
   reset = soft_reset.plan_reset(rules.reset_mode, tau, rules.alpha, is_finite)
   unknown = is_finite and not was_evaluated
@@ -232,23 +249,27 @@ def _tau(run: Run) -> float:
     decide.goal_metric(control, control.start, rules),
     control.first_metric,
     rules.target.rising,
+    rules.distance,
   )
 
 
-def _reset(run: Run, model: Model, reset: Reset) -> Model:
-  """Resets the model; the clock stays as it is."""
-  if reset.touches_nothing:
-    return model
-  setup = run.setup
-  fresh = setup.fresh_models.take(run.control.number - 2)
-  state = model.opt_state
-  model = resetting.model_reinit_schedule(
-    model._replace(opt_state=state.inner),
-    fresh,
-    reset,
-    setup.inner,
-    setup.reset_ops,
-  )
+def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
+  """Resets the model; the clock stays as it is.
+
+  An optimizer that is not the last cycle's begins anew, from the parameters.
+  """
+  setup, cycle, state = run.setup, run.control.cycle, model.opt_state
+  inner = setup.inners[cycle]
+  begins = inner != setup.inners[ended.cycle]
+  model = model._replace(opt_state=state.inner)
+  if not reset.touches_nothing:
+    fresh = setup.fresh_models.take(run.control.number - 2)
+    model = resetting.model_reinit_schedule(
+      model, fresh, reset, Untouched() if begins else inner, setup.reset_ops
+    )
+  if begins:
+    pool, params = setup.beginnings[cycle]((model.opt_state, model.params))
+    model = model._replace(params=params, opt_state=pool)
   return model._replace(opt_state=state._replace(inner=model.opt_state))
 
 

@@ -8,11 +8,11 @@ init_optimizer_state makes anew.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import optax
 
 from ..control import decide
 from ..control.decide import Rules
@@ -20,20 +20,22 @@ from ..control.policies import Situation
 from ..control.state import Target, to_words
 from ..optimizers import INNER, Inner
 from ..optimizers.clocked import ClockedState, clocked
+from ..optimizers.pool import pooled
 from ..schedule_params import ScheduleParams, make_rules
 from ..schedules import cycle_clock
 from ..schedules.cycle import check_cycles
 from ..schedules.cycle_clock import CycleClock
-from ..settings.checks import check
-from ..settings.hparams import Hparams
 from ..soft_reset import check_target, needs_tau
 from . import resetting
 from . import workload as workload_facts
+from .averaging import AveragedState, Averager
+from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
-from .devices import Devices, JitDevices, PmapDevices
+from .devices import Devices
 from .fresh_models import FreshModels
 from .records import Records
 from .resetting import Model
+from .sharded import devices_of
 from .step import train_step
 from .workload import WorkloadApi
 
@@ -43,21 +45,27 @@ class SavedState(NamedTuple):
 
   inner: ClockedState
   control: jax.Array  # shape=(words,), dtype=int32; see control.state.to_words
+  averaging: AveragedState | tuple[()] = ()  # empty where nothing is averaged
 
 
 class Setup(NamedTuple):
   """What a run is built from; made once."""
 
   rules: Rules
-  inner: Inner
+  inners: tuple[Inner, ...]  # of each cycle, all over one structure of state
   training_complete_error: type[Exception]
   devices: Devices
   has_device_axis: bool
-  train_step: Callable
+  # Of each cycle; see _make_steps.
+  train_steps: tuple[Callable, ...]
+  # Of each cycle, compiled: (state, params) -> those with which its optimizer
+  # begins. None where all cycles have the same one.
+  beginnings: tuple[Callable, ...] | None
   learning_rate: Callable[[CycleClock], jax.Array]  # compiled
   fresh_models: FreshModels | None  # None if no reset replaces anything
   reset_ops: CompiledOps | None  # likewise
   records: Records
+  averager: Averager | None  # None if what is trained is evaluated
 
 
 def set_up(
@@ -67,6 +75,7 @@ def set_up(
   schedule_params: ScheduleParams,
   records: Records,
   rng: jax.Array,
+  budget: float = math.nan,
 ) -> tuple[SavedState, Setup]:
   """Builds everything that a run needs, and its initial state.
 
@@ -77,6 +86,7 @@ def set_up(
     schedule_params: the resolved configuration.
     records: where the run's events go.
     rng: key for the fresh models of resets.
+    budget: seconds that the run may take; NaN if unknown.
 
   Raises:
     ValueError: if the cycles do not fit into the run, a schedule leaves what a
@@ -84,31 +94,36 @@ def set_up(
       target.
   """
   target = _read_target(workload, schedule_params)
-  inner = INNER.make(schedule_params.optimizer)
-  rules = make_rules(workload.step_hint, schedule_params, target)
+  rules = make_rules(workload.step_hint, schedule_params, target, budget)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else JitDevices()
-  optimizer = clocked(inner, rules.cycles)
-  state = _initial_state(optimizer, rules, devices, model_params)
-  fresh, ops = None, None
-  if _may_reset(rules):
-    model = Model(devices.place(model_params), model_state, state.inner.inner)
-    fresh, ops = _prepare_resets(workload, model, inner, rules, rng, devices)
+  devices = devices_of(model_params, has_axis)
+  model_params = devices.place(model_params)
+  inners = _make_inners(rules, devices, model_params)
+  state = _initial_state(inners[0], rules, devices, model_params)
+  model = Model(model_params, model_state, state.inner.inner)
+  averager, averaging = make_averager(
+    rules.cycles, workload.step_hint, inners, model, target.rising, devices
+  )
+  fresh, ops = _prepare_resets(workload, model, inners, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
     rules=rules,
-    inner=inner,
+    inners=inners,
     training_complete_error=spec.TrainingCompleteError,
     devices=devices,
     has_device_axis=has_axis,
-    train_step=_make_step(workload, rules, optimizer, devices),
+    train_steps=_make_steps(workload, rules, inners, devices),
+    beginnings=_make_beginnings(
+      inners, devices, state.inner.inner, model_params
+    ),
     learning_rate=_compiled_rate(rules),
     fresh_models=fresh,
     reset_ops=ops,
     records=records,
+    averager=averager,
   )
-  return state, setup
+  return state._replace(averaging=averaging), setup
 
 
 def _read_target(workload: WorkloadApi, params: ScheduleParams) -> Target:
@@ -119,46 +134,75 @@ def _read_target(workload: WorkloadApi, params: ScheduleParams) -> Target:
 
 
 def _initial_state(
-  optimizer: optax.GradientTransformation,
+  inner: Inner,
   rules: Rules,
   devices: Devices,
   model_params: Any,
 ) -> SavedState:
   """The state before the first step."""
-  inner = devices.init(optimizer.init, devices.place(model_params))
+  inner = devices.init(clocked(inner, rules.cycles).init, model_params)
   # A new cycle's clock will be put there, and that must compile nothing.
   devices.put(decide.first_clock(rules))
   return SavedState(inner, devices.put(to_words(decide.start(rules))))
 
 
-def _make_step(
+def _make_inners(
+  rules: Rules, devices: Devices, model_params: Any
+) -> tuple[Inner, ...]:
+  """The inner optimizer of each cycle; the same one where they are equal."""
+  made = [INNER.make(cycle.optimizer) for cycle in rules.cycles]
+  distinct = tuple(dict.fromkeys(made))
+  shapes = jax.tree_util.tree_map(devices.shape_of, model_params)
+  over_one_state = dict(zip(distinct, pooled(distinct, shapes)))
+  return tuple(over_one_state[inner] for inner in made)
+
+
+def _make_steps(
   workload: WorkloadApi,
   rules: Rules,
-  optimizer: optax.GradientTransformation,
+  inners: Sequence[Inner],
   devices: Devices,
-) -> Callable:
-  """The run's train step; its first call compiles it."""
-  hparams = _shared_hparams(rules)
-  body = train_step(
-    workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
-    workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
-    optimizer,
-  )
-  return devices.compile_step(body)
+) -> tuple[Callable, ...]:
+  """The train step of each cycle; its first call compiles it.
 
-
-def _shared_hparams(rules: Rules) -> Hparams:
-  """What the model's own part of a step takes; it is not read at the clock.
-
-  Raises:
-    ValueError: if cycles differ in it.
+  Cycles that differ in numbers alone share one. Another inner optimizer,
+  another label smoothing or, where it is ours to give, another dropout rate is
+  another step: it is compiled at the first step of the first such cycle, which
+  the clock of the benchmark counts, once in a run (and once more in a resumed
+  one). It cannot be compiled before: a batch's shapes are not known at the
+  set-up.
   """
-  first = rules.cycles[0].hparams
-  for name in ('dropout_rate', 'label_smoothing'):
-    values = [getattr(cycle.hparams, name) for cycle in rules.cycles]
-    right = 'the same in all cycles: it is compiled into the step'
-    check(len(set(values)) == 1, name, values, right)
-  return first
+  ours = workload_facts.takes_dropout_rate(workload)
+  keys = [
+    (inner, c.hparams.dropout_rate if ours else 0.0, c.hparams.label_smoothing)
+    for inner, c in zip(inners, rules.cycles)
+  ]
+
+  def make(inner: Inner, dropout_rate: float, smoothing: float) -> Callable:
+    body = train_step(
+      workload_facts.model_fn_in_training(workload, dropout_rate),
+      workload_facts.loss_fn_of_batch(workload, smoothing),
+      clocked(inner, rules.cycles),
+    )
+    return devices.compile_step(body)
+
+  steps = {key: make(*key) for key in dict.fromkeys(keys)}
+  return tuple(steps[key] for key in keys)
+
+
+def _make_beginnings(
+  inners: Sequence[Inner], devices: Devices, state: Any, model_params: Any
+) -> tuple[Callable, ...] | None:
+  """What has a cycle's optimizer begin, compiled; see Setup."""
+  distinct = tuple(dict.fromkeys(inners))
+  if len(distinct) == 1:
+    return None
+  shapes = jax.tree_util.tree_map(devices.shape_of, (state, model_params))
+  compiled = {
+    inner: devices.compile(inner.begin, shapes, donate=True)
+    for inner in distinct
+  }
+  return tuple(compiled[inner] for inner in inners)
 
 
 def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:
@@ -173,17 +217,23 @@ def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:
 def _prepare_resets(
   workload: WorkloadApi,
   model: Model,
-  inner: Inner,
+  inners: Sequence[Inner],
   rules: Rules,
   rng: jax.Array,
   devices: Devices,
-) -> tuple[FreshModels, CompiledOps]:
-  """Fresh models, and compiled operations for models of this one's shapes."""
+) -> tuple[FreshModels | None, CompiledOps | None]:
+  """Fresh models, and compiled operations for models of this one's shapes.
+
+  None if no reset replaces anything.
+  """
+  if not _may_reset(rules):
+    return None, None
   planned = max(len(rules.cycles) - 1, 1)
   fresh = FreshModels(workload, rng, planned, devices)
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
+  slots = [inner.slots(shapes.opt_state) for inner in dict.fromkeys(inners)]
   ops = resetting.compile_reset(
-    shapes.params, shapes.model_state, inner.slots(shapes.opt_state), devices
+    shapes.params, shapes.model_state, slots, devices
   )
   return fresh, ops
 

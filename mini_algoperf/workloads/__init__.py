@@ -1,32 +1,57 @@
-"""The workloads of the stand-in, by name."""
+"""The workloads of the stand-in, by name, and those from a user's file."""
 
 from __future__ import annotations
 
+from . import from_file
+from .array_workload import ArrayWorkload as ArrayWorkload
 from .base import MiniWorkload
 from .digits import DigitsWorkload
 from .molecules import MoleculesWorkload
+from .text import TextWorkload
 from .translation import TranslationWorkload
 
 WORKLOADS = {
   'digits': DigitsWorkload,
   'molecules': MoleculesWorkload,
   'translation': TranslationWorkload,
+  'text': TextWorkload,
 }
 
 
-def get_workload(name: str, generation: str = 'jit') -> MiniWorkload:
+def workload_class(given: str) -> type[MiniWorkload]:
+  """The class that a command line names; its `name` is what folders are called.
+
+  Args:
+    given: a key of `WORKLOADS`, or 'path/to/file.py:ClassName' (a subclass of
+      `MiniWorkload` or `ArrayWorkload`).
+
+  Raises:
+    ValueError: the name is unknown, or the file has no such workload.
+  """
+  if given in WORKLOADS:
+    return WORKLOADS[given]
+  if not from_file.is_file(given):
+    raise ValueError(
+      f'workload: {given!r} is unknown; use one of '
+      f'{", ".join(sorted(WORKLOADS))}, or file.py:ClassName'
+    )
+  kind = from_file.load_class(given)
+  if kind.name in WORKLOADS:
+    raise ValueError(
+      f'workload: {given}: the name {kind.name!r} is that of a workload of this '
+      'project; give another.'
+    )
+  return kind
+
+
+def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
   """Makes a workload.
 
   Args:
-    name: a key of `WORKLOADS`.
+    given: as for `workload_class`.
     generation: 'jit' (current benchmark) or 'pmap' (that of 2024).
 
   Raises:
-    ValueError: the name or the generation is unknown.
+    ValueError: the workload or the generation is unknown.
   """
-  if name not in WORKLOADS:
-    raise ValueError(
-      f'workload: {name!r} is unknown; use one of '
-      f'{", ".join(sorted(WORKLOADS))}'
-    )
-  return WORKLOADS[name](generation=generation)
+  return workload_class(given)(generation=generation)

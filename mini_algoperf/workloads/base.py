@@ -6,7 +6,6 @@ import abc
 import functools
 import importlib
 import itertools
-import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +14,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 
-from .. import spec
+from .. import files, spec
 from .generations import GENERATIONS
 from .params import param_shapes, param_types
 from .shuffling import host_rng
@@ -23,9 +22,20 @@ from .shuffling import host_rng
 TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
 
 
-def read_targets() -> dict[str, dict[str, Any]]:
-  """The committed output of the target-setting command, by workload."""
-  return json.loads(TARGETS_FILE.read_text(encoding='utf-8'))['workloads']
+def read_targets(
+  path: pathlib.Path = TARGETS_FILE,
+) -> dict[str, dict[str, Any]]:
+  """The output of the target-setting command, by workload.
+
+  Args:
+    path: the file; the default is the one that comes with the project.
+
+  Returns:
+    The entries; none if there is no file.
+  """
+  if not path.exists():
+    return {}
+  return files.read_json(path)['workloads']
 
 
 class MiniWorkload(spec.Workload):
@@ -45,6 +55,9 @@ class MiniWorkload(spec.Workload):
   host_batches = False
   # Imported where they are needed: one workload does without another's.
   packages: tuple[str, ...] = ()
+  # Another one for a workload from a user's file, and how that was named.
+  targets_file = TARGETS_FILE
+  _given = ''
 
   def __new__(cls, generation: str = 'jit') -> MiniWorkload:
     """Joins the class with the mixin of its generation.
@@ -72,7 +85,7 @@ class MiniWorkload(spec.Workload):
       importlib.import_module(package)
     super().__init__()
     self._model: nn.Module | None = None
-    self._targets = read_targets().get(self.name)
+    self._targets = read_targets(self.targets_file).get(self.name)
     # Both are compiled once for this object, at their first call.
     self._init_fn = jax.jit(self._init_variables)
     self._eval_fn = self._compile_eval(self._eval_batch)
@@ -144,8 +157,8 @@ class MiniWorkload(spec.Workload):
   def _target(self, key: str) -> float:
     if self._targets is None:
       raise ValueError(
-        f'targets.json: nothing for {self.name!r}; run '
-        f'`soft-reset set-targets --workload={self.name}`'
+        f'{self.targets_file.name}: nothing for {self.name!r}; run '
+        f'`soft-reset set-targets --workload={self._given or self.name}`'
       )
     return self._targets[key]
 

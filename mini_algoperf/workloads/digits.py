@@ -8,12 +8,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from .. import spec
 from . import digit_data
 from .base import MiniWorkload
 from .layers import dropout
+from .losses import softmax_cross_entropy
 
 _NUM_CLASSES = 10
 
@@ -99,17 +99,9 @@ class DigitsWorkload(MiniWorkload):
     Returns:
       'summed' and 'n_valid_examples', scalars; 'per_example', shape (batch,).
     """
-    one_hot = jax.nn.one_hot(label_batch, _NUM_CLASSES)
-    smoothed = optax.smooth_labels(one_hot, label_smoothing)
-    losses = -jnp.sum(smoothed * jax.nn.log_softmax(logits_batch), axis=-1)
-    if mask_batch is None:
-      mask_batch = jnp.ones(losses.shape)
-    losses = jnp.where(mask_batch > 0, losses, 0.0)
-    return {
-      'summed': losses.sum(),
-      'n_valid_examples': mask_batch.sum(),
-      'per_example': losses,
-    }
+    return softmax_cross_entropy(
+      label_batch, logits_batch, mask_batch, label_smoothing
+    )
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
     return ConvNet(dropout_rate, self._axis_name)

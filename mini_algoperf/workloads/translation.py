@@ -8,11 +8,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from .. import spec
 from . import translation_data
 from .base import MiniWorkload
+from .losses import softmax_cross_entropy
 from .shuffling import shuffled_indices
 from .transformer import Transformer, greedy_translations
 
@@ -72,17 +72,9 @@ class TranslationWorkload(MiniWorkload):
       'summed' and 'n_valid_examples' (tokens, not sentences), scalars;
       'per_example', shape (batch, length).
     """
-    one_hot = jax.nn.one_hot(label_batch, logits_batch.shape[-1])
-    smoothed = optax.smooth_labels(one_hot, label_smoothing)
-    losses = -jnp.sum(smoothed * jax.nn.log_softmax(logits_batch), axis=-1)
-    if mask_batch is None:
-      mask_batch = jnp.ones(losses.shape)
-    losses = jnp.where(mask_batch > 0, losses, 0.0)
-    return {
-      'summed': losses.sum(),
-      'n_valid_examples': mask_batch.sum(),
-      'per_example': losses,
-    }
+    return softmax_cross_entropy(
+      label_batch, logits_batch, mask_batch, label_smoothing
+    )
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
     return Transformer(translation_data.vocab_size(), dropout_rate)

@@ -10,6 +10,8 @@ import numpy as np
 from ...schedule_params import ScheduleParams
 from ...schedules.cycle import Cycle
 from ...schedules.lr_schedule import lay_out
+from ...schedules.plan import CyclePlan
+from ...settings.named import name_of
 
 # Half a unit of a number's fourth digit is at least this fraction of it. The
 # rates are float32, and one that is the peak but for that prints as the peak.
@@ -33,19 +35,20 @@ def cycle_rows(
     rates if that is another in any cycle; decay; shape and peak of the weight
     decay if it is scheduled; share of all steps.
   """
-  cycles = lay_out(step_hint, params)
+  cycles, plans = lay_out(step_hint, params), params.plans
   lengths = [cycle.steps for cycle in cycles]
   ends = list(itertools.accumulate(lengths))
   columns = {
     'cycle': [f'{i + 1}' for i in range(params.num_cycles)],
     'first': [f'{end - length + 1:,}' for end, length in zip(ends, lengths)],
     'last': [f'{end:,}' for end in ends],
-    'warm-up': map(str, params.warmups),
+    'warm-up': [str(plan.warmup) for plan in plans],
     'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
     'peak': [f'{cycle.peak:.4g}' for cycle in cycles],
     **_highest_column(ends, cycles, rates),
-    'decay': map(str, params.decays),
-    **_weight_decay_column(params),
+    'decay': [str(plan.decay) for plan in plans],
+    **_weight_decay_column(plans),
+    **_part_columns(params),
     'share': [f'{length / ends[-1]:.1%}' for length in lengths],
   }
   return [tuple(columns), *zip(*columns.values())]
@@ -64,12 +67,31 @@ def _highest_column(
   return {'highest': [f'{rate:.4g}' for rate in highest]}
 
 
-def _weight_decay_column(params: ScheduleParams) -> dict[str, list[str]]:
-  if not (params.weight_decays or params.alter_weight_decay):
+def _weight_decay_column(
+  plans: Sequence[CyclePlan],
+) -> dict[str, list[str]]:
+  """Only where it is scheduled, or cycles differ in it."""
+  shapes = [plan.weight_decay_shape for plan in plans]
+  values = [plan.weight_decay for plan in plans]
+  if set(shapes) == {None} and len(set(values)) == 1:
     return {}
-  n, base = params.num_cycles, params.hparams.weight_decay
-  shapes = params.weight_decays or ('constant',) * n
-  added = params.alter_weight_decay or (0.0,) * n
   return {
-    'weight decay': [f'{s} {base + more:.4g}' for s, more in zip(shapes, added)]
+    'weight decay': [
+      f'{shape or "constant"} {value:.4g}'
+      for shape, value in zip(shapes, values)
+    ]
+  }
+
+
+def _part_columns(params: ScheduleParams) -> dict[str, list[str]]:
+  """What else a whole setting has, where cycles are not all as in THESIS."""
+  columns = {
+    'setting': [str(cycle) for cycle in map(name_of, params.cycles)],
+    'optimizer': [str(plan.optimizer) for plan in params.plans],
+    'averaging': [str(plan.averaging) for plan in params.plans],
+    'starts from': [plan.start_from for plan in params.plans],
+  }
+  usual = ({'own'}, set(), {'adamw'}, {'none'}, {''})
+  return {
+    name: values for name, values in columns.items() if set(values) not in usual
   }

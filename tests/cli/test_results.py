@@ -11,7 +11,6 @@ from curves_of_runs import run_table
 from registry_logs import write_log
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
-from reset_cycles.mini_algoperf.workloads import WORKLOADS
 from reset_cycles.studies.thesis import measuring, results_text, train
 from reset_cycles.studies.thesis.claims import CLAIMS, Claim
 from reset_cycles.studies.thesis.findings import Finding, Measure
@@ -106,7 +105,9 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
   text = pathlib.Path('RESULTS.md').read_text()
   assert all(f'. {claim.sentence}\n' in text for claim in CLAIMS)
   packed = {path.stem for path in pathlib.Path('packed').iterdir()}
-  expected = {f'{workload}_{run}' for workload in WORKLOADS for run in runs}
+  expected = {
+    f'{workload}_{run}' for workload in measuring.WORKLOADS for run in runs
+  }
   assert packed == {*expected, 'molecules_decays_soft'}
 
 

@@ -16,6 +16,7 @@ OWN = {
   'digits': ['sklearn'],
   'molecules': ['sklearn', 'scipy'],
   'translation': ['sacrebleu'],
+  'text': [],
 }
 # As where they are not installed; scipy comes with jax.
 CODE = """

@@ -74,7 +74,7 @@ def _equal(first, second):
 
 def test_an_unknown_workload_is_named_with_the_known_ones():
   with pytest.raises(
-    ValueError, match="'mnist' is unknown.*digits, molecules, t"
+    ValueError, match="'mnist' is unknown.*digits, molecules, text, t"
   ):
     get_workload('mnist')
 
@@ -115,6 +115,7 @@ def test_shapes_are_asked_for_after_the_first_initialisation(ready):
   [
     ('digits', -1e-6, 1e-6),
     ('molecules', 1e-6, -1e-6),
+    ('text', -1e-6, 1e-6),
     ('translation', 1e-6, -1e-6),
   ],
 )

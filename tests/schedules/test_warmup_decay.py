@@ -8,10 +8,11 @@ import pytest
 from curves import TOLERANCE, assert_close, read
 from reset_cycles.schedules import warmup_decay, warmups
 from reset_cycles.schedules.decays import DECAYS
+from reset_cycles.schedules.phase import as_written
 
 
 def cycle(warmup, decay, length, factor, peak=1.0):
-  steps = warmups.warmup_steps(warmup, length, factor, 0.0)
+  steps = warmups.warmup_steps(warmup, length, as_written(factor))
   warmup = warmups.WARMUPS.read('warmup', warmup)
   decay = DECAYS.read('decay', decay)
   return warmup_decay.combine_warmup_decay_fn(
@@ -133,6 +134,8 @@ def test_warmup_as_long_as_the_cycle():
   ),
 )
 def test_warmup_steps_are_exact(factor, altered, length, steps):
-  found = warmups.warmup_steps('linear', length, factor, altered)
+  found = warmups.warmup_steps(
+    'linear', length, as_written(factor) + as_written(altered)
+  )
   assert found == steps
-  assert warmups.warmup_steps('none', length, factor, altered) == 0
+  assert warmups.warmup_steps('none', length, as_written(factor)) == 0

@@ -147,7 +147,7 @@ def set_up(kind):
   make = {'pmap': PmapDevices, 'jit': JitDevices}[kind]
   devices = make()
   slots = Slots(({'w': MOMENT}, {'w': MOMENT}), (), (np.int32(3),))
-  return devices, resetting.compile_reset({'w': FRESH}, None, slots, devices)
+  return devices, resetting.compile_reset({'w': FRESH}, None, [slots], devices)
 
 
 class WrongOps:

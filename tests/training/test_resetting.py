@@ -141,7 +141,7 @@ def replicas(leaf, kind):
 
 def compile_for(old, moments, iterate, devices, inner, make_state):
   slots = inner.slots(((), make_state(moments, iterate)))
-  return resetting.compile_reset(*old, slots, devices)
+  return resetting.compile_reset(*old, [slots], devices)
 
 
 @functools.cache

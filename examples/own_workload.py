@@ -1,0 +1,66 @@
+"""A workload of your own: two moons, a dense network, the error rate.
+
+  soft-reset set-targets --workload=examples/own_workload.py:Moons
+  soft-reset run --workload=examples/own_workload.py:Moons
+
+The first command tunes AdamW and writes own_workload_targets.json beside this
+file; the second trains with soft resets until those targets are reached.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+
+from reset_cycles.mini_algoperf.workloads import ArrayWorkload
+
+
+class Net(nn.Module):
+  dropout_rate: float
+
+  @nn.compact
+  def __call__(self, inputs, train, update_batch_norm, dropout_rate):
+    x = nn.relu(nn.Dense(32, name='hidden')(inputs))
+    return nn.Dense(2, name='output')(x)
+
+
+class Moons(ArrayWorkload):
+  name = 'moons'
+  target_metric_name, metric_rises = 'error_rate', False
+  num_train_examples = num_eval_train_examples = 512
+  num_validation_examples = num_test_examples = 1024
+  default_batch_size, eval_batch_size = 32, 1024
+  step_hint, eval_every_steps = 400, 20
+  # In seconds, for --eval_by=time: the budget, and between evaluations.
+  max_allowed_runtime_sec, eval_period_time_sec = 60, 1
+
+  def load_split(self, split, data_dir):
+    rng = np.random.default_rng(['train', 'validation', 'test'].index(split))
+    targets = rng.integers(0, 2, 512 if split == 'train' else 1024)
+    angles = np.pi * rng.random(len(targets))
+    sign = 1 - 2 * targets  # the second moon is upside down
+    x, y = sign * np.cos(angles) + targets, sign * np.sin(angles) + targets / 2
+    inputs = np.stack([x, y], axis=1) + 0.3 * rng.standard_normal((len(x), 2))
+    return {
+      'inputs': inputs.astype(np.float32),
+      'targets': targets.astype(np.int32),
+    }
+
+  def is_output_params(self, param_key):
+    return param_key == 'output'
+
+  def _make_model(self, dropout_rate):
+    return Net(dropout_rate)
+
+  def _fake_inputs(self):
+    return jnp.zeros((1, 2))
+
+  def _eval_outputs(self, logits, batch):  # per example, of one batch
+    targets, weights = batch['targets'], batch['weights']
+    losses = self.loss_fn(targets, logits, weights)['per_example']
+    wrong = jnp.argmax(logits, axis=-1) != targets
+    return {'loss': losses, 'error_rate': wrong * weights, 'weights': weights}
+
+  def _metrics(self, outputs):  # of a whole split; padding has weight 0
+    count = outputs['weights'].sum()
+    means = {key: outputs[key].sum() / count for key in ('loss', 'error_rate')}
+    return {key: float(mean) for key, mean in means.items()}

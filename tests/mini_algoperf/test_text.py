@@ -1,0 +1,96 @@
+"""Workload `text`: its data, causality, perplexity, both generations."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from reset_cycles.mini_algoperf.workloads import text_data
+from reset_cycles.mini_algoperf.workloads.text import (
+  LanguageModel,
+  TextWorkload,
+)
+
+LENGTH = text_data.LENGTH
+
+
+def test_a_target_is_the_character_after_its_input():
+  for split, size in text_data.SPLIT_SIZES.items():
+    windows = text_data.load_windows(split)
+    for tokens in windows:
+      assert tokens.shape == (size, LENGTH)
+      assert tokens.dtype == np.int32
+      assert 0 <= tokens.min() and tokens.max() < text_data.vocab_size()
+    np.testing.assert_array_equal(
+      windows.inputs[:, 1:], windows.targets[:, :-1]
+    )
+
+
+def _decode(tokens):
+  characters = ['\N{REPLACEMENT CHARACTER}', *map(chr, text_data.vocabulary())]
+  return ''.join(characters[token] for token in tokens)
+
+
+def test_windows_are_of_the_text():
+  text = text_data._FILE.read_text(encoding='utf-8')
+  assert 'A drop-in JAX submission' in text
+  first = _decode(text_data.load_windows('validation').inputs[0])
+  assert first in text
+
+
+def test_rare_characters_share_a_token():
+  code_points = np.array([ord(c) for c in 'a\u20ac\U0001f600\x00'])
+  tokens = text_data.encode(code_points)
+  assert tokens[0] == 1 + list(text_data.vocabulary()).index(ord('a'))
+  assert list(tokens[1:]) == [text_data.UNKNOWN] * 3
+
+
+def test_no_training_window_has_what_is_evaluated():
+  train = {
+    row.tobytes() for row in text_data.load_windows('train').inputs[:, :24]
+  }
+  for split in ('validation', 'test'):
+    rows = text_data.load_windows(split).inputs[:, :24]
+    # Documents repeat a line here and there: a command, a heading.
+    assert np.mean([row.tobytes() in train for row in rows]) < 0.02
+
+
+def test_no_position_sees_a_later_one():
+  model = LanguageModel(vocab_size=7, features=8, num_heads=2)
+  tokens = np.array([[1, 2, 3, 4, 5, 6]], np.int32)
+  variables = model.init(jax.random.PRNGKey(0), tokens, False, False, 0.0)
+  logits = jax.jit(lambda t: model.apply(variables, t, False, False, 0.0))
+  changed = tokens.copy()
+  changed[0, 3] = 0
+  before, after = logits(tokens), logits(changed)
+  assert before.shape == (1, 6, 7)
+  np.testing.assert_array_equal(before[:, :3], after[:, :3])
+  for position in (3, 4, 5):
+    assert not np.allclose(before[:, position], after[:, position])
+
+
+def test_perplexity_is_that_of_the_mean_loss():
+  """Losses ln 2 and ln 8 have the geometric mean 4; the third is padding."""
+  outputs = {
+    'loss': np.array([[math.log(2), math.log(8), 0]], np.float32),
+    'weights': np.array([[1, 1, 0]], np.float32),
+  }
+  result = TextWorkload()._metrics(outputs)
+  assert result == pytest.approx({'loss': math.log(4), 'ppl': 4}, rel=1e-6)
+  diverged = {**outputs, 'loss': outputs['loss'] * 1e30}
+  assert TextWorkload()._metrics(diverged)['ppl'] == math.inf
+
+
+def test_an_untrained_model_guesses_among_all_characters():
+  workload = TextWorkload()
+  params, state = workload.init_model_fn(jax.random.PRNGKey(0))
+  workload.eval_splits = ('validation',)
+  result = workload.eval_model(80, params, state, None, None, None, 0)
+  # A little worse than one in vocab_size: the logits are not all equal.
+  size = text_data.vocab_size()
+  assert size < result['validation/ppl'] < 5 * size
+  padded = workload.eval_model(64, params, state, None, None, None, 0)
+  assert padded == pytest.approx(result, rel=1e-5)
