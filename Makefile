@@ -5,6 +5,7 @@
 #   RUN_FLAGS     further flags of `make run`
 #   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
 #   BENCHMARKS    scripts of `make bench`
+#   CHAOS         how many times the suite's random cases `make chaos` takes
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -69,6 +70,13 @@ $(OTHER_STACKS:%=test-core-%): test-core-%: .venvs/%/.installed
 
 test-core-algoperf-0.5: ## Run the core tests on the 2024 stack
 test-core-algoperf-main: ## Run the core tests on main's stack
+
+# Times as many random cases as `make test` has, and others every time.
+CHAOS ?= 10
+
+.PHONY: chaos
+chaos: .venv/.installed ## Test far more random configurations and accidents
+	CHAOS=$(CHAOS) $(BIN)/pytest $(PYTEST_FLAGS) tests/test_chaos.py tests/test_chaos_files.py
 
 .PHONY: lint
 lint: .venv/.installed ## Check the code's rules and its formatting

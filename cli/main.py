@@ -28,6 +28,8 @@ COMMANDS = (
   'plot',
   'schedule',
   'replay',
+  'clocks',
+  'expected',
   'score',
 )
 _DESCRIPTION = (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import pathlib
 from typing import TYPE_CHECKING
 
-from . import arguments, errors, signals
+from . import arguments, chains, errors, signals
 
 if TYPE_CHECKING:
   from collections.abc import Sequence
@@ -42,7 +41,7 @@ def add_flags(parser: arguments.Parser) -> None:
   group.add_argument(
     '--budget',
     metavar='FACTOR',
-    type=_factor,
+    type=arguments.factor,
     action='append',
     help='Budget as a multiple of the maximum runtime; may be given several '
     'times. Default: 1.5 and 3.',
@@ -65,6 +64,7 @@ def add_flags(parser: arguments.Parser) -> None:
     help='Picture of what the policies reach in which budget, and of the '
     'progress of all runs; one that is there is replaced.',
   )
+  chains.add_flags(parser)
   _add_run_flags(parser)
 
 
@@ -86,16 +86,6 @@ def _add_run_flags(parser: arguments.Parser) -> None:
   )
 
 
-def _factor(text: str) -> float:
-  try:
-    factor = float(text)
-  except ValueError:
-    factor = math.nan
-  if not 0 < factor < math.inf:
-    raise argparse.ArgumentTypeError(f'{text} must be a number above 0')
-  return factor
-
-
 def run(options: argparse.Namespace) -> int:
   """Judges, prints and draws; returns the exit status.
 
@@ -105,10 +95,15 @@ def run(options: argparse.Namespace) -> int:
   with signals.ending_at_once():
     from ..studies.replay import policies, table
   with errors.setup_phase():
+    chains.refuse_without(options)
+    runs = _read_runs(options)
+  if chains.wanted(options):
+    return chains.run(options, runs)
+  with errors.setup_phase():
     texts = options.policy or policies.BUILT_IN
     wanted = [policies.read_policy(text) for text in dict.fromkeys(texts)]
     out = arguments.picture_path(options.out)
-    shown = table.judge(_read_runs(options), wanted)
+    shown = table.judge(runs, wanted)
   budgets = sorted(set(options.budget or table.BUDGETS))
   rows = [
     row for one in shown for row in table.figures(one, budgets, options.by)

@@ -38,6 +38,8 @@ class Rules(NamedTuple):
   policy: Policy
   reset_mode: str  # what the start of a cycle does to the model
   alpha: float  # share of tau that the moments get
+  distance: str = 'log'  # scale of tau where the metric falls
+  budget: float = math.nan  # seconds that the run may take; NaN if unknown
 
 
 class Decision(NamedTuple):
@@ -103,7 +105,9 @@ def observe(
   switching, verdict = rules.switching.observe(
     control.switching, evaluation, context
   )
-  timing = Timing(evaluation.step, evaluation.seconds, control.horizon)
+  timing = Timing(
+    evaluation.step, evaluation.seconds, control.horizon, rules.budget
+  )
   planning, horizon = rules.horizon.observe(control.planning, timing)
   if horizon <= evaluation.step:  # behind us: the policy has put it off
     horizon = control.horizon
@@ -158,7 +162,7 @@ def decide(
       return switched
   has_moved = control.horizon != planned and control.horizon > global_step
   if has_moved and control.cycle_end != NEVER:
-    return _re_anchor(control, clock, global_step, rules, events)
+    return _re_anchor(control, clock, global_step, rules, events, planned)
   return Decision(control, clock, GO_ON, events)
 
 
@@ -181,7 +185,11 @@ def _next_cycle(
   control: Control, global_step: int, rules: Rules
 ) -> NextCycle | None:
   situation = Situation(
-    rules.cycles, control.cycle, global_step, control.horizon
+    rules.cycles,
+    control.cycle,
+    global_step,
+    control.horizon,
+    rules.horizon.binds,
   )
   return rules.policy.next(situation)
 
@@ -266,23 +274,38 @@ def _re_anchor(
   global_step: int,
   rules: Rules,
   events: list[Event],
+  planned: int,
 ) -> Decision:
   """Lays the rest of the run over the steps that the new horizon leaves.
 
   The current cycle keeps its place on the clock. Its nominal rest and the
-  cycles to come share the remaining steps by their nominal lengths.
+  cycles to come share the remaining steps by their nominal lengths. After the
+  chain's last cycle the policy may add others, of which nothing is planned but
+  that they fill the steps from the current one's end to the horizon: they keep
+  their share of what was left up to `planned`, the horizon until now.
   """
   cycles, i = rules.cycles, control.cycle
   local = cycle_clock.local_step_on_host(clock, global_step)
   rest = [cycles[i].steps - local]
   rest += [cycle.steps for cycle in cycles[i + 1 :]]
   end = cycle_ends(global_step, control.horizon, rest)[0]
+  if i + 1 == len(cycles):
+    end = _in_proportion(control.cycle_end, global_step, planned, control)
   control = control._replace(cycle_end=end)
   clock = cycle_clock.anchored_clock(
     global_step, i, local, cycles[i].steps, end, control.scale
   )
   events.append(clock_event(control, clock))
   return Decision(control, clock, RE_ANCHOR, events)
+
+
+def _in_proportion(
+  end: int, global_step: int, planned: int, control: Control
+) -> int:
+  """The end that has the share of the steps left that it had as planned."""
+  left = control.horizon - global_step
+  had = max(planned, end) - global_step
+  return global_step - (global_step - end) * left // had
 
 
 def clock_event(control: Control, clock: CycleClock) -> Event:

@@ -24,6 +24,7 @@ from reset_cycles.mini_algoperf import workloads
 from reset_cycles.training import records
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
+jax.devices()  # jax 0.4 says here, and in no test, that there is no GPU
 
 
 @pytest.fixture(scope='session')

@@ -38,7 +38,10 @@ class CompiledOps:
       The compiled function.
     """
     leaves, treedef = jax.tree_util.tree_flatten((shapes, host_shapes))
-    kinds = tuple((tuple(x.shape), str(x.dtype)) for x in leaves)
+    kinds = tuple(
+      (tuple(x.shape), str(x.dtype), getattr(x, 'sharding', None))
+      for x in leaves
+    )
     key = (fn, treedef, kinds, donate)
     if key not in self._programs:
       self._programs[key] = self.devices.compile(

@@ -164,7 +164,22 @@ class JitDevices:
     return jax.jit(fn, out_shardings=self._replicated)(tree)
 
   def put(self, tree: Any) -> Any:
-    return jax.device_put(tree, self._replicated)
+    if self._replicated.is_fully_addressable:
+      return jax.device_put(tree, self._replicated)
+    return jax.tree_util.tree_map(self._put_from_every_process, tree)
+
+  def _put_from_every_process(self, x: Any) -> jax.Array:
+    """The same value in all processes, laid out without a word between them.
+
+    device_put would compare what the processes have, at every put, and would
+    find that a NaN differs from itself.
+    """
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+      return jax.device_put(x, self._replicated)
+    x = np.asarray(x)
+    return jax.make_array_from_callback(
+      x.shape, self._replicated, x.__getitem__
+    )
 
   def place(self, tree: Any) -> Any:
     return self.put(tree)

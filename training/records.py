@@ -1,6 +1,7 @@
 """What a run writes down. None of it can end the run.
 
-The picture and the configuration are written before the first step, cycles.csv
+Of several processes the first alone writes; the others read what they need. The
+picture and the configuration are written before the first step, cycles.csv
 grows by a line per event, and the benchmark's metrics logger gets the numbers.
 """
 
@@ -10,6 +11,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 from absl import logging
 
 from ..schedule_params import ScheduleParams
@@ -26,28 +28,34 @@ class Records:
 
   Attributes:
     folder: where the files go, or None: nothing is saved.
+    writes: whether this process is the one that writes.
   """
 
-  def __init__(self, folder: pathlib.Path | None):
+  def __init__(self, folder: pathlib.Path | None, writes: bool = True):
     """Writes nothing yet.
 
     Args:
       folder: the run's folder, or None.
+      writes: False in all processes but the first.
     """
-    self.folder = folder
-    self._log = None if folder is None else events.EventLog(folder)
+    self.folder, self.writes = folder, writes
+    has_log = writes and folder is not None
+    self._log = events.EventLog(folder) if has_log else None
     self._attempt = Attempts()
 
   @classmethod
   def of_trial(cls, hyperparameters: Any) -> Records:
-    """Those of the trial that is starting; see `folder.find_folder`."""
+    """Those of the trial that is starting; see `folder.find_folder`.
+
+    Every process finds the folder: a resumed run reads there what it decides by.
+    """
     attempt = Attempts()
     folder = attempt("finding the run's folder", find_folder, hyperparameters)
     if folder is None:
       logging.warning(
         'No experiment folder is known: training goes on, nothing is saved.'
       )
-    return cls(folder)
+    return cls(folder, writes=jax.process_index() == 0)
 
   def begun_with(self) -> tuple[int, ScheduleParams] | None:
     """(step_hint, settings) of the run in the folder, if it has begun.
@@ -71,7 +79,7 @@ class Records:
       params: the configuration.
       not_in_force: names of settings that the benchmark has decided itself.
     """
-    if self.folder is None:
+    if self.folder is None or not self.writes:
       return
     name = configuration.CONFIGURATION
     if params.has_function:
@@ -124,7 +132,7 @@ class Records:
       self._attempt(
         f'writing {events.CYCLES}', self._log.append, rows, global_step
       )
-    if metrics_logger is not None:
+    if metrics_logger is not None and self.writes:
       self._attempt(
         "the benchmark's metrics logger",
         scalars.log_scalars,
@@ -143,7 +151,7 @@ class Records:
     horizon: int,
   ) -> None:
     """Draws the rates of the steps since the last events; see `log_rates`."""
-    if metrics_logger is not None:
+    if metrics_logger is not None and self.writes:
       self._attempt(
         "the benchmark's metrics logger",
         scalars.log_rates,

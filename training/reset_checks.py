@@ -26,9 +26,15 @@ _Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def sample(leaf: _Leaf) -> _Leaf:
-  """At most _SAMPLE elements of a leaf, evenly spread."""
+  """At most _SAMPLE elements of a leaf, evenly spread.
+
+  By their indices: to make one row of a leaf that is spread over devices, all of
+  it would be gathered.
+  """
+  if not leaf.size or not leaf.shape:
+    return leaf.reshape(-1)
   stride = max(1, -(-leaf.size // _SAMPLE))
-  return leaf.reshape(-1)[::stride]
+  return leaf[np.unravel_index(np.arange(0, leaf.size, stride), leaf.shape)]
 
 
 def sample_all(leaves: Sequence[_Leaf]) -> list[_Leaf]:

@@ -76,7 +76,9 @@ def compile_reset(
 
 def _shapes(tree: Any) -> list[jax.ShapeDtypeStruct]:
   return [
-    jax.ShapeDtypeStruct(x.shape, x.dtype)
+    x
+    if isinstance(x, jax.ShapeDtypeStruct)  # may say how the leaf lies
+    else jax.ShapeDtypeStruct(x.shape, x.dtype)
     for x in jax.tree_util.tree_leaves(tree)
   ]
 

@@ -21,9 +21,11 @@ from ..control.state import Control, Evaluation, from_words, to_words
 from ..optimizers.pool import Untouched
 from ..schedules.cycle_clock import CycleClock
 from ..soft_reset import Reset
-from . import resetting
+from . import evaluated, resetting
 from . import workload as workload_facts
+from .averaging import Averaged
 from .devices import PmapDevices
+from .forecast import Forecast
 from .resetting import Model
 from .set_up import SavedState, Setup
 from .workload import EvalResults, MetricsLogger, WorkloadApi
@@ -41,6 +43,8 @@ class Run(NamedTuple):
   evaluations_seen: int = 0
   step_metrics: StepMetrics | None = None  # of the last step
   drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
+  averaged: Averaged | None = None  # None: what is trained is evaluated
+  forecast: Forecast | None = None  # where evaluations have to be foreseen
 
 
 def is_due(
@@ -82,11 +86,17 @@ def act(
   if decision.events or decision.action == decide.RESET:
     run = _draw_rates(run, logger, global_step)
   run, model, events = _carry_out(run, model, decision, global_step)
+  if run.averaged is not None:
+    is_new = decision.action == decide.RESET
+    saved, run, events = evaluated.take_in(
+      saved, run, model, evaluations, events, is_new, eval_results, global_step
+    )
   _record(run, events, logger, global_step)
   if decision.action == decide.FINISH:
     raise run.setup.training_complete_error
   run = run._replace(
-    due=run.control.cycle_end, evaluations_seen=len(eval_results or ())
+    due=evaluated.next_due(run, global_step),
+    evaluations_seen=len(eval_results or ()),
   )
   if run.control is not before:
     words = run.setup.devices.put(to_words(run.control))
@@ -113,6 +123,7 @@ def record_last_evaluations(
   for evaluation in _unseen(run, eval_results):
     control, verdict = decide.observe(control, evaluation, run.setup.rules)
     events.append(decide.evaluation_event(control, evaluation, verdict))
+  events = evaluated.with_weights(run, events, global_step)
   _record(run, events, None, global_step)
 
 
@@ -148,7 +159,12 @@ def _adopt(
   clock = setup.devices.get(model.opt_state.clock)
   run = run._replace(control=control, clock=clock)
   run = run._replace(drawn=global_step)
-  setup.records.start(global_step, setup.rules.switching.columns)
+  columns = setup.rules.switching.columns
+  if setup.averager is not None:
+    columns = (*columns, evaluated.COLUMN)
+    saved, run, params = evaluated.adopt(saved, run, model.params, global_step)
+    model = model._replace(params=params)
+  setup.records.start(global_step, columns)
   if global_step == 0:
     first = decide.cycle_start_event(control, clock, setup.rules)
     _record(run, [first], workload.metrics_logger, 0)
@@ -233,6 +249,7 @@ def _tau(run: Run) -> float:
     decide.goal_metric(control, control.start, rules),
     control.first_metric,
     rules.target.rising,
+    rules.distance,
   )
 
 

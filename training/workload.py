@@ -22,6 +22,7 @@ from ..control.state import Evaluation, Target
 from ..settings.checks import check
 
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
+_SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
 # (step, results); see `_decode` for what a restore makes of it.
 EvalResults = Sequence[tuple[Any, Any]]
@@ -44,10 +45,12 @@ class WorkloadApi(Protocol):
   """
 
   step_hint: int
+  max_allowed_runtime_sec: float  # may be missing; see `budget_seconds`
   target_metric_name: str
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
   metrics_logger: MetricsLogger | None
+  eval_period_time_sec: float  # seconds between evaluations, at least
   model_fn: Callable
   loss_fn: Callable
   init_model_fn: Callable
@@ -127,6 +130,32 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
   self-tuning.
   """
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
+
+
+def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
+  """Submission time that the benchmark gives a run, in seconds.
+
+  Under self-tuning 3 times workload.max_allowed_runtime_sec in v0.5.0 and 1.5
+  times in main; once under the external ruleset.
+
+  Args:
+    workload: the workload.
+    is_self_tuning: whether the runner has given no hyperparameters.
+
+  Returns:
+    The seconds; NaN if the workload does not say.
+
+  Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
+  both generations.
+  """
+  try:
+    seconds = float(workload.max_allowed_runtime_sec)
+  except (AttributeError, TypeError):
+    return math.nan
+  if not 0 < seconds < math.inf:
+    return math.nan
+  factor = _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
+  return seconds * (factor if is_self_tuning else 1.0)
 
 
 def model_fn_in_training(
@@ -223,6 +252,14 @@ def new_evaluations(
     if step > last_step:
       found[step] = results
   return [read_evaluation(s, found[s], target) for s in sorted(found)]
+
+
+def evaluation_seconds(eval_results: EvalResults | None) -> float:
+  """Seconds that all evaluations have taken, by the last one; NaN if unknown."""
+  if not eval_results:
+    return math.nan
+  _, results = _decode(eval_results[-1])
+  return float(results.get('accumulated_eval_time', math.nan))
 
 
 def logged_evaluations(

@@ -19,6 +19,7 @@ class Situation(NamedTuple):
   cycle: int  # index of the cycle that ends
   step: int  # the step about to be taken, the first after it
   horizon: int  # first step after the run, as planned now
+  binds: bool = False  # whether nothing comes after it; see `Horizon`
 
 
 class NextCycle(NamedTuple):

@@ -24,6 +24,10 @@ from runs import (
 )
 
 RULE = {'name': 'thesis', 'k': 2, 'm': 2}
+AVERAGINGS = (
+  {'name': 'lawa', 'k': 1, 'distance': 0.1},
+  {'name': 'ema', 'span': 0.1, 'distance': 0.1, 'choice': 'alternate'},
+)
 
 
 def host_copy(run, tree):
@@ -177,6 +181,25 @@ def test_a_run_whose_horizon_has_moved_is_resumed(folder, generation):
   ]
 
 
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_that_is_laid_over_its_time_is_resumed(folder, generation):
+  """With all intervals that its pace is estimated from."""
+  times = {1: 10.0, 3: 12.0, 5: 15.5, 9: 19.0, 13: 24.0, 17: 33.0}
+  evaluations = {step: (1.0, 0.5, time) for step, time in times.items()}
+  params = dataclasses.replace(
+    PARAMS, policy='repeat', horizon='time', early_switching=False
+  )
+
+  def make_driver():
+    return new_driver(params, generation, evaluations, step_hint=30)
+
+  run = assert_resumed_run_is_the_same(folder, make_driver, 20, [intact, none])
+  pace = run.optimizer_state[1].control.planning
+  assert pace.steps[-5:] == (2, 2, 4, 4, 4)
+  assert pace.durations[-5:] == (2, 3.5, 3.5, 5, 9)
+  assert len(column(folder, 'pace', event='clock')) == 5
+
+
 def test_a_state_of_another_rule_is_refused():
   """Its numbers are others: nothing of them could be trusted."""
   driver = new_driver()
@@ -215,3 +238,52 @@ def test_a_restored_state_with_a_stray_device_axis_is_understood(folder):
   resumed.optimizer_state = (saved, run)
   assert resumed.run()
   assert_equal_trees(resumed.params, uninterrupted.params)
+
+
+# What is averaged for evaluations.
+
+
+def trained(driver):
+  """The trained weights, the optimizer's state and the control, on the host."""
+  saved, run = driver.optimizer_state
+  is_out = run.averaged is not None and run.averaged.out
+  params = saved.averaging.slot if is_out else driver.params
+  return host_copy(run, (params, saved.inner, saved.control))
+
+
+@pytest.mark.parametrize('averaging', AVERAGINGS, ids=lambda a: a['name'])
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_training_goes_on_from_the_raw_weights(generation, averaging, folder):
+  """A checkpoint has what was handed out for the evaluation before it."""
+  params = dataclasses.replace(PARAMS, averaging=averaging)
+  evaluations = {2: (1.0, 0.4), 3: (0.9, 0.5), 7: (0.8, 0.6), 8: (0.5, 0.72)}
+
+  def make_driver():
+    driver = new_driver(params, generation, evaluations)
+    driver.workload.eval_period_time_sec = 0.0  # always foreseen
+    return driver
+
+  plain = new_driver(
+    dataclasses.replace(PARAMS, averaging='none'), generation, evaluations
+  )
+  driver, checkpoints, handed_out = make_driver(), {}, []
+  for step in range(1, 12):
+    plain.run(until=step)
+    driver.run(until=step)
+    assert_equal_trees(trained(driver), trained(plain))
+    if step in evaluations:
+      checkpoints[step] = make_checkpoint(driver), list(driver.eval_results)
+      if driver.optimizer_state[1].averaged.out:
+        handed_out.append(step)
+  in_turn = 'choice' in averaging  # from the start in each cycle
+  assert handed_out == ([2, 7] if in_turn else [2, 3, 7, 8])
+  final = trained(driver)
+
+  resumed = make_driver()
+  for checkpoint, entries in checkpoints.values():
+    restore(resumed, checkpoint, mangled(entries))
+    resumed.run(until=11)
+    assert_equal_trees(trained(resumed), final)
+    if averaging['name'] == 'ema':  # a window is lost
+      assert_equal_trees(resumed.params, driver.params)
+      assert_equal_trees(resumed.optimizer_state[0], driver.optimizer_state[0])

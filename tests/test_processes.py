@@ -1,0 +1,71 @@
+"""One process with 8 devices, and two with 4 each: the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import two_processes
+from run_files import python_path
+
+pytestmark = pytest.mark.skipif(
+  jax.__version_info__ < (0, 8),
+  reason='collectives between processes on CPUs: the newest stack has them',
+)
+
+
+def start(index, count, address, folder):
+  devices = f'--xla_force_host_platform_device_count={8 // count}'
+  return subprocess.Popen(
+    [sys.executable, two_processes.__file__]
+    + [str(index), str(count), address, str(folder)],
+    env={**os.environ, 'XLA_FLAGS': devices, 'PYTHONPATH': python_path()},
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def outcomes(count, folder):
+  """What each process ended with: (decisions, arrays)."""
+  folder.mkdir()
+  with socket.socket() as free:
+    free.bind(('localhost', 0))
+    address = f'localhost:{free.getsockname()[1]}'
+  processes = [start(i, count, address, folder) for i in range(count)]
+  try:
+    for process in processes:
+      _, errors = process.communicate(timeout=300)
+      assert process.returncode == 0, errors
+  finally:
+    for process in processes:
+      process.kill()
+  found = []
+  for index in range(count):
+    decided = json.loads((folder / f'{index}.json').read_text())
+    with np.load(folder / f'{index}.npz') as saved:
+      found.append((decided, [saved[name] for name in saved.files]))
+  return found
+
+
+def test_two_processes_give_the_run_of_one(tmp_path):
+  [(decided, arrays)] = outcomes(1, tmp_path / 'one')
+  (first, ours), (second, theirs) = outcomes(2, tmp_path / 'two')
+  # Cycle 1 is left early, and reset by a quarter of the way.
+  assert decided['boundaries'] == ['0', '3', '8']
+  assert first == decided
+  assert second['control'] == decided['control']
+  assert (second['steps'], second['completes']) == (12, True)
+  for one, other, expected in zip(ours, theirs, arrays):
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
+  # The first process alone writes.
+  assert {'cycles.csv', 'schedule_params.json'} <= set(first['files'])
+  assert second['files'] == []
