@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -74,6 +75,7 @@ Decays = ListOf(DECAYS.as_kind())
 WeightDecays = ListOf(WEIGHT_DECAYS.as_kind())
 Numbers = ListOf(Number)
 Positives = ListOf(Positive)
+Distance = Choice('log', 'linear')
 ResetMode = Choice('soft', 'full', 'kept_momentum', 'cyclic')
 SwitchingSetting = SWITCHING_RULES.as_kind()
 GoalSetting = GOALS.as_kind()
@@ -113,6 +115,8 @@ class ScheduleParams:
       parameters and empties the optimizer; 'kept_momentum' replaces the
       parameters only; 'cyclic' touches nothing.
     alpha: share of tau that the moments get, 0 <= alpha <= 1.
+    distance: the scale on which tau measures a metric that falls, 'log' or
+      'linear'; see `soft_reset.tau`.
     early_switching: whether the switching rule ends a cycle. What it says is
       logged in any case.
     switching: the rule that leaves cycles early, of control.switching.
@@ -155,6 +159,7 @@ class ScheduleParams:
   cycles: CycleSettings = ()
   averaging: AveragingSetting = 'none'
   wait: Flag = False
+  distance: Distance = 'log'
 
   def __post_init__(self) -> None:
     read_fields(self)
@@ -362,6 +367,7 @@ THESIS = ScheduleParams(
   cycles=(),
   averaging='none',
   wait=False,
+  distance='log',
 )
 # The one in force: as the thesis', but a run does not end itself while there is
 # budget left.
@@ -369,9 +375,18 @@ SCHEDULE_PARAMS = dataclasses.replace(THESIS, policy='repeat')
 
 
 def make_rules(
-  step_hint: int, schedule_params: ScheduleParams, target: Target
+  step_hint: int,
+  schedule_params: ScheduleParams,
+  target: Target,
+  budget: float = math.nan,
 ) -> Rules:
   """What decides in a run with this configuration.
+
+  Args:
+    step_hint: the workload's, steps.
+    schedule_params: the configuration.
+    target: the workload's.
+    budget: seconds of submission time that the run may take; NaN if unknown.
 
   Raises:
     ValueError: if a cycle would get no step, or the policy cannot serve the
@@ -384,6 +399,9 @@ def make_rules(
     early_switching=p.early_switching,
     reset_mode=p.reset_mode,
     alpha=p.alpha,
+    wait=p.wait,
+    distance=p.distance,
+    budget=budget,
     **{field: PARTS[field].make(getattr(p, field)) for field in _DECIDING},
   )
   rules.policy.check(cycles)

@@ -27,25 +27,35 @@ from .settings.checks import check
 
 
 def tau(
-  metric: float, target: float, first_metric: float | None, rising: bool
+  metric: float,
+  target: float,
+  first_metric: float | None,
+  rising: bool,
+  distance: str = 'log',
 ) -> float:
   """The share of the way from an untrained model to the target to go.
 
-    rising:   max(1 - metric / target, 0), the thesis
-    falling:  clip(log(metric / target) / log(first / target), 0, 1)
+    rising:           clip(1 - metric / target, 0, 1), the thesis
+    falling, log:     clip(log(metric / target) / log(first / target), 0, 1)
+    falling, linear:  clip((metric - target) / (first - target), 0, 1)
 
   The thesis has no formula for metrics that fall. On a log scale perplexity,
-  word error rate and error rate behave alike. Where the first evaluation does
-  not serve (missing, not finite or no worse than the target) a falling metric
-  uses 1 - target / metric.
+  word error rate and error rate behave alike. On the linear one a classifier is
+  treated alike whether its accuracy is written down or its error rate, from an
+  untrained accuracy of 0; one that a chance of 1 / 10 starts from 0.1 differs by
+  that. Where the first evaluation does not serve (missing, not finite or no
+  worse than the target) a falling metric uses 1 - target / metric.
 
-  Example: at an accuracy of 0.6 with a target of 0.8, tau is 0.25.
+  Example: at an accuracy of 0.6 with a target of 0.8, tau is 0.25. At an error
+  rate of 0.4, with a target of 0.2 and 1 at first, it is 0.43 on the log scale
+  and 0.25 on the linear one.
 
   Args:
     metric: y, the validation metric of the last evaluation.
     target: the validation target, above 0.
     first_metric: y0, the metric of the run's first evaluation, or None.
     rising: whether a larger metric is better.
+    distance: 'log' or 'linear', the scale of a metric that falls.
 
   Returns:
     tau in [0, 1]; 1 if the metric is not finite.
@@ -53,7 +63,7 @@ def tau(
   Raises:
     ValueError: if tau is not defined for the target; see `check_target`.
 
-  Source: thesis, section 3.3.2; the falling form is ours.
+  Source: thesis, section 3.3.2; the falling forms are ours.
   """
   check_target(target)
   if not math.isfinite(metric):
@@ -62,10 +72,11 @@ def tau(
     return min(max(1.0 - metric / target, 0.0), 1.0)
   if metric <= target:
     return 0.0
-  to_go = math.log(metric / target)
   if first_metric is None or not target < first_metric < math.inf:
     return 1.0 - target / metric
-  return min(to_go / math.log(first_metric / target), 1.0)
+  if distance == 'linear':
+    return min((metric - target) / (first_metric - target), 1.0)
+  return min(math.log(metric / target) / math.log(first_metric / target), 1.0)
 
 
 def check_target(target: float) -> None:

@@ -19,6 +19,7 @@ from absl import logging
 
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from .settings.checks import check
+from .training import evaluated
 from .training import run as run_lib
 from .training import workload as workload_facts
 from .training.configuration import differences
@@ -99,8 +100,9 @@ def _init_optimizer_state(
   params = schedule_params.override(hyperparameters)
   records = Records.of_trial(hyperparameters)
   params = _settings_of_run(records, workload.step_hint, params)
+  budget = workload_facts.budget_seconds(workload, hyperparameters is None)
   saved, setup = set_up(
-    workload, model_params, model_state, params, records, rng
+    workload, model_params, model_state, params, records, rng, budget
   )
   not_in_force = _not_in_force(workload, hyperparameters)
   if not_in_force:
@@ -174,7 +176,10 @@ def update_params(
   """
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
-  model = Model(current_param_container, model_state, saved.inner)
+  params = current_param_container
+  if run.averaged is not None:
+    saved, run, params = evaluated.take_back(saved, run, params, global_step)
+  model = Model(params, model_state, saved.inner)
   if run_lib.is_due(run, eval_results, global_step):
     saved, run, model = run_lib.act(
       saved, run, model, workload, eval_results, global_step
@@ -183,8 +188,12 @@ def update_params(
   params, model_state, inner, metrics = step(*model, batch, rng)
   if run.step_metrics is None:
     run_lib.after_first_step(run, params, model_state)
-  state = (saved._replace(inner=inner), run._replace(step_metrics=metrics))
-  return state, params, model_state
+  saved, run = saved._replace(inner=inner), run._replace(step_metrics=metrics)
+  if run.forecast is not None:
+    saved, run, params = evaluated.hand_out_if_foreseen(
+      saved, run, params, workload.eval_period_time_sec, global_step + 1
+    )
+  return (saved, run), params, model_state
 
 
 def prepare_for_eval(
@@ -199,22 +208,21 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Hands over the parameters that the optimizer wants to be evaluated.
+  """Hands over the parameters that are to be evaluated; see `evaluated`.
 
   Called by the current generation only, before every evaluation.
 
   Returns:
-    (optimizer_state, params, model_state); AdamW's parameters are those that
-    are trained.
+    (optimizer_state, params, model_state). Where the parameters are not those
+    that are trained, the state has these, and update_params takes them back.
   """
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
   saved, run = optimizer_state
-  cycle = 0 if run.control is None else run.control.cycle
-  params = run.setup.inners[cycle].eval_params(
-    saved.inner.inner, current_param_container
-  )
-  return optimizer_state, params, model_state
+  if run.averaged is None:
+    return optimizer_state, current_param_container, model_state
+  saved, run, params = evaluated.hand_out(saved, run, current_param_container)
+  return (saved, run), params, model_state
 
 
 def data_selection(

@@ -28,7 +28,11 @@ COMMANDS = (
   'plot',
   'schedule',
   'replay',
+  'clocks',
+  'expected',
   'score',
+  'study',
+  'scoreboard',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '

@@ -42,6 +42,22 @@ def linear_share(metric: float, target: Target, first_metric: float) -> float:
   return (first - metric) / (first - target.value)
 
 
+def metric_at(share: float, target: Target, first_metric: float) -> float:
+  """The metric that has come a share of the way; `linear_share` undone.
+
+    rising:   p y*
+    falling:  y0 - p (y0 - y*)
+
+  Args:
+    share: p.
+    target, first_metric: see `linear_share`.
+  """
+  if target.rising:
+    return share * target.value
+  first = _start(target, first_metric)
+  return first - share * (first - target.value)
+
+
 def log_share(metric: float, target: Target, first_metric: float) -> float:
   """The share of the way, on a log scale where the metric falls.
 

@@ -73,6 +73,7 @@ class Moved:
     evaluations: int
 
   initial: ClassVar[State] = State(0)
+  binds: ClassVar[bool] = False
 
   def observe(self, state, timing):
     state = self.State(state.evaluations + 1)

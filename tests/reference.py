@@ -180,7 +180,7 @@ def last_iterate_bound(rates, norms, distance):
 # Soft reset.
 
 
-def tau(metric, target, first, rising):
+def tau(metric, target, first, rising, distance='log'):
   if not math.isfinite(metric):
     return 1.0
   if rising:
@@ -189,6 +189,8 @@ def tau(metric, target, first, rising):
     return 0.0
   if first is None or not math.isfinite(first) or first <= target:
     return (metric - target) / metric
+  if distance == 'linear':
+    return min(1 - (first - metric) / (first - target), 1.0)
   way = math.log(first) - math.log(target)
   return min((math.log(metric) - math.log(target)) / way, 1.0)
 
@@ -208,6 +210,43 @@ def blend(old, fresh, share):
 def shrink(moment, keep):
   moment = np.asarray(moment, np.float64)
   return keep * np.where(np.isfinite(moment), moment, 0.0)
+
+
+# Averaged weights.
+
+
+def snapshots(start, step, every, first):
+  """Steps of a cycle before which one was taken, once `step` steps are taken.
+
+  A snapshot before step s has the weights after s steps.
+  """
+  return [
+    s for s in range(start + first, step) if (s - start - first) % every == 0
+  ]
+
+
+def last_mean(trained, taken, k):
+  """The mean of the last k of the snapshots; None if there are fewer."""
+  if len(taken) < k:
+    return None
+  return sum(np.asarray(trained[s], np.float64) for s in taken[-k:]) / k
+
+
+def exponential_mean(trained, taken, keep):
+  """Every snapshot shrinks the weights of those before it by keep, at least.
+
+  But no snapshot gets more than an equal share: the n-th gets 1 - keep, or 1/n
+  where that is more.
+  """
+  shares = [max(1 / n, 1 - keep) for n in range(1, len(taken) + 1)]
+  weights = [
+    share * math.prod(1 - later for later in shares[n + 1 :])
+    for n, share in enumerate(shares)
+  ]
+  return sum(
+    weight * np.asarray(trained[s], np.float64)
+    for weight, s in zip(weights, taken)
+  )
 
 
 # AdamW.

@@ -105,6 +105,24 @@ def training(params):
   return np.asarray(driver.params['kernel']).tolist()
 
 
+class WithErrors(tiny.TinyWorkload):
+  """The metric falls."""
+
+  validation_target_value = 0.2
+
+  def has_reached_validation_target(self, eval_result):
+    return eval_result['validation/accuracy'] < self.validation_target_value
+
+
+@functools.cache
+def training_with_errors(params):
+  """Likewise, of a metric that falls from 1 to 0.5 in the first cycle."""
+  functions = submission.make_submission(params)
+  driver = tiny.Driver(functions, WithErrors(6), {1: (1.0, 1.0), 4: (1.0, 0.5)})
+  driver.run(until=6)
+  return np.asarray(driver.params['kernel']).tolist()
+
+
 THREE = THESIS
 EASY = make_params()  # smoothing off; see replay
 
@@ -136,14 +154,16 @@ EFFECTS = {
   'reset_mode': (training, THREE, 'full'),
   'alpha': (training, THREE, 0.6),
   'goal': (training, THREE, 'share_of_target'),
+  'distance': (training_with_errors, THREE, 'linear'),
   'dropout_rate': (training, THREE, 0.2),
   'label_smoothing': (training, THREE, 0.1),
   'weight_decays': (training, THREE, ['ratio'] * 3),
   'alter_weight_decay': (training, THREE, [0.5] * 3),
+  'cycles': (rates, THREE, [{}, {'learning_rate': 0.01}, {}]),
 }
 
 
-NOT_BUILT_YET = {'cycles', 'averaging', 'wait'}
+NOT_BUILT_YET = {'averaging', 'wait'}
 
 
 @pytest.fixture(autouse=True)

@@ -34,9 +34,11 @@ WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
 
 # What the submission may know of a workload; RULES.md lists the same.
 WORKLOAD_ATTRIBUTES = {
+  'eval_period_time_sec',
   'has_reached_validation_target',
   'init_model_fn',
   'loss_fn',
+  'max_allowed_runtime_sec',
   'metrics_logger',
   'model_fn',
   'param_shapes',
@@ -54,7 +56,8 @@ DATA_SETS_AND_MODELS = set(
 STANDARD = set(
   (
     '__future__ collections csv dataclasses difflib errno fractions functools '
-    'inspect io json math numbers os pathlib re sys types typing'
+    'inspect io json math numbers os pathlib re statistics sys time types '
+    'typing'
   ).split()
 )
 THIRD_PARTY = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}
@@ -281,6 +284,27 @@ def test_which_modules_open_files():
     'training/workload.py': ['open'],
     'training/writing.py': ['unlink', 'write_bytes'],
   }
+
+
+def test_where_the_clock_is_read():
+  """To foresee evaluations, and nowhere else; see RULES.md."""
+  importers = [
+    name
+    for name in TREES
+    if any(
+      alias.name == 'time'
+      for node in nodes_of(name, ast.Import)
+      for alias in node.names
+    )
+  ]
+  assert importers == ['training/forecast.py']
+  callers = {
+    name
+    for name in TREES
+    for call in nodes_of(name, ast.Call)
+    if ast.unparse(call.func) == 'forecast_lib.now'
+  }
+  assert callers == {'training/evaluated.py'}
 
 
 def test_the_size_of_an_evaluations_batch_is_the_benchmarks():

@@ -88,6 +88,8 @@ def test_what_the_thesis_ran():
     'cycles': (),
     'averaging': 'none',
     'wait': False,
+    # Our form of tau for metrics that fall, with which its figures were made.
+    'distance': 'log',
   }
   assert THESIS.num_cycles == 3
 
@@ -181,8 +183,8 @@ BAD_RULES = (
     (name, (None, 3, '', 'stop', True, ['steps']), f'one of {known}')
     for name, known in (
       ('switching', 'floor, progress, thesis'),
-      ('goal', 'final'),
-      ('horizon', 'steps'),
+      ('goal', 'expected, final'),
+      ('horizon', 'steps, time'),
       ('policy', 'finish, hold, repeat'),
       ('optimizer', 'adamw'),
     )
@@ -416,7 +418,7 @@ def test_a_list_that_changes_later_changes_nothing():
 
 
 # No field has its default value, but for those with a single part to name.
-SINGLE = {'goal', 'horizon', 'averaging'}
+SINGLE = {'averaging'}
 OTHER_FORM = {'cycles'}  # in place of the lists
 SHAPES = (
   {
@@ -439,9 +441,12 @@ CHANGED = ScheduleParams(
   alpha=0.3,
   early_switching=False,
   switching={'name': 'thesis', 'lam': 0.6, 'eps1': 0.1, 'k': 7, 'm': 8},
+  goal={'name': 'expected', 'curve': 'q50'},
+  horizon={'name': 'time', 'margin': 0.2},
   policy='hold',
   optimizer={'name': 'ademamix', 'beta3': 0.999},
   wait=True,
+  distance='linear',
   hparams=Hparams(0.2, 0.01, 0.2, 0.99, 0.0, 0.1, 1e-6, 2.0, 0.1),
 )
 

@@ -90,15 +90,67 @@ def test_tau_of_a_falling_metric(metric, target, first, expected):
   assert found == pytest.approx(expected, abs=1e-15)
 
 
+# On the linear scale: (metric - target) / (first - target).
+LINEAR = (
+  (0.4, 0.2, 1.0, 0.25),  # an error rate; the accuracies are 0.6 and 0.8
+  (1.0, 0.2, 1.0, 1.0),
+  (0.2, 0.2, 1.0, 0.0),
+  (0.1, 0.2, 1.0, 0.0),
+  (3.0, 0.2, 1.0, 1.0),  # worse than untrained
+  (65.0, 2.0, 128.0, 0.5),
+  (NAN, 0.2, 1.0, 1.0),
+  (INF, 0.2, 1.0, 1.0),
+  # The first metric does not serve: 1 - target / metric.
+  (0.8, 0.2, None, 0.75),
+  (0.8, 0.2, NAN, 0.75),
+  (0.8, 0.2, 0.2, 0.75),
+)
+
+
+@pytest.mark.parametrize(('metric', 'target', 'first', 'expected'), LINEAR)
+def test_tau_of_a_falling_metric_on_the_linear_scale(
+  metric, target, first, expected
+):
+  found = soft_reset.tau(metric, target, first, False, 'linear')
+  assert found == pytest.approx(expected, abs=1e-15)
+
+
+def test_the_examples_of_tau():
+  assert soft_reset.tau(0.6, 0.8, None, True) == pytest.approx(0.25, abs=1e-15)
+  log = soft_reset.tau(0.4, 0.2, 1.0, False)
+  assert log == pytest.approx(0.43, abs=0.005)
+  linear = soft_reset.tau(0.4, 0.2, 1.0, False, 'linear')
+  assert linear == pytest.approx(0.25, abs=1e-15)
+
+
+@pytest.mark.parametrize('accuracy', (0.0, 0.1, 0.33, 0.6, 0.79, 0.8, 0.95))
+@pytest.mark.parametrize('target', (0.3, 0.8))
+def test_falling_and_rising_metrics_treat_the_same_model_alike(
+  accuracy, target
+):
+  """Accuracy, or error rate from 1 on: one number, on the linear scale alone.
+
+  Which holds for goals that are not the final target as well.
+  """
+  as_accuracy = soft_reset.tau(accuracy, target, 0.0, True, 'linear')
+  as_error = soft_reset.tau(1 - accuracy, 1 - target, 1.0, False, 'linear')
+  assert as_error == pytest.approx(as_accuracy, abs=1e-15)
+  assert soft_reset.tau(accuracy, target, 0.0, True) == as_accuracy
+  if 0 < as_accuracy < 1:
+    assert soft_reset.tau(1 - accuracy, 1 - target, 1.0, False) > as_accuracy
+
+
+@pytest.mark.parametrize('distance', ('log', 'linear'))
 @pytest.mark.parametrize('rising', (True, False))
-def test_tau_agrees_with_twin_and_stays_in_range(rising):
+def test_tau_agrees_with_twin_and_stays_in_range(rising, distance):
   rng = np.random.default_rng(0)
   for metric, target, first in np.exp(rng.normal(0, 2, (500, 3))):
-    found = soft_reset.tau(metric, target, first, rising)
-    expected = reference.tau(metric, target, first, rising)
+    found = soft_reset.tau(metric, target, first, rising, distance)
+    expected = reference.tau(metric, target, first, rising, distance)
     assert 0 <= found <= 1
-    # Two forms of a logarithm, of numbers of the order of 10.
-    assert found == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    # Two forms of a logarithm, of numbers of the order of 10; or of a quotient,
+    # where 1 minus a number near 1 has lost digits.
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-13)
 
 
 @pytest.mark.parametrize('rising', (True, False))

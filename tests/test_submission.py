@@ -242,18 +242,6 @@ def test_evaluation_is_prepared_by_nothing():
   assert model_state is driver.model_state
 
 
-def test_the_optimizer_says_which_parameters_are_evaluated(monkeypatch):
-  driver = new_driver()
-  driver.run(until=2)
-  inner = type(driver.optimizer_state[1].setup.inners[0])
-  monkeypatch.setattr(
-    inner, 'eval_params', lambda self, state, params: (state, params)
-  )
-  _, (state, params), _ = prepared(driver)
-  assert state is driver.optimizer_state[0].inner.inner
-  assert params is driver.params
-
-
 def test_data_selection_takes_the_next_batch():
   queue = iter('abc')
   rest = (None,) * 6

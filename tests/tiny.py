@@ -48,8 +48,10 @@ class TinyWorkload(Workload):
   validation_target_value = 0.8
   test_target_value = 0.8
   step_hint = 6
+  max_allowed_runtime_sec = 100
   generation = 'jit'
   metrics_logger = None
+  eval_period_time_sec = 1e9
 
   def __init__(self, step_hint=6):
     self.step_hint = step_hint
@@ -213,7 +215,8 @@ class Driver:
   Args:
     submission: the benchmark's functions.
     workload: a TinyWorkload.
-    evaluations: step -> (validation loss, accuracy), after that many steps.
+    evaluations: step -> (validation loss, accuracy) or, with the time that has
+      been used, (validation loss, accuracy, seconds), after that many steps.
   """
 
   def __init__(self, submission, workload, evaluations, seed=0):
@@ -231,6 +234,7 @@ class Driver:
     self.eval_results = []
     self.global_step = 0
     self.rng = jax.random.PRNGKey(seed + 2)
+    self.evaluated = None  # a dict to be filled: step -> weights, on the host
 
   def step(self):
     """One train step and, where one is scripted, the evaluation after it."""
@@ -257,10 +261,33 @@ class Driver:
   def evaluate(self):
     """Appends the scripted evaluation of this step, if there is one."""
     if self.global_step in self.evaluations:
-      loss, accuracy = self.evaluations[self.global_step]
+      self.prepare()
+      loss, accuracy, *seconds = self.evaluations[self.global_step]
       results = {'validation/loss': loss, 'validation/accuracy': accuracy}
+      if seconds:
+        results['accumulated_submission_time'] = seconds[0]
       entries = self.eval_results or []  # None where a restore lost them
       self.eval_results = [*entries, (self.global_step, results)]
+
+  def prepare(self):
+    """Has the weights to be evaluated handed over, as main does."""
+    if self.workload.generation == 'jit':
+      state = self.submission.prepare_for_eval(
+        workload=self.workload,
+        current_param_container=self.params,
+        current_params_types=None,
+        model_state=self.model_state,
+        hyperparameters=None,
+        loss_type=None,
+        optimizer_state=self.optimizer_state,
+        eval_results=self.eval_results,
+        global_step=self.global_step,
+        rng=self.rng,
+      )
+      self.optimizer_state, self.params, self.model_state = state
+    if self.evaluated is not None:
+      devices = self.optimizer_state[1].setup.devices
+      self.evaluated[self.global_step] = devices.get(self.params)
 
   def run(self, until=10_000):
     """Steps until TrainingCompleteError or a step; returns whether complete."""

@@ -8,6 +8,7 @@ init_optimizer_state makes anew.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import jax
 
 from ..control import decide
 from ..control.decide import Rules
+from ..control.history import Standing
 from ..control.policies import Situation
 from ..control.state import Target, to_words
 from ..optimizers import INNER, Inner
@@ -25,11 +27,13 @@ from ..schedules import cycle_clock
 from ..schedules.cycle import check_cycles
 from ..schedules.cycle_clock import CycleClock
 from ..soft_reset import check_target, needs_tau
-from . import resetting
+from . import resetting, snapshots
 from . import workload as workload_facts
+from .averaging import AveragedState, Averager
+from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
 from .devices import Devices
-from .fresh_models import FreshModels
+from .fresh_models import MOST_READY, FreshModels
 from .records import Records
 from .resetting import Model
 from .sharded import devices_of
@@ -42,6 +46,7 @@ class SavedState(NamedTuple):
 
   inner: ClockedState
   control: jax.Array  # shape=(words,), dtype=int32; see control.state.to_words
+  averaging: AveragedState | tuple[()] = ()  # empty where nothing is averaged
 
 
 class Setup(NamedTuple):
@@ -61,6 +66,7 @@ class Setup(NamedTuple):
   fresh_models: FreshModels | None  # None if no reset replaces anything
   reset_ops: CompiledOps | None  # likewise
   records: Records
+  averager: Averager | None  # None if what is trained is evaluated
 
 
 def set_up(
@@ -70,6 +76,7 @@ def set_up(
   schedule_params: ScheduleParams,
   records: Records,
   rng: jax.Array,
+  budget: float = math.nan,
 ) -> tuple[SavedState, Setup]:
   """Builds everything that a run needs, and its initial state.
 
@@ -80,6 +87,7 @@ def set_up(
     schedule_params: the resolved configuration.
     records: where the run's events go.
     rng: key for the fresh models of resets.
+    budget: seconds that the run may take; NaN if unknown.
 
   Raises:
     ValueError: if the cycles do not fit into the run, a schedule leaves what a
@@ -87,17 +95,18 @@ def set_up(
       target.
   """
   target = _read_target(workload, schedule_params)
-  rules = make_rules(workload.step_hint, schedule_params, target)
+  rules = make_rules(workload.step_hint, schedule_params, target, budget)
   check_cycles(rules.cycles)
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = devices_of(model_params, has_axis)
   model_params = devices.place(model_params)
   inners = _make_inners(rules, devices, model_params)
   state = _initial_state(inners[0], rules, devices, model_params)
-  fresh, ops = None, None
-  if _may_reset(rules):
-    model = Model(model_params, model_state, state.inner.inner)
-    fresh, ops = _prepare_resets(workload, model, inners, rules, rng, devices)
+  model = Model(model_params, model_state, state.inner.inner)
+  averager, averaging = make_averager(
+    rules.cycles, workload.step_hint, inners, model, target.rising, devices
+  )
+  fresh, ops = _prepare_resets(workload, model, inners, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
     rules=rules,
@@ -113,8 +122,9 @@ def set_up(
     fresh_models=fresh,
     reset_ops=ops,
     records=records,
+    averager=averager,
   )
-  return state, setup
+  return state._replace(averaging=averaging), setup
 
 
 def _read_target(workload: WorkloadApi, params: ScheduleParams) -> Target:
@@ -212,22 +222,34 @@ def _prepare_resets(
   rules: Rules,
   rng: jax.Array,
   devices: Devices,
-) -> tuple[FreshModels, CompiledOps]:
-  """Fresh models, and compiled operations for models of this one's shapes."""
-  planned = max(len(rules.cycles) - 1, 1)
-  fresh = FreshModels(workload, rng, planned, devices)
+) -> tuple[FreshModels | None, CompiledOps | None]:
+  """Fresh models, and compiled operations for models of this one's shapes.
+
+  None if no reset replaces anything.
+  """
+  if not _may_reset(rules):
+    return None, None
+  planned = rules.policy.num_fresh(rules.cycles)
+  # The models of a race are taken one soon after the other, on the clock.
+  ready = MOST_READY if rules.policy.follows_chain else planned
+  fresh = FreshModels(workload, rng, planned, devices, ready)
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   slots = [inner.slots(shapes.opt_state) for inner in dict.fromkeys(inners)]
   ops = resetting.compile_reset(
     shapes.params, shapes.model_state, slots, devices
   )
+  if snapshots.are_needed(rules):
+    snapshots.prepare(shapes, ops)
   return fresh, ops
 
 
 def _may_reset(rules: Rules) -> bool:
   """Whether a reset may replace anything."""
-  last = len(rules.cycles) - 1
+  count, policy = len(rules.cycles), rules.policy
   horizon = sum(cycle.steps for cycle in rules.cycles)
-  end = Situation(rules.cycles, last, horizon, horizon)
-  follows = last > 0 or rules.policy.next(end) is not None
-  return rules.reset_mode != 'cyclic' and follows
+  history = (Standing(),) * policy.num_slots(rules.cycles)
+  end = Situation(rules.cycles, count - 1, horizon, horizon, history=history)
+  follows = count > 1 or policy.next(end) is not None
+  starts = {cycle.start_from for cycle in rules.cycles}
+  replaces = rules.reset_mode != 'cyclic' or starts - {'', 'current'}
+  return follows and bool(replaces or snapshots.are_needed(rules))

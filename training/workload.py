@@ -22,8 +22,9 @@ from ..control.state import Evaluation, Target
 from ..settings.checks import check
 
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
+_SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
-# (step, results); see `_decode` for what a restore makes of it.
+# (step, results); see `decode` for what a restore makes of it.
 EvalResults = Sequence[tuple[Any, Any]]
 
 
@@ -44,10 +45,12 @@ class WorkloadApi(Protocol):
   """
 
   step_hint: int
+  max_allowed_runtime_sec: float  # may be missing; see `budget_seconds`
   target_metric_name: str
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
   metrics_logger: MetricsLogger | None
+  eval_period_time_sec: float  # seconds between evaluations, at least
   model_fn: Callable
   loss_fn: Callable
   init_model_fn: Callable
@@ -129,6 +132,32 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
+def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
+  """Submission time that the benchmark gives a run, in seconds.
+
+  Under self-tuning 3 times workload.max_allowed_runtime_sec in v0.5.0 and 1.5
+  times in main; once under the external ruleset.
+
+  Args:
+    workload: the workload.
+    is_self_tuning: whether the runner has given no hyperparameters.
+
+  Returns:
+    The seconds; NaN if the workload does not say.
+
+  Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
+  both generations.
+  """
+  try:
+    seconds = float(workload.max_allowed_runtime_sec)
+  except (AttributeError, TypeError):
+    return math.nan
+  if not 0 < seconds < math.inf:
+    return math.nan
+  factor = _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
+  return seconds * (factor if is_self_tuning else 1.0)
+
+
 def model_fn_in_training(
   workload: WorkloadApi, dropout_rate: float
 ) -> Callable:
@@ -166,7 +195,7 @@ def loss_fn_of_batch(workload: WorkloadApi, label_smoothing: float) -> Callable:
   return loss_fn
 
 
-def _decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
+def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
   """(step, results) of an entry of eval_results, also of a mangled one.
 
   The benchmark's own restore turns (step, results) into
@@ -221,10 +250,18 @@ def new_evaluations(
   """
   found: dict[int, Mapping[str, Any]] = {}
   for entry in eval_results or ():
-    step, results = _decode(entry)
+    step, results = decode(entry)
     if step > last_step:
       found[step] = results
   return [read_evaluation(s, found[s], target) for s in sorted(found)]
+
+
+def evaluation_seconds(eval_results: EvalResults | None) -> float:
+  """Seconds that all evaluations have taken, by the last one; NaN if unknown."""
+  if not eval_results:
+    return math.nan
+  _, results = decode(eval_results[-1])
+  return float(results.get('accumulated_eval_time', math.nan))
 
 
 def logged_evaluations(

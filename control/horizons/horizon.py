@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 from ...settings.named import Registry
@@ -15,6 +16,7 @@ class Timing(NamedTuple):
   step: int  # steps taken
   seconds: float  # accumulated submission time; NaN if unknown
   horizon: int  # first step after the run, as it was planned until now
+  budget: float = math.nan  # seconds that the run may take; NaN if unknown
 
 
 class Horizon(Protocol):
@@ -22,9 +24,12 @@ class Horizon(Protocol):
 
   Attributes:
     initial: state before the first evaluation, a NamedTuple of numbers.
+    binds: whether the run is over at the horizon, so that a policy should plan
+      for the steps up to it; else it may put the horizon off.
   """
 
   initial: Any
+  binds: bool
 
   def observe(self, state: Any, timing: Timing) -> tuple[Any, int]:
     """The new state, and the first step after the run."""

@@ -14,6 +14,7 @@ class Steps:
   """budget_factor * step_hint steps, however long they take."""
 
   initial: ClassVar[tuple[()]] = ()
+  binds: ClassVar[bool] = False
 
   def observe(self, state: tuple[()], timing: Timing) -> tuple[tuple[()], int]:
     """See `Horizon`."""

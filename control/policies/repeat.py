@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 from ...schedules.cycle import Cycle
-from .policy import POLICIES, NextCycle, Situation, planned_next
+from .policy import POLICIES, NextCycle, Policy, Situation, planned_next
 
 
 @POLICIES.register(name='repeat')
 @dataclasses.dataclass(frozen=True)
-class Repeat:
+class Repeat(Policy):
   """Goes on while the runner lets it, with further cycles like the last one.
 
   A further cycle takes as many steps as the last one was planned for, also after
   an early switch out of it: pressed into what is left of the plan, it might have
-  a step or two, at rates of a warm-up. It puts off the horizon.
+  a step or two, at rates of a warm-up. It puts off the horizon. Where the horizon
+  binds, the steps up to it are split over as many further cycles as come nearest
+  to the length of the last one, as the horizon has stretched or pressed it.
   """
 
   holds: ClassVar[bool] = False
@@ -29,8 +32,17 @@ class Repeat:
     if planned is not None:
       return planned
     last = len(s.cycles) - 1
+    if s.binds and s.step < s.horizon:
+      return NextCycle(last, s.step + _share_of_rest(s), s.horizon)
     end = s.step + s.cycles[last].steps
     return NextCycle(last, end, end)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
     """Serves every chain."""
+
+
+def _share_of_rest(s: Situation) -> int:
+  """Steps of the first of the cycles that fill the run up to its horizon."""
+  rest, planned = s.horizon - s.step, sum(cycle.steps for cycle in s.cycles)
+  length = s.cycles[-1].steps * s.horizon / planned
+  return math.ceil(rest / max(round(rest / length), 1))

@@ -14,7 +14,12 @@ import numpy as np
 from ...mini_algoperf import files, logger, metadata
 from ..runs.log import Log, read_log
 from ..scores.times import read_target
-from .reading import RecordedRun, RecordedWorkload, read_workloads
+from .reading import (
+  RecordedRun,
+  RecordedWorkload,
+  read_runs,
+  read_workloads,
+)
 
 BOARD, RULESET = 'logs', 'external'
 _LOSSES = ('validation/loss', 'validation/ctc_loss')
@@ -37,6 +42,18 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
     )
   known = read_workloads()
   return [_read_trial(path, known) for path in found]
+
+
+def read_any(folder: pathlib.Path) -> list[RecordedRun]:
+  """The runs of a folder of recorded runs, with runs.csv, or of logs.
+
+  Raises:
+    ValueError: if there is no such folder, or it is neither.
+  """
+  if not folder.is_dir():
+    raise ValueError(f'{folder}: there is no such folder.')
+  is_recorded = (folder / 'runs.csv').exists()
+  return read_runs(folder) if is_recorded else read_logs(folder)
 
 
 def _read_trial(

@@ -372,6 +372,7 @@ class Stretched:
   """A horizon that is 18 steps from the second evaluation on."""
 
   initial = (0,)
+  binds = False
 
   def observe(self, state, timing):
     count = state[0] + 1
@@ -415,6 +416,7 @@ class Fixed:
   """A horizon that is 12 steps, whatever the policy has put off."""
 
   initial = ()
+  binds = False
 
   def observe(self, state, timing):
     return state, 12

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from reset_cycles.control.state import Target
-from reset_cycles.control.way import linear_share, log_share
+from reset_cycles.control.way import linear_share, log_share, metric_at
 
 RISING = Target('validation/x', 0.8, True)
 FALLING = Target('validation/x', 0.4, False)
@@ -38,6 +38,21 @@ def test_a_metric_that_rises_comes_from_zero(metric, linear):
 def test_a_metric_that_falls_comes_from_the_first(metric, linear, log):
   assert linear_share(metric, FALLING, 1.6) == pytest.approx(linear, abs=1e-15)
   assert log_share(metric, FALLING, 1.6) == pytest.approx(log, abs=1e-15)
+
+
+@pytest.mark.parametrize('share', (0.0, 0.25, 0.9, 1.0, 1.5))
+@pytest.mark.parametrize('first', (1.6, 0.4, NAN))
+@pytest.mark.parametrize('target', (RISING, FALLING))
+def test_the_metric_that_has_come_a_share_of_the_way(target, first, share):
+  metric = metric_at(share, target, first)
+  # Where the way is a hundredth of the target, so much is lost.
+  found = linear_share(metric, target, first)
+  assert found == pytest.approx(share, abs=1e-13)
+
+
+def test_the_metric_at_a_quarter_of_the_way():
+  assert metric_at(0.25, RISING, 0.3) == pytest.approx(0.2, abs=1e-15)
+  assert metric_at(0.25, FALLING, 1.6) == pytest.approx(1.3, abs=1e-15)
 
 
 def test_the_examples():

@@ -80,12 +80,19 @@ SCRIPT = {
 
 
 def test_killed_and_resumed(tmp_path, mnist):
-  """cycles.csv of an uninterrupted run: boundaries, tau, switches and rates."""
+  """cycles.csv of an uninterrupted run: boundaries, tau, switches and rates.
+
+  Averaged weights are evaluated once a cycle has two snapshots, 4 steps apart.
+  Those of the second cycle are taken after the checkpoint.
+  """
   scripted = {
     step: {'validation/loss': loss, 'validation/accuracy': accuracy}
     for step, (loss, accuracy) in SCRIPT.items()
   }
-  settings = "budget_factor=1.0, switching={'name': 'thesis', 'lam': 0.5}"
+  settings = (
+    "budget_factor=1.0, switching={'name': 'thesis', 'lam': 0.5}, "
+    "averaging={'name': 'lawa', 'k': 2, 'distance': 0.1}"
+  )
   properties = {**PROPERTIES, 'step_hint': 45}
   common = {
     'scripted': scripted,
@@ -116,6 +123,12 @@ def test_killed_and_resumed(tmp_path, mnist):
     ('15', 'reset', 'scheduled'),
     ('25', 'switch', 'loss rises'),
     ('25', 'reset', 'early'),
+  ]
+  seen = [(e['metric_step'], e['weights'][:3]) for e in events if e['weights']]
+  assert seen == [
+    *[('1', 'raw'), ('5', 'raw'), ('10', 'ave'), ('15', 'ave'), ('20', 'raw')],
+    *[('25', 'ave'), ('30', 'raw'), ('35', 'ave'), ('40', 'ave')],
+    ('45', 'ave'),
   ]
   taus = [float(e['tau']) for e in events if e['event'] == 'reset']
   assert taus == pytest.approx([1 - 0.6 / 1.5, 1 - 0.7 / 1.5])

@@ -627,21 +627,25 @@ def test_an_iterate_of_another_optimizer_is_reset_with_the_parameters(
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
-def test_tau_of_a_metric_that_falls(folder, generation):
+@pytest.mark.parametrize(
+  ('distance', 'expected'), (('log', 0.5), ('linear', 0.25))
+)
+def test_tau_of_a_metric_that_falls(folder, generation, distance, expected):
   class Falling(tiny.WORKLOADS[generation]):
     validation_target_value = 0.1
 
     def has_reached_validation_target(self, eval_result):
       return eval_result['validation/accuracy'] < self.validation_target_value
 
-  params = dataclasses.replace(PARAMS, early_switching=False)
-  # From the first evaluation to the target it is a factor of 9; left to go, a
-  # factor of 3 at the first boundary and less than nothing at the second.
+  params = dataclasses.replace(PARAMS, early_switching=False, distance=distance)
+  # From the first evaluation to the target it is a factor of 9, or 0.8; left to
+  # go, a factor of 3, or 0.2, at the first boundary and less than nothing at the
+  # second.
   evaluations = {1: (1.0, 0.9), 3: (1.0, 0.5), 4: (1.0, 0.3), 8: (1.0, 0.09)}
   functions = submission.make_submission(params)
   assert tiny.Driver(functions, Falling(), evaluations).run()
   taus = [float(tau) for tau in column(folder, 'tau', event='reset')]
-  np.testing.assert_allclose(taus, [0.5, 0.0], rtol=4 * 2.0**-53)
+  np.testing.assert_allclose(taus, [expected, 0.0], rtol=4 * 2.0**-53)
 
 
 def test_a_loss_that_is_not_finite_makes_a_soft_reset_full(folder):

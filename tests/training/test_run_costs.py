@@ -64,6 +64,30 @@ def test_nothing_compiles_where_a_horizon_moves_and_cycles_are_added(
   assert compiled == []
 
 
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_nothing_compiles_where_the_run_is_laid_over_the_time_budget(
+  generation, compilations
+):
+  """At every evaluation anew, by a rate that is never the same."""
+  params = dataclasses.replace(
+    PARAMS, policy='repeat', horizon='time', early_switching=False
+  )
+  # 60 s for the first step, 5 to 7 s for two: a run of 36 or 86 steps.
+  seconds = {2 * i + 1: 60.0 + 6 * i + i % 3 for i in range(60)}
+  evaluations = {step: (1.0, 0.4, time) for step, time in seconds.items()}
+  driver = new_driver(params, generation, evaluations, step_hint=300)
+  driver.step()
+  with compilations() as compiled:
+    driver.run(until={'jit': 24, 'pmap': 74}[generation])
+  control = driver.optimizer_state[1].control
+  budget = {'jit': 150, 'pmap': 300}[generation]
+  assert driver.optimizer_state[1].setup.rules.budget == budget
+  assert (control.cycle, control.number) == (2, 3)
+  # 2 steps in a median of 7 s; the last evaluation is to see the end.
+  assert budget - 14 < seconds[control.horizon | 1] < budget
+  assert compiled == []
+
+
 # The statistics of the first step cannot take the place of the donated ones.
 @pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
 @pytest.mark.parametrize('generation', GENERATIONS)

@@ -11,7 +11,6 @@ import pytest
 
 from made_up_parts import Moved, registered
 from reset_cycles.control.horizons import HORIZONS
-from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
@@ -20,40 +19,17 @@ from runs import (
   assert_equal_trees,
   column,
   host,
+  host_copy,
+  make_checkpoint,
   new_driver,
+  restore,
 )
 
 RULE = {'name': 'thesis', 'k': 2, 'm': 2}
-
-
-def host_copy(run, tree):
-  return run.setup.devices.get(tree)
-
-
-def make_checkpoint(driver):
-  """What the benchmark saves: one replica of the state, as a state dict."""
-  saved, run = driver.optimizer_state
-  return (
-    flax.serialization.to_state_dict(host_copy(run, saved)),
-    host_copy(run, driver.params),
-    host_copy(run, driver.model_state),
-    driver.global_step,
-  )
-
-
-def restore(driver, checkpoint, eval_results):
-  """What the benchmark does after a preemption: [0] comes from the checkpoint.
-
-  The other half is that of a new init_optimizer_state, whose set-up can serve
-  several restores.
-  """
-  saved, params, model_state, step = checkpoint
-  target, run = driver.optimizer_state
-  put = run.setup.devices.put
-  state = flax.serialization.from_state_dict(host_copy(run, target), saved)
-  driver.optimizer_state = (put(state), run_lib.Run(run.setup))
-  driver.params, driver.model_state = put(params), put(model_state)
-  driver.global_step, driver.eval_results = step, eval_results
+AVERAGINGS = (
+  {'name': 'lawa', 'k': 1, 'distance': 0.1},
+  {'name': 'ema', 'span': 0.1, 'distance': 0.1, 'choice': 'alternate'},
+)
 
 
 def intact(entries):
@@ -177,6 +153,79 @@ def test_a_run_whose_horizon_has_moved_is_resumed(folder, generation):
   ]
 
 
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_that_is_laid_over_its_time_is_resumed(folder, generation):
+  """With all intervals that its pace is estimated from."""
+  times = {1: 10.0, 3: 12.0, 5: 15.5, 9: 19.0, 13: 24.0, 17: 33.0}
+  evaluations = {step: (1.0, 0.5, time) for step, time in times.items()}
+  params = dataclasses.replace(
+    PARAMS, policy='repeat', horizon='time', early_switching=False
+  )
+
+  def make_driver():
+    return new_driver(params, generation, evaluations, step_hint=30)
+
+  run = assert_resumed_run_is_the_same(folder, make_driver, 20, [intact, none])
+  pace = run.optimizer_state[1].control.planning
+  assert pace.steps[-5:] == (2, 2, 4, 4, 4)
+  assert pace.durations[-5:] == (2, 3.5, 3.5, 5, 9)
+  assert len(column(folder, 'pace', event='clock')) == 5
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_that_waits_is_resumed(folder, generation):
+  """Killed at the evaluation that is waited for, or before."""
+  params = dataclasses.replace(PARAMS, wait=True, early_switching=False)
+  evaluations = {step: (1.0, 0.05 * step) for step in (3, 6, 9)}
+
+  def make_driver():
+    return new_driver(params, generation, evaluations)
+
+  assert_resumed_run_is_the_same(folder, make_driver, 15, [intact, none])
+  assert column(folder, 'global_step', event='wait') == ['4', '12']
+  assert column(folder, 'metric_step', event='reset') == ['6', '9']
+
+
+RACE = {
+  'name': 'race',
+  'probes': 2,
+  'rounds': [0.2],
+  'scales': [1.0, 2.0],
+  'start': 'current',
+}
+
+
+def resumed_race(folder, killed_at, ends):
+  """The modes of the resets of a race that is killed at an evaluation."""
+  lists = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
+  one = {name: getattr(PARAMS, name)[:1] for name in lists}
+  params = dataclasses.replace(
+    PARAMS, **one, early_switching=False, policy=RACE
+  )
+  evaluations = {s: (1.0, ends.get(s, 0.1)) for s in range(4, 40, 4)}
+  killed = new_driver(params, 'jit', evaluations, 20)
+  killed.run(until=killed_at)
+  checkpoint, entries = make_checkpoint(killed), killed.eval_results
+  write_benchmark_log(folder, entries)
+  resumed = new_driver(params, 'jit', evaluations, 20)
+  restore(resumed, checkpoint, list(entries))
+  resumed.run(until=30)
+  modes = column(folder, 'mode', event='reset')
+  return list(zip(modes, column(folder, 'scale', event='cycle_start')[1:]))
+
+
+def test_a_preempted_race(folder):
+  """Who wins stays; what was paused and lost begins again."""
+  first, second = {8: 0.3, 16: 0.2}, {8: 0.2, 16: 0.3}
+  # Nothing is paused yet, or only the loser.
+  whole = [('full', '2.0'), ('paused', '2.0')]
+  assert resumed_race(folder, 8, second) == whole
+  assert resumed_race(folder, 12, second) == whole
+  # The winner was paused.
+  assert resumed_race(folder, 12, first) == [('full', '2.0'), ('full', '1.0')]
+  assert resumed_race(folder, 8, first) == [('full', '2.0'), ('paused', '1.0')]
+
+
 def test_a_state_of_another_rule_is_refused():
   """Its numbers are others: nothing of them could be trusted."""
   driver = new_driver()
@@ -186,7 +235,7 @@ def test_a_state_of_another_rule_is_refused():
   resumed = new_driver()
   restore(resumed, (saved, params, model_state, step), [])
   with pytest.raises(
-    ValueError, match='The saved control has 16 numbers and this run needs 17: '
+    ValueError, match='The saved control has 22 numbers and this run needs 23: '
   ):
     resumed.step()
 
@@ -215,3 +264,52 @@ def test_a_restored_state_with_a_stray_device_axis_is_understood(folder):
   resumed.optimizer_state = (saved, run)
   assert resumed.run()
   assert_equal_trees(resumed.params, uninterrupted.params)
+
+
+# What is averaged for evaluations.
+
+
+def trained(driver):
+  """The trained weights, the optimizer's state and the control, on the host."""
+  saved, run = driver.optimizer_state
+  is_out = run.averaged is not None and run.averaged.out
+  params = saved.averaging.slot if is_out else driver.params
+  return host_copy(run, (params, saved.inner, saved.control))
+
+
+@pytest.mark.parametrize('averaging', AVERAGINGS, ids=lambda a: a['name'])
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_training_goes_on_from_the_raw_weights(generation, averaging, folder):
+  """A checkpoint has what was handed out for the evaluation before it."""
+  params = dataclasses.replace(PARAMS, averaging=averaging)
+  evaluations = {2: (1.0, 0.4), 3: (0.9, 0.5), 7: (0.8, 0.6), 8: (0.5, 0.72)}
+
+  def make_driver():
+    driver = new_driver(params, generation, evaluations)
+    driver.workload.eval_period_time_sec = 0.0  # always foreseen
+    return driver
+
+  plain = new_driver(
+    dataclasses.replace(PARAMS, averaging='none'), generation, evaluations
+  )
+  driver, checkpoints, handed_out = make_driver(), {}, []
+  for step in range(1, 12):
+    plain.run(until=step)
+    driver.run(until=step)
+    assert_equal_trees(trained(driver), trained(plain))
+    if step in evaluations:
+      checkpoints[step] = make_checkpoint(driver), list(driver.eval_results)
+      if driver.optimizer_state[1].averaged.out:
+        handed_out.append(step)
+  in_turn = 'choice' in averaging  # from the start in each cycle
+  assert handed_out == ([2, 7] if in_turn else [2, 3, 7, 8])
+  final = trained(driver)
+
+  resumed = make_driver()
+  for checkpoint, entries in checkpoints.values():
+    restore(resumed, checkpoint, mangled(entries))
+    resumed.run(until=11)
+    assert_equal_trees(trained(resumed), final)
+    if averaging['name'] == 'ema':  # a window is lost
+      assert_equal_trees(resumed.params, driver.params)
+      assert_equal_trees(resumed.optimizer_state[0], driver.optimizer_state[0])

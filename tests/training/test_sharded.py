@@ -154,3 +154,27 @@ def test_a_reset_gathers_nothing(driver):
   with_collectives = [t for t in texts if ' all-' in t or 'collective-' in t]
   assert with_collectives  # of the samples
   assert max(map(gathered, with_collectives)) <= 64
+
+
+@pytest.mark.parametrize(
+  'averaging',
+  [
+    {'name': 'lawa', 'k': 2, 'distance': 0.1},
+    {'name': 'ema', 'span': 0.2, 'distance': 0.1},
+  ],
+  ids=lambda a: a['name'],
+)
+def test_averaged_weights_lie_as_the_parameters_do(averaging):
+  """And are those of replicated ones; trained is what would be without."""
+  plain, _ = train(Sharded, until=8)
+  params = dataclasses.replace(PARAMS, averaging=averaging)
+  ours, _ = train(Sharded, until=8, params=params)
+  theirs, _ = train(Wide, until=8, params=params)
+  slot = ours.optimizer_state[0].averaging.slot
+  for name, leaf in ours.params.items():
+    assert leaf.sharding.spec == slot[name].sharding.spec == SPECS[name]
+    np.testing.assert_array_equal(host(slot)[name], host(plain.params)[name])
+    np.testing.assert_allclose(
+      host(leaf), host(theirs.params)[name], rtol=1e-4, atol=1e-6
+    )
+  assert not np.array_equal(host(slot)['bias'], host(ours.params)['bias'])

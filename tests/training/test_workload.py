@@ -15,6 +15,7 @@ from reset_cycles import submission
 from reset_cycles.control.decide import Evaluation
 from reset_cycles.training.workload import (
   Target,
+  budget_seconds,
   has_device_axis,
   logged_evaluations,
   loss_fn_of_batch,
@@ -41,6 +42,30 @@ def test_direction_is_asked_of_the_workload():
   falling = workload_with('wer', lambda r: r['validation/wer'] < 0.08, 0.08)
   assert read_target(rising) == Target('validation/map', 0.28, True)
   assert read_target(falling) == Target('validation/wer', 0.08, False)
+
+
+@pytest.mark.parametrize(
+  ('generation', 'is_self_tuning', 'expected'),
+  (
+    ('pmap', True, 300.0),
+    ('jit', True, 150.0),
+    ('pmap', False, 100.0),
+    ('jit', False, 100.0),
+  ),
+)
+def test_the_budget_of_both_generations_and_rulesets(
+  generation, is_self_tuning, expected
+):
+  workload = tiny.WORKLOADS[generation]()
+  assert budget_seconds(workload, is_self_tuning) == expected
+
+
+@pytest.mark.parametrize('seconds', [None, 0, -5, math.nan, math.inf])
+def test_a_budget_that_is_none(seconds):
+  workload = tiny.TinyWorkload()
+  workload.max_allowed_runtime_sec = seconds
+  assert math.isnan(budget_seconds(workload, True))
+  assert math.isnan(budget_seconds(types.SimpleNamespace(), True))
 
 
 @pytest.mark.parametrize('answer', [True, False])

@@ -1,0 +1,67 @@
+"""`soft-reset clocks`: does a run end in time, by the clocks of recorded runs?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+
+from . import arguments, errors, signals
+
+SUMMARY = 'hold the horizon in time against recorded clocks'
+USAGE = '[DIR] [flags]'
+DESCRIPTION = (
+  'Lays runs over the clocks of recorded ones: whether the model that is '
+  'annealed at the end is evaluated within the budget, and how much of the '
+  'budget is left then; by the end of each run, and by the budgets of the '
+  'rulesets, beside the horizon that knows steps alone. studies/clocks/RESULTS.md '
+  'says more.'
+)
+
+
+def add_flags(parser: arguments.Parser) -> None:
+  """Which runs, and which horizon."""
+  group = parser.add_argument_group('clocks')
+  group.add_argument(
+    'folder',
+    metavar='DIR',
+    nargs='?',
+    type=os.path.expanduser,
+    help="Folder of recorded runs, with runs.csv, or of the benchmark's logs, "
+    '<submission>/study_<i>/<workload>_<framework>/trial_<j>. Default: the '
+    'recorded runs that come with the project.',
+  )
+  group.add_argument(
+    '--horizon',
+    metavar='NAME_OR_JSON',
+    default='time',
+    help='Such as \'{"name": "time", "margin": 0.2}\'. Default: time.',
+  )
+
+
+def run(options: argparse.Namespace) -> int:
+  """Judges and prints; returns the exit status.
+
+  Raises:
+    SetupError: for bad input.
+  """
+  with signals.ending_at_once():
+    from ..control.horizons import HORIZONS
+    from ..studies.clocks import text
+    from ..studies.real_runs import logs, reading
+  with errors.setup_phase():
+    setting = HORIZONS.read('--horizon', _parsed(options.horizon))
+    runs = logs.read_any(pathlib.Path(options.folder or reading.SHIPPED))
+    rows = text.judge(runs, setting)
+  print('\n'.join(text.lines(runs, rows)))
+  return 0
+
+
+def _parsed(value: str) -> object:
+  if not value.lstrip().startswith('{'):
+    return value
+  try:
+    return json.loads(value)
+  except json.JSONDecodeError as e:
+    raise ValueError(f'--horizon={value} is not valid JSON: {e}.') from e

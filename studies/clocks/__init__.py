@@ -1,0 +1,1 @@
+"""The horizon in time, held against the clocks of recorded runs."""
