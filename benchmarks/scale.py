@@ -24,9 +24,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from machine import versions
 from memory import LargestModel, renew
 from model_sizes import as_table
-from overhead import versions
 from reset_cycles import soft_reset
 from reset_cycles.control import decide
 from reset_cycles.control.state import Target, to_words
