@@ -121,6 +121,12 @@ class Trainer:
 
   def __call__(self, point: Point, seed: int, bar: tqdm) -> Result:
     """Trains from scratch and evaluates once, at the end."""
+    return self._evaluate(self.train(point, seed, bar.update))
+
+  def train(
+    self, point: Point, seed: int, on_step: Callable[[], object] = lambda: None
+  ) -> State:
+    """Trains from scratch; on_step is called after every step."""
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
     state = State(params, model_state, _adamw(point, 0.0).init(params))
@@ -129,8 +135,8 @@ class Trainer:
     )
     for count in range(self._num_steps):
       state = self._step(state, next(queue), step_rng, point, count)
-      bar.update()
-    return self._evaluate(state)
+      on_step()
+    return state
 
   def _evaluate(self, state: State) -> Result:
     workload = self._workload
