@@ -140,8 +140,12 @@ def refuse_without(options: argparse.Namespace) -> None:
       raise ValueError(f'--{flag} needs --chain or --search-chains.')
   if options.chain and options.search_chains:
     raise ValueError('give --chain or --search-chains, not both.')
-  if wanted(options) and (options.out or options.by == 'submission'):
-    raise ValueError('--chain and --search-chains know --by=workload alone.')
+  others = (options.out, options.by == 'submission', options.costs)
+  if wanted(options) and any((*others, options.left_out)):
+    raise ValueError(
+      '--chain and --search-chains know --by=workload alone, and no --out, '
+      '--costs or --left-out.'
+    )
 
 
 def run(options: argparse.Namespace, runs: Sequence[RecordedRun]) -> int:
