@@ -9,7 +9,7 @@ import numpy as np
 
 from . import conditions, entries
 from .logs import BoardRun, comparable, is_reached
-from .standings import Standing, standings
+from .standings import EntryStanding, standings
 
 PICTURE = 'scoreboard.png'
 _WHAT = """\
@@ -59,7 +59,7 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
 
 
 def _reading(
-  overall: Sequence[Standing], runs: Sequence[BoardRun], reading: str
+  overall: Sequence[EntryStanding], runs: Sequence[BoardRun], reading: str
 ) -> list[str]:
   first, rest = overall[0], overall[1:]
   said = [
@@ -82,7 +82,7 @@ def _reading(
   return [*said, *(['', reading.strip()] if reading.strip() else [])]
 
 
-def _factors(overall: Sequence[Standing]) -> str:
+def _factors(overall: Sequence[EntryStanding]) -> str:
   known = entries.read_factors()
   said = [f'{s.submission} {known.get(s.submission, 1.0):g}' for s in overall]
   return ', '.join(said) + '.'
@@ -99,7 +99,7 @@ def _extent(runs: Sequence[BoardRun]) -> list[str]:
   return [f'Workloads: {", ".join(workloads)}. Seeds: {seeds}.']
 
 
-def _table(found: Sequence[Standing]) -> list[str]:
+def _table(found: Sequence[EntryStanding]) -> list[str]:
   rows = [
     (
       s.submission,
@@ -115,7 +115,7 @@ def _table(found: Sequence[Standing]) -> list[str]:
 
 
 def _by_workload(
-  runs: Sequence[BoardRun], overall: Sequence[Standing]
+  runs: Sequence[BoardRun], overall: Sequence[EntryStanding]
 ) -> list[str]:
   workloads = sorted({run.workload for run in runs})
   rows = [('submission', *workloads)]

@@ -22,7 +22,7 @@ _SEED = 0
 _INTERVAL = (5, 95)  # percentiles
 
 
-class Standing(NamedTuple):
+class EntryStanding(NamedTuple):
   """A submission among others."""
 
   submission: str
@@ -35,7 +35,9 @@ class Standing(NamedTuple):
   relative: np.ndarray  # shape=(cells,), time over the fastest one's
 
 
-def standings(runs: Sequence[BoardRun], draws: int = DRAWS) -> list[Standing]:
+def standings(
+  runs: Sequence[BoardRun], draws: int = DRAWS
+) -> list[EntryStanding]:
   """All submissions, the best first.
 
   Args:
@@ -59,7 +61,7 @@ def standings(runs: Sequence[BoardRun], draws: int = DRAWS) -> list[Standing]:
   for i, (name, score) in enumerate(zip(names, _scores(relative))):
     own = [run for run in runs if run.submission == name]
     found.append(
-      Standing(
+      EntryStanding(
         name,
         score,
         low[i],
@@ -73,7 +75,7 @@ def standings(runs: Sequence[BoardRun], draws: int = DRAWS) -> list[Standing]:
   return sorted(found, key=lambda s: (-s.score, -s.reached, s.submission))
 
 
-def as_entries(found: Sequence[Standing]) -> list[Entry]:
+def as_entries(found: Sequence[EntryStanding]) -> list[Entry]:
   """What the picture of profiles takes."""
   return [
     Entry(s.submission, s.score, int(np.isfinite(s.relative).sum()), s.relative)
