@@ -114,6 +114,17 @@ def whole(low: int, high: float = math.inf) -> Callable[[str], int]:
   return read
 
 
+def factor(text: str) -> float:
+  """The type of a flag that takes a number above 0."""
+  try:
+    number = float(text)
+  except ValueError:
+    number = math.nan
+  if not 0 < number < math.inf:
+    raise argparse.ArgumentTypeError(f'{text} must be a number above 0')
+  return number
+
+
 def picture_path(name: str | None) -> pathlib.Path | None:
   """The file that --out=PNG names; None if it isn't given.
 

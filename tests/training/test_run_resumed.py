@@ -172,6 +172,60 @@ def test_a_run_that_is_laid_over_its_time_is_resumed(folder, generation):
   assert len(column(folder, 'pace', event='clock')) == 5
 
 
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_that_waits_is_resumed(folder, generation):
+  """Killed at the evaluation that is waited for, or before."""
+  params = dataclasses.replace(PARAMS, wait=True, early_switching=False)
+  evaluations = {step: (1.0, 0.05 * step) for step in (3, 6, 9)}
+
+  def make_driver():
+    return new_driver(params, generation, evaluations)
+
+  assert_resumed_run_is_the_same(folder, make_driver, 15, [intact, none])
+  assert column(folder, 'global_step', event='wait') == ['4', '12']
+  assert column(folder, 'metric_step', event='reset') == ['6', '9']
+
+
+RACE = {
+  'name': 'race',
+  'probes': 2,
+  'rounds': [0.2],
+  'scales': [1.0, 2.0],
+  'start': 'current',
+}
+
+
+def resumed_race(folder, killed_at, ends):
+  """The modes of the resets of a race that is killed at an evaluation."""
+  lists = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
+  one = {name: getattr(PARAMS, name)[:1] for name in lists}
+  params = dataclasses.replace(
+    PARAMS, **one, early_switching=False, policy=RACE
+  )
+  evaluations = {s: (1.0, ends.get(s, 0.1)) for s in range(4, 40, 4)}
+  killed = new_driver(params, 'jit', evaluations, 20)
+  killed.run(until=killed_at)
+  checkpoint, entries = make_checkpoint(killed), killed.eval_results
+  write_benchmark_log(folder, entries)
+  resumed = new_driver(params, 'jit', evaluations, 20)
+  restore(resumed, checkpoint, list(entries))
+  resumed.run(until=30)
+  modes = column(folder, 'mode', event='reset')
+  return list(zip(modes, column(folder, 'scale', event='cycle_start')[1:]))
+
+
+def test_a_preempted_race(folder):
+  """Who wins stays; what was paused and lost begins again."""
+  first, second = {8: 0.3, 16: 0.2}, {8: 0.2, 16: 0.3}
+  # Nothing is paused yet, or only the loser.
+  whole = [('full', '2.0'), ('paused', '2.0')]
+  assert resumed_race(folder, 8, second) == whole
+  assert resumed_race(folder, 12, second) == whole
+  # The winner was paused.
+  assert resumed_race(folder, 12, first) == [('full', '2.0'), ('full', '1.0')]
+  assert resumed_race(folder, 8, first) == [('full', '2.0'), ('paused', '1.0')]
+
+
 def test_a_state_of_another_rule_is_refused():
   """Its numbers are others: nothing of them could be trusted."""
   driver = new_driver()
@@ -181,7 +235,7 @@ def test_a_state_of_another_rule_is_refused():
   resumed = new_driver()
   restore(resumed, (saved, params, model_state, step), [])
   with pytest.raises(
-    ValueError, match='The saved control has 16 numbers and this run needs 17: '
+    ValueError, match='The saved control has 22 numbers and this run needs 23: '
   ):
     resumed.step()
 
