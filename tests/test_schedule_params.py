@@ -185,7 +185,7 @@ BAD_RULES = (
       ('switching', 'floor, progress, thesis'),
       ('goal', 'expected, final'),
       ('horizon', 'steps, time'),
-      ('policy', 'finish, hold, repeat'),
+      ('policy', 'finish, hold, queue, race, repeat'),
       ('optimizer', 'adamw'),
     )
   ),
