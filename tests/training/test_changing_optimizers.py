@@ -160,21 +160,19 @@ def test_smoothing_and_dropout_of_a_cycle_are_its_own():
   assert losses[0] < losses[1]
 
 
-def test_what_is_evaluated_is_that_of_the_cycles_optimizer():
-  driver = driver_of(chain(['adamw', FREE], reset_mode='cyclic'))
-  for step, is_raw in ((3, True), (7, False)):
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_what_is_evaluated_is_that_of_the_cycles_optimizer(generation):
+  driver = driver_of(chain(['adamw', FREE], reset_mode='cyclic'), generation)
+  driver.workload.eval_period_time_sec = 0.0  # in v0.5.0 always foreseen
+  for step, is_own in ((3, False), (7, True)):
     driver.run(until=step)
-    _, evaluated, _ = driver.submission.prepare_for_eval(
-      driver.workload,
-      driver.params,
-      None,
-      driver.model_state,
-      None,
-      None,
-      driver.optimizer_state,
-      [],
-      step,
-      driver.rng,
-    )
-    same = np.array_equal(evaluated['kernel'], driver.params['kernel'])
-    assert same == is_raw
+    saved, run = driver.optimizer_state
+    assert run.averaged.out == is_own
+    get = run.setup.devices.get
+    if is_own:
+      trained, state = get((saved.averaging.slot, saved.inner.inner))
+      expected = run.setup.inners[1].eval_params(state, trained)
+      found = get(driver.params)
+      for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+      assert not np.array_equal(found['kernel'], trained['kernel'])
