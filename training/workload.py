@@ -258,7 +258,7 @@ def evaluation_seconds(eval_results: EvalResults | None) -> float:
   """Seconds that all evaluations have taken, by the last one; NaN if unknown."""
   if not eval_results:
     return math.nan
-  _, results = _decode(eval_results[-1])
+  _, results = decode(eval_results[-1])
   return float(results.get('accumulated_eval_time', math.nan))
 
 
