@@ -31,6 +31,8 @@ COMMANDS = (
   'clocks',
   'expected',
   'score',
+  'study',
+  'scoreboard',
 )
 _DESCRIPTION = (
   'Trains small AlgoPerf-like workloads with soft resets between learning rate '

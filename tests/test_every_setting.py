@@ -159,10 +159,11 @@ EFFECTS = {
   'label_smoothing': (training, THREE, 0.1),
   'weight_decays': (training, THREE, ['ratio'] * 3),
   'alter_weight_decay': (training, THREE, [0.5] * 3),
+  'cycles': (rates, THREE, [{}, {'learning_rate': 0.01}, {}]),
 }
 
 
-NOT_BUILT_YET = {'cycles', 'averaging', 'wait'}
+NOT_BUILT_YET = {'averaging', 'wait'}
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from ..settings.checks import check
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
-# (step, results); see `_decode` for what a restore makes of it.
+# (step, results); see `decode` for what a restore makes of it.
 EvalResults = Sequence[tuple[Any, Any]]
 
 
@@ -195,7 +195,7 @@ def loss_fn_of_batch(workload: WorkloadApi, label_smoothing: float) -> Callable:
   return loss_fn
 
 
-def _decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
+def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
   """(step, results) of an entry of eval_results, also of a mangled one.
 
   The benchmark's own restore turns (step, results) into
@@ -248,7 +248,7 @@ def new_evaluations(
   """
   found: dict[int, Mapping[str, Any]] = {}
   for entry in eval_results or ():
-    step, results = _decode(entry)
+    step, results = decode(entry)
     if step > last_step:
       found[step] = results
   return [read_evaluation(s, found[s], target) for s in sorted(found)]
@@ -258,7 +258,7 @@ def evaluation_seconds(eval_results: EvalResults | None) -> float:
   """Seconds that all evaluations have taken, by the last one; NaN if unknown."""
   if not eval_results:
     return math.nan
-  _, results = _decode(eval_results[-1])
+  _, results = decode(eval_results[-1])
   return float(results.get('accumulated_eval_time', math.nan))
 
 

@@ -17,7 +17,7 @@ from reset_cycles.control.state import (
   from_words,
   to_words,
 )
-from reset_cycles.training import run
+from reset_cycles.training import run, starting
 from reset_cycles.training.set_up import Setup
 
 NAN, INF = math.nan, math.inf
@@ -100,7 +100,9 @@ def taus(params, step_hint, evaluations, until, target):
       break
     if decision.action == decide.RESET:
       state = run.Run(setup, control, clock)
-      reset, _ = run._plan_reset(state, None, decision.was_evaluated)
+      reset, _ = starting.plan_reset(
+        state, control, None, decision.was_evaluated, rules.reset_mode
+      )
       found.append(reset.tau)
   return found
 

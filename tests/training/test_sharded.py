@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 
@@ -70,11 +71,12 @@ class Sharded(Wide):
     }, state
 
 
-def train(workload, until):
-  functions = submission.make_submission(PARAMS)
-  driver = tiny.Driver(functions, workload(), SWITCHING)
-  completes = driver.run(until=until)
-  return driver, completes
+def train(workload, until, averaging='none'):
+  params = dataclasses.replace(PARAMS, averaging=averaging)
+  driver = tiny.Driver(
+    submission.make_submission(params), workload(), SWITCHING
+  )
+  return driver, driver.run(until=until)
 
 
 def layouts(driver):
@@ -144,3 +146,26 @@ def test_a_reset_gathers_nothing(driver):
   with_collectives = [t for t in texts if ' all-' in t or 'collective-' in t]
   assert with_collectives  # of the samples
   assert max(map(gathered, with_collectives)) <= 64
+
+
+@pytest.mark.parametrize(
+  'averaging',
+  [
+    {'name': 'lawa', 'k': 2, 'distance': 0.1},
+    {'name': 'ema', 'span': 0.2, 'distance': 0.1},
+  ],
+  ids=lambda a: a['name'],
+)
+def test_averaged_weights_lie_as_the_parameters_do(averaging):
+  """And are those of replicated ones; trained is what would be without."""
+  plain, _ = train(Sharded, until=8)
+  ours, _ = train(Sharded, until=8, averaging=averaging)
+  theirs, _ = train(Wide, until=8, averaging=averaging)
+  slot = ours.optimizer_state[0].averaging.slot
+  for name, leaf in ours.params.items():
+    assert leaf.sharding.spec == slot[name].sharding.spec == SPECS[name]
+    np.testing.assert_array_equal(host(slot)[name], host(plain.params)[name])
+    np.testing.assert_allclose(
+      host(leaf), host(theirs.params)[name], rtol=1e-4, atol=1e-6
+    )
+  assert not np.array_equal(host(slot)['bias'], host(ours.params)['bias'])

@@ -12,6 +12,7 @@ from registry_logs import write_log
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
+from reset_cycles.studies import workers
 from reset_cycles.studies.errors import RunFailed
 from reset_cycles.studies.thesis import run_logs, train
 from reset_cycles.studies.thesis.run_logs import Job
@@ -38,7 +39,7 @@ def test_a_run_that_fails_ends_the_study(tmp_path):
 
 def test_workers_keep_the_users_own_flags(monkeypatch):
   monkeypatch.setenv('XLA_FLAGS', '--a=1')
-  values = train._worker_environment('folder')
+  values = workers.worker_environment('folder')
   assert values['XLA_FLAGS'] == '--a=1 --xla_cpu_multi_thread_eigen=false'
   assert values['JAX_COMPILATION_CACHE_DIR'] == 'folder'
 

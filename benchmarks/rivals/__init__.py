@@ -1,0 +1,1 @@
+"""Other people's methods as submissions, to be compared with this project's."""

@@ -1,0 +1,73 @@
+"""The baseline with its cosine over the whole time budget.
+
+The share of the budget that a step takes is 1 / (budget * step_hint) until an
+evaluation says how long the steps before it have taken; from there on the share
+that is used up grows by what a step has taken so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from . import common, nadam
+
+
+class TimedState(NamedTuple):
+  """An optimizer's state and where the run stands."""
+
+  inner: Any
+  used: jax.Array  # share of the budget, 0 to 1
+  pace: jax.Array  # share of the budget per step
+
+
+def rate_at(used: jax.Array) -> jax.Array:
+  """The learning rate at a share of the budget: warm-up, then cosine to 0."""
+  hparams = nadam.BASELINE
+  warmup = hparams.warmup_factor
+  rest = jnp.clip((used - warmup) / (1.0 - warmup), 0.0, 1.0)
+  cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * rest))
+  rising = jnp.minimum(used / warmup, 1.0)
+  return hparams.learning_rate * rising * cosine
+
+
+def timed(step_hint: int, budget: float) -> optax.GradientTransformation:
+  """NadamW under `rate_at`."""
+  direction = nadam.nadamw(nadam.BASELINE, lambda count: 1.0)
+
+  def init(params: Any) -> TimedState:
+    pace = jnp.float32(1.0 / (budget * step_hint))
+    return TimedState(direction.init(params), jnp.float32(0.0), pace)
+
+  def update(
+    grads: Any, state: TimedState, params: Any
+  ) -> tuple[Any, TimedState]:
+    updates, inner = direction.update(grads, state.inner, params)
+    rate = rate_at(state.used)
+    updates = jax.tree_util.tree_map(lambda u: rate * u, updates)
+    return updates, TimedState(inner, state.used + state.pace, state.pace)
+
+  return optax.GradientTransformation(init, update)
+
+
+def phases(step_hint: int, budget: float) -> list[common.Phase]:
+  """One, without an end."""
+  return [common.Phase(None, timed(step_hint, budget))]
+
+
+def set_pace(state: TimedState, used: Any, pace: Any) -> TimedState:
+  """The state at a share of the budget, of which a step takes `pace`."""
+  return state._replace(used=used, pace=pace)
+
+
+RIVAL = common.Rival(phases, progress=set_pace)
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = common.submission_of(RIVAL)

@@ -1,0 +1,51 @@
+"""Sequential hard restarts: three settings of NadamW, one after the other.
+
+Each begins at the run's first parameters with a fresh optimizer; batch
+statistics stay. Settings and their horizons are those of the official entry
+nadamw_sequential of 2024, made for a budget of three times step_hint, of which
+they take 1, 1 and 0.75; under a smaller budget they take the same shares of it.
+The entry's label smoothing never came into force there, and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+
+from . import common, nadam
+
+POINTS = (
+  nadam.Hparams(
+    0.0014271957958295392, 0.03380478752, 0.9957304053273589,
+    0.09153141484048229, 0.01,
+  ),
+  nadam.Hparams(
+    0.001768509931943289, 0.05850208614, 0.9768053375036079,
+    0.0279513959224539, 0.02,
+  ),
+  nadam.Hparams(
+    0.0023792566965593815, 0.01990335215, 0.9632738717172477,
+    0.3417568278549717, 0.01,
+  ),
+)  # fmt: skip
+HORIZONS = (1.0, 1.0, 0.75)  # over step_hint, for a budget of 3
+
+
+def phases(step_hint: int, budget: float) -> list[common.Phase]:
+  """Three, after which the run is complete."""
+  found = []
+  for point, horizon in zip(POINTS, HORIZONS):
+    share = horizon * budget / common.BUDGET_2024
+    steps = math.ceil(share * step_hint)
+    rate = nadam.warmup_cosine(point, steps)
+    found.append(common.Phase(steps, nadam.nadamw(point, rate)))
+  return found
+
+
+RIVAL = common.Rival(phases)
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = common.submission_of(RIVAL)

@@ -1,0 +1,1 @@
+"""Many submissions on many small workloads under many conditions, compared."""

@@ -1,0 +1,76 @@
+"""The submissions on the board: where they are, and their one factor each.
+
+A rate is never tuned to a workload. Every submission has its published rate and
+one factor, the same for all workloads and conditions, which was chosen under
+`tuned` and acts as in `conditions`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import pathlib
+import re
+from typing import NamedTuple
+
+FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+RIVALS = _ROOT / 'benchmarks' / 'rivals'
+_HELPERS = ('__init__', 'common', 'nadam')
+
+
+class Contender(NamedTuple):
+  """A submission.
+
+  Attributes:
+    name: on the board.
+    path: its Python file.
+    factor: by which its learning rates act multiplied.
+  """
+
+  name: str
+  path: str
+  factor: float
+
+
+def known_paths() -> dict[str, pathlib.Path]:
+  """The files of the submissions that have a name here: rivals, and ours."""
+  found = {
+    path.stem: path
+    for path in sorted(RIVALS.glob('*.py'))
+    if path.stem not in _HELPERS
+  }
+  return {**found, 'submission': _ROOT / 'submission.py'}
+
+
+def read_factors() -> dict[str, float]:
+  """The factors that were chosen, by name."""
+  if not FACTORS_FILE.exists():
+    return {}
+  return json.loads(FACTORS_FILE.read_text(encoding='utf-8'))['factors']
+
+
+def get_entry(text: str, published: bool = False) -> Contender:
+  """An entry as the command line names it.
+
+  Args:
+    text: a known name, or name=path/to/submission.py.
+    published: whether its factor is to be 1.
+
+  Raises:
+    ValueError: if there is no such submission.
+  """
+  name, _, given = text.partition('=')
+  paths = known_paths()
+  if not given and name not in paths:
+    near = difflib.get_close_matches(name, paths, 1)
+    hint = f' Did you mean {near[0]}?' if near else ''
+    raise ValueError(
+      f'submission {name!r} is unknown; there are {", ".join(paths)}, and '
+      f'NAME=FILE for one of yours.{hint}'
+    )
+  path = pathlib.Path(given).expanduser() if given else paths[name]
+  if not re.fullmatch(r'[\w.-]+', name) or not path.is_file():
+    raise ValueError(f'submission {text!r}: there is no file {path}.')
+  factor = 1.0 if published else read_factors().get(name, 1.0)
+  return Contender(name, str(path.resolve()), factor)

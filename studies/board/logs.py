@@ -1,0 +1,206 @@
+"""The board's runs: read from a study's folder, or from archives of it.
+
+An archive is <condition>.zip with runs.csv, a row per run, and evaluations.csv, a
+row per evaluation: all that a scoreboard needs, in little room.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import pathlib
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...mini_algoperf import files, logger
+from ..runs.log import Log, read_log
+from ..scores.times import read_target, time_to_target
+from .run import FAILURE
+
+_RUNS, _EVALUATIONS = 'runs.csv', 'evaluations.csv'
+_RUN_COLUMNS = (
+  'submission', 'workload', 'seed', 'metric', 'target', 'rises', 'budget_sec',
+  'failed',
+)  # fmt: skip
+_EVALUATION_COLUMNS = (
+  'submission', 'workload', 'seed', 'step', 'seconds', 'value',
+)  # fmt: skip
+_BUDGETS = {'budget3': 3.0}
+_BUDGET = 1.5
+# The earliest date that a zip archive can hold: the same runs, the same bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class BoardRun(NamedTuple):
+  """A run and its evaluations; seconds are those of the board's clock."""
+
+  condition: str
+  submission: str
+  workload: str
+  seed: int
+  metric: str
+  target: float
+  rises: bool
+  budget_sec: float
+  failed: bool
+  steps: np.ndarray  # shape=(evaluations,)
+  seconds: np.ndarray  # shape=(evaluations,), of submission time
+  values: np.ndarray  # shape=(evaluations,), of the target metric
+
+  @property
+  def share_to_target(self) -> float:
+    """Share of the budget until the target is reached; infinite if never."""
+    seconds = time_to_target(self.seconds, self.values, self.target, self.rises)
+    return seconds / self.budget_sec
+
+
+def read_runs(root: pathlib.Path) -> list[BoardRun]:
+  """All runs of a folder, of a study or of archives.
+
+  Raises:
+    ValueError: if there is none, or a file is damaged.
+  """
+  if not root.is_dir():
+    raise ValueError(f'{root}: there is no such folder.')
+  found = [run for path in sorted(root.glob('*.zip')) for run in _unpack(path)]
+  for meta in sorted(
+    root.glob('[!.]*/*/study_*/*_jax/trial_1/meta_data_0.json')
+  ):
+    condition, submission, study, workload = meta.relative_to(root).parts[:4]
+    seed = int(study.removeprefix('study_'))
+    workload = workload.removesuffix('_jax')
+    found.append(_read(meta, condition, submission, workload, seed))
+  if not found:
+    raise ValueError(f'{root} has no runs of a study, and no archives of them.')
+  return found
+
+
+def _read(
+  meta: pathlib.Path, condition: str, submission: str, workload: str, seed: int
+) -> BoardRun:
+  metric, target, rises = read_target(meta)
+  factor = _BUDGETS.get(condition.partition('@')[0], _BUDGET)
+  budget = factor * files.read_json(meta)['workload.max_allowed_runtime_sec']
+  path = meta.with_name(logger.EVAL_MEASUREMENTS)
+  log = read_log(path) if path.exists() else Log(path, [])
+  return BoardRun(
+    condition, submission, workload, seed, metric, target, rises, budget,
+    meta.with_name(FAILURE).exists(),
+    log.numbers('global_step'),
+    log.numbers('accumulated_submission_time'),
+    log.numbers(f'validation/{metric}'),
+  )  # fmt: skip
+
+
+def pack(runs: Iterable[BoardRun], folder: pathlib.Path) -> list[pathlib.Path]:
+  """Writes <condition>.zip for all runs; returns the files.
+
+  Args:
+    runs: those of a condition replace an older archive of it.
+    folder: made if needed.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  groups: dict[str, list[BoardRun]] = {}
+  for run in runs:
+    groups.setdefault(run.condition, []).append(run)
+  paths = []
+  for condition, group in sorted(groups.items()):
+    group.sort(key=lambda r: (r.submission, r.workload, r.seed))
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, 'w') as out:
+      for name, rows in _tables(group).items():
+        entry = zipfile.ZipInfo(name, _DATE)
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        out.writestr(entry, _as_csv(rows), compresslevel=9)
+    paths.append(folder / f'{condition}.zip')
+    files.write_whole(paths[-1], content.getvalue())
+  return paths
+
+
+def _tables(runs: Sequence[BoardRun]) -> dict[str, list[tuple]]:
+  about: list[tuple] = [_RUN_COLUMNS]
+  evaluations: list[tuple] = [_EVALUATION_COLUMNS]
+  for run in runs:
+    key = (run.submission, run.workload, run.seed)
+    what = (run.metric, repr(run.target), int(run.rises))
+    about.append((*key, *what, f'{run.budget_sec:g}', int(run.failed)))
+    evaluations += [
+      (*key, f'{step:g}', f'{seconds:g}', f'{value:.9g}')
+      for step, seconds, value in zip(run.steps, run.seconds, run.values)
+    ]
+  return {_RUNS: about, _EVALUATIONS: evaluations}
+
+
+def _as_csv(rows: Sequence[tuple]) -> str:
+  text = io.StringIO()
+  csv.writer(text, lineterminator='\n').writerows(rows)
+  return text.getvalue()
+
+
+def _unpack(path: pathlib.Path) -> list[BoardRun]:
+  try:
+    with zipfile.ZipFile(path) as packed:
+      about, evaluations = (
+        list(csv.DictReader(io.StringIO(packed.read(name).decode('utf-8'))))
+        for name in (_RUNS, _EVALUATIONS)
+      )
+    by_run: dict[tuple, list[Mapping[str, str]]] = {}
+    for row in evaluations:
+      by_run.setdefault(_key(row), []).append(row)
+    return [_run(path.stem, row, by_run.get(_key(row), [])) for row in about]
+  except (KeyError, ValueError, zipfile.BadZipFile) as e:
+    raise ValueError(f'{path} is no archive of a study: {e}') from e
+
+
+def _key(row: Mapping[str, str]) -> tuple[str, str, str]:
+  return row['submission'], row['workload'], row['seed']
+
+
+def _run(
+  condition: str, about: Mapping[str, str], rows: Sequence[Mapping[str, str]]
+) -> BoardRun:
+  return BoardRun(
+    condition,
+    about['submission'],
+    about['workload'],
+    int(about['seed']),
+    about['metric'],
+    float(about['target']),
+    about['rises'] == '1',
+    float(about['budget_sec']),
+    about['failed'] == '1',
+    *(
+      np.array([float(row[name]) for row in rows])
+      for name in ('step', 'seconds', 'value')
+    ),
+  )
+
+
+def comparable(runs: Iterable[BoardRun]) -> list[BoardRun]:
+  """The runs of seeds that every submission has had, cell by cell.
+
+  A cell is a workload under a condition. A study under way, or a submission that
+  joined later, is compared on what all of the board have done.
+  """
+  cells: dict[tuple[str, str], dict[str, dict[int, BoardRun]]] = {}
+  submissions = set()
+  for run in runs:
+    submissions.add(run.submission)
+    own = cells.setdefault((run.condition, run.workload), {})
+    own.setdefault(run.submission, {})[run.seed] = run
+  kept = []
+  for own in cells.values():
+    if set(own) != submissions:
+      continue
+    seeds = set.intersection(*(set(by_seed) for by_seed in own.values()))
+    kept += [by_seed[s] for by_seed in own.values() for s in sorted(seeds)]
+  return kept
+
+
+def is_reached(run: BoardRun) -> bool:
+  """Whether the run has reached its target within the budget."""
+  return math.isfinite(run.share_to_target)

@@ -1,0 +1,85 @@
+"""Targets of the shortened workloads, by the benchmark's method in small.
+
+AdamW with warm-up and one cosine, its other hyperparameters those that
+`soft-reset set-targets` found for the workload, is trained over 30 %, 75 % and
+100 % of step_hint; of a grid of peak rates the best by the median over seeds
+counts, and the median over more seeds is the target.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable
+
+import numpy as np
+
+from ...mini_algoperf import files
+from ...mini_algoperf.target_training import Point, Trainer
+from ...mini_algoperf.workloads import MiniWorkload
+from ...mini_algoperf.workloads.base import read_targets as own_targets
+from . import stand_in
+from .conditions import CONDITIONS
+
+# Share of step_hint by target.
+SHARES = {'slow': 0.3, 'tuned': 0.75, 'near': 1.0}
+BEYOND = 0.02  # how far the target `near` is beyond what was reached
+PEAKS = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08)
+_GRID_SEEDS, _SEEDS = (201, 202), (203, 204, 205, 206, 207)
+_PLAIN = (0.1, 0.05)  # one_minus_beta1 and weight_decay where none were found
+
+
+def measure(
+  name: str, full: bool = False, say: Callable[[str], None] = print
+) -> dict[str, Any]:
+  """Trains, and returns what was found: 'tuned', 'near', 'slow' and the runs.
+
+  Args:
+    name: of the workload.
+    full: whether its own length is kept.
+    say: is told of every peak.
+  """
+  workload = stand_in.make_workload(
+    name, CONDITIONS['tuned'], full, targets={'tuned': 0.0}
+  )
+  found: dict[str, Any] = {'metric': workload.target_metric_name, 'runs': {}}
+  for target, share in SHARES.items():
+    steps = int(share * workload.step_hint)
+    peak, values = _best(workload, name, steps, say)
+    median = float(np.median(values))
+    sign = 1.0 if workload.metric_rises else -1.0
+    beyond = BEYOND if target == 'near' else 0.0
+    found[target] = median * (1.0 + sign * beyond)
+    found['runs'][target] = {'steps': steps, 'peak': peak, 'values': values}
+  return found
+
+
+def write(name: str, full: bool, found: dict[str, Any]) -> None:
+  """Puts what was found into the file that the workloads read."""
+  targets = stand_in.read_targets()
+  targets[f'{name}_full' if full else name] = found
+  text = json.dumps(targets, indent=2, sort_keys=True) + '\n'
+  files.write_whole(stand_in.TARGETS_FILE, text.encode())
+
+
+def _best(
+  workload: MiniWorkload, name: str, steps: int, say: Callable[[str], None]
+) -> tuple[float, list[float]]:
+  """The best peak, and the metric at the end with each seed."""
+  own = own_targets().get(name, {}).get('hyperparameters')
+  rest = (own['one_minus_beta1'], own['weight_decay']) if own else _PLAIN
+  train = Trainer(workload, steps, None)
+
+  def end(peak: float, seed: int) -> float:
+    state = train.train(Point(peak, *rest), seed)
+    result = workload.eval_model(
+      workload.eval_batch_size, *state[:2], None, None, None, steps
+    )
+    return result[f'validation/{workload.target_metric_name}']
+
+  medians = {}
+  for peak in PEAKS:
+    medians[peak] = float(np.median([end(peak, s) for s in _GRID_SEEDS]))
+    say(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
+  choose = max if workload.metric_rises else min
+  best = choose(medians, key=medians.get)
+  return best, [end(best, seed) for seed in _SEEDS]

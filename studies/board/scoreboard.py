@@ -1,0 +1,134 @@
+"""The scoreboard's page: Markdown, from runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from . import conditions, entries
+from .logs import BoardRun, comparable, is_reached
+from .standings import EntryStanding, standings
+
+PICTURE = 'scoreboard.png'
+_WHAT = """\
+Written by `soft-reset scoreboard`; not to be edited by hand. Small stand-ins on
+a CPU, not AlgoPerf: nothing here is an AlgoPerf result, and no order here need
+be the order there.
+
+A run has reached its target or not; its time is counted in steps, as a share of
+the budget. Scores are AlgoPerf's definition (performance profiles up to four
+times the fastest, medians over seeds) on these cells, relative to the
+submissions of this page. In brackets: the 5th and the 95th percentile over 1,000
+bootstrap draws of the seeds. How the stand-ins were shortened and what the
+conditions are stands in `studies/board/stand_in.py` and
+`studies/board/conditions.py`. Rates are the published ones times one factor per
+submission, the same everywhere, chosen on seeds of their own under `tuned`:
+"""
+
+
+def page(runs: Sequence[BoardRun], reading: str = '') -> str:
+  """The page.
+
+  Args:
+    runs: of all conditions.
+    reading: what a person has to say about it, Markdown.
+  """
+  usable = comparable(runs)
+  scored = [r for r in usable if r.condition in conditions.SCORED]
+  overall = standings(scored)
+  lines = ['# Scoreboard', '', *_reading(overall, scored, reading), '']
+  lines += [_WHAT + _factors(overall), '', '## Over all', '']
+  lines += _extent(scored)
+  lines += ['', *_table(overall), '', f'![Performance profiles]({PICTURE})']
+  lines += ['', '## By condition', '']
+  names = [*conditions.CONDITIONS]
+  names += sorted({r.condition for r in usable} - set(names))
+  for name in names:
+    own = [r for r in usable if r.condition == name]
+    if own:
+      lines += [f'### {name}', '', *_extent(own), '', *_table(standings(own))]
+      lines += ['']
+  lines += [
+    '## Targets reached, by workload',
+    '',
+    *_by_workload(scored, overall),
+  ]
+  return '\n'.join(lines) + '\n'
+
+
+def _reading(
+  overall: Sequence[EntryStanding], runs: Sequence[BoardRun], reading: str
+) -> list[str]:
+  first, rest = overall[0], overall[1:]
+  said = [
+    f'- Over all, {first.submission} is first with {first.score:.3f} '
+    f'[{first.low:.3f}, {first.high:.3f}].'
+  ]
+  close = [s.submission for s in rest if s.high >= first.low]
+  if close:
+    said.append(
+      '- The intervals of these overlap with its: ' + ', '.join(close) + '.'
+    )
+  for name in conditions.SCORED:
+    own = [r for r in runs if r.condition == name]
+    if own:
+      best = standings(own)[0]
+      said.append(
+        f'- Under {name}: {best.submission} ({best.score:.3f}, '
+        f'{best.reached:.0%} of its runs reach the target).'
+      )
+  return [*said, *(['', reading.strip()] if reading.strip() else [])]
+
+
+def _factors(overall: Sequence[EntryStanding]) -> str:
+  known = entries.read_factors()
+  said = [f'{s.submission} {known.get(s.submission, 1.0):g}' for s in overall]
+  return ', '.join(said) + '.'
+
+
+def _extent(runs: Sequence[BoardRun]) -> list[str]:
+  cells: dict[tuple[str, str], set[int]] = {}
+  for run in runs:
+    cells.setdefault((run.condition, run.workload), set()).add(run.seed)
+  counts = [len(seeds) for seeds in cells.values()]
+  workloads = sorted({workload for _, workload in cells})
+  seeds = f'{min(counts)}'
+  seeds += f' to {max(counts)}' if max(counts) > min(counts) else ''
+  return [f'Workloads: {", ".join(workloads)}. Seeds: {seeds}.']
+
+
+def _table(found: Sequence[EntryStanding]) -> list[str]:
+  rows = [
+    (
+      s.submission,
+      f'{s.score:.3f} [{s.low:.3f}, {s.high:.3f}]',
+      f'{s.reached:.0%}',
+      f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never',
+      f'{s.failed}',
+    )
+    for s in found
+  ]
+  head = ('submission', 'score', 'reached', 'median time / budget', 'broken')
+  return _markdown([head, *rows])
+
+
+def _by_workload(
+  runs: Sequence[BoardRun], overall: Sequence[EntryStanding]
+) -> list[str]:
+  workloads = sorted({run.workload for run in runs})
+  rows = [('submission', *workloads)]
+  for standing in overall:
+    own = [r for r in runs if r.submission == standing.submission]
+    shares = [
+      np.mean([is_reached(r) for r in own if r.workload == workload])
+      for workload in workloads
+    ]
+    rows.append((standing.submission, *(f'{share:.0%}' for share in shares)))
+  return _markdown(rows)
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
+  head, *rest = ('| ' + ' | '.join(row) + ' |' for row in rows)
+  return [head, '|' + ' --- |' * len(rows[0]), *rest]

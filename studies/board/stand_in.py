@@ -1,0 +1,233 @@
+"""The small workloads of `mini_algoperf`, shortened, under a condition.
+
+What is shortened: step_hint to about an eighth, the batch on digits and
+molecules to a half, the validation split to one batch; translation is judged by
+its tokens' accuracy, since decoding takes longer than training, and the average
+precision of molecules is computed for all tasks at once. Models, data and
+losses are the workloads' own. The whole budget then takes seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ...mini_algoperf import spec
+from ...mini_algoperf.workloads import WORKLOADS, MiniWorkload
+from ...mini_algoperf.workloads.generations import GENERATIONS
+from ...mini_algoperf.workloads.molecules import MoleculesWorkload
+from ...mini_algoperf.workloads.translation import TranslationWorkload
+from .conditions import REFERENCE_PEAK, Condition
+
+TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
+
+
+class Length(NamedTuple):
+  """How a workload is shortened; None keeps its own."""
+
+  step_hint: int
+  eval_every: int
+  batch_size: int | None = None
+  validation: int | None = None  # examples, one evaluation batch
+
+
+SHORT = {
+  'digits': Length(300, 15, 64, 768),
+  'molecules': Length(200, 10, 32, 512),
+  'translation': Length(200, 10, 32, 128),
+}
+
+
+class TokensTranslation(TranslationWorkload):
+  """Translation judged by the share of tokens that are right, given the rest."""
+
+  target_metric_name = 'accuracy'
+  _eval_batch = MiniWorkload._eval_batch
+
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
+    count = outputs['weights'].sum(dtype=np.float64)
+    return {
+      key: float(outputs[key].sum(dtype=np.float64) / count)
+      for key in ('loss', 'accuracy')
+    }
+
+
+class RankedMolecules(MoleculesWorkload):
+  """Molecules with a quicker average precision."""
+
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
+    weights = outputs['weights']
+    count = weights.sum(dtype=np.float64)
+    return {
+      'loss': float(outputs['loss'].sum(dtype=np.float64) / count),
+      'mean_average_precision': ranked_precision(
+        outputs['targets'], outputs['logits'], weights
+      ),
+    }
+
+
+def ranked_precision(
+  labels: np.ndarray, logits: np.ndarray, weights: np.ndarray
+) -> float:
+  """Mean average precision of all tasks at once.
+
+  As mini_algoperf's, but for equal logits, of which here one is ranked first.
+
+  Args:
+    labels: 0 or 1, shape (examples, tasks).
+    logits: shape (examples, tasks).
+    weights: 0 where a label is missing, shape (examples, tasks).
+  """
+  there = weights > 0
+  if np.isnan(logits[there]).any():
+    return float('nan')
+  order = np.argsort(np.where(there, -logits, np.inf), axis=0, kind='stable')
+  true = np.take_along_axis((labels > 0) & there, order, axis=0)
+  ranks = np.arange(1, len(labels) + 1)[:, None]
+  precision = np.cumsum(true, axis=0) / ranks
+  positive, labelled = true.sum(axis=0), there.sum(axis=0)
+  counts = (positive > 0) & (positive < labelled)
+  if not counts.any():
+    return float('nan')
+  sums = (precision * true).sum(axis=0)[counts]
+  return float(np.mean(sums / positive[counts]))
+
+
+_CLASSES = {'molecules': RankedMolecules, 'translation': TokensTranslation}
+
+
+def read_targets() -> dict[str, dict[str, Any]]:
+  """What `measure_targets` found, by workload; empty if it found nothing."""
+  if not TARGETS_FILE.exists():
+    return {}
+  return json.loads(TARGETS_FILE.read_text(encoding='utf-8'))
+
+
+def length_of(name: str, full: bool = False) -> Length:
+  """How long a workload is on the board.
+
+  Args:
+    name: of the workload.
+    full: its own length, by the board's clock.
+  """
+  own = WORKLOADS[name]
+  whole = Length(own.step_hint, own.eval_every_steps)
+  return whole if full else SHORT.get(name, whole)
+
+
+def make_workload(
+  name: str,
+  condition: Condition,
+  full: bool = False,
+  targets: Mapping[str, Any] | None = None,
+) -> MiniWorkload:
+  """A fresh workload under a condition; only its validation split is evaluated.
+
+  Args:
+    name: of the workload.
+    condition: what is changed.
+    full: whether its own length is kept.
+    targets: by key, as `measure_targets` finds them; None takes those that
+      were measured.
+
+  Raises:
+    ValueError: if there is no such workload, or nobody has measured its target.
+  """
+  if name not in WORKLOADS:
+    raise ValueError(
+      f'workload {name!r} is unknown; there are {", ".join(sorted(WORKLOADS))}.'
+    )
+  key = f'{name}_full' if full else name
+  found = read_targets().get(key, {}) if targets is None else targets
+  if condition.target not in found:
+    raise ValueError(
+      f'{TARGETS_FILE.name}: no target {condition.target!r} of {key}; '
+      '`soft-reset study --measure-targets` finds it.'
+    )
+  kind = GENERATIONS[condition.generation]
+  own = _CLASSES.get(name, WORKLOADS[name])
+  joined = type(
+    own.__name__, (kind, own), _shortened(own, length_of(name, full))
+  )
+  factor = rate_factor(condition, found)
+  members = {
+    'model_fn': _model_fn(joined, factor),
+    'init_model_fn': _init_model_fn(joined, factor),
+    '_eval_batch': _eval_batch(joined, factor),
+    'validation_target_value': found[condition.target],
+    'test_target_value': found[condition.target],
+  }
+  workload = type(own.__name__, (joined,), members)(condition.generation)
+  workload.eval_splits = ('validation',)
+  return workload
+
+
+def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
+  """As what multiple of itself a learning rate acts on a workload.
+
+  Args:
+    condition: the condition.
+    found: what `measure_targets` found on the workload.
+  """
+  if condition.of_best_peak is None:
+    return condition.rate_factor
+  peak = found['runs']['tuned']['peak']
+  return condition.rate_factor * condition.of_best_peak * peak / REFERENCE_PEAK
+
+
+def _shortened(own: type[MiniWorkload], length: Length) -> dict[str, Any]:
+  members = {
+    'step_hint': length.step_hint,
+    'eval_every_steps': length.eval_every,
+    'max_allowed_runtime_sec': length.step_hint,
+    'eval_period_time_sec': length.eval_every,
+    'default_batch_size': length.batch_size or own.default_batch_size,
+  }
+  if length.validation is not None:
+    members['num_validation_examples'] = length.validation
+    members['eval_batch_size'] = length.validation
+  return members
+
+
+def scaled(params: Any, factor: float) -> Any:
+  """The tree, multiplied; itself where the factor is 1."""
+  if factor == 1.0:
+    return params
+  return jax.tree_util.tree_map(lambda p: p * factor, params)
+
+
+def _model_fn(joined: type[MiniWorkload], factor: float) -> Any:
+  # Its signature says to submissions which generation they are in.
+  @functools.wraps(joined.model_fn)
+  def model_fn(
+    self: MiniWorkload, params: Any, *args: Any, **kwargs: Any
+  ) -> tuple[Any, Any]:
+    return joined.model_fn(self, scaled(params, factor), *args, **kwargs)
+
+  return model_fn
+
+
+def _init_model_fn(joined: type[MiniWorkload], factor: float) -> Any:
+  @functools.wraps(joined.init_model_fn)
+  def init_model_fn(
+    self: MiniWorkload, *args: Any, **kwargs: Any
+  ) -> tuple[Any, Any]:
+    params, state = joined.init_model_fn(self, *args, **kwargs)
+    return scaled(params, 1.0 / factor), state
+
+  return init_model_fn
+
+
+def _eval_batch(joined: type[MiniWorkload], factor: float) -> Any:
+  def eval_batch(
+    self: MiniWorkload, params: Any, batch: Any, model_state: Any
+  ) -> dict[str, jax.Array]:
+    return joined._eval_batch(self, scaled(params, factor), batch, model_state)
+
+  return eval_batch
