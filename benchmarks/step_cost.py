@@ -137,9 +137,11 @@ def reset_memory(bench: Bench) -> dict[str, float]:
   largest = 0
   for program in bench.state[1].setup.reset_ops._programs.values():
     plan = program.memory_analysis()
-    extra = plan.output_size_in_bytes + plan.temp_size_in_bytes
-    extra += plan.argument_size_in_bytes - plan.alias_size_in_bytes
-    largest = max(largest, extra - plan.alias_size_in_bytes)
+    # What is donated comes back in its place; what is only read was there.
+    held = plan.alias_size_in_bytes or plan.argument_size_in_bytes
+    extra = plan.argument_size_in_bytes - held + plan.temp_size_in_bytes
+    extra += plan.output_size_in_bytes - plan.alias_size_in_bytes
+    largest = max(largest, extra)
   leaves = jax.tree_util.tree_leaves(bench.params)
   shape_of = bench.devices.shape_of
   return {
