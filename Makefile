@@ -18,7 +18,7 @@ WORKLOAD ?= digits
 RUN_NAME ?= $(WORKLOAD)_$(shell date +%Y%m%d_%H%M%S)
 RUN_FLAGS ?=
 PYTEST_FLAGS ?=
-BENCHMARKS ?= $(sort $(wildcard benchmarks/*.py))
+BENCHMARKS ?= $(filter-out %/__init__.py,$(sort $(wildcard benchmarks/*.py)))
 
 # The stacks are named after their files in constraints/. The newest one lives
 # in .venv, where the other targets find their tools, the rest in .venvs/.
@@ -104,6 +104,11 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 	$(call TRAIN,$*) --workload=$* --experiment_name=figures_$* --overwrite
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
+
+.PHONY: scoreboard
+scoreboard: .venv/.installed ## Write benchmarks/SCOREBOARD.md from benchmarks/logs
+	.venv/bin/soft-reset scoreboard --logs=benchmarks/logs \
+	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
 
 .PHONY: bench
 bench: .venv/.installed ## Run the measurements in benchmarks/
