@@ -399,6 +399,7 @@ def make_rules(
     early_switching=p.early_switching,
     reset_mode=p.reset_mode,
     alpha=p.alpha,
+    wait=p.wait,
     distance=p.distance,
     budget=budget,
     **{field: PARTS[field].make(getattr(p, field)) for field in _DECIDING},

@@ -37,7 +37,8 @@ def add_flags(parser: arguments.Parser) -> None:
     action='append',
     help='Settings submission/trial, such as lawa_queue/2,cyclic_lr/3; may be '
     'given several times. A:B is B where the run of A stopped, A+B evaluates A '
-    'and B in turn, A*B mostly the one ahead.',
+    'and B in turn, A*B as the submission chooses among averaged and raw '
+    'weights.',
   )
   group.add_argument(
     '--search-chains',
@@ -56,8 +57,9 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     '--settings',
     metavar='LIST',
     help='What a search chooses from: all, jax, runnable, replaced, in_turn, '
-    'leader, jax_replaced or jax_in_turn, all of which are explained in '
-    'studies/chains/settings.py, or settings with commas between. Default: all.',
+    'chosen, jax_replaced, jax_in_turn or jax_chosen, all of which are '
+    'explained in studies/chains/settings.py, or settings with commas between. '
+    'Default: all.',
   )
   group.add_argument(
     '--length',
@@ -138,8 +140,12 @@ def refuse_without(options: argparse.Namespace) -> None:
       raise ValueError(f'--{flag} needs --chain or --search-chains.')
   if options.chain and options.search_chains:
     raise ValueError('give --chain or --search-chains, not both.')
-  if wanted(options) and (options.out or options.by == 'submission'):
-    raise ValueError('--chain and --search-chains know --by=workload alone.')
+  others = (options.out, options.by == 'submission', options.costs)
+  if wanted(options) and any((*others, options.left_out)):
+    raise ValueError(
+      '--chain and --search-chains know --by=workload alone, and no --out, '
+      '--costs or --left-out.'
+    )
 
 
 def run(options: argparse.Namespace, runs: Sequence[RecordedRun]) -> int:
@@ -148,12 +154,18 @@ def run(options: argparse.Namespace, runs: Sequence[RecordedRun]) -> int:
   Raises:
     SetupError: for bad input.
   """
+  from ..settings.named import name_of
   from ..studies.chains import outcomes
   from ..studies.replay import policies, table
 
   with errors.setup_phase():
     texts = options.policy or [outcomes.FLOOR]
     rules = [policies.read_policy(text) for text in dict.fromkeys(texts)]
+    if 'race' in map(name_of, rules):
+      raise ValueError(
+        '--policy=race: between the settings of a chain there is a switching '
+        'rule; --race=SHARE makes the first two race.'
+      )
     budgets = sorted(set(options.budget or table.BUDGETS))
     if options.search_chains:
       lines = _search(options, runs, rules, budgets)

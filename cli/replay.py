@@ -1,4 +1,4 @@
-"""`soft-reset replay`: judges switching rules by recorded runs."""
+"""`soft-reset replay`: judges switching rules and races by recorded runs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from . import arguments, chains, errors, signals
 
 if TYPE_CHECKING:
   from collections.abc import Sequence
+  from typing import Any
 
   from ..studies.real_runs.reading import RecordedRun
+  from ..studies.replay.table import PolicyRuns
 
-SUMMARY = 'judge switching rules by runs of the real benchmark'
+SUMMARY = 'judge switching rules and races by runs of the real benchmark'
 USAGE = '[flags]'
 DESCRIPTION = (
-  'Judges switching rules by recorded runs of the real benchmark: trials of a '
-  'study follow one another, each until the rule leaves it, and what counts is '
-  'how many reach their target within a budget, how soon, and how many runs are '
-  'left that would have reached theirs. studies/real_runs/README.md says it in '
-  'full.'
+  'Judges policies by recorded runs of the real benchmark: trials of a study '
+  'follow one another, each until a switching rule leaves it, or are in a race. '
+  'What counts is how many reach their target within a budget, how soon, and how '
+  'many runs are left that would have reached theirs. '
+  'studies/real_runs/README.md says it in full.'
 )
 
 
@@ -34,10 +36,17 @@ def add_flags(parser: arguments.Parser) -> None:
     metavar='NAME_OR_JSON',
     action='append',
     help='A switching rule such as progress or \'{"name": "progress", '
-    '"fair": 0.2}\', or never (leaves no run) or oracle (knows the future); '
-    'may be given several times. Default: never, thesis, floor, progress and '
-    'oracle.',
+    '"fair": 0.2}\', a race such as \'{"name": "race", "rounds": [0.04, 0.08], '
+    '"keep": [3], "switching": "progress"}\', or never (leaves no run) or '
+    'oracle (knows the future); may be given several times. Default: never, '
+    'thesis, floor, progress, race and oracle.',
   )
+  _add_output_flags(group)
+  chains.add_flags(parser)
+  _add_run_flags(parser)
+
+
+def _add_output_flags(group: argparse._ArgumentGroup) -> None:
   group.add_argument(
     '--budget',
     metavar='FACTOR',
@@ -64,8 +73,26 @@ def add_flags(parser: arguments.Parser) -> None:
     help='Picture of what the policies reach in which budget, and of the '
     'progress of all runs; one that is there is replaced.',
   )
-  chains.add_flags(parser)
-  _add_run_flags(parser)
+  _add_other_tables(group)
+
+
+def _add_other_tables(group: argparse._ArgumentGroup) -> None:
+  in_place = group.add_mutually_exclusive_group()
+  in_place.add_argument(
+    '--costs',
+    action=arguments.Switch,
+    default=False,
+    help='In place of the table: what races do to the cases whose first trial '
+    'reaches its target under their switching rule (good) and to the others, '
+    'against that rule with trials in a row, and the share of good cases below '
+    'which the race reaches more, or is sooner.',
+  )
+  in_place.add_argument(
+    '--left-out',
+    choices=('workload', 'submission'),
+    help='In place of the table: each workload or submission judged by the '
+    'policy that reaches most on all others, and all of them together.',
+  )
 
 
 def _add_run_flags(parser: arguments.Parser) -> None:
@@ -104,20 +131,33 @@ def run(options: argparse.Namespace) -> int:
     wanted = [policies.read_policy(text) for text in dict.fromkeys(texts)]
     out = arguments.picture_path(options.out)
     shown = table.judge(runs, wanted)
-  budgets = sorted(set(options.budget or table.BUDGETS))
-  rows = [
-    row for one in shown for row in table.figures(one, budgets, options.by)
-  ]
-  if options.json:
-    print(json.dumps(table.as_objects(rows, options.by), indent=2))
-  else:
-    print('\n'.join(table.text_lines(rows, options.by)))
+    objects, lines = _figures(options, shown)
+  print(json.dumps(objects, indent=2) if options.json else '\n'.join(lines))
   if out is not None:
     from ..studies.replay import picture
 
     with errors.setup_phase():
       picture.save_replay(out, shown)
   return 0
+
+
+def _figures(
+  options: argparse.Namespace, shown: Sequence[PolicyRuns]
+) -> tuple[list[dict[str, Any]], list[str]]:
+  """What is asked for, as objects and as lines."""
+  from ..studies.replay import costs, left_out, table
+
+  budgets, by = sorted(set(options.budget or table.BUDGETS)), options.by
+  if options.left_out:
+    found = left_out.judge_left_out(shown, budgets, options.left_out)
+    kind, by = left_out, options.left_out
+  elif options.costs:
+    found = [row for one in shown for row in costs.costs(one, budgets, by)]
+    kind = costs
+  else:
+    found = [row for one in shown for row in table.figures(one, budgets, by)]
+    kind = table
+  return kind.as_objects(found, by), kind.text_lines(found, by)
 
 
 def _read_runs(options: argparse.Namespace) -> Sequence[RecordedRun]:

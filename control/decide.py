@@ -1,67 +1,66 @@
-"""When a cycle ends and what follows it.
+"""When a cycle ends: evaluations taken in, held against the rules.
 
 The functions here are pure: control and evaluations in, control, an action and
-events out.
+events out. What follows a cycle is in `following`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from ..schedules import cycle_clock
-from ..schedules.cycle import Cycle
 from ..schedules.cycle_clock import CycleClock
-from ..schedules.lr_schedule import cycle_ends
-from .goals import Goal
-from .horizons import Horizon, Timing
-from .policies import NextCycle, Policy, Situation
-from .state import NEVER, Control, Evaluation, Target
-from .switching import Context, SwitchingRule, Verdict
+from . import following, history
+from .events import cycle_start_event, evaluation_event
+from .history import OPEN, Standing
+from .horizons import Timing
+from .policies import NextCycle, Situation
+from .rules import (
+  FINISH,
+  GO_ON,
+  RE_ANCHOR,
+  RESET,
+  WAIT,
+  Decision,
+  Event,
+  Rules,
+)
+from .state import NEVER, Control, Evaluation
+from .switching import Context, Verdict
+from .way import linear_share
 
-# What to do before the next train step.
-GO_ON, RE_ANCHOR, RESET, FINISH = 'go_on', 're_anchor', 'reset', 'finish'
-
-Event = dict[str, Any]
-
-
-class Rules(NamedTuple):
-  """What decides; the same through a run."""
-
-  cycles: tuple[Cycle, ...]
-  target: Target
-  switching: SwitchingRule
-  early_switching: bool  # whether a verdict ends a cycle, or is logged only
-  goal: Goal
-  horizon: Horizon
-  policy: Policy
-  reset_mode: str  # what the start of a cycle does to the model
-  alpha: float  # share of tau that the moments get
-  distance: str = 'log'  # scale of tau where the metric falls
-  budget: float = math.nan  # seconds that the run may take; NaN if unknown
-
-
-class Decision(NamedTuple):
-  """The outcome of `decide`."""
-
-  control: Control
-  clock: CycleClock  # a new one with RE_ANCHOR and RESET
-  action: str  # GO_ON, RE_ANCHOR, RESET or FINISH
-  events: list[Event]  # in the order in which they happened
-  # With RESET, whether the cycle that has ended was ever evaluated.
-  was_evaluated: bool = True
+__all__ = [
+  'FINISH',
+  'GO_ON',
+  'RESET',
+  'RE_ANCHOR',
+  'WAIT',
+  'Decision',
+  'Event',
+  'Rules',
+  'after_preemption',
+  'cycle_start_event',
+  'decide',
+  'due',
+  'evaluation_event',
+  'first_clock',
+  'goal_metric',
+  'has_evaluation',
+  'observe',
+  'start',
+]
 
 
 def start(rules: Rules) -> Control:
   """The control before the first step."""
-  return Control(
-    cycle=0,
+  first = _first_cycle(rules)
+  control = Control(
+    cycle=first.cycle,
     number=1,
-    scale=1.0,
+    scale=first.scale,
     start=0,
-    cycle_end=rules.cycles[0].steps,
-    horizon=sum(cycle.steps for cycle in rules.cycles),
+    cycle_end=first.end,
+    horizon=first.horizon,
     num_early_stops=0,
     num_evaluations=0,
     last_eval_step=-1,
@@ -70,18 +69,53 @@ def start(rules: Rules) -> Control:
     first_metric=math.nan,
     switching=rules.switching.initial,
     planning=rules.horizon.initial,
+    spacing=0,
+    give_up=-1,
+    began=first.began,
+    until=first.until,
+    slot=first.slot,
+    best=-math.inf,
+    history=_empty_history(rules),
   )
+  return following.take_up(control, rules)
 
 
 def first_clock(rules: Rules) -> CycleClock:
   """The clock before the first step."""
-  steps = rules.cycles[0].steps
-  return cycle_clock.anchored_clock(0, 0, 0.0, steps, steps)
+  return following.clock_of(0, _first_cycle(rules), rules)
+
+
+def _empty_history(rules: Rules) -> tuple[Standing, ...]:
+  unbegun = Standing(switching=rules.switching.initial)
+  return (unbegun,) * rules.policy.num_slots(rules.cycles)
+
+
+def _first_cycle(rules: Rules) -> NextCycle:
+  cycles = rules.cycles
+  horizon = sum(cycle.steps for cycle in cycles)
+  if not rules.policy.follows_chain:
+    before = Situation(
+      cycles, -1, 0, horizon, rules.horizon.binds, _empty_history(rules)
+    )
+    return rules.policy.next(before)
+  slot = 0 if rules.policy.num_slots(cycles) else -1
+  return NextCycle(0, cycles[0].steps, horizon, slot=slot)
 
 
 def has_evaluation(control: Control) -> bool:
   """Whether the run has been evaluated yet."""
   return control.last_eval_step >= 0
+
+
+def due(control: Control) -> int:
+  """The step before which there is something to do, if nothing is evaluated."""
+  return control.cycle_end if control.give_up < 0 else control.give_up
+
+
+def after_preemption(control: Control) -> Control:
+  """A saved control, when the models that were kept on the host are gone."""
+  kept = history.without_models(control.history)
+  return control._replace(best=-math.inf, history=kept)
 
 
 def goal_metric(control: Control, step: int, rules: Rules) -> float:
@@ -95,9 +129,9 @@ def observe(
 ) -> tuple[Control, Verdict]:
   """Takes in one evaluation of the current cycle."""
   first = control.first_metric if has_evaluation(control) else evaluation.metric
+  share = _share_of_cycle(control, evaluation.step)
   context = Context(
-    share_of_cycle=(evaluation.step - control.start)
-    / (control.cycle_end - control.start),
+    share_of_cycle=share,
     share_of_run=evaluation.step / control.horizon,
     target=rules.target,
     first_metric=first,
@@ -111,6 +145,7 @@ def observe(
   planning, horizon = rules.horizon.observe(control.planning, timing)
   if horizon <= evaluation.step:  # behind us: the policy has put it off
     horizon = control.horizon
+  since = evaluation.step - max(control.last_eval_step, 0)
   control = control._replace(
     num_evaluations=control.num_evaluations + 1,
     last_eval_step=evaluation.step,
@@ -120,8 +155,32 @@ def observe(
     switching=switching,
     planning=planning,
     horizon=horizon,
+    spacing=max(control.spacing, since),
   )
-  return control, verdict
+  return _remember(control, evaluation, share, rules), verdict
+
+
+def _share_of_cycle(control: Control, step: int) -> float:
+  """Of the cycle's full length, had at this step."""
+  of_stint = (step - control.start) / (control.cycle_end - control.start)
+  return control.began + of_stint * (control.until - control.began)
+
+
+def _remember(
+  control: Control, evaluation: Evaluation, share: float, rules: Rules
+) -> Control:
+  """Takes an evaluation into the history, as far as there is one."""
+  target, first = rules.target, control.first_metric
+  if rules.keeps_best:
+    way = linear_share(evaluation.metric, target, first)
+    if way > control.best and math.isfinite(evaluation.loss):
+      control = control._replace(best=way)
+  if control.slot < 0:
+    return control
+  standing = control.history[control.slot]
+  standing = history.observe(standing, evaluation, share, target, first)
+  kept = following.with_standing(control.history, control.slot, standing)
+  return control._replace(history=kept)
 
 
 def decide(
@@ -136,7 +195,9 @@ def decide(
   A cycle ends when its steps are over or, with early switching on, after an
   evaluation for which the switching rule has a reason. The evaluation that
   follows a cycle's last step counts for that cycle: it sees the annealed model.
-  Where the horizon moves, the cycle's rest is stretched or pressed with it.
+  With `wait` on, the cycle's end waits for it. A cycle that is to be paused ends
+  at the evaluation that is expected to be the nearest to its share. Where the
+  horizon moves, the cycle's rest is stretched or pressed with it.
 
   Args:
     control: the current control.
@@ -154,179 +215,26 @@ def decide(
     control, verdict = observe(control, evaluation, rules)
     events.append(evaluation_event(control, evaluation, verdict))
     reason = reason or verdict.reason
-  if global_step >= control.cycle_end:
-    return _end_cycle(control, clock, global_step, rules, events)
-  if reason and rules.early_switching:
-    switched = _switch(control, clock, global_step, rules, events, reason)
+  now = following.Moment(control, clock, global_step, rules, events)
+  is_over = global_step >= control.cycle_end
+  if reason and rules.early_switching and (not is_over or control.until < 1):
+    switched = following.switch(now, reason)
     if switched is not None:
       return switched
+  if is_over:
+    return following.wait(now) or following.end_cycle(now)
+  if evaluations and _is_probed(control):
+    return following.end_cycle(now)
   has_moved = control.horizon != planned and control.horizon > global_step
-  if has_moved and control.cycle_end != NEVER:
-    return _re_anchor(control, clock, global_step, rules, events, planned)
+  if has_moved and control.cycle_end != NEVER and control.until == 1:
+    return following.re_anchor(now, planned)
   return Decision(control, clock, GO_ON, events)
 
 
-def evaluation_event(
-  control: Control, evaluation: Evaluation, verdict: Verdict
-) -> Event:
-  """The event of an evaluation, with the control after it."""
-  return {
-    'event': 'evaluation',
-    'cycle': control.number,
-    'evaluation': control.num_evaluations,
-    'loss': evaluation.loss,
-    **verdict.terms,
-    'metric': evaluation.metric,
-    'metric_step': evaluation.step,
-  }
-
-
-def _next_cycle(
-  control: Control, global_step: int, rules: Rules
-) -> NextCycle | None:
-  situation = Situation(
-    rules.cycles,
-    control.cycle,
-    global_step,
-    control.horizon,
-    rules.horizon.binds,
-  )
-  return rules.policy.next(situation)
-
-
-def _switch(
-  control: Control,
-  clock: CycleClock,
-  global_step: int,
-  rules: Rules,
-  events: list[Event],
-  reason: str,
-) -> Decision | None:
-  """Leaves the cycle; None if it is held, since nothing would follow it."""
-  following = _next_cycle(control, global_step, rules)
-  is_held = control.cycle_end == NEVER
-  if is_held or (following is None and rules.policy.holds):
-    return None
-  control = control._replace(num_early_stops=control.num_early_stops + 1)
-  events.append({'event': 'switch', 'cycle': control.number, 'reason': reason})
-  return _follow(control, clock, global_step, rules, events, following)
-
-
-def _end_cycle(
-  control: Control,
-  clock: CycleClock,
-  global_step: int,
-  rules: Rules,
-  events: list[Event],
-) -> Decision:
-  following = _next_cycle(control, global_step, rules)
-  return _follow(control, clock, global_step, rules, events, following)
-
-
-def _follow(
-  control: Control,
-  clock: CycleClock,
-  global_step: int,
-  rules: Rules,
-  events: list[Event],
-  following: NextCycle | None,
-) -> Decision:
-  """Goes on to the next cycle, or to whatever follows the last one."""
-  if following is None:
-    return _run_out(control, clock, rules, events)
-  was_evaluated = control.num_evaluations > 0
-  control = control._replace(
-    cycle=following.cycle,
-    number=control.number + 1,
-    scale=following.scale,
-    start=global_step,
-    cycle_end=following.end,
-    horizon=following.horizon,
-    num_evaluations=0,
-    switching=rules.switching.initial,
-  )
-  clock = cycle_clock.anchored_clock(
-    global_step,
-    following.cycle,
-    0.0,
-    rules.cycles[following.cycle].steps,
-    following.end,
-    following.scale,
-  )
-  return Decision(control, clock, RESET, events, was_evaluated)
-
-
-def _run_out(
-  control: Control, clock: CycleClock, rules: Rules, events: list[Event]
-) -> Decision:
-  if rules.policy.holds:
-    events.append({'event': 'hold', 'cycle': control.number})
-    control = control._replace(cycle_end=NEVER)
-    return Decision(control, clock, GO_ON, events)
-  reason = 'cycles have run out'
-  events.append({'event': 'finish', 'cycle': control.number, 'reason': reason})
-  return Decision(control, clock, FINISH, events)
-
-
-def _re_anchor(
-  control: Control,
-  clock: CycleClock,
-  global_step: int,
-  rules: Rules,
-  events: list[Event],
-  planned: int,
-) -> Decision:
-  """Lays the rest of the run over the steps that the new horizon leaves.
-
-  The current cycle keeps its place on the clock. Its nominal rest and the
-  cycles to come share the remaining steps by their nominal lengths. After the
-  chain's last cycle the policy may add others, of which nothing is planned but
-  that they fill the steps from the current one's end to the horizon: they keep
-  their share of what was left up to `planned`, the horizon until now.
-  """
-  cycles, i = rules.cycles, control.cycle
-  local = cycle_clock.local_step_on_host(clock, global_step)
-  rest = [cycles[i].steps - local]
-  rest += [cycle.steps for cycle in cycles[i + 1 :]]
-  end = cycle_ends(global_step, control.horizon, rest)[0]
-  if i + 1 == len(cycles):
-    end = _in_proportion(control.cycle_end, global_step, planned, control)
-  control = control._replace(cycle_end=end)
-  clock = cycle_clock.anchored_clock(
-    global_step, i, local, cycles[i].steps, end, control.scale
-  )
-  events.append(clock_event(control, clock))
-  return Decision(control, clock, RE_ANCHOR, events)
-
-
-def _in_proportion(
-  end: int, global_step: int, planned: int, control: Control
-) -> int:
-  """The end that has the share of the steps left that it had as planned."""
-  left = control.horizon - global_step
-  had = max(planned, end) - global_step
-  return global_step - (global_step - end) * left // had
-
-
-def clock_event(control: Control, clock: CycleClock) -> Event:
-  """The event of a clock that was anchored anew in the middle of a cycle."""
-  return {
-    'event': 'clock',
-    'cycle': control.number,
-    'setting': control.cycle + 1,
-    'cycle_end': control.cycle_end,
-    'anchor_local': float(clock.anchor_local),
-    'pace': float(clock.pace),
-    'scale': float(clock.scale),
-  }
-
-
-def cycle_start_event(
-  control: Control, clock: CycleClock, rules: Rules
-) -> Event:
-  """The event of a cycle that starts at this step."""
-  return {
-    **clock_event(control, clock),
-    'event': 'cycle_start',
-    'peak_value': rules.cycles[control.cycle].peak * control.scale,
-  }
+def _is_probed(control: Control) -> bool:
+  """Whether a cycle that is to be paused has been evaluated for it."""
+  if control.until == 1 or control.slot < 0:
+    return False
+  standing = control.history[control.slot]
+  is_seen = standing.state == OPEN and control.num_evaluations > 0
+  return is_seen and history.is_nearest(standing, control.until)

@@ -49,6 +49,15 @@ class Control(NamedTuple):
     first_metric: of the run's first evaluation; NaN before it.
     switching: state of the switching rule, a NamedTuple of numbers.
     planning: state of the horizon, likewise.
+    spacing: the longest way between two evaluations so far, steps; 0 before the
+      first.
+    give_up: step at which waiting for an evaluation ends; -1 when not waiting.
+    began: share of its full length that the current cycle had at `start`.
+    until: share that it is to have at `cycle_end`; below 1 it is paused there.
+    slot: of the current cycle in `history`; -1 if none is kept.
+    best: largest share of the way of a model that is kept on the host; -inf if
+      none is.
+    history: Standings of cycles, as many as the policy asks for.
   """
 
   cycle: int
@@ -65,6 +74,13 @@ class Control(NamedTuple):
   first_metric: float
   switching: Any
   planning: Any
+  spacing: int
+  give_up: int
+  began: float
+  until: float
+  slot: int
+  best: float
+  history: Any
 
 
 def to_words(control: Control) -> np.ndarray:

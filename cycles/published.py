@@ -109,6 +109,7 @@ _SCHEDULE_FREE = (
   (0.001, 0.1, 0.9955, 0.08, 0.02, 0.0, 0.2),
 )
 _SCHEDULE_FREE_ADAMW = {'name': 'schedule_free_adamw', 'r': 0.75}
+_LAWA = {'name': 'lawa', 'k': 10, 'distance': 0.002, 'start': 0.02}
 # What every submission has, written out: nothing is inherited.
 _COMMON = {
   'warmup': 'linear',
@@ -150,6 +151,8 @@ def _fields(submission: str, figures: tuple[float, ...]) -> dict[str, Any]:
   fields = {**_COMMON, **dict(zip(names, figures))}
   if 'beta1' in fields:
     fields['one_minus_beta1'] = round(1.0 - fields.pop('beta1'), 16)
+  if submission == 'lawa_queue':
+    fields['averaging'] = _LAWA
   if submission == 'schedule_free_adamw':
     fields.update(decay='constant', optimizer=_SCHEDULE_FREE_ADAMW)
   return fields

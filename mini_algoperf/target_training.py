@@ -31,7 +31,7 @@ class Result(NamedTuple):
   test: float
 
 
-class State(NamedTuple):
+class TrainedState(NamedTuple):
   """What a step moves forward."""
 
   params: spec.ParameterContainer
@@ -40,7 +40,8 @@ class State(NamedTuple):
 
 
 Step = Callable[
-  [State, spec.Batch, spec.RandomState, Point, Union[int, jax.Array]], State
+  [TrainedState, spec.Batch, spec.RandomState, Point, Union[int, jax.Array]],
+  TrainedState,
 ]
 
 
@@ -62,12 +63,12 @@ def make_train_step(workload: MiniWorkload, num_steps: int) -> Step:
 
   @jax.jit
   def step(
-    state: State,
+    state: TrainedState,
     batch: spec.Batch,
     rng: spec.RandomState,
     point: Point,
     count: jax.Array,
-  ) -> State:
+  ) -> TrainedState:
     params, model_state, optimizer_state = state
     gradient, model_state = jax.grad(loss_fn, has_aux=True)(
       params, model_state, batch, jax.random.fold_in(rng, count)
@@ -76,7 +77,7 @@ def make_train_step(workload: MiniWorkload, num_steps: int) -> Step:
       gradient, optimizer_state, params
     )
     params = optax.apply_updates(params, updates)
-    return State(params, model_state, optimizer_state)
+    return TrainedState(params, model_state, optimizer_state)
 
   return step
 
@@ -125,11 +126,11 @@ class Trainer:
 
   def train(
     self, point: Point, seed: int, on_step: Callable[[], object] = lambda: None
-  ) -> State:
+  ) -> TrainedState:
     """Trains from scratch; on_step is called after every step."""
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
-    state = State(params, model_state, _adamw(point, 0.0).init(params))
+    state = TrainedState(params, model_state, _adamw(point, 0.0).init(params))
     queue = self._workload._build_input_queue(
       data_rng, 'train', self._data_dir, self._workload.default_batch_size
     )
@@ -138,7 +139,7 @@ class Trainer:
       on_step()
     return state
 
-  def _evaluate(self, state: State) -> Result:
+  def _evaluate(self, state: TrainedState) -> Result:
     workload = self._workload
     metrics = workload.eval_model(
       global_batch_size=workload.eval_batch_size,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from reset_cycles.control import decide
+from reset_cycles.control import events as what
 from reset_cycles.control.state import Evaluation, Target
 from reset_cycles.schedule_params import THESIS, make_rules
 from reset_cycles.schedules import cycle_clock
@@ -62,7 +63,7 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
     evaluations = {e[0]: [e] for e in evaluations}
   control, clock = decide.start(rules), decide.first_clock(rules)
   horizon = control.horizon
-  events = [_stamp(0, decide.cycle_start_event(control, clock, rules))]
+  events = [_stamp(0, what.cycle_start_event(control, clock, rules))]
   local_steps = []
   for step in range(horizon + 1 if until is None else until):
     new = [Evaluation(*e) for e in evaluations.get(step, ())]
@@ -72,7 +73,7 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
     if decision.action == decide.FINISH:
       break
     if decision.action == decide.RESET:
-      start = decide.cycle_start_event(control, clock, rules)
+      start = what.cycle_start_event(control, clock, rules)
       events += [_stamp(step, start)]
     local = cycle_clock.local_step_on_host(clock, step)
     local_steps.append((int(clock.cycle), local))

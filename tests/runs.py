@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import flax
 import jax
 import numpy as np
 
 import tiny
 from reset_cycles import submission
 from reset_cycles.schedule_params import THESIS
+from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
 
 GENERATIONS = ('jit', 'pmap')
@@ -58,3 +60,33 @@ def assert_equal_trees(a, b):
     host(a),
     host(b),
   )
+
+
+def host_copy(run, tree):
+  return run.setup.devices.get(tree)
+
+
+def make_checkpoint(driver):
+  """What the benchmark saves: one replica of the state, as a state dict."""
+  saved, run = driver.optimizer_state
+  return (
+    flax.serialization.to_state_dict(host_copy(run, saved)),
+    host_copy(run, driver.params),
+    host_copy(run, driver.model_state),
+    driver.global_step,
+  )
+
+
+def restore(driver, checkpoint, eval_results):
+  """What the benchmark does after a preemption: [0] comes from the checkpoint.
+
+  The other half is that of a new init_optimizer_state, whose set-up can serve
+  several restores.
+  """
+  saved, params, model_state, step = checkpoint
+  target, run = driver.optimizer_state
+  put = run.setup.devices.put
+  state = flax.serialization.from_state_dict(host_copy(run, target), saved)
+  driver.optimizer_state = (put(state), run_lib.Run(run.setup))
+  driver.params, driver.model_state = put(params), put(model_state)
+  driver.global_step, driver.eval_results = step, eval_results

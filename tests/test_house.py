@@ -20,6 +20,7 @@ MAY = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY['early_switching'] = {'settings', 'schedules'}
 MAY['soft_reset'] = {'settings', 'schedules'}
 MAY['mini_algoperf'] = {'mini_algoperf'}
+MAY['loop'] = {*ORDER[: ORDER.index('training')], 'loop'}
 MAY['studies'] = {*ORDER, 'mini_algoperf', 'studies'}
 MAY['cli'] = {*MAY['studies'], 'cli'}
 SOURCES = sorted(

@@ -201,7 +201,8 @@ class Averager:
     else:
       return saved, host, params
     saved = saved._replace(slot=params, out=self.flags[out])
-    return saved, host._replace(out=out, is_average=False), shown
+    host = host._replace(out=out, is_average=False)
+    return saved, host, self.ops.devices.place(shown)
 
   def snapshot(
     self,
@@ -218,14 +219,15 @@ class Averager:
     own, count = self.own[control.cycle], host.books.count + 1
     host = host._replace(books=host.books._replace(count=count))
     if own is not None:
-      slot = self.ops.run(own, (model.opt_state.inner, model.params))
+      newest = self.ops.run(own, (model.opt_state.inner, model.params))
     elif plan.window or count == 1:
-      slot = self.ops.run(copied, model.params)
+      newest = self.ops.run(copied, model.params)
     else:
       share = np.float32(weight(plan, count))
-      slot = self.ops.run(mixed, (saved.slot, model.params), share)
+      newest = self.ops.run(mixed, (saved.slot, model.params), share)
+    slot = self.ops.devices.place(newest)
     if plan.window:
-      window = averaging_window.added(host.window, slot, plan.window)
+      window = averaging_window.added(host.window, newest, plan.window)
       host = host._replace(window=window, is_average=False)
     else:
       host = host._replace(is_average=True)

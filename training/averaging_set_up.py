@@ -78,6 +78,7 @@ def make_averager(
     jax.tree_util.tree_map(lambda x: np.zeros(x.shape, x.dtype), shapes.params)
   )
   words = devices.put(to_words(Books()))
+  slot = devices.place(slot)
   return averager, AveragedState(slot, words, averager.flags[NOTHING])
 
 

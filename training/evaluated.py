@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..averaging.choosing import AVERAGED
+from ..control import decide
 from ..control.state import Evaluation
 from . import forecast as forecast_lib
 from .forecast import Forecast
@@ -130,7 +131,7 @@ def with_weights(
 
 def next_due(run: Run, global_step: int) -> int:
   """The next step before which there is something to do but training."""
-  end = run.control.cycle_end
+  end = decide.due(run.control)
   if run.averaged is None:
     return end
   return min(end, run.setup.averager.next_step(run.control, global_step))
@@ -167,7 +168,7 @@ def hand_out_if_foreseen(
     step: steps taken.
   """
   is_due = forecast_lib.is_due(run.forecast, step, period, forecast_lib.now())
-  if is_due or step >= run.control.cycle_end:
+  if is_due or step >= decide.due(run.control):
     saved, run, params = hand_out(saved, run, params)
   forecast = forecast_lib.after_step(run.forecast, forecast_lib.now())
   return saved, run._replace(forecast=forecast), params

@@ -12,7 +12,7 @@ from .devices import Devices
 from .workload import WorkloadApi
 
 # The thesis' runs have two resets. More models would only lie on the host.
-_MOST_READY = 2
+MOST_READY = 2
 # Folded into the key of models beyond the plan: no plan has as many resets.
 _LATER = 2**31 - 1
 
@@ -54,7 +54,12 @@ class FreshModels:
   """
 
   def __init__(
-    self, workload: WorkloadApi, rng: jax.Array, planned: int, devices: Devices
+    self,
+    workload: WorkloadApi,
+    rng: jax.Array,
+    planned: int,
+    devices: Devices,
+    ready: int = MOST_READY,
   ):
     """Makes the models of the first resets.
 
@@ -63,12 +68,13 @@ class FreshModels:
       rng: a key; every model gets one of its own from it.
       planned: resets that are planned. There may be more.
       devices: see `fresh_model`.
+      ready: how many of them are made now, at most.
     """
     self._workload, self._rng, self._devices = workload, rng, devices
     self._planned = planned
     self._live: tuple[Any, Any] | None = None
     self._has_statistics = True
-    self._ready = {i: self._make(i) for i in range(min(planned, _MOST_READY))}
+    self._ready = {i: self._make(i) for i in range(min(planned, ready))}
 
   def take(self, index: int) -> tuple[Any, Any]:
     """Hands a model out; it is not kept.

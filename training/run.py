@@ -7,27 +7,26 @@ the small state, so that a step needs no read from a device.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from .. import soft_reset
 from ..control import decide
+from ..control import events as what
 from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
-from ..optimizers.pool import Untouched
 from ..schedules.cycle_clock import CycleClock
-from ..soft_reset import Reset
-from . import evaluated, resetting
+from . import evaluated, starting
 from . import workload as workload_facts
 from .averaging import Averaged
 from .devices import PmapDevices
 from .forecast import Forecast
 from .resetting import Model
 from .set_up import SavedState, Setup
+from .snapshots import Kept
 from .workload import EvalResults, MetricsLogger, WorkloadApi
 
 StepMetrics = Mapping[str, jax.Array]  # see step.train_step
@@ -43,6 +42,7 @@ class Run(NamedTuple):
   evaluations_seen: int = 0
   step_metrics: StepMetrics | None = None  # of the last step
   drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
+  kept: Mapping[int, Kept] = MappingProxyType({})  # models on the host, by slot
   averaged: Averaged | None = None  # None: what is trained is evaluated
   forecast: Forecast | None = None  # where evaluations have to be foreseen
 
@@ -122,7 +122,7 @@ def record_last_evaluations(
     return
   for evaluation in _unseen(run, eval_results):
     control, verdict = decide.observe(control, evaluation, run.setup.rules)
-    events.append(decide.evaluation_event(control, evaluation, verdict))
+    events.append(what.evaluation_event(control, evaluation, verdict))
   events = evaluated.with_weights(run, events, global_step)
   _record(run, events, None, global_step)
 
@@ -156,6 +156,8 @@ def _adopt(
   model = setup.devices.place(model)
   words = setup.devices.get(saved.control)
   control = from_words(words, decide.start(setup.rules))
+  if global_step > 0:
+    control = decide.after_preemption(control)
   clock = setup.devices.get(model.opt_state.clock)
   run = run._replace(control=control, clock=clock)
   run = run._replace(drawn=global_step)
@@ -166,7 +168,7 @@ def _adopt(
     model = model._replace(params=params)
   setup.records.start(global_step, columns)
   if global_step == 0:
-    first = decide.cycle_start_event(control, clock, setup.rules)
+    first = what.cycle_start_event(control, clock, setup.rules)
     _record(run, [first], workload.metrics_logger, 0)
   return saved, run, model
 
@@ -202,91 +204,16 @@ def _carry_out(
 ) -> tuple[Run, Model, list[Event]]:
   """Does what was decided: the run and the model after it, and all events."""
   ended, events = run.control, decision.events
+  run = starting.keep_models(run, model, decision)
   run = run._replace(control=decision.control, clock=decision.clock)
   if decision.action == decide.RESET:
-    reset, note = _plan_reset(run, ended, model, decision.was_evaluated)
-    model = _reset(run, ended, model, reset)
-    events = events + [
-      _reset_event(run, ended, reset, note),
-      decide.cycle_start_event(run.control, run.clock, run.setup.rules),
-    ]
+    run, model, event = starting.start_from(run, model, ended, decision)
+    start = what.cycle_start_event(run.control, run.clock, run.setup.rules)
+    events = [*events, event, start]
   if decision.action in (decide.RESET, decide.RE_ANCHOR):
     clock = run.setup.devices.put(run.clock)
     model = model._replace(opt_state=model.opt_state._replace(clock=clock))
   return run, model, events
-
-
-def _plan_reset(
-  run: Run, ended: Control, model: Model, was_evaluated: bool
-) -> tuple[Reset, str]:
-  """The reset before the cycle that starts, and what is to be said of it.
-
-  tau is that of the last evaluation of the cycle that has ended. Without one,
-  nothing is known against the model, and tau is 0.
-  """
-  setup, control, rules = run.setup, run.control, run.setup.rules
-  if not soft_reset.needs_tau(rules.reset_mode):
-    return soft_reset.plan_reset(rules.reset_mode, 0.0, rules.alpha, True), ''
-  tau, is_finite = 0.0, True
-  if was_evaluated:
-    tau = _tau(run)
-    is_finite = math.isfinite(control.last_loss + control.last_metric)
-  if setup.reset_ops is not None:
-    inner_model = model._replace(opt_state=model.opt_state.inner)
-    is_finite = is_finite and resetting.is_finite(
-      inner_model, setup.inners[ended.cycle], setup.reset_ops
-    )
-  reset = soft_reset.plan_reset(rules.reset_mode, tau, rules.alpha, is_finite)
-  unknown = is_finite and not was_evaluated
-  return reset, 'no evaluation in the cycle: tau is 0' if unknown else ''
-
-
-def _tau(run: Run) -> float:
-  """The share of the way to the goal that is left at this boundary."""
-  control, rules = run.control, run.setup.rules
-  return soft_reset.tau(
-    control.last_metric,
-    decide.goal_metric(control, control.start, rules),
-    control.first_metric,
-    rules.target.rising,
-    rules.distance,
-  )
-
-
-def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
-  """Resets the model; the clock stays as it is.
-
-  An optimizer that is not the last cycle's begins anew, from the parameters.
-  """
-  setup, cycle, state = run.setup, run.control.cycle, model.opt_state
-  inner = setup.inners[cycle]
-  begins = inner != setup.inners[ended.cycle]
-  model = model._replace(opt_state=state.inner)
-  if not reset.touches_nothing:
-    fresh = setup.fresh_models.take(run.control.number - 2)
-    model = resetting.model_reinit_schedule(
-      model, fresh, reset, Untouched() if begins else inner, setup.reset_ops
-    )
-  if begins:
-    pool, params = setup.beginnings[cycle]((model.opt_state, model.params))
-    model = model._replace(params=params, opt_state=pool)
-  return model._replace(opt_state=state._replace(inner=model.opt_state))
-
-
-def _reset_event(run: Run, ended: Control, reset: Reset, note: str) -> Event:
-  control, rules = run.control, run.setup.rules
-  early = control.num_early_stops > ended.num_early_stops
-  return {
-    'event': 'reset',
-    'cycle': control.number,
-    'reason': 'early' if early else 'scheduled',
-    'mode': rules.reset_mode,
-    'tau': reset.tau,
-    'alpha': rules.alpha,
-    'metric': control.last_metric,
-    'metric_step': control.last_eval_step,
-    'note': note,
-  }
 
 
 def _draw_rates(

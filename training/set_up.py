@@ -16,6 +16,7 @@ import jax
 
 from ..control import decide
 from ..control.decide import Rules
+from ..control.history import Standing
 from ..control.policies import Situation
 from ..control.state import Target, to_words
 from ..optimizers import INNER, Inner
@@ -26,13 +27,13 @@ from ..schedules import cycle_clock
 from ..schedules.cycle import check_cycles
 from ..schedules.cycle_clock import CycleClock
 from ..soft_reset import check_target, needs_tau
-from . import resetting
+from . import resetting, snapshots
 from . import workload as workload_facts
 from .averaging import AveragedState, Averager
 from .averaging_set_up import make_averager
 from .compiled_ops import CompiledOps
 from .devices import Devices
-from .fresh_models import FreshModels
+from .fresh_models import MOST_READY, FreshModels
 from .records import Records
 from .resetting import Model
 from .sharded import devices_of
@@ -228,20 +229,27 @@ def _prepare_resets(
   """
   if not _may_reset(rules):
     return None, None
-  planned = max(len(rules.cycles) - 1, 1)
-  fresh = FreshModels(workload, rng, planned, devices)
+  planned = rules.policy.num_fresh(rules.cycles)
+  # The models of a race are taken one soon after the other, on the clock.
+  ready = MOST_READY if rules.policy.follows_chain else planned
+  fresh = FreshModels(workload, rng, planned, devices, ready)
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   slots = [inner.slots(shapes.opt_state) for inner in dict.fromkeys(inners)]
   ops = resetting.compile_reset(
     shapes.params, shapes.model_state, slots, devices
   )
+  if snapshots.are_needed(rules):
+    snapshots.prepare(shapes, ops)
   return fresh, ops
 
 
 def _may_reset(rules: Rules) -> bool:
   """Whether a reset may replace anything."""
-  last = len(rules.cycles) - 1
+  count, policy = len(rules.cycles), rules.policy
   horizon = sum(cycle.steps for cycle in rules.cycles)
-  end = Situation(rules.cycles, last, horizon, horizon)
-  follows = last > 0 or rules.policy.next(end) is not None
-  return rules.reset_mode != 'cyclic' and follows
+  history = (Standing(),) * policy.num_slots(rules.cycles)
+  end = Situation(rules.cycles, count - 1, horizon, horizon, history=history)
+  follows = count > 1 or policy.next(end) is not None
+  starts = {cycle.start_from for cycle in rules.cycles}
+  replaces = rules.reset_mode != 'cyclic' or starts - {'', 'current'}
+  return follows and bool(replaces or snapshots.are_needed(rules))

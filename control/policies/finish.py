@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...schedules.cycle import Cycle
-from .policy import POLICIES, NextCycle, Situation, planned_next
+from .policy import POLICIES, NextCycle, Policy, Situation, planned_next
 
 
 @POLICIES.register(name='finish')
 @dataclasses.dataclass(frozen=True)
-class Finish:
+class Finish(Policy):
   """Ends the run when the cycles have run out, whatever budget is left."""
 
   holds: ClassVar[bool] = False

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...schedules.cycle import Cycle
-from .policy import POLICIES, NextCycle, Situation, planned_next
+from .policy import POLICIES, NextCycle, Policy, Situation, planned_next
 
 
 @POLICIES.register(name='hold')
 @dataclasses.dataclass(frozen=True)
-class Hold:
+class Hold(Policy):
   """Trains on at the last cycle's final rate until the benchmark ends the run.
 
   The last cycle is never left early, since nothing follows it.

@@ -3,49 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from ... import early_switching
 from ...schedules.cycle import Cycle
 from ...settings.named import Registry
+from ..history import Standing
 
 POLICIES = Registry('policy')
 
 
 class Situation(NamedTuple):
-  """A run at the end of a cycle."""
+  """A run at the end of a cycle, or before its first step."""
 
   cycles: Sequence[Cycle]  # the chain
-  cycle: int  # index of the cycle that ends
+  cycle: int  # index of the cycle that ends; -1 before the first
   step: int  # the step about to be taken, the first after it
   horizon: int  # first step after the run, as planned now
   binds: bool = False  # whether nothing comes after it; see `Horizon`
+  history: Sequence[Standing] = ()  # a Standing per slot of the policy's
 
 
 class NextCycle(NamedTuple):
-  """The cycle that starts now."""
+  """The cycle that starts or goes on now.
 
-  cycle: int  # index of its setting in the chain
-  end: int  # first step after it
-  horizon: int  # first step after the run, which it may put off
-  scale: float = 1.0  # factor on its learning rate
+  Attributes:
+    cycle: index of its setting in the chain.
+    end: first step after it, or the one before which it is to be paused.
+    horizon: first step after the run, which it may put off.
+    scale: factor on its learning rate.
+    start_from: the model that it starts from: '' for what its setting says,
+      'fresh' for a full reset, 'current' for the current one untouched, 'best'
+      for the best one that was evaluated, 'paused' for that of its slot.
+    began: share of its full length that it has had already.
+    until: share that it is to have at `end`; below 1 it is paused there.
+    slot: where its Standing is kept; -1 for nowhere.
+  """
+
+  cycle: int
+  end: int
+  horizon: int
+  scale: float = 1.0
+  start_from: str = ''
+  began: float = 0.0
+  until: float = 1.0
+  slot: int = -1
 
 
 class Policy(Protocol):
   """What follows when a cycle is over, or has been left.
 
+  Whoever goes through the chain and compares nothing has only `next` to say.
+
   Attributes:
     holds: whether a run that nothing follows goes on at its final rate; else it
       ends.
+    follows_chain: whether the chain's cycles follow one another in order, so
+      that the steps that are left are planned for those to come.
+    keeps_best: whether a cycle may start from the best evaluated model.
   """
 
-  holds: bool
+  holds: ClassVar[bool] = False
+  follows_chain: ClassVar[bool] = True
+  keeps_best: ClassVar[bool] = False
 
   def next(self, situation: Situation) -> NextCycle | None:
     """The next cycle; None if nothing follows."""
 
   def check(self, cycles: Sequence[Cycle]) -> None:
     """Raises ValueError for a chain that the policy cannot serve."""
+
+  def num_slots(self, cycles: Sequence[Cycle]) -> int:
+    """How many Standings it has to know of."""
+    return 0
+
+  def num_fresh(self, cycles: Sequence[Cycle]) -> int:
+    """Fresh models that are to be made before the first step, if any are."""
+    return max(len(cycles) - 1, 1)
 
 
 def planned_next(situation: Situation) -> NextCycle | None:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...schedules.cycle import Cycle
-from .policy import POLICIES, NextCycle, Situation, planned_next
+from .policy import POLICIES, NextCycle, Policy, Situation, planned_next
 
 
 @POLICIES.register(name='repeat')
 @dataclasses.dataclass(frozen=True)
-class Repeat:
+class Repeat(Policy):
   """Goes on while the runner lets it, with further cycles like the last one.
 
   A further cycle takes as many steps as the last one was planned for, also after

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import conditions, entries
 from .logs import BoardRun, comparable, is_reached
-from .standings import Standing, standings
+from .standings import EntryStanding, standings
 
 PICTURE = 'scoreboard.png'
 _WHAT = """\
@@ -59,13 +59,10 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
 
 
 def _reading(
-  overall: Sequence[Standing], runs: Sequence[BoardRun], reading: str
+  overall: Sequence[EntryStanding], runs: Sequence[BoardRun], reading: str
 ) -> list[str]:
   first, rest = overall[0], overall[1:]
-  said = [
-    f'- Over all, {first.submission} is first with {first.score:.3f} '
-    f'[{first.low:.3f}, {first.high:.3f}].'
-  ]
+  said = [f'- Over all, {first.submission} is first with {_score(first)}.']
   close = [s.submission for s in rest if s.high >= first.low]
   if close:
     said.append(
@@ -82,7 +79,7 @@ def _reading(
   return [*said, *(['', reading.strip()] if reading.strip() else [])]
 
 
-def _factors(overall: Sequence[Standing]) -> str:
+def _factors(overall: Sequence[EntryStanding]) -> str:
   known = entries.read_factors()
   said = [f'{s.submission} {known.get(s.submission, 1.0):g}' for s in overall]
   return ', '.join(said) + '.'
@@ -99,11 +96,11 @@ def _extent(runs: Sequence[BoardRun]) -> list[str]:
   return [f'Workloads: {", ".join(workloads)}. Seeds: {seeds}.']
 
 
-def _table(found: Sequence[Standing]) -> list[str]:
+def _table(found: Sequence[EntryStanding]) -> list[str]:
   rows = [
     (
       s.submission,
-      f'{s.score:.3f} [{s.low:.3f}, {s.high:.3f}]',
+      _score(s),
       f'{s.reached:.0%}',
       f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never',
       f'{s.failed}',
@@ -114,8 +111,14 @@ def _table(found: Sequence[Standing]) -> list[str]:
   return _markdown([head, *rows])
 
 
+def _score(standing: EntryStanding) -> str:
+  if math.isnan(standing.low):
+    return f'{standing.score:.3f} (too few seeds)'
+  return f'{standing.score:.3f} [{standing.low:.3f}, {standing.high:.3f}]'
+
+
 def _by_workload(
-  runs: Sequence[BoardRun], overall: Sequence[Standing]
+  runs: Sequence[BoardRun], overall: Sequence[EntryStanding]
 ) -> list[str]:
   workloads = sorted({run.workload for run in runs})
   rows = [('submission', *workloads)]

@@ -22,12 +22,12 @@ _SEED = 0
 _INTERVAL = (5, 95)  # percentiles
 
 
-class Standing(NamedTuple):
+class EntryStanding(NamedTuple):
   """A submission among others."""
 
   submission: str
   score: float
-  low: float  # 5th percentile of the score
+  low: float  # 5th percentile of the score; NaN if a cell has one seed only
   high: float  # 95th
   reached: float  # share of runs
   median_share: float  # of the budget, until the target; infinite if never
@@ -35,7 +35,9 @@ class Standing(NamedTuple):
   relative: np.ndarray  # shape=(cells,), time over the fastest one's
 
 
-def standings(runs: Sequence[BoardRun], draws: int = DRAWS) -> list[Standing]:
+def standings(
+  runs: Sequence[BoardRun], draws: int = DRAWS
+) -> list[EntryStanding]:
   """All submissions, the best first.
 
   Args:
@@ -55,11 +57,13 @@ def standings(runs: Sequence[BoardRun], draws: int = DRAWS) -> list[Standing]:
       again.append(np.median(times[:, chosen], axis=1))
     drawn.append(_scores(_relative(np.stack(again))))
   low, high = np.percentile(drawn, _INTERVAL, axis=0)
+  if min(times.shape[1] for times in cells) < 2:  # nothing to draw from
+    low, high = np.full_like([low, high], np.nan)
   found = []
   for i, (name, score) in enumerate(zip(names, _scores(relative))):
     own = [run for run in runs if run.submission == name]
     found.append(
-      Standing(
+      EntryStanding(
         name,
         score,
         low[i],
@@ -73,7 +77,7 @@ def standings(runs: Sequence[BoardRun], draws: int = DRAWS) -> list[Standing]:
   return sorted(found, key=lambda s: (-s.score, -s.reached, s.submission))
 
 
-def as_entries(found: Sequence[Standing]) -> list[Entry]:
+def as_entries(found: Sequence[EntryStanding]) -> list[Entry]:
   """What the picture of profiles takes."""
   return [
     Entry(s.submission, s.score, int(np.isfinite(s.relative).sum()), s.relative)

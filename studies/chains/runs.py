@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from ...averaging.choosing import AGAIN, Choosing, observe, wanted
 from ..real_runs.reading import RecordedRun
-from .settings import ALONE, LEADER, OR_ELSE, ChainSetting, TrialPoint
+from .settings import ALONE, CHOSEN, OR_ELSE, ChainSetting, TrialPoint
 
 _BOARD, _RULESET = 'v05', 'external'
 _STOPPED_BEFORE = 0.5  # share of the run at its last evaluation
-_OTHER_EVERY = 4  # the one that is behind is evaluated again so often
+_LONGEST_WAIT = AGAIN + 1  # slots of the other kind in a row
 
 _COLUMNS = ('step', 'seconds', 'loss', 'metric')
 
@@ -101,11 +102,12 @@ def _joined(
   if known is None:
     return None
   none = known._replace(**{name: np.empty(0) for name in _COLUMNS})
+  # RAW and AVERAGED are their indices.
   kinds = [_held(none if run is None else run) for run in (second, first)]
-  choose = _by_lead if how == LEADER else _in_turn
+  choose = _as_chosen if how == CHOSEN else _in_turn
   slots = zip(choose(kinds), itertools.count())
   kept = [(run, i) for run, i in slots if i < run.step.size]
-  return _merged(kept)
+  return _merged(kept) if kept else None
 
 
 def _held(run: RecordedRun) -> RecordedRun:
@@ -121,7 +123,7 @@ def _held(run: RecordedRun) -> RecordedRun:
     column = getattr(run, name)
     step = column[-1] - column[-2] if name in ('step', 'seconds') else 0.0
     last = column[run.reached] if name == 'metric' else column[-1]
-    further = last + step * np.arange(1, _OTHER_EVERY + 1)
+    further = last + step * np.arange(1, _LONGEST_WAIT + 1)
     columns[name] = np.append(column, further)
   return run._replace(**columns)
 
@@ -132,23 +134,17 @@ def _in_turn(kinds: Sequence[RecordedRun]) -> list[RecordedRun]:
   return [kinds[slot % 2] for slot in range(longest)]
 
 
-def _by_lead(kinds: Sequence[RecordedRun]) -> list[RecordedRun]:
-  """Likewise: what was ahead when each was last seen.
+def _as_chosen(kinds: Sequence[RecordedRun]) -> list[RecordedRun]:
+  """Likewise, by the submission's own choice.
 
-  Each fourth time it is the other one; at first raw weights, then averaged
-  ones. A kind that has stopped has nothing to say, and its slots are lost.
+  A kind that has stopped has nothing to say, and its slots are lost.
   """
-  sign = 1.0 if kinds[0].workload.rises else -1.0
-  last = [-math.inf, -math.inf]
-  chosen = []
+  rises, known, chosen = kinds[0].workload.rises, Choosing(), []
   for slot in range(max(run.step.size for run in kinds)):
-    lead = int(last[1] > last[0])
-    at = 1 - lead if slot % _OTHER_EVERY == _OTHER_EVERY - 1 else lead
-    if slot < 2:
-      at = slot
-    run = kinds[at]
-    metric = run.metric[slot] if slot < run.step.size else math.nan
-    last[at] = sign * metric if math.isfinite(metric) else -math.inf
+    kind = wanted(known, 'alternate')
+    run = kinds[kind]
+    metric = float(run.metric[slot]) if slot < run.step.size else math.nan
+    known = observe(known, kind, metric, rises)
     chosen.append(run)
   return chosen
 

@@ -4,8 +4,8 @@
   lawa_queue/2:cyclic_lr/1   the first, and where its run stopped, the second
   lawa_queue/2+cyclic_lr/1   both evaluated in turn, the second alone where the
                              first one's run stopped
-  lawa_queue/2*cyclic_lr/1   likewise, but the one ahead is evaluated three
-                             times of four
+  lawa_queue/2*cyclic_lr/1   likewise, as `averaging.choosing` chooses: in turn
+                             until one has proved better, then mostly that one
 
 The last three say what evaluations would have seen that come now of averaged
 weights, now of raw ones: both settings must be the same point but for that.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ...settings.checks import check_choice
 
-ALONE, OR_ELSE, IN_TURN, LEADER = '', ':', '+', '*'
+ALONE, OR_ELSE, IN_TURN, CHOSEN = '', ':', '+', '*'
 _NAME = re.compile(r'(\w+)/(\d+)')
 _TRIALS = range(1, 6)
 
@@ -97,9 +97,10 @@ LISTS = {
   'runnable': tuple(name for name in _ALL if name not in _NOT_OURS),
   'replaced': _joined(OR_ELSE),
   'in_turn': _joined(IN_TURN),
-  'leader': _joined(LEADER),
+  'chosen': _joined(CHOSEN),
   'jax_replaced': _joined_in_jax(OR_ELSE),
   'jax_in_turn': _joined_in_jax(IN_TURN),
+  'jax_chosen': _joined_in_jax(CHOSEN),
 }
 
 

@@ -44,7 +44,7 @@ def judged_lines(
     'single studies',
   )
   table = [titles, *(_judged_cells(row, board) for row in rows)]
-  lines = [*table_lines(table, width=120), '', *_NOTE]
+  lines = [*table_lines(table, width=130), '', *_NOTE]
   for row in rows if by_workload else ():
     lines += ['', *_workload_lines(row, board)]
   return lines
@@ -161,7 +161,7 @@ def search_lines(
         f'{row.left_out_targets} of {count}',
       )
     )
-  lines = table_lines(table, width=120)
+  lines = table_lines(table, width=130)
   for row in rows if by_workload else ():
     title = ('left out', 'of the score', *head)
     folds = [
@@ -169,7 +169,7 @@ def search_lines(
       for fold in row.folds
     ]
     lines += ['', f'At most {row.length} cycles in {row.budget:g}×:']
-    lines += table_lines([title, *folds], width=120)
+    lines += table_lines([title, *folds], width=130)
   return lines
 
 
@@ -197,7 +197,7 @@ def luck_lines(rows: Sequence[Luck]) -> list[str]:
       )
     )
   head = 'Chosen anew for draws of the studies, median (5 to 95 %):'
-  return ['', head, *table_lines(table, width=120)]
+  return ['', head, *table_lines(table, width=130)]
 
 
 def search_objects(

@@ -6,6 +6,7 @@ The README of `studies.real_runs` defines groups, cases, budgets and figures.
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -80,6 +81,15 @@ def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
 
 
 def groups(judged: Sequence[Judged]) -> list[Group]:
+  """What trials of the same submission, study and workload cost and reach.
+
+  Args:
+    judged: see `trials_of_groups`.
+  """
+  return [as_group(trials) for trials in trials_of_groups(judged)]
+
+
+def trials_of_groups(judged: Sequence[Judged]) -> list[list[Judged]]:
   """Trials of the same submission, study and workload, in their order.
 
   Args:
@@ -92,18 +102,18 @@ def groups(judged: Sequence[Judged]) -> list[Group]:
       key = (run.board, run.submission, run.study, run.workload.name)
       found[key].append(one)
   return [
-    _group(trials)
+    sorted(trials, key=lambda one: (len(one.run.trial), one.run.trial))
     for _, trials in sorted(found.items())
     if len(trials) >= _LEAST_TRIALS
   ]
 
 
-def _group(trials: Sequence[Judged]) -> Group:
-  ordered = sorted(trials, key=lambda one: (len(one.run.trial), one.run.trial))
+def as_group(trials: Sequence[Judged]) -> Group:
+  """Trials as what each costs and reaches."""
   return Group(
-    ordered[0].run.workload.max_runtime,
-    tuple(one.seconds for one in ordered),
-    tuple(one.reaches for one in ordered),
+    trials[0].run.workload.max_runtime,
+    tuple(one.seconds for one in trials),
+    tuple(one.reaches for one in trials),
   )
 
 
@@ -114,19 +124,33 @@ def cases(group: Group, factor: float) -> list[Case]:
     group: of `groups`.
     factor: the budget as a multiple of the maximum runtime.
   """
+  return within(seconds_to_target(group), factor * group.max_runtime)
+
+
+def seconds_to_target(group: Group) -> list[float]:
+  """What is spent until the target, infinity if it is never reached.
+
+  Returns:
+    One number for each rotation of the trials' order.
+  """
   trials = list(zip(group.seconds, group.reaches))
   return [
-    _case([*trials[first:], *trials[:first]], factor * group.max_runtime)
-    for first in range(len(trials))
+    _spent([*trials[first:], *trials[:first]]) for first in range(len(trials))
   ]
 
 
-def _case(trials: Sequence[tuple[float, bool]], budget: float) -> Case:
+def _spent(trials: Sequence[tuple[float, bool]]) -> float:
   spent = 0.0
   for seconds, reaches in trials:
     spent += seconds
-    if spent > budget:
-      break
     if reaches:
-      return Case(True, spent / budget)
-  return Case(False, 1.0)
+      return spent
+  return math.inf
+
+
+def within(seconds: Sequence[float], budget: float) -> list[Case]:
+  """The cases of a budget in seconds, of which no policy knows."""
+  return [
+    Case(True, spent / budget) if spent <= budget else Case(False, 1.0)
+    for spent in seconds
+  ]

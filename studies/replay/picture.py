@@ -15,7 +15,7 @@ from ...control.way import log_share
 from .. import pictures
 from ..real_runs.reading import RecordedRun
 from .cases import comparable
-from .table import PolicyRuns, figures
+from .table import PolicyRuns, Spent, spent
 
 # Okabe and Ito's palette, which is told apart without colour vision.
 _COLORS = (
@@ -51,9 +51,10 @@ def save_replay(path: pathlib.Path, shown: Sequence[PolicyRuns]) -> None:
 def draw_budgets(axes: Axes, shown: Sequence[PolicyRuns]) -> None:
   """The share of the cases that reach their target, a line per policy."""
   for index, policy_runs in enumerate(shown):
+    groups = spent(policy_runs)
     axes.plot(
       _BUDGETS,
-      [row.reached for row in figures(policy_runs, _BUDGETS.tolist())],
+      [_share_reached(groups, budget) for budget in _BUDGETS.tolist()],
       color=_COLORS[index % len(_COLORS)],
       linestyle=_LINES[index % len(_LINES)],
       linewidth=1.6,
@@ -65,6 +66,11 @@ def draw_budgets(axes: Axes, shown: Sequence[PolicyRuns]) -> None:
   axes.set_ylabel('share of cases that reach their target')
   axes.grid(alpha=0.25, linewidth=0.5)
   axes.legend(fontsize='small', loc='lower right')
+
+
+def _share_reached(groups: Sequence[Spent], factor: float) -> float:
+  cases = [case.reached for group in groups for case in group.cases(factor)]
+  return sum(cases) / len(cases)
 
 
 def draw_progress(axes: Axes, runs: Sequence[RecordedRun]) -> None:

@@ -1,7 +1,8 @@
-"""When a recorded run is left.
+"""Policies by their names, and when a recorded run is left.
 
 A policy is a switching rule of the submission's, the very object that a run
-asks, or one of two yardsticks.
+asks, with trials that follow one another; or the submission's race with such a
+rule inside; or one of two yardsticks.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import json
 import math
 from typing import Protocol, Union
 
+from ...control.policies.tournament import Tournament, wrong_rounds
 from ...control.state import Evaluation, Target
 from ...control.switching import SWITCHING_RULES, Context, SwitchingRule
 from ...settings.named import Registry, Setting
 from ..real_runs.reading import RecordedRun
 
-POLICIES = Registry('policy', base=SWITCHING_RULES)
-BUILT_IN = ('never', 'thesis', 'floor', 'progress', 'oracle')
+# What leaves a trial, in a race or with trials in a row.
+RULES = Registry('rule', base=SWITCHING_RULES)
+POLICIES = Registry('policy', base=RULES)
+BUILT_IN = ('never', 'thesis', 'floor', 'progress', 'race', 'oracle')
+RuleSetting = RULES.as_kind()
 
 
 class Yardstick(Protocol):
@@ -27,10 +32,22 @@ class Yardstick(Protocol):
     """The evaluation at which the run is left; see `left_at`."""
 
 
-Replayed = Union[SwitchingRule, Yardstick]
+Replayed = Union[SwitchingRule, Yardstick, 'RaceOfTrials']
 
 
-@POLICIES.register(name='never')
+@POLICIES.register(name='race', check=wrong_rounds)
+@dataclasses.dataclass(frozen=True)
+class RaceOfTrials(Tournament):
+  """The trials of a study in a race, as the settings of a run are.
+
+  Attributes:
+    switching: the rule that leaves trials, in the race and after it.
+  """
+
+  switching: RuleSetting = 'floor'
+
+
+@RULES.register(name='never')
 @dataclasses.dataclass(frozen=True)
 class Never:
   """Lets every run come to its end."""
@@ -40,7 +57,7 @@ class Never:
     return run.step.size
 
 
-@POLICIES.register(name='oracle')
+@RULES.register(name='oracle')
 @dataclasses.dataclass(frozen=True)
 class Oracle:
   """Knows the future: leaves at once what won't reach its target."""
@@ -80,6 +97,8 @@ def left_at(policy: Replayed, run: RecordedRun) -> int:
     switching rule a loss that is missing or not finite ends the run, whatever
     the rule says.
   """
+  if isinstance(policy, RaceOfTrials):
+    return left_at(RULES.make(policy.switching), run)
   if isinstance(policy, (Never, Oracle)):
     return policy.left_at(run)
   workload, state = run.workload, policy.initial

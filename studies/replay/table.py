@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from ...settings.named import Setting, as_plain
 from ..real_runs.reading import RecordedRun
 from ..text_table import table_lines
-from .cases import Judged, cases, comparable, groups
-from .policies import POLICIES, left_at
+from . import cases, races
+from .cases import Case, Judged
+from .policies import POLICIES, RaceOfTrials, left_at
 
 # What figures can be shown by, and how a run says it.
 BY = {
@@ -23,10 +24,23 @@ BUDGETS = (1.5, 3.0)
 
 
 class PolicyRuns(NamedTuple):
-  """A policy, and where it leaves each of the runs."""
+  """A policy, and where its rule leaves each of the runs."""
 
   policy: Setting
   judged: Sequence[Judged]
+  race: RaceOfTrials | None = None  # None: the trials follow one another
+
+
+class Spent(NamedTuple):
+  """The cases of a group: all rotations of its trials' order."""
+
+  trials: Sequence[Judged]
+  seconds: Sequence[float]  # until the target; infinity if it isn't reached
+
+  def cases(self, factor: float) -> list[Case]:
+    """In a budget of so many maximum runtimes."""
+    max_runtime = self.trials[0].run.workload.max_runtime
+    return cases.within(self.seconds, factor * max_runtime)
 
 
 class Figures(NamedTuple):
@@ -38,7 +52,9 @@ class Figures(NamedTuple):
   cases: int
   reached: float  # share of the cases
   time: float  # mean over the cases, as a share of the budget
-  false_alarms: int  # runs left that go on to reach their target
+  # Runs left that go on to reach their target; None in a race, where a run that
+  # isn't gone on with has not been left.
+  false_alarms: int | None
   reaching: int  # runs that reach it when they are let
 
 
@@ -50,12 +66,36 @@ def judge(
   Raises:
     ValueError: if there is nothing to replay; see `comparable`.
   """
-  found = comparable(runs)
+  found = cases.comparable(runs)
   made = [(setting, POLICIES.make(setting)) for setting in policies]
   return [
-    PolicyRuns(setting, [Judged(run, left_at(policy, run)) for run in found])
+    PolicyRuns(
+      setting,
+      [Judged(run, left_at(policy, run)) for run in found],
+      policy if isinstance(policy, RaceOfTrials) else None,
+    )
     for setting, policy in made
   ]
+
+
+def spent(shown: PolicyRuns) -> list[Spent]:
+  """What the cases of all groups take.
+
+  Args:
+    shown: of `judge`.
+  """
+  return [
+    Spent(trials, _seconds(shown.race, trials))
+    for trials in cases.trials_of_groups(shown.judged)
+  ]
+
+
+def _seconds(
+  race: RaceOfTrials | None, trials: Sequence[Judged]
+) -> list[float]:
+  if race is None:
+    return cases.seconds_to_target(cases.as_group(trials))
+  return races.seconds_to_target(race, trials)
 
 
 def figures(
@@ -68,38 +108,42 @@ def figures(
     budgets: as multiples of the maximum runtime.
     by: 'workload' or 'submission', or None for all in one.
   """
-  parts: dict[str, list[Judged]] = collections.defaultdict(list)
+  judged: dict[str, list[Judged]] = collections.defaultdict(list)
   for one in shown.judged:
-    parts[BY[by](one.run) if by else ''].append(one)
+    judged[part_of(one.run, by)].append(one)
+  groups: dict[str, list[Spent]] = collections.defaultdict(list)
+  for group in spent(shown):
+    groups[part_of(group.trials[0].run, by)].append(group)
   return [
-    row
-    for part, judged in sorted(parts.items())
-    for row in _rows(shown.policy, part, judged, budgets)
+    _row(shown, part, budget, judged[part], groups[part])
+    for part in sorted(groups)
+    for budget in budgets
   ]
 
 
-def _rows(
-  policy: Setting,
+def part_of(run: RecordedRun, by: str | None) -> str:
+  """The workload or submission of a run; '' if `by` is None."""
+  return BY[by](run) if by else ''
+
+
+def _row(
+  shown: PolicyRuns,
   part: str,
+  budget: float,
   judged: Sequence[Judged],
-  budgets: Sequence[float],
-) -> Iterator[Figures]:
-  """A row per budget; none if the part has no group of trials."""
-  found = groups(judged)
-  false_alarms = sum(one.is_false_alarm for one in judged)
-  reaching = sum(one.run.reached is not None for one in judged)
-  for budget in budgets if found else ():
-    outcomes = [case for group in found for case in cases(group, budget)]
-    yield Figures(
-      policy,
-      part,
-      budget,
-      len(outcomes),
-      float(np.mean([case.reached for case in outcomes])),
-      float(np.mean([case.time for case in outcomes])),
-      false_alarms,
-      reaching,
-    )
+  groups: Sequence[Spent],
+) -> Figures:
+  outcomes = [case for group in groups for case in group.cases(budget)]
+  return Figures(
+    shown.policy,
+    part,
+    budget,
+    len(outcomes),
+    float(np.mean([case.reached for case in outcomes])),
+    float(np.mean([case.time for case in outcomes])),
+    None if shown.race else sum(one.is_false_alarm for one in judged),
+    sum(one.run.reached is not None for one in judged),
+  )
 
 
 def text_lines(rows: Sequence[Figures], by: str | None = None) -> list[str]:
@@ -120,7 +164,11 @@ def text_lines(rows: Sequence[Figures], by: str | None = None) -> list[str]:
     cells = [str(policy), *([part] if by else []), f'{own[0].cases:,}']
     for row in own:
       cells += [f'{row.reached:.3f}', f'{row.time:.3f}']
-    table.append([*cells, f'{own[0].false_alarms:,} of {own[0].reaching:,}'])
+    alarms = own[0].false_alarms
+    cells.append(
+      '–' if alarms is None else f'{alarms:,} of {own[0].reaching:,}'
+    )
+    table.append(cells)
   return table_lines(table)
 
 

@@ -150,6 +150,8 @@ def test_several_policies_are_chosen_from(folder, capsys):
     (['--chain=a/1', '--search-chains'], '--chain or --search-chains, not'),
     (['--chain=a/1', '--out=x.png'], 'know --by=workload alone'),
     (['--chain=a/1', '--by=submission'], 'know --by=workload alone'),
+    (['--chain=a/1', '--costs'], 'and no --out, --costs or --left-out'),
+    (['--chain=a/1', '--policy=race'], '--race=SHARE makes the first two race'),
     (['--search-chains', '--settings=al'], 'Did you mean all?'),
     (['--search-chains', '--length=0'], '0 must be a whole number of at least'),
     (['--length=2'], '--length needs --search-chains.'),

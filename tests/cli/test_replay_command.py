@@ -45,6 +45,7 @@ def test_the_table(folder, capsys):
     '  thesis    4      0.750          0.650  1.000        0.333  0 of 1\n'
     '  floor     4      1.000          0.467  1.000        0.233  0 of 1\n'
     '  progress  4      1.000          0.467  1.000        0.233  0 of 1\n'
+    '  race      4      1.000          0.467  1.000        0.233  –\n'
     '  oracle    4      1.000          0.367  1.000        0.183  0 of 1\n'
   )
 
@@ -74,6 +75,42 @@ def test_by_submission(folder, capsys):
   assert row.split()[:3] == ['never', 'a', '4']
 
 
+def test_what_a_race_costs(folder, capsys):
+  words = ['replay', f'--runs={folder}', '--costs', '--policy=race']
+  assert cli.main([*words, '--budget=1']) == 0
+  assert [
+    line.split() for line in capsys.readouterr().out.splitlines()[1:]
+  ] == [
+    ['race', '1×', 'yes', '1', '1.000', '0.700', '1.000', '0.400']
+    + ['0.000', '0.250'],
+    ['no', '3', '1.000', '0.700', '1.000', '0.800'],
+  ]
+  assert cli.main([*words, '--json', '--by=workload']) == 0
+  row = json.loads(capsys.readouterr().out)[0]
+  assert (row['workload'], row['good_row_reached']) == ('up', 1.0)
+
+
+def test_left_out(folder, capsys):
+  runs = folder / 'runs.csv'
+  header, *lines = runs.read_text().splitlines(keepends=True)
+  more = [line.replace(',a,', ',b,') for line in lines]
+  runs.write_text(header + ''.join(lines + more))
+  arrays = dict(np.load(folder / 'evaluations.npz'))
+  twice = {name: np.tile(a, 2) for name, a in arrays.items()}
+  twice['first'] = np.arange(0, 25, 3)
+  np.savez(folder / 'evaluations.npz', **twice)
+  words = ['replay', f'--runs={folder}', '--left-out=submission', '--budget=1']
+  assert cli.main([*words, '--policy=never', '--policy=floor']) == 0
+  lines = capsys.readouterr().out.splitlines()
+  assert [line.split() for line in lines[1:]] == [
+    ['1×', 'a', 'floor', '4', '1.000', '0.700'],
+    ['1×', 'b', 'floor', '4', '1.000', '0.700'],
+    ['1×', 'all', '8', '1.000', '0.700'],
+  ]
+  assert cli.main([*words, '--json', '--policy=never', '--policy=floor']) == 0
+  assert json.loads(capsys.readouterr().out)[2]['submission'] is None
+
+
 def test_logs_of_a_users_own(folder, capsys):
   for trial in range(4):
     place = folder / f'logs/mine/study_0/ogbg_jax/trial_{trial}'
@@ -99,6 +136,9 @@ def test_logs_of_a_users_own(folder, capsys):
     (['--runs=no'], '--runs=no: there is no such folder'),
     (['--logs=no'], '--logs=no: there is no such folder'),
     (['--logs=.'], 'give a folder of logs'),
+    (['--costs', '--policy=floor'], '--policy=floor is no race'),
+    (['--left-out=workload', '--policy=floor'], 'give two --policy or more'),
+    (['--costs', '--left-out=workload'], 'not allowed with'),
     (['--runs=.', '--logs=.'], 'give --runs or --logs, not both'),
   ],
 )

@@ -17,7 +17,7 @@ from reset_cycles.control.state import (
   from_words,
   to_words,
 )
-from reset_cycles.training import run
+from reset_cycles.training import run, starting
 from reset_cycles.training.set_up import Setup
 
 NAN, INF = math.nan, math.inf
@@ -38,6 +38,7 @@ def random_run(seed):
     policy=policy,
     reset_mode=str(rng.choice(['soft', 'soft', 'full', 'cyclic'])),
     early_switching=bool(rng.random() < 0.85),
+    wait=seed % 3 == 0,
     switching={
       'name': 'thesis',
       'lam': float(rng.choice([0.3, 0.5, 0.7, 1.0])),
@@ -100,7 +101,9 @@ def taus(params, step_hint, evaluations, until, target):
       break
     if decision.action == decide.RESET:
       state = run.Run(setup, control, clock)
-      reset, _ = run._plan_reset(state, None, decision.was_evaluated)
+      reset, _ = starting.plan_reset(
+        state, control, None, decision.was_evaluated, rules.reset_mode
+      )
       found.append(reset.tau)
   return found
 
@@ -145,6 +148,7 @@ def test_random_runs_are_of_all_kinds():
     ('reset', 'scheduled'),
     ('hold', None),
     ('finish', 'cycles have run out'),
+    ('wait', 'the annealed model has not been evaluated'),
     'partial',
   }
 

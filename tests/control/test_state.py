@@ -19,8 +19,8 @@ NUMBERS = (0.1, 1 + 2.0**-52, 1e300, 5e-324, -0.0, math.inf, -math.inf)
 def test_words_are_two_of_int32_per_number():
   words = to_words(START)
   assert words.dtype == np.int32
-  # 12 numbers of the run and 5 of the smoothed loss.
-  assert words.shape == (2 * 17,)
+  # 18 numbers of the run and 5 of the smoothed loss.
+  assert words.shape == (2 * 23,)
 
 
 @pytest.mark.parametrize('number', NUMBERS)
@@ -40,5 +40,5 @@ def test_nan_stays_nan_and_whole_numbers_whole():
 
 
 def test_words_of_other_rules_are_refused():
-  with pytest.raises(ValueError, match='has 16 numbers and .* needs 17'):
+  with pytest.raises(ValueError, match='has 22 numbers and .* needs 23'):
     from_words(to_words(START)[2:], START)

@@ -62,7 +62,6 @@ def test_figures_are_those_of_the_recorded_runs(name):
   figures = next(
     h for h in RECORDED[name] if 'nadamp' not in name or 'power' in h
   )
-  figures = {k: v for k, v in figures.items() if k not in OTHERS}
   power = figures.pop('power', 2.0)
   cycles = figures.pop('cycles', 1)
   if figures.pop('disable_preconditioning', False):
@@ -74,6 +73,16 @@ def test_figures_are_those_of_the_recorded_runs(name):
   else:
     assert fields['optimizer'] == 'nadamw'
   assert figures.pop('nesterov', True)
+  if 'k' in figures:
+    assert fields['averaging'] == {
+      'name': 'lawa',
+      'k': figures['k'],
+      'distance': figures['lawa_interval_scaling'],
+      'start': figures['lawa_start_factor'],
+    }
+  else:
+    assert fields['averaging'] == 'none'
+  figures = {k: v for k, v in figures.items() if k not in OTHERS}
   length = figures.pop('cosine_decay_fraction', 1.0) / cycles
   warmup = figures.pop(
     'warmup_steps_fraction', figures.pop('warmup_factor', None)

@@ -128,6 +128,7 @@ def test_killed_and_resumed(tmp_path, mnist):
   assert seen == [
     *[('1', 'raw'), ('5', 'raw'), ('10', 'ave'), ('15', 'ave'), ('20', 'raw')],
     *[('25', 'ave'), ('30', 'raw'), ('35', 'ave'), ('40', 'ave')],
+    ('45', 'ave'),
   ]
   taus = [float(e['tau']) for e in events if e['event'] == 'reset']
   assert taus == pytest.approx([1 - 0.6 / 1.5, 1 - 0.7 / 1.5])

@@ -209,7 +209,7 @@ def state_after_two_steps(**changes):
 def test_the_slots_are_the_moments_and_their_count(grad_clip):
   state = state_after_two_steps(grad_clip=grad_clip)
   adam = find_state(state, optax.ScaleByAdamState)
-  moments, iterates, counts = AdamW().slots(state)
+  moments, iterates, counts, _ = AdamW().slots(state)
   assert (moments, iterates) == ((adam.mu, adam.nu), ())
   assert [int(count) for count in counts] == [2]
 
@@ -218,7 +218,7 @@ def test_the_slots_are_the_moments_and_their_count(grad_clip):
 def test_slots_that_are_put_back(grad_clip):
   state = state_after_two_steps(grad_clip=grad_clip)
   inner = AdamW()
-  (mu, nu), _, _ = inner.slots(state)
+  (mu, nu), _, _, _ = inner.slots(state)
   halved = jax.tree_util.tree_map(lambda x: x / 2, mu)
   new = inner.with_slots(state, Slots((halved, nu), (), (jnp.int32(7),)))
   adam = find_state(new, optax.ScaleByAdamState)

@@ -181,7 +181,7 @@ def test_the_next_cycles_numbers_are_used_on_what_the_last_one_left():
   step = (32 / 7) / (math.sqrt(16 / 3) + 2.0)
   expected = 1.1 - 0.25 * (step + 0.25 * 1.1)
   assert float(values[0]) == pytest.approx(expected, rel=1e-6)
-  (mu, nu), _, (count,) = AdamW().slots(state.inner)
+  (mu, nu), _, (count,), _ = AdamW().slots(state.inner)
   np.testing.assert_allclose([*mu, *nu], [2.0, 4.0], rtol=1e-6)
   assert (int(count), int(state.clock.count)) == (2, 2)
 
@@ -254,7 +254,7 @@ def test_an_optimizer_with_an_iterate_is_one_class():
     inner.eval_params(state.inner, values)['w'], [3.25, 7.0]
   )
   assert int(state.clock.count) == 1
-  moments, (average,), counts = inner.slots(state.inner)
+  moments, (average,), counts, _ = inner.slots(state.inner)
   assert (moments, counts) == ((), ())
   doubled = Slots((), ({'w': 2 * average['w']},), ())
   new = inner.with_slots(state.inner, doubled)

@@ -54,7 +54,7 @@ class Averaging:
 
   def with_slots(self, opt_state, slots):
     clock, state = opt_state
-    (velocity,), (average,), (steps,) = slots
+    (velocity,), (average,), (steps,), _ = slots
     new = state._replace(velocity=velocity, average=average, steps=steps)
     return clock, new
 

@@ -11,7 +11,6 @@ import pytest
 
 from made_up_parts import Moved, registered
 from reset_cycles.control.horizons import HORIZONS
-from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
 from runs import (
   GENERATIONS,
@@ -20,7 +19,10 @@ from runs import (
   assert_equal_trees,
   column,
   host,
+  host_copy,
+  make_checkpoint,
   new_driver,
+  restore,
 )
 
 RULE = {'name': 'thesis', 'k': 2, 'm': 2}
@@ -28,36 +30,6 @@ AVERAGINGS = (
   {'name': 'lawa', 'k': 1, 'distance': 0.1},
   {'name': 'ema', 'span': 0.1, 'distance': 0.1, 'choice': 'alternate'},
 )
-
-
-def host_copy(run, tree):
-  return run.setup.devices.get(tree)
-
-
-def make_checkpoint(driver):
-  """What the benchmark saves: one replica of the state, as a state dict."""
-  saved, run = driver.optimizer_state
-  return (
-    flax.serialization.to_state_dict(host_copy(run, saved)),
-    host_copy(run, driver.params),
-    host_copy(run, driver.model_state),
-    driver.global_step,
-  )
-
-
-def restore(driver, checkpoint, eval_results):
-  """What the benchmark does after a preemption: [0] comes from the checkpoint.
-
-  The other half is that of a new init_optimizer_state, whose set-up can serve
-  several restores.
-  """
-  saved, params, model_state, step = checkpoint
-  target, run = driver.optimizer_state
-  put = run.setup.devices.put
-  state = flax.serialization.from_state_dict(host_copy(run, target), saved)
-  driver.optimizer_state = (put(state), run_lib.Run(run.setup))
-  driver.params, driver.model_state = put(params), put(model_state)
-  driver.global_step, driver.eval_results = step, eval_results
 
 
 def intact(entries):
@@ -200,6 +172,60 @@ def test_a_run_that_is_laid_over_its_time_is_resumed(folder, generation):
   assert len(column(folder, 'pace', event='clock')) == 5
 
 
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_run_that_waits_is_resumed(folder, generation):
+  """Killed at the evaluation that is waited for, or before."""
+  params = dataclasses.replace(PARAMS, wait=True, early_switching=False)
+  evaluations = {step: (1.0, 0.05 * step) for step in (3, 6, 9)}
+
+  def make_driver():
+    return new_driver(params, generation, evaluations)
+
+  assert_resumed_run_is_the_same(folder, make_driver, 15, [intact, none])
+  assert column(folder, 'global_step', event='wait') == ['4', '12']
+  assert column(folder, 'metric_step', event='reset') == ['6', '9']
+
+
+RACE = {
+  'name': 'race',
+  'probes': 2,
+  'rounds': [0.2],
+  'scales': [1.0, 2.0],
+  'start': 'current',
+}
+
+
+def resumed_race(folder, killed_at, ends):
+  """The modes of the resets of a race that is killed at an evaluation."""
+  lists = ('warmups', 'decays', 'alter_lr', 'alter_warmup', 'lengths')
+  one = {name: getattr(PARAMS, name)[:1] for name in lists}
+  params = dataclasses.replace(
+    PARAMS, **one, early_switching=False, policy=RACE
+  )
+  evaluations = {s: (1.0, ends.get(s, 0.1)) for s in range(4, 40, 4)}
+  killed = new_driver(params, 'jit', evaluations, 20)
+  killed.run(until=killed_at)
+  checkpoint, entries = make_checkpoint(killed), killed.eval_results
+  write_benchmark_log(folder, entries)
+  resumed = new_driver(params, 'jit', evaluations, 20)
+  restore(resumed, checkpoint, list(entries))
+  resumed.run(until=30)
+  modes = column(folder, 'mode', event='reset')
+  return list(zip(modes, column(folder, 'scale', event='cycle_start')[1:]))
+
+
+def test_a_preempted_race(folder):
+  """Who wins stays; what was paused and lost begins again."""
+  first, second = {8: 0.3, 16: 0.2}, {8: 0.2, 16: 0.3}
+  # Nothing is paused yet, or only the loser.
+  whole = [('full', '2.0'), ('paused', '2.0')]
+  assert resumed_race(folder, 8, second) == whole
+  assert resumed_race(folder, 12, second) == whole
+  # The winner was paused.
+  assert resumed_race(folder, 12, first) == [('full', '2.0'), ('full', '1.0')]
+  assert resumed_race(folder, 8, first) == [('full', '2.0'), ('paused', '1.0')]
+
+
 def test_a_state_of_another_rule_is_refused():
   """Its numbers are others: nothing of them could be trusted."""
   driver = new_driver()
@@ -209,7 +235,7 @@ def test_a_state_of_another_rule_is_refused():
   resumed = new_driver()
   restore(resumed, (saved, params, model_state, step), [])
   with pytest.raises(
-    ValueError, match='The saved control has 16 numbers and this run needs 17: '
+    ValueError, match='The saved control has 22 numbers and this run needs 23: '
   ):
     resumed.step()
 

@@ -46,6 +46,15 @@ def test_standings_by_hand():
   assert first.low <= first.score <= first.high
 
 
+def test_one_seed_has_no_spread():
+  runs = [run for run in RUNS if run.seed == 1]
+  for standing in standings.standings(runs, draws=3):
+    assert math.isnan(standing.low) and math.isnan(standing.high)
+  first = scoreboard.page(runs).splitlines()[2]
+  assert first.startswith('- Over all, b is first with 0.83')
+  assert first.endswith('(too few seeds).')
+
+
 def test_the_bootstrap_draws_the_same_seeds_for_all():
   """Times that move together leave every ratio, and so the score, as it is."""
   runs = [

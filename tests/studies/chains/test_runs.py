@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 
 from recorded import FALLING, make_run
@@ -86,6 +83,8 @@ def test_slots_of_a_run_that_has_stopped_are_lost():
   alone = [(11, 0.21), (31, 0.23), (51, 0.25)]
   assert evaluations(joined('+', None, raw)) == alone
   assert joined('+', None, None) is None
+  # Its only evaluation would have been in a slot of the other kind.
+  assert joined('+', make_run([10], [0.1]), None) is None
 
 
 def test_a_run_that_is_at_its_target_waits_there_for_its_turn():
@@ -96,22 +95,27 @@ def test_a_run_that_is_at_its_target_waits_there_for_its_turn():
   assert run.seconds[run.reached] == 40
 
 
-def test_mostly_the_one_ahead():
-  slots = [10, 20, 30, 40, 50, 60, 70, 80]
-  averaged = make_run(slots, 8 * [0.6])
-  raw = make_run(slots, 8 * [0.5])
+def test_as_the_submission_chooses_among_raw_and_averaged_weights():
+  slots = list(range(10, 160, 10))
+  averaged = make_run(slots, 15 * [0.6])
+  raw = make_run(slots, 15 * [0.5])
   found = joined('*', averaged, raw).metric.tolist()
-  #       both   ahead other ahead          other
-  assert found == [0.5, 0.6, 0.6, 0.5, 0.6, 0.6, 0.6, 0.5]
-  # Raw weights are ahead once they were seen so.
-  raw = make_run(slots, [0.5, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7, 0.7])
-  found = joined('*', averaged, raw).metric.tolist()
-  assert found == [0.5, 0.6, 0.6, 0.7, 0.7, 0.7, 0.7, 0.6]
+  # In turn until three have decided, then eight of the better one.
+  assert found == [0.6, 0.5, *8 * [0.6], 0.5, *4 * [0.6]]
+  # Where the averaged run has stopped, its slots are lost until that is known.
+  averaged = make_run(slots[:2], 2 * [0.6])
+  found = evaluations(joined('*', averaged, raw))
+  assert found[:2] == [(10, 0.6), (20, 0.5)]
+  assert found[2:] == [(slot, 0.5) for slot in slots[3:11]] + [
+    (slot, 0.5) for slot in slots[12:]
+  ]
 
 
-def test_the_lower_one_is_ahead_where_the_metric_falls():
+def test_the_lower_one_is_better_where_the_metric_falls():
   slots = [10, 20, 30, 40]
-  averaged = make_run(slots, [4, 3, 3, 3], workload=FALLING)
-  raw = make_run(slots, [4, math.nan, 5, 5], workload=FALLING)
-  found = joined('*', averaged, raw).metric
-  assert np.array_equal(found, [4, 3, 3, 5])
+  averaged = make_run(slots, [4, 4, 4, 4], workload=FALLING)
+  raw = make_run(slots, [3, 3, 3, 3], workload=FALLING)
+  found = joined('*', averaged, raw).metric.tolist()
+  assert found == [4, 3, 4, 3]
+  raw = make_run(slots, [5, 5, 5, 5], workload=FALLING)
+  assert joined('*', averaged, raw).metric.tolist() == [4, 5, 4, 4]

@@ -52,9 +52,10 @@ def test_lists_of_settings():
     'runnable': 34,
     'replaced': 29,
     'in_turn': 29,
-    'leader': 29,
+    'chosen': 29,
     'jax_replaced': 19,
     'jax_in_turn': 19,
+    'jax_chosen': 19,
   }
   assert all(len(set(names)) == len(names) for names in found.values())
   assert set(found['all']) - set(found['runnable']) == {'nadamp/4'}

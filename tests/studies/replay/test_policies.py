@@ -82,6 +82,12 @@ def test_a_loss_that_is_not_finite_ends_a_run_whatever_the_rule(loss):
     ('{"name": "floor"', 'is not valid JSON'),
     ('{"name": "progress", "fair": 2}', r'--policy\.fair=2: .* from 0 to 1'),
     ('{"name": "never", "fair": 2}', 'never has no parameter fair'),
+    ('{"name": "race", "probes": 0}', 'a whole number of at least 1'),
+    ('{"name": "race", "keep": [2]}', 'race: keep has 1 numbers and rounds 1'),
+    (
+      '{"name": "race", "switching": "thesi"}',
+      r'--policy\.switching.* Did you mean thesis',
+    ),
   ],
 )
 def test_policies_that_are_none(text, message):
@@ -89,8 +95,19 @@ def test_policies_that_are_none(text, message):
     policies.read_policy(text)
 
 
+def test_a_race_leaves_where_its_rule_leaves():
+  race = '{"name": "race", "switching": "%s"}'
+  for rule, run in (('floor', FAILS), ('floor', REACHES), ('progress', FAILS)):
+    assert left_at(race % rule, run) == left_at(rule, run)
+
+
 def test_policies_are_the_submissions_own_rules():
-  assert set(policies.POLICIES) == {*SWITCHING_RULES, 'never', 'oracle'}
+  assert set(policies.POLICIES) == {
+    *SWITCHING_RULES,
+    'never',
+    'oracle',
+    'race',
+  }
   assert set(policies.BUILT_IN) <= set(policies.POLICIES)
   for name in SWITCHING_RULES:
     assert policies.POLICIES[name] is SWITCHING_RULES[name]

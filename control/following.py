@@ -1,0 +1,255 @@
+"""What follows: the end of a cycle, and the start of the next one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..schedules import cycle_clock
+from ..schedules.cycle_clock import CycleClock
+from ..schedules.lr_schedule import cycle_ends
+from . import events as what
+from . import history
+from .history import LOST, OPEN, OVER, PAUSED, Standing
+from .policies import NextCycle, Situation
+from .rules import (
+  FINISH,
+  GO_ON,
+  RE_ANCHOR,
+  RESET,
+  WAIT,
+  Decision,
+  Event,
+  Rules,
+)
+from .state import NEVER, Control
+
+
+class Moment(NamedTuple):
+  """A run before a step, with what has happened there already."""
+
+  control: Control
+  clock: CycleClock  # a host copy
+  step: int  # the step about to be taken
+  rules: Rules
+  events: list[Event]
+
+
+def _next_cycle(now: Moment) -> NextCycle | None:
+  c, rules = now.control, now.rules
+  situation = Situation(
+    rules.cycles,
+    c.cycle,
+    now.step,
+    c.horizon,
+    rules.horizon.binds,
+    c.history,
+  )
+  return rules.policy.next(situation)
+
+
+def switch(now: Moment, reason: str) -> Decision | None:
+  """Leaves the cycle; None if it is held, since nothing would follow it."""
+  left = now._replace(control=_put_down(now, OVER))
+  following = _next_cycle(left)
+  is_held = now.control.cycle_end == NEVER
+  if is_held or (following is None and now.rules.policy.holds):
+    return None
+  control = left.control
+  control = control._replace(num_early_stops=control.num_early_stops + 1)
+  now.events.append(
+    {'event': 'switch', 'cycle': control.number, 'reason': reason}
+  )
+  return _follow(left._replace(control=control), following)
+
+
+def end_cycle(now: Moment) -> Decision:
+  """Ends the cycle, or pauses it if there is more of it to come.
+
+  Of a probe there is not, where its evaluation has come after its full length.
+  """
+  c = now.control
+  is_paused = c.until < 1 and _share_had(now) < 1
+  ended = now._replace(control=_put_down(now, PAUSED if is_paused else OVER))
+  if is_paused:
+    now.events.append(what.pause_event(c))
+  return _follow(ended, _next_cycle(ended), c.slot if is_paused else -1)
+
+
+def wait(now: Moment) -> Decision | None:
+  """Waits for the evaluation of what a cycle has come to; None if it need not.
+
+  For an evaluation period at most, the longest so far. What the run has left is
+  not used up by it: it waits no longer than to the horizon, but at the horizon
+  itself as long as elsewhere. Before the first evaluation no period is known,
+  and only a probe waits, up to the end of its full length.
+  """
+  c = now.control
+  is_probe = c.until < 1
+  is_seen = c.last_eval_step >= c.cycle_end
+  if is_seen or not (now.rules.wait or is_probe) or c.cycle_end == NEVER:
+    return None
+  if c.give_up >= 0:
+    still = Decision(c, now.clock, WAIT, now.events)
+    return still if now.step < c.give_up else None
+  steps = c.spacing
+  if is_probe and not steps:
+    of_stint = (c.cycle_end - c.start) / (c.until - c.began)
+    steps = math.ceil((1 - c.until) * of_stint)
+  if c.cycle_end < c.horizon:
+    steps = min(steps, c.horizon - c.cycle_end)
+  if steps < 1:
+    return None
+  control = c._replace(give_up=now.step + steps)
+  return Decision(
+    control, now.clock, WAIT, [*now.events, what.wait_event(control)]
+  )
+
+
+def _put_down(now: Moment, state: int) -> Control:
+  """The control with the current cycle's course in its history."""
+  c = now.control
+  if c.slot < 0:
+    return c
+  standing = history.end_stint(c.history[c.slot], state)
+  standing = standing._replace(
+    share=_share_had(now),
+    steps=standing.steps + now.step - c.start,
+    switching=c.switching,
+  )
+  return c._replace(history=with_standing(c.history, c.slot, standing))
+
+
+def _share_had(now: Moment) -> float:
+  """Of its full length, by the current cycle."""
+  local = cycle_clock.local_step_on_host(now.clock, now.step)
+  return min(local / now.rules.cycles[now.control.cycle].steps, 1.0)
+
+
+def take_up(control: Control, rules: Rules) -> Control:
+  """The control with the cycle that starts, or goes on, open in its history."""
+  c = control
+  if c.slot < 0:
+    return c
+  standing = c.history[c.slot]
+  if c.began == 0:
+    new = Standing(
+      c.cycle,
+      c.scale,
+      before=history.best_share(c.history),
+      switching=rules.switching.initial,
+    )
+    if standing.state == LOST:  # it has been compared, and stays so
+      new = new._replace(stints=standing.stints, marks=standing.marks)
+    standing = new
+  standing = standing._replace(state=OPEN)
+  return c._replace(
+    history=with_standing(c.history, c.slot, standing),
+    switching=standing.switching,
+  )
+
+
+def with_standing(
+  kept: Sequence[Standing], slot: int, standing: Standing
+) -> tuple[Standing, ...]:
+  """A history with another Standing in a slot."""
+  return (*kept[:slot], standing, *kept[slot + 1 :])
+
+
+def _follow(
+  now: Moment, following: NextCycle | None, paused: int = -1
+) -> Decision:
+  """Goes on to the next cycle, or to whatever follows the last one."""
+  if following is None:
+    return _run_out(now)
+  control, rules = now.control, now.rules
+  was_evaluated = control.num_evaluations > 0
+  control = control._replace(
+    cycle=following.cycle,
+    number=control.number + 1,
+    scale=following.scale,
+    start=now.step,
+    cycle_end=following.end,
+    horizon=following.horizon,
+    num_evaluations=0,
+    switching=rules.switching.initial,
+    give_up=-1,
+    began=following.began,
+    until=following.until,
+    slot=following.slot,
+  )
+  return Decision(
+    take_up(control, rules),
+    clock_of(now.step, following, rules),
+    RESET,
+    now.events,
+    was_evaluated,
+    following.start_from or rules.cycles[following.cycle].start_from,
+    paused,
+  )
+
+
+def clock_of(step: int, following: NextCycle, rules: Rules) -> CycleClock:
+  """The clock of a cycle that starts, or goes on, at a step."""
+  steps = rules.cycles[following.cycle].steps
+  return cycle_clock.anchored_clock(
+    step,
+    following.cycle,
+    following.began * steps,
+    following.until * steps,
+    following.end,
+    following.scale,
+  )
+
+
+def _run_out(now: Moment) -> Decision:
+  control, events = now.control, now.events
+  if now.rules.policy.holds:
+    events.append({'event': 'hold', 'cycle': control.number})
+    control = control._replace(cycle_end=NEVER, give_up=-1)
+    return Decision(control, now.clock, GO_ON, events)
+  reason = 'cycles have run out'
+  events.append({'event': 'finish', 'cycle': control.number, 'reason': reason})
+  return Decision(control, now.clock, FINISH, events)
+
+
+def re_anchor(now: Moment, planned: int) -> Decision:
+  """Lays the rest of the run over the steps that the new horizon leaves.
+
+  The current cycle keeps its place on the clock. Its nominal rest and the
+  cycles to come share the remaining steps by their nominal lengths. Where none
+  are to come in the chain, the policy may add others, of which nothing is
+  planned but that they fill the steps from the current one's end to the horizon:
+  they keep their share of what was left up to `planned`, the horizon until now.
+  """
+  control, step, cycles = now.control, now.step, now.rules.cycles
+  i = control.cycle
+  local = cycle_clock.local_step_on_host(now.clock, step)
+  rest = [cycles[i].steps - local, *_steps_to_come(control, now.rules)]
+  end = cycle_ends(step, control.horizon, rest)[0]
+  if len(rest) == 1:
+    end = _in_proportion(control.cycle_end, step, planned, control)
+  control = control._replace(cycle_end=end)
+  clock = cycle_clock.anchored_clock(
+    step, i, local, cycles[i].steps, end, control.scale
+  )
+  now.events.append(what.clock_event(control, clock))
+  return Decision(control, clock, RE_ANCHOR, now.events)
+
+
+def _steps_to_come(control: Control, rules: Rules) -> list[int]:
+  """Nominal steps of the chain's cycles that are still planned."""
+  is_in_chain = control.number == control.cycle + 1
+  if not (is_in_chain and rules.policy.follows_chain):
+    return []
+  return [cycle.steps for cycle in rules.cycles[control.cycle + 1 :]]
+
+
+def _in_proportion(
+  end: int, global_step: int, planned: int, control: Control
+) -> int:
+  """The end that has the share of the steps left that it had as planned."""
+  left = control.horizon - global_step
+  had = max(planned, end) - global_step
+  return global_step - (global_step - end) * left // had

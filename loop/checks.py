@@ -1,0 +1,75 @@
+"""What a loop is refused for, before its first step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..control.decide import Rules
+from ..control.state import Target
+from ..schedule_params import ScheduleParams, make_rules
+from ..schedules.cycle import check_cycles
+from ..settings.checks import check, check_count, check_positive
+from ..settings.named import name_of
+from ..soft_reset import needs_tau
+
+# Parts that look at the target, by their field.
+_NEED_TARGET = {'switching': ('progress',)}
+
+
+def make_loop_rules(
+  chain: ScheduleParams | Mapping[str, Any],
+  num_steps: int,
+  target: float | None,
+  rises: bool,
+  has_tau: bool,
+) -> Rules:
+  """What decides in a loop of so many steps.
+
+  Args:
+    chain: settings, or their plain form.
+    num_steps: of the whole chain.
+    target: metric to reach; None if none is known.
+    rises: whether a larger metric is better.
+    has_tau: whether the loop says itself what tau is.
+
+  Raises:
+    ValueError: for what cannot work, by name.
+  """
+  if not isinstance(chain, ScheduleParams):
+    chain = ScheduleParams.from_dict(chain)
+  check_count('num_steps', num_steps)
+  if target is None:
+    needs = needs_tau(chain.reset_mode) and not has_tau
+    right = (
+      "one of 'full', 'kept_momentum' and 'cyclic', or target or tau given"
+    )
+    check(not needs, 'reset_mode', chain.reset_mode, right)
+    for field, names in _NEED_TARGET.items():
+      name = name_of(getattr(chain, field))
+      check(name not in names, field, name, 'another one where target is None')
+  else:
+    check_positive('target', target)
+  # NaN: no metric is compared with it.
+  value = float('nan') if target is None else float(target)
+  whole = dataclasses.replace(chain, budget_factor=1.0)
+  rules = make_rules(num_steps, whole, Target('metric', value, bool(rises)))
+  check_cycles(rules.cycles)
+  _check_kinds(rules)
+  return rules
+
+
+def _check_kinds(rules: Rules) -> None:
+  """Refuses what needs more than one compiled step, or models kept aside."""
+  first = rules.cycles[0].optimizer
+  for i, cycle in enumerate(rules.cycles):
+    right = 'the same in all cycles: a loop has one compiled step'
+    same = cycle.optimizer == first
+    check(same, f'cycles[{i}].optimizer', cycle.optimizer, right)
+    right = "'none' here: what is evaluated is the loop's own"
+    none = cycle.averaging == 'none'
+    check(none, f'cycles[{i}].averaging', cycle.averaging, right)
+    right = "'' here: no models are kept"
+    own = cycle.start_from == ''
+    check(own, f'cycles[{i}].start_from', cycle.start_from, right)

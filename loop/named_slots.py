@@ -1,0 +1,120 @@
+"""An optax optimizer of the user's, with the fields that a reset may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import optax
+
+from ..optimizers.inner import InnerHparams, Slots
+from ..settings.checks import check
+
+# (learning rate, weight decay), each shape=() -> the transformation of a step.
+MakeOptimizer = Callable[[Any, Any], optax.GradientTransformation]
+
+
+class NamedSlots:
+  """Any optax transformation as an inner optimizer; see `optimizers.Inner`.
+
+      NamedSlots(
+        lambda rate, decay: optax.lion(rate, weight_decay=decay),
+        moments=['mu'], counts=['count'])
+
+  Fields are named as in the NamedTuples of the transformation's state; every
+  field of that name is meant, wherever it is.
+  """
+
+  def __init__(
+    self,
+    make: MakeOptimizer,
+    moments: Sequence[str] = (),
+    iterates: Sequence[str] = (),
+    counts: Sequence[str] = (),
+  ) -> None:
+    """Names the slots; see `optimizers.Slots`.
+
+    Args:
+      make: called while a step is traced; both numbers may be traced. The
+        structure of the state must not depend on them.
+      moments: fields with averages of gradients, which a reset shrinks.
+      iterates: fields with parameters, which a reset blends.
+      counts: fields with counts, which go back to zero with the moments.
+    """
+    self._make = make
+    self._names = Slots(tuple(moments), tuple(iterates), tuple(counts))
+
+  def build(
+    self, hparams: InnerHparams, rate: Any, weight_decay: Any
+  ) -> optax.GradientTransformation:
+    """See `Inner`; of the other hyperparameters `make` knows its own."""
+    del hparams
+    return self._make(rate, weight_decay)
+
+  def slots(self, opt_state: Any) -> Slots:
+    """See `Inner`."""
+    return self._names._replace(
+      moments=self._found(opt_state, self._names.moments),
+      iterates=self._found(opt_state, self._names.iterates),
+      counts=self._found(opt_state, self._names.counts),
+    )
+
+  def with_slots(self, opt_state: Any, slots: Slots) -> Any:
+    """See `Inner`."""
+    for names, values in zip(self._names, slots):
+      left = iter(values)
+      opt_state = _map_fields(opt_state, names, lambda _, i=left: next(i))
+    return opt_state
+
+  def eval_params(self, opt_state: Any, params: Any) -> Any:
+    """What is evaluated is up to the user's loop."""
+    del opt_state
+    return params
+
+  def check_state(self, opt_state: Any, params: Any) -> None:
+    """Refuses names that fit nothing.
+
+    Raises:
+      ValueError: if a field isn't there, or moments or iterates have another
+        structure than the parameters.
+    """
+    structure = jax.tree_util.tree_structure(params)
+    for kind in ('moments', 'iterates', 'counts'):
+      for name in getattr(self._names, kind):
+        found = self._found(opt_state, (name,))
+        right = "the name of a field of the optimizer's state"
+        check(bool(found), kind, name, right)
+        like = [
+          jax.tree_util.tree_structure(tree) == structure for tree in found
+        ]
+        right = "a field with the parameters' structure"
+        check(kind == 'counts' or all(like), kind, name, right)
+
+  def _found(self, opt_state: Any, names: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(_fields(opt_state, names))
+
+
+def _fields(state: Any, names: Sequence[str]) -> Iterator[Any]:
+  if hasattr(state, '_fields'):
+    for name, value in zip(state._fields, state):
+      yield from [value] if name in names else _fields(value, names)
+  elif isinstance(state, (tuple, list)):
+    for value in state:
+      yield from _fields(value, names)
+
+
+def _map_fields(
+  state: Any, names: Sequence[str], fn: Callable[[Any], Any]
+) -> Any:
+  """The state with fn(value) in the fields, in the order of `_fields`."""
+  if hasattr(state, '_fields'):
+    return type(state)(
+      *(
+        fn(value) if name in names else _map_fields(value, names, fn)
+        for name, value in zip(state._fields, state)
+      )
+    )
+  if isinstance(state, (tuple, list)):
+    return type(state)(_map_fields(value, names, fn) for value in state)
+  return state
