@@ -105,6 +105,11 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
 
+.PHONY: scoreboard
+scoreboard: .venv/.installed ## Write benchmarks/SCOREBOARD.md from benchmarks/logs
+	.venv/bin/soft-reset scoreboard --logs=benchmarks/logs \
+	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
+
 # Each in a process of its own, as other work in one would be measured along.
 .PHONY: bench
 bench: .venv/.installed ## Measure costs anew and write benchmarks/COSTS.md
