@@ -36,7 +36,7 @@ def anchored_clock(
   step: int,
   cycle: int,
   local_step: float,
-  cycle_steps: int,
+  cycle_steps: float,
   end: int,
   scale: float = 1.0,
 ) -> CycleClock:
