@@ -97,12 +97,12 @@ def test_a_probe_ends_at_an_evaluation_even_if_it_comes_late():
   found, control = hold(race(), 30, 100)
   assert [row[0] for row in found] == [30, 60, 90]
   assert found[2][5] == pytest.approx(30.0)
-  # Nothing is evaluated: nothing can be compared, and nothing waits for ever.
+  # Nothing is evaluated: nothing can be compared, and each has its full length.
   found, _ = hold(race(), 1000, 400)
   assert [row[:2] for row in found][:3] == [
     (100, 'fresh'),
     (200, 'fresh'),
-    (300, 'paused'),
+    (300, 'best'),
   ]
 
 
