@@ -79,9 +79,12 @@ chaos: .venv/.installed ## Test far more random configurations and accidents
 	CHAOS=$(CHAOS) $(BIN)/pytest $(PYTEST_FLAGS) tests/test_chaos.py tests/test_chaos_files.py
 
 .PHONY: lint
-lint: .venv/.installed ## Check the code's rules and its formatting
+lint: .venv/.installed ## Check the code's rules, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p .venv/typing
+	ln -sfn ../.. .venv/typing/reset_cycles
+	MYPYPATH=.venv/typing $(BIN)/mypy --cache-dir .venv/mypy_cache
 
 .PHONY: format
 format: .venv/.installed ## Format the code and sort its imports
