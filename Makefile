@@ -105,6 +105,18 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
 
+# Markdown and pictures lie in build/ as they do here, the code as a package.
+FILES := git ls-files --cached --others --exclude-standard --
+
+.PHONY: docs
+docs: .venvs/docs/.installed ## Build the documents as a site, links checked
+	rm -rf build/site_source build/site_code
+	mkdir -p build/site_source build/site_code/reset_cycles
+	$(FILES) '*.md' '*.png' ':!tests' | tar -cT - | tar -xC build/site_source
+	$(FILES) '*.py' ':!tests' | tar -cT - | tar -xC build/site_code/reset_cycles
+	.venvs/docs/bin/mkdocs build --quiet --strict
+	@echo 'Open build/site/index.html'
+
 .PHONY: bench
 bench: .venv/.installed ## Run the measurements in benchmarks/
 	@for script in $(BENCHMARKS); do \
@@ -135,6 +147,14 @@ endef
 
 .venv/.installed: constraints/latest.txt pyproject.toml
 	$(INSTALL)
+
+# The site's tools alone: the API is read, not imported.
+.venvs/docs/.installed: pyproject.toml
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  $$($(PYTHON) -c "import re; text = open('$<').read(); \
+	  print(*re.findall('\"(mkdocs.*?)\"', text))")
+	@touch $@
 
 .venvs/%/.installed: constraints/%.txt pyproject.toml
 	$(INSTALL)
