@@ -109,12 +109,12 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 FILES := git ls-files --cached --others --exclude-standard --
 
 .PHONY: docs
-docs: .venvs/docs/.installed ## Build the documents as a site, links checked
+docs: .venv/.docs ## Build the documents as a site, links checked
 	rm -rf build/site_source build/site_code
 	mkdir -p build/site_source build/site_code/reset_cycles
 	$(FILES) '*.md' '*.png' ':!tests' | tar -cT - | tar -xC build/site_source
 	$(FILES) '*.py' ':!tests' | tar -cT - | tar -xC build/site_code/reset_cycles
-	.venvs/docs/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo 'Open build/site/index.html'
 
 .PHONY: bench
@@ -148,12 +148,11 @@ endef
 .venv/.installed: constraints/latest.txt pyproject.toml
 	$(INSTALL)
 
-# The site's tools alone: the API is read, not imported.
-.venvs/docs/.installed: pyproject.toml
-	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
-	  $$($(PYTHON) -c "import re; text = open('$<').read(); \
-	  print(*re.findall('\"(mkdocs.*?)\"', text))")
+# Beside the other tools: some twenty small packages.
+.venv/.docs: .venv/.installed
+	@echo 'Installing the tools for documents into .venv'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet \
+	  --constraint constraints/latest.txt --editable '.[mini,dev,docs]'
 	@touch $@
 
 .venvs/%/.installed: constraints/%.txt pyproject.toml
