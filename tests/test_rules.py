@@ -12,18 +12,16 @@ import re
 import pytest
 
 from reset_cycles import submission
+from reset_cycles.cli import handed_in
 
 ROOT = pathlib.Path(submission.__file__).parent
 # The registry of figures knows workloads. It stays behind, and `test_imports`
 # fails if one of the others needs it.
 REGISTRY = ROOT / 'experiments' / 'thesis.py'
-FOLDERS = (
-  'settings schedules optimizers averaging cycles control training experiments'
-).split()
 SHIPPED = sorted(
   {
-    *ROOT.glob('*.py'),
-    *(path for folder in FOLDERS for path in (ROOT / folder).rglob('*.py')),
+    *(ROOT / file for file in handed_in.files()),
+    *(ROOT / 'experiments').glob('*.py'),
   }
   - {REGISTRY}
 )
