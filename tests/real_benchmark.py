@@ -105,6 +105,7 @@ def run(folder, settings, flags, **changes):
     'scripted': {},
     'feed_evaluations': False,
     'kill_at': None,
+    'kill_after': None,
     'forget_nothing': False,
     'script': 'submission_runner.py',
     **changes,

@@ -174,6 +174,33 @@ def test_what_is_asked_of_a_workload():
   assert [a for a in sorted(asked) if f'`{a}`' not in rules] == []
 
 
+# Folders and modules that make settings, shapes, averages and decisions.
+DECIDING = re.compile(
+  'settings/|schedules/|optimizers/|averaging/|cycles/|control/|'
+  '(early_switching|soft_reset|schedule_params).py'
+)
+
+
+@pytest.mark.parametrize('name', [n for n in TREES if DECIDING.match(n)])
+def test_what_decides_never_sees_the_workload(name):
+  """Not even under another name: nobody asks for an attribute of one."""
+  assert [text for text in texts(name) if 'workload' in words(text)] == []
+  asked = {node.attr for node in nodes_of(name, ast.Attribute)}
+  assert asked & WORKLOAD_ATTRIBUTES <= {'step_hint'}
+
+
+def test_the_type_of_the_loss_is_not_looked_at():
+  """It is an argument of two functions, which throw it away."""
+  found = {(name, t) for name in TREES for t in texts(name) if 'loss_type' in t}
+  assert found == {('submission.py', 'loss_type')}
+  loads = [
+    node
+    for node in nodes_of('submission.py', ast.Name)
+    if node.id == 'loss_type' and not isinstance(node.ctx, ast.Del)
+  ]
+  assert loads == []
+
+
 def test_a_workloads_class_is_looked_at_for_its_spec_module_only():
   """type, vars, getattr and the like, with the workload as argument."""
   calls = [
