@@ -1,0 +1,1 @@
+"""One page on one or several runs, to be opened in a browser."""
