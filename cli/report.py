@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 from collections.abc import Iterable
 
 from . import arguments, errors, signals
@@ -63,11 +64,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trials(folders: Iterable[str]) -> list[pathlib.Path]:
-  """All trials, each once, in the order of the folders."""
+  """All trials, each once, in the order of the folders, 2 before 10."""
   found = [
-    trial for folder in folders for trial in find_trials(pathlib.Path(folder))
+    trial
+    for folder in folders
+    for trial in sorted(find_trials(pathlib.Path(folder)), key=_by_numbers)
   ]
   return list({trial.resolve(): trial for trial in found}.values())
+
+
+def _by_numbers(path: pathlib.Path) -> list[tuple[int, str]]:
+  words = re.findall(r'\d+|\D+', str(path))
+  return [(int(w) if w.isdecimal() else -1, w) for w in words]
 
 
 def _check_out(name: str, overwrite: bool) -> pathlib.Path:

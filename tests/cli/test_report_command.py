@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 
@@ -21,9 +22,10 @@ def trial(tmp_path, monkeypatch):
 
 
 def test_the_page_has_every_trial_once(trial, capsys):
-  other = trial.with_name('trial_2')
-  other.mkdir()
-  write_run(other, seed=2)
+  for number in (10, 2):
+    other = trial.with_name(f'trial_{number}')
+    other.mkdir()
+    write_run(other, seed=number)
   # Half of a line: the run is going.
   with (trial / 'eval_measurements.csv').open('a') as log:
     log.write('7.0,')
@@ -31,7 +33,11 @@ def test_the_page_has_every_trial_once(trial, capsys):
   assert capsys.readouterr().out == 'page.html\n'
   text = pathlib.Path('page.html').read_text(encoding='utf-8')
   assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
-  assert text.count('<section id="run-') == 2
+  assert re.findall(r'<h3>Run (\d): digits: peaks, seed (\d+)<', text) == [
+    ('1', '1'),
+    ('2', '2'),
+    ('3', '10'),
+  ]
 
 
 def test_a_page_is_replaced_only_if_asked(trial, capsys):

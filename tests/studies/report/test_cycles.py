@@ -76,9 +76,11 @@ def test_how_cycles_begin_and_end(tmp_path):
 
 
 def test_the_end_of_the_run(tmp_path):
-  finish = event(60, 'finish', reason='cycles have run out')
+  finish = event(58, 'finish', reason='cycles have run out')
   (cycle,) = cycles_of(tmp_path, start(0, 1), finish)
-  assert cycle.ended == 'run ends: cycles have run out'
+  assert (cycle.end, cycle.ended) == (58, 'run ends: cycles have run out')
+  # It is evaluated after its last step, under a higher number.
+  assert cycle.best == 2
 
 
 def test_another_submission_has_no_cycles(tmp_path):
