@@ -97,7 +97,9 @@ def _first_cycle(rules: Rules) -> NextCycle:
     before = Situation(
       cycles, -1, 0, horizon, rules.horizon.binds, _empty_history(rules)
     )
-    return rules.policy.next(before)
+    first = rules.policy.next(before)
+    assert first is not None  # a chain has a cycle
+    return first
   slot = 0 if rules.policy.num_slots(cycles) else -1
   return NextCycle(0, cycles[0].steps, horizon, slot=slot)
 
@@ -226,7 +228,8 @@ def decide(
   if evaluations and _is_probed(control):
     return following.end_cycle(now)
   has_moved = control.horizon != planned and control.horizon > global_step
-  if has_moved and control.cycle_end != NEVER and control.until == 1:
+  moves = control.until == 1 or rules.horizon.binds
+  if has_moved and moves and control.cycle_end != NEVER:
     return following.re_anchor(now, planned)
   return Decision(control, clock, GO_ON, events)
 

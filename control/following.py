@@ -221,19 +221,18 @@ def re_anchor(now: Moment, planned: int) -> Decision:
   cycles to come share the remaining steps by their nominal lengths. Where none
   are to come in the chain, the policy may add others, of which nothing is
   planned but that they fill the steps from the current one's end to the horizon:
-  they keep their share of what was left up to `planned`, the horizon until now.
+  they keep their share of what was left up to `planned`, the horizon until now;
+  so does a probe.
   """
-  control, step, cycles = now.control, now.step, now.rules.cycles
-  i = control.cycle
+  control, step, i = now.control, now.step, now.control.cycle
   local = cycle_clock.local_step_on_host(now.clock, step)
-  rest = [cycles[i].steps - local, *_steps_to_come(control, now.rules)]
+  until = control.until * now.rules.cycles[i].steps
+  rest = [until - local, *_steps_to_come(control, now.rules)]
   end = cycle_ends(step, control.horizon, rest)[0]
   if len(rest) == 1:
     end = _in_proportion(control.cycle_end, step, planned, control)
   control = control._replace(cycle_end=end)
-  clock = cycle_clock.anchored_clock(
-    step, i, local, cycles[i].steps, end, control.scale
-  )
+  clock = cycle_clock.anchored_clock(step, i, local, until, end, control.scale)
   now.events.append(what.clock_event(control, clock))
   return Decision(control, clock, RE_ANCHOR, now.events)
 

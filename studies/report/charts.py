@@ -21,7 +21,7 @@ _WIDTH = 9.0  # inches of 72 px; the page makes it as wide as it is itself
 # Of cycles whose numbers are written, and of evaluations that get a symbol.
 _MOST_NUMBERS, _MOST_SYMBOLS = 30, 60
 # Of a legend: runs, and characters of their names.
-_PER_ROW, _NAME = 3, 32
+_PER_ROW, _NAME = 2, 60
 
 
 def overview(
@@ -121,7 +121,7 @@ def course(
     return inline(
       figure,
       f'course-{number}',
-      f'Run {number}: {metric_plot.title(table)}',
+      f'Run {number}: {table.workload}: {run.name}',
       'Metric with its target, learning rate, and tau at each reset, over '
       'steps. Every other cycle has a grey ground. The tables have the numbers.',
     )

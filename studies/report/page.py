@@ -6,11 +6,10 @@ import pathlib
 from collections.abc import Sequence
 
 from ...mini_algoperf import files
-from ..runs import metric_plot
 from . import charts, elements, tables
 from .cycles import read_cycles
 from .elements import Element, element
-from .reading import ReportedRun, read_reported
+from .reading import ReportedRun, read_all
 from .style import STYLE
 
 _LEGEND = (
@@ -34,7 +33,7 @@ def save_page(trials: Sequence[pathlib.Path], path: pathlib.Path) -> None:
   Raises:
     ValueError: if a run's files are damaged; the message names the file.
   """
-  page = make_page([read_reported(trial) for trial in trials])
+  page = make_page(read_all(trials))
   # What no encoding has, as half of a pair in JSON, is no reason to fail.
   content = elements.as_text(page).encode('utf-8', 'replace')
   files.write_whole(path, content)
@@ -75,7 +74,7 @@ def make_page(runs: Sequence[ReportedRun]) -> Element:
 def _title(runs: Sequence[ReportedRun]) -> str:
   names = list(dict.fromkeys(run.table.workload for run in runs))
   if len(runs) == 1:
-    return metric_plot.title(runs[0].table)
+    return f'{names[0]}: {runs[0].name}'
   return f'{len(runs)} runs on {", ".join(names)}'
 
 
@@ -133,5 +132,5 @@ def _run(number: int, run: ReportedRun) -> Element:
     parts.append(elements.details('Settings', tables.of_settings(run)))
   about = tables.of_names('Workload and machine', run.about)
   parts.append(elements.details('Workload and machine', about))
-  heading = element('h3', f'Run {number}: {metric_plot.title(run.table)}')
+  heading = element('h3', f'Run {number}: {run.table.workload}: {run.name}')
   return element('section', heading, *parts, id=f'run-{number}')

@@ -29,19 +29,13 @@ class ReportedRun(NamedTuple):
   """One run. Steps are global steps."""
 
   place: str  # the end of its folder's name
+  name: str  # of the experiment, or else the place; with the seed
   table: RunTable
   rises: bool  # whether a larger metric is better
   events: Sequence[Event]  # in order; none for another submission
   settings: Mapping[str, str]  # by field, as JSON; empty if no file has them
   about: Mapping[str, str]  # workload, devices and versions
   written: float  # when its files were last written, seconds since 1970
-
-  @property
-  def name(self) -> str:
-    """Of the experiment, or else of its folder; with the seed."""
-    t = self.table
-    seed = [] if t.seed is None else [f'seed {t.seed}']
-    return ', '.join([t.name or self.place, *seed])
 
   @property
   def reached(self) -> int | None:
@@ -83,6 +77,25 @@ class ReportedRun(NamedTuple):
     )
 
 
+def read_all(trials: Sequence[pathlib.Path]) -> list[ReportedRun]:
+  """Reads runs; those with the same name are told apart by their folders.
+
+  Args:
+    trials: see `read_reported`.
+
+  Raises:
+    ValueError: if a file of one is missing or damaged; names it.
+  """
+  runs = [read_reported(trial) for trial in trials]
+  names = [(run.table.workload, run.name) for run in runs]
+  return [
+    run
+    if names.count(name) == 1
+    else run._replace(name=f'{run.name} ({run.place})')
+    for name, run in zip(names, runs)
+  ]
+
+
 def read_reported(trial: pathlib.Path) -> ReportedRun:
   """Reads a trial's folder, also of a run that is still going.
 
@@ -96,8 +109,11 @@ def read_reported(trial: pathlib.Path) -> ReportedRun:
   table = read_run(trial)
   _, _, rises = read_target(meta_path)
   meta = files.read_json(meta_path)
+  place = '/'.join(trial.resolve().parts[-_PARTS:])
+  seed = [] if table.seed is None else [f'seed {table.seed}']
   return ReportedRun(
-    place='/'.join(trial.resolve().parts[-_PARTS:]),
+    place=place,
+    name=', '.join([table.name or place, *seed]),
     table=table,
     rises=rises,
     events=_events(read_log(trial / CYCLES)),

@@ -143,7 +143,9 @@ def test_an_adam_step_is_that_of_a_higher_rate(key):
     adam = optax.scale_by_adam(eps=0.0)
     grads = jax.grad(loss)(params)
     updates, _ = adam.update(grads, adam.init(params))
-    new = jax.tree_util.tree_map(lambda p, u: p - rate * u, params, updates)
+    new = jax.tree_util.tree_map(
+      lambda p, u, r=rate: p - r * u, params, updates
+    )
     moved.append(stand_in.scaled(new, factor))
   for a, b in zip(*map(jax.tree_util.tree_leaves, moved)):
     np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)

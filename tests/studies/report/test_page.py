@@ -133,7 +133,10 @@ def test_several_runs_are_compared(tmp_path):
     make(
       tmp_path,
       (EVENTS, {}),
-      (EVENTS, {'params': changed, 'metric': (0.9, 0.03, 0.02)}),
+      (
+        EVENTS,
+        {'params': changed, 'metric': (0.9, 0.03, 0.02), 'seed': 2},
+      ),
       ((), {'seed': 3}),
     ),
     tmp_path,
@@ -146,7 +149,7 @@ def test_several_runs_are_compared(tmp_path):
       '6.0', '3', '2', '1', '1',
     ],
     [
-      'run 2', 'peaks, seed 1', '30', '3.0', '0.02', '60', '0.02', '60',
+      'run 2', 'peaks, seed 2', '30', '3.0', '0.02', '60', '0.02', '60',
       '6.0', '3', '2', '1', '1',
     ],
     [
@@ -158,7 +161,7 @@ def test_several_runs_are_compared(tmp_path):
     [['setting', 'run 1', 'run 2'], ['alpha', '0.5', '0.25']]
   ]
   # That of its own picture, too.
-  assert re.findall(r'run 2: peaks, seed 1</text>', text)
+  assert re.findall(r'run 2: peaks, seed 2</text>', text)
   settings = rows_of(text, 'Settings')[1]
   assert settings[1] == ['alpha', '0.25', '0.5']
 
@@ -211,7 +214,7 @@ def test_whether_a_run_has_ended(finishes, tmp_path):
 
 def test_names_from_files_are_text(tmp_path):
   name = '<script>alert(1)</script> & _x $y$'
-  folders = make(tmp_path, (EVENTS, {}), (EVENTS, {}))
+  folders = make(tmp_path, (EVENTS, {}), (EVENTS, {'seed': 2}))
   for folder in folders:
     flags = files.read_json(folder / 'flags_0.json')
     files.write_json(

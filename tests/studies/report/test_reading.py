@@ -9,7 +9,7 @@ import pytest
 from log_files import EVENTS, write_run
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.studies.report.reading import read_reported
+from reset_cycles.studies.report.reading import read_all, read_reported
 
 
 def read(folder, *events, **settings):
@@ -104,6 +104,19 @@ def test_the_page_does_not_say_where_or_on_what_host(tmp_path):
     'workload.validation_target_value': '0.03',
     'jax_version': '1',
   }
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path):
+  folders = []
+  for name, seed in (('a', 1), ('b', 1), ('b2', 2)):
+    folders.append(tmp_path / name / 'digits_jax' / 'trial_1')
+    folders[-1].mkdir(parents=True)
+    write_run(folders[-1], EVENTS, seed=seed)
+  assert [run.name for run in read_all(folders)] == [
+    'peaks, seed 1 (a/digits_jax/trial_1)',
+    'peaks, seed 1 (b/digits_jax/trial_1)',
+    'peaks, seed 2',
+  ]
 
 
 def test_half_a_line_of_a_run_that_is_going_is_left_out(tmp_path):
