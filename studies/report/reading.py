@@ -123,7 +123,12 @@ def read_reported(trial: pathlib.Path) -> ReportedRun:
       for name, value in meta.items()
       if name.startswith(_ABOUT) or name.endswith('_version')
     },
-    written=max(path.stat().st_mtime for path in trial.glob('*.[cj]s*')),
+    # Not those that are being written: they are gone a moment later.
+    written=max(
+      path.stat().st_mtime
+      for pattern in ('*.csv', '*.json')
+      for path in trial.glob(pattern)
+    ),
   )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import pytest
 
@@ -117,6 +118,15 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path):
     'peaks, seed 1 (b/digits_jax/trial_1)',
     'peaks, seed 2',
   ]
+
+
+def test_when_files_were_written_and_those_that_are_being_written(tmp_path):
+  write_run(tmp_path, EVENTS)
+  for path in tmp_path.iterdir():
+    os.utime(path, (1e9, 1e9))
+  os.utime(tmp_path / 'cycles.csv', (2e9, 2e9))
+  (tmp_path / '.cycles.csv.7.tmp').symlink_to('gone')
+  assert read_reported(tmp_path).written == 2e9
 
 
 def test_half_a_line_of_a_run_that_is_going_is_left_out(tmp_path):
