@@ -204,15 +204,16 @@ def of_settings(run: ReportedRun) -> Element:
     for name, value in flat(SCHEDULE_PARAMS.to_dict()).items()
   }
   rows = [
-    (name, value, default.get(name, '')) for name, value in run.settings.items()
-  ]
-  rows = [
-    [name, value, _NONE if value == usual else usual or _NONE]
-    for name, value, usual in rows
+    [name, value, _other(default.get(name), value)]
+    for name, value in run.settings.items()
   ]
   rows.sort(key=lambda row: row[2] == _NONE)
   columns = ('setting', 'in this run', 'default, where it is another')
   return elements.table('Settings', columns, rows)
+
+
+def _other(usual: str | None, value: str) -> str:
+  return _NONE if usual in (None, value) else str(usual)
 
 
 def of_names(caption: str, values: Mapping[str, str]) -> Element:
