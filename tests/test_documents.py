@@ -10,6 +10,7 @@ import shlex
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 from documents import DOCUMENTS, ROOT, anchors, blocks, without_code
@@ -127,6 +128,8 @@ def test_the_loop_of_the_readme(compilations):
     return error, metrics[-1]
 
   names = {
+    'jax': jax,
+    'optax': optax,
     'init': lambda key: 0.1 * jax.random.normal(key, (3,)),
     'loss_fn': lambda params, batch: jnp.mean((params - batch) ** 2),
     'batches': itertools.repeat(jnp.full(3, 0.2)),
