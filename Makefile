@@ -79,9 +79,12 @@ chaos: .venv/.installed ## Test far more random configurations and accidents
 	CHAOS=$(CHAOS) $(BIN)/pytest $(PYTEST_FLAGS) tests/test_chaos.py tests/test_chaos_files.py
 
 .PHONY: lint
-lint: .venv/.installed ## Check the code's rules and its formatting
+lint: .venv/.installed ## Check the code's rules, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p .venv/typing
+	ln -sfn ../.. .venv/typing/reset_cycles
+	MYPYPATH=.venv/typing $(BIN)/mypy --cache-dir .venv/mypy_cache
 
 .PHONY: format
 format: .venv/.installed ## Format the code and sort its imports
@@ -105,6 +108,10 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
 
+.PHONY: scoreboard
+scoreboard: .venv/.installed ## Write benchmarks/SCOREBOARD.md from benchmarks/logs
+	.venv/bin/soft-reset scoreboard --logs=benchmarks/logs \
+	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
 # Markdown and pictures lie in build/ as they do here, the code as a package.
 FILES := git ls-files --cached --others --exclude-standard --
 

@@ -26,6 +26,7 @@ COMMANDS = (
   'figures',
   'results',
   'plot',
+  'report',
   'schedule',
   'replay',
   'clocks',

@@ -97,7 +97,9 @@ def _first_cycle(rules: Rules) -> NextCycle:
     before = Situation(
       cycles, -1, 0, horizon, rules.horizon.binds, _empty_history(rules)
     )
-    return rules.policy.next(before)
+    first = rules.policy.next(before)
+    assert first is not None  # a chain has a cycle
+    return first
   slot = 0 if rules.policy.num_slots(cycles) else -1
   return NextCycle(0, cycles[0].steps, horizon, slot=slot)
 

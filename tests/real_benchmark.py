@@ -77,6 +77,14 @@ def copy_shipped(folder):
     shutil.copytree(SHIPPED / room, folder / room, ignore=ignore)
 
 
+def copy_rivals(folder):
+  """Copies the rivals beside a copy of what is handed in, which they need."""
+  ignore = shutil.ignore_patterns('__pycache__')
+  rivals = folder / 'benchmarks' / 'rivals'
+  shutil.copytree(SHIPPED / 'benchmarks' / 'rivals', rivals, ignore=ignore)
+  (folder / 'benchmarks' / '__init__.py').touch()
+
+
 def copy_submission(folder, settings):
   """The shipped files, as a user copies them, and an experiment.
 
@@ -93,16 +101,18 @@ def copy_submission(folder, settings):
   for package in (folder / 'self_tuning', own / 'experiments'):
     (package / '__init__.py').touch()
   (own / 'experiments' / 'short.py').write_text(EXPERIMENT.format(settings))
+  copy_rivals(own)
   return 'self_tuning/soft_reset/experiments/short.py'
 
 
-def run(folder, settings, flags, **changes):
+def run(folder, settings, flags, rival=None, **changes):
   """Runs the benchmark in a process of its own, with our submission.
 
   Args:
     folder: for the copy of the submission, and the log.
     settings: of the experiment, as written in code.
     flags: of the benchmark's script; the submission's path is added.
+    rival: name of the one that is run in its place.
     changes: to the job, see algoperf_process.
 
   Returns:
@@ -112,6 +122,8 @@ def run(folder, settings, flags, **changes):
   submissions = folder / 'submissions'
   shutil.rmtree(submissions, ignore_errors=True)
   path = copy_submission(submissions, settings)
+  if rival is not None:
+    path = f'self_tuning/soft_reset/benchmarks/rivals/{rival}.py'
   job = {
     'package': package,
     'roots': [str(root), str(submissions)],
