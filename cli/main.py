@@ -22,6 +22,7 @@ COMMANDS = (
   'run',
   'set-targets',
   'smoke-data',
+  'export',
   'experiments',
   'figures',
   'results',

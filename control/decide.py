@@ -147,7 +147,9 @@ def observe(
   planning, horizon = rules.horizon.observe(control.planning, timing)
   if horizon <= evaluation.step:  # behind us: the policy has put it off
     horizon = control.horizon
-  since = evaluation.step - max(control.last_eval_step, 0)
+  # Both runners evaluate after the first step: that is no evaluation period.
+  is_early = evaluation.step <= 1
+  since = 0 if is_early else evaluation.step - max(control.last_eval_step, 0)
   control = control._replace(
     num_evaluations=control.num_evaluations + 1,
     last_eval_step=evaluation.step,

@@ -15,6 +15,8 @@ when it is imported, defines flags, and may be killed. JOB is JSON:
   scripted           step -> results that take the place of an evaluation's
   feed_evaluations   whether the fake-batch test hands its evaluations on
   kill_at            the step before which the process is killed
+  kill_after         evaluations, a step after which it is killed: the runner
+                     keeps a checkpoint of each of them
   forget_nothing     repairs the current benchmark's restore, which fails on the
                      evaluations that it has itself lost
   script             file to be run as the main program, relative to its root
@@ -130,7 +132,9 @@ def change_submission(module, job, progress):
 
   @functools.wraps(update_params)  # the benchmark looks at the signature
   def changed(*args, **kwargs):
-    if job['kill_at'] == kwargs['global_step']:
+    step, seen = kwargs['global_step'], progress.evaluations
+    is_late = seen[-1][0] < step if seen else False
+    if step == job['kill_at'] or (len(seen) == job['kill_after'] and is_late):
       os.kill(os.getpid(), signal.SIGKILL)
     if job['feed_evaluations']:
       kwargs['eval_results'] = list(progress.evaluations)

@@ -13,19 +13,9 @@ import sys
 import pytest
 
 import algoperf_process
-import reset_cycles
+from reset_cycles.cli import handed_in
+from reset_cycles.cli import main as cli
 
-SHIPPED = pathlib.Path(reset_cycles.__file__).parent
-ROOMS = (
-  'settings',
-  'schedules',
-  'optimizers',
-  'averaging',
-  'cycles',
-  'control',
-  'training',
-)
-FORMS = ('submission_info.yml', 'LICENSE')
 PACKAGES = ('algoperf', 'algorithmic_efficiency')
 EXPERIMENT = """\
 import dataclasses
@@ -68,41 +58,33 @@ def is_current():
   return package_and_root()[0] == 'algoperf'
 
 
-def copy_shipped(folder):
-  """Copies what is handed in to a folder that exists."""
-  for path in [*SHIPPED.glob('*.py'), *map(SHIPPED.joinpath, FORMS)]:
-    shutil.copy(path, folder)
-  for room in ROOMS:
-    ignore = shutil.ignore_patterns('__pycache__')
-    shutil.copytree(SHIPPED / room, folder / room, ignore=ignore)
-
-
 def copy_rivals(folder):
   """Copies the rivals beside a copy of what is handed in, which they need."""
   ignore = shutil.ignore_patterns('__pycache__')
-  rivals = folder / 'benchmarks' / 'rivals'
-  shutil.copytree(SHIPPED / 'benchmarks' / 'rivals', rivals, ignore=ignore)
+  rivals = pathlib.Path('benchmarks') / 'rivals'
+  shutil.copytree(handed_in.ROOT / rivals, folder / rivals, ignore=ignore)
   (folder / 'benchmarks' / '__init__.py').touch()
 
 
 def copy_submission(folder, settings):
-  """The shipped files, as a user copies them, and an experiment.
+  """What is handed in, as `soft-reset export` writes it, and an experiment.
 
   Args:
     folder: where to; it becomes a root to import from.
-    settings: of the experiment, as written in code.
+    settings: of the experiment, as written in code; None for those in force.
 
   Returns:
-    The experiment's path, relative to the folder.
+    The path of the submission's module, relative to the folder.
   """
-  own = folder / 'self_tuning' / 'soft_reset'
-  (own / 'experiments').mkdir(parents=True)
-  copy_shipped(own)
-  for package in (folder / 'self_tuning', own / 'experiments'):
-    (package / '__init__.py').touch()
-  (own / 'experiments' / 'short.py').write_text(EXPERIMENT.format(settings))
-  copy_rivals(own)
-  return 'self_tuning/soft_reset/experiments/short.py'
+  assert cli.main(['export', f'--out={folder}']) == 0
+  own = pathlib.Path('self_tuning') / 'soft_reset'
+  if settings is None:
+    return str(own / 'submission.py')
+  experiment = own / 'experiments' / 'short.py'
+  (folder / experiment).parent.mkdir()
+  (folder / experiment).with_name('__init__.py').touch()
+  (folder / experiment).write_text(EXPERIMENT.format(settings))
+  return str(experiment)
 
 
 def run(folder, settings, flags, rival=None, **changes):
@@ -110,7 +92,7 @@ def run(folder, settings, flags, rival=None, **changes):
 
   Args:
     folder: for the copy of the submission, and the log.
-    settings: of the experiment, as written in code.
+    settings: of the experiment, as written in code; None for those in force.
     flags: of the benchmark's script; the submission's path is added.
     rival: name of the one that is run in its place.
     changes: to the job, see algoperf_process.
@@ -123,6 +105,7 @@ def run(folder, settings, flags, rival=None, **changes):
   shutil.rmtree(submissions, ignore_errors=True)
   path = copy_submission(submissions, settings)
   if rival is not None:
+    copy_rivals(submissions / 'self_tuning' / 'soft_reset')
     path = f'self_tuning/soft_reset/benchmarks/rivals/{rival}.py'
   job = {
     'package': package,
@@ -135,6 +118,7 @@ def run(folder, settings, flags, rival=None, **changes):
     'scripted': {},
     'feed_evaluations': False,
     'kill_at': None,
+    'kill_after': None,
     'forget_nothing': False,
     'script': 'submission_runner.py',
     **changes,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-import pathlib
 import shutil
 import sys
 
@@ -18,24 +17,19 @@ import pytest
 
 import documents
 import tiny
-from reset_cycles import submission
+from reset_cycles.cli import handed_in
 
-ROOT = pathlib.Path(submission.__file__).parent
-FOLDERS = (
-  'settings schedules optimizers averaging cycles control training'.split()
-)
-NEW_FILES = documents.files_of_blocks(ROOT / 'docs' / 'extending.md')
+NEW_FILES = documents.files_of_blocks(handed_in.ROOT / 'docs' / 'extending.md')
 
 
 @pytest.fixture(scope='module')
 def extended(tmp_path_factory):
   """The shipped files and new ones, imported under a name of their own."""
   folder = tmp_path_factory.mktemp('extended') / 'extended_submission'
-  for part in ['.', *FOLDERS]:
-    for path in (ROOT / part).glob('**/*.py' if part != '.' else '*.py'):
-      target = folder / path.relative_to(ROOT)
-      target.parent.mkdir(parents=True, exist_ok=True)
-      shutil.copy(path, target)
+  for file in handed_in.files():
+    target = folder / file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(handed_in.ROOT / file, target)
   for name, text in NEW_FILES.items():
     assert not (folder / name).exists()
     (folder / name).write_text(text)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from reset_cycles import submission
+from reset_cycles.cli import main as cli
 
 ROOT = pathlib.Path(submission.__file__).parent
 
@@ -33,19 +34,14 @@ assert known == [], known
 # for the command line: a submission works without it.
 NO_SUBMISSIONS = {'__init__.py', 'settings.py'}
 NOT_SHIPPED = 'experiments/thesis.py'
-FOLDERS = (
-  'settings schedules optimizers averaging cycles control training experiments'
-).split()
 
 
 def test_the_shipped_files_import_as_the_runner_does(tmp_path):
-  folder = tmp_path / 'submissions' / 'self_tuning' / 'x'
-  folder.mkdir(parents=True)
-  for path in ROOT.glob('*.py'):
-    shutil.copy(path, folder)
-  for part in FOLDERS:
-    ignore = shutil.ignore_patterns('__pycache__', 'logs')
-    shutil.copytree(ROOT / part, folder / part, ignore=ignore)
+  submissions = tmp_path / 'submissions'
+  assert cli.main(['export', f'--out={submissions}', '--name=x']) == 0
+  folder = submissions / 'self_tuning' / 'x'
+  ignore = shutil.ignore_patterns('__pycache__', 'logs')
+  shutil.copytree(ROOT / 'experiments', folder / 'experiments', ignore=ignore)
   (folder / NOT_SHIPPED).unlink()
   own = {path.name for path in (folder / 'experiments').glob('*.py')}
   experiments = sorted(own - NO_SUBMISSIONS)

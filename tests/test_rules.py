@@ -12,18 +12,16 @@ import re
 import pytest
 
 from reset_cycles import submission
+from reset_cycles.cli import handed_in
 
 ROOT = pathlib.Path(submission.__file__).parent
 # The registry of figures knows workloads. It stays behind, and `test_imports`
 # fails if one of the others needs it.
 REGISTRY = ROOT / 'experiments' / 'thesis.py'
-FOLDERS = (
-  'settings schedules optimizers averaging cycles control training experiments'
-).split()
 SHIPPED = sorted(
   {
-    *ROOT.glob('*.py'),
-    *(path for folder in FOLDERS for path in (ROOT / folder).rglob('*.py')),
+    *(ROOT / file for file in handed_in.files()),
+    *(ROOT / 'experiments').glob('*.py'),
   }
   - {REGISTRY}
 )
@@ -174,6 +172,33 @@ def test_what_is_asked_of_a_workload():
   assert asked == WORKLOAD_ATTRIBUTES
   rules = (ROOT / 'RULES.md').read_text()
   assert [a for a in sorted(asked) if f'`{a}`' not in rules] == []
+
+
+# Folders and modules that make settings, shapes, averages and decisions.
+DECIDING = re.compile(
+  'settings/|schedules/|optimizers/|averaging/|cycles/|control/|'
+  '(early_switching|soft_reset|schedule_params).py'
+)
+
+
+@pytest.mark.parametrize('name', [n for n in TREES if DECIDING.match(n)])
+def test_what_decides_never_sees_the_workload(name):
+  """Not even under another name: nobody asks for an attribute of one."""
+  assert [text for text in texts(name) if 'workload' in words(text)] == []
+  asked = {node.attr for node in nodes_of(name, ast.Attribute)}
+  assert asked & WORKLOAD_ATTRIBUTES <= {'step_hint'}
+
+
+def test_the_type_of_the_loss_is_not_looked_at():
+  """It is an argument of two functions, which throw it away."""
+  found = {(name, t) for name in TREES for t in texts(name) if 'loss_type' in t}
+  assert found == {('submission.py', 'loss_type')}
+  loads = [
+    node
+    for node in nodes_of('submission.py', ast.Name)
+    if node.id == 'loss_type' and not isinstance(node.ctx, ast.Del)
+  ]
+  assert loads == []
 
 
 def test_a_workloads_class_is_looked_at_for_its_spec_module_only():

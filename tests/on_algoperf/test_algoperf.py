@@ -10,13 +10,10 @@ import math
 
 import pytest
 
-from real_benchmark import (
-  SHIPPED,
-  copy_shipped,
-  import_benchmark,
-  package_and_root,
-)
+from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
+from reset_cycles.cli import handed_in
+from reset_cycles.cli import main as cli
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.training.workload import (
   read_evaluation,
@@ -51,7 +48,7 @@ METRICS = {
 @pytest.mark.parametrize('as_list', [False, True])
 def test_the_search_space_works_with_the_benchmarks_generator(as_list):
   halton = import_benchmark('halton')
-  space = json.loads((SHIPPED / 'tuning_search_space.json').read_text())
+  space = json.loads((handed_in.ROOT / handed_in.SEARCH_SPACE).read_text())
   if as_list:
     space = [{name: s['feasible_points'][0] for name, s in space.items()}]
   points = halton.generate_search(space, 2)
@@ -123,18 +120,23 @@ def checkout_file(*places):
   return found[0]
 
 
-def test_the_folder_passes_the_benchmarks_checker(tmp_path):
+@pytest.mark.parametrize('ruleset', handed_in.RULESETS)
+def test_what_is_exported_passes_the_benchmarks_checker(tmp_path, ruleset):
   path = checkout_file(
     'algorithms/submission_checker.py', 'submissions/submission_checker.py'
   )
   spec = importlib.util.spec_from_file_location('submission_checker', path)
   checker = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(checker)
-  folder = tmp_path / 'self_tuning' / 'soft_reset'
-  folder.mkdir(parents=True)
-  assert not checker.run_checks(tmp_path)
-  copy_shipped(folder)
-  assert checker.run_checks(tmp_path)
+  folder = tmp_path / 'handed_in'
+  flags = [f'--out={folder}', f'--tuning_ruleset={ruleset}', '--name=our_name']
+  assert cli.main(['export', *flags]) == 0
+  assert checker.run_checks(folder)
+  # It looks: without what the ruleset demands the folder does not pass.
+  place, _ = handed_in.RULESETS[ruleset]
+  demanded = {'self': 'submission.py', 'external': handed_in.SEARCH_SPACE}
+  (folder / place / 'our_name' / demanded[ruleset]).unlink()
+  assert not checker.run_checks(folder)
 
 
 def test_the_functions_have_the_arguments_of_the_benchmarks_template():
