@@ -120,7 +120,7 @@ def read_setting(flag: str, text: str) -> ChainSetting:
   found = [_NAME.fullmatch(part) for part in parts[::2]]
   if len(parts) > 3 or not all(found):
     raise ValueError(
-      f'{flag}: {text!r} is no setting; write submission/trial, such as '
+      f'{flag}: {text!r} is not a setting; write submission/trial, such as '
       'lawa_queue/2, or two of them with :, + or * between.'
     )
   points = [_point(m[1], m[2]) for m in found if m]
