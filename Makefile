@@ -4,7 +4,7 @@
 #   RUN_NAME      experiment name of `make run`; made of workload and time
 #   RUN_FLAGS     further flags of `make run`
 #   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
-#   BENCHMARKS    scripts of `make bench`
+#   BENCH_FLAGS   flags of benchmarks/step_cost.py, for example --blocks=2
 #   CHAOS         how many times the suite's random cases `make chaos` takes
 
 SHELL := bash
@@ -18,7 +18,7 @@ WORKLOAD ?= digits
 RUN_NAME ?= $(WORKLOAD)_$(shell date +%Y%m%d_%H%M%S)
 RUN_FLAGS ?=
 PYTEST_FLAGS ?=
-BENCHMARKS ?= $(sort $(wildcard benchmarks/*.py))
+BENCH_FLAGS ?=
 
 # The stacks are named after their files in constraints/. The newest one lives
 # in .venv, where the other targets find their tools, the rest in .venvs/.
@@ -105,12 +105,13 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
 
+# Each in a process of its own, as other work in one would be measured along.
 .PHONY: bench
-bench: .venv/.installed ## Run the measurements in benchmarks/
-	@for script in $(BENCHMARKS); do \
-	  echo "$$script"; \
-	  $(BIN)/python "$$script"; \
-	done
+bench: .venv/.installed ## Measure costs anew and write benchmarks/COSTS.md
+	$(BIN)/python benchmarks/step_cost.py $(BENCH_FLAGS) --out=benchmarks/results/step_cost_cpu.json
+	$(BIN)/python benchmarks/overhead.py --out=benchmarks/results/overhead_cpu.json
+	$(BIN)/python benchmarks/scale.py --out=benchmarks/results/scale_cpu.json --document=docs/scale.md
+	$(BIN)/python benchmarks/costs.py
 
 .PHONY: clean
 clean: ## Remove environments, build and cache files; keep experiment_runs/

@@ -20,6 +20,7 @@ import json
 import pathlib
 import platform
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -74,8 +75,9 @@ def copy(tree: Any) -> Any:
 class Bench:
   """A run of the default submission, held between two ordinary steps."""
 
-  def __init__(self) -> None:
-    self.workload = workloads.get_workload('digits', generation='jit')
+  def __init__(self, workload: str = 'digits', generation: str = 'jit') -> None:
+    """Trains one step, which compiles."""
+    self.workload = workloads.get_workload(workload, generation=generation)
     keys = jax.random.split(jax.random.PRNGKey(0), 4)
     self.params, self.model_state = self.workload.init_model_fn(keys[0])
     self.rng = keys[1]
@@ -117,38 +119,40 @@ class Bench:
     return self.params
 
 
-def plain_adamw(bench: Bench) -> Callable[[], Any]:
-  """A function that takes one step with a plain optax.adamw and a cosine."""
-  hparams = SCHEDULE_PARAMS.hparams
-  adamw = optax.adamw(
-    optax.cosine_decay_schedule(hparams.learning_rate, 3000),
-    b1=1 - hparams.one_minus_beta1,
-    b2=hparams.beta2,
-    weight_decay=hparams.weight_decay,
-  )
-  body = train_step(
-    workload_facts.model_fn_in_training(bench.workload, hparams.dropout_rate),
-    workload_facts.loss_fn_of_batch(bench.workload, 0.0),
-    adamw,
-  )
-  compiled = bench.devices.compile_step(body)
-  params = copy(bench.params)
-  state = [
-    params,
-    copy(bench.model_state),
-    bench.devices.init(adamw.init, params),
-  ]
+class PlainAdamW:
+  """One step with a plain optax.adamw and a cosine, at each call."""
 
-  def update() -> Any:
-    *state[:], _ = compiled(*state, next(bench.batches), bench.rng)
-    return state[0]
+  def __init__(self, bench: Bench) -> None:
+    """With the bench's model, batches and layout."""
+    hparams = SCHEDULE_PARAMS.hparams
+    adamw = optax.adamw(
+      optax.cosine_decay_schedule(hparams.learning_rate, 3000),
+      b1=1 - hparams.one_minus_beta1,
+      b2=hparams.beta2,
+      weight_decay=hparams.weight_decay,
+    )
+    workload, rate = bench.workload, hparams.dropout_rate
+    body = train_step(
+      workload_facts.model_fn_in_training(workload, rate),
+      workload_facts.loss_fn_of_batch(workload, 0.0),
+      adamw,
+    )
+    self.compiled = bench.devices.compile_step(body)
+    params = copy(bench.params)
+    state = copy(bench.model_state)
+    self.state = [params, state, bench.devices.init(adamw.init, params)]
+    self._batches, self._rng = bench.batches, bench.rng
 
-  return update
+  def __call__(self) -> Any:
+    """The parameters after one more step."""
+    batch = next(self._batches)
+    *self.state[:], _ = self.compiled(*self.state, batch, self._rng)
+    return self.state[0]
 
 
 def measure_steps(bench: Bench) -> Figures:
   """Ratio of a step of the submission to a plain step, and both times."""
-  plain = plain_adamw(bench)
+  plain = PlainAdamW(bench)
   plain()
 
   def block(update: Callable[[], Any]) -> Any:
@@ -277,10 +281,24 @@ def measure_initialisation(bench: Bench) -> Figures:
   }
 
 
+def commit() -> str:
+  """Of the working tree, with a + where it has changes; '' without one."""
+  found = [
+    subprocess.run(
+      ['git', '-C', str(pathlib.Path(__file__).parent), *command],
+      capture_output=True,
+      text=True,
+    ).stdout.strip()
+    for command in (['rev-parse', '--short', 'HEAD'], ['diff', '--shortstat'])
+  ]
+  return found[0] + ('+' if found[1] else '')
+
+
 def versions() -> dict[str, str]:
-  """Date, device and versions, to save beside the figures."""
+  """Date, commit, device and versions, to save beside the figures."""
   device = jax.devices()[0]
   return {
+    'commit': commit(),
     'date': dt.date.today().isoformat(),
     'device': f'{device.platform}: {device.device_kind}',
     'machine': f'{platform.machine()}, {jax.device_count()} device(s)',

@@ -23,7 +23,7 @@ DESCRIPTION = (
   "benchmark's layout. Runs that are there are not trained again: the same "
   'command goes on where it was interrupted. A run that breaks is recorded.'
 )
-_WORKLOADS = 'digits,molecules,translation'
+_WORKLOADS = 'digits,molecules,text,translation'
 _FACTORS = 'tuned@8,tuned@16,tuned@4'
 
 

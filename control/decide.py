@@ -226,7 +226,8 @@ def decide(
   if evaluations and _is_probed(control):
     return following.end_cycle(now)
   has_moved = control.horizon != planned and control.horizon > global_step
-  if has_moved and control.cycle_end != NEVER and control.until == 1:
+  moves = control.until == 1 or rules.horizon.binds
+  if has_moved and moves and control.cycle_end != NEVER:
     return following.re_anchor(now, planned)
   return Decision(control, clock, GO_ON, events)
 

@@ -65,13 +65,16 @@ def switch(now: Moment, reason: str) -> Decision | None:
 
 
 def end_cycle(now: Moment) -> Decision:
-  """Ends the cycle, or pauses it if there is more of it to come."""
-  is_paused = now.control.until < 1
+  """Ends the cycle, or pauses it if there is more of it to come.
+
+  Of a probe there is not, where its evaluation has come after its full length.
+  """
+  c = now.control
+  is_paused = c.until < 1 and _share_had(now) < 1
   ended = now._replace(control=_put_down(now, PAUSED if is_paused else OVER))
-  paused = now.control.slot if is_paused else -1
   if is_paused:
-    now.events.append(what.pause_event(now.control))
-  return _follow(ended, _next_cycle(ended), paused)
+    now.events.append(what.pause_event(c))
+  return _follow(ended, _next_cycle(ended), c.slot if is_paused else -1)
 
 
 def wait(now: Moment) -> Decision | None:
@@ -110,13 +113,18 @@ def _put_down(now: Moment, state: int) -> Control:
   if c.slot < 0:
     return c
   standing = history.end_stint(c.history[c.slot], state)
-  local = cycle_clock.local_step_on_host(now.clock, now.step)
   standing = standing._replace(
-    share=min(local / now.rules.cycles[c.cycle].steps, 1.0),
+    share=_share_had(now),
     steps=standing.steps + now.step - c.start,
     switching=c.switching,
   )
   return c._replace(history=with_standing(c.history, c.slot, standing))
+
+
+def _share_had(now: Moment) -> float:
+  """Of its full length, by the current cycle."""
+  local = cycle_clock.local_step_on_host(now.clock, now.step)
+  return min(local / now.rules.cycles[now.control.cycle].steps, 1.0)
 
 
 def take_up(control: Control, rules: Rules) -> Control:
@@ -213,19 +221,18 @@ def re_anchor(now: Moment, planned: int) -> Decision:
   cycles to come share the remaining steps by their nominal lengths. Where none
   are to come in the chain, the policy may add others, of which nothing is
   planned but that they fill the steps from the current one's end to the horizon:
-  they keep their share of what was left up to `planned`, the horizon until now.
+  they keep their share of what was left up to `planned`, the horizon until now;
+  so does a probe.
   """
-  control, step, cycles = now.control, now.step, now.rules.cycles
-  i = control.cycle
+  control, step, i = now.control, now.step, now.control.cycle
   local = cycle_clock.local_step_on_host(now.clock, step)
-  rest = [cycles[i].steps - local, *_steps_to_come(control, now.rules)]
+  until = control.until * now.rules.cycles[i].steps
+  rest = [until - local, *_steps_to_come(control, now.rules)]
   end = cycle_ends(step, control.horizon, rest)[0]
   if len(rest) == 1:
     end = _in_proportion(control.cycle_end, step, planned, control)
   control = control._replace(cycle_end=end)
-  clock = cycle_clock.anchored_clock(
-    step, i, local, cycles[i].steps, end, control.scale
-  )
+  clock = cycle_clock.anchored_clock(step, i, local, until, end, control.scale)
   now.events.append(what.clock_event(control, clock))
   return Decision(control, clock, RE_ANCHOR, now.events)
 

@@ -36,17 +36,18 @@ def anchored_clock(
   step: int,
   cycle: int,
   local_step: float,
-  cycle_steps: int,
+  nominal_end: float,
   end: int,
   scale: float = 1.0,
 ) -> CycleClock:
-  """A clock that goes from local_step to the cycle's nominal end until `end`.
+  """A clock that goes from local_step to nominal_end until `end`.
 
   Args:
     step: the step about to be taken.
     cycle: index of the cycle, from 0.
     local_step: the nominal step of that cycle from which to go on; 0 starts it.
-    cycle_steps: the cycle's nominal steps.
+    nominal_end: the nominal step to be come to by `end`: the cycle's last, or
+      that at which it is to be paused.
     end: the step at which the cycle is to be over.
     scale: factor on the cycle's learning rate.
 
@@ -54,7 +55,7 @@ def anchored_clock(
     The clock. Its pace is 1 if the cycle is as long as planned. Since only the
     anchor and the pace change, the learning rate does not jump.
   """
-  pace = (cycle_steps - local_step) / (end - step)
+  pace = (nominal_end - local_step) / (end - step)
   return CycleClock(
     count=np.int32(step),
     cycle=np.int32(cycle),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 import reference
 
 
@@ -39,6 +41,8 @@ class Twin:
     self.last_loss = 0.0
     self.events = []
     self.over = False  # no further cycle
+    self.eval_steps = []
+    self.give_up = None  # the step at which waiting ends
     self.write(0, 'cycle_start', **self.cycle_start())
 
   def write(self, step, event, **values):
@@ -59,6 +63,7 @@ class Twin:
 
   def evaluate(self, step, eval_step, loss, metric):
     """Returns why the cycle should be left, or ''."""
+    self.eval_steps.append(eval_step)
     self.losses.append(loss)
     self.metrics.append(metric)
     self.last_loss = loss
@@ -90,6 +95,8 @@ class Twin:
     reasons = [self.evaluate(step, *e) for e in seen]
     reason = next(filter(None, reasons), '')
     if step >= self.end:
+      if self.waits(step):
+        return True
       return self.next_cycle(step, 'scheduled')
     last = self.cycle == len(self.lengths) - 1
     holding = self.params.policy == 'hold'
@@ -99,7 +106,26 @@ class Twin:
       return self.next_cycle(step, 'early')
     return True
 
+  def waits(self, step):
+    """Whether the cycle's end waits for an evaluation of its last model."""
+    if not self.params.wait or self.over:
+      return False
+    if any(seen >= self.end for seen in self.eval_steps):
+      return False
+    if self.give_up is None:
+      ways = np.diff([0, *self.eval_steps])
+      period = int(max(ways, default=0))
+      if self.end < self.horizon:
+        period = min(period, self.horizon - self.end)
+      if not period:
+        return False
+      self.give_up = step + period
+      reason = 'the annealed model has not been evaluated'
+      self.write(step, 'wait', reason=reason, cycle_end=self.give_up)
+    return step < self.give_up
+
   def next_cycle(self, step, reason):
+    self.give_up = None
     to_do = self.params.lengths[self.cycle + 1 :]
     if not to_do or step >= self.horizon:
       return self.run_out(step, reason)
@@ -140,8 +166,8 @@ class Twin:
   def read(self, schedule, step):
     """reference.cycle_rate or reference.weight_decay at a step."""
     nominal = self.lengths[self.cycle]
-    t = nominal  # after the last cycle: its final value
-    if not self.over:
+    t = nominal  # after the last cycle, and while it waits: its final value
+    if not self.over and step < self.end:
       t = (step - self.start) * nominal / (self.end - self.start)
     return schedule(t, nominal, self.params, self.cycle)
 

@@ -95,7 +95,7 @@ class ShardedDevices(JitDevices):
   ) -> Callable:
     """See `Devices`; a host value of the leaf's shape is laid out as the leaf.
 
-    What is donated comes back as it lay, all else on all devices.
+    What comes of donated leaves lies as they did, all else is on all devices.
     """
     layout = jax.tree_util.tree_map(
       lambda x: getattr(x, 'sharding', None) or self._replicated, shapes
@@ -109,10 +109,21 @@ class ShardedDevices(JitDevices):
     jitted = jax.jit(
       fn,
       in_shardings=(layout, *hosts),
-      out_shardings=layout if donate else self._replicated,
+      out_shardings=self._after(fn, shapes, layout, *host_shapes)
+      if donate
+      else self._replicated,
       donate_argnums=(0,) if donate else (),
     )
     return jitted.lower(shapes, *host_shapes).compile()
+
+  def _after(
+    self, fn: Callable, shapes: Any, layout: Any, *host_shapes: Any
+  ) -> Any:
+    """How fn's results lie: as its tree, or by their paths if they are other."""
+    result = jax.eval_shape(fn, shapes, *host_shapes)
+    structure = jax.tree_util.tree_structure
+    same = structure(result) == structure(shapes)
+    return layout if same else self._layout(result)
 
   def init(self, fn: Callable, tree: Any) -> Any:
     layout = self._layout(jax.eval_shape(fn, tree))

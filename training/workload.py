@@ -202,6 +202,8 @@ def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
   ({'0': step, '1': results}, '3'), and does so anew at every preemption.
   """
   step, results = entry
+  if type(step) is int:  # as a runner writes it; a run has hundreds of them
+    return step, results
   while isinstance(step, Mapping):
     step, results = step['0'], step['1']
   return int(step), results

@@ -9,11 +9,13 @@ from typing import ClassVar
 
 from ...schedules.cycle import Cycle
 from ...settings.checks import check
-from ..history import PAUSED, UNBEGUN
+from ...settings.kinds import Number, OrNone, Share
+from ..history import OVER, PAUSED, UNBEGUN, Standing
 from .further import Factors, Further
 from .policy import POLICIES, NextCycle, Situation
 from .tournament import Tournament, Turn, wrong_rounds
 
+_WHOLE = 0.99  # of a cycle's full length, up to the clock's rounding
 _LEAST_REST = 0.5  # of the steps that are wanted, for which the horizon stays
 
 
@@ -29,10 +31,12 @@ class Race(Tournament, Further):
   settings with the same inner optimizer.
 
   A cycle's full length is that of its setting in the chain, in proportion where
-  a horizon that binds has moved. A probe takes its share of it. Who goes on to
-  its end takes the steps that are missing, or those up to the horizon if they
-  are at least half of that or the horizon binds; else the horizon is put off.
-  When all are over, see `Further`.
+  a horizon that binds has moved, or the share `full` of the run. A probe takes
+  its share of it. Who goes on to its end takes the steps that are missing, or
+  those up to the horizon if they are at least half of that or the horizon binds;
+  else the horizon is put off.
+  When all are over, or one that came to its end is `near` the target, see
+  `Further`.
 
   A preemption loses the paused models: they are not compared anew, but whoever
   is to go on of them begins again from a fresh model.
@@ -40,21 +44,34 @@ class Race(Tournament, Further):
   Attributes:
     scales: factors on the peak; those of the first one for all settings come
       first, then those of the second one.
+    full: of the run's steps, that a whole cycle takes; None for as many as its
+      setting has in the chain.
+    near: share of the way. Where a cycle that has come to its end has come so
+      far, further cycles go on from there, and no other one of the race. None:
+      all others have their turn first.
   """
 
   scales: Factors = (1.0,)
+  full: OrNone(Share) = None
+  near: OrNone(Number) = None
 
   follows_chain: ClassVar[bool] = False
 
   def next(self, situation: Situation) -> NextCycle:
     """See `Policy`."""
     s, cyclists = situation, self._all(situation.cycles)
-    turn = None
-    if all(one.state == UNBEGUN for one in s.history[len(cyclists) :]):
-      turn = self.turn(s.history[: len(cyclists)])
+    turn, racing = None, s.history[: len(cyclists)]
+    is_beyond = any(one.state != UNBEGUN for one in s.history[len(cyclists) :])
+    if not is_beyond and not any(map(self._is_near, racing)):
+      turn = self.turn(racing)
     if turn is None:
       return self.further(s, len(cyclists))
     return self._stint(s, turn, *cyclists[turn.entry])
+
+  def _is_near(self, standing: Standing) -> bool:
+    """Whether a cycle has come to its end, near the target."""
+    is_over = standing.state == OVER and standing.share > _WHOLE
+    return is_over and self.near is not None and standing.now.best >= self.near
 
   def _all(self, cycles: Sequence[Cycle]) -> list[tuple[int, float]]:
     """(index of the setting, factor on its peak) of those in the race."""
@@ -72,11 +89,20 @@ class Race(Tournament, Further):
     # step, and then the next evaluation.
     least = began + 1.0 / s.cycles[cycle].steps
     until = min(max(turn.until, least), 1.0)
-    end, horizon = _end_of(s, cycle, until - began, until == 1.0)
+    steps = self._full_steps(s, cycle)
+    end, horizon = _end_of(s, (until - began) * steps, until == 1.0)
     start = 'paused' if goes_on else 'fresh'
     return NextCycle(
       cycle, end, horizon, scale, start, began, until, turn.entry
     )
+
+  def _full_steps(self, s: Situation, cycle: int) -> float:
+    """Steps of a whole cycle."""
+    planned = sum(one.steps for one in s.cycles)
+    of_run = s.horizon if s.binds else planned
+    if self.full is not None:
+      return self.full * of_run
+    return s.cycles[cycle].steps * of_run / planned
 
   def num_slots(self, cycles: Sequence[Cycle]) -> int:
     """See `Policy`."""
@@ -94,14 +120,17 @@ class Race(Tournament, Further):
 
 
 def _end_of(
-  s: Situation, cycle: int, share: float, is_last_stint: bool
+  s: Situation, wanted: float, is_last_stint: bool
 ) -> tuple[int, int]:
-  """(first step after a stint, first step after the run)."""
-  full = float(s.cycles[cycle].steps)
-  if s.binds:
-    full *= s.horizon / sum(cycle.steps for cycle in s.cycles)
-  steps = max(math.ceil(share * full), 1)
-  rest = s.horizon - s.step
+  """(first step after a stint, first step after the run).
+
+  Args:
+    s: where the run stands.
+    wanted: steps.
+    is_last_stint: whether it goes on to the cycle's end.
+  """
+  # The clock's float32 must not make a step more of it.
+  steps, rest = max(math.ceil(wanted - 1e-3), 1), s.horizon - s.step
   fits = rest >= (1 if s.binds else _LEAST_REST * steps)
   if is_last_stint and fits:
     steps = min(steps, rest)

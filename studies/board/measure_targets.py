@@ -56,7 +56,7 @@ def measure(
 def write(name: str, full: bool, found: dict[str, Any]) -> None:
   """Puts what was found into the file that the workloads read."""
   targets = stand_in.read_targets()
-  targets[f'{name}_full' if full else name] = found
+  targets[stand_in.target_key(name, full)] = found
   text = json.dumps(targets, indent=2, sort_keys=True) + '\n'
   files.write_whole(stand_in.TARGETS_FILE, text.encode())
 

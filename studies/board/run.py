@@ -72,7 +72,7 @@ def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
   """Where a run is kept once it has ended."""
   folder = f'{job.condition}_full' if job.full else job.condition
   study = root / folder / job.entry.name / f'study_{job.seed}'
-  return study / f'{job.workload}_jax' / 'trial_1'
+  return study / f'{stand_in.short_name(job.workload)}_jax' / 'trial_1'
 
 
 def is_done(root: pathlib.Path, job: Task, retry: bool = False) -> bool:

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from ...mini_algoperf import spec
-from ...mini_algoperf.workloads import WORKLOADS, MiniWorkload
+from ...mini_algoperf.workloads import MiniWorkload, workload_class
 from ...mini_algoperf.workloads.generations import GENERATIONS
 from ...mini_algoperf.workloads.molecules import MoleculesWorkload
 from ...mini_algoperf.workloads.translation import TranslationWorkload
@@ -41,6 +41,7 @@ SHORT = {
   'digits': Length(300, 15, 64, 768),
   'molecules': Length(200, 10, 32, 512),
   'translation': Length(200, 10, 32, 128),
+  'text': Length(200, 10, 16, 80),
 }
 
 
@@ -109,14 +110,30 @@ def read_targets() -> dict[str, dict[str, Any]]:
   return json.loads(TARGETS_FILE.read_text(encoding='utf-8'))
 
 
+def target_key(name: str, full: bool) -> str:
+  """Under which a workload's targets are kept.
+
+  Args:
+    name: of a small workload, or file.py:ClassName.
+    full: whether its own length is kept.
+  """
+  return f'{short_name(name)}_full' if full else short_name(name)
+
+
+@functools.cache
+def short_name(name: str) -> str:
+  """What folders are called: a workload's own name, also of one in a file."""
+  return workload_class(name).name
+
+
 def length_of(name: str, full: bool = False) -> Length:
   """How long a workload is on the board.
 
   Args:
-    name: of the workload.
+    name: of the workload, or file.py:ClassName.
     full: its own length, by the board's clock.
   """
-  own = WORKLOADS[name]
+  own = workload_class(name)
   whole = Length(own.step_hint, own.eval_every_steps)
   return whole if full else SHORT.get(name, whole)
 
@@ -130,7 +147,7 @@ def make_workload(
   """A fresh workload under a condition; only its validation split is evaluated.
 
   Args:
-    name: of the workload.
+    name: of the workload, or file.py:ClassName.
     condition: what is changed.
     full: whether its own length is kept.
     targets: by key, as `measure_targets` finds them; None takes those that
@@ -139,19 +156,15 @@ def make_workload(
   Raises:
     ValueError: if there is no such workload, or nobody has measured its target.
   """
-  if name not in WORKLOADS:
-    raise ValueError(
-      f'workload {name!r} is unknown; there are {", ".join(sorted(WORKLOADS))}.'
-    )
-  key = f'{name}_full' if full else name
+  key = target_key(name, full)
   found = read_targets().get(key, {}) if targets is None else targets
   if condition.target not in found:
     raise ValueError(
       f'{TARGETS_FILE.name}: no target {condition.target!r} of {key}; '
-      '`soft-reset study --measure-targets` finds it.'
+      '`soft-reset study --measure_targets` finds it.'
     )
   kind = GENERATIONS[condition.generation]
-  own = _CLASSES.get(name, WORKLOADS[name])
+  own = _CLASSES.get(name) or workload_class(name)
   joined = type(
     own.__name__, (kind, own), _shortened(own, length_of(name, full))
   )

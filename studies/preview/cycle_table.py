@@ -48,7 +48,6 @@ def cycle_rows(
     **_highest_column(ends, cycles, rates),
     'decay': [str(plan.decay) for plan in plans],
     **_weight_decay_column(plans),
-    **_part_columns(params),
     'share': [f'{length / ends[-1]:.1%}' for length in lengths],
   }
   return [tuple(columns), *zip(*columns.values())]
@@ -77,21 +76,33 @@ def _weight_decay_column(
     return {}
   return {
     'weight decay': [
-      f'{shape or "constant"} {value:.4g}'
+      f'{shape} {value:.4g}' if shape else f'{value:.4g}'
       for shape, value in zip(shapes, values)
     ]
   }
 
 
-def _part_columns(params: ScheduleParams) -> dict[str, list[str]]:
-  """What else a whole setting has, where cycles are not all as in THESIS."""
+def setting_rows(params: ScheduleParams) -> list[tuple[str, ...]]:
+  """A header and a row for each cycle: what its numbers don't say.
+
+  Args:
+    params: the chain.
+
+  Returns:
+    Number of the cycle, its setting's name, optimizer, averaging and what it
+    starts from, each where it is not as in the thesis throughout; nothing if
+    all are.
+  """
+  plans = params.plans
   columns = {
-    'setting': [str(cycle) for cycle in map(name_of, params.cycles)],
-    'optimizer': [str(plan.optimizer) for plan in params.plans],
-    'averaging': [str(plan.averaging) for plan in params.plans],
-    'starts from': [plan.start_from for plan in params.plans],
+    'setting': list(map(name_of, params.cycles)),
+    'optimizer': [str(plan.optimizer) for plan in plans],
+    'averaging': [str(plan.averaging) for plan in plans],
+    'starts from': [plan.start_from for plan in plans],
   }
   usual = ({'own'}, set(), {'adamw'}, {'none'}, {''})
-  return {
-    name: values for name, values in columns.items() if set(values) not in usual
-  }
+  told = {name: v for name, v in columns.items() if set(v) not in usual}
+  if not told:
+    return []
+  numbers = [f'{i + 1}' for i in range(len(plans))]
+  return [('cycle', *told), *zip(numbers, *told.values())]

@@ -52,6 +52,11 @@ def plan_lines(chain: PlannedChain, at: int | None) -> Iterator[str]:
   )
   rows = cycle_table.cycle_rows(step_hint, params, rates)
   yield from table_lines(rows)
+  settings = cycle_table.setting_rows(params)
+  if settings:
+    yield ''
+    yield from table_lines(settings)
+    yield ''
   yield (
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )

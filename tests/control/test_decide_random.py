@@ -38,6 +38,7 @@ def random_run(seed):
     policy=policy,
     reset_mode=str(rng.choice(['soft', 'soft', 'full', 'cyclic'])),
     early_switching=bool(rng.random() < 0.85),
+    wait=seed % 3 == 0,
     switching={
       'name': 'thesis',
       'lam': float(rng.choice([0.3, 0.5, 0.7, 1.0])),
@@ -147,6 +148,7 @@ def test_random_runs_are_of_all_kinds():
     ('reset', 'scheduled'),
     ('hold', None),
     ('finish', 'cycles have run out'),
+    ('wait', 'the annealed model has not been evaluated'),
     'partial',
   }
 

@@ -39,8 +39,26 @@ RUNS = [
 ]
 
 
+# The same cycles, each with another optimizer and numbers of its own.
+CHAIN = (
+  "cycles=({}, {'optimizer': 'nesterov', 'learning_rate': 0.01}, "
+  "{'optimizer': 'schedule_free_adamw', 'label_smoothing': 0.1}), "
+)
+
+
+@pytest.mark.parametrize('num_devices', [1, 8])
+def test_fake_batches_with_other_optimizers(tmp_path, num_devices):
+  test_fake_batches(tmp_path, 'mnist', 8, num_devices, CHAIN)
+  log = (tmp_path / 'log.txt').read_text()
+  assert 'Error' not in log
+  trial = tmp_path / 'runs' / 'test' / 'mnist_jax' / 'trial_1'
+  resets = [e for e in read_events(trial) if e['event'] == 'reset']
+  notes = [reset['note'] for reset in resets]
+  assert notes == ['nesterov begins', 'schedule_free_adamw begins']
+
+
 @pytest.mark.parametrize(('workload', 'batch_size', 'num_devices'), RUNS)
-def test_fake_batches(tmp_path, workload, batch_size, num_devices):
+def test_fake_batches(tmp_path, workload, batch_size, num_devices, chain=''):
   mode = MODES.get(workload, 'soft')
   trial = tmp_path / 'runs' / 'test' / f'{workload}_jax' / 'trial_1'
   trial.mkdir(parents=True)
@@ -50,7 +68,7 @@ def test_fake_batches(tmp_path, workload, batch_size, num_devices):
     target = {'validation_target_value': 1e-3}
   status = real_benchmark.run(
     tmp_path,
-    SETTINGS.format(mode=mode),
+    chain + SETTINGS.format(mode=mode),
     [
       f'--workload={workload}',
       f'--global_batch_size={batch_size}',

@@ -208,3 +208,76 @@ def test_put_back_exactly(generation):
   for a, b in zip(*map(jax.tree_util.tree_leaves, (found, kept))):
     normal = ~(np.abs(b) == np.float32(1e-42))
     np.testing.assert_array_equal(np.asarray(a)[normal], b[normal])
+
+
+def settings(optimizers, policy):
+  """A cycle of 16 steps for each optimizer."""
+  return dataclasses.replace(
+    PARAMS,
+    cycles=[{'optimizer': optimizer} for optimizer in optimizers],
+    budget_factor=float(len(optimizers)),
+    early_switching=False,
+    policy=policy,
+  )
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_race_of_optimizers(generation, compilations, folder):
+  """Each compiles its step once, and goes on with the state of its pause."""
+  optimizers = ('adamw', 'nesterov', 'ademamix')
+  policy = {**RACE, 'probes': 3, 'rounds': [0.25], 'scales': [1.0]}
+  seen = {s: (1.0, {8: 0.3}.get(s, 0.1)) for s in range(4, 60, 4)}
+  driver = new_driver(settings(optimizers, policy), generation, seen, 16)
+  driver.step()
+  counts, models = [], []
+  for until in (4, 8, 12, 24, 36):
+    with compilations() as compiled:
+      driver.run(until=until)
+    counts.append(len(compiled))
+    models.append(model_of(driver))
+  assert counts == [0, 1, 1, 0, 0]
+  # Nesterov's went on for 12 steps; then AdamW's, from step 4.
+  names = ('global_step', 'setting', 'anchor_local')
+  rows = columns(folder, 'event', 'note', *names)
+  starts = [row[2:] for row in rows if row[0] == 'cycle_start']
+  assert starts == [
+    ('0', '1', '0.0'),
+    ('4', '2', '0.0'),
+    ('8', '3', '0.0'),
+    ('12', '2', '4.0'),
+    ('24', '1', '4.0'),
+  ]
+  kept = driver.optimizer_state[1].kept
+  assert kept.keys() == {2}
+  assert_equal_trees(tuple(kept[2].model), models[2])
+
+
+def test_a_setting_from_the_best_model_of_another(folder):
+  """Its optimizer begins from the parameters that were kept."""
+  policy = {'name': 'queue', 'then': 'best'}
+  params = settings(('adamw', 'nesterov'), policy)
+  seen = {8: (1.0, 0.5), 16: (1.0, 0.4)}
+  driver = new_driver(params, 'jit', seen, 16)
+  driver.run(until=8)
+  best = host(driver.params)
+  driver.run(until=16)
+  seen, run = [], driver.optimizer_state[1]
+  steps = list(run.setup.train_steps)
+
+  def listening(params, *others):
+    seen.append(host(params))
+    return run.setup.train_steps[1](params, *others)
+
+  steps[1] = listening
+  setup = run.setup._replace(train_steps=tuple(steps))
+  driver.optimizer_state = (
+    driver.optimizer_state[0],
+    run._replace(setup=setup),
+  )
+  driver.step()
+  assert_equal_trees(seen[0], best)
+  assert columns(folder, 'event', 'mode', 'note')[1] == (
+    'reset',
+    'best',
+    'nesterov begins',
+  )

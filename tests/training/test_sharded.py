@@ -71,12 +71,11 @@ class Sharded(Wide):
     }, state
 
 
-def train(workload, until, averaging='none'):
-  params = dataclasses.replace(PARAMS, averaging=averaging)
-  driver = tiny.Driver(
-    submission.make_submission(params), workload(), SWITCHING
-  )
-  return driver, driver.run(until=until)
+def train(workload, until, params=PARAMS):
+  functions = submission.make_submission(params)
+  driver = tiny.Driver(functions, workload(), SWITCHING)
+  completes = driver.run(until=until)
+  return driver, completes
 
 
 def layouts(driver):
@@ -99,16 +98,25 @@ def test_which_layout_serves():
   assert type(devices_of(params, False)) is JitDevices
 
 
-def test_the_run_is_that_of_replicated_parameters(folder):
+CHANGING = dataclasses.replace(
+  PARAMS,
+  cycles=[{}, {'optimizer': 'schedule_free_adamw'}, {'optimizer': 'nadamw'}],
+)
+
+
+@pytest.mark.parametrize('params', [PARAMS, CHANGING], ids=['same', 'other'])
+def test_the_run_is_that_of_replicated_parameters(params, folder):
+  """Also where cycles have other optimizers, over one state."""
   runs = []
   for workload in (Wide, Sharded):
-    driver, completes = train(workload, until=13)
+    driver, completes = train(workload, 13, params)
     assert completes
     taus = column(folder, 'tau', event='reset')
     runs.append((host(driver.params), driver.global_step, taus))
   (ours, *decided), (theirs, *others) = runs
   assert decided == others
   assert decided == [12, ['0.2500000000000001', '0.10000000000000009']]
+  assert set(SPECS.values()) >= set(layouts(driver).values())
   for name, leaf in ours.items():
     np.testing.assert_allclose(theirs[name], leaf, rtol=1e-4, atol=1e-5)
 
@@ -159,8 +167,9 @@ def test_a_reset_gathers_nothing(driver):
 def test_averaged_weights_lie_as_the_parameters_do(averaging):
   """And are those of replicated ones; trained is what would be without."""
   plain, _ = train(Sharded, until=8)
-  ours, _ = train(Sharded, until=8, averaging=averaging)
-  theirs, _ = train(Wide, until=8, averaging=averaging)
+  params = dataclasses.replace(PARAMS, averaging=averaging)
+  ours, _ = train(Sharded, until=8, params=params)
+  theirs, _ = train(Wide, until=8, params=params)
   slot = ours.optimizer_state[0].averaging.slot
   for name, leaf in ours.params.items():
     assert leaf.sharding.spec == slot[name].sharding.spec == SPECS[name]

@@ -97,12 +97,12 @@ def test_a_probe_ends_at_an_evaluation_even_if_it_comes_late():
   found, control = hold(race(), 30, 100)
   assert [row[0] for row in found] == [30, 60, 90]
   assert found[2][5] == pytest.approx(30.0)
-  # Nothing is evaluated: nothing can be compared, and nothing waits for ever.
+  # Nothing is evaluated: nothing can be compared, and each has its full length.
   found, _ = hold(race(), 1000, 400)
   assert [row[:2] for row in found][:3] == [
     (100, 'fresh'),
     (200, 'fresh'),
-    (300, 'paused'),
+    (300, 'best'),
   ]
 
 
@@ -185,3 +185,46 @@ def test_what_it_knows_is_saved():
 def test_a_race_of_one_is_refused():
   with pytest.raises(ValueError, match='there are two to race'):
     rules_of(race(scales=[2.0]), 50)
+
+
+def test_a_whole_cycle_may_be_a_share_of_the_run():
+  # 60 of 100 steps; probes take 6 of them, and come to the 10th nominal step.
+  found, control = hold(race(full=0.6), 2, 75)
+  assert found == [
+    (6, 'fresh', 0, 3.0, 12, 0.0),
+    (12, 'fresh', 1, 0.5, 18, 0.0),
+    (18, 'paused', 2, 3.0, 72, 10.0),
+    # Then the next best; for more than half of its 54 steps there is room.
+    (72, 'paused', -1, 0.5, 100, 10.0),
+  ]
+  assert control.horizon == 100
+
+
+def test_further_cycles_where_one_has_ended_near_the_target():
+  near = race(full=0.6, near=0.85, peaks=[0.5], lengths=[0.2])
+  found, _ = hold(near, 2, 75, ends={**ENDS, 1.5: 0.9})
+  assert found[3] == (72, 'best', -1, 1.5, 92, 0.0)
+  found, _ = hold(race(full=0.6, near=0.95), 2, 75)
+  assert found[3][:4] == (72, 'paused', -1, 0.5)
+  # Near is not enough for one that was left before its end.
+  left = race(full=0.6, near=0.5, changes={'early_switching': True})
+  found, _ = hold(left, 2, 75, loss=lambda s: NAN if 60 <= s < 62 else 1.0)
+  assert found[3][:4] == (60, 'paused', -1, 0.5)
+
+
+def test_a_probe_is_pressed_with_the_run():
+  params = race(changes={'horizon': 'time'})
+  rules = rules_of(params, 50)._replace(budget=105.0)  # seconds; 100 steps
+  control, clock = decide.start(rules), decide.first_clock(rules)
+  assert control.cycle_end == 10
+  evaluation = Evaluation(2, 1.0, 0.1, 10.0)
+  decision = decide.decide(control, clock, [evaluation], 2, rules)
+  assert decision.action == decide.GO_ON
+  # Two steps in 10 s: in 105 s there are 19. The probe's 6 of the 96 steps that
+  # were left are 15/16 of a step now.
+  evaluation = Evaluation(4, 1.0, 0.2, 20.0)
+  decision = decide.decide(decision.control, clock, [evaluation], 4, rules)
+  assert decision.action == decide.RE_ANCHOR
+  assert (decision.control.horizon, decision.control.cycle_end) == (19, 5)
+  assert cycle_clock.local_step_on_host(decision.clock, 4) == pytest.approx(4.0)
+  assert cycle_clock.local_step_on_host(decision.clock, 5) == pytest.approx(10)

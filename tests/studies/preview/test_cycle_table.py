@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.schedule_params import Hparams, ScheduleParams
+from reset_cycles.schedule_params import THESIS, Hparams, ScheduleParams
 from reset_cycles.schedules.lr_schedule import lay_out
 from reset_cycles.studies.preview.cycle_table import (
   cycle_rows,
+  setting_rows,
 )
 from reset_cycles.studies.preview.position import planned_rates
 from reset_cycles.studies.text_table import table_lines
@@ -169,3 +170,17 @@ def test_long_shapes_go_on_in_further_lines():
   column = slice(lines[0].index('decay'), lines[0].index('share'))
   cell = ''.join(line[column] for line in lines[1:-1])
   assert cell.replace(' ', '') == rows[1][6].replace(' ', '')
+
+
+def test_a_chain_of_settings():
+  free = {'optimizer': 'schedule_free_adamw', 'start_from': 'fresh'}
+  params = ScheduleParams(cycles=['nadamp/2', free], budget_factor=1.0)
+  assert setting_rows(params) == [
+    ('cycle', 'setting', 'optimizer', 'starts from'),
+    ('1', 'nadamp/2', 'nadamw', ''),
+    ('2', 'own', 'schedule_free_adamw', 'fresh'),
+  ]
+  header, first, second = cycle_rows(100, params)
+  column = header.index('weight decay')
+  assert (first[column], second[column]) == ('0.1606', '0.08122')
+  assert setting_rows(THESIS) == []

@@ -1,0 +1,79 @@
+"""Soft resets in a loop with flax.linen and its TrainState, early switching too.
+
+You will see a cycle being left early: the second cycle's peak rate is absurd, its
+loss is soon not finite, and the network is replaced as a whole. The cycle after
+it gets the steps that are left, and comes further than the first one. flax_train_state.png shows the run.
+
+  python examples/flax_train_state.py
+"""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from common import History, draw, spirals
+from flax.training.train_state import TrainState
+
+from reset_cycles import THESIS, Cycles, State
+
+
+class Net(nn.Module):
+  @nn.compact
+  def __call__(self, x):
+    for _ in range(2):
+      x = nn.relu(nn.Dense(32)(x))
+    return nn.Dense(2)(x)
+
+
+def loss_fn(params, points, labels):
+  logits = Net().apply({'params': params}, points)
+  losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+  return losses.mean(), (jnp.argmax(logits, axis=-1) == labels).mean()
+
+
+@jax.jit
+def train_step(state, points, labels):
+  gradient, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
+  return state.apply_gradients(grads=gradient)
+
+
+@jax.jit
+def init(key):
+  return Net().init(key, jnp.zeros((1, 2)))['params']
+
+
+def main(num_steps=1500, picture='flax_train_state.png'):
+  hparams = dataclasses.replace(
+    THESIS.hparams, learning_rate=0.01, weight_decay=0.001
+  )
+  chain = dataclasses.replace(
+    THESIS, hparams=hparams, alter_lr=(0.0, 1e13, 0.0)
+  )
+  cycles = Cycles(chain, num_steps, make_params=init, target=0.99)
+  state = TrainState.create(
+    apply_fn=None, params=init(jax.random.PRNGKey(1)), tx=cycles.optimizer
+  )
+  history = History()
+
+  def look(what, *arguments):
+    nonlocal state
+    halves, events = what(*arguments, State(state.params, state.opt_state))
+    state = state.replace(params=halves.params, opt_state=halves.opt_state)
+    history.saw(arguments[0], events)
+
+  for step in range(num_steps):
+    look(cycles.before_step, step)
+    history.rates[step] = cycles.learning_rate(state)
+    state = train_step(state, *spirals(step, count=64))
+    if (step + 1) % max(num_steps // 60, 1) == 0:
+      loss, accuracy = jax.jit(loss_fn)(state.params, *spirals(2**31))
+      history.metrics[step + 1] = float(accuracy)
+      look(cycles.after_evaluation, step + 1, loss, accuracy)
+  draw(picture, [history], target=0.99)
+  return history
+
+
+if __name__ == '__main__':
+  main()
