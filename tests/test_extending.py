@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-import shutil
 import sys
 
 import numpy as np
@@ -109,11 +108,9 @@ class HeavyBall:
 @pytest.fixture(scope='module')
 def extended(tmp_path_factory):
   """The shipped files and three more, imported under a name of their own."""
-  folder = tmp_path_factory.mktemp('extended') / 'extended_submission'
-  for file in handed_in.files():
-    target = folder / file
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(handed_in.ROOT / file, target)
+  folder = handed_in.copy(
+    tmp_path_factory.mktemp('extended'), 'self', 'extended_submission'
+  )
   for name, text in NEW_FILES.items():
     (folder / name).write_text(text.lstrip())
   sys.path.insert(0, str(folder.parent))
