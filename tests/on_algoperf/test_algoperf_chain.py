@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import signal
 
 import pytest
 
 import real_benchmark
 from reset_cycles.cli import main as cli
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from reset_cycles.settings.named import name_of
 from reset_cycles.training.events import read_events
 
 pytestmark = [
@@ -62,13 +65,12 @@ def mnist(tmp_path_factory):
   return folder
 
 
-def train(folder, data, cycles, policy, *flags, **changes):
+def train(folder, data, settings, *flags, **changes):
   """Runs the benchmark; returns (exit status, folder of the trial)."""
   factor = 1.5 if real_benchmark.is_current() else 3.0
   status = real_benchmark.run(
     folder,
-    f'cycles={cycles!r}, policy={policy!r}, switching={FLOOR!r}, wait=True, '
-    "horizon='time', budget_factor=1.0",
+    settings,
     [
       '--workload=mnist',
       '--tuning_ruleset=self',
@@ -82,6 +84,14 @@ def train(folder, data, cycles, policy, *flags, **changes):
     **changes,
   )
   return status, folder / 'runs' / 'run' / 'mnist_jax' / 'trial_1'
+
+
+def chain(cycles, policy):
+  """Settings of an experiment, as written in code."""
+  return (
+    f'cycles={cycles!r}, policy={policy!r}, switching={FLOOR!r}, wait=True, '
+    "horizon='time', budget_factor=1.0"
+  )
 
 
 def measurements(trial):
@@ -159,17 +169,18 @@ def assert_a_list_and_further_cycles(trial):
   assert set(seen[3]) == {'raw'}
 
 
+LIST = chain([NADAMW, NESTEROV, HOPELESS], 'queue')
+
+
 def test_a_list_of_settings_by_the_clock(tmp_path, mnist):
-  cycles = [NADAMW, NESTEROV, HOPELESS]
-  status, trial = train(tmp_path, mnist, cycles, 'queue')
+  status, trial = train(tmp_path, mnist, LIST)
   assert status == 0, real_benchmark.log(tmp_path)
   assert_a_list_and_further_cycles(trial)
 
 
 def test_the_same_resumed(tmp_path, mnist):
   """Killed in its first cycle, whose running average is in the checkpoint."""
-  cycles = [NADAMW, NESTEROV, HOPELESS]
-  status, trial = train(tmp_path, mnist, cycles, 'queue', kill_after=8)
+  status, trial = train(tmp_path, mnist, LIST, kill_after=8)
   assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
   before = read_events(trial)
   assert outline(before) == [1]
@@ -177,8 +188,7 @@ def test_the_same_resumed(tmp_path, mnist):
   status, _ = train(
     tmp_path,
     mnist,
-    cycles,
-    'queue',
+    LIST,
     '--resume_last_run',
     forget_nothing=real_benchmark.is_current(),
   )
@@ -192,7 +202,7 @@ def test_a_race_by_the_clock(tmp_path, mnist):
   """Three probes, the best to its end, and then those that were paused."""
   cycles = [HOPELESS, NADAMW, NESTEROV]
   policy = {'name': 'race', 'probes': 3, 'rounds': (0.1,)}
-  status, trial = train(tmp_path, mnist, cycles, policy)
+  status, trial = train(tmp_path, mnist, chain(cycles, policy))
   assert status == 0, real_benchmark.log(tmp_path)
   events = read_events(trial)
   found = outline(events)
@@ -211,3 +221,23 @@ def test_a_race_by_the_clock(tmp_path, mnist):
   assert float(starts[4][0]['anchor_local']) > 0
   assert_resets_waited(events)
   assert_annealed_in_time(trial, events)
+
+
+def test_the_settings_in_force(tmp_path, mnist):
+  """What is handed in, unchanged: it uses the time that it has."""
+  status, trial = train(tmp_path, mnist, None)
+  assert status == 0, real_benchmark.log(tmp_path)
+  settings = json.loads((trial / 'schedule_params.json').read_text())
+  found = ScheduleParams.from_dict(settings['schedule_params'])
+  assert found == SCHEDULE_PARAMS
+  events = read_events(trial)
+  seen = {
+    int(e['metric_step']): float(e['metric'])
+    for e in events
+    if e['event'] == 'evaluation'
+  }
+  seconds = measurements(trial)
+  assert set(seen) <= set(seconds)
+  assert BUDGET - 3 * PERIOD < max(seconds.values())
+  if name_of(SCHEDULE_PARAMS.horizon) == 'time':
+    assert_annealed_in_time(trial, events)
