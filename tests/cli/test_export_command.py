@@ -74,6 +74,12 @@ def test_the_list_has_every_module_of_the_root():
   assert found == {'__init__.py', *handed_in.MODULES}
 
 
+def test_the_tests_of_what_is_handed_in_are_those_of_make():
+  text = (handed_in.ROOT / 'Makefile').read_text()
+  listed = re.search(r'addprefix tests/,\\\n\s*(.*)\)\n', text)[1]
+  assert listed.split() == list(handed_in.FOLDERS)
+
+
 def test_every_file_is_a_copy(tmp_path):
   assert export(f'--out={tmp_path}') == 0
   own = tmp_path / 'self_tuning' / 'soft_reset'
