@@ -79,9 +79,12 @@ chaos: .venv/.installed ## Test far more random configurations and accidents
 	CHAOS=$(CHAOS) $(BIN)/pytest $(PYTEST_FLAGS) tests/test_chaos.py tests/test_chaos_files.py
 
 .PHONY: lint
-lint: .venv/.installed ## Check the code's rules and its formatting
+lint: .venv/.installed ## Check the code's rules, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p .venv/typing
+	ln -sfn ../.. .venv/typing/reset_cycles
+	MYPYPATH=.venv/typing $(BIN)/mypy --cache-dir .venv/mypy_cache
 
 .PHONY: format
 format: .venv/.installed ## Format the code and sort its imports
@@ -104,6 +107,22 @@ $(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
 	$(call TRAIN,$*) --workload=$* --experiment_name=figures_$* --overwrite
 	mkdir -p figures
 	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
+
+.PHONY: scoreboard
+scoreboard: .venv/.installed ## Write benchmarks/SCOREBOARD.md from benchmarks/logs
+	.venv/bin/soft-reset scoreboard --logs=benchmarks/logs \
+	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
+# Markdown and pictures lie in build/ as they do here, the code as a package.
+FILES := git ls-files --cached --others --exclude-standard --
+
+.PHONY: docs
+docs: .venv/.docs ## Build the documents as a site, links checked
+	rm -rf build/site_source build/site_code
+	mkdir -p build/site_source build/site_code/reset_cycles
+	$(FILES) '*.md' '*.png' ':!tests' | tar -cT - | tar -xC build/site_source
+	$(FILES) '*.py' ':!tests' | tar -cT - | tar -xC build/site_code/reset_cycles
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'Open build/site/index.html'
 
 # Each in a process of its own, as other work in one would be measured along.
 .PHONY: bench
@@ -136,6 +155,13 @@ endef
 
 .venv/.installed: constraints/latest.txt pyproject.toml
 	$(INSTALL)
+
+# Beside the other tools: some twenty small packages.
+.venv/.docs: .venv/.installed
+	@echo 'Installing the tools for documents into .venv'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet \
+	  --constraint constraints/latest.txt --editable '.[mini,dev,docs]'
+	@touch $@
 
 .venvs/%/.installed: constraints/%.txt pyproject.toml
 	$(INSTALL)

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from machine import versions
 from model_sizes import (
   FLOAT,
   SIZES,
@@ -34,7 +35,6 @@ from model_sizes import (
   on_paper,
   paper_table,
 )
-from overhead import versions
 from reset_cycles import soft_reset
 from reset_cycles.mini_algoperf import spec
 from reset_cycles.optimizers.inner import Slots

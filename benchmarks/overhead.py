@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime as dt
 import functools
 import itertools
 import json
 import pathlib
-import platform
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
-import flax
 import jax
-import numpy as np
 import optax
 
+from machine import versions
 from reset_cycles import soft_reset, submission
 from reset_cycles.mini_algoperf import files, logger, workloads
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
@@ -224,27 +220,33 @@ def evaluation_times(bench: Bench) -> list[float]:
   return times
 
 
-def measure_resets(bench: Bench) -> Figures:
-  """A whole reset: finiteness, blend, moments, checks."""
+def reset_times(bench: Bench) -> list[float]:
+  """Milliseconds of whole resets: finiteness, blend, moments, checks."""
   saved, run = bench.state
   reset = soft_reset.Reset(0.5, 0.75, True)
   inner, ops = run.setup.inners[0], run.setup.reset_ops
   fresh = run.setup.fresh_models.take(0)
-  resets, inits = [], []
-  for i in range(REPEATS):
+
+  def whole(model: Model) -> Model:
+    resetting.is_finite(model, inner, ops)
+    return resetting.model_reinit_schedule(model, fresh, reset, inner, ops)
+
+  times = []
+  for _ in range(REPEATS):
     state = saved.inner.inner  # beside the clock, which no reset touches
     model = copy(Model(bench.params, bench.model_state, state))
     jax.block_until_ready(model)
+    times.append(seconds(whole, model) * 1e3)
+  return times
 
-    def whole(model: Model) -> Model:
-      resetting.is_finite(model, inner, ops)
-      return resetting.model_reinit_schedule(model, fresh, reset, inner, ops)
 
-    resets.append(seconds(whole, model) * 1e3)
-    if i < 5:
-      jax.clear_caches()  # as in a new process
-      make = functools.partial(fresh_model, bench.workload)
-      inits.append(seconds(make, bench.rng, bench.devices) * 1e3)
+def measure_resets(bench: Bench) -> Figures:
+  """A whole reset, and what it would also wait for if it made its model."""
+  resets, inits = reset_times(bench), []
+  for _ in range(5):
+    jax.clear_caches()  # as in a new process
+    make = functools.partial(fresh_model, bench.workload)
+    inits.append(seconds(make, bench.rng, bench.devices) * 1e3)
   return {
     'reset': summary(resets, 'ms'),
     'init_model_fn, called before training instead': summary(inits, 'ms'),
@@ -278,35 +280,6 @@ def measure_initialisation(bench: Bench) -> Figures:
   return {
     'init_optimizer_state': summary(times['soft'], 's'),
     'init_optimizer_state without resets': summary(times['cyclic'], 's'),
-  }
-
-
-def commit() -> str:
-  """Of the working tree, with a + where it has changes; '' without one."""
-  found = [
-    subprocess.run(
-      ['git', '-C', str(pathlib.Path(__file__).parent), *command],
-      capture_output=True,
-      text=True,
-    ).stdout.strip()
-    for command in (['rev-parse', '--short', 'HEAD'], ['diff', '--shortstat'])
-  ]
-  return found[0] + ('+' if found[1] else '')
-
-
-def versions() -> dict[str, str]:
-  """Date, commit, device and versions, to save beside the figures."""
-  device = jax.devices()[0]
-  return {
-    'commit': commit(),
-    'date': dt.date.today().isoformat(),
-    'device': f'{device.platform}: {device.device_kind}',
-    'machine': f'{platform.machine()}, {jax.device_count()} device(s)',
-    'python': platform.python_version(),
-    'jax': jax.__version__,
-    'flax': flax.__version__,
-    'optax': optax.__version__,
-    'numpy': np.__version__,
   }
 
 

@@ -4,7 +4,7 @@
     [--document=docs/scale.md]
 
 Measured: resets of models of 1e5 to 1e8 parameters on one device, resets of
-models of 8 to 512 leaves, and what an evaluation puts on 1 to 8 virtual devices.
+models of 8 to 128 leaves, and what an evaluation puts on 1 to 8 virtual devices.
 From the slopes, and said to be no more than that: 1e10 parameters and 1,024
 devices.
 """
@@ -24,9 +24,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from machine import versions
 from memory import LargestModel, renew
 from model_sizes import as_table
-from overhead import versions
 from reset_cycles import soft_reset
 from reset_cycles.control import decide
 from reset_cycles.control.state import Target, to_words
@@ -40,7 +40,7 @@ from reset_cycles.training.set_up import set_up
 
 RESETS = 5
 PUTS = 300
-LEAVES = (8, 64, 512)
+LEAVES = (8, 32, 128)
 DEVICES = (1, 2, 4, 8)
 TARGET_PARAMETERS, TARGET_DEVICES = 1e10, 1024
 
@@ -59,12 +59,9 @@ class Blocks(LargestModel):
 
   def initial(self, rng: jax.Array) -> dict[str, jax.Array]:
     """Uniform values."""
-    keys = jax.random.split(rng, len(self.shapes))
-    shapes = self.shapes.items()
-    return {
-      name: jax.random.uniform(key, shape)
-      for key, (name, shape) in zip(keys, shapes)
-    }
+    (width,) = self.shapes['000']
+    block = jax.random.uniform(rng, (len(self.shapes), width))
+    return {name: block[i] for i, name in enumerate(self.shapes)}
 
 
 def least(fn: Callable[[], Any], count: int) -> float:

@@ -27,6 +27,7 @@ COMMANDS = (
   'figures',
   'results',
   'plot',
+  'report',
   'schedule',
   'replay',
   'clocks',

@@ -88,6 +88,7 @@ def _add_other_tables(group: argparse._ArgumentGroup) -> None:
     'which the race reaches more, or is sooner.',
   )
   in_place.add_argument(
+    '--left_out',
     '--left-out',
     choices=('workload', 'submission'),
     help='In place of the table: each workload or submission judged by the '

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -187,10 +188,11 @@ def read_seeds(text: str) -> list[int]:
   """
   seeds: list[int] = []
   for part in text.split(','):
-    first, _, last = part.partition('-')
-    if not first.isdigit() or (last and not last.isdigit()):
+    found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
+    if found is None:
       raise ValueError(f'--seeds={text}: must be like 1-10 or 3,5,8.')
-    seeds.extend(range(int(first), int(last or first) + 1))
+    first, last = int(found[1]), int(found[2] or found[1])
+    seeds.extend(range(first, last + 1))
   if not seeds:
     raise ValueError(f'--seeds={text}: there is no seed from high to low.')
   return seeds

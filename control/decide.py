@@ -97,7 +97,9 @@ def _first_cycle(rules: Rules) -> NextCycle:
     before = Situation(
       cycles, -1, 0, horizon, rules.horizon.binds, _empty_history(rules)
     )
-    return rules.policy.next(before)
+    first = rules.policy.next(before)
+    assert first is not None  # a chain has a cycle
+    return first
   slot = 0 if rules.policy.num_slots(cycles) else -1
   return NextCycle(0, cycles[0].steps, horizon, slot=slot)
 
@@ -145,7 +147,9 @@ def observe(
   planning, horizon = rules.horizon.observe(control.planning, timing)
   if horizon <= evaluation.step:  # behind us: the policy has put it off
     horizon = control.horizon
-  since = evaluation.step - max(control.last_eval_step, 0)
+  # Both runners evaluate after the first step: that is no evaluation period.
+  is_early = evaluation.step <= 1
+  since = 0 if is_early else evaluation.step - max(control.last_eval_step, 0)
   control = control._replace(
     num_evaluations=control.num_evaluations + 1,
     last_eval_step=evaluation.step,

@@ -50,7 +50,7 @@ class Control(NamedTuple):
     switching: state of the switching rule, a NamedTuple of numbers.
     planning: state of the horizon, likewise.
     spacing: the longest way between two evaluations so far, steps; 0 before the
-      first.
+      second.
     give_up: step at which waiting for an evaluation ends; -1 when not waiting.
     began: share of its full length that the current cycle had at `start`.
     until: share that it is to have at `cycle_end`; below 1 it is paused there.

@@ -15,7 +15,7 @@ from ..settings.named import name_of
 from ..soft_reset import needs_tau
 
 # Parts that look at the target, by their field.
-_NEED_TARGET = {'switching': ('progress',)}
+_NEED_TARGET = {'switching': ('progress', 'floor')}
 
 
 def make_loop_rules(
@@ -70,6 +70,7 @@ def _check_kinds(rules: Rules) -> None:
     right = "'none' here: what is evaluated is the loop's own"
     none = cycle.averaging == 'none'
     check(none, f'cycles[{i}].averaging', cycle.averaging, right)
-    right = "'' here: no models are kept"
-    own = cycle.start_from == ''
-    check(own, f'cycles[{i}].start_from', cycle.start_from, right)
+  policy = type(rules.policy).__name__
+  keeps = rules.keeps_best or rules.policy.num_slots(rules.cycles)
+  right = 'one that keeps no models, nor may a cycle start from the best one'
+  check(not keeps, 'policy', policy, right)

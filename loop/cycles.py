@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from ..control import decide
+from ..control import events as what
 from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
 from ..optimizers import INNER, Inner
@@ -173,25 +174,23 @@ class Cycles:
     self, step: int, state: State, evaluations: list[Evaluation]
   ) -> tuple[State, list[Event]]:
     rules, opt_state = self.rules, state.opt_state
-    if not self._is_prepared and rules.reset_mode != 'cyclic':
+    if not self._is_prepared:
       resets.prepare(*self._parts(state), self.inner)
       self._is_prepared = True
     control = from_words(np.asarray(opt_state.control), decide.start(rules))
     clock = jax.device_get(opt_state.clocked.clock)
     events: list[Event] = []
     if step == 0 and self._last < 0:
-      events.append(decide.cycle_start_event(control, clock, rules))
+      events.append(what.cycle_start_event(control, clock, rules))
     new = [e for e in evaluations if e.step > control.last_eval_step]
     decision = decide.decide(control, clock, new, step, rules)
     events += decision.events
     if decision.action == decide.RESET:
       state, event = self._reset(state, control, decision)
       events.append(event)
-      started = decide.cycle_start_event(
-        decision.control, decision.clock, rules
-      )
+      started = what.cycle_start_event(decision.control, decision.clock, rules)
       events.append(started)
-    self._due, self._last = decision.control.cycle_end, step
+    self._due, self._last = decide.due(decision.control), step
     return self._with(state, decision, control), events
 
   def _with(self, state: State, decision: Decision, before: Control) -> State:
@@ -216,10 +215,7 @@ class Cycles:
     self, state: State, ended: Control, decision: Decision
   ) -> tuple[State, Event]:
     look = functools.partial(resets.is_finite, *self._parts(state), self.inner)
-    plan, note = boundary.plan(self.rules, decision, self._tau, look)
-    event = boundary.reset_event(
-      self.rules, ended, decision.control, plan, note
-    )
+    plan, event = boundary.plan(self.rules, ended, decision, self._tau, look)
     if plan.touches_nothing:
       return state, event
     key = jax.random.fold_in(self._key, decision.control.number)

@@ -43,7 +43,12 @@ class NamedSlots:
       counts: fields with counts, which go back to zero with the moments.
     """
     self._make = make
-    self._names = Slots(tuple(moments), tuple(iterates), tuple(counts))
+    # In the order of the fields of Slots.
+    self._names = {
+      'moments': tuple(moments),
+      'iterates': tuple(iterates),
+      'counts': tuple(counts),
+    }
 
   def build(
     self, hparams: InnerHparams, rate: Any, weight_decay: Any
@@ -54,17 +59,17 @@ class NamedSlots:
 
   def slots(self, opt_state: Any) -> Slots:
     """See `Inner`."""
-    return self._names._replace(
-      moments=self._found(opt_state, self._names.moments),
-      iterates=self._found(opt_state, self._names.iterates),
-      counts=self._found(opt_state, self._names.counts),
+    return Slots(
+      moments=_found(opt_state, self._names['moments']),
+      iterates=_found(opt_state, self._names['iterates']),
+      counts=_found(opt_state, self._names['counts']),
     )
 
   def with_slots(self, opt_state: Any, slots: Slots) -> Any:
     """See `Inner`."""
-    for names, values in zip(self._names, slots):
-      left = iter(values)
-      opt_state = _map_fields(opt_state, names, lambda _, i=left: next(i))
+    for kind, names in self._names.items():
+      values = iter(getattr(slots, kind))
+      opt_state = _with_fields(opt_state, names, values)
     return opt_state
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
@@ -79,20 +84,23 @@ class NamedSlots:
       ValueError: if a field isn't there, or moments or iterates have another
         structure than the parameters.
     """
-    structure = jax.tree_util.tree_structure(params)
-    for kind in ('moments', 'iterates', 'counts'):
-      for name in getattr(self._names, kind):
-        found = self._found(opt_state, (name,))
+    for kind, names in self._names.items():
+      for name in names:
+        found = _found(opt_state, (name,))
         right = "the name of a field of the optimizer's state"
         check(bool(found), kind, name, right)
-        like = [
-          jax.tree_util.tree_structure(tree) == structure for tree in found
-        ]
         right = "a field with the parameters' structure"
-        check(kind == 'counts' or all(like), kind, name, right)
+        fits = all(_are_alike(tree, params) for tree in found)
+        check(kind == 'counts' or fits, kind, name, right)
 
-  def _found(self, opt_state: Any, names: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(_fields(opt_state, names))
+
+def _are_alike(tree: Any, params: Any) -> bool:
+  structures = map(jax.tree_util.tree_structure, (tree, params))
+  return len(set(structures)) == 1
+
+
+def _found(state: Any, names: Sequence[str]) -> tuple[Any, ...]:
+  return tuple(_fields(state, names))
 
 
 def _fields(state: Any, names: Sequence[str]) -> Iterator[Any]:
@@ -104,17 +112,17 @@ def _fields(state: Any, names: Sequence[str]) -> Iterator[Any]:
       yield from _fields(value, names)
 
 
-def _map_fields(
-  state: Any, names: Sequence[str], fn: Callable[[Any], Any]
+def _with_fields(
+  state: Any, names: Sequence[str], values: Iterator[Any]
 ) -> Any:
-  """The state with fn(value) in the fields, in the order of `_fields`."""
+  """The state with the next values in its fields, in the order of `_fields`."""
   if hasattr(state, '_fields'):
     return type(state)(
       *(
-        fn(value) if name in names else _map_fields(value, names, fn)
+        next(values) if name in names else _with_fields(value, names, values)
         for name, value in zip(state._fields, state)
       )
     )
   if isinstance(state, (tuple, list)):
-    return type(state)(_map_fields(value, names, fn) for value in state)
+    return type(state)(_with_fields(value, names, values) for value in state)
   return state

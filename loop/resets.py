@@ -62,10 +62,12 @@ def prepare(
   """Compiles what a reset of such arrays needs; a leaf at a time is held."""
   is_finite(params, statistics, inner_state, inner)
   slots = inner.slots(inner_state)
-  share, kinds = np.float32(0), set()
-  leaves = [(blend, x) for x in _leaves((params, statistics, slots.iterates))]
+  blended = _leaves((params, statistics, slots.iterates))
   shrunk = _leaves((slots.moments, slots.weights))
-  for fn, leaf in [*leaves, *((shrink, leaf) for leaf in shrunk)]:
+  jobs: list[tuple[Callable, Any]] = [(blend, leaf) for leaf in blended]
+  jobs += [(shrink, leaf) for leaf in shrunk]
+  kinds: set[Any] = set()
+  for fn, leaf in jobs:
     kind = (fn, leaf.shape, leaf.dtype, leaf.sharding, _is_committed(leaf))
     if kind in kinds:
       continue
@@ -74,7 +76,7 @@ def prepare(
       placed_like(np.zeros(leaf.shape, leaf.dtype), leaf)
       for _ in range(2 if fn is blend else 1)
     ]
-    _run(fn, *zeros, share)
+    _run(fn, *zeros, np.float32(0))
 
 
 def reset(

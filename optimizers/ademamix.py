@@ -20,7 +20,7 @@ from .nadamw import averaged, squared
 class AdEMAMixState(NamedTuple):
   """Both averages of the gradients, that of their squares, and the steps."""
 
-  count: jax.Array  # shape=(), dtype=int32
+  count: Any  # shape=(), dtype=int32
   fast: Any
   slow: Any
   nu: Any

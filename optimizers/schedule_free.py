@@ -19,7 +19,7 @@ from .nadamw import averaged, squared
 class ScheduleFreeState(NamedTuple):
   """What is kept beside y, the parameters that are trained."""
 
-  count: jax.Array  # shape=(), dtype=int32
+  count: Any  # shape=(), dtype=int32
   b1: jax.Array  # shape=(), dtype=float32; with which y was made of x and z
   largest_rate: jax.Array  # shape=(), dtype=float32
   weight: jax.Array  # shape=(), dtype=float32; of all steps in the average x

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 import algoperf_process
+from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
 
 PACKAGES = ('algoperf', 'algorithmic_efficiency')
@@ -57,6 +58,14 @@ def is_current():
   return package_and_root()[0] == 'algoperf'
 
 
+def copy_rivals(folder):
+  """Copies the rivals beside a copy of what is handed in, which they need."""
+  ignore = shutil.ignore_patterns('__pycache__')
+  rivals = pathlib.Path('benchmarks') / 'rivals'
+  shutil.copytree(handed_in.ROOT / rivals, folder / rivals, ignore=ignore)
+  (folder / 'benchmarks' / '__init__.py').touch()
+
+
 def copy_submission(folder, settings):
   """What is handed in, as `soft-reset export` writes it, and an experiment.
 
@@ -78,13 +87,14 @@ def copy_submission(folder, settings):
   return str(experiment)
 
 
-def run(folder, settings, flags, **changes):
+def run(folder, settings, flags, rival=None, **changes):
   """Runs the benchmark in a process of its own, with our submission.
 
   Args:
     folder: for the copy of the submission, and the log.
     settings: of the experiment, as written in code; None for those in force.
     flags: of the benchmark's script; the submission's path is added.
+    rival: name of the one that is run in its place.
     changes: to the job, see algoperf_process.
 
   Returns:
@@ -94,6 +104,9 @@ def run(folder, settings, flags, **changes):
   submissions = folder / 'submissions'
   shutil.rmtree(submissions, ignore_errors=True)
   path = copy_submission(submissions, settings)
+  if rival is not None:
+    copy_rivals(submissions / 'self_tuning' / 'soft_reset')
+    path = f'self_tuning/soft_reset/benchmarks/rivals/{rival}.py'
   job = {
     'package': package,
     'roots': [str(root), str(submissions)],

@@ -113,7 +113,8 @@ class Twin:
     if any(seen >= self.end for seen in self.eval_steps):
       return False
     if self.give_up is None:
-      ways = np.diff([0, *self.eval_steps])
+      # The runners' evaluation after the first step comes early.
+      ways = np.diff([0, *self.eval_steps])[np.array(self.eval_steps) > 1]
       period = int(max(ways, default=0))
       if self.end < self.horizon:
         period = min(period, self.horizon - self.end)

@@ -1,7 +1,7 @@
-"""A shape, a switching rule and an optimizer, each added as one new file.
+"""The parts that docs/extending.md adds, each as one new file.
 
 Nothing else of the submission is touched: names, parameters, checks, JSON,
-search space and columns of cycles.csv follow from the three files.
+search space and columns of cycles.csv follow from these files.
 """
 
 from __future__ import annotations
@@ -14,105 +14,31 @@ import sys
 import numpy as np
 import pytest
 
+import documents
 import tiny
 from reset_cycles.cli import handed_in
 
-NEW_FILES = {
-  'schedules/plateau.py': '''
-"""A shape: the peak, and then a lower plateau."""
-
-from __future__ import annotations
-
-import jax.numpy as jnp
-
-from ..settings.kinds import Inner
-from .decays import DECAYS
-from .phase import Phase
-
-
-@DECAYS.register
-def plateau(phase: Phase, *, height: Inner = 0.5, at: Inner = 0.5):
-  """1 for the first share `at` of the phase, then `height`."""
-  return lambda count: jnp.where(count < at * phase.steps, 1.0, height)
-''',
-  'control/switching/patience.py': '''
-"""A switching rule: no better metric for a number of evaluations."""
-
-from __future__ import annotations
-
-import dataclasses
-from typing import ClassVar, NamedTuple
-
-from ...settings.kinds import Count
-from .rule import SWITCHING_RULES, Verdict
-
-
-class State(NamedTuple):
-  best: float
-  waited: int
-
-
-@SWITCHING_RULES.register(name='patience')
-@dataclasses.dataclass(frozen=True)
-class Patience:
-  evaluations: Count = 3
-
-  initial: ClassVar[State] = State(float('-inf'), 0)
-  columns: ClassVar[tuple[str, ...]] = ('waited',)
-
-  def observe(self, state, evaluation, context):
-    sign = 1 if context.target.rising else -1
-    better = sign * evaluation.metric > state.best
-    best = max(sign * evaluation.metric, state.best)
-    state = State(best, 0 if better else state.waited + 1)
-    reason = 'no progress' if state.waited >= self.evaluations else ''
-    return state, Verdict(reason, {'waited': state.waited})
-''',
-  'optimizers/heavy_ball.py': '''
-"""An optimizer: gradient descent with heavy-ball momentum."""
-
-from __future__ import annotations
-
-import dataclasses
-
-import optax
-
-from ..settings.kinds import BelowOne
-from .adamw import decayed_and_scaled
-from .inner import INNER, Slots, find_state, map_states
-
-
-@INNER.register(name='heavy_ball')
-@dataclasses.dataclass(frozen=True)
-class HeavyBall:
-  momentum: BelowOne = 0.9
-
-  def build(self, hparams, rate, weight_decay):
-    return optax.chain(
-      optax.trace(self.momentum), decayed_and_scaled(rate, weight_decay)
-    )
-
-  def slots(self, opt_state):
-    return Slots((find_state(opt_state, optax.TraceState).trace,), (), ())
-
-  def with_slots(self, opt_state, slots):
-    new = optax.TraceState(trace=slots.moments[0])
-    return map_states(lambda _: new, opt_state, optax.TraceState)
-
-  def eval_params(self, opt_state, params):
-    return params
-''',
-}
+NEW_FILES = documents.files_of_blocks(handed_in.ROOT / 'docs' / 'extending.md')
 
 
 @pytest.fixture(scope='module')
 def extended(tmp_path_factory):
+<<<<<<< HEAD
   """The shipped files and three more, imported under a name of their own."""
   folder = handed_in.copy(
     tmp_path_factory.mktemp('extended'), 'self', 'extended_submission'
   )
+=======
+  """The shipped files and new ones, imported under a name of their own."""
+  folder = tmp_path_factory.mktemp('extended') / 'extended_submission'
+  for file in handed_in.files():
+    target = folder / file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(handed_in.ROOT / file, target)
+>>>>>>> refs/heads/main
   for name, text in NEW_FILES.items():
-    (folder / name).write_text(text.lstrip())
+    assert not (folder / name).exists()
+    (folder / name).write_text(text)
   sys.path.insert(0, str(folder.parent))
   yield importlib.import_module('extended_submission.submission')
   sys.path.remove(str(folder.parent))
@@ -175,3 +101,69 @@ def test_they_run(extended, tmp_path, monkeypatch):
   rates = {r['global_step']: float(r['learning_rate']) for r in rows}
   np.testing.assert_allclose(rates['0'], peak, rtol=1e-6)
   np.testing.assert_allclose(rates['2'], 0.25 * peak, rtol=1e-6)
+
+
+def part(extended, field, setting):
+  module = importlib.import_module('extended_submission.schedule_params')
+  registry = module.PARTS[field]
+  return registry.make(registry.read(field, setting))
+
+
+def test_there_is_a_file_for_every_kind_of_part(extended):
+  folders = {name.rpartition('/')[0] for name in NEW_FILES}
+  module = importlib.import_module('extended_submission.schedule_params')
+  assert len(folders) == len(NEW_FILES) == 1 + len(module.PARTS)
+
+
+def test_the_goal(extended):
+  goal = part(extended, 'goal', 'steady')
+  state = importlib.import_module('extended_submission.control.state')
+  target = state.Target('accuracy', 0.8, True)
+  metrics = [goal.metric(target, 0.2, share) for share in (0.0, 0.5, 1.0)]
+  np.testing.assert_allclose(metrics, [0.2, 0.5, 0.8])
+
+
+def test_the_horizon(extended):
+  horizons = importlib.import_module('extended_submission.control.horizons')
+  horizon = part(extended, 'horizon', {'name': 'evaluations', 'number': 4})
+  state, found = horizon.initial, []
+  for step in (10, 20, 36, 40):
+    timing = horizons.Timing(step, float('nan'), 99)
+    state, end = horizon.observe(state, timing)
+    found.append(end)
+  assert found == [40, 40, 48, 40]
+
+
+def run_with(extended, averaging):
+  """16 steps in cycles of 4, each evaluated: the run, and what was evaluated."""
+  params = params_of(
+    extended,
+    early_switching=False,
+    reset_mode='cyclic',
+    policy={'name': 'cool_down', 'scale': 0.25},
+    averaging=averaging,
+  )
+  driver = tiny.Driver(
+    extended.make_submission(params),
+    tiny.TinyWorkload(6),
+    {step: (1.0, 0.5) for step in range(1, 17)},
+  )
+  driver.evaluated = {}
+  assert not driver.run(until=16)
+  kernels = {step: tree['kernel'] for step, tree in driver.evaluated.items()}
+  return driver.optimizer_state[1], kernels
+
+
+def test_policy_and_average_run(extended):
+  run, raw = run_with(extended, 'none')
+  control = run.control
+  assert (control.cycle, control.number, control.scale) == (2, 4, 0.25)
+  assert (control.start, control.cycle_end) == (12, 16)
+  _, averaged = run_with(extended, {'name': 'polyak', 'distance': 0.1})
+  # A snapshot is taken before each step but a cycle's first; two are needed.
+  for first in (1, 5, 9, 13):
+    for step in (first, first + 1):
+      np.testing.assert_array_equal(averaged[step], raw[step])
+    for step in (first + 2, first + 3):
+      mean = np.mean([raw[i] for i in range(first, step)], axis=0)
+      np.testing.assert_allclose(averaged[step], mean, rtol=1e-5)

@@ -8,6 +8,9 @@ Source: Pagliardini et al. 2024, arXiv:2409.03137. Hyperparameters, warm-ups and
 the clipped gradient: the official entry ademamix (PyTorch). Its warm-ups of
 500,000 steps are 3.75 times WMT's step_hint in 2024; runs with a step_hint of
 under 10,000, to which nobody published anything, take that multiple of theirs.
+
+The entry is PyTorch's and was not run beside this; a test holds the direction
+against optax.contrib's.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def init_optimizer_state(
     ValueError: for hyperparameters: a rival brings its own.
   """
   del rng
-  if hyperparameters is not None:
+  if hyperparameters:
     raise ValueError(
       f'hyperparameters={hyperparameters!r}: rivals run under the self-tuning '
       'ruleset, with their own.'

@@ -3,7 +3,7 @@
 Training goes on from the raw weights. Source: Kaddour 2022, arXiv:2209.14981;
 10 snapshots, one every 0.002 step_hint steps after 0.02 step_hint steps: the
 official entry lawa_queue (2024, external tuning). Until there are 10, the raw
-weights are evaluated.
+weights are evaluated. The entry is PyTorch's and was not run beside this.
 """
 
 from __future__ import annotations

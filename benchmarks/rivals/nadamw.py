@@ -1,6 +1,11 @@
 """NadamW with warm-up and a cosine over step_hint, then 0: the baseline.
 
 Source: the benchmark's own jax_nadamw_full_budget.py, in both generations.
+
+Checked once against the published files over 200 steps of `digits` (step_hint
+150, batch 64, no dropout): on v0.5.0's stack the parameters are equal bit by bit;
+on main's (the board's nadamw_baselinev05, whose HPARAMS had to be given
+attributes for it to run) they differ by at most 1e-8 (root mean square), of 0.1.
 """
 
 from __future__ import annotations

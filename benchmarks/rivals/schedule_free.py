@@ -10,6 +10,11 @@ the official entries schedule_free_adamw (2024) and schedule_free_adamw_jax. Of
 the latter it differs in that gradients see the batch's own statistics, and that
 x gets its statistics in every step, not in every third. Its label smoothing
 never came into force, and is left out.
+
+Checked once against schedule_free_adamw_jax over 200 steps of `digits` (step_hint
+150, batch 64, no dropout): x differs by 2e-8 after 10 steps, 4e-6 after 50 and
+6e-4 after 200, of 0.1 (root mean square); the validation loss, which sees the
+statistics, by 1 % at most.
 """
 
 from __future__ import annotations

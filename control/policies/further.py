@@ -33,7 +33,7 @@ class Further(Policy):
 
   Attributes:
     peaks: factors on the best cycle's peak.
-    lengths: shares of the nominal steps of the best cycle's setting.
+    lengths: shares of the steps of a whole cycle of the best one's setting.
     start: the model that a further cycle starts from: the best one that was
       evaluated, the current one untouched, a fresh one, or '' for what the
       setting and the reset mode say. After a preemption the best one is not
@@ -56,6 +56,18 @@ class Further(Policy):
     """(factor on the peak, share of the steps) of each kind."""
     return tuple((p, n) for n in self.lengths for p in self.peaks)
 
+  def full_steps(self, situation: Situation, cycle: int) -> float:
+    """Steps of a whole cycle: its nominal ones, in proportion to the run's.
+
+    Args:
+      situation: where the run stands.
+      cycle: index of the cycle's setting.
+    """
+    s, steps = situation, situation.cycles[cycle].steps
+    if not s.binds:
+      return float(steps)
+    return steps * s.horizon / sum(one.steps for one in s.cycles)
+
   def further(self, situation: Situation, first_slot: int) -> NextCycle:
     """The further cycle that follows.
 
@@ -70,7 +82,7 @@ class Further(Policy):
     if not math.isfinite(best.now.best):  # nothing to go by
       best = s.history[first_slot - 1]
     factor, length = self.kinds[kind]
-    steps = max(math.ceil(length * s.cycles[best.cycle].steps), 1)
+    steps = max(math.ceil(length * self.full_steps(s, best.cycle)), 1)
     end = s.step + steps
     if s.binds and s.step < s.horizon:
       rest = s.horizon - s.step

@@ -89,20 +89,20 @@ class Race(Tournament, Further):
     # step, and then the next evaluation.
     least = began + 1.0 / s.cycles[cycle].steps
     until = min(max(turn.until, least), 1.0)
-    steps = self._full_steps(s, cycle)
+    steps = self.full_steps(s, cycle)
     end, horizon = _end_of(s, (until - began) * steps, until == 1.0)
     start = 'paused' if goes_on else 'fresh'
     return NextCycle(
       cycle, end, horizon, scale, start, began, until, turn.entry
     )
 
-  def _full_steps(self, s: Situation, cycle: int) -> float:
-    """Steps of a whole cycle."""
+  def full_steps(self, situation: Situation, cycle: int) -> float:
+    """See `Further`; or a share of the run."""
+    if self.full is None:
+      return super().full_steps(situation, cycle)
+    s = situation
     planned = sum(one.steps for one in s.cycles)
-    of_run = s.horizon if s.binds else planned
-    if self.full is not None:
-      return self.full * of_run
-    return s.cycles[cycle].steps * of_run / planned
+    return self.full * (s.horizon if s.binds else planned)
 
   def num_slots(self, cycles: Sequence[Cycle]) -> int:
     """See `Policy`."""

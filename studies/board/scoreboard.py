@@ -62,10 +62,7 @@ def _reading(
   overall: Sequence[EntryStanding], runs: Sequence[BoardRun], reading: str
 ) -> list[str]:
   first, rest = overall[0], overall[1:]
-  said = [
-    f'- Over all, {first.submission} is first with {first.score:.3f} '
-    f'[{first.low:.3f}, {first.high:.3f}].'
-  ]
+  said = [f'- Over all, {first.submission} is first with {_score(first)}.']
   close = [s.submission for s in rest if s.high >= first.low]
   if close:
     said.append(
@@ -103,7 +100,7 @@ def _table(found: Sequence[EntryStanding]) -> list[str]:
   rows = [
     (
       s.submission,
-      f'{s.score:.3f} [{s.low:.3f}, {s.high:.3f}]',
+      _score(s),
       f'{s.reached:.0%}',
       f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never',
       f'{s.failed}',
@@ -112,6 +109,12 @@ def _table(found: Sequence[EntryStanding]) -> list[str]:
   ]
   head = ('submission', 'score', 'reached', 'median time / budget', 'broken')
   return _markdown([head, *rows])
+
+
+def _score(standing: EntryStanding) -> str:
+  if math.isnan(standing.low):
+    return f'{standing.score:.3f} (too few seeds)'
+  return f'{standing.score:.3f} [{standing.low:.3f}, {standing.high:.3f}]'
 
 
 def _by_workload(

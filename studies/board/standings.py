@@ -27,7 +27,7 @@ class EntryStanding(NamedTuple):
 
   submission: str
   score: float
-  low: float  # 5th percentile of the score
+  low: float  # 5th percentile of the score; NaN if a cell has one seed only
   high: float  # 95th
   reached: float  # share of runs
   median_share: float  # of the budget, until the target; infinite if never
@@ -57,6 +57,8 @@ def standings(
       again.append(np.median(times[:, chosen], axis=1))
     drawn.append(_scores(_relative(np.stack(again))))
   low, high = np.percentile(drawn, _INTERVAL, axis=0)
+  if min(times.shape[1] for times in cells) < 2:  # nothing to draw from
+    low, high = np.full_like([low, high], np.nan)
   found = []
   for i, (name, score) in enumerate(zip(names, _scores(relative))):
     own = [run for run in runs if run.submission == name]

@@ -20,7 +20,6 @@ from reset_cycles.schedule_params import (
   Hparams,
   ScheduleParams,
 )
-from reset_cycles.training import records
 from reset_cycles.training.configuration import (
   CONFIGURATION,
   write_configuration,
@@ -135,14 +134,6 @@ def test_an_experiment_and_one_of_its_steps(capsys):
     capsys, '--experiment=peaks_soft', '--step_hint=1600', '--at=1590'
   )
   assert out == THREE_PEAKS
-
-
-def test_the_example_of_the_readme():
-  readme = (
-    pathlib.Path(records.__file__).parents[1].joinpath('README.md').read_text()
-  )
-  command = 'schedule --experiment=peaks_soft --step_hint=1600 --at=1590'
-  assert f'$ soft-reset {command} --out=plan.png\n{THREE_PEAKS}```' in readme
 
 
 def test_a_highest_rate_and_a_weight_decay(capsys):

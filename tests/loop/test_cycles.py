@@ -67,10 +67,12 @@ TAPES = {
   [
     *((tape, 'soft') for tape in TAPES),
     *(('switching', mode) for mode in ('full', 'kept_momentum', 'cyclic')),
+    ('at the ends', 'wait'),
   ],
 )
 def test_decisions_are_those_of_the_submission(tape, mode, folder):
-  params = dataclasses.replace(runs.PARAMS, reset_mode=mode)
+  change = {'wait': True} if mode == 'wait' else {'reset_mode': mode}
+  params = dataclasses.replace(runs.PARAMS, **change)
   driver = runs.new_driver(params, evaluations=TAPES[tape])
   assert driver.run()
   rows = [
@@ -302,6 +304,10 @@ def test_tau_must_be_a_share():
       "switching='progress': .* another one where target is None",
     ),
     ({'params': {'decay': 1}}, 'Unknown field decay'),
+    (
+      {'params': dataclasses.replace(THESIS, policy='race')},
+      "policy='Race': policy must be one that keeps no models",
+    ),
   ],
 )
 def test_what_cannot_work_is_refused(changes, said):

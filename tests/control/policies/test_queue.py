@@ -94,11 +94,13 @@ def test_a_binding_horizon_is_filled():
   standings = [Standing(i, 1.0, OVER, now=Mark(0.5)) for i in range(3)]
   history = (*standings, *[Standing()] * 4)
   bound = Situation(cycles, 2, 40, 52, True, history)
-  # 7 steps are wanted and 12 are left: two cycles of 6.
-  assert policy.next(bound)[1:3] == (46, 52)
+  # Half of 14 steps, in proportion, are wanted: 10. The 12 that are left are one
+  # cycle; 18 would be two.
+  assert policy.next(bound)[1:3] == (52, 52)
+  assert policy.next(bound._replace(step=34))[1:3] == (43, 52)
   assert policy.next(bound._replace(horizon=44))[1:3] == (44, 44)
   assert policy.next(bound._replace(binds=False))[1:3] == (47, 52)
-  assert policy.next(bound._replace(step=52))[1:3] == (59, 59)
+  assert policy.next(bound._replace(step=52))[1:3] == (62, 62)
 
 
 def test_what_it_knows_is_saved():

@@ -203,7 +203,8 @@ def test_a_whole_cycle_may_be_a_share_of_the_run():
 def test_further_cycles_where_one_has_ended_near_the_target():
   near = race(full=0.6, near=0.85, peaks=[0.5], lengths=[0.2])
   found, _ = hold(near, 2, 75, ends={**ENDS, 1.5: 0.9})
-  assert found[3] == (72, 'best', -1, 1.5, 92, 0.0)
+  # A fifth of the 60 steps.
+  assert found[3] == (72, 'best', -1, 1.5, 84, 0.0)
   found, _ = hold(race(full=0.6, near=0.95), 2, 75)
   assert found[3][:4] == (72, 'paused', -1, 0.5)
   # Near is not enough for one that was left before its end.
@@ -228,3 +229,17 @@ def test_a_probe_is_pressed_with_the_run():
   assert (decision.control.horizon, decision.control.cycle_end) == (19, 5)
   assert cycle_clock.local_step_on_host(decision.clock, 4) == pytest.approx(4.0)
   assert cycle_clock.local_step_on_host(decision.clock, 5) == pytest.approx(10)
+
+
+def test_the_evaluation_after_the_first_step_is_no_period():
+  # Then every 15, which is longer than a probe: each waits for one.
+  rules = rules_of(race(), 50)
+  control, clock, ends = decide.start(rules), decide.first_clock(rules), []
+  for step in range(50):
+    seen = []
+    if step == 1 or (step and step % 15 == 0):
+      seen = [Evaluation(step, 1.0, 0.01 * step)]
+    decision = decide.decide(control, clock, seen, step, rules)
+    control, clock = decision.control, decision.clock
+    ends += [step] * (decision.action == decide.RESET)
+  assert ends == [15, 30, 45]

@@ -1,0 +1,61 @@
+"""`soft-reset study` on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from reset_cycles.cli import main as cli
+from reset_cycles.cli import study as command
+from reset_cycles.studies import workers
+from reset_cycles.studies.board import run
+
+
+def test_seeds():
+  assert command.read_seeds('1-3,7') == [1, 2, 3, 7]
+  for text in ('', 'a', '1-', '3-1', '-2'):
+    with pytest.raises(ValueError, match='--seeds'):
+      command.read_seeds(text)
+
+
+@pytest.mark.parametrize(
+  ('words', 'said'),
+  [
+    ([], '--out is missing'),
+    (['--out=o', '--submissions=nobody'], "'nobody' is unknown"),
+    (['--out=o', '--workloads=mnist'], 'mnist'),
+    (['--out=o', '--conditions=warm'], "'warm' is unknown"),
+    (['--out=o', '--seeds=x'], '--seeds=x'),
+    (['--out=o', '--jobs=0'], 'at least 1'),
+  ],
+)
+def test_bad_input_is_one_line(words, said, capsys, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(['study', *words]) == 2
+  [line] = capsys.readouterr().err.splitlines()
+  assert said in line
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_the_second_time_trains_nothing(tmp_path, monkeypatch, capsys):
+  trained = []
+
+  def train_all(jobs, root, *unused):
+    for job in jobs:
+      trained.append((job.seed, job.workload, job.entry.name))
+      run.kept_path(root, job).mkdir(parents=True)
+
+  monkeypatch.setattr(workers, 'train_all', train_all)
+  words = [
+    'study',
+    f'--out={tmp_path}',
+    '--submissions=nadamw,sgdr',
+    '--workloads=digits',
+    '--conditions=hot',
+    '--seeds=1,2',
+  ]
+  for said in ('4 runs, 4 to train.', '4 runs, 0 to train.'):
+    assert cli.main(words) == 0
+    assert said in capsys.readouterr().err
+  assert trained == [
+    (seed, 'digits', name) for seed in (1, 2) for name in ('nadamw', 'sgdr')
+  ]

@@ -1,0 +1,60 @@
+"""The project's Markdown documents, taken apart."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import NamedTuple
+
+import reset_cycles
+
+ROOT = pathlib.Path(reset_cycles.__file__).resolve().parent
+DOCUMENTS = sorted(
+  path
+  for part in ('.', 'docs', 'benchmarks', 'experiments', 'studies/*')
+  for path in ROOT.glob(f'{part}/*.md')
+)
+_FENCE = re.compile(r'^```(\w*)\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+  """A block of code: its language, its text, and the last line before it."""
+
+  language: str
+  text: str
+  before: str
+
+
+def blocks(path: pathlib.Path) -> list[Block]:
+  """All fenced blocks of a document."""
+  text = path.read_text(encoding='utf-8')
+  return [
+    Block(match[1], match[2], text[: match.start()].strip().rpartition('\n')[2])
+    for match in _FENCE.finditer(text)
+  ]
+
+
+def files_of_blocks(path: pathlib.Path) -> dict[str, str]:
+  """The files that a document has whole: a name, a colon, and a block."""
+  found = {}
+  for block in blocks(path):
+    name = re.fullmatch(r'`([\w/]+\.py)`:', block.before)
+    if name:
+      found[name[1]] = block.text
+  return found
+
+
+def without_code(path: pathlib.Path) -> str:
+  """A document's text without blocks and code in lines."""
+  text = _FENCE.sub('', path.read_text(encoding='utf-8'))
+  return re.sub(r'`[^`\n]*`', '', text)
+
+
+def anchors(path: pathlib.Path) -> set[str]:
+  """The names by which a document's headings can be linked to."""
+  text = _FENCE.sub('', path.read_text(encoding='utf-8'))
+  titles = re.findall(r'^#+ (.*)$', text, re.MULTILINE)
+  return {
+    re.sub(r'[^\w -]', '', title.lower()).strip().replace(' ', '-')
+    for title in titles
+  }

@@ -1,0 +1,119 @@
+"""The wheel, outside of the checkout: the command, a loop, what is imported."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import reset_cycles
+from reset_cycles import submission
+
+ROOT = pathlib.Path(submission.__file__).parent
+_NOT_BUILT_FROM = shutil.ignore_patterns(
+  '.*', '__pycache__', 'build', '*.egg-info', 'tests', 'experiment_runs'
+)
+
+_LOOP = """
+import pathlib, jax, jax.numpy as jnp, optax, reset_cycles
+from reset_cycles import Cycles, State
+init = lambda key: {'w': jax.random.normal(key, (3,))}
+cycles = Cycles(num_steps=6, make_params=init, target=0.9)
+params = init(jax.random.PRNGKey(0))
+state, seen = State(params, cycles.optimizer.init(params)), []
+for step in range(6):
+  state, events = cycles.before_step(step, state)
+  seen += [event['event'] for event in events]
+  updates, opt_state = cycles.optimizer.update(
+    state.params, state.opt_state, state.params)
+  state = State(optax.apply_updates(state.params, updates), opt_state)
+print(pathlib.Path(reset_cycles.__file__).parent, *seen)
+"""
+
+_IMPORTED = """
+import sys, reset_cycles
+assert 'jax' not in sys.modules
+reset_cycles.Cycles, reset_cycles.tau, reset_cycles.ScheduleParams
+reset_cycles.make_submission
+print(*sorted({'matplotlib', 'scipy.stats', 'sklearn', 'tqdm'} & set(sys.modules)))
+"""
+
+
+def run(code, folder, path):
+  done = subprocess.run(
+    [sys.executable, *code],
+    cwd=folder,
+    env={**os.environ, 'PYTHONPATH': str(path)},
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 0, done.stderr
+  return done.stdout
+
+
+@pytest.fixture(scope='module')
+def installed(tmp_path_factory):
+  """The wheel's content, built from a copy: a build writes beside its source."""
+  folder = tmp_path_factory.mktemp('wheel')
+  shutil.copytree(ROOT, folder / 'source', ignore=_NOT_BUILT_FROM)
+  pip = [sys.executable, '-m', 'pip', '--disable-pip-version-check']
+  built = subprocess.run(
+    [*pip, 'wheel', '--no-deps', '--wheel-dir', folder, folder / 'source'],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  if 'No matching distribution found for setuptools' in built.stderr:
+    pytest.skip('no setuptools to build with can be had here')
+  assert built.returncode == 0, built.stderr
+  (wheel,) = folder.glob('*.whl')
+  site = folder / 'site'
+  shutil.unpack_archive(wheel, site, format='zip')
+  return site
+
+
+def test_a_loop_of_ones_own(installed, tmp_path):
+  place, *events = run(['-c', _LOOP], tmp_path, installed).split()
+  assert pathlib.Path(place) == installed / 'reset_cycles'
+  starts = ['cycle_start', 'reset', 'cycle_start', 'reset', 'cycle_start']
+  assert events == starts
+
+
+def test_the_command(installed, tmp_path):
+  code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
+  out = run(['-c', code, 'schedule', '--step_hint=30'], tmp_path, installed)
+  assert '60 steps' in out
+  code = (
+    'from reset_cycles.mini_algoperf.workloads import text_data as t; print'
+  )
+  out = run(['-c', f'{code}(t.vocab_size())'], tmp_path, installed)
+  assert int(out) > 50
+
+
+def test_it_is_typed(installed):
+  assert (installed / 'reset_cycles' / 'py.typed').exists()
+
+
+def test_importing_is_lazy_and_needs_no_pictures(installed, tmp_path):
+  assert run(['-c', _IMPORTED], tmp_path, installed).split() == []
+
+
+def test_the_version_is_that_of_the_project():
+  text = (ROOT / 'pyproject.toml').read_text()
+  (version,) = re.findall(r'^version = "(.*)"$', text, re.MULTILINE)
+  assert reset_cycles.__version__ == version
+  assert f'## {version}' in (ROOT / 'CHANGELOG.md').read_text()
+
+
+def test_the_exports_are_there():
+  for name in reset_cycles.__all__:
+    assert getattr(reset_cycles, name) is not None
+  assert set(reset_cycles.__all__) <= set(dir(reset_cycles))
+  with pytest.raises(AttributeError, match="no attribute 'Cycle'"):
+    _ = reset_cycles.Cycle
