@@ -23,19 +23,10 @@ NEW_FILES = documents.files_of_blocks(handed_in.ROOT / 'docs' / 'extending.md')
 
 @pytest.fixture(scope='module')
 def extended(tmp_path_factory):
-<<<<<<< HEAD
-  """The shipped files and three more, imported under a name of their own."""
+  """The shipped files and new ones, imported under a name of their own."""
   folder = handed_in.copy(
     tmp_path_factory.mktemp('extended'), 'self', 'extended_submission'
   )
-=======
-  """The shipped files and new ones, imported under a name of their own."""
-  folder = tmp_path_factory.mktemp('extended') / 'extended_submission'
-  for file in handed_in.files():
-    target = folder / file
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(handed_in.ROOT / file, target)
->>>>>>> refs/heads/main
   for name, text in NEW_FILES.items():
     assert not (folder / name).exists()
     (folder / name).write_text(text)
