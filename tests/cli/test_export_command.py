@@ -168,6 +168,6 @@ def test_a_run_from_the_exported_folder(tmp_path):
 def test_the_package_has_what_is_exported():
   """An installed package has the modules anyway, and the data that are named."""
   text = (handed_in.ROOT / 'pyproject.toml').read_text()
-  named = re.search(r'(?m)^reset_cycles = \[(.*)\]$', text)[1]
-  data = {name.strip(' "') for name in named.split(',')}
-  assert data == {handed_in.LICENSE, handed_in.FORM, handed_in.SEARCH_SPACE}
+  named = re.search(r'(?m)^reset_cycles = \[([^]]*)\]$', text)[1]
+  data = set(re.findall('"(.*?)"', named))
+  assert data >= {handed_in.LICENSE, handed_in.FORM, handed_in.SEARCH_SPACE}
