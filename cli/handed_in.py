@@ -10,7 +10,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Modules beside one another, and folders with all modules in them: a part that
 # was added as a file is handed in, too.
 MODULES = (
-  '__init__.py',
   'early_switching.py',
   'schedule_params.py',
   'soft_reset.py',
@@ -25,6 +24,10 @@ FOLDERS = (
   'control',
   'training',
 )
+# The package's own has names for loops of one's own, which stay behind.
+INIT = (
+  '"""A self-tuning submission: learning rate cycles with soft resets."""\n'
+)
 LICENSE = 'LICENSE'
 FORM = 'submission_info.yml'
 SEARCH_SPACE = 'tuning_search_space.json'
@@ -36,7 +39,10 @@ RULESETS = {
 
 
 def files() -> list[str]:
-  """Modules that the benchmark imports, relative to the package's folder."""
+  """Modules that the benchmark imports, relative to the package's folder.
+
+  Beside them there is an `__init__.py`, INIT.
+  """
   found = [
     path.relative_to(ROOT).as_posix()
     for folder in FOLDERS
@@ -75,6 +81,7 @@ def copy(folder: pathlib.Path, ruleset: str, name: str) -> pathlib.Path:
     target = own / file
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / file, target)
+  (own / '__init__.py').write_text(INIT, encoding='utf-8')
   text = _with_line(_form(), 'submission_folder', name)
   (own / FORM).write_text(_with_line(text, 'ruleset', word), encoding='utf-8')
   return own

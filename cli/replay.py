@@ -88,6 +88,7 @@ def _add_other_tables(group: argparse._ArgumentGroup) -> None:
     'good cases below which the race reaches more targets, or is faster.',
   )
   in_place.add_argument(
+    '--left_out',
     '--left-out',
     choices=('workload', 'submission'),
     help='In place of the table: each workload or submission judged by the '

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-import shutil
 import sys
 
 import numpy as np
@@ -25,11 +24,9 @@ NEW_FILES = documents.files_of_blocks(handed_in.ROOT / 'docs' / 'extending.md')
 @pytest.fixture(scope='module')
 def extended(tmp_path_factory):
   """The shipped files and new ones, imported under a name of their own."""
-  folder = tmp_path_factory.mktemp('extended') / 'extended_submission'
-  for file in handed_in.files():
-    target = folder / file
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(handed_in.ROOT / file, target)
+  folder = handed_in.copy(
+    tmp_path_factory.mktemp('extended'), 'self', 'extended_submission'
+  )
   for name, text in NEW_FILES.items():
     assert not (folder / name).exists()
     (folder / name).write_text(text)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import signal
 
 import pytest
 
 import real_benchmark
 from reset_cycles.cli import main as cli
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from reset_cycles.settings.named import name_of
 from reset_cycles.training.events import read_events
 
 pytestmark = [
@@ -62,15 +65,23 @@ def mnist(tmp_path_factory):
   return folder
 
 
-def train(folder, data, cycles, policy, *flags, **changes):
+def train(
+  folder,
+  data,
+  settings,
+  *flags,
+  workload='mnist',
+  budget=BUDGET,
+  properties=PROPERTIES,
+  **changes,
+):
   """Runs the benchmark; returns (exit status, folder of the trial)."""
   factor = 1.5 if real_benchmark.is_current() else 3.0
   status = real_benchmark.run(
     folder,
-    f'cycles={cycles!r}, policy={policy!r}, switching={FLOOR!r}, wait=True, '
-    "horizon='time', budget_factor=1.0",
+    settings,
     [
-      '--workload=mnist',
+      f'--workload={workload}',
       '--tuning_ruleset=self',
       f'--data_dir={data}',
       f'--experiment_dir={folder}/runs',
@@ -78,10 +89,18 @@ def train(folder, data, cycles, policy, *flags, **changes):
       '--rng_seed=3',
       *flags,
     ],
-    properties={**PROPERTIES, 'max_allowed_runtime_sec': BUDGET / factor},
+    properties={**properties, 'max_allowed_runtime_sec': budget / factor},
     **changes,
   )
-  return status, folder / 'runs' / 'run' / 'mnist_jax' / 'trial_1'
+  return status, folder / 'runs' / 'run' / f'{workload}_jax' / 'trial_1'
+
+
+def chain(cycles, policy):
+  """Settings of an experiment, as written in code."""
+  return (
+    f'cycles={cycles!r}, policy={policy!r}, switching={FLOOR!r}, wait=True, '
+    "horizon='time', budget_factor=1.0"
+  )
 
 
 def measurements(trial):
@@ -124,7 +143,7 @@ def assert_resets_waited(events):
     assert event['metric_step'] == event['global_step'] or is_given_up
 
 
-def assert_annealed_in_time(trial, events):
+def assert_annealed_in_time(trial, events, budget=BUDGET, period=PERIOD):
   """The last evaluations of the budget have seen a model at rate 0."""
   seconds = measurements(trial)
   annealed = [
@@ -132,8 +151,8 @@ def assert_annealed_in_time(trial, events):
     for e in events
     if e['event'] == 'evaluation' and float(e['learning_rate']) == 0
   ]
-  assert BUDGET - 6 * PERIOD < max(annealed) < BUDGET
-  assert BUDGET - 3 * PERIOD < max(seconds.values()) < BUDGET + 3 * PERIOD
+  assert budget - 6 * period < max(annealed) < budget
+  assert budget - 3 * period < max(seconds.values()) < budget + 3 * period
 
 
 def assert_a_list_and_further_cycles(trial):
@@ -159,17 +178,18 @@ def assert_a_list_and_further_cycles(trial):
   assert set(seen[3]) == {'raw'}
 
 
+LIST = chain([NADAMW, NESTEROV, HOPELESS], 'queue')
+
+
 def test_a_list_of_settings_by_the_clock(tmp_path, mnist):
-  cycles = [NADAMW, NESTEROV, HOPELESS]
-  status, trial = train(tmp_path, mnist, cycles, 'queue')
+  status, trial = train(tmp_path, mnist, LIST)
   assert status == 0, real_benchmark.log(tmp_path)
   assert_a_list_and_further_cycles(trial)
 
 
 def test_the_same_resumed(tmp_path, mnist):
   """Killed in its first cycle, whose running average is in the checkpoint."""
-  cycles = [NADAMW, NESTEROV, HOPELESS]
-  status, trial = train(tmp_path, mnist, cycles, 'queue', kill_after=8)
+  status, trial = train(tmp_path, mnist, LIST, kill_after=8)
   assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
   before = read_events(trial)
   assert outline(before) == [1]
@@ -177,8 +197,7 @@ def test_the_same_resumed(tmp_path, mnist):
   status, _ = train(
     tmp_path,
     mnist,
-    cycles,
-    'queue',
+    LIST,
     '--resume_last_run',
     forget_nothing=real_benchmark.is_current(),
   )
@@ -192,7 +211,7 @@ def test_a_race_by_the_clock(tmp_path, mnist):
   """Three probes, the best to its end, and then those that were paused."""
   cycles = [HOPELESS, NADAMW, NESTEROV]
   policy = {'name': 'race', 'probes': 3, 'rounds': (0.1,)}
-  status, trial = train(tmp_path, mnist, cycles, policy)
+  status, trial = train(tmp_path, mnist, chain(cycles, policy))
   assert status == 0, real_benchmark.log(tmp_path)
   events = read_events(trial)
   found = outline(events)
@@ -211,3 +230,68 @@ def test_a_race_by_the_clock(tmp_path, mnist):
   assert float(starts[4][0]['anchor_local']) > 0
   assert_resets_waited(events)
   assert_annealed_in_time(trial, events)
+
+
+def test_the_settings_in_force(tmp_path, mnist):
+  """What is handed in, unchanged: it uses the time that it has."""
+  status, trial = train(tmp_path, mnist, None)
+  assert status == 0, real_benchmark.log(tmp_path)
+  settings = json.loads((trial / 'schedule_params.json').read_text())
+  found = ScheduleParams.from_dict(settings['schedule_params'])
+  assert found == SCHEDULE_PARAMS
+  events = read_events(trial)
+  seen = {
+    int(e['metric_step']): float(e['metric'])
+    for e in events
+    if e['event'] == 'evaluation'
+  }
+  seconds = measurements(trial)
+  assert set(seen) <= set(seconds)
+  assert BUDGET - 3 * PERIOD < max(seconds.values())
+  if name_of(SCHEDULE_PARAMS.horizon) == 'time':
+    assert_annealed_in_time(trial, events)
+
+
+def test_a_graph_network_through_another_optimizer(tmp_path):
+  """OGBG on 2,048 small graphs; a step takes the most of a second on a CPU."""
+  pytest.importorskip('tensorflow_datasets')
+  real_benchmark.package_and_root()
+  data = tmp_path / 'data'
+  assert cli.main(['smoke-data', '--workload=ogbg', f'--out={data}']) == 0
+  settings = chain(
+    [
+      {'optimizer': 'nadamw', 'averaging': {'name': 'ema', 'span': 0.005}},
+      {**NESTEROV, 'averaging': {'name': 'lawa', 'k': 2, 'distance': 0.002}},
+    ],
+    'queue',
+  )
+  budget, period = 240.0, 10
+  counts = (
+    'eval_batch_size num_validation_examples num_test_examples '
+    'num_eval_train_examples'
+  ).split()
+  properties = {
+    'step_hint': 1000,
+    'eval_period_time_sec': period,
+    'validation_target_value': 1.5,
+    'test_target_value': 1.5,
+    **dict.fromkeys(counts, 256),
+  }
+  status, trial = train(
+    tmp_path,
+    data,
+    f'{settings}, early_switching=False',
+    workload='ogbg',
+    budget=budget,
+    properties=properties,
+    batch_size=64,
+  )
+  assert status == 0, real_benchmark.log(tmp_path)
+  events = read_events(trial)
+  assert outline(events)[:3] == [1, 'soft', 2]
+  reset = of_cycles(events, 'reset')[2][0]
+  assert reset['note'] == 'nesterov begins'
+  assert_resets_waited(events)
+  assert_annealed_in_time(trial, events, budget, period)
+  seen = {e['weights'] for e in events if e['event'] == 'evaluation'}
+  assert seen == {'raw', 'averaged'}
