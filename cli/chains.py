@@ -143,8 +143,8 @@ def refuse_without(options: argparse.Namespace) -> None:
   others = (options.out, options.by == 'submission', options.costs)
   if wanted(options) and any((*others, options.left_out)):
     raise ValueError(
-      '--chain and --search-chains know --by=workload alone, and no --out, '
-      '--costs or --left-out.'
+      '--chain and --search-chains take only --by=workload, and none of --out, '
+      '--costs and --left-out.'
     )
 
 

@@ -9,14 +9,14 @@ import pathlib
 
 from . import arguments, errors, signals
 
-SUMMARY = 'hold the horizon in time against recorded clocks'
+SUMMARY = 'compare the horizon `time` with recorded clocks'
 USAGE = '[DIR] [flags]'
 DESCRIPTION = (
-  'Lays runs over the clocks of recorded ones: whether the model that is '
-  'annealed at the end is evaluated within the budget, and how much of the '
-  'budget is left then; by the end of each run, and by the budgets of the '
-  'rulesets, beside the horizon that knows steps alone. studies/clocks/RESULTS.md '
-  'says more.'
+  'Lays runs over the clocks of recorded ones, and shows how often the annealed '
+  'model is evaluated within the budget and how much of the budget is then left. '
+  "Budgets are each run's own end and those of the rulesets; the horizon that "
+  'counts steps only is there for comparison. studies/clocks/RESULTS.md says '
+  'more.'
 )
 
 

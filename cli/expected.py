@@ -8,12 +8,12 @@ import pathlib
 
 from . import arguments, errors, signals
 
-SUMMARY = 'show what runs that reach their target had by when'
+SUMMARY = 'show how far runs that reach their target had come, and when'
 USAGE = '[DIR] [flags]'
 DESCRIPTION = (
-  'Shows the share of the way to the target that runs which reach it have come, '
-  'over the share of the run: the curves of the goal `expected`, each workload, '
-  'and what tau makes of it where runs are split into cycles. '
+  'Shows how much of the way to their target runs that reach it have come at '
+  'each share of the run: the curves of the goal `expected`, a table by workload, '
+  'and the tau that results when runs are split into cycles. '
   'studies/expected/RESULTS.md says more.'
 )
 

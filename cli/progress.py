@@ -225,7 +225,7 @@ def _describe_end(trial: Trial) -> str:
   if state['training_complete']:
     return 'the submission has finished'
   if trial.settings.is_limit(trial.global_step):
-    return f'--max_global_steps={limit} are taken'
+    return f'--max_global_steps={limit} is reached'
   return 'both targets are reached'
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 SUMMARY = 'judge switching rules and races by runs of the real benchmark'
 USAGE = '[flags]'
 DESCRIPTION = (
-  'Judges policies by recorded runs of the real benchmark: trials of a study '
-  'follow one another, each until a switching rule leaves it, or are in a race. '
-  'What counts is how many reach their target within a budget, how soon, and how '
-  'many runs are left that would have reached theirs. '
-  'studies/real_runs/README.md says it in full.'
+  'Judges policies by recorded runs of the real benchmark: the trials of a study '
+  'follow one another, each until a switching rule leaves it, or compete in a '
+  'race. What counts is how many targets are reached within a budget, how soon, '
+  'and how many runs are left that would have reached theirs. '
+  'studies/real_runs/README.md has the details.'
 )
 
 
@@ -82,10 +82,10 @@ def _add_other_tables(group: argparse._ArgumentGroup) -> None:
     '--costs',
     action=arguments.Switch,
     default=False,
-    help='In place of the table: what races do to the cases whose first trial '
-    'reaches its target under their switching rule (good) and to the others, '
-    'against that rule with trials in a row, and the share of good cases below '
-    'which the race reaches more, or is sooner.',
+    help='Instead of the table: what races do to the cases whose first trial '
+    'reaches its target under their switching rule (good), and to the others, '
+    'compared with that rule and trials one after the other; and the share of '
+    'good cases below which the race reaches more targets, or is faster.',
   )
   in_place.add_argument(
     '--left_out',

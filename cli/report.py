@@ -1,25 +1,28 @@
-"""`soft-reset report`: one page about runs."""
+"""`soft-reset report`: one page on one or several runs."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import pathlib
+import re
+from collections.abc import Iterable
 
-from . import arguments, errors, plot, signals
+from . import arguments, errors, signals
+from .plot import find_trials
 
-SUMMARY = 'write one HTML page about runs'
-USAGE = 'DIR [DIR ...] [flags]'
+SUMMARY = 'write a page on runs, to be opened in a browser'
+USAGE = 'DIR… [flags]'
 DESCRIPTION = (
-  'Writes one HTML page, with everything in it, about all trials in the folders, '
-  "of this runner or the benchmark's, also of a run that is still going: metric "
-  'and target, learning rate, events with their reasons, settings; runs on the '
-  'same workload are compared.'
+  'Writes one HTML page on all trials in the folders, of this runner or the '
+  "benchmark's, also while they are going: metric against target, cycles with "
+  'their rates, events with their reasons, tau, settings. It needs no network. '
+  'Losses and gradients are in TensorBoard.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """The folders, and where the page goes."""
+  """The folders, and the file."""
   parser.add_argument(
     'folders',
     metavar='DIR',
@@ -32,10 +35,13 @@ def add_flags(parser: arguments.Parser) -> None:
     metavar='HTML',
     type=os.path.expanduser,
     default='report.html',
-    help='The page.',
+    help='File to write.',
   )
   parser.add_argument(
-    '--overwrite', action=arguments.Switch, help='Replace the page.'
+    '--overwrite',
+    action=arguments.Switch,
+    default=False,
+    help='Replace the file of that name.',
   )
 
 
@@ -43,21 +49,45 @@ def run(options: argparse.Namespace) -> int:
   """Writes the page and prints its name; returns the exit status.
 
   Raises:
-    SetupError: if there is no trial, its logs are damaged, or the page cannot
-      be written.
+    SetupError: if there is no trial, its logs are damaged, or the page would
+      replace a file.
   """
-  path = pathlib.Path(options.out)
   with errors.setup_phase():
-    if path.exists() and not options.overwrite:
-      raise ValueError(
-        f'--out={path} exists: give another name or --overwrite.'
-      )
-    found = [plot.find_trials(pathlib.Path(f)) for f in options.folders]
-    trials = list(dict.fromkeys(sum(found, [])))
+    out = _check_out(options.out, options.overwrite)
+    trials = _trials(options.folders)
   with signals.ending_at_once():
-    from ..mini_algoperf import files
     from ..studies.report import page
   with errors.setup_phase():
-    files.write_whole(path, page.make_page(trials))
-  print(path)
+    page.save_page(trials, out)
+  print(out)
   return 0
+
+
+def _trials(folders: Iterable[str]) -> list[pathlib.Path]:
+  """All trials, each once, in the order of the folders, 2 before 10."""
+  found = [
+    trial
+    for folder in folders
+    for trial in sorted(find_trials(pathlib.Path(folder)), key=_by_numbers)
+  ]
+  return list({trial.resolve(): trial for trial in found}.values())
+
+
+def _by_numbers(path: pathlib.Path) -> list[tuple[int, str]]:
+  words = re.findall(r'\d+|\D+', str(path))
+  return [(int(w) if w.isdecimal() else -1, w) for w in words]
+
+
+def _check_out(name: str, overwrite: bool) -> pathlib.Path:
+  path = pathlib.Path(name)
+  if path.suffix.lower() not in ('.html', '.htm'):
+    raise ValueError(f'--out={path} must end in .html.')
+  if not path.parent.is_dir():
+    raise ValueError(f'--out={path}: there is no folder {path.parent}.')
+  if path.is_dir():
+    raise ValueError(f'--out={path} is a folder: give a file.')
+  if path.exists() and not overwrite:
+    raise ValueError(
+      f'--out={path} exists: give another name, or --overwrite to replace it.'
+    )
+  return path

@@ -9,7 +9,7 @@ import pathlib
 from . import arguments, errors, signals
 from .figures import MOST_SEEDS, add_log_flags, complete_logs
 
-SUMMARY = 'measure what holds of the thesis, over seeds'
+SUMMARY = "measure which of the thesis' claims hold, over seeds"
 USAGE = '[flags]'
 DESCRIPTION = (
   'Measures the claims of the thesis over seeds on the three small workloads '

@@ -68,8 +68,7 @@ def _add_shown(group: argparse._ActionsContainer) -> None:
     metavar='N',
     type=arguments.whole(0),
     help='Shows cycle, phase, learning rate and a scheduled weight decay of one '
-    'step: the one that is about to be taken when so many have been. The first '
-    'is 0.',
+    'step: the one about to be taken after that many steps. The first is 0.',
   )
   group.add_argument(
     '--out',

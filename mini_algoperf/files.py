@@ -79,7 +79,7 @@ def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
   first digits of a number are another number.
 
   Raises:
-    ValueError: if the file is no table, with its name.
+    ValueError: if the file is not a table, with its name.
   """
   if not path.exists():
     return []

@@ -158,7 +158,7 @@ def _read_entries(path: pathlib.Path) -> dict[str, Any]:
     return {}
   content = files.read_json(path)
   if not isinstance(content, dict) or 'workloads' not in content:
-    raise ValueError(f'--output={path}: is no file of targets.')
+    raise ValueError(f'--output={path}: is not a file of targets.')
   return content['workloads']
 
 
@@ -207,7 +207,7 @@ def _best_point(
     if result.validation == best:
       return point
   raise ValueError(
-    f'num_trials: none of the {len(trials)} ended with a number; use more'
+    f'num_trials: none of the {len(trials)} ended with a finite metric; use more'
   )
 
 
@@ -268,7 +268,9 @@ def _versions(workload: MiniWorkload) -> dict[str, str]:
 def _median(split: str, values: np.ndarray) -> float:
   median = _number_or_none(np.median(values))
   if median is None:
-    raise ValueError(f'{split}: half of the runs ended without a number.')
+    raise ValueError(
+      f'{split}: half of the runs ended without a finite metric.'
+    )
   return median
 
 

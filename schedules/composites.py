@@ -164,7 +164,7 @@ def cyclic(
 
 def _has_way_down(p: Mapping[str, Any]) -> str:
   if p['three_phase'] and p['rise'] >= 0.5:
-    return 'rise must be below 0.5 with three_phase, which has it twice'
+    return 'rise must be below 0.5 with three_phase, which uses it twice'
   return ''
 
 

@@ -58,7 +58,7 @@ def values_at_all_steps(schedule: Schedule, steps: int) -> np.ndarray:
 
 
 def check_cycles(cycles: Sequence[Cycle]) -> None:
-  """Refuses schedules that leave the numbers that can be multiplied with.
+  """Refuses schedules with values that are negative or not finite.
 
   Raises:
     ValueError: if a learning rate or a weight decay is negative or not finite

@@ -46,7 +46,7 @@ def anchored_clock(
     step: the step about to be taken.
     cycle: index of the cycle, from 0.
     local_step: the nominal step of that cycle from which to go on; 0 starts it.
-    nominal_end: the nominal step to be come to by `end`: the cycle's last, or
+    nominal_end: the nominal step to be reached by `end`: the cycle's last, or
       that at which it is to be paused.
     end: the step at which the cycle is to be over.
     scale: factor on the cycle's learning rate.

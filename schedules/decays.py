@@ -184,7 +184,7 @@ def constant(phase: Phase) -> Schedule:
 
 def _has_few_periods(p: Mapping[str, Any]) -> str:
   if p['cycle'] and p['share'] * MOST_STAIRS < 1:
-    return f'share must be at least {1 / MOST_STAIRS} with cycle'
+    return f'share must be at least {1 / MOST_STAIRS} if cycle is true'
   return ''
 
 

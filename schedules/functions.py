@@ -59,7 +59,7 @@ def of_function(phase: Phase, *, function: Function) -> Schedule:
   def schedule(count: ArrayLike) -> jax.Array:
     value = function(passed_share(count, phase.steps))
     if value is None:  # jax 0.4 would make it nan
-      raise TypeError('None is no number')
+      raise TypeError('None is not a number')
     return jnp.asarray(value)
 
   try:

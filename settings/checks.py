@@ -15,7 +15,7 @@ def check(condition: bool, name: str, value: object, right: str) -> None:
 
 
 def is_number(value: object) -> bool:
-  """Whether the value is a finite real number (a bool is none)."""
+  """Whether the value is a finite real number (a bool is not one)."""
   if not isinstance(value, numbers.Real) or isinstance(value, bool):
     return False
   try:

@@ -36,7 +36,9 @@ def within(low: float, high: float, right: str) -> Kind:
 
   def read(name: str, value: object) -> object:
     check_number(name, value, low, high, right)
-    size = f'{right} and of a size of at most {LARGEST:.2g}, as float32 has it'
+    size = (
+      f'{right}, at most {LARGEST:.2g} in size, the largest that float32 holds'
+    )
     check(abs(value) <= LARGEST, name, value, size)
     return value
 

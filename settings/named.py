@@ -107,7 +107,7 @@ def parameters_of(part: Callable[..., Any]) -> Mapping[str, Parameter]:
   """The keyword-only parameters of a function, or the fields of a dataclass.
 
   Raises:
-    TypeError: if one is annotated with no kind of `settings.kinds`.
+    TypeError: if one is not annotated with a kind of `settings.kinds`.
   """
   hints = typing.get_type_hints(part, include_extras=True)
   defaults = dict(
@@ -250,7 +250,9 @@ class Registry(Mapping[str, Part]):
     plain = as_plain(value)
     given = dict(plain) if isinstance(plain, Mapping) else {'name': plain}
     if 'name' not in given:
-      raise ValueError(f'{where}: missing field name, that of the {self.kind}.')
+      raise ValueError(
+        f'{where}: name is missing; it says which {self.kind} is meant.'
+      )
     name = given.pop('name')
     check_choice(f'{where}.name' if given else where, name, tuple(self))
     parameters = self._read_parameters(where, name, given)

@@ -6,15 +6,22 @@ import dataclasses
 import itertools
 import json
 import re
+import runpy
 import shlex
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 from documents import DOCUMENTS, ROOT, anchors, blocks, without_code
 from reset_cycles.cli import main as cli
-from reset_cycles.schedule_params import PARTS, THESIS, ScheduleParams
+from reset_cycles.schedule_params import (
+  PARTS,
+  THESIS,
+  ScheduleParams,
+  check_plan,
+)
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 ALL_BLOCKS = [(name, b) for name in NAMES for b in blocks(ROOT / name)]
@@ -127,6 +134,8 @@ def test_the_loop_of_the_readme(compilations):
     return error, metrics[-1]
 
   names = {
+    'jax': jax,
+    'optax': optax,
     'init': lambda key: 0.1 * jax.random.normal(key, (3,)),
     'loss_fn': lambda params, batch: jnp.mean((params - batch) ** 2),
     'batches': itertools.repeat(jnp.full(3, 0.2)),
@@ -174,3 +183,48 @@ def test_every_field_and_part_is_in_the_table_of_settings():
       assert f'`{name}`' in text[field] or f'"{name}"' in text[field], name
     for part in re.findall(r'`(\{.*?\})`', text[field]):
       assert THESIS.override({field: json.loads(part)})
+
+
+REFUSED = {
+  'lists of unequal length': {'decays': ('cosine', 'cosine')},
+  'unknown field': {'alhpa': 0.5},
+  'λ outside (0, 1]': {'switching_lam': 1.5},
+  'holding a rate of 0': {'policy': 'hold'},
+  'negative warm-up': {'alter_warmup': (0.0, -0.5, 0.0)},
+  'warm-up longer than its cycle': {'alter_warmup': (0.0, 1.5, 0.0)},
+  'more cycles than steps': {},
+  'a cycle without a step': {'lengths': (100.0, 1.0, 1.0)},
+  'unknown parameter of a shape': {'decays': ({'name': 'wsd', 'k': 1},) * 3},
+}
+
+
+@pytest.mark.parametrize('what', REFUSED)
+def test_messages_are_those_of_the_settings(what):
+  (said,) = re.findall(
+    rf'^\| {re.escape(what)} \| `(.*)` \|$', SETTINGS.read_text(), re.MULTILINE
+  )
+  step_hint = {'more cycles than steps': 1, 'a cycle without a step': 6}
+  with pytest.raises(ValueError) as e:
+    check_plan(step_hint.get(what, 100), THESIS.override(REFUSED[what]))
+  parts = [re.escape(part.strip()) for part in said.split('…')]
+  assert re.search('.*'.join(parts), str(e.value), re.DOTALL)
+
+
+def test_the_rooms_of_the_picture_exist(tmp_path):
+  drawing = runpy.run_path(str(ROOT / 'docs' / 'draw_architecture.py'))
+  titles = {title for *_, title, _ in drawing['BOXES'].values()}
+  rooms = titles - {'the runner', 'workload', 'Rules'}
+  assert len(rooms) == 10
+  for room in rooms:
+    path = ROOT / room
+    assert path.is_dir() or path.with_suffix('.py').is_file(), room
+  drawing['draw'](tmp_path / 'architecture.png')
+  assert (tmp_path / 'architecture.png').read_bytes()[:4] == b'\x89PNG'
+
+
+def test_every_room_is_in_the_list_of_rooms():
+  (rooms,) = (b for b in blocks(ROOT / 'docs' / 'architecture.md'))
+  modules = [path.name for path in ROOT.glob('*.py') if path.name[0] != '_']
+  folders = [f'{path.parent.name}/' for path in ROOT.glob('[a-z]*/__init__.py')]
+  for name in [*modules, *folders]:
+    assert re.search(rf'^(docs/ )?{re.escape(name)} ', rooms.text, re.M), name

@@ -284,7 +284,7 @@ def test_bad_parameters_of_the_rule(name, value, right):
       'thesis has no parameter lamb; it has eps',
     ),
     ({'name': 'thesis', 'lamb': 0.5}, r'k, lam, m\. Did you mean lam\?$'),
-    ({'lam': 0.5}, 'missing field name, that of the switching rule'),
+    ({'lam': 0.5}, 'name is missing; it says which switching rule is meant'),
   ),
 )
 def test_a_rule_that_is_no_setting(switching, said):

@@ -157,7 +157,7 @@ class MiniWorkload(spec.Workload):
   def _target(self, key: str) -> float:
     if self._targets is None:
       raise ValueError(
-        f'{self.targets_file.name}: nothing for {self.name!r}; run '
+        f'{self.targets_file.name}: no targets for {self.name!r}; run '
         f'`soft-reset set-targets --workload={self._given or self.name}`'
       )
     return self._targets[key]

@@ -32,7 +32,7 @@ def load_class(given: str) -> type[MiniWorkload]:
 
   Raises:
     ValueError: there is no such file or class, the file cannot be imported, or
-      the class is no complete workload.
+      the class is not a complete workload.
   """
   file, _, class_name = given.rpartition(':')
   if not file or not class_name.isidentifier():

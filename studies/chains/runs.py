@@ -10,9 +10,16 @@ import numpy as np
 
 from ...averaging.choosing import AGAIN, Choosing, observe, wanted
 from ..real_runs.reading import RecordedRun
-from .settings import ALONE, CHOSEN, OR_ELSE, ChainSetting, TrialPoint
+from .settings import (
+  ALONE,
+  CHOSEN,
+  OR_ELSE,
+  SELF,
+  ChainSetting,
+  TrialPoint,
+)
 
-_BOARD, _RULESET = 'v05', 'external'
+_BOARD, _RULESET, _SELF_TUNING = 'v05', 'external', 'self'
 _STOPPED_BEFORE = 0.5  # share of the run at its last evaluation
 _LONGEST_WAIT = AGAIN + 1  # slots of the other kind in a row
 
@@ -23,15 +30,16 @@ Runs = Mapping[tuple[str, str], RecordedRun]
 
 
 def by_point(runs: Iterable[RecordedRun]) -> dict[TrialPoint, Runs]:
-  """The runs of the external ruleset of 2024 by their points.
+  """The runs of 2024 by their points: trials, and the self-tuning entries.
 
   Raises:
     ValueError: if a point has two runs on one workload in one study.
   """
   found: dict[TrialPoint, dict[tuple[str, str], RecordedRun]] = {}
   for run in runs:
-    if (run.board, run.ruleset) == (_BOARD, _RULESET):
-      own = found.setdefault(TrialPoint(run.submission, run.trial), {})
+    if run.board == _BOARD and run.ruleset in (_RULESET, _SELF_TUNING):
+      trial = run.trial if run.ruleset == _RULESET else SELF
+      own = found.setdefault(TrialPoint(run.submission, trial), {})
       place = (run.workload.name, run.study)
       if place in own:
         raise ValueError(

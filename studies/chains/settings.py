@@ -1,6 +1,7 @@
 """Recorded settings by their names, and lists of them to choose from.
 
   lawa_queue/2               trial_2 of the submission lawa_queue
+  schedule_free_adamw/self   the entry of that name in the self-tuning ruleset
   lawa_queue/2:cyclic_lr/1   the first, and where its run stopped, the second
   lawa_queue/2+cyclic_lr/1   both evaluated in turn, the second alone where the
                              first one's run stopped
@@ -19,15 +20,16 @@ from typing import NamedTuple
 from ...settings.checks import check_choice
 
 ALONE, OR_ELSE, IN_TURN, CHOSEN = '', ':', '+', '*'
-_NAME = re.compile(r'(\w+)/(\d+)')
+SELF = 'self'  # in the place of a trial
+_NAME = re.compile(rf'(\w+)/(\d+|{SELF})')
 _TRIALS = range(1, 6)
 
 
 class TrialPoint(NamedTuple):
-  """A trial of a submission in the external ruleset of 2024."""
+  """A trial of a submission in the external ruleset of 2024, or an entry."""
 
   submission: str
-  trial: str  # trial_<n>
+  trial: str  # trial_<n>; SELF of the self-tuning ruleset
 
   def __str__(self) -> str:
     return f'{self.submission}/{self.trial.removeprefix("trial_")}'
@@ -118,13 +120,17 @@ def read_setting(flag: str, text: str) -> ChainSetting:
   found = [_NAME.fullmatch(part) for part in parts[::2]]
   if len(parts) > 3 or not all(found):
     raise ValueError(
-      f'{flag}: {text!r} is no setting; write submission/trial, such as '
+      f'{flag}: {text!r} is not a setting; write submission/trial, such as '
       'lawa_queue/2, or two of them with :, + or * between.'
     )
-  points = [TrialPoint(m[1], f'trial_{m[2]}') for m in found if m]
+  points = [_point(m[1], m[2]) for m in found if m]
   if len(points) == 1:
     return ChainSetting(points[0])
   return ChainSetting(points[0], parts[1], points[1])
+
+
+def _point(submission: str, trial: str) -> TrialPoint:
+  return TrialPoint(submission, trial if trial == SELF else f'trial_{trial}')
 
 
 def read_chain(flag: str, text: str) -> tuple[ChainSetting, ...]:

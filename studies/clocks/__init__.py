@@ -1,1 +1,1 @@
-"""The horizon in time, held against the clocks of recorded runs."""
+"""The horizon `time`, compared with the clocks of recorded runs."""

@@ -72,8 +72,8 @@ def judge(runs: Sequence[RecordedRun], setting: Setting) -> list[Row]:
   found = [run for run in runs if is_long_enough(run)]
   if not found:
     raise ValueError(
-      'there is no clock: it takes runs with four evaluations, each with its '
-      'time.'
+      'no run has a clock: each needs at least four evaluations with their '
+      'times.'
     )
   steps = [run for run in found if counts_steps(run)]
   horizon, name = HORIZONS.make(setting), str(setting)

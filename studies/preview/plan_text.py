@@ -39,7 +39,7 @@ def plan_lines(chain: PlannedChain, at: int | None) -> Iterator[str]:
     at: a step to be shown, counted from 0, or None.
 
   Raises:
-    ValueError: if the chain doesn't fit into its steps, gives what is no rate,
+    ValueError: if the chain doesn't fit into its steps, has an impossible rate,
       or has no such step.
   """
   step_hint, params = chain.step_hint, chain.params

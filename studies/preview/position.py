@@ -88,7 +88,7 @@ def find_position(
     weight_decays: `planned_weight_decays` of it.
 
   Raises:
-    ValueError: if it is no step of the plan.
+    ValueError: if it is not a step of the plan.
   """
   if not 0 <= step < rates.size:
     raise ValueError(

@@ -88,7 +88,7 @@ def _workload(trial: pathlib.Path, name: str) -> RecordedWorkload:
   path = metadata.meta_data_path(trial)
   if not path.exists():
     raise ValueError(
-      f'{path} is missing: {name} is no workload of the benchmark, and nothing '
+      f'{path} is missing: {name} is not a workload of the benchmark, and nothing '
       'says what its target is.'
     )
   metric, target, rises = read_target(path)

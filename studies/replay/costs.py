@@ -80,10 +80,12 @@ def costs(
     by: 'workload' or 'submission', or None for all in one.
 
   Raises:
-    ValueError: if the policy is no race.
+    ValueError: if the policy is not a race.
   """
   if shown.race is None:
-    raise ValueError(f'--policy={shown.policy} is no race; --costs needs one.')
+    raise ValueError(
+      f'--policy={shown.policy} is not a race; --costs needs one.'
+    )
   pairs: dict[str, list[tuple[Spent, Spent]]] = {}
   for pair in zip(spent(shown), spent(shown._replace(race=None))):
     part = part_of(pair[0].trials[0].run, by)

@@ -1,1 +1,1 @@
-"""One page about runs, to be looked at in a browser."""
+"""One page on one or several runs, to be opened in a browser."""

@@ -1,7 +1,7 @@
 """A CSV file of a run, read by columns.
 
-Whatever is no number where one belongs is refused with the file's name: files
-of runs are handed on, cut off and mended by hand.
+What should be a number and is not one is refused with the file's name: files of
+runs are passed on, cut off and edited by hand.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Log(NamedTuple):
     """A column, shape=(rows,); NaN where it is blank, as pandas writes NaN.
 
     Raises:
-      ValueError: for what is no number.
+      ValueError: for what is not a number.
     """
     return np.array([self._number(row, column) for row in self.rows], float)
 
@@ -42,7 +42,7 @@ class Log(NamedTuple):
     """A column, shape=(rows,), int64: steps, or numbers of cycles.
 
     Raises:
-      ValueError: for what is no whole number from 0 to 20,000,000.
+      ValueError: for what is not a whole number from 0 to 20,000,000.
     """
     values = self.numbers(column)
     for value in values:
@@ -67,6 +67,6 @@ def read_log(path: pathlib.Path) -> Log:
   """Reads a CSV file.
 
   Raises:
-    ValueError: if it is no table.
+    ValueError: if it is not a table.
   """
   return Log(path, files.read_rows(path))

@@ -16,7 +16,7 @@ from ..preview.cycle_table import cycle_rows
 from ..text_table import table_lines
 
 _WIDTH = 80
-# Where README.md has a reader copy the files to, below the benchmark's root.
+# Where docs/benchmark.md has a reader copy the files to, below its root.
 _BENCHMARK_FOLDER = 'submissions/self_tuning/soft_reset/experiments'
 
 

@@ -368,7 +368,7 @@ CASES = [
   ([*TARGETS, '--num_steps=1'], '--num_steps: 1 must be'),
   ([*TARGETS, '--output=no/x.json'], 'there is no folder no'),
   ([*TARGETS, '--output=own'], 'own'),
-  ([*TARGETS, '--output=params/list.json'], 'is no file of targets'),
+  ([*TARGETS, '--output=params/list.json'], 'is not a file of targets'),
   ([*TARGETS, '--output=params/deep.json'], 'nested too deeply'),
   ([*TARGETS, '--data_dir=file'], '--data_dir=file: must be a folder'),
   (['smoke-data'], '--workload is missing'),

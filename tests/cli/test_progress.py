@@ -192,7 +192,7 @@ def test_summary_lists_cycles_resets_and_switches(tmp_path):
   files.write_rows(tmp_path / CYCLES, COLUMNS, EVENTS)
   lines = progress.summarise(run).splitlines()
   assert lines[1:-1] == [
-    'ended:    --max_global_steps=12 are taken',
+    'ended:    --max_global_steps=12 is reached',
     'target:   validation/accuracy 0.8 not reached',
     'metric:   best 0.012 at step 12, last 0.012',
     'cycles:   2',

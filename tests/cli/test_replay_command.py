@@ -136,7 +136,7 @@ def test_logs_of_a_users_own(folder, capsys):
     (['--runs=no'], '--runs=no: there is no such folder'),
     (['--logs=no'], '--logs=no: there is no such folder'),
     (['--logs=.'], 'give a folder of logs'),
-    (['--costs', '--policy=floor'], '--policy=floor is no race'),
+    (['--costs', '--policy=floor'], '--policy=floor is not a race'),
     (['--left-out=workload', '--policy=floor'], 'give two --policy or more'),
     (['--costs', '--left-out=workload'], 'not allowed with'),
     (['--runs=.', '--logs=.'], 'give --runs or --logs, not both'),

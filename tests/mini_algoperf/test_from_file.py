@@ -47,7 +47,9 @@ def test_the_example_in_both_generations(moons, tmp_path):
 
 
 def test_without_targets_it_says_how_to_set_them(moons):
-  with pytest.raises(ValueError, match='mine_targets.json: nothing for') as e:
+  with pytest.raises(
+    ValueError, match='mine_targets.json: no targets for'
+  ) as e:
     _ = get_workload(moons).validation_target_value
   assert 'soft-reset set-targets --workload=mine.py:Moons' in str(e.value)
 

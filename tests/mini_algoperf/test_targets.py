@@ -116,7 +116,9 @@ def test_an_output_that_cannot_be_used_is_refused_before_training(tmp_path):
     targets.plan_search('digits', output=tmp_path / 'no' / 't.json')
   for content in ('{}', '[1]'):
     (tmp_path / 't.json').write_text(content)
-    with pytest.raises(ValueError, match='--output=.*: is no file of targets'):
+    with pytest.raises(
+      ValueError, match='--output=.*: is not a file of targets'
+    ):
       targets.plan_search('digits', output=tmp_path / 't.json')
 
 

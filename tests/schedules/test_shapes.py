@@ -440,8 +440,8 @@ def with_name(**parameters):
 
 
 BAD = (
-  ({}, 'x: missing field name, that of the shape.'),
-  ({'k': 1.5}, 'x: missing field name'),
+  ({}, 'x: name is missing; it says which shape is meant.'),
+  ({'k': 1.5}, 'x: name is missing'),
   (with_name(of='cosin'), "x='cosin': x must be one of cosine, linear, "),
   (with_name(of=['cosine']), r"x=\['cosine'\]: x must be one of cosine"),
   (with_name(of='cosin', k=1), "x.name='cosin': x.name must be one of cosine"),
@@ -505,11 +505,11 @@ BAD = (
   ),
   (
     with_name(of='polynomial', cycle=True, share=9e-5),
-    'x: polynomial: share must be at least 0.0001 with cycle.',
+    'x: polynomial: share must be at least 0.0001 if cycle is true.',
   ),
   (
     with_name(of='inverse_time', rate=1e39),
-    r'x.rate=1e\+39: x.rate must be a number of at least 0 and of a size of at',
+    r'x.rate=1e\+39: x.rate must be a number of at least 0, at most',
   ),
   (
     with_name(of='cyclic', mode='triangle'),

@@ -136,8 +136,8 @@ def test_functions_are_found_however_deep():
 
 
 BAD = (
-  ({}, 'x: missing field name, that of the fruit.'),
-  ({'seeds': 3}, 'x: missing field name, that of the fruit.'),
+  ({}, 'x: name is missing; it says which fruit is meant.'),
+  ({'seeds': 3}, 'x: name is missing; it says which fruit is meant.'),
   (
     'aple',
     "x='aple': x must be one of plum, apple, from, salad, basket. Did you mean "

@@ -37,7 +37,9 @@ def test_a_chain_has_commas_between_its_settings():
   'text', ['', 'a', 'a/', 'a/x', '/1', 'a/1+', 'a/1+b/2+c/3', 'a/1-b/2']
 )
 def test_what_is_no_setting(text):
-  with pytest.raises(ValueError, match=r'^--chain: .* is no setting; write '):
+  with pytest.raises(
+    ValueError, match=r'^--chain: .* is not a setting; write '
+  ):
     settings.read_setting('--chain', text)
 
 

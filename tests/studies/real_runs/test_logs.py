@@ -60,7 +60,7 @@ def test_another_workload_says_what_it_is(tmp_path):
 @pytest.mark.parametrize(
   'meta, message',
   [
-    (None, 'meta_data_0.json is missing: digits is no workload'),
+    (None, 'meta_data_0.json is missing: digits is not a workload'),
     ({**META, 'workload.step_hint': 0}, 'workload.step_hint is 0; it must be'),
     ({**META, 'workload.validation_target_value': None}, 'has no target'),
   ],

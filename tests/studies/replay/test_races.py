@@ -101,7 +101,7 @@ def test_costs_without_good_cases():
   assert row.good == 0
   assert all(math.isnan(share) for share in (*row.good_race, *row.break_even))
   assert costs.as_objects([row])[0]['good_race_reached'] is None
-  with pytest.raises(ValueError, match='never is no race'):
+  with pytest.raises(ValueError, match='never is not a race'):
     costs.costs(judged('never')[0], [1.0])
 
 
