@@ -11,7 +11,7 @@ import pytest
 
 from log_files import EVENTS, write_run
 from reset_cycles.mini_algoperf import files
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies.report import page
 
 VOID = ('meta',)
@@ -128,7 +128,7 @@ def test_the_page_is_one_file_that_all_can_read(tmp_path):
 
 
 def test_several_runs_are_compared(tmp_path):
-  changed = dataclasses.replace(SCHEDULE_PARAMS, alpha=0.25)
+  changed = dataclasses.replace(THESIS, alpha=0.25)
   text = written(
     make(
       tmp_path,
