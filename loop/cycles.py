@@ -23,7 +23,6 @@ from ..schedules import cycle_clock
 from . import boundary, checks, resets
 from .named_slots import NamedSlots
 
-
 # A loop has one compiled step and keeps no models aside, so that it can't have
 # what is in force for the submission, a race of different optimizers.
 DEFAULT_CHAIN = dataclasses.replace(THESIS, policy='repeat', distance='linear')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -82,18 +83,27 @@ def _plot(
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   axes.set_xlim(0, curves.horizon)
   axes.set_ylabel(name)
-  highest = [part.max() for part in _by_cycle(curves, values)]
-  # Optimizers differ in their rates by powers of ten.
-  if max(highest) > _FAR_APART * min(highest) > 0:
+  scale_rates(axes, curves.steps, values, curves.starts)
+
+
+def scale_rates(
+  axes: Axes, steps: np.ndarray, values: np.ndarray, starts: Sequence[int]
+) -> None:
+  """A log axis where optimizers differ in their rates by powers of ten.
+
+  Args:
+    axes: matplotlib axes, in which the values are drawn.
+    steps: shape=(n,), rising.
+    values: shape=(n,), of these steps; none below 0.
+    starts: of all cycles but the first, steps.
+  """
+  parts = np.split(values, np.searchsorted(steps, starts))
+  highest = [float(part.max()) for part in parts if part.size]
+  if highest and max(highest) > _FAR_APART * min(highest) > 0:
     axes.set_yscale('log')
     axes.set_ylim(bottom=min(highest) / _FAR_APART)
   else:
     axes.set_ylim(bottom=0)
-
-
-def _by_cycle(curves: _Curves, values: np.ndarray) -> list[np.ndarray]:
-  parts = np.split(values, np.searchsorted(curves.steps, curves.starts))
-  return [part for part in parts if part.size]
 
 
 def chooses_freely(params: ScheduleParams) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reset_cycles.schedule_params import THESIS
+from reset_cycles.schedule_params import COMPETITION, THESIS
 from reset_cycles.training import picture
 
 
@@ -33,6 +33,35 @@ def test_the_learning_rate_and_its_boundaries():
     'learning rate',
   )
   assert axes.get_xlabel() == 'global step'
+
+
+def test_rates_that_are_far_apart_have_a_log_axis():
+  (axes,) = draw(COMPETITION)
+  assert axes.get_yscale() == 'log'
+  # The lowest of the list's peaks, on 450 steps; it is seen.
+  assert 0 < axes.get_ylim()[0] < 0.00025
+  assert draw(THESIS)[0].get_ylim()[0] == 0
+
+
+@pytest.mark.parametrize(
+  ('params', 'title'),
+  [
+    (THESIS, 'Planned learning rate; dashed: a new cycle starts'),
+    (
+      COMPETITION,
+      'Settings in order, of which race chooses; dashed: the next one',
+    ),
+  ],
+)
+def test_the_title_says_whether_it_is_a_plan(
+  params, title, monkeypatch, tmp_path
+):
+  titles = []
+  monkeypatch.setattr(
+    picture, 'draw_plan', lambda *arguments: titles.append(arguments[-1])
+  )
+  picture.draw_schedule(tmp_path, 300, params)
+  assert titles == [title]
 
 
 def test_a_scheduled_weight_decay_has_a_panel_of_its_own():
