@@ -16,6 +16,8 @@ from ..soft_reset import needs_tau
 
 # Parts that look at the target, by their field.
 _NEED_TARGET = {'switching': ('progress', 'floor')}
+# Parts that would do nothing, since a loop has no time budget.
+_NEED_BUDGET = {'horizon': ('time',)}
 
 
 def make_loop_rules(
@@ -46,11 +48,10 @@ def make_loop_rules(
       "one of 'full', 'kept_momentum' and 'cyclic', or target or tau given"
     )
     check(not needs, 'reset_mode', chain.reset_mode, right)
-    for field, names in _NEED_TARGET.items():
-      name = name_of(getattr(chain, field))
-      check(name not in names, field, name, 'another one where target is None')
+    _refuse(chain, _NEED_TARGET, 'another one where target is None')
   else:
     check_positive('target', target)
+  _refuse(chain, _NEED_BUDGET, 'another one: a loop has no time budget')
   # NaN: no metric is compared with it.
   value = float('nan') if target is None else float(target)
   whole = dataclasses.replace(chain, budget_factor=1.0)
@@ -58,6 +59,14 @@ def make_loop_rules(
   check_cycles(rules.cycles)
   _check_kinds(rules)
   return rules
+
+
+def _refuse(
+  chain: ScheduleParams, parts: Mapping[str, tuple[str, ...]], right: str
+) -> None:
+  for field, names in parts.items():
+    name = name_of(getattr(chain, field))
+    check(name not in names, field, name, right)
 
 
 def _check_kinds(rules: Rules) -> None:

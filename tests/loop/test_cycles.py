@@ -303,6 +303,10 @@ def test_tau_must_be_a_share():
       },
       "switching='progress': .* another one where target is None",
     ),
+    (
+      {'params': dataclasses.replace(THESIS, horizon='time')},
+      "horizon='time': .* a loop has no time budget",
+    ),
     ({'params': {'decay': 1}}, 'Unknown field decay'),
     (
       {'params': dataclasses.replace(THESIS, policy='race')},

@@ -67,6 +67,8 @@ def test_three_peaks_and_on_with_the_best():
   ]
   assert control.horizon == 280
   assert [one.state for one in control.history[:3]] == [1, 3, 3]
+  # Of all stints; of the one that goes on, those before it.
+  assert [one.steps for one in control.history[:3]] == [10, 80, 100]
 
 
 def test_the_clock_goes_on_where_it_was():
