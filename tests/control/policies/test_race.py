@@ -9,7 +9,15 @@ import pytest
 
 from replay import make_params, replay, rules_of
 from reset_cycles.control import decide
-from reset_cycles.control.history import LOST, OPEN, OVER, PAUSED, UNBEGUN
+from reset_cycles.control.history import (
+  LOST,
+  OPEN,
+  OVER,
+  PAUSED,
+  UNBEGUN,
+  Standing,
+)
+from reset_cycles.control.policies import Situation
 from reset_cycles.control.state import Evaluation, from_words, to_words
 from reset_cycles.control.switching import Verdict
 from reset_cycles.schedules import cycle_clock
@@ -282,3 +290,43 @@ def test_a_patient_race_leaves_a_cycle_only_for_one_that_is_not_known():
   hasty = race(enough=0.0, changes=changes)
   ends, _ = ends_of_cycles(hasty, 31)
   assert ends == [8, 12, 16, 20, 24, 28]
+
+
+@pytest.mark.parametrize(
+  ('rest', 'binds', 'end'),
+  [
+    (90, False, 90),
+    (45, False, 45),  # half of the 90 that are missing: pressed into the run
+    (44, False, 90),  # less: the run is put off
+    (44, True, 44),
+    (1, True, 1),
+    (0, True, 90),
+  ],
+)
+def test_the_last_stint_and_what_the_run_has_left(rest, binds, end):
+  rules = rules_of(race(), 50)
+  over = Standing(state=OVER)
+  paused = Standing(scale=3.0, state=PAUSED, share=0.1, stints=1)
+  # The whole cycle has 100 steps.
+  situation = Situation(
+    rules.cycles,
+    0,
+    100 - rest,
+    100,
+    binds,
+    (over, paused, over, *[Standing()] * 4),
+  )
+  following = rules.policy.next(situation)
+  assert following.until == 1.0
+  assert following.end - situation.step == end
+  assert following.horizon == max(100, following.end)
+
+
+@pytest.mark.parametrize('binds', [False, True])
+def test_a_probe_is_not_cut_off_by_the_horizon(binds):
+  rules = rules_of(race(), 50)
+  unbegun = (Standing(),) * 7
+  situation = Situation(rules.cycles, 0, 97, 100, binds, unbegun)
+  following = rules.policy.next(situation)
+  assert following.until == pytest.approx(0.1)
+  assert (following.end, following.horizon) == (107, 107)
