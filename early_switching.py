@@ -136,7 +136,7 @@ def early_stopping(
   horizon: int,
   lengths_to_do: Sequence[float],
 ) -> tuple[int, tuple[int, ...], bool]:
-  """Stops the current cycle now and shares the rest of the run out anew.
+  """Stops the current cycle now and divides the rest of the run anew.
 
   Args:
     num_early_stops: early stops so far.

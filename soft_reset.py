@@ -1,6 +1,6 @@
 """The soft reset: how much of a model is replaced. Formulas only.
 
-  tau        share of the way from an untrained model to the target to go
+  tau        share of the way from an untrained model to the target that is left
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
@@ -33,7 +33,7 @@ def tau(
   rising: bool,
   distance: str = 'log',
 ) -> float:
-  """The share of the way from an untrained model to the target to go.
+  """The share of the way from an untrained model to the target that is left.
 
     rising:           clip(1 - metric / target, 0, 1), the thesis
     falling, log:     clip(log(metric / target) / log(first / target), 0, 1)

@@ -221,7 +221,8 @@ def decide(
     reason = reason or verdict.reason
   now = following.Moment(control, clock, global_step, rules, events)
   is_over = global_step >= control.cycle_end
-  if reason and rules.early_switching and (not is_over or control.until < 1):
+  is_left = bool(reason) and _may_leave(control, rules)
+  if is_left and (not is_over or control.until < 1):
     switched = following.switch(now, reason)
     if switched is not None:
       return switched
@@ -234,6 +235,14 @@ def decide(
   if has_moved and moves and control.cycle_end != NEVER:
     return following.re_anchor(now, planned)
   return Decision(control, clock, GO_ON, events)
+
+
+def _may_leave(control: Control, rules: Rules) -> bool:
+  """Whether a cycle that the switching rule would leave is left."""
+  if not rules.early_switching:
+    return False
+  has_diverged = not math.isfinite(control.last_loss)
+  return has_diverged or rules.policy.may_leave(control.history, control.slot)
 
 
 def _is_probed(control: Control) -> bool:

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and tables in CSV form."""
+"""Files that exist as a whole or not at all, and tables in CSV form."""
 
 from __future__ import annotations
 

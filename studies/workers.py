@@ -68,7 +68,7 @@ def train_all(
         bar.update(1)
     except concurrent.futures.BrokenExecutor as e:
       raise RunFailed(
-        'a worker was ended from outside, for want of memory perhaps: try '
+        'a worker was ended from outside, perhaps for lack of memory: try '
         'fewer --workers. What has finished is kept.'
       ) from e
     except BaseException:

@@ -142,8 +142,8 @@ def _initial_state(
 ) -> SavedState:
   """The state before the first step."""
   inner = devices.init(clocked(inner, rules.cycles).init, model_params)
-  # A new cycle's clock will be put there, and that must compile nothing.
-  devices.put(decide.first_clock(rules))
+  # A policy may begin with a probe, at another pace or scale.
+  inner = inner._replace(clock=devices.put(decide.first_clock(rules)))
   return SavedState(inner, devices.put(to_words(decide.start(rules))))
 
 

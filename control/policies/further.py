@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ...settings.kinds import Choice, ListOf, Positive, Share
+from ...settings.kinds import Choice, Flag, ListOf, Positive, Share
 from ..history import UNBEGUN, Standing
 from .policy import NextCycle, Policy, Situation
 
@@ -38,11 +38,15 @@ class Further(Policy):
       evaluated, the current one untouched, a fresh one, or '' for what the
       setting and the reset mode say. After a preemption the best one is not
       known any more, up to the next evaluation: '' takes its place.
+    patient: whether the switching rule leaves a cycle only for one that is not
+      known yet: never a further cycle, and none of the list once all of them
+      have begun.
   """
 
   peaks: Factors = (0.3, 1.0)
   lengths: Lengths = (0.5, 1.0)
   start: Start = 'best'
+  patient: Flag = False
 
   holds: ClassVar[bool] = False
 
@@ -50,6 +54,13 @@ class Further(Policy):
   def keeps_best(self) -> bool:
     """See `Policy`."""
     return self.start == 'best'
+
+  def may_leave(self, history: Sequence[Standing], slot: int) -> bool:
+    """See `Policy`."""
+    if not self.patient:
+      return True
+    entries = history[: len(history) - len(self.kinds)]
+    return any(one.state == UNBEGUN for one in entries)
 
   @property
   def kinds(self) -> tuple[tuple[float, float], ...]:

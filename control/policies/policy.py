@@ -73,6 +73,17 @@ class Policy(Protocol):
   def check(self, cycles: Sequence[Cycle]) -> None:
     """Raises ValueError for a chain that the policy cannot serve."""
 
+  def may_leave(self, history: Sequence[Standing], slot: int) -> bool:
+    """Whether the switching rule may end the current cycle.
+
+    One whose loss is not finite is left in any case.
+
+    Args:
+      history: a Standing per slot.
+      slot: that of the current cycle; -1 for none.
+    """
+    return True
+
   def num_slots(self, cycles: Sequence[Cycle]) -> int:
     """How many Standings it has to know of."""
     return 0

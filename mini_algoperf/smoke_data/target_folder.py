@@ -1,4 +1,4 @@
-"""The folder of smoke data: there as a whole or not at all."""
+"""The folder of smoke data: it exists as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def check_free(path: pathlib.Path, overwrite: bool) -> None:
     return
   if not (path / MARKER).is_file():
     raise ValueError(
-      f'--out={path}: it is there already and holds no {MARKER}, so it may be '
-      'real data. Nothing is replaced: give another folder, or remove it.'
+      f'--out={path}: it exists and has no {MARKER}, so it may hold real '
+      'data. Nothing is replaced: give another folder, or remove it.'
     )
   if not overwrite:
     raise ValueError(
-      f'--out={path}: smoke data are there already; --overwrite replaces them.'
+      f'--out={path}: it holds smoke data already; --overwrite replaces them.'
     )
 
 

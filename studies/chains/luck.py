@@ -39,7 +39,7 @@ def draws(
   """
   if num_studies < 2:
     raise ValueError(
-      f'there are {num_studies} studies; to draw of them takes two.'
+      f'there are {num_studies} studies; a draw needs at least 2.'
     )
   rng = np.random.default_rng(seed)
   made = 0

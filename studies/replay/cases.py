@@ -73,7 +73,7 @@ def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
   ]
   if not groups([Judged(run, 0) for run in found]):
     raise ValueError(
-      'there is nothing to replay: it takes four trials of one submission, '
+      'there is nothing to replay: needed are four trials of one submission, '
       'study and workload, with three evaluations each, on board v05 with '
       'ruleset external.'
     )

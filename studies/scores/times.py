@@ -90,8 +90,8 @@ def read_target(meta_path: pathlib.Path) -> tuple[str, float, bool]:
     return metric, target, rises
   if metric not in RISING + FALLING:
     raise ValueError(
-      f'{meta_path}: it is not known whether {metric!r} is to rise; give '
-      'workload.metric_rises, true or false.'
+      f'{meta_path}: it is not known whether {metric!r} should rise; set '
+      'workload.metric_rises to true or false.'
     )
   return metric, target, metric in RISING
 

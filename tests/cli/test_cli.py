@@ -309,7 +309,9 @@ def test_bad_search_space(text, capsys):
 def test_no_workload(arguments, capsys):
   assert cli.main(arguments) == 2
   line = one_error(capsys)
-  assert '--workload is missing: give digits, molecules, translation or' in line
+  assert (
+    '--workload is missing: give digits, molecules, translation or text' in line
+  )
 
 
 def test_no_such_command(capsys):

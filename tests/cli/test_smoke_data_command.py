@@ -67,7 +67,7 @@ def test_other_files_are_never_replaced(tmp_path, capsys):
   (tmp_path / 'real').write_text('data')
   for out in (tmp_path, tmp_path / 'real'):
     assert run(out, '--overwrite') == 2
-    assert 'it may be real data' in capsys.readouterr().err
+    assert 'so it may hold real' in capsys.readouterr().err
   assert (tmp_path / 'real').read_text() == 'data'
 
 

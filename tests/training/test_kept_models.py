@@ -10,6 +10,7 @@ import pytest
 
 from made_up_parts import AveragedDescent, registered
 from reset_cycles.optimizers import INNER
+from reset_cycles.schedules import cycle_clock
 from reset_cycles.training import snapshots
 from reset_cycles.training.events import read_events
 from reset_cycles.training.resetting import Model
@@ -91,6 +92,22 @@ def test_a_paused_model_goes_on_as_if_it_had_not_been(generation):
   kept = driver.optimizer_state[1].kept
   assert kept.keys() == {1}
   assert_equal_trees(tuple(kept[1].model), other)
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_a_probe_has_its_own_pace_and_scale_from_the_first_step(generation):
+  # A whole cycle is 20 of the 40 steps, and a probe is 4; the nominal 40 steps
+  # are gone through at twice the pace.
+  policy = {**RACE, 'full': 0.5, 'scales': [2.0, 1.0]}
+  params = dataclasses.replace(race(), policy=policy)
+  driver = new_driver(params, generation, {}, 20)
+  saved, run = driver.optimizer_state
+  clock = host(run.setup.devices.get(saved.inner.clock))
+  assert (float(clock.pace), float(clock.scale)) == (2.0, 2.0)
+  driver.run(until=3)
+  saved, run = driver.optimizer_state
+  clock = host(run.setup.devices.get(saved.inner.clock))
+  assert float(cycle_clock.local_step(clock)) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)

@@ -9,8 +9,9 @@ import pytest
 
 from replay import make_params, replay, rules_of
 from reset_cycles.control import decide
-from reset_cycles.control.history import LOST, PAUSED, UNBEGUN
+from reset_cycles.control.history import LOST, OPEN, OVER, PAUSED, UNBEGUN
 from reset_cycles.control.state import Evaluation, from_words, to_words
+from reset_cycles.control.switching import Verdict
 from reset_cycles.schedules import cycle_clock
 
 NAN = math.nan
@@ -243,3 +244,39 @@ def test_the_evaluation_after_the_first_step_is_no_period():
     control, clock = decision.control, decision.clock
     ends += [step] * (decision.action == decide.RESET)
   assert ends == [15, 30, 45]
+
+
+class Hurry:
+  """A switching rule that leaves at every evaluation from step 12 on."""
+
+  initial, columns = (), ()
+
+  def observe(self, state, evaluation, context):
+    return state, Verdict('in a hurry' if evaluation.step >= 12 else '', {})
+
+
+def ends_of_cycles(params, until, losses=()):
+  rules = rules_of(params, 50)._replace(switching=Hurry())
+  control, clock, ends = decide.start(rules), decide.first_clock(rules), []
+  for step in range(until):
+    loss = NAN if step in losses else 1.0
+    seen = [Evaluation(step, loss, 0.001 * step)] if step % 4 == 0 else []
+    decision = decide.decide(control, clock, seen, step, rules)
+    control, clock = decision.control, decision.clock
+    ends += [step] * (decision.action == decide.RESET)
+  return ends, [one.state for one in control.history[:3]]
+
+
+def test_a_patient_race_leaves_a_cycle_only_for_one_that_is_not_known():
+  changes = {'early_switching': True}
+  # The first one goes on alone after its probe, 8 steps of 10, and is left at
+  # 12. So is the second one, in its probe; then all have begun, and the third
+  # one's probe ends as it would, and it has its 90 steps.
+  patient = race(enough=0.0, patient=True, changes=changes)
+  assert ends_of_cycles(patient, 100) == ([8, 12, 16, 24], [OVER, OVER, OPEN])
+  # But for one that has diverged: a further cycle follows.
+  ends, states = ends_of_cycles(patient, 60, losses={40})
+  assert (ends, states) == ([8, 12, 16, 24, 40], [OVER, OVER, OVER])
+  hasty = race(enough=0.0, changes=changes)
+  ends, _ = ends_of_cycles(hasty, 31)
+  assert ends == [8, 12, 16, 20, 24, 28]

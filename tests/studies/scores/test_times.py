@@ -83,7 +83,7 @@ def test_a_workload_says_whether_its_metric_rises(tmp_path):
 
 def test_a_metric_that_is_not_known_is_refused(tmp_path):
   write_trial(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], 'reward')
-  with pytest.raises(ValueError, match="meta_data_0.json: .* 'reward' is to"):
+  with pytest.raises(ValueError, match="meta_data_0.json: .* 'reward' should"):
     times.read_trials(tmp_path)
 
 
