@@ -295,6 +295,18 @@ def test_the_evaluation_after_the_last_step_is_written_down(folder):
   assert column(folder, 'event')[-1] == 'evaluation'  # and nothing follows
 
 
+def test_so_is_one_that_a_cycles_end_waits_for(folder):
+  params = dataclasses.replace(PARAMS, wait=True, early_switching=False)
+  seen = {2: (1.0, 0.4), 5: (1.0, 0.5), 7: (1.0, 0.6), 11: (1.0, 0.7)}
+  driver = new_driver(params, 'jit', {**seen, 14: (1.0, 0.75)})
+  driver.run(until=14)
+  assert column(folder, 'event')[-1] == 'wait'
+  _, run = driver.optimizer_state
+  run_lib.record_last_evaluations(run, driver.eval_results, 14)
+  steps = column(folder, 'metric_step', event='evaluation')
+  assert steps == ['2', '5', '7', '11', '14']
+
+
 def tape_of(folder, *columns):
   """Those columns of the events at which a cycle ends or begins."""
   kinds = ('switch', 're_anchor', 'reset', 'cycle_start', 'finish', 'hold')
