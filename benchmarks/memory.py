@@ -38,7 +38,7 @@ from model_sizes import (
 from reset_cycles import soft_reset
 from reset_cycles.mini_algoperf import spec
 from reset_cycles.optimizers.inner import Slots
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.training import reset_checks, resetting
 from reset_cycles.training.devices import JitDevices
 from reset_cycles.training.records import Records
@@ -146,7 +146,7 @@ def measure(fraction: int) -> dict[str, int | Cost]:
   set_up(
     small,
     *small.init_model_fn(keys[0]),
-    SCHEDULE_PARAMS,
+    THESIS,
     Records(None),
     keys[1],
   )
@@ -161,7 +161,7 @@ def measure(fraction: int) -> dict[str, int | Cost]:
     workload,
     params,
     None,
-    SCHEDULE_PARAMS,
+    THESIS,
     Records(None),
     keys[1],
   )

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 
 FLOAT = 4  # bytes; all parameters and statistics of the workloads are float32
-NUM_RESETS = SCHEDULE_PARAMS.num_cycles - 1
+NUM_RESETS = THESIS.num_cycles - 1
 # Of a device with 16 GiB, what JAX sets aside unless told otherwise: 75 %.
 DEVICE_BYTES = 0.75 * 16 * 2**30
 

@@ -29,7 +29,7 @@ import optax
 from machine import versions
 from reset_cycles import soft_reset, submission
 from reset_cycles.mini_algoperf import files, logger, workloads
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from reset_cycles.schedule_params import THESIS, ScheduleParams
 from reset_cycles.training import resetting
 from reset_cycles.training import run as run_lib
 from reset_cycles.training import workload as workload_facts
@@ -69,7 +69,7 @@ def copy(tree: Any) -> Any:
 
 
 class Bench:
-  """A run of the default submission, held between two ordinary steps."""
+  """A run with the thesis' settings, held between two ordinary steps."""
 
   def __init__(self, workload: str = 'digits', generation: str = 'jit') -> None:
     """Trains one step, which compiles."""
@@ -81,7 +81,7 @@ class Bench:
       self.workload,
       self.params,
       self.model_state,
-      SCHEDULE_PARAMS,
+      THESIS,
       Records(None),
       keys[2],
     )
@@ -120,7 +120,7 @@ class PlainAdamW:
 
   def __init__(self, bench: Bench) -> None:
     """With the bench's model, batches and layout."""
-    hparams = SCHEDULE_PARAMS.hparams
+    hparams = THESIS.hparams
     adamw = optax.adamw(
       optax.cosine_decay_schedule(hparams.learning_rate, 3000),
       b1=1 - hparams.one_minus_beta1,
@@ -274,7 +274,7 @@ def measure_initialisation(bench: Bench) -> Figures:
   times: dict[str, list[float]] = {'soft': [], 'cyclic': []}
   for _ in range(5):
     for mode in times:
-      params = dataclasses.replace(SCHEDULE_PARAMS, reset_mode=mode)
+      params = dataclasses.replace(THESIS, reset_mode=mode)
       jax.clear_caches()
       times[mode].append(seconds(initial_state, bench, params))
   return {

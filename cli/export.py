@@ -43,6 +43,13 @@ def add_flags(parser: arguments.Parser) -> None:
     help='external adds tuning_search_space.json, and writes '
     'DIR/external_tuning/NAME.',
   )
+  group.add_argument(
+    '--experiments',
+    action=arguments.Switch,
+    default=False,
+    help="Add the thesis' experiments, each a submission that the runner takes "
+    'by its path.',
+  )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
     name = _usable_name(options.name)
   try:
     with target_folder.written_whole(folder) as temporary:
-      handed_in.copy(temporary, options.tuning_ruleset, name)
+      handed_in.copy(
+        temporary, options.tuning_ruleset, name, options.experiments
+      )
   except OSError as e:
     raise errors.SetupError(errors.describe(e)) from e
   own = folder / handed_in.RULESETS[options.tuning_ruleset][0] / name

@@ -30,6 +30,9 @@ INIT = (
 )
 LICENSE = 'LICENSE'
 FORM = 'submission_info.yml'
+# The thesis' runs as submissions; the registry of its figures knows workloads.
+EXPERIMENTS = 'experiments'
+NOT_WITH_THEM = 'experiments/thesis.py'
 SEARCH_SPACE = 'tuning_search_space.json'
 # The benchmark's ruleset -> the folder that its checker wants, the form's word.
 RULESETS = {
@@ -38,17 +41,20 @@ RULESETS = {
 }
 
 
-def files() -> list[str]:
+def files(experiments: bool = False) -> list[str]:
   """Modules that the benchmark imports, relative to the package's folder.
 
   Beside them there is an `__init__.py`, INIT.
+
+  Args:
+    experiments: whether the thesis' experiments are among them.
   """
-  found = [
+  found = {
     path.relative_to(ROOT).as_posix()
-    for folder in FOLDERS
+    for folder in (*FOLDERS, *([EXPERIMENTS] if experiments else []))
     for path in (ROOT / folder).rglob('*.py')
-  ]
-  return [*MODULES, *sorted(found)]
+  }
+  return [*MODULES, *sorted(found - {NOT_WITH_THEM})]
 
 
 def name_in_form() -> str:
@@ -56,7 +62,9 @@ def name_in_form() -> str:
   return re.search(r'(?m)^submission_folder: "(\w+)"$', _form())[1]
 
 
-def copy(folder: pathlib.Path, ruleset: str, name: str) -> pathlib.Path:
+def copy(
+  folder: pathlib.Path, ruleset: str, name: str, experiments: bool = False
+) -> pathlib.Path:
   """Writes a submission as the benchmark's checker wants to find it.
 
   No `__init__.py` lies above the submission's own: the benchmark imports it by
@@ -67,6 +75,7 @@ def copy(folder: pathlib.Path, ruleset: str, name: str) -> pathlib.Path:
     folder: that exists; gets `self_tuning/<name>` or `external_tuning/<name>`.
     ruleset: 'self' or 'external', which adds the search space.
     name: of the submission.
+    experiments: see `files`.
 
   Returns:
     The submission's folder.
@@ -77,7 +86,7 @@ def copy(folder: pathlib.Path, ruleset: str, name: str) -> pathlib.Path:
   place, word = RULESETS[ruleset]
   own = folder / place / name
   extra = [SEARCH_SPACE] if ruleset == 'external' else []
-  for file in (*files(), LICENSE, *extra):
+  for file in (*files(experiments), LICENSE, *extra):
     target = own / file
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / file, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -17,10 +18,14 @@ from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
 from ..optimizers import INNER, Inner
 from ..optimizers.clocked import ClockedState, clocked
-from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from ..schedule_params import THESIS, ScheduleParams
 from ..schedules import cycle_clock
 from . import boundary, checks, resets
 from .named_slots import NamedSlots
+
+# A loop has one compiled step and keeps no models aside, so that it can't have
+# what is in force for the submission, a race of different optimizers.
+DEFAULT_CHAIN = dataclasses.replace(THESIS, policy='repeat', distance='linear')
 
 
 class CyclesState(NamedTuple):
@@ -56,7 +61,7 @@ class Cycles:
 
   def __init__(
     self,
-    chain: ScheduleParams | Mapping[str, Any] = SCHEDULE_PARAMS,
+    chain: ScheduleParams | Mapping[str, Any] = DEFAULT_CHAIN,
     num_steps: int = 0,
     *,
     make_params: Callable[[jax.Array], Any],
@@ -70,7 +75,9 @@ class Cycles:
 
     Args:
       chain: the cycles and what decides, also as `ScheduleParams.to_dict` gives
-        it. Its budget_factor counts for nothing here.
+        it. Its budget_factor counts for nothing here. The default is not what
+        is handed in, which a loop can't have: the thesis' three cycles, and
+        further ones like the last one for whoever trains on; tau is linear.
       num_steps: of the whole chain.
       make_params: key -> fresh parameters, laid out as those that are trained;
         (parameters, statistics) where the state has statistics.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from reset_cycles.mini_algoperf import files
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.training.configuration import write_configuration
 from reset_cycles.training.events import CYCLES
 
@@ -16,7 +16,7 @@ def write_run(
   folder,
   events=(),
   metric=(0.9, 0.2, math.nan),
-  params=SCHEDULE_PARAMS,
+  params=THESIS,
   workload='digits',
   seed=1,
   step_hint=STEP_HINT,

@@ -19,11 +19,13 @@ from reset_cycles.control.goals.final import Final
 from reset_cycles.control.horizons.steps import Steps
 from reset_cycles.control.policies.finish import Finish
 from reset_cycles.control.policies.hold import Hold
+from reset_cycles.control.policies.policy import Situation
 from reset_cycles.control.policies.repeat import Repeat
 from reset_cycles.control.state import Target
 from reset_cycles.control.switching import SWITCHING_RULES
 from reset_cycles.control.switching.thesis import Thesis
 from reset_cycles.schedule_params import (
+  COMPETITION,
   PARTS,
   SCHEDULE_PARAMS,
   THESIS,
@@ -94,15 +96,72 @@ def test_what_the_thesis_ran():
   assert THESIS.num_cycles == 3
 
 
-def test_the_one_in_force_does_not_end_itself():
-  assert SCHEDULE_PARAMS == dataclasses.replace(THESIS, policy='repeat')
+def test_what_is_in_force():
+  """Written out, but for what is as the thesis had it."""
+  assert SCHEDULE_PARAMS is COMPETITION
+  values, thesis = COMPETITION.to_dict(), THESIS.to_dict()
+  schedule_free = {
+    'name': 'own',
+    'optimizer': {
+      'name': 'schedule_free_adamw',
+      'r': 0.75,
+      'weight_lr_power': 2.0,
+    },
+    'decay': 'constant',
+  }
+  assert {n: v for n, v in values.items() if v != thesis[n]} == {
+    **dict.fromkeys(CHAIN, ()),
+    'cycles': (
+      schedule_free,
+      'generalized_adam/1',
+      {**schedule_free, 'learning_rate': 0.00025},
+      {**schedule_free, 'learning_rate': 0.025},
+    ),
+    'hparams': {
+      'dropout_rate': 0.1,
+      'learning_rate': 0.0025,
+      'one_minus_beta1': 0.1,
+      'beta2': 0.9955159689799007,
+      'weight_decay': 0.08121616522670176,
+      'warmup_factor': 0.015,
+      'eps': 1e-8,
+      'grad_clip': None,
+      'label_smoothing': 0.2,
+    },
+    'budget_factor': 1.5,
+    'switching': {'name': 'progress', 'fair': 0.3, 'decay': 0.4},
+    'goal': 'expected',
+    'horizon': 'time',
+    'policy': {
+      'name': 'race',
+      'probes': 4,
+      'rounds': (0.04,),
+      'by': 'best',
+      'enough': 0.3,
+      'full': 0.667,
+      'near': 0.9,
+      'patient': True,
+    },
+    'wait': True,
+    'distance': 'linear',
+  }
 
 
-def test_the_defaults_are_those_in_force():
+def test_a_whole_cycle_of_what_is_in_force_warms_up_as_published():
+  """Over 2 % of three quarters of step_hint."""
+  rules = make_rules(12_000, COMPETITION, TARGET)
+  situation = Situation(rules.cycles, -1, 0, sum(c.steps for c in rules.cycles))
+  whole = rules.policy.full_steps(situation, 0)
+  assert whole == pytest.approx(12_000, rel=1e-3)
+  share = float(COMPETITION.plans[0].warmup_share)
+  assert share * whole == pytest.approx(0.02 * 0.75 * 12_000, rel=1e-3)
+
+
+def test_the_defaults_are_the_thesis_but_that_no_run_ends_itself():
   rule = SWITCHING_RULES.make(ScheduleParams().switching)
   assert rule == SWITCHING_RULES.make(THESIS.switching)
   spelled_out = dataclasses.replace(ScheduleParams(), switching=RULE)
-  assert spelled_out == SCHEDULE_PARAMS
+  assert spelled_out == dataclasses.replace(THESIS, policy='repeat')
 
 
 def names_given(call):
@@ -231,9 +290,7 @@ def assert_refused(make, name, value, right):
 @pytest.mark.parametrize(('name', 'value', 'right'), cases(BAD_HPARAMS))
 def test_bad_hparams(name, value, right):
   assert_refused(lambda: Hparams(**{name: value}), name, value, right)
-  assert_refused(
-    lambda: SCHEDULE_PARAMS.override({name: value}), name, value, right
-  )
+  assert_refused(lambda: THESIS.override({name: value}), name, value, right)
 
 
 @pytest.mark.parametrize(('name', 'value', 'right'), cases(BAD_RULES))
@@ -243,7 +300,7 @@ def test_bad_rules(name, value, right):
 
 @pytest.mark.parametrize(('name', 'value', 'right'), cases(BAD_OF_A_CYCLE))
 def test_bad_values_of_a_cycle(name, value, right):
-  values = [*getattr(SCHEDULE_PARAMS, name)[:2], value]
+  values = [*getattr(THESIS, name)[:2], value]
   assert_refused(
     lambda: ScheduleParams(**{name: values}), f'{name}[2]', value, right
   )
@@ -269,7 +326,7 @@ def test_bad_parameters_of_the_rule(name, value, right):
     right,
   )
   assert_refused(
-    lambda: SCHEDULE_PARAMS.override({f'switching_{name}': value}),
+    lambda: THESIS.override({f'switching_{name}': value}),
     f'switching.{name}',
     value,
     right,
@@ -401,8 +458,8 @@ def test_a_setting_without_parameters_is_its_name():
 
 def test_frozen():
   for instance, name in (
-    (SCHEDULE_PARAMS, 'alpha'),
-    (SCHEDULE_PARAMS, 'new'),
+    (THESIS, 'alpha'),
+    (THESIS, 'new'),
     (HPARAMS, 'learning_rate'),
   ):
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -458,7 +515,7 @@ def test_no_field_is_missing_in_the_round_trip():
         assert getattr(instance, field.name) != field.default
 
 
-@pytest.mark.parametrize('params', (THESIS, SCHEDULE_PARAMS, CHANGED))
+@pytest.mark.parametrize('params', (THESIS, COMPETITION, CHANGED))
 def test_json_round_trip(params):
   again = ScheduleParams.from_json(params.to_json())
   assert again == params
@@ -526,14 +583,14 @@ def test_functions_are_for_python_only(name):
   assert ScheduleParams.from_dict(params.to_dict()) == params
   with pytest.raises(ValueError, match='sqrt.* is a Python function.* no JSON'):
     params.to_json()
-  values = SCHEDULE_PARAMS.to_dict()
+  values = THESIS.to_dict()
   values['decays'] = ['cosine', 'cosine', {'name': name, 'function': 'sqrt'}]
   with pytest.raises(ValueError, match=r'decays\[2\].function=.*JSON cannot'):
     ScheduleParams.from_json(json.dumps(values))
 
 
 def test_unknown_keys_in_json():
-  values = SCHEDULE_PARAMS.to_dict()
+  values = THESIS.to_dict()
   said = r'^Unknown field alfa; known are alpha, .* Did you mean alpha\?$'
   with pytest.raises(ValueError, match=said):
     ScheduleParams.from_dict({**without(values, 'alpha'), 'alfa': 0.5})
@@ -556,10 +613,10 @@ def test_json_that_is_no_configuration(text):
 
 
 def test_bad_values_in_json_are_refused():
-  values = {**SCHEDULE_PARAMS.to_dict(), 'alpha': 2}
+  values = {**THESIS.to_dict(), 'alpha': 2}
   with pytest.raises(ValueError, match='alpha=2: alpha must be'):
     ScheduleParams.from_json(json.dumps(values))
-  values = {**SCHEDULE_PARAMS.to_dict(), 'hparams': [1]}
+  values = {**THESIS.to_dict(), 'hparams': [1]}
   with pytest.raises(ValueError, match=r'hparams=\[1\]: hparams must be'):
     ScheduleParams.from_json(json.dumps(values))
 
@@ -728,17 +785,16 @@ OVERRIDES = {
   ),
 )
 def test_override(hyperparameters):
-  before = SCHEDULE_PARAMS.to_json()
+  before = THESIS.to_json()
   expected = dataclasses.replace(
     THESIS,
-    policy='repeat',
     alpha=0.25,
     alter_lr=(0.1, 0.2, 0.3),
     switching={**RULE, 'lam': 0.5},
     hparams=dataclasses.replace(HPARAMS, learning_rate=0.01),
   )
-  assert SCHEDULE_PARAMS.override(hyperparameters) == expected
-  assert SCHEDULE_PARAMS.to_json() == before
+  assert THESIS.override(hyperparameters) == expected
+  assert THESIS.to_json() == before
 
 
 @pytest.mark.parametrize('name', ('lam', 'eps1', 'eps2', 'k', 'm'))
@@ -775,10 +831,19 @@ def test_override_with_nothing(nothing):
   assert SCHEDULE_PARAMS.override(nothing) == SCHEDULE_PARAMS
 
 
-def test_every_field_can_be_overridden():
+@pytest.mark.parametrize('params', (THESIS, COMPETITION))
+def test_every_field_can_be_overridden(params):
   values = without(CHANGED.to_dict(), 'hparams')
   values.update(dataclasses.asdict(CHANGED.hparams))
-  assert SCHEDULE_PARAMS.override(values) == CHANGED
+  assert params.override(values) == CHANGED
+
+
+def test_numbers_that_are_overridden_are_inherited_by_the_list():
+  plans = COMPETITION.override({'learning_rate': 0.01, 'beta2': 0.9}).plans
+  assert [plan.peak for plan in plans][::2] == [0.01, 0.00025]
+  inherited = [plan.hparams.beta2 for plan in plans if plan is not plans[1]]
+  assert inherited == [0.9] * 3
+  assert plans[1] == COMPETITION.plans[1]  # published: inherits nothing
 
 
 @pytest.mark.parametrize(
@@ -793,7 +858,7 @@ def test_every_field_can_be_overridden():
 )
 def test_override_of_an_unknown_field(name, meant):
   with pytest.raises(ValueError) as error:
-    SCHEDULE_PARAMS.override({name: 1, 'alpha': 0.1})
+    THESIS.override({name: 1, 'alpha': 0.1})
   message = str(error.value)
   assert message.startswith(
     f'Unknown field {name}; known are alpha, alter_lr, '
@@ -835,7 +900,7 @@ def test_the_rules_of_the_thesis():
   assert rules.switching == Thesis(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9)
   assert (rules.goal, rules.horizon) == (Final(), Steps())
   assert rules.policy == Finish()
-  assert make_rules(6, SCHEDULE_PARAMS, TARGET).policy == Repeat()
+  assert make_rules(6, ScheduleParams(), TARGET).policy == Repeat()
 
 
 def test_more_cycles_than_steps():

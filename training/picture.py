@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 from absl import logging
 
+from ..control.policies import POLICIES
 from ..schedule_params import ScheduleParams
 from ..schedules import lr_schedule
+from ..settings.named import name_of
 from .writing import write_whole
 
 if TYPE_CHECKING:
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
 
 SCHEDULE_PICTURE = 'lr_schedule.png'
 _TITLE = 'Planned learning rate; dashed: a new cycle starts'
+_FREE_TITLE = 'Settings in order, of which {} chooses; dashed: the next one'
 # About three per pixel of the picture's width.
 _POINTS = 2000
+# Peaks whose ratio is larger need a logarithmic axis.
+_FAR_APART = 30.0
 
 
 class _Curves(NamedTuple):
@@ -76,8 +82,33 @@ def _plot(
   for start in curves.starts:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   axes.set_xlim(0, curves.horizon)
-  axes.set_ylim(bottom=0)
   axes.set_ylabel(name)
+  scale_rates(axes, curves.steps, values, curves.starts)
+
+
+def scale_rates(
+  axes: Axes, steps: np.ndarray, values: np.ndarray, starts: Sequence[int]
+) -> None:
+  """A log axis where optimizers differ in their rates by powers of ten.
+
+  Args:
+    axes: matplotlib axes, in which the values are drawn.
+    steps: shape=(n,), rising.
+    values: shape=(n,), of these steps; none below 0.
+    starts: of all cycles but the first, steps.
+  """
+  parts = np.split(values, np.searchsorted(steps, starts))
+  highest = [float(part.max()) for part in parts if part.size]
+  if highest and max(highest) > _FAR_APART * min(highest) > 0:
+    axes.set_yscale('log')
+    axes.set_ylim(bottom=min(highest) / _FAR_APART)
+  else:
+    axes.set_ylim(bottom=0)
+
+
+def chooses_freely(params: ScheduleParams) -> bool:
+  """Whether the policy chooses itself which setting of the chain comes when."""
+  return not POLICIES.make(params.policy).follows_chain
 
 
 def draw_schedule(
@@ -92,7 +123,10 @@ def draw_schedule(
     return
   figure = Figure(layout='constrained')
   canvas = FigureCanvasAgg(figure)
-  draw_plan(figure, step_hint, params, _TITLE)
+  title = _TITLE
+  if chooses_freely(params):
+    title = _FREE_TITLE.format(name_of(params.policy))
+  draw_plan(figure, step_hint, params, title)
   picture = io.BytesIO()
   canvas.print_png(picture)
   write_whole(folder / SCHEDULE_PICTURE, picture.getvalue())

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from ...schedule_params import ScheduleParams, check_plan
 from ...schedules.lr_schedule import lay_out
+from ...settings.named import name_of
+from ...training.picture import chooses_freely
 from ..text_table import table_lines
 from . import bound_text, cycle_table, position
 
@@ -19,6 +21,17 @@ class PlannedChain(NamedTuple):
   name: str
   step_hint: int
   params: ScheduleParams
+
+
+def caveat_lines(params: ScheduleParams) -> Iterator[str]:
+  """What a run may make of a plan otherwise, where its parts say so."""
+  if not chooses_freely(params):
+    return
+  yield (
+    f'The policy {name_of(params.policy)} chooses which setting comes next and '
+    'for how long,'
+  )
+  yield 'by the evaluations of the run: the table lists them in order, no more.'
 
 
 def check_length(chain: PlannedChain) -> None:
@@ -60,6 +73,7 @@ def plan_lines(chain: PlannedChain, at: int | None) -> Iterator[str]:
   yield (
     'First and last step are counted from 1. No cycle of a plan is left early.'
   )
+  yield from caveat_lines(params)
   if at is not None:
     decays = position.planned_weight_decays(cycles)
     found = position.find_position(at, cycles, rates, decays)

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
+from ...training.picture import scale_rates
 from .. import pictures
 from .table import RunTable, read_run
 
@@ -97,7 +98,8 @@ def draw_learning_rate(axes: Axes, table: RunTable) -> None:
   _mark(axes, table, labelled=False)
   axes.set_ylabel('learning rate')
   axes.set_xlim(0, 1.01 * max(table.last_step, 1))
-  axes.set_ylim(bottom=0)
+  starts = [step for step, _ in table.resets]
+  scale_rates(axes, table.rate_steps, table.rates, starts)
 
 
 def scale_to_target(axes: Axes, metric: np.ndarray, target: float) -> None:

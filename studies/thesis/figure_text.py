@@ -17,7 +17,7 @@ from ..text_table import table_lines
 
 _WIDTH = 80
 # Where docs/benchmark.md has a reader copy the files to, below its root.
-_BENCHMARK_FOLDER = 'submissions/self_tuning/soft_reset/experiments'
+_BENCHMARK_FOLDER = 'submissions/mine/self_tuning/soft_reset/experiments'
 
 
 def list_text() -> str:

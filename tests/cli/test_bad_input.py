@@ -11,7 +11,7 @@ from fakes import write_submission
 from log_files import EVENTS, write_run
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies.thesis import train
 
 DEEP = '[' * 100_000
@@ -119,9 +119,9 @@ PARAMS = {
   'no_name': '{"decays": [{}, "cosine", "cosine"]}',
   'function': '{"decays": [{"name": "lambda", "function": "f"}, "none", 1]}',
   'null_run': '{"step_hint": 5, "schedule_params": null}',
-  'no_hint': f'{{"schedule_params": {SCHEDULE_PARAMS.to_json()}}}',
+  'no_hint': f'{{"schedule_params": {THESIS.to_json()}}}',
   'text_hint': json.dumps(
-    {'step_hint': 'x', 'schedule_params': SCHEDULE_PARAMS.to_dict()}
+    {'step_hint': 'x', 'schedule_params': THESIS.to_dict()}
   ),
 }
 # Damaged logs: a file of a run, and what stands in it instead.

@@ -65,7 +65,7 @@ def commands(name, capsys):
 
 def test_the_benchmarks_command(capsys):
   full, _, soft, _ = commands('fig3.9b', capsys)
-  folder = 'submissions/self_tuning/soft_reset/experiments'
+  folder = 'submissions/mine/self_tuning/soft_reset/experiments'
   assert full == [
     'python3',
     'submission_runner.py',

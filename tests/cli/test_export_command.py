@@ -105,6 +105,15 @@ def test_another_name_and_ruleset(tmp_path):
   ]
 
 
+def test_the_experiments_are_added_on_demand(tmp_path):
+  assert export(f'--out={tmp_path}', '--experiments') == 0
+  own = tmp_path / 'self_tuning' / 'soft_reset'
+  assert entries(own) == sorted([*ENTRIES, 'experiments'])
+  found = {path.name for path in (own / 'experiments').rglob('*')}
+  there = {p.name for p in (handed_in.ROOT / 'experiments').glob('*.py')}
+  assert found == there - {'thesis.py'}
+
+
 def test_nothing_is_replaced(tmp_path, capsys):
   (tmp_path / 'mine').write_text('x')
   for out in (tmp_path, tmp_path / 'mine'):

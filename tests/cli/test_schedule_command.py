@@ -150,15 +150,29 @@ def test_a_highest_rate_and_a_weight_decay(capsys):
   assert before == NEVER_AT_ITS_PEAK
 
 
+IN_FORCE = """\
+The default chain: 6,000 steps, 1.5 times a step_hint of 4,000.
+  cycle  first  last   warm-up  steps  peak     decay     weight decay  share
+  1      1      1,500  linear   22     0.0025   constant  0.08122       25.0%
+  2      1,501  3,000  linear   150    1.949    cosine    0.0002402     25.0%
+  3      3,001  4,500  linear   22     0.00025  constant  0.08122       25.0%
+  4      4,501  6,000  linear   22     0.025    constant  0.08122       25.0%
+
+  cycle  setting             optimizer
+  1      own                 schedule_free_adamw(r=0.75, weight_lr_power=2.0)
+  2      generalized_adam/1  nesterov
+  3      own                 schedule_free_adamw(r=0.75, weight_lr_power=2.0)
+  4      own                 schedule_free_adamw(r=0.75, weight_lr_power=2.0)
+
+First and last step are counted from 1. No cycle of a plan is left early.
+The policy race chooses which setting comes next and for how long,
+by the evaluations of the run: the table lists them in order, no more.
+"""
+
+
 def test_the_default_is_the_default_chain(capsys):
-  assert output(capsys, '--step_hint=50').splitlines()[:5] == [
-    'The default chain: 100 steps, 2 times a step_hint of 50.',
-    '  cycle  first  last  warm-up  steps  peak      decay   share',
-    '  1      1      34    linear   0      0.001749  cosine  34.0%',
-    '  2      35     67    linear   0      0.001749  cosine  33.0%',
-    '  3      68     100   linear   0      0.001749  cosine  33.0%',
-  ]
-  assert SCHEDULE_PARAMS.num_cycles == 3
+  before, _, _ = output(capsys, '--step_hint=4000').partition('\nBound')
+  assert before == IN_FORCE
 
 
 def test_rates_of_0_at_the_end_are_explained(capsys):
@@ -292,7 +306,7 @@ HINT = '--step_hint=50'
     (['--step_hint=0'], '--step_hint: 0 must be'),
     (['--step_hint=10000001'], '--step_hint: 10000001 must be'),
     (['--step_hint=many'], '--step_hint: many must be'),
-    (['--step_hint=1'], '3 cycles do not fit into 2 steps'),
+    (['--step_hint=1'], '4 cycles do not fit into 1 steps'),
     ([HINT, 'peaks_soft'], "unexpected argument 'peaks_soft'"),
     (
       [HINT, '--experiment=peaks'],
@@ -302,7 +316,7 @@ HINT = '--step_hint=50'
     ([HINT, '--at=-1'], '--at: -1 must be'),
     (
       [HINT, '--at=100'],
-      '--at=100: the plan has 100 steps, counted from 0: give one from 0 to 99',
+      '--at=100: the plan has 75 steps, counted from 0: give one from 0 to 74',
     ),
     ([HINT, '--out=plan.pdf'], '--out=plan.pdf: give a file that ends in .png'),
     ([HINT, '--out=no/plan.png'], '--out=no/plan.png: there is no folder no.'),
@@ -422,11 +436,11 @@ def test_what_a_file_lacks_is_as_in_the_default(values, capsys):
   pathlib.Path('some.json').write_text(json.dumps(values))
   out = output(capsys, '--params=some.json', HINT)
   assert out.splitlines()[:5] == [
-    'some.json: 100 steps, 2 times a step_hint of 50.',
+    'some.json: 75 steps, 1.5 times a step_hint of 50.',
     '  cycle  first  last  warm-up  steps  peak  decay   share',
-    '  1      1      25    linear   0      0.5   cosine  25.0%',
-    '  2      26     50    linear   0      0.5   cosine  25.0%',
-    '  3      51     100   linear   1      0.5   cosine  50.0%',
+    '  1      1      19    linear   0      0.5   cosine  25.3%',
+    '  2      20     38    linear   0      0.5   cosine  25.3%',
+    '  3      39     75    linear   0      0.5   cosine  49.3%',
   ]
 
 
@@ -438,9 +452,9 @@ def test_an_empty_object_is_the_default(capsys):
 
 
 def test_a_parameter_of_a_part(capsys):
-  pathlib.Path('some.json').write_text('{"switching_lam": 0.6}')
+  pathlib.Path('some.json').write_text('{"switching_fair": 0.6}')
   _, params = schedule_command.read_params('some.json')
-  assert params == SCHEDULE_PARAMS.override({'switching_lam': 0.6})
+  assert params == SCHEDULE_PARAMS.override({'switching_fair': 0.6})
 
 
 def test_a_file_of_an_older_version():

@@ -75,7 +75,13 @@ def train(
   properties=PROPERTIES,
   **changes,
 ):
-  """Runs the benchmark; returns (exit status, folder of the trial)."""
+  """Runs the benchmark; returns (exit status, folder of the trial).
+
+  Checkpoints are written only where one is needed: those of the current
+  benchmark may take longer than the period here, so that another evaluation
+  would be due after the next step.
+  """
+  is_to_be_killed = 'kill_after' in changes or '--resume_last_run' in flags
   factor = 1.5 if real_benchmark.is_current() else 3.0
   status = real_benchmark.run(
     folder,
@@ -87,6 +93,7 @@ def train(
       f'--experiment_dir={folder}/runs',
       '--experiment_name=run',
       '--rng_seed=3',
+      f'--save_checkpoints={is_to_be_killed}',
       *flags,
     ],
     properties={**properties, 'max_allowed_runtime_sec': budget / factor},
@@ -189,18 +196,13 @@ def test_a_list_of_settings_by_the_clock(tmp_path, mnist):
 
 def test_the_same_resumed(tmp_path, mnist):
   """Killed in its first cycle, whose running average is in the checkpoint."""
+  if real_benchmark.is_current():
+    pytest.skip('its restore fails: see test_algoperf_runs.py')
   status, trial = train(tmp_path, mnist, LIST, kill_after=8)
   assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
   before = read_events(trial)
   assert outline(before) == [1]
-  # The restore of the current benchmark fails on what it has itself lost.
-  status, _ = train(
-    tmp_path,
-    mnist,
-    LIST,
-    '--resume_last_run',
-    forget_nothing=real_benchmark.is_current(),
-  )
+  status, _ = train(tmp_path, mnist, LIST, '--resume_last_run')
   assert status == 0, real_benchmark.log(tmp_path)
   events = read_events(trial)
   assert events[: len(before)] == before

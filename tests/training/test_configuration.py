@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from reset_cycles.schedule_params import THESIS, ScheduleParams
 from reset_cycles.training import configuration
 
 CONFIGURATION = configuration.CONFIGURATION
@@ -57,7 +57,7 @@ def test_a_folder_that_is_not_there_has_no_run(tmp_path):
 
 
 def changed(**changes):
-  return dataclasses.replace(SCHEDULE_PARAMS, **changes)
+  return dataclasses.replace(THESIS, **changes)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def changed(**changes):
     ),
     (
       changed(),
-      changed(hparams=dataclasses.replace(SCHEDULE_PARAMS.hparams, beta2=0.5)),
+      changed(hparams=dataclasses.replace(THESIS.hparams, beta2=0.5)),
       [
-        f'hparams.beta2: {SCHEDULE_PARAMS.hparams.beta2} in the run, 0.5 now',
+        f'hparams.beta2: {THESIS.hparams.beta2} in the run, 0.5 now',
       ],
     ),
     (

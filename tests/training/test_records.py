@@ -11,7 +11,7 @@ import pytest
 
 import tiny
 from reset_cycles import submission
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.training import configuration, events, picture, records
 from reset_cycles.training.records import Records
 from runs import (
@@ -31,7 +31,7 @@ def said(caplog):
 
 def test_what_is_written(tmp_path, said):
   files = Records(tmp_path)
-  files.write_settings(300, SCHEDULE_PARAMS, [])
+  files.write_settings(300, THESIS, [])
   files.start(0, ['case1'])
   files.add_events([{'event': 'hold', 'case1': 1}], 7, None, {})
   assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -40,7 +40,7 @@ def test_what_is_written(tmp_path, said):
     'schedule_params.json',
   ]
   found = configuration.read_configuration(tmp_path)
-  assert found == (300, SCHEDULE_PARAMS)
+  assert found == (300, THESIS)
   (row,) = events.read_events(tmp_path)
   assert (row['global_step'], row['event'], row['case1']) == ('7', 'hold', '1')
   assert said() == []
@@ -54,7 +54,7 @@ def test_without_a_folder_the_logger_has_it_all():
       calls.append((metrics, global_step))
 
   files = Records(None)
-  files.write_settings(300, SCHEDULE_PARAMS, [])
+  files.write_settings(300, THESIS, [])
   files.start(0, [])
   files.add_events([{'event': 'hold', 'cycle': 2}], 7, Logger(), {'loss': 1.0})
   files.draw_rates(Logger(), float, 0, 7, 7)
@@ -64,10 +64,10 @@ def test_without_a_folder_the_logger_has_it_all():
 def test_settings_of_a_run_that_has_begun(tmp_path, said):
   files = Records(tmp_path)
   assert files.begun_with() is None
-  files.write_settings(300, SCHEDULE_PARAMS, [])
+  files.write_settings(300, THESIS, [])
   assert files.begun_with() is None  # it would start anew
   (tmp_path / 'checkpoint_5').touch()
-  assert files.begun_with() == (300, SCHEDULE_PARAMS)
+  assert files.begun_with() == (300, THESIS)
   (tmp_path / configuration.CONFIGURATION).write_text('{')
   assert files.begun_with() is None
   assert [text.split(':')[0] for text in said()] == [

@@ -26,15 +26,21 @@ def evaluations(run):
   return list(zip(run.seconds.tolist(), run.metric.tolist()))
 
 
-def test_only_trials_of_the_external_ruleset_of_2024_count():
+def test_only_runs_of_2024_count():
   runs = [
     make_run([1], [0], trial=2),
     make_run([1], [0], ruleset='self'),
+    make_run([1], [0], ruleset='other'),
     make_run([1], [0], board='a100'),
   ]
   points = runs_lib.by_point(runs)
-  assert list(points) == [TrialPoint('a', 'trial_2')]
-  assert list(points[TrialPoint('a', 'trial_2')]) == [PLACE]
+  assert points == {
+    TrialPoint('a', 'trial_2'): {PLACE: runs[0]},
+    TrialPoint('a', 'self'): {PLACE: runs[1]},
+  }
+  # A trial and the entry of the same submission are two settings.
+  found = runs_lib.runs_of(read_setting('x', 'a/self'), points, 1)
+  assert found == {PLACE: runs[1]}
   with pytest.raises(ValueError, match='a trial_2 has two runs on up in'):
     runs_lib.by_point(2 * runs)
 

@@ -7,11 +7,11 @@ import math
 import pytest
 
 from log_files import EVENTS, write_run
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies.report.cycles import read_cycles
 from reset_cycles.studies.report.reading import read_reported
 
-PEAK = SCHEDULE_PARAMS.hparams.learning_rate
+PEAK = THESIS.hparams.learning_rate
 
 
 def cycles_of(folder, *events):

@@ -9,7 +9,7 @@ import pytest
 
 from log_files import EVENTS, write_run
 from reset_cycles.mini_algoperf import files
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies.report.reading import read_all, read_reported
 
 
@@ -73,7 +73,7 @@ def test_settings_by_field(tmp_path):
   assert run.settings['step_hint'] == '50'
   assert run.settings['reset_mode'] == '"soft"'
   assert run.settings['hparams.learning_rate'] == repr(
-    SCHEDULE_PARAMS.hparams.learning_rate
+    THESIS.hparams.learning_rate
   )
   assert 'not_in_force' not in run.settings
   path = tmp_path / 'schedule_params.json'

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.schedules import cycle_clock
 from reset_cycles.schedules.cycle_clock import CycleClock
 from reset_cycles.schedules.lr_schedule import lay_out
@@ -19,7 +19,7 @@ from reset_cycles.studies.runs.log import Log
 
 STEP_HINT = 50  # three cycles of 34, 33 and 33 steps
 PARAMS = dataclasses.replace(
-  SCHEDULE_PARAMS,
+  THESIS,
   alter_lr=(0.0, 0.001, 0.002),
   alter_warmup=(0.28, 0.28, 0.28),  # 10, 9 and 9 steps
 )

@@ -10,7 +10,7 @@ import pytest
 
 from log_files import EVENTS, STEP_HINT, write_run
 from reset_cycles.mini_algoperf import files
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies.runs.table import read_run
 from reset_cycles.training.configuration import (
   CONFIGURATION,
@@ -38,7 +38,7 @@ def test_learning_rate_follows_the_cycles_clocks(tmp_path):
   assert table.rate_steps.tolist() == list(range(60))
   # The default chain: linear warm-up of floor(0.02 * L) steps, none here, and a
   # cosine over the cycle's nominal length.
-  peak = SCHEDULE_PARAMS.hparams.learning_rate
+  peak = THESIS.hparams.learning_rate
   first = np.arange(20) / 34
   second = np.arange(40) * (33 / 40) / 33
   expected = peak * (1 + np.cos(np.pi * np.append(first, second))) / 2
@@ -55,7 +55,7 @@ def test_other_submissions_have_the_rates_that_they_logged(tmp_path):
 
 
 def test_configurations_other_than_the_default_are_read(tmp_path):
-  params = dataclasses.replace(SCHEDULE_PARAMS, alter_lr=(0.0, 0.001, 0.0))
+  params = dataclasses.replace(THESIS, alter_lr=(0.0, 0.001, 0.0))
   write_run(tmp_path, EVENTS)
   write_configuration(tmp_path, STEP_HINT, params)
   table = read_run(tmp_path)
@@ -66,7 +66,7 @@ def test_configurations_other_than_the_default_are_read(tmp_path):
 
 def test_warm_ups_last_as_long_as_the_clocks_pace_makes_them(tmp_path):
   params = dataclasses.replace(
-    SCHEDULE_PARAMS,
+    THESIS,
     alter_warmup=(0.28, 0.28, 0.0),
     warmups=('linear', 'cosine', 'none'),
   )
