@@ -117,8 +117,9 @@ figures-thesis: .venv/.installed
 
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write benchmarks/SCOREBOARD.md from benchmarks/logs
-	.venv/bin/soft-reset scoreboard --logs=benchmarks/logs \
+	$(BIN)/soft-reset scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
+
 # Markdown and pictures lie in build/ as they do here, the code as a package.
 FILES := git ls-files --cached --others --exclude-standard --
 
