@@ -35,7 +35,19 @@ def test_a_chain_has_commas_between_its_settings():
 
 
 @pytest.mark.parametrize(
-  'text', ['', 'a', 'a/', 'a/x', 'a/selfish', '/self', '/1', 'a/1+', 'a/1+b/2+c/3', 'a/1-b/2']
+  'text',
+  [
+    '',
+    'a',
+    'a/',
+    'a/x',
+    'a/selfish',
+    '/self',
+    '/1',
+    'a/1+',
+    'a/1+b/2+c/3',
+    'a/1-b/2',
+  ],
 )
 def test_what_is_no_setting(text):
   with pytest.raises(
