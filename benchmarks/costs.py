@@ -78,9 +78,9 @@ def overhead_section(saved: Mapping[str, Any]) -> str:
   rows = []
   for name, row in saved['figures'].items():
     low, high = row['quartiles']
-    unit = row['unit']
+    unit = '' if row['unit'] == '1' else f' {row["unit"]}'
     rows.append(
-      [name, f'{row["median"]:.3f} {unit}', f'{low:.3f} to {high:.3f}']
+      [name, f'{row["median"]:.3f}{unit}', f'{low:.3f} to {high:.3f}']
     )
   return (
     '## Single quantities on `digits`\n\nBy `overhead.py`. Goals: the check of '

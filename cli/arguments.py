@@ -1,6 +1,7 @@
 """argparse that takes flags as the benchmark's runner does.
 
 --flag=value  --flag value  -flag=value  --switch  --noswitch  --switch=false
+A flag of two words takes a hyphen, too: --left-out is --left_out.
 """
 
 from __future__ import annotations
@@ -144,5 +145,12 @@ def picture_path(name: str | None) -> pathlib.Path | None:
 
 
 def with_two_dashes(arguments: Sequence[str]) -> list[str]:
-  """-flag as --flag; -h, -? and numbers stay."""
-  return [re.sub(r'^-(?=[A-Za-z]\w)', '--', word) for word in arguments]
+  """-a-flag=a-b as --a_flag=a-b; -h, -? and numbers stay."""
+  return [
+    re.sub(
+      r'^--?([A-Za-z][\w-]+)',
+      lambda found: '--' + found[1].replace('-', '_'),
+      word,
+    )
+    for word in arguments
+  ]

@@ -1,4 +1,4 @@
-"""`soft-reset replay --chain` and `--search-chains`: flags and what they do."""
+"""`soft-reset replay --chain` and `--search_chains`: flags and what they do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def add_flags(parser: arguments.Parser) -> None:
     'weights.',
   )
   group.add_argument(
-    '--search-chains',
     '--search_chains',
     action=arguments.Switch,
     default=False,
@@ -134,17 +133,17 @@ def refuse_without(options: argparse.Namespace) -> None:
   """
   for flag in (*_FOR_A_SEARCH, 'with_variants'):
     if getattr(options, flag) and not options.search_chains:
-      raise ValueError(f'--{flag} needs --search-chains.')
+      raise ValueError(f'--{flag} needs --search_chains.')
   for flag in ('least_evaluations', 'race'):
     if getattr(options, flag) and not wanted(options):
-      raise ValueError(f'--{flag} needs --chain or --search-chains.')
+      raise ValueError(f'--{flag} needs --chain or --search_chains.')
   if options.chain and options.search_chains:
-    raise ValueError('give --chain or --search-chains, not both.')
+    raise ValueError('give --chain or --search_chains, not both.')
   others = (options.out, options.by == 'submission', options.costs)
   if wanted(options) and any((*others, options.left_out)):
     raise ValueError(
-      '--chain and --search-chains take only --by=workload, and none of --out, '
-      '--costs and --left-out.'
+      '--chain and --search_chains take only --by=workload, and none of --out, '
+      '--costs and --left_out.'
     )
 
 

@@ -36,7 +36,7 @@ def add_flags(parser: arguments.Parser) -> None:
     '--horizon',
     metavar='NAME_OR_JSON',
     default='time',
-    help='Such as \'{"name": "time", "margin": 0.2}\'. Default: time.',
+    help='Such as \'{"name": "time", "margin": 0.2}\'.',
   )
 
 

@@ -89,7 +89,6 @@ def _add_other_tables(group: argparse._ArgumentGroup) -> None:
   )
   in_place.add_argument(
     '--left_out',
-    '--left-out',
     choices=('workload', 'submission'),
     help='In place of the table: each workload or submission judged by the '
     'policy that reaches most on all others, and all of them together.',

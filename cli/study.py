@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 SUMMARY = 'compare submissions under many conditions'
 USAGE = '--out=DIR [flags]'
 DESCRIPTION = (
-  'Trains submissions on shortened small workloads under conditions that real '
-  'logs show. Logs go to DIR/<condition>/<submission>/study_<seed>/ in the '
-  "benchmark's layout. Runs that are there are not trained again: the same "
-  'command goes on where it was interrupted. A run that breaks is recorded.'
+  'Trains submissions on shortened small workloads, under conditions seen in '
+  'real logs. The logs go to DIR/<condition>/<submission>/study_<seed>/ in the '
+  "benchmark's layout. Runs that are already there are not trained again, so "
+  'the same command continues a study that was interrupted. A run that breaks '
+  'is recorded, and the others go on.'
 )
 _WORKLOADS = 'digits,molecules,text,translation'
 _FACTORS = 'tuned@8,tuned@16,tuned@4'
@@ -34,18 +35,21 @@ def add_flags(parser: arguments.Parser) -> None:
   group.add_argument(
     '--submissions',
     metavar='A,B',
-    help='Names of rivals, thesis, submission (the one in force), or NAME=FILE. '
-    'Default: all that have a name.',
+    help='Names of rivals, thesis, submission (this project, with the settings '
+    'in force), or NAME=FILE for one of yours. Default: all but yours.',
   )
   group.add_argument(
-    '--workloads', metavar='A,B', default=_WORKLOADS, help='Small workloads.'
+    '--workloads',
+    metavar='A,B',
+    default=_WORKLOADS,
+    help='Small workloads, or file.py:ClassName.',
   )
   group.add_argument(
     '--conditions',
     metavar='A,B',
     default='tuned,near,slow,hot,cold',
-    help='tuned, near, slow, hot, cold or budget3; with @2 behind it, learning '
-    'rates act doubled.',
+    help='tuned, near, slow, hot, cold or budget3; @2 after a name makes '
+    'learning rates act as if they were doubled.',
   )
   group.add_argument(
     '--seeds', metavar='A-B', default='1-10', help='Seeds: 1-10, or 3,5,8.'
@@ -60,7 +64,7 @@ def add_flags(parser: arguments.Parser) -> None:
     '--published',
     action=arguments.Switch,
     default=False,
-    help='Published learning rates, without the factor of each submission.',
+    help="Use the published learning rates without each submission's factor.",
   )
   _add_how(parser.add_argument_group('how'))
 
@@ -70,38 +74,41 @@ def _add_how(group: argparse._ActionsContainer) -> None:
     '--out',
     metavar='DIR',
     type=os.path.expanduser,
-    help='Folder of the logs. Required, but for --measure_targets.',
+    help='Folder of the logs. Required unless --measure_targets is given.',
   )
   group.add_argument(
     '--jobs',
     metavar='N',
     type=arguments.whole(1),
     default=1,
-    help='Runs at a time, a core each; with --slurm, array tasks.',
+    help='Runs at a time, one core each; with --slurm, the number of tasks.',
   )
   group.add_argument(
     '--slurm',
     metavar='PARTITION',
-    help='Hand the runs to Slurm; "local" takes processes on this machine.',
+    help='Hand the runs to Slurm as a job array; "local" tries that out with '
+    'processes on this machine.',
   )
   group.add_argument(
     '--retry',
     action=arguments.Switch,
     default=False,
-    help='Train runs that broke again.',
+    help='Train again the runs that broke.',
   )
   group.add_argument(
     '--choose_factors',
     action=arguments.Switch,
     default=False,
-    help=f'Train under {_FACTORS} with published rates in place of '
-    '--conditions, and write down the best factor of each submission.',
+    help=f'Instead of --conditions, train under {_FACTORS} with published '
+    "rates, and write each submission's best factor to factors.json in "
+    'studies/board, replacing those there.',
   )
   group.add_argument(
     '--measure_targets',
     action=arguments.Switch,
     default=False,
-    help='Find the targets of --workloads in place of all that.',
+    help='Compare nothing; only find the targets of --workloads '
+    'and write them to targets.json in studies/board, replacing theirs.',
   )
 
 
@@ -162,7 +169,8 @@ def _jobs(options: argparse.Namespace) -> list[Task]:
   """All runs that the options name.
 
   Raises:
-    ValueError: for a name or a seed that there isn't, or a missing target.
+    ValueError: for a name or a seed that there isn't, or is there twice, or a
+      missing target.
   """
   from ..studies.board import entries, stand_in
   from ..studies.board.conditions import get_condition
@@ -171,13 +179,23 @@ def _jobs(options: argparse.Namespace) -> list[Task]:
   published = options.published or options.choose_factors
   names = options.submissions or ','.join(entries.known_paths())
   chosen = [entries.get_entry(name, published) for name in names.split(',')]
+  _refuse_doubles('submissions', [entry.name for entry in chosen])
   conditions = _FACTORS if options.choose_factors else options.conditions
   conditions, workloads = conditions.split(','), options.workloads.split(',')
+  _refuse_doubles('conditions', conditions)
+  _refuse_doubles('workloads', workloads)
   for condition in conditions:
     for workload in workloads:
       stand_in.make_workload(workload, get_condition(condition), options.full)
   seeds = read_seeds(options.seeds)
   return order(chosen, workloads, conditions, seeds, options.full)
+
+
+def _refuse_doubles(flag: str, given: Sequence[object]) -> None:
+  # Two runs of one name would write into the same folder.
+  for one in given:
+    if given.count(one) > 1:
+      raise ValueError(f'--{flag}: {one} is there twice; give it once.')
 
 
 def read_seeds(text: str) -> list[int]:
@@ -193,8 +211,9 @@ def read_seeds(text: str) -> list[int]:
       raise ValueError(f'--seeds={text}: must be like 1-10 or 3,5,8.')
     first, last = int(found[1]), int(found[2] or found[1])
     seeds.extend(range(first, last + 1))
-  if not seeds:
-    raise ValueError(f'--seeds={text}: there is no seed from high to low.')
+    if first > last:
+      raise ValueError(f'--seeds={text}: {part} must go from low to high.')
+  _refuse_doubles('seeds', seeds)
   return seeds
 
 

@@ -69,8 +69,13 @@ def get_entry(text: str, published: bool = False) -> Contender:
       f'submission {name!r} is unknown; there are {", ".join(paths)}, and '
       f'NAME=FILE for one of yours.{hint}'
     )
+  if not re.fullmatch(r'[\w.-]+', name):
+    raise ValueError(
+      f'submission {text!r}: its name must have letters, digits, _, . and - '
+      'only: it becomes that of a folder.'
+    )
   path = pathlib.Path(given).expanduser() if given else paths[name]
-  if not re.fullmatch(r'[\w.-]+', name) or not path.is_file():
+  if not path.is_file():
     raise ValueError(f'submission {text!r}: there is no file {path}.')
   factor = 1.0 if published else read_factors().get(name, 1.0)
   return Contender(name, str(path.resolve()), factor)

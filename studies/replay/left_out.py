@@ -46,7 +46,7 @@ def judge_left_out(
   """
   if len(shown) < 2:
     raise ValueError(
-      f'--left-out={by}: give two --policy or more, to choose one of them.'
+      f'--left_out={by}: give two --policy or more, to choose one of them.'
     )
   groups = [spent(one) for one in shown]
   rows = []

@@ -27,6 +27,7 @@ def parse(*words):
     ['--rng_seed', '5'],
     ['-rng_seed=5'],
     ['-rng_seed', '5'],
+    ['--rng-seed=5'],
     ['--rng_seed=1', '--rng_seed=5'],
   ],
 )

@@ -1,4 +1,4 @@
-"""`soft-reset replay --chain` and `--search-chains`."""
+"""`soft-reset replay --chain` and `--search_chains`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_race(folder, capsys):
 
 
 def test_a_search(folder, capsys):
-  words = ['--search-chains', '--settings=a/1,a/2', '--length=2']
+  words = ['--search_chains', '--settings=a/1,a/2', '--length=2']
   out = run(capsys, *words, '--budget=1.5', '--by=workload')
   lines = [line.split() for line in out.splitlines()]
   assert lines[1] == '1 1.5× a/1 0.500 1 of 2 0.000 0 of 2'.split()
@@ -117,7 +117,7 @@ def test_a_search(folder, capsys):
 
 
 def test_a_search_for_programs(folder, capsys):
-  words = ['--search-chains', '--settings=a/1,a/2', '--length=1', '--json']
+  words = ['--search_chains', '--settings=a/1,a/2', '--length=1', '--json']
   [row] = json.loads(run(capsys, *words, '--budget=3', '--bootstrap=4'))
   assert row['chain'] == ['a/1'] and row['in_sample'] == 0.5
   assert row['policy']['name'] == 'floor'
@@ -132,7 +132,7 @@ def test_a_search_for_programs(folder, capsys):
 
 
 def test_several_policies_are_chosen_from(folder, capsys):
-  words = ['--search-chains', '--settings=a/2,a/1', '--length=2', '--budget=3']
+  words = ['--search_chains', '--settings=a/2,a/1', '--length=2', '--budget=3']
   out = run(capsys, *words, '--policy=never', '--policy=floor')
   header, _, row = out.splitlines()
   assert 'policy' in header.split()
@@ -147,16 +147,16 @@ def test_several_policies_are_chosen_from(folder, capsys):
     (['--chain=b/1'], 'there are no runs of b/1'),
     (['--chain=a/1', '--race=0.1'], 'a race takes two different settings'),
     (['--chain=a/1,a/2', '--race=2'], '2 must be at most 1'),
-    (['--chain=a/1', '--search-chains'], '--chain or --search-chains, not'),
+    (['--chain=a/1', '--search_chains'], '--chain or --search_chains, not'),
     (['--chain=a/1', '--out=x.png'], 'take only --by=workload'),
     (['--chain=a/1', '--by=submission'], 'take only --by=workload'),
-    (['--chain=a/1', '--costs'], 'and none of --out, --costs and --left-out'),
+    (['--chain=a/1', '--costs'], 'and none of --out, --costs and --left_out'),
     (['--chain=a/1', '--policy=race'], '--race=SHARE makes the first two race'),
-    (['--search-chains', '--settings=al'], 'Did you mean all?'),
-    (['--search-chains', '--length=0'], '0 must be a whole number of at least'),
-    (['--length=2'], '--length needs --search-chains.'),
-    (['--with_variants'], '--with_variants needs --search-chains.'),
-    (['--race=0.1'], '--race needs --chain or --search-chains.'),
+    (['--search_chains', '--settings=al'], 'Did you mean all?'),
+    (['--search_chains', '--length=0'], '0 must be a whole number of at least'),
+    (['--length=2'], '--length needs --search_chains.'),
+    (['--with_variants'], '--with_variants needs --search_chains.'),
+    (['--race=0.1'], '--race needs --chain or --search_chains.'),
   ],
 )
 def test_bad_input(folder, capsys, flags, message):

@@ -137,8 +137,8 @@ def test_logs_of_a_users_own(folder, capsys):
     (['--logs=no'], '--logs=no: there is no such folder'),
     (['--logs=.'], 'give a folder of logs'),
     (['--costs', '--policy=floor'], '--policy=floor is not a race'),
-    (['--left-out=workload', '--policy=floor'], 'give two --policy or more'),
-    (['--costs', '--left-out=workload'], 'not allowed with'),
+    (['--left_out=workload', '--policy=floor'], 'give two --policy or more'),
+    (['--costs', '--left_out=workload'], 'not allowed with'),
     (['--runs=.', '--logs=.'], 'give --runs or --logs, not both'),
   ],
 )

@@ -12,7 +12,7 @@ from reset_cycles.studies.board import run
 
 def test_seeds():
   assert command.read_seeds('1-3,7') == [1, 2, 3, 7]
-  for text in ('', 'a', '1-', '3-1', '-2'):
+  for text in ('', 'a', '1-', '3-1', '1,3-1', '-2', '1-3,2'):
     with pytest.raises(ValueError, match='--seeds'):
       command.read_seeds(text)
 
@@ -25,6 +25,9 @@ def test_seeds():
     (['--out=o', '--workloads=mnist'], 'mnist'),
     (['--out=o', '--conditions=warm'], "'warm' is unknown"),
     (['--out=o', '--seeds=x'], '--seeds=x'),
+    (['--out=o', '--seeds=2,1-3'], '2 is there twice'),
+    (['--out=o', '--submissions=sgdr,sgdr'], 'sgdr is there twice'),
+    (['--out=o', '--submissions==a.py'], 'its name must have letters'),
     (['--out=o', '--jobs=0'], 'at least 1'),
   ],
 )

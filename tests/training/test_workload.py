@@ -81,6 +81,14 @@ def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
   assert found == Target('validation/map', value, True)
 
 
+def test_an_evaluation_without_the_target_metric():
+  with pytest.raises(
+    ValueError,
+    match="'validation/accuracy' is not among .* have test/loss, validation/l",
+  ):
+    read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
+
+
 @pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
 def test_a_target_that_is_no_number(value):
   workload = workload_with('map', lambda r: r['validation/map'] > 0, value)
