@@ -318,8 +318,12 @@ def _run_trial(
 
 
 def _record_last_evaluations(checked: Experiment, trial: Trial) -> None:
-  """Completes cycles.csv, which no runner gives the submission a chance to do."""
-  if schedule.params_of(checked.submission) is None:
+  """Completes cycles.csv, which no runner gives the submission a chance to do.
+
+  A run that has ended itself has seen the evaluation of its last model.
+  """
+  has_ended_itself = trial.train_state['training_complete']
+  if has_ended_itself or schedule.params_of(checked.submission) is None:
     return
   from ..training.run import Run, record_last_evaluations
 

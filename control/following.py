@@ -80,6 +80,9 @@ def end_cycle(now: Moment) -> Decision:
 def wait(now: Moment) -> Decision | None:
   """Waits for the evaluation of what a cycle has come to; None if it need not.
 
+  It has to where `wait` is on, for a probe, and where a binding horizon is
+  reached and a cycle would follow: the evaluation to come may be the last one.
+
   For an evaluation period at most, the longest so far. What the run has left is
   not used up by it: it waits no longer than to the horizon, but at the horizon
   itself as long as elsewhere. Before the first evaluation no period is known,
@@ -88,7 +91,9 @@ def wait(now: Moment) -> Decision | None:
   c = now.control
   is_probe = c.until < 1
   is_seen = c.last_eval_step >= c.cycle_end
-  if is_seen or not (now.rules.wait or is_probe) or c.cycle_end == NEVER:
+  if is_seen or c.cycle_end == NEVER:
+    return None
+  if not (now.rules.wait or is_probe or _is_followed_beyond(now)):
     return None
   if c.give_up >= 0:
     still = Decision(c, now.clock, WAIT, now.events)
@@ -105,6 +110,14 @@ def wait(now: Moment) -> Decision | None:
   return Decision(
     control, now.clock, WAIT, [*now.events, what.wait_event(control)]
   )
+
+
+def _is_followed_beyond(now: Moment) -> bool:
+  """Whether the run is over as it binds, and the policy has more cycles."""
+  if not now.rules.horizon.binds or now.step < now.control.horizon:
+    return False
+  ended = now._replace(control=_put_down(now, OVER))
+  return _next_cycle(ended) is not None
 
 
 def _put_down(now: Moment, state: int) -> Control:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import optax
 
-from ..control import decide
+from ..control import decide, reset_plan
 from ..control import events as what
 from ..control.decide import Decision, Event
 from ..control.state import Control, Evaluation, from_words, to_words
@@ -20,7 +20,7 @@ from ..optimizers import INNER, Inner
 from ..optimizers.clocked import ClockedState, clocked
 from ..schedule_params import THESIS, ScheduleParams
 from ..schedules import cycle_clock
-from . import boundary, checks, resets
+from . import checks, resets
 from .named_slots import NamedSlots
 
 # A loop has one compiled step and keeps no models aside, so that it can't have
@@ -67,7 +67,7 @@ class Cycles:
     make_params: Callable[[jax.Array], Any],
     target: float | None = None,
     rises: bool = True,
-    tau: boundary.Tau | None = None,
+    tau: reset_plan.Tau | None = None,
     inner: Inner | None = None,
     key: jax.Array | None = None,
   ) -> None:
@@ -222,14 +222,16 @@ class Cycles:
     self, state: State, ended: Control, decision: Decision
   ) -> tuple[State, Event]:
     look = functools.partial(resets.is_finite, *self._parts(state), self.inner)
-    plan, event = boundary.plan(self.rules, ended, decision, self._tau, look)
-    if plan.touches_nothing:
+    rules, start = self.rules, decision.start_from
+    planned = reset_plan.plan(rules, decision, start, look, self._tau)
+    event = reset_plan.event(planned, rules, ended, decision.control)
+    if planned.reset.touches_nothing:
       return state, event
     key = jax.random.fold_in(self._key, decision.control.number)
     fresh = self._make_params(key)
     if state.statistics is None:
       fresh = (fresh, None)
-    parts = resets.reset(*self._parts(state), fresh, plan, self.inner)
+    parts = resets.reset(*self._parts(state), fresh, planned.reset, self.inner)
     params, statistics, inner_state = parts
     opt_state = state.opt_state
     inner = opt_state.clocked._replace(inner=inner_state)

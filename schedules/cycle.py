@@ -35,7 +35,7 @@ class Cycle(NamedTuple):
     averaging: which weights its evaluations see, of `averaging.AVERAGES`.
     start_from: the model that it starts from: '' for what the reset mode makes
       of the current one, 'fresh' for a full reset, 'current' for the current
-      one untouched, 'best' for the run's best evaluated one.
+      one untouched (or a fresh one, if that is not finite), 'best' for the run's best evaluated one.
   """
 
   steps: int

@@ -84,6 +84,16 @@ class Averaged(NamedTuple):
     """What an evaluation after so many steps has seen, RAW or AVERAGED."""
     return self.shown if self.shown_at == step else RAW
 
+  def taken_back(self, step: int) -> Averaged:
+    """After what was handed out, if anything was, when so many steps are taken."""
+    if self.out == NOTHING:
+      return self
+    is_average = self.out == AVERAGE
+    shown = AVERAGED if is_average else RAW
+    return self._replace(
+      out=NOTHING, is_average=is_average, shown=shown, shown_at=step
+    )
+
 
 def copied(tree: Any) -> Any:
   """The same values in buffers of their own, which no donation takes away."""
@@ -163,15 +173,8 @@ class Averager:
     """
     if host.out == NOTHING:
       return saved, host, params
-    is_average = host.out == AVERAGE
     raw, saved = saved.slot, saved._replace(slot=params, out=self.flags[0])
-    host = host._replace(
-      out=NOTHING,
-      is_average=is_average,
-      shown=AVERAGED if is_average else RAW,
-      shown_at=global_step,
-    )
-    return saved, host, raw
+    return saved, host.taken_back(global_step), raw
 
   def hand_out(
     self,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..averaging.choosing import AVERAGED
+from ..averaging.choosing import AVERAGED, RAW
 from ..control import decide
 from ..control.state import Evaluation
 from . import forecast as forecast_lib
@@ -21,6 +21,7 @@ from .workload import EvalResults, evaluation_seconds
 
 if TYPE_CHECKING:
   from ..control.decide import Event
+  from .averaging import Averaged
   from .run import Run
   from .set_up import SavedState
 
@@ -89,7 +90,7 @@ def take_in(
     The state; the events, with what the evaluations have seen.
   """
   averager, state, averaged = run.setup.averager, saved.averaging, run.averaged
-  events = with_weights(run, events, global_step)
+  events = with_weights(averaged, events)
   for evaluation in evaluations:
     state, averaged = averager.observe(
       state, averaged, evaluation.step, evaluation.metric
@@ -113,16 +114,13 @@ def take_in(
   return saved, run._replace(averaged=averaged), events
 
 
-def with_weights(
-  run: Run, events: list[Event], global_step: int
-) -> list[Event]:
+def with_weights(averaged: Averaged | None, events: list[Event]) -> list[Event]:
   """Evaluations with what they have seen, where that is a question."""
-  if run.averaged is None:
+  if averaged is None:
     return events
-  seen = run.averaged.seen_at(global_step)
-  name = 'averaged' if seen == AVERAGED else 'raw'
+  names = {AVERAGED: 'averaged', RAW: 'raw'}
   return [
-    {**event, COLUMN: name if event['metric_step'] == global_step else 'raw'}
+    {**event, COLUMN: names[averaged.seen_at(event['metric_step'])]}
     if event['event'] == 'evaluation'
     else event
     for event in events

@@ -110,7 +110,6 @@ def record_last_evaluations(
   """Writes down what was evaluated after the last step, when all is over.
 
   No runner shows these evaluations to update_params. Nothing follows from them.
-  A run that has ended itself has seen the evaluation of its last model.
 
   Args:
     run: of the last step.
@@ -118,12 +117,13 @@ def record_last_evaluations(
     global_step: steps taken.
   """
   control, events = run.control, []
-  if control is None or global_step > control.cycle_end:
+  if control is None:
     return
   for evaluation in _unseen(run, eval_results):
     control, verdict = decide.observe(control, evaluation, run.setup.rules)
     events.append(what.evaluation_event(control, evaluation, verdict))
-  events = evaluated.with_weights(run, events, global_step)
+  averaged = run.averaged and run.averaged.taken_back(global_step)
+  events = evaluated.with_weights(averaged, events)
   _record(run, events, None, global_step)
 
 

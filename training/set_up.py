@@ -251,5 +251,6 @@ def _may_reset(rules: Rules) -> bool:
   end = Situation(rules.cycles, count - 1, horizon, horizon, history=history)
   follows = count > 1 or policy.next(end) is not None
   starts = {cycle.start_from for cycle in rules.cycles}
-  replaces = rules.reset_mode != 'cyclic' or starts - {'', 'current'}
-  return follows and bool(replaces or snapshots.are_needed(rules))
+  replaces = rules.reset_mode != 'cyclic' or starts - {''}
+  needs_models = policy.makes_fresh or snapshots.are_needed(rules)
+  return follows and bool(replaces or needs_models)

@@ -6,13 +6,13 @@ that a cycle starts.
 
 from __future__ import annotations
 
-import math
+import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from .. import soft_reset
-from ..control import decide
+from ..control import reset_plan
 from ..control.decide import Decision, Event
+from ..control.reset_plan import ResetPlan
 from ..control.state import Control
 from ..optimizers.pool import Untouched
 from ..soft_reset import Reset
@@ -22,10 +22,6 @@ from .snapshots import Kept
 
 if TYPE_CHECKING:
   from .run import Run
-
-# What a cycle starts from, as a reset mode.
-_MODES = {'fresh': 'full', 'current': 'cyclic'}
-_NOTHING = Reset(0.0, 1.0, True)
 
 
 def keep_models(run: Run, model: Model, decision: Decision) -> Run:
@@ -64,21 +60,30 @@ def start_from(
   Returns:
     The run, the model, and the event that says what was done.
   """
-  start, note = decision.start_from, ''
+  rules, start = run.setup.rules, decision.start_from
   keys = {'paused': run.control.slot, 'best': snapshots.BEST}
-  if start in keys:
-    kept = run.kept.get(keys[start])
-    if kept is not None:
-      model = _put_back(run, model, kept)
-      note = _begins(run, kept.cycle)
-      event = _reset_event(run, ended, _NOTHING, start, note)
-      return _without_paused(run, start), model, event
-    start, note = '', f'no {start} model is kept'
-  mode = _MODES.get(start, run.setup.rules.reset_mode)
-  reset, unknown = plan_reset(run, ended, model, decision.was_evaluated, mode)
-  model = _reset(run, ended, model, reset)
-  notes = filter(None, (note or unknown, _begins(run, ended.cycle)))
-  return run, model, _reset_event(run, ended, reset, mode, '; '.join(notes))
+  kept, before = run.kept.get(keys.get(start)), ended.cycle
+  if kept is not None:
+    planned, before = ResetPlan(reset_plan.UNTOUCHED, start), kept.cycle
+    model = _put_back(run, model, kept)
+    run = _without_paused(run, start)
+  else:
+    missing = f'no {start} model is kept' if start in keys else ''
+    look = functools.partial(_is_finite, run, model, ended)
+    planned = reset_plan.plan(rules, decision, '' if missing else start, look)
+    planned = planned._replace(note=missing or planned.note)
+    model = _reset(run, ended, model, planned.reset)
+  notes = filter(None, (planned.note, _begins(run, before)))
+  planned = planned._replace(note='; '.join(notes))
+  return run, model, reset_plan.event(planned, rules, ended, run.control)
+
+
+def _is_finite(run: Run, model: Model, ended: Control) -> bool:
+  """Whether the model of the cycle that has ended is finite."""
+  setup = run.setup
+  inner_model = model._replace(opt_state=model.opt_state.inner)
+  inner = setup.inners[ended.cycle]
+  return resetting.is_finite(inner_model, inner, setup.reset_ops)
 
 
 def _without_paused(run: Run, start: str) -> Run:
@@ -115,43 +120,6 @@ def _begin(run: Run, model: Model, cycle_before: int) -> Model:
   return model._replace(params=params, opt_state=pool)
 
 
-def plan_reset(
-  run: Run, ended: Control, model: Model, was_evaluated: bool, mode: str
-) -> tuple[Reset, str]:
-  """The reset before the cycle that starts, and what is to be said of it.
-
-  tau is that of the last evaluation of the cycle that has ended. Without one,
-  nothing is known against the model, and tau is 0.
-  """
-  setup, control, rules = run.setup, run.control, run.setup.rules
-  if not soft_reset.needs_tau(mode):
-    return soft_reset.plan_reset(mode, 0.0, rules.alpha, True), ''
-  tau, is_finite = 0.0, True
-  if was_evaluated:
-    tau = _tau(run)
-    is_finite = math.isfinite(control.last_loss + control.last_metric)
-  if setup.reset_ops is not None:
-    inner_model = model._replace(opt_state=model.opt_state.inner)
-    is_finite = is_finite and resetting.is_finite(
-      inner_model, setup.inners[ended.cycle], setup.reset_ops
-    )
-  reset = soft_reset.plan_reset(mode, tau, rules.alpha, is_finite)
-  unknown = is_finite and not was_evaluated
-  return reset, 'no evaluation in the cycle: tau is 0' if unknown else ''
-
-
-def _tau(run: Run) -> float:
-  """The share of the way to the goal that is left at this boundary."""
-  control, rules = run.control, run.setup.rules
-  return soft_reset.tau(
-    control.last_metric,
-    decide.goal_metric(control, control.start, rules),
-    control.first_metric,
-    rules.target.rising,
-    rules.distance,
-  )
-
-
 def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
   """Resets the model; the clock stays as it is."""
   setup, state = run.setup, model.opt_state
@@ -165,21 +133,3 @@ def _reset(run: Run, ended: Control, model: Model, reset: Reset) -> Model:
     )
   model = _begin(run, model, ended.cycle)
   return model._replace(opt_state=state._replace(inner=model.opt_state))
-
-
-def _reset_event(
-  run: Run, ended: Control, reset: Reset, mode: str, note: str
-) -> Event:
-  control, rules = run.control, run.setup.rules
-  early = control.num_early_stops > ended.num_early_stops
-  return {
-    'event': 'reset',
-    'cycle': control.number,
-    'reason': 'early' if early else 'scheduled',
-    'mode': mode,
-    'tau': reset.tau,
-    'alpha': rules.alpha,
-    'metric': control.last_metric,
-    'metric_step': control.last_eval_step,
-    'note': note,
-  }

@@ -55,6 +55,11 @@ class Further(Policy):
     """See `Policy`."""
     return self.start == 'best'
 
+  @property
+  def makes_fresh(self) -> bool:
+    """See `Policy`."""
+    return self.start in ('fresh', 'current')
+
   def may_leave(self, history: Sequence[Standing], slot: int) -> bool:
     """See `Policy`."""
     if not self.patient:

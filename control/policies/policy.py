@@ -33,8 +33,8 @@ class NextCycle(NamedTuple):
     horizon: first step after the run, which it may put off.
     scale: factor on its learning rate.
     start_from: the model that it starts from: '' for what its setting says,
-      'fresh' for a full reset, 'current' for the current one untouched, 'best'
-      for the best one that was evaluated, 'paused' for that of its slot.
+      'fresh' for a full reset, 'current' for the current one untouched (a
+      fresh one if it is not finite), 'best' for the best one that was evaluated, 'paused' for that of its slot.
     began: share of its full length that it has had already.
     until: share that it is to have at `end`; below 1 it is paused there.
     slot: where its Standing is kept; -1 for nowhere.
@@ -61,11 +61,14 @@ class Policy(Protocol):
     follows_chain: whether the chain's cycles follow one another in order, so
       that the steps that are left are planned for those to come.
     keeps_best: whether a cycle may start from the best evaluated model.
+    makes_fresh: whether a cycle may start from a fresh model, whatever the
+      settings and the reset mode say.
   """
 
   holds: ClassVar[bool] = False
   follows_chain: ClassVar[bool] = True
   keeps_best: ClassVar[bool] = False
+  makes_fresh: ClassVar[bool] = False
 
   def next(self, situation: Situation) -> NextCycle | None:
     """The next cycle; None if nothing follows."""

@@ -32,6 +32,11 @@ class Queue(Further):
     """See `Policy`."""
     return 'best' in (self.start, self.then)
 
+  @property
+  def makes_fresh(self) -> bool:
+    """See `Policy`."""
+    return bool({'fresh', 'current'} & {self.start, self.then})
+
   def next(self, situation: Situation) -> NextCycle:
     """See `Policy`."""
     s, count = situation, len(situation.cycles)

@@ -10,15 +10,13 @@ import pytest
 import reference
 import reference_run
 from replay import PEAK, make_params, replay, rules_of, tape
-from reset_cycles.control import decide
+from reset_cycles.control import decide, reset_plan
 from reset_cycles.control.state import (
   Evaluation,
   Target,
   from_words,
   to_words,
 )
-from reset_cycles.training import run, starting
-from reset_cycles.training.set_up import Setup
 
 NAN, INF = math.nan, math.inf
 
@@ -89,8 +87,6 @@ def assert_same_events(found, expected):
 def taus(params, step_hint, evaluations, until, target):
   """tau of every reset, as a run works it out; the model itself is finite."""
   rules = rules_of(params, step_hint, target)
-  setup = Setup(**dict.fromkeys(Setup._fields))  # nothing to train
-  setup = setup._replace(rules=rules)
   control, clock = decide.start(rules), decide.first_clock(rules)
   seen_at, found = {e[0]: Evaluation(*e) for e in evaluations}, []
   for step in range(until):
@@ -100,11 +96,8 @@ def taus(params, step_hint, evaluations, until, target):
     if decision.action == decide.FINISH:
       break
     if decision.action == decide.RESET:
-      state = run.Run(setup, control, clock)
-      reset, _ = starting.plan_reset(
-        state, control, None, decision.was_evaluated, rules.reset_mode
-      )
-      found.append(reset.tau)
+      planned = reset_plan.plan(rules, decision, '', lambda: True)
+      found.append(planned.reset.tau)
   return found
 
 

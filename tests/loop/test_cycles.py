@@ -15,8 +15,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import loops
 import runs
+from reset_cycles.control.policies.repeat import Repeat
 from reset_cycles.loop import Cycles, NamedSlots, State
-from reset_cycles.schedule_params import THESIS
+from reset_cycles.schedule_params import COMPETITION, THESIS
 from reset_cycles.training.events import read_events
 
 # What a run writes and a loop says, beside numbers of a rule's own.
@@ -364,3 +365,13 @@ def test_the_rate_is_that_of_the_schedule():
   assert cycles.learning_rate(state) == pytest.approx(rates[0])
   state, _ = loops.train(cycles, state, {}, 0, 1)
   assert cycles.learning_rate(state) == pytest.approx(rates[1])
+
+
+def test_what_is_handed_in_is_not_for_loops_and_not_their_default():
+  cycles = Cycles(num_steps=12, make_params=loops.init, target=0.8)
+  assert [cycle.steps for cycle in cycles.rules.cycles] == [4, 4, 4]
+  assert cycles.rules.policy == Repeat()
+  assert cycles.rules.distance == 'linear'
+  said = r'^cycles\[1\].optimizer=.* a loop has one compiled step'
+  with pytest.raises(ValueError, match=said):
+    make(COMPETITION)

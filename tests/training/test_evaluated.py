@@ -17,6 +17,7 @@ from made_up_parts import AveragedDescent, registered
 from reset_cycles import submission
 from reset_cycles.optimizers import INNER
 from reset_cycles.training import forecast as forecast_lib
+from reset_cycles.training import run as run_lib
 from runs import GENERATIONS, PARAMS, assert_equal_trees, column
 
 LAWA = {'name': 'lawa', 'k': 3, 'distance': 0.1}
@@ -152,6 +153,10 @@ def test_what_evaluations_have_seen_is_written_down(generation, folder):
   seen = column(folder, 'weights', event='evaluation')
   whole = ['raw'] * 9 + ['averaged'] * 6 + ['raw'] * 9 + ['averaged'] * 5
   assert seen == whole  # of the last step's nobody is told
+  _, run = driver.optimizer_state
+  run_lib.record_last_evaluations(run, driver.eval_results, 30)
+  seen = column(folder, 'weights', event='evaluation')
+  assert seen == [*whole, 'averaged']
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)

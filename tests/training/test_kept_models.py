@@ -177,6 +177,36 @@ def test_other_starts(start, folder):
   assert driver.optimizer_state[1].kept == {}
 
 
+@pytest.mark.parametrize('field', ['start', 'then'])
+def test_a_policy_takes_fresh_models_where_no_reset_would(field, folder):
+  policy = {'name': 'queue', 'start': 'current', field: 'fresh'}
+  params = dataclasses.replace(
+    PARAMS, early_switching=False, policy=policy, reset_mode='cyclic'
+  )
+  new_driver(params, 'jit', {}, 6).run(until=13)
+  # Two more settings, and a further cycle.
+  modes = {'start': ['cyclic', 'cyclic', 'full'], 'then': ['full', 'full']}
+  expected = modes[field] + ['cyclic'] * (field == 'then')
+  rows = columns(folder, 'event', 'mode')
+  assert [mode for event, mode in rows if event == 'reset'] == expected
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+@pytest.mark.parametrize('mode', ['soft', 'cyclic'])
+def test_nothing_goes_on_with_a_model_that_is_not_finite(
+  generation, mode, folder
+):
+  driver = new_driver(queue('current', reset_mode=mode), generation, {}, 6)
+  driver.run(until=12)
+  driver.params = jax.tree_util.tree_map(lambda x: x * np.nan, driver.params)
+  driver.step()
+  row = columns(folder, 'global_step', 'mode', 'note')[1]
+  assert row == ('12', 'full', 'the current model is not finite')
+  assert all(
+    np.isfinite(x).all() for x in jax.tree_util.tree_leaves(model_of(driver))
+  )
+
+
 def test_a_model_that_is_not_kept_is_said(folder):
   driver = new_driver(queue('best'), 'jit', {}, 6)
   driver.run(until=13)

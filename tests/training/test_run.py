@@ -28,6 +28,7 @@ from reset_cycles.control.state import from_words
 from reset_cycles.control.switching import SWITCHING_RULES
 from reset_cycles.optimizers import INNER
 from reset_cycles.optimizers.inner import find_state
+from reset_cycles.training import evaluated
 from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
 from runs import (
@@ -292,6 +293,18 @@ def test_the_evaluation_after_the_last_step_is_written_down(folder):
   assert steps == ['1', '2', '3', '8']
   assert column(folder, 'metric', event='evaluation')[-1] == '0.72'
   assert column(folder, 'event')[-1] == 'evaluation'  # and nothing follows
+
+
+def test_so_is_one_that_a_cycles_end_waits_for(folder):
+  params = dataclasses.replace(PARAMS, wait=True, early_switching=False)
+  seen = {2: (1.0, 0.4), 5: (1.0, 0.5), 7: (1.0, 0.6), 11: (1.0, 0.7)}
+  driver = new_driver(params, 'jit', {**seen, 14: (1.0, 0.75)})
+  driver.run(until=14)
+  assert column(folder, 'event')[-1] == 'wait'
+  _, run = driver.optimizer_state
+  run_lib.record_last_evaluations(run, driver.eval_results, 14)
+  steps = column(folder, 'metric_step', event='evaluation')
+  assert steps == ['2', '5', '7', '11', '14']
 
 
 def tape_of(folder, *columns):
@@ -612,7 +625,9 @@ def test_an_iterate_of_another_optimizer_is_reset_with_the_parameters(
 
   def kernels():
     saved, run = driver.optimizer_state
-    found = (driver.params, saved.inner.inner.average)
+    # What the driver has may have been handed out for an evaluation.
+    *_, trained = evaluated.take_back(saved, run, driver.params, 0)
+    found = (trained, saved.inner.inner.average)
     return [tree['kernel'] for tree in run.setup.devices.get(found)]
 
   before = kernels()

@@ -204,6 +204,21 @@ def test_a_chain_fits_the_budget_whatever_was_planned(step_hint, budget):
     assert local[-1] == pytest.approx(total, abs=2 + paces[-1])
 
 
+@pytest.mark.parametrize('policy', ['repeat', 'queue', 'finish'])
+def test_the_last_evaluation_sees_the_annealed_model(policy):
+  """Also where `wait` is off: no further cycle begins before it."""
+  params = make_params(
+    horizon='time', policy=policy, early_switching=False, budget_factor=1.0
+  )
+  events, steps, evaluated = run(params, 5000, lambda seconds: 10.0, 1003.0)
+  number, local, pace = (
+    steps[evaluated[-1][0] - 1] if policy != 'finish' else (steps[-1])
+  )
+  assert number == 3 and local >= 1666 - 2 * pace
+  waits = [e['cycle'] for e in events if e['event'] == 'wait']
+  assert waits == ([] if policy == 'finish' else [3])
+
+
 def test_further_cycles_fill_the_run_up_to_its_horizon():
   """The chain is left early: its last cycle is repeated until the horizon."""
   impatient = {'name': 'floor', 'shares': [0.3], 'least': [0.5]}
