@@ -312,7 +312,7 @@ def test_a_setting_from_the_best_model_of_another(folder):
   steps = list(run.setup.train_steps)
 
   def listening(params, *others):
-    seen.append(host(params))
+    seen.append(host((params, others[1].inner)))
     return run.setup.train_steps[1](params, *others)
 
   steps[1] = listening
@@ -322,7 +322,9 @@ def test_a_setting_from_the_best_model_of_another(folder):
     run._replace(setup=setup),
   )
   driver.step()
-  assert_equal_trees(seen[0], best)
+  begun_with, pool = seen[0]
+  assert_equal_trees(begun_with, best)
+  assert not any(np.any(leaf) for leaf in jax.tree_util.tree_leaves(pool))
   assert columns(folder, 'event', 'mode', 'note')[1] == (
     'reset',
     'best',
