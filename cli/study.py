@@ -95,6 +95,11 @@ def _add_how(group: argparse._ActionsContainer) -> None:
     default=False,
     help='Train again the runs that broke.',
   )
+  _add_preparing(group)
+
+
+def _add_preparing(group: argparse._ActionsContainer) -> None:
+  """What is done once, before submissions are compared."""
   group.add_argument(
     '--choose_factors',
     action=arguments.Switch,
