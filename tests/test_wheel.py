@@ -88,7 +88,7 @@ def test_a_loop_of_ones_own(installed, tmp_path):
 def test_the_command(installed, tmp_path):
   code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
   out = run(['-c', code, 'schedule', '--step_hint=30'], tmp_path, installed)
-  assert '60 steps' in out
+  assert '45 steps' in out
   code = (
     'from reset_cycles.mini_algoperf.workloads import text_data as t; print'
   )
