@@ -374,8 +374,8 @@ CASES = [
   (['smoke-data'], '--workload is missing'),
   (['smoke-data', '--workload=../run', '--out=x'], 'give one of mnist'),
   ([*SMOKE], '--out is missing'),
-  ([*SMOKE, '--out=own'], 'holds no smoke_data.json'),
-  ([*SMOKE, '--out=file'], 'holds no smoke_data.json'),
+  ([*SMOKE, '--out=own'], 'has no smoke_data.json'),
+  ([*SMOKE, '--out=file'], 'has no smoke_data.json'),
   ([*SMOKE, '--out=loop/x'], 'loop'),
   ([*SMOKE, '--out=x', '--num_eval=1'], '--num_eval: 1 must be'),
 ]
