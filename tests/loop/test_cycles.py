@@ -376,6 +376,8 @@ def test_what_is_handed_in_is_not_for_loops_and_not_their_default():
   assert [cycle.steps for cycle in cycles.rules.cycles] == [4, 4, 4]
   assert cycles.rules.policy == Repeat()
   assert cycles.rules.distance == 'linear'
+  with pytest.raises(ValueError, match="^horizon='time': .* no time budget"):
+    make(COMPETITION)
   said = r'^cycles\[1\].optimizer=.* a loop has one compiled step'
   with pytest.raises(ValueError, match=said):
-    make(COMPETITION)
+    make(dataclasses.replace(COMPETITION, horizon='steps'))
