@@ -38,9 +38,12 @@ print(pathlib.Path(reset_cycles.__file__).parent, *seen)
 _IMPORTED = """
 import sys, reset_cycles
 assert 'jax' not in sys.modules
+import optax  # older ones import parts of scipy themselves
+before = set(sys.modules)
 reset_cycles.Cycles, reset_cycles.tau, reset_cycles.ScheduleParams
 reset_cycles.make_submission
-print(*sorted({'matplotlib', 'scipy.stats', 'sklearn', 'tqdm'} & set(sys.modules)))
+slow = {'matplotlib', 'scipy.stats', 'sklearn', 'tqdm'}
+print(*sorted(slow & (set(sys.modules) - before)))
 """
 
 
