@@ -1,5 +1,10 @@
 """What the examples share: two spirals to tell apart, and a picture of a run."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import matplotlib as mpl
 
 mpl.use('Agg')
@@ -7,7 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 
-def spirals(seed, count=512, noise=0.05):
+def spirals(
+  seed: int, count: int = 512, noise: float = 0.05
+) -> tuple[np.ndarray, np.ndarray]:
   """Points of two spirals, shape (count, 2), and which spiral each is of."""
   rng = np.random.default_rng(seed)
   labels = rng.integers(0, 2, count)
@@ -21,10 +28,11 @@ def spirals(seed, count=512, noise=0.05):
 class History:
   """What happened in a run; `draw` makes a picture of it."""
 
-  def __init__(self, name='run'):
+  def __init__(self, name: str = 'run') -> None:
     self.name, self.rates, self.metrics, self.events = name, {}, {}, []
 
-  def saw(self, step, events):
+  def saw(self, step: int, events: Sequence[Mapping[str, Any]]) -> None:
+    """Keeps the events of a step, and prints switches and resets."""
     for event in events:
       self.events.append((step, event))
       if event['event'] in ('switch', 'reset'):
@@ -32,7 +40,12 @@ class History:
         print(f'step {step}: {event["event"]}, {event["reason"]}{strength}')
 
 
-def draw(path, histories, target=None, metric='accuracy'):
+def draw(
+  path: str,
+  histories: Sequence[History],
+  target: float | None = None,
+  metric: str = 'accuracy',
+) -> None:
   """The metric above the learning rate, a line per run; resets are dotted."""
   figure, (top, bottom) = plt.subplots(2, sharex=True, figsize=(7, 5))
   for history in histories:
