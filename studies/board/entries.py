@@ -58,6 +58,15 @@ def read_factors() -> dict[str, float]:
   return json.loads(FACTORS_FILE.read_text(encoding='utf-8'))['factors']
 
 
+def factor_of(name: str) -> float:
+  """The factor of a submission, 1 if none was chosen for it.
+
+  Args:
+    name: as on the board. Ours without a piece has that of ours.
+  """
+  return read_factors().get(_OURS if name in piece_paths() else name, 1.0)
+
+
 def get_entry(text: str, published: bool = False) -> Contender:
   """An entry as the command line names it.
 
@@ -69,8 +78,7 @@ def get_entry(text: str, published: bool = False) -> Contender:
     ValueError: if there is no such submission.
   """
   name, _, given = text.partition('=')
-  pieces = piece_paths()
-  paths = {**known_paths(), **pieces}
+  paths = {**known_paths(), **piece_paths()}
   if not given and name not in paths:
     near = difflib.get_close_matches(name, paths, 1)
     hint = f' Did you mean {near[0]}?' if near else ''
@@ -86,6 +94,5 @@ def get_entry(text: str, published: bool = False) -> Contender:
   path = pathlib.Path(given).expanduser() if given else paths[name]
   if not path.is_file():
     raise ValueError(f'submission {text!r}: there is no file {path}.')
-  chosen_for = _OURS if name in pieces else name
-  factor = 1.0 if published else read_factors().get(chosen_for, 1.0)
+  factor = 1.0 if published else factor_of(name)
   return Contender(name, str(path.resolve()), factor)
