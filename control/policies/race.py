@@ -113,10 +113,14 @@ class Race(Tournament, Further):
     return max(min(self.probes, len(self._all(cycles))) - 1, 1)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Refuses a race of one."""
+    """Refuses a race of one, and a start that is not the same for all."""
     count = len(self._all(cycles))
     right = 'so many that with the settings of the list there are two to race'
     check(count > 1, 'policy.scales', self.scales, right)
+    right = "'' or 'fresh': in a race all cycles begin with a fresh model"
+    for i, cycle in enumerate(cycles):
+      start = cycle.start_from
+      check(start in ('', 'fresh'), f'cycles[{i}].start_from', start, right)
 
 
 def _end_of(
