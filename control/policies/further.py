@@ -22,11 +22,11 @@ class Further(Policy):
 
   A further cycle has the setting, and a factor times the peak, of the cycle that
   has come the largest share of the way to the target. Each pair of `peaks` and
-  `lengths` is one kind of further cycle. Each kind is tried once, in order; from
-  then on the kind follows whose last cycle gained the most per step over the
-  run's best before it, as a share of the way. A further cycle that diverges is
-  left like any other, and another kind follows. The run goes on until the runner
-  stops it.
+  `lengths` is one kind of further cycle. Each kind is tried once, in order;
+  from then on the kind follows whose last cycle gained the most per step over
+  the run's best before it, as a share of the way. A further cycle that diverges
+  is left like any other, and another kind follows. The run goes on until the
+  runner stops it.
 
   A horizon that does not bind is postponed. If it binds, the steps up to it are
   split into as many cycles as bring them nearest to the wanted length.

@@ -24,11 +24,11 @@ _LEAST_REST = 0.5  # share of the wanted steps for which the horizon stays
 class Race(Tournament, Further):
   """A race of the list's settings, each with every factor on its peak.
 
-  All begin with a fresh model. A paused one is kept on the host, with parameters,
-  batch statistics and optimizer state (three times the parameters for Adam), up
-  to `probes` - 1 at a time, and resumes from there. They are compared by their
-  evaluations; see `Tournament`. Factors on the peak compile nothing, nor do
-  settings with the same inner optimizer.
+  All begin with a fresh model. A paused one is kept on the host, with
+  parameters, batch statistics and optimizer state (three times the parameters
+  for Adam), up to `probes` - 1 at a time, and resumes from there. They are
+  compared by their evaluations; see `Tournament`. Factors on the peak compile
+  nothing, nor do settings with the same inner optimizer.
 
   A cycle's full length is that of its setting in the chain, scaled if a binding
   horizon has moved, or the share `full` of the run. A probe takes its share of

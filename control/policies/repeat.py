@@ -17,8 +17,8 @@ class Repeat(Policy):
   """Repeats the last cycle until the runner ends the run.
 
   A further cycle takes as many steps as the last one was planned for, also after
-  an early switch out of it: squeezed into what is left of the plan, it might get
-  a step or two, at the rates of a warm-up. It postpones the horizon. If the
+  an early switch out of it: squeezed into what is left of the plan, it might
+  get a step or two, at the rates of a warm-up. It postpones the horizon. If the
   horizon binds, the steps up to it are split into as many further cycles as
   bring them nearest to the last one's length, scaled with the horizon.
   """

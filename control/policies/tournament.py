@@ -53,18 +53,19 @@ class Tournament:
   """Compares the beginnings of several cycles, and goes on with the best.
 
   In each round, those in play go on to that round's share of a full cycle, one
-  after the other, from where they were paused; then the best `keep` of them play
-  the next round. After the last round the best goes on to its end. If it is left
-  early, or comes to its end without reaching the target, the next best follows
-  from where it was paused, then those of earlier rounds, then those that were
-  never in play, in their order. A cycle that the switching rule ends is out.
+  after the other, from where they were paused; then the best `keep` of them
+  play the next round. After the last round the best goes on to its end. If it
+  is left early, or comes to its end without reaching the target, the next best
+  follows from where it was paused, then those of earlier rounds, then those
+  that were never in play, in their order. A cycle that the switching rule ends
+  is out.
 
   Attributes:
     probes: how many cycles are in play at first.
     rounds: shares of a full cycle, rising.
     keep: how many play on after each round but the last.
-    by: what ranks them: the largest share of the way to the target ('best'), the
-      newest one ('last'), or the sum of the ranks by 'best' and by loss
+    by: what ranks them: the largest share of the way to the target ('best'),
+      the newest one ('last'), or the sum of the ranks by 'best' and by loss
       ('ranks').
     behind: how far those that play on may be behind the best, as a share of the
       way; None for any distance.

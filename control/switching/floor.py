@@ -38,7 +38,8 @@ class Floor:
              max p < least[i],  i = max {i : shares[i] <= f}
 
   p is the share of the way to the target (`way.log_share`), the maximum over the
-  cycle's evaluations, f the share of the cycle. Below shares[0] no cycle is left.
+  cycle's evaluations, f the share of the cycle. Below shares[0] no cycle is
+  left.
 
   Of the cases that the README in studies/real_runs defines, 62.4 % reach their
   target within 1.5 times the maximum runtime and 82.5 % within 3 times (without

@@ -45,17 +45,17 @@ class Progress:
   rule uses metrics as shares and losses as ratios: their units do not matter.
 
   The values at f / 2 are those of the last evaluation up to there, or else of
-  the cycle's first. An evaluation more than 31 back is forgotten, and the oldest
-  remembered one takes its place. On all 2,558 runs that the rule was developed
-  on, it leaves at the same evaluation as with the whole past; with 16 in place
-  of 32, it differs in 4 of them.
+  the cycle's first. An evaluation more than 31 back is forgotten, and the
+  oldest remembered one takes its place. On all 2,558 runs that the rule was
+  developed on, it leaves at the same evaluation as with the whole past; with 16
+  in place of 32, it differs in 4 of them.
 
-  Source: ours, developed on the recorded runs in studies/real_runs. Of the cases
-  that their README defines, 63.5 % reach their target within 1.5 times the
-  maximum runtime and 83.1 % within 3 times (without switching 58.7 and 80.5 %,
-  with the rule `floor` 62.4 and 82.5 %). It leaves 5 of the 1,326 runs that go
-  on to reach their target. With the constants chosen on all submissions but the
-  one that is judged: 63.1 %, 82.6 % and 13 runs.
+  Source: ours, developed on the recorded runs in studies/real_runs. Of the
+  cases that their README defines, 63.5 % reach their target within 1.5 times
+  the maximum runtime and 83.1 % within 3 times (without switching 58.7 and
+  80.5 %, with the rule `floor` 62.4 and 82.5 %). It leaves 5 of the 1,326 runs
+  that go on to reach their target. With the constants chosen on all submissions but
+  the one that is judged: 63.1 %, 82.6 % and 13 runs.
 
   Attributes:
     fair: share of the cycle before which it is not judged.
