@@ -1,11 +1,11 @@
 """One state for a chain whose cycles have different inner optimizers.
 
-What is saved has one structure for the whole run. Of each kind of array (shape
-and type) the pool has as many as the optimizer that needs most of them: AdamW
-and Nesterov momentum share one tree of the parameters' shapes and AdamW has
-another to itself. An optimizer's state is taken from the pool and put back
-within the compiled step, where that costs nothing: arrays that an optimizer has
-no use for pass through.
+The saved state has one structure for the whole run. Of each kind of array
+(shape and dtype) the pool has as many as the optimizer that needs most of them:
+AdamW and Nesterov momentum share one tree of the parameters' shapes, and AdamW
+has another to itself. An optimizer's state is taken from the pool and put back
+within the compiled step, where that costs nothing: arrays that an optimizer
+does not use pass through.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ANY = InnerHparams(0.5, 0.5, 1e-8, 1.0)
 
 @dataclasses.dataclass(frozen=True)
 class Pooled:
-  """An inner optimizer whose state lies in a pool; an `Inner` itself.
+  """An inner optimizer whose state lies in a pool; itself an `Inner`.
 
   Attributes:
     inner: the optimizer.
-    treedef: of its state.
-    places: for each leaf of its state the place in the pool.
-    kinds: of all arrays in the pool.
+    treedef: the structure of its state.
+    places: the index in the pool of each leaf of its state.
+    kinds: shapes and dtypes of all arrays in the pool.
   """
 
   inner: Inner
@@ -64,16 +64,17 @@ class Pooled:
     """The pool with which this optimizer starts from the parameters.
 
     Args:
-      old: (pool, parameters), of which the first can be overwritten.
+      old: (pool, parameters); the pool's values are not used.
 
     Returns:
-      (pool, parameters); the latter as they are, to be donated with the pool.
+      (pool, parameters); the parameters are unchanged, so that they can be
+      donated together with the pool.
     """
     _, params = old
     return self.build(_ANY, 0.0, 0.0).init(params), params
 
   def slots(self, opt_state: Pool) -> Slots:
-    """Those of the optimizer; what else is in the pool no reset touches."""
+    """The optimizer's slots; a reset leaves the rest of the pool as it is."""
     return self.inner.slots(self._take(opt_state))
 
   def with_slots(self, opt_state: Pool, slots: Slots) -> Pool:
@@ -96,7 +97,7 @@ class Pooled:
 
 
 class Untouched:
-  """What a reset sees of an optimizer that ends with its cycle: nothing."""
+  """Stands for an optimizer that ends with its cycle: nothing to reset."""
 
   def slots(self, opt_state: Any) -> Slots:
     """No slots."""
@@ -104,20 +105,21 @@ class Untouched:
     return Slots((), (), ())
 
   def with_slots(self, opt_state: Any, slots: Slots) -> Any:
-    """The state as it is."""
+    """The state, unchanged."""
     del slots
     return opt_state
 
 
 def pooled(inners: Sequence[Inner], params: Any) -> tuple[Inner, ...]:
-  """The inner optimizers over one common state.
+  """The inner optimizers, with one common state structure.
 
   Args:
-    inners: those of a chain, each once.
+    inners: the different optimizers of a chain.
     params: tree of anything with shape and dtype.
 
   Returns:
-    As many: the same where there is one, and each as a `Pooled` otherwise.
+    As many: the optimizer itself if there is only one, else a `Pooled` for
+      each.
   """
   if len(inners) == 1:
     return tuple(inners)
@@ -135,7 +137,7 @@ def pooled(inners: Sequence[Inner], params: Any) -> tuple[Inner, ...]:
 def _find_places(
   state: Any, kinds: list[jax.ShapeDtypeStruct]
 ) -> tuple[int, ...]:
-  """A place for each leaf; where the pool has none left, it grows."""
+  """A place in the pool for each leaf; `kinds` grows if none is free."""
   free = list(range(len(kinds)))
   places = []
   for leaf in jax.tree_util.tree_leaves(state):

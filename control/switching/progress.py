@@ -54,8 +54,8 @@ class Progress:
   cases that their README defines, 63.5 % reach their target within 1.5 times
   the maximum runtime and 83.1 % within 3 times (without switching 58.7 and
   80.5 %, with the rule `floor` 62.4 and 82.5 %). It leaves 5 of the 1,326 runs
-  that go on to reach their target. With the constants chosen on all submissions but
-  the one that is judged: 63.1 %, 82.6 % and 13 runs.
+  that go on to reach their target. With the constants chosen on all submissions
+  but the one that is judged: 63.1 %, 82.6 % and 13 runs.
 
   Attributes:
     fair: share of the cycle before which it is not judged.
