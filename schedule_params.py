@@ -1,8 +1,8 @@
-"""What a run does: the chain of cycles, the resets, and what decides.
+"""The configuration of a run: the chain of cycles, the resets and the rules.
 
 The thesis keeps its schedule parameters and the run's state together in one
-global dictionary, SCHEDULE_PARAMS. Here they are apart: `ScheduleParams` is
-immutable and checked when it is made, the state is in `control.state`.
+global dictionary, SCHEDULE_PARAMS. Here they are separate: `ScheduleParams` is
+immutable and checked when it is made; the state is in `control.state`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ CycleSettings = ListOf(Annotated[Setting, Kind('a cycle', read_cycle)])
 HparamsSetting = Annotated[Hparams, Kind('an Hparams', _read_hparams)]
 
 
-# Spelled out: the same rule as THESIS has.
+# Spelled out: the same rule as in THESIS.
 _FIGURE_3_7 = Named(
   'thesis', (('eps1', 0.01), ('eps2', 0.01), ('k', 9), ('lam', 0.7), ('m', 9))
 )
@@ -98,17 +98,17 @@ class ScheduleParams:
   """A chain of cycles, what happens between them, and what decides.
 
   The chain is written in one of two ways: as lists with one entry per cycle
-  (the first five fields and the weight decays), as the thesis has it, or as
+  (the first five fields and the weight decays), as in the thesis, or as
   `cycles`, a list of whole settings. A shape, like every part, is a name or an
   object with a name and parameters: {'name': 'wsd', 'decay': 0.1}. Its lengths
-  are shares of the phase and its values shares of the peak.
+  are shares of the phase, and its values are shares of the peak.
 
   Attributes:
-    warmups: shapes of WARMUPS.
-    decays: shapes of DECAYS, over the steps after the warm-up.
-    alter_lr: added to the learning rate: a cycle's peak.
-    alter_warmup: added to the warm-up factor, a fraction of the cycle.
-    lengths: relative lengths; (1, 1, 2) makes the last half of the run.
+    warmups: a shape of WARMUPS per cycle.
+    decays: a shape of DECAYS per cycle, over the steps after the warm-up.
+    alter_lr: added to hparams.learning_rate; the sum is a cycle's peak.
+    alter_warmup: added to hparams.warmup_factor, a fraction of the cycle.
+    lengths: relative lengths; with (1, 1, 2) the last cycle is half of the run.
     budget_factor: steps of the whole chain as a multiple of step_hint.
     reset_mode: what the start of a new cycle does to the model. 'soft' blends
       parameters by tau and shrinks moments by alpha * tau; 'full' replaces the
@@ -117,25 +117,25 @@ class ScheduleParams:
     alpha: share of tau that the moments get, 0 <= alpha <= 1.
     distance: the scale on which tau measures a metric that falls, 'log' or
       'linear'; see `soft_reset.tau`.
-    early_switching: whether the switching rule ends a cycle. What it says is
-      logged in any case.
-    switching: the rule that leaves cycles early, of control.switching.
-    goal: the metric that tau is the distance to, of control.goals.
-    horizon: how many steps the run has, of control.horizons.
-    policy: what follows a cycle, of control.policies.
-    optimizer: what steps inside the cycles, of optimizers.
+    early_switching: whether the switching rule may end a cycle. Its verdicts
+      are logged in any case.
+    switching: the rule that ends cycles early; see control.switching.
+    goal: the metric to which tau is the distance; see control.goals.
+    horizon: how many steps the run has; see control.horizons.
+    policy: what follows a cycle; see control.policies.
+    optimizer: the optimizer inside the cycles; see optimizers.
     hparams: the optimizer's hyperparameters.
     weight_decays: empty for a constant weight decay, or a shape per cycle: of
       DECAYS, over all of the cycle's steps, or 'ratio' for a fixed ratio to the
       learning rate.
-    alter_weight_decay: empty, or per cycle what is added to the weight decay:
-      the peak of its shape.
-    cycles: empty, or the chain as a list of whole settings; the lists are empty
-      then. Each is the name of a published setting, an object with fields of
-      `cycles.setting.CycleSetting`, or one with a name and fields that differ:
-      {'name': 'lawa_queue/2', 'length': 0.5}. What it leaves out is as in
-      hparams, optimizer and averaging.
-    averaging: which weights evaluations see, of averaging.
+    alter_weight_decay: empty, or a number per cycle, added to
+      hparams.weight_decay; the sum is the peak of its shape.
+    cycles: empty, or the chain as a list of whole settings; then the lists are
+      empty. Each is the name of a published setting, an object with fields of
+      `cycles.setting.CycleSetting`, or an object with a name and the fields
+      that differ: {'name': 'lawa_queue/2', 'length': 0.5}. Fields that are left
+      out come from hparams, optimizer and averaging.
+    averaging: which weights evaluations see; see averaging.
     wait: whether a reset waits for the evaluation of the annealed model.
   """
 
@@ -173,7 +173,7 @@ class ScheduleParams:
 
   @property
   def plans(self) -> tuple[CyclePlan, ...]:
-    """The cycles as they are written, in either way."""
+    """The cycles as they are written, from the lists or from `cycles`."""
     if not self.cycles:
       return plans_of_lists(self)
     inherited = (self.hparams, self.optimizer, self.averaging)
@@ -186,7 +186,7 @@ class ScheduleParams:
 
   @property
   def has_function(self) -> bool:
-    """Whether a shape has a Python function: no file can hold it then."""
+    """Whether a shape has a Python function, which no file can hold."""
     shapes = (self.warmups, self.decays, self.weight_decays, self.cycles)
     return has_function(shapes)
 
@@ -231,9 +231,9 @@ class ScheduleParams:
   def _names_of_parameters(
     self, given: Mapping[str, Any]
   ) -> dict[str, tuple[str, str]]:
-    """'switching_lam' -> ('switching', 'lam'), of the parts that are given.
+    """'switching_lam' -> ('switching', 'lam') for every part's parameters.
 
-    And where none is given, of those in force.
+    The parts are the given ones or, where none is given, those in force.
     """
     parts = {
       field: registry.read(field, given.get(field, getattr(self, field)))
@@ -253,10 +253,10 @@ class ScheduleParams:
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> ScheduleParams:
-    """Reads what `to_dict` wrote, today or in an older version.
+    """Reads what `to_dict` wrote, in this or an older version.
 
-    A field that the file lacks has THESIS' value: when it was written there was
-    nothing else.
+    A missing field gets THESIS' value: when the file was written, nothing else
+    existed.
 
     Raises:
       ValueError: if a field is unknown or a value out of range.
@@ -271,7 +271,7 @@ class ScheduleParams:
     return cls(**{**values, 'hparams': hparams})
 
   def to_json(self) -> str:
-    """The fields as JSON text; numbers of NumPy's types become plain ones.
+    """The fields as JSON text; NumPy numbers become plain ones.
 
     Raises:
       ValueError: if a shape has a Python function.
@@ -280,15 +280,15 @@ class ScheduleParams:
 
   @classmethod
   def from_json(cls, text: str) -> ScheduleParams:
-    """Reads what `to_json` wrote; ValueError where it is not that."""
+    """Reads what `to_json` wrote; raises ValueError for anything else."""
     return cls.from_dict(json.loads(text))
 
 
 def _plain_number(value: Any) -> int | float:
   if callable(value):
     raise ValueError(
-      f'{value!r} is a Python function, as the shapes lambda and '
-      'multiplicative have it: no JSON can hold it.'
+      f'{value!r} is a Python function, as in the shapes lambda and '
+      'multiplicative: JSON cannot hold it.'
     )
   return value.item()
 
@@ -303,17 +303,17 @@ def _as_object(setting: Any) -> dict[str, Any]:
 
 
 def _leave_lists(params: ScheduleParams) -> None:
-  """Empties the lists beside `cycles`: no file is to hold what nobody reads.
+  """Empties the lists when `cycles` is given: they would never be read.
 
   Raises:
-    ValueError: if one is given, other than as the default has it.
+    ValueError: if a list is given that differs from its default.
   """
   for name in _LISTS:
     default = ScheduleParams.__dataclass_fields__[name].default
     if getattr(params, name) not in ((), default):
       raise ValueError(
         f'cycles and {name} are both given: write the chain either as a list '
-        'of cycles or as lists with an entry per cycle.'
+        'of cycles or as lists with one entry per cycle.'
       )
     object.__setattr__(params, name, ())
 
@@ -337,7 +337,7 @@ def _check_inherited(
 def _chain_left(
   params: ScheduleParams, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-  """What becomes of the chain in force where another one is given."""
+  """The changes to the chain in force that giving another one implies."""
   if given.get('cycles'):
     return {name: () for name in _LISTS}
   if params.cycles and set(given) & set(_LISTS):
@@ -354,7 +354,7 @@ _SCHEDULE_FREE = {
   'decay': 'constant',
 }
 # What the thesis ran, spelled out: its experiments and the files of older runs
-# are read by it, whatever the defaults become.
+# are read with it, whatever the defaults become.
 THESIS = ScheduleParams(
   warmups=('linear', 'linear', 'linear'),
   decays=('cosine', 'cosine', 'cosine'),
@@ -396,11 +396,11 @@ THESIS = ScheduleParams(
   wait=False,
   distance='log',
 )
-# What is handed in. Every cycle of the list is a whole setting, and so are the
-# two with another peak: the first one is what Schedule-Free AdamW was handed in
-# with to the self-tuning ruleset of 2024, which won it; the second one is
-# Nesterov momentum, generalized_adam/1 of the external ruleset, which reaches
-# what no adaptive one reached. How it was chosen: docs/choosing.md.
+# What is handed in. Every cycle of the list is a whole setting: the first is
+# that with which Schedule-Free AdamW won the self-tuning ruleset of 2024; the
+# second is Nesterov momentum, generalized_adam/1 of the external
+# ruleset, which reaches targets that no adaptive setting reached; the last two
+# are the first with other peaks. How it was chosen: docs/choosing.md.
 COMPETITION = dataclasses.replace(
   THESIS,
   **dict.fromkeys(_LISTS, ()),
@@ -416,14 +416,14 @@ COMPETITION = dataclasses.replace(
     one_minus_beta1=0.1,
     beta2=0.9955159689799007,
     weight_decay=0.08121616522670176,
-    # Over three quarters of step_hint as published, here over all of it.
+    # Published for three quarters of step_hint; here it is over all of it.
     warmup_factor=0.015,
     eps=1e-8,
     grad_clip=None,
     label_smoothing=0.2,
   ),
   budget_factor=1.5,
-  # Not before .3 of a cycle: at .15 it left healthy cycles on `translation`.
+  # Not before .3 of a cycle: from .15 it left healthy cycles on `translation`.
   switching={'name': 'progress', 'fair': 0.3, 'decay': 0.4},
   horizon='time',
   policy={
@@ -440,7 +440,7 @@ COMPETITION = dataclasses.replace(
   distance='linear',
   wait=True,
 )
-# The one in force.
+# The settings in force.
 SCHEDULE_PARAMS = COMPETITION
 
 
@@ -450,16 +450,16 @@ def make_rules(
   target: Target,
   budget: float = math.nan,
 ) -> Rules:
-  """What decides in a run with this configuration.
+  """The rules of a run with this configuration.
 
   Args:
-    step_hint: the workload's, steps.
+    step_hint: the workload's step_hint, steps.
     schedule_params: the configuration.
-    target: the workload's.
+    target: the workload's target.
     budget: seconds of submission time that the run may take; NaN if unknown.
 
   Raises:
-    ValueError: if a cycle would get no step, or the policy cannot serve the
+    ValueError: if a cycle would get no step, or the policy cannot work with the
       chain.
   """
   p, cycles = schedule_params, lay_out(step_hint, schedule_params)
@@ -479,11 +479,11 @@ def make_rules(
 
 
 def check_plan(step_hint: int, schedule_params: ScheduleParams) -> None:
-  """Refuses settings that no run over so many steps could begin with.
+  """Refuses settings with which no run of this many steps could begin.
 
   Raises:
-    ValueError: if a cycle would get no step, a rate leaves what a rate may be,
-      or the policy cannot serve the chain.
+    ValueError: if a cycle would get no step, a rate is negative or not finite,
+      or the policy cannot work with the chain.
   """
   no_target = Target('', 1.0, True)
   check_cycles(make_rules(step_hint, schedule_params, no_target).cycles)

@@ -1,8 +1,8 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
-The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `run`, repack. An experiment is a module like this one
-with other settings; it takes three lines:
+The functions that the benchmark calls, in both of its generations (v0.5.0 and
+main). They only translate: unpack, call `run`, repack. An experiment is a
+module like this one with other settings; it takes two lines:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(ScheduleParams(reset_mode='full'))
@@ -29,8 +29,8 @@ from .training.run import Run
 from .training.set_up import SavedState, set_up
 from .training.workload import EvalResults, WorkloadApi
 
-# Global batch sizes: the baselines' of the benchmark, the one setting that its
-# rules allow to depend on the workload.
+# Global batch sizes, those of the benchmark's baselines: the one setting that
+# its rules allow to depend on the workload.
 _WORKLOADS_OF_BATCH_SIZE = {
   16: 'mnist',
   32: 'fastmri fastmri_layernorm fastmri_model_size fastmri_tanh',
@@ -80,14 +80,14 @@ def _init_optimizer_state(
   hyperparameters: Any,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
-  """Builds the chain, initialises the optimizer with it, writes both down.
+  """Builds the chain, initialises the optimizer and records the settings.
 
   Args:
-    schedule_params: the configuration; the benchmark gives the rest.
+    schedule_params: the configuration; the benchmark passes the rest.
     workload: the workload.
     model_params, model_state: its parameters and batch statistics.
     hyperparameters: None under self-tuning; under the external ruleset its
-      values take the place of those of schedule_params.
+      values replace those of schedule_params.
     rng: key for the fresh models of resets.
 
   Returns:
@@ -114,10 +114,10 @@ def _init_optimizer_state(
 def _settings_of_run(
   records: Records, step_hint: int, params: ScheduleParams
 ) -> ScheduleParams:
-  """The settings with which the run was started, if it has begun already.
+  """The settings that a resumed run was started with, else `params`.
 
   Raises:
-    ValueError: if it has begun on a workload of another length.
+    ValueError: if the run was started with another step_hint.
   """
   begun = records.begun_with()
   if begun is None:
@@ -139,7 +139,7 @@ def _settings_of_run(
 
 
 def _not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
-  """Settings that the benchmark does not let a submission decide."""
+  """Names of settings that the benchmark, not the submission, decides."""
   given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
   by_us = workload_facts.takes_dropout_rate(workload) or 'dropout_rate' in given
   return [] if by_us else ['dropout_rate']
@@ -166,13 +166,13 @@ def update_params(
   train_state is passed by the current generation only.
 
   Returns:
-    (optimizer_state, params, model_state); what was passed in is donated.
+    (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
     TrainingCompleteError: (the benchmark's) when the cycles have run out and
-      the configuration says to finish; before any buffer is donated.
-    ValueError: if an evaluation lacks the workload's target metric, or in the first
-      step if init_model_fn gives other parameters than are trained.
+      the policy is to finish; raised before any buffer is donated.
+    ValueError: if an evaluation lacks the workload's target metric, or, at the
+      first step, if init_model_fn's parameters do not fit the trained ones.
   """
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
@@ -208,13 +208,13 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Hands over the parameters that are to be evaluated; see `evaluated`.
+  """Hands over the parameters to be evaluated; see `training.evaluated`.
 
   Called by the current generation only, before every evaluation.
 
   Returns:
-    (optimizer_state, params, model_state). Where the parameters are not those
-    that are trained, the state has these, and update_params takes them back.
+    (optimizer_state, params, model_state). If params are not the trained ones,
+    the state holds these, and update_params takes them back.
   """
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
@@ -245,11 +245,11 @@ def get_batch_size(workload_name: str) -> int:
   """The global batch size of a workload.
 
   Raises:
-    ValueError: for a workload that is not the benchmark's.
+    ValueError: if the benchmark has no workload of this name.
   """
   if workload_name not in _BATCH_SIZES:
     raise ValueError(
-      f'workload_name={workload_name!r}: known are '
+      f'workload_name={workload_name!r}: workload_name must be one of '
       f'{", ".join(sorted(_BATCH_SIZES))}.'
     )
   return _BATCH_SIZES[workload_name]
@@ -259,7 +259,7 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
   """The benchmark's functions for a configuration.
 
   Raises:
-    ValueError: if it is none.
+    ValueError: if schedule_params is not a ScheduleParams.
   """
   check(
     isinstance(schedule_params, ScheduleParams),

@@ -1,4 +1,4 @@
-"""Which weights an evaluation sees, a file each."""
+"""Which weights an evaluation sees: averages, one per file."""
 
 from ..settings.discovery import import_all
 from .average import AVERAGES

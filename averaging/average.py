@@ -1,8 +1,8 @@
-"""Which weights an evaluation sees: the registry of averages, and what one is.
+"""Which weights an evaluation sees: the protocol and registry of averages.
 
-What is evaluated is what tau and the rules judge; training goes on from the raw
-weights. An average says when a snapshot of the weights is taken and how many
-there must be; `training.averaging` takes and averages them.
+tau and the rules judge the weights that are evaluated; training goes on from
+the raw ones. An average says when snapshots of the weights are taken and how
+many it needs; `training.averaging` takes and averages them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from ..settings.named import Registry
 
 AVERAGES = Registry('average')
 
-# Evaluated is the average as soon as there is one, or, in turn until one has
-# proved better, the average and the raw weights: see `choosing`.
+# 'averaged': the average is evaluated as soon as there is one. 'alternate': the
+# average and the raw weights take turns until one proves better; see
+# `choosing`.
 Evaluated = Choice('averaged', 'alternate')
 
 
 class Plan(NamedTuple):
-  """When snapshots are taken in a cycle, and what is made of them.
+  """When snapshots are taken in a cycle, and how they are averaged.
 
   Attributes:
     first: step of the cycle before which the first one is taken, at least 1.
-    every: steps between two.
+    every: steps between two snapshots.
     least: how many there must be before their average is evaluated.
     window: how many of the last ones are averaged; 0 for a running average of
       all since the cycle began.
-    least_weight: of the newest one in a running average.
+    least_weight: least weight of the newest one in a running average.
   """
 
   first: int
@@ -40,15 +41,15 @@ class Plan(NamedTuple):
 
 
 class Average(Protocol):
-  """An average of the weights, begun anew with every cycle."""
+  """An average of the weights, which starts afresh with every cycle."""
 
   choice: str  # see `Evaluated`
 
   def plan(self, step_hint: int) -> Plan | None:
-    """The snapshots of a cycle in a run over so many steps; None: there are none.
+    """When a cycle's snapshots are taken; None if there are none.
 
     Args:
-      step_hint: the workload's, steps: what shares are shares of.
+      step_hint: the workload's step_hint, steps; settings are shares of it.
     """
 
 
@@ -58,14 +59,14 @@ def share_in_steps(share: float, step_hint: int) -> int:
 
 
 def weight(plan: Plan, count: int) -> float:
-  """The share of the newest snapshot in a running average.
+  """The weight of the newest snapshot in a running average, in (0, 1].
 
-  The plain mean first, 1 / count, so that no snapshot counts more than another;
-  then an exponential average.
+  At first 1 / count, the plain mean, so that no snapshot counts more than
+  another; then least_weight, an exponential average.
 
   Args:
     plan: the running average.
-    count: snapshots, the newest included, from 1.
+    count: number of snapshots, including the newest; at least 1.
   """
   return max(1.0 / count, plan.least_weight)
 
@@ -77,7 +78,7 @@ def is_snapshot(plan: Plan, step_of_cycle: int) -> bool:
 
 
 def next_snapshot(plan: Plan, step_of_cycle: int) -> int:
-  """The first step of a cycle after this one before which one is taken."""
+  """The next step of a cycle, after this one, before which one is taken."""
   since = step_of_cycle - plan.first
   if since < 0:
     return plan.first

@@ -1,12 +1,12 @@
 """Raw or averaged weights: which of them the next evaluation sees.
 
-Where both may be evaluated, they are in turn until one has proved better. Three
-evaluations x y x decide: y is better if its metric is better than the mean of
-the two beside it, so that the progress from one evaluation to the next does not
-count. From then on the better one is evaluated, and after AGAIN evaluations the
-other one once more, which decides anew.
+With 'alternate', they take turns until one proves better. Three evaluations
+x y x decide: y is better if its metric is better than the mean of its two
+neighbours, which cancels the progress from one evaluation to the next. From
+then on the better one is evaluated; after AGAIN evaluations the other one has
+another turn, and the comparison is repeated.
 
-All of it is a function of the numbers in `Choosing`, which are saved.
+All of this is a function of the numbers in `Choosing`, which are saved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Choosing(NamedTuple):
   Attributes:
     better: RAW, AVERAGED or UNKNOWN.
     streak: evaluations of `last` in a row.
-    before, before_metric: the last evaluation but one: RAW, AVERAGED or
+    before, before_metric: the evaluation before the last: RAW, AVERAGED or
       UNKNOWN, and its metric.
     last, last_metric: the last evaluation, likewise.
   """
@@ -40,13 +40,13 @@ class Choosing(NamedTuple):
 def observe(
   known: Choosing, kind: int, metric: float, rising: bool
 ) -> Choosing:
-  """Takes in an evaluation.
+  """What is known after an evaluation.
 
   Args:
-    known: before it.
+    known: what was known before it.
     kind: what was evaluated, RAW or AVERAGED.
     metric: the target metric.
-    rising: whether a larger one is better.
+    rising: whether a larger metric is better.
   """
   better = known.better
   other = 1 - kind
@@ -58,14 +58,14 @@ def observe(
 
 
 def _is_better(metric: float, than: float, rising: bool) -> bool:
-  """A metric that is not finite is worse than any other."""
+  """Whether a metric is better; one that is not finite is worse than any."""
   if not math.isfinite(metric) or not math.isfinite(than):
     return math.isfinite(metric)
   return metric > than if rising else metric < than
 
 
 def begin_cycle(known: Choosing) -> Choosing:
-  """Forgets the metrics: those of two cycles are not to be compared."""
+  """Forgets the metrics: those of two cycles cannot be compared."""
   return Choosing(better=known.better)
 
 
@@ -74,7 +74,7 @@ def wanted(known: Choosing, choice: str) -> int:
 
   Args:
     known: what is known.
-    choice: 'averaged' for nothing else, or 'alternate'.
+    choice: 'averaged' for always the average, or 'alternate'.
   """
   if choice == 'averaged':
     return AVERAGED

@@ -1,4 +1,4 @@
-"""The exponential average."""
+"""The exponential moving average (EMA)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .average import AVERAGES, Evaluated, Plan, share_in_steps
 class Ema:
   """Snapshots weighted by exp(-age / span); raw weights until span is over.
 
-  It lies on the devices and is saved: a preemption loses nothing of it. Source:
+  It lies on the devices and is saved, so a preemption does not lose it. Source:
   Polyak and Juditsky 1992, in the exponential form.
 
   Attributes:
     span: the age at which a weight has fallen to 1/e, as a share of step_hint.
-    distance: between two snapshots, likewise.
-    start: of a cycle, the share of step_hint before the first one.
+    distance: distance between two snapshots, as a share of step_hint.
+    start: time from a cycle's start to the first snapshot, likewise.
     choice: see `average.Evaluated`.
   """
 

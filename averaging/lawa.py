@@ -1,4 +1,4 @@
-"""The average of the last snapshots."""
+"""The average of the last k snapshots (LAWA)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .average import AVERAGES, Evaluated, Plan, share_in_steps
 class Lawa:
   """The mean of the last k snapshots; raw weights until there are k.
 
-  The snapshots lie on the host. A preemption loses them: for the k * distance
-  that follow it, the raw weights are evaluated. Source: Kaddour 2022, "Stop
+  The snapshots lie on the host. A preemption loses them: for the following
+  k * distance, the raw weights are evaluated. Source: Kaddour 2022, "Stop
   wasting my time! Saving days of ImageNet and BERT training with latest weight
   averaging"; k and distance are those of AlgoPerf's recorded runs lawa_queue.
 
   Attributes:
-    k: snapshots.
-    distance: between two, as a share of step_hint.
-    start: of a cycle, the share of step_hint before the first one.
+    k: number of snapshots.
+    distance: distance between two snapshots, as a share of step_hint.
+    start: time from a cycle's start to the first snapshot, likewise.
     choice: see `average.Evaluated`.
   """
 

@@ -1,4 +1,4 @@
-"""No average: what is trained is evaluated."""
+"""No average: the trained weights are evaluated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .average import AVERAGES, Plan
 @AVERAGES.register(name='none')
 @dataclasses.dataclass(frozen=True)
 class NoAverage:
-  """The thesis': the raw weights, or what the optimizer hands over itself."""
+  """As in the thesis: the raw weights, or those that the optimizer provides."""
 
   choice: ClassVar[str] = 'averaged'
 

@@ -1,1 +1,1 @@
-"""Decisions, pure: when a cycle ends and what follows it."""
+"""Pure decisions: when a cycle ends and what follows it."""

@@ -1,7 +1,7 @@
-"""When a cycle ends: evaluations taken in, held against the rules.
+"""When a cycle ends: evaluations are taken in and judged by the rules.
 
-The functions here are pure: control and evaluations in, control, an action and
-events out. What follows a cycle is in `following`.
+The functions here are pure: control and evaluations go in; control, an action
+and events come out. What follows a cycle is in `following`.
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ def has_evaluation(control: Control) -> bool:
 
 
 def due(control: Control) -> int:
-  """The step before which there is something to do, if nothing is evaluated."""
+  """The step before which control must act, even without a new evaluation."""
   return control.cycle_end if control.give_up < 0 else control.give_up
 
 
 def after_preemption(control: Control) -> Control:
-  """A saved control, when the models that were kept on the host are gone."""
+  """A restored control; the models that were kept on the host are lost."""
   kept = history.without_models(control.history)
   return control._replace(best=-math.inf, history=kept)
 
@@ -129,7 +129,7 @@ def goal_metric(control: Control, step: int, rules: Rules) -> float:
 def observe(
   control: Control, evaluation: Evaluation, rules: Rules
 ) -> tuple[Control, Verdict]:
-  """Takes in one evaluation of the current cycle."""
+  """The control after an evaluation of the current cycle, and the verdict."""
   first = control.first_metric if has_evaluation(control) else evaluation.metric
   share = _share_of_cycle(control, evaluation.step)
   context = Context(
@@ -145,9 +145,10 @@ def observe(
     evaluation.step, evaluation.seconds, control.horizon, rules.budget
   )
   planning, horizon = rules.horizon.observe(control.planning, timing)
-  if horizon <= evaluation.step:  # behind us: the policy has put it off
+  if horizon <= evaluation.step:  # behind us: the policy has postponed it
     horizon = control.horizon
-  # Both runners evaluate after the first step: that is no evaluation period.
+  # Both runners evaluate after the first step, which says nothing about the
+  # evaluation period.
   is_early = evaluation.step <= 1
   since = 0 if is_early else evaluation.step - max(control.last_eval_step, 0)
   control = control._replace(
@@ -165,7 +166,7 @@ def observe(
 
 
 def _share_of_cycle(control: Control, step: int) -> float:
-  """Of the cycle's full length, had at this step."""
+  """The share of the cycle's full length that lies before this step."""
   of_stint = (step - control.start) / (control.cycle_end - control.start)
   return control.began + of_stint * (control.until - control.began)
 
@@ -173,7 +174,7 @@ def _share_of_cycle(control: Control, step: int) -> float:
 def _remember(
   control: Control, evaluation: Evaluation, share: float, rules: Rules
 ) -> Control:
-  """Takes an evaluation into the history, as far as there is one."""
+  """Adds an evaluation to the history, if one is kept."""
   target, first = rules.target, control.first_metric
   if rules.keeps_best:
     way = linear_share(evaluation.metric, target, first)
@@ -197,22 +198,22 @@ def decide(
   """Takes in new evaluations, and ends the cycle if it is time.
 
   A cycle ends when its steps are over or, with early switching on, after an
-  evaluation for which the switching rule has a reason. The evaluation that
+  evaluation at which the switching rule gives a reason. The evaluation that
   follows a cycle's last step counts for that cycle: it sees the annealed model.
   With `wait` on, the cycle's end waits for it. A cycle that is to be paused ends
-  at the evaluation that is expected to be the nearest to its share. Where the
-  horizon moves, the cycle's rest is stretched or pressed with it.
+  at the evaluation that is expected to be nearest to its share. If the horizon
+  moves, the rest of the cycle is stretched or compressed with it.
 
   Args:
     control: the current control.
     clock: a host copy of the current clock.
     evaluations: those not seen yet, in order.
     global_step: the step about to be taken.
-    rules: what decides.
+    rules: the run's rules.
 
   Returns:
-    The decision; with RESET, control and clock are those of the cycle that
-    starts now.
+    The decision; if its action is RESET, control and clock are those of the
+    cycle that starts now.
   """
   events, reason, planned = [], '', control.horizon
   for evaluation in evaluations:
@@ -241,7 +242,7 @@ def decide(
 
 
 def _may_leave(control: Control, rules: Rules) -> bool:
-  """Whether a cycle that the switching rule would leave is left."""
+  """Whether a reason given by the switching rule may end the cycle."""
   if not rules.early_switching:
     return False
   has_diverged = not math.isfinite(control.last_loss)
@@ -249,7 +250,7 @@ def _may_leave(control: Control, rules: Rules) -> bool:
 
 
 def _is_probed(control: Control) -> bool:
-  """Whether a cycle that is to be paused has been evaluated for it."""
+  """Whether a cycle that is to be paused has had its last evaluation."""
   if control.until == 1 or control.slot < 0:
     return False
   standing = control.history[control.slot]

@@ -1,4 +1,4 @@
-"""What is said of decisions: the events of a run."""
+"""The events of a run, as dicts of columns: what was decided and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .switching import Verdict
 def evaluation_event(
   control: Control, evaluation: Evaluation, verdict: Verdict
 ) -> Event:
-  """The event of an evaluation, with the control after it."""
+  """The event of an evaluation; `control` is as of after it."""
   return {
     'event': 'evaluation',
     'cycle': control.number,
@@ -24,7 +24,7 @@ def evaluation_event(
 
 
 def clock_event(control: Control, clock: CycleClock) -> Event:
-  """The event of a clock that was anchored anew in the middle of a cycle."""
+  """The event of a clock that was re-anchored in the middle of a cycle."""
   return {
     'event': 'clock',
     'cycle': control.number,
@@ -39,7 +39,7 @@ def clock_event(control: Control, clock: CycleClock) -> Event:
 def cycle_start_event(
   control: Control, clock: CycleClock, rules: Rules
 ) -> Event:
-  """The event of a cycle that starts, or goes on, at this step."""
+  """The event of a cycle that starts or resumes at this step."""
   return {
     **clock_event(control, clock),
     'event': 'cycle_start',
@@ -60,7 +60,7 @@ def wait_event(control: Control) -> Event:
 
 
 def pause_event(control: Control) -> Event:
-  """The event of a cycle that is paused, with its control."""
+  """The event of a cycle that is paused; `control` is that cycle's."""
   return {
     'event': 'pause',
     'cycle': control.number,

@@ -27,7 +27,7 @@ from .state import NEVER, Control
 
 
 class Moment(NamedTuple):
-  """A run before a step, with what has happened there already."""
+  """A run before a step, and the events at this step so far."""
 
   control: Control
   clock: CycleClock  # a host copy
@@ -50,7 +50,7 @@ def _next_cycle(now: Moment) -> NextCycle | None:
 
 
 def switch(now: Moment, reason: str) -> Decision | None:
-  """Leaves the cycle; None if it is held, since nothing would follow it."""
+  """Leaves the cycle; None if it is kept, since nothing would follow it."""
   left = now._replace(control=_put_down(now, OVER))
   following = _next_cycle(left)
   is_held = now.control.cycle_end == NEVER
@@ -65,9 +65,9 @@ def switch(now: Moment, reason: str) -> Decision | None:
 
 
 def end_cycle(now: Moment) -> Decision:
-  """Ends the cycle, or pauses it if there is more of it to come.
+  """Ends the cycle, or pauses it if it is a probe with steps left.
 
-  Of a probe there is not, where its evaluation has come after its full length.
+  A probe whose evaluation came only after its full length has none left.
   """
   c = now.control
   is_paused = c.until < 1 and _share_had(now) < 1
@@ -78,15 +78,15 @@ def end_cycle(now: Moment) -> Decision:
 
 
 def wait(now: Moment) -> Decision | None:
-  """Waits for the evaluation of what a cycle has come to; None if it need not.
+  """Waits for the evaluation after a cycle's last step; None if it need not.
 
-  It has to where `wait` is on, for a probe, and where a binding horizon is
-  reached and a cycle would follow: the evaluation to come may be the last one.
+  It waits if `wait` is on, for a probe, and at a binding horizon after which a
+  cycle would follow: the next evaluation may be the run's last.
 
-  For an evaluation period at most, the longest so far. What the run has left is
-  not used up by it: it waits no longer than to the horizon, but at the horizon
-  itself as long as elsewhere. Before the first evaluation no period is known,
-  and only a probe waits, up to the end of its full length.
+  It waits for at most one evaluation period, the longest so far. Before the
+  horizon it waits no longer than up to it, so that waiting does not use up the
+  run; at the horizon it waits as long as elsewhere. Before the first evaluation
+  no period is known, and only a probe waits, up to the end of its full length.
   """
   c = now.control
   is_probe = c.until < 1
@@ -113,7 +113,7 @@ def wait(now: Moment) -> Decision | None:
 
 
 def _is_followed_beyond(now: Moment) -> bool:
-  """Whether the run is over as it binds, and the policy has more cycles."""
+  """Whether a binding horizon is reached and the policy has more cycles."""
   if not now.rules.horizon.binds or now.step < now.control.horizon:
     return False
   ended = now._replace(control=_put_down(now, OVER))
@@ -121,7 +121,7 @@ def _is_followed_beyond(now: Moment) -> bool:
 
 
 def _put_down(now: Moment, state: int) -> Control:
-  """The control with the current cycle's course in its history."""
+  """The control with the current cycle's stint recorded in its history."""
   c = now.control
   if c.slot < 0:
     return c
@@ -135,13 +135,13 @@ def _put_down(now: Moment, state: int) -> Control:
 
 
 def _share_had(now: Moment) -> float:
-  """Of its full length, by the current cycle."""
+  """The share of its full length that the current cycle has had."""
   local = cycle_clock.local_step_on_host(now.clock, now.step)
   return min(local / now.rules.cycles[now.control.cycle].steps, 1.0)
 
 
 def take_up(control: Control, rules: Rules) -> Control:
-  """The control with the cycle that starts, or goes on, open in its history."""
+  """The control with the cycle that starts or resumes marked OPEN."""
   c = control
   if c.slot < 0:
     return c
@@ -153,7 +153,7 @@ def take_up(control: Control, rules: Rules) -> Control:
       before=history.best_share(c.history),
       switching=rules.switching.initial,
     )
-    if standing.state == LOST:  # it has been compared, and stays so
+    if standing.state == LOST:  # it has been compared, and is not again
       new = new._replace(stints=standing.stints, marks=standing.marks)
     standing = new
   standing = standing._replace(state=OPEN)
@@ -166,7 +166,7 @@ def take_up(control: Control, rules: Rules) -> Control:
 def with_standing(
   kept: Sequence[Standing], slot: int, standing: Standing
 ) -> tuple[Standing, ...]:
-  """A history with another Standing in a slot."""
+  """A copy of the history with one slot replaced."""
   return (*kept[:slot], standing, *kept[slot + 1 :])
 
 
@@ -204,7 +204,7 @@ def _follow(
 
 
 def clock_of(step: int, following: NextCycle, rules: Rules) -> CycleClock:
-  """The clock of a cycle that starts, or goes on, at a step."""
+  """The clock of a cycle that starts or resumes at a step."""
   steps = rules.cycles[following.cycle].steps
   return cycle_clock.anchored_clock(
     step,
@@ -228,14 +228,14 @@ def _run_out(now: Moment) -> Decision:
 
 
 def re_anchor(now: Moment, planned: int) -> Decision:
-  """Lays the rest of the run over the steps that the new horizon leaves.
+  """Spreads the rest of the run over the steps up to the new horizon.
 
   The current cycle keeps its place on the clock. Its nominal rest and the
-  cycles to come share the remaining steps by their nominal lengths. Where none
-  are to come in the chain, the policy may add others, of which nothing is
-  planned but that they fill the steps from the current one's end to the horizon:
-  they keep their share of what was left up to `planned`, the horizon until now;
-  so does a probe.
+  cycles to come share the remaining steps by their nominal lengths. If the
+  chain has none to come, the policy may add others; all that is known of them
+  is that they fill the steps from the current cycle's end to the horizon. They
+  keep their share of what was left up to `planned`, the previous horizon; so
+  does a probe.
   """
   control, step, i = now.control, now.step, now.control.cycle
   local = cycle_clock.local_step_on_host(now.clock, step)
@@ -261,7 +261,7 @@ def _steps_to_come(control: Control, rules: Rules) -> list[int]:
 def _in_proportion(
   end: int, global_step: int, planned: int, control: Control
 ) -> int:
-  """The end that has the share of the steps left that it had as planned."""
+  """The end that takes the same share of the steps left as before."""
   left = control.horizon - global_step
   had = max(planned, end) - global_step
   return global_step - (global_step - end) * left // had

@@ -1,4 +1,4 @@
-"""How far the cycles of a run have come: what a policy compares them by."""
+"""How far the cycles of a run have come; policies compare them by this."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from .state import Evaluation, Target
 from .way import linear_share
 
-MOST_STINTS = 3  # of one cycle, whose ends are kept apart
+MOST_STINTS = 3  # of one cycle, at whose ends a Mark is kept
 
-# How it stands with a cycle. LOST: it was paused, and its model is gone.
+# The state of a cycle. LOST: it was paused, and its model is gone.
 UNBEGUN, OPEN, PAUSED, OVER, LOST = 0, 1, 2, 3, 4
 
 
@@ -19,24 +19,25 @@ class Mark(NamedTuple):
   """A cycle at one of its evaluations."""
 
   best: float = -math.inf  # largest share of the way to the target so far
-  last: float = -math.inf  # the newest one; -inf where it is not finite
-  loss: float = math.inf  # validation loss; inf where it is not finite
+  last: float = -math.inf  # newest share of the way; -inf if not finite
+  loss: float = math.inf  # validation loss; inf if not finite
 
 
 class Standing(NamedTuple):
-  """A cycle and how far it has come; numbers alone, so that it can be saved.
+  """A cycle and how far it has come; only numbers, so that it can be saved.
 
   Attributes:
     cycle: index of its setting in the chain.
     scale: factor on its learning rate.
     state: UNBEGUN, OPEN, PAUSED, OVER or LOST.
-    share: of its full length that it has had, at its last evaluation or, when
-      it is not OPEN, in all.
-    spacing: the longest way between two of its evaluations, as such a share.
+    share: share of its full length that it has had: at its last evaluation
+      while it is OPEN, else in all.
+    spacing: the largest distance between two of its evaluations, as a share of
+      its full length.
     stints: how often it was paused or came to an end.
     now: as of its last evaluation.
     marks: `now` at the end of each of the first stints.
-    steps: taken in it, in all of its stints.
+    steps: steps taken in all of its stints.
     before: the run's largest share of the way when it began; 0 without one.
     switching: state of the switching rule, when it is not OPEN.
   """
@@ -55,7 +56,7 @@ class Standing(NamedTuple):
 
   @property
   def gain(self) -> float:
-    """What a step has brought on the mean: a share of the way."""
+    """The mean gain per step, as a share of the way to the target."""
     return (self.now.best - self.before) / max(self.steps, 1)
 
 
@@ -66,14 +67,14 @@ def observe(
   target: Target,
   first_metric: float,
 ) -> Standing:
-  """Takes in an evaluation.
+  """A cycle's Standing after an evaluation.
 
   Args:
-    entry: of the cycle that was evaluated.
-    evaluation: what was found.
-    share: of the cycle's full length that it had had.
-    target: the workload's.
-    first_metric: of the run's first evaluation.
+    entry: the Standing before it.
+    evaluation: the evaluation.
+    share: share of its full length that the cycle had had.
+    target: the workload's target.
+    first_metric: that of the run's first evaluation.
   """
   way = linear_share(evaluation.metric, target, first_metric)
   is_loss = math.isfinite(evaluation.loss)
@@ -90,18 +91,18 @@ def observe(
 def is_nearest(entry: Standing, until: float) -> bool:
   """Whether no later evaluation is expected to be nearer to a share.
 
-  Where a stint ends that is to take a cycle to this share: evaluations come when
-  the benchmark likes, and cycles can be compared by them alone.
+  If so, a stint that is to take a cycle to this share ends: cycles can only be
+  compared at evaluations, and the benchmark decides when those take place.
 
   Args:
-    entry: after an evaluation.
+    entry: the cycle's Standing after an evaluation.
     until: share of the cycle's full length.
   """
   return entry.share + entry.spacing / 2 >= until
 
 
 def end_stint(entry: Standing, state: int) -> Standing:
-  """After a stint, which leaves the cycle PAUSED or OVER."""
+  """The Standing after a stint, which leaves the cycle PAUSED or OVER."""
   marks = list(entry.marks)
   if entry.stints < len(marks):
     marks[entry.stints] = entry.now
@@ -116,7 +117,7 @@ def best_share(history: Sequence[Standing]) -> float:
 
 
 def without_models(history: Sequence[Standing]) -> tuple[Standing, ...]:
-  """After a preemption, which no paused model survives."""
+  """The history after a preemption, which no paused model survives."""
   return tuple(
     one._replace(state=LOST, share=0.0) if one.state == PAUSED else one
     for one in history

@@ -1,4 +1,4 @@
-"""The start of a cycle: which reset it is, and how that is told."""
+"""Which reset a cycle starts with, and the event that reports it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .state import Control
 # (metric, the run's first metric, step) -> share of fresh values in [0, 1].
 Tau = Callable[[float, float, int], float]
 
-# What a cycle starts from, as a reset mode; the others are models that are kept.
+# The reset mode of each start_from that needs no kept model.
 MODES = {'fresh': 'full', 'current': 'cyclic'}
 UNTOUCHED = Reset(0.0, 1.0, True)
 
@@ -26,7 +26,7 @@ class ResetPlan(NamedTuple):
 
   reset: Reset
   mode: str  # of the reset
-  note: str = ''  # what is to be said of it
+  note: str = ''  # for the event
 
 
 def plan(
@@ -38,19 +38,20 @@ def plan(
 ) -> ResetPlan:
   """The reset before the cycle that starts.
 
-  tau is that of the last evaluation of the cycle that has ended. Without one,
-  nothing is known against the model, and tau is 0. A model that is not finite
-  would stay so: 'current' is a fresh one then.
+  tau is taken at the last evaluation of the cycle that has ended. Without one,
+  nothing speaks against the model, and tau is 0. A model that is not finite
+  would stay so: with 'current' a fresh one takes its place.
 
   Args:
-    rules: of the run.
-    decision: with RESET.
+    rules: the run's rules.
+    decision: a decision whose action is RESET.
     start: '', 'fresh' or 'current'; see `NextCycle.start_from`.
-    is_model_finite: looks at model and optimizer state, if that matters.
-    own_tau: in place of the distance to the goal; None for that.
+    is_model_finite: whether model and optimizer state are finite; called only
+      if that matters.
+    own_tau: replaces the distance to the goal; None for that distance.
 
   Raises:
-    ValueError: if own_tau gives no share.
+    ValueError: if own_tau returns a value outside [0, 1].
   """
   mode, tau, note = MODES.get(start, rules.reset_mode), 0.0, ''
   is_soft = soft_reset.needs_tau(mode)
@@ -70,7 +71,7 @@ def plan(
 
 
 def _tau(rules: Rules, control: Control, own_tau: Tau | None) -> float:
-  """The share of the way to the goal that is left at this boundary."""
+  """The share of the way to the goal that is left where the cycle ends."""
   metric, first = control.last_metric, control.first_metric
   if own_tau is None:
     goal = goal_metric(control, control.start, rules)
@@ -86,7 +87,7 @@ def _tau(rules: Rules, control: Control, own_tau: Tau | None) -> float:
 def event(
   planned: ResetPlan, rules: Rules, ended: Control, started: Control
 ) -> Event:
-  """The event of a reset, between the controls before and after it."""
+  """The event of a reset; `ended` and `started` are the controls around it."""
   is_early = started.num_early_stops > ended.num_early_stops
   return {
     'event': 'reset',

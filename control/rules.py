@@ -1,4 +1,4 @@
-"""What decides in a run, and what comes of a decision."""
+"""A run's rules, and the decisions that follow from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Event = dict[str, Any]
 
 
 class Rules(NamedTuple):
-  """What decides; the same through a run."""
+  """What decides; it stays the same throughout a run."""
 
   cycles: tuple[Cycle, ...]
   target: Target
@@ -32,9 +32,9 @@ class Rules(NamedTuple):
   horizon: Horizon
   policy: Policy
   reset_mode: str  # what the start of a cycle does to the model
-  alpha: float  # share of tau that the moments get
+  alpha: float  # moments shrink by alpha * tau
   wait: bool = False  # whether a cycle's end waits for its evaluation
-  distance: str = 'log'  # scale of tau where the metric falls
+  distance: str = 'log'  # scale of tau for a metric that falls: log or linear
   budget: float = math.nan  # seconds that the run may take; NaN if unknown
 
   @property
@@ -51,10 +51,10 @@ class Decision(NamedTuple):
   clock: CycleClock  # a new one with RE_ANCHOR and RESET
   action: str  # GO_ON, WAIT, RE_ANCHOR, RESET or FINISH
   events: list[Event]  # in the order in which they happened
-  # With RESET, whether the cycle that has ended was ever evaluated.
+  # For RESET: whether the cycle that has ended was ever evaluated.
   was_evaluated: bool = True
-  # With RESET, what the cycle starts from; see `NextCycle`.
+  # For RESET: what the cycle starts from; see `NextCycle`.
   start_from: str = ''
-  # With RESET, the slot of the cycle that is paused, -1 if none is: its model
-  # is to be kept.
+  # For RESET: the slot of the cycle that is paused, whose model is to be kept;
+  # -1 if none is paused.
   paused: int = -1

@@ -1,7 +1,7 @@
 """The run's small state: everything that decisions depend on.
 
-Decisions are taken on Python numbers. What is saved keeps them bit for bit, so
-that a resumed run decides as the uninterrupted one does.
+Decisions are made with Python numbers, which are saved bit for bit, so that a
+resumed run decides as an uninterrupted one would.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-NEVER = int(np.iinfo(np.int32).max)  # a step that no run comes to
+NEVER = int(np.iinfo(np.int32).max)  # a step that no run reaches
 
 
 class Target(NamedTuple):
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-  """What decisions need of one evaluation."""
+  """What decisions need from one evaluation."""
 
   step: int  # steps taken when the model was evaluated
   loss: float  # validation loss
@@ -41,23 +41,22 @@ class Control(NamedTuple):
     scale: factor on the cycle's learning rate.
     start: first step of the current cycle.
     cycle_end: first step after it; NEVER once the last one is held.
-    horizon: first step after the run, as it is planned now.
+    horizon: first step after the run, as now planned.
     num_early_stops: cycles that were left early.
     num_evaluations: of the current cycle.
-    last_eval_step: -1 before the first evaluation.
+    last_eval_step: steps taken at the last evaluation; -1 before the first.
     last_loss, last_metric: of the last evaluation; NaN before the first.
     first_metric: of the run's first evaluation; NaN before it.
     switching: state of the switching rule, a NamedTuple of numbers.
     planning: state of the horizon, likewise.
-    spacing: the longest way between two evaluations so far, steps; 0 before the
-      second.
+    spacing: the most steps between two evaluations so far; 0 before the second.
     give_up: step at which waiting for an evaluation ends; -1 when not waiting.
-    began: share of its full length that the current cycle had at `start`.
-    until: share that it is to have at `cycle_end`; below 1 it is paused there.
-    slot: of the current cycle in `history`; -1 if none is kept.
-    best: largest share of the way of a model that is kept on the host; -inf if
-      none is.
-    history: Standings of cycles, as many as the policy asks for.
+    began: share of its full length that the current cycle had had at `start`.
+    until: share that it is to have at `cycle_end`; below 1, it is paused there.
+    slot: index of the current cycle in `history`; -1 if it is not in there.
+    best: share of the way to the target of the best model, which is kept on the
+      host; -inf if none is.
+    history: a Standing for each of the policy's slots.
   """
 
   cycle: int
@@ -84,11 +83,11 @@ class Control(NamedTuple):
 
 
 def to_words(control: Control) -> np.ndarray:
-  """All numbers of a control, each a float64 written as two words.
+  """All numbers of a control, each a float64 written as two int32 words.
 
   Returns:
-    shape=(2 * numbers,), dtype=int32: what every checkpoint can hold. Whole
-    numbers below 2^53 are exact as well.
+    shape=(2 * numbers,), dtype=int32, which every checkpoint can hold. Whole
+    numbers up to 2^53 are exact as well.
   """
   leaves = jax.tree_util.tree_leaves(control)
   return np.asarray(leaves, np.float64).view(np.int32)
@@ -99,16 +98,16 @@ def from_words(words: np.ndarray, like: Control) -> Control:
 
   Args:
     words: shape=(2 * numbers,), dtype=int32.
-    like: any control of the same rules; says which numbers are whole.
+    like: any control of the same rules; tells which numbers are whole.
 
   Raises:
-    ValueError: if the words are those of a control of other rules.
+    ValueError: if the words were written by a run with other rules.
   """
   leaves, treedef = jax.tree_util.tree_flatten(like)
   values = np.ascontiguousarray(words, np.int32).view(np.float64)
   if values.size != len(leaves):
     raise ValueError(
-      f'The saved control has {values.size} numbers and this run needs '
+      f'The saved control has {values.size} numbers, but this run needs '
       f'{len(leaves)}: it was saved by a run with other rules.'
     )
   return jax.tree_util.tree_unflatten(

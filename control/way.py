@@ -1,8 +1,8 @@
 """How much of the way to the target a metric has come, on two scales.
 
-Both are 1 at the target and know no unit. A metric that rises has come y / y*
+Both are 1 at the target and have no unit. A metric that rises has come y / y*
 of the way, from 0. One that falls starts from y0, the metric of the first
-evaluation, or from 1.01 y* where that is not finite or lower.
+evaluation, or from 1.01 y* if y0 is not finite or lower.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 
 from .state import Target
 
-_LEAST_WAY = 1.01  # y0 / y* of a metric that falls, at least
+_LEAST_WAY = 1.01  # least y0 / y* of a metric that falls
 
 
 def linear_share(metric: float, target: Target, first_metric: float) -> float:
-  """The share of the way, in the metric's own unit.
+  """The share of the way, on the metric's own (linear) scale.
 
     rising:   y / y*
     falling:  (y0 - y) / (y0 - y*)
@@ -24,13 +24,13 @@ def linear_share(metric: float, target: Target, first_metric: float) -> float:
   has come 0.8 of the way.
 
   Args:
-    metric: y, of any evaluation.
+    metric: y, that of any evaluation.
     target: y* and its direction.
-    first_metric: y0, of the first evaluation.
+    first_metric: y0, that of the first evaluation.
 
   Returns:
     The share; NaN if the metric is not finite, 1 if the target is not above 0,
-    where neither form says anything.
+    where neither formula makes sense.
   """
   if not math.isfinite(metric):
     return math.nan
@@ -43,7 +43,7 @@ def linear_share(metric: float, target: Target, first_metric: float) -> float:
 
 
 def metric_at(share: float, target: Target, first_metric: float) -> float:
-  """The metric that has come a share of the way; `linear_share` undone.
+  """The metric at a share of the way; the inverse of `linear_share`.
 
     rising:   p y*
     falling:  y0 - p (y0 - y*)
@@ -71,8 +71,8 @@ def log_share(metric: float, target: Target, first_metric: float) -> float:
     metric, target, first_metric: see `linear_share`.
 
   Returns:
-    The share; see `linear_share`. A metric of 0 or less has passed every target
-    that falls: infinity.
+    The share; see `linear_share`. Infinity for a falling metric that is 0 or
+    less, which is past every target.
   """
   if target.rising or not target.value > 0 or not math.isfinite(metric):
     return linear_share(metric, target, first_metric)

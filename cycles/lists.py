@@ -1,4 +1,4 @@
-"""The thesis' way to write a chain: parallel lists with an entry per cycle."""
+"""The thesis' way to write a chain: parallel lists with one entry per cycle."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def _plan(s: Lists, i: int) -> CyclePlan:
 
 
 def check_lists(s: Lists) -> None:
-  """Refuses lists that describe no chain.
+  """Refuses lists that do not describe a chain.
 
   Raises:
     ValueError: if they differ in length, or a cycle's peak, weight decay or
-      warm-up is none.
+      warm-up is out of range.
   """
   _check_lengths(s)
   for i, plan in enumerate(plans_of_lists(s)):

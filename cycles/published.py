@@ -1,27 +1,27 @@
-"""Published settings by name: what others have handed in to the benchmark.
+"""Published settings by name: submissions of others to the benchmark.
 
 A name is that of a submission to the external ruleset of 2024 and the number of
-its trial: 'cyclic_lr/3'. The figures are those of its tuning_search_space.json,
-which the recorded runs name as well (studies/real_runs/runs.csv, by which a test
-compares them). A setting is a linear warm-up from 0 and a cosine to 0 (but for
-Schedule-Free: no decay), over `length` of step_hint; the warm-up is a share of
-that length.
+its trial: 'cyclic_lr/3'. The figures are those of its tuning_search_space.json;
+the recorded runs state them too (studies/real_runs/runs.csv, with which a test
+compares them). A setting is a linear warm-up from 0 and a cosine to 0 (no decay
+for Schedule-Free), over `length` of step_hint; the warm-up is a share of that
+length.
 
-What differs from the code that was handed in:
+Differences from the code that was submitted:
 
-  - Its dropout had a second rate for some models (aux_dropout_rate); this is
-    the benchmark's own where it is not ours to give.
-  - lawa_ema: its decay, 0.2, was turned into a whole number, 0: its average was
-    the last snapshot. It is here without an average.
+  - Its dropout had a second rate for some models (aux_dropout_rate); here the
+    benchmark's default applies where a submission cannot set it.
+  - lawa_ema: its decay, 0.2, was converted to an integer, 0, so its average was
+    the last snapshot. Here it has no average.
   - schedule_free_adamw corrected the bias in the step instead of the moment,
     and kept the second moment in bfloat16.
   - cyclic_lr/4 and /5 had two cosines in one run, each with the whole warm-up,
-    without a reset: here each is one cycle of half the length, whose warm-up is
-    twice the share. Two of them, the second with start_from='current', are the
-    run.
+    without a reset: here each is one cycle of half the length, with twice the
+    warm-up share. Two of them, the second with start_from='current', make up
+    that run.
   - generalized_adam/1 is momentum without Adam ('nesterov').
 
-Not here, since the optimizer is not: amos, caspr_adaptive,
+Left out, since their optimizers are not implemented here: amos, caspr_adaptive,
 schedule_free_prodigy, shampoo_submission.
 
 Source: AlgoPerf's leaderboards, algoperf_v05, external tuning, 2024.
@@ -34,7 +34,7 @@ from typing import Any
 
 from .setting import CYCLES
 
-# Where a submission's search space has one minus beta1, and where beta1.
+# The columns of a search space that has one_minus_beta1, and of one with beta1.
 _SHARED = (
   'learning_rate',
   'one_minus_beta1',
@@ -110,7 +110,7 @@ _SCHEDULE_FREE = (
 )
 _SCHEDULE_FREE_ADAMW = {'name': 'schedule_free_adamw', 'r': 0.75}
 _LAWA = {'name': 'lawa', 'k': 10, 'distance': 0.002, 'start': 0.02}
-# What every submission has, written out: nothing is inherited.
+# What all submissions have in common, written out: nothing is inherited.
 _COMMON = {
   'warmup': 'linear',
   'decay': 'cosine',
@@ -120,9 +120,9 @@ _COMMON = {
   'optimizer': 'nadamw',
   'averaging': 'none',
 }
-# What some trials have beside their figures.
+# What some trials have besides their figures.
 _OWN = {
-  # Two cosines in one run, each with the whole warm-up: one cycle of them.
+  # One of the two cosines in a run, each with the whole warm-up.
   'cyclic_lr/4': {'length': 0.5, 'warmup_factor': 2 * _A[4]},
   'cyclic_lr/5': {'length': 0.5, 'warmup_factor': 2 * _E[4]},
   'generalized_adam/1': {'optimizer': 'nesterov'},

@@ -4,8 +4,8 @@
   'lawa_queue/2'
   {'name': 'lawa_queue/2', 'length': 0.5}
 
-An object without a name is the setting 'own'. What a setting does not say is as
-the configuration's fields `hparams`, `optimizer` and `averaging` have it.
+An object without a name is the setting 'own'. Fields that a setting leaves out
+come from the configuration's `hparams`, `optimizer` and `averaging`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..settings.kinds import (
 from ..settings.named import Registry, Setting, as_plain
 
 CYCLES = Registry('cycle')
-# Stands for what the configuration has; None is a value of grad_clip.
+# Stands for the configuration's value; None would be a value of grad_clip.
 INHERITED: Any = ...
 
 Warmup = WARMUPS.as_kind()
@@ -49,7 +49,7 @@ StartFrom = Choice('', 'fresh', 'current', 'best')
 @CYCLES.register(name='own')
 @dataclasses.dataclass(frozen=True)
 class CycleSetting:
-  """All that a cycle may have of its own.
+  """Everything that may be set for a single cycle.
 
   Attributes:
     warmup, decay: shapes of WARMUPS and DECAYS.
@@ -57,7 +57,7 @@ class CycleSetting:
       setting it is the decay's end as a share of step_hint.
     learning_rate: the peak.
     weight_decay_shape: a shape of WEIGHT_DECAYS; None for a constant.
-    optimizer, averaging: of INNER and AVERAGES.
+    optimizer, averaging: parts of INNER and AVERAGES.
     start_from: '' (as reset_mode says), 'fresh', 'current' or 'best'; see
       `schedules.cycle.Cycle`.
 
@@ -87,10 +87,10 @@ def read_cycle(where: str, value: object) -> Setting:
 
   Args:
     where: what to call it in an error.
-    value: see the module.
+    value: in any of the forms that the module's docstring shows.
 
   Raises:
-    ValueError: as `Registry.read`.
+    ValueError: see `Registry.read`.
   """
   plain = as_plain(value)
   if isinstance(plain, Mapping) and 'name' not in plain:
@@ -115,7 +115,7 @@ def plan_of_setting(
 
   Args:
     setting: as `read_cycle` returns it.
-    hparams, optimizer, averaging: in force where the setting says nothing.
+    hparams, optimizer, averaging: used for fields that the setting leaves out.
   """
   given = CYCLES.make(setting)
   values = {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
@@ -140,10 +140,10 @@ def plan_of_setting(
 
 
 def check_setting(plan: CyclePlan, where: str) -> None:
-  """Refuses a cycle whose numbers don't go together.
+  """Refuses a cycle whose numbers contradict each other.
 
   Args:
-    plan: of `plan_of_setting`.
+    plan: as returned by `plan_of_setting`.
     where: what to call it, such as 'cycles[1]'.
 
   Raises:

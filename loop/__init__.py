@@ -1,4 +1,4 @@
-"""Cycles, soft resets and early switching in a training loop of one's own."""
+"""Cycles, soft resets and early switching in your own training loop."""
 
 from .cycles import Cycles, CyclesState, State
 from .named_slots import NamedSlots

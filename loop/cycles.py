@@ -1,4 +1,4 @@
-"""The class for loops of one's own: the submission's core without a benchmark."""
+"""The class for your own loop: the submission's core without a benchmark."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ..schedules import cycle_clock
 from . import checks, resets
 from .named_slots import NamedSlots
 
-# A loop has one compiled step and keeps no models aside, so that it can't have
-# what is in force for the submission, a race of different optimizers.
+# A loop has one compiled step and stores no models, so it cannot run the
+# submission's settings, a race of different optimizers.
 DEFAULT_CHAIN = dataclasses.replace(THESIS, policy='repeat', distance='linear')
 
 
@@ -36,13 +36,11 @@ class CyclesState(NamedTuple):
 
 
 class State(NamedTuple):
-  """What a loop trains, as `Cycles` is handed it and hands it back."""
+  """What a loop trains; `Cycles` takes and returns it."""
 
   params: Any
   opt_state: CyclesState
-  statistics: Any = (
-    None  # of BatchNorm and the like; they follow the parameters
-  )
+  statistics: Any = None  # of BatchNorm and the like; blended like parameters
 
 
 class Cycles:
@@ -52,11 +50,11 @@ class Cycles:
       state = State(init(key), cycles.optimizer.init(params))
       for step in range(2000):
         state, events = cycles.before_step(step, state)
-        ... # a compiled step with cycles.optimizer, as with any of optax
+        ... # a compiled step with cycles.optimizer, as with any optax optimizer
         if (step + 1) % 50 == 0:
           state, events = cycles.after_evaluation(step + 1, loss, metric, state)
 
-  Given the same evaluations it decides exactly as the submission does.
+  Given the same evaluations, it decides exactly as the submission does.
   """
 
   def __init__(
@@ -71,27 +69,28 @@ class Cycles:
     inner: Inner | None = None,
     key: jax.Array | None = None,
   ) -> None:
-    """Lays the chain out.
+    """Lays out the chain.
 
     Args:
-      chain: the cycles and what decides, also as `ScheduleParams.to_dict` gives
-        it. Its budget_factor counts for nothing here. The default is not what
-        is handed in, which a loop can't have: the thesis' three cycles, and
-        further ones like the last one for whoever trains on; tau is linear.
-      num_steps: of the whole chain.
-      make_params: key -> fresh parameters, laid out as those that are trained;
-        (parameters, statistics) where the state has statistics.
-      target: the metric to reach, above 0; None if none is known. Soft resets
-        need `tau` then.
+      chain: the settings, or their plain form; see `ScheduleParams.to_dict`.
+        budget_factor is ignored. The default is not the submission's, which a
+        loop cannot run: the thesis' three cycles, then repetitions of the last
+        one if training goes on, and tau on a linear scale.
+      num_steps: steps of the whole chain.
+      make_params: key -> fresh parameters, laid out like the trained ones;
+        (parameters, statistics) if the state has statistics.
+      target: the metric to reach, above 0; None if none is known. Then soft
+        resets need `tau`.
       rises: whether a larger metric is better.
       tau: (metric, the run's first metric, step) -> share of fresh values in
-        [0, 1], in place of the distance to the target.
-      inner: what steps inside the cycles, for example `NamedSlots`; None for the
-        chain's own.
-      key: from which the fresh parameters' keys come; None for seed 0.
+        [0, 1]; replaces the distance to the target.
+      inner: the optimizer inside the cycles, for example `NamedSlots`; None for
+        the chain's own.
+      key: the key from which the fresh parameters' keys are derived; None for
+        seed 0.
 
     Raises:
-      ValueError: for what cannot work, by name.
+      ValueError: for an argument or setting that a loop cannot use.
     """
     self.rules = checks.make_loop_rules(
       chain, num_steps, target, rises, tau is not None
@@ -125,20 +124,19 @@ class Cycles:
     return optax.GradientTransformation(init, update)
 
   def before_step(self, step: int, state: State) -> tuple[State, list[Event]]:
-    """Ends a cycle whose steps are over; to be called before every step.
+    """Ends a cycle whose steps are over; call it before every step.
 
     An ordinary step costs two comparisons and waits for no device.
 
     Args:
-      step: the one about to be taken, from 0.
-      state: before it; what a reset changes of it is donated.
+      step: the step about to be taken, from 0.
+      state: the state before it; a reset donates the arrays that it changes.
 
     Returns:
-      The state to go on with, and what happened: 'cycle_start', 'reset', 'hold'
-      or 'finish', each with its reason where there is one.
+      The state to go on with, and the events: 'cycle_start', 'reset', 'hold' or
+      'finish', with a reason if there is one.
     """
-    # One that is neither due nor the next after the last one goes with a state
-    # that was restored.
+    # Any other step means that the state has been restored.
     if step < self._due and step in (self._last, self._last + 1):
       self._last = step
       return state, []
@@ -155,26 +153,26 @@ class Cycles:
     """Takes in an evaluation, and ends the cycle if it is time.
 
     Args:
-      step: steps taken when the model was evaluated; the next one's number. An
-        evaluation that the state has seen already changes nothing.
-      loss: the validation loss, which the switching rule looks at.
-      metric: the validation metric, which tau looks at.
-      state: what was evaluated.
-      seconds: training time so far, if the chain's horizon asks for it.
+      step: steps taken when the model was evaluated, the number of the next
+        step. An evaluation that the state has already seen changes nothing.
+      loss: the validation loss, used by switching rules.
+      metric: the validation metric, used by tau and switching rules.
+      state: the state that was evaluated.
+      seconds: training time so far, if the chain's horizon needs it.
 
     Returns:
-      As `before_step`, with an 'evaluation' first, and 'switch' where the cycle
-      is left early.
+      As for `before_step`; the events begin with 'evaluation' and include
+      'switch' if the cycle is left early.
     """
     evaluation = Evaluation(step, float(loss), float(metric), float(seconds))
     return self._act(step, state, [evaluation])
 
   def eval_params(self, state: State) -> Any:
-    """The parameters to evaluate; not those that are trained for some."""
+    """The parameters to evaluate; for some optimizers not the trained ones."""
     return self.inner.eval_params(state.opt_state.clocked.inner, state.params)
 
   def learning_rate(self, state: State) -> float:
-    """The rate of the step about to be taken; waits for the state."""
+    """The learning rate of the step about to be taken; waits for the state."""
     return float(self._rate(jax.device_get(state.opt_state.clocked.clock)))
 
   def _act(
@@ -201,7 +199,7 @@ class Cycles:
     return self._with(state, decision, control), events
 
   def _with(self, state: State, decision: Decision, before: Control) -> State:
-    """The state with the decision's small numbers, which lie as the old ones."""
+    """The state with the decision's control and clock."""
     opt_state = state.opt_state
     if decision.action in (decide.RESET, decide.RE_ANCHOR):
       clock = jax.tree_util.tree_map(

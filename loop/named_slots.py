@@ -1,4 +1,4 @@
-"""An optax optimizer of the user's, with the fields that a reset may touch."""
+"""A user's optax optimizer, and the state fields that a reset may change."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class NamedSlots:
         lambda rate, decay: optax.lion(rate, weight_decay=decay),
         moments=['mu'], counts=['count'])
 
-  Fields are named as in the NamedTuples of the transformation's state; every
-  field of that name is meant, wherever it is.
+  Fields are named as in the NamedTuples of the transformation's state; a name
+  stands for every field of that name, however deeply nested.
   """
 
   def __init__(
@@ -36,14 +36,15 @@ class NamedSlots:
     """Names the slots; see `optimizers.Slots`.
 
     Args:
-      make: called while a step is traced; both numbers may be traced. The
-        structure of the state must not depend on them.
+      make: (learning rate, weight decay) -> transformation, called while a step
+        is traced; both may be traced. The structure of the state must not
+        depend on them.
       moments: fields with averages of gradients, which a reset shrinks.
       iterates: fields with parameters, which a reset blends.
       counts: fields with counts, which go back to zero with the moments.
     """
     self._make = make
-    # In the order of the fields of Slots.
+    # In the order of Slots' fields.
     self._names = {
       'moments': tuple(moments),
       'iterates': tuple(iterates),
@@ -53,7 +54,7 @@ class NamedSlots:
   def build(
     self, hparams: InnerHparams, rate: Any, weight_decay: Any
   ) -> optax.GradientTransformation:
-    """See `Inner`; of the other hyperparameters `make` knows its own."""
+    """See `Inner`; `make` sets all other hyperparameters itself."""
     del hparams
     return self._make(rate, weight_decay)
 
@@ -73,16 +74,16 @@ class NamedSlots:
     return opt_state
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
-    """What is evaluated is up to the user's loop."""
+    """`params` as they are; the user's loop decides what is evaluated."""
     del opt_state
     return params
 
   def check_state(self, opt_state: Any, params: Any) -> None:
-    """Refuses names that fit nothing.
+    """Refuses names that do not fit the state.
 
     Raises:
-      ValueError: if a field isn't there, or moments or iterates have another
-        structure than the parameters.
+      ValueError: if a field does not exist, or moments or iterates do not have
+        the structure of the parameters.
     """
     for kind, names in self._names.items():
       for name in names:

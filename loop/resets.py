@@ -1,7 +1,7 @@
-"""A reset of arrays as they lie, leaf by leaf, compiled once.
+"""A reset of arrays in their present layout, leaf by leaf, compiled once.
 
-What comes out lies where its old value lay, and is committed to devices only if
-that was: the compiled step of the user's loop takes it as it took the old one.
+A new value has the sharding of the old one and is committed to devices only if
+that was: so the compiled step of the user's loop need not be recompiled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..soft_reset import Reset, blend, shrink
 
 
 def placed_like(new: Any, old: Any) -> jax.Array:
-  """A value as an array that lies as another one does."""
+  """A value as an array with the sharding of another one."""
   if _is_committed(old):
     return jax.device_put(new, old.sharding)
   return jnp.asarray(new)
@@ -32,7 +32,7 @@ def _is_committed(leaf: Any) -> bool:
 
 @functools.cache
 def _program(fn: Callable, sharding: Any) -> Callable:
-  """fn of a leaf, which is donated, and more."""
+  """fn compiled; its first argument, a leaf, is donated."""
   layout = {} if sharding is None else {'out_shardings': sharding}
   return jax.jit(fn, donate_argnums=0, **layout)
 
@@ -51,7 +51,7 @@ def _all_finite(tree: Any) -> jax.Array:
 def is_finite(
   params: Any, statistics: Any, inner_state: Any, inner: Inner
 ) -> bool:
-  """Whether parameters, statistics, moments and iterates all are finite."""
+  """Whether parameters, statistics, moments and iterates are all finite."""
   slots = inner.slots(inner_state)
   return bool(_all_finite((params, statistics, slots.moments, slots.iterates)))
 
@@ -59,7 +59,7 @@ def is_finite(
 def prepare(
   params: Any, statistics: Any, inner_state: Any, inner: Inner
 ) -> None:
-  """Compiles what a reset of such arrays needs; a leaf at a time is held."""
+  """Compiles what a reset of such arrays needs; holds one leaf at a time."""
   is_finite(params, statistics, inner_state, inner)
   slots = inner.slots(inner_state)
   blended = _leaves((params, statistics, slots.iterates))
@@ -87,20 +87,20 @@ def reset(
   plan: Reset,
   inner: Inner,
 ) -> tuple[Any, Any, Any]:
-  """Does what was planned; what changes is donated.
+  """Carries out a reset; the arrays that change are donated.
 
   Args:
     params, statistics: trees of arrays.
-    inner_state: of the inner optimizer.
+    inner_state: the inner optimizer's state.
     fresh: (params, statistics) of a new initialisation.
-    plan: from `soft_reset.plan_reset`.
-    inner: whose state it is.
+    plan: the reset; see `soft_reset.plan_reset`.
+    inner: the inner optimizer.
 
   Returns:
-    Parameters, statistics and the inner optimizer's state.
+    Parameters, statistics and the inner optimizer's state after the reset.
 
   Raises:
-    ValueError: if the fresh trees have other shapes.
+    ValueError: if the shapes of the fresh trees differ.
   """
   share, keep = np.float32(plan.tau), np.float32(plan.keep_moments)
   slots = inner.slots(inner_state)
@@ -127,8 +127,8 @@ def _blended(tree: Any, fresh: Any, share: np.float32) -> Any:
   old, new = (list(map(np.shape, _leaves(t))) for t in (tree, fresh))
   if old != new:
     raise ValueError(
-      f'make_params gives arrays of shapes {new}; those that are trained have '
-      f'{old}.'
+      f'make_params returned arrays of shapes {new}; they must have those of '
+      f'the trained arrays, {old}.'
     )
   fresh_leaves = iter(_leaves(fresh))
 

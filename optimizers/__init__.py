@@ -1,4 +1,4 @@
-"""What steps inside a cycle, a file each."""
+"""The optimizers that take the steps inside a cycle, one per file."""
 
 from ..settings.discovery import import_all
 from .inner import INNER, Inner, InnerHparams, Slots

@@ -15,7 +15,7 @@ from .inner import INNER, InnerHparams, Slots, find_state, map_states
 @INNER.register(name='adamw')
 @dataclasses.dataclass(frozen=True)
 class AdamW:
-  """Adam with decoupled weight decay and, if asked for, clipped gradients.
+  """Adam with decoupled weight decay and, optionally, clipped gradients.
 
   Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
   """
@@ -47,15 +47,15 @@ class AdamW:
     return map_states(lambda _: adam, opt_state, optax.ScaleByAdamState)
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
-    """AdamW is evaluated as it is trained."""
+    """The trained parameters as they are."""
     del opt_state
     return params
 
 
 def clipped(limit: float | jax.Array | None) -> optax.GradientTransformation:
-  """At most this global norm; `optax.clip_by_global_norm` where it is constant.
+  """Clips to this global norm; `optax.clip_by_global_norm` if it is constant.
 
-  That one cannot take a traced float32 limit for leaves of another type.
+  optax's cannot take a traced float32 limit for leaves of another dtype.
   """
   if limit is None:
     return optax.identity()
@@ -76,10 +76,10 @@ def clipped(limit: float | jax.Array | None) -> optax.GradientTransformation:
 def decayed_and_scaled(
   rate: float | jax.Array, weight_decay: float | jax.Array
 ) -> optax.GradientTransformation:
-  """-rate * (update + weight_decay * params), in each leaf's own type.
+  """-rate * (update + weight_decay * params), in each leaf's own dtype.
 
-  `optax.add_decayed_weights` and `optax.scale_by_learning_rate`, which would
-  turn a bfloat16 leaf into float32 where the numbers are traced.
+  Replaces `optax.add_decayed_weights` and `optax.scale_by_learning_rate`, which
+  would turn a bfloat16 leaf into float32 when the numbers are traced.
   """
 
   def update(updates: Any, params: Any) -> Any:

@@ -18,18 +18,18 @@ from .nadamw import averaged, squared
 
 
 class AdEMAMixState(NamedTuple):
-  """Both averages of the gradients, that of their squares, and the steps."""
+  """Moving averages, each a tree of the parameters' shapes, and the count."""
 
-  count: Any  # shape=(), dtype=int32
-  fast: Any
-  slow: Any
-  nu: Any
+  count: Any  # shape=(), dtype=int32; steps taken
+  fast: Any  # of the gradients, with b1
+  slow: Any  # of the gradients, with beta3
+  nu: Any  # of the squared gradients
 
 
 @INNER.register(name='ademamix')
 @dataclasses.dataclass(frozen=True)
 class AdEMAMix:
-  """AdamW whose first moment is joined by alpha times a slow one.
+  """AdamW with alpha times a slow first moment added to the first moment.
 
     update = (m1 / (1 - b1^t) + alpha m2) / (sqrt(v / (1 - b2^t)) + eps)
 
@@ -38,9 +38,9 @@ class AdEMAMix:
   linearly.
 
   Attributes:
-    beta3: of the slow average.
+    beta3: decay rate of the slow average.
     alpha: weight of the slow average.
-    warmup: steps; 0 for none. Counted from the optimizer's own beginning.
+    warmup: steps, counted from the optimizer's own start; 0 for none.
 
   Source: Pagliardini et al. 2024, "The AdEMAMix optimizer: better, faster,
   older", algorithm 1 and appendix A.1.
@@ -114,6 +114,6 @@ class AdEMAMix:
     return map_states(lambda _: state, opt_state, AdEMAMixState)
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
-    """Evaluated as it is trained."""
+    """The trained parameters as they are."""
     del opt_state
     return params

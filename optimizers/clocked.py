@@ -1,10 +1,10 @@
-"""An inner optimizer at the cycle clock.
+"""An inner optimizer driven by the cycle clock.
 
-The numbers of the step - learning rate, weight decay, betas - are read at the
-clock and handed to the inner optimizer, which is built from them while the step
-is traced, as `optax.inject_hyperparams` does. Numbers in which all cycles agree
-are constants of the compiled step, others are traced: cycles that differ in
-numbers share one step.
+The clock determines the numbers of a step: learning rate, weight decay, betas.
+The inner optimizer is built from them while the step is traced, as in
+`optax.inject_hyperparams`. Numbers on which all cycles agree are constants of
+the compiled step; others are traced, so that cycles that differ only in numbers
+share one step.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .inner import Inner, InnerHparams
 
 
 class ClockedState(NamedTuple):
-  """State of `clocked`; whoever ends a cycle replaces its clock."""
+  """State of `clocked`; its clock is replaced when a cycle ends."""
 
   clock: CycleClock
-  inner: Any  # of the inner optimizer's transformation
+  inner: Any  # state of the inner optimizer's transformation
 
 
 def hparams_at(clock: CycleClock, cycles: Sequence[Cycle]) -> InnerHparams:
@@ -61,7 +61,7 @@ def clocked(
   """The inner optimizer, with the numbers of the clock's cycle at every step.
 
   Args:
-    inner: what steps inside the cycles.
+    inner: the optimizer inside the cycles.
     cycles: the chain.
 
   Returns:
@@ -86,7 +86,7 @@ def clocked(
     clock = state.clock
     new, inner_state = build(clock).update(updates, state.inner, params)
     clock = clock._replace(count=clock.count + 1)
-    # Traced numbers are float32 and would make float32 of a bfloat16 leaf.
+    # Traced numbers are float32 and would turn a bfloat16 leaf into float32.
     new = _in_types_of(updates, new)
     return new, ClockedState(clock, _in_types_of(state.inner, inner_state))
 

@@ -1,7 +1,7 @@
-"""What steps inside a cycle: the protocol of an inner optimizer.
+"""The protocol of an inner optimizer, which takes the steps inside a cycle.
 
-A cycle says at what rate, a reset says what is left of the optimizer's state.
-Neither knows an optimizer by name: what they need of it is here.
+A cycle sets its learning rate, a reset changes its state. Neither knows any
+optimizer by name: what they need of it is defined here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INNER = Registry('inner optimizer')
 
 
 class InnerHparams(NamedTuple):
-  """The numbers of an optimizer; traced where cycles differ in them."""
+  """The numbers of an optimizer; those in which cycles differ are traced."""
 
   one_minus_beta1: float | jax.Array
   beta2: float | jax.Array
@@ -28,17 +28,16 @@ class InnerHparams(NamedTuple):
 
 
 class Slots(NamedTuple):
-  """The parts of an optimizer's state that a reset may touch.
+  """The parts of an optimizer's state that a reset may change.
 
   Attributes:
     moments: trees of the parameters' structure that a reset shrinks.
     iterates: trees of the parameters' structure that a reset blends with the
-      fresh parameters, as it does the parameters themselves.
-    counts: shape=() each; they go back to zero in a full reset, with the
-      moments.
-    weights: shape=() each, of averages of iterates: a reset leaves the share of
-      them that it leaves of the iterates, 1 - tau. A new average must not be
-      held back by the steps of a model that is gone.
+      fresh parameters, like the parameters themselves.
+    counts: shape=() each; a full reset sets them to zero, like the moments.
+    weights: shape=() each, the accumulated weights of averages of iterates; a
+      reset multiplies them by 1 - tau, the share of the iterates that is kept.
+      So steps of the replaced model do not slow down the new average.
   """
 
   moments: tuple[Any, ...]
@@ -50,7 +49,7 @@ class Slots(NamedTuple):
 class Inner(Protocol):
   """An optimizer that steps inside cycles.
 
-  One that cannot work with all numbers has a method `check`, too; see
+  One that cannot work with all hyperparameters also has a method `check`; see
   `check_numbers`.
   """
 
@@ -62,33 +61,33 @@ class Inner(Protocol):
   ) -> optax.GradientTransformation:
     """The transformation for one step.
 
-    It is built while the step is traced, so that its numbers may be traced; the
+    It is built while the step is traced, so its numbers may be traced; the
     structure of its state must not depend on them.
 
     Args:
       hparams: the cycle's numbers.
       rate: shape=(), the learning rate of this step.
-      weight_decay: shape=(), decoupled; it is multiplied with the rate.
+      weight_decay: shape=(), decoupled; it is multiplied by the rate.
     """
 
   def slots(self, opt_state: Any) -> Slots:
-    """What a reset may touch of the state of `build`'s transformation."""
+    """What a reset may change in the state of `build`'s transformation."""
 
   def with_slots(self, opt_state: Any, slots: Slots) -> Any:
-    """The state with other slots, of the same structure."""
+    """The state with its slots replaced by others of the same structure."""
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
-    """The parameters to evaluate, from those that are trained."""
+    """The parameters to evaluate, computed from the trained ones."""
 
 
 def check_numbers(setting: Setting, hparams: Hparams, where: str) -> None:
-  """Refuses numbers that an optimizer cannot work with.
+  """Refuses hyperparameters that an optimizer cannot work with.
 
   Args:
-    setting: of INNER. If its class has a method check(hparams), that says what
-      is wrong, or ''.
-    hparams: the numbers.
-    where: what has them, such as 'cycles[1]'.
+    setting: of INNER. If its class has a method check(hparams), that returns
+      what is wrong, or ''.
+    hparams: the hyperparameters.
+    where: where they are set, such as 'cycles[1]'.
 
   Raises:
     ValueError: if something is wrong.

@@ -17,16 +17,16 @@ from .inner import INNER, InnerHparams
 @INNER.register(name='nadamw')
 @dataclasses.dataclass(frozen=True)
 class NadamW(AdamW):
-  """AdamW that looks ahead: the first moment is averaged with the gradient anew.
+  """AdamW with Nesterov momentum: the first moment is averaged with g again.
 
     m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
     update = (b1 m + (1 - b1) g) / (1 - b1^t) / ((v / (1 - b2^t))^(1/power) + eps)
 
-  That is the benchmark's form. `optax.nadamw` divides b1 m by 1 - b1^(t+1), as
-  Dozat does, which is another bias correction of the first steps.
+  This is the benchmark's form. `optax.nadamw` divides b1 m by 1 - b1^(t+1), as
+  Dozat does, a different bias correction for the first steps.
 
   Attributes:
-    power: 2 for Nadam, another root for NadamP.
+    power: which root of v is taken: 2 for Nadam, another for NadamP.
 
   Sources: Dozat 2016, "Incorporating Nesterov momentum into Adam"; Choi et al.
   2019, "On empirical comparisons of optimizers for deep learning", table 1.

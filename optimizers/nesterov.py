@@ -1,4 +1,4 @@
-"""Gradient descent with Nesterov momentum, for where Adam fails."""
+"""Gradient descent with Nesterov momentum, for workloads where Adam fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Nesterov:
   times as far as an average would. beta2 and eps are not used.
 
   Source: Sutskever et al. 2013, "On the importance of initialization and
-  momentum in deep learning", as `optax.trace` has it.
+  momentum in deep learning", as in `optax.trace`.
   """
 
   def build(
@@ -49,6 +49,6 @@ class Nesterov:
     return map_states(lambda _: trace, opt_state, optax.TraceState)
 
   def eval_params(self, opt_state: Any, params: Any) -> Any:
-    """Evaluated as it is trained."""
+    """The trained parameters as they are."""
     del opt_state
     return params

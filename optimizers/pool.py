@@ -1,13 +1,13 @@
 """One state for a chain whose cycles have different inner optimizers.
 
-What is saved has one structure for the whole run. Of each kind of entry (a tree
-of the parameters' structure, or an array by itself, of these shapes and types)
-the pool has as many as the optimizer that needs most of them: AdamW and Nesterov
-momentum share one tree of the parameters' shapes and AdamW has another to itself.
-The trees stay whole, so that each leaf's path ends with that of its parameter, by
-which it is laid out where parameters are spread over devices. An optimizer's
-state is taken from the pool and put back within the compiled step, where that
-costs nothing: what an optimizer has no use for passes through.
+The saved state has one structure for the whole run. Of each kind of entry (a tree
+with the parameters' structure or a single array, of given shapes and dtypes) the
+pool has as many as the optimizer that needs most of them: AdamW and Nesterov
+momentum share one tree of the parameters' shapes, and AdamW has another to itself.
+The trees stay whole, so that the path of each leaf ends with that of its
+parameter; sharded parameters are matched by it. An optimizer's state is taken
+from the pool and put back within the compiled step, where that costs nothing:
+entries that an optimizer does not use pass through.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ANY = InnerHparams(0.5, 0.5, 1e-8, 1.0)
 
 @dataclasses.dataclass(frozen=True)
 class Pooled:
-  """An inner optimizer whose state lies in a pool; an `Inner` itself.
+  """An inner optimizer whose state lies in a pool; itself an `Inner`.
 
   Attributes:
     inner: the optimizer.
@@ -66,16 +66,17 @@ class Pooled:
     """The pool with which this optimizer starts from the parameters.
 
     Args:
-      old: (pool, parameters), of which the first can be overwritten.
+      old: (pool, parameters); the pool's values are not used.
 
     Returns:
-      (pool, parameters); the latter as they are, to be donated with the pool.
+      (pool, parameters); the parameters are unchanged, so that they can be
+      donated together with the pool.
     """
     _, params = old
     return self.build(_ANY, 0.0, 0.0).init(params), params
 
   def slots(self, opt_state: Pool) -> Slots:
-    """Those of the optimizer; what else is in the pool no reset touches."""
+    """The optimizer's slots; a reset leaves the rest of the pool as it is."""
     return self.inner.slots(self._take(opt_state))
 
   def with_slots(self, opt_state: Pool, slots: Slots) -> Pool:
@@ -98,7 +99,7 @@ class Pooled:
 
 
 class Untouched:
-  """What a reset sees of an optimizer that ends with its cycle: nothing."""
+  """Stands for an optimizer that ends with its cycle: nothing to reset."""
 
   def slots(self, opt_state: Any) -> Slots:
     """No slots."""
@@ -106,20 +107,21 @@ class Untouched:
     return Slots((), (), ())
 
   def with_slots(self, opt_state: Any, slots: Slots) -> Any:
-    """The state as it is."""
+    """The state, unchanged."""
     del slots
     return opt_state
 
 
 def pooled(inners: Sequence[Inner], params: Any) -> tuple[Inner, ...]:
-  """The inner optimizers over one common state.
+  """The inner optimizers, with one common state structure.
 
   Args:
-    inners: those of a chain, each once.
+    inners: the different optimizers of a chain.
     params: tree of anything with shape and dtype.
 
   Returns:
-    As many: the same where there is one, and each as a `Pooled` otherwise.
+    As many: the optimizer itself if there is only one, else a `Pooled` for
+      each.
   """
   if len(inners) == 1:
     return tuple(inners)

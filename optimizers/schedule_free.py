@@ -1,4 +1,4 @@
-"""Schedule-Free AdamW: an average of the iterates in place of a decay."""
+"""Schedule-Free AdamW: an average of the iterates instead of a decay."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .nadamw import averaged, squared
 
 
 class ScheduleFreeState(NamedTuple):
-  """What is kept beside y, the parameters that are trained."""
+  """What is kept besides y, the parameters that are trained."""
 
   count: Any  # shape=(), dtype=int32
-  b1: jax.Array  # shape=(), dtype=float32; with which y was made of x and z
+  b1: jax.Array  # shape=(), dtype=float32; y was computed from x and z with it
   largest_rate: jax.Array  # shape=(), dtype=float32
-  weight: jax.Array  # shape=(), dtype=float32; of all steps in the average x
+  weight: jax.Array  # shape=(), dtype=float32; sum of w over the steps in x
   z: Any  # the iterate that takes the steps
   nu: Any  # the average of the squared gradients
 
@@ -30,17 +30,17 @@ class ScheduleFreeState(NamedTuple):
 @INNER.register(name='schedule_free_adamw')
 @dataclasses.dataclass(frozen=True)
 class ScheduleFreeAdamW:
-  """Schedule-Free AdamW. Trained is y, evaluated is x, an average of z.
+  """Schedule-Free AdamW. y is trained; x, an average of z, is evaluated.
 
     v <- b2 v + (1 - b2) g^2        z <- z - rate (g / (sqrt(v^) + eps) + decay y)
     x <- (1 - c) x + c z            y <- b1 x + (1 - b1) z
 
   with c = w / (sum of all w) and w = t^r * (largest rate)^weight_lr_power. x is
-  not kept: it follows from y and z, so that b1 must be above 0. Meant for a
-  constant rate after a warm-up; it may have any.
+  not stored: it follows from y and z, so b1 must be above 0. It is meant for a
+  constant rate after a warm-up, but works with any schedule.
 
-  A reset blends z as the parameters y are blended, and so x, too. Of the weight
-  of the average the share remains that remains of what was averaged.
+  A reset blends z like the parameters y, and therefore x, too. The weight of
+  the average is multiplied by the share of x that is kept.
 
   Attributes:
     r: power of the step in the weights; 0 weighs all steps alike.
@@ -103,7 +103,7 @@ class ScheduleFreeAdamW:
   def _share(
     self, count: jax.Array, largest_rate: jax.Array, weight: jax.Array
   ) -> tuple[jax.Array, jax.Array]:
-    """(c, sum of all weights) of a step; c is 0 as long as no rate was above 0."""
+    """(c, sum of all weights) after a step; c is 0 until a rate is above 0."""
     own = count.astype(jnp.float32) ** self.r
     own = own * largest_rate**self.weight_lr_power
     total = weight + own

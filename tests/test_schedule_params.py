@@ -581,7 +581,9 @@ def test_functions_are_for_python_only(name):
   assert params.has_function
   assert not CHANGED.has_function
   assert ScheduleParams.from_dict(params.to_dict()) == params
-  with pytest.raises(ValueError, match='sqrt.* is a Python function.* no JSON'):
+  with pytest.raises(
+    ValueError, match='sqrt.* is a Python function.* JSON cannot'
+  ):
     params.to_json()
   values = THESIS.to_dict()
   values['decays'] = ['cosine', 'cosine', {'name': name, 'function': 'sqrt'}]

@@ -1,13 +1,14 @@
 """Averages of the weights: snapshots, and weights handed out for evaluations.
 
-`averaging` says when and of what. Beside the trained weights there is one more
-tree of their shapes on the devices, the slot: a running average, or the last
-snapshot on its way to the host, and the trained weights while others are handed
-out for an evaluation. A checkpoint that is written then has both.
+The package `averaging` says when and what to average. Besides the trained
+weights, one more tree of their shapes lies on the devices, the slot. It holds a
+running average or the last snapshot on its way to the host; while other weights
+are handed out for an evaluation, it holds the trained ones. A checkpoint that
+is written then has both.
 
 A window of snapshots lies on the host. A preemption loses it, and the raw
-weights are evaluated until it is full again; of a running average and of what
-the choice between raw and averaged weights depends on, nothing is lost.
+weights are evaluated until it is full again. A running average, and what the
+choice between raw and averaged weights depends on, are saved.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .averaging_window import Window
 from .compiled_ops import CompiledOps
 from .resetting import Model
 
-# What is handed out in the place of the trained weights.
+# What is handed out in place of the trained weights.
 NOTHING, OWN, AVERAGE = 0, 1, 2
 
 
@@ -46,7 +47,7 @@ class AveragedState(NamedTuple):
     slot: tree of the parameters' shapes; see above.
     words: shape=(words,), dtype=int32: the `Books`; see control.state.to_words.
     out: shape=(), dtype=int32: NOTHING, OWN (the optimizer's own weights for
-      evaluations) or AVERAGE; if it is not NOTHING, slot has the trained ones.
+      evaluations) or AVERAGE; unless it is NOTHING, slot has the trained ones.
   """
 
   slot: Any
@@ -57,7 +58,7 @@ class AveragedState(NamedTuple):
 class Books(NamedTuple):
   """The numbers that are saved."""
 
-  count: int = 0  # snapshots of this cycle in a running average
+  count: int = 0  # snapshots taken in this cycle
   choosing: Choosing = Choosing()
 
 
@@ -67,10 +68,10 @@ class Averaged(NamedTuple):
   Attributes:
     books: the numbers that are saved.
     out: as in AveragedState.
-    is_average: whether the slot, if nothing is out, has the present average.
-    window: the last snapshots, where these are averaged.
+    is_average: whether the slot, if nothing is out, has the current average.
+    window: the last snapshots, if these are averaged.
     shown: what an evaluation at step shown_at has seen, RAW or AVERAGED.
-    shown_at: steps taken; -1 if none.
+    shown_at: steps taken when weights were last taken back; -1 if never.
   """
 
   books: Books = Books()
@@ -81,11 +82,11 @@ class Averaged(NamedTuple):
   shown_at: int = -1
 
   def seen_at(self, step: int) -> int:
-    """What an evaluation after so many steps has seen, RAW or AVERAGED."""
+    """What an evaluation after `step` steps has seen, RAW or AVERAGED."""
     return self.shown if self.shown_at == step else RAW
 
   def taken_back(self, step: int) -> Averaged:
-    """After what was handed out, if anything was, when so many steps are taken."""
+    """The state once any weights handed out after `step` steps are back."""
     if self.out == NOTHING:
       return self
     is_average = self.out == AVERAGE
@@ -96,12 +97,12 @@ class Averaged(NamedTuple):
 
 
 def copied(tree: Any) -> Any:
-  """The same values in buffers of their own, which no donation takes away."""
+  """The same values in new buffers, which no later donation takes away."""
   return jax.tree_util.tree_map(jnp.copy, tree)
 
 
 def mixed(pair: tuple[Any, Any], share: jax.Array) -> Any:
-  """(1 - share) * average + share * newest, leaf by leaf, in their types.
+  """(1 - share) * average + share * newest, leaf by leaf, in their dtypes.
 
   Args:
     pair: (average, newest), trees of equal shapes.
@@ -117,17 +118,17 @@ def mixed(pair: tuple[Any, Any], share: jax.Array) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Averager:
-  """What averages are made with; the same through a run.
+  """Makes averages; it stays the same throughout a run.
 
   Attributes:
-    plans: of each cycle of the chain; None: no average.
-    choices: of each cycle; see averaging.average.Evaluated.
+    plans: when each cycle of the chain takes snapshots; None for no average.
+    choices: for each cycle; see averaging.average.Evaluated.
     rising: whether a larger target metric is better.
     shapes: tree of the parameters' shapes, without device axis.
-    own: of each cycle: (opt_state, params) -> the optimizer's own weights for
-      evaluations, or None where those are the trained ones.
-    ops: compiled beforehand.
-    flags: values of AveragedState.out, laid out.
+    own: for each cycle, (opt_state, params) -> the optimizer's own weights for
+      evaluations; None if those are the trained ones.
+    ops: operations, compiled beforehand.
+    flags: the values of AveragedState.out, laid out on the devices.
   """
 
   plans: tuple[Plan | None, ...]
@@ -141,7 +142,7 @@ class Averager:
   def adopt(
     self, saved: AveragedState, control: Control
   ) -> tuple[AveragedState, Averaged]:
-    """Both halves at the first step of a run, or of a resumed one."""
+    """Both halves of the state at the first step of a run or resumed run."""
     devices = self.ops.devices
     saved = saved._replace(slot=devices.place(saved.slot))
     books = from_words(devices.get(saved.words), Books())
@@ -151,7 +152,7 @@ class Averager:
     return saved, Averaged(books, out, is_running and books.count > 0)
 
   def next_step(self, control: Control, global_step: int) -> int:
-    """The first step after this one with something to do."""
+    """The next step at which a snapshot is taken; NEVER if none is."""
     plan = self.plans[control.cycle]
     if plan is None:
       return NEVER
@@ -184,17 +185,20 @@ class Averager:
     opt_state: Any,
     cycle: int,
   ) -> tuple[AveragedState, Averaged, Any]:
-    """The weights that an evaluation is to see; the trained ones are kept.
+    """The weights for an evaluation; the slot keeps the trained ones.
 
     Args:
       saved, host: the state.
       params: the trained weights, or what has been handed out already.
-      opt_state: of the inner optimizer.
+      opt_state: the inner optimizer's state.
       cycle: index of the current cycle's setting in the chain.
+
+    Returns:
+      The state and the weights.
     """
     if host.out != NOTHING:
       return saved, host, params
-    # No copy goes on during an evaluation.
+    # No copy to the host is to run during an evaluation.
     host = self._settled(host, cycle)
     if self._shows_average(host, cycle):
       out, shown = AVERAGE, self._average(saved, host)
@@ -215,7 +219,7 @@ class Averager:
     control: Control,
     global_step: int,
   ) -> tuple[AveragedState, Averaged]:
-    """Takes a snapshot if it is time for one, of what would be evaluated."""
+    """If one is due, takes a snapshot of what would be evaluated unaveraged."""
     plan = self.plans[control.cycle]
     if plan is None or not is_snapshot(plan, global_step - control.start):
       return saved, host
@@ -239,7 +243,7 @@ class Averager:
   def observe(
     self, saved: AveragedState, host: Averaged, step: int, metric: float
   ) -> tuple[AveragedState, Averaged]:
-    """Takes in an evaluation: its step and its target metric."""
+    """The state after an evaluation at `step` with this target metric."""
     choosing = observe(
       host.books.choosing, host.seen_at(step), metric, self.rising
     )
@@ -249,7 +253,7 @@ class Averager:
   def begin_cycle(
     self, saved: AveragedState, host: Averaged
   ) -> tuple[AveragedState, Averaged]:
-    """Drops all snapshots: the weights are other ones, or soon will be."""
+    """Drops all snapshots: a new cycle changes the weights."""
     books = Books(0, begin_cycle(host.books.choosing))
     host = host._replace(books=books, is_average=False, window=Window())
     return self._written(saved, host), host
@@ -264,7 +268,7 @@ class Averager:
     return is_one and wanted(host.books.choosing, choice) == AVERAGED
 
   def _average(self, saved: AveragedState, host: Averaged) -> Any:
-    """The average, laid out; a window's is worked out on the host."""
+    """The average, laid out; that of a window is computed on the host."""
     if host.is_average:
       return saved.slot
     mean = averaging_window.mean(host.window, self.shapes)

@@ -1,4 +1,4 @@
-"""What averages are made with, built and compiled before the first step."""
+"""Builds and compiles what averages need, before the first step."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def make_averager(
   rising: bool,
   devices: Devices,
 ) -> tuple[Averager | None, AveragedState | tuple[()]]:
-  """The averager and its first state; None if what is trained is evaluated.
+  """The averager and its first state; (None, ()) if nothing is averaged.
 
   Args:
     cycles: the chain.
-    step_hint: the workload's, steps.
+    step_hint: the workload's step_hint, steps.
     inners: the optimizer of each cycle.
-    model: laid out, before the first step; its opt_state is the optimizers'.
+    model: laid out, before the first step; opt_state is that of the optimizer.
     rising: whether a larger target metric is better.
     devices: how arrays lie on the devices.
 
   Raises:
-    ValueError: for a running average of an optimizer that has its own.
+    ValueError: for a running average over an optimizer that has its own.
   """
   averages = [AVERAGES.make(cycle.averaging) for cycle in cycles]
   plans = tuple(average.plan(step_hint) for average in averages)
@@ -73,7 +73,7 @@ def make_averager(
     ops=_compiled(plans, own, shapes, devices),
     flags=tuple(devices.put(np.int32(out)) for out in (NOTHING, OWN, AVERAGE)),
   )
-  # Put from the host, as averages will be, so that it compiles where that does.
+  # Put from the host, as averages will be, so that any compilation is done now.
   slot = devices.put(
     jax.tree_util.tree_map(lambda x: np.zeros(x.shape, x.dtype), shapes.params)
   )
@@ -93,7 +93,7 @@ def _check_running(
 ) -> None:
   for cycle, plan, own_average in zip(cycles, plans, own):
     is_wrong = _is_running(plan) and own_average is not None
-    right = f'none or lawa: {cycle.optimizer} has an average of its own'
+    right = f'none or lawa, since {cycle.optimizer} has an average of its own'
     check(not is_wrong, 'averaging', str(cycle.averaging), right)
 
 
@@ -103,7 +103,7 @@ def _compiled(
   shapes: Model,
   devices: Devices,
 ) -> CompiledOps:
-  """What a run will need, so that nothing compiles in it."""
+  """The operations of a run, so that nothing is compiled during it."""
   ops = CompiledOps(devices)
   if any(plans):
     ops.prepare(copied, shapes.params)
@@ -124,7 +124,7 @@ def own_weights(
     opt_state, params: trees of anything with shape and dtype.
 
   Returns:
-    None if they are those that are trained.
+    The function; None if those weights are the trained ones.
   """
   is_same = []
 

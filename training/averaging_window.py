@@ -1,8 +1,8 @@
 """The last snapshots of the weights, on the host.
 
 A snapshot is copied on the devices, and from one of them to the host while
-training goes on. It is read when the next one is taken, or when the average is
-wanted: by then it has arrived.
+training goes on. It is read when the next one is taken or the average is
+needed; by then it has arrived.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Window(NamedTuple):
 
   Attributes:
     arrived: host arrays.
-    pending: the one whose copy is under way, arrays of one device; or None.
+    pending: the one that is being copied, arrays on one device; or None.
   """
 
   arrived: tuple[list[np.ndarray], ...] = ()
@@ -29,17 +29,17 @@ class Window(NamedTuple):
 
   @property
   def count(self) -> int:
-    """Snapshots, the one under way included."""
+    """Number of snapshots, including the one that is being copied."""
     return len(self.arrived) + (self.pending is not None)
 
 
 def added(window: Window, tree: Any, size: int) -> Window:
-  """A snapshot is sent to the host; nothing is waited for.
+  """The window after starting to copy a snapshot to the host; does not wait.
 
   Args:
-    window: before it.
+    window: the window before.
     tree: laid-out arrays that nobody donates.
-    size: snapshots that are kept.
+    size: how many snapshots are kept.
   """
   leaves = [
     leaf.addressable_shards[0].data for leaf in jax.tree_util.tree_leaves(tree)
@@ -50,7 +50,7 @@ def added(window: Window, tree: Any, size: int) -> Window:
 
 
 def settled(window: Window, size: int) -> Window:
-  """The snapshot under way is among the others, of which `size` are kept."""
+  """The window with the pending snapshot arrived; the last `size` are kept."""
   if window.pending is None:
     return window
   arrived = (*window.arrived, jax.device_get(window.pending))
@@ -61,11 +61,12 @@ def mean(window: Window, like: Any) -> Any:
   """The mean of the snapshots that have arrived.
 
   Args:
-    window: one at least.
+    window: has at least one.
     like: tree of anything with a shape, without device axis.
 
   Returns:
-    Host arrays of its structure and shapes, and of the snapshots' types.
+    Host arrays with the structure and shapes of `like` and the snapshots'
+    dtypes.
   """
   shapes, treedef = jax.tree_util.tree_flatten(like)
   leaves = [
@@ -76,7 +77,7 @@ def mean(window: Window, like: Any) -> Any:
 
 
 def mean_of_arrays(arrays: Sequence[np.ndarray]) -> np.ndarray:
-  """The mean of arrays of equal shape, summed in float32; of their type."""
+  """The mean of arrays of equal shape, summed in float32, in their dtype."""
   flat = [np.ascontiguousarray(array).reshape(-1) for array in arrays]
   result = np.empty_like(flat[0])
   for start in range(0, result.size, _BLOCK):

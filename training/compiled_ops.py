@@ -14,8 +14,8 @@ from .devices import Devices
 class CompiledOps:
   """Runs functions of laid-out trees and host values, compiled beforehand.
 
-  Whatever has not been prepared is compiled when it is first run: some models
-  change the shape of their batch statistics at the first step.
+  Anything that has not been prepared is compiled when it is first run: some
+  models change the shape of their batch statistics at the first step.
 
   Attributes:
     devices: how arrays lie on the devices.
@@ -32,7 +32,7 @@ class CompiledOps:
     *host_shapes: jax.ShapeDtypeStruct,
     donate: bool = False,
   ) -> Callable:
-    """`Devices.compile` with these arguments, unless it has been done already.
+    """`Devices.compile` with these arguments, unless that is done already.
 
     Returns:
       The compiled function.

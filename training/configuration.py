@@ -25,7 +25,7 @@ def write_configuration(
 
   Args:
     folder: the run's folder.
-    step_hint: the workload's, steps.
+    step_hint: the workload's step_hint, steps.
     params: the configuration.
     not_in_force: names of settings that the benchmark has decided itself.
   """
@@ -43,7 +43,7 @@ def read_configuration(folder: pathlib.Path) -> tuple[int, ScheduleParams]:
 
   Raises:
     OSError: if there is no such file, or it cannot be read.
-    ValueError: if it is not what was written; names the file.
+    ValueError: if it is not a valid configuration; names the file.
   """
   path = folder / CONFIGURATION
   try:
@@ -51,14 +51,14 @@ def read_configuration(folder: pathlib.Path) -> tuple[int, ScheduleParams]:
     params = ScheduleParams.from_dict(values['schedule_params'])
     return values['step_hint'], params
   except (ValueError, KeyError, TypeError, RecursionError) as e:
-    raise ValueError(f'{path} is no configuration of a run: {e}') from e
+    raise ValueError(f'{path} is not the configuration of a run: {e}') from e
 
 
 def has_begun(folder: pathlib.Path) -> bool:
   """Whether the folder holds a run that a runner would resume.
 
   That is one with a checkpoint, in both generations and here. A run that ended
-  before its first checkpoint starts anew, with whatever settings it is given.
+  before its first checkpoint starts over, with whatever settings it is given.
   """
   names = (path.name for path in folder.glob('checkpoint_*'))
   return any(map(_CHECKPOINT.fullmatch, names))
@@ -70,8 +70,8 @@ def differences(old: ScheduleParams, new: ScheduleParams) -> list[str]:
   Example: ['alpha: 0.5 in the run, 0.3 now'].
 
   Args:
-    old: of the run that has begun.
-    new: with which it is to go on.
+    old: those that the run was started with.
+    new: those given now.
   """
   return [
     f'{name}: {_text(before)} in the run, {_text(now)} now'

@@ -1,4 +1,4 @@
-"""How arrays lie on the devices, in the way of either benchmark generation.
+"""How arrays are laid out on the devices, in both benchmark generations.
 
 `PmapDevices` runs functions under `jax.pmap`, with a leading device axis on
 everything (2024, v0.5.0); `JitDevices` runs them under `jax.jit` with the batch
@@ -17,12 +17,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 # The name that the benchmark's own submissions give to the device axis; models
-# that synchronise over devices know it.
+# that synchronise across devices use it.
 AXIS_NAME = 'batch'
 
 
 class Devices(Protocol):
-  """How arrays lie on the devices, and how functions are run over them."""
+  """How arrays are laid out on the devices, and how functions run on them."""
 
   def compile_step(self, body: Callable) -> Callable:
     """A train step from its body; the first three arguments are donated.
@@ -45,16 +45,19 @@ class Devices(Protocol):
       shapes: tree of jax.ShapeDtypeStruct, without device axis.
       host_shapes: likewise for the host values.
       donate: whether the laid-out tree is donated.
+
+    Returns:
+      The compiled function; its result is laid out.
     """
 
   def init(self, fn: Callable, tree: Any) -> Any:
-    """fn(tree) for a laid-out tree; laid out."""
+    """fn(tree) of a laid-out tree; the result is laid out."""
 
   def put(self, tree: Any) -> Any:
-    """Lays a tree of host values out on the devices."""
+    """Lays out a tree of host values on the devices."""
 
   def place(self, tree: Any) -> Any:
-    """Lays out a tree of arrays as the runner hands it over."""
+    """Lays out a tree of arrays that the runner has handed over."""
 
   def get(self, tree: Any) -> Any:
     """One copy of a laid-out tree, on the host."""
@@ -110,8 +113,8 @@ class PmapDevices:
     return self._identity(stacked)
 
   def place(self, tree: Any) -> Any:
-    # From jax 0.8 on, a pmap knows the mesh of its inputs: one with another
-    # axis name would have the step compiled twice.
+    # From jax 0.8 on, a pmap depends on the mesh of its inputs: one with
+    # another axis name would make the step compile twice.
     if isinstance(self._layout, NamedSharding):
       return jax.device_put(tree, self._layout)
     return tree
@@ -138,7 +141,7 @@ class JitDevices:
     def step(
       params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
     ) -> tuple[Any, Any, Any, Any]:
-      # The batch is one sharded array: its sums are over all devices already.
+      # The batch is one sharded array, so its sums already span all devices.
       return body(params, model_state, opt_state, batch, rng, lambda t: t)
 
     same, split = self._replicated, self._sharded
@@ -169,10 +172,10 @@ class JitDevices:
     return jax.tree_util.tree_map(self._put_from_every_process, tree)
 
   def _put_from_every_process(self, x: Any) -> jax.Array:
-    """The same value in all processes, laid out without a word between them.
+    """The same value in all processes, laid out without communication.
 
-    device_put would compare what the processes have, at every put, and would
-    find that a NaN differs from itself.
+    device_put would compare the processes' values at every put, and would find
+    that a NaN differs from itself.
     """
     if isinstance(x, jax.Array) and not x.is_fully_addressable:
       return jax.device_put(x, self._replicated)

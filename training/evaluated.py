@@ -1,8 +1,8 @@
-"""What an evaluation sees: handed out before it, taken back after it.
+"""The weights that an evaluation sees, handed out before and taken back after.
 
-In main the runner says when, through prepare_for_eval. In v0.5.0 it is foreseen
-(`forecast`), and update_params returns what is to be evaluated. All of it is
-done in calls that are timed.
+In main the runner says when, by calling prepare_for_eval. In v0.5.0 evaluations
+are predicted (`forecast`), and update_params returns the weights to be
+evaluated. All of this happens in calls that are timed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
   from .run import Run
   from .set_up import SavedState
 
-COLUMN = 'weights'  # of cycles.csv: what an evaluation has seen
+COLUMN = 'weights'  # column of cycles.csv: what an evaluation has seen
 
 
 def adopt(
   saved: SavedState, run: Run, params: Any, global_step: int
 ) -> tuple[SavedState, Run, Any]:
-  """Takes over the state of the first step, or of a restored run's first.
+  """Takes over the state at the first step of a run or resumed run.
 
-  A checkpoint is written after an evaluation, with what was handed out.
+  A checkpoint is written after an evaluation, with the weights handed out.
 
   Returns:
     The state and the trained weights.
@@ -57,6 +57,9 @@ def take_back(
     saved, run: the optimizer's state.
     params: as the runner hands them over.
     global_step: the step about to be taken.
+
+  Returns:
+    The state and the trained weights.
   """
   averaging, averaged, params = run.setup.averager.take_back(
     saved.averaging, run.averaged, params, global_step
@@ -75,19 +78,19 @@ def take_in(
   eval_results: EvalResults | None,
   global_step: int,
 ) -> tuple[SavedState, Run, list[Event]]:
-  """Evaluations, the start of a cycle, and the snapshot of this step.
+  """Tells the averager of evaluations, a new cycle and a snapshot that is due.
 
   Args:
     saved, run: the optimizer's state.
-    model: with which the step is about to be taken.
+    model: the model with which the step is about to be taken.
     evaluations: those not seen before.
-    events: of this step.
+    events: the events of this step.
     is_new_cycle: whether a cycle starts with this step.
     eval_results: the runner's list.
     global_step: the step about to be taken.
 
   Returns:
-    The state; the events, with what the evaluations have seen.
+    The state, and the events with a column for what evaluations have seen.
   """
   averager, state, averaged = run.setup.averager, saved.averaging, run.averaged
   events = with_weights(averaged, events)
@@ -100,7 +103,7 @@ def take_in(
   state, averaged = averager.snapshot(
     state, averaged, model, run.control, global_step
   )
-  # What a resumed run finds was not evaluated just now.
+  # The evaluations that a resumed run finds did not happen just now.
   if evaluations and run.forecast and not math.isnan(run.forecast.returned):
     run = run._replace(
       forecast=forecast_lib.after_evaluation(
@@ -115,7 +118,7 @@ def take_in(
 
 
 def with_weights(averaged: Averaged | None, events: list[Event]) -> list[Event]:
-  """Evaluations with what they have seen, where that is a question."""
+  """The events; evaluations get the column COLUMN if anything is averaged."""
   if averaged is None:
     return events
   names = {AVERAGED: 'averaged', RAW: 'raw'}
@@ -128,7 +131,7 @@ def with_weights(averaged: Averaged | None, events: list[Event]) -> list[Event]:
 
 
 def next_due(run: Run, global_step: int) -> int:
-  """The next step before which there is something to do but training."""
+  """The next step before which there is more to do than train."""
   end = decide.due(run.control)
   if run.averaged is None:
     return end
@@ -138,7 +141,10 @@ def next_due(run: Run, global_step: int) -> int:
 def hand_out(
   saved: SavedState, run: Run, params: Any
 ) -> tuple[SavedState, Run, Any]:
-  """What the next evaluation is to see; before the first step, as it is."""
+  """The state and the weights for the next evaluation.
+
+  Before the first step these are `params` as they are.
+  """
   if run.averaged is None:
     return saved, run, params
   averaging, averaged, params = run.setup.averager.hand_out(
@@ -155,7 +161,7 @@ def hand_out(
 def hand_out_if_foreseen(
   saved: SavedState, run: Run, params: Any, period: float, step: int
 ) -> tuple[SavedState, Run, Any]:
-  """At the end of every step in v0.5.0: `hand_out` if an evaluation may follow.
+  """`hand_out` if an evaluation may follow; called after every step in v0.5.0.
 
   The last step of a cycle may be the run's last, which is evaluated.
 
@@ -164,6 +170,9 @@ def hand_out_if_foreseen(
     params: the trained weights.
     period: the workload's evaluation period, seconds.
     step: steps taken.
+
+  Returns:
+    The state, and the weights that update_params is to return.
   """
   is_due = forecast_lib.is_due(run.forecast, step, period, forecast_lib.now())
   if is_due or step >= decide.due(run.control):

@@ -1,7 +1,7 @@
-"""cycles.csv: what happened in a run, a line per event.
+"""cycles.csv: what happened in a run, one line per event.
 
-It grows by whole lines. Whoever reads it ignores a last line without its end,
-left by a process that was killed.
+It grows by whole lines. Readers ignore a last line without a newline, left by a
+process that was killed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from .writing import write_whole
 
 CYCLES = 'cycles.csv'
-# Of every run. The parts in force add their own.
+# The columns of every run. The parts in force add their own.
 COLUMNS = (
   'global_step',
   'event',
@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def read_events(folder: pathlib.Path) -> list[dict[str, str]]:
-  """The events in cycles.csv; none if there is no such file.
+  """The events in cycles.csv, as column -> text; none if there is no such file.
 
   Files of older runs may have fewer columns.
   """
@@ -61,19 +61,19 @@ class EventLog:
   """Writes cycles.csv."""
 
   def __init__(self, folder: pathlib.Path):
-    """Writes nothing yet, into the run's folder."""
+    """For a file in the run's folder; writes nothing yet."""
     self._path = folder / CYCLES
     self._columns = list(COLUMNS)
 
   def keep_before(self, step: int, columns: Iterable[str] = ()) -> None:
-    """Drops the events from a step on: a resumed run repeats them.
+    """Drops the events from a step on, which a resumed run repeats.
 
-    Makes the file if there is none. Columns that it has and the log has not
-    stay, after these.
+    Makes the file if there is none. Further columns of an existing file stay,
+    after these.
 
     Args:
-      step: the first one whose events are dropped.
-      columns: those of the parts in force, beside COLUMNS.
+      step: the first step whose events are dropped.
+      columns: those of the parts in force, besides COLUMNS.
     """
     own, rows = _read(self._path)
     self._columns = list(dict.fromkeys([*COLUMNS, *columns, *own]))
@@ -83,9 +83,9 @@ class EventLog:
   def append(self, rows: Sequence[Mapping[str, Any]], global_step: int) -> None:
     """Adds lines for events before a step, in one write.
 
-    Nothing that is in the file can be lost by it, and on the clock it takes a
-    fraction of writing the file anew and renaming it. If it fails, no part of a
-    line is left for the next one to be glued to.
+    Nothing in the file can be lost by this, and it takes a fraction of the
+    timed seconds of rewriting and renaming the file. If it fails, no partial
+    line is left to be joined to the next one.
 
     Args:
       rows: the events, in order.
@@ -96,13 +96,13 @@ class EventLog:
       ValueError: if a row has a column that the file does not have.
     """
     stepped = [{'global_step': global_step, **row} for row in rows]
-    # Unbuffered, so that nothing is tried again when the file is closed.
+    # Unbuffered, so that nothing is written again when the file is closed.
     with self._path.open('ab', buffering=0) as log:
       end = log.seek(0, io.SEEK_END)
       content = self._as_text(stepped, header=end == 0).encode()
       if log.write(content) != len(content):
         log.truncate(end)
-        raise OSError(f'{self._path}: no room for whole lines')
+        raise OSError(f'{self._path}: could not write whole lines')
 
   def _as_text(
     self, rows: Iterable[Mapping[str, Any]], header: bool = False

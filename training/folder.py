@@ -1,4 +1,4 @@
-"""Where a run's files go: the trial's folder, found by the runner's flags."""
+"""Where a run's files go: the trial's folder, from the runner's flags."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def find_folder(hyperparameters: Any) -> pathlib.Path | None:
   Args:
     hyperparameters: None under self-tuning, where there is one trial; else the
       point of the search space, which the runner has written into the trial's
-      hparams.json. The newest trial with that point is the one.
+      hparams.json. The newest trial with that point is taken.
 
   Returns:
     The folder, or None if no flags are parsed, the flags name no folder or the
     folder does not exist.
 
   Raises:
-    OSError: if a folder on the way cannot be read.
+    OSError: if a folder on the path cannot be read.
 
   Source: the runner's get_log_dir and train_once, both generations.
   """
@@ -73,7 +73,7 @@ def _find_trial(
 
 
 def _read_point(path: pathlib.Path) -> Any:
-  """What the file has; None if there is none, or it is not (yet) whole."""
+  """The file's JSON value; None if it is missing or not (yet) complete."""
   try:
     return json.loads(path.read_text())
   except (OSError, ValueError):

@@ -1,12 +1,12 @@
-"""Whether an evaluation follows a step, where nobody says so (v0.5.0).
+"""Predicts whether an evaluation follows a step, for v0.5.0.
 
-That benchmark evaluates what update_params has returned, after the first step
-and then as soon as the evaluation period has passed since the end of the last
-evaluation. When that was follows from when update_params returned before it and
-from how long it took, which its results say. A runner that evaluates every so
-many steps is foreseen from the last two evaluations.
+That benchmark gives no notice. It evaluates what update_params has returned,
+after the first step and then as soon as the evaluation period has passed since
+the end of the last evaluation. That end is known from when update_params
+returned before it and from its duration, which is among its results. For a
+runner that evaluates every so many steps, the last two evaluations predict it.
 
-A wrong forecast costs an exchange of weights and changes nothing of training.
+A wrong forecast costs an exchange of weights and does not change training.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import math
 import time
 from typing import NamedTuple
 
-now = time.time  # seconds; what the runners read, too
+now = time.time  # seconds; the runners use the same clock
 
 
 class Forecast(NamedTuple):
   """What is known of the runner's clock; it is not saved.
 
   Attributes:
-    returned: when update_params returned last.
-    evaluated: when the last evaluation ended; before the first one, and in a
-      resumed run, -inf: one is due.
-    eval_seconds: of all evaluations so far; NaN if unknown.
-    step_seconds: between the last two returns.
-    eval_step: step of the last evaluation; -1 if unknown.
-    gap: steps between the last two; 0 if unknown.
+    returned: time at which update_params returned last.
+    evaluated: time at which the last evaluation ended; -inf before the first
+      and in a resumed run: one is due.
+    eval_seconds: time that all evaluations so far have taken; NaN if unknown.
+    step_seconds: time between the last two returns.
+    eval_step: steps taken at the last evaluation; -1 if unknown.
+    gap: steps between the last two evaluations; 0 if unknown.
   """
 
   returned: float = math.nan
@@ -42,12 +42,13 @@ class Forecast(NamedTuple):
 def after_evaluation(
   forecast: Forecast, step: int, eval_seconds: float, entered: float
 ) -> Forecast:
-  """Takes in that there was an evaluation.
+  """The forecast after an evaluation.
 
   Args:
-    forecast: before it.
+    forecast: the one before.
     step: steps taken when the model was evaluated.
-    eval_seconds: of all evaluations so far, as its results have it, or NaN.
+    eval_seconds: time of all evaluations so far, according to the results; NaN
+      if unknown.
     entered: the time now.
   """
   took = eval_seconds - forecast.eval_seconds
@@ -65,8 +66,8 @@ def after_evaluation(
 def is_due(forecast: Forecast, step: int, period: float, at: float) -> bool:
   """Whether an evaluation may follow at once.
 
-  A step's time is allowed for: a runner that waits for the devices before it
-  reads the clock reads it so much later.
+  The duration of a step is allowed for: a runner that waits for the devices
+  before it reads the clock reads it that much later.
 
   Args:
     forecast: what is known.
@@ -79,7 +80,7 @@ def is_due(forecast: Forecast, step: int, period: float, at: float) -> bool:
 
 
 def after_step(forecast: Forecast, at: float) -> Forecast:
-  """Takes in that update_params returns."""
+  """The forecast as update_params returns at time `at`."""
   since = at - max(forecast.returned, forecast.evaluated)
   step_seconds = since if 0 <= since < math.inf else forecast.step_seconds
   return forecast._replace(returned=at, step_seconds=step_seconds)

@@ -1,4 +1,4 @@
-"""Fresh models for resets: as many as a run needs, few held at once."""
+"""Fresh models for resets: as many as a run needs, few in memory at once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from absl import logging
 from .devices import Devices
 from .workload import WorkloadApi
 
-# The thesis' runs have two resets. More models would only lie on the host.
+# The thesis' runs have two resets. More models would only occupy the host.
 MOST_READY = 2
-# Folded into the key of models beyond the plan: no plan has as many resets.
+# Folded into the key of models beyond the plan: no plan has that many resets.
 _LATER = 2**31 - 1
 
 
@@ -23,12 +23,12 @@ def fresh_model(
   """A new initialisation of the workload's model, on the host.
 
   `init_model_fn` replaces attributes of the workload, among them the model with
-  the runner's dropout; they are put back.
+  the runner's dropout; they are restored.
 
   Args:
     workload: the workload.
     rng: the model's key.
-    devices: how the arrays lie that init_model_fn returns.
+    devices: the layout of the arrays that init_model_fn returns.
 
   Returns:
     (params, model_state), host arrays without device axis.
@@ -46,11 +46,11 @@ def fresh_model(
 class FreshModels:
   """New initialisations of a workload's model, the i-th for the i-th reset.
 
-  The first ones are made before the first step, where neither runner's clock
+  The first ones are made before the first step, when neither runner's clock
   runs yet. Later ones, for longer chains and for cycles that a policy adds, are
-  made when they are taken, and that is on the clock: `init_model_fn` compiles
-  anew at every call (seconds, for a large model tens of them), and for a moment
-  a second set of parameters lies on the devices.
+  made when they are taken, and that time counts: `init_model_fn` recompiles at
+  every call (seconds, or tens of seconds for a large model), and for a moment a
+  second set of parameters lies on the devices.
   """
 
   def __init__(
@@ -65,10 +65,10 @@ class FreshModels:
 
     Args:
       workload: the workload.
-      rng: a key; every model gets one of its own from it.
-      planned: resets that are planned. There may be more.
+      rng: a key; every model's own key is derived from it.
+      planned: how many resets are planned. There may be more.
       devices: see `fresh_model`.
-      ready: how many of them are made now, at most.
+      ready: how many models are made now, at most.
     """
     self._workload, self._rng, self._devices = workload, rng, devices
     self._planned = planned
@@ -84,14 +84,14 @@ class FreshModels:
         a resumed run.
 
     Returns:
-      (params, model_state), host arrays without device axis. No model_state
-      where the fresh one does not fit, see `check_shapes`.
+      (params, model_state), host arrays without device axis. model_state is
+      None if the fresh one does not fit; see `check_shapes`.
 
     Raises:
       ValueError: if the parameters do not fit those that are trained.
     """
     model = self._ready.pop(index, None)
-    # A resumed run may never need those of the resets before.
+    # A resumed run may never need those of earlier resets.
     for earlier in [i for i in self._ready if i < index]:
       del self._ready[earlier]
     if model is None:
@@ -104,10 +104,10 @@ class FreshModels:
     """Compares fresh models with the one that is trained.
 
     To be called after the first step, which may change the batch statistics. A
-    leaf may have got another shape, but not another size. Statistics that do
-    not fit are left out of all resets, and that is said once: what a workload's
-    init_model_fn returns beside the parameters need not be what its model_fn
-    returns. Parameters have to fit.
+    leaf may differ in shape, but not in size. Statistics that do not fit are
+    left out of all resets, with one warning: the model_state that a workload's
+    init_model_fn returns need not match that of its model_fn. Parameters have
+    to fit.
 
     Args:
       params, model_state: those that are trained, laid out on the devices.
@@ -128,7 +128,7 @@ class FreshModels:
     differs = _difference(model[0], params)
     if differs:
       raise ValueError(
-        'init_model_fn gives other parameters than those that are trained: '
+        "init_model_fn's parameters do not match those that are trained: "
         f'{differs}.'
       )
     if not self._has_statistics or not jax.tree_util.tree_leaves(model[1]):
@@ -137,7 +137,7 @@ class FreshModels:
     if differs:
       self._has_statistics = False
       logging.warning(
-        'init_model_fn gives other batch statistics than those that are '
+        "init_model_fn's batch statistics do not match those that are "
         'trained: %s. Resets leave the statistics as they are.',
         differs,
       )
@@ -148,17 +148,17 @@ class FreshModels:
   def _key(self, index: int) -> jax.Array:
     if index < self._planned:
       return jax.random.split(self._rng, self._planned)[index]
-    # Twice, since one folding gives what a split gives in some versions of jax.
+    # Twice, since a single fold_in equals a split in some versions of jax.
     later = jax.random.fold_in(self._rng, _LATER)
     return jax.random.fold_in(later, index)
 
 
 def _difference(fresh: Any, live: Any) -> str:
-  """The first leaf that differs in size, in words; empty if none does."""
+  """A description of the first leaf that differs in size; '' if none does."""
   ours, theirs = _leaves(fresh), _leaves(live)
   for (_, shape), (name, live_shape) in zip(ours, theirs):
     if math.prod(shape) != math.prod(live_shape):
-      return f'{name} has shape {live_shape}, in a fresh model {shape}'
+      return f'{name} has shape {live_shape}, but {shape} in a fresh model'
   if len(ours) != len(theirs):
     name, _ = (ours[len(theirs) :] or theirs[len(ours) :])[0]
     owner = (

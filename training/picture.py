@@ -26,17 +26,17 @@ _TITLE = 'Planned learning rate; dashed: a new cycle starts'
 _FREE_TITLE = 'Settings in order, of which {} chooses; dashed: the next one'
 # About three per pixel of the picture's width.
 _POINTS = 2000
-# Peaks whose ratio is larger need a logarithmic axis.
+# Peaks with a larger ratio need a logarithmic axis.
 _FAR_APART = 30.0
 
 
 class _Curves(NamedTuple):
-  """What a picture shows, at some of the steps."""
+  """The curves of a picture, sampled at some of the steps."""
 
   steps: np.ndarray  # shape=(n,), int32
   rates: np.ndarray  # shape=(n,)
   decays: np.ndarray | None  # shape=(n,); None if nothing is scheduled
-  starts: tuple[int, ...]  # of all cycles but the first
+  starts: tuple[int, ...]  # first step of each cycle but the first
   horizon: int  # first step after the chain
 
 
@@ -59,10 +59,10 @@ def draw_plan(
   The weight decay has a second panel. Dashed lines: a new cycle starts.
 
   Args:
-    figure: without axes; its size is set.
-    step_hint: the workload's, steps.
-    params: the chain.
-    title: of the picture.
+    figure: without axes; its size is set here.
+    step_hint: the workload's step_hint, steps.
+    params: the settings.
+    title: title of the picture.
   """
   curves = _curves(step_hint, params)
   panels = 1 if curves.decays is None else 2
@@ -89,13 +89,13 @@ def _plot(
 def scale_rates(
   axes: Axes, steps: np.ndarray, values: np.ndarray, starts: Sequence[int]
 ) -> None:
-  """A log axis where optimizers differ in their rates by powers of ten.
+  """Makes the y axis logarithmic if cycles' highest values are far apart.
 
   Args:
-    axes: matplotlib axes, in which the values are drawn.
+    axes: matplotlib axes in which the values are drawn.
     steps: shape=(n,), rising.
-    values: shape=(n,), of these steps; none below 0.
-    starts: of all cycles but the first, steps.
+    values: shape=(n,), at these steps; none below 0.
+    starts: first step of each cycle but the first.
   """
   parts = np.split(values, np.searchsorted(steps, starts))
   highest = [float(part.max()) for part in parts if part.size]
@@ -107,14 +107,14 @@ def scale_rates(
 
 
 def chooses_freely(params: ScheduleParams) -> bool:
-  """Whether the policy chooses itself which setting of the chain comes when."""
+  """Whether the policy itself chooses the order of the chain's settings."""
   return not POLICIES.make(params.policy).follows_chain
 
 
 def draw_schedule(
   folder: pathlib.Path, step_hint: int, params: ScheduleParams
 ) -> None:
-  """Writes the picture of the plan into a folder, if matplotlib is there."""
+  """Writes the picture of the plan to a folder, if matplotlib is installed."""
   try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,8 +1,9 @@
-"""What a run writes down. None of it can end the run.
+"""The files that a run writes. No failure to write them ends the run.
 
-Of several processes the first alone writes; the others read what they need. The
+Of several processes only the first writes; the others read what they need. The
 picture and the configuration are written before the first step, cycles.csv
-grows by a line per event, and the benchmark's metrics logger gets the numbers.
+grows by one line per event, and the benchmark's metrics logger gets the
+numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Records:
   """The files of a run and the benchmark's metrics logger.
 
   Attributes:
-    folder: where the files go, or None: nothing is saved.
+    folder: where the files go; None if nothing is saved.
     writes: whether this process is the one that writes.
   """
 
@@ -45,22 +46,22 @@ class Records:
 
   @classmethod
   def of_trial(cls, hyperparameters: Any) -> Records:
-    """Those of the trial that is starting; see `folder.find_folder`.
+    """The records of the trial that is starting; see `folder.find_folder`.
 
-    Every process finds the folder: a resumed run reads there what it decides by.
+    Every process finds the folder: a resumed run reads its settings there.
     """
     attempt = Attempts()
     folder = attempt("finding the run's folder", find_folder, hyperparameters)
     if folder is None:
       logging.warning(
-        'No experiment folder is known: training goes on, nothing is saved.'
+        'No experiment folder was found: training goes on, nothing is saved.'
       )
     return cls(folder, writes=jax.process_index() == 0)
 
   def begun_with(self) -> tuple[int, ScheduleParams] | None:
     """(step_hint, settings) of the run in the folder, if it has begun.
 
-    See `configuration.has_begun`. None also if they cannot be read.
+    See `configuration.has_begun`. Also None if they cannot be read.
     """
     if self.folder is None or not configuration.has_begun(self.folder):
       return None
@@ -75,7 +76,7 @@ class Records:
     """Writes the configuration and its picture, before the first step.
 
     Args:
-      step_hint: the workload's, steps.
+      step_hint: the workload's step_hint, steps.
       params: the configuration.
       not_in_force: names of settings that the benchmark has decided itself.
     """
@@ -83,7 +84,9 @@ class Records:
       return
     name = configuration.CONFIGURATION
     if params.has_function:
-      logging.warning('A shape has a Python function: no %s.', name)
+      logging.warning(
+        'A shape has a Python function, so %s is not written.', name
+      )
     else:
       self._attempt(
         f'writing {name}',
@@ -102,11 +105,11 @@ class Records:
     )
 
   def start(self, global_step: int, columns: Iterable[str]) -> None:
-    """Begins the list of events; a resumed run's goes on from its step.
+    """Begins cycles.csv; a resumed run continues it from its step.
 
     Args:
       global_step: the step about to be taken.
-      columns: of cycles.csv, those of the parts in force.
+      columns: further columns, those of the parts in force.
     """
     if self._log is not None:
       self._attempt(
@@ -150,7 +153,7 @@ class Records:
     until: int,
     horizon: int,
   ) -> None:
-    """Draws the rates of the steps since the last events; see `log_rates`."""
+    """Logs the learning rates since the last events; see `log_rates`."""
     if metrics_logger is not None and self.writes:
       self._attempt(
         "the benchmark's metrics logger",

@@ -1,7 +1,7 @@
-"""Was a reset done as planned? Checked on the host, cheap enough to stay on.
+"""Checks on the host that a reset was done as planned; cheap enough to stay on.
 
-A reset hands out at most 64 elements of every leaf, before and after, from every
-device. Here the formulas are computed once more from those, in float64.
+A reset returns at most 64 elements of every leaf, before and after, from every
+device. Here the formulas are recomputed from those, in float64.
 
 Source: thesis, figure 3.2 (model_reinit_schedule tests what it did).
 """
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Elements of each leaf that a reset checks against the formula on the host.
+# Elements of each leaf that are checked against the formula on the host.
 _SAMPLE = 64
 # Rounding that a check allows: three operations, with headroom.
 _ULPS = 8
@@ -28,8 +28,8 @@ _Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
 def sample(leaf: _Leaf) -> _Leaf:
   """At most _SAMPLE elements of a leaf, evenly spread.
 
-  By their indices: to make one row of a leaf that is spread over devices, all of
-  it would be gathered.
+  They are taken by index: flattening a leaf that is sharded over devices would
+  gather all of it.
   """
   if not leaf.size or not leaf.shape:
     return leaf.reshape(-1)
@@ -43,11 +43,11 @@ def sample_all(leaves: Sequence[_Leaf]) -> list[_Leaf]:
 
 
 def _rounding(dtype: np.dtype, *terms: np.ndarray) -> np.ndarray:
-  """What float arithmetic on these terms may be off by."""
+  """The error that float arithmetic on these terms may make."""
   info = jnp.finfo(dtype)
   relative = _ULPS * float(info.eps) * sum(np.abs(t) for t in terms)
-  # XLA takes numbers below the smallest normal one for zero, and the moments
-  # of parameters without a gradient get there.
+  # XLA flushes subnormal numbers to zero, and the moments of parameters without
+  # a gradient become subnormal.
   return relative + float(info.tiny)
 
 
@@ -66,16 +66,16 @@ def _check_close(
 def check_blend(
   what: str, samples: _Pairs, fresh_leaves: Sequence[np.ndarray], share: float
 ) -> None:
-  """A blend follows the formula, and changed something where that changes it.
+  """Checks that a blend follows the formula and changed what it should.
 
   Args:
-    what: is blended, for the message.
+    what: what is blended, for the message.
     samples: of each leaf before and after, from all devices.
-    fresh_leaves: whole.
-    share: of the fresh values.
+    fresh_leaves: the fresh leaves, whole.
+    share: share of the fresh values.
 
   Raises:
-    RuntimeError: if it does not.
+    RuntimeError: if it does not follow the formula, or changed nothing.
   """
   changed = should_change = False
   for (old, new), fresh_leaf in zip(samples, fresh_leaves):
@@ -87,7 +87,7 @@ def check_blend(
     expected = np.where(take_fresh, fresh, (1 - share) * kept + share * fresh)
     _check_close(what, new, expected, kept, fresh)
     changed |= bool(np.any(new != old))
-    # By more than the rounding of the blend, which could hide it.
+    # A change within the rounding of the blend could be invisible.
     visible = 2 * float(jnp.finfo(new.dtype).eps) * np.abs(kept)
     should_change |= bool(np.any(np.abs(expected - kept) > visible))
   if should_change and not changed:
@@ -95,7 +95,7 @@ def check_blend(
 
 
 def check_moments(samples: _Pairs, keep: float) -> None:
-  """Moments are `keep` times what they were; zero where that is not finite.
+  """Checks that moments are `keep` times the old ones, 0 where not finite.
 
   Raises:
     RuntimeError: if they are not.

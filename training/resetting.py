@@ -1,9 +1,9 @@
 """A reset on the devices: leaf by leaf, compiled beforehand, checked afterwards.
 
-`soft_reset` has the formulas. Of the optimizer only its slots are known: its
-moments shrink, its iterates are blended as the parameters are, and with the same
-fresh ones, the weights of averages shrink by what is left of what was averaged,
-and its counts go back to zero in a full reset.
+`soft_reset` has the formulas. An optimizer is reset through its slots alone:
+its moments shrink, its iterates are blended like the parameters and with the
+same fresh ones, the weights of its averages are multiplied by 1 - tau, and its
+counts go back to zero in a full reset.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 class Model(NamedTuple):
-  """What a reset may touch. Leaves are laid out on the devices."""
+  """What a reset may change. Leaves are laid out on the devices."""
 
   params: Any
   model_state: Any  # batch statistics, or None
-  opt_state: Any  # of the inner optimizer; its slots say what a reset may touch
+  opt_state: Any  # the inner optimizer's; a reset changes only its slots
 
 
 def leaf_is_finite(leaf: jax.Array) -> jax.Array:
-  """Whether all elements are finite; integers are."""
+  """Whether all elements are finite, shape=(), bool; integers always are."""
   return jnp.all(jnp.isfinite(leaf))
 
 
@@ -43,14 +43,14 @@ def compile_reset(
 ) -> CompiledOps:
   """Compiles a reset before training, so that the reset compiles nothing.
 
-  Leaf by leaf, with the old leaf donated and the fresh one on the host: beside
-  the model, one leaf at a time is on the devices, and samples.
+  A reset goes leaf by leaf, with the old leaf donated and the fresh one on the
+  host: besides the model, only one leaf and the samples are on the devices.
 
   Args:
     params, model_state: trees of anything with shape and dtype, without device
       axis.
-    all_slots: those of each optimizer's state, likewise.
-    devices: how leaves lie on the devices.
+    all_slots: the slots of each optimizer's state, likewise.
+    devices: how leaves are laid out on the devices.
 
   Returns:
     The operations. Leaves of equal shape share one.
@@ -70,7 +70,7 @@ def compile_reset(
     if leaves:
       ops.prepare(reset_checks.sample_all, leaves)
   for count in _shapes([slots.counts for slots in all_slots]):
-    devices.put(np.zeros((), count.dtype))  # compiles where putting does
+    devices.put(np.zeros((), count.dtype))  # under pmap, `put` compiles
   return ops
 
 
@@ -84,7 +84,7 @@ def _shapes(tree: Any) -> list[jax.ShapeDtypeStruct]:
 
 
 def is_finite(model: Model, inner: Inner, ops: CompiledOps) -> bool:
-  """Whether parameters, batch statistics, moments and iterates all are finite.
+  """Whether parameters, batch statistics and the optimizer's slots are finite.
 
   Args:
     model: the model.
@@ -115,13 +115,13 @@ def model_reinit_schedule(
   """Resets a model at the start of a cycle, and checks that it was done.
 
   The checks recompute the formula on the host for up to 64 elements of every
-  leaf, under pmap of every replica.
+  leaf and, under pmap, of every replica.
 
   Args:
-    model: parameters, batch statistics and optimizer state; what changes of it
-      is donated.
+    model: parameters, batch statistics and optimizer state; the leaves that
+      change are donated.
     fresh: (params, model_state) of a new initialisation, as host arrays without
-      device axis. A model_state without leaves: there are no fresh statistics.
+      device axis. If model_state has no leaves, there are no fresh statistics.
     reset: what is to be done; see `soft_reset.plan_reset`.
     inner: the optimizer whose state the model has.
     ops: see `compile_reset`.
@@ -130,7 +130,7 @@ def model_reinit_schedule(
     The model with which the cycle starts, laid out as before.
 
   Raises:
-    RuntimeError: if a check fails, or fresh is of another model.
+    RuntimeError: if a check fails, or `fresh` does not fit the model.
 
   Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
   """
@@ -146,7 +146,7 @@ def model_reinit_schedule(
 
 
 def _samples(leaves: Sequence[jax.Array], ops: CompiledOps) -> list[np.ndarray]:
-  """Samples of leaves, on the host; then the leaves are free to be donated."""
+  """Samples of the leaves on the host; then the leaves may be donated."""
   return jax.device_get(ops.run(reset_checks.sample_all, list(leaves)))
 
 
@@ -160,7 +160,9 @@ def _blend_tree(
   if [leaf.size for leaf in fresh_leaves] != [
     math.prod(shape.shape) for shape in shapes
   ]:
-    raise RuntimeError(f'init_model_fn gave {what} of other sizes.')
+    raise RuntimeError(
+      f"init_model_fn's {what} differ in size from those that are trained."
+    )
   old = _samples(leaves, ops)
   for i, (shape, fresh_leaf) in enumerate(zip(shapes, fresh_leaves)):
     fresh_leaf = np.asarray(fresh_leaf, shape.dtype).reshape(shape.shape)
@@ -177,8 +179,8 @@ def _reset_statistics(
 ) -> Any:
   """Blends batch statistics, if there are fresh ones.
 
-  Where the first step added them there are none. They follow the batches then;
-  what is not finite would stay so, and becomes zero.
+  There are none if only the first step added them. Then they are kept, as the
+  coming batches update them, but values that are not finite become zero.
   """
   if jax.tree_util.tree_leaves(fresh):
     return _blend_tree('batch statistics', model_state, fresh, share, ops)

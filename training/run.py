@@ -1,7 +1,7 @@
 """One run: what happens between its train steps.
 
 `Run` is the half of the optimizer state that is not saved. It has host copies of
-the small state, so that a step needs no read from a device.
+the small state, so that no step reads from a device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ StepMetrics = Mapping[str, jax.Array]  # see step.train_step
 
 
 class Run(NamedTuple):
-  """The other half: the set-up, and host copies of the small state."""
+  """The half that is not saved: the set-up, and host copies of small state."""
 
   setup: Setup
   control: Control | None = None  # None until the first train step
@@ -43,16 +43,16 @@ class Run(NamedTuple):
   step_metrics: StepMetrics | None = None  # of the last step
   drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
   kept: Mapping[int, Kept] = MappingProxyType({})  # models on the host, by slot
-  averaged: Averaged | None = None  # None: what is trained is evaluated
-  forecast: Forecast | None = None  # where evaluations have to be foreseen
+  averaged: Averaged | None = None  # None: the trained weights are evaluated
+  forecast: Forecast | None = None  # only if evaluations must be predicted
 
 
 def is_due(
   run: Run, eval_results: EvalResults | None, global_step: int
 ) -> bool:
-  """Whether there is anything to do before this step but training.
+  """Whether there is anything to do before this step except training.
 
-  All that control costs an ordinary step: comparisons of whole numbers.
+  This is all that control costs an ordinary step: comparisons of whole numbers.
   """
   return (
     global_step >= run.due or len(eval_results or ()) != run.evaluations_seen
@@ -69,9 +69,12 @@ def act(
 ) -> tuple[SavedState, Run, Model]:
   """Takes in evaluations, decides, and does what was decided.
 
+  Returns:
+    The state and the model with which the step is to be taken.
+
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out and the
-      configuration says to finish.
+      policy is to finish.
     ValueError: if an evaluation lacks the workload's target metric.
   """
   if run.control is None:
@@ -107,12 +110,12 @@ def act(
 def record_last_evaluations(
   run: Run, eval_results: EvalResults, global_step: int
 ) -> None:
-  """Writes down what was evaluated after the last step, when all is over.
+  """Records the evaluations after a run's last step.
 
-  No runner shows these evaluations to update_params. Nothing follows from them.
+  No runner shows these to update_params, and nothing follows from them.
 
   Args:
-    run: of the last step.
+    run: the run after its last step.
     eval_results: all of the run's evaluations.
     global_step: steps taken.
   """
@@ -128,10 +131,10 @@ def record_last_evaluations(
 
 
 def after_first_step(run: Run, params: Any, model_state: Any) -> None:
-  """Looks at what the first step, which may change them, has made of shapes.
+  """Checks the shapes after the first step, which may change them.
 
   Raises:
-    ValueError: if init_model_fn gives other parameters than are trained.
+    ValueError: if init_model_fn's parameters do not fit the trained ones.
   """
   if run.setup.fresh_models is not None:
     run.setup.fresh_models.check_shapes(params, model_state)
@@ -146,8 +149,8 @@ def _adopt(
 ) -> tuple[SavedState, Run, Model]:
   """Takes over the state that the runner hands to the first step.
 
-  It is that of set_up or, in a resumed run, a restored one. The restore of the
-  current benchmark leaves a device axis on everything; it is taken off.
+  It is that of set_up or, in a resumed run, a restored one. The current
+  benchmark's restore leaves a device axis on everything; it is removed.
   """
   setup = run.setup
   has_axis = workload_facts.has_device_axis(workload, model.params)
@@ -184,14 +187,14 @@ def _unseen(run: Run, eval_results: EvalResults | None) -> list[Evaluation]:
 def _unseen_by_resumed(
   run: Run, eval_results: EvalResults | None, global_step: int
 ) -> list[Evaluation]:
-  """The evaluations that the saved state does not know yet.
+  """The evaluations that the saved state has not taken in yet.
 
   A checkpoint is written right after an evaluation, before update_params has
-  seen it. If eval_results were lost, the benchmark's log has it.
+  seen it. If eval_results were lost, the benchmark's log has the evaluation.
   """
   last_step, target = run.control.last_eval_step, run.setup.rules.target
   found = workload_facts.new_evaluations(eval_results, last_step, target)
-  # A run that starts may find the log of another one.
+  # A run that is just starting may find the log of another one.
   if found or run.setup.records.folder is None or global_step == 0:
     return found
   return workload_facts.logged_evaluations(
@@ -202,7 +205,7 @@ def _unseen_by_resumed(
 def _carry_out(
   run: Run, model: Model, decision: Decision, global_step: int
 ) -> tuple[Run, Model, list[Event]]:
-  """Does what was decided: the run and the model after it, and all events."""
+  """Does what was decided; returns the run, the model and all events."""
   ended, events = run.control, decision.events
   run = starting.keep_models(run, model, decision)
   run = run._replace(control=decision.control, clock=decision.clock)
@@ -219,7 +222,7 @@ def _carry_out(
 def _draw_rates(
   run: Run, metrics_logger: MetricsLogger | None, global_step: int
 ) -> Run:
-  """Draws the rates since the last events, by the clock of those steps."""
+  """Logs the learning rates since the last events, by the clock until now."""
   if metrics_logger is not None:
     run.setup.records.draw_rates(
       metrics_logger,
@@ -232,7 +235,7 @@ def _draw_rates(
 
 
 def _learning_rate(run: Run, step: int) -> float:
-  """The rate with which a step is taken, as the clock stands now."""
+  """The learning rate of a step, as the clock stands now."""
   clock = run.clock._replace(count=np.int32(step))
   return float(run.setup.learning_rate(clock))
 
@@ -245,8 +248,8 @@ def _record(
 ) -> None:
   """Writes events to cycles.csv and to the benchmark's metrics logger.
 
-  After an evaluation the devices have been waited for, so that what the last
-  step has measured can be read without holding anything up.
+  After an evaluation the devices have been waited for, so the last step's
+  metrics can be read without delaying anything.
   """
   if not events:
     return

@@ -8,7 +8,7 @@ from typing import Any
 
 from .workload import MetricsLogger
 
-# Points of the learning rate's curve in a run as long as planned.
+# Points of the learning-rate curve in a run that is as long as planned.
 _RATE_POINTS = 500
 
 
@@ -20,14 +20,14 @@ def log_scalars(
 ) -> None:
   """Passes the finite numbers of events on to the benchmark's metrics logger.
 
-  In one call, since each call rewrites the benchmark's files. The validation
-  loss, which the runner logs itself, makes way for the loss of the last step,
-  which goes by the name `loss` in the benchmark's own submissions.
+  This takes one call, since each call rewrites the benchmark's files. `loss` is
+  the training loss of the last step, as in the benchmark's own submissions; the
+  validation loss is left out, as the runner logs it itself.
 
   Args:
     metrics_logger: the workload's.
     rows: events, in order; the last value of a column counts.
-    step_metrics: loss and gradient norm of the last step, or nothing.
+    step_metrics: loss and gradient norm of the last step, or empty.
     global_step: the step about to be taken.
   """
   merged = {}
@@ -50,24 +50,25 @@ def log_rates(
   until: int,
   horizon: int,
 ) -> None:
-  """Draws the learning rate of the steps since the last events, in TensorBoard.
+  """Logs the learning rate of the steps since the last events to TensorBoard.
 
-  On a fixed grid, so that the curve has no corners where the run was evaluated:
-  every step whose number max(1, horizon // 500) divides. To be called when
-  events are written anyway; the steps in between do not even compare a number.
+  The points are on a fixed grid, so that the curve has no kinks at evaluations:
+  every step whose number max(1, horizon // 500) divides. Called when events are
+  written anyway, so that the steps in between cost nothing.
 
   The logger's own method would rewrite the benchmark's CSV files for each point:
-  15 to 35 ms, 17 s for 500 points on two busy cores, and the more rows, the
-  longer also for all others. Straight to the logger's TensorBoard writer a point
-  takes 1.2 ms, 0.6 s for 500. A logger without such a writer (mini_algoperf's)
-  gets none: cycles.csv has the clock, which says the rate of every step.
+  15 to 35 ms, or 17 s for 500 points on two busy cores, and every further row
+  makes all later writes slower. Written straight to the logger's TensorBoard
+  writer, a point takes 1.2 ms, and 500 take 0.6 s. A logger without such a
+  writer (mini_algoperf's) gets no points; the clock in cycles.csv determines
+  the rate of every step.
 
   Args:
     metrics_logger: the workload's.
-    rate: the learning rate with which a step is taken, by its number, as the
-      clock stood in those steps. On the host: nothing is read from a device.
+    rate: step -> learning rate, as the clock stood in those steps. Computed on
+      the host: nothing is read from a device.
     since: first step that has not been drawn yet.
-    until: the step about to be taken; it is left to its own events.
+    until: the step about to be taken, which is logged with its own events.
     horizon: first step after the run, as planned.
   """
   # Private, but the same in both generations of the benchmark.

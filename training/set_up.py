@@ -1,8 +1,8 @@
-"""What a run is built from: made once, before the first step.
+"""The parts of a run, made once, before the first step.
 
 The benchmark keeps a run's optimizer state as a pair. `SavedState` is the half
-that survives preemption; `Setup` is in the other half, which
-init_optimizer_state makes anew.
+that survives a preemption; `Setup` is in the other half, which
+init_optimizer_state rebuilds.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ class SavedState(NamedTuple):
 
   inner: ClockedState
   control: jax.Array  # shape=(words,), dtype=int32; see control.state.to_words
-  averaging: AveragedState | tuple[()] = ()  # empty where nothing is averaged
+  averaging: AveragedState | tuple[()] = ()  # empty if nothing is averaged
 
 
 class Setup(NamedTuple):
-  """What a run is built from; made once."""
+  """The parts of a run, made once."""
 
   rules: Rules
-  inners: tuple[Inner, ...]  # of each cycle, all over one structure of state
+  inners: tuple[Inner, ...]  # one per cycle, with states of equal structure
   training_complete_error: type[Exception]
   devices: Devices
   has_device_axis: bool
-  # Of each cycle; see _make_steps.
+  # One per cycle; see _make_steps.
   train_steps: tuple[Callable, ...]
-  # Of each cycle, compiled: (state, params) -> those with which its optimizer
-  # begins. None where all cycles have the same one.
+  # One per cycle, compiled: (state, params) -> those with which its optimizer
+  # begins. None if all cycles have the same optimizer.
   beginnings: tuple[Callable, ...] | None
   learning_rate: Callable[[CycleClock], jax.Array]  # compiled
   fresh_models: FreshModels | None  # None if no reset replaces anything
   reset_ops: CompiledOps | None  # likewise
   records: Records
-  averager: Averager | None  # None if what is trained is evaluated
+  averager: Averager | None  # None if the trained weights are evaluated
 
 
 def set_up(
@@ -90,9 +90,9 @@ def set_up(
     budget: seconds that the run may take; NaN if unknown.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, a schedule leaves what a
-      rate may be, or the workload is none of the benchmark's or has no usable
-      target.
+    ValueError: if the cycles do not fit into the run, a schedule gives a
+      negative or non-finite rate, or the workload is not derived from the
+      benchmark's Workload or has no usable target.
   """
   target = _read_target(workload, schedule_params)
   rules = make_rules(workload.step_hint, schedule_params, target, budget)
@@ -150,7 +150,7 @@ def _initial_state(
 def _make_inners(
   rules: Rules, devices: Devices, model_params: Any
 ) -> tuple[Inner, ...]:
-  """The inner optimizer of each cycle; the same one where they are equal."""
+  """The inner optimizer of each cycle; equal settings share one."""
   made = [INNER.make(cycle.optimizer) for cycle in rules.cycles]
   distinct = tuple(dict.fromkeys(made))
   shapes = jax.tree_util.tree_map(devices.shape_of, model_params)
@@ -166,12 +166,11 @@ def _make_steps(
 ) -> tuple[Callable, ...]:
   """The train step of each cycle; its first call compiles it.
 
-  Cycles that differ in numbers alone share one. Another inner optimizer,
-  another label smoothing or, where it is ours to give, another dropout rate is
-  another step: it is compiled at the first step of the first such cycle, which
-  the clock of the benchmark counts, once in a run (and once more in a resumed
-  one). It cannot be compiled before: a batch's shapes are not known at the
-  set-up.
+  Cycles that differ only in numbers share one. Another inner optimizer, another
+  label smoothing or, if the submission decides it, another dropout rate needs
+  another step. That is compiled at the first step of the first such cycle, in
+  timed seconds, once in a run (and once more in a resumed one). It cannot be
+  compiled earlier: the shapes of a batch are not known during set-up.
   """
   ours = workload_facts.takes_dropout_rate(workload)
   keys = [
@@ -194,7 +193,7 @@ def _make_steps(
 def _make_beginnings(
   inners: Sequence[Inner], devices: Devices, state: Any, model_params: Any
 ) -> tuple[Callable, ...] | None:
-  """What has a cycle's optimizer begin, compiled; see Setup."""
+  """Compiled functions that begin each cycle's optimizer; see `Setup`."""
   distinct = tuple(dict.fromkeys(inners))
   if len(distinct) == 1:
     return None
@@ -223,14 +222,14 @@ def _prepare_resets(
   rng: jax.Array,
   devices: Devices,
 ) -> tuple[FreshModels | None, CompiledOps | None]:
-  """Fresh models, and compiled operations for models of this one's shapes.
+  """Fresh models, and compiled operations for models of this model's shapes.
 
-  None if no reset replaces anything.
+  (None, None) if no reset replaces anything.
   """
   if not _may_reset(rules):
     return None, None
   planned = rules.policy.num_fresh(rules.cycles)
-  # The models of a race are taken one soon after the other, on the clock.
+  # The models of a race are taken in quick succession, in timed seconds.
   ready = MOST_READY if rules.policy.follows_chain else planned
   fresh = FreshModels(workload, rng, planned, devices, ready)
   shapes = jax.tree_util.tree_map(devices.shape_of, model)

@@ -1,9 +1,9 @@
-"""Parameters that are spread over the devices, a part of each leaf on each.
+"""Parameters that are sharded: each device holds a part of each leaf.
 
 The benchmark's runners replicate. A runner that shards (FSDP and the like) hands
-parameters over with their `NamedSharding`s; then everything that has the
-parameters' structure lies as they do: moments, iterates and averages, which are
-known by the end of their path. A reset works on each device's part alone.
+parameters over with their `NamedSharding`s; then everything with the
+parameters' structure is laid out like them: moments, iterates and averages,
+recognised by the end of their path. A reset works on each device's part alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .devices import Devices, JitDevices, PmapDevices
 
 
 def devices_of(params: Any, has_device_axis: bool) -> Devices:
-  """How the arrays of a run lie, by how its parameters do.
+  """The layout of a run's arrays, judged by that of its parameters.
 
   Args:
     params: as the runner hands them over.
@@ -39,13 +39,13 @@ def _is_sharded(params: Any) -> bool:
 
 
 class ShardedDevices(JitDevices):
-  """Each leaf lies as the parameter does whose path its own ends with.
+  """Each leaf is laid out like the parameter whose path its own path ends with.
 
-  In one process: fresh models are read whole on the host.
+  For a single process: fresh models are read whole on the host.
   """
 
   def __init__(self, params: Any) -> None:
-    """Takes the layout of parameters over; one leaf at least is sharded."""
+    """Takes over the layout of params; at least one leaf is sharded."""
     super().__init__()
     leaves = jax.tree_util.tree_flatten_with_path(params)[0]
     mesh = next(
@@ -93,9 +93,9 @@ class ShardedDevices(JitDevices):
   def compile(
     self, fn: Callable, shapes: Any, *host_shapes: Any, donate: bool = False
   ) -> Callable:
-    """See `Devices`; a host value of the leaf's shape is laid out as the leaf.
+    """See `Devices`; a host value of a leaf's shape is laid out like that leaf.
 
-    What comes of donated leaves lies as they did, all else is on all devices.
+    Results of donated leaves keep their layout; all others are replicated.
     """
     layout = jax.tree_util.tree_map(
       lambda x: getattr(x, 'sharding', None) or self._replicated, shapes
@@ -119,7 +119,7 @@ class ShardedDevices(JitDevices):
   def _after(
     self, fn: Callable, shapes: Any, layout: Any, *host_shapes: Any
   ) -> Any:
-    """How fn's results lie: as its tree, or by their paths if they are other."""
+    """The layout of fn's results: its tree's if they match, else by path."""
     result = jax.eval_shape(fn, shapes, *host_shapes)
     structure = jax.tree_util.tree_structure
     same = structure(result) == structure(shapes)

@@ -1,9 +1,10 @@
-"""Models kept on the host: those that are paused, and the best evaluated one.
+"""Models kept on the host: paused ones, and the best evaluated one.
 
-A snapshot is parameters, batch statistics and the whole optimizer state, without
-the clock. It is put back leaf by leaf with the operations of a reset, a blend
-that takes all of the new values: nothing is compiled, and beside the model one
-leaf at a time is on the devices. No checkpoint has them: a preemption loses them.
+A snapshot has parameters, batch statistics and the whole optimizer state, but
+not the clock. It is restored leaf by leaf with an operation of resets, a blend
+that takes all of the new values: nothing is compiled, and besides the model
+only one leaf at a time is on the devices. Checkpoints do not contain snapshots,
+so a preemption loses them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from .compiled_ops import CompiledOps
 from .devices import Devices
 from .resetting import Model
 
-BEST = -1  # the key of the best evaluated model; others have their slot's
+BEST = -1  # key of the best evaluated model; paused ones have their slot's
 
 
 class Kept(NamedTuple):
   """A model on the host."""
 
-  cycle: int  # index of the setting that has trained it
+  cycle: int  # index of the setting that trained it
   model: Model  # NumPy arrays; opt_state is the optimizer's, without the clock
 
 
@@ -39,11 +40,11 @@ def take(model: Model, devices: Devices) -> Model:
   """A copy on the host; leaves without device axis.
 
   Args:
-    model: laid out on the devices; stays as it is.
-    devices: how it lies there.
+    model: laid out on the devices; it is not changed.
+    devices: its layout.
   """
-  # Where devices share the host's memory, what `get` returns may be the very
-  # buffer that the next step is to write to.
+  # If devices share the host's memory, what `get` returns may be the very
+  # buffer that the next step writes to.
   return jax.tree_util.tree_map(np.array, devices.get(model))
 
 
@@ -52,7 +53,7 @@ def prepare(model: Model, ops: CompiledOps) -> None:
 
   Args:
     model: tree of jax.ShapeDtypeStruct, without device axis.
-    ops: takes the operations in.
+    ops: gets the compiled operations.
   """
   share = jax.ShapeDtypeStruct((), np.float32)
   leaves = jax.tree_util.tree_leaves(model)
@@ -66,20 +67,20 @@ def prepare(model: Model, ops: CompiledOps) -> None:
 
 
 def restore(model: Model, snapshot: Model, ops: CompiledOps) -> Model:
-  """The model of a snapshot, laid out as another one, which is donated.
+  """The model of a snapshot, in the layout of `model`, which is donated.
 
   Args:
-    model: laid out on the devices, of the snapshot's shapes.
-    snapshot: of `take`.
+    model: laid out on the devices, with the snapshot's shapes.
+    snapshot: as returned by `take`.
     ops: see `prepare`.
 
   Raises:
-    RuntimeError: if the result is not the snapshot, or has other shapes.
+    RuntimeError: if the structures differ, or the result is not the snapshot.
   """
   leaves, treedef = jax.tree_util.tree_flatten(model)
   kept, kept_treedef = jax.tree_util.tree_flatten(snapshot)
   if treedef != kept_treedef:
-    raise RuntimeError('A snapshot is of a model with another structure.')
+    raise RuntimeError("A snapshot's structure differs from the model's.")
   for i, value in enumerate(kept):
     leaves[i] = ops.run(blend, leaves[i], value, np.float32(1), donate=True)
     # Waiting keeps the new leaves from piling up on the devices.
@@ -88,5 +89,5 @@ def restore(model: Model, snapshot: Model, ops: CompiledOps) -> Model:
   for value, new in zip(kept, found):
     expected = np.broadcast_to(reset_checks.sample(value), new.shape)
     if not np.array_equal(new, expected, equal_nan=True):
-      raise RuntimeError('A snapshot was not put back as it was taken.')
+      raise RuntimeError('A restored snapshot differs from what was taken.')
   return jax.tree_util.tree_unflatten(treedef, leaves)

@@ -1,7 +1,7 @@
-"""What a cycle starts from: a reset of the model, or one that was kept.
+"""What a cycle starts from: a reset of the model, or a model that was kept.
 
-The functions take the run before a step and the model, both as of the decision
-that a cycle starts.
+The functions take the run and the model before the step at which a cycle
+starts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 def keep_models(run: Run, model: Model, decision: Decision) -> Run:
   """Copies the model to the host, if a later cycle may start from it.
 
-  It waits for the devices. What was copied is not in any checkpoint.
+  This waits for the devices. The copy is not in any checkpoint.
 
   Args:
-    run: with the control before the decision.
+    run: the run; its control is that before the decision.
     model: laid out on the devices.
-    decision: what follows.
+    decision: the decision.
+
+  Returns:
+    The run with the copy.
   """
   keys = [decision.paused] if decision.paused >= 0 else []
   if decision.control.best > run.control.best:
@@ -52,13 +55,13 @@ def start_from(
   """Makes the model with which the cycle starts.
 
   Args:
-    run: with the control of that cycle.
+    run: the run; its control is that of the starting cycle.
     model: that of the cycle before, which is donated.
     ended: the control of the cycle before.
-    decision: says from what.
+    decision: says what the cycle starts from.
 
   Returns:
-    The run, the model, and the event that says what was done.
+    The run, the model, and the event that reports what was done.
   """
   rules, start = run.setup.rules, decision.start_from
   keys = {'paused': run.control.slot, 'best': snapshots.BEST}
@@ -87,7 +90,7 @@ def _is_finite(run: Run, model: Model, ended: Control) -> bool:
 
 
 def _without_paused(run: Run, start: str) -> Run:
-  """A paused model goes on, and its copy is not needed any more."""
+  """The run without the copy of a paused model that has been resumed."""
   if start != 'paused':
     return run
   rest = {key: v for key, v in run.kept.items() if key != run.control.slot}
@@ -104,7 +107,7 @@ def _put_back(run: Run, model: Model, kept: Kept) -> Model:
 
 
 def _begins(run: Run, cycle_before: int) -> str:
-  """Says if the optimizer is not that of the cycle before; else ''."""
+  """A note that the optimizer changes from the cycle before's; else ''."""
   setup, cycle = run.setup, run.control.cycle
   if setup.inners[cycle] == setup.inners[cycle_before]:
     return ''
@@ -112,7 +115,7 @@ def _begins(run: Run, cycle_before: int) -> str:
 
 
 def _begin(run: Run, model: Model, cycle_before: int) -> Model:
-  """An optimizer that is not that of before begins anew, from the parameters."""
+  """The model with a new optimizer state, if the optimizer has changed."""
   if not _begins(run, cycle_before):
     return model
   setup, cycle = run.setup, run.control.cycle

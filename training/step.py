@@ -1,4 +1,4 @@
-"""One train step: gradient, update, and what is to be known of it."""
+"""One train step: gradient, update, and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def train_step(
   """The body of a train step.
 
   The gradient is that of the mean loss over all valid examples of all devices:
-  sums over devices of summed losses, divided by the sum of valid examples.
+  summed losses, summed over devices and divided by the number of valid
+  examples.
 
   Args:
     model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
@@ -28,7 +29,7 @@ def train_step(
 
   Returns:
     (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
-    opt_state, {'loss', 'grad_norm'}), where total sums a tree over devices.
+    opt_state, {'loss', 'grad_norm'}); total sums a tree over devices.
   """
 
   def summed_loss(
@@ -65,6 +66,7 @@ def train_step(
 
 
 def _global_norm(tree: Any) -> jax.Array:
-  # optax.global_norm warns from optax 0.2.8 on; optax.tree.norm came after 0.1.
+  # optax.global_norm warns from optax 0.2.8 on; optax 0.1 has no
+  # optax.tree.norm.
   squares = [jnp.sum(jnp.square(x)) for x in jax.tree_util.tree_leaves(tree)]
   return jnp.sqrt(sum(squares))

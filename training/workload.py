@@ -1,8 +1,9 @@
-"""What the benchmark hands to a submission, read and checked.
+"""Reads and checks what the benchmark hands to a submission.
 
 Both generations of AlgoPerf (package algorithmic_efficiency, v0.5.0, and
-package algoperf, main) and anything with their API are read from the workload
-that is given: no benchmark package is imported, no workload's name looked at.
+package algoperf, main) and anything with their API are recognised by the
+workload that is passed: no benchmark package is imported, and no workload's
+  name is read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..settings.checks import check
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
-# (step, results); see `decode` for what a restore makes of it.
+# (step, results); see `decode` for what a restore turns it into.
 EvalResults = Sequence[tuple[Any, Any]]
 
 
@@ -34,13 +35,13 @@ class MetricsLogger(Protocol):
   def append_scalar_metrics(
     self, metrics: dict[str, float], global_step: int
   ) -> None:
-    """Logs numbers by name; the benchmark's adds to the dict."""
+    """Logs numbers by name; the benchmark's logger changes the dict."""
 
 
 class WorkloadApi(Protocol):
-  """What is asked of the benchmark's workload, in both generations.
+  """What a submission needs of the benchmark's workload, in both generations.
 
-  Its model_fn and init_model_fn differ in the generations; see
+  model_fn and init_model_fn differ between the generations; see
   `takes_dropout_rate`.
   """
 
@@ -64,21 +65,21 @@ class WorkloadApi(Protocol):
 def read_target(workload: WorkloadApi) -> Target:
   """Asks a workload for its target metric and the metric's direction.
 
-  The direction is no property of a workload; it shows in whether an infinitely
-  large or an infinitely small metric would have reached the target. Whether tau
-  is defined for the target is another question: `soft_reset.check_target`.
+  A workload does not state the direction; it is found by asking whether an
+  infinitely large or an infinitely small metric would reach the target. Whether
+  tau is defined for the target is checked by `soft_reset.check_target`.
 
   Raises:
-    ValueError: if neither or both would, or the target is no number.
+    ValueError: if neither or both would, or the target is not finite.
   """
   key = f'validation/{workload.target_metric_name}'
   reached = workload.has_reached_validation_target
   rising = bool(reached({key: math.inf}))
   if rising == bool(reached({key: -math.inf})):
     raise ValueError(
-      f'target_metric_name={workload.target_metric_name!r}: neither the '
-      'largest nor the smallest value alone reaches the validation target, so '
-      'the metric has no direction.'
+      f'target_metric_name={workload.target_metric_name!r}: exactly one of the '
+      'values inf and -inf must reach the validation target, to show whether '
+      'the metric rises or falls.'
     )
   value = float(workload.validation_target_value)
   check(math.isfinite(value), 'validation_target_value', value, 'finite')
@@ -86,7 +87,7 @@ def read_target(workload: WorkloadApi) -> Target:
 
 
 def spec_of(workload: WorkloadApi) -> types.ModuleType:
-  """The benchmark's spec module, that of the workload's base class.
+  """The benchmark's spec module, which defines the workload's base class.
 
   Raises:
     ValueError: if no base class looks like the benchmark's Workload.
@@ -96,8 +97,8 @@ def spec_of(workload: WorkloadApi) -> types.ModuleType:
     if cls.__name__ == 'Workload' and hasattr(module, 'TrainingCompleteError'):
       return module
   raise ValueError(
-    f'workload={type(workload).__name__}: no base class is the Workload of a '
-    'benchmark spec module.'
+    f'workload={type(workload).__name__}: its class must be derived from the '
+    "Workload of the benchmark's spec module."
   )
 
 
@@ -106,7 +107,7 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
 
   Raises:
     ValueError: if they have neither the shapes of workload.param_shapes nor
-      those with one axis more.
+      those with one more axis.
   """
   shapes = jax.tree_util.tree_leaves(workload.param_shapes)
   ranks = [len(getattr(shape, 'shape_tuple', shape)) for shape in shapes]
@@ -123,9 +124,9 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
 
 
 def takes_dropout_rate(workload: WorkloadApi) -> bool:
-  """Whether the dropout rate is ours to give, as an argument of model_fn.
+  """Whether the submission decides the dropout rate, as model_fn's argument.
 
-  It is in main. In v0.5.0 the runner has built the model with a rate: that of
+  It does in main. In v0.5.0 the runner has built the model with a rate: that of
   the hyperparameters under the external ruleset, the model's own default under
   self-tuning.
   """
@@ -135,12 +136,12 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
 def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
   """Submission time that the benchmark gives a run, in seconds.
 
-  Under self-tuning 3 times workload.max_allowed_runtime_sec in v0.5.0 and 1.5
-  times in main; once under the external ruleset.
+  Under self-tuning this is workload.max_allowed_runtime_sec times 3 in v0.5.0
+  and times 1.5 in main; under the external ruleset it is that runtime itself.
 
   Args:
     workload: the workload.
-    is_self_tuning: whether the runner has given no hyperparameters.
+    is_self_tuning: whether the runner passes no hyperparameters.
 
   Returns:
     The seconds; NaN if the workload does not say.
@@ -165,7 +166,7 @@ def model_fn_in_training(
 
   Args:
     workload: the workload.
-    dropout_rate: probability; in force if `takes_dropout_rate`.
+    dropout_rate: probability; ignored unless `takes_dropout_rate`.
   """
   mode = spec_of(workload).ForwardPassMode.TRAIN
   extra = {'dropout_rate': dropout_rate} if takes_dropout_rate(workload) else {}
@@ -196,10 +197,10 @@ def loss_fn_of_batch(workload: WorkloadApi, label_smoothing: float) -> Callable:
 
 
 def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
-  """(step, results) of an entry of eval_results, also of a mangled one.
+  """(step, results) of an entry of eval_results, even of a mangled one.
 
   The benchmark's own restore turns (step, results) into
-  ({'0': step, '1': results}, '3'), and does so anew at every preemption.
+  ({'0': step, '1': results}, '3'), and does so again at every preemption.
   """
   step, results = entry
   if type(step) is int:  # as a runner writes it; a run has hundreds of them
@@ -214,16 +215,16 @@ def read_evaluation(
 ) -> Evaluation:
   """The evaluation's validation loss, target metric and time.
 
-  Where there is no loss among the results (criteo1tb before it was named so),
-  the metric is the loss.
+  If there is no loss among the results (as in early versions of criteo1tb), the
+  metric is the loss.
 
   Raises:
-    ValueError: if the target metric is not among the results; names the keys.
+    ValueError: if the target metric is not among the results; lists their keys.
   """
   if target.key not in results:
     raise ValueError(
       f'The target metric {target.key!r} is not among the evaluation results; '
-      f'they have {", ".join(sorted(results))}.'
+      f'these are {", ".join(sorted(results))}.'
     )
   loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
   return Evaluation(
@@ -240,8 +241,8 @@ def new_evaluations(
   """The evaluations after last_step, in order.
 
   Args:
-    eval_results: the runner's list; None, and entries that a restore has
-      mangled, are understood.
+    eval_results: the runner's list, or None; may have entries that a restore
+      has mangled.
     last_step: step of the last evaluation that is known already, -1 if none.
     target: what to read.
 
@@ -257,7 +258,7 @@ def new_evaluations(
 
 
 def evaluation_seconds(eval_results: EvalResults | None) -> float:
-  """Seconds that all evaluations have taken, by the last one; NaN if unknown."""
+  """Seconds that all evaluations so far have taken; NaN if unknown."""
   if not eval_results:
     return math.nan
   _, results = decode(eval_results[-1])
@@ -270,15 +271,15 @@ def logged_evaluations(
   """The evaluations after last_step that the benchmark logged.
 
   For a resumed run whose eval_results were lost: the last evaluation before a
-  checkpoint is in no state that a submission has saved, but the runner writes
-  eval_measurements.csv first. It may have been killed in the middle of that:
-  rows that are no whole evaluations are left out.
+  checkpoint is not in the submission's saved state, but the runner writes
+  eval_measurements.csv before it. It may have been killed while writing:
+  incomplete rows are left out.
 
   Args:
     folder: the run's folder.
     last_step: step of the last evaluation that is known already.
-    global_step: the step about to be taken; later evaluations belong to what
-      was lost with the preemption.
+    global_step: the step about to be taken; later evaluations belong to steps
+      that the preemption has undone.
     target: what to read.
   """
   path = folder / 'eval_measurements.csv'
@@ -286,7 +287,7 @@ def logged_evaluations(
     return []
   found = {}
   with path.open(newline='', errors='replace') as lines:
-    # A last line without its end may be half a number.
+    # A last line without a newline may end in the middle of a number.
     for row in csv.DictReader(line for line in lines if line.endswith('\n')):
       evaluation = _logged_evaluation(row, target)
       if evaluation and last_step < evaluation.step <= global_step:
@@ -297,9 +298,9 @@ def logged_evaluations(
 def _logged_evaluation(
   row: Mapping[str, Any], target: Target
 ) -> Evaluation | None:
-  """A row of the benchmark's log; None if it is no whole evaluation."""
+  """A row of the benchmark's log; None if it is incomplete."""
   given = {key: value for key, value in row.items() if value != ''}
-  # csv's way to say that there are too many values, or too few.
+  # csv puts None where a row has too many values, or too few.
   if None in given or None in given.values():
     return None
   try:

@@ -1,4 +1,4 @@
-"""What runs that reach their target had by then."""
+"""The metric that runs which reach their target had by then."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..state import Target
 from ..way import metric_at
 from .goal import GOALS
 
-# Share of the run, and the share of the way that a quantile of the runs that
-# reach their target have come by then, as `soft-reset expected` finds them.
+# Shares of the run, and quantiles of the share of the way to the target that
+# runs which reach it have come by then, as found by `soft-reset expected`.
 SHARES = (0.0, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5) + (
   0.6,
   0.7,
@@ -41,18 +41,18 @@ class Expected:
 
   p comes from a curve over the share of the run, one for all workloads, with
   straight lines between its points: 1 at the end of the run, where the goal is
-  the target, and .01 at its beginning. So tau asks whether a model is behind,
-  not whether it is done: with cycles that are short against the run, a model
-  that is on its way is not reset.
+  the target, and .01 at its beginning. So tau asks whether a model is behind
+  schedule, not whether it is done: with cycles that are short compared with the
+  run, a model that is on schedule is not reset.
 
   Source: ours. Quantiles over the 1,326 recorded runs that reach their target
   (studies/expected/RESULTS.md): the best share of the way so far, on the
   linear scale, at a share of the step hint or of the maximum runtime, whichever
   is larger. Those runs were evaluated at high learning rates; an annealed model
-  is further, so that the curve asks for less than it seems to.
+  is further on, so the curve demands less than it seems to.
 
   Attributes:
-    curve: which quantile of those runs is asked for, 5, 25 or 50 %.
+    curve: which quantile of those runs is demanded: 5, 25 or 50 %.
   """
 
   curve: Curve = 'q05'

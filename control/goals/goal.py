@@ -11,15 +11,18 @@ GOALS = Registry('goal')
 
 
 class Goal(Protocol):
-  """tau, the strength of a soft reset, is the distance to it."""
+  """A metric for each point of a run.
+
+  tau, the strength of a soft reset, is the distance to it.
+  """
 
   def metric(
     self, target: Target, first_metric: float, share_of_run: float
   ) -> float:
-    """The metric to be held against.
+    """The metric that the run should have by now, in the metric's own unit.
 
     Args:
-      target: the workload's.
-      first_metric: of the run's first evaluation; NaN before it.
-      share_of_run: of the run's steps as planned now, taken.
+      target: the workload's target.
+      first_metric: that of the run's first evaluation; NaN before it.
+      share_of_run: steps taken, as a share of the run's steps as now planned.
     """

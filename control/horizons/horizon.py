@@ -15,17 +15,17 @@ class Timing(NamedTuple):
 
   step: int  # steps taken
   seconds: float  # accumulated submission time; NaN if unknown
-  horizon: int  # first step after the run, as it was planned until now
+  horizon: int  # first step after the run, as planned so far
   budget: float = math.nan  # seconds that the run may take; NaN if unknown
 
 
 class Horizon(Protocol):
-  """Says anew at every evaluation how many steps the run will have.
+  """Says at every evaluation how many steps the run will have.
 
   Attributes:
     initial: state before the first evaluation, a NamedTuple of numbers.
     binds: whether the run is over at the horizon, so that a policy should plan
-      for the steps up to it; else it may put the horizon off.
+      for the steps up to it; else the policy may postpone the horizon.
   """
 
   initial: Any

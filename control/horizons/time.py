@@ -16,7 +16,7 @@ _NONE = (math.nan,) * _NUM_KEPT
 
 
 class Pace(NamedTuple):
-  """The last evaluation and the intervals up to it, the newest one last."""
+  """The last evaluation and the intervals before it, the newest one last."""
 
   step: float  # of the last evaluation; NaN before the first
   seconds: float  # its accumulated submission time
@@ -37,26 +37,26 @@ class Time:
   between evaluations, d_max the longest duration, but at most 1.5 d, and r_min
   the lowest rate. k evaluations still fit; the horizon lies before the last of
   them, so that it sees the annealed model. Runners evaluate by the clock, every
-  so many seconds, which makes evaluations far easier to foresee than steps.
+  so many seconds, so evaluations are far easier to predict than steps.
 
   The time up to the first evaluation, most of it compilation, counts as spent,
-  but not as an interval; that of resets, snapshots and later compilations is in
-  t as well, and too rare for a median. A slow stretch that is shorter than half
-  of the remembered intervals leaves the forecast of all but one interval as it
-  is.
+  but not as an interval; resets, snapshots and later compilations count in t
+  as well, and are too rare to move a median. A slow stretch that is shorter
+  than half of the remembered intervals leaves the forecast of all but one
+  interval unchanged.
 
-  The horizon stays as it was planned, budget_factor * step_hint at first, where
-  the budget or the time is unknown, before the third evaluation (there is no
+  The horizon stays as planned (at first budget_factor * step_hint) if the
+  budget or the time is unknown, before the third evaluation (there is no
   interval) and once no further evaluation fits.
 
   Source: ours. The conditions are those of the benchmark's runners: v0.5.0 ends
-  a run after the step that exceeds the budget; main looks only when an
+  a run after the step that exceeds the budget; main checks only when an
   evaluation is due, and skips it if the budget is exceeded. `studies.clocks`
-  holds the constants against recorded runs.
+  checks the constants against recorded runs.
 
   Attributes:
     slack: share of an interval that is kept free before the end of the budget.
-    margin: share of the last interval's steps that are not counted on.
+    margin: share of the last interval's steps that is not relied on.
   """
 
   slack: NotNegative = 0.03
@@ -76,7 +76,12 @@ class Time:
     return pace, min(timing.step + steps, NEVER - 1)
 
   def _steps_to_come(self, pace: Pace, left: float) -> int:
-    """Up to just before the last evaluation in the seconds left; 0 if none."""
+    """Steps up to just before the last evaluation that fits; 0 if none fits.
+
+    Args:
+      pace: the intervals so far.
+      left: seconds left of the budget.
+    """
     known = [
       (steps, duration)
       for steps, duration in zip(pace.steps, pace.durations)
@@ -96,7 +101,7 @@ class Time:
 
 
 def _walk(pace: Pace, timing: Timing) -> Pace:
-  """Takes in an evaluation."""
+  """The pace after an evaluation."""
   steps, duration = timing.step - pace.step, timing.seconds - pace.seconds
   kept = pace.steps, pace.durations
   if steps > 0 and duration > 0:  # not the first, whose interval is NaN

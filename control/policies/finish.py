@@ -22,4 +22,4 @@ class Finish(Policy):
     return planned_next(situation)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Serves every chain."""
+    """Works with every chain."""

@@ -1,4 +1,4 @@
-"""Cycles beyond the list of settings: like the best so far, by what they bring."""
+"""Further cycles after the list of settings, modelled on the best so far."""
 
 from __future__ import annotations
 
@@ -18,29 +18,28 @@ Lengths = ListOf(Share, 'a list of at least one number above 0, up to 1', 1)
 
 @dataclasses.dataclass(frozen=True)
 class Further(Policy):
-  """Goes on when the settings have been tried, for as long as there is time.
+  """Goes on after all settings have been tried, for as long as there is time.
 
   A further cycle has the setting, and a factor times the peak, of the cycle that
-  has come the largest share of the way to the target. There are as many kinds of
-  further cycles as pairs of `peaks` and `lengths`. Each is tried once, in order;
-  from then on that one follows which has last brought the largest share of the
-  way per step, over the best of the run before it. A further cycle that diverges
-  is left as any other, and another kind follows. Nothing stops before the runner
-  stops it.
+  has come the largest share of the way to the target. Each pair of `peaks` and
+  `lengths` is one kind of further cycle. Each kind is tried once, in order;
+  from then on the kind follows whose last cycle gained the most per step over
+  the run's best before it, as a share of the way. A further cycle that diverges
+  is left like any other, and another kind follows. The run goes on until the
+  runner stops it.
 
-  A horizon that does not bind is put off. Where it binds, the steps up to it are
-  split over as many cycles as come nearest to the length that is wanted.
+  A horizon that does not bind is postponed. If it binds, the steps up to it are
+  split into as many cycles as bring them nearest to the wanted length.
 
   Attributes:
     peaks: factors on the best cycle's peak.
-    lengths: shares of the steps of a whole cycle of the best one's setting.
-    start: the model that a further cycle starts from: the best one that was
-      evaluated, the current one untouched, a fresh one, or '' for what the
-      setting and the reset mode say. After a preemption the best one is not
-      known any more, up to the next evaluation: '' takes its place.
-    patient: whether the switching rule leaves a cycle only for one that is not
-      known yet: never a further cycle, and none of the list once all of them
-      have begun.
+    lengths: shares of the steps of a whole cycle with the best one's setting.
+    start: the model that a further cycle starts from: 'best' for the best one
+      evaluated, 'current' for the current one untouched, 'fresh' for a fresh
+      one, or '' for what the setting and the reset mode say. After a preemption
+      the best one is lost until the next evaluation: '' takes its place.
+    patient: whether the switching rule may end a cycle only while the list has
+      settings that have not begun, and never ends a further cycle.
   """
 
   peaks: Factors = (0.3, 1.0)
@@ -73,7 +72,7 @@ class Further(Policy):
     return tuple((p, n) for n in self.lengths for p in self.peaks)
 
   def full_steps(self, situation: Situation, cycle: int) -> float:
-    """Steps of a whole cycle: its nominal ones, in proportion to the run's.
+    """Steps of a whole cycle: its nominal steps, scaled with the run.
 
     Args:
       situation: where the run stands.
@@ -88,8 +87,8 @@ class Further(Policy):
     """The further cycle that follows.
 
     Args:
-      situation: with a history of `first_slot` cycles and one of each kind.
-      first_slot: of the first kind.
+      situation: its history has `first_slot` cycles, then one of each kind.
+      first_slot: slot of the first kind.
     """
     s = situation
     tried = s.history[first_slot:]
@@ -114,7 +113,7 @@ class Further(Policy):
 
 
 def _choose(tried: Sequence[Standing]) -> int:
-  """The first kind that has not been tried, or that with the largest gain."""
+  """Index of the first untried kind, or else of that with the largest gain."""
   for i, standing in enumerate(tried):
     if standing.state == UNBEGUN:
       return i

@@ -25,7 +25,7 @@ class Hold(Policy):
     return planned_next(situation)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Refuses a chain whose final rate is 0: it would train on in vain."""
+    """Refuses a chain whose final learning rate is 0: nothing would change."""
     last = cycles[-1]
     final = float(last.rate(float(last.steps)))
     if not final > 0:

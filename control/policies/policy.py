@@ -17,27 +17,28 @@ class Situation(NamedTuple):
   """A run at the end of a cycle, or before its first step."""
 
   cycles: Sequence[Cycle]  # the chain
-  cycle: int  # index of the cycle that ends; -1 before the first
+  cycle: int  # index of the setting of the cycle that ends; -1 before the first
   step: int  # the step about to be taken, the first after it
   horizon: int  # first step after the run, as planned now
   binds: bool = False  # whether nothing comes after it; see `Horizon`
-  history: Sequence[Standing] = ()  # a Standing per slot of the policy's
+  history: Sequence[Standing] = ()  # a Standing for each of the policy's slots
 
 
 class NextCycle(NamedTuple):
-  """The cycle that starts or goes on now.
+  """The cycle that starts or resumes now.
 
   Attributes:
     cycle: index of its setting in the chain.
-    end: first step after it, or the one before which it is to be paused.
-    horizon: first step after the run, which it may put off.
+    end: first step after it, or the step before which it is to be paused.
+    horizon: first step after the run, which it may postpone.
     scale: factor on its learning rate.
     start_from: the model that it starts from: '' for what its setting says,
       'fresh' for a full reset, 'current' for the current one untouched (a
-      fresh one if it is not finite), 'best' for the best one that was evaluated, 'paused' for that of its slot.
+      fresh one if it is not finite), 'best' for the best one evaluated,
+      'paused' for that of its slot.
     began: share of its full length that it has had already.
-    until: share that it is to have at `end`; below 1 it is paused there.
-    slot: where its Standing is kept; -1 for nowhere.
+    until: share that it is to have at `end`; below 1, it is paused there.
+    slot: index of its Standing in the history; -1 if none is kept.
   """
 
   cycle: int
@@ -53,13 +54,13 @@ class NextCycle(NamedTuple):
 class Policy(Protocol):
   """What follows when a cycle is over, or has been left.
 
-  Whoever goes through the chain and compares nothing has only `next` to say.
+  A policy that goes through the chain and compares nothing only needs `next`.
 
   Attributes:
-    holds: whether a run that nothing follows goes on at its final rate; else it
-      ends.
+    holds: whether the run goes on at its final learning rate when no cycle
+      follows; else it ends.
     follows_chain: whether the chain's cycles follow one another in order, so
-      that the steps that are left are planned for those to come.
+      that the remaining steps are planned for those to come.
     keeps_best: whether a cycle may start from the best evaluated model.
     makes_fresh: whether a cycle may start from a fresh model, whatever the
       settings and the reset mode say.
@@ -74,12 +75,12 @@ class Policy(Protocol):
     """The next cycle; None if nothing follows."""
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Raises ValueError for a chain that the policy cannot serve."""
+    """Raises ValueError for a chain that the policy cannot work with."""
 
   def may_leave(self, history: Sequence[Standing], slot: int) -> bool:
     """Whether the switching rule may end the current cycle.
 
-    One whose loss is not finite is left in any case.
+    A cycle whose loss is not finite is left in any case.
 
     Args:
       history: a Standing per slot.
@@ -88,18 +89,18 @@ class Policy(Protocol):
     return True
 
   def num_slots(self, cycles: Sequence[Cycle]) -> int:
-    """How many Standings it has to know of."""
+    """How many Standings the history has to hold for it."""
     return 0
 
   def num_fresh(self, cycles: Sequence[Cycle]) -> int:
-    """Fresh models that are to be made before the first step, if any are."""
+    """How many fresh models to make before the first step, if any at all."""
     return max(len(cycles) - 1, 1)
 
 
 def planned_next(situation: Situation) -> NextCycle | None:
   """The chain's next cycle; None if no cycle or no step is left.
 
-  The remaining steps are split over the cycles still to do.
+  The remaining steps are split over the cycles still to come.
   """
   s = situation
   lengths = [cycle.length for cycle in s.cycles[s.cycle + 1 :]]

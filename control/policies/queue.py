@@ -1,4 +1,4 @@
-"""The settings of the list, one after the other, and then more of the best."""
+"""The settings of the list one after the other, and then more of the best."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .policy import POLICIES, NextCycle, Situation, planned_next
 @POLICIES.register(name='queue')
 @dataclasses.dataclass(frozen=True)
 class Queue(Further):
-  """The next setting of the list; when it has run out, see `Further`.
+  """The next setting of the list; once the list is exhausted, see `Further`.
 
   A setting that is left early gives its steps to those to come.
 
   Attributes:
-    then: the model that the settings after the first one start from: a fresh
-      one, the current one untouched, the best one that was evaluated, or '' for
-      what the setting and the reset mode say. What a setting says itself comes
-      first.
+    then: the model that the settings after the first one start from: 'fresh'
+      for a fresh one, 'current' for the current one untouched, 'best' for the
+      best one evaluated, or '' for what the reset mode says. A setting's own
+      start_from takes precedence.
   """
 
   then: Start = ''

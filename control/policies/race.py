@@ -1,4 +1,4 @@
-"""Several settings, or peaks, for a short while each; on with the best."""
+"""Several settings, or peaks, are tried briefly; the best goes on."""
 
 from __future__ import annotations
 
@@ -15,40 +15,39 @@ from .further import Factors, Further
 from .policy import POLICIES, NextCycle, Situation
 from .tournament import Tournament, Turn, wrong_rounds
 
-_WHOLE = 0.99  # of a cycle's full length, up to the clock's rounding
-_LEAST_REST = 0.5  # of the steps that are wanted, for which the horizon stays
+_WHOLE = 0.99  # share of a full cycle that counts as all, given float rounding
+_LEAST_REST = 0.5  # share of the wanted steps for which the horizon stays
 
 
 @POLICIES.register(name='race', check=wrong_rounds)
 @dataclasses.dataclass(frozen=True)
 class Race(Tournament, Further):
-  """A race of the list's settings, each with each factor on its peak.
+  """A race of the list's settings, each with every factor on its peak.
 
-  All begin with a fresh model. Who is paused lies on the host, with parameters,
-  batch statistics and optimizer state (three times the parameters for Adam), up
-  to `probes` - 1 at a time, and goes on from there. They are compared by their
-  evaluations; see `Tournament`. Factors on the peak compile nothing, nor do
-  settings with the same inner optimizer.
+  All begin with a fresh model. A paused one is kept on the host, with
+  parameters, batch statistics and optimizer state (three times the parameters
+  for Adam), up to `probes` - 1 at a time, and resumes from there. They are
+  compared by their evaluations; see `Tournament`. Factors on the peak compile
+  nothing, nor do settings with the same inner optimizer.
 
-  A cycle's full length is that of its setting in the chain, in proportion where
-  a horizon that binds has moved, or the share `full` of the run. A probe takes
-  its share of it. Who goes on to its end takes the steps that are missing, or
-  those up to the horizon if they are at least half of that or the horizon binds;
-  else the horizon is put off.
-  When all are over, or one that came to its end is `near` the target, see
-  `Further`.
+  A cycle's full length is that of its setting in the chain, scaled if a binding
+  horizon has moved, or the share `full` of the run. A probe takes its share of
+  it. A cycle that goes on to its end takes the steps it lacks, or those up to
+  the horizon if these are at least half as many or the horizon binds; else the
+  horizon is postponed. When all are over, or one that came to its end is `near`
+  the target, see `Further`.
 
-  A preemption loses the paused models: they are not compared anew, but whoever
-  is to go on of them begins again from a fresh model.
+  A preemption loses the paused models. They are not compared again; one that is
+  to go on starts over from a fresh model.
 
   Attributes:
-    scales: factors on the peak; those of the first one for all settings come
-      first, then those of the second one.
-    full: of the run's steps, that a whole cycle takes; None for as many as its
-      setting has in the chain.
-    near: share of the way. Where a cycle that has come to its end has come so
-      far, further cycles go on from there, and no other one of the race. None:
-      all others have their turn first.
+    scales: factors on the peak; all settings come with the first factor, then
+      all with the second, and so on.
+    full: share of the run's steps that a whole cycle takes; None for as many
+      steps as its setting has in the chain.
+    near: share of the way to the target. Once a cycle has come to its end and
+      this far, only further cycles follow, no others of the race. None: all
+      others have their turn first.
   """
 
   scales: Factors = (1.0,)
@@ -69,12 +68,12 @@ class Race(Tournament, Further):
     return self._stint(s, turn, *cyclists[turn.entry])
 
   def _is_near(self, standing: Standing) -> bool:
-    """Whether a cycle has come to its end, near the target."""
+    """Whether a cycle has come to its end and near the target."""
     is_over = standing.state == OVER and standing.share > _WHOLE
     return is_over and self.near is not None and standing.now.best >= self.near
 
   def _all(self, cycles: Sequence[Cycle]) -> list[tuple[int, float]]:
-    """(index of the setting, factor on its peak) of those in the race."""
+    """(index of the setting, factor on its peak) of each cycle in the race."""
     return [
       (i, float(factor)) for factor in self.scales for i in range(len(cycles))
     ]
@@ -85,7 +84,7 @@ class Race(Tournament, Further):
     standing = s.history[turn.entry]
     goes_on = standing.state == PAUSED
     began = standing.share if goes_on else 0.0
-    # A round that an evaluation has come late in may be over when it begins: a
+    # If evaluations came late, a round may be over when it begins: it gets one
     # step, and then the next evaluation.
     least = began + 1.0 / s.cycles[cycle].steps
     until = min(max(turn.until, least), 1.0)
@@ -97,7 +96,7 @@ class Race(Tournament, Further):
     )
 
   def full_steps(self, situation: Situation, cycle: int) -> float:
-    """See `Further`; or a share of the run."""
+    """See `Further`; with `full`, that share of the run."""
     if self.full is None:
       return super().full_steps(situation, cycle)
     s = situation
@@ -113,9 +112,9 @@ class Race(Tournament, Further):
     return max(min(self.probes, len(self._all(cycles))) - 1, 1)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Refuses a race of one, and a start that is not the same for all."""
+    """Raises ValueError unless two or more race, all from a fresh model."""
     count = len(self._all(cycles))
-    right = 'so many that with the settings of the list there are two to race'
+    right = 'longer, as a race needs two cycles: scales times settings'
     check(count > 1, 'policy.scales', self.scales, right)
     right = "'' or 'fresh': in a race all cycles begin with a fresh model"
     for i, cycle in enumerate(cycles):
@@ -130,10 +129,10 @@ def _end_of(
 
   Args:
     s: where the run stands.
-    wanted: steps.
+    wanted: length of the stint, steps.
     is_last_stint: whether it goes on to the cycle's end.
   """
-  # The clock's float32 must not make a step more of it.
+  # Rounding in the clock's float32 must not add a step.
   steps, rest = max(math.ceil(wanted - 1e-3), 1), s.horizon - s.step
   fits = rest >= (1 if s.binds else _LEAST_REST * steps)
   if is_last_stint and fits:

@@ -1,4 +1,4 @@
-"""The chain, and then its last cycle again and again."""
+"""The chain, and then its last cycle over and over."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .policy import POLICIES, NextCycle, Policy, Situation, planned_next
 @POLICIES.register(name='repeat')
 @dataclasses.dataclass(frozen=True)
 class Repeat(Policy):
-  """Goes on while the runner lets it, with further cycles like the last one.
+  """Repeats the last cycle until the runner ends the run.
 
   A further cycle takes as many steps as the last one was planned for, also after
-  an early switch out of it: pressed into what is left of the plan, it might have
-  a step or two, at rates of a warm-up. It puts off the horizon. Where the horizon
-  binds, the steps up to it are split over as many further cycles as come nearest
-  to the length of the last one, as the horizon has stretched or pressed it.
+  an early switch out of it: squeezed into what is left of the plan, it might
+  get a step or two, at the rates of a warm-up. It postpones the horizon. If the
+  horizon binds, the steps up to it are split into as many further cycles as
+  bring them nearest to the last one's length, scaled with the horizon.
   """
 
   holds: ClassVar[bool] = False
@@ -38,11 +38,11 @@ class Repeat(Policy):
     return NextCycle(last, end, end)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Serves every chain."""
+    """Works with every chain."""
 
 
 def _share_of_rest(s: Situation) -> int:
-  """Steps of the first of the cycles that fill the run up to its horizon."""
+  """Steps of the first of the equal cycles that fill the run."""
   rest, planned = s.horizon - s.step, sum(cycle.steps for cycle in s.cycles)
   length = s.cycles[-1].steps * s.horizon / planned
   return math.ceil(rest / max(round(rest / length), 1))

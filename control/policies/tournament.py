@@ -1,4 +1,4 @@
-"""Who is to go on in a race, and how far."""
+"""Which cycle of a race goes on, and how far."""
 
 from __future__ import annotations
 
@@ -30,42 +30,47 @@ class Turn(NamedTuple):
 
 
 def wrong_rounds(parameters: Mapping[str, Any]) -> str:
-  """What is wrong between the parameters of a race, or ''."""
+  """Why the parameters of a race contradict each other; '' if they do not."""
   rounds, keep = parameters['rounds'], parameters['keep']
   if not 1 <= len(rounds) <= MOST_STINTS:
-    return f'rounds has {len(rounds)} numbers; it takes 1 to {MOST_STINTS}'
+    return f'rounds has {len(rounds)} numbers; it must have 1 to {MOST_STINTS}'
   if len(keep) != len(rounds) - 1:
     return (
-      f'keep has {len(keep)} numbers and rounds {len(rounds)}: it takes one '
-      'less, for the rounds but the last'
+      f'keep has {len(keep)} numbers and rounds {len(rounds)}; keep must have '
+      'one fewer, one for each round but the last'
     )
   counts = [parameters['probes'], *keep]
   if any(a < b for a, b in zip(counts, counts[1:])):
-    return f'keep is {keep}, of {parameters["probes"]} probes; it must fall'
+    return (
+      f'keep is {keep} with {parameters["probes"]} probes; it must not rise, '
+      'nor start above probes'
+    )
   return ''
 
 
 @dataclasses.dataclass(frozen=True)
 class Tournament:
-  """Compares the first shares of several cycles, and goes on with the best.
+  """Compares the beginnings of several cycles, and goes on with the best.
 
-  In each round those in play go on to its share of their full cycle, one after
-  the other from where they were paused; then the best `keep` of them play the
-  next round. After the last round the best goes on to its end. When it has been
-  left, or has come to its end without the target, the next best follows from
-  where it was paused, then those of earlier rounds, then those that were never
-  in play, in their order. Who is left by the switching rule is out.
+  In each round, those in play go on to that round's share of a full cycle, one
+  after the other, from where they were paused; then the best `keep` of them
+  play the next round. After the last round the best goes on to its end. If it
+  is left early, or comes to its end without reaching the target, the next best
+  follows from where it was paused, then those of earlier rounds, then those
+  that were never in play, in their order. A cycle that the switching rule ends
+  is out.
 
   Attributes:
     probes: how many cycles are in play at first.
     rounds: shares of a full cycle, rising.
     keep: how many play on after each round but the last.
-    by: the largest share of the way to the target ('best'), the newest one
-      ('last'), or the sum of the ranks of the former and of the loss ('ranks').
-    behind: share of the way that those who play on may be behind the best one,
-      at most; None for any.
-    enough: share of the way at the first round, from which the first cycle goes
-      on without a race; None if there always is one.
+    by: what ranks them: the largest share of the way to the target ('best'),
+      the newest one ('last'), or the sum of the ranks by 'best' and by loss
+      ('ranks').
+    behind: how far those that play on may be behind the best, as a share of the
+      way; None for any distance.
+    enough: share of the way that the first cycle must have come in the first
+      round to go on without a race; None if there is always a race.
   """
 
   probes: Count = 5
@@ -76,11 +81,10 @@ class Tournament:
   enough: OrNone(Number) = None
 
   def turn(self, entries: Sequence[Standing]) -> Turn | None:
-    """Who goes on now; None if all are over.
+    """The stint that comes next; None if all cycles are over.
 
     Args:
-      entries: all cycles, those that have not begun yet among them; at least
-        one.
+      entries: all cycles, also those that have not begun; at least one.
     """
     in_play, others = self._line_up(entries)
     for stint, until in enumerate(self.rounds):
@@ -98,7 +102,7 @@ class Tournament:
   def _line_up(
     self, entries: Sequence[Standing]
   ) -> tuple[list[int], list[int]]:
-    """Who plays the first round, and who doesn't play."""
+    """Indices of those in the first round, and of the others."""
     order, first = list(range(len(entries))), entries[0]
     is_enough = (
       self.enough is not None
@@ -107,14 +111,14 @@ class Tournament:
     )
     if is_enough and first.state != OVER:
       return order[:1], order[1:]
-    if is_enough:  # it has gone on alone, and that came to nothing
+    if is_enough:  # it went on alone and did not reach the target
       order = order[1:] + order[:1]
     return order[: self.probes], order[self.probes :]
 
   def _ranked(
     self, entries: Sequence[Standing], in_play: Sequence[int], stint: int
   ) -> list[int]:
-    """The best first; in their order where they are equal."""
+    """Indices, the best first; ties stay in order."""
     marks = {i: entries[i].marks[stint] for i in in_play}
 
     def rank(i: int) -> float:
@@ -132,7 +136,7 @@ class Tournament:
   def _kept(
     self, entries: Sequence[Standing], ranked: Sequence[int], stint: int
   ) -> list[int]:
-    """Who plays on, the best first."""
+    """Indices of those that play on, the best first."""
     count = self.keep[stint] if stint < len(self.keep) else len(ranked)
     if self.behind is None:
       return list(ranked[:count])

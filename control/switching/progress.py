@@ -1,4 +1,4 @@
-"""What is missing to the target, held against what may still come."""
+"""What is missing to the target, compared with what may still be gained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..way import linear_share
 from .rule import SWITCHING_RULES, Context, Verdict
 
 _NUM_KEPT = 32  # evaluations that are remembered
-_NUM_INCREMENTS = 10  # that noise is estimated from, at most
+_NUM_INCREMENTS = 10  # from which noise is estimated, at most
 _FEWEST_INCREMENTS = 3  # and at least
 _MAD_TO_SIGMA = 1.4826  # of a normal distribution
 
@@ -30,7 +30,7 @@ class Way(NamedTuple):
 @SWITCHING_RULES.register(name='progress')
 @dataclasses.dataclass(frozen=True)
 class Progress:
-  """Leaves a cycle that won't make up for what it is short of.
+  """Leaves a cycle that is not expected to gain what it still lacks.
 
     leave if the loss is not finite, or all of
       f >= fair
@@ -42,30 +42,30 @@ class Progress:
   so far (`way.linear_share`), lowest the smallest loss so far, sigma 1.4826
   times the median absolute deviation of the last 10 increments of p, and 0 if
   fewer than three are finite. best(f / 2) is 0 while no metric is finite. The
-  rule knows metrics as shares and losses as ratios: a change of their units
-  changes nothing.
+  rule uses metrics as shares and losses as ratios: their units do not matter.
 
-  The values at f / 2 are those of the last evaluation up to there, or of the
-  first of the cycle. Of an evaluation more than 31 back nothing is known any
-  more, and the oldest one that is remembered takes its place. On all 2,558 runs
-  that the rule was made on, it leaves at the same evaluation as with the whole
-  past; with 16 in place of 32, at another in 4 of them.
+  The values at f / 2 are those of the last evaluation up to there, or else of
+  the cycle's first. An evaluation more than 31 back is forgotten, and the
+  oldest remembered one takes its place. On all 2,558 runs that the rule was
+  developed on, it leaves at the same evaluation as with the whole past; with 16
+  in place of 32, it differs in 4 of them.
 
-  Source: ours, made on the recorded runs in studies/real_runs. Of the cases that
-  their README defines, 63.5 % reach their target within 1.5 times the maximum
-  runtime and 83.1 % within 3 times (without switching 58.7 and 80.5 %, with the
-  rule `floor` 62.4 and 82.5 %). It leaves 5 of the 1,326 runs that go on to
-  reach their target. With the constants chosen on all submissions but the one
-  that is judged: 63.1 %, 82.6 % and 13 runs.
+  Source: ours, developed on the recorded runs in studies/real_runs. Of the
+  cases that their README defines, 63.5 % reach their target within 1.5 times
+  the maximum runtime and 83.1 % within 3 times (without switching 58.7 and
+  80.5 %, with the rule `floor` 62.4 and 82.5 %). It leaves 5 of the 1,326 runs
+  that go on to reach their target. With the constants chosen on all submissions
+  but the one that is judged: 63.1 %, 82.6 % and 13 runs.
 
   Attributes:
-    fair: share of the cycle before which nothing is judged.
-    margin: share of the way that may always be missing.
-    noise: standard deviations of an increment that may be missing as well.
-    decay: share of the way that a whole cycle still brings.
-    trend: how much of the gain since f / 2 a whole cycle brings once more.
+    fair: share of the cycle before which it is not judged.
+    margin: share of the way to the target that may always be missing.
+    noise: how many standard deviations of an increment may be missing as well.
+    decay: share of the way that a whole cycle is expected to gain by annealing.
+    trend: share of the gain since f / 2 that a whole cycle is expected to
+      repeat.
     still: fall of the loss since f / 2, as a log ratio, above which the cycle
-      is still learning and isn't judged.
+      is still learning and is not judged.
   """
 
   fair: Fraction01 = 0.15
@@ -111,7 +111,7 @@ class Progress:
     return way, Verdict(reason, terms)
 
   def _to_come(self, way: Way, half: int) -> float:
-    """What may be missing now."""
+    """The share of the way that may be missing now."""
     best, before = way.best[-1], way.best[half]
     gain = best - before if math.isfinite(before) else max(best, 0.0)
     rest = max(0.0, 1.0 - way.f[-1]) * (self.decay + self.trend * gain)
@@ -119,7 +119,7 @@ class Progress:
 
 
 def _walk(way: Way, p: float, loss: float, f: float) -> Way:
-  """Takes in an evaluation."""
+  """The state after an evaluation."""
   # Python's max and min keep their first argument where the other is NaN.
   best = max(-math.inf, way.best[-1], p)
   is_loss = math.isfinite(loss) and loss > 0.0
@@ -129,7 +129,7 @@ def _walk(way: Way, p: float, loss: float, f: float) -> Way:
 
 
 def _half_way(way: Way) -> int:
-  """Where the last evaluation up to f / 2 is, or else the oldest one."""
+  """Index of the last evaluation up to f / 2, or else of the oldest one."""
   half = way.f[-1] / 2
   past = (i for i in reversed(range(_NUM_KEPT)) if way.f[i] <= half)
   known = (i for i, f in enumerate(way.f) if not math.isnan(f))
@@ -143,7 +143,7 @@ def _log_ratio(before: float, now: float) -> float:
 
 
 def _sigma(shares: Sequence[float]) -> float:
-  """Noise of the increments, of which those that are not finite don't count."""
+  """Robust standard deviation of the finite increments; 0 if too few."""
   recent = shares[-1 - _NUM_INCREMENTS :]
   steps = [b - a for a, b in zip(recent, recent[1:])]
   steps = [step for step in steps if math.isfinite(step)]

@@ -14,17 +14,17 @@ SWITCHING_RULES = Registry('switching rule')
 class Context(NamedTuple):
   """Where the run stands at an evaluation."""
 
-  share_of_cycle: float  # of the cycle's steps, taken
-  share_of_run: float  # of the run's steps as planned now, taken
+  share_of_cycle: float  # steps taken, as a share of the cycle's
+  share_of_run: float  # steps taken, as a share of the run's as now planned
   target: Target
-  first_metric: float  # of the run's first evaluation
+  first_metric: float  # target metric of the run's first evaluation
 
 
 class Verdict(NamedTuple):
-  """What a rule says to an evaluation."""
+  """What a rule says about an evaluation."""
 
   reason: str  # why the cycle should be left; empty if it should not
-  terms: Mapping[str, float]  # what that rests on, a column each
+  terms: Mapping[str, float]  # the numbers behind it, a column each
 
 
 class SwitchingRule(Protocol):
@@ -32,7 +32,7 @@ class SwitchingRule(Protocol):
 
   Attributes:
     initial: state before a cycle's first evaluation, a NamedTuple of numbers.
-    columns: names of the terms of its verdicts, which cycles.csv gets.
+    columns: names of the terms of its verdicts, as columns of cycles.csv.
   """
 
   initial: Any

@@ -20,11 +20,11 @@ class Thesis:
   Attributes:
     lam: lambda, weight of the newest loss in the smoothed loss. LARGER smooths
       LESS (the thesis calls it momentum).
-    eps1: epsilon_1, rise of the smoothed loss that ends a cycle.
-    eps2: epsilon_2, how far above its minimum the smoothed loss may be expected
-      to be m evaluations ahead.
+    eps1: epsilon_1, the rise of the smoothed loss that ends a cycle.
+    eps2: epsilon_2, how far above its minimum the smoothed loss, extrapolated m
+      evaluations ahead, may be.
     k: evaluations without a new minimum before epsilon_2 counts.
-    m: evaluations to look ahead. Advice of the thesis: m = k > 5.
+    m: evaluations to look ahead. The thesis advises m = k > 5.
 
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
   """

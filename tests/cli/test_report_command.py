@@ -77,7 +77,11 @@ def test_bad_input(words, message, trial, capsys):
   [
     ('meta_data_0.json', '{', 'meta_data_0.json is not valid JSON'),
     ('cycles.csv', 'global_step,event\nx,reset\n', 'cycles.csv: global_step'),
-    ('schedule_params.json', '{}', 'schedule_params.json is no configuration'),
+    (
+      'schedule_params.json',
+      '{}',
+      'schedule_params.json is not the configuration',
+    ),
     (
       'eval_measurements.csv',
       'global_step,validation/error_rate,accumulated_submission_time\n1,x,2\n',

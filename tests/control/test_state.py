@@ -40,5 +40,5 @@ def test_nan_stays_nan_and_whole_numbers_whole():
 
 
 def test_words_of_other_rules_are_refused():
-  with pytest.raises(ValueError, match='has 22 numbers and .* needs 23'):
+  with pytest.raises(ValueError, match='has 22 numbers, but .* needs 23'):
     from_words(to_words(START)[2:], START)

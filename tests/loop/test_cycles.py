@@ -295,14 +295,14 @@ def test_tau_must_be_a_share():
     ({'num_steps': 0}, 'num_steps=0: num_steps must be a whole number'),
     ({'num_steps': 2}, '3 cycles do not fit into 2 steps'),
     ({'target': 0.0}, 'target=0.0: target must be a number above 0'),
-    ({'target': None}, "reset_mode='soft': .* or target or tau given"),
+    ({'target': None}, "reset_mode='soft': .* unless target or tau is given"),
     (
       {
         'target': None,
         'tau': lambda *unused: 0.0,
         'params': dataclasses.replace(THESIS, switching='progress'),
       },
-      "switching='progress': .* another one where target is None",
+      "switching='progress': .* another one if target is None",
     ),
     (
       {'params': dataclasses.replace(THESIS, horizon='time')},
@@ -311,7 +311,7 @@ def test_tau_must_be_a_share():
     ({'params': {'decay': 1}}, 'Unknown field decay'),
     (
       {'params': dataclasses.replace(THESIS, policy='race')},
-      "policy='Race': policy must be one that keeps no models",
+      "policy='Race': policy must be one that stores no models",
     ),
   ],
 )
@@ -323,7 +323,7 @@ def test_what_cannot_work_is_refused(changes, said):
 def test_fresh_parameters_of_another_shape_are_refused():
   cycles = make(make_params=lambda key: {'bias': jnp.zeros(3)})
   state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
-  with pytest.raises(ValueError, match='make_params gives arrays of shapes'):
+  with pytest.raises(ValueError, match='make_params returned arrays of shapes'):
     cycles.after_evaluation(4, 1.0, 0.4, state)
 
 

@@ -27,7 +27,9 @@ def test_round_trip(tmp_path):
 )
 def test_what_is_no_configuration_is_named(tmp_path, text):
   (tmp_path / CONFIGURATION).write_text(text)
-  with pytest.raises(ValueError, match=f'{CONFIGURATION} is no configuration'):
+  with pytest.raises(
+    ValueError, match=f'{CONFIGURATION} is not the configuration'
+  ):
     configuration.read_configuration(tmp_path)
 
 

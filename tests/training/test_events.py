@@ -138,7 +138,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line(tmp_path, monkeypatch):
       self._file.close()
 
   monkeypatch.setattr(pathlib.Path, 'open', nearly_full)
-  with pytest.raises(OSError, match=f'{CYCLES}: no room'):
+  with pytest.raises(OSError, match=f'{CYCLES}: could not write'):
     log.append([{'event': 'reset', 'cycle': 2}], 5)
   monkeypatch.undo()
   assert lines(tmp_path) == before

@@ -185,7 +185,7 @@ def test_statistics_of_equal_size_fit(generation, model_state, warnings):
 @pytest.mark.parametrize(
   ('model_state', 'said'),
   [
-    (zeros(mean=(3,)), "['mean'] has shape (3,), in a fresh model (6,)"),
+    (zeros(mean=(3,)), "['mean'] has shape (3,), but (6,) in a fresh model"),
     (
       zeros(mean=(6,), var=(6,)),
       "no fresh model has ['var']",
@@ -204,7 +204,7 @@ def test_without_statistics_where_only_they_are_wrong(
     assert params['kernel'].shape == (6, 2)
     assert fresh_state is None
   assert warnings() == [
-    'init_model_fn gives other batch statistics than those that are trained: '
+    "init_model_fn's batch statistics do not match those that are trained: "
     f'{said}. Resets leave the statistics as they are.'
   ]
 
@@ -226,8 +226,8 @@ def test_parameters_that_do_not_fit_are_named(generation):
   params = zeros(kernel=(5, 2), bias=(2,))
   with pytest.raises(
     ValueError,
-    match=r'init_model_fn gives other parameters than those that are trained: '
-    r"\['kernel'\] has shape \(5, 2\), in a fresh model \(6, 2\)\.",
+    match=r"init_model_fn's parameters do not match those that are trained: "
+    r"\['kernel'\] has shape \(5, 2\), but \(6, 2\) in a fresh model\.",
   ):
     fresh.check_shapes(*live(generation, params, zeros(mean=(6,))))
 
@@ -273,7 +273,7 @@ def test_a_run_with_wrong_statistics_says_so_and_goes_on(
   driver = tiny.Driver(functions, confused(generation), SWITCHING)
   driver.step()
   (text,) = [t for t in warnings() if 'init_model_fn' in t]
-  assert "trained: ['mean'] has shape (6,), in a fresh model (2,)." in text
+  assert "trained: ['mean'] has shape (6,), but (2,) in a fresh model." in text
   assert driver.run()
   resets = [e for e in read_events(folder) if e['event'] == 'reset']
   assert [reset['global_step'] for reset in resets] == ['3', '8']

@@ -80,7 +80,7 @@ def test_no_folder_known_is_said(said, monkeypatch):
   monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: None)
   assert Records.of_trial(None).folder is None
   assert said() == [
-    'No experiment folder is known: training goes on, nothing is saved.'
+    'No experiment folder was found: training goes on, nothing is saved.'
   ]
 
 
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_looked_for(said, monkeypatch):
   assert Records.of_trial(None).folder is None
   first, second = said()
   assert first.startswith("Finding the run's folder failed: PermissionError")
-  assert second.startswith('No experiment folder is known')
+  assert second.startswith('No experiment folder was found')
 
 
 # Whole runs: 12 steps with an early switch, two resets and a finish.
@@ -157,7 +157,7 @@ def test_a_run_goes_on_where_nothing_can_be_written(
   assert_equal_trees((driver.params, driver.optimizer_state[0]), undisturbed)
   assert len(said()) == 1
   assert said()[0].startswith('Writing cycles.csv failed: ')
-  assert said()[0].endswith('The run goes on without it; this is said once.')
+  assert said()[0].endswith('The run goes on; this is logged only once.')
 
 
 @pytest.mark.parametrize('fault', ['full disk', 'no folder'])
@@ -188,8 +188,8 @@ def test_a_picture_that_cannot_be_drawn(folder, monkeypatch, said):
   monkeypatch.setattr(picture, 'draw_plan', broken)
   assert new_driver().run()
   assert said() == [
-    'Drawing lr_schedule.png failed: RuntimeError: no font. The run goes on '
-    'without it; this is said once.'
+    'Drawing lr_schedule.png failed: RuntimeError: no font. The run goes on; '
+    'this is logged only once.'
   ]
 
 
@@ -215,7 +215,7 @@ def test_a_logger_that_raises(folder, said, generation, first):
   assert len(events.read_events(folder)) == 11  # none is missing
   assert [text for text in said() if 'failed' in text] == [
     "The benchmark's metrics logger failed: OSError: [Errno 28] No space left "
-    'on device. The run goes on without it; this is said once.'
+    'on device. The run goes on; this is logged only once.'
   ]
 
 

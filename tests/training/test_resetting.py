@@ -402,7 +402,9 @@ def test_without_fresh_statistics_those_there_stay(bench):
 def test_a_fresh_model_of_another_size_is_refused(bench):
   bench, model = small_bench(bench)
   fresh = {'w': np.float32([3, 6, 9])}, None
-  with pytest.raises(RuntimeError, match='init_model_fn gave parameters of'):
+  with pytest.raises(
+    RuntimeError, match="init_model_fn's parameters differ in size"
+  ):
     bench.reset(model, Reset(0.5, 0.5, True), fresh)
 
 

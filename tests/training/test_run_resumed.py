@@ -235,7 +235,8 @@ def test_a_state_of_another_rule_is_refused():
   resumed = new_driver()
   restore(resumed, (saved, params, model_state, step), [])
   with pytest.raises(
-    ValueError, match='The saved control has 22 numbers and this run needs 23: '
+    ValueError,
+    match='The saved control has 22 numbers, but this run needs 23: ',
   ):
     resumed.step()
 

@@ -84,7 +84,7 @@ def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
 def test_an_evaluation_without_the_target_metric():
   with pytest.raises(
     ValueError,
-    match="'validation/accuracy' is not among .* have test/loss, validation/l",
+    match="'validation/accuracy' is not among .* are test/loss, validation/l",
   ):
     read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
 
@@ -258,5 +258,5 @@ def test_batch_sizes(name, size):
 
 @pytest.mark.parametrize('name', ['digits', 'WMT', '', None])
 def test_unknown_workload(name):
-  with pytest.raises(ValueError, match='workload_name=.*known are cifar'):
+  with pytest.raises(ValueError, match='workload_name=.*must be one of cifar'):
     submission.get_batch_size(name)

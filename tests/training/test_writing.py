@@ -39,8 +39,8 @@ def test_a_failure_is_said_once_and_goes_no_further(said, error):
   for _ in range(3):
     assert attempt('writing x.csv', failing(error)) is None
   assert said() == [
-    f'Writing x.csv failed: {type(error).__name__}: {error}. The run goes on '
-    'without it; this is said once.'
+    f'Writing x.csv failed: {type(error).__name__}: {error}. The run goes on; '
+    'this is logged only once.'
   ]
 
 

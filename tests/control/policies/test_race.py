@@ -209,7 +209,7 @@ def test_what_it_knows_is_saved():
 
 
 def test_a_race_of_one_is_refused():
-  with pytest.raises(ValueError, match='there are two to race'):
+  with pytest.raises(ValueError, match='a race needs two cycles'):
     rules_of(race(scales=[2.0]), 50)
 
 

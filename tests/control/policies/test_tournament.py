@@ -155,10 +155,10 @@ def test_races_agree_with_the_twin():
 @pytest.mark.parametrize(
   'changes, message',
   [
-    ({'rounds': ()}, 'rounds has 0 numbers; it takes 1 to 3'),
+    ({'rounds': ()}, 'rounds has 0 numbers; it must have 1 to 3'),
     ({'rounds': (0.1, 0.2, 0.3, 0.4)}, 'rounds has 4 numbers'),
     ({'keep': (2,)}, 'keep has 1 numbers and rounds 1'),
-    ({'rounds': (0.1, 0.2), 'keep': (6,)}, 'of 5 probes; it must fall'),
+    ({'rounds': (0.1, 0.2), 'keep': (6,)}, 'with 5 probes; it must not rise'),
     ({}, ''),
     ({'rounds': (0.1, 0.2), 'keep': (5,)}, ''),
   ],

@@ -44,10 +44,14 @@ START = '0,cycle_start,1,1,1,0,1\n'
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,inf,1\n', 'anchor_local'),
     ('cycles.csv', CYCLES + '9,clock,1,,1,0,1\n' + START, 'a clock before'),
     ('cycles.csv', CYCLES + '9,cycle_start,1,1,1,0,1\n' + START, 'in order'),
-    ('schedule_params.json', '{}', 'is no configuration of a run'),
-    ('schedule_params.json', '[]', 'is no configuration of a run'),
-    ('schedule_params.json', '{', 'is no configuration of a run'),
-    ('schedule_params.json', '[' * 100_000, 'is no configuration of a run'),
+    ('schedule_params.json', '{}', 'is not the configuration of a run'),
+    ('schedule_params.json', '[]', 'is not the configuration of a run'),
+    ('schedule_params.json', '{', 'is not the configuration of a run'),
+    (
+      'schedule_params.json',
+      '[' * 100_000,
+      'is not the configuration of a run',
+    ),
   ],
 )
 def test_the_file_is_named(name, content, message, tmp_path):
