@@ -51,7 +51,8 @@ def test_exactly_what_the_benchmark_imports(tmp_path, capsys):
   files = [path for path in own.rglob('*') if path.is_file()]
   assert capsys.readouterr().out == (
     f"{own}: {len(files)} files. Copied to the benchmark's folder "
-    'submissions/, its runner takes:\n  --tuning_ruleset=self --submission_path=submissions/'
+    'submissions/, its runner takes:\n  --tuning_ruleset=self '
+    '--submission_path=submissions/'
     'handed_in/self_tuning/soft_reset/submission.py\n'
   )
   done = subprocess.run(

@@ -420,8 +420,8 @@ def test_a_submission_that_is_not_ours(capsys):
   path = write_submission(pathlib.Path('foreign'))
   assert schedule(f'--submission_path={path}', HINT) == 2
   assert one_error(capsys) == (
-    'soft-reset: error: --submission_path=foreign/submission.py was not made by '
-    "this project's make_submission, so its chain is unknown."
+    'soft-reset: error: --submission_path=foreign/submission.py was not made '
+    "by this project's make_submission, so its chain is unknown."
   )
 
 
