@@ -22,7 +22,7 @@ from .control.state import Target
 from .control.switching import SWITCHING_RULES
 from .cycles import read_cycle
 from .cycles.lists import CHAIN, OPTIONAL_LISTS, check_lists, plans_of_lists
-from .cycles.setting import check_setting, plan_of_setting
+from .cycles.setting import check_setting, is_inherited, plan_of_setting
 from .optimizers import INNER
 from .optimizers.inner import check_numbers
 from .schedules.cycle import check_cycles
@@ -204,7 +204,8 @@ class ScheduleParams:
         part, joined to its field: `switching_lam`.
 
     Raises:
-      ValueError: for an unknown name or a value out of range.
+      ValueError: for an unknown name, a value out of range, or a hyperparameter
+        that every cycle of the list has a value of its own for.
     """
     if not hyperparameters:
       return self
@@ -223,7 +224,9 @@ class ScheduleParams:
       setting = changes.get(field, getattr(self, field))
       changes[field] = {**_as_object(setting), parameter: given[name]}
     changes['hparams'] = dataclasses.replace(self.hparams, **hparams)
-    return dataclasses.replace(self, **changes)
+    changed = dataclasses.replace(self, **changes)
+    _check_inherited(changed.cycles, hparams)
+    return changed
 
   def _names_of_parameters(
     self, given: Mapping[str, Any]
@@ -313,6 +316,22 @@ def _leave_lists(params: ScheduleParams) -> None:
         'of cycles or as lists with one entry per cycle.'
       )
     object.__setattr__(params, name, ())
+
+
+def _check_inherited(
+  cycles: tuple[Setting, ...], hparams: Mapping[str, Any]
+) -> None:
+  """Refuses a hyperparameter that would change nothing.
+
+  Not a dropout rate, which the runner of v0.5.0 reads as well.
+  """
+  for name in sorted(set(hparams) - {'dropout_rate'} if cycles else ()):
+    check(
+      any(is_inherited(cycle, name) for cycle in cycles),
+      name,
+      hparams[name],
+      'given inside cycles: each cycle of the list has a value of its own',
+    )
 
 
 def _chain_left(

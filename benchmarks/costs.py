@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,16 +94,23 @@ def overhead_section(saved: Mapping[str, Any]) -> str:
 
 def runner_section(saved: Mapping[str, Any]) -> str:
   """Steps in the benchmark's loop."""
-  ratios = sorted(b['ratio'] for b in saved['figures']['blocks'])
+  blocks, settings = saved['figures']['blocks'], saved['settings']
+  rows = []
+  for name in ('ratio', 'ratio of processor time'):
+    found = sorted(block[name] for block in blocks)
+    spread = f'{found[0]:.4f} to {found[-1]:.4f}'
+    rows.append([name, f'{statistics.median(found):.4f}', spread])
+  table = as_table(['', 'median of blocks', 'least and most'], rows)
+  loads = sorted(block['load average'] for block in blocks)
   return (
     "## In the benchmark's own loop\n\nBy `runner_cost.py`: ours against the "
-    f"benchmark's self-tuning baseline on `{saved['settings']['workload']}`, "
-    f'{saved["settings"]["B"]} graphs. Ratio of step times: '
-    f'{saved["figures"]["ratio, median of blocks"]:.4f} ({ratios[0]:.4f} to '
-    f'{ratios[-1]:.4f} over {len(ratios)} blocks of '
-    f'{saved["settings"]["pairs"]} pairs). The models are the same, the '
-    'optimizers are not.\n\n'
-    f'{_versions(saved)}\n'
+    f"benchmark's self-tuning baseline on `{settings['workload']}`, "
+    f'{settings["B"]} graphs, {len(blocks)} blocks of {settings["pairs"]} '
+    'pairs. The models are the same, the optimizers are not. The load of the '
+    f'machine was {loads[0]:.1f} to {loads[-1]:.1f} on {settings["cores"]} '
+    'cores: where other work is among it, processor time (of all threads) says '
+    'more.\n\n'
+    f'{table}\n\n{_versions(saved)}\n'
   )
 
 

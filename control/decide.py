@@ -217,7 +217,10 @@ def decide(
   """
   events, reason, planned = [], '', control.horizon
   for evaluation in evaluations:
+    best = control.best
     control, verdict = observe(control, evaluation, rules)
+    if evaluation.step != global_step:  # what was evaluated is gone
+      control = control._replace(best=best)
     events.append(evaluation_event(control, evaluation, verdict))
     reason = reason or verdict.reason
   now = following.Moment(control, clock, global_step, rules, events)

@@ -98,6 +98,16 @@ def read_cycle(where: str, value: object) -> Setting:
   return CYCLES.read(where, plain)
 
 
+def is_inherited(setting: Setting, name: str) -> bool:
+  """Whether a cycle takes a hyperparameter from the configuration.
+
+  Args:
+    setting: as `read_cycle` returns it.
+    name: of a field of `Hparams`.
+  """
+  return getattr(CYCLES.make(setting), name) is INHERITED
+
+
 def plan_of_setting(
   setting: Setting, hparams: Hparams, optimizer: Setting, averaging: Setting
 ) -> CyclePlan:

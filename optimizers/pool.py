@@ -1,11 +1,13 @@
 """One state for a chain whose cycles have different inner optimizers.
 
-The saved state has one structure for the whole run. Of each kind of array
-(shape and dtype) the pool has as many as the optimizer that needs most of them:
-AdamW and Nesterov momentum share one tree of the parameters' shapes, and AdamW
-has another to itself. An optimizer's state is taken from the pool and put back
-within the compiled step, where that costs nothing: arrays that an optimizer
-does not use pass through.
+The saved state has one structure for the whole run. Of each kind of entry (a tree
+with the parameters' structure or a single array, of given shapes and dtypes) the
+pool has as many as the optimizer that needs most of them: AdamW and Nesterov
+momentum share one tree of the parameters' shapes, and AdamW has another to itself.
+The trees stay whole, so that the path of each leaf ends with that of its
+parameter; sharded parameters are matched by it. An optimizer's state is taken
+from the pool and put back within the compiled step, where that costs nothing:
+entries that an optimizer does not use pass through.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import optax
 
 from .inner import Inner, InnerHparams, Slots
 
-Pool = tuple[jax.Array, ...]
+Pool = tuple[Any, ...]  # trees of the parameters' structure, and arrays
+EntryKind = tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]  # treedef, leaves
 # The structure of a state does not depend on its numbers.
 _ANY = InnerHparams(0.5, 0.5, 1e-8, 1.0)
 
@@ -31,15 +34,15 @@ class Pooled:
 
   Attributes:
     inner: the optimizer.
-    treedef: the structure of its state.
-    places: the index in the pool of each leaf of its state.
-    kinds: shapes and dtypes of all arrays in the pool.
+    treedef: of its state, whose leaves are entries of the pool.
+    places: for each of them the place in the pool.
+    kinds: of all entries of the pool.
   """
 
   inner: Inner
   treedef: Any
   places: tuple[int, ...]
-  kinds: tuple[jax.ShapeDtypeStruct, ...]
+  kinds: tuple[EntryKind, ...]
 
   def build(
     self,
@@ -51,8 +54,7 @@ class Pooled:
     own = self.inner.build(hparams, rate, weight_decay)
 
     def init(params: Any) -> Pool:
-      empty = tuple(jnp.zeros(kind.shape, kind.dtype) for kind in self.kinds)
-      return self._put(empty, own.init(params))
+      return self._put(tuple(map(_zeros, self.kinds)), own.init(params))
 
     def update(grads: Any, pool: Pool, params: Any = None) -> tuple[Any, Pool]:
       updates, state = own.update(grads, self._take(pool), params)
@@ -87,12 +89,12 @@ class Pooled:
     return self.inner.eval_params(self._take(opt_state), params)
 
   def _take(self, pool: Pool) -> Any:
-    leaves = [pool[place] for place in self.places]
-    return jax.tree_util.tree_unflatten(self.treedef, leaves)
+    entries = [pool[place] for place in self.places]
+    return jax.tree_util.tree_unflatten(self.treedef, entries)
 
   def _put(self, pool: Pool, state: Any) -> Pool:
     new = dict(enumerate(pool))
-    new.update(zip(self.places, jax.tree_util.tree_leaves(state)))
+    new.update(zip(self.places, self.treedef.flatten_up_to(state)))
     return tuple(new[place] for place in range(len(pool)))
 
 
@@ -126,22 +128,39 @@ def pooled(inners: Sequence[Inner], params: Any) -> tuple[Inner, ...]:
   states = [
     jax.eval_shape(inner.build(_ANY, 0.0, 0.0).init, params) for inner in inners
   ]
-  kinds: list[jax.ShapeDtypeStruct] = []
-  all_places = [_find_places(state, kinds) for state in states]
+  structure = jax.tree_util.tree_structure(params)
+
+  def is_tree(x: Any) -> bool:
+    return jax.tree_util.tree_structure(x) == structure
+
+  kinds: list[EntryKind] = []
+  found = [jax.tree_util.tree_flatten(s, is_leaf=is_tree) for s in states]
+  all_places = [_find_places(entries, kinds) for entries, _ in found]
   return tuple(
-    Pooled(inner, jax.tree_util.tree_structure(state), places, tuple(kinds))
-    for inner, state, places in zip(inners, states, all_places)
+    Pooled(inner, treedef, places, tuple(kinds))
+    for inner, (_, treedef), places in zip(inners, found, all_places)
   )
 
 
+def _kind_of(entry: Any) -> EntryKind:
+  leaves, treedef = jax.tree_util.tree_flatten(entry)
+  return treedef, tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves)
+
+
+def _zeros(kind: EntryKind) -> Any:
+  treedef, leaves = kind
+  zeros = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves]
+  return jax.tree_util.tree_unflatten(treedef, zeros)
+
+
 def _find_places(
-  state: Any, kinds: list[jax.ShapeDtypeStruct]
+  entries: Sequence[Any], kinds: list[EntryKind]
 ) -> tuple[int, ...]:
-  """A place in the pool for each leaf; `kinds` grows if none is free."""
+  """A place for each entry; where the pool has none left, it grows."""
   free = list(range(len(kinds)))
   places = []
-  for leaf in jax.tree_util.tree_leaves(state):
-    kind = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+  for entry in entries:
+    kind = _kind_of(entry)
     same = (i for i in free if kinds[i] == kind)
     place = next(same, None)
     if place is None:

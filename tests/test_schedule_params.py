@@ -848,6 +848,32 @@ def test_numbers_that_are_overridden_are_inherited_by_the_list():
   assert plans[1] == COMPETITION.plans[1]  # published: inherits nothing
 
 
+@pytest.mark.parametrize('name', ('learning_rate', 'grad_clip'))
+def test_numbers_that_no_cycle_inherits_are_refused(name):
+  own = {'learning_rate': 0.1, 'grad_clip': None}
+  cycles = ('generalized_adam/1', {'name': 'lawa_queue/2', **own}, own)
+  with pytest.raises(ValueError) as error:
+    COMPETITION.override({'cycles': cycles, name: 0.5})
+  assert str(error.value) == (
+    f'{name}=0.5: {name} must be given inside cycles: each cycle of the list '
+    'has a value of its own.'
+  )
+
+
+def test_one_cycle_that_inherits_is_enough():
+  changed = COMPETITION.override(
+    {'cycles': ('lawa_queue/2', {'eps': 1e-6}), 'learning_rate': 0.5}
+  )
+  assert [plan.peak for plan in changed.plans][1] == 0.5
+
+
+def test_a_dropout_rate_is_also_the_runners():
+  changed = COMPETITION.override(
+    {'cycles': ('lawa_queue/2',), 'dropout_rate': 0.3}
+  )
+  assert changed.plans[0].hparams.dropout_rate == 0.0
+
+
 @pytest.mark.parametrize(
   ('name', 'meant'),
   (

@@ -112,10 +112,14 @@ class Race(Tournament, Further):
     return max(min(self.probes, len(self._all(cycles))) - 1, 1)
 
   def check(self, cycles: Sequence[Cycle]) -> None:
-    """Raises ValueError if fewer than two cycles race."""
+    """Raises ValueError unless two or more race, all from a fresh model."""
     count = len(self._all(cycles))
     right = 'longer, as a race needs two cycles: scales times settings'
     check(count > 1, 'policy.scales', self.scales, right)
+    right = "'' or 'fresh': in a race all cycles begin with a fresh model"
+    for i, cycle in enumerate(cycles):
+      start = cycle.start_from
+      check(start in ('', 'fresh'), f'cycles[{i}].start_from', start, right)
 
 
 def _end_of(

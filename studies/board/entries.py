@@ -16,6 +16,8 @@ from typing import NamedTuple
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 RIVALS = _ROOT / 'benchmarks' / 'rivals'
+PIECES = _ROOT / 'benchmarks' / 'pieces'
+_OURS = 'submission'
 _HELPERS = ('__init__', 'common', 'nadam')
 
 
@@ -40,7 +42,13 @@ def known_paths() -> dict[str, pathlib.Path]:
     for path in sorted(RIVALS.glob('*.py'))
     if path.stem not in _HELPERS
   }
-  return {**found, 'submission': _ROOT / 'submission.py'}
+  return {**found, _OURS: _ROOT / 'submission.py'}
+
+
+def piece_paths() -> dict[str, pathlib.Path]:
+  """The files of our submission with one piece left out, by name."""
+  paths = sorted(PIECES.glob('without_*.py'))
+  return {path.stem: path for path in paths}
 
 
 def read_factors() -> dict[str, float]:
@@ -48,6 +56,15 @@ def read_factors() -> dict[str, float]:
   if not FACTORS_FILE.exists():
     return {}
   return json.loads(FACTORS_FILE.read_text(encoding='utf-8'))['factors']
+
+
+def factor_of(name: str) -> float:
+  """The factor of a submission, 1 if none was chosen for it.
+
+  Args:
+    name: as on the board. Ours without a piece has that of ours.
+  """
+  return read_factors().get(_OURS if name in piece_paths() else name, 1.0)
 
 
 def get_entry(text: str, published: bool = False) -> Contender:
@@ -61,7 +78,7 @@ def get_entry(text: str, published: bool = False) -> Contender:
     ValueError: if there is no such submission.
   """
   name, _, given = text.partition('=')
-  paths = known_paths()
+  paths = {**known_paths(), **piece_paths()}
   if not given and name not in paths:
     near = difflib.get_close_matches(name, paths, 1)
     hint = f' Did you mean {near[0]}?' if near else ''
@@ -77,5 +94,5 @@ def get_entry(text: str, published: bool = False) -> Contender:
   path = pathlib.Path(given).expanduser() if given else paths[name]
   if not path.is_file():
     raise ValueError(f'submission {text!r}: there is no file {path}.')
-  factor = 1.0 if published else read_factors().get(name, 1.0)
+  factor = 1.0 if published else factor_of(name)
   return Contender(name, str(path.resolve()), factor)

@@ -80,8 +80,8 @@ def _reading(
 
 
 def _factors(overall: Sequence[EntryStanding]) -> str:
-  known = entries.read_factors()
-  said = [f'{s.submission} {known.get(s.submission, 1.0):g}' for s in overall]
+  names = [standing.submission for standing in overall]
+  said = [f'{name} {entries.factor_of(name):g}' for name in names]
   return ', '.join(said) + '.'
 
 

@@ -130,6 +130,16 @@ def test_every_leaf_lies_as_it_did(driver):
     assert lying == [spec] * 3
 
 
+def test_the_state_of_several_optimizers_lies_as_the_parameters_do():
+  """Before and after a cycle begins with another optimizer."""
+  for until in (1, 6):
+    driver, _ = train(Sharded, until, CHANGING)
+    found = layouts(driver)
+    for name, spec in SPECS.items():
+      lying = [s for path, s in found.items() if path.endswith(f"['{name}']")]
+      assert lying == [spec] * 3
+
+
 def gathered(program):
   """Largest number of elements that a collective of a program hands out."""
   names = 'all-gather|all-to-all|collective-permute|all-reduce|reduce-scatter'

@@ -33,6 +33,21 @@ def starts(rules, step_hint, evaluations, until):
   return found, control
 
 
+def test_the_best_model_is_one_that_is_still_there():
+  """What was evaluated before the step about to be taken can't be kept."""
+  params = make_params(policy=queue(start='best'), early_switching=False)
+  rules = rules_of(params, 60)
+  control, clock = decide.start(rules), decide.first_clock(rules)
+  found = []
+  for step, steps in ((5, [3]), (6, [4, 6]), (8, [7]), (9, [9])):
+    seen = [Evaluation(s, 1.0, 0.1 * (10 - s)) for s in steps]
+    control = decide.decide(control, clock, seen, step, rules).control
+    found.append(round(control.best, 3))
+  assert found == [-math.inf, 0.4, 0.4, 0.4]
+  # Of the cycle it is known how far it has come.
+  assert control.history[0].now.best == pytest.approx(0.7)
+
+
 def test_the_list_and_then_more_of_the_best():
   # 12 steps in 3 cycles. The second setting comes furthest, .6.
   metrics = {4: 0.3, 8: 0.6, 12: 0.4}

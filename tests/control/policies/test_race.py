@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -20,6 +21,7 @@ from reset_cycles.control.history import (
 from reset_cycles.control.policies import Situation
 from reset_cycles.control.state import Evaluation, from_words, to_words
 from reset_cycles.control.switching import Verdict
+from reset_cycles.cycles.lists import CHAIN, OPTIONAL_LISTS
 from reset_cycles.schedules import cycle_clock
 
 NAN = math.nan
@@ -98,6 +100,19 @@ def test_two_rounds():
     (40, 'paused', 1, 0.5, 50),
     (50, 'paused', 2, 3.0, 100),
   ]
+
+
+@pytest.mark.parametrize('start', ['current', 'best'])
+def test_no_start_but_a_fresh_one(start):
+  policy = {'name': 'race'}
+  lists = dict.fromkeys((*CHAIN, *OPTIONAL_LISTS), ())
+  params = make_params(**lists, cycles=[{}, {'start_from': 'fresh'}])
+  params = dataclasses.replace(params, policy=policy)
+  assert rules_of(params, 50).cycles[1].start_from == 'fresh'
+  params = dataclasses.replace(params, cycles=[{}, {'start_from': start}])
+  wrong = rf"cycles\[1\].start_from='{start}': .* '' or 'fresh'"
+  with pytest.raises(ValueError, match=wrong):
+    rules_of(params, 50)
 
 
 def test_a_probe_ends_at_an_evaluation_even_if_it_comes_late():

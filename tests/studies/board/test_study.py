@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from reset_cycles.mini_algoperf import files
+from reset_cycles.mini_algoperf.submission_loader import load_submission
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, check_plan
 from reset_cycles.studies import slurm
 from reset_cycles.studies.board import entries, run, stand_in, study
 from reset_cycles.studies.board.conditions import CONDITIONS
@@ -168,6 +170,52 @@ def test_known_submissions_and_others(tmp_path):
     entries.get_entry('nadamv')
   with pytest.raises(ValueError, match='there is no file'):
     entries.get_entry(f'new={tmp_path}/no.py')
+
+
+PIECES = (
+  'enough expected list nesterov patience peaks race schedule_free soft '
+  'switching time wait'
+).split()
+
+
+def test_pieces_left_out_have_the_factor_of_ours(monkeypatch):
+  monkeypatch.setattr(entries, 'read_factors', lambda: {'submission': 8.0})
+  assert list(entries.piece_paths()) == [f'without_{name}' for name in PIECES]
+  assert entries.get_entry('without_race').factor == 8.0
+  assert 'without_race' not in entries.known_paths()
+
+
+@pytest.mark.parametrize('name', PIECES)
+def test_a_submission_without_a_piece_is_ours_but_for_it(name):
+  settings = settings_of(entries.get_entry(f'without_{name}').path)
+  ours = SCHEDULE_PARAMS.to_dict()
+  changed = {
+    key for key, value in settings.to_dict().items() if value != ours[key]
+  }
+  assert (
+    changed
+    == {
+      'enough': {'policy'},
+      'expected': {'goal'},
+      'list': {'cycles', 'policy'},
+      'nesterov': {'cycles', 'policy'},
+      'patience': {'policy'},
+      'peaks': {'cycles', 'policy'},
+      'race': {'policy'},
+      'schedule_free': {'cycles'},
+      'soft': {'reset_mode'},
+      'switching': {'early_switching'},
+      'time': {'horizon'},
+      'wait': {'wait'},
+    }[name]
+  )
+  for hint in (*(one.step_hint for one in stand_in.SHORT.values()), 80_000):
+    check_plan(hint, settings)
+
+
+def settings_of(path):
+  """The ScheduleParams of a submission made with make_submission."""
+  return load_submission(path).init_optimizer_state.args[0]
 
 
 def test_published_rates_have_no_factor(monkeypatch):

@@ -1,0 +1,1 @@
+"""COMPETITION with one piece left out, to see what the piece is worth."""

@@ -1,0 +1,20 @@
+"""The first setting alone, again and again: no other peak or optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...schedule_params import COMPETITION
+from ...submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(
+  dataclasses.replace(
+    COMPETITION, cycles=COMPETITION.cycles[:1], policy='repeat'
+  )
+)

@@ -1,0 +1,16 @@
+"""Resets are full: fresh parameters and an empty optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...schedule_params import COMPETITION
+from ...submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(dataclasses.replace(COMPETITION, reset_mode='full'))
