@@ -1,1 +1,1 @@
-"""Measurements and comparisons; no part of what is handed in."""
+"""Measurements and comparisons; not part of the submission."""

@@ -1,11 +1,11 @@
-"""What the curve of the bound costs at 100,000 steps, and how exact it is.
+"""The cost and accuracy of the bound's curve at 100,000 steps.
 
   .venv/bin/python benchmarks/bound_curve.py [--out=FILE]
 
-For smooth schedules and for those that are hard on sums over differences of
-cumulative rates: seconds of a call (median and range), the memory that it takes
-at most, and the largest relative error at random steps, against the direct sum.
-Besides, how long the direct sum would take for the whole curve.
+For smooth schedules and for those that are numerically hard (sums over
+differences of cumulative rates), it measures the seconds of a call (median and
+range), its peak memory, the largest relative error at random steps against the
+direct sum, and how long the direct sum would take for the whole curve.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEPS = 100_000
 REPEATS = 5
 CHECKED = 200  # steps at which the direct sum is taken, the last among them
 
-# A row of figures: each a number, or the smallest and the largest.
+# A row of figures: each a number, or [smallest, largest].
 Figures = dict[str, Union[float, list[float]]]
 
 
@@ -45,7 +45,7 @@ def cosine_cycles(cycles: int) -> np.ndarray:
 
 
 def schedules(rng: np.random.Generator) -> dict[str, np.ndarray]:
-  """Rates by name."""
+  """The learning rates of each schedule, shape=(STEPS,), by name."""
   t = np.arange(1, STEPS + 1)
   cooldown = np.minimum(1.0, (STEPS + 1 - t) / (0.2 * STEPS))
   return {
@@ -64,14 +64,14 @@ def schedules(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def seconds(fn: Callable[[np.ndarray], object], rates: np.ndarray) -> float:
-  """Wall time of a call."""
+  """Wall time of a call, seconds."""
   start = time.perf_counter()
   fn(rates)
   return time.perf_counter() - start
 
 
 def peak_bytes(fn: Callable[[np.ndarray], object], rates: np.ndarray) -> int:
-  """What a call has allocated at most, NumPy's arrays included."""
+  """The most bytes that a call has allocated at once, with NumPy's arrays."""
   tracemalloc.start()
   try:
     fn(rates)
@@ -103,7 +103,7 @@ def measure(rates: np.ndarray, rng: np.random.Generator) -> Figures:
 
 
 def versions() -> dict[str, str]:
-  """Date, machine and versions, to save beside the figures."""
+  """Date, machine and versions, to save with the figures."""
   return {
     'date': dt.date.today().isoformat(),
     'machine': f'{platform.machine()}, {os.cpu_count()} processor(s)',

@@ -2,8 +2,8 @@
 
   .venv/bin/python benchmarks/costs.py [--results=DIR] [--document=FILE]
 
-A table for each file that is there, with the goals beside it; the scripts that
-measure are named in them.
+There is a section for each file that exists, with a table, the goals and the
+script that measured it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ each waited for; a block's is the median of its pairs.
 
 
 def step_section(saved: Mapping[str, Any]) -> str:
-  """Steps against bare AdamW."""
+  """The section on steps compared with bare AdamW; `saved` is step_cost's."""
   rows = []
   for name, f in saved['figures'].items():
     low, high = f['ratio, least and most of blocks']
@@ -75,7 +75,7 @@ def _host_table(saved: Mapping[str, Any]) -> str:
 
 
 def overhead_section(saved: Mapping[str, Any]) -> str:
-  """Single quantities."""
+  """The section on single quantities; `saved` is overhead's."""
   rows = []
   for name, row in saved['figures'].items():
     low, high = row['quartiles']
@@ -93,7 +93,7 @@ def overhead_section(saved: Mapping[str, Any]) -> str:
 
 
 def runner_section(saved: Mapping[str, Any]) -> str:
-  """Steps in the benchmark's loop."""
+  """The section on steps in the benchmark's loop; `saved` is runner_cost's."""
   blocks, settings = saved['figures']['blocks'], saved['settings']
   rows = []
   for name in ('ratio', 'ratio of processor time'):
@@ -115,7 +115,7 @@ def runner_section(saved: Mapping[str, Any]) -> str:
 
 
 def gpu_section(saved: Mapping[str, Any] | None) -> str:
-  """What a GPU gave, or that there was none."""
+  """The section on a GPU; says so if `saved` is None."""
   if saved is None:
     return (
       '## On a GPU\n\n`gpu.py` has not been run on one; it was tried out with '

@@ -1,14 +1,14 @@
-"""What the submission costs on a GPU, at OGBG's and WMT's real size.
+"""The cost of the submission on a GPU, at OGBG's and WMT's real size.
 
   python benchmarks/gpu.py [--small] [--seconds=420] [--out=FILE]
 
-One command, under eight minutes; needs jax (0.10 or newer), flax, optax and
-NumPy, and this project's folder beside it. Batches are synthetic. For a
-message-passing network (3.6 million parameters, 512 graphs) and a Transformer
-(133 million parameters, 128 pairs of 256 tokens): the ratio of a step's time to
-a bare AdamW step with one cosine, in pairs whose order changes; a soft reset;
-and a snapshot of the parameters to the host and back. `--small` is for trying the
-script out on a CPU.
+One command, under eight minutes; needs jax (0.10 or newer), flax, optax, NumPy
+and this project's folder. Batches are synthetic. For a message-passing network
+(3.6 million parameters, 512 graphs) and a Transformer (133 million parameters,
+128 pairs of 256 tokens), it measures the ratio of a step's time to that of a
+bare AdamW step with one cosine, in pairs of alternating order; a soft reset;
+and a snapshot of the parameters to the host and back. `--small` is for trying
+out the script on a CPU.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from reset_cycles.submission import make_submission  # noqa: E402
 
 
 class Ours:
-  """A step of the submission at each call; a cycle ends when it is told to."""
+  """Takes a step of the submission at each call; `fail` ends a cycle."""
 
   def __init__(self, workload: Workload, on_devices: Any) -> None:
-    """Trains one step, which compiles."""
+    """Sets up a run and takes one step, which compiles it."""
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     params = dataclasses.replace(
       THESIS, early_switching=True, budget_factor=100.0
@@ -86,16 +86,16 @@ class Ours:
     return self.params
 
   def fail(self) -> None:
-    """Has the next step leave the cycle, with half of the way to go."""
+    """Makes the next step end the cycle, halfway to the target."""
     loss = {'validation/loss': float('inf'), 'validation/accuracy': 0.4}
     self.evaluations = [*self.evaluations, (self.step, loss)]
 
 
 class Plain:
-  """A bare AdamW step with one cosine at each call."""
+  """Takes a bare AdamW step with one cosine at each call."""
 
   def __init__(self, workload: Workload, on_devices: Any) -> None:
-    """Trains one step, which compiles."""
+    """Initialises the model and takes one step, which compiles it."""
     optimizer = optax.adamw(optax.cosine_decay_schedule(1e-3, 1000))
     self.params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
     self.state, self.batch = optimizer.init(self.params), on_devices
@@ -120,20 +120,20 @@ class Plain:
 
 
 def seconds(fn: Callable[[], Any]) -> float:
-  """Wall time of a call, until its result is there."""
+  """Wall time of a call, in seconds, until its result is ready."""
   start = time.perf_counter()
   jax.block_until_ready(fn())
   return time.perf_counter() - start
 
 
 def spread(values: list[float]) -> dict[str, Any]:
-  """Median and quartiles."""
+  """Median, quartiles and number of measured values."""
   low, median, high = statistics.quantiles(values, n=4)
   return {'median': median, 'quartiles': [low, high], 'count': len(values)}
 
 
 def measure(workload: Workload, budget: float) -> dict[str, Any]:
-  """Figures of one model; pairs of steps until `budget` seconds have passed."""
+  """The figures of one model, measured in about `budget` seconds."""
   begun = time.perf_counter()
   batch = jax.device_put(workload.batch)
   ours, plain = Ours(workload, batch), Plain(workload, batch)

@@ -1,6 +1,6 @@
 """Models of OGBG's and WMT's size on synthetic batches, as workloads.
 
-Plays the part of the benchmark's spec module, too.
+This module also stands in for the benchmark's spec module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Batch = dict[str, np.ndarray]
 
 
 class TrainingCompleteError(Exception):
-  """As in the benchmark's spec module, whose part this module plays."""
+  """As in the benchmark's spec module, for which this module stands in."""
 
 
 class ForwardPassMode:
@@ -28,15 +28,15 @@ class ForwardPassMode:
 
 
 class Shape:
-  """The benchmark's name for a shape."""
+  """A parameter's shape in the benchmark's form."""
 
   def __init__(self, leaf: jax.Array) -> None:
-    """The shape of a parameter."""
+    """Takes the shape of a parameter."""
     self.shape_tuple = leaf.shape
 
 
 class Workload:
-  """What the submission asks of a workload, for a model and a batch."""
+  """What the submission needs of a workload, for a model and one batch."""
 
   target_metric_name = 'accuracy'
   validation_target_value = 0.8
@@ -48,11 +48,11 @@ class Workload:
     self.model, self.batch = model, batch
 
   def has_reached_validation_target(self, results: dict[str, float]) -> bool:
-    """A metric that rises."""
+    """Whether the accuracy, which rises, is beyond the target."""
     return results['validation/accuracy'] > self.validation_target_value
 
   def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
-    """Parameters, and no statistics."""
+    """Fresh parameters, and None for batch statistics."""
     params = jax.jit(self.model.init)(rng, self.batch['inputs'])
     self.param_shapes = jax.tree_util.tree_map(Shape, params)
     return params, None
@@ -66,7 +66,7 @@ class Workload:
     rng: jax.Array,
     update_batch_norm: bool,
   ) -> tuple[jax.Array, None]:
-    """Logits."""
+    """The logits, and None for batch statistics."""
     del model_state, mode, rng, update_batch_norm
     return self.model.apply(params, batch['inputs']), None
 
@@ -77,7 +77,7 @@ class Workload:
     mask_batch: jax.Array | None = None,
     label_smoothing: float = 0.0,
   ) -> dict[str, jax.Array]:
-    """Cross entropy."""
+    """The summed cross entropy and the number of examples."""
     del mask_batch, label_smoothing
     losses = optax.softmax_cross_entropy_with_integer_labels(
       logits_batch, label_batch
@@ -89,7 +89,7 @@ class Workload:
 
 
 class MessagePassing(nn.Module):
-  """Five rounds of messages over fixed edges, as OGBG's network has them."""
+  """Rounds of message passing over fixed edges, as in OGBG's network."""
 
   width: int
   rounds: int
@@ -115,14 +115,14 @@ class MessagePassing(nn.Module):
 
 
 class Layer(nn.Module):
-  """Attention and a feed-forward part, each normalised before."""
+  """Attention and a feed-forward part, each with pre-normalisation."""
 
   heads: int
   hidden: int
 
   @nn.compact
   def __call__(self, x: jax.Array, other: jax.Array | None = None) -> jax.Array:
-    """shape=(batch, length, width); attends to other, too, if it is given."""
+    """x has shape=(batch, length, width); also attends to `other` if given."""
     h = nn.LayerNorm()(x)
     x = x + nn.MultiHeadDotProductAttention(self.heads)(h, h)
     if other is not None:
@@ -133,7 +133,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-  """Encoder and decoder with one shared table, as WMT's model has them."""
+  """Encoder and decoder with one shared embedding, as in WMT's model."""
 
   vocabulary: int
   width: int

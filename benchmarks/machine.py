@@ -1,4 +1,4 @@
-"""With what a measurement was made, to be saved beside it."""
+"""The versions and machine of a measurement, to be saved with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import optax
 
 
 def commit() -> str:
-  """Of the working tree, with a + where it has changes; '' without one."""
+  """The working tree's commit, with + if it has changes; '' outside of git."""
   found = [
     subprocess.run(
       ['git', '-C', str(pathlib.Path(__file__).parent), *command],
@@ -27,7 +27,7 @@ def commit() -> str:
 
 
 def versions() -> dict[str, str]:
-  """Date, commit, device and versions, to save beside the figures."""
+  """Date, commit, device and versions, to save with the figures."""
   device = jax.devices()[0]
   return {
     'commit': commit(),

@@ -1,12 +1,12 @@
-"""What a reset and its set-up need in memory, on paper and measured.
+"""The memory that a reset and its set-up need, calculated and measured.
 
   .venv/bin/python benchmarks/memory.py [--out=FILE] [--document=FILE]
 
 On paper: the benchmark's eight workloads on 8 devices of 16 GB. Planned: what
-XLA sets aside for the operations of a reset at the size of the largest model,
+XLA reserves for the operations of a reset at the size of the largest model,
 which allocates nothing. Measured: set-up and reset of a model of that shape at
-a fraction of its size, each in a process of its own. Linux only (/proc); the
-largest measurement needs 5 GB.
+a fraction of its size, each in its own process. Linux only (/proc); the largest
+measurement needs 5 GB.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from reset_cycles.training.records import Records
 from reset_cycles.training.resetting import Model
 from reset_cycles.training.set_up import Setup, set_up
 
-FRACTIONS = (16, 8, 4)  # of the embedding table: a sixteenth and so on
+FRACTIONS = (16, 8, 4)  # the embedding table is cut to 1/16, 1/8 and 1/4
 RESETS = 3
 
 Cost = dict[str, float]  # seconds, and bytes of memory
 
 
 def layer_shapes(widths: Sequence[int]) -> list[tuple[int, ...]]:
-  """Kernels and biases of dense layers."""
+  """The shapes of kernels and biases of dense layers of these widths."""
   return [shape for n, m in zip(widths, widths[1:]) for shape in ((n, m), (m,))]
 
 
 def tree_shapes(fraction: int) -> dict[str, tuple[int, ...]]:
-  """Leaves of the largest model, its table cut to one part in `fraction`."""
+  """Shapes of the largest model's leaves, with 1/`fraction` of its table."""
   table = (4_194_304 // fraction, 128)
   bottom = layer_shapes((13, 512, 256, 128))
   top = layer_shapes((506, 1024, 1024, 512, 256, 1))
@@ -65,14 +65,14 @@ def tree_shapes(fraction: int) -> dict[str, tuple[int, ...]]:
 
 
 class LargestModel(spec.Workload):
-  """The largest model without a task: its leaves, and how they are made."""
+  """The largest model without a task: its leaves and their initialisation."""
 
   step_hint = 30
   target_metric_name = 'loss'
   validation_target_value = 0.1
 
   def __init__(self, fraction: int) -> None:
-    """Cuts the table to one part in `fraction`."""
+    """Cuts the table to 1/`fraction`."""
     super().__init__()
     self.shapes = tree_shapes(fraction)
     self._param_shapes = jax.tree_util.tree_map(
@@ -80,7 +80,7 @@ class LargestModel(spec.Workload):
     )
 
   def has_reached_validation_target(self, results: Mapping[str, float]) -> bool:
-    """As every workload says it."""
+    """Whether the loss, which falls, is beyond the target."""
     return results['validation/loss'] < self.validation_target_value
 
   def initial(self, rng: jax.Array) -> dict[str, jax.Array]:
@@ -93,7 +93,7 @@ class LargestModel(spec.Workload):
     }
 
   def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
-    """The benchmark's: parameters and no statistics."""
+    """Fresh parameters, laid out, and None for batch statistics."""
     params = jax.jit(self.initial)(rng)
     return JitDevices().put(params), None
 
@@ -112,24 +112,24 @@ class LargestModel(spec.Workload):
   loss_fn = model_fn
 
 
-# What a workload needs for data and evaluations is left out.
+# A workload's methods for data and evaluations are left out.
 LargestModel.__abstractmethods__ = frozenset()
 
 
 def status(key: str) -> int:
-  """A figure of this process in bytes: VmRSS is used now, VmHWM at most."""
+  """Memory of this process in bytes: VmRSS now, VmHWM the most so far."""
   text = pathlib.Path('/proc/self/status').read_text()
   return int(re.search(rf'{key}:\s+(\d+) kB', text)[1]) * 1024
 
 
 def watched(fn: Callable[..., Any], *args: Any) -> tuple[Any, Cost]:
-  """fn's result, and how long and how much memory it took."""
-  pathlib.Path('/proc/self/clear_refs').write_text('5')  # VmHWM starts anew
+  """fn's result, and the time and memory that it took."""
+  pathlib.Path('/proc/self/clear_refs').write_text('5')  # resets VmHWM
   before, start = status('VmRSS'), time.perf_counter()
   result = fn(*args)
   jax.block_until_ready(result)
   seconds = time.perf_counter() - start
-  time.sleep(1)  # What XLA frees, it frees in another thread.
+  time.sleep(1)  # XLA frees memory in another thread.
   return result, {
     'seconds': seconds,
     'kept': status('VmRSS') - before,
@@ -138,10 +138,10 @@ def watched(fn: Callable[..., Any], *args: Any) -> tuple[Any, Cost]:
 
 
 def measure(fraction: int) -> dict[str, int | Cost]:
-  """Set-up and resets of one model, in this process."""
+  """Measures set-up and resets of one model, in this process."""
   keys = jax.random.split(jax.random.PRNGKey(0), 2)
   workload = LargestModel(fraction)
-  # Loads what XLA loads once; its memory is not the model's.
+  # Makes XLA load what it loads once, so that it does not count for the model.
   small = LargestModel(4096)
   set_up(
     small,
@@ -177,7 +177,7 @@ def measure(fraction: int) -> dict[str, int | Cost]:
 
 
 def measure_resets(model: Model, setup: Setup) -> Cost:
-  """Some resets, one after the other: their median time, the most memory."""
+  """The median time and the largest memory of RESETS resets."""
   inner, ops = setup.inners[0], setup.reset_ops
   fresh = setup.fresh_models.take(0)
 
@@ -198,7 +198,7 @@ def measure_resets(model: Model, setup: Setup) -> Cost:
 
 
 def planned() -> dict[str, int]:
-  """What XLA sets aside beside the old leaf, in bytes, at full size."""
+  """Bytes that XLA reserves besides the old leaf at full size, by operation."""
   devices = JitDevices()
   shape = SIZES['criteo1tb'].largest
   leaf = jax.ShapeDtypeStruct(shape, jnp.float32)
@@ -230,20 +230,20 @@ def _set_aside(compiled: jax.stages.Compiled) -> int:
 
 
 def in_new_process(fraction: int) -> dict[str, int | Cost]:
-  """`measure`, apart from what other measurements leave behind."""
+  """`measure` in a new process, unaffected by earlier measurements."""
   command = [sys.executable, __file__, f'--measure={fraction}']
   done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
   return json.loads(done.stdout)
 
 
 def planned_table(figures: Mapping[str, int]) -> str:
-  """A line per operation."""
+  """A table with a row per operation, MB."""
   rows = [[f'`{name}`', megabytes(size)] for name, size in figures.items()]
   return as_table(['operation', 'MB'], rows)
 
 
 def measured_table(figures: Mapping[int, Mapping[str, Any]]) -> str:
-  """A line per fraction and phase; memory in multiples of the model's."""
+  """A row per fraction and phase; memory in multiples of the model's size."""
   rows = []
   for fraction, row in figures.items():
     model = FLOAT * row['parameters']
@@ -258,7 +258,7 @@ def measured_table(figures: Mapping[int, Mapping[str, Any]]) -> str:
 
 
 def renew(document: pathlib.Path, tables: Mapping[str, str]) -> None:
-  """Puts tables in their places, each between comments."""
+  """Replaces tables in a document, each between comments with its name."""
   text = document.read_text()
   for name, table in tables.items():
     start, end = f'<!-- {name} -->\n', '<!-- end -->'

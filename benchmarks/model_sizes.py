@@ -1,9 +1,9 @@
-"""What training and a reset need in memory, on paper.
+"""The memory that training and a reset need, calculated.
 
   .venv/bin/python benchmarks/model_sizes.py
 
-The benchmark's eight workloads with AdamW on 8 devices of 16 GB, on each of
-which everything but the batch is whole.
+For the benchmark's eight workloads with AdamW on 8 devices of 16 GB, with
+everything except the batch replicated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reset_cycles.schedule_params import THESIS
 
 FLOAT = 4  # bytes; all parameters and statistics of the workloads are float32
 NUM_RESETS = THESIS.num_cycles - 1
-# Of a device with 16 GiB, what JAX sets aside unless told otherwise: 75 %.
+# Of a device with 16 GiB, JAX reserves 75 % by default.
 DEVICE_BYTES = 0.75 * 16 * 2**30
 
 
@@ -26,12 +26,12 @@ class Size(NamedTuple):
   params: int
   leaves: int
   largest: tuple[int, ...]  # shape of the largest leaf
-  statistics: int  # of the batch
+  statistics: int  # batch statistics
 
 
 # Source: jax.eval_shape of init_model_fn of the benchmark's own workloads, in
-# v0.5.0 (jax 0.4.13) and main of September 2025 (jax 0.7.0). The two differ in
-# DeepSpeech only, whose LSTM main writes out.
+# v0.5.0 (jax 0.4.13) and main of September 2025 (jax 0.7.0). The two differ
+# only in DeepSpeech, whose LSTM is written out in main.
 SIZES = {
   'criteo1tb': Size(539_267_457, 17, (4_194_304, 128), 0),
   'fastmri': Size(7_756_097, 24, (3, 3, 512, 512), 0),
@@ -74,7 +74,7 @@ def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def paper_table() -> str:
-  """A line per workload, in MB."""
+  """A table with a row per workload, in MB."""
   rows = [
     [name, f'{size.params:,}', *map(megabytes, on_paper(size).values())]
     for name, size in SIZES.items()

@@ -1,11 +1,11 @@
-"""What the submission costs beyond a plain AdamW step, on workload digits.
+"""The cost of the submission beyond a plain AdamW step, on workload digits.
 
   .venv/bin/python benchmarks/overhead.py [--out=FILE]
 
 Measured: an ordinary step against the same step with a plain optax.adamw
 (alternating blocks, ratio per pair), the check that an ordinary step makes, an
 evaluation (smoothing, S(t), cycles.csv), a reset, and what init_model_fn would
-have added to the reset if it were not called beforehand. The thesis states for
+have added to the reset if it were not called beforehand. The thesis reports for
 OGBG on an A100: 8 µs per step, 1,030 µs per evaluation, about 1 s per reset.
 """
 
@@ -45,34 +45,34 @@ PAIRS = 41
 REPEATS = 31
 CHECKS = 100_000
 
-# Median, quartiles and unit of one quantity; by its name, those of several.
+# Median, quartiles and unit of one quantity; those of several, by name.
 Summary = dict[str, Union[float, str, list[float]]]
 Figures = dict[str, Summary]
 
 
 def summary(values: Sequence[float], unit: str) -> Summary:
-  """Median and quartiles."""
+  """Median, quartiles and unit of measured values."""
   low, median, high = statistics.quantiles(values, n=4)
   return {'median': median, 'quartiles': [low, high], 'unit': unit}
 
 
 def seconds(fn: Callable[..., Any], *args: Any) -> float:
-  """Wall time of a call, until its result is there."""
+  """Wall time of a call, in seconds, until its result is ready."""
   start = time.perf_counter()
   jax.block_until_ready(fn(*args))
   return time.perf_counter() - start
 
 
 def copy(tree: Any) -> Any:
-  """Arrays of their own: what is measured donates its arguments."""
+  """A copy of the arrays, since measured functions donate their arguments."""
   return jax.tree_util.tree_map(lambda x: x.copy(), tree)
 
 
 class Bench:
-  """A run with the thesis' settings, held between two ordinary steps."""
+  """A run with the thesis' settings, stopped between two ordinary steps."""
 
   def __init__(self, workload: str = 'digits', generation: str = 'jit') -> None:
-    """Trains one step, which compiles."""
+    """Sets up the run and takes one step, which compiles it."""
     self.workload = workloads.get_workload(workload, generation=generation)
     keys = jax.random.split(jax.random.PRNGKey(0), 4)
     self.params, self.model_state = self.workload.init_model_fn(keys[0])
@@ -93,11 +93,11 @@ class Bench:
 
   @property
   def devices(self) -> Devices:
-    """How arrays lie on the devices."""
+    """The layout of arrays on the devices."""
     return self.state[1].setup.devices
 
   def update(self) -> Any:
-    """One step of the submission."""
+    """Takes one step of the submission; returns the parameters."""
     self.state, self.params, self.model_state = submission.update_params(
       workload=self.workload,
       current_param_container=self.params,
@@ -116,10 +116,10 @@ class Bench:
 
 
 class PlainAdamW:
-  """One step with a plain optax.adamw and a cosine, at each call."""
+  """Takes one step with a plain optax.adamw and a cosine at each call."""
 
   def __init__(self, bench: Bench) -> None:
-    """With the bench's model, batches and layout."""
+    """Uses the bench's model, batches and layout."""
     hparams = THESIS.hparams
     adamw = optax.adamw(
       optax.cosine_decay_schedule(hparams.learning_rate, 3000),
@@ -171,7 +171,7 @@ def measure_steps(bench: Bench) -> Figures:
 
 
 def measure_check(bench: Bench) -> Figures:
-  """The comparisons of an ordinary step."""
+  """The time of an ordinary step's comparisons."""
   run = bench.state[1]
   times = []
   for _ in range(REPEATS):
@@ -183,9 +183,9 @@ def measure_check(bench: Bench) -> Figures:
 
 
 def measure_evaluations(bench: Bench) -> Figures:
-  """Taking in an evaluation, cycles.csv included; without and with a logger.
+  """The time of an evaluation with cycles.csv, without and with a logger.
 
-  The logger is mini_algoperf's, which rewrites its files at every call as the
+  The logger is mini_algoperf's, which rewrites its files at every call, as the
   benchmark's does.
   """
   figures = {'evaluation': summary(evaluation_times(bench), 'µs')}
@@ -233,7 +233,7 @@ def reset_times(bench: Bench) -> list[float]:
 
   times = []
   for _ in range(REPEATS):
-    state = saved.inner.inner  # beside the clock, which no reset touches
+    state = saved.inner.inner  # without the clock, which no reset changes
     model = copy(Model(bench.params, bench.model_state, state))
     jax.block_until_ready(model)
     times.append(seconds(whole, model) * 1e3)
@@ -241,7 +241,7 @@ def reset_times(bench: Bench) -> list[float]:
 
 
 def measure_resets(bench: Bench) -> Figures:
-  """A whole reset, and what it would also wait for if it made its model."""
+  """The time of a whole reset, and of making its fresh model."""
   resets, inits = reset_times(bench), []
   for _ in range(5):
     jax.clear_caches()  # as in a new process
@@ -254,7 +254,7 @@ def measure_resets(bench: Bench) -> Figures:
 
 
 def initial_state(bench: Bench, schedule_params: ScheduleParams) -> SavedState:
-  """The saved half of what init_optimizer_state makes."""
+  """The saved half of the state that init_optimizer_state makes."""
   saved, _ = set_up(
     bench.workload,
     bench.params,
@@ -267,9 +267,10 @@ def initial_state(bench: Bench, schedule_params: ScheduleParams) -> SavedState:
 
 
 def measure_initialisation(bench: Bench) -> Figures:
-  """init_optimizer_state: most of it is what resets would else have to wait for.
+  """The time of init_optimizer_state, with and without resets.
 
-  Compilations are forgotten before each, as in a new process.
+  Most of it is work that resets would otherwise have to wait for. Compilation
+  caches are cleared before each call, as in a new process.
   """
   times: dict[str, list[float]] = {'soft': [], 'cyclic': []}
   for _ in range(5):

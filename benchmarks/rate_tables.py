@@ -2,24 +2,24 @@
 
   .venv/bin/python benchmarks/rate_tables.py [--out=FILE]
 
-The rates of a cycle can be computed in the step from its formula, as they are,
-or read from a float32 table of its nominal steps, on a straight line between
-two of them. Two chains of three cycles over 186,666 steps, ImageNet's
-step_hint: the thesis' three decays, and three with jumps. Measured, for
-both ways: the error against the formula in float64, at pace 1 and at other
-paces, away from jumps and within a nominal step of one; whether the static
-chain and the step read the same bits at pace 1; the size of the compiled
-program; the time of a step of AdamW with 100,000 parameters, in alternating
-blocks, and of reading a rate alone, in a compiled loop.
+The rates of a cycle can be computed in the step from their formula, as is done
+now, or read from a float32 table over nominal steps, with linear interpolation.
+Two chains of three cycles over 186,666 steps, ImageNet's step_hint, are
+compared: the thesis' three decays, and three with jumps. Measured for both
+ways: the error against the formula in float64, at pace 1 and at other paces,
+away from jumps and within a nominal step of one; whether the static chain and
+the step read the same bits at pace 1; the size of the compiled program; the
+time of a step of AdamW with 100,000 parameters, in alternating blocks; and the
+time of reading only a rate, in a compiled loop.
 
 Found (results/rate_tables_cpu.json): at pace 1 both give the same bits in the
 static chain and in the step, and both are exact to a few roundings. At another
 pace the table spreads a jump over a nominal step, where it is off by up to 0.37
-of the peak, and cuts the corner where a warm-up ends (5.6e-6 of the peak); the
-formulas are as exact there as everywhere, 1.2e-7. A table saves 4 to 7 ns of a
-step of 200 µs, whose times don't differ by what they spread, and 29 to 43 % of
-its 157 to 195 instructions; it takes 747 kB, as much again for a weight decay.
-So the formulas stay in the step.
+of the peak, and cuts the corner at the end of a warm-up (5.6e-6 of the peak);
+the formulas are as exact there as everywhere, 1.2e-7. A table saves 4 to 7 ns
+of a step of 200 µs, which is within the spread of its times, and 29 to 43 % of
+its 157 to 195 instructions; it takes 747 kB, and as much again for a weight
+decay. So the formulas stay in the step.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PARAMETERS = 100_000
 STEPS_PER_BLOCK, PAIRS = 200, 41
 READS = 20_000
 
-# A rate, from the index of the cycle and the nominal step in it.
+# (index of the cycle, nominal step in it) -> learning rate.
 Read = Callable[[jax.Array, jax.Array], jax.Array]
 
 CHAINS = {
@@ -62,7 +62,7 @@ CHAINS = {
 
 
 def wsd(u: np.ndarray) -> np.ndarray:
-  """Two periods, the last fifth of each straight down; its parts are whole."""
+  """Two periods of whole steps, the last fifth of each linear down to 0."""
   half = FALL // 2
   start, steps = (
     np.where(u < half, 0, half),
@@ -72,7 +72,8 @@ def wsd(u: np.ndarray) -> np.ndarray:
   return np.clip((start + steps - u) / down, 0.0, 1.0)
 
 
-# In float64, u counting from the end of the warm-up; and where they jump.
+# The decays in float64, with u steps since the end of the warm-up, and their
+# jumps.
 HOLD = WARMUP + 0.2 * STEPS
 EXACT = {
   'cosine': lambda u: 0.5 + 0.5 * np.cos(np.pi * np.minimum(u / FALL, 1)),
@@ -108,7 +109,7 @@ def names_of(chain: str) -> list[str]:
 
 
 def by_formula(chain: str) -> Read:
-  """All rates are computed and one is taken, as the cycle clock does."""
+  """Computes the rates of all cycles and selects one, as the clock does."""
   schedules = [
     combine_warmup_decay_fn(
       STEPS, WARMUP, PEAK, 'linear', DECAYS.read('decay', decay)
@@ -125,7 +126,7 @@ def by_formula(chain: str) -> Read:
 
 
 def by_table(chain: str) -> Read:
-  """A straight line between two entries, each the formula rounded once."""
+  """Interpolates linearly between entries, each the formula rounded once."""
   steps = np.arange(STEPS + 2)  # one more, so that there is always a next one
   table = np.stack([exact_rates(name, steps) for name in names_of(chain)])
   table = jnp.asarray(table, jnp.float32)
@@ -160,7 +161,7 @@ def errors(chain: str, way: str, pace: float) -> dict[str, float]:
 
 
 def different_bits(chain: str, way: str) -> int:
-  """How many rates of a static chain differ from the step's at pace 1."""
+  """How many rates of the static chain differ from the step's at pace 1."""
   read = WAYS[way](chain)
   steps = np.arange(3 * STEPS, dtype=np.int32)
   static = jax.jit(
@@ -174,7 +175,7 @@ def different_bits(chain: str, way: str) -> int:
 
 
 def adamw_step(read: Read) -> tuple[Callable, tuple]:
-  """A compiled step of AdamW whose clock is an argument; its arguments."""
+  """A compiled step of AdamW with the clock as argument, and its arguments."""
   inner = optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(0.1))
 
   def step(
@@ -189,7 +190,7 @@ def adamw_step(read: Read) -> tuple[Callable, tuple]:
 
 
 def step_times(chain: str) -> dict[str, dict]:
-  """Seconds per step, both ways in alternating blocks; ratio per pair."""
+  """Time per step, both ways in alternating blocks, and the ratio per pair."""
   steps = {way: adamw_step(make(chain)) for way, make in WAYS.items()}
   times = {way: [] for way in WAYS}
 
@@ -216,7 +217,7 @@ def step_times(chain: str) -> dict[str, dict]:
 
 
 def read_times(chain: str) -> dict[str, dict]:
-  """Nanoseconds to read one rate, in a compiled loop; alternating."""
+  """Nanoseconds to read one rate, in a compiled loop, both ways in turn."""
 
   def loop(read: Read) -> Callable:
     def body(i: jax.Array, total: jax.Array) -> jax.Array:
@@ -243,7 +244,7 @@ def sizes(chain: str, way: str) -> dict[str, int]:
 
 
 def measure() -> dict[str, dict]:
-  """All figures by chain."""
+  """All figures, by chain."""
   return {
     chain: {
       'errors, as shares of the peak': {

@@ -1,12 +1,12 @@
-"""A step of ours against one of the benchmark's own baseline, on its workload.
+"""A step of ours compared with one of the benchmark's own baseline.
 
   PYTHON benchmarks/runner_cost.py [--pairs=300] [--blocks=5] [--out=FILE]
 
 PYTHON is that of an environment in which either generation of AlgoPerf is
 installed with its runner. The calls are the runner's (data_selection, then
-update_params with its arguments), `ogbg` with the batches of the benchmark's own
-fake-batch test, 32 graphs; the two submissions take turns in one process, the
-first of a pair changing, and each step is waited for. Where other work on the
+update_params with its arguments), on `ogbg` with the batches of the benchmark's
+own fake-batch test, 32 graphs. The two submissions take turns in one process,
+in pairs of alternating order, and each step is waited for. If other work on the
 machine hides a difference, the ratio of processor time is the better figure.
 """
 
@@ -44,7 +44,7 @@ def find_benchmark() -> tuple[str, pathlib.Path]:
 
 
 def import_test(root: pathlib.Path, steps: int) -> Any:
-  """The benchmark's fake-batch test, its flags parsed."""
+  """The module of the benchmark's fake-batch test, with its flags parsed."""
   sys.path.insert(0, str(root))
   os.chdir(root)
   test = importlib.import_module('tests.reference_algorithm_tests')
@@ -78,7 +78,7 @@ class Lane:
   """A run of one submission, step by step."""
 
   def __init__(self, test: Any, module: Any) -> None:
-    """Set up as the runner does."""
+    """Sets up the run as the runner does."""
     import jax
 
     self.workload, self.module = make_workload(test), module
@@ -97,7 +97,7 @@ class Lane:
     )
 
   def __call__(self) -> float:
-    """Seconds of one step, until its parameters are there."""
+    """Takes one step; returns the seconds until its parameters are ready."""
     import jax
 
     rng = jax.block_until_ready(jax.random.fold_in(self.rng, self.step))
@@ -132,7 +132,7 @@ class Lane:
 
 
 def measure(ours: Lane, baseline: Lane, pairs: int) -> dict[str, float]:
-  """Medians of a block of pairs, and what it took of the processor."""
+  """Medians of a block of pairs of steps, and the ratio of processor time."""
   ratios, times, cpu = [], {ours: [], baseline: []}, {ours: 0.0, baseline: 0.0}
   for i in range(pairs):
     found = {}

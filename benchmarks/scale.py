@@ -5,8 +5,8 @@
 
 Measured: resets of models of 1e5 to 1e8 parameters on one device, resets of
 models of 8 to 128 leaves, and what an evaluation puts on 1 to 8 virtual devices.
-From the slopes, and said to be no more than that: 1e10 parameters and 1,024
-devices.
+Extrapolated from the slopes, and labelled so: 1e10 parameters and 1,024
+  devices.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ TARGET_PARAMETERS, TARGET_DEVICES = 1e10, 1024
 
 
 class Blocks(LargestModel):
-  """So many leaves of equal size."""
+  """A model of leaves of equal size."""
 
   def __init__(self, parameters: int, leaves: int) -> None:
-    """Of about so many parameters in all."""
+    """Splits about this many parameters over this many leaves."""
     super().__init__(4096)
     width = max(parameters // leaves, 1)
     self.shapes = {f'{i:03}': (width,) for i in range(leaves)}
@@ -65,7 +65,7 @@ class Blocks(LargestModel):
 
 
 def least(fn: Callable[[], Any], count: int) -> float:
-  """Seconds of the fastest of so many calls: other work comes on top."""
+  """Seconds of the fastest of `count` calls; other work only adds to it."""
   times = []
   for _ in range(count):
     start = time.perf_counter()
@@ -75,7 +75,7 @@ def least(fn: Callable[[], Any], count: int) -> float:
 
 
 def reset_seconds(parameters: int, leaves: int) -> float:
-  """A whole reset of AdamW's state, checks included; the least of RESETS."""
+  """Seconds of a whole reset with AdamW, with checks; the least of RESETS."""
   keys = jax.random.split(jax.random.PRNGKey(0), 2)
   workload = Blocks(parameters, leaves)
   params, _ = workload.init_model_fn(keys[0])
@@ -94,7 +94,7 @@ def reset_seconds(parameters: int, leaves: int) -> float:
 
 
 def control_seconds() -> float:
-  """What an evaluation puts on this process' devices: the control's words."""
+  """Seconds to put the control's words on the devices after an evaluation."""
   devices, rules = JitDevices(), _rules()
   return least(lambda: devices.put(to_words(decide.start(rules))), PUTS)
 
@@ -104,7 +104,7 @@ def _rules() -> decide.Rules:
 
 
 def on_devices(count: int) -> float:
-  """`control_seconds` in a process with so many virtual devices."""
+  """`control_seconds` in a process with `count` virtual devices."""
   flag = f'--xla_force_host_platform_device_count={count}'
   done = subprocess.run(
     [sys.executable, __file__, '--control'],
@@ -123,7 +123,7 @@ def line(xs: Sequence[float], ys: Sequence[float]) -> dict[str, float]:
 
 
 def measure(largest: float) -> dict[str, Any]:
-  """All measurements and their lines."""
+  """All measurements, and the lines fitted to them."""
   sizes = [int(10**e) for e in np.arange(5, np.log10(largest) + 0.01, 0.5)]
   by_size = {n: reset_seconds(n, 8) for n in sizes}
   by_leaves = {n: reset_seconds(10**6, n) for n in LEAVES}
@@ -141,7 +141,7 @@ def measure(largest: float) -> dict[str, Any]:
 
 
 def tables(figures: Mapping[str, Any]) -> dict[str, str]:
-  """Measured and extrapolated, for the document."""
+  """The document's tables: measured, extrapolated, versions."""
   lines = figures['lines']
   rows = [
     [f'{name.split(" by ")[1]}: {float(x):,.0f}', f'{1e3 * seconds:.3g}']

@@ -1,13 +1,13 @@
-"""What a step costs beside a bare AdamW step with one cosine, on `molecules`.
+"""The cost of a step compared with bare AdamW and one cosine, on `molecules`.
 
   .venv/bin/python benchmarks/step_cost.py [--blocks=5] [--pairs=300] [--out=FILE]
 
-Both steps in one process, each waited for, one after the other, the first of a
-pair changing; a process for each generation and number of devices. Where noise
+Both steps run in one process, in pairs of alternating order, and each is waited
+for; there is a process for each generation and number of devices. In case noise
 hides a difference, the compiled programs are compared: instructions, operations
-and bytes, as XLA counts them. Also: what update_params does beside the step,
-what compiles after the first one, a reset against a step, and what XLA sets
-aside for a reset.
+and bytes, as XLA counts them. Also measured: the time of update_params without
+the step, compilations after the first step, a reset compared with a step, and
+the memory that XLA reserves for a reset.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WARM_UP = 20
 def block_of_pairs(
   ours: Callable[[], Any], plain: Callable[[], Any], pairs: int
 ) -> dict[str, float]:
-  """Medians of one block: ratio of wall time, both times, processor time."""
+  """Medians of one block's ratio and times, and the processor time's ratio."""
   ratios, steps, theirs, cpu = [], [], [], {ours: 0.0, plain: 0.0}
   for i in range(pairs):
     times = {}
@@ -59,7 +59,7 @@ def block_of_pairs(
 
 
 class Counted:
-  """Counts compilations; jax 0.4 has no public way to remove a listener."""
+  """Counts compilations; never removed, as jax 0.4 has no public way to."""
 
   def __init__(self) -> None:
     self.count = 0
@@ -70,7 +70,7 @@ class Counted:
 
 
 def program_of(lowered: Any) -> dict[str, float]:
-  """Instructions of a compiled step, and what XLA says that it costs."""
+  """Instructions of a compiled step, and its costs as XLA estimates them."""
   compiled = lowered.compile()
   costs = compiled.cost_analysis()
   costs = costs[0] if isinstance(costs, list) else costs
@@ -83,7 +83,7 @@ def program_of(lowered: Any) -> dict[str, float]:
 
 
 def programs(bench: Bench, plain: PlainAdamW) -> dict[str, dict[str, float]]:
-  """Both compiled steps, side by side."""
+  """The figures of both compiled steps."""
   saved, run = bench.state
   batch = next(bench.batches)
   ours = (bench.params, bench.model_state, saved.inner, batch, bench.rng)
@@ -95,9 +95,9 @@ def programs(bench: Bench, plain: PlainAdamW) -> dict[str, dict[str, float]]:
 
 
 def around_a_step(bench: Bench) -> dict[str, float]:
-  """Microseconds of update_params where the step itself takes no time.
+  """Microseconds of update_params with a step that takes no time.
 
-  The least of ten rounds: whatever else the machine does comes on top.
+  The least of ten rounds, since other work on the machine only adds to it.
   """
   saved, run = bench.state
   outcome = (bench.params, bench.model_state, saved.inner, run.step_metrics)
@@ -133,11 +133,11 @@ def around_a_step(bench: Bench) -> dict[str, float]:
 
 
 def reset_memory(bench: Bench) -> dict[str, float]:
-  """Most bytes that an operation of a reset takes beside what it works on."""
+  """The most bytes that an operation of a reset needs besides its operands."""
   largest = 0
   for program in bench.state[1].setup.reset_ops._programs.values():
     plan = program.memory_analysis()
-    # What is donated comes back in its place; what is only read was there.
+    # Donated arrays are overwritten in place; arrays only read existed before.
     held = plan.alias_size_in_bytes or plan.argument_size_in_bytes
     extra = plan.argument_size_in_bytes - held + plan.temp_size_in_bytes
     extra += plan.output_size_in_bytes - plan.alias_size_in_bytes
@@ -180,7 +180,7 @@ def measure(generation: str, blocks: int, pairs: int) -> dict[str, Any]:
 def in_new_process(
   generation: str, devices: int, args: argparse.Namespace
 ) -> dict[str, Any]:
-  """`measure` with so many virtual devices."""
+  """`measure` in a process with this many virtual devices."""
   flag = f'--xla_force_host_platform_device_count={devices}'
   command = [sys.executable, __file__, f'--case={generation}']
   command += [f'--blocks={args.blocks}', f'--pairs={args.pairs}']

@@ -1,1 +1,1 @@
-"""The console script `soft-reset`, a file per command."""
+"""The console script `soft-reset`, one file per command."""

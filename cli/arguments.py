@@ -1,7 +1,7 @@
-"""argparse that takes flags as the benchmark's runner does.
+"""argparse with the flag syntax of the benchmark's runner.
 
 --flag=value  --flag value  -flag=value  --switch  --noswitch  --switch=false
-A flag of two words takes a hyphen, too: --left-out is --left_out.
+A flag of two words may also have a hyphen: --left-out is --left_out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HELP_INDENT = 6
 
 
 class Parser(argparse.ArgumentParser):
-  """A parser whose complaints are SetupErrors."""
+  """A parser whose errors are SetupErrors."""
 
   def __init__(self, **settings: object):
     settings.setdefault('formatter_class', _FlagHelp)
@@ -38,10 +38,10 @@ class Parser(argparse.ArgumentParser):
     raise SetupError(f'{message}; see `{self.prog} --help`.{more}')
 
   def refuse(self, rest: Sequence[str]) -> None:
-    """Says what is wrong with arguments that are nobody's.
+    """Refuses arguments that no flag has taken.
 
     Raises:
-      SetupError: if there are any.
+      SetupError: if there are any; says what is wrong with the first.
     """
     if not rest:
       return
@@ -68,7 +68,7 @@ class Switch(argparse.Action):
     values: str | None,
     option_string: str | None = None,
   ) -> None:
-    """Keeps what the flag says."""
+    """Stores the flag's value, True or False."""
     if values is None:
       setattr(namespace, self.dest, option_string != self._off)
     elif option_string == self._off or values.lower() not in _WORDS:
@@ -80,7 +80,7 @@ class Switch(argparse.Action):
 
 
 class _FlagHelp(argparse.HelpFormatter):
-  """A line with the flag, and below it its text with its default."""
+  """A line with the flag, and below it the help text with the default."""
 
   def __init__(self, prog: str, **settings: object):
     super().__init__(prog, max_help_position=_HELP_INDENT, width=80, **settings)
@@ -100,7 +100,7 @@ class _FlagHelp(argparse.HelpFormatter):
 
 
 def whole(low: int, high: float = math.inf) -> Callable[[str], int]:
-  """The type of a flag that takes a whole number from low to high."""
+  """The argparse type of a flag that takes a whole number from low to high."""
   upto = f'of at least {low}' if high == math.inf else f'from {low} to {high}'
 
   def read(text: str) -> int:
@@ -116,7 +116,7 @@ def whole(low: int, high: float = math.inf) -> Callable[[str], int]:
 
 
 def factor(text: str) -> float:
-  """The type of a flag that takes a number above 0."""
+  """The argparse type of a flag that takes a number above 0."""
   try:
     number = float(text)
   except ValueError:
@@ -130,7 +130,7 @@ def picture_path(name: str | None) -> pathlib.Path | None:
   """The file that --out=PNG names; None if it isn't given.
 
   Raises:
-    ValueError: if it can't be written there.
+    ValueError: if the file cannot be written there.
   """
   if name is None:
     return None
@@ -145,7 +145,7 @@ def picture_path(name: str | None) -> pathlib.Path | None:
 
 
 def with_two_dashes(arguments: Sequence[str]) -> list[str]:
-  """-a-flag=a-b as --a_flag=a-b; -h, -? and numbers stay."""
+  """The words with -a-flag=a-b as --a_flag=a-b; -h, -? and numbers stay."""
   return [
     re.sub(
       r'^--?([A-Za-z][\w-]+)',

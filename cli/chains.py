@@ -1,4 +1,4 @@
-"""`soft-reset replay --chain` and `--search_chains`: flags and what they do."""
+"""`soft-reset replay --chain` and `--search_chains`: flags and actions."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ if TYPE_CHECKING:
   from ..studies.real_runs.reading import RecordedRun
 
 _LENGTH, _BEAM, _LEAST = 3, 40, 3
-# Flags that say something to a search alone.
+# Flags that only matter to a search.
 _FOR_A_SEARCH = ('settings', 'length', 'beam', 'choose_by', 'bootstrap')
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which chains, or among which, and how they are chosen."""
+  """Adds the flags that name chains, or what to choose from and how."""
   group = parser.add_argument_group(
     'chains of settings',
-    'Scores ordered settings of the external ruleset of 2024 among the '
-    'self-tuning entries: each cycle is the recorded run of a setting, left by '
-    '--policy and followed by the next. Its default here: a floor of .1 .55 .65 '
-    '.72 .78 .83 .88 .93 .97 of the way at .1, .2, … .9 of the run.',
+    'Scores sequences of settings of the external ruleset of 2024 as if they '
+    'were self-tuning entries: each cycle is the recorded run of a setting, '
+    'ended by --policy and followed by the next. The default policy here is a '
+    'floor of .1 .55 .65 .72 .78 .83 .88 .93 .97 of the way to the target at '
+    '.1, .2, … .9 of the run.',
   )
   group.add_argument(
     '--chain',
     metavar='SETTING,…',
     action='append',
-    help='Settings submission/trial, such as lawa_queue/2,cyclic_lr/3; may be '
-    'given several times. A:B is B where the run of A stopped, A+B evaluates A '
-    'and B in turn, A*B as the submission chooses among averaged and raw '
-    'weights.',
+    help='Settings as submission/trial, such as lawa_queue/2,cyclic_lr/3; may '
+    'be given several times. A:B is B on workloads where the run of A stopped; '
+    'A+B evaluates A and B in turn; A*B evaluates them as the submission '
+    'chooses between averaged and raw weights.',
   )
   group.add_argument(
     '--search_chains',
     action=arguments.Switch,
     default=False,
-    help='Searches for the best chain, in sample and with each workload left '
-    'out of the choice.',
+    help='Searches for the best chain, both on all workloads (in sample) and '
+    'with each workload left out of the choice.',
   )
   _add_what(group)
   _add_how(group)
@@ -56,9 +57,9 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     '--settings',
     metavar='LIST',
     help='What a search chooses from: all, jax, runnable, replaced, in_turn, '
-    'chosen, jax_replaced, jax_in_turn or jax_chosen, all of which are '
-    'explained in studies/chains/settings.py, or settings with commas between. '
-    'Default: all.',
+    'chosen, jax_replaced, jax_in_turn or jax_chosen, all explained in '
+    'studies/chains/settings.py; or settings separated by commas. Default: '
+    'all.',
   )
   group.add_argument(
     '--length',
@@ -70,8 +71,8 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     '--beam',
     metavar='N',
     type=arguments.whole(0),
-    help='How many chains of each length go on to the next; 1 is greedy, 0 '
-    'takes all. Default: 40.',
+    help='How many chains of each length are extended to the next; 1 is '
+    'greedy, 0 extends all. Default: 40.',
   )
 
 
@@ -86,34 +87,34 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     '--with_variants',
     action=arguments.Switch,
     default=False,
-    help='Held-out variants have a say in the choice; one is left out with its '
-    'workload.',
+    help='Held-out variants count in the choice, too; each is left out '
+    'together with its workload.',
   )
   group.add_argument(
     '--race',
     metavar='SHARE',
     type=_share,
-    help='The first two settings of a chain race: each gets that share of its '
-    'run, then the one that is ahead goes on. A search takes races in, written '
-    'A~B. Default: none.',
+    help='The first two settings of a chain race: each gets this share of its '
+    'run, then the one that is ahead goes on. A search also considers races, '
+    'written A~B. Default: none.',
   )
   group.add_argument(
     '--bootstrap',
     metavar='N',
     type=arguments.whole(1),
-    help='Chooses anew for N draws of the studies, too.',
+    help='Also repeats the choice for N bootstrap draws of the studies.',
   )
   group.add_argument(
     '--least_evaluations',
     metavar='N',
     type=arguments.whole(1),
-    help='A run with fewer costs nothing and reaches nothing; 1 charges all. '
-    'Default: 3.',
+    help='A run with fewer evaluations costs nothing and reaches nothing; with '
+    '1, every run counts. Default: 3.',
   )
 
 
 def _share(text: str) -> float:
-  """The type of a flag that takes a share of a run."""
+  """The argparse type of a flag that takes a share of a run, in (0, 1]."""
   number = arguments.factor(text)
   if number > 1:
     raise argparse.ArgumentTypeError(f'{text} must be at most 1')
@@ -126,10 +127,10 @@ def wanted(options: argparse.Namespace) -> bool:
 
 
 def refuse_without(options: argparse.Namespace) -> None:
-  """Refuses flags that mean nothing as the others are.
+  """Refuses flags that mean nothing given the other flags.
 
   Raises:
-    ValueError: if there is one.
+    ValueError: if there are any.
   """
   for flag in (*_FOR_A_SEARCH, 'with_variants'):
     if getattr(options, flag) and not options.search_chains:
@@ -138,12 +139,12 @@ def refuse_without(options: argparse.Namespace) -> None:
     if getattr(options, flag) and not wanted(options):
       raise ValueError(f'--{flag} needs --chain or --search_chains.')
   if options.chain and options.search_chains:
-    raise ValueError('give --chain or --search_chains, not both.')
+    raise ValueError('give either --chain or --search_chains, not both.')
   others = (options.out, options.by == 'submission', options.costs)
   if wanted(options) and any((*others, options.left_out)):
     raise ValueError(
-      '--chain and --search_chains take only --by=workload, and none of --out, '
-      '--costs and --left_out.'
+      '--chain and --search_chains allow only --by=workload, and none of '
+      '--out, --costs and --left_out.'
     )
 
 
@@ -162,8 +163,8 @@ def run(options: argparse.Namespace, runs: Sequence[RecordedRun]) -> int:
     rules = [policies.read_policy(text) for text in dict.fromkeys(texts)]
     if 'race' in map(name_of, rules):
       raise ValueError(
-        '--policy=race: between the settings of a chain there is a switching '
-        'rule; --race=SHARE makes the first two race.'
+        '--policy=race: the policy of a chain must be a switching rule; '
+        '--race=SHARE makes the first two settings race.'
       )
     budgets = sorted(set(options.budget or table.BUDGETS))
     if options.search_chains:
@@ -234,12 +235,12 @@ def _search(
 def _with_race(
   options: argparse.Namespace, chain: list[str], names: Sequence[str]
 ) -> list[str]:
-  """The first two settings as one link if they are to race."""
+  """The chain, with its first two settings as one link if they race."""
   if options.race is None:
     return chain
   if len(set(chain[:2])) < 2:
     raise ValueError(
-      f'--chain={",".join(chain)}: a race takes two different settings.'
+      f'--chain={",".join(chain)}: a race needs two different settings first.'
     )
   entered = ('~'.join(pair) for pair in (chain[:2], chain[1::-1]))
   return [next(name for name in entered if name in names), *chain[2:]]

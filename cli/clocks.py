@@ -12,16 +12,16 @@ from . import arguments, errors, signals
 SUMMARY = 'compare the horizon `time` with recorded clocks'
 USAGE = '[DIR] [flags]'
 DESCRIPTION = (
-  'Lays runs over the clocks of recorded ones, and shows how often the annealed '
-  'model is evaluated within the budget and how much of the budget is then left. '
-  "Budgets are each run's own end and those of the rulesets; the horizon that "
-  'counts steps only is there for comparison. studies/clocks/RESULTS.md says '
-  'more.'
+  'Replays runs on the clocks of recorded ones, and shows how often the '
+  'annealed model is evaluated within the budget and how much of the budget is '
+  "then left. Budgets are each run's own end and those of the rulesets; the "
+  'horizon `steps`, which only counts steps, is shown for comparison. '
+  'studies/clocks/RESULTS.md has the details.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which runs, and which horizon."""
+  """Adds the flags: which runs, and which horizon."""
   group = parser.add_argument_group('clocks')
   group.add_argument(
     'folder',
@@ -36,12 +36,12 @@ def add_flags(parser: arguments.Parser) -> None:
     '--horizon',
     metavar='NAME_OR_JSON',
     default='time',
-    help='Such as \'{"name": "time", "margin": 0.2}\'.',
+    help='The horizon, such as \'{"name": "time", "margin": 0.2}\'.',
   )
 
 
 def run(options: argparse.Namespace) -> int:
-  """Judges and prints; returns the exit status.
+  """Judges the runs and prints; returns the exit status.
 
   Raises:
     SetupError: for bad input.

@@ -1,4 +1,4 @@
-"""Which errors are the user's to mend, and how they are said in one line."""
+"""Which errors are the user's to fix, and how they are told in one line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from ..settings.checks import did_you_mean
 
-# What bad input raises: a RuntimeError where pathlib finds a loop of links, the
-# last two where numbers are too large.
+# What bad input raises: a RuntimeError if pathlib finds a loop of links, the
+# last two if numbers are too large.
 _USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
 _OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 class SetupError(Exception):
-  """Something in the command line or its files is wrong; no step was taken."""
+  """The command line or one of its files is wrong; no step was taken."""
 
 
 @contextlib.contextmanager
@@ -27,13 +27,14 @@ def setup_phase(
 ) -> Iterator[None]:
   """Turns the errors of a set-up into SetupErrors.
 
-  Only what runs before the first training step belongs inside: there, such an
-  error means bad input. In a training step it is a bug and keeps its traceback.
+  Only code before the first training step belongs inside: there, such an error
+  means bad input. In a training step it is a bug and keeps its traceback.
 
   Args:
     submission_path: a module that is imported and called inside; whatever it
-      raises is its author's to mend.
-    workload: as the command line has it; the same goes for a file.py:ClassName.
+      raises is its author's to fix.
+    workload: as given on the command line; for a file.py:ClassName, the same
+      holds.
   """
   try:
     yield
@@ -59,7 +60,7 @@ def setup_phase(
 def _frames_of(
   submission_path: str | None, error: BaseException
 ) -> list[traceback.FrameSummary]:
-  """Where in the user's own module, or one beside it, the error came up."""
+  """The error's frames in the user's module, or in one in the same folder."""
   if submission_path is None:
     return []
   path = os.path.realpath(os.path.expanduser(submission_path))
@@ -76,14 +77,14 @@ def _frames_of(
 
 
 def _frames(error: BaseException | None) -> Iterator[traceback.FrameSummary]:
-  """Those of an error, then those of the one that it was raised from."""
+  """The frames of an error, then those of the error it was raised from."""
   while error is not None:
     yield from traceback.extract_tb(error.__traceback__)
     error = error.__cause__
 
 
 def _place(frame: traceback.FrameSummary) -> str:
-  """File, relative where it is below the current folder, and line."""
+  """File (relative if below the current folder) and line."""
   path = os.path.relpath(os.path.realpath(frame.filename))
   shown = frame.filename if path.startswith(os.pardir) else path
   return f'{shown}, line {frame.lineno}'
@@ -97,14 +98,14 @@ def _with_type(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-  """What an error says, without the number of an OSError."""
+  """An error's message, without the number of an OSError."""
   if isinstance(error, OSError) and error.filename and error.strerror:
     return f'{error.filename}: {error.strerror}.'
   return str(error) or type(error).__name__
 
 
 def _meant(said: str) -> str:
-  """The field of a configuration that a keyword may have been meant for."""
+  """A hint at the setting that a keyword may have been meant for, or ''."""
   match = re.search(r"unexpected keyword argument '(\w+)'", said)
   if not match:
     return ''

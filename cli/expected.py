@@ -1,4 +1,4 @@
-"""`soft-reset expected`: progress that runs which reach their target have had."""
+"""`soft-reset expected`: the progress of runs that reach their target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pathlib
 
 from . import arguments, errors, signals
 
-SUMMARY = 'show how far runs that reach their target had come, and when'
+SUMMARY = 'show how far runs that reach their target have come, and when'
 USAGE = '[DIR] [flags]'
 DESCRIPTION = (
   'Shows how much of the way to their target runs that reach it have come at '
@@ -19,7 +19,7 @@ DESCRIPTION = (
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which runs, and where the picture goes."""
+  """Adds the flags: which runs, and where the picture goes."""
   group = parser.add_argument_group('expected')
   group.add_argument(
     'folder',
@@ -34,7 +34,7 @@ def add_flags(parser: arguments.Parser) -> None:
     '--out',
     metavar='PNG',
     type=os.path.expanduser,
-    help='Picture of the curves and of tau; one that is there is replaced.',
+    help='Picture of the curves and of tau; an existing file is replaced.',
   )
 
 

@@ -16,9 +16,9 @@ DESCRIPTION = (
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """The figure; all of them without one."""
+  """Adds the argument: a figure; without it, all are listed."""
   parser.add_argument(
-    'figure', metavar='FIGURE', nargs='?', help='A figure of the list.'
+    'figure', metavar='FIGURE', nargs='?', help='A figure from the list.'
   )
 
 
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
   """Prints the list or the figure; returns the exit status.
 
   Raises:
-    SetupError: there is no such figure.
+    SetupError: if there is no such figure.
   """
   with signals.ending_at_once():
     from ..studies.thesis import figure_text

@@ -1,4 +1,4 @@
-"""`soft-reset export`: the folder that is handed in to the benchmark."""
+"""`soft-reset export`: the folder to submit to the benchmark."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import re
 from ..mini_algoperf.smoke_data import target_folder
 from . import arguments, errors, handed_in, signals
 
-SUMMARY = 'write the folder that is handed in to the benchmark'
+SUMMARY = 'write the folder to submit to the benchmark'
 USAGE = '--out=DIR [flags]'
 DESCRIPTION = (
   'Writes DIR/self_tuning/NAME with what the benchmark imports, '
-  "submission_info.yml and the licence: what the benchmark's checker wants, for "
-  'its submission_runner.py. The settings are those in force, SCHEDULE_PARAMS in '
-  'schedule_params.py.'
+  "submission_info.yml and the licence, as the benchmark's checker and its "
+  'submission_runner.py expect them. The settings are those in force, '
+  'SCHEDULE_PARAMS in schedule_params.py.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Where to, for which ruleset, and under which name."""
+  """Adds the flags: where to, for which ruleset, and under which name."""
   group = parser.add_argument_group('what is written')
   group.add_argument(
     '--out',
     metavar='DIR',
     type=os.path.expanduser,
-    help='Folder to write; one that is there must be empty. Required.',
+    help='Folder to write; an existing one must be empty. Required.',
   )
   group.add_argument(
     '--name',
     metavar='NAME',
-    help="The submission's folder in it. Default: the submission_folder of "
+    help="Name of the submission's folder. Default: submission_folder in "
     'submission_info.yml.',
   )
   group.add_argument(
@@ -47,8 +47,8 @@ def add_flags(parser: arguments.Parser) -> None:
     '--experiments',
     action=arguments.Switch,
     default=False,
-    help="Add the thesis' experiments, each a submission that the runner takes "
-    'by its path.',
+    help="Also write the thesis' experiments, each a submission that the "
+    'runner takes by its path.',
   )
 
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
   """Writes the folder; returns the exit status.
 
   Raises:
-    SetupError: for bad input, a folder that is in use or cannot be written.
+    SetupError: for bad input, or a folder that is not empty or not writable.
   """
   with errors.setup_phase(), signals.ending_at_once():
     folder = _free_folder(options.out)
@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> int:
   count = sum(path.is_file() for path in own.rglob('*'))
   path = own.relative_to(folder.parent) / 'submission.py'
   print(
-    f"{own}: {count} files. In the benchmark's folder submissions/, for its "
-    f'runner:\n  --tuning_ruleset={options.tuning_ruleset} '
+    f"{own}: {count} files. Copied to the benchmark's folder submissions/, its "
+    f'runner takes:\n  --tuning_ruleset={options.tuning_ruleset} '
     f'--submission_path=submissions/{path}'
   )
   return 0
@@ -87,19 +87,19 @@ def _free_folder(out: str | None) -> pathlib.Path:
     return folder
   if folder.exists():
     raise ValueError(
-      f'--out={out}: it is there already and not an empty folder. Nothing is '
-      'replaced: give another one, or remove it.'
+      f'--out={out} exists and is not an empty folder. Nothing is replaced: '
+      'give another one, or remove it.'
     )
   return folder
 
 
 def _usable_name(name: str | None) -> str:
-  """The submission's folder, which is a part of its modules' names."""
+  """The submission's folder name, which is part of its modules' names."""
   if name is None:
     return handed_in.name_in_form()
   if not re.fullmatch('[a-z][a-z0-9_]*', name) or keyword.iskeyword(name):
     raise ValueError(
-      f'--name={name}: give lower-case letters, digits and _, a letter first '
-      'and no word of Python: it becomes part of the names of modules.'
+      f'--name={name}: must be lower-case letters, digits and _, begin with a '
+      'letter and be no Python keyword: it becomes part of module names.'
     )
   return name

@@ -1,4 +1,4 @@
-"""`soft-reset figures`: trains what has no logs yet, and draws."""
+"""`soft-reset figures`: trains runs that have no logs yet, and draws."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from . import arguments, errors, signals
 if TYPE_CHECKING:
   from ..studies.thesis.run_logs import Job, RunLog
 
-SUMMARY = "draw the thesis' figures from logs, training what has none"
+SUMMARY = "draw the thesis' figures from logs, training runs without logs"
 USAGE = '[flags]'
 DESCRIPTION = (
   "Draws the thesis' figures from logs, <figure>_<workload>.png each. Runs "
-  "without any are trained first, on the stand-ins; the benchmark's logs, "
-  'brought with --logs, get pictures of their own. Several seeds of a run are '
+  "without logs are trained first, on the stand-ins; the benchmark's logs, "
+  'given by --logs, get pictures of their own. Several seeds of a run are '
   'shown by their median and quartiles.'
 )
 MOST_SEEDS = 10_000
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which figures, and from which logs."""
+  """Adds the flags: which figures, and from which logs."""
   group = parser.add_argument_group('figures')
   group.add_argument(
     '--only',
@@ -38,7 +38,7 @@ def add_flags(parser: arguments.Parser) -> None:
     metavar='N',
     type=arguments.whole(1, MOST_SEEDS),
     default=1,
-    help='Trains what is missing of the seeds 1 to N. All that have logs are '
+    help='Trains the missing ones of seeds 1 to N. All seeds with logs are '
     'shown.',
   )
   group.add_argument(
@@ -46,45 +46,47 @@ def add_flags(parser: arguments.Parser) -> None:
     metavar='DIR',
     type=os.path.expanduser,
     default='experiment_figures',
-    help='Folder of the pictures; those of the same name are replaced.',
+    help='Folder for the pictures; existing ones are replaced.',
   )
   group.add_argument(
     '--x',
     choices=('steps', 'time'),
-    help="Horizontal axis. Default: the figure's own, steps but for fig3.1.",
+    help="Horizontal axis. Default: the figure's own, steps except in fig3.1.",
   )
   add_log_flags(parser)
 
 
 def add_log_flags(parser: arguments.Parser) -> None:
-  """Where logs are, and how those that are missing are made."""
+  """Adds the flags: where logs are, and how missing ones are made."""
   group = parser.add_argument_group('logs')
   group.add_argument(
     '--logs',
     metavar='DIRS',
-    help="Folders of logs, separated by commas, the benchmark runner's among "
-    "them. What they have comes before the project's own logs. Runs of ours "
-    'that have not finished, or were evaluated at other steps, are passed over.',
+    help="Folders of logs, also of the benchmark's runner, separated by "
+    "commas. They take precedence over the project's own logs. Runs of ours "
+    'that have not finished, or were evaluated at other steps, are skipped.',
   )
   group.add_argument(
     '--shipped',
     action=arguments.Switch,
     default=True,
-    help='Use the logs that come with the project. --noshipped trains all anew.',
+    help='Use the logs that come with the project. --noshipped trains all '
+    'runs.',
   )
   group.add_argument(
     '--runs',
     metavar='DIR',
     type=os.path.expanduser,
     default='experiment_runs/thesis',
-    help='Folder of the runs that are trained; those in it count as logs, too.',
+    help='Folder for the runs that are trained; runs already in it are used, '
+    'too.',
   )
   group.add_argument(
     '--workers',
     metavar='N',
     type=arguments.whole(1, 1000),
     default=2,
-    help='Runs that are trained at a time, each in one thread.',
+    help='How many runs are trained at a time, one thread each.',
   )
 
 
@@ -116,12 +118,12 @@ def complete_logs(
   """All logs there are, after training the jobs that have none.
 
   Args:
-    options: with those of `add_log_flags`.
-    jobs: runs that are wanted.
-    *made: folders that are made before anything is trained.
+    options: include those of `add_log_flags`.
+    jobs: the wanted runs.
+    *made: folders to make before anything is trained.
 
   Raises:
-    ValueError: for a folder that isn't there.
+    ValueError: if a folder of --logs does not exist.
     RunFailed: if a run fails.
   """
   from ..studies.thesis import run_logs, train
@@ -137,7 +139,7 @@ def complete_logs(
 
 
 def _log_roots(options: argparse.Namespace) -> list[pathlib.Path]:
-  """The folders of logs: the user's, the project's, that of new runs."""
+  """The folders of logs: the user's, the project's, and that of new runs."""
   from ..experiments import thesis
 
   given = options.logs.split(',') if options.logs else []

@@ -1,4 +1,4 @@
-"""What is handed in to the benchmark: the one list of its files."""
+"""What is submitted to the benchmark: the one list of its files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 import shutil
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Modules beside one another, and folders with all modules in them: a part that
-# was added as a file is handed in, too.
+# Single modules, and folders of which every module is included: a part that was
+# added as a file is submitted, too.
 MODULES = (
   'early_switching.py',
   'schedule_params.py',
@@ -24,7 +24,7 @@ FOLDERS = (
   'control',
   'training',
 )
-# The package's own has names for loops of one's own, which stay behind.
+# The package's own exports names for users' loops, which are not submitted.
 INIT = (
   '"""A self-tuning submission: learning rate cycles with soft resets."""\n'
 )
@@ -34,7 +34,7 @@ FORM = 'submission_info.yml'
 EXPERIMENTS = 'experiments'
 NOT_WITH_THEM = 'experiments/thesis.py'
 SEARCH_SPACE = 'tuning_search_space.json'
-# The benchmark's ruleset -> the folder that its checker wants, the form's word.
+# Ruleset -> the folder that the benchmark's checker expects, the form's word.
 RULESETS = {
   'self': ('self_tuning', 'self-tuning'),
   'external': ('external_tuning', 'external-tuning'),
@@ -44,10 +44,10 @@ RULESETS = {
 def files(experiments: bool = False) -> list[str]:
   """Modules that the benchmark imports, relative to the package's folder.
 
-  Beside them there is an `__init__.py`, INIT.
+  An `__init__.py` with the text INIT is added to them.
 
   Args:
-    experiments: whether the thesis' experiments are among them.
+    experiments: whether to include the thesis' experiments.
   """
   found = {
     path.relative_to(ROOT).as_posix()
@@ -58,23 +58,24 @@ def files(experiments: bool = False) -> list[str]:
 
 
 def name_in_form() -> str:
-  """The submission's folder, as the form has it."""
+  """The name of the submission's folder in the form."""
   return re.search(r'(?m)^submission_folder: "(\w+)"$', _form())[1]
 
 
 def copy(
   folder: pathlib.Path, ruleset: str, name: str, experiments: bool = False
 ) -> pathlib.Path:
-  """Writes a submission as the benchmark's checker wants to find it.
+  """Writes a submission as the benchmark's checker expects it.
 
-  No `__init__.py` lies above the submission's own: the benchmark imports it by
-  its path and needs none, and the `__pycache__` beside one would be taken for a
-  submission without `submission.py`.
+  There is no `__init__.py` above the submission's own: the benchmark imports it
+  by its path and needs none, and the `__pycache__` next to one would be taken
+  for a submission without `submission.py`.
 
   Args:
-    folder: that exists; gets `self_tuning/<name>` or `external_tuning/<name>`.
-    ruleset: 'self' or 'external', which adds the search space.
-    name: of the submission.
+    folder: an existing folder; gets `self_tuning/<name>` or
+      `external_tuning/<name>`.
+    ruleset: 'self', or 'external', which adds the search space.
+    name: name of the submission's folder.
     experiments: see `files`.
 
   Returns:
@@ -101,5 +102,5 @@ def _form() -> str:
 
 
 def _with_line(text: str, key: str, value: str) -> str:
-  """The form with another value on a key's line."""
+  """The form with a key's value replaced."""
   return re.sub(rf'(?m)^{key}: .*$', f'{key}: "{value}"', text)

@@ -16,8 +16,9 @@ from .errors import SetupError
 
 BAD_INPUT = 2
 NO_READER = 141  # 128 + SIGPIPE, as shells report it
-# A module each, with SUMMARY, add_flags(parser) and run(options), which returns
-# the exit status. None imports jax before it is run: help must not wait for it.
+# One module each, with SUMMARY, USAGE, DESCRIPTION, add_flags(parser) and
+# run(options), which returns the exit status. None imports jax before it is
+# run: help must not wait for it.
 COMMANDS = (
   'run',
   'set-targets',
@@ -52,11 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
   """Runs a command.
 
   Args:
-    arguments: the command line without the program; None takes sys.argv's.
+    arguments: the command line without the program; None for sys.argv's.
 
   Returns:
-    The exit status: 0; 2 after one line on what is wrong: bad input, a full
-    disk, data that end; 130 after Ctrl-C or SIGTERM; 141 where nobody reads.
+    The exit status: 0; 2 after one line about what is wrong (bad input, a full
+    disk, data that end too early); 130 after Ctrl-C or SIGTERM; 141 if the
+    output is a closed pipe.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
   try:
@@ -99,7 +101,7 @@ def _run(given: Sequence[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-  """The parser of all commands; options have their `run` and `parser`."""
+  """The parser of all commands; options get the command's run and parser."""
   parser = arguments_lib.Parser(
     prog='soft-reset',
     usage='soft-reset COMMAND [flags]',
@@ -130,7 +132,7 @@ def _complain(message: str, status: int) -> int:
 
 
 def _write_no_more() -> None:
-  """Lets Python end without a word where nobody reads, as after `| head`."""
+  """Lets Python end silently when the output pipe is closed, as by `| head`."""
   os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

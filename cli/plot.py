@@ -15,12 +15,12 @@ DESCRIPTION = (
   "benchmark's: validation metric and target, resets with tau, early switches, "
   'learning rate.'
 )
-# Every trial has it, whichever runner wrote it.
+# A file that every trial has, whichever runner wrote it.
 _MARK = 'meta_data_0.json'
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """The folder."""
+  """Adds the argument: the folder."""
   parser.add_argument(
     'folder',
     metavar='DIR',
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def find_trials(folder: pathlib.Path) -> list[pathlib.Path]:
-  """The trials in a folder: itself, or those below it.
+  """The trials in a folder: the folder itself, or those below it.
 
   Raises:
     ValueError: if there is none.

@@ -1,7 +1,7 @@
-"""What a run shows of itself: a progress bar while it goes, a summary after.
+"""A run's output: a progress bar or lines while it runs, a summary afterwards.
 
 On a terminal there is a bar with the metric, the learning rate, the cycle and
-the remaining time. Elsewhere there is one line per evaluation.
+the remaining time; elsewhere, one line per evaluation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BAR_FORMATS = (
   '{desc}: {percentage:3.0f}%, {remaining} left{postfix}',
   '{desc}: {percentage:3.0f}%{postfix}',
 )
-# Where it is not known how many steps there will be.
+# If it is not known how many steps there will be.
 _OPEN_FORMATS = (
   '{desc}: step {n_fmt}, {elapsed}{postfix}',
   '{desc}: step {n_fmt}{postfix}',
@@ -37,9 +37,9 @@ _OPEN_FORMATS = (
 
 
 def planned_steps(trial: Trial) -> int | None:
-  """Steps that the run will take if nothing else ends it; None: unknown.
+  """Steps that the run will take if nothing else ends it; None if unknown.
 
-  This project's submission has written its plan into the trial's folder.
+  This project's submission writes its plan into the trial's folder.
   """
   limits = [trial.settings.max_global_steps]
   configuration = trial.log_dir / CONFIGURATION
@@ -52,14 +52,14 @@ def planned_steps(trial: Trial) -> int | None:
 
 
 def describe(trial: Trial, shorter_by: int = 0) -> str:
-  """The target metric and, where the submission logs them, rate and cycle.
+  """The target metric and, if the submission logs them, rate and cycle.
 
-  The rate is that of the step after the last evaluation: without that step, at
-  the end of a run, there is none.
+  The rate is that of the step after the last evaluation. At the end of a run
+  there is no such step, and no rate is shown.
 
   Args:
-    trial: with a logger.
-    shorter_by: characters to be saved, at the metric's name.
+    trial: a trial with a logger.
+    shorter_by: by how many characters to shorten the metric's name.
   """
   latest = trial.metrics_logger.latest
   name = trial.workload.target_metric_name
@@ -81,7 +81,7 @@ def _shortened(name: str, by: int) -> str:
 class _Bar(Observer):
   """A tqdm bar on a terminal.
 
-  What a submission makes of an evaluation it logs at its next step: the text
+  A submission logs its reaction to an evaluation at its next step; the text
   changes then.
   """
 
@@ -105,7 +105,7 @@ class _Bar(Observer):
     self._bar.update(1)
 
   def show(self, trial: Trial) -> None:
-    """Writes what was logged last, in the form for which there is room."""
+    """Writes what was logged last, in the longest form that fits."""
     self._shown_rows = trial.metrics_logger.num_rows
     text = describe(trial)
     for form in self._formats:
@@ -130,10 +130,10 @@ class _Bar(Observer):
 
 
 class _Lines(Observer):
-  """A line per evaluation where there is no terminal.
+  """One line per evaluation, if there is no terminal.
 
-  It is printed a step later: what a submission makes of an evaluation it logs
-  at its next step.
+  It is printed one step later, when the submission has logged its reaction to
+  the evaluation.
   """
 
   def __init__(self) -> None:
@@ -160,11 +160,11 @@ class _Lines(Observer):
 
 @contextlib.contextmanager
 def progress(trial: Trial, title: str) -> Iterator[Observer]:
-  """An observer that shows how a run goes on stderr.
+  """An observer that shows a run's progress on stderr.
 
   Args:
-    trial: before its first step in this process, with a log_dir.
-    title: stands before the bar.
+    trial: a trial with a log_dir, before its first step in this process.
+    title: text in front of the bar.
   """
   if not sys.stderr.isatty():
     lines = _Lines()
@@ -192,10 +192,11 @@ def summarise(trial: Trial) -> str:
   """The closing summary of a run.
 
   Args:
-    trial: after `train`, with a log_dir.
+    trial: a trial with a log_dir, after `train`.
 
   Returns:
-    Lines: target, best and last metric, cycles, resets, switches, files.
+    Lines of text: target, best and last metric, cycles, resets, switches,
+      files.
   """
   table = read_run(trial.log_dir)
   seconds = trial.train_state['accumulated_submission_time']
@@ -232,8 +233,8 @@ def _describe_end(trial: Trial) -> str:
 def _describe_target(trial: Trial) -> str:
   """Whether and when the target was reached, as the benchmark's scorer counts.
 
-  For that a target met exactly is reached; for the workload, and so for the end
-  of a run, it is not.
+  To the scorer, a target met exactly is reached; to the workload, and so for
+  the end of a run, it is not.
   """
   target = read_target(trial.workload)
   text = f'{target.key} {target.value:.4g}'

@@ -1,4 +1,4 @@
-"""`soft-reset replay`: judges switching rules and races by recorded runs."""
+"""`soft-reset replay`: judges switching rules and races on recorded runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
   from ..studies.real_runs.reading import RecordedRun
   from ..studies.replay.table import PolicyRuns
 
-SUMMARY = 'judge switching rules and races by runs of the real benchmark'
+SUMMARY = 'judge switching rules and races on runs of the real benchmark'
 USAGE = '[flags]'
 DESCRIPTION = (
-  'Judges policies by recorded runs of the real benchmark: the trials of a study '
-  'follow one another, each until a switching rule leaves it, or compete in a '
-  'race. What counts is how many targets are reached within a budget, how soon, '
-  'and how many runs are left that would have reached theirs. '
+  'Judges policies on recorded runs of the real benchmark: the trials of a '
+  'study follow one another, each until a switching rule ends it, or compete '
+  'in a race. What counts is how many targets are reached within a budget, how '
+  'soon, and how many runs are ended that would have reached theirs. '
   'studies/real_runs/README.md has the details.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which rules, on which runs, and what to show."""
+  """Adds the flags: which policies, on which runs, and what to show."""
   group = parser.add_argument_group('replay')
   group.add_argument(
     '--policy',
@@ -37,7 +37,7 @@ def add_flags(parser: arguments.Parser) -> None:
     action='append',
     help='A switching rule such as progress or \'{"name": "progress", '
     '"fair": 0.2}\', a race such as \'{"name": "race", "rounds": [0.04, 0.08], '
-    '"keep": [3], "switching": "progress"}\', or never (leaves no run) or '
+    '"keep": [3], "switching": "progress"}\', or never (ends no run) or '
     'oracle (knows the future); may be given several times. Default: never, '
     'thesis, floor, progress, race and oracle.',
   )
@@ -64,14 +64,14 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
     '--json',
     action=arguments.Switch,
     default=False,
-    help='Prints a list of objects in place of the table.',
+    help='Prints a list of JSON objects instead of the table.',
   )
   group.add_argument(
     '--out',
     metavar='PNG',
     type=os.path.expanduser,
-    help='Picture of what the policies reach in which budget, and of the '
-    'progress of all runs; one that is there is replaced.',
+    help='Picture of what the policies reach within each budget, and of the '
+    'progress of all runs; an existing file is replaced.',
   )
   _add_other_tables(group)
 
@@ -82,16 +82,17 @@ def _add_other_tables(group: argparse._ArgumentGroup) -> None:
     '--costs',
     action=arguments.Switch,
     default=False,
-    help='Instead of the table: what races do to the cases whose first trial '
-    'reaches its target under their switching rule (good), and to the others, '
-    'compared with that rule and trials one after the other; and the share of '
-    'good cases below which the race reaches more targets, or is faster.',
+    help='Instead of the table: how races change the cases whose first trial '
+    'reaches its target under their switching rule (good cases), and the '
+    'others, compared with that rule on one trial after the other; and the '
+    'share of good cases below which the race reaches more targets, or is '
+    'faster.',
   )
   in_place.add_argument(
     '--left_out',
     choices=('workload', 'submission'),
-    help='In place of the table: each workload or submission judged by the '
-    'policy that reaches most on all others, and all of them together.',
+    help='Instead of the table: the results on each workload or submission of '
+    'the policy that reaches most on all others, and of all together.',
   )
 
 
@@ -108,7 +109,7 @@ def _add_run_flags(parser: arguments.Parser) -> None:
     '--logs',
     metavar='DIR',
     type=os.path.expanduser,
-    help="Folder of the benchmark's logs in place of --runs, with "
+    help="Folder of the benchmark's logs instead of --runs, with "
     '<submission>/study_<i>/<workload>_<framework>/trial_<j> somewhere below.',
   )
 
@@ -144,7 +145,7 @@ def run(options: argparse.Namespace) -> int:
 def _figures(
   options: argparse.Namespace, shown: Sequence[PolicyRuns]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-  """What is asked for, as objects and as lines."""
+  """The requested figures, as objects and as lines."""
   from ..studies.replay import costs, left_out, table
 
   budgets, by = sorted(set(options.budget or table.BUDGETS)), options.by
@@ -164,7 +165,7 @@ def _read_runs(options: argparse.Namespace) -> Sequence[RecordedRun]:
   from ..studies.real_runs import logs, reading
 
   if options.runs and options.logs:
-    raise ValueError('give --runs or --logs, not both.')
+    raise ValueError('give either --runs or --logs, not both.')
   folder = pathlib.Path(options.runs or options.logs or reading.SHIPPED)
   if not folder.is_dir():
     flag = 'runs' if options.runs else 'logs'

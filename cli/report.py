@@ -1,4 +1,4 @@
-"""`soft-reset report`: one page on one or several runs."""
+"""`soft-reset report`: one page about one or several runs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections.abc import Iterable
 from . import arguments, errors, signals
 from .plot import find_trials
 
-SUMMARY = 'write a page on runs, to be opened in a browser'
+SUMMARY = 'write a page about runs, to be opened in a browser'
 USAGE = 'DIR… [flags]'
 DESCRIPTION = (
-  'Writes one HTML page on all trials in the folders, of this runner or the '
-  "benchmark's, also while they are going: metric against target, cycles with "
-  'their rates, events with their reasons, tau, settings. It needs no network. '
-  'Losses and gradients are in TensorBoard.'
+  'Writes one HTML page about all trials in the folders, of this runner or the '
+  "benchmark's, also while they are running: metric against target, cycles "
+  'with their rates, events with their reasons, tau, settings. It needs no '
+  'network. Losses and gradients are in TensorBoard.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """The folders, and the file."""
+  """Adds the flags: the folders, and the file."""
   parser.add_argument(
     'folders',
     metavar='DIR',
@@ -41,7 +41,7 @@ def add_flags(parser: arguments.Parser) -> None:
     '--overwrite',
     action=arguments.Switch,
     default=False,
-    help='Replace the file of that name.',
+    help='Replace an existing file of that name.',
   )
 
 
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trials(folders: Iterable[str]) -> list[pathlib.Path]:
-  """All trials, each once, in the order of the folders, 2 before 10."""
+  """All trials, each once, in the order of the folders, trial_2 before _10."""
   found = [
     trial
     for folder in folders

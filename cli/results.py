@@ -12,34 +12,33 @@ from .figures import MOST_SEEDS, add_log_flags, complete_logs
 SUMMARY = "measure which of the thesis' claims hold, over seeds"
 USAGE = '[flags]'
 DESCRIPTION = (
-  'Measures the claims of the thesis over seeds on the three small workloads '
-  'and writes what was found, after training those of the runs that have no '
-  'logs.'
+  "Measures the thesis' claims over seeds on the three small workloads and "
+  'writes the findings, after training the runs that have no logs.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """How many seeds, from which logs, and where the text goes."""
+  """Adds the flags: how many seeds, which logs, and where the text goes."""
   group = parser.add_argument_group('results')
   group.add_argument(
     '--seeds',
     metavar='N',
     type=arguments.whole(10, MOST_SEEDS),
     default=10,
-    help='Seeds 1 to N are measured.',
+    help='Measure seeds 1 to N.',
   )
   group.add_argument(
     '--out',
     metavar='FILE',
     type=os.path.expanduser,
     default='RESULTS.md',
-    help='Markdown file to write; one that is there is replaced.',
+    help='Markdown file to write; an existing file is replaced.',
   )
   group.add_argument(
     '--pack',
     metavar='DIR',
     type=os.path.expanduser,
-    help='Folder for archives of all logs that were found. Default: none.',
+    help='Folder for archives of all logs found. Default: none.',
   )
   add_log_flags(parser)
 

@@ -1,4 +1,4 @@
-"""`soft-reset run`: trains one workload with one submission."""
+"""`soft-reset run`: trains a workload with a submission."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _Switch = arguments.Switch
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """The flags are the fields of RunOptions, which has their defaults."""
+  """Adds the flags: the fields of RunOptions, which has their defaults."""
   _add_what(parser.add_argument_group('what is trained'))
   _add_hyperparameters(parser.add_argument_group('hyperparameters'))
   _add_length(parser.add_argument_group('length and evaluations'))
@@ -51,22 +51,22 @@ def add_flags(parser: arguments.Parser) -> None:
 
 
 def add_workload(group: argparse._ActionsContainer) -> None:
-  """--workload, of the small workloads and those of a user's."""
+  """Adds --workload: one of the small workloads, or the user's own."""
   group.add_argument(
     '--workload',
     metavar='NAME',
-    help=f'Name of the workload: {WORKLOADS}; or one of yours, as '
+    help=f'Name of the workload: {WORKLOADS}; or your own, as '
     'file.py:ClassName (see examples/own_workload.py). Required.',
   )
 
 
 def add_data_dir(group: argparse._ActionsContainer) -> None:
-  """--data_dir, of the small workloads."""
+  """Adds --data_dir, for the small workloads."""
   group.add_argument(
     '--data_dir',
     metavar='DIR',
     type=os.path.expanduser,
-    help="Where data are kept. Default: the workload's own cache folder.",
+    help="Folder for data. Default: the workload's own cache folder.",
   )
 
 
@@ -81,13 +81,13 @@ def _add_what(group: argparse._ActionsContainer) -> None:
   group.add_argument(
     '--framework',
     choices=('jax',),
-    help='Framework of the submission; there is only this one.',
+    help='Framework of the submission; only jax is supported.',
   )
   group.add_argument(
     '--generation',
     choices=('jit', 'pmap'),
-    help='Which benchmark to stand in for: jit is the current one (sharded '
-    'arrays), pmap that of 2024 (a leading device axis).',
+    help='Which generation of the benchmark to stand in for: jit is the '
+    'current one (sharded arrays), pmap that of 2024 (a leading device axis).',
   )
   add_data_dir(group)
   group.add_argument(
@@ -125,40 +125,40 @@ def _add_length(group: argparse._ActionsContainer) -> None:
     '--max_global_steps',
     metavar='N',
     type=arguments.whole(1),
-    help='Ends the run after so many steps. Default: no such limit.',
+    help='End the run after this many steps. Default: no limit.',
   )
   group.add_argument(
     '--eval_by',
     choices=('steps', 'time'),
     help='steps: evaluate after step 1, then every --eval_every steps, which '
-    "repeats exactly. time: every eval_period_time_sec of the workload's, as "
-    'the benchmark does.',
+    'is exactly reproducible. time: evaluate every eval_period_time_sec of the '
+    "workload's, as the benchmark does.",
   )
   group.add_argument(
     '--eval_every',
     metavar='N',
     type=arguments.whole(1),
     help="Steps between evaluations. Default: the workload's own number. As in "
-    'the benchmark, --generation=jit looks at the time budget only then.',
+    'the benchmark, --generation=jit checks the time budget only then.',
   )
   group.add_argument(
     '--eval_splits',
     choices=('all', 'validation'),
     help='all: evaluate on the training, validation and test splits, as the '
-    'benchmark does. validation: on that alone, which is faster; the test '
+    'benchmark does. validation: only on that one, which is faster; the test '
     'target is then never reached.',
   )
   group.add_argument(
     '--stop_at_targets',
     action=_Switch,
-    help='End the run once the validation and the test target are reached, as '
-    'the benchmark does. --nostop_at_targets goes on to the end of the budget.',
+    help='End the run once the validation and test targets are reached, as the '
+    'benchmark does. --nostop_at_targets goes on to the end of the budget.',
   )
 
 
 def _add_files(group: argparse._ActionsContainer) -> None:
   group.add_argument(
-    '--experiment_dir', metavar='DIR', help='Folder of all experiments.'
+    '--experiment_dir', metavar='DIR', help='Folder for all experiments.'
   )
   group.add_argument(
     '--experiment_name',
@@ -171,7 +171,7 @@ def _add_files(group: argparse._ActionsContainer) -> None:
     ('overwrite', 'Replace an experiment of the same name.'),
     (
       'resume_last_run',
-      'Go on with an experiment of the same name from its last checkpoint.',
+      'Resume an experiment of the same name from its last checkpoint.',
     ),
     (
       'save_checkpoints',
@@ -179,17 +179,18 @@ def _add_files(group: argparse._ActionsContainer) -> None:
     ),
     (
       'save_intermediate_checkpoints',
-      'Keep all checkpoints, not just the last. The benchmark does by default.',
+      'Keep all checkpoints, not just the last, as the benchmark does by '
+      'default.',
     ),
   ):
     group.add_argument(f'--{name}', action=_Switch, help=text)
 
 
 def require_workload(options: argparse.Namespace) -> None:
-  """Says which workloads there are if none is named.
+  """Refuses a missing --workload.
 
   Raises:
-    SetupError: then.
+    SetupError: if it is missing; lists the workloads.
   """
   if options.workload is None:
     options.parser.error(f'--workload is missing: give {WORKLOADS}')
@@ -200,7 +201,7 @@ def run(options: argparse.Namespace) -> int:
 
   Raises:
     SetupError: for bad input, before the first step.
-    RunFailed: if there is no batch for a step.
+    RunFailed: if the data end before the run does.
   """
   require_workload(options)
   names = [field.name for field in dataclasses.fields(RunOptions)]
@@ -208,8 +209,8 @@ def run(options: argparse.Namespace) -> int:
   with signals.ending_at_once():
     from ..mini_algoperf import experiment, interrupts
   with contextlib.ExitStack() as stack:
-    # Before anything is loaded: what jax or a submission calls back when it is
-    # imported could swallow a KeyboardInterrupt.
+    # Before anything is loaded: callbacks of jax or of a submission during
+    # their import could swallow a KeyboardInterrupt.
     interrupted = stack.enter_context(interrupts.deferred())
     with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
@@ -224,11 +225,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_points(checked: Experiment) -> None:
-  """Makes sure that this project's submission takes every point.
+  """Makes sure that this project's submission accepts every point.
+
+  Other people's submissions see a point only when its trial begins.
 
   Raises:
-    ValueError: for the first one that it wouldn't; other people's submissions
-      see a point when its trial begins.
+    ValueError: for the first point that it would not accept.
   """
   import numpy as np
 
@@ -241,7 +243,8 @@ def check_points(checked: Experiment) -> None:
   workload = workloads.get_workload(options.workload, options.generation)
   for number, point in zip(checked.trial_numbers, checked.points):
     try:
-      with np.errstate(over='ignore', invalid='ignore'):  # said by the check
+      # The check reports overflows itself.
+      with np.errstate(over='ignore', invalid='ignore'):
         check_plan(workload.step_hint, params.override(point))
     except ValueError as e:
       space = options.tuning_search_space
@@ -257,14 +260,16 @@ def check_settings(
 ) -> None:
   """Makes sure that a run is resumed with the settings that it was started with.
 
+  Not checked are other people's submissions, and settings with Python
+  functions: their settings are not recorded.
+
   Args:
     log_dir: the trial's folder.
-    submission: with which it is to go on.
+    submission: the submission with which it is resumed.
     point: the trial's hyperparameters.
 
   Raises:
-    ValueError: if a setting differs; names it. Of other people's submissions,
-      and of shapes that are Python functions, nothing is written down.
+    ValueError: if settings differ; names them.
   """
   from ..training import configuration
 
@@ -275,8 +280,8 @@ def check_settings(
   differing = configuration.differences(own, params.override(point))
   if differing:
     raise ValueError(
-      f'{log_dir} was started with other settings: {"; ".join(differing)}. Go '
-      'on with those, or give another --experiment_name.'
+      f'{log_dir} was started with other settings: {"; ".join(differing)}. '
+      'Resume with those, or give another --experiment_name.'
     )
 
 
@@ -295,7 +300,7 @@ def _run_trial(
     errors.setup_phase(
       checked.options.submission_path, checked.options.workload
     ),
-    np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
+    np.errstate(over='ignore', invalid='ignore'),  # the checks report these
   ):
     trial = experiment.set_up(checked, number, interrupted, check_settings)
   if trial is None:
@@ -318,9 +323,9 @@ def _run_trial(
 
 
 def _record_last_evaluations(checked: Experiment, trial: Trial) -> None:
-  """Completes cycles.csv, which no runner gives the submission a chance to do.
+  """Adds the last evaluations to cycles.csv, which the submission cannot do.
 
-  A run that has ended itself has seen the evaluation of its last model.
+  No runner calls it after them. A run that has ended itself has seen them.
   """
   has_ended_itself = trial.train_state['training_complete']
   if has_ended_itself or schedule.params_of(checked.submission) is None:
@@ -337,5 +342,5 @@ def _describe_interruption(trial: Trial) -> str:
 
   said = f'soft-reset: interrupted at step {trial.global_step}'
   if checkpoints.checkpoint_paths(trial.log_dir):
-    return f'{said}; --resume_last_run goes on from the last checkpoint.'
-  return f'{said}; there is no checkpoint to go on from.'
+    return f'{said}; --resume_last_run resumes from the last checkpoint.'
+  return f'{said}; there is no checkpoint to resume from.'

@@ -24,13 +24,14 @@ DESCRIPTION = (
   'a single step, and what a bound for SGD on convex functions says about its '
   'shape. The chain is the default one unless a flag gives another.'
 )
-# Every file of ScheduleParams.to_json had it before policies were parts.
+# Every file of ScheduleParams.to_json had this field before policies were
+# parts.
 _OLD_FIELD = 'when_cycles_run_out'
 _SOURCES = ('experiment', 'params', 'submission_path')
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which chain, and what to show of it."""
+  """Adds the flags: which chain, and what to show of it."""
   _add_chain(parser.add_argument_group('the chain'))
   _add_shown(parser.add_argument_group('what is shown'))
 
@@ -50,7 +51,7 @@ def _add_chain(group: argparse._ActionsContainer) -> None:
     '--params',
     metavar='FILE',
     type=os.path.expanduser,
-    help='JSON file with fields of ScheduleParams, which take the place of the '
+    help='JSON file with fields of ScheduleParams, which replace the '
     "default's; or the schedule_params.json of a run.",
   )
   group.add_argument(
@@ -58,7 +59,7 @@ def _add_chain(group: argparse._ActionsContainer) -> None:
     metavar='N',
     type=arguments.whole(1, 10_000_000),
     help="The workload's step_hint; the plan has budget_factor times as many "
-    "steps. Required, unless --params is a run's file, which says it.",
+    "steps. Required, unless --params is a run's file, which states it.",
   )
 
 
@@ -67,27 +68,27 @@ def _add_shown(group: argparse._ActionsContainer) -> None:
     '--at',
     metavar='N',
     type=arguments.whole(0),
-    help='Shows cycle, phase, learning rate and a scheduled weight decay of one '
-    'step: the one about to be taken after that many steps. The first is 0.',
+    help='Show cycle, phase, learning rate and a scheduled weight decay of one '
+    'step: the one about to be taken after N steps. The first is 0.',
   )
   group.add_argument(
     '--out',
     metavar='FILE',
     type=os.path.expanduser,
-    help='PNG file in which the learning rate is drawn, with a scheduled weight '
+    help='PNG file for a picture of the learning rate, with a scheduled weight '
     'decay below.',
   )
   group.add_argument(
     '--gallery',
     action=arguments.Switch,
     default=False,
-    help='Draw all shapes that a cycle can have into --out, and nothing else.',
+    help='Draw only a picture of all shapes that a cycle can have, to --out.',
   )
   group.add_argument(
     '--overwrite',
     action=arguments.Switch,
     default=False,
-    help='Replace the picture of that name.',
+    help='Replace an existing picture of that name.',
   )
 
 
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
   """Prints and draws; returns the exit status.
 
   Raises:
-    SetupError: for bad input, or if the picture can't be written.
+    SetupError: for bad input, or if the picture cannot be written.
   """
   with errors.setup_phase():
     _check_sources(options)
@@ -106,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     from ..studies.preview import plan_text
   with (
     errors.setup_phase(options.submission_path),
-    np.errstate(over='ignore', invalid='ignore'),  # said by who checks rates
+    np.errstate(over='ignore', invalid='ignore'),  # the checks report these
   ):
     if options.gallery:
       text = _save_gallery(picture)
@@ -120,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def params_of(submission: LoadedSubmission) -> ScheduleParams | None:
-  """What make_submission was given; None for other people's submissions."""
+  """The settings given to make_submission; None for other submissions."""
   from ..schedule_params import ScheduleParams
 
   made = submission.init_optimizer_state
@@ -132,11 +133,11 @@ def read_params(path: str) -> tuple[int | None, ScheduleParams]:
   """Reads a chain from either kind of file.
 
   Args:
-    path: has fields of ScheduleParams; those that it lacks are as in the
-      default. Or a run has written it.
+    path: a file with fields of ScheduleParams, whose missing fields come from
+      the default; or one that a run has written.
 
   Returns:
-    The step_hint of the run, if it is a run's file, and the chain.
+    The run's step_hint (None if it is not a run's file) and the chain.
 
   Raises:
     ValueError: if the file is missing or broken; the message says where.
@@ -162,7 +163,7 @@ def read_params(path: str) -> tuple[int | None, ScheduleParams]:
 
 
 def _over_the_default(values: Mapping[str, object]) -> ScheduleParams:
-  """Fields as ScheduleParams.to_dict has them, or `override`."""
+  """The default with fields replaced, given as to `to_dict` or `override`."""
   from ..schedule_params import SCHEDULE_PARAMS
   from ..settings.checks import check, check_known
 
@@ -177,19 +178,19 @@ def _recorded_hint(values: Mapping[str, object]) -> int:
   from ..settings.checks import check_count
 
   if 'step_hint' not in values:
-    raise ValueError('missing field step_hint beside schedule_params.')
+    raise ValueError('the field step_hint is missing next to schedule_params.')
   check_count('step_hint', values['step_hint'])
   return values['step_hint']
 
 
 def _check_sources(options: argparse.Namespace) -> None:
-  """One chain or none, and none beside the gallery."""
+  """Refuses flags that contradict each other, or lack another flag."""
   given = [name for name in _SOURCES if getattr(options, name) is not None]
   if options.gallery:
     for name in (*given, 'step_hint', 'at'):
       if getattr(options, name) is not None:
         raise ValueError(
-          f'--{name}={getattr(options, name)} is about a plan, and --gallery '
+          f'--{name}={getattr(options, name)} concerns a plan, but --gallery '
           'draws none: leave one of them out.'
         )
     if options.out is None:
@@ -234,8 +235,8 @@ def _own(submission_path: str) -> ScheduleParams:
   params = params_of(submission_loader.load_submission(submission_path))
   if params is None:
     raise ValueError(
-      f"--submission_path={submission_path}: is not made by this project's "
-      'make_submission, so that its chain is not known.'
+      f"--submission_path={submission_path} was not made by this project's "
+      'make_submission, so its chain is unknown.'
     )
   return params
 
@@ -245,7 +246,7 @@ def _picture_path(options: argparse.Namespace) -> pathlib.Path | None:
     return None
   path = pathlib.Path(options.out)
   if path.suffix.lower() != '.png':
-    raise ValueError(f'--out={path}: give a file that ends in .png.')
+    raise ValueError(f'--out={path} must end in .png.')
   if not path.parent.is_dir():
     raise ValueError(f'--out={path}: there is no folder {path.parent}.')
   if path.exists() and not (options.overwrite and path.is_file()):

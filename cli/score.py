@@ -1,4 +1,4 @@
-"""`soft-reset score`: AlgoPerf's scores from logs."""
+"""`soft-reset score`: AlgoPerf's scores, computed from logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DESCRIPTION = (
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which logs, and where the picture goes."""
+  """Adds the flags: which logs, and where the picture goes."""
   group = parser.add_argument_group('score')
   group.add_argument(
     'folder',
@@ -44,13 +44,13 @@ def add_flags(parser: arguments.Parser) -> None:
   group.add_argument(
     '--ruleset',
     choices=('self', 'external'),
-    help='Likewise: self-tuning, or with external tuning. Default: self.',
+    help='Ruleset of the recorded runs that are compared. Default: self.',
   )
   group.add_argument(
     '--out',
     metavar='PNG',
     type=os.path.expanduser,
-    help='Picture of the performance profiles; one that is there is replaced.',
+    help='Picture of the performance profiles; an existing file is replaced.',
   )
 
 
@@ -87,7 +87,7 @@ def _read(options: argparse.Namespace) -> Sequence[TrialTimes]:
     return scored.trial_times(reading.read_runs(folder), board, ruleset)
   if options.board or options.ruleset:
     raise ValueError(
-      '--board and --ruleset choose among recorded runs, of which '
-      f'{folder} has none.'
+      '--board and --ruleset choose among recorded runs, but '
+      f'{folder} has no runs.csv.'
     )
   return times.read_trials(folder)

@@ -1,4 +1,4 @@
-"""`soft-reset scoreboard`: the page on who is how good."""
+"""`soft-reset scoreboard`: the page that compares submissions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from . import arguments, errors, signals
 SUMMARY = 'write the scoreboard of a study'
 USAGE = '--logs=DIR[,DIR] --out=FILE [flags]'
 DESCRIPTION = (
-  'Compares submissions by the logs of `soft-reset study`, or by archives of '
+  'Compares submissions by the logs of `soft-reset study`, or archives of '
   'them, and writes a page with its picture, scoreboard.png.'
 )
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which logs, and where the page goes."""
+  """Adds the flags: which logs, and where the page goes."""
   group = parser.add_argument_group('scoreboard')
   group.add_argument(
     '--logs',
@@ -28,19 +28,19 @@ def add_flags(parser: arguments.Parser) -> None:
     '--out',
     metavar='FILE',
     type=os.path.expanduser,
-    help='The page, FILE.md; one that is there is replaced. Required.',
+    help='The page, FILE.md; an existing file is replaced. Required.',
   )
   group.add_argument(
     '--reading',
     metavar='FILE',
     type=os.path.expanduser,
-    help='What a person has to say about it, Markdown; goes to the top.',
+    help='Markdown file with an interpretation, put at the top of the page.',
   )
   group.add_argument(
     '--pack',
     metavar='DIR',
     type=os.path.expanduser,
-    help='Also write the runs there, an archive per condition.',
+    help='Also write the runs to this folder, one archive per condition.',
   )
 
 

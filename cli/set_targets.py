@@ -19,7 +19,7 @@ DESCRIPTION = (
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """How long the search is, and where its result goes."""
+  """Adds the flags: how long the search is, and where its result goes."""
   group = parser.add_argument_group('flags')
   run_command.add_workload(group)
   group.add_argument(
@@ -27,14 +27,14 @@ def add_flags(parser: arguments.Parser) -> None:
     metavar='N',
     type=arguments.whole(1),
     default=20,
-    help='Points of the search.',
+    help='Number of points that the search tries.',
   )
   group.add_argument(
     '--num_seeds',
     metavar='N',
     type=arguments.whole(1),
     default=20,
-    help='Repetitions of the best point.',
+    help='Number of seeds with which the best point is trained again.',
   )
   group.add_argument(
     '--num_steps',
@@ -47,8 +47,8 @@ def add_flags(parser: arguments.Parser) -> None:
     '--output',
     metavar='FILE',
     type=os.path.expanduser,
-    help='JSON file in which the entry of the workload is replaced. Default: '
-    'the file that the workload reads.',
+    help="JSON file in which the workload's entry is replaced. Default: the "
+    'file that the workload reads.',
   )
 
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
   Raises:
     SetupError: for bad input, before any training.
-    RunFailed: if the data are damaged, or no trial ended with a number.
+    RunFailed: if the data are damaged, or no trial ended with a finite metric.
   """
   run_command.require_workload(options)
   with signals.ending_at_once():

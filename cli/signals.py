@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both end a command, and both say the same."""
+"""Ctrl-C and SIGTERM: both end a command, with the same message."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MESSAGE = 'soft-reset: interrupted.'
 
 
 def ending_at_once() -> contextlib.AbstractContextManager[None]:
-  """Inside the block they end the process on the spot.
+  """Inside the block they end the process immediately.
 
-  For the time in which modules are imported: nothing has been written yet, and
-  a KeyboardInterrupt can get lost in a callback of the import.
+  For use while modules are imported: nothing has been written yet, and a
+  KeyboardInterrupt can get lost in a callback of the import.
   """
   return handled(_end, signal.SIGINT, signal.SIGTERM)
 

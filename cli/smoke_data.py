@@ -16,7 +16,7 @@ from . import arguments, errors, signals
 SUMMARY = "write synthetic data for the real benchmark's runner"
 USAGE = '--workload=NAME --out=DIR [flags]'
 DESCRIPTION = (
-  'Writes a small synthetic data set in the files that the real benchmark '
+  'Writes a small synthetic data set in the format that the real benchmark '
   'reads, so that a submission can be tried with its submission_runner.py, '
   '--data_dir=DIR, before the data are downloaded. Both generations of the '
   "benchmark read it. Needs TensorFlow: pip install -e '.[smoke]'."
@@ -24,7 +24,7 @@ DESCRIPTION = (
 
 
 class NewData(NamedTuple):
-  """What is to be written, and where; nothing is yet."""
+  """What is to be written, and where; nothing is written yet."""
 
   data: SmokeData
   folder: pathlib.Path
@@ -32,7 +32,7 @@ class NewData(NamedTuple):
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """Which data, where to, and how many."""
+  """Adds the flags: which data, where to, and how many."""
   _add_place(parser.add_argument_group('what is written'))
   _add_size(parser.add_argument_group('examples'))
 
@@ -47,13 +47,13 @@ def _add_place(group: argparse._ActionsContainer) -> None:
     '--out',
     metavar='DIR',
     type=os.path.expanduser,
-    help='Folder to write; each workload needs one of its own. Required.',
+    help='Folder to write; each workload needs its own. Required.',
   )
   group.add_argument(
     '--overwrite',
     action=arguments.Switch,
     default=False,
-    help='Replace smoke data that are there. Other files are never replaced.',
+    help='Replace existing smoke data. Other files are never replaced.',
   )
 
 
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     new = _make_data(options)
     with signals.ending_at_once():
       tfds = tfds_files.import_tfds()
-  # Of TFDS' own errors only those of the disk are the user's.
+  # Of TFDS' errors, only those of the disk are the user's to fix.
   try:
     with target_folder.written_whole(new.folder) as folder:
       tfds_files.write(tfds, folder, new.data)

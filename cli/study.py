@@ -30,13 +30,13 @@ _FACTORS = 'tuned@8,tuned@16,tuned@4'
 
 
 def add_flags(parser: arguments.Parser) -> None:
-  """What is compared, and where it runs."""
+  """Adds the flags: what is compared, and where it runs."""
   group = parser.add_argument_group('what is compared')
   group.add_argument(
     '--submissions',
     metavar='A,B',
     help='Names of rivals, thesis, submission (this project, with the settings '
-    'in force), or NAME=FILE for one of yours. Default: all but yours.',
+    'in force), or NAME=FILE for your own. Default: all but your own.',
   )
   group.add_argument(
     '--workloads',
@@ -99,7 +99,7 @@ def _add_how(group: argparse._ActionsContainer) -> None:
 
 
 def _add_preparing(group: argparse._ActionsContainer) -> None:
-  """What is done once, before submissions are compared."""
+  """Adds the flags for what is done once, before submissions are compared."""
   group.add_argument(
     '--choose_factors',
     action=arguments.Switch,
@@ -174,8 +174,8 @@ def _jobs(options: argparse.Namespace) -> list[Task]:
   """All runs that the options name.
 
   Raises:
-    ValueError: for a name or a seed that there isn't, or is there twice, or a
-      missing target.
+    ValueError: for a name or seed that is unknown or given twice, or a missing
+      target.
   """
   from ..studies.board import entries, stand_in
   from ..studies.board.conditions import get_condition
@@ -200,7 +200,7 @@ def _refuse_doubles(flag: str, given: Sequence[object]) -> None:
   # Two runs of one name would write into the same folder.
   for one in given:
     if given.count(one) > 1:
-      raise ValueError(f'--{flag}: {one} is there twice; give it once.')
+      raise ValueError(f'--{flag}: {one} is given twice; give it once.')
 
 
 def read_seeds(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the examples share: two spirals to tell apart, and a picture of a run."""
+"""What the examples share: two spirals to classify, and a picture of a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import numpy as np
 def spirals(
   seed: int, count: int = 512, noise: float = 0.05
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Points of two spirals, shape (count, 2), and which spiral each is of."""
+  """Points on two spirals, shape (count, 2), and labels 0 or 1, (count,)."""
   rng = np.random.default_rng(seed)
   labels = rng.integers(0, 2, count)
-  turn = 0.25 + 1.75 * rng.random(count)  # of a full one
+  turn = 0.25 + 1.75 * rng.random(count)  # in full turns
   angle = 2 * np.pi * (turn + labels / 2)
   points = np.stack([np.cos(angle), np.sin(angle)], axis=1) * turn[:, None]
   points += noise * rng.standard_normal(points.shape)
@@ -31,8 +31,15 @@ class History:
   def __init__(self, name: str = 'run') -> None:
     self.name, self.rates, self.metrics, self.events = name, {}, {}, []
 
-  def saw(self, step: int, events: Sequence[Mapping[str, Any]]) -> None:
-    """Keeps the events of a step, and prints switches and resets."""
+  def saw(
+    self,
+    step: int,
+    events: Sequence[Mapping[str, Any]],
+    rate: float | None = None,
+  ) -> None:
+    """Keeps a step's events and rate, and prints switches and resets."""
+    if rate is not None:
+      self.rates[step] = rate
     for event in events:
       self.events.append((step, event))
       if event['event'] in ('switch', 'reset'):
@@ -46,7 +53,7 @@ def draw(
   target: float | None = None,
   metric: str = 'accuracy',
 ) -> None:
-  """The metric above the learning rate, a line per run; resets are dotted."""
+  """Plots metric and learning rate, one line per run; dotted: resets."""
   figure, (top, bottom) = plt.subplots(2, sharex=True, figsize=(7, 5))
   for history in histories:
     top.plot(*zip(*history.metrics.items()), '.-', label=history.name)

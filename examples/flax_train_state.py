@@ -1,13 +1,14 @@
-"""Soft resets in a loop with flax.linen and its TrainState, early switching too.
+"""Soft resets and early switching in a loop with flax.linen's TrainState.
 
-You will see a cycle being left early: the second cycle's peak rate is absurd, its
-loss is soon not finite, and the network is replaced as a whole. The cycle after
-it gets the steps that are left, and comes further than the first one. flax_train_state.png shows the run.
+You will see a cycle left early: the second one's peak rate is absurd, its loss
+soon not finite, and the network is replaced. flax_train_state.png shows the
+run.
 
   python examples/flax_train_state.py
 """
 
-import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -21,47 +22,47 @@ from reset_cycles import THESIS, Cycles, State
 
 class Net(nn.Module):
   @nn.compact
-  def __call__(self, x):
+  def __call__(self, x: jax.Array) -> jax.Array:
     for _ in range(2):
       x = nn.relu(nn.Dense(32)(x))
     return nn.Dense(2)(x)
 
 
-def loss_fn(params, points, labels):
+def loss_fn(
+  params: Any, points: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
   logits = Net().apply({'params': params}, points)
   losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
   return losses.mean(), (jnp.argmax(logits, axis=-1) == labels).mean()
 
 
 @jax.jit
-def train_step(state, points, labels):
-  gradient, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
+def train_step(state: TrainState, *batch: jax.Array) -> TrainState:
+  gradient, _ = jax.grad(loss_fn, has_aux=True)(state.params, *batch)
   return state.apply_gradients(grads=gradient)
 
 
 @jax.jit
-def init(key):
+def init(key: jax.Array) -> Any:
   return Net().init(key, jnp.zeros((1, 2)))['params']
 
 
-def main(num_steps=1500, picture='flax_train_state.png'):
-  hparams = dataclasses.replace(
-    THESIS.hparams, learning_rate=0.01, weight_decay=0.001
-  )
-  chain = dataclasses.replace(
-    THESIS, hparams=hparams, alter_lr=(0.0, 1e13, 0.0)
+def main(
+  num_steps: int = 1500, picture: str = 'flax_train_state.png'
+) -> History:
+  chain = THESIS.override(
+    {'learning_rate': 0.01, 'weight_decay': 0.001, 'alter_lr': (0.0, 1e13, 0.0)}
   )
   cycles = Cycles(chain, num_steps, make_params=init, target=0.99)
-  state = TrainState.create(
-    apply_fn=None, params=init(jax.random.PRNGKey(1)), tx=cycles.optimizer
-  )
+  params = init(jax.random.PRNGKey(1))
+  state = TrainState.create(apply_fn=None, params=params, tx=cycles.optimizer)
   history = History()
 
-  def look(what, *arguments):
+  def look(what: Callable, step: int, *results: jax.Array) -> None:
     nonlocal state
-    halves, events = what(*arguments, State(state.params, state.opt_state))
-    state = state.replace(params=halves.params, opt_state=halves.opt_state)
-    history.saw(arguments[0], events)
+    new, events = what(step, *results, State(state.params, state.opt_state))
+    state = state.replace(params=new.params, opt_state=new.opt_state)
+    history.saw(step, events)
 
   for step in range(num_steps):
     look(cycles.before_step, step)

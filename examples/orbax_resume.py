@@ -1,9 +1,9 @@
-"""A loop with orbax checkpoints that is killed in mid-cycle, and goes on.
+"""A loop with orbax checkpoints that is killed in mid-cycle and resumed.
 
 You will see a child process being killed after 60 % of the steps, and this one
-going on from its last checkpoint. The two curves of orbax_resume.png, that of a
-run without interruption and that of the two halves, lie on each other, and the
-last line says that the last parameters are the same to the last bit.
+resuming from its last checkpoint. In orbax_resume.png the curves of an
+uninterrupted run and of the resumed one coincide, and the last line says that
+their final states are the same to the last bit.
 
   python examples/orbax_resume.py
 """
@@ -22,7 +22,9 @@ from common import History, draw, spirals
 from reset_cycles import THESIS, Cycles, State
 
 
-def train(num_steps, folder=None, kill_at=None):
+def train(
+  num_steps: int, folder: str = '', kill_at: int = -1
+) -> tuple[State, History]:
   chain = THESIS.override({'learning_rate': 0.01, 'weight_decay': 0.001})
   init = jax.jit(plain_jax.init)
   cycles = Cycles(chain, num_steps, make_params=init, target=0.99)
@@ -34,15 +36,14 @@ def train(num_steps, folder=None, kill_at=None):
     first, path = saved, f'{folder}/{saved}'
     state = checkpointer.restore(path, item=state)
     state = jax.tree_util.tree_map(jax.numpy.asarray, state)
-    print(f'going on from step {first}')
+    print(f'resuming from step {first}')
   train_step = plain_jax.make_train_step(cycles)
   history, every = History('killed' if folder else 'whole'), num_steps // 30
   for step in range(first, num_steps):
     if step == kill_at:
       os.kill(os.getpid(), signal.SIGKILL)
     state, events = cycles.before_step(step, state)
-    history.saw(step, events)
-    history.rates[step] = cycles.learning_rate(state)
+    history.saw(step, events, cycles.learning_rate(state))
     state = train_step(state, *spirals(step, count=64))
     if (step + 1) % every == 0:
       loss, accuracy = plain_jax.loss_fn(state.params, *spirals(2**31))
@@ -54,7 +55,9 @@ def train(num_steps, folder=None, kill_at=None):
   return state, history
 
 
-def main(num_steps=600, picture='orbax_resume.png'):
+def main(
+  num_steps: int = 600, picture: str = 'orbax_resume.png'
+) -> tuple[int, bool]:
   with tempfile.TemporaryDirectory() as folder:
     child = multiprocessing.get_context('spawn').Process(
       target=train, args=(num_steps, folder, int(0.6 * num_steps) + 1)

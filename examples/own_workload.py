@@ -7,7 +7,10 @@ The first command tunes AdamW and writes own_workload_targets.json beside this
 file; the second trains with soft resets until those targets are reached.
 """
 
+from __future__ import annotations
+
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,7 +21,8 @@ class Net(nn.Module):
   dropout_rate: float
 
   @nn.compact
-  def __call__(self, inputs, train, update_batch_norm, dropout_rate):
+  def __call__(self, inputs: jax.Array, **unused: float) -> jax.Array:
+    # unused: train, update_batch_norm and dropout_rate.
     x = nn.relu(nn.Dense(32, name='hidden')(inputs))
     return nn.Dense(2, name='output')(x)
 
@@ -30,10 +34,12 @@ class Moons(ArrayWorkload):
   num_validation_examples = num_test_examples = 1024
   default_batch_size, eval_batch_size = 32, 1024
   step_hint, eval_every_steps = 400, 20
-  # In seconds, for --eval_by=time: the budget, and between evaluations.
+  # Seconds, for --eval_by=time: the budget, and between evaluations.
   max_allowed_runtime_sec, eval_period_time_sec = 60, 1
 
-  def load_split(self, split, data_dir):
+  def load_split(
+    self, split: str, data_dir: str | None
+  ) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(['train', 'validation', 'test'].index(split))
     targets = rng.integers(0, 2, 512 if split == 'train' else 1024)
     angles = np.pi * rng.random(len(targets))
@@ -45,22 +51,26 @@ class Moons(ArrayWorkload):
       'targets': targets.astype(np.int32),
     }
 
-  def is_output_params(self, param_key):
+  def is_output_params(self, param_key: str) -> bool:
     return param_key == 'output'
 
-  def _make_model(self, dropout_rate):
+  def _make_model(self, dropout_rate: float) -> nn.Module:
     return Net(dropout_rate)
 
-  def _fake_inputs(self):
+  def _fake_inputs(self) -> jax.Array:
     return jnp.zeros((1, 2))
 
-  def _eval_outputs(self, logits, batch):  # per example, of one batch
+  # Values per example, of one batch.
+  def _eval_outputs(
+    self, logits: jax.Array, batch: dict[str, jax.Array]
+  ) -> dict[str, jax.Array]:
     targets, weights = batch['targets'], batch['weights']
     losses = self.loss_fn(targets, logits, weights)['per_example']
     wrong = jnp.argmax(logits, axis=-1) != targets
     return {'loss': losses, 'error_rate': wrong * weights, 'weights': weights}
 
-  def _metrics(self, outputs):  # of a whole split; padding has weight 0
+  # Means over a whole split; padding has weight 0.
+  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
     count = outputs['weights'].sum()
     means = {key: outputs[key].sum() / count for key in ('loss', 'error_rate')}
     return {key: float(mean) for key, mean in means.items()}

@@ -1,11 +1,13 @@
 """Soft resets in a loop of plain JAX and optax.
 
-You will see three learning-rate cycles. At the end of each one a line says how
-much of the network is replaced by a fresh one: tau, the share of the way to the
-target that is left, less from cycle to cycle. plain_jax.png shows the run.
+You will see three learning-rate cycles. After each, a line says tau, the share
+of the network that a fresh one replaces. plain_jax.png shows the run.
 
   python examples/plain_jax.py
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +19,7 @@ from reset_cycles import THESIS, Cycles, State
 SIZES = (2, 32, 32, 2)
 
 
-def init(key):
+def init(key: jax.Array) -> Any:
   keys = jax.random.split(key, len(SIZES) - 1)
   return [
     (jax.random.normal(k, (a, b)) * (2 / a) ** 0.5, jnp.zeros(b))
@@ -25,7 +27,7 @@ def init(key):
   ]
 
 
-def logits(params, points):
+def logits(params: Any, points: jax.Array) -> jax.Array:
   for kernel, bias in params[:-1]:
     points = jax.nn.relu(points @ kernel + bias[None])
   kernel, bias = params[-1]
@@ -33,15 +35,17 @@ def logits(params, points):
 
 
 @jax.jit
-def loss_fn(params, points, labels):
+def loss_fn(
+  params: Any, points: jax.Array, labels: jax.Array
+) -> tuple[jax.Array, jax.Array]:
   outputs = logits(params, points)
   losses = optax.softmax_cross_entropy_with_integer_labels(outputs, labels)
   return losses.mean(), (jnp.argmax(outputs, axis=-1) == labels).mean()
 
 
-def make_train_step(cycles):
+def make_train_step(cycles: Cycles) -> Callable[..., State]:
   @jax.jit
-  def train_step(state, points, labels):
+  def train_step(state: State, points: jax.Array, labels: jax.Array) -> State:
     gradient, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
     updates, opt_state = cycles.optimizer.update(
       gradient, state.opt_state, state.params
@@ -51,7 +55,7 @@ def make_train_step(cycles):
   return train_step
 
 
-def main(num_steps=1500, picture='plain_jax.png'):
+def main(num_steps: int = 1500, picture: str = 'plain_jax.png') -> History:
   chain = THESIS.override({'learning_rate': 0.01, 'weight_decay': 0.001})
   cycles = Cycles(chain, num_steps, make_params=jax.jit(init), target=0.99)
   params = init(jax.random.PRNGKey(1))
@@ -60,8 +64,7 @@ def main(num_steps=1500, picture='plain_jax.png'):
   history, every = History(), max(num_steps // 30, 1)
   for step in range(num_steps):
     state, events = cycles.before_step(step, state)
-    history.saw(step, events)
-    history.rates[step] = cycles.learning_rate(state)
+    history.saw(step, events, cycles.learning_rate(state))
     state = train_step(state, *spirals(step, count=64))
     if (step + 1) % every == 0:
       loss, accuracy = map(float, loss_fn(state.params, *spirals(2**31)))

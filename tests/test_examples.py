@@ -92,3 +92,14 @@ def test_an_example_is_short_and_begins_with_what_one_will_see(name):
   if name not in OTHERS:
     assert 'You will see' in said
     assert f'{name}.png' in said
+
+
+@pytest.mark.parametrize('name', EXAMPLES)
+def test_all_functions_of_an_example_have_types(name):
+  tree = ast.parse((FOLDER / f'{name}.py').read_text())
+  for node in ast.walk(tree):
+    if isinstance(node, ast.FunctionDef):
+      arguments = [*node.args.args, node.args.vararg, node.args.kwarg]
+      given = [a for a in arguments if a and a.arg != 'self']
+      assert node.returns is not None, node.name
+      assert all(a.annotation for a in given), node.name

@@ -1,1 +1,1 @@
-"""Other people's methods as submissions, to be compared with this project's."""
+"""Other people's methods as submissions, for comparison with this project's."""

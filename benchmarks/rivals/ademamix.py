@@ -6,11 +6,11 @@
 alpha rises linearly from 0, b3 from b1 with a half-life that rises linearly.
 Source: Pagliardini et al. 2024, arXiv:2409.03137. Hyperparameters, warm-ups and
 the clipped gradient: the official entry ademamix (PyTorch). Its warm-ups of
-500,000 steps are 3.75 times WMT's step_hint in 2024; runs with a step_hint of
-under 10,000, to which nobody published anything, take that multiple of theirs.
+500,000 steps are 3.75 times WMT's step_hint in 2024; runs with a step_hint
+below 10,000, for which nothing was published, use that multiple of their own.
 
-The entry is PyTorch's and was not run beside this; a test holds the direction
-against optax.contrib's.
+The entry is in PyTorch and was not run for comparison; a test compares the
+direction with optax.contrib's.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class MixState(NamedTuple):
 
 
 def warmup_steps(step_hint: int) -> float:
-  """How long alpha and b3 rise, in steps."""
+  """Steps over which alpha and b3 rise."""
   return _WARMUP if step_hint >= _SHORT else _WARMUP_OF_SHORT * step_hint
 
 
 def beta3_at(count: jax.Array, warmup: float) -> jax.Array:
-  """b3 in step `count`, from 1: linear in the half-life."""
+  """b3 at step `count` (the first is 1); its half-life rises linearly."""
 
   def half_life(beta: float) -> float:
     return math.log(0.5) / math.log(beta + EPS) - 1.0
@@ -84,7 +84,7 @@ def scale_by_ademamix(warmup: float) -> optax.GradientTransformation:
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One, without an end; warm-up and cosine over step_hint, then 0."""
+  """One endless phase: warm-up and cosine over step_hint, then rate 0."""
   del budget
   rate = nadam.warmup_cosine(BASE, step_hint)
   optimizer = optax.chain(

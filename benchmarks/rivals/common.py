@@ -1,12 +1,12 @@
 """What rivals share: the benchmark's functions around an optax optimizer.
 
-A rival is an optimizer per phase of the run, and where it evaluates another
-model than it trains, a pair of maps between the two. The model that the runner
-holds is always the one to be evaluated, in both generations, since v0.5.0 asks
-nobody before it evaluates; the step takes the trained one from the state.
+A rival is an optimizer per phase of the run and, if it does not evaluate the
+model that it trains, a pair of maps between the two. The model that the runner
+holds is always the one to be evaluated, in both generations, since v0.5.0
+evaluates without notice; the step recovers the trained one from the state.
 
-Nothing here decides anything: of this project's submission only the plumbing is
-used, that is how arrays lie on devices and how a workload is asked.
+Nothing here makes decisions: of this project's submission only the plumbing is
+used, that is the layout of arrays on devices and the access to workloads.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from ...training import workload as workload_facts
 from ...training.devices import Devices, JitDevices, PmapDevices
 from ...training.workload import EvalResults, WorkloadApi
 
-# Shares of max_allowed_runtime_sec that self-tuning submissions get, and so, as
-# far as step_hint steps take max_allowed_runtime_sec, budgets over step_hint.
+# Budgets of self-tuning submissions over max_allowed_runtime_sec, and so, if
+# step_hint steps take max_allowed_runtime_sec, over step_hint.
 BUDGET_2024, BUDGET = 3.0, 1.5
 
 
 class Phase(NamedTuple):
-  """A stretch of the run with an optimizer of its own.
+  """A part of the run with its own optimizer.
 
   Attributes:
-    steps: how long it lasts; after the last phase the rival is done, unless
-      that one has None.
-    optimizer: begins anew with the phase, and, from the second phase on, so
-      does the model: at the run's first parameters.
+    steps: how long it lasts; None for an endless last phase, else the run is
+      complete after the last one.
+    optimizer: starts afresh with the phase; from the second phase on, so does
+      the model, from the run's first parameters.
   """
 
   steps: int | None
@@ -46,17 +46,17 @@ class Phase(NamedTuple):
 
 
 class Rival(NamedTuple):
-  """A method.
+  """A rival's method.
 
   Attributes:
-    phases: (step_hint, budget over step_hint) -> phases, the first one first.
-    dropout_rate: probability; in force where it is a submission's to give.
+    phases: (step_hint, budget over step_hint) -> phases, in order.
+    dropout_rate: probability; used where the submission decides it.
     trained: (evaluated model, optimizer state) -> trained model; traced.
     evaluated: (trained model, optimizer state) -> evaluated model; traced.
     averages: whether the two differ. Batch statistics are then those of the
       evaluated model.
-    progress: (optimizer state, share of the budget that is used up, share that
-      a step takes) -> optimizer state; None for rivals without a clock.
+    progress: (optimizer state, share of the budget used up, share that a step
+      takes) -> optimizer state; None for rivals that ignore time.
   """
 
   phases: Callable[[int, float], Sequence[Phase]]
@@ -71,19 +71,19 @@ class Saved(NamedTuple):
   """The half of the optimizer state that a checkpoint keeps."""
 
   inner: Any
-  first: Any  # the first parameters, where a later phase begins with them
+  first: Any  # the first parameters, if later phases start from them
 
 
 class Fixed(NamedTuple):
-  """The other half: made anew by init_optimizer_state."""
+  """The other half, rebuilt by init_optimizer_state."""
 
-  ends: tuple[int, ...]  # step before which each phase ends, but an endless one
+  ends: tuple[int, ...]  # first step after each phase that ends
   steps: tuple[Callable, ...]  # compiled train steps, one per phase
   inits: tuple[Callable, ...]  # first parameters -> (parameters, state)
   devices: Devices
   budget_sec: float
   set_pace: Callable | None
-  seen: list[int]  # evaluations that were looked at, at most
+  seen: list[int]  # one number: how many evaluations have been looked at
 
 
 def init_optimizer_state(
@@ -94,16 +94,16 @@ def init_optimizer_state(
   hyperparameters: Any,
   rng: jax.Array,
 ) -> tuple[Saved, Fixed]:
-  """The benchmark's function; rival is its method, the rest the benchmark's.
+  """The benchmark's function, preceded by the rival.
 
   Raises:
-    ValueError: for hyperparameters: a rival brings its own.
+    ValueError: if there are hyperparameters, as a rival has its own.
   """
   del rng
   if hyperparameters:
     raise ValueError(
-      f'hyperparameters={hyperparameters!r}: rivals run under the self-tuning '
-      'ruleset, with their own.'
+      f'hyperparameters={hyperparameters!r}: hyperparameters must be None, as '
+      'rivals run under the self-tuning ruleset, with their own.'
     )
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else JitDevices()
@@ -130,7 +130,8 @@ def init_optimizer_state(
 
 
 def _copied(tree: Any) -> Any:
-  # Added to, or jit would hand out the buffers that a step is going to donate.
+  # The addition forces a copy: jit would return the very buffers that a step is
+  # going to donate.
   return jax.tree_util.tree_map(lambda x: x + 0, tree)
 
 
@@ -195,7 +196,7 @@ def update_params(
   rng: jax.Array,
   train_state: Any = None,
 ) -> tuple[tuple[Saved, Fixed], Any, Any]:
-  """The benchmark's function: begins a phase where it is time, takes a step.
+  """The benchmark's function: begins a phase if one is due, and takes a step.
 
   Raises:
     TrainingCompleteError: (the benchmark's) after the last phase.
@@ -208,7 +209,7 @@ def update_params(
     raise workload_facts.spec_of(workload).TrainingCompleteError
   if phase > 0 and global_step == fixed.ends[phase - 1]:
     params, inner = fixed.devices.init(fixed.inits[phase], saved.first)
-  eval_results = eval_results or ()  # None where a restore lost them
+  eval_results = eval_results or ()  # None if a restore has lost them
   if fixed.set_pace and len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
     inner = _paced(fixed, inner, eval_results, global_step)
@@ -225,7 +226,7 @@ def update_params(
 def _paced(
   fixed: Fixed, inner: Any, eval_results: EvalResults, global_step: int
 ) -> Any:
-  """The state, told which share of the budget a step has taken so far."""
+  """The state, told the share of the budget that a step takes on average."""
   step, results = workload_facts.decode(eval_results[-1])
   seconds = float(results.get('accumulated_submission_time', 0.0))
   if step < 1 or seconds <= 0.0 or fixed.budget_sec <= 0.0:
@@ -247,7 +248,7 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[Saved, Fixed], Any, Any]:
-  """The benchmark's function; what the runner holds is evaluated anyway."""
+  """The benchmark's function; the runner already holds the evaluated model."""
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
   return optimizer_state, current_param_container, model_state
@@ -256,7 +257,7 @@ def prepare_for_eval(
 def submission_of(rival: Rival) -> own.Submission:
   """The five functions that the benchmark takes from a submission module.
 
-  Data and batch sizes are this project's own, which are the benchmark's.
+  Data and batch sizes are as in this project's submission: the benchmark's.
   """
 
   def init(*args: Any, **kwargs: Any) -> tuple[Saved, Fixed]:

@@ -3,7 +3,7 @@
 Training goes on from the raw weights. Source: Kaddour 2022, arXiv:2209.14981;
 10 snapshots, one every 0.002 step_hint steps after 0.02 step_hint steps: the
 official entry lawa_queue (2024, external tuning). Until there are 10, the raw
-weights are evaluated. The entry is PyTorch's and was not run beside this.
+weights are evaluated. The entry is in PyTorch and was not run for comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LawaState(NamedTuple):
 
 
 def lawa(step_hint: int) -> optax.GradientTransformation:
-  """The baseline's optimizer that takes snapshots."""
+  """The baseline's optimizer, which also takes snapshots."""
   rate = nadam.warmup_cosine(nadam.BASELINE, step_hint)
   optimizer = nadam.nadamw(nadam.BASELINE, rate)
   start = math.ceil(START * step_hint)
@@ -62,7 +62,7 @@ def lawa(step_hint: int) -> optax.GradientTransformation:
 
 
 def evaluated(params: Any, state: LawaState) -> Any:
-  """The average, once the queue is full."""
+  """The average of the snapshots; `params` until the queue is full."""
   is_full = state.taken >= SNAPSHOTS
   return jax.tree_util.tree_map(
     lambda p, q: jnp.where(is_full, jnp.mean(q, axis=0), p), params, state.queue
@@ -70,7 +70,7 @@ def evaluated(params: Any, state: LawaState) -> Any:
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One, without an end."""
+  """One endless phase."""
   del budget
   return [common.Phase(None, lawa(step_hint))]
 

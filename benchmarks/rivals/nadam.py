@@ -1,8 +1,8 @@
-"""NadamW as the benchmark's baselines have it, and their schedule.
+"""NadamW as in the benchmark's baselines, and their schedule.
 
 Both follow the benchmark's own files (v0.5.0 and main): NAdam of Choi et al.
-2019, arXiv:1910.05446, table 1, whose bias correction is plain Adam's (optax's
-own variant has another), and decay multiplied by the learning rate.
+2019, arXiv:1910.05446, table 1, with plain Adam's bias correction (optax's
+variant has a different one), and decay multiplied by the learning rate.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 Source: the benchmark's own jax_nadamw_full_budget.py, in both generations.
 
 Checked once against the published files over 200 steps of `digits` (step_hint
-150, batch 64, no dropout): on v0.5.0's stack the parameters are equal bit by bit;
+150, batch 64, no dropout): on v0.5.0's stack the parameters are bit-identical;
 on main's (the board's nadamw_baselinev05, whose HPARAMS had to be given
-attributes for it to run) they differ by at most 1e-8 (root mean square), of 0.1.
+attributes for it to run) they differ by at most 1e-8, of 0.1 (root mean
+squares).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from . import common, nadam
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One, without an end."""
+  """One endless phase."""
   del budget
   rate = nadam.warmup_cosine(nadam.BASELINE, step_hint)
   return [common.Phase(None, nadam.nadamw(nadam.BASELINE, rate))]

@@ -1,8 +1,8 @@
 """The baseline with its cosine over the whole time budget.
 
-The share of the budget that a step takes is 1 / (budget * step_hint) until an
-evaluation says how long the steps before it have taken; from there on the share
-that is used up grows by what a step has taken so far.
+Until the first evaluation, a step is assumed to take 1 / (budget * step_hint)
+of the budget. From then on, each evaluation tells how long the steps before it
+have taken, and the share used up grows by their mean at every step.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def timed(step_hint: int, budget: float) -> optax.GradientTransformation:
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One, without an end."""
+  """One endless phase."""
   return [common.Phase(None, timed(step_hint, budget))]
 
 

@@ -1,13 +1,13 @@
 """Sequential hard restarts: three settings of NadamW, one after the other.
 
-Each begins at the run's first parameters with a fresh optimizer; batch
-statistics stay. Settings and their horizons are those of the official entry
+Each starts from the run's first parameters with a fresh optimizer; batch
+statistics are kept. Settings and their horizons are those of the official entry
 nadamw_sequential of 2024, made for a budget of three times step_hint, of which
-they take 1, 1 and 0.75; under a smaller budget they take the same shares of it.
-The entry's label smoothing never came into force there, and is left out.
+they take 1, 1 and 0.75; with a smaller budget they take the same shares of it.
+The entry's label smoothing never took effect, and is left out.
 
 Checked once against the published file, on v0.5.0's stack, `digits`, step_hint
-50, without dropout: equal bit by bit through all three phases, and both are
+50, without dropout: bit-identical through all three phases, and both are
 complete after 138 steps.
 """
 
@@ -35,7 +35,7 @@ HORIZONS = (1.0, 1.0, 0.75)  # over step_hint, for a budget of 3
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """Three, after which the run is complete."""
+  """Three phases, after which the run is complete."""
   found = []
   for point, horizon in zip(POINTS, HORIZONS):
     share = horizon * budget / common.BUDGET_2024

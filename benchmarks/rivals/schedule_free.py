@@ -1,20 +1,20 @@
-"""Schedule-Free AdamW; its average x is what is evaluated.
+"""Schedule-Free AdamW; its average x is evaluated.
 
-  y = (1 - b1) z + b1 x                      where the gradient g is taken
+  y = (1 - b1) z + b1 x                      at which the gradient g is taken
   z' = z - rate * (g / sqrt(v_hat) + decay * y)
   x' = (1 - c) x + c z',   c = max_rate^2 / sum of max_rate^2
 
-Source: Defazio et al. 2024, arXiv:2405.15682, as optax.contrib has it, which a
-test holds this against; optax 0.1.5 and 0.2.2 don't have it. Hyperparameters:
-the official entries schedule_free_adamw (2024) and schedule_free_adamw_jax. Of
-the latter it differs in that gradients see the batch's own statistics, and that
-x gets its statistics in every step, not in every third. Its label smoothing
-never came into force, and is left out.
+Source: Defazio et al. 2024, arXiv:2405.15682, as in optax.contrib, with which a
+test compares this; optax 0.1.5 and 0.2.2 do not have it. Hyperparameters: the
+official entries schedule_free_adamw (2024) and schedule_free_adamw_jax. It
+differs from the latter in that gradients see the batch's own statistics, and
+that x gets its statistics in every step, not in every third. Its label
+smoothing never took effect, and is left out.
 
 Checked once against schedule_free_adamw_jax over 200 steps of `digits` (step_hint
 150, batch 64, no dropout): x differs by 2e-8 after 10 steps, 4e-6 after 50 and
-6e-4 after 200, of 0.1 (root mean square); the validation loss, which sees the
-statistics, by 1 % at most.
+6e-4 after 200, of 0.1 (root mean squares); the validation loss, which depends
+on the statistics, by at most 1 %.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARMUP_FACTOR = 0.02 * 0.75  # of step_hint
 
 
 class FreeState(NamedTuple):
-  """What is carried from step to step."""
+  """The optimizer's state."""
 
   count: jax.Array
   z: Any
@@ -43,7 +43,11 @@ class FreeState(NamedTuple):
 
 
 def schedule_free(warmup: int) -> optax.GradientTransformation:
-  """Moves y; `evaluated` makes x of it. warmup: steps of linear warm-up."""
+  """Moves y, from which `RIVAL.evaluated` computes x.
+
+  Args:
+    warmup: steps of the linear warm-up.
+  """
   ramp = optax.linear_schedule(0.0, LEARNING_RATE, warmup)
   rate_at = ramp if warmup > 0 else lambda count: LEARNING_RATE
 
@@ -62,7 +66,7 @@ def schedule_free(warmup: int) -> optax.GradientTransformation:
       ),
       state.z, grads, nu, y,
     )  # fmt: skip
-    # As in optax, weights are a step ahead of the rate, and never all 0.
+    # As in optax, weights are one step ahead of the rate, so never all 0.
     max_rate = jnp.maximum(state.max_rate, rate_at(count))
     total = state.weight_sum + max_rate**2
     c = max_rate**2 / total
@@ -84,7 +88,7 @@ def _y(x: jax.Array, z: jax.Array) -> jax.Array:
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One, without an end."""
+  """One endless phase."""
   del budget
   return [common.Phase(None, schedule_free(int(WARMUP_FACTOR * step_hint)))]
 

@@ -1,11 +1,11 @@
-"""SGDR, warm restarts of the rate alone, on the baseline's NadamW.
+"""SGDR, warm restarts of only the rate, with the baseline's NadamW.
 
   rate(t) = peak / 2 * (1 + cos(pi * t / T_i)),  T_0, 2 T_0, 4 T_0, ...
 
-Source: Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5 with T_mult = 2, and no
-warm-up. Their T_0 = 10 epochs ends a cycle after 10, 30, 70 and 150 epochs;
-here 100 epochs are step_hint, so that the fourth cycle ends with a budget of 1.5
-step_hint.
+Source: Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5 with T_mult = 2 and no
+warm-up. With their T_0 of 10 epochs, cycles end after 10, 30, 70 and 150
+epochs; here step_hint stands for 100 epochs, so that the fourth cycle ends with
+a budget of 1.5 step_hint.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FIRST = 0.1  # T_0 over step_hint
 
 
 def restarts(peak: float, first: float) -> Callable[[jax.Array], jax.Array]:
-  """The rate over the count of steps.
+  """count of steps -> learning rate.
 
   Args:
-    peak: at the beginning of every cycle.
+    peak: the rate at the beginning of every cycle.
     first: T_0, in steps.
   """
 
@@ -39,7 +39,7 @@ def restarts(peak: float, first: float) -> Callable[[jax.Array], jax.Array]:
 
 
 def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One, without an end."""
+  """One endless phase."""
   del budget
   hparams = nadam.BASELINE
   rate = restarts(hparams.learning_rate, FIRST * step_hint)

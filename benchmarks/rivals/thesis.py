@@ -1,4 +1,4 @@
-"""This project's thesis, as it was: the default before there was anything else."""
+"""This project's thesis, unchanged."""
 
 from __future__ import annotations
 

@@ -1,24 +1,24 @@
-"""The conditions under which submissions are compared, seen in real logs.
+"""The conditions under which submissions are compared, as seen in real logs.
 
-A condition changes the stand-in, never a submission, and a submission is told
-nothing of it. Time is counted in steps, so that it repeats exactly: a step takes
-so many seconds of a clock that nothing else moves, and max_allowed_runtime_sec
-is what step_hint steps take where a step takes one second.
+A condition changes the stand-in, never a submission, and a submission is not
+told of it. Time is counted in steps, so that it is exactly reproducible: a step
+takes a fixed number of seconds of a simulated clock, and
+max_allowed_runtime_sec is the time of step_hint steps of one second each.
 
-  tuned   as it is: the target is what one tuned cosine over three quarters of
+  tuned   unchanged: the target is what one tuned cosine over three quarters of
           step_hint reaches, the benchmark's method
   near    the target is 2 % beyond what one tuned cosine over step_hint reaches
-  slow    a step takes 3.75 seconds: of step_hint, 40 % are affordable; the
-          target is what one tuned cosine over 30 % of step_hint reaches
-  hot     every learning rate acts as if it were so much higher that
-          REFERENCE_PEAK is ten times this workload's best peak of one cosine
-  cold    likewise, a tenth of it
-  budget3 as tuned, but with three times max_allowed_runtime_sec, and with the
+  slow    a step takes 3.75 seconds, so that 40 % of step_hint are affordable;
+          the target is what one tuned cosine over 30 % of step_hint reaches
+  hot     learning rates act as if scaled so that REFERENCE_PEAK becomes ten
+          times this workload's best peak of one cosine
+  cold    likewise, so that it becomes a tenth of that peak
+  budget3 like tuned, but with three times max_allowed_runtime_sec, and with the
           API of 2024, which had that budget
 
-A rate acts as if it were c times as high because the workload trains other
-parameters than it computes with, q = p / c. Adam-like updates move every entry
-of q by about the rate, whatever the gradient's size, and so p by c times that;
+To make a rate act as if it were c times as high, the workload computes with
+parameters p but trains q = p / c. Adam-like updates move every entry of q by
+about the rate, whatever the gradient's size, and therefore p by c times that;
 weight decay shrinks q, and p, as before.
 """
 
@@ -27,11 +27,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
-AFFORDABLE_WHEN_SLOW = 0.4  # of step_hint, within the budget
-BUDGET = 1.5  # of max_allowed_runtime_sec, in the current ruleset
+AFFORDABLE_WHEN_SLOW = 0.4  # share of step_hint that fits into the budget
+BUDGET = 1.5  # times max_allowed_runtime_sec, in the current ruleset
 # The rate that suits the workloads on the whole: about the geometric mean of the
 # best peaks that `measure_targets` found. One factor per submission, chosen under
-# `tuned`, brings its published rate there.
+# `tuned`, brings its published rate near it.
 REFERENCE_PEAK = 0.014
 
 
@@ -41,10 +41,10 @@ class Condition:
 
   Attributes:
     target: key of the target among those that were measured.
-    rate_factor: as what multiple of itself a learning rate acts.
+    rate_factor: the multiple of itself as which a learning rate acts.
     of_best_peak: REFERENCE_PEAK acts as this multiple of the workload's best
       peak of one cosine; None leaves the workload as it is.
-    seconds_per_step: of the simulated clock.
+    seconds_per_step: duration of a step on the simulated clock.
     generation: 'jit', or 'pmap' for the API and the budget of 2024.
   """
 
@@ -65,7 +65,7 @@ CONDITIONS = {
   'cold': Condition(of_best_peak=0.1),
   'budget3': Condition(generation='pmap'),
 }
-# Those of the score over all.
+# The conditions that count in the overall score.
 SCORED = ('tuned', 'near', 'slow', 'hot', 'cold')
 
 
@@ -73,14 +73,14 @@ def get_condition(name: str) -> Condition:
   """A condition by name; 'tuned@2' is 'tuned' with rates that act doubled.
 
   Raises:
-    ValueError: if there is none, or the factor is not a positive number.
+    ValueError: if the name is unknown, or the factor is not a positive number.
   """
   base, _, factor = name.partition('@')
   if base not in CONDITIONS:
     near = difflib.get_close_matches(base, CONDITIONS, 1)
     hint = f' Did you mean {near[0]}?' if near else ''
     raise ValueError(
-      f'condition {name!r} is unknown; there are {", ".join(CONDITIONS)}.{hint}'
+      f'condition {name!r} is unknown; known are {", ".join(CONDITIONS)}.{hint}'
     )
   condition = CONDITIONS[base]
   if not factor:
@@ -91,8 +91,8 @@ def get_condition(name: str) -> Condition:
     value = 0.0
   if not 0.0 < value < float('inf'):
     raise ValueError(
-      f'condition {name!r}: behind the @ must be a positive number, by which '
-      'learning rates are to act multiplied.'
+      f'condition {name!r}: after the @ there must be a positive number, the '
+      'factor by which learning rates act multiplied.'
     )
   return dataclasses.replace(
     condition, rate_factor=value * condition.rate_factor

@@ -1,8 +1,8 @@
-"""The submissions on the board: where they are, and their one factor each.
+"""The submissions on the board: their files, and one rate factor each.
 
 A rate is never tuned to a workload. Every submission has its published rate and
 one factor, the same for all workloads and conditions, which was chosen under
-`tuned` and acts as in `conditions`.
+`tuned` and acts as explained in `conditions`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Contender(NamedTuple):
   """A submission.
 
   Attributes:
-    name: on the board.
+    name: its name on the board.
     path: its Python file.
-    factor: by which its learning rates act multiplied.
+    factor: the factor by which its learning rates act multiplied.
   """
 
   name: str
@@ -36,7 +36,7 @@ class Contender(NamedTuple):
 
 
 def known_paths() -> dict[str, pathlib.Path]:
-  """The files of the submissions that have a name here: rivals, and ours."""
+  """The files of the submissions known by name: the rivals' and ours."""
   found = {
     path.stem: path
     for path in sorted(RIVALS.glob('*.py'))
@@ -52,7 +52,7 @@ def piece_paths() -> dict[str, pathlib.Path]:
 
 
 def read_factors() -> dict[str, float]:
-  """The factors that were chosen, by name."""
+  """The chosen factors, by submission."""
   if not FACTORS_FILE.exists():
     return {}
   return json.loads(FACTORS_FILE.read_text(encoding='utf-8'))['factors']
@@ -68,7 +68,7 @@ def factor_of(name: str) -> float:
 
 
 def get_entry(text: str, published: bool = False) -> Contender:
-  """An entry as the command line names it.
+  """A submission as the command line names it.
 
   Args:
     text: a known name, or name=path/to/submission.py.
@@ -88,8 +88,8 @@ def get_entry(text: str, published: bool = False) -> Contender:
     )
   if not re.fullmatch(r'[\w.-]+', name):
     raise ValueError(
-      f'submission {text!r}: its name must have letters, digits, _, . and - '
-      'only: it becomes that of a folder.'
+      f'submission {text!r}: its name must consist of letters, digits, _, . '
+      'and -: it becomes the name of a folder.'
     )
   path = pathlib.Path(given).expanduser() if given else paths[name]
   if not path.is_file():

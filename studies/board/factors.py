@@ -1,8 +1,8 @@
-"""Chooses every submission's one factor, from runs under tuned@2, tuned@4, ...
+"""Chooses each submission's rate factor from runs under tuned@2, tuned@4, ...
 
-The best factor is the one under which the most is left of the budget when the
-target is reached, on average over workloads and seeds; nothing is left of a run
-that doesn't reach it. Where that says nothing, the one that comes nearest to the
+The best factor is the one with which the most of the budget is left when the
+target is reached, on average over workloads and seeds; a run that does not
+reach it has nothing left. Ties go to the factor that comes nearest to the
 targets.
 """
 
@@ -27,16 +27,16 @@ _PREFIX = 'tuned'
 
 
 class Merit(NamedTuple):
-  """How good a run was; the more, the better."""
+  """How good a run was; larger is better."""
 
-  left: float  # share of the budget, 0 where the target wasn't reached
-  nearness: float  # 1 where it was, or the best metric over the target
+  left: float  # share of the budget left; 0 if the target was not reached
+  nearness: float  # 1 if it was reached, else the best metric over the target
 
 
 def read_merits(
   root: pathlib.Path,
 ) -> Mapping[str, Mapping[float, list[Merit]]]:
-  """Of all runs, by submission and factor.
+  """The merits of all runs, by submission and factor.
 
   Raises:
     ValueError: if there is none.
@@ -90,7 +90,14 @@ def choose(
 
 
 def write(root: pathlib.Path) -> dict[str, float]:
-  """Reads runs, writes factors.json with what they were chosen from."""
+  """Chooses factors from a study's runs and writes factors.json.
+
+  Args:
+    root: folder of the study.
+
+  Returns:
+    The chosen factors by submission.
+  """
   merits = read_merits(root)
   chosen = choose(merits)
   table = {

@@ -1,7 +1,7 @@
 """The board's runs: read from a study's folder, or from archives of it.
 
 An archive is <condition>.zip with runs.csv, a row per run, and evaluations.csv, a
-row per evaluation: all that a scoreboard needs, in little room.
+row per evaluation: all that a scoreboard needs, in little space.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class BoardRun(NamedTuple):
-  """A run and its evaluations; seconds are those of the board's clock."""
+  """A run and its evaluations; seconds are those of the simulated clock."""
 
   condition: str
   submission: str
@@ -59,7 +59,7 @@ class BoardRun(NamedTuple):
 
 
 def read_runs(root: pathlib.Path) -> list[BoardRun]:
-  """All runs of a folder, of a study or of archives.
+  """All runs in a folder: that of a study, or one with archives.
 
   Raises:
     ValueError: if there is none, or a file is damaged.
@@ -75,7 +75,7 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
     workload = workload.removesuffix('_jax')
     found.append(_read(meta, condition, submission, workload, seed))
   if not found:
-    raise ValueError(f'{root} has no runs of a study, and no archives of them.')
+    raise ValueError(f'{root} has neither runs of a study nor archives.')
   return found
 
 
@@ -100,8 +100,8 @@ def pack(runs: Iterable[BoardRun], folder: pathlib.Path) -> list[pathlib.Path]:
   """Writes <condition>.zip for all runs; returns the files.
 
   Args:
-    runs: those of a condition replace an older archive of it.
-    folder: made if needed.
+    runs: the runs; a condition's older archive is replaced.
+    folder: where to write; made if needed.
   """
   folder.mkdir(parents=True, exist_ok=True)
   groups: dict[str, list[BoardRun]] = {}
@@ -153,7 +153,7 @@ def _unpack(path: pathlib.Path) -> list[BoardRun]:
       by_run.setdefault(_key(row), []).append(row)
     return [_run(path.stem, row, by_run.get(_key(row), [])) for row in about]
   except (KeyError, ValueError, zipfile.BadZipFile) as e:
-    raise ValueError(f'{path} is no archive of a study: {e}') from e
+    raise ValueError(f'{path} is not the archive of a study: {e}') from e
 
 
 def _key(row: Mapping[str, str]) -> tuple[str, str, str]:
@@ -181,10 +181,10 @@ def _run(
 
 
 def comparable(runs: Iterable[BoardRun]) -> list[BoardRun]:
-  """The runs of seeds that every submission has had, cell by cell.
+  """The runs of the seeds that all submissions have, cell by cell.
 
-  A cell is a workload under a condition. A study under way, or a submission that
-  joined later, is compared on what all of the board have done.
+  A cell is a workload under a condition. So an unfinished study, or a
+  submission added later, is compared on the runs that all submissions have.
   """
   cells: dict[tuple[str, str], dict[str, dict[int, BoardRun]]] = {}
   submissions = set()

@@ -1,9 +1,9 @@
-"""Targets of the shortened workloads, by the benchmark's method in small.
+"""Targets of the shortened workloads, by a small version of AlgoPerf's method.
 
-AdamW with warm-up and one cosine, its other hyperparameters those that
+AdamW with a warm-up and one cosine, and the other hyperparameters that
 `soft-reset set-targets` found for the workload, is trained over 30 %, 75 % and
-100 % of step_hint; of a grid of peak rates the best by the median over seeds
-counts, and the median over more seeds is the target.
+100 % of step_hint. The best of a grid of peak rates is chosen by the median
+over seeds; with it, the median over more seeds is the target.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ from ...mini_algoperf.workloads.base import read_targets as own_targets
 from . import stand_in
 from .conditions import CONDITIONS
 
-# Share of step_hint by target.
+# The share of step_hint that is trained, by target.
 SHARES = {'slow': 0.3, 'tuned': 0.75, 'near': 1.0}
-BEYOND = 0.02  # how far the target `near` is beyond what was reached
+BEYOND = 0.02  # how far the target `near` is beyond what was reached, relative
 PEAKS = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08)
 _GRID_SEEDS, _SEEDS = (201, 202), (203, 204, 205, 206, 207)
-_PLAIN = (0.1, 0.05)  # one_minus_beta1 and weight_decay where none were found
+_PLAIN = (0.1, 0.05)  # one_minus_beta1 and weight_decay if none were found
 
 
 def measure(
   name: str, full: bool = False, say: Callable[[str], None] = print
 ) -> dict[str, Any]:
-  """Trains, and returns what was found: 'tuned', 'near', 'slow' and the runs.
+  """Measures the targets of a workload.
 
   Args:
-    name: of the workload.
-    full: whether its own length is kept.
-    say: is told of every peak.
+    name: name of the workload, or file.py:ClassName.
+    full: whether it keeps its own length.
+    say: called with a line of text for every peak.
+
+  Returns:
+    The targets 'tuned', 'near' and 'slow', the metric's name, and the runs.
   """
   workload = stand_in.make_workload(
     name, CONDITIONS['tuned'], full, targets={'tuned': 0.0}
@@ -54,7 +57,7 @@ def measure(
 
 
 def write(name: str, full: bool, found: dict[str, Any]) -> None:
-  """Puts what was found into the file that the workloads read."""
+  """Writes what `measure` found to the file that the workloads read."""
   targets = stand_in.read_targets()
   targets[stand_in.target_key(name, full)] = found
   text = json.dumps(targets, indent=2, sort_keys=True) + '\n'
@@ -64,7 +67,7 @@ def write(name: str, full: bool, found: dict[str, Any]) -> None:
 def _best(
   workload: MiniWorkload, name: str, steps: int, say: Callable[[str], None]
 ) -> tuple[float, list[float]]:
-  """The best peak, and the metric at the end with each seed."""
+  """The best peak, and with it the final metric of each seed."""
   own = own_targets().get(name, {}).get('hyperparameters')
   rest = (own['one_minus_beta1'], own['weight_decay']) if own else _PLAIN
   train = Trainer(workload, steps, None)

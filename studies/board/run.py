@@ -1,9 +1,9 @@
-"""One run of the board, and where it is kept.
+"""Trains one run of the board, and keeps its logs in
 
   <out>/<condition>/<submission>/study_<seed>/<workload>_jax/trial_1/
 
-with the benchmark's eval_measurements.csv and meta_data_0.json. A run that broke
-has failure.txt beside them, and has not reached its target.
+as the benchmark's eval_measurements.csv and meta_data_0.json. A run that failed
+also has failure.txt there, and counts as not having reached its target.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Task(NamedTuple):
 
   @property
   def title(self) -> str:
-    """For a bar or a message."""
+    """A name for progress bars and messages."""
     return f'{self.condition} {self.workload} {self.entry.name} {self.seed}'
 
 
@@ -58,7 +58,7 @@ def order(
   seeds: Sequence[int],
   full: bool = False,
 ) -> list[Task]:
-  """All runs, one seed after the other: what is there can always be compared."""
+  """All runs, one seed after the other: any beginning can be compared."""
   return [
     Task(entry, workload, condition, seed, full)
     for seed in seeds
@@ -76,13 +76,13 @@ def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
 
 
 def is_done(root: pathlib.Path, job: Task, retry: bool = False) -> bool:
-  """Whether a run has ended; one that broke counts unless it is to be retried."""
+  """Whether a run has ended; one that failed counts unless `retry`."""
   path = kept_path(root, job)
   return path.is_dir() and not (retry and (path / FAILURE).exists())
 
 
 class StepClock:
-  """Seconds that pass with steps alone."""
+  """A clock that advances only with steps."""
 
   def __init__(self, seconds_per_step: float) -> None:
     self._seconds_per_step = seconds_per_step
@@ -95,7 +95,7 @@ class StepClock:
 
 
 class _Ending(runner.Observer):
-  """Ends a run at the validation target: no other split is evaluated."""
+  """Ends a run at the validation target, as no other split is evaluated."""
 
   def on_evaluation(self, trial: Trial) -> None:
     state = trial.train_state
@@ -103,7 +103,10 @@ class _Ending(runner.Observer):
 
 
 def train(job: Task, root: pathlib.Path) -> None:
-  """Trains one run and keeps its logs; if it breaks, keeps why. Never raises."""
+  """Trains one run and keeps its logs, or its traceback if it fails.
+
+  Whatever a submission raises is caught.
+  """
   place = kept_path(root, job)
   work = root / _RUNNING / '__'.join(place.relative_to(root).parts)
   shutil.rmtree(work, ignore_errors=True)
@@ -122,7 +125,7 @@ def train(job: Task, root: pathlib.Path) -> None:
 
 
 def give_up(job: Task, root: pathlib.Path, why: str) -> None:
-  """Records a run as failed that has ended the process it was in."""
+  """Records as failed a run that has killed its process."""
   work = root / _RUNNING / f'lost_{job.title.replace(" ", "_")}'
   work.mkdir(parents=True, exist_ok=True)
   _record_failure(job, work, why)
@@ -133,7 +136,7 @@ def give_up(job: Task, root: pathlib.Path, why: str) -> None:
 def _workload(
   name: str, condition: str, factor: float, full: bool
 ) -> MiniWorkload:
-  """Kept for the next run: its evaluation is compiled, its data are read."""
+  """A workload, cached for the next run with its evaluation and data."""
   of = get_condition(condition)
   of = dataclasses.replace(of, rate_factor=factor * of.rate_factor)
   return stand_in.make_workload(name, of, full)
@@ -170,7 +173,7 @@ def _record_failure(job: Task, work: pathlib.Path, why: str) -> None:
 
 
 def _keep(work: pathlib.Path, place: pathlib.Path) -> None:
-  """Moves what is needed to where it belongs, all of it or nothing."""
+  """Moves the files to keep to their place, all at once or not at all."""
   for path in work.iterdir():
     if path.name not in (*KEPT, FAILURE):
       path.unlink()

@@ -1,4 +1,4 @@
-"""The scoreboard's page: Markdown, from runs."""
+"""The scoreboard's page, in Markdown, from runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ submission, the same everywhere, chosen on seeds of their own under `tuned`:
 
 
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:
-  """The page.
+  """The page as Markdown.
 
   Args:
-    runs: of all conditions.
-    reading: what a person has to say about it, Markdown.
+    runs: runs under all conditions.
+    reading: a person's interpretation, Markdown.
   """
   usable = comparable(runs)
   scored = [r for r in usable if r.condition in conditions.SCORED]

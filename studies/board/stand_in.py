@@ -1,10 +1,10 @@
 """The small workloads of `mini_algoperf`, shortened, under a condition.
 
-What is shortened: step_hint to about an eighth, the batch on digits and
-molecules to a half, the validation split to one batch; translation is judged by
-its tokens' accuracy, since decoding takes longer than training, and the average
-precision of molecules is computed for all tasks at once. Models, data and
-losses are the workloads' own. The whole budget then takes seconds.
+What is shortened: step_hint to about an eighth, the batch of digits and
+molecules to a half, the validation split to one batch. Translation is judged by
+the accuracy of its tokens, since decoding takes longer than training, and the
+average precision of molecules is computed for all tasks at once. Models, data
+and losses are the workloads' own. A whole budget then takes seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
 
 
 class Length(NamedTuple):
-  """How a workload is shortened; None keeps its own."""
+  """How a workload is shortened; None keeps the workload's own value."""
 
   step_hint: int
   eval_every: int
@@ -46,7 +46,7 @@ SHORT = {
 
 
 class TokensTranslation(TranslationWorkload):
-  """Translation judged by the share of tokens that are right, given the rest."""
+  """Translation judged by token accuracy under teacher forcing."""
 
   target_metric_name = 'accuracy'
   _eval_batch = MiniWorkload._eval_batch
@@ -60,7 +60,7 @@ class TokensTranslation(TranslationWorkload):
 
 
 class RankedMolecules(MoleculesWorkload):
-  """Molecules with a quicker average precision."""
+  """Molecules with a faster computation of average precision."""
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     weights = outputs['weights']
@@ -78,7 +78,7 @@ def ranked_precision(
 ) -> float:
   """Mean average precision of all tasks at once.
 
-  As mini_algoperf's, but for equal logits, of which here one is ranked first.
+  Equals mini_algoperf's, except that equal logits are ranked in their order.
 
   Args:
     labels: 0 or 1, shape (examples, tasks).
@@ -104,34 +104,34 @@ _CLASSES = {'molecules': RankedMolecules, 'translation': TokensTranslation}
 
 
 def read_targets() -> dict[str, dict[str, Any]]:
-  """What `measure_targets` found, by workload; empty if it found nothing."""
+  """What `measure_targets` found, by workload; empty without a file."""
   if not TARGETS_FILE.exists():
     return {}
   return json.loads(TARGETS_FILE.read_text(encoding='utf-8'))
 
 
 def target_key(name: str, full: bool) -> str:
-  """Under which a workload's targets are kept.
+  """The key under which a workload's targets are kept.
 
   Args:
-    name: of a small workload, or file.py:ClassName.
-    full: whether its own length is kept.
+    name: name of a small workload, or file.py:ClassName.
+    full: whether it keeps its own length.
   """
   return f'{short_name(name)}_full' if full else short_name(name)
 
 
 @functools.cache
 def short_name(name: str) -> str:
-  """What folders are called: a workload's own name, also of one in a file."""
+  """A workload's own name, as used for folders, also for one in a file."""
   return workload_class(name).name
 
 
 def length_of(name: str, full: bool = False) -> Length:
-  """How long a workload is on the board.
+  """The length of a workload on the board.
 
   Args:
-    name: of the workload, or file.py:ClassName.
-    full: its own length, by the board's clock.
+    name: name of the workload, or file.py:ClassName.
+    full: whether it keeps its own length.
   """
   own = workload_class(name)
   whole = Length(own.step_hint, own.eval_every_steps)
@@ -147,21 +147,21 @@ def make_workload(
   """A fresh workload under a condition; only its validation split is evaluated.
 
   Args:
-    name: of the workload, or file.py:ClassName.
+    name: name of the workload, or file.py:ClassName.
     condition: what is changed.
-    full: whether its own length is kept.
-    targets: by key, as `measure_targets` finds them; None takes those that
-      were measured.
+    full: whether it keeps its own length.
+    targets: by key, as `measure_targets` finds them; None for those in the
+      file.
 
   Raises:
-    ValueError: if there is no such workload, or nobody has measured its target.
+    ValueError: if there is no such workload, or no target was measured for it.
   """
   key = target_key(name, full)
   found = read_targets().get(key, {}) if targets is None else targets
   if condition.target not in found:
     raise ValueError(
-      f'{TARGETS_FILE.name}: no target {condition.target!r} of {key}; '
-      '`soft-reset study --measure_targets` finds it.'
+      f'{TARGETS_FILE.name} has no target {condition.target!r} of {key}; '
+      '`soft-reset study --measure_targets` measures it.'
     )
   kind = GENERATIONS[condition.generation]
   own = _CLASSES.get(name) or workload_class(name)
@@ -182,7 +182,7 @@ def make_workload(
 
 
 def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
-  """As what multiple of itself a learning rate acts on a workload.
+  """The multiple of itself as which a learning rate acts on a workload.
 
   Args:
     condition: the condition.
@@ -209,14 +209,14 @@ def _shortened(own: type[MiniWorkload], length: Length) -> dict[str, Any]:
 
 
 def scaled(params: Any, factor: float) -> Any:
-  """The tree, multiplied; itself where the factor is 1."""
+  """The tree times a factor; the tree itself if the factor is 1."""
   if factor == 1.0:
     return params
   return jax.tree_util.tree_map(lambda p: p * factor, params)
 
 
 def _model_fn(joined: type[MiniWorkload], factor: float) -> Any:
-  # Its signature says to submissions which generation they are in.
+  # Submissions recognise the generation by its signature.
   @functools.wraps(joined.model_fn)
   def model_fn(
     self: MiniWorkload, params: Any, *args: Any, **kwargs: Any

@@ -1,9 +1,9 @@
-"""Who is how good under which condition, with the spread over seeds.
+"""The submissions' scores under conditions, with their spread over seeds.
 
 Scores are AlgoPerf's (`studies.scores`): a submission's time in a cell, that is
-a workload under a condition, is the median over seeds. The spread is that of the
-bootstrap: seeds are drawn again with replacement, the same for all submissions,
-and everything is computed anew.
+a workload under a condition, is the median over seeds. The spread is found by
+bootstrap: seeds are drawn with replacement, the same for all submissions, and
+the scores are recomputed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _INTERVAL = (5, 95)  # percentiles
 
 
 class EntryStanding(NamedTuple):
-  """A submission among others."""
+  """A submission's score and other figures, among those on the board."""
 
   submission: str
   score: float
   low: float  # 5th percentile of the score; NaN if a cell has one seed only
   high: float  # 95th
   reached: float  # share of runs
-  median_share: float  # of the budget, until the target; infinite if never
+  median_share: float  # of the budget used until the target; infinite if never
   failed: int  # runs that broke
   relative: np.ndarray  # shape=(cells,), time over the fastest one's
 
@@ -41,8 +41,8 @@ def standings(
   """All submissions, the best first.
 
   Args:
-    runs: as `logs.comparable` gives them; all cells count alike.
-    draws: of the bootstrap.
+    runs: as `logs.comparable` returns them; all cells count equally.
+    draws: number of bootstrap draws.
   """
   names = sorted({run.submission for run in runs})
   cells = _cells(runs, names)
@@ -78,7 +78,7 @@ def standings(
 
 
 def as_entries(found: Sequence[EntryStanding]) -> list[Entry]:
-  """What the picture of profiles takes."""
+  """The standings in the form that the picture of profiles takes."""
   return [
     Entry(s.submission, s.score, int(np.isfinite(s.relative).sum()), s.relative)
     for s in found
@@ -86,7 +86,7 @@ def as_entries(found: Sequence[EntryStanding]) -> list[Entry]:
 
 
 def _cells(runs: Sequence[BoardRun], names: Sequence[str]) -> list[np.ndarray]:
-  """Shares of the budget by cell, shape=(submissions, seeds)."""
+  """Shares of the budget for each cell, shape=(submissions, seeds)."""
   found: dict[tuple[str, str], dict[str, list[float]]] = {}
   for run in sorted(runs, key=lambda r: r.seed):
     own = found.setdefault((run.condition, run.workload), {})

@@ -1,7 +1,7 @@
 """A study: all runs of submissions x workloads x conditions x seeds.
 
-Runs that are there are not trained again; a run that breaks, or that ends the
-process it is in, is recorded and the rest goes on.
+Existing runs are not trained again; a run that fails, or kills its process, is
+recorded, and the others go on.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ..errors import RunFailed
 from . import run
 from .run import Task
 
-_ATTEMPTS = 2  # before a run that kills its worker is given up
+_ATTEMPTS = 2  # before a run that kills its worker process is given up
 CACHE = '.compiled'
 
 
 def missing(
   jobs: Sequence[Task], root: pathlib.Path, retry: bool = False
 ) -> list[Task]:
-  """Those that have not ended yet, in their order."""
+  """The runs that have not ended yet, in their order."""
   return [job for job in jobs if not run.is_done(root, job, retry)]
 
 
@@ -31,13 +31,13 @@ def train_all(
   num_workers: int,
   retry: bool = False,
 ) -> None:
-  """Trains what is missing, in worker processes on this machine.
+  """Trains the missing runs, in worker processes on this machine.
 
   Args:
     jobs: all runs of the study.
     root: folder of the study.
-    num_workers: runs at a time.
-    retry: whether runs that broke are trained again.
+    num_workers: how many runs are trained at a time.
+    retry: whether runs that failed are trained again.
   """
   cache = (root / CACHE).resolve()
   left = missing(jobs, root, retry)
@@ -51,12 +51,12 @@ def train_all(
       lost = lost + 1 if len(still) == len(left) else 1
       left = still
     if lost >= _ATTEMPTS and left:
-      run.give_up(left[0], root, 'The process was ended from outside, twice.')
+      run.give_up(left[0], root, 'Its process was killed, twice.')
       left, lost = left[1:], 0
 
 
 def failures(jobs: Sequence[Task], root: pathlib.Path) -> list[pathlib.Path]:
-  """What was written down of runs that broke."""
+  """The files with the tracebacks of runs that failed."""
   paths = [run.kept_path(root, job) / run.FAILURE for job in jobs]
   return [path for path in paths if path.exists()]
 

@@ -23,7 +23,7 @@ class Board(NamedTuple):
   """Entries and the workloads that they were trained on."""
 
   times: profiles.Times  # median over studies
-  base: tuple[str, ...]  # workloads of which scores are made
+  base: tuple[str, ...]  # workloads that make up the scores
   variants: tuple[str, ...]  # held-out ones, of 2024
   max_runtime: Mapping[str, float]  # seconds
 
@@ -59,7 +59,7 @@ def read_board(runs: Sequence[RecordedRun]) -> Board:
 def within(
   reached: np.ndarray, board: Board, workloads: Sequence[str], factor: float
 ) -> np.ndarray:
-  """Times that keep to a budget; infinite for those that do not.
+  """The times that are within a budget; infinite for the others.
 
   Args:
     reached: seconds, shape=(chains, workloads, studies).
@@ -72,9 +72,9 @@ def within(
 
 
 def median(times: np.ndarray) -> np.ndarray:
-  """The median over the last axis; infinite where a half or more are.
+  """The median over the last axis; infinite if half or more of it is.
 
-  Of an even number the mean of the middle two, as numpy has it.
+  For an even number it is the mean of the middle two, as in NumPy.
   """
   ordered, middle = np.sort(times, axis=-1), times.shape[-1] // 2
   if times.shape[-1] % 2:
@@ -85,13 +85,13 @@ def median(times: np.ndarray) -> np.ndarray:
 def shares(
   times: np.ndarray, fastest: np.ndarray, r_max: float = profiles.R_MAX
 ) -> np.ndarray:
-  """What each workload adds to the exact score, before the mean over them.
+  """What each workload contributes to the exact score, before the mean.
 
     max(0, r_max - r) / (r_max - 1),   r = t / min(t, fastest)
 
   Args:
     times: seconds to the target, shape=(..., workloads).
-    fastest: of the board's entries, shape=(workloads,).
+    fastest: those of the fastest entry of the board, shape=(workloads,).
     r_max: the largest ratio that counts.
 
   Returns:
@@ -106,19 +106,19 @@ def shares(
 class Official(NamedTuple):
   """One chain's scores."""
 
-  exact: float  # exact integral, base workloads alone
-  published: float  # trapezoidal rule, base workloads alone
-  with_held_out: float  # trapezoidal rule, after the rule of held-out ones
-  targets: int  # base workloads reached
-  variants: float  # exact integral over the held-out workloads alone
+  exact: float  # exact integral, base workloads only
+  published: float  # trapezoidal rule, base workloads only
+  with_held_out: float  # trapezoidal rule, with the rule for held-out workloads
+  targets: int  # base workloads whose target is reached
+  variants: float  # exact integral over the held-out workloads only
 
 
 def official(times: Mapping[str, float], board: Board) -> Official:
   """Scores one chain as `studies.scores` scores submissions.
 
   Args:
-    times: seconds to the target by workload, of `board.workloads`.
-    board: what it is compared with.
+    times: seconds to the target, by workload of `board.workloads`.
+    board: the entries that it is compared with.
   """
   entered = {**board.times, _CHAIN: times}
   plain = profiles.ratios(

@@ -1,4 +1,4 @@
-"""What single chains come to."""
+"""The scores of single chains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .outcomes import Links, chain_outcomes
 
 
 class Judgement(NamedTuple):
-  """A chain under a policy in a budget; workloads as in `Board.workloads`."""
+  """A chain's scores under a policy; workloads as in `Board.workloads`."""
 
   chain: Sequence[str]  # names of its links
   policy: Setting
@@ -22,7 +22,7 @@ class Judgement(NamedTuple):
   scores: Official
   by_study: np.ndarray  # exact scores of the studies one by one, (studies,)
   seconds: np.ndarray  # shape=(workloads, studies); infinite if not reached
-  shares: np.ndarray  # of the exact score, shape=(workloads,)
+  shares: np.ndarray  # contributions to the exact score, shape=(workloads,)
 
 
 def judge(
@@ -36,10 +36,10 @@ def judge(
   """Scores a chain.
 
   Args:
-    names: of its links.
+    names: names of its links.
     chain: the index of its first link, and those of the later ones.
     links: their outcomes on `board.workloads`.
-    policy: under which the outcomes are.
+    policy: the policy under which the outcomes were computed.
     board: what the chain is scored against.
     budget: as a multiple of the maximum runtime.
   """

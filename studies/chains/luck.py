@@ -1,4 +1,4 @@
-"""How much of a chain's score is luck with the studies that there are."""
+"""How much of a chain's score is luck: bootstrap over the recorded studies."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class Luck(NamedTuple):
 
   length: int
   budget: float
-  in_sample: tuple[float, ...]  # chosen and judged on the studies drawn
-  other_studies: tuple[float, ...]  # judged on those that were not drawn
-  left_out: tuple[float, ...]  # left-out workloads, on the studies drawn
-  same: float  # share of the draws in which the same chain is chosen
-  chosen: float  # the score of that chain on other studies, the median
+  in_sample: tuple[float, ...]  # chosen and judged on the drawn studies
+  other_studies: tuple[float, ...]  # judged on the studies that were not drawn
+  left_out: tuple[float, ...]  # left-out workloads, on the drawn studies
+  same: float  # share of draws that choose the same chain as all studies do
+  chosen: float  # that chain's median score on the studies not drawn
 
 
 def draws(
   num_studies: int, num_draws: int, seed: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-  """Studies drawn with replacement, as many as there are, and the others.
+  """Indices of studies drawn with replacement, and of those not drawn.
 
-  A draw of all studies, which leaves no others, is drawn anew.
+  A draw that leaves none out is repeated.
 
   Raises:
-    ValueError: if there is but one study.
+    ValueError: if there are fewer than two studies.
   """
   if num_studies < 2:
     raise ValueError(
-      f'there are {num_studies} studies; a draw needs at least 2.'
+      f'num_studies={num_studies}: a draw needs at least 2 studies.'
     )
   rng = np.random.default_rng(seed)
   made = 0
@@ -58,20 +58,18 @@ def luck(
   budget: float,
   num_draws: int,
 ) -> list[Luck]:
-  """Chooses chains anew for draws of the studies.
+  """Repeats the choice of chains for bootstrap draws of the studies.
 
   Args:
-    links: see `ChainSearch`.
-    board: likewise.
-    scope: likewise.
+    links, board, scope: see `ChainSearch`.
     budget: as a multiple of the maximum runtime.
-    num_draws: how many; their seed is fixed.
+    num_draws: how many draws; their seed is fixed.
 
   Returns:
-    One for each length.
+    One summary for each length.
 
   Raises:
-    ValueError: if there is but one study.
+    ValueError: if there are fewer than two studies.
   """
   whole = [
     best.choice for best in ChainSearch(links, board, scope).best(budget)
@@ -99,7 +97,7 @@ def luck(
 
 
 def _of(links: Sequence[Links], studies: np.ndarray) -> list[Links]:
-  """The same in some studies."""
+  """The links restricted to some studies."""
 
   def drawn(whole: Outcomes) -> Outcomes:
     return Outcomes(*(array[:, :, studies] for array in whole))
@@ -115,7 +113,7 @@ def score(search: ChainSearch, choice: Choice, budget: float) -> float:
 
 
 def _summary(length: int, budget: float, values: np.ndarray) -> Luck:
-  """Of the draws of one length, shape=(draws, 5)."""
+  """The summary of one length's draws; values have shape=(draws, 5)."""
   quantiles = np.quantile(values[:, :3], QUANTILES, axis=0)
   return Luck(
     length,

@@ -1,7 +1,7 @@
-"""What each setting comes to on each workload, in each study.
+"""The outcome of each setting on each workload, in each study.
 
-A run that reaches its target before it is left succeeds after the seconds up to
-there; any other run costs the seconds up to where it is left or ends.
+A run that reaches its target before it is left succeeds, after the seconds up
+to that point; any other run costs the seconds until it is left or ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .runs import Runs, runs_of
 from .settings import ChainSetting, TrialPoint
 
 LEAST_EVALUATIONS = 3
-# The rule of the table in README.md: a floor under the share of the way, on a
-# log scale where the metric falls.
+# The rule used for the table in README.md: a floor under the share of the way,
+# on a log scale if the metric falls.
 FLOOR = (
   '{"name": "floor", "least": '
   '[0.1, 0.55, 0.65, 0.72, 0.78, 0.83, 0.88, 0.93, 0.97]}'
@@ -32,15 +32,15 @@ DEFAULT_POLICY: Setting = read_policy(FLOOR)
 class Outcomes(NamedTuple):
   """Seconds, shape=(settings, workloads, studies) each.
 
-  Where there is no run, nothing is reached and nothing is paid.
+  A missing run reaches nothing and costs nothing.
   """
 
   reached: np.ndarray  # until the target; infinite if never
-  cost: np.ndarray  # of a run that fails; infinite if it doesn't
+  cost: np.ndarray  # of a run that fails; infinite if it does not
 
 
 class Links(NamedTuple):
-  """What a chain can begin with, and what can follow."""
+  """The outcomes of what a chain can begin with, and of what can follow."""
 
   first: Outcomes  # of the settings, and of races if there are any
   later: Outcomes  # of the settings
@@ -52,7 +52,7 @@ class Recorded(NamedTuple):
   settings: Sequence[ChainSetting]
   workloads: Sequence[str]
   studies: Sequence[str]
-  runs: Sequence[Runs]  # of each setting
+  runs: Sequence[Runs]  # one per setting
 
 
 def recorded(
@@ -65,13 +65,13 @@ def recorded(
 
   Args:
     settings: the cycles that a chain can have.
-    points: of `runs.by_point`.
-    workloads: names; others don't count.
-    least: evaluations that a run must have, or else it costs nothing and
-      reaches nothing.
+    points: as returned by `runs.by_point`.
+    workloads: names; others do not count.
+    least: least number of evaluations of a run; one with fewer costs nothing
+      and reaches nothing.
 
   Raises:
-    ValueError: if there are no runs of a point.
+    ValueError: if a point has no runs.
   """
   runs = [runs_of(setting, points, least) for setting in settings]
   studies = sorted({study for own in runs for _, study in own})
@@ -79,11 +79,11 @@ def recorded(
 
 
 def outcomes(found: Recorded, policy: Setting) -> Outcomes:
-  """Shows every run to a policy.
+  """The outcomes of runs under a policy.
 
   Args:
-    found: of `recorded`.
-    policy: of `replay.policies.POLICIES`.
+    found: as returned by `recorded`.
+    policy: one of `replay.policies.POLICIES`.
   """
   shape = (len(found.settings), len(found.workloads), len(found.studies))
   reached, cost = np.full(shape, np.inf), np.zeros(shape)
@@ -105,18 +105,18 @@ def _judge(policy: Replayed, run: RecordedRun) -> tuple[float, float]:
 
 
 def followed(before: Outcomes, after: Outcomes) -> Outcomes:
-  """Each of some chains followed by each of some chains.
+  """The outcomes of each chain of one set followed by each of another.
 
     reached = min(reached₁, cost₁ + reached₂)      cost = cost₁ + cost₂
 
   A chain that reaches its target has an infinite cost: nothing follows it.
 
   Args:
-    before: of m chains.
-    after: of n chains.
+    before: outcomes of m chains.
+    after: outcomes of n chains.
 
   Returns:
-    Those of m n chains; chain i followed by chain j is at i n + j.
+    Outcomes of m n chains; chain i followed by chain j has index i n + j.
   """
   first = Outcomes(*(array[:, None] for array in before))
   together = (
@@ -128,10 +128,10 @@ def followed(before: Outcomes, after: Outcomes) -> Outcomes:
 
 
 def chain_outcomes(links: Links, chain: Sequence[int]) -> Outcomes:
-  """Those of one chain, shape=(1, workloads, studies) each.
+  """The outcomes of one chain, shape=(1, workloads, studies) each.
 
   Args:
-    links: what it is made of.
+    links: outcomes of its links.
     chain: the index of its first link, and those of the later ones.
   """
   parts = [(links.first, chain[0]), *((links.later, i) for i in chain[1:])]

@@ -1,8 +1,8 @@
 """Races of settings as the first link of a chain.
 
-Each setting has a probe, up to the first evaluation at a share of its run or
-beyond. Then the one with the best metric so far goes on from where it was
-paused, until it is left; then the next best. Each second is paid once.
+Each setting has a probe, which ends at the first evaluation at or after a given
+share of its run. Then the one with the best metric so far goes on from where it
+was paused, until it is left; then the next best. Each second is paid once.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _ENTRIES = 2  # settings in a race
 class Probes(NamedTuple):
   """Shape=(settings, workloads, studies) each."""
 
-  cost: np.ndarray  # seconds to the probe's end; 0 where there is no run
-  best: np.ndarray  # metric so far, the larger the better; -inf if none
+  cost: np.ndarray  # seconds to the probe's end; 0 if there is no run
+  best: np.ndarray  # best metric so far, larger is better; -inf if none
 
 
 def probes(found: Recorded, share: float) -> Probes:
-  """Where each run is when its probe ends.
+  """The cost and best metric of each run's probe.
 
   Args:
-    found: of `recorded`.
-    share: of the run, at which a probe ends; see `RecordedRun.share`.
+    found: as returned by `recorded`.
+    share: share of the run at which a probe ends; see `RecordedRun.share`.
   """
   shape = (len(found.settings), len(found.workloads), len(found.studies))
   cost, best = np.zeros(shape), np.full(shape, -np.inf)
@@ -54,41 +54,41 @@ def _probe(run: RecordedRun, share: float) -> tuple[float, float]:
 
 
 def pairs(num_settings: int) -> np.ndarray:
-  """All races of two settings, shape=(races, 2)."""
+  """The indices of the settings in all races of two, shape=(races, 2)."""
   found = itertools.combinations(range(num_settings), _ENTRIES)
   return np.array(list(found), int).reshape(-1, _ENTRIES)
 
 
 def with_races(single: Outcomes, probed: Probes) -> Links:
-  """Settings, and chains that may begin with a race of two of them."""
+  """Links for chains that may begin with a setting or a race of two."""
   raced = race(single, probed, pairs(len(single.cost)))
   first = (np.concatenate(both) for both in zip(single, raced))
   return Links(Outcomes(*first), single)
 
 
 def link_names(settings: Sequence[ChainSetting]) -> list[str]:
-  """Names of what `with_races` has as first links."""
+  """Names of the first links that `with_races` returns."""
   raced = (f'{settings[i]}~{settings[j]}' for i, j in pairs(len(settings)))
   return [*map(str, settings), *raced]
 
 
 def race(single: Outcomes, probed: Probes, entered: np.ndarray) -> Outcomes:
-  """What races come to, each as one link of a chain.
+  """The outcomes of races, each as one link of a chain.
 
     probes in the order given:  Σ_{j<k} probe_j + reached_k,  if reached there
     then, the best first:       Σ_j probe_j + Σ_{j<k} rest_j
                                 + reached_k - probe_k
 
-  The earliest of these counts. A setting that is left in its probe costs what
-  it costs till there and doesn't go on.
+  The earliest of these counts. A setting that is left during its probe costs
+  the seconds until then and does not go on.
 
   Args:
     single: outcomes of settings.
-    probed: of the same.
-    entered: indices of settings, shape=(races, size).
+    probed: probes of the same settings.
+    entered: indices of the settings in each race, shape=(races, size).
 
   Returns:
-    shape=(races, workloads, studies) each.
+    Outcomes, shape=(races, workloads, studies) each.
   """
   reached, cost = single.reached[entered], single.cost[entered]
   ends = np.minimum(probed.cost[entered], np.minimum(reached, cost))

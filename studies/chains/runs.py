@@ -21,7 +21,7 @@ from .settings import (
 
 _BOARD, _RULESET, _SELF_TUNING = 'v05', 'external', 'self'
 _STOPPED_BEFORE = 0.5  # share of the run at its last evaluation
-_LONGEST_WAIT = AGAIN + 1  # slots of the other kind in a row
+_LONGEST_WAIT = AGAIN + 1  # most slots of the other kind in a row
 
 _COLUMNS = ('step', 'seconds', 'loss', 'metric')
 
@@ -44,7 +44,7 @@ def by_point(runs: Iterable[RecordedRun]) -> dict[TrialPoint, Runs]:
       if place in own:
         raise ValueError(
           f'{run.submission} {run.trial} has two runs on {place[0]} in '
-          f'{place[1]}; a chain needs one.'
+          f'{place[1]}; a chain needs exactly one.'
         )
       own[place] = run
   return found
@@ -53,15 +53,15 @@ def by_point(runs: Iterable[RecordedRun]) -> dict[TrialPoint, Runs]:
 def runs_of(
   setting: ChainSetting, points: Mapping[TrialPoint, Runs], least: int = 3
 ) -> dict[tuple[str, str], RecordedRun]:
-  """The runs of a setting, joined of two points' as the setting says.
+  """The runs of a setting, joined from those of two points if it has two.
 
   Args:
     setting: what a cycle runs.
-    points: of `by_point`.
-    least: evaluations that a run must have; one with fewer counts as missing.
+    points: as returned by `by_point`.
+    least: least number of evaluations; a run with fewer counts as missing.
 
   Raises:
-    ValueError: if there are no runs of a point.
+    ValueError: if a point has no runs.
   """
   first = _long_enough(setting.first, points, least)
   if setting.how == ALONE or setting.second is None:
@@ -81,7 +81,7 @@ def _long_enough(
     known = ', '.join(sorted({p.submission for p in points}))
     raise ValueError(
       f'there are no runs of {point} on board {_BOARD} with ruleset '
-      f'{_RULESET}; there are some of {known}.'
+      f'{_RULESET}; there are runs of {known}.'
     )
   return {
     place: run
@@ -91,10 +91,10 @@ def _long_enough(
 
 
 def has_stopped(run: RecordedRun | None) -> bool:
-  """Whether a run ended early and without its target, or is missing.
+  """Whether a run is missing, or ended early without reaching its target.
 
-  Early is before half of its step hint or maximum runtime. Why it ended is not
-  recorded.
+  Early means before half of its step hint or maximum runtime. Why it ended is
+  not recorded.
   """
   if run is None:
     return True
@@ -119,10 +119,10 @@ def _joined(
 
 
 def _held(run: RecordedRun) -> RecordedRun:
-  """The run as if it had gone on when it was at its target, and stayed there.
+  """The run as if it had gone on after its target, with the same metric.
 
-  Recorded runs end where they reach it. An evaluation of the other kind may
-  come at that time, and then the next one of this kind finds it.
+  Recorded runs end when they reach it. If an evaluation of the other kind comes
+  at that time, the next one of this kind finds it reached.
   """
   if run.reached is None or run.step.size < 2:
     return run
@@ -137,15 +137,15 @@ def _held(run: RecordedRun) -> RecordedRun:
 
 
 def _in_turn(kinds: Sequence[RecordedRun]) -> list[RecordedRun]:
-  """Which of raw and averaged weights is evaluated at each slot."""
+  """The run whose weights, raw or averaged, are evaluated at each slot."""
   longest = max(run.step.size for run in kinds)
   return [kinds[slot % 2] for slot in range(longest)]
 
 
 def _as_chosen(kinds: Sequence[RecordedRun]) -> list[RecordedRun]:
-  """Likewise, by the submission's own choice.
+  """Likewise, as the submission itself would choose.
 
-  A kind that has stopped has nothing to say, and its slots are lost.
+  The slots of a run that has stopped are lost.
   """
   rises, known, chosen = kinds[0].workload.rises, Choosing(), []
   for slot in range(max(run.step.size for run in kinds)):
@@ -158,12 +158,12 @@ def _as_chosen(kinds: Sequence[RecordedRun]) -> list[RecordedRun]:
 
 
 def _merged(kept: Sequence[tuple[RecordedRun, int]]) -> RecordedRun:
-  """Evaluations of two runs as one run's, in order of their seconds."""
+  """The evaluations of two runs as those of one, ordered by their seconds."""
   ordered = sorted(kept, key=lambda one: one[0].seconds[one[1]])
   columns = {
     name: np.array([getattr(run, name)[i] for run, i in ordered])
     for name in _COLUMNS
   }
-  # The steps of lawa_* are none.
+  # The recorded steps of lawa_* are not training steps.
   columns['step'] = np.maximum.accumulate(columns['step'])
   return kept[0][0]._replace(**columns)

@@ -1,4 +1,4 @@
-"""The best chain, and what it is worth on workloads that it wasn't chosen on."""
+"""The best chain, and its score on workloads that it was not chosen on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _TIE = 1e-12  # sums of shares closer than that are equal
 
 
 class Scope(NamedTuple):
-  """Which chains are looked at, and by what they are chosen.
+  """Which chains are searched, and how they are chosen.
 
   Attributes:
-    length: cycles of the longest chains.
-    beam: how many chains of each length go on to the next one; 0 for all.
-    with_variants: whether held-out variants have a say in the choice. One
-      counts as much as a base workload, and is left out with its own.
-    choose_by: budget that chains are chosen by; None for the judged one.
+    length: number of cycles of the longest chains.
+    beam: how many chains of each length are extended to the next; 0 for all.
+    with_variants: whether held-out variants count in the choice. A variant
+      counts as much as a base workload, and is left out with its base workload.
+    choose_by: budget by which chains are chosen; None for that in which they
+      are judged.
   """
 
   length: int = 3
@@ -33,7 +34,7 @@ class Scope(NamedTuple):
 
 
 class Choice(NamedTuple):
-  """A chain that was chosen, and by which policy it is left."""
+  """A chosen chain, and the policy that ends its cycles."""
 
   policy: int  # index
   chain: tuple[int, ...]  # index of the first link, and of settings
@@ -44,12 +45,12 @@ class Fold(NamedTuple):
 
   workload: str
   choice: Choice
-  share: float  # of the score, that the chain gets on the workload
+  share: float  # the chain's contribution to the score on the workload
   reached: bool
 
 
 class Best(NamedTuple):
-  """The best chain of at most some cycles."""
+  """The best chain of at most `length` cycles."""
 
   length: int
   budget: float
@@ -71,25 +72,24 @@ class _Level(NamedTuple):
 
 
 class ChainSearch:
-  """Chains of settings under policies.
+  """Searches chains of settings under policies.
 
-  Chains that tie go by their length, then by the order of policies and
-  settings.
+  Ties go to the shorter chain, then to the earlier policy and settings.
 
   Attributes:
-    board: what chains are scored against.
-    scope: which chains.
+    board: the entries that chains are scored against.
+    scope: which chains are searched.
   """
 
   def __init__(
     self, links: Sequence[Links], board: Board, scope: Scope
   ) -> None:
-    """Makes nothing yet.
+    """Searches nothing yet.
 
     Args:
-      links: of chains under each policy, on `board.workloads`.
-      board: what chains are scored against.
-      scope: which chains.
+      links: outcomes under each policy, on `board.workloads`.
+      board: the entries that chains are scored against.
+      scope: which chains are searched.
     """
     self.board, self.scope = board, scope
     self._links = links
@@ -99,7 +99,8 @@ class ChainSearch:
     """The best chain of at most 1, 2, … cycles, each with its folds.
 
     Args:
-      budget: that chains are judged in, as a multiple of the maximum runtime.
+      budget: budget in which chains are judged, as a multiple of the maximum
+        runtime.
     """
     chosen_by = self.scope.choose_by or budget
     every = None if self.scope.beam else list(self._levels(chosen_by, None))
@@ -114,12 +115,12 @@ class ChainSearch:
     ]
 
   def reached_by(self, choice: Choice) -> np.ndarray:
-    """Seconds of a chain, shape=(workloads, studies); infinite if never."""
+    """A chain's seconds to the target, shape=(workloads, studies), or inf."""
     links = self._links[choice.policy]
     return chain_outcomes(links, choice.chain).reached[0]
 
   def times_of(self, choice: Choice, budget: float) -> np.ndarray:
-    """Its medians over studies within a budget, shape=(workloads,)."""
+    """Their medians over studies within a budget, shape=(workloads,)."""
     return self._times(self.reached_by(choice), budget)
 
   def _times(self, reached: np.ndarray, budget: float) -> np.ndarray:
@@ -152,7 +153,7 @@ class ChainSearch:
     )
 
   def _weights(self, left_out: str | None) -> np.ndarray:
-    """Of the workloads in a choice, 0 or 1, shape=(workloads,)."""
+    """The weight of each workload in a choice, 0 or 1, shape=(workloads,)."""
     with_say = self.board.base
     if self.scope.with_variants:
       with_say = self.board.workloads
@@ -183,7 +184,7 @@ class ChainSearch:
     links: Links,
     budget: float,
   ) -> _Level:
-    """Chains that are a setting longer."""
+    """Chains that are longer by one setting."""
     if before is None:
       chains = np.arange(len(links.first.cost))[:, None]
       together = links.first
@@ -199,7 +200,7 @@ class ChainSearch:
     )
 
   def _beam(self, level: _Level, weights: np.ndarray) -> _Level:
-    """The best of them."""
+    """The best chains of a level, as many as the beam keeps."""
     order = np.argsort(-(level.shares @ weights), kind='stable')
     best = order[: self.scope.beam]
     kept = Outcomes(*(array[best] for array in level.outcomes))

@@ -25,12 +25,12 @@ _NOTE = (
 def judged_lines(
   rows: Sequence[Judgement], board: Board, by_workload: bool
 ) -> list[str]:
-  """The scores of chains, a line per chain, policy and budget.
+  """The scores of chains, one line per chain, policy and budget.
 
   Args:
-    rows: of `judged.judge`.
-    board: what they were scored against.
-    by_workload: whether their times on each workload follow.
+    rows: as returned by `judged.judge`.
+    board: the entries that they were scored against.
+    by_workload: whether to add their times on each workload.
   """
   titles = (
     'chain',
@@ -84,7 +84,7 @@ def _workload_lines(row: Judgement, board: Board) -> list[str]:
 def judged_objects(
   rows: Sequence[Judgement], board: Board
 ) -> list[dict[str, Any]]:
-  """The same for programs; seconds are null where a target is not reached."""
+  """The same as objects for JSON; seconds are None if never reached."""
   return [
     {
       'chain': list(row.chain),
@@ -112,7 +112,7 @@ def _number(value: float) -> float | None:
 
 
 class Names:
-  """Chooses words for what a search has found."""
+  """Names for the links and policies that a search has found."""
 
   def __init__(self, links: Sequence[str], policies: Sequence[Setting]) -> None:
     """Takes the links and policies that choices are indices of."""
@@ -137,13 +137,13 @@ class Names:
 def search_lines(
   rows: Sequence[Best], names: Names, board: Board, by_workload: bool
 ) -> list[str]:
-  """The best chains, a line per length and budget.
+  """The best chains, one line per length and budget.
 
   Args:
-    rows: of `ChainSearch.best`.
-    names: of settings and policies.
-    board: what they were scored against.
-    by_workload: whether the choice in each fold follows.
+    rows: as returned by `ChainSearch.best`.
+    names: names of links and policies.
+    board: the entries that they were scored against.
+    by_workload: whether to add the choice in each fold.
   """
   head = ('chain', 'policy')[: len(names.cells(rows[0].choice))]
   count = len(board.base)
@@ -174,7 +174,7 @@ def search_lines(
 
 
 def luck_lines(rows: Sequence[Luck]) -> list[str]:
-  """What chains come to over draws of studies."""
+  """A table of the scores over bootstrap draws of the studies."""
   titles = (
     'cycles',
     'budget',
@@ -203,7 +203,7 @@ def luck_lines(rows: Sequence[Luck]) -> list[str]:
 def search_objects(
   rows: Sequence[Best], names: Names, lucks: Sequence[Luck]
 ) -> list[dict[str, Any]]:
-  """The same for programs."""
+  """The best chains as objects for JSON."""
   found = {(one.length, one.budget): one for one in lucks}
   return [
     {

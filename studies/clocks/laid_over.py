@@ -1,9 +1,9 @@
-"""A run laid over the clock of a recorded one: is its end evaluated in time?
+"""A run replayed on a recorded run's clock: is its end evaluated in time?
 
-A recorded run says after how many steps and seconds it was evaluated. Of a run
-with the same clock and a horizon of ours, everything that matters to the budget
-is known from that: the horizon is estimated anew at each evaluation, its step is
-taken between two evaluations, and the later one sees the annealed model.
+A recorded run states after how many steps and seconds it was evaluated. This
+determines all that matters to the budget for a run with the same clock and one
+of our horizons: the horizon is estimated at each evaluation, its step is taken
+between two evaluations, and the later one sees the annealed model.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from ...control.horizons import Horizon, Timing
 from ..real_runs.reading import RecordedRun
 
-_FEWEST_EVALUATIONS = 4  # two with an interval between them, and two after
+_FEWEST_EVALUATIONS = 4  # two around an interval, and two after them
 
 
 class LaidOver(NamedTuple):
-  """What becomes of the end of a run; seconds of submission time."""
+  """How the end of a run turns out; seconds of submission time."""
 
   run: RecordedRun
   budget: float
@@ -50,10 +50,10 @@ def lay_over(
   """Goes through a recorded clock as a run with this horizon would.
 
   Args:
-    run: its steps and seconds count. Evaluations at the end of the budget or
-      beyond are none, as in the benchmark's main branch.
+    run: its steps and seconds are used. Evaluations at or after the end of the
+      budget do not take place, as in the benchmark's main branch.
     budget: seconds.
-    horizon: asked at each evaluation.
+    horizon: consulted at each evaluation.
     planned: the horizon before the first evaluation, steps.
   """
   state, before = horizon.initial, (0, 0.0)
@@ -71,22 +71,22 @@ def lay_over(
 
 
 def is_long_enough(run: RecordedRun) -> bool:
-  """Whether a pace can be estimated at all, and its time is known."""
+  """Whether its times are known and enough to estimate a pace."""
   enough = run.step.size >= _FEWEST_EVALUATIONS
   return bool(enough and np.isfinite(run.seconds).all())
 
 
 def counts_steps(run: RecordedRun) -> bool:
-  """Whether the recorded step is one; see the traps in real_runs/README.md."""
+  """Whether recorded steps are training steps; see real_runs/README.md."""
   return not run.submission.startswith('lawa_')
 
 
 def lasts_for(run: RecordedRun, factor: float) -> bool:
-  """Whether a run went on until a multiple of the maximum runtime was over.
+  """Whether a run went on for a multiple of the maximum runtime.
 
-  Where the next evaluation would have come too late there is none, so that the
-  last interval is counted twice. A run that ended by itself, and so was evaluated
-  before its time, did not last: its clock stopped.
+  An evaluation that would come too late is missing, so the last interval is
+  counted twice. A run that ended by itself, and was therefore evaluated early,
+  did not last: its clock stopped.
   """
   intervals = np.diff(run.seconds)
   ended = intervals[-1] < 0.95 * np.median(intervals)
@@ -96,13 +96,13 @@ def lasts_for(run: RecordedRun, factor: float) -> bool:
 
 
 def own_budgets(runs: Sequence[RecordedRun]) -> list[float]:
-  """A budget for each run, anywhere between its last two evaluations, seconds.
+  """A budget for each run, somewhere between its last two evaluations, seconds.
 
-  As though the budget had ended the run. Uniform, by a fixed seed: where in an
-  interval a budget ends is chance.
+  As if the budget had ended the run. Drawn uniformly with a fixed seed, since
+  where in an interval a budget ends is chance.
 
   Args:
-    runs: `is_long_enough`.
+    runs: runs that satisfy `is_long_enough`.
   """
   places = np.random.default_rng(0).uniform(size=len(runs))
   return [

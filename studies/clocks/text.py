@@ -1,4 +1,4 @@
-"""What becomes of recorded clocks, in tables."""
+"""Tables of how runs end on recorded clocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .laid_over import (
   own_budgets,
 )
 
-FACTORS = (1.0, 1.5, 3.0)  # of the maximum runtime: the rulesets'
+FACTORS = (1.0, 1.5, 3.0)  # the rulesets' budgets over the maximum runtime
 _HEADER = (
   'budget',
   'horizon',
@@ -35,7 +35,7 @@ _MOST_FAILURES = 12
 
 
 class Row(NamedTuple):
-  """Runs with a kind of budget, under a horizon."""
+  """The ends of runs with one kind of budget, under a horizon."""
 
   budget: str
   horizon: str
@@ -47,24 +47,24 @@ class Row(NamedTuple):
     return float(np.mean([one.is_in_time for one in self.laid]))
 
   def unused(self, quantile: float) -> float:
-    """Quantile of the share of the budget after the anneal, of those in time."""
+    """Quantile of the share of the budget left after annealing, if in time."""
     found = [one.unused for one in self.laid if one.is_in_time]
     return float(np.quantile(found, quantile)) if found else np.nan
 
   @property
   def unseen(self) -> float:
-    """Median share of the budget after that evaluation, likewise."""
+    """Median share of the budget left after that evaluation, if in time."""
     found = [one.unseen for one in self.laid if one.is_in_time]
     return float(np.median(found)) if found else np.nan
 
 
 def judge(runs: Sequence[RecordedRun], setting: Setting) -> list[Row]:
-  """Lays runs over all clocks, by their own ends and by the rulesets' budgets.
+  """Replays runs on all clocks, with their own ends and rulesets' budgets.
 
   Args:
-    runs: recorded ones; of those that are too short, and of rulesets' budgets
-      that no run lasted for, nothing is said.
-    setting: of `HORIZONS`.
+    runs: recorded runs; those that are too short, and rulesets' budgets that no
+      run lasted for, are left out.
+    setting: one of `HORIZONS`.
 
   Raises:
     ValueError: if no run is long enough.
@@ -72,8 +72,8 @@ def judge(runs: Sequence[RecordedRun], setting: Setting) -> list[Row]:
   found = [run for run in runs if is_long_enough(run)]
   if not found:
     raise ValueError(
-      'no run has a clock: each needs at least four evaluations with their '
-      'times.'
+      'no run can be used as a clock: a run needs at least four evaluations '
+      'with their times.'
     )
   steps = [run for run in found if counts_steps(run)]
   horizon, name = HORIZONS.make(setting), str(setting)
@@ -141,7 +141,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _failures(row: Row) -> list[str]:
-  """The groups with most failures, as `board workload: n of N`."""
+  """The groups with the most failures, as `board workload: n of N`."""
 
   def key(one: LaidOver) -> str:
     return f'{one.run.board} {one.run.workload.name}'

@@ -1,1 +1,1 @@
-"""How far runs that reach their target had come, and what tau makes of it."""
+"""How far runs that reach their target have come by when, and tau from that."""

@@ -1,4 +1,4 @@
-"""Progress over the share of the run, of recorded runs that reach their target."""
+"""Progress by share of the run, of recorded runs that reach their target."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...control.way import linear_share, metric_at
 from ..real_runs.reading import RecordedRun
 
 QUANTILES = {'q05': 0.05, 'q25': 0.25, 'q50': 0.5}
-_LEAST = 0.01  # of the way: with a goal of 0, tau is not defined
+_LEAST = 0.01  # least share of the way: with a goal of 0, tau is not defined
 
 
 class Drawn(NamedTuple):
-  """A goal like `expected`, with a curve of its own over SHARES."""
+  """A goal like `expected`, with its own curve over SHARES."""
 
   curve: Sequence[float]  # share of the way, shape=(len(SHARES),)
 
@@ -38,8 +38,9 @@ def target_of(run: RecordedRun) -> Target:
 def progress(run: RecordedRun) -> np.ndarray:
   """The best linear share of the way at each of SHARES.
 
-  0 before the first evaluation, 1 from the one on that reaches the target; f is
-  the larger of the shares of the step hint and of the maximum runtime.
+  0 before the first evaluation, 1 from the evaluation on that reaches the
+  target. SHARES are shares of the step hint or of the maximum runtime,
+  whichever is larger.
 
   Args:
     run: one that reaches its target.
@@ -50,21 +51,22 @@ def progress(run: RecordedRun) -> np.ndarray:
   target, metrics = target_of(run), run.metric.tolist()
   way = np.array([linear_share(m, target, metrics[0]) for m in metrics])
   way[run.reached :] = 1.0
-  # NaN doesn't count, nor a metric that is worse than at first.
+  # NaN does not count, nor does a metric that is worse than at first.
   best = np.fmax.accumulate(np.append(0.0, way))
   at = np.searchsorted(run.share, SHARES, side='right')
   return np.clip(best[at], 0.0, 1.0)
 
 
 def curve(runs: Sequence[RecordedRun], quantile: float) -> np.ndarray:
-  """What a quantile of the runs that reach had come by then.
+  """A quantile of the progress of runs that reach their target.
 
   Args:
-    runs: of them, those that reach their target count.
-    quantile: from 0 to 1; runs below it had less.
+    runs: recorded runs; only those that reach their target count.
+    quantile: from 0 to 1; this share of the runs had come less far.
 
   Returns:
-    shape=(len(SHARES),), in hundredths: at least .01, 1 at the end of the run.
+    shape=(len(SHARES),), rounded to hundredths: at least .01, 1 at the end of
+    the run.
 
   Raises:
     ValueError: if no run reaches its target.

@@ -1,4 +1,4 @@
-"""Expected progress in a picture: the curves, and tau at the ends of cycles."""
+"""A picture of expected progress: the curves, and tau at the ends of cycles."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def save_expected(
 
   Args:
     path: file to write.
-    runs: at least one of which reaches its target.
-    cycles: into how many runs are split.
+    runs: recorded runs, at least one of which reaches its target.
+    cycles: how many cycles runs are split into.
   """
   figure = Figure(figsize=_SIZE, layout='constrained')
   left, right = figure.subplots(1, 2)
@@ -44,7 +44,7 @@ def save_expected(
 
 
 def draw_curves(axes: Axes, runs: Sequence[RecordedRun]) -> None:
-  """Bands of the runs that reach, and the curves of the goal."""
+  """Draws bands of the runs that reach their target, and the goal's curves."""
   found = [progress(run) for run in runs if run.reached is not None]
   for band in _BANDS:
     low, high = np.quantile(found, band, axis=0)
@@ -62,7 +62,7 @@ def draw_curves(axes: Axes, runs: Sequence[RecordedRun]) -> None:
 
 
 def draw_taus(axes: Axes, runs: Sequence[RecordedRun], cycles: int) -> None:
-  """Share of the cycles' ends with at most this tau: reach, and fail dashed."""
+  """Draws the share of cycles' ends with at most a tau; dashed: failed runs."""
   kinds = (
     ('-', [run for run in runs if run.reached is not None]),
     ('--', [run for run in runs if fails(run)]),

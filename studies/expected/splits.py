@@ -13,11 +13,11 @@ from ...soft_reset import tau
 from ..real_runs.reading import RecordedRun
 from .curves import target_of
 
-_FAILS = 0.5  # best share of the way, on a log scale, below which a run fails
+_FAILS = 0.5  # a run fails below this best share of the way, on a log scale
 
 
 def fails(run: RecordedRun) -> bool:
-  """Whether a run never comes half of the way."""
+  """Whether a run never comes half of the way to its target."""
   target, metrics = target_of(run), run.metric.tolist()
   shares = [log_share(metric, target, metrics[0]) for metric in metrics]
   best = max((s for s in shares if math.isfinite(s)), default=0.0)
@@ -27,21 +27,21 @@ def fails(run: RecordedRun) -> bool:
 def taus(
   runs: Sequence[RecordedRun], cycles: int, goal: Goal, distance: str
 ) -> np.ndarray:
-  """tau at the ends of equal cycles of all runs, while they are under way.
+  """tau at the ends of equal cycles into which runs are split.
 
   A run is as long as its step hint or the maximum runtime, whichever is over
-  first. Its models at the ends are not annealed, as those of cycles would be.
-  The last end, which no cycle follows, isn't counted, nor what comes after a
-  run's target or its last evaluation.
+  first. Its models at those ends are not annealed, as those of real cycles
+  would be. Not counted are the last end, which no cycle follows, and ends after
+  a run's target or its last evaluation.
 
   Args:
-    runs: to be split.
-    cycles: how many.
-    goal: what tau is the distance to.
-    distance: its scale; see `soft_reset.tau`.
+    runs: the runs to split.
+    cycles: into how many cycles.
+    goal: the goal to which tau is the distance.
+    distance: the scale of tau; see `soft_reset.tau`.
 
   Returns:
-    shape=(ends,).
+    The values of tau, shape=(ends,).
   """
   return np.array(
     [t for run in runs for t in _taus(run, cycles, goal, distance)]

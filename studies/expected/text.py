@@ -1,4 +1,4 @@
-"""Expected progress, and what tau makes of it, in tables."""
+"""Tables of expected progress, and of tau as it results from that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDTH = 130  # workloads have long names
 
 
 def goals() -> dict[str, Goal]:
-  """The goals that are compared, by what they are called."""
+  """The goals that are compared, by their names in the tables."""
   found = {'final': GOALS.make('final')}
   for name in CURVES:
     setting = GOALS.read('goal', {'name': 'expected', 'curve': name})
@@ -29,10 +29,10 @@ def goals() -> dict[str, Goal]:
 
 
 def all_lines(runs: Sequence[RecordedRun]) -> list[str]:
-  """All tables, each with a line above it that says what it shows.
+  """All tables, each below a line that says what it shows.
 
   Args:
-    runs: those that `comparable` has chosen.
+    runs: as returned by `comparable`.
 
   Raises:
     ValueError: if no run reaches its target.
@@ -52,7 +52,7 @@ def all_lines(runs: Sequence[RecordedRun]) -> list[str]:
 
 
 def curve_lines(runs: Sequence[RecordedRun]) -> list[str]:
-  """The curves from these runs, as `control.goals.expected` has them."""
+  """The curves from these runs, in the form of `control.goals.expected`."""
   header = ('curve', *(f'{share:g}' for share in SHARES))
   rows = [
     (name, *(_short(point) for point in curve(runs, quantile)))
@@ -82,7 +82,7 @@ def workload_lines(runs: Sequence[RecordedRun]) -> list[str]:
 def tau_lines(
   runs: Sequence[RecordedRun], distance: str = 'linear'
 ) -> list[str]:
-  """Quantiles of tau at the ends of cycles, of runs that reach and that fail."""
+  """Quantiles of tau at cycles' ends, of runs that reach and of failed ones."""
   reach = [run for run in runs if run.reached is not None]
   failed = [run for run in runs if fails(run)]
   header = ('cycles', 'goal', 'ends', 'tau = 0', 'median')
@@ -102,7 +102,7 @@ def tau_lines(
 def left_out_lines(
   runs: Sequence[RecordedRun], quantile: str = 'q05'
 ) -> list[str]:
-  """The same with the curve of all but the group that is judged."""
+  """The same, with each group judged by the curve of all others."""
   reach = [run for run in runs if run.reached is not None]
   groups: dict[str, Callable[[RecordedRun], str]] = {
     'submission': lambda run: run.submission,

@@ -1,1 +1,1 @@
-"""What rules for leaving cycles would have done on recorded runs."""
+"""What switching rules and races would have done on recorded runs."""

@@ -1,4 +1,4 @@
-"""Trials one after the other, each until it is left: what comes of it.
+"""The result of trials one after the other, each until it is left.
 
 The README of `studies.real_runs` defines groups, cases, budgets and figures.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..real_runs.reading import RecordedRun
 
-# Those with several trials of a submission; `logs`: a folder of the user's.
+# (board, ruleset) with several trials per submission; 'logs': a user's folder.
 _SOURCES = {('v05', 'external'), ('logs', 'external')}
 _LEAST_EVALUATIONS = 3
 _LEAST_TRIALS = 4
@@ -24,7 +24,7 @@ class Judged(NamedTuple):
   """A run, and the evaluation at which a policy leaves it."""
 
   run: RecordedRun
-  left: int  # index; the number of evaluations if never
+  left: int  # its index; the number of evaluations if never left
 
   @property
   def reaches(self) -> bool:
@@ -38,13 +38,13 @@ class Judged(NamedTuple):
 
   @property
   def seconds(self) -> float:
-    """What the run costs, up to the target or to where it is left or ends."""
+    """The seconds until the target, or until the run is left or ends."""
     last = min(self.left, self.run.step.size - 1)
     return float(self.run.seconds[self.run.reached if self.reaches else last])
 
 
 class Group(NamedTuple):
-  """Trials that follow one another, in order."""
+  """Trials of a submission, in order."""
 
   max_runtime: float  # seconds
   seconds: tuple[float, ...]  # what each costs
@@ -52,18 +52,18 @@ class Group(NamedTuple):
 
 
 class Case(NamedTuple):
-  """The trials of a group in one order."""
+  """The result of a group's trials in one order."""
 
   reached: bool
-  time: float  # spent until the target, as a share of the budget; 1 if never
+  time: float  # time until the target, as a share of the budget; 1 if never
 
 
 def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
-  """The runs that a policy is judged by.
+  """The runs on which policies are judged.
 
   Raises:
-    ValueError: if no four of them are trials of the same submission, study and
-      workload.
+    ValueError: unless at least four of them are trials of the same submission,
+      study and workload.
   """
   found = [
     run
@@ -73,15 +73,15 @@ def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
   ]
   if not groups([Judged(run, 0) for run in found]):
     raise ValueError(
-      'there is nothing to replay: needed are four trials of one submission, '
-      'study and workload, with three evaluations each, on board v05 with '
-      'ruleset external.'
+      'there is nothing to replay: there must be at least four trials of one '
+      'submission, study and workload, with three evaluations each, on board '
+      'v05 with ruleset external.'
     )
   return found
 
 
 def groups(judged: Sequence[Judged]) -> list[Group]:
-  """What trials of the same submission, study and workload cost and reach.
+  """The costs and results of trials of one submission, study and workload.
 
   Args:
     judged: see `trials_of_groups`.
@@ -109,7 +109,7 @@ def trials_of_groups(judged: Sequence[Judged]) -> list[list[Judged]]:
 
 
 def as_group(trials: Sequence[Judged]) -> Group:
-  """Trials as what each costs and reaches."""
+  """A group with what each of these trials costs and reaches."""
   return Group(
     trials[0].run.workload.max_runtime,
     tuple(one.seconds for one in trials),
@@ -121,14 +121,14 @@ def cases(group: Group, factor: float) -> list[Case]:
   """A case for each rotation of the trials' order.
 
   Args:
-    group: of `groups`.
+    group: one of `groups`.
     factor: the budget as a multiple of the maximum runtime.
   """
   return within(seconds_to_target(group), factor * group.max_runtime)
 
 
 def seconds_to_target(group: Group) -> list[float]:
-  """What is spent until the target, infinity if it is never reached.
+  """Seconds spent until the target; infinity if it is never reached.
 
   Returns:
     One number for each rotation of the trials' order.
@@ -149,7 +149,7 @@ def _spent(trials: Sequence[tuple[float, bool]]) -> float:
 
 
 def within(seconds: Sequence[float], budget: float) -> list[Case]:
-  """The cases of a budget in seconds, of which no policy knows."""
+  """The cases under a budget in seconds, which policies do not know."""
   return [
     Case(True, spent / budget) if spent <= budget else Case(False, 1.0)
     for spent in seconds

@@ -1,4 +1,4 @@
-"""What a race costs those who would not have needed one."""
+"""What a race costs in cases that did not need one."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MEANS = (
 
 
 class Means(NamedTuple):
-  """Of cases: how many reach their target, and how soon."""
+  """How many cases reach their target, and how soon."""
 
-  reached: float  # share; NaN without a case
-  time: float  # mean, in maximum runtimes; a case that does not reach takes all
+  reached: float  # share of the cases; NaN without any
+  time: float  # mean, in maximum runtimes; a failing case uses the whole budget
 
 
 class Costs(NamedTuple):
-  """A race in a budget, beside its switching rule with trials in a row.
+  """A race compared with its switching rule on one trial after the other.
 
-  *Good* are the cases whose first trial reaches its target under the rule,
+  *Good* cases are those whose first trial reaches its target under the rule,
   however long it takes.
   """
 
@@ -51,8 +51,8 @@ class Costs(NamedTuple):
     """The share of good cases at which race and rule do equally well.
 
     By targets reached, and by mean time. With a smaller share the race does
-    better: always (1) if it does not worse in good cases, never (0) if it does
-    not better in the others.
+    better: always (1) if it is no worse in good cases, never (0) if it is no
+    better in the others.
     """
     gained = self.others_race.reached - self.others_row.reached
     lost = self.good_row.reached - self.good_race.reached
@@ -72,12 +72,12 @@ def _balance(gained: float, lost: float) -> float:
 def costs(
   shown: PolicyRuns, budgets: Sequence[float], by: str | None = None
 ) -> list[Costs]:
-  """What a race costs, a row per budget and part.
+  """What a race costs, one row per budget and part.
 
   Args:
-    shown: of `table.judge`.
+    shown: one of those that `table.judge` returns.
     budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission', or None for all in one.
+    by: 'workload' or 'submission', or None for all together.
 
   Raises:
     ValueError: if the policy is not a race.
@@ -117,7 +117,7 @@ def _costs(
 def _outcomes(
   budget: float, pairs: Sequence[tuple[Spent, Spent]]
 ) -> Iterator[tuple[bool, Case, Case]]:
-  """(whether the first trial reaches, case of the race, case of the rule)."""
+  """(whether the first trial reaches its target, race's case, rule's case)."""
   for race, row in pairs:
     firsts = (trial.reaches for trial in race.trials)
     yield from zip(firsts, race.cases(budget), row.cases(budget))
@@ -133,8 +133,8 @@ def _means(cases: Sequence[Case], budget: float) -> Means:
 def text_lines(rows: Sequence[Costs], by: str | None = None) -> list[str]:
   """The costs for the terminal, two lines for each policy, part and budget.
 
-  The share that the race reaches and its time in maximum runtimes, then those
-  of its rule with trials in a row, in good cases and in the others.
+  One line is for good cases, one for the others: the share of targets that the
+  race reaches and its time in maximum runtimes, then the rule's.
   """
   titles = ['policy', *([by] if by else []), 'budget', 'good', 'cases']
   titles += ['race', 'time', 'rule', 'time', 'break-even', 'by time']
@@ -158,7 +158,7 @@ def _text(number: float) -> str:
 def as_objects(
   rows: Sequence[Costs], by: str | None = None
 ) -> list[dict[str, Any]]:
-  """The costs for programs; a mean over no case is None."""
+  """The costs as objects for JSON; a mean over no cases is None."""
   return [
     {
       'policy': as_plain(row.policy),

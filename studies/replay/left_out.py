@@ -14,7 +14,7 @@ from .table import PolicyRuns, Spent, part_of, spent
 
 
 class LeftOut(NamedTuple):
-  """A part, and what the policy chosen on all others does there."""
+  """A part, and how the policy chosen on all others does there."""
 
   part: str  # a workload or submission; '' for all parts together
   policy: Setting  # the one that was chosen; '' for all parts
@@ -29,24 +29,24 @@ def judge_left_out(
 ) -> list[LeftOut]:
   """Leaves out each part in turn.
 
-  Chosen is the policy that reaches the most targets in the other parts within
-  the budget, and the soonest of those, and the first of those.
+  The policy is chosen that reaches the most targets in the other parts within
+  the budget; ties go to the one that reaches them sooner, then to the first.
 
   Args:
-    shown: of `table.judge`, at least two.
+    shown: as returned by `table.judge`, at least two.
     budgets: as multiples of the maximum runtime.
     by: 'workload' or 'submission': what is left out. A workload's variants are
       workloads of their own and stay in.
 
   Returns:
-    A row per budget and part, and one over all parts with part ''.
+    A row per budget and part, and one over all parts, with part ''.
 
   Raises:
-    ValueError: if there is nothing to choose from.
+    ValueError: if there are fewer than two policies to choose from.
   """
   if len(shown) < 2:
     raise ValueError(
-      f'--left_out={by}: give two --policy or more, to choose one of them.'
+      f'--left_out={by}: give at least two --policy to choose from.'
     )
   groups = [spent(one) for one in shown]
   rows = []
@@ -104,7 +104,7 @@ def text_lines(rows: Sequence[LeftOut], by: str) -> list[str]:
 
 
 def as_objects(rows: Sequence[LeftOut], by: str) -> list[dict[str, Any]]:
-  """The rows for programs; that over all parts has None there."""
+  """The rows as objects for JSON; the one over all parts has None as part."""
   return [
     {
       by: row.part or None,

@@ -1,4 +1,4 @@
-"""What policies reach in which budget, and how runs get to their targets."""
+"""A picture of what policies reach by budget, and of the progress of runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..real_runs.reading import RecordedRun
 from .cases import comparable
 from .table import PolicyRuns, Spent, spent
 
-# Okabe and Ito's palette, which is told apart without colour vision.
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
 _COLORS = (
   '#000000',
   '#D55E00',
@@ -39,7 +39,7 @@ def save_replay(path: pathlib.Path, shown: Sequence[PolicyRuns]) -> None:
 
   Args:
     path: PNG file to write; an existing one is replaced.
-    shown: of `table.judge`, at least one.
+    shown: as returned by `table.judge`, at least one.
   """
   figure = Figure(figsize=(11.0, 4.4), dpi=120, layout='constrained')
   left, right = figure.subplots(1, 2)
@@ -49,7 +49,7 @@ def save_replay(path: pathlib.Path, shown: Sequence[PolicyRuns]) -> None:
 
 
 def draw_budgets(axes: Axes, shown: Sequence[PolicyRuns]) -> None:
-  """The share of the cases that reach their target, a line per policy."""
+  """Draws the share of cases that reach their target, one line per policy."""
   for index, policy_runs in enumerate(shown):
     groups = spent(policy_runs)
     axes.plot(
@@ -74,7 +74,7 @@ def _share_reached(groups: Sequence[Spent], factor: float) -> float:
 
 
 def draw_progress(axes: Axes, runs: Sequence[RecordedRun]) -> None:
-  """The best share of the way so far: median, and a band from 5 to 95 %."""
+  """Draws the best share of the way so far: median, and a band of 5 to 95 %."""
   colors = iter(('#009E73', '#0072B2', '#D55E00'))
   for name, curves in progress_curves(runs).items():
     color = next(colors)
@@ -95,14 +95,14 @@ def draw_progress(axes: Axes, runs: Sequence[RecordedRun]) -> None:
 def progress_curves(
   runs: Sequence[RecordedRun],
 ) -> Mapping[str, np.ndarray]:
-  """Best shares of the way by how runs end, shape=(runs, 50) each.
+  """Best shares of the way, by how runs end, shape=(runs, 50) each.
 
   On a log scale for metrics that fall. A run that has ended keeps its last
-  value, and one that was not evaluated yet has 0. Runs that get at least half
-  and at most 95 % of the way are in none.
+  value, and one that has not been evaluated yet has 0. Runs that come at least
+  half, but less than 95 %, of the way are left out.
 
   Args:
-    runs: of any kind; those that `comparable` leaves out don't count.
+    runs: recorded runs; those that `comparable` leaves out do not count.
   """
   curves: dict[str, list[np.ndarray]] = {
     'reach': [],

@@ -1,7 +1,7 @@
 """Policies by their names, and when a recorded run is left.
 
-A policy is a switching rule of the submission's, the very object that a run
-asks, with trials that follow one another; or the submission's race with such a
+A policy is one of the submission's switching rules (the very object that a run
+uses) on trials that follow one another; or the submission's race with such a
 rule inside; or one of two yardsticks.
 """
 
@@ -18,7 +18,7 @@ from ...control.switching import SWITCHING_RULES, Context, SwitchingRule
 from ...settings.named import Registry, Setting
 from ..real_runs.reading import RecordedRun
 
-# What leaves a trial, in a race or with trials in a row.
+# What ends a trial, in a race or with one trial after the other.
 RULES = Registry('rule', base=SWITCHING_RULES)
 POLICIES = Registry('policy', base=RULES)
 BUILT_IN = ('never', 'thesis', 'floor', 'progress', 'race', 'oracle')
@@ -38,10 +38,10 @@ Replayed = Union[SwitchingRule, Yardstick, 'RaceOfTrials']
 @POLICIES.register(name='race', check=wrong_rounds)
 @dataclasses.dataclass(frozen=True)
 class RaceOfTrials(Tournament):
-  """The trials of a study in a race, as the settings of a run are.
+  """The trials of a study compete in a race, like the settings of a run.
 
   Attributes:
-    switching: the rule that leaves trials, in the race and after it.
+    switching: the rule that ends trials, in the race and after it.
   """
 
   switching: RuleSetting = 'floor'
@@ -60,7 +60,7 @@ class Never:
 @RULES.register(name='oracle')
 @dataclasses.dataclass(frozen=True)
 class Oracle:
-  """Knows the future: leaves at once what won't reach its target."""
+  """Knows the future: leaves at once a run that will not reach its target."""
 
   def left_at(self, run: RecordedRun) -> int:
     """See `Yardstick`."""
@@ -89,12 +89,12 @@ def left_at(policy: Replayed, run: RecordedRun) -> int:
   """The evaluation at which a run is left.
 
   Args:
-    policy: made of a setting by `POLICIES`.
-    run: with at least one evaluation.
+    policy: as made from a setting by `POLICIES`.
+    run: a run with at least one evaluation.
 
   Returns:
     Its index; the number of evaluations if the run is never left. Under a
-    switching rule a loss that is missing or not finite ends the run, whatever
+    switching rule, a loss that is missing or not finite ends the run, whatever
     the rule says.
   """
   if isinstance(policy, RaceOfTrials):

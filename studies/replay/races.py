@@ -1,4 +1,4 @@
-"""Trials that are paused and compared, as a race of the submission's says."""
+"""Trials that are paused and compared, as in a race of the submission."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Runner(NamedTuple):
 
 
 def runner(trial: Judged) -> Runner:
-  """What a race may see of a trial, worked out once for all of its cases."""
+  """What a race may see of a trial, computed once for all of its cases."""
   run, workload = trial.run, trial.run.workload
   target = Target(workload.metric, workload.target, workload.rises)
   first, entry, path = float(run.metric[0]), Standing(), []
@@ -37,11 +37,11 @@ def runner(trial: Judged) -> Runner:
 def seconds_to_target(
   race: Tournament, trials: Sequence[Judged]
 ) -> list[float]:
-  """What a race spends until the target, infinity if it never reaches it.
+  """Seconds that a race spends until the target; infinity if never reached.
 
   Args:
-    race: who is to go on.
-    trials: of a group; where each is left by the switching rule.
+    race: decides which trial goes on.
+    trials: those of a group, each with where the switching rule leaves it.
 
   Returns:
     One number for each rotation of the trials' order.
@@ -62,7 +62,7 @@ def _spent(race: Tournament, runners: Sequence[Runner]) -> float:
     last, state = _stint(runners[i], had[i], turn.until)
     reaches = run.reached is not None and run.reached <= last
     last = run.reached if reaches else last
-    # What is paused and gone on with pays its seconds once.
+    # A trial that is paused and resumed pays its seconds only once.
     before = run.seconds[had[i]] if had[i] >= 0 else 0.0
     spent += float(run.seconds[last] - before)
     if reaches:

@@ -1,4 +1,4 @@
-"""Figures of policies: how many cases reach their target, how soon."""
+"""Figures of policies: how many cases reach their target, and how soon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import cases, races
 from .cases import Case, Judged
 from .policies import POLICIES, RaceOfTrials, left_at
 
-# What figures can be shown by, and how a run says it.
+# What figures can be grouped by, and a run's group.
 BY = {
   'workload': lambda run: run.workload.name,
   'submission': lambda run: run.submission,
@@ -38,13 +38,13 @@ class Spent(NamedTuple):
   seconds: Sequence[float]  # until the target; infinity if it isn't reached
 
   def cases(self, factor: float) -> list[Case]:
-    """In a budget of so many maximum runtimes."""
+    """The cases under a budget of `factor` maximum runtimes."""
     max_runtime = self.trials[0].run.workload.max_runtime
     return cases.within(self.seconds, factor * max_runtime)
 
 
 class Figures(NamedTuple):
-  """A policy in a budget; `part` is a workload or submission, '' for all."""
+  """A policy under a budget; `part` is a workload or submission, '' for all."""
 
   policy: Setting
   part: str
@@ -52,16 +52,16 @@ class Figures(NamedTuple):
   cases: int
   reached: float  # share of the cases
   time: float  # mean over the cases, as a share of the budget
-  # Runs left that go on to reach their target; None in a race, where a run that
-  # isn't gone on with has not been left.
+  # Runs left that would have reached their target; None in a race, where a run
+  # that is not resumed has not been left.
   false_alarms: int | None
-  reaching: int  # runs that reach it when they are let
+  reaching: int  # runs that reach it if they are never left
 
 
 def judge(
   runs: Sequence[RecordedRun], policies: Sequence[Setting]
 ) -> list[PolicyRuns]:
-  """Shows every run to every policy.
+  """Finds where every policy leaves every run.
 
   Raises:
     ValueError: if there is nothing to replay; see `comparable`.
@@ -79,10 +79,10 @@ def judge(
 
 
 def spent(shown: PolicyRuns) -> list[Spent]:
-  """What the cases of all groups take.
+  """The seconds that the cases of all groups take.
 
   Args:
-    shown: of `judge`.
+    shown: one of those that `judge` returns.
   """
   return [
     Spent(trials, _seconds(shown.race, trials))
@@ -101,12 +101,12 @@ def _seconds(
 def figures(
   shown: PolicyRuns, budgets: Sequence[float], by: str | None = None
 ) -> list[Figures]:
-  """The figures of a policy, a row per budget and part.
+  """The figures of a policy, one row per budget and part.
 
   Args:
-    shown: of `judge`.
+    shown: one of those that `judge` returns.
     budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission', or None for all in one.
+    by: 'workload' or 'submission', or None for all together.
   """
   judged: dict[str, list[Judged]] = collections.defaultdict(list)
   for one in shown.judged:
@@ -147,10 +147,10 @@ def _row(
 
 
 def text_lines(rows: Sequence[Figures], by: str | None = None) -> list[str]:
-  """The figures for the terminal, a line for each policy and part.
+  """The figures for the terminal, one line for each policy and part.
 
   Args:
-    rows: of `figures`, with the same budgets for each.
+    rows: as returned by `figures`, with the same budgets for each policy.
     by: as in `figures`.
   """
   budgets = sorted({row.budget for row in rows})
@@ -175,11 +175,11 @@ def text_lines(rows: Sequence[Figures], by: str | None = None) -> list[str]:
 def as_objects(
   rows: Sequence[Figures], by: str | None = None
 ) -> list[dict[str, Any]]:
-  """The figures for programs.
+  """The figures as objects for JSON.
 
   Args:
-    rows: of `figures`.
-    by: as in `figures`; the part's key.
+    rows: as returned by `figures`.
+    by: as in `figures`; the key of the part.
   """
   return [
     {

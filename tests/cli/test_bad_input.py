@@ -314,7 +314,7 @@ CASES = [
   ),
   (['schedule'], '--step_hint is missing'),
   ([*PLAN, '--at=100'], '--at=100: the plan has 75 steps'),
-  ([*PLAN, '--out=file'], '--out=file: give a file that ends in .png'),
+  ([*PLAN, '--out=file'], '--out=file must end in .png'),
   ([*PLAN, '--out=plan.png'], '--out=plan.png exists'),
   ([*PLAN, '--out=no/plan.png'], 'there is no folder no'),
   ([*PLAN, '--out=loop/plan.png'], 'loop'),

@@ -143,15 +143,21 @@ def test_several_policies_are_chosen_from(folder, capsys):
 @pytest.mark.parametrize(
   ('flags', 'message'),
   [
-    (['--chain=a'], "--chain: 'a' is not a setting; write submission/trial"),
+    (
+      ['--chain=a'],
+      "--chain: 'a' is not a setting; it must be submission/trial",
+    ),
     (['--chain=b/1'], 'there are no runs of b/1'),
-    (['--chain=a/1', '--race=0.1'], 'a race takes two different settings'),
+    (['--chain=a/1', '--race=0.1'], 'a race needs two different settings'),
     (['--chain=a/1,a/2', '--race=2'], '2 must be at most 1'),
     (['--chain=a/1', '--search_chains'], '--chain or --search_chains, not'),
-    (['--chain=a/1', '--out=x.png'], 'take only --by=workload'),
-    (['--chain=a/1', '--by=submission'], 'take only --by=workload'),
-    (['--chain=a/1', '--costs'], 'and none of --out, --costs and --left_out'),
-    (['--chain=a/1', '--policy=race'], '--race=SHARE makes the first two race'),
+    (['--chain=a/1', '--out=x.png'], 'allow only --by=workload'),
+    (['--chain=a/1', '--by=submission'], 'allow only --by=workload'),
+    (['--chain=a/1', '--costs'], 'and none of --out, --costs'),
+    (
+      ['--chain=a/1', '--policy=race'],
+      '--race=SHARE makes the first two settings race',
+    ),
     (['--search_chains', '--settings=al'], 'Did you mean all?'),
     (['--search_chains', '--length=0'], '0 must be a whole number of at least'),
     (['--length=2'], '--length needs --search_chains.'),

@@ -352,7 +352,7 @@ def test_ctrl_c_and_resuming(capsys):
   assert run(submission='press_at=[7]') == 130
   # The step in which it was pressed is finished.
   assert capsys.readouterr().err.splitlines()[2:] == [
-    'soft-reset: interrupted at step 8; --resume_last_run goes on from the '
+    'soft-reset: interrupted at step 8; --resume_last_run resumes from the '
     'last checkpoint.'
   ]
   assert (TRIAL / 'metric.png').exists()

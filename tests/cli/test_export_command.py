@@ -50,8 +50,9 @@ def test_exactly_what_the_benchmark_imports(tmp_path, capsys):
   assert entries(own) == ENTRIES
   files = [path for path in own.rglob('*') if path.is_file()]
   assert capsys.readouterr().out == (
-    f"{own}: {len(files)} files. In the benchmark's folder submissions/, for "
-    'its runner:\n  --tuning_ruleset=self --submission_path=submissions/'
+    f"{own}: {len(files)} files. Copied to the benchmark's folder "
+    'submissions/, its runner takes:\n  --tuning_ruleset=self '
+    '--submission_path=submissions/'
     'handed_in/self_tuning/soft_reset/submission.py\n'
   )
   done = subprocess.run(
@@ -127,10 +128,10 @@ def test_nothing_is_replaced(tmp_path, capsys):
   ('flags', 'message'),
   [
     ([], '--out is missing: give the folder to write.'),
-    (['--out=x', '--name=My'], '--name=My: give lower-case letters'),
-    (['--out=x', '--name=a/b'], '--name=a/b: give lower-case letters'),
-    (['--out=x', '--name='], '--name=: give lower-case letters'),
-    (['--out=x', '--name=lambda'], 'no word of Python'),
+    (['--out=x', '--name=My'], '--name=My: must be lower-case letters'),
+    (['--out=x', '--name=a/b'], '--name=a/b: must be lower-case letters'),
+    (['--out=x', '--name='], '--name=: must be lower-case letters'),
+    (['--out=x', '--name=lambda'], 'no Python keyword'),
     (['--out=x', '--tuning_ruleset=both'], "invalid choice: 'both'"),
     (['--out=file/x'], 'file'),
   ],

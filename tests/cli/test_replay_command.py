@@ -137,7 +137,7 @@ def test_logs_of_a_users_own(folder, capsys):
     (['--logs=no'], '--logs=no: there is no such folder'),
     (['--logs=.'], 'give a folder of logs'),
     (['--costs', '--policy=floor'], '--policy=floor is not a race'),
-    (['--left_out=workload', '--policy=floor'], 'give two --policy or more'),
+    (['--left_out=workload', '--policy=floor'], 'give at least two --policy'),
     (['--costs', '--left_out=workload'], 'not allowed with'),
     (['--runs=.', '--logs=.'], 'give --runs or --logs, not both'),
   ],

@@ -262,7 +262,7 @@ def test_a_run_is_resumed_with_its_own_settings(capsys):
   assert run('--resume_last_run', others) == 2
   assert capsys.readouterr().err == (
     f'soft-reset: error: {TRIAL.resolve()} was started with other settings: '
-    'alpha: 0.5 in the run, 0.3 now. Go on with those, or give another '
+    'alpha: 0.5 in the run, 0.3 now. Resume with those, or give another '
     '--experiment_name.\n'
   )
   assert snapshot(pathlib.Path('runs')) == before

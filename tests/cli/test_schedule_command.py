@@ -318,7 +318,7 @@ HINT = '--step_hint=50'
       [HINT, '--at=100'],
       '--at=100: the plan has 75 steps, counted from 0: give one from 0 to 74',
     ),
-    ([HINT, '--out=plan.pdf'], '--out=plan.pdf: give a file that ends in .png'),
+    ([HINT, '--out=plan.pdf'], '--out=plan.pdf must end in .png'),
     ([HINT, '--out=no/plan.png'], '--out=no/plan.png: there is no folder no.'),
     ([HINT, '--params=no.json'], '--params=no.json: there is no such file.'),
     (
@@ -329,7 +329,7 @@ HINT = '--step_hint=50'
     ([HINT, '--params=more.json'], 'Unknown field alhpa; known are alpha'),
     ([HINT, '--params=wrong.json'], 'alpha=2.0: alpha must be a number from 0'),
     ([HINT, '--params=endless.json'], 'give a plan of at most 20,000,000.'),
-    (['--params=no_hint.json'], 'missing field step_hint'),
+    (['--params=no_hint.json'], 'the field step_hint is missing'),
     (['--params=no_count.json'], 'step_hint=0.5: step_hint must be a whole'),
     (['--params=hint.json'], 'schedule_params=[]: schedule_params must be'),
   ],
@@ -362,7 +362,7 @@ def test_the_gallery_has_no_plan(flag, capsys):
   arguments = ['schedule', '--gallery', f'--{flag}', '--out=shapes.png']
   assert cli.main(arguments) == 2
   assert one_error(capsys) == (
-    f'soft-reset: error: --{flag} is about a plan, and --gallery draws none: '
+    f'soft-reset: error: --{flag} concerns a plan, but --gallery draws none: '
     'leave one of them out.'
   )
   assert names() == []
@@ -420,8 +420,8 @@ def test_a_submission_that_is_not_ours(capsys):
   path = write_submission(pathlib.Path('foreign'))
   assert schedule(f'--submission_path={path}', HINT) == 2
   assert one_error(capsys) == (
-    'soft-reset: error: --submission_path=foreign/submission.py: is not made '
-    "by this project's make_submission, so that its chain is not known."
+    'soft-reset: error: --submission_path=foreign/submission.py was not made '
+    "by this project's make_submission, so its chain is unknown."
   )
 
 

@@ -25,9 +25,9 @@ def test_seeds():
     (['--out=o', '--workloads=mnist'], 'mnist'),
     (['--out=o', '--conditions=warm'], "'warm' is unknown"),
     (['--out=o', '--seeds=x'], '--seeds=x'),
-    (['--out=o', '--seeds=2,1-3'], '2 is there twice'),
-    (['--out=o', '--submissions=sgdr,sgdr'], 'sgdr is there twice'),
-    (['--out=o', '--submissions==a.py'], 'its name must have letters'),
+    (['--out=o', '--seeds=2,1-3'], '2 is given twice'),
+    (['--out=o', '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
+    (['--out=o', '--submissions==a.py'], 'its name must consist of letters'),
     (['--out=o', '--jobs=0'], 'at least 1'),
   ],
 )

@@ -258,7 +258,7 @@ def test_a_set_up_that_fails_puts_the_files_back(capsys):
 def test_sigterm_says_what_ctrl_c_does(capsys):
   assert run(submission='terminate_at=7') == 130
   assert capsys.readouterr().err.splitlines()[-1] == (
-    'soft-reset: interrupted at step 8; --resume_last_run goes on from the '
+    'soft-reset: interrupted at step 8; --resume_last_run resumes from the '
     'last checkpoint.'
   )
   assert run('--resume_last_run') == 0

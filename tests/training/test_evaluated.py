@@ -276,7 +276,7 @@ def test_each_cycle_has_its_own(generation):
 
 def test_no_running_average_of_an_optimizers_own_average():
   with pytest.raises(
-    ValueError, match='averaging=.*: averaged_descent has an average of its own'
+    ValueError, match='averaging=.* averaged_descent has an average of its own'
   ):
     averaged_descent('jit', EMA)
 

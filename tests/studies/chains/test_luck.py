@@ -30,7 +30,7 @@ def test_the_others_were_not_drawn():
     assert not {*drawn} & {*others}
   again = list(luck.draws(5, 200))
   assert all((a == b).all() for (a, _), (b, _) in zip(found, again))
-  with pytest.raises(ValueError, match='there are 1 studies'):
+  with pytest.raises(ValueError, match='num_studies=1'):
     list(luck.draws(1, 1))
 
 

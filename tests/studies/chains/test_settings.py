@@ -51,7 +51,7 @@ def test_a_chain_has_commas_between_its_settings():
 )
 def test_what_is_no_setting(text):
   with pytest.raises(
-    ValueError, match=r'^--chain: .* is not a setting; write '
+    ValueError, match=r'^--chain: .* is not a setting; it must '
   ):
     settings.read_setting('--chain', text)
 

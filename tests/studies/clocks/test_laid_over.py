@@ -85,7 +85,7 @@ def test_which_clocks_count():
   assert not laid_over.is_long_enough(make_run([1, math.nan, 3, 4], [1] * 4))
   assert laid_over.counts_steps(clock(4))
   assert not laid_over.counts_steps(clock(4, submission='lawa_ema'))
-  with pytest.raises(ValueError, match='each needs at least four evaluations'):
+  with pytest.raises(ValueError, match='a run needs at least four evaluations'):
     text.judge([clock(3)], 'time')
 
 

@@ -124,5 +124,5 @@ def test_left_out():
   lines = left_out.text_lines(rows, 'submission')
   assert lines[-1].split() == ['1.4×', 'all', '12', '0.833', '0.881']
   assert left_out.as_objects(rows, 'submission')[-1]['submission'] is None
-  with pytest.raises(ValueError, match='give two --policy or more'):
+  with pytest.raises(ValueError, match='give at least two --policy'):
     left_out.judge_left_out(shown[:1], [1.4], 'submission')
