@@ -112,6 +112,14 @@ class Race(Tournament, Further):
     """See `Policy`."""
     return max(min(self.probes, len(self._all(cycles))) - 1, 1)
 
+  @property
+  def num_spare(self) -> int:
+    """See `Policy`; one, if the first cycle may go on before there is a race.
+
+    To go on is a start of a cycle as well, and each start has its own model.
+    """
+    return int(self.enough is not None)
+
   def check(self, cycles: Sequence[Cycle]) -> None:
     """Refuses a race of one, and a start that is not the same for all."""
     count = len(self._all(cycles))
