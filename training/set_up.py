@@ -100,7 +100,6 @@ def set_up(
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = devices_of(model_params, has_axis)
   model_params = devices.place(model_params)
-  # While nothing else is there: an initialisation needs more room than its model.
   fresh = _make_fresh_models(workload, rules, rng, devices)
   inners = _make_inners(rules, devices, model_params)
   state = _initial_state(inners[0], rules, devices, model_params)
@@ -108,9 +107,6 @@ def set_up(
   averager, averaging = make_averager(
     rules.cycles, workload.step_hint, inners, model, target.rising, devices
   )
-  ops = None
-  if fresh is not None:
-    ops = _compile_resets(model, inners, rules, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
     rules=rules,
@@ -124,7 +120,7 @@ def set_up(
     ),
     learning_rate=_compiled_rate(rules),
     fresh_models=fresh,
-    reset_ops=ops,
+    reset_ops=_compile_resets(model, inners, rules, devices),
     records=records,
     averager=averager,
   )
@@ -222,7 +218,11 @@ def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:
 def _make_fresh_models(
   workload: WorkloadApi, rules: Rules, rng: jax.Array, devices: Devices
 ) -> FreshModels | None:
-  """Fresh models; None if no reset replaces anything."""
+  """Fresh models; None if no reset replaces anything.
+
+  Made while the devices have nothing but the parameters: an initialisation may
+  need several times the room of its model.
+  """
   if not _may_reset(rules):
     return None
   policy = rules.policy
@@ -236,8 +236,10 @@ def _make_fresh_models(
 
 def _compile_resets(
   model: Model, inners: Sequence[Inner], rules: Rules, devices: Devices
-) -> CompiledOps:
-  """Compiled operations for models of this one's shapes."""
+) -> CompiledOps | None:
+  """Compiled operations for models of this one's shapes; None as above."""
+  if not _may_reset(rules):
+    return None
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   slots = [inner.slots(shapes.opt_state) for inner in dict.fromkeys(inners)]
   ops = resetting.compile_reset(
