@@ -59,7 +59,7 @@ class FreshModels:
     rng: jax.Array,
     planned: int,
     devices: Devices,
-    ready: int = MOST_READY,
+    ready: int | None = None,
   ):
     """Makes the models of the first resets.
 
@@ -68,13 +68,15 @@ class FreshModels:
       rng: a key; every model's own key is derived from it.
       planned: how many resets are planned. There may be more.
       devices: see `fresh_model`.
-      ready: how many models are made now, at most.
+      ready: how many are made now, also beyond the plan; None for as many as
+        are planned, but no more than MOST_READY.
     """
+    ready = min(planned, MOST_READY) if ready is None else ready
     self._workload, self._rng, self._devices = workload, rng, devices
     self._planned = planned
     self._live: tuple[Any, Any] | None = None
     self._has_statistics = True
-    self._ready = {i: self._make(i) for i in range(min(planned, ready))}
+    self._ready = {i: self._make(i) for i in range(ready)}
 
   def take(self, index: int) -> tuple[Any, Any]:
     """Hands a model out; it is not kept.

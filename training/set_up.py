@@ -100,13 +100,13 @@ def set_up(
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = devices_of(model_params, has_axis)
   model_params = devices.place(model_params)
+  fresh = _make_fresh_models(workload, rules, rng, devices)
   inners = _make_inners(rules, devices, model_params)
   state = _initial_state(inners[0], rules, devices, model_params)
   model = Model(model_params, model_state, state.inner.inner)
   averager, averaging = make_averager(
     rules.cycles, workload.step_hint, inners, model, target.rising, devices
   )
-  fresh, ops = _prepare_resets(workload, model, inners, rules, rng, devices)
   spec = workload_facts.spec_of(workload)
   setup = Setup(
     rules=rules,
@@ -120,7 +120,7 @@ def set_up(
     ),
     learning_rate=_compiled_rate(rules),
     fresh_models=fresh,
-    reset_ops=ops,
+    reset_ops=_compile_resets(model, inners, rules, devices),
     records=records,
     averager=averager,
   )
@@ -214,24 +214,31 @@ def _compiled_rate(rules: Rules) -> Callable[[CycleClock], jax.Array]:
   return rate
 
 
-def _prepare_resets(
-  workload: WorkloadApi,
-  model: Model,
-  inners: Sequence[Inner],
-  rules: Rules,
-  rng: jax.Array,
-  devices: Devices,
-) -> tuple[FreshModels | None, CompiledOps | None]:
-  """Fresh models, and compiled operations for models of this model's shapes.
+def _make_fresh_models(
+  workload: WorkloadApi, rules: Rules, rng: jax.Array, devices: Devices
+) -> FreshModels | None:
+  """Fresh models; None if no reset replaces anything.
 
-  (None, None) if no reset replaces anything.
+  Made while the devices have nothing but the parameters: an initialisation may
+  need several times the room of its model.
   """
   if not _may_reset(rules):
-    return None, None
-  planned = rules.policy.num_fresh(rules.cycles)
-  # The models of a race are taken in quick succession, in timed seconds.
-  ready = MOST_READY if rules.policy.follows_chain else planned
-  fresh = FreshModels(workload, rng, planned, devices, ready)
+    return None
+  policy = rules.policy
+  planned = policy.num_fresh(rules.cycles)
+  ready = min(planned, MOST_READY)
+  if not policy.follows_chain:
+    # Those of a race are taken one soon after the other, on the clock.
+    ready = planned + policy.num_spare
+  return FreshModels(workload, rng, planned, devices, ready)
+
+
+def _compile_resets(
+  model: Model, inners: Sequence[Inner], rules: Rules, devices: Devices
+) -> CompiledOps | None:
+  """Compiled operations for models of this one's shapes; None as above."""
+  if not _may_reset(rules):
+    return None
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   slots = [inner.slots(shapes.opt_state) for inner in dict.fromkeys(inners)]
   ops = resetting.compile_reset(
@@ -239,7 +246,7 @@ def _prepare_resets(
   )
   if snapshots.are_needed(rules):
     snapshots.prepare(shapes, ops)
-  return fresh, ops
+  return ops
 
 
 def _may_reset(rules: Rules) -> bool:

@@ -64,12 +64,15 @@ class Policy(Protocol):
     keeps_best: whether a cycle may start from the best evaluated model.
     makes_fresh: whether a cycle may start from a fresh model, whatever the
       settings and the reset mode say.
+    num_spare: fresh models beyond `num_fresh` that are made before the first
+      step as well, where the chain's cycles do not follow one another.
   """
 
   holds: ClassVar[bool] = False
   follows_chain: ClassVar[bool] = True
   keeps_best: ClassVar[bool] = False
   makes_fresh: ClassVar[bool] = False
+  num_spare: ClassVar[int] = 0
 
   def next(self, situation: Situation) -> NextCycle | None:
     """The next cycle; None if nothing follows."""

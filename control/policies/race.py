@@ -111,6 +111,14 @@ class Race(Tournament, Further):
     """See `Policy`."""
     return max(min(self.probes, len(self._all(cycles))) - 1, 1)
 
+  @property
+  def num_spare(self) -> int:
+    """See `Policy`; one, if the first cycle may go on before there is a race.
+
+    To go on is a start of a cycle as well, and each start has its own model.
+    """
+    return int(self.enough is not None)
+
   def check(self, cycles: Sequence[Cycle]) -> None:
     """Raises ValueError unless two or more race, all from a fresh model."""
     count = len(self._all(cycles))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import inspect
 import weakref
@@ -13,6 +14,7 @@ import pytest
 
 import tiny
 from reset_cycles import submission
+from reset_cycles.control.history import UNBEGUN
 from reset_cycles.training.devices import JitDevices, PmapDevices
 from reset_cycles.training.events import read_events
 from reset_cycles.training.fresh_models import FreshModels
@@ -279,3 +281,39 @@ def test_a_run_with_wrong_statistics_says_so_and_goes_on(
   assert [reset['global_step'] for reset in resets] == ['3', '8']
   assert all(float(reset['tau']) > 0 for reset in resets)
   assert len([t for t in warnings() if 'init_model_fn' in t]) == 1
+
+
+@pytest.mark.parametrize('generation', GENERATIONS)
+def test_set_up_makes_them_while_the_parameters_are_alone(generation):
+  """An initialisation may need several times the room of its model."""
+  lying = []
+
+  class Watching(tiny.WORKLOADS[generation]):
+    def init_model_fn(self, *rates):
+      shapes = [x.shape[-2:] for x in jax.live_arrays() if not x.is_deleted()]
+      lying.append(shapes.count((tiny.NUM_INPUTS, tiny.NUM_OUTPUTS)))
+      return super().init_model_fn(*rates)
+
+  params = dataclasses.replace(PARAMS, optimizer='schedule_free_adamw')
+  tiny.Driver(submission.make_submission(params), Watching(), {})
+  # The runner's parameters, and the same as the run lays them out. (On a CPU
+  # the host's copy of the first fresh model lies there for the second one, too.)
+  before_run, before_fresh, _ = lying
+  assert before_fresh - before_run <= 2
+
+
+@pytest.mark.parametrize(('enough', 'metric'), [(None, 0.0), (0.3, 0.4)])
+def test_a_race_has_made_all_that_it_takes(enough, metric):
+  """Also where the first one goes on alone, and diverges only then."""
+  policy = {'name': 'race', 'probes': 3, 'rounds': [0.1], 'enough': enough}
+  params = dataclasses.replace(PARAMS, policy=policy)
+  seen = {step: (1.0, metric) for step in range(1, 12)}
+  seen[12] = (float('nan'), 0.0)
+  workload = counting('jit')
+  driver = tiny.Driver(submission.make_submission(params), workload, seen)
+  made = len(workload.inits)
+  assert made == 1 + 2 + (enough is not None)  # the runner's own
+  driver.run(until=20)
+  modes = [one.state for one in driver.optimizer_state[1].control.history[:3]]
+  assert UNBEGUN not in modes
+  assert len(workload.inits) == made
