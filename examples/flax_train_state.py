@@ -1,8 +1,7 @@
 """Soft resets and early switching in a loop with flax.linen's TrainState.
 
 You will see a cycle left early: the second one's peak rate is absurd, its loss
-soon not finite, and the network is replaced. flax_train_state.png shows the
-run.
+soon not finite, the network is replaced. flax_train_state.png shows the run.
 
   python examples/flax_train_state.py
 """

@@ -3,7 +3,7 @@
   soft-reset set-targets --workload=examples/own_workload.py:Moons
   soft-reset run --workload=examples/own_workload.py:Moons
 
-The first command tunes AdamW and writes own_workload_targets.json beside this
+The first command tunes AdamW and writes own_workload_targets.json next to this
 file; the second trains with soft resets until those targets are reached.
 """
 

@@ -34,9 +34,9 @@ class Pooled:
 
   Attributes:
     inner: the optimizer.
-    treedef: of its state, whose leaves are entries of the pool.
-    places: for each of them the place in the pool.
-    kinds: of all entries of the pool.
+    treedef: the structure of its state, whose leaves are entries of the pool.
+    places: the index in the pool of each of these entries.
+    kinds: the kinds of all entries in the pool.
   """
 
   inner: Inner
@@ -156,7 +156,7 @@ def _zeros(kind: EntryKind) -> Any:
 def _find_places(
   entries: Sequence[Any], kinds: list[EntryKind]
 ) -> tuple[int, ...]:
-  """A place for each entry; where the pool has none left, it grows."""
+  """A place in the pool for each entry; `kinds` grows if none is free."""
   free = list(range(len(kinds)))
   places = []
   for entry in entries:

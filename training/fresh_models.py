@@ -68,8 +68,8 @@ class FreshModels:
       rng: a key; every model's own key is derived from it.
       planned: how many resets are planned. There may be more.
       devices: see `fresh_model`.
-      ready: how many are made now, also beyond the plan; None for as many as
-        are planned, but no more than MOST_READY.
+      ready: how many models are made now, even beyond the plan; None for as
+        many as are planned, but no more than MOST_READY.
     """
     ready = min(planned, MOST_READY) if ready is None else ready
     self._workload, self._rng, self._devices = workload, rng, devices

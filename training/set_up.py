@@ -219,8 +219,8 @@ def _make_fresh_models(
 ) -> FreshModels | None:
   """Fresh models; None if no reset replaces anything.
 
-  Made while the devices have nothing but the parameters: an initialisation may
-  need several times the room of its model.
+  They are made while the devices hold only the parameters: an initialisation
+  may need several times the memory of its model.
   """
   if not _may_reset(rules):
     return None
@@ -228,7 +228,7 @@ def _make_fresh_models(
   planned = policy.num_fresh(rules.cycles)
   ready = min(planned, MOST_READY)
   if not policy.follows_chain:
-    # Those of a race are taken one soon after the other, on the clock.
+    # Those of a race are taken in quick succession, in timed seconds.
     ready = planned + policy.num_spare
   return FreshModels(workload, rng, planned, devices, ready)
 
@@ -236,7 +236,7 @@ def _make_fresh_models(
 def _compile_resets(
   model: Model, inners: Sequence[Inner], rules: Rules, devices: Devices
 ) -> CompiledOps | None:
-  """Compiled operations for models of this one's shapes; None as above."""
+  """Compiled operations for this model's shapes; None if nothing is reset."""
   if not _may_reset(rules):
     return None
   shapes = jax.tree_util.tree_map(devices.shape_of, model)

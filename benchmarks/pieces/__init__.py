@@ -1,1 +1,1 @@
-"""COMPETITION with one piece left out, to see what the piece is worth."""
+"""COMPETITION with one piece left out, to measure its contribution."""

@@ -1,4 +1,4 @@
-"""A race in any case, however good the first probe is."""
+"""There is always a race, however good the first probe is."""
 
 from __future__ import annotations
 

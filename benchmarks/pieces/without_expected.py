@@ -1,4 +1,4 @@
-"""Resets judge by the distance to the target itself."""
+"""tau is the distance to the final target itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first setting alone, again and again: no other peak or optimizer."""
+"""Only the first setting, over and over: no other peak or optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedule-Free AdamW at three peaks: no momentum without Adam."""
+"""Schedule-Free AdamW at three peaks, without Nesterov momentum."""
 
 from __future__ import annotations
 

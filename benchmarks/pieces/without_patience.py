@@ -1,4 +1,4 @@
-"""A cycle may also be left for one that is known already."""
+"""A cycle may also be ended for a setting that is already known."""
 
 from __future__ import annotations
 

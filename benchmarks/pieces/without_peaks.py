@@ -1,4 +1,4 @@
-"""Schedule-Free AdamW and Nesterov momentum, each at its own peak only."""
+"""Schedule-Free AdamW and Nesterov momentum, each only at its own peak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings one after the other, each left by progress: no probes."""
+"""The settings one after the other, each ended by `progress`: no probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NadamW with a cosine in place of Schedule-Free AdamW."""
+"""NadamW with a cosine instead of Schedule-Free AdamW."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No cycle is left early but for a race."""
+"""No cycle is ended early, except in the race."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run is laid over 1.5 times step_hint, whatever a step takes."""
+"""The run is planned for 1.5 times step_hint, however long a step takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cycle ends with its last step, evaluated or not."""
+"""A cycle ends with its last step, whether evaluated or not."""
 
 from __future__ import annotations
 

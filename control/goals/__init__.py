@@ -1,4 +1,4 @@
-"""Goals, a file each."""
+"""Goals, one per file."""
 
 from ...settings.discovery import import_all
 from .goal import GOALS, Goal

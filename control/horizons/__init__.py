@@ -1,4 +1,4 @@
-"""Horizons, a file each."""
+"""Horizons, one per file."""
 
 from ...settings.discovery import import_all
 from .horizon import HORIZONS, Horizon, Timing

@@ -1,4 +1,4 @@
-"""Policies, a file each."""
+"""Policies, one per file."""
 
 from ...settings.discovery import import_all
 from .policy import POLICIES, NextCycle, Policy, Situation

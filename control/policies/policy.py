@@ -64,8 +64,8 @@ class Policy(Protocol):
     keeps_best: whether a cycle may start from the best evaluated model.
     makes_fresh: whether a cycle may start from a fresh model, whatever the
       settings and the reset mode say.
-    num_spare: fresh models beyond `num_fresh` that are made before the first
-      step as well, where the chain's cycles do not follow one another.
+    num_spare: how many fresh models beyond `num_fresh` are also made before the
+      first step, if the policy does not follow the chain.
   """
 
   holds: ClassVar[bool] = False

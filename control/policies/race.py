@@ -113,9 +113,9 @@ class Race(Tournament, Further):
 
   @property
   def num_spare(self) -> int:
-    """See `Policy`; one, if the first cycle may go on before there is a race.
+    """See `Policy`; one if the first cycle may go on without a race.
 
-    To go on is a start of a cycle as well, and each start has its own model.
+    Resuming also counts as the start of a cycle, which has its own model.
     """
     return int(self.enough is not None)
 

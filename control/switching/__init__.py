@@ -1,4 +1,4 @@
-"""Switching rules, a file each."""
+"""Switching rules, one per file."""
 
 from ...settings.discovery import import_all
 from .rule import SWITCHING_RULES, Context, SwitchingRule, Verdict

@@ -61,7 +61,7 @@ class Progress:
     fair: share of the cycle before which it is not judged.
     margin: share of the way to the target that may always be missing.
     noise: how many standard deviations of an increment may be missing as well.
-    decay: share of the way that a whole cycle is expected to gain by annealing.
+    decay: share of the way that a whole cycle is still expected to gain.
     trend: share of the gain since f / 2 that a whole cycle is expected to
       repeat.
     still: fall of the loss since f / 2, as a log ratio, above which the cycle

@@ -59,10 +59,10 @@ def read_factors() -> dict[str, float]:
 
 
 def factor_of(name: str) -> float:
-  """The factor of a submission, 1 if none was chosen for it.
+  """The factor of a submission; 1 if none was chosen for it.
 
   Args:
-    name: as on the board. Ours without a piece has that of ours.
+    name: its name on the board. Ours without a piece has the factor of ours.
   """
   return read_factors().get(_OURS if name in piece_paths() else name, 1.0)
 
@@ -83,8 +83,8 @@ def get_entry(text: str, published: bool = False) -> Contender:
     near = difflib.get_close_matches(name, paths, 1)
     hint = f' Did you mean {near[0]}?' if near else ''
     raise ValueError(
-      f'submission {name!r} is unknown; there are {", ".join(paths)}, and '
-      f'NAME=FILE for one of yours.{hint}'
+      f'submission {name!r} is unknown; known are {", ".join(paths)}, and '
+      f'NAME=FILE for your own.{hint}'
     )
   if not re.fullmatch(r'[\w.-]+', name):
     raise ValueError(

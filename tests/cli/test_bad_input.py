@@ -333,7 +333,7 @@ CASES = [
   ([*PLAN, '--params=params'], 'params: there is no such file'),
   ([*PLAN, '--params=loop'], 'loop: there is no such file'),
   (['schedule', '--gallery'], '--gallery needs a PNG file'),
-  (['schedule', '--gallery', '--out=file'], 'ends in .png'),
+  (['schedule', '--gallery', '--out=file'], 'end in .png'),
   (params('endless'), 'make 5e+31 steps: give a plan of at most'),
   (params('large'), 'must be finite'),
   *(

@@ -139,7 +139,7 @@ def test_logs_of_a_users_own(folder, capsys):
     (['--costs', '--policy=floor'], '--policy=floor is not a race'),
     (['--left_out=workload', '--policy=floor'], 'give at least two --policy'),
     (['--costs', '--left_out=workload'], 'not allowed with'),
-    (['--runs=.', '--logs=.'], 'give --runs or --logs, not both'),
+    (['--runs=.', '--logs=.'], 'give either --runs or --logs, not both'),
   ],
 )
 def test_bad_input(folder, capsys, flags, message):
