@@ -64,7 +64,8 @@ class Further(Policy):
     if not self.patient:
       return True
     entries = history[: len(history) - len(self.kinds)]
-    return any(one.state == UNBEGUN for one in entries)
+    is_of_list = slot < len(entries)
+    return is_of_list and any(one.state == UNBEGUN for one in entries)
 
   @property
   def kinds(self) -> tuple[tuple[float, float], ...]:

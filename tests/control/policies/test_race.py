@@ -307,6 +307,16 @@ def test_a_patient_race_leaves_a_cycle_only_for_one_that_is_not_known():
   assert ends == [8, 12, 16, 20, 24, 28]
 
 
+def test_a_patient_race_leaves_no_further_cycle():
+  """Not even for cycles of the list, which have no turn any more."""
+  rules = rules_of(race(patient=True), 50)
+  policy, three = rules.policy, (Standing(), Standing(), Standing())
+  history = (*three, Standing(state=OPEN), *[Standing()] * 3)
+  assert len(history) == policy.num_slots(rules.cycles)
+  found = [policy.may_leave(history, slot) for slot in (0, 2, 3, 6)]
+  assert found == [True, True, False, False]
+
+
 @pytest.mark.parametrize(
   ('rest', 'binds', 'end'),
   [
