@@ -126,7 +126,7 @@ def test_what_is_in_force():
       'warmup_factor': 0.015,
       'eps': 1e-8,
       'grad_clip': None,
-      'label_smoothing': 0.2,
+      'label_smoothing': 0.0,
     },
     'budget_factor': 1.5,
     'switching': {'name': 'progress', 'fair': 0.3, 'decay': 0.4},
