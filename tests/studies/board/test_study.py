@@ -156,7 +156,7 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
   study.train_all(jobs, tmp_path, 1)
   assert calls == [[1, 2], [1, 2], [2]]
   [failure] = study.failures(jobs, tmp_path)
-  assert 'study_1' in failure.parts and 'ended' in failure.read_text()
+  assert 'study_1' in failure.parts and 'killed' in failure.read_text()
   assert study.missing(jobs, tmp_path) == []
 
 
