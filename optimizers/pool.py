@@ -128,10 +128,10 @@ def pooled(inners: Sequence[Inner], params: Any) -> tuple[Inner, ...]:
   states = [
     jax.eval_shape(inner.build(_ANY, 0.0, 0.0).init, params) for inner in inners
   ]
-  structure = jax.tree_util.tree_structure(params)
+  structure: Any = jax.tree_util.tree_structure(params)
 
   def is_tree(x: Any) -> bool:
-    return jax.tree_util.tree_structure(x) == structure
+    return bool(structure == jax.tree_util.tree_structure(x))
 
   kinds: list[EntryKind] = []
   found = [jax.tree_util.tree_flatten(s, is_leaf=is_tree) for s in states]
