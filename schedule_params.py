@@ -205,7 +205,7 @@ class ScheduleParams:
 
     Raises:
       ValueError: for an unknown name, a value out of range, or a hyperparameter
-        that every cycle of the list has a value of its own for.
+        that every cycle of the list sets itself.
     """
     if not hyperparameters:
       return self
