@@ -1,7 +1,9 @@
 """Chains of different settings under submission_runner.py, by the clock.
 
 Each run takes the minute of its budget. Steps per second are the machine's own,
-so that what is checked is the order of events and what they have in common.
+so that what is checked is the order of events and what they have in common. A
+machine that is too slow or busy for that is found out after the run, and the
+test skipped.
 """
 
 from __future__ import annotations
@@ -119,6 +121,18 @@ def measurements(trial):
     }
 
 
+def skip_if_too_slow(trial):
+  """Skips where the machine had no time for half of the evaluations.
+
+  A busy one may take a few dozen steps in the whole budget. A setting of the
+  list is then left, or never begun, for want of evaluations. The same order of
+  events without a clock is in test_algoperf_steps.py.
+  """
+  count, periods = len(measurements(trial)), BUDGET / PERIOD
+  if count < periods / 2:
+    pytest.skip(f'{count} evaluations in {periods:.0f} periods: too slow')
+
+
 def outline(events):
   """Which settings came in which order, and from what; without waiting."""
   what = {
@@ -191,6 +205,7 @@ LIST = chain([NADAMW, NESTEROV, HOPELESS], 'queue')
 def test_a_list_of_settings_by_the_clock(tmp_path, mnist):
   status, trial = train(tmp_path, mnist, LIST)
   assert status == 0, real_benchmark.log(tmp_path)
+  skip_if_too_slow(trial)
   assert_a_list_and_further_cycles(trial)
 
 
@@ -204,6 +219,7 @@ def test_the_same_resumed(tmp_path, mnist):
   assert outline(before) == [1]
   status, _ = train(tmp_path, mnist, LIST, '--resume_last_run')
   assert status == 0, real_benchmark.log(tmp_path)
+  skip_if_too_slow(trial)
   events = read_events(trial)
   assert events[: len(before)] == before
   assert_a_list_and_further_cycles(trial)
@@ -215,6 +231,7 @@ def test_a_race_by_the_clock(tmp_path, mnist):
   policy = {'name': 'race', 'probes': 3, 'rounds': (0.1,)}
   status, trial = train(tmp_path, mnist, chain(cycles, policy))
   assert status == 0, real_benchmark.log(tmp_path)
+  skip_if_too_slow(trial)
   events = read_events(trial)
   found = outline(events)
   probes = [1, 'pause', 'full', 2, 'pause', 'full', 3, 'pause']
@@ -241,6 +258,7 @@ def test_the_settings_in_force(tmp_path, mnist):
   settings = json.loads((trial / 'schedule_params.json').read_text())
   found = ScheduleParams.from_dict(settings['schedule_params'])
   assert found == SCHEDULE_PARAMS
+  skip_if_too_slow(trial)
   events = read_events(trial)
   seen = {
     int(e['metric_step']): float(e['metric'])
