@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import real_benchmark
 from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.training.events import read_events
 
 # The parts of the package, and nothing of the rest of the repository.
@@ -104,6 +106,14 @@ def test_another_name_and_ruleset(tmp_path):
     'ruleset: "external-tuning"',
     'submission_folder: "my_own_2"',
   ]
+
+
+def test_the_search_space_has_the_numbers_in_force():
+  space = json.loads((handed_in.ROOT / handed_in.SEARCH_SPACE).read_text())
+  point = {}
+  for name, values in space.items():
+    (point[name],) = values['feasible_points']
+  assert SCHEDULE_PARAMS.override(point) == SCHEDULE_PARAMS
 
 
 def test_the_experiments_are_added_on_demand(tmp_path):
