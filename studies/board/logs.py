@@ -126,13 +126,18 @@ def _tables(runs: Sequence[BoardRun]) -> dict[str, list[tuple]]:
   evaluations: list[tuple] = [_EVALUATION_COLUMNS]
   for run in runs:
     key = (run.submission, run.workload, run.seed)
-    what = (run.metric, repr(run.target), int(run.rises))
-    about.append((*key, *what, f'{run.budget_sec:g}', int(run.failed)))
+    what = (run.metric, _exactly(run.target), int(run.rises))
+    about.append((*key, *what, _exactly(run.budget_sec), int(run.failed)))
     evaluations += [
-      (*key, f'{step:g}', f'{seconds:g}', f'{value:.9g}')
-      for step, seconds, value in zip(run.steps, run.seconds, run.values)
+      (*key, *map(_exactly, numbers))
+      for numbers in zip(run.steps, run.seconds, run.values)
     ]
   return {_RUNS: about, _EVALUATIONS: evaluations}
+
+
+def _exactly(number: float) -> str:
+  """All digits: a rounded value may be beyond a target that it has reached."""
+  return repr(float(number)).removesuffix('.0')
 
 
 def _as_csv(rows: Sequence[tuple]) -> str:

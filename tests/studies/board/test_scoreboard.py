@@ -100,6 +100,22 @@ def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
     for got, want in zip(run[9:], same[9:]):
       np.testing.assert_array_equal(got, want)
 
+def test_archives_keep_every_digit(tmp_path):
+  """An error rate of 35 in 768 has reached a target of 35 in 768."""
+  exact = RUNS[0]._replace(
+    target=35 / 768,
+    budget_sec=1e8 / 3,
+    steps=np.array([1.0, 1_234_567.0]),
+    seconds=np.array([0.1, 12_345_678.9]),
+    values=np.array([0.5, 35 / 768]),
+  )
+  logs.pack([exact], tmp_path)
+  [found] = logs.read_runs(tmp_path)
+  assert (found.target, found.budget_sec) == (35 / 768, 1e8 / 3)
+  assert logs.is_reached(exact) and logs.is_reached(found)
+  for got, want in zip(found[-3:], exact[-3:]):
+    np.testing.assert_array_equal(got, want)
+
 
 def write_run(root, condition, submission, times, target=0.02):
   """A run in the benchmark's layout; times: (seconds, error rate)."""
