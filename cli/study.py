@@ -26,7 +26,7 @@ DESCRIPTION = (
   'is recorded, and the others go on.'
 )
 _WORKLOADS = 'digits,molecules,text,translation'
-_FACTORS = 'tuned@8,tuned@16,tuned@4'
+_FACTORS = 'tuned@8,tuned@16,tuned@4,tuned@2'
 
 
 def add_flags(parser: arguments.Parser) -> None:

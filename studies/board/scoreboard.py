@@ -21,10 +21,10 @@ A run has reached its target or not; its time is counted in steps, as a share of
 the budget. Scores are AlgoPerf's definition (performance profiles up to four
 times the fastest, medians over seeds) on these cells, relative to the
 submissions of this page. In brackets: the 5th and the 95th percentile over 1,000
-bootstrap draws of the seeds. How the stand-ins were shortened and what the
-conditions are stands in `studies/board/stand_in.py` and
-`studies/board/conditions.py`. Rates are the published ones times one factor per
-submission, the same everywhere, chosen on seeds of their own under `tuned`:
+bootstrap draws of the seeds. `studies/board/stand_in.py` says how the stand-ins
+were shortened, `studies/board/conditions.py` what the conditions are. Rates are the
+published ones times one factor per submission, the same everywhere, chosen under
+`tuned` on a seed that is not among those here:
 """
 
 
