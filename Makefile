@@ -116,9 +116,11 @@ figures-thesis: .venv/.installed
 	cp experiment_runs/figures_thesis/digits_jax/trial_1/metric.png figures/digits_thesis.png
 
 .PHONY: scoreboard
-scoreboard: .venv/.installed ## Write benchmarks/SCOREBOARD.md from benchmarks/logs
+scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/soft-reset scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
+	$(BIN)/soft-reset scoreboard --logs=benchmarks/pieces/logs \
+	  --out=benchmarks/pieces/PIECES.md --reading=benchmarks/pieces/logs/READING.md
 
 # Markdown and pictures lie in build/ as they do here, the code as a package.
 FILES := git ls-files --cached --others --exclude-standard --

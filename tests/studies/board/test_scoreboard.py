@@ -187,14 +187,18 @@ def test_the_page_says_who_wins_where():
   assert '| b | 100% | 100% |' in rest
 
 
-def test_the_page_of_the_project_is_that_of_its_logs():
+@pytest.mark.parametrize(
+  ('page', 'folder'),
+  [('SCOREBOARD.md', 'logs'), ('pieces/PIECES.md', 'pieces/logs')],
+)
+def test_the_pages_of_the_project_are_those_of_their_logs(page, folder):
   """`make scoreboard` would change nothing."""
-  folder = pathlib.Path(logs.__file__).parents[2] / 'benchmarks'
-  reading = (folder / 'logs' / 'READING.md').read_text()
-  page = scoreboard.page(logs.read_runs(folder / 'logs'), reading)
+  root = pathlib.Path(logs.__file__).parents[2] / 'benchmarks'
+  reading = (root / folder / 'READING.md').read_text()
+  written = scoreboard.page(logs.read_runs(root / folder), reading)
   # Equal ones may change places where a last digit is another.
-  said = (folder / 'SCOREBOARD.md').read_text()
-  assert sorted(page.split()) == sorted(said.split())
+  said = (root / page).read_text()
+  assert sorted(written.split()) == sorted(said.split())
 
 
 def test_the_command_writes_page_picture_and_archives(tmp_path, capsys):
