@@ -100,6 +100,7 @@ def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
     for got, want in zip(run[9:], same[9:]):
       np.testing.assert_array_equal(got, want)
 
+
 def test_archives_keep_every_digit(tmp_path):
   """An error rate of 35 in 768 has reached a target of 35 in 768."""
   exact = RUNS[0]._replace(
