@@ -25,7 +25,7 @@ from .training import workload as workload_facts
 from .training.configuration import differences
 from .training.records import Records
 from .training.resetting import Model
-from .training.run import Run
+from .training.run_state import Run
 from .training.set_up import SavedState, set_up
 from .training.workload import EvalResults, WorkloadApi
 

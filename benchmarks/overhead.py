@@ -37,6 +37,7 @@ from reset_cycles.training.devices import Devices
 from reset_cycles.training.fresh_models import fresh_model
 from reset_cycles.training.records import Records
 from reset_cycles.training.resetting import Model
+from reset_cycles.training.run_state import Run
 from reset_cycles.training.set_up import SavedState, set_up
 from reset_cycles.training.step import train_step
 
@@ -85,7 +86,7 @@ class Bench:
       Records(None),
       keys[2],
     )
-    self.state = saved, run_lib.Run(setup)
+    self.state = saved, Run(setup)
     queue = self.workload._build_input_queue(keys[3], 'train', None, 64)
     self.batches = itertools.cycle([next(queue) for _ in range(8)])
     self.step = 0

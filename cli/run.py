@@ -330,7 +330,8 @@ def _record_last_evaluations(checked: Experiment, trial: Trial) -> None:
   has_ended_itself = trial.train_state['training_complete']
   if has_ended_itself or schedule.params_of(checked.submission) is None:
     return
-  from ..training.run import Run, record_last_evaluations
+  from ..training.run import record_last_evaluations
+  from ..training.run_state import Run
 
   _, run = trial.optimizer_state
   if isinstance(run, Run):  # a submission may wrap ours

@@ -11,8 +11,8 @@ import numpy as np
 import tiny
 from reset_cycles import submission
 from reset_cycles.schedule_params import THESIS
-from reset_cycles.training import run as run_lib
 from reset_cycles.training.events import read_events
+from reset_cycles.training.run_state import Run
 
 GENERATIONS = ('jit', 'pmap')
 
@@ -89,6 +89,6 @@ def restore(driver, checkpoint, eval_results):
   target, run = driver.optimizer_state
   put = run.setup.devices.put
   state = flax.serialization.from_state_dict(host_copy(run, target), saved)
-  driver.optimizer_state = (put(state), run_lib.Run(run.setup))
+  driver.optimizer_state = (put(state), Run(run.setup))
   driver.params, driver.model_state = put(params), put(model_state)
   driver.global_step, driver.eval_results = step, eval_results

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..averaging.choosing import AVERAGED, RAW
 from ..control import decide
+from ..control.decide import Event
 from ..control.state import Evaluation
 from . import forecast as forecast_lib
+from .averaging import Averaged
 from .forecast import Forecast
 from .resetting import Model
+from .run_state import Run
+from .set_up import SavedState
 from .workload import EvalResults, evaluation_seconds
-
-if TYPE_CHECKING:
-  from ..control.decide import Event
-  from .averaging import Averaged
-  from .run import Run
-  from .set_up import SavedState
 
 COLUMN = 'weights'  # column of cycles.csv: what an evaluation has seen
 

@@ -1,50 +1,23 @@
-"""One run: what happens between its train steps.
-
-`Run` is the half of the optimizer state that is not saved. It has host copies of
-the small state, so that no step reads from a device.
-"""
+"""One run: what happens between its train steps."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
 
 from ..control import decide
 from ..control import events as what
 from ..control.decide import Decision, Event
-from ..control.state import Control, Evaluation, from_words, to_words
-from ..schedules.cycle_clock import CycleClock
+from ..control.state import Evaluation, from_words, to_words
 from . import evaluated, starting
 from . import workload as workload_facts
-from .averaging import Averaged
 from .devices import PmapDevices
-from .forecast import Forecast
 from .resetting import Model
-from .set_up import SavedState, Setup
-from .snapshots import Kept
+from .run_state import Run
+from .set_up import SavedState
 from .workload import EvalResults, MetricsLogger, WorkloadApi
-
-StepMetrics = Mapping[str, jax.Array]  # see step.train_step
-
-
-class Run(NamedTuple):
-  """The half that is not saved: the set-up, and host copies of small state."""
-
-  setup: Setup
-  control: Control | None = None  # None until the first train step
-  clock: CycleClock | None = None  # as of when it was last anchored
-  due: int = 0  # the step before which there is something to do
-  evaluations_seen: int = 0
-  step_metrics: StepMetrics | None = None  # of the last step
-  drawn: int = 0  # first step whose learning rate is not in TensorBoard yet
-  kept: Mapping[int, Kept] = MappingProxyType({})  # models on the host, by slot
-  averaged: Averaged | None = None  # None: the trained weights are evaluated
-  forecast: Forecast | None = None  # only if evaluations must be predicted
 
 
 def is_due(

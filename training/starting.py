@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from ..control import reset_plan
 from ..control.decide import Decision, Event
@@ -18,10 +17,8 @@ from ..optimizers.pool import Untouched
 from ..soft_reset import Reset
 from . import resetting, snapshots
 from .resetting import Model
+from .run_state import Run
 from .snapshots import Kept
-
-if TYPE_CHECKING:
-  from .run import Run
 
 
 def keep_models(run: Run, model: Model, decision: Decision) -> Run:
