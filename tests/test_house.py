@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import graphlib
 import pathlib
 
 import pytest
@@ -47,6 +48,25 @@ def rooms_imported(name, tree):
 def test_imports_go_one_way(name):
   room = name.split('/')[0].removesuffix('.py')
   assert set(rooms_imported(name, TREES[name])) <= MAY[room]
+
+
+def files_imported(name, tree):
+  """The files that a module names in its imports, inside functions too."""
+  folder = pathlib.PurePath(name).parents
+  for node in ast.walk(tree):
+    if isinstance(node, ast.ImportFrom) and node.level:
+      module = folder[node.level - 1] / (node.module or '').replace('.', '/')
+      for alias in node.names:
+        tried = [module / alias.name, module, module / '__init__']
+        found = [f'{path}.py' for path in tried if f'{path}.py' in TREES]
+        yield from found[:1]
+
+
+def test_no_imports_go_in_a_circle():
+  graph = {name: set(files_imported(name, TREES[name])) for name in TREES}
+  assert 'training/run_state.py' in graph['training/run.py']
+  assert 'training/evaluated.py' in graph['training/run.py']
+  assert len([*graphlib.TopologicalSorter(graph).static_order()]) == len(TREES)
 
 
 def functions():
