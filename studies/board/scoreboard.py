@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import stats
 
 from . import conditions, entries
 from .logs import BoardRun, comparable, is_reached
@@ -49,7 +50,7 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
     own = [r for r in usable if r.condition == name]
     if own:
       lines += [f'### {name}', '', *_extent(own), '', *_table(standings(own))]
-      lines += ['']
+      lines += ['', *_agreement(name, own, usable)]
   lines += [
     '## Targets reached, by workload',
     '',
@@ -115,6 +116,34 @@ def _score(standing: EntryStanding) -> str:
   if math.isnan(standing.low):
     return f'{standing.score:.3f} (too few seeds)'
   return f'{standing.score:.3f} [{standing.low:.3f}, {standing.high:.3f}]'
+
+
+def _agreement(
+  name: str, own: Sequence[BoardRun], runs: Sequence[BoardRun]
+) -> list[str]:
+  """Whether the shortened workloads put the submissions in the same order.
+
+  Args:
+    name: a condition; nothing is said unless it is one at full length.
+    own: runs under it.
+    runs: runs under all conditions.
+  """
+  short, workloads = name.removesuffix('_full'), {run.workload for run in own}
+  same = [r for r in runs if r.condition == short and r.workload in workloads]
+  if short == name or not same:
+    return []
+  long, brief = (
+    {standing.submission: standing.score for standing in standings(some)}
+    for some in (own, same)
+  )
+  both = [submission for submission in brief if submission in long]
+  tau, _ = stats.kendalltau([long[s] for s in both], [brief[s] for s in both])
+  told = ', '.join(f'{s} {brief[s]:.3f}' for s in both)
+  return [
+    f'Under `{short}`, on the same workloads: {told}. '
+    f"Kendall's rank correlation of the scores: {tau:.2f}.",
+    '',
+  ]
 
 
 def _by_workload(

@@ -25,6 +25,7 @@ def board_run(submission, seed, seconds, condition='tuned', workload='digits'):
   )  # fmt: skip
 
 
+WORKLOADS = ('digits', 'text')
 # a is twice as fast as b on digits; on text only b arrives.
 RUNS = [
   *(board_run('a', s, 10 + s) for s in (1, 2, 3)),
@@ -54,6 +55,25 @@ def test_one_seed_has_no_spread():
   first = scoreboard.page(runs).splitlines()[2]
   assert first.startswith('- Over all, b is first with 0.83')
   assert first.endswith('(too few seeds).')
+
+
+def test_full_lengths_are_compared_with_the_shortened_ones():
+  """On digits alone, where a is first; b, second here, is last there."""
+  runs = [
+    *RUNS,
+    *(board_run('c', s, 25, workload=w) for s in (1, 2, 3) for w in WORKLOADS),
+    *(
+      board_run(submission, s, seconds, 'tuned_full')
+      for s in (1, 2, 3)
+      for submission, seconds in (('a', 5), ('b', 12), ('c', 8))
+    ),
+  ]
+  page = scoreboard.page(runs)
+  # Of three pairs, a and b, a and c are in the same order, and b and c are not.
+  assert page.count("Kendall's rank correlation of the scores: 0.33.") == 1
+  [line] = [row for row in page.splitlines() if 'Kendall' in row]
+  assert line.startswith('Under `tuned`, on the same workloads: a 1.000, b 0.')
+  assert 'Kendall' not in scoreboard.page(RUNS)
 
 
 def test_the_bootstrap_draws_the_same_seeds_for_all():
