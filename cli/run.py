@@ -294,6 +294,7 @@ def _run_trial(
   from ..mini_algoperf.trial import DataEndedError
   from ..studies.runs import metric_plot
   from . import progress
+  from .last_evaluation import LastEvaluation
 
   log_dir = checked.log_dir(number)
   with (
@@ -309,8 +310,7 @@ def _run_trial(
     return 0
   try:
     with progress.progress(trial, trial.workload.name) as observer:
-      runner.train(trial, observer, interrupted)
-    _record_last_evaluations(checked, trial)
+      runner.train(trial, LastEvaluation(), observer, interrupted)
   except DataEndedError as e:
     raise RunFailed(str(e)) from e
   except KeyboardInterrupt:
@@ -320,22 +320,6 @@ def _run_trial(
   metric_plot.save_metric_plot(log_dir)
   print(progress.summarise(trial))
   return 0
-
-
-def _record_last_evaluations(checked: Experiment, trial: Trial) -> None:
-  """Adds the last evaluations to cycles.csv, which the submission cannot do.
-
-  No runner calls it after them. A run that has ended itself has seen them.
-  """
-  has_ended_itself = trial.train_state['training_complete']
-  if has_ended_itself or schedule.params_of(checked.submission) is None:
-    return
-  from ..training.run import record_last_evaluations
-  from ..training.run_state import Run
-
-  _, run = trial.optimizer_state
-  if isinstance(run, Run):  # a submission may wrap ours
-    record_last_evaluations(run, trial.eval_results, trial.global_step)
 
 
 def _describe_interruption(trial: Trial) -> str:

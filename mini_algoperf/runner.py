@@ -13,7 +13,7 @@ which repeat exactly, and a run may go on after its targets are reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 
@@ -28,7 +28,12 @@ class Observer:
     """Follows every step, outside the submission's time."""
 
   def on_evaluation(self, trial: Trial) -> None:
-    """Follows every evaluation, outside the submission's time."""
+    """Follows every evaluation, before its checkpoint is written.
+
+    What an observer writes is there before a resumed run can go on from this
+    evaluation; if the process is killed in between, it is written again. This is
+    outside the submission's time.
+    """
 
 
 def train(trial: Trial, *observers: Observer) -> None:
@@ -51,9 +56,7 @@ def train(trial: Trial, *observers: Observer) -> None:
     if _book_step(trial):
       _prepare_for_eval(trial, keys)
       if state['is_time_remaining'] or trial.workload.generation == 'pmap':
-        _evaluate(trial, keys)
-        for observer in observers:
-          observer.on_evaluation(trial)
+        _evaluate(trial, keys, observers)
     for observer in observers:
       observer.on_step(trial)
     state['last_step_end_time'] = trial.clock()
@@ -174,7 +177,9 @@ def _prepare_for_eval(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
   _check_budget(trial)
 
 
-def _evaluate(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
+def _evaluate(
+  trial: Trial, keys: dict[str, spec.RandomState], observers: Sequence[Observer]
+) -> None:
   """Evaluates, untimed, logs the result and saves a checkpoint."""
   state = trial.train_state
   start = trial.clock()
@@ -197,6 +202,8 @@ def _evaluate(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
     result[f'accumulated_{part}_time'] = state[f'accumulated_{part}_time']
   trial.eval_results.append((trial.global_step, result))
   _log(trial, result, is_eval=True)
+  for observer in observers:
+    observer.on_evaluation(trial)
   _save(trial)
   state['accumulated_logging_time'] += trial.clock() - end
 

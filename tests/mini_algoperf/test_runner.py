@@ -386,6 +386,22 @@ def test_observer_is_told_of_every_step_and_evaluation():
   assert told == ['evaluation 1', 'step 1', 'evaluation 2', 'step 2']
 
 
+def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):
+  """What they write is there when a run can no longer go back behind it."""
+  saved = []
+
+  class Observer(runner.Observer):
+    def on_evaluation(self, run):
+      raw = checkpoints.read_latest(tmp_path)
+      saved.append((run.global_step, raw and raw['global_step']))
+
+  run, _ = make_trial(
+    settings={'max_global_steps': 2, 'save_checkpoints': True}, log_dir=tmp_path
+  )
+  runner.train(run, Observer())
+  assert saved == [(1, None), (2, 1)]
+
+
 def test_same_seed_same_run_and_another_seed_another():
   runs = [
     make_trial(settings={'max_global_steps': 4}, seed=s)[0] for s in (1, 1, 2)
