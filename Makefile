@@ -4,6 +4,7 @@
 #   RUN_NAME      experiment name of `make run`; made of workload and time
 #   RUN_FLAGS     further flags of `make run`
 #   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
+#   WORKERS       processes that the tests are dealt out to, file by file
 #   BENCH_FLAGS   flags of benchmarks/step_cost.py, for example --blocks=2
 #   CHAOS         how many times the suite's random cases `make chaos` takes
 
@@ -18,12 +19,15 @@ WORKLOAD ?= digits
 RUN_NAME ?= $(WORKLOAD)_$(shell date +%Y%m%d_%H%M%S)
 RUN_FLAGS ?=
 PYTEST_FLAGS ?=
+WORKERS ?= 2
 BENCH_FLAGS ?=
 
 # The stacks are named after their files in constraints/. The newest one lives
 # in .venv, where the other targets find their tools, the rest in .venvs/.
 OTHER_STACKS := algoperf-0.5 algoperf-main
 BIN := .venv/bin
+
+IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile
 
 # The tests of the modules that are handed in to the benchmark.
 CORE_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,\
@@ -51,14 +55,14 @@ run: .venv/.installed ## Train WORKLOAD (digits) with the submission in force
 
 .PHONY: test
 test: .venv/.installed ## Run all tests on the newest stack
-	$(BIN)/pytest $(PYTEST_FLAGS)
+	$(BIN)/pytest $(IN_PARALLEL) $(PYTEST_FLAGS)
 
 .PHONY: test-all
 test-all: test $(OTHER_STACKS:%=test-%) ## Run all tests on all three stacks
 
 .PHONY: $(OTHER_STACKS:%=test-%)
 $(OTHER_STACKS:%=test-%): test-%: .venvs/%/.installed
-	.venvs/$*/bin/pytest $(PYTEST_FLAGS)
+	.venvs/$*/bin/pytest $(IN_PARALLEL) $(PYTEST_FLAGS)
 
 # Listed by hand, since targets made from a pattern have no line of their own.
 test-algoperf-0.5: ## Run all tests on the 2024 benchmark's stack
@@ -66,7 +70,7 @@ test-algoperf-main: ## Run all tests on the current benchmark's stack
 
 .PHONY: $(OTHER_STACKS:%=test-core-%)
 $(OTHER_STACKS:%=test-core-%): test-core-%: .venvs/%/.installed
-	.venvs/$*/bin/pytest $(PYTEST_FLAGS) $(CORE_TESTS)
+	.venvs/$*/bin/pytest $(IN_PARALLEL) $(PYTEST_FLAGS) $(CORE_TESTS)
 
 test-core-algoperf-0.5: ## Run the core tests on the 2024 stack
 test-core-algoperf-main: ## Run the core tests on main's stack
