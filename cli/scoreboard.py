@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     roots = [
       pathlib.Path(os.path.expanduser(d)) for d in options.logs.split(',')
     ]
-    runs = [found for root in roots for found in logs.read_runs(root)]
+    runs = logs.read_all(roots)
     reading = ''
     if options.reading:
       reading = pathlib.Path(options.reading).read_text(encoding='utf-8')

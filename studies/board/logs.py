@@ -58,6 +58,16 @@ class BoardRun(NamedTuple):
     return seconds / self.budget_sec
 
 
+def read_all(roots: Iterable[pathlib.Path]) -> list[BoardRun]:
+  """The runs of several folders; one that is in more than one counts once.
+
+  Raises:
+    ValueError: see `read_runs`.
+  """
+  found = [run for root in roots for run in read_runs(root)]
+  return list({run[:4]: run for run in found}.values())
+
+
 def read_runs(root: pathlib.Path) -> list[BoardRun]:
   """All runs in a folder: that of a study, or one with archives.
 

@@ -76,9 +76,14 @@ def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
 
 
 def is_done(root: pathlib.Path, job: Task, retry: bool = False) -> bool:
-  """Whether a run has ended; one that failed counts unless `retry`."""
+  """Whether a run has ended; one that failed counts unless `retry`.
+
+  A folder that someone else has left without the file that readers look for is
+  no run.
+  """
   path = kept_path(root, job)
-  return path.is_dir() and not (retry and (path / FAILURE).exists())
+  is_whole = (path / KEPT[1]).exists()
+  return is_whole and not (retry and (path / FAILURE).exists())
 
 
 class StepClock:

@@ -121,6 +121,14 @@ def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
       np.testing.assert_array_equal(got, want)
 
 
+def test_a_run_in_two_folders_counts_once(tmp_path):
+  """As when archives are extended by a study that they are made of."""
+  logs.pack(RUNS[:5], tmp_path / 'archives')
+  logs.pack(RUNS[3:], tmp_path / 'study')
+  found = logs.read_all([tmp_path / 'archives', tmp_path / 'study'])
+  assert sorted(run[:4] for run in found) == sorted(run[:4] for run in RUNS)
+
+
 def test_archives_keep_every_digit(tmp_path):
   """An error rate of 35 in 768 has reached a target of 35 in 768."""
   exact = RUNS[0]._replace(

@@ -122,6 +122,8 @@ def test_a_run_that_breaks_is_recorded_and_not_trained_again(tmp_path):
   assert 'too far' in failure.read_text()
   assert study.missing([job], tmp_path) == []
   assert study.missing([job], tmp_path, retry=True) == [job]
+  (failure.parent / 'meta_data_0.json').unlink()
+  assert study.missing([job], tmp_path) == [job]
 
 
 def test_a_submission_that_cannot_be_imported_is_recorded(tmp_path):
