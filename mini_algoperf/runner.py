@@ -31,8 +31,8 @@ class Observer:
     """Follows every evaluation, before its checkpoint is written.
 
     What an observer writes is there before a resumed run can go on from this
-    evaluation; if the process is killed in between, it is written again. This is
-    outside the submission's time.
+    evaluation; if the process is killed in between, it is written again. This
+    counts as logging, not as the submission's time.
     """
 
 

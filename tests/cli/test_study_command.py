@@ -45,7 +45,9 @@ def test_the_second_time_trains_nothing(tmp_path, monkeypatch, capsys):
   def train_all(jobs, root, *unused):
     for job in jobs:
       trained.append((job.seed, job.workload, job.entry.name))
-      run.kept_path(root, job).mkdir(parents=True)
+      place = run.kept_path(root, job)
+      place.mkdir(parents=True)
+      (place / 'meta_data_0.json').touch()
 
   monkeypatch.setattr(workers, 'train_all', train_all)
   words = [
