@@ -4,7 +4,8 @@
 #   RUN_NAME      experiment name of `make run`; made of workload and time
 #   RUN_FLAGS     further flags of `make run`
 #   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
-#   WORKERS       processes that the tests are dealt out to, file by file
+#   WORKERS       processes that the tests are dealt out to, file by file;
+#                 0 for none, as --pdb needs
 #   BENCH_FLAGS   flags of benchmarks/step_cost.py, for example --blocks=2
 #   CHAOS         how many times the suite's random cases `make chaos` takes
 
