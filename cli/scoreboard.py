@@ -22,7 +22,8 @@ def add_flags(parser: arguments.Parser) -> None:
   group.add_argument(
     '--logs',
     metavar='DIR,DIR',
-    help='Folders of studies, or of their archives. Required.',
+    help='Folders of studies, or of their archives; a run that is in several '
+    'counts as the last one has it. Required.',
   )
   group.add_argument(
     '--out',

@@ -59,7 +59,9 @@ class BoardRun(NamedTuple):
 
 
 def read_all(roots: Iterable[pathlib.Path]) -> list[BoardRun]:
-  """The runs of several folders; one that is in more than one counts once.
+  """The runs of several folders.
+
+  A run that is in more than one counts once, as the last of them has it.
 
   Raises:
     ValueError: see `read_runs`.
@@ -93,7 +95,9 @@ def _read(
   meta: pathlib.Path, condition: str, submission: str, workload: str, seed: int
 ) -> BoardRun:
   metric, target, rises = read_target(meta)
-  factor = _BUDGETS.get(condition.partition('@')[0], _BUDGET)
+  factor = _BUDGETS.get(
+    condition.removesuffix('_full').partition('@')[0], _BUDGET
+  )
   budget = factor * files.read_json(meta)['workload.max_allowed_runtime_sec']
   path = meta.with_name(logger.EVAL_MEASUREMENTS)
   log = read_log(path) if path.exists() else Log(path, [])

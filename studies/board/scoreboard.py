@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from scipy import stats
@@ -128,22 +128,26 @@ def _agreement(
     own: runs under it.
     runs: runs under all conditions.
   """
-  short, workloads = name.removesuffix('_full'), {run.workload for run in own}
-  same = [r for r in runs if r.condition == short and r.workload in workloads]
-  if short == name or not same:
+  short = name.removesuffix('_full')
+  same = [r for r in runs if r.condition == short]
+  shared = {r.workload for r in own} & {r.workload for r in same}
+  if short == name or not shared:
     return []
   long, brief = (
-    {standing.submission: standing.score for standing in standings(some)}
+    {s.submission: s.score for s in standings(_only(shared, some), draws=1)}
     for some in (own, same)
   )
-  both = [submission for submission in brief if submission in long]
-  tau, _ = stats.kendalltau([long[s] for s in both], [brief[s] for s in both])
-  told = ', '.join(f'{s} {brief[s]:.3f}' for s in both)
-  return [
-    f'Under `{short}`, on the same workloads: {told}. '
-    f"Kendall's rank correlation of the scores: {tau:.2f}.",
-    '',
-  ]
+  told = ', '.join(f'{s} {score:.3f}' for s, score in brief.items())
+  lines = [f'Under `{short}`, on {", ".join(sorted(shared))}: {told}.', '']
+  # Of fewer, or of equal scores, there is no rank correlation.
+  if len({*long.values()}) > 1 and len({*brief.values()}) > 1:
+    tau, _ = stats.kendalltau([long[s] for s in brief], [*brief.values()])
+    lines[0] += f" Kendall's rank correlation of the scores: {tau:.2f}."
+  return lines
+
+
+def _only(workloads: Set[str], runs: Sequence[BoardRun]) -> list[BoardRun]:
+  return [run for run in runs if run.workload in workloads]
 
 
 def _by_workload(

@@ -72,8 +72,15 @@ def test_full_lengths_are_compared_with_the_shortened_ones():
   # Of three pairs, a and b, a and c are in the same order, and b and c are not.
   assert page.count("Kendall's rank correlation of the scores: 0.33.") == 1
   [line] = [row for row in page.splitlines() if 'Kendall' in row]
-  assert line.startswith('Under `tuned`, on the same workloads: a 1.000, b 0.')
+  assert line.startswith('Under `tuned`, on digits: a 1.000, b 0.')
   assert 'Kendall' not in scoreboard.page(RUNS)
+
+
+def test_full_lengths_of_one_submission_have_no_rank_correlation():
+  alone = [run for run in RUNS if run.submission == 'a']
+  full = [board_run('a', s, 5, 'tuned_full') for s in (1, 2, 3)]
+  page = scoreboard.page([*alone, *full])
+  assert 'Under `tuned`, on digits: a 1.000.' in page.splitlines()
 
 
 def test_the_bootstrap_draws_the_same_seeds_for_all():
@@ -123,10 +130,13 @@ def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
 
 def test_a_run_in_two_folders_counts_once(tmp_path):
   """As when archives are extended by a study that they are made of."""
-  logs.pack(RUNS[:5], tmp_path / 'archives')
+  older = [run._replace(target=0.5) for run in RUNS[:5]]
+  logs.pack(older, tmp_path / 'archives')
   logs.pack(RUNS[3:], tmp_path / 'study')
   found = logs.read_all([tmp_path / 'archives', tmp_path / 'study'])
-  assert sorted(run[:4] for run in found) == sorted(run[:4] for run in RUNS)
+  assert sorted((run[:4], run.target) for run in found) == sorted(
+    (run[:4], run.target) for run in [*older[:3], *RUNS[3:]]
+  )
 
 
 def test_archives_keep_every_digit(tmp_path):
@@ -177,6 +187,12 @@ def test_a_studys_folder_is_read(tmp_path):
   )
   assert a.share_to_target == pytest.approx(1 / 3)
   assert (b.budget_sec, b.failed, b.share_to_target) == (60, True, math.inf)
+
+
+def test_full_length_changes_nothing_of_the_budget(tmp_path):
+  write_run(tmp_path, 'budget3_full', 'a', [(5, 0.5)])
+  [run] = logs.read_runs(tmp_path)
+  assert run.budget_sec == 60
 
 
 def test_the_factor_that_leaves_most_of_the_budget_is_chosen(tmp_path):
