@@ -14,6 +14,7 @@ import unittest.mock
 import hypothesis
 import jax
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 import chaos
@@ -112,6 +113,13 @@ def run_it(fields, generation, fate, folder, save_at):
   return driver, completes, saved
 
 
+@pytest.fixture
+def warnings(caplog):
+  """What is survived here is no fault: a logger may raise."""
+  return caplog
+
+
+@pytest.mark.usefixtures('warnings')
 @examples(4)
 @hypothesis.given(data=st.data())
 def test_runs(data):

@@ -54,11 +54,12 @@ def test_each_thing_is_said_and_each_run_says_it(said):
   ] * 2
 
 
-def test_what_failed_is_tried_again():
+def test_what_failed_is_tried_again(said):
   attempt, calls = Attempts(), []
   attempt('writing', failing(OSError('full')))
   attempt('writing', calls.append, 1)
   assert calls == [1]
+  assert len(said()) == 1
 
 
 @pytest.mark.parametrize('error', [KeyboardInterrupt, SystemExit])
