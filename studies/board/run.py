@@ -78,12 +78,11 @@ def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
 def is_done(root: pathlib.Path, job: Task, retry: bool = False) -> bool:
   """Whether a run has ended; one that failed counts unless `retry`.
 
-  A folder that someone else has left without the file that readers look for is
-  no run.
+  A folder without meta data, by which readers find a run, is none.
   """
   path = kept_path(root, job)
-  is_whole = (path / KEPT[1]).exists()
-  return is_whole and not (retry and (path / FAILURE).exists())
+  has_ended = metadata.meta_data_path(path).exists()
+  return has_ended and not (retry and (path / FAILURE).exists())
 
 
 class StepClock:
