@@ -23,7 +23,9 @@ ROOT = pathlib.Path(reset_cycles.__file__).parent
 def test_a_step_of_ours_and_one_of_the_baselines(tmp_path):
   package, _ = real_benchmark.package_and_root()
   if real_benchmark.is_current():
-    pytest.skip('its baseline cannot take a step: it asks a dict for attributes')
+    pytest.skip(
+      'its baseline cannot take a step: it asks a dict for attributes'
+    )
   if not (ROOT / 'benchmarks').is_dir():
     pytest.skip('installed without benchmarks/')
   out = tmp_path / 'cost.json'
