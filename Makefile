@@ -6,7 +6,7 @@
 #   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
 #   WORKERS       processes that the tests are dealt out to, file by file;
 #                 0 for none, as --pdb needs
-#   BENCH_FLAGS   flags of benchmarks/step_cost.py, for example --blocks=2
+#   BENCH_FLAGS   flags of benchmarks/costs.py, for example --rounds=2
 #   CHAOS         how many times the suite's random cases `make chaos` takes
 
 SHELL := bash
@@ -31,8 +31,8 @@ BIN := .venv/bin
 IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile
 
 # The tests of the modules that are handed in to the benchmark.
-CORE_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,\
-  settings schedules optimizers averaging cycles control training)
+CORE_TESTS := $(addprefix tests/,core $(addprefix test_,\
+  early_switching.py rules.py schedule_params.py soft_reset.py submission.py))
 
 FIGURE_WORKLOADS := digits molecules
 
@@ -65,9 +65,17 @@ test-all: test $(OTHER_STACKS:%=test-%) ## Run all tests on all three stacks
 $(OTHER_STACKS:%=test-%): test-%: .venvs/%/.installed
 	.venvs/$*/bin/pytest $(IN_PARALLEL) $(PYTEST_FLAGS)
 
+.PHONY: coverage
+coverage: .venv/.installed ## Measure which branches of what is handed in are tested
+	$(BIN)/pytest $(IN_PARALLEL) --cov $(PYTEST_FLAGS) $(CORE_TESTS)
+
 # Listed by hand, since targets made from a pattern have no line of their own.
 test-algoperf-0.5: ## Run all tests on the 2024 benchmark's stack
 test-algoperf-main: ## Run all tests on the current benchmark's stack
+
+.PHONY: test-core
+test-core: .venv/.installed ## Run the core tests on the newest stack
+	$(BIN)/pytest $(IN_PARALLEL) $(PYTEST_FLAGS) $(CORE_TESTS)
 
 .PHONY: $(OTHER_STACKS:%=test-core-%)
 $(OTHER_STACKS:%=test-core-%): test-core-%: .venvs/%/.installed
@@ -81,15 +89,27 @@ CHAOS ?= 10
 
 .PHONY: chaos
 chaos: .venv/.installed ## Test far more random configurations and accidents
-	CHAOS=$(CHAOS) $(BIN)/pytest $(PYTEST_FLAGS) tests/test_chaos.py tests/test_chaos_files.py
+	CHAOS=$(CHAOS) $(BIN)/pytest $(PYTEST_FLAGS) tests/test_chaos.py tests/test_chaos_files.py tests/loop/test_optax.py
 
 .PHONY: lint
-lint: .venv/.installed ## Check the code's rules, formatting and types
+lint: .venv/.installed types ## Check rules, formatting, types, who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	mkdir -p .venv/typing
-	ln -sfn ../.. .venv/typing/reset_cycles
-	MYPYPATH=.venv/typing $(BIN)/mypy --cache-dir .venv/mypy_cache
+	$(BIN)/lint-imports --no-logo --no-cache
+
+.PHONY: types
+types: .venv/.installed build/code ## Check the code's types
+	$(BIN)/mypy | sed 's|^build/code/reset_cycles/||'
+
+# The code as a package, for tools that read it without importing it: the root
+# is one, but may have been cloned to a folder of any name.
+FILES := git ls-files --cached --others --exclude-standard --
+
+.PHONY: build/code
+build/code:
+	rm -rf $@
+	mkdir -p $@/reset_cycles
+	$(FILES) '*.py' py.typed ':!tests' ':!setup.py' | tar -cT - | tar -xC $@/reset_cycles
 
 .PHONY: format
 format: .venv/.installed ## Format the code and sort its imports
@@ -98,11 +118,11 @@ format: .venv/.installed ## Format the code and sort its imports
 
 .PHONY: figures
 figures: .venv/.installed ## Draw the thesis' figures from experiments/logs
-	$(BIN)/soft-reset figures
+	$(BIN)/soft-reset figures --overwrite
 
 .PHONY: results
 results: .venv/.installed ## Measure the thesis' claims from experiments/logs
-	$(BIN)/soft-reset results --out=experiments/RESULTS.md
+	$(BIN)/soft-reset results --out=experiments/RESULTS.md --overwrite
 
 .PHONY: figures-readme
 figures-readme: $(FIGURE_WORKLOADS:%=figures-%) figures-thesis ## Draw single runs anew
@@ -123,29 +143,26 @@ figures-thesis: .venv/.installed
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/soft-reset scoreboard --logs=benchmarks/logs \
-	  --out=benchmarks/SCOREBOARD.md --reading=benchmarks/logs/READING.md
+	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.md
 	$(BIN)/soft-reset scoreboard --logs=benchmarks/pieces/logs \
-	  --out=benchmarks/pieces/PIECES.md --reading=benchmarks/pieces/logs/READING.md
+	  --out=benchmarks/pieces/PIECES.md --overwrite --reading=benchmarks/pieces/logs/READING.md
 
-# Markdown and pictures lie in build/ as they do here, the code as a package.
-FILES := git ls-files --cached --others --exclude-standard --
-
+# Markdown and pictures lie in build/site_source as they do here.
 .PHONY: docs
-docs: .venv/.docs ## Build the documents as a site, links checked
-	rm -rf build/site_source build/site_code
-	mkdir -p build/site_source build/site_code/reset_cycles
-	$(FILES) '*.md' '*.png' ':!tests' | tar -cT - | tar -xC build/site_source
-	$(FILES) '*.py' ':!tests' | tar -cT - | tar -xC build/site_code/reset_cycles
+docs: .venv/.docs build/code ## Build the documents as a site, links checked
+	rm -rf build/site_source
+	mkdir -p build/site_source
+	$(FILES) '*.md' '*.png' '*.css' '*.ipynb' ':!tests' ':!.github' | tar -cT - | tar -xC build/site_source
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo 'Open build/site/index.html'
 
-# Each in a process of its own, as other work in one would be measured along.
+.PHONY: docs-serve
+docs-serve: docs ## Show the site at http://localhost:8000
+	$(BIN)/python -m http.server --directory=build/site 8000
+
 .PHONY: bench
-bench: .venv/.installed ## Measure costs anew and write benchmarks/COSTS.md
-	$(BIN)/python benchmarks/step_cost.py $(BENCH_FLAGS) --out=benchmarks/results/step_cost_cpu.json
-	$(BIN)/python benchmarks/overhead.py --out=benchmarks/results/overhead_cpu.json
-	$(BIN)/python benchmarks/scale.py --out=benchmarks/results/scale_cpu.json --document=docs/scale.md
-	$(BIN)/python benchmarks/costs.py
+bench: .venv/.installed ## Measure what the submission costs beyond bare optax
+	$(BIN)/python benchmarks/costs.py $(BENCH_FLAGS)
 
 .PHONY: clean
 clean: ## Remove environments, build and cache files; keep experiment_runs/

@@ -1,105 +1,141 @@
-"""The soft reset: how much of a model is replaced. Formulas only.
+"""The soft reset: how much of a model is replaced, and how.
 
-  tau        share of the way from an untrained model to the target that is left
+  tau        the share of the way from an untrained model to the target that is
+             left
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
-`training.resetting` applies them on the devices. Batch statistics follow the
-parameters that they belong to, and so do the iterates of an optimizer that keeps
-parameters of its own. Two kinds of counts could be touched by a reset. That of
-the cycle clock never is. The optimizer's own (bias correction) go back to zero
-only together with the moments, in a full reset: with moments kept, that would
-change the scale of the updates.
+Batch statistics follow the parameters that they belong to, and so do the
+iterates of an optimizer that keeps parameters of its own. Two kinds of counts
+could be touched by a reset. That of the cycle clock never is. The optimizer's
+own (bias correction) begin again only together with the moments, in a full
+reset: with moments kept, that would change the scale of the updates.
+
+`model_reinit_schedule` applies the formulas to a model on the devices.
 
 Source: thesis, section 3.3.2.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from .settings.checks import check
+from .core import reset_checks
+from .core.checks import check, check_choice, check_number
+from .core.devices import Devices
+from .core.workload import Target
+
+SCALES = ('log', 'linear')
 
 
-def tau(
-  metric: float,
-  target: float,
-  first_metric: float | None,
-  rising: bool,
-  distance: str = 'log',
+def distance(
+  metric: float, target: Target, first_metric: float, scale: str = 'log'
 ) -> float:
   """The share of the way from an untrained model to the target that is left.
 
-    rising:           clip(1 - metric / target, 0, 1), the thesis
-    falling, log:     clip(log(metric / target) / log(first / target), 0, 1)
-    falling, linear:  clip((metric - target) / (first - target), 0, 1)
+    rising:           1 - y / y*, the thesis
+    falling, log:     log(y / y*) / log(y0 / y*)
+    falling, linear:  (y - y*) / (y0 - y*)
 
   The thesis has no formula for metrics that fall. On a log scale perplexity,
   word error rate and error rate behave alike. On the linear one a classifier is
   treated alike whether its accuracy is written down or its error rate, from an
-  untrained accuracy of 0; one that a chance of 1 / 10 starts from 0.1 differs by
-  that. Where the first evaluation does not serve (missing, not finite or no
-  worse than the target) a falling metric uses 1 - target / metric.
+  untrained accuracy of 0. Where the first evaluation does not serve (missing,
+  not finite or no worse than the target) a falling metric uses 1 - y* / y.
 
-  Example: at an accuracy of 0.6 with a target of 0.8, tau is 0.25. At an error
-  rate of 0.4, with a target of 0.2 and 1 at first, it is 0.43 on the log scale
-  and 0.25 on the linear one.
+  Example: at an accuracy of 0.6 with a target of 0.8, a quarter is left. At an
+  error rate of 0.4, with a target of 0.2 and 1 at first, .43 is left on the log
+  scale and .25 on the linear one.
 
   Args:
-    metric: y, the validation metric of the last evaluation.
-    target: the validation target, above 0.
-    first_metric: y0, the metric of the run's first evaluation, or None.
-    rising: whether a larger metric is better.
-    distance: 'log' or 'linear', the scale of a metric that falls.
+    metric: y, the validation metric of an evaluation.
+    target: y* and its direction.
+    first_metric: y0, the metric of the run's first evaluation.
+    scale: 'log' or 'linear', that of a metric that falls.
 
   Returns:
-    tau in [0, 1]; 1 if the metric is not finite.
-
-  Raises:
-    ValueError: if tau is not defined for the target; see `check_target`.
+    The share: 0 at the target, below 0 beyond it, above 1 where the metric is
+    worse than at first; NaN if the metric is not finite. Where no formula makes
+    sense, at a target of 0 or less, 0.
 
   Source: thesis, section 3.3.2; the falling forms are ours.
   """
-  check_target(target)
+  goal = target.value
   if not math.isfinite(metric):
-    return 1.0
-  if rising:
-    return min(max(1.0 - metric / target, 0.0), 1.0)
-  if metric <= target:
+    return math.nan
+  if not goal > 0:
     return 0.0
-  if first_metric is None or not target < first_metric < math.inf:
-    return 1.0 - target / metric
-  if distance == 'linear':
-    return min((metric - target) / (first_metric - target), 1.0)
-  return min(math.log(metric / target) / math.log(first_metric / target), 1.0)
+  if target.rising:
+    return 1.0 - metric / goal
+  if not goal < first_metric < math.inf:
+    return 1.0 - goal / metric if metric > 0 else -math.inf
+  if scale == 'linear':
+    return (metric - goal) / (first_metric - goal)
+  if metric <= 0:
+    return -math.inf
+  return math.log(metric / goal) / math.log(first_metric / goal)
 
 
-def check_target(target: float) -> None:
+def progress(
+  metric: float, target: Target, first_metric: float, scale: str = 'linear'
+) -> float:
+  """The share of the way that a metric has come: 1 - `distance`."""
+  return 1.0 - distance(metric, target, first_metric, scale)
+
+
+def tau(
+  metric: float,
+  target: Target,
+  first_metric: float,
+  scale: str = 'log',
+  expected: float = 1.0,
+) -> float:
+  """The share of fresh values in a soft reset.
+
+    tau = clip(distance, 0, 1)                 if all of the way is expected
+    tau = clip(1 - progress / expected, 0, 1)  if a share of it is
+
+  Example: at .6 of the way, tau is .4; where .8 of it was expected, .25.
+
+  Args:
+    metric, target, first_metric, scale: see `distance`.
+    expected: share of the way that the run should have come by now, in (0, 1].
+
+  Returns:
+    tau in [0, 1]; 1 if the metric is not finite.
+  """
+  left = distance(metric, target, first_metric, scale)
+  if math.isnan(left):
+    return 1.0
+  if expected != 1.0:
+    left = 1.0 - (1.0 - left) / expected
+  return min(max(left, 0.0), 1.0)
+
+
+def check_target(target: Target) -> None:
   """Raises ValueError unless tau is defined for this validation target."""
   check(
-    math.isfinite(target) and target > 0,
+    math.isfinite(target.value) and target.value > 0,
     'validation_target_value',
-    target,
-    "finite and above 0 where a reset needs tau (reset_mode='soft')",
+    target.value,
+    'finite and above 0 where a soft reset needs tau',
   )
 
 
-def needs_tau(mode: str) -> bool:
-  """Whether tau decides what a reset of this mode does."""
-  return mode == 'soft'
-
-
-class Reset(NamedTuple):
+class ResetPlan(NamedTuple):
   """What a reset does to parameters, moments and the optimizer's counts."""
 
   tau: float  # share of fresh values in parameters and batch statistics
   keep_moments: float  # factor on the optimizer's moments
-  keep_count: bool  # whether the optimizer's counts go on
+  keep_counts: bool  # whether the optimizer's counts go on
 
   @property
   def touches_nothing(self) -> bool:
@@ -107,34 +143,67 @@ class Reset(NamedTuple):
     return self.tau == 0 and self.keep_moments == 1
 
 
-def plan_reset(
-  mode: str, tau_now: float, alpha: float, is_finite: bool
-) -> Reset:
-  """The reset that a mode asks for.
+FULL = ResetPlan(1.0, 0.0, False)
 
-  Example: soft, with tau = 0.25 and alpha = 0.5, takes a quarter of the fresh
-  parameters and keeps 0.875 of the moments.
 
-  Args:
-    mode: 'soft', 'full', 'kept_momentum' or 'cyclic'.
-    tau_now: tau of the soft reset, in [0, 1]; other modes don't look at it.
+class Reset(Protocol):
+  """What the start of a further cycle does to the model of the one before."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    """The plan for this distance to the goal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftReset:
+  """Blends the model with a fresh one by tau; shrinks moments by alpha * tau.
+
+  Attributes:
     alpha: share of tau that the moments get, in [0, 1].
-    is_finite: whether model, optimizer state and last evaluation are finite. If
-      they are not, there is nothing to keep: a soft reset becomes a full one.
-      What is left of the moments of a diverged run is finite but absurd.
+    scale: scale of tau for a metric that falls, 'log' or 'linear'.
 
-  Returns:
-    The Reset.
-
-  Source: thesis, sections 3.2.2 (full, kept momentum) and 3.3.2 (soft).
+  Source: thesis, section 3.3.2.
   """
-  if mode == 'full' or (mode == 'soft' and not is_finite):
-    return Reset(1.0, 0.0, False)
-  if mode == 'kept_momentum':
-    return Reset(1.0, 1.0, True)
-  if mode == 'cyclic':
-    return Reset(0.0, 1.0, True)
-  return Reset(tau_now, 1.0 - tau_now * alpha, True)
+
+  alpha: float = 0.5
+  scale: str = 'log'
+
+  def __post_init__(self) -> None:
+    check_number('alpha', self.alpha, '[0, 1]')
+    check_choice('scale', self.scale, SCALES)
+
+  def plan(self, tau: float) -> ResetPlan:
+    """A tau of .25 and an alpha of .5 keep .75 of the model, .875 of moments."""
+    return ResetPlan(tau, 1.0 - tau * self.alpha, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class FullReset:
+  """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    """See `Reset`."""
+    del tau
+    return FULL
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptMomentum:
+  """Replaces the parameters only (thesis, 3.2.2)."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    """See `Reset`."""
+    del tau
+    return ResetPlan(1.0, 1.0, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cyclic:
+  """Touches nothing: a warm restart of the learning rate."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    """See `Reset`."""
+    del tau
+    return ResetPlan(0.0, 1.0, True)
 
 
 def blend(old: jax.Array, fresh: jax.Array, share: jax.Array) -> jax.Array:
@@ -172,3 +241,272 @@ def shrink(moment: jax.Array, keep: jax.Array) -> jax.Array:
   """
   kept = (keep * moment).astype(moment.dtype)
   return jnp.where(jnp.isfinite(moment) & (keep > 0), kept, 0)
+
+
+class Model(NamedTuple):
+  """What a reset may change. Leaves are laid out on the devices."""
+
+  params: Any
+  model_state: Any  # batch statistics, or None
+  opt_state: Any  # one optimizer's, without the clock
+
+
+# What a reset does to a leaf of an optimizer's state.
+MOMENT, ITERATE, COUNT, WEIGHT, KEPT = range(5)
+
+
+class Roles(NamedTuple):
+  """The leaves of an optimizer's state.
+
+  Attributes:
+    treedef: the state's structure.
+    roles: of each leaf, MOMENT to KEPT.
+    sources: of each iterate, the index of the parameter that it mirrors.
+    doubtful: paths of leaves that a blended model may leave without a meaning.
+  """
+
+  treedef: Any
+  roles: tuple[int, ...]
+  sources: tuple[int, ...]
+  doubtful: tuple[str, ...]
+
+
+def roles_of(init: Callable[[Any], Any], params: Any) -> Roles:
+  """What a reset does to each leaf of an optimizer's state.
+
+  A leaf mirrors a parameter if its path ends with the parameter's, as in every
+  optax transformation. It is an iterate if its first value depends on those of
+  the parameters (Schedule-Free's z, Prodigy's starting point), else a moment,
+  also with fewer dimensions (Adafactor). Scalars next to such trees are counts,
+  which begin again with the moments, or the weight of an average by its name.
+  The rest is kept: the counts of schedules, injected hyperparameters. Doubtful
+  is what remembers several steps (L-BFGS) or the loss (line searches).
+
+  Args:
+    init: the optimizer's.
+    params: tree of anything with a shape and a dtype.
+  """
+  targets = list(enumerate(jax.tree_util.tree_flatten_with_path(params)[0]))
+  if isinstance(
+    params, optax.LookaheadParams
+  ):  # only one of the two has a state
+    targets += [(i, (path[1:], param)) for i, (path, param) in targets]
+  targets.sort(key=lambda target: -len(target[1][0]))
+  state = jax.eval_shape(init, params)
+  found, treedef = jax.tree_util.tree_flatten_with_path(state)
+  spots = [_spot(path, leaf, targets) for path, leaf in found]
+  homes = {_home(spot[0]) for spot in spots if spot}
+  roles, sources, doubtful = [], [], []
+  for (path, leaf), spot, is_iterate in zip(
+    found, spots, depends_on_first(init, params)
+  ):
+    is_real = jnp.issubdtype(leaf.dtype, jnp.inexact)
+    if spot and is_real and len(leaf.shape) <= len(spot[2]):
+      is_iterate &= leaf.shape == spot[2]
+      roles.append(ITERATE if is_iterate else MOMENT)
+      sources += [spot[1]] * is_iterate
+    elif not spot and path[:-1] not in homes:
+      roles.append(KEPT)
+    else:
+      name = getattr(path[-1], 'name', '')
+      roles.append(WEIGHT if name == 'weight_sum' else COUNT)
+      if (spot and is_real) or name == 'value':
+        doubtful.append(jax.tree_util.keystr(path))
+  return Roles(treedef, tuple(roles), tuple(sources), tuple(doubtful))
+
+
+def _home(path: Any) -> Any:
+  """The path of the state that a tree is a field of, or one of a field's."""
+  while path and isinstance(path[-1], jax.tree_util.SequenceKey):
+    path = path[:-1]
+  return path[:-1]
+
+
+def _spot(path: Any, leaf: Any, targets: Any) -> tuple[Any, int, Any] | None:
+  """(path of the tree that mirrors the parameters, index and shape there).
+
+  Behind the parameter's path there may be one more index, as in SM3. If the
+  parameters are a single array, which has no path, its shape decides.
+  """
+  for index, (target, param) in targets:
+    if not target and leaf.shape == param.shape:
+      return path, index, param.shape
+    for end in (len(path), len(path) - 1) if target else ():
+      start = end - len(target)
+      if start > 0 and path[start:end] == target:
+        return path[:start], index, param.shape
+  return None
+
+
+def depends_on_first(fn: Callable[..., Any], *args: Any) -> list[bool]:
+  """For each leaf that fn returns, whether it depends on the first argument."""
+  jaxpr = jax.make_jaxpr(fn)(*args).jaxpr
+  number = len(jax.tree_util.tree_leaves(args[0]))
+  reached = set(map(id, jaxpr.invars[:number]))
+  for equation in jaxpr.eqns:
+    if any(id(var) in reached for var in equation.invars):
+      reached |= set(map(id, equation.outvars))
+  return [id(var) in reached for var in jaxpr.outvars]
+
+
+def _blend_step(
+  old: jax.Array, fresh: jax.Array, share: jax.Array
+) -> tuple[jax.Array, reset_checks.Leaf, reset_checks.Leaf]:
+  new = blend(old, fresh, share)
+  return new, reset_checks.sample(old), reset_checks.sample(new)
+
+
+def _shrink_step(
+  old: jax.Array, keep: jax.Array
+) -> tuple[jax.Array, reset_checks.Leaf, reset_checks.Leaf]:
+  new = shrink(old, keep)
+  return new, reset_checks.sample(old), reset_checks.sample(new)
+
+
+def _all_finite(leaves: Sequence[jax.Array]) -> jax.Array:
+  finite = [jnp.all(jnp.isfinite(leaf)) for leaf in leaves]
+  return jnp.all(jnp.stack(finite))
+
+
+def _judged_leaves(model: Model, roles: Roles) -> list[Any]:
+  """The leaves of which a broken one breaks the model."""
+  parts = roles.treedef.flatten_up_to(model.opt_state)
+  judged = [p for p, role in zip(parts, roles.roles) if role != KEPT]
+  return jax.tree_util.tree_leaves((model.params, model.model_state, judged))
+
+
+def is_finite(model: Model, roles: Roles, devices: Devices) -> bool:
+  """Whether parameters, statistics and the optimizer's state are finite."""
+  found = devices.run(_all_finite, _judged_leaves(model, roles))
+  return bool(np.all(jax.device_get(found)))
+
+
+def compile_resets(shapes: Model, roles: Roles, devices: Devices) -> None:
+  """Compiles what a reset runs before training, so that it compiles nothing.
+
+  Args:
+    shapes: tree of jax.ShapeDtypeStruct, without device axis.
+    roles: of the optimizer's state.
+    devices: how leaves are laid out; gets the programs. Leaves of equal shape
+      share one.
+  """
+  share = jax.ShapeDtypeStruct((), np.float32)
+  devices.prepare(_all_finite, _judged_leaves(shapes, roles))
+  parts = roles.treedef.flatten_up_to(shapes.opt_state)
+  of = {
+    role: [p for p, r in zip(parts, roles.roles) if r == role]
+    for role in (MOMENT, ITERATE, COUNT, WEIGHT)
+  }
+  blended = (shapes.params, shapes.model_state, of[ITERATE])
+  for leaf in jax.tree_util.tree_leaves(blended):
+    host = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    devices.prepare(_blend_step, leaf, host, share, donate=True)
+  for leaf in jax.tree_util.tree_leaves((of[MOMENT], of[WEIGHT])):
+    devices.prepare(_shrink_step, leaf, share, donate=True)
+  for leaf in jax.tree_util.tree_leaves(of[COUNT]):
+    devices.put(np.zeros((), leaf.dtype))  # under pmap, a program as well
+
+
+def model_reinit_schedule(
+  model: Model,
+  fresh: tuple[Any, Any],
+  plan: ResetPlan,
+  roles: Roles,
+  devices: Devices,
+) -> Model:
+  """Resets a model at the start of a cycle, and checks that it was done.
+
+  A reset goes leaf by leaf, with the old leaf donated and the fresh one on the
+  host: besides the model, only one leaf and the samples are on the devices. The
+  checks recompute the formula on the host for up to 64 elements of every leaf
+  and, under pmap, of every replica.
+
+  Args:
+    model: parameters, batch statistics and optimizer state; the leaves that
+      change are donated.
+    fresh: (params, model_state) of a new initialisation, as host arrays without
+      device axis. If model_state has no leaves, there are no fresh statistics.
+    plan: what is to be done.
+    roles: of the optimizer's state.
+    devices: how the leaves are laid out.
+
+  Returns:
+    The model with which the cycle starts, laid out as before.
+
+  Raises:
+    RuntimeError: if a check fails, or `fresh` does not fit the model.
+
+  Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
+  """
+  if plan.touches_nothing:
+    return model
+  fresh_params, fresh_state = fresh
+
+  fresh_leaves = jax.tree_util.tree_leaves(fresh_params)
+  sources = iter(roles.sources)
+
+  def reset(part: Any, role: int) -> Any:
+    if role == MOMENT:
+      return _shrink_tree(part, plan.keep_moments, devices)
+    if role == ITERATE:
+      source = fresh_leaves[next(sources)]
+      return _blend_tree('iterates', part, source, plan.tau, devices)
+    if role == WEIGHT:
+      return _shrink_tree(part, 1 - plan.tau, devices)
+    if role == COUNT and not plan.keep_counts:
+      return devices.put(np.zeros((), devices.shape_of(part).dtype))
+    return part
+
+  params = _blend_tree(
+    'parameters', model.params, fresh_params, plan.tau, devices
+  )
+  if jax.tree_util.tree_leaves(fresh_state):
+    model_state = _blend_tree(
+      'statistics', model.model_state, fresh_state, plan.tau, devices
+    )
+  else:
+    # Only the first step added them, or they do not fit. They are kept, as the
+    # coming batches update them, but values that are not finite become zero.
+    model_state = _shrink_tree(model.model_state, 1.0, devices)
+  parts = roles.treedef.flatten_up_to(model.opt_state)
+  parts = [reset(part, role) for part, role in zip(parts, roles.roles)]
+  opt_state = jax.tree_util.tree_unflatten(roles.treedef, parts)
+  return Model(params, model_state, opt_state)
+
+
+def _blend_tree(
+  what: str, tree: Any, fresh: Any, share: float, devices: Devices
+) -> Any:
+  """Blends leaf by leaf; the result has the structure of tree."""
+  leaves, treedef = jax.tree_util.tree_flatten(tree)
+  fresh_leaves = jax.tree_util.tree_leaves(fresh)
+  shapes = [devices.shape_of(leaf) for leaf in leaves]
+  if [np.size(leaf) for leaf in fresh_leaves] != [
+    math.prod(shape.shape) for shape in shapes
+  ]:
+    raise RuntimeError(
+      f"init_model_fn's {what} differ in size from those that are trained."
+    )
+  samples, hosts = [], []
+  for i, (shape, new) in enumerate(zip(shapes, fresh_leaves)):
+    hosts.append(np.asarray(new, shape.dtype).reshape(shape.shape))
+    leaves[i], before, after = devices.run(
+      _blend_step, leaves[i], hosts[i], np.float32(share), donate=True
+    )
+    # Waiting for the sample keeps fresh leaves from piling up on the devices.
+    samples.append(reset_checks.Sample(*jax.device_get((before, after))))
+  reset_checks.check_blend(what, samples, hosts, share)
+  return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def _shrink_tree(tree: Any, keep: float, devices: Devices) -> Any:
+  """Shrinks leaf by leaf; the result has the structure of tree."""
+  leaves, treedef = jax.tree_util.tree_flatten(tree)
+  samples = []
+  for i, leaf in enumerate(leaves):
+    leaves[i], before, after = devices.run(
+      _shrink_step, leaf, np.float32(keep), donate=True
+    )
+    samples.append(reset_checks.Sample(*jax.device_get((before, after))))
+  reset_checks.check_moments(samples, keep)
+  return jax.tree_util.tree_unflatten(treedef, leaves)

@@ -5,7 +5,8 @@ main). They only translate: unpack, call `run`, repack. An experiment is a
 module like this one with other settings; it takes two lines:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
-   get_batch_size) = make_submission(ScheduleParams(reset_mode='full'))
+   get_batch_size) = make_submission(
+     dataclasses.replace(THESIS, reset=FullReset()))
 """
 
 from __future__ import annotations
@@ -15,19 +16,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
-from absl import logging
 
+from .core import run as run_lib
+from .core.checks import check
+from .core.run import Run, SavedState, set_up
+from .core.workload import EvalResults, WorkloadApi
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from .settings.checks import check
-from .training import evaluated
-from .training import run as run_lib
-from .training import workload as workload_facts
-from .training.configuration import differences
-from .training.records import Records
-from .training.resetting import Model
-from .training.run_state import Run
-from .training.set_up import SavedState, set_up
-from .training.workload import EvalResults, WorkloadApi
+from .soft_reset import Model
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
 # its rules allow to depend on the workload.
@@ -65,11 +60,11 @@ _BATCH_SIZES = {
 class Submission(NamedTuple):
   """The functions that the benchmark takes from a submission module."""
 
-  init_optimizer_state: Callable
-  update_params: Callable
-  prepare_for_eval: Callable
-  data_selection: Callable
-  get_batch_size: Callable
+  init_optimizer_state: Callable[..., Any]
+  update_params: Callable[..., Any]
+  prepare_for_eval: Callable[..., Any]
+  data_selection: Callable[..., Any]
+  get_batch_size: Callable[[str], int]
 
 
 def _init_optimizer_state(
@@ -83,7 +78,7 @@ def _init_optimizer_state(
   """Builds the chain, initialises the optimizer and records the settings.
 
   Args:
-    schedule_params: the configuration; the benchmark passes the rest.
+    schedule_params: the settings; the benchmark passes the rest.
     workload: the workload.
     model_params, model_state: its parameters and batch statistics.
     hyperparameters: None under self-tuning; under the external ruleset its
@@ -94,55 +89,12 @@ def _init_optimizer_state(
     The 2-tuple that the benchmark's checkpoints demand.
 
   Raises:
-    ValueError: for an unknown or unusable setting, or a workload whose target
-      cannot be used.
+    ValueError: see `run.set_up` and `ScheduleParams.override`.
   """
   params = schedule_params.override(hyperparameters)
-  records = Records.of_trial(hyperparameters)
-  params = _settings_of_run(records, workload.step_hint, params)
-  budget = workload_facts.budget_seconds(workload, hyperparameters is None)
-  saved, setup = set_up(
-    workload, model_params, model_state, params, records, rng, budget
+  return set_up(
+    workload, model_params, model_state, params, hyperparameters, rng
   )
-  not_in_force = _not_in_force(workload, hyperparameters)
-  if not_in_force:
-    logging.warning('The runner, not the submission, sets %s.', not_in_force)
-  records.write_settings(workload.step_hint, params, not_in_force)
-  return saved, Run(setup)
-
-
-def _settings_of_run(
-  records: Records, step_hint: int, params: ScheduleParams
-) -> ScheduleParams:
-  """The settings that a resumed run was started with, else `params`.
-
-  Raises:
-    ValueError: if the run was started with another step_hint.
-  """
-  begun = records.begun_with()
-  if begun is None:
-    return params
-  step_hint_then, own = begun
-  check(
-    step_hint == step_hint_then,
-    'step_hint',
-    step_hint,
-    f'{step_hint_then}, that of the run in {records.folder}',
-  )
-  differing = differences(own, params)
-  if differing:
-    logging.warning(
-      'The run goes on with the settings that it was started with: %s.',
-      '; '.join(differing),
-    )
-  return own
-
-
-def _not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
-  """Names of settings that the benchmark, not the submission, decides."""
-  given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
-  by_us = workload_facts.takes_dropout_rate(workload) or 'dropout_rate' in given
-  return [] if by_us else ['dropout_rate']
 
 
 def update_params(
@@ -176,22 +128,23 @@ def update_params(
   """
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
-  params = current_param_container
-  if run.averaged is not None:
-    saved, run, params = evaluated.take_back(saved, run, params, global_step)
+  saved, run, params = run_lib.take_back(
+    saved, run, current_param_container, global_step
+  )
   model = Model(params, model_state, saved.inner)
-  if run_lib.is_due(run, eval_results, global_step):
+  # All that control costs an ordinary step: comparisons of whole numbers.
+  is_due = global_step >= run.due
+  if is_due or len(eval_results or ()) != run.evaluations_seen:
     saved, run, model = run_lib.act(
       saved, run, model, workload, eval_results, global_step
     )
-  step = run.setup.train_steps[run.control.cycle]
+  step = run.setup.train_step
   params, model_state, inner, metrics = step(*model, batch, rng)
-  if run.step_metrics is None:
-    run_lib.after_first_step(run, params, model_state)
   saved, run = saved._replace(inner=inner), run._replace(step_metrics=metrics)
   if run.forecast is not None:
-    saved, run, params = evaluated.hand_out_if_foreseen(
-      saved, run, params, workload.eval_period_time_sec, global_step + 1
+    period = workload.eval_period_time_sec
+    saved, run, params = run_lib.foresee(
+      saved, run, params, period, global_step + 1
     )
   return (saved, run), params, model_state
 
@@ -208,7 +161,7 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Hands over the parameters to be evaluated; see `training.evaluated`.
+  """Hands over the parameters to be evaluated; see `core.evaluation`.
 
   Called by the current generation only, before every evaluation.
 
@@ -219,9 +172,7 @@ def prepare_for_eval(
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
   saved, run = optimizer_state
-  if run.averaged is None:
-    return optimizer_state, current_param_container, model_state
-  saved, run, params = evaluated.hand_out(saved, run, current_param_container)
+  saved, run, params = run_lib.hand_out(saved, run, current_param_container)
   return (saved, run), params, model_state
 
 
@@ -265,7 +216,7 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
     isinstance(schedule_params, ScheduleParams),
     'schedule_params',
     schedule_params,
-    'a ScheduleParams, as in make_submission(ScheduleParams(alpha=0.5))',
+    'a ScheduleParams, as in make_submission(THESIS)',
   )
   return Submission(
     init_optimizer_state=functools.partial(

@@ -1,166 +1,347 @@
-"""Writes COSTS.md from the figures in results/.
+"""What the submission costs beyond bare optax: step, evaluation, reset, set-up.
 
-  .venv/bin/python benchmarks/costs.py [--results=DIR] [--document=FILE]
+  .venv/bin/python benchmarks/costs.py [--models=digits,molecules] [--out=FILE]
 
-There is a section for each file that exists, with a table, the goals and the
-script that measured it.
+Submissions and a bare `optax.adamw` with one cosine take turns in one process,
+and each step is waited for. Figures of submissions are taken through the
+benchmark's functions alone, so that `--former=FOLDER`, another checkout of this
+project, is measured in the same run. Models are the stand-ins and those in
+`models.py`, which need no packages beyond jax, flax, optax and NumPy: on a GPU,
+`--models=graphs,sentences` has OGBG's and WMT's size.
+
+Of each figure the median is printed, with the least and the most of the rounds'
+medians; every round sets up all anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import datetime as dt
+import importlib
+import importlib.util
+import itertools
 import json
+import math
+import os
 import pathlib
 import statistics
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from model_sizes import as_table
-from reset_cycles.mini_algoperf import files
+import flax
+import jax
+import numpy as np
+import optax
 
-HERE = pathlib.Path(__file__).parent
-STEP_COST, OVERHEAD = 'step_cost_cpu.json', 'overhead_cpu.json'
-RUNNER_COST, GPU = 'runner_cost_cpu.json', 'gpu.json'
-_HEAD = """# What the submission costs
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WARM_UP = 5
+RESETS = 2  # as many as further cycles in the thesis' chain
 
-Written by `benchmarks/costs.py` from the figures in `results/`; `make bench`
-measures them anew. A ratio is that of two steps taken in turns in one process,
-each waited for; a block's is the median of its pairs.
-"""
+# Figure -> values of a round.
+Figures = dict[str, list[float]]
 
 
-def step_section(saved: Mapping[str, Any]) -> str:
-  """The section on steps compared with bare AdamW; `saved` is step_cost's."""
-  rows = []
-  for name, f in saved['figures'].items():
-    low, high = f['ratio, least and most of blocks']
-    ours, plain = f['programs']['ours'], f['programs']['plain']
-    cpu = sorted(b['ratio of processor time'] for b in f['blocks'])
-    rows.append(
-      [
-        name,
-        f'{f["ratio, median of blocks"]:.4f} ({low:.4f} to {high:.4f})',
-        f'{cpu[len(cpu) // 2]:.4f}',
-        f'{ours["operations"] / plain["operations"]:.6f}',
-        f'{ours["bytes"] / plain["bytes"]:.6f}',
-        f'{ours["instructions"]:.0f} : {plain["instructions"]:.0f}',
-      ]
+def import_from(name: str, root: pathlib.Path) -> None:
+  """Makes a checkout of this project importable under a name."""
+  spec = importlib.util.spec_from_file_location(
+    name, root / '__init__.py', submodule_search_locations=[str(root)]
+  )
+  assert spec is not None and spec.loader is not None
+  sys.modules[name] = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(sys.modules[name])
+
+
+if importlib.util.find_spec('reset_cycles') is None:
+  import_from('reset_cycles', ROOT)
+
+from models import MODELS  # noqa: E402
+from reset_cycles.core import workload as workload_facts  # noqa: E402
+from reset_cycles.core.devices import devices_of  # noqa: E402
+from reset_cycles.core.run import train_step  # noqa: E402
+
+
+class Compilations:
+  """Counts them from the first instance on; jax 0.4 cannot stop listening."""
+
+  def __init__(self) -> None:
+    self.count = 0
+    jax.monitoring.register_event_duration_secs_listener(self._listen)
+
+  def _listen(self, event: str, duration: float, **unused: Any) -> None:
+    del duration, unused
+    self.count += 'backend_compile' in event
+
+
+def seconds(fn: Callable[[], Any]) -> float:
+  """Wall time of a call, until its result is ready."""
+  start = time.perf_counter()
+  jax.block_until_ready(fn())
+  return time.perf_counter() - start
+
+
+def live_bytes() -> int:
+  """Bytes of all arrays on the devices."""
+  return sum(array.nbytes for array in jax.live_arrays())
+
+
+def batches_of(workload: Any) -> Iterator[Any]:
+  """Batches on the devices, the same ones over and over."""
+  if hasattr(workload, 'batch'):
+    return itertools.repeat(jax.device_put(workload.batch))
+  key = jax.random.PRNGKey(3)
+  queue = workload._build_input_queue(key, 'train', None, 64)
+  return itertools.cycle([next(queue) for _ in range(8)])
+
+
+class Submitted:
+  """A run of one of our settings; a call takes a step."""
+
+  def __init__(self, package: str, settings: str, workload: Any) -> None:
+    params = importlib.import_module(f'{package}.schedule_params')
+    self._functions = importlib.import_module(
+      f'{package}.submission'
+    ).make_submission(
+      dataclasses.replace(getattr(params, settings), budget_factor=100.0)
     )
-  head = ['case', 'ratio of step times', 'of processor time', 'of operations']
-  table = as_table([*head, 'of bytes', 'instructions'], rows)
-  settings = saved['settings']
-  return (
-    f'## A step against bare AdamW on `{settings["workload"]}`\n\n'
-    f'{settings["blocks"]} blocks of {settings["pairs"]} pairs, by '
-    '`step_cost.py`. Goal: a ratio of at most 1.005. Operations, bytes and '
-    'instructions are those of the compiled programs, which no other work on '
-    'the machine changes.\n\n'
-    f'{table}\n\n{_host_table(saved)}\n\n{_versions(saved)}\n'
-  )
+    self.workload, self._batches = workload, batches_of(workload)
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    self.params, self.model_state = workload.init_model_fn(keys[0])
+    self._keys, self.step, self._evaluations = keys, 0, []
 
-
-def _host_table(saved: Mapping[str, Any]) -> str:
-  names = [
-    'update_params without its step, µs',
-    'a call with these arguments, µs',
-    'compilations after step 1',
-    'reset, ms',
-    'reset, in steps',
-    'beside the old leaf at most, bytes',
-    'largest leaf, bytes',
-  ]
-  cases = saved['figures']
-  rows = [[n, *(f'{cases[c][n]:.4g}' for c in cases)] for n in names]
-  return as_table(['', *cases], rows)
-
-
-def overhead_section(saved: Mapping[str, Any]) -> str:
-  """The section on single quantities; `saved` is overhead's."""
-  rows = []
-  for name, row in saved['figures'].items():
-    low, high = row['quartiles']
-    unit = '' if row['unit'] == '1' else f' {row["unit"]}'
-    rows.append(
-      [name, f'{row["median"]:.3f}{unit}', f'{low:.3f} to {high:.3f}']
+  def set_up(self) -> Any:
+    """Initialises the optimizer's state."""
+    self.state = self._functions.init_optimizer_state(
+      self.workload, self.params, self.model_state, None, self._keys[1]
     )
-  return (
-    '## Single quantities on `digits`\n\nBy `overhead.py`. Goals: the check of '
-    'an ordinary step at most 0.5 µs, an evaluation without a logger at most '
-    '100 µs.\n\n'
-    f'{as_table(["quantity", "median", "quartiles"], rows)}\n\n'
-    f'{_versions(saved)}\n'
-  )
+    return self.state[0]
 
-
-def runner_section(saved: Mapping[str, Any]) -> str:
-  """The section on steps in the benchmark's loop; `saved` is runner_cost's."""
-  blocks, settings = saved['figures']['blocks'], saved['settings']
-  rows = []
-  for name in ('ratio', 'ratio of processor time'):
-    found = sorted(block[name] for block in blocks)
-    spread = f'{found[0]:.4f} to {found[-1]:.4f}'
-    rows.append([name, f'{statistics.median(found):.4f}', spread])
-  table = as_table(['', 'median of blocks', 'least and most'], rows)
-  loads = sorted(block['load average'] for block in blocks)
-  return (
-    "## In the benchmark's own loop\n\nBy `runner_cost.py`: ours against the "
-    f"benchmark's self-tuning baseline on `{settings['workload']}`, "
-    f'{settings["B"]} graphs, {len(blocks)} blocks of {settings["pairs"]} '
-    'pairs. The models are the same, the optimizers are not. The load of the '
-    f'machine was {loads[0]:.1f} to {loads[-1]:.1f} on {settings["cores"]} '
-    'cores: where other work is among it, processor time (of all threads) says '
-    'more.\n\n'
-    f'{table}\n\n{_versions(saved)}\n'
-  )
-
-
-def gpu_section(saved: Mapping[str, Any] | None) -> str:
-  """The section on a GPU; says so if `saved` is None."""
-  if saved is None:
-    return (
-      '## On a GPU\n\n`gpu.py` has not been run on one; it was tried out with '
-      'tiny models on a CPU.\n'
+  def __call__(self) -> Any:
+    """The parameters after one more step."""
+    self.state, self.params, self.model_state = self._functions.update_params(
+      workload=self.workload,
+      current_param_container=self.params,
+      current_params_types=None,
+      model_state=self.model_state,
+      hyperparameters=None,
+      batch=next(self._batches),
+      loss_type=None,
+      optimizer_state=self.state,
+      eval_results=self._evaluations,
+      global_step=self.step,
+      rng=self._keys[2],
     )
-  rows = [
-    [name, f'{saved[name]["ratio of step times"]["median"]:.4f}']
-    for name in ('graphs', 'sentences')
-  ]
-  return (
-    f'## On a GPU\n\nBy `gpu.py`.\n\n{as_table(["model", "ratio"], rows)}\n\n'
-    f'{_versions(saved)}\n'
-  )
+    self.step += 1
+    return self.params
+
+  def evaluate(self, loss: float) -> None:
+    """Has the next step see an evaluation, some way from the target."""
+    workload = self.workload
+    key = f'validation/{workload.target_metric_name}'
+    target = workload.validation_target_value
+    rises = workload.has_reached_validation_target({key: math.inf})
+    metric = target / 2 if rises else target * 2
+    found = {'validation/loss': loss, key: metric}
+    self._evaluations = [*self._evaluations, (self.step, found)]
 
 
-def _versions(saved: Mapping[str, Any]) -> str:
-  listed = ', '.join(f'{k} {v}' for k, v in saved['versions'].items())
-  return f'Measured with {listed}.'
+class Bare:
+  """AdamW of optax with one cosine; a call takes a step."""
+
+  def __init__(self, workload: Any) -> None:
+    self._batches = batches_of(workload)
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    params, model_state = workload.init_model_fn(keys[0])
+    has_axis = workload_facts.has_device_axis(workload, params)
+    self._devices = devices_of(params, has_axis)
+    self._optimizer = optax.adamw(optax.cosine_decay_schedule(1e-3, 10_000))
+    self._rng = keys[2]
+    self._step = self._devices.compile_step(
+      train_step(
+        workload_facts.model_fn_in_training(workload, 0.1),
+        workload_facts.loss_fn_of_batch(workload, 0.0),
+        self._optimizer,
+      )
+    )
+    self._model = self._devices.place((params, model_state))
+
+  def set_up(self) -> Any:
+    """Initialises the optimizer's state."""
+    self._state = self._devices.init(self._optimizer.init, self._model[0])
+    return self._state
+
+  def __call__(self) -> Any:
+    """The parameters after one more step."""
+    batch = next(self._batches)
+    *self._model, self._state, _ = self._step(
+      *self._model, self._state, batch, self._rng
+    )
+    return self._model[0]
 
 
-def document(results: pathlib.Path) -> str:
-  """The text of COSTS.md."""
-  sections = {
-    STEP_COST: step_section,
-    OVERHEAD: overhead_section,
-    RUNNER_COST: runner_section,
+Run = Submitted | Bare
+
+
+def measure_set_up(
+  make: Callable[[], Run], compiled: Compilations
+) -> tuple[Run, Figures]:
+  """A run after its first steps; times and compilations before the next one."""
+  jax.clear_caches()  # as in a new process
+  run = make()
+  size, compiled.count = live_bytes(), 0
+  figures: Figures = {'set-up, s': [seconds(run.set_up)]}
+  figures['compilations of the set-up'] = [compiled.count]
+  model = sum(leaf.nbytes for leaf in jax.tree_util.tree_leaves(_params(run)))
+  figures['state, in models'] = [(live_bytes() - size) / model]
+  figures['first step, s'] = [seconds(run)]
+  compiled.count = 0
+  for _ in range(WARM_UP):
+    seconds(run)
+  figures['compilations after the first step'] = [compiled.count]
+  return run, figures
+
+
+def _params(run: Run) -> Any:
+  return run.params if isinstance(run, Submitted) else run._model[0]
+
+
+def measure_steps(runs: dict[str, Run], pairs: int) -> dict[str, Figures]:
+  """Times of steps, and the median of their ratios to the bare ones."""
+  times: dict[str, list[float]] = {name: [] for name in runs}
+  order = list(runs)
+  for _ in range(WARM_UP):
+    for run in runs.values():  # compiles anew what a set-up has cleared
+      seconds(run)
+  for i in range(pairs):
+    for name in order if i % 2 else order[::-1]:
+      times[name].append(seconds(runs[name]))
+  bare = np.asarray(times['optax'])
+  return {
+    name: {
+      'step, ms': [statistics.median(found) * 1e3],
+      'step, ratio to optax': [float(np.median(np.asarray(found) / bare))],
+    }
+    for name, found in times.items()
   }
-  there = [n for n in sections if (results / n).exists()]
-  parts = [sections[n](files.read_json(results / n)) for n in there]
-  gpu = results / GPU
-  parts.append(
-    gpu_section(json.loads(gpu.read_text()) if gpu.exists() else None)
-  )
-  return '\n'.join([_HEAD, *parts])
+
+
+def measure_evaluations(run: Submitted, pairs: int) -> Figures:
+  """What an evaluation adds to the step after it, without files."""
+  added = []
+  for i in range(pairs):
+    plain = seconds(run)
+    run.evaluate(loss=1e6 - i)
+    added.append(seconds(run) - plain)
+  return {'evaluation, µs': [statistics.median(added) * 1e6]}
+
+
+def measure_resets(run: Submitted) -> Figures:
+  """What a soft reset, of a cycle that fails, adds to a step."""
+  plain = statistics.median(seconds(run) for _ in range(WARM_UP))
+  added = []
+  for _ in range(RESETS):
+    run.evaluate(loss=math.inf)
+    added.append(seconds(run) - plain)
+    seconds(run)
+  return {'reset, ms': [a * 1e3 for a in added]}
+
+
+def measure(
+  make_workload: Callable[[], Any], former: bool, pairs: int, rounds: int
+) -> dict[str, dict[str, list[float]]]:
+  """(run, figure) -> one value of each round, its median."""
+  makers: dict[str, Callable[[], Run]] = {
+    'optax': lambda: Bare(make_workload()),
+    'THESIS': lambda: Submitted('reset_cycles', 'THESIS', make_workload()),
+    'SOFT_RESET': lambda: Submitted(
+      'reset_cycles', 'SOFT_RESET', make_workload()
+    ),
+  }
+  if former:
+    makers['former THESIS'] = lambda: Submitted(
+      'former', 'THESIS', make_workload()
+    )
+  compiled = Compilations()
+  found: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
+  for _ in range(rounds):
+    runs, figures = {}, {}
+    for name, make in makers.items():
+      runs[name], figures[name] = measure_set_up(make, compiled)
+    for name, more in measure_steps(runs, pairs).items():
+      figures[name].update(more)
+    for name, run in runs.items():
+      if isinstance(run, Submitted):
+        figures[name].update(measure_evaluations(run, pairs))
+        if 'THESIS' in name:
+          figures[name].update(measure_resets(run))
+    for name, of_run in figures.items():
+      for figure, values in of_run.items():
+        median = statistics.median(values)
+        found[name].setdefault(figure, []).append(median)
+  return found
+
+
+def table(found: dict[str, dict[str, list[float]]]) -> str:
+  """A Markdown table: a row per figure, a column per run."""
+  figures = list(dict.fromkeys(f for run in found.values() for f in run))
+  lines = [f'| | {" | ".join(found)} |', f'|---|{"---:|" * len(found)}']
+  for figure in figures:
+    cells = [_cell(run.get(figure)) for run in found.values()]
+    lines.append(f'| {figure} | {" | ".join(cells)} |')
+  return '\n'.join(lines)
+
+
+def _cell(values: list[float] | None) -> str:
+  if not values:
+    return ''
+  middle, low, high = statistics.median(values), min(values), max(values)
+  if low == high:
+    return f'{middle:.4g}'
+  return f'{middle:.4g} ({low:.4g} to {high:.4g})'
+
+
+def versions() -> dict[str, str]:
+  """Where and when: to be saved with the figures."""
+  device = jax.devices()[0]
+  return {
+    'date': dt.date.today().isoformat(),
+    'device': f'{jax.device_count()} × {device.device_kind}',
+    'load': f'{os.getloadavg()[0]:.0f} on {os.cpu_count()} cores',
+    'python': sys.version.split()[0],
+    **{m.__name__: m.__version__ for m in (jax, flax, optax, np)},
+  }
 
 
 def main() -> None:
-  """Writes the document."""
+  """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument('--results', type=pathlib.Path, default=HERE / 'results')
-  parser.add_argument(
-    '--document', type=pathlib.Path, default=HERE / 'COSTS.md'
-  )
+  parser.add_argument('--models', default='digits,molecules')
+  parser.add_argument('--generation', default='jit', help='of the stand-ins')
+  parser.add_argument('--former', type=pathlib.Path, help='another checkout')
+  parser.add_argument('--pairs', type=int, default=100, help='in a round')
+  parser.add_argument('--rounds', type=int, default=5)
+  parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
   args = parser.parse_args()
-  files.write_whole(args.document, document(args.results))
+  if args.former:
+    import_from('former', args.former.resolve())
+  saved: dict[str, Any] = {'versions': versions(), 'figures': {}}
+  for name in args.models.split(','):
+
+    def make(name: str = name) -> Any:
+      if name in MODELS:
+        return MODELS[name]()
+      from reset_cycles.mini_algoperf import workloads
+
+      return workloads.get_workload(name, generation=args.generation)
+
+    found = measure(make, bool(args.former), args.pairs, args.rounds)
+    saved['figures'][name] = found
+    print(f'## {name}\n\n{table(found)}\n', flush=True)
+  print(', '.join(f'{k} {v}' for k, v in saved['versions'].items()))
+  if args.out:
+    args.out.write_text(json.dumps(saved, indent=2) + '\n')
 
 
 if __name__ == '__main__':

@@ -1,1 +1,1 @@
-"""The console script `soft-reset`, one file per command."""
+"""The console script `soft-reset`, one file per group of commands."""

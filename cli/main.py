@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
-import argparse
-import functools
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
+import click
+
+from .. import __version__
+from ..mini_algoperf.user_code import RunError
 from ..studies.errors import RunFailed
-from . import arguments as arguments_lib
-from . import errors, signals
-from .errors import SetupError
+from . import (
+  board,
+  errors,
+  export,
+  flags,
+  plan,
+  recorded,
+  run,
+  runs,
+  set_targets,
+  signals,
+  thesis,
+)
 
 BAD_INPUT = 2
+BROKEN = 1
 NO_READER = 141  # 128 + SIGPIPE, as shells report it
-# One module each, with SUMMARY, USAGE, DESCRIPTION, add_flags(parser) and
-# run(options), which returns the exit status. None imports jax before it is
-# run: help must not wait for it.
-COMMANDS = (
-  'run',
-  'set-targets',
-  'smoke-data',
-  'export',
-  'experiments',
-  'figures',
-  'results',
-  'plot',
-  'report',
-  'schedule',
-  'replay',
-  'clocks',
-  'expected',
-  'score',
-  'study',
-  'scoreboard',
-)
-_DESCRIPTION = (
-  'Trains small AlgoPerf-like workloads with soft resets between learning rate '
-  'cycles.'
-)
-_EPILOG = (
-  '`soft-reset COMMAND --help` explains a command. A first run: soft-reset run '
-  '--workload=digits'
-)
+_NAME, _COMPLETE = 'soft-reset', '_SOFT_RESET_COMPLETE'
 # What `pip install reset-cycles[mini]` adds.
-_MINI_PACKAGES = ('matplotlib', 'sacrebleu', 'scipy', 'sklearn', 'tqdm')
+_MINI_PACKAGES = (
+  *('jinja2', 'matplotlib', 'sacrebleu'),
+  *('scipy', 'sklearn', 'tqdm'),
+)
+
+
+@click.group(
+  _NAME,
+  context_settings=flags.SETTINGS,
+  epilog='`soft-reset COMMAND --help` explains a command. A first run: '
+  'soft-reset run --workload=digits. Completion in bash: '
+  f'eval "$({_COMPLETE}=bash_source {_NAME})"; also zsh_source, fish_source.',
+)
+@click.version_option(__version__, prog_name=_NAME)
+def cli() -> None:
+  """Trains small AlgoPerf-like workloads with soft resets between learning rate
+  cycles, and exports the submission."""
+
+
+for _command in (
+  run.run,
+  plan.schedule,
+  export.export,
+  thesis.experiments,
+  thesis.figures,
+  thesis.results,
+  recorded.replay,
+  recorded.score,
+  board.study,
+  board.scoreboard,
+  runs.report,
+  runs.plot,
+  set_targets.set_targets,
+):
+  cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program; None for sys.argv's.
 
   Returns:
-    The exit status: 0; 2 after one line about what is wrong (bad input, a full
-    disk, data that end too early); 130 after Ctrl-C or SIGTERM; 141 if the
-    output is a closed pipe.
+    The exit status: 0; 1 after an error in a user's own code; 2 after one line
+    about what is wrong (bad input, a full disk, data that end too early); 130
+    after Ctrl-C or SIGTERM; 141 if the output is a closed pipe.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
   try:
@@ -66,74 +84,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
       status = _run(given)
     sys.stdout.flush()
     return status
-  except SetupError as e:
-    return _complain(str(e), BAD_INPUT)
+  except click.UsageError as e:
+    path = e.ctx.command_path if e.ctx else _NAME
+    return _complain(f'{e.format_message()} See `{path} --help`.')
+  except click.ClickException as e:
+    return _complain(e.format_message())
   except ModuleNotFoundError as e:
     if e.name not in _MINI_PACKAGES:
       raise
-    hint = "install it with pip install 'reset-cycles[mini]'."
-    return _complain(f'{e}: {hint}', BAD_INPUT)
+    return _complain(f"{e}: install it with pip install 'reset-cycles[mini]'.")
   except BrokenPipeError:
-    _write_no_more()
+    # Python ends silently when the output pipe is closed, as by `| head`.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return NO_READER
+  except RunError as e:
+    print(f'{_NAME}: error: {e}', file=sys.stderr)
+    return BROKEN
   except (RunFailed, OSError) as e:
-    return _complain(errors.describe(e), BAD_INPUT)
+    return _complain(errors.describe(e))
+  except MemoryError:
+    return _complain('the memory is exhausted.')
   except KeyboardInterrupt:
     print(signals.MESSAGE, file=sys.stderr)
     return signals.INTERRUPTED
 
 
 def _run(given: Sequence[str]) -> int:
-  with signals.ending_at_once():
-    parser = make_parser()
-    if not given:
-      parser.print_help(sys.stderr)
-      return BAD_INPUT
-    words = ['--help'] if given[0] == 'help' else given
-    try:
-      options, rest = parser.parse_known_args(
-        arguments_lib.with_two_dashes(words)
-      )
-    except SystemExit:  # help was shown
-      return 0
-    options.parser.refuse(rest)
-  return options.run(options)
+  """A command's exit status; not by click's main, which ends the process."""
+  if _COMPLETE in os.environ:
+    from click.shell_completion import shell_complete
+
+    return shell_complete(cli, {}, _NAME, _COMPLETE, os.environ[_COMPLETE])
+  words = ['--help'] if given[:1] == ['help'] else list(given)
+  if not words:
+    with click.Context(cli, info_name=_NAME) as context:
+      print(cli.get_help(context), file=sys.stderr)
+    return BAD_INPUT
+  try:
+    with cli.make_context(_NAME, words) as context:
+      return cli.invoke(context) or 0
+  except click.exceptions.Exit as e:  # help or version was shown
+    return e.exit_code
 
 
-def make_parser() -> argparse.ArgumentParser:
-  """The parser of all commands; options get the command's run and parser."""
-  parser = arguments_lib.Parser(
-    prog='soft-reset',
-    usage='soft-reset COMMAND [flags]',
-    description=_DESCRIPTION,
-    epilog=_EPILOG,
-    formatter_class=functools.partial(argparse.HelpFormatter, width=80),
-  )
-  commands = parser.add_subparsers(
-    title='commands', metavar='COMMAND [flags]', required=True
-  )
-  for name in COMMANDS:
-    module = importlib.import_module('.' + name.replace('-', '_'), __package__)
-    command = commands.add_parser(
-      name,
-      prog=f'soft-reset {name}',
-      usage=f'soft-reset {name} {module.USAGE}',
-      help=module.SUMMARY,
-      description=module.DESCRIPTION,
-    )
-    module.add_flags(command)
-    command.set_defaults(run=module.run, parser=command)
-  return parser
-
-
-def _complain(message: str, status: int) -> int:
-  print(f'soft-reset: error: {errors.one_line(message)}', file=sys.stderr)
-  return status
-
-
-def _write_no_more() -> None:
-  """Lets Python end silently when the output pipe is closed, as by `| head`."""
-  os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _complain(message: str) -> int:
+  print(f'{_NAME}: error: {" ".join(message.split())}', file=sys.stderr)
+  return BAD_INPUT
 
 
 if __name__ == '__main__':

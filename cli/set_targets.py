@@ -2,77 +2,102 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import pathlib
 
+import click
+
+from ..mini_algoperf import user_code
 from ..studies.errors import RunFailed
-from . import arguments, errors, signals
-from . import run as run_command
+from . import errors, flags, signals
+from .run import data_dir as data_dir_flag
+from .run import workload as workload_flag
 
-SUMMARY = "set a workload's targets with tuned AdamW"
-USAGE = '--workload=NAME [flags]'
-DESCRIPTION = (
-  "Sets a workload's targets by the benchmark's method: tunes AdamW, trains the "
-  'best point with fresh seeds and takes the median of the final metrics.'
+
+@click.command(
+  'set-targets', cls=flags.Command, short_help="set a workload's targets"
 )
+@workload_flag
+@flags.option(
+  'num_trials', flags.COUNT, default=20, help='Points that the search tries.'
+)
+@flags.option(
+  'num_seeds',
+  flags.COUNT,
+  default=20,
+  help='Seeds with which the best point is trained again.',
+)
+@flags.option(
+  'num_steps',
+  click.IntRange(2),
+  help="Steps of each run. Default: 0.75 of the workload's step_hint.",
+)
+@data_dir_flag
+@flags.option(
+  'output',
+  flags.FILE,
+  help="JSON file for the workload's entry. Default: the file that the workload "
+  'reads.',
+)
+@flags.switch(
+  'board',
+  'Instead, the targets of `soft-reset study`, whose workloads are shorter; they '
+  'go to the file that it reads.',
+)
+@flags.switch('full', "With --board: keep the workload's own length.")
+@flags.overwrite
+def set_targets(
+  workload: str,
+  num_trials: int,
+  num_seeds: int,
+  num_steps: int | None,
+  data_dir: str | None,
+  output: str | None,
+  board: bool,
+  full: bool,
+  overwrite: bool,
+) -> int:
+  """Sets a workload's targets by the benchmark's method.
 
-
-def add_flags(parser: arguments.Parser) -> None:
-  """Adds the flags: how long the search is, and where its result goes."""
-  group = parser.add_argument_group('flags')
-  run_command.add_workload(group)
-  group.add_argument(
-    '--num_trials',
-    metavar='N',
-    type=arguments.whole(1),
-    default=20,
-    help='Number of points that the search tries.',
-  )
-  group.add_argument(
-    '--num_seeds',
-    metavar='N',
-    type=arguments.whole(1),
-    default=20,
-    help='Number of seeds with which the best point is trained again.',
-  )
-  group.add_argument(
-    '--num_steps',
-    metavar='N',
-    type=arguments.whole(2),
-    help="Steps of each run. Default: 0.75 of the workload's step_hint.",
-  )
-  run_command.add_data_dir(group)
-  group.add_argument(
-    '--output',
-    metavar='FILE',
-    type=os.path.expanduser,
-    help="JSON file in which the workload's entry is replaced. Default: the "
-    'file that the workload reads.',
-  )
-
-
-def run(options: argparse.Namespace) -> int:
-  """Searches and writes; returns the exit status.
-
-  Raises:
-    SetupError: for bad input, before any training.
-    RunFailed: if the data are damaged, or no trial ended with a finite metric.
+  It tunes AdamW, trains the best point with fresh seeds and takes the median of
+  the final metrics.
   """
-  run_command.require_workload(options)
   with signals.ending_at_once():
     from ..mini_algoperf import experiment, targets
-  with errors.setup_phase(workload=options.workload):
-    search = targets.plan_search(
-      options.workload,
-      num_trials=options.num_trials,
-      num_seeds=options.num_seeds,
-      num_steps=options.num_steps,
-      data_dir=experiment.full_data_dir(options.data_dir),
-      output=options.output and pathlib.Path(options.output),
-    )
+    from ..mini_algoperf.workloads.base import read_targets
+    from ..studies.board import measure_targets, stand_in
+  with (
+    errors.setup_phase(workload=workload),
+    user_code.reported(None, workload, before_first_step=True),
+  ):
+    if board:
+      key, path = (
+        stand_in.target_key(workload, full),
+        stand_in.targets_file(workload),
+      )
+      known = stand_in.read_targets(workload)
+    else:
+      search = targets.plan_search(
+        workload,
+        num_trials=num_trials,
+        num_seeds=num_seeds,
+        num_steps=num_steps,
+        data_dir=experiment.full_data_dir(data_dir),
+        output=pathlib.Path(output).expanduser() if output else None,
+      )
+      key, path = search.workload.name, search.output
+      known = read_targets(path)
+    if key in known and not overwrite:
+      raise ValueError(
+        f'{path} has targets of {key} already: --overwrite replaces them.'
+      )
   try:
-    entry = targets.set_targets(search)
+    with user_code.reported(None, workload, before_first_step=False):
+      if board:
+        found = measure_targets.measure(workload, full)
+        measure_targets.write(workload, full, found)
+        print(path)
+        return 0
+      entry = targets.set_targets(search)
   except ValueError as e:
     raise RunFailed(str(e)) from e
   print(

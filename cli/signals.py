@@ -7,7 +7,7 @@ import os
 import signal
 from types import FrameType
 
-from ..mini_algoperf.handlers import handled
+from ..mini_algoperf.interrupts import handled
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MESSAGE = 'soft-reset: interrupted.'

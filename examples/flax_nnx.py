@@ -1,79 +1,59 @@
-"""Soft resets in a loop with flax.nnx and an optimizer from optax, Lion.
+"""Soft resets of a flax.nnx model, trained by Lion.
 
-You will see three cycles and the soft resets between them, which also shrink
-Lion's moment, since its field is named. flax_nnx.png shows the run.
-
-  python examples/flax_nnx.py
+You will see three learning-rate cycles and, between them, two soft resets.
 """
 
+from typing import Any
+
 import jax
-import jax.numpy as jnp
 import optax
-from common import History, draw, spirals
+from common import TEST, scores, spirals
 from flax import nnx
 
-from reset_cycles import THESIS, Cycles, NamedSlots, State
+from reset_cycles.loop import Cycles, Event, State
 
 
 class Net(nnx.Module):
   def __init__(self, rngs: nnx.Rngs) -> None:
-    self.first = nnx.Linear(2, 32, rngs=rngs)
-    self.second = nnx.Linear(32, 32, rngs=rngs)
-    self.output = nnx.Linear(32, 2, rngs=rngs)
+    self.hidden = nnx.Linear(2, 64, rngs=rngs)
+    self.output = nnx.Linear(64, 2, rngs=rngs)
 
   def __call__(self, x: jax.Array) -> jax.Array:
-    return self.output(nnx.relu(self.second(nnx.relu(self.first(x)))))
+    return self.output(nnx.relu(self.hidden(x)))
 
 
-GRAPH = nnx.graphdef(Net(nnx.Rngs(0)))
+def init(key: jax.Array) -> Any:
+  return nnx.state(Net(nnx.Rngs(key)), nnx.Param)
 
 
-@jax.jit
-def init(key: jax.Array) -> nnx.State:
-  return nnx.state(Net(nnx.Rngs(key)))
+def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
+  graph = nnx.graphdef(Net(nnx.Rngs(0)))
+  return scores(nnx.merge(graph, params)(points), labels)
 
 
-@jax.jit
-def loss_fn(
-  params: nnx.State, points: jax.Array, labels: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  logits = nnx.merge(GRAPH, params)(points)
-  losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-  return losses.mean(), (jnp.argmax(logits, axis=-1) == labels).mean()
-
-
-def main(num_steps: int = 1500, picture: str = 'flax_nnx.png') -> History:
-  lion = NamedSlots(
-    lambda rate, decay: optax.lion(rate, weight_decay=decay),
-    moments=['mu'],
-    counts=['count'],
-  )
-  chain = THESIS.override({'learning_rate': 0.002, 'weight_decay': 0.01})
-  cycles = Cycles(chain, num_steps, make_params=init, target=0.99, inner=lion)
-  params = init(jax.random.PRNGKey(1))
+def main(steps: int = 1500, every: int = 50) -> list[Event]:
+  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
+  cycles = Cycles(optimizer=optax.lion, **settings)
+  update, evaluate = cycles.optimizer.update, jax.jit(loss_fn)
+  params, said = init(jax.random.PRNGKey(1)), []
   state = State(params, cycles.optimizer.init(params))
 
   @jax.jit
-  def train_step(state: State, points: jax.Array, labels: jax.Array) -> State:
-    gradient, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
-    updates, opt_state = cycles.optimizer.update(
-      gradient, state.opt_state, state.params
-    )
+  def train_step(state: State, points: Any, labels: Any) -> State:
+    grads, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
+    updates, opt_state = update(grads, state.opt_state, state.params)
     return State(optax.apply_updates(state.params, updates), opt_state)
 
-  history, every = History(), max(num_steps // 30, 1)
-  for step in range(num_steps):
+  for step in range(steps):
     state, events = cycles.before_step(step, state)
-    history.saw(step, events, cycles.learning_rate(state))
-    state = train_step(state, *spirals(step, count=64))
+    state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      loss, accuracy = map(float, loss_fn(state.params, *spirals(2**31)))
-      history.metrics[step + 1] = accuracy
-      state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
-      history.saw(step + 1, events)
-  draw(picture, [history], target=0.99)
-  return history
+      result = evaluate(state.params, *TEST)  # loss and accuracy
+      state, more = cycles.after_evaluation(step + 1, *result, state)
+      events += more
+    said += events
+  return said
 
 
 if __name__ == '__main__':
-  main()
+  print(*main(), sep='\n')

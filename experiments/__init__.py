@@ -1,1 +1,1 @@
-"""Experiments: each module is a complete submission with its own schedule."""
+"""The runs of the thesis: their settings, logs and figures."""

@@ -1,4 +1,4 @@
-"""The settings of the thesis' runs, each of which is a module in this folder.
+"""The settings of the thesis' runs; `submission` trains one by its name.
 
 A run that the thesis shows in several figures is here once. Peaks are those of
 the first cycle, about 0.00175, plus alter_lr. What isn't named is THESIS':
@@ -14,65 +14,69 @@ Source: thesis, chapters 2.3 and 3 and appendix A.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from ..schedule_params import THESIS, ScheduleParams
-from ..settings.named import as_plain
+from ..core.cycle import Cosine, Cycle, LinearWarmup
+from ..early_switching import SmoothedLossRule
+from ..parts.shapes import HoldingExponential, HoldingLinear
+from ..schedule_params import THESIS, ScheduleParams, chain_of_lists
+from ..soft_reset import Cyclic, FullReset, KeptMomentum, Reset, SoftReset
 
-_PEAKS = {'alter_lr': (0.0, 0.001, -0.001)}
-_DECAYS = {'decays': ('cosine', 'holding_exponential', 'holding_linear')}
-_WARMUPS = {'alter_warmup': (0.0, 0.18, -0.015)}
-_FAILING = {'alter_lr': (0.0, 0.02, 0.05), 'reset_mode': 'full'}
-_FAILED_START = {
-  'warmups': ('linear', 'linear'),
-  'decays': ('cosine', 'cosine'),
-  'alter_lr': (0.05, 0.0),
-  'alter_warmup': (0.0, 0.0),
-  'lengths': (1.0, 1.0),
-  'budget_factor': 1.0,
-}
-_ONE_CYCLE = {
-  'warmups': ('linear',),
-  'decays': ('cosine',),
-  'alter_lr': (0.0,),
-  'alter_warmup': (0.2,),
-  'lengths': (1.0,),
-}
+_FULL, _KEPT, _CYCLIC = FullReset(), KeptMomentum(), Cyclic()
+_SOFT, _SOFT_PARAMS = SoftReset(alpha=0.5), SoftReset(alpha=0.0)
+
+_ONE_CYCLE = chain_of_lists(
+  alter_lr=(0.0,),
+  alter_warmup=(0.2,),
+  warmups=(LinearWarmup(),),
+  decays=(Cosine(),),
+)
+_PEAKS = chain_of_lists(alter_lr=(0.0, 0.001, -0.001))
+_DECAYS = chain_of_lists(
+  decays=(Cosine(), HoldingExponential(), HoldingLinear())
+)
+_WARMUPS = chain_of_lists(alter_warmup=(0.0, 0.18, -0.015))
+_FAILING = chain_of_lists(alter_lr=(0.0, 0.02, 0.05))
+_FAILED_START = chain_of_lists(
+  alter_lr=(0.05, 0.0),
+  alter_warmup=(0.0, 0.0),
+  warmups=(LinearWarmup(),) * 2,
+  decays=(Cosine(),) * 2,
+)
 
 
-def _with_lambda(lam: float) -> dict[str, Any]:
-  """The thesis' rule with another smoothing of the loss."""
-  return {**as_plain(THESIS.switching), 'lam': lam}
-
-
-def _without_switching(**changes: Any) -> ScheduleParams:
-  return dataclasses.replace(THESIS, early_switching=False, **changes)
+def _run(
+  cycles: tuple[Cycle, ...],
+  reset: Reset,
+  budget_factor: float = 2.0,
+  lam: float = 0.7,
+  early_switching: bool = False,
+) -> ScheduleParams:
+  return dataclasses.replace(
+    THESIS,
+    cycles=cycles,
+    reset=reset,
+    budget_factor=budget_factor,
+    switching=SmoothedLossRule(lam=lam, eps1=0.01, eps2=0.01, k=9, m=9),
+    early_switching=early_switching,
+  )
 
 
 RUNS: dict[str, ScheduleParams] = {
-  'one_cycle': _without_switching(**_ONE_CYCLE),
-  'peaks_full': _without_switching(**_PEAKS, reset_mode='full'),
-  'peaks_kept': _without_switching(**_PEAKS, reset_mode='kept_momentum'),
-  'peaks_soft': _without_switching(**_PEAKS, reset_mode='soft', alpha=0.5),
-  'decays_full': _without_switching(**_DECAYS, reset_mode='full'),
-  'decays_kept': _without_switching(**_DECAYS, reset_mode='kept_momentum'),
-  'decays_soft': _without_switching(**_DECAYS, reset_mode='soft', alpha=0.5),
-  'warmups_full': _without_switching(**_WARMUPS, reset_mode='full'),
-  'warmups_kept': _without_switching(**_WARMUPS, reset_mode='kept_momentum'),
-  'warmups_soft': _without_switching(**_WARMUPS, reset_mode='soft', alpha=0.5),
+  'one_cycle': _run(_ONE_CYCLE, _SOFT),
+  'peaks_full': _run(_PEAKS, _FULL),
+  'peaks_kept': _run(_PEAKS, _KEPT),
+  'peaks_soft': _run(_PEAKS, _SOFT),
+  'decays_full': _run(_DECAYS, _FULL),
+  'decays_kept': _run(_DECAYS, _KEPT),
+  'decays_soft': _run(_DECAYS, _SOFT),
+  'warmups_full': _run(_WARMUPS, _FULL),
+  'warmups_kept': _run(_WARMUPS, _KEPT),
+  'warmups_soft': _run(_WARMUPS, _SOFT),
   # lambda as in figure 3.6, which shows the losses of this run.
-  'failing_full': _without_switching(**_FAILING, switching=_with_lambda(0.6)),
-  'failing_switching': dataclasses.replace(
-    THESIS, **_FAILING, early_switching=True, switching=_with_lambda(0.7)
-  ),
-  'failed_start_cyclic': _without_switching(
-    **_FAILED_START, reset_mode='cyclic'
-  ),
-  'failed_start_soft': _without_switching(
-    **_FAILED_START, reset_mode='soft', alpha=0.5
-  ),
-  'peaks_cyclic': _without_switching(**_PEAKS, reset_mode='cyclic'),
-  'failed_start_params': _without_switching(
-    **_FAILED_START, reset_mode='soft', alpha=0.0
-  ),
+  'failing_full': _run(_FAILING, _FULL, lam=0.6),
+  'failing_switching': _run(_FAILING, _FULL, early_switching=True),
+  'failed_start_cyclic': _run(_FAILED_START, _CYCLIC, budget_factor=1.0),
+  'failed_start_soft': _run(_FAILED_START, _SOFT, budget_factor=1.0),
+  'peaks_cyclic': _run(_PEAKS, _CYCLIC),
+  'failed_start_params': _run(_FAILED_START, _SOFT_PARAMS, budget_factor=1.0),
 }

@@ -2,8 +2,8 @@
 
 Not handed in with the submission, which knows no workload: nothing that the
 benchmark imports may import this module. A figure's runs are keys of
-`settings.RUNS` and names of modules in this folder; the tables of the command
-`soft-reset experiments` are made of what stands here.
+`settings.RUNS`; the tables of the command `soft-reset experiments` are made of
+what stands here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 from .settings import RUNS
 
-# Logs of the runs with their seeds, in archives; see studies/thesis/run_logs.py.
+# Logs of the runs with their seeds, one archive for each run and workload.
 LOGS = pathlib.Path(__file__).with_name('logs')
+# Trains the run that the environment variable EXPERIMENT names.
+SUBMISSION = pathlib.Path(__file__).with_name('submission.py')
 
 
 class Counterpart(NamedTuple):
@@ -211,8 +213,3 @@ def find_figure(name: str) -> ThesisFigure:
     known = f'near are {", ".join(near)}' if near else ', '.join(FIGURES)
     raise ValueError(f'{name!r} is not a figure of the thesis: {known}.')
   return FIGURES[name]
-
-
-def run_path(name: str) -> pathlib.Path:
-  """The submission module of a run."""
-  return pathlib.Path(__file__).with_name(f'{name}.py')

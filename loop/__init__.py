@@ -1,6 +1,6 @@
-"""Cycles, soft resets and early switching in your own training loop."""
+"""`Cycles` for a training loop of one's own, and what it takes and returns."""
 
-from .cycles import Cycles, CyclesState, State
-from .named_slots import NamedSlots
+from .cycles import DEFAULT_CHAIN, Cycles, CyclesState, State
+from .events import Event
 
-__all__ = ['Cycles', 'CyclesState', 'NamedSlots', 'State']
+__all__ = ['DEFAULT_CHAIN', 'Cycles', 'CyclesState', 'Event', 'State']

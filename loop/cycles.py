@@ -1,236 +1,424 @@
-"""The class for your own loop: the submission's core without a benchmark."""
+"""The submission's core for a training loop of one's own."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.experimental import multihost_utils
 
-from ..control import decide, reset_plan
-from ..control import events as what
-from ..control.decide import Decision, Event
-from ..control.state import Control, Evaluation, from_words, to_words
-from ..optimizers import INNER, Inner
-from ..optimizers.clocked import ClockedState, clocked
+from .. import soft_reset
+from ..core import control as control_lib
+from ..core import schedules
+from ..core.checks import check, check_count, check_flag, check_number
+from ..core.control import Decision, Tau
+from ..core.devices import JitDevices
+from ..core.optimizers import numbers_at
+from ..core.race import Race, Repeat
+from ..core.schedules import CycleClock
+from ..core.state import Control, from_words, to_words
+from ..core.workload import Evaluation, Target
+from ..early_switching import Progress
 from ..schedule_params import THESIS, ScheduleParams
-from ..schedules import cycle_clock
-from . import checks, resets
-from .named_slots import NamedSlots
+from ..soft_reset import FULL, KEPT, Cyclic, FullReset, Model, SoftReset
+from .events import Event, event_of
+from .optimizer import TRANSFORMATION, build_of, check_rate, with_extra_args
 
-# A loop has one compiled step and stores no models, so it cannot run the
-# submission's settings, a race of different optimizers.
-DEFAULT_CHAIN = dataclasses.replace(THESIS, policy='repeat', distance='linear')
+# The thesis' three cycles, and the last one again for as long as one trains.
+DEFAULT_CHAIN = dataclasses.replace(THESIS, policy=Repeat())
 
 
 class CyclesState(NamedTuple):
   """The optimizer's state; arrays only, to be saved and restored as they are."""
 
-  clocked: ClockedState
-  control: jax.Array  # shape=(words,), dtype=int32: what decisions depend on
+  clock: CycleClock
+  inner: Any  # the state of the optimizer that was handed over
+  control: jax.Array  # shape=(words,), dtype=int32; see `core.state.to_words`
 
 
 class State(NamedTuple):
-  """What a loop trains; `Cycles` takes and returns it."""
+  """What a loop trains: this, or any NamedTuple or dataclass with its fields."""
 
   params: Any
   opt_state: CyclesState
-  statistics: Any = None  # of BatchNorm and the like; blended like parameters
+  batch_stats: Any = None  # of BatchNorm and the like; blended like parameters
 
 
 class Cycles:
   """A chain of learning-rate cycles with soft resets and early switching.
-
-      cycles = Cycles(num_steps=2000, make_params=init, target=0.9)
-      state = State(init(key), cycles.optimizer.init(params))
-      for step in range(2000):
-        state, events = cycles.before_step(step, state)
-        ... # a compiled step with cycles.optimizer, as with any optax optimizer
-        if (step + 1) % 50 == 0:
-          state, events = cycles.after_evaluation(step + 1, loss, metric, state)
 
   Given the same evaluations, it decides exactly as the submission does.
   """
 
   def __init__(
     self,
-    chain: ScheduleParams | Mapping[str, Any] = DEFAULT_CHAIN,
-    num_steps: int = 0,
+    chain: ScheduleParams = DEFAULT_CHAIN,
     *,
+    num_steps: int,
     make_params: Callable[[jax.Array], Any],
+    optimizer: Any = None,
     target: float | None = None,
     rises: bool = True,
-    tau: reset_plan.Tau | None = None,
-    inner: Inner | None = None,
+    tau: Tau | None = None,
+    has_batch_stats: bool = False,
     key: jax.Array | None = None,
   ) -> None:
-    """Lays out the chain.
+    """Lays out the chain and looks at the optimizer.
 
     Args:
-      chain: the settings, or their plain form; see `ScheduleParams.to_dict`.
-        budget_factor is ignored. The default is not the submission's, which a
-        loop cannot run: the thesis' three cycles, then repetitions of the last
-        one if training goes on, and tau on a linear scale.
+      chain: the settings; budget_factor is ignored. With an `optimizer`, only
+        the learning rate, the weight decay and the warm-up of hparams count.
       num_steps: steps of the whole chain.
-      make_params: key -> fresh parameters, laid out like the trained ones;
-        (parameters, statistics) if the state has statistics.
+      make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
+        statistics) with has_batch_stats. jax must be able to trace it.
+      optimizer: a callable of (learning_rate) or (learning_rate, weight_decay),
+        such as optax.adamw, which is called while a step is traced; or a
+        transformation with a learning_rate of optax.inject_hyperparams; None
+        for the chain's own.
       target: the metric to reach, above 0; None if none is known. Then soft
         resets need `tau`.
       rises: whether a larger metric is better.
       tau: (metric, the run's first metric, step) -> share of fresh values in
         [0, 1]; replaces the distance to the target.
-      inner: the optimizer inside the cycles, for example `NamedSlots`; None for
-        the chain's own.
-      key: the key from which the fresh parameters' keys are derived; None for
-        seed 0.
+      has_batch_stats: whether the state has batch statistics.
+      key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:
-      ValueError: for an argument or setting that a loop cannot use.
+      ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    self.rules = checks.make_loop_rules(
-      chain, num_steps, target, rises, tau is not None
-    )
-    self.inner = inner or INNER.make(self.rules.cycles[0].optimizer)
-    self._make_params, self._tau = make_params, tau
+    _check_settings(chain, target, rises, tau)
+    check_count('num_steps', num_steps)
+    check_flag('has_batch_stats', has_batch_stats)
+    cycles = dataclasses.replace(chain, budget_factor=1.0).chain(num_steps)
+    schedules.check_rates(cycles.cycles)
+    goal = Target('metric', math.nan if target is None else target, rises)
+    self.config = chain.config(cycles.cycles, goal)
+    self._make_params, self._tau, self._num_steps = make_params, tau, num_steps
+    self._has_stats = has_batch_stats
     self._key = jax.random.PRNGKey(0) if key is None else key
+    self._start, self._clock = control_lib.start(self.config)
     self._rate = jax.jit(
-      functools.partial(cycle_clock.learning_rate, cycles=self.rules.cycles)
+      functools.partial(schedules.learning_rate, cycles=self.config.cycles)
     )
-    self._due, self._last, self._is_prepared = 0, -1, False
+    own = chain.optimizer.build
+    self._build = own if optimizer is None else build_of(optimizer)
+    params, stats = _shapes_of(make_params, self._key, has_batch_stats)
+    check_rate(self._build, numbers_at(self._clock, cycles.cycles), params)
+    self._roles = soft_reset.roles_of(self._init_inner, params)
+    doubtful = ', '.join(self._roles.doubtful)
+    check(
+      not doubtful or isinstance(chain.reset, (FullReset, Cyclic)),
+      'reset',
+      chain.reset,
+      'FullReset() or Cyclic() with this optimizer: what a blend of models does '
+      f'to {doubtful} is not known',
+    )
+    inner = jax.eval_shape(self._init_inner, params)
+    self._shapes = _sizes((params, stats, inner))
+    # Before which step to decide, and the last one that before_step has seen.
+    self._due, self._last = -1, -1
+    self._layout: list[Any] = []  # of the parameters, once known
+    self._devices = JitDevices(params, everywhere=False)
+    self._renew: Any = None  # _init_inner, compiled
+
+  def _init_inner(self, params: Any) -> Any:
+    """The optimizer's state: strongly typed, and no array in it twice."""
+    numbers = numbers_at(self._clock, self.config.cycles)
+    return jax.tree_util.tree_map(
+      lambda x: jnp.array(x, jnp.result_type(x), copy=True),
+      self._build(numbers).init(params),
+    )
+
+  def _init(self, params: Any) -> CyclesState:
+    clock = jax.tree_util.tree_map(jnp.asarray, self._clock)
+    words = jnp.asarray(to_words(self._start))
+    return CyclesState(clock, self._init_inner(params), words)
 
   @functools.cached_property
   def optimizer(self) -> optax.GradientTransformation:
     """The optax transformation for the loop's train step."""
-    inner = clocked(self.inner, self.rules.cycles)
 
     def init(params: Any) -> CyclesState:
-      state = inner.init(params)
-      if isinstance(self.inner, NamedSlots):
-        self.inner.check_state(state.inner, params)
-      words = jax.numpy.asarray(to_words(decide.start(self.rules)))
-      return CyclesState(state, words)
+      leaves = jax.tree_util.tree_leaves(params)
+      if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return self._init(params)
+      params = jax.tree_util.tree_map(jnp.asarray, params)
+      devices = JitDevices(params, everywhere=False)
+      state: CyclesState = devices.init(self._init, params)
+      return state
 
     def update(
-      updates: Any, state: CyclesState, params: Any = None
+      updates: Any, state: CyclesState, params: Any = None, **extra_args: Any
     ) -> tuple[Any, CyclesState]:
-      new, inner_state = inner.update(updates, state.clocked, params)
-      return new, CyclesState(inner_state, state.control)
+      clock, before, control = state
+      own = self._build(numbers_at(clock, self.config.cycles))
+      if extra_args:
+        own = with_extra_args(own)
+      updates, inner = own.update(updates, before, params, **extra_args)
+      # The clock's numbers are float32 and would turn a bfloat16 leaf into that.
+      inner = jax.tree_util.tree_map(
+        lambda new, old: jnp.asarray(new, jnp.result_type(old)), inner, before
+      )
+      clock = clock._replace(count=clock.count + 1)
+      return updates, CyclesState(clock, inner, control)
 
-    return optax.GradientTransformation(init, update)
+    made: optax.GradientTransformation = TRANSFORMATION(init, update)
+    return made
 
-  def before_step(self, step: int, state: State) -> tuple[State, list[Event]]:
+  def before_step(self, step: int, state: Any) -> tuple[Any, list[Event]]:
     """Ends a cycle whose steps are over; call it before every step.
 
-    An ordinary step costs two comparisons and waits for no device.
+    An ordinary step costs comparisons and waits for no device.
 
     Args:
       step: the step about to be taken, from 0.
       state: the state before it; a reset donates the arrays that it changes.
 
     Returns:
-      The state to go on with, and the events: 'cycle_start', 'reset', 'hold' or
-      'finish', with a reason if there is one.
+      The state to go on with, and the events.
+
+    Raises:
+      ValueError: if the state is not one of these cycles, or not of this step.
     """
-    # Any other step means that the state has been restored.
+    # Any other step means that the state may have been restored.
     if step < self._due and step in (self._last, self._last + 1):
       self._last = step
       return state, []
-    return self._act(step, state, [])
+    state, control, clock = self._adopt(state)
+    count = int(clock.count)
+    check(
+      step == count, 'step', step, f'{count}, the steps that have been taken'
+    )
+    events = []
+    if step == 0 and self._last < 0:
+      start = control_lib.cycle_start_event(control, clock, self.config)
+      events.append(event_of(start, 0))
+    state, more = self._act(state, control, clock, [])
+    return state, events + more
 
   def after_evaluation(
-    self,
-    step: int,
-    loss: float,
-    metric: float,
-    state: State,
-    seconds: float = math.nan,
-  ) -> tuple[State, list[Event]]:
+    self, step: int, loss: float, metric: float, state: Any
+  ) -> tuple[Any, list[Event]]:
     """Takes in an evaluation, and ends the cycle if it is time.
 
+    An evaluation may come late, when further steps have been taken. One that
+    belongs to an earlier cycle, or is not newer than the last one, is refused.
+
     Args:
-      step: steps taken when the model was evaluated, the number of the next
-        step. An evaluation that the state has already seen changes nothing.
+      step: steps taken when the model was evaluated.
       loss: the validation loss, used by switching rules.
       metric: the validation metric, used by tau and switching rules.
-      state: the state that was evaluated.
-      seconds: training time so far, if the chain's horizon needs it.
+      state: the present state.
 
     Returns:
-      As for `before_step`; the events begin with 'evaluation' and include
-      'switch' if the cycle is left early.
+      As for `before_step`.
+
+    Raises:
+      ValueError: as for `before_step`.
     """
-    evaluation = Evaluation(step, float(loss), float(metric), float(seconds))
-    return self._act(step, state, [evaluation])
+    check_count('step', step, least=0)
+    state, control, clock = self._adopt(state)
+    now, refused = int(clock.count), ''
+    check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
+    if step <= control.last.step:
+      refused = f'one after {control.last.step} steps has been taken in'
+    elif step <= control.start and control.number > 1:
+      refused = f'cycle {control.number} began at step {control.start}'
+    if refused:
+      numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
+      return state, [Event(now, 'refused', control.number, refused, numbers)]
+    evaluation = Evaluation(step, float(loss), float(metric))
+    return self._act(state, control, clock, [evaluation])
 
-  def eval_params(self, state: State) -> Any:
-    """The parameters to evaluate; for some optimizers not the trained ones."""
-    return self.inner.eval_params(state.opt_state.clocked.inner, state.params)
+  def steps_until_due(self, step: int) -> int:
+    """How many steps may be taken in one go, as by `jax.lax.scan`.
 
-  def learning_rate(self, state: State) -> float:
+    Args:
+      step: that of the last `before_step`, or a later one.
+
+    Returns:
+      At least 1 after `before_step(step, ...)`, and 0 once that is due again.
+    """
+    return max(self._due - step, 0) if 0 <= self._last <= step else 0
+
+  def learning_rate(self, state: Any) -> float:
     """The learning rate of the step about to be taken; waits for the state."""
-    return float(self._rate(jax.device_get(state.opt_state.clocked.clock)))
+    return float(self._rate(jax.device_get(state.opt_state.clock)))
+
+  def _adopt(self, state: Any) -> tuple[Any, Control, CycleClock]:
+    """The state, placed like its parameters, with its control and clock.
+
+    Whatever a checkpoint restores (NumPy arrays, scalars on one device of many)
+    becomes what a compiled step returns. With a new layout, what a reset runs is
+    compiled.
+    """
+    opt_state = state.opt_state
+    check(
+      isinstance(opt_state, CyclesState),
+      'state.opt_state',
+      type(opt_state).__name__,
+      'of cycles.optimizer.init (wrap the optimizer that is handed to Cycles, '
+      'not cycles.optimizer)',
+    )
+    stats = state.batch_stats if self._has_stats else None
+    sizes = _sizes((state.params, stats, opt_state.inner))
+    right = f'like those of make_params and the optimizer, {self._shapes}'
+    check(sizes == self._shapes, 'shapes of the state', sizes, right)
+    params = jax.tree_util.tree_map(jnp.asarray, state.params)
+    leaves = jax.tree_util.tree_leaves(params)
+    is_known = bool(self._layout) and all(
+      leaf.sharding.is_equivalent_to(layout, leaf.ndim)
+      for leaf, layout in zip(leaves, self._layout)
+    )
+    if not is_known:
+      # Copies, since an array that turns up twice could not be donated.
+      params = jax.tree_util.tree_map(jnp.copy, params)
+      self._devices = JitDevices(params, everywhere=False)
+      self._layout = [leaf.sharding for leaf in leaves]
+    place = self._devices.place
+    model = Model(place(params), place(stats), place(opt_state.inner))
+    clock, words = place((opt_state.clock, opt_state.control))
+    if not is_known:
+      jax.random.fold_in(self._key, 0)
+      shapes = jax.tree_util.tree_map(self._devices.shape_of, model)
+      soft_reset.compile_resets(shapes, self._roles, self._devices)
+      layout = jax.tree_util.tree_map(lambda x: x.sharding, model.opt_state)
+      renew = jax.jit(self._init_inner, out_shardings=layout)
+      self._renew = renew.lower(model.params).compile()
+    control = from_words(self._devices.get(words), self._start)
+    state = self._with(state, model, clock, words)
+    return state, control, self._devices.get(clock)
+
+  def _with(self, state: Any, model: Model, clock: Any, words: Any) -> Any:
+    """The loop's state, of whatever kind, with this content."""
+    opt_state = CyclesState(clock, model.opt_state, words)
+    changes = {'params': model.params, 'opt_state': opt_state}
+    if self._has_stats:
+      changes['batch_stats'] = model.model_state
+    if hasattr(state, '_replace'):
+      return state._replace(**changes)
+    return dataclasses.replace(state, **changes)
 
   def _act(
-    self, step: int, state: State, evaluations: list[Evaluation]
-  ) -> tuple[State, list[Event]]:
-    rules, opt_state = self.rules, state.opt_state
-    if not self._is_prepared:
-      resets.prepare(*self._parts(state), self.inner)
-      self._is_prepared = True
-    control = from_words(np.asarray(opt_state.control), decide.start(rules))
-    clock = jax.device_get(opt_state.clocked.clock)
-    events: list[Event] = []
-    if step == 0 and self._last < 0:
-      events.append(what.cycle_start_event(control, clock, rules))
-    new = [e for e in evaluations if e.step > control.last_eval_step]
-    decision = decide.decide(control, clock, new, step, rules)
-    events += decision.events
-    if decision.action == decide.RESET:
-      state, event = self._reset(state, control, decision)
-      events.append(event)
-      started = what.cycle_start_event(decision.control, decision.clock, rules)
-      events.append(started)
-    self._due, self._last = decide.due(decision.control), step
-    return self._with(state, decision, control), events
-
-  def _with(self, state: State, decision: Decision, before: Control) -> State:
-    """The state with the decision's control and clock."""
-    opt_state = state.opt_state
-    if decision.action in (decide.RESET, decide.RE_ANCHOR):
-      clock = jax.tree_util.tree_map(
-        resets.placed_like, decision.clock, opt_state.clocked.clock
-      )
-      opt_state = opt_state._replace(
-        clocked=opt_state.clocked._replace(clock=clock)
-      )
-    if decision.control is not before:
-      words = resets.placed_like(to_words(decision.control), opt_state.control)
-      opt_state = opt_state._replace(control=words)
-    return state._replace(opt_state=opt_state)
-
-  def _parts(self, state: State) -> tuple[Any, Any, Any]:
-    return state.params, state.statistics, state.opt_state.clocked.inner
+    self,
+    state: Any,
+    control: Control,
+    clock: CycleClock,
+    evaluations: list[Evaluation],
+  ) -> tuple[Any, list[Event]]:
+    """Decides, and does what was decided."""
+    step, config, put = int(clock.count), self.config, self._devices.put
+    may_be_end = step >= control.horizon or step == self._num_steps
+    if evaluations and may_be_end:
+      # No model is to be reset after the last step: the next before_step decides.
+      new, verdict = control_lib.observe(control, evaluations[0], config)
+      event = control_lib.evaluation_event(new, verdict)
+      decision = Decision(new, clock, control_lib.GO_ON, [event], step, new)
+    else:
+      decision = control_lib.decide(control, clock, evaluations, step, config)
+    stats = state.batch_stats if self._has_stats else None
+    model = Model(state.params, stats, state.opt_state.inner)
+    events, new = list(decision.events), decision.control
+    if decision.action == control_lib.RESET:
+      model, event = self._reset(model, decision)
+      start = control_lib.cycle_start_event(new, decision.clock, config)
+      events += [event, start]
+    if new is not control:
+      moved = put(decision.clock._replace(count=clock.count))
+      state = self._with(state, model, moved, put(to_words(new)))
+    self._due, self._last = decision.due, step
+    return state, [event_of(event, step) for event in events]
 
   def _reset(
-    self, state: State, ended: Control, decision: Decision
-  ) -> tuple[State, Event]:
-    look = functools.partial(resets.is_finite, *self._parts(state), self.inner)
-    rules, start = self.rules, decision.start_from
-    planned = reset_plan.plan(rules, decision, start, look, self._tau)
-    event = reset_plan.event(planned, rules, ended, decision.control)
-    if planned.reset.touches_nothing:
-      return state, event
+    self, model: Model, decision: Decision
+  ) -> tuple[Model, control_lib.Event]:
+    """The model with which the decision's cycle starts, and what was done."""
+    roles, devices = self._roles, self._devices
+    look = functools.partial(soft_reset.is_finite, model, roles, devices)
+    plan, event = control_lib.plan_reset(decision, self.config, look, self._tau)
+    if plan.touches_nothing:
+      return model, event
     key = jax.random.fold_in(self._key, decision.control.number)
-    fresh = self._make_params(key)
-    if state.statistics is None:
-      fresh = (fresh, None)
-    parts = resets.reset(*self._parts(state), fresh, planned.reset, self.inner)
-    params, statistics, inner_state = parts
-    opt_state = state.opt_state
-    inner = opt_state.clocked._replace(inner=inner_state)
-    return State(params, opt_state._replace(clocked=inner), statistics), event
+    made = jax.tree_util.tree_map(_on_host, self._make_params(key))
+    fresh = made if self._has_stats else (made, None)
+    model = soft_reset.model_reinit_schedule(model, fresh, plan, roles, devices)
+    if plan != FULL:
+      return model, event
+    # Not every optimizer begins with zeros.
+    inner = jax.tree_util.tree_map(
+      lambda role, old, new: old if role == KEPT else new,
+      jax.tree_util.tree_unflatten(roles.treedef, roles.roles),
+      model.opt_state,
+      self._renew(model.params),
+    )
+    return model._replace(opt_state=inner), event
+
+
+def _check_settings(
+  chain: ScheduleParams, target: float | None, rises: bool, tau: Any
+) -> None:
+  is_chain = isinstance(chain, ScheduleParams)
+  check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
+  right = 'StepHorizon(), since a loop has no time budget'
+  check(not chain.horizon.binds, 'horizon', chain.horizon, right)
+  check_flag('rises', rises)
+  check(tau is None or callable(tau), 'tau', tau, 'a function or None')
+  if target is not None:
+    check_number('target', target, '(0, inf)')
+    return
+  for name in ('reset', 'switching', 'policy'):
+    part = getattr(chain, name)
+    needs = isinstance(part, (Progress, Race))
+    needs |= isinstance(part, SoftReset) and tau is None
+    check(not needs, name, part, 'another one where target and tau are None')
+
+
+def _shapes_of(
+  make_params: Callable[[jax.Array], Any], key: jax.Array, has_stats: bool
+) -> tuple[Any, Any]:
+  """(parameters, batch statistics) as trees of shapes.
+
+  Raises:
+    ValueError: if make_params does not return what it should.
+  """
+
+  def checked(key: jax.Array) -> Any:
+    made = make_params(key)
+    if has_stats and not (isinstance(made, tuple) and len(made) == 2):
+      raise TypeError('it returned no pair')
+    for path, leaf in jax.tree_util.tree_flatten_with_path(made)[0]:
+      if not path or not hasattr(leaf, 'dtype'):
+        kind, where = type(leaf).__name__, jax.tree_util.keystr(path)
+        raise TypeError(f'it returned {kind} at {where or "the top"}')
+    return made if has_stats else (made, None)
+
+  try:
+    params, stats = jax.eval_shape(checked, key)
+  except (TypeError, ValueError) as error:
+    reason = str(error).partition('\n')[0]
+    raise ValueError(
+      f'make_params={make_params} ({reason}): must be a traceable function of a '
+      'key that returns a tree of arrays, such as eqx.filter(model, '
+      'eqx.is_inexact_array) or nnx.state(model, nnx.Param), and with '
+      'has_batch_stats a pair of trees.'
+    ) from error
+  return params, stats
+
+
+def _sizes(trees: Any) -> list[tuple[int, ...]]:
+  return [tuple(np.shape(leaf)) for leaf in jax.tree_util.tree_leaves(trees)]
+
+
+def _on_host(leaf: Any) -> np.ndarray:
+  """The whole array, also of one that is spread over several processes."""
+  is_here = getattr(leaf, 'is_fully_addressable', True)
+  if not is_here and not leaf.is_fully_replicated:
+    leaf = multihost_utils.process_allgather(leaf, tiled=True)
+  return np.asarray(leaf)

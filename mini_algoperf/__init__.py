@@ -1,1 +1,44 @@
-"""A small stand-in for the AlgoPerf benchmark: same API, no downloads."""
+"""A stand-in for the AlgoPerf benchmark: four small workloads and a runner."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+  """The flags of a run, by their names; `soft-reset run --help` explains them.
+
+  They are the benchmark runner's, and a few more.
+
+  Attributes:
+    workload: a name, or file.py:ClassName.
+    experiment_name: the workload's name, or its class, if none is given.
+  """
+
+  workload: str
+  submission_path: str | None = None
+  framework: str = 'jax'
+  generation: str = 'jit'
+  data_dir: str | None = None
+  rng_seed: int | None = None
+  tuning_ruleset: str = 'self'
+  tuning_search_space: str | None = None
+  num_tuning_trials: int = 1
+  max_global_steps: int | None = None
+  eval_by: str = 'steps'
+  eval_every: int | None = None
+  eval_splits: str = 'all'
+  stop_at_targets: bool = True
+  experiment_dir: str = 'experiment_runs'
+  experiment_name: str | None = None
+  append_timestamp: bool = False
+  overwrite: bool = False
+  resume_last_run: bool = False
+  save_checkpoints: bool = True
+  save_intermediate_checkpoints: bool = False
+
+  def __post_init__(self) -> None:
+    if self.experiment_name is None:
+      name = self.workload.rpartition(':')[2]
+      object.__setattr__(self, 'experiment_name', name)

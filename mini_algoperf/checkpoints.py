@@ -1,13 +1,11 @@
 """Checkpoints of a run: what is saved, and how it is put back.
 
-The file format is flax's own (`flax.training.checkpoints` reads it), that of
-the 2024 benchmark, written with `flax.serialization` alone: it is the same on
-all versions of flax, restores the evaluations, which orbax does not do without
-knowing their number, and takes a hundredth of orbax's time. As in the
-benchmark, of `optimizer_state` only the first part is kept, and in the pmap
-generation only the first device's copy.
-
-The last entry of a file is the SHA-256 of all that stands before it.
+The file format is flax's own (`flax.training.checkpoints` reads it), written with
+`flax.serialization` alone: it is the same on all versions of flax, restores the
+evaluations, which orbax does not do without knowing their number, and takes a
+hundredth of orbax's time. As in the benchmark, of `optimizer_state` only the first
+part is kept, and in the pmap generation only the first device's copy. The last
+entry of a file is the SHA-256 of all that stands before it.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from . import files, spec
+from . import files
 
 # Trees that lie on the devices; everything else is plain values.
 DEVICE_TREES = ('model_params', 'optimizer_state', 'model_state')
@@ -36,12 +34,8 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 def checkpoint_paths(log_dir: pathlib.Path) -> list[pathlib.Path]:
   """Checkpoints of a trial, the newest first."""
-  steps = {
-    int(match.group(1)): path
-    for path in log_dir.glob('checkpoint_*')
-    for match in [_NAME.fullmatch(path.name)]
-    if match
-  }
+  found = {path: _NAME.fullmatch(path.name) for path in log_dir.glob('check*')}
+  steps = {int(match[1]): path for path, match in found.items() if match}
   return [steps[step] for step in sorted(steps, reverse=True)]
 
 
@@ -81,7 +75,7 @@ def to_bytes(state: Mapping[str, Any]) -> bytes:
   """The content of a checkpoint, its own checksum at its end."""
   # Msgpack keeps the order of a dict, and a text of bytes ends its entry.
   blank = {**state, _DIGEST: bytes(_DIGEST_SIZE)}
-  content = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
+  content: bytes = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
   return content + hashlib.sha256(content).digest()
 
 
@@ -91,14 +85,14 @@ def read(path: pathlib.Path) -> dict[str, Any]:
   Raises:
     ValueError: if its content is not what was written, with its name.
   """
-  data = path.read_bytes()
+  data = files.read_bytes(path)
   content, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
   if hashlib.sha256(content).digest() != digest:
     raise ValueError(
       f'{path} is damaged, or an older version wrote it: it has not the '
       'checksum of its data'
     )
-  state = flax.serialization.msgpack_restore(data)
+  state: dict[str, Any] = flax.serialization.msgpack_restore(data)
   del state[_DIGEST]
   return state
 
@@ -130,15 +124,15 @@ def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
 def restore(
   raw: Mapping[str, Any], template: Mapping[str, Any], generation: str
 ) -> dict[str, Any]:
-  """Puts what was read into the form of a run that was just initialised.
+  """Gives a checkpoint the types and devices of a run that was set up anew.
 
   Args:
     raw: from `read_latest`.
-    template: the state of the initialised run, as given to `save`.
+    template: the DEVICE_TREES of the new run.
     generation: 'pmap' copies the DEVICE_TREES to all devices.
 
   Returns:
-    The state that was given to `save`.
+    `raw`, with those trees and a list as `eval_results`.
 
   Raises:
     ValueError: if the checkpoint is that of another model or optimizer.
@@ -146,19 +140,14 @@ def restore(
   state = dict(raw)
   for name in DEVICE_TREES:
     state[name] = _restore_tree(name, raw[name], template[name], generation)
-  state['eval_results'] = restore_eval_results(raw['eval_results'])
+  # Flax has a list as {'0': {'0': step, '1': metrics}, ...}. The benchmark
+  # swaps and misnames the parts here (v0.5.0) or loses them (main).
+  saved: dict[str, Any] = raw['eval_results']
+  state['eval_results'] = [
+    (int(saved[key]['0']), dict(saved[key]['1']))
+    for key in sorted(saved, key=int)
+  ]
   return state
-
-
-def restore_eval_results(
-  saved: Mapping[str, Any],
-) -> list[tuple[int, spec.EvalResult]]:
-  """The list of (step, metrics) from flax's form of it, {'0': {'0': step, ...}.
-
-  The benchmark swaps and misnames the parts here (v0.5.0) or loses them (main).
-  """
-  ordered = [saved[key] for key in sorted(saved, key=int)]
-  return [(int(entry['0']), dict(entry['1'])) for entry in ordered]
 
 
 def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:

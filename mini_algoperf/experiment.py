@@ -1,4 +1,8 @@
-"""An experiment: what a run is asked to do, checked, and its trials set up."""
+"""An experiment: what a run is asked to do, checked, and its trials set up.
+
+What a run is resumed with is what it was started with: its folder says the seed
+and the hyperparameters, and what would change it is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,42 @@ import dataclasses
 import numbers
 import os
 import pathlib
-from collections.abc import Iterator
-from typing import NamedTuple
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 from absl import flags
 from absl.testing import flagsaver
 
 from . import (
+  RunOptions,
+  checkpoints,
   experiment_folder,
+  files,
   interrupts,
-  resuming,
+  logger,
+  metadata,
   search_space,
   spec,
   workloads,
 )
-from .run_options import RunOptions
 from .submission_loader import LoadedSubmission, load_submission
-from .trial import Settings, Trial
+from .trial import (
+  Settings,
+  Trial,
+  goes_on,
+  open_log,
+  restore_trial,
+  set_up_trial,
+)
+from .workloads import from_file
+
+# Called with the folder of a run that is to go on, before the set-up: raises
+# ValueError if the submission is another one, or the same with other settings.
+SettingsCheck = Callable[
+  [pathlib.Path, LoadedSubmission, spec.Hyperparameters], None
+]
 
 
 class Experiment(NamedTuple):
@@ -33,9 +55,8 @@ class Experiment(NamedTuple):
   options: RunOptions
   submission: LoadedSubmission
   settings: Settings
-  points: list[
-    spec.Hyperparameters
-  ]  # each trial's hyperparameters; [None] under self
+  # Each trial's hyperparameters; [None] under self.
+  points: list[spec.Hyperparameters]
   folder: pathlib.Path
 
   @property
@@ -93,14 +114,17 @@ def check(options: RunOptions) -> Experiment:
   """
   workload = workloads.get_workload(options.workload, options.generation)
   submission = load_submission(options.submission_path)
+  settings = _make_settings(options, workload, submission)
+  if from_file.is_file(options.workload):
+    from_file.check_targets(workload)
   return Experiment(
     options=options,
     submission=submission,
-    settings=_make_settings(options, workload, submission),
+    settings=settings,
     points=_read_points(options),
     folder=experiment_folder.experiment_path(
       options.experiment_dir,
-      options.experiment_name,
+      str(options.experiment_name),
       workload.name,
       options.framework,
       options.append_timestamp,
@@ -120,8 +144,18 @@ def _make_settings(
     )
   eval_every = options.eval_every or workload.eval_every_steps
   return Settings(
-    global_batch_size=_batch_size(workload, submission),
-    eval_batch_size=_eval_batch_size(workload, submission),
+    global_batch_size=_batch_size(
+      'get_batch_size',
+      submission.get_batch_size,
+      workload.name,
+      workload.default_batch_size,
+    ),
+    eval_batch_size=_batch_size(
+      'get_eval_batch_size',
+      submission.get_eval_batch_size,
+      workload.name,
+      workload.eval_batch_size,
+    ),
     tuning_ruleset=options.tuning_ruleset,
     max_global_steps=options.max_global_steps,
     eval_every=None if options.eval_by == 'time' else eval_every,
@@ -145,26 +179,17 @@ def full_data_dir(data_dir: str | None) -> str | None:
 
 
 def _batch_size(
-  workload: workloads.MiniWorkload, submission: LoadedSubmission
+  name: str,
+  ask: Callable[[str], int] | None,
+  workload_name: str,
+  default: int,
 ) -> int:
-  try:
-    size = submission.get_batch_size(workload.name)
-  except ValueError:  # the API's way to say that it doesn't know the name
-    size = workload.default_batch_size
-  return _check_divides('get_batch_size', size)
-
-
-def _eval_batch_size(
-  workload: workloads.MiniWorkload, submission: LoadedSubmission
-) -> int:
-  size = workload.eval_batch_size
-  if submission.get_eval_batch_size is not None:
-    with contextlib.suppress(ValueError):  # as above
-      size = submission.get_eval_batch_size(workload.name)
-  return _check_divides('get_eval_batch_size', size)
-
-
-def _check_divides(name: str, size: int) -> int:
+  """What the submission wants, or the workload's own batch size."""
+  size = default
+  if ask is not None:
+    # The API's way to say that a submission doesn't know the name.
+    with contextlib.suppress(ValueError):
+      size = ask(workload_name)
   num_devices = jax.local_device_count()
   is_whole = isinstance(size, numbers.Integral)
   if not is_whole or size < 1 or size % num_devices:
@@ -200,7 +225,7 @@ def set_up(
   experiment: Experiment,
   number: int,
   interrupted: interrupts.Interrupts,
-  check_settings: resuming.SettingsCheck | None = None,
+  check_settings: SettingsCheck | None = None,
 ) -> Trial | None:
   """A trial before its next step; None if it was complete already.
 
@@ -215,37 +240,151 @@ def set_up(
     ValueError: if it cannot be set up.
     KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
   """
-  log_dir = experiment.log_dir(number)
-  with _claimed(experiment, number):
+  options, log_dir = experiment.options, experiment.log_dir(number)
+  # The first trial makes the experiment's folder; the others their own.
+  folder = experiment.folder if number == 1 else log_dir
+  overwrite = options.overwrite and number == 1
+  with experiment_folder.claim(folder, overwrite, options.resume_last_run):
     log_dir.mkdir(exist_ok=True)
-    trial = resuming.start_or_resume(
-      _fresh_workload(experiment.options),
+    workload = workloads.get_workload(options.workload, options.generation)
+    if options.eval_splits == 'validation':
+      workload.eval_splits = ('validation',)
+    trial = start_or_resume(
+      workload,
       experiment.submission,
       experiment.settings,
       experiment.points[number - 1],
       log_dir,
-      experiment.options,
+      options,
       check_settings,
     )
     interrupted.check()
+    if trial is not None and from_file.is_file(options.workload):
+      from_file.rehearse(
+        workload,
+        trial.model_params,
+        trial.model_state,
+        trial.input_queue.peek(),
+        trial.settings.data_dir,
+      )
+      interrupted.check()
     return trial
 
 
-def _claimed(
-  experiment: Experiment, number: int
-) -> contextlib.AbstractContextManager[None]:
-  """The first trial makes the experiment's folder; the others their own."""
-  options = experiment.options
-  if number > 1:
-    log_dir = experiment.log_dir(number)
-    return experiment_folder.claim(log_dir, False, options.resume_last_run)
-  return experiment_folder.claim(
-    experiment.folder, options.overwrite, options.resume_last_run
-  )
+def start_or_resume(
+  workload: spec.Workload,
+  submission: LoadedSubmission,
+  settings: Settings,
+  point: spec.Hyperparameters,
+  log_dir: pathlib.Path,
+  options: RunOptions,
+  check_settings: SettingsCheck | None = None,
+) -> Trial | None:
+  """The trial before its next step; None if it is complete already.
+
+  Args:
+    workload: fresh.
+    submission: the functions under test.
+    settings: how the run goes.
+    point: hyperparameters for a trial that is not there yet.
+    log_dir: the trial's folder, which exists.
+    options: of the experiment.
+    check_settings: None checks nothing.
+
+  Raises:
+    ValueError: if the run cannot be gone on with, or not in this way.
+  """
+  raw = _read_checkpoint(log_dir, options) if options.resume_last_run else None
+  seed = _choose_seed(options.rng_seed, log_dir, raw)
+  first = metadata.meta_data_path(log_dir)
+  point = _choose_point(point, log_dir, is_new=not raw and not first.exists())
+  if raw and not first.exists():  # lost; who reads the folder looks for it
+    files.write_json(first, metadata.make_meta_data(workload, seed))
+  if raw and not goes_on(raw['train_state'], raw['global_step'], settings):
+    return None
+  if raw and check_settings:
+    check_settings(log_dir, submission, point)
+  trial = set_up_trial(workload, submission, settings, point, seed, log_dir)
+  if raw:
+    restore_trial(trial, raw)
+  open_log(trial, dataclasses.asdict(options))
+  return trial
 
 
-def _fresh_workload(options: RunOptions) -> workloads.MiniWorkload:
-  workload = workloads.get_workload(options.workload, options.generation)
-  if options.eval_splits == 'validation':
-    workload.eval_splits = ('validation',)
-  return workload
+def _read_checkpoint(
+  log_dir: pathlib.Path, options: RunOptions
+) -> dict[str, Any] | None:
+  """The one to go on from; None if the run was killed before its first."""
+  recorded = log_dir / 'flags_0.json'
+  before = files.read_json(recorded) if recorded.exists() else {}
+  for name in ('generation', 'tuning_ruleset'):
+    given = getattr(options, name)
+    if before.get(name, given) != given:
+      raise ValueError(
+        f'--{name}={given}: the run to resume was started with '
+        f'{before[name]}; give that.'
+      )
+  anew = '--overwrite instead of --resume_last_run starts anew.'
+  try:
+    raw = checkpoints.read_latest(log_dir)
+  except ValueError as e:
+    raise ValueError(f'{e}; {anew}') from e
+  # The first evaluation is logged just before the first checkpoint is written.
+  num_evaluations = len(files.read_rows(log_dir / logger.EVAL_MEASUREMENTS))
+  if raw is None and num_evaluations > 1:
+    raise ValueError(f'{log_dir} has no checkpoint; {anew}')
+  return raw
+
+
+def _choose_seed(
+  given: int | None, log_dir: pathlib.Path, raw: Mapping[str, Any] | None
+) -> int:
+  """The seed with which the trial was started, is to start, or a random one.
+
+  All trials of an experiment have the first one's, as in the benchmark.
+
+  Args:
+    given: the flag's, or None.
+    log_dir: the trial's folder.
+    raw: the checkpoint to go on from, or None.
+
+  Raises:
+    ValueError: if two of flag, checkpoint and meta data disagree.
+  """
+  folders = (log_dir, log_dir.with_name('trial_1'))
+  found = {metadata.recorded_seed(folder) for folder in folders}
+  found |= {raw['rng_seed'] if raw else None}
+  seeds = sorted(seed for seed in found if seed is not None)
+  if len(seeds) > 1:
+    raise ValueError(
+      f'{log_dir}: its checkpoint, its meta data and those of trial_1 have '
+      f'different seeds: {", ".join(map(str, seeds))}.'
+    )
+  recorded = seeds[0] if seeds else None
+  if None not in (given, recorded) and given != recorded:
+    raise ValueError(
+      f'--rng_seed={given}: the run to resume was started with {recorded}; '
+      'leave the flag out.'
+    )
+  if recorded is not None:
+    return recorded
+  drawn: int = struct.unpack('I', os.urandom(4))[0]
+  return drawn if given is None else given
+
+
+def _choose_point(
+  point: spec.Hyperparameters, log_dir: pathlib.Path, is_new: bool
+) -> spec.Hyperparameters:
+  """The trial's hyperparameters, those of hparams.json if it was started."""
+  if point is None:
+    return None
+  path = log_dir / 'hparams.json'
+  if is_new:
+    files.write_json(path, point._asdict())
+    return point
+  if not path.exists():
+    raise ValueError(f'{path} is missing: what the trial was started with.')
+  kept = files.read_json(path)
+  if not isinstance(kept, dict):
+    raise ValueError(f'{path} must hold an object of hyperparameters.')
+  return search_space.as_point(kept)

@@ -85,76 +85,69 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
     raise ValueError(
       '--overwrite and --resume_last_run contradict each other: give one.'
     )
-  _put_back(path)
+  aside = path.with_name(f'.{path.name}.replaced')
+  _end_what_was_killed(path, aside)
   is_used = path.is_dir() and any(path.iterdir())
-  if is_used and resume:
-    with _put_back_on_failure(path):
-      yield
-    return
-  if is_used and not overwrite:
+  if is_used and not (overwrite or resume):
     raise ValueError(
       f'experiment folder {path} exists: use another --experiment_name, '
       '--resume_last_run to go on with it or --overwrite to replace it.'
     )
-  with _replaced(path, is_used):
+  with _resumed(path) if is_used and resume else _made_anew(path, aside):
     yield
 
 
 @contextlib.contextmanager
-def _replaced(path: pathlib.Path, is_used: bool) -> Iterator[None]:
-  aside = _aside(path)
+def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
+  made = [p for p in (path, *path.parents) if not p.exists()]
+  is_used = not made and any(path.iterdir())
   if is_used:
     path.rename(aside)
-  made = [p for p in (path, *path.parents) if not p.exists()]
   path.mkdir(parents=True, exist_ok=True)
   try:
     yield
   except BaseException:
-    _undo(path, made)
+    shutil.rmtree(path)
     if is_used:
       aside.rename(path)
+    elif not made:
+      path.mkdir()
+    for parent in made[1:]:
+      with contextlib.suppress(OSError):  # another run has moved in meanwhile
+        parent.rmdir()
     raise
   shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _put_back_on_failure(path: pathlib.Path) -> Iterator[None]:
-  """Undoes what a set-up has written; it writes no checkpoint."""
-  before = {
-    file: None if file.name.startswith('checkpoint_') else file.read_bytes()
-    for file in _files_below(path)
-  }
+def _resumed(path: pathlib.Path) -> Iterator[None]:
+  """Puts all but checkpoints back on failure; a set-up writes none of those."""
+
+  def files_now() -> set[pathlib.Path]:
+    return {
+      file
+      for file in path.rglob('*')
+      if file.is_file() and not file.name.startswith('checkpoint_')
+    }
+
+  before = {file: file.read_bytes() for file in files_now()}
   try:
     yield
   except BaseException:
-    for file in _files_below(path):
-      if file not in before:
-        file.unlink()
+    for file in files_now() - {*before}:
+      file.unlink()
     for file, content in before.items():
-      if content is not None and _content(file) != content:
+      if not file.exists() or file.read_bytes() != content:
         files.write_whole(file, content)
     raise
 
 
-def _content(file: pathlib.Path) -> bytes | None:
-  return file.read_bytes() if file.exists() else None
-
-
-def _files_below(path: pathlib.Path) -> list[pathlib.Path]:
-  return [file for file in path.rglob('*') if file.is_file()]
-
-
-def _aside(path: pathlib.Path) -> pathlib.Path:
-  return path.with_name(f'.{path.name}.replaced')
-
-
-def _put_back(path: pathlib.Path) -> None:
+def _end_what_was_killed(path: pathlib.Path, aside: pathlib.Path) -> None:
   """Ends what a killed process had begun: an older run moved aside.
 
   Where the new run's set-up had succeeded, the older one was to go; where it
   had not, it comes back.
   """
-  aside = _aside(path)
   if not aside.exists():
     return
   if any(path.glob('trial_*/meta_data_0.json')):
@@ -163,13 +156,3 @@ def _put_back(path: pathlib.Path) -> None:
   if path.exists():
     shutil.rmtree(path)
   aside.rename(path)
-
-
-def _undo(path: pathlib.Path, made: list[pathlib.Path]) -> None:
-  """Removes the folder's content, and those folders that were not there."""
-  shutil.rmtree(path)
-  if path not in made:
-    path.mkdir()
-  for parent in made[1:]:
-    with contextlib.suppress(OSError):  # another run has moved in meanwhile
-      parent.rmdir()

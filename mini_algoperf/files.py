@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 
 class WriteError(OSError):
   """A file could not be written; the message names it and says why."""
+
+
+def read_bytes(path: pathlib.Path) -> bytes:
+  """The content of a file.
+
+  Raises:
+    ValueError: if the path is something else: a pipe would be waited for, and
+      a device may have no end.
+    OSError: if it cannot be read.
+  """
+  if path.exists() and not path.is_file():
+    raise ValueError(f'{path} is not a regular file.')
+  return path.read_bytes()
 
 
 def write_whole(path: pathlib.Path, data: bytes | str) -> None:
@@ -40,6 +55,29 @@ def write_whole(path: pathlib.Path, data: bytes | str) -> None:
     raise WriteError(f'{path} cannot be written: {e.strerror}.') from e
 
 
+@contextlib.contextmanager
+def whole_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
+  """A temporary folder that takes the place of `path` if all goes well.
+
+  It lies beside `path`. Its name is fixed: a process that was killed leaves at
+  most one behind, and the next one removes it.
+
+  Args:
+    path: absolute; what is there is removed.
+  """
+  path.parent.mkdir(parents=True, exist_ok=True)
+  temporary = path.with_name(f'.{path.name}.tmp')
+  shutil.rmtree(temporary, ignore_errors=True)
+  temporary.mkdir()
+  try:
+    yield temporary
+    if path.exists():
+      shutil.rmtree(path)
+    temporary.rename(path)
+  finally:
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
 def write_json(path: pathlib.Path, values: Any) -> None:
   """Writes values as indented JSON."""
   write_whole(path, json.dumps(values, indent=2) + '\n')
@@ -52,9 +90,10 @@ def read_json(path: pathlib.Path) -> Any:
     ValueError: if the file is not JSON, or has a name twice in an object, with
       the file's name.
   """
+  content = read_bytes(path)
   try:
     return json.loads(
-      path.read_text(encoding='utf-8'), object_pairs_hook=_without_repeats
+      content.decode('utf-8'), object_pairs_hook=_without_repeats
     )
   except RecursionError as e:
     raise ValueError(f'{path} is nested too deeply.') from e
@@ -83,8 +122,9 @@ def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
   """
   if not path.exists():
     return []
+  content = read_bytes(path)
   try:
-    whole, end, _ = path.read_bytes().decode('utf-8').rpartition('\n')
+    whole, end, _ = content.decode('utf-8').rpartition('\n')
     rows = list(csv.DictReader(io.StringIO(whole + end, newline='')))
   except (UnicodeDecodeError, csv.Error) as e:
     raise ValueError(f'{path} is not a table in CSV form: {e}.') from e

@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM, acted on between steps.
 
 Raised anywhere, a KeyboardInterrupt can get lost in a callback of jax, and one
-inside a compilation can crash the process when it exits.
+inside a compilation can crash the process when it exits. Nothing here imports
+jax: handlers are set before it is.
 """
 
 from __future__ import annotations
@@ -9,26 +10,54 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import types
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 
-from .handlers import handled
-from .runner import Observer
-from .trial import Trial
-
+Handler = Callable[[int, 'FrameType | None'], object]
 _NOTICE = (
   b'\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
   b'once.\n'
 )
 
 
-class Interrupts(Observer):
-  """Remembers a signal until it is asked; a second one doesn't wait."""
+@contextlib.contextmanager
+def handled(handler: Handler, *signals: int) -> Iterator[None]:
+  """Sets a handler inside the block, where Python's own or none is set.
+
+  Nothing changes where a signal would neither end the process nor raise a
+  KeyboardInterrupt: in another thread, for a Ctrl-C that a shell's background
+  process ignores, or under a handler of someone else's.
+
+  Args:
+    handler: is called with the signal's number and the frame.
+    *signals: their numbers.
+  """
+  before = {}
+  if threading.current_thread() is threading.main_thread():
+    ending = (signal.default_int_handler, signal.SIG_DFL)
+    before = {s: signal.getsignal(s) for s in signals}
+    before = {s: old for s, old in before.items() if old in ending}
+  for number in before:
+    signal.signal(number, handler)
+  try:
+    yield
+  finally:
+    for number, old in before.items():
+      signal.signal(number, old)
+
+
+class Interrupts:
+  """Remembers a signal until it is asked; a second one doesn't wait.
+
+  An observer of a run: `runner.Observer`.
+  """
 
   def __init__(self) -> None:
     self._was_given = False
 
-  def note(self, signum: int, frame: types.FrameType | None) -> None:
+  def note(self, signum: int, frame: FrameType | None) -> None:
     """The signals' handler."""
     del signum, frame
     if self._was_given:
@@ -42,9 +71,12 @@ class Interrupts(Observer):
     if self._was_given:
       raise KeyboardInterrupt
 
-  def on_step(self, trial: Trial) -> None:
+  def on_step(self, trial: Any) -> None:
     """A run ends after the step in which the signal came."""
     self.check()
+
+  def on_evaluation(self, trial: Any) -> None:
+    """An evaluation is followed by its checkpoint before the run ends."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,7 @@
-"""The measurement files of a run, in the benchmark's form."""
+"""The measurements of a run: CSV files in the benchmark's form.
+
+Where tensorboardX is installed, they are curves in TensorBoard, too.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +28,47 @@ class _Table:
   def __init__(self, path: pathlib.Path, num_rows: int) -> None:
     self._path = path
     self._columns: list[str] = []
-    self._rows: list[dict[str, Any]] = []
+    self.rows: list[dict[str, Any]] = []
     for row in files.read_rows(path)[:num_rows]:
       self._add({name: value for name, value in row.items() if value})
-
-  def __len__(self) -> int:
-    return len(self._rows)
 
   def _add(self, row: dict[str, Any]) -> None:
     # The benchmark sorts the columns of the first row and appends later ones.
     new = [name for name in row if name not in self._columns]
     self._columns.extend(new if self._columns else sorted(new))
-    self._rows.append(row)
+    self.rows.append(row)
 
   def append(self, row: dict[str, Any]) -> None:
     """Adds a row and writes the file."""
     self._add(row)
-    files.write_rows(self._path, self._columns, self._rows)
+    files.write_rows(self._path, self._columns, self.rows)
+
+
+class TensorBoard:
+  """What the benchmark's logger calls of its writer, by tensorboardX."""
+
+  def __init__(self, writer: Any) -> None:
+    self._writer = writer
+
+  def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:
+    """Adds a point to each curve; its tag is the scalar's name."""
+    for name, value in scalars.items():
+      self._writer.add_scalar(name, float(value), step)
+
+  def flush(self) -> None:
+    """Hands what was added over to the disk."""
+    self._writer.flush()
+
+
+def _open_tensorboard(log_dir: pathlib.Path, step: int) -> TensorBoard | None:
+  """None where tensorboardX is not installed."""
+  try:
+    import tensorboardX
+  except ModuleNotFoundError:
+    return None
+  # What a preempted run wrote after its checkpoint is written again.
+  purge = {'purge_step': step + 1} if step else {}
+  return TensorBoard(tensorboardX.SummaryWriter(str(log_dir), **purge))
 
 
 class MetricLogger:
@@ -52,7 +79,10 @@ class MetricLogger:
   """
 
   def __init__(
-    self, log_dir: pathlib.Path, num_rows: Mapping[str, int] | None = None
+    self,
+    log_dir: pathlib.Path,
+    num_rows: Mapping[str, int] | None = None,
+    global_step: int = 0,
   ) -> None:
     """Opens the files of a run.
 
@@ -61,22 +91,20 @@ class MetricLogger:
       num_rows: by file name, how many rows to keep: those at the time of the
         checkpoint, since a preempted run does the work after it again. None:
         a new run.
+      global_step: steps taken at the checkpoint.
     """
     self.latest: dict[str, Logged] = {}
-    self._measurements = _Table(
-      log_dir / MEASUREMENTS, (num_rows or {}).get(MEASUREMENTS, 0)
-    )
-    self._evaluations = _Table(
-      log_dir / EVAL_MEASUREMENTS, (num_rows or {}).get(EVAL_MEASUREMENTS, 0)
-    )
+    self._tables = {
+      name: _Table(log_dir / name, (num_rows or {}).get(name, 0))
+      for name in (MEASUREMENTS, EVAL_MEASUREMENTS)
+    }
+    # Submissions look for it under the benchmark's name.
+    self._tb_metric_writer = _open_tensorboard(log_dir, global_step)
 
   @property
   def num_rows(self) -> dict[str, int]:
     """Rows by file name."""
-    return {
-      MEASUREMENTS: len(self._measurements),
-      EVAL_MEASUREMENTS: len(self._evaluations),
-    }
+    return {name: len(table.rows) for name, table in self._tables.items()}
 
   def append_scalar_metrics(
     self,
@@ -85,7 +113,7 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv.
+    """Adds a row to measurements.csv, and to TensorBoard where it is there.
 
     Args:
       metrics: scalars by name.
@@ -99,6 +127,9 @@ class MetricLogger:
     self.latest.update(
       {name: Logged(global_step, value) for name, value in row.items()}
     )
-    self._measurements.append(row)
+    self._tables[MEASUREMENTS].append(row)
     if is_eval:
-      self._evaluations.append(row)
+      self._tables[EVAL_MEASUREMENTS].append(row)
+    if self._tb_metric_writer is not None:
+      self._tb_metric_writer.write_scalars(global_step, row)
+      self._tb_metric_writer.flush()

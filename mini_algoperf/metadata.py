@@ -12,7 +12,7 @@ import jax
 
 from . import files, spec
 
-_LIBRARIES = ('jax', 'jaxlib', 'flax', 'optax', 'numpy')
+_LIBRARIES = ('flax', 'jax', 'jaxlib', 'numpy', 'optax')
 # Trees, and known only after the model's initialisation.
 _NOT_PROPERTIES = ('param_shapes', 'model_params_types')
 
@@ -38,20 +38,22 @@ def make_meta_data(workload: spec.Workload, rng_seed: int) -> dict[str, Any]:
   No host name, user name or address is among it: folders of runs are shared.
   """
   devices = jax.local_devices()
-  versions = {
-    f'{name}_version': importlib.metadata.version(name) for name in _LIBRARIES
-  }
   return {
     **workload_properties(workload),
     'rng_seed': rng_seed,
     'os_platform': platform.platform(),
-    'python_version': platform.python_version(),
-    **versions,
+    **{f'{name}_version': version for name, version in versions().items()},
     'device_platform': devices[0].platform,
     'device_kind': devices[0].device_kind,
     'device_count': len(devices),
     'cpu_count': os.cpu_count(),
   }
+
+
+def versions() -> dict[str, str]:
+  """Python's version, and those of the libraries that compute."""
+  found = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+  return {'python': platform.python_version(), **found}
 
 
 def meta_data_path(
@@ -73,4 +75,4 @@ def recorded_seed(log_dir: pathlib.Path) -> int | None:
   meta = files.read_json(path)
   if 'rng_seed' not in meta:
     raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
-  return meta['rng_seed']
+  return int(meta['rng_seed'])

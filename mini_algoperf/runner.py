@@ -13,21 +13,22 @@ which repeat exactly, and a run may go on after its targets are reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import jax
 
-from . import checkpoints, spec
+from . import spec
 from .trial import DataEndedError, Trial, goes_on
 
 
-class Observer:
-  """Is told how a run goes; does nothing by itself."""
+class Observer(Protocol):
+  """Is told how a run goes; a subclass need not have both methods."""
 
-  def on_step(self, trial: Trial) -> None:
+  def on_step(self, trial: Any) -> None:
     """Follows every step, outside the submission's time."""
 
-  def on_evaluation(self, trial: Trial) -> None:
+  def on_evaluation(self, trial: Any) -> None:
     """Follows every evaluation, before its checkpoint is written.
 
     What an observer writes is there before a resumed run can go on from this
@@ -54,13 +55,15 @@ def train(trial: Trial, *observers: Observer) -> None:
     keys = _step_keys(trial)
     _take_step(trial, keys)
     if _book_step(trial):
-      _prepare_for_eval(trial, keys)
+      if trial.workload.generation == 'jit':
+        _prepare_for_eval(trial, keys['prepare'])
       if state['is_time_remaining'] or trial.workload.generation == 'pmap':
-        _evaluate(trial, keys, observers)
+        _evaluate(trial, keys['eval'], observers)
     for observer in observers:
       observer.on_step(trial)
     state['last_step_end_time'] = trial.clock()
-  _finish(trial)
+  trial.log({'score': state['accumulated_submission_time']}, is_eval=False)
+  trial.save_checkpoint()
 
 
 def _step_keys(trial: Trial) -> dict[str, spec.RandomState]:
@@ -75,12 +78,10 @@ def _step_keys(trial: Trial) -> dict[str, spec.RandomState]:
 def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
   batch = _select_batch(trial, keys['data'])
   try:
-    _keep(
-      trial,
-      trial.submission.update_params(
-        **trial.update_arguments(), batch=batch, rng=keys['update']
-      ),
+    result = trial.submission.update_params(
+      **trial.update_arguments(), batch=batch, rng=keys['update']
     )
+    trial.optimizer_state, trial.model_params, trial.model_state = result
   except Exception as e:
     # Of this package's spec, or of the benchmark's that a submission imports.
     if type(e).__name__ != spec.TrainingCompleteError.__name__:
@@ -91,7 +92,7 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
 
 def _select_batch(trial: Trial, key: spec.RandomState) -> spec.Batch:
   try:
-    return trial.submission.data_selection(
+    batch: spec.Batch = trial.submission.data_selection(
       trial.workload,
       trial.input_queue,
       trial.optimizer_state,
@@ -101,6 +102,7 @@ def _select_batch(trial: Trial, key: spec.RandomState) -> spec.Batch:
       trial.global_step,
       key,
     )
+    return batch
   except StopIteration as e:  # of an iterator of the submission's own
     raise DataEndedError(
       f'data_selection has no batch for step {trial.global_step}: a '
@@ -120,24 +122,11 @@ def _book_step(trial: Trial) -> bool:
   if due:
     jax.block_until_ready((trial.model_params, trial.optimizer_state[0]))
     now = trial.clock()
-  _count_time(trial, now - trial.train_state['last_step_end_time'])
-  return due
-
-
-def _keep(
-  trial: Trial,
-  result: tuple[
-    spec.OptimizerState, spec.ParameterContainer, spec.ModelAuxiliaryState
-  ],
-) -> None:
-  trial.optimizer_state, trial.model_params, trial.model_state = result
-
-
-def _count_time(trial: Trial, seconds: float) -> None:
-  """Adds to the submission's time; in the 2024 generation checks the budget."""
-  trial.train_state['accumulated_submission_time'] += seconds
+  state = trial.train_state
+  state['accumulated_submission_time'] += now - state['last_step_end_time']
   if trial.workload.generation == 'pmap':
     _check_budget(trial)
+  return due
 
 
 def _check_budget(trial: Trial) -> None:
@@ -149,50 +138,48 @@ def _check_budget(trial: Trial) -> None:
 
 def _is_evaluation_due(trial: Trial, now: float) -> bool:
   """After step 1, then every so many steps or seconds, and at the end."""
-  settings = trial.settings
-  if trial.train_state['training_complete']:
-    return True
-  if settings.is_limit(trial.global_step):
+  state, settings = trial.train_state, trial.settings
+  if state['training_complete'] or settings.is_limit(trial.global_step):
     return True
   every = settings.eval_every
   if every is not None:
     return trial.global_step == 1 or trial.global_step % every == 0
-  since = now - trial.train_state['last_eval_time']
+  since: float = now - state['last_eval_time']
   return since >= trial.workload.eval_period_time_sec
 
 
-def _prepare_for_eval(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
-  """In the current generation: the submission's turn, then the budget."""
-  if trial.workload.generation == 'pmap':
-    return
+def _prepare_for_eval(trial: Trial, key: spec.RandomState) -> None:
+  """The submission's turn, timed; then the budget."""
   if trial.submission.prepare_for_eval is not None:
     start = trial.clock()
-    _keep(
-      trial,
-      trial.submission.prepare_for_eval(
-        **trial.common_arguments(), rng=keys['prepare']
-      ),
+    result = trial.submission.prepare_for_eval(
+      **trial.common_arguments(), rng=key
     )
-    _count_time(trial, trial.clock() - start)
+    trial.optimizer_state, trial.model_params, trial.model_state = result
+    trial.train_state['accumulated_submission_time'] += trial.clock() - start
   _check_budget(trial)
 
 
 def _evaluate(
-  trial: Trial, keys: dict[str, spec.RandomState], observers: Sequence[Observer]
+  trial: Trial, key: spec.RandomState, observers: Sequence[Observer]
 ) -> None:
   """Evaluates, untimed, logs the result and saves a checkpoint."""
-  state = trial.train_state
+  workload, state = trial.workload, trial.train_state
   start = trial.clock()
-  result = trial.workload.eval_model(
+  result = workload.eval_model(
     trial.settings.eval_batch_size,
     trial.model_params,
     trial.model_state,
-    keys['eval'],
+    key,
     trial.settings.data_dir,
     None,
     trial.global_step,
   )
-  _note_targets(trial, result)
+  if workload.has_reached_validation_target(result):
+    state['validation_goal_reached'] = True
+  has_test = 'test' in workload.eval_splits
+  if has_test and workload.has_reached_test_target(result):
+    state['test_goal_reached'] = True
   end = trial.clock()
   state['last_eval_time'] = end
   state['accumulated_eval_time'] += end - start
@@ -201,40 +188,8 @@ def _evaluate(
   for part in ('submission', 'eval', 'logging'):
     result[f'accumulated_{part}_time'] = state[f'accumulated_{part}_time']
   trial.eval_results.append((trial.global_step, result))
-  _log(trial, result, is_eval=True)
+  trial.log(result, is_eval=True)
   for observer in observers:
     observer.on_evaluation(trial)
-  _save(trial)
+  trial.save_checkpoint()
   state['accumulated_logging_time'] += trial.clock() - end
-
-
-def _note_targets(trial: Trial, result: spec.EvalResult) -> None:
-  workload, state = trial.workload, trial.train_state
-  if workload.has_reached_validation_target(result):
-    state['validation_goal_reached'] = True
-  has_test = 'test' in workload.eval_splits
-  if has_test and workload.has_reached_test_target(result):
-    state['test_goal_reached'] = True
-
-
-def _log(trial: Trial, metrics: Mapping[str, float], is_eval: bool) -> None:
-  if trial.metrics_logger is not None:
-    trial.metrics_logger.append_scalar_metrics(
-      metrics, trial.global_step, trial.preemption_count, is_eval
-    )
-
-
-def _save(trial: Trial) -> None:
-  if trial.log_dir is not None and trial.settings.save_checkpoints:
-    checkpoints.save(
-      trial.log_dir,
-      trial.checkpoint_state(),
-      trial.workload.generation,
-      trial.settings.save_intermediate_checkpoints,
-    )
-
-
-def _finish(trial: Trial) -> None:
-  score = trial.train_state['accumulated_submission_time']
-  _log(trial, {'score': score}, is_eval=False)
-  _save(trial)

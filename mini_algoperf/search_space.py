@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import keyword
 import math
-import numbers
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,17 +69,21 @@ def _listed_points(
         f'{sorted(points[0])}.'
       )
   _check_names(points[0])
-  point_type = collections.namedtuple('Hyperparameters', points[0])
-  return [point_type(**point) for point in points[:num_trials]]
+  return [as_point(point) for point in points[:num_trials]]
+
+
+def as_point(values: Mapping[str, Any]) -> spec.Hyperparameters:
+  """A namedtuple 'Hyperparameters' of values by name."""
+  namedtuple: Any = collections.namedtuple  # a checker takes literals only
+  return namedtuple('Hyperparameters', values)(**values)
 
 
 def _sampled_points(
   space: Mapping[str, Any], num_trials: int
 ) -> list[spec.Hyperparameters]:
-  point_type = collections.namedtuple('Hyperparameters', space)
   sampler = qmc.Halton(len(space), scramble=True, seed=_HALTON_SEED)
   return [
-    point_type(*map(_value, space.values(), shares))
+    as_point(dict(zip(space, map(_value, space.values(), shares))))
     for shares in sampler.random(num_trials).tolist()
   ]
 
@@ -103,56 +106,29 @@ def _check_names(names: Mapping[str, Any]) -> None:
 
 
 def _check_dimension(name: str, dimension: Any) -> None:
-  if not isinstance(dimension, dict):
-    raise ValueError(f'{name} is {dimension!r}, but must be an object.')
-  if 'feasible_points' in dimension:
-    _check_keys(name, dimension, ('feasible_points',))
-    points = dimension['feasible_points']
-    if not isinstance(points, list) or not points:
-      raise ValueError(
-        f'{name}: feasible_points={points!r} must be a list of at least one.'
-      )
-    return
-  missing = {'min', 'max', 'scaling'} - set(dimension)
-  if missing:
-    raise ValueError(
-      f'{name} has no {", ".join(sorted(missing))}; it needs feasible_points, '
-      'or min, max and scaling.'
-    )
-  _check_keys(name, dimension, ('min', 'max', 'scaling'))
-  _check_range(name, dimension)
+  def check(is_right: bool, what: str) -> None:
+    if not is_right:
+      raise ValueError(f'{name}={dimension!r}: {what}.')
 
-
-def _check_keys(
-  name: str, dimension: Mapping[str, Any], known: Sequence[str]
-) -> None:
-  unknown = [key for key in dimension if key not in known]
-  if unknown:
-    raise ValueError(
-      f'{name} has {unknown[0]!r}, which means nothing beside '
-      f'{", ".join(known)}.'
-    )
-
-
-def _check_range(name: str, dimension: Mapping[str, Any]) -> None:
-  scaling = dimension['scaling']
-  if scaling not in SCALINGS:
-    raise ValueError(
-      f'{name}: scaling={scaling!r} must be one of {", ".join(SCALINGS)}.'
-    )
-  low, high = dimension['min'], dimension['max']
-  for key in ('min', 'max'):
-    if not _is_number(dimension[key]):
-      raise ValueError(f'{name}: {key}={dimension[key]!r} must be a number.')
-  if low > high:
-    raise ValueError(f'{name}: min={low} must be at most max={high}.')
-  if scaling == 'log' and low <= 0:
-    raise ValueError(f'{name}: min={low} must be above 0 for log scaling.')
-
-
-def _is_number(value: Any) -> bool:
-  return (
-    isinstance(value, numbers.Real)
-    and not isinstance(value, bool)
-    and math.isfinite(value)
+  keys = {*dimension} if isinstance(dimension, dict) else set()
+  is_listed = keys == {'feasible_points'}
+  is_range = keys == {'min', 'max', 'scaling'}
+  check(
+    is_listed or is_range, 'needs feasible_points alone, or min, max, scaling'
   )
+  if is_listed:
+    points = dimension['feasible_points']
+    is_list = isinstance(points, list) and len(points) > 0
+    check(is_list, 'feasible_points must be a list of at least one')
+    return
+  low, high, scaling = (dimension[key] for key in ('min', 'max', 'scaling'))
+  check(scaling in SCALINGS, f'scaling must be {" or ".join(SCALINGS)}')
+  check(_is_number(low) and _is_number(high), 'min and max must be numbers')
+  check(low <= high, 'min must be at most max')
+  check(scaling == 'linear' or low > 0, 'min must be above 0 for log scaling')
+
+
+def _is_number(value: object) -> bool:
+  if isinstance(value, bool) or not isinstance(value, (int, float)):
+    return False
+  return math.isfinite(value)

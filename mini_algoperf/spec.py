@@ -8,10 +8,9 @@ Everything that a submission or a runner asks of a workload is declared here;
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -87,16 +86,47 @@ class ScalarLogger(Protocol):
 EVAL_SPLITS = ('train', 'validation', 'test')
 
 
-class Workload(abc.ABC):
+class Workload:
   """One training problem: data, model, loss, metrics, targets and budgets.
+
+  Any attribute may be a property; the functions are `MiniWorkload`'s and those
+  of its two generations, which document them. `validation_target_value` is what
+  the target metric is to be better than; `test_target_value` on the test split.
 
   Attributes:
     generation: 'jit' or 'pmap', the benchmark's that is stood in for; unknown
       to submissions.
     eval_splits: which splits are evaluated; the benchmark always takes all.
+    target_metric_name: name of the target metric, without the split.
+    num_eval_train_examples: training examples that are evaluated.
+    eval_batch_size: global batch size of evaluations.
+    max_allowed_runtime_sec: budget under the external tuning ruleset, in
+      seconds.
+    eval_period_time_sec: seconds of training between evaluations.
+    step_hint: steps that the baseline does in the budget.
   """
 
   generation: str
+  target_metric_name: str
+  loss_type: LossType
+  num_train_examples: int
+  num_eval_train_examples: int
+  num_validation_examples: int
+  num_test_examples: int
+  eval_batch_size: int
+  max_allowed_runtime_sec: float
+  eval_period_time_sec: float
+  step_hint: int
+  validation_target_value: Any
+  test_target_value: Any
+  has_reached_validation_target: Callable[[EvalResult], bool]
+  has_reached_test_target: Callable[[EvalResult], bool]
+  is_output_params: Callable[[str], bool]
+  init_model_fn: Callable[..., tuple[ParameterContainer, ModelAuxiliaryState]]
+  model_fn: Callable[..., tuple[Tensor, ModelAuxiliaryState]]
+  loss_fn: Callable[..., dict[str, Tensor]]
+  _build_input_queue: Callable[..., Iterator[Batch]]
+  _eval_model_on_split: Callable[..., EvalResult]
 
   def __init__(self) -> None:
     self.eval_splits: Sequence[str] = EVAL_SPLITS
@@ -109,82 +139,14 @@ class Workload(abc.ABC):
     self.metrics_logger = metrics_logger
 
   @property
-  @abc.abstractmethod
-  def target_metric_name(self) -> str:
-    """Name of the target metric, without the split."""
-
-  @abc.abstractmethod
-  def has_reached_validation_target(self, eval_result: EvalResult) -> bool:
-    """Whether an evaluation is better than the validation target."""
-
-  @abc.abstractmethod
-  def has_reached_test_target(self, eval_result: EvalResult) -> bool:
-    """Whether an evaluation is better than the test target."""
-
-  @property
-  @abc.abstractmethod
-  def validation_target_value(self) -> float:
-    """The target metric's value to beat on the validation split."""
-
-  @property
-  @abc.abstractmethod
-  def test_target_value(self) -> float:
-    """The target metric's value to beat on the test split."""
-
-  @property
-  @abc.abstractmethod
-  def loss_type(self) -> LossType:
-    """The kind of loss."""
-
-  @property
-  @abc.abstractmethod
-  def num_train_examples(self) -> int:
-    """Examples in the training split."""
-
-  @property
-  @abc.abstractmethod
-  def num_eval_train_examples(self) -> int:
-    """Training examples that are evaluated."""
-
-  @property
-  @abc.abstractmethod
-  def num_validation_examples(self) -> int:
-    """Examples in the validation split."""
-
-  @property
-  @abc.abstractmethod
-  def num_test_examples(self) -> int:
-    """Examples in the test split."""
-
-  @property
-  @abc.abstractmethod
-  def eval_batch_size(self) -> int:
-    """Global batch size of evaluations."""
-
-  @property
-  @abc.abstractmethod
   def train_mean(self) -> float:
-    """Mean of the training inputs."""
+    """Mean of the training inputs; not defined for graphs and texts."""
+    raise NotImplementedError
 
   @property
-  @abc.abstractmethod
   def train_stddev(self) -> float:
-    """Standard deviation of the training inputs."""
-
-  @property
-  @abc.abstractmethod
-  def max_allowed_runtime_sec(self) -> int:
-    """Budget under the external tuning ruleset, in seconds."""
-
-  @property
-  @abc.abstractmethod
-  def eval_period_time_sec(self) -> int:
-    """Seconds of training between evaluations."""
-
-  @property
-  @abc.abstractmethod
-  def step_hint(self) -> int:
-    """Steps that the baseline does in the budget."""
+    """Their standard deviation; not defined for graphs and texts."""
+    raise NotImplementedError
 
   @property
   def param_shapes(self) -> ParameterContainer:
@@ -207,68 +169,6 @@ class Workload(abc.ABC):
     if self._param_types is None:
       raise ValueError('model_params_types: call init_model_fn first')
     return self._param_types
-
-  @abc.abstractmethod
-  def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
-
-  @abc.abstractmethod
-  def init_model_fn(
-    self, rng: RandomState
-  ) -> tuple[ParameterContainer, ModelAuxiliaryState]:
-    """Fresh (params, model_state)."""
-
-  @abc.abstractmethod
-  def model_fn(
-    self,
-    params: ParameterContainer,
-    augmented_and_preprocessed_input_batch: Batch,
-    model_state: ModelAuxiliaryState,
-    mode: ForwardPassMode,
-    rng: RandomState,
-    update_batch_norm: bool,
-  ) -> tuple[Tensor, ModelAuxiliaryState]:
-    """The logits of a batch and the new model_state."""
-
-  @abc.abstractmethod
-  def loss_fn(
-    self,
-    label_batch: Tensor,
-    logits_batch: Tensor,
-    mask_batch: Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, Tensor]:
-    """The masked loss: 'summed', 'n_valid_examples', 'per_example'.
-
-    Sums and counts are those of the calling device; nothing is averaged.
-    """
-
-  @abc.abstractmethod
-  def _build_input_queue(
-    self,
-    data_rng: RandomState,
-    split: str,
-    data_dir: str | None,
-    global_batch_size: int,
-    cache: bool | None = None,
-    repeat_final_dataset: bool | None = None,
-    num_batches: int | None = None,
-  ) -> Iterator[Batch]:
-    """Endless iterator over batches; for the runner, not for submissions."""
-
-  @abc.abstractmethod
-  def _eval_model_on_split(
-    self,
-    split: str,
-    num_examples: int,
-    global_batch_size: int,
-    params: ParameterContainer,
-    model_state: ModelAuxiliaryState,
-    rng: RandomState,
-    data_dir: str | None,
-    global_step: int = 0,
-  ) -> EvalResult:
-    """Metrics of one split, without a prefix."""
 
   def eval_model(
     self,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import pathlib
 import re
 import sys
-import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from .user_code import import_file
 
 REQUIRED = (
   'init_optimizer_state',
@@ -19,7 +19,7 @@ REQUIRED = (
   'get_batch_size',
 )
 # The package around this one, by name alone: nothing of it is needed here.
-_ROOT = __package__.rpartition('.')[0]
+_ROOT = __name__.split('.', maxsplit=1)[0]
 OWN_SUBMISSION = f'{_ROOT}.submission'
 # Begins the name under which a folder of the user's is imported.
 _ALIAS = 'soft_reset_submission'
@@ -54,26 +54,27 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
       importlib.import_module(OWN_SUBMISSION), OWN_SUBMISSION
     )
   path = pathlib.Path(submission_path).expanduser().resolve()
-  _check_file(path, submission_path)
+  where = f'submission_path={submission_path}'
+  if not path.is_file():
+    raise ValueError(f'{where}: there is no such file.')
+  if path.suffix != '.py':
+    raise ValueError(f'{where}: must be a Python file (.py).')
+  if not (path.parent / '__init__.py').is_file():
+    raise ValueError(
+      f'{where}: its folder must be a package, but has no __init__.py.'
+    )
   try:
     module = importlib.import_module(_module_name(path))
   except (ImportError, SyntaxError) as e:
-    said = f'submission_path={submission_path}: cannot be imported: {e}.'
-    raise ValueError(said + _other_import(e)) from e
+    said = f'{where}: cannot be imported: {e}.'
+    own_name = str(getattr(e, 'name', '') or '').startswith(_ALIAS)
+    if own_name or 'relative import' in str(e):
+      said += (
+        " Relative imports serve inside the project's own folder only: "
+        f'elsewhere write `from {OWN_SUBMISSION} import make_submission`.'
+      )
+    raise ValueError(said) from e
   return as_submission(module, submission_path)
-
-
-def _other_import(error: Exception) -> str:
-  """What to write in place of a relative import that leads to nothing."""
-  is_relative = 'relative import' in str(error)
-  if not is_relative and not (getattr(error, 'name', '') or '').startswith(
-    _ALIAS
-  ):
-    return ''
-  return (
-    " Relative imports serve inside the project's own folder only: elsewhere "
-    f'write `from {OWN_SUBMISSION} import make_submission`.'
-  )
 
 
 def as_submission(module: object, where: str) -> LoadedSubmission:
@@ -94,21 +95,10 @@ def as_submission(module: object, where: str) -> LoadedSubmission:
       f'submission_path={where}: has no function {", ".join(missing)}; '
       f'a submission needs {", ".join(REQUIRED)}.'
     )
-  return LoadedSubmission(
-    *(getattr(module, name, None) for name in LoadedSubmission._fields)
-  )
-
-
-def _check_file(path: pathlib.Path, given: str) -> None:
-  if not path.is_file():
-    raise ValueError(f'submission_path={given}: there is no such file.')
-  if path.suffix != '.py':
-    raise ValueError(f'submission_path={given}: must be a Python file (.py).')
-  if not (path.parent / '__init__.py').is_file():
-    raise ValueError(
-      f'submission_path={given}: its folder must be a package, but has no '
-      '__init__.py.'
-    )
+  functions: list[Any] = [
+    getattr(module, name, None) for name in LoadedSubmission._fields
+  ]
+  return LoadedSubmission(*functions)
 
 
 def _module_name(path: pathlib.Path) -> str:
@@ -116,7 +106,6 @@ def _module_name(path: pathlib.Path) -> str:
   top = path.parent
   while (top.parent / '__init__.py').is_file():
     top = top.parent
-  package = _package_name(top)
   inner = path.relative_to(top).with_suffix('').parts
   dotted = [name for name in inner if '.' in name]
   if dotted:
@@ -124,31 +113,11 @@ def _module_name(path: pathlib.Path) -> str:
       f'submission_path={path}: {dotted[0]!r} has a dot, which no Python '
       'package may have in its name.'
     )
+  package = _ROOT
+  if top != pathlib.Path(str(sys.modules[_ROOT].__file__)).resolve().parent:
+    # An alias of its own for each folder: a folder called 'tests' or 'json'
+    # must not get in the way of another package of that name.
+    digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]
+    package = f'{_ALIAS}_{digest}_' + re.sub(r'\W', '_', top.name)
+    import_file(package, top / '__init__.py', top)
   return '.'.join((package, *inner))
-
-
-def _package_name(top: pathlib.Path) -> str:
-  if top == pathlib.Path(sys.modules[_ROOT].__file__).resolve().parent:
-    return _ROOT
-  # An alias of its own for each folder: a folder called 'tests' or 'json' must
-  # not get in the way of another package of that name.
-  digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]
-  alias = re.sub(r'\W', '_', top.name)
-  name = f'{_ALIAS}_{digest}_{alias}'
-  if name not in sys.modules:
-    _import_package(name, top)
-  return name
-
-
-def _import_package(name: str, folder: pathlib.Path) -> types.ModuleType:
-  spec = importlib.util.spec_from_file_location(
-    name, folder / '__init__.py', submodule_search_locations=[str(folder)]
-  )
-  module = importlib.util.module_from_spec(spec)
-  sys.modules[name] = module
-  try:
-    spec.loader.exec_module(module)
-  except BaseException:
-    del sys.modules[name]
-    raise
-  return module

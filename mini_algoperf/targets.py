@@ -13,24 +13,25 @@ both splits.
 
 from __future__ import annotations
 
+import os
 import pathlib
-import platform
-from importlib import metadata
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+import optax
 from scipy.stats import qmc
 from tqdm import tqdm
 
-from . import files
-from .target_training import BETA2, WARMUP_SHARE, Point, Result, Trainer
-from .workloads import MiniWorkload, get_workload
-from .workloads.base import TARGETS_FILE
+from . import files, metadata, spec
+from .workloads import MiniWorkload, from_file, get_workload
+from .workloads.base import TARGETS_FILE, read_targets
 
+WARMUP_SHARE = 0.05
+BETA2 = 0.999
 _STEP_SHARE = 0.75
 NUM_TRIALS, NUM_SEEDS = 20, 20
-# Takes the place of NaN; finite, so that quantiles next to it are exact.
-_WORST = 1e300
 # Lowest and highest value of the fields of `Point`, searched on a log scale.
 SEARCH_SPACE = {
   'learning_rate': (1e-4, 1e-2),
@@ -39,9 +40,133 @@ SEARCH_SPACE = {
 }
 # The trials' common seed; the repeated runs take those after it.
 _TRIAL_SEED = 0
-_LIBRARIES = ('flax', 'jax', 'jaxlib', 'numpy', 'optax')
-# What a workload imports is installed under another name.
-_DISTRIBUTIONS = {'sklearn': 'scikit-learn'}
+
+
+class Point(NamedTuple):
+  """One choice of AdamW's hyperparameters; beta2 is fixed."""
+
+  learning_rate: float
+  one_minus_beta1: float
+  weight_decay: float
+
+
+class Result(NamedTuple):
+  """The target metric after a run's last step."""
+
+  validation: float
+  test: float
+
+
+class TrainedState(NamedTuple):
+  """What a step moves forward."""
+
+  params: spec.ParameterContainer
+  model_state: spec.ModelAuxiliaryState
+  optimizer_state: optax.OptState
+
+
+def make_train_step(
+  workload: MiniWorkload, num_steps: int
+) -> Callable[..., TrainedState]:
+  """A compiled AdamW step in which the hyperparameters are traced values.
+
+  Args:
+    workload: of the jit generation.
+    num_steps: length of the learning rate's warm-up and decay.
+
+  Returns:
+    step(state, batch, rng, point, count) -> state.
+  """
+  # Of height 1, to be multiplied by the traced rate.
+  shape = optax.warmup_cosine_decay_schedule(
+    0.0, 1.0, max(int(WARMUP_SHARE * num_steps), 1), num_steps
+  )
+
+  def loss_fn(
+    params: spec.ParameterContainer,
+    model_state: spec.ModelAuxiliaryState,
+    batch: spec.Batch,
+    rng: spec.RandomState,
+  ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
+    logits, model_state = workload.model_fn(
+      params, batch, model_state, spec.ForwardPassMode.TRAIN, rng, True
+    )
+    loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
+    return loss['summed'] / loss['n_valid_examples'], model_state
+
+  @jax.jit
+  def step(
+    state: TrainedState,
+    batch: spec.Batch,
+    rng: spec.RandomState,
+    point: Point,
+    count: jax.Array,
+  ) -> TrainedState:
+    params, model_state, optimizer_state = state
+    gradient, model_state = jax.grad(loss_fn, has_aux=True)(
+      params, model_state, batch, jax.random.fold_in(rng, count)
+    )
+    updates, optimizer_state = _adamw(point, shape(count)).update(
+      gradient, optimizer_state, params
+    )
+    params = optax.apply_updates(params, updates)
+    return TrainedState(params, model_state, optimizer_state)
+
+  return step
+
+
+def _adamw(
+  point: Point, factor: float | jax.Array
+) -> optax.GradientTransformation:
+  return optax.adamw(
+    point.learning_rate * factor,
+    b1=1.0 - point.one_minus_beta1,
+    b2=BETA2,
+    weight_decay=point.weight_decay,
+  )
+
+
+class Trainer:
+  """Trains one workload again and again, compiled once."""
+
+  def __init__(
+    self, workload: MiniWorkload, num_steps: int, data_dir: str | None
+  ) -> None:
+    self._workload = workload
+    self._num_steps = num_steps
+    self._data_dir = data_dir
+    self._step = make_train_step(workload, num_steps)
+
+  def __call__(self, point: Point, seed: int, bar: tqdm) -> Result:
+    """Trains from scratch and evaluates once, at the end."""
+    state = self.train(point, seed, bar.update)
+    workload = self._workload
+    metrics = workload.eval_model(
+      workload.eval_batch_size,
+      state.params,
+      state.model_state,
+      jax.random.PRNGKey(seed),
+      self._data_dir,
+      None,
+      self._num_steps,
+    )
+    name = workload.target_metric_name
+    return Result(metrics[f'validation/{name}'], metrics[f'test/{name}'])
+
+  def train(
+    self, point: Point, seed: int, on_step: Callable[[], object] = lambda: None
+  ) -> TrainedState:
+    """Trains from scratch; on_step is called after every step."""
+    init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
+    params, model_state = self._workload.init_model_fn(init_rng)
+    state = TrainedState(params, model_state, _adamw(point, 0.0).init(params))
+    queue = self._workload._build_input_queue(
+      data_rng, 'train', self._data_dir, self._workload.default_batch_size
+    )
+    for count in range(self._num_steps):
+      state = self._step(state, next(queue), step_rng, point, count)
+      on_step()
+    return state
 
 
 def search_points(num_trials: int) -> list[Point]:
@@ -99,26 +224,47 @@ def plan_search(
   workload = get_workload(workload_name)
   full_steps = int(_STEP_SHARE * workload.step_hint)
   steps = full_steps if num_steps is None else num_steps
-  _check_at_least(1, num_trials=num_trials, num_seeds=num_seeds)
-  _check_at_least(2, num_steps=steps)
+  for name, value, smallest in (
+    ('num_trials', num_trials, 1),
+    ('num_seeds', num_seeds, 1),
+    ('num_steps', steps, 2),
+  ):
+    if value < smallest:
+      raise ValueError(f'{name}: {value} is too small; use {smallest} or more')
   if output is None and workload.targets_file == TARGETS_FILE:
-    full = {'num_trials': NUM_TRIALS, 'num_seeds': NUM_SEEDS}
-    given = {'num_trials': num_trials, 'num_seeds': num_seeds}
-    if given != full or steps != full_steps:
+    full = (NUM_TRIALS, NUM_SEEDS, full_steps)
+    if (num_trials, num_seeds, steps) != full:
       raise ValueError(
         f'--output is missing: only {NUM_TRIALS} trials, {NUM_SEEDS} seeds and '
         f'{full_steps} steps set the targets that the workload reads.'
       )
   path = workload.targets_file if output is None else output
-  _read_entries(path)
   if not path.parent.is_dir():
     raise ValueError(f'--output={path}: there is no folder {path.parent}.')
+  try:
+    read_targets(path)
+  except ValueError as e:
+    raise ValueError(f'--output={e}') from e
+  if not os.access(path.parent, os.W_OK):
+    raise ValueError(f'--output={path}: its folder cannot be written to.')
   numbers = f'--num_trials={num_trials} --num_seeds={num_seeds}'
   command = (
     f'soft-reset set-targets --workload={workload_name} {numbers} '
     f'--num_steps={steps}'
   )
+  if from_file.is_file(workload_name):
+    _rehearse(workload, data_dir)
   return Search(workload, num_trials, num_seeds, steps, data_dir, path, command)
+
+
+def _rehearse(workload: MiniWorkload, data_dir: str | None) -> None:
+  key = jax.random.PRNGKey(_TRIAL_SEED)
+  queue = workload._build_input_queue(
+    key, 'train', data_dir, workload.default_batch_size
+  )
+  params, model_state = workload.init_model_fn(key)
+  batch = next(queue)
+  from_file.rehearse(workload, params, model_state, batch, data_dir)
 
 
 def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
@@ -137,90 +283,64 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
   """
   workload, steps = search.workload, search.num_steps
   train = Trainer(workload, steps, search.data_dir)
+  seeds = range(_TRIAL_SEED + 1, _TRIAL_SEED + 1 + search.num_seeds)
+  trials, results = [], []
   with tqdm(
     total=(search.num_trials + search.num_seeds) * steps,
     unit='step',
     disable=not progress,
   ) as bar:
-    trials = _search(workload, train, search_points(search.num_trials), bar)
-    best = _best_point(workload, trials)
-    seeds = range(_TRIAL_SEED + 1, _TRIAL_SEED + 1 + search.num_seeds)
-    results = _repeat(train, best, seeds, bar)
+    for number, point in enumerate(search_points(search.num_trials), start=1):
+      bar.set_description(f'trial {number}/{search.num_trials}')
+      trials.append((point, train(point, _TRIAL_SEED, bar)))
+    best = best_point(workload, trials)
+    for number, seed in enumerate(seeds, start=1):
+      bar.set_description(f'seed {number}/{search.num_seeds}')
+      results.append(train(best, seed, bar))
   entry = _entry(search, trials, best, seeds, results)
-  entries = {**_read_entries(search.output), workload.name: entry}
+  entries = {**read_targets(search.output), workload.name: entry}
   files.write_json(search.output, {'workloads': dict(sorted(entries.items()))})
   return entry
 
 
-def _read_entries(path: pathlib.Path) -> dict[str, Any]:
-  """The entries of a file of targets; none if there is no file."""
-  if not path.exists():
-    return {}
-  content = files.read_json(path)
-  if not isinstance(content, dict) or 'workloads' not in content:
-    raise ValueError(f'--output={path}: is not a file of targets.')
-  return content['workloads']
-
-
-def _check_at_least(smallest: int, **values: int) -> None:
-  for name, value in values.items():
-    if value < smallest:
-      raise ValueError(f'{name}: {value} is too small; use {smallest} or more')
-
-
-def _search(
-  workload: MiniWorkload, train: Trainer, points: list[Point], bar: tqdm
-) -> list[tuple[Point, Result]]:
-  trials = []
-  for number, point in enumerate(points, start=1):
-    bar.set_description(f'trial {number}/{len(points)}')
-    trials.append((point, train(point, _TRIAL_SEED, bar)))
-    best = _best_value(workload, [result for _, result in trials])
-    bar.set_postfix_str(f'best {workload.target_metric_name} {best:.4f}')
-  return trials
-
-
-def _repeat(
-  train: Trainer, point: Point, seeds: range, bar: tqdm
-) -> list[Result]:
-  results = []
-  for number, seed in enumerate(seeds, start=1):
-    bar.set_description(f'seed {number}/{len(seeds)}')
-    results.append(train(point, seed, bar))
-    median = np.median([result.validation for result in results])
-    bar.set_postfix_str(f'median {median:.4f}')
-  return results
-
-
-def _best_value(workload: MiniWorkload, results: list[Result]) -> float:
-  values = [result.validation for result in results]
-  if np.isnan(values).all():
-    return float('nan')
-  return float((np.nanmax if workload.metric_rises else np.nanmin)(values))
-
-
-def _best_point(
+def best_point(
   workload: MiniWorkload, trials: list[tuple[Point, Result]]
 ) -> Point:
-  best = _best_value(workload, [result for _, result in trials])
-  for point, result in trials:
-    if result.validation == best:
-      return point
-  raise ValueError(
-    f'num_trials: none of the {len(trials)} ended with a finite metric; use more'
-  )
+  """The point with the best validation metric.
+
+  Raises:
+    ValueError: if no trial ended with a number.
+  """
+  finite = [trial for trial in trials if np.isfinite(trial[1].validation)]
+  if not finite:
+    raise ValueError(
+      f'num_trials: none of the {len(trials)} ended with a finite metric; use '
+      'more'
+    )
+  choose = max if workload.metric_rises else min
+  return choose(finite, key=lambda trial: trial[1].validation)[0]
 
 
-def _with_worst(workload: MiniWorkload, values: list[float]) -> np.ndarray:
-  """The values; a run that ended without a number counts as the worst."""
-  worst = -_WORST if workload.metric_rises else _WORST
-  return np.where(np.isnan(values), worst, values)
+def spread(
+  workload: MiniWorkload, values: list[float]
+) -> dict[str, float | None]:
+  """Quartiles and ends of values, ascending; None for runs without a number.
 
+  Those count as the worst.
 
-def _spread(values: np.ndarray) -> dict[str, float | None]:
+  Args:
+    workload: says whether the lowest or the highest are the worst.
+    values: of the repeated runs; NaN for one that ended without a number.
+  """
+  # Finite, so that quantiles next to it are exact.
+  worst = -1e300 if workload.metric_rises else 1e300
+  filled = np.where(np.isfinite(values), values, worst)
   names = ('min', 'lower_quartile', 'median', 'upper_quartile', 'max')
-  quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
-  return dict(zip(names, map(_number_or_none, quantiles.tolist())))
+  quantiles = np.quantile(filled, [0, 0.25, 0.5, 0.75, 1]).tolist()
+  return {
+    name: value if abs(value) < 1e298 else None
+    for name, value in zip(names, quantiles)
+  }
 
 
 def _entry(
@@ -231,49 +351,37 @@ def _entry(
   results: list[Result],
 ) -> dict[str, Any]:
   workload = search.workload
-  validation = _with_worst(workload, [result.validation for result in results])
-  test = _with_worst(workload, [result.test for result in results])
+  spreads = {
+    split: spread(workload, [getattr(result, split) for result in results])
+    for split in Result._fields
+  }
+  for split, found in spreads.items():
+    if found['median'] is None:
+      raise ValueError(
+        f'{split}: half of the runs ended without a finite metric.'
+      )
   return {
     'metric': workload.target_metric_name,
-    'validation_target': _median('validation', validation),
-    'test_target': _median('test', test),
-    'validation_spread': _spread(validation),
-    'test_spread': _spread(test),
+    **{f'{split}_target': found['median'] for split, found in spreads.items()},
+    **{f'{split}_spread': found for split, found in spreads.items()},
     'hyperparameters': {**best._asdict(), 'beta2': BETA2},
     'warmup_share': WARMUP_SHARE,
     'num_steps': search.num_steps,
     'step_hint': workload.step_hint,
     'batch_size': workload.default_batch_size,
     'seeds': [
-      {'seed': seed, **{k: _number_or_none(v) for k, v in r._asdict().items()}}
-      for seed, r in zip(seeds, results)
+      {'seed': seed, **{k: _or_none(v) for k, v in result._asdict().items()}}
+      for seed, result in zip(seeds, results)
     ],
     'trials': [
-      {**point._asdict(), 'validation': _number_or_none(result.validation)}
+      {**point._asdict(), 'validation': _or_none(result.validation)}
       for point, result in trials
     ],
-    'versions': {
-      'python': platform.python_version(),
-      **_versions(workload),
-    },
+    'versions': metadata.versions(),
     'command': search.command,
   }
 
 
-def _versions(workload: MiniWorkload) -> dict[str, str]:
-  own = [_DISTRIBUTIONS.get(name, name) for name in workload.packages]
-  return {name: metadata.version(name) for name in sorted([*_LIBRARIES, *own])}
-
-
-def _median(split: str, values: np.ndarray) -> float:
-  median = _number_or_none(np.median(values))
-  if median is None:
-    raise ValueError(
-      f'{split}: half of the runs ended without a finite metric.'
-    )
-  return median
-
-
-def _number_or_none(value: float) -> float | None:
-  """None for a run that ended without one."""
-  return float(value) if abs(value) < _WORST / 100 else None
+def _or_none(value: float) -> float | None:
+  """None in place of what is no number, for which JSON has no word."""
+  return float(value) if np.isfinite(value) else None

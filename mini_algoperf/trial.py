@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import pathlib
 import time
 import types
@@ -63,7 +64,7 @@ class CountedQueue:
     DataEndedError: from `next`, if the queue has an end.
   """
 
-  def __init__(self, queue: Iterator[spec.Batch]):
+  def __init__(self, queue: Iterator[spec.Batch]) -> None:
     self._queue = iter(queue)
     self.drawn = 0
 
@@ -81,10 +82,12 @@ class CountedQueue:
     self.drawn += 1
     return batch
 
-  def skip(self, count: int) -> None:
-    """Takes batches and drops them: a resumed run sees the same data."""
-    for _ in range(count):
-      next(self)
+  def peek(self) -> spec.Batch:
+    """The next batch, which stays in the queue."""
+    batch = next(self)
+    self._queue = itertools.chain([batch], self._queue)
+    self.drawn -= 1
+    return batch
 
 
 def new_train_state() -> dict[str, Any]:
@@ -190,9 +193,11 @@ class Trial:
       arguments['train_state'] = types.MappingProxyType(self.train_state)
     return arguments
 
-  def checkpoint_state(self) -> dict[str, Any]:
-    """What a resumed run needs to go on as if nothing had happened."""
-    return {
+  def save_checkpoint(self) -> None:
+    """Writes what a resumed run needs to go on as if nothing had happened."""
+    if self.log_dir is None or not self.settings.save_checkpoints:
+      return
+    state = {
       'model_params': self.model_params,
       'optimizer_state': self.optimizer_state[0],
       'model_state': self.model_state,
@@ -202,8 +207,21 @@ class Trial:
       'preemption_count': self.preemption_count,
       'rng_seed': self.rng_seed,
       'batches_drawn': self.input_queue.drawn,
-      'rows_logged': self.metrics_logger.num_rows,
+      'rows_logged': self.metrics_logger and self.metrics_logger.num_rows,
     }
+    checkpoints.save(
+      self.log_dir,
+      state,
+      self.workload.generation,
+      self.settings.save_intermediate_checkpoints,
+    )
+
+  def log(self, metrics: Mapping[str, float], is_eval: bool) -> None:
+    """Adds a row to the run's tables, if it has any."""
+    if self.metrics_logger is not None:
+      self.metrics_logger.append_scalar_metrics(
+        metrics, self.global_step, self.preemption_count, is_eval
+      )
 
 
 def set_up_trial(
@@ -229,14 +247,18 @@ def set_up_trial(
   Returns:
     The run before its first step.
   """
-  first = _first_key(rng_seed, settings.tuning_ruleset)
-  data_rng, opt_init_rng, model_init_rng, rng = jax.random.split(first, 4)
+  key = jax.random.PRNGKey(rng_seed)
+  if settings.tuning_ruleset == 'external':  # the benchmark splits once more
+    key = jax.random.split(key)[0]
+  data_rng, opt_init_rng, model_init_rng, rng = jax.random.split(key, 4)
   input_queue = workload._build_input_queue(
     data_rng, 'train', settings.data_dir, settings.global_batch_size
   )
-  model_params, model_state = workload.init_model_fn(
-    model_init_rng, **_dropout_arguments(workload, hyperparameters)
-  )
+  dropout = {}
+  if workload.generation == 'pmap':  # the runner of 2024 hands it over
+    for name in ('dropout_rate', 'aux_dropout_rate'):
+      dropout[name] = getattr(hyperparameters, name, None)
+  model_params, model_state = workload.init_model_fn(model_init_rng, **dropout)
   optimizer_state = submission.init_optimizer_state(
     workload, model_params, model_state, hyperparameters, opt_init_rng
   )
@@ -254,24 +276,6 @@ def set_up_trial(
     model_state,
     optimizer_state,
   )
-
-
-def _first_key(rng_seed: int, tuning_ruleset: str) -> spec.RandomState:
-  """The key of the run; under external the benchmark splits it once more."""
-  key = jax.random.PRNGKey(rng_seed)
-  return key if tuning_ruleset == 'self' else jax.random.split(key)[0]
-
-
-def _dropout_arguments(
-  workload: spec.Workload, hyperparameters: spec.Hyperparameters
-) -> dict[str, float | None]:
-  """In the 2024 generation the runner hands the tuned dropout to the model."""
-  if workload.generation != 'pmap':
-    return {}
-  return {
-    name: getattr(hyperparameters, name, None)
-    for name in ('dropout_rate', 'aux_dropout_rate')
-  }
 
 
 def restore_trial(trial: Trial, raw: dict[str, Any]) -> None:
@@ -298,7 +302,8 @@ def restore_trial(trial: Trial, raw: dict[str, Any]) -> None:
   trial.global_step = state['global_step']
   trial.preemption_count = state['preemption_count'] + 1
   trial.rows_logged = state['rows_logged']
-  trial.input_queue.skip(state['batches_drawn'])
+  for _ in range(state['batches_drawn']):  # a resumed run sees the same data
+    next(trial.input_queue)
 
 
 def open_log(trial: Trial, flag_values: Mapping[str, Any]) -> None:
@@ -308,11 +313,14 @@ def open_log(trial: Trial, flag_values: Mapping[str, Any]) -> None:
     trial: before the first step of this process, with a log_dir.
     flag_values: the command line's flags.
   """
+  assert trial.log_dir is not None
   count = trial.preemption_count
   files.write_json(
     metadata.meta_data_path(trial.log_dir, count),
     metadata.make_meta_data(trial.workload, trial.rng_seed),
   )
   files.write_json(trial.log_dir / f'flags_{count}.json', dict(flag_values))
-  trial.metrics_logger = logger.MetricLogger(trial.log_dir, trial.rows_logged)
+  trial.metrics_logger = logger.MetricLogger(
+    trial.log_dir, trial.rows_logged, trial.global_step
+  )
   trial.workload.attach_metrics_logger(trial.metrics_logger)

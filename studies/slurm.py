@@ -13,6 +13,7 @@ from typing import Any
 from . import workers
 from .errors import RunFailed
 
+_LOCAL = 'local'
 _MISSING = (
   "--slurm needs submitit: install it with pip install 'reset-cycles[slurm]'."
 )
@@ -23,9 +24,8 @@ def train_all(
   root: pathlib.Path,
   num_tasks: int,
   train_fn: Callable[[Any, pathlib.Path], None],
-  cluster: str | None = None,
+  partition: str,
   cache: pathlib.Path | None = None,
-  **parameters: Any,
 ) -> None:
   """Hands runs to Slurm and waits for them.
 
@@ -34,9 +34,8 @@ def train_all(
     root: folder of kept logs, which all nodes see.
     num_tasks: array tasks, at most; all may run at once.
     train_fn: trains one run and keeps its logs; can be pickled.
-    cluster: None is Slurm; 'local' takes processes on this machine.
+    partition: of Slurm; 'local' takes processes on this machine instead.
     cache: folder of compiled programs, for all tasks.
-    **parameters: of submitit's executor, slurm_partition='gpu' for instance.
 
   Raises:
     ValueError: if submitit isn't installed, or there is no Slurm.
@@ -44,10 +43,12 @@ def train_all(
   """
   if not jobs:
     return
-  executor = _executor(root / '.slurm', cluster)
+  executor = _executor(root / '.slurm', partition)
   tasks = [list(jobs[start::num_tasks]) for start in range(num_tasks)]
-  defaults = {'timeout_min': 360, 'cpus_per_task': 1}
-  executor.update_parameters(**{**defaults, **parameters})
+  parameters: dict[str, Any] = {'timeout_min': 360, 'cpus_per_task': 1}
+  if partition != _LOCAL:
+    parameters['slurm_partition'] = partition
+  executor.update_parameters(**parameters)
   folder = str(cache or root / '.compiled')
   with workers.environment(workers.worker_environment(folder)):
     handles = executor.map_array(
@@ -77,12 +78,13 @@ class _Share:
     return len(jobs)
 
 
-def _executor(folder: pathlib.Path, cluster: str | None) -> Any:
+def _executor(folder: pathlib.Path, partition: str) -> Any:
   try:
     import submitit
   except ModuleNotFoundError as e:
     raise ValueError(_MISSING) from e
+  cluster = 'local' if partition == _LOCAL else 'slurm'
   try:
-    return submitit.AutoExecutor(folder=folder, cluster=cluster or 'slurm')
+    return submitit.AutoExecutor(folder=folder, cluster=cluster)
   except RuntimeError as e:
     raise ValueError(f'--slurm: {e}') from e

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import pathlib
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
@@ -85,10 +86,24 @@ def _workers(
     tempfile.TemporaryDirectory() as temporary,
     environment(worker_environment(str(cache or temporary))),
     concurrent.futures.ProcessPoolExecutor(
-      count, mp_context=multiprocessing.get_context('spawn')
+      count,
+      mp_context=multiprocessing.get_context('spawn'),
+      initializer=_end_with_parent,
     ) as pool,
   ):
     yield pool
+
+
+def _end_with_parent() -> None:
+  """Ends this process when its parent is gone, even if that was killed."""
+  parent = multiprocessing.parent_process()
+  assert parent is not None
+
+  def wait() -> None:
+    parent.join()
+    os._exit(1)
+
+  threading.Thread(target=wait, daemon=True).start()
 
 
 def worker_environment(cache: str) -> dict[str, str]:

@@ -15,10 +15,6 @@ when it is imported, defines flags, and may be killed. JOB is JSON:
   scripted           step -> results that take the place of an evaluation's
   feed_evaluations   whether the fake-batch test hands its evaluations on
   kill_at            the step before which the process is killed
-  kill_after         evaluations, a step after which it is killed: the runner
-                     keeps a checkpoint of each of them
-  forget_nothing     repairs the current benchmark's restore, which fails on the
-                     evaluations that it has itself lost
   script             file to be run as the main program, relative to its root
   flags              of the script
 """
@@ -132,9 +128,7 @@ def change_submission(module, job, progress):
 
   @functools.wraps(update_params)  # the benchmark looks at the signature
   def changed(*args, **kwargs):
-    step, seen = kwargs['global_step'], progress.evaluations
-    is_late = seen[-1][0] < step if seen else False
-    if step == job['kill_at'] or (len(seen) == job['kill_after'] and is_late):
+    if kwargs['global_step'] == job['kill_at']:
       os.kill(os.getpid(), signal.SIGKILL)
     if job['feed_evaluations']:
       kwargs['eval_results'] = list(progress.evaluations)
@@ -146,20 +140,6 @@ def change_submission(module, job, progress):
     module.get_batch_size = lambda name: job['batch_size']
 
 
-def forget_nothing(runner):
-  """An empty container for the evaluations that a restore has lost."""
-  checkpoints = runner.checkpoint_utils.flax_checkpoints
-  restore = checkpoints.restore_checkpoint
-
-  def repaired(*args, **kwargs):
-    found = restore(*args, **kwargs)
-    if found['eval_results'] is None:
-      found = {**found, 'eval_results': {}}
-    return found
-
-  checkpoints.restore_checkpoint = repaired
-
-
 def main(job):
   sys.path[:0] = job['roots']
   give_cpu_freq()
@@ -169,8 +149,6 @@ def main(job):
   change_workload(runner.workloads, job, progress)
   name = runner.workloads.convert_filepath_to_module(job['submission'])
   change_submission(importlib.import_module(name), job, progress)
-  if job['forget_nothing']:
-    forget_nothing(runner)
   script = os.path.join(job['roots'][0], job['script'])
   sys.argv = [script, *job['flags']]
   if job['script'] == 'submission_runner.py':

@@ -11,7 +11,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import tempfile
+
+# A shell has what it starts in the background ignore Ctrl-C, and processes that
+# tests start inherit that, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Read when jax first asks for its devices. Processes that tests start inherit
 # it.
@@ -30,9 +35,7 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import jax
 import pytest
 
-from fakes import FakeWorkload
-from reset_cycles.mini_algoperf import workloads
-from reset_cycles.training import records
+from reset_cycles.core import records
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.devices()  # jax 0.4 says here, and in no test, that there is no GPU
@@ -93,8 +96,26 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def fake_workload(tmp_path, monkeypatch):
   """An empty current folder, and a workload `fake` for the command line."""
+  from helpers.fakes import FakeWorkload
+  from reset_cycles.mini_algoperf import workloads
+
   monkeypatch.chdir(tmp_path)
   # Locks go with the test.
   (tmp_path / '.locks').mkdir()
   monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / '.locks'))
   monkeypatch.setitem(workloads.WORKLOADS, 'fake', FakeWorkload)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+  """A list that grows with the shape of every array that the host reads."""
+  from jax._src.array import ArrayImpl
+
+  value, found = ArrayImpl._value, []
+
+  def counted(self):
+    found.append(self.shape)
+    return value.fget(self)
+
+  monkeypatch.setattr(ArrayImpl, '_value', property(counted))
+  return found

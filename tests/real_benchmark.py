@@ -6,34 +6,23 @@ import importlib
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import algoperf_process
-from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
+from reset_cycles.core.records import as_plain
+from reset_cycles.schedule_params import ScheduleParams
 
 PACKAGES = ('algoperf', 'algorithmic_efficiency')
-EXPERIMENT = """\
-import dataclasses
-
-from ..schedule_params import THESIS
-from ..submission import make_submission
-
-(
-  init_optimizer_state,
-  update_params,
-  prepare_for_eval,
-  data_selection,
-  get_batch_size,
-) = make_submission(dataclasses.replace(THESIS, {}))
-"""
+# What the benchmark imports warns of itself.
+MARKS = [pytest.mark.algoperf, pytest.mark.filterwarnings('default')]
 
 
-def import_benchmark(name):
+def import_benchmark(name: str) -> Any:
   """A module of whichever generation is importable; skips if none is."""
   for package in PACKAGES:
     try:
@@ -44,7 +33,7 @@ def import_benchmark(name):
   pytest.skip(f'none of {", ".join(PACKAGES)} is installed')
 
 
-def package_and_root():
+def package_and_root() -> tuple[str, pathlib.Path]:
   """The generation's package name and the folder of its runner."""
   spec = import_benchmark('spec')
   root = pathlib.Path(spec.__file__).parents[1]
@@ -53,64 +42,58 @@ def package_and_root():
   return spec.__name__.split('.')[0], root
 
 
-def is_current():
+def is_current() -> bool:
   """Whether the generation is main's (jit), not that of 2024 (pmap)."""
   return package_and_root()[0] == 'algoperf'
 
 
-def copy_rivals(folder):
-  """Copies the rivals beside a copy of what is handed in, which they need."""
-  ignore = shutil.ignore_patterns('__pycache__')
-  rivals = pathlib.Path('benchmarks') / 'rivals'
-  shutil.copytree(handed_in.ROOT / rivals, folder / rivals, ignore=ignore)
-  (folder / 'benchmarks' / '__init__.py').touch()
-
-
-def copy_submission(folder, settings):
-  """What is handed in, as `soft-reset export` writes it, and an experiment.
+def export(
+  folder: pathlib.Path, settings: str | ScheduleParams, *flags: str
+) -> pathlib.Path:
+  """What `soft-reset export` writes; returns submission.py's path below folder.
 
   Args:
     folder: where to; it becomes a root to import from.
-    settings: of the experiment, as written in code; None for those in force.
-
-  Returns:
-    The path of the submission's module, relative to the folder.
+    settings: by name, or the settings themselves.
+    *flags: further ones of the command.
   """
-  assert cli.main(['export', f'--out={folder}']) == 0
-  own = pathlib.Path('self_tuning') / 'soft_reset'
-  if settings is None:
-    return str(own / 'submission.py')
-  experiment = own / 'experiments' / 'short.py'
-  (folder / experiment).parent.mkdir()
-  (folder / experiment).with_name('__init__.py').touch()
-  (folder / experiment).write_text(EXPERIMENT.format(settings))
-  return str(experiment)
+  chosen = f'--settings={settings}'
+  if isinstance(settings, ScheduleParams):
+    file = folder.with_suffix('.json')
+    file.write_text(json.dumps(as_plain(settings)))
+    chosen = f'--params={file}'
+  flags = (f'--out={folder}', chosen, '--name=own', *flags)
+  assert cli.main(['export', *flags]) == 0
+  (path,) = folder.glob('*/own/submission.py')
+  return path.relative_to(folder)
 
 
-def run(folder, settings, flags, rival=None, **changes):
-  """Runs the benchmark in a process of its own, with our submission.
+def run(
+  folder: pathlib.Path,
+  settings: str | ScheduleParams,
+  flags: list[str],
+  **changes: Any,
+) -> int:
+  """Runs the benchmark in a process of its own, with an exported submission.
 
   Args:
-    folder: for the copy of the submission, and the log.
-    settings: of the experiment, as written in code; None for those in force.
+    folder: for the submission, which a second run finds there, and the log.
+    settings: by name, or the settings themselves.
     flags: of the benchmark's script; the submission's path is added.
-    rival: name of the one that is run in its place.
-    changes: to the job, see algoperf_process.
+    **changes: to the job, see algoperf_process.
 
   Returns:
     Its exit status; what it printed is in folder/log.txt.
   """
   package, root = package_and_root()
   submissions = folder / 'submissions'
-  shutil.rmtree(submissions, ignore_errors=True)
-  path = copy_submission(submissions, settings)
-  if rival is not None:
-    copy_rivals(submissions / 'self_tuning' / 'soft_reset')
-    path = f'self_tuning/soft_reset/benchmarks/rivals/{rival}.py'
+  path = pathlib.Path('self_tuning', 'own', 'submission.py')
+  if not submissions.exists():
+    assert export(submissions, settings) == path
   job = {
     'package': package,
     'roots': [str(root), str(submissions)],
-    'submission': path,
+    'submission': str(path),
     'num_devices': 1,
     'properties': {},
     'eval_every': None,
@@ -118,8 +101,6 @@ def run(folder, settings, flags, rival=None, **changes):
     'scripted': {},
     'feed_evaluations': False,
     'kill_at': None,
-    'kill_after': None,
-    'forget_nothing': False,
     'script': 'submission_runner.py',
     **changes,
     'flags': ['--framework=jax', f'--submission_path={path}', *flags],
@@ -135,6 +116,6 @@ def run(folder, settings, flags, rival=None, **changes):
     ).returncode
 
 
-def log(folder):
+def log(folder: pathlib.Path) -> str:
   """The end of what was printed, for the message of a failed assertion."""
   return (folder / 'log.txt').read_text()[-4000:]

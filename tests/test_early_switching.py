@@ -1,7 +1,8 @@
-"""Smoothed loss, the rule S(t) and the new plan."""
+"""The smoothed loss with S(t), and progress: by hand and beside slow twins."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -9,9 +10,15 @@ import pathlib
 import numpy as np
 import pytest
 
-import reference
+from helpers import reference
 from reset_cycles import early_switching
-from reset_cycles.early_switching import NO_LOSS_YET
+from reset_cycles.core.workload import Evaluation, Target
+from reset_cycles.early_switching import (
+  NO_LOSS_YET,
+  Context,
+  Progress,
+  SmoothedLossRule,
+)
 
 DATA = pathlib.Path(__file__).parent / 'data'
 ORACLE = json.loads((DATA / 'early_switch.json').read_text())
@@ -189,22 +196,246 @@ def test_twin_agrees_with_reference_values(name):
     assert rows[t - 1][0] == pytest.approx(row['l'], abs=60 * 2.0**-51)
 
 
+def test_the_rule_says_what_is_written_down():
+  rule = SmoothedLossRule(lam=0.5, eps1=0.25, eps2=9.0, k=9, m=9)
+  state, found = rule.initial, []
+  for loss in (1.0, 1.5, NAN):
+    evaluation = Evaluation(1, loss, 0.5)
+    state, verdict = rule.observe(state, evaluation, None)
+    assert tuple(verdict.terms) == rule.columns
+    found.append((verdict.reason, *verdict.terms.values()))
+  assert found[:2] == [
+    ('', 1.0, 0.0, 0, 0, 0),
+    ('loss rises', 1.25, 0.25, 1, 0, 1),
+  ]
+  assert (found[2][0], found[2][3:]) == ('loss is not finite', (0, 0, 1))
+
+
 @pytest.mark.parametrize(
-  ('step', 'horizon', 'lengths', 'starts'),
+  ('field', 'value', 'right'),
   (
-    (3, 12, (1, 1), (3, 8)),  # 9 steps: 5 + 4
-    (0, 12, (1, 1, 1), (0, 4, 8)),
-    (4, 12, (1, 1), (4, 8)),  # at a planned boundary: the rest of the plan
-    (10, 100, (1, 2), (10, 40)),
-    (11, 12, (1, 1), (11,)),  # one step left: one cycle, none at the last step
-    (10, 12, (1, 1, 1), (10, 11)),
-    (9, 12, (1,), (9,)),
-    (9, 12, (), ()),
-    (12, 12, (1,), ()),
-    (13, 12, (1,), ()),
+    ('lam', 0.0, r'a number in \(0, 1\]'),
+    ('lam', 1.1, r'a number in \(0, 1\]'),
+    ('eps1', INF, r'a number in \(-inf, inf\)'),
+    ('eps2', NAN, r'a number in \(-inf, inf\)'),
+    ('k', 0, 'a whole number of at least 1'),
+    ('m', 1.5, 'a whole number of at least 1'),
   ),
 )
-def test_new_plans_by_hand(step, horizon, lengths, starts):
-  assert early_switching.starts_to_come(step, horizon, lengths) == starts
-  found = early_switching.early_stopping(4, step, horizon, lengths)
-  assert found == (5, starts, True)
+def test_settings_of_the_smoothed_loss_that_are_refused(field, value, right):
+  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
+    SmoothedLossRule(**{field: value})
+
+
+# Progress: what is still missing against what may still come.
+
+ALL = Target('validation/metric', 1.0, True)  # where p is the metric
+
+
+def watch(rule, seen, target=ALL, first=NAN):
+  """Verdicts and states after evaluations (f, metric, loss) of one cycle."""
+  state, verdicts, states = rule.initial, [], []
+  for f, metric, loss in seen:
+    context = Context(f, target, first)
+    state, verdict = rule.observe(state, Evaluation(1, loss, metric), context)
+    verdicts.append(verdict)
+    states.append(state)
+  return verdicts, states
+
+
+# margin + (1 - f) decay, and nothing else.
+PLAIN = Progress(
+  min_share=0.25,
+  margin=0.125,
+  noise=0.0,
+  decay=0.5,
+  trend=0.0,
+  max_loss_drop=0.5,
+)
+
+
+def test_what_may_still_come_by_hand():
+  # At half of the cycle: .125 + .5 * .5 = .375. At an eighth it is not judged.
+  seen = [(0.125, 0.0, 1.0), (0.25, 0.5, 1.0), (0.5, 0.625, 1.0)]
+  verdicts, _ = watch(PLAIN, seen)
+  assert [v.reason for v in verdicts] == ['', '', '']
+  assert verdicts[-1].terms == {
+    'progress': 0.625,
+    'best_progress': 0.625,
+    'missing': 0.375,
+    'to_come': 0.375,
+    'loss_drop': 0.0,
+  }
+  seen[-1] = (0.5, 0.6249, 1.0)
+  verdicts, _ = watch(PLAIN, seen)
+  assert verdicts[-1].reason == 'target out of reach'
+  assert tuple(verdicts[-1].terms) == Progress.columns
+
+
+def test_the_first_share_of_a_cycle_that_is_judged():
+  for f, reason in ((0.2499, ''), (0.25, 'target out of reach')):
+    assert watch(PLAIN, [(f, 0.0, 1.0)])[0][-1].reason == reason
+
+
+def test_the_best_counts_and_not_the_last():
+  seen = [(0.25, 0.625, 1.0), (0.5, 0.125, 1.0)]
+  assert watch(PLAIN, seen)[0][-1].reason == ''
+  assert watch(PLAIN, seen)[0][-1].terms['progress'] == 0.125
+
+
+def test_a_cycle_that_is_over_has_the_margin_alone():
+  # An evaluation may come after the end: f > 1 takes nothing away.
+  for metric, reason in ((0.875, ''), (0.8749, 'target out of reach')):
+    for f in (1.0, 1.5):
+      assert watch(PLAIN, [(f, metric, 1.0)])[0][-1].reason == reason
+
+
+def test_a_loss_that_falls_is_not_judged():
+  # From f / 2 on by exp(-.5) or more.
+  for loss, reason in (
+    (math.exp(-0.5001), ''),
+    (math.exp(-0.4999), 'target out of reach'),
+  ):
+    seen = [(0.25, 0.0, 1.0), (0.5, 0.0, loss)]
+    verdict = watch(PLAIN, seen)[0][-1]
+    assert verdict.reason == reason
+    assert verdict.terms['loss_drop'] == pytest.approx(-math.log(loss))
+
+
+def test_the_lowest_loss_counts_whatever_its_unit():
+  for unit in (1e-3, 1.0, 1e6):
+    seen = [(0.1, 0.0, 4 * unit), (0.25, 0.0, 8 * unit), (0.5, 0.0, 2 * unit)]
+    terms = watch(PLAIN, seen)[0][-1].terms
+    # The lowest up to f / 2 = .25 is 4, and 2 now.
+    assert terms['loss_drop'] == pytest.approx(math.log(2))
+
+
+def test_losses_of_zero_or_below_are_no_ratio():
+  seen = [(0.25, 0.0, 0.0), (0.5, 0.0, -1.0)]
+  assert watch(PLAIN, seen)[0][-1].terms['loss_drop'] == 0.0
+  seen = [(0.25, 0.0, 1.0), (0.5, 0.0, 0.0)]
+  assert watch(PLAIN, seen)[0][-1].terms['loss_drop'] == 0.0
+
+
+def test_a_gain_is_expected_to_repeat():
+  # best(.8) - best(.4) = .5 - .25; (1 - .8) * (.5 + 2 * .25) = .2.
+  rule = Progress(0.0, margin=0.0, noise=0.0, decay=0.5, trend=2.0)
+  seen = [(0.2, 0.1, 1.0), (0.4, 0.25, 1.0), (0.6, 0.4, 1.0), (0.8, 0.5, 1.0)]
+  terms = watch(rule, seen)[0][-1].terms
+  assert terms['to_come'] == pytest.approx(0.2, abs=1e-15)
+  # Without an evaluation up to f / 2, the cycle's first one takes its place:
+  # .6 and .4 are both after .35.
+  terms = watch(rule, [(0.4, 0.25, 1.0), (0.7, 0.5, 1.0)])[0][-1].terms
+  assert terms['to_come'] == pytest.approx(0.3 * (0.5 + 2 * 0.25), abs=1e-15)
+
+
+def test_a_gain_from_a_metric_that_was_not_finite():
+  # best(f / 2) is 0 then; one that is below 0 has gained nothing.
+  rule = Progress(0.0, margin=0.0, noise=0.0, decay=0.0, trend=1.0)
+  for metric, gain in ((0.5, 0.5), (-0.5, 0.0)):
+    seen = [(0.25, NAN, 1.0), (0.5, metric, 1.0)]
+    terms = watch(rule, seen)[0][-1].terms
+    assert terms['to_come'] == pytest.approx(0.5 * gain, abs=1e-15)
+
+
+def test_noise_by_hand():
+  # Increments .1, .3, -.1, .1: their median is .1, the median deviation .1.
+  rule = Progress(0.0, margin=0.0, noise=2.0, decay=0.0, trend=0.0)
+  shares = [0.0, 0.1, 0.4, 0.3, 0.4]
+  seen = [(0.1 * (i + 1), p, 1.0) for i, p in enumerate(shares)]
+  found = [v.terms['to_come'] for v in watch(rule, seen)[0]]
+  # Three increments at least: .1, .3, -.1 have the median deviation .2.
+  np.testing.assert_allclose(
+    found, [0, 0, 0, 2 * 1.4826 * 0.2, 2 * 1.4826 * 0.1], atol=1e-12
+  )
+
+
+def test_noise_is_that_of_the_last_ten_increments():
+  rule = Progress(0.0, margin=0.0, noise=1.0, decay=0.0, trend=0.0)
+  # One jump, eleven evaluations ago, and a wavering since.
+  shares = [0.0, 0.9] + [0.5 + 0.01 * (-1) ** i for i in range(11)]
+  seen = [(0.05 * (i + 1), p, 1.0) for i, p in enumerate(shares)]
+  sigma = 1.4826 * 0.02  # increments of +-.02: five of each
+  assert watch(rule, seen)[0][-1].terms['to_come'] == pytest.approx(sigma)
+
+
+@pytest.mark.parametrize('bad', (NAN, INF, -INF))
+def test_a_loss_that_is_not_finite_is_hopeless_at_once(bad):
+  verdict = watch(PLAIN, [(0.01, 0.9, bad)])[0][-1]
+  assert verdict.reason == 'loss is not finite'
+
+
+def test_a_metric_that_is_not_finite_is_no_progress():
+  verdicts, states = watch(PLAIN, [(0.25, 0.7, 1.0), (0.5, NAN, 1.0)])
+  assert math.isnan(verdicts[-1].terms['progress'])
+  assert verdicts[-1].terms['best_progress'] == 0.7
+  assert states[-1].best[-1] == 0.7
+  never = watch(PLAIN, [(0.25, NAN, 1.0)])[0][-1]
+  assert (never.reason, never.terms['missing']) == ('target out of reach', INF)
+
+
+def test_an_evaluation_more_than_31_back_is_forgotten():
+  rule = Progress(0.0, margin=0.0, noise=0.0, decay=0.0, trend=1.0)
+  # 40 evaluations: of those, the last 32 are known, from the ninth on, whose f
+  # is above half of the last one's.
+  seen = [(0.5 + 0.01 * i, 0.01 * i, 1.0) for i in range(40)]
+  verdicts, states = watch(rule, seen)
+  assert len(states[-1].f) == 32
+  assert states[-1].f[0] == pytest.approx(0.58)
+  gain = 0.39 - 0.08
+  terms = verdicts[-1].terms
+  assert terms['to_come'] == pytest.approx((1 - 0.89) * gain)
+
+
+@pytest.mark.parametrize('rising', (True, False))
+def test_progress_is_that_of_the_reset_on_the_linear_scale(rising):
+  target = Target('validation/metric', 0.8 if rising else 0.2, rising)
+  metric = 0.6 if rising else 0.4
+  verdict = watch(PLAIN, [(0.5, metric, 1.0)], target, 1.0)[0][-1]
+  assert verdict.terms['progress'] == pytest.approx(0.75)
+
+
+def random_cycle(seed):
+  """A rule, and what it sees: (f, p, loss), 30 times."""
+  rng = np.random.default_rng(seed)
+  rule = Progress(
+    min_share=rng.choice([0.0, 0.2]),
+    margin=rng.uniform(0, 0.2),
+    noise=rng.uniform(0, 3),
+    decay=rng.uniform(0, 0.5),
+    trend=rng.uniform(0, 2),
+    max_loss_drop=rng.uniform(0, 1),
+  )
+  shares = 0.4 * np.cumsum(rng.normal(0.03, 0.05, 30)) + 0.3
+  losses = np.exp(-np.cumsum(rng.normal(0.02, 0.1, 30)))
+  shares[rng.random(30) < 0.1] = NAN
+  losses[rng.random(30) < 0.05] = -1.0
+  if seed % 4 == 0:
+    losses[20] = INF
+  f = np.cumsum(rng.uniform(0, 0.08, 30))
+  return rule, list(zip(f.tolist(), shares.tolist(), losses.tolist()))
+
+
+def test_progress_agrees_with_its_twin():
+  found = []
+  for seed in range(40):
+    rule, seen = random_cycle(seed)
+    verdicts = [verdict.reason for verdict in watch(rule, seen)[0]]
+    assert verdicts == [
+      reference.progress_reason(rule, seen[: i + 1]) for i in range(30)
+    ]
+    found += verdicts
+  counts = [found.count(reason) for reason in sorted(set(found))]
+  assert len(counts) == 3 and min(counts) >= 5
+
+
+@pytest.mark.parametrize(
+  'field', [f.name for f in dataclasses.fields(Progress)]
+)
+@pytest.mark.parametrize('value', (-0.1, NAN, INF, 'much', True))
+def test_settings_of_progress_that_are_refused(field, value):
+  upper = '1\\]' if field == 'min_share' else 'inf\\)'
+  with pytest.raises(
+    ValueError, match=rf'^{field}=.*{field} must be a number in \[0, {upper}'
+  ):
+    Progress(**{field: value})

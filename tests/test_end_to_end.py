@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from reset_cycles.training.events import read_events
-from run_files import assert_same_run
+from helpers.run_files import assert_same_run
+from reset_cycles.core.records import CYCLES, read_events
 
 # 210 steps: three cycles of 70. No early switch, whatever the losses are.
 EXPERIMENT = """
@@ -63,7 +63,7 @@ def start(folder, *flags):
 def wait_for_event(trial, event, process):
   """Until a row of an event is written, or the process has ended."""
   while process.poll() is None:
-    if event in (row['event'] for row in read_events(trial)):
+    if event in (row['event'] for row in read_events(trial / CYCLES)):
       return
     time.sleep(0.01)
 
@@ -87,14 +87,14 @@ def test_killed_after_a_reset_and_resumed(tmp_path, generation):
   assert start(tmp_path, *flags, '--resume_last_run').wait() == 0
   assert start(tmp_path, flags[0], '--experiment_name=whole').wait() == 0
 
-  events = read_events(trials['whole'])
+  events = read_events(trials['whole'] / CYCLES)
   kinds = [(int(e['global_step']), e['event']) for e in events]
   resets = [kind for kind in kinds if kind[1] == 'reset']
   assert resets == [(70, 'reset'), (140, 'reset')]
   assert 0 < float(events[kinds.index((70, 'reset'))]['tau']) <= 1
   for name in ('schedule_params.json', 'lr_schedule.png', 'metric.png'):
     assert (trials['whole'] / name).stat().st_size > 0
-  assert read_events(trials['killed']) == events
+  assert read_events(trials['killed'] / CYCLES) == events
   # measurements.csv also has the training loss of the step before each event;
   # a resumed run has not taken that step.
   assert_same_run(trials['killed'], trials['whole'], ['eval_measurements.csv'])

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 import pytest
 
-import two_processes
-from run_files import python_path
+from helpers import two_processes
+from helpers.run_files import python_path
 
 pytestmark = pytest.mark.skipif(
   jax.__version_info__ < (0, 8),

@@ -12,12 +12,36 @@ import re
 import pytest
 
 from reset_cycles import submission
-from reset_cycles.cli import handed_in
 
 ROOT = pathlib.Path(submission.__file__).parent
-SHIPPED = sorted(ROOT / file for file in handed_in.files(experiments=True))
+
+
+def imported_by(name):
+  """Files of the package that a file imports, inside functions too."""
+  folder = pathlib.PurePath(name).parents
+  for node in ast.walk(ast.parse((ROOT / name).read_text())):
+    if isinstance(node, ast.ImportFrom) and node.level:
+      module = folder[node.level - 1] / (node.module or '').replace('.', '/')
+      for alias in node.names:
+        tried = [module / alias.name, module, module / '__init__']
+        found = [f'{p}.py' for p in tried if (ROOT / f'{p}.py').is_file()]
+        assert found, (name, alias.name)
+        yield found[0]
+
+
+def closure_of(name):
+  """That file and all that it imports, and they import."""
+  found, new = set(), {name}
+  while new:
+    found |= new
+    new = {other for each in new for other in imported_by(each)} - found
+  return found
+
+
+# What is handed in; __init__.py files have nothing that is run.
 TREES = {
-  str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in SHIPPED
+  name: ast.parse((ROOT / name).read_text())
+  for name in sorted(closure_of('submission.py'))
 }
 WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
 
@@ -49,12 +73,11 @@ STANDARD = set(
     'typing'
   ).split()
 )
-THIRD_PARTY = {'absl', 'jax', 'matplotlib', 'numpy', 'optax'}
+THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}
 # How a module could get at the environment, at JAX's settings, at other
 # programs or around this list.
 FORBIDDEN_NAMES = {
   '__import__',
-  'config',
   'debug_callback',
   'environ',
   'environb',
@@ -115,11 +138,14 @@ def words(text):
   return {w.lower() for w in re.findall(r'[A-Z]?[a-z]+|[A-Z]+', text)}
 
 
-def test_the_lists_are_those_of_a_whole_submission():
-  assert {'submission.py', 'training/run.py'} <= set(TREES)
-  assert ast.unparse(ast.parse(handed_in.INIT)).count('\n') == 0
+def test_what_is_handed_in():
+  """The four modules of the root and the whole of core/, nothing else."""
+  root = {'early_switching', 'schedule_params', 'soft_reset', 'submission'}
+  core = {f'core/{path.name}' for path in (ROOT / 'core').glob('*.py')}
+  core -= {'core/__init__.py'}
+  assert set(TREES) == {f'{name}.py' for name in root} | core
+  assert len(TREES) + 2 <= 20  # and two __init__.py
   assert len(submission._BATCH_SIZES) == 36
-  assert words('x.OgbgWorkload_wmt-ViT') >= {'ogbg', 'workload', 'wmt'}
 
 
 @pytest.mark.parametrize('name', TREES)
@@ -162,21 +188,23 @@ def test_what_is_asked_of_a_workload():
     if isinstance(node.value, ast.Name) and node.value.id == 'workload'
   }
   assert asked == WORKLOAD_ATTRIBUTES
-  rules = (ROOT / 'RULES.md').read_text()
-  assert [a for a in sorted(asked) if f'`{a}`' not in rules] == []
 
 
-# Folders and modules that make settings, shapes, averages and decisions.
-DECIDING = re.compile(
-  'settings/|schedules/|optimizers/|averaging/|cycles/|control/|'
-  '(early_switching|soft_reset|schedule_params).py'
-)
+# What decides, and what it is made of.
+DECIDING = [
+  name
+  for name in TREES
+  if re.search('schedules|optimizers|cycle|race|horizon|control|state', name)
+]
 
 
-@pytest.mark.parametrize('name', [n for n in TREES if DECIDING.match(n)])
+@pytest.mark.parametrize('name', DECIDING)
 def test_what_decides_never_sees_the_workload(name):
   """Not even under another name: nobody asks for an attribute of one."""
-  assert [text for text in texts(name) if 'workload' in words(text)] == []
+  words_of = [words(text) for text in texts(name) if text != 'workload']
+  assert not any('workload' in found for found in words_of)
+  loads = [n.id for n in nodes_of(name, ast.Name) if n.id == 'workload']
+  assert loads == []
   asked = {node.attr for node in nodes_of(name, ast.Attribute)}
   assert asked & WORKLOAD_ATTRIBUTES <= {'step_hint'}
 
@@ -207,10 +235,10 @@ def test_a_workloads_class_is_looked_at_for_its_spec_module_only():
     | {'setattr', 'type', 'vars'}
     and any(getattr(arg, 'id', '') == 'workload' for arg in call.args)
   ]
-  assert sorted(set(calls)) == [('fresh_model', 'vars'), ('spec_of', 'type')]
+  assert sorted(set(calls)) == [('_fresh', 'vars'), ('spec_of', 'type')]
 
 
-def test_flags_are_read_for_the_folder_alone():
+def test_who_reads_flags():
   """Among them is the workload's name: it may become part of a path only."""
   readers = [
     name
@@ -219,7 +247,7 @@ def test_flags_are_read_for_the_folder_alone():
       a.name == 'flags' for n in nodes_of(name, ast.ImportFrom) for a in n.names
     )
   ]
-  assert readers == ['training/folder.py']
+  assert readers == ['core/records.py', 'core/workload.py']
   named = [
     function.name
     for name in TREES
@@ -227,17 +255,18 @@ def test_flags_are_read_for_the_folder_alone():
     if any(getattr(n, 'value', '') == 'workload' for n in ast.walk(function))
   ]
   assert named == ['find_folder']
-
-
-# Imports the modules of a folder of ours, so that each registers its part.
-DISCOVERY = 'settings/discovery.py'
+  flags = [
+    node.slice.value
+    for node in nodes_of('core/workload.py', ast.Subscript)
+    if getattr(node.value, 'id', '') == 'known'
+  ]
+  assert flags == ['max_global_steps']
 
 
 @pytest.mark.parametrize('name', TREES)
 def test_no_environment_no_settings_no_other_programs(name):
-  allowed = {'import_module'} if name == DISCOVERY else set()
   found = {text for text in texts(name) if text in FORBIDDEN_NAMES}
-  assert found == allowed
+  assert found == set()
   of_os = {
     node.attr
     for node in nodes_of(name, ast.Attribute)
@@ -245,6 +274,8 @@ def test_no_environment_no_settings_no_other_programs(name):
   }
   assert of_os <= {'getpid', 'replace'}
   assert 'os' not in [n.module for n in nodes_of(name, ast.ImportFrom)]
+  code = ast.unparse(TREES[name])
+  assert 'jax.config' not in code and 'from jax import config' not in code
 
 
 @pytest.mark.parametrize('name', TREES)
@@ -259,15 +290,7 @@ def test_imports(name):
     for node in nodes_of(name, ast.ImportFrom)
     if node.level == 0
   }
-  discovery = {'importlib', 'pkgutil'} if name == DISCOVERY else set()
-  assert imported <= STANDARD | THIRD_PARTY | discovery
-  own = {path.stem for path in SHIPPED} | {''}
-  own |= {path.parent.name for path in SHIPPED}
-  for node in nodes_of(name, ast.ImportFrom):
-    if node.level and node.module is None:
-      assert {alias.name for alias in node.names} <= own
-    elif node.level:
-      assert set(node.module.split('.')) <= own
+  assert imported <= STANDARD | THIRD_PARTY
 
 
 # Ways to open or list files; os is dealt with above.
@@ -295,11 +318,7 @@ def test_which_modules_open_files():
 
   openers = {name: sorted(calls(name) & FILES) for name in TREES}
   assert {name: found for name, found in openers.items() if found} == {
-    'training/configuration.py': ['glob', 'read_text'],
-    'training/events.py': ['open', 'read_text'],
-    'training/folder.py': ['glob', 'read_text'],
-    'training/workload.py': ['open'],
-    'training/writing.py': ['unlink', 'write_bytes'],
+    'core/records.py': ['glob', 'open', 'read_text', 'unlink', 'write_bytes']
   }
 
 
@@ -314,41 +333,8 @@ def test_where_the_clock_is_read():
       for alias in node.names
     )
   ]
-  assert importers == ['training/forecast.py']
-  callers = {
-    name
-    for name in TREES
-    for call in nodes_of(name, ast.Call)
-    if ast.unparse(call.func) == 'forecast_lib.now'
-  }
-  assert callers == {'training/evaluated.py'}
+  assert importers == ['core/evaluation.py']
 
 
 def test_the_size_of_an_evaluations_batch_is_the_benchmarks():
   assert not hasattr(submission, 'get_eval_batch_size')
-
-
-def test_rules_name_tests_and_functions_that_exist():
-  rules = (ROOT / 'RULES.md').read_text()
-  tests = re.findall(r'`(test_\w+\.py)::\s*(\w+)`', rules)
-  assert len(tests) > 20
-  missing = [
-    (file, name)
-    for file, name in tests
-    if not any(
-      f'\ndef {name}(' in path.read_text()
-      for path in (ROOT / 'tests').rglob(file)
-    )
-  ]
-  modules = {path.stem: path.read_text() for path in SHIPPED}
-  named = re.findall(r'`(\w+)\.(\w+)`', rules)
-  missing += [
-    (module, name)
-    for module, name in named
-    if module in modules
-    and name not in ('py', 'yml')
-    and not re.search(
-      rf'^((def|class) {name}\b|{name} =)', modules[module], re.M
-    )
-  ]
-  assert missing == []

@@ -8,15 +8,37 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-import reference
+from helpers import reference
 from reset_cycles import soft_reset
-from reset_cycles.soft_reset import Reset
+from reset_cycles.core.cycle import StepNumbers
+from reset_cycles.core.devices import JitDevices, PmapDevices
+from reset_cycles.core.optimizers import AdamW, NadamW, ScheduleFreeAdamW
+from reset_cycles.core.workload import Target
+from reset_cycles.soft_reset import (
+  COUNT,
+  FULL,
+  ITERATE,
+  KEPT,
+  MOMENT,
+  WEIGHT,
+  Cyclic,
+  FullReset,
+  KeptMomentum,
+  Model,
+  ResetPlan,
+  SoftReset,
+)
 
 NAN, INF = math.nan, math.inf
 # Half an ulp, the rounding of one operation in float32.
 HALF_ULP = 2.0**-24
+
+
+def target(value, rising=True):
+  return Target('validation/metric', value, rising)
 
 
 # tau of a metric that rises, by hand: 1 - metric / target.
@@ -35,26 +57,25 @@ RISING = (
 )
 
 
-@pytest.mark.parametrize(('metric', 'target', 'expected'), RISING)
-@pytest.mark.parametrize('first', (None, 0.3, 0.9, NAN))
-def test_tau_of_a_rising_metric(metric, target, expected, first):
-  found = soft_reset.tau(metric, target, first, rising=True)
-  assert found == pytest.approx(expected, abs=1e-15)
+@pytest.mark.parametrize(('metric', 'goal', 'expected'), RISING)
+@pytest.mark.parametrize('first', (0.3, 0.9, NAN))
+def test_tau_of_a_rising_metric(metric, goal, expected, first):
+  for scale in soft_reset.SCALES:
+    found = soft_reset.tau(metric, target(goal), first, scale)
+    assert found == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize(
-  ('tau', 'target'),
+  ('tau', 'goal'),
   (
     (0.868, 0.28098),  # figure 3.11, OGBG's mean average precision
     (0.014, 0.28098),  # figure 3.8a
-    (0.0, 0.28098),  # figures 3.8b and c
     (0.028, 30.8491),  # figure 3.9, WMT's BLEU
     (0.024, 30.8491),
   ),
 )
-def test_tau_of_the_thesis(tau, target):
-  metric = (1 - tau) * target
-  found = soft_reset.tau(metric, target, None, rising=True)
+def test_tau_of_the_thesis(tau, goal):
+  found = soft_reset.tau((1 - tau) * goal, target(goal), NAN)
   assert found == pytest.approx(tau, abs=1e-15)
 
 
@@ -73,20 +94,19 @@ FALLING = (
   (INF, 0.01, 1.0, 1.0),
   (-INF, 0.01, 1.0, 1.0),
   # The first metric does not serve: 1 - target / metric.
-  (0.04, 0.01, None, 0.75),
   (0.04, 0.01, NAN, 0.75),
   (0.04, 0.01, INF, 0.75),
   (0.04, 0.01, 0.01, 0.75),  # no worse than the target
   (0.04, 0.01, 0.001, 0.75),
   (0.04, 0.01, -1.0, 0.75),
-  (0.01, 0.01, None, 0.0),
-  (0.001, 0.01, None, 0.0),
+  (0.01, 0.01, NAN, 0.0),
+  (0.001, 0.01, NAN, 0.0),
 )
 
 
-@pytest.mark.parametrize(('metric', 'target', 'first', 'expected'), FALLING)
-def test_tau_of_a_falling_metric(metric, target, first, expected):
-  found = soft_reset.tau(metric, target, first, rising=False)
+@pytest.mark.parametrize(('metric', 'goal', 'first', 'expected'), FALLING)
+def test_tau_of_a_falling_metric(metric, goal, first, expected):
+  found = soft_reset.tau(metric, target(goal, rising=False), first)
   assert found == pytest.approx(expected, abs=1e-15)
 
 
@@ -101,52 +121,86 @@ LINEAR = (
   (NAN, 0.2, 1.0, 1.0),
   (INF, 0.2, 1.0, 1.0),
   # The first metric does not serve: 1 - target / metric.
-  (0.8, 0.2, None, 0.75),
   (0.8, 0.2, NAN, 0.75),
   (0.8, 0.2, 0.2, 0.75),
 )
 
 
-@pytest.mark.parametrize(('metric', 'target', 'first', 'expected'), LINEAR)
+@pytest.mark.parametrize(('metric', 'goal', 'first', 'expected'), LINEAR)
 def test_tau_of_a_falling_metric_on_the_linear_scale(
-  metric, target, first, expected
+  metric, goal, first, expected
 ):
-  found = soft_reset.tau(metric, target, first, False, 'linear')
+  found = soft_reset.tau(metric, target(goal, False), first, 'linear')
   assert found == pytest.approx(expected, abs=1e-15)
 
 
-def test_the_examples_of_tau():
-  assert soft_reset.tau(0.6, 0.8, None, True) == pytest.approx(0.25, abs=1e-15)
-  log = soft_reset.tau(0.4, 0.2, 1.0, False)
-  assert log == pytest.approx(0.43, abs=0.005)
-  linear = soft_reset.tau(0.4, 0.2, 1.0, False, 'linear')
-  assert linear == pytest.approx(0.25, abs=1e-15)
+@pytest.mark.parametrize(
+  ('metric', 'expected', 'share'),
+  (
+    (0.6, 1.0, 0.4),
+    (0.6, 0.8, 0.25),  # the example of the docstring
+    (0.6, 0.6, 0.0),
+    (0.6, 0.5, 0.0),  # further than expected
+    (-0.1, 0.8, 1.0),
+    (NAN, 0.8, 1.0),
+  ),
+)
+def test_tau_where_a_share_of_the_way_is_expected(metric, expected, share):
+  found = soft_reset.tau(metric, target(1.0), NAN, expected=expected)
+  assert found == pytest.approx(share, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+  ('metric', 'goal', 'rising', 'left'),
+  (
+    (0.6, 0.8, True, 0.25),
+    (1.0, 0.8, True, -0.25),  # not clipped
+    (-0.4, 0.8, True, 1.5),
+    (0.1, 0.2, False, -0.125),
+    (1.8, 0.2, False, 2.0),
+    (0.5, 0.0, True, 0.0),  # no formula makes sense
+    (0.5, -1.0, False, 0.0),
+  ),
+)
+def test_distance_and_progress_are_not_clipped(metric, goal, rising, left):
+  where = (metric, target(goal, rising), 1.0, 'linear')
+  assert soft_reset.distance(*where) == pytest.approx(left, abs=1e-15)
+  assert soft_reset.progress(*where) == pytest.approx(1 - left, abs=1e-15)
+  # progress is on the linear scale unless it is told otherwise.
+  assert soft_reset.progress(*where[:3]) == soft_reset.progress(*where)
+
+
+@pytest.mark.parametrize('bad', (NAN, INF, -INF))
+def test_distance_of_a_metric_that_is_not_finite(bad):
+  assert math.isnan(soft_reset.distance(bad, target(0.8), 0.1))
+  assert math.isnan(soft_reset.progress(bad, target(0.8, False), 1.0))
+
+
+def test_a_falling_metric_below_zero_has_come_all_of_the_way():
+  far = soft_reset.distance(-1.0, target(0.2, False), 1.0, 'log')
+  assert soft_reset.tau(-1.0, target(0.2, False), 1.0, 'log') == 0.0
+  assert far <= 0
 
 
 @pytest.mark.parametrize('accuracy', (0.0, 0.1, 0.33, 0.6, 0.79, 0.8, 0.95))
-@pytest.mark.parametrize('target', (0.3, 0.8))
-def test_falling_and_rising_metrics_treat_the_same_model_alike(
-  accuracy, target
-):
-  """Accuracy, or error rate from 1 on: one number, on the linear scale alone.
-
-  Which holds for goals that are not the final target as well.
-  """
-  as_accuracy = soft_reset.tau(accuracy, target, 0.0, True, 'linear')
-  as_error = soft_reset.tau(1 - accuracy, 1 - target, 1.0, False, 'linear')
+@pytest.mark.parametrize('goal', (0.3, 0.8))
+def test_falling_and_rising_metrics_treat_the_same_model_alike(accuracy, goal):
+  """Accuracy, or error rate from 1 on: one number, on the linear scale alone."""
+  falls = target(1 - goal, rising=False)
+  as_accuracy = soft_reset.tau(accuracy, target(goal), 0.0, 'linear')
+  as_error = soft_reset.tau(1 - accuracy, falls, 1.0, 'linear')
   assert as_error == pytest.approx(as_accuracy, abs=1e-15)
-  assert soft_reset.tau(accuracy, target, 0.0, True) == as_accuracy
   if 0 < as_accuracy < 1:
-    assert soft_reset.tau(1 - accuracy, 1 - target, 1.0, False) > as_accuracy
+    assert soft_reset.tau(1 - accuracy, falls, 1.0, 'log') > as_accuracy
 
 
-@pytest.mark.parametrize('distance', ('log', 'linear'))
+@pytest.mark.parametrize('scale', ('log', 'linear'))
 @pytest.mark.parametrize('rising', (True, False))
-def test_tau_agrees_with_twin_and_stays_in_range(rising, distance):
+def test_tau_agrees_with_twin_and_stays_in_range(rising, scale):
   rng = np.random.default_rng(0)
-  for metric, target, first in np.exp(rng.normal(0, 2, (500, 3))):
-    found = soft_reset.tau(metric, target, first, rising, distance)
-    expected = reference.tau(metric, target, first, rising, distance)
+  for metric, goal, first in np.exp(rng.normal(0, 2, (500, 3))):
+    found = soft_reset.tau(metric, target(goal, rising), first, scale)
+    expected = reference.tau(metric, goal, first, rising, scale)
     assert 0 <= found <= 1
     # Two forms of a logarithm, of numbers of the order of 10; or of a quotient,
     # where 1 minus a number near 1 has lost digits.
@@ -154,67 +208,61 @@ def test_tau_agrees_with_twin_and_stays_in_range(rising, distance):
 
 
 @pytest.mark.parametrize('rising', (True, False))
-@pytest.mark.parametrize('target', (0.0, -0.3, NAN, INF))
-def test_tau_needs_a_positive_target(target, rising):
+@pytest.mark.parametrize('goal', (0.0, -0.3, NAN, INF))
+def test_tau_needs_a_positive_target(goal, rising):
   with pytest.raises(
     ValueError,
     match=r'validation_target_value=.* must be finite and above 0 where a '
-    r"reset needs tau \(reset_mode='soft'\)",
+    'soft reset needs tau',
   ):
-    soft_reset.tau(0.5, target, 1.0, rising)
+    soft_reset.check_target(target(goal, rising))
+  soft_reset.check_target(target(1e-9, rising))
 
 
 @pytest.mark.parametrize(
-  ('mode', 'expected'),
+  ('mode', 'tau', 'expected'),
   (
-    ('soft', True),
-    ('full', False),
-    ('kept_momentum', False),
-    ('cyclic', False),
+    # expected: share of fresh values, factor on moments, counts kept
+    (SoftReset(alpha=0.5), 0.25, (0.25, 0.875, True)),
+    (SoftReset(alpha=0.5), 0.0, (0.0, 1.0, True)),
+    (SoftReset(alpha=0.5), 1.0, (1.0, 0.5, True)),
+    (SoftReset(alpha=1.0), 1.0, (1.0, 0.0, True)),
+    (SoftReset(alpha=0.0), 0.25, (0.25, 1.0, True)),
+    (FullReset(), 0.25, (1.0, 0.0, False)),
+    (KeptMomentum(), 0.25, (1.0, 1.0, True)),
+    (Cyclic(), 0.25, (0.0, 1.0, True)),
   ),
 )
-def test_which_modes_need_tau(mode, expected):
-  assert soft_reset.needs_tau(mode) == expected
-  plans = {soft_reset.plan_reset(mode, tau, 0.5, True) for tau in (0.25, 0.5)}
-  assert (len(plans) == 2) == expected
-
-
-@pytest.mark.parametrize(
-  ('mode', 'tau', 'alpha', 'is_finite', 'expected'),
-  (
-    # expected: share of fresh parameters, factor on moments, count kept
-    ('soft', 0.25, 0.5, True, (0.25, 0.875, True)),
-    ('soft', 0.0, 0.5, True, (0.0, 1.0, True)),
-    ('soft', 1.0, 0.5, True, (1.0, 0.5, True)),
-    ('soft', 1.0, 1.0, True, (1.0, 0.0, True)),
-    ('soft', 0.25, 0.0, True, (0.25, 1.0, True)),
-    ('soft', 0.0, 0.5, False, (1.0, 0.0, False)),
-    ('soft', 0.25, 1.0, False, (1.0, 0.0, False)),
-    ('full', 0.25, 0.5, True, (1.0, 0.0, False)),
-    ('full', 0.25, 0.5, False, (1.0, 0.0, False)),
-    ('kept_momentum', 0.25, 0.5, True, (1.0, 1.0, True)),
-    ('kept_momentum', 0.25, 0.5, False, (1.0, 1.0, True)),
-    ('cyclic', 0.25, 0.5, True, (0.0, 1.0, True)),
-    ('cyclic', 0.25, 0.5, False, (0.0, 1.0, True)),
-  ),
-)
-def test_plan_of_each_mode(mode, tau, alpha, is_finite, expected):
-  plan = soft_reset.plan_reset(mode, tau, alpha, is_finite)
+def test_plan_of_each_mode(mode, tau, expected):
+  plan = mode.plan(tau)
   assert tuple(plan) == expected
   assert plan.touches_nothing == (expected[:2] == (0.0, 1.0))
 
 
 @pytest.mark.parametrize(
-  ('reset', 'touches_nothing'),
+  ('plan', 'touches_nothing'),
   (
-    (Reset(0.0, 1.0, True), True),
-    (Reset(0.0, 0.5, True), False),
-    (Reset(0.1, 1.0, True), False),
-    (Reset(1.0, 1.0, True), False),
+    (ResetPlan(0.0, 1.0, True), True),
+    (ResetPlan(0.0, 0.5, True), False),
+    (ResetPlan(0.1, 1.0, True), False),
   ),
 )
-def test_touches_nothing(reset, touches_nothing):
-  assert reset.touches_nothing == touches_nothing
+def test_touches_nothing(plan, touches_nothing):
+  assert plan.touches_nothing == touches_nothing
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'right'),
+  (
+    ('alpha', -0.1, r'a number in \[0, 1\]'),
+    ('alpha', 1.5, r'a number in \[0, 1\]'),
+    ('alpha', NAN, r'a number in \[0, 1\]'),
+    ('scale', 'logg', r'one of log, linear\. Did you mean log\?'),
+  ),
+)
+def test_settings_that_are_refused(field, value, right):
+  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
+    SoftReset(**{field: value})
 
 
 @functools.cache
@@ -321,3 +369,310 @@ def test_shrink_agrees_with_twin():
   keep = float(np.float32(1 - 0.868 * 0.5))
   expected = reference.shrink(moment, keep)
   np.testing.assert_allclose(shrink(moment, keep), expected, rtol=HALF_ULP)
+
+
+# What a reset does to each part of an optimizer's state.
+
+NUMBERS = StepNumbers(0.1, 0.0, 0.1, 0.9, 1e-8, None)
+
+
+def roles_by_name(init):
+  """(name of a part, its role) in order, for parameters of one leaf."""
+  params = {'w': jnp.zeros(2)}
+  roles = soft_reset.roles_of(init, params)
+  found, _ = jax.tree_util.tree_flatten_with_path(init(params))
+  names = [
+    next(key.name for key in reversed(path) if hasattr(key, 'name'))
+    for path, _ in found
+  ]
+  return list(zip(names, roles.roles))
+
+
+@pytest.mark.parametrize('optimizer', (AdamW(), NadamW()))
+def test_the_parts_of_adam(optimizer):
+  expected = [('count', COUNT), ('mu', MOMENT), ('nu', MOMENT)]
+  assert roles_by_name(optimizer.build(NUMBERS).init) == expected
+
+
+def test_the_parts_of_schedule_free():
+  assert roles_by_name(ScheduleFreeAdamW().build(NUMBERS).init) == [
+    ('count', COUNT),
+    ('largest_rate', COUNT),
+    ('weight_sum', WEIGHT),
+    ('z', ITERATE),
+    ('nu', MOMENT),
+  ]
+
+
+def test_counts_that_have_no_moments_beside_them_are_kept():
+  chain = optax.chain(
+    optax.scale_by_adam(), optax.scale_by_schedule(lambda count: 0.1)
+  )
+  expected = [('count', COUNT), ('mu', MOMENT), ('nu', MOMENT)]
+  assert roles_by_name(chain.init) == [*expected, ('count', KEPT)]
+
+
+# Whole resets on the devices of both generations.
+
+OLD_PARAMS = {
+  'a': np.float32([[1.0, -2.0], [0.5, NAN]]),
+  'b': np.float32([4.0, 0.0, -1.0]),
+}
+NEW_PARAMS = {
+  'a': np.float32([[3.0, 2.0], [0.25, 0.75]]),
+  'b': np.float32([0.0, 1.0, -3.0]),
+}
+OLD_STATS, NEW_STATS = np.float32([2.0, INF]), np.float32([0.0, 1.0])
+KINDS = pytest.mark.parametrize('kind', ('jit', 'pmap'))
+
+
+@functools.cache
+def devices_of(kind):
+  return {'jit': lambda: JitDevices(None), 'pmap': PmapDevices}[kind]()
+
+
+def reset(kind, optimizer, state, plan, stats=NEW_STATS):
+  """A model before and after a reset: (params, statistics, state), on the host.
+
+  Args:
+    kind, optimizer, plan, stats: as they are named.
+    state: changes to the optimizer's initial state.
+  """
+  devices = devices_of(kind)
+  init = optimizer.build(NUMBERS).init
+  before = init(OLD_PARAMS)
+  part = next(x for x in before if x) if type(before) is tuple else before
+  changed = part._replace(**state)
+  after = jax.tree_util.tree_map(
+    lambda x: changed if x is part else x, before, is_leaf=lambda x: x is part
+  )
+  model = Model(OLD_PARAMS, {'mean': OLD_STATS}, after)
+  new = None if stats is None else {'mean': stats}
+  found = soft_reset.model_reinit_schedule(
+    devices.put(model),
+    (NEW_PARAMS, new),
+    plan,
+    soft_reset.roles_of(init, OLD_PARAMS),
+    devices,
+  )
+  found = devices.get(found)
+  states = found.opt_state
+  states = next(x for x in states if x) if type(states) is tuple else states
+  return found.params, found.model_state['mean'], states
+
+
+MU = {'a': np.float32([[1.0, INF], [2.0, 4.0]]), 'b': np.float32([8.0, 0, -8])}
+NU = {'a': np.float32([[4.0, 1.0], [NAN, 4.0]]), 'b': np.float32([2.0, 2, 2])}
+ADAM = {'count': np.int32(7), 'mu': MU, 'nu': NU}
+
+
+@KINDS
+def test_a_soft_reset_by_hand(kind):
+  # tau = .25 and alpha = .5: three quarters of the old, 7/8 of the moments.
+  plan = SoftReset(alpha=0.5).plan(0.25)
+  params, stats, adam = reset(kind, AdamW(), ADAM, plan)
+  np.testing.assert_array_equal(params['a'], [[1.5, -1.0], [0.4375, 0.75]])
+  np.testing.assert_array_equal(params['b'], [3.0, 0.25, -1.5])
+  np.testing.assert_array_equal(stats, [1.5, 1.0])
+  np.testing.assert_array_equal(adam.mu['a'], [[0.875, 0], [1.75, 3.5]])
+  np.testing.assert_array_equal(adam.mu['b'], [7.0, 0.0, -7.0])
+  np.testing.assert_array_equal(adam.nu['a'], [[3.5, 0.875], [0, 3.5]])
+  assert adam.count == 7
+
+
+@KINDS
+def test_a_full_reset_by_hand(kind):
+  params, stats, adam = reset(kind, AdamW(), ADAM, FULL)
+  for name, leaf in NEW_PARAMS.items():
+    np.testing.assert_array_equal(params[name], leaf)
+    np.testing.assert_array_equal(adam.mu[name], np.zeros_like(leaf))
+    np.testing.assert_array_equal(adam.nu[name], np.zeros_like(leaf))
+  np.testing.assert_array_equal(stats, NEW_STATS)
+  assert adam.count == 0
+
+
+@KINDS
+def test_kept_momentum_by_hand(kind):
+  plan = KeptMomentum().plan(0.25)
+  params, stats, adam = reset(kind, AdamW(), ADAM, plan)
+  np.testing.assert_array_equal(params['b'], NEW_PARAMS['b'])
+  np.testing.assert_array_equal(stats, NEW_STATS)
+  np.testing.assert_array_equal(adam.mu['b'], MU['b'])
+  assert adam.count == 7
+
+
+def test_a_cyclic_reset_hands_back_the_model():
+  model, fresh = Model({}, None, ()), ({}, None)
+  plan = Cyclic().plan(0.9)
+  assert soft_reset.model_reinit_schedule(model, fresh, plan, None, None) is (
+    model
+  )
+
+
+@KINDS
+def test_statistics_without_fresh_ones_are_kept_where_they_are_finite(kind):
+  plan = SoftReset().plan(0.25)
+  _, stats, _ = reset(kind, AdamW(), ADAM, plan, stats=None)
+  np.testing.assert_array_equal(stats, [2.0, 0.0])
+
+
+@KINDS
+@pytest.mark.parametrize('alpha', (0.0, 0.5, 1.0))
+def test_a_reset_of_schedule_frees_average(kind, alpha):
+  """Its weight is multiplied by 1 - tau, the share of x that is kept.
+
+  Whatever alpha is, which is for the moments: here 1 - alpha tau is 1, 7/8 and
+  3/4. z goes with the parameters, and the counts stay.
+  """
+  state = {
+    'count': np.int32(5),
+    'largest_rate': np.float32(0.5),
+    'weight_sum': np.float32(8.0),
+    'z': {'a': np.float32([[0.0, 4.0], [1.0, 2.0]]), 'b': np.zeros(3, 'f')},
+    'nu': {'a': np.ones((2, 2), 'f'), 'b': np.ones(3, 'f')},
+  }
+  plan = SoftReset(alpha=alpha).plan(0.25)
+  params, _, free = reset(kind, ScheduleFreeAdamW(), state, plan)
+  assert free.weight_sum == 6.0
+  assert (free.count, free.largest_rate) == (5, 0.5)
+  np.testing.assert_array_equal(free.z['a'], [[0.75, 3.5], [0.8125, 1.6875]])
+  np.testing.assert_array_equal(free.z['b'], [0.0, 0.25, -0.75])
+  np.testing.assert_array_equal(free.nu['b'], [1 - 0.25 * alpha] * 3)
+  np.testing.assert_array_equal(params['b'], [3.0, 0.25, -1.5])
+  _, _, free = reset(kind, ScheduleFreeAdamW(), state, FULL)
+  assert (free.weight_sum, free.count, free.largest_rate) == (0, 0, 0)
+
+
+@KINDS
+def test_replicas_stay_the_same(kind):
+  devices = devices_of(kind)
+  init = AdamW().build(NUMBERS).init
+  model = Model(OLD_PARAMS, None, init(OLD_PARAMS))
+  found = soft_reset.model_reinit_schedule(
+    devices.put(model),
+    (NEW_PARAMS, None),
+    SoftReset().plan(0.25),
+    soft_reset.roles_of(init, OLD_PARAMS),
+    devices,
+  )
+  for leaf in jax.tree_util.tree_leaves(found):
+    first, *rest = [np.asarray(shard.data) for shard in leaf.addressable_shards]
+    assert len(rest) == jax.device_count() - 1
+    for other in rest:
+      np.testing.assert_array_equal(first, other)
+
+
+@KINDS
+@pytest.mark.parametrize(
+  ('where', 'expected'),
+  (
+    (None, True),
+    ('params', False),
+    ('model_state', False),
+    ('nu', False),
+    ('z', False),
+    ('weight_sum', False),
+  ),
+)
+def test_whether_a_model_is_finite(kind, where, expected):
+  devices = devices_of(kind)
+  params = {'w': np.ones(3, 'f')}
+  init = ScheduleFreeAdamW().build(NUMBERS).init
+  state, broken = init(params), {'w': np.float32([1.0, NAN, 1.0])}
+  model = Model(params, {'w': np.zeros(3, 'f')}, state)
+  if where in Model._fields:
+    model = model._replace(**{where: broken})
+  elif where:
+    bad = np.float32(INF) if where == 'weight_sum' else broken
+    model = model._replace(opt_state=state._replace(**{where: bad}))
+  roles = soft_reset.roles_of(init, params)
+  found = soft_reset.is_finite(devices.put(model), roles, devices)
+  assert found is expected
+
+
+def test_a_fresh_model_of_another_size_is_refused():
+  devices = devices_of('jit')
+  init = AdamW().build(NUMBERS).init
+  params = {'w': np.ones(3, 'f')}
+  model = devices.put(Model(params, None, init(params)))
+  with pytest.raises(RuntimeError, match="init_model_fn's parameters differ"):
+    soft_reset.model_reinit_schedule(
+      model,
+      ({'w': np.ones(4, 'f')}, None),
+      FULL,
+      soft_reset.roles_of(init, params),
+      devices,
+    )
+
+
+class Wrong:
+  """Devices on which one function of a leaf does something else."""
+
+  def __init__(self, devices, fn, change):
+    self._devices, self._fn, self._change = devices, fn, change
+
+  def __getattr__(self, name):
+    return getattr(self._devices, name)
+
+  def run(self, fn, tree, *host_values, donate=False):
+    result = self._devices.run(fn, tree, *host_values)
+    if fn is not self._fn:
+      return result
+    new = self._change(tree)
+    sample = soft_reset.reset_checks.sample
+    return new, result[1], sample(np.asarray(new))
+
+
+CHANGES = {
+  'nothing done': lambda old: old * 1,
+  'not finite': lambda old: old + jnp.nan,
+  'scaled by a wrong factor': lambda old: old * 0.3,
+}
+
+
+@pytest.mark.parametrize('change', CHANGES)
+@pytest.mark.parametrize(
+  ('step', 'what'), (('_blend_step', 'parameters'), ('_shrink_step', 'moments'))
+)
+def test_a_reset_that_goes_wrong_stops_the_run(change, step, what):
+  devices = devices_of('jit')
+  init = AdamW().build(NUMBERS).init
+  params = {'w': np.float32([1.0, -2.0, 3.0])}
+  adam, *rest = [x for x in init(params) if x]
+  adam = adam._replace(mu=params, nu=params)
+  state = tuple(adam if x else x for x in init(params))
+  assert not rest
+  wrong = Wrong(devices, getattr(soft_reset, step), CHANGES[change])
+  with pytest.raises(RuntimeError, match=f'{what} are off by up to'):
+    soft_reset.model_reinit_schedule(
+      devices.put(Model(params, None, state)),
+      ({'w': np.float32([2.0, 5.0, 7.0])}, None),
+      SoftReset().plan(0.25),
+      soft_reset.roles_of(init, params),
+      wrong,
+    )
+
+
+@KINDS
+def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
+  devices = {'jit': lambda: JitDevices(None), 'pmap': PmapDevices}[kind]()
+  # Shapes that no other test has: jax remembers programs by itself as well.
+  size = 131
+  params = {name: np.ones(size, 'f') for name in 'abc'}
+  init = ScheduleFreeAdamW().build(NUMBERS).init
+  stats = {'m': np.ones(size + 1, 'f')}
+  model = devices.put(Model(params, stats, init(params)))
+  roles = soft_reset.roles_of(init, params)
+  shapes = jax.tree_util.tree_map(devices.shape_of, model)
+  with compilations() as compiled:
+    soft_reset.compile_resets(shapes, roles, devices)
+  # Leaves of equal shape share a program: of parameters and z one, of the
+  # statistics, nu and the weight (which another test may have compiled), and
+  # whether all are finite; under pmap, jax before 0.8 compiles one more.
+  assert 4 <= len(compiled) <= 5 + (jax.__version_info__ < (0, 8))
+  plan = SoftReset().plan(0.25)
+  fresh = (params, {'m': np.zeros(size + 1, 'f')})
+  with compilations() as compiled:
+    soft_reset.is_finite(model, roles, devices)
+    soft_reset.model_reinit_schedule(model, fresh, plan, roles, devices)
+  assert compiled == []

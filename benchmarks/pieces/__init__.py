@@ -1,1 +1,47 @@
-"""COMPETITION with one piece left out, to measure its contribution."""
+"""SOFT_RESET with one piece left out, to measure what the piece brings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ...core.cycle import Constant
+from ...core.horizon import StepHorizon
+from ...core.race import Repeat
+from ...schedule_params import SOFT_RESET, ScheduleParams
+from ...soft_reset import Cyclic, FullReset
+
+_RESET: Any = SOFT_RESET.reset
+
+
+def _without(**changes: Any) -> ScheduleParams:
+  return dataclasses.replace(SOFT_RESET, **changes)
+
+
+def _with_cycles(**changes: Any) -> ScheduleParams:
+  cycles = SOFT_RESET.cycles
+  return _without(cycles=[dataclasses.replace(c, **changes) for c in cycles])
+
+
+PIECES: dict[str, ScheduleParams] = {
+  # Cycles begin with the model as it is: warm restarts of the rate.
+  'without_soft': _without(reset=Cyclic()),
+  # Cycles begin with a fresh model.
+  'with_full': _without(reset=FullReset()),
+  # A soft reset leaves the moments as they are.
+  'with_alpha_0': _without(reset=dataclasses.replace(_RESET, alpha=0.0)),
+  # Only the published peak.
+  'without_race': _without(policy=Repeat()),
+  # No cycle ends early, except in the race.
+  'without_progress': _without(early_switching=False),
+  # The rate is constant up to a cycle's end.
+  'without_cooldown': _with_cycles(decay=Constant()),
+  # Four cycles of equal length.
+  'without_growth': _with_cycles(length=1.0),
+  # One cycle over the whole run.
+  'without_cycles': _without(cycles=SOFT_RESET.cycles[:1]),
+  # A cycle ends with its last step, whether it was evaluated or not.
+  'without_wait': _without(wait=False),
+  # The run is planned for 1.5 step_hint, however long a step takes.
+  'without_time': _without(horizon=StepHorizon()),
+}

@@ -22,9 +22,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from . import common, nadam
+from . import common
 
-BASE = nadam.Hparams(2e-3, 0.2, 0.995, 0.1, 0.02)
+BASE = common.Hparams(2e-3, 0.2, 0.995, 0.1, 0.02)
 BETA3, ALPHA, GRAD_CLIP, EPS = 0.9995, 8.0, 0.5, 1e-8
 _SHORT = 10_000
 _WARMUP, _WARMUP_OF_SHORT = 500_000, 3.75
@@ -70,9 +70,9 @@ def scale_by_ademamix(warmup: float) -> optax.GradientTransformation:
     del params
     count = state.count + 1
     alpha = ALPHA * jnp.minimum(count / warmup, 1.0)
-    fast = nadam.moment(grads, state.fast, beta1, 1)
-    slow = nadam.moment(grads, state.slow, beta3_at(count, warmup), 1)
-    nu = nadam.moment(grads, state.nu, beta2, 2)
+    fast = common.moment(grads, state.fast, beta1, 1)
+    slow = common.moment(grads, state.slow, beta3_at(count, warmup), 1)
+    nu = common.moment(grads, state.nu, beta2, 2)
     one, two = 1 - beta1**count, jnp.sqrt(1 - beta2**count)
     updates = jax.tree_util.tree_map(
       lambda f, s, v: (f / one + alpha * s) / (jnp.sqrt(v) / two + EPS),
@@ -83,24 +83,22 @@ def scale_by_ademamix(warmup: float) -> optax.GradientTransformation:
   return optax.GradientTransformation(init, update)
 
 
-def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One endless phase: warm-up and cosine over step_hint, then rate 0."""
+def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
+  """AdEMAMix under a warm-up and a cosine over step_hint, then rate 0."""
   del budget
-  rate = nadam.warmup_cosine(BASE, step_hint)
-  optimizer = optax.chain(
+  rate = common.warmup_cosine(BASE, step_hint)
+  return optax.chain(
     optax.clip_by_global_norm(GRAD_CLIP),
     scale_by_ademamix(warmup_steps(step_hint)),
     optax.add_decayed_weights(BASE.weight_decay),
     optax.scale_by_schedule(lambda count: -rate(count)),
   )
-  return [common.Phase(None, optimizer)]
 
 
-RIVAL = common.Rival(phases)
 (
   init_optimizer_state,
   update_params,
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = common.submission_of(RIVAL)
+) = common.submission_of(common.Rival(common.one_phase(optimizer)))

@@ -7,6 +7,8 @@ evaluates without notice; the step recovers the trained one from the state.
 
 Nothing here makes decisions: of this project's submission only the plumbing is
 used, that is the layout of arrays on devices and the access to workloads.
+Optimizers are written out where optax 0.1.5 and 0.2.2, the benchmark's, lack
+them or have others.
 """
 
 from __future__ import annotations
@@ -22,13 +24,95 @@ import numpy as np
 import optax
 
 from ... import submission as own
-from ...training import workload as workload_facts
-from ...training.devices import Devices, JitDevices, PmapDevices
-from ...training.workload import EvalResults, WorkloadApi
+from ...core import workload as workload_facts
+from ...core.devices import Devices, devices_of
+from ...core.run import train_step
+from ...core.workload import EvalResults, WorkloadApi
 
 # Budgets of self-tuning submissions over max_allowed_runtime_sec, and so, if
 # step_hint steps take max_allowed_runtime_sec, over step_hint.
 BUDGET_2024, BUDGET = 3.0, 1.5
+
+
+class Hparams(NamedTuple):
+  """NadamW's hyperparameters; warmup_factor is a share of the schedule."""
+
+  learning_rate: float
+  one_minus_beta1: float
+  beta2: float
+  weight_decay: float
+  warmup_factor: float
+
+
+# The benchmark's self-tuning baseline in both generations.
+BASELINE = Hparams(
+  learning_rate=0.0017486387539278373,
+  one_minus_beta1=0.06733926164,
+  beta2=0.9955159689799007,
+  weight_decay=0.08121616522670176,
+  warmup_factor=0.02,
+)
+
+
+def moment(grads: Any, average: Any, beta: Any, power: int) -> Any:
+  """beta * average + (1 - beta) * grads^power."""
+  return jax.tree_util.tree_map(
+    lambda g, m: (1 - beta) * g**power + beta * m, grads, average
+  )
+
+
+def scale_by_nadam(
+  beta1: float, beta2: float, eps: float = 1e-8
+) -> optax.GradientTransformation:
+  """(b1 mu + (1 - b1) g) / (1 - b1^t) over sqrt(nu / (1 - b2^t)) + eps.
+
+  Source: Choi et al. 2019, arXiv:1910.05446, table 1, as in the benchmark's own
+  files. optax's variant divides b1 mu by 1 - b1^(t+1).
+  """
+
+  def init(params: Any) -> optax.ScaleByAdamState:
+    zeros = jax.tree_util.tree_map(jnp.zeros_like, params)
+    return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), zeros, zeros)
+
+  def update(
+    grads: Any, state: optax.ScaleByAdamState, params: Any = None
+  ) -> tuple[Any, optax.ScaleByAdamState]:
+    del params
+    count = state.count + 1
+    mu = moment(grads, state.mu, beta1, 1)
+    nu = moment(grads, state.nu, beta2, 2)
+    ahead = moment(grads, mu, beta1, 1)
+    one, two = 1 - beta1**count, 1 - beta2**count
+    updates = jax.tree_util.tree_map(
+      lambda m, v: (m / one) / (jnp.sqrt(v / two) + eps), ahead, nu
+    )
+    return updates, optax.ScaleByAdamState(count, mu, nu)
+
+  return optax.GradientTransformation(init, update)
+
+
+def nadamw(
+  hparams: Hparams, rate: Callable[[Any], Any]
+) -> optax.GradientTransformation:
+  """NadamW under a schedule (count -> learning rate), which scales the decay."""
+  return optax.chain(
+    scale_by_nadam(1.0 - hparams.one_minus_beta1, hparams.beta2),
+    optax.add_decayed_weights(hparams.weight_decay),
+    optax.scale_by_schedule(lambda count: -rate(count)),
+  )
+
+
+def warmup_cosine(hparams: Hparams, steps: int) -> Callable[[Any], Any]:
+  """Linear warm-up from 0, cosine decay to 0 at `steps`, then 0."""
+  warmup = int(hparams.warmup_factor * steps)
+  peak = hparams.learning_rate
+  return optax.join_schedules(
+    [
+      optax.linear_schedule(0.0, peak, warmup),
+      optax.cosine_decay_schedule(peak, max(steps - warmup, 1)),
+    ],
+    [warmup],
+  )
 
 
 class Phase(NamedTuple):
@@ -45,25 +129,29 @@ class Phase(NamedTuple):
   optimizer: optax.GradientTransformation
 
 
+def one_phase(
+  optimizer: Callable[[int, float], optax.GradientTransformation],
+) -> Callable[[int, float], Sequence[Phase]]:
+  """One endless phase with the optimizer made of the same arguments."""
+  return lambda step_hint, budget: [Phase(None, optimizer(step_hint, budget))]
+
+
 class Rival(NamedTuple):
   """A rival's method.
 
   Attributes:
     phases: (step_hint, budget over step_hint) -> phases, in order.
-    dropout_rate: probability; used where the submission decides it.
-    trained: (evaluated model, optimizer state) -> trained model; traced.
+    trained: (evaluated model, optimizer state) -> trained model; traced. None
+      if they are the same. Else batch statistics are those of the evaluated
+      model.
     evaluated: (trained model, optimizer state) -> evaluated model; traced.
-    averages: whether the two differ. Batch statistics are then those of the
-      evaluated model.
     progress: (optimizer state, share of the budget used up, share that a step
       takes) -> optimizer state; None for rivals that ignore time.
   """
 
   phases: Callable[[int, float], Sequence[Phase]]
-  dropout_rate: float = 0.1
-  trained: Callable[[Any, Any], Any] = lambda params, state: params
+  trained: Callable[[Any, Any], Any] | None = None
   evaluated: Callable[[Any, Any], Any] = lambda params, state: params
-  averages: bool = False
   progress: Callable[[Any, Any, Any], Any] | None = None
 
 
@@ -78,55 +166,12 @@ class Fixed(NamedTuple):
   """The other half, rebuilt by init_optimizer_state."""
 
   ends: tuple[int, ...]  # first step after each phase that ends
-  steps: tuple[Callable, ...]  # compiled train steps, one per phase
-  inits: tuple[Callable, ...]  # first parameters -> (parameters, state)
+  steps: tuple[Callable[..., Any], ...]  # compiled train steps, one per phase
+  inits: tuple[Callable[..., Any], ...]  # parameters -> (parameters, state)
   devices: Devices
   budget_sec: float
-  set_pace: Callable | None
+  progress: Callable[..., Any] | None
   seen: list[int]  # one number: how many evaluations have been looked at
-
-
-def init_optimizer_state(
-  rival: Rival,
-  workload: WorkloadApi,
-  model_params: Any,
-  model_state: Any,
-  hyperparameters: Any,
-  rng: jax.Array,
-) -> tuple[Saved, Fixed]:
-  """The benchmark's function, preceded by the rival.
-
-  Raises:
-    ValueError: if there are hyperparameters, as a rival has its own.
-  """
-  del rng
-  if hyperparameters:
-    raise ValueError(
-      f'hyperparameters={hyperparameters!r}: hyperparameters must be None, as '
-      'rivals run under the self-tuning ruleset, with their own.'
-    )
-  has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else JitDevices()
-  factor = BUDGET_2024 if has_axis else BUDGET
-  phases = rival.phases(workload.step_hint, factor)
-  lengths = [phase.steps for phase in phases if phase.steps is not None]
-  has_statistics = bool(jax.tree_util.tree_leaves(model_state))
-  fixed = Fixed(
-    ends=tuple(itertools.accumulate(lengths)),
-    steps=tuple(
-      devices.compile_step(_body(rival, workload, phase, has_statistics))
-      for phase in phases
-    ),
-    inits=tuple(_init_fn(rival, phase.optimizer) for phase in phases),
-    devices=devices,
-    budget_sec=factor * getattr(workload, 'max_allowed_runtime_sec', 0),
-    set_pace=rival.progress,
-    seen=[0],
-  )
-  params = devices.place(model_params)
-  first = devices.init(_copied, params) if len(phases) > 1 else ()
-  _, inner = devices.init(fixed.inits[0], params)
-  return Saved(inner, first), fixed
 
 
 def _copied(tree: Any) -> Any:
@@ -135,7 +180,9 @@ def _copied(tree: Any) -> Any:
   return jax.tree_util.tree_map(lambda x: x + 0, tree)
 
 
-def _init_fn(rival: Rival, optimizer: optax.GradientTransformation) -> Callable:
+def _init_fn(
+  rival: Rival, optimizer: optax.GradientTransformation
+) -> Callable[..., Any]:
   def init(params: Any) -> tuple[Any, Any]:
     params = _copied(params)
     state = _copied(optimizer.init(params))
@@ -144,45 +191,83 @@ def _init_fn(rival: Rival, optimizer: optax.GradientTransformation) -> Callable:
   return init
 
 
-def _body(
+def _step_fn(
   rival: Rival, workload: WorkloadApi, phase: Phase, has_statistics: bool
-) -> Callable:
-  """A train step; arguments and results as in training.step.train_step."""
-  model_fn = workload_facts.model_fn_in_training(workload, rival.dropout_rate)
+) -> Callable[..., Any]:
+  """The body of a train step; see `core.run.train_step`."""
+  model_fn = workload_facts.model_fn_in_training(workload, 0.1)
   loss_fn = workload_facts.loss_fn_of_batch(workload, 0.0)
-
-  def summed_loss(params: Any, *rest: Any) -> tuple[jax.Array, Any]:
-    logits, new_state = model_fn(params, *rest)
-    summed, n_valid = loss_fn(logits, rest[0])
-    return summed, (n_valid, new_state)
+  step = train_step(model_fn, loss_fn, phase.optimizer)
+  if rival.trained is None:
+    return step
+  trained = rival.trained
 
   def body(
-    held: Any,
-    model_state: Any,
-    state: Any,
-    batch: Any,
-    rng: jax.Array,
-    total: Callable[[Any], Any],
-  ) -> tuple[Any, Any, Any, dict[str, jax.Array]]:
-    params = rival.trained(held, state)
-    (summed, (n_valid, new_state)), grads = jax.value_and_grad(
-      summed_loss, has_aux=True
-    )(params, batch, model_state, rng)
-    summed, n_valid, grads = total((summed, n_valid, grads))
-    grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
-    updates, state = phase.optimizer.update(grads, state, params)
-    held = rival.evaluated(optax.apply_updates(params, updates), state)
-    if rival.averages and has_statistics:
-      _, new_state = model_fn(held, batch, model_state, rng)
-    norm = jnp.sqrt(
-      sum(jnp.sum(jnp.square(g)) for g in jax.tree_util.tree_leaves(grads))
+    held: Any, model_state: Any, state: Any, batch: Any, rng: Any, total: Any
+  ) -> tuple[Any, Any, Any, Any]:
+    params, new_state, state, metrics = step(
+      trained(held, state), model_state, state, batch, rng, total
     )
-    return held, new_state, state, {'loss': summed / n_valid, 'grad_norm': norm}
+    held = rival.evaluated(params, state)
+    if has_statistics:
+      _, new_state = model_fn(held, batch, model_state, rng)
+    return held, new_state, state, metrics
 
   return body
 
 
-def update_params(
+def submission_of(rival: Rival) -> own.Submission:
+  """The five functions that the benchmark takes from a submission module.
+
+  Data and batch sizes are as in this project's submission: the benchmark's.
+  """
+
+  def init_optimizer_state(
+    workload: WorkloadApi,
+    model_params: Any,
+    model_state: Any,
+    hyperparameters: Any,
+    rng: jax.Array,
+  ) -> tuple[Saved, Fixed]:
+    del rng
+    if hyperparameters:
+      raise ValueError(
+        f'hyperparameters={hyperparameters!r}: hyperparameters must be None, '
+        'as rivals run under the self-tuning ruleset, with their own.'
+      )
+    has_axis = workload_facts.has_device_axis(workload, model_params)
+    devices = devices_of(model_params, has_axis)
+    factor = BUDGET_2024 if has_axis else BUDGET
+    phases = rival.phases(workload.step_hint, factor)
+    lengths = [phase.steps for phase in phases if phase.steps is not None]
+    has_statistics = bool(jax.tree_util.tree_leaves(model_state))
+    fixed = Fixed(
+      ends=tuple(itertools.accumulate(lengths)),
+      steps=tuple(
+        devices.compile_step(_step_fn(rival, workload, phase, has_statistics))
+        for phase in phases
+      ),
+      inits=tuple(_init_fn(rival, phase.optimizer) for phase in phases),
+      devices=devices,
+      budget_sec=factor * getattr(workload, 'max_allowed_runtime_sec', 0),
+      progress=rival.progress,
+      seen=[0],
+    )
+    params = devices.place(model_params)
+    first = devices.init(_copied, params) if len(phases) > 1 else ()
+    _, inner = devices.init(fixed.inits[0], params)
+    return Saved(inner, first), fixed
+
+  return own.Submission(
+    init_optimizer_state,
+    _update_params,
+    _prepare_for_eval,
+    own.data_selection,
+    own.get_batch_size,
+  )
+
+
+def _update_params(
   workload: WorkloadApi,
   current_param_container: Any,
   current_params_types: Any,
@@ -196,7 +281,7 @@ def update_params(
   rng: jax.Array,
   train_state: Any = None,
 ) -> tuple[tuple[Saved, Fixed], Any, Any]:
-  """The benchmark's function: begins a phase if one is due, and takes a step.
+  """Begins a phase if one is due, and takes a step.
 
   Raises:
     TrainingCompleteError: (the benchmark's) after the last phase.
@@ -210,7 +295,7 @@ def update_params(
   if phase > 0 and global_step == fixed.ends[phase - 1]:
     params, inner = fixed.devices.init(fixed.inits[phase], saved.first)
   eval_results = eval_results or ()  # None if a restore has lost them
-  if fixed.set_pace and len(eval_results) > fixed.seen[0]:
+  if fixed.progress and len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
     inner = _paced(fixed, inner, eval_results, global_step)
   params, model_state, inner, metrics = fixed.steps[phase](
@@ -233,40 +318,11 @@ def _paced(
     return inner
   pace = seconds / step / fixed.budget_sec
   used, pace = np.float32(global_step * pace), np.float32(pace)
-  return fixed.set_pace(inner, *fixed.devices.put((used, pace)))
+  return fixed.progress(inner, *fixed.devices.put((used, pace)))
 
 
-def prepare_for_eval(
-  workload: WorkloadApi,
-  current_param_container: Any,
-  current_params_types: Any,
-  model_state: Any,
-  hyperparameters: Any,
-  loss_type: Any,
-  optimizer_state: tuple[Saved, Fixed],
-  eval_results: EvalResults,
-  global_step: int,
-  rng: jax.Array,
-) -> tuple[tuple[Saved, Fixed], Any, Any]:
-  """The benchmark's function; the runner already holds the evaluated model."""
-  del workload, current_params_types, hyperparameters, loss_type
-  del eval_results, global_step, rng
-  return optimizer_state, current_param_container, model_state
-
-
-def submission_of(rival: Rival) -> own.Submission:
-  """The five functions that the benchmark takes from a submission module.
-
-  Data and batch sizes are as in this project's submission: the benchmark's.
-  """
-
-  def init(*args: Any, **kwargs: Any) -> tuple[Saved, Fixed]:
-    return init_optimizer_state(rival, *args, **kwargs)
-
-  return own.Submission(
-    init,
-    update_params,
-    prepare_for_eval,
-    own.data_selection,
-    own.get_batch_size,
-  )
+def _prepare_for_eval(**arguments: Any) -> tuple[tuple[Saved, Fixed], Any, Any]:
+  """Nothing changes: the runner already holds the evaluated model."""
+  names = 'optimizer_state', 'current_param_container', 'model_state'
+  state, params, model_state = (arguments[name] for name in names)
+  return state, params, model_state

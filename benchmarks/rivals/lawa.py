@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from . import common, nadam
+from . import common
 
 SNAPSHOTS, INTERVAL, START = 10, 0.002, 0.02
 
@@ -30,10 +30,11 @@ class LawaState(NamedTuple):
   queue: Any  # leading axis: SNAPSHOTS
 
 
-def lawa(step_hint: int) -> optax.GradientTransformation:
+def lawa(step_hint: int, budget: float) -> optax.GradientTransformation:
   """The baseline's optimizer, which also takes snapshots."""
-  rate = nadam.warmup_cosine(nadam.BASELINE, step_hint)
-  optimizer = nadam.nadamw(nadam.BASELINE, rate)
+  del budget
+  rate = common.warmup_cosine(common.BASELINE, step_hint)
+  optimizer = common.nadamw(common.BASELINE, rate)
   start = math.ceil(START * step_hint)
   interval = math.ceil(INTERVAL * step_hint)
 
@@ -69,17 +70,10 @@ def evaluated(params: Any, state: LawaState) -> Any:
   )
 
 
-def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One endless phase."""
-  del budget
-  return [common.Phase(None, lawa(step_hint))]
-
-
 RIVAL = common.Rival(
-  phases,
+  common.one_phase(lawa),
   trained=lambda params, state: state.raw,
   evaluated=evaluated,
-  averages=True,
 )
 (
   init_optimizer_state,

@@ -11,21 +11,22 @@ squares).
 
 from __future__ import annotations
 
-from . import common, nadam
+import optax
+
+from . import common
 
 
-def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One endless phase."""
+def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
+  """NadamW under the baseline's schedule."""
   del budget
-  rate = nadam.warmup_cosine(nadam.BASELINE, step_hint)
-  return [common.Phase(None, nadam.nadamw(nadam.BASELINE, rate))]
+  rate = common.warmup_cosine(common.BASELINE, step_hint)
+  return common.nadamw(common.BASELINE, rate)
 
 
-RIVAL = common.Rival(phases)
 (
   init_optimizer_state,
   update_params,
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = common.submission_of(RIVAL)
+) = common.submission_of(common.Rival(common.one_phase(optimizer)))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from . import common, nadam
+from . import common
 
 
 class TimedState(NamedTuple):
@@ -26,7 +26,7 @@ class TimedState(NamedTuple):
 
 def rate_at(used: jax.Array) -> jax.Array:
   """The learning rate at a share of the budget: warm-up, then cosine to 0."""
-  hparams = nadam.BASELINE
+  hparams = common.BASELINE
   warmup = hparams.warmup_factor
   rest = jnp.clip((used - warmup) / (1.0 - warmup), 0.0, 1.0)
   cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * rest))
@@ -36,7 +36,7 @@ def rate_at(used: jax.Array) -> jax.Array:
 
 def timed(step_hint: int, budget: float) -> optax.GradientTransformation:
   """NadamW under `rate_at`."""
-  direction = nadam.nadamw(nadam.BASELINE, lambda count: 1.0)
+  direction = common.nadamw(common.BASELINE, lambda count: 1.0)
 
   def init(params: Any) -> TimedState:
     pace = jnp.float32(1.0 / (budget * step_hint))
@@ -53,17 +53,12 @@ def timed(step_hint: int, budget: float) -> optax.GradientTransformation:
   return optax.GradientTransformation(init, update)
 
 
-def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One endless phase."""
-  return [common.Phase(None, timed(step_hint, budget))]
-
-
 def set_pace(state: TimedState, used: Any, pace: Any) -> TimedState:
   """The state at a share of the budget, of which a step takes `pace`."""
   return state._replace(used=used, pace=pace)
 
 
-RIVAL = common.Rival(phases, progress=set_pace)
+RIVAL = common.Rival(common.one_phase(timed), progress=set_pace)
 (
   init_optimizer_state,
   update_params,

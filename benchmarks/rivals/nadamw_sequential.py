@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import math
 
-from . import common, nadam
+from . import common
 
 POINTS = (
-  nadam.Hparams(
+  common.Hparams(
     0.0014271957958295392, 0.03380478752, 0.9957304053273589,
     0.09153141484048229, 0.01,
   ),
-  nadam.Hparams(
+  common.Hparams(
     0.001768509931943289, 0.05850208614, 0.9768053375036079,
     0.0279513959224539, 0.02,
   ),
-  nadam.Hparams(
+  common.Hparams(
     0.0023792566965593815, 0.01990335215, 0.9632738717172477,
     0.3417568278549717, 0.01,
   ),
@@ -40,16 +40,15 @@ def phases(step_hint: int, budget: float) -> list[common.Phase]:
   for point, horizon in zip(POINTS, HORIZONS):
     share = horizon * budget / common.BUDGET_2024
     steps = math.ceil(share * step_hint)
-    rate = nadam.warmup_cosine(point, steps)
-    found.append(common.Phase(steps, nadam.nadamw(point, rate)))
+    rate = common.warmup_cosine(point, steps)
+    found.append(common.Phase(steps, common.nadamw(point, rate)))
   return found
 
 
-RIVAL = common.Rival(phases)
 (
   init_optimizer_state,
   update_params,
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = common.submission_of(RIVAL)
+) = common.submission_of(common.Rival(phases))

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from . import common, nadam
+from . import common
 
 LEARNING_RATE, BETA1, BETA2 = 0.0025, 0.9, 0.9955159689799007
 WEIGHT_DECAY, EPS = 0.08121616522670176, 1e-8
@@ -58,7 +58,7 @@ def schedule_free(warmup: int) -> optax.GradientTransformation:
 
   def update(grads: Any, state: FreeState, y: Any) -> tuple[Any, FreeState]:
     rate, count = rate_at(state.count), state.count + 1
-    nu = nadam.moment(grads, state.nu, BETA2, 2)
+    nu = common.moment(grads, state.nu, BETA2, 2)
     correction = 1 - BETA2**count
     z = jax.tree_util.tree_map(
       lambda z, g, v, y: (
@@ -87,17 +87,16 @@ def _y(x: jax.Array, z: jax.Array) -> jax.Array:
   return (1 - BETA1) * z + BETA1 * x
 
 
-def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One endless phase."""
+def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
+  """Schedule-Free AdamW with the entry's warm-up."""
   del budget
-  return [common.Phase(None, schedule_free(int(WARMUP_FACTOR * step_hint)))]
+  return schedule_free(int(WARMUP_FACTOR * step_hint))
 
 
 RIVAL = common.Rival(
-  phases,
+  common.one_phase(optimizer),
   trained=lambda x, state: jax.tree_util.tree_map(_y, x, state.z),
   evaluated=lambda y, state: jax.tree_util.tree_map(_x, y, state.z),
-  averages=True,
 )
 (
   init_optimizer_state,

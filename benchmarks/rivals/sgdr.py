@@ -10,12 +10,13 @@ a budget of 1.5 step_hint.
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import optax
 
-from . import common, nadam
+from . import common
 
 FIRST = 0.1  # T_0 over step_hint
 
@@ -38,19 +39,18 @@ def restarts(peak: float, first: float) -> Callable[[jax.Array], jax.Array]:
   return rate
 
 
-def phases(step_hint: int, budget: float) -> list[common.Phase]:
-  """One endless phase."""
+def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
+  """NadamW under `restarts`."""
   del budget
-  hparams = nadam.BASELINE
+  hparams = common.BASELINE
   rate = restarts(hparams.learning_rate, FIRST * step_hint)
-  return [common.Phase(None, nadam.nadamw(hparams, rate))]
+  return common.nadamw(hparams, rate)
 
 
-RIVAL = common.Rival(phases)
 (
   init_optimizer_state,
   update_params,
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = common.submission_of(RIVAL)
+) = common.submission_of(common.Rival(common.one_phase(optimizer)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import from_file
-from .array_workload import ArrayWorkload as ArrayWorkload
-from .base import MiniWorkload
+from .base import ArrayWorkload as ArrayWorkload
+from .base import MiniWorkload as MiniWorkload
 from .digits import DigitsWorkload
 from .molecules import MoleculesWorkload
 from .text import TextWorkload
@@ -52,6 +52,10 @@ def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
     generation: 'jit' (current benchmark) or 'pmap' (that of 2024).
 
   Raises:
-    ValueError: the workload or the generation is unknown.
+    ValueError: the workload or the generation is unknown, or an attribute of a
+      user's class cannot be right.
   """
-  return workload_class(given)(generation=generation)
+  workload = workload_class(given)(generation=generation)
+  if from_file.is_file(given):
+    from_file.check_attributes(workload)
+  return workload

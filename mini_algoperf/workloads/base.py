@@ -6,8 +6,10 @@ import abc
 import functools
 import importlib
 import itertools
+import math
+import numbers
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -15,11 +17,11 @@ import jax
 import numpy as np
 
 from .. import files, spec
+from . import parts
 from .generations import GENERATIONS
-from .params import param_shapes, param_types
-from .shuffling import host_rng
 
 TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
+Shape = tuple[int, int]  # leading axes of a batch: shards, examples of each
 
 
 def read_targets(
@@ -32,13 +34,20 @@ def read_targets(
 
   Returns:
     The entries; none if there is no file.
+
+  Raises:
+    ValueError: if it is no file of targets.
   """
   if not path.exists():
     return {}
-  return files.read_json(path)['workloads']
+  content = files.read_json(path)
+  entries = content.get('workloads') if isinstance(content, dict) else None
+  if not isinstance(entries, dict):
+    raise ValueError(f'{path}: is not a file of targets.')
+  return entries
 
 
-class MiniWorkload(spec.Workload):
+class MiniWorkload(spec.Workload, abc.ABC):
   """A workload that is fast on two cores.
 
   Constructing it with `generation='jit'` or `'pmap'` decides the device
@@ -58,6 +67,12 @@ class MiniWorkload(spec.Workload):
   # Another one for a workload from a user's file, and how that was named.
   targets_file = TARGETS_FILE
   _given = ''
+  # Of the generation.
+  _axis_name: str | None
+  _compile_eval: Callable[..., Any]
+  _train_layout: Callable[[spec.Batch], spec.Batch]
+  _eval_layout: Callable[[spec.Batch], spec.Batch]
+  _to_host: Callable[..., Any]
 
   def __new__(cls, generation: str = 'jit') -> MiniWorkload:
     """Joins the class with the mixin of its generation.
@@ -84,12 +99,25 @@ class MiniWorkload(spec.Workload):
     for package in self.packages:  # now, not at the first evaluation
       importlib.import_module(package)
     super().__init__()
-    self._model: nn.Module | None = None
-    self._targets = read_targets(self.targets_file).get(self.name)
+    self._model: Any = None
     # Both are compiled once for this object, at their first call.
     self._init_fn = jax.jit(self._init_variables)
     self._eval_fn = self._compile_eval(self._eval_batch)
-    self._eval_batches_cache = {}
+    self._eval_batches_cache: dict[Any, list[spec.Batch]] = {}
+
+  @abc.abstractmethod
+  def is_output_params(self, param_key: str) -> bool:
+    """Whether a top-level parameter key is the output layer's."""
+
+  @abc.abstractmethod
+  def loss_fn(
+    self,
+    label_batch: spec.Tensor,
+    logits_batch: spec.Tensor,
+    mask_batch: spec.Tensor | None = None,
+    label_smoothing: float = 0.0,
+  ) -> dict[str, spec.Tensor]:
+    """The masked loss; see `parts.masked`."""
 
   @abc.abstractmethod
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -102,22 +130,13 @@ class MiniWorkload(spec.Workload):
 
   @abc.abstractmethod
   def _train_batches(
-    self,
-    rng: np.random.Generator,
-    data_dir: str | None,
-    shard_size: int,
-    num_shards: int,
+    self, rng: np.random.Generator, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
     """Endless shuffled batches with leading axes (shard, example)."""
 
   @abc.abstractmethod
   def _split_batches(
-    self,
-    split: str,
-    num_examples: int,
-    data_dir: str | None,
-    shard_size: int,
-    num_shards: int,
+    self, split: str, num_examples: int, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
     """A split in its fixed order, once, padded; weights are 0 for padding."""
 
@@ -154,13 +173,24 @@ class MiniWorkload(spec.Workload):
   def _is_better(self, value: float, target: float) -> bool:
     return value > target if self.metric_rises else value < target
 
-  def _target(self, key: str) -> float:
-    if self._targets is None:
+  @functools.cached_property
+  def _targets(self) -> dict[str, Any]:
+    entry = read_targets(self.targets_file).get(self.name)
+    if entry is None:
       raise ValueError(
         f'{self.targets_file.name}: no targets for {self.name!r}; run '
         f'`soft-reset set-targets --workload={self._given or self.name}`'
       )
-    return self._targets[key]
+    return entry
+
+  def _target(self, key: str) -> float:
+    target = self._targets.get(key) if isinstance(self._targets, dict) else None
+    if not isinstance(target, numbers.Real) or not math.isfinite(target):
+      raise ValueError(
+        f'{self.targets_file}: {key} of {self.name!r} is {target!r}, not a '
+        'number.'
+      )
+    return float(target)
 
   def _model_inputs(self, batch: spec.Batch) -> Any:
     """What the model is called with; a subclass may need the targets."""
@@ -181,8 +211,8 @@ class MiniWorkload(spec.Workload):
     self._model = self._make_model(dropout_rate)
     variables = self._init_fn(rng)
     params = variables['params']
-    self._param_shapes = param_shapes(params)
-    self._param_types = param_types(params)
+    self._param_shapes = parts.param_shapes(params)
+    self._param_types = parts.param_types(params)
     if 'batch_stats' not in variables:
       return params, None
     # The container type of flax's own updates: old versions freeze it.
@@ -194,7 +224,7 @@ class MiniWorkload(spec.Workload):
     batch: spec.Batch,
     model_state: spec.ModelAuxiliaryState,
     mode: spec.ForwardPassMode,
-    rng: spec.RandomState,
+    rng: spec.RandomState | None,
     update_batch_norm: bool,
     dropout_rate: float,
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
@@ -211,20 +241,21 @@ class MiniWorkload(spec.Workload):
     )
     if model_state is None or not update_batch_norm:
       return apply_fn(), model_state
-    return apply_fn(mutable=['batch_stats'])
+    logits, model_state = apply_fn(mutable=['batch_stats'])
+    return logits, model_state
 
-  def _merge_shards(self, batch: spec.Batch) -> spec.Batch:
+  def _merge_shards(self, batch: spec.Batch) -> Any:
     """(shard, example, ...) to (shard * example, ...)."""
     return jax.tree_util.tree_map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
 
-  def _shard_size(self, global_batch_size: int) -> int:
+  def _shape(self, global_batch_size: int) -> Shape:
     num_devices = jax.local_device_count()
     if global_batch_size < 1 or global_batch_size % num_devices:
       raise ValueError(
         f'global_batch_size: {global_batch_size} is not a positive multiple '
         f'of the {num_devices} devices'
       )
-    return global_batch_size // num_devices
+    return num_devices, global_batch_size // num_devices
 
   def _build_input_queue(
     self,
@@ -232,9 +263,7 @@ class MiniWorkload(spec.Workload):
     split: str,
     data_dir: str | None,
     global_batch_size: int,
-    cache: bool | None = None,
-    repeat_final_dataset: bool | None = None,
-    num_batches: int | None = None,
+    **unused: Any,
   ) -> Iterator[spec.Batch]:
     """Endless batches; a training queue's order follows from `data_rng`.
 
@@ -243,25 +272,19 @@ class MiniWorkload(spec.Workload):
       split: 'train', 'eval_train', 'validation' or 'test'.
       data_dir: where the data lie; None for the default.
       global_batch_size: examples per batch, over all devices.
-      cache: unused, as are the next two; they are in the benchmark's
+      **unused: cache, repeat_final_dataset and num_batches of the benchmark's
         signature.
-      repeat_final_dataset: unused.
-      num_batches: unused.
 
     Raises:
       ValueError: the batch does not divide evenly, or the split is unknown.
     """
-    del cache, repeat_final_dataset, num_batches
     if split != 'train':
       num_examples = self._num_examples(split)
       return itertools.cycle(
         self._eval_batches(split, num_examples, data_dir, global_batch_size)
       )
     batches = self._train_batches(
-      host_rng(data_rng),
-      data_dir,
-      self._shard_size(global_batch_size),
-      jax.local_device_count(),
+      parts.host_rng(data_rng), data_dir, self._shape(global_batch_size)
     )
     return map(self._train_layout, batches)
 
@@ -287,11 +310,7 @@ class MiniWorkload(spec.Workload):
     key = (split, num_examples, data_dir, global_batch_size)
     if key not in self._eval_batches_cache:
       batches = self._split_batches(
-        split,
-        num_examples,
-        data_dir,
-        self._shard_size(global_batch_size),
-        jax.local_device_count(),
+        split, num_examples, data_dir, self._shape(global_batch_size)
       )
       self._eval_batches_cache[key] = [self._eval_layout(b) for b in batches]
     return self._eval_batches_cache[key]
@@ -328,3 +347,109 @@ class MiniWorkload(spec.Workload):
     host = [self._to_host(output) for output in outputs]
     joined = {k: np.concatenate([o[k] for o in host]) for k in host[0]}
     return self._metrics(joined)
+
+
+class ArrayWorkload(MiniWorkload):
+  """Examples in memory, shuffled in training; softmax cross-entropy.
+
+  A subclass says what `MiniWorkload` leaves open but for the batches, and
+  `load_split`.
+  """
+
+  loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
+
+  def __init__(self, generation: str = 'jit') -> None:
+    super().__init__(generation)
+    self._splits: dict[Any, Mapping[str, np.ndarray]] = {}
+
+  @abc.abstractmethod
+  def load_split(
+    self, split: str, data_dir: str | None
+  ) -> Mapping[str, np.ndarray]:
+    """All examples of a split, in their fixed order; called once per split.
+
+    Args:
+      split: 'train', 'validation' or 'test'. The training examples that are
+        evaluated are the first of 'train'.
+      data_dir: where the data lie; None for the default.
+
+    Returns:
+      'inputs' and 'targets', leading axis: examples. 'weights', 1 for targets
+      that count, if some don't.
+    """
+
+  def loss_fn(
+    self,
+    label_batch: spec.Tensor,
+    logits_batch: spec.Tensor,
+    mask_batch: spec.Tensor | None = None,
+    label_smoothing: float = 0.0,
+  ) -> dict[str, spec.Tensor]:
+    """`parts.softmax_cross_entropy`; a subclass may have another loss."""
+    return parts.softmax_cross_entropy(
+      label_batch, logits_batch, mask_batch, label_smoothing
+    )
+
+  def _split(
+    self, split: str, data_dir: str | None, num_examples: int
+  ) -> Mapping[str, np.ndarray]:
+    if (split, data_dir) not in self._splits:
+      self._splits[split, data_dir] = self.load_split(split, data_dir)
+    arrays = self._splits[split, data_dir]
+    of = f'{type(self).__name__}: load_split({split!r})'
+    if not isinstance(arrays, Mapping) or not {'inputs', 'targets'} <= {
+      *arrays
+    }:
+      raise ValueError(f"{of} must return arrays 'inputs' and 'targets'.")
+    for key, value in arrays.items():
+      if not isinstance(value, np.ndarray) or value.dtype.kind not in 'biuf':
+        raise ValueError(f'{of}: {key} must be a NumPy array of numbers.')
+      if value.ndim == 0 or len(value) < num_examples:
+        raise ValueError(
+          f'{of} gives {len(value) if value.ndim else 0} {key}, fewer than the '
+          f'{num_examples} examples that the class names.'
+        )
+    return arrays
+
+  def _train_batches(
+    self, rng: np.random.Generator, data_dir: str | None, shape: Shape
+  ) -> Iterator[spec.Batch]:
+    arrays = self._split('train', data_dir, self.num_train_examples)
+    indices = parts.shuffled_indices(rng, self.num_train_examples)
+    while True:
+      chosen = np.fromiter(indices, np.int64, shape[0] * shape[1])
+      yield {
+        key: value[chosen].reshape(*shape, *value.shape[1:])
+        for key, value in arrays.items()
+      }
+
+  def _split_batches(
+    self, split: str, num_examples: int, data_dir: str | None, shape: Shape
+  ) -> Iterator[spec.Batch]:
+    source = 'train' if split == 'eval_train' else split
+    arrays = self._split(source, data_dir, num_examples)
+    return padded_batches(arrays, num_examples, shape)
+
+
+def padded_batches(
+  arrays: Mapping[str, np.ndarray], num_examples: int, shape: Shape
+) -> Iterator[spec.Batch]:
+  """The first examples of a split, once, in order; padding has weight 0.
+
+  Args:
+    arrays: 'targets' and others, leading axis: examples; without 'weights' all
+      targets count.
+    num_examples: how many of them.
+    shape: leading axes of a batch.
+  """
+  size = shape[0] * shape[1]
+  weights = np.ones(arrays['targets'].shape, np.float32)
+  for start in range(0, num_examples, size):
+    stop = min(start + size, num_examples)
+    pad = size - (stop - start)
+    yield {
+      key: np.pad(
+        value[start:stop], [(0, pad), *[(0, 0)] * (value.ndim - 1)]
+      ).reshape(*shape, *value.shape[1:])
+      for key, value in {'weights': weights, **arrays}.items()
+    }

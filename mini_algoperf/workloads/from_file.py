@@ -1,19 +1,41 @@
-"""A workload of the user's: a class in a Python file, named FILE.py:CLASS."""
+"""A workload of the user's: a class in a Python file, named FILE.py:CLASS.
+
+What can be known before the first step is checked before it, in one line that
+names the class and the attribute.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import math
+import numbers
 import pathlib
 import re
-import sys
-import types
+from collections.abc import Mapping
+from typing import Any
 
+import jax
+
+from .. import spec
+from ..user_code import import_file
 from .base import MiniWorkload
 
 _MODULE = 'soft_reset_workload'
 # What the generation's mixin adds when a workload is made.
 _OF_GENERATION = {'init_model_fn', 'model_fn'}
+_COUNTS = (
+  'num_train_examples',
+  'num_eval_train_examples',
+  'num_validation_examples',
+  'num_test_examples',
+  'eval_batch_size',
+  'default_batch_size',
+  'step_hint',
+  'eval_every_steps',
+)
+_SECONDS = ('max_allowed_runtime_sec', 'eval_period_time_sec')
+_OTHERS = ('name', 'target_metric_name', 'metric_rises', 'loss_type')
+_LOSS = {'summed', 'n_valid_examples', 'per_example'}
 
 
 def is_file(given: str) -> bool:
@@ -42,7 +64,13 @@ def load_class(given: str) -> type[MiniWorkload]:
   path = pathlib.Path(file).expanduser().resolve()
   if path.suffix != '.py' or not path.is_file():
     raise ValueError(f'workload: {file}: there is no such Python file (.py).')
-  module = _import_file(path, given)
+  digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:12]
+  try:
+    module = import_file(f'{_MODULE}_{digest}_{path.stem}', path)
+  except (Exception, SystemExit) as e:
+    raise ValueError(
+      f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
+    ) from e
   kind = getattr(module, class_name, None)
   if not _is_workload(kind):
     here = [name for name, value in vars(module).items() if _is_workload(value)]
@@ -50,46 +78,24 @@ def load_class(given: str) -> type[MiniWorkload]:
       f'workload: {file} has no subclass {class_name} of MiniWorkload; it has '
       f'{", ".join(here) or "none"}.'
     )
-  _check(kind, given)
+  assert kind is not None
+  _check_class(kind, given)
   kind.targets_file = path.with_name(f'{path.stem}_targets.json')
   kind._given = given
-  return kind
+  loaded: type[MiniWorkload] = kind
+  return loaded
 
 
 def _is_workload(value: object) -> bool:
   return isinstance(value, type) and issubclass(value, MiniWorkload)
 
 
-def _import_file(path: pathlib.Path, given: str) -> types.ModuleType:
-  digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:12]
-  name = f'{_MODULE}_{digest}_{path.stem}'
-  if name in sys.modules:
-    return sys.modules[name]
-  spec = importlib.util.spec_from_file_location(name, path)
-  module = importlib.util.module_from_spec(spec)
-  sys.modules[name] = module  # as an import does; pickles look it up
-  try:
-    spec.loader.exec_module(module)
-  except BaseException as e:
-    del sys.modules[name]
-    if not isinstance(e, (Exception, SystemExit)):
-      raise
-    raise ValueError(
-      f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
-    ) from e
-  return module
-
-
-def _check(kind: type[MiniWorkload], given: str) -> None:
+def _check_class(kind: type[MiniWorkload], given: str) -> None:
   """Refuses a class that could not be made, or has no usable name."""
-  attributes = (
-    'name',
-    'metric_rises',
-    'default_batch_size',
-    'eval_every_steps',
-  )
   missing = set(kind.__abstractmethods__) - _OF_GENERATION
-  missing |= {name for name in attributes if not hasattr(kind, name)}
+  missing |= {
+    name for name in (*_COUNTS, *_SECONDS, *_OTHERS) if not hasattr(kind, name)
+  }
   if missing:
     raise ValueError(
       f'workload: {given} is not complete; it lacks '
@@ -100,3 +106,125 @@ def _check(kind: type[MiniWorkload], given: str) -> None:
       f'workload: {given}: name={kind.name!r} must be letters, digits and _, '
       'since folders are called after it.'
     )
+
+
+def check_attributes(workload: MiniWorkload) -> None:
+  """Refuses attributes that no run can be made with.
+
+  Raises:
+    ValueError: names the class, the attribute, its value and what is right.
+  """
+
+  def check(name: str, is_right: bool, what: str) -> None:
+    if not is_right:
+      raise ValueError(
+        f'workload: {workload._given}: {name}={getattr(workload, name)!r} must '
+        f'be {what}.'
+      )
+
+  for name in _COUNTS:
+    value = getattr(workload, name)
+    is_whole = isinstance(value, numbers.Integral)
+    is_count = is_whole and not isinstance(value, bool) and value >= 1
+    check(name, is_count, 'a whole number of at least 1')
+  for name in _SECONDS:
+    value = getattr(workload, name)
+    is_positive = _is_number(value) and 0 < value < math.inf
+    check(name, is_positive, 'a number of seconds above 0')
+  metric, rises = workload.target_metric_name, workload.metric_rises
+  is_text = isinstance(metric, str) and metric != ''
+  check('target_metric_name', is_text, "the name of one of _metrics' values")
+  check('metric_rises', isinstance(rises, bool), 'True or False')
+  # By name: a user may import the benchmark's own spec.
+  kind = type(workload.loss_type).__name__
+  check(
+    'loss_type', kind == spec.LossType.__name__, 'a member of spec.LossType'
+  )
+
+
+def _is_number(value: object) -> bool:
+  return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_targets(workload: MiniWorkload) -> None:
+  """Refuses a workload without targets, or with some that are no numbers.
+
+  Raises:
+    ValueError: says which, or how targets are set.
+  """
+  for name in ('validation_target_value', 'test_target_value'):
+    value = getattr(workload, name)
+    if not _is_number(value) or not math.isfinite(value):
+      raise ValueError(
+        f'workload: {workload._given}: {name}={value!r} must be a number.'
+      )
+
+
+def rehearse(
+  workload: MiniWorkload,
+  params: spec.ParameterContainer,
+  model_state: spec.ModelAuxiliaryState,
+  batch: spec.Batch,
+  data_dir: str | None,
+) -> None:
+  """Traces the loss of a batch and evaluates once, before the first step.
+
+  Args:
+    workload: of a user's.
+    params: from `init_model_fn`.
+    model_state: from `init_model_fn`.
+    batch: of training data.
+    data_dir: where the data lie; None for the default.
+
+  Raises:
+    ValueError: if the loss or a metric is not what the API asks for.
+  """
+  where = f'workload: {workload._given}'
+  if not isinstance(batch, Mapping) or not {'inputs', 'targets'} <= {*batch}:
+    raise ValueError(f"{where}: a batch must have 'inputs' and 'targets'.")
+  loss = _trace_loss(workload, params, model_state, batch)
+  if not isinstance(loss, Mapping) or not {*loss} >= _LOSS:
+    raise ValueError(
+      f'{where}: loss_fn must return {", ".join(sorted(_LOSS))} by name.'
+    )
+  result = workload.eval_model(
+    workload.eval_batch_size,
+    params,
+    model_state,
+    jax.random.PRNGKey(0),
+    data_dir,
+    None,
+    0,
+  )
+  for split in workload.eval_splits:
+    key = f'{split}/{workload.target_metric_name}'
+    if key not in result:
+      own = {k.partition('/')[2] for k in result} - {'num_examples'}
+      raise ValueError(
+        f'{where}: target_metric_name={workload.target_metric_name!r} is not '
+        f'among what _metrics returns: {", ".join(sorted(own))}.'
+      )
+  for key, value in result.items():
+    if not _is_number(value):
+      raise ValueError(
+        f'{where}: _metrics must return numbers, but {key} is {value!r}.'
+      )
+
+
+def _trace_loss(
+  workload: Any,
+  params: spec.ParameterContainer,
+  model_state: spec.ModelAuxiliaryState,
+  batch: spec.Batch,
+) -> Any:
+  def loss_fn(params: Any, batch: Any, model_state: Any, rng: Any) -> Any:
+    logits, _ = workload.model_fn(
+      params, batch, model_state, spec.ForwardPassMode.TRAIN, rng, True
+    )
+    return workload.loss_fn(batch['targets'], logits, batch.get('weights'))
+
+  rng, traced = jax.random.PRNGKey(0), loss_fn
+  if workload.generation == 'pmap':
+    rng = jax.random.split(rng, jax.local_device_count())
+    traced = jax.pmap(loss_fn, axis_name='batch')
+  return jax.eval_shape(traced, params, batch, model_state, rng)

@@ -8,7 +8,8 @@ one of them when it is constructed (`base.MiniWorkload`).
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import flax.jax_utils
 import jax
@@ -40,12 +41,18 @@ class JitGeneration:
 
   generation = 'jit'
   _axis_name = None
+  host_batches: bool
+  _init_model: Callable[..., tuple[ParameterContainer, ModelAuxiliaryState]]
+  _apply: Callable[..., tuple[Tensor, ModelAuxiliaryState]]
+  _merge_shards: Callable[[Batch], Batch]
 
   def init_model_fn(
     self, rng: RandomState
   ) -> tuple[ParameterContainer, ModelAuxiliaryState]:
     """Fresh parameters and model state, replicated over all devices."""
-    return jax.device_put(self._init_model(rng, DROPOUT_RATE), _sharding())
+    model = self._init_model(rng, DROPOUT_RATE)
+    params, model_state = jax.device_put(model, _sharding())
+    return params, model_state
 
   def model_fn(
     self,
@@ -69,27 +76,22 @@ class JitGeneration:
         statistics; else normalise by the running statistics.
       dropout_rate: share of activations that is dropped.
     """
+    batch = augmented_and_preprocessed_input_batch
     return self._apply(
-      params,
-      augmented_and_preprocessed_input_batch,
-      model_state,
-      mode,
-      rng,
-      update_batch_norm,
-      dropout_rate,
+      params, batch, model_state, mode, rng, update_batch_norm, dropout_rate
     )
 
-  def _compile_eval(self, eval_fn: Callable) -> Callable:
+  def _compile_eval(self, eval_fn: Callable[..., Any]) -> Any:
     return jax.jit(eval_fn)
 
-  def _train_layout(self, batch: Batch) -> Batch:
+  def _train_layout(self, batch: Batch) -> Any:
     merged = self._merge_shards(batch)
     return merged if self.host_batches else self._on_devices(merged)
 
-  def _eval_layout(self, batch: Batch) -> Batch:
+  def _eval_layout(self, batch: Batch) -> Any:
     return self._on_devices(self._merge_shards(batch))
 
-  def _on_devices(self, batch: Batch) -> Batch:
+  def _on_devices(self, batch: Batch) -> Any:
     return jax.device_put(batch, _sharding(BATCH_AXIS))
 
   def _to_host(self, outputs: Any) -> Any:
@@ -101,6 +103,9 @@ class PmapGeneration:
 
   generation = 'pmap'
   _axis_name = BATCH_AXIS
+  _model: Any
+  _init_model: Callable[..., tuple[ParameterContainer, ModelAuxiliaryState]]
+  _apply: Callable[..., tuple[Tensor, ModelAuxiliaryState]]
 
   def init_model_fn(
     self,
@@ -117,7 +122,9 @@ class PmapGeneration:
     """
     del aux_dropout_rate
     rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
-    return flax.jax_utils.replicate(self._init_model(rng, rate))
+    model = self._init_model(rng, rate)
+    params, model_state = flax.jax_utils.replicate(model)
+    return params, model_state
 
   def model_fn(
     self,
@@ -129,17 +136,13 @@ class PmapGeneration:
     update_batch_norm: bool,
   ) -> tuple[Tensor, ModelAuxiliaryState]:
     """As in the jit generation; dropout is that of the last initialisation."""
+    batch = augmented_and_preprocessed_input_batch
+    rate = self._model.dropout_rate
     return self._apply(
-      params,
-      augmented_and_preprocessed_input_batch,
-      model_state,
-      mode,
-      rng,
-      update_batch_norm,
-      self._model.dropout_rate,
+      params, batch, model_state, mode, rng, update_batch_norm, rate
     )
 
-  def _compile_eval(self, eval_fn: Callable) -> Callable:
+  def _compile_eval(self, eval_fn: Callable[..., Any]) -> Any:
     return jax.pmap(eval_fn, axis_name=BATCH_AXIS)
 
   def _train_layout(self, batch: Batch) -> Batch:

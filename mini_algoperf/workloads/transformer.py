@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .layers import dropout
+from .parts import dropout
 
 # Added to the scores of what must not be attended to; finite, so that a row
 # without anything to attend to has no NaN.
@@ -43,7 +43,7 @@ class Attention(nn.Module):
 
   @nn.compact
   def __call__(
-    self, queries: jax.Array, memory: jax.Array, mask: jax.Array
+    self, queries: jax.Array, memory: jax.Array, mask: Any
   ) -> jax.Array:
     """Mixes `memory` for each query.
 
@@ -86,9 +86,9 @@ class Block(nn.Module):
   def __call__(
     self,
     x: jax.Array,
-    mask: jax.Array,
+    mask: jax.Array | np.ndarray,
     memory: jax.Array | None,
-    memory_mask: jax.Array | None,
+    memory_mask: Any,
     dropout_rate: float,
     train: bool,
   ) -> jax.Array:
@@ -167,7 +167,8 @@ class Transformer(nn.Module):
     mask = (sources > 0)[:, None, :]
     for block in self.encoder:
       x = block(x, mask, None, None, dropout_rate, train)
-    return self.encoder_norm(x)
+    memory: jax.Array = self.encoder_norm(x)
+    return memory
 
   def decode(
     self,
@@ -185,7 +186,8 @@ class Transformer(nn.Module):
     memory_mask = (sources > 0)[:, None, :]
     for block in self.decoder:
       x = block(x, mask, memory, memory_mask, dropout_rate, train)
-    return self.output(self.decoder_norm(x))
+    logits: jax.Array = self.output(self.decoder_norm(x))
+    return logits
 
   def _embed(
     self, tokens: jax.Array, dropout_rate: float, train: bool
@@ -213,9 +215,12 @@ def greedy_translations(
   def extend(_: jax.Array, tokens: jax.Array) -> jax.Array:
     # Every round makes one more token final: its logits look at those before
     # it only, which are final by then.
-    logits = model.apply(
+    logits: Any = model.apply(
       {'params': params}, memory, sources, tokens, method=Transformer.decode
     )
     return jnp.argmax(logits, axis=-1).astype(tokens.dtype)
 
-  return jax.lax.fori_loop(0, sources.shape[1], extend, jnp.zeros_like(sources))
+  tokens: jax.Array = jax.lax.fori_loop(
+    0, sources.shape[1], extend, jnp.zeros_like(sources)
+  )
+  return tokens

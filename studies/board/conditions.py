@@ -67,6 +67,17 @@ CONDITIONS = {
 }
 # The conditions that count in the overall score.
 SCORED = ('tuned', 'near', 'slow', 'hot', 'cold')
+_BUDGETS = {'pmap': 3.0, 'jit': BUDGET}
+
+
+def budget_of(name: str) -> float:
+  """The budget under a condition, as a multiple of max_allowed_runtime_sec.
+
+  Args:
+    name: of a folder of a study: a condition's, with _full behind it or not.
+  """
+  base = name.removesuffix('_full').partition('@')[0]
+  return _BUDGETS[CONDITIONS.get(base, Condition()).generation]
 
 
 def get_condition(name: str) -> Condition:

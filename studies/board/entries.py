@@ -1,8 +1,13 @@
 """The submissions on the board: their files, and one rate factor each.
 
 A rate is never tuned to a workload. Every submission has its published rate and
-one factor, the same for all workloads and conditions, which was chosen under
-`tuned` and acts as explained in `conditions`.
+one factor, the same for all workloads and conditions, which acts as explained
+in `conditions` and was chosen from runs under tuned@2, tuned@4, and so on.
+
+The best factor is the one with which the most of the budget is left when the
+target is reached, on average over workloads and seeds; a run that does not
+reach it has nothing left. Ties go to the factor that comes nearest to the
+targets.
 """
 
 from __future__ import annotations
@@ -11,14 +16,29 @@ import difflib
 import json
 import pathlib
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
+
+from ...benchmarks import pieces
+from ...benchmarks.pieces import PIECES
+from ...mini_algoperf import files
+from ...mini_algoperf.submission_loader import (
+  LoadedSubmission,
+  as_submission,
+  load_submission,
+)
+from ...submission import make_submission
+from ..paths import read_object
+from .logs import BoardRun
 
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-RIVALS = _ROOT / 'benchmarks' / 'rivals'
-PIECES = _ROOT / 'benchmarks' / 'pieces'
 _OURS = 'submission'
-_HELPERS = ('__init__', 'common', 'nadam')
+_HELPERS = ('__init__', 'common')
+_PIECES_FILE = pathlib.Path(pieces.__file__).resolve()
 
 
 class Contender(NamedTuple):
@@ -37,25 +57,20 @@ class Contender(NamedTuple):
 
 def known_paths() -> dict[str, pathlib.Path]:
   """The files of the submissions known by name: the rivals' and ours."""
-  found = {
-    path.stem: path
-    for path in sorted(RIVALS.glob('*.py'))
-    if path.stem not in _HELPERS
-  }
-  return {**found, _OURS: _ROOT / 'submission.py'}
+  found = sorted((_ROOT / 'benchmarks' / 'rivals').glob('*.py'))
+  rivals = {path.stem: path for path in found if path.stem not in _HELPERS}
+  return {**rivals, _OURS: _ROOT / 'submission.py'}
 
 
-def piece_paths() -> dict[str, pathlib.Path]:
-  """The files of our submission with one piece left out, by name."""
-  paths = sorted(PIECES.glob('without_*.py'))
-  return {path.stem: path for path in paths}
+def load(entry: Contender) -> LoadedSubmission:
+  """The submission of an entry; pieces are settings, and all in one file.
 
-
-def read_factors() -> dict[str, float]:
-  """The chosen factors, by submission."""
-  if not FACTORS_FILE.exists():
-    return {}
-  return json.loads(FACTORS_FILE.read_text(encoding='utf-8'))['factors']
+  Raises:
+    ValueError: see `submission_loader.load_submission`.
+  """
+  if entry.path == str(_PIECES_FILE):
+    return as_submission(make_submission(PIECES[entry.name]), entry.name)
+  return load_submission(entry.path)
 
 
 def factor_of(name: str) -> float:
@@ -64,7 +79,10 @@ def factor_of(name: str) -> float:
   Args:
     name: its name on the board. Ours without a piece has the factor of ours.
   """
-  return read_factors().get(_OURS if name in piece_paths() else name, 1.0)
+  if not FACTORS_FILE.exists():
+    return 1.0
+  factors = read_object(FACTORS_FILE)['factors']
+  return float(factors.get(_OURS if name in PIECES else name, 1.0))
 
 
 def get_entry(text: str, published: bool = False) -> Contender:
@@ -78,7 +96,7 @@ def get_entry(text: str, published: bool = False) -> Contender:
     ValueError: if there is no such submission.
   """
   name, _, given = text.partition('=')
-  paths = {**known_paths(), **piece_paths()}
+  paths = {**known_paths(), **dict.fromkeys(PIECES, _PIECES_FILE)}
   if not given and name not in paths:
     near = difflib.get_close_matches(name, paths, 1)
     hint = f' Did you mean {near[0]}?' if near else ''
@@ -96,3 +114,73 @@ def get_entry(text: str, published: bool = False) -> Contender:
     raise ValueError(f'submission {text!r}: there is no file {path}.')
   factor = 1.0 if published else factor_of(name)
   return Contender(name, str(path.resolve()), factor)
+
+
+class Merit(NamedTuple):
+  """How good a run was; larger is better."""
+
+  left: float  # share of the budget left; 0 if the target was not reached
+  nearness: float  # 1 if it was reached, else the best metric over the target
+
+
+def merit(run: BoardRun) -> Merit:
+  """The merit of a run; without an evaluation it has none."""
+  if run.is_reached:
+    return Merit(1.0 - run.share_to_target, 1.0)
+  if not np.isfinite(run.values).any():
+    return Merit(0.0, 0.0)
+  if run.target.rises:
+    return Merit(0.0, float(np.nanmax(run.values) / run.target.value))
+  return Merit(0.0, float(run.target.value / np.nanmin(run.values)))
+
+
+def choose_factors(
+  runs: Sequence[BoardRun],
+) -> tuple[dict[str, float], Mapping[str, Mapping[float, Sequence[Merit]]]]:
+  """The best factor by submission, of those with the most runs.
+
+  Args:
+    runs: those under conditions other than tuned@FACTOR don't count.
+
+  Returns:
+    The factors, and the merits from which they were chosen.
+
+  Raises:
+    ValueError: if no run counts.
+  """
+  merits: dict[str, dict[float, list[Merit]]] = defaultdict(
+    lambda: defaultdict(list)
+  )
+  for run in runs:
+    base, _, factor = run.condition.partition('@')
+    if base == 'tuned':
+      merits[run.submission][float(factor or 1.0)].append(merit(run))
+  if not merits:
+    raise ValueError('there are no runs under tuned@FACTOR: train them first.')
+  chosen = {}
+  for name, own in sorted(merits.items()):
+    most = max(len(found) for found in own.values())
+    usable = [factor for factor, found in own.items() if len(found) == most]
+    chosen[name] = max(
+      usable, key=lambda factor: tuple(np.mean(own[factor], axis=0))
+    )
+  return chosen, merits
+
+
+def write_factors(runs: Sequence[BoardRun]) -> dict[str, float]:
+  """Chooses factors from a study's runs, writes factors.json, returns them."""
+  chosen, merits = choose_factors(runs)
+  table = {
+    name: {
+      f'{factor:g}': {
+        'budget_left': round(float(np.mean([m.left for m in own])), 4),
+        'nearness': round(float(np.mean([m.nearness for m in own])), 4),
+        'runs': len(own),
+      }
+      for factor, own in sorted(by_factor.items())
+    }
+    for name, by_factor in sorted(merits.items())
+  }
+  text = json.dumps({'factors': chosen, 'chosen_from': table}, indent=2) + '\n'
+  files.write_whole(FACTORS_FILE, text)
+  return chosen

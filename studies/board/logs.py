@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...mini_algoperf import files, logger
-from ..runs.log import Log, read_log
-from ..scores.times import read_target, time_to_target
-from .run import FAILURE
+from ..paths import META_DATA, check_file, folder, read_object
+from ..run_files import MetricTarget, read_log, read_target
+from .conditions import budget_of
 
+FAILURE = 'failure.txt'  # in the folder of a run that broke
 _RUNS, _EVALUATIONS = 'runs.csv', 'evaluations.csv'
 _RUN_COLUMNS = (
   'submission', 'workload', 'seed', 'metric', 'target', 'rises', 'budget_sec',
@@ -29,8 +30,6 @@ _RUN_COLUMNS = (
 _EVALUATION_COLUMNS = (
   'submission', 'workload', 'seed', 'step', 'seconds', 'value',
 )  # fmt: skip
-_BUDGETS = {'budget3': 3.0}
-_BUDGET = 1.5
 # The earliest date that a zip archive can hold: the same runs, the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -42,9 +41,7 @@ class BoardRun(NamedTuple):
   submission: str
   workload: str
   seed: int
-  metric: str
-  target: float
-  rises: bool
+  target: MetricTarget
   budget_sec: float
   failed: bool
   steps: np.ndarray  # shape=(evaluations,)
@@ -54,8 +51,12 @@ class BoardRun(NamedTuple):
   @property
   def share_to_target(self) -> float:
     """Share of the budget until the target is reached; infinite if never."""
-    seconds = time_to_target(self.seconds, self.values, self.target, self.rises)
-    return seconds / self.budget_sec
+    return self.target.seconds(self.seconds, self.values) / self.budget_sec
+
+  @property
+  def is_reached(self) -> bool:
+    """Whether the run has reached its target."""
+    return math.isfinite(self.share_to_target)
 
 
 def read_all(roots: Iterable[pathlib.Path]) -> list[BoardRun]:
@@ -76,48 +77,40 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
   Raises:
     ValueError: if there is none, or a file is damaged.
   """
-  if not root.is_dir():
-    raise ValueError(f'{root}: there is no such folder.')
-  found = [run for path in sorted(root.glob('*.zip')) for run in _unpack(path)]
-  for meta in sorted(
-    root.glob('[!.]*/*/study_*/*_jax/trial_1/meta_data_0.json')
-  ):
+  paths = sorted(folder('', root).glob('*.zip'))
+  found = [run for path in paths for run in _unpack(path)]
+  for meta in sorted(root.glob(f'[!.]*/*/study_*/*_jax/trial_1/{META_DATA}')):
     condition, submission, study, workload = meta.relative_to(root).parts[:4]
-    seed = int(study.removeprefix('study_'))
-    workload = workload.removesuffix('_jax')
-    found.append(_read(meta, condition, submission, workload, seed))
+    target = read_target(meta)
+    seconds = read_object(meta)['workload.max_allowed_runtime_sec']
+    log = read_log(meta.with_name(logger.EVAL_MEASUREMENTS))
+    found.append(
+      BoardRun(
+        condition,
+        submission,
+        workload.removesuffix('_jax'),
+        int(study.removeprefix('study_')),
+        target,
+        budget_of(condition) * seconds,
+        meta.with_name(FAILURE).exists(),
+        log.numbers('global_step'),
+        log.numbers('accumulated_submission_time'),
+        log.numbers(f'validation/{target.metric}'),
+      )
+    )
   if not found:
     raise ValueError(f'{root} has neither runs of a study nor archives.')
   return found
 
 
-def _read(
-  meta: pathlib.Path, condition: str, submission: str, workload: str, seed: int
-) -> BoardRun:
-  metric, target, rises = read_target(meta)
-  factor = _BUDGETS.get(
-    condition.removesuffix('_full').partition('@')[0], _BUDGET
-  )
-  budget = factor * files.read_json(meta)['workload.max_allowed_runtime_sec']
-  path = meta.with_name(logger.EVAL_MEASUREMENTS)
-  log = read_log(path) if path.exists() else Log(path, [])
-  return BoardRun(
-    condition, submission, workload, seed, metric, target, rises, budget,
-    meta.with_name(FAILURE).exists(),
-    log.numbers('global_step'),
-    log.numbers('accumulated_submission_time'),
-    log.numbers(f'validation/{metric}'),
-  )  # fmt: skip
-
-
-def pack(runs: Iterable[BoardRun], folder: pathlib.Path) -> list[pathlib.Path]:
+def pack(runs: Iterable[BoardRun], out: pathlib.Path) -> list[pathlib.Path]:
   """Writes <condition>.zip for all runs; returns the files.
 
   Args:
     runs: the runs; a condition's older archive is replaced.
-    folder: where to write; made if needed.
+    out: folder to write to; made if needed.
   """
-  folder.mkdir(parents=True, exist_ok=True)
+  out.mkdir(parents=True, exist_ok=True)
   groups: dict[str, list[BoardRun]] = {}
   for run in runs:
     groups.setdefault(run.condition, []).append(run)
@@ -125,22 +118,25 @@ def pack(runs: Iterable[BoardRun], folder: pathlib.Path) -> list[pathlib.Path]:
   for condition, group in sorted(groups.items()):
     group.sort(key=lambda r: (r.submission, r.workload, r.seed))
     content = io.BytesIO()
-    with zipfile.ZipFile(content, 'w') as out:
+    with zipfile.ZipFile(content, 'w') as packed:
       for name, rows in _tables(group).items():
         entry = zipfile.ZipInfo(name, _DATE)
         entry.compress_type = zipfile.ZIP_DEFLATED
-        out.writestr(entry, _as_csv(rows), compresslevel=9)
-    paths.append(folder / f'{condition}.zip')
+        text = io.StringIO()
+        csv.writer(text, lineterminator='\n').writerows(rows)
+        packed.writestr(entry, text.getvalue(), compresslevel=9)
+    paths.append(out / f'{condition}.zip')
     files.write_whole(paths[-1], content.getvalue())
   return paths
 
 
-def _tables(runs: Sequence[BoardRun]) -> dict[str, list[tuple]]:
-  about: list[tuple] = [_RUN_COLUMNS]
-  evaluations: list[tuple] = [_EVALUATION_COLUMNS]
+def _tables(runs: Sequence[BoardRun]) -> dict[str, list[tuple[object, ...]]]:
+  about: list[tuple[object, ...]] = [_RUN_COLUMNS]
+  evaluations: list[tuple[object, ...]] = [_EVALUATION_COLUMNS]
   for run in runs:
     key = (run.submission, run.workload, run.seed)
-    what = (run.metric, _exactly(run.target), int(run.rises))
+    metric, value, rises = run.target
+    what = (metric, _exactly(value), int(rises))
     about.append((*key, *what, _exactly(run.budget_sec), int(run.failed)))
     evaluations += [
       (*key, *map(_exactly, numbers))
@@ -154,20 +150,14 @@ def _exactly(number: float) -> str:
   return repr(float(number)).removesuffix('.0')
 
 
-def _as_csv(rows: Sequence[tuple]) -> str:
-  text = io.StringIO()
-  csv.writer(text, lineterminator='\n').writerows(rows)
-  return text.getvalue()
-
-
 def _unpack(path: pathlib.Path) -> list[BoardRun]:
   try:
-    with zipfile.ZipFile(path) as packed:
+    with zipfile.ZipFile(check_file(path)) as packed:
       about, evaluations = (
         list(csv.DictReader(io.StringIO(packed.read(name).decode('utf-8'))))
         for name in (_RUNS, _EVALUATIONS)
       )
-    by_run: dict[tuple, list[Mapping[str, str]]] = {}
+    by_run: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
     for row in evaluations:
       by_run.setdefault(_key(row), []).append(row)
     return [_run(path.stem, row, by_run.get(_key(row), [])) for row in about]
@@ -187,9 +177,9 @@ def _run(
     about['submission'],
     about['workload'],
     int(about['seed']),
-    about['metric'],
-    float(about['target']),
-    about['rises'] == '1',
+    MetricTarget(
+      about['metric'], float(about['target']), about['rises'] == '1'
+    ),
     float(about['budget_sec']),
     about['failed'] == '1',
     *(
@@ -218,8 +208,3 @@ def comparable(runs: Iterable[BoardRun]) -> list[BoardRun]:
     seeds = set.intersection(*(set(by_seed) for by_seed in own.values()))
     kept += [by_seed[s] for by_seed in own.values() for s in sorted(seeds)]
   return kept
-
-
-def is_reached(run: BoardRun) -> bool:
-  """Whether the run has reached its target within the budget."""
-  return math.isfinite(run.share_to_target)

@@ -9,12 +9,14 @@ over seeds; with it, the median over more seeds is the target.
 from __future__ import annotations
 
 import json
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
+import jax
 import numpy as np
 
 from ...mini_algoperf import files
-from ...mini_algoperf.target_training import Point, Trainer
+from ...mini_algoperf.targets import Point, Trainer
 from ...mini_algoperf.workloads import MiniWorkload
 from ...mini_algoperf.workloads.base import read_targets as own_targets
 from . import stand_in
@@ -58,10 +60,10 @@ def measure(
 
 def write(name: str, full: bool, found: dict[str, Any]) -> None:
   """Writes what `measure` found to the file that the workloads read."""
-  targets = stand_in.read_targets()
+  targets = stand_in.read_targets(name)
   targets[stand_in.target_key(name, full)] = found
   text = json.dumps(targets, indent=2, sort_keys=True) + '\n'
-  files.write_whole(stand_in.TARGETS_FILE, text.encode())
+  files.write_whole(stand_in.targets_file(name), text)
 
 
 def _best(
@@ -75,7 +77,12 @@ def _best(
   def end(peak: float, seed: int) -> float:
     state = train.train(Point(peak, *rest), seed)
     result = workload.eval_model(
-      workload.eval_batch_size, *state[:2], None, None, None, steps
+      workload.eval_batch_size,
+      *state[:2],
+      jax.random.PRNGKey(0),
+      None,
+      None,
+      steps,
     )
     return result[f'validation/{workload.target_metric_name}']
 
@@ -84,5 +91,5 @@ def _best(
     medians[peak] = float(np.median([end(peak, s) for s in _GRID_SEEDS]))
     say(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
   choose = max if workload.metric_rises else min
-  best = choose(medians, key=medians.get)
+  best = choose(medians, key=lambda peak: medians[peak])
   return best, [end(best, seed) for seed in _SEEDS]

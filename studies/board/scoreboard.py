@@ -1,18 +1,30 @@
-"""The scoreboard's page, in Markdown, from runs."""
+"""The scoreboard: submissions' scores under conditions, as a page in Markdown.
+
+Scores are AlgoPerf's (`studies.scores`): a submission's time in a cell, that is
+a workload under a condition, is the median over seeds. The spread is found by
+bootstrap: seeds are drawn with replacement, the same for all submissions, and
+the scores are recomputed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from ...mini_algoperf import files
+from .. import scores
 from . import conditions, entries
-from .logs import BoardRun, comparable, is_reached
-from .standings import EntryStanding, standings
+from .logs import BoardRun, comparable
 
 PICTURE = 'scoreboard.png'
+_DRAWS = 1000
+_SEED = 0
+_INTERVAL = (5, 95)  # percentiles
 _WHAT = """\
 Written by `soft-reset scoreboard`; not to be edited by hand. Small stand-ins on
 a CPU, not AlgoPerf: nothing here is an AlgoPerf result, and no order here need
@@ -27,6 +39,94 @@ were shortened, `studies/board/conditions.py` what the conditions are. Rates are
 published ones times one factor per submission, the same everywhere, chosen under
 `tuned` on a seed that is not among those here:
 """
+
+
+class EntryStanding(NamedTuple):
+  """A submission's score and other figures, among those on the board."""
+
+  submission: str
+  score: float
+  low: float  # 5th percentile of the score; NaN if a cell has one seed only
+  high: float  # 95th
+  reached: float  # share of runs
+  median_share: float  # of the budget used until the target; infinite if never
+  failed: int  # runs that broke
+  relative: np.ndarray  # shape=(cells,), time over the fastest one's
+
+
+def standings(
+  runs: Sequence[BoardRun], draws: int = _DRAWS
+) -> list[EntryStanding]:
+  """All submissions, the best first.
+
+  Args:
+    runs: as `logs.comparable` returns them; all cells count equally.
+    draws: number of bootstrap draws.
+  """
+  names = sorted({run.submission for run in runs})
+  cells = _cells(runs, names)
+  medians = np.stack([np.median(times, axis=1) for times in cells])
+  relative = scores.relative_times(medians.T).T
+  random = np.random.default_rng(_SEED)
+  drawn = []
+  for _ in range(draws):
+    again = []
+    for times in cells:
+      chosen = random.integers(times.shape[1], size=times.shape[1])
+      again.append(np.median(times[:, chosen], axis=1))
+    drawn.append(_scores(scores.relative_times(np.stack(again).T)))
+  low, high = np.percentile(drawn, _INTERVAL, axis=0)
+  if min(times.shape[1] for times in cells) < 2:  # nothing to draw from
+    low, high = np.full_like([low, high], np.nan)
+  found = []
+  for i, (name, score) in enumerate(zip(names, _scores(relative.T))):
+    own = [run for run in runs if run.submission == name]
+    found.append(
+      EntryStanding(
+        name,
+        score,
+        low[i],
+        high[i],
+        float(np.mean([run.is_reached for run in own])),
+        float(np.median([run.share_to_target for run in own])),
+        sum(run.failed for run in own),
+        relative[:, i],
+      )
+    )
+  return sorted(found, key=lambda s: (-s.score, -s.reached, s.submission))
+
+
+def _cells(runs: Sequence[BoardRun], names: Sequence[str]) -> list[np.ndarray]:
+  """Shares of the budget for each cell, shape=(submissions, seeds)."""
+  found: dict[tuple[str, str], dict[str, list[float]]] = {}
+  for run in sorted(runs, key=lambda r: r.seed):
+    own = found.setdefault((run.condition, run.workload), {})
+    own.setdefault(run.submission, []).append(run.share_to_target)
+  return [np.array([own[name] for name in names]) for own in found.values()]
+
+
+def _scores(relative: np.ndarray) -> list[float]:
+  """AlgoPerf's scores; relative times have shape=(submissions, cells)."""
+  return [scores.score(row) for row in relative]
+
+
+def write_page(
+  out: pathlib.Path, runs: Sequence[BoardRun], reading: str = ''
+) -> None:
+  """Writes the page and, beside it, the picture of the profiles.
+
+  Args:
+    out: the page, FILE.md; it and scoreboard.png are replaced.
+    runs: runs under all conditions.
+    reading: a person's interpretation, Markdown.
+  """
+  files.write_whole(out, page(runs, reading))
+  scored = [r for r in comparable(runs) if r.condition in conditions.SCORED]
+  found = [
+    scores.Entry(s.submission, s.score, s.relative)
+    for s in standings(scored, draws=1)
+  ]
+  scores.save_profiles(out.with_name(PICTURE), found)
 
 
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:
@@ -134,7 +234,10 @@ def _agreement(
   if short == name or not shared:
     return []
   long, brief = (
-    {s.submission: s.score for s in standings(_only(shared, some), draws=1)}
+    {
+      s.submission: s.score
+      for s in standings([r for r in some if r.workload in shared], draws=1)
+    }
     for some in (own, same)
   )
   told = ', '.join(f'{s} {score:.3f}' for s, score in brief.items())
@@ -146,10 +249,6 @@ def _agreement(
   return lines
 
 
-def _only(workloads: Set[str], runs: Sequence[BoardRun]) -> list[BoardRun]:
-  return [run for run in runs if run.workload in workloads]
-
-
 def _by_workload(
   runs: Sequence[BoardRun], overall: Sequence[EntryStanding]
 ) -> list[str]:
@@ -158,7 +257,7 @@ def _by_workload(
   for standing in overall:
     own = [r for r in runs if r.submission == standing.submission]
     shares = [
-      np.mean([is_reached(r) for r in own if r.workload == workload])
+      np.mean([r.is_reached for r in own if r.workload == workload])
       for workload in workloads
     ]
     rows.append((standing.submission, *(f'{share:.0%}' for share in shares)))

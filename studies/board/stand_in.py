@@ -10,7 +10,6 @@ and losses are the workloads' own. A whole budget then takes seconds.
 from __future__ import annotations
 
 import functools
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,13 +18,15 @@ import jax
 import numpy as np
 
 from ...mini_algoperf import spec
-from ...mini_algoperf.workloads import MiniWorkload, workload_class
+from ...mini_algoperf.workloads import workload_class
+from ...mini_algoperf.workloads.base import MiniWorkload
 from ...mini_algoperf.workloads.generations import GENERATIONS
 from ...mini_algoperf.workloads.molecules import MoleculesWorkload
 from ...mini_algoperf.workloads.translation import TranslationWorkload
+from ..paths import read_object
 from .conditions import REFERENCE_PEAK, Condition
 
-TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
+_TARGETS = 'targets.json'
 
 
 class Length(NamedTuple):
@@ -103,11 +104,27 @@ def ranked_precision(
 _CLASSES = {'molecules': RankedMolecules, 'translation': TokensTranslation}
 
 
-def read_targets() -> dict[str, dict[str, Any]]:
-  """What `measure_targets` found, by workload; empty without a file."""
-  if not TARGETS_FILE.exists():
-    return {}
-  return json.loads(TARGETS_FILE.read_text(encoding='utf-8'))
+def targets_file(name: str) -> pathlib.Path:
+  """The file of a workload's targets: this project's, or beside one's own.
+
+  Args:
+    name: name of a small workload, or file.py:ClassName.
+  """
+  file, is_own, _ = name.rpartition(':')
+  if not is_own:
+    return pathlib.Path(__file__).with_name(_TARGETS)
+  path = pathlib.Path(file).expanduser()
+  return path.with_name(f'{path.stem}.board_{_TARGETS}')
+
+
+def read_targets(name: str) -> dict[str, dict[str, Any]]:
+  """What `measure_targets` found, by workload; empty without a file.
+
+  Args:
+    name: name of a small workload, or file.py:ClassName.
+  """
+  path = targets_file(name)
+  return dict(read_object(path)) if path.exists() else {}
 
 
 def target_key(name: str, full: bool) -> str:
@@ -157,14 +174,14 @@ def make_workload(
     ValueError: if there is no such workload, or no target was measured for it.
   """
   key = target_key(name, full)
-  found = read_targets().get(key, {}) if targets is None else targets
+  found = read_targets(name).get(key, {}) if targets is None else targets
   if condition.target not in found:
     raise ValueError(
-      f'{TARGETS_FILE.name} has no target {condition.target!r} of {key}; '
-      '`soft-reset study --measure_targets` measures it.'
+      f'{targets_file(name)} has no target {condition.target!r} of {key}; '
+      '`soft-reset set-targets --board` measures it.'
     )
   kind = GENERATIONS[condition.generation]
-  own = _CLASSES.get(name) or workload_class(name)
+  own: Any = _CLASSES.get(name) or workload_class(name)
   joined = type(
     own.__name__, (kind, own), _shortened(own, length_of(name, full))
   )

@@ -28,17 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...settings.checks import check, check_number, check_positive
-
-# 1 / d = integral of exp(u - d exp(u)) du, by the trapezoidal rule. The step
-# makes a relative error of 2 |Gamma(1 + 2 pi i / step)| = 1.2e-13, cutting the
-# integral off at both ends another of _CUT_OFF each.
-_QUADRATURE_STEP = 0.3
-_CUT_OFF = 1e-13
-_STEPS_AT_ONCE = 256  # keeps their exponentials in the processor's cache
-# Rates further apart than this have squares that don't fit into floats beside
-# each other; larger ones may have a sum of squares that fits into none.
-_WIDEST_RANGE = math.log(1e150)
+# Larger rates or norms may have a sum of squares that fits into no float.
 _LARGEST = 1e150
 
 
@@ -101,10 +91,6 @@ def bound_curve(
 ) -> np.ndarray:
   """Omega_1 to Omega_T: the bound of the schedule cut off after each step.
 
-  In T times a few hundred operations instead of T^2 (about 1,300 at most, where
-  rates are 150 decades apart), to a relative error of 4e-13 + T * 2e-16. Rates
-  that are further apart than that take T^2.
-
   Args:
     rates: shape=(T,); eta_1 to eta_T, from 0 to 1e150.
     grad_norms: G, the same for all steps or shape=(T,); from 0 to 1e150.
@@ -117,16 +103,12 @@ def bound_curve(
     ValueError: for an argument of another shape or out of range.
   """
   rates, norms, distance = _checked(rates, grad_norms, distance)
-  if max(_log_range(rates), _log_range(rates * norms)) > _WIDEST_RANGE:
-    return _direct_curve(rates, norms, distance)
-  curve = np.full(rates.size, np.inf)
-  at = rates > 0
-  if at.any():
-    with np.errstate(over='ignore'):  # too large for a float is infinite
-      noise = rates * norms**2 + _sums_over_earlier(rates, norms)
-      start = distance * (distance / np.cumsum(rates)[at])
-    curve[at] = (start + noise[at]) / 2
-  return curve
+  return np.array(
+    [
+      sum(_last_terms(rates[:t], norms[:t], distance))
+      for t in range(1, rates.size + 1)
+    ]
+  )
 
 
 def _last_terms(
@@ -143,100 +125,29 @@ def _last_terms(
   return float(start) / 2, float(noise) / 2
 
 
-def _direct_curve(
-  rates: np.ndarray, norms: np.ndarray, distance: float
-) -> np.ndarray:
-  """The curve in T^2 operations, which no range of rates can disturb."""
-  return np.array(
-    [
-      sum(_last_terms(rates[:t], norms[:t], distance))
-      for t in range(1, rates.size + 1)
-    ]
-  )
-
-
-def _sums_over_earlier(rates: np.ndarray, norms: np.ndarray) -> np.ndarray:
-  """sum_{k<t} (eta_k G_k)^2 / (eta_{k+1} + ... + eta_t) for every t.
-
-  With 1 / d as a sum of exponentials w exp(-s d), the sums over k become
-  recurrences, one for each s:
-
-    z_t = exp(-s eta_t) (z_{t-1} + (eta_{t-1} G_{t-1})^2)
-
-  Distances are never differences of cumulative rates, and nothing is negative:
-  there is no cancellation, however closely the rates crowd near 0.
-
-  Returns:
-    shape=(T,); without meaning where the rate is 0, and d may be.
-  """
-  unit, peak = rates.max(), (rates * norms).max() or 1.0
-  energies = (rates * norms / peak) ** 2
-  rates = rates / unit
-  exponents, weights = _exponentials(rates[rates > 0].min(), rates.sum())
-  carried, sums = np.zeros_like(exponents), np.empty_like(rates)
-  for start in range(0, rates.size, _STEPS_AT_ONCE):
-    block = rates[start : start + _STEPS_AT_ONCE]
-    factors = np.exp(np.outer(-block, exponents))
-    for t, factor in enumerate(factors, start):
-      carried *= factor
-      sums[t] = weights @ carried
-      carried += energies[t]
-  return sums * (peak / unit) * peak
-
-
-def _exponentials(
-  shortest: float, longest: float
-) -> tuple[np.ndarray, np.ndarray]:
-  """1 / d as sum w exp(-s d), to a relative error of 4e-13.
-
-  Args:
-    shortest: smallest d.
-    longest: largest d.
-
-  Returns:
-    The exponents s and the weights w.
-  """
-  low = math.log(_CUT_OFF / longest)
-  high = math.log(-math.log(_CUT_OFF) / shortest)
-  count = math.ceil((high - low) / _QUADRATURE_STEP) + 1
-  exponents = np.exp(low + _QUADRATURE_STEP * np.arange(count))
-  return exponents, _QUADRATURE_STEP * exponents
-
-
-def _log_range(values: np.ndarray) -> float:
-  """log(largest / smallest) of what is above 0."""
-  logs = np.log(values[values > 0])
-  return float(np.ptp(logs)) if logs.size else 0.0
-
-
 def _checked(
   rates: ArrayLike, grad_norms: ArrayLike, distance: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
   rates = np.asarray(rates, np.float64)
-  check(
-    rates.ndim == 1 and rates.size > 0,
-    'shape of rates',
-    rates.shape,
-    '(T,) with a rate for each of at least one step',
-  )
+  if rates.ndim != 1 or not rates.size:
+    raise ValueError(
+      f'shape of rates is {rates.shape}; it must be (T,) with a rate for each '
+      'of at least one step.'
+    )
   norms = np.asarray(grad_norms, np.float64)
-  check(
-    norms.shape in ((), rates.shape),
-    'shape of grad_norms',
-    norms.shape,
-    f'() or that of the rates, {rates.shape}',
-  )
+  if norms.shape not in ((), rates.shape):
+    raise ValueError(
+      f'shape of grad_norms is {norms.shape}; it must be () or that of the '
+      f'rates, {rates.shape}.'
+    )
   norms = np.broadcast_to(norms, rates.shape)
   for name, values in (('rates', rates), ('grad_norms', norms)):
-    _check_range(name, values)
-  check_positive('distance', distance)
-  return rates, norms, distance
-
-
-def _check_range(name: str, values: np.ndarray) -> None:
-  wrong = np.flatnonzero(~((values >= 0) & (values <= _LARGEST)))
-  if wrong.size:
-    i = int(wrong[0])
-    check_number(
-      f'{name}[{i}]', float(values[i]), 0, _LARGEST, 'a number from 0 to 1e150'
-    )
+    wrong = np.flatnonzero(~((values >= 0) & (values <= _LARGEST)))
+    if wrong.size:
+      raise ValueError(
+        f'{name}[{wrong[0]}] is {values[wrong[0]]}; it must be a number from 0 '
+        'to 1e150.'
+      )
+  if not 0 < distance < math.inf:
+    raise ValueError(f'distance is {distance}; it must be a number above 0.')
+  return rates, norms, float(distance)

@@ -1,4 +1,5 @@
-"""Recorded runs from a folder of three files; README.md says what is in them."""
+"""Recorded runs: from a folder of three files, as README.md describes it, or
+from the benchmark's logs."""
 
 from __future__ import annotations
 
@@ -6,27 +7,30 @@ import math
 import pathlib
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...mini_algoperf import files
+from ...mini_algoperf import logger, metadata
+from ..paths import check_file, read_object, read_rows
+from ..run_files import MetricTarget, read_log, read_target
+from ..scores import TrialTimes, read_trials
 
 SHIPPED = pathlib.Path(__file__).parent
+_RUNS = 'runs.csv'
 _DIRECTIONS = {'rises': True, 'falls': False}
 _RUN_COLUMNS = (
   'board ruleset submission framework study workload trial hparams'
 ).split()
 _ARRAYS = ('first', 'step', 'seconds', 'loss', 'metric')
+_LOSSES = ('validation/loss', 'validation/ctc_loss')
 
 
 class RecordedWorkload(NamedTuple):
   """What a workload asks for."""
 
   name: str
-  metric: str
-  rises: bool  # whether a larger metric is better
-  target: float  # validation target
+  target: MetricTarget
   step_hint: float  # of 2024; of 2026 where 2024 did not have the workload
   max_runtime: float  # seconds, likewise
 
@@ -58,11 +62,7 @@ class RecordedRun(NamedTuple):
   @property
   def reached(self) -> int | None:
     """Index of the first evaluation at the target or beyond it."""
-    target = self.workload.target
-    better = self.metric >= target
-    if not self.workload.rises:
-      better = self.metric <= target
-    return int(better.argmax()) if better.any() else None
+    return self.workload.target.reached(self.metric)
 
 
 def read_runs(folder: pathlib.Path = SHIPPED) -> list[RecordedRun]:
@@ -75,18 +75,19 @@ def read_runs(folder: pathlib.Path = SHIPPED) -> list[RecordedRun]:
     ValueError: if one of them is missing or not what README.md says.
   """
   workloads = read_workloads(folder)
-  path = folder / 'runs.csv'
+  path = folder / _RUNS
   rows = _rows(path, _RUN_COLUMNS)
-  evaluations = _read_evaluations(folder / 'evaluations.npz', len(rows))
+  first, columns = _read_evaluations(folder / 'evaluations.npz', len(rows))
   runs = []
-  for row, (start, end) in zip(rows, evaluations.bounds):
+  for row, start, end in zip(rows, first, first[1:]):
     if row['workload'] not in workloads:
       raise ValueError(
         f'{path} has runs on {row["workload"]}, which workloads.csv lacks.'
       )
-    fields = {**row, 'workload': workloads[row['workload']]}
-    columns = (column[start:end] for column in evaluations.columns)
-    runs.append(RecordedRun(*(fields[c] for c in _RUN_COLUMNS), *columns))
+    fields: dict[str, Any] = {c: row[c] for c in _RUN_COLUMNS}
+    fields['workload'] = workloads[row['workload']]
+    fields |= {n: c[start:end] for n, c in zip(_ARRAYS[1:], columns)}
+    runs.append(RecordedRun(**fields))
   return runs
 
 
@@ -99,75 +100,168 @@ def read_workloads(
     ValueError: if workloads.csv is missing or not what README.md says.
   """
   path = folder / 'workloads.csv'
-  columns = ['workload', 'metric', 'direction', 'validation_target']
-  return {row['workload']: _workload(path, row) for row in _rows(path, columns)}
-
-
-def _workload(path: pathlib.Path, row: Mapping[str, str]) -> RecordedWorkload:
-  name = row['workload']
-  if row['direction'] not in _DIRECTIONS:
-    raise ValueError(
-      f'{path}: direction is {row["direction"]!r} for {name}; it must be rises '
-      'or falls.'
+  found = {}
+  needed = ['workload', 'metric', 'direction', 'validation_target']
+  for row in _rows(path, needed):
+    name = row['workload']
+    if row['direction'] not in _DIRECTIONS:
+      raise ValueError(
+        f'{path}: direction is {row["direction"]!r} for {name}; it must be '
+        'rises or falls.'
+      )
+    target, step_hint, max_runtime = (
+      _positive(path, name, what, row.get(what) or row.get(other) or '')
+      for what, other in (
+        ('validation_target', ''),
+        ('step_hint_v05', 'step_hint_a100'),
+        ('max_runtime_v05', 'max_runtime_a100'),
+      )
     )
-  numbers = [
-    _positive(path, name, what, text)
-    for what, text in (
-      ('validation_target', row['validation_target']),
-      ('step_hint_v05', _of_2024(row, 'step_hint')),
-      ('max_runtime_v05', _of_2024(row, 'max_runtime')),
-    )
-  ]
-  rises = _DIRECTIONS[row['direction']]
-  return RecordedWorkload(name, row['metric'], rises, *numbers)
+    goal = MetricTarget(row['metric'], target, _DIRECTIONS[row['direction']])
+    found[name] = RecordedWorkload(name, goal, step_hint, max_runtime)
+  return found
 
 
-def _of_2024(row: Mapping[str, str], what: str) -> str:
-  return row.get(f'{what}_v05') or row.get(f'{what}_a100') or ''
-
-
-def _positive(path: pathlib.Path, name: str, what: str, text: str) -> float:
+def _positive(path: pathlib.Path, name: str, what: str, value: object) -> float:
   try:
-    number = float(text)
+    number = float(str(value))
   except ValueError:
     number = math.nan
   if not 0 < number < math.inf:
     raise ValueError(
-      f'{path}: {what} is {text!r} for {name}; it must be a number above 0.'
+      f'{path}: {what} is {value!r} for {name}; it must be a number above 0.'
     )
   return number
 
 
-class _Evaluations(NamedTuple):
-  bounds: Sequence[tuple[int, int]]  # of each run
-  columns: Sequence[np.ndarray]  # step, seconds, loss, metric
-
-
-def _read_evaluations(path: pathlib.Path, num_runs: int) -> _Evaluations:
+def _read_evaluations(
+  path: pathlib.Path, num_runs: int
+) -> tuple[list[int], Sequence[np.ndarray]]:
+  """Where each run begins, and step, seconds, loss and metric of all runs."""
   try:
     # Left to itself, numpy keeps a damaged file open.
-    with path.open('rb') as file, np.load(file) as arrays:
+    with check_file(path).open('rb') as file, np.load(file) as arrays:
       first, *columns = (np.asarray(arrays[n], np.float64) for n in _ARRAYS)
   except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as e:
     raise ValueError(f'{path} cannot be read: {e}.') from e
   is_rising = first.shape == (num_runs + 1,) and (np.diff(first) >= 0).all()
-  ends = first[-1] if first.size else 0
-  if not is_rising or any(column.shape != (ends,) for column in columns):
+  length = first[-1] if first.size else 0
+  if not is_rising or any(column.shape != (length,) for column in columns):
     raise ValueError(
       f'{path}: its first must be {num_runs + 1} rising numbers, one more than '
       'runs.csv has runs, and the other arrays as long as the last one says.'
     )
-  bounds = first.astype(int).tolist()
-  return _Evaluations(list(zip(bounds, bounds[1:])), columns)
+  return first.astype(int).tolist(), columns
 
 
 def _rows(
   path: pathlib.Path, columns: Sequence[str]
 ) -> Sequence[Mapping[str, str]]:
-  rows = files.read_rows(path)
+  rows = read_rows(path)
   if not rows:
     raise ValueError(f'{path} is missing or has no rows.')
   missing = [c for c in columns if rows[0].get(c) is None]
   if missing:
     raise ValueError(f'{path} lacks {", ".join(missing)}.')
   return rows
+
+
+def read_logs(root: pathlib.Path) -> list[RecordedRun]:
+  """All trials below a folder of the benchmark's logs that were ever evaluated.
+
+  <root>/.../<submission>/study_<i>/<workload>_<framework>/trial_<j>/
+
+  A workload of the benchmark has the target, step hint and maximum runtime of
+  2024, any other those of its trials' meta data.
+
+  Raises:
+    ValueError: if there is no trial, or the files of one are damaged.
+  """
+  found = sorted(root.glob(f'**/study_*/*/trial_*/{logger.EVAL_MEASUREMENTS}'))
+  if not found:
+    raise ValueError(
+      f'{root} has no <submission>/study_<i>/<workload>_<framework>/trial_<j>/'
+      f'{logger.EVAL_MEASUREMENTS}: give a folder of logs.'
+    )
+  known = read_workloads()
+  runs = []
+  for path in found:
+    submission, study, folder, trial, _ = path.parts[-5:]
+    name, _, framework = folder.rpartition('_')
+    if framework not in ('jax', 'pytorch'):
+      name, framework = folder, ''
+    workload = known.get(name) or _workload(path.parent, name)
+    log = read_log(path)
+    columns = log.rows[0] if log.rows else ()
+    loss = next((c for c in _LOSSES if c in columns), _LOSSES[0])
+    runs.append(
+      RecordedRun(
+        'logs',
+        'external',
+        submission,
+        framework,
+        study,
+        workload,
+        trial,
+        '',
+        log.whole_numbers('global_step').astype(np.float64),
+        log.numbers('accumulated_submission_time'),
+        log.numbers(loss),
+        log.numbers(f'validation/{workload.target.metric}'),
+      )  # fmt: skip
+    )
+  return runs
+
+
+def _workload(trial: pathlib.Path, name: str) -> RecordedWorkload:
+  path = metadata.meta_data_path(trial)
+  if not path.exists():
+    raise ValueError(
+      f'{path} is missing: {name} is not a workload of the benchmark, and '
+      'nothing says what its target is.'
+    )
+  target, meta = read_target(path), read_object(path)
+  step_hint, max_runtime = (
+    _positive(path, name, key, meta.get(f'workload.{key}'))
+    for key in ('step_hint', 'max_allowed_runtime_sec')
+  )
+  return RecordedWorkload(name, target, step_hint, max_runtime)
+
+
+def read_times(
+  folder: pathlib.Path, board: str | None = None, ruleset: str | None = None
+) -> list[TrialTimes]:
+  """Times to the targets, of recorded runs or of the benchmark's logs.
+
+  Args:
+    folder: of recorded runs, with runs.csv, or of submissions' logs.
+    board: of the recorded runs that are compared; None for v05, or for logs.
+    ruleset: likewise; None for self, or for logs.
+
+  Raises:
+    ValueError: if there are no such runs, or a file is damaged.
+  """
+  if not (folder / _RUNS).exists():
+    if board or ruleset:
+      raise ValueError(
+        f'--board and --ruleset choose among recorded runs, but {folder} has '
+        f'no {_RUNS}.'
+      )
+    return read_trials(folder)
+  runs, wanted = read_runs(folder), (board or 'v05', ruleset or 'self')
+  found = [run for run in runs if (run.board, run.ruleset) == wanted]
+  if not found:
+    known = sorted({f'{run.board} {run.ruleset}' for run in runs})
+    raise ValueError(
+      f'there are no runs of board={wanted[0]} with ruleset={wanted[1]}, but '
+      f'of {", ".join(known)}.'
+    )
+  return [
+    TrialTimes(
+      run.submission,
+      run.study,
+      run.workload.name,
+      run.workload.target.seconds(run.seconds, run.metric),
+    )
+    for run in found
+  ]

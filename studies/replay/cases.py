@@ -1,4 +1,4 @@
-"""The result of trials one after the other, each until it is left.
+"""The result of trials one after the other, or in a race, each until it is left.
 
 The README of `studies.real_runs` defines groups, cases, budgets and figures.
 """
@@ -6,6 +6,7 @@ The README of `studies.real_runs` defines groups, cases, budgets and figures.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..real_runs.reading import RecordedRun
+from .rules import Rule, TrialRace, best_shares, left_at
 
 # (board, ruleset) with several trials per submission; 'logs': a user's folder.
 _SOURCES = {('v05', 'external'), ('logs', 'external')}
@@ -21,7 +23,7 @@ _LEAST_TRIALS = 4
 
 
 class Judged(NamedTuple):
-  """A run, and the evaluation at which a policy leaves it."""
+  """A run, and the evaluation at which a rule leaves it."""
 
   run: RecordedRun
   left: int  # its index; the number of evaluations if never left
@@ -43,14 +45,6 @@ class Judged(NamedTuple):
     return float(self.run.seconds[self.run.reached if self.reaches else last])
 
 
-class Group(NamedTuple):
-  """Trials of a submission, in order."""
-
-  max_runtime: float  # seconds
-  seconds: tuple[float, ...]  # what each costs
-  reaches: tuple[bool, ...]  # whether each reaches its target for that
-
-
 class Case(NamedTuple):
   """The result of a group's trials in one order."""
 
@@ -58,8 +52,52 @@ class Case(NamedTuple):
   time: float  # time until the target, as a share of the budget; 1 if never
 
 
+class Group(NamedTuple):
+  """Trials of a submission, in order, and what each rotation of it takes."""
+
+  trials: Sequence[Judged]
+  seconds: Sequence[float]  # until the target; infinity if it isn't reached
+
+  def cases(self, factor: float) -> list[Case]:
+    """The cases under a budget of `factor` maximum runtimes."""
+    budget = factor * self.trials[0].run.workload.max_runtime
+    return [
+      Case(True, spent / budget) if spent <= budget else Case(False, 1.0)
+      for spent in self.seconds
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Replayed:
+  """A rule, where it leaves each of the runs, and the groups of these."""
+
+  rule: Rule
+  judged: Sequence[Judged]
+  groups: Sequence[Group]
+  # The same without the race; the groups themselves if there is none.
+  in_a_row: Sequence[Group]
+
+
+def replay(runs: Sequence[RecordedRun], rule: Rule) -> Replayed:
+  """Finds where a rule leaves every run.
+
+  Args:
+    runs: as `comparable` returns them.
+    rule: to be replayed.
+  """
+  judged = [Judged(run, left_at(rule, run)) for run in runs]
+  grouped = trials_of_groups(judged)
+  in_a_row = [Group(trials, seconds_in_a_row(trials)) for trials in grouped]
+  groups, race = in_a_row, rule.race
+  if race is not None:
+    groups = [
+      Group(trials, seconds_in_race(race, trials)) for trials in grouped
+    ]
+  return Replayed(rule, judged, groups, in_a_row)
+
+
 def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
-  """The runs on which policies are judged.
+  """The runs on which rules are judged.
 
   Raises:
     ValueError: unless at least four of them are trials of the same submission,
@@ -71,22 +109,13 @@ def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     if (run.board, run.ruleset) in _SOURCES
     and run.step.size >= _LEAST_EVALUATIONS
   ]
-  if not groups([Judged(run, 0) for run in found]):
+  if not trials_of_groups([Judged(run, 0) for run in found]):
     raise ValueError(
       'there is nothing to replay: there must be at least four trials of one '
       'submission, study and workload, with three evaluations each, on board '
       'v05 with ruleset external.'
     )
   return found
-
-
-def groups(judged: Sequence[Judged]) -> list[Group]:
-  """The costs and results of trials of one submission, study and workload.
-
-  Args:
-    judged: see `trials_of_groups`.
-  """
-  return [as_group(trials) for trials in trials_of_groups(judged)]
 
 
 def trials_of_groups(judged: Sequence[Judged]) -> list[list[Judged]]:
@@ -108,49 +137,90 @@ def trials_of_groups(judged: Sequence[Judged]) -> list[list[Judged]]:
   ]
 
 
-def as_group(trials: Sequence[Judged]) -> Group:
-  """A group with what each of these trials costs and reaches."""
-  return Group(
-    trials[0].run.workload.max_runtime,
-    tuple(one.seconds for one in trials),
-    tuple(one.reaches for one in trials),
-  )
-
-
-def cases(group: Group, factor: float) -> list[Case]:
-  """A case for each rotation of the trials' order.
-
-  Args:
-    group: one of `groups`.
-    factor: the budget as a multiple of the maximum runtime.
-  """
-  return within(seconds_to_target(group), factor * group.max_runtime)
-
-
-def seconds_to_target(group: Group) -> list[float]:
-  """Seconds spent until the target; infinity if it is never reached.
+def seconds_in_a_row(trials: Sequence[Judged]) -> list[float]:
+  """Seconds spent until the target, trial after trial; infinity if never.
 
   Returns:
     One number for each rotation of the trials' order.
   """
-  trials = list(zip(group.seconds, group.reaches))
+
+  def spent(order: Sequence[Judged]) -> float:
+    total = 0.0
+    for one in order:
+      total += one.seconds
+      if one.reaches:
+        return total
+    return math.inf
+
+  return [spent([*trials[i:], *trials[:i]]) for i in range(len(trials))]
+
+
+class Probed(NamedTuple):
+  """A trial, and what its probe in a race gives."""
+
+  trial: Judged
+  seconds: float  # that the probe takes, up to the target if it gets there
+  reaches: bool  # whether the probe gets to the target
+  is_out: bool  # whether the trial is left, or ends, within its probe
+  best: float  # share of the way that it comes
+
+
+def probe(trial: Judged, share: float) -> Probed:
+  """A trial's beginning, up to the evaluation nearest to a share of its run.
+
+  A probe ends where no later evaluation is expected to be nearer, so that
+  nothing of the future is used: at the first with f + spacing / 2 >= share, of
+  which the spacing is the largest distance between two evaluations so far.
+
+  Args:
+    trial: a run and where it is left.
+    share: of the run.
+  """
+  run, f = trial.run, trial.run.share
+  end = min(trial.left, f.size - 1)
+  spacing = np.maximum.accumulate(np.diff(f, prepend=0.0))
+  near = np.flatnonzero((f + spacing / 2 >= share)[:end])
+  last = int(near[0]) if near.size else end
+  reaches = run.reached is not None and run.reached <= last
+  at = run.reached if reaches else last
+  best = float(best_shares(run)[last])
+  return Probed(trial, float(run.seconds[at]), reaches, not near.size, best)
+
+
+def seconds_in_race(race: TrialRace, trials: Sequence[Judged]) -> list[float]:
+  """Seconds that a race spends until the target; infinity if never.
+
+  Args:
+    race: how the trials compete.
+    trials: those of a group.
+
+  Returns:
+    One number for each rotation of the trials' order.
+  """
+  probed = [probe(trial, race.share) for trial in trials]
   return [
-    _spent([*trials[first:], *trials[:first]]) for first in range(len(trials))
+    _seconds_of_race(race, [*probed[i:], *probed[:i]])
+    for i in range(len(probed))
   ]
 
 
-def _spent(trials: Sequence[tuple[float, bool]]) -> float:
-  spent = 0.0
-  for seconds, reaches in trials:
-    spent += seconds
-    if reaches:
+def _seconds_of_race(race: TrialRace, order: Sequence[Probed]) -> float:
+  spent, first, skip = 0.0, order[0], race.skip_race_above
+  if skip is not None and not first.is_out and first.best >= skip:
+    spent, order = first.trial.seconds, order[1:]
+    if first.trial.reaches:
       return spent
+  in_play, others = order[: race.probes], order[race.probes :]
+  for one in in_play:
+    spent += one.seconds
+    if one.reaches:
+      return spent
+  ranked = sorted(in_play, key=lambda one: -one.best)
+  goes_on = [one for one in ranked if not one.is_out]
+  at_hand: Probed | None = in_play[-1]
+  for one in (*goes_on, *others):
+    spent += one.trial.seconds - (one.seconds if one is at_hand else 0.0)
+    if one.trial.reaches:
+      return spent
+    at_hand = None
   return math.inf
-
-
-def within(seconds: Sequence[float], budget: float) -> list[Case]:
-  """The cases under a budget in seconds, which policies do not know."""
-  return [
-    Case(True, spent / budget) if spent <= budget else Case(False, 1.0)
-    for spent in seconds
-  ]

@@ -1,8 +1,7 @@
-"""A picture of what policies reach by budget, and of the progress of runs."""
+"""A picture of what rules reach by budget, and of the progress of runs."""
 
 from __future__ import annotations
 
-import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...control.state import Target
-from ...control.way import log_share
-from .. import pictures
+from ..paths import save_picture
 from ..real_runs.reading import RecordedRun
-from .cases import comparable
-from .table import PolicyRuns, Spent, spent
+from .cases import Group, Replayed, comparable
+from .rules import best_shares
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 _COLORS = (
@@ -34,31 +31,30 @@ _NEAR, _FAILS = 0.95, 0.5
 _OUTER = (5, 95)  # per cent, the edges of a band
 
 
-def save_replay(path: pathlib.Path, shown: Sequence[PolicyRuns]) -> None:
-  """Draws policies over budgets, and the progress of all runs.
+def save_replay(path: pathlib.Path, shown: Sequence[Replayed]) -> None:
+  """Draws rules over budgets, and the progress of all runs.
 
   Args:
     path: PNG file to write; an existing one is replaced.
-    shown: as returned by `table.judge`, at least one.
+    shown: the rules, at least one.
   """
   figure = Figure(figsize=(11.0, 4.4), dpi=120, layout='constrained')
   left, right = figure.subplots(1, 2)
   draw_budgets(left, shown)
   draw_progress(right, [one.run for one in shown[0].judged])
-  pictures.save(figure, path)
+  save_picture(figure, path)
 
 
-def draw_budgets(axes: Axes, shown: Sequence[PolicyRuns]) -> None:
-  """Draws the share of cases that reach their target, one line per policy."""
-  for index, policy_runs in enumerate(shown):
-    groups = spent(policy_runs)
+def draw_budgets(axes: Axes, shown: Sequence[Replayed]) -> None:
+  """Draws the share of cases that reach their target, one line per rule."""
+  for index, one in enumerate(shown):
     axes.plot(
       _BUDGETS,
-      [_share_reached(groups, budget) for budget in _BUDGETS.tolist()],
+      [_share_reached(one.groups, budget) for budget in _BUDGETS.tolist()],
       color=_COLORS[index % len(_COLORS)],
       linestyle=_LINES[index % len(_LINES)],
       linewidth=1.6,
-      label=str(policy_runs.policy),
+      label=str(one.rule),
     )
   axes.set_xlim(0.0, _BUDGETS[-1])
   axes.set_ylim(0.0, 1.0)
@@ -68,7 +64,7 @@ def draw_budgets(axes: Axes, shown: Sequence[PolicyRuns]) -> None:
   axes.legend(fontsize='small', loc='lower right')
 
 
-def _share_reached(groups: Sequence[Spent], factor: float) -> float:
+def _share_reached(groups: Sequence[Group], factor: float) -> float:
   cases = [case.reached for group in groups for case in group.cases(factor)]
   return sum(cases) / len(cases)
 
@@ -110,7 +106,7 @@ def progress_curves(
     'fail': [],
   }
   for run in comparable(runs):
-    best = best_shares(run)
+    best = best_shares(run, logarithmic=True)
     name = _ending(run, best[-1])
     if name:
       at = np.searchsorted(run.share, _F, side='right')
@@ -122,14 +118,3 @@ def _ending(run: RecordedRun, best: float) -> str:
   if run.reached is not None:
     return 'reach'
   return 'come near' if best >= _NEAR else 'fail' if best < _FAILS else ''
-
-
-def best_shares(run: RecordedRun) -> np.ndarray:
-  """The best share of the way up to each evaluation, shape=(evaluations,)."""
-  workload = run.workload
-  target = Target(workload.metric, workload.target, workload.rises)
-  metrics = run.metric.tolist()
-  shares = [log_share(metric, target, metrics[0]) for metric in metrics]
-  return np.fmax.accumulate(
-    [-math.inf if math.isnan(share) else share for share in shares]
-  )

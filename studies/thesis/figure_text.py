@@ -8,23 +8,21 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...control.switching import SWITCHING_RULES
-from ...experiments import thesis
 from ...mini_algoperf import workloads
-from ...schedule_params import ScheduleParams
-from ..preview.cycle_table import cycle_rows
+from ..plans import RunPlan, planned_cycles
+from ..preview.plan import cycle_rows
 from ..text_table import table_lines
+from . import registry
+from .registry import RUNS, Counterpart
 
 _WIDTH = 80
-# Where docs/benchmark.md has a reader copy the files to, below its root.
-_BENCHMARK_FOLDER = 'submissions/mine/self_tuning/soft_reset/experiments'
 
 
 def list_text() -> str:
   """The list of all figures, one line each."""
   rows = [
     (name, figure.workload.name, f'{figure.budget_factor:g}x', figure.title)
-    for name, figure in thesis.FIGURES.items()
+    for name, figure in registry.FIGURES.items()
   ]
   lines = table_lines([('figure', 'workload', 'budget', 'shows'), *rows])
   more = (
@@ -39,12 +37,12 @@ def figure_text(name: str) -> str:
   """A figure's runs: settings, cycles, and the commands that train them.
 
   Args:
-    name: a key of `thesis.FIGURES`.
+    name: a key of `registry.FIGURES`.
 
   Raises:
     ValueError: there is no such figure.
   """
-  figure = thesis.find_figure(name)
+  figure = registry.find_figure(name)
   lines = [
     f'{name}: {figure.title}',
     '',
@@ -56,41 +54,24 @@ def figure_text(name: str) -> str:
   ]
   cycles = None
   for run_name in figure.runs:
-    params, before = thesis.RUNS[run_name], cycles
-    cycles = list(_cycle_lines(params, figure.workload))
-    lines += ['', run_name, '-' * len(run_name), *_settings_lines(params)]
+    before = cycles
+    cycles = list(_cycle_lines(run_name, figure.workload))
+    lines += ['', run_name, '-' * len(run_name)]
+    lines += registry.settings_lines(run_name)
     lines += ['', 'Cycles: as above.'] if cycles == before else cycles
     lines += ['', *_commands(run_name, figure.workload)]
   return '\n'.join(lines)
 
 
-def _settings_lines(params: ScheduleParams) -> Iterator[str]:
-  soft = f', alpha {params.alpha:g}' if params.reset_mode == 'soft' else ''
-  yield f'Resets: {params.reset_mode}{soft}.'
-  state = 'on' if params.early_switching else 'off, S(t) is logged'
-  rule = SWITCHING_RULES.make(params.switching)
-  yield (
-    f'Early switching: {state}; lambda {rule.lam:g}, '
-    f'epsilon {rule.eps1:g}, {rule.eps2:g}, k {rule.k}, m {rule.m}.'
-  )
-  hparams = params.hparams
-  yield (
-    f'AdamW: beta {1 - hparams.one_minus_beta1:.4g} and {hparams.beta2:.4g}, '
-    f'weight decay {hparams.weight_decay:.4g}, '
-    f'dropout {hparams.dropout_rate:g}.'
-  )
-
-
-def _cycle_lines(
-  params: ScheduleParams, workload: thesis.Counterpart
-) -> Iterator[str]:
+def _cycle_lines(run: str, workload: Counterpart) -> Iterator[str]:
   for where, step_hint in _step_hints(workload).items():
     yield ''
     yield f'Cycles with the step_hint of {where}, {step_hint:,}:'
-    yield from table_lines(cycle_rows(step_hint, params))
+    plan = RunPlan(step_hint, RUNS[run])
+    yield from table_lines(cycle_rows(planned_cycles(plan)))
 
 
-def _step_hints(workload: thesis.Counterpart) -> Mapping[str, int]:
+def _step_hints(workload: Counterpart) -> Mapping[str, int]:
   stand_in = workloads.WORKLOADS[workload.stand_in]
   return {
     f'{workload.name} in 2024': workload.step_hint_2024,
@@ -99,32 +80,37 @@ def _step_hints(workload: thesis.Counterpart) -> Mapping[str, int]:
   }
 
 
-def _commands(name: str, workload: thesis.Counterpart) -> Iterator[str]:
+def _commands(name: str, workload: Counterpart) -> Iterator[str]:
   yield 'On the benchmark, which stops at the targets or when time is up:'
-  yield from _command_lines(_benchmark_command(name, workload))
+  for words in _benchmark_commands(name, workload):
+    yield from _command_lines(words)
   yield 'Here:'
   yield from _command_lines(_own_command(name, workload))
 
 
-def _benchmark_command(name: str, workload: thesis.Counterpart) -> list[str]:
+def _benchmark_commands(name: str, workload: Counterpart) -> list[list[str]]:
+  folder = f'submissions/{name}'
   return [
-    'python3 submission_runner.py',
-    '--framework=jax',
-    f'--workload={workload.name}',
-    f'--submission_path={_BENCHMARK_FOLDER}/{name}.py',
-    '--tuning_ruleset=self',
-    '--data_dir=$DATA',
-    '--experiment_dir=$EXPERIMENTS',
-    f'--experiment_name={name}',
+    ['soft-reset export', f'--settings={name}', f'--out={folder}'],
+    [
+      'python3 submission_runner.py',
+      '--framework=jax',
+      f'--workload={workload.name}',
+      f'--submission_path={folder}/self_tuning/{name}/submission.py',
+      '--tuning_ruleset=self',
+      '--data_dir=$DATA',
+      '--experiment_dir=$EXPERIMENTS',
+      f'--experiment_name={name}',
+    ],
   ]
 
 
-def _own_command(name: str, workload: thesis.Counterpart) -> list[str]:
-  path = shlex.quote(_shown_path(thesis.run_path(name)))
+def _own_command(name: str, workload: Counterpart) -> list[str]:
   return [
+    f'EXPERIMENT={name}',
     'soft-reset run',
     f'--workload={workload.stand_in}',
-    f'--submission_path={path}',
+    f'--submission_path={shlex.quote(_shown_path(registry.SUBMISSION))}',
     f'--experiment_name={name}',
     '--nostop_at_targets',
   ]

@@ -1,48 +1,60 @@
-"""The document about costs, from figures that are written out here."""
+"""The script that measures costs, on a small model; nobody looks at the times."""
 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 
-SCRIPT = pathlib.Path(__file__).parents[2] / 'benchmarks' / 'costs.py'
+import jax
+import pytest
+
+import reset_cycles
+from reset_cycles.benchmarks.models import MODELS
+
+ROOT = pathlib.Path(reset_cycles.__file__).resolve().parent
+SCRIPT = ROOT / 'benchmarks' / 'costs.py'
 
 
-def block(ratio, cpu, load):
-  """One of the blocks that runner_cost.py saves."""
-  return {
-    **{'ratio': ratio, 'ratio of processor time': cpu},
-    **{'load average': load, 'ours, ms': 50.0, 'baseline, ms': 40.0},
-  }
+@pytest.mark.skipif(
+  jax.__version_info__ < (0, 10), reason='the script is for newer versions'
+)
+def test_every_figure_of_every_run(tmp_path):
+  out = tmp_path / 'costs.json'
+  command = [sys.executable, SCRIPT, '--models=1e5_in_8', f'--former={ROOT}']
+  command += ['--pairs=3', '--rounds=1', f'--out={out}']
+  # Nearly all of the time is for compiling.
+  env = {**os.environ, 'JAX_DISABLE_MOST_OPTIMIZATIONS': '1', 'XLA_FLAGS': ''}
+  subprocess.run(command, check=True, cwd=tmp_path, env=env)
+  found = json.loads(out.read_text())['figures']['1e5_in_8']
+  assert list(found) == ['optax', 'THESIS', 'SOFT_RESET', 'former THESIS']
+  for run in found.values():
+    assert run['compilations after the first step'] == [0]
+    assert run['step, ms'][0] > 0
+  assert found['optax']['step, ratio to optax'] == [1]
+  # Two moments; Schedule-Free has z, one moment, and the weights at evaluations.
+  held = {name: run['state, in models'][0] for name, run in found.items()}
+  assert held['optax'] == pytest.approx(2, abs=0.01)
+  assert held['THESIS'] == pytest.approx(2, abs=0.01)
+  assert held['SOFT_RESET'] == pytest.approx(3, abs=0.01)
+  # As this checkout is also the former one, its resets are resets, too.
+  assert found['THESIS'].keys() == found['former THESIS'].keys()
+  assert len(found['THESIS']['reset, ms']) == 1
 
 
-def test_the_steps_in_the_benchmarks_loop(tmp_path):
-  """The median of blocks, not their mean, and their whole range."""
-  saved = {
-    'versions': {'package': 'algoperf', 'jax': '0.7.0'},
-    'settings': {'pairs': 40, 'workload': 'ogbg', 'B': 32, 'cores': 2},
-    'figures': {
-      'ratio, median of blocks': 1.0,
-      'blocks': [
-        block(1.5, 1.02, 3.0),
-        block(1.0, 1.01, 9.2),
-        block(0.9, 0.99, 2.5),
-      ],
-    },
-  }
-  results, document = tmp_path / 'results', tmp_path / 'COSTS.md'
-  results.mkdir()
-  (results / 'runner_cost_cpu.json').write_text(json.dumps(saved))
-  flags = [f'--results={results}', f'--document={document}']
-  subprocess.run([sys.executable, SCRIPT, *flags], check=True)
-  text = document.read_text()
-  assert '`ogbg`, 32 graphs, 3 blocks of 40 pairs' in text
-  assert 'was 2.5 to 9.2 on 2 cores' in text
-  assert '| ratio | 1.0000 | 0.9000 to 1.5000 |' in text
-  assert '| ratio of processor time | 1.0100 | 0.9900 to 1.0200 |' in text
-  assert 'Measured with package algoperf, jax 0.7.0.' in text
-  # What was not measured is left out, and that there was no GPU is said.
-  assert '`digits`' not in text
-  assert '`gpu.py` has not been run' in text
+@pytest.mark.parametrize(
+  ('name', 'shape'),
+  [('small_graphs', (8, 128)), ('small_sentences', (8, 8, 50))],
+)
+def test_the_logits_of_models_for_a_gpu(key, name, shape):
+  workload = MODELS[name]()
+  params = jax.eval_shape(lambda key: workload.init_model_fn(key)[0], key)
+  logits, _ = jax.eval_shape(
+    lambda params: workload.model_fn(
+      params, workload.batch, None, 0, None, update_batch_norm=True
+    ),
+    params,
+  )
+  assert logits.shape == shape

@@ -13,17 +13,8 @@ import jax
 import pytest
 from absl import flags
 
-from fakes import FakeWorkload, write_submission
-from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import (
-  checkpoints,
-  experiment,
-  experiment_folder,
-  targets,
-  workloads,
-)
-from reset_cycles.mini_algoperf.run_options import RunOptions
-from run_files import (
+from helpers.fakes import FakeWorkload, write_submission
+from helpers.run_files import (
   TRIAL,
   assert_same_run,
   python_path,
@@ -31,6 +22,15 @@ from run_files import (
   read_json,
   run,
   snapshot,
+)
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import (
+  RunOptions,
+  checkpoints,
+  experiment,
+  experiment_folder,
+  targets,
+  workloads,
 )
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
@@ -41,7 +41,9 @@ pytestmark = pytest.mark.usefixtures('fake_workload')
 
 def test_files_of_a_run():
   assert run() == 0
-  assert sorted(path.name for path in TRIAL.iterdir()) == [
+  names = sorted(path.name for path in TRIAL.iterdir())
+  # Where tensorboardX is installed, its file is there, too.
+  assert [n for n in names if not n.startswith('events.out')] == [
     'checkpoint_12',
     'eval_measurements.csv',
     'flags_0.json',
@@ -259,16 +261,16 @@ SEARCH = '--tuning_search_space=space.json'
   [
     (['--workload='], "'' is unknown"),
     (['--workload=nothing'], "'nothing' is unknown; use one of"),
-    (['--generation=tpu'], '--generation: invalid choice'),
-    (['--framework=pytorch'], '--framework: invalid choice'),
-    (['--no_such_flag'], 'unknown flag --no_such_flag'),
-    (['digits'], "unexpected argument 'digits'"),
-    (['--max_global_steps=0'], '--max_global_steps: 0 must be a whole'),
-    (['--max_global_steps=many'], '--max_global_steps: many must be'),
-    (['--eval_every=0'], '--eval_every: 0 must be'),
+    (['--generation=tpu'], "'--generation': 'tpu' is not one of"),
+    (['--framework=pytorch'], "'--framework': 'pytorch' is not 'jax'"),
+    (['--no_such_flag'], "No such option '--no_such_flag'"),
+    (['digits'], 'unexpected extra argument (digits)'),
+    (['--max_global_steps=0'], "'--max_global_steps': 0 is not in"),
+    (['--max_global_steps=many'], "'--max_global_steps': 'many' is not"),
+    (['--eval_every=0'], "'--eval_every': 0 is not in the range"),
     (['--eval_every=5', '--eval_by=time'], '--eval_every=5'),
-    (['--rng_seed=-1'], '--rng_seed: -1 must be a whole number from 0 to'),
-    (['--num_tuning_trials=0'], '--num_tuning_trials: 0 must be'),
+    (['--rng_seed=-1'], "'--rng_seed': -1 is not in the range 0<=x"),
+    (['--num_tuning_trials=0'], "'--num_tuning_trials': 0 is not in"),
     (['--overwrite', '--resume_last_run'], 'contradict each other'),
     ([SEARCH], 'space.json needs --tuning_ruleset=external'),
     (['--tuning_ruleset=external'], 'needs a JSON file'),
@@ -309,14 +311,12 @@ def test_bad_search_space(text, capsys):
 def test_no_workload(arguments, capsys):
   assert cli.main(arguments) == 2
   line = one_error(capsys)
-  assert (
-    '--workload is missing: give digits, molecules, translation or text' in line
-  )
+  assert "Missing option '--workload'" in line
 
 
 def test_no_such_command(capsys):
   assert cli.main(['train']) == 2
-  assert "invalid choice: 'train' (choose from" in one_error(capsys)
+  assert "No such command 'train'" in one_error(capsys)
 
 
 @pytest.mark.parametrize('attribute', ['default_batch_size', 'eval_batch_size'])
@@ -392,7 +392,7 @@ def test_a_killed_process_and_resuming(generation):
     [
       sys.executable,
       '-c',
-      'import sys, fakes; sys.exit(fakes.main())',
+      'import sys; from helpers import fakes; sys.exit(fakes.main())',
       'run',
       '--workload=fake',
       f'--submission_path={path}',

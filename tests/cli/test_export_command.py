@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
 import os
-import re
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
-import real_benchmark
-from reset_cycles.cli import handed_in
+from reset_cycles.cli import export as exporting
 from reset_cycles.cli import main as cli
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training.events import read_events
+from reset_cycles.core.records import as_plain
+from reset_cycles.experiments.settings import RUNS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
-# The parts of the package, and nothing of the rest of the repository.
-ENTRIES = (
-  'LICENSE __init__.py averaging control cycles early_switching.py optimizers '
-  'schedule_params.py schedules settings soft_reset.py submission.py '
-  'submission_info.yml training'
-).split()
-# As the runner does it, leaving what Python leaves.
+# As the runner does it, leaving what Python leaves. In a package whose name is
+# not this one's.
 IMPORT = """
 import importlib, os, sys
 sys.path.insert(0, os.getcwd())
 sys.dont_write_bytecode = False
-importlib.import_module('self_tuning.soft_reset.submission')
+made = importlib.import_module(sys.argv[1])
 files = [getattr(m, '__file__', None) or '' for m in sys.modules.values()]
 own = [os.path.relpath(f) for f in files if f.startswith(os.getcwd())]
+params = made.init_optimizer_state.args[0]
+print(repr(params))
 print('\\n'.join(sorted(own)))
 """
 
@@ -42,23 +41,29 @@ def entries(folder):
   return sorted(path.name for path in folder.iterdir())
 
 
-def test_exactly_what_the_benchmark_imports(tmp_path, capsys):
+@pytest.mark.parametrize(
+  ('name', 'params'),
+  [
+    ('soft_reset', SOFT_RESET),
+    ('thesis', THESIS),
+    ('peaks_kept', RUNS['peaks_kept']),
+    ('decays_full', RUNS['decays_full']),
+  ],
+)
+def test_exactly_what_the_benchmark_imports(name, params, tmp_path, capsys):
   out = tmp_path / 'new' / 'handed_in'
-  assert export(f'--out={out}') == 0
+  assert export(f'--out={out}', f'--settings={name}', '--authors=A "B"') == 0
   assert entries(out.parent) == ['handed_in']
   assert entries(out) == ['self_tuning']
-  own = out / 'self_tuning' / 'soft_reset'
-  assert entries(own.parent) == ['soft_reset']
-  assert entries(own) == ENTRIES
+  own = out / 'self_tuning' / name
   files = [path for path in own.rglob('*') if path.is_file()]
-  assert capsys.readouterr().out == (
-    f"{own}: {len(files)} files. Copied to the benchmark's folder "
-    'submissions/, its runner takes:\n  --tuning_ruleset=self '
-    '--submission_path=submissions/'
-    'handed_in/self_tuning/soft_reset/submission.py\n'
-  )
+  code = [path for path in files if path.suffix == '.py']
+  lines = sum(len(path.read_text().splitlines()) for path in code)
+  said = capsys.readouterr().out
+  assert f'{len(code)} modules with {lines:,} lines' in said
+  assert f'submissions/handed_in/self_tuning/{name}/submission.py' in said
   done = subprocess.run(
-    [sys.executable, '-c', IMPORT],
+    [sys.executable, '-c', IMPORT, f'self_tuning.{name}.submission'],
     cwd=out,
     env={k: v for k, v in os.environ.items() if k != 'PYTHONPATH'},
     capture_output=True,
@@ -66,63 +71,58 @@ def test_exactly_what_the_benchmark_imports(tmp_path, capsys):
     check=False,
   )
   assert done.returncode == 0, done.stderr
-  imported = {f'{out}/{line}' for line in done.stdout.splitlines()}
-  assert imported == {str(path) for path in files if path.suffix == '.py'}
+  settings, *imported = done.stdout.splitlines()
+  assert settings == repr(params)
+  assert {out / line for line in imported} == set(code)
   # What is left of the import would be a submission to the checker.
-  assert entries(own.parent) == ['soft_reset']
-
-
-def test_the_list_has_every_module_of_the_root():
-  found = {path.name for path in handed_in.ROOT.glob('*.py')}
-  assert found == {'__init__.py', *handed_in.MODULES}
-
-
-def test_the_tests_of_what_is_handed_in_are_those_of_make():
-  text = (handed_in.ROOT / 'Makefile').read_text()
-  listed = re.search(r'addprefix tests/,\\\n\s*(.*)\)\n', text)[1]
-  assert listed.split() == list(handed_in.FOLDERS)
-
-
-def test_every_file_is_a_copy(tmp_path):
-  assert export(f'--out={tmp_path}') == 0
-  own = tmp_path / 'self_tuning' / 'soft_reset'
-  assert (own / '__init__.py').read_text() == handed_in.INIT
-  for path in own.rglob('*'):
-    if path.is_file() and path != own / '__init__.py':
-      source = handed_in.ROOT / path.relative_to(own)
-      assert path.read_bytes() == source.read_bytes(), path
-
-
-def test_another_name_and_ruleset(tmp_path):
-  flags = ['--name=my_own_2', '--tuning_ruleset=external']
-  assert export(f'--out={tmp_path}', *flags) == 0
-  assert entries(tmp_path) == ['external_tuning']
-  own = tmp_path / 'external_tuning' / 'my_own_2'
-  assert entries(own) == sorted([*ENTRIES, 'tuning_search_space.json'])
-  before = (handed_in.ROOT / handed_in.FORM).read_text().splitlines()
-  after = (own / handed_in.FORM).read_text().splitlines()
-  assert len(after) == len(before)
-  assert sorted(set(after) - set(before)) == [
-    'ruleset: "external-tuning"',
-    'submission_folder: "my_own_2"',
+  assert entries(own.parent) == [name]
+  assert sorted(path.name for path in files if path not in code) == [
+    'LICENSE',
+    'README.md',
+    'submission_info.yml',
+    'tuning_search_space.json',
   ]
+  form = (own / 'submission_info.yml').read_text()
+  assert f'\nsubmission_folder: "{name}"\n' in form
+  assert '\nauthors: "A \\"B\\""\n' in form
 
 
-def test_the_search_space_has_the_numbers_in_force():
-  space = json.loads((handed_in.ROOT / handed_in.SEARCH_SPACE).read_text())
-  point = {}
-  for name, values in space.items():
-    (point[name],) = values['feasible_points']
-  assert SCHEDULE_PARAMS.override(point) == SCHEDULE_PARAMS
+def test_parts_come_along_only_where_settings_name_them(tmp_path):
+  for name in ('soft_reset', 'decays_full'):
+    export(f'--out={tmp_path / name}', f'--settings={name}')
+  plain = tmp_path / 'soft_reset' / 'self_tuning' / 'soft_reset'
+  assert not (plain / 'parts').exists()
+  with_parts = tmp_path / 'decays_full' / 'self_tuning' / 'decays_full'
+  assert 'shapes.py' in entries(with_parts / 'parts')
 
 
-def test_the_experiments_are_added_on_demand(tmp_path):
-  assert export(f'--out={tmp_path}', '--experiments') == 0
-  own = tmp_path / 'self_tuning' / 'soft_reset'
-  assert entries(own) == sorted([*ENTRIES, 'experiments'])
-  found = {path.name for path in (own / 'experiments').rglob('*')}
-  there = {p.name for p in (handed_in.ROOT / 'experiments').glob('*.py')}
-  assert found == there - {'thesis.py'}
+def test_the_search_space_changes_nothing():
+  for params in (SOFT_RESET, THESIS, *RUNS.values()):
+    space = json.loads(exporting.search_space(params))
+    point = {name: v['feasible_points'][0] for name, v in space.items()}
+    # A further cycle's rate is a product, which may be rounded.
+    for cycle, own in zip(params.override(point).cycles, params.cycles):
+      rate = own.hparams.learning_rate
+      assert cycle.hparams.learning_rate == pytest.approx(rate, rel=1e-15)
+      hparams = dataclasses.replace(cycle.hparams, learning_rate=rate)
+      assert dataclasses.replace(cycle, hparams=hparams) == own
+
+
+def test_the_search_space_of_the_root_is_that_of_the_settings_in_force():
+  kept = (exporting.ROOT / 'tuning_search_space.json').read_text()
+  assert kept == exporting.search_space(SCHEDULE_PARAMS)
+
+
+def test_settings_from_a_file(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  params = dataclasses.replace(THESIS, budget_factor=3.5)
+  pathlib.Path('mine.json').write_text(json.dumps(as_plain(params)))
+  flags = ['--name=my_own_2', '--tuning_ruleset=external', '--affiliation=C']
+  assert export('--out=x', '--params=mine.json', *flags) == 0
+  own = tmp_path / 'x' / 'external_tuning' / 'my_own_2'
+  form = (own / 'submission_info.yml').read_text().splitlines()
+  assert {'ruleset: "external-tuning"', 'affiliations: "C"'} <= set(form)
+  assert 'budget_factor=3.5' in (own / 'schedule_params.py').read_text()
 
 
 def test_nothing_is_replaced(tmp_path, capsys):
@@ -134,60 +134,26 @@ def test_nothing_is_replaced(tmp_path, capsys):
   assert (tmp_path / 'mine').read_text() == 'x'
 
 
-@pytest.mark.parametrize(
-  ('flags', 'message'),
-  [
-    ([], '--out is missing: give the folder to write.'),
-    (['--out=x', '--name=My'], '--name=My: must be lower-case letters'),
-    (['--out=x', '--name=a/b'], '--name=a/b: must be lower-case letters'),
-    (['--out=x', '--name='], '--name=: must be lower-case letters'),
-    (['--out=x', '--name=lambda'], 'no Python keyword'),
-    (['--out=x', '--tuning_ruleset=both'], "invalid choice: 'both'"),
-    (['--out=file/x'], 'file'),
-  ],
-)
-def test_bad_input(flags, message, tmp_path, monkeypatch, capsys):
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / 'file').touch()
-  assert export(*flags) == 2
-  line = capsys.readouterr().err
-  assert line.startswith('soft-reset: error: ') and line.count('\n') == 1
-  assert message in line
-  assert entries(tmp_path) == ['file']
+def test_a_full_disk_names_the_target(tmp_path, monkeypatch, capsys):
+  def write_text(path, *unused, **settings):
+    raise OSError(errno.ENOSPC, 'No space left on device')
 
-
-def test_an_error_in_between_leaves_nothing(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(handed_in, 'LICENSE', 'no such file')
+  monkeypatch.setattr(pathlib.Path, 'write_text', write_text)
   assert export(f'--out={tmp_path}/x') == 2
-  assert 'no such file' in capsys.readouterr().err
+  assert capsys.readouterr().err == (
+    f'soft-reset: error: --out={tmp_path}/x cannot be written: No space left '
+    'on device.\n'
+  )
   assert entries(tmp_path) == []
 
 
-def test_a_run_from_the_exported_folder(tmp_path):
-  """Two cycles of two steps, by settings beside the exported modules."""
-  settings = (
-    "budget_factor=0.002, early_switching=False, decays=('cosine',) * 2, "
-    "warmups=('none',) * 2, alter_lr=(0.0,) * 2, alter_warmup=(0.0,) * 2, "
-    'lengths=(1.0,) * 2'
-  )
-  path = real_benchmark.copy_submission(tmp_path / 'out', settings)
+def test_a_run_from_the_exported_folder(tmp_path, capsys):
+  assert export(f'--out={tmp_path}/out', '--settings=decays_full') == 0
   flags = [
-    f'--submission_path={tmp_path}/out/{path}',
+    f'--submission_path={tmp_path}/out/self_tuning/decays_full/submission.py',
     f'--experiment_dir={tmp_path}/runs',
-    '--experiment_name=run',
-    '--eval_every=1',
+    '--max_global_steps=2',
+    '--eval_splits=validation',
   ]
   assert cli.main(['run', '--workload=digits', '--rng_seed=1', *flags]) == 0
-  events = read_events(tmp_path / 'runs/run/digits_jax/trial_1')
-  assert [(e['event'], e['global_step']) for e in events if e['reason']] == [
-    ('reset', '2'),
-    ('finish', '4'),
-  ]
-
-
-def test_the_package_has_what_is_exported():
-  """An installed package has the modules anyway, and the data that are named."""
-  text = (handed_in.ROOT / 'pyproject.toml').read_text()
-  named = re.search(r'(?m)^reset_cycles = \[([^]]*)\]$', text)[1]
-  data = set(re.findall('"(.*?)"', named))
-  assert data >= {handed_in.LICENSE, handed_in.FORM, handed_in.SEARCH_SPACE}
+  assert 'cycles:   1' in capsys.readouterr().out

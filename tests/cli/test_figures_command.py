@@ -6,15 +6,14 @@ import pathlib
 
 import pytest
 
-from log_files import EVENTS, write_run
-from registry_logs import write_log
+from helpers.log_files import EVENTS, write_run
+from helpers.registry_logs import write_log
 from reset_cycles.cli import main as cli
-from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies import pictures
+from reset_cycles.studies import workers
 from reset_cycles.studies.errors import RunFailed
-from reset_cycles.studies.thesis import figure_plots, train
-from reset_cycles.studies.thesis.run_logs import Job
+from reset_cycles.studies.thesis import figures, registry
+from reset_cycles.studies.thesis.logs import Job
 
 PNG = b'\x89PNG'
 
@@ -24,13 +23,13 @@ def trained(tmp_path, monkeypatch):
   """The jobs that are given to training, which writes their logs at once."""
   jobs = []
 
-  def train_all(missing, root, num_workers, train_fn):
+  def train_all(missing, root, num_workers, train_fn, title):
     jobs.append((list(missing), root, num_workers))
     for job in missing:
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
-  monkeypatch.setattr(train, 'train_all', train_all)
-  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
+  monkeypatch.setattr(workers, 'train_all', train_all)
+  monkeypatch.setattr(registry, 'LOGS', tmp_path / 'shipped')
   monkeypatch.chdir(tmp_path)
   return jobs
 
@@ -70,8 +69,9 @@ def test_what_has_no_logs_is_trained_and_everything_drawn(trained, capsys):
 def test_a_second_call_trains_nothing(trained):
   flags = ['figures', '--only=fig3.5', '--logs=.']
   assert cli.main(flags) == 0
-  assert cli.main(flags) == 0
-  assert [len(jobs) for jobs, _, _ in trained] == [1, 0]
+  assert cli.main(flags) == 2  # the picture is there
+  assert cli.main([*flags, '--overwrite']) == 0
+  assert [len(jobs) for jobs, _, _ in trained] == [1, 0, 0]
 
 
 def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
@@ -106,8 +106,8 @@ def test_the_horizontal_axis(flag, axes, trained, monkeypatch):
     seen.append(x_axis)
     return None
 
-  monkeypatch.setattr(figure_plots, 'draw_figure', draw)
-  monkeypatch.setattr(pictures, 'save', lambda picture, path: None)
+  monkeypatch.setattr(figures, 'draw_figure', draw)
+  monkeypatch.setattr(figures, 'save_picture', lambda picture, path: None)
   flags = ['--only=fig3.1,fig3.8a', '--logs=.', *flag]
   assert cli.main(['figures', *flags]) == 0
   assert seen == axes
@@ -132,7 +132,7 @@ def test_bad_input(flag, message, trained, capsys):
 @pytest.mark.parametrize('flag', ['--shipped', '--noshipped'])
 def test_the_projects_own_logs_are_used_unless_asked_otherwise(flag, trained):
   job = Job('molecules', 'failing_full', 1)
-  write_log(thesis.LOGS / 'x', job)
+  write_log(registry.LOGS / 'x', job)
   assert cli.main(['figures', '--only=fig3.5', flag]) == 0
   assert trained[0][0] == ([] if flag == '--shipped' else [job])
 
@@ -164,9 +164,10 @@ def test_plot_draws_every_trial_below_a_folder(tmp_path, capsys):
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
-    ([], 'arguments are required: DIR'),
-    (['a', 'b'], "unexpected argument 'b'"),
-    (['nowhere'], 'nowhere has no trial'),
+    ([], "Missing argument 'DIR'"),
+    (['a', 'b'], 'unexpected extra argument (b)'),
+    (['nowhere'], 'nowhere: there is no such folder'),
+    ([''], "'': there is no such folder"),
   ],
 )
 def test_plot_says_what_is_wrong(arguments, message, capsys):
@@ -175,10 +176,10 @@ def test_plot_says_what_is_wrong(arguments, message, capsys):
 
 
 def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
-  def fail(missing, root, num_workers, train_fn):
+  def fail(missing, root, num_workers, train_fn, title):
     raise RunFailed('molecules one_cycle 1 ended with status 1')
 
-  monkeypatch.setattr(train, 'train_all', fail)
+  monkeypatch.setattr(workers, 'train_all', fail)
   assert cli.main(['figures', '--only=fig2.1', '--logs=.']) == 2
   assert capsys.readouterr().err == (
     'soft-reset: error: molecules one_cycle 1 ended with status 1\n'

@@ -8,14 +8,15 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
+import reset_cycles
+from helpers.run_files import python_path
 from reset_cycles.cli import main as cli
-from reset_cycles.cli import plot, signals
-from run_files import python_path
+from reset_cycles.cli import signals
 
+PLOT = cli.cli.commands['plot']
 MAIN = [sys.executable, '-m', 'reset_cycles.cli.main']
 
 
@@ -40,30 +41,57 @@ def test_help(capsys):
   out = capsys.readouterr().out
   assert cli.main(['help']) == 0
   assert capsys.readouterr().out == out
-  assert all(f'    {name} ' in out for name in cli.COMMANDS)
+  assert all(f'\n  {name} ' in out for name in cli.cli.commands)
 
 
-@pytest.mark.parametrize('name', cli.COMMANDS)
+@pytest.mark.parametrize('name', cli.cli.commands)
 @pytest.mark.parametrize('word', ['--help', '-help', '-h', '-?'])
 def test_help_of_a_command(name, word, capsys):
   assert cli.main([name, word]) == 0
   out = capsys.readouterr().out
-  assert out.startswith(f'usage: soft-reset {name} ')
+  assert out.startswith(f'Usage: soft-reset {name} ')
   assert max(map(len, out.splitlines())) <= 80
-  # Every flag has a line of its own, with what it takes.
-  options = cli.make_parser().parse_known_args([name, 'x'])[0]
-  for action in options.parser._actions:
-    if action.help == '==SUPPRESS==':
-      continue
-    if action.nargs == '?' and action.option_strings:
-      assert f'\n  --[no]{action.dest}\n' in out
-    elif action.option_strings:
-      assert f'\n  --{action.dest}=' in out
+  for param in cli.cli.commands[name].params:
+    assert param.param_type_name == 'argument' or param.opts[0] in out
 
 
 def test_no_command_shows_the_help(capsys):
   assert cli.main([]) == 2
-  assert 'commands:' in capsys.readouterr().err
+  assert 'Commands:' in capsys.readouterr().err
+
+
+def test_the_version(capsys):
+  assert cli.main(['--version']) == 0
+  assert capsys.readouterr().out.endswith(f' {reset_cycles.__version__}\n')
+
+
+def test_completion(monkeypatch, capsys):
+  monkeypatch.setenv('_SOFT_RESET_COMPLETE', 'bash_complete')
+  monkeypatch.setenv('COMP_WORDS', 'soft-reset sco')
+  monkeypatch.setenv('COMP_CWORD', '1')
+  assert cli.main([]) == 0
+  assert capsys.readouterr().out == 'plain,score\nplain,scoreboard\n'
+
+
+@pytest.mark.parametrize(
+  ('words', 'kept'),
+  [
+    (['-full', '--jobs', '3'], (True, 3)),
+    (['--full=true', '--jobs=3'], (True, 3)),
+    (['--nofull', '-jobs=3'], (False, 3)),
+    (['--full=False'], (False, 1)),
+  ],
+)
+def test_the_forms_of_flags(words, kept):
+  study = cli.cli.commands['study']
+  context = study.make_context('study', ['--out=o', *words])
+  assert (context.params['full'], context.params['jobs']) == kept
+
+
+def test_a_hyphen_in_a_flag():
+  replay = cli.cli.commands['replay']
+  context = replay.make_context('replay', ['--left-out=workload'])
+  assert context.params['left_out'] == 'workload'
 
 
 # Start-up.
@@ -85,11 +113,11 @@ def test_flags_are_read_without_jax(words):
 
 IMPORTING = """
 import os, signal, sys, time
-from reset_cycles.cli import main, plot
+from reset_cycles.cli import main
 
 class Finder:
   def find_spec(self, name, *unused):
-    if name == 'reset_cycles.studies.runs.metric_plot':
+    if name == 'reset_cycles.studies.run_plot':
       print('importing', flush=True)
       time.sleep(60)
 
@@ -118,23 +146,16 @@ def test_ctrl_c_while_modules_are_imported(number, tmp_path):
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_both_signals_say_the_same(number, monkeypatch, capsys):
-  before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-  monkeypatch.setattr(signal, 'default_int_handler', before[0])
-
-  def run(options):
+  def run(folder):
     signal.raise_signal(number)
-    time.sleep(60)
+    raise AssertionError('the command goes on')
 
-  monkeypatch.setattr(plot, 'run', run)
-  signal.signal(signal.SIGINT, signal.default_int_handler)
-  try:
-    assert cli.main(['plot', '.']) == 130
-  finally:
-    signal.signal(signal.SIGINT, before[0])
+  monkeypatch.setattr(PLOT, 'callback', run)
+  before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+  assert cli.main(['plot', '.']) == 130
   assert capsys.readouterr().err == 'soft-reset: interrupted.\n'
-  assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == (
-    before
-  )
+  after = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+  assert after == before
 
 
 def test_a_signal_that_is_ignored_stays_so():
@@ -149,8 +170,8 @@ def test_a_signal_that_is_ignored_stays_so():
 def test_a_reader_that_goes_away():
   """As `| head -n 1` does; there is more to say than a pipe holds."""
   code = (
-    'import sys; from reset_cycles.cli import main, plot\n'
-    'plot.run = lambda options: print("line\\n" * 100_000)\n'
+    'import sys; from reset_cycles.cli import main\n'
+    'main.cli.commands["plot"].callback = lambda folder: print("line\\n" * 100_000)\n'
     'sys.exit(main.main(["plot", "."]))'
   )
   with started(code=code) as process:
@@ -165,8 +186,8 @@ def test_a_reader_that_goes_away():
 )
 def test_output_onto_a_full_disk():
   code = (
-    'import sys; from reset_cycles.cli import main, plot\n'
-    'plot.run = lambda options: print("a line")\n'
+    'import sys; from reset_cycles.cli import main\n'
+    'main.cli.commands["plot"].callback = lambda folder: print("a line")\n'
     'sys.exit(main.main(["plot", "."]))'
   )
   with open('/dev/full', 'w') as full:
@@ -184,19 +205,19 @@ def test_output_onto_a_full_disk():
 
 
 def test_a_full_disk_after_training_had_begun(monkeypatch, capsys):
-  def run(options):
+  def run(folder):
     raise OSError(errno.ENOSPC, 'No space left on device')
 
-  monkeypatch.setattr(plot, 'run', run)
+  monkeypatch.setattr(PLOT, 'callback', run)
   assert cli.main(['plot', '.']) == 2
   [line] = capsys.readouterr().err.splitlines()
   assert line == ('soft-reset: error: [Errno 28] No space left on device')
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):
-  def run(options):
+  def run(folder):
     raise KeyError('a bug')
 
-  monkeypatch.setattr(plot, 'run', run)
+  monkeypatch.setattr(PLOT, 'callback', run)
   with pytest.raises(KeyError, match='a bug'):
     cli.main(['plot', '.'])

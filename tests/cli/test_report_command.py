@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from log_files import EVENTS, write_run
+from helpers.log_files import EVENTS, write_run
 from reset_cycles.cli import main as cli
 
 
@@ -54,13 +54,14 @@ def test_a_page_is_replaced_only_if_asked(trial, capsys):
 @pytest.mark.parametrize(
   ('words', 'message'),
   [
-    ([], 'the following arguments are required: DIR; see'),
-    (['nowhere'], 'nowhere has no trial: give an experiment'),
-    (['runs', 'nowhere'], 'nowhere has no trial: give an experiment'),
+    ([], "Missing argument 'DIR...'"),
+    (['runs', 'nowhere'], 'nowhere: there is no such folder'),
+    ([''], "'': there is no such folder"),
+    (['d.html'], 'd.html has no trial: give an experiment'),
     (['runs', '--out=page.png'], '--out=page.png must end in .html'),
     (['runs', '--out=a/p.html'], '--out=a/p.html: there is no folder a'),
     (['runs', '--out=d.html', '--overwrite'], '--out=d.html is a folder'),
-    (['runs', '--otu=p.html'], 'unknown flag --otu'),
+    (['runs', '--otu=p.html'], "No such option '--otu'"),
   ],
 )
 def test_bad_input(words, message, trial, capsys):
@@ -80,7 +81,7 @@ def test_bad_input(words, message, trial, capsys):
     (
       'schedule_params.json',
       '{}',
-      'schedule_params.json is not the configuration',
+      'settings: class is missing',
     ),
     (
       'eval_measurements.csv',

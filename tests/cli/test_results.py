@@ -7,14 +7,13 @@ import pathlib
 
 import pytest
 
-from curves_of_runs import run_table
-from registry_logs import write_log
+from helpers.curves_of_runs import run_table
+from helpers.registry_logs import write_log
 from reset_cycles.cli import main as cli
-from reset_cycles.experiments import thesis
-from reset_cycles.studies.thesis import measuring, results_text, train
-from reset_cycles.studies.thesis.claims import CLAIMS, Claim
-from reset_cycles.studies.thesis.findings import Finding, Measure
-from reset_cycles.studies.thesis.run_logs import Job
+from reset_cycles.studies import workers
+from reset_cycles.studies.thesis import registry, results
+from reset_cycles.studies.thesis.claims import CLAIMS, Claim, Finding, Measure
+from reset_cycles.studies.thesis.logs import Job
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ from reset_cycles.studies.thesis.run_logs import Job
   ],
 )
 def test_values_in_words(values, expected):
-  assert results_text.describe_values(values) == expected
+  assert results.describe_values(values) == expected
 
 
 def test_the_whole_text():
@@ -39,10 +38,8 @@ def test_the_whole_text():
     'a': Finding([Measure('x', [1.0, 3.0])], [1] * 6 + [0]),
     'b': Finding([Measure('x', []), Measure('y', [4.0])], [0] * 7),
   }
-  origin = results_text.Origin(
-    'a command', 12, (1, 2), 3.0, ('jax 1',), ('cpu',)
-  )
-  text = results_text.results_text(origin, {claim: findings, other: findings})
+  origin = results.Origin('a command', 12, (1, 2), 3.0, ('jax 1',), ('cpu',))
+  text = results.results_text(origin, {claim: findings, other: findings})
   head, _, rest = text.partition('| claim |')
   assert '\n    a command\n' in head
   assert '12 runs, seeds 1 to 2' in head.replace('\n', ' ')
@@ -84,16 +81,16 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   trained = []
 
-  def train_all(missing, root, num_workers, train_fn):
+  def train_all(missing, root, num_workers, train_fn, title):
     trained.extend(missing)
     for job in missing:
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
   table = run_table([0.0, 0.8], [0.7, 0.8], [0.8, 0.9])
-  monkeypatch.setattr(train, 'train_all', train_all)
-  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
-  monkeypatch.setattr(measuring, 'read_run', lambda log_dir: table)
-  monkeypatch.setattr(measuring, 'origin_of', lambda *unused: ORIGIN)
+  monkeypatch.setattr(workers, 'train_all', train_all)
+  monkeypatch.setattr(registry, 'LOGS', tmp_path / 'shipped')
+  monkeypatch.setattr(results, 'read_run', lambda log_dir: table)
+  monkeypatch.setattr(results, 'origin_of', lambda *unused: ORIGIN)
   logs = pathlib.Path('logs')
   write_log(logs / 'x', Job('molecules', 'peaks_soft', 4))
   write_log(logs / 'y', Job('molecules', 'decays_soft', 1))  # of no claim
@@ -106,12 +103,12 @@ def test_the_command_trains_measures_and_packs(tmp_path, monkeypatch, capsys):
   assert all(f'. {claim.sentence}\n' in text for claim in CLAIMS)
   packed = {path.stem for path in pathlib.Path('packed').iterdir()}
   expected = {
-    f'{workload}_{run}' for workload in measuring.WORKLOADS for run in runs
+    f'{workload}_{run}' for workload in results.WORKLOADS for run in runs
   }
   assert packed == {*expected, 'molecules_decays_soft'}
 
 
-ORIGIN = results_text.Origin('a command', 1, (1,), 1.0, ('jax 1',), ('cpu',))
+ORIGIN = results.Origin('a command', 1, (1,), 1.0, ('jax 1',), ('cpu',))
 
 
 def test_what_stands_behind_the_numbers(tmp_path):
@@ -125,9 +122,7 @@ def test_what_stands_behind_the_numbers(tmp_path):
       '{"jax_version": "1", "flax_version": "2", "optax_version": "3", '
       '"device_kind": "cpu"}'
     )
-  assert measuring.origin_of(
-    'command', range(1, 4), logs
-  ) == results_text.Origin(
+  assert results.origin_of('command', range(1, 4), logs) == results.Origin(
     'command',
     2,
     (1, 2, 3),
@@ -156,6 +151,6 @@ def test_bad_input(flag, message, capsys):
 
 
 def test_all_runs_of_a_seed_are_wanted_before_the_next_seed():
-  jobs = measuring.wanted_jobs([1, 2])
+  jobs = results.wanted_jobs([1, 2])
   assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
   assert jobs[0] == Job('digits', 'peaks_full', 1)

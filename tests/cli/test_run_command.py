@@ -10,17 +10,14 @@ import pathlib
 import jax
 import pytest
 
-from fakes import (
+from helpers.fakes import (
   BATCH_SIZE,
   FakeWorkload,
   write_submission,
 )
+from helpers.run_files import TRIAL, read_csv, read_json, run
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import experiment_folder, runner
-from reset_cycles.mini_algoperf.workloads import molecule_data
-from reset_cycles.schedule_params import ScheduleParams
-from reset_cycles.training import configuration
-from run_files import TRIAL, read_csv, read_json, run, snapshot
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -168,26 +165,8 @@ def test_which_splits_are_evaluated():
   assert len(fewer) == len(rows)
 
 
-@pytest.mark.parametrize('content', [None, b'', b'PK'])
-def test_bad_data_are_found_before_an_older_run_is_replaced(content, capsys):
-  older = pathlib.Path('runs', 'old', 'molecules_jax', 'results')
-  older.parent.mkdir(parents=True)
-  older.write_text('dear')
-  data_dir = pathlib.Path('data')
-  if content is None:
-    data_dir.write_text('a file, no folder')
-  else:
-    molecule_data.load_molecules(str(data_dir))
-    next(data_dir.iterdir()).write_bytes(content)
-  flags = ['--workload=molecules', f'--data_dir={data_dir}', '--overwrite']
-  names = ['--experiment_dir=runs', '--experiment_name=old']
-  assert cli.main(['run', *flags, *names]) == 2
-  assert 'data_dir' in capsys.readouterr().err
-  assert older.read_text() == 'dear'
-
-
 def test_no_trial_begins_before_all_points_are_checked(capsys):
-  pathlib.Path('space.json').write_text('[{"alpha": 0.5}, {"alpha": 1.5}]')
+  pathlib.Path('space.json').write_text('[{"beta2": 0.5}, {"beta2": 1.5}]')
   flags = [
     '--workload=fake',
     '--experiment_dir=runs',
@@ -196,8 +175,8 @@ def test_no_trial_begins_before_all_points_are_checked(capsys):
   ]
   assert cli.main(['run', *flags, '--num_tuning_trials=2']) == 2
   assert capsys.readouterr().err == (
-    'soft-reset: error: --tuning_search_space=space.json: trial 2: alpha=1.5: '
-    'alpha must be a number from 0 to 1.\n'
+    'soft-reset: error: --tuning_search_space=space.json: trial 2: beta2=1.5: '
+    'beta2 must be a number in [0, 1).\n'
   )
   assert not pathlib.Path('runs').exists()
 
@@ -236,43 +215,3 @@ def test_a_disk_that_is_full_in_mid_run(name, capsys):
   assert run('--resume_last_run') == 0
   steps = [row['global_step'] for row in read_csv('eval_measurements.csv')]
   assert steps == ['1', '5', '10', '12']
-
-
-def with_settings(alpha):
-  """A fake that says that make_submission has made it."""
-  path = pathlib.Path(write_submission(pathlib.Path(f'alpha_{10 * alpha:.0f}')))
-  path.write_text(
-    f'{path.read_text()}\n'
-    'import functools\n'
-    'from reset_cycles.schedule_params import ScheduleParams\n'
-    'def _init(params, *args): return _fake.init_optimizer_state(*args)\n'
-    'init_optimizer_state = functools.partial(\n'
-    f'  _init, ScheduleParams(alpha={alpha}))\n'
-  )
-  return f'--submission_path={path}'
-
-
-def test_a_run_is_resumed_with_its_own_settings(capsys):
-  own, others = with_settings(0.5), with_settings(0.3)
-  assert run(submission='interrupt_at=7') == 130
-  params = ScheduleParams(alpha=0.5)
-  configuration.write_configuration(TRIAL, 30, params)
-  before = snapshot(pathlib.Path('runs'))
-  capsys.readouterr()
-  assert run('--resume_last_run', others) == 2
-  assert capsys.readouterr().err == (
-    f'soft-reset: error: {TRIAL.resolve()} was started with other settings: '
-    'alpha: 0.5 in the run, 0.3 now. Resume with those, or give another '
-    '--experiment_name.\n'
-  )
-  assert snapshot(pathlib.Path('runs')) == before
-  assert run('--resume_last_run', own) == 0
-
-
-def test_hyperparameters_of_the_trial_are_no_other_settings():
-  pathlib.Path('space.json').write_text('[{"alpha": 0.3}]')
-  external = ('--tuning_ruleset=external', '--tuning_search_space=space.json')
-  assert run(*external, submission='interrupt_at=7') == 130
-  params = ScheduleParams(alpha=0.3)
-  configuration.write_configuration(TRIAL, 30, params)
-  assert run('--resume_last_run', *external, with_settings(0.5)) == 0

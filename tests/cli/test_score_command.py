@@ -43,6 +43,8 @@ def test_scores_of_logs(logs, capsys):
     '  digits    10  20\n'
   )
   assert pathlib.Path('x.png').read_bytes()[:4] == b'\x89PNG'
+  assert cli.main(['score', logs, '--out=x.png']) == 2
+  assert '--out=x.png exists' in capsys.readouterr().err
 
 
 def test_recorded_runs(capsys):
@@ -59,12 +61,13 @@ def test_recorded_runs(capsys):
   ('words', 'message'),
   [
     (['no'], 'no: there is no such folder'),
+    ([''], "'': there is no such folder"),
     (['.'], 'give a folder of submissions'),
     (['logs', '--board=v05'], 'logs has no runs.csv'),
     (['--board=v07'], 'no runs of board=v07 with ruleset=self'),
     (['--out=x.pdf'], '--out=x.pdf must end in .png'),
     (['--out=no/x.png'], '--out=no/x.png: there is no folder no'),
-    (['--ruleset=own'], 'invalid choice'),
+    (['--ruleset=own'], 'is not one of'),
   ],
 )
 def test_bad_input(logs, capsys, words, message):

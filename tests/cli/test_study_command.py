@@ -5,22 +5,21 @@ from __future__ import annotations
 import pytest
 
 from reset_cycles.cli import main as cli
-from reset_cycles.cli import study as command
 from reset_cycles.studies import workers
-from reset_cycles.studies.board import run
+from reset_cycles.studies.board import study
 
 
 def test_seeds():
-  assert command.read_seeds('1-3,7') == [1, 2, 3, 7]
-  for text in ('', 'a', '1-', '3-1', '1,3-1', '-2', '1-3,2'):
+  assert study.read_seeds('1-3,7') == [1, 2, 3, 7]
+  for text in ('', 'a', '1-', '3-1', '1,3-1', '-2'):
     with pytest.raises(ValueError, match='--seeds'):
-      command.read_seeds(text)
+      study.read_seeds(text)
 
 
 @pytest.mark.parametrize(
   ('words', 'said'),
   [
-    ([], '--out is missing'),
+    ([], "Missing option '--out'"),
     (['--out=o', '--submissions=nobody'], "'nobody' is unknown"),
     (['--out=o', '--workloads=mnist'], 'mnist'),
     (['--out=o', '--conditions=warm'], "'warm' is unknown"),
@@ -28,7 +27,7 @@ def test_seeds():
     (['--out=o', '--seeds=2,1-3'], '2 is given twice'),
     (['--out=o', '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
     (['--out=o', '--submissions==a.py'], 'its name must consist of letters'),
-    (['--out=o', '--jobs=0'], 'at least 1'),
+    (['--out=o', '--jobs=0'], 'x>=1'),
   ],
 )
 def test_bad_input_is_one_line(words, said, capsys, tmp_path, monkeypatch):
@@ -45,7 +44,7 @@ def test_the_second_time_trains_nothing(tmp_path, monkeypatch, capsys):
   def train_all(jobs, root, *unused):
     for job in jobs:
       trained.append((job.seed, job.workload, job.entry.name))
-      place = run.kept_path(root, job)
+      place = study.kept_path(root, job)
       place.mkdir(parents=True)
       (place / 'meta_data_0.json').touch()
 
@@ -64,3 +63,18 @@ def test_the_second_time_trains_nothing(tmp_path, monkeypatch, capsys):
   assert trained == [
     (seed, 'digits', name) for seed in (1, 2) for name in ('nadamw', 'sgdr')
   ]
+
+
+def test_a_run_that_broke_fails_the_study(tmp_path, monkeypatch, capsys):
+  def train_all(jobs, root, *unused):
+    for job in jobs:
+      place = study.kept_path(root, job)
+      place.mkdir(parents=True)
+      (place / 'meta_data_0.json').touch()
+      (place / 'failure.txt').touch()
+
+  monkeypatch.setattr(workers, 'train_all', train_all)
+  words = ['--submissions=sgdr', '--workloads=digits', '--conditions=hot']
+  command = ['study', f'--out={tmp_path}', '--seeds=1,2', *words]
+  assert cli.main(command) == 2
+  assert '2 of 2 runs broke: see ' in capsys.readouterr().err

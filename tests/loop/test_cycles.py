@@ -1,9 +1,10 @@
-"""Cycles in a loop of one's own: decisions, resets, layouts, restores."""
+"""Cycles in a loop of one's own: decisions, placement, restores, refusals."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 
 import flax.serialization
 import jax
@@ -13,36 +14,19 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import loops
-import runs
-from reset_cycles.control.policies.repeat import Repeat
-from reset_cycles.loop import Cycles, NamedSlots, State
-from reset_cycles.schedule_params import COMPETITION, THESIS
-from reset_cycles.training.events import read_events
+from helpers import loops
+from reset_cycles.core import control as control_lib
+from reset_cycles.core.race import Finish, Race, Repeat
+from reset_cycles.core.workload import Evaluation, Target
+from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.loop import State
+from reset_cycles.loop.events import event_of
+from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
-# What a run writes and a loop says, beside numbers of a rule's own.
-COLUMNS = (
-  'event',
-  'cycle',
-  'setting',
-  'cycle_end',
-  'anchor_local',
-  'pace',
-  'reason',
-  'mode',
-  'tau',
-  'alpha',
-  'metric',
-  'metric_step',
-  'loss',
-  'smoothed_loss',
-  'note',
-)
-
-
-def make(params=runs.PARAMS, num_steps=12, **changes):
-  settings = {'make_params': loops.init, 'target': 0.8, **changes}
-  return Cycles(params, num_steps, **settings)
+# Evaluations after these steps, (loss, metric): a cycle is left at step 6.
+SWITCHING = dataclasses.replace(loops.CHAIN, early_switching=True)
+EVALUATIONS = {2: (1.0, 0.4), 4: (0.9, 0.6), 6: (9.0, 0.5), 9: (0.8, 0.7)}
 
 
 def host(tree):
@@ -53,331 +37,364 @@ def assert_same(a, b):
   jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
 
 
-# A healthy run, one that is left early, diverged ones, none at all.
-TAPES = {
-  'switching': runs.SWITCHING,
-  'healthy': {i: (1.0 / i, 0.1 * i) for i in range(1, 12)},
-  'diverged': {2: (math.nan, math.nan), 6: (1.0, 0.5), 7: (math.inf, 0.1)},
-  'at the ends': {4: (1.0, 0.4), 8: (0.9, 0.9), 12: (0.5, 0.7)},
-  'never': {},
-}
-
-
-@pytest.mark.parametrize(
-  ('tape', 'mode'),
-  [
-    *((tape, 'soft') for tape in TAPES),
-    *(('switching', mode) for mode in ('full', 'kept_momentum', 'cyclic')),
-    ('at the ends', 'wait'),
-  ],
-)
-def test_decisions_are_those_of_the_submission(tape, mode, folder):
-  change = {'wait': True} if mode == 'wait' else {'reset_mode': mode}
-  params = dataclasses.replace(runs.PARAMS, **change)
-  driver = runs.new_driver(params, evaluations=TAPES[tape])
-  assert driver.run()
-  rows = [
-    (int(row['global_step']), in_short(row)) for row in read_events(folder)
-  ]
-  cycles = make(params)
-  _, events = loops.train(cycles, loops.start(cycles), TAPES[tape], 0, 99)
-  ours = [(step, in_short(event)) for step, event in events]
-  assert len(rows) > 5
-  assert ours == rows
-
-
-def in_short(event):
-  """What a file and a dictionary say alike: numbers as floats."""
-  short = {}
-  for name in COLUMNS:
-    value = event.get(name)
-    if value not in (None, ''):
-      try:
-        short[name] = str(float(value))  # NaN equals itself, too
-      except ValueError:
-        short[name] = value
-  return short
-
-
-def test_a_soft_reset_follows_the_formula():
-  """Accuracy 0.4 of 0.8: tau is 0.5; alpha is 0.5, so 0.75 of the moments."""
-  cycles = make()
-  step = loops.make_step(cycles)
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4, step)
-  before = host(state)
-  state, events = cycles.after_evaluation(4, 1.0, 0.4, state)
-  assert [event['event'] for event in events] == [
-    'evaluation',
-    'reset',
-    'cycle_start',
-  ]
-  assert events[1]['tau'] == 0.5
-  fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 2))
-  for name in ('bias', 'kernel'):
-    expected = 0.5 * before.params[name] + 0.5 * np.asarray(fresh[name])
-    np.testing.assert_allclose(state.params[name], expected, rtol=1e-6)
-  old, new = (
-    cycles.inner.slots(s.opt_state.clocked.inner) for s in (before, state)
+def test_a_run_on_tape():
+  """Equal cycles of 4 steps; 6 of 8 to go after the second is left."""
+  cycles = loops.make(
+    dataclasses.replace(
+      SWITCHING,
+      switching=dataclasses.replace(SWITCHING.switching, lam=1.0),
+    )
   )
-  assert_same(new.counts, old.counts)
-  for a, b in zip(
-    jax.tree_util.tree_leaves(old.moments),
-    jax.tree_util.tree_leaves(new.moments),
-  ):
-    np.testing.assert_allclose(b, 0.75 * a, rtol=1e-6)
+  evaluations = {**EVALUATIONS, 5: (0.9, 0.6)}
+  _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 14)
+  assert [(e.step, e.kind, e.cycle) for e in tape] == [
+    (0, 'cycle_start', 1),
+    (2, 'evaluation', 1),
+    (4, 'evaluation', 1),
+    (4, 'reset', 2),
+    (4, 'cycle_start', 2),
+    (5, 'evaluation', 2),
+    (6, 'evaluation', 2),
+    (6, 'switch', 2),
+    (6, 'reset', 3),
+    (6, 'cycle_start', 3),
+    (9, 'evaluation', 3),
+    (12, 'reset', 4),
+    (12, 'cycle_start', 4),
+  ]
+  taus = [e.numbers['tau'] for e in tape if e.kind == 'reset']
+  assert taus == pytest.approx([0.25, 0.375, 0.125])
+  assert [str(e) for e in tape[1:5]] == [
+    'step 2: loss 1 and metric 0.4 after 2 steps.',
+    'step 4: loss 0.9 and metric 0.6 after 4 steps.',
+    'step 4: cycle 2 starts with 0.25 of the model fresh (SoftReset, '
+    'scheduled).',
+    'step 4: cycle 2 starts, up to step 8, with a peak of 0.01.',
+  ]
+  assert str(tape[7]) == 'step 6: cycle 2 is left: loss rises.'
 
 
-def test_at_the_target_nothing_is_touched():
-  cycles = make()
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
-  after, _ = cycles.after_evaluation(4, 1.0, 0.8, state)
-  assert after.params is state.params
-  assert after.opt_state.clocked.inner is state.opt_state.clocked.inner
-  assert int(after.opt_state.clocked.clock.cycle) == 1
+@pytest.mark.parametrize('seed', range(30))
+def test_random_chains_are_decided_as_by_the_submission(seed):
+  """Word for word; nothing is trained but the clock."""
+  rng = np.random.default_rng(seed)
+  pick = lambda *parts: parts[rng.integers(len(parts))]
+  rule = SmoothedLossRule(lam=0.9, k=int(rng.integers(1, 4)), m=2)
+  chain = dataclasses.replace(
+    loops.CHAIN,
+    reset=pick(SoftReset(), SoftReset(0.0, 'linear'), FullReset(), Cyclic()),
+    switching=pick(rule, Progress()),
+    early_switching=bool(rng.integers(2)),
+    policy=pick(Finish(), Repeat(), Race(peaks=(1.0, 0.1))),
+    wait=bool(rng.integers(2)),
+  )
+  steps, every = int(rng.integers(12, 60)), int(rng.integers(1, 6))
+  rises = bool(rng.integers(2))
+  losses = np.cumsum(rng.normal(-0.1, 0.3, 60)) + 9
+  losses[rng.random(60) < 0.03] = math.nan
+  losses = losses.tolist()
+  metrics = rng.uniform(0.1, 1.2, 60).tolist()
+
+  cycles = loops.make(
+    chain,
+    num_steps=steps,
+    make_params=lambda key: {'w': jax.random.normal(key, (2,))},
+    optimizer=optax.sgd,
+    rises=rises,
+  )
+  params = {'w': jnp.ones(2)}
+  state = State(params, cycles.optimizer.init(params))
+  said = []
+  for step in range(steps):
+    state, events = cycles.before_step(step, state)
+    said += events
+    if said[-1].kind == 'finish':
+      break
+    clock = state.opt_state.clock
+    clock = clock._replace(count=clock.count + 1)
+    opt_state = state.opt_state._replace(clock=clock)
+    state = state._replace(opt_state=opt_state)
+    if (step + 1) % every == 0:
+      i = (step + 1) // every
+      state, events = cycles.after_evaluation(
+        step + 1, losses[i], metrics[i], state
+      )
+      said += events
+
+  planned = dataclasses.replace(chain, budget_factor=1.0).chain(steps)
+  config = chain.config(planned.cycles, Target('metric', 0.8, rises))
+  control, clock = control_lib.start(config)
+  tape = [(0, control_lib.cycle_start_event(control, clock, config))]
+  for step in range(steps + 1):
+    i = step // every
+    evaluations = []
+    if step and step % every == 0:
+      evaluations = [Evaluation(step, losses[i], metrics[i])]
+    if step == steps and not evaluations:
+      break
+    decision = control_lib.decide(control, clock, evaluations, step, config)
+    control, clock = decision.control, decision.clock
+    events = decision.events
+    if decision.action == control_lib.RESET and step < steps:
+      _, reset = control_lib.plan_reset(decision, config, lambda: True)
+      start = control_lib.cycle_start_event(control, clock, config)
+      events = [*events, reset, start]
+    if step == steps:  # what follows the last step is not asked for
+      events = events[:1]
+    tape += [(step, event) for event in events]
+    if decision.action == control_lib.FINISH:
+      break
+  assert list(map(repr, said)) == [repr(event_of(e, at)) for at, e in tape]
+
+
+def test_the_last_model_is_not_reset():
+  cycles = loops.make()
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 12)
+  after, events = cycles.after_evaluation(12, 1.0, 0.4, state)
+  assert [event.kind for event in events] == ['evaluation']
+  assert_same(after.params, state.params)
+  assert cycles.steps_until_due(12) == 0
+  _, events = cycles.before_step(12, after)
+  assert [event.kind for event in events] == ['reset', 'cycle_start']
+  assert events[0].numbers['tau'] == 0.5
+
+
+def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
+  cycles = loops.make()
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 7)
+  clock = host(state.opt_state.clock)
+  state, events = cycles.after_evaluation(3, 1.0, 0.4, state)
+  assert [(e.kind, e.reason) for e in events] == [
+    ('refused', 'cycle 2 began at step 4')
+  ]
+  state, events = cycles.after_evaluation(5, 1.0, 0.4, state)
+  assert [(e.step, e.kind, e.cycle) for e in events] == [(7, 'evaluation', 2)]
+  assert events[0].numbers['metric_step'] == 5
+  state, events = cycles.after_evaluation(5, 1.0, 0.8, state)
+  assert events[0].reason == 'one after 5 steps has been taken in'
+  assert_same(state.opt_state.clock, clock)
+  with pytest.raises(ValueError, match='step=8: step must be at most 7'):
+    cycles.after_evaluation(8, 1.0, 0.4, state)
+  state, events = loops.train(cycles, state, {}, 7, 9)
+  assert events[0].numbers['tau'] == 0.5  # that of the evaluation after step 5
 
 
 def test_statistics_follow_the_parameters():
   def init(key):
     return loops.init(key), {'mean': jnp.ones(3)}
 
-  cycles = make(make_params=init)
-  params, statistics = init(jax.random.PRNGKey(0))
-  statistics = jax.tree_util.tree_map(jnp.zeros_like, statistics)
-  state = State(params, cycles.optimizer.init(params), statistics)
-  state, _ = loops.train(cycles, state, {}, 0, 4)
-  state, _ = cycles.after_evaluation(4, 1.0, 0.6, state)
-  np.testing.assert_allclose(state.statistics['mean'], 0.25, rtol=1e-6)
+  cycles = loops.make(make_params=init, has_batch_stats=True)
+  params = loops.init(jax.random.PRNGKey(1))
+  state = State(params, cycles.optimizer.init(params), {'mean': jnp.zeros(3)})
+  update = jax.jit(cycles.optimizer.update)
+  state, _ = cycles.before_step(0, state)
+  for _ in range(2):
+    _, opt_state = update(state.params, state.opt_state, state.params)
+    state = state._replace(opt_state=opt_state)
+  state, _ = cycles.after_evaluation(2, 1.0, 0.6, state)
+  for _ in range(2):
+    _, opt_state = update(state.params, state.opt_state, state.params)
+    state = state._replace(opt_state=opt_state)
+  state, _ = cycles.before_step(4, state)
+  np.testing.assert_allclose(state.batch_stats['mean'], 0.25, rtol=1e-6)
 
 
-def test_nothing_is_compiled_after_the_first_step(compilations):
-  cycles = make()
+@pytest.mark.parametrize('optimizer', [None, optax.adamw])
+def test_nothing_is_compiled_after_the_first_step(optimizer, compilations):
   fresh = jax.jit(loops.init)
-  cycles = make(make_params=fresh)
-  step, state = loops.make_step(cycles), loops.start(cycles)
-  fresh(jax.random.fold_in(jax.random.PRNGKey(0), 1))
-  state, _ = loops.train(cycles, state, {1: (1.0, 0.4)}, 0, 1, step)
-  loops.train(make(), loops.start(make()), {}, 0, 1)
-  with compilations() as compiled:
-    _, events = loops.train(cycles, state, runs.SWITCHING, 1, 99, step)
-  resets = [e['tau'] for _, e in events if e['event'] == 'reset']
-  assert resets == pytest.approx([0.25, 0.1])
-  assert len(step.traces) == 1
-  assert not compiled
-
-
-@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
-def test_sharded_parameters_stay_as_they_lie(dtype, compilations):
-  mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ('data', 'model'))
-  layouts = {
-    'bias': NamedSharding(mesh, PartitionSpec()),
-    'kernel': NamedSharding(mesh, PartitionSpec('model', 'data')),
-  }
-
-  def cast(key):
-    return jax.tree_util.tree_map(lambda x: x.astype(dtype), loops.init(key))
-
-  fresh = jax.jit(cast, out_shardings=layouts)
-  cycles = make(make_params=fresh)
-  params = fresh(jax.random.PRNGKey(0))
-  everywhere = NamedSharding(mesh, PartitionSpec())
-  opt_state = jax.jit(cycles.optimizer.init)(params)
-  opt_state = jax.tree_util.tree_map(
-    lambda x: jax.device_put(
-      x, layouts['kernel'] if x.shape == (loops.WIDTH, 2) else everywhere
-    ),
-    opt_state,
-  )
-  state = State(params, opt_state)
-  step = jax.jit(
-    loops.make_step(cycles).__wrapped__,
-    in_shardings=(_layouts_of(state), everywhere),
-    out_shardings=_layouts_of(state),
-  )
-
-  def batch(i):
-    return jax.device_put(loops.inputs_of(i).astype(dtype), everywhere)
-
-  state, _ = loops.train(cycles, state, {1: (1.0, 0.4)}, 0, 1, step, batch)
-  before = _layouts_of(state)
-  state, _ = loops.train(cycles, state, {}, 1, 3, step, batch)
-  inputs = [batch(i) for i in range(12)]
-  with compilations() as compiled:
-    state, events = loops.train(
-      cycles, state, runs.SWITCHING, 3, 99, step, inputs.__getitem__
-    )
-  assert 'reset' in [event['event'] for _, event in events]
-  assert not compiled
-  assert _layouts_of(state) == before
-  assert state.params['kernel'].dtype == dtype
-  assert len(state.params['kernel'].addressable_shards) == 8
-  assert state.params['kernel'].addressable_shards[0].data.shape == (2, 1)
-
-
-def _layouts_of(tree):
-  return jax.tree_util.tree_map(lambda x: x.sharding, tree)
-
-
-@pytest.mark.parametrize('stopped', [2, 4, 5, 7, 9])
-def test_a_restored_loop_goes_on_as_if_nothing_had_been(stopped):
-  cycles = make()
-  whole, tape = loops.train(cycles, loops.start(cycles), runs.SWITCHING, 0, 99)
-  cycles = make()
-  state, first = loops.train(
-    cycles, loops.start(cycles), runs.SWITCHING, 0, stopped
-  )
-  saved = flax.serialization.to_bytes(state)
-  cycles = make()
-  state = flax.serialization.from_bytes(loops.start(cycles), saved)
-  # As arrays on the devices; flax restores those of NumPy.
-  state = jax.tree_util.tree_map(jnp.asarray, state)
-  state, second = loops.train(cycles, state, runs.SWITCHING, stopped, 99)
-  assert str(first + second) == str(tape)
-  assert_same(state, whole)
-
-
-def test_an_older_state_in_the_same_process_is_noticed():
-  """The cycle of the older state ends earlier than that of the later one."""
-  cycles = make()
+  cycles = loops.make(make_params=fresh, optimizer=optimizer)
   step = loops.make_step(cycles)
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 2, step)
-  older = jax.tree_util.tree_map(jnp.copy, state)
-  loops.train(cycles, state, {}, 2, 6, step)
-  _, tape = loops.train(cycles, older, {}, 2, 6, step)
-  assert [(s, e['event']) for s, e in tape] == [
-    (4, 'reset'),
-    (4, 'cycle_start'),
-  ]
+  state = loops.start(cycles, fresh)
+  state, _ = loops.train(cycles, state, {}, 0, 1, step)
+  jax.random.fold_in(jax.random.PRNGKey(0), 1)
+  evaluations = {**EVALUATIONS, 7: (math.nan, math.nan)}
+  with compilations() as compiled:
+    _, tape = loops.train(cycles, state, evaluations, 1, 14, step)
+  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'][1] == 1
+  assert not compiled
 
 
-def test_an_evaluation_counts_once():
-  cycles = make()
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 2)
-  state, first = cycles.after_evaluation(2, 1.0, 0.4, state)
-  again, second = cycles.after_evaluation(2, 1.0, 0.4, state)
-  assert len(first) == 1
-  assert second == []
-  assert_same(again, state)
+def sharded(count):
+  """`loops.init`, with parameters spread over so many devices."""
+  mesh = Mesh(np.array(jax.devices()[:count]), ('model',))
+  rows = NamedSharding(mesh, PartitionSpec('model'))
+  columns = NamedSharding(mesh, PartitionSpec(None, 'model'))
+  layout = {
+    'hidden': {'bias': rows, 'kernel': columns},
+    'output': {'kernel': rows},
+  }
+  return jax.jit(loops.init, out_shardings=layout)
 
 
-def test_a_loop_without_a_target():
-  """Cyclic needs none; soft asks the loop's own tau."""
-  cyclic = dataclasses.replace(runs.PARAMS, reset_mode='cyclic')
-  cycles = make(cyclic, target=None)
-  _, tape = loops.train(cycles, loops.start(cycles), runs.SWITCHING, 0, 99)
-  events = [(s, e['event'], e.get('reason')) for s, e in tape]
-  assert (3, 'switch', 'loss rises') in events
-  assert (3, 'reset', 'early') in events
+@pytest.mark.parametrize('way', ['pickle', 'flax', 'orbax'])
+def test_a_sharded_run_goes_on_from_every_step(way, tmp_path):
+  """On 4 devices, killed before each step: the same to the last bit."""
+  fresh = sharded(4)
+  settings = {'make_params': fresh, 'optimizer': optax.adamw}
+  cycles = loops.make(SWITCHING, **settings)
+  step = loops.make_step(cycles)
+  state, tape, saved = loops.start(cycles, fresh), [], []
+  for i in range(14):
+    saved.append((save(way, state, tmp_path / str(i)), len(tape)))
+    state, events = loops.train(cycles, state, EVALUATIONS, i, i + 1, step)
+    tape += events
+  for i, (one, said) in enumerate(saved):
+    again = loops.make(SWITCHING, **settings)
+    restored = restore(way, one, loops.start(again, fresh))
+    resumed, rest = loops.train(again, restored, EVALUATIONS, i, 14, step)
+    assert str(rest) == str(tape[said:])
+    assert_same(resumed, state)
 
-  asked = []
 
-  def tau(metric, first_metric, step):
-    asked.append((metric, first_metric, step))
-    return 0.125
+def save(way, state, path):
+  if way == 'pickle':
+    return pickle.dumps(host(state))
+  if way == 'flax':
+    return flax.serialization.to_bytes(state)
+  ocp = pytest.importorskip('orbax.checkpoint')
+  with ocp.StandardCheckpointer() as checkpointer:
+    checkpointer.save(path, state)
+  return path
 
-  cycles = make(target=None, tau=tau)
-  _, tape = loops.train(cycles, loops.start(cycles), runs.SWITCHING, 0, 99)
-  assert [e['tau'] for _, e in tape if e['event'] == 'reset'] == [0.125] * 2
-  assert asked == [(0.6, 0.4, 3), (0.72, 0.4, 8)]
+
+def restore(way, saved, like):
+  if way == 'orbax':
+    ocp = pytest.importorskip('orbax.checkpoint')
+    with ocp.StandardCheckpointer() as checkpointer:
+      return checkpointer.restore(saved, like)
+  if way == 'pickle':
+    restored = pickle.loads(saved)
+  else:
+    restored = flax.serialization.from_bytes(like, saved)
+  # Arrays without a place; the rest follows the parameters.
+  params = jax.tree_util.tree_map(
+    lambda x, like: jax.device_put(x, like.sharding),
+    restored.params,
+    like.params,
+  )
+  return restored._replace(params=params)
 
 
-def test_tau_must_be_a_share():
-  cycles = make(target=None, tau=lambda *unused: 1.5)
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
-  with pytest.raises(
-    ValueError, match=r'tau\(0.4, 0.4, 4\)=1.5: .* in \[0, 1\]'
-  ):
-    cycles.after_evaluation(4, 1.0, 0.4, state)
+@pytest.mark.parametrize('is_jitted', [False, True])
+def test_a_sharded_run_keeps_its_layout_and_moves_to_fewer_devices(
+  is_jitted, compilations
+):
+  fresh = sharded(8)
+  cycles = loops.make(make_params=fresh, optimizer=optax.adamw)
+  params = fresh(jax.random.PRNGKey(7))
+  init = cycles.optimizer.init
+  state = State(params, (jax.jit(init) if is_jitted else init)(params))
+  step = loops.make_step(cycles)
+  state, _ = loops.train(cycles, state, {}, 0, 2, step)
+  mu = state.opt_state.inner[0].mu['hidden']['kernel']
+  assert mu.sharding.is_equivalent_to(params['hidden']['kernel'].sharding, 2)
+  assert len(state.opt_state.control.sharding.device_set) == 8
+  saved = host(state)
+  with compilations() as compiled:
+    state, tape = loops.train(cycles, state, EVALUATIONS, 2, 14, step)
+  assert [e.kind for e in tape].count('reset') == 3
+  assert not compiled
+
+  fresh = sharded(2)
+  fewer = loops.make(make_params=fresh, optimizer=optax.adamw)
+  params = jax.tree_util.tree_map(
+    lambda x, like: jax.device_put(x, like.sharding),
+    saved.params,
+    fresh(jax.random.PRNGKey(0)),
+  )
+  moved = saved._replace(params=params)  # the rest are NumPy arrays
+  resumed, again = loops.train(fewer, moved, EVALUATIONS, 2, 14)
+  assert [str(e) for e in again] == [str(e) for e in tape]
+  nu = resumed.opt_state.inner[0].nu['hidden']['kernel']
+  assert nu.sharding.is_equivalent_to(params['hidden']['kernel'].sharding, 2)
+  jax.tree_util.tree_map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
+    host(resumed),
+    host(state),
+  )
+
+
+def test_many_steps_at_once_are_those_steps():
+  cycles, one_by_one = loops.make(), loops.make()
+  step = loops.make_step(one_by_one)
+  expected, _ = loops.train(one_by_one, loops.start(one_by_one), {}, 0, 12)
+  state, done, counts = loops.start(cycles), 0, []
+  assert cycles.steps_until_due(0) == 0
+  while done < 12:
+    state, _ = cycles.before_step(done, state)
+    count = min(3, cycles.steps_until_due(done))
+    inputs = np.stack([loops.inputs_of(done + i) for i in range(count)])
+    state, _ = jax.lax.scan(
+      lambda state, batch: (step(state, batch), None), state, inputs
+    )
+    done += count
+    counts.append(count)
+  assert counts == [3, 1, 3, 1, 3, 1]
+  jax.tree_util.tree_map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7),
+    host(state),
+    host(expected),
+  )
 
 
 @pytest.mark.parametrize(
   ('changes', 'said'),
   [
     ({'num_steps': 0}, 'num_steps=0: num_steps must be a whole number'),
-    ({'num_steps': 2}, '3 cycles do not fit into 2 steps'),
-    ({'target': 0.0}, 'target=0.0: target must be a number above 0'),
-    ({'target': None}, "reset_mode='soft': .* unless target or tau is given"),
+    ({'num_steps': 2}, 'each needs at least one'),
+    ({'target': 0.0}, 'target=0.0: target must be a number in'),
+    ({'target': None}, 'reset=.*: reset must be another one where target and'),
+    ({'rises': 1}, 'rises=1: rises must be True or False'),
+    ({'tau': 0.5}, 'tau=0.5: tau must be a function or None'),
+    ({'chain': 'thesis'}, "chain='thesis': chain must be a ScheduleParams"),
+    ({'chain': SOFT_RESET}, 'horizon=.*a loop has no time budget'),
     (
       {
+        'chain': dataclasses.replace(
+          loops.CHAIN, switching=Progress(), reset=Cyclic()
+        ),
         'target': None,
-        'tau': lambda *unused: 0.0,
-        'params': dataclasses.replace(THESIS, switching='progress'),
       },
-      "switching='progress': .* another one if target is None",
+      'switching=Progress.*: switching must be another one',
     ),
     (
-      {'params': dataclasses.replace(THESIS, horizon='time')},
-      "horizon='time': .* a loop has no time budget",
+      {'make_params': lambda key: {'f': jax.nn.relu, 'w': jnp.zeros(2)}},
+      r"make_params=.*at \['f'\].*eqx.filter",
     ),
-    ({'params': {'decay': 1}}, 'Unknown field decay'),
-    (
-      {'params': dataclasses.replace(THESIS, policy='race')},
-      "policy='Race': policy must be one that stores no models",
-    ),
+    ({'make_params': lambda key: jnp.zeros(())}, 'make_params=.*at the top'),
+    ({'has_batch_stats': True}, 'make_params=.*a pair of trees'),
   ],
 )
 def test_what_cannot_work_is_refused(changes, said):
   with pytest.raises(ValueError, match=said):
-    make(**changes)
+    loops.make(**changes)
 
 
-def test_fresh_parameters_of_another_shape_are_refused():
-  cycles = make(make_params=lambda key: {'bias': jnp.zeros(3)})
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
-  with pytest.raises(ValueError, match='make_params returned arrays of shapes'):
-    cycles.after_evaluation(4, 1.0, 0.4, state)
-
-
-def test_an_optimizer_of_ones_own():
-  lion = NamedSlots(
-    lambda rate, decay: optax.lion(rate, weight_decay=decay),
-    moments=['mu'],
-    counts=['count'],
-  )
-  cycles = make(inner=lion)
-  step, state = loops.make_step(cycles), loops.start(cycles)
-  state, _ = loops.train(cycles, state, {}, 0, 4, step)
-  before = host(lion.slots(state.opt_state.clocked.inner))
-  assert np.abs(before.moments[0]['kernel']).max() > 0
-  state, events = cycles.after_evaluation(4, 1.0, 0.4, state)
-  after = lion.slots(state.opt_state.clocked.inner)
-  for name in ('bias', 'kernel'):
-    np.testing.assert_allclose(
-      after.moments[0][name], 0.75 * before.moments[0][name], rtol=1e-6
-    )
-  loops.train(cycles, state, {}, 4, 6, step)
-  assert len(step.traces) == 1
-
-
-@pytest.mark.parametrize(
-  ('slots', 'said'),
-  [
-    ({'moments': ['nu']}, "moments='nu': .* field of the optimizer's state"),
-    ({'moments': ['count']}, "moments='count': .* parameters' structure"),
-    ({'counts': ['steps']}, "counts='steps'"),
-  ],
-)
-def test_slots_that_are_not_there_are_refused(slots, said):
-  lion = NamedSlots(lambda rate, decay: optax.lion(rate), **slots)
-  with pytest.raises(ValueError, match=said):
-    loops.start(make(inner=lion))
-
-
-def test_the_rate_is_that_of_the_schedule():
-  cycles = make()
+def test_a_state_of_something_else_is_refused():
+  cycles = loops.make()
   state = loops.start(cycles)
-  rates = [float(cycles.rules.cycles[0].rate(t)) for t in (0, 1)]
-  assert cycles.learning_rate(state) == pytest.approx(rates[0])
-  state, _ = loops.train(cycles, state, {}, 0, 1)
-  assert cycles.learning_rate(state) == pytest.approx(rates[1])
+  with pytest.raises(ValueError, match=r'state.opt_state=.*cycles.optimizer'):
+    cycles.before_step(0, state._replace(opt_state=(state.opt_state,)))
+  with pytest.raises(ValueError, match='shapes of the state='):
+    cycles.before_step(0, state._replace(params={'w': jnp.zeros(3)}))
+  with pytest.raises(ValueError, match='step=3: step must be 0'):
+    cycles.before_step(3, state)
 
 
-def test_what_is_handed_in_is_not_for_loops_and_not_their_default():
-  cycles = Cycles(num_steps=12, make_params=loops.init, target=0.8)
-  assert [cycle.steps for cycle in cycles.rules.cycles] == [4, 4, 4]
-  assert cycles.rules.policy == Repeat()
-  assert cycles.rules.distance == 'linear'
-  with pytest.raises(ValueError, match="^horizon='time': .* no time budget"):
-    make(COMPETITION)
-  said = r'^cycles\[1\].optimizer=.* a loop has one compiled step'
-  with pytest.raises(ValueError, match=said):
-    make(dataclasses.replace(COMPETITION, horizon='steps'))
+def test_a_loop_without_a_target():
+  chain = dataclasses.replace(loops.CHAIN, policy=Finish())
+  asked = []
+
+  def tau(metric, first_metric, step):
+    asked.append((metric, first_metric, step))
+    return 0.125
+
+  cycles = loops.make(chain, target=None, tau=tau)
+  _, tape = loops.train(cycles, loops.start(cycles), EVALUATIONS, 0, 99)
+  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'] == [0.125] * 2
+  assert asked == [(0.6, 0.4, 4), (0.5, 0.4, 8)]
+  assert tape[-1].kind == 'finish'
+  full = dataclasses.replace(chain, reset=FullReset())
+  cycles = loops.make(full, target=None)
+  _, tape = loops.train(cycles, loops.start(cycles), EVALUATIONS, 0, 99)
+  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'] == [1.0] * 2

@@ -83,3 +83,13 @@ def test_what_is_no_json_is_named(text, message, tmp_path):
   path.write_bytes(text if isinstance(text, bytes) else text.encode())
   with pytest.raises(ValueError, match=message):
     files.read_json(path)
+
+
+def test_only_regular_files_are_read(tmp_path):
+  """A pipe would be waited for, and /dev/zero has no end."""
+  os.mkfifo(tmp_path / 'pipe')
+  (tmp_path / 'endless').symlink_to('/dev/zero')
+  for name in ('pipe', 'endless'):
+    for read in (files.read_bytes, files.read_json, files.read_rows):
+      with pytest.raises(ValueError, match=f'{name} is not a regular file'):
+        read(tmp_path / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import jax
@@ -10,9 +11,10 @@ import pytest
 
 from reset_cycles import submission
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import files, targets
+from reset_cycles.mini_algoperf import files, targets, user_code
 from reset_cycles.mini_algoperf.workloads import (
   DigitsWorkload,
+  from_file,
   get_workload,
   workload_class,
 )
@@ -134,16 +136,134 @@ def test_too_few_examples_are_refused_before_the_first_step(moons, capsys):
     next(queue)
 
 
-def test_an_error_of_the_users_own_is_placed(moons, capsys):
-  path = pathlib.Path('mine.py')
-  raising = '    raise KeyError(3)\n'
-  path.write_text(
-    path.read_text().replace('    return Net(dropout_rate)\n', raising)
-  )
-  targets_file = path.with_name('mine_targets.json')
+@pytest.fixture
+def with_targets(moons):
+  """The example with targets beside it; returns its path."""
   entry = {'validation_target': 0.1, 'test_target': 0.1}
-  files.write_json(targets_file, {'workloads': {'moons': entry}})
-  assert cli.main(['run', f'--workload={moons}']) == 2
-  line = capsys.readouterr().err
-  assert 'mine.py, line' in line
-  assert 'KeyError: 3' in line
+  files.write_json(
+    pathlib.Path('mine_targets.json'), {'workloads': {'moons': entry}}
+  )
+  return pathlib.Path('mine.py')
+
+
+def run(path, *changes):
+  """The exit status of a run after the example's text was changed."""
+  text = path.read_text()
+  for old, new in changes:
+    assert old in text
+    text = text.replace(old, new)
+  path.write_text(text)
+  flags = ['--max_global_steps=2', '--eval_every=2', '--rng_seed=1']
+  return cli.main(['run', f'--workload={path}:Moons', *flags])
+
+
+@pytest.mark.parametrize(
+  ('name', 'value', 'right'),
+  [
+    ('num_train_examples', 0, 'a whole number of at least 1'),
+    ('num_test_examples', -1, 'a whole number of at least 1'),
+    ('num_validation_examples', 2.5, 'a whole number of at least 1'),
+    ('eval_every_steps', None, 'a whole number of at least 1'),
+    ('eval_every_steps', True, 'a whole number of at least 1'),
+    ('eval_period_time_sec', 0, 'a number of seconds above 0'),
+    ('max_allowed_runtime_sec', float('inf'), 'a number of seconds above 0'),
+    ('metric_rises', 'no', 'True or False'),
+    ('target_metric_name', 3, "the name of one of _metrics' values"),
+    ('loss_type', 'mse', 'a member of spec.LossType'),
+  ],
+)
+def test_an_attribute_that_cannot_be_right(
+  name, value, right, moons, monkeypatch
+):
+  monkeypatch.setattr(workload_class(moons), name, value)
+  with pytest.raises(ValueError) as raised:
+    get_workload(moons)
+  assert str(raised.value) == (
+    f'workload: {moons}: {name}={value!r} must be {right}.'
+  )
+
+
+@pytest.mark.parametrize(
+  ('content', 'said'),
+  [
+    ('{"workloads": ', 'mine_targets.json is not valid JSON'),
+    ('[1]', 'mine_targets.json: is not a file of targets'),
+    ('{"workloads": {"moons": [1]}}', "validation_target of 'moons' is None"),
+    (
+      '{"workloads": {"moons": {"validation_target": "x"}}}',
+      "validation_target of 'moons' is 'x', not a number",
+    ),
+  ],
+)
+def test_damaged_targets(content, said, moons):
+  pathlib.Path('mine_targets.json').write_text(content)
+  with pytest.raises(ValueError, match=said):
+    from_file.check_targets(get_workload(moons))
+
+
+def test_targets_that_are_a_pipe(moons):
+  os.mkfifo('mine_targets.json')
+  with pytest.raises(ValueError, match='mine_targets.json is not a regular'):
+    from_file.check_targets(get_workload(moons))
+
+
+@pytest.mark.parametrize(
+  ('old', 'new', 'said'),
+  [
+    (
+      "'error_rate', False",
+      "'eror_rate', False",
+      "target_metric_name='eror_rate' is not among what _metrics returns: "
+      'error_rate, loss.',
+    ),
+    (
+      'float(mean) for',
+      "'x' for",
+      "_metrics must return numbers, but train/loss is 'x'.",
+    ),
+    (
+      '  # Values per',
+      '  def loss_fn(self, *unused):\n    return {}\n\n  # Values per',
+      'loss_fn must return n_valid_examples, per_example, summed by name.',
+    ),
+  ],
+)
+def test_what_a_rehearsal_finds(old, new, said, with_targets, capsys):
+  assert run(with_targets, (old, new)) == 2
+  line = capsys.readouterr().err.splitlines()[-1]
+  assert line == f'soft-reset: error: workload: mine.py:Moons: {said}'
+  assert not pathlib.Path('experiment_runs').exists()
+
+
+def test_an_error_of_the_users_own_shows_the_users_frames(with_targets, capsys):
+  raising = '    raise KeyError(3)\n'
+  assert run(with_targets, ('    return Net(dropout_rate)\n', raising)) == 1
+  said = capsys.readouterr().err
+  assert said.startswith('soft-reset: error: an error in your code:\n  File "')
+  assert said.splitlines()[1].endswith('in _make_model')
+  assert said.endswith('raise KeyError(3)\nKeyError: 3\n')
+  assert 'base.py' not in said
+
+
+@pytest.mark.parametrize(
+  ('error', 'said'),
+  [
+    (SystemExit(0), r'sys.exit\(0\) was called'),
+    (MemoryError('1 TiB'), 'the memory is exhausted: 1 TiB'),
+    (ValueError('bad'), 'ValueError: bad'),
+  ],
+)
+def test_what_ends_a_run_is_said(error, said):
+  with (
+    pytest.raises(user_code.RunError, match=said),
+    user_code.reported(None, 'mine.py:Moons', before_first_step=False),
+  ):
+    raise error
+
+
+def test_a_bug_of_this_projects_keeps_its_traceback():
+  with (
+    pytest.raises(KeyError),
+    user_code.reported(None, 'digits', before_first_step=False),
+  ):
+    raise KeyError

@@ -12,17 +12,13 @@ import sys
 import numpy as np
 import pytest
 
-from fakes import BATCH_SIZE, FakeSubmission, FakeWorkload, write_submission
-from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import (
-  checkpoints,
-  experiment_folder,
-  resuming,
-  trial,
+from helpers.fakes import (
+  BATCH_SIZE,
+  FakeSubmission,
+  FakeWorkload,
+  write_submission,
 )
-from reset_cycles.mini_algoperf.run_options import RunOptions
-from reset_cycles.mini_algoperf.submission_loader import as_submission
-from run_files import (
+from helpers.run_files import (
   TRIAL,
   assert_same_run,
   python_path,
@@ -31,6 +27,14 @@ from run_files import (
   run,
   snapshot,
 )
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import (
+  RunOptions,
+  checkpoints,
+  experiment,
+  trial,
+)
+from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -109,13 +113,6 @@ def test_meta_data_that_cannot_be_used(content, capsys):
   assert refused(capsys, 'meta_data_0.json')
 
 
-def test_meta_data_of_another_seed(capsys):
-  interrupt()
-  (TRIAL / 'meta_data_0.json').write_text('{"rng_seed": 4}')
-  message = 'has the seed 4, but the checkpoint is of a run with 3'
-  assert refused(capsys, message)
-
-
 def without_a_seed():
   """`run` without its own --rng_seed."""
   path = write_submission(pathlib.Path('plain'))
@@ -138,16 +135,6 @@ def test_the_seed_outlives_the_meta_data():
   assert read_json('meta_data_1.json')['rng_seed'] == 3
   run('--experiment_name=whole')
   assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
-
-
-def test_a_later_trial_finds_the_seed_in_the_first_ones_checkpoint():
-  pathlib.Path('space.json').write_text('[{"x": 1}, {"x": 2}]')
-  external = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
-  assert run(*external) == 0
-  (TRIAL / 'meta_data_0.json').unlink()
-  assert cli.main([*without_a_seed(), *external, '--num_tuning_trials=2']) == 0
-  second = TRIAL.with_name('trial_2')
-  assert read_json('meta_data_0.json', second)['rng_seed'] == 3
 
 
 @pytest.mark.parametrize(
@@ -191,16 +178,10 @@ def test_a_higher_limit_goes_on():
   np.testing.assert_array_equal(*(end['model_params']['w'] for end in ends))
 
 
-def test_what_the_submission_has_ended_is_complete_under_any_limit(capsys):
-  assert run(submission='complete_at=11') == 0  # at the limit of 12 steps
-  assert run('--resume_last_run', '--max_global_steps=20') == 0
-  assert 'this run is complete' in capsys.readouterr().out
-
-
 def resume(check_settings):
   """`interrupt` resumed by the stand-in alone, with the check of settings."""
   submission = as_submission(FakeSubmission(), 'fake')
-  return resuming.start_or_resume(
+  return experiment.start_or_resume(
     FakeWorkload(),
     submission,
     trial.Settings(BATCH_SIZE, BATCH_SIZE, max_global_steps=12),
@@ -224,16 +205,6 @@ def test_other_settings_are_refused_before_the_set_up(monkeypatch):
   with pytest.raises(ValueError, match='alpha: 0.5 in the run'):
     resume(refuse)
   assert snapshot(TRIAL) == before
-
-
-def test_the_same_settings_go_on():
-  interrupt()
-  assert resume(lambda *unused: None).global_step == 10
-
-
-def test_a_run_that_starts_again_may_have_other_settings():
-  assert run(submission='interrupt_at=0') == 130
-  assert resume(None).global_step == 0  # no check is called
 
 
 def test_a_set_up_that_fails_puts_the_files_back(capsys):
@@ -265,20 +236,6 @@ def test_sigterm_says_what_ctrl_c_does(capsys):
   assert evaluated_steps() == ['1', '5', '10', '12']
 
 
-def test_the_books_go_on():
-  """Times count on from the checkpoint, and what was reached stays reached."""
-  interrupt()
-  raw = checkpoints.read_latest(TRIAL)
-  raw['train_state']['accumulated_submission_time'] = 1000.0
-  raw['train_state']['validation_goal_reached'] = True
-  path = TRIAL / 'checkpoint_10'
-  path.write_bytes(checkpoints.to_bytes(raw))
-  assert run('--resume_last_run') == 0
-  last = checkpoints.read_latest(TRIAL)['train_state']
-  assert 1000 < last['accumulated_submission_time'] < 1100
-  assert last['validation_goal_reached']
-
-
 def kill_in_the_set_up():
   """An --overwrite that is killed after the older run was moved aside."""
   path = write_submission(pathlib.Path('dying'))
@@ -286,7 +243,7 @@ def kill_in_the_set_up():
   dies = 'import os, signal\n\ndef init_optimizer_state(*unused):\n'
   dies += '  os.kill(os.getpid(), signal.SIGKILL)\n'
   pathlib.Path(path).write_text(text + dies)
-  code = 'import sys, fakes; sys.exit(fakes.main())'
+  code = 'import sys; from helpers import fakes; sys.exit(fakes.main())'
   flags = ['--workload=fake', f'--submission_path={path}', '--overwrite']
   killed = subprocess.run(
     [sys.executable, '-c', code, 'run', *flags, '--experiment_dir=runs'],
@@ -303,17 +260,6 @@ def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
   kill_in_the_set_up()
   assert run('--rng_seed=4') == 2  # the older run is there again, and stays
   assert 'exists: use another --experiment_name' in capsys.readouterr().err
-  assert snapshot(pathlib.Path('runs')) == before
-
-
-def test_an_older_run_left_aside_after_a_set_up_goes():
-  assert run() == 0
-  before = snapshot(pathlib.Path('runs'))
-  aside = experiment_folder._aside(TRIAL.parent)
-  (aside / 'trial_1').mkdir(parents=True)
-  (aside / 'trial_1' / 'stale').touch()
-  assert run('--rng_seed=4') == 2  # the new run is not to be replaced
-  assert not aside.exists()
   assert snapshot(pathlib.Path('runs')) == before
 
 

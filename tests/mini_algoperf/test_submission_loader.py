@@ -68,20 +68,6 @@ def test_folders_of_the_same_name_are_apart(tmp_path):
   assert 'one' not in sys.modules['json'].__file__
 
 
-def test_sys_path_stays_as_it_is(tmp_path):
-  before = list(sys.path)
-  submission_loader.load_submission(write_package(tmp_path / 'mine', 'a'))
-  assert sys.path == before
-
-
-def test_relative_paths_and_optional_functions(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  path = pathlib.Path(write_package(tmp_path / 'mine', 'a'))
-  path.write_text(path.read_text() + 'def get_eval_batch_size(n): return 8\n')
-  loaded = submission_loader.load_submission('./mine/submission.py')
-  assert loaded.get_eval_batch_size('digits') == 8
-
-
 def test_an_import_that_fails_is_an_error_of_the_path(tmp_path):
   path = write_package(tmp_path / 'mine', 'a', 'import not_there')
   with pytest.raises(ValueError, match='submission.py: cannot be imported'):

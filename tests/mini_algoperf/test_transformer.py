@@ -81,17 +81,6 @@ def test_attention_agrees_with_a_plain_loop():
   np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_sinusoids():
-  encoding = transformer.sinusoids(3, 4)
-  assert encoding.dtype == np.float32
-  # The rates are 1 and 10000^(-2/4) = 0.01.
-  for t, row in enumerate(encoding):
-    angles = np.array([t, 0.01 * t])
-    np.testing.assert_allclose(
-      row, [*np.sin(angles), *np.cos(angles)], rtol=1e-6
-    )
-
-
 def test_a_token_is_told_from_those_before_it_only(params):
   before = logits(params, SOURCES, TARGETS)
   assert before.shape == (2, 5, VOCAB)
@@ -110,22 +99,6 @@ def test_the_whole_source_counts_and_its_padding_does_not(params):
   changed[:, 1] = 7
   after = logits(params, changed, TARGETS)
   assert (np.abs(before - after).max(axis=-1) > 1e-3).all()
-
-
-def test_a_source_of_padding_only_gives_numbers(params):
-  assert np.isfinite(logits(params, 0 * SOURCES, 0 * TARGETS)).all()
-
-
-def test_dropout_acts_in_training_only(params):
-  draw = functools.partial(logits, params, SOURCES, TARGETS, train=True)
-  first, second = (
-    draw(rng=jax.random.PRNGKey(i), dropout_rate=0.5) for i in (0, 1)
-  )
-  plain = logits(params, SOURCES, TARGETS)
-  assert not np.allclose(first, second)
-  np.testing.assert_allclose(
-    draw(rng=jax.random.PRNGKey(0), dropout_rate=0.0), plain, rtol=1e-4
-  )
 
 
 def test_greedy_decoding_agrees_with_one_token_after_another(params):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import flax.jax_utils
@@ -12,9 +11,12 @@ import numpy as np
 import pytest
 
 from reset_cycles.mini_algoperf import spec
-from reset_cycles.mini_algoperf.workloads import translation_data
-from reset_cycles.mini_algoperf.workloads.translation import TranslationWorkload
-from reset_cycles.mini_algoperf.workloads.translation_data import LENGTH
+from reset_cycles.mini_algoperf.workloads import translation
+from reset_cycles.mini_algoperf.workloads.translation import (
+  END,
+  PAD,
+  TranslationWorkload,
+)
 
 NUM_DEVICES = jax.local_device_count()
 KEY = jax.random.PRNGKey(0)
@@ -27,47 +29,48 @@ def workload():
   return made
 
 
-def test_loss_masks_tokens_and_smooths(workload):
-  logits = np.zeros((1, 3, 10), np.float32)
-  # Softmax of the first token: 3/12 for piece 4, 1/12 for the nine others.
-  logits[0, 0, 4] = math.log(3)
-  labels = np.array([[4, 7, 0]])
-  mask = np.array([[1.0, 1.0, 0.0]])
-  loss = workload.loss_fn(labels, logits, mask)
-  np.testing.assert_allclose(
-    loss['per_example'], [[math.log(4), math.log(10), 0]], rtol=1e-6
-  )
-  np.testing.assert_allclose(loss['summed'], math.log(40), rtol=1e-6)
-  assert loss['n_valid_examples'] == 2
-  assert workload.loss_fn(labels, logits)['n_valid_examples'] == 3
-  # s = 0.1: weight 0.91 on the label; log 12 - 0.91 log 3 = 1.485169.
-  smooth = workload.loss_fn(labels, logits, np.array([[1.0, 0, 0]]), 0.1)
-  np.testing.assert_allclose(smooth['summed'], 1.485169, rtol=1e-6)
+def test_encoding_and_back():
+  first, second = translation.language()[:2]
+  pieces = [[first, second, 's'], []]
+  tokens = translation.encode(pieces)
+  assert tokens[0, :5].tolist()[:2] == [2, 3]
+  assert tokens[0, 3:5].tolist() == [END, PAD]
+  assert tokens[1, :2].tolist() == [END, PAD]
+  text = f'{first[1:]} {second[1:]}s'
+  assert translation.decode(tokens) == [text, '']
 
 
-def test_a_masked_logit_that_is_not_finite_costs_nothing(workload):
-  logits = np.zeros((1, 2, 10), np.float32)
-  logits[0, 1, 3] = math.nan
-  loss = workload.loss_fn(np.array([[1, 0]]), logits, np.array([[1.0, 0.0]]))
-  np.testing.assert_allclose(loss['summed'], math.log(10), rtol=1e-6)
+def test_text_ends_at_the_first_end_marker():
+  tokens = np.array([[2, END, 3, END], [PAD, 2, PAD, 2], [END, 2, 2, 2]])
+  word = translation.language()[0][1:]
+  assert translation.decode(tokens) == [word, f'{word} {word}', '']
+
+
+def test_a_sentence_that_is_too_long_or_unknown():
+  piece = translation.language()[0]
+  assert translation.encode([[piece] * 16]).shape == (1, 17)
+  with pytest.raises(ValueError, match='17 pieces are too many; 16 fit'):
+    translation.encode([[piece] * 17])
+  with pytest.raises(KeyError):
+    translation.encode([['unknown']])
 
 
 def outputs(pairs):
   """What `_metrics` is given for translations and references in pieces."""
   translations, references = zip(*pairs)
-  targets = translation_data.encode(references)
+  targets = translation.encode(references)
   weights = (targets > 0).astype(np.float32)
   return {
     'loss': 2.0 * weights,
     'accuracy': 0.5 * weights,
-    'translations': translation_data.encode(translations),
+    'translations': translation.encode(translations),
     'targets': targets,
     'weights': weights,
   }
 
 
 def test_bleu_by_hand(workload):
-  words = [p for p in translation_data.language().pieces if p[0] == '_'][:6]
+  words = [p for p in translation.language() if p[0] == '_'][:6]
   # One of six words is wrong, the fifth: of the n-grams 5/6, 3/5, 2/4 and 1/3
   # are right. The lengths agree: no brevity penalty.
   wrong = [*words[:4], words[0], words[5]]
@@ -86,57 +89,6 @@ def test_bleu_by_hand(workload):
     pytest.approx(100)
   )
   assert workload._metrics(outputs([([], words)]))['bleu'] == 0
-
-
-def test_a_wrong_ending_is_a_wrong_word(workload):
-  word = translation_data.language().pieces[0]
-  reference = [word, 's'] * 5
-  metrics = workload._metrics(outputs([([word, 'ed'] * 5, reference)]))
-  assert metrics['bleu'] == 0
-
-
-def test_training_covers_every_pair_once_an_epoch(workload):
-  queue = workload._build_input_queue(KEY, 'train', None, 32)
-  batches = list(itertools.islice(queue, 2048 // 32))
-  seen = np.concatenate([np.asarray(batch['inputs']) for batch in batches])
-  everything = translation_data.load_pairs()['train'].inputs
-  assert not np.array_equal(seen, everything)
-  np.testing.assert_array_equal(
-    np.unique(seen, axis=0), np.unique(everything, axis=0)
-  )
-  np.testing.assert_array_equal(
-    batches[0]['weights'], np.asarray(batches[0]['targets']) > 0
-  )
-
-
-def test_evaluation_batches_are_padded(workload):
-  batches = workload._eval_batches('validation', 256, None, 96)
-  assert [batch['inputs'].shape for batch in batches] == [(96, LENGTH)] * 3
-  last = np.asarray(batches[-1]['weights'])
-  assert last[:64].any(axis=1).all()
-  assert not last[64:].any()
-  joined = np.concatenate([np.asarray(b['inputs']) for b in batches])[:256]
-  np.testing.assert_array_equal(
-    joined, translation_data.load_pairs()['validation'].inputs
-  )
-
-
-def test_parameter_types(workload):
-  types = workload.model_params_types
-  block = types['decoder_0']
-  attention = block['cross_attention']
-  assert attention['query']['kernel'] == spec.ParameterType.ATTENTION_Q
-  assert attention['key']['kernel'] == spec.ParameterType.ATTENTION_K
-  assert attention['value']['kernel'] == spec.ParameterType.ATTENTION_V
-  assert attention['out']['kernel'] == spec.ParameterType.ATTENTION_OUT
-  assert block['layernorm_0']['scale'] == spec.ParameterType.LAYER_NORM_SCALE
-  assert block['dense_0']['kernel'] == spec.ParameterType.WEIGHT
-  embedding = types['embedding']['embedding']
-  assert embedding == spec.ParameterType.EMBEDDING
-  assert workload.is_output_params('output')
-  assert workload.param_shapes['output']['kernel'] == spec.ShapeTuple(
-    (96, translation_data.vocab_size())
-  )
 
 
 def test_teacher_forcing_sees_the_targets(workload):
@@ -166,15 +118,6 @@ def test_the_generations_evaluate_alike(workload):
   assert set(first) == {'loss', 'accuracy', 'bleu'}
   assert first == pytest.approx(second, rel=1e-4)
   # Untrained: about as good as a guess among all pieces.
-  uniform = math.log(translation_data.vocab_size())
+  uniform = math.log(translation.vocab_size())
   assert uniform < first['loss'] < uniform + 1
   assert 0 <= first['bleu'] < 1
-
-
-def test_a_diverged_model_is_evaluated(workload):
-  params = jax.tree_util.tree_map(lambda x: x * math.nan, workload.params)
-  result = workload._eval_model_on_split(
-    'validation', 64, 64, params, None, None, None
-  )
-  assert math.isnan(result['loss'])
-  assert result['bleu'] == 0

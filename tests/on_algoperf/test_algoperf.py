@@ -10,23 +10,21 @@ import math
 
 import pytest
 
+import real_benchmark
 from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
-from reset_cycles.cli import handed_in
-from reset_cycles.cli import main as cli
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.training.workload import (
+from reset_cycles.cli.export import search_space
+from reset_cycles.core.workload import (
   read_evaluation,
   read_target,
   spec_of,
   takes_dropout_rate,
 )
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
-# What the benchmark imports warns of itself.
-pytestmark = [
-  pytest.mark.algoperf,
-  pytest.mark.filterwarnings('default'),
-]
+pytestmark = real_benchmark.MARKS
+
+SETTINGS = {'soft_reset': SOFT_RESET, 'thesis': THESIS}
 
 # Base workload -> target metric, whether it rises, key of the loss.
 METRICS = {
@@ -45,16 +43,18 @@ METRICS = {
 }
 
 
+@pytest.mark.parametrize('name', SETTINGS)
 @pytest.mark.parametrize('as_list', [False, True])
-def test_the_search_space_works_with_the_benchmarks_generator(as_list):
+def test_the_search_space_works_with_the_benchmarks_generator(name, as_list):
+  """Its one point changes nothing."""
   halton = import_benchmark('halton')
-  space = json.loads((handed_in.ROOT / handed_in.SEARCH_SPACE).read_text())
+  space = json.loads(search_space(SETTINGS[name]))
   if as_list:
     space = [{name: s['feasible_points'][0] for name, s in space.items()}]
   points = halton.generate_search(space, 2)
   assert len(points) == (1 if as_list else 2)
   for point in points:
-    assert SCHEDULE_PARAMS.override(point) == SCHEDULE_PARAMS
+    assert SETTINGS[name].override(point) == SETTINGS[name]
 
 
 def test_every_workload_has_a_batch_size():
@@ -120,8 +120,14 @@ def checkout_file(*places):
   return found[0]
 
 
-@pytest.mark.parametrize('ruleset', handed_in.RULESETS)
-def test_what_is_exported_passes_the_benchmarks_checker(tmp_path, ruleset):
+@pytest.mark.parametrize('settings', SETTINGS)
+@pytest.mark.parametrize(
+  ('ruleset', 'demanded'),
+  [('self', 'submission.py'), ('external', 'tuning_search_space.json')],
+)
+def test_what_is_exported_passes_the_benchmarks_checker(
+  tmp_path, settings, ruleset, demanded
+):
   path = checkout_file(
     'algorithms/submission_checker.py', 'submissions/submission_checker.py'
   )
@@ -129,13 +135,12 @@ def test_what_is_exported_passes_the_benchmarks_checker(tmp_path, ruleset):
   checker = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(checker)
   folder = tmp_path / 'handed_in'
-  flags = [f'--out={folder}', f'--tuning_ruleset={ruleset}', '--name=our_name']
-  assert cli.main(['export', *flags]) == 0
+  flag = f'--tuning_ruleset={ruleset}'
+  own = real_benchmark.export(folder, settings, flag)
+  assert own.parts[0] == f'{ruleset}_tuning'
   assert checker.run_checks(folder)
   # It looks: without what the ruleset demands the folder does not pass.
-  place, _ = handed_in.RULESETS[ruleset]
-  demanded = {'self': 'submission.py', 'external': handed_in.SEARCH_SPACE}
-  (folder / place / 'our_name' / demanded[ruleset]).unlink()
+  (folder / own).with_name(demanded).unlink()
   assert not checker.run_checks(folder)
 
 

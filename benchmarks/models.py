@@ -1,0 +1,221 @@
+"""Models on synthetic batches, as workloads: OGBG's and WMT's size, or bare leaves.
+
+They need jax, flax, optax and NumPy only, to be timed where the stand-in
+benchmark's packages are missing, as on a borrowed GPU. This module also plays
+the part of the benchmark's spec module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+Batch = dict[str, np.ndarray]
+
+
+class TrainingCompleteError(Exception):
+  """As in the benchmark's spec module."""
+
+
+class ForwardPassMode:
+  """Likewise."""
+
+  TRAIN = 0
+
+
+class Shape:
+  """A parameter's shape in the benchmark's form."""
+
+  def __init__(self, leaf: jax.Array) -> None:
+    """Takes the shape of a parameter."""
+    self.shape_tuple = leaf.shape
+
+
+class Workload:
+  """What the submission needs of a workload, for a model and one batch."""
+
+  target_metric_name = 'accuracy'
+  validation_target_value = 0.8
+  step_hint = 100
+  metrics_logger = None
+
+  def __init__(self, model: nn.Module, batch: Batch) -> None:
+    """Trains the model on one batch, over and over."""
+    self.model, self.batch = model, batch
+
+  def has_reached_validation_target(self, results: dict[str, float]) -> bool:
+    """Whether the accuracy, which rises, is beyond the target."""
+    return results['validation/accuracy'] > self.validation_target_value
+
+  def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
+    """Fresh parameters, and None for batch statistics."""
+    params = jax.jit(self.model.init)(rng, self.batch['inputs'])
+    self.param_shapes = jax.tree_util.tree_map(Shape, params)
+    return params, None
+
+  def model_fn(
+    self,
+    params: Any,
+    batch: Batch,
+    model_state: None,
+    mode: int,
+    rng: jax.Array,
+    update_batch_norm: bool,
+  ) -> tuple[jax.Array, None]:
+    """The logits, and None for batch statistics."""
+    del model_state, mode, rng, update_batch_norm
+    return self.model.apply(params, batch['inputs']), None
+
+  def loss_fn(
+    self,
+    label_batch: jax.Array,
+    logits_batch: jax.Array,
+    mask_batch: jax.Array | None = None,
+    label_smoothing: float = 0.0,
+  ) -> dict[str, jax.Array]:
+    """The summed cross entropy and the number of examples."""
+    del mask_batch, label_smoothing
+    losses = optax.softmax_cross_entropy_with_integer_labels(
+      logits_batch, label_batch
+    )
+    return {
+      'summed': jnp.sum(losses),
+      'n_valid_examples': jnp.float32(losses.size),
+    }
+
+
+class Leaves(nn.Module):
+  """Parameters and hardly any work: what is timed is what surrounds a step."""
+
+  leaves: int
+  size: int
+
+  @nn.compact
+  def __call__(self, inputs: jax.Array) -> jax.Array:
+    """Two logits for each input."""
+    init = nn.initializers.normal(0.02)
+    total = sum(
+      jnp.sum(self.param(f'leaf_{i}', init, (self.size,)))
+      for i in range(self.leaves)
+    )
+    return inputs[:, None] * jnp.stack([total, -total])[None]
+
+
+class MessagePassing(nn.Module):
+  """Rounds of message passing over fixed edges, as in OGBG's network."""
+
+  width: int
+  rounds: int
+
+  @nn.compact
+  def __call__(self, inputs: dict[str, jax.Array]) -> jax.Array:
+    """Logits of each graph from nodes (graphs, nodes, features)."""
+    h = nn.Dense(self.width)(inputs['nodes'])
+    senders, receivers = inputs['senders'], inputs['receivers']
+    for _ in range(self.rounds):
+      sent = jnp.take_along_axis(h, senders[..., None], axis=1)
+      taken = jnp.take_along_axis(h, receivers[..., None], axis=1)
+      messages = self._mlp(jnp.concatenate([sent, taken], -1))
+      add = functools.partial(jax.ops.segment_sum, num_segments=h.shape[1])
+      collected = jax.vmap(add)(messages, receivers)
+      h = h + self._mlp(jnp.concatenate([h, collected], -1))
+    return nn.Dense(128)(jnp.mean(h, 1))
+
+  def _mlp(self, x: jax.Array) -> jax.Array:
+    return nn.LayerNorm()(
+      nn.relu(nn.Dense(self.width)(nn.relu(nn.Dense(self.width)(x))))
+    )
+
+
+class Layer(nn.Module):
+  """Attention and a feed-forward part, each with pre-normalisation."""
+
+  heads: int
+  hidden: int
+
+  @nn.compact
+  def __call__(self, x: jax.Array, other: jax.Array | None = None) -> jax.Array:
+    """x has shape=(batch, length, width); also attends to `other` if given."""
+    h = nn.LayerNorm()(x)
+    x = x + nn.MultiHeadDotProductAttention(self.heads)(h, h)
+    if other is not None:
+      h = nn.LayerNorm()(x)
+      x = x + nn.MultiHeadDotProductAttention(self.heads)(h, other)
+    h = nn.relu(nn.Dense(self.hidden)(nn.LayerNorm()(x)))
+    return x + nn.Dense(x.shape[-1])(h)
+
+
+class Transformer(nn.Module):
+  """Encoder and decoder with one shared embedding, as in WMT's model."""
+
+  vocabulary: int
+  width: int
+  layers: int
+  heads: int
+  hidden: int
+
+  @nn.compact
+  def __call__(self, inputs: dict[str, jax.Array]) -> jax.Array:
+    """Logits of every target token."""
+    table = nn.Embed(self.vocabulary, self.width)
+    source, target = table(inputs['source']), table(inputs['target'])
+    for _ in range(self.layers):
+      source = Layer(self.heads, self.hidden)(source)
+    for _ in range(self.layers):
+      target = Layer(self.heads, self.hidden)(target, source)
+    return table.attend(nn.LayerNorm()(target))
+
+
+def leaves(count: int, parameters: int) -> Workload:
+  """So many parameters in equal leaves."""
+  inputs = np.linspace(-1.0, 1.0, 8, dtype=np.float32)
+  batch = {'inputs': inputs, 'targets': np.arange(8) % 2}
+  return Workload(Leaves(count, parameters // count), batch)
+
+
+def graphs(small: bool = False) -> Workload:
+  """A message-passing network of OGBG's size on synthetic molecules."""
+  rng = np.random.default_rng(0)
+  count, nodes, edges = (8, 6, 10) if small else (512, 26, 56)
+  model = MessagePassing(16 if small else 344, 2 if small else 5)
+  inputs = {
+    'nodes': rng.normal(size=(count, nodes, 9)).astype(np.float32),
+    'senders': rng.integers(nodes, size=(count, edges)),
+    'receivers': rng.integers(nodes, size=(count, edges)),
+  }
+  targets = rng.integers(128, size=count)
+  return Workload(model, {'inputs': inputs, 'targets': targets})
+
+
+def sentences(small: bool = False) -> Workload:
+  """A Transformer of WMT's size on random tokens."""
+  rng = np.random.default_rng(0)
+  words, count, length = (50, 8, 8) if small else (32_000, 128, 256)
+  sizes = (16, 1, 2, 32) if small else (1024, 6, 16, 1024)
+  inputs = {
+    name: rng.integers(words, size=(count, length))
+    for name in ('source', 'target')
+  }
+  targets = rng.integers(words, size=(count, length))
+  batch = {'inputs': inputs, 'targets': targets}
+  return Workload(Transformer(words, *sizes), batch)
+
+
+MODELS: dict[str, Callable[[], Workload]] = {
+  'graphs': graphs,
+  'sentences': sentences,
+  'small_graphs': functools.partial(graphs, small=True),
+  'small_sentences': functools.partial(sentences, small=True),
+  '1e5_in_8': functools.partial(leaves, 8, 100_000),
+  '1e6_in_8': functools.partial(leaves, 8, 1_000_000),
+  '1e6_in_128': functools.partial(leaves, 128, 1_000_000),
+  '1e7_in_8': functools.partial(leaves, 8, 10_000_000),
+  '1e8_in_8': functools.partial(leaves, 8, 100_000_000),
+}

@@ -1,1 +1,0 @@
-"""Pure decisions: when a cycle ends and what follows it."""

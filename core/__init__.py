@@ -1,0 +1,1 @@
+"""The engine of the submission: what the root modules are made of."""

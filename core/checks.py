@@ -1,0 +1,69 @@
+"""Checks of settings and arguments: what is wrong, and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+
+
+def check(condition: bool, name: str, value: object, right: str) -> None:
+  """Raises ValueError, naming the setting, unless the condition holds."""
+  if not condition:
+    raise ValueError(f'{name}={value!r}: {name} must be {right}.')
+
+
+def is_number(value: object) -> bool:
+  """Whether the value is a finite real number (a bool is not one)."""
+  if not isinstance(value, numbers.Real) or isinstance(value, bool):
+    return False
+  try:
+    return math.isfinite(value)
+  except OverflowError:  # an int beyond the largest float
+    return False
+
+
+def check_number(name: str, value: object, interval: str) -> None:
+  """Raises ValueError unless the value is a number in an interval.
+
+  Args:
+    name, value: of the setting.
+    interval: as one writes it, '[0, 1)' or '(0, inf)'. A bound with a bracket
+      belongs to it.
+  """
+  low, high = map(float, interval[1:-1].split(','))
+  is_in = is_number(value) and (
+    (low <= value if interval[0] == '[' else low < value)  # type: ignore[operator]
+    and (value <= high if interval[-1] == ']' else value < high)  # type: ignore[operator]
+  )
+  check(is_in, name, value, f'a number in {interval}')
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+  """Raises ValueError unless the value is a whole number of at least `least`."""
+  is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+  is_right = is_whole and value >= least  # type: ignore[operator]
+  check(is_right, name, value, f'a whole number of at least {least}')
+
+
+def check_flag(name: str, value: object) -> None:
+  """Raises ValueError unless the value is True or False."""
+  check(isinstance(value, bool), name, value, 'True or False')
+
+
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+  """' Did you mean cosine?' if a known name is close to the value, or ''."""
+  close = difflib.get_close_matches(str(value), list(known), n=1)
+  return f' Did you mean {close[0]}?' if close else ''
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+  """Raises ValueError unless the value is one of the choices."""
+  choices = list(choices)
+  if isinstance(value, str) and value in choices:
+    return
+  raise ValueError(
+    f'{name}={value!r}: {name} must be one of {", ".join(choices)}.'
+    + did_you_mean(value, choices)
+  )

@@ -1,0 +1,406 @@
+"""From an evaluation to a decision: when a cycle ends, and what follows it.
+
+Pure functions: control and evaluations go in; control, clock, an action and
+events come out. `observe` takes in one evaluation, `decide` tells the story of
+a step before which there is something to decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .. import soft_reset
+from ..early_switching import Context, Verdict
+from ..soft_reset import FULL, ResetPlan, SoftReset
+from . import horizon, schedules
+from .race import NextCycle, current
+from .schedules import CycleClock
+from .state import NO_EVALUATION, Control, RunConfig
+from .workload import Evaluation
+
+# What to do before the next train step.
+GO_ON, RE_ANCHOR, RESET, FINISH = 'go_on', 're_anchor', 'reset', 'finish'
+
+Event = dict[str, Any]
+# (metric, the run's first metric, step) -> share of fresh values in [0, 1].
+Tau = Callable[[float, float, int], float]
+
+
+class Decision(NamedTuple):
+  """The outcome of `decide`."""
+
+  control: Control
+  clock: CycleClock  # a new one with RE_ANCHOR and RESET
+  action: str  # GO_ON, RE_ANCHOR, RESET or FINISH
+  events: list[Event]  # in the order in which they happened
+  due: int  # the step before which to decide again, even without an evaluation
+  ended: Control  # that of the cycle that has ended, for RESET
+  reason: str = ''  # why that cycle was left; empty if it came to its end
+  is_full: bool = False  # for RESET: whether to reset fully, whatever the mode
+
+
+def start(config: RunConfig) -> tuple[Control, CycleClock]:
+  """The control and the clock before the first step."""
+  first = config.policy.first(config.cycles)
+  control = Control(
+    cycle=first.cycle,
+    number=1,
+    scale=first.scale,
+    start=0,
+    chain_start=0,
+    end=first.end,
+    horizon=first.horizon,
+    num_early_stops=0,
+    num_evaluations=0,
+    last=NO_EVALUATION,
+    first=NO_EVALUATION,
+    switching=config.switching.initial,
+    pace=horizon.Pace(),
+    scores=first.scores,
+  )
+  return control, _clock_of(0, first, config)
+
+
+def _clock_of(step: int, cycle: NextCycle, config: RunConfig) -> CycleClock:
+  steps = config.cycles[cycle.cycle].steps
+  return schedules.anchored_clock(
+    step, cycle.cycle, 0.0, steps, cycle.end, cycle.scale
+  )
+
+
+def observe(
+  control: Control, evaluation: Evaluation, config: RunConfig
+) -> tuple[Control, Verdict]:
+  """The control after an evaluation of the current cycle, and the verdict."""
+  first = control.first if control.first.step >= 0 else evaluation
+  begin, end = control.start, control.end
+  if config.switching.judges_chain:
+    begin, end = control.chain_start, max(control.horizon, end)
+  context = Context(
+    share=(evaluation.step - begin) / (end - begin),
+    target=config.target,
+    first_metric=first.metric,
+  )
+  switching, verdict = config.switching.observe(
+    control.switching, evaluation, context
+  )
+  pace = horizon.observe(control.pace, control.last, evaluation)
+  left = config.budget - evaluation.seconds
+  to_come = config.horizon.steps_to_come(pace, left)
+  planned = evaluation.step + to_come if to_come else control.horizon
+  if config.horizon.binds and config.most_steps < planned:
+    planned = int(config.most_steps)
+  if planned <= evaluation.step:  # behind us: a further cycle has postponed it
+    planned = control.horizon
+  scores = list(control.scores)
+  if scores:
+    way = soft_reset.progress(evaluation.metric, config.target, first.metric)
+    i = current(scores)
+    # Python's max keeps its first argument where the other is NaN.
+    scores[i] = scores[i]._replace(progress=max(scores[i].progress, way))
+  return control._replace(
+    num_evaluations=control.num_evaluations + 1,
+    last=evaluation,
+    first=first,
+    switching=switching,
+    pace=pace,
+    horizon=planned,
+    scores=tuple(scores),
+  ), verdict
+
+
+def decide(
+  control: Control,
+  clock: CycleClock,
+  evaluations: Sequence[Evaluation],
+  step: int,
+  config: RunConfig,
+) -> Decision:
+  """Takes in new evaluations, and ends the cycle if it is time.
+
+  A cycle ends when its steps are over or, with early switching, after an
+  evaluation at which the switching rule gives a reason. The evaluation that
+  follows a cycle's last step counts for that cycle: it sees the annealed model.
+  With `wait`, and at a binding horizon after which a cycle follows, the cycle's
+  end waits for it, for at most the longest interval between evaluations so far,
+  if one is known, and no longer than up to a horizon that does not bind. If the
+  horizon moves, the rest of the cycle is stretched or compressed with it.
+
+  Args:
+    control: the current control.
+    clock: a host copy of the current clock.
+    evaluations: those not seen yet, in order.
+    step: the step about to be taken.
+    config: the run's.
+  """
+  events: list[Event] = []
+  reason, planned = '', control.horizon
+  for evaluation in evaluations:
+    control, verdict = observe(control, evaluation, config)
+    events.append(evaluation_event(control, verdict))
+    reason = reason or verdict.reason
+  is_over = step >= control.end
+  may_leave = not _is_finite(control) or config.policy.may_leave(control, step)
+  if reason and config.early_switching and may_leave and not is_over:
+    events.append(
+      {'event': 'switch', 'cycle': control.number, 'reason': reason}
+    )
+    control = control._replace(num_early_stops=control.num_early_stops + 1)
+    return _follow(control, clock, step, config, events, reason)
+  if evaluations:
+    control, goes_on = config.policy.judge(control, config.target)
+    if goes_on is not None:
+      why = 'goes on' if goes_on else 'the loss hardly drops'
+      events.append({'event': 'race', 'cycle': control.number, 'reason': why})
+    if goes_on is False:
+      return _follow(control, clock, step, config, events)
+  if is_over:
+    give_up = _waits_until(control, config)
+    if step >= give_up:
+      return _follow(control, clock, step, config, events)
+    if step == control.end:
+      events.append(
+        {
+          'event': 'wait',
+          'cycle': control.number,
+          'reason': 'the annealed model has not been evaluated',
+          'cycle_end': give_up,
+        }
+      )
+    return Decision(control, clock, GO_ON, events, give_up, control)
+  has_moved = control.horizon != planned and control.horizon > step
+  if has_moved and config.horizon.binds:
+    return _re_anchor(control, clock, step, planned, config, events)
+  return Decision(control, clock, GO_ON, events, control.end, control)
+
+
+def _is_finite(control: Control) -> bool:
+  """Whether the last evaluation of the current cycle, if any, had a loss."""
+  return control.num_evaluations == 0 or math.isfinite(control.last.loss)
+
+
+def _waits_until(control: Control, config: RunConfig) -> int:
+  """The step before which a cycle that is over ends, evaluated or not."""
+  end = control.end
+  is_beyond = config.horizon.binds and end >= control.horizon
+  if is_beyond and not config.wait:
+    following = config.policy.next(control, end, config, is_left=False)
+    is_beyond = following is not None
+  is_seen = control.last.step >= end or control.last.step < 0
+  if is_seen or not (config.wait or is_beyond):
+    return end
+  steps = control.pace.longest or max(control.horizon - end, 0)
+  # A binding horizon lies before the run's last evaluation: a reset there would
+  # be all that it sees.
+  if end >= control.horizon or config.horizon.binds:
+    return end + steps
+  return min(end + steps, control.horizon)
+
+
+def _follow(
+  ended: Control,
+  clock: CycleClock,
+  step: int,
+  config: RunConfig,
+  events: list[Event],
+  reason: str = '',
+) -> Decision:
+  """Goes on to the next cycle, or ends the run if none follows."""
+  is_left = bool(reason) or not _is_finite(ended)
+  following = config.policy.next(ended, step, config, is_left)
+  if following is None:
+    why = 'cycles have run out'
+    events.append({'event': 'finish', 'cycle': ended.number, 'reason': why})
+    return Decision(ended, clock, FINISH, events, step, ended)
+  end = _aligned(ended, following.end, step, config, fewest=1)
+  following = following._replace(end=end)
+  is_new = following.is_full or not config.switching.judges_chain
+  control = ended._replace(
+    cycle=following.cycle,
+    number=ended.number + 1,
+    scale=following.scale,
+    start=step,
+    chain_start=step if following.is_full else ended.chain_start,
+    end=following.end,
+    horizon=following.horizon,
+    num_evaluations=0,
+    switching=config.switching.initial if is_new else ended.switching,
+    scores=following.scores,
+  )
+  clock = _clock_of(step, following, config)
+  return Decision(
+    control,
+    clock,
+    RESET,
+    events,
+    control.end,
+    ended,
+    reason,
+    following.is_full,
+  )
+
+
+def _aligned(
+  control: Control, end: int, step: int, config: RunConfig, fewest: int
+) -> int:
+  """The end of a cycle, moved to where an evaluation is expected.
+
+  A cycle that waits for an evaluation stands still meanwhile, at its last rate.
+  So it ends a whole number of the intervals between evaluations after the last
+  one, at least `fewest`: 1, but 0 where the last one came less than half an
+  interval before the planned end. An interval more at each evaluation that comes
+  a little too soon would put the end off again and again. A cycle that ends with
+  the run does not move: the horizon lies before an evaluation.
+  """
+  interval = control.pace.usual
+  if not config.wait or not interval or end >= control.horizon:
+    return end
+  ahead = max(round((end - control.last.step) / interval), fewest)
+  moved = control.last.step + math.ceil(ahead * interval)
+  return moved if step < moved < control.horizon else end
+
+
+def _re_anchor(
+  control: Control,
+  clock: CycleClock,
+  step: int,
+  planned: int,
+  config: RunConfig,
+  events: list[Event],
+) -> Decision:
+  """Spreads the rest of the run over the steps up to the new horizon.
+
+  The current cycle keeps its place on the clock. Its nominal rest and the
+  chain's cycles to come share the remaining steps by their nominal lengths. If
+  none is to come, others may be added; all that is known of them is that they
+  fill the steps from the current cycle's end to the horizon. They keep their
+  share of what was left up to `planned`, the previous horizon.
+  """
+  i = control.cycle
+  local = schedules.local_step_on_host(clock, step)
+  steps = config.cycles[i].steps
+  to_come = config.cycles[i + 1 :]
+  if to_come:
+    rest = [steps - local, *(cycle.steps for cycle in to_come)]
+    end = schedules.cycle_ends(step, control.horizon, rest)[0]
+  else:
+    left, had = control.horizon - step, max(planned, control.end) - step
+    end = step - (step - control.end) * left // had
+  is_due = control.end - control.last.step < control.pace.usual / 2
+  end = _aligned(control, max(end, step + 1), step, config, fewest=not is_due)
+  control = control._replace(end=end)
+  clock = schedules.anchored_clock(
+    step, i, local, steps, control.end, control.scale
+  )
+  events.append(clock_event(control, clock))
+  return Decision(control, clock, RE_ANCHOR, events, control.end, control)
+
+
+def plan_reset(
+  decision: Decision,
+  config: RunConfig,
+  is_model_finite: Callable[[], bool],
+  own_tau: Tau | None = None,
+) -> tuple[ResetPlan, Event]:
+  """The reset before the cycle that starts, and the event that reports it.
+
+  tau is taken at the last evaluation of the cycle that has ended. Without one,
+  nothing speaks against the model, and tau is 0. A model that is not finite
+  would stay so: whatever the mode, a fresh one takes its place.
+
+  Args:
+    decision: one whose action is RESET.
+    config: the run's.
+    is_model_finite: whether model and optimizer state are finite.
+    own_tau: replaces the distance to the target; None for that distance.
+
+  Raises:
+    ValueError: if own_tau returns a value outside [0, 1].
+  """
+  ended, mode = decision.ended, config.reset
+  last, is_known = ended.last, ended.num_evaluations > 0
+  is_soft = isinstance(mode, SoftReset)
+  is_finite = math.isfinite(last.loss + last.metric) or not is_known
+  note, share = '', 0.0
+  if decision.is_full:
+    plan, note = FULL, 'a race'
+  elif not (is_finite and is_model_finite()):
+    plan, note = FULL, 'the model is not finite'
+  else:
+    if is_soft and not is_known:
+      note = 'no evaluation in the cycle: tau is 0'
+    elif is_soft:
+      share = _tau(last, ended.first.metric, decision, config, own_tau)
+    plan = mode.plan(share)
+  event = {
+    'event': 'reset',
+    'cycle': decision.control.number,
+    'reason': 'early' if decision.reason else 'scheduled',
+    'mode': 'FullReset' if plan is FULL else type(mode).__name__,
+    'tau': plan.tau,
+    'alpha': getattr(mode, 'alpha', ''),
+    'metric': last.metric,
+    'metric_step': last.step,
+    'note': note,
+  }
+  return plan, event
+
+
+def _tau(
+  last: Evaluation,
+  first_metric: float,
+  decision: Decision,
+  config: RunConfig,
+  own_tau: Tau | None,
+) -> float:
+  step = decision.control.start
+  if own_tau is not None:
+    value = float(own_tau(last.metric, first_metric, step))
+    if not 0 <= value <= 1:
+      raise ValueError(
+        f'tau({last.metric}, {first_metric}, {step})={value}: tau must be in '
+        '[0, 1].'
+      )
+    return value
+  scale = getattr(config.reset, 'scale', 'log')
+  return soft_reset.tau(last.metric, config.target, first_metric, scale)
+
+
+def evaluation_event(control: Control, verdict: Verdict) -> Event:
+  """The event of an evaluation; `control` is as of after it."""
+  return {
+    'event': 'evaluation',
+    'cycle': control.number,
+    'evaluation': control.num_evaluations,
+    'loss': control.last.loss,
+    **verdict.terms,
+    'metric': control.last.metric,
+    'metric_step': control.last.step,
+  }
+
+
+def clock_event(control: Control, clock: CycleClock) -> Event:
+  """The event of a clock that was re-anchored in the middle of a cycle."""
+  return {
+    'event': 'clock',
+    'cycle': control.number,
+    'setting': control.cycle + 1,
+    'cycle_end': control.end,
+    'anchor_local': float(clock.anchor_local),
+    'pace': float(clock.pace),
+    'scale': float(clock.scale),
+  }
+
+
+def cycle_start_event(
+  control: Control, clock: CycleClock, config: RunConfig
+) -> Event:
+  """The event of a cycle that starts at this step."""
+  setting = config.cycles[control.cycle].setting
+  return {
+    **clock_event(control, clock),
+    'event': 'cycle_start',
+    'peak_value': setting.hparams.learning_rate * control.scale,
+  }

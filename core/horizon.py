@@ -1,0 +1,130 @@
+"""How many steps a run has: as many as were planned, or as time allows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from typing import ClassVar, NamedTuple, Protocol
+
+from .checks import check_number
+from .workload import Evaluation
+
+_NUM_KEPT = 9  # intervals between evaluations that are remembered
+_NONE = (math.nan,) * _NUM_KEPT
+
+
+class Pace(NamedTuple):
+  """The intervals between evaluations, the newest one last."""
+
+  steps: tuple[float, ...] = _NONE  # of each interval; NaN where there was none
+  durations: tuple[float, ...] = _NONE  # seconds, likewise; NaN if unknown
+
+  @property
+  def longest(self) -> int:
+    """The most steps between two evaluations; 0 if no interval is known."""
+    return int(max(self._known, default=0.0))
+
+  @property
+  def usual(self) -> float:
+    """The median of steps between two evaluations; 0 if none is known."""
+    return statistics.median(self._known) if self._known else 0.0
+
+  @property
+  def _known(self) -> list[float]:
+    return [steps for steps in self.steps if not math.isnan(steps)]
+
+
+def observe(pace: Pace, last: Evaluation, new: Evaluation) -> Pace:
+  """The pace after an evaluation.
+
+  Both runners evaluate after the first step, which says nothing about the
+  evaluation period: the interval up to there, most of it compilation, is none.
+  """
+  steps, duration = new.step - last.step, new.seconds - last.seconds
+  if last.step < 0 or steps < 1 or duration <= 0:
+    return pace
+  return Pace((*pace.steps[1:], float(steps)), (*pace.durations[1:], duration))
+
+
+class Horizon(Protocol):
+  """Says at every evaluation how many steps the run will have.
+
+  Attributes:
+    binds: whether nothing comes after the horizon, so that the cycles are to
+      fill the steps up to it; else a further cycle may postpone it.
+  """
+
+  binds: ClassVar[bool]
+
+  def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
+    """Steps up to the horizon; 0 to leave it as planned."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StepHorizon:
+  """The thesis': budget_factor * step_hint steps, however long they take."""
+
+  binds: ClassVar[bool] = False
+
+  def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
+    """See `Horizon`."""
+    del pace, seconds_left
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeHorizon:
+  """The run ends just before the last evaluation that the budget has room for.
+
+    k       = 1 + floor((B - t - d_max - slack * d) / d)
+    horizon = n + (k - 1) d r + (1 - margin) d r_min
+
+  At an evaluation after n steps and t seconds of a budget of B: d and r are the
+  median duration and the median rate (steps per second) of the last 9 intervals
+  between evaluations, d_max the longest duration, but at most 1.5 d, and r_min
+  the lowest rate. k evaluations still fit; the horizon lies before the last of
+  them, so that it sees the annealed model. Runners evaluate by the clock, every
+  so many seconds, so evaluations are far easier to predict than steps.
+
+  The horizon stays as planned (at first budget_factor * step_hint) if the
+  budget or the time is unknown, before the second evaluation (there is no
+  interval) and once no further evaluation fits.
+
+  Source: ours. The conditions are those of the benchmark's runners: v0.5.0 ends
+  a run after the step that exceeds the budget; main checks only when an
+  evaluation is due, and skips it if the budget is exceeded.
+
+  Attributes:
+    slack: share of an interval that is kept free before the end of the budget.
+    margin: share of the last interval's steps that is not relied on.
+  """
+
+  slack: float = 0.03
+  margin: float = 0.1
+
+  binds: ClassVar[bool] = True
+
+  def __post_init__(self) -> None:
+    check_number('slack', self.slack, '[0, inf)')
+    check_number('margin', self.margin, '[0, 1]')
+
+  def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
+    """See `Horizon`."""
+    known = [
+      (steps, duration)
+      for steps, duration in zip(pace.steps, pace.durations)
+      if not math.isnan(duration)
+    ]
+    if not known or not math.isfinite(seconds_left):
+      return 0
+    rates = [steps / duration for steps, duration in known]
+    durations = [duration for _, duration in known]
+    usual, rate = statistics.median(durations), statistics.median(rates)
+    longest = min(max(durations), 1.5 * usual)
+    free = seconds_left - longest - self.slack * usual
+    fit = 1 + math.floor(free / usual)
+    if fit < 1:
+      return 0
+    steps = (fit - 1) * usual * rate
+    return max(int(steps + (1.0 - self.margin) * usual * min(rates)), 1)

@@ -1,0 +1,489 @@
+"""One run: its parts, made before the first step, and what happens after it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from absl import logging
+
+from .. import soft_reset
+from ..soft_reset import Model, Roles, SoftReset
+from . import control as control_lib
+from . import schedules
+from . import workload as workload_facts
+from .control import Decision, Event
+from .cycle import Optimizer
+from .devices import Devices, PmapDevices, devices_of
+from .evaluation import Forecast, Trained
+from .optimizers import (
+  OptState,
+  clocked,
+  global_norm,
+  numbers_at,
+)
+from .records import Records
+from .schedules import CycleClock
+from .state import Control, RunConfig, from_words, to_words
+from .workload import EvalResults, WorkloadApi
+
+if TYPE_CHECKING:
+  from ..schedule_params import ScheduleParams
+
+# Folded into the key of fresh models beyond the plan: none has that many resets.
+_LATER = 2**31 - 1
+
+
+class SavedState(NamedTuple):
+  """The half of the optimizer state that is saved: arrays on the devices."""
+
+  inner: OptState
+  control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
+  trained: Trained | None  # None if the trained weights are evaluated
+
+
+class Setup(NamedTuple):
+  """The parts of a run, made once."""
+
+  config: RunConfig
+  devices: Devices
+  has_device_axis: bool
+  records: Records
+  rng: jax.Array  # from which the keys of fresh models are derived
+  optimizer: Optimizer
+  train_step: Callable[..., Any]  # its first call compiles it
+  # (optimizer's state, trained params) -> those to evaluate; compiled, if used.
+  eval_params: Callable[[tuple[Any, Any]], Any]
+  roles: Roles
+  learning_rate: Callable[[CycleClock], jax.Array]  # compiled
+  training_complete_error: type[Exception]
+
+
+class Run(NamedTuple):
+  """The half that is not saved: the set-up, and host copies of small state."""
+
+  setup: Setup
+  control: Control | None = None  # None until the first train step
+  clock: CycleClock | None = None  # as of when it was last anchored
+  due: int = 0  # the step before which there is something to decide
+  evaluations_seen: int = 0
+  step_metrics: Mapping[str, jax.Array] | None = None  # of the last step
+  is_out: bool = False  # whether other weights are handed out
+  shown_at: int = -1  # steps taken when other weights were last taken back
+  forecast: Forecast | None = None  # only where evaluations must be foreseen
+
+
+def set_up(
+  workload: WorkloadApi,
+  model_params: Any,
+  model_state: Any,
+  schedule_params: ScheduleParams,
+  hyperparameters: Any,
+  rng: jax.Array,
+) -> tuple[SavedState, Run]:
+  """Builds everything that a run needs, and its initial state.
+
+  Args:
+    workload: the benchmark's workload.
+    model_params, model_state: its parameters and batch statistics, as the
+      runner hands them over.
+    schedule_params: the settings of the run.
+    hyperparameters: those of the runner; None under self-tuning.
+    rng: key for the fresh models of resets.
+
+  Raises:
+    ValueError: if the cycles do not fit into the run, a schedule gives a
+      negative or non-finite rate, the workload is not derived from the
+      benchmark's Workload or has no usable target, or a run with other settings
+      has begun in the folder.
+  """
+  target = workload_facts.read_target(workload)
+  if isinstance(schedule_params.reset, SoftReset):
+    soft_reset.check_target(target)
+  chain = schedule_params.chain(workload.step_hint)
+  schedules.check_rates(chain.cycles)
+  config = schedule_params.config(
+    chain.cycles,
+    target,
+    budget=workload_facts.budget_seconds(workload, hyperparameters is None),
+    most_steps=workload_facts.most_steps(),
+  )
+  records = Records(hyperparameters)
+  has_axis = workload_facts.has_device_axis(workload, model_params)
+  devices = devices_of(model_params, has_axis)
+  model_params, model_state = devices.place((model_params, model_state))
+  control, clock = control_lib.start(config)
+  optimizer = schedule_params.optimizer
+  transformation = clocked(optimizer, config.cycles)
+  inner = devices.init(transformation.init, model_params)
+  inner = inner._replace(clock=devices.put(clock))
+  numbers = numbers_at(clock, config.cycles)
+  model = Model(model_params, model_state, inner.state)
+  shapes = jax.tree_util.tree_map(devices.shape_of, model)
+  roles = soft_reset.roles_of(optimizer.build(numbers).init, shapes.params)
+  soft_reset.compile_resets(shapes, roles, devices)
+  trained: Trained | None = None
+  if optimizer.evaluates_own:
+    slot = devices.init(_copied, model_params)
+    trained = Trained(slot, devices.put(np.int32(0)))
+  rate = jax.jit(
+    functools.partial(schedules.learning_rate, cycles=config.cycles)
+  )
+  rate(clock)
+  hparams = config.cycles[0].setting.hparams
+  setup = Setup(
+    config=config,
+    devices=devices,
+    has_device_axis=has_axis,
+    records=records,
+    rng=rng,
+    optimizer=optimizer,
+    train_step=devices.compile_step(
+      train_step(
+        workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
+        workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
+        transformation,
+      )
+    ),
+    eval_params=functools.partial(
+      devices.run, lambda pair: optimizer.eval_params(pair[0], pair[1], hparams)
+    ),
+    roles=roles,
+    learning_rate=rate,
+    training_complete_error=workload_facts.spec_of(
+      workload
+    ).TrainingCompleteError,
+  )
+  not_in_force = workload_facts.not_in_force(workload, hyperparameters)
+  if not_in_force:
+    logging.warning('The runner, not the submission, sets %s.', not_in_force)
+  records.write_settings(
+    workload.step_hint, schedule_params, chain, not_in_force
+  )
+  words = devices.put(to_words(control))
+  return SavedState(inner, words, trained), Run(setup)
+
+
+def _copied(tree: Any) -> Any:
+  return jax.tree_util.tree_map(jnp.copy, tree)
+
+
+def train_step(
+  model_fn: Callable[..., Any],
+  loss_fn: Callable[..., Any],
+  optimizer: optax.GradientTransformation,
+) -> Callable[..., Any]:
+  """The body of a train step.
+
+  The gradient is that of the mean loss over all valid examples of all devices:
+  summed losses, summed over devices and divided by the number of valid
+  examples.
+
+  Args:
+    model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
+      training mode.
+    loss_fn: (logits, batch) -> (summed loss, number of valid examples).
+    optimizer: the optax transformation.
+
+  Returns:
+    (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
+    opt_state, {'loss', 'grad_norm'}); total sums a tree over devices.
+  """
+
+  def summed_loss(
+    params: Any, model_state: Any, batch: Any, rng: jax.Array
+  ) -> tuple[jax.Array, tuple[jax.Array, Any]]:
+    logits, new_state = model_fn(params, batch, model_state, rng)
+    summed, n_valid = loss_fn(logits, batch)
+    return summed, (n_valid, new_state)
+
+  def body(
+    params: Any,
+    model_state: Any,
+    opt_state: Any,
+    batch: Any,
+    rng: jax.Array,
+    total: Callable[[Any], Any],
+  ) -> tuple[Any, Any, Any, dict[str, jax.Array]]:
+    grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
+    (summed, (n_valid, new_state)), grads = grad_fn(
+      params, model_state, batch, rng
+    )
+    summed, n_valid, grads = total((summed, n_valid, grads))
+    n_valid = jnp.where(n_valid == 0, 1, n_valid)
+    grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
+    updates, opt_state = optimizer.update(grads, opt_state, params)
+    params = optax.apply_updates(params, updates)
+    metrics = {'loss': summed / n_valid, 'grad_norm': global_norm(grads)}
+    return params, new_state, opt_state, metrics
+
+  return body
+
+
+def act(
+  saved: SavedState,
+  run: Run,
+  model: Model,
+  workload: WorkloadApi,
+  eval_results: EvalResults | None,
+  step: int,
+) -> tuple[SavedState, Run, Model]:
+  """Takes in evaluations, decides, and does what was decided.
+
+  Args:
+    saved, run: the optimizer's state.
+    model: its opt_state is an OptState.
+    workload: the workload.
+    eval_results: the runner's list.
+    step: the step about to be taken.
+
+  Returns:
+    The state and the model with which the step is to be taken.
+
+  Raises:
+    TrainingCompleteError: (the benchmark's) if the cycles have run out.
+    ValueError: if an evaluation lacks the workload's target metric, or fresh
+      parameters do not fit the trained ones.
+  """
+  setup = run.setup
+  if run.control is None:
+    saved, run, model = _adopt(saved, run, model, workload, step)
+  before, clock = run.control, run.clock
+  assert before is not None and clock is not None
+  evaluations = workload_facts.new_evaluations(
+    eval_results, before.last.step, setup.config.target
+  )
+  decision = control_lib.decide(before, clock, evaluations, step, setup.config)
+  events = [_with_weights(event, run) for event in decision.events]
+  run = run._replace(
+    control=decision.control,
+    clock=decision.clock,
+    due=decision.due,
+    evaluations_seen=len(eval_results or ()),
+  )
+  if decision.action == control_lib.RESET:
+    model, event = _reset(run, model, decision, workload)
+    events.append(event)
+    events.append(
+      control_lib.cycle_start_event(
+        decision.control, decision.clock, setup.config
+      )
+    )
+  if decision.action in (control_lib.RESET, control_lib.RE_ANCHOR):
+    new_clock = setup.devices.put(decision.clock)
+    model = model._replace(opt_state=model.opt_state._replace(clock=new_clock))
+  _record(run, events, workload, step)
+  if decision.action == control_lib.FINISH:
+    raise setup.training_complete_error
+  if run.forecast is not None and evaluations and step > 0:
+    seconds = workload_facts.evaluation_seconds(eval_results)
+    run = run._replace(
+      forecast=run.forecast.after_evaluation(evaluations[-1].step, seconds)
+    )
+  if run.control is not before:
+    words = setup.devices.put(to_words(decision.control))
+    saved = saved._replace(control=words)
+  return saved, run, model
+
+
+def _adopt(
+  saved: SavedState,
+  run: Run,
+  model: Model,
+  workload: WorkloadApi,
+  step: int,
+) -> tuple[SavedState, Run, Model]:
+  """Takes over the state that the runner hands to the first step.
+
+  It is that of set_up or, in a resumed run, a restored one. The current
+  benchmark's restore leaves a device axis on everything; it is removed.
+  """
+  setup = run.setup
+  has_axis = workload_facts.has_device_axis(workload, model.params)
+  if has_axis > setup.has_device_axis:
+    saved, model = PmapDevices().get((saved, model))
+  model = setup.devices.place(model)
+  start, _ = control_lib.start(setup.config)
+  control = from_words(setup.devices.get(saved.control), start)
+  clock = setup.devices.get(model.opt_state.clock)
+  run = run._replace(control=control, clock=clock)
+  if saved.trained is not None:
+    trained = setup.devices.place(saved.trained)
+    saved = saved._replace(trained=trained)
+    run = run._replace(is_out=bool(setup.devices.get(trained.is_out)))
+    if setup.has_device_axis:
+      known = 0.0 if step == 0 else math.nan
+      run = run._replace(forecast=Forecast(eval_seconds=known))
+    saved, run, params = take_back(saved, run, model.params, step)
+    model = model._replace(params=params)
+  setup.records.start(step, setup.config.switching.columns)
+  if step == 0:
+    event = control_lib.cycle_start_event(control, clock, setup.config)
+    _record(run, [event], workload, 0)
+  return saved, run, model
+
+
+def _reset(
+  run: Run, model: Model, decision: Decision, workload: WorkloadApi
+) -> tuple[Model, Event]:
+  """Resets the model as a cycle starts; the clock stays as it is."""
+  setup, state = run.setup, model.opt_state
+  own = model._replace(opt_state=state.state)
+  look = functools.partial(
+    soft_reset.is_finite, own, setup.roles, setup.devices
+  )
+  plan, event = control_lib.plan_reset(decision, setup.config, look)
+  if not plan.touches_nothing:
+    fresh = _fresh(setup, workload, own, decision.control.number - 2)
+    own = soft_reset.model_reinit_schedule(
+      own, fresh, plan, setup.roles, setup.devices
+    )
+  state = state._replace(state=own.opt_state)
+  return own._replace(opt_state=state), event
+
+
+def _fresh(
+  setup: Setup,
+  workload: WorkloadApi,
+  model: Model,
+  index: int,
+) -> tuple[Any, Any]:
+  """The new initialisation for a reset, which is made now, in timed seconds.
+
+  The same index gives the same model, also in a resumed run. `init_model_fn`
+  replaces attributes of the workload, among them the model with the runner's
+  dropout; they are restored.
+
+  Returns:
+    (params, model_state), host arrays without device axis; model_state is None
+    if it does not fit.
+
+  Raises:
+    ValueError: if its parameters do not fit those that are trained.
+
+  Source: the rules of both generations allow it, "for example, to reinitialize
+  the model after a failed training effort".
+  """
+  planned = max(len(setup.config.cycles) - 1, 1)
+  if index < planned:
+    key = jax.random.split(setup.rng, planned)[index]
+  else:
+    # Twice, since a single fold_in equals a split in some versions of jax.
+    later = jax.random.fold_in(setup.rng, _LATER)
+    key = jax.random.fold_in(later, index)
+  attributes = dict(vars(workload))
+  try:
+    params, model_state = setup.devices.get(workload.init_model_fn(key))
+  finally:
+    vars(workload).update(attributes)
+  shapes = jax.tree_util.tree_map(setup.devices.shape_of, model)
+  if _sizes(params) != _sizes(shapes.params):
+    raise ValueError(
+      "init_model_fn's parameters differ in shape from those that are trained."
+    )
+  # The model_state that init_model_fn returns need not match that of model_fn.
+  if _sizes(model_state) != _sizes(shapes.model_state):
+    logging.warning(
+      "init_model_fn's batch statistics differ in shape from those that are "
+      'trained. Resets leave the statistics as they are.'
+    )
+    model_state = None
+  return params, model_state
+
+
+def _sizes(tree: Any) -> list[int]:
+  return [math.prod(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
+
+
+def hand_out(
+  saved: SavedState, run: Run, params: Any
+) -> tuple[SavedState, Run, Any]:
+  """The state and the weights for an evaluation: those the optimizer wants.
+
+  Before the first step these are `params` as they are.
+  """
+  if run.is_out or run.control is None or saved.trained is None:
+    return saved, run, params
+  setup = run.setup
+  evaluated = setup.eval_params((saved.inner.state, params))
+  trained = Trained(params, setup.devices.put(np.int32(1)))
+  saved = saved._replace(trained=trained)
+  return saved, run._replace(is_out=True), evaluated
+
+
+def take_back(
+  saved: SavedState, run: Run, params: Any, step: int
+) -> tuple[SavedState, Run, Any]:
+  """The trained weights, if others were handed out before this step.
+
+  Args:
+    saved, run: the optimizer's state.
+    params: as the runner hands them over.
+    step: the step about to be taken.
+
+  Returns:
+    The state and the trained weights.
+  """
+  if not run.is_out or saved.trained is None:
+    return saved, run, params
+  own = saved.trained.params
+  trained = Trained(params, run.setup.devices.put(np.int32(0)))
+  saved = saved._replace(trained=trained)
+  return saved, run._replace(is_out=False, shown_at=step), own
+
+
+def foresee(
+  saved: SavedState, run: Run, params: Any, period: float, step: int
+) -> tuple[SavedState, Run, Any]:
+  """`hand_out` if an evaluation may follow; called after every step in v0.5.0.
+
+  The last step of a cycle may be the run's last, which is evaluated.
+
+  Args:
+    saved, run: the optimizer's state.
+    params: the trained weights.
+    period: the workload's evaluation period, seconds.
+    step: steps taken.
+  """
+  forecast = run.forecast
+  if forecast is None:
+    return saved, run, params
+  if forecast.is_due(step, period) or step >= run.due:
+    saved, run, params = hand_out(saved, run, params)
+  return saved, run._replace(forecast=forecast.after_step()), params
+
+
+def _with_weights(event: Event, run: Run) -> Event:
+  """An evaluation's event says whether it saw the optimizer's own weights."""
+  if event['event'] != 'evaluation':
+    return event
+  is_own = event['metric_step'] == run.shown_at
+  return {**event, 'weights': 'averaged' if is_own else 'trained'}
+
+
+def _record(
+  run: Run, events: Sequence[Event], workload: WorkloadApi, step: int
+) -> None:
+  """Writes events to cycles.csv and to the benchmark's metrics logger.
+
+  After an evaluation the devices have been waited for, so the last step's
+  metrics can be read without delaying anything.
+  """
+  if not events:
+    return
+  setup, clock = run.setup, run.clock
+  assert clock is not None
+  now = clock._replace(count=np.int32(step))
+  rate = float(setup.learning_rate(now))
+  events = [{**event, 'learning_rate': rate} for event in events]
+  logger = workload.metrics_logger
+  metrics = {}
+  if logger is not None and run.step_metrics is not None:
+    metrics = setup.devices.get(run.step_metrics)
+  setup.records.add(events, step, logger, metrics)

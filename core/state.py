@@ -1,0 +1,118 @@
+"""The run's small state: everything that decisions depend on.
+
+Decisions are made with Python numbers, which are saved bit for bit, so that a
+resumed run decides as an uninterrupted one would.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .horizon import Horizon, Pace
+from .schedules import PlannedCycle
+from .workload import Evaluation, Target
+
+if TYPE_CHECKING:
+  from ..early_switching import SwitchingRule
+  from ..soft_reset import Reset
+  from .race import Policy
+
+NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
+# A peak in a race: not tried, being tried, in force, behind, its cycle was left.
+UNTRIED, PROBING, CHOSEN, PROBED, LEFT = range(5)
+
+
+class Score(NamedTuple):
+  """How far a peak of a race has come."""
+
+  progress: float = -math.inf  # the most, as a share of the way to the target
+  state: int = UNTRIED
+
+
+class Control(NamedTuple):
+  """Where the run stands; Python ints and floats.
+
+  Attributes:
+    cycle: index of the current cycle's setting in the chain, from 0.
+    number: how many cycles have started, this one included.
+    scale: factor on the cycle's learning rate.
+    start: first step of the current cycle.
+    chain_start: first step after the last full reset.
+    end: first step after it.
+    horizon: first step after the run, as now planned.
+    num_early_stops: cycles that were left early.
+    num_evaluations: of the current cycle.
+    last: the last evaluation; NO_EVALUATION before the first.
+    first: the run's first evaluation; NO_EVALUATION before it.
+    switching: state of the switching rule.
+    pace: the intervals between evaluations.
+    scores: of each peak of a race; empty without one.
+  """
+
+  cycle: int
+  number: int
+  scale: float
+  start: int
+  chain_start: int
+  end: int
+  horizon: int
+  num_early_stops: int
+  num_evaluations: int
+  last: Evaluation
+  first: Evaluation
+  switching: Any
+  pace: Pace
+  scores: tuple[Score, ...]
+
+
+class RunConfig(NamedTuple):
+  """What decides; it stays the same throughout a run."""
+
+  cycles: tuple[PlannedCycle, ...]
+  target: Target
+  reset: Reset
+  switching: SwitchingRule
+  early_switching: bool  # whether a verdict ends a cycle, or is logged only
+  policy: Policy
+  horizon: Horizon
+  wait: bool  # whether a cycle's end waits for its evaluation
+  budget: float  # seconds that the run may take; NaN if unknown
+  most_steps: float  # that the runner allows; infinite if unknown
+
+
+def to_words(control: Control) -> np.ndarray:
+  """All numbers of a control, each a float64 written as two int32 words.
+
+  Returns:
+    shape=(2 * numbers,), dtype=int32, which every checkpoint can hold. Whole
+    numbers up to 2^53 are exact as well.
+  """
+  leaves = jax.tree_util.tree_leaves(control)
+  return np.asarray(leaves, np.float64).view(np.int32)
+
+
+def from_words(words: np.ndarray, like: Control) -> Control:
+  """The control that `to_words` wrote.
+
+  Args:
+    words: shape=(2 * numbers,), dtype=int32.
+    like: any control of the same configuration; tells which numbers are whole.
+
+  Raises:
+    ValueError: if the words were written by a run with other settings.
+  """
+  leaves, treedef = jax.tree_util.tree_flatten(like)
+  values = np.ascontiguousarray(words, np.int32).view(np.float64)
+  if values.size != len(leaves):
+    raise ValueError(
+      f'The saved control has {values.size} numbers, but this run needs '
+      f'{len(leaves)}: it was saved by a run with other settings.'
+    )
+  restored: Control = jax.tree_util.tree_unflatten(
+    treedef, [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
+  )
+  return restored

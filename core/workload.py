@@ -1,0 +1,305 @@
+"""Reads and checks what the benchmark hands to a submission.
+
+Both generations of AlgoPerf (package algorithmic_efficiency, v0.5.0, and
+package algoperf, main) and anything with their API are recognised by the
+workload that is passed: no benchmark package is imported, and no workload's
+name is read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+from absl import flags
+
+from .checks import check
+
+_LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
+_SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
+
+# (step, results); see `decode` for what a restore turns it into.
+EvalResults = Sequence[tuple[Any, Any]]
+
+
+class Target(NamedTuple):
+  """A workload's validation target."""
+
+  key: str  # of the metric among the evaluation results
+  value: float
+  rising: bool  # whether a larger metric is better
+
+
+class Evaluation(NamedTuple):
+  """What decisions need from one evaluation."""
+
+  step: int  # steps taken when the model was evaluated
+  loss: float  # validation loss
+  metric: float  # validation target metric
+  seconds: float = math.nan  # accumulated submission time, if known
+
+
+class MetricsLogger(Protocol):
+  """The benchmark's logger of numbers."""
+
+  def append_scalar_metrics(
+    self, metrics: dict[str, float], global_step: int
+  ) -> None:
+    """Logs numbers by name; the benchmark's logger changes the dict."""
+
+
+class WorkloadApi(Protocol):
+  """What a submission needs of the benchmark's workload, in both generations.
+
+  model_fn and init_model_fn differ between the generations; see
+  `takes_dropout_rate`.
+  """
+
+  step_hint: int
+  max_allowed_runtime_sec: float  # may be missing; see `budget_seconds`
+  target_metric_name: str
+  validation_target_value: float
+  param_shapes: Any  # tree of the parameters' shapes, without device axis
+  metrics_logger: MetricsLogger | None
+  eval_period_time_sec: float  # seconds between evaluations, at least
+  model_fn: Callable[..., Any]
+  loss_fn: Callable[..., Any]
+  init_model_fn: Callable[..., Any]
+
+  def has_reached_validation_target(
+    self, eval_result: dict[str, float]
+  ) -> bool:
+    """Whether the target metric in these results reaches the target."""
+
+
+def read_target(workload: WorkloadApi) -> Target:
+  """Asks a workload for its target metric and the metric's direction.
+
+  A workload does not state the direction; it is found by asking whether an
+  infinitely large or an infinitely small metric would reach the target. Whether
+  tau is defined for the target is checked by `soft_reset.check_target`.
+
+  Raises:
+    ValueError: if neither or both would, or the target is not finite.
+  """
+  key = f'validation/{workload.target_metric_name}'
+  reached = workload.has_reached_validation_target
+  rising = bool(reached({key: math.inf}))
+  if rising == bool(reached({key: -math.inf})):
+    raise ValueError(
+      f'target_metric_name={workload.target_metric_name!r}: exactly one of the '
+      'values inf and -inf must reach the validation target, to show whether '
+      'the metric rises or falls.'
+    )
+  value = float(workload.validation_target_value)
+  check(math.isfinite(value), 'validation_target_value', value, 'finite')
+  return Target(key, value, rising)
+
+
+def spec_of(workload: WorkloadApi) -> types.ModuleType:
+  """The benchmark's spec module, which defines the workload's base class.
+
+  Raises:
+    ValueError: if no base class looks like the benchmark's Workload.
+  """
+  for cls in type(workload).__mro__:
+    module = sys.modules[cls.__module__]
+    if cls.__name__ == 'Workload' and hasattr(module, 'TrainingCompleteError'):
+      return module
+  raise ValueError(
+    f'workload={type(workload).__name__}: its class must be derived from the '
+    "Workload of the benchmark's spec module."
+  )
+
+
+def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
+  """Whether the parameters have a leading device axis (jax.pmap).
+
+  Raises:
+    ValueError: if they have neither the shapes of workload.param_shapes nor
+      those with one more axis.
+  """
+  shapes = jax.tree_util.tree_leaves(workload.param_shapes)
+  extra = {
+    leaf.ndim - len(getattr(shape, 'shape_tuple', shape))
+    for leaf, shape in zip(jax.tree_util.tree_leaves(params), shapes)
+  }
+  if extra not in ({0}, {1}):
+    raise ValueError(
+      'The parameters have neither the shapes of workload.param_shapes nor '
+      'those with a leading device axis.'
+    )
+  return extra == {1}
+
+
+def takes_dropout_rate(workload: WorkloadApi) -> bool:
+  """Whether the submission decides the dropout rate, as model_fn's argument.
+
+  It does in main. In v0.5.0 the runner has built the model with a rate: that of
+  the hyperparameters under the external ruleset, the model's own default under
+  self-tuning.
+  """
+  return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
+
+
+def not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
+  """Names of settings that the benchmark, not the submission, decides."""
+  given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
+  is_ours = takes_dropout_rate(workload) or 'dropout_rate' in given
+  return [] if is_ours else ['dropout_rate']
+
+
+def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
+  """Submission time that the benchmark gives a run, in seconds.
+
+  Under self-tuning this is workload.max_allowed_runtime_sec times 3 in v0.5.0
+  and times 1.5 in main; under the external ruleset it is that runtime itself.
+
+  Args:
+    workload: the workload.
+    is_self_tuning: whether the runner passes no hyperparameters.
+
+  Returns:
+    The seconds; NaN if the workload does not say.
+
+  Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
+  both generations.
+  """
+  try:
+    seconds = float(workload.max_allowed_runtime_sec)
+  except (AttributeError, TypeError):
+    return math.nan
+  if not 0 < seconds < math.inf:
+    return math.nan
+  factor = _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
+  return seconds * (factor if is_self_tuning else 1.0)
+
+
+def most_steps() -> float:
+  """Steps after which the runner ends the run: its flag max_global_steps.
+
+  v0.5.0's harness always passes 3 * step_hint.
+
+  Returns:
+    The steps; infinity if no runner has parsed such a flag, or it is not set.
+  """
+  known = flags.FLAGS
+  if not known.is_parsed() or 'max_global_steps' not in known:
+    return math.inf
+  steps = known['max_global_steps'].value
+  return float(steps) if steps else math.inf
+
+
+def model_fn_in_training(
+  workload: WorkloadApi, dropout_rate: float | None
+) -> Callable[..., Any]:
+  """workload.model_fn in training mode: (params, batch, model_state, rng).
+
+  Args:
+    workload: the workload.
+    dropout_rate: probability, ignored unless `takes_dropout_rate`; None for the
+      workload's own.
+  """
+  mode = spec_of(workload).ForwardPassMode.TRAIN
+  is_ours = dropout_rate is not None and takes_dropout_rate(workload)
+  extra = {'dropout_rate': dropout_rate} if is_ours else {}
+
+  def model_fn(
+    params: Any, batch: dict[str, Any], model_state: Any, rng: jax.Array
+  ) -> tuple[Any, Any]:
+    return workload.model_fn(
+      params, batch, model_state, mode, rng, update_batch_norm=True, **extra
+    )
+
+  return model_fn
+
+
+def loss_fn_of_batch(
+  workload: WorkloadApi, label_smoothing: float
+) -> Callable[..., Any]:
+  """workload.loss_fn: (logits, batch) -> (summed loss, valid examples)."""
+
+  def loss_fn(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    loss = workload.loss_fn(
+      label_batch=batch['targets'],
+      logits_batch=logits,
+      mask_batch=batch.get('weights'),
+      label_smoothing=label_smoothing,
+    )
+    return loss['summed'], loss['n_valid_examples']
+
+  return loss_fn
+
+
+def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
+  """(step, results) of an entry of eval_results, even of a mangled one.
+
+  The benchmark's own restore turns (step, results) into
+  ({'0': step, '1': results}, '3'), and does so again at every preemption.
+  """
+  step, results = entry
+  if type(step) is int:  # as a runner writes it; a run has hundreds of them
+    return step, results
+  while isinstance(step, Mapping):
+    step, results = step['0'], step['1']
+  return int(step), results
+
+
+def read_evaluation(
+  step: int, results: Mapping[str, Any], target: Target
+) -> Evaluation:
+  """The evaluation's validation loss, target metric and time.
+
+  If there is no loss among the results (as in early versions of criteo1tb), the
+  metric is the loss.
+
+  Raises:
+    ValueError: if the target metric is not among the results; lists their keys.
+  """
+  if target.key not in results:
+    raise ValueError(
+      f'The target metric {target.key!r} is not among the evaluation results; '
+      f'these are {", ".join(sorted(results))}.'
+    )
+  loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
+  return Evaluation(
+    step,
+    float(results[loss_key]),
+    float(results[target.key]),
+    float(results.get('accumulated_submission_time', math.nan)),
+  )
+
+
+def new_evaluations(
+  eval_results: EvalResults | None, last_step: int, target: Target
+) -> list[Evaluation]:
+  """The evaluations after last_step, in order.
+
+  Args:
+    eval_results: the runner's list, or None; may have entries that a restore
+      has mangled.
+    last_step: step of the last evaluation that is known already, -1 if none.
+    target: what to read.
+
+  Raises:
+    ValueError: if the target metric is not among the results.
+  """
+  found: dict[int, Mapping[str, Any]] = {}
+  for entry in eval_results or ():
+    step, results = decode(entry)
+    if step > last_step:
+      found[step] = results
+  return [read_evaluation(s, found[s], target) for s in sorted(found)]
+
+
+def evaluation_seconds(eval_results: EvalResults | None) -> float:
+  """Seconds that all evaluations so far have taken; NaN if unknown."""
+  if not eval_results:
+    return math.nan
+  _, results = decode(eval_results[-1])
+  return float(results.get('accumulated_eval_time', math.nan))

@@ -1,0 +1,72 @@
+"""The table of docs/settings.md: every setting, from the dataclasses' docstrings.
+
+python docs/settings_table.py prints it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from typing import Any
+
+from reset_cycles.core import cycle, horizon, optimizers, race
+from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.soft_reset import SoftReset
+
+CLASSES = (
+  ScheduleParams,
+  cycle.Cycle,
+  cycle.Hparams,
+  cycle.LinearWarmup,
+  cycle.Cosine,
+  cycle.Cooldown,
+  optimizers.ScheduleFreeAdamW,
+  SoftReset,
+  SmoothedLossRule,
+  Progress,
+  race.Race,
+  horizon.TimeHorizon,
+)
+
+
+def meanings(kind: type) -> dict[str, str]:
+  """What the section `Attributes` of a class's docstring says of each field."""
+  doc = inspect.getdoc(kind) or ''
+  section = re.search(r'^Attributes:\n((?:  .*\n?|\n)*)', doc, re.MULTILINE)
+  items = re.findall(
+    r'^  (\w+(?:, \w+)*): (.*(?:\n    .*)*)',
+    section[1] if section else '',
+    re.M,
+  )
+  return {
+    name: ' '.join(text.split())
+    for names, text in items
+    for name in names.split(', ')
+  }
+
+
+def default(field: dataclasses.Field[Any]) -> str:
+  """A field's default, as it is written in Python."""
+  value = field.default
+  if value is dataclasses.MISSING:
+    return 'required'
+  if isinstance(value, cycle.Hparams):
+    return '`Hparams()`'
+  return f'`{value!r}`'
+
+
+def table() -> str:
+  """The table, one row per setting."""
+  rows = ['| setting | default | meaning |', '|---|---|---|']
+  for kind in CLASSES:
+    said = meanings(kind)
+    for field in dataclasses.fields(kind):
+      name = f'`{kind.__name__}.{field.name}`'
+      rows.append(f'| {name} | {default(field)} | {said[field.name]} |')
+  return '\n'.join(rows) + '\n'
+
+
+if __name__ == '__main__':
+  print(table(), end='')

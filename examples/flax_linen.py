@@ -1,0 +1,59 @@
+"""Soft resets in a loop with flax.linen's TrainState.
+
+You will see a cycle with an absurd peak left early, and its network replaced.
+"""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from common import TEST, scores, spirals
+from flax.training.train_state import TrainState
+
+from reset_cycles.loop import DEFAULT_CHAIN, Cycles, Event
+from reset_cycles.schedule_params import chain_of_lists
+
+
+class Net(nn.Module):
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    return nn.Dense(2)(nn.relu(nn.Dense(64)(x)))
+
+
+def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
+  return scores(Net().apply({'params': params}, points), labels)
+
+
+@jax.jit
+def train_step(state: TrainState, *batch: jax.Array) -> TrainState:
+  gradient, _ = jax.grad(loss_fn, has_aux=True)(state.params, *batch)
+  return state.apply_gradients(grads=gradient)
+
+
+def init(key: jax.Array) -> Any:
+  return Net().init(key, jnp.zeros((1, 2)))['params']
+
+
+def main(steps: int = 1500, every: int = 25) -> list[Event]:
+  cycles = chain_of_lists(alter_lr=(0.0, 1e13, 0.0))
+  chain = dataclasses.replace(DEFAULT_CHAIN, cycles=cycles)
+  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
+  cycles = Cycles(chain, optimizer=optax.adamw, **settings)
+  params, said = init(jax.random.PRNGKey(1)), []
+  state = TrainState.create(apply_fn=None, params=params, tx=cycles.optimizer)
+  for step in range(steps):
+    state, events = cycles.before_step(step, state)
+    said += events
+    state = train_step(state, *spirals(step))
+    if (step + 1) % every == 0:
+      result = loss_fn(state.params, *TEST)  # loss and accuracy
+      state, events = cycles.after_evaluation(step + 1, *result, state)
+      said += events
+  return said
+
+
+if __name__ == '__main__':
+  print(*main(), sep='\n')

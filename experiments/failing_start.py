@@ -1,0 +1,28 @@
+"""A submission whose first learning rate is far too high: what SOFT_RESET does.
+
+  soft-reset run --workload=digits --submission_path=experiments/failing_start.py
+
+The first cycle is left at its first evaluation; the model is replaced, and a tenth
+of the rate is tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..schedule_params import SOFT_RESET
+from ..submission import make_submission
+
+cycles = tuple(
+  dataclasses.replace(
+    cycle, hparams=dataclasses.replace(cycle.hparams, learning_rate=1.0)
+  )
+  for cycle in SOFT_RESET.cycles
+)
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(dataclasses.replace(SOFT_RESET, cycles=cycles))

@@ -1,0 +1,50 @@
+"""What `Cycles` says: tuples of numbers, sentences as strings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_SENTENCES = {
+  'cycle_start': 'cycle {cycle} starts, up to step {cycle_end}, with a peak of '
+  '{peak_value:g}',
+  'evaluation': 'loss {loss:g} and metric {metric:g} after {metric_step} steps',
+  'refused': 'the evaluation after {metric_step} steps is left out: {reason}',
+  'switch': 'cycle {cycle} is left: {reason}',
+  'reset': 'cycle {cycle} starts with {tau:.3g} of the model fresh ({reason})',
+  'wait': 'cycle {cycle} ends with its evaluation, or at step {cycle_end}',
+  'race': 'cycle {cycle}, which probes a peak, is judged: {reason}',
+  'finish': 'the run is over: {reason}',
+}
+
+
+class Event(NamedTuple):
+  """Something that has happened; `str` makes a sentence of it.
+
+  Attributes:
+    step: the step about to be taken.
+    kind: 'cycle_start', 'evaluation', 'refused' (an evaluation), 'switch' (a
+      cycle is left), 'reset', 'wait', 'race' or 'finish'.
+    cycle: how many cycles have started.
+    reason: why, in words; of a reset also its class and what is special.
+    numbers: by name, as in cycles.csv of a run, for plots.
+  """
+
+  step: int
+  kind: str
+  cycle: int
+  reason: str
+  numbers: Mapping[str, float]
+
+  def __str__(self) -> str:
+    said = _SENTENCES[self.kind].format_map({**self.numbers, **self._asdict()})
+    return f'step {self.step}: {said}.'
+
+
+def event_of(event: Mapping[str, Any], step: int) -> Event:
+  """An event of `core.control` for a loop."""
+  values = dict(event)
+  kind, cycle = values.pop('event'), values.pop('cycle')
+  words = [values.pop(name, '') for name in ('mode', 'reason', 'note')]
+  numbers = {k: v for k, v in values.items() if not isinstance(v, str)}
+  return Event(step, kind, cycle, ', '.join(filter(None, words)), numbers)

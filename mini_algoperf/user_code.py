@@ -1,0 +1,132 @@
+"""Python files of the user's: imported, and their errors told as the user's.
+
+Nothing here imports jax: the command line needs `RunError` before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pathlib
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+class RunError(Exception):
+  """A run cannot go on; the message is for its user, in one line or as frames."""
+
+
+def import_file(
+  name: str, path: pathlib.Path, folder: pathlib.Path | None = None
+) -> types.ModuleType:
+  """Imports a file once per process; sys.path stays as it is.
+
+  Args:
+    name: under which it is imported.
+    path: the file.
+    folder: of the package whose __init__.py the file is; None for a module.
+  """
+  if name in sys.modules:
+    return sys.modules[name]
+  inner = None if folder is None else [str(folder)]
+  spec = importlib.util.spec_from_file_location(
+    name, path, submodule_search_locations=inner
+  )
+  assert spec is not None and spec.loader is not None  # it ends in .py
+  module = importlib.util.module_from_spec(spec)
+  sys.modules[name] = module  # as an import does; pickles look it up
+  try:
+    spec.loader.exec_module(module)
+  except BaseException:
+    del sys.modules[name]
+    raise
+  return module
+
+
+def frames_of(path: str, error: BaseException) -> list[traceback.FrameSummary]:
+  """The error's frames in a user's file, or in one in the same folder."""
+  own = os.path.realpath(os.path.expanduser(path))
+  folder = os.path.dirname(own) + os.sep
+  frames = []
+  for frame in _frames(error):
+    file = os.path.realpath(frame.filename)
+    is_beside = file.startswith(folder) and 'site-packages' not in file
+    if file == own or (is_beside and not file.startswith(_PACKAGE + os.sep)):
+      frames.append(frame)
+  return [frame for frame in frames if not frame.filename.startswith('<')]
+
+
+def _frames(error: BaseException | None) -> Iterator[traceback.FrameSummary]:
+  """The frames of an error, then those of the error it was raised from."""
+  while error is not None:
+    yield from traceback.extract_tb(error.__traceback__)
+    error = error.__cause__
+
+
+@contextlib.contextmanager
+def reported(
+  submission_path: str | None, workload: str, before_first_step: bool
+) -> Iterator[None]:
+  """Turns what a user's code raises into a RunError.
+
+  The message shows the frames of the user's files, and none of this project's.
+  Other errors pass: a bug of this project's keeps its traceback.
+
+  Args:
+    submission_path: the user's file; None for this project's submission.
+    workload: as given on the command line; file.py:ClassName is the user's.
+    before_first_step: ValueErrors and OSErrors pass, too: bad input, of which
+      the command line says in one line where it is.
+
+  Raises:
+    RunError: in place of an error of the user's code; for a SystemExit, which
+      would end the run without a word; when the memory is exhausted.
+  """
+  try:
+    yield
+  except (Exception, SystemExit) as e:
+    if isinstance(e, MemoryError) or 'RESOURCE_EXHAUSTED' in str(e):
+      raise RunError(f'the memory is exhausted: {_first_line(e)}') from e
+    if before_first_step and isinstance(e, (ValueError, OSError)):
+      raise
+    if isinstance(e, RunError) or _is_told_elsewhere(e):
+      raise
+    file = workload.rpartition(':')[0]
+    frames = [
+      frame
+      for path in (submission_path, file)
+      if path
+      for frame in frames_of(path, e)
+    ]
+    if frames:
+      shown = ''.join(traceback.format_list(frames))
+      raise RunError(f'an error in your code:\n{shown}{_said(e)}') from e
+    if isinstance(e, SystemExit):
+      raise RunError(_said(e)) from e
+    if file:
+      raise RunError(f'--workload={workload}: {_said(e)}') from e
+    raise
+
+
+def _is_told_elsewhere(error: BaseException) -> bool:
+  # By name, since the one's module imports jax.
+  names = {kind.__name__ for kind in type(error).__mro__}
+  return bool(names & {'DataEndedError', 'WriteError', 'BrokenPipeError'})
+
+
+def _first_line(error: BaseException) -> str:
+  return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _said(error: BaseException) -> str:
+  if isinstance(error, SystemExit):
+    return (
+      f'SystemExit: sys.exit({error.code!r}) was called; a workload or a '
+      'submission must not end the program.'
+    )
+  return f'{type(error).__name__}: {_first_line(error)}'

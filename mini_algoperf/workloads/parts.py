@@ -1,0 +1,157 @@
+"""What the models and data of several workloads share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ..spec import (
+  ParameterContainer,
+  ParameterType,
+  RandomState,
+  ShapeTuple,
+  Tensor,
+)
+
+_NORM_TYPES = {
+  ('batchnorm', 'scale'): ParameterType.BATCH_NORM_SCALE,
+  ('batchnorm', 'bias'): ParameterType.BATCH_NORM_BIAS,
+  ('layernorm', 'scale'): ParameterType.LAYER_NORM_SCALE,
+  ('layernorm', 'bias'): ParameterType.LAYER_NORM_BIAS,
+}
+# The projections of `transformer.Attention`, which have no bias.
+_ATTENTION_TYPES = {
+  'query': ParameterType.ATTENTION_Q,
+  'key': ParameterType.ATTENTION_K,
+  'value': ParameterType.ATTENTION_V,
+  'out': ParameterType.ATTENTION_OUT,
+}
+
+
+def host_rng(data_rng: RandomState) -> np.random.Generator:
+  """NumPy's generator for a JAX key, so that queues run on the host."""
+  return np.random.default_rng(np.ravel(np.asarray(data_rng)).tolist())
+
+
+def shuffled_indices(
+  rng: np.random.Generator, num_examples: int
+) -> Iterator[int]:
+  """Endless indices: one fresh permutation after another."""
+  while True:
+    yield from rng.permutation(num_examples).tolist()
+
+
+def dropout(
+  module: nn.Module, x: jax.Array, rate: float, train: bool
+) -> jax.Array:
+  """Drops a share of the entries of `x` and rescales the rest.
+
+      y = x / (1 - rate) where kept, else 0
+
+  As in the newer benchmark. Unlike `flax.linen.Dropout`, every rate takes the
+  same path, so that a rate may be a traced value and 0 draws a mask as any
+  other does.
+
+  Args:
+    module: the flax module whose 'dropout' key is used.
+    x: activations of any shape.
+    rate: share that is dropped, in [0, 1).
+    train: False returns `x`.
+  """
+  if not train:
+    return x
+  keep = 1.0 - rate
+  mask = jax.random.bernoulli(module.make_rng('dropout'), keep, x.shape)
+  return jnp.where(mask, x / keep, 0.0)
+
+
+def softmax_cross_entropy(
+  label_batch: Tensor,
+  logits_batch: Tensor,
+  mask_batch: Tensor | None = None,
+  label_smoothing: float = 0.0,
+) -> dict[str, Tensor]:
+  """Softmax cross-entropy of every label, as the benchmark's workloads have it.
+
+      l = -sum_c ((1 - s) [c = label] + s / C) log softmax(logits)_c
+
+  Args:
+    label_batch: classes or tokens, shape (batch, ...).
+    logits_batch: shape (batch, ..., C).
+    mask_batch: 1 for labels that count, shape (batch, ...); None counts all,
+      padding too.
+    label_smoothing: s, in [0, 1).
+
+  Returns:
+    'summed' and 'n_valid_examples' (labels), scalars; 'per_example', shape
+    (batch, ...).
+  """
+  one_hot = jax.nn.one_hot(label_batch, logits_batch.shape[-1])
+  smoothed = optax.smooth_labels(one_hot, label_smoothing)
+  losses = -jnp.sum(smoothed * jax.nn.log_softmax(logits_batch), axis=-1)
+  return masked(losses, mask_batch)
+
+
+def masked(losses: Tensor, mask_batch: Tensor | None) -> dict[str, Tensor]:
+  """A loss in the benchmark's form; labels whose mask is 0 cost nothing.
+
+  Sums and counts are those of the calling device; nothing is averaged.
+  """
+  if mask_batch is None:
+    mask_batch = jnp.ones(losses.shape)
+  losses = jnp.where(mask_batch > 0, losses, 0.0)
+  return {
+    'summed': losses.sum(),
+    'n_valid_examples': mask_batch.sum(),
+    'per_example': losses,
+  }
+
+
+def mean(outputs: Mapping[str, np.ndarray], key: str) -> float:
+  """Sum of a split's values over the sum of its weights, in float64."""
+  count = outputs['weights'].sum(dtype=np.float64)
+  return float(outputs[key].sum(dtype=np.float64) / count)
+
+
+def param_shapes(params: ParameterContainer) -> ParameterContainer:
+  """The tree of `ShapeTuple` that belongs to a tree of arrays."""
+  return jax.tree_util.tree_map(lambda x: ShapeTuple(x.shape), params)
+
+
+def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:
+  """The tree of `ParameterType`, told by flax's module and leaf names.
+
+  Args:
+    params: nested mappings of arrays.
+    module: lower-case name of the module that `params` belongs to.
+
+  Returns:
+    Nested dicts with lower-case keys, as the benchmark has them.
+  """
+  types: dict[str, Any] = {}
+  for key, value in params.items():
+    name = key.lower()
+    if isinstance(value, Mapping):
+      types[name] = param_types(value, name)
+    else:
+      types[name] = _leaf_type(module, name)
+  return types
+
+
+def _leaf_type(module: str, name: str) -> ParameterType:
+  for (norm, leaf), kind in _NORM_TYPES.items():
+    if norm in module and leaf == name:
+      return kind
+  if module in _ATTENTION_TYPES:
+    return _ATTENTION_TYPES[module]
+  if name == 'bias':
+    return ParameterType.BIAS
+  if 'embedding' in module:
+    return ParameterType.EMBEDDING
+  return ParameterType.CONV_WEIGHT if 'conv' in module else ParameterType.WEIGHT

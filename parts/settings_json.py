@@ -1,0 +1,147 @@
+"""Settings as JSON: what `core.records.as_plain` writes, read back.
+
+An object is its class and its fields: {"class": "Cosine", "floor": 0.1} is
+Cosine(floor=0.1). Fields that are left out have their defaults. Where settings
+are in force, an object without a class changes fields of the one at its place:
+
+  {"reset": {"alpha": 0.3}, "policy": {"class": "Finish"}}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from .. import early_switching, schedule_params, soft_reset
+from ..core import cycle, horizon, optimizers, race
+from ..core.checks import check, check_count, did_you_mean
+from ..schedule_params import ScheduleParams
+from . import averages, composed_shapes, shapes
+from . import optimizers as further_optimizers
+
+_MODULES = (
+  *(schedule_params, soft_reset, early_switching),
+  *(cycle, optimizers, horizon, race),
+  *(shapes, composed_shapes, further_optimizers, averages),
+)
+# The dataclasses of these modules, by their names.
+_CLASSES: dict[str, Any] = {
+  name: value
+  for module in _MODULES
+  for name, value in vars(module).items()
+  if isinstance(value, type)
+  and dataclasses.is_dataclass(value)
+  and value.__module__ == module.__name__
+}
+
+
+def read_file(
+  path: pathlib.Path, in_force: ScheduleParams | None = None
+) -> tuple[int | None, ScheduleParams]:
+  """Reads settings from a run's schedule_params.json, or from a file of one's own.
+
+  Args:
+    path: a file that a run has written; or one with a ScheduleParams or, if
+      some are in force, only with the fields that differ from these.
+    in_force: the settings whose fields a file may change.
+
+  Returns:
+    The run's step_hint (None if the file is not a run's) and the settings.
+
+  Raises:
+    OSError: if there is no such file, or it cannot be read.
+    ValueError: if it holds no settings; the message names the field, its value
+      and what would be right.
+  """
+  try:
+    values = json.loads(path.read_text())
+  except (ValueError, RecursionError) as e:
+    raise ValueError(f'{path}: it is not JSON: {e}.') from e
+  try:
+    is_object = isinstance(values, Mapping)
+    check(is_object, 'schedule_params', values, 'a JSON object')
+    if 'schedule_params' not in values:
+      return None, _whole(values, in_force)
+    check_count('step_hint', values.get('step_hint'))
+    return values['step_hint'], _whole(values['schedule_params'])
+  except ValueError as e:
+    raise ValueError(f'{path}: {e}') from e
+
+
+def _whole(
+  values: object, in_force: ScheduleParams | None = None
+) -> ScheduleParams:
+  params = from_plain(values, in_force)
+  is_whole = isinstance(params, ScheduleParams)
+  check(is_whole, 'schedule_params', values, 'a ScheduleParams')
+  return params
+
+
+def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
+  """The setting that JSON describes; the inverse of `core.records.as_plain`.
+
+  Args:
+    value: as it comes from JSON. A list becomes a tuple.
+    in_force: the setting at this place, whose fields an object without a class
+      changes; None if there is none.
+    where: the path to this place, such as 'cycles[0].decay'.
+
+  Returns:
+    The setting.
+
+  Raises:
+    ValueError: for an unknown class or field, a field that is missing, or a
+      wrong value; names the path, the value and what would be right.
+  """
+  if isinstance(value, list):
+    olds = in_force if isinstance(in_force, tuple) else ()
+    return tuple(
+      from_plain(item, old, f'{where}[{i}]')
+      for i, (item, old) in enumerate(itertools.zip_longest(value, olds))
+      if i < len(value)
+    )
+  if not isinstance(value, Mapping):
+    return value
+  given = dict(value)
+  is_new = 'class' in given
+  kind: Any = _class_of(given.pop('class'), where) if is_new else type(in_force)
+  has_fields = dataclasses.is_dataclass(kind)
+  if not has_fields:
+    raise ValueError(f'{where or "settings"}: class is missing in {value!r}.')
+  fields = [field.name for field in dataclasses.fields(kind)]
+  for name in given:
+    if name not in fields:
+      raise ValueError(
+        f'{_joined(where, name)}: {kind.__name__} has no such field; it has '
+        f'{", ".join(fields) or "none"}.' + did_you_mean(name, fields)
+      )
+  if not is_new:
+    kind = functools.partial(dataclasses.replace, in_force)
+  read = {
+    name: from_plain(
+      v, None if is_new else getattr(in_force, name), _joined(where, name)
+    )
+    for name, v in given.items()
+  }
+  try:
+    return kind(**read)
+  except (TypeError, ValueError) as e:
+    raise ValueError(f'{where}: {e}' if where else str(e)) from e
+
+
+def _class_of(name: object, where: str) -> Any:
+  if not isinstance(name, str) or name not in _CLASSES:
+    raise ValueError(
+      f'{_joined(where, "class")}={name!r}: there is no such class.'
+      + did_you_mean(name, _CLASSES)
+    )
+  return _CLASSES[name]
+
+
+def _joined(where: str, name: str) -> str:
+  return f'{where}.{name}' if where else name

@@ -1,1 +1,0 @@
-"""How a setting is written, read, checked and printed."""

@@ -1,1 +1,0 @@
-"""The horizon `time`, compared with the clocks of recorded runs."""

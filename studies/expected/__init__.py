@@ -1,1 +1,0 @@
-"""How far runs that reach their target have come by when, and tau from that."""

@@ -1,0 +1,134 @@
+"""The files that studies read and write.
+
+Reading a named pipe or a device would never end, so that the kind of a file is
+looked at first. Nothing that exists is replaced unless that is asked for.
+"""
+
+from __future__ import annotations
+
+import io
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..mini_algoperf import files
+
+if TYPE_CHECKING:
+  from matplotlib.figure import Figure
+
+# A file that every trial has, whichever runner wrote it.
+META_DATA = 'meta_data_0.json'
+
+
+def check_file(path: pathlib.Path) -> pathlib.Path:
+  """The path; raises ValueError if something other than a file is there."""
+  if path.exists() and not path.is_file():
+    raise ValueError(f'{path} is not a file that can be read to its end.')
+  return path
+
+
+def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
+  """Rows of a CSV file as text by column; none if there is no file.
+
+  Raises:
+    ValueError: if it is not a table; names the file.
+  """
+  return files.read_rows(check_file(path))
+
+
+def read_object(path: pathlib.Path) -> Mapping[str, Any]:
+  """An object from a JSON file.
+
+  Raises:
+    ValueError: if there is no such file, or it holds something else.
+  """
+  if not path.exists():
+    raise ValueError(
+      f'{path.parent} has no {path.name}: it must be a folder of logs, such '
+      'as <workload>_jax/trial_1.'
+    )
+  values = files.read_json(check_file(path))
+  if not isinstance(values, dict):
+    raise ValueError(f'{path} must hold an object of JSON.')
+  return values
+
+
+def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
+  """The folder that a flag or an argument names.
+
+  Args:
+    flag: as it was typed, '--logs=' for example; empty for an argument.
+    name: of the folder.
+
+  Raises:
+    ValueError: if there is none. An empty name is not the current folder.
+  """
+  path = pathlib.Path(name).expanduser()
+  if not str(name) or not path.is_dir():
+    shown = str(name) if flag or str(name) else "''"
+    raise ValueError(f'{flag}{shown}: there is no such folder.')
+  return path
+
+
+def new_file(
+  name: str, overwrite: bool, *suffixes: str, flag: str = '--out'
+) -> pathlib.Path:
+  """The file that a flag names, to be written later.
+
+  Args:
+    name: of the file.
+    overwrite: whether it may be there already.
+    *suffixes: one of them is its ending; any, if none is given.
+    flag: that names it.
+
+  Raises:
+    ValueError: if it cannot or must not be written.
+  """
+  path = pathlib.Path(name).expanduser()
+  if suffixes and path.suffix.lower() not in suffixes:
+    raise ValueError(f'{flag}={name} must end in {suffixes[0]}.')
+  if path.is_dir() or not name:
+    raise ValueError(f'{flag}={name} is a folder: give a file.')
+  if not path.parent.is_dir():
+    raise ValueError(f'{flag}={name}: there is no folder {path.parent}.')
+  check_free(path, overwrite, f'{flag}={name}')
+  return path
+
+
+def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
+  """Raises ValueError if something is there that must not be replaced."""
+  check_file(path)
+  if path.exists() and not overwrite:
+    raise ValueError(
+      f'{what or path} exists: give another name, or --overwrite to replace it.'
+    )
+
+
+def find_trials(name: str | pathlib.Path) -> list[pathlib.Path]:
+  """The trials in a folder: the folder itself, or those below it.
+
+  Raises:
+    ValueError: if there is none.
+  """
+  root = folder('', name)
+  trials = sorted(path.parent for path in root.rglob(META_DATA))
+  if not trials:
+    raise ValueError(
+      f"{root} has no trial: give an experiment's folder, such as "
+      'experiment_runs/digits, or a trial_<n> in it.'
+    )
+  return trials
+
+
+def save_picture(figure: Figure, path: pathlib.Path) -> None:
+  """Writes a figure as PNG, whole; an existing file is replaced.
+
+  Args:
+    figure: without a canvas; no window and no LaTeX is needed.
+    path: file to write.
+  """
+  from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+  content = io.BytesIO()
+  FigureCanvasAgg(figure).print_png(content)
+  files.write_whole(path, content.getvalue())

@@ -1,0 +1,218 @@
+"""A plan before anything is trained: its cycles, one step of it, its bound."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import textwrap
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .. import paths, plans
+from ..plans import PlannedCycle, RunPlan
+from ..text_table import table_lines
+from .convergence_bound import best_base_rate
+
+_WIDTH = 80
+# Half a unit of a number's fourth digit is at least this fraction of it. The
+# rates are float32, and one that is the peak but for that prints as the peak.
+_UNSEEN = 5e-5
+_COOLDOWN = 0.2  # WSD's last part, as a fraction of the steps
+_MEANING = (
+  'With its highest rate at gamma*, the best there is, SGD on a convex '
+  'function ends at most Omega* above the minimum, in expectation; D is the '
+  'distance at the start and G the largest norm of a gradient. That '
+  'compares shapes of equal length. It knows neither Adam nor networks nor '
+  'resets: a chain counts as one descent. WSD is constant and then falls '
+  f'linearly over {_COOLDOWN:.0%} of the steps; neither it nor the cosine '
+  'cycle has a warm-up.'
+)
+
+
+def plan_lines(name: str, plan: RunPlan, at: int | None) -> Iterator[str]:
+  """All that a terminal shows of a plan.
+
+  Args:
+    name: of the chain.
+    plan: the chain.
+    at: a step to be shown, counted from 0, or None.
+
+  Raises:
+    ValueError: if the chain doesn't fit into its steps, has an impossible rate,
+      or has no such step.
+  """
+  plans.check(plan)
+  cycles, rates = plans.planned_cycles(plan), plans.planned_rates(plan)
+  yield (
+    f'{name}: {rates.size:,} steps, {plan.params.budget_factor:g} times a '
+    f'step_hint of {plan.step_hint:,}.'
+  )
+  yield from table_lines(cycle_rows(cycles, rates))
+  decided = plans.what_evaluations_decide(plan.params)
+  yield 'First and last step are counted from 1. ' + (
+    'In a run, evaluations decide:' if decided else 'This is what will happen.'
+  )
+  for sentence in decided:
+    yield from textwrap.wrap(
+      sentence, _WIDTH, initial_indent='- ', subsequent_indent='  '
+    )
+  if at is not None:
+    decays = plans.planned_weight_decays(plan)
+    yield from ('', *position_lines(at, cycles, rates, decays))
+  yield from ('', *bound_lines(rates))
+
+
+def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
+  """Draws the learning rate over steps, with a line at each new cycle.
+
+  Where the weight decay is scheduled, it has a second panel below.
+
+  Args:
+    path: PNG file to write; an existing one is replaced.
+    name: of the chain.
+    plan: the chain.
+  """
+  from matplotlib.figure import Figure  # a terminal needs none
+
+  title = f'{name}, step_hint {plan.step_hint:,}; dashed: a new cycle starts'
+  figure = Figure(dpi=120, layout='constrained')
+  plans.draw(figure, plan, title)
+  paths.save_picture(figure, path)
+
+
+def cycle_rows(
+  cycles: Sequence[PlannedCycle], rates: np.ndarray | None = None
+) -> list[tuple[str, ...]]:
+  """A header and a row for each cycle when none is left early.
+
+  Args:
+    cycles: the chain.
+    rates: shape=(steps,); what the chain plans, or None for a chain whose
+      cycles are known to reach their peaks.
+
+  Returns:
+    Number of the cycle; its first and last step, counted from 1 as evaluations
+    count them; shape and steps of the warm-up; peak, and the highest of the
+    rates if that is another in any cycle; decay; shape and peak of the weight
+    decay if it is scheduled or differs; share of all steps.
+  """
+  ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
+  columns = {
+    'cycle': [f'{i + 1}' for i in range(len(cycles))],
+    'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
+    'last': [f'{end:,}' for end in ends],
+    'warm-up': [cycle.warmup for cycle in cycles],
+    'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
+    'peak': [f'{cycle.peak:.4g}' for cycle in cycles],
+  }
+  if rates is not None:
+    highest = [values.max() for values in np.split(rates, ends[:-1])]
+    peaks = [cycle.peak for cycle in cycles]
+    if not np.allclose(highest, peaks, rtol=_UNSEEN, atol=0.0):
+      columns['highest'] = [f'{rate:.4g}' for rate in highest]
+  columns['decay'] = [cycle.decay for cycle in cycles]
+  decays = [f'{c.weight_decay_shape} {c.weight_decay:.4g}' for c in cycles]
+  if len(set(decays)) > 1 or cycles[0].weight_decay_shape:
+    columns['weight decay'] = [decay.strip() for decay in decays]
+  columns['share'] = [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles]
+  return [tuple(columns), *zip(*columns.values())]
+
+
+def position_lines(
+  step: int,
+  cycles: Sequence[PlannedCycle],
+  rates: np.ndarray,
+  weight_decays: np.ndarray | None = None,
+) -> list[str]:
+  """Where in a plan a step is, in words.
+
+  Args:
+    step: steps taken before it.
+    cycles: the chain.
+    rates: shape=(steps,); of the plan.
+    weight_decays: shape=(steps,), or None if they are constant.
+
+  Raises:
+    ValueError: if it is not a step of the plan.
+  """
+  if not 0 <= step < rates.size:
+    raise ValueError(
+      f'--at={step}: the plan has {rates.size:,} steps, counted from 0: give '
+      f'one from 0 to {rates.size - 1}.'
+    )
+  ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
+  number = int(np.searchsorted(ends, step, side='right'))
+  end = ends[number]
+  start = end - cycles[number].steps
+  warm = start + cycles[number].warmup_steps
+  phase, begin, over = (
+    ('warm-up', start, warm) if step < warm else ('decay', warm, end)
+  )
+  last = number + 1 == len(cycles)
+  what = 'the plan ends' if last else f'cycle {number + 2} starts'
+  lines = [
+    f'Step {step:,} (counted from 0, like the clock), about to be taken:',
+    f'  cycle          {number + 1} of {len(cycles)}; '
+    + _done(step - start, end - start),
+    f'  phase          {phase}; ' + _done(step - begin, over - begin),
+    f'  learning rate  {rates[step]:.6g}',
+  ]
+  if weight_decays is not None:
+    lines.append(f'  weight decay   {weight_decays[step]:.6g}')
+  left = end - step
+  plural = 's' * (left > 1)
+  lines.append(
+    f'  boundary       in {left:,} step{plural}: at step {end:,} {what}'
+  )
+  return lines
+
+
+def _done(done: int, steps: int) -> str:
+  tenths = 1000 * done // steps  # down: what is not over is not at 100%
+  return f'{done:,} of its {steps:,} steps are done ({tenths / 10:.1f}%)'
+
+
+def bound_lines(rates: np.ndarray) -> list[str]:
+  """The bound of a plan beside those of one cosine cycle and of WSD.
+
+  All have D = G = 1, as many steps, and a highest rate of 1. Steps with a rate
+  of 0 at the end are left out: they change nothing, and the bound, which
+  divides by the last rate, is infinite with them.
+
+  Args:
+    rates: shape=(T,); those at which the steps are taken.
+  """
+  count = rates.size
+  t = np.arange(count)
+  shapes = {
+    'this plan': rates,
+    'one cosine cycle': (1 + np.cos(np.pi * t / count)) / 2,
+    'WSD': np.minimum(1.0, (count - t) / (_COOLDOWN * count)),
+  }
+  rows = [('schedule', 'gamma*', 'Omega*')]
+  for name, values in shapes.items():
+    moving = np.trim_zeros(np.asarray(values, np.float64), 'b')
+    gamma, bound = 0.0, np.inf
+    if moving.size:
+      gamma, bound = best_base_rate(moving / moving.max())
+    rows.append((name, f'{gamma:#.4g}', f'{bound:#.4g}'))
+  return [
+    "Bound on SGD's last iterate for D = G = 1:",
+    *table_lines(rows),
+    *textwrap.wrap(_MEANING, _WIDTH),
+    *textwrap.wrap(_zeros_at_the_end(rates), _WIDTH),
+  ]
+
+
+def _zeros_at_the_end(rates: np.ndarray) -> str:
+  zeros = rates.size - np.trim_zeros(rates, 'b').size
+  if zeros == 0:
+    return ''
+  if zeros == rates.size:
+    return 'All rates of the plan are 0: nothing moves.'
+  which = 'step has' if zeros == 1 else f'{zeros:,} steps have'
+  return (
+    f"The plan's last {which} a rate of 0. The bound divides by the last rate "
+    'and would be infinite; a step that changes nothing is left out instead.'
+  )

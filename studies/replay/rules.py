@@ -1,0 +1,283 @@
+"""Rules by their names, and when each of them leaves a recorded run.
+
+A rule is one of the submission's switching rules (the very object that a run
+uses) on trials that follow one another; or a race with such a rule inside; or
+one of two yardsticks. This is the only module of the studies that knows how the
+submission decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...core.checks import did_you_mean
+from ...core.workload import Evaluation
+from ...core.workload import Target as RunTarget
+from ...early_switching import (
+  NOT_FINITE,
+  Context,
+  Progress,
+  SmoothedLossRule,
+  SwitchingRule,
+  Verdict,
+)
+from ...soft_reset import progress
+from ..real_runs.reading import RecordedRun
+
+T = TypeVar('T')
+BUILT_IN = ('never', 'thesis', 'floor', 'progress', 'race', 'oracle')
+_YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
+  # Lets every run come to its end.
+  'never': lambda run: run.step.size,
+  # Knows the future: leaves at once a run that will not reach its target.
+  'oracle': lambda run: 0 if run.reached is None else run.step.size,
+}
+
+
+class BestProgress(NamedTuple):
+  """The best progress so far."""
+
+  best: float  # -inf before the first finite metric
+
+
+@dataclasses.dataclass(frozen=True)
+class Floor:
+  """Leaves a cycle whose metric has come less far than its share demands.
+
+    leave if the loss is not finite, or
+             max p < least[i],  i = max {i : shares[i] <= f}
+
+  p is the progress on a log scale, the maximum over the cycle's evaluations, f
+  the share of the cycle. Below shares[0] no cycle is left. The numbers were
+  chosen on the very runs on which FINDINGS judges them.
+
+  Attributes:
+    shares: shares of the cycle, rising; from each on, its number in `least`
+      counts.
+    least: progress that must have been made by then.
+  """
+
+  shares: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+  least: tuple[float, ...] = (
+    *(0.1, 0.4, 0.55, 0.65, 0.75, 0.82, 0.88, 0.93, 0.965),
+  )
+
+  judges_chain: ClassVar[bool] = False
+  initial: ClassVar[BestProgress] = BestProgress(-math.inf)
+  columns: ClassVar[tuple[str, ...]] = ()
+
+  def __post_init__(self) -> None:
+    for name in ('shares', 'least'):
+      values = getattr(self, name)
+      is_list = isinstance(values, (list, tuple))
+      if not is_list or not all(map(_is_number, values)):
+        raise ValueError(f'{name} is {values!r}; it must be a list of numbers.')
+      object.__setattr__(self, name, tuple(values))
+    if len(self.shares) != len(self.least):
+      raise ValueError(
+        f'shares has {len(self.shares)} numbers and least {len(self.least)}; '
+        'they must have the same length.'
+      )
+
+  def observe(
+    self, state: BestProgress, evaluation: Evaluation, context: Context
+  ) -> tuple[BestProgress, Verdict]:
+    """See `SwitchingRule`."""
+    p = progress(evaluation.metric, context.target, context.first_metric, 'log')
+    best = state.best if math.isnan(p) else max(state.best, p)
+    asked = [
+      least
+      for share, least in zip(self.shares, self.least)
+      if share <= context.share
+    ]
+    is_behind = bool(asked) and best < asked[-1]
+    reason = 'behind the floor' if is_behind else ''
+    if not math.isfinite(evaluation.loss):
+      reason = NOT_FINITE
+    return BestProgress(best), Verdict(reason, {})
+
+
+_SWITCHING: Mapping[str, Callable[..., SwitchingRule]] = {
+  'thesis': SmoothedLossRule,
+  'floor': Floor,
+  'progress': Progress,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialRace:
+  """The trials of a study compete, each from a fresh model; none is kept.
+
+  The first `probes` trials get a share of their run each. The best of them goes
+  on: from where it is, if it was the last one that was probed, else it begins
+  again. If it is left, or ends without its target, the next best begins again,
+  and at last those that were not probed, in their order. A trial that the rule
+  leaves is out.
+
+  Attributes:
+    probes: how many trials are probed, at least 2.
+    share: of its run that each probe gets, above 0.
+    skip_race_above: share of the way to the target that the first trial must
+      have come in its probe to go on without a race; None for always a race.
+    rule: the switching rule, by its name or as an object, in the race and after
+      it.
+  """
+
+  probes: int = 5
+  share: float = 0.08
+  skip_race_above: float | None = None
+  rule: Any = 'floor'
+
+  def __post_init__(self) -> None:
+    if type(self.probes) is not int or self.probes < 2:
+      raise ValueError(
+        f'probes is {self.probes!r}; it must be a whole number of at least 2.'
+      )
+    if not _is_number(self.share) or not 0 < self.share <= 1:
+      raise ValueError(
+        f'share is {self.share!r}; it must be a number above 0, at most 1.'
+      )
+    skip = self.skip_race_above
+    if skip is not None and not _is_number(skip):
+      raise ValueError(
+        f'skip_race_above is {skip!r}; it must be a number, or null.'
+      )
+
+
+def _is_number(value: object) -> bool:
+  return type(value) in (int, float) and math.isfinite(float(str(value)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+  """A rule that is replayed.
+
+  Attributes:
+    given: its name or its object, as it was given; what tables call it.
+    leaves: the rule that ends trials, in a race or one after the other.
+    race: the race around it, or None.
+  """
+
+  given: Any
+  leaves: SwitchingRule | str
+  race: TrialRace | None = None
+
+  def __str__(self) -> str:
+    if isinstance(self.given, str):
+      return self.given
+    listed = ', '.join(
+      f'{key}={value}' for key, value in self.given.items() if key != 'name'
+    )
+    return f'{self.given["name"]}({listed})'
+
+
+def read_rule(text: str) -> Rule:
+  """A rule from the command line.
+
+  Args:
+    text: a name, or JSON of an object with a name and parameters.
+
+  Raises:
+    ValueError: if there is no such rule, or a parameter is wrong.
+  """
+  given: Any = text
+  if text.lstrip().startswith('{'):
+    try:
+      given = json.loads(text)
+    except json.JSONDecodeError as e:
+      raise ValueError(f'--rule={text} is not valid JSON: {e}.') from e
+  name, parameters = _named(given)
+  if name != 'race':
+    return Rule(given, _read_leaving(given))
+  race: TrialRace = _made('race', TrialRace, parameters)
+  return Rule(given, _read_leaving(race.rule), race)
+
+
+def _named(given: object) -> tuple[str, dict[str, Any]]:
+  """The name of a rule and its parameters."""
+  if isinstance(given, str):
+    return given, {}
+  if not isinstance(given, dict) or not isinstance(given.get('name'), str):
+    raise ValueError(
+      f'--rule={given!r} must be a name, or an object with a name.'
+    )
+  return given['name'], {k: v for k, v in given.items() if k != 'name'}
+
+
+def _made(name: str, kind: Callable[..., T], parameters: dict[str, Any]) -> T:
+  known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+  for parameter in parameters:
+    if parameter not in known:
+      raise ValueError(
+        f'--rule: {name} has no parameter {parameter!r}; it has '
+        f'{", ".join(known)}.'
+      )
+  try:
+    return kind(**parameters)
+  except ValueError as e:
+    raise ValueError(f'--rule: {name}: {e}') from e
+
+
+def _read_leaving(given: object) -> SwitchingRule | str:
+  """A switching rule, or a yardstick's name."""
+  name, parameters = _named(given)
+  if name in _YARDSTICKS and not parameters:
+    return name
+  if name not in _SWITCHING:
+    known = (*_YARDSTICKS, *_SWITCHING, 'race')
+    raise ValueError(
+      f'--rule={name}: there is no such rule; there are {", ".join(known)}.'
+      + did_you_mean(name, known)
+    )
+  return _made(name, _SWITCHING[name], parameters)
+
+
+def left_at(rule: Rule, run: RecordedRun) -> int:
+  """The evaluation at which a run is left.
+
+  Args:
+    rule: of a race, the one inside.
+    run: a run with at least one evaluation.
+
+  Returns:
+    Its index; the number of evaluations if the run is never left. Under a
+    switching rule, a loss that is missing or not finite ends the run, whatever
+    the rule says.
+  """
+  switching = rule.leaves
+  if isinstance(switching, str):
+    return _YARDSTICKS[switching](run)
+  state, target = switching.initial, _target(run)
+  first = float(run.metric[0])
+  columns = (run.step, run.loss, run.metric, run.seconds, run.share)
+  rows = zip(*(column.tolist() for column in columns))
+  for index, (step, loss, metric, seconds, share) in enumerate(rows):
+    evaluation = Evaluation(int(step), loss, metric, seconds)
+    context = Context(share, target, first)
+    state, verdict = switching.observe(state, evaluation, context)
+    if verdict.reason or not math.isfinite(loss):
+      return index
+  return run.step.size
+
+
+def best_shares(run: RecordedRun, logarithmic: bool = False) -> np.ndarray:
+  """The best share of the way to the target so far, shape=(evaluations,).
+
+  Args:
+    run: a run with at least one evaluation.
+    logarithmic: whether a metric that falls is measured on a log scale.
+  """
+  scale = 'log' if logarithmic else 'linear'
+  target, metrics = _target(run), run.metric.tolist()
+  shares = np.array([progress(m, target, metrics[0], scale) for m in metrics])
+  return np.fmax.accumulate(np.where(np.isnan(shares), -np.inf, shares))
+
+
+def _target(run: RecordedRun) -> RunTarget:
+  return RunTarget(*run.workload.target)

@@ -1,0 +1,278 @@
+"""Figures of rules: how many cases reach their target, and how soon."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..real_runs.reading import RecordedRun
+from ..text_table import table_lines
+from .cases import Case, Group, Replayed
+from .rules import Rule
+
+# What figures can be grouped by, and a run's group.
+BY: Mapping[str, Callable[[RecordedRun], str]] = {
+  'workload': lambda run: run.workload.name,
+  'submission': lambda run: run.submission,
+}
+BUDGETS = (1.5, 3.0)
+Cases = Mapping[str, Sequence[Case]]  # by part
+
+
+class Table(NamedTuple):
+  """Figures in two forms."""
+
+  lines: list[str]  # for the terminal
+  objects: list[dict[str, Any]]  # for JSON
+
+
+def _part_of(run: RecordedRun, by: str | None) -> str:
+  """The workload or submission of a run; '' if `by` is None."""
+  return BY[by](run) if by else ''
+
+
+def _by_part(groups: Iterable[Group], by: str | None) -> dict[str, list[Group]]:
+  found: dict[str, list[Group]] = collections.defaultdict(list)
+  for group in groups:
+    found[_part_of(group.trials[0].run, by)].append(group)
+  return dict(sorted(found.items()))
+
+
+def _cases(groups: Iterable[Group], budget: float) -> list[Case]:
+  return [case for group in groups for case in group.cases(budget)]
+
+
+class Means(NamedTuple):
+  """How many cases reach their target, and how soon."""
+
+  reached: float  # share of the cases; NaN without any
+  time: float  # mean, as a share of the budget; a failing case uses all of it
+
+
+def _means(cases: Sequence[Case]) -> Means:
+  if not cases:
+    return Means(math.nan, math.nan)
+  return Means(*np.mean(cases, axis=0).tolist())
+
+
+def figures(
+  shown: Sequence[Replayed], budgets: Sequence[float], by: str | None = None
+) -> Table:
+  """The figures of rules: cases, targets reached, time, false alarms.
+
+  False alarms are runs left that would have reached their target; there are
+  none to count in a race, where a run that does not go on has not been left.
+
+  Args:
+    shown: the rules.
+    budgets: as multiples of the maximum runtime.
+    by: 'workload' or 'submission', or None for all together.
+  """
+  titles = ['rule', *([by] if by else []), 'cases']
+  for budget in budgets:
+    titles += [f'reached, {budget:g}×', 'time']
+  rows, objects = [[*titles, 'false alarms']], []
+  for one in shown:
+    for part, groups in _by_part(one.groups, by).items():
+      judged = [j for j in one.judged if _part_of(j.run, by) == part]
+      reaching = sum(j.run.reached is not None for j in judged)
+      alarms = None
+      if one.rule.race is None:
+        alarms = sum(j.is_false_alarm for j in judged)
+      count = sum(len(group.trials) for group in groups)
+      cells = [str(one.rule), *([part] if by else []), f'{count:,}']
+      for budget in budgets:
+        means = _means(_cases(groups, budget))
+        cells += map(_text, means)
+        objects.append(
+          {
+            'rule': one.rule.given,
+            **({by: part} if by else {}),
+            'budget': budget,
+            'cases': count,
+            **means._asdict(),
+            'false_alarms': alarms,
+          }
+        )
+      cells.append('–' if alarms is None else f'{alarms:,} of {reaching:,}')
+      rows.append(cells)
+  return Table(table_lines(rows), objects)
+
+
+class Costs(NamedTuple):
+  """A race compared with its switching rule on one trial after the other.
+
+  *Good* cases are those whose first trial reaches its target under the rule,
+  however long it takes. Times are in maximum runtimes.
+  """
+
+  cases: int
+  good: int
+  good_race: Means
+  good_row: Means
+  others_race: Means
+  others_row: Means
+
+  @property
+  def break_even(self) -> Means:
+    """The share of good cases at which race and rule do equally well.
+
+    By targets reached, and by mean time. With a smaller share the race does
+    better: always (1) if it is no worse in good cases, never (0) if it is no
+    better in the others.
+    """
+    gained = self.others_race.reached - self.others_row.reached
+    lost = self.good_row.reached - self.good_race.reached
+    sooner = self.others_row.time - self.others_race.time
+    later = self.good_race.time - self.good_row.time
+    return Means(_balance(gained, lost), _balance(sooner, later))
+
+
+def _balance(gained: float, lost: float) -> float:
+  if math.isnan(gained + lost):
+    return math.nan
+  if gained <= 0:
+    return 0.0
+  return gained / (gained + lost) if lost > 0 else 1.0
+
+
+def costs_of(
+  race: Sequence[Group], row: Sequence[Group], budget: float
+) -> Costs:
+  """What a race costs.
+
+  Args:
+    race: groups with the seconds that the race takes.
+    row: the same groups with those that one trial after the other takes.
+    budget: as a multiple of the maximum runtime.
+  """
+  firsts = [trial.reaches for group in race for trial in group.trials]
+  sides: list[Means] = []
+  for is_good in (True, False):
+    for groups in (race, row):
+      pairs = zip(firsts, _cases(groups, budget))
+      means = _means([case for good, case in pairs if good == is_good])
+      sides.append(Means(means.reached, budget * means.time))
+  return Costs(len(firsts), sum(firsts), *sides)
+
+
+def costs(
+  shown: Sequence[Replayed], budgets: Sequence[float], by: str | None = None
+) -> Table:
+  """What races cost in cases that did not need one, and bring in others.
+
+  Args:
+    shown: races.
+    budgets: as multiples of the maximum runtime.
+    by: 'workload' or 'submission', or None for all together.
+
+  Raises:
+    ValueError: if one of the rules is not a race.
+  """
+  titles = ['rule', *([by] if by else []), 'budget', 'good', 'cases']
+  titles += ['race', 'time', 'row', 'time', 'break-even', 'by time']
+  rows, objects = [titles], []
+  for one in shown:
+    if one.rule.race is None:
+      raise ValueError(f'--rule={one.rule} is not a race; --costs needs one.')
+    in_a_row = _by_part(one.in_a_row, by)
+    for part, groups in _by_part(one.groups, by).items():
+      for budget in budgets:
+        c = costs_of(groups, in_a_row[part], budget)
+        first = [str(one.rule), *([part] if by else []), f'{budget:g}×']
+        good, others = (
+          (c.good_race, c.good_row),
+          (c.others_race, c.others_row),
+        )
+        cells = [text for means in good for text in map(_text, means)]
+        even = map(_text, c.break_even)
+        rows.append([*first, 'yes', f'{c.good:,}', *cells, *even])
+        cells = [text for means in others for text in map(_text, means)]
+        blank = [''] * len(first)
+        rows.append([*blank, 'no', f'{c.cases - c.good:,}', *cells, '', ''])
+        means = {**c._asdict(), 'break_even': c.break_even}
+        objects.append(
+          {
+            'rule': one.rule.given,
+            **({by: part} if by else {}),
+            'budget': budget,
+            'cases': c.cases,
+            'good': c.good,
+            **{
+              f'{name}_{key}': None if math.isnan(value) else value
+              for name, pair in means.items()
+              if isinstance(pair, Means)
+              for key, value in pair._asdict().items()
+            },
+          }
+        )
+  return Table(table_lines(rows), objects)
+
+
+def left_out(
+  shown: Sequence[Replayed], budgets: Sequence[float], by: str
+) -> Table:
+  """Leaves out each part in turn: rules chosen on some runs, judged on others.
+
+  The rule is chosen that reaches the most targets in the other parts within the
+  budget; ties go to the one that reaches them sooner, then to the first. The
+  last row of each budget is over all parts.
+
+  Args:
+    shown: the rules, at least two.
+    budgets: as multiples of the maximum runtime.
+    by: 'workload' or 'submission': what is left out. A workload's variants are
+      workloads of their own and stay in.
+
+  Raises:
+    ValueError: if there are fewer than two rules to choose from.
+  """
+  if len(shown) < 2:
+    raise ValueError(
+      f'--left_out={by}: give at least two --rule to choose from.'
+    )
+  rows = [['budget', f'{by} left out', 'chosen', 'cases', 'reached', 'time']]
+  objects = []
+
+  def add(budget: float, part: str, rule: Rule | None, own: list[Case]) -> None:
+    means = _means(own)
+    cells = [f'{budget:g}×', part or 'all', str(rule or ''), f'{len(own):,}']
+    rows.append([*cells, *map(_text, means)])
+    objects.append(
+      {
+        by: part or None,
+        'rule': rule and rule.given,
+        'budget': budget,
+        'cases': len(own),
+        **means._asdict(),
+      }
+    )
+
+  for budget in budgets:
+    found = [
+      {part: _cases(groups, budget) for part, groups in parts.items()}
+      for parts in (_by_part(one.groups, by) for one in shown)
+    ]
+    pooled: list[Case] = []
+    for part in found[0]:
+
+      def elsewhere(
+        i: int, out: str = part, own: Sequence[Cases] = found
+      ) -> tuple[int, float]:
+        cases = [c for p, cs in own[i].items() if p != out for c in cs]
+        reached = sum(case.reached for case in cases)
+        return -reached, sum(case.time for case in cases)
+
+      chosen = min(range(len(shown)), key=elsewhere)
+      pooled += found[chosen][part]
+      add(budget, part, shown[chosen].rule, found[chosen][part])
+    add(budget, '', None, pooled)
+  return Table(table_lines(rows), objects)
+
+
+def _text(number: float) -> str:
+  return '–' if math.isnan(number) else f'{number:.3f}'

@@ -1,0 +1,527 @@
+"""One page about one or several runs, with nothing in it to be fetched."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jinja2
+import markupsafe
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from ..mini_algoperf import files, logger, metadata
+from . import plans, run_plot
+from .paths import read_object
+from .run_files import RunTable, read_flags, read_log, read_run
+
+Event = Mapping[str, str]  # a row of cycles.csv without what is blank
+Rows = Sequence[Sequence[str]]
+# Of the meta data. The rest of the benchmark's is the load of its machine.
+_ABOUT = ('workload.', 'device_', 'os_platform', 'python_version')
+# Of a folder's name: experiment, workload and trial. The page does not say where
+# on the machine they are.
+_PARTS = 3
+_NONE = '–'
+_COLUMNS = (
+  'run', 'name', 'target reached at step', 'after seconds', 'best', 'at step',
+  'last', 'steps', 'seconds', 'evaluations', 'cycles', 'resets', 'left early',
+  'state',
+)  # fmt: skip
+# A run whose files are older than this, and than three of its intervals between
+# evaluations, runs no more.
+_STILL_RUNNING = 600.0  # seconds
+_ENDS = {
+  'switch': 'left early',
+  'pause': 'paused',
+  'finish': 'run ends',
+  'hold': 'holds its last rate',
+}
+# Of an evaluation's event, what the table has in columns of its own.
+_OWN = ('global_step', 'event', 'cycle', 'evaluation', 'metric', 'metric_step')
+# Of any event, what has a column of its own, or comes first.
+_APART = ('global_step', 'event', 'cycle', 'reason', 'note', 'learning_rate')
+_COLORS = (
+  '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
+)  # fmt: skip
+_STYLES = ('-', '--', ':', '-.')
+
+
+class ReportedRun(NamedTuple):
+  """One run. Steps are global steps."""
+
+  place: str  # the end of its folder's name
+  name: str  # of the experiment, or else the place; with the seed
+  table: RunTable
+  events: Sequence[Event]  # in order; none for another submission
+  settings: Mapping[str, str]  # by field, as JSON; empty if no file has them
+  about: Mapping[str, str]  # workload, devices and versions
+  state: str  # how it ended, or that it runs
+
+  @property
+  def reached(self) -> int | None:
+    """Index of the first evaluation at the target or beyond it."""
+    return self.table.target.reached(self.table.metric)
+
+  def best(self, after: float = -1, upto: float = math.inf) -> int | None:
+    """Index of the best evaluation with a finite metric.
+
+    Args:
+      after: the evaluations that count are after this step.
+      upto: the last step that counts.
+
+    Returns:
+      The index, the first one of several that are as good; None without one.
+    """
+    t = self.table
+    counts = np.isfinite(t.metric) & (t.eval_steps > after)
+    counts &= t.eval_steps <= upto
+    if not counts.any():
+      return None
+    worth = np.where(counts, t.metric if t.target.rises else -t.metric, -np.inf)
+    return int(np.argmax(worth))
+
+  def seconds_at(self, step: float) -> float:
+    """Seconds of training at a step, between the evaluations around it.
+
+    Returns:
+      Seconds that count as score; NaN beyond the last evaluation, where they
+      are not known, and before the first one.
+    """
+    t, known = self.table, np.isfinite(self.table.eval_times)
+    if not known.any():
+      return math.nan
+    steps, seconds = t.eval_steps[known], t.eval_times[known]
+    return float(np.interp(step, steps, seconds, left=np.nan, right=np.nan))
+
+
+def save_page(
+  trials: Sequence[pathlib.Path], path: pathlib.Path, now: float
+) -> None:
+  """Reads runs and writes the page on them, whole.
+
+  Args:
+    trials: folders with meta_data_0.json, of this runner or the benchmark's.
+    path: file to write; an existing one is replaced.
+    now: seconds since 1970, by which a run is taken to be running still.
+
+  Raises:
+    ValueError: if a run's files are damaged; the message names the file.
+  """
+  runs = [read_reported(trial, now) for trial in trials]
+  names = [(run.table.workload, run.name) for run in runs]
+  told_apart = [
+    run
+    if names.count(name) == 1
+    else run._replace(name=f'{run.name} ({run.place})')
+    for name, run in zip(names, runs)
+  ]
+  # What no encoding has, as half of a pair in JSON, is no reason to fail.
+  content = make_page(told_apart).encode('utf-8', 'replace')
+  files.write_whole(path, content)
+
+
+def read_reported(trial: pathlib.Path, now: float) -> ReportedRun:
+  """Reads a trial's folder, also of a run that is still going.
+
+  Args:
+    trial: see `read_run`.
+    now: seconds since 1970.
+
+  Raises:
+    ValueError: if a file that is needed is missing or damaged; names it.
+  """
+  table = read_run(trial)
+  log = read_log(trial / plans.CYCLES)
+  log.whole_numbers('global_step')  # refuses what is none
+  events = [{k: value for k, value in row.items() if value} for row in log.rows]
+  # Not those that are being written: they are gone a moment later.
+  written = max(
+    path.stat().st_mtime
+    for pattern in ('*.csv', '*.json')
+    for path in trial.glob(pattern)
+  )
+  place = '/'.join(trial.resolve().parts[-_PARTS:])
+  seed = [] if table.seed is None else [f'seed {table.seed}']
+  meta = read_object(metadata.meta_data_path(trial))
+  return ReportedRun(
+    place,
+    ', '.join([table.name or place, *seed]),
+    table,
+    events,
+    plans.run_settings(trial),
+    {
+      name: str(value)
+      for name, value in meta.items()
+      if name.startswith(_ABOUT) or name.endswith('_version')
+    },
+    state_of(
+      table, events, read_flags(trial), _has_ended(trial), now - written
+    ),
+  )
+
+
+def _has_ended(trial: pathlib.Path) -> bool:
+  """Whether the runner has logged the score, as it does after the last step."""
+  rows = read_log(trial / logger.MEASUREMENTS).rows
+  is_evaluation = (
+    any(rows[-1][n] for n in rows[-1] if '/' in n) if rows else True
+  )
+  return not is_evaluation and bool(rows[-1].get('score'))
+
+
+def state_of(
+  table: RunTable,
+  events: Sequence[Event],
+  flags: Mapping[str, object],
+  has_ended: bool,
+  silent: float,
+) -> str:
+  """How a run has ended, or that it is running.
+
+  Args:
+    table: the run.
+    events: of cycles.csv.
+    flags: with which it was started.
+    has_ended: whether the runner has logged the run's end.
+    silent: seconds since something was written to its files.
+  """
+  finish = [event for event in events if event['event'] == 'finish']
+  if finish:
+    return f'finished: {finish[-1].get("reason", "no reason given")}'
+  limit = flags.get('max_global_steps')
+  if isinstance(limit, int) and table.last_step >= limit:
+    return f'ended by --max_global_steps={limit}'
+  if has_ended:
+    return 'finished'
+  interval = np.diff(table.eval_times, prepend=0.0).max(initial=0.0)
+  if silent <= max(_STILL_RUNNING, 3 * float(np.nan_to_num(interval))):
+    return 'running'
+  return f'not finished; nothing was written for {silent / 3600:,.1f} hours'
+
+
+def make_page(runs: Sequence[ReportedRun]) -> str:
+  """The page as HTML, all text escaped.
+
+  Args:
+    runs: at least one, in the order in which they are numbered from 1.
+  """
+  names = list(dict.fromkeys(run.table.workload for run in runs))
+  title = f'{len(runs)} runs on {", ".join(names)}'
+  if len(runs) == 1:
+    title = f'{names[0]}: {runs[0].name}'
+  # Runs are compared that are to come to the same target.
+  groups: dict[Any, list[tuple[int, ReportedRun]]] = {}
+  for number, run in enumerate(runs, start=1):
+    task = (run.table.workload, run.table.target)
+    groups.setdefault(task, []).append((number, run))
+  template = jinja2.Environment(autoescape=True).from_string(
+    pathlib.Path(__file__).with_suffix('.html').read_text(encoding='utf-8')
+  )
+  return template.render(
+    title=title,
+    columns=_COLUMNS,
+    sections=[_section(group) for group in groups.values()],
+  )
+
+
+def _section(runs: Sequence[tuple[int, ReportedRun]]) -> dict[str, Any]:
+  table = runs[0][1].table
+  metric, value, rises = table.target
+  way = 'at least' if rises else 'at most'
+  has_values = any(run.table.metric.size for _, run in runs)
+  pictures = [
+    overview(runs, over_time)
+    for over_time in (False, True)
+    # The steps of a single run are in its own picture.
+    if has_values and (over_time or len(runs) > 1)
+  ]
+  return {
+    'workload': table.workload,
+    'target': f'{metric.replace("_", " ")} {way} {value:.4g}',
+    'compared': [compared(number, run) for number, run in runs],
+    'pictures': pictures,
+    'differing': differing(runs),
+    'runs': [
+      {
+        'number': number,
+        'name': run.name,
+        'place': run.place,
+        'state': run.state,
+        'picture': course(number, run) if run.table.metric.size else None,
+        'cycles': cycle_rows(run) if run.table.num_cycles else None,
+        'events': event_rows(run) if run.events else None,
+        'evaluations': evaluation_rows(run),
+        'settings': setting_rows(run),
+        'about': list(run.about.items()),
+      }
+      for number, run in runs
+    ],
+  }
+
+
+def compared(number: int, run: ReportedRun) -> list[Any]:
+  """A row of the table that compares runs: how far it came, and when."""
+  t, reached, best = run.table, run.reached, run.best()
+  link = f'<a href="#run-{number}">run {number}</a>'
+  counts = (t.num_cycles, len(t.resets), len(t.switches))
+  return [
+    markupsafe.Markup(link),
+    run.name,
+    'not reached' if reached is None else _whole(t.eval_steps[reached]),
+    _NONE if reached is None else _seconds(t.eval_times[reached]),
+    *_at(run, best),
+    _number(t.metric[-1]) if t.metric.size else _NONE,
+    _whole(t.last_step),
+    _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
+    _whole(t.eval_steps.size),
+    *(_whole(count) if run.events else _NONE for count in counts),
+    run.state,
+  ]
+
+
+def _at(run: ReportedRun, evaluation: int | None) -> tuple[str, str]:
+  """The metric at an evaluation, and its step."""
+  if evaluation is None:
+    return _NONE, _NONE
+  t = run.table
+  return _number(t.metric[evaluation]), _whole(t.eval_steps[evaluation])
+
+
+def differing(runs: Iterable[tuple[int, ReportedRun]]) -> Rows:
+  """The settings in which runs differ, below a header; nothing if in none."""
+  known = [(number, run.settings) for number, run in runs if run.settings]
+  names = dict.fromkeys(name for _, settings in known for name in settings)
+  rows = [
+    [name, *(settings.get(name, _NONE) for _, settings in known)]
+    for name in names
+    if len({settings.get(name) for _, settings in known}) > 1
+  ]
+  header = ['setting', *(f'run {number}' for number, _ in known)]
+  return [header, *rows] if rows else []
+
+
+def cycle_rows(run: ReportedRun) -> Rows:
+  """A header and a row per cycle, or part of one between two pauses."""
+  t, rows = run.table, []
+  starts = [i for i, e in enumerate(run.events) if e['event'] == 'cycle_start']
+  spans = zip(t.cycle_starts, t.cycle_ends)
+  bounds = [*starts[1:], len(run.events)]
+  before = [0, *(start + 1 for start in starts)]
+  for start, bound, since, (begin, end) in zip(starts, bounds, before, spans):
+    event, is_last = run.events[start], bound == len(run.events)
+    reset = next(
+      (e for e in run.events[since:start] if e['event'] == 'reset'), {}
+    )
+    rates = t.rates[(t.rate_steps >= begin) & (t.rate_steps < end)]
+    began = 0.0 if begin == 0 else run.seconds_at(begin)
+    # A run that finishes is evaluated under a number one higher.
+    best = run.best(begin, math.inf if is_last else end)
+    rows.append(
+      [
+        event.get('cycle', ''),
+        event.get('setting', event.get('cycle', '')),
+        _whole(begin),
+        _whole(end - begin),
+        _seconds(run.seconds_at(end) - began),
+        reset.get('mode', _NONE).replace('_', ' '),
+        _number(float(reset.get('tau', 'nan'))),
+        _number(float(np.max(rates))) if rates.size else _NONE,
+        _number(float(rates[-1])) if rates.size else _NONE,
+        *_at(run, best),
+        _why_ended(run.events[start + 1 : bound], is_last),
+      ]
+    )
+  header = [
+    'cycle', 'setting', 'first step', 'steps', 'seconds', 'reset before', 'τ',
+    'highest rate', 'last rate', 'best metric', 'at step', 'ended',
+  ]  # fmt: skip
+  return [header, *rows]
+
+
+def _why_ended(within: Sequence[Event], is_last: bool) -> str:
+  end = next((e for e in within if e['event'] in _ENDS), None)
+  if end is None:
+    return 'no end logged' if is_last else 'at its planned end'
+  reason = end.get('reason')
+  return _ENDS[end['event']] + (f': {reason}' if reason else '')
+
+
+def event_rows(run: ReportedRun) -> Rows:
+  """A header and a row per event that is no evaluation.
+
+  A name, the reason, and whatever else the event has, under its own name.
+  """
+  rows = []
+  for event in run.events:
+    if event['event'] == 'evaluation':
+      continue
+    step = float(event['global_step'])
+    said = [event[name] for name in ('reason', 'note') if name in event]
+    rest = ', '.join(
+      f'{name.replace("_", " ")} {_shown(value)}'
+      for name, value in event.items()
+      if name not in _APART
+    )
+    rows.append(
+      [
+        _whole(step),
+        _seconds(run.seconds_at(step)),
+        event.get('cycle', ''),
+        event['event'].replace('_', ' '),
+        '; '.join([*said, *([rest] if rest else [])]),
+      ]
+    )
+  return [
+    ('step', 'seconds', 'cycle', 'event', 'reason and what it says'),
+    *rows,
+  ]
+
+
+def evaluation_rows(run: ReportedRun) -> Rows:
+  """A header and a row per evaluation, with what the rule has made of it."""
+  t = run.table
+  seen = {
+    event['metric_step']: event
+    for event in run.events
+    if event['event'] == 'evaluation' and 'metric_step' in event
+  }
+  found = dict.fromkeys(n for event in seen.values() for n in event)
+  names = [name for name in found if name not in _OWN]
+  rows = [
+    [
+      _whole(step),
+      _seconds(seconds),
+      _number(metric),
+      *(_shown(seen.get(str(step), {}).get(name, _NONE)) for name in names),
+    ]
+    for step, seconds, metric in zip(t.eval_steps, t.eval_times, t.metric)
+  ]
+  titles = [t.target.metric, *names]
+  return [
+    ['step', 'seconds', *(title.replace('_', ' ') for title in titles)],
+    *rows,
+  ]
+
+
+def setting_rows(run: ReportedRun) -> Rows:
+  """A row per setting with the default, those that are other ones first."""
+  default = plans.default_settings()
+  rows = [
+    [
+      name,
+      value,
+      _NONE if default.get(name) in (None, value) else default[name],
+    ]
+    for name, value in run.settings.items()
+  ]
+  return sorted(rows, key=lambda row: row[2] == _NONE)
+
+
+class Picture(NamedTuple):
+  """A picture of the page."""
+
+  source: str  # as a data URI, so that nothing is to be fetched
+  text: str  # what a screen reader says
+
+
+def overview(
+  runs: Sequence[tuple[int, ReportedRun]], over_time: bool
+) -> Picture:
+  """The metric of several runs of one workload, and their target.
+
+  Args:
+    runs: with their numbers on the page.
+    over_time: over seconds of training instead of steps.
+  """
+  table = runs[0][1].table
+  x_label = 'seconds of training' if over_time else 'global step'
+  with _drawing():
+    height = 3.1 + 0.2 * math.ceil(len(runs) / 2)
+    figure = Figure(figsize=(9.0, height), layout='constrained')
+    axes = figure.subplots()
+    for place, (number, run) in enumerate(runs):
+      t = run.table
+      x = t.eval_times if over_time else t.eval_steps
+      color = _COLORS[place % len(_COLORS)]
+      axes.plot(
+        x,
+        t.metric,
+        color=color,
+        linestyle=_STYLES[place // len(_COLORS) % len(_STYLES)],
+        linewidth=1.4,
+        label=f'run {number}: {run.name}'[:60],
+      )
+      at = run.reached
+      if at is not None:
+        axes.plot(x[at], t.metric[at], '*', color=color, markersize=11)
+    axes.axhline(table.target.value, color='black', linestyle='--', linewidth=1)
+    values = np.concatenate([run.table.metric for _, run in runs])
+    run_plot.scale_to_target(axes, values, table.target.value)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(table.metric_label)
+    axes.set_xlim(left=0)
+    figure.legend(loc='outside lower center', ncols=2, fontsize='small')
+    about = (
+      f'{table.workload}: {table.metric_label} over {x_label}, a line per run'
+    )
+    return _picture(figure, about)
+
+
+def course(number: int, run: ReportedRun) -> Picture:
+  """Metric and learning rate of one run over its steps, with its resets.
+
+  Args:
+    number: of the run on the page.
+    run: to draw.
+  """
+  with _drawing():
+    figure = Figure(layout='constrained')
+    figure.set_size_inches(9.0, run_plot.draw_run(figure, run.table))
+    about = (
+      f'Run {number}: metric with its target, and learning rate, over steps'
+    )
+    return _picture(figure, about)
+
+
+def _drawing() -> contextlib.AbstractContextManager[None]:
+  """Inside, names of runs are no formulas, and equal pictures equal bytes."""
+  return mpl.rc_context({'svg.hashsalt': 'report', 'text.parse_math': False})
+
+
+def _picture(figure: Figure, text: str) -> Picture:
+  content = io.BytesIO()
+  FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
+  encoded = base64.b64encode(content.getvalue()).decode('ascii')
+  return Picture(f'data:image/svg+xml;base64,{encoded}', text)
+
+
+def _whole(value: float) -> str:
+  return f'{value:,.0f}'
+
+
+def _number(value: float) -> str:
+  """A measured number with four digits; a dash if it is not known."""
+  return _NONE if math.isnan(value) else f'{value:.4g}'
+
+
+def _seconds(value: float) -> str:
+  """Seconds with a digit; a dash if they are not known."""
+  return f'{value:,.1f}' if math.isfinite(value) else _NONE
+
+
+def _shown(text: str) -> str:
+  """A value of a file for people: a number with four digits, text as it is."""
+  try:
+    number = float(text)
+  except ValueError:
+    return text
+  is_whole = number.is_integer() and abs(number) < 1e9
+  return _whole(number) if is_whole else f'{number:.4g}'

@@ -1,1 +1,0 @@
-"""One page on one or several runs, to be opened in a browser."""

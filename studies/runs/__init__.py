@@ -1,1 +1,0 @@
-"""Folders of any run: read into a table, and drawn."""

@@ -1,0 +1,315 @@
+"""AlgoPerf's score, from times to the targets.
+
+  t(s, w)      seconds until submission s reaches the target of workload w
+  r(s, w)      t(s, w) / min over all submissions s' of t(s', w)
+  rho(s, tau)  share of the base workloads with r(s, w) <= tau
+  score(s)     integral of rho(s, tau) over 1 <= tau <= 4, / 3
+
+The published scores take the trapezoidal rule over 100 points for the integral.
+
+In 2024 base workloads had held-out variants. A base workload counts as not
+reached where its variant isn't reached, or not within four times the fastest
+submission's time; and a variant where its base workload isn't.
+
+A study's time is that of its best trial, a submission's the median of its
+studies'. A target that is met exactly is reached. The published scoring code
+differs in two things: of a study's trials it takes the one with the fewest
+evaluations to the target, not the fewest seconds, and it leaves out a trial
+without evaluations, which here has not reached its target. On the self-tuning
+runs of 2024 neither changes a score.
+
+Source: Dahl et al. 2023, "Benchmarking Neural Network Training Algorithms",
+section 4.4, and the scoring code of mlcommons/submissions_algorithms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..mini_algoperf import logger
+from .paths import META_DATA, save_picture
+from .run_files import read_log, read_target
+from .text_table import table_lines
+
+if TYPE_CHECKING:
+  from matplotlib.axes import Axes
+
+R_MAX = 4.0  # the largest ratio that counts
+_NUM_POINTS = 100
+# Variant -> base workload; those that were drawn in 2024.
+HELD_OUT = {
+  'criteo1tb_embed_init': 'criteo1tb',
+  'fastmri_tanh': 'fastmri',
+  'imagenet_resnet_large_bn_init': 'imagenet_resnet',
+  'librispeech_conformer_layernorm': 'librispeech_conformer',
+  'ogbg_model_size': 'ogbg',
+  'wmt_glu_tanh': 'wmt',
+}
+_BENCHMARK = (
+  'criteo1tb',
+  'fastmri',
+  'finewebedu_lm',
+  'imagenet_resnet',
+  'imagenet_vit',
+  'librispeech_conformer',
+  'librispeech_deepspeech',
+  'ogbg',
+  'wmt',
+)
+# Okabe and Ito's palette, which is told apart without colour vision.
+_COLORS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9')
+_LINES = ('-', '--', '-.', ':')
+
+# Seconds by submission and workload; infinite where the target isn't reached.
+Times = Mapping[str, Mapping[str, float]]
+
+
+class TrialTimes(NamedTuple):
+  """One training run and when it had reached its target."""
+
+  submission: str
+  study: str
+  workload: str
+  seconds: float  # of submission time; infinite if never
+
+
+class Entry(NamedTuple):
+  """A submission among those that it is compared with."""
+
+  submission: str
+  score: float
+  relative: np.ndarray  # shape=(workloads,); r(s, w)
+
+
+def read_trials(root: pathlib.Path) -> list[TrialTimes]:
+  """All trials in <submission>/study_<i>/<workload>_<framework>/trial_<j>.
+
+  A trial that was never evaluated hasn't reached its target.
+
+  Args:
+    root: folder of the submissions.
+
+  Raises:
+    ValueError: if there is none, or the files of one don't say what its target
+      is.
+  """
+  found = sorted(root.glob(f'*/study_*/*/trial_*/{META_DATA}'))
+  if not found:
+    raise ValueError(
+      f'{root} has no <submission>/study_<i>/<workload>_<framework>/'
+      'trial_<j> with meta data: give a folder of submissions.'
+    )
+  trials = []
+  for meta_path in found:
+    submission, study, workload, _ = meta_path.parent.parts[-4:]
+    target = read_target(meta_path)
+    log = read_log(meta_path.with_name(logger.EVAL_MEASUREMENTS))
+    seconds = target.seconds(
+      log.numbers('accumulated_submission_time'),
+      log.numbers(f'validation/{target.metric}'),
+    )
+    workload = re.sub('_(jax|pytorch)$', '', workload)
+    trials.append(TrialTimes(submission, study, workload, seconds))
+  return trials
+
+
+def study_times(
+  trials: Iterable[TrialTimes],
+) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+  """Seconds of the best trial, by submission, workload and study."""
+  best: dict[str, dict[str, dict[str, float]]] = {}
+  for submission, study, workload, seconds in trials:
+    studies = best.setdefault(submission, {}).setdefault(workload, {})
+    studies[study] = min(seconds, studies.get(study, math.inf))
+  return best
+
+
+def median_times(trials: Iterable[TrialTimes]) -> dict[str, dict[str, float]]:
+  """Seconds by submission and workload: the median over the studies."""
+  return {
+    submission: {w: float(np.median(list(s.values()))) for w, s in own.items()}
+    for submission, own in study_times(trials).items()
+  }
+
+
+def base_workloads(times: Times) -> list[str]:
+  """The workloads of which a score is made, in the order of their names.
+
+  All that somebody has trained, but for variants of the benchmark's: theirs
+  are the names of their base workloads and something behind it.
+  """
+  variants = tuple(f'{name}_' for name in _BENCHMARK)
+  names = {workload for own in times.values() for workload in own}
+  return sorted(name for name in names if not name.startswith(variants))
+
+
+def base_times(
+  times: Times, base: Sequence[str]
+) -> dict[str, dict[str, float]]:
+  """Times on the base workloads that count, after the rule of held-out ones.
+
+  Args:
+    times: of all submissions that are compared; what a submission lacks, it
+      hasn't reached. Without times on held-out workloads nothing changes but
+      that times above four times the fastest one become infinite.
+    base: names of the base workloads.
+  """
+  variants = {
+    variant: workload
+    for variant, workload in HELD_OUT.items()
+    if workload in base and any(variant in t for t in times.values())
+  }
+  kept = {
+    name: {w: t.get(w, math.inf) for w in (*base, *variants)}
+    for name, t in times.items()
+  }
+  for own in kept.values():
+    for variant, workload in variants.items():
+      if math.isinf(own[workload]):
+        own[variant] = math.inf
+  for workload in (*base, *variants):
+    longest = R_MAX * min(own[workload] for own in kept.values())
+    for own in kept.values():
+      if own[workload] > longest:
+        own[workload] = math.inf
+  for own in kept.values():
+    for variant, workload in variants.items():
+      if math.isinf(own[variant]):
+        own[workload] = math.inf
+  return {name: {w: own[w] for w in base} for name, own in kept.items()}
+
+
+def relative_times(seconds: np.ndarray) -> np.ndarray:
+  """r(s, w); where nobody has reached a target, nobody has a ratio.
+
+  Args:
+    seconds: shape=(submissions, workloads); infinite if not reached.
+
+  Returns:
+    The same shape, infinite if not reached.
+  """
+  fastest = seconds.min(axis=0)
+  return seconds / np.where(np.isfinite(fastest), fastest, 1.0)
+
+
+def profile(relative: np.ndarray, taus: np.ndarray) -> np.ndarray:
+  """rho(tau), the share of workloads with a ratio of at most tau.
+
+  Args:
+    relative: shape=(workloads,).
+    taus: shape=(n,).
+
+  Returns:
+    shape=(n,).
+  """
+  return (relative[:, None] <= taus).mean(axis=0)
+
+
+def score(relative: np.ndarray) -> float:
+  """The integral of the profile as the published scores have it, from 0 to 1.
+
+  Example: of three workloads one is reached first of all, r = 1, one in twice
+  the best time and one never: (1 + (4 - 2) / 3 + 0) / 3 = 0.556, and 0.557 over
+  100 points.
+
+  Args:
+    relative: shape=(workloads,); r(s, w) of a submission.
+  """
+  rho = profile(relative, np.linspace(1.0, R_MAX, _NUM_POINTS))
+  return float((rho[1:] + rho[:-1]).mean() / 2)
+
+
+def entries(trials: Sequence[TrialTimes]) -> list[Entry]:
+  """The submissions with their scores, the best first."""
+  times = median_times(trials)
+  own = base_times(times, base_workloads(times))
+  seconds = np.array([list(t.values()) for t in own.values()], float)
+  found = [
+    Entry(name, score(relative), relative)
+    for name, relative in zip(own, relative_times(seconds))
+  ]
+  return sorted(found, key=lambda entry: (-entry.score, entry.submission))
+
+
+def score_lines(trials: Sequence[TrialTimes]) -> list[str]:
+  """Scores for the terminal, and below them the times behind them.
+
+  Args:
+    trials: of all submissions.
+  """
+  found = entries(trials)
+  rows = [('', 'submission', 'score', 'targets')]
+  for place, entry in enumerate(found, start=1):
+    reached = f'{np.isfinite(entry.relative).sum()} of {entry.relative.size}'
+    rows.append((f'{place}', entry.submission, f'{entry.score:.4f}', reached))
+  studies = study_times(trials)
+  places = [row[0] for row in rows[1:]]
+  times = [('workload', *places)]
+  for workload in sorted({trial.workload for trial in trials}):
+    own = (studies[entry.submission].get(workload, {}) for entry in found)
+    times.append((workload, *map(_in_words, own)))
+  return [
+    *table_lines(rows),
+    '',
+    'Seconds to the target, median over studies; (3/5): in three of five.',
+    *table_lines(times),
+  ]
+
+
+def _in_words(seconds: Mapping[str, float]) -> str:
+  if not seconds:
+    return '-'
+  values = list(seconds.values())
+  median, reached = float(np.median(values)), int(np.isfinite(values).sum())
+  text = f'{median:,.0f}' if math.isfinite(median) else 'never'
+  partly = f' ({reached}/{len(values)})'
+  return text if reached in (0, len(values)) else text + partly
+
+
+def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
+  """Draws the profile of every submission.
+
+  Args:
+    path: PNG file to write; an existing one is replaced.
+    found: the submissions, the best first.
+  """
+  from matplotlib.figure import Figure
+
+  figure = Figure(figsize=(9.0, 4.2), dpi=120, layout='constrained')
+  draw_profiles(figure.subplots(), found)
+  save_picture(figure, path)
+
+
+def draw_profiles(axes: Axes, found: Sequence[Entry]) -> None:
+  """rho over tau, a stair per submission.
+
+  Args:
+    axes: empty.
+    found: the submissions, the best first.
+  """
+  styles = zip(itertools.cycle(_COLORS), itertools.cycle(_LINES))
+  for entry, (color, line) in zip(found, styles):
+    stairs = entry.relative[entry.relative <= R_MAX]
+    taus = np.unique([1.0, *stairs, R_MAX])
+    axes.step(
+      taus,
+      profile(entry.relative, taus),
+      where='post',
+      color=color,
+      linestyle=line,
+      linewidth=1.6,
+      label=f'{entry.submission}: {entry.score:.3f}',
+    )
+  axes.set_xlim(1.0, R_MAX)
+  axes.set_ylim(0.0, 1.02)
+  axes.set_xlabel('τ: time to the target as a multiple of the fastest')
+  axes.set_ylabel('ρ(τ): share of workloads')
+  axes.grid(alpha=0.25, linewidth=0.5)
+  axes.legend(fontsize='small', loc='upper left', bbox_to_anchor=(1.01, 1.0))

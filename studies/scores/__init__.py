@@ -1,1 +1,0 @@
-"""How soon submissions reach their targets, compared as AlgoPerf does it."""

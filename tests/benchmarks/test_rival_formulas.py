@@ -1,0 +1,156 @@
+"""Rivals' schedules at steps worked out by hand, and their optimizers."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import fake_benchmark
+from reset_cycles.benchmarks.rivals import (
+  ademamix,
+  common,
+  lawa,
+  nadamw_budget,
+  nadamw_sequential,
+  schedule_free,
+  sgdr,
+)
+
+PEAK = common.BASELINE.learning_rate
+GRADS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+START = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
+
+
+def run(optimizer, grads=GRADS, start=START):
+  """Parameters after every step, and the last state."""
+  params, found = jnp.asarray(start), []
+  state = optimizer.init(params)
+  for grad in grads:
+    updates, state = optimizer.update(jnp.asarray(grad), state, params)
+    params = optax.apply_updates(params, updates)
+    found.append((params, state))
+  return found
+
+
+def test_the_baselines_rate():
+  rate = common.warmup_cosine(common.BASELINE, 100)  # a warm-up of 2 steps
+  shares = {0: 0.0, 1: 0.5, 2: 1.0, 51: 0.5, 100: 0.0, 170: 0.0}
+  found = [float(rate(step)) / PEAK for step in shares]
+  np.testing.assert_allclose(found, list(shares.values()), atol=1e-6)
+
+
+def test_the_rate_over_the_budget():
+  shares = {0.0: 0.0, 0.01: 0.5, 0.02: 1.0, 0.51: 0.5, 1.0: 0.0, 1.2: 0.0}
+  found = [float(nadamw_budget.rate_at(used)) / PEAK for used in shares]
+  # The cosine has not begun in the warm-up.
+  np.testing.assert_allclose(found, list(shares.values()), atol=1e-6)
+
+
+def test_sgdrs_cycles_double():
+  rate = sgdr.restarts(1.0, 10.0)
+  # Cycles begin at 0, 10, 30, 70 and 150, and are half down half way.
+  for begin, end in ((0, 10), (10, 30), (30, 70), (70, 150)):
+    assert float(rate(jnp.float32(begin))) == pytest.approx(1.0, abs=1e-4)
+    half = float(rate(jnp.float32((begin + end) / 2)))
+    assert half == pytest.approx(0.5, abs=1e-4)
+    assert float(rate(jnp.float32(end - 0.1))) < 1e-3
+
+
+def test_the_sequences_horizons():
+  def steps(budget):
+    return [p.steps for p in nadamw_sequential.phases(60, budget)]
+
+  assert steps(3.0) == [60, 60, 45]
+  assert steps(1.5) == [30, 30, 23]
+
+
+def test_nadam_follows_its_formula():
+  beta1, beta2 = 0.9, 0.99
+  found = run(common.scale_by_nadam(beta1, beta2))
+  mu, nu, params = np.zeros(4), np.zeros(4), START.astype(float)
+  for count, (grad, (got, _)) in enumerate(zip(GRADS, found), start=1):
+    grad = grad.astype(float)
+    mu = beta1 * mu + (1 - beta1) * grad
+    nu = beta2 * nu + (1 - beta2) * grad**2
+    ahead = (beta1 * mu + (1 - beta1) * grad) / (1 - beta1**count)
+    params = params + ahead / (np.sqrt(nu / (1 - beta2**count)) + 1e-8)
+    np.testing.assert_allclose(got, params, rtol=1e-4)
+
+
+def test_ademamix_warms_up():
+  assert ademamix.warmup_steps(133_333) == 500_000
+  assert ademamix.warmup_steps(200) == 750
+  assert float(ademamix.beta3_at(0, 750.0)) == pytest.approx(0.8, abs=1e-6)
+  assert float(ademamix.beta3_at(750, 750.0)) == pytest.approx(0.9995)
+  # Half way its half-life is the mean of 3.106 and 1385.9 steps.
+  lives = [np.log(0.5) / np.log(beta) for beta in (0.8, 0.9995)]
+  half = float(ademamix.beta3_at(375, 750.0))
+  assert half == pytest.approx(0.5 ** (1 / np.mean(lives)), rel=1e-6)
+
+
+def test_ademamix_is_optaxs():
+  contrib = pytest.importorskip('optax.contrib')
+  if not hasattr(contrib, 'scale_by_ademamix'):
+    pytest.skip('this optax has no ademamix')
+  theirs = run(
+    contrib.scale_by_ademamix(b1=0.8, b2=0.995, b3=0.9995, alpha=8.0, eps=1e-8)
+  )
+  ours = run(ademamix.scale_by_ademamix(1e-9))
+  for (got, _), (want, _) in zip(ours, theirs):
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_schedule_free_is_optaxs():
+  contrib = pytest.importorskip('optax.contrib')
+  if not hasattr(contrib, 'schedule_free_adamw'):
+    pytest.skip('this optax has no schedule_free_adamw')
+  theirs = run(
+    contrib.schedule_free_adamw(
+      schedule_free.LEARNING_RATE,
+      warmup_steps=4,
+      b1=schedule_free.BETA1,
+      b2=schedule_free.BETA2,
+      weight_decay=schedule_free.WEIGHT_DECAY,
+    )
+  )
+  ours = run(schedule_free.schedule_free(4))
+  for (y, state), (want, their_state) in zip(ours, theirs):
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-6)
+    x = contrib.schedule_free_eval_params(their_state, want)
+    np.testing.assert_allclose(
+      schedule_free.RIVAL.evaluated(y, state), x, rtol=1e-4, atol=1e-6
+    )
+    back = schedule_free.RIVAL.trained(x, state)
+    np.testing.assert_allclose(back, y, rtol=1e-5, atol=1e-6)
+
+
+def test_lawa_averages_its_last_ten_snapshots():
+  # From step 3 on, one in each step.
+  found = run(lawa.lawa(100, 1.5))
+  raw = np.array([params for params, _ in found])
+  for step in (1, 5, 11):  # nine snapshots at most
+    params, state = found[step - 1]
+    np.testing.assert_array_equal(lawa.evaluated(params, state), params)
+  for step in (12, 13, 30):
+    params, state = found[step - 1]
+    np.testing.assert_allclose(
+      lawa.evaluated(params, state), raw[step - 10 : step].mean(0), rtol=1e-5
+    )
+    np.testing.assert_array_equal(state.raw, params)
+
+
+def test_the_rate_follows_the_time():
+  workload = fake_benchmark.TinyWorkload(100)
+  workload.max_allowed_runtime_sec = 100  # a budget of 150 s
+  driver = fake_benchmark.Driver(nadamw_budget, workload, {})
+  driver.run(until=10)
+  state = driver.optimizer_state[0].inner
+  assert float(state.used) == pytest.approx(10 / 150)
+  # Ten steps took 30 s: each takes a fiftieth.
+  driver.eval_results = [(10, {'accumulated_submission_time': 30.0})]
+  driver.run(until=15)
+  state = driver.optimizer_state[0].inner
+  assert float(state.pace) == pytest.approx(1 / 50)
+  assert float(state.used) == pytest.approx(15 / 50)

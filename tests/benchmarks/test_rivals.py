@@ -1,0 +1,105 @@
+"""Every rival trains in both generations, and goes on from a checkpoint."""
+
+from __future__ import annotations
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from helpers import fake_benchmark
+from reset_cycles.benchmarks.rivals import common, nadamw, nadamw_sequential
+from reset_cycles.mini_algoperf.submission_loader import load_submission
+
+FOLDER = pathlib.Path(common.__file__).parent
+NO_RIVALS = ('__init__', 'common', 'thesis')
+NAMES = sorted(p.stem for p in FOLDER.glob('*.py') if p.stem not in NO_RIVALS)
+GENERATIONS = ('jit', 'pmap')
+# Whose rates depend on the budget, which differs.
+BY_BUDGET = ('nadamw_budget', 'nadamw_sequential')
+
+
+def driver(name, generation, step_hint=8):
+  workload = fake_benchmark.WORKLOADS[generation](step_hint)
+  submission = load_submission(str(FOLDER / f'{name}.py'))
+  return fake_benchmark.Driver(submission, workload, {4: (1.0, 0.5)})
+
+
+def host(driver):
+  """What is trained, and what was averaged; one copy."""
+  tree = driver.params, driver.model_state, driver.optimizer_state[0]
+  if driver.workload.generation == 'pmap':
+    tree = jax.tree_util.tree_map(lambda x: x[0], tree)
+  return jax.tree_util.tree_map(np.asarray, tree)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_generations_agree_and_a_resumed_run_is_the_same(name):
+  ends = {}
+  for generation in GENERATIONS:
+    whole = driver(name, generation)
+    begin = jax.tree_util.tree_map(np.asarray, host(whole)[0])
+    whole.run(until=5)
+    kept = jax.tree_util.tree_map(
+      np.asarray, (whole.params, whole.model_state, whole.optimizer_state[0])
+    )
+    whole.run(until=7)
+    resumed = driver(name, generation)
+    resumed.params, resumed.model_state, saved = kept
+    resumed.optimizer_state = (saved, resumed.optimizer_state[1])
+    resumed.global_step, resumed.eval_results = 5, list(whole.eval_results)
+    resumed.run(until=7)
+    ends[generation] = host(whole)
+    # Devices of jax 0.4 add up in any order.
+    jax.tree_util.tree_map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+      ends[generation],
+      host(resumed),
+    )
+    moved = np.abs(ends[generation][0]['kernel'] - begin['kernel'])
+    assert np.isfinite(moved).all() and moved.max() > 1e-4
+  if name in BY_BUDGET:
+    return
+  jax.tree_util.tree_map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6),
+    ends['jit'],
+    ends['pmap'],
+  )
+
+
+def test_a_rival_brings_its_own_hyperparameters():
+  workload = fake_benchmark.TinyWorkload()
+  params, state = workload.init_model_fn(jax.random.PRNGKey(0))
+  with pytest.raises(ValueError, match='self-tuning'):
+    nadamw.init_optimizer_state(workload, params, state, {'a': 1}, None)
+
+
+def test_a_phase_begins_with_the_first_parameters_and_the_last_one_ends():
+  run = driver('nadamw_sequential', 'jit', step_hint=6)
+  run.run(until=4)
+  # Phases of 3, 3 and 3 steps: the fourth step is the second one's first.
+  [_, second, _] = nadamw_sequential.phases(6, common.BUDGET)
+  alone = common.submission_of(
+    common.Rival(lambda *unused: [second._replace(steps=None)])
+  )
+  other = fake_benchmark.Driver(alone, fake_benchmark.TinyWorkload(6), {})
+  other.global_step = 3  # for the same batch
+  other.run(until=4)
+  jax.tree_util.tree_map(
+    np.testing.assert_array_equal, host(run)[0], host(other)[0]
+  )
+  assert run.run(until=20)
+  assert run.global_step == 9
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_no_step_after_the_first_compiles_anything(name, compilations):
+  run = driver(name, 'jit', step_hint=60)
+  run.workload.max_allowed_runtime_sec = 60
+  run.run(until=4)  # with an evaluation before the next step
+  run.eval_results = [(4, {'accumulated_submission_time': 8.0})]
+  run.run(until=5)
+  with compilations() as compiled:
+    run.run(until=8)
+  assert compiled == []

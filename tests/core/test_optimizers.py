@@ -1,0 +1,253 @@
+"""The optimizers beside their twins, driven by the clock."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import reference
+from reset_cycles.core import optimizers, schedules
+from reset_cycles.core.cycle import Constant, Cosine, Cycle, Hparams
+from reset_cycles.core.optimizers import AdamW, NadamW, ScheduleFreeAdamW
+
+HPARAMS = Hparams(learning_rate=0.01, warmup_factor=0.1, weight_decay=0.3)
+CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5)
+STEPS = 200
+
+
+def chain_of(*cycles, steps=STEPS):
+  return schedules.jax_lr_schedule(steps, cycles, 1.0).cycles
+
+
+def gradients(count=STEPS, size=5):
+  rng = np.random.default_rng(0)
+  return rng.normal(size=(count, size)).astype(np.float32) * 0.3
+
+
+def train(optimizer, cycles, grads, start, clocks=None):
+  """What is trained after each step, the state, and each step's number."""
+  tx = optimizers.clocked(optimizer, cycles)
+  params = jnp.asarray(start)
+  state = jax.jit(tx.init)(params)
+
+  traces = []
+
+  @jax.jit
+  def step(params, state, grad):
+    traces.append(1)
+    updates, state = tx.update(grad, state, params)
+    return optax.apply_updates(params, updates), state
+
+  history = []
+  for i, grad in enumerate(grads):
+    if clocks and i in clocks:
+      state = state._replace(clock=clocks[i])
+    params, state = step(params, state, grad)
+    history.append(np.asarray(params))
+  assert len(traces) == 1
+  return history, state
+
+
+START = np.float32([1.0, -2.0, 0.5, 3.0, 0.0])
+
+
+@pytest.mark.parametrize('hparams', (HPARAMS, CLIPPED), ids=('', 'clipped'))
+@pytest.mark.parametrize('optimizer', (AdamW(), NadamW()), ids=repr)
+def test_adam_agrees_with_its_twin(optimizer, hparams):
+  cycles = chain_of(Cycle(hparams), Cycle(hparams))
+  clocks = {100: schedules.anchored_clock(100, 1, 0.0, 100, 200)}
+  history, _ = train(optimizer, cycles, gradients(), START, clocks)
+  rates = [
+    reference.cycle_rate(t % 100, 100, Cycle(hparams)) for t in range(200)
+  ]
+  expected = reference.adamw(
+    START, gradients(), rates, hparams, nesterov=optimizer == NadamW()
+  )
+  np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
+  other = reference.adamw(
+    START, gradients(), rates, hparams, nesterov=optimizer == AdamW()
+  )
+  assert np.abs(np.subtract(expected, other)).max() > 1e-3
+
+
+def test_the_first_steps_of_nadamw_by_hand():
+  """g = 1, b1 = b2 = 1/2, no decay: m = 1/2, (1/4 + 1/2) / (1/2) = 1.5.
+
+  v / (1 - b2) is 1. Then m = 3/4, (3/8 + 1/2) / (3/4) = 7/6, and v is 1 again.
+  """
+  hparams = Hparams(
+    learning_rate=1.0,
+    one_minus_beta1=0.5,
+    beta2=0.5,
+    weight_decay=0.0,
+    warmup_factor=0.0,
+    eps=1e-30,
+  )
+  cycles = chain_of(Cycle(hparams, decay=Constant()))
+  history, _ = train(NadamW(), cycles, np.ones((2, 1), 'f'), np.zeros(1, 'f'))
+  np.testing.assert_allclose(history, [[-1.5], [-1.5 - 7 / 6]], rtol=1e-6)
+  history, _ = train(AdamW(), cycles, np.ones((2, 1), 'f'), np.zeros(1, 'f'))
+  np.testing.assert_allclose(history, [[-1.0], [-2.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize('r', (0.0, 0.75))
+@pytest.mark.parametrize('power', (2.0, 0.0))
+def test_schedule_free_agrees_with_the_papers_algorithm(r, power):
+  """y moves in place here; there, it is made of x and z at every step."""
+  optimizer = ScheduleFreeAdamW(r=r, weight_lr_power=power)
+  cycle = Cycle(HPARAMS)
+  cycles = chain_of(cycle)
+  history, state = train(optimizer, cycles, gradients(), START)
+  rates = [reference.cycle_rate(t, STEPS, cycle) for t in range(STEPS)]
+  twin = reference.schedule_free(START, gradients(), rates, HPARAMS, r, power)
+  expected = [row.y for row in twin]
+  np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
+  x = optimizer.eval_params(state.state, jnp.asarray(history[-1]), HPARAMS)
+  np.testing.assert_allclose(x, twin[-1].x, rtol=1e-4, atol=1e-5)
+  assert state.state.weight_sum == pytest.approx(twin[-1].weight_sum, rel=1e-5)
+
+
+def test_schedule_free_keeps_its_average_over_many_steps():
+  """The form in place: rounding does not pile up in the average."""
+  count = 3000
+  hparams = dataclasses.replace(HPARAMS, weight_decay=0.0, warmup_factor=0.0)
+  cycle = Cycle(hparams, decay=Constant())
+  grads = gradients(count, 64)
+  start = np.random.default_rng(1).normal(size=64).astype(np.float32)
+  optimizer = ScheduleFreeAdamW()
+  history, state = train(optimizer, chain_of(cycle, steps=count), grads, start)
+  twin = reference.schedule_free(start, grads, [0.01] * count, hparams)
+  off = history[-1] - twin[-1].y
+  assert np.sqrt(np.mean(off**2)) < 3e-6
+
+
+def test_schedule_free_waits_for_a_rate_above_zero():
+  hparams = dataclasses.replace(HPARAMS, warmup_factor=0.5)
+  history, state = train(
+    ScheduleFreeAdamW(), chain_of(Cycle(hparams), steps=8), gradients(1), START
+  )
+  np.testing.assert_array_equal(history[0], START)
+  assert (state.state.weight_sum, state.state.largest_rate) == (0, 0)
+  np.testing.assert_array_equal(state.state.z, START)
+
+
+def test_what_is_evaluated_by_hand():
+  # b1 = .75: x = (y - .25 z) / .75
+  hparams = Hparams(one_minus_beta1=0.25)
+  optimizer = ScheduleFreeAdamW()
+  tx = optimizer.build(optimizers.StepNumbers(0.1, 0.0, 0.25, 0.9, 1e-8, None))
+  state = tx.init(jnp.float32([4.0]))._replace(z=jnp.float32([1.0]))
+  x = optimizer.eval_params(state, jnp.float32([4.0]), hparams)
+  assert float(x[0]) == pytest.approx((4 - 0.25) / 0.75)
+  params = jnp.float32([4.0])
+  assert AdamW().eval_params(state, params, hparams) is params
+  assert [o.evaluates_own for o in (AdamW, NadamW, ScheduleFreeAdamW)] == [
+    *(False, False, True)
+  ]
+
+
+@pytest.mark.parametrize('field', ('r', 'weight_lr_power'))
+@pytest.mark.parametrize('value', (-0.1, float('nan')))
+def test_settings_that_are_refused(field, value):
+  with pytest.raises(ValueError, match=rf'^{field}=.*a number in \[0, inf\)'):
+    ScheduleFreeAdamW(**{field: value})
+
+
+OTHER = Hparams(
+  learning_rate=0.02,
+  one_minus_beta1=0.3,
+  beta2=0.7,
+  weight_decay=0.05,
+  eps=1e-3,
+  warmup_factor=0.0,
+)
+
+
+def test_numbers_in_which_cycles_differ_are_those_of_the_cycle():
+  cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER))
+  for i, hparams in enumerate((HPARAMS, OTHER)):
+    clock = schedules.anchored_clock(0, i, 0.0, 100, 100)
+    clock = clock._replace(count=np.int32(25))
+    numbers = jax.jit(lambda c: optimizers.numbers_at(c, cycles))(clock)
+    cycle = Cycle(hparams)
+    expected = [reference.cycle_rate(25, 100, cycle), hparams.weight_decay]
+    expected += [hparams.one_minus_beta1, hparams.beta2, hparams.eps]
+    assert numbers.grad_clip is None
+    np.testing.assert_allclose(tuple(numbers[:5]), expected, rtol=1e-6)
+
+
+def test_numbers_in_which_cycles_agree_are_constants():
+  cycles = chain_of(Cycle(HPARAMS), Cycle(HPARAMS))
+  clock = schedules.anchored_clock(0, 0, 0.0, 100, 100)
+  _, *numbers = optimizers.numbers_at(clock, cycles)
+  assert numbers == [0.3, HPARAMS.one_minus_beta1, HPARAMS.beta2, 1e-8, None]
+
+
+def test_a_change_of_cycle_uses_the_new_numbers_and_compiles_nothing():
+  """`train` counts the traces; Adam's own count goes on."""
+  cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER), steps=8)
+  clocks = {4: schedules.anchored_clock(4, 1, 0.0, 4, 8)}
+  grads = gradients(8)
+  history, state = train(AdamW(), cycles, grads, START, clocks)
+  p, m, v = np.float64(START), 0.0, 0.0
+  for t in range(8):
+    h = (HPARAMS, OTHER)[t // 4]
+    g = reference.clip(np.float64(grads[t]), h.grad_clip)
+    rate = reference.cycle_rate(t % 4, 4, Cycle(h))
+    b1 = 1 - h.one_minus_beta1
+    m, v = b1 * m + (1 - b1) * g, h.beta2 * v + (1 - h.beta2) * g**2
+    step = m / (1 - b1 ** (t + 1))
+    step = step / (np.sqrt(v / (1 - h.beta2 ** (t + 1))) + h.eps)
+    p = p - rate * (step + h.weight_decay * p)
+    np.testing.assert_allclose(history[t], p, rtol=1e-5, atol=1e-6)
+  assert state.clock.count == 8
+
+
+def test_a_shaped_weight_decay_reaches_the_step():
+  cycle = Cycle(HPARAMS, weight_decay_shape=Cosine())
+  history, _ = train(AdamW(), chain_of(cycle), gradients(), START)
+  rates = [reference.cycle_rate(t, STEPS, cycle) for t in range(STEPS)]
+  decays = [reference.weight_decay(t, STEPS, cycle) for t in range(STEPS)]
+  expected = reference.adamw(START, gradients(), rates, HPARAMS, decays)
+  np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
+  assert len(set(decays)) == STEPS
+
+
+@pytest.mark.parametrize('optimizer', (AdamW(), NadamW(), ScheduleFreeAdamW()))
+def test_leaves_of_bfloat16_stay_so(optimizer):
+  cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER))  # numbers are traced
+  tx = optimizers.clocked(optimizer, cycles)
+  params = {'w': jnp.ones(3, jnp.bfloat16), 'b': jnp.ones(2)}
+  state = tx.init(params)
+  updates, after = tx.update(params, state, params)
+  types = jax.tree_util.tree_map(lambda x: jnp.result_type(x), updates)
+  assert types == {'w': jnp.bfloat16, 'b': jnp.float32}
+  kinds = [
+    jax.tree_util.tree_map(jnp.result_type, tree) for tree in (state, after)
+  ]
+  assert jax.tree_util.tree_leaves(kinds[0]) == jax.tree_util.tree_leaves(
+    kinds[1]
+  )
+
+
+@pytest.mark.parametrize('limit', (0.5, 100.0))
+def test_clipping_by_hand(limit):
+  # A norm of 5 over both leaves.
+  tree = {'a': jnp.float32([3.0]), 'b': jnp.float32([4.0])}
+  clip = optimizers.clipped(limit)
+  found, _ = clip.update(tree, clip.init(tree), tree)
+  factor = min(limit / 5, 1.0)
+  assert float(found['a'][0]) == pytest.approx(3 * factor, rel=1e-6)
+  assert float(found['b'][0]) == pytest.approx(4 * factor, rel=1e-6)
+  assert optimizers.global_norm(tree) == 5.0
+
+
+def test_without_a_limit_nothing_is_clipped():
+  clip = optimizers.clipped(None)
+  found, _ = clip.update(jnp.float32([1e9]), clip.init(None))
+  assert found[0] == 1e9

@@ -1,0 +1,348 @@
+"""A race of peaks: whole tapes, verdicts at their bounds, and what follows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from helpers.replay import (
+  PEAK,
+  TARGET,
+  config_of,
+  cycle_ends_of,
+  make_params,
+  replay,
+  tape,
+)
+from reset_cycles.core import control as control_lib
+from reset_cycles.core.horizon import Pace, TimeHorizon
+from reset_cycles.core.race import Race
+from reset_cycles.core.state import (
+  CHOSEN,
+  LEFT,
+  PROBED,
+  PROBING,
+  UNTRIED,
+  Score,
+)
+from reset_cycles.core.workload import Evaluation
+from reset_cycles.early_switching import SmoothedLossRule
+from reset_cycles.soft_reset import FULL, Cyclic
+
+NAN, INF = math.nan, math.inf
+# Leaves a cycle for a loss that is not finite, and for nothing else.
+LENIENT = SmoothedLossRule(lam=1.0, eps1=1e9, eps2=1e9)
+RACE = Race(
+  peaks=(1.0, 0.125, 8.0), min_loss_drop=math.log(2), min_progress=0.05
+)
+
+
+def racing(n=2, race=RACE, **changes):
+  """Two cycles of 60 steps; the loss must be halved."""
+  return make_params(n, policy=race, switching=LENIENT, **changes)
+
+
+def states(control):
+  return [score.state for score in control.scores]
+
+
+def scales(events):
+  starts = [e for e in events if e['event'] == 'cycle_start']
+  return [(e['global_step'], e['setting'], e['scale']) for e in starts]
+
+
+def test_the_first_peak_goes_on_if_its_loss_drops():
+  seen = [(1, 4.0, 0.0), (10, 2.0, 0.1), (20, 2.0, 0.1)]
+  events, decision, _ = replay(racing(), 60, seen, until=130)
+  assert tape(events, without=()) == [
+    (0, 'cycle_start', 1, 60),
+    (1, 'evaluation', 1, 1),
+    (10, 'evaluation', 1, 2),
+    (10, 'race', 1, 'goes on'),
+    (20, 'evaluation', 1, 3),
+    (60, 'reset', 2, ''),
+    (60, 'cycle_start', 2, 120),
+    (120, 'reset', 3, 'no evaluation in the cycle: tau is 0'),
+    (120, 'cycle_start', 3, 180),
+  ]
+  assert scales(events) == [(0, 1, 1.0), (60, 2, 1.0), (120, 2, 1.0)]
+  assert states(decision.control) == [CHOSEN, UNTRIED, UNTRIED]
+
+
+def test_a_race_whose_second_peak_passes():
+  # L0 is that of the run: after the reset the loss is 4.2 and then 1.9.
+  seen = [(1, 4.0, 0.0), (10, 2.1, 0.3), (20, 1.9, 0.1)]
+  events, decision, _ = replay(racing(), 60, seen, until=80)
+  assert tape(events, without=()) == [
+    (0, 'cycle_start', 1, 60),
+    (1, 'evaluation', 1, 1),
+    (10, 'evaluation', 1, 2),
+    (10, 'race', 1, 'the loss hardly drops'),
+    (10, 'reset', 2, 'a race'),
+    (10, 'cycle_start', 2, 65),  # 110 steps are left for both cycles
+    (20, 'evaluation', 2, 1),
+    (20, 'race', 2, 'goes on'),
+    (65, 'reset', 3, ''),
+    (65, 'cycle_start', 3, 120),
+  ]
+  assert scales(events) == [(0, 1, 1.0), (10, 1, 0.125), (65, 2, 0.125)]
+  resets = [(e['mode'], e['tau']) for e in events if e['event'] == 'reset']
+  assert resets == [('FullReset', 1.0), ('SoftReset', 0.9)]
+  assert states(decision.control) == [PROBED, CHOSEN, UNTRIED]
+  starts = [e for e in events if e['event'] == 'cycle_start']
+  assert [e['peak_value'] for e in starts] == [
+    PEAK,
+    PEAK * 0.125,
+    (PEAK + 0.001) * 0.125,
+  ]
+
+
+def test_a_race_without_a_winner_goes_back_to_the_best():
+  # Progress .3, .5 and .2: the second peak begins again, with nothing kept.
+  seen = [(1, 4, 0.0), (10, 4, 0.3), (20, 4, 0.5), (30, 4, 0.2)]
+  events, decision, _ = replay(racing(), 60, seen, until=40)
+  assert tape(events, without=('evaluation',)) == [
+    (0, 'cycle_start', 1, 60),
+    (10, 'race', 1, 'the loss hardly drops'),
+    (10, 'reset', 2, 'a race'),
+    (10, 'cycle_start', 2, 65),
+    (20, 'race', 2, 'the loss hardly drops'),
+    (20, 'reset', 3, 'a race'),
+    (20, 'cycle_start', 3, 70),
+    (30, 'race', 3, 'the loss hardly drops'),
+    (30, 'reset', 4, 'a race'),
+    (30, 'cycle_start', 4, 75),
+  ]
+  assert [scale for *_, scale in scales(events)] == [1.0, 0.125, 8.0, 0.125]
+  assert states(decision.control) == [PROBED, CHOSEN, PROBED]
+
+
+def test_a_winner_at_hand_goes_on_untouched():
+  seen = [(1, 4, 0.0), (10, 4, 0.3), (20, 4, 0.5), (30, 4, 0.5)]
+  events, decision, _ = replay(racing(), 60, seen, until=40)
+  assert tape(events)[-2:] == [
+    (30, 'evaluation', 3, 1),
+    (30, 'race', 3, 'goes on'),
+  ]
+  assert [scale for *_, scale in scales(events)] == [1.0, 0.125, 8.0]
+  assert states(decision.control) == [PROBED, PROBED, CHOSEN]
+
+
+def judged(losses, step=10, num_evaluations=1, interval=0, **scores):
+  """The verdict on the first peak: (L0, L) and the step it is judged at."""
+  config = config_of(racing(), 60)
+  control, _ = control_lib.start(config)
+  control = control._replace(
+    first=Evaluation(1, losses[0], 0.0),
+    last=Evaluation(step, losses[1], 0.1),
+    num_evaluations=num_evaluations,
+    pace=Pace(steps=(float(interval),)),
+    **scores,
+  )
+  return RACE.judge(control, TARGET)
+
+
+@pytest.mark.parametrize(
+  ('losses', 'goes_on'),
+  (
+    ((4.0, 2.0 - 1e-9), True),
+    ((4.0, 2.0), True),
+    ((4.0, 2.0 + 1e-9), False),
+    ((4.0, 8.0), False),
+    ((4.0, NAN), False),
+    ((4.0, INF), False),
+    ((NAN, 1.0), False),
+    ((4.0, 0.0), True),  # no log ratio
+    ((4.0, -1.0), True),
+    ((-1.0, -2.0), True),
+  ),
+)
+def test_the_drop_of_the_loss(losses, goes_on):
+  control, verdict = judged(losses)
+  assert verdict is goes_on
+  assert states(control)[0] == (CHOSEN if goes_on else PROBED)
+
+
+@pytest.mark.parametrize(
+  ('step', 'num_evaluations', 'is_judged'),
+  (
+    (1, 1, False),  # of the first step nothing can be said
+    (2, 1, True),  # 1 % of 120 steps is 1.2
+    (10, 0, False),
+  ),
+)
+def test_the_evaluation_that_judges(step, num_evaluations, is_judged):
+  control, verdict = judged((4.0, 4.0), step, num_evaluations)
+  assert (verdict is False) == is_judged
+  if not is_judged:
+    assert (verdict, states(control)[0]) == (None, PROBING)
+
+
+def test_a_share_of_the_run_is_needed_to_judge():
+  """After a compilation: 1 of 1,000 steps says nothing, 10 do."""
+  for step, goes_on in ((5, None), (9, None), (10, False)):
+    config = config_of(racing(), 500)
+    control, _ = control_lib.start(config)
+    control = control._replace(
+      first=Evaluation(1, 4.0, 0.0),
+      last=Evaluation(step, 4.0, 0.0),
+      num_evaluations=2,
+    )
+    assert RACE.judge(control, TARGET)[1] is goes_on
+
+
+@pytest.mark.parametrize(
+  ('step', 'interval', 'goes_on'),
+  ((15, 0, False), (16, 0, True), (10, 15, False), (10, 16, True)),
+)
+def test_where_evaluations_are_rare_there_is_no_race(step, interval, goes_on):
+  """Two more probes of 15 steps are a quarter of 120; of 16, more."""
+  assert judged((4.0, 4.0), step, interval=interval)[1] is goes_on
+
+
+def test_a_peak_that_is_in_force_is_not_judged():
+  chosen = (Score(0.1, CHOSEN), Score(), Score())
+  assert judged((4.0, 4.0), scores=chosen)[1] is None
+
+
+def followed(scores, is_left, step=30, cycle=0, scale=1.0, horizon=120):
+  """What comes next: (setting, end, horizon, scale, whether full, states)."""
+  config = config_of(racing(), 60)
+  control, _ = control_lib.start(config)
+  control = control._replace(
+    scores=scores, cycle=cycle, scale=scale, horizon=horizon
+  )
+  found = RACE.next(control, step, config, is_left)
+  scored = [score.state for score in found.scores]
+  return *found[:5], scored
+
+
+PLAIN = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score())
+ALL = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score(0.4, PROBED))
+LAST = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
+
+
+@pytest.mark.parametrize(
+  ('scores', 'is_left', 'expected'),
+  (
+    # The chain goes on, at the factor that is in force.
+    (PLAIN, False, (1, 120, 120, 0.1, False, [PROBED, CHOSEN, UNTRIED])),
+    # Left: the chain begins anew, with one that has not been tried,
+    (PLAIN, True, (0, 75, 120, 8.0, True, [PROBED, LEFT, PROBING])),
+    # or else the best that has not been left,
+    (ALL, True, (0, 75, 120, 8.0, True, [PROBED, LEFT, CHOSEN])),
+    # or else the one at hand at half of its rate.
+    (LAST, True, (0, 75, 120, 0.05, True, [LEFT, LEFT, CHOSEN])),
+  ),
+)
+def test_what_follows(scores, is_left, expected):
+  found = followed(scores, is_left, scale=0.1)
+  assert found[:3] == expected[:3] and found[4:] == expected[4:]
+  assert found[3] == pytest.approx(expected[3], rel=1e-15)
+
+
+def test_each_peak_that_is_left_again_has_half_of_its_rate_again():
+  seen = [(s, NAN, 0.1) for s in (1, 3, 5, 7, 9, 11)]
+  race = Race(peaks=(1.0, 4.0))
+  events, _, _ = replay(racing(race=race), 60, seen, until=15)
+  switches = [e['global_step'] for e in events if e['event'] == 'switch']
+  assert switches == [1, 3, 5, 7, 9, 11]
+  assert [scale for *_, scale in scales(events)] == [
+    *(1.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
+  ]
+  modes = {e['mode'] for e in events if e['event'] == 'reset'}
+  assert modes == {'FullReset'}
+
+
+def test_a_model_that_is_not_finite_is_never_gone_on_with():
+  """Neither by a race, nor as its winner, nor in a later cycle.
+
+  Without early switching, so that nothing but the race decides.
+  """
+  race = dataclasses.replace(RACE, peaks=(1.0, 0.1))
+  params = racing(race=race, early_switching=False, reset=Cyclic())
+  seen = [(1, 4.0, 0.1), (10, NAN, NAN), (20, NAN, NAN), (65, 4.0, NAN)]
+  config = config_of(params, 60)
+  control, clock = control_lib.start(config)
+  plans = []
+  for step in range(130):
+    new = [Evaluation(*e) for e in seen if e[0] == step]
+    decision = control_lib.decide(control, clock, new, step, config)
+    control, clock = decision.control, decision.clock
+    if decision.action == control_lib.RESET:
+      plans.append(control_lib.plan_reset(decision, config, lambda: True))
+  # After 10 and 20 by the race, and at 65 and 120 the cycles' ends.
+  notes = [(plan is FULL, event['note']) for plan, event in plans]
+  assert notes[:2] == [(True, 'a race')] * 2
+  assert all(is_full for is_full, _ in notes[:3])
+
+
+def test_a_probe_that_was_never_evaluated_goes_on():
+  events, decision, _ = replay(racing(), 60, [(1, 4.0, 0.0)], until=70)
+  assert tape(events, without=('reset',))[2:] == [(60, 'cycle_start', 2, 120)]
+  assert states(decision.control) == [PROBING, UNTRIED, UNTRIED]
+  # It is judged by the next evaluation, whichever cycle that is in.
+  seen = [(1, 4.0, 0.0), (70, 4.0, 0.1)]
+  events, _, _ = replay(racing(race=Race((1.0, 0.1))), 60, seen, until=80)
+  # Evaluations are too rare for another one.
+  assert tape(events)[-1] == (70, 'race', 2, 'goes on')
+
+
+def test_the_best_progress_of_a_peak_counts():
+  """And not that of another peak, or of a metric that is not finite."""
+  config = config_of(racing(), 60)
+  control, _ = control_lib.start(config)
+  for step, metric in ((1, 0.2), (10, 0.5), (20, 0.3), (30, NAN)):
+    evaluation = Evaluation(step, 4.0, metric)
+    control, _ = control_lib.observe(control, evaluation, config)
+  assert [s.progress for s in control.scores] == [0.5, -INF, -INF]
+
+
+def test_a_chain_that_begins_anew_gets_a_step_for_each_cycle():
+  """Also where none is left: the horizon is postponed."""
+  scores = (Score(0.1, CHOSEN), Score())
+  config = config_of(racing(race=Race((1.0, 0.1))), 60)
+  control, _ = control_lib.start(config)
+  control = control._replace(scores=scores)
+  for step, end, horizon in ((118, 119, 120), (119, 120, 121), (150, 151, 152)):
+    found = Race((1.0, 0.1)).next(control, step, config, True)
+    assert (found.cycle, found.end, found.horizon) == (0, end, horizon)
+
+
+def test_a_race_over_time():
+  """Evaluated every 10 s of 400 s: probes are an interval each."""
+  params = racing(horizon=TimeHorizon(), wait=True)
+  config = config_of(params, 60, TARGET, budget=415.0)
+  seen = [(1, 4.0, 0.0, 5.0)]
+  seen += [(1 + 10 * i, 4.0, 0.1 * i, 5.0 + 10 * i) for i in range(1, 9)]
+  events, decision, _ = replay(config, 60, seen, until=90)
+  # The horizon is .9 of an interval beyond 5 + 39 * 10 s.
+  assert decision.control.horizon == 1 + 10 * 39 + 9
+  assert cycle_ends_of(events)[:2] == [
+    (0, 'cycle_start', 60),
+    # 389 steps are left for both cycles: 195 are, up to even, 20 intervals.
+    (11, 'cycle_start', 211),
+  ]
+  kinds = [(e[0], e[3]) for e in tape(events) if e[1] == 'race']
+  assert kinds == [
+    (11, 'the loss hardly drops'),
+    (21, 'the loss hardly drops'),
+    (31, 'goes on'),  # the farthest, and the one at hand
+  ]
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'right'),
+  (
+    ('peaks', (1.0,), 'a tuple of two or more factors'),
+    ('peaks', 3.0, 'a tuple of two or more factors'),
+    ('min_loss_drop', INF, r'a number in \(-inf, inf\)'),
+  ),
+)
+def test_settings_that_are_refused(field, value, right):
+  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
+    Race(**{field: value})
+  with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
+    Race(peaks=(1.0, 0.0))

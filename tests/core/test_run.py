@@ -1,0 +1,799 @@
+"""Whole runs of the submission: tapes, preemptions, resets and what they cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import fake_benchmark
+from helpers.runs import (
+  GENERATIONS,
+  PARAMS,
+  RACE,
+  RACING,
+  SWITCHING,
+  assert_equal_trees,
+  column,
+  devices_of,
+  host,
+  make_checkpoint,
+  new_driver,
+  newly_set_up,
+  restore,
+  train_loss,
+  with_hparams,
+)
+from reset_cycles.core import control as control_lib
+from reset_cycles.core.optimizers import ScheduleFreeAdamW
+from reset_cycles.core.race import Repeat
+from reset_cycles.core.state import from_words
+from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
+
+NAN, INF = math.nan, math.inf
+BOTH = pytest.mark.parametrize('generation', GENERATIONS)
+
+
+def adam_of(driver):
+  """Adam's state, on the host."""
+  inner = devices_of(driver).get(driver.optimizer_state[0].inner.state)
+  return next(
+    part
+    for part in jax.tree_util.tree_leaves(
+      inner, is_leaf=lambda x: isinstance(x, optax.ScaleByAdamState)
+    )
+    if isinstance(part, optax.ScaleByAdamState)
+  )
+
+
+def whole_tape(driver, until, monkeypatch):
+  """Steps, evaluations and events in the order in which they came."""
+  tape = []
+  records = driver.optimizer_state[1].setup.records
+  evaluate, update = driver.evaluate, driver.submission.update_params
+
+  def add(events, step, *rest):
+    del rest
+    for event in events:
+      reason = event.get('reason')
+      what = f'{event["event"]} {event["cycle"]}'
+      tape.append(f'{what}: {reason}' if reason else what)
+
+  def step(**arguments):
+    result = update(**arguments)
+    tape.append(f'step {arguments["global_step"]}')
+    return result
+
+  def noted():
+    if driver.global_step in driver.evaluations:
+      tape.append(f'runner evaluates {driver.global_step}')
+    evaluate()
+
+  monkeypatch.setattr(records, 'add', add)
+  driver.evaluate = noted
+  driver.submission = driver.submission._replace(update_params=step)
+  completes = driver.run(until=until)
+  return tape, completes
+
+
+def steps(first, end):
+  return [f'step {i}' for i in range(first, end)]
+
+
+@BOTH
+def test_the_whole_tape_of_a_finished_run(generation, monkeypatch):
+  """Cycle 1 is left before step 3; the remaining 9 steps are 5 + 4."""
+  driver = new_driver(generation=generation)
+  tape, completes = whole_tape(driver, 100, monkeypatch)
+  assert completes
+  assert tape == [
+    'cycle_start 1',
+    'step 0',
+    'runner evaluates 1',
+    'evaluation 1',
+    'step 1',
+    'runner evaluates 2',
+    'evaluation 1',
+    'step 2',
+    'runner evaluates 3',
+    'evaluation 1',
+    'switch 1: loss rises',
+    'reset 2: early',
+    'cycle_start 2',
+    *steps(3, 8),
+    'runner evaluates 8',
+    'evaluation 2',
+    'reset 3: scheduled',
+    'cycle_start 3',
+    *steps(8, 12),
+    'finish 3: cycles have run out',
+  ]
+
+
+def test_the_whole_tape_of_a_repeated_cycle_that_waits(monkeypatch):
+  params = dataclasses.replace(PARAMS, policy=Repeat(), wait=True)
+  seen = {1: (1.0, 0.4), 6: (1.0, 0.6), 11: (1.0, 0.6), 15: (1.0, 0.6)}
+  tape, completes = whole_tape(
+    new_driver(params, evaluations=seen), 17, monkeypatch
+  )
+  assert not completes
+  unseen = 'the annealed model has not been evaluated'
+  assert tape == [
+    'cycle_start 1',
+    'step 0',
+    'runner evaluates 1',
+    'evaluation 1',
+    *steps(1, 4),
+    f'wait 1: {unseen}',  # no interval is known yet
+    *steps(4, 6),
+    'runner evaluates 6',
+    'evaluation 1',
+    'reset 2: scheduled',
+    'cycle_start 2',
+    # Its end was 9, and is where an evaluation is expected.
+    *steps(6, 11),
+    'runner evaluates 11',
+    'evaluation 2',
+    'reset 3: scheduled',
+    'cycle_start 3',
+    'step 11',
+    f'wait 3: {unseen}',
+    *steps(12, 15),
+    'runner evaluates 15',
+    'evaluation 3',
+    'reset 4: scheduled',
+    'cycle_start 4',
+    *steps(15, 17),
+  ]
+
+
+@BOTH
+def test_the_whole_tape_of_a_race(generation, monkeypatch):
+  driver = new_driver(RACE, generation, RACING, step_hint=20)
+  tape, completes = whole_tape(driver, 42, monkeypatch)
+  assert not completes
+  assert [line for line in tape if not line.startswith('step')] == [
+    'cycle_start 1',
+    'runner evaluates 1',
+    'evaluation 1',
+    'runner evaluates 4',
+    'evaluation 1',
+    'race 1: the loss hardly drops',
+    'reset 2: scheduled',
+    'cycle_start 2',
+    'runner evaluates 8',
+    'evaluation 2',
+    'race 2: the loss hardly drops',
+    'reset 3: scheduled',
+    'cycle_start 3',
+    'runner evaluates 12',
+    'evaluation 3',
+    'race 3: the loss hardly drops',
+    'reset 4: scheduled',
+    'cycle_start 4',
+    'runner evaluates 16',
+    'evaluation 4',
+    'runner evaluates 20',
+    'evaluation 4',
+    # Its end has been moved from 26 to where an evaluation was expected.
+    'runner evaluates 28',
+    'evaluation 4',
+    'reset 5: scheduled',
+    'cycle_start 5',
+    'runner evaluates 30',
+    'evaluation 5',
+    'switch 5: loss is not finite',
+    'reset 6: early',
+    'cycle_start 6',
+    'runner evaluates 34',
+    'evaluation 6',
+    'reset 7: scheduled',
+    'cycle_start 7',
+    'runner evaluates 38',
+    'evaluation 7',
+    'wait 7: the annealed model has not been evaluated',
+  ]
+  assert [line for line in tape if line.startswith('step')] == steps(0, 42)
+
+
+# Preemptions.
+
+
+def intact(entries):
+  return list(entries)
+
+
+def mangled(entries):
+  """As v0.5.0 restores them."""
+  return [
+    ({'0': step, '1': results}, str(i))
+    for i, (step, results) in enumerate(entries)
+  ]
+
+
+def lost(entries):
+  """As main restores them."""
+  del entries
+
+
+def assert_resumed_is_unbroken(folder, driver, make, until, lefts):
+  """Killed after any step: decisions, events and parameters, bit for bit."""
+  start = make_checkpoint(driver)
+  checkpoints = []
+  for step in range(1, until + 1):
+    driver.run(until=step)
+    checkpoints.append((make_checkpoint(driver), list(driver.eval_results)))
+  completes = driver.run(until=until + 1)
+  events = (folder / 'cycles.csv').read_text()
+  final = host((driver.params, driver.model_state, driver.optimizer_state[0]))
+  resumed = make()
+  assert_equal_trees(start[1], make_checkpoint(resumed)[1])
+  for i, (checkpoint, entries) in enumerate(checkpoints):
+    # An evaluation after the very step is in eval_results alone.
+    left = lefts[i % len(lefts)]
+    is_seen = not entries or entries[-1][0] < checkpoint[3]
+    left = intact if left is lost and not is_seen else left
+    restore(resumed, checkpoint, left(entries))
+    assert resumed.run(until=until + 1) == completes
+    assert (folder / 'cycles.csv').read_text() == events
+    found = (resumed.params, resumed.model_state, resumed.optimizer_state[0])
+    assert_equal_trees(found, final)
+
+
+@BOTH
+@pytest.mark.parametrize(
+  ('params', 'evaluations', 'step_hint', 'until'),
+  (
+    (PARAMS, SWITCHING, 6, 12),
+    (RACE, RACING, 20, 40),
+    (
+      dataclasses.replace(RACE, optimizer=ScheduleFreeAdamW()),
+      RACING,
+      20,
+      40,
+    ),
+  ),
+  ids=('finish', 'race', 'own weights'),
+)
+def test_a_resumed_run_is_the_unbroken_one(
+  folder, generation, params, evaluations, step_hint, until
+):
+  def make():
+    driver = new_driver(params, generation, evaluations, step_hint)
+    # v0.5.0 foresees evaluations by the clock: before each step, here.
+    driver.workload.eval_period_time_sec = 0.0
+    return driver
+
+  lefts = (intact, mangled, lost)
+  assert_resumed_is_unbroken(folder, make(), make, until, lefts)
+
+
+# What cannot be told apart in float32: losses that creep down by less than a
+# rounding, a metric whose tau is read, and a rise by a hair more than eps1.
+CREEPING = {
+  **{step: (1.0 - step * 2e-9, 0.6 + step * 1e-9) for step in range(1, 13)},
+  13: (1.0 + 0.01 / 0.7 + 1e-9, 0.6),
+}
+
+
+def test_a_resumed_run_decides_in_float64_as_well(folder):
+  rule = dataclasses.replace(PARAMS.switching, eps2=-1e-7)
+  params = dataclasses.replace(PARAMS, switching=rule)
+  make = functools.partial(new_driver, params, 'jit', CREEPING, 12)
+  assert_resumed_is_unbroken(folder, make(), make, 24, [intact])
+  # In float32 the minimum of step 1 would be that of all, and out of reach.
+  assert column(folder, 'global_step', event='switch') == ['13']
+  assert column(folder, 'reason', event='switch') == ['loss rises']
+  taus = [float(tau) for tau in column(folder, 'tau', event='reset')]
+  assert taus == [1 - (0.6 + 8e-9) / 0.8, 1 - 0.6 / 0.8]
+
+
+@BOTH
+def test_control_decides_by_what_is_saved(generation):
+  """The host copy and the arrays are the same, to the last bit of a float64."""
+  # 0.1 and 1/3 are no float32; of the second cycle, there is nothing yet.
+  evaluations = {1: (0.1, 0.4), 2: (1 / 3, 0.7), 5: (0.3, 2 / 3)}
+  driver = new_driver(PARAMS, generation, evaluations)
+  for until in (3, 5, 6):
+    driver.run(until=until)
+    saved, run = driver.optimizer_state
+    words = run.setup.devices.get(saved.control)
+    control = from_words(words, control_lib.start(run.setup.config)[0])
+    assert words.dtype == np.int32
+    assert repr(control) == repr(run.control)
+
+
+def test_a_restored_state_with_a_device_axis_loses_it():
+  """As main's restore leaves it; the run goes on as it was."""
+  driver, other = new_driver(), new_driver()
+  other.run(until=6)
+  driver.run(until=3)
+  saved, run = driver.optimizer_state
+
+  stack = flax.jax_utils.replicate
+  driver.optimizer_state = (stack(host(saved)), run._replace(control=None))
+  driver.params = stack(host(driver.params))
+  driver.model_state = stack(host(driver.model_state))
+  driver.run(until=6)
+  assert_equal_trees(driver.params, other.params)
+
+
+# What is written.
+
+
+def cosine_rate(t):
+  """The rate at nominal step t of a cycle of 4: no warm-up fits into it."""
+  return 0.0017486387539278373 / 2 * (1 + math.cos(math.pi * t / 4))
+
+
+class Logger:
+  """In the place of the benchmark's metrics logger."""
+
+  def __init__(self):
+    self.calls = []
+
+  def append_scalar_metrics(self, metrics, global_step):
+    self.calls.append((global_step, dict(metrics)))
+
+
+@BOTH
+def test_what_is_written_and_logged(folder, generation):
+  driver = new_driver(generation=generation)
+  logger = driver.workload.metrics_logger = Logger()
+  losses = []
+  for _ in range(12):
+    driver.step()
+    losses.append(train_loss(driver))
+  assert driver.run()
+  reset, starts = {'event': 'reset'}, {'event': 'cycle_start'}
+  assert column(folder, 'tau', **reset) == [
+    str(1 - 0.6 / 0.8),
+    str(1 - 0.72 / 0.8),
+  ]
+  assert column(folder, 'metric_step', **reset) == ['3', '8']
+  assert column(folder, 'cycle_end', **starts) == ['4', '8', '12']
+  paces = [float(pace) for pace in column(folder, 'pace', **starts)]
+  assert paces == [1.0, float(np.float32(4 / 5)), 1.0]
+  # In every row, the rate of the step which is named in it: what is evaluated
+  # before a boundary is written with the rate of the step behind it.
+  nominal_steps = [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 4]
+  np.testing.assert_allclose(
+    [float(rate) for rate in column(folder, 'learning_rate')],
+    [cosine_rate(t) for t in nominal_steps],
+    rtol=0,
+    atol=4e-7 * cosine_rate(0),
+  )
+  assert set(column(folder, 'weights', event='evaluation')) == {'trained'}
+  # One call per decision: each rewrites the benchmark's files.
+  calls = dict(logger.calls)
+  assert [step for step, _ in logger.calls] == [0, 1, 2, 3, 8, 12]
+  assert 'loss' not in calls[0]
+  for step in (1, 2, 3, 8, 12):
+    assert calls[step]['loss'] == pytest.approx(losses[step - 1])
+    assert calls[step]['grad_norm'] > 0
+  assert calls[2]['smoothed_loss'] == pytest.approx(0.3 * 1.0 + 0.7 * 0.9)
+  assert (calls[3]['tau'], calls[3]['cycle']) == (1 - 0.6 / 0.8, 2)
+
+
+# What is trained.
+
+
+@BOTH
+def test_a_run_agrees_with_numpy(generation):
+  """Two cycles, a soft reset between them, all devices: step by step.
+
+  The gradient is that of the mean over all examples that count.
+  """
+  params = with_hparams(PARAMS, warmup_factor=0.0)
+  driver = new_driver(params, generation, {4: (1.0, 0.6)})
+  get = devices_of(driver).get
+  p = {name: np.float64(x) for name, x in get(driver.params).items()}
+  m = {name: np.zeros_like(x) for name, x in p.items()}
+  v = {name: np.zeros_like(x) for name, x in p.items()}
+  mean = np.float64(get(driver.model_state)['mean'])
+  h = params.cycles[0].hparams
+  b1 = 1 - h.one_minus_beta1
+  fresh = fresh_model(driver, 0)
+  for t in range(8):
+    if t == 4:
+      tau = 1 - 0.6 / 0.8
+      for name in p:
+        p[name] = (1 - tau) * p[name] + tau * fresh[0][name]
+        m[name], v[name] = (x * (1 - tau / 2) for x in (m[name], v[name]))
+      mean = (1 - tau) * mean + tau * fresh[1]['mean']
+    batch = fake_benchmark.batch_of_step(t, 'jit')
+    x, y, w = (np.float64(batch[k]) for k in ('inputs', 'targets', 'weights'))
+    error = (x @ p['kernel'] + p['bias'] - y) * w[:, None] * 2 / w.sum()
+    grads = {'kernel': x.T @ error, 'bias': error.sum(0)}
+    mean = 0.9 * mean + 0.1 * x.mean(0)
+    for name, g in grads.items():
+      m[name] = b1 * m[name] + (1 - b1) * g
+      v[name] = h.beta2 * v[name] + (1 - h.beta2) * g**2
+      step = m[name] / (1 - b1 ** (t + 1))
+      step /= np.sqrt(v[name] / (1 - h.beta2 ** (t + 1))) + h.eps
+      rate = cosine_rate(t % 4)
+      p[name] = p[name] - rate * (step + h.weight_decay * p[name])
+    driver.step()
+    for name, leaf in get(driver.params).items():
+      np.testing.assert_allclose(leaf, p[name], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+      get(driver.model_state)['mean'], mean, rtol=1e-4, atol=1e-5
+    )
+
+
+def fresh_model(driver, index):
+  """The new initialisation of a run's reset, from the key of the run."""
+  run = driver.optimizer_state[1]
+  planned = len(run.setup.config.cycles) - 1
+  key = jax.random.split(run.setup.rng, planned)[index]
+  workload = type(driver.workload)(driver.workload.step_hint)
+  return run.setup.devices.get(workload.init_model_fn(key))
+
+
+@BOTH
+def test_finish_comes_before_anything_is_donated_or_reset(generation):
+  params = dataclasses.replace(PARAMS, reset=FullReset())
+  driver = new_driver(params, generation)
+  driver.run(until=12)
+  before = host(driver.params)
+  assert driver.run()
+  trees = (driver.params, driver.model_state, driver.optimizer_state[0])
+  leaves = jax.tree_util.tree_leaves(trees)
+  assert not any(leaf.is_deleted() for leaf in leaves)
+  assert_equal_trees(driver.params, before)
+  assert driver.global_step == 12
+
+
+@BOTH
+def test_each_reset_takes_a_model_of_its_own(generation):
+  # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
+  params = with_hparams(PARAMS, warmup_factor=0.25)
+  params = dataclasses.replace(params, reset=FullReset(), policy=Repeat())
+  driver, again = (new_driver(params, generation, {}) for _ in range(2))
+  kernels = []
+  # The last two are of cycles that were not planned.
+  for i, boundary in enumerate((4, 8, 12, 16)):
+    driver.run(until=boundary + 1)
+    kernels.append(devices_of(driver).get(driver.params)['kernel'])
+    if i < 2:
+      fresh = fresh_model(driver, i)[0]['kernel']
+      np.testing.assert_array_equal(kernels[i], fresh)
+  assert len({kernel.tobytes() for kernel in kernels}) == 4
+  again.run(until=17)
+  kernel = devices_of(again).get(again.params)['kernel']
+  np.testing.assert_array_equal(kernel, kernels[-1])
+
+
+@BOTH
+def test_without_an_evaluation_a_soft_reset_keeps_the_model(generation):
+  """To the last bit; the next step is taken with it."""
+  kept, cyclic = (
+    new_driver(dataclasses.replace(PARAMS, reset=reset), generation, {})
+    for reset in (SoftReset(), Cyclic())
+  )
+  for driver in (kept, cyclic):
+    driver.run(until=6)
+  assert_equal_trees(kept.params, cyclic.params)
+  assert_equal_trees(kept.optimizer_state[0], cyclic.optimizer_state[0])
+
+
+# Models that are not finite.
+
+
+@BOTH
+@pytest.mark.parametrize('where', ('params', 'model_state', 'moments'))
+@pytest.mark.parametrize('reset', (SoftReset(), Cyclic()))
+def test_a_broken_model_is_replaced_whole(generation, where, reset):
+  """Even with a finite loss and tau = 0 from an evaluation."""
+  params = with_hparams(PARAMS, warmup_factor=0.25)
+  params = dataclasses.replace(params, reset=reset)
+  driver = new_driver(params, generation, {4: (1.0, 0.9)})
+  driver.run(until=4)
+
+  def broken(tree):
+    return jax.tree_util.tree_map(
+      lambda x: x.at[..., 0].set(INF) if x.dtype == np.float32 else x, tree
+    )
+
+  if where == 'moments':
+    saved, run = driver.optimizer_state
+    inner = saved.inner._replace(state=broken(saved.inner.state))
+    driver.optimizer_state = (saved._replace(inner=inner), run)
+  else:
+    setattr(driver, where, broken(getattr(driver, where)))
+  fresh, _ = fresh_model(driver, 0)
+  driver.step()
+  # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
+  np.testing.assert_array_equal(
+    devices_of(driver).get(driver.params)['kernel'], fresh['kernel']
+  )
+  assert adam_of(driver).count == 1
+  for leaf in jax.tree_util.tree_leaves((driver.model_state, adam_of(driver))):
+    assert np.isfinite(leaf).all()
+
+
+@pytest.mark.parametrize('seen', ((NAN, 0.75), (0.5, NAN), (INF, 0.75)))
+def test_an_evaluation_that_is_not_finite_makes_a_reset_full(folder, seen):
+  # The metric says that 1/16 is still to go, and nothing in the model is wrong.
+  params = dataclasses.replace(PARAMS, early_switching=False)
+  driver = new_driver(params, evaluations={4: seen})
+  driver.run(until=5)
+  assert column(folder, 'tau', event='reset') == ['1.0']
+  assert adam_of(driver).count == 1
+
+
+@pytest.mark.parametrize('seen_after', (0, 3))
+@pytest.mark.parametrize('peak', (1e2, 1e20))
+def test_a_cycle_that_diverges_is_left_and_the_next_one_trains(
+  peak, seen_after
+):
+  """Whenever an evaluation sees it, whatever is left in the moments."""
+  first, *rest = with_hparams(
+    PARAMS, warmup_factor=0.0, learning_rate=0.1
+  ).cycles
+  hot = dataclasses.replace(first.hparams, learning_rate=peak)
+  cycles = (dataclasses.replace(first, hparams=hot), *rest)
+  params = dataclasses.replace(PARAMS, cycles=cycles)
+  driver = new_driver(params, step_hint=1000, evaluations={})
+  driver.step()
+  while driver.global_step < 400 and np.isfinite(train_loss(driver)):
+    driver.step()
+  driver.run(until=driver.global_step + seen_after)
+  results = {'validation/loss': NAN, 'validation/accuracy': 0.79}
+  driver.eval_results.append((driver.global_step, results))
+  driver.step()
+  assert driver.optimizer_state[1].control.cycle == 1
+  inner = host(driver.optimizer_state[0].inner)
+  assert all(np.isfinite(x).all() for x in jax.tree_util.tree_leaves(inner))
+  fresh_loss = train_loss(driver)
+  driver.run(until=driver.global_step + 60)
+  assert train_loss(driver) < 0.3 * fresh_loss
+
+
+@BOTH
+def test_a_race_never_goes_on_with_a_broken_model(generation):
+  """NaN is put into the model before every verdict, and is gone after it."""
+  evaluations = {step: (NAN, NAN) for step in (1, 4, 8, 12, 16, 20)}
+  driver = new_driver(RACE, generation, evaluations, step_hint=20)
+  for step in (4, 8, 12, 16, 20):
+    driver.run(until=step)
+    driver.params = jax.tree_util.tree_map(lambda x: x * NAN, driver.params)
+    driver.step()
+    assert np.isfinite(host(driver.params)['kernel']).all()
+  assert driver.optimizer_state[1].control.number == 7
+
+
+# Batch statistics that are not those of init_model_fn.
+
+
+def reshaping(generation):
+  """Batch statistics get another shape and tree at step 1, as in speech."""
+
+  def flat(state):
+    return {'mean': state.get('stats', state)['mean'].reshape(-1)}
+
+  base = fake_benchmark.WORKLOADS[generation]
+
+  class Reshaping(base):
+    def model_fn(self, params, batch, state, *rest, **named):
+      logits, new = super().model_fn(params, batch, flat(state), *rest, **named)
+      return logits, {'stats': {'mean': new['mean'].reshape(1, 1, -1)}}
+
+    model_fn.__signature__ = inspect.signature(base.model_fn)
+
+  return Reshaping()
+
+
+# The statistics of the first step cannot take the place of the donated ones.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
+@BOTH
+def test_batch_statistics_that_change_shape_at_the_first_step(generation):
+  driver = newly_set_up(PARAMS, reshaping(generation))
+  assert driver.run()
+  assert driver.optimizer_state[1].control.cycle == 2
+  assert host(driver.model_state)['stats']['mean'].shape[-3:] == (1, 1, 6)
+
+
+@BOTH
+def test_statistics_that_the_first_step_adds_are_recovered(generation, caplog):
+  """There are no fresh ones; what is not finite becomes zero."""
+  base = fake_benchmark.WORKLOADS[generation]
+
+  class Adding(base):
+    def _init(self, rng):
+      params, _ = super()._init(rng)
+      return params, {}
+
+    def model_fn(self, params, batch, state, *rest, **named):
+      state = state or {'mean': jnp.zeros(fake_benchmark.NUM_INPUTS)}
+      return super().model_fn(params, batch, state, *rest, **named)
+
+    model_fn.__signature__ = inspect.signature(base.model_fn)
+
+  driver = newly_set_up(PARAMS, Adding(), {})
+  driver.run(until=4)
+  driver.model_state = jax.tree_util.tree_map(
+    lambda x: x * NAN, driver.model_state
+  )
+  driver.step()
+  # 0.9 * 0 + 0.1 * the mean of the step's inputs
+  inputs = fake_benchmark.batch_of_step(4, 'jit')['inputs']
+  state = devices_of(driver).get(driver.model_state)
+  np.testing.assert_allclose(state['mean'], 0.1 * inputs.mean(0), rtol=1e-5)
+  assert 'batch statistics differ in shape' in caplog.text
+
+
+def test_fresh_parameters_that_do_not_fit_are_named():
+  driver = newly_set_up(dataclasses.replace(PARAMS, reset=FullReset()))
+  driver.run(until=3)
+  wrong = {'kernel': jnp.zeros((7, 2)), 'bias': jnp.zeros(2)}
+  driver.workload.init_model_fn = lambda rng: (wrong, {'mean': jnp.zeros(6)})
+  with pytest.raises(ValueError, match="init_model_fn's parameters differ"):
+    driver.step()
+
+
+def test_the_workload_is_left_as_it_was():
+  """init_model_fn of v0.5.0 replaces the model with the runner's dropout."""
+
+  class Counting(fake_benchmark.PmapTinyWorkload):
+    def init_model_fn(self, rng, dropout_rate=None, aux_dropout_rate=None):
+      self.num_inits += 1
+      return super().init_model_fn(rng, dropout_rate, aux_dropout_rate)
+
+  workload = Counting()
+  driver = newly_set_up(
+    dataclasses.replace(PARAMS, reset=FullReset()), workload
+  )
+  workload.dropout_of_model, before = 0.3, workload.num_inits
+  driver.run(until=9)
+  assert driver.optimizer_state[1].control.number == 3
+  assert (workload.dropout_of_model, workload.num_inits) == (0.3, before)
+
+
+def test_an_evaluation_without_the_metric_is_named():
+  driver = new_driver(evaluations={})
+  driver.step()
+  driver.eval_results.append((1, {'validation/loss': 1.0, 'train/loss': 1.0}))
+  with pytest.raises(
+    ValueError, match="'validation/accuracy'.*train/loss, validation/loss"
+  ):
+    driver.step()
+
+
+def test_two_runs_in_one_process_do_not_see_each_other():
+  alone, together, other = (
+    new_driver(),
+    new_driver(),
+    new_driver(dataclasses.replace(PARAMS, reset=Cyclic())),
+  )
+  alone.run()
+  for _ in range(12):
+    together.step()
+    other.step()
+  assert_equal_trees(together.params, alone.params)
+  assert_equal_trees(together.optimizer_state[0], alone.optimizer_state[0])
+
+
+# What it costs.
+
+
+def wide(generation, step_hint):
+  """A workload with a table of 5,000 elements and no gradient."""
+
+  class Wide(fake_benchmark.WORKLOADS[generation]):
+    def _init(self, rng):
+      params, state = super()._init(rng)
+      params['table'] = jax.random.normal(rng, (100, 50))
+      self.param_shapes['table'] = fake_benchmark.ShapeTuple((100, 50))
+      return params, state
+
+  return Wide(step_hint)
+
+
+@pytest.mark.parametrize('optimizer', ('adamw', 'schedule_free'))
+@BOTH
+def test_no_trained_model_is_copied_to_the_host(
+  generation, optimizer, reads, compilations, monkeypatch
+):
+  """In a race with resets: what is read are samples, and fresh models once.
+
+  A reset compiles nothing but the fresh model, and an ordinary step reads and
+  compiles nothing.
+  """
+  params = RACE
+  if optimizer == 'schedule_free':
+    params = dataclasses.replace(RACE, optimizer=ScheduleFreeAdamW())
+  workload = wide(generation, 20)
+  init, inside = workload.init_model_fn, []
+
+  def counted(rng):
+    with compilations() as compiled:
+      found = jax.block_until_ready(init(rng))
+    inside.append(len(compiled))
+    return found
+
+  driver = newly_set_up(params, workload, RACING)
+  driver.run(until=2)
+  copied = []
+
+  def watched(read):
+    def get(*args):
+      copied.extend(jax.tree_util.tree_leaves(args[-1]))
+      return read(*args)
+
+    return get
+
+  for home, name in ((jax, 'device_get'), (type(devices_of(driver)), 'get')):
+    monkeypatch.setattr(home, name, watched(getattr(home, name)))
+  workload.init_model_fn = counted
+  before = len(inside)
+  is_quiet, outside = [], 0
+  for step in range(3, 41):
+    first_read, first_inside = len(reads), len(inside)
+    with compilations() as compiled:
+      driver.run(until=step)
+    outside += len(compiled) - sum(inside[first_inside:])
+    if step - 1 in (5, 10, 15, 18, 22):
+      is_quiet.append(len(reads) == first_read and not compiled)
+  assert outside == 0
+  assert is_quiet == [True] * 5
+  assert driver.optimizer_state[1].control.number == 7
+  # The run's six resets, each with one fresh model.
+  assert len(inside) - before == 6
+  copied = [x.shape for x in copied if x.size >= 5000]
+  assert set(copied) <= {(100, 50), (8, 100, 50)} and len(copied) == 6
+  # Some versions of jax ask for a value by another way, which sees them, too.
+  assert len([x for x in reads if math.prod(x) >= 5000]) <= 6
+
+
+@BOTH
+def test_the_step_has_no_branch(generation):
+  """On a GPU the host waits for the index of a branch, at every step."""
+  driver = new_driver(generation=generation)
+  saved, run = driver.optimizer_state
+  batch = fake_benchmark.batch_of_step(0, generation)
+  arguments = (
+    driver.params,
+    driver.model_state,
+    saved.inner,
+    batch,
+    driver.rng,
+  )
+  program = run.setup.train_step.lower(*arguments).as_text()
+  assert 'case' not in program.replace('"', ' ').split()
+  assert 'stablehlo.case' not in program and 'conditional' not in program
+
+
+def test_one_program_trains_all_cycles():
+  """Whatever their numbers, and however far their clocks are moved."""
+  cycles = tuple(
+    dataclasses.replace(
+      cycle,
+      hparams=dataclasses.replace(
+        cycle.hparams,
+        weight_decay=0.1 * i,
+        beta2=0.9 + 0.01 * i,
+        one_minus_beta1=0.1 + 0.1 * i,
+      ),
+    )
+    for i, cycle in enumerate(PARAMS.cycles)
+  )
+  traced = []
+
+  class Counting(fake_benchmark.TinyWorkload):
+    def model_fn(self, *args, **named):
+      traced.append(args)
+      return super().model_fn(*args, **named)
+
+  params = dataclasses.replace(PARAMS, cycles=cycles)
+  driver = newly_set_up(params, Counting(6))
+  assert driver.run()
+  assert len(traced) == 1

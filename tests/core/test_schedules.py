@@ -1,0 +1,301 @@
+"""The chain of cycles, and the clock by which a run reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import reference
+from reset_cycles.core import schedules
+from reset_cycles.core.cycle import (
+  Constant,
+  Cosine,
+  Cycle,
+  Hparams,
+  LinearWarmup,
+)
+from reset_cycles.schedule_params import THESIS, chain_of_lists
+
+DATA = pathlib.Path(__file__).parents[1] / 'data'
+PEAK = Hparams().learning_rate
+
+
+COSINE = Cosine()
+
+
+def cycle(peak=0.5, warmup_factor=0.0, decay=COSINE, **fields):
+  hparams = Hparams(learning_rate=peak, warmup_factor=warmup_factor)
+  return Cycle(hparams, decay=decay, **fields)
+
+
+def lay_out(step_hint, *cycles, budget_factor=1.0):
+  return schedules.jax_lr_schedule(step_hint, cycles, budget_factor)
+
+
+def read(schedule, counts):
+  at = jax.jit(jax.vmap(lambda t: jnp.asarray(schedule(t), jnp.float32)))
+  return np.asarray(at(np.asarray(counts)))
+
+
+@pytest.mark.parametrize(
+  ('start', 'horizon', 'lengths', 'ends'),
+  (
+    (0, 12, (1, 1, 1), (4, 8, 12)),
+    (0, 10, (1, 1, 1), (4, 7, 10)),  # the longer ones first
+    (3, 12, (1, 1), (8, 12)),
+    (0, 14, (1, 2, 4), (2, 6, 14)),
+    (10, 100, (1, 2), (40, 100)),
+    (0, 10, (0.1, 0.2, 0.7), (1, 3, 10)),  # in decimals, not in binary
+    (10, 12, (1, 1, 1), (11, 12, 12)),  # one gets no step
+    (5, 5, (1,), (5,)),
+  ),
+)
+def test_how_steps_are_split(start, horizon, lengths, ends):
+  assert schedules.cycle_ends(start, horizon, lengths) == ends
+
+
+def test_a_plan_made_at_a_boundary_is_the_rest_of_the_plan():
+  rng = np.random.default_rng(0)
+  for _ in range(50):
+    horizon = int(rng.integers(10, 5000))
+    lengths = rng.integers(1, 20, 4).tolist()
+    ends = schedules.cycle_ends(0, horizon, lengths)
+    assert list(ends) == reference.cycle_ends(0, horizon, lengths)
+    for i in (1, 2, 3):
+      again = schedules.cycle_ends(ends[i - 1], horizon, lengths[i:])
+      assert again == ends[i:]
+
+
+def test_one_cycle_by_hand():
+  # Two steps of warm-up, then half a cosine over six.
+  schedule = schedules.combine_warmup_decay_fn(
+    8, 2, 0.5, LinearWarmup(), Cosine()
+  )
+  expected = [0.0, 0.25, 0.5, None, 0.375, 0.25, 0.125, None, 0.0]
+  found = read(schedule, range(9))
+  for value, wanted in zip(found, expected):
+    assert wanted is None or value == pytest.approx(wanted, abs=1e-7)
+  without = schedules.combine_warmup_decay_fn(
+    8, 0, 0.5, LinearWarmup(), Cosine()
+  )
+  np.testing.assert_allclose(
+    read(without, [0, 4, 8]), [0.5, 0.25, 0.0], atol=1e-7
+  )
+
+
+def test_a_cycle_that_is_all_warmup():
+  schedule = schedules.combine_warmup_decay_fn(
+    4, 4, 1.0, LinearWarmup(), Cosine()
+  )
+  np.testing.assert_array_equal(read(schedule, range(4)), [0, 0.25, 0.5, 0.75])
+
+
+def test_a_chain_by_hand():
+  chain = lay_out(
+    4, cycle(0.5), cycle(0.25, decay=Constant()), budget_factor=2.0
+  )
+  assert (chain.has_multiple, chain.reinit_steps) == (True, (4,))
+  assert [c.steps for c in chain.cycles] == [4, 4]
+  found = read(chain.schedule, range(8))
+  root = math.sqrt(0.5)
+  expected = [0.5, (1 + root) / 4, 0.25, (1 - root) / 4, *4 * [0.25]]
+  np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_one_cycle_has_no_boundary():
+  chain = lay_out(7, cycle())
+  assert (chain.has_multiple, chain.reinit_steps) == (False, ())
+  assert [c.steps for c in chain.cycles] == [7]
+
+
+@pytest.mark.parametrize(
+  ('factor', 'step_hint', 'steps'),
+  ((0.29, 100, 29), (2.0, 7, 14), (1.5, 7, 10), (0.1, 30, 3)),
+)
+def test_the_steps_of_a_run_are_floors_of_decimals(factor, step_hint, steps):
+  chain = lay_out(step_hint, cycle(), budget_factor=factor)
+  assert chain.cycles[0].steps == steps
+
+
+@pytest.mark.parametrize(
+  ('factor', 'steps', 'warmup'),
+  ((0.02, 50, 1), (0.29, 100, 29), (0.02, 49, 0), (1.0, 5, 5)),
+)
+def test_the_steps_of_a_warmup(factor, steps, warmup):
+  assert lay_out(steps, cycle(0.5, factor)).cycles[0].warmup_steps == warmup
+
+
+def test_chains_that_do_not_fit():
+  with pytest.raises(
+    ValueError,
+    match=r'cycles have the lengths \[1.0, 1.0, 1.0\]: over 2 steps .* they '
+    'get 1, 1, 0, and each needs at least one',
+  ):
+    lay_out(2, cycle(), cycle(), cycle())
+  lay_out(3, cycle(), cycle(), cycle())
+  with pytest.raises(ValueError, match='at most 2,147,483,647 steps'):
+    lay_out(2**31, cycle())
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize('name', ('3.3a', '3.3c_publiccode'))
+def test_the_thesis_chain_agrees_with_reference_values(name):
+  """Equal cycles, the longer ones first; the peaks of figure 3.3a."""
+  key = f'fig{name}|T=1600|even'
+  data = json.loads((DATA / 'thesis_chain.json').read_text())[key]
+  added = [round(peak - data['peaks'][0], 9) for peak in data['peaks']]
+  cycles = chain_of_lists(alter_lr=added)
+  chain = schedules.jax_lr_schedule(800, cycles, 2.0)
+  assert [c.steps for c in chain.cycles] == data['lengths']
+  assert [*chain.reinit_steps, 1600] == data['boundaries']
+  first = data['lengths'][0]
+  steps = range(1600) if set(data['decays']) == {'cosine'} else range(first)
+  found = read(chain.schedule, steps)
+  expected = data['values'][: len(found)]
+  np.testing.assert_allclose(found, expected, rtol=0, atol=2e-9)
+
+
+@pytest.mark.parametrize(
+  'decay', (Cosine(), Cosine(floor=0.1), Constant()), ids=repr
+)
+def test_a_chain_agrees_with_its_twin(decay):
+  cycles = (
+    cycle(0.5, 0.1, decay),
+    cycle(0.25, 0.0, decay, length=2.5),
+    cycle(1.0, 0.37, decay, length=0.7, warmup=LinearWarmup(0.2)),
+  )
+  params = dataclasses.replace(THESIS, cycles=cycles, budget_factor=1.3)
+  expected = reference.chain_rates(150, params)
+  chain = params.chain(150)
+  found = read(chain.schedule, range(len(expected)))
+  np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+
+
+class Negative:
+  def schedule(self, phase):
+    return lambda count: jnp.where(count == 3, -0.5, 1.0)
+
+
+class Undefined:
+  def schedule(self, phase):
+    return lambda count: jnp.where(count >= phase.steps, jnp.nan, 1.0)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'said'),
+  (
+    (
+      {'decay': Negative()},
+      r'cycles\[1\]: the learning rate is -0.25 at step 3',
+    ),
+    (
+      {'decay': Undefined()},
+      r'cycles\[1\]: the learning rate is nan at step 8',
+    ),
+    (
+      {'weight_decay_shape': Undefined()},
+      r'cycles\[1\]: the weight decay is nan at step 8',
+    ),
+  ),
+)
+def test_schedules_that_are_no_rates_are_refused(fields, said):
+  chain = lay_out(16, cycle(), cycle(**{'peak': 0.5, **fields}))
+  with pytest.raises(ValueError, match=said):
+    schedules.check_rates(chain.cycles)
+  schedules.check_rates(lay_out(16, cycle()).cycles)
+
+
+# The clock.
+
+
+def at(clock, step):
+  return clock._replace(count=np.int32(step))
+
+
+def test_a_clock_by_hand():
+  # From nominal step 2 of 4, in 8 steps: a pace of a quarter.
+  clock = schedules.anchored_clock(10, 1, 2.0, 4, 18, 0.5)
+  assert tuple(clock) == (10, 1, 10, 2.0, 0.25, 0.5)
+  assert [x.dtype for x in clock] == ['int32'] * 3 + ['float32'] * 3
+  for step, local in ((10, 2.0), (11, 2.25), (18, 4.0), (20, 4.5)):
+    assert schedules.local_step_on_host(clock, step) == local
+    assert schedules.local_step(at(clock, step)) == local
+
+
+def test_at_pace_1_the_clock_reads_the_static_chain_to_the_last_bit():
+  chain = lay_out(300, cycle(0.7, 0.1), cycle(0.3, 0.05))
+  rate = jax.jit(lambda clock: schedules.learning_rate(clock, chain.cycles))
+  planned = read(chain.schedule, np.arange(300))
+  start = 0
+  for i, planned_cycle in enumerate(chain.cycles):
+    end = start + planned_cycle.steps
+    clock = schedules.anchored_clock(start, i, 0.0, planned_cycle.steps, end)
+    found = [float(rate(at(clock, step))) for step in range(start, end)]
+    np.testing.assert_array_equal(np.float32(found), planned[start:end])
+    start = end
+
+
+def test_a_rate_is_scaled_and_stays_after_the_end():
+  chain = lay_out(8, cycle(0.5, decay=Cosine(floor=0.5)))
+  clock = schedules.anchored_clock(0, 0, 0.0, 8, 8, scale=0.5)
+  for step, rate in ((0, 0.25), (8, 0.125), (9, 0.125), (99, 0.125)):
+    found = schedules.learning_rate(at(clock, step), chain.cycles)
+    assert float(found) == pytest.approx(rate, abs=1e-7)
+
+
+def test_a_moved_anchor_does_not_make_the_rate_jump():
+  chain = lay_out(100, cycle(0.5, 0.1))
+  before = schedules.anchored_clock(0, 0, 0.0, 100, 100)
+  local = schedules.local_step_on_host(before, 40)
+  after = schedules.anchored_clock(40, 0, local, 100, 220)
+  rates = [
+    float(schedules.learning_rate(at(clock, 40), chain.cycles))
+    for clock in (before, after)
+  ]
+  assert rates[0] == rates[1]
+  assert schedules.local_step_on_host(after, 220) == pytest.approx(
+    100, abs=1e-4
+  )
+
+
+def test_moving_the_clock_compiles_nothing(compilations):
+  chain = lay_out(100, cycle(0.5, 0.1), cycle(0.25))
+  rate = jax.jit(lambda clock: schedules.learning_rate(clock, chain.cycles))
+  rate(schedules.anchored_clock(0, 0, 0.0, 50, 50))
+  with compilations() as compiled:
+    rate(schedules.anchored_clock(20, 1, 0.0, 50, 31, 0.5))
+  assert compiled == []
+
+
+def test_numbers_in_which_cycles_agree_are_constants():
+  assert schedules.number([0.5, 0.5], np.int32(1)) == 0.5
+  assert isinstance(schedules.number([0.5, 0.5], np.int32(1)), float)
+  found = schedules.number([0.5, 0.25], np.int32(1))
+  assert isinstance(found, jax.Array) and found == 0.25
+
+
+def test_weight_decays_by_hand():
+  shaped = cycle(0.5, weight_decay_shape=Cosine())
+  plain = cycle(0.5)
+  other = Cycle(Hparams(weight_decay=0.5))
+  decay = shaped.hparams.weight_decay
+  for cycles, step, expected in (
+    ((plain, plain), 6, decay),
+    ((plain, other), 6, 0.5),
+    ((plain, other), 0, decay),
+    ((shaped, other), 2, decay / 2),  # half of its four steps
+    ((shaped, other), 6, 0.5),
+  ):
+    chain = lay_out(8, *cycles)
+    i = step // 4
+    clock = at(schedules.anchored_clock(4 * i, i, 0.0, 4, 4 * i + 4), step)
+    found = schedules.weight_decay(clock, chain.cycles)
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+    assert isinstance(found, float) == (cycles == (plain, plain))

@@ -1,0 +1,63 @@
+"""The control's numbers as words, and back, bit for bit."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from helpers.replay import config_of, make_params
+from reset_cycles.core import control as control_lib
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.state import from_words, to_words
+from reset_cycles.core.workload import Evaluation
+from reset_cycles.early_switching import Progress, SmoothedLossRule
+
+
+def controls(rule, count=40):
+  """A configuration, and its control before and after each evaluation."""
+  params = make_params(switching=rule, horizon=TimeHorizon())
+  config = config_of(params, 1000, budget=100.0)
+  control, _ = control_lib.start(config)
+  found = [control]
+  for i in range(count):
+    loss = math.nan if i == 30 else 1 / 3 - i * 1e-12
+    evaluation = Evaluation(1 + 7 * i, loss, 0.1 + i * 1e-12, 6 + i / 3)
+    control, _ = control_lib.observe(control, evaluation, config)
+    found.append(control)
+  return config, found
+
+
+@pytest.mark.parametrize('rule', (SmoothedLossRule(), Progress()))
+def test_every_bit_comes_back(rule):
+  config, found = controls(rule)
+  like, _ = control_lib.start(config)
+  words = [to_words(control) for control in found]
+  assert {(w.shape, str(w.dtype)) for w in words} == {(words[0].shape, 'int32')}
+  for control, word in zip(found, words):
+    back = from_words(word, like)
+    types = jax.tree_util.tree_map(type, tuple(control))
+    assert jax.tree_util.tree_map(type, tuple(back)) == types
+    np.testing.assert_array_equal(to_words(back), word)
+    assert repr(back) == repr(control)
+
+
+def test_whole_numbers_up_to_2_to_the_53():
+  _, (control, *_) = controls(SmoothedLossRule(), 0)
+  large = control._replace(horizon=2**53 - 1)
+  back = from_words(to_words(large), control)
+  assert back.horizon == 2**53 - 1
+
+
+def test_words_of_a_run_with_other_settings_are_refused():
+  _, (one, *_) = controls(SmoothedLossRule(), 0)
+  _, (other, *_) = controls(Progress(), 0)
+  with pytest.raises(ValueError, match='saved by a run with other settings'):
+    from_words(to_words(one), other)
+
+
+def test_a_control_has_at_most_14_fields():
+  _, (control, *_) = controls(SmoothedLossRule(), 0)
+  assert len(control) <= 14

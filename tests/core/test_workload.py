@@ -1,0 +1,236 @@
+"""What is read off the benchmark's objects."""
+
+from __future__ import annotations
+
+import math
+import types
+
+import flax
+import jax
+import numpy as np
+import pytest
+from absl import flags
+
+from helpers import fake_benchmark
+from reset_cycles.core.workload import (
+  Evaluation,
+  Target,
+  budget_seconds,
+  evaluation_seconds,
+  has_device_axis,
+  loss_fn_of_batch,
+  model_fn_in_training,
+  most_steps,
+  new_evaluations,
+  read_evaluation,
+  read_target,
+  spec_of,
+)
+
+ACCURACY = Target('validation/accuracy', 0.8, True)
+
+
+def workload_with(metric, reached, value=0.1):
+  return types.SimpleNamespace(
+    target_metric_name=metric,
+    validation_target_value=value,
+    has_reached_validation_target=reached,
+  )
+
+
+def test_direction_is_asked_of_the_workload():
+  rising = workload_with('map', lambda r: r['validation/map'] > 0.28, 0.28)
+  falling = workload_with('wer', lambda r: r['validation/wer'] < 0.08, 0.08)
+  assert read_target(rising) == Target('validation/map', 0.28, True)
+  assert read_target(falling) == Target('validation/wer', 0.08, False)
+
+
+@pytest.mark.parametrize(
+  ('generation', 'is_self_tuning', 'expected'),
+  (
+    ('pmap', True, 300.0),
+    ('jit', True, 150.0),
+    ('pmap', False, 100.0),
+    ('jit', False, 100.0),
+  ),
+)
+def test_the_budget_of_both_generations_and_rulesets(
+  generation, is_self_tuning, expected
+):
+  workload = fake_benchmark.WORKLOADS[generation]()
+  assert budget_seconds(workload, is_self_tuning) == expected
+
+
+@pytest.mark.parametrize('seconds', [None, 0, -5, math.nan, math.inf])
+def test_a_budget_that_is_none(seconds):
+  workload = fake_benchmark.TinyWorkload()
+  workload.max_allowed_runtime_sec = seconds
+  assert math.isnan(budget_seconds(workload, True))
+  assert math.isnan(budget_seconds(types.SimpleNamespace(), True))
+
+
+@pytest.mark.parametrize('answer', [True, False])
+def test_a_metric_without_direction(answer):
+  with pytest.raises(ValueError, match="target_metric_name='odd'"):
+    read_target(workload_with('odd', lambda r: answer))
+
+
+@pytest.mark.parametrize('value', [0.0, -1.0])
+def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
+  workload = workload_with('map', lambda r: r['validation/map'] > value, value)
+  found = read_target(workload)
+  assert found == Target('validation/map', value, True)
+
+
+def test_an_evaluation_without_the_target_metric():
+  with pytest.raises(
+    ValueError,
+    match="'validation/accuracy' is not among .* are test/loss, validation/l",
+  ):
+    read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_no_number(value):
+  workload = workload_with('map', lambda r: r['validation/map'] > 0, value)
+  with pytest.raises(ValueError, match='validation_target_value.*be finite'):
+    read_target(workload)
+
+
+def test_spec_of():
+  assert spec_of(fake_benchmark.PmapTinyWorkload()) is fake_benchmark
+  with pytest.raises(ValueError, match='workload=object'):
+    spec_of(object())
+
+
+def test_device_axis():
+  workload = fake_benchmark.TinyWorkload()
+  params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
+  assert not has_device_axis(workload, params)
+  replicated = flax.jax_utils.replicate(params)
+  assert has_device_axis(workload, replicated)
+  twice = flax.jax_utils.replicate(replicated)
+  for other in (twice, {**params, 'bias': params['bias'][None]}):
+    with pytest.raises(ValueError, match='neither the shapes'):
+      has_device_axis(workload, other)
+
+
+def test_dropout_goes_where_the_generation_takes_it():
+  seen = {}
+
+  class Main(fake_benchmark.TinyWorkload):
+    def model_fn(
+      self,
+      params,
+      batch,
+      model_state,
+      mode,
+      rng,
+      update_batch_norm,
+      dropout_rate=0.0,
+    ):
+      seen.update(mode=mode, dropout_rate=dropout_rate, bn=update_batch_norm)
+
+  class Old(fake_benchmark.TinyWorkload):
+    def model_fn(
+      self, params, batch, model_state, mode, rng, update_batch_norm
+    ):
+      seen.update(mode=mode, bn=update_batch_norm)
+
+  train = fake_benchmark.ForwardPassMode.TRAIN
+  model_fn_in_training(Main(), 0.25)(None, None, None, None)
+  assert seen == {'mode': train, 'dropout_rate': 0.25, 'bn': True}
+  seen.clear()
+  model_fn_in_training(Old(), 0.25)(None, None, None, None)
+  assert seen == {'mode': train, 'bn': True}
+
+
+def test_label_smoothing_and_weights_reach_the_loss():
+  workload = fake_benchmark.TinyWorkload()
+  batch = {
+    'targets': np.array([[2.0, 0.0], [4.0, 0.0]], np.float32),
+    'weights': np.array([1.0, 0.0], np.float32),
+  }
+  logits = np.zeros((2, 2), np.float32)
+  summed, n = loss_fn_of_batch(workload, 0.5)(logits, batch)
+  assert (summed, n) == (1.0, 1.0)  # (0 - 0.5 * 2)^2 of the one that counts
+  del batch['weights']
+  summed, n = loss_fn_of_batch(workload, 0.0)(logits, batch)
+  assert (summed, n) == (20.0, 2.0)
+
+
+def results(loss, accuracy):
+  return {'validation/loss': loss, 'validation/accuracy': accuracy}
+
+
+@pytest.mark.parametrize('preemptions', [1, 2, 3])
+def test_entries_mangled_by_several_preemptions(preemptions):
+  entry = (5, results(2.0, 0.2))
+  for i in range(preemptions):
+    entry = ({'0': entry[0], '1': entry[1]}, str(i))
+  found = new_evaluations([entry], -1, ACCURACY)
+  assert found == [Evaluation(5, 2.0, 0.2)]
+
+
+def test_new_evaluations():
+  entries = [
+    ({'0': 1, '1': results(3.0, 0.1)}, '0'),
+    ({'0': np.int32(5), '1': results(2.0, 0.2)}, '1'),
+    (9, results(1.0, 0.3)),
+    (9, results(1.0, 0.3)),
+  ]
+  expected = [Evaluation(5, 2.0, 0.2), Evaluation(9, 1.0, 0.3)]
+  assert new_evaluations(entries, 1, ACCURACY) == expected
+  assert new_evaluations(entries, 9, ACCURACY) == []
+  assert new_evaluations(None, -1, ACCURACY) == []
+
+
+@pytest.mark.parametrize(
+  'given, loss',
+  [
+    ({'validation/loss': 1.0, 'validation/ctc_loss': 2.0}, 1.0),
+    ({'validation/ctc_loss': 2.0}, 2.0),
+    ({}, 0.5),
+  ],
+)
+def test_loss_key(given, loss):
+  given = {**given, 'validation/accuracy': 0.5}
+  evaluation = read_evaluation(7, given, ACCURACY)
+  assert evaluation == Evaluation(7, loss, 0.5)
+
+
+def test_the_dropout_of_the_workload_is_its_own():
+  workload = fake_benchmark.TinyWorkload()
+  seen = []
+  workload.model_fn = lambda *args, dropout_rate='own', **named: seen.append(
+    dropout_rate
+  )
+  for rate in (None, 0.0, 0.25):
+    model_fn_in_training(workload, rate)(None, None, None, None)
+  assert seen == ['own', 0.0, 0.25]
+
+
+@pytest.mark.parametrize(
+  ('given', 'expected'), ((None, math.inf), (0, math.inf), (300, 300.0))
+)
+def test_the_steps_that_the_runner_allows(given, expected, monkeypatch):
+  own = flags.FlagValues()
+  monkeypatch.setattr(flags, 'FLAGS', own)
+  assert most_steps() == math.inf  # not parsed
+  flags.DEFINE_integer('max_global_steps', given, '', flag_values=own)
+  own(['program'])
+  assert most_steps() == expected
+
+
+def test_the_seconds_of_evaluations():
+  assert math.isnan(evaluation_seconds([]))
+  assert math.isnan(evaluation_seconds([(1, {})]))
+  entries = [(1, {'accumulated_eval_time': 2.0})]
+  entries.append(({'0': 5, '1': {'accumulated_eval_time': 7.0}}, '1'))
+  assert evaluation_seconds(entries) == 7.0
+
+
+def test_the_time_of_an_evaluation():
+  given = {**results(1.0, 0.5), 'accumulated_submission_time': 12.5}
+  assert read_evaluation(7, given, ACCURACY).seconds == 12.5
+  assert math.isnan(read_evaluation(7, results(1.0, 0.5), ACCURACY).seconds)

@@ -1,0 +1,325 @@
+"""A workload and a submission that take no time, for tests of the runner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import types
+
+import flax.jax_utils
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import spec, workloads
+
+BATCH_SIZE = 8
+WIDTH = 3
+
+
+class Clock:
+  """Seconds that pass only when a test lets them."""
+
+  def __init__(self):
+    self.now = 1000.0
+
+  def __call__(self):
+    return self.now
+
+
+class FakeWorkload(spec.Workload):
+  """Parameters that follow the mean of random data.
+
+  Args:
+    generation: 'jit' or 'pmap'.
+    tape: every call is noted here.
+    clock: moved on by evaluation_sec at each evaluation.
+    accuracy: step -> the target metric; should rise above 0.8.
+  """
+
+  name = 'fake'
+  default_batch_size = BATCH_SIZE
+  eval_every_steps = 5
+  target_metric_name = 'accuracy'
+  validation_target_value = 0.8
+  test_target_value = 0.9
+  loss_type = spec.LossType.MEAN_SQUARED_ERROR
+  num_train_examples = 100
+  num_eval_train_examples = 10
+  num_validation_examples = 10
+  num_test_examples = 10
+  eval_batch_size = BATCH_SIZE
+  train_mean = 0.0
+  train_stddev = 1.0
+  max_allowed_runtime_sec = 10
+  eval_period_time_sec = 4
+  step_hint = 30
+  evaluation_sec = 100.0
+
+  def __init__(self, generation='jit', tape=None, clock=None, accuracy=None):
+    super().__init__()
+    self.generation = generation
+    self._tape = [] if tape is None else tape
+    self._clock = clock or Clock()
+    self._accuracy = accuracy or (lambda step: step / 1000)
+    self._dropout = 'not given'
+
+  def is_output_params(self, param_key):
+    return param_key == 'w'
+
+  def has_reached_validation_target(self, eval_result):
+    return eval_result['validation/accuracy'] > self.validation_target_value
+
+  def has_reached_test_target(self, eval_result):
+    return eval_result['test/accuracy'] > self.test_target_value
+
+  def init_model_fn(self, rng, *args, **kwargs):
+    if self.generation == 'jit':
+      assert not args and not kwargs
+    self._dropout = (args, kwargs)
+    params = {'w': jax.random.normal(rng, (WIDTH,))}
+    state = {'mean': jnp.zeros(WIDTH)}
+    self._param_shapes = {'w': spec.ShapeTuple((WIDTH,))}
+    self._param_types = {'w': spec.ParameterType.WEIGHT}
+    if self.generation == 'pmap':
+      return flax.jax_utils.replicate((params, state))
+    return params, state
+
+  def model_fn(self, *args, **kwargs):
+    raise NotImplementedError
+
+  def loss_fn(self, *args, **kwargs):
+    raise NotImplementedError
+
+  def _build_input_queue(
+    self, data_rng, split, data_dir, global_batch_size, **unused
+  ):
+    assert split == 'train'
+    rng = np.random.default_rng(np.asarray(data_rng).tolist())
+    lead = (global_batch_size,)
+    if self.generation == 'pmap':
+      num_devices = jax.local_device_count()
+      lead = (num_devices, global_batch_size // num_devices)
+    while True:
+      yield {'inputs': rng.normal(size=(*lead, WIDTH)).astype(np.float32)}
+
+  def eval_model(self, global_batch_size, *args):
+    self._tape.append(f'eval {args[-1]}')
+    self._clock.now += self.evaluation_sec
+    return super().eval_model(global_batch_size, *args)
+
+  def _eval_model_on_split(
+    self,
+    split,
+    num_examples,
+    global_batch_size,
+    params,
+    model_state,
+    rng,
+    data_dir,
+    global_step=0,
+  ):
+    w, mean = np.asarray(params['w']), np.asarray(model_state['mean'])
+    noise = float(jax.random.uniform(rng))
+    return {
+      'accuracy': self._accuracy(global_step),
+      'loss': float(np.abs(w - mean).mean()) + noise,
+    }
+
+
+class FakeSubmission:
+  """Momentum on noisy batch means; notes its calls and makes time pass.
+
+  Args:
+    tape: every call is noted here.
+    clock: moved on by a second per step and two per prepare_for_eval.
+    complete_at: step at which it raises TrainingCompleteError.
+    interrupt_at: step in which a KeyboardInterrupt is raised.
+    press_at: steps in which Ctrl-C is pressed.
+    terminate_at: step in which a SIGTERM comes.
+    kill_at: step at which the process is killed.
+    fail_at: step at which it has a bug.
+  """
+
+  def __init__(
+    self,
+    tape=None,
+    clock=None,
+    complete_at=None,
+    interrupt_at=None,
+    press_at=(),
+    terminate_at=None,
+    kill_at=None,
+    fail_at=None,
+  ):
+    self.tape = [] if tape is None else tape
+    self.clock = clock or Clock()
+    self.complete_at, self.kill_at = complete_at, kill_at
+    self.interrupt_at, self.press_at = interrupt_at, press_at
+    self.terminate_at = terminate_at
+    self.fail_at = fail_at
+    self.seen = []
+
+  def get_batch_size(self, workload_name):
+    raise ValueError(workload_name)
+
+  def init_optimizer_state(
+    self, workload, model_params, model_state, hyperparameters, rng
+  ):
+    zeros = jax.tree_util.tree_map(jnp.zeros_like, model_params)
+    return {'momentum': zeros}, 'handle'
+
+  def data_selection(
+    self,
+    workload,
+    input_queue,
+    optimizer_state,
+    current_param_container,
+    model_state,
+    hyperparameters,
+    global_step,
+    rng,
+  ):
+    self.tape.append(f'select {global_step}')
+    self.seen.append({'select': rng})
+    return next(input_queue)
+
+  def update_params(
+    self,
+    workload,
+    current_param_container,
+    current_params_types,
+    model_state,
+    hyperparameters,
+    batch,
+    loss_type,
+    optimizer_state,
+    eval_results,
+    global_step,
+    rng,
+    train_state,
+  ):
+    self.tape.append(f'update {global_step}')
+    self.seen[-1].update(
+      rng=rng, train_state=train_state, eval_results=list(eval_results)
+    )
+    self.clock.now += 1.0
+    self._stop(global_step)
+    (state, handle), params = optimizer_state, current_param_container
+    mean = batch['inputs'].reshape(-1, WIDTH).mean(0)
+    shape = params['w'].shape
+    mean = jnp.broadcast_to(mean + 0.1 * jax.random.normal(rng), shape)
+    momentum = 0.9 * state['momentum']['w'] + mean
+    return (
+      ({'momentum': {'w': momentum}}, handle),
+      {'w': params['w'] - 0.1 * momentum},
+      {'mean': 0.9 * model_state['mean'] + 0.1 * mean},
+    )
+
+  def _stop(self, global_step):
+    if global_step == self.complete_at:
+      raise spec.TrainingCompleteError
+    if global_step == self.interrupt_at:
+      raise KeyboardInterrupt
+    if global_step == self.fail_at:
+      raise ValueError('a bug')
+    for step in self.press_at:
+      if global_step == step:
+        signal.raise_signal(signal.SIGINT)
+    if global_step == self.terminate_at:
+      signal.raise_signal(signal.SIGTERM)
+    if global_step == self.kill_at:
+      os.kill(os.getpid(), signal.SIGKILL)
+
+  def prepare_for_eval(
+    self,
+    workload,
+    current_param_container,
+    current_params_types,
+    model_state,
+    hyperparameters,
+    loss_type,
+    optimizer_state,
+    eval_results,
+    global_step,
+    rng,
+  ):
+    self.tape.append(f'prepare {global_step}')
+    self.clock.now += 2.0
+    return optimizer_state, current_param_container, model_state
+
+
+def without_train_state(submission):
+  """The same with an update_params of the 2024 signature."""
+
+  def update_params(
+    workload,
+    current_param_container,
+    current_params_types,
+    model_state,
+    hyperparameters,
+    batch,
+    loss_type,
+    optimizer_state,
+    eval_results,
+    global_step,
+    rng,
+  ):
+    return submission.update_params(
+      workload,
+      current_param_container,
+      current_params_types,
+      model_state,
+      hyperparameters,
+      batch,
+      loss_type,
+      optimizer_state,
+      eval_results,
+      global_step,
+      rng,
+      None,
+    )
+
+  return types.SimpleNamespace(
+    init_optimizer_state=submission.init_optimizer_state,
+    data_selection=submission.data_selection,
+    get_batch_size=submission.get_batch_size,
+    update_params=update_params,
+  )
+
+
+def write_submission(folder, arguments='', functions=None):
+  """Writes a package with a submission.py that is a FakeSubmission.
+
+  Args:
+    folder: the package's folder; made if it is not there.
+    arguments: of FakeSubmission, as written in code.
+    functions: those that the file defines; None for all.
+
+  Returns:
+    The path of the file, as a flag takes it.
+  """
+  folder.mkdir(exist_ok=True)
+  (folder / '__init__.py').touch()
+  names = functions or (
+    'init_optimizer_state',
+    'update_params',
+    'data_selection',
+    'get_batch_size',
+  )
+  lines = [
+    'from helpers import fakes',
+    f'_fake = fakes.FakeSubmission({arguments})',
+  ]
+  lines += [f'{name} = _fake.{name}' for name in names]
+  path = folder / 'submission.py'
+  path.write_text('\n'.join(lines) + '\n')
+  return str(path)
+
+
+def main():
+  """The console script with the fake workload, for processes to be killed."""
+  workloads.WORKLOADS['fake'] = FakeWorkload
+  return cli.main(sys.argv[1:])

@@ -1,0 +1,101 @@
+"""A small loop of one's own, and what the tests of it share."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from reset_cycles.loop import DEFAULT_CHAIN, Cycles, State
+
+WIDTH = 8
+# Three cycles of four steps, with a rate at which few steps change much.
+CHAIN = dataclasses.replace(
+  DEFAULT_CHAIN.override({'learning_rate': 0.01, 'weight_decay': 0.001}),
+  early_switching=False,
+)
+
+
+def init(key):
+  """Fresh parameters: two layers."""
+  one, two = jax.random.split(key)
+  return {
+    'hidden': {
+      'bias': jnp.zeros(WIDTH),
+      'kernel': 0.3 * jax.random.normal(one, (WIDTH, WIDTH)),
+    },
+    'output': {'kernel': 0.3 * jax.random.normal(two, (WIDTH, 2))},
+  }
+
+
+def make(chain=CHAIN, **changes):
+  settings = {'num_steps': 12, 'make_params': init, 'target': 0.8, **changes}
+  return Cycles(chain, **settings)
+
+
+def loss_of(params, inputs):
+  hidden = inputs @ params['hidden']['kernel'] + params['hidden']['bias'][None]
+  outputs = jax.nn.relu(hidden) @ params['output']['kernel']
+  return jnp.mean(jnp.square(outputs - inputs[:, :2]))
+
+
+def make_step(cycles):
+  """The compiled step of a loop, which donates the state."""
+
+  @functools.partial(jax.jit, donate_argnums=0)
+  def step(state, inputs):
+    params = state.params
+    if isinstance(params, optax.LookaheadParams):
+      params = params.fast
+
+    def value_fn(params):
+      return loss_of(params, inputs)
+
+    value, grads = jax.value_and_grad(value_fn)(params)
+    more = {'value': value, 'value_fn': value_fn, 'obj_fn': value_fn}
+    if not hasattr(optax, 'GradientTransformationExtraArgs'):
+      more = {}
+    elif more:
+      more['grad'] = grads
+    updates, opt_state = cycles.optimizer.update(
+      grads, state.opt_state, state.params, **more
+    )
+    return State(optax.apply_updates(state.params, updates), opt_state)
+
+  return step
+
+
+def inputs_of(step):
+  rng = np.random.default_rng(step)
+  return rng.standard_normal((4, WIDTH)).astype(np.float32)
+
+
+def start(cycles, make_params=init, seed=7):
+  params = make_params(jax.random.PRNGKey(seed))
+  return State(params, cycles.optimizer.init(params))
+
+
+def train(cycles, state, evaluations, first, last, step=None):
+  """Steps first to last - 1; returns the state and what has been said.
+
+  Args:
+    cycles, state: of the loop.
+    evaluations: step -> (loss, metric), after that many steps.
+    first, last: steps.
+    step: the compiled step; None makes one.
+  """
+  step, tape = step or make_step(cycles), []
+  for i in range(first, last):
+    state, events = cycles.before_step(i, state)
+    tape += events
+    if any(event.kind == 'finish' for event in events):
+      break
+    state = step(state, inputs_of(i))
+    if i + 1 in evaluations:
+      state, events = cycles.after_evaluation(i + 1, *evaluations[i + 1], state)
+      tape += events
+  return state, tape

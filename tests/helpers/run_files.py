@@ -1,0 +1,100 @@
+"""Runs of the console script with fakes, and what they leave, compared."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pathlib
+import re
+import sys
+
+from helpers.fakes import write_submission
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import checkpoints
+
+TRIAL = pathlib.Path('runs', 'fake', 'fake_jax', 'trial_1')
+
+
+def run(*arguments, submission=''):
+  """Runs the fake submission for 12 steps; returns the exit status.
+
+  Args:
+    *arguments: flags, which may override those given here.
+    submission: arguments of FakeSubmission, as written in code. Submissions
+      that differ in them are different packages.
+  """
+  name = re.sub(r'\W+', '_', submission) or 'plain'
+  path = write_submission(pathlib.Path(name), submission)
+  return cli.main(
+    [
+      'run',
+      '--workload=fake',
+      f'--submission_path={path}',
+      '--experiment_dir=runs',
+      '--rng_seed=3',
+      '--max_global_steps=12',
+      *arguments,
+    ]
+  )
+
+
+def read_csv(name, folder=TRIAL):
+  with (folder / name).open(newline='') as file:
+    return list(csv.DictReader(file))
+
+
+def read_json(name, folder=TRIAL):
+  return json.loads((folder / name).read_text())
+
+
+def without_times(rows):
+  return [
+    {
+      name: value
+      for name, value in row.items()
+      if 'time' not in name
+      and name not in ('score', 'total_duration', 'preemption_count')
+    }
+    for row in rows
+  ]
+
+
+def without_control(tree):
+  """A state without the submission's control, which has times in it.
+
+  What it has decided is in cycles.csv.
+  """
+  if not isinstance(tree, dict):
+    return tree
+  return {k: without_control(v) for k, v in tree.items() if k != 'control'}
+
+
+def assert_same_run(
+  folder, other, logs=('eval_measurements.csv', 'measurements.csv')
+):
+  """Same rows in the logs, and bit for bit the same arrays at the end."""
+  for name in logs:
+    rows, others = (read_csv(name, f) for f in (folder, other))
+    assert without_times(rows) == without_times(others)
+  states = [checkpoints.read_latest(f) for f in (folder, other)]
+  for state in states:
+    for name in ('train_state', 'eval_results', 'preemption_count'):
+      del state[name]
+    rows_logged = state.pop('rows_logged')
+    state['rows_logged'] = {name: rows_logged[name] for name in logs}
+  assert repr(without_control(states[0])) == repr(without_control(states[1]))
+
+
+def python_path():
+  """This session's, for a process that isn't started by pytest."""
+  return os.pathsep.join(path for path in sys.path if path)
+
+
+def snapshot(folder):
+  """Every file below a folder and its content."""
+  return {
+    path.relative_to(folder): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }

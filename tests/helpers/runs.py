@@ -1,0 +1,172 @@
+"""Runs of the submission on a model of two arrays, and what they leave."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import math
+
+import flax
+import jax
+import numpy as np
+
+from helpers import fake_benchmark
+from reset_cycles import submission
+from reset_cycles.core.race import Race
+from reset_cycles.core.records import Records, read_events
+from reset_cycles.core.run import Run
+from reset_cycles.early_switching import SmoothedLossRule
+from reset_cycles.schedule_params import THESIS, ScheduleParams
+
+GENERATIONS = ('jit', 'pmap')
+
+# 12 steps in 3 cycles of 4. The target accuracy is 0.8.
+PARAMS = dataclasses.replace(THESIS, switching=SmoothedLossRule(k=2, m=2))
+# After step 3 of cycle 1 the smoothed loss has risen by 0.7 * 0.5 >= 0.01.
+SWITCHING = {1: (1.0, 0.4), 2: (0.9, 0.6), 3: (1.4, 0.6), 8: (0.5, 0.72)}
+
+# 40 steps in two cycles of 20, raced for: no loss is halved, the second of three
+# peaks has come farthest, begins again at 12 and is left at 30.
+RACE = dataclasses.replace(
+  THESIS,
+  cycles=THESIS.cycles[:2],
+  policy=Race(peaks=(1.0, 0.125, 8.0), min_loss_drop=math.log(2)),
+  switching=SmoothedLossRule(lam=1.0, eps1=1e9, eps2=1e9),
+  wait=True,
+)
+RACING = {
+  1: (4.0, 0.1),
+  4: (4.0, 0.3),
+  8: (4.0, 0.5),
+  12: (4.0, 0.2),
+  16: (3.0, 0.6),
+  20: (3.0, 0.64),
+  28: (3.0, 0.6),
+  30: (math.nan, 0.6),
+  34: (2.0, 0.7),
+  38: (2.0, 0.72),
+}
+
+
+def with_hparams(params: ScheduleParams, **changes) -> ScheduleParams:
+  """The settings with these hyperparameters in every cycle."""
+  cycles = [
+    dataclasses.replace(c, hparams=dataclasses.replace(c.hparams, **changes))
+    for c in params.cycles
+  ]
+  return dataclasses.replace(params, cycles=tuple(cycles))
+
+
+def with_cycles(params: ScheduleParams, **changes) -> ScheduleParams:
+  """The settings with these fields in every cycle."""
+  cycles = [dataclasses.replace(c, **changes) for c in params.cycles]
+  return dataclasses.replace(params, cycles=tuple(cycles))
+
+
+@functools.cache
+def _set_up(params, generation, step_hint):
+  """A set-up and what it begins with on the host, for all runs of a session."""
+  functions = submission.make_submission(params)
+  workload = fake_benchmark.WORKLOADS[generation](step_hint)
+  (saved, run), *model = fake_benchmark.begin(functions, workload)
+  return functions, workload, run, run.setup.devices.get((saved, *model))
+
+
+def new_driver(params=PARAMS, generation='jit', evaluations=None, step_hint=6):
+  """A run at its beginning; its parts are compiled once per session."""
+  functions, workload, run, on_host = _set_up(params, generation, step_hint)
+  saved, *model = run.setup.devices.put(on_host)
+  setup = run.setup._replace(records=Records(None))
+  return fake_benchmark.Driver(
+    functions,
+    copy.copy(workload),
+    SWITCHING if evaluations is None else evaluations,
+    ((saved, Run(setup)), *model),
+  )
+
+
+def newly_set_up(params=PARAMS, workload='jit', evaluations=None, step_hint=6):
+  """The same with a set-up of its own; `workload` may be a workload."""
+  if isinstance(workload, str):
+    workload = fake_benchmark.WORKLOADS[workload](step_hint)
+  return fake_benchmark.Driver(
+    submission.make_submission(params),
+    workload,
+    SWITCHING if evaluations is None else evaluations,
+  )
+
+
+def column(folder, name, **having):
+  """A column of cycles.csv, of the rows that have these values."""
+  rows = [
+    row
+    for row in read_events(folder / 'cycles.csv')
+    if all(row[key] == value for key, value in having.items())
+  ]
+  return [row[name] for row in rows]
+
+
+def host(tree):
+  return jax.tree_util.tree_map(np.asarray, jax.device_get(tree))
+
+
+def devices_of(driver):
+  return driver.optimizer_state[1].setup.devices
+
+
+def trained_params(driver):
+  """The trained weights, also while others are handed out; on the host."""
+  saved, run = driver.optimizer_state
+  params = saved.trained.params if run.is_out else driver.params
+  return devices_of(driver).get(params)
+
+
+def train_loss(driver):
+  run = driver.optimizer_state[1]
+  return float(devices_of(driver).get(run.step_metrics)['loss'])
+
+
+def assert_equal_trees(a, b):
+  """To the last bit, where sums over CPU devices come in a fixed order.
+
+  In jaxlib 0.4 they come in the order in which the threads arrive. An ulp of
+  a gradient can make 1e-5 of a step of Adam, which is 2e-3 here.
+  """
+  is_exact = jax.__version_info__ >= (0, 5)
+  tolerance = 0 if is_exact else 1e-6
+  jax.tree_util.tree_map(
+    lambda x, y: np.testing.assert_allclose(
+      x, y, rtol=tolerance, atol=tolerance
+    ),
+    host(a),
+    host(b),
+  )
+
+
+def make_checkpoint(driver):
+  """What the benchmark saves: one replica of the state, as a state dict."""
+  saved, _ = driver.optimizer_state
+  get = devices_of(driver).get
+  return (
+    flax.serialization.to_state_dict(get(saved)),
+    get(driver.params),
+    get(driver.model_state),
+    driver.global_step,
+  )
+
+
+def restore(driver, checkpoint, eval_results):
+  """What the benchmark does after a preemption: [0] comes from the checkpoint.
+
+  The other half is that of a new init_optimizer_state, whose set-up can serve
+  several restores.
+  """
+  state, params, model_state, step = checkpoint
+  target, run = driver.optimizer_state
+  devices = run.setup.devices
+  state = flax.serialization.from_state_dict(devices.get(target), state)
+  driver.optimizer_state = (devices.put(state), Run(run.setup))
+  driver.params = devices.put(params)
+  driver.model_state = devices.put(model_state)
+  driver.global_step, driver.eval_results = step, eval_results

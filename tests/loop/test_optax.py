@@ -1,0 +1,272 @@
+"""Every optimizer of optax with a learning rate, through all kinds of resets.
+
+A few of them stand for their kinds; with CHAOS in the environment it is all of
+them, and the table on the page is compared line by line.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import reset_cycles
+from helpers import loops
+from reset_cycles.loop import State
+from reset_cycles.soft_reset import COUNT, ITERATE, KEPT, MOMENT, WEIGHT
+
+contrib = pytest.importorskip('optax.contrib', reason='optax is too old')
+PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'own_loop.md'
+KEY = jax.random.PRNGKey(0)
+# What it says on the page of an optimizer that cannot be used as it is.
+REFUSED = {
+  'dpsgd': 'bind its other arguments with functools.partial',
+  'galore': 'with FullReset() or Cyclic() only: it projects on earlier gradients',
+  'lbfgs': 'with FullReset() or Cyclic() only: it remembers earlier steps',
+  'rprop': 'refused: its learning rate is only that of its first step',
+  'scale_by_rprop': 'refused: its learning rate is only that of its first step',
+  'schedule_free': 'lambda rate: schedule_free(optax.sgd(rate), rate)',
+}
+# Wrappers, written as on the page.
+WRAPPED = {
+  'chain, masked, ema': lambda rate: optax.chain(
+    optax.masked(optax.ema(0.9), {'hidden': True, 'output': False}),
+    optax.sgd(rate),
+  ),
+  'MultiSteps': lambda rate: optax.MultiSteps(optax.adam(rate), 2),
+  'apply_if_finite': lambda rate: optax.apply_if_finite(optax.adam(rate), 3),
+  'inject_hyperparams': optax.inject_hyperparams(optax.adamw)(
+    learning_rate=1.0
+  ),
+  'lookahead': lambda rate: optax.lookahead(optax.adam(rate), 3, 0.5),
+  'multi_transform': lambda rate: optax.multi_transform(
+    {
+      'a': optax.adam(rate),
+      'b': contrib.schedule_free(optax.sgd(rate), rate),
+    },
+    {'hidden': 'a', 'output': 'b'},
+  ),
+  'schedule_free(sgd)': lambda rate: contrib.schedule_free(
+    optax.sgd(rate), rate
+  ),
+}
+# Besides the wrappers: moments, factored ones, iterates, a distance, integers.
+TYPICAL = {'adafactor', 'adamw', 'ademamix', 'muon', 'prodigy', 'sm3'}
+TYPICAL |= {'schedule_free_adamw', 'momo'}
+
+
+def functions():
+  """By name, the functions of optax that take a learning rate."""
+  return {
+    name: fn
+    for module in (optax, contrib)
+    for name, fn in vars(module).items()
+    if inspect.isfunction(fn)
+    and not name.startswith('_')
+    and 'learning_rate' in inspect.signature(fn).parameters
+  }
+
+
+OPTIMIZERS = {**functions(), **WRAPPED}
+USABLE = sorted(set(OPTIMIZERS) - set(REFUSED))
+if not os.environ.get('CHAOS'):
+  USABLE = sorted((set(USABLE) & TYPICAL) | set(WRAPPED))
+
+
+def init(key):
+  """Two layers of one shape, for which jax compiles an operation once."""
+  one, two = jax.random.normal(key, (2, 2, 2))
+  hidden = {'bias': jnp.zeros(2), 'kernel': one}
+  return {'hidden': hidden, 'output': {'kernel': two}}
+
+
+def init_of(name):
+  if name != 'lookahead':
+    return init
+  return lambda key: optax.LookaheadParams.init_synced(init(key))
+
+
+def loss_of(params):
+  target = jnp.array([[1.0, 0.5], [-0.5, 1.0]])
+  hidden = params['hidden']['kernel'] + params['hidden']['bias'][None]
+  outputs = hidden @ params['output']['kernel']
+  return jnp.mean(jnp.square(outputs - target))
+
+
+def run(cycles, state, steps, step):
+  """Trains; the step before the first one has been looked at."""
+  for i in range(int(state.opt_state.clock.count), steps):
+    state, events = cycles.before_step(i, state)
+    assert all(event.kind == 'cycle_start' for event in events)
+    state = step(state)
+  return state
+
+
+def make_step(cycles):
+  @functools.partial(jax.jit, donate_argnums=0)
+  def step(state):
+    fast = getattr(state.params, 'fast', state.params)
+    value, grads = jax.value_and_grad(loss_of)(fast)
+    more = {'value': value, 'value_fn': loss_of, 'obj_fn': loss_of}
+    updates, opt_state = cycles.optimizer.update(
+      grads, state.opt_state, state.params, grad=grads, **more
+    )
+    return State(optax.apply_updates(state.params, updates), opt_state)
+
+  return step
+
+
+def row_of(name, cycles, params):
+  """The optimizer's line in the table of the page."""
+  state = jax.eval_shape(cycles.optimizer.init, params)
+  paths = jax.tree_util.tree_flatten_with_path(state.inner)[0]
+  fields = {}
+  for (path, _), role in zip(paths, cycles._roles.roles):
+    name_of = [key.name for key in path if hasattr(key, 'name')] or ['']
+    fields.setdefault(role, {})[name_of[-1]] = None
+  cells = [
+    ', '.join(fields.get(role, ())) or '–'
+    for role in (MOMENT, ITERATE, COUNT, WEIGHT, KEPT)
+  ]
+  cells[2] = ', '.join(c for c in cells[2:4] if c != '–') or '–'
+  return f'| `{name}` | {" | ".join(cells[:3])} | {cells[4]} |'
+
+
+def host(tree):
+  def numbers(leaf):
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+  return jax.tree_util.tree_map(numbers, tree)
+
+
+@pytest.mark.filterwarnings(
+  'ignore:.*is deprecated:DeprecationWarning', 'ignore:Specifying a key'
+)
+@pytest.mark.parametrize('name', USABLE)
+def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
+  """Cycles of 4 steps: a loss that is not finite, .4 and .8 of .8 reached."""
+  make_params = init_of(name)
+  cycles = loops.make(optimizer=OPTIMIZERS[name], make_params=make_params)
+  params, step = make_params(jax.random.PRNGKey(7)), make_step(cycles)
+  assert row_of(name, cycles, params) in PAGE.read_text()
+  roles = cycles._roles
+  state = State(params, cycles.optimizer.init(params))
+
+  state = run(cycles, state, 4, step)
+  before = host(state)
+  state, events = cycles.after_evaluation(4, math.nan, math.nan, state)
+  assert events[1].numbers['tau'] == 1
+  fresh = make_params(jax.random.fold_in(KEY, 2))
+  new = host(cycles.optimizer.init(fresh).inner)
+  assert_same(state.params, fresh)
+  for old, now, first, role in leaves(roles, before, state, new):
+    np.testing.assert_array_equal(now, old if role == KEPT else first)
+
+  state = run(cycles, state, 8, step)
+  before = host(state)
+  assert np.isfinite(loss(state))
+  state, events = cycles.after_evaluation(8, 1.0, 0.4, state)
+  assert events[1].numbers['tau'] == 0.5
+  fresh = host(make_params(jax.random.fold_in(KEY, 3)))
+  blends = jax.tree_util.tree_map(
+    lambda a, b: 0.5 * a + 0.5 * b, before.params, fresh
+  )
+  jax.tree_util.tree_map(assert_close, state.params, blends)
+  sources = iter(roles.sources)
+  flat = jax.tree_util.tree_leaves(fresh)
+  for old, now, _, role in leaves(roles, before, state, new):
+    if role == MOMENT:
+      assert_close(now, 0.75 * old)
+    elif role == ITERATE:
+      assert_close(now, 0.5 * old + 0.5 * flat[next(sources)])
+    elif role == WEIGHT:
+      assert_close(now, 0.5 * old)
+    else:
+      np.testing.assert_array_equal(now, old)
+
+  state = run(cycles, state, 12, step)
+  assert np.isfinite(loss(state))
+  before = host(state)
+  state, events = cycles.after_evaluation(12, 1.0, 0.8, state)
+  state, events = cycles.before_step(12, state)
+  assert events[0].numbers['tau'] == 0
+  assert_same(state.params, before.params)
+  assert_same(state.opt_state.inner, before.opt_state.inner)
+  assert step._cache_size() == 1
+
+
+def leaves(roles, before, state, new):
+  flatten = roles.treedef.flatten_up_to
+  states = (before.opt_state.inner, host(state.opt_state.inner), new)
+  return list(zip(*map(flatten, states), roles.roles))
+
+
+def loss(state):
+  return float(loss_of(host(getattr(state.params, 'fast', state.params))))
+
+
+def assert_close(a, b):
+  np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+def assert_same(a, b):
+  jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
+
+
+@pytest.mark.parametrize('name', sorted(set(REFUSED) & set(OPTIMIZERS)))
+def test_it_is_refused_with_a_way_out(name):
+  assert f'| `{name}` | {REFUSED[name]} | | | |' in PAGE.read_text()
+  with pytest.raises(ValueError, match='optimizer'):
+    loops.make(optimizer=OPTIMIZERS[name])
+
+
+@pytest.mark.parametrize(
+  ('optimizer', 'said'),
+  [
+    (optax.adamw(1e-3), 'whatever the learning rate'),
+    (lambda rate: optax.adamw(1e-3), 'whatever the learning rate'),
+    (
+      optax.inject_hyperparams(optax.adamw)(learning_rate=lambda count: 0.1),
+      'whatever the learning rate',
+    ),
+    (lambda a, b, c: optax.sgd(a), r'optimizer=.*\(a, b, c\)'),
+    ('adamw', "optimizer='adamw': optimizer must be a callable"),
+  ],
+)
+def test_a_rate_of_its_own_is_refused(optimizer, said):
+  with pytest.raises(ValueError, match=said):
+    loops.make(optimizer=optimizer, make_params=init)
+
+
+@pytest.mark.parametrize(
+  ('optimizer', 'decay'),
+  [
+    (optax.adamw, 0.001),
+    (lambda rate, decay: optax.adamw(rate, weight_decay=decay), 0.001),
+    (functools.partial(optax.adamw, weight_decay=0.5), 0.5),
+  ],
+)
+def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
+  """One step with a gradient of zero leaves 1 - rate * decay."""
+  cycles = loops.make(optimizer=optimizer, make_params=init)
+  state = loops.start(cycles, init)
+  state = state._replace(
+    opt_state=state.opt_state._replace(
+      clock=state.opt_state.clock._replace(count=jnp.int32(2))
+    )
+  )
+  rate = cycles.learning_rate(state)
+  assert rate == pytest.approx(0.005)  # half way down the cosine
+  zeros = jax.tree_util.tree_map(jnp.zeros_like, state.params)
+  updates, _ = cycles.optimizer.update(zeros, state.opt_state, state.params)
+  kernel = state.params['hidden']['kernel']
+  assert_close(updates['hidden']['kernel'], -rate * decay * kernel)

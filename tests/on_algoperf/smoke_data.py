@@ -1,0 +1,135 @@
+"""Small synthetic data in the files that the real benchmark reads.
+
+  python tests/on_algoperf/smoke_data.py mnist data/mnist
+
+writes a folder for the benchmark's --data_dir, the same for both generations;
+`ogbg` is the other one. Needs TensorFlow and TensorFlow Datasets (TFDS), which
+the extra `smoke` installs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reset_cycles.mini_algoperf.workloads import graph_batches
+
+# Split -> examples, by TFDS' name of the data set.
+DataSets = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+
+
+def mnist() -> DataSets:
+  """Noisy images of ten patterns; one label in ten is drawn at random.
+
+  No classifier is then right in more than 91 % of the images: the benchmark's
+  target is out of reach.
+  """
+  rng = np.random.default_rng(0)
+  patterns = rng.integers(0, 200, size=(10, 28, 28, 1))
+
+  def draw(size: int) -> list[dict[str, Any]]:
+    kinds = rng.integers(10, size=size)
+    labels = np.where(
+      rng.random(size) < 0.1, rng.integers(10, size=size), kinds
+    )
+    labels[:10] = np.arange(10)
+    return [
+      {
+        'image': (patterns[kind] + rng.integers(56, size=(28, 28, 1))).astype(
+          np.uint8
+        ),
+        'label': int(label),
+      }
+      for kind, label in zip(kinds, labels)
+    ]
+
+  # The benchmark asks for slices of just these splits.
+  return {'mnist:3.0.1': {'train': draw(60_000), 'test': draw(10_000)}}
+
+
+def ogbg(num_train: int = 2048, num_eval: int = 512) -> DataSets:
+  """The molecules of `mini_algoperf`."""
+  sizes = {'train': num_train, 'validation': num_eval, 'test': num_eval}
+  data = graph_batches.load_molecules()
+  splits, start = {}, 0
+  for name, size in sizes.items():
+    labels = _covered(data.labels[start : start + size])
+    splits[name] = _graphs(data, start, labels)
+    start += size
+  return {'ogbg_molpcba:0.1.3': splits}
+
+
+def _covered(labels: np.ndarray) -> np.ndarray:
+  """Labels that each have both classes: else there is no average precision."""
+  lacks = ~((labels == 0).any(axis=0) & (labels == 1).any(axis=0))
+  forced = labels.copy()
+  forced[0, lacks], forced[1, lacks] = 1, 0
+  return forced
+
+
+def _graphs(
+  data: graph_batches.Molecules, start: int, labels: np.ndarray
+) -> list[dict[str, np.ndarray]]:
+  node_ends, edge_ends = np.cumsum(data.n_node), np.cumsum(data.n_edge)
+  examples = []
+  for number, own_labels in enumerate(labels, start):
+    nodes = slice(node_ends[number] - data.n_node[number], node_ends[number])
+    edges = slice(edge_ends[number] - data.n_edge[number], edge_ends[number])
+    examples.append(
+      {
+        'num_nodes': data.n_node[number, None].astype(np.int64),
+        'node_feat': data.nodes[nodes].astype(np.float32),
+        'num_edges': data.n_edge[number, None].astype(np.int64),
+        'edge_feat': data.edges[edges].astype(np.float32),
+        'edge_index': data.edge_index[edges].astype(np.int64),
+        'labels': own_labels,
+      }
+    )
+  return examples
+
+
+def write(workload: str, folder: pathlib.Path) -> pathlib.Path:
+  """Has TFDS prepare its data sets from our examples in place of a download.
+
+  Features, file names and metadata are thus TFDS' own.
+
+  Args:
+    workload: 'mnist' or 'ogbg'.
+    folder: must not exist.
+
+  Returns:
+    The folder.
+  """
+  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+  import tensorflow as tf
+  import tensorflow_datasets as tfds
+  from tensorflow_datasets.core.utils import gcs_utils
+
+  # TFDS 4.9.2 looks its data sets up in Google's cloud by default.
+  gcs_utils._is_gcs_disabled = True
+  tf.config.set_visible_devices([], 'GPU')
+  tfds.disable_progress_bar()
+  data_sets = {'mnist': mnist, 'ogbg': ogbg}[workload]()
+  folder.mkdir(parents=True)
+  for name, splits in data_sets.items():
+    builder = tfds.builder(name, data_dir=str(folder))
+    builder._split_generators = lambda _, splits=splits: {
+      split: enumerate(examples) for split, examples in splits.items()
+    }
+    with contextlib.redirect_stdout(io.StringIO()):  # it announces a download
+      builder.download_and_prepare(
+        download_dir=str(folder / 'downloads'),
+        download_config=tfds.download.DownloadConfig(try_download_gcs=False),
+      )
+  return folder
+
+
+if __name__ == '__main__':
+  write(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -1,0 +1,139 @@
+"""Settings as JSON: written by a run, read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from reset_cycles.core.cycle import Cosine, Cycle, Hparams
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.race import Finish, Race, Repeat
+from reset_cycles.core.records import as_plain
+from reset_cycles.experiments.settings import RUNS
+from reset_cycles.parts.averages import LAWA
+from reset_cycles.parts.composed_shapes import Ratio, Sequential
+from reset_cycles.parts.optimizers import Nesterov
+from reset_cycles.parts.settings_json import from_plain, read_file
+from reset_cycles.parts.shapes import Linear, Step
+from reset_cycles.schedule_params import SOFT_RESET, THESIS, ScheduleParams
+from reset_cycles.soft_reset import FullReset, SoftReset
+
+ALL_KINDS = ScheduleParams(
+  cycles=(
+    Cycle(Hparams(learning_rate=0.5), decay=Step(at=(0.25, 0.5))),
+    Cycle(
+      decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)),
+      length=2.0,
+      weight_decay_shape=Ratio(),
+    ),
+  ),
+  optimizer=LAWA(Nesterov(), k=3),
+  policy=Race(),
+  reset=FullReset(),
+  horizon=TimeHorizon(),
+)
+
+
+@pytest.mark.parametrize(
+  'params', (THESIS, SOFT_RESET, ALL_KINDS, *RUNS.values())
+)
+def test_what_a_run_writes_is_read_back(tmp_path, params):
+  path = tmp_path / 'schedule_params.json'
+  values = {'step_hint': 7, 'schedule_params': as_plain(params)}
+  path.write_text(json.dumps(values))
+  assert read_file(path) == (7, params)
+  path.write_text(json.dumps(as_plain(params)))
+  assert read_file(path) == (None, params)
+
+
+def test_fields_that_are_left_out_have_their_defaults():
+  values = {'class': 'ScheduleParams', 'cycles': [{'class': 'Cycle'}]}
+  assert from_plain(values) == ScheduleParams(cycles=(Cycle(),))
+
+
+def test_only_the_fields_that_differ_from_the_settings_in_force(tmp_path):
+  path = tmp_path / 'params.json'
+  path.write_text(
+    json.dumps(
+      {
+        'reset': {'alpha': 0.25},
+        'policy': {'class': 'Repeat'},
+        'cycles': [
+          {'hparams': {'learning_rate': 0.5}},
+          {'class': 'Cycle', 'length': 3.0},
+        ],
+      }
+    )
+  )
+  first = THESIS.cycles[0]
+  expected = dataclasses.replace(
+    THESIS,
+    reset=SoftReset(alpha=0.25, scale='log'),
+    policy=Repeat(),
+    cycles=(
+      dataclasses.replace(
+        first, hparams=dataclasses.replace(first.hparams, learning_rate=0.5)
+      ),
+      Cycle(length=3.0),
+    ),
+  )
+  assert THESIS.policy == Finish()
+  assert read_file(path, THESIS) == (None, expected)
+
+
+CYCLES = [{'class': 'Cycle'}]
+
+
+@pytest.mark.parametrize(
+  ('values', 'message'),
+  (
+    ([1], 'schedule_params=.* must be a JSON object'),
+    ({'class': 'Cosine'}, 'schedule_params=.* must be a ScheduleParams'),
+    ({'class': 'ScheduleParms'}, 'no such class. Did you mean ScheduleParams'),
+    ({'class': ['Cycle']}, "class=.*'Cycle'.* no such class"),
+    ({'class': 'ScheduleParams'}, "missing .* 'cycles'"),
+    ({'rest': {}}, 'rest: ScheduleParams has no such field; .* mean reset'),
+    (
+      {'reset': {'alhpa': 1}},
+      'reset.alhpa: SoftReset has no such field; it has alpha, .* mean alpha',
+    ),
+    ({'reset': {'alpha': 2}}, r'reset: alpha=2: alpha must be .* \[0, 1\]'),
+    ({'reset': 'soft'}, "reset='soft': reset must be an object such as"),
+    (
+      {'cycles': [*CYCLES, {'class': 'Cycle', 'decay': {'class': 'Cosin'}}]},
+      r"cycles\[1\].decay.class='Cosin': .* Did you mean Cosine",
+    ),
+    (
+      {
+        'cycles': [
+          {'class': 'Cycle', 'decay': {'class': 'Cosine', 'floor': 'low'}}
+        ]
+      },
+      r"cycles\[0\].decay: floor='low': floor must be a number in \[0, 1\)",
+    ),
+    (
+      {'cycles': [*CYCLES * 4, {'length': 1}]},
+      r'cycles\[4\]: class is missing',
+    ),
+    ({'schedule_params': as_plain(THESIS)}, 'step_hint=None: .* whole number'),
+    (
+      {'step_hint': 5, 'schedule_params': {'reset': {}}},
+      'class is missing',
+    ),
+  ),
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path, values, message):
+  path = tmp_path / 'params.json'
+  path.write_text(json.dumps(values))
+  with pytest.raises(ValueError, match=f'params.json: .*{message}'):
+    read_file(path, THESIS)
+
+
+@pytest.mark.parametrize('text', ('', '{', '[' * 100_000))
+def test_what_is_not_json(tmp_path, text):
+  path = tmp_path / 'params.json'
+  path.write_text(text)
+  with pytest.raises(ValueError, match='params.json: it is not JSON'):
+    read_file(path)

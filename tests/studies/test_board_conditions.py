@@ -1,0 +1,176 @@
+"""Conditions change the stand-in as they say, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+
+import jax
+import numpy as np
+import pytest
+
+from reset_cycles.mini_algoperf import spec
+from reset_cycles.mini_algoperf.workloads import get_workload
+from reset_cycles.studies.board import conditions, stand_in
+from reset_cycles.studies.board.conditions import CONDITIONS, get_condition
+
+TARGETS = {
+  'tuned': 0.05,
+  'near': 0.04,
+  'slow': 0.1,
+  'runs': {'tuned': {'peak': 0.028}},
+}
+
+
+def make(condition, name='digits', full=False):
+  return stand_in.make_workload(name, condition, full, TARGETS)
+
+
+@pytest.mark.parametrize(
+  ('name', 'said'),
+  [
+    ('tunde', 'tunde.*unknown.*Did you mean tuned'),
+    ('tuned@x', 'positive number'),
+    ('tuned@-1', 'positive number'),
+    ('tuned@nan', 'positive number'),
+  ],
+)
+def test_other_names_are_refused(name, said):
+  with pytest.raises(ValueError, match=said):
+    get_condition(name)
+
+
+def test_rates_under_hot_and_cold_are_those_of_the_best_peak():
+  # The best peak is 0.028, twice the reference.
+  found = [
+    stand_in.rate_factor(get_condition(name), TARGETS)
+    for name in ('tuned', 'tuned@3', 'hot', 'cold', 'hot@2')
+  ]
+  twice = 0.028 / conditions.REFERENCE_PEAK
+  assert found == pytest.approx([1, 3, 10 * twice, 0.1 * twice, 20 * twice])
+
+
+def test_slow_affords_two_fifths_of_step_hint():
+  slow = CONDITIONS['slow']
+  workload = make(slow)
+  budget = conditions.BUDGET * workload.max_allowed_runtime_sec
+  assert budget / slow.seconds_per_step == 0.4 * workload.step_hint
+
+
+def test_each_condition_has_its_target():
+  values = {
+    name: make(CONDITIONS[name]).validation_target_value
+    for name in conditions.SCORED
+  }
+  assert values == {
+    'tuned': 0.05, 'near': 0.04, 'slow': 0.1, 'hot': 0.05, 'cold': 0.05,
+  }  # fmt: skip
+  workload = make(CONDITIONS['tuned'])
+  assert workload.has_reached_validation_target(
+    {'validation/error_rate': 0.049}
+  )
+  assert not workload.has_reached_validation_target(
+    {'validation/error_rate': 0.051}
+  )
+
+
+def test_no_target_no_workload():
+  with pytest.raises(ValueError, match='no target .near. of digits'):
+    stand_in.make_workload('digits', CONDITIONS['near'], targets={})
+
+
+def test_a_workload_may_keep_its_own_length():
+  own = get_workload('digits')
+  kept = make(CONDITIONS['tuned'], full=True)
+  for name in ('step_hint', 'eval_every_steps', 'default_batch_size'):
+    assert getattr(kept, name) == getattr(own, name)
+  assert make(CONDITIONS['tuned']).step_hint < own.step_hint
+
+
+@pytest.mark.parametrize('generation', ['jit', 'pmap'])
+def test_what_is_computed_is_the_workloads_whatever_the_factor(generation, key):
+  """Same logits and metrics from parameters that are a tenth as large."""
+  found = []
+  for factor in (1.0, 10.0):
+    condition = conditions.Condition(rate_factor=factor, generation=generation)
+    workload = make(condition)
+    params, state = workload.init_model_fn(key)
+    queue = workload._build_input_queue(key, 'train', None, 64)
+    batch = next(queue)
+
+    def logits(params, batch, state, workload=workload):
+      return workload.model_fn(
+        params, batch, state, spec.ForwardPassMode.EVAL, None, False
+      )[0]
+
+    if generation == 'pmap':
+      logits = jax.pmap(logits)
+    metrics = workload.eval_model(768, params, state, key, None, None, 0)
+    found.append((logits(params, batch, state), metrics, params))
+    signature = inspect.signature(workload.model_fn)
+    assert ('dropout_rate' in signature.parameters) == (generation == 'jit')
+  (plain, metrics, p), (scaled, same, q) = found
+  np.testing.assert_allclose(plain, scaled, rtol=1e-3, atol=1e-4)
+  assert metrics == pytest.approx(same, rel=1e-4)
+  assert set(metrics) == {
+    'validation/error_rate', 'validation/loss', 'validation/num_examples',
+  }  # fmt: skip
+  jax.tree_util.tree_map(
+    lambda a, b: np.testing.assert_allclose(a, 10 * b, rtol=1e-5), p, q
+  )
+
+
+def test_an_adam_step_is_that_of_a_higher_rate(key):
+  """One sign-like step of q by r moves p = c q by c r."""
+  import optax
+
+  moved = []
+  for factor, rate in ((1.0, 0.02), (4.0, 0.005)):
+    workload = make(conditions.Condition(rate_factor=factor))
+    params, state = workload.init_model_fn(key)
+    batch = next(workload._build_input_queue(key, 'train', None, 64))
+
+    def loss(params, batch=batch, state=state, workload=workload):
+      logits, _ = workload.model_fn(
+        params, batch, state, spec.ForwardPassMode.TRAIN, key, True, 0.0
+      )
+      return workload.loss_fn(batch['targets'], logits)['summed']
+
+    adam = optax.scale_by_adam(eps=0.0)
+    grads = jax.grad(loss)(params)
+    updates, _ = adam.update(grads, adam.init(params))
+    new = jax.tree_util.tree_map(
+      lambda p, u, r=rate: p - r * u, params, updates
+    )
+    moved.append(stand_in.scaled(new, factor))
+  for a, b in zip(*map(jax.tree_util.tree_leaves, moved)):
+    np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_the_quick_average_precision_is_the_slow_one():
+  from reset_cycles.mini_algoperf.workloads import molecules
+
+  random = np.random.default_rng(1)
+  labels = (random.random((60, 7)) < 0.3).astype(np.float32)
+  logits = random.normal(size=(60, 7)).astype(np.float32)
+  weights = (random.random((60, 7)) < 0.6).astype(np.float32)
+  labels[:, 2] = 1.0  # a task without negatives doesn't count
+  weights[:, 4] = 0.0  # one without labels neither
+  slow = molecules.mean_average_precision(labels, logits, weights)
+  quick = stand_in.ranked_precision(labels, logits, weights)
+  assert quick == pytest.approx(slow, rel=1e-6)
+  nothing = stand_in.ranked_precision(
+    labels[:, 4:5], logits[:, 4:5], weights[:, 4:5]
+  )
+  assert np.isnan(nothing)
+  logits[weights > 0] = np.nan
+  assert np.isnan(stand_in.ranked_precision(labels, logits, weights))
+
+
+def test_targets_of_ones_own_workload_lie_beside_its_file(tmp_path):
+  file = tmp_path / 'mine.py'
+  assert stand_in.targets_file(f'{file}:Mine') == (
+    tmp_path / 'mine.board_targets.json'
+  )
+  assert stand_in.targets_file('digits').parent == (
+    stand_in.targets_file('text').parent
+  )

@@ -1,0 +1,195 @@
+"""A study's runs: clock, logs, and what becomes of those that break."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+import sys
+
+import pytest
+
+from reset_cycles.mini_algoperf import files
+from reset_cycles.studies import slurm
+from reset_cycles.studies.board import entries, stand_in, study
+from reset_cycles.studies.board.conditions import CONDITIONS
+from reset_cycles.studies.board.entries import Contender
+from reset_cycles.studies.board.study import Task
+from reset_cycles.studies.errors import RunFailed
+
+# Ten steps, and what a submission writes down of what it is told.
+SUBMISSION = """\
+def init_optimizer_state(workload, model_params, model_state, hyperparameters,
+                         rng):
+  return (), None
+
+
+def update_params(workload, current_param_container, current_params_types,
+                  model_state, hyperparameters, batch, loss_type,
+                  optimizer_state, eval_results, global_step, rng,
+                  train_state=None):
+  {body}
+  return optimizer_state, current_param_container, model_state
+
+
+def data_selection(workload, input_queue, *unused):
+  return next(input_queue)
+
+
+def get_batch_size(workload_name):
+  raise ValueError(workload_name)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+  study._workload.cache_clear()
+  monkeypatch.setitem(stand_in.SHORT, 'digits', stand_in.Length(10, 5, 16, 64))
+  yield
+  study._workload.cache_clear()
+
+
+def contender(folder, body, name='mine'):
+  folder.mkdir(exist_ok=True)
+  (folder / '__init__.py').touch()
+  path = folder / f'{name}.py'
+  path.write_text(SUBMISSION.format(body=body))
+  return Contender(name, str(path), 1.0)
+
+
+def rows(root, job):
+  with (study.kept_path(root, job) / 'eval_measurements.csv').open() as file:
+    return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+  ('condition', 'steps'),
+  [
+    # A budget of 15 s; no evaluation when it has been used up.
+    ('tuned', [1, 5, 10]),
+    # The step that ends it takes place: 3.75 s each.
+    ('slow', [1]),
+  ],
+)
+def test_time_is_counted_in_steps(tmp_path, condition, steps):
+  job = Task(contender(tmp_path / 'own', 'pass'), 'digits', condition, 3)
+  study.train(job, tmp_path / 'out')
+  found = rows(tmp_path / 'out', job)
+  assert [int(float(row['global_step'])) for row in found] == steps
+  seconds = CONDITIONS[condition].seconds_per_step
+  assert [float(row['accumulated_submission_time']) for row in found] == [
+    seconds * step for step in steps
+  ]
+  path = study.kept_path(tmp_path / 'out', job)
+  assert path == (tmp_path / f'out/{condition}/mine/study_3/digits_jax/trial_1')
+  meta = files.read_json(path / 'meta_data_0.json')
+  assert meta['workload.max_allowed_runtime_sec'] == 10
+  assert meta['workload.metric_rises'] is False
+  assert sorted(p.name for p in path.iterdir()) == sorted(study.KEPT)
+
+
+def test_a_run_that_breaks_is_recorded_and_not_trained_again(tmp_path):
+  own = contender(tmp_path / 'own', 'assert global_step < 7, "too far"')
+  job = Task(own, 'digits', 'tuned', 1)
+  study.train(job, tmp_path)
+  assert [int(float(r['global_step'])) for r in rows(tmp_path, job)] == [1, 5]
+  [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
+  assert 'too far' in failure.read_text()
+  assert study.missing([job], tmp_path) == []
+  assert study.missing([job], tmp_path, retry=True) == [job]
+  (failure.parent / 'meta_data_0.json').unlink()
+  assert study.missing([job], tmp_path) == [job]
+
+
+def test_a_submission_that_cannot_be_imported_is_recorded(tmp_path):
+  (tmp_path / 'own').mkdir()
+  (tmp_path / 'own' / '__init__.py').touch()
+  path = tmp_path / 'own' / 'bad.py'
+  path.write_text('1 +')
+  job = Task(Contender('bad', str(path), 1.0), 'digits', 'tuned', 1)
+  study.train(job, tmp_path)
+  [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
+  assert 'cannot be imported' in failure.read_text()
+  meta = files.read_json(failure.with_name('meta_data_0.json'))
+  assert 'workload.validation_target_value' in meta
+
+
+def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
+  tmp_path, monkeypatch
+):
+  """With workers of this process' own, which 'end' as a broken pool says."""
+  own = contender(tmp_path / 'own', 'pass')
+  jobs = [Task(own, 'digits', 'tuned', seed) for seed in (1, 2)]
+  calls = []
+
+  def train_all(left, root, *unused):
+    calls.append([job.seed for job in left])
+    for job in left:
+      if job.seed == 1:
+        raise RunFailed('a worker was ended from outside')
+      study.train(job, root)
+
+  monkeypatch.setattr(study.workers, 'train_all', train_all)
+  with pytest.raises(RunFailed, match='1 of 2 runs broke'):
+    study.train_all(jobs, tmp_path, 1)
+  assert calls == [[1, 2], [1, 2], [2]]
+  [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
+  assert 'study_1' in failure.parts and 'killed' in failure.read_text()
+  assert study.missing(jobs, tmp_path) == []
+
+
+def test_known_submissions_and_others(tmp_path):
+  assert {'nadamw', 'lawa', 'thesis', 'submission'} <= set(
+    entries.known_paths()
+  )
+  own = contender(tmp_path / 'own', 'pass')
+  assert entries.get_entry(f'new={own.path}').path == own.path
+  with pytest.raises(ValueError, match='Did you mean nadamw'):
+    entries.get_entry('nadamv')
+  with pytest.raises(ValueError, match='there is no file'):
+    entries.get_entry(f'new={tmp_path}/no.py')
+
+
+def write_note(job, root):
+  """What a Slurm task does in tests."""
+  if job == 9:
+    raise ValueError('no')
+  (pathlib.Path(root) / f'{job}.txt').touch()
+
+
+def test_slurm_arrays_share_the_runs(tmp_path):
+  pytest.importorskip('submitit')
+  sys.modules.setdefault(__name__, sys.modules[write_note.__module__])
+  slurm.train_all([1, 2, 3], tmp_path, 2, write_note, 'local')
+  assert sorted(p.name for p in tmp_path.glob('*.txt')) == [
+    '1.txt', '2.txt', '3.txt',
+  ]  # fmt: skip
+
+
+def test_a_slurm_task_that_fails_is_told(tmp_path):
+  pytest.importorskip('submitit')
+  with pytest.raises(RunFailed, match='1 of 2 tasks failed'):
+    slurm.train_all([1, 9], tmp_path, 2, write_note, 'local')
+  assert (tmp_path / '1.txt').exists()
+
+
+def test_without_submitit_there_is_a_line(tmp_path, monkeypatch):
+  monkeypatch.setitem(sys.modules, 'submitit', None)
+  with pytest.raises(ValueError, match='pip install'):
+    slurm.train_all([1], tmp_path, 1, write_note, 'local')
+
+
+def test_all_runs_in_order_one_seed_after_the_other():
+  jobs = study.plan(['sgdr', 'nadamw'], ['digits'], ['tuned', 'hot'], [1, 2])
+  assert [(t.seed, t.condition, t.entry.name) for t in jobs] == [
+    (seed, condition, name)
+    for seed in (1, 2)
+    for condition in ('tuned', 'hot')
+    for name in ('sgdr', 'nadamw')
+  ]
+
+
+def test_factors_are_those_in_the_file_unless_rates_are_published():
+  factor = files.read_json(entries.FACTORS_FILE)['factors']['nadamw']
+  assert factor != 1.0
+  assert entries.get_entry('nadamw').factor == factor
+  assert entries.get_entry('nadamw', published=True).factor == 1.0

@@ -1,0 +1,330 @@
+"""Where rules leave recorded runs, and the figures of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from helpers.recorded import FALLING, make_run
+from reset_cycles.early_switching import Verdict
+from reset_cycles.studies.real_runs import reading
+from reset_cycles.studies.replay import cases, picture, rules, tables
+from reset_cycles.studies.replay.cases import Judged
+from reset_cycles.studies.replay.rules import Rule, TrialRace, read_rule
+
+NAN = math.nan
+
+
+def left_at(text, run):
+  return rules.left_at(read_rule(text), run)
+
+
+REACHES = make_run([10, 20, 30, 40], [0.2, 0.5, 1.0, 0.9])
+
+
+FAILS = make_run([10, 20, 30, 40], [0.2, 0.3, 0.3, 0.3])
+
+
+def test_the_yardsticks():
+  broken = make_run([10, 20, 30], [0.1, 0.2, 0.3], [1.0, NAN, 1.0])
+  for run in (REACHES, FAILS, broken):
+    assert left_at('never', run) == run.step.size
+  assert left_at('oracle', REACHES) == 4
+  assert left_at('oracle', FAILS) == 0
+
+
+def test_rules_see_one_evaluation_after_the_other():
+  assert left_at('floor', REACHES) == 4
+  assert left_at('floor', FAILS) == 1  # .4 is asked at f = .2
+  assert (
+    left_at('{"name": "floor", "shares": [0.3], "least": [0.31]}', FAILS) == 2
+  )
+  assert left_at('progress', FAILS) == 1
+  rises = make_run([10, 20, 30], [0.9] * 3, [1.0, 1.5, 2.0])
+  assert left_at('thesis', rises) == 1
+
+
+def test_what_a_rule_is_told():
+  seen = []
+
+  class Listening:
+    initial = 0
+
+    def observe(self, state, evaluation, context):
+      seen.append((evaluation, context))
+      return state + 1, Verdict('enough' if state else '', {})
+
+  run = make_run([10, 30], [4.0, 2.0], [3.0, 2.5], workload=FALLING)
+  run = run._replace(step=run.step * 2)
+  assert rules.left_at(Rule('x', Listening()), run) == 1
+  target = ('wer', 1.0, False)
+  assert seen == [
+    ((20, 3.0, 4.0, 10.0), (0.2, target, 4.0)),
+    ((60, 2.5, 2.0, 30.0), (0.6, target, 4.0)),
+  ]
+  assert isinstance(seen[0][0].step, int)
+
+
+@pytest.mark.parametrize('loss', [NAN, math.inf])
+def test_a_loss_that_is_not_finite_ends_a_run_whatever_the_rule(loss):
+  class Patient:
+    initial = ()
+
+    def observe(self, state, evaluation, context):
+      return (), Verdict('', {})
+
+  run = make_run([10, 20], [0.5, 0.5], [1.0, loss])
+  assert rules.left_at(Rule('x', Patient()), run) == 1
+
+
+def test_which_runs_are_comparable():
+  good = [make_run(TIMES, 3 * [0], trial=i) for i in range(4)]
+  others = [
+    make_run([1, 2], 2 * [0]),
+    make_run(TIMES, 3 * [0], board='a100'),
+    make_run(TIMES, 3 * [0], ruleset='self'),
+  ]
+  kept = cases.comparable([*others, *good])
+  assert [run.trial for run in kept] == [run.trial for run in good]
+  with pytest.raises(ValueError, match='there is nothing to replay'):
+    cases.comparable([*others, *good[:3]])
+
+
+DRAWN = [
+  make_run([10, 50, 100], [0.2, 0.8, 1.0], trial=1),
+  make_run([10, 50, 100], [0.2, 0.97, 0.5], trial=2),
+  make_run([10, 50, 100], [math.nan, 0.3, 0.1], trial=3),
+  make_run([10, 50, 100], [0.2, 0.6, 0.7], trial=4),
+]
+
+
+def test_groups_are_trials_of_one_submission_in_their_order():
+  trials = [make_run([10], [0.1], trial=i) for i in (10, 2, 1, 3)]
+  others = [run._replace(submission='b') for run in trials[:3]]
+  broken = make_run([math.nan], [0.1], trial=4)
+  judged = [Judged(run, 0) for run in (*trials, *others, broken)]
+  [group] = cases.trials_of_groups(judged)
+  assert [one.run.trial for one in group] == [
+    'trial_1', 'trial_2', 'trial_3', 'trial_10',
+  ]  # fmt: skip
+
+
+def test_curves_by_how_runs_end():
+  curves = picture.progress_curves(DRAWN)
+  assert {name: len(found) for name, found in curves.items()} == {
+    'reach': 1,
+    'come near': 1,
+    'fail': 1,
+  }
+  # At f = .02, .04, ..., 1; evaluated at .1, .5 and 1.
+  expected = np.repeat([0.0, 0.2, 0.8, 1.0], [4, 20, 25, 1])
+  np.testing.assert_allclose(curves['reach'][0], expected, rtol=1e-12)
+  expected = np.repeat([0.0, 0.3], [24, 26])
+  np.testing.assert_allclose(curves['fail'][0], expected, rtol=1e-12)
+
+
+def test_lines_and_bands(tmp_path):
+  shown = replayed(DRAWN, 'never', 'floor')
+  axes = Figure().subplots()
+  picture.draw_budgets(axes, shown)
+  assert [line.get_label() for line in axes.lines] == ['never', 'floor']
+  # Each costs 100; with the floor the third costs 10, the fourth 50.
+  assert [line.get_ydata()[-1] for line in axes.lines] == [0.75, 1.0]
+  axes = Figure().subplots()
+  picture.draw_progress(axes, DRAWN)
+  labels = [line.get_label() for line in axes.lines]
+  assert labels == ['reach (1)', 'come near (1)', 'fail (1)']
+  path = tmp_path / 'x.png'
+  picture.save_replay(path, shown)
+  assert path.read_bytes()[:4] == b'\x89PNG'
+
+
+def test_the_best_share_of_the_way():
+  run = make_run([1, 2, 3], [16.0, 4.0, 8.0], workload=FALLING)
+  assert rules.best_shares(run, logarithmic=True).tolist() == [0.0, 0.5, 0.5]
+  assert rules.best_shares(run).tolist() == [0.0, 0.8, 0.8]
+  found = rules.best_shares(DRAWN[2])
+  np.testing.assert_allclose(found, [-math.inf, 0.3, 0.3], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+  ('text', 'message'),
+  [
+    ('thesi', 'there is no such rule; .* Did you mean thesis'),
+    ('{"name": "floor"', 'is not valid JSON'),
+    ('{"name": "race", "probes": 1}', 'a whole number of at least 2'),
+    ('{"name": "race", "share": 0}', 'a number above 0, at most 1'),
+    ('{"name": "race", "skip_race_above": "x"}', 'a number, or null'),
+    ('{"name": "race", "keep": [2]}', "race has no parameter 'keep'"),
+    ('{"name": "race", "rule": "thesi"}', 'Did you mean thesis'),
+  ],
+)
+def test_rules_that_are_none(text, message):
+  with pytest.raises(ValueError, match=message):
+    read_rule(text)
+
+
+TIMES = [10, 20, 40, 80]
+GOOD = make_run(TIMES, [0.3, 0.6, 0.9, 1.0], trial=1)
+SLOW = make_run(TIMES, [0.4, 0.5, 0.6, 0.7], trial=2)
+BAD = make_run(TIMES, [0.1, 0.1, 0.1, 0.1], trial=3)
+
+
+def seconds(race, *runs):
+  return cases.seconds_in_race(race, [Judged(run, 4) for run in runs])
+
+
+def test_the_winner_begins_again_unless_it_was_probed_last():
+  # At f = .2 each has cost 20. GOOD wins: 60 more where it is at hand, which is
+  # in the first rotation alone, and 80 where it begins again.
+  assert seconds(TrialRace(3, 0.2), SLOW, BAD, GOOD) == [120.0, 140.0, 140.0]
+  # At f = .1, after 10 seconds each, SLOW wins and goes on to its end, for 80
+  # or 70 more; GOOD, the next best, begins again and takes 80.
+  assert seconds(TrialRace(3, 0.1), SLOW, BAD, GOOD) == [190.0, 180.0, 190.0]
+
+
+def test_who_was_not_probed_comes_last():
+  # SLOW, BAD: 40, then 80 and 80 again, then GOOD, 80. BAD, GOOD: 40 + 60.
+  # GOOD, SLOW: 40 + 80.
+  assert seconds(TrialRace(2, 0.2), SLOW, BAD, GOOD) == [280.0, 100.0, 120.0]
+
+
+def test_no_race_where_the_first_has_come_far_enough():
+  race = TrialRace(3, 0.2, skip_race_above=0.6)
+  # GOOD first: alone. Else: as without it.
+  assert seconds(race, GOOD, SLOW, BAD) == [80.0, 120.0, 140.0]
+  # It goes on alone, fails, and the others race: 80, then 40, then 60 at hand.
+  race = TrialRace(2, 0.2, skip_race_above=0.5)
+  assert seconds(race, SLOW, BAD, GOOD)[0] == 80 + 40 + 60
+
+
+def test_a_probe_stops_where_no_evaluation_to_come_is_nearer():
+  # Every 10 seconds: .2 is nearest to .24; with .26 it would be .3.
+  run = make_run([10, 20, 30, 40], [0.1, 0.1, 0.1, 1.0])
+  assert cases.probe(Judged(run, 4), 0.24).seconds == 20
+  assert cases.probe(Judged(run, 4), 0.26).seconds == 30
+
+
+def test_who_is_left_does_not_go_on():
+  trials = [Judged(GOOD, 1), Judged(SLOW, 4), Judged(BAD, 0)]
+  assert cases.seconds_in_race(TrialRace(3, 0.2), trials) == [math.inf] * 3
+
+
+def test_a_target_reached_in_a_probe_ends_the_race():
+  quick = make_run([5, 10, 20], [0.5, 1.0, 0.2])
+  assert seconds(TrialRace(2, 0.2), quick, SLOW) == [10.0, 30.0]
+
+
+RACE = '{"name": "race", "probes": 3, "share": 0.2, "rule": "never"}'
+RUNS = [GOOD, SLOW, BAD, BAD._replace(trial='trial_4')]
+
+
+def replayed(runs, *texts):
+  return [
+    cases.replay(cases.comparable(runs), read_rule(text)) for text in texts
+  ]
+
+
+def test_figures_of_a_rule_and_of_a_race():
+  table = tables.figures(replayed(RUNS, 'never', RACE), [1.4])
+  never, race = table.objects
+  # In a row: 80, 320, 240, 160.
+  assert never == {
+    'rule': 'never', 'budget': 1.4, 'cases': 4, 'reached': 0.25,
+    'time': pytest.approx((80 / 140 + 3) / 4), 'false_alarms': 0,
+  }  # fmt: skip
+  # GOOD SLOW BAD: 60 + 80. SLOW BAD BAD: 60 + 80 + 80 + 60 + 80. BAD BAD GOOD:
+  # 60 + 60. BAD GOOD SLOW: 60 + 80.
+  assert (race['reached'], race['false_alarms']) == (0.75, None)
+  assert race['time'] == pytest.approx((140 + 120 + 140 + 140) / 140 / 4)
+  assert table.lines[1].split() == ('never 4 0.250 0.893 0 of 1'.split())
+  assert table.lines[2].endswith('–')
+
+
+def test_figures_of_parts():
+  others = [run._replace(submission='b') for run in RUNS]
+  table = tables.figures(
+    replayed(RUNS + others, 'floor'), [1.0, 2.0], 'submission'
+  )
+  assert [(o['submission'], o['budget']) for o in table.objects] == [
+    ('a', 1.0), ('a', 2.0), ('b', 1.0), ('b', 2.0),
+  ]  # fmt: skip
+  assert [line.split()[1] for line in table.lines[1:]] == ['a', 'b']
+
+
+def test_costs():
+  table = tables.costs(replayed(RUNS, RACE), [1.4])
+  [row] = table.objects
+  assert (row['cases'], row['good']) == (4, 1)
+  found = {
+    name: (row[f'{name}_reached'], row[f'{name}_time'])
+    for name in ('good_race', 'good_row', 'others_race', 'others_row')
+  }
+  assert found == {
+    'good_race': (1.0, pytest.approx(1.4)),
+    'good_row': (1.0, pytest.approx(0.8)),
+    'others_race': (pytest.approx(2 / 3), pytest.approx(4.0 / 3)),
+    'others_row': (0.0, pytest.approx(1.4)),
+  }
+  # Others gain .2 / 3, a good one loses .6.
+  assert row['break_even_reached'] == 1.0
+  assert row['break_even_time'] == pytest.approx(0.1)
+
+
+def test_costs_without_good_cases():
+  runs = [BAD._replace(trial=f'trial_{i}') for i in range(4)]
+  [row] = tables.costs(replayed(runs, RACE), [1.0]).objects
+  assert row['good'] == 0 and row['good_race_reached'] is None
+  with pytest.raises(ValueError, match='never is not a race'):
+    tables.costs(replayed(runs, 'never'), [1.0])
+
+
+def test_left_out():
+  # On a and b the race is the better one, on c the trials in a row are.
+  runs = [run._replace(submission='b') for run in RUNS] + RUNS
+  runs += [GOOD._replace(submission='c', trial=f'trial_{i}') for i in range(4)]
+  shown = replayed(runs, 'never', RACE)
+  table = tables.left_out(shown, [1.4], 'submission')
+  race = shown[1].rule.given
+  assert [
+    (o['submission'], o['rule'], o['reached']) for o in table.objects
+  ] == [
+    ('a', race, 0.75),
+    ('b', race, 0.75),
+    ('c', race, 1.0),
+    (None, None, pytest.approx(2.5 / 3)),
+  ]
+  assert table.lines[-1].split()[:4] == ['1.4×', 'all', '12', '0.833']
+  with pytest.raises(ValueError, match='give at least two --rule'):
+    tables.left_out(shown[:1], [1.4], 'submission')
+
+
+def test_the_figures_of_the_shipped_runs():
+  runs = reading.read_runs()
+  shown = replayed(runs, *rules.BUILT_IN)
+  assert [
+    (
+      str(o['rule']),
+      o['budget'],
+      f'{o["reached"]:.4f}',
+      f'{o["time"]:.4f}',
+      o['false_alarms'],
+    )
+    for o in tables.figures(shown, tables.BUDGETS).objects
+  ] == [
+    ('never', 1.5, '0.5870', '0.6552', 0),
+    ('never', 3.0, '0.8047', '0.4690', 0),
+    ('thesis', 1.5, '0.5676', '0.6744', 299),
+    ('thesis', 3.0, '0.7206', '0.5081', 299),
+    ('floor', 1.5, '0.6241', '0.6426', 31),
+    ('floor', 3.0, '0.8253', '0.4484', 31),
+    ('progress', 1.5, '0.6352', '0.6343', 5),
+    ('progress', 3.0, '0.8312', '0.4377', 5),
+    ('race', 1.5, '0.7123', '0.7128', None),
+    ('race', 3.0, '0.8213', '0.4666', None),
+    ('oracle', 1.5, '0.8818', '0.4771', 0),
+    ('oracle', 3.0, '0.8818', '0.2977', 0),
+  ]

@@ -1,0 +1,138 @@
+"""One page about runs."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import numpy as np
+import pytest
+
+from helpers.log_files import EVENTS, write_run
+from reset_cycles.mini_algoperf import files
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.studies import report
+
+
+@pytest.fixture
+def trial(tmp_path):
+  folder = tmp_path / 'experiment' / 'digits_jax' / 'trial_1'
+  folder.mkdir(parents=True)
+  return folder
+
+
+def read(folder, now=0.0):
+  return report.read_reported(folder, now)
+
+
+def page_of(*folders):
+  out = folders[0] / 'page.html'
+  report.save_page(folders, out, 0.0)
+  return out.read_text(encoding='utf-8')
+
+
+def test_best_and_seconds_of_a_run(trial):
+  write_run(trial, EVENTS, metric=(0.9, 0.02, 0.02))
+  run = read(trial)
+  assert (run.reached, run.best(), run.best(after=30)) == (1, 1, 2)
+  assert run.best(after=60) is None
+  assert [run.seconds_at(s) for s in (1, 15.5, 60)] == pytest.approx(
+    [0.1, 1.55, 6.0]
+  )
+  assert np.isnan(run.seconds_at(61))
+  assert run.place == 'experiment/digits_jax/trial_1'
+
+
+def test_a_cycle_that_is_left_and_one_that_is_going(trial):
+  write_run(trial, EVENTS, metric=(0.9, 0.2, 0.1))
+  _, first, second = report.cycle_rows(read(trial))
+  assert first[:4] == ['1', '1', '0', '20']
+  assert first[5:7] == ['–', '–'] and first[-1] == 'left early: loss rises'
+  assert second[:4] == ['2', '2', '20', '40']
+  assert second[6] == '0.25' and second[9:] == ['0.1', '60', 'no end logged']
+
+
+def test_events_and_evaluations_in_words(trial):
+  evaluation = {
+    'event': 'evaluation', 'cycle': 2, 'global_step': 31, 'metric_step': 30,
+    'smoothed_loss': 1.25,
+  }  # fmt: skip
+  write_run(trial, [*EVENTS, evaluation])
+  run = read(trial)
+  rows = report.event_rows(run)
+  assert rows[2] == ['20', '2.0', '1', 'switch', 'loss rises']
+  assert rows[3] == ['20', '2.0', '2', 'reset', 'tau 0.25']
+  assert len(rows) == 5  # the evaluation is not among them
+  header, _, second, _ = report.evaluation_rows(run)
+  assert header == ['step', 'seconds', 'error rate', 'smoothed loss']
+  assert second == ['30', '3.0', '0.2', '1.25']
+
+
+FINISH = {'global_step': 60, 'event': 'finish', 'cycle': 2, 'reason': 'all'}
+
+
+@pytest.mark.parametrize(
+  ('events', 'flags', 'last', 'hours', 'state'),
+  [
+    ([FINISH], {}, {}, 0, 'finished: all'),
+    ([], {'max_global_steps': 60}, {'score': 6}, 0, 'ended by --max_global_st'),
+    ([], {'max_global_steps': 61}, {'score': 6}, 0, 'finished'),
+    ([], {}, {}, 0.1, 'running'),
+    ([], {}, {'score': 6, 'validation/error_rate': 0.1}, 0.1, 'running'),
+    ([], {}, {}, 2, 'not finished; nothing was written for 2.0 hours'),
+  ],
+)
+def test_how_a_run_has_ended(events, flags, last, hours, state, trial):
+  write_run(trial, [*EVENTS, *events])
+  path = trial / 'flags_0.json'
+  files.write_json(path, {**files.read_json(path), **flags})
+  rows = files.read_rows(trial / 'measurements.csv')
+  columns = [*rows[0], 'score']
+  rows[-1] = {'global_step': 60, **last}
+  files.write_rows(trial / 'measurements.csv', columns, rows)
+  written = max(p.stat().st_mtime for p in trial.iterdir())
+  assert read(trial, written + 3600 * hours).state.startswith(state)
+
+
+def test_several_runs_are_compared(tmp_path):
+  folders = [tmp_path / name for name in ('a', 'b')]
+  for seed, folder in enumerate(folders):
+    folder.mkdir()
+    write_run(folder, EVENTS, seed=seed)
+  write_run(folders[1], EVENTS, params=SCHEDULE_PARAMS, seed=1)
+  runs = [(i, read(folder)) for i, folder in enumerate(folders, start=1)]
+  rows = report.differing(runs)
+  assert rows[0] == ['setting', 'run 1', 'run 2']
+  assert 'horizon' in [row[0] for row in rows]
+  row = report.compared(1, runs[0][1])
+  assert row[2:8] == ['not reached', '–', '0.2', '30', '–', '60']
+  text = page_of(*folders)
+  assert text.count('<img ') == 2 + 2
+  assert 'href="#run-2"' in text and 'id="run-2"' in text
+
+
+def test_the_page_fetches_nothing_and_escapes_what_files_say(trial):
+  write_run(trial, [*EVENTS, {**FINISH, 'reason': '<script>&'}])
+  text = page_of(trial)
+  assert '&lt;script&gt;&amp;' in text and '<script>' not in text
+  assert not re.search(r'(src|href)="(?!data:|#)', text)
+  picture = re.search('base64,([^"]+)"', text)[1]
+  assert b'<svg' in base64.b64decode(picture)
+
+
+def test_a_run_that_has_just_begun_and_one_of_another_submission(trial):
+  write_run(trial)
+  for name in ('eval_measurements.csv', 'measurements.csv'):
+    (trial / name).unlink()
+  text = page_of(trial)
+  assert 'Not evaluated yet.' in text and 'No cycles.csv' in text
+
+
+def test_runs_of_the_same_name_are_told_apart_by_their_folders(tmp_path):
+  folders = [tmp_path / name for name in ('a', 'b')]
+  for folder in folders:
+    folder.mkdir()
+    write_run(folder, EVENTS)
+  assert re.search(
+    r'Run 2: digits: peaks, seed 1 \([^)]*/b\)', page_of(*folders)
+  )

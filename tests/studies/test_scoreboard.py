@@ -1,0 +1,261 @@
+"""Standings, the page and the archives, from runs whose times are known."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pytest
+
+from reset_cycles.cli import main as cli
+from reset_cycles.studies import scores
+from reset_cycles.studies.board import entries, logs, scoreboard
+from reset_cycles.studies.board.logs import BoardRun
+from reset_cycles.studies.run_files import MetricTarget
+
+
+def board_run(submission, seed, seconds, condition='tuned', workload='digits'):
+  """Reaches its target after so many of 30 s; inf: never."""
+  steps = np.arange(1.0, 31.0)
+  values = np.where(steps >= seconds, 0.01, 0.5)
+  return BoardRun(
+    condition, submission, workload, seed,
+    MetricTarget('error_rate', 0.02, False), 30.0, False, steps, steps, values,
+  )  # fmt: skip
+
+
+WORKLOADS = ('digits', 'text')
+
+
+# a is twice as fast as b on digits; on text only b arrives.
+RUNS = [
+  *(board_run('a', s, 10 + s) for s in (1, 2, 3)),
+  *(board_run('b', s, 20 + 2 * s) for s in (1, 2, 3)),
+  *(board_run('a', s, math.inf, workload='text') for s in (1, 2, 3)),
+  *(board_run('b', s, 15, workload='text') for s in (1, 2, 3)),
+]
+
+
+def test_standings_by_hand():
+  first, second = scoreboard.standings(RUNS)
+  # b: ratios 2 and 1; a: 1 and never.
+  assert (first.submission, second.submission) == ('b', 'a')
+  assert first.score == scores.score(np.array([2.0, 1.0]))
+  assert second.score == scores.score(np.array([1.0, np.inf]))
+  assert (first.reached, second.reached) == (1.0, 0.5)
+  # b's six shares: 22, 24 and 26 of 30 s, and three times 15.
+  assert first.median_share == pytest.approx((15 + 22) / 2 / 30)
+  assert second.median_share == math.inf
+  assert first.low <= first.score <= first.high
+
+
+def test_one_seed_has_no_spread():
+  runs = [run for run in RUNS if run.seed == 1]
+  for standing in scoreboard.standings(runs, draws=3):
+    assert math.isnan(standing.low) and math.isnan(standing.high)
+  first = scoreboard.page(runs).splitlines()[2]
+  assert first.startswith('- Over all, b is first with 0.83')
+  assert first.endswith('(too few seeds).')
+
+
+def test_full_lengths_are_compared_with_the_shortened_ones():
+  """On digits alone, where a is first; b, second here, is last there."""
+  runs = [
+    *RUNS,
+    *(board_run('c', s, 25, workload=w) for s in (1, 2, 3) for w in WORKLOADS),
+    *(
+      board_run(submission, s, seconds, 'tuned_full')
+      for s in (1, 2, 3)
+      for submission, seconds in (('a', 5), ('b', 12), ('c', 8))
+    ),
+  ]
+  page = scoreboard.page(runs)
+  # Of three pairs, a and b, a and c are in the same order, and b and c are not.
+  assert page.count("Kendall's rank correlation of the scores: 0.33.") == 1
+  [line] = [row for row in page.splitlines() if 'Kendall' in row]
+  assert line.startswith('Under `tuned`, on digits: a 1.000, b 0.')
+  assert 'Kendall' not in scoreboard.page(RUNS)
+
+
+def test_the_bootstrap_draws_the_same_seeds_for_all():
+  """Times that move together leave every ratio, and so the score, as it is."""
+  runs = [
+    run
+    for seed, seconds in ((1, 5), (2, 10), (3, 15))
+    for run in (
+      board_run('a', seed, seconds),
+      board_run('b', seed, 2 * seconds),
+    )
+  ]
+  for standing in scoreboard.standings(runs):
+    assert standing.low == standing.high == standing.score
+
+
+def test_a_study_under_way_is_compared_on_what_all_have_done():
+  more = [
+    board_run('a', 4, 12),
+    board_run('a', 1, 12, condition='hot'),
+    board_run('b', 2, 12, condition='hot'),
+  ]
+  kept = logs.comparable([*RUNS, *more])
+  key = [(r.condition, r.workload, r.submission, r.seed) for r in kept]
+  assert sorted(key) == sorted(
+    (r.condition, r.workload, r.submission, r.seed) for r in RUNS
+  )
+
+
+def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
+  [path] = logs.pack(RUNS, tmp_path / 'one')
+  [again] = logs.pack(RUNS[::-1], tmp_path / 'two')
+  assert path.name == 'tuned.zip'
+  assert path.read_bytes() == again.read_bytes()
+  found = logs.read_runs(tmp_path / 'one')
+  assert len(found) == len(RUNS)
+  for run in found:
+    [same] = [
+      r for r in RUNS
+      if (r.submission, r.workload, r.seed)
+      == (run.submission, run.workload, run.seed)
+    ]  # fmt: skip
+    assert run[:7] == same[:7]
+    for got, want in zip(run[7:], same[7:]):
+      np.testing.assert_array_equal(got, want)
+
+
+def test_a_run_in_two_folders_counts_once(tmp_path):
+  """As when archives are extended by a study that they are made of."""
+  older = [
+    run._replace(target=run.target._replace(value=0.5)) for run in RUNS[:5]
+  ]
+  logs.pack(older, tmp_path / 'archives')
+  logs.pack(RUNS[3:], tmp_path / 'study')
+  found = logs.read_all([tmp_path / 'archives', tmp_path / 'study'])
+  assert sorted((run[:4], run.target) for run in found) == sorted(
+    (run[:4], run.target) for run in [*older[:3], *RUNS[3:]]
+  )
+
+
+def test_archives_keep_every_digit(tmp_path):
+  """An error rate of 35 in 768 has reached a target of 35 in 768."""
+  exact = RUNS[0]._replace(
+    target=MetricTarget('error_rate', 35 / 768, False),
+    budget_sec=1e8 / 3,
+    steps=np.array([1.0, 1_234_567.0]),
+    seconds=np.array([0.1, 12_345_678.9]),
+    values=np.array([0.5, 35 / 768]),
+  )
+  logs.pack([exact], tmp_path)
+  [found] = logs.read_runs(tmp_path)
+  assert (found.target.value, found.budget_sec) == (35 / 768, 1e8 / 3)
+  assert exact.is_reached and found.is_reached
+  for got, want in zip(found[-3:], exact[-3:]):
+    np.testing.assert_array_equal(got, want)
+
+
+def write_run(root, condition, submission, times, target=0.02):
+  """A run in the benchmark's layout; times: (seconds, error rate)."""
+  folder = root / condition / submission / 'study_7/digits_jax/trial_1'
+  folder.mkdir(parents=True)
+  rows = [f'{s},{s},{v}' for s, v in times]
+  head = 'global_step,accumulated_submission_time,validation/error_rate'
+  (folder / 'eval_measurements.csv').write_text('\n'.join([head, *rows, '']))
+  meta = {
+    'workload.target_metric_name': 'error_rate',
+    'workload.validation_target_value': target,
+    'workload.metric_rises': False,
+    'workload.max_allowed_runtime_sec': 20,
+  }
+  (folder / 'meta_data_0.json').write_text(json.dumps(meta))
+  return folder
+
+
+def test_a_studys_folder_is_read(tmp_path):
+  write_run(tmp_path, 'tuned', 'a', [(5, 0.5), (10, 0.02)])
+  folder = write_run(tmp_path, 'budget3', 'b', [(5, 0.5)])
+  (folder / 'failure.txt').touch()
+  (folder / 'eval_measurements.csv').unlink()  # broke before the first one
+  b, a = logs.read_runs(tmp_path)
+  assert (a.seed, a.workload, a.budget_sec, a.failed) == (
+    7,
+    'digits',
+    30,
+    False,
+  )
+  assert a.share_to_target == pytest.approx(1 / 3)
+  assert (b.budget_sec, b.failed, b.share_to_target) == (60, True, math.inf)
+
+
+def test_the_factor_that_leaves_most_of_the_budget_is_chosen(tmp_path):
+  write_run(tmp_path, 'tuned@2', 'a', [(12, 0.01)])
+  write_run(tmp_path, 'tuned@4', 'a', [(6, 0.01)])
+  write_run(tmp_path, 'tuned@2', 'b', [(12, 0.04)])  # nobody reaches it
+  write_run(tmp_path, 'tuned@4', 'b', [(12, 0.08)])
+  chosen, merits = entries.choose_factors(logs.read_runs(tmp_path))
+  assert merits['a'][2.0] == [(1 - 12 / 30, 1.0)]
+  assert merits['b'][4.0] == [(0.0, 0.25)]
+  assert chosen == {'a': 4.0, 'b': 2.0}
+
+
+def test_nothing_to_choose_from_is_said(tmp_path):
+  with pytest.raises(ValueError, match='no runs under tuned@FACTOR'):
+    entries.choose_factors([])
+
+
+def test_the_page_says_who_wins_where():
+  hot = [run._replace(condition='hot') for run in RUNS if run.seed < 3]
+  page = scoreboard.page([*RUNS, *hot], 'What a person says.')
+  head, _, rest = page.partition('## Over all')
+  assert '- Over all, b is first' in head
+  assert '- Under hot: b' in head
+  assert 'What a person says.' in head
+  assert 'Workloads: digits, text. Seeds: 2 to 3.' in rest
+  assert '### tuned' in rest and '### hot' in rest and '### near' not in rest
+  # Reached by workload: a 100 % and 0 %.
+  assert '| a | 100% | 0% |' in rest
+  assert '| b | 100% | 100% |' in rest
+
+
+@pytest.mark.parametrize(
+  ('page', 'folder'),
+  [('SCOREBOARD.md', 'logs'), ('pieces/PIECES.md', 'pieces/logs')],
+)
+def test_the_pages_of_the_project_are_those_of_their_logs(page, folder):
+  """`make scoreboard` would change nothing."""
+  root = pathlib.Path(logs.__file__).parents[2] / 'benchmarks'
+  reading = (root / folder / 'READING.md').read_text()
+  written = scoreboard.page(logs.read_runs(root / folder), reading)
+  # Equal ones may change places where a last digit is another.
+  said = (root / page).read_text()
+  assert sorted(written.split()) == sorted(said.split())
+
+
+def test_the_command_writes_page_picture_and_archives(tmp_path, capsys):
+  for name, second in (('a', 6), ('b', 12)):
+    write_run(tmp_path / 'logs', 'tuned', name, [(second, 0.01)])
+  page = tmp_path / 'BOARD.md'
+  words = [f'--logs={tmp_path}/logs', f'--out={page}', f'--pack={tmp_path}/p']
+  assert cli.main(['scoreboard', *words]) == 0
+  assert (tmp_path / 'scoreboard.png').stat().st_size > 1000
+  said = page.read_text()
+  words = ['scoreboard', f'--logs={tmp_path}/p', f'--out={page}']
+  assert cli.main(words) == 2
+  page.unlink()
+  assert cli.main(words) == 2  # the picture is there
+  assert cli.main([*words, '--overwrite']) == 0
+  assert page.read_text() == said
+
+
+@pytest.mark.parametrize(
+  ('words', 'said'),
+  [
+    (['--out=a.md'], "Missing option '--logs'"),
+    (['--logs=x', '--out=a.txt'], 'must end in .md'),
+    (['--logs=nowhere', '--out=a.md'], 'nowhere: there is no such folder'),
+  ],
+)
+def test_bad_input_is_one_line(words, said, capsys):
+  assert cli.main(['scoreboard', *words]) == 2
+  [line] = capsys.readouterr().err.splitlines()
+  assert said in line

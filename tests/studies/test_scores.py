@@ -1,0 +1,442 @@
+"""AlgoPerf's score, from times to the targets, of logs and recorded runs."""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from reset_cycles.mini_algoperf import files
+from reset_cycles.studies import scores
+from reset_cycles.studies.real_runs import reading
+from reset_cycles.studies.run_files import MetricTarget
+from reset_cycles.studies.scores import TrialTimes
+
+NEVER = math.inf
+
+
+def test_a_profile_is_a_share_of_workloads():
+  relative = np.array([1.0, 2.0, NEVER, 4.0])
+  taus = np.array([1.0, 1.999, 2.0, 4.0])
+  assert scores.profile(relative, taus).tolist() == [0.25, 0.25, 0.5, 0.75]
+
+
+@pytest.mark.parametrize(
+  'relative, exact',
+  [
+    ([1.0, 1.0], 1.0),
+    ([NEVER, NEVER], 0.0),
+    ([4.0], 0.0),
+    ([1.0, 2.5], 0.75),  # (3 + 1.5) / 6
+    ([1.0, 2.0, NEVER], 5 / 9),
+  ],
+)
+def test_the_score_is_the_area_under_the_profile(relative, exact):
+  relative = np.array(relative)
+  # A point of 100 is 3 / 99 wide: each stair is off by half of that at most.
+  assert abs(scores.score(relative) - exact) <= 0.5 / 99 + 1e-15
+
+
+def test_the_score_of_the_example():
+  # 34 of 100 points are at 2 and more: (1 + 66.5 / 99) / 3.
+  relative = np.array([1.0, 2.0, NEVER])
+  assert scores.score(relative) == pytest.approx(0.557239057, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+  'variant, base, kept',
+  [
+    (30.0, 20.0, 20.0),
+    (NEVER, 20.0, NEVER),  # not on the variant
+    (41.0, 20.0, NEVER),  # not soon enough on it
+    (40.0, 20.0, 20.0),
+    (30.0, NEVER, NEVER),
+    (30.0, 80.0, NEVER),
+  ],
+)
+def test_a_base_workload_counts_with_its_variant(variant, base, kept):
+  times = {
+    'fast': {'ogbg': 10.0, 'ogbg_model_size': 10.0},
+    'one': {'ogbg': base, 'ogbg_model_size': variant},
+  }
+  counted = scores.base_times(times, ['ogbg'])
+  assert counted == {'fast': {'ogbg': 10.0}, 'one': {'ogbg': kept}}
+
+
+def test_a_variant_counts_with_its_base_workload():
+  # The fastest on the variant hasn't reached the base workload, so that it
+  # sets no pace.
+  times = {
+    'out': {'ogbg': NEVER, 'ogbg_model_size': 1.0},
+    'in': {'ogbg': 10.0, 'ogbg_model_size': 10.0},
+  }
+  assert scores.base_times(times, ['ogbg'])['in'] == {'ogbg': 10.0}
+
+
+def test_base_workloads_are_all_but_variants_of_the_benchmarks():
+  times = {
+    'a': {'ogbg': 1.0, 'ogbg_gelu': 1.0, 'digits': 1.0},
+    'b': {'imagenet_resnet': 1.0, 'imagenet_resnet_silu': 1.0},
+  }
+  assert scores.base_workloads(times) == [
+    'digits',
+    'imagenet_resnet',
+    'ogbg',
+  ]
+
+
+def write_trial(root, place, metric, name='accuracy', target=0.5, **meta):
+  """A trial that was evaluated every 10 seconds."""
+  folder = root / place
+  folder.mkdir(parents=True)
+  files.write_json(
+    folder / 'meta_data_0.json',
+    {
+      'workload.target_metric_name': name,
+      'workload.validation_target_value': target,
+      **meta,
+    },
+  )
+  if metric:
+    rows = [
+      {
+        'accumulated_submission_time': 10.0 * i,
+        'global_step': i,
+        f'validation/{name}': value,
+      }
+      for i, value in enumerate(metric, start=1)
+    ]
+    files.write_rows(folder / 'eval_measurements.csv', list(rows[0]), rows)
+
+
+@pytest.mark.parametrize(
+  'metric, target, rises, seconds',
+  [
+    ([0.1, 0.5, 0.4, 0.6], 0.5, True, 20.0),  # met exactly
+    ([0.1, 0.49], 0.5, True, NEVER),
+    ([0.9, 0.5, 0.6], 0.5, False, 20.0),
+    ([0.9, 0.51], 0.5, False, NEVER),
+    ([math.nan, math.inf, 0.7], 0.6, True, 20.0),
+    ([math.nan, math.inf, 0.5], 0.6, False, 30.0),
+    ([], 0.5, True, NEVER),
+  ],
+)
+def test_a_target_is_reached_at_the_first_evaluation_there(
+  metric, target, rises, seconds
+):
+  at = 10.0 * np.arange(1, len(metric) + 1)
+  found = MetricTarget('m', target, rises).seconds(at, np.array(metric))
+  assert found == seconds
+
+
+def test_a_tree_of_logs_is_read(tmp_path):
+  write_trial(tmp_path, 'a/study_0/ogbg_jax/trial_1', [0.1, 0.6])
+  write_trial(tmp_path, 'a/study_1/ogbg_jax/trial_1', [0.6])
+  write_trial(tmp_path, 'b/study_0/wmt_glu_tanh_pytorch/trial_2', [0.1])
+  write_trial(tmp_path, 'b/study_0/ogbg_jax/trial_1', [])
+  write_trial(tmp_path, 'b/study_0/c_jax/trial_1', [0.6, 0.5], 'wer', 0.5)
+  assert scores.read_trials(tmp_path) == [
+    TrialTimes('a', 'study_0', 'ogbg', 20.0),
+    TrialTimes('a', 'study_1', 'ogbg', 10.0),
+    TrialTimes('b', 'study_0', 'c', 20.0),
+    TrialTimes('b', 'study_0', 'ogbg', NEVER),
+    TrialTimes('b', 'study_0', 'wmt_glu_tanh', NEVER),
+  ]
+
+
+def test_a_workload_says_whether_its_metric_rises(tmp_path):
+  place = 'a/study_0/own_jax/trial_1'
+  rises = {'workload.metric_rises': True}
+  write_trial(tmp_path, place, [0.1, 0.6], 'reward', **rises)
+  [trial] = scores.read_trials(tmp_path)
+  assert trial.seconds == 20.0
+
+
+def test_a_metric_that_is_not_known_is_refused(tmp_path):
+  write_trial(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], 'reward')
+  with pytest.raises(ValueError, match="meta_data_0.json: .* 'reward' should"):
+    scores.read_trials(tmp_path)
+
+
+def test_a_trial_without_a_target_is_refused(tmp_path):
+  folder = tmp_path / 'a/study_0/own_jax/trial_1'
+  folder.mkdir(parents=True)
+  files.write_json(folder / 'meta_data_0.json', {})
+  with pytest.raises(ValueError, match='meta_data_0.json must have the target'):
+    scores.read_trials(tmp_path)
+
+
+def test_a_folder_without_logs_is_refused(tmp_path):
+  with pytest.raises(ValueError, match='give a folder of submissions'):
+    scores.read_trials(tmp_path)
+
+
+def test_the_best_trial_and_the_median_study_count():
+  trials = [
+    TrialTimes('a', 'study_0', 'x', 30.0),
+    TrialTimes('a', 'study_0', 'x', 10.0),
+    TrialTimes('a', 'study_1', 'x', NEVER),
+    TrialTimes('a', 'study_2', 'x', 20.0),
+    TrialTimes('a', 'study_0', 'y', NEVER),
+    TrialTimes('a', 'study_1', 'y', 5.0),
+  ]
+  assert scores.study_times(trials) == {
+    'a': {
+      'x': {'study_0': 10.0, 'study_1': NEVER, 'study_2': 20.0},
+      'y': {'study_0': NEVER, 'study_1': 5.0},
+    }
+  }
+  assert scores.median_times(trials) == {'a': {'x': 20.0, 'y': NEVER}}
+
+
+RUNS = (
+  'board,ruleset,submission,framework,study,workload,trial,hparams\n'
+  'v05,external,a,jax,study_0,up,trial_1,"{""x"": 1}"\n'
+  'v05,external,a,jax,study_0,down,trial_2,\n'
+  'v05,external,a,jax,study_0,down,trial_3,\n'
+)
+
+
+WORKLOADS = (
+  'workload,metric,direction,validation_target,step_hint_v05,max_runtime_v05,'
+  'step_hint_a100,max_runtime_a100\n'
+  'up,accuracy,rises,0.75,100,50,90,40\n'
+  'down,wer,falls,0.25,,,200,400\n'
+)
+
+
+ARRAYS = {
+  'first': [0, 3, 5, 5],
+  'step': [10, 20, 60, 50, 100],
+  'seconds': [4.0, 15.0, 20.0, 80.0, 400.0],
+  'loss': [3.0, math.nan, 2.0, 1.0, 0.5],
+  'metric': [0.5, 0.75, 0.9, 0.3, 0.26],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+  (tmp_path / 'runs.csv').write_text(RUNS)
+  (tmp_path / 'workloads.csv').write_text(WORKLOADS)
+  save(tmp_path)
+  return tmp_path
+
+
+def save(folder, **changes):
+  arrays = {name: np.array(v) for name, v in {**ARRAYS, **changes}.items()}
+  np.savez(folder / 'evaluations.npz', **arrays)
+
+
+def test_a_folder_of_three_runs(folder):
+  up, down, empty = reading.read_runs(folder)
+  assert up[:4] == ('v05', 'external', 'a', 'jax')
+  assert up.workload == ('up', ('accuracy', 0.75, True), 100.0, 50.0)
+  assert (up.study, up.trial, up.hparams) == ('study_0', 'trial_1', '{"x": 1}')
+  assert up.step.tolist() == [10, 20, 60]
+  assert up.seconds.tolist() == [4, 15, 20]
+  np.testing.assert_array_equal(up.loss, [3, math.nan, 2])
+  assert up.metric.tolist() == [0.5, 0.75, 0.9]
+  assert up.share.tolist() == [0.1, 0.3, 0.6]
+  assert up.reached == 1  # met exactly
+  # 2024 did not have it.
+  assert down.workload == ('down', ('wer', 0.25, False), 200.0, 400.0)
+  assert down.share.tolist() == [0.25, 1.0]
+  assert down.reached is None
+  assert empty.step.shape == (0,) and empty.reached is None
+
+
+def test_the_shipped_runs():
+  runs = reading.read_runs()
+  assert len(runs) == 3521
+  assert sum(run.step.size for run in runs) == 232_757
+  assert collections.Counter((r.board, r.ruleset) for r in runs) == {
+    ('v05', 'external'): 2740,
+    ('v05', 'self'): 399,
+    ('a100', 'self'): 241,
+    ('v06', 'external'): 117,
+    ('v06', 'self'): 24,
+  }
+  workloads = reading.read_workloads()
+  assert len(workloads) == 19
+  assert workloads['ogbg'][1:] == (
+    ('mean_average_precision', 0.28098, True),
+    80000,
+    18477,
+  )
+
+
+@pytest.mark.parametrize(
+  'name, old, new, message',
+  [
+    ('runs.csv', 'study_0,up', 'study_0,left', 'runs on left, which workloads'),
+    ('runs.csv', ',hparams', ',other', 'runs.csv lacks hparams'),
+    ('runs.csv', RUNS, '', 'runs.csv is missing or has no rows'),
+    ('workloads.csv', 'rises', 'climbs', "direction is 'climbs' for up"),
+    ('workloads.csv', '0.75', '-1', "validation_target is '-1' for up"),
+    ('workloads.csv', '200', 'x', "step_hint_v05 is 'x' for down"),
+    ('workloads.csv', '400', 'nan', "max_runtime_v05 is 'nan' for down"),
+  ],
+)
+def test_damaged_tables(folder, name, old, new, message):
+  path = folder / name
+  path.write_text(path.read_text().replace(old, new))
+  with pytest.raises(ValueError, match=message):
+    reading.read_runs(folder)
+
+
+@pytest.mark.parametrize(
+  'changes',
+  [
+    {'first': [0, 3, 5]},
+    {'first': [0, 3, 2, 5]},
+    {'first': [0, 3, 4, 4]},
+    {'loss': [1.0]},
+  ],
+)
+def test_arrays_of_the_wrong_length(folder, changes):
+  save(folder, **changes)
+  with pytest.raises(ValueError, match='must be 4 rising numbers'):
+    reading.read_runs(folder)
+
+
+def test_damaged_arrays(folder):
+  path = folder / 'evaluations.npz'
+  np.savez(path, first=np.zeros(4))
+  with pytest.raises(ValueError, match='npz cannot be read: .*step'):
+    reading.read_runs(folder)
+  path.write_bytes(b'PK\x03\x04 and no more')
+  with pytest.raises(ValueError, match='npz cannot be read'):
+    reading.read_runs(folder)
+  path.unlink()
+  with pytest.raises(ValueError, match='npz cannot be read'):
+    reading.read_runs(folder)
+
+
+ROWS = (
+  'global_step,accumulated_submission_time,validation/{loss},validation/{metric}\n'
+  '10,5.0,2.0,0.1\n'
+  '20,9.0,,0.8\n'
+)
+
+
+META = {
+  'workload.target_metric_name': 'accuracy',
+  'workload.validation_target_value': 0.75,
+  'workload.step_hint': 100,
+  'workload.max_allowed_runtime_sec': 50,
+}
+
+
+def write_logs(root, place, loss='loss', metric='accuracy', meta=META):
+  folder = root / place
+  folder.mkdir(parents=True)
+  rows = ROWS.format(loss=loss, metric=metric)
+  (folder / 'eval_measurements.csv').write_text(rows)
+  if meta:
+    (folder / 'meta_data_0.json').write_text(json.dumps(meta))
+  return folder
+
+
+def test_a_trial_on_a_workload_of_the_benchmarks(tmp_path):
+  place = 'external/mine/study_3/librispeech_deepspeech_pytorch/trial_2'
+  write_logs(tmp_path, place, 'ctc_loss', 'wer', None)
+  [run] = reading.read_logs(tmp_path)
+  assert run[:5] == ('logs', 'external', 'mine', 'pytorch', 'study_3')
+  assert run.trial == 'trial_2'
+  known = reading.read_workloads()
+  assert run.workload == known['librispeech_deepspeech']
+  assert run.step.tolist() == [10, 20]
+  assert run.seconds.tolist() == [5, 9]
+  np.testing.assert_array_equal(run.loss, [2, math.nan])
+  assert run.metric.tolist() == [0.1, 0.8]
+
+
+def test_another_workload_says_what_it_is(tmp_path):
+  write_logs(tmp_path, 'mine/study_0/digits_jax/trial_1')
+  write_logs(tmp_path, 'mine/study_0/digits/trial_2')
+  second, first = reading.read_logs(tmp_path)
+  assert first.workload == ('digits', ('accuracy', 0.75, True), 100, 50)
+  assert (first.framework, second.framework) == ('jax', '')
+  assert first.reached == 1
+  assert first.share.tolist() == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+  'meta, message',
+  [
+    (None, 'meta_data_0.json is missing: digits is not a workload'),
+    (
+      {**META, 'workload.step_hint': 0},
+      'step_hint is 0 for digits; it must be',
+    ),
+    (
+      {**META, 'workload.validation_target_value': None},
+      'must have the target',
+    ),
+  ],
+)
+def test_meta_data_that_say_too_little(tmp_path, meta, message):
+  write_logs(tmp_path, 'mine/study_0/digits_jax/trial_1', meta=meta)
+  with pytest.raises(ValueError, match=message):
+    reading.read_logs(tmp_path)
+
+
+def test_no_logs(tmp_path):
+  with pytest.raises(ValueError, match='give a folder of logs'):
+    reading.read_logs(tmp_path)
+
+
+def test_the_scores_of_2024_are_those_that_were_published():
+  found = scores.entries(reading.read_times(reading.SHIPPED))
+  assert {e.submission: round(e.score, 4) for e in found} == {
+    'schedule_free_adamw': 0.8542,
+    'baseline': 0.8194,
+    'nadamw_sequential': 0.3308,
+    'sinv6_75': 0.142,
+    'sinv6': 0.0903,
+    'adamg': 0.0,
+  }
+  with pytest.raises(
+    ValueError, match='no runs of board=v07 with ruleset=self'
+  ):
+    reading.read_times(reading.SHIPPED, 'v07')
+
+
+TRIALS = [
+  TrialTimes('slow', 'study_0', 'x', 20.0),
+  TrialTimes('slow', 'study_1', 'x', 24.0),
+  TrialTimes('slow', 'study_2', 'x', math.inf),
+  TrialTimes('slow', 'study_0', 'y', math.inf),
+  TrialTimes('fast', 'study_0', 'x', 12.0),
+  TrialTimes('fast', 'study_0', 'y', 1234.4),
+  TrialTimes('none', 'study_0', 'x', math.inf),
+]
+
+
+def test_scores_and_times_in_words():
+  # Of slow's workloads one has r = 2: half of 66.5 of 99 stairs.
+  assert scores.score_lines(TRIALS) == [
+    '     submission  score   targets',
+    '  1  fast        1.0000  2 of 2',
+    '  2  slow        0.3359  1 of 2',
+    '  3  none        0.0000  0 of 2',
+    '',
+    'Seconds to the target, median over studies; (3/5): in three of five.',
+    '  workload  1      2         3',
+    '  x         12     24 (2/3)  never',
+    '  y         1,234  never     -',
+  ]
+
+
+def test_profiles_are_stairs():
+  axes = Figure().subplots()
+  scores.draw_profiles(axes, scores.entries(TRIALS))
+  assert [line.get_xydata().tolist() for line in axes.get_lines()] == [
+    [[1.0, 1.0], [4.0, 1.0]],
+    [[1.0, 0.0], [2.0, 0.5], [4.0, 0.5]],
+    [[1.0, 0.0], [4.0, 0.0]],
+  ]

@@ -1,0 +1,183 @@
+"""What is drawn of the runs behind a figure of the thesis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from helpers.curves_of_runs import run_table
+from reset_cycles.studies.thesis import figures
+from reset_cycles.studies.thesis.registry import FIGURES
+
+STEPS = np.array([1, 2, 3])
+
+
+def test_median_and_quartiles_of_common_points():
+  curves = [(STEPS, np.full(3, value)) for value in (1.0, 2.0, 3.0, 4.0, 10.0)]
+  shown = figures.band(curves)
+  assert shown.x.tolist() == [1, 2, 3]
+  assert shown.median.tolist() == [3.0] * 3
+  assert shown.lower.tolist() == [2.0] * 3
+  assert shown.upper.tolist() == [4.0] * 3
+
+
+def test_a_seed_that_ended_or_diverged_leaves_the_others():
+  curves = [
+    (STEPS, np.array([1.0, 1.0, 1.0])),
+    (STEPS, np.array([3.0, math.nan, 3.0])),
+    (STEPS[:2], np.array([5.0, 5.0])),
+  ]
+  assert figures.band(curves).median.tolist() == [3.0, 3.0, 2.0]
+
+
+def test_other_points_are_interpolated():
+  curves = [
+    (np.array([0.0, 10.0]), np.array([0.0, 10.0])),
+    (np.array([0.0, 5.0, 20.0]), np.array([2.0, 7.0, 22.0])),
+  ]
+  shown = figures.band(curves)
+  np.testing.assert_allclose(shown.x[[0, -1]], [0.0, 20.0])
+  first = shown.x <= 10.0
+  np.testing.assert_allclose(shown.median[first], shown.x[first] + 1.0)
+  np.testing.assert_allclose(shown.median[~first], shown.x[~first] + 2.0)
+
+
+def test_resets_over_seeds():
+  tables = [
+    run_table([0.1, 0.2], [0.3], [0.4], taus=[0.5, 0.25]),
+    run_table([0.1, 0.2, 0.2], [0.3], taus=[0.7]),
+  ]
+  assert figures.resets(tables, 'steps') == [
+    figures.ResetMark(25.0, (0.5, 0.7)),
+    figures.ResetMark(30.0, (0.25,)),
+  ]
+
+
+def test_over_time_each_seed_is_a_curve_of_its_own():
+  tables = [run_table([0.1, 0.2], [0.3], taus=[0.5]) for _ in range(2)]
+  tables[1] = tables[1]._replace(eval_times=np.array([1.0, 2.0, 4.0]))
+
+  def curve(table):
+    return table.eval_steps, table.metric
+
+  first, second = figures.curve_bands(tables, curve, 'time')
+  np.testing.assert_allclose(first.x, [0.1, 0.2, 0.3])
+  assert second.x.tolist() == [1.0, 2.0, 4.0]
+  assert second.median.tolist() == [0.1, 0.2, 0.3]
+  [both] = figures.curve_bands(tables, curve, 'steps')
+  assert both.x.tolist() == [10, 20, 30]
+  assert figures.resets(tables, 'time') == []
+  [reset] = figures.resets(tables[1:], 'time')
+  assert reset == figures.ResetMark(2.0, (0.5,))
+
+
+@pytest.mark.parametrize(
+  ('taus', 'expected'),
+  [
+    ((0.25,), 'τ = 0.25'),
+    ((0.0, 0.0), 'τ = 0'),
+    ((0.1, 0.2, 0.6), 'τ = 0.2\n(0.1 to 0.6)'),
+  ],
+)
+def test_taus_in_words(taus, expected):
+  assert figures.describe_taus(taus) == expected
+
+
+FULL = [
+  run_table([0.1, y], [0.2, y], taus=[1.0], target=0.8) for y in (0.5, 0.6, 0.7)
+]
+
+
+SOFT = [
+  run_table([0.1, y], [0.6, y], taus=[y / 2], target=0.8)
+  for y in (0.5, 0.6, 0.7)
+]
+
+
+def draw(name, runs, x_axis='steps'):
+  return figures.draw_figure(name, FIGURES[name], runs, x_axis)
+
+
+def labelled(axes):
+  return {
+    line.get_label(): line
+    for line in axes.get_lines()
+    if not line.get_label().startswith('_')
+  }
+
+
+def test_full_and_soft_resets_over_seeds():
+  picture = draw('fig3.8a', {'peaks_full': FULL, 'peaks_soft': SOFT})
+  assert picture._suptitle.get_text() == (
+    'fig3.8a: three peaks: full and soft resets '
+    '(molecules, 3 seeds: median and quartiles)'
+  )
+  schedule, metric = picture.axes
+  lines = labelled(metric)
+  assert list(lines) == ['full reset', 'soft reset', 'target 0.8']
+  assert lines['full reset'].get_color() == '#0072B2'
+  assert lines['soft reset'].get_color() == '#009E73'
+  np.testing.assert_allclose(
+    lines['soft reset'].get_xydata(),
+    [[10, 0.1], [20, 0.6], [30, 0.6], [40, 0.6]],
+  )
+  # Two bands of quartiles.
+  assert len(metric.collections) == 2
+  assert [text.get_text() for text in metric.texts] == [
+    'τ = 0.3\n(0.25 to 0.35)'
+  ]
+  assert [text.xy[0] for text in metric.texts] == [20]
+  for axes in (schedule, metric):
+    resets = [x for x in axes.get_lines() if x.get_linestyle() == '-.']
+    assert [x.get_xdata() for x in resets] == [[20.0, 20.0]]
+    assert axes.get_xlabel() == 'global step'
+  assert schedule.get_ylabel() == 'learning rate'
+  assert metric.get_ylabel() == 'mean average precision (validation)'
+  # Both runs have one schedule, which is drawn once.
+  np.testing.assert_array_equal(
+    schedule.get_lines()[0].get_ydata(), FULL[0].rates
+  )
+
+
+def test_a_schedule_alone_has_its_phases_shaded():
+  picture = draw('fig3.3a', {'peaks_full': FULL[:1]})
+  [axes] = picture.axes
+  assert picture._suptitle.get_text().endswith('(molecules, 1 seed)')
+  labels = [text.get_text() for text in axes.get_legend().get_texts()]
+  assert labels == ['warm-up', 'decay']
+  spans = sorted((p.get_x(), p.get_x() + p.get_width()) for p in axes.patches)
+  assert spans == [(0, 2), (2, 20), (20, 22), (22, 40)]
+
+
+@pytest.mark.parametrize(
+  ('name', 'label', 'values'),
+  [
+    ('fig3.6a', 'validation loss L', [0.9, 0.5, 0.8, 0.5]),
+    ('fig3.6b', 'smoothed validation loss l', [0.9, 0.5, 0.8, 0.5]),
+    ('fig3.6c', "change of l per evaluation, l'", [0.0, -0.4, 0.3, -0.3]),
+  ],
+)
+def test_losses(name, label, values):
+  _, axes = draw(name, {'failing_full': FULL[:1]}).axes
+  assert axes.get_ylabel() == label
+  np.testing.assert_allclose(labelled(axes)['full reset'].get_ydata(), values)
+
+
+def test_every_early_switch_is_marked():
+  runs = [
+    FULL[0]._replace(switches=[(20, 'loss rises')]),
+    FULL[1]._replace(switches=[(10, 'loss rises'), (30, 'loss rises')]),
+  ]
+  _, axes = draw('fig3.7', {'failing_switching': runs}).axes
+  marks = labelled(axes)['early switch']
+  assert list(marks.get_xdata()) == [20, 10, 30]
+
+
+@pytest.mark.parametrize('name', FIGURES)
+def test_every_figure_can_be_drawn(name):
+  figure = FIGURES[name]
+  picture = draw(name, {run: FULL[:2] for run in figure.runs}, figure.x_axis)
+  FigureCanvasAgg(picture).draw()

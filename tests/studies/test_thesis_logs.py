@@ -1,0 +1,228 @@
+"""Logs of the registry's runs: found, kept, packed, trained."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+from helpers.fakes import write_submission
+from helpers.log_files import EVENTS, write_run
+from helpers.registry_logs import write_log
+from helpers.study_workers import kill, note
+from reset_cycles.cli import main as cli
+from reset_cycles.mini_algoperf import files
+from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.studies import workers
+from reset_cycles.studies.errors import RunFailed
+from reset_cycles.studies.plans import CONFIGURATION
+from reset_cycles.studies.thesis import logs, registry
+from reset_cycles.studies.thesis.logs import Job, RunLog
+
+SOFT = Job('molecules', 'peaks_soft', 2)
+
+
+FULL = Job('molecules', 'peaks_full', 1)
+
+
+def test_runs_are_known_by_their_settings_wherever_they_are(tmp_path):
+  soft = write_log(tmp_path / 'a' / 'any_name' / 'trial_1', SOFT)
+  full = write_log(tmp_path / 'b', FULL)
+  assert logs.find_logs([tmp_path]) == [full, soft]
+
+
+def test_other_settings_and_other_submissions_are_passed_over(tmp_path):
+  other = tmp_path / 'other_settings'
+  other.mkdir()
+  write_run(other, EVENTS, params=SOFT_RESET)
+  foreign = tmp_path / 'other_submission'
+  foreign.mkdir()
+  write_run(foreign)
+  assert logs.find_logs([tmp_path]) == []
+
+
+def test_a_run_of_ours_counts_when_it_has_finished(tmp_path):
+  write_log(tmp_path / '.running' / 'run', SOFT)
+  write_log(tmp_path / 'killed', SOFT, finished=False)
+  write_log(tmp_path / 'other_length', SOFT, step_hint=50)
+  for flag in ({'eval_every': 7}, {'eval_by': 'time'}):
+    log = write_log(tmp_path / next(iter(flag)), SOFT)
+    path = log.log_dir / 'flags_0.json'
+    files.write_json(path, {**files.read_json(path), **flag})
+  assert logs.find_logs([tmp_path]) == []
+
+
+def test_a_run_of_the_benchmark_counts_as_it_is(tmp_path):
+  job = Job('ogbg', 'peaks_soft', 3)
+  log = write_log(tmp_path / 'x', job, finished=False, step_hint=80_000)
+  assert logs.find_logs([tmp_path]) == [log]
+
+
+@pytest.mark.parametrize('text', ['not JSON', '{"step_hint": 3}', '[]'])
+def test_settings_that_cannot_be_read_are_passed_over(text, tmp_path):
+  log = write_log(tmp_path / 'x', SOFT)
+  (log.log_dir / CONFIGURATION).write_text(text)
+  assert logs.find_logs([tmp_path]) == []
+
+
+def test_missing_runs_come_once_in_the_order_of_the_wish(tmp_path):
+  found_logs = [RunLog(SOFT, tmp_path)]
+  third = FULL._replace(seed=3)
+  wanted = [third, SOFT, FULL, third]
+  assert logs.missing_jobs(wanted, found_logs) == [third, FULL]
+
+
+def test_a_finished_run_is_kept_without_what_nobody_needs(tmp_path):
+  log = write_log(tmp_path / 'work', SOFT)
+  root = tmp_path / 'kept'
+  logs.keep(log.log_dir, root, SOFT)
+  kept = root / 'molecules' / 'peaks_soft' / 'seed_2'
+  assert logs.find_logs([root]) == [RunLog(SOFT, kept)]
+  assert sorted(path.name for path in kept.iterdir()) == [
+    'cycles.csv',
+    'eval_measurements.csv',
+    'flags_0.json',
+    'meta_data_0.json',
+    'schedule_params.json',
+  ]
+  for path in kept.iterdir():
+    assert path.read_bytes() == (log.log_dir / path.name).read_bytes()
+
+
+def test_a_place_that_is_taken_is_noticed_before_training(tmp_path):
+  logs.check_places([SOFT], tmp_path)
+  left = tmp_path / 'molecules' / 'peaks_soft' / 'seed_2'
+  left.mkdir(parents=True)
+  with pytest.raises(ValueError, match='seed_2 has no finished logs .* --runs'):
+    logs.check_places([FULL, SOFT], tmp_path)
+
+
+def test_archives_are_read_as_the_folders_that_were_packed(tmp_path):
+  found_logs = [
+    write_log(tmp_path / f'{job.run}{job.seed}', job)
+    for job in (FULL, SOFT, SOFT._replace(seed=5))
+  ]
+  packed = tmp_path / 'packed'
+  paths = logs.pack(found_logs, packed)
+  assert [path.name for path in paths] == [
+    'molecules_peaks_full.zip',
+    'molecules_peaks_soft.zip',
+  ]
+  with logs.unpacked([packed]) as roots:
+    found = logs.find_logs(roots)
+    assert [log.job for log in found] == [log.job for log in found_logs]
+    for log, original in zip(found, found_logs):
+      for name in logs.KEPT_FILES:
+        expected = (original.log_dir / name).read_bytes()
+        assert (log.log_dir / name).read_bytes() == expected
+  assert not found[0].log_dir.exists()
+
+
+def test_what_is_no_archive_is_named(tmp_path):
+  (tmp_path / 'x.zip').write_text('not an archive')
+  with pytest.raises(ValueError, match='x.zip is not a zip archive of logs'):
+    with logs.unpacked([tmp_path]):
+      pass
+
+
+def test_an_archive_ranks_where_its_root_does(tmp_path):
+  roots = [tmp_path / name for name in ('first', 'second')]
+  for root, value in zip(roots, ('1', '2')):
+    log = write_log(tmp_path / f'log{value}', SOFT)
+    (log.log_dir / 'eval_measurements.csv').write_text(value)
+    logs.pack([log], root)
+  write_log(roots[1] / 'x', SOFT)
+  for order in (roots, roots[::-1]):
+    with logs.unpacked(order) as folders:
+      [found] = logs.find_logs(folders)
+      text = (found.log_dir / 'eval_measurements.csv').read_text()
+    assert text[:1] == ('1' if order == roots else 'g')
+
+
+def test_other_archives_are_left_alone(tmp_path):
+  with zipfile.ZipFile(tmp_path / 'x.zip', 'w') as archive:
+    archive.writestr('../outside.txt', 'no logs')
+  with logs.unpacked([tmp_path]) as folders:
+    assert folders == [tmp_path]
+
+
+JOBS = [Job('fake', 'peaks_soft', seed) for seed in (1, 2, 3)]
+
+
+def test_all_are_trained_by_workers_with_a_thread_each(tmp_path, monkeypatch):
+  monkeypatch.delenv('OMP_NUM_THREADS', raising=False)
+  workers.train_all(JOBS, tmp_path / 'new', 2, note)
+  written = {p.name: p.read_text() for p in (tmp_path / 'new').iterdir()}
+  assert written == {f'{seed}.txt': '1' for seed in (1, 2, 3)}
+  assert 'OMP_NUM_THREADS' not in os.environ
+
+
+def test_a_run_that_fails_ends_the_study(tmp_path):
+  jobs = [JOBS[0]._replace(seed=seed) for seed in (9, 1, 2, 3, 4, 5, 6)]
+  with pytest.raises(RunFailed, match='no'):
+    workers.train_all(jobs, tmp_path, 1, note)
+  # What had been handed to the worker is finished; the rest is not begun.
+  assert len(list(tmp_path.iterdir())) < len(jobs)
+
+
+def test_a_worker_that_is_killed_is_told(tmp_path):
+  with pytest.raises(RunFailed, match='fewer --workers'):
+    workers.train_all(JOBS, tmp_path, 1, kill)
+
+
+@pytest.mark.usefixtures('fake_workload')
+def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
+  path = pathlib.Path(
+    write_submission(pathlib.Path('fake_run'), 'complete_at=7')
+  )
+  monkeypatch.setattr(registry, 'SUBMISSION', path.absolute())
+  monkeypatch.setattr(logs, 'KEPT_FILES', ('flags_0.json',))
+  root = tmp_path / 'kept'
+  logs.train(JOBS[1], root, lambda words: cli.main(['run', *words]))
+  assert [p.name for p in root.iterdir() if any(p.iterdir())] == ['fake']
+  flags = files.read_json(root / 'fake/peaks_soft/seed_2/flags_0.json')
+  assert flags['rng_seed'] == 2
+  assert flags['workload'] == 'fake'
+  assert flags['eval_splits'] == 'validation'
+  assert not flags['stop_at_targets']
+
+
+def test_a_run_that_ends_badly_is_not_kept(tmp_path):
+  with pytest.raises(RunFailed, match='fake peaks_soft 1 .*status 130'):
+    logs.train(JOBS[0], tmp_path, command=lambda arguments: 130)
+  assert logs.find_logs([tmp_path]) == []
+
+
+def test_a_worker_ends_with_its_parent_even_if_that_is_killed(tmp_path):
+  script = (
+    'import pathlib, sys\n'
+    'from reset_cycles.studies import workers\n'
+    'from helpers.study_workers import sleep\n'
+    'if __name__ == "__main__":\n'
+    '  workers.train_all([1], pathlib.Path(sys.argv[1]), 1, sleep)\n'
+  )
+  (tmp_path / 'parent.py').write_text(script)
+  environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
+  command = [sys.executable, 'parent.py', str(tmp_path)]
+  parent = subprocess.Popen(
+    command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+  )
+  note = tmp_path / 'pid.txt'
+  for _ in range(600):
+    if note.exists() and note.read_text():
+      break
+    time.sleep(0.1)
+  worker = int(note.read_text())
+  parent.kill()
+  parent.wait()
+  for _ in range(100):
+    if not pathlib.Path(f'/proc/{worker}').exists():
+      return
+    time.sleep(0.1)
+  os.kill(worker, 9)
+  pytest.fail('the worker outlives its parent')
