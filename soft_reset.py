@@ -96,28 +96,19 @@ def tau(
   target: Target,
   first_metric: float,
   scale: str = 'log',
-  expected: float = 1.0,
 ) -> float:
-  """The share of fresh values in a soft reset.
+  """The share of fresh values in a soft reset: `distance`, clipped to [0, 1].
 
-    tau = clip(distance, 0, 1)                 if all of the way is expected
-    tau = clip(1 - progress / expected, 0, 1)  if a share of it is
-
-  Example: at .6 of the way, tau is .4; where .8 of it was expected, .25.
+  Example: at .6 of the way to the target, tau is .4.
 
   Args:
     metric, target, first_metric, scale: see `distance`.
-    expected: share of the way that the run should have come by now, in (0, 1].
 
   Returns:
     tau in [0, 1]; 1 if the metric is not finite.
   """
   left = distance(metric, target, first_metric, scale)
-  if math.isnan(left):
-    return 1.0
-  if expected != 1.0:
-    left = 1.0 - (1.0 - left) / expected
-  return min(max(left, 0.0), 1.0)
+  return 1.0 if math.isnan(left) else min(max(left, 0.0), 1.0)
 
 
 def check_target(target: Target) -> None:

@@ -147,7 +147,7 @@ class Repeat(Finish):
     last = len(config.cycles) - 1
     steps = float(config.cycles[last].steps)
     end = step + config.cycles[last].steps
-    if config.horizon.binds and step < control.horizon:
+    if config.settings.horizon.binds and step < control.horizon:
       steps *= control.horizon / sum(cycle.steps for cycle in config.cycles)
       rest = control.horizon - step
       end = step + math.ceil(rest / max(round(rest / steps), 1))

@@ -66,7 +66,6 @@ class WorkloadApi(Protocol):
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
   metrics_logger: MetricsLogger | None
-  eval_period_time_sec: float  # seconds between evaluations, at least
   model_fn: Callable[..., Any]
   loss_fn: Callable[..., Any]
   init_model_fn: Callable[..., Any]
@@ -295,11 +294,3 @@ def new_evaluations(
     if step > last_step:
       found[step] = results
   return [read_evaluation(s, found[s], target) for s in sorted(found)]
-
-
-def evaluation_seconds(eval_results: EvalResults | None) -> float:
-  """Seconds that all evaluations so far have taken; NaN if unknown."""
-  if not eval_results:
-    return math.nan
-  _, results = decode(eval_results[-1])
-  return float(results.get('accumulated_eval_time', math.nan))

@@ -114,7 +114,7 @@ def test_the_functions_have_the_benchmarks_arguments():
   ]
 
 
-def test_evaluation_is_prepared_by_nothing_where_trained_weights_are_seen():
+def test_nothing_prepares_an_evaluation():
   driver = new_driver()
   driver.run(until=2)
   state, params, model_state = driver.optimizer_state, driver.params, None
