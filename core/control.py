@@ -15,7 +15,7 @@ from .. import soft_reset
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import horizon, schedules
-from .race import NextCycle, current
+from .race import current
 from .schedules import CycleClock
 from .state import NO_EVALUATION, Control, RunConfig
 from .workload import Evaluation
@@ -43,30 +43,31 @@ class Decision(NamedTuple):
 
 def start(config: RunConfig) -> tuple[Control, CycleClock]:
   """The control and the clock before the first step."""
-  first = config.settings.policy.first(config.cycles)
   control = Control(
-    cycle=first.cycle,
+    cycle=0,
     number=1,
-    scale=first.scale,
+    scale=1.0,
     start=0,
     chain_start=0,
-    end=first.end,
-    horizon=first.horizon,
+    end=config.cycles[0].steps,
+    horizon=sum(cycle.steps for cycle in config.cycles),
     num_early_stops=0,
     num_evaluations=0,
     last=NO_EVALUATION,
     first=NO_EVALUATION,
     switching=config.settings.switching.initial,
     pace=horizon.Pace(),
-    scores=first.scores,
+    scores=(),
   )
-  return control, _clock_of(0, first, config)
+  control = config.settings.policy.begin(control)
+  return control, _clock_of(control, config)
 
 
-def _clock_of(step: int, cycle: NextCycle, config: RunConfig) -> CycleClock:
-  steps = config.cycles[cycle.cycle].steps
+def _clock_of(control: Control, config: RunConfig) -> CycleClock:
+  """The clock at the first step of the control's cycle."""
+  steps = config.cycles[control.cycle].steps
   return schedules.anchored_clock(
-    step, cycle.cycle, 0.0, steps, cycle.end, cycle.scale
+    control.start, control.cycle, 0.0, steps, control.end, control.scale
   )
 
 
@@ -216,22 +217,16 @@ def _follow(
     why = 'cycles have run out'
     events.append({'event': 'finish', 'cycle': ended.number, 'reason': why})
     return Decision(ended, clock, FINISH, events, step, ended)
-  end = _aligned(ended, following.end, step, config, fewest=1)
-  following = following._replace(end=end)
-  is_new = following.is_full or not config.settings.switching.judges_chain
-  control = ended._replace(
-    cycle=following.cycle,
+  is_full = following.chain_start == step
+  is_new = is_full or not config.settings.switching.judges_chain
+  control = following._replace(
     number=ended.number + 1,
-    scale=following.scale,
     start=step,
-    chain_start=step if following.is_full else ended.chain_start,
-    end=following.end,
-    horizon=following.horizon,
+    end=_aligned(ended, following.end, step, config, fewest=1),
     num_evaluations=0,
     switching=config.settings.switching.initial if is_new else ended.switching,
-    scores=following.scores,
   )
-  clock = _clock_of(step, following, config)
+  clock = _clock_of(control, config)
   return Decision(
     control,
     clock,
@@ -240,7 +235,7 @@ def _follow(
     control.end,
     ended,
     reason,
-    following.is_full,
+    is_full,
   )
 
 

@@ -115,7 +115,6 @@ class Records:
     step_hint: int,
     schedule_params: Any,
     chain: Chain,
-    not_in_force: Sequence[str],
   ) -> None:
     """Writes the settings and the picture of the plan, before the first step.
 
@@ -123,7 +122,6 @@ class Records:
       step_hint: the workload's, steps.
       schedule_params: a ScheduleParams.
       chain: the plan.
-      not_in_force: names of settings that the benchmark has decided itself.
 
     Raises:
       ValueError: if a run with other settings or another step_hint has begun in
@@ -133,7 +131,6 @@ class Records:
       return
     values = {
       'step_hint': step_hint,
-      'not_in_force': list(not_in_force),
       'schedule_params': as_plain(schedule_params),
     }
     path = self.folder / SETTINGS

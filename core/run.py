@@ -154,12 +154,7 @@ def set_up(
       workload
     ).TrainingCompleteError,
   )
-  not_in_force = workload_facts.not_in_force(workload, hyperparameters)
-  if not_in_force:
-    logging.warning('The runner, not the submission, sets %s.', not_in_force)
-  records.write_settings(
-    workload.step_hint, schedule_params, chain, not_in_force
-  )
+  records.write_settings(workload.step_hint, schedule_params, chain)
   words = devices.put(to_words(control))
   return SavedState(inner, words, trained), Run(setup)
 

@@ -146,13 +146,6 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
-def not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
-  """Names of settings that the benchmark, not the submission, decides."""
-  given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
-  is_ours = takes_dropout_rate(workload) or 'dropout_rate' in given
-  return [] if is_ours else ['dropout_rate']
-
-
 def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
   """Submission time that the benchmark gives a run, in seconds.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import math
 
 import jax
@@ -66,29 +65,6 @@ def test_a_target_without_a_tau_is_refused_before_training(target):
     begin(SoftReset())
   for reset in (FullReset(), KeptMomentum(), Cyclic()):
     begin(reset)
-
-
-@pytest.mark.parametrize(
-  ('generation', 'point', 'expected'),
-  (
-    ('jit', None, []),
-    ('pmap', None, ['dropout_rate']),
-    ('pmap', {'beta2': 0.9}, ['dropout_rate']),
-    ('pmap', {'dropout_rate': 0.25}, []),
-  ),
-)
-def test_a_dropout_rate_that_is_not_in_force_is_said(
-  generation, point, expected, folder, caplog
-):
-  """In v0.5.0 the runner builds the model, with its own rate if self-tuned."""
-  caplog.set_level('WARNING', logger='absl')
-  workload = fake_benchmark.WORKLOADS[generation]()
-  model = workload.init_model_fn(jax.random.PRNGKey(0))
-  init = submission.make_submission(THESIS).init_optimizer_state
-  init(workload, *model, point, jax.random.PRNGKey(1))
-  written = json.loads((folder / 'schedule_params.json').read_text())
-  assert written['not_in_force'] == expected
-  assert ('dropout_rate' in caplog.text) == bool(expected)
 
 
 def test_the_functions_have_the_benchmarks_arguments():
