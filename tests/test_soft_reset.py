@@ -575,21 +575,6 @@ def test_whether_a_model_is_finite(kind, where, expected):
   assert found is expected
 
 
-def test_a_fresh_model_of_another_size_is_refused():
-  devices = devices_of('jit')
-  init = AdamW().build(NUMBERS).init
-  params = {'w': np.ones(3, 'f')}
-  model = devices.put(Model(params, None, init(params)))
-  with pytest.raises(RuntimeError, match="init_model_fn's parameters differ"):
-    soft_reset.model_reinit_schedule(
-      model,
-      ({'w': np.ones(4, 'f')}, None),
-      FULL,
-      soft_reset.roles_of(init, params),
-      devices,
-    )
-
-
 class Wrong:
   """Devices on which one function of a leaf does something else."""
 
