@@ -129,8 +129,8 @@ def update_params(
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
   # Where others than the trained weights are evaluated, these are handed out.
-  is_own = saved.trained is not None
-  params = saved.trained if is_own else current_param_container
+  is_shown = saved.trained is None
+  params = current_param_container if is_shown else saved.trained
   model = Model(params, model_state, saved.inner)
   # All that control costs an ordinary step: comparisons of whole numbers.
   is_due = global_step >= run.due
@@ -139,11 +139,11 @@ def update_params(
       saved, run, model, workload, eval_results, global_step
     )
   step = run.setup.train_step
-  params, model_state, inner, metrics, shown = step(*model, batch, rng)
+  params, model_state, inner, metrics, *shown = step(*model, batch, rng)
   saved, run = saved._replace(inner=inner), run._replace(step_metrics=metrics)
-  if not is_own:
+  if is_shown:
     return (saved, run), params, model_state
-  return (saved._replace(trained=params), run), shown, model_state
+  return (saved._replace(trained=params), run), shown[0], model_state
 
 
 def prepare_for_eval(

@@ -19,7 +19,6 @@ from . import control as control_lib
 from . import schedules
 from . import workload as workload_facts
 from .control import Decision, Event
-from .cycle import Optimizer
 from .devices import Devices, PmapDevices, devices_of
 from .optimizers import (
   OptState,
@@ -55,7 +54,6 @@ class Setup(NamedTuple):
   has_device_axis: bool
   records: Records
   rng: jax.Array  # from which the keys of fresh models are derived
-  optimizer: Optimizer
   train_step: Callable[..., Any]  # its first call compiles it
   roles: Roles
   learning_rate: Callable[[CycleClock], jax.Array]  # compiled
@@ -123,31 +121,28 @@ def set_up(
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   roles = soft_reset.roles_of(optimizer.build(numbers).init, shapes.params)
   soft_reset.compile_resets(shapes, roles, devices)
-  trained, eval_params = None, None
+  hparams = config.cycles[0].setting.hparams
+  step = train_step(
+    workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
+    workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
+    transformation,
+  )
+  trained = None
   if optimizer.evaluates_own:
     trained = devices.init(_copied, model_params)
-    hparams = config.cycles[0].setting.hparams
     eval_params = functools.partial(optimizer.eval_params, hparams=hparams)
+    step = _handing_out(step, eval_params)
   rate = jax.jit(
     functools.partial(schedules.learning_rate, cycles=config.cycles)
   )
   rate(clock)
-  hparams = config.cycles[0].setting.hparams
   setup = Setup(
     config=config,
     devices=devices,
     has_device_axis=has_axis,
     records=records,
     rng=rng,
-    optimizer=optimizer,
-    train_step=devices.compile_step(
-      train_step(
-        workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
-        workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
-        transformation,
-        eval_params,
-      )
-    ),
+    train_step=devices.compile_step(step),
     roles=roles,
     learning_rate=rate,
     training_complete_error=workload_facts.spec_of(
@@ -167,7 +162,6 @@ def train_step(
   model_fn: Callable[..., Any],
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
-  eval_params: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[..., Any]:
   """The body of a train step.
 
@@ -179,14 +173,11 @@ def train_step(
     model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
       training mode.
     loss_fn: (logits, batch) -> (summed loss, number of valid examples).
-    optimizer: the optax transformation; its state is an OptState.
-    eval_params: (optimizer's state, trained params) -> those to evaluate; None
-      if these are the trained ones.
+    optimizer: the optax transformation.
 
   Returns:
     (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
-    opt_state, {'loss', 'grad_norm'}, those to evaluate or None); total sums a
-    tree over devices.
+    opt_state, {'loss', 'grad_norm'}); total sums a tree over devices.
   """
 
   def summed_loss(
@@ -203,7 +194,7 @@ def train_step(
     batch: Any,
     rng: jax.Array,
     total: Callable[[Any], Any],
-  ) -> tuple[Any, Any, Any, dict[str, jax.Array], Any]:
+  ) -> tuple[Any, Any, Any, dict[str, jax.Array]]:
     grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
     (summed, (n_valid, new_state)), grads = grad_fn(
       params, model_state, batch, rng
@@ -214,8 +205,20 @@ def train_step(
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
     metrics = {'loss': summed / n_valid, 'grad_norm': global_norm(grads)}
-    shown = eval_params and eval_params(opt_state.state, params)
-    return params, new_state, opt_state, metrics, shown
+    return params, new_state, opt_state, metrics
+
+  return body
+
+
+def _handing_out(
+  step: Callable[..., Any], eval_params: Callable[[Any, Any], Any]
+) -> Callable[..., Any]:
+  """The body of a step that also returns the parameters to evaluate, last."""
+
+  def body(*args: Any) -> tuple[Any, ...]:
+    after = step(*args)
+    params, _, opt_state, _ = after
+    return *after, eval_params(opt_state.state, params)
 
   return body
 
