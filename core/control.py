@@ -51,6 +51,7 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
     chain_start=0,
     end=config.cycles[0].steps,
     horizon=sum(cycle.steps for cycle in config.cycles),
+    num_early_stops=0,
     num_evaluations=0,
     last=NO_EVALUATION,
     first=NO_EVALUATION,
@@ -149,6 +150,7 @@ def decide(
     events.append(
       {'event': 'switch', 'cycle': control.number, 'reason': reason}
     )
+    control = control._replace(num_early_stops=control.num_early_stops + 1)
     return _follow(control, clock, step, config, events, reason)
   if evaluations:
     control, goes_on = config.settings.policy.judge(control, config.target)

@@ -42,6 +42,7 @@ class Control(NamedTuple):
     chain_start: first step after the last full reset.
     end: first step after it.
     horizon: first step after the run, as now planned.
+    num_early_stops: cycles that were left early.
     num_evaluations: of the current cycle.
     last: the last evaluation; NO_EVALUATION before the first.
     first: the run's first evaluation; NO_EVALUATION before it.
@@ -57,6 +58,7 @@ class Control(NamedTuple):
   chain_start: int
   end: int
   horizon: int
+  num_early_stops: int
   num_evaluations: int
   last: Evaluation
   first: Evaluation

@@ -44,6 +44,7 @@ def test_scheduled_boundaries():
     (12, 'finish', 3, 'cycles have run out'),
   ]
   assert decision.action == control_lib.FINISH
+  assert decision.control.num_early_stops == 0
   starts = [e for e in events if e['event'] == 'cycle_start']
   assert [e['pace'] for e in starts] == [1.0, 1.0, 1.0]
   peaks = [e['peak_value'] for e in starts]
@@ -77,6 +78,7 @@ def test_an_early_switch_and_the_new_plan():
     (7, 'cycle_start', 3, 12),
     (12, 'finish', 3, 'cycles have run out'),
   ]
+  assert decision.control.num_early_stops == 1
   # 4 nominal steps in 5.
   paces = [e['pace'] for e in events if e['event'] == 'cycle_start']
   assert paces == [1.0, float(np.float32(0.8)), float(np.float32(0.8))]
@@ -142,6 +144,7 @@ def test_a_switch_in_the_last_cycle_finishes_the_run():
     (10, 'finish', 3, 'cycles have run out'),
   ]
   assert decision.action == control_lib.FINISH
+  assert decision.control.num_early_stops == 1
 
 
 def test_an_evaluation_at_a_boundary_counts_for_the_cycle_that_ends():
@@ -158,13 +161,14 @@ def test_an_evaluation_at_a_boundary_counts_for_the_cycle_that_ends():
   ]
   assert events[2]['stopping'] == 1
   control = decision.control
+  assert control.num_early_stops == 0
   # tau needs the last metric and the run's first one.
   assert control.last.step == 5
   assert (control.last.metric, control.first.metric) == (0.3, 0.1)
 
 
 def test_one_step_before_and_after_a_boundary():
-  for step, end in ((3, 8), (5, 12)):
+  for step, end, early in ((3, 8, 1), (5, 12, 1)):
     cycle = 1 if step < 4 else 2
     evaluations = [(step, NAN, 0.1)]
     events, decision, _ = replay(make_params(), 6, evaluations, step + 1)
@@ -172,6 +176,7 @@ def test_one_step_before_and_after_a_boundary():
       (step, 'switch', cycle, 'loss is not finite'),
       (step, 'cycle_start', cycle + 1, end),
     ]
+    assert decision.control.num_early_stops == early
 
 
 def test_several_evaluations_at_once():
@@ -242,6 +247,7 @@ def test_without_early_switching_the_rule_is_only_logged():
     4,
     8,
   ]
+  assert decision.control.num_early_stops == 0
 
 
 def test_deciding_changes_nothing_that_it_was_given():
