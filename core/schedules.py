@@ -47,16 +47,18 @@ class PlannedCycle(NamedTuple):
 
 
 class Chain(NamedTuple):
-  """What `jax_lr_schedule` returns; the first two are the thesis'.
+  """What `jax_lr_schedule` returns; the first three are the thesis'.
 
   Attributes:
     schedule: step of the run -> learning rate, if nothing is switched.
+    has_multiple: whether there is more than one cycle.
     reinit_steps: the steps at which a further cycle starts. The end of the run
       is not among them: there, the thesis reset a finished model to noise.
     cycles: the cycles of the chain.
   """
 
   schedule: Schedule
+  has_multiple: bool
   reinit_steps: tuple[int, ...]
   cycles: tuple[PlannedCycle, ...]
 
@@ -122,7 +124,7 @@ def jax_lr_schedule(
     )
   planned = tuple(map(_lay_out, steps, cycles))
   schedule = optax.join_schedules([c.rate for c in planned], list(ends[:-1]))
-  return Chain(schedule, ends[:-1], planned)
+  return Chain(schedule, len(cycles) > 1, ends[:-1], planned)
 
 
 def _lay_out(steps: int, cycle: Cycle) -> PlannedCycle:

@@ -97,7 +97,7 @@ def test_a_chain_by_hand():
   chain = lay_out(
     4, cycle(0.5), cycle(0.25, decay=Constant()), budget_factor=2.0
   )
-  assert chain.reinit_steps == (4,)
+  assert (chain.has_multiple, chain.reinit_steps) == (True, (4,))
   assert [c.steps for c in chain.cycles] == [4, 4]
   found = read(chain.schedule, range(8))
   root = math.sqrt(0.5)
@@ -107,7 +107,7 @@ def test_a_chain_by_hand():
 
 def test_one_cycle_has_no_boundary():
   chain = lay_out(7, cycle())
-  assert chain.reinit_steps == ()
+  assert (chain.has_multiple, chain.reinit_steps) == (False, ())
   assert [c.steps for c in chain.cycles] == [7]
 
 
