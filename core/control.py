@@ -93,8 +93,6 @@ def observe(
   planned = evaluation.step + to_come if to_come else control.horizon
   if config.settings.horizon.binds and config.most_steps < planned:
     planned = int(config.most_steps)
-  if planned <= evaluation.step:  # behind us: a further cycle has postponed it
-    planned = control.horizon
   scores = list(control.scores)
   if scores:
     way = soft_reset.progress(evaluation.metric, config.target, first.metric)
