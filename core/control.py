@@ -37,8 +37,6 @@ class Decision(NamedTuple):
   events: list[Event]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
   ended: Control  # that of the cycle that has ended, for RESET
-  reason: str = ''  # why that cycle was left; empty if it came to its end
-  is_full: bool = False  # for RESET: whether to reset fully, whatever the mode
 
 
 def start(config: RunConfig) -> tuple[Control, CycleClock]:
@@ -93,8 +91,6 @@ def observe(
   planned = evaluation.step + to_come if to_come else control.horizon
   if config.settings.horizon.binds and config.most_steps < planned:
     planned = int(config.most_steps)
-  if planned <= evaluation.step:  # behind us: a further cycle has postponed it
-    planned = control.horizon
   scores = list(control.scores)
   if scores:
     way = soft_reset.progress(evaluation.metric, config.target, first.metric)
@@ -151,7 +147,7 @@ def decide(
       {'event': 'switch', 'cycle': control.number, 'reason': reason}
     )
     control = control._replace(num_early_stops=control.num_early_stops + 1)
-    return _follow(control, clock, step, config, events, reason)
+    return _follow(control, clock, step, config, events, is_left=True)
   if evaluations:
     control, goes_on = config.settings.policy.judge(control, config.target)
     if goes_on is not None:
@@ -208,35 +204,26 @@ def _follow(
   step: int,
   config: RunConfig,
   events: list[Event],
-  reason: str = '',
+  is_left: bool = False,
 ) -> Decision:
   """Goes on to the next cycle, or ends the run if none follows."""
-  is_left = bool(reason) or not _is_finite(ended)
+  is_left |= not _is_finite(ended)
   following = config.settings.policy.next(ended, step, config, is_left)
   if following is None:
     why = 'cycles have run out'
     events.append({'event': 'finish', 'cycle': ended.number, 'reason': why})
     return Decision(ended, clock, FINISH, events, step, ended)
-  is_full = following.chain_start == step
-  is_new = is_full or not config.settings.switching.judges_chain
+  rule = config.settings.switching
+  is_new = following.chain_start == step or not rule.judges_chain
   control = following._replace(
     number=ended.number + 1,
     start=step,
     end=_aligned(ended, following.end, step, config, fewest=1),
     num_evaluations=0,
-    switching=config.settings.switching.initial if is_new else ended.switching,
+    switching=rule.initial if is_new else ended.switching,
   )
   clock = _clock_of(control, config)
-  return Decision(
-    control,
-    clock,
-    RESET,
-    events,
-    control.end,
-    ended,
-    reason,
-    is_full,
-  )
+  return Decision(control, clock, RESET, events, control.end, ended)
 
 
 def _aligned(
@@ -321,7 +308,7 @@ def plan_reset(
   is_soft = isinstance(mode, SoftReset)
   is_finite = math.isfinite(last.loss + last.metric) or not is_known
   note, share = '', 0.0
-  if decision.is_full:
+  if decision.control.chain_start == decision.control.start:
     plan, note = FULL, 'a race'
   elif not (is_finite and is_model_finite()):
     plan, note = FULL, 'the model is not finite'
@@ -334,7 +321,7 @@ def plan_reset(
   event = {
     'event': 'reset',
     'cycle': decision.control.number,
-    'reason': 'early' if decision.reason else 'scheduled',
+    'reason': 'early' if decision.control.start < ended.end else 'scheduled',
     'mode': 'FullReset' if plan is FULL else type(mode).__name__,
     'tau': plan.tau,
     'alpha': getattr(mode, 'alpha', ''),

@@ -54,7 +54,7 @@ SCRIPT = {
 TAPE = [
   (0, 'cycle_start', '', '', '', 1.0),
   (4, 'race', 'the loss hardly drops', '', '', ''),
-  (4, 'reset', 'scheduled', 'FullReset', 1.0, ''),
+  (4, 'reset', 'early', 'FullReset', 1.0, ''),
   (4, 'cycle_start', '', '', '', 0.125),
   (8, 'race', 'goes on', '', '', ''),
   (16, 'switch', 'loss rises', '', '', ''),
