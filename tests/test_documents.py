@@ -210,6 +210,6 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
   notebook = nbformat.read(ROOT / 'docs' / 'first_look.ipynb', as_version=4)
   assert not any(cell.get('outputs') for cell in notebook.cells)
   for cell in notebook.cells:
-    cell.source = cell.source.replace('num_steps=1050', 'num_steps=60')
-    cell.source = cell.source.replace('budget_factor=0.5', 'budget_factor=0.03')
+    cell.source = cell.source.replace('num_steps=840', 'num_steps=60')
+    cell.source = cell.source.replace('budget_factor=0.4', 'budget_factor=0.03')
   nbclient.NotebookClient(notebook, timeout=600).execute(cwd=str(tmp_path))
