@@ -110,6 +110,8 @@ class ScheduleParams:
           f'{name}: unknown hyperparameter; known are {", ".join(known)}.'
           + did_you_mean(name, known)
         )
+    if 'learning_rate' in given:
+      check_number('learning_rate', given['learning_rate'], '(0, inf)')
     base = self.cycles[0].hparams.learning_rate
     cycles = []
     for cycle in self.cycles:

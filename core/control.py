@@ -120,10 +120,11 @@ def decide(
   A cycle ends when its steps are over or, with early switching, after an
   evaluation at which the switching rule gives a reason. The evaluation that
   follows a cycle's last step counts for that cycle: it sees the annealed model.
-  With `wait`, and at a binding horizon after which a cycle follows, the cycle's
-  end waits for it, for at most the longest interval between evaluations so far,
-  if one is known, and no longer than up to a horizon that does not bind. If the
-  horizon moves, the rest of the cycle is stretched or compressed with it.
+  A rule that judges the chain is heard there, too. With `wait`, and at a hard
+  horizon after which a cycle follows, the cycle's end waits for it, for at most
+  the longest interval between evaluations so far, and no longer than up to a
+  horizon that is not hard. Where no interval is known, nothing is waited for. If
+  the horizon moves, the rest of the cycle is stretched or compressed with it.
 
   Args:
     control: the current control.
@@ -142,7 +143,9 @@ def decide(
   may_leave = not _is_finite(control) or config.settings.policy.may_leave(
     control, step
   )
-  if reason and config.settings.early_switching and may_leave and not is_over:
+  rule = config.settings.switching
+  is_heard = config.settings.early_switching and may_leave
+  if reason and is_heard and (rule.judges_chain or not is_over):
     events.append(
       {'event': 'switch', 'cycle': control.number, 'reason': reason}
     )
@@ -190,7 +193,7 @@ def _waits_until(control: Control, config: RunConfig) -> int:
   is_seen = control.last.step >= end or control.last.step < 0
   if is_seen or not (config.settings.wait or is_beyond):
     return end
-  steps = control.pace.longest or max(control.horizon - end, 0)
+  steps = control.pace.longest
   # A binding horizon lies before the run's last evaluation: a reset there would
   # be all that it sees.
   if end >= control.horizon or config.settings.horizon.binds:
@@ -290,8 +293,9 @@ def plan_reset(
 ) -> tuple[ResetPlan, Event]:
   """The reset before the cycle that starts, and the event that reports it.
 
-  tau is taken at the last evaluation of the cycle that has ended. Without one,
-  nothing speaks against the model, and tau is 0. A model that is not finite
+  tau is taken at the last evaluation of the cycle that has ended. Without one
+  nothing speaks against the model, and tau is 0; with `wait`, which looks for an
+  annealed model, the evaluation after the run's first step is none. A model that is not finite
   would stay so: whatever the mode, a fresh one takes its place.
 
   Args:
@@ -304,12 +308,15 @@ def plan_reset(
     ValueError: if own_tau returns a value outside [0, 1].
   """
   ended, mode = decision.ended, config.settings.reset
-  last, is_known = ended.last, ended.num_evaluations > 0
+  last, is_seen = ended.last, ended.num_evaluations > 0
+  is_known = is_seen and (last.step > 1 or not config.settings.wait)
   is_soft = isinstance(mode, SoftReset)
-  is_finite = math.isfinite(last.loss + last.metric) or not is_known
+  is_finite = math.isfinite(last.loss + last.metric) or not is_seen
   note, share = '', 0.0
-  if decision.control.chain_start == decision.control.start:
-    plan, note = FULL, 'a race'
+  is_new = decision.control.chain_start == decision.control.start
+  is_cut = decision.control.start < ended.end
+  if is_new:
+    plan, note = FULL, 'the chain begins anew'
   elif not (is_finite and is_model_finite()):
     plan, note = FULL, 'the model is not finite'
   else:
@@ -321,7 +328,7 @@ def plan_reset(
   event = {
     'event': 'reset',
     'cycle': decision.control.number,
-    'reason': 'early' if decision.control.start < ended.end else 'scheduled',
+    'reason': 'early' if is_new or is_cut else 'scheduled',
     'mode': 'FullReset' if plan is FULL else type(mode).__name__,
     'tau': plan.tau,
     'alpha': getattr(mode, 'alpha', ''),
@@ -330,6 +337,17 @@ def plan_reset(
     'note': note,
   }
   return plan, event
+
+
+def after_reset(
+  control: Control, plan: ResetPlan, config: RunConfig
+) -> Control:
+  """The control of the cycle that starts: after a full reset, of a new chain."""
+  if plan != FULL:
+    return control
+  return control._replace(
+    chain_start=control.start, switching=config.settings.switching.initial
+  )
 
 
 def _tau(

@@ -169,7 +169,7 @@ class Race(Repeat):
     check(is_list, 'peaks', self.peaks, right)
     for i, factor in enumerate(self.peaks):
       check_number(f'peaks[{i}]', factor, '(0, inf)')
-    object.__setattr__(self, 'peaks', tuple(self.peaks))
+    object.__setattr__(self, 'peaks', tuple(map(float, self.peaks)))
     check_number('min_loss_drop', self.min_loss_drop, '(-inf, inf)')
     check_number('min_progress', self.min_progress, '(-inf, inf)')
 
@@ -184,14 +184,16 @@ class Race(Repeat):
     """See `Policy`."""
     i = current(control.scores)
     steps = control.last.step - control.start
-    is_seen = control.num_evaluations > 0 and control.last.step > 1
+    # The run's first evaluation is what the others are held against.
+    is_seen = control.num_evaluations > 0
+    is_seen &= control.last.step > control.first.step
     is_judged = is_seen and steps >= _JUDGED_FROM * control.horizon
     if control.scores[i].state != PROBING or not is_judged:
       return control, None
     states = [score.state for score in control.scores]
     others = states.count(UNTRIED)
     wait = max(steps, control.pace.longest)
-    best = max(score.progress for score in control.scores)
+    best = max(s.progress for s in control.scores if s.state != LEFT)
     way = progress(control.last.metric, target, control.first.metric, 'log')
     learns = (
       _loss_drop(control) >= self.min_loss_drop and way >= self.min_progress

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -265,13 +264,10 @@ def act(
     evaluations_seen=len(eval_results or ()),
   )
   if decision.action == control_lib.RESET:
-    model, event = _reset(run, model, decision, workload)
-    events.append(event)
-    events.append(
-      control_lib.cycle_start_event(
-        decision.control, decision.clock, setup.config
-      )
-    )
+    model, control, event = _reset(run, model, decision, workload)
+    run = run._replace(control=control)
+    start = control_lib.cycle_start_event(control, decision.clock, setup.config)
+    events += [event, start]
   if decision.action in (control_lib.RESET, control_lib.RE_ANCHOR):
     new_clock = setup.devices.put(decision.clock)
     model = model._replace(opt_state=model.opt_state._replace(clock=new_clock))
@@ -279,7 +275,7 @@ def act(
   if decision.action == control_lib.FINISH:
     raise setup.training_complete_error
   if run.control is not before:
-    words = setup.devices.put(to_words(decision.control))
+    words = setup.devices.put(to_words(run.control))
     saved = saved._replace(control=words)
   return saved, run, model
 
@@ -314,7 +310,7 @@ def _adopt(
 
 def _reset(
   run: Run, model: Model, decision: Decision, workload: WorkloadApi
-) -> tuple[Model, Event]:
+) -> tuple[Model, Control, Event]:
   """Resets the model as a cycle starts; the clock stays as it is."""
   setup, state = run.setup, model.opt_state
   own = model._replace(opt_state=state.state)
@@ -328,7 +324,8 @@ def _reset(
       own, fresh, plan, setup.roles, setup.devices
     )
   state = state._replace(state=own.opt_state)
-  return own._replace(opt_state=state), event
+  control = control_lib.after_reset(decision.control, plan, setup.config)
+  return own._replace(opt_state=state), control, event
 
 
 def _fresh(
@@ -365,13 +362,13 @@ def _fresh(
     params, model_state = setup.devices.get(workload.init_model_fn(key))
   finally:
     vars(workload).update(attributes)
-  shapes = jax.tree_util.tree_map(setup.devices.shape_of, model)
-  if _sizes(params) != _sizes(shapes.params):
+  trained = jax.tree_util.tree_map(setup.devices.shape_of, model)
+  if _shapes(params) != _shapes(trained.params):
     raise ValueError(
       "init_model_fn's parameters differ in shape from those that are trained."
     )
   # The model_state that init_model_fn returns need not match that of model_fn.
-  if _sizes(model_state) != _sizes(shapes.model_state):
+  if _shapes(model_state) != _shapes(trained.model_state):
     logging.warning(
       "init_model_fn's batch statistics differ in shape from those that are "
       'trained. Resets leave the statistics as they are.'
@@ -380,8 +377,8 @@ def _fresh(
   return params, model_state
 
 
-def _sizes(tree: Any) -> list[int]:
-  return [math.prod(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
+def _shapes(tree: Any) -> list[tuple[int, ...]]:
+  return [tuple(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
 def _record(
