@@ -89,7 +89,7 @@ def observe(
   left = config.budget - evaluation.seconds
   to_come = config.settings.horizon.steps_to_come(pace, left)
   planned = evaluation.step + to_come if to_come else control.horizon
-  if config.settings.horizon.binds and config.most_steps < planned:
+  if config.settings.horizon.is_hard_limit and config.most_steps < planned:
     planned = int(config.most_steps)
   scores = list(control.scores)
   if scores:
@@ -123,8 +123,9 @@ def decide(
   A rule that judges the chain is heard there, too. With `wait`, and at a hard
   horizon after which a cycle follows, the cycle's end waits for it, for at most
   the longest interval between evaluations so far, and no longer than up to a
-  horizon that is not hard. Where no interval is known, nothing is waited for. If
-  the horizon moves, the rest of the cycle is stretched or compressed with it.
+  horizon that is not hard. Where no interval is known, nothing is waited for.
+  If the horizon moves, the rest of the cycle is stretched or compressed with
+  it.
 
   Args:
     control: the current control.
@@ -173,7 +174,7 @@ def decide(
       )
     return Decision(control, clock, GO_ON, events, give_up, control)
   has_moved = control.horizon != planned and control.horizon > step
-  if has_moved and config.settings.horizon.binds:
+  if has_moved and config.settings.horizon.is_hard_limit:
     return _re_anchor(control, clock, step, planned, config, events)
   return Decision(control, clock, GO_ON, events, control.end, control)
 
@@ -186,7 +187,7 @@ def _is_finite(control: Control) -> bool:
 def _waits_until(control: Control, config: RunConfig) -> int:
   """The step before which a cycle that is over ends, evaluated or not."""
   end = control.end
-  is_beyond = config.settings.horizon.binds and end >= control.horizon
+  is_beyond = config.settings.horizon.is_hard_limit and end >= control.horizon
   if is_beyond and not config.settings.wait:
     following = config.settings.policy.next(control, end, config, is_left=False)
     is_beyond = following is not None
@@ -196,7 +197,7 @@ def _waits_until(control: Control, config: RunConfig) -> int:
   steps = control.pace.longest
   # A binding horizon lies before the run's last evaluation: a reset there would
   # be all that it sees.
-  if end >= control.horizon or config.settings.horizon.binds:
+  if end >= control.horizon or config.settings.horizon.is_hard_limit:
     return end + steps
   return min(end + steps, control.horizon)
 
@@ -237,9 +238,9 @@ def _aligned(
   A cycle that waits for an evaluation stands still meanwhile, at its last rate.
   So it ends a whole number of the intervals between evaluations after the last
   one, at least `fewest`: 1, but 0 where the last one came less than half an
-  interval before the planned end. An interval more at each evaluation that comes
-  a little too soon would put the end off again and again. A cycle that ends with
-  the run does not move: the horizon lies before an evaluation.
+  interval before the planned end. An interval more at each evaluation that
+  comes a little too soon would put the end off again and again. A cycle that
+  ends with the run does not move: the horizon lies before an evaluation.
   """
   interval = control.pace.usual
   if not config.settings.wait or not interval or end >= control.horizon:
@@ -295,8 +296,8 @@ def plan_reset(
 
   tau is taken at the last evaluation of the cycle that has ended. Without one
   nothing speaks against the model, and tau is 0; with `wait`, which looks for an
-  annealed model, the evaluation after the run's first step is none. A model that is not finite
-  would stay so: whatever the mode, a fresh one takes its place.
+  annealed model, the evaluation after the first step is none. A model that is
+  not finite would stay so: whatever the mode, a fresh one takes its place.
 
   Args:
     decision: one whose action is RESET.
@@ -342,7 +343,7 @@ def plan_reset(
 def after_reset(
   control: Control, plan: ResetPlan, config: RunConfig
 ) -> Control:
-  """The control of the cycle that starts: after a full reset, of a new chain."""
+  """The control of the cycle that starts; a full reset begins a new chain."""
   if plan != FULL:
     return control
   return control._replace(

@@ -33,7 +33,7 @@ from .workload import EvalResults, WorkloadApi
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
-# Folded into the key of fresh models beyond the plan: none has that many resets.
+# Folded into the key of fresh models beyond the plan; no run has more resets.
 _LATER = 2**31 - 1
 
 

@@ -368,7 +368,7 @@ def _check_settings(
   is_chain = isinstance(chain, ScheduleParams)
   check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
   right = 'StepHorizon(), since a loop has no time budget'
-  check(not chain.horizon.binds, 'horizon', chain.horizon, right)
+  check(not chain.horizon.is_hard_limit, 'horizon', chain.horizon, right)
   check_flag('rises', rises)
   check(tau is None or callable(tau), 'tau', tau, 'a function or None')
   if target is not None:

@@ -194,7 +194,7 @@ def what_evaluations_decide(params: ScheduleParams) -> list[str]:
       f'{shown(params.switching)} may end a cycle early; the next one then '
       'starts at once.'
     )
-  if params.horizon.binds:
+  if params.horizon.is_hard_limit:
     said.append(
       f'{shown(params.horizon)} lays the cycles over the time budget, anew at '
       'every evaluation, with the same ratios.'

@@ -314,12 +314,12 @@ def test_repeat_puts_off_the_horizon_after_a_switch():
 
 
 class Moved(StepHorizon):
-  """A horizon that is at a step from the second evaluation on, and binds.
+  """A horizon that is at a step from the second evaluation on, and a hard limit.
 
   The step is the budget; evaluations come at as many seconds as steps.
   """
 
-  binds = True
+  is_hard_limit = True
 
   def steps_to_come(self, pace, seconds_left):
     return int(seconds_left) if pace.longest else 0
@@ -616,7 +616,7 @@ def test_the_length_of_a_further_cycle_under_a_horizon_that_has_moved():
 
 def test_a_horizon_that_does_not_bind_stretches_nothing():
   class Loose(Moved):
-    binds = False
+    is_hard_limit = False
 
   config = config_of(make_params(horizon=Loose()), 6, budget=18.0)
   seen = [(1, 1.0, 0.1, 1.0), (2, 1.0, 0.1, 2.0)]

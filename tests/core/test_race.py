@@ -181,8 +181,8 @@ def test_the_evaluation_that_judges(step, num_evaluations, is_judged):
 
 
 def test_a_share_of_the_run_is_needed_to_judge():
-  """After a compilation: 1 of 1,000 steps says nothing, 10 do."""
-  for step, goes_on in ((5, None), (9, None), (10, False)):
+  """After a compilation: 1 of 1,000 steps says nothing, 20 do."""
+  for step, goes_on in ((5, None), (19, None), (20, False)):
     config = config_of(racing(), 500)
     control, _ = control_lib.start(config)
     control = control._replace(
