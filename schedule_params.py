@@ -138,10 +138,10 @@ THESIS = ScheduleParams(
   wait=False,
 )
 # The thesis' method in today's ruleset. Cycles that double in length are laid
-# over the time budget; a soft reset between any two; a race that finds a peak at
-# which the model learns; and a rule that leaves what will not arrive. The numbers
-# of the optimizer are those of the self-tuning winner of 2024, with a constant
-# peak that every cycle ends with a short decay.
+# over the time budget; a soft reset between any two; a race that finds a peak
+# at which the model learns; and a rule that leaves what will not arrive. The
+# numbers of the optimizer are those of the self-tuning winner of 2024, with a
+# constant peak that every cycle ends with a short decay.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
     Cycle(

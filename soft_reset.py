@@ -163,7 +163,7 @@ class SoftReset:
     check_choice('scale', self.scale, SCALES)
 
   def plan(self, tau: float) -> ResetPlan:
-    """tau = .25 and alpha = .5 keep .75 of the model and .875 of the moments."""
+    """tau .25 and alpha .5 keep .75 of the model and .875 of the moments."""
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
 
 

@@ -295,9 +295,9 @@ def plan_reset(
   """The reset before the cycle that starts, and the event that reports it.
 
   tau is taken at the last evaluation of the cycle that has ended. Without one
-  nothing speaks against the model, and tau is 0; with `wait`, which looks for an
-  annealed model, the evaluation after the first step is none. A model that is
-  not finite would stay so: whatever the mode, a fresh one takes its place.
+  nothing speaks against the model, and tau is 0; with `wait`, which looks for
+  an annealed model, the evaluation after the first step is none. A model that
+  is not finite would stay so: whatever the mode, a fresh one takes its place.
 
   Args:
     decision: one whose action is RESET.

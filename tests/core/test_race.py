@@ -169,7 +169,8 @@ def test_the_drop_of_the_loss(losses, goes_on):
   ('step', 'num_evaluations', 'is_judged'),
   (
     (1, 1, False),  # of the first step nothing can be said
-    (2, 1, True),  # 1 % of 120 steps is 1.2
+    (2, 1, False),
+    (3, 1, True),  # 2 % of 120 steps are 2.4
     (10, 0, False),
   ),
 )
