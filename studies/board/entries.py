@@ -12,11 +12,8 @@ targets.
 
 from __future__ import annotations
 
-import difflib
-import json
 import pathlib
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +21,7 @@ import numpy as np
 
 from ...benchmarks import pieces
 from ...benchmarks.pieces import PIECES
+from ...core.checks import did_you_mean
 from ...mini_algoperf import files
 from ...mini_algoperf.submission_loader import (
   LoadedSubmission,
@@ -42,17 +40,11 @@ _PIECES_FILE = pathlib.Path(pieces.__file__).resolve()
 
 
 class Contender(NamedTuple):
-  """A submission.
+  """A submission."""
 
-  Attributes:
-    name: its name on the board.
-    path: its Python file.
-    factor: the factor by which its learning rates act multiplied.
-  """
-
-  name: str
-  path: str
-  factor: float
+  name: str  # on the board
+  path: str  # of its Python file
+  factor: float  # by which its learning rates act multiplied
 
 
 def known_paths() -> dict[str, pathlib.Path]:
@@ -76,8 +68,7 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  Args:
-    name: its name on the board. Ours without a piece has the factor of ours.
+  Ours without a piece has the factor of ours.
   """
   if not FACTORS_FILE.exists():
     return 1.0
@@ -98,11 +89,9 @@ def get_entry(text: str, published: bool = False) -> Contender:
   name, _, given = text.partition('=')
   paths = {**known_paths(), **dict.fromkeys(PIECES, _PIECES_FILE)}
   if not given and name not in paths:
-    near = difflib.get_close_matches(name, paths, 1)
-    hint = f' Did you mean {near[0]}?' if near else ''
     raise ValueError(
       f'submission {name!r} is unknown; known are {", ".join(paths)}, and '
-      f'NAME=FILE for your own.{hint}'
+      'NAME=FILE for your own.' + did_you_mean(name, paths)
     )
   if not re.fullmatch(r'[\w.-]+', name):
     raise ValueError(
@@ -148,22 +137,23 @@ def choose_factors(
   Raises:
     ValueError: if no run counts.
   """
-  merits: dict[str, dict[float, list[Merit]]] = defaultdict(
-    lambda: defaultdict(list)
-  )
+  merits: dict[str, dict[float, list[Merit]]] = {}
   for run in runs:
     base, _, factor = run.condition.partition('@')
     if base == 'tuned':
-      merits[run.submission][float(factor or 1.0)].append(merit(run))
+      own = merits.setdefault(run.submission, {})
+      own.setdefault(float(factor or 1.0), []).append(merit(run))
   if not merits:
     raise ValueError('there are no runs under tuned@FACTOR: train them first.')
   chosen = {}
   for name, own in sorted(merits.items()):
-    most = max(len(found) for found in own.values())
-    usable = [factor for factor, found in own.items() if len(found) == most]
-    chosen[name] = max(
-      usable, key=lambda factor: tuple(np.mean(own[factor], axis=0))
-    )
+    most = max(map(len, own.values()))
+    means = {
+      factor: tuple(np.mean(found, axis=0))
+      for factor, found in own.items()
+      if len(found) == most
+    }
+    chosen[name] = max(means, key=means.__getitem__)
   return chosen, merits
 
 
@@ -181,6 +171,5 @@ def write_factors(runs: Sequence[BoardRun]) -> dict[str, float]:
     }
     for name, by_factor in sorted(merits.items())
   }
-  text = json.dumps({'factors': chosen, 'chosen_from': table}, indent=2) + '\n'
-  files.write_whole(FACTORS_FILE, text)
+  files.write_json(FACTORS_FILE, {'factors': chosen, 'chosen_from': table})
   return chosen

@@ -64,50 +64,44 @@ def standings(
     draws: number of bootstrap draws.
   """
   names = sorted({run.submission for run in runs})
-  cells = _cells(runs, names)
-  medians = np.stack([np.median(times, axis=1) for times in cells])
-  relative = scores.relative_times(medians.T).T
+  cells: dict[tuple[str, str], dict[str, list[float]]] = {}
+  for run in sorted(runs, key=lambda r: r.seed):
+    own = cells.setdefault((run.condition, run.workload), {})
+    own.setdefault(run.submission, []).append(run.share_to_target)
+  # Shares of the budget for each cell, shape=(submissions, seeds).
+  shares = [np.array([own[name] for name in names]) for own in cells.values()]
+
+  def relative_to_fastest(cells: Sequence[np.ndarray]) -> np.ndarray:
+    medians = np.stack([np.median(times, axis=1) for times in cells])
+    return scores.relative_times(medians.T)
+
   random = np.random.default_rng(_SEED)
   drawn = []
   for _ in range(draws):
     again = []
-    for times in cells:
+    for times in shares:
       chosen = random.integers(times.shape[1], size=times.shape[1])
-      again.append(np.median(times[:, chosen], axis=1))
-    drawn.append(_scores(scores.relative_times(np.stack(again).T)))
+      again.append(times[:, chosen])
+    drawn.append([scores.score(row) for row in relative_to_fastest(again)])
   low, high = np.percentile(drawn, _INTERVAL, axis=0)
-  if min(times.shape[1] for times in cells) < 2:  # nothing to draw from
+  if min(times.shape[1] for times in shares) < 2:  # nothing to draw from
     low, high = np.full_like([low, high], np.nan)
   found = []
-  for i, (name, score) in enumerate(zip(names, _scores(relative.T))):
-    own = [run for run in runs if run.submission == name]
+  for i, relative in enumerate(relative_to_fastest(shares)):
+    mine = [run for run in runs if run.submission == names[i]]
     found.append(
       EntryStanding(
-        name,
-        score,
+        names[i],
+        scores.score(relative),
         low[i],
         high[i],
-        float(np.mean([run.is_reached for run in own])),
-        float(np.median([run.share_to_target for run in own])),
-        sum(run.failed for run in own),
-        relative[:, i],
+        float(np.mean([run.is_reached for run in mine])),
+        float(np.median([run.share_to_target for run in mine])),
+        sum(run.failed for run in mine),
+        relative,
       )
     )
   return sorted(found, key=lambda s: (-s.score, -s.reached, s.submission))
-
-
-def _cells(runs: Sequence[BoardRun], names: Sequence[str]) -> list[np.ndarray]:
-  """Shares of the budget for each cell, shape=(submissions, seeds)."""
-  found: dict[tuple[str, str], dict[str, list[float]]] = {}
-  for run in sorted(runs, key=lambda r: r.seed):
-    own = found.setdefault((run.condition, run.workload), {})
-    own.setdefault(run.submission, []).append(run.share_to_target)
-  return [np.array([own[name] for name in names]) for own in found.values()]
-
-
-def _scores(relative: np.ndarray) -> list[float]:
-  """AlgoPerf's scores; relative times have shape=(submissions, cells)."""
-  return [scores.score(row) for row in relative]
 
 
 def write_page(
@@ -130,20 +124,23 @@ def write_page(
 
 
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:
-  """The page as Markdown.
-
-  Args:
-    runs: runs under all conditions.
-    reading: a person's interpretation, Markdown.
-  """
+  """The page as Markdown; arguments as for `write_page`."""
   usable = comparable(runs)
   scored = [r for r in usable if r.condition in conditions.SCORED]
   overall = standings(scored)
+  factors = [
+    f'{s.submission} {entries.factor_of(s.submission):g}' for s in overall
+  ]
   lines = ['# Scoreboard', '', *_reading(overall, scored, reading), '']
-  lines += [_WHAT + _factors(overall), '', '## Over all', '']
-  lines += _extent(scored)
-  lines += ['', *_table(overall), '', f'![Performance profiles]({PICTURE})']
-  lines += ['', '## By condition', '']
+  lines += [f'{_WHAT}{", ".join(factors)}.', '', '## Over all', '']
+  lines += [*_extent(scored), '', *_table(overall)]
+  lines += [
+    '',
+    f'![Performance profiles]({PICTURE})',
+    '',
+    '## By condition',
+    '',
+  ]
   names = [*conditions.CONDITIONS]
   names += sorted({r.condition for r in usable} - set(names))
   for name in names:
@@ -151,12 +148,17 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
     if own:
       lines += [f'### {name}', '', *_extent(own), '', *_table(standings(own))]
       lines += ['', *_agreement(name, own, usable)]
-  lines += [
-    '## Targets reached, by workload',
-    '',
-    *_by_workload(scored, overall),
-  ]
-  return '\n'.join(lines) + '\n'
+  lines += ['## Targets reached, by workload', '']
+  workloads = sorted({run.workload for run in scored})
+  rows = [['submission', *workloads]]
+  for standing in overall:
+    mine = [r for r in scored if r.submission == standing.submission]
+    shares = [
+      np.mean([r.is_reached for r in mine if r.workload == workload])
+      for workload in workloads
+    ]
+    rows.append([standing.submission, *(f'{share:.0%}' for share in shares)])
+  return '\n'.join([*lines, *_markdown(rows)]) + '\n'
 
 
 def _reading(
@@ -180,12 +182,6 @@ def _reading(
   return [*said, *(['', reading.strip()] if reading.strip() else [])]
 
 
-def _factors(overall: Sequence[EntryStanding]) -> str:
-  names = [standing.submission for standing in overall]
-  said = [f'{name} {entries.factor_of(name):g}' for name in names]
-  return ', '.join(said) + '.'
-
-
 def _extent(runs: Sequence[BoardRun]) -> list[str]:
   cells: dict[tuple[str, str], set[int]] = {}
   for run in runs:
@@ -198,18 +194,15 @@ def _extent(runs: Sequence[BoardRun]) -> list[str]:
 
 
 def _table(found: Sequence[EntryStanding]) -> list[str]:
-  rows = [
-    (
-      s.submission,
-      _score(s),
-      f'{s.reached:.0%}',
-      f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never',
-      f'{s.failed}',
+  rows = [('submission', 'score', 'reached', 'median time / budget', 'broken')]
+  for s in found:
+    share = (
+      f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never'
     )
-    for s in found
-  ]
-  head = ('submission', 'score', 'reached', 'median time / budget', 'broken')
-  return _markdown([head, *rows])
+    rows.append(
+      (s.submission, _score(s), f'{s.reached:.0%}', share, f'{s.failed}')
+    )
+  return _markdown(rows)
 
 
 def _score(standing: EntryStanding) -> str:
@@ -247,21 +240,6 @@ def _agreement(
     tau, _ = stats.kendalltau([long[s] for s in brief], [*brief.values()])
     lines[0] += f" Kendall's rank correlation of the scores: {tau:.2f}."
   return lines
-
-
-def _by_workload(
-  runs: Sequence[BoardRun], overall: Sequence[EntryStanding]
-) -> list[str]:
-  workloads = sorted({run.workload for run in runs})
-  rows = [('submission', *workloads)]
-  for standing in overall:
-    own = [r for r in runs if r.submission == standing.submission]
-    shares = [
-      np.mean([r.is_reached for r in own if r.workload == workload])
-      for workload in workloads
-    ]
-    rows.append((standing.submission, *(f'{share:.0%}' for share in shares)))
-  return _markdown(rows)
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:

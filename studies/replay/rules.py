@@ -12,7 +12,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from ...early_switching import (
 from ...soft_reset import progress
 from ..real_runs.reading import RecordedRun
 
-T = TypeVar('T')
 BUILT_IN = ('never', 'thesis', 'floor', 'progress', 'race', 'oracle')
 _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
   # Lets every run come to its end.
@@ -38,12 +37,6 @@ _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
   # Knows the future: leaves at once a run that will not reach its target.
   'oracle': lambda run: 0 if run.reached is None else run.step.size,
 }
-
-
-class BestProgress(NamedTuple):
-  """The best progress so far."""
-
-  best: float  # -inf before the first finite metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +62,15 @@ class Floor:
   )
 
   judges_chain: ClassVar[bool] = False
-  initial: ClassVar[BestProgress] = BestProgress(-math.inf)
+  initial: ClassVar[float] = -math.inf  # the best progress so far
   columns: ClassVar[tuple[str, ...]] = ()
 
   def __post_init__(self) -> None:
     for name in ('shares', 'least'):
       values = getattr(self, name)
-      is_list = isinstance(values, (list, tuple))
-      if not is_list or not all(map(_is_number, values)):
+      if not isinstance(values, (list, tuple)) or not all(
+        map(_is_number, values)
+      ):
         raise ValueError(f'{name} is {values!r}; it must be a list of numbers.')
       object.__setattr__(self, name, tuple(values))
     if len(self.shares) != len(self.least):
@@ -86,28 +80,20 @@ class Floor:
       )
 
   def observe(
-    self, state: BestProgress, evaluation: Evaluation, context: Context
-  ) -> tuple[BestProgress, Verdict]:
+    self, state: float, evaluation: Evaluation, context: Context
+  ) -> tuple[float, Verdict]:
     """See `SwitchingRule`."""
     p = progress(evaluation.metric, context.target, context.first_metric, 'log')
-    best = state.best if math.isnan(p) else max(state.best, p)
+    best = state if math.isnan(p) else max(state, p)
     asked = [
       least
       for share, least in zip(self.shares, self.least)
       if share <= context.share
     ]
-    is_behind = bool(asked) and best < asked[-1]
-    reason = 'behind the floor' if is_behind else ''
+    reason = 'behind the floor' if asked and best < asked[-1] else ''
     if not math.isfinite(evaluation.loss):
       reason = NOT_FINITE
-    return BestProgress(best), Verdict(reason, {})
-
-
-_SWITCHING: Mapping[str, Callable[..., SwitchingRule]] = {
-  'thesis': SmoothedLossRule,
-  'floor': Floor,
-  'progress': Progress,
-}
+    return best, Verdict(reason, {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +140,14 @@ def _is_number(value: object) -> bool:
   return type(value) in (int, float) and math.isfinite(float(str(value)))
 
 
+_KINDS: Mapping[str, Callable[..., SwitchingRule | TrialRace]] = {
+  'thesis': SmoothedLossRule,
+  'floor': Floor,
+  'progress': Progress,
+  'race': TrialRace,
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Rule:
   """A rule that is replayed.
@@ -192,50 +186,48 @@ def read_rule(text: str) -> Rule:
       given = json.loads(text)
     except json.JSONDecodeError as e:
       raise ValueError(f'--rule={text} is not valid JSON: {e}.') from e
-  name, parameters = _named(given)
-  if name != 'race':
-    return Rule(given, _read_leaving(given))
-  race: TrialRace = _made('race', TrialRace, parameters)
-  return Rule(given, _read_leaving(race.rule), race)
+  made = _made(given)
+  if isinstance(made, TrialRace):
+    leaves = _made(made.rule)
+    if isinstance(leaves, TrialRace):
+      raise ValueError(f'--rule={text}: there is no race in a race.')
+    return Rule(given, leaves, made)
+  return Rule(given, made)
 
 
-def _named(given: object) -> tuple[str, dict[str, Any]]:
-  """The name of a rule and its parameters."""
-  if isinstance(given, str):
-    return given, {}
-  if not isinstance(given, dict) or not isinstance(given.get('name'), str):
+def _made(given: object) -> SwitchingRule | TrialRace | str:
+  """A switching rule, a race, or a yardstick's name."""
+  rest: dict[str, Any] = {}
+  name = given
+  if isinstance(given, dict):
+    name, rest = (
+      given.get('name'),
+      {k: v for k, v in given.items() if k != 'name'},
+    )
+  if not isinstance(name, str):
     raise ValueError(
       f'--rule={given!r} must be a name, or an object with a name.'
     )
-  return given['name'], {k: v for k, v in given.items() if k != 'name'}
-
-
-def _made(name: str, kind: Callable[..., T], parameters: dict[str, Any]) -> T:
-  known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-  for parameter in parameters:
-    if parameter not in known:
-      raise ValueError(
-        f'--rule: {name} has no parameter {parameter!r}; it has '
-        f'{", ".join(known)}.'
-      )
-  try:
-    return kind(**parameters)
-  except ValueError as e:
-    raise ValueError(f'--rule: {name}: {e}') from e
-
-
-def _read_leaving(given: object) -> SwitchingRule | str:
-  """A switching rule, or a yardstick's name."""
-  name, parameters = _named(given)
-  if name in _YARDSTICKS and not parameters:
+  if name in _YARDSTICKS and not rest:
     return name
-  if name not in _SWITCHING:
-    known = (*_YARDSTICKS, *_SWITCHING, 'race')
+  if name not in _KINDS:
+    known = (*_YARDSTICKS, *_KINDS)
     raise ValueError(
       f'--rule={name}: there is no such rule; there are {", ".join(known)}.'
       + did_you_mean(name, known)
     )
-  return _made(name, _SWITCHING[name], parameters)
+  kind: Any = _KINDS[name]
+  fields = [field.name for field in dataclasses.fields(kind)]
+  for parameter in rest:
+    if parameter not in fields:
+      raise ValueError(
+        f'--rule: {name} has no parameter {parameter!r}; it has '
+        f'{", ".join(fields)}.'
+      )
+  try:
+    return kind(**rest)
+  except ValueError as e:
+    raise ValueError(f'--rule: {name}: {e}') from e
 
 
 def left_at(rule: Rule, run: RecordedRun) -> int:

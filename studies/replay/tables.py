@@ -20,7 +20,6 @@ BY: Mapping[str, Callable[[RecordedRun], str]] = {
   'submission': lambda run: run.submission,
 }
 BUDGETS = (1.5, 3.0)
-Cases = Mapping[str, Sequence[Case]]  # by part
 
 
 class Table(NamedTuple):
@@ -30,15 +29,11 @@ class Table(NamedTuple):
   objects: list[dict[str, Any]]  # for JSON
 
 
-def _part_of(run: RecordedRun, by: str | None) -> str:
-  """The workload or submission of a run; '' if `by` is None."""
-  return BY[by](run) if by else ''
-
-
 def _by_part(groups: Iterable[Group], by: str | None) -> dict[str, list[Group]]:
+  """Groups by workload or submission; under '' if `by` is None."""
   found: dict[str, list[Group]] = collections.defaultdict(list)
   for group in groups:
-    found[_part_of(group.trials[0].run, by)].append(group)
+    found[BY[by](group.trials[0].run) if by else ''].append(group)
   return dict(sorted(found.items()))
 
 
@@ -51,6 +46,10 @@ class Means(NamedTuple):
 
   reached: float  # share of the cases; NaN without any
   time: float  # mean, as a share of the budget; a failing case uses all of it
+
+  def texts(self) -> list[str]:
+    """Both for the terminal."""
+    return ['–' if math.isnan(mean) else f'{mean:.3f}' for mean in self]
 
 
 def _means(cases: Sequence[Case]) -> Means:
@@ -78,7 +77,7 @@ def figures(
   rows, objects = [[*titles, 'false alarms']], []
   for one in shown:
     for part, groups in _by_part(one.groups, by).items():
-      judged = [j for j in one.judged if _part_of(j.run, by) == part]
+      judged = [j for j in one.judged if not by or BY[by](j.run) == part]
       reaching = sum(j.run.reached is not None for j in judged)
       alarms = None
       if one.rule.race is None:
@@ -87,7 +86,7 @@ def figures(
       cells = [str(one.rule), *([part] if by else []), f'{count:,}']
       for budget in budgets:
         means = _means(_cases(groups, budget))
-        cells += map(_text, means)
+        cells += means.texts()
         objects.append(
           {
             'rule': one.rule.given,
@@ -184,16 +183,12 @@ def costs(
       for budget in budgets:
         c = costs_of(groups, in_a_row[part], budget)
         first = [str(one.rule), *([part] if by else []), f'{budget:g}×']
-        good, others = (
-          (c.good_race, c.good_row),
-          (c.others_race, c.others_row),
-        )
-        cells = [text for means in good for text in map(_text, means)]
-        even = map(_text, c.break_even)
-        rows.append([*first, 'yes', f'{c.good:,}', *cells, *even])
-        cells = [text for means in others for text in map(_text, means)]
-        blank = [''] * len(first)
-        rows.append([*blank, 'no', f'{c.cases - c.good:,}', *cells, '', ''])
+        good = [*c.good_race.texts(), *c.good_row.texts()]
+        even = c.break_even.texts()
+        rows.append([*first, 'yes', f'{c.good:,}', *good, *even])
+        others = [*c.others_race.texts(), *c.others_row.texts()]
+        first = [''] * len(first)
+        rows.append([*first, 'no', f'{c.cases - c.good:,}', *others, '', ''])
         means = {**c._asdict(), 'break_even': c.break_even}
         objects.append(
           {
@@ -237,42 +232,37 @@ def left_out(
     )
   rows = [['budget', f'{by} left out', 'chosen', 'cases', 'reached', 'time']]
   objects = []
-
-  def add(budget: float, part: str, rule: Rule | None, own: list[Case]) -> None:
-    means = _means(own)
-    cells = [f'{budget:g}×', part or 'all', str(rule or ''), f'{len(own):,}']
-    rows.append([*cells, *map(_text, means)])
-    objects.append(
-      {
-        by: part or None,
-        'rule': rule and rule.given,
-        'budget': budget,
-        'cases': len(own),
-        **means._asdict(),
-      }
-    )
-
   for budget in budgets:
     found = [
       {part: _cases(groups, budget) for part, groups in parts.items()}
       for parts in (_by_part(one.groups, by) for one in shown)
     ]
-    pooled: list[Case] = []
+    results: list[tuple[str, Rule | None, list[Case]]] = []
     for part in found[0]:
-
-      def elsewhere(
-        i: int, out: str = part, own: Sequence[Cases] = found
-      ) -> tuple[int, float]:
-        cases = [c for p, cs in own[i].items() if p != out for c in cs]
+      ranks = []
+      for index, own in enumerate(found):
+        cases = [c for p, others in own.items() if p != part for c in others]
         reached = sum(case.reached for case in cases)
-        return -reached, sum(case.time for case in cases)
-
-      chosen = min(range(len(shown)), key=elsewhere)
-      pooled += found[chosen][part]
-      add(budget, part, shown[chosen].rule, found[chosen][part])
-    add(budget, '', None, pooled)
+        ranks.append((-reached, sum(case.time for case in cases), index))
+      chosen = min(ranks)[-1]
+      results.append((part, shown[chosen].rule, found[chosen][part]))
+    pooled = [case for _, _, own in results for case in own]
+    for part, rule, cases in [*results, ('', None, pooled)]:
+      means = _means(cases)
+      cells = [
+        f'{budget:g}×',
+        part or 'all',
+        str(rule or ''),
+        f'{len(cases):,}',
+      ]
+      rows.append([*cells, *means.texts()])
+      objects.append(
+        {
+          by: part or None,
+          'rule': rule and rule.given,
+          'budget': budget,
+          'cases': len(cases),
+          **means._asdict(),
+        }
+      )
   return Table(table_lines(rows), objects)
-
-
-def _text(number: float) -> str:
-  return '–' if math.isnan(number) else f'{number:.3f}'

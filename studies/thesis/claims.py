@@ -25,16 +25,22 @@ import numpy as np
 from scipy import stats
 
 from ..run_files import RunTable
-from . import registry
+from .registry import first_switch, reset_label
 
 REGAINED = 0.95
+FAILED, GOOD = 0.1, 0.5
+# Shares of the way that count as no difference where a claim says "no worse".
+MARGIN = 0.01
+_SIGNIFICANT = 0.05
+
+Study = Mapping[str, Mapping[int, RunTable]]  # by run and seed, on one workload
 
 
 def share_gone(value: np.ndarray, start: float, goal: float) -> np.ndarray:
   """(value - start) / (goal - start); 0 where the value is not finite.
 
   Args:
-    value: shape (n,) or a scalar, metrics.
+    value: shape=(n,), metrics.
     start: the untrained model's metric.
     goal: where the way leads to, which is not where it starts.
   """
@@ -52,30 +58,18 @@ def cycle_metrics(table: RunTable) -> list[np.ndarray]:
 
 def shares(table: RunTable) -> list[np.ndarray]:
   """`share_gone` towards the target at the evaluations of each cycle."""
-  start = table.metric[0]
-  return [
-    share_gone(y, start, table.target.value) for y in cycle_metrics(table)
-  ]
+  start, goal = table.metric[0], table.target.value
+  return [share_gone(y, start, goal) for y in cycle_metrics(table)]
 
 
 def final_share(table: RunTable, cycle: int) -> float:
-  """The share of the way to the target gone at the end of a cycle.
-
-  Args:
-    table: the run.
-    cycle: index of the cycle, from 0.
-  """
+  """The share of the way gone at the end of a cycle, counted from 0."""
   return float(shares(table)[cycle][-1])
 
 
-def best_share(table: RunTable, first_cycle: int) -> float:
-  """The largest share of the way that a cycle or a later one has gone.
-
-  Args:
-    table: the run.
-    first_cycle: index of the first cycle that counts, from 0.
-  """
-  return float(np.concatenate(shares(table)[first_cycle:]).max())
+def best_share(table: RunTable) -> float:
+  """The largest share of the way that a cycle after the first has gone."""
+  return float(np.concatenate(shares(table)[1:]).max())
 
 
 def _since_reset(table: RunTable, reset: int) -> np.ndarray:
@@ -112,15 +106,6 @@ def recovery(table: RunTable, reset: int) -> float:
   return float(regained[0] + 1) if regained.size else math.inf
 
 
-FAILED, GOOD = 0.1, 0.5
-# Shares of the way that count as no difference where a claim says "no worse".
-MARGIN = 0.01
-_SIGNIFICANT = 0.05
-
-Seeds = Mapping[int, RunTable]
-Study = Mapping[str, Seeds]  # run -> seed -> table, all on one workload
-
-
 class Measure(NamedTuple):
   """One measured quantity; a value per seed that has it."""
 
@@ -135,27 +120,60 @@ class Finding(NamedTuple):
   votes: Sequence[int]  # a seed each: 1 for, -1 against, 0 neither
 
   @property
+  def counts(self) -> tuple[int, int, int]:
+    """Seeds for, against and neither."""
+    votes = list(self.votes)
+    return votes.count(1), votes.count(-1), votes.count(0)
+
+  @property
   def verdict(self) -> str:
     """'holds', 'does not hold' or 'undecided'."""
-    votes = np.asarray(self.votes)
-    num_for, num_against = int((votes > 0).sum()), int((votes < 0).sum())
+    num_for, num_against, _ = self.counts
     count = num_for + num_against
     if not count or stats.binomtest(num_for, count).pvalue >= _SIGNIFICANT:
       return 'undecided'
     return 'holds' if num_for > num_against else 'does not hold'
 
 
-def common_seeds(study: Study, runs: Sequence[str]) -> list[int]:
-  """The seeds with which all of some runs were trained, in order."""
-  return sorted(set.intersection(*(set(study[run]) for run in runs)))
+def _vote(larger: float, smaller: float) -> int:
+  """1 if the first is larger, -1 if the second is, 0 if they are equal."""
+  return (larger > smaller) - (larger < smaller)
 
 
-def good_resets(tables: Sequence[RunTable]) -> list[int]:
+# A seed's values of some quantities and its vote; None if it can't be asked.
+Answer = tuple[Sequence[float], int] | None
+
+
+def _ask(
+  study: Study,
+  runs: Sequence[str],
+  columns: Sequence[str],
+  question: Callable[..., Answer],
+) -> Finding:
+  """Asks the seeds that all of some runs were trained with, in order.
+
+  Args:
+    study: the runs of a workload.
+    runs: whose tables the question is given.
+    columns: what the values in the answers are.
+    question: tables -> answer.
+  """
+  rows, votes = [], []
+  for seed in sorted(set.intersection(*(set(study[run]) for run in runs))):
+    row, vote = question(*(study[run][seed] for run in runs)) or (None, 0)
+    votes.append(vote)
+    if row is not None:
+      rows.append(row)
+  columns_of = zip(*rows) if rows else [()] * len(columns)
+  found = [Measure(name, list(v)) for name, v in zip(columns, columns_of)]
+  return Finding(found, votes)
+
+
+def good_resets(*tables: RunTable) -> list[int]:
   """The boundaries that follow upon a good cycle in each of some runs."""
-  count = min(len(table.cycle_starts) for table in tables) - 1
   return [
     reset
-    for reset in range(count)
+    for reset in range(min(table.num_cycles for table in tables) - 1)
     if all(final_share(table, reset) >= GOOD for table in tables)
   ]
 
@@ -169,128 +187,75 @@ def _mean_recovery(table: RunTable, resets: Sequence[int]) -> float:
   return float(np.mean(counts))
 
 
-def _compare_recovery(study: Study, faster: str, slower: str) -> Finding:
+def _is_faster(faster: str, slower: str) -> Callable[[Study], Finding]:
   """Votes for a run that recovers in fewer evaluations than another.
 
   The cyclic run is measured beside them: what it needs is the learning rate's.
   """
-  names = tuple(dict.fromkeys((slower, faster, 'peaks_cyclic')))
-  asked, votes = [], []
-  for seed in common_seeds(study, names):
-    tables = {name: study[name][seed] for name in names}
-    resets = good_resets(list(tables.values()))
-    if not resets:
-      votes.append(0)
-      continue
-    asked.append((tables, resets))
-    votes.append(
-      _vote(
-        _mean_recovery(tables[slower], resets),
-        _mean_recovery(tables[faster], resets),
+  runs = tuple(dict.fromkeys((slower, faster, 'peaks_cyclic')))
+
+  def ask(study: Study) -> Finding:
+    asked: list[tuple[Sequence[RunTable], Sequence[int]]] = []
+
+    def question(*tables: RunTable) -> Answer:
+      resets = good_resets(*tables)
+      if not resets:
+        return None
+      asked.append((tables, resets))
+      return (), _vote(*(_mean_recovery(t, resets) for t in tables[:2]))
+
+    votes = _ask(study, runs, (), question).votes
+    found = [
+      Measure(
+        f'{title} after cycle {reset + 1}, {reset_label(run)}',
+        [measure(tables[i], reset) for tables, own in asked if reset in own],
       )
-    )
-  return Finding(
-    [
-      *_by_reset('evaluations to recover', recovery, names, asked),
-      *_by_reset('share of the way lost', loss_at_reset, names, asked),
-    ],
-    votes,
-  )
+      for title, measure in (
+        ('evaluations to recover', recovery),
+        ('share of the way lost', loss_at_reset),
+      )
+      for reset in sorted({reset for _, resets in asked for reset in resets})
+      for i, run in enumerate(runs)
+    ]
+    return Finding(found, votes)
+
+  return ask
 
 
-def _by_reset(
-  title: str,
-  measure: Callable[[RunTable, int], float],
-  names: Sequence[str],
-  asked: Sequence[tuple[Mapping[str, RunTable], Sequence[int]]],
-) -> list[Measure]:
-  """A measure of each run after each of its cycles, over the seeds asked."""
-  resets = sorted({reset for _, resets in asked for reset in resets})
-  return [
-    Measure(
-      f'{title} after cycle {reset + 1}, {registry.reset_label(name)}',
-      [measure(tables[name], reset) for tables, r in asked if reset in r],
-    )
-    for reset in resets
-    for name in names
-  ]
-
-
-def _vote(larger: float, smaller: float) -> int:
-  """1 if the first is larger, -1 if the second is, 0 if they are equal."""
-  return (larger > smaller) - (larger < smaller)
-
-
-def measures(
-  columns: Sequence[str], rows: Sequence[Sequence[float]]
-) -> list[Measure]:
-  """Measures from their names and a row of values per seed."""
-  values = zip(*rows) if rows else [()] * len(columns)
-  return [Measure(name, list(v)) for name, v in zip(columns, values)]
-
-
-def full_recovers_slowly(study: Study) -> Finding:
-  """Full resets against what the learning rate alone costs."""
-  return _compare_recovery(study, 'peaks_cyclic', 'peaks_full')
-
-
-def kept_momentum_is_faster(study: Study) -> Finding:
-  """Resets that keep the moments against full ones."""
-  return _compare_recovery(study, 'peaks_kept', 'peaks_full')
-
-
-def soft_is_faster(study: Study) -> Finding:
-  """Soft resets against full ones, after good cycles."""
-  return _compare_recovery(study, 'peaks_soft', 'peaks_full')
-
-
-def _no_worse(study: Study, run: str, other: str) -> Finding:
+def _is_no_worse(run: str, other: str) -> Callable[[Study], Finding]:
   """Votes for a run whose later cycles' best is no worse than another's."""
-  rows, votes = [], []
-  for seed in common_seeds(study, (run, other)):
-    pair = [study[name][seed] for name in (run, other)]
-    if final_share(pair[0], 0) < GOOD:
-      votes.append(0)
-      continue
-    best = [best_share(table, 1) for table in pair]
-    rows.append((*best, best[0] - best[1]))
-    votes.append(1 if best[0] >= best[1] - MARGIN else -1)
-  columns = [
-    f'best share of the way, {registry.reset_label(name)}'
-    for name in (run, other)
+
+  def question(*tables: RunTable) -> Answer:
+    if final_share(tables[0], 0) < GOOD:
+      return None
+    best, others = map(best_share, tables)
+    vote = 1 if best >= others - MARGIN else -1
+    return (best, others, best - others), vote
+
+  names = [
+    f'best share of the way, {reset_label(name)}' for name in (run, other)
   ]
-  return Finding(measures([*columns, 'difference'], rows), votes)
-
-
-def later_cycles_are_no_worse(study: Study) -> Finding:
-  """The best metric after the first cycle, soft against full."""
-  return _no_worse(study, 'peaks_soft', 'peaks_full')
-
-
-def soft_is_no_worse_than_cyclic(study: Study) -> Finding:
-  """The same, soft against no reset at all."""
-  return _no_worse(study, 'peaks_soft', 'peaks_cyclic')
+  return lambda study: _ask(
+    study, (run, other), [*names, 'difference'], question
+  )
 
 
 def only_soft_leaves_a_failure(study: Study) -> Finding:
   """What becomes of a run whose first cycle has failed."""
-  names = ('failed_start_cyclic', 'failed_start_soft')
-  first, rows, votes = [], [], []
-  for seed in common_seeds(study, names):
-    cyclic, soft = (study[name][seed] for name in names)
-    first.append(final_share(cyclic, 0))
-    if first[-1] >= FAILED:
-      votes.append(0)
-      continue
-    best = [best_share(table, 1) for table in (cyclic, soft)]
-    rows.append(best)
-    votes.append(1 if best[0] < GOOD <= best[1] else -1)
-  gone = Measure('share of the way gone by the first cycle', first)
-  columns = [
-    f'best share after a failure, {registry.reset_label(name)}'
-    for name in names
-  ]
-  return Finding([gone, *measures(columns, rows)], votes)
+  runs = ('failed_start_cyclic', 'failed_start_soft')
+  gone: list[float] = []
+
+  def question(cyclic: RunTable, soft: RunTable) -> Answer:
+    gone.append(final_share(cyclic, 0))
+    if gone[-1] >= FAILED:
+      return None
+    best = best_share(cyclic), best_share(soft)
+    return best, 1 if best[0] < GOOD <= best[1] else -1
+
+  columns = [f'best share after a failure, {reset_label(run)}' for run in runs]
+  found, votes = _ask(study, runs, columns, question)
+  first = Measure('share of the way gone by the first cycle', gone)
+  return Finding([first, *found], votes)
 
 
 def parameters_matter_more(study: Study) -> Finding:
@@ -298,38 +263,39 @@ def parameters_matter_more(study: Study) -> Finding:
 
   From a full reset to none in two steps: keep the moments, then the parameters.
   """
-  names = ('peaks_full', 'peaks_kept', 'peaks_cyclic')
-  rows, votes = [], []
-  for seed in common_seeds(study, names):
-    tables = [study[name][seed] for name in names]
-    resets = good_resets(tables)
+
+  def question(*tables: RunTable) -> Answer:
+    resets = good_resets(*tables)
     if not resets:
-      votes.append(0)
-      continue
+      return None
     full, kept, cyclic = (_mean_recovery(table, resets) for table in tables)
-    rows.append((kept - cyclic, full - kept))
-    votes.append(_vote(abs(kept - cyclic), abs(full - kept)))
-  columns = ["parameters' part, evaluations", "moments' part, evaluations"]
-  return Finding(measures(columns, rows), votes)
+    parts = kept - cyclic, full - kept
+    return parts, _vote(*map(abs, parts))
+
+  return _ask(
+    study,
+    ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
+    ["parameters' part, evaluations", "moments' part, evaluations"],
+    question,
+  )
 
 
 def parameters_matter_more_after_a_failure(study: Study) -> Finding:
   """The two parts in what a soft reset brings after a failed first cycle."""
-  names = ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft')
-  rows, votes = [], []
-  for seed in common_seeds(study, names):
-    tables = [study[name][seed] for name in names]
+
+  def question(*tables: RunTable) -> Answer:
     if final_share(tables[0], 0) >= FAILED:
-      votes.append(0)
-      continue
-    cyclic, params, soft = (best_share(t, 1) for t in tables)
-    rows.append((params - cyclic, soft - params))
-    votes.append(_vote(abs(params - cyclic), abs(soft - params)))
-  columns = [
-    "parameters' part, share of the way",
-    "moments' part, share of the way",
-  ]
-  return Finding(measures(columns, rows), votes)
+      return None
+    cyclic, params, soft = map(best_share, tables)
+    parts = params - cyclic, soft - params
+    return parts, _vote(*map(abs, parts))
+
+  return _ask(
+    study,
+    ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft'),
+    ["parameters' part, share of the way", "moments' part, share of the way"],
+    question,
+  )
 
 
 # Cycles that were made to fail or not, with the runs' switching off, so that
@@ -360,18 +326,16 @@ def switching_evaluation(table: RunTable, cycle: int) -> int | None:
   """
   steps = table.losses.steps
   start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
-  return registry.first_switch(
-    table.losses.loss[(steps > start) & (steps < end)]
-  )
+  return first_switch(table.losses.loss[(steps > start) & (steps < end)])
 
 
 def _switching(
-  study: Study, seed: int, failed: bool
+  tables: Sequence[RunTable], failed: bool
 ) -> list[tuple[int | None, int]]:
   """(evaluation of the switch or None, best one up to it) of each cycle."""
   result = []
   for run, cycle in _CYCLES:
-    table = study[run][seed]
+    table = tables[RUNS_REPLAYED.index(run)]
     share = shares(table)[cycle]
     if share[-1] < FAILED if failed else share[-1] >= GOOD:
       at = switching_evaluation(table, cycle)
@@ -381,29 +345,32 @@ def _switching(
 
 def failed_cycles_are_left(study: Study) -> Finding:
   """Whether S(t) fires in the cycles that fail, and when."""
-  rows, delays, votes = [], [], []
-  for seed in common_seeds(study, RUNS_REPLAYED):
-    cycles = _switching(study, seed, failed=True)
-    left = [(at, best) for at, best in cycles if at is not None]
-    rows.append((len(cycles), len(left)))
-    delays += [at - best for at, best in left]
-    votes.append((2 * (len(left) == len(cycles)) - 1) if cycles else 0)
-  found = measures(['failed cycles per seed', 'left by the rule'], rows)
+  delays: list[float] = []
+
+  def question(*tables: RunTable) -> Answer:
+    cycles = _switching(tables, failed=True)
+    own = [at - best for at, best in cycles if at is not None]
+    delays.extend(own)
+    vote = 2 * (len(own) == len(cycles)) - 1 if cycles else 0
+    return (len(cycles), len(own)), vote
+
+  columns = ['failed cycles per seed', 'left by the rule']
+  found, votes = _ask(study, RUNS_REPLAYED, columns, question)
   delay = Measure('evaluations from the best metric to the switch', delays)
   return Finding([*found, delay], votes)
 
 
 def healthy_cycles_are_let_be(study: Study) -> Finding:
   """How often S(t) fires in a cycle that ends well."""
-  rows, votes = [], []
-  for seed in common_seeds(study, RUNS_REPLAYED):
-    cycles = _switching(study, seed, failed=False)
-    left = [at for at, _ in cycles if at is not None]
-    rows.append((len(cycles), len(left)))
-    votes.append((1 if not left else -1) if cycles else 0)
-  return Finding(
-    measures(['good cycles per seed', 'left by the rule'], rows), votes
-  )
+
+  def question(*tables: RunTable) -> Answer:
+    cycles = _switching(tables, failed=False)
+    left = sum(at is not None for at, _ in cycles)
+    vote = (-1 if left else 1) if cycles else 0
+    return (len(cycles), left), vote
+
+  columns = ['good cycles per seed', 'left by the rule']
+  return _ask(study, RUNS_REPLAYED, columns, question)
 
 
 class Claim(NamedTuple):
@@ -421,26 +388,26 @@ CLAIMS = (
     'Does the full reset take more evaluations to recover than the learning '
     'rate alone costs (cyclic)?',
     ('peaks_full', 'peaks_cyclic'),
-    full_recovers_slowly,
+    _is_faster('peaks_cyclic', 'peaks_full'),
   ),
   Claim(
     'Keeping the momentum speeds up recovery in some cases.',
     'Does a reset of the parameters alone recover in fewer evaluations than a '
     'full one?',
     ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
-    kept_momentum_is_faster,
+    _is_faster('peaks_kept', 'peaks_full'),
   ),
   Claim(
     'After a good cycle soft resets recover faster than full ones.',
     'Does the soft reset recover in fewer evaluations?',
     ('peaks_full', 'peaks_soft', 'peaks_cyclic'),
-    soft_is_faster,
+    _is_faster('peaks_soft', 'peaks_full'),
   ),
   Claim(
     'The best metric of later cycles is unchanged or better with soft resets.',
     f'Is it no worse than with full resets, by {100 * MARGIN:g} % of the way?',
     ('peaks_full', 'peaks_soft'),
-    later_cycles_are_no_worse,
+    _is_no_worse('peaks_soft', 'peaks_full'),
   ),
   Claim(
     'Cyclic training does not recover from a failed first cycle; soft resets '
@@ -455,7 +422,7 @@ CLAIMS = (
     'Is the best metric of later cycles no worse, by '
     f'{100 * MARGIN:g} % of the way?',
     ('peaks_soft', 'peaks_cyclic'),
-    soft_is_no_worse_than_cyclic,
+    _is_no_worse('peaks_soft', 'peaks_cyclic'),
   ),
   Claim(
     'What a full reset costs, it costs through the parameters.',

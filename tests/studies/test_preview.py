@@ -221,15 +221,14 @@ def test_words_that_are_too_long_are_broken():
 
 
 def cycle_rows(step_hint, params, rates=None):
-  cycles = plans.planned_cycles(RunPlan(step_hint, params))
-  return preview.cycle_rows(cycles, rates)
+  return preview.cycle_rows(RunPlan(step_hint, params).chain.cycles, rates)
 
 
 def position(step, params=PARAMS):
   plan = RunPlan(STEP_HINT, params)
   return preview.position_lines(
     step,
-    plans.planned_cycles(plan),
+    plan.chain.cycles,
     plans.planned_rates(plan),
     plans.planned_weight_decays(plan),
   )

@@ -12,10 +12,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.log_files import EVENTS, write_run
+from reset_cycles.core.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import THESIS, chain_of_lists
 from reset_cycles.studies import plans, run_files, run_plot
-from reset_cycles.studies.plans import CONFIGURATION, RunPlan
+from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.run_files import (
   Log,
   Losses,
@@ -150,7 +151,7 @@ def test_names_and_seeds_from_flags(flags, name, seed, tmp_path):
 def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
   events = [{'setting': 1, **event} for event in EVENTS]
   write_run(tmp_path, events)
-  (tmp_path / CONFIGURATION).unlink()
+  (tmp_path / SETTINGS).unlink()
   table = read_run(tmp_path)
   assert table.rate_steps.tolist() == [1, 30]
   assert (table.num_cycles, table.resets) == (2, [(20, 0.25)])
@@ -187,11 +188,11 @@ def clock(step, **values):
 
 def read(*events):
   log = Log(pathlib.Path('cycles.csv'), events)
-  return run_files.read_anchors(log, PLAN.num_cycles)
+  return run_files.read_anchors(log, len(PARAMS.cycles))
 
 
 def run_rates(last_step, *events):
-  steps, values = plans.rates_of_run(PLAN, read(*events), last_step)
+  steps, values = run_files.rates_of_run(PLAN, read(*events), last_step)
   assert steps.tolist() == list(range(last_step))
   return values
 
@@ -252,24 +253,14 @@ def test_two_anchors_at_a_step_are_the_later_one():
   np.testing.assert_array_equal(values, FIRST[5:7])
 
 
-def test_warm_ups_end_where_the_clock_says():
-  anchors = read(
+def test_warm_ups_are_those_that_each_start_plans(tmp_path):
+  events = [
     start(0, 1, setting=1),  # of 10 nominal steps
-    clock(4, anchor_local=4.0, pace=2.0),
-    clock(20, anchor_local=34.0),
     start(30, 2, setting=2, pace=0.5),  # of 9
     start(60, 3, setting=3, anchor_local=20.0),  # goes on behind it
-    start(70, 4, setting=3),  # is left before its end
-    start(72, 5, setting=3),
-    clock(80, anchor_local=8.0, pace=0.25),
-  )
-  assert plans.warmups_of_run(PLAN, anchors) == [
-    (0, 7),
-    (30, 48),
-    (60, 60),
-    (70, 79),
-    (72, 84),
   ]
+  write_run(tmp_path, events, params=PARAMS)
+  assert read_run(tmp_path).warmups == [(0, 10), (30, 48), (60, 60)]
 
 
 EVALUATIONS = 'accumulated_submission_time,global_step,validation/error_rate\n'
@@ -440,5 +431,5 @@ def test_a_named_pipe_among_logs_is_refused_and_not_read(name, tmp_path):
   write_run(tmp_path, EVENTS)
   (tmp_path / name).unlink()
   os.mkfifo(tmp_path / name)
-  with pytest.raises(ValueError, match=f'{name} is not a file that can be'):
+  with pytest.raises(ValueError, match=f'{name} is not a regular file'):
     read_run(tmp_path)

@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from reset_cycles.mini_algoperf import files
 from reset_cycles.studies import scores
@@ -139,7 +138,7 @@ def test_a_tree_of_logs_is_read(tmp_path):
   write_trial(tmp_path, 'b/study_0/wmt_glu_tanh_pytorch/trial_2', [0.1])
   write_trial(tmp_path, 'b/study_0/ogbg_jax/trial_1', [])
   write_trial(tmp_path, 'b/study_0/c_jax/trial_1', [0.6, 0.5], 'wer', 0.5)
-  assert scores.read_trials(tmp_path) == [
+  assert reading.read_times(tmp_path) == [
     TrialTimes('a', 'study_0', 'ogbg', 20.0),
     TrialTimes('a', 'study_1', 'ogbg', 10.0),
     TrialTimes('b', 'study_0', 'c', 20.0),
@@ -152,14 +151,14 @@ def test_a_workload_says_whether_its_metric_rises(tmp_path):
   place = 'a/study_0/own_jax/trial_1'
   rises = {'workload.metric_rises': True}
   write_trial(tmp_path, place, [0.1, 0.6], 'reward', **rises)
-  [trial] = scores.read_trials(tmp_path)
+  [trial] = reading.read_times(tmp_path)
   assert trial.seconds == 20.0
 
 
 def test_a_metric_that_is_not_known_is_refused(tmp_path):
   write_trial(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], 'reward')
   with pytest.raises(ValueError, match="meta_data_0.json: .* 'reward' should"):
-    scores.read_trials(tmp_path)
+    reading.read_times(tmp_path)
 
 
 def test_a_trial_without_a_target_is_refused(tmp_path):
@@ -167,12 +166,12 @@ def test_a_trial_without_a_target_is_refused(tmp_path):
   folder.mkdir(parents=True)
   files.write_json(folder / 'meta_data_0.json', {})
   with pytest.raises(ValueError, match='meta_data_0.json must have the target'):
-    scores.read_trials(tmp_path)
+    reading.read_times(tmp_path)
 
 
 def test_a_folder_without_logs_is_refused(tmp_path):
-  with pytest.raises(ValueError, match='give a folder of submissions'):
-    scores.read_trials(tmp_path)
+  with pytest.raises(ValueError, match='give a folder of logs'):
+    reading.read_times(tmp_path)
 
 
 def test_the_best_trial_and_the_median_study_count():
@@ -432,9 +431,11 @@ def test_scores_and_times_in_words():
   ]
 
 
-def test_profiles_are_stairs():
-  axes = Figure().subplots()
-  scores.draw_profiles(axes, scores.entries(TRIALS))
+def test_profiles_are_stairs(tmp_path, monkeypatch):
+  drawn = []
+  monkeypatch.setattr(scores, 'save_picture', lambda f, path: drawn.append(f))
+  scores.save_profiles(tmp_path / 'x.png', scores.entries(TRIALS))
+  [axes] = drawn[0].axes
   assert [line.get_xydata().tolist() for line in axes.get_lines()] == [
     [[1.0, 1.0], [4.0, 1.0]],
     [[1.0, 0.0], [2.0, 0.5], [4.0, 0.5]],
