@@ -18,7 +18,7 @@ the end of each cycle is known; the rule is replayed on their losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -140,162 +140,124 @@ def _vote(larger: float, smaller: float) -> int:
   return (larger > smaller) - (larger < smaller)
 
 
-# A seed's values of some quantities and its vote; None if it can't be asked.
-Answer = tuple[Sequence[float], int] | None
+# What a seed says: values of some quantities, by their names, and its vote.
+Answer = tuple[Mapping[str, Sequence[float]], int]
+Runs = Mapping[str, RunTable]  # a seed's, in the order of the claim
 
 
-def _ask(
-  study: Study,
-  runs: Sequence[str],
-  columns: Sequence[str],
-  question: Callable[..., Answer],
-) -> Finding:
-  """Asks the seeds that all of some runs were trained with, in order.
+class Claim(NamedTuple):
+  """A sentence of the thesis and how it is put to the test."""
 
-  Args:
-    study: the runs of a workload.
-    runs: whose tables the question is given.
-    columns: what the values in the answers are.
-    question: tables -> answer.
-  """
-  rows, votes = [], []
-  for seed in sorted(set.intersection(*(set(study[run]) for run in runs))):
-    row, vote = question(*(study[run][seed] for run in runs)) or (None, 0)
-    votes.append(vote)
-    if row is not None:
-      rows.append(row)
-  columns_of = zip(*rows) if rows else [()] * len(columns)
-  found = [Measure(name, list(v)) for name, v in zip(columns, columns_of)]
-  return Finding(found, votes)
+  sentence: str
+  question: str  # what a seed is asked; yes counts for the claim
+  runs: tuple[str, ...]  # keys of RUNS
+  answer: Callable[[Runs], Answer]
+
+  def ask(self, study: Study) -> Finding:
+    """Asks the seeds that all of the claim's runs were trained with."""
+    found: dict[str, list[float]] = {}
+    votes = []
+    common = set.intersection(*(set(study[run]) for run in self.runs))
+    for seed in sorted(common):
+      values, vote = self.answer({run: study[run][seed] for run in self.runs})
+      votes.append(vote)
+      for name, own in values.items():
+        found.setdefault(name, []).extend(own)
+    return Finding([Measure(*item) for item in found.items()], votes)
 
 
-def good_resets(*tables: RunTable) -> list[int]:
-  """The boundaries that follow upon a good cycle in each of some runs."""
-  return [
-    reset
-    for reset in range(min(table.num_cycles for table in tables) - 1)
-    if all(final_share(table, reset) >= GOOD for table in tables)
-  ]
+def _good_resets(tables: Iterable[RunTable]) -> list[bool]:
+  """For each boundary, whether the cycle before it is good in all runs."""
+  ends = ([share[-1] for share in shares(table)[:-1]] for table in tables)
+  return [min(at) >= GOOD for at in zip(*ends)]
 
 
-def _mean_recovery(table: RunTable, resets: Sequence[int]) -> float:
+def _mean_recovery(table: RunTable, resets: Sequence[bool]) -> float:
   """A recovery that doesn't come in its cycle counts as the cycle and one."""
-  lengths = [len(y) for y in cycle_metrics(table)]
+  lengths = [len(y) for y in cycle_metrics(table)[1:]]
   counts = [
-    min(recovery(table, reset), lengths[reset + 1] + 1.0) for reset in resets
+    min(recovery(table, reset), lengths[reset] + 1.0)
+    for reset in np.flatnonzero(resets)
   ]
   return float(np.mean(counts))
 
 
-def _is_faster(faster: str, slower: str) -> Callable[[Study], Finding]:
-  """Votes for a run that recovers in fewer evaluations than another.
+def _recovers_later(runs: Runs) -> Answer:
+  """Whether the first run takes more evaluations to recover than the second.
 
   The cyclic run is measured beside them: what it needs is the learning rate's.
   """
-  runs = tuple(dict.fromkeys((slower, faster, 'peaks_cyclic')))
-
-  def ask(study: Study) -> Finding:
-    asked: list[tuple[Sequence[RunTable], Sequence[int]]] = []
-
-    def question(*tables: RunTable) -> Answer:
-      resets = good_resets(*tables)
-      if not resets:
-        return None
-      asked.append((tables, resets))
-      return (), _vote(*(_mean_recovery(t, resets) for t in tables[:2]))
-
-    votes = _ask(study, runs, (), question).votes
-    found = [
-      Measure(
-        f'{title} after cycle {reset + 1}, {reset_label(run)}',
-        [measure(tables[i], reset) for tables, own in asked if reset in own],
-      )
-      for title, measure in (
-        ('evaluations to recover', recovery),
-        ('share of the way lost', loss_at_reset),
-      )
-      for reset in sorted({reset for _, resets in asked for reset in resets})
-      for i, run in enumerate(runs)
-    ]
-    return Finding(found, votes)
-
-  return ask
+  resets = _good_resets(runs.values())
+  values = {
+    f'{title} after cycle {reset + 1}, {reset_label(run)}': (
+      [measure(table, reset)] if is_good else []
+    )
+    for title, measure in (
+      ('evaluations to recover', recovery),
+      ('share of the way lost', loss_at_reset),
+    )
+    for reset, is_good in enumerate(resets)
+    for run, table in runs.items()
+  }
+  if not any(resets):
+    return values, 0
+  first, second, *_ = (_mean_recovery(t, resets) for t in runs.values())
+  return values, _vote(first, second)
 
 
-def _is_no_worse(run: str, other: str) -> Callable[[Study], Finding]:
-  """Votes for a run whose later cycles' best is no worse than another's."""
-
-  def question(*tables: RunTable) -> Answer:
-    if final_share(tables[0], 0) < GOOD:
-      return None
-    best, others = map(best_share, tables)
-    vote = 1 if best >= others - MARGIN else -1
-    return (best, others, best - others), vote
-
-  names = [
-    f'best share of the way, {reset_label(name)}' for name in (run, other)
-  ]
-  return lambda study: _ask(
-    study, (run, other), [*names, 'difference'], question
-  )
+def _soft_is_no_worse(runs: Runs) -> Answer:
+  """Whether later cycles are no worse with soft resets than in the other run."""
+  names = sorted(runs, key=lambda run: run != 'peaks_soft')
+  if final_share(runs[names[0]], 0) < GOOD:
+    return {}, 0
+  soft, other = (best_share(runs[run]) for run in names)
+  values = {
+    f'best share of the way, {reset_label(run)}': [best]
+    for run, best in zip(names, (soft, other))
+  }
+  values['difference'] = [soft - other]
+  return values, 1 if soft >= other - MARGIN else -1
 
 
-def only_soft_leaves_a_failure(study: Study) -> Finding:
+def _leaves_a_failure(runs: Runs) -> Answer:
   """What becomes of a run whose first cycle has failed."""
-  runs = ('failed_start_cyclic', 'failed_start_soft')
-  gone: list[float] = []
-
-  def question(cyclic: RunTable, soft: RunTable) -> Answer:
-    gone.append(final_share(cyclic, 0))
-    if gone[-1] >= FAILED:
-      return None
-    best = best_share(cyclic), best_share(soft)
-    return best, 1 if best[0] < GOOD <= best[1] else -1
-
-  columns = [f'best share after a failure, {reset_label(run)}' for run in runs]
-  found, votes = _ask(study, runs, columns, question)
-  first = Measure('share of the way gone by the first cycle', gone)
-  return Finding([first, *found], votes)
+  cyclic, soft = runs.values()
+  gone = final_share(cyclic, 0)
+  values = {'share of the way gone by the first cycle': [gone]}
+  if gone >= FAILED:
+    return values, 0
+  for run, table in runs.items():
+    name = f'best share after a failure, {reset_label(run)}'
+    values[name] = [best_share(table)]
+  return values, 1 if best_share(cyclic) < GOOD <= best_share(soft) else -1
 
 
-def parameters_matter_more(study: Study) -> Finding:
+def _parts(parameters: float, moments: float, unit: str) -> Answer:
+  values = {
+    f"parameters' part, {unit}": [parameters],
+    f"moments' part, {unit}": [moments],
+  }
+  return values, _vote(abs(parameters), abs(moments))
+
+
+def _parts_of_costs(runs: Runs) -> Answer:
   """The parameters' and the moments' part in what a full reset costs.
 
   From a full reset to none in two steps: keep the moments, then the parameters.
   """
-
-  def question(*tables: RunTable) -> Answer:
-    resets = good_resets(*tables)
-    if not resets:
-      return None
-    full, kept, cyclic = (_mean_recovery(table, resets) for table in tables)
-    parts = kept - cyclic, full - kept
-    return parts, _vote(*map(abs, parts))
-
-  return _ask(
-    study,
-    ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
-    ["parameters' part, evaluations", "moments' part, evaluations"],
-    question,
-  )
+  resets = _good_resets(runs.values())
+  if not any(resets):
+    return {}, 0
+  full, kept, cyclic = (_mean_recovery(t, resets) for t in runs.values())
+  return _parts(kept - cyclic, full - kept, 'evaluations')
 
 
-def parameters_matter_more_after_a_failure(study: Study) -> Finding:
+def _parts_after_a_failure(runs: Runs) -> Answer:
   """The two parts in what a soft reset brings after a failed first cycle."""
-
-  def question(*tables: RunTable) -> Answer:
-    if final_share(tables[0], 0) >= FAILED:
-      return None
-    cyclic, params, soft = map(best_share, tables)
-    parts = params - cyclic, soft - params
-    return parts, _vote(*map(abs, parts))
-
-  return _ask(
-    study,
-    ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft'),
-    ["parameters' part, share of the way", "moments' part, share of the way"],
-    question,
-  )
+  if final_share(next(iter(runs.values())), 0) >= FAILED:
+    return {}, 0
+  cyclic, params, soft = map(best_share, runs.values())
+  return _parts(params - cyclic, soft - params, 'share of the way')
 
 
 # Cycles that were made to fail or not, with the runs' switching off, so that
@@ -329,57 +291,34 @@ def switching_evaluation(table: RunTable, cycle: int) -> int | None:
   return first_switch(table.losses.loss[(steps > start) & (steps < end)])
 
 
-def _switching(
-  tables: Sequence[RunTable], failed: bool
-) -> list[tuple[int | None, int]]:
-  """(evaluation of the switch or None, best one up to it) of each cycle."""
-  result = []
-  for run, cycle in _CYCLES:
-    table = tables[RUNS_REPLAYED.index(run)]
-    share = shares(table)[cycle]
-    if share[-1] < FAILED if failed else share[-1] >= GOOD:
-      at = switching_evaluation(table, cycle)
-      result.append((at, int(np.argmax(share[:at])) + 1))
-  return result
-
-
-def failed_cycles_are_left(study: Study) -> Finding:
+def _failed_cycles_are_left(runs: Runs) -> Answer:
   """Whether S(t) fires in the cycles that fail, and when."""
-  delays: list[float] = []
+  failed, delays = 0, []
+  for run, cycle in _CYCLES:
+    share = shares(runs[run])[cycle]
+    if share[-1] < FAILED:
+      failed += 1
+      at = switching_evaluation(runs[run], cycle)
+      if at is not None:
+        delays.append(at - int(np.argmax(share[:at])) - 1)
+  values = {
+    'failed cycles per seed': [failed],
+    'left by the rule': [len(delays)],
+    'evaluations from the best metric to the switch': delays,
+  }
+  return values, 2 * (len(delays) == failed) - 1 if failed else 0
 
-  def question(*tables: RunTable) -> Answer:
-    cycles = _switching(tables, failed=True)
-    own = [at - best for at, best in cycles if at is not None]
-    delays.extend(own)
-    vote = 2 * (len(own) == len(cycles)) - 1 if cycles else 0
-    return (len(cycles), len(own)), vote
 
-  columns = ['failed cycles per seed', 'left by the rule']
-  found, votes = _ask(study, RUNS_REPLAYED, columns, question)
-  delay = Measure('evaluations from the best metric to the switch', delays)
-  return Finding([*found, delay], votes)
-
-
-def healthy_cycles_are_let_be(study: Study) -> Finding:
+def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
   """How often S(t) fires in a cycle that ends well."""
-
-  def question(*tables: RunTable) -> Answer:
-    cycles = _switching(tables, failed=False)
-    left = sum(at is not None for at, _ in cycles)
-    vote = (-1 if left else 1) if cycles else 0
-    return (len(cycles), left), vote
-
-  columns = ['good cycles per seed', 'left by the rule']
-  return _ask(study, RUNS_REPLAYED, columns, question)
-
-
-class Claim(NamedTuple):
-  """A sentence of the thesis and how it is put to the test."""
-
-  sentence: str
-  question: str  # what a seed is asked; yes counts for the claim
-  runs: tuple[str, ...]  # keys of RUNS
-  ask: Callable[[Study], Finding]
+  switches = [
+    switching_evaluation(runs[run], cycle)
+    for run, cycle in _CYCLES
+    if final_share(runs[run], cycle) >= GOOD
+  ]
+  left = sum(at is not None for at in switches)
+  values = {'good cycles per seed': [len(switches)], 'left by the rule': [left]}
+  return values, (-1 if left else 1) if switches else 0
 
 
 CLAIMS = (
@@ -388,26 +327,26 @@ CLAIMS = (
     'Does the full reset take more evaluations to recover than the learning '
     'rate alone costs (cyclic)?',
     ('peaks_full', 'peaks_cyclic'),
-    _is_faster('peaks_cyclic', 'peaks_full'),
+    _recovers_later,
   ),
   Claim(
     'Keeping the momentum speeds up recovery in some cases.',
     'Does a reset of the parameters alone recover in fewer evaluations than a '
     'full one?',
     ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
-    _is_faster('peaks_kept', 'peaks_full'),
+    _recovers_later,
   ),
   Claim(
     'After a good cycle soft resets recover faster than full ones.',
     'Does the soft reset recover in fewer evaluations?',
     ('peaks_full', 'peaks_soft', 'peaks_cyclic'),
-    _is_faster('peaks_soft', 'peaks_full'),
+    _recovers_later,
   ),
   Claim(
     'The best metric of later cycles is unchanged or better with soft resets.',
     f'Is it no worse than with full resets, by {100 * MARGIN:g} % of the way?',
     ('peaks_full', 'peaks_soft'),
-    _is_no_worse('peaks_soft', 'peaks_full'),
+    _soft_is_no_worse,
   ),
   Claim(
     'Cyclic training does not recover from a failed first cycle; soft resets '
@@ -415,21 +354,21 @@ CLAIMS = (
     'After a failed first cycle: does the second get half of the way with a '
     'soft reset, and not without?',
     ('failed_start_cyclic', 'failed_start_soft'),
-    only_soft_leaves_a_failure,
+    _leaves_a_failure,
   ),
   Claim(
     'After good cycles soft resets are no worse than cyclic training.',
     'Is the best metric of later cycles no worse, by '
     f'{100 * MARGIN:g} % of the way?',
     ('peaks_soft', 'peaks_cyclic'),
-    _is_no_worse('peaks_soft', 'peaks_cyclic'),
+    _soft_is_no_worse,
   ),
   Claim(
     'What a full reset costs, it costs through the parameters.',
     "Is the parameters' part in the evaluations to recover larger than the "
     "moments'?",
     ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
-    parameters_matter_more,
+    _parts_of_costs,
   ),
   Claim(
     'What a soft reset brings after a failure, it brings through the '
@@ -437,18 +376,18 @@ CLAIMS = (
     "After a failed first cycle: is the parameters' part in the best metric "
     "of the second larger than the moments'?",
     ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft'),
-    parameters_matter_more_after_a_failure,
+    _parts_after_a_failure,
   ),
   Claim(
     'Early switching leaves cycles that fail.',
     "Does S(t), with figure 3.7's constants, fire in all of its failed cycles?",
     RUNS_REPLAYED,
-    failed_cycles_are_left,
+    _failed_cycles_are_left,
   ),
   Claim(
     'Early switching lets healthy cycles be.',
     "Does S(t), with figure 3.7's constants, fire in none of its good cycles?",
     RUNS_REPLAYED,
-    healthy_cycles_are_let_be,
+    _healthy_cycles_are_let_be,
   ),
 )

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
 from ...mini_algoperf.workloads import WORKLOADS
 from ..paths import check_free, save_picture
@@ -88,7 +87,7 @@ def band(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> Band:
   return Band(grid, *quartiles)
 
 
-def places(table: RunTable, steps: ArrayLike, x_axis: str) -> np.ndarray:
+def places(table: RunTable, steps: Any, x_axis: str) -> np.ndarray:
   """Where steps are on an axis: 'steps', or 'time' in seconds.
 
   Seconds are those of submission time, on a line between evaluations.

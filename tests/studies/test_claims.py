@@ -190,13 +190,14 @@ def test_who_leaves_a_failed_first_cycle(first, cyclic, soft, vote):
     'failed_start_cyclic': {1: run_table([0.0, first], [cyclic])},
     'failed_start_soft': {1: run_table([0.0, first], [soft])},
   }
-  finding = claims.only_soft_leaves_a_failure(study)
+  finding = ask('Cyclic training', study)
   assert finding.votes == [vote]
-  assert values(finding) == {
-    'share of the way gone by the first cycle': [first],
-    'best share after a failure, cyclic': [cyclic] if vote else [],
-    'best share after a failure, soft': [soft] if vote else [],
+  best = {
+    'best share after a failure, cyclic': [cyclic],
+    'best share after a failure, soft': [soft],
   }
+  gone = {'share of the way gone by the first cycle': [first]}
+  assert values(finding) == {**gone, **(best if vote else {})}
 
 
 def test_the_parts_of_a_full_reset_add_up():
@@ -206,7 +207,7 @@ def test_the_parts_of_a_full_reset_add_up():
     'peaks_kept': {1: kept},
     'peaks_cyclic': {1: CYCLIC},
   }
-  finding = claims.parameters_matter_more(study)
+  finding = ask('What a full reset', study)
   # Full: 3 and, for never in a cycle of one evaluation, 2; kept 3 and 1; cyclic
   # 2 and 1.
   assert values(finding) == {
@@ -222,7 +223,7 @@ def test_the_parts_of_what_a_soft_reset_brings():
     'failed_start_params': {1: run_table([0.0, 0.01], [0.7])},
     'failed_start_soft': {1: run_table([0.0, 0.01], [0.6])},
   }
-  finding = claims.parameters_matter_more_after_a_failure(study)
+  finding = ask('What a soft reset', study)
   assert values(finding) == {
     "parameters' part, share of the way": pytest.approx([0.6]),
     "moments' part, share of the way": pytest.approx([-0.1]),
@@ -261,7 +262,7 @@ def switching_study(failed_losses, good_losses):
 
 def test_cycles_that_are_left():
   study = switching_study([1.0, 0.5, 1.0, 1.0], [1.0, 0.5, 0.4, 0.4])
-  failed = claims.failed_cycles_are_left(study)
+  failed = ask('Early switching leaves', study)
   assert failed.votes == [1]
   # S(t) = 1 at the third evaluation, the best metric before it at the second;
   # twice. What comes after the switch would not have been seen.
@@ -270,7 +271,7 @@ def test_cycles_that_are_left():
     'left by the rule': [2],
     'evaluations from the best metric to the switch': [1, 1],
   }
-  healthy = claims.healthy_cycles_are_let_be(study)
+  healthy = ask('Early switching lets', study)
   assert healthy.votes == [1]
   assert values(healthy) == {
     'good cycles per seed': [6],
@@ -280,8 +281,8 @@ def test_cycles_that_are_left():
 
 def test_cycles_that_are_not_left_and_good_ones_that_are():
   study = switching_study([1.0, 1.0, 1.0, 1.0], [1.0, 0.5, 1.0, 1.0])
-  assert claims.failed_cycles_are_left(study).votes == [-1]
-  healthy = claims.healthy_cycles_are_let_be(study)
+  assert ask('Early switching leaves', study).votes == [-1]
+  healthy = ask('Early switching lets', study)
   assert healthy.votes == [-1]
   assert values(healthy)['left by the rule'] == [6]
 
