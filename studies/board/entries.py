@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,39 +105,35 @@ def get_entry(text: str, published: bool = False) -> Contender:
   return Contender(name, str(path.resolve()), factor)
 
 
-class Merit(NamedTuple):
-  """How good a run was; larger is better."""
+def merit(run: BoardRun) -> tuple[float, float]:
+  """How good a run was; larger is better.
 
-  left: float  # share of the budget left; 0 if the target was not reached
-  nearness: float  # 1 if it was reached, else the best metric over the target
-
-
-def merit(run: BoardRun) -> Merit:
-  """The merit of a run; without an evaluation it has none."""
+  Returns:
+    The share of the budget left (0 if the target was not reached), and how near
+    it came (1 if it was reached, else the best metric over the target; 0
+    without an evaluation).
+  """
   if run.is_reached:
-    return Merit(1.0 - run.share_to_target, 1.0)
+    return 1.0 - run.share_to_target, 1.0
   if not np.isfinite(run.values).any():
-    return Merit(0.0, 0.0)
+    return 0.0, 0.0
   if run.target.rises:
-    return Merit(0.0, float(np.nanmax(run.values) / run.target.value))
-  return Merit(0.0, float(run.target.value / np.nanmin(run.values)))
+    return 0.0, float(np.nanmax(run.values) / run.target.value)
+  return 0.0, float(run.target.value / np.nanmin(run.values))
 
 
-def choose_factors(
-  runs: Sequence[BoardRun],
-) -> tuple[dict[str, float], Mapping[str, Mapping[float, Sequence[Merit]]]]:
-  """The best factor by submission, of those with the most runs.
+def choose_factors(runs: Sequence[BoardRun]) -> dict[str, dict[str, Any]]:
+  """What factors.json says: the best factors, and from what they were chosen.
+
+  By submission, of the factors with the most runs.
 
   Args:
     runs: those under conditions other than tuned@FACTOR don't count.
 
-  Returns:
-    The factors, and the merits from which they were chosen.
-
   Raises:
     ValueError: if no run counts.
   """
-  merits: dict[str, dict[float, list[Merit]]] = {}
+  merits: dict[str, dict[float, list[tuple[float, float]]]] = {}
   for run in runs:
     base, _, factor = run.condition.partition('@')
     if base == 'tuned':
@@ -145,31 +141,25 @@ def choose_factors(
       own.setdefault(float(factor or 1.0), []).append(merit(run))
   if not merits:
     raise ValueError('there are no runs under tuned@FACTOR: train them first.')
-  chosen = {}
+  chosen, table = {}, {}
   for name, own in sorted(merits.items()):
+    means = {f: np.mean(found, axis=0).tolist() for f, found in own.items()}
     most = max(map(len, own.values()))
-    means = {
-      factor: tuple(np.mean(found, axis=0))
-      for factor, found in own.items()
-      if len(found) == most
+    usable = {f: mean for f, mean in means.items() if len(own[f]) == most}
+    chosen[name] = max(usable, key=usable.__getitem__)
+    table[name] = {
+      f'{factor:g}': {
+        'budget_left': round(means[factor][0], 4),
+        'nearness': round(means[factor][1], 4),
+        'runs': len(own[factor]),
+      }
+      for factor in sorted(own)
     }
-    chosen[name] = max(means, key=means.__getitem__)
-  return chosen, merits
+  return {'factors': chosen, 'chosen_from': table}
 
 
 def write_factors(runs: Sequence[BoardRun]) -> dict[str, float]:
   """Chooses factors from a study's runs, writes factors.json, returns them."""
-  chosen, merits = choose_factors(runs)
-  table = {
-    name: {
-      f'{factor:g}': {
-        'budget_left': round(float(np.mean([m.left for m in own])), 4),
-        'nearness': round(float(np.mean([m.nearness for m in own])), 4),
-        'runs': len(own),
-      }
-      for factor, own in sorted(by_factor.items())
-    }
-    for name, by_factor in sorted(merits.items())
-  }
-  files.write_json(FACTORS_FILE, {'factors': chosen, 'chosen_from': table})
-  return chosen
+  found = choose_factors(runs)
+  files.write_json(FACTORS_FILE, found)
+  return found['factors']

@@ -19,9 +19,7 @@ from ..scores import TrialTimes
 SHIPPED = pathlib.Path(__file__).parent
 _RUNS = 'runs.csv'
 _DIRECTIONS = {'rises': True, 'falls': False}
-_RUN_COLUMNS = (
-  'board ruleset submission framework study workload trial hparams'
-).split()
+_RUN_COLUMNS = ('board', 'ruleset', 'submission', 'study', 'workload', 'trial')
 _ARRAYS = ('first', 'step', 'seconds', 'loss', 'metric')
 _LOSSES = ('validation/loss', 'validation/ctc_loss')
 
@@ -41,11 +39,9 @@ class RecordedRun(NamedTuple):
   board: str
   ruleset: str
   submission: str
-  framework: str
   study: str
   workload: RecordedWorkload
   trial: str
-  hparams: str  # JSON; empty if not known
   step: np.ndarray
   seconds: np.ndarray  # of submission time
   loss: np.ndarray
@@ -181,7 +177,7 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
   runs = []
   for path in _trials(root, '**/', logger.EVAL_MEASUREMENTS):
     submission, study, folder, trial, _ = path.parts[-5:]
-    name, framework = _named(folder)
+    name = _workload_name(folder)
     workload = known.get(name) or _workload(path.with_name(META_DATA), name)
     log = read_log(path)
     columns = log.rows[0] if log.rows else ()
@@ -191,11 +187,9 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
         'logs',
         'external',
         submission,
-        framework,
         study,
         workload,
         trial,
-        '',
         log.whole_numbers().astype(np.float64),
         log.numbers('accumulated_submission_time'),
         log.numbers(loss),
@@ -216,10 +210,8 @@ def _trials(root: pathlib.Path, where: str, file: str) -> list[pathlib.Path]:
   return found
 
 
-def _named(folder: str) -> tuple[str, str]:
-  """The workload and the framework of a trial's folder."""
-  name, _, framework = folder.rpartition('_')
-  return (name, framework) if framework in ('jax', 'pytorch') else (folder, '')
+def _workload_name(folder: str) -> str:
+  return folder.removesuffix('_jax').removesuffix('_pytorch')
 
 
 def _workload(path: pathlib.Path, name: str) -> RecordedWorkload:
@@ -284,5 +276,5 @@ def read_times(
       log.numbers('accumulated_submission_time'),
       log.numbers(f'validation/{target.metric}'),
     )
-    times.append(TrialTimes(submission, study, _named(name)[0], seconds))
+    times.append(TrialTimes(submission, study, _workload_name(name), seconds))
   return times

@@ -102,36 +102,12 @@ def figures(
   return Table(table_lines(rows), objects)
 
 
-class Costs(NamedTuple):
-  """A race compared with its switching rule on one trial after the other.
-
-  *Good* cases are those whose first trial reaches its target under the rule,
-  however long it takes. Times are in maximum runtimes.
-  """
-
-  cases: int
-  good: int
-  good_race: Means
-  good_row: Means
-  others_race: Means
-  others_row: Means
-
-  @property
-  def break_even(self) -> Means:
-    """The share of good cases at which race and rule do equally well.
-
-    By targets reached, and by mean time. With a smaller share the race does
-    better: always (1) if it is no worse in good cases, never (0) if it is no
-    better in the others.
-    """
-    gained = self.others_race.reached - self.others_row.reached
-    lost = self.good_row.reached - self.good_race.reached
-    sooner = self.others_row.time - self.others_race.time
-    later = self.good_race.time - self.good_row.time
-    return Means(_balance(gained, lost), _balance(sooner, later))
-
-
 def _balance(gained: float, lost: float) -> float:
+  """The share of good cases at which race and rule do equally well.
+
+  With a smaller share the race does better: always (1) if it is no worse in
+  good cases, never (0) if it is no better in the others.
+  """
   if math.isnan(gained + lost):
     return math.nan
   if gained <= 0:
@@ -139,30 +115,14 @@ def _balance(gained: float, lost: float) -> float:
   return gained / (gained + lost) if lost > 0 else 1.0
 
 
-def costs_of(
-  race: Sequence[Group], row: Sequence[Group], budget: float
-) -> Costs:
-  """What a race costs.
-
-  Args:
-    race: groups with the seconds that the race takes.
-    row: the same groups with those that one trial after the other takes.
-    budget: as a multiple of the maximum runtime.
-  """
-  firsts = [trial.reaches for group in race for trial in group.trials]
-  sides: list[Means] = []
-  for is_good in (True, False):
-    for groups in (race, row):
-      pairs = zip(firsts, _cases(groups, budget))
-      means = _means([case for good, case in pairs if good == is_good])
-      sides.append(Means(means.reached, budget * means.time))
-  return Costs(len(firsts), sum(firsts), *sides)
-
-
 def costs(
   shown: Sequence[Replayed], budgets: Sequence[float], by: str | None = None
 ) -> Table:
   """What races cost in cases that did not need one, and bring in others.
+
+  Each is compared with its switching rule on one trial after the other. *Good*
+  cases are those whose first trial reaches its target under the rule, however
+  long it takes. Times are in maximum runtimes.
 
   Args:
     shown: races.
@@ -180,28 +140,42 @@ def costs(
       raise ValueError(f'--rule={one.rule} is not a race; --costs needs one.')
     in_a_row = _by_part(one.in_a_row, by)
     for part, groups in _by_part(one.groups, by).items():
+      firsts = [trial.reaches for group in groups for trial in group.trials]
       for budget in budgets:
-        c = costs_of(groups, in_a_row[part], budget)
+        means: list[Means] = []
+        for is_good in (True, False):
+          for own in (groups, in_a_row[part]):
+            cases = zip(firsts, _cases(own, budget))
+            mean = _means([case for good, case in cases if good == is_good])
+            means.append(Means(mean.reached, budget * mean.time))
+        good_race, good_row, others_race, others_row = means
+        even = Means(
+          _balance(
+            others_race.reached - others_row.reached,
+            good_row.reached - good_race.reached,
+          ),
+          _balance(
+            others_row.time - others_race.time, good_race.time - good_row.time
+          ),
+        )
         first = [str(one.rule), *([part] if by else []), f'{budget:g}×']
-        good = [*c.good_race.texts(), *c.good_row.texts()]
-        even = c.break_even.texts()
-        rows.append([*first, 'yes', f'{c.good:,}', *good, *even])
-        others = [*c.others_race.texts(), *c.others_row.texts()]
-        first = [''] * len(first)
-        rows.append([*first, 'no', f'{c.cases - c.good:,}', *others, '', ''])
-        means = {**c._asdict(), 'break_even': c.break_even}
+        good = [*good_race.texts(), *good_row.texts(), *even.texts()]
+        rows.append([*first, 'yes', f'{sum(firsts):,}', *good])
+        others = [*others_race.texts(), *others_row.texts(), '', '']
+        count = f'{len(firsts) - sum(firsts):,}'
+        rows.append([*([''] * len(first)), 'no', count, *others])
+        names = ('good_race', 'good_row', 'others_race', 'others_row')
         objects.append(
           {
             'rule': one.rule.given,
             **({by: part} if by else {}),
             'budget': budget,
-            'cases': c.cases,
-            'good': c.good,
+            'cases': len(firsts),
+            'good': sum(firsts),
             **{
               f'{name}_{key}': None if math.isnan(value) else value
-              for name, pair in means.items()
-              if isinstance(pair, Means)
-              for key, value in pair._asdict().items()
+              for name, mean in zip((*names, 'break_even'), (*means, even))
+              for key, value in mean._asdict().items()
             },
           }
         )

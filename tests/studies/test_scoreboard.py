@@ -192,10 +192,11 @@ def test_the_factor_that_leaves_most_of_the_budget_is_chosen(tmp_path):
   write_run(tmp_path, 'tuned@4', 'a', [(6, 0.01)])
   write_run(tmp_path, 'tuned@2', 'b', [(12, 0.04)])  # nobody reaches it
   write_run(tmp_path, 'tuned@4', 'b', [(12, 0.08)])
-  chosen, merits = entries.choose_factors(logs.read_runs(tmp_path))
-  assert merits['a'][2.0] == [(1 - 12 / 30, 1.0)]
-  assert merits['b'][4.0] == [(0.0, 0.25)]
-  assert chosen == {'a': 4.0, 'b': 2.0}
+  found = entries.choose_factors(logs.read_runs(tmp_path))
+  of_a, of_b = found['chosen_from'].values()
+  assert of_a['2'] == {'budget_left': 1 - 12 / 30, 'nearness': 1.0, 'runs': 1}
+  assert of_b['4'] == {'budget_left': 0.0, 'nearness': 0.25, 'runs': 1}
+  assert found['factors'] == {'a': 4.0, 'b': 2.0}
 
 
 def test_nothing_to_choose_from_is_said(tmp_path):
