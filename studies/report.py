@@ -144,11 +144,6 @@ def read_reported(
 ) -> ReportedRun:
   """Reads a trial's folder, also of a run that is still going.
 
-  Args:
-    trial: see `read_run`.
-    now: seconds since 1970.
-    number: of the run on the page.
-
   Raises:
     ValueError: if a file that is needed is missing or damaged; names it.
   """
@@ -379,12 +374,7 @@ class Picture(NamedTuple):
 
 
 def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
-  """The metric of several runs of one workload, and their target.
-
-  Args:
-    runs: to draw.
-    over_time: over seconds of training instead of steps.
-  """
+  """The metric of several runs of one workload, and their target."""
   table = runs[0].table
   x_label = 'seconds of training' if over_time else 'global step'
   height = 3.1 + 0.2 * math.ceil(len(runs) / 2)

@@ -145,11 +145,7 @@ def base_times(
 def relative_times(seconds: np.ndarray) -> np.ndarray:
   """r(s, w); where nobody has reached a target, nobody has a ratio.
 
-  Args:
-    seconds: shape=(submissions, workloads); infinite if not reached.
-
-  Returns:
-    The same shape, infinite if not reached.
+  Both have shape=(submissions, workloads), and are infinite if not reached.
   """
   fastest = seconds.min(axis=0)
   return seconds / np.where(np.isfinite(fastest), fastest, 1.0)
@@ -223,12 +219,7 @@ def _in_words(seconds: Mapping[str, float]) -> str:
 
 
 def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
-  """Draws rho over tau, a stair per submission.
-
-  Args:
-    path: PNG file to write; an existing one is replaced.
-    found: the submissions, the best first.
-  """
+  """Draws rho over tau as PNG, a stair per submission, the best first."""
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(9.0, 4.2), dpi=120, layout='constrained')

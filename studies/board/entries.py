@@ -127,9 +127,6 @@ def choose_factors(runs: Sequence[BoardRun]) -> dict[str, dict[str, Any]]:
 
   By submission, of the factors with the most runs.
 
-  Args:
-    runs: those under conditions other than tuned@FACTOR don't count.
-
   Raises:
     ValueError: if no run counts.
   """

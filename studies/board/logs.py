@@ -98,12 +98,7 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
 
 
 def pack(runs: Iterable[BoardRun], out: pathlib.Path) -> list[pathlib.Path]:
-  """Writes <condition>.zip for all runs; returns the files.
-
-  Args:
-    runs: the runs; a condition's older archive is replaced.
-    out: folder to write to; made if needed.
-  """
+  """Writes <condition>.zip for all runs; returns the files."""
   tables: dict[str, tuple[list[tuple[object, ...]], ...]] = {}
   for run in sorted(runs, key=lambda run: run[:4]):
     about, evaluations = tables.setdefault(

@@ -34,11 +34,6 @@ def measure(
 ) -> dict[str, Any]:
   """Measures the targets of a workload.
 
-  Args:
-    name: name of the workload, or file.py:ClassName.
-    full: whether it keeps its own length.
-    say: called with a line of text for every peak.
-
   Returns:
     The targets 'tuned', 'near' and 'slow', the metric's name, and the runs.
   """

@@ -109,10 +109,7 @@ def write_page(
 ) -> None:
   """Writes the page and, beside it, the picture of the profiles.
 
-  Args:
-    out: the page, FILE.md; it and scoreboard.png are replaced.
-    runs: runs under all conditions.
-    reading: a person's interpretation, Markdown.
+  Both are replaced. `reading` is a person's interpretation, Markdown.
   """
   files.write_whole(out, page(runs, reading))
   scored = [r for r in comparable(runs) if r.condition in conditions.SCORED]
@@ -216,10 +213,7 @@ def _agreement(
 ) -> list[str]:
   """Whether the shortened workloads put the submissions in the same order.
 
-  Args:
-    name: a condition; nothing is said unless it is one at full length.
-    own: runs under it.
-    runs: runs under all conditions.
+  Nothing is said unless the condition is one at full length.
   """
   short = name.removesuffix('_full')
   same = [r for r in runs if r.condition == short]

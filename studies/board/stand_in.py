@@ -205,12 +205,7 @@ def make_workload(
 
 
 def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
-  """The multiple of itself as which a learning rate acts on a workload.
-
-  Args:
-    condition: the condition.
-    found: what `measure_targets` found on the workload.
-  """
+  """The multiple of itself as which a rate acts; `found` as for targets."""
   if condition.of_best_peak is None:
     return condition.rate_factor
   peak = found['runs']['tuned']['peak']

@@ -36,11 +36,6 @@ _MEANING = (
 def plan_lines(name: str, plan: RunPlan, at: int | None) -> Iterator[str]:
   """All that a terminal shows of a plan.
 
-  Args:
-    name: of the chain.
-    plan: the chain.
-    at: a step to be shown, counted from 0, or None.
-
   Raises:
     ValueError: if the chain doesn't fit into its steps, has an impossible rate,
       or has no such step.
@@ -71,11 +66,6 @@ def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
 
   Where the weight decay is scheduled, it has a second panel below. Where a race
   tries factors on the peaks, each has a curve.
-
-  Args:
-    path: PNG file to write; an existing one is replaced.
-    name: of the chain.
-    plan: the chain.
   """
   from matplotlib.figure import Figure  # a terminal needs none
 
@@ -161,13 +151,7 @@ def position_lines(
   rates: np.ndarray,
   weight_decays: np.ndarray | None = None,
 ) -> list[str]:
-  """Where in a plan a step is, in words.
-
-  Args:
-    step: steps taken before it.
-    cycles: the chain.
-    rates: shape=(steps,); of the plan.
-    weight_decays: shape=(steps,), or None if they are constant.
+  """Where in a plan a step is that comes after so many, in words.
 
   Raises:
     ValueError: if it is not a step of the plan.
@@ -213,10 +197,8 @@ def bound_lines(rates: np.ndarray) -> list[str]:
 
   All have D = G = 1, as many steps, and a highest rate of 1. Steps with a rate
   of 0 at the end are left out: they change nothing, and the bound, which
-  divides by the last rate, is infinite with them.
-
-  Args:
-    rates: shape=(T,); those at which the steps are taken.
+  divides by the last rate, is infinite with them. The plan's rates, shape=(T,),
+  are those at which the steps are taken.
   """
   count = rates.size
   t = np.arange(count)

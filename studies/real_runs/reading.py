@@ -64,9 +64,6 @@ class RecordedRun(NamedTuple):
 def read_runs(folder: pathlib.Path = SHIPPED) -> list[RecordedRun]:
   """All runs of a folder, in the order of runs.csv.
 
-  Args:
-    folder: with runs.csv, evaluations.npz and workloads.csv.
-
   Raises:
     ValueError: if one of them is missing or not what README.md says.
   """

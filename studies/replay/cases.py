@@ -79,12 +79,7 @@ class Replayed(NamedTuple):
 
 
 def replay(runs: Sequence[RecordedRun], rule: Rule) -> Replayed:
-  """Finds where a rule leaves every run.
-
-  Args:
-    runs: as `comparable` returns them.
-    rule: to be replayed.
-  """
+  """Finds where a rule leaves every run."""
   judged = [Judged(run, left_at(rule, run)) for run in runs]
   grouped = trials_of_groups(judged)
   in_a_row = [Group(trials, seconds_in_a_row(trials)) for trials in grouped]
@@ -171,10 +166,6 @@ def probe(trial: Judged, share: float) -> Probed:
   A probe ends where no later evaluation is expected to be nearer, so that
   nothing of the future is used: at the first with f + spacing / 2 >= share, of
   which the spacing is the largest distance between two evaluations so far.
-
-  Args:
-    trial: a run and where it is left.
-    share: of the run.
   """
   run, f = trial.run, trial.run.share
   end = min(trial.left, f.size - 1)
@@ -189,10 +180,6 @@ def probe(trial: Judged, share: float) -> Probed:
 
 def seconds_in_race(race: TrialRace, trials: Sequence[Judged]) -> list[float]:
   """Seconds that a race spends until the target; infinity if never.
-
-  Args:
-    race: how the trials compete.
-    trials: those of a group.
 
   Returns:
     One number for each rotation of the trials' order.

@@ -33,10 +33,6 @@ def save_replay(path: pathlib.Path, shown: Sequence[Replayed]) -> None:
   On the left the share of cases that reach their target, a line per rule; on
   the right the best share of the way so far, its median and a band of 5 to
   95 %.
-
-  Args:
-    path: PNG file to write; an existing one is replaced.
-    shown: the rules, at least one.
   """
   figure = Figure(figsize=(11.0, 4.4), dpi=120, layout='constrained')
   left, right = figure.subplots(1, 2)

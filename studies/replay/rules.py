@@ -174,9 +174,6 @@ class Rule:
 def read_rule(text: str) -> Rule:
   """A rule from the command line.
 
-  Args:
-    text: a name, or JSON of an object with a name and parameters.
-
   Raises:
     ValueError: if there is no such rule, or a parameter is wrong.
   """
@@ -259,12 +256,7 @@ def left_at(rule: Rule, run: RecordedRun) -> int:
 
 
 def best_shares(run: RecordedRun, logarithmic: bool = False) -> np.ndarray:
-  """The best share of the way to the target so far, shape=(evaluations,).
-
-  Args:
-    run: a run with at least one evaluation.
-    logarithmic: whether a metric that falls is measured on a log scale.
-  """
+  """The best share of the way to the target so far, shape=(evaluations,)."""
   scale = 'log' if logarithmic else 'linear'
   target, metrics = _target(run), run.metric.tolist()
   shares = np.array([progress(m, target, metrics[0], scale) for m in metrics])

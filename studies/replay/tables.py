@@ -124,11 +124,6 @@ def costs(
   cases are those whose first trial reaches its target under the rule, however
   long it takes. Times are in maximum runtimes.
 
-  Args:
-    shown: races.
-    budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission', or None for all together.
-
   Raises:
     ValueError: if one of the rules is not a race.
   """
@@ -189,13 +184,8 @@ def left_out(
 
   The rule is chosen that reaches the most targets in the other parts within the
   budget; ties go to the one that reaches them sooner, then to the first. The
-  last row of each budget is over all parts.
-
-  Args:
-    shown: the rules, at least two.
-    budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission': what is left out. A workload's variants are
-      workloads of their own and stay in.
+  last row of each budget is over all parts. A workload's variants are workloads
+  of their own and stay in.
 
   Raises:
     ValueError: if there are fewer than two rules to choose from.

@@ -93,11 +93,7 @@ def recovery(table: RunTable, reset: int) -> float:
   """Evaluations until 95 % of the way to the model before the reset is regained.
 
   The way is that from the untrained model to the last evaluation before the
-  boundary. 1 is the first evaluation after it.
-
-  Args:
-    table: the run.
-    reset: which boundary between cycles, from 0.
+  boundary, counted from 0. 1 is the first evaluation after it.
 
   Returns:
     A count; infinity if the cycle ends before.
@@ -276,11 +272,7 @@ RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
 
 
 def switching_evaluation(table: RunTable, cycle: int) -> int | None:
-  """The evaluation of a cycle, from 1, at which the rule ends it.
-
-  Args:
-    table: a run whose switching was off.
-    cycle: index of the cycle, from 0.
+  """The evaluation of a cycle, from 1, at which the rule would have ended it.
 
   Returns:
     The number of the evaluation with the first S(t) = 1; None if there is none

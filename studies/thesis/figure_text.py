@@ -35,9 +35,6 @@ def list_text() -> str:
 def figure_text(name: str) -> str:
   """A figure's runs: settings, cycles, and the commands that train them.
 
-  Args:
-    name: a key of `registry.FIGURES`.
-
   Raises:
     ValueError: there is no such figure.
   """

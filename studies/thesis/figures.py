@@ -110,24 +110,14 @@ class Panel:
   """A panel of a figure: some runs' seeds over steps or over time."""
 
   def __init__(self, axes: Axes, runs: Runs, x_axis: str) -> None:
-    """Starts a panel.
-
-    Args:
-      axes: empty.
-      runs: at least one, all on one workload.
-      x_axis: 'steps' or 'time'.
-    """
+    """Starts a panel."""
     self.axes = axes
     self.runs = runs
     self.x_axis = x_axis
     self.tables = [table for tables in runs.values() for table in tables]
 
   def draw_schedule(self, phases: bool) -> None:
-    """The learning rate of each run; only the first where all have the same.
-
-    Args:
-      phases: whether to shade warm-ups and decays.
-    """
+    """The learning rate of each run; only the first where all have the same."""
     if phases:
       self._shade_phases(self.tables[0])
       self.axes.legend(fontsize='small')

@@ -117,13 +117,7 @@ def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
 
 
 def pack(logs: Sequence[RunLog], root: pathlib.Path) -> list[pathlib.Path]:
-  """Writes <workload>_<run>.zip for all runs; returns the files.
-
-  Args:
-    logs: runs.
-    root: folder of the archives, made if needed; older ones of the same runs
-      are replaced.
-  """
+  """Writes <workload>_<run>.zip for all runs; returns the files."""
   groups: dict[str, dict[str, bytes]] = {}
   for job, log_dir in logs:
     contents = groups.setdefault(f'{job.workload}_{job.run}', {})
@@ -207,11 +201,6 @@ def _title(job: Job) -> str:
 
 def train(job: Job, root: pathlib.Path, command: Command) -> None:
   """Trains one run and keeps its logs. What it prints goes to a file.
-
-  Args:
-    job: the run.
-    root: folder of kept logs; the run works in a folder beside them.
-    command: `soft-reset run`: arguments -> exit status.
 
   Raises:
     RunFailed: if the run fails.

@@ -67,11 +67,6 @@ def wanted_jobs(seeds: Iterable[int]) -> list[Job]:
 def measure(command: str, seeds: Sequence[int], logs: Sequence[RunLog]) -> str:
   """Asks all claims of all workloads; returns the text of RESULTS.md.
 
-  Args:
-    command: what was typed.
-    seeds: those that are measured.
-    logs: of all runs behind the claims with these seeds.
-
   Raises:
     ValueError: if a log is damaged; the message names it.
   """
