@@ -25,8 +25,6 @@ from reset_cycles.studies.thesis import logs, registry
 from reset_cycles.studies.thesis.logs import Job
 
 SOFT = Job('molecules', 'peaks_soft', 2)
-
-
 FULL = Job('molecules', 'peaks_full', 1)
 
 
@@ -37,12 +35,13 @@ def test_runs_are_known_by_their_settings_wherever_they_are(tmp_path):
 
 
 def test_other_settings_and_other_submissions_are_passed_over(tmp_path):
-  other = tmp_path / 'other_settings'
-  other.mkdir()
-  write_run(other, EVENTS, params=SOFT_RESET)
-  foreign = tmp_path / 'other_submission'
-  foreign.mkdir()
-  write_run(foreign)
+  for name in ('other_settings', 'other_submission'):
+    (tmp_path / name).mkdir()
+  write_run(tmp_path / 'other_settings', EVENTS, params=SOFT_RESET)
+  write_run(tmp_path / 'other_submission')
+  for text in ('not JSON', '{"step_hint": 3}', '[]'):
+    log = write_log(tmp_path / str(len(text)), SOFT)
+    (log.log_dir / SETTINGS).write_text(text)
   assert logs.find_logs([tmp_path]) == []
 
 
@@ -61,13 +60,6 @@ def test_a_run_of_the_benchmark_counts_as_it_is(tmp_path):
   job = Job('ogbg', 'peaks_soft', 3)
   log = write_log(tmp_path / 'x', job, finished=False, step_hint=80_000)
   assert logs.find_logs([tmp_path]) == [log]
-
-
-@pytest.mark.parametrize('text', ['not JSON', '{"step_hint": 3}', '[]'])
-def test_settings_that_cannot_be_read_are_passed_over(text, tmp_path):
-  log = write_log(tmp_path / 'x', SOFT)
-  (log.log_dir / SETTINGS).write_text(text)
-  assert logs.find_logs([tmp_path]) == []
 
 
 def test_missing_runs_are_trained_once_in_the_order_of_the_wish(
@@ -112,13 +104,6 @@ def test_archives_are_read_as_the_folders_that_were_packed(tmp_path):
   assert not found[0].log_dir.exists()
 
 
-def test_what_is_no_archive_is_named(tmp_path):
-  (tmp_path / 'x.zip').write_text('not an archive')
-  with pytest.raises(ValueError, match='x.zip is not a zip archive of logs'):
-    with logs.unpacked([tmp_path]):
-      pass
-
-
 def test_an_archive_ranks_where_its_root_does(tmp_path):
   roots = [tmp_path / name for name in ('first', 'second')]
   for root, value in zip(roots, ('1', '2')):
@@ -138,6 +123,10 @@ def test_other_archives_are_left_alone(tmp_path):
     archive.writestr('../outside.txt', 'no logs')
   with logs.unpacked([tmp_path]) as folders:
     assert folders == [tmp_path]
+  (tmp_path / 'x.zip').write_text('not an archive')
+  with pytest.raises(ValueError, match='x.zip is not a zip archive of logs'):
+    with logs.unpacked([tmp_path]):
+      pass
 
 
 JOBS = [Job('fake', 'peaks_soft', seed) for seed in (1, 2, 3)]
