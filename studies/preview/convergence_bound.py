@@ -36,6 +36,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...core.checks import check_number
+
 # Larger rates or norms may have a sum of squares that fits into no float.
 _LARGEST = 1e150
 
@@ -129,6 +131,5 @@ def _checked(
         f'{name}[{wrong[0]}] is {values[wrong[0]]}; it must be a number from 0 '
         'to 1e150.'
       )
-  if not 0 < distance < math.inf:
-    raise ValueError(f'distance is {distance}; it must be a number above 0.')
+  check_number('distance', distance, '(0, inf)')
   return rates, norms, float(distance)

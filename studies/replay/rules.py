@@ -16,11 +16,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.checks import did_you_mean
+from ...core.checks import (
+  check,
+  check_count,
+  check_number,
+  did_you_mean,
+  is_number,
+)
 from ...core.workload import Evaluation
 from ...core.workload import Target as RunTarget
 from ...early_switching import (
-  NOT_FINITE,
   Context,
   Progress,
   SmoothedLossRule,
@@ -43,8 +48,7 @@ _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
 class Floor:
   """Leaves a cycle whose metric has come less far than its share demands.
 
-    leave if the loss is not finite, or
-             max p < least[i],  i = max {i : shares[i] <= f}
+    leave if max p < least[i],  i = max {i : shares[i] <= f}
 
   p is the progress on a log scale, the maximum over the cycle's evaluations, f
   the share of the cycle. Below shares[0] no cycle is left. The numbers were
@@ -68,16 +72,12 @@ class Floor:
   def __post_init__(self) -> None:
     for name in ('shares', 'least'):
       values = getattr(self, name)
-      if not isinstance(values, (list, tuple)) or not all(
-        map(_is_number, values)
-      ):
-        raise ValueError(f'{name} is {values!r}; it must be a list of numbers.')
+      is_list = isinstance(values, (list, tuple))
+      right = is_list and all(map(is_number, values))
+      check(right, name, values, 'a list of numbers')
       object.__setattr__(self, name, tuple(values))
-    if len(self.shares) != len(self.least):
-      raise ValueError(
-        f'shares has {len(self.shares)} numbers and least {len(self.least)}; '
-        'they must have the same length.'
-      )
+    right = len(self.least) == len(self.shares)
+    check(right, 'least', self.least, 'as long as shares')
 
   def observe(
     self, state: float, evaluation: Evaluation, context: Context
@@ -90,10 +90,8 @@ class Floor:
       for share, least in zip(self.shares, self.least)
       if share <= context.share
     ]
-    reason = 'behind the floor' if asked and best < asked[-1] else ''
-    if not math.isfinite(evaluation.loss):
-      reason = NOT_FINITE
-    return best, Verdict(reason, {})
+    is_behind = bool(asked) and best < asked[-1]
+    return best, Verdict('behind the floor' if is_behind else '', {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,23 +119,10 @@ class TrialRace:
   rule: Any = 'floor'
 
   def __post_init__(self) -> None:
-    if type(self.probes) is not int or self.probes < 2:
-      raise ValueError(
-        f'probes is {self.probes!r}; it must be a whole number of at least 2.'
-      )
-    if not _is_number(self.share) or not 0 < self.share <= 1:
-      raise ValueError(
-        f'share is {self.share!r}; it must be a number above 0, at most 1.'
-      )
-    skip = self.skip_race_above
-    if skip is not None and not _is_number(skip):
-      raise ValueError(
-        f'skip_race_above is {skip!r}; it must be a number, or null.'
-      )
-
-
-def _is_number(value: object) -> bool:
-  return type(value) in (int, float) and math.isfinite(float(str(value)))
+    check_count('probes', self.probes, 2)
+    check_number('share', self.share, '(0, 1]')
+    if self.skip_race_above is not None:
+      check_number('skip_race_above', self.skip_race_above, '(-inf, inf)')
 
 
 _KINDS: Mapping[str, Callable[..., SwitchingRule | TrialRace]] = {
@@ -184,23 +169,18 @@ def read_rule(text: str) -> Rule:
     except json.JSONDecodeError as e:
       raise ValueError(f'--rule={text} is not valid JSON: {e}.') from e
   made = _made(given)
-  if isinstance(made, TrialRace):
-    leaves = _made(made.rule)
-    if isinstance(leaves, TrialRace):
-      raise ValueError(f'--rule={text}: there is no race in a race.')
-    return Rule(given, leaves, made)
-  return Rule(given, made)
+  if not isinstance(made, TrialRace):
+    return Rule(given, made)
+  leaves = _made(made.rule)
+  if isinstance(leaves, TrialRace):
+    raise ValueError(f'--rule={text}: there is no race in a race.')
+  return Rule(given, leaves, made)
 
 
 def _made(given: object) -> SwitchingRule | TrialRace | str:
   """A switching rule, a race, or a yardstick's name."""
-  rest: dict[str, Any] = {}
-  name = given
-  if isinstance(given, dict):
-    name, rest = (
-      given.get('name'),
-      {k: v for k, v in given.items() if k != 'name'},
-    )
+  rest = dict(given) if isinstance(given, dict) else {'name': given}
+  name = rest.pop('name', None)
   if not isinstance(name, str):
     raise ValueError(
       f'--rule={given!r} must be a name, or an object with a name.'
