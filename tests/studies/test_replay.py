@@ -67,14 +67,8 @@ def test_what_a_rule_is_told():
 
 @pytest.mark.parametrize('loss', [NAN, math.inf])
 def test_a_loss_that_is_not_finite_ends_a_run_whatever_the_rule(loss):
-  class Patient:
-    initial = ()
-
-    def observe(self, state, evaluation, context):
-      return (), Verdict('', {})
-
   run = make_run([10, 20], [0.5, 0.5], [1.0, loss])
-  assert rules.left_at(Rule('x', Patient()), run) == 1
+  assert left_at('{"name": "floor", "shares": [1], "least": [0]}', run) == 1
 
 
 def test_which_runs_are_comparable():
