@@ -9,7 +9,6 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jinja2
 import markupsafe
 import matplotlib as mpl
 import numpy as np
@@ -19,6 +18,7 @@ from matplotlib.figure import Figure
 from ..core.records import CYCLES
 from ..mini_algoperf import files, logger
 from . import plans, run_plot
+from .pages import render
 from .paths import META_DATA, read_object
 from .run_files import RunTable, read_flags, read_log, read_run
 
@@ -127,13 +127,13 @@ def save_page(
   groups: dict[Any, list[ReportedRun]] = {}
   for run in runs:
     groups.setdefault((run.table.workload, run.table.target), []).append(run)
-  template = jinja2.Environment(autoescape=True).from_string(
-    pathlib.Path(__file__).with_suffix('.html').read_text(encoding='utf-8')
-  )
   # Inside, names of runs are no formulas, and equal pictures equal bytes.
   with mpl.rc_context({'svg.hashsalt': 'report', 'text.parse_math': False}):
-    page = template.render(
-      title=title, columns=_COLUMNS, sections=map(_section, groups.values())
+    page = render(
+      pathlib.Path(__file__).with_suffix('.html'),
+      title=title,
+      columns=_COLUMNS,
+      sections=map(_section, groups.values()),
     )
   # What no encoding has, as half of a pair in JSON, is no reason to fail.
   files.write_whole(path, page.encode('utf-8', 'replace'))

@@ -18,6 +18,7 @@ from scipy import stats
 
 from ...mini_algoperf import files
 from .. import scores
+from ..pages import render
 from . import conditions, entries
 from .logs import BoardRun, comparable
 
@@ -25,20 +26,6 @@ PICTURE = 'scoreboard.png'
 _DRAWS = 1000
 _SEED = 0
 _INTERVAL = (5, 95)  # percentiles
-_WHAT = """\
-Written by `soft-reset scoreboard`; not to be edited by hand. Small stand-ins on
-a CPU, not AlgoPerf: nothing here is an AlgoPerf result, and no order here need
-be the order there.
-
-A run has reached its target or not; its time is counted in steps, as a share of
-the budget. Scores are AlgoPerf's definition (performance profiles up to four
-times the fastest, medians over seeds) on these cells, relative to the
-submissions of this page. In brackets: the 5th and the 95th percentile over 1,000
-bootstrap draws of the seeds. `studies/board/stand_in.py` says how the stand-ins
-were shortened, `studies/board/conditions.py` what the conditions are. Rates are the
-published ones times one factor per submission, the same everywhere, chosen under
-`tuned` on a seed that is not among those here:
-"""
 
 
 class EntryStanding(NamedTuple):
@@ -52,6 +39,17 @@ class EntryStanding(NamedTuple):
   median_share: float  # of the budget used until the target; infinite if never
   failed: int  # runs that broke
   relative: np.ndarray  # shape=(cells,), time over the fastest one's
+  by_workload: Sequence[float]  # share of runs that reach their target
+
+
+class Part(NamedTuple):
+  """Runs that are compared in one table: all, or those under a condition."""
+
+  workloads: Sequence[str]
+  seeds: str  # how many a cell has
+  standings: Sequence[EntryStanding]  # the best first
+  best: EntryStanding | None = None  # if the condition is scored, under it
+  agreement: str = ''  # with the condition at another length
 
 
 def standings(
@@ -99,6 +97,10 @@ def standings(
         float(np.median([run.share_to_target for run in mine])),
         sum(run.failed for run in mine),
         relative,
+        [
+          float(np.mean([r.is_reached for r in mine if r.workload == workload]))
+          for workload in sorted({run.workload for run in mine})
+        ],
       )
     )
   return sorted(found, key=lambda s: (-s.score, -s.reached, s.submission))
@@ -124,93 +126,40 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   """The page as Markdown; arguments as for `write_page`."""
   usable = comparable(runs)
   scored = [r for r in usable if r.condition in conditions.SCORED]
-  overall = standings(scored)
-  factors = [
-    f'{s.submission} {entries.factor_of(s.submission):g}' for s in overall
-  ]
-  lines = ['# Scoreboard', '', *_reading(overall, scored, reading), '']
-  lines += [f'{_WHAT}{", ".join(factors)}.', '', '## Over all', '']
-  lines += [*_extent(scored), '', *_table(overall)]
-  lines += [
-    '',
-    f'![Performance profiles]({PICTURE})',
-    '',
-    '## By condition',
-    '',
-  ]
-  names = [*conditions.CONDITIONS]
-  names += sorted({r.condition for r in usable} - set(names))
-  for name in names:
+  known = list(conditions.CONDITIONS)
+  others = sorted({r.condition for r in usable} - set(known))
+  parts = {}
+  for name in (*known, *others):
     own = [r for r in usable if r.condition == name]
     if own:
-      lines += [f'### {name}', '', *_extent(own), '', *_table(standings(own))]
-      lines += ['', *_agreement(name, own, usable)]
-  lines += ['## Targets reached, by workload', '']
-  workloads = sorted({run.workload for run in scored})
-  rows = [['submission', *workloads]]
-  for standing in overall:
-    mine = [r for r in scored if r.submission == standing.submission]
-    shares = [
-      np.mean([r.is_reached for r in mine if r.workload == workload])
-      for workload in workloads
-    ]
-    rows.append([standing.submission, *(f'{share:.0%}' for share in shares)])
-  return '\n'.join([*lines, *_markdown(rows)]) + '\n'
+      part = _part(own)
+      best = part.standings[0] if name in conditions.SCORED else None
+      agreement = _agreement(name, own, usable)
+      parts[name] = part._replace(best=best, agreement=agreement)
+  return render(
+    pathlib.Path(__file__).with_suffix('.txt'),
+    reading=reading.strip(),
+    overall=_part(scored),
+    parts=parts,
+    factor_of=entries.factor_of,
+    picture=PICTURE,
+    inf=math.inf,
+  )
 
 
-def _reading(
-  overall: Sequence[EntryStanding], runs: Sequence[BoardRun], reading: str
-) -> list[str]:
-  first, rest = overall[0], overall[1:]
-  said = [f'- Over all, {first.submission} is first with {_score(first)}.']
-  close = [s.submission for s in rest if s.high >= first.low]
-  if close:
-    said.append(
-      '- The intervals of these overlap with its: ' + ', '.join(close) + '.'
-    )
-  for name in conditions.SCORED:
-    own = [r for r in runs if r.condition == name]
-    if own:
-      best = standings(own)[0]
-      said.append(
-        f'- Under {name}: {best.submission} ({best.score:.3f}, '
-        f'{best.reached:.0%} of its runs reach the target).'
-      )
-  return [*said, *(['', reading.strip()] if reading.strip() else [])]
-
-
-def _extent(runs: Sequence[BoardRun]) -> list[str]:
+def _part(runs: Sequence[BoardRun]) -> Part:
   cells: dict[tuple[str, str], set[int]] = {}
   for run in runs:
     cells.setdefault((run.condition, run.workload), set()).add(run.seed)
-  counts = [len(seeds) for seeds in cells.values()]
+  counts = sorted({len(seeds) for seeds in cells.values()})
+  seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
   workloads = sorted({workload for _, workload in cells})
-  seeds = f'{min(counts)}'
-  seeds += f' to {max(counts)}' if max(counts) > min(counts) else ''
-  return [f'Workloads: {", ".join(workloads)}. Seeds: {seeds}.']
-
-
-def _table(found: Sequence[EntryStanding]) -> list[str]:
-  rows = [('submission', 'score', 'reached', 'median time / budget', 'broken')]
-  for s in found:
-    share = (
-      f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never'
-    )
-    rows.append(
-      (s.submission, _score(s), f'{s.reached:.0%}', share, f'{s.failed}')
-    )
-  return _markdown(rows)
-
-
-def _score(standing: EntryStanding) -> str:
-  if math.isnan(standing.low):
-    return f'{standing.score:.3f} (too few seeds)'
-  return f'{standing.score:.3f} [{standing.low:.3f}, {standing.high:.3f}]'
+  return Part(workloads, seeds, standings(runs))
 
 
 def _agreement(
   name: str, own: Sequence[BoardRun], runs: Sequence[BoardRun]
-) -> list[str]:
+) -> str:
   """Whether the shortened workloads put the submissions in the same order.
 
   Nothing is said unless the condition is one at full length.
@@ -219,7 +168,7 @@ def _agreement(
   same = [r for r in runs if r.condition == short]
   shared = {r.workload for r in own} & {r.workload for r in same}
   if short == name or not shared:
-    return []
+    return ''
   long, brief = (
     {
       s.submission: s.score
@@ -228,14 +177,9 @@ def _agreement(
     for some in (own, same)
   )
   told = ', '.join(f'{s} {score:.3f}' for s, score in brief.items())
-  lines = [f'Under `{short}`, on {", ".join(sorted(shared))}: {told}.', '']
+  said = f'Under `{short}`, on {", ".join(sorted(shared))}: {told}.'
   # Of fewer, or of equal scores, there is no rank correlation.
   if len({*long.values()}) > 1 and len({*brief.values()}) > 1:
     tau, _ = stats.kendalltau([long[s] for s in brief], [*brief.values()])
-    lines[0] += f" Kendall's rank correlation of the scores: {tau:.2f}."
-  return lines
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
-  head, *rest = ('| ' + ' | '.join(row) + ' |' for row in rows)
-  return [head, '|' + ' --- |' * len(rows[0]), *rest]
+    said += f" Kendall's rank correlation of the scores: {tau:.2f}."
+  return said

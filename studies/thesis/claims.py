@@ -173,7 +173,8 @@ def _mean_recovery(table: RunTable, resets: Sequence[bool]) -> float:
   lengths = [len(y) for y in cycle_metrics(table)[1:]]
   counts = [
     min(recovery(table, reset), lengths[reset] + 1.0)
-    for reset in np.flatnonzero(resets)
+    for reset, is_good in enumerate(resets)
+    if is_good
   ]
   return float(np.mean(counts))
 

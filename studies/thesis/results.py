@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ...mini_algoperf import files, logger
+from ..pages import render
 from ..paths import META_DATA, read_object
 from ..run_files import RunTable, read_run
 from .claims import CLAIMS, FAILED, GOOD, Claim, Finding
@@ -19,28 +20,6 @@ from .logs import Job, RunLog
 WORKLOADS = ('digits', 'molecules', 'translation')
 # As they are trained: with all of one seed's runs there, all claims are.
 RUNS = tuple(dict.fromkeys(run for claim in CLAIMS for run in claim.runs))
-_MADE_BY = """\
-Measured on the small workloads of `mini_algoperf`, which stand in for the
-benchmark's: nothing here is a result on AlgoPerf. The numbers are medians over
-seeds with the lower and the upper quartile; failures are among them. This file
-is written by a command:"""
-_BEHIND = """\
-Behind it are {num_runs} runs, seeds {seeds[0]} to {seeds[1]}, whose logs come
-with the project. With `--noshipped` the same command trains them all anew, two
-at a time, a core each: about {half:.1f} hours on two cores ({hours:.1f} hours
-of training and evaluation in all). Trained with {versions} on {devices}."""
-_MEANING = f"""\
-The way of a run leads from the untrained model to the target. A cycle that ends
-within the first {100 * FAILED:g} % of it has failed, one that has gone
-{100 * GOOD:g} % of it is good. A seed without the cycle that a question is
-about counts neither way. A reset is recovered from when 95 % of the way to the
-last evaluation before it is regained; this is counted in evaluations; "never"
-is not before the next reset, and counts as one evaluation more than there were.
-Where a seed is asked about several resets, its vote is that of their mean. A
-verdict is that of a two-sided sign test at 5 % over the seeds for and against a
-claim, which stand behind it; without enough of them it is undecided."""
-
-Results = Mapping[Claim, Mapping[str, Finding]]  # by claim and workload
 
 
 class Origin(NamedTuple):
@@ -104,65 +83,26 @@ def origin_of(
   )
 
 
-def results_text(origin: Origin, results: Results) -> str:
-  """The whole file."""
-  behind = _BEHIND.format(
-    num_runs=origin.num_runs,
-    seeds=(origin.seeds[0], origin.seeds[-1]),
-    half=origin.hours / 2,
-    hours=origin.hours,
-    versions=', '.join(origin.versions),
-    devices=', '.join(origin.devices),
+def results_text(
+  origin: Origin, results: Mapping[Claim, Mapping[str, Finding]]
+) -> str:
+  """The whole file, from what was found by claim and workload."""
+  return render(
+    pathlib.Path(__file__).with_suffix('.txt'),
+    origin=origin,
+    failed=FAILED,
+    good=GOOD,
+    workloads=list(next(iter(results.values()))),
+    results=[(claim, list(own.values())) for claim, own in results.items()],
+    measures=_measures,
   )
-  lines = ['# Does the thesis hold?', '', *_wrapped(_MADE_BY), '']
-  lines += [f'    {origin.command}', '', *_wrapped(behind), '']
-  lines += [*_wrapped(_MEANING), '', *_summary(results)]
-  for number, (claim, by_workload) in enumerate(results.items(), start=1):
-    lines += ['', f'## {number}. {claim.sentence}', '']
-    lines += [*_wrapped(claim.question), '']
-    lines += [f'Runs: {", ".join(f"`{run}`" for run in claim.runs)}.', '']
-    lines += _table(by_workload)
-  return '\n'.join(lines) + '\n'
 
 
-def _wrapped(text: str) -> list[str]:
-  return textwrap.wrap(text, 80, break_on_hyphens=False)
-
-
-def _markdown(head: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-  first, *rest = rows
-  yield f'| {head}{" | ".join(first)} |'
-  yield '|---|' + '---|' * len(first)
-  for row in rest:
-    yield f'| {" | ".join(row)} |'
-
-
-def _summary(results: Results) -> Iterator[str]:
-  rows = [list(next(iter(results.values())))]
-  for number, (claim, by_workload) in enumerate(results.items(), start=1):
-    rows.append([f'{number}. {claim.sentence}'])
-    for finding in by_workload.values():
-      num_for, num_against, _ = finding.counts
-      how = f' ({num_for} : {num_against})'
-      if not num_for + num_against:
-        how = ': no seed could be asked'
-      rows[-1].append(finding.verdict + how)
-  return _markdown('claim | ', rows)
-
-
-def _table(by_workload: Mapping[str, Finding]) -> Iterator[str]:
-  """A row per measure, then the votes and the verdict."""
-  findings = list(by_workload.values())
-  cells = [
-    {m.name: describe_values(m.values) for m in finding.measures}
-    for finding in findings
-  ]
-  names = dict.fromkeys(name for column in cells for name in column)
-  rows = [[name, *(c.get(name, 'none') for c in cells)] for name in names]
-  votes = [' : '.join(map(str, finding.counts)) for finding in findings]
-  rows.append(['seeds for : against : neither', *votes])
-  rows.append(['verdict', *(f'**{f.verdict}**' for f in findings)])
-  return _markdown('| ', [list(by_workload), *rows])
+def _measures(findings: Sequence[Finding]) -> Iterator[tuple[str, list[str]]]:
+  """A row per measure that any workload has: its name, and a cell for each."""
+  found = [dict(finding.measures) for finding in findings]
+  for name in dict.fromkeys(name for own in found for name in own):
+    yield name, [describe_values(own.get(name, ())) for own in found]
 
 
 def describe_values(values: Sequence[float]) -> str:
