@@ -15,6 +15,7 @@ import functools
 import multiprocessing
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -115,6 +116,23 @@ def _environment(cache: str | pathlib.Path) -> Iterator[None]:
         del os.environ[name]
       else:
         os.environ[name] = value
+
+
+@contextlib.contextmanager
+def working_folder(root: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
+  """A new folder for a run under way; what is printed goes to output.txt in it.
+
+  Readers of logs pass over it.
+  """
+  work = root / '.running' / name
+  shutil.rmtree(work, ignore_errors=True)
+  work.mkdir(parents=True)
+  with (
+    (work / 'output.txt').open('w') as out,
+    contextlib.redirect_stdout(out),
+    contextlib.redirect_stderr(out),
+  ):
+    yield work
 
 
 def train_on_slurm(

@@ -11,10 +11,8 @@ there, counts as not having reached its target, and the others go on.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
-import os
 import pathlib
 import re
 import shutil
@@ -174,12 +172,8 @@ def train(job: Task, root: pathlib.Path) -> None:
 
   Whatever a submission raises is caught.
   """
-  work, failure = _new_folder(job, root), ''
-  with (
-    (work / 'output.txt').open('w') as out,
-    contextlib.redirect_stdout(out),
-    contextlib.redirect_stderr(out),
-  ):
+  failure = ''
+  with workers.working_folder(root, _name(job)) as work:
     try:
       _train(job, work)
     except Exception:  # noqa: BLE001 - a submission may raise anything
@@ -225,31 +219,25 @@ def _train(job: Task, log_dir: pathlib.Path) -> None:
   runner.train(trial, _Ending())
 
 
-def _new_folder(job: Task, root: pathlib.Path) -> pathlib.Path:
-  """An empty folder for a run that is under way."""
-  parts = kept_path(root, job).relative_to(root).parts
-  work = root / '.running' / '__'.join(parts)
-  shutil.rmtree(work, ignore_errors=True)
-  work.mkdir(parents=True)
-  return work
+def _name(job: Task) -> str:
+  """Of the folder in which a run is under way."""
+  return '__'.join(kept_path(pathlib.Path(), job).parts)
 
 
 def _keep(
   job: Task, root: pathlib.Path, work: pathlib.Path, failure: str
 ) -> None:
-  """Moves the files to keep to their place, all at once or not at all."""
+  """Copies the files to keep to their place, all at once or not at all."""
   if failure:
     (work / FAILURE).write_text(failure, encoding='utf-8')
     if not (work / META_DATA).exists():
       meta = metadata.make_meta_data(workload_of(job), job.seed)
       files.write_json(work / META_DATA, meta)
-  for path in work.iterdir():
-    if path.name not in (*KEPT, FAILURE):
-      path.unlink()
-  place = kept_path(root, job)
-  shutil.rmtree(place, ignore_errors=True)
-  place.parent.mkdir(parents=True, exist_ok=True)
-  os.rename(work, place)
+  with files.whole_folder(kept_path(root, job)) as kept:
+    for name in (*KEPT, FAILURE):
+      if (work / name).exists():
+        shutil.copyfile(work / name, kept / name)
+  shutil.rmtree(work)
 
 
 def train_all(
@@ -288,7 +276,9 @@ def train_all(
       left = still
     if lost >= _ATTEMPTS and left:
       job, *left = left
-      _keep(job, root, _new_folder(job, root), 'Its process was killed, twice.')
+      with workers.working_folder(root, _name(job)) as work:
+        pass
+      _keep(job, root, work, 'Its process was killed, twice.')
       lost = 0
   failures = [kept_path(root, job) / FAILURE for job in jobs]
   broken = [path for path in failures if path.exists()]

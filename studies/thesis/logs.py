@@ -205,17 +205,9 @@ def train(job: Job, root: pathlib.Path, command: Command) -> None:
   Raises:
     RunFailed: if the run fails.
   """
-  work = root / '.running' / f'{job.workload}_{job.run}_{job.seed}'
-  shutil.rmtree(work, ignore_errors=True)
-  work.mkdir(parents=True)
-  output = work / 'output.txt'
   # `registry.SUBMISSION` trains the run that this variable names.
   os.environ['EXPERIMENT'] = job.run
-  with (
-    output.open('w') as out,
-    contextlib.redirect_stdout(out),
-    contextlib.redirect_stderr(out),
-  ):
+  with workers.working_folder(root, '_'.join(map(str, job))) as work:
     status = command(
       [
         f'--workload={job.workload}',
@@ -229,6 +221,7 @@ def train(job: Job, root: pathlib.Path, command: Command) -> None:
       ]
     )
   if status:
+    output = work / 'output.txt'
     raise RunFailed(f'{job.title} ended with status {status}: see {output}.')
   [log_dir] = work.glob('*/*/trial_1')
   with files.whole_folder(kept_path(root, job)) as place:
