@@ -6,7 +6,7 @@ import base64
 import io
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import markupsafe
@@ -133,7 +133,15 @@ def save_page(
       pathlib.Path(__file__).with_suffix('.html'),
       title=title,
       columns=_COLUMNS,
-      sections=map(_section, groups.values()),
+      groups=groups.values(),
+      compared=compared,
+      differing=differing,
+      cycle_rows=cycle_rows,
+      event_rows=event_rows,
+      evaluation_rows=evaluation_rows,
+      setting_rows=setting_rows,
+      overview=overview,
+      course=course,
     )
   # What no encoding has, as half of a pair in JSON, is no reason to fail.
   files.write_whole(path, page.encode('utf-8', 'replace'))
@@ -196,54 +204,24 @@ def _state(
   return f'not finished; nothing was written for {silent / 3600:,.1f} hours'
 
 
-def _section(runs: Sequence[ReportedRun]) -> dict[str, Any]:
-  table = runs[0].table
-  way = 'at least' if table.target.rises else 'at most'
-  has_values = any(run.table.metric.size for run in runs)
-  return {
-    'workload': table.workload,
-    'target': f'{table.target.metric.replace("_", " ")} {way} '
-    f'{table.target.value:.4g}',
-    'compared': list(map(compared, runs)),
-    'pictures': [
-      overview(runs, over_time)
-      for over_time in (False, True)
-      # The steps of a single run are in its own picture.
-      if has_values and (over_time or len(runs) > 1)
-    ],
-    'differing': differing(runs),
-    'runs': [
-      {
-        **run._asdict(),
-        'picture': course(run) if run.table.metric.size else None,
-        'cycles': cycle_rows(run) if run.table.num_cycles else None,
-        'events': event_rows(run) if run.events else None,
-        'evaluations': evaluation_rows(run),
-        'settings': setting_rows(run),
-        'about': list(run.about.items()),
-      }
-      for run in runs
-    ],
-  }
-
-
-def compared(run: ReportedRun) -> list[Any]:
-  """A row of the table that compares runs: how far it came, and when."""
-  t, reached = run.table, run.reached
-  counts = (t.num_cycles, len(t.resets), len(t.switches))
-  return [
-    markupsafe.Markup(f'<a href="#run-{run.number}">run {run.number}</a>'),
-    run.name,
-    'not reached' if reached is None else _whole(t.eval_steps[reached]),
-    _NONE if reached is None else _seconds(t.eval_times[reached]),
-    *_at(run, run.best()),
-    _number(t.metric[-1]) if t.metric.size else _NONE,
-    _whole(t.last_step),
-    _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
-    _whole(t.eval_steps.size),
-    *(_whole(count) if run.events else _NONE for count in counts),
-    run.state,
-  ]
+def compared(runs: Iterable[ReportedRun]) -> Iterator[list[Any]]:
+  """Rows of the table that compares runs: how far they came, and when."""
+  for run in runs:
+    t, reached = run.table, run.reached
+    counts = (t.num_cycles, len(t.resets), len(t.switches))
+    yield [
+      markupsafe.Markup(f'<a href="#run-{run.number}">run {run.number}</a>'),
+      run.name,
+      'not reached' if reached is None else _whole(t.eval_steps[reached]),
+      _NONE if reached is None else _seconds(t.eval_times[reached]),
+      *_at(run, run.best()),
+      _number(t.metric[-1]) if t.metric.size else _NONE,
+      _whole(t.last_step),
+      _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
+      _whole(t.eval_steps.size),
+      *(_whole(count) if run.events else _NONE for count in counts),
+      run.state,
+    ]
 
 
 def _at(run: ReportedRun, evaluation: int | None) -> tuple[str, str]:

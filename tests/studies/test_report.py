@@ -107,7 +107,7 @@ def test_several_runs_are_compared(tmp_path):
   rows = report.differing(runs)
   assert rows[0] == ['setting', 'run 1', 'run 2']
   assert 'horizon' in [row[0] for row in rows]
-  row = report.compared(runs[0])
+  row, _ = report.compared(runs)
   assert row[2:8] == ['not reached', '–', '0.2', '30', '–', '60']
   text = page_of(*folders)
   assert text.count('<img ') == 2 + 2
