@@ -44,6 +44,8 @@ def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
 def draw_run(figure: Figure, table: RunTable) -> float:
   """Draws metric and, where rates are known, learning rate of a run.
 
+  Both have the same marks.
+
   Returns:
     The height that suits the figure, inches.
   """
@@ -55,7 +57,11 @@ def draw_run(figure: Figure, table: RunTable) -> float:
   metric_axes, rate_axes = figure.subplots(
     2, 1, sharex=True, gridspec_kw={'height_ratios': [3, 2]}
   )
-  draw_learning_rate(rate_axes, table)
+  rate_axes.plot(table.rate_steps, table.rates, color=_BLUE, linewidth=1.4)
+  _mark(rate_axes, table, (None, None))
+  rate_axes.set_ylabel('learning rate')
+  starts = [step for step, _ in table.resets]
+  scale_rates(rate_axes, table.rate_steps, table.rates, starts)
   rate_axes.set_xlabel('global step')
   draw_metric(metric_axes, table)
   return 5.2
@@ -83,15 +89,6 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
       write_above(axes, step, f'τ = {tau:.3g}')
   axes.set_ylabel(table.metric_label)
   axes.legend(loc='best', fontsize='small', framealpha=0.9)
-
-
-def draw_learning_rate(axes: Axes, table: RunTable) -> None:
-  """Learning rate over steps, with the same marks."""
-  axes.plot(table.rate_steps, table.rates, color=_BLUE, linewidth=1.4)
-  _mark(axes, table, (None, None))
-  axes.set_ylabel('learning rate')
-  starts = [step for step, _ in table.resets]
-  scale_rates(axes, table.rate_steps, table.rates, starts)
 
 
 def draw_target(axes: Axes, table: RunTable, linewidth: float) -> None:
