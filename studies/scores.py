@@ -117,29 +117,25 @@ def base_times(
       that times above four times the fastest one become infinite.
     base: names of the base workloads.
   """
-  variants = {
-    variant: workload
-    for variant, workload in HELD_OUT.items()
-    if workload in base and any(variant in t for t in times.values())
+
+  def seconds(workload: str) -> np.ndarray:
+    return np.array([own.get(workload, math.inf) for own in times.values()])
+
+  def in_time(found: np.ndarray) -> np.ndarray:
+    return np.where(found > R_MAX * found.min(), math.inf, found)
+
+  counted = {}
+  for workload in base:
+    own = seconds(workload)
+    counted[workload] = in_time(own)
+    for variant, of in HELD_OUT.items():
+      if of == workload and any(variant in t for t in times.values()):
+        there = in_time(np.where(np.isinf(own), math.inf, seconds(variant)))
+        counted[workload][np.isinf(there)] = math.inf
+  return {
+    name: {w: float(counted[w][i]) for w in base}
+    for i, name in enumerate(times)
   }
-  kept = {
-    name: {w: t.get(w, math.inf) for w in (*base, *variants)}
-    for name, t in times.items()
-  }
-  for own in kept.values():
-    for variant, workload in variants.items():
-      if math.isinf(own[workload]):
-        own[variant] = math.inf
-  for workload in (*base, *variants):
-    longest = R_MAX * min(own[workload] for own in kept.values())
-    for own in kept.values():
-      if own[workload] > longest:
-        own[workload] = math.inf
-  for own in kept.values():
-    for variant, workload in variants.items():
-      if math.isinf(own[variant]):
-        own[workload] = math.inf
-  return {name: {w: own[w] for w in base} for name, own in kept.items()}
 
 
 def relative_times(seconds: np.ndarray) -> np.ndarray:

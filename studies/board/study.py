@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import pathlib
 import re
 import shutil
@@ -266,9 +267,10 @@ def train_all(
     workers.train_on_slurm(left, root, num_workers, train, partition)
     left = []
   cache = (root / '.compiled').resolve()
+  title = operator.attrgetter('title')
   while left:
     try:
-      workers.train_all(left, root, num_workers, train, _title, cache)
+      workers.train_all(left, root, num_workers, train, title, cache)
       break
     except RunFailed:
       still = missing(left, root)
@@ -287,7 +289,3 @@ def train_all(
       f'{len(broken)} of {len(jobs)} runs broke: see {broken[0]}. --retry '
       'trains them again.'
     )
-
-
-def _title(job: Task) -> str:
-  return job.title

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import os
 import pathlib
 import shutil
@@ -191,12 +192,9 @@ def complete_logs(
           'folder as --runs.'
         )
     train_fn = functools.partial(train, command=command)
-    workers.train_all(missing, new, num_workers, train_fn, _title)
+    title = operator.attrgetter('title')
+    workers.train_all(missing, new, num_workers, train_fn, title)
     yield find_logs(folders)
-
-
-def _title(job: Job) -> str:
-  return job.title
 
 
 def train(job: Job, root: pathlib.Path, command: Command) -> None:
