@@ -62,7 +62,7 @@ def test_recorded_runs(capsys):
   [
     (['no'], 'no: there is no such folder'),
     ([''], "'': there is no such folder"),
-    (['.'], 'give a folder of submissions'),
+    (['.'], 'give a folder of logs'),
     (['logs', '--board=v05'], 'logs has no runs.csv'),
     (['--board=v07'], 'no runs of board=v07 with ruleset=self'),
     (['--out=x.pdf'], '--out=x.pdf must end in .png'),
