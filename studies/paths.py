@@ -71,7 +71,10 @@ def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
 
 
 def new_file(
-  name: str, overwrite: bool, *suffixes: str, flag: str = '--out'
+  name: str | pathlib.Path,
+  overwrite: bool,
+  *suffixes: str,
+  flag: str = '--out',
 ) -> pathlib.Path:
   """The file that a flag names, to be written later.
 
