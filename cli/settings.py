@@ -173,7 +173,7 @@ def handed_in(
     form: what to replace in submission_info.yml.
   """
   used = {kind.__module__.partition('.')[2] for kind in _classes(params)}
-  copied = (*_closure('submission', *used), _FORM, 'LICENSE')
+  copied = (*closure('submission', *used), _FORM, 'LICENSE')
   texts = {file: (ROOT / file).read_text(encoding='utf-8') for file in copied}
   settings = texts['schedule_params.py']
   texts['schedule_params.py'] = settings.replace(_IN_FORCE, _assignment(params))
@@ -189,7 +189,7 @@ def handed_in(
   }
 
 
-def _closure(*modules: str) -> list[str]:
+def closure(*modules: str) -> list[str]:
   """The files that modules below the package, such as core.run, import.
 
   With these, and without the package's own __init__.py.
