@@ -8,28 +8,19 @@ immutable and checked when it is made; the state is in `core.state`.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
 from typing import Any
 
 from .core.checks import check, check_flag, check_number, did_you_mean
 from .core.cycle import (
-  HPARAMS,
   Cooldown,
-  Cosine,
   Cycle,
   Hparams,
-  LinearWarmup,
   Optimizer,
-  Shape,
-  as_written,
 )
 from .core.horizon import Horizon, StepHorizon, TimeHorizon
 from .core.optimizers import AdamW, ScheduleFreeAdamW
 from .core.race import Finish, Policy, Race, Repeat
-from .core.schedules import Chain, PlannedCycle, jax_lr_schedule
-from .core.state import RunConfig
-from .core.workload import Target
+from .core.schedules import Chain, jax_lr_schedule
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
 from .soft_reset import Reset, SoftReset
 
@@ -97,34 +88,6 @@ class ScheduleParams:
     """The chain over the steps of a run; see `jax_lr_schedule`."""
     return jax_lr_schedule(step_hint, self.cycles, self.budget_factor)
 
-  def config(
-    self,
-    cycles: tuple[PlannedCycle, ...],
-    target: Target,
-    budget: float = math.nan,
-    most_steps: float = math.inf,
-  ) -> RunConfig:
-    """What decides in a run.
-
-    Args:
-      cycles: of `chain`.
-      target: the workload's target.
-      budget: seconds of submission time that the run may take; NaN if unknown.
-      most_steps: that the runner allows; infinite if unknown.
-    """
-    return RunConfig(
-      cycles=cycles,
-      target=target,
-      reset=self.reset,
-      switching=self.switching,
-      early_switching=self.early_switching,
-      policy=self.policy,
-      horizon=self.horizon,
-      wait=self.wait,
-      budget=budget,
-      most_steps=most_steps,
-    )
-
   def override(self, hyperparameters: Any) -> ScheduleParams:
     """A copy with the given hyperparameters in every cycle.
 
@@ -159,57 +122,10 @@ class ScheduleParams:
     return dataclasses.replace(self, cycles=tuple(cycles))
 
 
-def chain_of_lists(
-  alter_lr: Sequence[float] = (0.0, 0.0, 0.0),
-  alter_warmup: Sequence[float] = (0.0, 0.0, 0.0),
-  warmups: Sequence[Shape] = (LinearWarmup(),) * 3,
-  decays: Sequence[Shape] = (Cosine(),) * 3,
-  hparams: Hparams = HPARAMS,
-) -> tuple[Cycle, ...]:
-  """A chain as the thesis writes it: lists with one entry per cycle.
-
-  Args:
-    alter_lr: added to hparams.learning_rate; the sum is a cycle's peak.
-    alter_warmup: added to hparams.warmup_factor, a fraction of the cycle.
-    warmups, decays: shapes.
-    hparams: the numbers that all cycles share.
-
-  Returns:
-    Cycles of equal length.
-
-  Raises:
-    ValueError: if the lists differ in length, or a sum is out of range.
-
-  Source: thesis, section 3.1.
-  """
-  counts = [len(alter_lr), len(alter_warmup), len(warmups), len(decays)]
-  if len(set(counts)) > 1:
-    raise ValueError(
-      'The lists of a chain must have one entry per cycle, the same number in '
-      'each: alter_lr, alter_warmup, warmups, decays have '
-      f'{", ".join(map(str, counts))}.'
-    )
-  share = as_written(hparams.warmup_factor)
-  return tuple(
-    Cycle(
-      dataclasses.replace(
-        hparams,
-        learning_rate=hparams.learning_rate + added,
-        warmup_factor=float(share + as_written(more)),
-      ),
-      warmup=warmup,
-      decay=decay,
-    )
-    for added, more, warmup, decay in zip(
-      alter_lr, alter_warmup, warmups, decays
-    )
-  )
-
-
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft reset
 # between any two, S(t) as in figure 3.7, and the end when cycles run out.
 THESIS = ScheduleParams(
-  cycles=chain_of_lists(),
+  cycles=(Cycle(),) * 3,
   optimizer=AdamW(),
   budget_factor=2.0,
   reset=SoftReset(alpha=0.5, scale='log'),

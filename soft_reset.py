@@ -96,28 +96,19 @@ def tau(
   target: Target,
   first_metric: float,
   scale: str = 'log',
-  expected: float = 1.0,
 ) -> float:
-  """The share of fresh values in a soft reset.
+  """The share of fresh values in a soft reset: `distance`, clipped to [0, 1].
 
-    tau = clip(distance, 0, 1)                 if all of the way is expected
-    tau = clip(1 - progress / expected, 0, 1)  if a share of it is
-
-  Example: at .6 of the way, tau is .4; where .8 of it was expected, .25.
+  Example: at .6 of the way to the target, tau is .4.
 
   Args:
     metric, target, first_metric, scale: see `distance`.
-    expected: share of the way that the run should have come by now, in (0, 1].
 
   Returns:
     tau in [0, 1]; 1 if the metric is not finite.
   """
   left = distance(metric, target, first_metric, scale)
-  if math.isnan(left):
-    return 1.0
-  if expected != 1.0:
-    left = 1.0 - (1.0 - left) / expected
-  return min(max(left, 0.0), 1.0)
+  return 1.0 if math.isnan(left) else min(max(left, 0.0), 1.0)
 
 
 def check_target(target: Target) -> None:
@@ -424,8 +415,8 @@ def model_reinit_schedule(
   Args:
     model: parameters, batch statistics and optimizer state; the leaves that
       change are donated.
-    fresh: (params, model_state) of a new initialisation, as host arrays without
-      device axis. If model_state has no leaves, there are no fresh statistics.
+    fresh: (params, model_state) of a new initialisation, as host arrays of the
+      model's sizes without device axis. If model_state has no leaves, there are no fresh statistics.
     plan: what is to be done.
     roles: of the optimizer's state.
     devices: how the leaves are laid out.
@@ -434,7 +425,7 @@ def model_reinit_schedule(
     The model with which the cycle starts, laid out as before.
 
   Raises:
-    RuntimeError: if a check fails, or `fresh` does not fit the model.
+    RuntimeError: if a check fails.
 
   Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
   """
@@ -479,23 +470,16 @@ def _blend_tree(
 ) -> Any:
   """Blends leaf by leaf; the result has the structure of tree."""
   leaves, treedef = jax.tree_util.tree_flatten(tree)
-  fresh_leaves = jax.tree_util.tree_leaves(fresh)
-  shapes = [devices.shape_of(leaf) for leaf in leaves]
-  if [np.size(leaf) for leaf in fresh_leaves] != [
-    math.prod(shape.shape) for shape in shapes
-  ]:
-    raise RuntimeError(
-      f"init_model_fn's {what} differ in size from those that are trained."
-    )
   samples, hosts = [], []
-  for i, (shape, new) in enumerate(zip(shapes, fresh_leaves)):
+  for i, new in enumerate(jax.tree_util.tree_leaves(fresh)):
+    shape = devices.shape_of(leaves[i])
     hosts.append(np.asarray(new, shape.dtype).reshape(shape.shape))
-    leaves[i], before, after = devices.run(
+    leaves[i], *sampled = devices.run(
       _blend_step, leaves[i], hosts[i], np.float32(share), donate=True
     )
     # Waiting for the sample keeps fresh leaves from piling up on the devices.
-    samples.append(reset_checks.Sample(*jax.device_get((before, after))))
-  reset_checks.check_blend(what, samples, hosts, share)
+    samples.append(reset_checks.Sample(*jax.device_get(sampled)))
+  reset_checks.check(what, samples, 1.0 - share, share, hosts)
   return jax.tree_util.tree_unflatten(treedef, leaves)
 
 
@@ -504,9 +488,9 @@ def _shrink_tree(tree: Any, keep: float, devices: Devices) -> Any:
   leaves, treedef = jax.tree_util.tree_flatten(tree)
   samples = []
   for i, leaf in enumerate(leaves):
-    leaves[i], before, after = devices.run(
+    leaves[i], *sampled = devices.run(
       _shrink_step, leaf, np.float32(keep), donate=True
     )
-    samples.append(reset_checks.Sample(*jax.device_get((before, after))))
-  reset_checks.check_moments(samples, keep)
+    samples.append(reset_checks.Sample(*jax.device_get(sampled)))
+  reset_checks.check('moments', samples, keep)
   return jax.tree_util.tree_unflatten(treedef, leaves)

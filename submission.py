@@ -128,9 +128,9 @@ def update_params(
   """
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
-  saved, run, params = run_lib.take_back(
-    saved, run, current_param_container, global_step
-  )
+  # Where others than the trained weights are evaluated, these are handed out.
+  is_shown = saved.trained is None
+  params = current_param_container if is_shown else saved.trained
   model = Model(params, model_state, saved.inner)
   # All that control costs an ordinary step: comparisons of whole numbers.
   is_due = global_step >= run.due
@@ -139,14 +139,11 @@ def update_params(
       saved, run, model, workload, eval_results, global_step
     )
   step = run.setup.train_step
-  params, model_state, inner, metrics = step(*model, batch, rng)
+  params, model_state, inner, metrics, *shown = step(*model, batch, rng)
   saved, run = saved._replace(inner=inner), run._replace(step_metrics=metrics)
-  if run.forecast is not None:
-    period = workload.eval_period_time_sec
-    saved, run, params = run_lib.foresee(
-      saved, run, params, period, global_step + 1
-    )
-  return (saved, run), params, model_state
+  if is_shown:
+    return (saved, run), params, model_state
+  return (saved._replace(trained=params), run), shown[0], model_state
 
 
 def prepare_for_eval(
@@ -161,19 +158,16 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Hands over the parameters to be evaluated; see `core.evaluation`.
+  """Nothing is left to do: update_params returns what is to be evaluated.
 
   Called by the current generation only, before every evaluation.
 
   Returns:
-    (optimizer_state, params, model_state). If params are not the trained ones,
-    the state holds these, and update_params takes them back.
+    (optimizer_state, params, model_state) as they are.
   """
   del workload, current_params_types, hyperparameters, loss_type
   del eval_results, global_step, rng
-  saved, run = optimizer_state
-  saved, run, params = run_lib.hand_out(saved, run, current_param_container)
-  return (saved, run), params, model_state
+  return optimizer_state, current_param_container, model_state
 
 
 def data_selection(

@@ -15,7 +15,7 @@ from .. import soft_reset
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import horizon, schedules
-from .race import NextCycle, current
+from .race import current
 from .schedules import CycleClock
 from .state import NO_EVALUATION, Control, RunConfig
 from .workload import Evaluation
@@ -37,36 +37,35 @@ class Decision(NamedTuple):
   events: list[Event]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
   ended: Control  # that of the cycle that has ended, for RESET
-  reason: str = ''  # why that cycle was left; empty if it came to its end
-  is_full: bool = False  # for RESET: whether to reset fully, whatever the mode
 
 
 def start(config: RunConfig) -> tuple[Control, CycleClock]:
   """The control and the clock before the first step."""
-  first = config.policy.first(config.cycles)
   control = Control(
-    cycle=first.cycle,
+    cycle=0,
     number=1,
-    scale=first.scale,
+    scale=1.0,
     start=0,
     chain_start=0,
-    end=first.end,
-    horizon=first.horizon,
+    end=config.cycles[0].steps,
+    horizon=sum(cycle.steps for cycle in config.cycles),
     num_early_stops=0,
     num_evaluations=0,
     last=NO_EVALUATION,
     first=NO_EVALUATION,
-    switching=config.switching.initial,
+    switching=config.settings.switching.initial,
     pace=horizon.Pace(),
-    scores=first.scores,
+    scores=(),
   )
-  return control, _clock_of(0, first, config)
+  control = config.settings.policy.begin(control)
+  return control, _clock_of(control, config)
 
 
-def _clock_of(step: int, cycle: NextCycle, config: RunConfig) -> CycleClock:
-  steps = config.cycles[cycle.cycle].steps
+def _clock_of(control: Control, config: RunConfig) -> CycleClock:
+  """The clock at the first step of the control's cycle."""
+  steps = config.cycles[control.cycle].steps
   return schedules.anchored_clock(
-    step, cycle.cycle, 0.0, steps, cycle.end, cycle.scale
+    control.start, control.cycle, 0.0, steps, control.end, control.scale
   )
 
 
@@ -76,24 +75,22 @@ def observe(
   """The control after an evaluation of the current cycle, and the verdict."""
   first = control.first if control.first.step >= 0 else evaluation
   begin, end = control.start, control.end
-  if config.switching.judges_chain:
+  if config.settings.switching.judges_chain:
     begin, end = control.chain_start, max(control.horizon, end)
   context = Context(
     share=(evaluation.step - begin) / (end - begin),
     target=config.target,
     first_metric=first.metric,
   )
-  switching, verdict = config.switching.observe(
+  switching, verdict = config.settings.switching.observe(
     control.switching, evaluation, context
   )
   pace = horizon.observe(control.pace, control.last, evaluation)
   left = config.budget - evaluation.seconds
-  to_come = config.horizon.steps_to_come(pace, left)
+  to_come = config.settings.horizon.steps_to_come(pace, left)
   planned = evaluation.step + to_come if to_come else control.horizon
-  if config.horizon.binds and config.most_steps < planned:
+  if config.settings.horizon.binds and config.most_steps < planned:
     planned = int(config.most_steps)
-  if planned <= evaluation.step:  # behind us: a further cycle has postponed it
-    planned = control.horizon
   scores = list(control.scores)
   if scores:
     way = soft_reset.progress(evaluation.metric, config.target, first.metric)
@@ -142,15 +139,17 @@ def decide(
     events.append(evaluation_event(control, verdict))
     reason = reason or verdict.reason
   is_over = step >= control.end
-  may_leave = not _is_finite(control) or config.policy.may_leave(control, step)
-  if reason and config.early_switching and may_leave and not is_over:
+  may_leave = not _is_finite(control) or config.settings.policy.may_leave(
+    control, step
+  )
+  if reason and config.settings.early_switching and may_leave and not is_over:
     events.append(
       {'event': 'switch', 'cycle': control.number, 'reason': reason}
     )
     control = control._replace(num_early_stops=control.num_early_stops + 1)
-    return _follow(control, clock, step, config, events, reason)
+    return _follow(control, clock, step, config, events, is_left=True)
   if evaluations:
-    control, goes_on = config.policy.judge(control, config.target)
+    control, goes_on = config.settings.policy.judge(control, config.target)
     if goes_on is not None:
       why = 'goes on' if goes_on else 'the loss hardly drops'
       events.append({'event': 'race', 'cycle': control.number, 'reason': why})
@@ -171,7 +170,7 @@ def decide(
       )
     return Decision(control, clock, GO_ON, events, give_up, control)
   has_moved = control.horizon != planned and control.horizon > step
-  if has_moved and config.horizon.binds:
+  if has_moved and config.settings.horizon.binds:
     return _re_anchor(control, clock, step, planned, config, events)
   return Decision(control, clock, GO_ON, events, control.end, control)
 
@@ -184,17 +183,17 @@ def _is_finite(control: Control) -> bool:
 def _waits_until(control: Control, config: RunConfig) -> int:
   """The step before which a cycle that is over ends, evaluated or not."""
   end = control.end
-  is_beyond = config.horizon.binds and end >= control.horizon
-  if is_beyond and not config.wait:
-    following = config.policy.next(control, end, config, is_left=False)
+  is_beyond = config.settings.horizon.binds and end >= control.horizon
+  if is_beyond and not config.settings.wait:
+    following = config.settings.policy.next(control, end, config, is_left=False)
     is_beyond = following is not None
   is_seen = control.last.step >= end or control.last.step < 0
-  if is_seen or not (config.wait or is_beyond):
+  if is_seen or not (config.settings.wait or is_beyond):
     return end
   steps = control.pace.longest or max(control.horizon - end, 0)
   # A binding horizon lies before the run's last evaluation: a reset there would
   # be all that it sees.
-  if end >= control.horizon or config.horizon.binds:
+  if end >= control.horizon or config.settings.horizon.binds:
     return end + steps
   return min(end + steps, control.horizon)
 
@@ -205,41 +204,26 @@ def _follow(
   step: int,
   config: RunConfig,
   events: list[Event],
-  reason: str = '',
+  is_left: bool = False,
 ) -> Decision:
   """Goes on to the next cycle, or ends the run if none follows."""
-  is_left = bool(reason) or not _is_finite(ended)
-  following = config.policy.next(ended, step, config, is_left)
+  is_left |= not _is_finite(ended)
+  following = config.settings.policy.next(ended, step, config, is_left)
   if following is None:
     why = 'cycles have run out'
     events.append({'event': 'finish', 'cycle': ended.number, 'reason': why})
     return Decision(ended, clock, FINISH, events, step, ended)
-  end = _aligned(ended, following.end, step, config, fewest=1)
-  following = following._replace(end=end)
-  is_new = following.is_full or not config.switching.judges_chain
-  control = ended._replace(
-    cycle=following.cycle,
+  rule = config.settings.switching
+  is_new = following.chain_start == step or not rule.judges_chain
+  control = following._replace(
     number=ended.number + 1,
-    scale=following.scale,
     start=step,
-    chain_start=step if following.is_full else ended.chain_start,
-    end=following.end,
-    horizon=following.horizon,
+    end=_aligned(ended, following.end, step, config, fewest=1),
     num_evaluations=0,
-    switching=config.switching.initial if is_new else ended.switching,
-    scores=following.scores,
+    switching=rule.initial if is_new else ended.switching,
   )
-  clock = _clock_of(step, following, config)
-  return Decision(
-    control,
-    clock,
-    RESET,
-    events,
-    control.end,
-    ended,
-    reason,
-    following.is_full,
-  )
+  clock = _clock_of(control, config)
+  return Decision(control, clock, RESET, events, control.end, ended)
 
 
 def _aligned(
@@ -255,7 +239,7 @@ def _aligned(
   the run does not move: the horizon lies before an evaluation.
   """
   interval = control.pace.usual
-  if not config.wait or not interval or end >= control.horizon:
+  if not config.settings.wait or not interval or end >= control.horizon:
     return end
   ahead = max(round((end - control.last.step) / interval), fewest)
   moved = control.last.step + math.ceil(ahead * interval)
@@ -319,12 +303,12 @@ def plan_reset(
   Raises:
     ValueError: if own_tau returns a value outside [0, 1].
   """
-  ended, mode = decision.ended, config.reset
+  ended, mode = decision.ended, config.settings.reset
   last, is_known = ended.last, ended.num_evaluations > 0
   is_soft = isinstance(mode, SoftReset)
   is_finite = math.isfinite(last.loss + last.metric) or not is_known
   note, share = '', 0.0
-  if decision.is_full:
+  if decision.control.chain_start == decision.control.start:
     plan, note = FULL, 'a race'
   elif not (is_finite and is_model_finite()):
     plan, note = FULL, 'the model is not finite'
@@ -337,7 +321,7 @@ def plan_reset(
   event = {
     'event': 'reset',
     'cycle': decision.control.number,
-    'reason': 'early' if decision.reason else 'scheduled',
+    'reason': 'early' if decision.control.start < ended.end else 'scheduled',
     'mode': 'FullReset' if plan is FULL else type(mode).__name__,
     'tau': plan.tau,
     'alpha': getattr(mode, 'alpha', ''),
@@ -364,7 +348,7 @@ def _tau(
         '[0, 1].'
       )
     return value
-  scale = getattr(config.reset, 'scale', 'log')
+  scale = getattr(config.settings.reset, 'scale', 'log')
   return soft_reset.tau(last.metric, config.target, first_metric, scale)
 
 

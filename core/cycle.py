@@ -100,16 +100,6 @@ class Cosine:
 
 
 @dataclasses.dataclass(frozen=True)
-class Constant:
-  """The peak throughout."""
-
-  def schedule(self, phase: Phase) -> Schedule:
-    """See `Shape`."""
-    del phase
-    return optax.constant_schedule(1.0)
-
-
-@dataclasses.dataclass(frozen=True)
 class Cooldown:
   """The peak, and then straight down to 0 over the last share of the phase.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
 
 from ..soft_reset import progress
 from .checks import check, check_number
-from .schedules import PlannedCycle, cycle_ends
+from .schedules import cycle_ends
 from .state import (
   CHOSEN,
   LEFT,
@@ -30,31 +29,12 @@ _JUDGED_FROM = 0.01
 _MOST_OF_RUN = 0.25
 
 
-class NextCycle(NamedTuple):
-  """The cycle that starts now.
-
-  Attributes:
-    cycle: index of its setting in the chain.
-    end: first step after it.
-    horizon: first step after the run, which it may postpone.
-    scale: factor on its learning rate.
-    is_full: whether it starts with a full reset, whatever the settings say.
-    scores: of the peaks of a race, from now on.
-  """
-
-  cycle: int
-  end: int
-  horizon: int
-  scale: float = 1.0
-  is_full: bool = False
-  scores: tuple[Score, ...] = ()
-
-
-class Policy(Protocol):
+class Policy:
   """What follows when a cycle is over, or has been left."""
 
-  def first(self, cycles: Sequence[PlannedCycle]) -> NextCycle:
-    """The cycle that begins the run."""
+  def begin(self, control: Control) -> Control:
+    """The control before the first step, from that of the chain's beginning."""
+    return control
 
   def judge(
     self, control: Control, target: Target
@@ -65,50 +45,42 @@ class Policy(Protocol):
       The control, and whether the probe goes on; None if there is none, or it
       cannot be judged yet.
     """
+    del target
+    return control, None
 
   def may_leave(self, control: Control, step: int) -> bool:
     """Whether the switching rule may end a cycle whose loss is finite."""
+    del control, step
+    return True
 
   def next(
     self, control: Control, step: int, config: RunConfig, is_left: bool
-  ) -> NextCycle | None:
-    """The next cycle; None if nothing follows.
+  ) -> Control | None:
+    """What the next cycle changes: its setting, end, horizon, scale and scores.
 
     Args:
       control: at the end of a cycle.
       step: the step about to be taken, the first after the cycle.
       config: of the run.
       is_left: whether the cycle was left early.
+
+    Returns:
+      The control; None if nothing follows. Its chain_start is `step` if the
+      cycle starts with a full reset, whatever the settings say.
     """
+    raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
-class Finish:
+class Finish(Policy):
   """The thesis': the chain, and then the end, whatever budget is left.
 
   The steps up to the horizon are split over the cycles still to come.
   """
 
-  def first(self, cycles: Sequence[PlannedCycle]) -> NextCycle:
-    """See `Policy`."""
-    horizon = sum(cycle.steps for cycle in cycles)
-    return NextCycle(0, cycles[0].steps, horizon)
-
-  def judge(
-    self, control: Control, target: Target
-  ) -> tuple[Control, bool | None]:
-    """There are no probes."""
-    del target
-    return control, None
-
-  def may_leave(self, control: Control, step: int) -> bool:
-    """Always: the next cycle starts with what the reset leaves of the model."""
-    del control, step
-    return True
-
   def next(
     self, control: Control, step: int, config: RunConfig, is_left: bool
-  ) -> NextCycle | None:
+  ) -> Control | None:
     """See `Policy`."""
     del is_left
     to_come = config.cycles[control.cycle + 1 :]
@@ -116,13 +88,7 @@ class Finish:
       return None
     lengths = [cycle.setting.length for cycle in to_come]
     end = cycle_ends(step, control.horizon, lengths)[0]
-    return NextCycle(
-      control.cycle + 1,
-      end,
-      control.horizon,
-      control.scale,
-      scores=control.scores,
-    )
+    return control._replace(cycle=control.cycle + 1, end=end)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +105,7 @@ class Repeat(Finish):
 
   def next(
     self, control: Control, step: int, config: RunConfig, is_left: bool
-  ) -> NextCycle | None:
+  ) -> Control | None:
     """See `Policy`."""
     planned = super().next(control, step, config, is_left)
     if planned is not None:
@@ -147,13 +113,13 @@ class Repeat(Finish):
     last = len(config.cycles) - 1
     steps = float(config.cycles[last].steps)
     end = step + config.cycles[last].steps
-    if config.horizon.binds and step < control.horizon:
+    if config.settings.horizon.binds and step < control.horizon:
       steps *= control.horizon / sum(cycle.steps for cycle in config.cycles)
       rest = control.horizon - step
       end = step + math.ceil(rest / max(round(rest / steps), 1))
     scale = control.scale * (0.5 if is_left else 1.0)
     horizon = max(control.horizon, end)
-    return NextCycle(last, end, horizon, scale, scores=control.scores)
+    return control._replace(cycle=last, end=end, horizon=horizon, scale=scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,11 +173,10 @@ class Race(Repeat):
     check_number('min_loss_drop', self.min_loss_drop, '(-inf, inf)')
     check_number('min_progress', self.min_progress, '(-inf, inf)')
 
-  def first(self, cycles: Sequence[PlannedCycle]) -> NextCycle:
+  def begin(self, control: Control) -> Control:
     """See `Policy`."""
     scores = (Score(state=PROBING),) + (Score(),) * (len(self.peaks) - 1)
-    first = super().first(cycles)
-    return first._replace(scale=self.peaks[0], scores=scores)
+    return control._replace(scale=self.peaks[0], scores=scores)
 
   def judge(
     self, control: Control, target: Target
@@ -247,7 +212,7 @@ class Race(Repeat):
 
   def next(
     self, control: Control, step: int, config: RunConfig, is_left: bool
-  ) -> NextCycle | None:
+  ) -> Control | None:
     """See `Policy`."""
     states = [score.state for score in control.scores]
     is_in_force = CHOSEN in states or PROBING in states
@@ -268,12 +233,12 @@ class Race(Repeat):
       states[current(control.scores)] = CHOSEN
     lengths = [cycle.setting.length for cycle in config.cycles]
     horizon = max(control.horizon, step + len(lengths))
-    return NextCycle(
-      0,
-      cycle_ends(step, horizon, lengths)[0],
-      horizon,
-      scale,
-      is_full=True,
+    return control._replace(
+      cycle=0,
+      scale=scale,
+      chain_start=step,
+      end=cycle_ends(step, horizon, lengths)[0],
+      horizon=horizon,
       scores=tuple(
         score._replace(state=state)
         for score, state in zip(control.scores, states)

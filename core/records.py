@@ -16,7 +16,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -33,10 +33,11 @@ COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
   *('anchor_local', 'scale', 'peak_value', 'evaluation', 'loss'),
   *('learning_rate', 'mode', 'tau', 'alpha', 'metric', 'metric_step'),
-  *('weights', 'note'),
+  'note',
 )
 
 Event = dict[str, Any]
+T = TypeVar('T')
 
 
 def write_whole(path: pathlib.Path, content: bytes) -> None:
@@ -81,25 +82,22 @@ class Records:
     """Finds the folder of the trial that is starting; see `find_folder`."""
     self._failed: set[str] = set()
     self._columns: list[str] = []
-    self.folder: pathlib.Path | None = None
-    self._attempt("finding the run's folder", self._find, hyperparameters)
+    what = "finding the run's folder"
+    self.folder = self._attempt(what, find_folder, hyperparameters)
     if self.folder is None:
       logging.warning(
         'No experiment folder was found: training goes on, nothing is saved.'
       )
     self._writes = jax.process_index() == 0
 
-  def _find(self, hyperparameters: Any) -> None:
-    self.folder = find_folder(hyperparameters)
-
-  def _attempt(self, what: str, fn: Callable[..., None], *args: Any) -> None:
-    """fn(*args); if that raises, it is said once for each `what`.
+  def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
+    """fn(*args); if that raises, None, and it is said once for each `what`.
 
     Files and loggers only serve those who look at a run. A full disk, a folder
     that has vanished or a logger that raises is worth one warning, not the run.
     """
     try:
-      fn(*args)
+      return fn(*args)
     # A foreign logger may raise anything.
     except Exception as error:  # noqa: BLE001
       if what not in self._failed:
@@ -110,13 +108,13 @@ class Records:
           type(error).__name__,
           error,
         )
+      return None
 
   def write_settings(
     self,
     step_hint: int,
     schedule_params: Any,
     chain: Chain,
-    not_in_force: Sequence[str],
   ) -> None:
     """Writes the settings and the picture of the plan, before the first step.
 
@@ -124,7 +122,6 @@ class Records:
       step_hint: the workload's, steps.
       schedule_params: a ScheduleParams.
       chain: the plan.
-      not_in_force: names of settings that the benchmark has decided itself.
 
     Raises:
       ValueError: if a run with other settings or another step_hint has begun in
@@ -134,7 +131,6 @@ class Records:
       return
     values = {
       'step_hint': step_hint,
-      'not_in_force': list(not_in_force),
       'schedule_params': as_plain(schedule_params),
     }
     path = self.folder / SETTINGS

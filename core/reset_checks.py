@@ -8,6 +8,7 @@ Source: thesis, figure 3.2 (model_reinit_schedule tests what it did).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -41,63 +42,49 @@ def sample(leaf: Leaf) -> Leaf:
   return leaf[np.unravel_index(np.arange(0, leaf.size, stride), leaf.shape)]
 
 
-def _check_close(
-  what: str, new: np.ndarray, expected: np.ndarray, *terms: np.ndarray
-) -> None:
-  info = jnp.finfo(new.dtype)  # type: ignore[no-untyped-call]
-  # XLA flushes subnormal numbers to zero, and the moments of parameters without
-  # a gradient become subnormal.
-  size = sum(np.abs(term) for term in terms)
-  allowed = _ULPS * float(info.eps) * size + float(info.tiny)
-  off = np.abs(new.astype(np.float64) - expected)
-  wrong = ~((off <= allowed) | (new == expected))
-  if np.any(wrong):
-    raise RuntimeError(
-      f'A reset went wrong: {what} are off by up to {np.max(off[wrong])}.'
-    )
-
-
-def check_blend(
+def check(
   what: str,
-  samples: list[Sample],
-  fresh_leaves: list[np.ndarray],
-  share: float,
+  samples: Sequence[Sample],
+  keep: float,
+  share: float = 0.0,
+  fresh: Sequence[np.ndarray] = (),
 ) -> None:
-  """Checks that a blend follows the formula and changed what it should.
+  """Checks that leaves are keep * old + share * fresh, and have changed.
+
+  Elements that were not finite have become fresh, or 0 without a fresh leaf.
 
   Args:
-    what: what is blended, for the message.
+    what: what was reset, for the message.
     samples: of each leaf.
-    fresh_leaves: the fresh leaves, whole.
-    share: share of the fresh values.
+    keep, share: the factors.
+    fresh: the fresh leaves, whole; none for zeros.
 
   Raises:
-    RuntimeError: if it does not follow the formula, or changed nothing.
+    RuntimeError: if an element is off by more than rounding, or none changed.
   """
   changed = should_change = False
-  for (old, new), fresh_leaf in zip(samples, fresh_leaves):
+  for i, (old, new) in enumerate(samples):
     if not jnp.issubdtype(old.dtype, jnp.inexact):
       continue
-    fresh = np.broadcast_to(sample(fresh_leaf), old.shape).astype(np.float64)
+    info = jnp.finfo(new.dtype)  # type: ignore[no-untyped-call]
+    eps, tiny = float(info.eps), float(info.tiny)
+    fresh_part = sample(fresh[i]).astype(np.float64) if fresh else np.float64(0)
     kept = np.where(np.isfinite(old), old.astype(np.float64), 0)
-    take_fresh = (share >= 1) | ~np.isfinite(old)
-    expected = np.where(take_fresh, fresh, (1 - share) * kept + share * fresh)
-    _check_close(what, new, expected, kept, fresh)
+    take_fresh = (keep <= 0) | ~np.isfinite(old)
+    expected = keep * kept + share * fresh_part
+    expected = np.where(take_fresh, fresh_part, expected)
+    # XLA flushes subnormal numbers to zero, and the moments of parameters
+    # without a gradient become subnormal.
+    allowed = _ULPS * eps * (np.abs(kept) + np.abs(fresh_part)) + tiny
+    off = np.abs(new.astype(np.float64) - expected)
+    wrong = ~((off <= allowed) | (new == expected))
+    if np.any(wrong):
+      raise RuntimeError(
+        f'A reset went wrong: {what} are off by up to {np.max(off[wrong])}.'
+      )
     changed |= bool(np.any(new != old))
-    # A change within the rounding of the blend could be invisible.
-    eps = float(jnp.finfo(new.dtype).eps)  # type: ignore[no-untyped-call]
-    visible = 2 * eps * np.abs(kept)
+    # A change within the rounding of the reset could be invisible.
+    visible = 2 * eps * np.abs(kept) + tiny
     should_change |= bool(np.any(np.abs(expected - kept) > visible))
   if should_change and not changed:
     raise RuntimeError(f'A reset went wrong: no element of the {what} changed.')
-
-
-def check_moments(samples: list[Sample], keep: float) -> None:
-  """Checks that moments are `keep` times the old ones, 0 where not finite.
-
-  Raises:
-    RuntimeError: if they are not.
-  """
-  for old, new in samples:
-    kept = np.where(np.isfinite(old), old.astype(np.float64), 0)
-    _check_close('moments', new, keep * kept, kept)

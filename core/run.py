@@ -19,9 +19,7 @@ from . import control as control_lib
 from . import schedules
 from . import workload as workload_facts
 from .control import Decision, Event
-from .cycle import Optimizer
 from .devices import Devices, PmapDevices, devices_of
-from .evaluation import Forecast, Trained
 from .optimizers import (
   OptState,
   clocked,
@@ -45,7 +43,7 @@ class SavedState(NamedTuple):
 
   inner: OptState
   control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
-  trained: Trained | None  # None if the trained weights are evaluated
+  trained: Any  # the trained parameters; None if they are evaluated as they are
 
 
 class Setup(NamedTuple):
@@ -56,10 +54,7 @@ class Setup(NamedTuple):
   has_device_axis: bool
   records: Records
   rng: jax.Array  # from which the keys of fresh models are derived
-  optimizer: Optimizer
   train_step: Callable[..., Any]  # its first call compiles it
-  # (optimizer's state, trained params) -> those to evaluate; compiled, if used.
-  eval_params: Callable[[tuple[Any, Any]], Any]
   roles: Roles
   learning_rate: Callable[[CycleClock], jax.Array]  # compiled
   training_complete_error: type[Exception]
@@ -74,9 +69,6 @@ class Run(NamedTuple):
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
   step_metrics: Mapping[str, jax.Array] | None = None  # of the last step
-  is_out: bool = False  # whether other weights are handed out
-  shown_at: int = -1  # steps taken when other weights were last taken back
-  forecast: Forecast | None = None  # only where evaluations must be foreseen
 
 
 def set_up(
@@ -108,11 +100,12 @@ def set_up(
     soft_reset.check_target(target)
   chain = schedule_params.chain(workload.step_hint)
   schedules.check_rates(chain.cycles)
-  config = schedule_params.config(
+  config = RunConfig(
+    schedule_params,
     chain.cycles,
     target,
-    budget=workload_facts.budget_seconds(workload, hyperparameters is None),
-    most_steps=workload_facts.most_steps(),
+    workload_facts.budget_seconds(workload, hyperparameters is None),
+    workload_facts.most_steps(),
   )
   records = Records(hyperparameters)
   has_axis = workload_facts.has_device_axis(workload, model_params)
@@ -128,44 +121,35 @@ def set_up(
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
   roles = soft_reset.roles_of(optimizer.build(numbers).init, shapes.params)
   soft_reset.compile_resets(shapes, roles, devices)
-  trained: Trained | None = None
+  hparams = config.cycles[0].setting.hparams
+  step = train_step(
+    workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
+    workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
+    transformation,
+  )
+  trained = None
   if optimizer.evaluates_own:
-    slot = devices.init(_copied, model_params)
-    trained = Trained(slot, devices.put(np.int32(0)))
+    trained = devices.init(_copied, model_params)
+    eval_params = functools.partial(optimizer.eval_params, hparams=hparams)
+    step = _handing_out(step, eval_params)
   rate = jax.jit(
     functools.partial(schedules.learning_rate, cycles=config.cycles)
   )
   rate(clock)
-  hparams = config.cycles[0].setting.hparams
   setup = Setup(
     config=config,
     devices=devices,
     has_device_axis=has_axis,
     records=records,
     rng=rng,
-    optimizer=optimizer,
-    train_step=devices.compile_step(
-      train_step(
-        workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
-        workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
-        transformation,
-      )
-    ),
-    eval_params=functools.partial(
-      devices.run, lambda pair: optimizer.eval_params(pair[0], pair[1], hparams)
-    ),
+    train_step=devices.compile_step(step),
     roles=roles,
     learning_rate=rate,
     training_complete_error=workload_facts.spec_of(
       workload
     ).TrainingCompleteError,
   )
-  not_in_force = workload_facts.not_in_force(workload, hyperparameters)
-  if not_in_force:
-    logging.warning('The runner, not the submission, sets %s.', not_in_force)
-  records.write_settings(
-    workload.step_hint, schedule_params, chain, not_in_force
-  )
+  records.write_settings(workload.step_hint, schedule_params, chain)
   words = devices.put(to_words(control))
   return SavedState(inner, words, trained), Run(setup)
 
@@ -226,6 +210,19 @@ def train_step(
   return body
 
 
+def _handing_out(
+  step: Callable[..., Any], eval_params: Callable[[Any, Any], Any]
+) -> Callable[..., Any]:
+  """The body of a step that also returns the parameters to evaluate, last."""
+
+  def body(*args: Any) -> tuple[Any, ...]:
+    after = step(*args)
+    params, _, opt_state, _ = after
+    return *after, eval_params(opt_state.state, params)
+
+  return body
+
+
 def act(
   saved: SavedState,
   run: Run,
@@ -260,7 +257,7 @@ def act(
     eval_results, before.last.step, setup.config.target
   )
   decision = control_lib.decide(before, clock, evaluations, step, setup.config)
-  events = [_with_weights(event, run) for event in decision.events]
+  events = list(decision.events)
   run = run._replace(
     control=decision.control,
     clock=decision.clock,
@@ -281,11 +278,6 @@ def act(
   _record(run, events, workload, step)
   if decision.action == control_lib.FINISH:
     raise setup.training_complete_error
-  if run.forecast is not None and evaluations and step > 0:
-    seconds = workload_facts.evaluation_seconds(eval_results)
-    run = run._replace(
-      forecast=run.forecast.after_evaluation(evaluations[-1].step, seconds)
-    )
   if run.control is not before:
     words = setup.devices.put(to_words(decision.control))
     saved = saved._replace(control=words)
@@ -313,16 +305,7 @@ def _adopt(
   control = from_words(setup.devices.get(saved.control), start)
   clock = setup.devices.get(model.opt_state.clock)
   run = run._replace(control=control, clock=clock)
-  if saved.trained is not None:
-    trained = setup.devices.place(saved.trained)
-    saved = saved._replace(trained=trained)
-    run = run._replace(is_out=bool(setup.devices.get(trained.is_out)))
-    if setup.has_device_axis:
-      known = 0.0 if step == 0 else math.nan
-      run = run._replace(forecast=Forecast(eval_seconds=known))
-    saved, run, params = take_back(saved, run, model.params, step)
-    model = model._replace(params=params)
-  setup.records.start(step, setup.config.switching.columns)
+  setup.records.start(step, setup.config.settings.switching.columns)
   if step == 0:
     event = control_lib.cycle_start_event(control, clock, setup.config)
     _record(run, [event], workload, 0)
@@ -399,72 +382,6 @@ def _fresh(
 
 def _sizes(tree: Any) -> list[int]:
   return [math.prod(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
-
-
-def hand_out(
-  saved: SavedState, run: Run, params: Any
-) -> tuple[SavedState, Run, Any]:
-  """The state and the weights for an evaluation: those the optimizer wants.
-
-  Before the first step these are `params` as they are.
-  """
-  if run.is_out or run.control is None or saved.trained is None:
-    return saved, run, params
-  setup = run.setup
-  evaluated = setup.eval_params((saved.inner.state, params))
-  trained = Trained(params, setup.devices.put(np.int32(1)))
-  saved = saved._replace(trained=trained)
-  return saved, run._replace(is_out=True), evaluated
-
-
-def take_back(
-  saved: SavedState, run: Run, params: Any, step: int
-) -> tuple[SavedState, Run, Any]:
-  """The trained weights, if others were handed out before this step.
-
-  Args:
-    saved, run: the optimizer's state.
-    params: as the runner hands them over.
-    step: the step about to be taken.
-
-  Returns:
-    The state and the trained weights.
-  """
-  if not run.is_out or saved.trained is None:
-    return saved, run, params
-  own = saved.trained.params
-  trained = Trained(params, run.setup.devices.put(np.int32(0)))
-  saved = saved._replace(trained=trained)
-  return saved, run._replace(is_out=False, shown_at=step), own
-
-
-def foresee(
-  saved: SavedState, run: Run, params: Any, period: float, step: int
-) -> tuple[SavedState, Run, Any]:
-  """`hand_out` if an evaluation may follow; called after every step in v0.5.0.
-
-  The last step of a cycle may be the run's last, which is evaluated.
-
-  Args:
-    saved, run: the optimizer's state.
-    params: the trained weights.
-    period: the workload's evaluation period, seconds.
-    step: steps taken.
-  """
-  forecast = run.forecast
-  if forecast is None:
-    return saved, run, params
-  if forecast.is_due(step, period) or step >= run.due:
-    saved, run, params = hand_out(saved, run, params)
-  return saved, run._replace(forecast=forecast.after_step()), params
-
-
-def _with_weights(event: Event, run: Run) -> Event:
-  """An evaluation's event says whether it saw the optimizer's own weights."""
-  if event['event'] != 'evaluation':
-    return event
-  is_own = event['metric_step'] == run.shown_at
-  return {**event, 'weights': 'averaged' if is_own else 'trained'}
 
 
 def _record(

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from .horizon import Horizon, Pace
+from .horizon import Pace
 from .schedules import PlannedCycle
 from .workload import Evaluation, Target
 
 if TYPE_CHECKING:
-  from ..early_switching import SwitchingRule
-  from ..soft_reset import Reset
-  from .race import Policy
+  from ..schedule_params import ScheduleParams
 
 NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
 # A peak in a race: not tried, being tried, in force, behind, its cycle was left.
@@ -72,16 +70,11 @@ class Control(NamedTuple):
 class RunConfig(NamedTuple):
   """What decides; it stays the same throughout a run."""
 
-  cycles: tuple[PlannedCycle, ...]
+  settings: ScheduleParams
+  cycles: tuple[PlannedCycle, ...]  # of the chain, over the steps of the run
   target: Target
-  reset: Reset
-  switching: SwitchingRule
-  early_switching: bool  # whether a verdict ends a cycle, or is logged only
-  policy: Policy
-  horizon: Horizon
-  wait: bool  # whether a cycle's end waits for its evaluation
-  budget: float  # seconds that the run may take; NaN if unknown
-  most_steps: float  # that the runner allows; infinite if unknown
+  budget: float = math.nan  # seconds that the run may take; NaN if unknown
+  most_steps: float = math.inf  # that the runner allows; infinite if unknown
 
 
 def to_words(control: Control) -> np.ndarray:

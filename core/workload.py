@@ -66,7 +66,6 @@ class WorkloadApi(Protocol):
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
   metrics_logger: MetricsLogger | None
-  eval_period_time_sec: float  # seconds between evaluations, at least
   model_fn: Callable[..., Any]
   loss_fn: Callable[..., Any]
   init_model_fn: Callable[..., Any]
@@ -145,13 +144,6 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
   self-tuning.
   """
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
-
-
-def not_in_force(workload: WorkloadApi, hyperparameters: Any) -> list[str]:
-  """Names of settings that the benchmark, not the submission, decides."""
-  given = getattr(hyperparameters, '_asdict', lambda: hyperparameters or {})()
-  is_ours = takes_dropout_rate(workload) or 'dropout_rate' in given
-  return [] if is_ours else ['dropout_rate']
 
 
 def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
@@ -295,11 +287,3 @@ def new_evaluations(
     if step > last_step:
       found[step] = results
   return [read_evaluation(s, found[s], target) for s in sorted(found)]
-
-
-def evaluation_seconds(eval_results: EvalResults | None) -> float:
-  """Seconds that all evaluations so far have taken; NaN if unknown."""
-  if not eval_results:
-    return math.nan
-  _, results = decode(eval_results[-1])
-  return float(results.get('accumulated_eval_time', math.nan))

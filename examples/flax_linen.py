@@ -14,7 +14,7 @@ from common import TEST, scores, spirals
 from flax.training.train_state import TrainState
 
 from reset_cycles.loop import DEFAULT_CHAIN, Cycles, Event
-from reset_cycles.schedule_params import chain_of_lists
+from reset_cycles.parts.chains import chain_of_lists
 
 
 class Net(nn.Module):

@@ -17,8 +17,9 @@ import dataclasses
 
 from ..core.cycle import Cosine, Cycle, LinearWarmup
 from ..early_switching import SmoothedLossRule
+from ..parts.chains import chain_of_lists
 from ..parts.shapes import HoldingExponential, HoldingLinear
-from ..schedule_params import THESIS, ScheduleParams, chain_of_lists
+from ..schedule_params import THESIS, ScheduleParams
 from ..soft_reset import Cyclic, FullReset, KeptMomentum, Reset, SoftReset
 
 _FULL, _KEPT, _CYCLIC = FullReset(), KeptMomentum(), Cyclic()

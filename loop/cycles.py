@@ -23,7 +23,7 @@ from ..core.devices import JitDevices
 from ..core.optimizers import numbers_at
 from ..core.race import Race, Repeat
 from ..core.schedules import CycleClock
-from ..core.state import Control, from_words, to_words
+from ..core.state import Control, RunConfig, from_words, to_words
 from ..core.workload import Evaluation, Target
 from ..early_switching import Progress
 from ..schedule_params import THESIS, ScheduleParams
@@ -99,7 +99,7 @@ class Cycles:
     cycles = dataclasses.replace(chain, budget_factor=1.0).chain(num_steps)
     schedules.check_rates(cycles.cycles)
     goal = Target('metric', math.nan if target is None else target, rises)
-    self.config = chain.config(cycles.cycles, goal)
+    self.config = RunConfig(chain, cycles.cycles, goal)
     self._make_params, self._tau, self._num_steps = make_params, tau, num_steps
     self._has_stats = has_batch_stats
     self._key = jax.random.PRNGKey(0) if key is None else key

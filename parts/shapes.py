@@ -50,6 +50,19 @@ MOST_STAIRS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
+class Constant:
+  """The peak throughout.
+
+  Example: Constant() over 10 steps is 1 at 0, 1 at 5, 1 at 10.
+  """
+
+  def schedule(self, phase: Phase) -> Schedule:
+    """See `Shape`."""
+    del phase
+    return optax.constant_schedule(1.0)
+
+
+@dataclasses.dataclass(frozen=True)
 class CosineWarmup:
   """Half a cosine: start + (1 - start) * (1 - cos(pi * u)) / 2.
 

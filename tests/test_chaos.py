@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -18,7 +19,7 @@ from helpers.replay import TARGET, make_params, replay
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.horizon import StepHorizon, TimeHorizon
 from reset_cycles.core.race import Finish, Race, Repeat
-from reset_cycles.core.state import from_words, to_words
+from reset_cycles.core.state import RunConfig, from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
@@ -73,7 +74,7 @@ def configs(draw):
   cycles = params.chain(STEP_HINT).cycles
   budget = draw(st.sampled_from([math.nan, 50.0, 300.0]))
   most_steps = draw(st.sampled_from([math.inf, 60.0]))
-  return params.config(cycles, TARGET, budget, most_steps)
+  return RunConfig(params, cycles, TARGET, budget, most_steps)
 
 
 def through_words(control, like):
@@ -130,7 +131,8 @@ def test_a_model_that_is_not_finite_never_goes_on_into_a_cycle(config, tape):
 )
 @hypothesis.given(config=configs(), step=st.integers(1, 30))
 def test_with_early_switching_it_is_left_at_once(config, step):
-  config = config._replace(early_switching=True)
+  settings = dataclasses.replace(config.settings, early_switching=True)
+  config = config._replace(settings=settings)
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
   kinds = [e['event'] for e in events if e['global_step'] == step]

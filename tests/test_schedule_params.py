@@ -18,24 +18,20 @@ from helpers.runs import (
   with_cycles,
   with_hparams,
 )
-from reset_cycles.core.cycle import (
-  Constant,
-  Cosine,
-  Cycle,
-  Hparams,
-  LinearWarmup,
-)
+from reset_cycles.core.cycle import Cosine, Cycle, Hparams, LinearWarmup
 from reset_cycles.core.horizon import StepHorizon, TimeHorizon
-from reset_cycles.core.optimizers import AdamW, NadamW, ScheduleFreeAdamW
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.race import Finish, Race, Repeat
 from reset_cycles.core.records import as_plain
 from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.parts.chains import chain_of_lists
+from reset_cycles.parts.optimizers import NadamW
+from reset_cycles.parts.shapes import Constant
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
   SOFT_RESET,
   THESIS,
   ScheduleParams,
-  chain_of_lists,
 )
 from reset_cycles.soft_reset import Cyclic, SoftReset
 

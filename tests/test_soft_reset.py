@@ -15,8 +15,9 @@ from helpers import reference
 from reset_cycles import soft_reset
 from reset_cycles.core.cycle import StepNumbers
 from reset_cycles.core.devices import JitDevices, PmapDevices
-from reset_cycles.core.optimizers import AdamW, NadamW, ScheduleFreeAdamW
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.workload import Target
+from reset_cycles.parts.optimizers import NadamW
 from reset_cycles.soft_reset import (
   COUNT,
   FULL,
@@ -132,22 +133,6 @@ def test_tau_of_a_falling_metric_on_the_linear_scale(
 ):
   found = soft_reset.tau(metric, target(goal, False), first, 'linear')
   assert found == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-  ('metric', 'expected', 'share'),
-  (
-    (0.6, 1.0, 0.4),
-    (0.6, 0.8, 0.25),  # the example of the docstring
-    (0.6, 0.6, 0.0),
-    (0.6, 0.5, 0.0),  # further than expected
-    (-0.1, 0.8, 1.0),
-    (NAN, 0.8, 1.0),
-  ),
-)
-def test_tau_where_a_share_of_the_way_is_expected(metric, expected, share):
-  found = soft_reset.tau(metric, target(1.0), NAN, expected=expected)
-  assert found == pytest.approx(share, abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -588,21 +573,6 @@ def test_whether_a_model_is_finite(kind, where, expected):
   roles = soft_reset.roles_of(init, params)
   found = soft_reset.is_finite(devices.put(model), roles, devices)
   assert found is expected
-
-
-def test_a_fresh_model_of_another_size_is_refused():
-  devices = devices_of('jit')
-  init = AdamW().build(NUMBERS).init
-  params = {'w': np.ones(3, 'f')}
-  model = devices.put(Model(params, None, init(params)))
-  with pytest.raises(RuntimeError, match="init_model_fn's parameters differ"):
-    soft_reset.model_reinit_schedule(
-      model,
-      ({'w': np.ones(4, 'f')}, None),
-      FULL,
-      soft_reset.roles_of(init, params),
-      devices,
-    )
 
 
 class Wrong:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import math
 
 import jax
@@ -68,29 +67,6 @@ def test_a_target_without_a_tau_is_refused_before_training(target):
     begin(reset)
 
 
-@pytest.mark.parametrize(
-  ('generation', 'point', 'expected'),
-  (
-    ('jit', None, []),
-    ('pmap', None, ['dropout_rate']),
-    ('pmap', {'beta2': 0.9}, ['dropout_rate']),
-    ('pmap', {'dropout_rate': 0.25}, []),
-  ),
-)
-def test_a_dropout_rate_that_is_not_in_force_is_said(
-  generation, point, expected, folder, caplog
-):
-  """In v0.5.0 the runner builds the model, with its own rate if self-tuned."""
-  caplog.set_level('WARNING', logger='absl')
-  workload = fake_benchmark.WORKLOADS[generation]()
-  model = workload.init_model_fn(jax.random.PRNGKey(0))
-  init = submission.make_submission(THESIS).init_optimizer_state
-  init(workload, *model, point, jax.random.PRNGKey(1))
-  written = json.loads((folder / 'schedule_params.json').read_text())
-  assert written['not_in_force'] == expected
-  assert ('dropout_rate' in caplog.text) == bool(expected)
-
-
 def test_the_functions_have_the_benchmarks_arguments():
   update = inspect.signature(submission.update_params).parameters
   # Both generations pass all by keyword; the current one looks for the last.
@@ -114,7 +90,7 @@ def test_the_functions_have_the_benchmarks_arguments():
   ]
 
 
-def test_evaluation_is_prepared_by_nothing_where_trained_weights_are_seen():
+def test_nothing_prepares_an_evaluation():
   driver = new_driver()
   driver.run(until=2)
   state, params, model_state = driver.optimizer_state, driver.params, None

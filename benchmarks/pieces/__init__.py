@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ...core.cycle import Constant
 from ...core.horizon import StepHorizon
 from ...core.race import Repeat
+from ...parts.shapes import Constant
 from ...schedule_params import SOFT_RESET, ScheduleParams
 from ...soft_reset import Cyclic, FullReset
 

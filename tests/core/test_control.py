@@ -670,7 +670,7 @@ def test_the_plan_of_a_reset(mode, seen, is_finite, plan, note):
   assert event['note'] == note
   assert event['tau'] == found.tau
   is_full = plan is FULL
-  assert event['mode'] == 'FullReset' if is_full else type(mode).__name__
+  assert event['mode'] == ('FullReset' if is_full else type(mode).__name__)
 
 
 def test_what_is_written_of_a_reset():

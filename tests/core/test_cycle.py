@@ -12,7 +12,6 @@ import pytest
 
 from helpers import reference
 from reset_cycles.core.cycle import (
-  Constant,
   Cooldown,
   Cosine,
   Cycle,
@@ -22,6 +21,7 @@ from reset_cycles.core.cycle import (
   as_written,
   scaled,
 )
+from reset_cycles.parts.shapes import Constant
 
 NAN, INF = math.nan, math.inf
 

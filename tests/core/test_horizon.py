@@ -156,12 +156,11 @@ def test_a_horizon_in_steps_stays():
 
 
 @pytest.mark.parametrize(
-  ('most_steps', 'expected'), ((math.inf, 391), (300, 300), (391, 391), (0, 50))
+  ('most_steps', 'expected'), ((math.inf, 391), (300, 300), (391, 391))
 )
 def test_the_horizon_is_the_smaller_of_time_and_most_steps(
   most_steps, expected
 ):
-  """Most steps behind the run are none: 0 leaves the plan, which is 50."""
   params = make_params(horizon=TimeHorizon(), budget_factor=1.0)
   config = config_of(params, 50, budget=105.0, most_steps=most_steps)
   control, _ = control_lib.start(config)

@@ -12,8 +12,10 @@ import pytest
 
 from helpers import reference
 from reset_cycles.core import optimizers, schedules
-from reset_cycles.core.cycle import Constant, Cosine, Cycle, Hparams
-from reset_cycles.core.optimizers import AdamW, NadamW, ScheduleFreeAdamW
+from reset_cycles.core.cycle import Cosine, Cycle, Hparams
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.parts.optimizers import NadamW
+from reset_cycles.parts.shapes import Constant
 
 HPARAMS = Hparams(learning_rate=0.01, warmup_factor=0.1, weight_decay=0.3)
 CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5)

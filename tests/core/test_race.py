@@ -215,8 +215,9 @@ def followed(scores, is_left, step=30, cycle=0, scale=1.0, horizon=120):
     scores=scores, cycle=cycle, scale=scale, horizon=horizon
   )
   found = RACE.next(control, step, config, is_left)
-  scored = [score.state for score in found.scores]
-  return *found[:5], scored
+  states = [score.state for score in found.scores]
+  is_full = found.chain_start == step
+  return found.cycle, found.end, found.horizon, found.scale, is_full, states
 
 
 PLAIN = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score())

@@ -43,7 +43,7 @@ def row(step, **values):
 
 def test_what_is_written(folder, said):
   files = Records(None)
-  files.write_settings(300, THESIS, THESIS.chain(300), ['dropout_rate'])
+  files.write_settings(300, THESIS, THESIS.chain(300))
   files.start(0, ['case1'])
   files.add([row(7, case1=1, unknown=2)], 7, None, {})
   assert sorted(path.name for path in folder.iterdir()) == [
@@ -54,7 +54,6 @@ def test_what_is_written(folder, said):
   assert (folder / 'lr_schedule.png').read_bytes()[:4] == b'\x89PNG'
   written = json.loads((folder / 'schedule_params.json').read_text())
   assert written['step_hint'] == 300
-  assert written['not_in_force'] == ['dropout_rate']
   assert written['schedule_params'] == records.as_plain(THESIS)
   lines = (folder / CYCLES).read_text().splitlines()
   assert lines[0].split(',') == [*records.COLUMNS, 'case1']
@@ -146,7 +145,7 @@ def test_a_line_that_does_not_fit_on_the_disk_is_not_torn(
 )
 def test_settings_of_a_run_that_has_begun(folder, settings, step_hint, named):
   def begin(params, hint):
-    Records(None).write_settings(hint, params, params.chain(hint), [])
+    Records(None).write_settings(hint, params, params.chain(hint))
 
   begin(THESIS, 300)
   begin(settings, step_hint)  # without a checkpoint it begins anew

@@ -14,14 +14,10 @@ import pytest
 
 from helpers import reference
 from reset_cycles.core import schedules
-from reset_cycles.core.cycle import (
-  Constant,
-  Cosine,
-  Cycle,
-  Hparams,
-  LinearWarmup,
-)
-from reset_cycles.schedule_params import THESIS, chain_of_lists
+from reset_cycles.core.cycle import Cosine, Cycle, Hparams, LinearWarmup
+from reset_cycles.parts.chains import chain_of_lists
+from reset_cycles.parts.shapes import Constant
+from reset_cycles.schedule_params import THESIS
 
 DATA = pathlib.Path(__file__).parents[1] / 'data'
 PEAK = Hparams().learning_rate

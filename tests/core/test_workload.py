@@ -16,7 +16,6 @@ from reset_cycles.core.workload import (
   Evaluation,
   Target,
   budget_seconds,
-  evaluation_seconds,
   has_device_axis,
   loss_fn_of_batch,
   model_fn_in_training,
@@ -220,14 +219,6 @@ def test_the_steps_that_the_runner_allows(given, expected, monkeypatch):
   flags.DEFINE_integer('max_global_steps', given, '', flag_values=own)
   own(['program'])
   assert most_steps() == expected
-
-
-def test_the_seconds_of_evaluations():
-  assert math.isnan(evaluation_seconds([]))
-  assert math.isnan(evaluation_seconds([(1, {})]))
-  entries = [(1, {'accumulated_eval_time': 2.0})]
-  entries.append(({'0': 5, '1': {'accumulated_eval_time': 7.0}}, '1'))
-  assert evaluation_seconds(entries) == 7.0
 
 
 def test_the_time_of_an_evaluation():

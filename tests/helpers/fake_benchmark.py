@@ -198,7 +198,6 @@ class Driver:
     self.eval_results = []
     self.global_step = 0
     self.rng = jax.random.PRNGKey(seed + 2)
-    self.evaluated = None  # a dict to be filled: step -> weights, on the host
 
   def step(self):
     """One train step and, where one is scripted, the evaluation after it."""
@@ -234,7 +233,7 @@ class Driver:
       self.eval_results = [*entries, (self.global_step, results)]
 
   def prepare(self):
-    """Has the weights to be evaluated handed over, as main does."""
+    """What main's runner asks for before an evaluation."""
     if self.workload.generation == 'jit':
       state = self.submission.prepare_for_eval(
         workload=self.workload,
@@ -249,9 +248,6 @@ class Driver:
         rng=self.rng,
       )
       self.optimizer_state, self.params, self.model_state = state
-    if self.evaluated is not None:
-      devices = self.optimizer_state[1].setup.devices
-      self.evaluated[self.global_step] = devices.get(self.params)
 
   def run(self, until=10_000):
     """Steps until TrainingCompleteError or a step; returns whether complete."""

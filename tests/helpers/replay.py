@@ -9,7 +9,8 @@ from reset_cycles.core import schedules
 from reset_cycles.core.state import RunConfig
 from reset_cycles.core.workload import Evaluation, Target
 from reset_cycles.early_switching import SmoothedLossRule
-from reset_cycles.schedule_params import THESIS, chain_of_lists
+from reset_cycles.parts.chains import chain_of_lists
+from reset_cycles.schedule_params import THESIS
 
 PEAK = 0.0017486387539278373
 # l = L, and what is a rise, and how long a plateau lasts, is easily seen.
@@ -34,9 +35,8 @@ def make_params(n=3, lengths=None, **changes):
 
 
 def config_of(params, step_hint, target=TARGET, **numbers):
-  """What decides: for a budget or most_steps, see ScheduleParams.config."""
-  cycles = params.chain(step_hint).cycles
-  return params.config(cycles, target, **numbers)
+  """What decides; `numbers` are a budget or most_steps."""
+  return RunConfig(params, params.chain(step_hint).cycles, target, **numbers)
 
 
 def replay(params, step_hint, evaluations, until=None, save=lambda c: c):

@@ -116,10 +116,9 @@ def devices_of(driver):
 
 
 def trained_params(driver):
-  """The trained weights, also while others are handed out; on the host."""
-  saved, run = driver.optimizer_state
-  params = saved.trained.params if run.is_out else driver.params
-  return devices_of(driver).get(params)
+  """The trained weights, also where others are handed out; on the host."""
+  own = driver.optimizer_state[0].trained
+  return devices_of(driver).get(driver.params if own is None else own)
 
 
 def train_loss(driver):

@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from helpers import loops
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.race import Finish, Race, Repeat
+from reset_cycles.core.state import RunConfig
 from reset_cycles.core.workload import Evaluation, Target
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
@@ -122,7 +123,7 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
       said += events
 
   planned = dataclasses.replace(chain, budget_factor=1.0).chain(steps)
-  config = chain.config(planned.cycles, Target('metric', 0.8, rises))
+  config = RunConfig(chain, planned.cycles, Target('metric', 0.8, rises))
   control, clock = control_lib.start(config)
   tape = [(0, control_lib.cycle_start_event(control, clock, config))]
   for step in range(steps + 1):

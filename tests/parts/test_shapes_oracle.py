@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from helpers.curves import assert_close, read
-from reset_cycles.core.cycle import Constant, Cosine, LinearWarmup, Phase
+from reset_cycles.core.cycle import Cosine, LinearWarmup, Phase
 from reset_cycles.parts.composed_shapes import (
   WSD,
   Chained,
@@ -27,6 +27,7 @@ from reset_cycles.parts.composed_shapes import (
   Triangular,
 )
 from reset_cycles.parts.shapes import (
+  Constant,
   CosineAnnealing,
   CosineWarmup,
   Exponential,

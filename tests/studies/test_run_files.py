@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from helpers.log_files import EVENTS, write_run
 from reset_cycles.mini_algoperf import files
-from reset_cycles.schedule_params import THESIS, chain_of_lists
+from reset_cycles.parts.chains import chain_of_lists
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies import plans, run_files, run_plot
 from reset_cycles.studies.plans import CONFIGURATION, RunPlan
 from reset_cycles.studies.run_files import (
