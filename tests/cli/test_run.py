@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import json
 import os
@@ -28,7 +27,6 @@ from helpers.run_files import (
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import (
   RunOptions,
-  checkpoints,
   experiment,
   experiment_folder,
   runner,
@@ -127,18 +125,6 @@ def test_the_submissions_batch_sizes(size, eval_size, found, trials):
   assert (settings.global_batch_size, settings.eval_batch_size) == found
 
 
-@pytest.mark.parametrize('attribute', ['default_batch_size', 'eval_batch_size'])
-@pytest.mark.parametrize('size', [0, 12])
-def test_batch_size_must_divide_by_the_devices(
-  attribute, size, monkeypatch, capsys
-):
-  monkeypatch.setattr(FakeWorkload, attribute, size)
-  monkeypatch.setattr(jax, 'local_device_count', lambda: 8)
-  assert run() == 2
-  said = f'={size} must be a positive multiple of the number of devices'
-  assert said in one_error(capsys)
-
-
 def test_options_are_absls_flags_during_a_run():
   values, was_parsed = flags.FLAGS, flags.FLAGS.is_parsed()
   flags.DEFINE_string('experiment_dir', None, 'as in the benchmark')
@@ -157,8 +143,12 @@ def test_options_are_absls_flags_during_a_run():
 # Files.
 
 
-def test_a_run_and_what_it_leaves(capsys):
-  assert run() == 0
+def test_a_run_and_what_it_leaves(monkeypatch, capsys):
+  monkeypatch.setattr(FakeWorkload, 'validation_target_value', 0.0045)
+  assert run('--append_timestamp') == 0
+  (stamped,) = pathlib.Path('runs').iterdir()
+  assert stamped.name.startswith('fake-20')
+  stamped.rename(stamped.with_name('fake'))
   names = sorted(path.name for path in TRIAL.iterdir())
   # Where tensorboardX is installed, its file is there, too.
   assert [n for n in names if not n.startswith('events.out')] == [
@@ -199,10 +189,7 @@ def test_a_run_and_what_it_leaves(capsys):
   assert meta['workload.target_metric_name'] == 'accuracy'
   assert {'jax_version', 'device_kind', 'device_count'} < set(meta)
   values = read_json('flags_0.json')
-  assert (values['experiment_name'], values['tuning_ruleset']) == (
-    'fake',
-    'self',
-  )
+  assert values['tuning_ruleset'] == 'self'
   captured = capsys.readouterr()
   assert [line.split(':')[0] for line in captured.err.splitlines()] == [
     f'step {n}' for n in (1, 5, 10, 12)
@@ -210,16 +197,10 @@ def test_a_run_and_what_it_leaves(capsys):
   assert 'accuracy 0.005' in captured.err
   assert captured.out.startswith('fake: 12 steps in ')
   assert 'ended:    --max_global_steps=12 is reached' in captured.out
-  assert 'validation/accuracy 0.8 not reached' in captured.out
+  said = 'validation/accuracy 0.0045 reached at step 5 after '
+  assert said in captured.out
   assert 'best 0.012 at step 12, last 0.012' in captured.out
-  assert captured.out.endswith(f'files:    {TRIAL}\n')
-
-
-def test_summary_says_when_the_target_was_reached(capsys, monkeypatch):
-  monkeypatch.setattr(FakeWorkload, 'validation_target_value', 0.0045)
-  run()
-  out = capsys.readouterr().out
-  assert 'validation/accuracy 0.0045 reached at step 5 after ' in out
+  assert f'files:    {stamped}' in captured.out
 
 
 def test_what_the_submission_logs_is_in_the_measurements(monkeypatch):
@@ -234,19 +215,6 @@ def test_what_the_submission_logs_is_in_the_measurements(monkeypatch):
   assert (rows[0]['extra'], rows[0]['preemption_count']) == ('1.5', '')
   assert rows[1]['extra'] == ''
   assert 'extra' not in read_csv('eval_measurements.csv')[0]
-
-
-@pytest.mark.parametrize(
-  ('flag', 'steps'),
-  [
-    ('--nosave_checkpoints', []),
-    ('--save_intermediate_checkpoints', [12, 10, 5, 1]),
-  ],
-)
-def test_which_checkpoints_are_kept(flag, steps):
-  assert run(flag) == 0
-  names = [path.name for path in checkpoints.checkpoint_paths(TRIAL)]
-  assert names == [f'checkpoint_{step}' for step in steps]
 
 
 def test_two_trials_of_the_external_ruleset(capsys):
@@ -268,16 +236,6 @@ def test_two_trials_of_the_external_ruleset(capsys):
   assert capsys.readouterr().out.count('2 steps') == 2
 
 
-@pytest.mark.parametrize(
-  ('flag', 'steps'),
-  # The real clock: twelve steps take less than the period of four seconds.
-  [('--eval_every=4', [1, 4, 8, 12]), ('--eval_by=time', [1, 12])],
-)
-def test_when_there_are_evaluations(flag, steps):
-  assert run(flag) == 0
-  assert evaluated_steps() == steps
-
-
 def test_which_splits_are_evaluated():
   assert run() == 0
   assert run('--eval_splits=validation', '--experiment_name=whole') == 0
@@ -286,12 +244,6 @@ def test_which_splits_are_evaluated():
   assert splits == [{'train', 'validation', 'test'}, {'validation'}]
   losses = [[row['validation/loss'] for row in r] for r in (rows, fewer)]
   assert losses[0] == losses[1]
-
-
-def test_a_timestamp_is_appended():
-  assert run('--append_timestamp', '--max_global_steps=1') == 0
-  (folder,) = pathlib.Path('runs').iterdir()
-  assert folder.name.startswith('fake-20')
 
 
 # Existing folders.
@@ -369,27 +321,6 @@ def test_a_bug_in_a_training_step_keeps_its_traceback():
     run(submission='fail_at=3')
 
 
-@pytest.mark.parametrize('name', ['checkpoint_5', 'eval_measurements.csv'])
-def test_a_disk_that_is_full_in_mid_run(name, capsys):
-  write_bytes = pathlib.Path.write_bytes
-
-  def write(path, content):
-    if path.name.startswith(f'.{name}.') and (TRIAL / 'checkpoint_1').exists():
-      raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # names no file
-    return write_bytes(path, content)
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(pathlib.Path, 'write_bytes', write)
-    assert run() == 2
-  assert capsys.readouterr().err.splitlines()[-1] == (
-    f'soft-reset: error: {(TRIAL / name).resolve()} cannot be written: No space '
-    'left on device.'
-  )
-  # What was written stays, and is gone on with once there is space.
-  assert run('--resume_last_run') == 0
-  assert evaluated_steps() == [1, 5, 10, 12]
-
-
 @pytest.fixture
 def ctrl_c():
   """As in a terminal: shells have background processes ignore it."""
@@ -461,22 +392,6 @@ def test_a_killed_process_and_resuming():
   whole = ['--experiment_name=whole', f'--rng_seed={seed}']
   assert cli.main([*words('fine'), *whole]) == 0
   assert_same_run(TRIAL, WHOLE)
-
-
-def test_rows_after_the_checkpoint_are_written_once():
-  # Killed after the evaluation was logged and before its checkpoint was there.
-  def killed(*args):
-    if args[1]['global_step'] == 10:
-      raise KeyboardInterrupt
-    save(*args)
-
-  save = checkpoints.save
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(checkpoints, 'save', killed)
-    assert run() == 130
-  assert evaluated_steps() == [1, 5, 10]
-  assert run('--resume_last_run') == 0
-  assert evaluated_steps() == [1, 5, 10, 12]
 
 
 @pytest.mark.parametrize('is_there', [False, True])
