@@ -60,8 +60,13 @@ def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
   return path
 
 
-def new_file(name: str, overwrite: bool, *suffixes: str) -> pathlib.Path:
-  """The file that --out names, to be written later.
+def new_file(
+  name: str | pathlib.Path,
+  overwrite: bool,
+  *suffixes: str,
+  flag: str = '--out',
+) -> pathlib.Path:
+  """The file that a flag names, to be written later.
 
   Args:
     name: of the file.
