@@ -256,26 +256,25 @@ def act(
     eval_results, before.last.step, setup.config.target
   )
   decision = control_lib.decide(before, clock, evaluations, step, setup.config)
-  events = list(decision.events)
+  events, control = list(decision.events), decision.control
+  if decision.action == control_lib.RESET:
+    model, control, event = _reset(setup, model, decision, workload)
+    start = control_lib.cycle_start_event(control, decision.clock, setup.config)
+    events += [event, start]
   run = run._replace(
-    control=decision.control,
+    control=control,
     clock=decision.clock,
     due=decision.due,
     evaluations_seen=len(eval_results or ()),
   )
-  if decision.action == control_lib.RESET:
-    model, control, event = _reset(run, model, decision, workload)
-    run = run._replace(control=control)
-    start = control_lib.cycle_start_event(control, decision.clock, setup.config)
-    events += [event, start]
   if decision.action in (control_lib.RESET, control_lib.RE_ANCHOR):
     new_clock = setup.devices.put(decision.clock)
     model = model._replace(opt_state=model.opt_state._replace(clock=new_clock))
   _record(run, events, workload, step)
   if decision.action == control_lib.FINISH:
     raise setup.training_complete_error
-  if run.control is not before:
-    words = setup.devices.put(to_words(run.control))
+  if control is not before:
+    words = setup.devices.put(to_words(control))
     saved = saved._replace(control=words)
   return saved, run, model
 
@@ -309,10 +308,10 @@ def _adopt(
 
 
 def _reset(
-  run: Run, model: Model, decision: Decision, workload: WorkloadApi
+  setup: Setup, model: Model, decision: Decision, workload: WorkloadApi
 ) -> tuple[Model, Control, Event]:
   """Resets the model as a cycle starts; the clock stays as it is."""
-  setup, state = run.setup, model.opt_state
+  state = model.opt_state
   own = model._replace(opt_state=state.state)
   look = functools.partial(
     soft_reset.is_finite, own, setup.roles, setup.devices

@@ -61,12 +61,9 @@ def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
 
 
 def new_file(
-  name: str | pathlib.Path,
-  overwrite: bool,
-  *suffixes: str,
-  flag: str = '--out',
+  name: str | pathlib.Path, overwrite: bool, *suffixes: str
 ) -> pathlib.Path:
-  """The file that a flag names, to be written later.
+  """The file that --out names, to be written later.
 
   Args:
     name: of the file.

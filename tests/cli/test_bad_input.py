@@ -254,7 +254,7 @@ CASES = [
   (['replay', '--out=plan.png'], '--out=plan.png exists'),
   (['replay', '--runs=own'], 'own'),
   (['replay', '--logs=own'], 'give a folder of logs'),
-  (['score', 'own'], 'give a folder of submissions'),
+  (['score', 'own'], 'give a folder of logs'),
   (['score', 'own', '--board=v05'], 'own has no runs.csv'),
   (['score', '--board=v07'], 'no runs of board=v07 with ruleset=self'),
   (['score', '--out=plan.png'], '--out=plan.png exists'),
