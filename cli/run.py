@@ -78,7 +78,7 @@ def _switch(name: str, text: str) -> Any:
 @_option(
   'tuning_search_space',
   flags.FILE,
-  help='JSON file with ranges or points; for --tuning_ruleset=external only.',
+  help='JSON file with points; for --tuning_ruleset=external only.',
 )
 @_option(
   'num_tuning_trials',
@@ -121,7 +121,6 @@ def _switch(name: str, text: str) -> Any:
   help="Name of this experiment's folder. Default: the workload's name, or the "
   'name of your class.',
 )
-@_switch('append_timestamp', 'Append date and time to --experiment_name.')
 @_switch('overwrite', 'Replace an experiment of the same name.')
 @_switch(
   'resume_last_run',

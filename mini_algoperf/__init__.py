@@ -32,7 +32,6 @@ class RunOptions:
   stop_at_targets: bool = True
   experiment_dir: str = 'experiment_runs'
   experiment_name: str | None = None
-  append_timestamp: bool = False
   overwrite: bool = False
   resume_last_run: bool = False
   save_checkpoints: bool = True

@@ -62,29 +62,18 @@ def save(
       host[name] = jax.tree_util.tree_map(
         lambda x: np.asarray(x[0]), host[name]
       )
+  # Msgpack keeps the order of a dict, and a text of bytes ends its entry.
+  blank = {**host, _DIGEST: bytes(_DIGEST_SIZE)}
+  content: bytes = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
   path = log_dir / f'checkpoint_{state["global_step"]}'
-  files.write_whole(path, to_bytes(host))
-  if not keep_all:
-    for older in checkpoint_paths(log_dir):
-      if older != path:
-        older.unlink()
+  files.write_whole(path, content + hashlib.sha256(content).digest())
+  for older in [] if keep_all else checkpoint_paths(log_dir):
+    if older != path:
+      older.unlink()
   return path
 
 
-def to_bytes(state: Mapping[str, Any]) -> bytes:
-  """The content of a checkpoint, its own checksum at its end."""
-  # Msgpack keeps the order of a dict, and a text of bytes ends its entry.
-  blank = {**state, _DIGEST: bytes(_DIGEST_SIZE)}
-  content: bytes = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
-  return content + hashlib.sha256(content).digest()
-
-
-def read(path: pathlib.Path) -> dict[str, Any]:
-  """A checkpoint as nested dicts.
-
-  Raises:
-    ValueError: if its content is not what was written, with its name.
-  """
+def _read(path: pathlib.Path) -> dict[str, Any]:
   data = files.read_bytes(path)
   content, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
   if hashlib.sha256(content).digest() != digest:
@@ -109,7 +98,7 @@ def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
   damage = None
   for path in checkpoint_paths(log_dir):
     try:
-      state = read(path)
+      state = _read(path)
     except ValueError as e:
       damage = damage or e
       continue
@@ -153,8 +142,7 @@ def restore(
 def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
   # flax by itself passes over entries that the template has no place for.
   entries = flax.serialization.to_state_dict(template)
-  structures = map(jax.tree_util.tree_structure, (entries, raw))
-  if len(set(structures)) > 1:
+  if len(set(map(jax.tree_util.tree_structure, (entries, raw)))) > 1:
     raise ValueError(
       f'checkpoint: {name} has other entries than those of this submission and '
       'workload; resume with those of the first run.'
@@ -164,17 +152,16 @@ def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
     tree = flax.jax_utils.replicate(tree)
   else:
     tree = jax.tree_util.tree_map(_place_like, template, tree)
-  expected, found = map(_shapes, (template, tree))
+  expected, found = (
+    [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(of)]
+    for of in (template, tree)
+  )
   if expected != found:
     raise ValueError(
       f'checkpoint: {name} has arrays of shape {found}, but this submission '
       f'and workload have {expected}; resume with those of the first run.'
     )
   return tree
-
-
-def _shapes(tree: Any) -> list[tuple[int, ...]]:
-  return [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
 def _place_like(template: Any, value: Any) -> Any:

@@ -39,36 +39,19 @@ class _Table:
     self.rows.append(row)
 
   def append(self, row: dict[str, Any]) -> None:
-    """Adds a row and writes the file."""
     self._add(row)
     files.write_rows(self._path, self._columns, self.rows)
 
 
-class TensorBoard:
-  """What the benchmark's logger calls of its writer, by tensorboardX."""
-
-  def __init__(self, writer: Any) -> None:
-    self._writer = writer
-
-  def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:
-    """Adds a point to each curve; its tag is the scalar's name."""
-    for name, value in scalars.items():
-      self._writer.add_scalar(name, float(value), step)
-
-  def flush(self) -> None:
-    """Hands what was added over to the disk."""
-    self._writer.flush()
-
-
-def _open_tensorboard(log_dir: pathlib.Path, step: int) -> TensorBoard | None:
-  """None where tensorboardX is not installed."""
+def _open_tensorboard(log_dir: pathlib.Path, step: int) -> Any:
+  """A writer, or None where tensorboardX is not installed."""
   try:
     import tensorboardX
   except ModuleNotFoundError:
     return None
   # What a preempted run wrote after its checkpoint is written again.
   purge = {'purge_step': step + 1} if step else {}
-  return TensorBoard(tensorboardX.SummaryWriter(str(log_dir), **purge))
+  return tensorboardX.SummaryWriter(str(log_dir), **purge)
 
 
 class MetricLogger:
@@ -98,8 +81,7 @@ class MetricLogger:
       name: _Table(log_dir / name, (num_rows or {}).get(name, 0))
       for name in (MEASUREMENTS, EVAL_MEASUREMENTS)
     }
-    # Submissions look for it under the benchmark's name.
-    self._tb_metric_writer = _open_tensorboard(log_dir, global_step)
+    self._tensorboard = _open_tensorboard(log_dir, global_step)
 
   @property
   def num_rows(self) -> dict[str, int]:
@@ -124,12 +106,11 @@ class MetricLogger:
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count
-    self.latest.update(
-      {name: Logged(global_step, value) for name, value in row.items()}
-    )
+    self.latest.update({k: Logged(global_step, v) for k, v in row.items()})
     self._tables[MEASUREMENTS].append(row)
     if is_eval:
       self._tables[EVAL_MEASUREMENTS].append(row)
-    if self._tb_metric_writer is not None:
-      self._tb_metric_writer.write_scalars(global_step, row)
-      self._tb_metric_writer.flush()
+    if self._tensorboard is not None:
+      for name, value in row.items():
+        self._tensorboard.add_scalar(name, float(value), global_step)
+      self._tensorboard.flush()

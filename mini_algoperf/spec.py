@@ -3,17 +3,19 @@
 Everything that a submission or a runner asks of a workload is declared here;
 `mini_algoperf.workloads` fills it in. Written from the API of AlgoPerf's
 `spec.py` (2024 and 2025); where the two generations differ (the signatures of
-`init_model_fn` and `model_fn`), see `workloads/generations.py`.
+`init_model_fn` and `model_fn`), see `workloads/base.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
+
+from .logger import MetricLogger
 
 Tensor = jax.Array
 RandomState = jax.Array
@@ -74,24 +76,12 @@ class TrainingCompleteError(Exception):
   """Raised by a submission that wants no further training steps."""
 
 
-class ScalarLogger(Protocol):
-  """What `workload.metrics_logger` does for a submission."""
-
-  def append_scalar_metrics(
-    self, metrics: Mapping[str, float], global_step: int
-  ) -> None:
-    """Writes scalars down for a step."""
-
-
-EVAL_SPLITS = ('train', 'validation', 'test')
-
-
 class Workload:
   """One training problem: data, model, loss, metrics, targets and budgets.
 
-  Any attribute may be a property; the functions are `MiniWorkload`'s and those
-  of its two generations, which document them. `validation_target_value` is what
-  the target metric is to be better than; `test_target_value` on the test split.
+  Any attribute may be a property; the functions are `MiniWorkload`'s, which
+  documents them. `validation_target_value` is what the target metric is to be
+  better than; `test_target_value` on the test split.
 
   Attributes:
     generation: 'jit' or 'pmap', the benchmark's that is stood in for; unknown
@@ -129,24 +119,14 @@ class Workload:
   _eval_model_on_split: Callable[..., EvalResult]
 
   def __init__(self) -> None:
-    self.eval_splits: Sequence[str] = EVAL_SPLITS
+    self.eval_splits: Sequence[str] = ('train', 'validation', 'test')
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None
-    self.metrics_logger: ScalarLogger | None = None
+    self.metrics_logger: MetricLogger | None = None
 
-  def attach_metrics_logger(self, metrics_logger: ScalarLogger) -> None:
+  def attach_metrics_logger(self, metrics_logger: MetricLogger) -> None:
     """Gives submissions a logger."""
     self.metrics_logger = metrics_logger
-
-  @property
-  def train_mean(self) -> float:
-    """Mean of the training inputs; not defined for graphs and texts."""
-    raise NotImplementedError
-
-  @property
-  def train_stddev(self) -> float:
-    """Their standard deviation; not defined for graphs and texts."""
-    raise NotImplementedError
 
   @property
   def param_shapes(self) -> ParameterContainer:
@@ -169,6 +149,14 @@ class Workload:
     if self._param_types is None:
       raise ValueError('model_params_types: call init_model_fn first')
     return self._param_types
+
+  @property
+  def _split_sizes(self) -> dict[str, int]:
+    return {
+      'eval_train': self.num_eval_train_examples,
+      'validation': self.num_validation_examples,
+      'test': self.num_test_examples,
+    }
 
   def eval_model(
     self,
@@ -194,15 +182,10 @@ class Workload:
       'train/...', 'validation/...', 'test/...' metrics and the number of
       examples of the last two.
     """
-    del imagenet_v2_data_dir
-    sizes = {
-      'train': ('eval_train', self.num_eval_train_examples),
-      'validation': ('validation', self.num_validation_examples),
-      'test': ('test', self.num_test_examples),
-    }
     result = {}
     for prefix in self.eval_splits:
-      split, num_examples = sizes[prefix]
+      split = 'eval_train' if prefix == 'train' else prefix
+      num_examples = self._split_sizes[split]
       metrics = self._eval_model_on_split(
         split=split,
         num_examples=num_examples,

@@ -1,4 +1,10 @@
-"""What the small workloads have in common, whatever the generation."""
+"""What the small workloads have in common, in both generations.
+
+`jit` is the benchmark's current one: `jax.jit` over a mesh, batches `(B, ...)`,
+dropout an argument of `model_fn`. `pmap` is that of 2024: a leading device axis
+on everything, batches `(devices, B/devices, ...)`, dropout fixed by
+`init_model_fn`.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +15,25 @@ import itertools
 import math
 import numbers
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import flax.jax_utils
 import flax.linen as nn
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .. import files, spec
 from . import parts
-from .generations import GENERATIONS
 
 TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
+GENERATIONS = ('jit', 'pmap')
+DROPOUT_RATE = 0.1
+# Under pmap every baseline of the benchmark calls its axis this.
+BATCH_AXIS = 'batch'
 Shape = tuple[int, int]  # leading axes of a batch: shards, examples of each
+Model = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
 
 
 def read_targets(
@@ -67,42 +79,34 @@ class MiniWorkload(spec.Workload, abc.ABC):
   # Another one for a workload from a user's file, and how that was named.
   targets_file = TARGETS_FILE
   _given = ''
-  # Of the generation.
-  _axis_name: str | None
-  _compile_eval: Callable[..., Any]
-  _train_layout: Callable[[spec.Batch], spec.Batch]
-  _eval_layout: Callable[[spec.Batch], spec.Batch]
-  _to_host: Callable[..., Any]
-
-  def __new__(cls, generation: str = 'jit') -> MiniWorkload:
-    """Joins the class with the mixin of its generation.
-
-    Raises:
-      ValueError: `generation` is neither 'jit' nor 'pmap'.
-    """
-    if generation not in GENERATIONS:
-      raise ValueError(
-        f'generation: {generation!r} is unknown; use one of '
-        f'{", ".join(sorted(GENERATIONS))}'
-      )
-    if not issubclass(cls, tuple(GENERATIONS.values())):
-      cls = type(cls.__name__, (GENERATIONS[generation], cls), {})
-    return super().__new__(cls)
 
   def __init__(self, generation: str = 'jit') -> None:
     """Compiles nothing yet.
 
     Raises:
+      ValueError: `generation` is neither 'jit' nor 'pmap'.
       ModuleNotFoundError: if one of `packages` is not installed.
     """
-    del generation  # `__new__` has dealt with it.
+    if generation not in GENERATIONS:
+      raise ValueError(
+        f'generation: {generation!r} is unknown; use one of '
+        f'{", ".join(GENERATIONS)}'
+      )
     for package in self.packages:  # now, not at the first evaluation
       importlib.import_module(package)
     super().__init__()
+    self.generation = generation
     self._model: Any = None
-    # Both are compiled once for this object, at their first call.
+    # All are compiled once for this object, at their first call.
     self._init_fn = jax.jit(self._init_variables)
-    self._eval_fn = self._compile_eval(self._eval_batch)
+    if generation == 'pmap':
+      self._axis_name: str | None = BATCH_AXIS
+      self.init_model_fn, self.model_fn = self._init_pmap, self._model_pmap
+      self._eval_fn = jax.pmap(self._eval_batch, axis_name=BATCH_AXIS)
+    else:
+      self._axis_name = None
+      self.init_model_fn, self.model_fn = self._init_jit, self._model_jit
+      self._eval_fn = jax.jit(self._eval_batch)
     self._eval_batches_cache: dict[Any, list[spec.Batch]] = {}
 
   @abc.abstractmethod
@@ -144,7 +148,13 @@ class MiniWorkload(spec.Workload, abc.ABC):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    """What `_metrics` needs of a batch; leading axis: examples. Traced."""
+    """What `_metrics` needs of a batch; leading axis: examples. Traced.
+
+    Here 'loss' and 'weights'; a subclass may add to them.
+    """
+    weights = batch['weights']
+    losses = self.loss_fn(batch['targets'], logits, weights)['per_example']
+    return {'loss': losses, 'weights': weights}
 
   @abc.abstractmethod
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
@@ -205,9 +215,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
       dropout_rate=0.0,
     )
 
-  def _init_model(
-    self, rng: spec.RandomState, dropout_rate: float
-  ) -> tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]:
+  def _init_model(self, rng: spec.RandomState, dropout_rate: float) -> Model:
     self._model = self._make_model(dropout_rate)
     variables = self._init_fn(rng)
     params = variables['params']
@@ -218,22 +226,57 @@ class MiniWorkload(spec.Workload, abc.ABC):
     # The container type of flax's own updates: old versions freeze it.
     return params, type(variables)({'batch_stats': variables['batch_stats']})
 
-  def _apply(
+  def _init_jit(self, rng: spec.RandomState) -> Model:
+    """Fresh parameters and model state, replicated over all devices."""
+    model = self._init_model(rng, DROPOUT_RATE)
+    params, model_state = jax.device_put(model, _sharding())
+    return params, model_state
+
+  def _init_pmap(
+    self,
+    rng: spec.RandomState,
+    dropout_rate: float | None = None,
+    aux_dropout_rate: float | None = None,
+  ) -> Model:
+    """Fresh parameters and model state with a leading device axis.
+
+    Args:
+      rng: key of the initialisation.
+      dropout_rate: kept on the workload for `model_fn`; None is the default.
+      aux_dropout_rate: unused; it is in the benchmark's signature.
+    """
+    rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
+    params, model_state = flax.jax_utils.replicate(self._init_model(rng, rate))
+    return params, model_state
+
+  def _model_jit(
     self,
     params: spec.ParameterContainer,
-    batch: spec.Batch,
+    augmented_and_preprocessed_input_batch: spec.Batch,
     model_state: spec.ModelAuxiliaryState,
     mode: spec.ForwardPassMode,
     rng: spec.RandomState | None,
     update_batch_norm: bool,
-    dropout_rate: float,
+    dropout_rate: float = DROPOUT_RATE,
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
+    """The logits of a batch and the new model state.
+
+    Args:
+      params: tree of arrays.
+      augmented_and_preprocessed_input_batch: 'inputs', and what else there is.
+      model_state: batch statistics or None.
+      mode: dropout acts in TRAIN only.
+      rng: key of the dropout masks; unused in EVAL.
+      update_batch_norm: normalise by the batch and move the running
+        statistics; else normalise by the running statistics.
+      dropout_rate: share of activations that is dropped.
+    """
     # By name: a submission may import the benchmark's own spec.
     train = mode.name == spec.ForwardPassMode.TRAIN.name
     apply_fn = functools.partial(
       self._model.apply,
       {'params': params, **(model_state or {})},
-      self._model_inputs(batch),
+      self._model_inputs(augmented_and_preprocessed_input_batch),
       train=train,
       update_batch_norm=update_batch_norm,
       dropout_rate=dropout_rate,
@@ -244,9 +287,35 @@ class MiniWorkload(spec.Workload, abc.ABC):
     logits, model_state = apply_fn(mutable=['batch_stats'])
     return logits, model_state
 
+  def _model_pmap(
+    self,
+    params: spec.ParameterContainer,
+    augmented_and_preprocessed_input_batch: spec.Batch,
+    model_state: spec.ModelAuxiliaryState,
+    mode: spec.ForwardPassMode,
+    rng: spec.RandomState | None,
+    update_batch_norm: bool,
+  ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
+    """As in the jit generation; dropout is that of the last initialisation."""
+    return self._model_jit(
+      params,
+      augmented_and_preprocessed_input_batch,
+      model_state,
+      mode,
+      rng,
+      update_batch_norm,
+      self._model.dropout_rate,
+    )
+
   def _merge_shards(self, batch: spec.Batch) -> Any:
     """(shard, example, ...) to (shard * example, ...)."""
-    return jax.tree_util.tree_map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+    return jax.tree_util.tree_map(_merge_leading, batch)
+
+  def _layout(self, batch: spec.Batch, on_host: bool = False) -> Any:
+    if self.generation == 'pmap':
+      return batch
+    merged = self._merge_shards(batch)
+    return merged if on_host else jax.device_put(merged, _sharding(BATCH_AXIS))
 
   def _shape(self, global_batch_size: int) -> Shape:
     num_devices = jax.local_device_count()
@@ -279,26 +348,18 @@ class MiniWorkload(spec.Workload, abc.ABC):
       ValueError: the batch does not divide evenly, or the split is unknown.
     """
     if split != 'train':
-      num_examples = self._num_examples(split)
+      sizes = self._split_sizes
+      if split not in sizes:
+        raise ValueError(
+          f'split: {split!r} is unknown; use one of train, {", ".join(sizes)}'
+        )
       return itertools.cycle(
-        self._eval_batches(split, num_examples, data_dir, global_batch_size)
+        self._eval_batches(split, sizes[split], data_dir, global_batch_size)
       )
-    batches = self._train_batches(
-      parts.host_rng(data_rng), data_dir, self._shape(global_batch_size)
-    )
-    return map(self._train_layout, batches)
-
-  def _num_examples(self, split: str) -> int:
-    sizes = {
-      'eval_train': self.num_eval_train_examples,
-      'validation': self.num_validation_examples,
-      'test': self.num_test_examples,
-    }
-    if split not in sizes:
-      raise ValueError(
-        f'split: {split!r} is unknown; use one of train, {", ".join(sizes)}'
-      )
-    return sizes[split]
+    # NumPy's generator for a JAX key, so that queues run on the host.
+    rng = np.random.default_rng(np.ravel(np.asarray(data_rng)).tolist())
+    batches = self._train_batches(rng, data_dir, self._shape(global_batch_size))
+    return (self._layout(batch, self.host_batches) for batch in batches)
 
   def _eval_batches(
     self,
@@ -312,7 +373,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
       batches = self._split_batches(
         split, num_examples, data_dir, self._shape(global_batch_size)
       )
-      self._eval_batches_cache[key] = [self._eval_layout(b) for b in batches]
+      self._eval_batches_cache[key] = [self._layout(b) for b in batches]
     return self._eval_batches_cache[key]
 
   def _eval_batch(
@@ -321,7 +382,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     batch: spec.Batch,
     model_state: spec.ModelAuxiliaryState,
   ) -> dict[str, jax.Array]:
-    logits, _ = self._apply(
+    logits, _ = self._model_jit(
       params, batch, model_state, spec.ForwardPassMode.EVAL, None, False, 0.0
     )
     return self._eval_outputs(logits, batch)
@@ -338,15 +399,26 @@ class MiniWorkload(spec.Workload, abc.ABC):
     global_step: int = 0,
   ) -> spec.EvalResult:
     """Metrics of one split; deterministic, so `rng` is unused."""
-    del rng, global_step
     batches = self._eval_batches(
       split, num_examples, data_dir, global_batch_size
     )
     # All batches are dispatched before the first result is waited for.
     outputs = [self._eval_fn(params, batch, model_state) for batch in batches]
-    host = [self._to_host(output) for output in outputs]
+    host = jax.device_get(outputs)
+    if self.generation == 'pmap':
+      host = jax.tree_util.tree_map(_merge_leading, host)
     joined = {k: np.concatenate([o[k] for o in host]) for k in host[0]}
     return self._metrics(joined)
+
+
+def _sharding(*axes: str) -> NamedSharding:
+  return NamedSharding(
+    Mesh(np.array(jax.devices()), (BATCH_AXIS,)), PartitionSpec(*axes)
+  )
+
+
+def _merge_leading(x: np.ndarray) -> np.ndarray:
+  return x.reshape(-1, *x.shape[2:])
 
 
 class ArrayWorkload(MiniWorkload):

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload, Shape, padded_batches
-from .parts import dropout, mean
+from .parts import dropout, mean, split_slices
 
 SPLIT_SIZES = {'train': 1024, 'validation': 384, 'test': 384}
 # Each evaluated image appears this often, with other shifts and noise.
@@ -39,9 +39,7 @@ def load_images(split: str) -> dict[str, np.ndarray]:
 
   images, classes = load_digits(return_X_y=True)
   order = np.random.default_rng(_SPLIT_SEED).permutation(len(images))
-  starts = np.cumsum([0, *SPLIT_SIZES.values()])
-  start = starts[list(SPLIT_SIZES).index(split)]
-  chosen = order[start : start + SPLIT_SIZES[split]]
+  chosen = order[split_slices(SPLIT_SIZES)[split]]
   pixels = images[chosen].reshape(-1, _SIDE, _SIDE) - TRAIN_MEAN
   return {
     'inputs': (pixels / TRAIN_STDDEV).astype(np.float32),
@@ -113,9 +111,9 @@ class DigitsWorkload(ArrayWorkload):
   target_metric_name = 'error_rate'
   metric_rises = False
   num_train_examples = SPLIT_SIZES['train']
-  num_eval_train_examples = 384 * EVAL_COPIES
-  num_validation_examples = 384 * EVAL_COPIES
-  num_test_examples = 384 * EVAL_COPIES
+  num_validation_examples = EVAL_COPIES * SPLIT_SIZES['validation']
+  num_test_examples = EVAL_COPIES * SPLIT_SIZES['test']
+  num_eval_train_examples = num_validation_examples
   train_mean = TRAIN_MEAN
   train_stddev = TRAIN_STDDEV
   eval_batch_size = 512
@@ -134,7 +132,6 @@ class DigitsWorkload(ArrayWorkload):
     self, split: str, data_dir: str | None
   ) -> dict[str, np.ndarray]:
     """The clean images, which come with scikit-learn."""
-    del data_dir
     return load_images(split)
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -163,10 +160,9 @@ class DigitsWorkload(ArrayWorkload):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    wrong = jnp.argmax(logits, axis=-1) != targets
-    return {'loss': losses, 'error_rate': wrong * weights, 'weights': weights}
+    wrong = jnp.argmax(logits, axis=-1) != batch['targets']
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'error_rate': wrong * batch['weights']}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     return {key: mean(outputs, key) for key in ('loss', 'error_rate')}

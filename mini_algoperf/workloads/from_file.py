@@ -20,9 +20,6 @@ from .. import spec
 from ..user_code import import_file
 from .base import MiniWorkload
 
-_MODULE = 'soft_reset_workload'
-# What the generation's mixin adds when a workload is made.
-_OF_GENERATION = {'init_model_fn', 'model_fn'}
 _COUNTS = (
   'num_train_examples',
   'num_eval_train_examples',
@@ -66,37 +63,25 @@ def load_class(given: str) -> type[MiniWorkload]:
     raise ValueError(f'workload: {file}: there is no such Python file (.py).')
   digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:12]
   try:
-    module = import_file(f'{_MODULE}_{digest}_{path.stem}', path)
+    module = import_file(f'soft_reset_workload_{digest}_{path.stem}', path)
   except (Exception, SystemExit) as e:
     raise ValueError(
       f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
     ) from e
-  kind = getattr(module, class_name, None)
-  if not _is_workload(kind):
-    here = [name for name, value in vars(module).items() if _is_workload(value)]
+  here: dict[str, type[MiniWorkload]] = {
+    name: value
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, MiniWorkload)
+  }
+  if class_name not in here:
     raise ValueError(
       f'workload: {file} has no subclass {class_name} of MiniWorkload; it has '
       f'{", ".join(here) or "none"}.'
     )
-  assert kind is not None
-  _check_class(kind, given)
-  kind.targets_file = path.with_name(f'{path.stem}_targets.json')
-  kind._given = given
-  loaded: type[MiniWorkload] = kind
-  return loaded
-
-
-def _is_workload(value: object) -> bool:
-  return isinstance(value, type) and issubclass(value, MiniWorkload)
-
-
-def _check_class(kind: type[MiniWorkload], given: str) -> None:
-  """Refuses a class that could not be made, or has no usable name."""
-  missing = set(kind.__abstractmethods__) - _OF_GENERATION
-  missing |= {
-    name for name in (*_COUNTS, *_SECONDS, *_OTHERS) if not hasattr(kind, name)
-  }
-  if missing:
+  kind = here[class_name]
+  wanted = (*_COUNTS, *_SECONDS, *_OTHERS)
+  missing = {name for name in wanted if not hasattr(kind, name)}
+  if missing := missing | kind.__abstractmethods__:
     raise ValueError(
       f'workload: {given} is not complete; it lacks '
       f'{", ".join(sorted(missing))}.'
@@ -106,6 +91,9 @@ def _check_class(kind: type[MiniWorkload], given: str) -> None:
       f'workload: {given}: name={kind.name!r} must be letters, digits and _, '
       'since folders are called after it.'
     )
+  kind.targets_file = path.with_name(f'{path.stem}_targets.json')
+  kind._given = given
+  return kind
 
 
 def check_attributes(workload: MiniWorkload) -> None:
@@ -124,9 +112,8 @@ def check_attributes(workload: MiniWorkload) -> None:
 
   for name in _COUNTS:
     value = getattr(workload, name)
-    is_whole = isinstance(value, numbers.Integral)
-    is_count = is_whole and not isinstance(value, bool) and value >= 1
-    check(name, is_count, 'a whole number of at least 1')
+    is_count = isinstance(value, numbers.Integral) and _is_number(value)
+    check(name, is_count and value >= 1, 'a whole number of at least 1')
   for name in _SECONDS:
     value = getattr(workload, name)
     is_positive = _is_number(value) and 0 < value < math.inf
@@ -144,20 +131,6 @@ def check_attributes(workload: MiniWorkload) -> None:
 
 def _is_number(value: object) -> bool:
   return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def check_targets(workload: MiniWorkload) -> None:
-  """Refuses a workload without targets, or with some that are no numbers.
-
-  Raises:
-    ValueError: says which, or how targets are set.
-  """
-  for name in ('validation_target_value', 'test_target_value'):
-    value = getattr(workload, name)
-    if not _is_number(value) or not math.isfinite(value):
-      raise ValueError(
-        f'workload: {workload._given}: {name}={value!r} must be a number.'
-      )
 
 
 def rehearse(
@@ -187,18 +160,12 @@ def rehearse(
     raise ValueError(
       f'{where}: loss_fn must return {", ".join(sorted(_LOSS))} by name.'
     )
+  rng, size = jax.random.PRNGKey(0), workload.eval_batch_size
   result = workload.eval_model(
-    workload.eval_batch_size,
-    params,
-    model_state,
-    jax.random.PRNGKey(0),
-    data_dir,
-    None,
-    0,
+    size, params, model_state, rng, data_dir, None, 0
   )
   for split in workload.eval_splits:
-    key = f'{split}/{workload.target_metric_name}'
-    if key not in result:
+    if f'{split}/{workload.target_metric_name}' not in result:
       own = {k.partition('/')[2] for k in result} - {'num_examples'}
       raise ValueError(
         f'{where}: target_metric_name={workload.target_metric_name!r} is not '

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,7 +15,7 @@ import optax
 from .. import spec
 from . import graph_batches
 from .base import MiniWorkload, Shape
-from .parts import dropout, masked, mean, shuffled_indices
+from .parts import dropout, masked, mean, shuffled_indices, split_slices
 
 # Of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
 _NODES_PER_GRAPH = 15
@@ -92,9 +91,9 @@ class MoleculesWorkload(MiniWorkload):
   # As the benchmark declares its OGBG, whose loss is the sigmoid one, too.
   loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
   num_train_examples = graph_batches.SPLIT_SIZES['train']
-  num_eval_train_examples = graph_batches.SPLIT_SIZES['validation']
   num_validation_examples = graph_batches.SPLIT_SIZES['validation']
   num_test_examples = graph_batches.SPLIT_SIZES['test']
+  num_eval_train_examples = num_validation_examples
   eval_batch_size = 256
   default_batch_size = 64
   step_hint = 1500
@@ -148,16 +147,15 @@ class MoleculesWorkload(MiniWorkload):
   def _train_batches(
     self, rng: np.random.Generator, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
-    del data_dir  # The molecules come with the project.
+    # The molecules come with the project.
     return _packed(shuffled_indices(rng, self.num_train_examples), shape)
 
   def _split_batches(
     self, split: str, num_examples: int, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
-    del data_dir
     source = 'train' if split == 'eval_train' else split
-    indices = graph_batches.split_indices(source)[:num_examples].tolist()
-    return _packed(indices, shape)
+    start = split_slices(graph_batches.SPLIT_SIZES)[source].start
+    return _packed(range(start, start + num_examples), shape)
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
     labels = {k: v for k, v in batch.items() if k != 'inputs'}
@@ -167,14 +165,8 @@ class MoleculesWorkload(MiniWorkload):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    return {
-      'loss': losses,
-      'logits': logits,
-      'targets': targets,
-      'weights': weights,
-    }
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'logits': logits, 'targets': batch['targets']}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     weights = outputs['weights']
@@ -188,22 +180,17 @@ class MoleculesWorkload(MiniWorkload):
     }
 
 
-@functools.cache
-def _batcher() -> graph_batches.GraphBatcher:
-  return graph_batches.GraphBatcher(graph_batches.load_molecules())
-
-
 def _packed(indices: Iterable[int], shape: Shape) -> Iterator[spec.Batch]:
   """Batches of shards; the last one is filled with empty ones."""
   num_shards, size = shape
   room = graph_batches.Room(
     size, _NODES_PER_GRAPH * size, _EDGES_PER_GRAPH * size
   )
-  batcher = _batcher()
-  packed = graph_batches.pack(indices, batcher.n_node, batcher.n_edge, room)
+  graphs = graph_batches.load_graphs()
+  packed = graph_batches.pack((graphs[i] for i in indices), room)
   while group := list(itertools.islice(packed, num_shards)):
     group += [[]] * (num_shards - len(group))
-    shards = [batcher.shard(chosen, room) for chosen in group]
+    shards = [graph_batches.make_shard(chosen, room) for chosen in group]
     yield jax.tree_util.tree_map(lambda *x: np.stack(x), *shards)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,20 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..spec import (
-  ParameterContainer,
-  ParameterType,
-  RandomState,
-  ShapeTuple,
-  Tensor,
-)
+from ..spec import ParameterContainer, ParameterType, ShapeTuple, Tensor
 
-_NORM_TYPES = {
-  ('batchnorm', 'scale'): ParameterType.BATCH_NORM_SCALE,
-  ('batchnorm', 'bias'): ParameterType.BATCH_NORM_BIAS,
-  ('layernorm', 'scale'): ParameterType.LAYER_NORM_SCALE,
-  ('layernorm', 'bias'): ParameterType.LAYER_NORM_BIAS,
-}
 # The projections of `transformer.Attention`, which have no bias.
 _ATTENTION_TYPES = {
   'query': ParameterType.ATTENTION_Q,
@@ -34,9 +23,13 @@ _ATTENTION_TYPES = {
 }
 
 
-def host_rng(data_rng: RandomState) -> np.random.Generator:
-  """NumPy's generator for a JAX key, so that queues run on the host."""
-  return np.random.default_rng(np.ravel(np.asarray(data_rng)).tolist())
+def split_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
+  """Where the splits lie that follow one another in this order."""
+  ends = np.cumsum(list(sizes.values())).tolist()
+  return {
+    split: slice(end - size, end)
+    for (split, size), end in zip(sizes.items(), ends)
+  }
 
 
 def shuffled_indices(
@@ -134,20 +127,18 @@ def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:
   Returns:
     Nested dicts with lower-case keys, as the benchmark has them.
   """
-  types: dict[str, Any] = {}
-  for key, value in params.items():
-    name = key.lower()
-    if isinstance(value, Mapping):
-      types[name] = param_types(value, name)
-    else:
-      types[name] = _leaf_type(module, name)
-  return types
+  return {
+    key.lower(): param_types(value, key.lower())
+    if isinstance(value, Mapping)
+    else _leaf_type(module, key.lower())
+    for key, value in params.items()
+  }
 
 
 def _leaf_type(module: str, name: str) -> ParameterType:
-  for (norm, leaf), kind in _NORM_TYPES.items():
-    if norm in module and leaf == name:
-      return kind
+  norm = re.search('batch(?=norm)|layer(?=norm)', module)
+  if norm and name in ('scale', 'bias'):
+    return ParameterType[f'{norm[0]}_norm_{name}'.upper()]
   if module in _ATTENTION_TYPES:
     return _ATTENTION_TYPES[module]
   if name == 'bias':

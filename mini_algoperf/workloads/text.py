@@ -19,8 +19,8 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload
-from .parts import dropout, mean
-from .transformer import Block, sinusoids
+from .parts import dropout, mean, split_slices
+from .transformer import Block, causal_mask, embed, make_embedding
 
 LENGTH = 64
 UNKNOWN = 0
@@ -45,14 +45,14 @@ SPLIT_SIZES = {
 }
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _text() -> np.ndarray:
   """The code points of the text."""
   text = _FILE.read_text(encoding='utf-8')
   return np.array([ord(character) for character in text], np.int32)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def vocabulary() -> np.ndarray:
   """Code points of the characters that have a token, ascending.
 
@@ -89,9 +89,7 @@ def load_windows(split: str) -> dict[str, np.ndarray]:
   num_blocks = sum(_NUM_BLOCKS.values())
   blocks = encode(_text()[: num_blocks * _BLOCK]).reshape(num_blocks, _BLOCK)
   order = np.random.default_rng(_SPLIT_SEED).permutation(num_blocks)
-  ends = np.cumsum(list(_NUM_BLOCKS.values()))
-  end = ends[list(_NUM_BLOCKS).index(split)]
-  chosen = blocks[order[end - _NUM_BLOCKS[split] : end]]
+  chosen = blocks[order[split_slices(_NUM_BLOCKS)[split]]]
   pieces = np.stack([chosen[:, s : s + LENGTH + 1] for s in _starts(split)], 1)
   pieces = pieces.reshape(-1, LENGTH + 1)
   return {'inputs': pieces[:, :-1], 'targets': pieces[:, 1:]}
@@ -133,19 +131,9 @@ class LanguageModel(nn.Module):
     Returns:
       Shape (batch, length, vocab_size).
     """
-    del update_batch_norm
-    length = inputs.shape[1]
-    embedding_init = nn.initializers.normal(1.0 / self.features**0.5)
-    embedding = nn.Embed(
-      self.vocab_size,
-      self.features,
-      embedding_init=embedding_init,
-      name='embedding',
-    )
-    x = embedding(inputs) * self.features**0.5
-    x = x + sinusoids(length, self.features)[None]
-    x = dropout(self, x, dropout_rate, train)
-    mask = np.tril(np.ones((1, length, length), bool))
+    embedding = make_embedding(self.vocab_size, self.features, 'embedding')
+    x = dropout(self, embed(embedding, inputs), dropout_rate, train)
+    mask = causal_mask(inputs.shape[1])
     for _ in range(self.num_layers):
       block = Block(self.num_heads, 2 * self.features)
       x = block(x, mask, None, None, dropout_rate, train)
@@ -159,9 +147,9 @@ class TextWorkload(ArrayWorkload):
   target_metric_name = 'ppl'
   metric_rises = False
   num_train_examples = SPLIT_SIZES['train']
-  num_eval_train_examples = SPLIT_SIZES['validation']
   num_validation_examples = SPLIT_SIZES['validation']
   num_test_examples = SPLIT_SIZES['test']
+  num_eval_train_examples = num_validation_examples
   eval_batch_size = 80
   default_batch_size = 16
   step_hint = 1200
@@ -177,7 +165,6 @@ class TextWorkload(ArrayWorkload):
     self, split: str, data_dir: str | None
   ) -> Mapping[str, np.ndarray]:
     """Windows of characters; they come with the project."""
-    del data_dir
     return load_windows(split)
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -189,9 +176,7 @@ class TextWorkload(ArrayWorkload):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    return {'loss': losses, 'weights': weights}
+    return super()._eval_outputs(logits, batch)
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     """The mean loss L in nats per character and ppl = exp(L)."""

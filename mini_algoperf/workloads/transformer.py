@@ -32,6 +32,25 @@ def sinusoids(length: int, features: int) -> np.ndarray:
   )
 
 
+def causal_mask(length: int) -> np.ndarray:
+  """True where a position may look: at those before it, and at itself."""
+  return np.tril(np.ones((1, length, length), bool))
+
+
+def make_embedding(
+  vocab_size: int, features: int, name: str | None = None
+) -> nn.Embed:
+  """The table of tokens, whose vectors have a length of about 1."""
+  init = nn.initializers.normal(1.0 / features**0.5)
+  return nn.Embed(vocab_size, features, embedding_init=init, name=name)
+
+
+def embed(embedding: nn.Embed, tokens: jax.Array) -> jax.Array:
+  """Tokens as vectors that know their positions, shape (batch, t, features)."""
+  x = embedding(tokens) * embedding.features**0.5
+  return x + sinusoids(tokens.shape[1], embedding.features)[None]
+
+
 class Attention(nn.Module):
   """Multi-head attention.
 
@@ -124,11 +143,7 @@ class Transformer(nn.Module):
 
   def setup(self) -> None:
     """Makes the layers; `encode` and `decode` share the embedding."""
-    self.embedding = nn.Embed(
-      self.vocab_size,
-      self.features,
-      embedding_init=nn.initializers.normal(1.0 / self.features**0.5),
-    )
+    self.embedding = make_embedding(self.vocab_size, self.features)
     block = (self.num_heads, 2 * self.features)
     self.encoder = [Block(*block) for _ in range(self.num_layers)]
     self.decoder = [Block(*block) for _ in range(self.num_layers)]
@@ -154,7 +169,6 @@ class Transformer(nn.Module):
     Returns:
       Shape (batch, t, vocab_size).
     """
-    del update_batch_norm
     sources, targets = inputs
     memory = self.encode(sources, dropout_rate, train)
     return self.decode(memory, sources, targets, dropout_rate, train)
@@ -163,7 +177,7 @@ class Transformer(nn.Module):
     self, sources: jax.Array, dropout_rate: float = 0.0, train: bool = False
   ) -> jax.Array:
     """What the decoder looks at, shape (batch, s, features)."""
-    x = self._embed(sources, dropout_rate, train)
+    x = dropout(self, embed(self.embedding, sources), dropout_rate, train)
     mask = (sources > 0)[:, None, :]
     for block in self.encoder:
       x = block(x, mask, None, None, dropout_rate, train)
@@ -180,21 +194,13 @@ class Transformer(nn.Module):
   ) -> jax.Array:
     """Logits of every target token from those before it; see `__call__`."""
     before = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)))
-    x = self._embed(before, dropout_rate, train)
-    length = targets.shape[1]
-    mask = np.tril(np.ones((1, length, length), bool))
+    x = dropout(self, embed(self.embedding, before), dropout_rate, train)
+    mask = causal_mask(targets.shape[1])
     memory_mask = (sources > 0)[:, None, :]
     for block in self.decoder:
       x = block(x, mask, memory, memory_mask, dropout_rate, train)
     logits: jax.Array = self.output(self.decoder_norm(x))
     return logits
-
-  def _embed(
-    self, tokens: jax.Array, dropout_rate: float, train: bool
-  ) -> jax.Array:
-    x = self.embedding(tokens) * self.features**0.5
-    x = x + sinusoids(tokens.shape[1], self.features)[None]
-    return dropout(self, x, dropout_rate, train)
 
 
 def greedy_translations(

@@ -33,7 +33,7 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload
-from .parts import mean
+from .parts import mean, split_slices
 from .transformer import Transformer, greedy_translations
 
 SPLIT_SIZES = {'train': 2048, 'validation': 256, 'test': 256}
@@ -49,7 +49,6 @@ def _lines() -> list[str]:
   return _FILE.read_text(encoding='utf-8').splitlines()
 
 
-@functools.cache
 def language() -> list[str]:
   """The pieces of both languages; the first one's token is 2."""
   return _lines()[0].split()
@@ -70,13 +69,9 @@ def load_pairs() -> dict[str, dict[str, np.ndarray]]:
   """
   sides = [line.split(' | ') for line in _lines()[1:]]
   inputs, targets = (encode(map(str.split, side)) for side in zip(*sides))
-  ends = np.cumsum(list(SPLIT_SIZES.values()))
   return {
-    name: {
-      'inputs': inputs[end - size : end],
-      'targets': targets[end - size : end],
-    }
-    for (name, size), end in zip(SPLIT_SIZES.items(), ends)
+    split: {'inputs': inputs[there], 'targets': targets[there]}
+    for split, there in split_slices(SPLIT_SIZES).items()
   }
 
 
@@ -143,7 +138,6 @@ class TranslationWorkload(ArrayWorkload):
     self, split: str, data_dir: str | None
   ) -> dict[str, np.ndarray]:
     """Generated pairs; the tokens up to the end marker count."""
-    del data_dir
     pairs = load_pairs()[split]
     weights = (pairs['targets'] != PAD).astype(np.float32)
     return {**pairs, 'weights': weights}
@@ -171,15 +165,10 @@ class TranslationWorkload(ArrayWorkload):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    correct = (jnp.argmax(logits, axis=-1) == targets) * weights
-    return {
-      'loss': losses,
-      'accuracy': correct,
-      'targets': targets,
-      'weights': weights,
-    }
+    targets = batch['targets']
+    correct = (jnp.argmax(logits, axis=-1) == targets) * batch['weights']
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'accuracy': correct, 'targets': targets}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     import sacrebleu

@@ -20,7 +20,6 @@ import numpy as np
 from ...mini_algoperf import spec
 from ...mini_algoperf.workloads import workload_class
 from ...mini_algoperf.workloads.base import MiniWorkload
-from ...mini_algoperf.workloads.generations import GENERATIONS
 from ...mini_algoperf.workloads.molecules import MoleculesWorkload
 from ...mini_algoperf.workloads.translation import TranslationWorkload
 from ..paths import read_object
@@ -180,20 +179,19 @@ def make_workload(
       f'{targets_file(name)} has no target {condition.target!r} of {key}; '
       '`soft-reset set-targets --board` measures it.'
     )
-  kind = GENERATIONS[condition.generation]
   own: Any = _CLASSES.get(name) or workload_class(name)
-  joined = type(
-    own.__name__, (kind, own), _shortened(own, length_of(name, full))
-  )
   factor = rate_factor(condition, found)
   members = {
-    'model_fn': _model_fn(joined, factor),
-    'init_model_fn': _init_model_fn(joined, factor),
-    '_eval_batch': _eval_batch(joined, factor),
+    **_shortened(own, length_of(name, full)),
+    '_eval_batch': _eval_batch(own, factor),
     'validation_target_value': found[condition.target],
     'test_target_value': found[condition.target],
   }
-  workload = type(own.__name__, (joined,), members)(condition.generation)
+  workload: MiniWorkload = type(own.__name__, (own,), members)(
+    condition.generation
+  )
+  workload.model_fn = _model_fn(workload.model_fn, factor)
+  workload.init_model_fn = _init_model_fn(workload.init_model_fn, factor)
   workload.eval_splits = ('validation',)
   return workload
 
@@ -232,32 +230,28 @@ def scaled(params: Any, factor: float) -> Any:
   return jax.tree_util.tree_map(lambda p: p * factor, params)
 
 
-def _model_fn(joined: type[MiniWorkload], factor: float) -> Any:
+def _model_fn(model_fn: Any, factor: float) -> Any:
   # Submissions recognise the generation by its signature.
-  @functools.wraps(joined.model_fn)
-  def model_fn(
-    self: MiniWorkload, params: Any, *args: Any, **kwargs: Any
-  ) -> tuple[Any, Any]:
-    return joined.model_fn(self, scaled(params, factor), *args, **kwargs)
+  @functools.wraps(model_fn)
+  def scaled_fn(params: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    return model_fn(scaled(params, factor), *args, **kwargs)
 
-  return model_fn
+  return scaled_fn
 
 
-def _init_model_fn(joined: type[MiniWorkload], factor: float) -> Any:
-  @functools.wraps(joined.init_model_fn)
-  def init_model_fn(
-    self: MiniWorkload, *args: Any, **kwargs: Any
-  ) -> tuple[Any, Any]:
-    params, state = joined.init_model_fn(self, *args, **kwargs)
+def _init_model_fn(init_model_fn: Any, factor: float) -> Any:
+  @functools.wraps(init_model_fn)
+  def scaled_fn(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    params, state = init_model_fn(*args, **kwargs)
     return scaled(params, 1.0 / factor), state
 
-  return init_model_fn
+  return scaled_fn
 
 
-def _eval_batch(joined: type[MiniWorkload], factor: float) -> Any:
+def _eval_batch(own: type[MiniWorkload], factor: float) -> Any:
   def eval_batch(
     self: MiniWorkload, params: Any, batch: Any, model_state: Any
   ) -> dict[str, jax.Array]:
-    return joined._eval_batch(self, scaled(params, factor), batch, model_state)
+    return own._eval_batch(self, scaled(params, factor), batch, model_state)
 
   return eval_batch

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import jax
 
 from ...mini_algoperf import files, logger, metadata, runner
-from ...mini_algoperf.trial import Settings, Trial, open_log, set_up_trial
+from ...mini_algoperf.trial import Settings, Trial
 from ...mini_algoperf.workloads.base import MiniWorkload
 from .. import slurm, workers
 from ..errors import RunFailed
@@ -219,11 +219,9 @@ def _train(job: Task, log_dir: pathlib.Path) -> None:
   )
   clock = StepClock(get_condition(job.condition).seconds_per_step)
   submission = entries.load(job.entry)
-  trial = set_up_trial(
-    workload, submission, settings, None, job.seed, log_dir, clock
-  )
+  trial = Trial(workload, submission, settings, None, job.seed, log_dir, clock)
   clock.trial = trial
-  open_log(trial, {'workload': job.workload, 'rng_seed': job.seed})
+  trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
   runner.train(trial, _Ending())
 
 

@@ -166,7 +166,7 @@ SETTINGS = trial.Settings(
 def run_trial(generation, log_dir, resume=False, **stop):
   """One process' worth of a run; interrupted ones raise KeyboardInterrupt."""
   log_dir.mkdir(exist_ok=True)
-  run = trial.set_up_trial(
+  run = trial.Trial(
     FakeWorkload(generation),
     as_submission(FakeSubmission(clock=Clock(), **stop), 'fake'),
     dataclasses.replace(SETTINGS),
@@ -176,8 +176,8 @@ def run_trial(generation, log_dir, resume=False, **stop):
   )
   raw = checkpoints.read_latest(log_dir) if resume else None
   if raw:
-    trial.restore_trial(run, raw)
-  trial.open_log(run, {})
+    run.restore(raw)
+  run.open_log({})
   runner.train(run)
   return run
 

@@ -14,7 +14,6 @@ from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import files, targets, user_code
 from reset_cycles.mini_algoperf.workloads import (
   DigitsWorkload,
-  from_file,
   get_workload,
   workload_class,
 )
@@ -198,13 +197,13 @@ def test_an_attribute_that_cannot_be_right(
 def test_damaged_targets(content, said, moons):
   pathlib.Path('mine_targets.json').write_text(content)
   with pytest.raises(ValueError, match=said):
-    from_file.check_targets(get_workload(moons))
+    _ = get_workload(moons).validation_target_value
 
 
 def test_targets_that_are_a_pipe(moons):
   os.mkfifo('mine_targets.json')
   with pytest.raises(ValueError, match='mine_targets.json is not a regular'):
-    from_file.check_targets(get_workload(moons))
+    _ = get_workload(moons).validation_target_value
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,6 @@ import numpy as np
 import pytest
 
 from helpers.fakes import (
-  BATCH_SIZE,
-  FakeSubmission,
-  FakeWorkload,
   write_submission,
 )
 from helpers.run_files import (
@@ -29,12 +26,8 @@ from helpers.run_files import (
 )
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import (
-  RunOptions,
   checkpoints,
-  experiment,
-  trial,
 )
-from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -176,35 +169,6 @@ def test_a_higher_limit_goes_on():
   folder = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
   ends = [checkpoints.read_latest(f) for f in (TRIAL, folder)]
   np.testing.assert_array_equal(*(end['model_params']['w'] for end in ends))
-
-
-def resume(check_settings):
-  """`interrupt` resumed by the stand-in alone, with the check of settings."""
-  submission = as_submission(FakeSubmission(), 'fake')
-  return experiment.start_or_resume(
-    FakeWorkload(),
-    submission,
-    trial.Settings(BATCH_SIZE, BATCH_SIZE, max_global_steps=12),
-    None,
-    TRIAL,
-    RunOptions('fake', resume_last_run=True),
-    check_settings,
-  )
-
-
-def test_other_settings_are_refused_before_the_set_up(monkeypatch):
-  def refuse(log_dir, submission, point):
-    assert log_dir == TRIAL
-    assert submission.get_batch_size
-    assert point is None
-    raise ValueError('alpha: 0.5 in the run, 0.3 now')
-
-  interrupt()
-  monkeypatch.setattr(FakeWorkload, 'init_model_fn', None)
-  before = snapshot(TRIAL)
-  with pytest.raises(ValueError, match='alpha: 0.5 in the run'):
-    resume(refuse)
-  assert snapshot(TRIAL) == before
 
 
 def test_a_set_up_that_fails_puts_the_files_back(capsys):

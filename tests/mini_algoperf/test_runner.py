@@ -44,7 +44,7 @@ def make_trial(
   """A trial of fakes that share a clock and a tape; settings are changes."""
   clock, tape = Clock(), []
   fake = FakeSubmission(tape, clock, **(submission or {}))
-  result = trial.set_up_trial(
+  result = trial.Trial(
     FakeWorkload(generation, tape, clock, **(workload or {})),
     as_submission(fake, 'fake'),
     dataclasses.replace(SETTINGS, **(settings or {})),
@@ -54,7 +54,7 @@ def make_trial(
     clock,
   )
   if log_dir is not None:
-    trial.open_log(result, {})
+    result.open_log({})
   return result, fake
 
 
@@ -287,7 +287,7 @@ class ShortWorkload(FakeWorkload):
 
 
 def test_data_that_end_are_said_in_one_line():
-  run = trial.set_up_trial(
+  run = trial.Trial(
     ShortWorkload(), as_submission(FakeSubmission(), 'fake'), SETTINGS, None, 0
   )
   with pytest.raises(trial.DataEndedError) as raised:

@@ -87,13 +87,10 @@ def test_a_run_without_a_number_counts_as_the_worst():
     assert [*targets.spread(get_workload(name), values).values()] == ordered
 
 
-@pytest.mark.parametrize(
-  ('name', 'value'), [('num_trials', 0), ('num_seeds', 0), ('num_steps', 1)]
-)
-def test_too_small_a_budget_is_refused(name, value, tmp_path):
+def test_too_few_steps_are_refused(tmp_path):
   output = tmp_path / 'targets.json'
-  with pytest.raises(ValueError, match=f'{name}: {value} is too small'):
-    targets.plan_search('digits', output=output, **{name: value})
+  with pytest.raises(ValueError, match='num_steps: 1 is too small'):
+    targets.plan_search('digits', output=output, num_steps=1)
   assert not output.exists()
 
 

@@ -245,24 +245,33 @@ def test_the_data_are_those_that_the_targets_were_set_with(name, digest):
 # Batches of graphs.
 
 
+def graph(num_nodes, num_edges):
+  of = ((num_nodes, 9), (num_edges, 3), (num_edges, 2), (128,))
+  return graph_batches.Graph(*map(np.zeros, of))
+
+
 def test_packing_stops_at_the_first_limit():
-  n_node, n_edge = np.array([3, 3, 3, 1, 1, 1]), np.array([4, 4, 4, 9, 0, 0])
+  graphs = [*map(graph, (3, 3, 3, 1, 1, 1), (4, 4, 4, 9, 0, 0))]
+
+  def packed(chosen, room):
+    shards = graph_batches.pack([graphs[i] for i in chosen], room)
+    return [[len(g.nodes) for g in shard] for shard in shards]
+
   room = graph_batches.Room(graphs=3, nodes=6, edges=9)
-  packed = graph_batches.pack(range(6), n_node, n_edge, room)
   # Nodes are full after two, edges after the third and the fourth.
-  assert list(packed) == [[0, 1], [2], [3, 4, 5]]
+  assert packed(range(6), room) == [[3, 3], [3], [1, 1, 1]]
   few = graph_batches.Room(graphs=1, nodes=6, edges=9)
-  assert list(graph_batches.pack([4, 5], n_node, n_edge, few)) == [[4], [5]]
+  assert packed([4, 5], few) == [[1], [1]]
 
 
 def test_a_graph_that_fits_nowhere_is_an_error():
   room = graph_batches.Room(graphs=3, nodes=2, edges=9)
   with pytest.raises(ValueError, match='global_batch_size: .*3 nodes'):
-    list(graph_batches.pack([0], np.array([3]), np.array([4]), room))
+    list(graph_batches.pack([graph(3, 4)], room))
 
 
 def test_padding_contributes_nothing(ready):
-  batcher = graph_batches.GraphBatcher(graph_batches.load_molecules())
+  graphs = graph_batches.load_graphs()[7:10]
   workload, params, _ = ready('molecules')
 
   @jax.jit
@@ -272,7 +281,7 @@ def test_padding_contributes_nothing(ready):
     )[0]
 
   def forward(room):
-    shard = batcher.shard([7, 8, 9], room)
+    shard = graph_batches.make_shard(graphs, room)
     logits = apply(params, shard)
     loss = workload.loss_fn(shard['targets'], logits, shard['weights'])
     assert shard['inputs'].n_node.sum() == room.nodes + 1
@@ -280,13 +289,8 @@ def test_padding_contributes_nothing(ready):
     assert not shard['weights'][3:].any()
     return logits[:3], loss
 
-  tight = graph_batches.Room(
-    3,
-    *(
-      int(sizes[[7, 8, 9]].sum()) for sizes in (batcher.n_node, batcher.n_edge)
-    ),
-  )
-  logits, loss = forward(tight)
+  sizes = (sum(len(g[i]) for g in graphs) for i in (0, 1))
+  logits, loss = forward(graph_batches.Room(3, *sizes))
   padded_logits, padded_loss = forward(graph_batches.Room(9, 300, 600))
   np.testing.assert_allclose(logits, padded_logits, atol=1e-5)
   np.testing.assert_allclose(loss['summed'], padded_loss['summed'], rtol=1e-5)
