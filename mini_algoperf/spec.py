@@ -130,22 +130,14 @@ class Workload:
 
   @property
   def param_shapes(self) -> ParameterContainer:
-    """Tree of `ShapeTuple`, without a device axis.
-
-    Raises:
-      ValueError: before the first `init_model_fn`.
-    """
+    """Tree of `ShapeTuple`, without a device axis; after `init_model_fn`."""
     if self._param_shapes is None:
       raise ValueError('param_shapes: call init_model_fn first')
     return self._param_shapes
 
   @property
   def model_params_types(self) -> ParameterContainer:
-    """Tree of `ParameterType`; its keys are in lower case.
-
-    Raises:
-      ValueError: before the first `init_model_fn`.
-    """
+    """Tree of `ParameterType` with keys in lower case; likewise."""
     if self._param_types is None:
       raise ValueError('model_params_types: call init_model_fn first')
     return self._param_types
@@ -186,15 +178,9 @@ class Workload:
     for prefix in self.eval_splits:
       split = 'eval_train' if prefix == 'train' else prefix
       num_examples = self._split_sizes[split]
+      where = (split, num_examples, global_batch_size)
       metrics = self._eval_model_on_split(
-        split=split,
-        num_examples=num_examples,
-        global_batch_size=global_batch_size,
-        params=params,
-        model_state=model_state,
-        rng=rng,
-        data_dir=data_dir,
-        global_step=global_step,
+        *where, params, model_state, rng, data_dir, global_step
       )
       result.update({f'{prefix}/{k}': v for k, v in metrics.items()})
       if prefix != 'train':

@@ -42,10 +42,7 @@ def read_targets(
   """The output of the target-setting command, by workload.
 
   Args:
-    path: the file; the default is the one that comes with the project.
-
-  Returns:
-    The entries; none if there is no file.
+    path: the file; without it there are no entries.
 
   Raises:
     ValueError: if it is no file of targets.
@@ -64,7 +61,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   Constructing it with `generation='jit'` or `'pmap'` decides the device
   handling, and with it the signatures of `init_model_fn` and `model_fn`.
-  A subclass gives the model, the batches and the metrics.
+  A subclass gives the model, the batches, `loss_fn` (a loss as `parts.masked`
+  has it), the metrics and `is_output_params`.
   """
 
   # Beside the benchmark's properties: what the runner falls back to.
@@ -110,20 +108,6 @@ class MiniWorkload(spec.Workload, abc.ABC):
     self._eval_batches_cache: dict[Any, list[spec.Batch]] = {}
 
   @abc.abstractmethod
-  def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
-
-  @abc.abstractmethod
-  def loss_fn(
-    self,
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """The masked loss; see `parts.masked`."""
-
-  @abc.abstractmethod
   def _make_model(self, dropout_rate: float) -> nn.Module:
     """The flax module, called with (inputs, train, update_batch_norm,
     dropout_rate)."""
@@ -144,7 +128,6 @@ class MiniWorkload(spec.Workload, abc.ABC):
   ) -> Iterator[spec.Batch]:
     """A split in its fixed order, once, padded; weights are 0 for padding."""
 
-  @abc.abstractmethod
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
@@ -172,15 +155,15 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   def has_reached_validation_target(self, eval_result: spec.EvalResult) -> bool:
     """Whether the validation metric is better than its target."""
-    value = eval_result[f'validation/{self.target_metric_name}']
-    return self._is_better(value, self.validation_target_value)
+    return self._is_better(eval_result, 'validation')
 
   def has_reached_test_target(self, eval_result: spec.EvalResult) -> bool:
     """Whether the test metric is better than its target."""
-    value = eval_result[f'test/{self.target_metric_name}']
-    return self._is_better(value, self.test_target_value)
+    return self._is_better(eval_result, 'test')
 
-  def _is_better(self, value: float, target: float) -> bool:
+  def _is_better(self, eval_result: spec.EvalResult, split: str) -> bool:
+    value = eval_result[f'{split}/{self.target_metric_name}']
+    target: float = getattr(self, f'{split}_target_value')
     return value > target if self.metric_rises else value < target
 
   @functools.cached_property
@@ -297,14 +280,12 @@ class MiniWorkload(spec.Workload, abc.ABC):
     update_batch_norm: bool,
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
     """As in the jit generation; dropout is that of the last initialisation."""
-    return self._model_jit(
-      params,
+    batch, rate = (
       augmented_and_preprocessed_input_batch,
-      model_state,
-      mode,
-      rng,
-      update_batch_norm,
       self._model.dropout_rate,
+    )
+    return self._model_jit(
+      params, batch, model_state, mode, rng, update_batch_norm, rate
     )
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
@@ -429,6 +410,7 @@ class ArrayWorkload(MiniWorkload):
   """
 
   loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
+  loss_fn = staticmethod(parts.softmax_cross_entropy)
 
   def __init__(self, generation: str = 'jit') -> None:
     super().__init__(generation)
@@ -450,18 +432,6 @@ class ArrayWorkload(MiniWorkload):
       that count, if some don't.
     """
 
-  def loss_fn(
-    self,
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """`parts.softmax_cross_entropy`; a subclass may have another loss."""
-    return parts.softmax_cross_entropy(
-      label_batch, logits_batch, mask_batch, label_smoothing
-    )
-
   def _split(
     self, split: str, data_dir: str | None, num_examples: int
   ) -> Mapping[str, np.ndarray]:
@@ -469,9 +439,8 @@ class ArrayWorkload(MiniWorkload):
       self._splits[split, data_dir] = self.load_split(split, data_dir)
     arrays = self._splits[split, data_dir]
     of = f'{type(self).__name__}: load_split({split!r})'
-    if not isinstance(arrays, Mapping) or not {'inputs', 'targets'} <= {
-      *arrays
-    }:
+    needed = {'inputs', 'targets'}
+    if not isinstance(arrays, Mapping) or not needed <= {*arrays}:
       raise ValueError(f"{of} must return arrays 'inputs' and 'targets'.")
     for key, value in arrays.items():
       if not isinstance(value, np.ndarray) or value.dtype.kind not in 'biuf':

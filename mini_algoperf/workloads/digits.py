@@ -108,20 +108,16 @@ class DigitsWorkload(ArrayWorkload):
   """Scikit-learn's digits under shifts and noise, a small conv net."""
 
   name = 'digits'
-  target_metric_name = 'error_rate'
-  metric_rises = False
+  target_metric_name, metric_rises = 'error_rate', False
   num_train_examples = SPLIT_SIZES['train']
   num_validation_examples = EVAL_COPIES * SPLIT_SIZES['validation']
   num_test_examples = EVAL_COPIES * SPLIT_SIZES['test']
   num_eval_train_examples = num_validation_examples
   train_mean = TRAIN_MEAN
   train_stddev = TRAIN_STDDEV
-  eval_batch_size = 512
-  default_batch_size = 128
-  step_hint = 2100
-  eval_every_steps = 70
-  max_allowed_runtime_sec = 300
-  eval_period_time_sec = 1
+  eval_batch_size, default_batch_size = 512, 128
+  step_hint, eval_every_steps = 2100, 70
+  max_allowed_runtime_sec, eval_period_time_sec = 300, 1
   packages = ('sklearn',)
 
   def is_output_params(self, param_key: str) -> bool:

@@ -31,7 +31,10 @@ _COUNTS = (
   'eval_every_steps',
 )
 _SECONDS = ('max_allowed_runtime_sec', 'eval_period_time_sec')
-_OTHERS = ('name', 'target_metric_name', 'metric_rises', 'loss_type')
+_OTHERS = (
+  *('name', 'target_metric_name', 'metric_rises', 'loss_type'),
+  *('loss_fn', 'is_output_params'),
+)
 _LOSS = {'summed', 'n_valid_examples', 'per_example'}
 
 

@@ -125,28 +125,27 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-  """Encoder and decoder with one embedding for both languages.
+  """Encoder and decoder of a block each, with one embedding for both languages.
 
   Attributes:
     vocab_size: number of tokens; 0 is padding and starts every translation.
     dropout_rate: share dropped where the call names none.
     features: width.
-    num_layers: blocks of the encoder, and of the decoder.
     num_heads: heads of each attention.
   """
 
   vocab_size: int
   dropout_rate: float = 0.0
   features: int = 96
-  num_layers: int = 1
   num_heads: int = 4
 
   def setup(self) -> None:
     """Makes the layers; `encode` and `decode` share the embedding."""
     self.embedding = make_embedding(self.vocab_size, self.features)
-    block = (self.num_heads, 2 * self.features)
-    self.encoder = [Block(*block) for _ in range(self.num_layers)]
-    self.decoder = [Block(*block) for _ in range(self.num_layers)]
+    # Lists: flax then names the parameters as when the targets were set, and
+    # draws them by their names.
+    self.encoder = [Block(self.num_heads, 2 * self.features)]
+    self.decoder = [Block(self.num_heads, 2 * self.features)]
     self.encoder_norm, self.decoder_norm = nn.LayerNorm(), nn.LayerNorm()
     self.output = nn.Dense(self.vocab_size)
 
@@ -162,9 +161,7 @@ class Transformer(nn.Module):
     Args:
       inputs: (tokens of the sources, shape (batch, s); tokens of the
         translations, shape (batch, t)).
-      train: whether dropout acts.
-      update_batch_norm: unused; there is none.
-      dropout_rate: share dropped.
+      train, update_batch_norm, dropout_rate: as every model of a workload.
 
     Returns:
       Shape (batch, t, vocab_size).
@@ -178,9 +175,8 @@ class Transformer(nn.Module):
   ) -> jax.Array:
     """What the decoder looks at, shape (batch, s, features)."""
     x = dropout(self, embed(self.embedding, sources), dropout_rate, train)
-    mask = (sources > 0)[:, None, :]
-    for block in self.encoder:
-      x = block(x, mask, None, None, dropout_rate, train)
+    is_token = (sources > 0)[:, None, :]
+    x = self.encoder[0](x, is_token, None, None, dropout_rate, train)
     memory: jax.Array = self.encoder_norm(x)
     return memory
 
@@ -195,10 +191,8 @@ class Transformer(nn.Module):
     """Logits of every target token from those before it; see `__call__`."""
     before = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)))
     x = dropout(self, embed(self.embedding, before), dropout_rate, train)
-    mask = causal_mask(targets.shape[1])
-    memory_mask = (sources > 0)[:, None, :]
-    for block in self.decoder:
-      x = block(x, mask, memory, memory_mask, dropout_rate, train)
+    mask, is_token = causal_mask(targets.shape[1]), (sources > 0)[:, None, :]
+    x = self.decoder[0](x, mask, memory, is_token, dropout_rate, train)
     logits: jax.Array = self.output(self.decoder_norm(x))
     return logits
 
@@ -214,7 +208,7 @@ def greedy_translations(
     sources: tokens, shape (batch, length).
 
   Returns:
-    Tokens, shape (batch, length); what follows an end marker means nothing.
+    Likewise; what follows an end marker means nothing.
   """
   memory = model.apply({'params': params}, sources, method=Transformer.encode)
 

@@ -11,8 +11,7 @@ object and perhaps a place:
 The translation has another word order (place after the subject, verb last,
 adjective after the noun), cases where the source has order and prepositions, and
 agreement: determiners and adjectives follow the gender and the number of their
-noun, verbs their subject. A noun's gender must be learned word by word. Some
-verbs are translated differently if the object is animate. Nouns and adjectives
+noun, which must be learned word by word, verbs their subject. Nouns and adjectives
 follow Zipf's law, so that rare ones are seen a few times only. Names are in no
 lexicon: both languages spell them in the same syllables.
 
@@ -116,18 +115,14 @@ class TranslationWorkload(ArrayWorkload):
   """Sentences of a rule-made language, a small Transformer, after WMT."""
 
   name = 'translation'
-  target_metric_name = 'bleu'
-  metric_rises = True
-  num_train_examples = SPLIT_SIZES['train']
+  target_metric_name, metric_rises = 'bleu', True
+  num_train_examples, num_validation_examples, num_test_examples = (
+    SPLIT_SIZES.values()
+  )
   num_eval_train_examples = 128
-  num_validation_examples = SPLIT_SIZES['validation']
-  num_test_examples = SPLIT_SIZES['test']
-  eval_batch_size = 128
-  default_batch_size = 32
-  step_hint = 800
-  eval_every_steps = 40
-  max_allowed_runtime_sec = 600
-  eval_period_time_sec = 2
+  eval_batch_size, default_batch_size = 128, 32
+  step_hint, eval_every_steps = 800, 40
+  max_allowed_runtime_sec, eval_period_time_sec = 600, 2
   packages = ('sacrebleu',)
 
   def is_output_params(self, param_key: str) -> bool:
