@@ -7,6 +7,7 @@ the part of the benchmark's spec module.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-Batch = dict[str, np.ndarray]
+Batch = dict[str, Any]
 
 
 class TrainingCompleteError(Exception):
@@ -30,12 +31,11 @@ class ForwardPassMode:
   TRAIN = 0
 
 
+@dataclasses.dataclass(frozen=True)
 class Shape:
-  """A parameter's shape in the benchmark's form."""
+  """A parameter's shape in the benchmark's form, a leaf of a tree."""
 
-  def __init__(self, leaf: jax.Array) -> None:
-    """Takes the shape of a parameter."""
-    self.shape_tuple = leaf.shape
+  shape_tuple: tuple[int, ...]
 
 
 class Workload:
@@ -57,7 +57,7 @@ class Workload:
   def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
     """Fresh parameters, and None for batch statistics."""
     params = jax.jit(self.model.init)(rng, self.batch['inputs'])
-    self.param_shapes = jax.tree_util.tree_map(Shape, params)
+    self.param_shapes = jax.tree_util.tree_map(lambda p: Shape(p.shape), params)
     return params, None
 
   def model_fn(
@@ -70,8 +70,8 @@ class Workload:
     update_batch_norm: bool,
   ) -> tuple[jax.Array, None]:
     """The logits, and None for batch statistics."""
-    del model_state, mode, rng, update_batch_norm
-    return self.model.apply(params, batch['inputs']), None
+    logits: Any = self.model.apply(params, batch['inputs'])
+    return logits, None
 
   def loss_fn(
     self,
@@ -81,14 +81,11 @@ class Workload:
     label_smoothing: float = 0.0,
   ) -> dict[str, jax.Array]:
     """The summed cross entropy and the number of examples."""
-    del mask_batch, label_smoothing
     losses = optax.softmax_cross_entropy_with_integer_labels(
       logits_batch, label_batch
     )
-    return {
-      'summed': jnp.sum(losses),
-      'n_valid_examples': jnp.float32(losses.size),
-    }
+    count = jnp.float32(losses.size)
+    return {'summed': jnp.sum(losses), 'n_valid_examples': count}
 
 
 class Leaves(nn.Module):
@@ -199,13 +196,10 @@ def sentences(small: bool = False) -> Workload:
   rng = np.random.default_rng(0)
   words, count, length = (50, 8, 8) if small else (32_000, 128, 256)
   sizes = (16, 1, 2, 32) if small else (1024, 6, 16, 1024)
-  inputs = {
-    name: rng.integers(words, size=(count, length))
-    for name in ('source', 'target')
-  }
-  targets = rng.integers(words, size=(count, length))
-  batch = {'inputs': inputs, 'targets': targets}
-  return Workload(Transformer(words, *sizes), batch)
+  source, target, targets = rng.integers(words, size=(3, count, length))
+  inputs = {'source': source, 'target': target}
+  model = Transformer(words, *sizes)
+  return Workload(model, {'inputs': inputs, 'targets': targets})
 
 
 MODELS: dict[str, Callable[[], Workload]] = {

@@ -33,7 +33,7 @@ _WARMUP, _WARMUP_OF_SHORT = 500_000, 3.75
 class MixState(NamedTuple):
   """Moments of the gradient."""
 
-  count: jax.Array
+  count: Any  # shape=(), dtype=int32
   fast: Any
   slow: Any
   nu: Any

@@ -297,7 +297,7 @@ def _update_params(
   eval_results = eval_results or ()  # None if a restore has lost them
   if fixed.progress and len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
-    inner = _paced(fixed, inner, eval_results, global_step)
+    inner = _paced(fixed.progress, fixed, inner, eval_results, global_step)
   params, model_state, inner, metrics = fixed.steps[phase](
     params, model_state, inner, batch, rng
   )
@@ -309,7 +309,11 @@ def _update_params(
 
 
 def _paced(
-  fixed: Fixed, inner: Any, eval_results: EvalResults, global_step: int
+  progress: Callable[..., Any],
+  fixed: Fixed,
+  inner: Any,
+  eval_results: EvalResults,
+  global_step: int,
 ) -> Any:
   """The state, told the share of the budget that a step takes on average."""
   step, results = workload_facts.decode(eval_results[-1])
@@ -317,12 +321,16 @@ def _paced(
   if step < 1 or seconds <= 0.0 or fixed.budget_sec <= 0.0:
     return inner
   pace = seconds / step / fixed.budget_sec
-  used, pace = np.float32(global_step * pace), np.float32(pace)
-  return fixed.progress(inner, *fixed.devices.put((used, pace)))
+  now = (np.float32(global_step * pace), np.float32(pace))
+  return progress(inner, *fixed.devices.put(now))
 
 
-def _prepare_for_eval(**arguments: Any) -> tuple[tuple[Saved, Fixed], Any, Any]:
+def _prepare_for_eval(
+  *,
+  optimizer_state: tuple[Saved, Fixed],
+  current_param_container: Any,
+  model_state: Any,
+  **unused: Any,
+) -> tuple[tuple[Saved, Fixed], Any, Any]:
   """Nothing changes: the runner already holds the evaluated model."""
-  names = 'optimizer_state', 'current_param_container', 'model_state'
-  state, params, model_state = (arguments[name] for name in names)
-  return state, params, model_state
+  return optimizer_state, current_param_container, model_state

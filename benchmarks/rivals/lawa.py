@@ -24,7 +24,7 @@ class LawaState(NamedTuple):
   """An optimizer's state, the trained model and its snapshots."""
 
   inner: Any
-  count: jax.Array
+  count: Any  # shape=(), dtype=int32
   taken: jax.Array  # snapshots so far
   raw: Any
   queue: Any  # leading axis: SNAPSHOTS

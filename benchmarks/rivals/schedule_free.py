@@ -35,7 +35,7 @@ WARMUP_FACTOR = 0.02 * 0.75  # of step_hint
 class FreeState(NamedTuple):
   """The optimizer's state."""
 
-  count: jax.Array
+  count: Any  # shape=(), dtype=int32
   z: Any
   nu: Any
   max_rate: jax.Array
