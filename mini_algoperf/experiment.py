@@ -215,17 +215,11 @@ def set_up(
       workload.eval_splits = ('validation',)
     trial = _start_or_resume(experiment, workload, number)
     interrupted.check()
-    if trial is not None and from_file.is_file(options.workload):
-      model, queue = (trial.model_params, trial.model_state), trial.input_queue
-      from_file.rehearse(
-        workload, *model, queue.peek(), trial.settings.data_dir
-      )
-      interrupted.check()
     return trial
 
 
 def _start_or_resume(
-  experiment: Experiment, workload: spec.Workload, number: int
+  experiment: Experiment, workload: workloads.MiniWorkload, number: int
 ) -> Trial | None:
   options, settings = experiment.options, experiment.settings
   log_dir = experiment.log_dir(number)
@@ -238,6 +232,9 @@ def _start_or_resume(
     files.write_json(first, metadata.make_meta_data(workload, seed))
   if raw and not goes_on(raw['train_state'], raw['global_step'], settings):
     return None
+  if from_file.is_file(options.workload):
+    size, data_dir = settings.global_batch_size, settings.data_dir
+    from_file.rehearse(workload, size, data_dir)
   trial = Trial(workload, experiment.submission, settings, point, seed, log_dir)
   if raw:
     trial.restore(raw)

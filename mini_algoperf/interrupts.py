@@ -34,11 +34,11 @@ def handled(handler: Handler, *signals: int) -> Iterator[None]:
     handler: is called with the signal's number and the frame.
     *signals: their numbers.
   """
-  before = {}
-  if threading.current_thread() is threading.main_thread():
-    ending = (signal.default_int_handler, signal.SIG_DFL)
-    before = {s: signal.getsignal(s) for s in signals}
-    before = {s: old for s, old in before.items() if old in ending}
+  ending = (signal.default_int_handler, signal.SIG_DFL)
+  before = {s: signal.getsignal(s) for s in signals}
+  if threading.current_thread() is not threading.main_thread():
+    before.clear()
+  before = {s: old for s, old in before.items() if old in ending}
   for number in before:
     signal.signal(number, handler)
   try:
@@ -51,7 +51,8 @@ def handled(handler: Handler, *signals: int) -> Iterator[None]:
 class Interrupts:
   """Remembers a signal until it is asked; a second one doesn't wait.
 
-  An observer of a run: `runner.Observer`.
+  An observer of a run, `runner.Observer`: a run ends after the step in which
+  the signal came, and an evaluation is followed by its checkpoint first.
   """
 
   def __init__(self) -> None:
@@ -59,9 +60,7 @@ class Interrupts:
 
   def note(self, signum: int, frame: FrameType | None) -> None:
     """The signals' handler."""
-    del signum, frame
-    if self._was_given:
-      raise KeyboardInterrupt
+    self.check()
     self._was_given = True
     # Not print: it may be what was interrupted.
     os.write(2, _NOTICE)
@@ -72,11 +71,11 @@ class Interrupts:
       raise KeyboardInterrupt
 
   def on_step(self, trial: Any) -> None:
-    """A run ends after the step in which the signal came."""
+    """Raises KeyboardInterrupt if there was a signal."""
     self.check()
 
   def on_evaluation(self, trial: Any) -> None:
-    """An evaluation is followed by its checkpoint before the run ends."""
+    """Nothing ends here."""
 
 
 @contextlib.contextmanager

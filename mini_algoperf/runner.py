@@ -41,23 +41,24 @@ def train(trial: Trial, *observers: Observer) -> None:
   """Trains until the run is complete; afterwards `trial` holds the results.
 
   Args:
-    trial: from `set_up_trial`.
+    trial: before its next step.
     *observers: are told of every step and evaluation.
 
   Raises:
     DataEndedError: if there is no batch for a step.
     files.WriteError: if a file of the run cannot be written.
   """
-  state = trial.train_state
-  trial.start_time = trial.clock()
-  state['last_step_end_time'] = trial.start_time
+  state, is_jit = trial.train_state, trial.workload.generation == 'jit'
+  names = ['data', 'update', *(['prepare'] if is_jit else []), 'eval']
+  trial.start_time = state['last_step_end_time'] = trial.clock()
   while goes_on(state, trial.global_step, trial.settings):
-    keys = _step_keys(trial)
+    key = jax.random.fold_in(trial.rng, trial.global_step)
+    keys = dict(zip(names, jax.random.split(key, len(names))))
     _take_step(trial, keys)
     if _book_step(trial):
-      if trial.workload.generation == 'jit':
+      if is_jit:
         _prepare_for_eval(trial, keys['prepare'])
-      if state['is_time_remaining'] or trial.workload.generation == 'pmap':
+      if state['is_time_remaining'] or not is_jit:
         _evaluate(trial, keys['eval'], observers)
     for observer in observers:
       observer.on_step(trial)
@@ -66,17 +67,23 @@ def train(trial: Trial, *observers: Observer) -> None:
   trial.save_checkpoint()
 
 
-def _step_keys(trial: Trial) -> dict[str, spec.RandomState]:
-  """Keys of a step; as many as the generation's runner splits off."""
-  names = ['data', 'update', 'eval']
-  if trial.workload.generation == 'jit':
-    names.insert(2, 'prepare')
-  key = jax.random.fold_in(trial.rng, trial.global_step)
-  return dict(zip(names, jax.random.split(key, len(names))))
-
-
 def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
-  batch = _select_batch(trial, keys['data'])
+  try:
+    batch = trial.submission.data_selection(
+      trial.workload,
+      trial.input_queue,
+      trial.optimizer_state,
+      trial.model_params,
+      trial.model_state,
+      trial.hyperparameters,
+      trial.global_step,
+      keys['data'],
+    )
+  except StopIteration as e:  # of an iterator of the submission's own
+    raise DataEndedError(
+      f'data_selection has no batch for step {trial.global_step}: a '
+      "submission's data must have no end."
+    ) from e
   try:
     result = trial.submission.update_params(
       **trial.update_arguments(), batch=batch, rng=keys['update']
@@ -88,26 +95,6 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
       raise
     trial.train_state['training_complete'] = True
   trial.global_step += 1
-
-
-def _select_batch(trial: Trial, key: spec.RandomState) -> spec.Batch:
-  try:
-    batch: spec.Batch = trial.submission.data_selection(
-      trial.workload,
-      trial.input_queue,
-      trial.optimizer_state,
-      trial.model_params,
-      trial.model_state,
-      trial.hyperparameters,
-      trial.global_step,
-      key,
-    )
-    return batch
-  except StopIteration as e:  # of an iterator of the submission's own
-    raise DataEndedError(
-      f'data_selection has no batch for step {trial.global_step}: a '
-      "submission's data must have no end."
-    ) from e
 
 
 def _book_step(trial: Trial) -> bool:
@@ -130,10 +117,8 @@ def _book_step(trial: Trial) -> bool:
 
 
 def _check_budget(trial: Trial) -> None:
-  state = trial.train_state
-  state['is_time_remaining'] = (
-    state['accumulated_submission_time'] < trial.budget_sec
-  )
+  used = trial.train_state['accumulated_submission_time']
+  trial.train_state['is_time_remaining'] = used < trial.budget_sec
 
 
 def _is_evaluation_due(trial: Trial, now: float) -> bool:
@@ -164,14 +149,14 @@ def _evaluate(
   trial: Trial, key: spec.RandomState, observers: Sequence[Observer]
 ) -> None:
   """Evaluates, untimed, logs the result and saves a checkpoint."""
-  workload, state = trial.workload, trial.train_state
+  workload, state, settings = trial.workload, trial.train_state, trial.settings
   start = trial.clock()
+  model = (trial.model_params, trial.model_state)
   result = workload.eval_model(
-    trial.settings.eval_batch_size,
-    trial.model_params,
-    trial.model_state,
+    settings.eval_batch_size,
+    *model,
     key,
-    trial.settings.data_dir,
+    settings.data_dir,
     None,
     trial.global_step,
   )

@@ -80,34 +80,21 @@ class Workload:
   """One training problem: data, model, loss, metrics, targets and budgets.
 
   Any attribute may be a property; the functions are `MiniWorkload`'s, which
-  documents them. `validation_target_value` is what the target metric is to be
-  better than; `test_target_value` on the test split.
-
-  Attributes:
-    generation: 'jit' or 'pmap', the benchmark's that is stood in for; unknown
-      to submissions.
-    eval_splits: which splits are evaluated; the benchmark always takes all.
-    target_metric_name: name of the target metric, without the split.
-    num_eval_train_examples: training examples that are evaluated.
-    eval_batch_size: global batch size of evaluations.
-    max_allowed_runtime_sec: budget under the external tuning ruleset, in
-      seconds.
-    eval_period_time_sec: seconds of training between evaluations.
-    step_hint: steps that the baseline does in the budget.
+  documents them.
   """
 
-  generation: str
-  target_metric_name: str
+  generation: str  # 'jit' or 'pmap', stood in for; unknown to submissions
+  target_metric_name: str  # without the split
   loss_type: LossType
   num_train_examples: int
-  num_eval_train_examples: int
+  num_eval_train_examples: int  # training examples that are evaluated
   num_validation_examples: int
   num_test_examples: int
-  eval_batch_size: int
-  max_allowed_runtime_sec: float
-  eval_period_time_sec: float
-  step_hint: int
-  validation_target_value: Any
+  eval_batch_size: int  # over all devices
+  max_allowed_runtime_sec: float  # budget under the external ruleset
+  eval_period_time_sec: float  # of training between evaluations
+  step_hint: int  # steps that the baseline does in the budget
+  validation_target_value: Any  # what the target metric is to be better than
   test_target_value: Any
   has_reached_validation_target: Callable[[EvalResult], bool]
   has_reached_test_target: Callable[[EvalResult], bool]
@@ -119,6 +106,7 @@ class Workload:
   _eval_model_on_split: Callable[..., EvalResult]
 
   def __init__(self) -> None:
+    # The benchmark always takes all.
     self.eval_splits: Sequence[str] = ('train', 'validation', 'test')
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None
@@ -164,8 +152,7 @@ class Workload:
 
     Args:
       global_batch_size: examples per batch, over all devices.
-      params: as `init_model_fn` gave them.
-      model_state: as `init_model_fn` gave it.
+      params, model_state: as `init_model_fn` gave them.
       rng: unused where the evaluation is deterministic.
       data_dir: where the data lie; None for the default.
       imagenet_v2_data_dir, global_step: in the benchmark's signature; unused.

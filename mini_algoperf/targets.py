@@ -42,6 +42,8 @@ SEARCH_SPACE = {
 _TRIAL_SEED = 0
 # What a step moves forward: parameters, model state, optimizer state.
 TrainedState = tuple[Any, Any, Any]
+Result = dict[str, float]  # the target metric after a run's last step, by split
+_SPLITS = ('validation', 'test')
 
 
 class Point(NamedTuple):
@@ -50,13 +52,6 @@ class Point(NamedTuple):
   learning_rate: float
   one_minus_beta1: float
   weight_decay: float
-
-
-class Result(NamedTuple):
-  """The target metric after a run's last step."""
-
-  validation: float
-  test: float
 
 
 def _adamw(
@@ -135,7 +130,7 @@ class Trainer:
       self._num_steps,
     )
     name = workload.target_metric_name
-    return Result(metrics[f'validation/{name}'], metrics[f'test/{name}'])
+    return {split: metrics[f'{split}/{name}'] for split in _SPLITS}
 
   def train(
     self, point: Point, seed: int, on_step: Callable[[], object] = lambda: None
@@ -231,12 +226,7 @@ def plan_search(
     f'--num_trials={num_trials} --num_seeds={num_seeds} --num_steps={steps}'
   )
   if from_file.is_file(workload_name):
-    key = jax.random.PRNGKey(_TRIAL_SEED)
-    queue = workload._build_input_queue(
-      key, 'train', data_dir, workload.default_batch_size
-    )
-    model = workload.init_model_fn(key)
-    from_file.rehearse(workload, *model, next(queue), data_dir)
+    from_file.rehearse(workload, workload.default_batch_size, data_dir)
   return Search(workload, num_trials, num_seeds, steps, data_dir, path, command)
 
 
@@ -271,8 +261,8 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
       bar.set_description(f'seed {number}/{search.num_seeds}')
       results.append(train(best, seed, bar))
   spreads = {
-    split: spread(workload, [getattr(result, split) for result in results])
-    for split in Result._fields
+    split: spread(workload, [result[split] for result in results])
+    for split in _SPLITS
   }
   for split, found in spreads.items():
     if found['median'] is None:
@@ -289,11 +279,11 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
     'step_hint': workload.step_hint,
     'batch_size': workload.default_batch_size,
     'seeds': [
-      {'seed': seed, **{k: _or_none(v) for k, v in result._asdict().items()}}
+      {'seed': seed, **{k: _or_none(v) for k, v in result.items()}}
       for seed, result in zip(seeds, results)
     ],
     'trials': [
-      {**point._asdict(), 'validation': _or_none(result.validation)}
+      {**point._asdict(), 'validation': _or_none(result['validation'])}
       for point, result in trials
     ],
     'versions': metadata.versions(),
@@ -312,14 +302,14 @@ def best_point(
   Raises:
     ValueError: if no trial ended with a number.
   """
-  finite = [trial for trial in trials if np.isfinite(trial[1].validation)]
+  finite = [trial for trial in trials if np.isfinite(trial[1]['validation'])]
   if not finite:
     raise ValueError(
       f'num_trials: none of the {len(trials)} ended with a finite metric; use '
       'more'
     )
   choose = max if workload.metric_rises else min
-  return choose(finite, key=lambda trial: trial[1].validation)[0]
+  return choose(finite, key=lambda trial: trial[1]['validation'])[0]
 
 
 def spread(

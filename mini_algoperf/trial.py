@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import itertools
 import pathlib
 import time
 import types
@@ -92,13 +91,6 @@ class CountedQueue:
         'give them without end.'
       ) from e
     self.drawn += 1
-    return batch
-
-  def peek(self) -> spec.Batch:
-    """The next batch, which stays in the queue."""
-    batch = next(self)
-    self._queue = itertools.chain([batch], self._queue)
-    self.drawn -= 1
     return batch
 
 

@@ -202,7 +202,9 @@ class MiniWorkload(spec.Workload, abc.ABC):
     self._model = self._make_model(dropout_rate)
     variables = self._init_fn(rng)
     params = variables['params']
-    self._param_shapes = parts.param_shapes(params)
+    self._param_shapes = jax.tree_util.tree_map(
+      lambda x: spec.ShapeTuple(x.shape), params
+    )
     self._param_types = parts.param_types(params)
     if 'batch_stats' not in variables:
       return params, None

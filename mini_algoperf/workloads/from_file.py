@@ -137,35 +137,31 @@ def _is_number(value: object) -> bool:
 
 
 def rehearse(
-  workload: MiniWorkload,
-  params: spec.ParameterContainer,
-  model_state: spec.ModelAuxiliaryState,
-  batch: spec.Batch,
-  data_dir: str | None,
+  workload: MiniWorkload, batch_size: int, data_dir: str | None
 ) -> None:
-  """Traces the loss of a batch and evaluates once, before the first step.
+  """Traces the loss of a training batch and evaluates a fresh model once.
 
   Args:
     workload: of a user's.
-    params: from `init_model_fn`.
-    model_state: from `init_model_fn`.
-    batch: of training data.
+    batch_size: of the training, over all devices.
     data_dir: where the data lie; None for the default.
 
   Raises:
-    ValueError: if the loss or a metric is not what the API asks for.
+    ValueError: if the data, the loss or a metric are not what the API asks for.
   """
-  where = f'workload: {workload._given}'
+  where, key = f'workload: {workload._given}', jax.random.PRNGKey(0)
+  queue = workload._build_input_queue(key, 'train', data_dir, batch_size)
+  batch: Any = next(queue, None)
   if not isinstance(batch, Mapping) or not {'inputs', 'targets'} <= {*batch}:
     raise ValueError(f"{where}: a batch must have 'inputs' and 'targets'.")
-  loss = _trace_loss(workload, params, model_state, batch)
+  model = workload.init_model_fn(key)
+  loss = _trace_loss(workload, *model, batch)
   if not isinstance(loss, Mapping) or not {*loss} >= _LOSS:
     raise ValueError(
       f'{where}: loss_fn must return {", ".join(sorted(_LOSS))} by name.'
     )
-  rng, size = jax.random.PRNGKey(0), workload.eval_batch_size
   result = workload.eval_model(
-    size, params, model_state, rng, data_dir, None, 0
+    workload.eval_batch_size, *model, key, data_dir, None, 0
   )
   for split in workload.eval_splits:
     if f'{split}/{workload.target_metric_name}' not in result:
@@ -174,10 +170,10 @@ def rehearse(
         f'{where}: target_metric_name={workload.target_metric_name!r} is not '
         f'among what _metrics returns: {", ".join(sorted(own))}.'
       )
-  for key, value in result.items():
+  for name, value in result.items():
     if not _is_number(value):
       raise ValueError(
-        f'{where}: _metrics must return numbers, but {key} is {value!r}.'
+        f'{where}: _metrics must return numbers, but {name} is {value!r}.'
       )
 
 
@@ -185,7 +181,7 @@ def _trace_loss(
   workload: Any,
   params: spec.ParameterContainer,
   model_state: spec.ModelAuxiliaryState,
-  batch: spec.Batch,
+  batch: Mapping[str, Any],
 ) -> Any:
   def loss_fn(params: Any, batch: Any, model_state: Any, rng: Any) -> Any:
     logits, _ = workload.model_fn(

@@ -31,52 +31,32 @@ _FILE = pathlib.Path(__file__).with_name('molecules.npz')
 _Array = np.ndarray | jax.Array
 
 
-class Molecules(NamedTuple):
-  """All molecules behind one another; splits follow in `SPLIT_SIZES`' order.
-
-  Each bond is there once; batching adds the other direction.
-  """
-
-  nodes: np.ndarray  # shape=(nodes, 9), dtype=uint8
-  edges: np.ndarray  # shape=(edges, 3), dtype=uint8
-  edge_index: np.ndarray  # shape=(edges, 2), dtype=int32, within the molecule
-  n_node: np.ndarray  # shape=(molecules,), dtype=int32
-  n_edge: np.ndarray  # shape=(molecules,), dtype=int32
-  labels: np.ndarray  # shape=(molecules, 128), dtype=float32, NaN is missing
-
-
-def load_molecules() -> Molecules:
-  """The molecules of all splits; in the file, a missing label is 2."""
-  with np.load(_FILE) as archive:
-    data = Molecules(*(archive[name] for name in Molecules._fields))
-  labels = data.labels.astype(np.float32)
-  return data._replace(labels=np.where(data.labels == 2, np.nan, labels))
-
-
 class Graph(NamedTuple):
-  """A molecule; each bond is an edge in both directions."""
+  """A molecule. Of 2 n edges, n are bonds and n the same the other way round."""
 
   nodes: np.ndarray  # shape=(nodes, 9), dtype=float32
   edges: np.ndarray  # shape=(edges, 3), dtype=float32
   ends: np.ndarray  # shape=(edges, 2), dtype=int32, sender and receiver
-  labels: np.ndarray  # shape=(128,), dtype=float32
+  labels: np.ndarray  # shape=(128,), dtype=float32, NaN is missing
 
 
 @functools.cache
 def load_graphs() -> list[Graph]:
-  """The molecules of all splits, one by one."""
-  data = load_molecules()
-  bonds = np.cumsum(data.n_edge)[:-1]
-  # First as stored, then the other way round.
+  """The molecules; splits follow one another in the order of `SPLIT_SIZES`."""
+  with np.load(_FILE) as archive:
+    data = dict(archive)  # what belongs to molecules lies behind one another
+  bonds = np.cumsum(data['n_edge'])[:-1]
   edges, ends = (
-    [np.concatenate([e, e[:, ::turn]]) for e in np.split(table, bonds)]
-    for table, turn in (
-      (data.edges.astype(np.float32), 1),
-      (data.edge_index, -1),
-    )
+    [np.concatenate([e, e[:, ::turn]]) for e in np.split(data[name], bonds)]
+    for name, turn in (('edges', 1), ('edge_index', -1))
   )
-  nodes = np.split(data.nodes.astype(np.float32), np.cumsum(data.n_node)[:-1])
-  return [Graph(*of) for of in zip(nodes, edges, ends, data.labels)]
+  nodes = np.split(data['nodes'], np.cumsum(data['n_node'])[:-1])
+  labels = data['labels'].astype(np.float32)
+  labels[labels == 2] = np.nan
+  return [
+    Graph(n.astype(np.float32), e.astype(np.float32), *of)
+    for n, e, *of in zip(nodes, edges, ends, labels)
+  ]
 
 
 class Graphs(NamedTuple):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..spec import ParameterContainer, ParameterType, ShapeTuple, Tensor
+from ..spec import ParameterType, Tensor
 
 # The projections of `transformer.Attention`, which have no bias.
 _ATTENTION_TYPES = {
@@ -110,11 +110,6 @@ def mean(outputs: Mapping[str, np.ndarray], key: str) -> float:
   """Sum of a split's values over the sum of its weights, in float64."""
   count = outputs['weights'].sum(dtype=np.float64)
   return float(outputs[key].sum(dtype=np.float64) / count)
-
-
-def param_shapes(params: ParameterContainer) -> ParameterContainer:
-  """The tree of `ShapeTuple` that belongs to a tree of arrays."""
-  return jax.tree_util.tree_map(lambda x: ShapeTuple(x.shape), params)
 
 
 def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:

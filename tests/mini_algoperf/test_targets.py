@@ -32,9 +32,9 @@ def test_search_points_fill_the_space_and_repeat():
 def test_the_best_point_is_the_lowest_or_the_highest():
   low, high, failed = targets.search_points(3)
   trials = [
-    (high, targets.Result(0.5, 0.1)),
-    (failed, targets.Result(math.nan, math.nan)),
-    (low, targets.Result(0.2, 0.9)),
+    (high, {'validation': 0.5, 'test': 0.1}),
+    (failed, {'validation': math.nan, 'test': math.nan}),
+    (low, {'validation': 0.2, 'test': 0.9}),
   ]
   best = targets.best_point
   assert best(get_workload('digits'), trials) == low
@@ -50,7 +50,7 @@ def test_training_repeats_and_learns():
     first, again = (train(point, 0, bar) for _ in range(2))
     slow = train(point._replace(learning_rate=1e-6), 0, bar)
   assert first == again
-  assert first.validation < 0.7 < 0.8 < slow.validation
+  assert first['validation'] < 0.7 < 0.8 < slow['validation']
 
 
 def test_set_targets_writes_the_medians(tmp_path):
