@@ -62,7 +62,7 @@ def set_targets(
   the final metrics.
   """
   with signals.ending_at_once():
-    from ..mini_algoperf import experiment, targets
+    from ..mini_algoperf import targets, trial
     from ..mini_algoperf.workloads.base import read_targets
     from ..studies.board import measure_targets, stand_in
   with (
@@ -81,7 +81,7 @@ def set_targets(
         num_trials=num_trials,
         num_seeds=num_seeds,
         num_steps=num_steps,
-        data_dir=experiment.full_data_dir(data_dir),
+        data_dir=trial.full_data_dir(data_dir),
         output=pathlib.Path(output).expanduser() if output else None,
       )
       key, path = search.workload.name, search.output

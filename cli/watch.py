@@ -39,7 +39,7 @@ def logger_of(trial: Trial) -> MetricLogger:
 
 def planned_steps(trial: Trial) -> int | None:
   """Steps that the run will take if nothing else ends it; None if unknown."""
-  limits = [trial.settings.max_global_steps]
+  limits = [trial.options.max_global_steps]
   plan = plans.read_plan(folder_of(trial))
   if plan is not None and plans.ends_with_chain(plan.params):
     limits.append(sum(cycle.steps for cycle in plan.chain.cycles))
@@ -189,12 +189,12 @@ def summarise(trial: Trial) -> str:
 
 
 def _describe_end(trial: Trial) -> str:
-  state, limit = trial.train_state, trial.settings.max_global_steps
+  state, limit = trial.train_state, trial.options.max_global_steps
   if not state['is_time_remaining']:
     return f'the time budget of {trial.budget_sec:.0f} s is used up'
   if state['training_complete']:
     return 'the submission has finished'
-  if trial.settings.is_limit(trial.global_step):
+  if trial.options.is_limit(trial.global_step):
     return f'--max_global_steps={limit} is reached'
   return 'both targets are reached'
 

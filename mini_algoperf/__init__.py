@@ -41,3 +41,8 @@ class RunOptions:
     if self.experiment_name is None:
       name = self.workload.rpartition(':')[2]
       object.__setattr__(self, 'experiment_name', name)
+
+  def is_limit(self, global_step: int) -> bool:
+    """Whether a run that has taken so many steps may take no more."""
+    limit = self.max_global_steps
+    return limit is not None and global_step >= limit

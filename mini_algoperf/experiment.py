@@ -31,7 +31,7 @@ from . import (
   workloads,
 )
 from .submission_loader import LoadedSubmission, load_submission
-from .trial import Settings, Trial, goes_on
+from .trial import BatchSizes, Trial, full_data_dir, goes_on
 from .workloads import from_file
 
 
@@ -40,7 +40,7 @@ class Experiment(NamedTuple):
 
   options: RunOptions
   submission: LoadedSubmission
-  settings: Settings
+  sizes: BatchSizes
   # Each trial's hyperparameters; [None] under self.
   points: list[spec.Hyperparameters]
   folder: pathlib.Path
@@ -100,54 +100,27 @@ def check(options: RunOptions) -> Experiment:
   """
   workload = workloads.get_workload(options.workload, options.generation)
   submission = load_submission(options.submission_path)
-  settings = _make_settings(options, workload, submission)
-  if from_file.is_file(options.workload):
-    # Said now, not at the first evaluation, if they are not numbers.
-    _ = workload.validation_target_value, workload.test_target_value
-  points = _read_points(options)
-  folder = experiment_folder.experiment_path(options, workload.name)
-  return Experiment(options, submission, settings, points, folder)
-
-
-def _make_settings(
-  options: RunOptions,
-  workload: workloads.MiniWorkload,
-  submission: LoadedSubmission,
-) -> Settings:
-  by_time = options.eval_by == 'time'
-  if by_time and options.eval_every is not None:
+  if options.eval_by == 'time' and options.eval_every is not None:
     raise ValueError(
       f'--eval_every={options.eval_every} counts steps: leave it out with '
       '--eval_by=time.'
     )
-  every = options.eval_every or workload.eval_every_steps
-  return Settings(
-    global_batch_size=_batch_size(
-      'get_batch_size', submission, workload.name, workload.default_batch_size
+  name = workload.name
+  sizes = BatchSizes(
+    _batch_size(
+      'get_batch_size', submission, name, workload.default_batch_size
     ),
-    eval_batch_size=_batch_size(
-      'get_eval_batch_size', submission, workload.name, workload.eval_batch_size
+    _batch_size(
+      'get_eval_batch_size', submission, name, workload.eval_batch_size
     ),
-    tuning_ruleset=options.tuning_ruleset,
-    max_global_steps=options.max_global_steps,
-    eval_every=None if by_time else every,
-    stop_at_targets=options.stop_at_targets,
-    save_checkpoints=options.save_checkpoints,
-    save_intermediate_checkpoints=options.save_intermediate_checkpoints,
-    data_dir=full_data_dir(options.data_dir),
   )
-
-
-def full_data_dir(data_dir: str | None) -> str | None:
-  """The folder of data, which need not exist, without a ~.
-
-  Raises:
-    ValueError: if something else is there.
-  """
-  full = data_dir and os.path.expanduser(data_dir)
-  if full and os.path.exists(full) and not os.path.isdir(full):
-    raise ValueError(f'--data_dir={data_dir}: must be a folder.')
-  return full
+  full_data_dir(options.data_dir)
+  if from_file.is_file(options.workload):
+    # Said now, not at the first evaluation, if they are not numbers.
+    _ = workload.validation_target_value, workload.test_target_value
+  points = _read_points(options)
+  folder = experiment_folder.experiment_path(options, name)
+  return Experiment(options, submission, sizes, points, folder)
 
 
 def _batch_size(
@@ -221,7 +194,7 @@ def set_up(
 def _start_or_resume(
   experiment: Experiment, workload: workloads.MiniWorkload, number: int
 ) -> Trial | None:
-  options, settings = experiment.options, experiment.settings
+  options, sizes = experiment.options, experiment.sizes
   log_dir = experiment.log_dir(number)
   raw = _read_checkpoint(log_dir, options) if options.resume_last_run else None
   seed = _choose_seed(options.rng_seed, log_dir, raw)
@@ -230,12 +203,14 @@ def _start_or_resume(
   point = _choose_point(experiment.points[number - 1], log_dir, is_new)
   if raw and not first.exists():  # lost; who reads the folder looks for it
     files.write_json(first, metadata.make_meta_data(workload, seed))
-  if raw and not goes_on(raw['train_state'], raw['global_step'], settings):
+  if raw and not goes_on(raw['train_state'], raw['global_step'], options):
     return None
   if from_file.is_file(options.workload):
-    size, data_dir = settings.global_batch_size, settings.data_dir
-    from_file.rehearse(workload, size, data_dir)
-  trial = Trial(workload, experiment.submission, settings, point, seed, log_dir)
+    data_dir = full_data_dir(options.data_dir)
+    from_file.rehearse(workload, sizes.training, data_dir)
+  trial = Trial(
+    workload, experiment.submission, options, sizes, point, seed, log_dir
+  )
   if raw:
     trial.restore(raw)
   trial.open_log(dataclasses.asdict(options))

@@ -51,7 +51,7 @@ def train(trial: Trial, *observers: Observer) -> None:
   state, is_jit = trial.train_state, trial.workload.generation == 'jit'
   names = ['data', 'update', *(['prepare'] if is_jit else []), 'eval']
   trial.start_time = state['last_step_end_time'] = trial.clock()
-  while goes_on(state, trial.global_step, trial.settings):
+  while goes_on(state, trial.global_step, trial.options):
     key = jax.random.fold_in(trial.rng, trial.global_step)
     keys = dict(zip(names, jax.random.split(key, len(names))))
     _take_step(trial, keys)
@@ -123,14 +123,14 @@ def _check_budget(trial: Trial) -> None:
 
 def _is_evaluation_due(trial: Trial, now: float) -> bool:
   """After step 1, then every so many steps or seconds, and at the end."""
-  state, settings = trial.train_state, trial.settings
-  if state['training_complete'] or settings.is_limit(trial.global_step):
+  state, options, step = trial.train_state, trial.options, trial.global_step
+  if state['training_complete'] or options.is_limit(step):
     return True
-  every = settings.eval_every
-  if every is not None:
-    return trial.global_step == 1 or trial.global_step % every == 0
-  since: float = now - state['last_eval_time']
-  return since >= trial.workload.eval_period_time_sec
+  if options.eval_by == 'time':
+    since: float = now - state['last_eval_time']
+    return since >= trial.workload.eval_period_time_sec
+  every = options.eval_every or trial.workload.eval_every_steps
+  return step == 1 or step % every == 0
 
 
 def _prepare_for_eval(trial: Trial, key: spec.RandomState) -> None:
@@ -149,14 +149,14 @@ def _evaluate(
   trial: Trial, key: spec.RandomState, observers: Sequence[Observer]
 ) -> None:
   """Evaluates, untimed, logs the result and saves a checkpoint."""
-  workload, state, settings = trial.workload, trial.train_state, trial.settings
+  workload, state = trial.workload, trial.train_state
   start = trial.clock()
   model = (trial.model_params, trial.model_state)
   result = workload.eval_model(
-    settings.eval_batch_size,
+    trial.sizes.evaluation,
     *model,
     key,
-    settings.data_dir,
+    trial.data_dir,
     None,
     trial.global_step,
   )

@@ -93,6 +93,7 @@ class Workload:
   eval_batch_size: int  # over all devices
   max_allowed_runtime_sec: float  # budget under the external ruleset
   eval_period_time_sec: float  # of training between evaluations
+  eval_every_steps: int  # likewise, in steps; not in the benchmark
   step_hint: int  # steps that the baseline does in the budget
   validation_target_value: Any  # what the target metric is to be better than
   test_target_value: Any

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
+import os
 import pathlib
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
-from . import checkpoints, files, logger, metadata, spec
+from . import RunOptions, checkpoints, files, logger, metadata, spec
 from .submission_loader import LoadedSubmission
 
 # Share of max_allowed_runtime_sec that a self-tuning submission gets.
@@ -31,37 +31,23 @@ _BOOKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-  """How a run goes, the same for all its trials.
+class BatchSizes(NamedTuple):
+  """Examples per step, and per batch of an evaluation, over all devices."""
 
-  Attributes:
-    global_batch_size: examples per step over all devices.
-    eval_batch_size: examples per evaluation batch over all devices.
-    tuning_ruleset: 'self' or 'external'; decides the budget.
-    max_global_steps: ends the run after so many steps, or None.
-    eval_every: steps between evaluations, or None: by the wall clock, every
-      workload.eval_period_time_sec seconds.
-    stop_at_targets: whether the run ends once both targets are reached.
-    save_checkpoints: whether to save after evaluations and at the end.
-    save_intermediate_checkpoints: whether to keep all of them.
-    data_dir: where the workload's data lie; None for its own default.
+  training: int
+  evaluation: int
+
+
+def full_data_dir(data_dir: str | None) -> str | None:
+  """The folder of data, which need not exist, without a ~.
+
+  Raises:
+    ValueError: if something else is there.
   """
-
-  global_batch_size: int
-  eval_batch_size: int
-  tuning_ruleset: str = 'self'
-  max_global_steps: int | None = None
-  eval_every: int | None = None
-  stop_at_targets: bool = True
-  save_checkpoints: bool = True
-  save_intermediate_checkpoints: bool = False
-  data_dir: str | None = None
-
-  def is_limit(self, global_step: int) -> bool:
-    """Whether a run that has taken so many steps may take no more."""
-    limit = self.max_global_steps
-    return limit is not None and global_step >= limit
+  full = data_dir and os.path.expanduser(data_dir)
+  if full and os.path.exists(full) and not os.path.isdir(full):
+    raise ValueError(f'--data_dir={data_dir}: must be a folder.')
+  return full
 
 
 class DataEndedError(ValueError):
@@ -95,26 +81,21 @@ class CountedQueue:
 
 
 def goes_on(
-  train_state: Mapping[str, Any], global_step: int, settings: Settings
+  train_state: Mapping[str, Any], global_step: int, options: RunOptions
 ) -> bool:
-  """Whether a run that has come so far takes another step.
+  """Whether a run with these books, after so many steps, takes another one.
 
-  The limit of steps is a setting, not an entry in the books as in the
+  The limit of steps is an option, not an entry in the books as in the
   benchmark: a run that has come to it can go on under a higher one.
-
-  Args:
-    train_state: the run's books.
-    global_step: steps taken.
-    settings: how the run goes.
   """
   goals_reached = (
     train_state['validation_goal_reached'] and train_state['test_goal_reached']
   )
   return (
     train_state['is_time_remaining']
-    and not (settings.stop_at_targets and goals_reached)
+    and not (options.stop_at_targets and goals_reached)
     and not train_state['training_complete']
-    and not settings.is_limit(global_step)
+    and not options.is_limit(global_step)
   )
 
 
@@ -125,7 +106,8 @@ class Trial:
     self,
     workload: spec.Workload,
     submission: LoadedSubmission,
-    settings: Settings,
+    options: RunOptions,
+    sizes: BatchSizes,
     hyperparameters: spec.Hyperparameters,
     rng_seed: int,
     log_dir: pathlib.Path | None = None,
@@ -136,22 +118,25 @@ class Trial:
     Args:
       workload: fresh; it is changed by the model's initialisation.
       submission: the functions under test.
-      settings: how the run goes.
+      options: how the run goes.
+      sizes: of the batches.
       hyperparameters: the point under the external ruleset, else None.
       rng_seed: seed from which all keys are made.
       log_dir: the trial's folder, which exists; None writes nothing.
       clock: seconds; a test may bring its own.
     """
     self.workload, self.submission = workload, submission
-    self.settings, self.hyperparameters = settings, hyperparameters
+    self.options, self.sizes = options, sizes
+    self.hyperparameters = hyperparameters
+    self.data_dir = full_data_dir(options.data_dir)
     self.rng_seed, self.log_dir, self.clock = rng_seed, log_dir, clock
     key = jax.random.PRNGKey(rng_seed)
-    if settings.tuning_ruleset == 'external':  # the benchmark splits once more
+    if options.tuning_ruleset == 'external':  # the benchmark splits once more
       key = jax.random.split(key)[0]
     data_rng, opt_init_rng, model_init_rng, self.rng = jax.random.split(key, 4)
     self.input_queue = CountedQueue(
       workload._build_input_queue(
-        data_rng, 'train', settings.data_dir, settings.global_batch_size
+        data_rng, 'train', self.data_dir, sizes.training
       )
     )
     dropout = {}
@@ -176,7 +161,7 @@ class Trial:
   def budget_sec(self) -> float:
     """Seconds that the submission may use."""
     factor = 1.0
-    if self.settings.tuning_ruleset == 'self':
+    if self.options.tuning_ruleset == 'self':
       factor = SELF_TUNING_BUDGET[self.workload.generation]
     return factor * self.workload.max_allowed_runtime_sec
 
@@ -213,7 +198,7 @@ class Trial:
 
   def save_checkpoint(self) -> None:
     """Writes what a resumed run needs to go on as if nothing had happened."""
-    if self.log_dir is None or not self.settings.save_checkpoints:
+    if self.log_dir is None or not self.options.save_checkpoints:
       return
     state = {
       **self._device_trees(),
@@ -229,7 +214,7 @@ class Trial:
       self.log_dir,
       state,
       self.workload.generation,
-      self.settings.save_intermediate_checkpoints,
+      self.options.save_intermediate_checkpoints,
     )
 
   def restore(self, raw: dict[str, Any]) -> None:

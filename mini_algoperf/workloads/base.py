@@ -69,7 +69,6 @@ class MiniWorkload(spec.Workload, abc.ABC):
   name: str
   metric_rises: bool
   default_batch_size: int
-  eval_every_steps: int
   # Training batches stay NumPy in the jit generation, as OGBG's do.
   host_batches = False
   # Imported where they are needed: one workload does without another's.

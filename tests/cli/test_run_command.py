@@ -35,19 +35,22 @@ def trials(monkeypatch):
   [
     ('--max_global_steps=7', 'max_global_steps', 7),
     ('--eval_every=3', 'eval_every', 3),
-    ('--eval_by=time', 'eval_every', None),
-    ('--eval_by=steps', 'eval_every', 5),
+    ('--eval_by=time', 'eval_by', 'time'),
     ('--nostop_at_targets', 'stop_at_targets', False),
     ('--stop_at_targets', 'stop_at_targets', True),
     ('--nosave_checkpoints', 'save_checkpoints', False),
     ('--save_intermediate_checkpoints', 'save_intermediate_checkpoints', True),
-    ('--data_dir=~/x', 'data_dir', str(pathlib.Path.home() / 'x')),
     ('--tuning_ruleset=self', 'tuning_ruleset', 'self'),
   ],
 )
 def test_a_setting(flag, name, value, trials):
   assert run(flag) == 0
-  assert getattr(trials[0].settings, name) == value
+  assert getattr(trials[0].options, name) == value
+
+
+def test_the_folder_of_data(trials):
+  assert run('--data_dir=~/x') == 0
+  assert trials[0].data_dir == str(pathlib.Path.home() / 'x')
 
 
 @pytest.mark.parametrize('generation', ['jit', 'pmap'])
@@ -85,16 +88,16 @@ def write_sizes(size, eval_size):
 
 def test_the_submissions_batch_sizes(trials):
   assert run(write_sizes('{"fake": 16}[name]', 32)) == 0
-  assert trials[0].settings.global_batch_size == 16
-  assert trials[0].settings.eval_batch_size == 32
+  assert trials[0].sizes.training == 16
+  assert trials[0].sizes.evaluation == 32
 
 
 def test_an_unknown_name_gets_the_workloads_batch_sizes(trials):
   # ValueError is the API's way to say that it doesn't know the name.
   unknown = 'int("unknown")'
   assert run(write_sizes(unknown, unknown)) == 0
-  assert trials[0].settings.global_batch_size == BATCH_SIZE
-  assert trials[0].settings.eval_batch_size == BATCH_SIZE
+  assert trials[0].sizes.training == BATCH_SIZE
+  assert trials[0].sizes.evaluation == BATCH_SIZE
 
 
 @pytest.mark.parametrize('size', ['None', '8.0', '0', '12'])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import flax.core
@@ -14,7 +13,7 @@ import pytest
 from flax.training import checkpoints as flax_checkpoints
 
 from helpers.fakes import BATCH_SIZE, Clock, FakeSubmission, FakeWorkload
-from reset_cycles.mini_algoperf import checkpoints, runner, trial
+from reset_cycles.mini_algoperf import RunOptions, checkpoints, runner, trial
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 GENERATIONS = ['jit', 'pmap']
@@ -154,9 +153,8 @@ def test_sharded_arrays_come_back_with_their_sharding(tmp_path):
 
 # Resumed runs: the same as if nothing had happened.
 
-SETTINGS = trial.Settings(
-  global_batch_size=BATCH_SIZE,
-  eval_batch_size=BATCH_SIZE,
+OPTIONS = RunOptions(
+  'fake',
   eval_every=4,
   max_global_steps=13,
   save_intermediate_checkpoints=True,
@@ -169,7 +167,8 @@ def run_trial(generation, log_dir, resume=False, **stop):
   run = trial.Trial(
     FakeWorkload(generation),
     as_submission(FakeSubmission(clock=Clock(), **stop), 'fake'),
-    dataclasses.replace(SETTINGS),
+    OPTIONS,
+    trial.BatchSizes(BATCH_SIZE, BATCH_SIZE),
     None,
     0,
     log_dir,

@@ -19,6 +19,7 @@ from helpers.fakes import (
   FakeWorkload,
 )
 from reset_cycles.mini_algoperf import (
+  RunOptions,
   checkpoints,
   files,
   logger,
@@ -27,9 +28,8 @@ from reset_cycles.mini_algoperf import (
 )
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 
-SETTINGS = trial.Settings(
-  global_batch_size=BATCH_SIZE, eval_batch_size=BATCH_SIZE, eval_every=5
-)
+OPTIONS = RunOptions('fake', eval_every=5)
+SIZES = trial.BatchSizes(BATCH_SIZE, BATCH_SIZE)
 
 
 def make_trial(
@@ -47,7 +47,8 @@ def make_trial(
   result = trial.Trial(
     FakeWorkload(generation, tape, clock, **(workload or {})),
     as_submission(fake, 'fake'),
-    dataclasses.replace(SETTINGS, **(settings or {})),
+    dataclasses.replace(OPTIONS, **(settings or {})),
+    SIZES,
     hyperparameters,
     seed,
     log_dir,
@@ -219,7 +220,7 @@ def test_evaluations_take_no_time_and_preparing_for_them_does():
 
 def test_evaluations_by_wall_clock():
   # Every 4 seconds of training; the clock stands 100 seconds per evaluation.
-  run, _ = make_trial('pmap', {'eval_every': None, 'max_global_steps': 10})
+  run, _ = make_trial('pmap', {'eval_by': 'time', 'max_global_steps': 10})
   runner.train(run)
   assert evaluated_steps(run) == [1, 5, 9, 10]
 
@@ -288,7 +289,12 @@ class ShortWorkload(FakeWorkload):
 
 def test_data_that_end_are_said_in_one_line():
   run = trial.Trial(
-    ShortWorkload(), as_submission(FakeSubmission(), 'fake'), SETTINGS, None, 0
+    ShortWorkload(),
+    as_submission(FakeSubmission(), 'fake'),
+    OPTIONS,
+    SIZES,
+    None,
+    0,
   )
   with pytest.raises(trial.DataEndedError) as raised:
     runner.train(run)
