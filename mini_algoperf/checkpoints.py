@@ -52,9 +52,6 @@ def save(
     state: values by name, with global_step, DEVICE_TREES and eval_results.
     generation: 'pmap' saves the first device's copy of the DEVICE_TREES.
     keep_all: whether older checkpoints stay.
-
-  Returns:
-    The file.
   """
   host = jax.device_get(dict(state, eval_results=tuple(state['eval_results'])))
   if generation == 'pmap':
@@ -101,10 +98,10 @@ def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
       state = _read(path)
     except ValueError as e:
       damage = damage or e
-      continue
-    if damage:
-      logging.warning('%s; going on from %s instead.', damage, path.name)
-    return state
+    else:
+      if damage:
+        logging.warning('%s; going on from %s instead.', damage, path.name)
+      return state
   if damage:
     raise damage
   return None

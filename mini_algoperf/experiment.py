@@ -106,13 +106,12 @@ def check(options: RunOptions) -> Experiment:
       '--eval_by=time.'
     )
   name = workload.name
+  wanted = {
+    'get_batch_size': workload.default_batch_size,
+    'get_eval_batch_size': workload.eval_batch_size,
+  }
   sizes = BatchSizes(
-    _batch_size(
-      'get_batch_size', submission, name, workload.default_batch_size
-    ),
-    _batch_size(
-      'get_eval_batch_size', submission, name, workload.eval_batch_size
-    ),
+    *(_batch_size(submission, ask, name, size) for ask, size in wanted.items())
   )
   full_data_dir(options.data_dir)
   if from_file.is_file(options.workload):
@@ -124,7 +123,7 @@ def check(options: RunOptions) -> Experiment:
 
 
 def _batch_size(
-  name: str, submission: LoadedSubmission, workload_name: str, default: int
+  submission: LoadedSubmission, name: str, workload_name: str, default: int
 ) -> int:
   """What the submission wants, or the workload's own batch size."""
   size, ask = default, getattr(submission, name)

@@ -38,9 +38,6 @@ def locked(path: pathlib.Path) -> Iterator[None]:
   The lock is an empty file among the temporary ones: other machines, and
   processes that keep those elsewhere, do not see it.
 
-  Args:
-    path: the experiment's folder, which need not exist.
-
   Raises:
     ValueError: if another process of this user has it.
   """
@@ -64,11 +61,6 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   An older run is moved aside first and removed only when the set-up inside the
   `with` block has succeeded, so that bad input never costs its results. The
   files of a run that is to go on are put back as they were.
-
-  Args:
-    path: the experiment's folder.
-    overwrite: whether an older run is replaced.
-    resume: whether an older run goes on.
 
   Raises:
     ValueError: if there is an older run and neither is wanted, or both.

@@ -29,15 +29,11 @@ def handled(handler: Handler, *signals: int) -> Iterator[None]:
   Nothing changes where a signal would neither end the process nor raise a
   KeyboardInterrupt: in another thread, for a Ctrl-C that a shell's background
   process ignores, or under a handler of someone else's.
-
-  Args:
-    handler: is called with the signal's number and the frame.
-    *signals: their numbers.
   """
+  before: dict[int, Any] = {}
+  if threading.current_thread() is threading.main_thread():
+    before = {s: signal.getsignal(s) for s in signals}
   ending = (signal.default_int_handler, signal.SIG_DFL)
-  before = {s: signal.getsignal(s) for s in signals}
-  if threading.current_thread() is not threading.main_thread():
-    before.clear()
   before = {s: old for s, old in before.items() if old in ending}
   for number in before:
     signal.signal(number, handler)
@@ -71,7 +67,7 @@ class Interrupts:
       raise KeyboardInterrupt
 
   def on_step(self, trial: Any) -> None:
-    """Raises KeyboardInterrupt if there was a signal."""
+    """Ends the run by a KeyboardInterrupt if there was a signal."""
     self.check()
 
   def on_evaluation(self, trial: Any) -> None:

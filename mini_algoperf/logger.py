@@ -1,7 +1,4 @@
-"""The measurements of a run: CSV files in the benchmark's form.
-
-Where tensorboardX is installed, they are curves in TensorBoard, too.
-"""
+"""The measurements of a run: CSV files in the benchmark's form."""
 
 from __future__ import annotations
 
@@ -43,17 +40,6 @@ class _Table:
     files.write_rows(self._path, self._columns, self.rows)
 
 
-def _open_tensorboard(log_dir: pathlib.Path, step: int) -> Any:
-  """A writer, or None where tensorboardX is not installed."""
-  try:
-    import tensorboardX
-  except ModuleNotFoundError:
-    return None
-  # What a preempted run wrote after its checkpoint is written again.
-  purge = {'purge_step': step + 1} if step else {}
-  return tensorboardX.SummaryWriter(str(log_dir), **purge)
-
-
 class MetricLogger:
   """Collects scalars; `workload.metrics_logger` for submissions.
 
@@ -65,7 +51,6 @@ class MetricLogger:
     self,
     log_dir: pathlib.Path,
     num_rows: Mapping[str, int] | None = None,
-    global_step: int = 0,
   ) -> None:
     """Opens the files of a run.
 
@@ -74,14 +59,12 @@ class MetricLogger:
       num_rows: by file name, how many rows to keep: those at the time of the
         checkpoint, since a preempted run does the work after it again. None:
         a new run.
-      global_step: steps taken at the checkpoint.
     """
     self.latest: dict[str, Logged] = {}
     self._tables = {
       name: _Table(log_dir / name, (num_rows or {}).get(name, 0))
       for name in (MEASUREMENTS, EVAL_MEASUREMENTS)
     }
-    self._tensorboard = _open_tensorboard(log_dir, global_step)
 
   @property
   def num_rows(self) -> dict[str, int]:
@@ -95,7 +78,7 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv, and to TensorBoard where it is there.
+    """Adds a row to measurements.csv.
 
     Args:
       metrics: scalars by name.
@@ -110,7 +93,3 @@ class MetricLogger:
     self._tables[MEASUREMENTS].append(row)
     if is_eval:
       self._tables[EVAL_MEASUREMENTS].append(row)
-    if self._tensorboard is not None:
-      for name, value in row.items():
-        self._tensorboard.add_scalar(name, float(value), global_step)
-      self._tensorboard.flush()

@@ -40,10 +40,6 @@ class Observer(Protocol):
 def train(trial: Trial, *observers: Observer) -> None:
   """Trains until the run is complete; afterwards `trial` holds the results.
 
-  Args:
-    trial: before its next step.
-    *observers: are told of every step and evaluation.
-
   Raises:
     DataEndedError: if there is no batch for a step.
     files.WriteError: if a file of the run cannot be written.
@@ -152,13 +148,9 @@ def _evaluate(
   workload, state = trial.workload, trial.train_state
   start = trial.clock()
   model = (trial.model_params, trial.model_state)
+  data_dir, step = trial.data_dir, trial.global_step
   result = workload.eval_model(
-    trial.sizes.evaluation,
-    *model,
-    key,
-    trial.data_dir,
-    None,
-    trial.global_step,
+    trial.sizes.evaluation, *model, key, data_dir, None, step
   )
   if workload.has_reached_validation_target(result):
     state['validation_goal_reached'] = True

@@ -16,14 +16,7 @@ from . import files, spec
 
 
 def read_points(path: str, num_trials: int) -> list[spec.Hyperparameters]:
-  """Reads the points of the tuning trials.
-
-  Args:
-    path: the JSON file.
-    num_trials: at most so many are taken, in their order.
-
-  Returns:
-    One namedtuple 'Hyperparameters' for each trial.
+  """Reads the points of at most so many tuning trials, in their order.
 
   Raises:
     ValueError: if the file is missing or broken; the message says where.

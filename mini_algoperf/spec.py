@@ -28,41 +28,23 @@ Hyperparameters = Any  # a point of the search space by name; None under self
 EvalResult = dict[str, float]
 
 
-class LossType(enum.Enum):
-  """Kinds of loss, numbered as in the benchmark."""
-
-  SOFTMAX_CROSS_ENTROPY = 0
-  SIGMOID_CROSS_ENTROPY = 1
-  MEAN_SQUARED_ERROR = 2
-  CTC_LOSS = 3
-  MEAN_ABSOLUTE_ERROR = 4
-
-
-class ForwardPassMode(enum.Enum):
-  """Whether a forward pass trains (dropout) or evaluates."""
-
-  TRAIN = 0
-  EVAL = 1
-
-
-class ParameterType(enum.Enum):
-  """Roles of parameters, numbered as in the benchmark."""
-
-  WEIGHT = 0
-  BIAS = 1
-  CONV_WEIGHT = 2
-  BATCH_NORM_SCALE = 3
-  BATCH_NORM_BIAS = 4
-  LAYER_NORM_SCALE = 5
-  LAYER_NORM_BIAS = 6
-  EMBEDDING = 7
-  ATTENTION_Q = 8
-  ATTENTION_K = 9
-  ATTENTION_V = 10
-  ATTENTION_OUT = 11
-  ATTENTION_QKV = 12
-  ATTENTION_KV = 13
-  ATTENTION_BIAS = 14
+# Members are numbered as in the benchmark.
+LossType = enum.Enum(
+  'LossType',
+  'SOFTMAX_CROSS_ENTROPY SIGMOID_CROSS_ENTROPY MEAN_SQUARED_ERROR CTC_LOSS '
+  'MEAN_ABSOLUTE_ERROR',
+  start=0,
+)
+# Whether a forward pass trains (dropout) or evaluates.
+ForwardPassMode = enum.Enum('ForwardPassMode', 'TRAIN EVAL', start=0)
+# Roles of parameters.
+ParameterType = enum.Enum(
+  'ParameterType',
+  'WEIGHT BIAS CONV_WEIGHT BATCH_NORM_SCALE BATCH_NORM_BIAS LAYER_NORM_SCALE '
+  'LAYER_NORM_BIAS EMBEDDING ATTENTION_Q ATTENTION_K ATTENTION_V ATTENTION_OUT '
+  'ATTENTION_QKV ATTENTION_KV ATTENTION_BIAS',
+  start=0,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +81,7 @@ class Workload:
   test_target_value: Any
   has_reached_validation_target: Callable[[EvalResult], bool]
   has_reached_test_target: Callable[[EvalResult], bool]
-  is_output_params: Callable[[str], bool]
+  is_output_params: Callable[[str], bool]  # of top-level keys of parameters
   init_model_fn: Callable[..., tuple[ParameterContainer, ModelAuxiliaryState]]
   model_fn: Callable[..., tuple[Tensor, ModelAuxiliaryState]]
   loss_fn: Callable[..., dict[str, Tensor]]
@@ -131,14 +113,6 @@ class Workload:
       raise ValueError('model_params_types: call init_model_fn first')
     return self._param_types
 
-  @property
-  def _split_sizes(self) -> dict[str, int]:
-    return {
-      'eval_train': self.num_eval_train_examples,
-      'validation': self.num_validation_examples,
-      'test': self.num_test_examples,
-    }
-
   def eval_model(
     self,
     global_batch_size: int,
@@ -165,7 +139,7 @@ class Workload:
     result = {}
     for prefix in self.eval_splits:
       split = 'eval_train' if prefix == 'train' else prefix
-      num_examples = self._split_sizes[split]
+      num_examples: int = getattr(self, f'num_{split}_examples')
       where = (split, num_examples, global_batch_size)
       metrics = self._eval_model_on_split(
         *where, params, model_state, rng, data_dir, global_step

@@ -66,12 +66,9 @@ def _adamw(
 
 
 class Trainer:
-  """Trains one workload again and again, compiled once.
+  """Trains one workload of the jit generation again and again, compiled once.
 
-  Args:
-    workload: of the jit generation.
-    num_steps: of a run: the length of the learning rate's warm-up and decay.
-    data_dir: where the data lie; None for the default.
+  A run has `num_steps`, the length of the learning rate's warm-up and decay.
   """
 
   def __init__(
@@ -94,19 +91,14 @@ class Trainer:
     count: jax.Array,
   ) -> TrainedState:
     params, model_state, optimizer_state = state
+    workload = self._workload
 
     def loss_fn(params: Any) -> tuple[jax.Array, Any]:
-      logits, new_state = self._workload.model_fn(
-        params,
-        batch,
-        model_state,
-        spec.ForwardPassMode.TRAIN,
-        jax.random.fold_in(rng, count),
-        True,
+      key, mode = jax.random.fold_in(rng, count), spec.ForwardPassMode.TRAIN
+      logits, new_state = workload.model_fn(
+        params, batch, model_state, mode, key, True
       )
-      loss = self._workload.loss_fn(
-        batch['targets'], logits, batch.get('weights')
-      )
+      loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
       return loss['summed'] / loss['n_valid_examples'], new_state
 
     gradient, model_state = jax.grad(loss_fn, has_aux=True)(params)
@@ -120,15 +112,9 @@ class Trainer:
     """Trains from scratch and evaluates once, at the end."""
     params, model_state, _ = self.train(point, seed, bar.update)
     workload = self._workload
-    metrics = workload.eval_model(
-      workload.eval_batch_size,
-      params,
-      model_state,
-      jax.random.PRNGKey(seed),
-      self._data_dir,
-      None,
-      self._num_steps,
-    )
+    size, key = workload.eval_batch_size, jax.random.PRNGKey(seed)
+    rest = (key, self._data_dir, None, self._num_steps)
+    metrics = workload.eval_model(size, params, model_state, *rest)
     name = workload.target_metric_name
     return {split: metrics[f'{split}/{name}'] for split in _SPLITS}
 
@@ -149,14 +135,7 @@ class Trainer:
 
 
 def search_points(num_trials: int) -> list[Point]:
-  """Quasi-random points of the search space, the same ones every time.
-
-  Args:
-    num_trials: how many.
-
-  Returns:
-    Points of the unscrambled Halton sequence, log-scaled to the space.
-  """
+  """Points of the unscrambled Halton sequence, log-scaled to the space."""
   halton = qmc.Halton(d=len(SEARCH_SPACE), scramble=False)
   halton.fast_forward(1)  # Its first point is the space's lower corner.
   low, high = np.log(list(SEARCH_SPACE.values())).T
@@ -317,11 +296,7 @@ def spread(
 ) -> dict[str, float | None]:
   """Quartiles and ends of values, ascending; None for runs without a number.
 
-  Those count as the worst.
-
-  Args:
-    workload: says whether the lowest or the highest are the worst.
-    values: of the repeated runs; NaN for one that ended without a number.
+  Those, whose value is NaN, count as the worst.
   """
   # Finite, so that quantiles next to it are exact.
   worst = -1e300 if workload.metric_rises else 1e300

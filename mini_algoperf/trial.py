@@ -62,8 +62,7 @@ class CountedQueue:
   """
 
   def __init__(self, queue: Iterator[spec.Batch]) -> None:
-    self._queue = iter(queue)
-    self.drawn = 0
+    self._queue, self.drawn = iter(queue), 0
 
   def __iter__(self) -> CountedQueue:
     return self
@@ -121,7 +120,7 @@ class Trial:
       options: how the run goes.
       sizes: of the batches.
       hyperparameters: the point under the external ruleset, else None.
-      rng_seed: seed from which all keys are made.
+      rng_seed: all keys are made from it.
       log_dir: the trial's folder, which exists; None writes nothing.
       clock: seconds; a test may bring its own.
     """
@@ -220,11 +219,8 @@ class Trial:
   def restore(self, raw: dict[str, Any]) -> None:
     """Moves a run that was set up anew to where its checkpoint was.
 
-    Args:
-      raw: from `checkpoints.read_latest`.
-
     Raises:
-      ValueError: if the checkpoint doesn't fit the run.
+      ValueError: if the checkpoint, from `read_latest`, doesn't fit the run.
     """
     state = checkpoints.restore(
       raw, self._device_trees(), self.workload.generation
@@ -242,9 +238,6 @@ class Trial:
     """Writes meta_data_<n>.json and flags_<n>.json, and attaches the logger.
 
     For a run with a log_dir, before its first step in this process.
-
-    Args:
-      flag_values: the command line's flags.
     """
     assert self.log_dir is not None
     count = self.preemption_count
@@ -253,10 +246,9 @@ class Trial:
       metadata.make_meta_data(self.workload, self.rng_seed),
     )
     files.write_json(self.log_dir / f'flags_{count}.json', dict(flag_values))
-    self.metrics_logger = logger.MetricLogger(
-      self.log_dir, self._rows_logged, self.global_step
-    )
-    self.workload.attach_metrics_logger(self.metrics_logger)
+    log = logger.MetricLogger(self.log_dir, self._rows_logged)
+    self.metrics_logger = log
+    self.workload.attach_metrics_logger(log)
 
   def log(self, metrics: Mapping[str, float], is_eval: bool) -> None:
     """Adds a row to the run's tables, if it has any."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import abc
 import functools
 import importlib
-import itertools
 import math
 import numbers
 import pathlib
@@ -39,10 +38,7 @@ Model = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
 def read_targets(
   path: pathlib.Path = TARGETS_FILE,
 ) -> dict[str, dict[str, Any]]:
-  """The output of the target-setting command, by workload.
-
-  Args:
-    path: the file; without it there are no entries.
+  """The output of the target-setting command, by workload; {} without a file.
 
   Raises:
     ValueError: if it is no file of targets.
@@ -104,7 +100,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
       self._axis_name = None
       self.init_model_fn, self.model_fn = self._init_jit, self._model_jit
       self._eval_fn = jax.jit(self._eval_batch)
-    self._eval_batches_cache: dict[Any, list[spec.Batch]] = {}
+    self._eval_batches = functools.cache(self._make_eval_batches)
 
   @abc.abstractmethod
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -222,13 +218,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     dropout_rate: float | None = None,
     aux_dropout_rate: float | None = None,
   ) -> Model:
-    """Fresh parameters and model state with a leading device axis.
-
-    Args:
-      rng: key of the initialisation.
-      dropout_rate: kept on the workload for `model_fn`; None is the default.
-      aux_dropout_rate: unused; it is in the benchmark's signature.
-    """
+    """Likewise with a leading device axis; the rate is kept for `model_fn`."""
     rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
     params, model_state = flax.jax_utils.replicate(self._init_model(rng, rate))
     return params, model_state
@@ -281,13 +271,9 @@ class MiniWorkload(spec.Workload, abc.ABC):
     update_batch_norm: bool,
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
     """As in the jit generation; dropout is that of the last initialisation."""
-    batch, rate = (
-      augmented_and_preprocessed_input_batch,
-      self._model.dropout_rate,
-    )
-    return self._model_jit(
-      params, batch, model_state, mode, rng, update_batch_norm, rate
-    )
+    batch = augmented_and_preprocessed_input_batch
+    given = (model_state, mode, rng, update_batch_norm)
+    return self._model_jit(params, batch, *given, self._model.dropout_rate)
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
     """(shard, example, ...) to (shard * example, ...)."""
@@ -316,47 +302,32 @@ class MiniWorkload(spec.Workload, abc.ABC):
     global_batch_size: int,
     **unused: Any,
   ) -> Iterator[spec.Batch]:
-    """Endless batches; a training queue's order follows from `data_rng`.
+    """Endless batches of training data.
 
     Args:
-      data_rng: key of the order and the augmentation; unused for evaluation.
-      split: 'train', 'eval_train', 'validation' or 'test'.
+      data_rng: key of the order and the augmentation.
+      split: 'train'; others are evaluated by `eval_model` alone.
       data_dir: where the data lie; None for the default.
       global_batch_size: examples per batch, over all devices.
       **unused: cache, repeat_final_dataset and num_batches of the benchmark's
         signature.
 
     Raises:
-      ValueError: the batch does not divide evenly, or the split is unknown.
+      ValueError: the batch does not divide evenly, or for another split.
     """
     if split != 'train':
-      sizes = self._split_sizes
-      if split not in sizes:
-        raise ValueError(
-          f'split: {split!r} is unknown; use one of train, {", ".join(sizes)}'
-        )
-      return itertools.cycle(
-        self._eval_batches(split, sizes[split], data_dir, global_batch_size)
-      )
+      raise ValueError(f"split: {split!r} has no queue; use 'train'")
     # NumPy's generator for a JAX key, so that queues run on the host.
     rng = np.random.default_rng(np.ravel(np.asarray(data_rng)).tolist())
     batches = self._train_batches(rng, data_dir, self._shape(global_batch_size))
     return (self._layout(batch, self.host_batches) for batch in batches)
 
-  def _eval_batches(
-    self,
-    split: str,
-    num_examples: int,
-    data_dir: str | None,
-    global_batch_size: int,
+  def _make_eval_batches(
+    self, split: str, num_examples: int, data_dir: str | None, batch_size: int
   ) -> list[spec.Batch]:
-    key = (split, num_examples, data_dir, global_batch_size)
-    if key not in self._eval_batches_cache:
-      batches = self._split_batches(
-        split, num_examples, data_dir, self._shape(global_batch_size)
-      )
-      self._eval_batches_cache[key] = [self._layout(b) for b in batches]
-    return self._eval_batches_cache[key]
+    shape = self._shape(batch_size)
+    batches = self._split_batches(split, num_examples, data_dir, shape)
+    return [self._layout(batch) for batch in batches]
 
   def _eval_batch(
     self,
@@ -364,9 +335,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
     batch: spec.Batch,
     model_state: spec.ModelAuxiliaryState,
   ) -> dict[str, jax.Array]:
-    logits, _ = self._model_jit(
-      params, batch, model_state, spec.ForwardPassMode.EVAL, None, False, 0.0
-    )
+    how = (spec.ForwardPassMode.EVAL, None, False, 0.0)
+    logits, _ = self._model_jit(params, batch, model_state, *how)
     return self._eval_outputs(logits, batch)
 
   def _eval_model_on_split(
@@ -381,9 +351,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
     global_step: int = 0,
   ) -> spec.EvalResult:
     """Metrics of one split; deterministic, so `rng` is unused."""
-    batches = self._eval_batches(
-      split, num_examples, data_dir, global_batch_size
-    )
+    of = (split, num_examples, data_dir, global_batch_size)
+    batches = self._eval_batches(*of)
     # All batches are dispatched before the first result is waited for.
     outputs = [self._eval_fn(params, batch, model_state) for batch in batches]
     host = jax.device_get(outputs)
@@ -415,7 +384,7 @@ class ArrayWorkload(MiniWorkload):
 
   def __init__(self, generation: str = 'jit') -> None:
     super().__init__(generation)
-    self._splits: dict[Any, Mapping[str, np.ndarray]] = {}
+    self._load_once = functools.cache(self.load_split)
 
   @abc.abstractmethod
   def load_split(
@@ -436,9 +405,7 @@ class ArrayWorkload(MiniWorkload):
   def _split(
     self, split: str, data_dir: str | None, num_examples: int
   ) -> Mapping[str, np.ndarray]:
-    if (split, data_dir) not in self._splits:
-      self._splits[split, data_dir] = self.load_split(split, data_dir)
-    arrays = self._splits[split, data_dir]
+    arrays = self._load_once(split, data_dir)
     of = f'{type(self).__name__}: load_split({split!r})'
     needed = {'inputs', 'targets'}
     if not isinstance(arrays, Mapping) or not needed <= {*arrays}:

@@ -50,12 +50,7 @@ def load_images(split: str) -> dict[str, np.ndarray]:
 def augment(rng: np.random.Generator, images: np.ndarray) -> np.ndarray:
   """Shifts each image by -1, 0 or 1 pixel in each direction, adds noise.
 
-  Args:
-    rng: source of shifts and noise.
-    images: shape (examples, 8, 8).
-
-  Returns:
-    Shape (examples, 8, 8, 1), float32.
+  From shape (examples, 8, 8) to (examples, 8, 8, 1), float32.
   """
   background = np.float32(-TRAIN_MEAN / TRAIN_STDDEV)
   padded = np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=background)
@@ -69,15 +64,10 @@ def augment(rng: np.random.Generator, images: np.ndarray) -> np.ndarray:
 
 
 class ConvNet(nn.Module):
-  """Three convolutions with BatchNorm, dropout, one dense layer.
+  """Three convolutions with BatchNorm, dropout, one dense layer."""
 
-  Attributes:
-    dropout_rate: share dropped where the call names none.
-    axis_name: device axis over which batch statistics are synchronised.
-  """
-
-  dropout_rate: float = 0.0
-  axis_name: str | None = None
+  dropout_rate: float = 0.0  # kept for the pmap generation
+  axis_name: str | None = None  # over which batch statistics are synchronised
 
   @nn.compact
   def __call__(
@@ -121,7 +111,6 @@ class DigitsWorkload(ArrayWorkload):
   packages = ('sklearn',)
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the dense layer's."""
     return param_key == 'Dense_0'
 
   def load_split(

@@ -6,7 +6,6 @@ names the class and the attribute.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import numbers
 import pathlib
@@ -21,14 +20,9 @@ from ..user_code import import_file
 from .base import MiniWorkload
 
 _COUNTS = (
-  'num_train_examples',
-  'num_eval_train_examples',
-  'num_validation_examples',
-  'num_test_examples',
-  'eval_batch_size',
-  'default_batch_size',
-  'step_hint',
-  'eval_every_steps',
+  *('num_train_examples', 'num_eval_train_examples'),
+  *('num_validation_examples', 'num_test_examples'),
+  *('eval_batch_size', 'default_batch_size', 'step_hint', 'eval_every_steps'),
 )
 _SECONDS = ('max_allowed_runtime_sec', 'eval_period_time_sec')
 _OTHERS = (
@@ -64,9 +58,8 @@ def load_class(given: str) -> type[MiniWorkload]:
   path = pathlib.Path(file).expanduser().resolve()
   if path.suffix != '.py' or not path.is_file():
     raise ValueError(f'workload: {file}: there is no such Python file (.py).')
-  digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:12]
   try:
-    module = import_file(f'soft_reset_workload_{digest}_{path.stem}', path)
+    module = import_file('soft_reset_workload', path)
   except (Exception, SystemExit) as e:
     raise ValueError(
       f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
@@ -126,10 +119,8 @@ def check_attributes(workload: MiniWorkload) -> None:
   check('target_metric_name', is_text, "the name of one of _metrics' values")
   check('metric_rises', isinstance(rises, bool), 'True or False')
   # By name: a user may import the benchmark's own spec.
-  kind = type(workload.loss_type).__name__
-  check(
-    'loss_type', kind == spec.LossType.__name__, 'a member of spec.LossType'
-  )
+  is_type = type(workload.loss_type).__name__ == spec.LossType.__name__
+  check('loss_type', is_type, 'a member of spec.LossType')
 
 
 def _is_number(value: object) -> bool:

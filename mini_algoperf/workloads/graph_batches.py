@@ -82,14 +82,9 @@ class Room(NamedTuple):
 
 
 def pack(graphs: Iterable[Graph], room: Room) -> Iterator[list[Graph]]:
-  """Groups graphs, in their order, into shards that fit.
+  """Groups graphs, which may have no end, in their order into shards that fit.
 
-  Args:
-    graphs: to pack; may be endless.
-    room: what a shard takes.
-
-  Yields:
-    The graphs of one shard; the last one may be far from full.
+  The last one may be far from full.
 
   Raises:
     ValueError: one graph alone is too large.
@@ -119,15 +114,9 @@ def _exceeds(size: Room, room: Room) -> bool:
 def make_shard(chosen: Sequence[Graph], room: Room) -> spec.Batch:
   """One padded shard: 'inputs', 'targets', 'weights'.
 
-  Padding edges join the first padding node to itself. Missing labels become
-  0; their weights, and those of padding graphs, are 0.
-
-  Args:
-    chosen: graphs of the shard; may be empty.
-    room: what the shard takes.
-
-  Returns:
-    `Graphs`, labels and weights of shape (room.graphs + 1, 128).
+  They are `Graphs`, labels and weights of shape (room.graphs + 1, 128). Padding
+  edges join the first padding node to itself. Missing labels become 0; their
+  weights, and those of padding graphs, are 0.
   """
   spare_nodes = room.nodes + 1 - sum(len(graph.nodes) for graph in chosen)
   spare_edges = room.edges - sum(len(graph.edges) for graph in chosen)

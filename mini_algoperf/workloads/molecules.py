@@ -28,13 +28,9 @@ class GraphNet(nn.Module):
   Each of two rounds sends a message over every bond, made of the sender and the bond,
   adds up what arrives at an atom and updates the atom; an atom keeps what it
   knew (a residual connection). A molecule is the sum of its atoms.
-
-  Attributes:
-    dropout_rate: share dropped where the call names none.
-    features: width of all hidden layers.
   """
 
-  dropout_rate: float = 0.0
+  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 64
 
   @nn.compact
@@ -96,7 +92,6 @@ class MoleculesWorkload(MiniWorkload):
   packages = ('sklearn', 'scipy')
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the last layer's."""
     return param_key == 'decoder'
 
   def loss_fn(
@@ -110,17 +105,9 @@ class MoleculesWorkload(MiniWorkload):
 
         l = max(z, 0) - z y + log(1 + exp(-|z|))
 
-    Args:
-      label_batch: y, 0 or 1, shape (graphs, 128). With smoothing s, y becomes
-        (1 - s) y + s / 128, the benchmark's rule.
-      logits_batch: z, shape (graphs, 128).
-      mask_batch: 1 for labels that count, shape (graphs, 128); None counts
-        all.
-      label_smoothing: s, in [0, 1).
-
-    Returns:
-      'summed' and 'n_valid_examples' (labels, not graphs), scalars;
-      'per_example', shape (graphs, 128).
+    Labels y, logits z and the mask, 1 for labels that count, have shape
+    (graphs, 128). With smoothing s, y becomes (1 - s) y + s / 128, the
+    benchmark's rule. See `parts.masked` for what is returned.
     """
     labels = optax.smooth_labels(label_batch, label_smoothing)
     losses = optax.sigmoid_binary_cross_entropy(logits_batch, labels)
@@ -192,12 +179,8 @@ def mean_average_precision(
   """scikit-learn's average precision of each task, then the mean.
 
   A task counts if its labelled examples have both classes. NaN if none does,
-  and for a model that has diverged (a labelled logit is NaN).
-
-  Args:
-    labels: 0 or 1, shape (examples, tasks).
-    logits: shape (examples, tasks).
-    weights: 0 where a label is missing or padding, shape (examples, tasks).
+  and for a model that has diverged (a labelled logit is NaN). Arguments have
+  shape (examples, tasks); weights are 0 where a label is missing or padding.
   """
   import sklearn
   from scipy.special import expit

@@ -115,12 +115,8 @@ def mean(outputs: Mapping[str, np.ndarray], key: str) -> float:
 def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:
   """The tree of `ParameterType`, told by flax's module and leaf names.
 
-  Args:
-    params: nested mappings of arrays.
-    module: lower-case name of the module that `params` belongs to.
-
-  Returns:
-    Nested dicts with lower-case keys, as the benchmark has them.
+  Its keys are in lower case, as the benchmark has them; so is `module`, the name
+  of the one that `params` belongs to.
   """
   return {
     key.lower(): param_types(value, key.lower())

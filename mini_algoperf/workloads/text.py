@@ -72,12 +72,8 @@ def vocab_size() -> int:
 def load_windows(split: str) -> dict[str, np.ndarray]:
   """All windows of a split; no character of it is in another split's windows.
 
-  Args:
-    split: a key of SPLIT_SIZES.
-
-  Returns:
-    'inputs' and 'targets', what follows each of them: tokens, shape (windows,
-    LENGTH), int32.
+  'inputs' and 'targets', what follows each of them, are tokens, shape (windows,
+  LENGTH), int32.
   """
   num_blocks = sum(_NUM_BLOCKS.values())
   tokens = load_tokens()[1][: num_blocks * _BLOCK]
@@ -91,17 +87,10 @@ def load_windows(split: str) -> dict[str, np.ndarray]:
 
 
 class LanguageModel(nn.Module):
-  """A decoder of one block: every position sees itself and those before it.
-
-  Attributes:
-    vocab_size: number of tokens.
-    dropout_rate: share dropped where the call names none.
-    features: width.
-    num_heads: heads of the attention.
-  """
+  """A decoder of one block: every position sees itself and those before it."""
 
   vocab_size: int
-  dropout_rate: float = 0.0
+  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
   num_heads: int = 4
 
@@ -135,7 +124,6 @@ class TextWorkload(ArrayWorkload):
   max_allowed_runtime_sec, eval_period_time_sec = 300, 2
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
     return param_key == 'output'
 
   def load_split(

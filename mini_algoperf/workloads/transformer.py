@@ -52,24 +52,17 @@ def embed(embedding: nn.Embed, tokens: jax.Array) -> jax.Array:
 
 
 class Attention(nn.Module):
-  """Multi-head attention.
+  """Multi-head attention."""
 
-  Attributes:
-    num_heads: number of heads; divides the features.
-  """
-
-  num_heads: int
+  num_heads: int  # divides the features
 
   @nn.compact
   def __call__(
     self, queries: jax.Array, memory: jax.Array, mask: Any
   ) -> jax.Array:
-    """Mixes `memory` for each query.
+    """Mixes `memory`, (batch, k, features), for queries (batch, q, features).
 
-    Args:
-      queries: shape (batch, q, features).
-      memory: shape (batch, k, features).
-      mask: true where a query may look, shape (batch or 1, q or 1, k).
+    The mask is true where a query may look, shape (batch or 1, q or 1, k).
     """
     features = queries.shape[-1]
     size = features // self.num_heads
@@ -92,14 +85,10 @@ class Block(nn.Module):
   """Self-attention, attention to a memory if there is one, two dense layers.
 
   Each is applied to the normalised input and added to it.
-
-  Attributes:
-    num_heads: heads of the attention.
-    hidden: width between the dense layers.
   """
 
   num_heads: int
-  hidden: int
+  hidden: int  # width between the dense layers
 
   @nn.compact
   def __call__(
@@ -125,17 +114,10 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-  """Encoder and decoder of a block each, with one embedding for both languages.
+  """Encoder and decoder of a block each, with one embedding for both languages."""
 
-  Attributes:
-    vocab_size: number of tokens; 0 is padding and starts every translation.
-    dropout_rate: share dropped where the call names none.
-    features: width.
-    num_heads: heads of each attention.
-  """
-
-  vocab_size: int
-  dropout_rate: float = 0.0
+  vocab_size: int  # token 0 is padding and starts every translation
+  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
   num_heads: int = 4
 
@@ -158,13 +140,8 @@ class Transformer(nn.Module):
   ) -> jax.Array:
     """Logits of every target token, given those before it.
 
-    Args:
-      inputs: (tokens of the sources, shape (batch, s); tokens of the
-        translations, shape (batch, t)).
-      train, update_batch_norm, dropout_rate: as every model of a workload.
-
-    Returns:
-      Shape (batch, t, vocab_size).
+    From tokens of the sources, (batch, s), and of the translations, (batch, t),
+    to shape (batch, t, vocab_size).
     """
     sources, targets = inputs
     memory = self.encode(sources, dropout_rate, train)
@@ -202,13 +179,8 @@ def greedy_translations(
 ) -> jax.Array:
   """The likeliest token after those chosen so far, one by one.
 
-  Args:
-    model: the module.
-    params: its parameters.
-    sources: tokens, shape (batch, length).
-
-  Returns:
-    Likewise; what follows an end marker means nothing.
+  From tokens, shape (batch, length), to the same; what follows an end marker
+  means nothing.
   """
   memory = model.apply({'params': params}, sources, method=Transformer.encode)
 

@@ -60,12 +60,7 @@ def vocab_size() -> int:
 
 @functools.cache
 def load_pairs() -> dict[str, dict[str, np.ndarray]]:
-  """All splits; no pair is in two of them.
-
-  Returns:
-    By split, 'inputs' and 'targets': tokens, ended by END, padded with PAD,
-    shape (pairs, LENGTH), int32.
-  """
+  """By split, 'inputs' and 'targets' as from `encode`; no pair is in two."""
   sides = [line.split(' | ') for line in _lines()[1:]]
   inputs, targets = (encode(map(str.split, side)) for side in zip(*sides))
   return {
@@ -77,11 +72,8 @@ def load_pairs() -> dict[str, dict[str, np.ndarray]]:
 def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
   """Token ids, ended and padded, shape (sentences, LENGTH), int32.
 
-  Args:
-    sentences: lists of pieces, at most LENGTH - 1 each.
-
   Raises:
-    ValueError: a sentence is too long.
+    ValueError: a sentence has more than LENGTH - 1 pieces.
     KeyError: a piece is of neither language.
   """
   ids = {piece: i for i, piece in enumerate(language(), _NUM_SPECIAL)}
@@ -97,11 +89,7 @@ def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
 
 
 def decode(tokens: np.ndarray) -> list[str]:
-  """Text of each row up to its first END; PAD is nothing.
-
-  Args:
-    tokens: ids, shape (sentences, length).
-  """
+  """Text of each row of token ids up to its first END; PAD is nothing."""
   texts = ['', '', *language()]
   sentences = []
   for row in tokens.tolist():
@@ -126,7 +114,6 @@ class TranslationWorkload(ArrayWorkload):
   packages = ('sacrebleu',)
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
     return param_key == 'output'
 
   def load_split(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import sys
-import types
 
 import jax
 import numpy as np
@@ -22,7 +20,6 @@ from reset_cycles.mini_algoperf import (
   RunOptions,
   checkpoints,
   files,
-  logger,
   runner,
   trial,
 )
@@ -359,28 +356,3 @@ def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):
   )
   runner.train(run, Observer())
   assert saved == [(1, None), (2, 1)]
-
-
-def test_tensorboard_gets_every_row(tmp_path, monkeypatch):
-  points = []
-
-  class Writer:
-    def __init__(self, log_dir, **settings):
-      points.append((log_dir, settings))
-
-    def add_scalar(self, tag, value, step):
-      points.append((tag, value, step))
-
-    def flush(self):
-      points.append('flush')
-
-  package = types.SimpleNamespace(SummaryWriter=Writer)
-  monkeypatch.setitem(sys.modules, 'tensorboardX', package)
-  log = logger.MetricLogger(tmp_path, {}, global_step=4)
-  log.append_scalar_metrics({'loss': 0.5}, 5)
-  assert points == [
-    (str(tmp_path), {'purge_step': 5}),
-    ('loss', 0.5, 5),
-    ('global_step', 5.0, 5),
-    'flush',
-  ]

@@ -334,7 +334,7 @@ def test_the_generations_see_the_same_batches(name):
 
 def test_bad_queues_are_refused():
   workload = get_workload('digits')
-  with pytest.raises(ValueError, match="split: 'dev' is unknown"):
+  with pytest.raises(ValueError, match="split: 'dev' has no queue"):
     workload._build_input_queue(None, 'dev', None, 128)
   for size in (0, -8, NUM_DEVICES + 1 if NUM_DEVICES > 1 else 0):
     with pytest.raises(ValueError, match=f'global_batch_size: {size} is not'):
