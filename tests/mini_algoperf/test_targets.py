@@ -63,12 +63,11 @@ def test_set_targets_writes_the_medians(tmp_path):
   written = json.loads(output.read_text())['workloads']
   assert written == {'digits': entry, 'other': {'x': 1}}
   assert [path.name for path in tmp_path.iterdir()] == ['targets.json']
-  validation = sorted(run['validation'] for run in entry['seeds'])
-  test = sorted(run['test'] for run in entry['seeds'])
-  assert entry['validation_target'] == validation[1]
-  assert entry['test_target'] == test[1]
-  assert entry['validation_spread']['min'] == validation[0]
-  assert entry['validation_spread']['max'] == validation[2]
+  for split in ('validation', 'test'):
+    low, median, high = sorted(run[split] for run in entry['seeds'])
+    assert entry[f'{split}_target'] == median
+    spread = entry[f'{split}_spread']
+    assert (spread['min'], spread['max']) == (low, high)
   assert [run['seed'] for run in entry['seeds']] == [1, 2, 3]
   assert len(entry['trials']) == 2
   assert entry['num_steps'] == 4
@@ -87,30 +86,26 @@ def test_a_run_without_a_number_counts_as_the_worst():
     assert [*targets.spread(get_workload(name), values).values()] == ordered
 
 
-def test_too_few_steps_are_refused(tmp_path):
-  output = tmp_path / 'targets.json'
-  with pytest.raises(ValueError, match='num_steps: 1 is too small'):
-    targets.plan_search('digits', output=output, num_steps=1)
-  assert not output.exists()
-
-
 @pytest.mark.parametrize(
-  'reduced', [{'num_trials': 19}, {'num_seeds': 19}, {'num_steps': 4}]
+  ('given', 'said'),
+  [
+    ({'num_steps': 1}, 'num_steps: 1 is too small'),
+    # A reduced search does not set the committed targets.
+    ({'num_trials': 19}, '--output is missing: only 20 trials'),
+    ({'num_seeds': 19}, '--output is missing: only 20 trials'),
+    ({'num_steps': 4}, '--output is missing: only 20 trials'),
+    ({'output': 'no/t.json'}, '--output=.*: there is no folder'),
+    ({'output': 'empty.json'}, '--output=.*: is not a file of targets'),
+    ({'output': 'list.json'}, '--output=.*: is not a file of targets'),
+  ],
 )
-def test_a_reduced_search_does_not_set_the_committed_targets(reduced):
-  with pytest.raises(ValueError, match='--output is missing: only 20 trials'):
-    targets.plan_search('digits', **reduced)
-
-
-def test_an_output_that_cannot_be_used_is_refused_before_training(tmp_path):
-  with pytest.raises(ValueError, match='--output=.*: there is no folder'):
-    targets.plan_search('digits', output=tmp_path / 'no' / 't.json')
-  for content in ('{}', '[1]'):
-    (tmp_path / 't.json').write_text(content)
-    with pytest.raises(
-      ValueError, match='--output=.*: is not a file of targets'
-    ):
-      targets.plan_search('digits', output=tmp_path / 't.json')
+def test_what_is_refused_before_training(given, said, tmp_path):
+  (tmp_path / 'empty.json').write_text('{}')
+  (tmp_path / 'list.json').write_text('[1]')
+  if 'output' in given:
+    given = {'output': tmp_path / given['output']}
+  with pytest.raises(ValueError, match=said):
+    targets.plan_search('digits', **given)
 
 
 @pytest.mark.parametrize('name', sorted(WORKLOADS))
