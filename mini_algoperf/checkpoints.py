@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,16 +26,15 @@ from . import files
 
 # Trees that lie on the devices; everything else is plain values.
 DEVICE_TREES = ('model_params', 'optimizer_state', 'model_state')
-_NAME = re.compile(r'checkpoint_(\d+)')
 _DIGEST = 'sha256'
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def checkpoint_paths(log_dir: pathlib.Path) -> list[pathlib.Path]:
   """Checkpoints of a trial, the newest first."""
-  found = {path: _NAME.fullmatch(path.name) for path in log_dir.glob('check*')}
-  steps = {int(match[1]): path for path, match in found.items() if match}
-  return [steps[step] for step in sorted(steps, reverse=True)]
+  steps = {path.name[11:]: path for path in log_dir.glob('checkpoint_*')}
+  numbers = filter(str.isdecimal, steps)
+  return [steps[step] for step in sorted(numbers, key=int, reverse=True)]
 
 
 def save(
@@ -116,9 +114,6 @@ def restore(
     raw: from `read_latest`.
     template: the DEVICE_TREES of the new run.
     generation: 'pmap' copies the DEVICE_TREES to all devices.
-
-  Returns:
-    `raw`, with those trees and a list as `eval_results`.
 
   Raises:
     ValueError: if the checkpoint is that of another model or optimizer.

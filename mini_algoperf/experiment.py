@@ -165,12 +165,9 @@ def _read_points(options: RunOptions) -> list[spec.Hyperparameters]:
 def set_up(
   experiment: Experiment, number: int, interrupted: interrupts.Interrupts
 ) -> Trial | None:
-  """A trial before its next step; None if it was complete already.
+  """A trial, counted from 1, before its next step; None if it was complete.
 
-  Args:
-    experiment: from `check`, and `entered`.
-    number: of the trial, from 1.
-    interrupted: knows whether Ctrl-C was pressed.
+  The experiment is one that was entered.
 
   Raises:
     ValueError: if it cannot be set up, or not be gone on with in this way.

@@ -18,11 +18,10 @@ class WriteError(OSError):
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-  """The content of a file.
+  """The content of a regular file.
 
   Raises:
-    ValueError: if the path is something else: a pipe would be waited for, and
-      a device may have no end.
+    ValueError: for a pipe, which would be waited for, or an endless device.
     OSError: if it cannot be read.
   """
   if path.exists() and not path.is_file():

@@ -52,13 +52,10 @@ class MetricLogger:
     log_dir: pathlib.Path,
     num_rows: Mapping[str, int] | None = None,
   ) -> None:
-    """Opens the files of a run.
+    """Opens the files of a run in the folder of its trial.
 
-    Args:
-      log_dir: the trial's folder.
-      num_rows: by file name, how many rows to keep: those at the time of the
-        checkpoint, since a preempted run does the work after it again. None:
-        a new run.
+    Of each file so many rows are kept: those at the time of the checkpoint,
+    since a preempted run does the work after it again. None: a new run.
     """
     self.latest: dict[str, Logged] = {}
     self._tables = {
@@ -78,14 +75,7 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv.
-
-    Args:
-      metrics: scalars by name.
-      global_step: the step that they belong to.
-      preemption_count: how often the run was preempted so far.
-      is_eval: whether the row goes to eval_measurements.csv as well.
-    """
+    """Adds a row to measurements.csv, and to that of evaluations if it is one."""
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count

@@ -27,10 +27,7 @@ def make_meta_data(workload: spec.Workload, rng_seed: int) -> dict[str, Any]:
   for name in dir(workload):
     if name.startswith('_') or name in _NOT_PROPERTIES:
       continue
-    try:
-      value = getattr(workload, name)
-    except NotImplementedError:  # as OGBG's train_mean
-      continue
+    value = getattr(workload, name)
     if isinstance(value, (bool, int, float, str)):
       properties[f'workload.{name}'] = value
   devices = jax.local_devices()

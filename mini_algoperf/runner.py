@@ -32,8 +32,7 @@ class Observer(Protocol):
     """Follows every evaluation, before its checkpoint is written.
 
     What an observer writes is there before a resumed run can go on from this
-    evaluation; if the process is killed in between, it is written again. This
-    counts as logging, not as the submission's time.
+    evaluation. This counts as logging, not as the submission's time.
     """
 
 

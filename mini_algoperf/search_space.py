@@ -59,10 +59,6 @@ def _only_value(name: str, dimension: Any) -> Any:
 
 
 def as_point(values: Mapping[str, Any]) -> spec.Hyperparameters:
-  """A namedtuple 'Hyperparameters' of values by name.
-
-  Raises:
-    ValueError: if a name is not one that a field may have.
-  """
+  """A namedtuple 'Hyperparameters'; a ValueError for what is no field's name."""
   namedtuple: Any = collections.namedtuple  # a checker takes literals only
   return namedtuple('Hyperparameters', values)(**values)

@@ -95,10 +95,6 @@ class Workload:
     self._param_types: ParameterContainer | None = None
     self.metrics_logger: MetricLogger | None = None
 
-  def attach_metrics_logger(self, metrics_logger: MetricLogger) -> None:
-    """Gives submissions a logger."""
-    self.metrics_logger = metrics_logger
-
   @property
   def param_shapes(self) -> ParameterContainer:
     """Tree of `ShapeTuple`, without a device axis; after `init_model_fn`."""
@@ -128,9 +124,8 @@ class Workload:
     Args:
       global_batch_size: examples per batch, over all devices.
       params, model_state: as `init_model_fn` gave them.
-      rng: unused where the evaluation is deterministic.
       data_dir: where the data lie; None for the default.
-      imagenet_v2_data_dir, global_step: in the benchmark's signature; unused.
+      rng, imagenet_v2_data_dir, global_step: in the benchmark's signature.
 
     Returns:
       'train/...', 'validation/...', 'test/...' metrics and the number of

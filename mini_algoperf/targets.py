@@ -7,8 +7,6 @@ search space is the benchmark's for AdamW, at fixed beta2, warm-up, dropout and
 no label smoothing. The benchmark takes 200 trials and, for the test split, the
 worst of the runs that reached the validation target; here it is the median on
 both splits.
-
-  soft-reset set-targets --workload=digits
 """
 
 from __future__ import annotations
@@ -210,14 +208,7 @@ def plan_search(
 
 
 def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
-  """Tunes AdamW, repeats the best point, writes the medians as targets.
-
-  Args:
-    search: from `plan_search`.
-    progress: whether to draw a progress bar.
-
-  Returns:
-    The entry that was written.
+  """Tunes AdamW, repeats the best point, writes the medians; returns the entry.
 
   Raises:
     ValueError: if no trial, or not most of the repeated runs, ended with a

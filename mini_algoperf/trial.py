@@ -247,8 +247,7 @@ class Trial:
     )
     files.write_json(self.log_dir / f'flags_{count}.json', dict(flag_values))
     log = logger.MetricLogger(self.log_dir, self._rows_logged)
-    self.metrics_logger = log
-    self.workload.attach_metrics_logger(log)
+    self.metrics_logger = self.workload.metrics_logger = log
 
   def log(self, metrics: Mapping[str, float], is_eval: bool) -> None:
     """Adds a row to the run's tables, if it has any."""

@@ -97,7 +97,9 @@ def reported(
       raise RunError(f'the memory is exhausted: {_first_line(e)}') from e
     if before_first_step and isinstance(e, (ValueError, OSError)):
       raise
-    if isinstance(e, RunError) or _is_told_elsewhere(e):
+    # By name, since the one's module imports jax.
+    names = {kind.__name__ for kind in type(e).__mro__}
+    if names & {'RunError', 'DataEndedError', 'WriteError', 'BrokenPipeError'}:
       raise
     file = workload.rpartition(':')[0]
     paths = filter(None, (submission_path, file))
@@ -109,12 +111,6 @@ def reported(
     if file:
       raise RunError(f'--workload={workload}: {_said(e)}') from e
     raise
-
-
-def _is_told_elsewhere(error: BaseException) -> bool:
-  # By name, since the one's module imports jax.
-  names = {kind.__name__ for kind in type(error).__mro__}
-  return bool(names & {'DataEndedError', 'WriteError', 'BrokenPipeError'})
 
 
 def _first_line(error: BaseException) -> str:

@@ -40,11 +40,7 @@ def workload_class(given: str) -> type[MiniWorkload]:
 
 
 def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
-  """Makes a workload.
-
-  Args:
-    given: as for `workload_class`.
-    generation: 'jit' (current benchmark) or 'pmap' (that of 2024).
+  """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
   Raises:
     ValueError: one of them is unknown, or an attribute of a user's class cannot

@@ -27,7 +27,6 @@ from .. import files, spec
 from . import parts
 
 TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
-GENERATIONS = ('jit', 'pmap')
 DROPOUT_RATE = 0.1
 # Under pmap every baseline of the benchmark calls its axis this.
 BATCH_AXIS = 'batch'
@@ -74,16 +73,10 @@ class MiniWorkload(spec.Workload, abc.ABC):
   _given = ''
 
   def __init__(self, generation: str = 'jit') -> None:
-    """Compiles nothing yet.
-
-    Raises:
-      ValueError: `generation` is neither 'jit' nor 'pmap'.
-      ModuleNotFoundError: if one of `packages` is not installed.
-    """
-    if generation not in GENERATIONS:
+    """Raises ModuleNotFoundError if one of `packages` is not installed."""
+    if generation not in ('jit', 'pmap'):
       raise ValueError(
-        f'generation: {generation!r} is unknown; use one of '
-        f'{", ".join(GENERATIONS)}'
+        f'generation: {generation!r} is unknown; use one of jit, pmap'
       )
     for package in self.packages:  # now, not at the first evaluation
       importlib.import_module(package)
@@ -235,15 +228,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
     """The logits of a batch and the new model state.
 
-    Args:
-      params: tree of arrays.
-      augmented_and_preprocessed_input_batch: 'inputs', and what else there is.
-      model_state: batch statistics or None.
-      mode: dropout acts in TRAIN only.
-      rng: key of the dropout masks; unused in EVAL.
-      update_batch_norm: normalise by the batch and move the running
-        statistics; else normalise by the running statistics.
-      dropout_rate: share of activations that is dropped.
+    Dropout acts in TRAIN only. With `update_batch_norm`, activations are
+    normalised by the batch's statistics, which move the running ones.
     """
     # By name: a submission may import the benchmark's own spec.
     train = mode.name == spec.ForwardPassMode.TRAIN.name
@@ -302,15 +288,14 @@ class MiniWorkload(spec.Workload, abc.ABC):
     global_batch_size: int,
     **unused: Any,
   ) -> Iterator[spec.Batch]:
-    """Endless batches of training data.
+    """Endless batches of training data, in the order that `data_rng` gives.
 
     Args:
       data_rng: key of the order and the augmentation.
       split: 'train'; others are evaluated by `eval_model` alone.
       data_dir: where the data lie; None for the default.
       global_batch_size: examples per batch, over all devices.
-      **unused: cache, repeat_final_dataset and num_batches of the benchmark's
-        signature.
+      **unused: what else is in the benchmark's signature.
 
     Raises:
       ValueError: the batch does not divide evenly, or for another split.

@@ -1,10 +1,9 @@
 """Workload `digits`: classify small images; the metric, error rate, falls.
 
-Scikit-learn's 8x8 digits, split once and for all, shifted and noisy. Clean, the
-digits are learned almost perfectly within a few hundred steps, and a few hundred
-validation images give a coarse error rate. Each image is therefore seen shifted
-by up to a pixel and under noise: drawn anew for every training example, drawn
-once for the copies that are evaluated.
+Scikit-learn's 8x8 digits, split once and for all. Clean, they are learned almost
+perfectly within a few hundred steps. Each image is therefore seen shifted by up
+to a pixel and under noise: drawn anew for every training example, drawn once for
+the copies that are evaluated.
 """
 
 from __future__ import annotations

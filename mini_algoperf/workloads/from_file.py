@@ -29,7 +29,7 @@ _OTHERS = (
   *('name', 'target_metric_name', 'metric_rises', 'loss_type'),
   *('loss_fn', 'is_output_params'),
 )
-_LOSS = {'summed', 'n_valid_examples', 'per_example'}
+_LOSS = ('n_valid_examples', 'per_example', 'summed')
 
 
 def is_file(given: str) -> bool:
@@ -147,9 +147,9 @@ def rehearse(
     raise ValueError(f"{where}: a batch must have 'inputs' and 'targets'.")
   model = workload.init_model_fn(key)
   loss = _trace_loss(workload, *model, batch)
-  if not isinstance(loss, Mapping) or not {*loss} >= _LOSS:
+  if not isinstance(loss, Mapping) or not {*loss} >= {*_LOSS}:
     raise ValueError(
-      f'{where}: loss_fn must return {", ".join(sorted(_LOSS))} by name.'
+      f'{where}: loss_fn must return {", ".join(_LOSS)} by name.'
     )
   result = workload.eval_model(
     workload.eval_batch_size, *model, key, data_dir, None, 0

@@ -89,8 +89,7 @@ def pack(graphs: Iterable[Graph], room: Room) -> Iterator[list[Graph]]:
   Raises:
     ValueError: one graph alone is too large.
   """
-  chosen: list[Graph] = []
-  used = Room(0, 0, 0)
+  chosen, used = list[Graph](), Room(0, 0, 0)
   for graph in graphs:
     size = Room(1, len(graph.nodes), len(graph.edges))
     if _exceeds(size, room):

@@ -117,16 +117,13 @@ class MoleculesWorkload(MiniWorkload):
     return GraphNet(dropout_rate)
 
   def _fake_inputs(self) -> graph_batches.Graphs:
-    one = jnp.ones(1, jnp.int32)
-    zero = jnp.zeros(1, jnp.int32)
-    return graph_batches.Graphs(
-      jnp.ones((1, 9)), jnp.ones((1, 3)), zero, zero, one, one
-    )
+    one, zero = jnp.ones(1, jnp.int32), jnp.zeros(1, jnp.int32)
+    atom, bond = jnp.ones((1, 9)), jnp.ones((1, 3))
+    return graph_batches.Graphs(atom, bond, zero, zero, one, one)
 
   def _train_batches(
     self, rng: np.random.Generator, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
-    # The molecules come with the project.
     return _packed(shuffled_indices(rng, self.num_train_examples), shape)
 
   def _split_batches(
@@ -137,9 +134,8 @@ class MoleculesWorkload(MiniWorkload):
     return _packed(range(start, start + num_examples), shape)
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
-    labels = {k: v for k, v in batch.items() if k != 'inputs'}
-    merged = super()._merge_shards(labels)
-    return {'inputs': graph_batches.merge_shards(batch['inputs']), **merged}
+    inputs = graph_batches.merge_shards(batch['inputs'])
+    return {**super()._merge_shards(batch), 'inputs': inputs}
 
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch

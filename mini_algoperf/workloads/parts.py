@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,29 +16,19 @@ import optax
 from ..spec import ParameterType, Tensor
 
 # The projections of `transformer.Attention`, which have no bias.
-_ATTENTION_TYPES = {
-  'query': ParameterType.ATTENTION_Q,
-  'key': ParameterType.ATTENTION_K,
-  'value': ParameterType.ATTENTION_V,
-  'out': ParameterType.ATTENTION_OUT,
-}
+_ATTENTION = {'query': 'Q', 'key': 'K', 'value': 'V', 'out': 'OUT'}
 
 
 def split_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
   """Where the splits lie that follow one another in this order."""
-  ends = np.cumsum(list(sizes.values())).tolist()
-  return {
-    split: slice(end - size, end)
-    for (split, size), end in zip(sizes.items(), ends)
-  }
+  ends = itertools.accumulate(sizes.values())
+  return {s: slice(end - sizes[s], end) for s, end in zip(sizes, ends)}
 
 
-def shuffled_indices(
-  rng: np.random.Generator, num_examples: int
-) -> Iterator[int]:
+def shuffled_indices(rng: np.random.Generator, size: int) -> Iterator[int]:
   """Endless indices: one fresh permutation after another."""
   while True:
-    yield from rng.permutation(num_examples).tolist()
+    yield from rng.permutation(size).tolist()
 
 
 def dropout(
@@ -48,14 +39,9 @@ def dropout(
       y = x / (1 - rate) where kept, else 0
 
   As in the newer benchmark. Unlike `flax.linen.Dropout`, every rate takes the
-  same path, so that a rate may be a traced value and 0 draws a mask as any
-  other does.
-
-  Args:
-    module: the flax module whose 'dropout' key is used.
-    x: activations of any shape.
-    rate: share that is dropped, in [0, 1).
-    train: False returns `x`.
+  same path, so that a rate, in [0, 1), may be a traced value and 0 draws a mask
+  as any other does. The mask is drawn with the 'dropout' key of the module; `x`
+  may have any shape, and is returned if `train` is false.
   """
   if not train:
     return x
@@ -130,8 +116,8 @@ def _leaf_type(module: str, name: str) -> ParameterType:
   norm = re.search('batch(?=norm)|layer(?=norm)', module)
   if norm and name in ('scale', 'bias'):
     return ParameterType[f'{norm[0]}_norm_{name}'.upper()]
-  if module in _ATTENTION_TYPES:
-    return _ATTENTION_TYPES[module]
+  if module in _ATTENTION:
+    return ParameterType[f'ATTENTION_{_ATTENTION[module]}']
   if name == 'bias':
     return ParameterType.BIAS
   if 'embedding' in module:

@@ -1,9 +1,8 @@
 """Workload `text`: predict the next character; the metric, ppl, falls.
 
 The data are windows of characters of this project's own documents. `text.txt` is
-a copy of them (prose, formulas, commands; not the tables of numbers) from
-November 2026. It stays as it is when they change, since the targets were set
-with it. Its licence is the project's, Apache-2.0.
+a copy of them, without tables, from November 2026. It stays as it is when they
+change, since the targets were set with it. Its licence is the project's.
 """
 
 from __future__ import annotations

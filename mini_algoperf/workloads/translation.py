@@ -10,10 +10,9 @@ object and perhaps a place:
 
 The translation has another word order (place after the subject, verb last,
 adjective after the noun), cases where the source has order and prepositions, and
-agreement: determiners and adjectives follow the gender and the number of their
-noun, which must be learned word by word, verbs their subject. Nouns and adjectives
-follow Zipf's law, so that rare ones are seen a few times only. Names are in no
-lexicon: both languages spell them in the same syllables.
+agreement: determiners and adjectives follow gender and number of their noun, verbs
+their subject. Nouns and adjectives follow Zipf's law, so that rare ones are seen a
+few times only. Names, in no lexicon, are spelt alike in both languages.
 
 Sentences are lists of pieces, as a subword tokenizer makes them: a piece that
 starts with '_' starts a word.
