@@ -116,13 +116,10 @@ def warmup_cosine(hparams: Hparams, steps: int) -> Callable[[Any], Any]:
 
 
 class Phase(NamedTuple):
-  """A part of the run with its own optimizer.
+  """A part of the run with its own optimizer, which starts afresh.
 
-  Attributes:
-    steps: how long it lasts; None for an endless last phase, else the run is
-      complete after the last one.
-    optimizer: starts afresh with the phase; from the second phase on, so does
-      the model, from the run's first parameters.
+  From the second phase on, so does the model, from the run's first parameters.
+  The run is complete after the last phase, unless that has no end.
   """
 
   steps: int | None
