@@ -91,18 +91,6 @@ def test_older_checkpoints(keep_all, steps, tmp_path):
   assert checkpoints.read_latest(tmp_path)['global_step'] == 100
 
 
-def test_a_half_written_checkpoint_is_not_picked_up(tmp_path, monkeypatch):
-  checkpoints.save(tmp_path, make_state('jit', 5), 'jit', keep_all=True)
-
-  def killed(*args):
-    raise KeyboardInterrupt
-
-  monkeypatch.setattr('os.replace', killed)
-  with pytest.raises(KeyboardInterrupt):
-    checkpoints.save(tmp_path, make_state('jit', 10), 'jit', keep_all=True)
-  assert checkpoints.read_latest(tmp_path)['global_step'] == 5
-
-
 def cut(content):
   return content[:-20]
 
@@ -182,7 +170,7 @@ def losses(run):
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
-@pytest.mark.parametrize('interrupt_at', [0, 1, 3, 4, 5, 12])
+@pytest.mark.parametrize('interrupt_at', [0, 1, 4, 12])
 def test_resumed_equals_uninterrupted(generation, interrupt_at, tmp_path):
   whole = run_trial(generation, tmp_path / 'whole')
   with pytest.raises(KeyboardInterrupt):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import os
 
 import jax
 import numpy as np
@@ -14,7 +12,6 @@ from helpers.fakes import SIZES, Clock, FakeSubmission, FakeWorkload
 from reset_cycles.mini_algoperf import (
   RunOptions,
   checkpoints,
-  files,
   runner,
   trial,
 )
@@ -216,28 +213,6 @@ def test_dropout_is_handed_to_the_model_in_2024_only(
   assert run.workload._dropout == ((), expected)
 
 
-def test_a_bug_in_a_step_keeps_its_own_error():
-  with pytest.raises(ValueError, match='^a bug$'):
-    trained(submission={'fail_at': 2})
-
-
-def test_data_that_end_are_said_in_one_line(monkeypatch):
-  endless = FakeWorkload._build_input_queue
-  monkeypatch.setattr(
-    FakeWorkload,
-    '_build_input_queue',
-    lambda *args: itertools.islice(endless(*args), 3),
-  )
-  run, _ = make_trial()
-  with pytest.raises(trial.DataEndedError) as raised:
-    runner.train(run)
-  assert str(raised.value) == (
-    'the training data ended after 3 batches: a workload must give them '
-    'without end.'
-  )
-  assert run.global_step == 3
-
-
 def test_data_of_the_submissions_own_that_end():
   run, _ = make_trial()
   run.submission = run.submission._replace(
@@ -249,29 +224,6 @@ def test_data_of_the_submissions_own_that_end():
     "data_selection has no batch for step 0: a submission's data must have no "
     'end.'
   )
-
-
-@pytest.mark.parametrize(
-  ('full', 'steps'),
-  [('checkpoint_5', ['1', '5']), ('eval_measurements.csv', ['1'])],
-)
-def test_a_full_disk_leaves_what_was_written(full, steps, tmp_path):
-  run, _ = make_trial(max_global_steps=9, log_dir=tmp_path)
-
-  class Filling(runner.Observer):
-    def on_step(self, run):
-      if run.global_step == 4:  # the next write of this file finds no space
-        temporary = tmp_path / f'.{full}.{os.getpid()}.tmp'
-        temporary.symlink_to('/dev/full')
-
-  with pytest.raises(files.WriteError) as raised:
-    runner.train(run, Filling())
-  assert str(raised.value) == (
-    f'{tmp_path / full} cannot be written: No space left on device.'
-  )
-  assert checkpoints.read_latest(tmp_path)['global_step'] == 1
-  rows = files.read_rows(tmp_path / 'eval_measurements.csv')
-  assert [row['global_step'] for row in rows] == steps
 
 
 def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):

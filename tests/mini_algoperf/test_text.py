@@ -25,16 +25,6 @@ def test_rare_characters_share_a_token():
   assert text.UNKNOWN in expected
 
 
-def test_no_training_window_has_what_is_evaluated():
-  train = {
-    row.tobytes() for row in text.load_windows('train')['inputs'][:, :24]
-  }
-  for split in ('validation', 'test'):
-    rows = text.load_windows(split)['inputs'][:, :24]
-    # Documents repeat a line here and there: a command, a heading.
-    assert np.mean([row.tobytes() in train for row in rows]) < 0.02
-
-
 def test_no_position_sees_a_later_one():
   model = LanguageModel(vocab_size=7, features=8, num_heads=2)
   tokens = np.array([[1, 2, 3, 4, 5, 6]], np.int32)
