@@ -24,9 +24,7 @@ from helpers.run_files import (
   snapshot,
 )
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import (
-  checkpoints,
-)
+from reset_cycles.mini_algoperf import checkpoints
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -49,11 +47,6 @@ def evaluated_steps():
 
 
 WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
-
-
-def test_without_checkpoints_nothing_is_thrown_away(capsys):
-  assert run('--nosave_checkpoints') == 0
-  assert refused(capsys, 'has no checkpoint; --overwrite instead of')
 
 
 def flip_a_bit(path):
@@ -84,27 +77,41 @@ def test_the_checkpoint_before_a_damaged_one_serves(caplog):
   assert_same_run(TRIAL, WHOLE)
 
 
+EXTERNAL = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
+
+
 @pytest.mark.parametrize(
-  ('flags', 'message'),
+  ('begun', 'resumed', 'message'),
   [
-    (['--generation=pmap'], 'was started with jit; give that'),
-    (
-      ['--tuning_ruleset=external', '--tuning_search_space=space.json'],
-      'was started with self; give that',
-    ),
+    ([], ['--generation=pmap'], 'was started with jit; give that'),
+    ([], EXTERNAL, 'was started with self; give that'),
+    (['--nosave_checkpoints'], [], 'has no checkpoint; --overwrite instead of'),
   ],
 )
-def test_a_run_of_another_kind(flags, message, capsys):
+def test_a_run_of_another_kind(begun, resumed, message, capsys):
   pathlib.Path('space.json').write_text('[{"x": 1}]')
-  interrupt()
-  assert refused(capsys, message, *flags)
+  interrupt(*begun)
+  assert refused(capsys, message, *resumed)
 
 
-@pytest.mark.parametrize('content', ['{}', '{"rng_seed'])
-def test_meta_data_that_cannot_be_used(content, capsys):
-  interrupt()
-  (TRIAL / 'meta_data_0.json').write_text(content)
-  assert refused(capsys, 'meta_data_0.json')
+@pytest.mark.parametrize(
+  ('name', 'content', 'message'),
+  [
+    ('meta_data_0.json', '{}', 'meta_data_0.json'),
+    ('meta_data_0.json', '{"rng_seed', 'meta_data_0.json'),
+    ('hparams.json', None, 'hparams.json is missing'),
+    ('hparams.json', '[1]', 'hparams.json must hold an object'),
+    ('hparams.json', '{"x": ', 'hparams.json is not valid JSON'),
+  ],
+)
+def test_files_that_cannot_be_used(name, content, message, capsys):
+  pathlib.Path('space.json').write_text('[{"x": 1}]')
+  interrupt(*EXTERNAL)
+  if content is None:
+    (TRIAL / name).unlink()
+  else:
+    (TRIAL / name).write_text(content)
+  assert refused(capsys, message, *EXTERNAL)
 
 
 def test_the_seed_outlives_the_meta_data():
@@ -119,25 +126,6 @@ def test_the_seed_outlives_the_meta_data():
   assert read_json('meta_data_1.json')['rng_seed'] == 3
   run('--experiment_name=whole')
   assert_same_run(TRIAL, WHOLE)
-
-
-@pytest.mark.parametrize(
-  ('content', 'message'),
-  [
-    (None, 'hparams.json is missing'),
-    ('[1]', 'hparams.json must hold an object'),
-    ('{"x": ', 'hparams.json is not valid JSON'),
-  ],
-)
-def test_hyperparameters_that_cannot_be_used(content, message, capsys):
-  pathlib.Path('space.json').write_text('[{"x": 1}]')
-  external = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
-  interrupt(*external)
-  if content is None:
-    (TRIAL / 'hparams.json').unlink()
-  else:
-    (TRIAL / 'hparams.json').write_text(content)
-  assert refused(capsys, message, *external)
 
 
 @pytest.mark.parametrize('steps', [7, 10])

@@ -13,6 +13,7 @@ from reset_cycles.mini_algoperf import (
   RunOptions,
   checkpoints,
   runner,
+  spec,
   trial,
 )
 from reset_cycles.mini_algoperf.submission_loader import as_submission
@@ -86,28 +87,25 @@ def test_the_tape(generation, tmp_path, monkeypatch):
   assert fake.tape == [*expected, 'checkpoint']
 
 
+# Its own, or the benchmark's, which a submission may import.
+@pytest.mark.parametrize(
+  'error',
+  [spec.TrainingCompleteError, type('TrainingCompleteError', (Exception,), {})],
+)
 @GENERATIONS
-def test_training_complete_error_ends_with_one_evaluation(generation):
-  run, fake = trained(generation, {'complete_at': 7})
+def test_training_complete_error_ends_with_one_evaluation(
+  generation, error, monkeypatch
+):
+  def stop(fake, global_step):
+    if global_step == 7:
+      raise error
+
+  monkeypatch.setattr(FakeSubmission, '_stop', stop)
+  run, fake = trained(generation)
   assert evaluated_steps(run) == [1, 5, 8]
   assert fake.tape.count('update 7') == 1
   assert 'update 8' not in fake.tape
   assert run.train_state['training_complete']
-
-
-def test_the_error_of_the_benchmarks_own_spec_ends_the_run_too(monkeypatch):
-  """A submission may import it from there: another class of that name."""
-  theirs = type('TrainingCompleteError', (Exception,), {})
-  run, fake = make_trial()
-
-  def stop(global_step):
-    if global_step == 3:
-      raise theirs
-
-  monkeypatch.setattr(fake, '_stop', stop)
-  runner.train(run)
-  assert run.train_state['training_complete']
-  assert evaluated_steps(run) == [1, 4]
 
 
 def test_what_a_step_is_given():
