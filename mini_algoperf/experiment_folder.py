@@ -88,17 +88,19 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
-  made = [p for p in path.parents if not p.exists()]
-  if path.is_dir():
+  made = [p for p in (path, *path.parents) if not p.exists()]
+  if not made and any(path.iterdir()):
     path.rename(aside)
-  path.mkdir(parents=True)
+  path.mkdir(parents=True, exist_ok=True)
   try:
     yield
   except BaseException:
     shutil.rmtree(path)
     if aside.exists():
       aside.rename(path)
-    for parent in made:
+    elif not made:
+      path.mkdir()
+    for parent in made[1:]:
       with contextlib.suppress(OSError):  # another run has moved in meanwhile
         parent.rmdir()
     raise

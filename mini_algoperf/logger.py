@@ -48,9 +48,7 @@ class MetricLogger:
   """
 
   def __init__(
-    self,
-    log_dir: pathlib.Path,
-    num_rows: Mapping[str, int] | None = None,
+    self, log_dir: pathlib.Path, num_rows: Mapping[str, int] | None = None
   ) -> None:
     """Opens the files of a run in the folder of its trial.
 
