@@ -77,7 +77,6 @@ def scale_by_nadam(
   def update(
     grads: Any, state: optax.ScaleByAdamState, params: Any = None
   ) -> tuple[Any, optax.ScaleByAdamState]:
-    del params
     count = state.count + 1
     mu = moment(grads, state.mu, beta1, 1)
     nu = moment(grads, state.nu, beta2, 2)
@@ -143,13 +142,13 @@ class Rival(NamedTuple):
       model.
     evaluated: (trained model, optimizer state) -> evaluated model; traced.
     progress: (optimizer state, share of the budget used up, share that a step
-      takes) -> optimizer state; None for rivals that ignore time.
+      takes) -> optimizer state.
   """
 
   phases: Callable[[int, float], Sequence[Phase]]
   trained: Callable[[Any, Any], Any] | None = None
   evaluated: Callable[[Any, Any], Any] = lambda params, state: params
-  progress: Callable[[Any, Any, Any], Any] | None = None
+  progress: Callable[[Any, Any, Any], Any] = lambda state, used, pace: state
 
 
 class Saved(NamedTuple):
@@ -167,7 +166,7 @@ class Fixed(NamedTuple):
   inits: tuple[Callable[..., Any], ...]  # parameters -> (parameters, state)
   devices: Devices
   budget_sec: float
-  progress: Callable[..., Any] | None
+  progress: Callable[..., Any]
   seen: list[int]  # one number: how many evaluations have been looked at
 
 
@@ -226,7 +225,6 @@ def submission_of(rival: Rival) -> own.Submission:
     hyperparameters: Any,
     rng: jax.Array,
   ) -> tuple[Saved, Fixed]:
-    del rng
     if hyperparameters:
       raise ValueError(
         f'hyperparameters={hyperparameters!r}: hyperparameters must be None, '
@@ -283,7 +281,6 @@ def _update_params(
   Raises:
     TrainingCompleteError: (the benchmark's) after the last phase.
   """
-  del current_params_types, hyperparameters, loss_type, train_state
   saved, fixed = optimizer_state
   params, inner = current_param_container, saved.inner
   phase = bisect.bisect_right(fixed.ends, global_step)
@@ -292,9 +289,9 @@ def _update_params(
   if phase > 0 and global_step == fixed.ends[phase - 1]:
     params, inner = fixed.devices.init(fixed.inits[phase], saved.first)
   eval_results = eval_results or ()  # None if a restore has lost them
-  if fixed.progress and len(eval_results) > fixed.seen[0]:
+  if len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
-    inner = _paced(fixed.progress, fixed, inner, eval_results, global_step)
+    inner = _paced(fixed, inner, eval_results, global_step)
   params, model_state, inner, metrics = fixed.steps[phase](
     params, model_state, inner, batch, rng
   )
@@ -306,11 +303,7 @@ def _update_params(
 
 
 def _paced(
-  progress: Callable[..., Any],
-  fixed: Fixed,
-  inner: Any,
-  eval_results: EvalResults,
-  global_step: int,
+  fixed: Fixed, inner: Any, eval_results: EvalResults, global_step: int
 ) -> Any:
   """The state, told the share of the budget that a step takes on average."""
   step, results = workload_facts.decode(eval_results[-1])
@@ -319,7 +312,7 @@ def _paced(
     return inner
   pace = seconds / step / fixed.budget_sec
   now = (np.float32(global_step * pace), np.float32(pace))
-  return progress(inner, *fixed.devices.put(now))
+  return fixed.progress(inner, *fixed.devices.put(now))
 
 
 def _prepare_for_eval(

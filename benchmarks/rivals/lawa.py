@@ -32,7 +32,6 @@ class LawaState(NamedTuple):
 
 def lawa(step_hint: int, budget: float) -> optax.GradientTransformation:
   """The baseline's optimizer, which also takes snapshots."""
-  del budget
   rate = common.warmup_cosine(common.BASELINE, step_hint)
   optimizer = common.nadamw(common.BASELINE, rate)
   start = math.ceil(START * step_hint)

@@ -89,7 +89,6 @@ def _y(x: jax.Array, z: jax.Array) -> jax.Array:
 
 def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
   """Schedule-Free AdamW with the entry's warm-up."""
-  del budget
   return schedule_free(int(WARMUP_FACTOR * step_hint))
 
 
