@@ -42,7 +42,6 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @switch('stop_at_targets', 'End the run once both targets are reached.')
 @option('experiment_dir', 'Folder for all experiments.', _PATH)
 @option('experiment_name', "Its folder there. Default: the workload's name.")
-@switch('append_timestamp', 'Append date and time to --experiment_name.')
 @switch('overwrite', 'Replace an experiment of the same name.')
 @switch('resume_last_run', 'Resume from the last checkpoint of that name.')
 @switch('save_checkpoints', 'Save one after every evaluation and at the end.')
@@ -96,7 +95,7 @@ def set_targets(
   the final metrics.
   """
   with errors.ended_by_signals():
-    from ..mini_algoperf import experiment, targets
+    from ..mini_algoperf import targets, trial
     from ..mini_algoperf.workloads.base import read_targets
     from ..studies.board import measure_targets, stand_in
   with errors.setup_phase(workload=workload):
@@ -105,7 +104,7 @@ def set_targets(
       path = stand_in.targets_file(workload)
       known = stand_in.read_targets(workload)
     else:
-      search_options['data_dir'] = experiment.full_data_dir(data_dir)
+      search_options['data_dir'] = trial.full_data_dir(data_dir)
       search = targets.plan_search(workload, **search_options)
       key, path = search.workload.name, search.output
       known = read_targets(path)

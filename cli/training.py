@@ -175,7 +175,7 @@ class _Watch(runner.Observer):
 
 def _planned_steps(trial: Trial, log_dir: pathlib.Path) -> int | None:
   """Steps that the run will take if nothing else ends it; None if unknown."""
-  limits = [trial.settings.max_global_steps or np.inf]
+  limits = [trial.options.max_global_steps or np.inf]
   plan = plans.read_plan(log_dir)
   if plan is not None and plans.ends_with_chain(plan.params):
     limits.append(sum(cycle.steps for cycle in plan.chain.cycles))
@@ -208,8 +208,8 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
     ended = f'the time budget of {trial.budget_sec:.0f} s is used up'
   elif state['training_complete']:
     ended = 'the submission has finished'
-  elif trial.settings.is_limit(trial.global_step):
-    ended = f'--max_global_steps={trial.settings.max_global_steps} is reached'
+  elif trial.options.is_limit(trial.global_step):
+    ended = f'--max_global_steps={trial.options.max_global_steps} is reached'
   # As the benchmark's scorer counts: to it, a target met exactly is reached; to
   # the workload, and so for the end of a run, it is not.
   at, reached = table.target.reached(table.metric), 'not reached'

@@ -20,7 +20,6 @@ import numpy as np
 from ...mini_algoperf import spec
 from ...mini_algoperf.workloads import workload_class
 from ...mini_algoperf.workloads.base import MiniWorkload
-from ...mini_algoperf.workloads.generations import GENERATIONS
 from ...mini_algoperf.workloads.molecules import MoleculesWorkload
 from ...mini_algoperf.workloads.translation import TranslationWorkload
 from ..paths import read_object
@@ -166,25 +165,12 @@ def make_workload(
     )
   factor = rate_factor(condition, found)
   own: Any = _CLASSES.get(name) or workload_class(name)
-  base: Any = type(own.__name__, (GENERATIONS[condition.generation], own), {})
-
-  # Submissions recognise the generation by its signature.
-  @functools.wraps(base.model_fn)
-  def model_fn(self: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-    return base.model_fn(self, scaled(params, factor), *args, **kwargs)
-
-  @functools.wraps(base.init_model_fn)
-  def init_model_fn(self: Any, *args: Any, **kwargs: Any) -> Any:
-    params, state = base.init_model_fn(self, *args, **kwargs)
-    return scaled(params, 1.0 / factor), state
 
   def eval_batch(self: Any, params: Any, *args: Any) -> Any:
-    return base._eval_batch(self, scaled(params, factor), *args)
+    return own._eval_batch(self, scaled(params, factor), *args)
 
   length = length_of(name, full)
   members = {
-    'model_fn': model_fn,
-    'init_model_fn': init_model_fn,
     '_eval_batch': eval_batch,
     'validation_target_value': found[condition.target],
     'test_target_value': found[condition.target],
@@ -197,10 +183,24 @@ def make_workload(
   if length.validation is not None:
     members['num_validation_examples'] = length.validation
     members['eval_batch_size'] = length.validation
-  workload: MiniWorkload = type(own.__name__, (base,), members)(
+  workload: MiniWorkload = type(own.__name__, (own,), members)(
     condition.generation
   )
   workload.eval_splits = ('validation',)
+  model_fn, init_model_fn = workload.model_fn, workload.init_model_fn
+
+  # Submissions recognise the generation by its signature.
+  @functools.wraps(model_fn)
+  def scaled_model_fn(params: Any, *args: Any, **kwargs: Any) -> Any:
+    return model_fn(scaled(params, factor), *args, **kwargs)
+
+  @functools.wraps(init_model_fn)
+  def scaled_init_model_fn(*args: Any, **kwargs: Any) -> Any:
+    params, state = init_model_fn(*args, **kwargs)
+    return scaled(params, 1.0 / factor), state
+
+  workload.model_fn = scaled_model_fn
+  workload.init_model_fn = scaled_init_model_fn
   return workload
 
 

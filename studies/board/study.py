@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import jax
 
-from ...mini_algoperf import files, logger, metadata, runner
-from ...mini_algoperf.trial import Settings, Trial, open_log, set_up_trial
+from ...mini_algoperf import RunOptions, files, logger, metadata, runner
+from ...mini_algoperf.trial import BatchSizes, Trial
 from ...mini_algoperf.workloads.base import MiniWorkload
 from .. import workers
 from ..errors import RunFailed
@@ -204,19 +204,15 @@ def workload_of(job: Task) -> MiniWorkload:
 
 def _train(job: Task, log_dir: pathlib.Path) -> None:
   workload = workload_of(job)
-  settings = Settings(
-    workload.default_batch_size,
-    workload.eval_batch_size,
-    eval_every=workload.eval_every_steps,
-    save_checkpoints=False,
-  )
+  options = RunOptions(job.workload, save_checkpoints=False)
+  sizes = BatchSizes(workload.default_batch_size, workload.eval_batch_size)
   clock = StepClock(get_condition(job.condition).seconds_per_step)
   submission = entries.load(job.entry)
-  trial = set_up_trial(
-    workload, submission, settings, None, job.seed, log_dir, clock
+  trial = Trial(
+    workload, submission, options, sizes, None, job.seed, log_dir, clock
   )
   clock.trial = trial
-  open_log(trial, {'workload': job.workload, 'rng_seed': job.seed})
+  trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
   runner.train(trial, _Ending())
 
 
