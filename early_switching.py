@@ -226,15 +226,16 @@ class Progress:
       1 - best(f) > margin + noise * sigma
                     + max(0, 1 - f) (decay + trend (best(f) - best(f / 2)))
 
-  f is the share of the chain, from the last full reset to the horizon, best the largest progress p so far
-  (`soft_reset.progress`, linear), lowest the smallest loss so far, sigma 1.4826
-  times the median absolute deviation of the last 10 increments of p, and 0 if
-  fewer than three are finite. best(f / 2) is 0 while no metric is finite. The
-  rule uses metrics as shares and losses as ratios: their units do not matter.
+  f is the share of the chain, from the last full reset to the horizon, best the
+  largest progress p so far (`soft_reset.progress`, linear), lowest the smallest
+  loss so far, sigma 1.4826 times the median absolute deviation of the last 10
+  increments of p, and 0 if fewer than three are finite. best(f / 2) is 0 while
+  no metric is finite. The rule uses metrics as shares and losses as ratios:
+  their units do not matter.
 
   The values at f / 2 are those of the last evaluation up to there, or else of
-  the first. An evaluation more than 31 back is forgotten, and the
-  oldest remembered one takes its place.
+  the first. An evaluation more than 31 back is forgotten, and the oldest
+  remembered one takes its place: with more than 62 evaluations f / 2 is later.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.

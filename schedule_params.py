@@ -110,6 +110,8 @@ class ScheduleParams:
           f'{name}: unknown hyperparameter; known are {", ".join(known)}.'
           + did_you_mean(name, known)
         )
+    if 'learning_rate' in given:
+      check_number('learning_rate', given['learning_rate'], '(0, inf)')
     base = self.cycles[0].hparams.learning_rate
     cycles = []
     for cycle in self.cycles:
@@ -122,8 +124,8 @@ class ScheduleParams:
     return dataclasses.replace(self, cycles=tuple(cycles))
 
 
-# What the thesis ran: three cosine cycles over twice the step_hint, a soft reset
-# between any two, S(t) as in figure 3.7, and the end when cycles run out.
+# What the thesis ran: three cosine cycles over twice the step_hint, a soft
+# reset between any two, S(t) as in figure 3.7, and the end when cycles run out.
 THESIS = ScheduleParams(
   cycles=(Cycle(),) * 3,
   optimizer=AdamW(),
@@ -135,11 +137,11 @@ THESIS = ScheduleParams(
   horizon=StepHorizon(),
   wait=False,
 )
-# The seeds' method in today's ruleset. Cycles that double in length are laid over
-# the time budget; a soft reset between any two; a race that finds a peak at which
-# the model learns; and a rule that leaves what will not arrive. The numbers of the
-# optimizer are those of the self-tuning winner of 2024, with a constant peak that
-# every cycle ends with a short decay.
+# The thesis' method in today's ruleset. Cycles that double in length are laid
+# over the time budget; a soft reset between any two; a race that finds a peak
+# at which the model learns; and a rule that leaves what will not arrive. The
+# numbers of the optimizer are those of the self-tuning winner of 2024, with a
+# constant peak that every cycle ends with a short decay.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
     Cycle(
@@ -153,8 +155,8 @@ SOFT_RESET = ScheduleParams(
       ),
       decay=Cooldown(share=0.1),
       length=length,
-      # The run's first evaluation follows its first step: at a rate of 0 it sees
-      # the untrained model, from whose loss the race measures.
+      # The run's first evaluation follows its first step: at a rate of 0 it
+      # sees the untrained model, from whose loss the race measures.
       min_warmup_steps=1,
     )
     for length in (1.0, 2.0, 4.0, 8.0)

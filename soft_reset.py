@@ -163,7 +163,7 @@ class SoftReset:
     check_choice('scale', self.scale, SCALES)
 
   def plan(self, tau: float) -> ResetPlan:
-    """A tau of .25 and an alpha of .5 keep .75 of the model, .875 of moments."""
+    """tau .25 and alpha .5 keep .75 of the model and .875 of the moments."""
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
 
 
@@ -408,7 +408,8 @@ def model_reinit_schedule(
   """Resets a model at the start of a cycle, and checks that it was done.
 
   A reset goes leaf by leaf, with the old leaf donated and the fresh one on the
-  host: besides the model, only one leaf and the samples are on the devices. The
+  host: besides the model, only one leaf and the samples are on the devices
+  (whoever makes the fresh model may need room for it there before). The
   checks recompute the formula on the host for up to 64 elements of every leaf
   and, under pmap, of every replica.
 
@@ -416,7 +417,8 @@ def model_reinit_schedule(
     model: parameters, batch statistics and optimizer state; the leaves that
       change are donated.
     fresh: (params, model_state) of a new initialisation, as host arrays of the
-      model's sizes without device axis. If model_state has no leaves, there are no fresh statistics.
+      model's sizes without device axis. If model_state has no leaves, there are
+      no fresh statistics.
     plan: what is to be done.
     roles: of the optimizer's state.
     devices: how the leaves are laid out.
@@ -438,12 +440,12 @@ def model_reinit_schedule(
 
   def reset(part: Any, role: int) -> Any:
     if role == MOMENT:
-      return _shrink_tree(part, plan.keep_moments, devices)
+      return _shrink_tree('moments', part, plan.keep_moments, devices)
     if role == ITERATE:
       source = fresh_leaves[next(sources)]
       return _blend_tree('iterates', part, source, plan.tau, devices)
     if role == WEIGHT:
-      return _shrink_tree(part, 1 - plan.tau, devices)
+      return _shrink_tree('weights', part, 1 - plan.tau, devices)
     if role == COUNT and not plan.keep_counts:
       return devices.put(np.zeros((), devices.shape_of(part).dtype))
     return part
@@ -458,7 +460,7 @@ def model_reinit_schedule(
   else:
     # Only the first step added them, or they do not fit. They are kept, as the
     # coming batches update them, but values that are not finite become zero.
-    model_state = _shrink_tree(model.model_state, 1.0, devices)
+    model_state = _shrink_tree('statistics', model.model_state, 1.0, devices)
   parts = roles.treedef.flatten_up_to(model.opt_state)
   parts = [reset(part, role) for part, role in zip(parts, roles.roles)]
   opt_state = jax.tree_util.tree_unflatten(roles.treedef, parts)
@@ -483,7 +485,7 @@ def _blend_tree(
   return jax.tree_util.tree_unflatten(treedef, leaves)
 
 
-def _shrink_tree(tree: Any, keep: float, devices: Devices) -> Any:
+def _shrink_tree(what: str, tree: Any, keep: float, devices: Devices) -> Any:
   """Shrinks leaf by leaf; the result has the structure of tree."""
   leaves, treedef = jax.tree_util.tree_flatten(tree)
   samples = []
@@ -492,5 +494,5 @@ def _shrink_tree(tree: Any, keep: float, devices: Devices) -> Any:
       _shrink_step, leaf, np.float32(keep), donate=True
     )
     samples.append(reset_checks.Sample(*jax.device_get(sampled)))
-  reset_checks.check('moments', samples, keep)
+  reset_checks.check(what, samples, keep)
   return jax.tree_util.tree_unflatten(treedef, leaves)

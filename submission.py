@@ -118,7 +118,8 @@ def update_params(
   train_state is passed by the current generation only.
 
   Returns:
-    (optimizer_state, params, model_state); the arguments' buffers are donated.
+    (optimizer_state, params, model_state); the trained model's buffers are
+    donated, those of averaged weights are not.
 
   Raises:
     TrainingCompleteError: (the benchmark's) when the cycles have run out and

@@ -70,8 +70,7 @@ class Compilations:
     self.count = 0
     jax.monitoring.register_event_duration_secs_listener(self._listen)
 
-  def _listen(self, event: str, duration: float, **unused: Any) -> None:
-    del duration, unused
+  def _listen(self, event: str, duration_secs: float, **unused: Any) -> None:
     self.count += 'backend_compile' in event
 
 
@@ -109,7 +108,8 @@ class Submitted:
     self.workload, self._batches = workload, batches_of(workload)
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     self.params, self.model_state = workload.init_model_fn(keys[0])
-    self._keys, self.step, self._evaluations = keys, 0, []
+    self._keys, self.step = keys, 0
+    self._evaluations: list[tuple[int, dict[str, float]]] = []
 
   def set_up(self) -> Any:
     """Initialises the optimizer's state."""
@@ -252,17 +252,15 @@ def measure(
   make_workload: Callable[[], Any], former: bool, pairs: int, rounds: int
 ) -> dict[str, dict[str, list[float]]]:
   """(run, figure) -> one value of each round, its median."""
+  own = 'reset_cycles'
   makers: dict[str, Callable[[], Run]] = {
     'optax': lambda: Bare(make_workload()),
-    'THESIS': lambda: Submitted('reset_cycles', 'THESIS', make_workload()),
-    'SOFT_RESET': lambda: Submitted(
-      'reset_cycles', 'SOFT_RESET', make_workload()
-    ),
+    'THESIS': lambda: Submitted(own, 'THESIS', make_workload()),
+    'SOFT_RESET': lambda: Submitted(own, 'SOFT_RESET', make_workload()),
+    'former THESIS': lambda: Submitted('former', 'THESIS', make_workload()),
   }
-  if former:
-    makers['former THESIS'] = lambda: Submitted(
-      'former', 'THESIS', make_workload()
-    )
+  if not former:
+    del makers['former THESIS']
   compiled = Compilations()
   found: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
   for _ in range(rounds):
@@ -297,17 +295,15 @@ def _cell(values: list[float] | None) -> str:
   if not values:
     return ''
   middle, low, high = statistics.median(values), min(values), max(values)
-  if low == high:
-    return f'{middle:.4g}'
-  return f'{middle:.4g} ({low:.4g} to {high:.4g})'
+  spread = f' ({low:.4g} to {high:.4g})' if low < high else ''
+  return f'{middle:.4g}{spread}'
 
 
 def versions() -> dict[str, str]:
   """Where and when: to be saved with the figures."""
-  device = jax.devices()[0]
   return {
     'date': dt.date.today().isoformat(),
-    'device': f'{jax.device_count()} × {device.device_kind}',
+    'device': f'{jax.device_count()} × {jax.devices()[0].device_kind}',
     'load': f'{os.getloadavg()[0]:.0f} on {os.cpu_count()} cores',
     'python': sys.version.split()[0],
     **{m.__name__: m.__version__ for m in (jax, flax, optax, np)},

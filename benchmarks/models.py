@@ -7,6 +7,7 @@ the part of the benchmark's spec module.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-Batch = dict[str, np.ndarray]
+from reset_cycles.mini_algoperf.workloads.transformer import Block
+
+Batch = dict[str, Any]
 
 
 class TrainingCompleteError(Exception):
@@ -30,12 +33,11 @@ class ForwardPassMode:
   TRAIN = 0
 
 
+@dataclasses.dataclass(frozen=True)
 class Shape:
-  """A parameter's shape in the benchmark's form."""
+  """A parameter's shape in the benchmark's form, a leaf of a tree."""
 
-  def __init__(self, leaf: jax.Array) -> None:
-    """Takes the shape of a parameter."""
-    self.shape_tuple = leaf.shape
+  shape_tuple: tuple[int, ...]
 
 
 class Workload:
@@ -57,7 +59,7 @@ class Workload:
   def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
     """Fresh parameters, and None for batch statistics."""
     params = jax.jit(self.model.init)(rng, self.batch['inputs'])
-    self.param_shapes = jax.tree_util.tree_map(Shape, params)
+    self.param_shapes = jax.tree_util.tree_map(lambda p: Shape(p.shape), params)
     return params, None
 
   def model_fn(
@@ -70,8 +72,8 @@ class Workload:
     update_batch_norm: bool,
   ) -> tuple[jax.Array, None]:
     """The logits, and None for batch statistics."""
-    del model_state, mode, rng, update_batch_norm
-    return self.model.apply(params, batch['inputs']), None
+    logits: Any = self.model.apply(params, batch['inputs'])
+    return logits, None
 
   def loss_fn(
     self,
@@ -81,14 +83,11 @@ class Workload:
     label_smoothing: float = 0.0,
   ) -> dict[str, jax.Array]:
     """The summed cross entropy and the number of examples."""
-    del mask_batch, label_smoothing
     losses = optax.softmax_cross_entropy_with_integer_labels(
       logits_batch, label_batch
     )
-    return {
-      'summed': jnp.sum(losses),
-      'n_valid_examples': jnp.float32(losses.size),
-    }
+    count = jnp.float32(losses.size)
+    return {'summed': jnp.sum(losses), 'n_valid_examples': count}
 
 
 class Leaves(nn.Module):
@@ -134,24 +133,6 @@ class MessagePassing(nn.Module):
     )
 
 
-class Layer(nn.Module):
-  """Attention and a feed-forward part, each with pre-normalisation."""
-
-  heads: int
-  hidden: int
-
-  @nn.compact
-  def __call__(self, x: jax.Array, other: jax.Array | None = None) -> jax.Array:
-    """x has shape=(batch, length, width); also attends to `other` if given."""
-    h = nn.LayerNorm()(x)
-    x = x + nn.MultiHeadDotProductAttention(self.heads)(h, h)
-    if other is not None:
-      h = nn.LayerNorm()(x)
-      x = x + nn.MultiHeadDotProductAttention(self.heads)(h, other)
-    h = nn.relu(nn.Dense(self.hidden)(nn.LayerNorm()(x)))
-    return x + nn.Dense(x.shape[-1])(h)
-
-
 class Transformer(nn.Module):
   """Encoder and decoder with one shared embedding, as in WMT's model."""
 
@@ -166,10 +147,13 @@ class Transformer(nn.Module):
     """Logits of every target token."""
     table = nn.Embed(self.vocabulary, self.width)
     source, target = table(inputs['source']), table(inputs['target'])
+    seen = np.ones((1, 1, 1), bool)  # everything
     for _ in range(self.layers):
-      source = Layer(self.heads, self.hidden)(source)
+      block = Block(self.heads, self.hidden)
+      source = block(source, seen, None, None, 0.0, False)
     for _ in range(self.layers):
-      target = Layer(self.heads, self.hidden)(target, source)
+      block = Block(self.heads, self.hidden)
+      target = block(target, seen, source, seen, 0.0, False)
     return table.attend(nn.LayerNorm()(target))
 
 
@@ -180,42 +164,31 @@ def leaves(count: int, parameters: int) -> Workload:
   return Workload(Leaves(count, parameters // count), batch)
 
 
-def graphs(small: bool = False) -> Workload:
+def graphs() -> Workload:
   """A message-passing network of OGBG's size on synthetic molecules."""
   rng = np.random.default_rng(0)
-  count, nodes, edges = (8, 6, 10) if small else (512, 26, 56)
-  model = MessagePassing(16 if small else 344, 2 if small else 5)
+  count, nodes, edges = 512, 26, 56
   inputs = {
     'nodes': rng.normal(size=(count, nodes, 9)).astype(np.float32),
     'senders': rng.integers(nodes, size=(count, edges)),
     'receivers': rng.integers(nodes, size=(count, edges)),
   }
-  targets = rng.integers(128, size=count)
+  batch = {'inputs': inputs, 'targets': rng.integers(128, size=count)}
+  return Workload(MessagePassing(width=344, rounds=5), batch)
+
+
+def sentences() -> Workload:
+  """A Transformer of WMT's size on random tokens."""
+  words, shape = 32_000, (3, 128, 256)
+  source, target, targets = np.random.default_rng(0).integers(words, size=shape)
+  model = Transformer(words, width=1024, layers=6, heads=16, hidden=1024)
+  inputs = {'source': source, 'target': target}
   return Workload(model, {'inputs': inputs, 'targets': targets})
 
 
-def sentences(small: bool = False) -> Workload:
-  """A Transformer of WMT's size on random tokens."""
-  rng = np.random.default_rng(0)
-  words, count, length = (50, 8, 8) if small else (32_000, 128, 256)
-  sizes = (16, 1, 2, 32) if small else (1024, 6, 16, 1024)
-  inputs = {
-    name: rng.integers(words, size=(count, length))
-    for name in ('source', 'target')
-  }
-  targets = rng.integers(words, size=(count, length))
-  batch = {'inputs': inputs, 'targets': targets}
-  return Workload(Transformer(words, *sizes), batch)
-
-
+_LEAVES = ((8, 5), (8, 6), (128, 6), (8, 7), (8, 8))
 MODELS: dict[str, Callable[[], Workload]] = {
   'graphs': graphs,
   'sentences': sentences,
-  'small_graphs': functools.partial(graphs, small=True),
-  'small_sentences': functools.partial(sentences, small=True),
-  '1e5_in_8': functools.partial(leaves, 8, 100_000),
-  '1e6_in_8': functools.partial(leaves, 8, 1_000_000),
-  '1e6_in_128': functools.partial(leaves, 128, 1_000_000),
-  '1e7_in_8': functools.partial(leaves, 8, 10_000_000),
-  '1e8_in_8': functools.partial(leaves, 8, 100_000_000),
+  **{f'1e{n}_in_{k}': functools.partial(leaves, k, 10**n) for k, n in _LEAVES},
 }

@@ -5,62 +5,38 @@ from __future__ import annotations
 import pathlib
 import sys
 
-import click
+from ..studies import paths
+from . import errors
+from .flags import COUNT, PATH, command, option, overwrite, switch
 
-from . import errors, flags, signals
 
-
-@click.command(cls=flags.Command, short_help='compare submissions')
-@flags.option(
-  'out', flags.FILE, metavar='DIR', required=True, help='Folder of the logs.'
+@command
+@option('out', 'Folder of the logs.', PATH, required=True)
+@option(
+  'submissions', 'Rivals, thesis, submission; NAME=FILE. Default: all known.'
 )
-@flags.option(
-  'submissions',
-  metavar='A,B',
-  help='Names of rivals, thesis, submission (this project, with the settings in '
-  'force), or NAME=FILE for your own. Default: all but your own.',
-)
-@flags.option(
+@option(
   'workloads',
-  metavar='A,B',
+  'Small ones, or file.py:ClassName, see `set-targets --board`.',
   default='digits,molecules,text,translation',
-  help='Small workloads, or file.py:ClassName; `soft-reset set-targets --board` '
-  'sets the targets of your own.',
 )
-@flags.option(
+@option(
   'conditions',
-  metavar='A,B',
+  'Also budget3; @2 after a name acts as if learning rates were doubled.',
   default='tuned,near,slow,hot,cold',
-  help='tuned, near, slow, hot, cold or budget3; @2 after a name makes learning '
-  'rates act as if they were doubled.',
 )
-@flags.option('seeds', metavar='A-B', default='1-10', help='1-10, or 3,5,8.')
-@flags.switch('full', "Keep the workloads' own lengths.")
-@flags.switch(
-  'published',
-  "Use the published learning rates without each submission's factor.",
-)
-@flags.option(
-  'jobs',
-  flags.COUNT,
-  default=1,
-  help='Runs at a time, one core each; with --slurm, the number of tasks.',
-)
-@flags.option(
-  'slurm',
-  metavar='PARTITION',
-  help='Hand the runs to Slurm as a job array; "local" tries that out with '
-  'processes on this machine.',
-)
-@flags.switch('retry', 'Train again the runs that broke.')
-@flags.switch(
+@option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
+@switch('full', "Keep the workloads' own lengths.")
+@switch('published', "Take published rates without the submissions' factors.")
+@option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
+@option('slurm', 'Partition for a job array; "local" tries that out here.')
+@switch('retry', 'Train again the runs that broke.')
+@switch(
   'choose_factors',
-  'Instead of --conditions, train under tuned@8, @16, @4 and @2 with published '
-  "rates, and write each submission's best factor to factors.json in "
-  'studies/board, replacing those there.',
+  'Instead, write the best of @2 to @16 to factors.json in studies/board.',
 )
 def study(
-  out: str,
+  out: pathlib.Path,
   submissions: str | None,
   workloads: str,
   conditions: str,
@@ -71,87 +47,59 @@ def study(
   slurm: str | None,
   retry: bool,
   choose_factors: bool,
-) -> int:
-  """Trains submissions on shortened small workloads, under many conditions.
+) -> None:
+  """Trains submissions on small workloads, under many conditions.
 
-  The conditions were seen in real logs. The logs go to
-  DIR/<condition>/<submission>/study_<seed>/ in the benchmark's layout. Runs that
-  are already there are not trained again, so the same command continues a study
-  that was interrupted. A run that breaks is recorded, and the others go on; the
-  command then fails.
+  The logs go to <out>/<condition>/<submission>/study_<seed>/, as the benchmark's
+  do. Runs that are there are not trained again. A run that breaks is recorded,
+  and the others go on; the command then fails.
   """
-  with signals.ending_at_once():
+  with errors.ended_by_signals():
     from ..studies.board import entries, logs
     from ..studies.board import study as studies
-  if not out:
-    raise click.UsageError('--out is empty: give a folder.')
-  root = pathlib.Path(out).expanduser()
-  with errors.setup_phase():
-    runs = studies.plan(
-      submissions.split(',') if submissions else (),
-      workloads.split(','),
-      studies.FACTORS if choose_factors else conditions.split(','),
-      studies.read_seeds(seeds),
-      full,
-      published or choose_factors,
-    )
-    root.mkdir(parents=True, exist_ok=True)
-  left = studies.missing(runs, root, retry)
+  runs = studies.plan(
+    submissions.split(',') if submissions else (),
+    workloads.split(','),
+    studies.FACTORS if choose_factors else conditions.split(','),
+    studies.read_seeds(seeds),
+    full,
+    published or choose_factors,
+  )
+  out.mkdir(parents=True, exist_ok=True)
+  left = studies.missing(runs, out, retry)
   print(f'{len(runs)} runs, {len(left)} to train.', file=sys.stderr)
-  with errors.setup_phase():
-    studies.train_all(runs, root, jobs, retry, slurm)
-    if choose_factors:
-      for name, found in entries.write_factors(logs.read_runs(root)).items():
-        print(f'{name}: {found:g}')
-  return 0
+  studies.train_all(runs, out, jobs, retry, slurm)
+  if choose_factors:
+    for name, found in entries.write_factors(logs.read_runs(out)).items():
+      print(f'{name}: {found:g}')
 
 
-@click.command(cls=flags.Command, short_help='write the scoreboard of a study')
-@flags.option(
-  'logs',
-  metavar='DIR,DIR',
-  required=True,
-  help='Folders of studies, or of their archives; a run that is in several '
-  'counts as the last one has it.',
-)
-@flags.option(
-  'out', flags.FILE, metavar='FILE.md', required=True, help='The page.'
-)
-@flags.overwrite
-@flags.option(
-  'reading',
-  flags.FILE,
-  help='Markdown file with an interpretation, put at the top of the page.',
-)
-@flags.option(
-  'pack',
-  flags.FILE,
-  metavar='DIR',
-  help='Also write the runs to this folder, one archive per condition.',
-)
+@command
+@option('logs', 'Folders of studies, commas between.', required=True)
+@option('out', 'The page, in Markdown.', PATH, required=True)
+@overwrite
+@option('reading', 'Markdown for the top of the page.', PATH)
+@option('pack', "Folder for an archive of each condition's runs.", PATH)
 def scoreboard(
-  logs: str, out: str, overwrite: bool, reading: str | None, pack: str | None
-) -> int:
-  """Compares submissions by the logs of `soft-reset study`, or their archives.
+  logs: str,
+  out: pathlib.Path,
+  overwrite: bool,
+  reading: pathlib.Path | None,
+  pack: pathlib.Path | None,
+) -> None:
+  """Compares submissions by the logs of `soft-reset study`.
 
-  Writes a page with its picture, scoreboard.png.
+  Writes a page with its picture, scoreboard.png. A run that is in several
+  folders counts as the last one has it.
   """
-  with signals.ending_at_once():
-    from ..studies import paths
+  with errors.ended_by_signals():
     from ..studies.board import logs as logs_lib
     from ..studies.board import scoreboard as pages
-  with errors.setup_phase():
-    page = paths.new_file(out, overwrite, '.md')
-    paths.check_free(page.with_name(pages.PICTURE), overwrite)
-    roots = [paths.folder('--logs=', folder) for folder in logs.split(',')]
-    runs = logs_lib.read_all(roots)
-    text = ''
-    if reading is not None:
-      file = paths.check_file(pathlib.Path(reading).expanduser())
-      text = file.read_text(encoding='utf-8')
-    pages.write_page(page, runs, text)
-    if pack:
-      for path in logs_lib.pack(runs, pathlib.Path(pack).expanduser()):
-        print(path)
-  print(page)
-  return 0
+  page = paths.new_file(out, overwrite, '.md')
+  paths.check_free(page.with_name(pages.PICTURE), overwrite)
+  roots = [paths.folder('--logs=', folder) for folder in logs.split(',')]
+  runs = logs_lib.read_all(roots)
+  text = reading and paths.check_file(reading).read_text(encoding='utf-8')
+  pages.write_page(page, runs, text or '')
+  packed = logs_lib.pack(runs, pack) if pack else []
+  print(*packed, page, sep='\n')

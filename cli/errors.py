@@ -1,16 +1,20 @@
-"""Which errors are the user's to fix, and how they are told in one line."""
+"""How a command ends before its time: whose errors are told how, and Ctrl-C."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import traceback
+import signal
 from collections.abc import Iterator
+from types import FrameType
 
 import click
 
 from ..mini_algoperf import user_code
+from ..mini_algoperf.interrupts import handled
 
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+MESSAGE = 'soft-reset: interrupted.'
 # What bad input raises: a RuntimeError if pathlib finds a loop of links, the
 # last two if numbers are too large.
 _USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
@@ -24,7 +28,7 @@ class SetupError(click.ClickException):
 def setup_phase(
   submission_path: str | None = None, workload: str | None = None
 ) -> Iterator[None]:
-  """Turns the errors of a set-up into SetupErrors.
+  """Turns the errors of a set-up into SetupErrors; also a decorator.
 
   Only code before the first training step belongs inside: there, such an error
   means bad input. In a training step it is a bug and keeps its traceback.
@@ -34,16 +38,24 @@ def setup_phase(
       raises is its author's to fix.
     workload: as given on the command line; for a file.py:ClassName, the same
       holds.
+
+  Raises:
+    RunError: for an error in the user's own code that is none of its input.
   """
+  own_code: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+  if workload is not None:
+    own_code = user_code.reported(submission_path, workload, True)
   try:
-    yield
+    with own_code:
+      yield
   except (BrokenPipeError, click.ClickException, user_code.RunError):
     raise
-  except (Exception, SystemExit) as e:
+  except Exception as e:
     files = (submission_path, (workload or '').rpartition(':')[0])
     own = [f for file in files if file for f in user_code.frames_of(file, e)]
     if own and isinstance(e, (ValueError, OSError)):
-      raise SetupError(f'{_place(own[-1])}: {describe(e)}') from e
+      place = f'{shortest(own[-1].filename)}, line {own[-1].lineno}'
+      raise SetupError(f'{place}: {describe(e)}') from e
     if isinstance(e, _USERS):
       raise SetupError(describe(e)) from e
     if submission_path is None or isinstance(e, ModuleNotFoundError):
@@ -53,11 +65,10 @@ def setup_phase(
     raise SetupError(f'--submission_path={submission_path}: {said}') from e
 
 
-def _place(frame: traceback.FrameSummary) -> str:
-  """File (relative if below the current folder) and line."""
-  path = os.path.relpath(os.path.realpath(frame.filename))
-  shown = frame.filename if path.startswith(os.pardir) else path
-  return f'{shown}, line {frame.lineno}'
+def shortest(path: str) -> str:
+  """A path relative to the current folder, if it lies below it."""
+  relative = os.path.relpath(os.path.realpath(path))
+  return path if relative.startswith(os.pardir) else relative
 
 
 def describe(error: BaseException) -> str:
@@ -65,3 +76,19 @@ def describe(error: BaseException) -> str:
   if isinstance(error, OSError) and error.filename and error.strerror:
     return f'{error.filename}: {error.strerror}.'
   return str(error) or type(error).__name__
+
+
+def ended_by_signals() -> contextlib.AbstractContextManager[None]:
+  """Inside the block Ctrl-C and SIGTERM end the process immediately.
+
+  For use while modules are imported: nothing has been written yet, and a
+  KeyboardInterrupt can get lost in a callback of the import.
+  """
+  return handled(_end, signal.SIGINT, signal.SIGTERM)
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+  del signum, frame
+  # Neither print nor exit: either may be what was interrupted.
+  os.write(2, f'{MESSAGE}\n'.encode())
+  os._exit(INTERRUPTED)

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import shell_complete
 
 from .. import __version__
+from ..mini_algoperf.interrupts import handled
 from ..mini_algoperf.user_code import RunError
 from ..studies.errors import RunFailed
-from . import (
-  board,
-  errors,
-  export,
-  flags,
-  plan,
-  recorded,
-  run,
-  runs,
-  set_targets,
-  signals,
-  thesis,
-)
+from . import board, errors, recorded, run, settings, thesis
 
 BAD_INPUT = 2
-BROKEN = 1
 NO_READER = 141  # 128 + SIGPIPE, as shells report it
 _NAME, _COMPLETE = 'soft-reset', '_SOFT_RESET_COMPLETE'
 # What `pip install reset-cycles[mini]` adds.
-_MINI_PACKAGES = (
-  *('jinja2', 'matplotlib', 'sacrebleu'),
-  *('scipy', 'sklearn', 'tqdm'),
-)
+_MINI_PACKAGES = 'jinja2 matplotlib sacrebleu scipy sklearn tqdm'.split()
 
 
 @click.group(
   _NAME,
-  context_settings=flags.SETTINGS,
+  commands=[
+    *(run.run, settings.schedule, settings.export, run.set_targets),
+    *(thesis.experiments, thesis.figures, thesis.results),
+    *(recorded.replay, recorded.score, recorded.report, recorded.plot),
+    *(board.study, board.scoreboard),
+  ],
+  # For all commands; the width is that of the help.
+  context_settings={
+    'help_option_names': ['--help', '-h', '-?'],
+    'max_content_width': 80,
+    'show_default': True,
+  },
   epilog='`soft-reset COMMAND --help` explains a command. A first run: '
   'soft-reset run --workload=digits. Completion in bash: '
   f'eval "$({_COMPLETE}=bash_source {_NAME})"; also zsh_source, fish_source.',
@@ -47,24 +45,6 @@ _MINI_PACKAGES = (
 def cli() -> None:
   """Trains small AlgoPerf-like workloads with soft resets between learning rate
   cycles, and exports the submission."""
-
-
-for _command in (
-  run.run,
-  plan.schedule,
-  export.export,
-  thesis.experiments,
-  thesis.figures,
-  thesis.results,
-  recorded.replay,
-  recorded.score,
-  board.study,
-  board.scoreboard,
-  runs.report,
-  runs.plot,
-  set_targets.set_targets,
-):
-  cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
   try:
-    with signals.raising():
+    with handled(signal.default_int_handler, signal.SIGTERM):  # as Ctrl-C
       status = _run(given)
     sys.stdout.flush()
     return status
@@ -99,21 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return NO_READER
   except RunError as e:
     print(f'{_NAME}: error: {e}', file=sys.stderr)
-    return BROKEN
+    return 1
   except (RunFailed, OSError) as e:
     return _complain(errors.describe(e))
   except MemoryError:
     return _complain('the memory is exhausted.')
   except KeyboardInterrupt:
-    print(signals.MESSAGE, file=sys.stderr)
-    return signals.INTERRUPTED
+    print(errors.MESSAGE, file=sys.stderr)
+    return errors.INTERRUPTED
 
 
 def _run(given: Sequence[str]) -> int:
   """A command's exit status; not by click's main, which ends the process."""
   if _COMPLETE in os.environ:
-    from click.shell_completion import shell_complete
-
     return shell_complete(cli, {}, _NAME, _COMPLETE, os.environ[_COMPLETE])
   words = ['--help'] if given[:1] == ['help'] else list(given)
   if not words:

@@ -1,248 +1,127 @@
-"""`soft-reset run`: trains a workload with a submission."""
+"""`soft-reset run` and `set-targets`: training on the stand-in benchmark."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..mini_algoperf import RunOptions, user_code
 from ..studies.errors import RunFailed
-from . import errors, flags, signals
+from . import errors
+from .flags import COUNT, PATH, Command, option, overwrite, switch
 
-if TYPE_CHECKING:
-  from ..mini_algoperf.experiment import Experiment
-  from ..mini_algoperf.interrupts import Interrupts
-  from ..mini_algoperf.trial import Trial
-
-WORKLOADS = 'digits, molecules, translation or text'
-_DEFAULTS = {
-  field.name: field.default for field in dataclasses.fields(RunOptions)
-}
-workload = flags.option(
+_PATH = click.Path()  # as typed: the runner checks it, and writes it down
+_workload = option(
   'workload',
-  metavar='NAME',
+  'digits, molecules, translation or text; or your own, as file.py:ClassName.',
   required=True,
-  help=f'The workload: {WORKLOADS}; or your own, as file.py:ClassName (see '
-  'examples/own_workload.py).',
 )
-data_dir = flags.option(
-  'data_dir',
-  flags.FILE,
-  help="Folder for data. Default: the workload's own cache folder.",
-)
+_data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 
 
-def _option(name: str, kind: Any = str, **settings: Any) -> Any:
-  """A flag with the default that RunOptions has."""
-  return flags.option(name, kind, default=_DEFAULTS[name], **settings)
-
-
-def _switch(name: str, text: str) -> Any:
-  return flags.switch(name, text, bool(_DEFAULTS[name]))
-
-
-@click.command(cls=flags.Command, short_help='train a workload')
-@workload
-@_option(
-  'submission_path',
-  flags.FILE,
-  help="Python file with the submission's functions; its folder must have an "
-  "__init__.py. Default: this project's own submission.",
-)
-@_option('framework', ['jax'], help='Framework of the submission.')
-@_option(
-  'generation',
-  ['jit', 'pmap'],
-  help='Which generation of the benchmark to stand in for: jit is the current '
-  'one (sharded arrays), pmap that of 2024 (a leading device axis).',
-)
-@data_dir
-@_option(
-  'rng_seed',
-  click.IntRange(0, 2**32 - 1),
-  help='Seed of the run. Default: drawn at random and recorded in '
-  'meta_data_0.json; a resumed run takes it from there.',
-)
-@_option(
+@click.command(cls=Command, context_settings={'default_map': vars(RunOptions)})
+@_workload
+@option('submission_path', "A file. Default: this project's own.", _PATH)
+@option('framework', 'Of the submission.', ['jax'])
+@option('generation', "jit: today's benchmark; pmap: 2024's.", ['jit', 'pmap'])
+@_data_dir
+@option('rng_seed', 'Default: at random.', click.IntRange(0, 2**32 - 1))
+@option(
   'tuning_ruleset',
+  'external, the default of the benchmark: trials in place of a larger budget.',
   ['self', 'external'],
-  help='self: one run without outside tuning, with a larger time budget, as '
-  'this submission is meant to be run. external: one trial for each point of '
-  '--tuning_search_space. The benchmark itself defaults to external.',
 )
-@_option(
-  'tuning_search_space',
-  flags.FILE,
-  help='JSON file with ranges or points; for --tuning_ruleset=external only.',
-)
-@_option(
-  'num_tuning_trials',
-  flags.COUNT,
-  help='Number of trials under the external ruleset.',
-)
-@_option(
-  'max_global_steps',
-  flags.COUNT,
-  help='End the run after this many steps. Default: no limit.',
-)
-@_option(
-  'eval_by',
-  ['steps', 'time'],
-  help='steps: evaluate after step 1, then every --eval_every steps, which is '
-  'exactly reproducible. time: evaluate every eval_period_time_sec of the '
-  "workload's, as the benchmark does.",
-)
-@_option(
-  'eval_every',
-  flags.COUNT,
-  help="Steps between evaluations. Default: the workload's own number. As in "
-  'the benchmark, --generation=jit checks the time budget only then.',
-)
-@_option(
-  'eval_splits',
-  ['all', 'validation'],
-  help='all: evaluate on the training, validation and test splits, as the '
-  'benchmark does. validation: only on that one, which is faster; the test '
-  'target is then never reached.',
-)
-@_switch(
-  'stop_at_targets',
-  'End the run once the validation and test targets are reached, as the '
-  'benchmark does; else go on to the end of the budget.',
-)
-@_option('experiment_dir', flags.FILE, help='Folder for all experiments.')
-@_option(
-  'experiment_name',
-  help="Name of this experiment's folder. Default: the workload's name, or the "
-  'name of your class.',
-)
-@_switch('append_timestamp', 'Append date and time to --experiment_name.')
-@_switch('overwrite', 'Replace an experiment of the same name.')
-@_switch(
-  'resume_last_run',
-  'Resume an experiment of the same name from its last checkpoint.',
-)
-@_switch(
-  'save_checkpoints', 'Save a checkpoint after every evaluation and at the end.'
-)
-@_switch(
-  'save_intermediate_checkpoints',
-  'Keep all checkpoints, not just the last, as the benchmark does by default.',
-)
+@option('tuning_search_space', 'JSON file, if external.', _PATH)
+@option('num_tuning_trials', 'Points of it to take, if external.', COUNT)
+@option('max_global_steps', 'End the run after so many steps.', COUNT)
+@option('eval_by', 'steps repeats exactly.', ['steps', 'time'])
+@option('eval_every', "Steps. Default: the workload's own.", COUNT)
+@option('eval_splits', 'validation: no test target.', ['all', 'validation'])
+@switch('stop_at_targets', 'End the run once both targets are reached.')
+@option('experiment_dir', 'Folder for all experiments.', _PATH)
+@option('experiment_name', "Its folder there. Default: the workload's name.")
+@switch('overwrite', 'Replace an experiment of the same name.')
+@switch('resume_last_run', 'Resume from the last checkpoint of that name.')
+@switch('save_checkpoints', 'Save one after every evaluation and at the end.')
+@switch('save_intermediate_checkpoints', 'Keep all of them, not just the last.')
 def run(**options: Any) -> int:
-  """Trains a workload with a submission by the benchmark's rules.
+  """Trains a workload with a submission.
 
-  The benchmark's log files, the submission's own and metric.png go to
-  <experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/. Flags of the
-  benchmark's submission_runner.py mean the same here.
+  By the benchmark's rules; flags of its submission_runner.py mean the same. Its
+  log files, the submission's own and metric.png go to
+  <experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/.
   """
   wanted = RunOptions(**options)
-  with signals.ending_at_once():
+  with errors.ended_by_signals():
     from ..mini_algoperf import experiment, interrupts
-  with contextlib.ExitStack() as stack:
-    # Before anything is loaded: callbacks of jax or of a submission during
-    # their import could swallow a KeyboardInterrupt.
-    interrupted = stack.enter_context(interrupts.deferred())
-    with (
-      errors.setup_phase(wanted.submission_path, wanted.workload),
-      user_code.reported(
-        wanted.submission_path, wanted.workload, before_first_step=True
-      ),
-    ):
+    from . import training
+  # Before a submission is loaded: callbacks of jax or of its own during the
+  # import could swallow a KeyboardInterrupt.
+  with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
+    with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
-      _check_points(checked)
+      training.check_points(checked)
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
     for number in checked.trial_numbers:
-      status = _run_trial(checked, number, interrupted)
-      if status:
+      if status := training.run_trial(checked, number, interrupted):
         return status
   return 0
 
 
-def _check_points(checked: Experiment) -> None:
-  """Makes sure that this project's submission accepts every point.
+@click.command('set-targets', cls=Command)
+@_workload
+@option('num_trials', 'Points that the search tries.', COUNT, default=20)
+@option('num_seeds', 'Seeds for the best point.', COUNT, default=20)
+@option('num_steps', 'Default: 0.75 of the step_hint.', click.IntRange(2))
+@_data_dir
+@option('output', 'JSON file. Default: the one that is read.', PATH)
+@switch('board', 'Set those of `soft-reset study`, of shorter workloads.')
+@switch('full', "With --board: keep the workload's own length.")
+@overwrite
+def set_targets(
+  workload: str,
+  data_dir: str | None,
+  board: bool,
+  full: bool,
+  overwrite: bool,
+  **search_options: Any,
+) -> None:
+  """Sets a workload's targets by the benchmark's method.
 
-  Other people's submissions see a point only when its trial begins.
-
-  Raises:
-    ValueError: for the first point that it would not accept.
+  It tunes AdamW, trains the best point with fresh seeds and takes the median of
+  the final metrics.
   """
-  import numpy as np
-
-  from ..core.schedules import check_rates
-  from ..mini_algoperf import workloads
-  from ..schedule_params import ScheduleParams
-
-  made = checked.submission.init_optimizer_state
-  given = made.args if isinstance(made, functools.partial) else ()
-  if not given or not isinstance(given[0], ScheduleParams):
-    return
-  options = checked.options
-  steps = workloads.get_workload(options.workload, options.generation).step_hint
-  for number, point in zip(checked.trial_numbers, checked.points):
-    try:
-      # The check reports overflows itself.
-      with np.errstate(over='ignore', invalid='ignore'):
-        check_rates(given[0].override(point).chain(steps).cycles)
-    except ValueError as e:
-      space = options.tuning_search_space
-      if space is None:
-        raise
-      raise ValueError(
-        f'--tuning_search_space={space}: trial {number}: {e}'
-      ) from e
-
-
-def _run_trial(
-  checked: Experiment, number: int, interrupted: Interrupts
-) -> int:
-  import numpy as np
-
-  from ..mini_algoperf import experiment, runner
-  from ..mini_algoperf.trial import DataEndedError
-  from ..studies import run_plot
-  from . import watch
-
-  log_dir = checked.log_dir(number)
-  files = checked.options.submission_path, checked.options.workload
-  with (
-    errors.setup_phase(*files),
-    user_code.reported(*files, before_first_step=True),
-    np.errstate(over='ignore', invalid='ignore'),  # the checks report these
-  ):
-    trial = experiment.set_up(checked, number, interrupted)
-  if trial is None:
-    run_plot.save_metric_plot(log_dir)  # it may have been killed before
-    print(f'{log_dir}: this run is complete, there is nothing to resume.')
-    return 0
+  with errors.ended_by_signals():
+    from ..mini_algoperf import targets, trial
+    from ..mini_algoperf.workloads.base import read_targets
+    from ..studies.board import measure_targets, stand_in
+  with errors.setup_phase(workload=workload):
+    if board:
+      key = stand_in.target_key(workload, full)
+      path = stand_in.targets_file(workload)
+      known = stand_in.read_targets(workload)
+    else:
+      search_options['data_dir'] = trial.full_data_dir(data_dir)
+      search = targets.plan_search(workload, **search_options)
+      key, path = search.workload.name, search.output
+      known = read_targets(path)
+    if key in known and not overwrite:
+      said = f'{path} has targets of {key} already'
+      raise ValueError(f'{said}: --overwrite replaces them.')
   try:
-    with (
-      user_code.reported(*files, before_first_step=False),
-      watch.watching(trial) as observer,
-    ):
-      runner.train(trial, observer, interrupted)
-  except DataEndedError as e:
+    with user_code.reported(None, workload, before_first_step=False):
+      if board:
+        found = measure_targets.measure(workload, full)
+        measure_targets.write(workload, full, found)
+        print(path)
+        return
+      entry = targets.set_targets(search)
+  except ValueError as e:
     raise RunFailed(str(e)) from e
-  except KeyboardInterrupt:
-    run_plot.save_metric_plot(log_dir)
-    print(_describe_interruption(trial), file=sys.stderr)
-    return signals.INTERRUPTED
-  run_plot.save_metric_plot(log_dir)
-  print(watch.summarise(trial))
-  return 0
-
-
-def _describe_interruption(trial: Trial) -> str:
-  from ..mini_algoperf import checkpoints
-  from . import watch
-
-  said = f'soft-reset: interrupted at step {trial.global_step}'
-  if checkpoints.checkpoint_paths(watch.folder_of(trial)):
-    return f'{said}; --resume_last_run resumes from the last checkpoint.'
-  return f'{said}; there is no checkpoint to resume from.'
+  print(
+    f'{entry["metric"]}: validation target {entry["validation_target"]:.6g}, '
+    f'test target {entry["test_target"]:.6g}'
+  )

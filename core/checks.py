@@ -41,7 +41,7 @@ def check_number(name: str, value: object, interval: str) -> None:
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-  """Raises ValueError unless the value is a whole number of at least `least`."""
+  """Raises ValueError unless the value is a whole number, at least `least`."""
   is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
   is_right = is_whole and value >= least  # type: ignore[operator]
   check(is_right, name, value, f'a whole number of at least {least}')

@@ -89,7 +89,7 @@ def observe(
   left = config.budget - evaluation.seconds
   to_come = config.settings.horizon.steps_to_come(pace, left)
   planned = evaluation.step + to_come if to_come else control.horizon
-  if config.settings.horizon.binds and config.most_steps < planned:
+  if config.settings.horizon.is_hard_limit and config.most_steps < planned:
     planned = int(config.most_steps)
   scores = list(control.scores)
   if scores:
@@ -120,10 +120,12 @@ def decide(
   A cycle ends when its steps are over or, with early switching, after an
   evaluation at which the switching rule gives a reason. The evaluation that
   follows a cycle's last step counts for that cycle: it sees the annealed model.
-  With `wait`, and at a binding horizon after which a cycle follows, the cycle's
-  end waits for it, for at most the longest interval between evaluations so far,
-  if one is known, and no longer than up to a horizon that does not bind. If the
-  horizon moves, the rest of the cycle is stretched or compressed with it.
+  A rule that judges the chain is heard there, too. With `wait`, and at a hard
+  horizon after which a cycle follows, the cycle's end waits for it, for at most
+  the longest interval between evaluations so far, and no longer than up to a
+  horizon that is not hard. Where no interval is known, nothing is waited for.
+  If the horizon moves, the rest of the cycle is stretched or compressed with
+  it.
 
   Args:
     control: the current control.
@@ -142,7 +144,9 @@ def decide(
   may_leave = not _is_finite(control) or config.settings.policy.may_leave(
     control, step
   )
-  if reason and config.settings.early_switching and may_leave and not is_over:
+  rule = config.settings.switching
+  is_heard = config.settings.early_switching and may_leave
+  if reason and is_heard and (rule.judges_chain or not is_over):
     events.append(
       {'event': 'switch', 'cycle': control.number, 'reason': reason}
     )
@@ -170,7 +174,7 @@ def decide(
       )
     return Decision(control, clock, GO_ON, events, give_up, control)
   has_moved = control.horizon != planned and control.horizon > step
-  if has_moved and config.settings.horizon.binds:
+  if has_moved and config.settings.horizon.is_hard_limit:
     return _re_anchor(control, clock, step, planned, config, events)
   return Decision(control, clock, GO_ON, events, control.end, control)
 
@@ -183,17 +187,17 @@ def _is_finite(control: Control) -> bool:
 def _waits_until(control: Control, config: RunConfig) -> int:
   """The step before which a cycle that is over ends, evaluated or not."""
   end = control.end
-  is_beyond = config.settings.horizon.binds and end >= control.horizon
+  is_beyond = config.settings.horizon.is_hard_limit and end >= control.horizon
   if is_beyond and not config.settings.wait:
     following = config.settings.policy.next(control, end, config, is_left=False)
     is_beyond = following is not None
   is_seen = control.last.step >= end or control.last.step < 0
   if is_seen or not (config.settings.wait or is_beyond):
     return end
-  steps = control.pace.longest or max(control.horizon - end, 0)
+  steps = control.pace.longest
   # A binding horizon lies before the run's last evaluation: a reset there would
   # be all that it sees.
-  if end >= control.horizon or config.settings.horizon.binds:
+  if end >= control.horizon or config.settings.horizon.is_hard_limit:
     return end + steps
   return min(end + steps, control.horizon)
 
@@ -234,9 +238,9 @@ def _aligned(
   A cycle that waits for an evaluation stands still meanwhile, at its last rate.
   So it ends a whole number of the intervals between evaluations after the last
   one, at least `fewest`: 1, but 0 where the last one came less than half an
-  interval before the planned end. An interval more at each evaluation that comes
-  a little too soon would put the end off again and again. A cycle that ends with
-  the run does not move: the horizon lies before an evaluation.
+  interval before the planned end. An interval more at each evaluation that
+  comes a little too soon would put the end off again and again. A cycle that
+  ends with the run does not move: the horizon lies before an evaluation.
   """
   interval = control.pace.usual
   if not config.settings.wait or not interval or end >= control.horizon:
@@ -290,9 +294,10 @@ def plan_reset(
 ) -> tuple[ResetPlan, Event]:
   """The reset before the cycle that starts, and the event that reports it.
 
-  tau is taken at the last evaluation of the cycle that has ended. Without one,
-  nothing speaks against the model, and tau is 0. A model that is not finite
-  would stay so: whatever the mode, a fresh one takes its place.
+  tau is taken at the last evaluation of the cycle that has ended. Without one
+  nothing speaks against the model, and tau is 0; with `wait`, which looks for
+  an annealed model, the evaluation after the first step is none. A model that
+  is not finite would stay so: whatever the mode, a fresh one takes its place.
 
   Args:
     decision: one whose action is RESET.
@@ -304,12 +309,15 @@ def plan_reset(
     ValueError: if own_tau returns a value outside [0, 1].
   """
   ended, mode = decision.ended, config.settings.reset
-  last, is_known = ended.last, ended.num_evaluations > 0
+  last, is_seen = ended.last, ended.num_evaluations > 0
+  is_known = is_seen and (last.step > 1 or not config.settings.wait)
   is_soft = isinstance(mode, SoftReset)
-  is_finite = math.isfinite(last.loss + last.metric) or not is_known
+  is_finite = math.isfinite(last.loss + last.metric) or not is_seen
   note, share = '', 0.0
-  if decision.control.chain_start == decision.control.start:
-    plan, note = FULL, 'a race'
+  is_new = decision.control.chain_start == decision.control.start
+  is_cut = decision.control.start < ended.end
+  if is_new:
+    plan, note = FULL, 'the chain begins anew'
   elif not (is_finite and is_model_finite()):
     plan, note = FULL, 'the model is not finite'
   else:
@@ -321,7 +329,7 @@ def plan_reset(
   event = {
     'event': 'reset',
     'cycle': decision.control.number,
-    'reason': 'early' if decision.control.start < ended.end else 'scheduled',
+    'reason': 'early' if is_new or is_cut else 'scheduled',
     'mode': 'FullReset' if plan is FULL else type(mode).__name__,
     'tau': plan.tau,
     'alpha': getattr(mode, 'alpha', ''),
@@ -330,6 +338,17 @@ def plan_reset(
     'note': note,
   }
   return plan, event
+
+
+def after_reset(
+  control: Control, plan: ResetPlan, config: RunConfig
+) -> Control:
+  """The control of the cycle that starts; a full reset begins a new chain."""
+  if plan != FULL:
+    return control
+  return control._replace(
+    chain_start=control.start, switching=config.settings.switching.initial
+  )
 
 
 def _tau(

@@ -1,4 +1,4 @@
-"""A cycle as it is written: its shapes and its numbers, and the optimizer in it.
+"""A cycle as it is written: its shapes, its numbers and the optimizer in it.
 
 Shapes are written in shares of their phase and of the cycle's peak, so that the
 same numbers mean the same curve on every workload.
@@ -105,7 +105,8 @@ class Cooldown:
 
     min((N - t) / (share * N), 1)
 
-  Example: with a share of .1 over 100 steps, 1 up to step 90, .5 at 95, 0 at 100.
+  Example: with a share of .1 over 100 steps, 1 up to step 90, .5 at 95 and 0 at
+  100.
 
   Attributes:
     share: of the phase, in (0, 1].

@@ -51,11 +51,11 @@ class Horizon(Protocol):
   """Says at every evaluation how many steps the run will have.
 
   Attributes:
-    binds: whether nothing comes after the horizon, so that the cycles are to
-      fill the steps up to it; else a further cycle may postpone it.
+    is_hard_limit: whether nothing comes after the horizon, so that the cycles
+      are to fill the steps up to it; else a further cycle may postpone it.
   """
 
-  binds: ClassVar[bool]
+  is_hard_limit: ClassVar[bool]
 
   def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
     """Steps up to the horizon; 0 to leave it as planned."""
@@ -65,7 +65,7 @@ class Horizon(Protocol):
 class StepHorizon:
   """The thesis': budget_factor * step_hint steps, however long they take."""
 
-  binds: ClassVar[bool] = False
+  is_hard_limit: ClassVar[bool] = False
 
   def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
     """See `Horizon`."""
@@ -103,7 +103,7 @@ class TimeHorizon:
   slack: float = 0.03
   margin: float = 0.1
 
-  binds: ClassVar[bool] = True
+  is_hard_limit: ClassVar[bool] = True
 
   def __post_init__(self) -> None:
     check_number('slack', self.slack, '[0, inf)')

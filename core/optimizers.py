@@ -1,11 +1,11 @@
 """The optimizers that step inside cycles, driven by the cycle clock.
 
 A cycle sets the learning rate of an optimizer, a reset changes its state.
-Neither knows an optimizer by name: what they need is `cycle.Optimizer`. The numbers of
-a step come from the clock, and the transformation is built from them while the
-step is traced, as in `optax.inject_hyperparams`. Numbers on which all cycles
-agree are constants of the compiled step; others are traced, so that cycles that
-differ only in numbers share one step.
+Neither knows an optimizer by name: what they need is `cycle.Optimizer`. The
+numbers of a step come from the clock, and the transformation is built from them
+while the step is traced, as in `optax.inject_hyperparams`. Numbers on which all
+cycles agree are constants of the compiled step; others are traced, so that
+cycles that differ only in numbers share one step.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ScheduleFreeState(NamedTuple):
 class ScheduleFreeAdamW:
   """Schedule-Free AdamW. y is trained; x, an average of z, is evaluated.
 
-    v <- b2 v + (1 - b2) g^2        d = g / (sqrt(v / (1 - b2^t)) + eps) + decay y
+    v <- b2 v + (1 - b2) g^2     d = g / (sqrt(v / (1 - b2^t)) + eps) + decay y
     y <- y + c (z - y) - rate (1 - b1 (1 - c)) d         z <- z - rate d
 
   with c = w / (sum of all w) and w = t^r * (largest rate)^weight_lr_power. x is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +33,7 @@ from .workload import EvalResults, WorkloadApi
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
-# Folded into the key of fresh models beyond the plan: none has that many resets.
+# Folded into the key of fresh models beyond the plan; no run has more resets.
 _LATER = 2**31 - 1
 
 
@@ -257,29 +256,25 @@ def act(
     eval_results, before.last.step, setup.config.target
   )
   decision = control_lib.decide(before, clock, evaluations, step, setup.config)
-  events = list(decision.events)
+  events, control = list(decision.events), decision.control
+  if decision.action == control_lib.RESET:
+    model, control, event = _reset(setup, model, decision, workload)
+    start = control_lib.cycle_start_event(control, decision.clock, setup.config)
+    events += [event, start]
   run = run._replace(
-    control=decision.control,
+    control=control,
     clock=decision.clock,
     due=decision.due,
     evaluations_seen=len(eval_results or ()),
   )
-  if decision.action == control_lib.RESET:
-    model, event = _reset(run, model, decision, workload)
-    events.append(event)
-    events.append(
-      control_lib.cycle_start_event(
-        decision.control, decision.clock, setup.config
-      )
-    )
   if decision.action in (control_lib.RESET, control_lib.RE_ANCHOR):
     new_clock = setup.devices.put(decision.clock)
     model = model._replace(opt_state=model.opt_state._replace(clock=new_clock))
   _record(run, events, workload, step)
   if decision.action == control_lib.FINISH:
     raise setup.training_complete_error
-  if run.control is not before:
-    words = setup.devices.put(to_words(decision.control))
+  if control is not before:
+    words = setup.devices.put(to_words(control))
     saved = saved._replace(control=words)
   return saved, run, model
 
@@ -313,10 +308,10 @@ def _adopt(
 
 
 def _reset(
-  run: Run, model: Model, decision: Decision, workload: WorkloadApi
-) -> tuple[Model, Event]:
+  setup: Setup, model: Model, decision: Decision, workload: WorkloadApi
+) -> tuple[Model, Control, Event]:
   """Resets the model as a cycle starts; the clock stays as it is."""
-  setup, state = run.setup, model.opt_state
+  state = model.opt_state
   own = model._replace(opt_state=state.state)
   look = functools.partial(
     soft_reset.is_finite, own, setup.roles, setup.devices
@@ -328,7 +323,8 @@ def _reset(
       own, fresh, plan, setup.roles, setup.devices
     )
   state = state._replace(state=own.opt_state)
-  return own._replace(opt_state=state), event
+  control = control_lib.after_reset(decision.control, plan, setup.config)
+  return own._replace(opt_state=state), control, event
 
 
 def _fresh(
@@ -365,13 +361,13 @@ def _fresh(
     params, model_state = setup.devices.get(workload.init_model_fn(key))
   finally:
     vars(workload).update(attributes)
-  shapes = jax.tree_util.tree_map(setup.devices.shape_of, model)
-  if _sizes(params) != _sizes(shapes.params):
+  trained = jax.tree_util.tree_map(setup.devices.shape_of, model)
+  if _shapes(params) != _shapes(trained.params):
     raise ValueError(
       "init_model_fn's parameters differ in shape from those that are trained."
     )
   # The model_state that init_model_fn returns need not match that of model_fn.
-  if _sizes(model_state) != _sizes(shapes.model_state):
+  if _shapes(model_state) != _shapes(trained.model_state):
     logging.warning(
       "init_model_fn's batch statistics differ in shape from those that are "
       'trained. Resets leave the statistics as they are.'
@@ -380,8 +376,8 @@ def _fresh(
   return params, model_state
 
 
-def _sizes(tree: Any) -> list[int]:
-  return [math.prod(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
+def _shapes(tree: Any) -> list[tuple[int, ...]]:
+  return [tuple(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
 def _record(

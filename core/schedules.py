@@ -1,8 +1,8 @@
 """The chain of learning-rate cycles, and the clock by which a run reads it.
 
-A cycle is a warm-up joined to a decay; a run is a chain of cycles, laid out once
-over its steps (thesis, chapter 2.3 and section 3.1). A run may leave cycles
-early, so it reads them by a clock:
+A cycle is a warm-up joined to a decay; a run is a chain of cycles, laid out
+once over its steps (thesis, chapter 2.3 and section 3.1). A run may leave
+cycles early, so it reads them by a clock:
 
   local step = anchor_local + (count - anchor_step) * pace
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
 NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
-# A peak in a race: not tried, being tried, in force, behind, its cycle was left.
+# A peak in a race: not tried, being tried, in force, behind, or left.
 UNTRIED, PROBING, CHOSEN, PROBED, LEFT = range(5)
 
 
@@ -39,8 +39,8 @@ class Control(NamedTuple):
     number: how many cycles have started, this one included.
     scale: factor on the cycle's learning rate.
     start: first step of the current cycle.
-    chain_start: first step after the last full reset.
-    end: first step after it.
+    chain_start: first step of the chain, which begins with a full reset.
+    end: first step after the current cycle.
     horizon: first step after the run, as now planned.
     num_early_stops: cycles that were left early.
     num_evaluations: of the current cycle.

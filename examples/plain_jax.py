@@ -29,19 +29,18 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def make_train_step(cycles: Cycles) -> Any:
-  update = cycles.optimizer.update
-
   def train_step(state: State, points: Any, labels: Any) -> State:
     grads, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
-    updates, opt_state = update(grads, state.opt_state, state.params)
-    return State(optax.apply_updates(state.params, updates), opt_state)
+    updates, opt = cycles.optimizer.update(grads, state.opt_state, state.params)
+    return State(optax.apply_updates(state.params, updates), opt)
 
   return jax.jit(train_step, donate_argnums=0)
 
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
-  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
-  cycles = Cycles(optimizer=optax.adamw, **settings)
+  cycles = Cycles(
+    optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
+  )
   said, params = [], init(jax.random.PRNGKey(1))
   state = State(params, cycles.optimizer.init(params))
   train_step, evaluate = make_train_step(cycles), jax.jit(loss_fn)
@@ -49,8 +48,8 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
     state, events = cycles.before_step(step, state)
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      result = evaluate(state.params, *TEST)  # loss and accuracy
-      state, more = cycles.after_evaluation(step + 1, *result, state)
+      loss, accuracy = evaluate(state.params, *TEST)
+      state, more = cycles.after_evaluation(step + 1, loss, accuracy, state)
       events += more
     said += events
   return said

@@ -327,7 +327,7 @@ class Cycles:
     model = Model(state.params, stats, state.opt_state.inner)
     events, new = list(decision.events), decision.control
     if decision.action == control_lib.RESET:
-      model, event = self._reset(model, decision)
+      model, new, event = self._reset(model, decision)
       start = control_lib.cycle_start_event(new, decision.clock, config)
       events += [event, start]
     if new is not control:
@@ -338,19 +338,20 @@ class Cycles:
 
   def _reset(
     self, model: Model, decision: Decision
-  ) -> tuple[Model, control_lib.Event]:
-    """The model with which the decision's cycle starts, and what was done."""
+  ) -> tuple[Model, Control, control_lib.Event]:
+    """The model and control with which a cycle starts, and what was done."""
     roles, devices = self._roles, self._devices
     look = functools.partial(soft_reset.is_finite, model, roles, devices)
     plan, event = control_lib.plan_reset(decision, self.config, look, self._tau)
+    control = control_lib.after_reset(decision.control, plan, self.config)
     if plan.touches_nothing:
-      return model, event
+      return model, control, event
     key = jax.random.fold_in(self._key, decision.control.number)
     made = jax.tree_util.tree_map(_on_host, self._make_params(key))
     fresh = made if self._has_stats else (made, None)
     model = soft_reset.model_reinit_schedule(model, fresh, plan, roles, devices)
     if plan != FULL:
-      return model, event
+      return model, control, event
     # Not every optimizer begins with zeros.
     inner = jax.tree_util.tree_map(
       lambda role, old, new: old if role == KEPT else new,
@@ -358,7 +359,7 @@ class Cycles:
       model.opt_state,
       self._renew(model.params),
     )
-    return model._replace(opt_state=inner), event
+    return model._replace(opt_state=inner), control, event
 
 
 def _check_settings(
@@ -367,7 +368,7 @@ def _check_settings(
   is_chain = isinstance(chain, ScheduleParams)
   check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
   right = 'StepHorizon(), since a loop has no time budget'
-  check(not chain.horizon.binds, 'horizon', chain.horizon, right)
+  check(not chain.horizon.is_hard_limit, 'horizon', chain.horizon, right)
   check_flag('rises', rises)
   check(tau is None or callable(tau), 'tau', tau, 'a function or None')
   if target is not None:

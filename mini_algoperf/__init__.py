@@ -32,7 +32,6 @@ class RunOptions:
   stop_at_targets: bool = True
   experiment_dir: str = 'experiment_runs'
   experiment_name: str | None = None
-  append_timestamp: bool = False
   overwrite: bool = False
   resume_last_run: bool = False
   save_checkpoints: bool = True
@@ -42,3 +41,8 @@ class RunOptions:
     if self.experiment_name is None:
       name = self.workload.rpartition(':')[2]
       object.__setattr__(self, 'experiment_name', name)
+
+  def is_limit(self, global_step: int) -> bool:
+    """Whether a run that has taken so many steps may take no more."""
+    limit = self.max_global_steps
+    return limit is not None and global_step >= limit

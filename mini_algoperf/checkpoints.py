@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,16 +26,15 @@ from . import files
 
 # Trees that lie on the devices; everything else is plain values.
 DEVICE_TREES = ('model_params', 'optimizer_state', 'model_state')
-_NAME = re.compile(r'checkpoint_(\d+)')
 _DIGEST = 'sha256'
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def checkpoint_paths(log_dir: pathlib.Path) -> list[pathlib.Path]:
   """Checkpoints of a trial, the newest first."""
-  found = {path: _NAME.fullmatch(path.name) for path in log_dir.glob('check*')}
-  steps = {int(match[1]): path for path, match in found.items() if match}
-  return [steps[step] for step in sorted(steps, reverse=True)]
+  steps = {path.name[11:]: path for path in log_dir.glob('checkpoint_*')}
+  numbers = filter(str.isdecimal, steps)
+  return [steps[step] for step in sorted(numbers, key=int, reverse=True)]
 
 
 def save(
@@ -52,9 +50,6 @@ def save(
     state: values by name, with global_step, DEVICE_TREES and eval_results.
     generation: 'pmap' saves the first device's copy of the DEVICE_TREES.
     keep_all: whether older checkpoints stay.
-
-  Returns:
-    The file.
   """
   host = jax.device_get(dict(state, eval_results=tuple(state['eval_results'])))
   if generation == 'pmap':
@@ -62,29 +57,18 @@ def save(
       host[name] = jax.tree_util.tree_map(
         lambda x: np.asarray(x[0]), host[name]
       )
+  # Msgpack keeps the order of a dict, and a text of bytes ends its entry.
+  blank = {**host, _DIGEST: bytes(_DIGEST_SIZE)}
+  content: bytes = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
   path = log_dir / f'checkpoint_{state["global_step"]}'
-  files.write_whole(path, to_bytes(host))
-  if not keep_all:
-    for older in checkpoint_paths(log_dir):
-      if older != path:
-        older.unlink()
+  files.write_whole(path, content + hashlib.sha256(content).digest())
+  for older in [] if keep_all else checkpoint_paths(log_dir):
+    if older != path:
+      older.unlink()
   return path
 
 
-def to_bytes(state: Mapping[str, Any]) -> bytes:
-  """The content of a checkpoint, its own checksum at its end."""
-  # Msgpack keeps the order of a dict, and a text of bytes ends its entry.
-  blank = {**state, _DIGEST: bytes(_DIGEST_SIZE)}
-  content: bytes = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
-  return content + hashlib.sha256(content).digest()
-
-
-def read(path: pathlib.Path) -> dict[str, Any]:
-  """A checkpoint as nested dicts.
-
-  Raises:
-    ValueError: if its content is not what was written, with its name.
-  """
+def _read(path: pathlib.Path) -> dict[str, Any]:
   data = files.read_bytes(path)
   content, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
   if hashlib.sha256(content).digest() != digest:
@@ -109,13 +93,13 @@ def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
   damage = None
   for path in checkpoint_paths(log_dir):
     try:
-      state = read(path)
+      state = _read(path)
     except ValueError as e:
       damage = damage or e
-      continue
-    if damage:
-      logging.warning('%s; going on from %s instead.', damage, path.name)
-    return state
+    else:
+      if damage:
+        logging.warning('%s; going on from %s instead.', damage, path.name)
+      return state
   if damage:
     raise damage
   return None
@@ -130,9 +114,6 @@ def restore(
     raw: from `read_latest`.
     template: the DEVICE_TREES of the new run.
     generation: 'pmap' copies the DEVICE_TREES to all devices.
-
-  Returns:
-    `raw`, with those trees and a list as `eval_results`.
 
   Raises:
     ValueError: if the checkpoint is that of another model or optimizer.
@@ -153,8 +134,7 @@ def restore(
 def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
   # flax by itself passes over entries that the template has no place for.
   entries = flax.serialization.to_state_dict(template)
-  structures = map(jax.tree_util.tree_structure, (entries, raw))
-  if len(set(structures)) > 1:
+  if len(set(map(jax.tree_util.tree_structure, (entries, raw)))) > 1:
     raise ValueError(
       f'checkpoint: {name} has other entries than those of this submission and '
       'workload; resume with those of the first run.'
@@ -164,17 +144,16 @@ def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
     tree = flax.jax_utils.replicate(tree)
   else:
     tree = jax.tree_util.tree_map(_place_like, template, tree)
-  expected, found = map(_shapes, (template, tree))
+  expected, found = (
+    [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(of)]
+    for of in (template, tree)
+  )
   if expected != found:
     raise ValueError(
       f'checkpoint: {name} has arrays of shape {found}, but this submission '
       f'and workload have {expected}; resume with those of the first run.'
     )
   return tree
-
-
-def _shapes(tree: Any) -> list[tuple[int, ...]]:
-  return [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
 def _place_like(template: Any, value: Any) -> Any:

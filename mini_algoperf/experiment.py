@@ -11,8 +11,7 @@ import dataclasses
 import numbers
 import os
 import pathlib
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -32,21 +31,8 @@ from . import (
   workloads,
 )
 from .submission_loader import LoadedSubmission, load_submission
-from .trial import (
-  Settings,
-  Trial,
-  goes_on,
-  open_log,
-  restore_trial,
-  set_up_trial,
-)
+from .trial import BatchSizes, Trial, full_data_dir, goes_on
 from .workloads import from_file
-
-# Called with the folder of a run that is to go on, before the set-up: raises
-# ValueError if the submission is another one, or the same with other settings.
-SettingsCheck = Callable[
-  [pathlib.Path, LoadedSubmission, spec.Hyperparameters], None
-]
 
 
 class Experiment(NamedTuple):
@@ -54,7 +40,7 @@ class Experiment(NamedTuple):
 
   options: RunOptions
   submission: LoadedSubmission
-  settings: Settings
+  sizes: BatchSizes
   # Each trial's hyperparameters; [None] under self.
   points: list[spec.Hyperparameters]
   folder: pathlib.Path
@@ -114,78 +100,33 @@ def check(options: RunOptions) -> Experiment:
   """
   workload = workloads.get_workload(options.workload, options.generation)
   submission = load_submission(options.submission_path)
-  settings = _make_settings(options, workload, submission)
-  if from_file.is_file(options.workload):
-    from_file.check_targets(workload)
-  return Experiment(
-    options=options,
-    submission=submission,
-    settings=settings,
-    points=_read_points(options),
-    folder=experiment_folder.experiment_path(
-      options.experiment_dir,
-      str(options.experiment_name),
-      workload.name,
-      options.framework,
-      options.append_timestamp,
-    ),
-  )
-
-
-def _make_settings(
-  options: RunOptions,
-  workload: workloads.MiniWorkload,
-  submission: LoadedSubmission,
-) -> Settings:
   if options.eval_by == 'time' and options.eval_every is not None:
     raise ValueError(
       f'--eval_every={options.eval_every} counts steps: leave it out with '
       '--eval_by=time.'
     )
-  eval_every = options.eval_every or workload.eval_every_steps
-  return Settings(
-    global_batch_size=_batch_size(
-      'get_batch_size',
-      submission.get_batch_size,
-      workload.name,
-      workload.default_batch_size,
-    ),
-    eval_batch_size=_batch_size(
-      'get_eval_batch_size',
-      submission.get_eval_batch_size,
-      workload.name,
-      workload.eval_batch_size,
-    ),
-    tuning_ruleset=options.tuning_ruleset,
-    max_global_steps=options.max_global_steps,
-    eval_every=None if options.eval_by == 'time' else eval_every,
-    stop_at_targets=options.stop_at_targets,
-    save_checkpoints=options.save_checkpoints,
-    save_intermediate_checkpoints=options.save_intermediate_checkpoints,
-    data_dir=full_data_dir(options.data_dir),
+  name = workload.name
+  wanted = {
+    'get_batch_size': workload.default_batch_size,
+    'get_eval_batch_size': workload.eval_batch_size,
+  }
+  sizes = BatchSizes(
+    *(_batch_size(submission, ask, name, size) for ask, size in wanted.items())
   )
-
-
-def full_data_dir(data_dir: str | None) -> str | None:
-  """The folder of data, which need not exist, without a ~.
-
-  Raises:
-    ValueError: if something else is there.
-  """
-  full = data_dir and os.path.expanduser(data_dir)
-  if full and os.path.exists(full) and not os.path.isdir(full):
-    raise ValueError(f'--data_dir={data_dir}: must be a folder.')
-  return full
+  full_data_dir(options.data_dir)
+  if from_file.is_file(options.workload):
+    # Said now, not at the first evaluation, if they are not numbers.
+    _ = workload.validation_target_value, workload.test_target_value
+  points = _read_points(options)
+  folder = experiment_folder.experiment_path(options, name)
+  return Experiment(options, submission, sizes, points, folder)
 
 
 def _batch_size(
-  name: str,
-  ask: Callable[[str], int] | None,
-  workload_name: str,
-  default: int,
+  submission: LoadedSubmission, name: str, workload_name: str, default: int
 ) -> int:
   """What the submission wants, or the workload's own batch size."""
-  size = default
+  size, ask = default, getattr(submission, name)
   if ask is not None:
     # The API's way to say that a submission doesn't know the name.
     with contextlib.suppress(ValueError):
@@ -222,22 +163,14 @@ def _read_points(options: RunOptions) -> list[spec.Hyperparameters]:
 
 
 def set_up(
-  experiment: Experiment,
-  number: int,
-  interrupted: interrupts.Interrupts,
-  check_settings: SettingsCheck | None = None,
+  experiment: Experiment, number: int, interrupted: interrupts.Interrupts
 ) -> Trial | None:
-  """A trial before its next step; None if it was complete already.
+  """A trial, counted from 1, before its next step; None if it was complete.
 
-  Args:
-    experiment: from `check`, and `entered`.
-    number: of the trial, from 1.
-    interrupted: knows whether Ctrl-C was pressed.
-    check_settings: refuses to go on with other settings of a submission; None
-      refuses none.
+  The experiment is one that was entered.
 
   Raises:
-    ValueError: if it cannot be set up.
+    ValueError: if it cannot be set up, or not be gone on with in this way.
     KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
   """
   options, log_dir = experiment.options, experiment.log_dir(number)
@@ -249,65 +182,34 @@ def set_up(
     workload = workloads.get_workload(options.workload, options.generation)
     if options.eval_splits == 'validation':
       workload.eval_splits = ('validation',)
-    trial = start_or_resume(
-      workload,
-      experiment.submission,
-      experiment.settings,
-      experiment.points[number - 1],
-      log_dir,
-      options,
-      check_settings,
-    )
+    trial = _start_or_resume(experiment, workload, number)
     interrupted.check()
-    if trial is not None and from_file.is_file(options.workload):
-      from_file.rehearse(
-        workload,
-        trial.model_params,
-        trial.model_state,
-        trial.input_queue.peek(),
-        trial.settings.data_dir,
-      )
-      interrupted.check()
     return trial
 
 
-def start_or_resume(
-  workload: spec.Workload,
-  submission: LoadedSubmission,
-  settings: Settings,
-  point: spec.Hyperparameters,
-  log_dir: pathlib.Path,
-  options: RunOptions,
-  check_settings: SettingsCheck | None = None,
+def _start_or_resume(
+  experiment: Experiment, workload: workloads.MiniWorkload, number: int
 ) -> Trial | None:
-  """The trial before its next step; None if it is complete already.
-
-  Args:
-    workload: fresh.
-    submission: the functions under test.
-    settings: how the run goes.
-    point: hyperparameters for a trial that is not there yet.
-    log_dir: the trial's folder, which exists.
-    options: of the experiment.
-    check_settings: None checks nothing.
-
-  Raises:
-    ValueError: if the run cannot be gone on with, or not in this way.
-  """
+  options, sizes = experiment.options, experiment.sizes
+  log_dir = experiment.log_dir(number)
   raw = _read_checkpoint(log_dir, options) if options.resume_last_run else None
   seed = _choose_seed(options.rng_seed, log_dir, raw)
   first = metadata.meta_data_path(log_dir)
-  point = _choose_point(point, log_dir, is_new=not raw and not first.exists())
+  is_new = not raw and not first.exists()
+  point = _choose_point(experiment.points[number - 1], log_dir, is_new)
   if raw and not first.exists():  # lost; who reads the folder looks for it
     files.write_json(first, metadata.make_meta_data(workload, seed))
-  if raw and not goes_on(raw['train_state'], raw['global_step'], settings):
+  if raw and not goes_on(raw['train_state'], raw['global_step'], options):
     return None
-  if raw and check_settings:
-    check_settings(log_dir, submission, point)
-  trial = set_up_trial(workload, submission, settings, point, seed, log_dir)
+  if from_file.is_file(options.workload):
+    data_dir = full_data_dir(options.data_dir)
+    from_file.rehearse(workload, sizes.training, data_dir)
+  trial = Trial(
+    workload, experiment.submission, options, sizes, point, seed, log_dir
+  )
   if raw:
-    restore_trial(trial, raw)
-  open_log(trial, dataclasses.asdict(options))
+    trial.restore(raw)
+  trial.open_log(dataclasses.asdict(options))
   return trial
 
 
@@ -342,34 +244,28 @@ def _choose_seed(
   """The seed with which the trial was started, is to start, or a random one.
 
   All trials of an experiment have the first one's, as in the benchmark.
-
-  Args:
-    given: the flag's, or None.
-    log_dir: the trial's folder.
-    raw: the checkpoint to go on from, or None.
-
-  Raises:
-    ValueError: if two of flag, checkpoint and meta data disagree.
   """
-  folders = (log_dir, log_dir.with_name('trial_1'))
-  found = {metadata.recorded_seed(folder) for folder in folders}
-  found |= {raw['rng_seed'] if raw else None}
-  seeds = sorted(seed for seed in found if seed is not None)
-  if len(seeds) > 1:
+  found = {raw['rng_seed']} if raw else set()
+  for folder in (log_dir, log_dir.with_name('trial_1')):
+    path = metadata.meta_data_path(folder)
+    if path.exists():
+      meta = files.read_json(path)
+      if 'rng_seed' not in meta:
+        raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
+      found.add(int(meta['rng_seed']))
+  if len(found) > 1:
     raise ValueError(
       f'{log_dir}: its checkpoint, its meta data and those of trial_1 have '
-      f'different seeds: {", ".join(map(str, seeds))}.'
+      f'different seeds: {", ".join(map(str, sorted(found)))}.'
     )
-  recorded = seeds[0] if seeds else None
-  if None not in (given, recorded) and given != recorded:
+  if found and given not in (None, *found):
     raise ValueError(
-      f'--rng_seed={given}: the run to resume was started with {recorded}; '
+      f'--rng_seed={given}: the run to resume was started with {min(found)}; '
       'leave the flag out.'
     )
-  if recorded is not None:
-    return recorded
-  drawn: int = struct.unpack('I', os.urandom(4))[0]
-  return drawn if given is None else given
+  if found:
+    return min(found)
+  return int.from_bytes(os.urandom(4), 'little') if given is None else given
 
 
 def _choose_point(

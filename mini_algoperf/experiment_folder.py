@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import fcntl
 import hashlib
 import os
@@ -12,31 +11,24 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from . import files
+from . import RunOptions, files
 
 
-def experiment_path(
-  experiment_dir: str,
-  experiment_name: str,
-  workload: str,
-  framework: str,
-  append_timestamp: bool,
-) -> pathlib.Path:
+def experiment_path(options: RunOptions, workload: str) -> pathlib.Path:
   """`<dir>/<name>/<workload>_<framework>`, as the benchmark names it.
 
   Raises:
     ValueError: if the name leads out of the folder of all experiments.
   """
-  name = experiment_name
-  parts = pathlib.Path(name).parts  # none of '' and '.'
-  if not parts or pathlib.Path(name).is_absolute() or '..' in parts:
+  name = pathlib.Path(str(options.experiment_name))
+  # There are no parts in '' and '.'.
+  if not name.parts or name.is_absolute() or '..' in name.parts:
     raise ValueError(
-      f'--experiment_name={name} must be a name below --experiment_dir.'
+      f'--experiment_name={options.experiment_name} must be a name below '
+      '--experiment_dir.'
     )
-  if append_timestamp:
-    name += dt.datetime.now().strftime('-%Y-%m-%d-%H-%M-%S')
-  root = pathlib.Path(experiment_dir).expanduser().resolve()
-  return root / name / f'{workload}_{framework}'
+  root = pathlib.Path(options.experiment_dir).expanduser().resolve()
+  return root / name / f'{workload}_{options.framework}'
 
 
 @contextlib.contextmanager
@@ -45,9 +37,6 @@ def locked(path: pathlib.Path) -> Iterator[None]:
 
   The lock is an empty file among the temporary ones: other machines, and
   processes that keep those elsewhere, do not see it.
-
-  Args:
-    path: the experiment's folder, which need not exist.
 
   Raises:
     ValueError: if another process of this user has it.
@@ -73,11 +62,6 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   `with` block has succeeded, so that bad input never costs its results. The
   files of a run that is to go on are put back as they were.
 
-  Args:
-    path: the experiment's folder.
-    overwrite: whether an older run is replaced.
-    resume: whether an older run goes on.
-
   Raises:
     ValueError: if there is an older run and neither is wanted, or both.
   """
@@ -86,7 +70,12 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
       '--overwrite and --resume_last_run contradict each other: give one.'
     )
   aside = path.with_name(f'.{path.name}.replaced')
-  _end_what_was_killed(path, aside)
+  if aside.exists():  # by a process that was killed
+    if any(path.glob('trial_*/meta_data_0.json')):  # its set-up had succeeded
+      shutil.rmtree(aside)
+    else:
+      shutil.rmtree(path, ignore_errors=True)
+      aside.rename(path)
   is_used = path.is_dir() and any(path.iterdir())
   if is_used and not (overwrite or resume):
     raise ValueError(
@@ -100,15 +89,14 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
   made = [p for p in (path, *path.parents) if not p.exists()]
-  is_used = not made and any(path.iterdir())
-  if is_used:
+  if not made and any(path.iterdir()):
     path.rename(aside)
   path.mkdir(parents=True, exist_ok=True)
   try:
     yield
   except BaseException:
     shutil.rmtree(path)
-    if is_used:
+    if aside.exists():
       aside.rename(path)
     elif not made:
       path.mkdir()
@@ -123,36 +111,21 @@ def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
 def _resumed(path: pathlib.Path) -> Iterator[None]:
   """Puts all but checkpoints back on failure; a set-up writes none of those."""
 
-  def files_now() -> set[pathlib.Path]:
+  def files_now() -> dict[pathlib.Path, bytes]:
     return {
-      file
+      file: file.read_bytes()
       for file in path.rglob('*')
       if file.is_file() and not file.name.startswith('checkpoint_')
     }
 
-  before = {file: file.read_bytes() for file in files_now()}
+  before = files_now()
   try:
     yield
   except BaseException:
-    for file in files_now() - {*before}:
+    now = files_now()
+    for file in now.keys() - before:
       file.unlink()
     for file, content in before.items():
-      if not file.exists() or file.read_bytes() != content:
+      if now.get(file) != content:
         files.write_whole(file, content)
     raise
-
-
-def _end_what_was_killed(path: pathlib.Path, aside: pathlib.Path) -> None:
-  """Ends what a killed process had begun: an older run moved aside.
-
-  Where the new run's set-up had succeeded, the older one was to go; where it
-  had not, it comes back.
-  """
-  if not aside.exists():
-    return
-  if any(path.glob('trial_*/meta_data_0.json')):
-    shutil.rmtree(aside)
-    return
-  if path.exists():
-    shutil.rmtree(path)
-  aside.rename(path)

@@ -18,11 +18,10 @@ class WriteError(OSError):
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-  """The content of a file.
+  """The content of a regular file.
 
   Raises:
-    ValueError: if the path is something else: a pipe would be waited for, and
-      a device may have no end.
+    ValueError: for a pipe, which would be waited for, or an endless device.
     OSError: if it cannot be read.
   """
   if path.exists() and not path.is_file():
@@ -31,14 +30,10 @@ def read_bytes(path: pathlib.Path) -> bytes:
 
 
 def write_whole(path: pathlib.Path, data: bytes | str) -> None:
-  """Writes a file so that no reader ever sees a part of it.
+  """Writes a file, text as UTF-8, so that no reader ever sees a part of it.
 
   The temporary file lies in the same folder, since a rename is atomic only
   within one file system, and is this process' own.
-
-  Args:
-    path: file to write; an existing one is replaced.
-    data: text is written as UTF-8.
 
   Raises:
     WriteError: if that fails, on a full disk say; what was there stays.
@@ -59,11 +54,8 @@ def write_whole(path: pathlib.Path, data: bytes | str) -> None:
 def whole_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
   """A temporary folder that takes the place of `path` if all goes well.
 
-  It lies beside `path`. Its name is fixed: a process that was killed leaves at
-  most one behind, and the next one removes it.
-
-  Args:
-    path: absolute; what is there is removed.
+  It lies beside `path`, which is absolute. Its name is fixed: a process that was
+  killed leaves at most one behind, and the next one removes it.
   """
   path.parent.mkdir(parents=True, exist_ok=True)
   temporary = path.with_name(f'.{path.name}.tmp')
@@ -103,11 +95,11 @@ def read_json(path: pathlib.Path) -> Any:
 
 def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
   """The object of a JSON text; Python by itself takes the last of two values."""
-  values = dict(pairs)
-  if len(values) < len(pairs):
-    names = [name for name, _ in pairs]
-    twice = next(name for name in names if names.count(name) > 1)
-    raise ValueError(f'{twice!r} is there twice')
+  values: dict[str, Any] = {}
+  for name, value in pairs:
+    if name in values:
+      raise ValueError(f'{name!r} is there twice')
+    values[name] = value
   return values
 
 
@@ -137,9 +129,7 @@ def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 def write_rows(
-  path: pathlib.Path,
-  columns: Sequence[str],
-  rows: Iterable[Mapping[str, Any]],
+  path: pathlib.Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
 ) -> None:
   """Writes a CSV file; what a row doesn't have stays blank."""
   buffer = io.StringIO(newline='')

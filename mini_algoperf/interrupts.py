@@ -29,16 +29,12 @@ def handled(handler: Handler, *signals: int) -> Iterator[None]:
   Nothing changes where a signal would neither end the process nor raise a
   KeyboardInterrupt: in another thread, for a Ctrl-C that a shell's background
   process ignores, or under a handler of someone else's.
-
-  Args:
-    handler: is called with the signal's number and the frame.
-    *signals: their numbers.
   """
-  before = {}
+  before: dict[int, Any] = {}
   if threading.current_thread() is threading.main_thread():
-    ending = (signal.default_int_handler, signal.SIG_DFL)
     before = {s: signal.getsignal(s) for s in signals}
-    before = {s: old for s, old in before.items() if old in ending}
+  ending = (signal.default_int_handler, signal.SIG_DFL)
+  before = {s: old for s, old in before.items() if old in ending}
   for number in before:
     signal.signal(number, handler)
   try:
@@ -51,7 +47,8 @@ def handled(handler: Handler, *signals: int) -> Iterator[None]:
 class Interrupts:
   """Remembers a signal until it is asked; a second one doesn't wait.
 
-  An observer of a run: `runner.Observer`.
+  An observer of a run, `runner.Observer`: a run ends after the step in which
+  the signal came, and an evaluation is followed by its checkpoint first.
   """
 
   def __init__(self) -> None:
@@ -59,9 +56,7 @@ class Interrupts:
 
   def note(self, signum: int, frame: FrameType | None) -> None:
     """The signals' handler."""
-    del signum, frame
-    if self._was_given:
-      raise KeyboardInterrupt
+    self.check()
     self._was_given = True
     # Not print: it may be what was interrupted.
     os.write(2, _NOTICE)
@@ -72,11 +67,11 @@ class Interrupts:
       raise KeyboardInterrupt
 
   def on_step(self, trial: Any) -> None:
-    """A run ends after the step in which the signal came."""
+    """Ends the run by a KeyboardInterrupt if there was a signal."""
     self.check()
 
   def on_evaluation(self, trial: Any) -> None:
-    """An evaluation is followed by its checkpoint before the run ends."""
+    """Nothing ends here."""
 
 
 @contextlib.contextmanager

@@ -1,7 +1,4 @@
-"""The measurements of a run: CSV files in the benchmark's form.
-
-Where tensorboardX is installed, they are curves in TensorBoard, too.
-"""
+"""The measurements of a run: CSV files in the benchmark's form."""
 
 from __future__ import annotations
 
@@ -39,36 +36,8 @@ class _Table:
     self.rows.append(row)
 
   def append(self, row: dict[str, Any]) -> None:
-    """Adds a row and writes the file."""
     self._add(row)
     files.write_rows(self._path, self._columns, self.rows)
-
-
-class TensorBoard:
-  """What the benchmark's logger calls of its writer, by tensorboardX."""
-
-  def __init__(self, writer: Any) -> None:
-    self._writer = writer
-
-  def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:
-    """Adds a point to each curve; its tag is the scalar's name."""
-    for name, value in scalars.items():
-      self._writer.add_scalar(name, float(value), step)
-
-  def flush(self) -> None:
-    """Hands what was added over to the disk."""
-    self._writer.flush()
-
-
-def _open_tensorboard(log_dir: pathlib.Path, step: int) -> TensorBoard | None:
-  """None where tensorboardX is not installed."""
-  try:
-    import tensorboardX
-  except ModuleNotFoundError:
-    return None
-  # What a preempted run wrote after its checkpoint is written again.
-  purge = {'purge_step': step + 1} if step else {}
-  return TensorBoard(tensorboardX.SummaryWriter(str(log_dir), **purge))
 
 
 class MetricLogger:
@@ -79,27 +48,18 @@ class MetricLogger:
   """
 
   def __init__(
-    self,
-    log_dir: pathlib.Path,
-    num_rows: Mapping[str, int] | None = None,
-    global_step: int = 0,
+    self, log_dir: pathlib.Path, num_rows: Mapping[str, int] | None = None
   ) -> None:
-    """Opens the files of a run.
+    """Opens the files of a run in the folder of its trial.
 
-    Args:
-      log_dir: the trial's folder.
-      num_rows: by file name, how many rows to keep: those at the time of the
-        checkpoint, since a preempted run does the work after it again. None:
-        a new run.
-      global_step: steps taken at the checkpoint.
+    Of each file so many rows are kept: those at the time of the checkpoint,
+    since a preempted run does the work after it again. None: a new run.
     """
     self.latest: dict[str, Logged] = {}
     self._tables = {
       name: _Table(log_dir / name, (num_rows or {}).get(name, 0))
       for name in (MEASUREMENTS, EVAL_MEASUREMENTS)
     }
-    # Submissions look for it under the benchmark's name.
-    self._tb_metric_writer = _open_tensorboard(log_dir, global_step)
 
   @property
   def num_rows(self) -> dict[str, int]:
@@ -113,23 +73,11 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv, and to TensorBoard where it is there.
-
-    Args:
-      metrics: scalars by name.
-      global_step: the step that they belong to.
-      preemption_count: how often the run was preempted so far.
-      is_eval: whether the row goes to eval_measurements.csv as well.
-    """
+    """Adds a row to measurements.csv, and to that of evaluations if it is one."""
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count
-    self.latest.update(
-      {name: Logged(global_step, value) for name, value in row.items()}
-    )
+    self.latest.update({k: Logged(global_step, v) for k, v in row.items()})
     self._tables[MEASUREMENTS].append(row)
     if is_eval:
       self._tables[EVAL_MEASUREMENTS].append(row)
-    if self._tb_metric_writer is not None:
-      self._tb_metric_writer.write_scalars(global_step, row)
-      self._tb_metric_writer.flush()

@@ -32,32 +32,28 @@ class Observer(Protocol):
     """Follows every evaluation, before its checkpoint is written.
 
     What an observer writes is there before a resumed run can go on from this
-    evaluation; if the process is killed in between, it is written again. This
-    counts as logging, not as the submission's time.
+    evaluation. This counts as logging, not as the submission's time.
     """
 
 
 def train(trial: Trial, *observers: Observer) -> None:
   """Trains until the run is complete; afterwards `trial` holds the results.
 
-  Args:
-    trial: from `set_up_trial`.
-    *observers: are told of every step and evaluation.
-
   Raises:
     DataEndedError: if there is no batch for a step.
     files.WriteError: if a file of the run cannot be written.
   """
-  state = trial.train_state
-  trial.start_time = trial.clock()
-  state['last_step_end_time'] = trial.start_time
-  while goes_on(state, trial.global_step, trial.settings):
-    keys = _step_keys(trial)
+  state, is_jit = trial.train_state, trial.workload.generation == 'jit'
+  names = ['data', 'update', *(['prepare'] if is_jit else []), 'eval']
+  trial.start_time = state['last_step_end_time'] = trial.clock()
+  while goes_on(state, trial.global_step, trial.options):
+    key = jax.random.fold_in(trial.rng, trial.global_step)
+    keys = dict(zip(names, jax.random.split(key, len(names))))
     _take_step(trial, keys)
     if _book_step(trial):
-      if trial.workload.generation == 'jit':
+      if is_jit:
         _prepare_for_eval(trial, keys['prepare'])
-      if state['is_time_remaining'] or trial.workload.generation == 'pmap':
+      if state['is_time_remaining'] or not is_jit:
         _evaluate(trial, keys['eval'], observers)
     for observer in observers:
       observer.on_step(trial)
@@ -66,17 +62,23 @@ def train(trial: Trial, *observers: Observer) -> None:
   trial.save_checkpoint()
 
 
-def _step_keys(trial: Trial) -> dict[str, spec.RandomState]:
-  """Keys of a step; as many as the generation's runner splits off."""
-  names = ['data', 'update', 'eval']
-  if trial.workload.generation == 'jit':
-    names.insert(2, 'prepare')
-  key = jax.random.fold_in(trial.rng, trial.global_step)
-  return dict(zip(names, jax.random.split(key, len(names))))
-
-
 def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
-  batch = _select_batch(trial, keys['data'])
+  try:
+    batch = trial.submission.data_selection(
+      trial.workload,
+      trial.input_queue,
+      trial.optimizer_state,
+      trial.model_params,
+      trial.model_state,
+      trial.hyperparameters,
+      trial.global_step,
+      keys['data'],
+    )
+  except StopIteration as e:  # of an iterator of the submission's own
+    raise DataEndedError(
+      f'data_selection has no batch for step {trial.global_step}: a '
+      "submission's data must have no end."
+    ) from e
   try:
     result = trial.submission.update_params(
       **trial.update_arguments(), batch=batch, rng=keys['update']
@@ -88,26 +90,6 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
       raise
     trial.train_state['training_complete'] = True
   trial.global_step += 1
-
-
-def _select_batch(trial: Trial, key: spec.RandomState) -> spec.Batch:
-  try:
-    batch: spec.Batch = trial.submission.data_selection(
-      trial.workload,
-      trial.input_queue,
-      trial.optimizer_state,
-      trial.model_params,
-      trial.model_state,
-      trial.hyperparameters,
-      trial.global_step,
-      key,
-    )
-    return batch
-  except StopIteration as e:  # of an iterator of the submission's own
-    raise DataEndedError(
-      f'data_selection has no batch for step {trial.global_step}: a '
-      "submission's data must have no end."
-    ) from e
 
 
 def _book_step(trial: Trial) -> bool:
@@ -130,22 +112,20 @@ def _book_step(trial: Trial) -> bool:
 
 
 def _check_budget(trial: Trial) -> None:
-  state = trial.train_state
-  state['is_time_remaining'] = (
-    state['accumulated_submission_time'] < trial.budget_sec
-  )
+  used = trial.train_state['accumulated_submission_time']
+  trial.train_state['is_time_remaining'] = used < trial.budget_sec
 
 
 def _is_evaluation_due(trial: Trial, now: float) -> bool:
   """After step 1, then every so many steps or seconds, and at the end."""
-  state, settings = trial.train_state, trial.settings
-  if state['training_complete'] or settings.is_limit(trial.global_step):
+  state, options, step = trial.train_state, trial.options, trial.global_step
+  if state['training_complete'] or options.is_limit(step):
     return True
-  every = settings.eval_every
-  if every is not None:
-    return trial.global_step == 1 or trial.global_step % every == 0
-  since: float = now - state['last_eval_time']
-  return since >= trial.workload.eval_period_time_sec
+  if options.eval_by == 'time':
+    since: float = now - state['last_eval_time']
+    return since >= trial.workload.eval_period_time_sec
+  every = options.eval_every or trial.workload.eval_every_steps
+  return step == 1 or step % every == 0
 
 
 def _prepare_for_eval(trial: Trial, key: spec.RandomState) -> None:
@@ -166,14 +146,10 @@ def _evaluate(
   """Evaluates, untimed, logs the result and saves a checkpoint."""
   workload, state = trial.workload, trial.train_state
   start = trial.clock()
+  model = (trial.model_params, trial.model_state)
+  data_dir, step = trial.data_dir, trial.global_step
   result = workload.eval_model(
-    trial.settings.eval_batch_size,
-    trial.model_params,
-    trial.model_state,
-    key,
-    trial.settings.data_dir,
-    None,
-    trial.global_step,
+    trial.sizes.evaluation, *model, key, data_dir, None, step
   )
   if workload.has_reached_validation_target(result):
     state['validation_goal_reached'] = True

@@ -3,17 +3,19 @@
 Everything that a submission or a runner asks of a workload is declared here;
 `mini_algoperf.workloads` fills it in. Written from the API of AlgoPerf's
 `spec.py` (2024 and 2025); where the two generations differ (the signatures of
-`init_model_fn` and `model_fn`), see `workloads/generations.py`.
+`init_model_fn` and `model_fn`), see `workloads/base.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
+
+from .logger import MetricLogger
 
 Tensor = jax.Array
 RandomState = jax.Array
@@ -26,41 +28,23 @@ Hyperparameters = Any  # a point of the search space by name; None under self
 EvalResult = dict[str, float]
 
 
-class LossType(enum.Enum):
-  """Kinds of loss, numbered as in the benchmark."""
-
-  SOFTMAX_CROSS_ENTROPY = 0
-  SIGMOID_CROSS_ENTROPY = 1
-  MEAN_SQUARED_ERROR = 2
-  CTC_LOSS = 3
-  MEAN_ABSOLUTE_ERROR = 4
-
-
-class ForwardPassMode(enum.Enum):
-  """Whether a forward pass trains (dropout) or evaluates."""
-
-  TRAIN = 0
-  EVAL = 1
-
-
-class ParameterType(enum.Enum):
-  """Roles of parameters, numbered as in the benchmark."""
-
-  WEIGHT = 0
-  BIAS = 1
-  CONV_WEIGHT = 2
-  BATCH_NORM_SCALE = 3
-  BATCH_NORM_BIAS = 4
-  LAYER_NORM_SCALE = 5
-  LAYER_NORM_BIAS = 6
-  EMBEDDING = 7
-  ATTENTION_Q = 8
-  ATTENTION_K = 9
-  ATTENTION_V = 10
-  ATTENTION_OUT = 11
-  ATTENTION_QKV = 12
-  ATTENTION_KV = 13
-  ATTENTION_BIAS = 14
+# Members are numbered as in the benchmark.
+LossType = enum.Enum(
+  'LossType',
+  'SOFTMAX_CROSS_ENTROPY SIGMOID_CROSS_ENTROPY MEAN_SQUARED_ERROR CTC_LOSS '
+  'MEAN_ABSOLUTE_ERROR',
+  start=0,
+)
+# Whether a forward pass trains (dropout) or evaluates.
+ForwardPassMode = enum.Enum('ForwardPassMode', 'TRAIN EVAL', start=0)
+# Roles of parameters.
+ParameterType = enum.Enum(
+  'ParameterType',
+  'WEIGHT BIAS CONV_WEIGHT BATCH_NORM_SCALE BATCH_NORM_BIAS LAYER_NORM_SCALE '
+  'LAYER_NORM_BIAS EMBEDDING ATTENTION_Q ATTENTION_K ATTENTION_V ATTENTION_OUT '
+  'ATTENTION_QKV ATTENTION_KV ATTENTION_BIAS',
+  start=0,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,54 +58,30 @@ class TrainingCompleteError(Exception):
   """Raised by a submission that wants no further training steps."""
 
 
-class ScalarLogger(Protocol):
-  """What `workload.metrics_logger` does for a submission."""
-
-  def append_scalar_metrics(
-    self, metrics: Mapping[str, float], global_step: int
-  ) -> None:
-    """Writes scalars down for a step."""
-
-
-EVAL_SPLITS = ('train', 'validation', 'test')
-
-
 class Workload:
   """One training problem: data, model, loss, metrics, targets and budgets.
 
-  Any attribute may be a property; the functions are `MiniWorkload`'s and those
-  of its two generations, which document them. `validation_target_value` is what
-  the target metric is to be better than; `test_target_value` on the test split.
-
-  Attributes:
-    generation: 'jit' or 'pmap', the benchmark's that is stood in for; unknown
-      to submissions.
-    eval_splits: which splits are evaluated; the benchmark always takes all.
-    target_metric_name: name of the target metric, without the split.
-    num_eval_train_examples: training examples that are evaluated.
-    eval_batch_size: global batch size of evaluations.
-    max_allowed_runtime_sec: budget under the external tuning ruleset, in
-      seconds.
-    eval_period_time_sec: seconds of training between evaluations.
-    step_hint: steps that the baseline does in the budget.
+  Any attribute may be a property; the functions are `MiniWorkload`'s, which
+  documents them.
   """
 
-  generation: str
-  target_metric_name: str
+  generation: str  # 'jit' or 'pmap', stood in for; unknown to submissions
+  target_metric_name: str  # without the split
   loss_type: LossType
   num_train_examples: int
-  num_eval_train_examples: int
+  num_eval_train_examples: int  # training examples that are evaluated
   num_validation_examples: int
   num_test_examples: int
-  eval_batch_size: int
-  max_allowed_runtime_sec: float
-  eval_period_time_sec: float
-  step_hint: int
-  validation_target_value: Any
+  eval_batch_size: int  # over all devices
+  max_allowed_runtime_sec: float  # budget under the external ruleset
+  eval_period_time_sec: float  # of training between evaluations
+  eval_every_steps: int  # likewise, in steps; not in the benchmark
+  step_hint: int  # steps that the baseline does in the budget
+  validation_target_value: Any  # what the target metric is to be better than
   test_target_value: Any
   has_reached_validation_target: Callable[[EvalResult], bool]
   has_reached_test_target: Callable[[EvalResult], bool]
-  is_output_params: Callable[[str], bool]
+  is_output_params: Callable[[str], bool]  # of top-level keys of parameters
   init_model_fn: Callable[..., tuple[ParameterContainer, ModelAuxiliaryState]]
   model_fn: Callable[..., tuple[Tensor, ModelAuxiliaryState]]
   loss_fn: Callable[..., dict[str, Tensor]]
@@ -129,43 +89,22 @@ class Workload:
   _eval_model_on_split: Callable[..., EvalResult]
 
   def __init__(self) -> None:
-    self.eval_splits: Sequence[str] = EVAL_SPLITS
+    # The benchmark always takes all.
+    self.eval_splits: Sequence[str] = ('train', 'validation', 'test')
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None
-    self.metrics_logger: ScalarLogger | None = None
-
-  def attach_metrics_logger(self, metrics_logger: ScalarLogger) -> None:
-    """Gives submissions a logger."""
-    self.metrics_logger = metrics_logger
-
-  @property
-  def train_mean(self) -> float:
-    """Mean of the training inputs; not defined for graphs and texts."""
-    raise NotImplementedError
-
-  @property
-  def train_stddev(self) -> float:
-    """Their standard deviation; not defined for graphs and texts."""
-    raise NotImplementedError
+    self.metrics_logger: MetricLogger | None = None
 
   @property
   def param_shapes(self) -> ParameterContainer:
-    """Tree of `ShapeTuple`, without a device axis.
-
-    Raises:
-      ValueError: before the first `init_model_fn`.
-    """
+    """Tree of `ShapeTuple`, without a device axis; after `init_model_fn`."""
     if self._param_shapes is None:
       raise ValueError('param_shapes: call init_model_fn first')
     return self._param_shapes
 
   @property
   def model_params_types(self) -> ParameterContainer:
-    """Tree of `ParameterType`; its keys are in lower case.
-
-    Raises:
-      ValueError: before the first `init_model_fn`.
-    """
+    """Tree of `ParameterType` with keys in lower case; likewise."""
     if self._param_types is None:
       raise ValueError('model_params_types: call init_model_fn first')
     return self._param_types
@@ -184,34 +123,21 @@ class Workload:
 
     Args:
       global_batch_size: examples per batch, over all devices.
-      params: as `init_model_fn` gave them.
-      model_state: as `init_model_fn` gave it.
-      rng: unused where the evaluation is deterministic.
+      params, model_state: as `init_model_fn` gave them.
       data_dir: where the data lie; None for the default.
-      imagenet_v2_data_dir, global_step: in the benchmark's signature; unused.
+      rng, imagenet_v2_data_dir, global_step: in the benchmark's signature.
 
     Returns:
       'train/...', 'validation/...', 'test/...' metrics and the number of
       examples of the last two.
     """
-    del imagenet_v2_data_dir
-    sizes = {
-      'train': ('eval_train', self.num_eval_train_examples),
-      'validation': ('validation', self.num_validation_examples),
-      'test': ('test', self.num_test_examples),
-    }
     result = {}
     for prefix in self.eval_splits:
-      split, num_examples = sizes[prefix]
+      split = 'eval_train' if prefix == 'train' else prefix
+      num_examples: int = getattr(self, f'num_{split}_examples')
+      where = (split, num_examples, global_batch_size)
       metrics = self._eval_model_on_split(
-        split=split,
-        num_examples=num_examples,
-        global_batch_size=global_batch_size,
-        params=params,
-        model_state=model_state,
-        rng=rng,
-        data_dir=data_dir,
-        global_step=global_step,
+        *where, params, model_state, rng, data_dir, global_step
       )
       result.update({f'{prefix}/{k}': v for k, v in metrics.items()})
       if prefix != 'train':

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import pathlib
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .user_code import import_file
 
-REQUIRED = (
-  'init_optimizer_state',
-  'update_params',
-  'data_selection',
-  'get_batch_size',
-)
 # The package around this one, by name alone: nothing of it is needed here.
 _ROOT = __name__.split('.', maxsplit=1)[0]
 OWN_SUBMISSION = f'{_ROOT}.submission'
@@ -36,23 +28,25 @@ class LoadedSubmission(NamedTuple):
   get_eval_batch_size: Callable[[str], int] | None = None
 
 
+_OPTIONAL = LoadedSubmission._field_defaults
+REQUIRED = tuple(n for n in LoadedSubmission._fields if n not in _OPTIONAL)
+
+
 def load_submission(submission_path: str | None) -> LoadedSubmission:
   """Imports a submission and checks that it has what the API asks for.
 
   The file's folder must be a package, as the benchmark demands, so that the
   submission can import its helpers relatively. Nothing is added to sys.path.
 
-  Args:
-    submission_path: the Python file, or None for this project's own.
+  None is this project's own.
 
   Raises:
     ValueError: if there is no such file, its folder is not a package, it is
       no valid Python, one of its imports is missing, or it lacks a function.
   """
   if submission_path is None:
-    return as_submission(
-      importlib.import_module(OWN_SUBMISSION), OWN_SUBMISSION
-    )
+    own = importlib.import_module(OWN_SUBMISSION)
+    return as_submission(own, OWN_SUBMISSION)
   path = pathlib.Path(submission_path).expanduser().resolve()
   where = f'submission_path={submission_path}'
   if not path.is_file():
@@ -80,25 +74,18 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
 def as_submission(module: object, where: str) -> LoadedSubmission:
   """The functions of a module, or of anything that has them as attributes.
 
-  Args:
-    module: what has the functions.
-    where: what to call it in an error.
-
   Raises:
-    ValueError: if one is missing; the message names them all.
+    ValueError: if one is missing; the message names them all, and `where`.
   """
-  missing = [
-    name for name in REQUIRED if not callable(getattr(module, name, None))
-  ]
+  found = {n: getattr(module, n, None) for n in LoadedSubmission._fields}
+  missing = [name for name in REQUIRED if not callable(found[name])]
   if missing:
     raise ValueError(
       f'submission_path={where}: has no function {", ".join(missing)}; '
       f'a submission needs {", ".join(REQUIRED)}.'
     )
-  functions: list[Any] = [
-    getattr(module, name, None) for name in LoadedSubmission._fields
-  ]
-  return LoadedSubmission(*functions)
+  functions: Any = found
+  return LoadedSubmission(**functions)
 
 
 def _module_name(path: pathlib.Path) -> str:
@@ -115,9 +102,5 @@ def _module_name(path: pathlib.Path) -> str:
     )
   package = _ROOT
   if top != pathlib.Path(str(sys.modules[_ROOT].__file__)).resolve().parent:
-    # An alias of its own for each folder: a folder called 'tests' or 'json'
-    # must not get in the way of another package of that name.
-    digest = hashlib.sha256(str(top).encode('utf-8')).hexdigest()[:12]
-    package = f'{_ALIAS}_{digest}_' + re.sub(r'\W', '_', top.name)
-    import_file(package, top / '__init__.py', top)
+    package = import_file(_ALIAS, top / '__init__.py', top).__name__
   return '.'.join((package, *inner))

@@ -7,8 +7,6 @@ search space is the benchmark's for AdamW, at fixed beta2, warm-up, dropout and
 no label smoothing. The benchmark takes 200 trials and, for the test split, the
 worst of the runs that reached the validation target; here it is the median on
 both splits.
-
-  soft-reset set-targets --workload=digits
 """
 
 from __future__ import annotations
@@ -40,6 +38,10 @@ SEARCH_SPACE = {
 }
 # The trials' common seed; the repeated runs take those after it.
 _TRIAL_SEED = 0
+# What a step moves forward: parameters, model state, optimizer state.
+TrainedState = tuple[Any, Any, Any]
+Result = dict[str, float]  # the target metric after a run's last step, by split
+_SPLITS = ('validation', 'test')
 
 
 class Point(NamedTuple):
@@ -48,71 +50,6 @@ class Point(NamedTuple):
   learning_rate: float
   one_minus_beta1: float
   weight_decay: float
-
-
-class Result(NamedTuple):
-  """The target metric after a run's last step."""
-
-  validation: float
-  test: float
-
-
-class TrainedState(NamedTuple):
-  """What a step moves forward."""
-
-  params: spec.ParameterContainer
-  model_state: spec.ModelAuxiliaryState
-  optimizer_state: optax.OptState
-
-
-def make_train_step(
-  workload: MiniWorkload, num_steps: int
-) -> Callable[..., TrainedState]:
-  """A compiled AdamW step in which the hyperparameters are traced values.
-
-  Args:
-    workload: of the jit generation.
-    num_steps: length of the learning rate's warm-up and decay.
-
-  Returns:
-    step(state, batch, rng, point, count) -> state.
-  """
-  # Of height 1, to be multiplied by the traced rate.
-  shape = optax.warmup_cosine_decay_schedule(
-    0.0, 1.0, max(int(WARMUP_SHARE * num_steps), 1), num_steps
-  )
-
-  def loss_fn(
-    params: spec.ParameterContainer,
-    model_state: spec.ModelAuxiliaryState,
-    batch: spec.Batch,
-    rng: spec.RandomState,
-  ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
-    logits, model_state = workload.model_fn(
-      params, batch, model_state, spec.ForwardPassMode.TRAIN, rng, True
-    )
-    loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
-    return loss['summed'] / loss['n_valid_examples'], model_state
-
-  @jax.jit
-  def step(
-    state: TrainedState,
-    batch: spec.Batch,
-    rng: spec.RandomState,
-    point: Point,
-    count: jax.Array,
-  ) -> TrainedState:
-    params, model_state, optimizer_state = state
-    gradient, model_state = jax.grad(loss_fn, has_aux=True)(
-      params, model_state, batch, jax.random.fold_in(rng, count)
-    )
-    updates, optimizer_state = _adamw(point, shape(count)).update(
-      gradient, optimizer_state, params
-    )
-    params = optax.apply_updates(params, updates)
-    return TrainedState(params, model_state, optimizer_state)
-
-  return step
 
 
 def _adamw(
@@ -127,31 +64,57 @@ def _adamw(
 
 
 class Trainer:
-  """Trains one workload again and again, compiled once."""
+  """Trains one workload of the jit generation again and again, compiled once.
+
+  A run has `num_steps`, the length of the learning rate's warm-up and decay.
+  """
 
   def __init__(
     self, workload: MiniWorkload, num_steps: int, data_dir: str | None
   ) -> None:
-    self._workload = workload
-    self._num_steps = num_steps
+    self._workload, self._num_steps = workload, num_steps
     self._data_dir = data_dir
-    self._step = make_train_step(workload, num_steps)
+    # Of height 1, to be multiplied by the rate, which is traced.
+    self._shape = optax.warmup_cosine_decay_schedule(
+      0.0, 1.0, max(int(WARMUP_SHARE * num_steps), 1), num_steps
+    )
+    self._compiled = jax.jit(self._step)
+
+  def _step(
+    self,
+    state: TrainedState,
+    batch: spec.Batch,
+    rng: spec.RandomState,
+    point: Point,
+    count: jax.Array,
+  ) -> TrainedState:
+    params, model_state, optimizer_state = state
+    workload = self._workload
+
+    def loss_fn(params: Any) -> tuple[jax.Array, Any]:
+      key, mode = jax.random.fold_in(rng, count), spec.ForwardPassMode.TRAIN
+      logits, new_state = workload.model_fn(
+        params, batch, model_state, mode, key, True
+      )
+      loss = workload.loss_fn(batch['targets'], logits, batch.get('weights'))
+      return loss['summed'] / loss['n_valid_examples'], new_state
+
+    gradient, model_state = jax.grad(loss_fn, has_aux=True)(params)
+    updates, optimizer_state = _adamw(point, self._shape(count)).update(
+      gradient, optimizer_state, params
+    )
+    params = optax.apply_updates(params, updates)
+    return params, model_state, optimizer_state
 
   def __call__(self, point: Point, seed: int, bar: tqdm) -> Result:
     """Trains from scratch and evaluates once, at the end."""
-    state = self.train(point, seed, bar.update)
+    params, model_state, _ = self.train(point, seed, bar.update)
     workload = self._workload
-    metrics = workload.eval_model(
-      workload.eval_batch_size,
-      state.params,
-      state.model_state,
-      jax.random.PRNGKey(seed),
-      self._data_dir,
-      None,
-      self._num_steps,
-    )
+    size, key = workload.eval_batch_size, jax.random.PRNGKey(seed)
+    rest = (key, self._data_dir, None, self._num_steps)
+    metrics = workload.eval_model(size, params, model_state, *rest)
     name = workload.target_metric_name
-    return Result(metrics[f'validation/{name}'], metrics[f'test/{name}'])
+    return {split: metrics[f'{split}/{name}'] for split in _SPLITS}
 
   def train(
     self, point: Point, seed: int, on_step: Callable[[], object] = lambda: None
@@ -159,25 +122,18 @@ class Trainer:
     """Trains from scratch; on_step is called after every step."""
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
-    state = TrainedState(params, model_state, _adamw(point, 0.0).init(params))
+    state = params, model_state, _adamw(point, 0.0).init(params)
     queue = self._workload._build_input_queue(
       data_rng, 'train', self._data_dir, self._workload.default_batch_size
     )
     for count in range(self._num_steps):
-      state = self._step(state, next(queue), step_rng, point, count)
+      state = self._compiled(state, next(queue), step_rng, point, count)
       on_step()
     return state
 
 
 def search_points(num_trials: int) -> list[Point]:
-  """Quasi-random points of the search space, the same ones every time.
-
-  Args:
-    num_trials: how many.
-
-  Returns:
-    Points of the unscrambled Halton sequence, log-scaled to the space.
-  """
+  """Points of the unscrambled Halton sequence, log-scaled to the space."""
   halton = qmc.Halton(d=len(SEARCH_SPACE), scramble=False)
   halton.fast_forward(1)  # Its first point is the space's lower corner.
   low, high = np.log(list(SEARCH_SPACE.values())).T
@@ -209,8 +165,8 @@ def plan_search(
 
   Args:
     workload_name: a workload's name, or file.py:ClassName.
-    num_trials: points of the search.
-    num_seeds: repetitions of the best point.
+    num_trials: points of the search, at least 1.
+    num_seeds: repetitions of the best point, at least 1.
     num_steps: steps of a run; None is 0.75 of the workload's step hint.
     data_dir: where the data lie; None for the default.
     output: JSON file whose entry of this workload is replaced; None is the
@@ -218,19 +174,14 @@ def plan_search(
       it is a user's.
 
   Raises:
-    ValueError: an unknown workload, a number that is too small, or an output
-      that cannot be used.
+    ValueError: an unknown workload, a number of steps that is too small, or an
+      output that cannot be used.
   """
   workload = get_workload(workload_name)
   full_steps = int(_STEP_SHARE * workload.step_hint)
   steps = full_steps if num_steps is None else num_steps
-  for name, value, smallest in (
-    ('num_trials', num_trials, 1),
-    ('num_seeds', num_seeds, 1),
-    ('num_steps', steps, 2),
-  ):
-    if value < smallest:
-      raise ValueError(f'{name}: {value} is too small; use {smallest} or more')
+  if steps < 2:
+    raise ValueError(f'num_steps: {steps} is too small; use 2 or more')
   if output is None and workload.targets_file == TARGETS_FILE:
     full = (NUM_TRIALS, NUM_SEEDS, full_steps)
     if (num_trials, num_seeds, steps) != full:
@@ -247,35 +198,17 @@ def plan_search(
     raise ValueError(f'--output={e}') from e
   if not os.access(path.parent, os.W_OK):
     raise ValueError(f'--output={path}: its folder cannot be written to.')
-  numbers = f'--num_trials={num_trials} --num_seeds={num_seeds}'
   command = (
-    f'soft-reset set-targets --workload={workload_name} {numbers} '
-    f'--num_steps={steps}'
+    f'soft-reset set-targets --workload={workload_name} '
+    f'--num_trials={num_trials} --num_seeds={num_seeds} --num_steps={steps}'
   )
   if from_file.is_file(workload_name):
-    _rehearse(workload, data_dir)
+    from_file.rehearse(workload, workload.default_batch_size, data_dir)
   return Search(workload, num_trials, num_seeds, steps, data_dir, path, command)
 
 
-def _rehearse(workload: MiniWorkload, data_dir: str | None) -> None:
-  key = jax.random.PRNGKey(_TRIAL_SEED)
-  queue = workload._build_input_queue(
-    key, 'train', data_dir, workload.default_batch_size
-  )
-  params, model_state = workload.init_model_fn(key)
-  batch = next(queue)
-  from_file.rehearse(workload, params, model_state, batch, data_dir)
-
-
 def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
-  """Tunes AdamW, repeats the best point, writes the medians as targets.
-
-  Args:
-    search: from `plan_search`.
-    progress: whether to draw a progress bar.
-
-  Returns:
-    The entry that was written.
+  """Tunes AdamW, repeats the best point, writes the medians; returns the entry.
 
   Raises:
     ValueError: if no trial, or not most of the repeated runs, ended with a
@@ -297,7 +230,35 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
     for number, seed in enumerate(seeds, start=1):
       bar.set_description(f'seed {number}/{search.num_seeds}')
       results.append(train(best, seed, bar))
-  entry = _entry(search, trials, best, seeds, results)
+  spreads = {
+    split: spread(workload, [result[split] for result in results])
+    for split in _SPLITS
+  }
+  for split, found in spreads.items():
+    if found['median'] is None:
+      raise ValueError(
+        f'{split}: half of the runs ended without a finite metric.'
+      )
+  entry = {
+    'metric': workload.target_metric_name,
+    **{f'{split}_target': found['median'] for split, found in spreads.items()},
+    **{f'{split}_spread': found for split, found in spreads.items()},
+    'hyperparameters': {**best._asdict(), 'beta2': BETA2},
+    'warmup_share': WARMUP_SHARE,
+    'num_steps': steps,
+    'step_hint': workload.step_hint,
+    'batch_size': workload.default_batch_size,
+    'seeds': [
+      {'seed': seed, **{k: _or_none(v) for k, v in result.items()}}
+      for seed, result in zip(seeds, results)
+    ],
+    'trials': [
+      {**point._asdict(), 'validation': _or_none(result['validation'])}
+      for point, result in trials
+    ],
+    'versions': metadata.versions(),
+    'command': search.command,
+  }
   entries = {**read_targets(search.output), workload.name: entry}
   files.write_json(search.output, {'workloads': dict(sorted(entries.items()))})
   return entry
@@ -311,14 +272,14 @@ def best_point(
   Raises:
     ValueError: if no trial ended with a number.
   """
-  finite = [trial for trial in trials if np.isfinite(trial[1].validation)]
+  finite = [trial for trial in trials if np.isfinite(trial[1]['validation'])]
   if not finite:
     raise ValueError(
       f'num_trials: none of the {len(trials)} ended with a finite metric; use '
       'more'
     )
   choose = max if workload.metric_rises else min
-  return choose(finite, key=lambda trial: trial[1].validation)[0]
+  return choose(finite, key=lambda trial: trial[1]['validation'])[0]
 
 
 def spread(
@@ -326,11 +287,7 @@ def spread(
 ) -> dict[str, float | None]:
   """Quartiles and ends of values, ascending; None for runs without a number.
 
-  Those count as the worst.
-
-  Args:
-    workload: says whether the lowest or the highest are the worst.
-    values: of the repeated runs; NaN for one that ended without a number.
+  Those, whose value is NaN, count as the worst.
   """
   # Finite, so that quantiles next to it are exact.
   worst = -1e300 if workload.metric_rises else 1e300
@@ -340,45 +297,6 @@ def spread(
   return {
     name: value if abs(value) < 1e298 else None
     for name, value in zip(names, quantiles)
-  }
-
-
-def _entry(
-  search: Search,
-  trials: list[tuple[Point, Result]],
-  best: Point,
-  seeds: range,
-  results: list[Result],
-) -> dict[str, Any]:
-  workload = search.workload
-  spreads = {
-    split: spread(workload, [getattr(result, split) for result in results])
-    for split in Result._fields
-  }
-  for split, found in spreads.items():
-    if found['median'] is None:
-      raise ValueError(
-        f'{split}: half of the runs ended without a finite metric.'
-      )
-  return {
-    'metric': workload.target_metric_name,
-    **{f'{split}_target': found['median'] for split, found in spreads.items()},
-    **{f'{split}_spread': found for split, found in spreads.items()},
-    'hyperparameters': {**best._asdict(), 'beta2': BETA2},
-    'warmup_share': WARMUP_SHARE,
-    'num_steps': search.num_steps,
-    'step_hint': workload.step_hint,
-    'batch_size': workload.default_batch_size,
-    'seeds': [
-      {'seed': seed, **{k: _or_none(v) for k, v in result._asdict().items()}}
-      for seed, result in zip(seeds, results)
-    ],
-    'trials': [
-      {**point._asdict(), 'validation': _or_none(result.validation)}
-      for point, result in trials
-    ],
-    'versions': metadata.versions(),
-    'command': search.command,
   }
 
 

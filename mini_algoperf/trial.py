@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import itertools
+import os
 import pathlib
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
-from . import checkpoints, files, logger, metadata, spec
+from . import RunOptions, checkpoints, files, logger, metadata, spec
 from .submission_loader import LoadedSubmission
 
 # Share of max_allowed_runtime_sec that a self-tuning submission gets.
 SELF_TUNING_BUDGET = {'pmap': 3.0, 'jit': 1.5}
+# The runner's books, with the benchmark's keys; seconds where a time.
+_BOOKS = {
+  'validation_goal_reached': False,
+  'test_goal_reached': False,
+  'is_time_remaining': True,
+  'last_eval_time': 0,
+  'training_complete': False,
+  'accumulated_submission_time': 0,
+  'accumulated_eval_time': 0,
+  'accumulated_logging_time': 0,
+  'last_step_end_time': None,
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-  """How a run goes, the same for all its trials.
+class BatchSizes(NamedTuple):
+  """Examples per step, and per batch of an evaluation, over all devices."""
 
-  Attributes:
-    global_batch_size: examples per step over all devices.
-    eval_batch_size: examples per evaluation batch over all devices.
-    tuning_ruleset: 'self' or 'external'; decides the budget.
-    max_global_steps: ends the run after so many steps, or None.
-    eval_every: steps between evaluations, or None: by the wall clock, every
-      workload.eval_period_time_sec seconds.
-    stop_at_targets: whether the run ends once both targets are reached.
-    save_checkpoints: whether to save after evaluations and at the end.
-    save_intermediate_checkpoints: whether to keep all of them.
-    data_dir: where the workload's data lie; None for its own default.
+  training: int
+  evaluation: int
+
+
+def full_data_dir(data_dir: str | None) -> str | None:
+  """The folder of data, which need not exist, without a ~.
+
+  Raises:
+    ValueError: if something else is there.
   """
-
-  global_batch_size: int
-  eval_batch_size: int
-  tuning_ruleset: str = 'self'
-  max_global_steps: int | None = None
-  eval_every: int | None = None
-  stop_at_targets: bool = True
-  save_checkpoints: bool = True
-  save_intermediate_checkpoints: bool = False
-  data_dir: str | None = None
-
-  def is_limit(self, global_step: int) -> bool:
-    """Whether a run that has taken so many steps may take no more."""
-    limit = self.max_global_steps
-    return limit is not None and global_step >= limit
+  full = data_dir and os.path.expanduser(data_dir)
+  if full and os.path.exists(full) and not os.path.isdir(full):
+    raise ValueError(f'--data_dir={data_dir}: must be a folder.')
+  return full
 
 
 class DataEndedError(ValueError):
@@ -65,8 +62,7 @@ class CountedQueue:
   """
 
   def __init__(self, queue: Iterator[spec.Batch]) -> None:
-    self._queue = iter(queue)
-    self.drawn = 0
+    self._queue, self.drawn = iter(queue), 0
 
   def __iter__(self) -> CountedQueue:
     return self
@@ -82,90 +78,89 @@ class CountedQueue:
     self.drawn += 1
     return batch
 
-  def peek(self) -> spec.Batch:
-    """The next batch, which stays in the queue."""
-    batch = next(self)
-    self._queue = itertools.chain([batch], self._queue)
-    self.drawn -= 1
-    return batch
-
-
-def new_train_state() -> dict[str, Any]:
-  """The runner's books, with the benchmark's keys; seconds where a time."""
-  return {
-    'validation_goal_reached': False,
-    'test_goal_reached': False,
-    'is_time_remaining': True,
-    'last_eval_time': 0,
-    'training_complete': False,
-    'accumulated_submission_time': 0,
-    'accumulated_eval_time': 0,
-    'accumulated_logging_time': 0,
-    'last_step_end_time': None,
-  }
-
 
 def goes_on(
-  train_state: Mapping[str, Any], global_step: int, settings: Settings
+  train_state: Mapping[str, Any], global_step: int, options: RunOptions
 ) -> bool:
-  """Whether a run that has come so far takes another step.
+  """Whether a run with these books, after so many steps, takes another one.
 
-  The limit of steps is a setting, not an entry in the books as in the
+  The limit of steps is an option, not an entry in the books as in the
   benchmark: a run that has come to it can go on under a higher one.
-
-  Args:
-    train_state: the run's books.
-    global_step: steps taken.
-    settings: how the run goes.
   """
   goals_reached = (
     train_state['validation_goal_reached'] and train_state['test_goal_reached']
   )
   return (
     train_state['is_time_remaining']
-    and not (settings.stop_at_targets and goals_reached)
+    and not (options.stop_at_targets and goals_reached)
     and not train_state['training_complete']
-    and not settings.is_limit(global_step)
+    and not options.is_limit(global_step)
   )
 
 
-@dataclasses.dataclass
 class Trial:
   """A run in progress: everything that `train` moves forward."""
 
-  workload: spec.Workload
-  submission: LoadedSubmission
-  settings: Settings
-  hyperparameters: spec.Hyperparameters
-  log_dir: pathlib.Path | None
-  clock: Callable[[], float]
-  rng_seed: int
-  rng: spec.RandomState
-  input_queue: CountedQueue
-  model_params: spec.ParameterContainer
-  model_state: spec.ModelAuxiliaryState
-  optimizer_state: spec.OptimizerState
-  train_state: dict[str, Any] = dataclasses.field(
-    default_factory=new_train_state
-  )
-  eval_results: list[tuple[int, spec.EvalResult]] = dataclasses.field(
-    default_factory=list
-  )
-  global_step: int = 0
-  preemption_count: int = 0
-  rows_logged: Mapping[str, int] | None = None  # by file, at the checkpoint
-  metrics_logger: logger.MetricLogger | None = None
-  start_time: float = 0.0
+  def __init__(
+    self,
+    workload: spec.Workload,
+    submission: LoadedSubmission,
+    options: RunOptions,
+    sizes: BatchSizes,
+    hyperparameters: spec.Hyperparameters,
+    rng_seed: int,
+    log_dir: pathlib.Path | None = None,
+    clock: Callable[[], float] = time.time,
+  ) -> None:
+    """Builds the data queue, the model and the optimizer, before a first step.
 
-  def __post_init__(self) -> None:
-    parameters = inspect.signature(self.submission.update_params).parameters
+    Args:
+      workload: fresh; it is changed by the model's initialisation.
+      submission: the functions under test.
+      options: how the run goes.
+      sizes: of the batches.
+      hyperparameters: the point under the external ruleset, else None.
+      rng_seed: all keys are made from it.
+      log_dir: the trial's folder, which exists; None writes nothing.
+      clock: seconds; a test may bring its own.
+    """
+    self.workload, self.submission = workload, submission
+    self.options, self.sizes = options, sizes
+    self.hyperparameters = hyperparameters
+    self.data_dir = full_data_dir(options.data_dir)
+    self.rng_seed, self.log_dir, self.clock = rng_seed, log_dir, clock
+    key = jax.random.PRNGKey(rng_seed)
+    if options.tuning_ruleset == 'external':  # the benchmark splits once more
+      key = jax.random.split(key)[0]
+    data_rng, opt_init_rng, model_init_rng, self.rng = jax.random.split(key, 4)
+    self.input_queue = CountedQueue(
+      workload._build_input_queue(
+        data_rng, 'train', self.data_dir, sizes.training
+      )
+    )
+    dropout = {}
+    if workload.generation == 'pmap':  # the runner of 2024 hands it over
+      for name in ('dropout_rate', 'aux_dropout_rate'):
+        dropout[name] = getattr(hyperparameters, name, None)
+    model = workload.init_model_fn(model_init_rng, **dropout)
+    self.model_params, self.model_state = model
+    self.optimizer_state: spec.OptimizerState = submission.init_optimizer_state(
+      workload, *model, hyperparameters, opt_init_rng
+    )
+    self.train_state: dict[str, Any] = dict(_BOOKS)
+    self.eval_results: list[tuple[int, spec.EvalResult]] = []
+    self.global_step = self.preemption_count = 0
+    self.metrics_logger: logger.MetricLogger | None = None
+    self.start_time = 0.0
+    self._rows_logged: Mapping[str, int] | None = None  # at the checkpoint
+    parameters = inspect.signature(submission.update_params).parameters
     self._reads_train_state = 'train_state' in parameters
 
   @property
   def budget_sec(self) -> float:
     """Seconds that the submission may use."""
     factor = 1.0
-    if self.settings.tuning_ruleset == 'self':
+    if self.options.tuning_ruleset == 'self':
       factor = SELF_TUNING_BUDGET[self.workload.generation]
     return factor * self.workload.max_allowed_runtime_sec
 
@@ -193,14 +188,19 @@ class Trial:
       arguments['train_state'] = types.MappingProxyType(self.train_state)
     return arguments
 
-  def save_checkpoint(self) -> None:
-    """Writes what a resumed run needs to go on as if nothing had happened."""
-    if self.log_dir is None or not self.settings.save_checkpoints:
-      return
-    state = {
+  def _device_trees(self) -> dict[str, Any]:
+    return {
       'model_params': self.model_params,
       'optimizer_state': self.optimizer_state[0],
       'model_state': self.model_state,
+    }
+
+  def save_checkpoint(self) -> None:
+    """Writes what a resumed run needs to go on as if nothing had happened."""
+    if self.log_dir is None or not self.options.save_checkpoints:
+      return
+    state = {
+      **self._device_trees(),
       'train_state': self.train_state,
       'eval_results': self.eval_results,
       'global_step': self.global_step,
@@ -213,8 +213,41 @@ class Trial:
       self.log_dir,
       state,
       self.workload.generation,
-      self.settings.save_intermediate_checkpoints,
+      self.options.save_intermediate_checkpoints,
     )
+
+  def restore(self, raw: dict[str, Any]) -> None:
+    """Moves a run that was set up anew to where its checkpoint was.
+
+    Raises:
+      ValueError: if the checkpoint, from `read_latest`, doesn't fit the run.
+    """
+    state = checkpoints.restore(
+      raw, self._device_trees(), self.workload.generation
+    )
+    for name in ('model_params', 'model_state', 'eval_results', 'global_step'):
+      setattr(self, name, state[name])
+    self.optimizer_state = (state['optimizer_state'], self.optimizer_state[1])
+    self.train_state = dict(state['train_state'])
+    self.preemption_count = state['preemption_count'] + 1
+    self._rows_logged = state['rows_logged']
+    for _ in range(state['batches_drawn']):  # a resumed run sees the same data
+      next(self.input_queue)
+
+  def open_log(self, flag_values: Mapping[str, Any]) -> None:
+    """Writes meta_data_<n>.json and flags_<n>.json, and attaches the logger.
+
+    For a run with a log_dir, before its first step in this process.
+    """
+    assert self.log_dir is not None
+    count = self.preemption_count
+    files.write_json(
+      metadata.meta_data_path(self.log_dir, count),
+      metadata.make_meta_data(self.workload, self.rng_seed),
+    )
+    files.write_json(self.log_dir / f'flags_{count}.json', dict(flag_values))
+    log = logger.MetricLogger(self.log_dir, self._rows_logged)
+    self.metrics_logger = self.workload.metrics_logger = log
 
   def log(self, metrics: Mapping[str, float], is_eval: bool) -> None:
     """Adds a row to the run's tables, if it has any."""
@@ -222,105 +255,3 @@ class Trial:
       self.metrics_logger.append_scalar_metrics(
         metrics, self.global_step, self.preemption_count, is_eval
       )
-
-
-def set_up_trial(
-  workload: spec.Workload,
-  submission: LoadedSubmission,
-  settings: Settings,
-  hyperparameters: spec.Hyperparameters,
-  rng_seed: int,
-  log_dir: pathlib.Path | None = None,
-  clock: Callable[[], float] = time.time,
-) -> Trial:
-  """Builds the data queue, the model and the optimizer of a run.
-
-  Args:
-    workload: fresh; it is changed by the model's initialisation.
-    submission: the functions under test.
-    settings: how the run goes.
-    hyperparameters: the trial's point under the external ruleset, else None.
-    rng_seed: seed from which all keys are made.
-    log_dir: the trial's folder, which exists; None writes nothing.
-    clock: seconds; a test may bring its own.
-
-  Returns:
-    The run before its first step.
-  """
-  key = jax.random.PRNGKey(rng_seed)
-  if settings.tuning_ruleset == 'external':  # the benchmark splits once more
-    key = jax.random.split(key)[0]
-  data_rng, opt_init_rng, model_init_rng, rng = jax.random.split(key, 4)
-  input_queue = workload._build_input_queue(
-    data_rng, 'train', settings.data_dir, settings.global_batch_size
-  )
-  dropout = {}
-  if workload.generation == 'pmap':  # the runner of 2024 hands it over
-    for name in ('dropout_rate', 'aux_dropout_rate'):
-      dropout[name] = getattr(hyperparameters, name, None)
-  model_params, model_state = workload.init_model_fn(model_init_rng, **dropout)
-  optimizer_state = submission.init_optimizer_state(
-    workload, model_params, model_state, hyperparameters, opt_init_rng
-  )
-  return Trial(
-    workload,
-    submission,
-    settings,
-    hyperparameters,
-    log_dir,
-    clock,
-    rng_seed,
-    rng,
-    CountedQueue(input_queue),
-    model_params,
-    model_state,
-    optimizer_state,
-  )
-
-
-def restore_trial(trial: Trial, raw: dict[str, Any]) -> None:
-  """Moves a run that was set up anew to where its checkpoint was.
-
-  Args:
-    trial: before its first step.
-    raw: from `checkpoints.read_latest`.
-
-  Raises:
-    ValueError: if the checkpoint doesn't fit the run.
-  """
-  template = {
-    'model_params': trial.model_params,
-    'optimizer_state': trial.optimizer_state[0],
-    'model_state': trial.model_state,
-  }
-  state = checkpoints.restore(raw, template, trial.workload.generation)
-  trial.model_params = state['model_params']
-  trial.model_state = state['model_state']
-  trial.optimizer_state = (state['optimizer_state'], trial.optimizer_state[1])
-  trial.train_state = dict(state['train_state'])
-  trial.eval_results = state['eval_results']
-  trial.global_step = state['global_step']
-  trial.preemption_count = state['preemption_count'] + 1
-  trial.rows_logged = state['rows_logged']
-  for _ in range(state['batches_drawn']):  # a resumed run sees the same data
-    next(trial.input_queue)
-
-
-def open_log(trial: Trial, flag_values: Mapping[str, Any]) -> None:
-  """Writes meta_data_<n>.json and flags_<n>.json, and attaches the logger.
-
-  Args:
-    trial: before the first step of this process, with a log_dir.
-    flag_values: the command line's flags.
-  """
-  assert trial.log_dir is not None
-  count = trial.preemption_count
-  files.write_json(
-    metadata.meta_data_path(trial.log_dir, count),
-    metadata.make_meta_data(trial.workload, trial.rng_seed),
-  )
-  files.write_json(trial.log_dir / f'flags_{count}.json', dict(flag_values))
-  trial.metrics_logger = logger.MetricLogger(
-    trial.log_dir, trial.rows_logged, trial.global_step
-  )
-  trial.workload.attach_metrics_logger(trial.metrics_logger)

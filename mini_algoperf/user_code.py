@@ -6,9 +6,11 @@ Nothing here imports jax: the command line needs `RunError` before.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 import traceback
 import types
@@ -22,15 +24,19 @@ class RunError(Exception):
 
 
 def import_file(
-  name: str, path: pathlib.Path, folder: pathlib.Path | None = None
+  prefix: str, path: pathlib.Path, folder: pathlib.Path | None = None
 ) -> types.ModuleType:
   """Imports a file once per process; sys.path stays as it is.
 
   Args:
-    name: under which it is imported.
+    prefix: begins the name, of its own for each path: a folder called 'tests'
+      or 'json' must not get in the way of another package of that name.
     path: the file.
     folder: of the package whose __init__.py the file is; None for a module.
   """
+  place = folder or path
+  digest = hashlib.sha256(str(place).encode('utf-8')).hexdigest()[:12]
+  name = f'{prefix}_{digest}_' + re.sub(r'\W', '_', place.stem)
   if name in sys.modules:
     return sys.modules[name]
   inner = None if folder is None else [str(folder)]
@@ -52,20 +58,17 @@ def frames_of(path: str, error: BaseException) -> list[traceback.FrameSummary]:
   """The error's frames in a user's file, or in one in the same folder."""
   own = os.path.realpath(os.path.expanduser(path))
   folder = os.path.dirname(own) + os.sep
-  frames = []
-  for frame in _frames(error):
-    file = os.path.realpath(frame.filename)
-    is_beside = file.startswith(folder) and 'site-packages' not in file
-    if file == own or (is_beside and not file.startswith(_PACKAGE + os.sep)):
-      frames.append(frame)
+  frames: list[traceback.FrameSummary] = []
+  cause: BaseException | None = error
+  while cause is not None:
+    for frame in traceback.extract_tb(cause.__traceback__):
+      file = os.path.realpath(frame.filename)
+      is_beside = file.startswith(folder) and 'site-packages' not in file
+      is_ours = file.startswith(_PACKAGE + os.sep)
+      if file == own or (is_beside and not is_ours):
+        frames.append(frame)
+    cause = cause.__cause__
   return [frame for frame in frames if not frame.filename.startswith('<')]
-
-
-def _frames(error: BaseException | None) -> Iterator[traceback.FrameSummary]:
-  """The frames of an error, then those of the error it was raised from."""
-  while error is not None:
-    yield from traceback.extract_tb(error.__traceback__)
-    error = error.__cause__
 
 
 @contextlib.contextmanager
@@ -94,16 +97,13 @@ def reported(
       raise RunError(f'the memory is exhausted: {_first_line(e)}') from e
     if before_first_step and isinstance(e, (ValueError, OSError)):
       raise
-    if isinstance(e, RunError) or _is_told_elsewhere(e):
+    # By name, since the one's module imports jax.
+    names = {kind.__name__ for kind in type(e).__mro__}
+    if names & {'RunError', 'DataEndedError', 'WriteError', 'BrokenPipeError'}:
       raise
     file = workload.rpartition(':')[0]
-    frames = [
-      frame
-      for path in (submission_path, file)
-      if path
-      for frame in frames_of(path, e)
-    ]
-    if frames:
+    paths = filter(None, (submission_path, file))
+    if frames := [frame for path in paths for frame in frames_of(path, e)]:
       shown = ''.join(traceback.format_list(frames))
       raise RunError(f'an error in your code:\n{shown}{_said(e)}') from e
     if isinstance(e, SystemExit):
@@ -111,12 +111,6 @@ def reported(
     if file:
       raise RunError(f'--workload={workload}: {_said(e)}') from e
     raise
-
-
-def _is_told_elsewhere(error: BaseException) -> bool:
-  # By name, since the one's module imports jax.
-  names = {kind.__name__ for kind in type(error).__mro__}
-  return bool(names & {'DataEndedError', 'WriteError', 'BrokenPipeError'})
 
 
 def _first_line(error: BaseException) -> str:

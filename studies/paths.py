@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +19,15 @@ if TYPE_CHECKING:
 
 # A file that every trial has, whichever runner wrote it.
 META_DATA = 'meta_data_0.json'
+# The earliest date that a zip archive can hold: the same runs, the same bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def check_file(path: pathlib.Path) -> pathlib.Path:
   """The path; raises ValueError if something other than a file is there."""
   if path.exists() and not path.is_file():
-    raise ValueError(f'{path} is not a file that can be read to its end.')
+    raise ValueError(f'{path} is not a regular file.')
   return path
-
-
-def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
-  """Rows of a CSV file as text by column; none if there is no file.
-
-  Raises:
-    ValueError: if it is not a table; names the file.
-  """
-  return files.read_rows(check_file(path))
 
 
 def read_object(path: pathlib.Path) -> Mapping[str, Any]:
@@ -47,18 +41,14 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
       f'{path.parent} has no {path.name}: it must be a folder of logs, such '
       'as <workload>_jax/trial_1.'
     )
-  values = files.read_json(check_file(path))
+  values = files.read_json(path)
   if not isinstance(values, dict):
     raise ValueError(f'{path} must hold an object of JSON.')
   return values
 
 
 def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
-  """The folder that a flag or an argument names.
-
-  Args:
-    flag: as it was typed, '--logs=' for example; empty for an argument.
-    name: of the folder.
+  """The folder that a flag, as it was typed, or an argument names.
 
   Raises:
     ValueError: if there is none. An empty name is not the current folder.
@@ -71,34 +61,32 @@ def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
 
 
 def new_file(
-  name: str, overwrite: bool, *suffixes: str, flag: str = '--out'
+  name: str | pathlib.Path, overwrite: bool, *suffixes: str
 ) -> pathlib.Path:
-  """The file that a flag names, to be written later.
+  """The file that --out names, to be written later.
 
   Args:
     name: of the file.
     overwrite: whether it may be there already.
     *suffixes: one of them is its ending; any, if none is given.
-    flag: that names it.
 
   Raises:
     ValueError: if it cannot or must not be written.
   """
   path = pathlib.Path(name).expanduser()
   if suffixes and path.suffix.lower() not in suffixes:
-    raise ValueError(f'{flag}={name} must end in {suffixes[0]}.')
+    raise ValueError(f'--out={name} must end in {suffixes[0]}.')
   if path.is_dir() or not name:
-    raise ValueError(f'{flag}={name} is a folder: give a file.')
+    raise ValueError(f'--out={name} is a folder: give a file.')
   if not path.parent.is_dir():
-    raise ValueError(f'{flag}={name}: there is no folder {path.parent}.')
-  check_free(path, overwrite, f'{flag}={name}')
+    raise ValueError(f'--out={name}: there is no folder {path.parent}.')
+  check_free(path, overwrite, f'--out={name}')
   return path
 
 
 def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
   """Raises ValueError if something is there that must not be replaced."""
-  check_file(path)
-  if path.exists() and not overwrite:
+  if check_file(path).exists() and not overwrite:
     raise ValueError(
       f'{what or path} exists: give another name, or --overwrite to replace it.'
     )
@@ -120,12 +108,30 @@ def find_trials(name: str | pathlib.Path) -> list[pathlib.Path]:
   return trials
 
 
+def write_archive(
+  path: pathlib.Path, contents: Mapping[str, bytes], level: int = 9
+) -> pathlib.Path:
+  """Writes a zip archive, whole; returns its path.
+
+  Args:
+    path: file to write; an existing one is replaced.
+    contents: by the names of the files in it.
+    level: of compression, up to 9.
+  """
+  archive = io.BytesIO()
+  with zipfile.ZipFile(archive, 'w') as out:
+    for name, content in contents.items():
+      entry = zipfile.ZipInfo(name, _DATE)
+      out.writestr(entry, content, zipfile.ZIP_DEFLATED, level)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  files.write_whole(path, archive.getvalue())
+  return path
+
+
 def save_picture(figure: Figure, path: pathlib.Path) -> None:
   """Writes a figure as PNG, whole; an existing file is replaced.
 
-  Args:
-    figure: without a canvas; no window and no LaTeX is needed.
-    path: file to write.
+  The figure has no canvas; no window and no LaTeX is needed.
   """
   from matplotlib.backends.backend_agg import FigureCanvasAgg
 

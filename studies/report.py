@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import io
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jinja2
 import markupsafe
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from ..mini_algoperf import files, logger, metadata
+from ..core.records import CYCLES
+from ..mini_algoperf import files, logger
 from . import plans, run_plot
-from .paths import read_object
+from .pages import render
+from .paths import META_DATA, read_object
 from .run_files import RunTable, read_flags, read_log, read_run
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
-Rows = Sequence[Sequence[str]]
+Rows = Sequence[Sequence[str]]  # the first one is a header
 # Of the meta data. The rest of the benchmark's is the load of its machine.
 _ABOUT = ('workload.', 'device_', 'os_platform', 'python_version')
 # Of a folder's name: experiment, workload and trial. The page does not say where
@@ -57,6 +57,7 @@ _STYLES = ('-', '--', ':', '-.')
 class ReportedRun(NamedTuple):
   """One run. Steps are global steps."""
 
+  number: int  # on the page
   place: str  # the end of its folder's name
   name: str  # of the experiment, or else the place; with the seed
   table: RunTable
@@ -71,14 +72,11 @@ class ReportedRun(NamedTuple):
     return self.table.target.reached(self.table.metric)
 
   def best(self, after: float = -1, upto: float = math.inf) -> int | None:
-    """Index of the best evaluation with a finite metric.
+    """Index of the first best evaluation with a finite metric; None without.
 
     Args:
       after: the evaluations that count are after this step.
       upto: the last step that counts.
-
-    Returns:
-      The index, the first one of several that are as good; None without one.
     """
     t = self.table
     counts = np.isfinite(t.metric) & (t.eval_steps > after)
@@ -108,50 +106,63 @@ def save_page(
   """Reads runs and writes the page on them, whole.
 
   Args:
-    trials: folders with meta_data_0.json, of this runner or the benchmark's.
+    trials: folders with meta_data_0.json, of this runner or the benchmark's;
+      at least one.
     path: file to write; an existing one is replaced.
     now: seconds since 1970, by which a run is taken to be running still.
 
   Raises:
     ValueError: if a run's files are damaged; the message names the file.
   """
-  runs = [read_reported(trial, now) for trial in trials]
+  runs = [read_reported(t, now, i) for i, t in enumerate(trials, start=1)]
   names = [(run.table.workload, run.name) for run in runs]
-  told_apart = [
-    run
-    if names.count(name) == 1
-    else run._replace(name=f'{run.name} ({run.place})')
-    for name, run in zip(names, runs)
-  ]
+  for i, run in enumerate(runs):
+    if names.count(names[i]) > 1:
+      runs[i] = run._replace(name=f'{run.name} ({run.place})')
+  workloads = ', '.join(dict.fromkeys(run.table.workload for run in runs))
+  title = f'{len(runs)} runs on {workloads}'
+  if len(runs) == 1:
+    title = f'{workloads}: {runs[0].name}'
+  # Runs are compared that are to come to the same target.
+  groups: dict[Any, list[ReportedRun]] = {}
+  for run in runs:
+    groups.setdefault((run.table.workload, run.table.target), []).append(run)
+  # Inside, names of runs are no formulas, and equal pictures equal bytes.
+  with mpl.rc_context({'svg.hashsalt': 'report', 'text.parse_math': False}):
+    page = render(
+      pathlib.Path(__file__).with_suffix('.html'),
+      title=title,
+      columns=_COLUMNS,
+      groups=groups.values(),
+      compared=compared,
+      differing=differing,
+      cycle_rows=cycle_rows,
+      event_rows=event_rows,
+      evaluation_rows=evaluation_rows,
+      setting_rows=setting_rows,
+      overview=overview,
+      course=course,
+    )
   # What no encoding has, as half of a pair in JSON, is no reason to fail.
-  content = make_page(told_apart).encode('utf-8', 'replace')
-  files.write_whole(path, content)
+  files.write_whole(path, page.encode('utf-8', 'replace'))
 
 
-def read_reported(trial: pathlib.Path, now: float) -> ReportedRun:
+def read_reported(
+  trial: pathlib.Path, now: float, number: int = 1
+) -> ReportedRun:
   """Reads a trial's folder, also of a run that is still going.
-
-  Args:
-    trial: see `read_run`.
-    now: seconds since 1970.
 
   Raises:
     ValueError: if a file that is needed is missing or damaged; names it.
   """
-  table = read_run(trial)
-  log = read_log(trial / plans.CYCLES)
-  log.whole_numbers('global_step')  # refuses what is none
+  table, log = read_run(trial), read_log(trial / CYCLES)
+  log.whole_numbers()  # refuses what is none
   events = [{k: value for k, value in row.items() if value} for row in log.rows]
-  # Not those that are being written: they are gone a moment later.
-  written = max(
-    path.stat().st_mtime
-    for pattern in ('*.csv', '*.json')
-    for path in trial.glob(pattern)
-  )
   place = '/'.join(trial.resolve().parts[-_PARTS:])
   seed = [] if table.seed is None else [f'seed {table.seed}']
-  meta = read_object(metadata.meta_data_path(trial))
+  meta = read_object(trial / META_DATA)
   return ReportedRun(
+    number,
     place,
     ', '.join([table.name or place, *seed]),
     table,
@@ -162,129 +173,55 @@ def read_reported(trial: pathlib.Path, now: float) -> ReportedRun:
       for name, value in meta.items()
       if name.startswith(_ABOUT) or name.endswith('_version')
     },
-    state_of(
-      table, events, read_flags(trial), _has_ended(trial), now - written
-    ),
+    _state(trial, table, events, now),
   )
 
 
-def _has_ended(trial: pathlib.Path) -> bool:
-  """Whether the runner has logged the score, as it does after the last step."""
-  rows = read_log(trial / logger.MEASUREMENTS).rows
-  is_evaluation = (
-    any(rows[-1][n] for n in rows[-1] if '/' in n) if rows else True
-  )
-  return not is_evaluation and bool(rows[-1].get('score'))
-
-
-def state_of(
-  table: RunTable,
-  events: Sequence[Event],
-  flags: Mapping[str, object],
-  has_ended: bool,
-  silent: float,
+def _state(
+  trial: pathlib.Path, table: RunTable, events: Sequence[Event], now: float
 ) -> str:
-  """How a run has ended, or that it is running.
-
-  Args:
-    table: the run.
-    events: of cycles.csv.
-    flags: with which it was started.
-    has_ended: whether the runner has logged the run's end.
-    silent: seconds since something was written to its files.
-  """
+  """How a run has ended, or that it is running."""
   finish = [event for event in events if event['event'] == 'finish']
   if finish:
     return f'finished: {finish[-1].get("reason", "no reason given")}'
-  limit = flags.get('max_global_steps')
+  limit = read_flags(trial).get('max_global_steps')
   if isinstance(limit, int) and table.last_step >= limit:
     return f'ended by --max_global_steps={limit}'
-  if has_ended:
+  # The runner logs the score after the last step, not only at evaluations.
+  rows = read_log(trial / logger.MEASUREMENTS).rows
+  last = rows[-1] if rows else {}
+  if last.get('score') and not any(last[name] for name in last if '/' in name):
     return 'finished'
+  # Not files that are being written: they are gone a moment later.
+  silent = now - max(
+    path.stat().st_mtime
+    for pattern in ('*.csv', '*.json')
+    for path in trial.glob(pattern)
+  )
   interval = np.diff(table.eval_times, prepend=0.0).max(initial=0.0)
   if silent <= max(_STILL_RUNNING, 3 * float(np.nan_to_num(interval))):
     return 'running'
   return f'not finished; nothing was written for {silent / 3600:,.1f} hours'
 
 
-def make_page(runs: Sequence[ReportedRun]) -> str:
-  """The page as HTML, all text escaped.
-
-  Args:
-    runs: at least one, in the order in which they are numbered from 1.
-  """
-  names = list(dict.fromkeys(run.table.workload for run in runs))
-  title = f'{len(runs)} runs on {", ".join(names)}'
-  if len(runs) == 1:
-    title = f'{names[0]}: {runs[0].name}'
-  # Runs are compared that are to come to the same target.
-  groups: dict[Any, list[tuple[int, ReportedRun]]] = {}
-  for number, run in enumerate(runs, start=1):
-    task = (run.table.workload, run.table.target)
-    groups.setdefault(task, []).append((number, run))
-  template = jinja2.Environment(autoescape=True).from_string(
-    pathlib.Path(__file__).with_suffix('.html').read_text(encoding='utf-8')
-  )
-  return template.render(
-    title=title,
-    columns=_COLUMNS,
-    sections=[_section(group) for group in groups.values()],
-  )
-
-
-def _section(runs: Sequence[tuple[int, ReportedRun]]) -> dict[str, Any]:
-  table = runs[0][1].table
-  metric, value, rises = table.target
-  way = 'at least' if rises else 'at most'
-  has_values = any(run.table.metric.size for _, run in runs)
-  pictures = [
-    overview(runs, over_time)
-    for over_time in (False, True)
-    # The steps of a single run are in its own picture.
-    if has_values and (over_time or len(runs) > 1)
-  ]
-  return {
-    'workload': table.workload,
-    'target': f'{metric.replace("_", " ")} {way} {value:.4g}',
-    'compared': [compared(number, run) for number, run in runs],
-    'pictures': pictures,
-    'differing': differing(runs),
-    'runs': [
-      {
-        'number': number,
-        'name': run.name,
-        'place': run.place,
-        'state': run.state,
-        'picture': course(number, run) if run.table.metric.size else None,
-        'cycles': cycle_rows(run) if run.table.num_cycles else None,
-        'events': event_rows(run) if run.events else None,
-        'evaluations': evaluation_rows(run),
-        'settings': setting_rows(run),
-        'about': list(run.about.items()),
-      }
-      for number, run in runs
-    ],
-  }
-
-
-def compared(number: int, run: ReportedRun) -> list[Any]:
-  """A row of the table that compares runs: how far it came, and when."""
-  t, reached, best = run.table, run.reached, run.best()
-  link = f'<a href="#run-{number}">run {number}</a>'
-  counts = (t.num_cycles, len(t.resets), len(t.switches))
-  return [
-    markupsafe.Markup(link),
-    run.name,
-    'not reached' if reached is None else _whole(t.eval_steps[reached]),
-    _NONE if reached is None else _seconds(t.eval_times[reached]),
-    *_at(run, best),
-    _number(t.metric[-1]) if t.metric.size else _NONE,
-    _whole(t.last_step),
-    _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
-    _whole(t.eval_steps.size),
-    *(_whole(count) if run.events else _NONE for count in counts),
-    run.state,
-  ]
+def compared(runs: Iterable[ReportedRun]) -> Iterator[list[Any]]:
+  """Rows of the table that compares runs: how far they came, and when."""
+  for run in runs:
+    t, reached = run.table, run.reached
+    counts = (t.num_cycles, len(t.resets), len(t.switches))
+    yield [
+      markupsafe.Markup(f'<a href="#run-{run.number}">run {run.number}</a>'),
+      run.name,
+      'not reached' if reached is None else _whole(t.eval_steps[reached]),
+      _NONE if reached is None else _seconds(t.eval_times[reached]),
+      *_at(run, run.best()),
+      _number(t.metric[-1]) if t.metric.size else _NONE,
+      _whole(t.last_step),
+      _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
+      _whole(t.eval_steps.size),
+      *(_whole(count) if run.events else _NONE for count in counts),
+      run.state,
+    ]
 
 
 def _at(run: ReportedRun, evaluation: int | None) -> tuple[str, str]:
@@ -295,22 +232,26 @@ def _at(run: ReportedRun, evaluation: int | None) -> tuple[str, str]:
   return _number(t.metric[evaluation]), _whole(t.eval_steps[evaluation])
 
 
-def differing(runs: Iterable[tuple[int, ReportedRun]]) -> Rows:
+def differing(runs: Iterable[ReportedRun]) -> Rows:
   """The settings in which runs differ, below a header; nothing if in none."""
-  known = [(number, run.settings) for number, run in runs if run.settings]
-  names = dict.fromkeys(name for _, settings in known for name in settings)
+  known = [run for run in runs if run.settings]
+  names = dict.fromkeys(name for run in known for name in run.settings)
   rows = [
-    [name, *(settings.get(name, _NONE) for _, settings in known)]
+    [name, *(run.settings.get(name, _NONE) for run in known)]
     for name in names
-    if len({settings.get(name) for _, settings in known}) > 1
+    if len({run.settings.get(name) for run in known}) > 1
   ]
-  header = ['setting', *(f'run {number}' for number, _ in known)]
+  header = ['setting', *(f'run {run.number}' for run in known)]
   return [header, *rows] if rows else []
 
 
 def cycle_rows(run: ReportedRun) -> Rows:
   """A header and a row per cycle, or part of one between two pauses."""
-  t, rows = run.table, []
+  t = run.table
+  rows = [[
+    'cycle', 'setting', 'first step', 'steps', 'seconds', 'reset before', 'τ',
+    'highest rate', 'last rate', 'best metric', 'at step', 'ended',
+  ]]  # fmt: skip
   starts = [i for i, e in enumerate(run.events) if e['event'] == 'cycle_start']
   spans = zip(t.cycle_starts, t.cycle_ends)
   bounds = [*starts[1:], len(run.events)]
@@ -322,8 +263,11 @@ def cycle_rows(run: ReportedRun) -> Rows:
     )
     rates = t.rates[(t.rate_steps >= begin) & (t.rate_steps < end)]
     began = 0.0 if begin == 0 else run.seconds_at(begin)
-    # A run that finishes is evaluated under a number one higher.
-    best = run.best(begin, math.inf if is_last else end)
+    why = 'no end logged' if is_last else 'at its planned end'
+    for e in run.events[start + 1 : bound]:
+      if e['event'] in _ENDS:
+        why = ': '.join(filter(None, (_ENDS[e['event']], e.get('reason'))))
+        break
     rows.append(
       [
         event.get('cycle', ''),
@@ -335,23 +279,12 @@ def cycle_rows(run: ReportedRun) -> Rows:
         _number(float(reset.get('tau', 'nan'))),
         _number(float(np.max(rates))) if rates.size else _NONE,
         _number(float(rates[-1])) if rates.size else _NONE,
-        *_at(run, best),
-        _why_ended(run.events[start + 1 : bound], is_last),
+        # A run that finishes is evaluated under a number one higher.
+        *_at(run, run.best(begin, math.inf if is_last else end)),
+        why,
       ]
     )
-  header = [
-    'cycle', 'setting', 'first step', 'steps', 'seconds', 'reset before', 'τ',
-    'highest rate', 'last rate', 'best metric', 'at step', 'ended',
-  ]  # fmt: skip
-  return [header, *rows]
-
-
-def _why_ended(within: Sequence[Event], is_last: bool) -> str:
-  end = next((e for e in within if e['event'] in _ENDS), None)
-  if end is None:
-    return 'no end logged' if is_last else 'at its planned end'
-  reason = end.get('reason')
-  return _ENDS[end['event']] + (f': {reason}' if reason else '')
+  return rows
 
 
 def event_rows(run: ReportedRun) -> Rows:
@@ -359,30 +292,27 @@ def event_rows(run: ReportedRun) -> Rows:
 
   A name, the reason, and whatever else the event has, under its own name.
   """
-  rows = []
+  rows = [['step', 'seconds', 'cycle', 'event', 'reason and what it says']]
   for event in run.events:
     if event['event'] == 'evaluation':
       continue
     step = float(event['global_step'])
-    said = [event[name] for name in ('reason', 'note') if name in event]
     rest = ', '.join(
       f'{name.replace("_", " ")} {_shown(value)}'
       for name, value in event.items()
       if name not in _APART
     )
+    said = (event.get('reason'), event.get('note'), rest)
     rows.append(
       [
         _whole(step),
         _seconds(run.seconds_at(step)),
         event.get('cycle', ''),
         event['event'].replace('_', ' '),
-        '; '.join([*said, *([rest] if rest else [])]),
+        '; '.join(filter(None, said)),
       ]
     )
-  return [
-    ('step', 'seconds', 'cycle', 'event', 'reason and what it says'),
-    *rows,
-  ]
+  return rows
 
 
 def evaluation_rows(run: ReportedRun) -> Rows:
@@ -395,31 +325,20 @@ def evaluation_rows(run: ReportedRun) -> Rows:
   }
   found = dict.fromkeys(n for event in seen.values() for n in event)
   names = [name for name in found if name not in _OWN]
-  rows = [
-    [
-      _whole(step),
-      _seconds(seconds),
-      _number(metric),
-      *(_shown(seen.get(str(step), {}).get(name, _NONE)) for name in names),
-    ]
-    for step, seconds, metric in zip(t.eval_steps, t.eval_times, t.metric)
-  ]
-  titles = [t.target.metric, *names]
-  return [
-    ['step', 'seconds', *(title.replace('_', ' ') for title in titles)],
-    *rows,
-  ]
+  titles = [name.replace('_', ' ') for name in (t.target.metric, *names)]
+  rows = [['step', 'seconds', *titles]]
+  for step, seconds, metric in zip(t.eval_steps, t.eval_times, t.metric):
+    event = seen.get(str(step), {})
+    rest = (_shown(event.get(name, _NONE)) for name in names)
+    rows.append([_whole(step), _seconds(seconds), _number(metric), *rest])
+  return rows
 
 
 def setting_rows(run: ReportedRun) -> Rows:
   """A row per setting with the default, those that are other ones first."""
-  default = plans.default_settings()
+  default = plans.flat()
   rows = [
-    [
-      name,
-      value,
-      _NONE if default.get(name) in (None, value) else default[name],
-    ]
+    [name, value, _NONE if default.get(name, value) == value else default[name]]
     for name, value in run.settings.items()
   ]
   return sorted(rows, key=lambda row: row[2] == _NONE)
@@ -432,68 +351,45 @@ class Picture(NamedTuple):
   text: str  # what a screen reader says
 
 
-def overview(
-  runs: Sequence[tuple[int, ReportedRun]], over_time: bool
-) -> Picture:
-  """The metric of several runs of one workload, and their target.
-
-  Args:
-    runs: with their numbers on the page.
-    over_time: over seconds of training instead of steps.
-  """
-  table = runs[0][1].table
+def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
+  """The metric of several runs of one workload, and their target."""
+  table = runs[0].table
   x_label = 'seconds of training' if over_time else 'global step'
-  with _drawing():
-    height = 3.1 + 0.2 * math.ceil(len(runs) / 2)
-    figure = Figure(figsize=(9.0, height), layout='constrained')
-    axes = figure.subplots()
-    for place, (number, run) in enumerate(runs):
-      t = run.table
-      x = t.eval_times if over_time else t.eval_steps
-      color = _COLORS[place % len(_COLORS)]
-      axes.plot(
-        x,
-        t.metric,
-        color=color,
-        linestyle=_STYLES[place // len(_COLORS) % len(_STYLES)],
-        linewidth=1.4,
-        label=f'run {number}: {run.name}'[:60],
-      )
-      at = run.reached
-      if at is not None:
-        axes.plot(x[at], t.metric[at], '*', color=color, markersize=11)
-    axes.axhline(table.target.value, color='black', linestyle='--', linewidth=1)
-    values = np.concatenate([run.table.metric for _, run in runs])
-    run_plot.scale_to_target(axes, values, table.target.value)
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(table.metric_label)
-    axes.set_xlim(left=0)
-    figure.legend(loc='outside lower center', ncols=2, fontsize='small')
-    about = (
-      f'{table.workload}: {table.metric_label} over {x_label}, a line per run'
+  height = 3.1 + 0.2 * math.ceil(len(runs) / 2)
+  figure = Figure(figsize=(9.0, height), layout='constrained')
+  axes = figure.subplots()
+  for place, run in enumerate(runs):
+    t = run.table
+    x = t.eval_times if over_time else t.eval_steps
+    color = _COLORS[place % len(_COLORS)]
+    axes.plot(
+      x,
+      t.metric,
+      color=color,
+      linestyle=_STYLES[place // len(_COLORS) % len(_STYLES)],
+      linewidth=1.4,
+      label=f'run {run.number}: {run.name}'[:60],
     )
-    return _picture(figure, about)
+    at = run.reached
+    if at is not None:
+      axes.plot(x[at], t.metric[at], '*', color=color, markersize=11)
+  axes.axhline(table.target.value, color='black', linestyle='--', linewidth=1)
+  values = np.concatenate([run.table.metric for run in runs])
+  run_plot.scale_to_target(axes, values, table.target.value)
+  axes.set_xlabel(x_label)
+  axes.set_ylabel(table.metric_label)
+  axes.set_xlim(left=0)
+  figure.legend(loc='outside lower center', ncols=2, fontsize='small')
+  what = f'{table.metric_label} over {x_label}, a line per run'
+  return _picture(figure, f'{table.workload}: {what}')
 
 
-def course(number: int, run: ReportedRun) -> Picture:
-  """Metric and learning rate of one run over its steps, with its resets.
-
-  Args:
-    number: of the run on the page.
-    run: to draw.
-  """
-  with _drawing():
-    figure = Figure(layout='constrained')
-    figure.set_size_inches(9.0, run_plot.draw_run(figure, run.table))
-    about = (
-      f'Run {number}: metric with its target, and learning rate, over steps'
-    )
-    return _picture(figure, about)
-
-
-def _drawing() -> contextlib.AbstractContextManager[None]:
-  """Inside, names of runs are no formulas, and equal pictures equal bytes."""
-  return mpl.rc_context({'svg.hashsalt': 'report', 'text.parse_math': False})
+def course(run: ReportedRun) -> Picture:
+  """Metric and learning rate of one run over its steps, with its resets."""
+  figure = Figure(layout='constrained')
+  figure.set_size_inches(9.0, run_plot.draw_run(figure, run.table))
+  what = 'metric with its target, and learning rate, over steps'
+  return _picture(figure, f'Run {run.number}: {what}')
 
 
 def _picture(figure: Figure, text: str) -> Picture:

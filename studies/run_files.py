@@ -6,17 +6,21 @@ runs are passed on, cut off and edited by hand.
 
 from __future__ import annotations
 
+import functools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from ..mini_algoperf import logger, metadata
-from . import plans
-from .paths import read_object, read_rows
-from .plans import CYCLES, Anchor
+from ..core import schedules
+from ..core.records import CYCLES
+from ..core.schedules import CycleClock
+from ..mini_algoperf import files, logger
+from .paths import META_DATA, read_object
+from .plans import RunPlan, read_plan
 
 FLAGS = 'flags_0.json'
 # Twenty million steps are hundreds of megabytes of learning rates; no run of
@@ -40,18 +44,14 @@ class Log(NamedTuple):
     return Log(self.path, [r for r in self.rows if r.get('event') in events])
 
   def numbers(self, column: str, blank: float = math.nan) -> np.ndarray:
-    """A column, shape=(rows,).
-
-    Args:
-      column: its name.
-      blank: what a blank cell stands for.
+    """A column, shape=(rows,); a blank cell stands for `blank`.
 
     Raises:
       ValueError: for what is not a number.
     """
     values = []
     for row in self.rows:
-      text = row.get(column) or str(blank)
+      text = row.get(column) or blank
       try:
         values.append(float(text))
       except ValueError as e:
@@ -60,25 +60,27 @@ class Log(NamedTuple):
         ) from e
     return np.array(values, float)
 
-  def whole_numbers(self, column: str) -> np.ndarray:
+  def whole_numbers(self, column: str = 'global_step') -> np.ndarray:
     """A column, shape=(rows,), int64: steps, or numbers of cycles.
 
     Raises:
       ValueError: for what is not a whole number from 0 to 20,000,000.
     """
     values = self.numbers(column)
-    for value in values:
-      if not (0 <= value <= _MOST_STEPS and value == math.floor(value)):
-        raise ValueError(
-          f'{self.path}: {column} is {value:g} in a row; it must be a whole '
-          f'number from 0 to {_MOST_STEPS:,}.'
-        )
+    right = (
+      (values >= 0) & (values <= _MOST_STEPS) & (values == np.floor(values))
+    )
+    if not right.all():
+      raise ValueError(
+        f'{self.path}: {column} is {values[~right][0]:g} in a row; it must be '
+        f'a whole number from 0 to {_MOST_STEPS:,}.'
+      )
     return values.astype(np.int64)
 
 
 def read_log(path: pathlib.Path) -> Log:
   """Reads a CSV file; raises ValueError if it is not a table."""
-  return Log(path, read_rows(path))
+  return Log(path, files.read_rows(path))
 
 
 class MetricTarget(NamedTuple):
@@ -98,35 +100,31 @@ class MetricTarget(NamedTuple):
     return int(better.argmax()) if better.any() else None
 
   def seconds(self, seconds: np.ndarray, metric: np.ndarray) -> float:
-    """Seconds at the first evaluation at the target; infinity without one.
-
-    Args:
-      seconds: shape=(evaluations,).
-      metric: likewise.
-    """
+    """Seconds at that evaluation, infinity without one; shape=(evaluations,)."""
     at = self.reached(metric)
     return math.inf if at is None else float(seconds[at])
 
 
-def read_target(meta_path: pathlib.Path) -> MetricTarget:
+def read_target(log_dir: pathlib.Path) -> MetricTarget:
   """A trial's target.
 
   Raises:
     ValueError: if its meta data don't say what it is.
   """
-  meta = read_object(meta_path)
+  path = log_dir / META_DATA
+  meta = read_object(path)
   metric = meta.get('workload.target_metric_name')
   value = meta.get('workload.validation_target_value')
   if not isinstance(metric, str) or not isinstance(value, (int, float)):
     raise ValueError(
-      f'{meta_path} must have the target metric and its value as '
+      f'{path} must have the target metric and its value as '
       'workload.target_metric_name and workload.validation_target_value.'
     )
   rises = meta.get('workload.metric_rises')
   if not isinstance(rises, bool):
     if metric not in _RISING + _FALLING:
       raise ValueError(
-        f'{meta_path}: it is not known whether {metric!r} should rise; set '
+        f'{path}: it is not known whether {metric!r} should rise; set '
         'workload.metric_rises to true or false.'
       )
     rises = metric in _RISING
@@ -160,7 +158,7 @@ class RunTable(NamedTuple):
   rates: np.ndarray  # shape=(steps,)
   cycle_starts: list[int]  # the first step of each cycle that was started
   cycle_ends: list[int]  # the first step after each of them
-  warmups: list[tuple[float, float]]  # first step and end of each warm-up
+  warmups: list[tuple[float, float]]  # (first step, planned end), by cycle
   losses: Losses
   resets: list[tuple[int, float]]  # (step, tau)
   switches: list[tuple[int, str]]  # (step, reason)
@@ -189,27 +187,51 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     ValueError: if a file that is needed is missing, or one has what does not
       belong there; the message names the file.
   """
-  workload, name, seed = _read_identity(log_dir)
-  target = read_target(metadata.meta_data_path(log_dir))
+  meta, flags = read_object(log_dir / META_DATA), read_flags(log_dir)
+  workload = meta.get('workload.name', flags.get('workload'))
+  if workload is None:
+    raise ValueError(
+      f'{log_dir / META_DATA} names no workload, and neither does {FLAGS}.'
+    )
+  # The experiment's name and, where there are several trials, the trial's.
+  experiment = flags.get('experiment_name')
+  words = [str(experiment)] if experiment and experiment != workload else []
+  if flags.get('tuning_ruleset') == 'external':
+    words.append(log_dir.name.replace('_', ' '))
+  target = read_target(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
   events = read_log(log_dir / CYCLES)
   # A run that finishes is evaluated under a number one higher.
   finish = events.of_event('finish')
   logs = [finish] if finish.rows else [evaluations, measurements, events]
-  last_step = max(
-    int(log.whole_numbers('global_step').max(initial=0)) for log in logs
-  )
-  steps, rates, warmups = _read_rates(events, measurements, last_step)
-  starts = _steps(events.of_event('cycle_start'))
+  last_step = max(int(log.whole_numbers().max(initial=0)) for log in logs)
+  starts = events.of_event('cycle_start').whole_numbers().tolist()
   resets, switches = events.of_event('reset'), events.of_event('switch')
   losses = events.of_event('evaluation')
+  # All rates follow from the plan and its clock; a run of another submission
+  # has logged some of its own.
+  plan = read_plan(log_dir) if starts else None
+  warmups: list[tuple[float, float]] = []
+  if plan is None:
+    rows = [row for row in measurements.rows if row.get('learning_rate')]
+    logged = _in_order(Log(measurements.path, rows))
+    steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
+  else:
+    anchors = read_anchors(events, len(plan.params.cycles))
+    steps, rates = rates_of_run(plan, anchors, last_step)
+    lengths = [cycle.warmup_steps for cycle in plan.chain.cycles]
+    warmups = [
+      (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
+      for a in anchors
+      if a.starts
+    ]
   return RunTable(
-    workload,
-    name,
-    seed,
+    str(workload),
+    ', '.join(words),
+    run_seed(meta, flags),
     target,
-    evaluations.whole_numbers('global_step'),
+    evaluations.whole_numbers(),
     evaluations.numbers(f'validation/{target.metric}'),
     evaluations.numbers('accumulated_submission_time'),
     last_step,
@@ -219,33 +241,29 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     [*starts[1:], last_step] if starts else [],
     warmups,
     Losses(
-      losses.whole_numbers('global_step'),
+      losses.whole_numbers(),
       *map(losses.numbers, ('loss', 'smoothed_loss', 'derivative')),
     ),
-    list(zip(_steps(resets), resets.numbers('tau').tolist())),
-    list(zip(_steps(switches), [r.get('reason', '') for r in switches.rows])),
+    list(zip(resets.whole_numbers().tolist(), resets.numbers('tau').tolist())),
+    [
+      (step, row.get('reason', ''))
+      for step, row in zip(switches.whole_numbers().tolist(), switches.rows)
+    ],
   )
 
 
-def _steps(log: Log) -> list[int]:
-  return log.whole_numbers('global_step').tolist()
+def _in_order(log: Log) -> Log:
+  """One row per step, in the order of the steps.
 
-
-def _read_identity(log_dir: pathlib.Path) -> tuple[str, str, int | None]:
-  """Workload, name and seed of a run.
-
-  The name is the experiment's and, where there are several trials, the trial's.
+  The benchmark's runner logs an evaluation before its checkpoint: after a
+  preemption steps come again, and the later rows are what the run went on with.
   """
-  path = metadata.meta_data_path(log_dir)
-  meta, flags = read_object(path), read_flags(log_dir)
-  workload = meta.get('workload.name', flags.get('workload'))
-  if workload is None:
-    raise ValueError(f'{path} names no workload, and neither does {FLAGS}.')
-  experiment = flags.get('experiment_name')
-  words = [str(experiment)] if experiment and experiment != workload else []
-  if flags.get('tuning_ruleset') == 'external':
-    words.append(log_dir.name.replace('_', ' '))
-  return str(workload), ', '.join(words), run_seed(meta, flags)
+  kept: list[tuple[int, Mapping[str, str]]] = []
+  for row, step in zip(log.rows, log.whole_numbers().tolist()):
+    while kept and kept[-1][0] >= step:
+      kept.pop()
+    kept.append((step, row))
+  return Log(log.path, [row for _, row in kept])
 
 
 def read_flags(log_dir: pathlib.Path) -> Mapping[str, object]:
@@ -262,24 +280,15 @@ def run_seed(
   return seed if isinstance(seed, int) else None
 
 
-def _read_rates(
-  events: Log, measurements: Log, last_step: int
-) -> tuple[np.ndarray, np.ndarray, list[tuple[float, float]]]:
-  """Steps, their rates, and where the warm-ups were.
+class Anchor(NamedTuple):
+  """The clock as an event of a run has set it."""
 
-  All of it follows from the plan and its clock; a run of another submission
-  has logged some of its rates.
-  """
-  plan = None
-  if events.of_event('cycle_start').rows:
-    plan = plans.read_plan(events.path.parent)
-  if plan is None:
-    rows = [row for row in measurements.rows if row.get('learning_rate')]
-    log = _in_order(Log(measurements.path, rows))
-    return log.whole_numbers('global_step'), log.numbers('learning_rate'), []
-  anchors = read_anchors(events, plan.num_cycles)
-  steps, rates = plans.rates_of_run(plan, anchors, last_step)
-  return steps, rates, plans.warmups_of_run(plan, anchors)
+  step: int  # the step about to be taken
+  starts: bool  # whether a cycle starts here
+  setting: int  # index of the planned cycle, from 0
+  local: float  # anchor_local, nominal steps
+  pace: float  # nominal steps per step
+  scale: float  # factor of the rate
 
 
 def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
@@ -295,44 +304,73 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
       order.
   """
   log = events.of_event('cycle_start', 'clock')
+  begun: list[dict[str, str]] = []
+  for row in log.rows:
+    if row['event'] == 'cycle_start':
+      begun.append({'setting': row.get('setting') or row.get('cycle', '')})
+    elif begun:  # an event `clock` is about the cycle that has started
+      begun.append(begun[-1])
+    else:
+      raise ValueError(f'{log.path} has a clock before the first cycle_start.')
+  steps = log.whole_numbers()
+  setting = Log(log.path, begun).whole_numbers('setting') - 1
+  local, pace = log.numbers('anchor_local', 0.0), log.numbers('pace')
+  scale = log.numbers('scale', 1.0)
+  for name, right, what in (
+    ('global_step', np.diff(steps, prepend=0) >= 0, 'in order'),
+    (
+      'setting',
+      (setting >= 0) & (setting < num_cycles),
+      f'from 1 to {num_cycles}, the cycles of the plan',
+    ),
+    ('anchor_local', np.isfinite(local), 'finite'),
+    ('pace', (pace > 0) & np.isfinite(pace), 'positive and finite'),
+    ('scale', np.isfinite(scale), 'finite'),
+  ):
+    if not right.all():
+      raise ValueError(
+        f'{log.path}: {name} must be {what}, and is not at step '
+        f'{steps[~right][0]}.'
+      )
   starts = [row['event'] == 'cycle_start' for row in log.rows]
-  if starts and not starts[0]:
-    raise ValueError(f'{log.path} has a clock before the first cycle_start.')
-  steps = log.whole_numbers('global_step')
-  if (np.diff(steps) < 0).any():
-    raise ValueError(f'{log.path}: global_step must be in order.')
-  begun = [
-    {'setting': row.get('setting') or row.get('cycle', '')}
-    for row, starts_here in zip(log.rows, starts)
-    if starts_here
-  ]
-  # An event `clock` is about the cycle that has started.
-  settings = Log(log.path, begun).whole_numbers('setting') - 1
-  columns = (
-    steps,
-    np.array(starts, bool),
-    settings[np.cumsum(starts, dtype=int) - 1],
-    log.numbers('anchor_local', 0.0),
-    log.numbers('pace'),
-    log.numbers('scale', 1.0),
-  )
-  anchors = tuple(Anchor(*row) for row in zip(*(c.tolist() for c in columns)))
-  plans.check_anchors(log.path, anchors, num_cycles)
-  return anchors
+  columns = (values.tolist() for values in (setting, local, pace, scale))
+  return tuple(map(Anchor, steps.tolist(), starts, *columns))
 
 
-def _in_order(log: Log) -> Log:
-  """One row per step, in the order of the steps.
+# Most seeds of a run have the same clock.
+@functools.lru_cache(maxsize=64)
+def rates_of_run(
+  plan: RunPlan, anchors: Sequence[Anchor], last_step: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """The steps of a run and the rate with which each of them was taken.
 
-  The benchmark's runner logs an evaluation before its checkpoint: after a
-  preemption steps come again, and the later rows are what the run went on with.
+  Until the next anchor the clock runs on by itself:
+
+    local step = anchor_local + (step - anchor_step) * pace
+    rate = scale * schedule(min(local step, length))
+
+  All are computed at once, which rounds some of them differently from the
+  compiled step (by up to 5e-6 of a small rate).
+
+  Args:
+    plan: the chain.
+    anchors: at least one, as a tuple.
+    last_step: steps that the run has taken.
+
+  Returns:
+    Steps and rates, shape=(n,), float32.
   """
-  kept: list[Mapping[str, str]] = []
-  steps: list[int] = []
-  for row, step in zip(log.rows, _steps(log)):
-    while steps and steps[-1] >= step:
-      kept.pop()
-      steps.pop()
-    kept.append(row)
-    steps.append(step)
-  return Log(log.path, kept)
+  begin, _, setting, local, pace, scale = map(np.array, zip(*anchors))
+  steps = np.arange(begin[0], max(last_step, begin[0]))
+  # For each step the last anchor before it.
+  at = np.searchsorted(begin, steps, side='right') - 1
+  clocks = CycleClock(
+    count=steps.astype(np.int32),
+    cycle=setting[at].astype(np.int32),
+    anchor_step=begin[at].astype(np.int32),
+    anchor_local=local[at].astype(np.float32),
+    pace=pace[at].astype(np.float32),
+    scale=scale[at].astype(np.float32),
+  )
+  read = functools.partial(schedules.learning_rate, cycles=plan.chain.cycles)
+  return steps, np.asarray(jax.vmap(read)(clocks))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,13 +16,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from .paths import save_picture
-from .plans import scale_rates
 from .run_files import RunTable, read_run
 
 PICTURE = 'metric.png'
 # Of 'τ = 0.123', as a share of the axis.
 _TEXT_WIDTH = 0.11
 _BLUE, _ORANGE, _BLACK, _GREY = '#0072B2', '#D55E00', '#000000', '#666666'
+# Peaks with a larger ratio need a logarithmic axis.
+FAR_APART = 30.0
 
 
 def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
@@ -29,19 +31,20 @@ def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
   table = read_run(log_dir)
   figure = Figure(dpi=120, layout='constrained')
   figure.set_size_inches(7.5, draw_run(figure, table))
-  # Above the axes' own text: taus stand where their title would.
-  figure.suptitle(title(table), x=0.01, ha='left')
-  path = log_dir / PICTURE
-  save_picture(figure, path)
-  return path
+  # Workload, name and seed, above the axes' own text: taus stand where their
+  # title would.
+  seed = None if table.seed is None else f'seed {table.seed}'
+  about = ', '.join(filter(None, (table.name, seed)))
+  title = ': '.join(filter(None, (table.workload, about)))
+  figure.suptitle(title, x=0.01, ha='left')
+  save_picture(figure, log_dir / PICTURE)
+  return log_dir / PICTURE
 
 
 def draw_run(figure: Figure, table: RunTable) -> float:
   """Draws metric and, where rates are known, learning rate of a run.
 
-  Args:
-    figure: without axes.
-    table: the run.
+  Both have the same marks.
 
   Returns:
     The height that suits the figure, inches.
@@ -54,27 +57,18 @@ def draw_run(figure: Figure, table: RunTable) -> float:
   metric_axes, rate_axes = figure.subplots(
     2, 1, sharex=True, gridspec_kw={'height_ratios': [3, 2]}
   )
-  draw_learning_rate(rate_axes, table)
+  rate_axes.plot(table.rate_steps, table.rates, color=_BLUE, linewidth=1.4)
+  _mark(rate_axes, table, (None, None))
+  rate_axes.set_ylabel('learning rate')
+  starts = [step for step, _ in table.resets]
+  scale_rates(rate_axes, table.rate_steps, table.rates, starts)
   rate_axes.set_xlabel('global step')
   draw_metric(metric_axes, table)
   return 5.2
 
 
-def title(table: RunTable) -> str:
-  """Workload, name and seed of a run, as far as it has them."""
-  about = [table.name] if table.name else []
-  if table.seed is not None:
-    about.append(f'seed {table.seed}')
-  return ': '.join([table.workload, *([', '.join(about)] if about else [])])
-
-
 def draw_metric(axes: Axes, table: RunTable) -> None:
-  """Validation metric and target over steps, with resets and switches.
-
-  Args:
-    axes: matplotlib axes.
-    table: the run.
-  """
+  """Validation metric and target over steps, with resets and switches."""
   axes.plot(
     table.eval_steps,
     table.metric,
@@ -84,34 +78,28 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
     linewidth=1.4,
     label='validation',
   )
+  draw_target(axes, table, linewidth=1)
+  scale_to_target(axes, table.metric, table.target.value)
+  _mark(axes, table, ('reset, with its τ', 'early switch'))
+  written = -math.inf
+  for step, tau in table.resets:
+    # Not where it is too close to be read.
+    if step - written >= _TEXT_WIDTH * table.last_step:
+      written = step
+      write_above(axes, step, f'τ = {tau:.3g}')
+  axes.set_ylabel(table.metric_label)
+  axes.legend(loc='best', fontsize='small', framealpha=0.9)
+
+
+def draw_target(axes: Axes, table: RunTable, linewidth: float) -> None:
+  """A dashed line at the target."""
   axes.axhline(
     table.target.value,
     color=_BLACK,
     linestyle='--',
-    linewidth=1,
+    linewidth=linewidth,
     label=f'target {table.target.value:.4g}',
   )
-  scale_to_target(axes, table.metric, table.target.value)
-  _mark(axes, table, labelled=True)
-  _write_taus(axes, table)
-  axes.set_ylabel(table.metric_label)
-  axes.set_xlim(0, 1.01 * max(table.last_step, 1))
-  axes.legend(loc='best', fontsize='small', framealpha=0.9)
-
-
-def draw_learning_rate(axes: Axes, table: RunTable) -> None:
-  """Learning rate over steps, with the same marks.
-
-  Args:
-    axes: matplotlib axes.
-    table: the run.
-  """
-  axes.plot(table.rate_steps, table.rates, color=_BLUE, linewidth=1.4)
-  _mark(axes, table, labelled=False)
-  axes.set_ylabel('learning rate')
-  axes.set_xlim(0, 1.01 * max(table.last_step, 1))
-  starts = [step for step, _ in table.resets]
-  scale_rates(axes, table.rate_steps, table.rates, starts)
 
 
 def scale_to_target(axes: Axes, metric: np.ndarray, target: float) -> None:
@@ -135,13 +123,49 @@ def scale_to_target(axes: Axes, metric: np.ndarray, target: float) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _mark(axes: Axes, table: RunTable, labelled: bool) -> None:
-  """A dashed line at each reset, a dotted one with a triangle at a switch."""
+def scale_rates(
+  axes: Axes, steps: np.ndarray, values: np.ndarray, starts: Sequence[int]
+) -> None:
+  """Makes the y axis logarithmic if cycles' highest values are far apart.
+
+  Args:
+    axes: matplotlib axes in which the values are drawn.
+    steps: shape=(n,), rising.
+    values: shape=(n,), at these steps; none below 0.
+    starts: first step of each cycle but the first.
+  """
+  parts = np.split(values, np.searchsorted(steps, starts))
+  highest = [float(part.max()) for part in parts if part.size]
+  if highest and max(highest) > FAR_APART * min(highest) > 0:
+    axes.set_yscale('log')
+    axes.set_ylim(bottom=min(highest) / FAR_APART)
+  else:
+    axes.set_ylim(bottom=0)
+
+
+def write_above(axes: Axes, x: float, text: str) -> None:
+  """Writes over the axes, where their title would stand."""
+  axes.annotate(
+    text,
+    (x, 1.0),
+    xycoords=('data', 'axes fraction'),
+    xytext=(0, 3),
+    textcoords='offset points',
+    ha='center',
+    va='bottom',
+    fontsize='small',
+    annotation_clip=False,
+  )
+
+
+def _mark(
+  axes: Axes, table: RunTable, labels: tuple[str | None, str | None]
+) -> None:
+  """A dash-dotted line at each reset, a triangle at each switch."""
   for i, (step, _) in enumerate(table.resets):
-    label = 'reset, with its τ' if labelled and i == 0 else None
+    label = None if i else labels[0]
     axes.axvline(step, color=_GREY, linestyle='-.', linewidth=1, label=label)
   for i, (step, _) in enumerate(table.switches):
-    label = 'early switch' if labelled and i == 0 else None
     axes.plot(
       [step],
       [0.0],
@@ -152,25 +176,6 @@ def _mark(axes: Axes, table: RunTable, labelled: bool) -> None:
       linestyle='',
       clip_on=False,
       zorder=5,
-      label=label,
+      label=None if i else labels[1],
     )
-
-
-def _write_taus(axes: Axes, table: RunTable) -> None:
-  """tau over the axes at each reset, but for those too close to be read."""
-  written = -math.inf
-  for step, tau in table.resets:
-    if step - written < _TEXT_WIDTH * table.last_step:
-      continue
-    written = step
-    axes.annotate(
-      f'τ = {tau:.3g}',
-      (step, 1.0),
-      xycoords=('data', 'axes fraction'),
-      xytext=(0, 3),
-      textcoords='offset points',
-      ha='center',
-      va='bottom',
-      fontsize='small',
-      annotation_clip=False,
-    )
+  axes.set_xlim(0, 1.01 * max(table.last_step, 1))

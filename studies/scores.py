@@ -27,19 +27,13 @@ from __future__ import annotations
 import itertools
 import math
 import pathlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..mini_algoperf import logger
-from .paths import META_DATA, save_picture
-from .run_files import read_log, read_target
+from .paths import save_picture
 from .text_table import table_lines
-
-if TYPE_CHECKING:
-  from matplotlib.axes import Axes
 
 R_MAX = 4.0  # the largest ratio that counts
 _NUM_POINTS = 100
@@ -53,15 +47,9 @@ HELD_OUT = {
   'wmt_glu_tanh': 'wmt',
 }
 _BENCHMARK = (
-  'criteo1tb',
-  'fastmri',
-  'finewebedu_lm',
-  'imagenet_resnet',
-  'imagenet_vit',
-  'librispeech_conformer',
-  'librispeech_deepspeech',
-  'ogbg',
-  'wmt',
+  *('criteo1tb', 'fastmri', 'finewebedu_lm', 'imagenet_resnet'),
+  *('imagenet_vit', 'librispeech_conformer', 'librispeech_deepspeech'),
+  *('ogbg', 'wmt'),
 )
 # Okabe and Ito's palette, which is told apart without colour vision.
 _COLORS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9')
@@ -86,38 +74,6 @@ class Entry(NamedTuple):
   submission: str
   score: float
   relative: np.ndarray  # shape=(workloads,); r(s, w)
-
-
-def read_trials(root: pathlib.Path) -> list[TrialTimes]:
-  """All trials in <submission>/study_<i>/<workload>_<framework>/trial_<j>.
-
-  A trial that was never evaluated hasn't reached its target.
-
-  Args:
-    root: folder of the submissions.
-
-  Raises:
-    ValueError: if there is none, or the files of one don't say what its target
-      is.
-  """
-  found = sorted(root.glob(f'*/study_*/*/trial_*/{META_DATA}'))
-  if not found:
-    raise ValueError(
-      f'{root} has no <submission>/study_<i>/<workload>_<framework>/'
-      'trial_<j> with meta data: give a folder of submissions.'
-    )
-  trials = []
-  for meta_path in found:
-    submission, study, workload, _ = meta_path.parent.parts[-4:]
-    target = read_target(meta_path)
-    log = read_log(meta_path.with_name(logger.EVAL_MEASUREMENTS))
-    seconds = target.seconds(
-      log.numbers('accumulated_submission_time'),
-      log.numbers(f'validation/{target.metric}'),
-    )
-    workload = re.sub('_(jax|pytorch)$', '', workload)
-    trials.append(TrialTimes(submission, study, workload, seconds))
-  return trials
 
 
 def study_times(
@@ -161,53 +117,42 @@ def base_times(
       that times above four times the fastest one become infinite.
     base: names of the base workloads.
   """
-  variants = {
-    variant: workload
-    for variant, workload in HELD_OUT.items()
-    if workload in base and any(variant in t for t in times.values())
+
+  def seconds(workload: str) -> np.ndarray:
+    return np.array([own.get(workload, math.inf) for own in times.values()])
+
+  def in_time(found: np.ndarray) -> np.ndarray:
+    return np.where(found > R_MAX * found.min(), math.inf, found)
+
+  counted = {}
+  for workload in base:
+    own = seconds(workload)
+    counted[workload] = in_time(own)
+    for variant, of in HELD_OUT.items():
+      if of == workload and any(variant in t for t in times.values()):
+        there = in_time(np.where(np.isinf(own), math.inf, seconds(variant)))
+        counted[workload][np.isinf(there)] = math.inf
+  return {
+    name: {w: float(counted[w][i]) for w in base}
+    for i, name in enumerate(times)
   }
-  kept = {
-    name: {w: t.get(w, math.inf) for w in (*base, *variants)}
-    for name, t in times.items()
-  }
-  for own in kept.values():
-    for variant, workload in variants.items():
-      if math.isinf(own[workload]):
-        own[variant] = math.inf
-  for workload in (*base, *variants):
-    longest = R_MAX * min(own[workload] for own in kept.values())
-    for own in kept.values():
-      if own[workload] > longest:
-        own[workload] = math.inf
-  for own in kept.values():
-    for variant, workload in variants.items():
-      if math.isinf(own[variant]):
-        own[workload] = math.inf
-  return {name: {w: own[w] for w in base} for name, own in kept.items()}
 
 
 def relative_times(seconds: np.ndarray) -> np.ndarray:
   """r(s, w); where nobody has reached a target, nobody has a ratio.
 
-  Args:
-    seconds: shape=(submissions, workloads); infinite if not reached.
-
-  Returns:
-    The same shape, infinite if not reached.
+  Both have shape=(submissions, workloads), and are infinite if not reached.
   """
   fastest = seconds.min(axis=0)
   return seconds / np.where(np.isfinite(fastest), fastest, 1.0)
 
 
 def profile(relative: np.ndarray, taus: np.ndarray) -> np.ndarray:
-  """rho(tau), the share of workloads with a ratio of at most tau.
+  """rho(tau), the share of workloads with a ratio of at most tau, shape=(n,).
 
   Args:
     relative: shape=(workloads,).
     taus: shape=(n,).
-
-  Returns:
-    shape=(n,).
   """
   return (relative[:, None] <= taus).mean(axis=0)
 
@@ -239,11 +184,7 @@ def entries(trials: Sequence[TrialTimes]) -> list[Entry]:
 
 
 def score_lines(trials: Sequence[TrialTimes]) -> list[str]:
-  """Scores for the terminal, and below them the times behind them.
-
-  Args:
-    trials: of all submissions.
-  """
+  """Scores for the terminal, and below them the times behind them."""
   found = entries(trials)
   rows = [('', 'submission', 'score', 'targets')]
   for place, entry in enumerate(found, start=1):
@@ -274,26 +215,11 @@ def _in_words(seconds: Mapping[str, float]) -> str:
 
 
 def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
-  """Draws the profile of every submission.
-
-  Args:
-    path: PNG file to write; an existing one is replaced.
-    found: the submissions, the best first.
-  """
+  """Draws rho over tau as PNG, a stair per submission, the best first."""
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(9.0, 4.2), dpi=120, layout='constrained')
-  draw_profiles(figure.subplots(), found)
-  save_picture(figure, path)
-
-
-def draw_profiles(axes: Axes, found: Sequence[Entry]) -> None:
-  """rho over tau, a stair per submission.
-
-  Args:
-    axes: empty.
-    found: the submissions, the best first.
-  """
+  axes = figure.subplots()
   styles = zip(itertools.cycle(_COLORS), itertools.cycle(_LINES))
   for entry, (color, line) in zip(found, styles):
     stairs = entry.relative[entry.relative <= R_MAX]
@@ -313,3 +239,4 @@ def draw_profiles(axes: Axes, found: Sequence[Entry]) -> None:
   axes.set_ylabel('ρ(τ): share of workloads')
   axes.grid(alpha=0.25, linewidth=0.5)
   axes.legend(fontsize='small', loc='upper left', bbox_to_anchor=(1.01, 1.0))
+  save_picture(figure, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 _WIDTH = 100
 
@@ -29,13 +29,12 @@ def table_lines(
   widths = [max(map(len, column)) for column in zip(*rows)]
   for _ in range(2 * len(widths) + sum(widths) - width):
     widths[widths.index(max(widths))] -= 1
-  return [line for row in rows for line in _row_lines(row, widths)]
-
-
-def _row_lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-  cells = [
-    textwrap.wrap(cell, width, break_on_hyphens=False)
-    for cell, width in zip(row, widths)
-  ]
-  for parts in itertools.zip_longest(*cells, fillvalue=''):
-    yield '  ' + '  '.join(map(str.ljust, parts, widths)).rstrip()
+  lines = []
+  for row in rows:
+    cells = [
+      textwrap.wrap(cell, width, break_on_hyphens=False)
+      for cell, width in zip(row, widths)
+    ]
+    for parts in itertools.zip_longest(*cells, fillvalue=''):
+      lines.append('  ' + '  '.join(map(str.ljust, parts, widths)).rstrip())
+  return lines

@@ -1,22 +1,25 @@
-"""Many runs, a few at a time, each in one thread.
+"""Many runs, a few at a time, each in one thread: here, or on a cluster.
 
 The stand-in's workloads are small: one run does not fill two cores, two runs
 with a core each do. A worker trains one run after another and is given the next
 when it has finished; what was compiled for one seed is read from a cache for
-the others.
+the others. On a cluster an array task of Slurm trains its share of the runs.
+Logs are kept in one way, so that a study can be begun here and ended there.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import multiprocessing
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import tqdm
 
@@ -29,13 +32,15 @@ _ENVIRONMENT = {
   'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
   'XLA_PYTHON_CLIENT_PREALLOCATE': 'false',  # several share one device
 }
+# Trains a job and keeps its logs below a folder; can be pickled.
+TrainFn = Callable[[Any, pathlib.Path], None]
 
 
 def train_all(
   jobs: Sequence[Any],
   root: pathlib.Path,
   num_workers: int,
-  train_fn: Callable[[Any, pathlib.Path], None],
+  train_fn: TrainFn,
   title: Callable[[Any], str] = str,
   cache: pathlib.Path | None = None,
 ) -> None:
@@ -45,7 +50,7 @@ def train_all(
     jobs: runs to train, in this order; can be pickled.
     root: folder of kept logs, made if needed.
     num_workers: runs at a time.
-    train_fn: trains one run in a worker and keeps its logs; can be pickled.
+    train_fn: trains one run in a worker.
     title: what the bar calls a run.
     cache: folder of compiled programs, which stay there; None is a temporary
       one.
@@ -58,7 +63,13 @@ def train_all(
     return
   root.mkdir(parents=True, exist_ok=True)
   with (
-    _workers(num_workers, cache) as pool,
+    tempfile.TemporaryDirectory() as temporary,
+    _environment(cache or temporary),
+    concurrent.futures.ProcessPoolExecutor(
+      num_workers,
+      mp_context=multiprocessing.get_context('spawn'),
+      initializer=_end_with_parent,
+    ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
   ):
     running = {pool.submit(train_fn, job, root): job for job in jobs}
@@ -77,23 +88,6 @@ def train_all(
       raise
 
 
-@contextlib.contextmanager
-def _workers(
-  count: int, cache: pathlib.Path | None
-) -> Iterator[concurrent.futures.Executor]:
-  """Processes with a thread each, which share what they have compiled."""
-  with (
-    tempfile.TemporaryDirectory() as temporary,
-    environment(worker_environment(str(cache or temporary))),
-    concurrent.futures.ProcessPoolExecutor(
-      count,
-      mp_context=multiprocessing.get_context('spawn'),
-      initializer=_end_with_parent,
-    ) as pool,
-  ):
-    yield pool
-
-
 def _end_with_parent() -> None:
   """Ends this process when its parent is gone, even if that was killed."""
   parent = multiprocessing.parent_process()
@@ -106,26 +100,12 @@ def _end_with_parent() -> None:
   threading.Thread(target=wait, daemon=True).start()
 
 
-def worker_environment(cache: str) -> dict[str, str]:
-  """A worker's environment variables: one thread, and where programs are."""
+@contextlib.contextmanager
+def _environment(cache: str | pathlib.Path) -> Iterator[None]:
+  """For processes started inside: one thread, and where programs are kept."""
   flags = f'{os.environ.get("XLA_FLAGS", "")} {_ONE_THREAD}'.strip()
-  return {
-    **_ENVIRONMENT,
-    'XLA_FLAGS': flags,
-    'JAX_COMPILATION_CACHE_DIR': cache,
-  }
-
-
-@contextlib.contextmanager
-def redirected(out: TextIO) -> Iterator[None]:
-  """Sends what is printed inside to a file."""
-  with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-    yield
-
-
-@contextlib.contextmanager
-def environment(values: dict[str, str]) -> Iterator[None]:
-  """Sets environment variables for the processes that are started inside."""
+  values = {'XLA_FLAGS': flags, 'JAX_COMPILATION_CACHE_DIR': str(cache)}
+  values |= _ENVIRONMENT
   before = {name: os.environ.get(name) for name in values}
   os.environ.update(values)
   try:
@@ -136,3 +116,79 @@ def environment(values: dict[str, str]) -> Iterator[None]:
         del os.environ[name]
       else:
         os.environ[name] = value
+
+
+@contextlib.contextmanager
+def working_folder(root: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
+  """A new folder for a run under way; what is printed goes to output.txt in it.
+
+  Readers of logs pass over it.
+  """
+  work = root / '.running' / name
+  shutil.rmtree(work, ignore_errors=True)
+  work.mkdir(parents=True)
+  with (
+    (work / 'output.txt').open('w') as out,
+    contextlib.redirect_stdout(out),
+    contextlib.redirect_stderr(out),
+  ):
+    yield work
+
+
+def train_on_slurm(
+  jobs: Sequence[Any],
+  root: pathlib.Path,
+  num_tasks: int,
+  train_fn: TrainFn,
+  partition: str,
+) -> None:
+  """Hands runs to Slurm as a job array, through submitit, and waits for them.
+
+  Args:
+    jobs: runs to train; can be pickled.
+    root: folder of kept logs, which all nodes see.
+    num_tasks: array tasks, at most; all may run at once.
+    train_fn: trains one run.
+    partition: of Slurm; 'local' takes processes on this machine instead.
+
+  Raises:
+    ValueError: if submitit isn't installed, or there is no Slurm.
+    RunFailed: if tasks fail. What has finished is kept.
+  """
+  if not jobs:
+    return
+  is_local = partition == 'local'
+  try:
+    import submitit
+
+    executor = submitit.AutoExecutor(
+      root / '.slurm', cluster='local' if is_local else 'slurm'
+    )
+  except ModuleNotFoundError as e:
+    raise ValueError(
+      '--slurm needs submitit: install it with pip install '
+      "'reset-cycles[slurm]'."
+    ) from e
+  except RuntimeError as e:
+    raise ValueError(f'--slurm: {e}') from e
+  parameters: dict[str, Any] = {'timeout_min': 360, 'cpus_per_task': 1}
+  if not is_local:
+    parameters['slurm_partition'] = partition
+  executor.update_parameters(**parameters)
+  shares = [jobs[start::num_tasks] for start in range(num_tasks)]
+  train_share = functools.partial(_train_share, train_fn, root.resolve())
+  with _environment(root / '.compiled'):
+    handles = executor.map_array(train_share, [s for s in shares if s])
+  failed = [handle for handle in handles if handle.exception() is not None]
+  if failed:
+    raise RunFailed(
+      f'{len(failed)} of {len(handles)} tasks failed: see {root / ".slurm"}. '
+      'What has finished is kept; the same command goes on.'
+    )
+
+
+def _train_share(
+  train_fn: TrainFn, root: pathlib.Path, jobs: Sequence[Any]
+) -> None:
+  for job in jobs:
+    train_fn(job, root)

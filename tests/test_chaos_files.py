@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pathlib
 import shutil
@@ -11,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from helpers.disk import Disk, failing, keeping
+from helpers.disk import Disk, full_at, keeping
 from helpers.fitting import FittingWorkload, write_fitting_submission
 from helpers.run_files import assert_same_run
 from reset_cycles.cli import main as cli
@@ -38,19 +37,12 @@ def train(fake_workload, monkeypatch):
   path = write_fitting_submission(pathlib.Path('ours'))
 
   def run(name, *flags):
-    return cli.main(
-      [
-        'run',
-        '--workload=fitting',
-        f'--submission_path={path}',
-        '--experiment_dir=runs',
-        f'--experiment_name={name}',
-        '--rng_seed=3',
-        '--max_global_steps=12',
-        '--nostop_at_targets',
-        *flags,
-      ]
-    )
+    words = [
+      *('run', '--workload=fitting', f'--submission_path={path}'),
+      *('--experiment_dir=runs', f'--experiment_name={name}', '--rng_seed=3'),
+      *('--max_global_steps=12', '--nostop_at_targets'),
+    ]
+    return cli.main([*words, *flags])
 
   return run
 
@@ -64,8 +56,8 @@ def some(count, of):
 
 def assert_same(name, other='whole'):
   trials = [pathlib.Path('runs', n) / TRIAL for n in (name, other)]
-  events = [read_events(trial / CYCLES) for trial in trials]
-  assert events[0] == events[1]
+  events, others = (read_events(trial / CYCLES) for trial in trials)
+  assert events == others
   # measurements.csv also has the training loss of the step before each event;
   # a resumed run has not taken that step.
   assert_same_run(*trials, ['eval_measurements.csv'])
@@ -98,7 +90,7 @@ def test_a_write_that_fails(train, disk, capsys):
     assert train('whole') == 0
   for number in some(2, of=seen.calls):
     name = f'full_{number}'
-    with disk.watched(runs, failing({number}, errno.ENOSPC)):
+    with disk.watched(runs, full_at(number)):
       status = train(name)
     assert status in (0, 2)
     assert (status == 0) == ('error: ' not in capsys.readouterr().err)

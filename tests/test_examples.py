@@ -58,7 +58,7 @@ def test_flax_linen(example):
 
 def test_sharded_orbax(example):
   pytest.importorskip('orbax.checkpoint')
-  assert example('sharded_orbax').main(60) == (-9, True)
+  assert example('sharded_orbax').main(20) == (-9, True)
 
 
 def test_race_peaks(example):

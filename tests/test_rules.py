@@ -12,52 +12,27 @@ import re
 import pytest
 
 from reset_cycles import submission
+from reset_cycles.cli.settings import closure
 
 ROOT = pathlib.Path(submission.__file__).parent
-
-
-def imported_by(name):
-  """Files of the package that a file imports, inside functions too."""
-  folder = pathlib.PurePath(name).parents
-  for node in ast.walk(ast.parse((ROOT / name).read_text())):
-    if isinstance(node, ast.ImportFrom) and node.level:
-      module = folder[node.level - 1] / (node.module or '').replace('.', '/')
-      for alias in node.names:
-        tried = [module / alias.name, module, module / '__init__']
-        found = [f'{p}.py' for p in tried if (ROOT / f'{p}.py').is_file()]
-        assert found, (name, alias.name)
-        yield found[0]
-
-
-def closure_of(name):
-  """That file and all that it imports, and they import."""
-  found, new = set(), {name}
-  while new:
-    found |= new
-    new = {other for each in new for other in imported_by(each)} - found
-  return found
 
 
 # What is handed in; __init__.py files have nothing that is run.
 TREES = {
   name: ast.parse((ROOT / name).read_text())
-  for name in sorted(closure_of('submission.py'))
+  for name in closure('submission')
+  if not name.endswith('__init__.py')
 }
 WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
 
 # What the submission may know of a workload; RULES.md lists the same.
-WORKLOAD_ATTRIBUTES = {
-  'has_reached_validation_target',
-  'init_model_fn',
-  'loss_fn',
-  'max_allowed_runtime_sec',
-  'metrics_logger',
-  'model_fn',
-  'param_shapes',
-  'step_hint',
-  'target_metric_name',
-  'validation_target_value',
-}
+WORKLOAD_ATTRIBUTES = set(
+  (
+    'has_reached_validation_target init_model_fn loss_fn '
+    'max_allowed_runtime_sec metrics_logger model_fn param_shapes step_hint '
+    'target_metric_name validation_target_value'
+  ).split()
+)
 # In words of the source, apart from the benchmark's names of workloads.
 DATA_SETS_AND_MODELS = set(
   (
@@ -75,61 +50,49 @@ STANDARD = set(
 THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}
 # How a module could get at the environment, at JAX's settings, at other
 # programs or around this list.
-FORBIDDEN_NAMES = {
-  '__import__',
-  'debug_callback',
-  'environ',
-  'environb',
-  'eval',
-  'exec',
-  'getenv',
-  'io_callback',
-  'import_module',
-  'popen',
-  'pure_callback',
-  'putenv',
-  'system',
-  'unsetenv',
-}
+FORBIDDEN_NAMES = set(
+  (
+    '__import__ debug_callback environ environb eval exec getenv io_callback '
+    'import_module popen pure_callback putenv system unsetenv'
+  ).split()
+)
+# Ways to open or list files; os is dealt with below.
+FILES = set(
+  (
+    'glob open read_bytes read_text rename touch unlink write_bytes write_text'
+  ).split()
+)
 
 
 def nodes_of(name, kind):
   return [node for node in ast.walk(TREES[name]) if isinstance(node, kind)]
 
 
-def docstrings(tree):
-  """The constants that are statements of their own."""
-  return {
-    id(node.value)
-    for node in ast.walk(tree)
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-  }
-
-
-def table_of_batch_sizes(tree):
-  """What is in the assignment of the batch sizes: the nodes' ids."""
-  return {
-    id(inner)
-    for node in ast.walk(tree)
-    if isinstance(node, ast.Assign)
-    and WORKLOAD_TABLE in [getattr(t, 'id', '') for t in node.targets]
-    for inner in ast.walk(node.value)
-  }
-
-
 def texts(name):
   """Strings and identifiers of a module; not docstrings, not batch sizes."""
-  tree = TREES[name]
-  skipped = docstrings(tree)
-  if name == 'submission.py':
-    skipped |= table_of_batch_sizes(tree)
-  for node in ast.walk(tree):
+  skipped = set()
+  for node in nodes_of(name, (ast.Expr, ast.Assign)):
+    targets = [getattr(t, 'id', '') for t in getattr(node, 'targets', [])]
+    if WORKLOAD_TABLE in targets:
+      skipped |= {id(inner) for inner in ast.walk(node.value)}
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+      skipped.add(id(node.value))
+  for node in nodes_of(name, ast.AST):
     if id(node) in skipped:
       continue
     for field in ('id', 'attr', 'name', 'arg', 'value', 'module'):
       text = getattr(node, field, None)
       if isinstance(text, str):
         yield text
+
+
+def attributes_of(name, owner):
+  """The attributes that a module takes from what has a name."""
+  return {
+    node.attr
+    for node in nodes_of(name, ast.Attribute)
+    if getattr(node.value, 'id', '') == owner
+  }
 
 
 def words(text):
@@ -180,12 +143,7 @@ def test_batch_sizes_are_read_by_get_batch_size_alone():
 
 
 def test_what_is_asked_of_a_workload():
-  asked = {
-    node.attr
-    for name in TREES
-    for node in nodes_of(name, ast.Attribute)
-    if isinstance(node.value, ast.Name) and node.value.id == 'workload'
-  }
+  asked = set().union(*(attributes_of(name, 'workload') for name in TREES))
   assert asked == WORKLOAD_ATTRIBUTES
 
 
@@ -242,9 +200,8 @@ def test_who_reads_flags():
   readers = [
     name
     for name in TREES
-    if any(
-      a.name == 'flags' for n in nodes_of(name, ast.ImportFrom) for a in n.names
-    )
+    for node in nodes_of(name, ast.ImportFrom)
+    if 'flags' in [alias.name for alias in node.names]
   ]
   assert readers == ['core/records.py', 'core/workload.py']
   named = [
@@ -266,44 +223,24 @@ def test_who_reads_flags():
 def test_no_environment_no_settings_no_other_programs(name):
   found = {text for text in texts(name) if text in FORBIDDEN_NAMES}
   assert found == set()
-  of_os = {
-    node.attr
-    for node in nodes_of(name, ast.Attribute)
-    if isinstance(node.value, ast.Name) and node.value.id == 'os'
-  }
-  assert of_os <= {'getpid', 'replace'}
+  assert attributes_of(name, 'os') <= {'getpid', 'replace'}
   assert 'os' not in [n.module for n in nodes_of(name, ast.ImportFrom)]
   code = ast.unparse(TREES[name])
   assert 'jax.config' not in code and 'from jax import config' not in code
 
 
+def imported_by(name):
+  """The packages that a module imports; its own modules relatively."""
+  names = [a.name for n in nodes_of(name, ast.Import) for a in n.names]
+  froms = nodes_of(name, ast.ImportFrom)
+  names += [node.module for node in froms if node.level == 0]
+  return {name.split('.')[0] for name in names}
+
+
 @pytest.mark.parametrize('name', TREES)
 def test_imports(name):
   """Own modules relatively; no benchmark package, no threads, no kernels."""
-  imported = {
-    alias.name.split('.')[0]
-    for node in nodes_of(name, ast.Import)
-    for alias in node.names
-  } | {
-    node.module.split('.')[0]
-    for node in nodes_of(name, ast.ImportFrom)
-    if node.level == 0
-  }
-  assert imported <= STANDARD | THIRD_PARTY
-
-
-# Ways to open or list files; os is dealt with above.
-FILES = {
-  'glob',
-  'open',
-  'read_bytes',
-  'read_text',
-  'rename',
-  'touch',
-  'unlink',
-  'write_bytes',
-  'write_text',
-}
+  assert imported_by(name) <= STANDARD | THIRD_PARTY
 
 
 def test_which_modules_open_files():
@@ -322,16 +259,7 @@ def test_which_modules_open_files():
 
 
 def test_no_clock_is_read():
-  importers = [
-    name
-    for name in TREES
-    if any(
-      alias.name == 'time'
-      for node in nodes_of(name, ast.Import)
-      for alias in node.names
-    )
-  ]
-  assert importers == []
+  assert [name for name in TREES if 'time' in imported_by(name)] == []
 
 
 def test_the_size_of_an_evaluations_batch_is_the_benchmarks():

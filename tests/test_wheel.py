@@ -100,12 +100,11 @@ def test_the_command(installed, tmp_path):
 
 def test_the_wheel_has_the_packages_and_their_data(installed):
   source, own = installed.parent / 'source', installed / 'reset_cycles'
+  packages = {path.parent for path in source.rglob('__init__.py')}
   code = {
     path.relative_to(source)
     for path in source.rglob('*.py')
-    if all(
-      (folder / '__init__.py').exists() for folder in folders(path, source)
-    )
+    if packages.issuperset(p for p in path.parents if p.is_relative_to(source))
   }
   files = {path.relative_to(own) for path in own.rglob('*') if path.is_file()}
   data = {path for path in files if path.suffix != '.py'}
@@ -116,11 +115,6 @@ def test_the_wheel_has_the_packages_and_their_data(installed):
   assert at_root == {*exported, 'py.typed'}
   kinds = {'.csv', '.html', '.json', '.npz', '.txt', '.zip'}
   assert {path.suffix for path in data if path.name not in at_root} == kinds
-
-
-def folders(path, root):
-  """Those that a path is in, up to the root."""
-  return [folder for folder in path.parents if folder.is_relative_to(root)]
 
 
 def test_importing_is_lazy_and_needs_no_pictures(installed, tmp_path):

@@ -33,7 +33,7 @@ _WARMUP, _WARMUP_OF_SHORT = 500_000, 3.75
 class MixState(NamedTuple):
   """Moments of the gradient."""
 
-  count: jax.Array
+  count: Any  # shape=(), dtype=int32
   fast: Any
   slow: Any
   nu: Any
@@ -67,7 +67,6 @@ def scale_by_ademamix(warmup: float) -> optax.GradientTransformation:
   def update(
     grads: Any, state: MixState, params: Any = None
   ) -> tuple[Any, MixState]:
-    del params
     count = state.count + 1
     alpha = ALPHA * jnp.minimum(count / warmup, 1.0)
     fast = common.moment(grads, state.fast, beta1, 1)
@@ -85,7 +84,6 @@ def scale_by_ademamix(warmup: float) -> optax.GradientTransformation:
 
 def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
   """AdEMAMix under a warm-up and a cosine over step_hint, then rate 0."""
-  del budget
   rate = common.warmup_cosine(BASE, step_hint)
   return optax.chain(
     optax.clip_by_global_norm(GRAD_CLIP),

@@ -77,7 +77,6 @@ def scale_by_nadam(
   def update(
     grads: Any, state: optax.ScaleByAdamState, params: Any = None
   ) -> tuple[Any, optax.ScaleByAdamState]:
-    del params
     count = state.count + 1
     mu = moment(grads, state.mu, beta1, 1)
     nu = moment(grads, state.nu, beta2, 2)
@@ -116,13 +115,10 @@ def warmup_cosine(hparams: Hparams, steps: int) -> Callable[[Any], Any]:
 
 
 class Phase(NamedTuple):
-  """A part of the run with its own optimizer.
+  """A part of the run with its own optimizer, which starts afresh.
 
-  Attributes:
-    steps: how long it lasts; None for an endless last phase, else the run is
-      complete after the last one.
-    optimizer: starts afresh with the phase; from the second phase on, so does
-      the model, from the run's first parameters.
+  From the second phase on, so does the model, from the run's first parameters.
+  The run is complete after the last phase, unless that has no end.
   """
 
   steps: int | None
@@ -146,13 +142,13 @@ class Rival(NamedTuple):
       model.
     evaluated: (trained model, optimizer state) -> evaluated model; traced.
     progress: (optimizer state, share of the budget used up, share that a step
-      takes) -> optimizer state; None for rivals that ignore time.
+      takes) -> optimizer state.
   """
 
   phases: Callable[[int, float], Sequence[Phase]]
   trained: Callable[[Any, Any], Any] | None = None
   evaluated: Callable[[Any, Any], Any] = lambda params, state: params
-  progress: Callable[[Any, Any, Any], Any] | None = None
+  progress: Callable[[Any, Any, Any], Any] = lambda state, used, pace: state
 
 
 class Saved(NamedTuple):
@@ -170,7 +166,7 @@ class Fixed(NamedTuple):
   inits: tuple[Callable[..., Any], ...]  # parameters -> (parameters, state)
   devices: Devices
   budget_sec: float
-  progress: Callable[..., Any] | None
+  progress: Callable[..., Any]
   seen: list[int]  # one number: how many evaluations have been looked at
 
 
@@ -229,7 +225,6 @@ def submission_of(rival: Rival) -> own.Submission:
     hyperparameters: Any,
     rng: jax.Array,
   ) -> tuple[Saved, Fixed]:
-    del rng
     if hyperparameters:
       raise ValueError(
         f'hyperparameters={hyperparameters!r}: hyperparameters must be None, '
@@ -286,7 +281,6 @@ def _update_params(
   Raises:
     TrainingCompleteError: (the benchmark's) after the last phase.
   """
-  del current_params_types, hyperparameters, loss_type, train_state
   saved, fixed = optimizer_state
   params, inner = current_param_container, saved.inner
   phase = bisect.bisect_right(fixed.ends, global_step)
@@ -295,7 +289,7 @@ def _update_params(
   if phase > 0 and global_step == fixed.ends[phase - 1]:
     params, inner = fixed.devices.init(fixed.inits[phase], saved.first)
   eval_results = eval_results or ()  # None if a restore has lost them
-  if fixed.progress and len(eval_results) > fixed.seen[0]:
+  if len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
     inner = _paced(fixed, inner, eval_results, global_step)
   params, model_state, inner, metrics = fixed.steps[phase](
@@ -317,12 +311,16 @@ def _paced(
   if step < 1 or seconds <= 0.0 or fixed.budget_sec <= 0.0:
     return inner
   pace = seconds / step / fixed.budget_sec
-  used, pace = np.float32(global_step * pace), np.float32(pace)
-  return fixed.progress(inner, *fixed.devices.put((used, pace)))
+  now = (np.float32(global_step * pace), np.float32(pace))
+  return fixed.progress(inner, *fixed.devices.put(now))
 
 
-def _prepare_for_eval(**arguments: Any) -> tuple[tuple[Saved, Fixed], Any, Any]:
+def _prepare_for_eval(
+  *,
+  optimizer_state: tuple[Saved, Fixed],
+  current_param_container: Any,
+  model_state: Any,
+  **unused: Any,
+) -> tuple[tuple[Saved, Fixed], Any, Any]:
   """Nothing changes: the runner already holds the evaluated model."""
-  names = 'optimizer_state', 'current_param_container', 'model_state'
-  state, params, model_state = (arguments[name] for name in names)
-  return state, params, model_state
+  return optimizer_state, current_param_container, model_state

@@ -24,7 +24,7 @@ class LawaState(NamedTuple):
   """An optimizer's state, the trained model and its snapshots."""
 
   inner: Any
-  count: jax.Array
+  count: Any  # shape=(), dtype=int32
   taken: jax.Array  # snapshots so far
   raw: Any
   queue: Any  # leading axis: SNAPSHOTS
@@ -32,7 +32,6 @@ class LawaState(NamedTuple):
 
 def lawa(step_hint: int, budget: float) -> optax.GradientTransformation:
   """The baseline's optimizer, which also takes snapshots."""
-  del budget
   rate = common.warmup_cosine(common.BASELINE, step_hint)
   optimizer = common.nadamw(common.BASELINE, rate)
   start = math.ceil(START * step_hint)

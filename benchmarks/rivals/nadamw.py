@@ -18,7 +18,6 @@ from . import common
 
 def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
   """NadamW under the baseline's schedule."""
-  del budget
   rate = common.warmup_cosine(common.BASELINE, step_hint)
   return common.nadamw(common.BASELINE, rate)
 

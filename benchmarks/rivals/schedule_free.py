@@ -35,7 +35,7 @@ WARMUP_FACTOR = 0.02 * 0.75  # of step_hint
 class FreeState(NamedTuple):
   """The optimizer's state."""
 
-  count: jax.Array
+  count: Any  # shape=(), dtype=int32
   z: Any
   nu: Any
   max_rate: jax.Array
@@ -89,7 +89,6 @@ def _y(x: jax.Array, z: jax.Array) -> jax.Array:
 
 def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
   """Schedule-Free AdamW with the entry's warm-up."""
-  del budget
   return schedule_free(int(WARMUP_FACTOR * step_hint))
 
 

@@ -41,7 +41,6 @@ def restarts(peak: float, first: float) -> Callable[[jax.Array], jax.Array]:
 
 def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
   """NadamW under `restarts`."""
-  del budget
   hparams = common.BASELINE
   rate = restarts(hparams.learning_rate, FIRST * step_hint)
   return common.nadamw(hparams, rate)

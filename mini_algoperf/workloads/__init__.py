@@ -10,20 +10,15 @@ from .molecules import MoleculesWorkload
 from .text import TextWorkload
 from .translation import TranslationWorkload
 
-WORKLOADS = {
-  'digits': DigitsWorkload,
-  'molecules': MoleculesWorkload,
-  'translation': TranslationWorkload,
-  'text': TextWorkload,
-}
+_OWN = (DigitsWorkload, MoleculesWorkload, TranslationWorkload, TextWorkload)
+WORKLOADS: dict[str, type[MiniWorkload]] = {kind.name: kind for kind in _OWN}
 
 
 def workload_class(given: str) -> type[MiniWorkload]:
   """The class that a command line names; its `name` is what folders are called.
 
-  Args:
-    given: a key of `WORKLOADS`, or 'path/to/file.py:ClassName' (a subclass of
-      `MiniWorkload` or `ArrayWorkload`).
+  By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName' (a subclass of
+  `MiniWorkload` or `ArrayWorkload`).
 
   Raises:
     ValueError: the name is unknown, or the file has no such workload.
@@ -45,15 +40,11 @@ def workload_class(given: str) -> type[MiniWorkload]:
 
 
 def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
-  """Makes a workload.
-
-  Args:
-    given: as for `workload_class`.
-    generation: 'jit' (current benchmark) or 'pmap' (that of 2024).
+  """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
   Raises:
-    ValueError: the workload or the generation is unknown, or an attribute of a
-      user's class cannot be right.
+    ValueError: one of them is unknown, or an attribute of a user's class cannot
+      be right.
   """
   workload = workload_class(given)(generation=generation)
   if from_file.is_file(given):

@@ -1,39 +1,43 @@
-"""What the small workloads have in common, whatever the generation."""
+"""What the small workloads have in common, in both generations.
+
+`jit` is the benchmark's current one: `jax.jit` over a mesh, batches `(B, ...)`,
+dropout an argument of `model_fn`. `pmap` is that of 2024: a leading device axis
+on everything, batches `(devices, B/devices, ...)`, dropout fixed by
+`init_model_fn`.
+"""
 
 from __future__ import annotations
 
 import abc
 import functools
 import importlib
-import itertools
 import math
 import numbers
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import flax.jax_utils
 import flax.linen as nn
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .. import files, spec
 from . import parts
-from .generations import GENERATIONS
 
 TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
+DROPOUT_RATE = 0.1
+# Under pmap every baseline of the benchmark calls its axis this.
+BATCH_AXIS = 'batch'
 Shape = tuple[int, int]  # leading axes of a batch: shards, examples of each
+Model = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
 
 
 def read_targets(
   path: pathlib.Path = TARGETS_FILE,
 ) -> dict[str, dict[str, Any]]:
-  """The output of the target-setting command, by workload.
-
-  Args:
-    path: the file; the default is the one that comes with the project.
-
-  Returns:
-    The entries; none if there is no file.
+  """The output of the target-setting command, by workload; {} without a file.
 
   Raises:
     ValueError: if it is no file of targets.
@@ -52,14 +56,14 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   Constructing it with `generation='jit'` or `'pmap'` decides the device
   handling, and with it the signatures of `init_model_fn` and `model_fn`.
-  A subclass gives the model, the batches and the metrics.
+  A subclass gives the model, the batches, `loss_fn` (a loss as `parts.masked`
+  has it), the metrics and `is_output_params`.
   """
 
   # Beside the benchmark's properties: what the runner falls back to.
   name: str
   metric_rises: bool
   default_batch_size: int
-  eval_every_steps: int
   # Training batches stay NumPy in the jit generation, as OGBG's do.
   host_batches = False
   # Imported where they are needed: one workload does without another's.
@@ -67,57 +71,29 @@ class MiniWorkload(spec.Workload, abc.ABC):
   # Another one for a workload from a user's file, and how that was named.
   targets_file = TARGETS_FILE
   _given = ''
-  # Of the generation.
-  _axis_name: str | None
-  _compile_eval: Callable[..., Any]
-  _train_layout: Callable[[spec.Batch], spec.Batch]
-  _eval_layout: Callable[[spec.Batch], spec.Batch]
-  _to_host: Callable[..., Any]
-
-  def __new__(cls, generation: str = 'jit') -> MiniWorkload:
-    """Joins the class with the mixin of its generation.
-
-    Raises:
-      ValueError: `generation` is neither 'jit' nor 'pmap'.
-    """
-    if generation not in GENERATIONS:
-      raise ValueError(
-        f'generation: {generation!r} is unknown; use one of '
-        f'{", ".join(sorted(GENERATIONS))}'
-      )
-    if not issubclass(cls, tuple(GENERATIONS.values())):
-      cls = type(cls.__name__, (GENERATIONS[generation], cls), {})
-    return super().__new__(cls)
 
   def __init__(self, generation: str = 'jit') -> None:
-    """Compiles nothing yet.
-
-    Raises:
-      ModuleNotFoundError: if one of `packages` is not installed.
-    """
-    del generation  # `__new__` has dealt with it.
+    """Raises ModuleNotFoundError if one of `packages` is not installed."""
+    if generation not in ('jit', 'pmap'):
+      raise ValueError(
+        f'generation: {generation!r} is unknown; use one of jit, pmap'
+      )
     for package in self.packages:  # now, not at the first evaluation
       importlib.import_module(package)
     super().__init__()
+    self.generation = generation
     self._model: Any = None
-    # Both are compiled once for this object, at their first call.
+    # All are compiled once for this object, at their first call.
     self._init_fn = jax.jit(self._init_variables)
-    self._eval_fn = self._compile_eval(self._eval_batch)
-    self._eval_batches_cache: dict[Any, list[spec.Batch]] = {}
-
-  @abc.abstractmethod
-  def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
-
-  @abc.abstractmethod
-  def loss_fn(
-    self,
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """The masked loss; see `parts.masked`."""
+    if generation == 'pmap':
+      self._axis_name: str | None = BATCH_AXIS
+      self.init_model_fn, self.model_fn = self._init_pmap, self._model_pmap
+      self._eval_fn = jax.pmap(self._eval_batch, axis_name=BATCH_AXIS)
+    else:
+      self._axis_name = None
+      self.init_model_fn, self.model_fn = self._init_jit, self._model_jit
+      self._eval_fn = jax.jit(self._eval_batch)
+    self._eval_batches = functools.cache(self._make_eval_batches)
 
   @abc.abstractmethod
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -140,11 +116,16 @@ class MiniWorkload(spec.Workload, abc.ABC):
   ) -> Iterator[spec.Batch]:
     """A split in its fixed order, once, padded; weights are 0 for padding."""
 
-  @abc.abstractmethod
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    """What `_metrics` needs of a batch; leading axis: examples. Traced."""
+    """What `_metrics` needs of a batch; leading axis: examples. Traced.
+
+    Here 'loss' and 'weights'; a subclass may add to them.
+    """
+    weights = batch['weights']
+    losses = self.loss_fn(batch['targets'], logits, weights)['per_example']
+    return {'loss': losses, 'weights': weights}
 
   @abc.abstractmethod
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
@@ -162,15 +143,15 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   def has_reached_validation_target(self, eval_result: spec.EvalResult) -> bool:
     """Whether the validation metric is better than its target."""
-    value = eval_result[f'validation/{self.target_metric_name}']
-    return self._is_better(value, self.validation_target_value)
+    return self._is_better(eval_result, 'validation')
 
   def has_reached_test_target(self, eval_result: spec.EvalResult) -> bool:
     """Whether the test metric is better than its target."""
-    value = eval_result[f'test/{self.target_metric_name}']
-    return self._is_better(value, self.test_target_value)
+    return self._is_better(eval_result, 'test')
 
-  def _is_better(self, value: float, target: float) -> bool:
+  def _is_better(self, eval_result: spec.EvalResult, split: str) -> bool:
+    value = eval_result[f'{split}/{self.target_metric_name}']
+    target: float = getattr(self, f'{split}_target_value')
     return value > target if self.metric_rises else value < target
 
   @functools.cached_property
@@ -205,35 +186,57 @@ class MiniWorkload(spec.Workload, abc.ABC):
       dropout_rate=0.0,
     )
 
-  def _init_model(
-    self, rng: spec.RandomState, dropout_rate: float
-  ) -> tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]:
+  def _init_model(self, rng: spec.RandomState, dropout_rate: float) -> Model:
     self._model = self._make_model(dropout_rate)
     variables = self._init_fn(rng)
     params = variables['params']
-    self._param_shapes = parts.param_shapes(params)
+    self._param_shapes = jax.tree_util.tree_map(
+      lambda x: spec.ShapeTuple(x.shape), params
+    )
     self._param_types = parts.param_types(params)
     if 'batch_stats' not in variables:
       return params, None
     # The container type of flax's own updates: old versions freeze it.
     return params, type(variables)({'batch_stats': variables['batch_stats']})
 
-  def _apply(
+  def _init_jit(self, rng: spec.RandomState) -> Model:
+    """Fresh parameters and model state, replicated over all devices."""
+    model = self._init_model(rng, DROPOUT_RATE)
+    params, model_state = jax.device_put(model, _sharding())
+    return params, model_state
+
+  def _init_pmap(
+    self,
+    rng: spec.RandomState,
+    dropout_rate: float | None = None,
+    aux_dropout_rate: float | None = None,
+  ) -> Model:
+    """Likewise with a leading device axis; the rate is kept for `model_fn`."""
+    rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
+    params, model_state = flax.jax_utils.replicate(self._init_model(rng, rate))
+    return params, model_state
+
+  def _model_jit(
     self,
     params: spec.ParameterContainer,
-    batch: spec.Batch,
+    augmented_and_preprocessed_input_batch: spec.Batch,
     model_state: spec.ModelAuxiliaryState,
     mode: spec.ForwardPassMode,
     rng: spec.RandomState | None,
     update_batch_norm: bool,
-    dropout_rate: float,
+    dropout_rate: float = DROPOUT_RATE,
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
+    """The logits of a batch and the new model state.
+
+    Dropout acts in TRAIN only. With `update_batch_norm`, activations are
+    normalised by the batch's statistics, which move the running ones.
+    """
     # By name: a submission may import the benchmark's own spec.
     train = mode.name == spec.ForwardPassMode.TRAIN.name
     apply_fn = functools.partial(
       self._model.apply,
       {'params': params, **(model_state or {})},
-      self._model_inputs(batch),
+      self._model_inputs(augmented_and_preprocessed_input_batch),
       train=train,
       update_batch_norm=update_batch_norm,
       dropout_rate=dropout_rate,
@@ -244,9 +247,29 @@ class MiniWorkload(spec.Workload, abc.ABC):
     logits, model_state = apply_fn(mutable=['batch_stats'])
     return logits, model_state
 
+  def _model_pmap(
+    self,
+    params: spec.ParameterContainer,
+    augmented_and_preprocessed_input_batch: spec.Batch,
+    model_state: spec.ModelAuxiliaryState,
+    mode: spec.ForwardPassMode,
+    rng: spec.RandomState | None,
+    update_batch_norm: bool,
+  ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
+    """As in the jit generation; dropout is that of the last initialisation."""
+    batch = augmented_and_preprocessed_input_batch
+    given = (model_state, mode, rng, update_batch_norm)
+    return self._model_jit(params, batch, *given, self._model.dropout_rate)
+
   def _merge_shards(self, batch: spec.Batch) -> Any:
     """(shard, example, ...) to (shard * example, ...)."""
-    return jax.tree_util.tree_map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+    return jax.tree_util.tree_map(_merge_leading, batch)
+
+  def _layout(self, batch: spec.Batch, on_host: bool = False) -> Any:
+    if self.generation == 'pmap':
+      return batch
+    merged = self._merge_shards(batch)
+    return merged if on_host else jax.device_put(merged, _sharding(BATCH_AXIS))
 
   def _shape(self, global_batch_size: int) -> Shape:
     num_devices = jax.local_device_count()
@@ -265,55 +288,31 @@ class MiniWorkload(spec.Workload, abc.ABC):
     global_batch_size: int,
     **unused: Any,
   ) -> Iterator[spec.Batch]:
-    """Endless batches; a training queue's order follows from `data_rng`.
+    """Endless batches of training data, in the order that `data_rng` gives.
 
     Args:
-      data_rng: key of the order and the augmentation; unused for evaluation.
-      split: 'train', 'eval_train', 'validation' or 'test'.
+      data_rng: key of the order and the augmentation.
+      split: 'train'; others are evaluated by `eval_model` alone.
       data_dir: where the data lie; None for the default.
       global_batch_size: examples per batch, over all devices.
-      **unused: cache, repeat_final_dataset and num_batches of the benchmark's
-        signature.
+      **unused: what else is in the benchmark's signature.
 
     Raises:
-      ValueError: the batch does not divide evenly, or the split is unknown.
+      ValueError: the batch does not divide evenly, or for another split.
     """
     if split != 'train':
-      num_examples = self._num_examples(split)
-      return itertools.cycle(
-        self._eval_batches(split, num_examples, data_dir, global_batch_size)
-      )
-    batches = self._train_batches(
-      parts.host_rng(data_rng), data_dir, self._shape(global_batch_size)
-    )
-    return map(self._train_layout, batches)
+      raise ValueError(f"split: {split!r} has no queue; use 'train'")
+    # NumPy's generator for a JAX key, so that queues run on the host.
+    rng = np.random.default_rng(np.ravel(np.asarray(data_rng)).tolist())
+    batches = self._train_batches(rng, data_dir, self._shape(global_batch_size))
+    return (self._layout(batch, self.host_batches) for batch in batches)
 
-  def _num_examples(self, split: str) -> int:
-    sizes = {
-      'eval_train': self.num_eval_train_examples,
-      'validation': self.num_validation_examples,
-      'test': self.num_test_examples,
-    }
-    if split not in sizes:
-      raise ValueError(
-        f'split: {split!r} is unknown; use one of train, {", ".join(sizes)}'
-      )
-    return sizes[split]
-
-  def _eval_batches(
-    self,
-    split: str,
-    num_examples: int,
-    data_dir: str | None,
-    global_batch_size: int,
+  def _make_eval_batches(
+    self, split: str, num_examples: int, data_dir: str | None, batch_size: int
   ) -> list[spec.Batch]:
-    key = (split, num_examples, data_dir, global_batch_size)
-    if key not in self._eval_batches_cache:
-      batches = self._split_batches(
-        split, num_examples, data_dir, self._shape(global_batch_size)
-      )
-      self._eval_batches_cache[key] = [self._eval_layout(b) for b in batches]
-    return self._eval_batches_cache[key]
+    shape = self._shape(batch_size)
+    batches = self._split_batches(split, num_examples, data_dir, shape)
+    return [self._layout(batch) for batch in batches]
 
   def _eval_batch(
     self,
@@ -321,9 +320,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
     batch: spec.Batch,
     model_state: spec.ModelAuxiliaryState,
   ) -> dict[str, jax.Array]:
-    logits, _ = self._apply(
-      params, batch, model_state, spec.ForwardPassMode.EVAL, None, False, 0.0
-    )
+    how = (spec.ForwardPassMode.EVAL, None, False, 0.0)
+    logits, _ = self._model_jit(params, batch, model_state, *how)
     return self._eval_outputs(logits, batch)
 
   def _eval_model_on_split(
@@ -338,15 +336,25 @@ class MiniWorkload(spec.Workload, abc.ABC):
     global_step: int = 0,
   ) -> spec.EvalResult:
     """Metrics of one split; deterministic, so `rng` is unused."""
-    del rng, global_step
-    batches = self._eval_batches(
-      split, num_examples, data_dir, global_batch_size
-    )
+    of = (split, num_examples, data_dir, global_batch_size)
+    batches = self._eval_batches(*of)
     # All batches are dispatched before the first result is waited for.
     outputs = [self._eval_fn(params, batch, model_state) for batch in batches]
-    host = [self._to_host(output) for output in outputs]
+    host = jax.device_get(outputs)
+    if self.generation == 'pmap':
+      host = jax.tree_util.tree_map(_merge_leading, host)
     joined = {k: np.concatenate([o[k] for o in host]) for k in host[0]}
     return self._metrics(joined)
+
+
+def _sharding(*axes: str) -> NamedSharding:
+  return NamedSharding(
+    Mesh(np.array(jax.devices()), (BATCH_AXIS,)), PartitionSpec(*axes)
+  )
+
+
+def _merge_leading(x: np.ndarray) -> np.ndarray:
+  return x.reshape(-1, *x.shape[2:])
 
 
 class ArrayWorkload(MiniWorkload):
@@ -357,10 +365,11 @@ class ArrayWorkload(MiniWorkload):
   """
 
   loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
+  loss_fn = staticmethod(parts.softmax_cross_entropy)
 
   def __init__(self, generation: str = 'jit') -> None:
     super().__init__(generation)
-    self._splits: dict[Any, Mapping[str, np.ndarray]] = {}
+    self._load_once = functools.cache(self.load_split)
 
   @abc.abstractmethod
   def load_split(
@@ -378,28 +387,13 @@ class ArrayWorkload(MiniWorkload):
       that count, if some don't.
     """
 
-  def loss_fn(
-    self,
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """`parts.softmax_cross_entropy`; a subclass may have another loss."""
-    return parts.softmax_cross_entropy(
-      label_batch, logits_batch, mask_batch, label_smoothing
-    )
-
   def _split(
     self, split: str, data_dir: str | None, num_examples: int
   ) -> Mapping[str, np.ndarray]:
-    if (split, data_dir) not in self._splits:
-      self._splits[split, data_dir] = self.load_split(split, data_dir)
-    arrays = self._splits[split, data_dir]
+    arrays = self._load_once(split, data_dir)
     of = f'{type(self).__name__}: load_split({split!r})'
-    if not isinstance(arrays, Mapping) or not {'inputs', 'targets'} <= {
-      *arrays
-    }:
+    needed = {'inputs', 'targets'}
+    if not isinstance(arrays, Mapping) or not needed <= {*arrays}:
       raise ValueError(f"{of} must return arrays 'inputs' and 'targets'.")
     for key, value in arrays.items():
       if not isinstance(value, np.ndarray) or value.dtype.kind not in 'biuf':

@@ -1,10 +1,9 @@
 """Workload `digits`: classify small images; the metric, error rate, falls.
 
-Scikit-learn's 8x8 digits, split once and for all, shifted and noisy. Clean, the
-digits are learned almost perfectly within a few hundred steps, and a few hundred
-validation images give a coarse error rate. Each image is therefore seen shifted
-by up to a pixel and under noise: drawn anew for every training example, drawn
-once for the copies that are evaluated.
+Scikit-learn's 8x8 digits, split once and for all. Clean, they are learned almost
+perfectly within a few hundred steps. Each image is therefore seen shifted by up
+to a pixel and under noise: drawn anew for every training example, drawn once for
+the copies that are evaluated.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload, Shape, padded_batches
-from .parts import dropout, mean
+from .parts import dropout, mean, split_slices
 
 SPLIT_SIZES = {'train': 1024, 'validation': 384, 'test': 384}
 # Each evaluated image appears this often, with other shifts and noise.
@@ -39,9 +38,7 @@ def load_images(split: str) -> dict[str, np.ndarray]:
 
   images, classes = load_digits(return_X_y=True)
   order = np.random.default_rng(_SPLIT_SEED).permutation(len(images))
-  starts = np.cumsum([0, *SPLIT_SIZES.values()])
-  start = starts[list(SPLIT_SIZES).index(split)]
-  chosen = order[start : start + SPLIT_SIZES[split]]
+  chosen = order[split_slices(SPLIT_SIZES)[split]]
   pixels = images[chosen].reshape(-1, _SIDE, _SIDE) - TRAIN_MEAN
   return {
     'inputs': (pixels / TRAIN_STDDEV).astype(np.float32),
@@ -52,12 +49,7 @@ def load_images(split: str) -> dict[str, np.ndarray]:
 def augment(rng: np.random.Generator, images: np.ndarray) -> np.ndarray:
   """Shifts each image by -1, 0 or 1 pixel in each direction, adds noise.
 
-  Args:
-    rng: source of shifts and noise.
-    images: shape (examples, 8, 8).
-
-  Returns:
-    Shape (examples, 8, 8, 1), float32.
+  From shape (examples, 8, 8) to (examples, 8, 8, 1), float32.
   """
   background = np.float32(-TRAIN_MEAN / TRAIN_STDDEV)
   padded = np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=background)
@@ -71,15 +63,10 @@ def augment(rng: np.random.Generator, images: np.ndarray) -> np.ndarray:
 
 
 class ConvNet(nn.Module):
-  """Three convolutions with BatchNorm, dropout, one dense layer.
+  """Three convolutions with BatchNorm, dropout, one dense layer."""
 
-  Attributes:
-    dropout_rate: share dropped where the call names none.
-    axis_name: device axis over which batch statistics are synchronised.
-  """
-
-  dropout_rate: float = 0.0
-  axis_name: str | None = None
+  dropout_rate: float = 0.0  # kept for the pmap generation
+  axis_name: str | None = None  # over which batch statistics are synchronised
 
   @nn.compact
   def __call__(
@@ -110,31 +97,25 @@ class DigitsWorkload(ArrayWorkload):
   """Scikit-learn's digits under shifts and noise, a small conv net."""
 
   name = 'digits'
-  target_metric_name = 'error_rate'
-  metric_rises = False
+  target_metric_name, metric_rises = 'error_rate', False
   num_train_examples = SPLIT_SIZES['train']
-  num_eval_train_examples = 384 * EVAL_COPIES
-  num_validation_examples = 384 * EVAL_COPIES
-  num_test_examples = 384 * EVAL_COPIES
+  num_validation_examples = EVAL_COPIES * SPLIT_SIZES['validation']
+  num_test_examples = EVAL_COPIES * SPLIT_SIZES['test']
+  num_eval_train_examples = num_validation_examples
   train_mean = TRAIN_MEAN
   train_stddev = TRAIN_STDDEV
-  eval_batch_size = 512
-  default_batch_size = 128
-  step_hint = 2100
-  eval_every_steps = 70
-  max_allowed_runtime_sec = 300
-  eval_period_time_sec = 1
+  eval_batch_size, default_batch_size = 512, 128
+  step_hint, eval_every_steps = 2100, 70
+  max_allowed_runtime_sec, eval_period_time_sec = 300, 1
   packages = ('sklearn',)
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the dense layer's."""
     return param_key == 'Dense_0'
 
   def load_split(
     self, split: str, data_dir: str | None
   ) -> dict[str, np.ndarray]:
     """The clean images, which come with scikit-learn."""
-    del data_dir
     return load_images(split)
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -163,10 +144,9 @@ class DigitsWorkload(ArrayWorkload):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    wrong = jnp.argmax(logits, axis=-1) != targets
-    return {'loss': losses, 'error_rate': wrong * weights, 'weights': weights}
+    wrong = jnp.argmax(logits, axis=-1) != batch['targets']
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'error_rate': wrong * batch['weights']}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     return {key: mean(outputs, key) for key in ('loss', 'error_rate')}

@@ -6,7 +6,6 @@ names the class and the attribute.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import numbers
 import pathlib
@@ -20,22 +19,17 @@ from .. import spec
 from ..user_code import import_file
 from .base import MiniWorkload
 
-_MODULE = 'soft_reset_workload'
-# What the generation's mixin adds when a workload is made.
-_OF_GENERATION = {'init_model_fn', 'model_fn'}
 _COUNTS = (
-  'num_train_examples',
-  'num_eval_train_examples',
-  'num_validation_examples',
-  'num_test_examples',
-  'eval_batch_size',
-  'default_batch_size',
-  'step_hint',
-  'eval_every_steps',
+  *('num_train_examples', 'num_eval_train_examples'),
+  *('num_validation_examples', 'num_test_examples'),
+  *('eval_batch_size', 'default_batch_size', 'step_hint', 'eval_every_steps'),
 )
 _SECONDS = ('max_allowed_runtime_sec', 'eval_period_time_sec')
-_OTHERS = ('name', 'target_metric_name', 'metric_rises', 'loss_type')
-_LOSS = {'summed', 'n_valid_examples', 'per_example'}
+_OTHERS = (
+  *('name', 'target_metric_name', 'metric_rises', 'loss_type'),
+  *('loss_fn', 'is_output_params'),
+)
+_LOSS = ('n_valid_examples', 'per_example', 'summed')
 
 
 def is_file(given: str) -> bool:
@@ -64,39 +58,26 @@ def load_class(given: str) -> type[MiniWorkload]:
   path = pathlib.Path(file).expanduser().resolve()
   if path.suffix != '.py' or not path.is_file():
     raise ValueError(f'workload: {file}: there is no such Python file (.py).')
-  digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:12]
   try:
-    module = import_file(f'{_MODULE}_{digest}_{path.stem}', path)
+    module = import_file('soft_reset_workload', path)
   except (Exception, SystemExit) as e:
     raise ValueError(
       f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
     ) from e
-  kind = getattr(module, class_name, None)
-  if not _is_workload(kind):
-    here = [name for name, value in vars(module).items() if _is_workload(value)]
+  here: dict[str, type[MiniWorkload]] = {
+    name: value
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, MiniWorkload)
+  }
+  if class_name not in here:
     raise ValueError(
       f'workload: {file} has no subclass {class_name} of MiniWorkload; it has '
       f'{", ".join(here) or "none"}.'
     )
-  assert kind is not None
-  _check_class(kind, given)
-  kind.targets_file = path.with_name(f'{path.stem}_targets.json')
-  kind._given = given
-  loaded: type[MiniWorkload] = kind
-  return loaded
-
-
-def _is_workload(value: object) -> bool:
-  return isinstance(value, type) and issubclass(value, MiniWorkload)
-
-
-def _check_class(kind: type[MiniWorkload], given: str) -> None:
-  """Refuses a class that could not be made, or has no usable name."""
-  missing = set(kind.__abstractmethods__) - _OF_GENERATION
-  missing |= {
-    name for name in (*_COUNTS, *_SECONDS, *_OTHERS) if not hasattr(kind, name)
-  }
-  if missing:
+  kind = here[class_name]
+  wanted = (*_COUNTS, *_SECONDS, *_OTHERS)
+  missing = {name for name in wanted if not hasattr(kind, name)}
+  if missing := missing | kind.__abstractmethods__:
     raise ValueError(
       f'workload: {given} is not complete; it lacks '
       f'{", ".join(sorted(missing))}.'
@@ -106,6 +87,9 @@ def _check_class(kind: type[MiniWorkload], given: str) -> None:
       f'workload: {given}: name={kind.name!r} must be letters, digits and _, '
       'since folders are called after it.'
     )
+  kind.targets_file = path.with_name(f'{path.stem}_targets.json')
+  kind._given = given
+  return kind
 
 
 def check_attributes(workload: MiniWorkload) -> None:
@@ -124,9 +108,8 @@ def check_attributes(workload: MiniWorkload) -> None:
 
   for name in _COUNTS:
     value = getattr(workload, name)
-    is_whole = isinstance(value, numbers.Integral)
-    is_count = is_whole and not isinstance(value, bool) and value >= 1
-    check(name, is_count, 'a whole number of at least 1')
+    is_count = isinstance(value, numbers.Integral) and _is_number(value)
+    check(name, is_count and value >= 1, 'a whole number of at least 1')
   for name in _SECONDS:
     value = getattr(workload, name)
     is_positive = _is_number(value) and 0 < value < math.inf
@@ -136,78 +119,52 @@ def check_attributes(workload: MiniWorkload) -> None:
   check('target_metric_name', is_text, "the name of one of _metrics' values")
   check('metric_rises', isinstance(rises, bool), 'True or False')
   # By name: a user may import the benchmark's own spec.
-  kind = type(workload.loss_type).__name__
-  check(
-    'loss_type', kind == spec.LossType.__name__, 'a member of spec.LossType'
-  )
+  is_type = type(workload.loss_type).__name__ == spec.LossType.__name__
+  check('loss_type', is_type, 'a member of spec.LossType')
 
 
 def _is_number(value: object) -> bool:
   return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check_targets(workload: MiniWorkload) -> None:
-  """Refuses a workload without targets, or with some that are no numbers.
-
-  Raises:
-    ValueError: says which, or how targets are set.
-  """
-  for name in ('validation_target_value', 'test_target_value'):
-    value = getattr(workload, name)
-    if not _is_number(value) or not math.isfinite(value):
-      raise ValueError(
-        f'workload: {workload._given}: {name}={value!r} must be a number.'
-      )
-
-
 def rehearse(
-  workload: MiniWorkload,
-  params: spec.ParameterContainer,
-  model_state: spec.ModelAuxiliaryState,
-  batch: spec.Batch,
-  data_dir: str | None,
+  workload: MiniWorkload, batch_size: int, data_dir: str | None
 ) -> None:
-  """Traces the loss of a batch and evaluates once, before the first step.
+  """Traces the loss of a training batch and evaluates a fresh model once.
 
   Args:
     workload: of a user's.
-    params: from `init_model_fn`.
-    model_state: from `init_model_fn`.
-    batch: of training data.
+    batch_size: of the training, over all devices.
     data_dir: where the data lie; None for the default.
 
   Raises:
-    ValueError: if the loss or a metric is not what the API asks for.
+    ValueError: if the data, the loss or a metric are not what the API asks for.
   """
-  where = f'workload: {workload._given}'
+  where, key = f'workload: {workload._given}', jax.random.PRNGKey(0)
+  queue = workload._build_input_queue(key, 'train', data_dir, batch_size)
+  batch: Any = next(queue, None)
   if not isinstance(batch, Mapping) or not {'inputs', 'targets'} <= {*batch}:
     raise ValueError(f"{where}: a batch must have 'inputs' and 'targets'.")
-  loss = _trace_loss(workload, params, model_state, batch)
-  if not isinstance(loss, Mapping) or not {*loss} >= _LOSS:
+  model = workload.init_model_fn(key)
+  loss = _trace_loss(workload, *model, batch)
+  if not isinstance(loss, Mapping) or not {*loss} >= {*_LOSS}:
     raise ValueError(
-      f'{where}: loss_fn must return {", ".join(sorted(_LOSS))} by name.'
+      f'{where}: loss_fn must return {", ".join(_LOSS)} by name.'
     )
   result = workload.eval_model(
-    workload.eval_batch_size,
-    params,
-    model_state,
-    jax.random.PRNGKey(0),
-    data_dir,
-    None,
-    0,
+    workload.eval_batch_size, *model, key, data_dir, None, 0
   )
   for split in workload.eval_splits:
-    key = f'{split}/{workload.target_metric_name}'
-    if key not in result:
+    if f'{split}/{workload.target_metric_name}' not in result:
       own = {k.partition('/')[2] for k in result} - {'num_examples'}
       raise ValueError(
         f'{where}: target_metric_name={workload.target_metric_name!r} is not '
         f'among what _metrics returns: {", ".join(sorted(own))}.'
       )
-  for key, value in result.items():
+  for name, value in result.items():
     if not _is_number(value):
       raise ValueError(
-        f'{where}: _metrics must return numbers, but {key} is {value!r}.'
+        f'{where}: _metrics must return numbers, but {name} is {value!r}.'
       )
 
 
@@ -215,7 +172,7 @@ def _trace_loss(
   workload: Any,
   params: spec.ParameterContainer,
   model_state: spec.ModelAuxiliaryState,
-  batch: spec.Batch,
+  batch: Mapping[str, Any],
 ) -> Any:
   def loss_fn(params: Any, batch: Any, model_state: Any, rng: Any) -> Any:
     logits, _ = workload.model_fn(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -31,34 +31,32 @@ _FILE = pathlib.Path(__file__).with_name('molecules.npz')
 _Array = np.ndarray | jax.Array
 
 
-class Molecules(NamedTuple):
-  """All molecules behind one another; splits follow in `SPLIT_SIZES`' order.
+class Graph(NamedTuple):
+  """A molecule. Of 2 n edges, n are bonds and n the same the other way round."""
 
-  Each bond is there once; batching adds the other direction.
-  """
-
-  nodes: np.ndarray  # shape=(nodes, 9), dtype=uint8
-  edges: np.ndarray  # shape=(edges, 3), dtype=uint8
-  edge_index: np.ndarray  # shape=(edges, 2), dtype=int32, within the molecule
-  n_node: np.ndarray  # shape=(molecules,), dtype=int32
-  n_edge: np.ndarray  # shape=(molecules,), dtype=int32
-  labels: np.ndarray  # shape=(molecules, 128), dtype=float32, NaN is missing
+  nodes: np.ndarray  # shape=(nodes, 9), dtype=float32
+  edges: np.ndarray  # shape=(edges, 3), dtype=float32
+  ends: np.ndarray  # shape=(edges, 2), dtype=int32, sender and receiver
+  labels: np.ndarray  # shape=(128,), dtype=float32, NaN is missing
 
 
 @functools.cache
-def load_molecules() -> Molecules:
-  """The molecules of all splits; in the file, a missing label is 2."""
+def load_graphs() -> list[Graph]:
+  """The molecules; splits follow one another in the order of `SPLIT_SIZES`."""
   with np.load(_FILE) as archive:
-    data = Molecules(*(archive[name] for name in Molecules._fields))
-  labels = data.labels.astype(np.float32)
-  return data._replace(labels=np.where(data.labels == 2, np.nan, labels))
-
-
-def split_indices(split: str) -> np.ndarray:
-  """Indices of a split's molecules."""
-  starts = np.cumsum([0, *SPLIT_SIZES.values()])
-  position = list(SPLIT_SIZES).index(split)
-  return np.arange(starts[position], starts[position + 1])
+    data = dict(archive)  # what belongs to molecules lies behind one another
+  bonds = np.cumsum(data['n_edge'])[:-1]
+  edges, ends = (
+    [np.concatenate([e, e[:, ::turn]]) for e in np.split(data[name], bonds)]
+    for name, turn in (('edges', 1), ('edge_index', -1))
+  )
+  nodes = np.split(data['nodes'], np.cumsum(data['n_node'])[:-1])
+  labels = data['labels'].astype(np.float32)
+  labels[labels == 2] = np.nan
+  return [
+    Graph(n.astype(np.float32), e.astype(np.float32), *of)
+    for n, e, *of in zip(nodes, edges, ends, labels)
+  ]
 
 
 class Graphs(NamedTuple):
@@ -83,102 +81,73 @@ class Room(NamedTuple):
   edges: int
 
 
-def pack(
-  indices: Iterable[int], n_node: np.ndarray, n_edge: np.ndarray, room: Room
-) -> Iterator[list[int]]:
-  """Groups graphs, in their order, into shards that fit.
+def pack(graphs: Iterable[Graph], room: Room) -> Iterator[list[Graph]]:
+  """Groups graphs, which may have no end, in their order into shards that fit.
 
-  Args:
-    indices: graphs to pack; may be endless.
-    n_node: nodes of every graph of the data set.
-    n_edge: directed edges of every graph of the data set.
-    room: what a shard takes.
-
-  Yields:
-    The graphs of one shard; the last one may be far from full.
+  The last one may be far from full.
 
   Raises:
     ValueError: one graph alone is too large.
   """
-  chosen: list[int] = []
-  nodes, edges = 0, 0
-  for index in indices:
-    size = (int(n_node[index]), int(n_edge[index]))
-    if size[0] > room.nodes or size[1] > room.edges:
+  chosen, used = list[Graph](), Room(0, 0, 0)
+  for graph in graphs:
+    size = Room(1, len(graph.nodes), len(graph.edges))
+    if _exceeds(size, room):
       raise ValueError(
-        f'global_batch_size: a graph with {size[0]} nodes and {size[1]} edges '
-        f'does not fit a device ({room}); use a larger batch'
+        f'global_batch_size: a graph with {size.nodes} nodes and {size.edges} '
+        f'edges does not fit a device ({room}); use a larger batch'
       )
-    nodes, edges = nodes + size[0], edges + size[1]
-    if len(chosen) == room.graphs or nodes > room.nodes or edges > room.edges:
+    used = Room(*map(sum, zip(used, size)))
+    if _exceeds(used, room):
       yield chosen
-      chosen, (nodes, edges) = [], size
-    chosen.append(index)
+      chosen, used = [], size
+    chosen.append(graph)
   if chosen:
     yield chosen
 
 
-class GraphBatcher:
-  """Makes padded shards from a data set.
+def _exceeds(size: Room, room: Room) -> bool:
+  return any(needed > there for needed, there in zip(size, room))
 
-  Attributes:
-    n_node: nodes of each graph.
-    n_edge: directed edges of each graph: each bond counts twice.
+
+def make_shard(chosen: Sequence[Graph], room: Room) -> spec.Batch:
+  """One padded shard: 'inputs', 'targets', 'weights'.
+
+  They are `Graphs`, labels and weights of shape (room.graphs + 1, 128). Padding
+  edges join the first padding node to itself. Missing labels become 0; their
+  weights, and those of padding graphs, are 0.
   """
-
-  def __init__(self, data: Molecules) -> None:
-    self.n_node = data.n_node
-    self.n_edge = 2 * data.n_edge
-    self._labels = data.labels
-    self._nodes = np.split(
-      data.nodes.astype(np.float32), np.cumsum(data.n_node)[:-1]
-    )
-    bounds = np.cumsum(data.n_edge)[:-1]
-    self._edges = [
-      np.concatenate([e, e])
-      for e in np.split(data.edges.astype(np.float32), bounds)
-    ]
-    # Columns: sender, receiver; first as stored, then the other way round.
-    self._ends = [
-      np.concatenate([e, e[:, ::-1]]) for e in np.split(data.edge_index, bounds)
-    ]
-
-  def shard(self, chosen: list[int], room: Room) -> spec.Batch:
-    """One padded shard: 'inputs', 'targets', 'weights'.
-
-    Padding edges join the first padding node to itself. Missing labels become
-    0; their weights, and those of padding graphs, are 0.
-
-    Args:
-      chosen: graphs of the shard; may be empty.
-      room: what the shard takes.
-
-    Returns:
-      `Graphs`, labels and weights of shape (room.graphs + 1, 128).
-    """
-    n_node = np.zeros(room.graphs + 1, np.int32)
-    n_node[: len(chosen)] = self.n_node[chosen]
-    n_edge = np.zeros(room.graphs + 1, np.int32)
-    n_edge[: len(chosen)] = self.n_edge[chosen]
-    starts = np.cumsum(n_node) - n_node
-    first_padding = n_node.sum()
-    nodes = np.zeros((room.nodes + 1, 9), np.float32)
-    edges = np.zeros((room.edges, 3), np.float32)
-    ends = np.full((room.edges, 2), first_padding, np.int32)
-    if chosen:
-      nodes[:first_padding] = np.concatenate([self._nodes[i] for i in chosen])
-      edges[: n_edge.sum()] = np.concatenate([self._edges[i] for i in chosen])
-      own = np.concatenate([self._ends[i] for i in chosen])
-      ends[: n_edge.sum()] = own + np.repeat(starts, n_edge)[:, None]
-    n_node[len(chosen)] = room.nodes + 1 - first_padding
-    n_edge[len(chosen)] = room.edges - n_edge.sum()
-    labels = np.full((room.graphs + 1, self._labels.shape[1]), np.nan)
-    labels[: len(chosen)] = self._labels[chosen]
-    return {
-      'inputs': Graphs(nodes, edges, ends[:, 0], ends[:, 1], n_node, n_edge),
-      'targets': np.nan_to_num(labels).astype(np.float32),
-      'weights': (~np.isnan(labels)).astype(np.float32),
-    }
+  spare_nodes = room.nodes + 1 - sum(len(graph.nodes) for graph in chosen)
+  spare_edges = room.edges - sum(len(graph.edges) for graph in chosen)
+  padding = Graph(
+    np.zeros((spare_nodes, 9), np.float32),
+    np.zeros((spare_edges, 3), np.float32),
+    np.zeros((spare_edges, 2), np.int32),
+    np.full(NUM_TASKS, np.nan, np.float32),
+  )
+  graphs = [*chosen, padding]
+  labels = np.full((room.graphs + 1, NUM_TASKS), np.nan, np.float32)
+  labels[: len(graphs)] = [graph.labels for graph in graphs]
+  n_node, n_edge = np.zeros((2, room.graphs + 1), np.int32)
+  n_node[: len(graphs)] = [len(graph.nodes) for graph in graphs]
+  n_edge[: len(graphs)] = [len(graph.edges) for graph in graphs]
+  starts = (np.cumsum(n_node) - n_node).astype(np.int32)
+  nodes, edges, ends, _ = zip(*graphs)
+  senders, receivers = (
+    np.concatenate(ends) + np.repeat(starts, n_edge)[:, None]
+  ).T
+  return {
+    'inputs': Graphs(
+      np.concatenate(nodes),
+      np.concatenate(edges),
+      senders,
+      receivers,
+      n_node,
+      n_edge,
+    ),
+    'targets': np.nan_to_num(labels),
+    'weights': (~np.isnan(labels)).astype(np.float32),
+  }
 
 
 def merge_shards(graphs: Graphs) -> Graphs:

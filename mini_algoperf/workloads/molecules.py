@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,7 +15,7 @@ import optax
 from .. import spec
 from . import graph_batches
 from .base import MiniWorkload, Shape
-from .parts import dropout, masked, mean, shuffled_indices
+from .parts import dropout, masked, mean, shuffled_indices, split_slices
 
 # Of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
 _NODES_PER_GRAPH = 15
@@ -26,19 +25,13 @@ _EDGES_PER_GRAPH = 31
 class GraphNet(nn.Module):
   """Message passing along bonds, then one dense layer per molecule.
 
-  Each step sends a message over every bond, made of the sender and the bond,
+  Each of two rounds sends a message over every bond, made of the sender and the bond,
   adds up what arrives at an atom and updates the atom; an atom keeps what it
   knew (a residual connection). A molecule is the sum of its atoms.
-
-  Attributes:
-    dropout_rate: share dropped where the call names none.
-    features: width of all hidden layers.
-    num_steps: rounds of message passing.
   """
 
-  dropout_rate: float = 0.0
+  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 64
-  num_steps: int = 2
 
   @nn.compact
   def __call__(
@@ -48,8 +41,6 @@ class GraphNet(nn.Module):
     update_batch_norm: bool,
     dropout_rate: float,
   ) -> jax.Array:
-    del update_batch_norm  # There is none.
-
     def norm_relu_dropout(x: jax.Array) -> jax.Array:
       return dropout(self, nn.relu(nn.LayerNorm()(x)), dropout_rate, train)
 
@@ -57,7 +48,7 @@ class GraphNet(nn.Module):
     nodes = nn.Dense(self.features, name='node_embedding')(inputs.nodes)
     edges = nn.Dense(self.features, name='edge_embedding')(inputs.edges)
     nodes = norm_relu_dropout(nodes)
-    for _ in range(self.num_steps):
+    for _ in range(2):
       sent = nn.Dense(self.features)(nodes)[inputs.senders]
       messages = norm_relu_dropout(sent + nn.Dense(self.features)(edges))
       received = jax.ops.segment_sum(messages, inputs.receivers, num_nodes)
@@ -87,25 +78,20 @@ class MoleculesWorkload(MiniWorkload):
   """Generated molecules in OGB's format, a small message-passing network."""
 
   name = 'molecules'
-  target_metric_name = 'mean_average_precision'
-  metric_rises = True
+  target_metric_name, metric_rises = 'mean_average_precision', True
   # As the benchmark declares its OGBG, whose loss is the sigmoid one, too.
   loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
-  num_train_examples = graph_batches.SPLIT_SIZES['train']
-  num_eval_train_examples = graph_batches.SPLIT_SIZES['validation']
-  num_validation_examples = graph_batches.SPLIT_SIZES['validation']
-  num_test_examples = graph_batches.SPLIT_SIZES['test']
-  eval_batch_size = 256
-  default_batch_size = 64
-  step_hint = 1500
-  eval_every_steps = 50
-  max_allowed_runtime_sec = 600
-  eval_period_time_sec = 2
+  num_train_examples, num_validation_examples, num_test_examples = (
+    graph_batches.SPLIT_SIZES.values()
+  )
+  num_eval_train_examples = num_validation_examples
+  eval_batch_size, default_batch_size = 256, 64
+  step_hint, eval_every_steps = 1500, 50
+  max_allowed_runtime_sec, eval_period_time_sec = 600, 2
   host_batches = True
   packages = ('sklearn', 'scipy')
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the last layer's."""
     return param_key == 'decoder'
 
   def loss_fn(
@@ -119,17 +105,9 @@ class MoleculesWorkload(MiniWorkload):
 
         l = max(z, 0) - z y + log(1 + exp(-|z|))
 
-    Args:
-      label_batch: y, 0 or 1, shape (graphs, 128). With smoothing s, y becomes
-        (1 - s) y + s / 128, the benchmark's rule.
-      logits_batch: z, shape (graphs, 128).
-      mask_batch: 1 for labels that count, shape (graphs, 128); None counts
-        all.
-      label_smoothing: s, in [0, 1).
-
-    Returns:
-      'summed' and 'n_valid_examples' (labels, not graphs), scalars;
-      'per_example', shape (graphs, 128).
+    Labels y, logits z and the mask, 1 for labels that count, have shape
+    (graphs, 128). With smoothing s, y becomes (1 - s) y + s / 128, the
+    benchmark's rule. See `parts.masked` for what is returned.
     """
     labels = optax.smooth_labels(label_batch, label_smoothing)
     losses = optax.sigmoid_binary_cross_entropy(logits_batch, labels)
@@ -139,42 +117,31 @@ class MoleculesWorkload(MiniWorkload):
     return GraphNet(dropout_rate)
 
   def _fake_inputs(self) -> graph_batches.Graphs:
-    one = jnp.ones(1, jnp.int32)
-    zero = jnp.zeros(1, jnp.int32)
-    return graph_batches.Graphs(
-      jnp.ones((1, 9)), jnp.ones((1, 3)), zero, zero, one, one
-    )
+    one, zero = jnp.ones(1, jnp.int32), jnp.zeros(1, jnp.int32)
+    atom, bond = jnp.ones((1, 9)), jnp.ones((1, 3))
+    return graph_batches.Graphs(atom, bond, zero, zero, one, one)
 
   def _train_batches(
     self, rng: np.random.Generator, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
-    del data_dir  # The molecules come with the project.
     return _packed(shuffled_indices(rng, self.num_train_examples), shape)
 
   def _split_batches(
     self, split: str, num_examples: int, data_dir: str | None, shape: Shape
   ) -> Iterator[spec.Batch]:
-    del data_dir
     source = 'train' if split == 'eval_train' else split
-    indices = graph_batches.split_indices(source)[:num_examples].tolist()
-    return _packed(indices, shape)
+    start = split_slices(graph_batches.SPLIT_SIZES)[source].start
+    return _packed(range(start, start + num_examples), shape)
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
-    labels = {k: v for k, v in batch.items() if k != 'inputs'}
-    merged = super()._merge_shards(labels)
-    return {'inputs': graph_batches.merge_shards(batch['inputs']), **merged}
+    inputs = graph_batches.merge_shards(batch['inputs'])
+    return {**super()._merge_shards(batch), 'inputs': inputs}
 
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    return {
-      'loss': losses,
-      'logits': logits,
-      'targets': targets,
-      'weights': weights,
-    }
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'logits': logits, 'targets': batch['targets']}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     weights = outputs['weights']
@@ -188,22 +155,17 @@ class MoleculesWorkload(MiniWorkload):
     }
 
 
-@functools.cache
-def _batcher() -> graph_batches.GraphBatcher:
-  return graph_batches.GraphBatcher(graph_batches.load_molecules())
-
-
 def _packed(indices: Iterable[int], shape: Shape) -> Iterator[spec.Batch]:
   """Batches of shards; the last one is filled with empty ones."""
   num_shards, size = shape
   room = graph_batches.Room(
     size, _NODES_PER_GRAPH * size, _EDGES_PER_GRAPH * size
   )
-  batcher = _batcher()
-  packed = graph_batches.pack(indices, batcher.n_node, batcher.n_edge, room)
+  graphs = graph_batches.load_graphs()
+  packed = graph_batches.pack((graphs[i] for i in indices), room)
   while group := list(itertools.islice(packed, num_shards)):
     group += [[]] * (num_shards - len(group))
-    shards = [batcher.shard(chosen, room) for chosen in group]
+    shards = [graph_batches.make_shard(chosen, room) for chosen in group]
     yield jax.tree_util.tree_map(lambda *x: np.stack(x), *shards)
 
 
@@ -213,12 +175,8 @@ def mean_average_precision(
   """scikit-learn's average precision of each task, then the mean.
 
   A task counts if its labelled examples have both classes. NaN if none does,
-  and for a model that has diverged (a labelled logit is NaN).
-
-  Args:
-    labels: 0 or 1, shape (examples, tasks).
-    logits: shape (examples, tasks).
-    weights: 0 where a label is missing or padding, shape (examples, tasks).
+  and for a model that has diverged (a labelled logit is NaN). Arguments have
+  shape (examples, tasks); weights are 0 where a label is missing or padding.
   """
   import sklearn
   from scipy.special import expit

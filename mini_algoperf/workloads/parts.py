@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,40 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..spec import (
-  ParameterContainer,
-  ParameterType,
-  RandomState,
-  ShapeTuple,
-  Tensor,
-)
+from ..spec import ParameterType, Tensor
 
-_NORM_TYPES = {
-  ('batchnorm', 'scale'): ParameterType.BATCH_NORM_SCALE,
-  ('batchnorm', 'bias'): ParameterType.BATCH_NORM_BIAS,
-  ('layernorm', 'scale'): ParameterType.LAYER_NORM_SCALE,
-  ('layernorm', 'bias'): ParameterType.LAYER_NORM_BIAS,
-}
 # The projections of `transformer.Attention`, which have no bias.
-_ATTENTION_TYPES = {
-  'query': ParameterType.ATTENTION_Q,
-  'key': ParameterType.ATTENTION_K,
-  'value': ParameterType.ATTENTION_V,
-  'out': ParameterType.ATTENTION_OUT,
-}
+_ATTENTION = {'query': 'Q', 'key': 'K', 'value': 'V', 'out': 'OUT'}
 
 
-def host_rng(data_rng: RandomState) -> np.random.Generator:
-  """NumPy's generator for a JAX key, so that queues run on the host."""
-  return np.random.default_rng(np.ravel(np.asarray(data_rng)).tolist())
+def split_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
+  """Where the splits lie that follow one another in this order."""
+  ends = itertools.accumulate(sizes.values())
+  return {s: slice(end - sizes[s], end) for s, end in zip(sizes, ends)}
 
 
-def shuffled_indices(
-  rng: np.random.Generator, num_examples: int
-) -> Iterator[int]:
+def shuffled_indices(rng: np.random.Generator, size: int) -> Iterator[int]:
   """Endless indices: one fresh permutation after another."""
   while True:
-    yield from rng.permutation(num_examples).tolist()
+    yield from rng.permutation(size).tolist()
 
 
 def dropout(
@@ -55,14 +39,9 @@ def dropout(
       y = x / (1 - rate) where kept, else 0
 
   As in the newer benchmark. Unlike `flax.linen.Dropout`, every rate takes the
-  same path, so that a rate may be a traced value and 0 draws a mask as any
-  other does.
-
-  Args:
-    module: the flax module whose 'dropout' key is used.
-    x: activations of any shape.
-    rate: share that is dropped, in [0, 1).
-    train: False returns `x`.
+  same path, so that a rate, in [0, 1), may be a traced value and 0 draws a mask
+  as any other does. The mask is drawn with the 'dropout' key of the module; `x`
+  may have any shape, and is returned if `train` is false.
   """
   if not train:
     return x
@@ -119,37 +98,26 @@ def mean(outputs: Mapping[str, np.ndarray], key: str) -> float:
   return float(outputs[key].sum(dtype=np.float64) / count)
 
 
-def param_shapes(params: ParameterContainer) -> ParameterContainer:
-  """The tree of `ShapeTuple` that belongs to a tree of arrays."""
-  return jax.tree_util.tree_map(lambda x: ShapeTuple(x.shape), params)
-
-
 def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:
   """The tree of `ParameterType`, told by flax's module and leaf names.
 
-  Args:
-    params: nested mappings of arrays.
-    module: lower-case name of the module that `params` belongs to.
-
-  Returns:
-    Nested dicts with lower-case keys, as the benchmark has them.
+  Its keys are in lower case, as the benchmark has them; so is `module`, the name
+  of the one that `params` belongs to.
   """
-  types: dict[str, Any] = {}
-  for key, value in params.items():
-    name = key.lower()
-    if isinstance(value, Mapping):
-      types[name] = param_types(value, name)
-    else:
-      types[name] = _leaf_type(module, name)
-  return types
+  return {
+    key.lower(): param_types(value, key.lower())
+    if isinstance(value, Mapping)
+    else _leaf_type(module, key.lower())
+    for key, value in params.items()
+  }
 
 
 def _leaf_type(module: str, name: str) -> ParameterType:
-  for (norm, leaf), kind in _NORM_TYPES.items():
-    if norm in module and leaf == name:
-      return kind
-  if module in _ATTENTION_TYPES:
-    return _ATTENTION_TYPES[module]
+  norm = re.search('batch(?=norm)|layer(?=norm)', module)
+  if norm and name in ('scale', 'bias'):
+    return ParameterType[f'{norm[0]}_norm_{name}'.upper()]
+  if module in _ATTENTION:
+    return ParameterType[f'ATTENTION_{_ATTENTION[module]}']
   if name == 'bias':
     return ParameterType.BIAS
   if 'embedding' in module:

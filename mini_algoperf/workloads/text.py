@@ -1,9 +1,8 @@
 """Workload `text`: predict the next character; the metric, ppl, falls.
 
 The data are windows of characters of this project's own documents. `text.txt` is
-a copy of them (prose, formulas, commands; not the tables of numbers) from
-November 2026. It stays as it is when they change, since the targets were set
-with it. Its licence is the project's, Apache-2.0.
+a copy of them, without tables, from November 2026. It stays as it is when they
+change, since the targets were set with it. Its licence is the project's.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload
-from .parts import dropout, mean
-from .transformer import Block, sinusoids
+from .parts import dropout, mean, split_slices
+from .transformer import Block, causal_mask, embed, make_embedding
 
 LENGTH = 64
 UNKNOWN = 0
@@ -45,73 +44,53 @@ SPLIT_SIZES = {
 }
 
 
-@functools.lru_cache(maxsize=1)
-def _text() -> np.ndarray:
-  """The code points of the text."""
-  text = _FILE.read_text(encoding='utf-8')
-  return np.array([ord(character) for character in text], np.int32)
+@functools.cache
+def load_tokens() -> tuple[np.ndarray, np.ndarray]:
+  """The vocabulary and the text.
 
-
-@functools.lru_cache(maxsize=1)
-def vocabulary() -> np.ndarray:
-  """Code points of the characters that have a token, ascending.
-
-  The token of the i-th is i + 1; that of all others is UNKNOWN.
+  Returns:
+    Code points of the characters that have a token, ascending: the token of the
+      i-th is i + 1, that of all others is UNKNOWN. And the text's tokens, shape
+      (characters,), int32.
   """
-  characters, counts = np.unique(_text(), return_counts=True)
-  return characters[counts >= _MIN_COUNT]
+  code_points = np.array([*map(ord, _FILE.read_text(encoding='utf-8'))])
+  characters, places, counts = np.unique(
+    code_points, return_inverse=True, return_counts=True
+  )
+  is_known = counts >= _MIN_COUNT
+  tokens = np.where(is_known, np.cumsum(is_known), UNKNOWN)[places]
+  return characters[is_known], tokens.astype(np.int32)
 
 
 def vocab_size() -> int:
   """Number of tokens, UNKNOWN included."""
-  return 1 + len(vocabulary())
-
-
-def encode(code_points: np.ndarray) -> np.ndarray:
-  """Tokens of characters, int32, same shape."""
-  known = vocabulary()
-  place = np.minimum(np.searchsorted(known, code_points), len(known) - 1)
-  is_known = known[place] == code_points
-  return np.where(is_known, place + 1, UNKNOWN).astype(np.int32)
+  return 1 + len(load_tokens()[0])
 
 
 @functools.cache
 def load_windows(split: str) -> dict[str, np.ndarray]:
   """All windows of a split; no character of it is in another split's windows.
 
-  Args:
-    split: a key of SPLIT_SIZES.
-
-  Returns:
-    'inputs' and 'targets', what follows each of them: tokens, shape (windows,
-    LENGTH), int32.
+  'inputs' and 'targets', what follows each of them, are tokens, shape (windows,
+  LENGTH), int32.
   """
   num_blocks = sum(_NUM_BLOCKS.values())
-  blocks = encode(_text()[: num_blocks * _BLOCK]).reshape(num_blocks, _BLOCK)
+  tokens = load_tokens()[1][: num_blocks * _BLOCK]
   order = np.random.default_rng(_SPLIT_SEED).permutation(num_blocks)
-  ends = np.cumsum(list(_NUM_BLOCKS.values()))
-  end = ends[list(_NUM_BLOCKS).index(split)]
-  chosen = blocks[order[end - _NUM_BLOCKS[split] : end]]
+  chosen = tokens.reshape(num_blocks, _BLOCK)[
+    order[split_slices(_NUM_BLOCKS)[split]]
+  ]
   pieces = np.stack([chosen[:, s : s + LENGTH + 1] for s in _starts(split)], 1)
   pieces = pieces.reshape(-1, LENGTH + 1)
   return {'inputs': pieces[:, :-1], 'targets': pieces[:, 1:]}
 
 
 class LanguageModel(nn.Module):
-  """A decoder: every position sees itself and those before it.
-
-  Attributes:
-    vocab_size: number of tokens.
-    dropout_rate: share dropped where the call names none.
-    features: width.
-    num_layers: blocks.
-    num_heads: heads of each attention.
-  """
+  """A decoder of one block: every position sees itself and those before it."""
 
   vocab_size: int
-  dropout_rate: float = 0.0
+  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
-  num_layers: int = 1
   num_heads: int = 4
 
   @nn.compact
@@ -122,33 +101,11 @@ class LanguageModel(nn.Module):
     update_batch_norm: bool,
     dropout_rate: float,
   ) -> jax.Array:
-    """Logits of the token that follows each one.
-
-    Args:
-      inputs: tokens, shape (batch, length).
-      train: whether dropout acts.
-      update_batch_norm: unused; there is none.
-      dropout_rate: share dropped.
-
-    Returns:
-      Shape (batch, length, vocab_size).
-    """
-    del update_batch_norm
-    length = inputs.shape[1]
-    embedding_init = nn.initializers.normal(1.0 / self.features**0.5)
-    embedding = nn.Embed(
-      self.vocab_size,
-      self.features,
-      embedding_init=embedding_init,
-      name='embedding',
-    )
-    x = embedding(inputs) * self.features**0.5
-    x = x + sinusoids(length, self.features)[None]
-    x = dropout(self, x, dropout_rate, train)
-    mask = np.tril(np.ones((1, length, length), bool))
-    for _ in range(self.num_layers):
-      block = Block(self.num_heads, 2 * self.features)
-      x = block(x, mask, None, None, dropout_rate, train)
+    """Logits of the token after each one of `inputs`, (batch, length, tokens)."""
+    embedding = make_embedding(self.vocab_size, self.features, 'embedding')
+    x = dropout(self, embed(embedding, inputs), dropout_rate, train)
+    block = Block(self.num_heads, 2 * self.features)
+    x = block(x, causal_mask(inputs.shape[1]), None, None, dropout_rate, train)
     return nn.Dense(self.vocab_size, name='output')(nn.LayerNorm()(x))
 
 
@@ -156,28 +113,22 @@ class TextWorkload(ArrayWorkload):
   """This project's documents, a small Transformer, after FineWeb-Edu's LM."""
 
   name = 'text'
-  target_metric_name = 'ppl'
-  metric_rises = False
-  num_train_examples = SPLIT_SIZES['train']
-  num_eval_train_examples = SPLIT_SIZES['validation']
-  num_validation_examples = SPLIT_SIZES['validation']
-  num_test_examples = SPLIT_SIZES['test']
-  eval_batch_size = 80
-  default_batch_size = 16
-  step_hint = 1200
-  eval_every_steps = 60
-  max_allowed_runtime_sec = 300
-  eval_period_time_sec = 2
+  target_metric_name, metric_rises = 'ppl', False
+  num_train_examples, num_validation_examples, num_test_examples = (
+    SPLIT_SIZES.values()
+  )
+  num_eval_train_examples = num_validation_examples
+  eval_batch_size, default_batch_size = 80, 16
+  step_hint, eval_every_steps = 1200, 60
+  max_allowed_runtime_sec, eval_period_time_sec = 300, 2
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
     return param_key == 'output'
 
   def load_split(
     self, split: str, data_dir: str | None
   ) -> Mapping[str, np.ndarray]:
     """Windows of characters; they come with the project."""
-    del data_dir
     return load_windows(split)
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
@@ -185,13 +136,6 @@ class TextWorkload(ArrayWorkload):
 
   def _fake_inputs(self) -> jax.Array:
     return jnp.zeros((1, LENGTH), jnp.int32)
-
-  def _eval_outputs(
-    self, logits: jax.Array, batch: spec.Batch
-  ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    return {'loss': losses, 'weights': weights}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     """The mean loss L in nats per character and ppl = exp(L)."""

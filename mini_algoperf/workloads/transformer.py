@@ -32,25 +32,37 @@ def sinusoids(length: int, features: int) -> np.ndarray:
   )
 
 
+def causal_mask(length: int) -> np.ndarray:
+  """True where a position may look: at those before it, and at itself."""
+  return np.tril(np.ones((1, length, length), bool))
+
+
+def make_embedding(
+  vocab_size: int, features: int, name: str | None = None
+) -> nn.Embed:
+  """The table of tokens, whose vectors have a length of about 1."""
+  init = nn.initializers.normal(1.0 / features**0.5)
+  return nn.Embed(vocab_size, features, embedding_init=init, name=name)
+
+
+def embed(embedding: nn.Embed, tokens: jax.Array) -> jax.Array:
+  """Tokens as vectors that know their positions, shape (batch, t, features)."""
+  x = embedding(tokens) * embedding.features**0.5
+  return x + sinusoids(tokens.shape[1], embedding.features)[None]
+
+
 class Attention(nn.Module):
-  """Multi-head attention.
+  """Multi-head attention."""
 
-  Attributes:
-    num_heads: number of heads; divides the features.
-  """
-
-  num_heads: int
+  num_heads: int  # divides the features
 
   @nn.compact
   def __call__(
     self, queries: jax.Array, memory: jax.Array, mask: Any
   ) -> jax.Array:
-    """Mixes `memory` for each query.
+    """Mixes `memory`, (batch, k, features), for queries (batch, q, features).
 
-    Args:
-      queries: shape (batch, q, features).
-      memory: shape (batch, k, features).
-      mask: true where a query may look, shape (batch or 1, q or 1, k).
+    The mask is true where a query may look, shape (batch or 1, q or 1, k).
     """
     features = queries.shape[-1]
     size = features // self.num_heads
@@ -73,14 +85,10 @@ class Block(nn.Module):
   """Self-attention, attention to a memory if there is one, two dense layers.
 
   Each is applied to the normalised input and added to it.
-
-  Attributes:
-    num_heads: heads of the attention.
-    hidden: width between the dense layers.
   """
 
   num_heads: int
-  hidden: int
+  hidden: int  # width between the dense layers
 
   @nn.compact
   def __call__(
@@ -106,32 +114,20 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-  """Encoder and decoder with one embedding for both languages.
+  """Encoder and decoder of a block each, with one embedding for both languages."""
 
-  Attributes:
-    vocab_size: number of tokens; 0 is padding and starts every translation.
-    dropout_rate: share dropped where the call names none.
-    features: width.
-    num_layers: blocks of the encoder, and of the decoder.
-    num_heads: heads of each attention.
-  """
-
-  vocab_size: int
-  dropout_rate: float = 0.0
+  vocab_size: int  # token 0 is padding and starts every translation
+  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
-  num_layers: int = 1
   num_heads: int = 4
 
   def setup(self) -> None:
     """Makes the layers; `encode` and `decode` share the embedding."""
-    self.embedding = nn.Embed(
-      self.vocab_size,
-      self.features,
-      embedding_init=nn.initializers.normal(1.0 / self.features**0.5),
-    )
-    block = (self.num_heads, 2 * self.features)
-    self.encoder = [Block(*block) for _ in range(self.num_layers)]
-    self.decoder = [Block(*block) for _ in range(self.num_layers)]
+    self.embedding = make_embedding(self.vocab_size, self.features)
+    # Lists: flax then names the parameters as when the targets were set, and
+    # draws them by their names.
+    self.encoder = [Block(self.num_heads, 2 * self.features)]
+    self.decoder = [Block(self.num_heads, 2 * self.features)]
     self.encoder_norm, self.decoder_norm = nn.LayerNorm(), nn.LayerNorm()
     self.output = nn.Dense(self.vocab_size)
 
@@ -144,17 +140,9 @@ class Transformer(nn.Module):
   ) -> jax.Array:
     """Logits of every target token, given those before it.
 
-    Args:
-      inputs: (tokens of the sources, shape (batch, s); tokens of the
-        translations, shape (batch, t)).
-      train: whether dropout acts.
-      update_batch_norm: unused; there is none.
-      dropout_rate: share dropped.
-
-    Returns:
-      Shape (batch, t, vocab_size).
+    From tokens of the sources, (batch, s), and of the translations, (batch, t),
+    to shape (batch, t, vocab_size).
     """
-    del update_batch_norm
     sources, targets = inputs
     memory = self.encode(sources, dropout_rate, train)
     return self.decode(memory, sources, targets, dropout_rate, train)
@@ -163,10 +151,9 @@ class Transformer(nn.Module):
     self, sources: jax.Array, dropout_rate: float = 0.0, train: bool = False
   ) -> jax.Array:
     """What the decoder looks at, shape (batch, s, features)."""
-    x = self._embed(sources, dropout_rate, train)
-    mask = (sources > 0)[:, None, :]
-    for block in self.encoder:
-      x = block(x, mask, None, None, dropout_rate, train)
+    x = dropout(self, embed(self.embedding, sources), dropout_rate, train)
+    is_token = (sources > 0)[:, None, :]
+    x = self.encoder[0](x, is_token, None, None, dropout_rate, train)
     memory: jax.Array = self.encoder_norm(x)
     return memory
 
@@ -180,21 +167,11 @@ class Transformer(nn.Module):
   ) -> jax.Array:
     """Logits of every target token from those before it; see `__call__`."""
     before = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)))
-    x = self._embed(before, dropout_rate, train)
-    length = targets.shape[1]
-    mask = np.tril(np.ones((1, length, length), bool))
-    memory_mask = (sources > 0)[:, None, :]
-    for block in self.decoder:
-      x = block(x, mask, memory, memory_mask, dropout_rate, train)
+    x = dropout(self, embed(self.embedding, before), dropout_rate, train)
+    mask, is_token = causal_mask(targets.shape[1]), (sources > 0)[:, None, :]
+    x = self.decoder[0](x, mask, memory, is_token, dropout_rate, train)
     logits: jax.Array = self.output(self.decoder_norm(x))
     return logits
-
-  def _embed(
-    self, tokens: jax.Array, dropout_rate: float, train: bool
-  ) -> jax.Array:
-    x = self.embedding(tokens) * self.features**0.5
-    x = x + sinusoids(tokens.shape[1], self.features)[None]
-    return dropout(self, x, dropout_rate, train)
 
 
 def greedy_translations(
@@ -202,13 +179,8 @@ def greedy_translations(
 ) -> jax.Array:
   """The likeliest token after those chosen so far, one by one.
 
-  Args:
-    model: the module.
-    params: its parameters.
-    sources: tokens, shape (batch, length).
-
-  Returns:
-    Tokens, shape (batch, length); what follows an end marker means nothing.
+  From tokens, shape (batch, length), to the same; what follows an end marker
+  means nothing.
   """
   memory = model.apply({'params': params}, sources, method=Transformer.encode)
 

@@ -10,11 +10,9 @@ object and perhaps a place:
 
 The translation has another word order (place after the subject, verb last,
 adjective after the noun), cases where the source has order and prepositions, and
-agreement: determiners and adjectives follow the gender and the number of their
-noun, verbs their subject. A noun's gender must be learned word by word. Some
-verbs are translated differently if the object is animate. Nouns and adjectives
-follow Zipf's law, so that rare ones are seen a few times only. Names are in no
-lexicon: both languages spell them in the same syllables.
+agreement: determiners and adjectives follow gender and number of their noun, verbs
+their subject. Nouns and adjectives follow Zipf's law, so that rare ones are seen a
+few times only. Names, in no lexicon, are spelt alike in both languages.
 
 Sentences are lists of pieces, as a subword tokenizer makes them: a piece that
 starts with '_' starts a word.
@@ -33,7 +31,7 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload
-from .parts import mean
+from .parts import mean, split_slices
 from .transformer import Transformer, greedy_translations
 
 SPLIT_SIZES = {'train': 2048, 'validation': 256, 'test': 256}
@@ -49,7 +47,6 @@ def _lines() -> list[str]:
   return _FILE.read_text(encoding='utf-8').splitlines()
 
 
-@functools.cache
 def language() -> list[str]:
   """The pieces of both languages; the first one's token is 2."""
   return _lines()[0].split()
@@ -62,32 +59,20 @@ def vocab_size() -> int:
 
 @functools.cache
 def load_pairs() -> dict[str, dict[str, np.ndarray]]:
-  """All splits; no pair is in two of them.
-
-  Returns:
-    By split, 'inputs' and 'targets': tokens, ended by END, padded with PAD,
-    shape (pairs, LENGTH), int32.
-  """
+  """By split, 'inputs' and 'targets' as from `encode`; no pair is in two."""
   sides = [line.split(' | ') for line in _lines()[1:]]
   inputs, targets = (encode(map(str.split, side)) for side in zip(*sides))
-  ends = np.cumsum(list(SPLIT_SIZES.values()))
   return {
-    name: {
-      'inputs': inputs[end - size : end],
-      'targets': targets[end - size : end],
-    }
-    for (name, size), end in zip(SPLIT_SIZES.items(), ends)
+    split: {'inputs': inputs[there], 'targets': targets[there]}
+    for split, there in split_slices(SPLIT_SIZES).items()
   }
 
 
 def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
   """Token ids, ended and padded, shape (sentences, LENGTH), int32.
 
-  Args:
-    sentences: lists of pieces, at most LENGTH - 1 each.
-
   Raises:
-    ValueError: a sentence is too long.
+    ValueError: a sentence has more than LENGTH - 1 pieces.
     KeyError: a piece is of neither language.
   """
   ids = {piece: i for i, piece in enumerate(language(), _NUM_SPECIAL)}
@@ -103,11 +88,7 @@ def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
 
 
 def decode(tokens: np.ndarray) -> list[str]:
-  """Text of each row up to its first END; PAD is nothing.
-
-  Args:
-    tokens: ids, shape (sentences, length).
-  """
+  """Text of each row of token ids up to its first END; PAD is nothing."""
   texts = ['', '', *language()]
   sentences = []
   for row in tokens.tolist():
@@ -121,29 +102,23 @@ class TranslationWorkload(ArrayWorkload):
   """Sentences of a rule-made language, a small Transformer, after WMT."""
 
   name = 'translation'
-  target_metric_name = 'bleu'
-  metric_rises = True
-  num_train_examples = SPLIT_SIZES['train']
+  target_metric_name, metric_rises = 'bleu', True
+  num_train_examples, num_validation_examples, num_test_examples = (
+    SPLIT_SIZES.values()
+  )
   num_eval_train_examples = 128
-  num_validation_examples = SPLIT_SIZES['validation']
-  num_test_examples = SPLIT_SIZES['test']
-  eval_batch_size = 128
-  default_batch_size = 32
-  step_hint = 800
-  eval_every_steps = 40
-  max_allowed_runtime_sec = 600
-  eval_period_time_sec = 2
+  eval_batch_size, default_batch_size = 128, 32
+  step_hint, eval_every_steps = 800, 40
+  max_allowed_runtime_sec, eval_period_time_sec = 600, 2
   packages = ('sacrebleu',)
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether a top-level parameter key is the output layer's."""
     return param_key == 'output'
 
   def load_split(
     self, split: str, data_dir: str | None
   ) -> dict[str, np.ndarray]:
     """Generated pairs; the tokens up to the end marker count."""
-    del data_dir
     pairs = load_pairs()[split]
     weights = (pairs['targets'] != PAD).astype(np.float32)
     return {**pairs, 'weights': weights}
@@ -171,15 +146,10 @@ class TranslationWorkload(ArrayWorkload):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    correct = (jnp.argmax(logits, axis=-1) == targets) * weights
-    return {
-      'loss': losses,
-      'accuracy': correct,
-      'targets': targets,
-      'weights': weights,
-    }
+    targets = batch['targets']
+    correct = (jnp.argmax(logits, axis=-1) == targets) * batch['weights']
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'accuracy': correct, 'targets': targets}
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     import sacrebleu

@@ -24,8 +24,9 @@ weight decay shrinks q, and p, as before.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
+from typing import NamedTuple
+
+from ...core.checks import did_you_mean
 
 AFFORDABLE_WHEN_SLOW = 0.4  # share of step_hint that fits into the budget
 BUDGET = 1.5  # times max_allowed_runtime_sec, in the current ruleset
@@ -35,24 +36,16 @@ BUDGET = 1.5  # times max_allowed_runtime_sec, in the current ruleset
 REFERENCE_PEAK = 0.014
 
 
-@dataclasses.dataclass(frozen=True)
-class Condition:
-  """A condition.
+class Condition(NamedTuple):
+  """A condition."""
 
-  Attributes:
-    target: key of the target among those that were measured.
-    rate_factor: the multiple of itself as which a learning rate acts.
-    of_best_peak: REFERENCE_PEAK acts as this multiple of the workload's best
-      peak of one cosine; None leaves the workload as it is.
-    seconds_per_step: duration of a step on the simulated clock.
-    generation: 'jit', or 'pmap' for the API and the budget of 2024.
-  """
-
-  target: str = 'tuned'
-  rate_factor: float = 1.0
+  target: str = 'tuned'  # key of the target among those that were measured
+  rate_factor: float = 1.0  # the multiple of itself as which a rate acts
+  # REFERENCE_PEAK acts as this multiple of the workload's best peak of one
+  # cosine; None leaves the workload as it is.
   of_best_peak: float | None = None
-  seconds_per_step: float = 1.0
-  generation: str = 'jit'
+  seconds_per_step: float = 1.0  # on the simulated clock
+  generation: str = 'jit'  # or 'pmap' for the API and the budget of 2024
 
 
 CONDITIONS = {
@@ -88,10 +81,9 @@ def get_condition(name: str) -> Condition:
   """
   base, _, factor = name.partition('@')
   if base not in CONDITIONS:
-    near = difflib.get_close_matches(base, CONDITIONS, 1)
-    hint = f' Did you mean {near[0]}?' if near else ''
     raise ValueError(
-      f'condition {name!r} is unknown; known are {", ".join(CONDITIONS)}.{hint}'
+      f'condition {name!r} is unknown; known are {", ".join(CONDITIONS)}.'
+      + did_you_mean(base, CONDITIONS)
     )
   condition = CONDITIONS[base]
   if not factor:
@@ -105,6 +97,4 @@ def get_condition(name: str) -> Condition:
       f'condition {name!r}: after the @ there must be a positive number, the '
       'factor by which learning rates act multiplied.'
     )
-  return dataclasses.replace(
-    condition, rate_factor=value * condition.rate_factor
-  )
+  return condition._replace(rate_factor=value * condition.rate_factor)

@@ -12,18 +12,16 @@ targets.
 
 from __future__ import annotations
 
-import difflib
-import json
 import pathlib
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...benchmarks import pieces
 from ...benchmarks.pieces import PIECES
+from ...core.checks import did_you_mean
 from ...mini_algoperf import files
 from ...mini_algoperf.submission_loader import (
   LoadedSubmission,
@@ -42,17 +40,11 @@ _PIECES_FILE = pathlib.Path(pieces.__file__).resolve()
 
 
 class Contender(NamedTuple):
-  """A submission.
+  """A submission."""
 
-  Attributes:
-    name: its name on the board.
-    path: its Python file.
-    factor: the factor by which its learning rates act multiplied.
-  """
-
-  name: str
-  path: str
-  factor: float
+  name: str  # on the board
+  path: str  # of its Python file
+  factor: float  # by which its learning rates act multiplied
 
 
 def known_paths() -> dict[str, pathlib.Path]:
@@ -76,8 +68,7 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  Args:
-    name: its name on the board. Ours without a piece has the factor of ours.
+  Ours without a piece has the factor of ours.
   """
   if not FACTORS_FILE.exists():
     return 1.0
@@ -98,11 +89,9 @@ def get_entry(text: str, published: bool = False) -> Contender:
   name, _, given = text.partition('=')
   paths = {**known_paths(), **dict.fromkeys(PIECES, _PIECES_FILE)}
   if not given and name not in paths:
-    near = difflib.get_close_matches(name, paths, 1)
-    hint = f' Did you mean {near[0]}?' if near else ''
     raise ValueError(
       f'submission {name!r} is unknown; known are {", ".join(paths)}, and '
-      f'NAME=FILE for your own.{hint}'
+      'NAME=FILE for your own.' + did_you_mean(name, paths)
     )
   if not re.fullmatch(r'[\w.-]+', name):
     raise ValueError(
@@ -116,71 +105,58 @@ def get_entry(text: str, published: bool = False) -> Contender:
   return Contender(name, str(path.resolve()), factor)
 
 
-class Merit(NamedTuple):
-  """How good a run was; larger is better."""
-
-  left: float  # share of the budget left; 0 if the target was not reached
-  nearness: float  # 1 if it was reached, else the best metric over the target
-
-
-def merit(run: BoardRun) -> Merit:
-  """The merit of a run; without an evaluation it has none."""
-  if run.is_reached:
-    return Merit(1.0 - run.share_to_target, 1.0)
-  if not np.isfinite(run.values).any():
-    return Merit(0.0, 0.0)
-  if run.target.rises:
-    return Merit(0.0, float(np.nanmax(run.values) / run.target.value))
-  return Merit(0.0, float(run.target.value / np.nanmin(run.values)))
-
-
-def choose_factors(
-  runs: Sequence[BoardRun],
-) -> tuple[dict[str, float], Mapping[str, Mapping[float, Sequence[Merit]]]]:
-  """The best factor by submission, of those with the most runs.
-
-  Args:
-    runs: those under conditions other than tuned@FACTOR don't count.
+def merit(run: BoardRun) -> tuple[float, float]:
+  """How good a run was; larger is better.
 
   Returns:
-    The factors, and the merits from which they were chosen.
+    The share of the budget left (0 if the target was not reached), and how near
+    it came (1 if it was reached, else the best metric over the target; 0
+    without an evaluation).
+  """
+  if run.is_reached:
+    return 1.0 - run.share_to_target, 1.0
+  if not np.isfinite(run.values).any():
+    return 0.0, 0.0
+  if run.target.rises:
+    return 0.0, float(np.nanmax(run.values) / run.target.value)
+  return 0.0, float(run.target.value / np.nanmin(run.values))
+
+
+def choose_factors(runs: Sequence[BoardRun]) -> dict[str, dict[str, Any]]:
+  """What factors.json says: the best factors, and from what they were chosen.
+
+  By submission, of the factors with the most runs.
 
   Raises:
     ValueError: if no run counts.
   """
-  merits: dict[str, dict[float, list[Merit]]] = defaultdict(
-    lambda: defaultdict(list)
-  )
+  merits: dict[str, dict[float, list[tuple[float, float]]]] = {}
   for run in runs:
     base, _, factor = run.condition.partition('@')
     if base == 'tuned':
-      merits[run.submission][float(factor or 1.0)].append(merit(run))
+      own = merits.setdefault(run.submission, {})
+      own.setdefault(float(factor or 1.0), []).append(merit(run))
   if not merits:
     raise ValueError('there are no runs under tuned@FACTOR: train them first.')
-  chosen = {}
+  chosen, table = {}, {}
   for name, own in sorted(merits.items()):
-    most = max(len(found) for found in own.values())
-    usable = [factor for factor, found in own.items() if len(found) == most]
-    chosen[name] = max(
-      usable, key=lambda factor: tuple(np.mean(own[factor], axis=0))
-    )
-  return chosen, merits
+    means = {f: np.mean(found, axis=0).tolist() for f, found in own.items()}
+    most = max(map(len, own.values()))
+    usable = {f: mean for f, mean in means.items() if len(own[f]) == most}
+    chosen[name] = max(usable, key=usable.__getitem__)
+    table[name] = {
+      f'{factor:g}': {
+        'budget_left': round(means[factor][0], 4),
+        'nearness': round(means[factor][1], 4),
+        'runs': len(own[factor]),
+      }
+      for factor in sorted(own)
+    }
+  return {'factors': chosen, 'chosen_from': table}
 
 
 def write_factors(runs: Sequence[BoardRun]) -> dict[str, float]:
   """Chooses factors from a study's runs, writes factors.json, returns them."""
-  chosen, merits = choose_factors(runs)
-  table = {
-    name: {
-      f'{factor:g}': {
-        'budget_left': round(float(np.mean([m.left for m in own])), 4),
-        'nearness': round(float(np.mean([m.nearness for m in own])), 4),
-        'runs': len(own),
-      }
-      for factor, own in sorted(by_factor.items())
-    }
-    for name, by_factor in sorted(merits.items())
-  }
-  text = json.dumps({'factors': chosen, 'chosen_from': table}, indent=2) + '\n'
-  files.write_whole(FACTORS_FILE, text)
-  return chosen
+  found = choose_factors(runs)
+  files.write_json(FACTORS_FILE, found)
+  return found['factors']

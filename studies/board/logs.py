@@ -11,27 +11,21 @@ import io
 import math
 import pathlib
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from ...mini_algoperf import files, logger
-from ..paths import META_DATA, check_file, folder, read_object
+from ...mini_algoperf import logger
+from ..paths import META_DATA, check_file, folder, read_object, write_archive
 from ..run_files import MetricTarget, read_log, read_target
 from .conditions import budget_of
 
 FAILURE = 'failure.txt'  # in the folder of a run that broke
 _RUNS, _EVALUATIONS = 'runs.csv', 'evaluations.csv'
-_RUN_COLUMNS = (
-  'submission', 'workload', 'seed', 'metric', 'target', 'rises', 'budget_sec',
-  'failed',
-)  # fmt: skip
-_EVALUATION_COLUMNS = (
-  'submission', 'workload', 'seed', 'step', 'seconds', 'value',
-)  # fmt: skip
-# The earliest date that a zip archive can hold: the same runs, the same bytes.
-_DATE = (1980, 1, 1, 0, 0, 0)
+_KEY = ('submission', 'workload', 'seed')
+_RUN_COLUMNS = (*_KEY, 'metric', 'target', 'rises', 'budget_sec', 'failed')
+_EVALUATION_COLUMNS = (*_KEY, 'step', 'seconds', 'value')
 
 
 class BoardRun(NamedTuple):
@@ -81,7 +75,7 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
   found = [run for path in paths for run in _unpack(path)]
   for meta in sorted(root.glob(f'[!.]*/*/study_*/*_jax/trial_1/{META_DATA}')):
     condition, submission, study, workload = meta.relative_to(root).parts[:4]
-    target = read_target(meta)
+    target = read_target(meta.parent)
     seconds = read_object(meta)['workload.max_allowed_runtime_sec']
     log = read_log(meta.with_name(logger.EVAL_MEASUREMENTS))
     found.append(
@@ -104,45 +98,26 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
 
 
 def pack(runs: Iterable[BoardRun], out: pathlib.Path) -> list[pathlib.Path]:
-  """Writes <condition>.zip for all runs; returns the files.
-
-  Args:
-    runs: the runs; a condition's older archive is replaced.
-    out: folder to write to; made if needed.
-  """
-  out.mkdir(parents=True, exist_ok=True)
-  groups: dict[str, list[BoardRun]] = {}
-  for run in runs:
-    groups.setdefault(run.condition, []).append(run)
-  paths = []
-  for condition, group in sorted(groups.items()):
-    group.sort(key=lambda r: (r.submission, r.workload, r.seed))
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, 'w') as packed:
-      for name, rows in _tables(group).items():
-        entry = zipfile.ZipInfo(name, _DATE)
-        entry.compress_type = zipfile.ZIP_DEFLATED
-        text = io.StringIO()
-        csv.writer(text, lineterminator='\n').writerows(rows)
-        packed.writestr(entry, text.getvalue(), compresslevel=9)
-    paths.append(out / f'{condition}.zip')
-    files.write_whole(paths[-1], content.getvalue())
-  return paths
-
-
-def _tables(runs: Sequence[BoardRun]) -> dict[str, list[tuple[object, ...]]]:
-  about: list[tuple[object, ...]] = [_RUN_COLUMNS]
-  evaluations: list[tuple[object, ...]] = [_EVALUATION_COLUMNS]
-  for run in runs:
-    key = (run.submission, run.workload, run.seed)
-    metric, value, rises = run.target
+  """Writes <condition>.zip for all runs; returns the files."""
+  tables: dict[str, tuple[list[tuple[object, ...]], ...]] = {}
+  for run in sorted(runs, key=lambda run: run[:4]):
+    about, evaluations = tables.setdefault(
+      run.condition, ([_RUN_COLUMNS], [_EVALUATION_COLUMNS])
+    )
+    key, (metric, value, rises) = run[1:4], run.target
     what = (metric, _exactly(value), int(rises))
     about.append((*key, *what, _exactly(run.budget_sec), int(run.failed)))
-    evaluations += [
-      (*key, *map(_exactly, numbers))
-      for numbers in zip(run.steps, run.seconds, run.values)
-    ]
-  return {_RUNS: about, _EVALUATIONS: evaluations}
+    for numbers in zip(run.steps, run.seconds, run.values):
+      evaluations.append((*key, *map(_exactly, numbers)))
+  paths = []
+  for condition, both in tables.items():
+    contents = {}
+    for name, rows in zip((_RUNS, _EVALUATIONS), both):
+      text = io.StringIO()
+      csv.writer(text, lineterminator='\n').writerows(rows)
+      contents[name] = text.getvalue().encode('utf-8')
+    paths.append(write_archive(out / f'{condition}.zip', contents))
+  return paths
 
 
 def _exactly(number: float) -> str:
@@ -151,42 +126,38 @@ def _exactly(number: float) -> str:
 
 
 def _unpack(path: pathlib.Path) -> list[BoardRun]:
+  by_run: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
   try:
     with zipfile.ZipFile(check_file(path)) as packed:
-      about, evaluations = (
+      runs, evaluations = (
         list(csv.DictReader(io.StringIO(packed.read(name).decode('utf-8'))))
         for name in (_RUNS, _EVALUATIONS)
       )
-    by_run: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
     for row in evaluations:
-      by_run.setdefault(_key(row), []).append(row)
-    return [_run(path.stem, row, by_run.get(_key(row), [])) for row in about]
+      by_run.setdefault(tuple(row[c] for c in _KEY), []).append(row)
+    return [
+      BoardRun(
+        path.stem,
+        run['submission'],
+        run['workload'],
+        int(run['seed']),
+        MetricTarget(run['metric'], float(run['target']), run['rises'] == '1'),
+        float(run['budget_sec']),
+        run['failed'] == '1',
+        *(
+          np.array(
+            [
+              float(row[c])
+              for row in by_run.get(tuple(run[k] for k in _KEY), ())
+            ]
+          )
+          for c in ('step', 'seconds', 'value')
+        ),
+      )
+      for run in runs
+    ]
   except (KeyError, ValueError, zipfile.BadZipFile) as e:
     raise ValueError(f'{path} is not the archive of a study: {e}') from e
-
-
-def _key(row: Mapping[str, str]) -> tuple[str, str, str]:
-  return row['submission'], row['workload'], row['seed']
-
-
-def _run(
-  condition: str, about: Mapping[str, str], rows: Sequence[Mapping[str, str]]
-) -> BoardRun:
-  return BoardRun(
-    condition,
-    about['submission'],
-    about['workload'],
-    int(about['seed']),
-    MetricTarget(
-      about['metric'], float(about['target']), about['rises'] == '1'
-    ),
-    float(about['budget_sec']),
-    about['failed'] == '1',
-    *(
-      np.array([float(row[name]) for row in rows])
-      for name in ('step', 'seconds', 'value')
-    ),
-  )
 
 
 def comparable(runs: Iterable[BoardRun]) -> list[BoardRun]:

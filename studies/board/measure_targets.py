@@ -17,7 +17,6 @@ import numpy as np
 
 from ...mini_algoperf import files
 from ...mini_algoperf.targets import Point, Trainer
-from ...mini_algoperf.workloads import MiniWorkload
 from ...mini_algoperf.workloads.base import read_targets as own_targets
 from . import stand_in
 from .conditions import CONDITIONS
@@ -35,26 +34,46 @@ def measure(
 ) -> dict[str, Any]:
   """Measures the targets of a workload.
 
-  Args:
-    name: name of the workload, or file.py:ClassName.
-    full: whether it keeps its own length.
-    say: called with a line of text for every peak.
-
   Returns:
     The targets 'tuned', 'near' and 'slow', the metric's name, and the runs.
   """
   workload = stand_in.make_workload(
     name, CONDITIONS['tuned'], full, targets={'tuned': 0.0}
   )
-  found: dict[str, Any] = {'metric': workload.target_metric_name, 'runs': {}}
+  metric, rises = workload.target_metric_name, workload.metric_rises
+  own = own_targets().get(name, {}).get('hyperparameters')
+  rest = (own['one_minus_beta1'], own['weight_decay']) if own else _PLAIN
+  found: dict[str, Any] = {'metric': metric, 'runs': {}}
   for target, share in SHARES.items():
     steps = int(share * workload.step_hint)
-    peak, values = _best(workload, name, steps, say)
-    median = float(np.median(values))
-    sign = 1.0 if workload.metric_rises else -1.0
+    trainer = Trainer(workload, steps, None)
+
+    def end(
+      peak: float, seed: int, trainer: Trainer = trainer, steps: int = steps
+    ) -> float:
+      """The final metric."""
+      params, state, *_ = trainer.train(Point(peak, *rest), seed)
+      result = workload.eval_model(
+        workload.eval_batch_size,
+        params,
+        state,
+        jax.random.PRNGKey(0),
+        None,
+        None,
+        steps,
+      )
+      return result[f'validation/{metric}']
+
+    medians = {}
+    for peak in PEAKS:
+      medians[peak] = float(np.median([end(peak, s) for s in _GRID_SEEDS]))
+      say(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
+    best = (max if rises else min)(medians, key=medians.__getitem__)
+    values = [end(best, seed) for seed in _SEEDS]
     beyond = BEYOND if target == 'near' else 0.0
-    found[target] = median * (1.0 + sign * beyond)
-    found['runs'][target] = {'steps': steps, 'peak': peak, 'values': values}
+    sign = 1.0 if rises else -1.0
+    found[target] = float(np.median(values)) * (1.0 + sign * beyond)
+    found['runs'][target] = {'steps': steps, 'peak': best, 'values': values}
   return found
 
 
@@ -64,32 +83,3 @@ def write(name: str, full: bool, found: dict[str, Any]) -> None:
   targets[stand_in.target_key(name, full)] = found
   text = json.dumps(targets, indent=2, sort_keys=True) + '\n'
   files.write_whole(stand_in.targets_file(name), text)
-
-
-def _best(
-  workload: MiniWorkload, name: str, steps: int, say: Callable[[str], None]
-) -> tuple[float, list[float]]:
-  """The best peak, and with it the final metric of each seed."""
-  own = own_targets().get(name, {}).get('hyperparameters')
-  rest = (own['one_minus_beta1'], own['weight_decay']) if own else _PLAIN
-  train = Trainer(workload, steps, None)
-
-  def end(peak: float, seed: int) -> float:
-    state = train.train(Point(peak, *rest), seed)
-    result = workload.eval_model(
-      workload.eval_batch_size,
-      *state[:2],
-      jax.random.PRNGKey(0),
-      None,
-      None,
-      steps,
-    )
-    return result[f'validation/{workload.target_metric_name}']
-
-  medians = {}
-  for peak in PEAKS:
-    medians[peak] = float(np.median([end(peak, s) for s in _GRID_SEEDS]))
-    say(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
-  choose = max if workload.metric_rises else min
-  best = choose(medians, key=lambda peak: medians[peak])
-  return best, [end(best, seed) for seed in _SEEDS]

@@ -18,6 +18,7 @@ from scipy import stats
 
 from ...mini_algoperf import files
 from .. import scores
+from ..pages import render
 from . import conditions, entries
 from .logs import BoardRun, comparable
 
@@ -25,20 +26,6 @@ PICTURE = 'scoreboard.png'
 _DRAWS = 1000
 _SEED = 0
 _INTERVAL = (5, 95)  # percentiles
-_WHAT = """\
-Written by `soft-reset scoreboard`; not to be edited by hand. Small stand-ins on
-a CPU, not AlgoPerf: nothing here is an AlgoPerf result, and no order here need
-be the order there.
-
-A run has reached its target or not; its time is counted in steps, as a share of
-the budget. Scores are AlgoPerf's definition (performance profiles up to four
-times the fastest, medians over seeds) on these cells, relative to the
-submissions of this page. In brackets: the 5th and the 95th percentile over 1,000
-bootstrap draws of the seeds. `studies/board/stand_in.py` says how the stand-ins
-were shortened, `studies/board/conditions.py` what the conditions are. Rates are the
-published ones times one factor per submission, the same everywhere, chosen under
-`tuned` on a seed that is not among those here:
-"""
 
 
 class EntryStanding(NamedTuple):
@@ -52,6 +39,17 @@ class EntryStanding(NamedTuple):
   median_share: float  # of the budget used until the target; infinite if never
   failed: int  # runs that broke
   relative: np.ndarray  # shape=(cells,), time over the fastest one's
+  by_workload: Sequence[float]  # share of runs that reach their target
+
+
+class Part(NamedTuple):
+  """Runs that are compared in one table: all, or those under a condition."""
+
+  workloads: Sequence[str]
+  seeds: str  # how many a cell has
+  standings: Sequence[EntryStanding]  # the best first
+  best: EntryStanding | None = None  # if the condition is scored, under it
+  agreement: str = ''  # with the condition at another length
 
 
 def standings(
@@ -64,50 +62,48 @@ def standings(
     draws: number of bootstrap draws.
   """
   names = sorted({run.submission for run in runs})
-  cells = _cells(runs, names)
-  medians = np.stack([np.median(times, axis=1) for times in cells])
-  relative = scores.relative_times(medians.T).T
+  cells: dict[tuple[str, str], dict[str, list[float]]] = {}
+  for run in sorted(runs, key=lambda r: r.seed):
+    own = cells.setdefault((run.condition, run.workload), {})
+    own.setdefault(run.submission, []).append(run.share_to_target)
+  # Shares of the budget for each cell, shape=(submissions, seeds).
+  shares = [np.array([own[name] for name in names]) for own in cells.values()]
+
+  def relative_to_fastest(cells: Sequence[np.ndarray]) -> np.ndarray:
+    medians = np.stack([np.median(times, axis=1) for times in cells])
+    return scores.relative_times(medians.T)
+
   random = np.random.default_rng(_SEED)
   drawn = []
   for _ in range(draws):
     again = []
-    for times in cells:
+    for times in shares:
       chosen = random.integers(times.shape[1], size=times.shape[1])
-      again.append(np.median(times[:, chosen], axis=1))
-    drawn.append(_scores(scores.relative_times(np.stack(again).T)))
+      again.append(times[:, chosen])
+    drawn.append([scores.score(row) for row in relative_to_fastest(again)])
   low, high = np.percentile(drawn, _INTERVAL, axis=0)
-  if min(times.shape[1] for times in cells) < 2:  # nothing to draw from
+  if min(times.shape[1] for times in shares) < 2:  # nothing to draw from
     low, high = np.full_like([low, high], np.nan)
   found = []
-  for i, (name, score) in enumerate(zip(names, _scores(relative.T))):
-    own = [run for run in runs if run.submission == name]
+  for i, relative in enumerate(relative_to_fastest(shares)):
+    mine = [run for run in runs if run.submission == names[i]]
     found.append(
       EntryStanding(
-        name,
-        score,
+        names[i],
+        scores.score(relative),
         low[i],
         high[i],
-        float(np.mean([run.is_reached for run in own])),
-        float(np.median([run.share_to_target for run in own])),
-        sum(run.failed for run in own),
-        relative[:, i],
+        float(np.mean([run.is_reached for run in mine])),
+        float(np.median([run.share_to_target for run in mine])),
+        sum(run.failed for run in mine),
+        relative,
+        [
+          float(np.mean([r.is_reached for r in mine if r.workload == workload]))
+          for workload in sorted({run.workload for run in mine})
+        ],
       )
     )
   return sorted(found, key=lambda s: (-s.score, -s.reached, s.submission))
-
-
-def _cells(runs: Sequence[BoardRun], names: Sequence[str]) -> list[np.ndarray]:
-  """Shares of the budget for each cell, shape=(submissions, seeds)."""
-  found: dict[tuple[str, str], dict[str, list[float]]] = {}
-  for run in sorted(runs, key=lambda r: r.seed):
-    own = found.setdefault((run.condition, run.workload), {})
-    own.setdefault(run.submission, []).append(run.share_to_target)
-  return [np.array([own[name] for name in names]) for own in found.values()]
-
-
-def _scores(relative: np.ndarray) -> list[float]:
-  """AlgoPerf's scores; relative times have shape=(submissions, cells)."""
-  return [scores.score(row) for row in relative]
 
 
 def write_page(
@@ -115,10 +111,7 @@ def write_page(
 ) -> None:
   """Writes the page and, beside it, the picture of the profiles.
 
-  Args:
-    out: the page, FILE.md; it and scoreboard.png are replaced.
-    runs: runs under all conditions.
-    reading: a person's interpretation, Markdown.
+  Both are replaced. `reading` is a person's interpretation, Markdown.
   """
   files.write_whole(out, page(runs, reading))
   scored = [r for r in comparable(runs) if r.condition in conditions.SCORED]
@@ -130,109 +123,52 @@ def write_page(
 
 
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:
-  """The page as Markdown.
-
-  Args:
-    runs: runs under all conditions.
-    reading: a person's interpretation, Markdown.
-  """
+  """The page as Markdown; arguments as for `write_page`."""
   usable = comparable(runs)
   scored = [r for r in usable if r.condition in conditions.SCORED]
-  overall = standings(scored)
-  lines = ['# Scoreboard', '', *_reading(overall, scored, reading), '']
-  lines += [_WHAT + _factors(overall), '', '## Over all', '']
-  lines += _extent(scored)
-  lines += ['', *_table(overall), '', f'![Performance profiles]({PICTURE})']
-  lines += ['', '## By condition', '']
-  names = [*conditions.CONDITIONS]
-  names += sorted({r.condition for r in usable} - set(names))
-  for name in names:
+  known = list(conditions.CONDITIONS)
+  others = sorted({r.condition for r in usable} - set(known))
+  parts = {}
+  for name in (*known, *others):
     own = [r for r in usable if r.condition == name]
     if own:
-      lines += [f'### {name}', '', *_extent(own), '', *_table(standings(own))]
-      lines += ['', *_agreement(name, own, usable)]
-  lines += [
-    '## Targets reached, by workload',
-    '',
-    *_by_workload(scored, overall),
-  ]
-  return '\n'.join(lines) + '\n'
+      part = _part(own)
+      best = part.standings[0] if name in conditions.SCORED else None
+      agreement = _agreement(name, own, usable)
+      parts[name] = part._replace(best=best, agreement=agreement)
+  return render(
+    pathlib.Path(__file__).with_suffix('.txt'),
+    reading=reading.strip(),
+    overall=_part(scored),
+    parts=parts,
+    factor_of=entries.factor_of,
+    picture=PICTURE,
+    inf=math.inf,
+  )
 
 
-def _reading(
-  overall: Sequence[EntryStanding], runs: Sequence[BoardRun], reading: str
-) -> list[str]:
-  first, rest = overall[0], overall[1:]
-  said = [f'- Over all, {first.submission} is first with {_score(first)}.']
-  close = [s.submission for s in rest if s.high >= first.low]
-  if close:
-    said.append(
-      '- The intervals of these overlap with its: ' + ', '.join(close) + '.'
-    )
-  for name in conditions.SCORED:
-    own = [r for r in runs if r.condition == name]
-    if own:
-      best = standings(own)[0]
-      said.append(
-        f'- Under {name}: {best.submission} ({best.score:.3f}, '
-        f'{best.reached:.0%} of its runs reach the target).'
-      )
-  return [*said, *(['', reading.strip()] if reading.strip() else [])]
-
-
-def _factors(overall: Sequence[EntryStanding]) -> str:
-  names = [standing.submission for standing in overall]
-  said = [f'{name} {entries.factor_of(name):g}' for name in names]
-  return ', '.join(said) + '.'
-
-
-def _extent(runs: Sequence[BoardRun]) -> list[str]:
+def _part(runs: Sequence[BoardRun]) -> Part:
   cells: dict[tuple[str, str], set[int]] = {}
   for run in runs:
     cells.setdefault((run.condition, run.workload), set()).add(run.seed)
-  counts = [len(seeds) for seeds in cells.values()]
+  counts = sorted({len(seeds) for seeds in cells.values()})
+  seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
   workloads = sorted({workload for _, workload in cells})
-  seeds = f'{min(counts)}'
-  seeds += f' to {max(counts)}' if max(counts) > min(counts) else ''
-  return [f'Workloads: {", ".join(workloads)}. Seeds: {seeds}.']
-
-
-def _table(found: Sequence[EntryStanding]) -> list[str]:
-  rows = [
-    (
-      s.submission,
-      _score(s),
-      f'{s.reached:.0%}',
-      f'{s.median_share:.0%}' if math.isfinite(s.median_share) else 'never',
-      f'{s.failed}',
-    )
-    for s in found
-  ]
-  head = ('submission', 'score', 'reached', 'median time / budget', 'broken')
-  return _markdown([head, *rows])
-
-
-def _score(standing: EntryStanding) -> str:
-  if math.isnan(standing.low):
-    return f'{standing.score:.3f} (too few seeds)'
-  return f'{standing.score:.3f} [{standing.low:.3f}, {standing.high:.3f}]'
+  return Part(workloads, seeds, standings(runs))
 
 
 def _agreement(
   name: str, own: Sequence[BoardRun], runs: Sequence[BoardRun]
-) -> list[str]:
+) -> str:
   """Whether the shortened workloads put the submissions in the same order.
 
-  Args:
-    name: a condition; nothing is said unless it is one at full length.
-    own: runs under it.
-    runs: runs under all conditions.
+  Nothing is said unless the condition is one at full length.
   """
   short = name.removesuffix('_full')
   same = [r for r in runs if r.condition == short]
   shared = {r.workload for r in own} & {r.workload for r in same}
   if short == name or not shared:
-    return []
+    return ''
   long, brief = (
     {
       s.submission: s.score
@@ -241,29 +177,9 @@ def _agreement(
     for some in (own, same)
   )
   told = ', '.join(f'{s} {score:.3f}' for s, score in brief.items())
-  lines = [f'Under `{short}`, on {", ".join(sorted(shared))}: {told}.', '']
+  said = f'Under `{short}`, on {", ".join(sorted(shared))}: {told}.'
   # Of fewer, or of equal scores, there is no rank correlation.
   if len({*long.values()}) > 1 and len({*brief.values()}) > 1:
     tau, _ = stats.kendalltau([long[s] for s in brief], [*brief.values()])
-    lines[0] += f" Kendall's rank correlation of the scores: {tau:.2f}."
-  return lines
-
-
-def _by_workload(
-  runs: Sequence[BoardRun], overall: Sequence[EntryStanding]
-) -> list[str]:
-  workloads = sorted({run.workload for run in runs})
-  rows = [('submission', *workloads)]
-  for standing in overall:
-    own = [r for r in runs if r.submission == standing.submission]
-    shares = [
-      np.mean([r.is_reached for r in own if r.workload == workload])
-      for workload in workloads
-    ]
-    rows.append((standing.submission, *(f'{share:.0%}' for share in shares)))
-  return _markdown(rows)
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
-  head, *rest = ('| ' + ' | '.join(row) + ' |' for row in rows)
-  return [head, '|' + ' --- |' * len(rows[0]), *rest]
+    said += f" Kendall's rank correlation of the scores: {tau:.2f}."
+  return said

@@ -20,7 +20,6 @@ import numpy as np
 from ...mini_algoperf import spec
 from ...mini_algoperf.workloads import workload_class
 from ...mini_algoperf.workloads.base import MiniWorkload
-from ...mini_algoperf.workloads.generations import GENERATIONS
 from ...mini_algoperf.workloads.molecules import MoleculesWorkload
 from ...mini_algoperf.workloads.translation import TranslationWorkload
 from ..paths import read_object
@@ -65,12 +64,11 @@ class RankedMolecules(MoleculesWorkload):
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     weights = outputs['weights']
-    count = weights.sum(dtype=np.float64)
+    loss = outputs['loss'].sum(dtype=np.float64)
+    precision = ranked_precision(outputs['targets'], outputs['logits'], weights)
     return {
-      'loss': float(outputs['loss'].sum(dtype=np.float64) / count),
-      'mean_average_precision': ranked_precision(
-        outputs['targets'], outputs['logits'], weights
-      ),
+      'loss': float(loss / weights.sum(dtype=np.float64)),
+      'mean_average_precision': precision,
     }
 
 
@@ -104,12 +102,12 @@ def ranked_precision(
 _CLASSES = {'molecules': RankedMolecules, 'translation': TokensTranslation}
 
 
-def targets_file(name: str) -> pathlib.Path:
-  """The file of a workload's targets: this project's, or beside one's own.
+# In all of these, `name` is that of a small workload, or file.py:ClassName, and
+# `full` is whether it keeps its own length.
 
-  Args:
-    name: name of a small workload, or file.py:ClassName.
-  """
+
+def targets_file(name: str) -> pathlib.Path:
+  """The file of a workload's targets: this project's, or beside one's own."""
   file, is_own, _ = name.rpartition(':')
   if not is_own:
     return pathlib.Path(__file__).with_name(_TARGETS)
@@ -118,22 +116,13 @@ def targets_file(name: str) -> pathlib.Path:
 
 
 def read_targets(name: str) -> dict[str, dict[str, Any]]:
-  """What `measure_targets` found, by workload; empty without a file.
-
-  Args:
-    name: name of a small workload, or file.py:ClassName.
-  """
+  """What `measure_targets` found, by workload; empty without a file."""
   path = targets_file(name)
   return dict(read_object(path)) if path.exists() else {}
 
 
 def target_key(name: str, full: bool) -> str:
-  """The key under which a workload's targets are kept.
-
-  Args:
-    name: name of a small workload, or file.py:ClassName.
-    full: whether it keeps its own length.
-  """
+  """The key under which a workload's targets are kept."""
   return f'{short_name(name)}_full' if full else short_name(name)
 
 
@@ -144,12 +133,7 @@ def short_name(name: str) -> str:
 
 
 def length_of(name: str, full: bool = False) -> Length:
-  """The length of a workload on the board.
-
-  Args:
-    name: name of the workload, or file.py:ClassName.
-    full: whether it keeps its own length.
-  """
+  """The length of a workload on the board."""
   own = workload_class(name)
   whole = Length(own.step_hint, own.eval_every_steps)
   return whole if full else SHORT.get(name, whole)
@@ -167,8 +151,7 @@ def make_workload(
     name: name of the workload, or file.py:ClassName.
     condition: what is changed.
     full: whether it keeps its own length.
-    targets: by key, as `measure_targets` finds them; None for those in the
-      file.
+    targets: as `measure_targets` finds them; None for those in the file.
 
   Raises:
     ValueError: if there is no such workload, or no target was measured for it.
@@ -180,39 +163,17 @@ def make_workload(
       f'{targets_file(name)} has no target {condition.target!r} of {key}; '
       '`soft-reset set-targets --board` measures it.'
     )
-  kind = GENERATIONS[condition.generation]
-  own: Any = _CLASSES.get(name) or workload_class(name)
-  joined = type(
-    own.__name__, (kind, own), _shortened(own, length_of(name, full))
-  )
   factor = rate_factor(condition, found)
+  own: Any = _CLASSES.get(name) or workload_class(name)
+
+  def eval_batch(self: Any, params: Any, *args: Any) -> Any:
+    return own._eval_batch(self, scaled(params, factor), *args)
+
+  length = length_of(name, full)
   members = {
-    'model_fn': _model_fn(joined, factor),
-    'init_model_fn': _init_model_fn(joined, factor),
-    '_eval_batch': _eval_batch(joined, factor),
+    '_eval_batch': eval_batch,
     'validation_target_value': found[condition.target],
     'test_target_value': found[condition.target],
-  }
-  workload = type(own.__name__, (joined,), members)(condition.generation)
-  workload.eval_splits = ('validation',)
-  return workload
-
-
-def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
-  """The multiple of itself as which a learning rate acts on a workload.
-
-  Args:
-    condition: the condition.
-    found: what `measure_targets` found on the workload.
-  """
-  if condition.of_best_peak is None:
-    return condition.rate_factor
-  peak = found['runs']['tuned']['peak']
-  return condition.rate_factor * condition.of_best_peak * peak / REFERENCE_PEAK
-
-
-def _shortened(own: type[MiniWorkload], length: Length) -> dict[str, Any]:
-  members = {
     'step_hint': length.step_hint,
     'eval_every_steps': length.eval_every,
     'max_allowed_runtime_sec': length.step_hint,
@@ -222,7 +183,33 @@ def _shortened(own: type[MiniWorkload], length: Length) -> dict[str, Any]:
   if length.validation is not None:
     members['num_validation_examples'] = length.validation
     members['eval_batch_size'] = length.validation
-  return members
+  workload: MiniWorkload = type(own.__name__, (own,), members)(
+    condition.generation
+  )
+  workload.eval_splits = ('validation',)
+  model_fn, init_model_fn = workload.model_fn, workload.init_model_fn
+
+  # Submissions recognise the generation by its signature.
+  @functools.wraps(model_fn)
+  def scaled_model_fn(params: Any, *args: Any, **kwargs: Any) -> Any:
+    return model_fn(scaled(params, factor), *args, **kwargs)
+
+  @functools.wraps(init_model_fn)
+  def scaled_init_model_fn(*args: Any, **kwargs: Any) -> Any:
+    params, state = init_model_fn(*args, **kwargs)
+    return scaled(params, 1.0 / factor), state
+
+  workload.model_fn = scaled_model_fn
+  workload.init_model_fn = scaled_init_model_fn
+  return workload
+
+
+def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
+  """The multiple of itself as which a rate acts; `found` as for targets."""
+  if condition.of_best_peak is None:
+    return condition.rate_factor
+  peak = found['runs']['tuned']['peak']
+  return condition.rate_factor * condition.of_best_peak * peak / REFERENCE_PEAK
 
 
 def scaled(params: Any, factor: float) -> Any:
@@ -230,34 +217,3 @@ def scaled(params: Any, factor: float) -> Any:
   if factor == 1.0:
     return params
   return jax.tree_util.tree_map(lambda p: p * factor, params)
-
-
-def _model_fn(joined: type[MiniWorkload], factor: float) -> Any:
-  # Submissions recognise the generation by its signature.
-  @functools.wraps(joined.model_fn)
-  def model_fn(
-    self: MiniWorkload, params: Any, *args: Any, **kwargs: Any
-  ) -> tuple[Any, Any]:
-    return joined.model_fn(self, scaled(params, factor), *args, **kwargs)
-
-  return model_fn
-
-
-def _init_model_fn(joined: type[MiniWorkload], factor: float) -> Any:
-  @functools.wraps(joined.init_model_fn)
-  def init_model_fn(
-    self: MiniWorkload, *args: Any, **kwargs: Any
-  ) -> tuple[Any, Any]:
-    params, state = joined.init_model_fn(self, *args, **kwargs)
-    return scaled(params, 1.0 / factor), state
-
-  return init_model_fn
-
-
-def _eval_batch(joined: type[MiniWorkload], factor: float) -> Any:
-  def eval_batch(
-    self: MiniWorkload, params: Any, batch: Any, model_state: Any
-  ) -> dict[str, jax.Array]:
-    return joined._eval_batch(self, scaled(params, factor), batch, model_state)
-
-  return eval_batch

@@ -11,10 +11,9 @@ there, counts as not having reached its target, and the others go on.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import gc
-import os
+import operator
 import pathlib
 import re
 import shutil
@@ -24,21 +23,20 @@ from typing import NamedTuple
 
 import jax
 
-from ...mini_algoperf import files, logger, metadata, runner
-from ...mini_algoperf.trial import Settings, Trial, open_log, set_up_trial
+from ...mini_algoperf import RunOptions, files, logger, metadata, runner
+from ...mini_algoperf.trial import BatchSizes, Trial
 from ...mini_algoperf.workloads.base import MiniWorkload
-from .. import slurm, workers
+from .. import workers
 from ..errors import RunFailed
+from ..paths import META_DATA
 from . import entries, stand_in
 from .conditions import get_condition
 from .entries import Contender
 from .logs import FAILURE
 
 FACTORS = ('tuned@8', 'tuned@16', 'tuned@4', 'tuned@2')
-_CACHE = '.compiled'
+KEPT = (logger.EVAL_MEASUREMENTS, META_DATA)
 _ATTEMPTS = 2  # before a run that kills its worker process is given up
-KEPT = (logger.EVAL_MEASUREMENTS, 'meta_data_0.json')
-_RUNNING = '.running'
 _CLEAR_EVERY = 20
 _runs_of_process = [0]
 
@@ -82,10 +80,16 @@ def plan(
   """
   names = submissions or list(entries.known_paths())
   chosen = [entries.get_entry(name, published) for name in names]
-  _refuse_doubles('submissions', [entry.name for entry in chosen])
-  _refuse_doubles('conditions', conditions)
-  _refuse_doubles('workloads', workloads)
-  _refuse_doubles('seeds', seeds)
+  # Two runs of one name would write into the same folder.
+  for flag, given in (
+    ('submissions', [entry.name for entry in chosen]),
+    ('conditions', conditions),
+    ('workloads', workloads),
+    ('seeds', seeds),
+  ):
+    for one in given:
+      if list(given).count(one) > 1:
+        raise ValueError(f'--{flag}: {one} is given twice; give it once.')
   for condition in conditions:
     for workload in workloads:
       stand_in.make_workload(workload, get_condition(condition), full)
@@ -96,13 +100,6 @@ def plan(
     for workload in workloads
     for entry in chosen
   ]
-
-
-def _refuse_doubles(flag: str, given: Sequence[object]) -> None:
-  # Two runs of one name would write into the same folder.
-  for one in given:
-    if given.count(one) > 1:
-      raise ValueError(f'--{flag}: {one} is given twice; give it once.')
 
 
 def read_seeds(text: str) -> list[int]:
@@ -130,14 +127,21 @@ def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
   return study / f'{stand_in.short_name(job.workload)}_jax' / 'trial_1'
 
 
-def is_done(root: pathlib.Path, job: Task, retry: bool = False) -> bool:
-  """Whether a run has ended; one that failed counts unless `retry`.
+def missing(
+  jobs: Sequence[Task], root: pathlib.Path, retry: bool = False
+) -> list[Task]:
+  """The runs that have not ended yet, in their order.
 
-  A folder without meta data, by which readers find a run, is none.
+  One that failed has ended, unless `retry`; one without meta data, by which
+  readers find a run, has not.
   """
-  path = kept_path(root, job)
-  has_ended = metadata.meta_data_path(path).exists()
-  return has_ended and not (retry and (path / FAILURE).exists())
+  left = []
+  for job in jobs:
+    path = kept_path(root, job)
+    has_ended = (path / META_DATA).exists()
+    if not has_ended or (retry and (path / FAILURE).exists()):
+      left.append(job)
+  return left
 
 
 class StepClock:
@@ -169,29 +173,18 @@ def train(job: Task, root: pathlib.Path) -> None:
 
   Whatever a submission raises is caught.
   """
-  place = kept_path(root, job)
-  work = root / _RUNNING / '__'.join(place.relative_to(root).parts)
-  shutil.rmtree(work, ignore_errors=True)
-  work.mkdir(parents=True)
-  with (work / 'output.txt').open('w') as out, workers.redirected(out):
+  failure = ''
+  with workers.working_folder(root, _name(job)) as work:
     try:
       _train(job, work)
     except Exception:  # noqa: BLE001 - a submission may raise anything
-      _record_failure(job, work, traceback.format_exc())
-  _keep(work, place)
+      failure = traceback.format_exc()
+  _keep(job, root, work, failure)
   _runs_of_process[0] += 1
   if _runs_of_process[0] % _CLEAR_EVERY == 0:
     _workload.cache_clear()
     jax.clear_caches()
   gc.collect()
-
-
-def give_up(job: Task, root: pathlib.Path, why: str) -> None:
-  """Records as failed a run that has killed its process."""
-  work = root / _RUNNING / f'lost_{job.title.replace(" ", "_")}'
-  work.mkdir(parents=True, exist_ok=True)
-  _record_failure(job, work, why)
-  _keep(work, kept_path(root, job))
 
 
 @functools.lru_cache(maxsize=32)
@@ -200,7 +193,7 @@ def _workload(
 ) -> MiniWorkload:
   """A workload, cached for the next run with its evaluation and data."""
   of = get_condition(condition)
-  of = dataclasses.replace(of, rate_factor=factor * of.rate_factor)
+  of = of._replace(rate_factor=factor * of.rate_factor)
   return stand_in.make_workload(name, of, full)
 
 
@@ -211,44 +204,37 @@ def workload_of(job: Task) -> MiniWorkload:
 
 def _train(job: Task, log_dir: pathlib.Path) -> None:
   workload = workload_of(job)
-  settings = Settings(
-    workload.default_batch_size,
-    workload.eval_batch_size,
-    eval_every=workload.eval_every_steps,
-    save_checkpoints=False,
-  )
+  options = RunOptions(job.workload, save_checkpoints=False)
+  sizes = BatchSizes(workload.default_batch_size, workload.eval_batch_size)
   clock = StepClock(get_condition(job.condition).seconds_per_step)
   submission = entries.load(job.entry)
-  trial = set_up_trial(
-    workload, submission, settings, None, job.seed, log_dir, clock
+  trial = Trial(
+    workload, submission, options, sizes, None, job.seed, log_dir, clock
   )
   clock.trial = trial
-  open_log(trial, {'workload': job.workload, 'rng_seed': job.seed})
+  trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
   runner.train(trial, _Ending())
 
 
-def _record_failure(job: Task, work: pathlib.Path, why: str) -> None:
-  (work / FAILURE).write_text(why, encoding='utf-8')
-  if not (work / KEPT[1]).exists():
-    meta = metadata.make_meta_data(workload_of(job), job.seed)
-    files.write_json(work / KEPT[1], meta)
+def _name(job: Task) -> str:
+  """Of the folder in which a run is under way."""
+  return '__'.join(kept_path(pathlib.Path(), job).parts)
 
 
-def _keep(work: pathlib.Path, place: pathlib.Path) -> None:
-  """Moves the files to keep to their place, all at once or not at all."""
-  for path in work.iterdir():
-    if path.name not in (*KEPT, FAILURE):
-      path.unlink()
-  shutil.rmtree(place, ignore_errors=True)
-  place.parent.mkdir(parents=True, exist_ok=True)
-  os.rename(work, place)
-
-
-def missing(
-  jobs: Sequence[Task], root: pathlib.Path, retry: bool = False
-) -> list[Task]:
-  """The runs that have not ended yet, in their order."""
-  return [job for job in jobs if not is_done(root, job, retry)]
+def _keep(
+  job: Task, root: pathlib.Path, work: pathlib.Path, failure: str
+) -> None:
+  """Copies the files to keep to their place, all at once or not at all."""
+  if failure:
+    (work / FAILURE).write_text(failure, encoding='utf-8')
+    if not (work / META_DATA).exists():
+      meta = metadata.make_meta_data(workload_of(job), job.seed)
+      files.write_json(work / META_DATA, meta)
+  with files.whole_folder(kept_path(root, job)) as kept:
+    for name in (*KEPT, FAILURE):
+      if (work / name).exists():
+        shutil.copyfile(work / name, kept / name)
+  shutil.rmtree(work)
 
 
 def train_all(
@@ -272,34 +258,30 @@ def train_all(
     ValueError: if there is no Slurm.
     RunFailed: if runs broke, after all others were trained.
   """
-  left = missing(jobs, root, retry)
-  if partition is None:
-    _train_here(left, root, num_workers)
-  else:
-    slurm.train_all(left, root, num_workers, train, partition)
-  paths = [kept_path(root, job) / FAILURE for job in jobs]
-  broken = [path for path in paths if path.exists()]
-  if broken:
-    raise RunFailed(
-      f'{len(broken)} of {len(jobs)} runs broke: see {broken[0]}. --retry '
-      'trains them again.'
-    )
-
-
-def _train_here(left: list[Task], root: pathlib.Path, num_workers: int) -> None:
-  cache, lost = (root / _CACHE).resolve(), 0
+  left, lost = missing(jobs, root, retry), 0
+  if partition is not None:
+    workers.train_on_slurm(left, root, num_workers, train, partition)
+    left = []
+  cache = (root / '.compiled').resolve()
+  title = operator.attrgetter('title')
   while left:
     try:
-      workers.train_all(left, root, num_workers, train, _title, cache)
-      return
+      workers.train_all(left, root, num_workers, train, title, cache)
+      break
     except RunFailed:
       still = missing(left, root)
       lost = lost + 1 if len(still) == len(left) else 1
       left = still
     if lost >= _ATTEMPTS and left:
-      give_up(left[0], root, 'Its process was killed, twice.')
-      left, lost = left[1:], 0
-
-
-def _title(job: Task) -> str:
-  return job.title
+      job, *left = left
+      with workers.working_folder(root, _name(job)) as work:
+        pass
+      _keep(job, root, work, 'Its process was killed, twice.')
+      lost = 0
+  failures = [kept_path(root, job) / FAILURE for job in jobs]
+  broken = [path for path in failures if path.exists()]
+  if broken:
+    raise RunFailed(
+      f'{len(broken)} of {len(jobs)} runs broke: see {broken[0]}. --retry '
+      'trains them again.'
+    )

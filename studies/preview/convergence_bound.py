@@ -14,6 +14,14 @@ A rate of 0 at step T makes the bound infinite: the proof divides by eta_T, the
 rate of the step that would follow the iterate x_T. Rates of 0 elsewhere are
 steps that do nothing.
 
+All functions take
+
+  rates: shape=(T,); eta_1 to eta_T, from 0 to 1e150
+  grad_norms: G, the same for all steps or shape=(T,); from 0 to 1e150
+  distance: D, above 0
+
+and raise a ValueError for an argument of another shape or out of range.
+
 Source: Schaipp et al. 2025, "The Surprising Agreement Between Convex
 Optimization Theory and Learning-Rate Scheduling for Large Model Training",
 theorem 1. Its double sum telescopes into the one above: with R_k the sum
@@ -27,6 +35,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from ...core.checks import check_number
 
 # Larger rates or norms may have a sum of squares that fits into no float.
 _LARGEST = 1e150
@@ -42,19 +52,7 @@ class BestBaseRate(NamedTuple):
 def last_iterate_bound(
   rates: ArrayLike, grad_norms: ArrayLike = 1.0, distance: float = 1.0
 ) -> float:
-  """Omega_T, from one sum over the steps.
-
-  Args:
-    rates: shape=(T,); eta_1 to eta_T, from 0 to 1e150.
-    grad_norms: G, the same for all steps or shape=(T,); from 0 to 1e150.
-    distance: D, above 0.
-
-  Returns:
-    The bound; infinite if the last rate is 0.
-
-  Raises:
-    ValueError: for an argument of another shape or out of range.
-  """
+  """Omega_T, from one sum over the steps; infinite if the last rate is 0."""
   return sum(_last_terms(*_checked(rates, grad_norms, distance)))
 
 
@@ -63,18 +61,12 @@ def best_base_rate(
 ) -> BestBaseRate:
   """gamma* = sqrt(start / noise), where Omega_T* = 2 sqrt(start * noise).
 
-  Args:
-    rates: shape=(T,); eta_1 to eta_T, from 0 to 1e150. Their common factor
-      changes gamma* and not Omega_T*: it is the shape that is judged.
-    grad_norms: G, the same for all steps or shape=(T,); from 0 to 1e150.
-    distance: D, above 0.
+  The rates' common factor changes gamma* and not Omega_T*: it is the shape that
+  is judged.
 
   Returns:
     The best factor and the bound with it; 0 and infinity if the last rate is 0,
     infinity and 0 if there are no gradients.
-
-  Raises:
-    ValueError: for an argument of another shape or out of range.
   """
   start, noise = _last_terms(*_checked(rates, grad_norms, distance))
   if noise == math.inf:
@@ -91,16 +83,8 @@ def bound_curve(
 ) -> np.ndarray:
   """Omega_1 to Omega_T: the bound of the schedule cut off after each step.
 
-  Args:
-    rates: shape=(T,); eta_1 to eta_T, from 0 to 1e150.
-    grad_norms: G, the same for all steps or shape=(T,); from 0 to 1e150.
-    distance: D, above 0.
-
   Returns:
     shape=(T,), float64; infinite where the rate is 0.
-
-  Raises:
-    ValueError: for an argument of another shape or out of range.
   """
   rates, norms, distance = _checked(rates, grad_norms, distance)
   return np.array(
@@ -128,13 +112,12 @@ def _last_terms(
 def _checked(
   rates: ArrayLike, grad_norms: ArrayLike, distance: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
-  rates = np.asarray(rates, np.float64)
+  rates, norms = (np.asarray(v, np.float64) for v in (rates, grad_norms))
   if rates.ndim != 1 or not rates.size:
     raise ValueError(
       f'shape of rates is {rates.shape}; it must be (T,) with a rate for each '
       'of at least one step.'
     )
-  norms = np.asarray(grad_norms, np.float64)
   if norms.shape not in ((), rates.shape):
     raise ValueError(
       f'shape of grad_norms is {norms.shape}; it must be () or that of the '
@@ -148,6 +131,5 @@ def _checked(
         f'{name}[{wrong[0]}] is {values[wrong[0]]}; it must be a number from 0 '
         'to 1e150.'
       )
-  if not 0 < distance < math.inf:
-    raise ValueError(f'distance is {distance}; it must be a number above 0.')
+  check_number('distance', distance, '(0, inf)')
   return rates, norms, float(distance)

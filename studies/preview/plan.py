@@ -9,12 +9,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ...core.race import Race
+from ...core.schedules import PlannedCycle
 from .. import paths, plans
-from ..plans import PlannedCycle, RunPlan
+from ..plans import RunPlan, shown
 from ..text_table import table_lines
 from .convergence_bound import best_base_rate
 
 _WIDTH = 80
+_POINTS = 2000  # of a picture, about three per pixel of its width
 # Half a unit of a number's fourth digit is at least this fraction of it. The
 # rates are float32, and one that is the peak but for that prints as the peak.
 _UNSEEN = 5e-5
@@ -33,17 +36,12 @@ _MEANING = (
 def plan_lines(name: str, plan: RunPlan, at: int | None) -> Iterator[str]:
   """All that a terminal shows of a plan.
 
-  Args:
-    name: of the chain.
-    plan: the chain.
-    at: a step to be shown, counted from 0, or None.
-
   Raises:
     ValueError: if the chain doesn't fit into its steps, has an impossible rate,
       or has no such step.
   """
   plans.check(plan)
-  cycles, rates = plans.planned_cycles(plan), plans.planned_rates(plan)
+  cycles, rates = plan.chain.cycles, plans.planned_rates(plan)
   yield (
     f'{name}: {rates.size:,} steps, {plan.params.budget_factor:g} times a '
     f'step_hint of {plan.step_hint:,}.'
@@ -66,18 +64,42 @@ def plan_lines(name: str, plan: RunPlan, at: int | None) -> Iterator[str]:
 def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
   """Draws the learning rate over steps, with a line at each new cycle.
 
-  Where the weight decay is scheduled, it has a second panel below.
-
-  Args:
-    path: PNG file to write; an existing one is replaced.
-    name: of the chain.
-    plan: the chain.
+  Where the weight decay is scheduled, it has a second panel below. Where a race
+  tries factors on the peaks, each has a curve.
   """
   from matplotlib.figure import Figure  # a terminal needs none
 
+  from ..run_plot import FAR_APART, scale_rates
+
+  rates, decays = plans.planned_rates(plan), plans.planned_weight_decays(plan)
+  starts, policy = plan.chain.reinit_steps, plan.params.policy
+  factors = policy.peaks if isinstance(policy, Race) else (1.0,)
+  grey = [f'{0.3 + 0.2 * i:.1f}' for i in range(1, len(factors))]
+  curves = [
+    (0, 'learning rate', factor * rates, color, f'x {factor:g}')
+    for factor, color in zip(factors, ['tab:blue', *grey])
+  ]
+  if decays is not None:
+    curves.append((1, 'weight decay', decays, 'tab:orange', ''))
+  panels = 1 if decays is None else 2
+  figure = Figure((7, 3 * panels), dpi=120, layout='constrained')
+  axes = figure.subplots(panels, sharex=True, squeeze=False)[:, 0]
   title = f'{name}, step_hint {plan.step_hint:,}; dashed: a new cycle starts'
-  figure = Figure(dpi=120, layout='constrained')
-  plans.draw(figure, plan, title)
+  axes[0].set_title(title, loc='left', fontsize='medium')
+  points = np.linspace(0, rates.size - 1, _POINTS).astype(np.int64)
+  steps = np.unique(np.append(points, starts).astype(np.int64))
+  for panel, what, values, color, label in curves:
+    axes[panel].plot(steps, values[steps], color=color, label=label)
+    for start in starts:
+      axes[panel].axvline(start, color='0.5', linestyle='--', linewidth=1)
+    axes[panel].set_xlim(0, rates.size)
+    axes[panel].set_ylabel(what)
+    scale_rates(axes[panel], steps, values[steps], starts)
+  if len(factors) > 1:
+    axes[0].set_yscale('log')
+    axes[0].set_ylim(bottom=float(min(factors) * rates.max()) / FAR_APART)
+    axes[0].legend(fontsize='small', title='tried in a race')
+  axes[-1].set_xlabel('global step')
   paths.save_picture(figure, path)
 
 
@@ -98,23 +120,27 @@ def cycle_rows(
     decay if it is scheduled or differs; share of all steps.
   """
   ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
+  settings = [cycle.setting for cycle in cycles]
+  peaks = [setting.hparams.learning_rate for setting in settings]
   columns = {
     'cycle': [f'{i + 1}' for i in range(len(cycles))],
     'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
     'last': [f'{end:,}' for end in ends],
-    'warm-up': [cycle.warmup for cycle in cycles],
+    'warm-up': [shown(setting.warmup) for setting in settings],
     'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
-    'peak': [f'{cycle.peak:.4g}' for cycle in cycles],
+    'peak': [f'{peak:.4g}' for peak in peaks],
   }
   if rates is not None:
     highest = [values.max() for values in np.split(rates, ends[:-1])]
-    peaks = [cycle.peak for cycle in cycles]
     if not np.allclose(highest, peaks, rtol=_UNSEEN, atol=0.0):
       columns['highest'] = [f'{rate:.4g}' for rate in highest]
-  columns['decay'] = [cycle.decay for cycle in cycles]
-  decays = [f'{c.weight_decay_shape} {c.weight_decay:.4g}' for c in cycles]
-  if len(set(decays)) > 1 or cycles[0].weight_decay_shape:
-    columns['weight decay'] = [decay.strip() for decay in decays]
+  columns['decay'] = [shown(setting.decay) for setting in settings]
+  decays = [
+    f'{shown(s.weight_decay_shape or "")} {s.hparams.weight_decay:.4g}'.strip()
+    for s in settings
+  ]
+  if len(set(decays)) > 1 or settings[0].weight_decay_shape:
+    columns['weight decay'] = decays
   columns['share'] = [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles]
   return [tuple(columns), *zip(*columns.values())]
 
@@ -125,13 +151,7 @@ def position_lines(
   rates: np.ndarray,
   weight_decays: np.ndarray | None = None,
 ) -> list[str]:
-  """Where in a plan a step is, in words.
-
-  Args:
-    step: steps taken before it.
-    cycles: the chain.
-    rates: shape=(steps,); of the plan.
-    weight_decays: shape=(steps,), or None if they are constant.
+  """Where in a plan a step is that comes after so many, in words.
 
   Raises:
     ValueError: if it is not a step of the plan.
@@ -146,31 +166,30 @@ def position_lines(
   end = ends[number]
   start = end - cycles[number].steps
   warm = start + cycles[number].warmup_steps
-  phase, begin, over = (
-    ('warm-up', start, warm) if step < warm else ('decay', warm, end)
-  )
-  last = number + 1 == len(cycles)
-  what = 'the plan ends' if last else f'cycle {number + 2} starts'
+  is_warm = step < warm
+  begin, over = (start, warm) if is_warm else (warm, end)
+
+  def done(done: int, steps: int) -> str:
+    tenths = 1000 * done // steps  # down: what is not over is not at 100%
+    return f'{done:,} of its {steps:,} steps are done ({tenths / 10:.1f}%)'
+
   lines = [
     f'Step {step:,} (counted from 0, like the clock), about to be taken:',
     f'  cycle          {number + 1} of {len(cycles)}; '
-    + _done(step - start, end - start),
-    f'  phase          {phase}; ' + _done(step - begin, over - begin),
+    + done(step - start, end - start),
+    f'  phase          {"warm-up" if is_warm else "decay"}; '
+    + done(step - begin, over - begin),
     f'  learning rate  {rates[step]:.6g}',
   ]
   if weight_decays is not None:
     lines.append(f'  weight decay   {weight_decays[step]:.6g}')
-  left = end - step
-  plural = 's' * (left > 1)
+  plural = 's' * (end - step > 1)
+  last = number + 1 == len(cycles)
+  what = 'the plan ends' if last else f'cycle {number + 2} starts'
   lines.append(
-    f'  boundary       in {left:,} step{plural}: at step {end:,} {what}'
+    f'  boundary       in {end - step:,} step{plural}: at step {end:,} {what}'
   )
   return lines
-
-
-def _done(done: int, steps: int) -> str:
-  tenths = 1000 * done // steps  # down: what is not over is not at 100%
-  return f'{done:,} of its {steps:,} steps are done ({tenths / 10:.1f}%)'
 
 
 def bound_lines(rates: np.ndarray) -> list[str]:
@@ -178,10 +197,8 @@ def bound_lines(rates: np.ndarray) -> list[str]:
 
   All have D = G = 1, as many steps, and a highest rate of 1. Steps with a rate
   of 0 at the end are left out: they change nothing, and the bound, which
-  divides by the last rate, is infinite with them.
-
-  Args:
-    rates: shape=(T,); those at which the steps are taken.
+  divides by the last rate, is infinite with them. The plan's rates, shape=(T,),
+  are those at which the steps are taken.
   """
   count = rates.size
   t = np.arange(count)
@@ -197,22 +214,19 @@ def bound_lines(rates: np.ndarray) -> list[str]:
     if moving.size:
       gamma, bound = best_base_rate(moving / moving.max())
     rows.append((name, f'{gamma:#.4g}', f'{bound:#.4g}'))
+  zeros, about_zeros = count - np.trim_zeros(rates, 'b').size, ''
+  if zeros == count:
+    about_zeros = 'All rates of the plan are 0: nothing moves.'
+  elif zeros:
+    which = 'step has' if zeros == 1 else f'{zeros:,} steps have'
+    about_zeros = (
+      f"The plan's last {which} a rate of 0. The bound divides by the last "
+      'rate and would be infinite; a step that changes nothing is left out '
+      'instead.'
+    )
   return [
     "Bound on SGD's last iterate for D = G = 1:",
     *table_lines(rows),
     *textwrap.wrap(_MEANING, _WIDTH),
-    *textwrap.wrap(_zeros_at_the_end(rates), _WIDTH),
+    *textwrap.wrap(about_zeros, _WIDTH),
   ]
-
-
-def _zeros_at_the_end(rates: np.ndarray) -> str:
-  zeros = rates.size - np.trim_zeros(rates, 'b').size
-  if zeros == 0:
-    return ''
-  if zeros == rates.size:
-    return 'All rates of the plan are 0: nothing moves.'
-  which = 'step has' if zeros == 1 else f'{zeros:,} steps have'
-  return (
-    f"The plan's last {which} a rate of 0. The bound divides by the last rate "
-    'and would be infinite; a step that changes nothing is left out instead.'
-  )

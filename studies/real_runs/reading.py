@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...mini_algoperf import logger, metadata
-from ..paths import check_file, read_object, read_rows
+from ...mini_algoperf import files, logger
+from ..paths import META_DATA, check_file, read_object
 from ..run_files import MetricTarget, read_log, read_target
-from ..scores import TrialTimes, read_trials
+from ..scores import TrialTimes
 
 SHIPPED = pathlib.Path(__file__).parent
 _RUNS = 'runs.csv'
 _DIRECTIONS = {'rises': True, 'falls': False}
-_RUN_COLUMNS = (
-  'board ruleset submission framework study workload trial hparams'
-).split()
+_RUN_COLUMNS = ('board', 'ruleset', 'submission', 'study', 'workload', 'trial')
 _ARRAYS = ('first', 'step', 'seconds', 'loss', 'metric')
 _LOSSES = ('validation/loss', 'validation/ctc_loss')
 
@@ -41,11 +39,9 @@ class RecordedRun(NamedTuple):
   board: str
   ruleset: str
   submission: str
-  framework: str
   study: str
   workload: RecordedWorkload
   trial: str
-  hparams: str  # JSON; empty if not known
   step: np.ndarray
   seconds: np.ndarray  # of submission time
   loss: np.ndarray
@@ -67,9 +63,6 @@ class RecordedRun(NamedTuple):
 
 def read_runs(folder: pathlib.Path = SHIPPED) -> list[RecordedRun]:
   """All runs of a folder, in the order of runs.csv.
-
-  Args:
-    folder: with runs.csv, evaluations.npz and workloads.csv.
 
   Raises:
     ValueError: if one of them is missing or not what README.md says.
@@ -157,7 +150,7 @@ def _read_evaluations(
 def _rows(
   path: pathlib.Path, columns: Sequence[str]
 ) -> Sequence[Mapping[str, str]]:
-  rows = read_rows(path)
+  rows = files.read_rows(path)
   if not rows:
     raise ValueError(f'{path} is missing or has no rows.')
   missing = [c for c in columns if rows[0].get(c) is None]
@@ -177,20 +170,12 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
   Raises:
     ValueError: if there is no trial, or the files of one are damaged.
   """
-  found = sorted(root.glob(f'**/study_*/*/trial_*/{logger.EVAL_MEASUREMENTS}'))
-  if not found:
-    raise ValueError(
-      f'{root} has no <submission>/study_<i>/<workload>_<framework>/trial_<j>/'
-      f'{logger.EVAL_MEASUREMENTS}: give a folder of logs.'
-    )
   known = read_workloads()
   runs = []
-  for path in found:
+  for path in _trials(root, '**/', logger.EVAL_MEASUREMENTS):
     submission, study, folder, trial, _ = path.parts[-5:]
-    name, _, framework = folder.rpartition('_')
-    if framework not in ('jax', 'pytorch'):
-      name, framework = folder, ''
-    workload = known.get(name) or _workload(path.parent, name)
+    name = _workload_name(folder)
+    workload = known.get(name) or _workload(path.with_name(META_DATA), name)
     log = read_log(path)
     columns = log.rows[0] if log.rows else ()
     loss = next((c for c in _LOSSES if c in columns), _LOSSES[0])
@@ -199,12 +184,10 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
         'logs',
         'external',
         submission,
-        framework,
         study,
         workload,
         trial,
-        '',
-        log.whole_numbers('global_step').astype(np.float64),
+        log.whole_numbers().astype(np.float64),
         log.numbers('accumulated_submission_time'),
         log.numbers(loss),
         log.numbers(f'validation/{workload.target.metric}'),
@@ -213,14 +196,28 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
   return runs
 
 
-def _workload(trial: pathlib.Path, name: str) -> RecordedWorkload:
-  path = metadata.meta_data_path(trial)
+def _trials(root: pathlib.Path, where: str, file: str) -> list[pathlib.Path]:
+  """The files of a name in the trials of submissions somewhere below a folder."""
+  found = sorted(root.glob(f'{where}study_*/*/trial_*/{file}'))
+  if not found:
+    raise ValueError(
+      f'{root} has no <submission>/study_<i>/<workload>_<framework>/trial_<j>/'
+      f'{file}: give a folder of logs.'
+    )
+  return found
+
+
+def _workload_name(folder: str) -> str:
+  return folder.removesuffix('_jax').removesuffix('_pytorch')
+
+
+def _workload(path: pathlib.Path, name: str) -> RecordedWorkload:
   if not path.exists():
     raise ValueError(
       f'{path} is missing: {name} is not a workload of the benchmark, and '
       'nothing says what its target is.'
     )
-  target, meta = read_target(path), read_object(path)
+  target, meta = read_target(path.parent), read_object(path)
   step_hint, max_runtime = (
     _positive(path, name, key, meta.get(f'workload.{key}'))
     for key in ('step_hint', 'max_allowed_runtime_sec')
@@ -233,35 +230,48 @@ def read_times(
 ) -> list[TrialTimes]:
   """Times to the targets, of recorded runs or of the benchmark's logs.
 
+  A trial that was never evaluated hasn't reached its target.
+
   Args:
-    folder: of recorded runs, with runs.csv, or of submissions' logs.
+    folder: of recorded runs, with runs.csv, or of submissions' logs,
+      <submission>/study_<i>/<workload>_<framework>/trial_<j>.
     board: of the recorded runs that are compared; None for v05, or for logs.
     ruleset: likewise; None for self, or for logs.
 
   Raises:
     ValueError: if there are no such runs, or a file is damaged.
   """
-  if not (folder / _RUNS).exists():
-    if board or ruleset:
+  if (folder / _RUNS).exists():
+    runs, wanted = read_runs(folder), (board or 'v05', ruleset or 'self')
+    found = [run for run in runs if (run.board, run.ruleset) == wanted]
+    if not found:
+      known = sorted({f'{run.board} {run.ruleset}' for run in runs})
       raise ValueError(
-        f'--board and --ruleset choose among recorded runs, but {folder} has '
-        f'no {_RUNS}.'
+        f'there are no runs of board={wanted[0]} with ruleset={wanted[1]}, but '
+        f'of {", ".join(known)}.'
       )
-    return read_trials(folder)
-  runs, wanted = read_runs(folder), (board or 'v05', ruleset or 'self')
-  found = [run for run in runs if (run.board, run.ruleset) == wanted]
-  if not found:
-    known = sorted({f'{run.board} {run.ruleset}' for run in runs})
+    return [
+      TrialTimes(
+        run.submission,
+        run.study,
+        run.workload.name,
+        run.workload.target.seconds(run.seconds, run.metric),
+      )
+      for run in found
+    ]
+  if board or ruleset:
     raise ValueError(
-      f'there are no runs of board={wanted[0]} with ruleset={wanted[1]}, but '
-      f'of {", ".join(known)}.'
+      f'--board and --ruleset choose among recorded runs, but {folder} has no '
+      f'{_RUNS}.'
     )
-  return [
-    TrialTimes(
-      run.submission,
-      run.study,
-      run.workload.name,
-      run.workload.target.seconds(run.seconds, run.metric),
+  times = []
+  for path in _trials(folder, '*/', META_DATA):
+    submission, study, name = path.parts[-5:-2]
+    target = read_target(path.parent)
+    log = read_log(path.with_name(logger.EVAL_MEASUREMENTS))
+    seconds = target.seconds(
+      log.numbers('accumulated_submission_time'),
+      log.numbers(f'validation/{target.metric}'),
     )
-    for run in found
-  ]
+    times.append(TrialTimes(submission, study, _workload_name(name), seconds))
+  return times

@@ -6,16 +6,17 @@ The README of `studies.real_runs` defines groups, cases, budgets and figures.
 from __future__ import annotations
 
 import collections
-import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ..real_runs.reading import RecordedRun
 from .rules import Rule, TrialRace, best_shares, left_at
 
+T = TypeVar('T')
 # (board, ruleset) with several trials per submission; 'logs': a user's folder.
 _SOURCES = {('v05', 'external'), ('logs', 'external')}
 _LEAST_EVALUATIONS = 3
@@ -67,8 +68,7 @@ class Group(NamedTuple):
     ]
 
 
-@dataclasses.dataclass(frozen=True)
-class Replayed:
+class Replayed(NamedTuple):
   """A rule, where it leaves each of the runs, and the groups of these."""
 
   rule: Rule
@@ -79,12 +79,7 @@ class Replayed:
 
 
 def replay(runs: Sequence[RecordedRun], rule: Rule) -> Replayed:
-  """Finds where a rule leaves every run.
-
-  Args:
-    runs: as `comparable` returns them.
-    rule: to be replayed.
-  """
+  """Finds where a rule leaves every run."""
   judged = [Judged(run, left_at(rule, run)) for run in runs]
   grouped = trials_of_groups(judged)
   in_a_row = [Group(trials, seconds_in_a_row(trials)) for trials in grouped]
@@ -137,22 +132,22 @@ def trials_of_groups(judged: Sequence[Judged]) -> list[list[Judged]]:
   ]
 
 
+def _rotations(trials: Sequence[T]) -> list[list[T]]:
+  return [[*trials[i:], *trials[:i]] for i in range(len(trials))]
+
+
 def seconds_in_a_row(trials: Sequence[Judged]) -> list[float]:
   """Seconds spent until the target, trial after trial; infinity if never.
 
   Returns:
     One number for each rotation of the trials' order.
   """
-
-  def spent(order: Sequence[Judged]) -> float:
-    total = 0.0
-    for one in order:
-      total += one.seconds
-      if one.reaches:
-        return total
-    return math.inf
-
-  return [spent([*trials[i:], *trials[:i]]) for i in range(len(trials))]
+  found = []
+  for order in _rotations(trials):
+    spent = list(itertools.accumulate(one.seconds for one in order))
+    ends = [end for one, end in zip(order, spent) if one.reaches]
+    found.append(ends[0] if ends else math.inf)
+  return found
 
 
 class Probed(NamedTuple):
@@ -171,10 +166,6 @@ def probe(trial: Judged, share: float) -> Probed:
   A probe ends where no later evaluation is expected to be nearer, so that
   nothing of the future is used: at the first with f + spacing / 2 >= share, of
   which the spacing is the largest distance between two evaluations so far.
-
-  Args:
-    trial: a run and where it is left.
-    share: of the run.
   """
   run, f = trial.run, trial.run.share
   end = min(trial.left, f.size - 1)
@@ -190,18 +181,11 @@ def probe(trial: Judged, share: float) -> Probed:
 def seconds_in_race(race: TrialRace, trials: Sequence[Judged]) -> list[float]:
   """Seconds that a race spends until the target; infinity if never.
 
-  Args:
-    race: how the trials compete.
-    trials: those of a group.
-
   Returns:
     One number for each rotation of the trials' order.
   """
   probed = [probe(trial, race.share) for trial in trials]
-  return [
-    _seconds_of_race(race, [*probed[i:], *probed[:i]])
-    for i in range(len(probed))
-  ]
+  return [_seconds_of_race(race, order) for order in _rotations(probed)]
 
 
 def _seconds_of_race(race: TrialRace, order: Sequence[Probed]) -> float:

@@ -12,15 +12,20 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...core.checks import did_you_mean
+from ...core.checks import (
+  check,
+  check_count,
+  check_number,
+  did_you_mean,
+  is_number,
+)
 from ...core.workload import Evaluation
 from ...core.workload import Target as RunTarget
 from ...early_switching import (
-  NOT_FINITE,
   Context,
   Progress,
   SmoothedLossRule,
@@ -30,7 +35,6 @@ from ...early_switching import (
 from ...soft_reset import progress
 from ..real_runs.reading import RecordedRun
 
-T = TypeVar('T')
 BUILT_IN = ('never', 'thesis', 'floor', 'progress', 'race', 'oracle')
 _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
   # Lets every run come to its end.
@@ -40,18 +44,11 @@ _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
 }
 
 
-class BestProgress(NamedTuple):
-  """The best progress so far."""
-
-  best: float  # -inf before the first finite metric
-
-
 @dataclasses.dataclass(frozen=True)
 class Floor:
   """Leaves a cycle whose metric has come less far than its share demands.
 
-    leave if the loss is not finite, or
-             max p < least[i],  i = max {i : shares[i] <= f}
+    leave if max p < least[i],  i = max {i : shares[i] <= f}
 
   p is the progress on a log scale, the maximum over the cycle's evaluations, f
   the share of the cycle. Below shares[0] no cycle is left. The numbers were
@@ -69,45 +66,32 @@ class Floor:
   )
 
   judges_chain: ClassVar[bool] = False
-  initial: ClassVar[BestProgress] = BestProgress(-math.inf)
+  initial: ClassVar[float] = -math.inf  # the best progress so far
   columns: ClassVar[tuple[str, ...]] = ()
 
   def __post_init__(self) -> None:
     for name in ('shares', 'least'):
       values = getattr(self, name)
       is_list = isinstance(values, (list, tuple))
-      if not is_list or not all(map(_is_number, values)):
-        raise ValueError(f'{name} is {values!r}; it must be a list of numbers.')
+      right = is_list and all(map(is_number, values))
+      check(right, name, values, 'a list of numbers')
       object.__setattr__(self, name, tuple(values))
-    if len(self.shares) != len(self.least):
-      raise ValueError(
-        f'shares has {len(self.shares)} numbers and least {len(self.least)}; '
-        'they must have the same length.'
-      )
+    right = len(self.least) == len(self.shares)
+    check(right, 'least', self.least, 'as long as shares')
 
   def observe(
-    self, state: BestProgress, evaluation: Evaluation, context: Context
-  ) -> tuple[BestProgress, Verdict]:
+    self, state: float, evaluation: Evaluation, context: Context
+  ) -> tuple[float, Verdict]:
     """See `SwitchingRule`."""
     p = progress(evaluation.metric, context.target, context.first_metric, 'log')
-    best = state.best if math.isnan(p) else max(state.best, p)
+    best = state if math.isnan(p) else max(state, p)
     asked = [
       least
       for share, least in zip(self.shares, self.least)
       if share <= context.share
     ]
     is_behind = bool(asked) and best < asked[-1]
-    reason = 'behind the floor' if is_behind else ''
-    if not math.isfinite(evaluation.loss):
-      reason = NOT_FINITE
-    return BestProgress(best), Verdict(reason, {})
-
-
-_SWITCHING: Mapping[str, Callable[..., SwitchingRule]] = {
-  'thesis': SmoothedLossRule,
-  'floor': Floor,
-  'progress': Progress,
-}
+    return best, Verdict('behind the floor' if is_behind else '', {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,23 +119,18 @@ class TrialRace:
   rule: Any = 'floor'
 
   def __post_init__(self) -> None:
-    if type(self.probes) is not int or self.probes < 2:
-      raise ValueError(
-        f'probes is {self.probes!r}; it must be a whole number of at least 2.'
-      )
-    if not _is_number(self.share) or not 0 < self.share <= 1:
-      raise ValueError(
-        f'share is {self.share!r}; it must be a number above 0, at most 1.'
-      )
-    skip = self.skip_race_above
-    if skip is not None and not _is_number(skip):
-      raise ValueError(
-        f'skip_race_above is {skip!r}; it must be a number, or null.'
-      )
+    check_count('probes', self.probes, 2)
+    check_number('share', self.share, '(0, 1]')
+    if self.skip_race_above is not None:
+      check_number('skip_race_above', self.skip_race_above, '(-inf, inf)')
 
 
-def _is_number(value: object) -> bool:
-  return type(value) in (int, float) and math.isfinite(float(str(value)))
+_KINDS: Mapping[str, Callable[..., SwitchingRule | TrialRace]] = {
+  'thesis': SmoothedLossRule,
+  'floor': Floor,
+  'progress': Progress,
+  'race': TrialRace,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,9 +159,6 @@ class Rule:
 def read_rule(text: str) -> Rule:
   """A rule from the command line.
 
-  Args:
-    text: a name, or JSON of an object with a name and parameters.
-
   Raises:
     ValueError: if there is no such rule, or a parameter is wrong.
   """
@@ -192,50 +168,43 @@ def read_rule(text: str) -> Rule:
       given = json.loads(text)
     except json.JSONDecodeError as e:
       raise ValueError(f'--rule={text} is not valid JSON: {e}.') from e
-  name, parameters = _named(given)
-  if name != 'race':
-    return Rule(given, _read_leaving(given))
-  race: TrialRace = _made('race', TrialRace, parameters)
-  return Rule(given, _read_leaving(race.rule), race)
+  made = _made(given)
+  if not isinstance(made, TrialRace):
+    return Rule(given, made)
+  leaves = _made(made.rule)
+  if isinstance(leaves, TrialRace):
+    raise ValueError(f'--rule={text}: there is no race in a race.')
+  return Rule(given, leaves, made)
 
 
-def _named(given: object) -> tuple[str, dict[str, Any]]:
-  """The name of a rule and its parameters."""
-  if isinstance(given, str):
-    return given, {}
-  if not isinstance(given, dict) or not isinstance(given.get('name'), str):
+def _made(given: object) -> SwitchingRule | TrialRace | str:
+  """A switching rule, a race, or a yardstick's name."""
+  rest = dict(given) if isinstance(given, dict) else {'name': given}
+  name = rest.pop('name', None)
+  if not isinstance(name, str):
     raise ValueError(
       f'--rule={given!r} must be a name, or an object with a name.'
     )
-  return given['name'], {k: v for k, v in given.items() if k != 'name'}
-
-
-def _made(name: str, kind: Callable[..., T], parameters: dict[str, Any]) -> T:
-  known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-  for parameter in parameters:
-    if parameter not in known:
-      raise ValueError(
-        f'--rule: {name} has no parameter {parameter!r}; it has '
-        f'{", ".join(known)}.'
-      )
-  try:
-    return kind(**parameters)
-  except ValueError as e:
-    raise ValueError(f'--rule: {name}: {e}') from e
-
-
-def _read_leaving(given: object) -> SwitchingRule | str:
-  """A switching rule, or a yardstick's name."""
-  name, parameters = _named(given)
-  if name in _YARDSTICKS and not parameters:
+  if name in _YARDSTICKS and not rest:
     return name
-  if name not in _SWITCHING:
-    known = (*_YARDSTICKS, *_SWITCHING, 'race')
+  if name not in _KINDS:
+    known = (*_YARDSTICKS, *_KINDS)
     raise ValueError(
       f'--rule={name}: there is no such rule; there are {", ".join(known)}.'
       + did_you_mean(name, known)
     )
-  return _made(name, _SWITCHING[name], parameters)
+  kind: Any = _KINDS[name]
+  fields = [field.name for field in dataclasses.fields(kind)]
+  for parameter in rest:
+    if parameter not in fields:
+      raise ValueError(
+        f'--rule: {name} has no parameter {parameter!r}; it has '
+        f'{", ".join(fields)}.'
+      )
+  try:
+    return kind(**rest)
+  except ValueError as e:
+    raise ValueError(f'--rule: {name}: {e}') from e
 
 
 def left_at(rule: Rule, run: RecordedRun) -> int:
@@ -267,12 +236,7 @@ def left_at(rule: Rule, run: RecordedRun) -> int:
 
 
 def best_shares(run: RecordedRun, logarithmic: bool = False) -> np.ndarray:
-  """The best share of the way to the target so far, shape=(evaluations,).
-
-  Args:
-    run: a run with at least one evaluation.
-    logarithmic: whether a metric that falls is measured on a log scale.
-  """
+  """The best share of the way to the target so far, shape=(evaluations,)."""
   scale = 'log' if logarithmic else 'linear'
   target, metrics = _target(run), run.metric.tolist()
   shares = np.array([progress(m, target, metrics[0], scale) for m in metrics])

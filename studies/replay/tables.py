@@ -20,7 +20,6 @@ BY: Mapping[str, Callable[[RecordedRun], str]] = {
   'submission': lambda run: run.submission,
 }
 BUDGETS = (1.5, 3.0)
-Cases = Mapping[str, Sequence[Case]]  # by part
 
 
 class Table(NamedTuple):
@@ -30,15 +29,11 @@ class Table(NamedTuple):
   objects: list[dict[str, Any]]  # for JSON
 
 
-def _part_of(run: RecordedRun, by: str | None) -> str:
-  """The workload or submission of a run; '' if `by` is None."""
-  return BY[by](run) if by else ''
-
-
 def _by_part(groups: Iterable[Group], by: str | None) -> dict[str, list[Group]]:
+  """Groups by workload or submission; under '' if `by` is None."""
   found: dict[str, list[Group]] = collections.defaultdict(list)
   for group in groups:
-    found[_part_of(group.trials[0].run, by)].append(group)
+    found[BY[by](group.trials[0].run) if by else ''].append(group)
   return dict(sorted(found.items()))
 
 
@@ -51,6 +46,10 @@ class Means(NamedTuple):
 
   reached: float  # share of the cases; NaN without any
   time: float  # mean, as a share of the budget; a failing case uses all of it
+
+  def texts(self) -> list[str]:
+    """Both for the terminal."""
+    return ['–' if math.isnan(mean) else f'{mean:.3f}' for mean in self]
 
 
 def _means(cases: Sequence[Case]) -> Means:
@@ -78,7 +77,7 @@ def figures(
   rows, objects = [[*titles, 'false alarms']], []
   for one in shown:
     for part, groups in _by_part(one.groups, by).items():
-      judged = [j for j in one.judged if _part_of(j.run, by) == part]
+      judged = [j for j in one.judged if not by or BY[by](j.run) == part]
       reaching = sum(j.run.reached is not None for j in judged)
       alarms = None
       if one.rule.race is None:
@@ -87,7 +86,7 @@ def figures(
       cells = [str(one.rule), *([part] if by else []), f'{count:,}']
       for budget in budgets:
         means = _means(_cases(groups, budget))
-        cells += map(_text, means)
+        cells += means.texts()
         objects.append(
           {
             'rule': one.rule.given,
@@ -103,36 +102,12 @@ def figures(
   return Table(table_lines(rows), objects)
 
 
-class Costs(NamedTuple):
-  """A race compared with its switching rule on one trial after the other.
-
-  *Good* cases are those whose first trial reaches its target under the rule,
-  however long it takes. Times are in maximum runtimes.
-  """
-
-  cases: int
-  good: int
-  good_race: Means
-  good_row: Means
-  others_race: Means
-  others_row: Means
-
-  @property
-  def break_even(self) -> Means:
-    """The share of good cases at which race and rule do equally well.
-
-    By targets reached, and by mean time. With a smaller share the race does
-    better: always (1) if it is no worse in good cases, never (0) if it is no
-    better in the others.
-    """
-    gained = self.others_race.reached - self.others_row.reached
-    lost = self.good_row.reached - self.good_race.reached
-    sooner = self.others_row.time - self.others_race.time
-    later = self.good_race.time - self.good_row.time
-    return Means(_balance(gained, lost), _balance(sooner, later))
-
-
 def _balance(gained: float, lost: float) -> float:
+  """The share of good cases at which race and rule do equally well.
+
+  With a smaller share the race does better: always (1) if it is no worse in
+  good cases, never (0) if it is no better in the others.
+  """
   if math.isnan(gained + lost):
     return math.nan
   if gained <= 0:
@@ -140,35 +115,14 @@ def _balance(gained: float, lost: float) -> float:
   return gained / (gained + lost) if lost > 0 else 1.0
 
 
-def costs_of(
-  race: Sequence[Group], row: Sequence[Group], budget: float
-) -> Costs:
-  """What a race costs.
-
-  Args:
-    race: groups with the seconds that the race takes.
-    row: the same groups with those that one trial after the other takes.
-    budget: as a multiple of the maximum runtime.
-  """
-  firsts = [trial.reaches for group in race for trial in group.trials]
-  sides: list[Means] = []
-  for is_good in (True, False):
-    for groups in (race, row):
-      pairs = zip(firsts, _cases(groups, budget))
-      means = _means([case for good, case in pairs if good == is_good])
-      sides.append(Means(means.reached, budget * means.time))
-  return Costs(len(firsts), sum(firsts), *sides)
-
-
 def costs(
   shown: Sequence[Replayed], budgets: Sequence[float], by: str | None = None
 ) -> Table:
   """What races cost in cases that did not need one, and bring in others.
 
-  Args:
-    shown: races.
-    budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission', or None for all together.
+  Each is compared with its switching rule on one trial after the other. *Good*
+  cases are those whose first trial reaches its target under the rule, however
+  long it takes. Times are in maximum runtimes.
 
   Raises:
     ValueError: if one of the rules is not a race.
@@ -181,32 +135,42 @@ def costs(
       raise ValueError(f'--rule={one.rule} is not a race; --costs needs one.')
     in_a_row = _by_part(one.in_a_row, by)
     for part, groups in _by_part(one.groups, by).items():
+      firsts = [trial.reaches for group in groups for trial in group.trials]
       for budget in budgets:
-        c = costs_of(groups, in_a_row[part], budget)
-        first = [str(one.rule), *([part] if by else []), f'{budget:g}×']
-        good, others = (
-          (c.good_race, c.good_row),
-          (c.others_race, c.others_row),
+        means: list[Means] = []
+        for is_good in (True, False):
+          for own in (groups, in_a_row[part]):
+            cases = zip(firsts, _cases(own, budget))
+            mean = _means([case for good, case in cases if good == is_good])
+            means.append(Means(mean.reached, budget * mean.time))
+        good_race, good_row, others_race, others_row = means
+        even = Means(
+          _balance(
+            others_race.reached - others_row.reached,
+            good_row.reached - good_race.reached,
+          ),
+          _balance(
+            others_row.time - others_race.time, good_race.time - good_row.time
+          ),
         )
-        cells = [text for means in good for text in map(_text, means)]
-        even = map(_text, c.break_even)
-        rows.append([*first, 'yes', f'{c.good:,}', *cells, *even])
-        cells = [text for means in others for text in map(_text, means)]
-        blank = [''] * len(first)
-        rows.append([*blank, 'no', f'{c.cases - c.good:,}', *cells, '', ''])
-        means = {**c._asdict(), 'break_even': c.break_even}
+        first = [str(one.rule), *([part] if by else []), f'{budget:g}×']
+        good = [*good_race.texts(), *good_row.texts(), *even.texts()]
+        rows.append([*first, 'yes', f'{sum(firsts):,}', *good])
+        others = [*others_race.texts(), *others_row.texts(), '', '']
+        count = f'{len(firsts) - sum(firsts):,}'
+        rows.append([*([''] * len(first)), 'no', count, *others])
+        names = ('good_race', 'good_row', 'others_race', 'others_row')
         objects.append(
           {
             'rule': one.rule.given,
             **({by: part} if by else {}),
             'budget': budget,
-            'cases': c.cases,
-            'good': c.good,
+            'cases': len(firsts),
+            'good': sum(firsts),
             **{
               f'{name}_{key}': None if math.isnan(value) else value
-              for name, pair in means.items()
-              if isinstance(pair, Means)
-              for key, value in pair._asdict().items()
+              for name, mean in zip((*names, 'break_even'), (*means, even))
+              for key, value in mean._asdict().items()
             },
           }
         )
@@ -220,13 +184,8 @@ def left_out(
 
   The rule is chosen that reaches the most targets in the other parts within the
   budget; ties go to the one that reaches them sooner, then to the first. The
-  last row of each budget is over all parts.
-
-  Args:
-    shown: the rules, at least two.
-    budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission': what is left out. A workload's variants are
-      workloads of their own and stay in.
+  last row of each budget is over all parts. A workload's variants are workloads
+  of their own and stay in.
 
   Raises:
     ValueError: if there are fewer than two rules to choose from.
@@ -237,42 +196,37 @@ def left_out(
     )
   rows = [['budget', f'{by} left out', 'chosen', 'cases', 'reached', 'time']]
   objects = []
-
-  def add(budget: float, part: str, rule: Rule | None, own: list[Case]) -> None:
-    means = _means(own)
-    cells = [f'{budget:g}×', part or 'all', str(rule or ''), f'{len(own):,}']
-    rows.append([*cells, *map(_text, means)])
-    objects.append(
-      {
-        by: part or None,
-        'rule': rule and rule.given,
-        'budget': budget,
-        'cases': len(own),
-        **means._asdict(),
-      }
-    )
-
   for budget in budgets:
     found = [
       {part: _cases(groups, budget) for part, groups in parts.items()}
       for parts in (_by_part(one.groups, by) for one in shown)
     ]
-    pooled: list[Case] = []
+    results: list[tuple[str, Rule | None, list[Case]]] = []
     for part in found[0]:
-
-      def elsewhere(
-        i: int, out: str = part, own: Sequence[Cases] = found
-      ) -> tuple[int, float]:
-        cases = [c for p, cs in own[i].items() if p != out for c in cs]
+      ranks = []
+      for index, own in enumerate(found):
+        cases = [c for p, others in own.items() if p != part for c in others]
         reached = sum(case.reached for case in cases)
-        return -reached, sum(case.time for case in cases)
-
-      chosen = min(range(len(shown)), key=elsewhere)
-      pooled += found[chosen][part]
-      add(budget, part, shown[chosen].rule, found[chosen][part])
-    add(budget, '', None, pooled)
+        ranks.append((-reached, sum(case.time for case in cases), index))
+      chosen = min(ranks)[-1]
+      results.append((part, shown[chosen].rule, found[chosen][part]))
+    pooled = [case for _, _, own in results for case in own]
+    for part, rule, cases in [*results, ('', None, pooled)]:
+      means = _means(cases)
+      cells = [
+        f'{budget:g}×',
+        part or 'all',
+        str(rule or ''),
+        f'{len(cases):,}',
+      ]
+      rows.append([*cells, *means.texts()])
+      objects.append(
+        {
+          by: part or None,
+          'rule': rule and rule.given,
+          'budget': budget,
+          'cases': len(cases),
+          **means._asdict(),
+        }
+      )
   return Table(table_lines(rows), objects)
-
-
-def _text(number: float) -> str:
-  return '–' if math.isnan(number) else f'{number:.3f}'

@@ -18,23 +18,29 @@ the end of each cycle is known; the rule is replayed on their losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from ..run_files import RunTable
-from . import registry
+from .registry import first_switch, reset_label
 
 REGAINED = 0.95
+FAILED, GOOD = 0.1, 0.5
+# Shares of the way that count as no difference where a claim says "no worse".
+MARGIN = 0.01
+_SIGNIFICANT = 0.05
+
+Study = Mapping[str, Mapping[int, RunTable]]  # by run and seed, on one workload
 
 
 def share_gone(value: np.ndarray, start: float, goal: float) -> np.ndarray:
   """(value - start) / (goal - start); 0 where the value is not finite.
 
   Args:
-    value: shape (n,) or a scalar, metrics.
+    value: shape=(n,), metrics.
     start: the untrained model's metric.
     goal: where the way leads to, which is not where it starts.
   """
@@ -52,30 +58,18 @@ def cycle_metrics(table: RunTable) -> list[np.ndarray]:
 
 def shares(table: RunTable) -> list[np.ndarray]:
   """`share_gone` towards the target at the evaluations of each cycle."""
-  start = table.metric[0]
-  return [
-    share_gone(y, start, table.target.value) for y in cycle_metrics(table)
-  ]
+  start, goal = table.metric[0], table.target.value
+  return [share_gone(y, start, goal) for y in cycle_metrics(table)]
 
 
 def final_share(table: RunTable, cycle: int) -> float:
-  """The share of the way to the target gone at the end of a cycle.
-
-  Args:
-    table: the run.
-    cycle: index of the cycle, from 0.
-  """
+  """The share of the way gone at the end of a cycle, counted from 0."""
   return float(shares(table)[cycle][-1])
 
 
-def best_share(table: RunTable, first_cycle: int) -> float:
-  """The largest share of the way that a cycle or a later one has gone.
-
-  Args:
-    table: the run.
-    first_cycle: index of the first cycle that counts, from 0.
-  """
-  return float(np.concatenate(shares(table)[first_cycle:]).max())
+def best_share(table: RunTable) -> float:
+  """The largest share of the way that a cycle after the first has gone."""
+  return float(np.concatenate(shares(table)[1:]).max())
 
 
 def _since_reset(table: RunTable, reset: int) -> np.ndarray:
@@ -99,26 +93,13 @@ def recovery(table: RunTable, reset: int) -> float:
   """Evaluations until 95 % of the way to the model before the reset is regained.
 
   The way is that from the untrained model to the last evaluation before the
-  boundary. 1 is the first evaluation after it.
-
-  Args:
-    table: the run.
-    reset: which boundary between cycles, from 0.
+  boundary, counted from 0. 1 is the first evaluation after it.
 
   Returns:
     A count; infinity if the cycle ends before.
   """
   regained = np.flatnonzero(_since_reset(table, reset) >= REGAINED)
   return float(regained[0] + 1) if regained.size else math.inf
-
-
-FAILED, GOOD = 0.1, 0.5
-# Shares of the way that count as no difference where a claim says "no worse".
-MARGIN = 0.01
-_SIGNIFICANT = 0.05
-
-Seeds = Mapping[int, RunTable]
-Study = Mapping[str, Seeds]  # run -> seed -> table, all on one workload
 
 
 class Measure(NamedTuple):
@@ -135,85 +116,19 @@ class Finding(NamedTuple):
   votes: Sequence[int]  # a seed each: 1 for, -1 against, 0 neither
 
   @property
+  def counts(self) -> tuple[int, int, int]:
+    """Seeds for, against and neither."""
+    votes = list(self.votes)
+    return votes.count(1), votes.count(-1), votes.count(0)
+
+  @property
   def verdict(self) -> str:
     """'holds', 'does not hold' or 'undecided'."""
-    votes = np.asarray(self.votes)
-    num_for, num_against = int((votes > 0).sum()), int((votes < 0).sum())
+    num_for, num_against, _ = self.counts
     count = num_for + num_against
     if not count or stats.binomtest(num_for, count).pvalue >= _SIGNIFICANT:
       return 'undecided'
     return 'holds' if num_for > num_against else 'does not hold'
-
-
-def common_seeds(study: Study, runs: Sequence[str]) -> list[int]:
-  """The seeds with which all of some runs were trained, in order."""
-  return sorted(set.intersection(*(set(study[run]) for run in runs)))
-
-
-def good_resets(tables: Sequence[RunTable]) -> list[int]:
-  """The boundaries that follow upon a good cycle in each of some runs."""
-  count = min(len(table.cycle_starts) for table in tables) - 1
-  return [
-    reset
-    for reset in range(count)
-    if all(final_share(table, reset) >= GOOD for table in tables)
-  ]
-
-
-def _mean_recovery(table: RunTable, resets: Sequence[int]) -> float:
-  """A recovery that doesn't come in its cycle counts as the cycle and one."""
-  lengths = [len(y) for y in cycle_metrics(table)]
-  counts = [
-    min(recovery(table, reset), lengths[reset + 1] + 1.0) for reset in resets
-  ]
-  return float(np.mean(counts))
-
-
-def _compare_recovery(study: Study, faster: str, slower: str) -> Finding:
-  """Votes for a run that recovers in fewer evaluations than another.
-
-  The cyclic run is measured beside them: what it needs is the learning rate's.
-  """
-  names = tuple(dict.fromkeys((slower, faster, 'peaks_cyclic')))
-  asked, votes = [], []
-  for seed in common_seeds(study, names):
-    tables = {name: study[name][seed] for name in names}
-    resets = good_resets(list(tables.values()))
-    if not resets:
-      votes.append(0)
-      continue
-    asked.append((tables, resets))
-    votes.append(
-      _vote(
-        _mean_recovery(tables[slower], resets),
-        _mean_recovery(tables[faster], resets),
-      )
-    )
-  return Finding(
-    [
-      *_by_reset('evaluations to recover', recovery, names, asked),
-      *_by_reset('share of the way lost', loss_at_reset, names, asked),
-    ],
-    votes,
-  )
-
-
-def _by_reset(
-  title: str,
-  measure: Callable[[RunTable, int], float],
-  names: Sequence[str],
-  asked: Sequence[tuple[Mapping[str, RunTable], Sequence[int]]],
-) -> list[Measure]:
-  """A measure of each run after each of its cycles, over the seeds asked."""
-  resets = sorted({reset for _, resets in asked for reset in resets})
-  return [
-    Measure(
-      f'{title} after cycle {reset + 1}, {registry.reset_label(name)}',
-      [measure(tables[name], reset) for tables, r in asked if reset in r],
-    )
-    for reset in resets
-    for name in names
-  ]
 
 
 def _vote(larger: float, smaller: float) -> int:
@@ -221,115 +136,125 @@ def _vote(larger: float, smaller: float) -> int:
   return (larger > smaller) - (larger < smaller)
 
 
-def measures(
-  columns: Sequence[str], rows: Sequence[Sequence[float]]
-) -> list[Measure]:
-  """Measures from their names and a row of values per seed."""
-  values = zip(*rows) if rows else [()] * len(columns)
-  return [Measure(name, list(v)) for name, v in zip(columns, values)]
+# What a seed says: values of some quantities, by their names, and its vote.
+Answer = tuple[Mapping[str, Sequence[float]], int]
+Runs = Mapping[str, RunTable]  # a seed's, in the order of the claim
 
 
-def full_recovers_slowly(study: Study) -> Finding:
-  """Full resets against what the learning rate alone costs."""
-  return _compare_recovery(study, 'peaks_cyclic', 'peaks_full')
+class Claim(NamedTuple):
+  """A sentence of the thesis and how it is put to the test."""
+
+  sentence: str
+  question: str  # what a seed is asked; yes counts for the claim
+  runs: tuple[str, ...]  # keys of RUNS
+  answer: Callable[[Runs], Answer]
+
+  def ask(self, study: Study) -> Finding:
+    """Asks the seeds that all of the claim's runs were trained with."""
+    found: dict[str, list[float]] = {}
+    votes = []
+    common = set.intersection(*(set(study[run]) for run in self.runs))
+    for seed in sorted(common):
+      values, vote = self.answer({run: study[run][seed] for run in self.runs})
+      votes.append(vote)
+      for name, own in values.items():
+        found.setdefault(name, []).extend(own)
+    return Finding([Measure(*item) for item in found.items()], votes)
 
 
-def kept_momentum_is_faster(study: Study) -> Finding:
-  """Resets that keep the moments against full ones."""
-  return _compare_recovery(study, 'peaks_kept', 'peaks_full')
+def _good_resets(tables: Iterable[RunTable]) -> list[bool]:
+  """For each boundary, whether the cycle before it is good in all runs."""
+  ends = ([share[-1] for share in shares(table)[:-1]] for table in tables)
+  return [min(at) >= GOOD for at in zip(*ends)]
 
 
-def soft_is_faster(study: Study) -> Finding:
-  """Soft resets against full ones, after good cycles."""
-  return _compare_recovery(study, 'peaks_soft', 'peaks_full')
-
-
-def _no_worse(study: Study, run: str, other: str) -> Finding:
-  """Votes for a run whose later cycles' best is no worse than another's."""
-  rows, votes = [], []
-  for seed in common_seeds(study, (run, other)):
-    pair = [study[name][seed] for name in (run, other)]
-    if final_share(pair[0], 0) < GOOD:
-      votes.append(0)
-      continue
-    best = [best_share(table, 1) for table in pair]
-    rows.append((*best, best[0] - best[1]))
-    votes.append(1 if best[0] >= best[1] - MARGIN else -1)
-  columns = [
-    f'best share of the way, {registry.reset_label(name)}'
-    for name in (run, other)
+def _mean_recovery(table: RunTable, resets: Sequence[bool]) -> float:
+  """A recovery that doesn't come in its cycle counts as the cycle and one."""
+  lengths = [len(y) for y in cycle_metrics(table)[1:]]
+  counts = [
+    min(recovery(table, reset), lengths[reset] + 1.0)
+    for reset, is_good in enumerate(resets)
+    if is_good
   ]
-  return Finding(measures([*columns, 'difference'], rows), votes)
+  return float(np.mean(counts))
 
 
-def later_cycles_are_no_worse(study: Study) -> Finding:
-  """The best metric after the first cycle, soft against full."""
-  return _no_worse(study, 'peaks_soft', 'peaks_full')
+def _recovers_later(runs: Runs) -> Answer:
+  """Whether the first run takes more evaluations to recover than the second.
+
+  The cyclic run is measured beside them: what it needs is the learning rate's.
+  """
+  resets = _good_resets(runs.values())
+  values = {
+    f'{title} after cycle {reset + 1}, {reset_label(run)}': (
+      [measure(table, reset)] if is_good else []
+    )
+    for title, measure in (
+      ('evaluations to recover', recovery),
+      ('share of the way lost', loss_at_reset),
+    )
+    for reset, is_good in enumerate(resets)
+    for run, table in runs.items()
+  }
+  if not any(resets):
+    return values, 0
+  first, second, *_ = (_mean_recovery(t, resets) for t in runs.values())
+  return values, _vote(first, second)
 
 
-def soft_is_no_worse_than_cyclic(study: Study) -> Finding:
-  """The same, soft against no reset at all."""
-  return _no_worse(study, 'peaks_soft', 'peaks_cyclic')
+def _soft_is_no_worse(runs: Runs) -> Answer:
+  """Whether later cycles are no worse with soft resets than in the other run."""
+  names = sorted(runs, key=lambda run: run != 'peaks_soft')
+  if final_share(runs[names[0]], 0) < GOOD:
+    return {}, 0
+  soft, other = (best_share(runs[run]) for run in names)
+  values = {
+    f'best share of the way, {reset_label(run)}': [best]
+    for run, best in zip(names, (soft, other))
+  }
+  values['difference'] = [soft - other]
+  return values, 1 if soft >= other - MARGIN else -1
 
 
-def only_soft_leaves_a_failure(study: Study) -> Finding:
+def _leaves_a_failure(runs: Runs) -> Answer:
   """What becomes of a run whose first cycle has failed."""
-  names = ('failed_start_cyclic', 'failed_start_soft')
-  first, rows, votes = [], [], []
-  for seed in common_seeds(study, names):
-    cyclic, soft = (study[name][seed] for name in names)
-    first.append(final_share(cyclic, 0))
-    if first[-1] >= FAILED:
-      votes.append(0)
-      continue
-    best = [best_share(table, 1) for table in (cyclic, soft)]
-    rows.append(best)
-    votes.append(1 if best[0] < GOOD <= best[1] else -1)
-  gone = Measure('share of the way gone by the first cycle', first)
-  columns = [
-    f'best share after a failure, {registry.reset_label(name)}'
-    for name in names
-  ]
-  return Finding([gone, *measures(columns, rows)], votes)
+  cyclic, soft = runs.values()
+  gone = final_share(cyclic, 0)
+  values = {'share of the way gone by the first cycle': [gone]}
+  if gone >= FAILED:
+    return values, 0
+  for run, table in runs.items():
+    name = f'best share after a failure, {reset_label(run)}'
+    values[name] = [best_share(table)]
+  return values, 1 if best_share(cyclic) < GOOD <= best_share(soft) else -1
 
 
-def parameters_matter_more(study: Study) -> Finding:
+def _parts(parameters: float, moments: float, unit: str) -> Answer:
+  values = {
+    f"parameters' part, {unit}": [parameters],
+    f"moments' part, {unit}": [moments],
+  }
+  return values, _vote(abs(parameters), abs(moments))
+
+
+def _parts_of_costs(runs: Runs) -> Answer:
   """The parameters' and the moments' part in what a full reset costs.
 
   From a full reset to none in two steps: keep the moments, then the parameters.
   """
-  names = ('peaks_full', 'peaks_kept', 'peaks_cyclic')
-  rows, votes = [], []
-  for seed in common_seeds(study, names):
-    tables = [study[name][seed] for name in names]
-    resets = good_resets(tables)
-    if not resets:
-      votes.append(0)
-      continue
-    full, kept, cyclic = (_mean_recovery(table, resets) for table in tables)
-    rows.append((kept - cyclic, full - kept))
-    votes.append(_vote(abs(kept - cyclic), abs(full - kept)))
-  columns = ["parameters' part, evaluations", "moments' part, evaluations"]
-  return Finding(measures(columns, rows), votes)
+  resets = _good_resets(runs.values())
+  if not any(resets):
+    return {}, 0
+  full, kept, cyclic = (_mean_recovery(t, resets) for t in runs.values())
+  return _parts(kept - cyclic, full - kept, 'evaluations')
 
 
-def parameters_matter_more_after_a_failure(study: Study) -> Finding:
+def _parts_after_a_failure(runs: Runs) -> Answer:
   """The two parts in what a soft reset brings after a failed first cycle."""
-  names = ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft')
-  rows, votes = [], []
-  for seed in common_seeds(study, names):
-    tables = [study[name][seed] for name in names]
-    if final_share(tables[0], 0) >= FAILED:
-      votes.append(0)
-      continue
-    cyclic, params, soft = (best_share(t, 1) for t in tables)
-    rows.append((params - cyclic, soft - params))
-    votes.append(_vote(abs(params - cyclic), abs(soft - params)))
-  columns = [
-    "parameters' part, share of the way",
-    "moments' part, share of the way",
-  ]
-  return Finding(measures(columns, rows), votes)
+  if final_share(next(iter(runs.values())), 0) >= FAILED:
+    return {}, 0
+  cyclic, params, soft = map(best_share, runs.values())
+  return _parts(params - cyclic, soft - params, 'share of the way')
 
 
 # Cycles that were made to fail or not, with the runs' switching off, so that
@@ -348,11 +273,7 @@ RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
 
 
 def switching_evaluation(table: RunTable, cycle: int) -> int | None:
-  """The evaluation of a cycle, from 1, at which the rule ends it.
-
-  Args:
-    table: a run whose switching was off.
-    cycle: index of the cycle, from 0.
+  """The evaluation of a cycle, from 1, at which the rule would have ended it.
 
   Returns:
     The number of the evaluation with the first S(t) = 1; None if there is none
@@ -360,59 +281,37 @@ def switching_evaluation(table: RunTable, cycle: int) -> int | None:
   """
   steps = table.losses.steps
   start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
-  return registry.first_switch(
-    table.losses.loss[(steps > start) & (steps < end)]
-  )
+  return first_switch(table.losses.loss[(steps > start) & (steps < end)])
 
 
-def _switching(
-  study: Study, seed: int, failed: bool
-) -> list[tuple[int | None, int]]:
-  """(evaluation of the switch or None, best one up to it) of each cycle."""
-  result = []
-  for run, cycle in _CYCLES:
-    table = study[run][seed]
-    share = shares(table)[cycle]
-    if share[-1] < FAILED if failed else share[-1] >= GOOD:
-      at = switching_evaluation(table, cycle)
-      result.append((at, int(np.argmax(share[:at])) + 1))
-  return result
-
-
-def failed_cycles_are_left(study: Study) -> Finding:
+def _failed_cycles_are_left(runs: Runs) -> Answer:
   """Whether S(t) fires in the cycles that fail, and when."""
-  rows, delays, votes = [], [], []
-  for seed in common_seeds(study, RUNS_REPLAYED):
-    cycles = _switching(study, seed, failed=True)
-    left = [(at, best) for at, best in cycles if at is not None]
-    rows.append((len(cycles), len(left)))
-    delays += [at - best for at, best in left]
-    votes.append((2 * (len(left) == len(cycles)) - 1) if cycles else 0)
-  found = measures(['failed cycles per seed', 'left by the rule'], rows)
-  delay = Measure('evaluations from the best metric to the switch', delays)
-  return Finding([*found, delay], votes)
+  failed, delays = 0, []
+  for run, cycle in _CYCLES:
+    share = shares(runs[run])[cycle]
+    if share[-1] < FAILED:
+      failed += 1
+      at = switching_evaluation(runs[run], cycle)
+      if at is not None:
+        delays.append(at - int(np.argmax(share[:at])) - 1)
+  values = {
+    'failed cycles per seed': [failed],
+    'left by the rule': [len(delays)],
+    'evaluations from the best metric to the switch': delays,
+  }
+  return values, 2 * (len(delays) == failed) - 1 if failed else 0
 
 
-def healthy_cycles_are_let_be(study: Study) -> Finding:
+def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
   """How often S(t) fires in a cycle that ends well."""
-  rows, votes = [], []
-  for seed in common_seeds(study, RUNS_REPLAYED):
-    cycles = _switching(study, seed, failed=False)
-    left = [at for at, _ in cycles if at is not None]
-    rows.append((len(cycles), len(left)))
-    votes.append((1 if not left else -1) if cycles else 0)
-  return Finding(
-    measures(['good cycles per seed', 'left by the rule'], rows), votes
-  )
-
-
-class Claim(NamedTuple):
-  """A sentence of the thesis and how it is put to the test."""
-
-  sentence: str
-  question: str  # what a seed is asked; yes counts for the claim
-  runs: tuple[str, ...]  # keys of RUNS
-  ask: Callable[[Study], Finding]
+  switches = [
+    switching_evaluation(runs[run], cycle)
+    for run, cycle in _CYCLES
+    if final_share(runs[run], cycle) >= GOOD
+  ]
+  left = sum(at is not None for at in switches)
+  values = {'good cycles per seed': [len(switches)], 'left by the rule': [left]}
+  return values, (-1 if left else 1) if switches else 0
 
 
 CLAIMS = (
@@ -421,26 +320,26 @@ CLAIMS = (
     'Does the full reset take more evaluations to recover than the learning '
     'rate alone costs (cyclic)?',
     ('peaks_full', 'peaks_cyclic'),
-    full_recovers_slowly,
+    _recovers_later,
   ),
   Claim(
     'Keeping the momentum speeds up recovery in some cases.',
     'Does a reset of the parameters alone recover in fewer evaluations than a '
     'full one?',
     ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
-    kept_momentum_is_faster,
+    _recovers_later,
   ),
   Claim(
     'After a good cycle soft resets recover faster than full ones.',
     'Does the soft reset recover in fewer evaluations?',
     ('peaks_full', 'peaks_soft', 'peaks_cyclic'),
-    soft_is_faster,
+    _recovers_later,
   ),
   Claim(
     'The best metric of later cycles is unchanged or better with soft resets.',
     f'Is it no worse than with full resets, by {100 * MARGIN:g} % of the way?',
     ('peaks_full', 'peaks_soft'),
-    later_cycles_are_no_worse,
+    _soft_is_no_worse,
   ),
   Claim(
     'Cyclic training does not recover from a failed first cycle; soft resets '
@@ -448,21 +347,21 @@ CLAIMS = (
     'After a failed first cycle: does the second get half of the way with a '
     'soft reset, and not without?',
     ('failed_start_cyclic', 'failed_start_soft'),
-    only_soft_leaves_a_failure,
+    _leaves_a_failure,
   ),
   Claim(
     'After good cycles soft resets are no worse than cyclic training.',
     'Is the best metric of later cycles no worse, by '
     f'{100 * MARGIN:g} % of the way?',
     ('peaks_soft', 'peaks_cyclic'),
-    soft_is_no_worse_than_cyclic,
+    _soft_is_no_worse,
   ),
   Claim(
     'What a full reset costs, it costs through the parameters.',
     "Is the parameters' part in the evaluations to recover larger than the "
     "moments'?",
     ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
-    parameters_matter_more,
+    _parts_of_costs,
   ),
   Claim(
     'What a soft reset brings after a failure, it brings through the '
@@ -470,18 +369,18 @@ CLAIMS = (
     "After a failed first cycle: is the parameters' part in the best metric "
     "of the second larger than the moments'?",
     ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft'),
-    parameters_matter_more_after_a_failure,
+    _parts_after_a_failure,
   ),
   Claim(
     'Early switching leaves cycles that fail.',
     "Does S(t), with figure 3.7's constants, fire in all of its failed cycles?",
     RUNS_REPLAYED,
-    failed_cycles_are_left,
+    _failed_cycles_are_left,
   ),
   Claim(
     'Early switching lets healthy cycles be.',
     "Does S(t), with figure 3.7's constants, fire in none of its good cycles?",
     RUNS_REPLAYED,
-    healthy_cycles_are_let_be,
+    _healthy_cycles_are_let_be,
   ),
 )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...mini_algoperf import workloads
-from ..plans import RunPlan, planned_cycles
+from ..plans import RunPlan
 from ..preview.plan import cycle_rows
 from ..text_table import table_lines
 from . import registry
@@ -24,20 +23,17 @@ def list_text() -> str:
     (name, figure.workload.name, f'{figure.budget_factor:g}x', figure.title)
     for name, figure in registry.FIGURES.items()
   ]
-  lines = table_lines([('figure', 'workload', 'budget', 'shows'), *rows])
-  more = (
+  lines = [
+    *table_lines([('figure', 'workload', 'budget', 'shows'), *rows]),
     '',
     'The budget is in step_hints. `soft-reset experiments fig3.8a` explains '
     'a figure.',
-  )
-  return '\n'.join([*lines, *more])
+  ]
+  return '\n'.join(lines)
 
 
 def figure_text(name: str) -> str:
   """A figure's runs: settings, cycles, and the commands that train them.
-
-  Args:
-    name: a key of `registry.FIGURES`.
 
   Raises:
     ValueError: there is no such figure.
@@ -53,46 +49,38 @@ def figure_text(name: str) -> str:
     f'Budget: {figure.budget_factor:g} times step_hint.',
   ]
   cycles = None
-  for run_name in figure.runs:
-    before = cycles
-    cycles = list(_cycle_lines(run_name, figure.workload))
-    lines += ['', run_name, '-' * len(run_name)]
-    lines += registry.settings_lines(run_name)
+  for run in figure.runs:
+    before, cycles = cycles, list(_cycle_lines(run, figure.workload))
+    lines += ['', run, '-' * len(run), *registry.settings_lines(run)]
     lines += ['', 'Cycles: as above.'] if cycles == before else cycles
-    lines += ['', *_commands(run_name, figure.workload)]
+    lines += ['', *_commands(run, figure.workload)]
   return '\n'.join(lines)
 
 
 def _cycle_lines(run: str, workload: Counterpart) -> Iterator[str]:
-  for where, step_hint in _step_hints(workload).items():
+  stand_in = workloads.WORKLOADS[workload.stand_in]
+  for where, step_hint in (
+    (f'{workload.name} in 2024', workload.step_hint_2024),
+    (f'{workload.name} now', workload.step_hint),
+    (workload.stand_in, stand_in.step_hint),
+  ):
     yield ''
     yield f'Cycles with the step_hint of {where}, {step_hint:,}:'
-    plan = RunPlan(step_hint, RUNS[run])
-    yield from table_lines(cycle_rows(planned_cycles(plan)))
+    yield from table_lines(
+      cycle_rows(RunPlan(step_hint, RUNS[run]).chain.cycles)
+    )
 
 
-def _step_hints(workload: Counterpart) -> Mapping[str, int]:
-  stand_in = workloads.WORKLOADS[workload.stand_in]
-  return {
-    f'{workload.name} in 2024': workload.step_hint_2024,
-    f'{workload.name} now': workload.step_hint,
-    workload.stand_in: stand_in.step_hint,
-  }
-
-
-def _commands(name: str, workload: Counterpart) -> Iterator[str]:
-  yield 'On the benchmark, which stops at the targets or when time is up:'
-  for words in _benchmark_commands(name, workload):
-    yield from _command_lines(words)
-  yield 'Here:'
-  yield from _command_lines(_own_command(name, workload))
-
-
-def _benchmark_commands(name: str, workload: Counterpart) -> list[list[str]]:
+def _commands(name: str, workload: Counterpart) -> list[str]:
   folder = f'submissions/{name}'
+  # Relative where the file is below the current folder, which is without links.
+  submission = registry.SUBMISSION.resolve()
+  relative = os.path.relpath(submission)
+  path = str(submission) if relative.startswith(os.pardir) else relative
   return [
-    ['soft-reset export', f'--settings={name}', f'--out={folder}'],
-    [
+    'On the benchmark, which stops at the targets or when time is up:',
+    *_command('soft-reset export', f'--settings={name}', f'--out={folder}'),
+    *_command(
       'python3 submission_runner.py',
       '--framework=jax',
       f'--workload={workload.name}',
@@ -101,29 +89,20 @@ def _benchmark_commands(name: str, workload: Counterpart) -> list[list[str]]:
       '--data_dir=$DATA',
       '--experiment_dir=$EXPERIMENTS',
       f'--experiment_name={name}',
-    ],
+    ),
+    'Here:',
+    *_command(
+      f'EXPERIMENT={name}',
+      'soft-reset run',
+      f'--workload={workload.stand_in}',
+      f'--submission_path={shlex.quote(path)}',
+      f'--experiment_name={name}',
+      '--nostop_at_targets',
+    ),
   ]
 
 
-def _own_command(name: str, workload: Counterpart) -> list[str]:
-  return [
-    f'EXPERIMENT={name}',
-    'soft-reset run',
-    f'--workload={workload.stand_in}',
-    f'--submission_path={shlex.quote(_shown_path(registry.SUBMISSION))}',
-    f'--experiment_name={name}',
-    '--nostop_at_targets',
-  ]
-
-
-def _shown_path(path: pathlib.Path) -> str:
-  """Relative where the file is below the current folder."""
-  path = path.resolve()  # the current folder is without links, too
-  relative = os.path.relpath(path)
-  return str(path) if relative.startswith(os.pardir) else relative
-
-
-def _command_lines(words: Sequence[str]) -> list[str]:
+def _command(*words: str) -> Sequence[str]:
   """A shell command over several lines, none too long unless a word is."""
   lines = ['  ' + words[0]]
   for word in words[1:]:

@@ -84,9 +84,7 @@ def settings_lines(run: str) -> list[str]:
 def first_switch(losses: np.ndarray) -> int | None:
   """The evaluation, from 1, with the first S(t) = 1; None if there is none.
 
-  Args:
-    losses: shape=(n,); validation losses of a cycle's evaluations, judged with
-      the constants of figure 3.7.
+  Of a cycle's validation losses, shape=(n,), with the constants of figure 3.7.
   """
   rule = RUNS['failing_switching'].switching
   assert isinstance(rule, SmoothedLossRule)

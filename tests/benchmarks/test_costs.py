@@ -46,7 +46,7 @@ def test_every_figure_of_every_run(tmp_path):
 
 @pytest.mark.parametrize(
   ('name', 'shape'),
-  [('small_graphs', (8, 128)), ('small_sentences', (8, 8, 50))],
+  [('graphs', (512, 128)), ('sentences', (128, 256, 32_000))],
 )
 def test_the_logits_of_models_for_a_gpu(key, name, shape):
   workload = MODELS[name]()

@@ -43,10 +43,14 @@ SUBMISSIONS = {
   'not_there': 'import not_there',
   'nul': 'x = 1\0',
 }
+NAMES = ('', '..', '../out', '/abs', 'a/../../b')
+SIZES = ('None', '8.0', '0', '12')
+SEEDS = ('', 'x', '1-', '3-1', '1,3-1', '-2')
 SPACES = {
   'torn': '{"alpha": ',
+  'list': '[]',
   'deep': DEEP,
-  'typo': '{"learning_rat": {"feasible_points": [0.5]}}',
+  'typo': '[{"learning_rat": 0.5}, {"learning_rat": 0.4}]',
   'second': '[{"beta2": 0.5}, {"beta2": 2.0}]',
 }
 PARAMS = {
@@ -106,9 +110,13 @@ def bad_files(tmp_path_factory):
   for name, text in SUBMISSIONS.items():
     write(root / f'own/{name}.py', text)
   write(root / 'own/__init__.py', '')
+  write(root / 'alone/submission.py', '')
+  write_submission(root / 'part', functions=['init_optimizer_state'])
   complete = pathlib.Path(write_submission(root / 'foreign')).read_text()
-  sizes = 'def get_batch_size(name): return None'
-  write(root / 'foreign/no_size.py', f'{complete}\n{sizes}\n')
+  for i, text in enumerate(SIZES):
+    sizes = f'def get_batch_size(name): return {text}'
+    write(root / f'foreign/size_{i}.py', f'{complete}\n{sizes}\n')
+  (root / 'dir.html').mkdir()
   for folder, table in (('space', SPACES), ('params', PARAMS)):
     for name, text in table.items():
       write(root / folder / f'{name}.json', text)
@@ -142,24 +150,31 @@ def own(name):
   return ['run', '--workload=fake', f'--submission_path=own/{name}.py']
 
 
+def size(text):
+  name = SIZES.index(text)
+  return ['run', '--workload=fake', f'--submission_path=foreign/size_{name}.py']
+
+
 RUN = ['run', '--workload=fake']
 PLAN = ['schedule', '--step_hint=50']
 EXPORT = ['export', '--out=new']
 TARGETS = ['set-targets', '--workload=digits']
+STUDY = ['study', '--out=o']
 CASES = [
   (['trian'], "No such command 'trian'"),
-  (['--workload=fake'], 'No such option'),
   (['run'], "Missing option '--workload'"),
   (['run', '--workload='], "'' is unknown"),
-  (['run', '--workload=digit'], "'digit' is unknown"),
+  (['run', '--workload=digit'], "'digit' is unknown; use one of"),
   ([*RUN, '--workload'], "Option '--workload' requires an argument"),
   ([*RUN, '--generaton=jit'], "Did you mean '--generation'?"),
   ([*RUN, '--rng_seed=4294967296'], '0<=x<=4294967295'),
   ([*RUN, '--eval_every=0'], "'--eval_every': 0 is not in the range x>=1"),
-  ([*RUN, '--overwrite=perhaps'], "'--overwrite' does not take a value"),
-  ([*RUN, 'digits'], 'unexpected extra argument (digits)'),
-  ([*RUN, '--experiment_name='], '--experiment_name='),
-  ([*RUN, '--experiment_name=..'], '--experiment_name=..'),
+  ([*RUN, '--eval_every=5', '--eval_by=time'], '--eval_every=5 counts steps'),
+  ([*RUN, '--overwrite=perhaps'], "'perhaps' is not a valid boolean"),
+  ([*RUN, '--overwrite', '--resume_last_run'], 'contradict each other'),
+  *(
+    ([*RUN, f'--experiment_name={n}'], f'--experiment_name={n}') for n in NAMES
+  ),
   ([*RUN, '--experiment_name=' + 'x' * 300], 'too long'),
   ([*RUN, '--experiment_dir=file'], 'file/fake/fake_jax: Not a directory.'),
   ([*RUN, '--experiment_dir=loop'], 'loop'),
@@ -168,6 +183,11 @@ CASES = [
   ([*RUN, '--submission_path='], 'there is no such file'),
   ([*RUN, '--submission_path=own'], 'own: there is no such file'),
   ([*RUN, '--submission_path=file'], 'must be a Python file'),
+  ([*RUN, '--submission_path=alone/submission.py'], 'no __init__.py'),
+  (
+    [*RUN, '--submission_path=part/submission.py'],
+    'update_params, data_select',
+  ),
   (own('no_cycle'), 'own/no_cycle.py, line 5: cycles='),
   (own('dict'), "own/dict.py, line 5: schedule_params={'alpha': 0.5}"),
   (own('range'), 'own/range.py, line 5: budget_factor=-1: budget_factor must'),
@@ -178,43 +198,44 @@ CASES = [
   (own('syntax'), 'cannot be imported'),
   (own('nul'), 'null bytes'),
   (own('not_there'), "cannot be imported: No module named 'not_there'"),
-  ([*RUN, '--submission_path=foreign/no_size.py'], 'get_batch_size=None must'),
+  *((size(text), f'get_batch_size={text} must') for text in SIZES),
   (space('missing'), 'there is no such file'),
   (space('torn'), 'not valid JSON'),
   (space('deep'), 'nested too deeply'),
+  (space('list'), 'space/list.json'),
   (space('typo'), 'trial 1: learning_rat: unknown hyperparameter'),
-  (space('second'), 'trial 2: beta2=2.0: beta2 must be'),
+  (space('second'), 'space/second.json: trial 2: beta2=2.0: beta2 must be'),
+  ([*RUN, '--num_tuning_trials=2'], 'needs --tuning_ruleset=external'),
   ([*RUN, '--tuning_search_space=space/second.json'], 'external'),
   ([*RUN, '--tuning_ruleset=external'], 'needs a JSON file'),
   (['schedule'], '--step_hint is missing'),
   ([*PLAN, '--at=100'], '--at=100: the plan has'),
   ([*PLAN, '--out=file'], '--out=file must end in .png'),
-  ([*PLAN, '--out='], 'must end in .png'),
-  ([*PLAN, '--out=plan.png'], '--out=plan.png exists'),
-  ([*PLAN, '--out=no/plan.png'], 'there is no folder no'),
+  ([*PLAN, '--out='], "'--out': '' is no path"),
+  ([*PLAN, '--out=plan.png'], '--out=plan.png exists: give another name, or'),
+  ([*PLAN, '--out=no/plan.png'], '--out=no/plan.png: there is no folder no'),
   ([*PLAN, '--settings=peaks_sotf'], 'Did you mean peaks_soft?'),
-  ([*PLAN, '--settings=competition'], 'SOFT_RESET scores higher'),
   ([*PLAN, '--settings=thesis', '--params=x'], 'contradict each other'),
-  ([*PLAN, '--params=loop'], 'loop: there is no such file'),
-  (['schedule', '--params=params/typo.json'], 'params/typo.json: '),
+  ([*PLAN, '--params=loop'], 'loop: '),
   *(([*PLAN, f'--params=params/{n}.json'], f'params/{n}.json') for n in PARAMS),
-  (['export'], "Missing option '--out'"),
-  ([*EXPORT, '--settings=COMPETITION'], 'SOFT_RESET scores higher'),
-  ([*EXPORT, '--name=My'], 'My must be lower-case letters'),
+  ([*EXPORT, '--name=My'], '--name=My must be lower-case letters'),
   ([*EXPORT, '--name='], 'must be lower-case letters'),
   ([*EXPORT, '--name=lambda'], 'no Python keyword'),
-  ([*EXPORT, '--tuning_ruleset=both'], "'both' is not one of"),
-  (['export', '--out='], 'is not an empty folder'),
+  (['export', '--out='], "'' is no path"),
+  (['export', '--out=own'], '--out=own is not empty. Nothing is replaced'),
+  (['export', '--out=file'], 'file: Not a directory'),
   (['export', '--out=file/x'], 'file'),
   (['plot'], "Missing argument 'DIR'"),
-  (['plot', ''], "'': there is no such folder"),
-  (['plot', 'nowhere'], 'nowhere: there is no such folder'),
-  (['plot', 'file'], 'file: there is no such folder'),
-  (['plot', 'own'], 'own has no trial'),
+  (['plot', ''], "'' is no path"),
+  (['plot', 'nowhere'], "Directory 'nowhere' does not exist"),
+  (['plot', 'file'], "Directory 'file' is a file"),
+  (['plot', 'own'], 'own has no trial: give an experiment'),
   *((['plot', f'logs/{name}'], file) for name, (file, _) in LOGS.items()),
-  (['experiments', 'fig3.8'], "'fig3.8' is not a figure"),
+  (['report', 'logs', '--out=x.png'], '--out=x.png must end in .html'),
+  (['report', 'logs', '--out=dir.html'], '--out=dir.html is a folder'),
+  (['report', 'logs/plan_torn'], 'schedule_params.json'),
+  (['experiments', 'fig3.8'], "'fig3.8' is not a figure of the thesis: near"),
   (['experiments', 'fig3.5', 'fig3.7'], 'unexpected extra argument (fig3.7)'),
-  (['figures', '--only=fig9'], "'fig9' is not a figure"),
   (['figures', '--only=fig3.5,'], "'' is not a figure"),
   (['figures', '--seeds=1000000000000'], '1<=x<=10000'),
   (['figures', '--logs=file'], '--logs=file: there is no such folder'),
@@ -224,25 +245,32 @@ CASES = [
   (['figures', '--runs=file'], 'file'),
   (['results', '--out=own'], '--out=own is a folder'),
   (['results', '--out=page.md'], '--out=page.md exists'),
-  (['results', '--seeds=9'], '10<=x<=10000'),
   (['replay', '--rule=floors'], 'Did you mean floor?'),
   (['replay', '--rule={"name": "race", "probe": 3}'], "no parameter 'probe'"),
-  (['replay', '--budget=0'], '0.0 must be a number above 0'),
-  (['replay', '--budget=nan'], 'must be a number above 0'),
+  (['replay', '--budget=0'], '--budget must be a number above 0'),
+  (['replay', '--budget=nan'], '--budget must be a number above 0'),
   (['replay', '--costs', '--left_out=workload'], 'contradict each other'),
   (['replay', '--runs=own', '--logs=own'], 'contradict each other'),
   (['replay', '--out=plan.png'], '--out=plan.png exists'),
-  (['score', ''], "'': there is no such folder"),
+  (['replay', '--runs=own'], 'own'),
+  (['replay', '--logs=own'], 'give a folder of logs'),
+  (['score', 'own'], 'give a folder of logs'),
+  (['score', 'own', '--board=v05'], 'own has no runs.csv'),
+  (['score', '--board=v07'], 'no runs of board=v07 with ruleset=self'),
   (['score', '--out=plan.png'], '--out=plan.png exists'),
-  (['scoreboard', '--out=x.md'], "Missing option '--logs'"),
+  ([*STUDY, '--submissions=nobody'], "'nobody' is unknown"),
+  ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),
+  ([*STUDY, '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
+  ([*STUDY, '--workloads=mnist'], 'mnist'),
+  ([*STUDY, '--conditions=warm'], "'warm' is unknown"),
+  ([*STUDY, '--seeds=2,1-3'], '2 is given twice'),
+  *(([*STUDY, f'--seeds={text}'], f'--seeds={text}: ') for text in SEEDS),
   (['scoreboard', '--logs=own', '--out=page.md'], '--out=page.md exists'),
   (['scoreboard', '--logs=own', '--out=board/x.md'], 'scoreboard.png exists'),
-  (['set-targets'], "Missing option '--workload'"),
   (['set-targets', '--workload=digit'], "'digit' is unknown"),
   ([*TARGETS], 'has targets of digits already: --overwrite replaces them'),
   ([*TARGETS, '--board'], 'has targets of digits already'),
   ([*TARGETS, '--num_trials=1'], '--output is missing'),
-  ([*TARGETS, '--num_steps=1'], '1 is not in the range x>=2'),
   ([*TARGETS, '--output=no/x.json'], 'there is no folder no'),
   ([*TARGETS, '--output=params/deep.json'], 'nested too deeply'),
   ([*TARGETS, '--data_dir=file'], '--data_dir=file: must be a folder'),

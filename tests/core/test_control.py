@@ -23,12 +23,13 @@ from reset_cycles.core.horizon import StepHorizon, TimeHorizon
 from reset_cycles.core.race import Repeat
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.core.workload import Evaluation, Target
-from reset_cycles.early_switching import SmoothedLossRule
+from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.soft_reset import (
   FULL,
   Cyclic,
   FullReset,
   KeptMomentum,
+  ResetPlan,
   SoftReset,
 )
 
@@ -313,12 +314,12 @@ def test_repeat_puts_off_the_horizon_after_a_switch():
 
 
 class Moved(StepHorizon):
-  """A horizon that is at a step from the second evaluation on, and binds.
+  """A horizon that is at a step from the second evaluation on, and a hard limit.
 
   The step is the budget; evaluations come at as many seconds as steps.
   """
 
-  binds = True
+  is_hard_limit = True
 
   def steps_to_come(self, pace, seconds_left):
     return int(seconds_left) if pace.longest else 0
@@ -474,14 +475,20 @@ def test_an_evaluation_that_does_not_come_is_given_up():
     (12, 'wait', 3, UNSEEN),
     (14, 'finish', 3, 'cycles have run out'),
   ]
-  # While no interval is known, up to the horizon; then for one of 5 steps.
+
+
+def test_where_no_interval_is_known_nothing_is_waited_for():
+  """And tau is not taken from the evaluation after the first step."""
   params = waiting(n=2, lengths=(1.0, 5.0))
   seen = [(1, 1, 0.1), (6, 1, 0.1)]
   events, _, _ = replay(params, 6, seen, until=20)
-  waits = [
-    (e['global_step'], e['cycle_end']) for e in events if e['event'] == 'wait'
+  assert tape(events, without=())[2:] == [
+    (2, 'reset', 2, 'no evaluation in the cycle: tau is 0'),
+    (2, 'cycle_start', 2, 12),
+    (6, 'evaluation', 2, 1),
+    (12, 'wait', 2, UNSEEN),  # for an interval of 5 steps
+    (17, 'finish', 2, 'cycles have run out'),
   ]
-  assert waits == [(2, 12), (12, 17)]
 
 
 def test_nothing_is_waited_for_before_the_first_evaluation():
@@ -507,9 +514,8 @@ def test_further_cycles_wait_as_well():
   events, _, _ = replay(waiting(policy=Repeat()), 6, seen, until=20)
   assert [e[:3] for e in tape(events) if e[1] != 'evaluation'] == [
     (0, 'cycle_start', 1),
-    (4, 'wait', 1),  # no interval is known yet
-    (5, 'cycle_start', 2),
-    (9, 'wait', 2),
+    (4, 'cycle_start', 2),  # no interval is known yet
+    (8, 'wait', 2),
     (10, 'cycle_start', 3),
     (12, 'wait', 3),
     (15, 'cycle_start', 4),
@@ -518,23 +524,23 @@ def test_further_cycles_wait_as_well():
 
 
 def test_a_late_evaluation_of_an_earlier_model_is_not_waited_for():
-  # At step 5, the evaluation of step 3 comes in; the cycle's end was 4.
-  seen = {2: [(1, 1.0, 0.1)], 5: [(3, 1.0, 0.1)], 6: [(6, 1.0, 0.1)]}
-  config = config_of(waiting(), 6)
+  # At step 9, the evaluation of step 7 comes in; the cycle's end was 8.
+  seen = {2: [1], 5: [4], 9: [7], 10: [10]}
+  config = config_of(waiting(), 12)
   control, clock = control_lib.start(config)
   found = []
-  for step in range(8):
-    new = [Evaluation(*e) for e in seen.get(step, ())]
+  for step in range(12):
+    new = [Evaluation(n, 1.0, 0.1) for n in seen.get(step, ())]
     decision = control_lib.decide(control, clock, new, step, config)
     control, clock = decision.control, decision.clock
     found.append((decision.action, decision.due))
-  # At 4 no interval is known, at 5 one of two steps.
-  assert found[3:] == [
-    ('go_on', 4),
-    ('go_on', 12),
-    ('go_on', 6),
-    ('reset', 9),
-    ('go_on', 9),
+  # For an interval, 3 steps; the next cycle ends 2 intervals later.
+  assert found[7:] == [
+    ('go_on', 8),
+    ('go_on', 11),
+    ('go_on', 11),
+    ('reset', 16),
+    ('go_on', 16),
   ]
 
 
@@ -610,7 +616,7 @@ def test_the_length_of_a_further_cycle_under_a_horizon_that_has_moved():
 
 def test_a_horizon_that_does_not_bind_stretches_nothing():
   class Loose(Moved):
-    binds = False
+    is_hard_limit = False
 
   config = config_of(make_params(horizon=Loose()), 6, budget=18.0)
   seen = [(1, 1.0, 0.1, 1.0), (2, 1.0, 0.1, 2.0)]
@@ -829,3 +835,46 @@ def test_a_further_cycle_after_one_that_was_left_has_half_of_its_rate():
     (27, 0.125),
   ]
   assert starts[1]['peak_value'] == (PEAK - 0.001) * 0.5
+
+
+def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
+  """The evaluation for which a cycle waits may be the only one of it."""
+  params = make_params(
+    lengths=(2.0, 1.0, 1.0),
+    policy=Repeat(),
+    switching=Progress(min_share=0.3, max_loss_drop=9.0),
+    wait=True,
+  )
+  seen = [(1, 1.0, 0.1), (3, 1.0, 0.1), (6, 1.0, 0.1)]
+  events, decision, _ = replay(params, 6, seen, until=7)
+  assert tape(events, without=('evaluation',))[1:] == [
+    (6, 'switch', 1, 'target out of reach'),
+    (6, 'reset', 2, ''),
+    (6, 'cycle_start', 2, 9),
+  ]
+  # A rule that judges a cycle has nothing to say of one that is over.
+  easy = dataclasses.replace(params, switching=EASY)
+  seen = [(1, 1.0, 0.1), (3, 1.0, 0.1), (6, 9.0, 0.1)]
+  events, _, _ = replay(easy, 6, seen, until=7)
+  assert [e for e in events if e['event'] == 'switch'] == []
+
+
+def test_a_short_cycle_that_waits_lasts_an_interval():
+  """Its 2 steps would end before any evaluation."""
+  params = waiting(lengths=(8.0, 1.0, 8.0))
+  seen = [(step, 1.0, 0.1) for step in (1, 6, 11, 16)]
+  events, _, _ = replay(params, 17, seen, until=17)
+  assert cycle_ends_of(events) == [
+    (0, 'cycle_start', 16),
+    (16, 'cycle_start', 21),
+  ]
+
+
+def test_a_chain_begins_anew_with_any_full_reset():
+  config = config_of(make_params(switching=Progress(), policy=Repeat()), 6)
+  decision, _ = decision_at(make_params(switching=Progress()), [(3, 1, 0.1)], 4)
+  control = decision.control
+  kept = control_lib.after_reset(control, ResetPlan(0.9, 0.5, True), config)
+  assert kept is control and control.chain_start == 0
+  new = control_lib.after_reset(control, FULL, config)
+  assert (new.chain_start, new.switching) == (4, Progress.initial)

@@ -80,7 +80,7 @@ def test_a_race_whose_second_peak_passes():
     (1, 'evaluation', 1, 1),
     (10, 'evaluation', 1, 2),
     (10, 'race', 1, 'the loss hardly drops'),
-    (10, 'reset', 2, 'a race'),
+    (10, 'reset', 2, 'the chain begins anew'),
     (10, 'cycle_start', 2, 65),  # 110 steps are left for both cycles
     (20, 'evaluation', 2, 1),
     (20, 'race', 2, 'goes on'),
@@ -106,13 +106,13 @@ def test_a_race_without_a_winner_goes_back_to_the_best():
   assert tape(events, without=('evaluation',)) == [
     (0, 'cycle_start', 1, 60),
     (10, 'race', 1, 'the loss hardly drops'),
-    (10, 'reset', 2, 'a race'),
+    (10, 'reset', 2, 'the chain begins anew'),
     (10, 'cycle_start', 2, 65),
     (20, 'race', 2, 'the loss hardly drops'),
-    (20, 'reset', 3, 'a race'),
+    (20, 'reset', 3, 'the chain begins anew'),
     (20, 'cycle_start', 3, 70),
     (30, 'race', 3, 'the loss hardly drops'),
-    (30, 'reset', 4, 'a race'),
+    (30, 'reset', 4, 'the chain begins anew'),
     (30, 'cycle_start', 4, 75),
   ]
   assert [scale for *_, scale in scales(events)] == [1.0, 0.125, 8.0, 0.125]
@@ -169,7 +169,8 @@ def test_the_drop_of_the_loss(losses, goes_on):
   ('step', 'num_evaluations', 'is_judged'),
   (
     (1, 1, False),  # of the first step nothing can be said
-    (2, 1, True),  # 1 % of 120 steps is 1.2
+    (2, 1, False),
+    (3, 1, True),  # 2 % of 120 steps are 2.4
     (10, 0, False),
   ),
 )
@@ -181,8 +182,8 @@ def test_the_evaluation_that_judges(step, num_evaluations, is_judged):
 
 
 def test_a_share_of_the_run_is_needed_to_judge():
-  """After a compilation: 1 of 1,000 steps says nothing, 10 do."""
-  for step, goes_on in ((5, None), (9, None), (10, False)):
+  """After a compilation: 1 of 1,000 steps says nothing, 20 do."""
+  for step, goes_on in ((5, None), (19, None), (20, False)):
     config = config_of(racing(), 500)
     control, _ = control_lib.start(config)
     control = control._replace(
@@ -276,7 +277,7 @@ def test_a_model_that_is_not_finite_is_never_gone_on_with():
       plans.append(control_lib.plan_reset(decision, config, lambda: True))
   # After 10 and 20 by the race, and at 65 and 120 the cycles' ends.
   notes = [(plan is FULL, event['note']) for plan, event in plans]
-  assert notes[:2] == [(True, 'a race')] * 2
+  assert notes[:2] == [(True, 'the chain begins anew')] * 2
   assert all(is_full for is_full, _ in notes[:3])
 
 
@@ -347,3 +348,22 @@ def test_settings_that_are_refused(field, value, right):
     Race(**{field: value})
   with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
     Race(peaks=(1.0, 0.0))
+
+
+def test_the_last_probe_goes_on_if_it_is_the_best_of_those_that_were_not_left():
+  scores = (Score(0.5, LEFT), Score(0.125, PROBED), Score(0.2, PROBING))
+  assert judged((4.0, 4.0), scores=scores)[1] is True
+
+
+def test_the_runs_first_evaluation_is_what_others_are_held_against():
+  """Also where it does not follow the first step."""
+  config = config_of(racing(), 60)
+  control, _ = control_lib.start(config)
+  for step, verdict in ((5, None), (10, False)):
+    new = Evaluation(step, 4.0, 0.1)
+    control, _ = control_lib.observe(control, new, config)
+    assert RACE.judge(control, TARGET)[1] is verdict
+
+
+def test_peaks_are_floats_which_a_checkpoint_restores():
+  assert all(type(peak) is float for peak in Race((1, 0.1, 10)).peaks)

@@ -133,14 +133,14 @@ def test_the_whole_tape_of_a_repeated_cycle_that_waits(monkeypatch):
     'runner evaluates 1',
     'evaluation 1',
     *steps(1, 4),
-    f'wait 1: {unseen}',  # no interval is known yet
+    'reset 2: scheduled',  # no interval is known yet
+    'cycle_start 2',
     *steps(4, 6),
     'runner evaluates 6',
-    'evaluation 1',
-    'reset 2: scheduled',
-    'cycle_start 2',
-    # Its end was 9, and is where an evaluation is expected.
-    *steps(6, 11),
+    'evaluation 2',
+    *steps(6, 8),
+    f'wait 2: {unseen}',
+    *steps(8, 11),
     'runner evaluates 11',
     'evaluation 2',
     'reset 3: scheduled',

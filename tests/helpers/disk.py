@@ -49,21 +49,16 @@ class Disk:
     return os.fsdecode(args[0]).startswith(self.root)
 
 
-def failing(numbers, code=errno.ENOSPC):
-  """For `Disk.watched`: these writes fail."""
+def full_at(wanted):
+  """For `Disk.watched`: one write fails."""
 
   def before(number):
-    if number in numbers:
-      raise OSError(code, os.strerror(code))
+    if number == wanted:
+      raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
   return before
 
 
-def keeping(root, states, wanted=None):
+def keeping(root, states):
   """For `Disk.watched`: what is below root before each write, into a folder."""
-
-  def before(number):
-    if wanted is None or number in wanted:
-      shutil.copytree(root, pathlib.Path(states) / str(number))
-
-  return before
+  return lambda number: shutil.copytree(root, pathlib.Path(states, str(number)))

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import spec, workloads
+from reset_cycles.mini_algoperf import spec, trial, workloads
 
 BATCH_SIZE = 8
+SIZES = trial.BatchSizes(BATCH_SIZE, BATCH_SIZE)
 WIDTH = 3
 
 

@@ -375,10 +375,8 @@ class Twin:
     if not self.eval_steps:
       return False
     if self.give_up is None:
-      # The last nine intervals are remembered; without one, to the horizon.
+      # The last nine intervals are remembered; without one, it does not wait.
       period = int(max(np.diff(self.eval_steps)[-9:], default=0))
-      if not period:
-        period = max(self.horizon - self.end, 0)
       if self.end < self.horizon:
         period = min(period, self.horizon - self.end)
       if not period:
@@ -422,6 +420,8 @@ class Twin:
       return 0.0
     if not math.isfinite(self.losses[-1]):
       return 1.0
+    if self.params.wait and self.eval_steps[-1] <= 1:
+      return 0.0  # the first step says nothing of an annealed model
     first, last = self.metrics[0], self.metrics[-1]
     scale = self.params.reset.scale
     return tau(last, self.target, first, self.rising, scale)

@@ -71,6 +71,7 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
       break
     if decision.action == control_lib.RESET:
       plan, reset = control_lib.plan_reset(decision, config, lambda: True)
+      control = control_lib.after_reset(control, plan, config)
       start = control_lib.cycle_start_event(control, clock, config)
       events += [{'global_step': step, **event} for event in (reset, start)]
     local = schedules.local_step_on_host(clock, step)

@@ -137,7 +137,8 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
     control, clock = decision.control, decision.clock
     events = decision.events
     if decision.action == control_lib.RESET and step < steps:
-      _, reset = control_lib.plan_reset(decision, config, lambda: True)
+      plan, reset = control_lib.plan_reset(decision, config, lambda: True)
+      control = control_lib.after_reset(control, plan, config)
       start = control_lib.cycle_start_event(control, clock, config)
       events = [*events, reset, start]
     if step == steps:  # what follows the last step is not asked for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import flax.core
@@ -13,8 +12,8 @@ import numpy as np
 import pytest
 from flax.training import checkpoints as flax_checkpoints
 
-from helpers.fakes import BATCH_SIZE, Clock, FakeSubmission, FakeWorkload
-from reset_cycles.mini_algoperf import checkpoints, runner, trial
+from helpers.fakes import SIZES, Clock, FakeSubmission, FakeWorkload
+from reset_cycles.mini_algoperf import RunOptions, checkpoints, runner, trial
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 GENERATIONS = ['jit', 'pmap']
@@ -40,9 +39,7 @@ def make_state(generation, step=7, fill=1.0):
   return {
     **trees,
     'train_state': {'training_complete': False, 'last_eval_time': 1.5},
-    'eval_results': [
-      (s, {'validation/loss': 0.1 * s, 'examples': 3}) for s in range(1, 13)
-    ],
+    'eval_results': [(s, {'validation/loss': 0.1 * s}) for s in range(1, 13)],
     'global_step': step,
     'preemption_count': 0,
     'batches_drawn': 9,
@@ -94,18 +91,6 @@ def test_older_checkpoints(keep_all, steps, tmp_path):
   assert checkpoints.read_latest(tmp_path)['global_step'] == 100
 
 
-def test_a_half_written_checkpoint_is_not_picked_up(tmp_path, monkeypatch):
-  checkpoints.save(tmp_path, make_state('jit', 5), 'jit', keep_all=True)
-
-  def killed(*args):
-    raise KeyboardInterrupt
-
-  monkeypatch.setattr('os.replace', killed)
-  with pytest.raises(KeyboardInterrupt):
-    checkpoints.save(tmp_path, make_state('jit', 10), 'jit', keep_all=True)
-  assert checkpoints.read_latest(tmp_path)['global_step'] == 5
-
-
 def cut(content):
   return content[:-20]
 
@@ -116,10 +101,7 @@ def flip(content):
   return content[:where] + bytes([content[where] ^ 1]) + content[where + 1 :]
 
 
-DAMAGES = pytest.mark.parametrize('damage', [cut, flip, lambda content: b''])
-
-
-@DAMAGES
+@pytest.mark.parametrize('damage', [cut, flip, lambda content: b''])
 def test_damaged_checkpoints_alone_are_refused(damage, tmp_path):
   for step in (5, 10):
     path = checkpoints.save(tmp_path, make_state('jit', step), 'jit', True)
@@ -154,9 +136,8 @@ def test_sharded_arrays_come_back_with_their_sharding(tmp_path):
 
 # Resumed runs: the same as if nothing had happened.
 
-SETTINGS = trial.Settings(
-  global_batch_size=BATCH_SIZE,
-  eval_batch_size=BATCH_SIZE,
+OPTIONS = RunOptions(
+  'fake',
   eval_every=4,
   max_global_steps=13,
   save_intermediate_checkpoints=True,
@@ -166,50 +147,37 @@ SETTINGS = trial.Settings(
 def run_trial(generation, log_dir, resume=False, **stop):
   """One process' worth of a run; interrupted ones raise KeyboardInterrupt."""
   log_dir.mkdir(exist_ok=True)
-  run = trial.set_up_trial(
+  run = trial.Trial(
     FakeWorkload(generation),
     as_submission(FakeSubmission(clock=Clock(), **stop), 'fake'),
-    dataclasses.replace(SETTINGS),
+    OPTIONS,
+    SIZES,
     None,
     0,
     log_dir,
   )
   raw = checkpoints.read_latest(log_dir) if resume else None
   if raw:
-    trial.restore_trial(run, raw)
-  trial.open_log(run, {})
+    run.restore(raw)
+  run.open_log({})
   runner.train(run)
   return run
 
 
-def saved_trees(run):
-  return run.model_params, run.optimizer_state[0], run.model_state
-
-
-def without_times(eval_results):
-  times = ('score', 'total_duration')
-  return [
-    (
-      step,
-      {
-        name: value
-        for name, value in metrics.items()
-        if name not in times and not name.startswith('accumulated')
-      },
-    )
-    for step, metrics in eval_results
-  ]
+def losses(run):
+  keys = [f'{split}/loss' for split in ('train', 'validation', 'test')]
+  return [(step, [found[k] for k in keys]) for step, found in run.eval_results]
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
-@pytest.mark.parametrize('interrupt_at', [0, 1, 3, 4, 5, 12])
+@pytest.mark.parametrize('interrupt_at', [0, 1, 4, 12])
 def test_resumed_equals_uninterrupted(generation, interrupt_at, tmp_path):
   whole = run_trial(generation, tmp_path / 'whole')
   with pytest.raises(KeyboardInterrupt):
     run_trial(generation, tmp_path / 'parts', interrupt_at=interrupt_at)
   parts = run_trial(generation, tmp_path / 'parts', resume=True)
-  assert_trees_equal(saved_trees(parts), saved_trees(whole))
-  assert without_times(parts.eval_results) == without_times(whole.eval_results)
+  assert_trees_equal(parts._device_trees(), whole._device_trees())
+  assert losses(parts) == losses(whole)
   assert parts.global_step == whole.global_step == 13
   assert parts.input_queue.drawn == whole.input_queue.drawn
   # Preempted after the first evaluation, it resumed from a checkpoint.

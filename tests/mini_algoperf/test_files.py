@@ -47,6 +47,7 @@ def test_a_folder_that_is_gone_is_said_likewise(tmp_path):
 )
 def test_rows_without_a_last_line_that_has_no_end(text, rows, tmp_path):
   path = tmp_path / 'table.csv'
+  assert files.read_rows(path) == []
   path.write_bytes(text.encode())
   assert [tuple(row.values()) for row in files.read_rows(path)] == rows
 
@@ -63,10 +64,6 @@ def test_what_is_no_table_is_named(content, message, tmp_path):
   path.write_bytes(content)
   with pytest.raises(ValueError, match=message):
     files.read_rows(path)
-
-
-def test_no_file_has_no_rows(tmp_path):
-  assert files.read_rows(tmp_path / 'none.csv') == []
 
 
 @pytest.mark.parametrize(

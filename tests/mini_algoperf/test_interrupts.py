@@ -11,36 +11,38 @@ import pytest
 from reset_cycles.mini_algoperf import interrupts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+USUAL = (signal.default_int_handler, signal.SIG_DFL)
 
 
-@pytest.fixture
+def handlers():
+  return tuple(map(signal.getsignal, SIGNALS))
+
+
+@pytest.fixture(autouse=True)
 def usual_handlers():
   """As in a terminal: shells have background processes ignore Ctrl-C."""
-  before = {s: signal.getsignal(s) for s in SIGNALS}
-  signal.signal(signal.SIGINT, signal.default_int_handler)
-  signal.signal(signal.SIGTERM, signal.SIG_DFL)
+  before = handlers()
+  for pair in zip(SIGNALS, USUAL):
+    signal.signal(*pair)
   yield
-  for signum, handler in before.items():
-    signal.signal(signum, handler)
+  for pair in zip(SIGNALS, before):
+    signal.signal(*pair)
 
 
-@pytest.mark.usefixtures('usual_handlers')
 @pytest.mark.parametrize('signum', SIGNALS)
 def test_the_first_signal_waits_until_it_is_asked_for(signum, capfd):
   with interrupts.deferred() as interrupted:
     interrupted.check()
     signal.raise_signal(signum)
-    with pytest.raises(KeyboardInterrupt):
-      interrupted.check()
-    with pytest.raises(KeyboardInterrupt):
-      interrupted.on_step(None)
+    for ask in (interrupted.check, lambda: interrupted.on_step(None)):
+      with pytest.raises(KeyboardInterrupt):
+        ask()
   assert capfd.readouterr().err == (
     '\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
     'once.\n'
   )
 
 
-@pytest.mark.usefixtures('usual_handlers')
 @pytest.mark.parametrize('first', SIGNALS)
 @pytest.mark.parametrize('second', SIGNALS)
 def test_the_second_one_does_not_wait(first, second):
@@ -53,16 +55,13 @@ def test_the_second_one_does_not_wait(first, second):
       interrupted.on_step(None)
 
 
-@pytest.mark.usefixtures('usual_handlers')
 def test_handlers_are_as_before_afterwards():
   with contextlib.suppress(ZeroDivisionError), interrupts.deferred():
-    assert all(callable(signal.getsignal(s)) for s in SIGNALS)
+    assert not set(handlers()) & set(USUAL)
     raise ZeroDivisionError
-  assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-  assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+  assert handlers() == USUAL
 
 
-@pytest.mark.usefixtures('usual_handlers')
 @pytest.mark.parametrize(
   'handler', [signal.SIG_IGN, lambda *unused: None], ids=['ignored', 'another']
 )
@@ -75,15 +74,14 @@ def test_what_is_handled_otherwise_stays_so(signum, handler):
     interrupted.check()
 
 
-@pytest.mark.usefixtures('usual_handlers')
 def test_another_thread_leaves_the_handlers_alone():
   seen = []
 
   def work():
     with interrupts.deferred():
-      seen.extend(signal.getsignal(s) for s in SIGNALS)
+      seen.append(handlers())
 
   thread = threading.Thread(target=work)
   thread.start()
   thread.join()
-  assert seen == [signal.default_int_handler, signal.SIG_DFL]
+  assert seen == [USUAL]

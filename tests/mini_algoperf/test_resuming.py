@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import signal
@@ -13,9 +12,6 @@ import numpy as np
 import pytest
 
 from helpers.fakes import (
-  BATCH_SIZE,
-  FakeSubmission,
-  FakeWorkload,
   write_submission,
 )
 from helpers.run_files import (
@@ -28,13 +24,7 @@ from helpers.run_files import (
   snapshot,
 )
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import (
-  RunOptions,
-  checkpoints,
-  experiment,
-  trial,
-)
-from reset_cycles.mini_algoperf.submission_loader import as_submission
+from reset_cycles.mini_algoperf import checkpoints
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -56,9 +46,7 @@ def evaluated_steps():
   return [row['global_step'] for row in read_csv('eval_measurements.csv')]
 
 
-def test_without_checkpoints_nothing_is_thrown_away(capsys):
-  assert run('--nosave_checkpoints') == 0
-  assert refused(capsys, 'has no checkpoint; --overwrite instead of')
+WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
 
 
 def flip_a_bit(path):
@@ -72,7 +60,6 @@ def test_a_damaged_checkpoint_costs_nothing_else(capsys):
   interrupt()
   flip_a_bit(TRIAL / 'checkpoint_10')
   assert refused(capsys, 'checkpoint_10 is damaged')
-  assert refused(capsys, '--overwrite instead of --resume_last_run')
 
 
 def test_the_checkpoint_before_a_damaged_one_serves(caplog):
@@ -87,73 +74,58 @@ def test_the_checkpoint_before_a_damaged_one_serves(caplog):
   )
   assert evaluated_steps() == ['1', '5', '10', '12']
   run(keep, '--experiment_name=whole')
-  assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
+  assert_same_run(TRIAL, WHOLE)
+
+
+EXTERNAL = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
 
 
 @pytest.mark.parametrize(
-  ('flags', 'message'),
+  ('begun', 'resumed', 'message'),
   [
-    (['--generation=pmap'], 'was started with jit; give that'),
-    (
-      ['--tuning_ruleset=external', '--tuning_search_space=space.json'],
-      'was started with self; give that',
-    ),
+    ([], ['--generation=pmap'], 'was started with jit; give that'),
+    ([], EXTERNAL, 'was started with self; give that'),
+    (['--nosave_checkpoints'], [], 'has no checkpoint; --overwrite instead of'),
   ],
 )
-def test_a_run_of_another_kind(flags, message, capsys):
+def test_a_run_of_another_kind(begun, resumed, message, capsys):
   pathlib.Path('space.json').write_text('[{"x": 1}]')
-  interrupt()
-  assert refused(capsys, message, *flags)
+  interrupt(*begun)
+  assert refused(capsys, message, *resumed)
 
 
-@pytest.mark.parametrize('content', ['{}', '{"rng_seed'])
-def test_meta_data_that_cannot_be_used(content, capsys):
-  interrupt()
-  (TRIAL / 'meta_data_0.json').write_text(content)
-  assert refused(capsys, 'meta_data_0.json')
-
-
-def without_a_seed():
-  """`run` without its own --rng_seed."""
-  path = write_submission(pathlib.Path('plain'))
-  return [
-    'run',
-    '--workload=fake',
-    f'--submission_path={path}',
-    '--experiment_dir=runs',
-    '--max_global_steps=12',
-    '--resume_last_run',
-  ]
+@pytest.mark.parametrize(
+  ('name', 'content', 'message'),
+  [
+    ('meta_data_0.json', '{}', 'meta_data_0.json'),
+    ('meta_data_0.json', '{"rng_seed', 'meta_data_0.json'),
+    ('hparams.json', None, 'hparams.json is missing'),
+    ('hparams.json', '[1]', 'hparams.json must hold an object'),
+    ('hparams.json', '{"x": ', 'hparams.json is not valid JSON'),
+  ],
+)
+def test_files_that_cannot_be_used(name, content, message, capsys):
+  pathlib.Path('space.json').write_text('[{"x": 1}]')
+  interrupt(*EXTERNAL)
+  if content is None:
+    (TRIAL / name).unlink()
+  else:
+    (TRIAL / name).write_text(content)
+  assert refused(capsys, message, *EXTERNAL)
 
 
 def test_the_seed_outlives_the_meta_data():
   interrupt()
   (TRIAL / 'meta_data_0.json').unlink()
-  assert cli.main(without_a_seed()) == 0
+  path = write_submission(pathlib.Path('plain'))
+  flags = ['--workload=fake', f'--submission_path={path}', '--resume_last_run']
+  flags += ['--experiment_dir=runs', '--max_global_steps=12']
+  assert cli.main(['run', *flags]) == 0  # without a seed
   # What reads a run's folder finds it again.
   assert read_json('meta_data_0.json')['rng_seed'] == 3
   assert read_json('meta_data_1.json')['rng_seed'] == 3
   run('--experiment_name=whole')
-  assert_same_run(TRIAL, pathlib.Path('runs', 'whole', *TRIAL.parts[2:]))
-
-
-@pytest.mark.parametrize(
-  ('content', 'message'),
-  [
-    (None, 'hparams.json is missing'),
-    ('[1]', 'hparams.json must hold an object'),
-    ('{"x": ', 'hparams.json is not valid JSON'),
-  ],
-)
-def test_hyperparameters_that_cannot_be_used(content, message, capsys):
-  pathlib.Path('space.json').write_text('[{"x": 1}]')
-  external = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
-  interrupt(*external)
-  if content is None:
-    (TRIAL / 'hparams.json').unlink()
-  else:
-    (TRIAL / 'hparams.json').write_text(content)
-  assert refused(capsys, message, *external)
+  assert_same_run(TRIAL, WHOLE)
 
 
 @pytest.mark.parametrize('steps', [7, 10])
@@ -171,55 +143,23 @@ def test_a_higher_limit_goes_on():
   assert evaluated_steps() == ['1', '5', '10', '12', '15', '20']
   steps = [row['global_step'] for row in read_csv('measurements.csv')]
   assert steps == ['1', '5', '10', '12', '12', '15', '20', '20']
-  whole = ('--experiment_name=whole', '--max_global_steps=20')
-  run(*whole)
-  folder = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
-  ends = [checkpoints.read_latest(f) for f in (TRIAL, folder)]
+  run('--experiment_name=whole', '--max_global_steps=20')
+  ends = [checkpoints.read_latest(folder) for folder in (TRIAL, WHOLE)]
   np.testing.assert_array_equal(*(end['model_params']['w'] for end in ends))
-
-
-def resume(check_settings):
-  """`interrupt` resumed by the stand-in alone, with the check of settings."""
-  submission = as_submission(FakeSubmission(), 'fake')
-  return experiment.start_or_resume(
-    FakeWorkload(),
-    submission,
-    trial.Settings(BATCH_SIZE, BATCH_SIZE, max_global_steps=12),
-    None,
-    TRIAL,
-    RunOptions('fake', resume_last_run=True),
-    check_settings,
-  )
-
-
-def test_other_settings_are_refused_before_the_set_up(monkeypatch):
-  def refuse(log_dir, submission, point):
-    assert log_dir == TRIAL
-    assert submission.get_batch_size
-    assert point is None
-    raise ValueError('alpha: 0.5 in the run, 0.3 now')
-
-  interrupt()
-  monkeypatch.setattr(FakeWorkload, 'init_model_fn', None)
-  before = snapshot(TRIAL)
-  with pytest.raises(ValueError, match='alpha: 0.5 in the run'):
-    resume(refuse)
-  assert snapshot(TRIAL) == before
 
 
 def test_a_set_up_that_fails_puts_the_files_back(capsys):
   """What the submission has written by then, too."""
-  path = pathlib.Path(write_submission(pathlib.Path('writing')))
-  path.write_text(
-    f'{path.read_text()}\n'
-    'def init_optimizer_state(*args):\n'
-    '  import pathlib\n'
-    f'  folder = pathlib.Path({str(TRIAL)!r})\n'
-    '  (folder / "flags_0.json").write_text("{}")\n'
-    '  (folder / "metric.png").unlink()\n'
-    '  (folder / "new.txt").touch()\n'
-    '  return {}, None  # without its momentum\n'
-  )
+  path = write_submission(pathlib.Path('writing'))
+  with open(path, 'a') as file:
+    file.write(
+      'import pathlib\n\ndef init_optimizer_state(*args):\n'
+      f'  folder = pathlib.Path({str(TRIAL)!r})\n'
+      '  (folder / "flags_0.json").write_text("{}")\n'
+      '  (folder / "metric.png").unlink()\n'
+      '  (folder / "new.txt").touch()\n'
+      '  return {}, None  # without its momentum\n'
+    )
   interrupt()
   assert refused(
     capsys, 'optimizer_state has other entries', f'--submission_path={path}'
@@ -236,13 +176,14 @@ def test_sigterm_says_what_ctrl_c_does(capsys):
   assert evaluated_steps() == ['1', '5', '10', '12']
 
 
-def kill_in_the_set_up():
-  """An --overwrite that is killed after the older run was moved aside."""
+def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
+  """After the older run was moved aside; it comes back."""
+  assert run() == 0
+  before = snapshot(pathlib.Path('runs'))
   path = write_submission(pathlib.Path('dying'))
-  text = pathlib.Path(path).read_text()
-  dies = 'import os, signal\n\ndef init_optimizer_state(*unused):\n'
-  dies += '  os.kill(os.getpid(), signal.SIGKILL)\n'
-  pathlib.Path(path).write_text(text + dies)
+  with open(path, 'a') as file:
+    file.write('import os, signal\n\ndef init_optimizer_state(*unused):\n')
+    file.write('  os.kill(os.getpid(), signal.SIGKILL)\n')
   code = 'import sys; from helpers import fakes; sys.exit(fakes.main())'
   flags = ['--workload=fake', f'--submission_path={path}', '--overwrite']
   killed = subprocess.run(
@@ -252,12 +193,6 @@ def kill_in_the_set_up():
     check=False,
   )
   assert killed.returncode == -signal.SIGKILL, killed.stderr
-
-
-def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
-  assert run() == 0
-  before = snapshot(pathlib.Path('runs'))
-  kill_in_the_set_up()
   assert run('--rng_seed=4') == 2  # the older run is there again, and stays
   assert 'exists: use another --experiment_name' in capsys.readouterr().err
   assert snapshot(pathlib.Path('runs')) == before
@@ -265,30 +200,21 @@ def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
 
 def test_a_later_trial_that_cannot_be_set_up_leaves_nothing(capsys):
   path = write_submission(pathlib.Path('picky'))
-  text = (
-    pathlib.Path(path)
-    .read_text()
-    .replace(
-      'init_optimizer_state = _fake.init_optimizer_state',
-      'def init_optimizer_state(workload, params, state, point, rng):\n'
+  with open(path, 'a') as file:
+    file.write(
+      '\ndef init_optimizer_state(workload, params, state, point, rng):\n'
       '  if point.x > 1: raise ValueError(f"x={point.x} is too large")\n'
-      '  return _fake.init_optimizer_state(workload, params, state, point, rng)',
+      '  return _fake.init_optimizer_state(workload, params, state, point, rng)'
     )
-  )
-  pathlib.Path(path).write_text(text)
-  external = [
-    f'--submission_path={path}',
-    '--tuning_ruleset=external',
-    '--tuning_search_space=space.json',
-    '--num_tuning_trials=2',
-  ]
+  external = [f'--submission_path={path}', '--num_tuning_trials=2']
+  external += ['--tuning_ruleset=external', '--tuning_search_space=space.json']
   space = pathlib.Path('space.json')
-  space.write_text(json.dumps([{'x': 1}, {'x': 2}]))
+  space.write_text('[{"x": 1}, {"x": 2}]')
   assert run(*external) == 2
   assert 'x=2 is too large' in capsys.readouterr().err
   second = TRIAL.with_name('trial_2')
   assert (TRIAL / 'checkpoint_12').exists()
   assert not second.exists()
-  space.write_text(json.dumps([{'x': 1}, {'x': 0.5}]))
+  space.write_text('[{"x": 1}, {"x": 0.5}]')
   assert run(*external, '--resume_last_run') == 0
   assert read_json('hparams.json', second) == {'x': 0.5}

@@ -3,179 +3,125 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import os
-import sys
-import types
 
 import jax
 import numpy as np
 import pytest
 
-from helpers.fakes import (
-  BATCH_SIZE,
-  Clock,
-  FakeSubmission,
-  FakeWorkload,
-)
+from helpers.fakes import SIZES, Clock, FakeSubmission, FakeWorkload
 from reset_cycles.mini_algoperf import (
+  RunOptions,
   checkpoints,
-  files,
-  logger,
   runner,
+  spec,
   trial,
 )
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 
-SETTINGS = trial.Settings(
-  global_batch_size=BATCH_SIZE, eval_batch_size=BATCH_SIZE, eval_every=5
-)
+OPTIONS = RunOptions('fake', eval_every=5)
+GENERATIONS = pytest.mark.parametrize('generation', ['jit', 'pmap'])
 
 
 def make_trial(
   generation='jit',
-  settings=None,
-  workload=None,
   submission=None,
+  accuracy=None,
   log_dir=None,
   hyperparameters=None,
   seed=0,
+  **options,
 ):
-  """A trial of fakes that share a clock and a tape; settings are changes."""
+  """A trial of fakes that share a clock and a tape; options are changes."""
   clock, tape = Clock(), []
   fake = FakeSubmission(tape, clock, **(submission or {}))
-  result = trial.set_up_trial(
-    FakeWorkload(generation, tape, clock, **(workload or {})),
+  result = trial.Trial(
+    FakeWorkload(generation, tape, clock, accuracy),
     as_submission(fake, 'fake'),
-    dataclasses.replace(SETTINGS, **(settings or {})),
+    dataclasses.replace(OPTIONS, **options),
+    SIZES,
     hyperparameters,
     seed,
     log_dir,
     clock,
   )
   if log_dir is not None:
-    trial.open_log(result, {})
+    result.open_log({})
   return result, fake
+
+
+def trained(*args, **settings):
+  run, fake = make_trial(*args, **settings)
+  runner.train(run)
+  return run, fake
 
 
 def evaluated_steps(run):
   return [step for step, _ in run.eval_results]
 
 
-def test_tape_of_the_jit_generation(tmp_path, monkeypatch):
+@GENERATIONS
+def test_the_tape(generation, tmp_path, monkeypatch):
+  """Devices are waited for, else a CPU's training would count as evaluation."""
   run, fake = make_trial(
-    'jit', {'max_global_steps': 3, 'eval_every': 2}, log_dir=tmp_path
+    generation, log_dir=tmp_path, max_global_steps=3, eval_every=2
   )
-  save = checkpoints.save
+  save, wait = checkpoints.save, jax.block_until_ready
 
-  def noted_save(log_dir, state, generation, keep_all):
-    fake.tape.append(f'checkpoint {state["global_step"]}')
-    return save(log_dir, state, generation, keep_all)
+  def noted_save(*args):
+    fake.tape.append('checkpoint')
+    return save(*args)
+
+  def noted_wait(tree):
+    fake.tape.append('wait')
+    assert jax.tree_util.tree_leaves(tree)
+    return wait(tree)
 
   monkeypatch.setattr(checkpoints, 'save', noted_save)
+  monkeypatch.setattr(jax, 'block_until_ready', noted_wait)
   runner.train(run)
-  assert fake.tape == [
-    'select 0',
-    'update 0',
-    'prepare 1',
-    'eval 1',
-    'checkpoint 1',
-    'select 1',
-    'update 1',
-    'prepare 2',
-    'eval 2',
-    'checkpoint 2',
-    'select 2',
-    'update 2',
-    'prepare 3',
-    'eval 3',
-    'checkpoint 3',
-    'checkpoint 3',
-  ]
+  expected = []
+  for step in range(3):
+    expected += [f'select {step}', f'update {step}', 'wait']
+    expected += [f'prepare {step + 1}'] * (generation == 'jit')
+    expected += [f'eval {step + 1}', 'checkpoint']
+  assert fake.tape == [*expected, 'checkpoint']
 
 
-def test_tape_of_the_pmap_generation_has_no_prepare_for_eval():
-  run, fake = make_trial('pmap', {'max_global_steps': 3, 'eval_every': 2})
-  runner.train(run)
-  assert fake.tape == [
-    'select 0',
-    'update 0',
-    'eval 1',
-    'select 1',
-    'update 1',
-    'eval 2',
-    'select 2',
-    'update 2',
-    'eval 3',
-  ]
+# Its own, or the benchmark's, which a submission may import.
+@pytest.mark.parametrize(
+  'error',
+  [spec.TrainingCompleteError, type('TrainingCompleteError', (Exception,), {})],
+)
+@GENERATIONS
+def test_training_complete_error_ends_with_one_evaluation(
+  generation, error, monkeypatch
+):
+  def stop(fake, global_step):
+    if global_step == 7:
+      raise error
 
-
-@pytest.mark.parametrize('generation', ['jit', 'pmap'])
-def test_training_complete_error_ends_with_one_evaluation(generation):
-  run, fake = make_trial(generation, submission={'complete_at': 7})
-  runner.train(run)
+  monkeypatch.setattr(FakeSubmission, '_stop', stop)
+  run, fake = trained(generation)
   assert evaluated_steps(run) == [1, 5, 8]
   assert fake.tape.count('update 7') == 1
   assert 'update 8' not in fake.tape
   assert run.train_state['training_complete']
 
 
-def test_the_error_of_the_benchmarks_own_spec_ends_the_run_too(monkeypatch):
-  """A submission may import it from there: another class of that name."""
-  theirs = type('TrainingCompleteError', (Exception,), {})
-  run, fake = make_trial()
-
-  def stop(global_step):
-    if global_step == 3:
-      raise theirs
-
-  monkeypatch.setattr(fake, '_stop', stop)
-  runner.train(run)
-  assert run.train_state['training_complete']
-  assert evaluated_steps(run) == [1, 4]
-
-
-def test_the_devices_are_waited_for_before_an_evaluation(monkeypatch):
-  """Else a CPU's training would be counted as evaluation."""
-  run, fake = make_trial('jit', {'max_global_steps': 3, 'eval_every': 2})
-  wait = jax.block_until_ready
-
-  def noted(tree):
-    fake.tape.append('wait')
-    assert jax.tree_util.tree_leaves(tree)
-    return wait(tree)
-
-  monkeypatch.setattr(jax, 'block_until_ready', noted)
-  runner.train(run)
-  waits = [i for i, what in enumerate(fake.tape) if what == 'wait']
-  assert [fake.tape[i - 1] for i in waits] == [f'update {i}' for i in range(3)]
-  assert [fake.tape[i + 1] for i in waits] == [
-    f'prepare {i}' for i in (1, 2, 3)
-  ]
-
-
-def test_keys_follow_the_benchmarks_derivation():
-  run, fake = make_trial('jit', {'max_global_steps': 2}, seed=4)
-  runner.train(run)
+def test_what_a_step_is_given():
+  run, fake = trained(max_global_steps=7, seed=4)
+  # Keys follow the benchmark's derivation.
   _, _, _, rng = jax.random.split(jax.random.PRNGKey(4), 4)
   for step, seen in enumerate(fake.seen):
     keys = jax.random.split(jax.random.fold_in(rng, step), 4)
     np.testing.assert_array_equal(seen['select'], keys[0])
     np.testing.assert_array_equal(seen['rng'], keys[1])
-
-
-def test_train_state_is_for_reading_only():
-  run, fake = make_trial(settings={'max_global_steps': 2})
-  runner.train(run)
+  # The books are for reading only.
   books = fake.seen[1]['train_state']
   assert books['accumulated_submission_time'] > 0
   with pytest.raises(TypeError):
     books['training_complete'] = True
-
-
-def test_eval_results_reach_the_next_step():
-  run, fake = make_trial(settings={'max_global_steps': 7})
-  runner.train(run)
+  # Evaluations reach the next step.
   steps = [[step for step, _ in seen['eval_results']] for seen in fake.seen]
   assert steps == [[], [1], [1], [1], [1], [1, 5], [1, 5]]
 
@@ -198,18 +144,14 @@ def test_eval_results_reach_the_next_step():
   ],
 )
 def test_budget(generation, eval_every, ruleset, last_step, evaluations):
-  run, _ = make_trial(
-    generation, {'eval_every': eval_every, 'tuning_ruleset': ruleset}
-  )
-  runner.train(run)
+  run, _ = trained(generation, eval_every=eval_every, tuning_ruleset=ruleset)
   assert run.global_step == last_step
   assert evaluated_steps(run) == evaluations
   assert not run.train_state['is_time_remaining']
 
 
 def test_evaluations_take_no_time_and_preparing_for_them_does():
-  run, _ = make_trial('jit', {'max_global_steps': 6})
-  runner.train(run)
+  run, _ = trained(max_global_steps=6)
   # Six steps of a second, three evaluations to prepare for in two.
   assert run.train_state['accumulated_submission_time'] == 12
   assert run.train_state['accumulated_eval_time'] == 300
@@ -219,33 +161,29 @@ def test_evaluations_take_no_time_and_preparing_for_them_does():
 
 def test_evaluations_by_wall_clock():
   # Every 4 seconds of training; the clock stands 100 seconds per evaluation.
-  run, _ = make_trial('pmap', {'eval_every': None, 'max_global_steps': 10})
-  runner.train(run)
+  options = {'eval_every': None, 'eval_by': 'time', 'max_global_steps': 10}
+  run, _ = trained('pmap', **options)
   assert evaluated_steps(run) == [1, 5, 9, 10]
 
 
-def test_a_run_ends_when_both_targets_are_reached():
-  # Validation wants more than 0.8, test more than 0.9; a target stays reached.
-  values = {1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}
-  workload = {'accuracy': values.get}
-  run, _ = make_trial('pmap', workload=workload)
-  runner.train(run)
-  assert evaluated_steps(run) == [1, 5, 10]
-  assert run.train_state['validation_goal_reached']
-  assert run.train_state['test_goal_reached']
-
-
-def test_validation_target_alone_does_not_end_a_run():
-  run, _ = make_trial('pmap', workload={'accuracy': lambda step: 0.85})
-  runner.train(run)
-  assert run.global_step == 30
-  assert not run.train_state['test_goal_reached']
+@pytest.mark.parametrize(
+  ('accuracy', 'last_step', 'reached'),
+  [
+    # Validation wants more than 0.8, test more than 0.9; a target stays reached.
+    ({1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get, 10, (True, True)),
+    # The validation target alone does not end a run.
+    (lambda step: 0.85, 30, (True, False)),
+  ],
+)
+def test_a_run_ends_when_both_targets_are_reached(accuracy, last_step, reached):
+  run, _ = trained('pmap', accuracy=accuracy)
+  assert run.global_step == last_step
+  names = ('validation_goal_reached', 'test_goal_reached')
+  assert tuple(run.train_state[name] for name in names) == reached
 
 
 def test_a_split_that_is_left_out_reaches_no_target():
-  run, _ = make_trial(
-    settings={'max_global_steps': 10}, workload={'accuracy': lambda _: 0.95}
-  )
+  run, _ = make_trial(max_global_steps=10, accuracy=lambda step: 0.95)
   run.workload.eval_splits = ('validation',)
   runner.train(run)
   assert run.global_step == 10
@@ -256,12 +194,12 @@ def test_a_split_that_is_left_out_reaches_no_target():
 @pytest.mark.parametrize(
   'generation, point, expected',
   [
-    ('jit', {'dropout_rate': 0.3}, ((), {})),
-    ('pmap', {}, ((), {'dropout_rate': None, 'aux_dropout_rate': None})),
+    ('jit', {'dropout_rate': 0.3}, {}),
+    ('pmap', {}, {'dropout_rate': None, 'aux_dropout_rate': None}),
     (
       'pmap',
       {'dropout_rate': 0.3},
-      ((), {'dropout_rate': 0.3, 'aux_dropout_rate': None}),
+      {'dropout_rate': 0.3, 'aux_dropout_rate': None},
     ),
   ],
 )
@@ -270,73 +208,20 @@ def test_dropout_is_handed_to_the_model_in_2024_only(
 ):
   hyperparameters = dataclasses.make_dataclass('Point', point)(**point)
   run, _ = make_trial(generation, hyperparameters=hyperparameters)
-  assert run.workload._dropout == expected
-
-
-def test_a_bug_in_a_step_keeps_its_own_error():
-  run, _ = make_trial(submission={'fail_at': 2})
-  with pytest.raises(ValueError, match='^a bug$'):
-    runner.train(run)
-
-
-class ShortWorkload(FakeWorkload):
-  """Its data have an end."""
-
-  def _build_input_queue(self, *args):
-    return itertools.islice(super()._build_input_queue(*args), 3)
-
-
-def test_data_that_end_are_said_in_one_line():
-  run = trial.set_up_trial(
-    ShortWorkload(), as_submission(FakeSubmission(), 'fake'), SETTINGS, None, 0
-  )
-  with pytest.raises(trial.DataEndedError) as raised:
-    runner.train(run)
-  assert str(raised.value) == (
-    'the training data ended after 3 batches: a workload must give them '
-    'without end.'
-  )
-  assert run.global_step == 3
+  assert run.workload._dropout == ((), expected)
 
 
 def test_data_of_the_submissions_own_that_end():
-  run, fake = make_trial()
-
-  def own_data(workload, input_queue, *args):
-    return fake.data_selection(
-      workload, itertools.islice(input_queue, 0), *args
-    )
-
-  run.submission = run.submission._replace(data_selection=own_data)
+  run, _ = make_trial()
+  run.submission = run.submission._replace(
+    data_selection=lambda *args: next(iter([]))
+  )
   with pytest.raises(trial.DataEndedError) as raised:
     runner.train(run)
   assert str(raised.value) == (
     "data_selection has no batch for step 0: a submission's data must have no "
     'end.'
   )
-
-
-@pytest.mark.parametrize(
-  ('full', 'steps'),
-  [('checkpoint_5', ['1', '5']), ('eval_measurements.csv', ['1'])],
-)
-def test_a_full_disk_leaves_what_was_written(full, steps, tmp_path):
-  run, _ = make_trial(settings={'max_global_steps': 9}, log_dir=tmp_path)
-
-  class Filling(runner.Observer):
-    def on_step(self, run):
-      if run.global_step == 4:  # the next write of this file finds no space
-        temporary = tmp_path / f'.{full}.{os.getpid()}.tmp'
-        temporary.symlink_to('/dev/full')
-
-  with pytest.raises(files.WriteError) as raised:
-    runner.train(run, Filling())
-  assert str(raised.value) == (
-    f'{tmp_path / full} cannot be written: No space left on device.'
-  )
-  assert checkpoints.read_latest(tmp_path)['global_step'] == 1
-  rows = files.read_rows(tmp_path / 'eval_measurements.csv')
-  assert [row['global_step'] for row in rows] == steps
 
 
 def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):
@@ -348,33 +233,6 @@ def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):
       raw = checkpoints.read_latest(tmp_path)
       saved.append((run.global_step, raw and raw['global_step']))
 
-  run, _ = make_trial(
-    settings={'max_global_steps': 2, 'save_checkpoints': True}, log_dir=tmp_path
-  )
+  run, _ = make_trial(max_global_steps=2, log_dir=tmp_path)
   runner.train(run, Observer())
   assert saved == [(1, None), (2, 1)]
-
-
-def test_tensorboard_gets_every_row(tmp_path, monkeypatch):
-  points = []
-
-  class Writer:
-    def __init__(self, log_dir, **settings):
-      points.append((log_dir, settings))
-
-    def add_scalar(self, tag, value, step):
-      points.append((tag, value, step))
-
-    def flush(self):
-      points.append('flush')
-
-  package = types.SimpleNamespace(SummaryWriter=Writer)
-  monkeypatch.setitem(sys.modules, 'tensorboardX', package)
-  log = logger.MetricLogger(tmp_path, {}, global_step=4)
-  log.append_scalar_metrics({'loss': 0.5}, 5)
-  assert points == [
-    (str(tmp_path), {'purge_step': 5}),
-    ('loss', 0.5, 5),
-    ('global_step', 5.0, 5),
-    'flush',
-  ]

@@ -57,12 +57,9 @@ def mnist() -> DataSets:
 def ogbg(num_train: int = 2048, num_eval: int = 512) -> DataSets:
   """The molecules of `mini_algoperf`."""
   sizes = {'train': num_train, 'validation': num_eval, 'test': num_eval}
-  data = graph_batches.load_molecules()
-  splits, start = {}, 0
+  graphs, splits = iter(graph_batches.load_graphs()), {}
   for name, size in sizes.items():
-    labels = _covered(data.labels[start : start + size])
-    splits[name] = _graphs(data, start, labels)
-    start += size
+    splits[name] = _examples([next(graphs) for _ in range(size)])
   return {'ogbg_molpcba:0.1.3': splits}
 
 
@@ -74,21 +71,20 @@ def _covered(labels: np.ndarray) -> np.ndarray:
   return forced
 
 
-def _graphs(
-  data: graph_batches.Molecules, start: int, labels: np.ndarray
+def _examples(
+  graphs: Sequence[graph_batches.Graph],
 ) -> list[dict[str, np.ndarray]]:
-  node_ends, edge_ends = np.cumsum(data.n_node), np.cumsum(data.n_edge)
   examples = []
-  for number, own_labels in enumerate(labels, start):
-    nodes = slice(node_ends[number] - data.n_node[number], node_ends[number])
-    edges = slice(edge_ends[number] - data.n_edge[number], edge_ends[number])
+  labels = _covered(np.stack([graph.labels for graph in graphs]))
+  for graph, own_labels in zip(graphs, labels):
+    num_bonds = len(graph.edges) // 2
     examples.append(
       {
-        'num_nodes': data.n_node[number, None].astype(np.int64),
-        'node_feat': data.nodes[nodes].astype(np.float32),
-        'num_edges': data.n_edge[number, None].astype(np.int64),
-        'edge_feat': data.edges[edges].astype(np.float32),
-        'edge_index': data.edge_index[edges].astype(np.int64),
+        'num_nodes': np.array([len(graph.nodes)]),
+        'node_feat': graph.nodes,
+        'num_edges': np.array([num_bonds]),
+        'edge_feat': graph.edges[:num_bonds],
+        'edge_index': graph.ends[:num_bonds].astype(np.int64),
         'labels': own_labels,
       }
     )

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies import slurm
+from reset_cycles.studies import workers
 from reset_cycles.studies.board import entries, stand_in, study
 from reset_cycles.studies.board.conditions import CONDITIONS
 from reset_cycles.studies.board.entries import Contender
@@ -101,11 +101,8 @@ def test_a_run_that_breaks_is_recorded_and_not_trained_again(tmp_path):
 
 
 def test_a_submission_that_cannot_be_imported_is_recorded(tmp_path):
-  (tmp_path / 'own').mkdir()
-  (tmp_path / 'own' / '__init__.py').touch()
-  path = tmp_path / 'own' / 'bad.py'
-  path.write_text('1 +')
-  job = Task(Contender('bad', str(path), 1.0), 'digits', 'tuned', 1)
+  own = contender(tmp_path / 'own', '1 +')
+  job = Task(own, 'digits', 'tuned', 1)
   study.train(job, tmp_path)
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
   assert 'cannot be imported' in failure.read_text()
@@ -159,23 +156,19 @@ def write_note(job, root):
 def test_slurm_arrays_share_the_runs(tmp_path):
   pytest.importorskip('submitit')
   sys.modules.setdefault(__name__, sys.modules[write_note.__module__])
-  slurm.train_all([1, 2, 3], tmp_path, 2, write_note, 'local')
+  workers.train_on_slurm([1, 2, 3], tmp_path, 2, write_note, 'local')
   assert sorted(p.name for p in tmp_path.glob('*.txt')) == [
     '1.txt', '2.txt', '3.txt',
   ]  # fmt: skip
-
-
-def test_a_slurm_task_that_fails_is_told(tmp_path):
-  pytest.importorskip('submitit')
   with pytest.raises(RunFailed, match='1 of 2 tasks failed'):
-    slurm.train_all([1, 9], tmp_path, 2, write_note, 'local')
-  assert (tmp_path / '1.txt').exists()
+    workers.train_on_slurm([4, 9], tmp_path, 2, write_note, 'local')
+  assert (tmp_path / '4.txt').exists()
 
 
 def test_without_submitit_there_is_a_line(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, 'submitit', None)
   with pytest.raises(ValueError, match='pip install'):
-    slurm.train_all([1], tmp_path, 1, write_note, 'local')
+    workers.train_on_slurm([1], tmp_path, 1, write_note, 'local')
 
 
 def test_all_runs_in_order_one_seed_after_the_other():

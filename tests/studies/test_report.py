@@ -100,11 +100,14 @@ def test_several_runs_are_compared(tmp_path):
     folder.mkdir()
     write_run(folder, EVENTS, seed=seed)
   write_run(folders[1], EVENTS, params=SCHEDULE_PARAMS, seed=1)
-  runs = [(i, read(folder)) for i, folder in enumerate(folders, start=1)]
+  runs = [
+    report.read_reported(folder, 0.0, i)
+    for i, folder in enumerate(folders, start=1)
+  ]
   rows = report.differing(runs)
   assert rows[0] == ['setting', 'run 1', 'run 2']
   assert 'horizon' in [row[0] for row in rows]
-  row = report.compared(1, runs[0][1])
+  row, _ = report.compared(runs)
   assert row[2:8] == ['not reached', '–', '0.2', '30', '–', '60']
   text = page_of(*folders)
   assert text.count('<img ') == 2 + 2

@@ -12,61 +12,33 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.log_files import EVENTS, write_run
+from reset_cycles.core.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.parts.chains import chain_of_lists
 from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies import plans, run_files, run_plot
-from reset_cycles.studies.plans import CONFIGURATION, RunPlan
-from reset_cycles.studies.run_files import (
-  Log,
-  Losses,
-  MetricTarget,
-  RunTable,
-  read_run,
-)
+from reset_cycles.studies.plans import RunPlan
+from reset_cycles.studies.run_files import Log, MetricTarget, read_run
 
 
 def test_read_run(tmp_path):
-  write_run(tmp_path, EVENTS)
+  evaluation = {
+    'event': 'evaluation', 'cycle': 1, 'global_step': 30, 'loss': 1.0,
+    'smoothed_loss': 1.5, 'derivative': -0.5,
+  }  # fmt: skip
+  write_run(tmp_path, [*EVENTS, evaluation])
   table = read_run(tmp_path)
-  assert (table.workload, table.target) == (
-    'digits',
-    ('error_rate', 0.03, False),
-  )
+  target = ('error_rate', 0.03, False)
+  assert (table.workload, table.target) == ('digits', target)
   assert table.eval_steps.tolist() == [1, 30, 60]
   np.testing.assert_array_equal(table.metric, [0.9, 0.2, math.nan])
   np.testing.assert_allclose(table.eval_times, [0.1, 3.0, 6.0])
-  assert table.last_step == 60
-  assert table.num_cycles == 2
+  assert (table.last_step, table.num_cycles) == (60, 2)
   assert table.resets == [(20, 0.25)]
   assert table.switches == [(20, 'loss rises')]
-
-
-def test_losses_of_the_switching_rule(tmp_path):
-  evaluation = {'event': 'evaluation', 'cycle': 1}
-  events = [
-    EVENTS[0],
-    {
-      **evaluation,
-      'global_step': 1,
-      'loss': 2.0,
-      'smoothed_loss': 2.0,
-      'derivative': 0.0,
-    },
-    {
-      **evaluation,
-      'global_step': 30,
-      'loss': 1.0,
-      'smoothed_loss': 1.5,
-      'derivative': -0.5,
-    },
-  ]
-  write_run(tmp_path, events)
-  losses = read_run(tmp_path).losses
-  assert losses.steps.tolist() == [1, 30]
-  assert losses.loss.tolist() == [2.0, 1.0]
-  assert losses.smoothed_loss.tolist() == [2.0, 1.5]
-  assert losses.loss_change.tolist() == [0.0, -0.5]
+  assert [column.tolist() for column in table.losses] == [
+    [30], [1.0], [1.5], [-0.5],
+  ]  # fmt: skip
 
 
 def test_the_benchmarks_runner_names_the_workload_among_its_flags(tmp_path):
@@ -87,36 +59,29 @@ def test_a_folder_that_has_no_logs_is_refused(tmp_path):
     read_run(tmp_path)
 
 
-def write_evaluations(folder, lines):
-  path = folder / 'eval_measurements.csv'
-  header = 'accumulated_submission_time,global_step,validation/error_rate'
-  path.write_text('\n'.join([header, *lines]))
+EVALUATIONS = 'accumulated_submission_time,global_step,validation/error_rate\n'
 
 
-def test_a_value_that_is_no_number_keeps_its_evaluation(tmp_path):
-  # pandas, which the benchmark writes its files with, leaves NaN blank.
+@pytest.mark.parametrize(
+  ('rows', 'seconds', 'metric'),
+  [
+    # pandas, which the benchmark writes its files with, leaves NaN blank.
+    ('0.1,1,0.9\n3.0,30,\n,60,0.5\n', [0.1, 3, math.nan], [0.9, math.nan, 0.5]),
+    # What a preempted run did twice counts once.
+    (
+      '1,1,0.9\n2,30,0.8\n4,60,0.7\n1.9,30,0.6\n4.1,60,0.5\n',
+      [1, 1.9, 4.1],
+      [0.9, 0.6, 0.5],
+    ),
+  ],
+)
+def test_evaluations_with_gaps_and_repeats(rows, seconds, metric, tmp_path):
   write_run(tmp_path)
-  write_evaluations(tmp_path, ['0.1,1,0.9', '3.0,30,', ',60,0.5', ''])
+  (tmp_path / 'eval_measurements.csv').write_text(EVALUATIONS + rows)
   table = read_run(tmp_path)
   assert table.eval_steps.tolist() == [1, 30, 60]
-  np.testing.assert_array_equal(table.metric, [0.9, math.nan, 0.5])
-  np.testing.assert_array_equal(table.eval_times, [0.1, 3.0, math.nan])
-
-
-def test_what_a_preempted_run_did_twice_counts_once(tmp_path):
-  write_run(tmp_path)
-  lines = [
-    '1.0,1,0.9',
-    '2.0,30,0.8',
-    '4.0,60,0.7',
-    '1.9,30,0.6',
-    '4.1,60,0.5',
-    '',
-  ]
-  write_evaluations(tmp_path, lines)
-  table = read_run(tmp_path)
-  assert table.eval_steps.tolist() == [1, 30, 60]
-  assert table.metric.tolist() == [0.9, 0.6, 0.5]
+  np.testing.assert_array_equal(table.eval_times, seconds)
+  np.testing.assert_array_equal(table.metric, metric)
 
 
 def test_the_last_cycle_ends_where_the_run_finished(tmp_path):
@@ -126,38 +91,32 @@ def test_the_last_cycle_ends_where_the_run_finished(tmp_path):
 
 
 @pytest.mark.parametrize(
-  'flags, name, seed',
+  ('flags', 'name'),
   [
-    ({}, '', 7),
-    ({'experiment_name': None}, '', 7),
-    ({'experiment_name': 'digits'}, '', 7),  # the default says nothing
+    ({'experiment_name': None}, ''),
+    ({'experiment_name': 'digits'}, ''),  # the default says nothing
     (
       {'experiment_name': 'search', 'tuning_ruleset': 'external'},
       'search, trial 3',
-      7,
     ),
-    ({'rng_seed': 8}, '', 7),  # the meta data have one that was drawn
+    ({'rng_seed': 8}, ''),  # the meta data have one that was drawn
   ],
 )
-def test_names_and_seeds_from_flags(flags, name, seed, tmp_path):
+def test_names_and_seeds_from_flags(flags, name, tmp_path):
   folder = tmp_path / 'trial_3'
   folder.mkdir()
   write_run(folder, seed=7)
   files.write_json(folder / 'flags_0.json', {'workload': 'digits', **flags})
   table = read_run(folder)
-  assert (table.name, table.seed) == (name, seed)
+  assert (table.name, table.seed) == (name, 7)
 
 
 def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
-  events = [{'setting': 1, **event} for event in EVENTS]
-  write_run(tmp_path, events)
-  (tmp_path / CONFIGURATION).unlink()
+  write_run(tmp_path, EVENTS)
+  (tmp_path / SETTINGS).unlink()
   table = read_run(tmp_path)
   assert table.rate_steps.tolist() == [1, 30]
   assert (table.num_cycles, table.resets) == (2, [(20, 0.25)])
-
-
-STEP_HINT = 50  # three cycles of 34, 33 and 33 steps
 
 
 PARAMS = dataclasses.replace(
@@ -167,9 +126,7 @@ PARAMS = dataclasses.replace(
     alter_warmup=(0.28, 0.28, 0.28),  # 10, 9 and 9 steps
   ),
 )
-
-
-PLAN = RunPlan(STEP_HINT, PARAMS)
+PLAN = RunPlan(50, PARAMS)  # three cycles of 34, 33 and 33 steps
 FIRST, SECOND, THIRD = np.split(plans.planned_rates(PLAN), [34, 67])
 
 
@@ -186,27 +143,49 @@ def clock(step, **values):
   return event('clock', step, **values)
 
 
-def read(*events):
-  log = Log(pathlib.Path('cycles.csv'), events)
-  return run_files.read_anchors(log, PLAN.num_cycles)
-
-
 def run_rates(last_step, *events):
-  steps, values = plans.rates_of_run(PLAN, read(*events), last_step)
+  log = Log(pathlib.Path('cycles.csv'), events)
+  anchors = run_files.read_anchors(log, len(PARAMS.cycles))
+  steps, values = run_files.rates_of_run(PLAN, anchors, last_step)
   assert steps.tolist() == list(range(last_step))
   return values
 
 
-def test_the_pace_moves_inside_a_cycle():
-  values = run_rates(
-    14,
-    start(0, 1, setting=1, anchor_local=0.0, scale=1.0),
-    clock(4, anchor_local=4.0, pace=2.0, scale=1.0),
-    clock(8, anchor_local=12.0, scale=1.0),
-    start(10, 2, setting=2, anchor_local=0.0, scale=1.0),
-  )
-  first = FIRST[[0, 1, 2, 3, 4, 6, 8, 10, 12, 13]]
-  np.testing.assert_array_equal(values, [*first, *SECOND[:4]])
+@pytest.mark.parametrize(
+  ('events', 'expected'),
+  [
+    # The pace moves inside a cycle.
+    (
+      [
+        start(0, 1, setting=1, anchor_local=0.0, scale=1.0),
+        clock(4, anchor_local=4.0, pace=2.0, scale=1.0),
+        clock(8, anchor_local=12.0, scale=1.0),
+        start(10, 2, setting=2, anchor_local=0.0, scale=1.0),
+      ],
+      [*FIRST[[0, 1, 2, 3, 4, 6, 8, 10, 12, 13]], *SECOND[:4]],
+    ),
+    # A repeated cycle has the shape of the last and a scale.
+    (
+      [
+        start(0, 1),
+        start(2, 2),
+        start(4, 3),
+        start(6, 4, setting=3, scale=0.5),
+      ],
+      [*FIRST[:2], *SECOND[:2], *THIRD[:2], *(THIRD[:2] * np.float32(0.5))],
+    ),
+    # A clock changes the scale of the cycle under way.
+    (
+      [start(0, 4, setting=3), clock(12, anchor_local=12.0, scale=0.25)],
+      [*THIRD[:12], *(THIRD[12:14] * np.float32(0.25))],
+    ),
+    # Of two anchors at a step, the later one counts.
+    ([start(0, 1), clock(0, anchor_local=5.0)], FIRST[5:7]),
+  ],
+)
+def test_rates_follow_the_clock(events, expected):
+  values = run_rates(len(expected), *events)
+  np.testing.assert_array_equal(values, expected)
 
 
 def test_between_nominal_steps_the_rate_is_the_schedules_own():
@@ -218,29 +197,6 @@ def test_between_nominal_steps_the_rate_is_the_schedules_own():
   np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
-def test_a_repeated_cycle_has_the_shape_of_the_last_and_a_scale():
-  values = run_rates(
-    8,
-    start(0, 1, setting=1, scale=1.0),
-    start(2, 2, setting=2, scale=1.0),
-    start(4, 3, setting=3, scale=1.0),
-    start(6, 4, setting=3, scale=0.5),
-  )
-  half = THIRD[:2] * np.float32(0.5)
-  expected = [*FIRST[:2], *SECOND[:2], *THIRD[:2], *half]
-  np.testing.assert_array_equal(values, expected)
-
-
-def test_a_clock_changes_the_scale_of_the_cycle_under_way():
-  values = run_rates(
-    14,
-    start(0, 4, setting=3, scale=1.0),
-    clock(12, anchor_local=12.0, scale=0.25),
-  )
-  expected = [*THIRD[:12], *(THIRD[12:14] * np.float32(0.25))]
-  np.testing.assert_array_equal(values, expected)
-
-
 def test_past_its_nominal_end_a_cycle_stays_at_its_final_rate():
   values = run_rates(40, start(0, 1))
   np.testing.assert_array_equal(values[:34], FIRST)
@@ -248,48 +204,27 @@ def test_past_its_nominal_end_a_cycle_stays_at_its_final_rate():
   assert values[34] < values[33]
 
 
-def test_two_anchors_at_a_step_are_the_later_one():
-  values = run_rates(2, start(0, 1), clock(0, anchor_local=5.0))
-  np.testing.assert_array_equal(values, FIRST[5:7])
-
-
-def test_warm_ups_end_where_the_clock_says():
-  anchors = read(
+def test_warm_ups_are_those_that_each_start_plans(tmp_path):
+  events = [
     start(0, 1, setting=1),  # of 10 nominal steps
-    clock(4, anchor_local=4.0, pace=2.0),
-    clock(20, anchor_local=34.0),
     start(30, 2, setting=2, pace=0.5),  # of 9
     start(60, 3, setting=3, anchor_local=20.0),  # goes on behind it
-    start(70, 4, setting=3),  # is left before its end
-    start(72, 5, setting=3),
-    clock(80, anchor_local=8.0, pace=0.25),
-  )
-  assert plans.warmups_of_run(PLAN, anchors) == [
-    (0, 7),
-    (30, 48),
-    (60, 60),
-    (70, 79),
-    (72, 84),
   ]
-
-
-EVALUATIONS = 'accumulated_submission_time,global_step,validation/error_rate\n'
+  write_run(tmp_path, events, params=PARAMS)
+  assert read_run(tmp_path).warmups == [(0, 10), (30, 48), (60, 60)]
 
 
 CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
-
-
 START = '0,cycle_start,1,1,1,0,1\n'
 
 
 @pytest.mark.parametrize(
-  'name, content, message',
+  ('name', 'content', 'message'),
   [
     ('meta_data_0.json', '{"a": ', 'is not valid JSON'),
     ('meta_data_0.json', '[1]', 'must hold an object'),
     ('meta_data_0.json', '{"workload.name": "x"}', 'must have the target'),
     ('flags_0.json', '"x"', 'must hold an object'),
-    ('eval_measurements.csv', 'a\n1,2\n', 'more values than there are columns'),
     ('eval_measurements.csv', EVALUATIONS + '1.0,1,x\n', "'x' in a row"),
     ('eval_measurements.csv', EVALUATIONS + '1.0,1.5,0\n', 'whole number'),
     ('eval_measurements.csv', EVALUATIONS + '1.0,-1,0\n', 'whole number'),
@@ -297,25 +232,15 @@ START = '0,cycle_start,1,1,1,0,1\n'
     ('eval_measurements.csv', EVALUATIONS + '1.0,,0\n', 'whole number'),
     ('measurements.csv', 'global_step\ninf\n', 'whole number'),
     ('cycles.csv', CYCLES + START + 'x,reset,,,,,\n', "'x' in a row"),
-    (
-      'cycles.csv',
-      CYCLES + '0,cycle_start,1,9,1,0,1\n',
-      'setting .* 1 to 3, the',
-    ),
-    (
-      'cycles.csv',
-      CYCLES + '0,cycle_start,1,0,1,0,1\n',
-      'setting .* 1 to 3, the',
-    ),
+    ('cycles.csv', CYCLES + '0,cycle_start,1,9,1,0,1\n', 'setting .* 1 to 3'),
+    ('cycles.csv', CYCLES + '0,cycle_start,1,0,1,0,1\n', 'setting .* 1 to 3'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,0,0,1\n', 'pace .* positive'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,,0,1\n', 'pace .* positive'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,inf,1\n', 'anchor_local'),
+    ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,0,inf\n', 'scale .* finite'),
     ('cycles.csv', CYCLES + '9,clock,1,,1,0,1\n' + START, 'a clock before'),
     ('cycles.csv', CYCLES + '9,cycle_start,1,1,1,0,1\n' + START, 'in order'),
-    ('schedule_params.json', '{}', 'class is missing'),
-    ('schedule_params.json', '[]', 'must be a JSON object'),
-    ('schedule_params.json', '{', 'it is not JSON'),
-    ('schedule_params.json', '[' * 100_000, 'it is not JSON'),
+    (SETTINGS, '{}', 'class is missing'),
   ],
 )
 def test_the_file_is_named(name, content, message, tmp_path):
@@ -325,43 +250,30 @@ def test_the_file_is_named(name, content, message, tmp_path):
     read_run(tmp_path)
 
 
-def test_half_a_line_is_ignored(tmp_path):
+@pytest.mark.parametrize('name', ['cycles.csv', SETTINGS])
+def test_a_named_pipe_among_logs_is_refused_and_not_read(name, tmp_path):
   write_run(tmp_path, EVENTS)
-  path = tmp_path / 'cycles.csv'
-  path.write_text(path.read_text() + '40,reset,3')
-  assert read_run(tmp_path).resets == [(20, 0.25)]
+  (tmp_path / name).unlink()
+  os.mkfifo(tmp_path / name)
+  with pytest.raises(ValueError, match=f'{name} is not a regular file'):
+    read_run(tmp_path)
 
 
-TABLE = RunTable(
-  workload='digits',
-  name='peaks',
-  seed=3,
-  target=MetricTarget('error_rate', 0.03, False),
-  eval_steps=np.array([1, 30, 60]),
-  metric=np.array([0.9, 0.2, 0.1]),
-  eval_times=np.array([0.1, 3.0, 6.0]),
-  last_step=60,
-  rate_steps=np.arange(60),
-  rates=np.linspace(0.0, 0.1, 60),
-  cycle_starts=[0, 20],
-  cycle_ends=[20, 60],
-  warmups=[(0, 0), (20, 20)],
-  losses=Losses(*np.zeros((4, 0))),
-  resets=[(20, 0.25), (40, 0.5)],
-  switches=[(40, 'loss rises')],
-)
+@pytest.fixture
+def table(tmp_path):
+  write_run(tmp_path, EVENTS, metric=(0.9, 0.2, 0.1))
+  switches, resets = [(40, 'loss rises')], [(20, 0.25), (40, 0.5)]
+  return read_run(tmp_path)._replace(switches=switches, resets=resets)
 
 
-def test_metric_target_and_marks_are_drawn():
-  axes = Figure().subplots()
-  run_plot.draw_metric(axes, TABLE)
+def test_metric_target_and_marks_are_drawn(table):
+  figure = Figure()
+  run_plot.draw_run(figure, table)
+  axes, rates = figure.axes
   labels = [text.get_text() for text in axes.get_legend().get_texts()]
   assert labels == [
-    'validation',
-    'target 0.03',
-    'reset, with its τ',
-    'early switch',
-  ]
+    'validation', 'target 0.03', 'reset, with its τ', 'early switch',
+  ]  # fmt: skip
   lines = {line.get_label(): line for line in axes.get_lines()}
   np.testing.assert_array_equal(
     lines['validation'].get_xydata(), [[1, 0.9], [30, 0.2], [60, 0.1]]
@@ -370,20 +282,23 @@ def test_metric_target_and_marks_are_drawn():
   assert lines['early switch'].get_xdata() == [40]
   assert [text.get_text() for text in axes.texts] == ['τ = 0.25', 'τ = 0.5']
   assert [text.xy[0] for text in axes.texts] == [20, 40]
-  dash_dotted = [x for x in axes.get_lines() if x.get_linestyle() == '-.']
-  assert [x.get_xdata() for x in dash_dotted] == [[20, 20], [40, 40]]
+  for own in (axes, rates):
+    dash_dotted = [x for x in own.get_lines() if x.get_linestyle() == '-.']
+    assert [x.get_xdata() for x in dash_dotted] == [[20, 20], [40, 40]]
   assert axes.get_ylabel() == 'error rate (validation)'
+  np.testing.assert_array_equal(rates.get_lines()[0].get_ydata(), table.rates)
 
 
-def test_learning_rate_is_drawn():
+def test_taus_of_many_resets_are_written_where_there_is_room(table):
   axes = Figure().subplots()
-  run_plot.draw_learning_rate(axes, TABLE)
-  np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), TABLE.rates)
-  assert axes.get_ylabel() == 'learning rate'
+  resets = [(step, 0.5) for step in range(0, 60, 2)]
+  run_plot.draw_metric(axes, table._replace(resets=resets))
+  # 11 % of 60 steps.
+  assert [text.xy[0] for text in axes.texts] == list(range(0, 60, 8))
 
 
 @pytest.mark.parametrize(
-  'metric, target, scale',
+  ('metric', 'target', 'scale'),
   [
     ((0.9, 0.2, 0.05), 0.03, 'log'),
     ((0.9, 0.2, 0.0), 0.03, 'linear'),  # zero has no place on a log axis
@@ -392,54 +307,19 @@ def test_learning_rate_is_drawn():
     ((math.nan,) * 3, 0.03, 'linear'),
   ],
 )
-def test_scale_shows_what_happens_near_the_target(metric, target, scale):
+def test_scale_shows_what_happens_near_the_target(table, metric, target, scale):
   axes = Figure().subplots()
-  table = TABLE._replace(
-    metric=np.array(metric), target=MetricTarget('m', target, False)
+  goal = MetricTarget('m', target, False)
+  run_plot.draw_metric(
+    axes, table._replace(metric=np.array(metric), target=goal)
   )
-  run_plot.draw_metric(axes, table)
   assert axes.get_yscale() == scale
-
-
-@pytest.mark.parametrize('events', [EVENTS, ()])
-def test_a_picture_is_saved(events, tmp_path):
-  write_run(tmp_path, events)
-  path = run_plot.save_metric_plot(tmp_path)
-  assert path == tmp_path / 'metric.png'
-  assert path.read_bytes().startswith(b'\x89PNG')
 
 
 def test_a_picture_of_a_run_that_was_never_evaluated(tmp_path):
   write_run(tmp_path)
   for name in ('eval_measurements.csv', 'measurements.csv'):
     (tmp_path / name).unlink()
-  assert run_plot.save_metric_plot(tmp_path).exists()
-
-
-def test_taus_of_many_resets_are_written_where_there_is_room():
-  axes = Figure().subplots()
-  resets = [(step, 0.5) for step in range(0, 60, 2)]
-  run_plot.draw_metric(axes, TABLE._replace(resets=resets, switches=[]))
-  # 11 % of 60 steps.
-  assert [text.xy[0] for text in axes.texts] == list(range(0, 60, 8))
-  dash_dotted = [x for x in axes.get_lines() if x.get_linestyle() == '-.']
-  assert len(dash_dotted) == 30
-
-
-@pytest.mark.parametrize(
-  'name',
-  [
-    'meta_data_0.json',
-    'flags_0.json',
-    'eval_measurements.csv',
-    'measurements.csv',
-    'cycles.csv',
-    'schedule_params.json',
-  ],
-)
-def test_a_named_pipe_among_logs_is_refused_and_not_read(name, tmp_path):
-  write_run(tmp_path, EVENTS)
-  (tmp_path / name).unlink()
-  os.mkfifo(tmp_path / name)
-  with pytest.raises(ValueError, match=f'{name} is not a file that can be'):
-    read_run(tmp_path)
+  path = run_plot.save_metric_plot(tmp_path)
+  assert path == tmp_path / 'metric.png'
+  assert path.read_bytes().startswith(b'\x89PNG')

@@ -27,8 +27,6 @@ def board_run(submission, seed, seconds, condition='tuned', workload='digits'):
 
 
 WORKLOADS = ('digits', 'text')
-
-
 # a is twice as fast as b on digits; on text only b arrives.
 RUNS = [
   *(board_run('a', s, 10 + s) for s in (1, 2, 3)),
@@ -107,20 +105,24 @@ def test_a_study_under_way_is_compared_on_what_all_have_done():
 
 
 def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
-  [path] = logs.pack(RUNS, tmp_path / 'one')
-  [again] = logs.pack(RUNS[::-1], tmp_path / 'two')
+  """With every digit: an error rate of 35 in 768 has reached 35 in 768."""
+  exact = RUNS[0]._replace(
+    seed=4,
+    target=MetricTarget('error_rate', 35 / 768, False),
+    budget_sec=1e8 / 3,
+    steps=np.array([1.0, 1_234_567.0]),
+    seconds=np.array([0.1, 12_345_678.9]),
+    values=np.array([0.5, 35 / 768]),
+  )
+  [path] = logs.pack([*RUNS, exact], tmp_path / 'one')
+  [again] = logs.pack([exact, *RUNS[::-1]], tmp_path / 'two')
   assert path.name == 'tuned.zip'
   assert path.read_bytes() == again.read_bytes()
-  found = logs.read_runs(tmp_path / 'one')
-  assert len(found) == len(RUNS)
-  for run in found:
-    [same] = [
-      r for r in RUNS
-      if (r.submission, r.workload, r.seed)
-      == (run.submission, run.workload, run.seed)
-    ]  # fmt: skip
-    assert run[:7] == same[:7]
-    for got, want in zip(run[7:], same[7:]):
+  found = {run[:4]: run for run in logs.read_runs(tmp_path / 'one')}
+  assert len(found) == len(RUNS) + 1
+  for run in (*RUNS, exact):
+    assert found[run[:4]][:7] == run[:7]
+    for got, want in zip(found[run[:4]][7:], run[7:]):
       np.testing.assert_array_equal(got, want)
 
 
@@ -135,23 +137,6 @@ def test_a_run_in_two_folders_counts_once(tmp_path):
   assert sorted((run[:4], run.target) for run in found) == sorted(
     (run[:4], run.target) for run in [*older[:3], *RUNS[3:]]
   )
-
-
-def test_archives_keep_every_digit(tmp_path):
-  """An error rate of 35 in 768 has reached a target of 35 in 768."""
-  exact = RUNS[0]._replace(
-    target=MetricTarget('error_rate', 35 / 768, False),
-    budget_sec=1e8 / 3,
-    steps=np.array([1.0, 1_234_567.0]),
-    seconds=np.array([0.1, 12_345_678.9]),
-    values=np.array([0.5, 35 / 768]),
-  )
-  logs.pack([exact], tmp_path)
-  [found] = logs.read_runs(tmp_path)
-  assert (found.target.value, found.budget_sec) == (35 / 768, 1e8 / 3)
-  assert exact.is_reached and found.is_reached
-  for got, want in zip(found[-3:], exact[-3:]):
-    np.testing.assert_array_equal(got, want)
 
 
 def write_run(root, condition, submission, times, target=0.02):
@@ -192,13 +177,11 @@ def test_the_factor_that_leaves_most_of_the_budget_is_chosen(tmp_path):
   write_run(tmp_path, 'tuned@4', 'a', [(6, 0.01)])
   write_run(tmp_path, 'tuned@2', 'b', [(12, 0.04)])  # nobody reaches it
   write_run(tmp_path, 'tuned@4', 'b', [(12, 0.08)])
-  chosen, merits = entries.choose_factors(logs.read_runs(tmp_path))
-  assert merits['a'][2.0] == [(1 - 12 / 30, 1.0)]
-  assert merits['b'][4.0] == [(0.0, 0.25)]
-  assert chosen == {'a': 4.0, 'b': 2.0}
-
-
-def test_nothing_to_choose_from_is_said(tmp_path):
+  found = entries.choose_factors(logs.read_runs(tmp_path))
+  of_a, of_b = found['chosen_from'].values()
+  assert of_a['2'] == {'budget_left': 1 - 12 / 30, 'nearness': 1.0, 'runs': 1}
+  assert of_b['4'] == {'budget_left': 0.0, 'nearness': 0.25, 'runs': 1}
+  assert found['factors'] == {'a': 4.0, 'b': 2.0}
   with pytest.raises(ValueError, match='no runs under tuned@FACTOR'):
     entries.choose_factors([])
 

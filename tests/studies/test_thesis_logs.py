@@ -16,17 +16,15 @@ from helpers.log_files import EVENTS, write_run
 from helpers.registry_logs import write_log
 from helpers.study_workers import kill, note
 from reset_cycles.cli import main as cli
+from reset_cycles.core.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.studies import workers
 from reset_cycles.studies.errors import RunFailed
-from reset_cycles.studies.plans import CONFIGURATION
 from reset_cycles.studies.thesis import logs, registry
-from reset_cycles.studies.thesis.logs import Job, RunLog
+from reset_cycles.studies.thesis.logs import Job
 
 SOFT = Job('molecules', 'peaks_soft', 2)
-
-
 FULL = Job('molecules', 'peaks_full', 1)
 
 
@@ -37,12 +35,13 @@ def test_runs_are_known_by_their_settings_wherever_they_are(tmp_path):
 
 
 def test_other_settings_and_other_submissions_are_passed_over(tmp_path):
-  other = tmp_path / 'other_settings'
-  other.mkdir()
-  write_run(other, EVENTS, params=SOFT_RESET)
-  foreign = tmp_path / 'other_submission'
-  foreign.mkdir()
-  write_run(foreign)
+  for name in ('other_settings', 'other_submission'):
+    (tmp_path / name).mkdir()
+  write_run(tmp_path / 'other_settings', EVENTS, params=SOFT_RESET)
+  write_run(tmp_path / 'other_submission')
+  for text in ('not JSON', '{"step_hint": 3}', '[]'):
+    log = write_log(tmp_path / str(len(text)), SOFT)
+    (log.log_dir / SETTINGS).write_text(text)
   assert logs.find_logs([tmp_path]) == []
 
 
@@ -63,43 +62,25 @@ def test_a_run_of_the_benchmark_counts_as_it_is(tmp_path):
   assert logs.find_logs([tmp_path]) == [log]
 
 
-@pytest.mark.parametrize('text', ['not JSON', '{"step_hint": 3}', '[]'])
-def test_settings_that_cannot_be_read_are_passed_over(text, tmp_path):
-  log = write_log(tmp_path / 'x', SOFT)
-  (log.log_dir / CONFIGURATION).write_text(text)
-  assert logs.find_logs([tmp_path]) == []
-
-
-def test_missing_runs_come_once_in_the_order_of_the_wish(tmp_path):
-  found_logs = [RunLog(SOFT, tmp_path)]
-  third = FULL._replace(seed=3)
-  wanted = [third, SOFT, FULL, third]
-  assert logs.missing_jobs(wanted, found_logs) == [third, FULL]
-
-
-def test_a_finished_run_is_kept_without_what_nobody_needs(tmp_path):
-  log = write_log(tmp_path / 'work', SOFT)
-  root = tmp_path / 'kept'
-  logs.keep(log.log_dir, root, SOFT)
-  kept = root / 'molecules' / 'peaks_soft' / 'seed_2'
-  assert logs.find_logs([root]) == [RunLog(SOFT, kept)]
-  assert sorted(path.name for path in kept.iterdir()) == [
-    'cycles.csv',
-    'eval_measurements.csv',
-    'flags_0.json',
-    'meta_data_0.json',
-    'schedule_params.json',
-  ]
-  for path in kept.iterdir():
-    assert path.read_bytes() == (log.log_dir / path.name).read_bytes()
+def test_missing_runs_are_trained_once_in_the_order_of_the_wish(
+  tmp_path, monkeypatch
+):
+  write_log(tmp_path / 'old', SOFT)
+  third, trained = FULL._replace(seed=3), []
+  monkeypatch.setattr(
+    workers, 'train_all', lambda jobs, *unused: trained.extend(jobs)
+  )
+  wanted, new = [third, SOFT, FULL, third], tmp_path / 'new'
+  with logs.complete_logs(wanted, [tmp_path], new, 1, print) as found:
+    assert [log.job for log in found] == [SOFT]
+  assert trained == [third, FULL]
 
 
 def test_a_place_that_is_taken_is_noticed_before_training(tmp_path):
-  logs.check_places([SOFT], tmp_path)
-  left = tmp_path / 'molecules' / 'peaks_soft' / 'seed_2'
-  left.mkdir(parents=True)
+  (tmp_path / 'molecules' / 'peaks_soft' / 'seed_2').mkdir(parents=True)
   with pytest.raises(ValueError, match='seed_2 has no finished logs .* --runs'):
-    logs.check_places([FULL, SOFT], tmp_path)
+    with logs.complete_logs([FULL, SOFT], [], tmp_path, 1, print):
+      pass
 
 
 def test_archives_are_read_as_the_folders_that_were_packed(tmp_path):
@@ -123,13 +104,6 @@ def test_archives_are_read_as_the_folders_that_were_packed(tmp_path):
   assert not found[0].log_dir.exists()
 
 
-def test_what_is_no_archive_is_named(tmp_path):
-  (tmp_path / 'x.zip').write_text('not an archive')
-  with pytest.raises(ValueError, match='x.zip is not a zip archive of logs'):
-    with logs.unpacked([tmp_path]):
-      pass
-
-
 def test_an_archive_ranks_where_its_root_does(tmp_path):
   roots = [tmp_path / name for name in ('first', 'second')]
   for root, value in zip(roots, ('1', '2')):
@@ -149,6 +123,10 @@ def test_other_archives_are_left_alone(tmp_path):
     archive.writestr('../outside.txt', 'no logs')
   with logs.unpacked([tmp_path]) as folders:
     assert folders == [tmp_path]
+  (tmp_path / 'x.zip').write_text('not an archive')
+  with pytest.raises(ValueError, match='x.zip is not a zip archive of logs'):
+    with logs.unpacked([tmp_path]):
+      pass
 
 
 JOBS = [Job('fake', 'peaks_soft', seed) for seed in (1, 2, 3)]

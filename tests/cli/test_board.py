@@ -1,0 +1,43 @@
+"""`soft-reset study`; tests/studies has what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reset_cycles.cli import main as cli
+from reset_cycles.studies import workers
+from reset_cycles.studies.board import study
+
+
+@pytest.mark.parametrize(('breaks', 'status'), [(False, 0), (True, 2)])
+def test_the_second_time_trains_nothing(
+  breaks, status, tmp_path, monkeypatch, capsys
+):
+  trained = []
+
+  def train_all(jobs, root, *unused):
+    for job in jobs:
+      trained.append((job.seed, job.workload, job.entry.name))
+      place = study.kept_path(root, job)
+      place.mkdir(parents=True)
+      (place / 'meta_data_0.json').touch()
+      if breaks:
+        (place / 'failure.txt').touch()
+
+  monkeypatch.setattr(workers, 'train_all', train_all)
+  words = [
+    *('study', f'--out={tmp_path}', '--submissions=nadamw,sgdr'),
+    *('--workloads=digits', '--conditions=hot', '--seeds=1,2'),
+  ]
+  for said in ('4 runs, 4 to train.', '4 runs, 0 to train.'):
+    assert cli.main(words) == status
+    err = capsys.readouterr().err
+    assert said in err
+    assert ('4 of 4 runs broke: see ' in err) == breaks
+  assert trained == [
+    (seed, 'digits', name) for seed in (1, 2) for name in ('nadamw', 'sgdr')
+  ]
+
+
+def test_seeds():
+  assert study.read_seeds('1-3,7') == [1, 2, 3, 7]
