@@ -48,7 +48,6 @@ class Part(NamedTuple):
   workloads: Sequence[str]
   seeds: str  # how many a cell has
   standings: Sequence[EntryStanding]  # the best first
-  best: EntryStanding | None = None  # if the condition is scored, under it
   agreement: str = ''  # with the condition at another length
 
 
@@ -132,10 +131,8 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   for name in (*known, *others):
     own = [r for r in usable if r.condition == name]
     if own:
-      part = _part(own)
-      best = part.standings[0] if name in conditions.SCORED else None
       agreement = _agreement(name, own, usable)
-      parts[name] = part._replace(best=best, agreement=agreement)
+      parts[name] = _part(own)._replace(agreement=agreement)
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
     reading=reading.strip(),
