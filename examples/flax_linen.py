@@ -13,7 +13,7 @@ import optax
 from common import TEST, scores, spirals
 from flax.training.train_state import TrainState
 
-from reset_cycles.loop import DEFAULT_CHAIN, Cycles, Event
+from reset_cycles import DEFAULT_CHAIN, Cycles, Event
 from reset_cycles.schedule_params import chain_of_lists
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from common import TEST, scores, spirals
 
-from reset_cycles.loop import Cycles, Event, State
+from reset_cycles import Cycles, Event, State
 
 SIZES = (2, 32, 32, 2)
 

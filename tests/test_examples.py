@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from helpers import loops
 from reset_cycles import submission
 
 FOLDER = pathlib.Path(submission.__file__).parent / 'examples'
@@ -57,7 +58,7 @@ def test_flax_linen(example):
 
 
 def test_sharded_orbax(example):
-  pytest.importorskip('orbax.checkpoint')
+  loops.orbax_checkpoint()
   assert example('sharded_orbax').main(60) == (-9, True)
 
 

@@ -34,6 +34,9 @@ from reset_cycles.soft_reset import (
 
 contrib = pytest.importorskip('optax.contrib', reason='optax is too old')
 PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'own_loop.md'
+pytestmark = pytest.mark.filterwarnings(
+  'ignore:.*is deprecated:DeprecationWarning', 'ignore:Specifying a key'
+)
 KEY = jax.random.PRNGKey(0)
 # What it says on the page of an optimizer that cannot be used as it is.
 REFUSED = {
@@ -84,6 +87,8 @@ def functions():
   }
 
 
+if not hasattr(contrib, 'schedule_free'):
+  del WRAPPED['multi_transform'], WRAPPED['schedule_free(sgd)']
 OPTIMIZERS = {**functions(), **WRAPPED}
 USABLE = sorted(set(OPTIMIZERS) - set(REFUSED))
 if not os.environ.get('CHAOS'):
@@ -157,9 +162,6 @@ def host(tree):
   return jax.tree_util.tree_map(numbers, tree)
 
 
-@pytest.mark.filterwarnings(
-  'ignore:.*is deprecated:DeprecationWarning', 'ignore:Specifying a key'
-)
 @pytest.mark.parametrize('name', USABLE)
 def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
   """Cycles of 4 steps: a loss that is not finite, .4 and .8 of .8 reached."""
