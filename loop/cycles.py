@@ -105,35 +105,23 @@ class Cycles:
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    cycles = (
-      dataclasses.replace(chain, budget_factor=1.0).chain(num_steps).cycles
-    )
+    whole = dataclasses.replace(chain, budget_factor=1.0).chain
+    right = 'what the cycles can share'
+    cycles = _used('num_steps', num_steps, right, whole).cycles
     schedules.check_rates(cycles)
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = chain.config(cycles, goal)
-    self._tau, self._num_steps, self._has_stats = (
-      tau,
-      num_steps,
-      has_batch_stats,
-    )
+    self._tau, self._has_stats = tau, has_batch_stats
+    self._num_steps = num_steps
     self._start, self._clock = control_lib.start(self.config)
     rate = functools.partial(schedules.learning_rate, cycles=cycles)
     self._rate = jax.jit(rate)
     self._key = key = jax.random.PRNGKey(0) if key is None else key
-    # Compiled now, before the first reset.
-    fold = functools.partial(jax.random.fold_in, key, 0)
+    fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)
-
-    def make(key: jax.Array) -> tuple[Any, Any]:
-      params, stats = (
-        make_params(key) if self._has_stats else (make_params(key), None)
-      )
-      return _check_arrays(params), stats
-
-    self._make = make
-    params, stats = _used(
-      'make_params', make_params, _MAKES, lambda: jax.eval_shape(make, key)
-    )
+    self._make_params = make_params
+    look = lambda _: jax.eval_shape(self._fresh, 0)
+    params, stats = _used('make_params', make_params, _MAKES, look)
     own = chain.optimizer.build
     self._build = own if optimizer is None else build_of(optimizer)
     check_rate(self._build, numbers_at(self._clock, cycles), params)
@@ -150,13 +138,23 @@ class Cycles:
     self._shapes = _sizes(Model(params, stats, inner))
     # Before which step to decide, and the last one that before_step has seen.
     self._due, self._last = -1, -1
-    self._layout: list[Any] = []  # of the parameters, once known
-    self._devices = JitDevices(params, everywhere=False)
-    self._renew: Any = None  # _init_inner, compiled
+    # Of the parameters, once `_adopt` has seen some.
+    self._layout: list[Any] = []
     # The optax transformation for the loop's train step.
     self.optimizer: optax.GradientTransformation = TRANSFORMATION(
       self._init, self._update
     )
+
+  def _fresh(self, number: int) -> tuple[Any, Any]:
+    """Parameters and statistics with which cycle `number` may start."""
+    made = self._make_params(jax.random.fold_in(self._key, number))
+    params, stats = made if self._has_stats else (made, None)
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    for path, leaf in leaves or [((), params)]:
+      if not path or not hasattr(leaf, 'dtype'):
+        kind, where = type(leaf).__name__, jax.tree_util.keystr(path)
+        raise TypeError(f'it returned {kind} at {where or "the top"}')
+    return params, stats
 
   def _init_inner(self, params: Any) -> Any:
     """The optimizer's state: strongly typed, and no array in it twice."""
@@ -252,9 +250,8 @@ class Cycles:
       ValueError: as for `before_step`.
     """
     check_count('step', step, least=0)
-    for name, value in (('loss', loss), ('metric', metric)):
-      _used(name, value, 'a number', functools.partial(float, value))
-    evaluation = Evaluation(step, float(loss), float(metric))
+    loss = _used('loss', loss, 'a number', float)
+    metric = _used('metric', metric, 'a number', float)
     state, control, clock = self._adopt(state)
     now, refused = int(clock.count), ''
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
@@ -263,9 +260,9 @@ class Cycles:
     elif step <= control.start and control.number > 1:
       refused = f'cycle {control.number} began at step {control.start}'
     if refused:
-      numbers = dict(zip(('metric_step', 'loss', 'metric'), evaluation))
+      numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
       return state, [Event(now, 'refused', control.number, refused, numbers)]
-    return self._act(state, control, clock, [evaluation])
+    return self._act(state, control, clock, [Evaluation(step, loss, metric)])
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
@@ -383,8 +380,8 @@ class Cycles:
     plan, event = control_lib.plan_reset(decision, self.config, look, self._tau)
     if plan.touches_nothing:
       return model, event
-    key = jax.random.fold_in(self._key, decision.control.number)
-    fresh = jax.tree_util.tree_map(_on_host, self._make(key))
+    fresh = self._fresh(decision.control.number)
+    fresh = jax.tree_util.tree_map(_on_host, fresh)
     model = soft_reset.model_reinit_schedule(model, fresh, plan, roles, devices)
     if plan != FULL:
       return model, event
@@ -407,7 +404,7 @@ def _check_settings(
   check(not chain.horizon.binds, 'horizon', chain.horizon, right)
   if tau is not None:
     right = 'a function of (metric, first metric, step)'
-    _used('tau', tau, right, lambda: inspect.signature(tau).bind(0.5, 0.1, 1))
+    _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
   if target is not None:
     check_number('target', target, '(0, inf)')
     return
@@ -418,25 +415,15 @@ def _check_settings(
     check(not needs, name, part, 'another one where target and tau are None')
 
 
-def _used(name: str, value: Any, right: str, use: Callable[[], Any]) -> Any:
-  """What `use` returns; a ValueError with its reason if the value is wrong."""
+def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
+  """use(value), or a ValueError with the reason why that is impossible."""
   try:
-    return use()
+    return use(value)
   except (TypeError, ValueError) as error:
     reason = str(error).partition('\n')[0]
     raise ValueError(
       f'{name}={value!r} ({reason}): {name} must be {right}.'
     ) from error
-
-
-def _check_arrays(tree: Any) -> Any:
-  """The tree, if its leaves are arrays."""
-  leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-  for path, leaf in leaves or [((), tree)]:
-    if not path or not hasattr(leaf, 'dtype'):
-      kind, where = type(leaf).__name__, jax.tree_util.keystr(path)
-      raise TypeError(f'it returned {kind} at {where or "the top"}')
-  return tree
 
 
 def _sizes(tree: Any) -> list[tuple[int, ...]]:

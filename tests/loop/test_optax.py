@@ -12,6 +12,7 @@ import inspect
 import math
 import os
 import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -152,6 +153,13 @@ def row_of(name, cycles, params):
   ]
   cells[2] = ', '.join(c for c in cells[2:4] if c != '–') or '–'
   return f'| `{name}` | {" | ".join(cells[:3])} | {cells[4]} |'
+
+
+def test_the_page_lists_them_all():
+  page = PAGE.read_text()
+  if f'with optax {optax.__version__}:' not in page:
+    pytest.skip('the page is about another version of optax')
+  assert re.findall('^[|] `(.*?)`', page, re.M) == sorted(OPTIMIZERS)
 
 
 def host(tree):
