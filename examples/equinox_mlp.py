@@ -44,8 +44,8 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
     state, events = cycles.before_step(step, state)
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      result = evaluate(state.params, *TEST)  # loss and accuracy
-      state, more = cycles.after_evaluation(step + 1, *result, state)
+      loss, accuracy = evaluate(state.params, *TEST)
+      state, more = cycles.after_evaluation(step + 1, loss, accuracy, state)
       events += more
     said += events
   return said

@@ -9,7 +9,6 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax
 from common import TEST, scores, spirals
 from flax.training.train_state import TrainState
 
@@ -38,10 +37,9 @@ def init(key: jax.Array) -> Any:
 
 
 def main(steps: int = 1500, every: int = 25) -> list[Event]:
-  cycles = chain_of_lists(alter_lr=(0.0, 1e13, 0.0))
-  chain = dataclasses.replace(DEFAULT_CHAIN, cycles=cycles)
-  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
-  cycles = Cycles(chain, optimizer=optax.adamw, **settings)
+  peaks = chain_of_lists(alter_lr=(0.0, 1e13, 0.0))
+  chain = dataclasses.replace(DEFAULT_CHAIN, cycles=peaks)
+  cycles = Cycles(chain, num_steps=steps, make_params=init, target=0.99)
   params, said = init(jax.random.PRNGKey(1)), []
   state = TrainState.create(apply_fn=None, params=params, tx=cycles.optimizer)
   for step in range(steps):
@@ -49,8 +47,8 @@ def main(steps: int = 1500, every: int = 25) -> list[Event]:
     said += events
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      result = loss_fn(state.params, *TEST)  # loss and accuracy
-      state, events = cycles.after_evaluation(step + 1, *result, state)
+      loss, accuracy = loss_fn(state.params, *TEST)
+      state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
       said += events
   return said
 

@@ -32,8 +32,9 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
-  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
-  cycles = Cycles(optimizer=optax.lion, **settings)
+  cycles = Cycles(
+    optimizer=optax.lion, num_steps=steps, make_params=init, target=0.99
+  )
   update, evaluate = cycles.optimizer.update, jax.jit(loss_fn)
   params, said = init(jax.random.PRNGKey(1)), []
   state = State(params, cycles.optimizer.init(params))
@@ -48,8 +49,8 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
     state, events = cycles.before_step(step, state)
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      result = evaluate(state.params, *TEST)  # loss and accuracy
-      state, more = cycles.after_evaluation(step + 1, *result, state)
+      loss, accuracy = evaluate(state.params, *TEST)
+      state, more = cycles.after_evaluation(step + 1, loss, accuracy, state)
       events += more
     said += events
   return said

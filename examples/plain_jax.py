@@ -12,11 +12,9 @@ from common import TEST, scores, spirals
 
 from reset_cycles import Cycles, Event, State
 
-SIZES = (2, 32, 32, 2)
-
 
 def init(key: jax.Array) -> Any:
-  sizes = zip(jax.random.split(key, 3), SIZES, SIZES[1:])
+  sizes = zip(jax.random.split(key, 3), (2, 32, 32), (32, 32, 2))
   kernel = jax.nn.initializers.he_normal()
   return [(kernel(k, (a, b)), jnp.zeros(b)) for k, a, b in sizes]
 
@@ -40,8 +38,9 @@ def make_train_step(cycles: Cycles) -> Any:
 
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
-  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
-  cycles = Cycles(optimizer=optax.adamw, **settings)
+  cycles = Cycles(
+    optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
+  )
   said, params = [], init(jax.random.PRNGKey(1))
   state = State(params, cycles.optimizer.init(params))
   train_step, evaluate = make_train_step(cycles), jax.jit(loss_fn)
@@ -49,8 +48,8 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
     state, events = cycles.before_step(step, state)
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      result = evaluate(state.params, *TEST)  # loss and accuracy
-      state, more = cycles.after_evaluation(step + 1, *result, state)
+      loss, accuracy = evaluate(state.params, *TEST)
+      state, more = cycles.after_evaluation(step + 1, loss, accuracy, state)
       events += more
     said += events
   return said

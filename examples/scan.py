@@ -15,8 +15,9 @@ from reset_cycles import Cycles, Event, State
 
 
 def main(steps: int = 1500, block: int = 20) -> list[Event]:
-  settings = {'num_steps': steps, 'make_params': init, 'target': 0.99}
-  cycles = Cycles(optimizer=optax.adamw, **settings)
+  cycles = Cycles(
+    optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
+  )
 
   @jax.jit
   def train_steps(state: State, batches: Any) -> State:

@@ -39,8 +39,8 @@ def train(steps: int, folder: str, kill_at: int = -1) -> State:
       state, _ = cycles.before_step(step, state)
       state = train_step(state, *spirals(step))
       if (step + 1) % 10 == 0:
-        result = plain_jax.loss_fn(state.params, *TEST)
-        state, _ = cycles.after_evaluation(step + 1, *result, state)
+        loss, accuracy = plain_jax.loss_fn(state.params, *TEST)
+        state, _ = cycles.after_evaluation(step + 1, loss, accuracy, state)
         manager.save(step + 1, args=ocp.args.StandardSave(state))
   return state
 

@@ -250,6 +250,7 @@ class Cycles:
       ValueError: as for `before_step`.
     """
     check_count('step', step, least=0)
+    step = int(step)  # NumPy has numbers of its own
     loss = _used('loss', loss, 'a number', float)
     metric = _used('metric', metric, 'a number', float)
     state, control, clock = self._adopt(state)

@@ -8,6 +8,7 @@ import io
 import math
 import multiprocessing
 import pickle
+from unittest import mock
 
 import flax.serialization
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 import optax
 import pytest
 
-from helpers import loops
+from helpers import documents, loops
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.race import Finish, Race, Repeat
 from reset_cycles.core.workload import Evaluation, Target
@@ -158,6 +159,29 @@ def test_the_last_model_is_not_reset():
   _, events = cycles.before_step(12, after)
   assert [event.kind for event in events] == ['reset', 'cycle_start']
   assert events[0].numbers['tau'] == 0.5
+
+
+def test_events_go_where_the_page_sends_them(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  cycles = loops.make()
+  evaluations = {np.int64(2): (jnp.float32(1), np.float32(0.5))}
+  _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 5)
+  names = {'events': tape, 'writer': mock.Mock(), 'wandb': mock.Mock()}
+  readme, page = (
+    [block.text for block in documents.blocks(documents.ROOT / name)]
+    for name in ('README.md', 'docs/own_loop.md')
+  )
+  assert page[0] in readme
+  for text in page[-3:]:
+    exec(f'import csv, json\n{text}', dict(names))
+  said = [call.args for call in names['writer'].add_text.call_args_list]
+  assert said == [(e.kind, str(e), e.step) for e in tape]
+  names['writer'].add_scalar.assert_any_call('reset/tau', 0.375, 4)
+  logged = [call.args[0] for call in names['wandb'].log.call_args_list]
+  assert logged[1]['evaluation/metric_step'] == 2
+  lines = (tmp_path / 'cycles.csv').read_text().splitlines()
+  rows = [line.split(',')[:3] for line in lines]
+  assert rows == [[str(e.step), e.kind, str(e.cycle)] for e in tape]
 
 
 def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
