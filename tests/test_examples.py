@@ -7,6 +7,7 @@ import importlib
 import pathlib
 import sys
 
+import optax
 import pytest
 
 from helpers import loops
@@ -39,7 +40,14 @@ def resets(events):
   [
     ('plain_jax', 'jax'),
     ('flax_nnx', 'flax.nnx'),
-    ('equinox_mlp', 'equinox'),
+    pytest.param(
+      'equinox_mlp',
+      'equinox',
+      marks=pytest.mark.skipif(
+        not hasattr(getattr(optax, 'contrib', None), 'muon'),
+        reason='this optax has no Muon',
+      ),
+    ),
     ('scan', 'jax'),
   ],
 )
