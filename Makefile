@@ -147,13 +147,18 @@ scoreboard: .venv/.installed ## Write the pages that compare submissions from th
 	$(BIN)/soft-reset scoreboard --logs=benchmarks/pieces/logs \
 	  --out=benchmarks/pieces/PIECES.md --overwrite --reading=benchmarks/pieces/logs/READING.md
 
+# The menu's link to the repository, where origin is an address on the web.
+REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \
+  sed -nE 's!^(https://|git@)([^@/]*@)?([^:/]+)[:/](.+)$$!https://\3/\4!p' | \
+  sed 's/\.git$$//')
+
 # Markdown and pictures lie in build/site_source as they do here.
 .PHONY: docs
 docs: .venv/.docs build/code ## Build the documents as a site, links checked
 	rm -rf build/site_source
 	mkdir -p build/site_source
-	$(FILES) '*.md' '*.png' '*.css' '*.ipynb' ':!tests' ':!.github' | tar -cT - | tar -xC build/site_source
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(FILES) '*.md' '*.png' '*.css' '*.js' '*.ipynb' ':!tests' ':!.github' | tar -cT - | tar -xC build/site_source
+	NO_MKDOCS_2_WARNING=1 REPO_URL='$(REPO_URL)' $(BIN)/mkdocs build --quiet --strict
 	@echo 'Open build/site/index.html'
 
 .PHONY: docs-serve

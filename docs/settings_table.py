@@ -48,23 +48,21 @@ def meanings(kind: type) -> dict[str, str]:
 
 
 def default(field: dataclasses.Field[Any]) -> str:
-  """A field's default, as it is written in Python."""
+  """'=' and a field's default, as in Python; '' for one without."""
   value = field.default
   if value is dataclasses.MISSING:
-    return 'required'
-  if isinstance(value, cycle.Hparams):
-    return '`Hparams()`'
-  return f'`{value!r}`'
+    return ''
+  return '=Hparams()' if isinstance(value, cycle.Hparams) else f'={value!r}'
 
 
 def table() -> str:
   """The table, one row per setting."""
-  rows = ['| setting | default | meaning |', '|---|---|---|']
+  rows = ['| setting and default | meaning |', '|---|---|']
   for kind in CLASSES:
     said = meanings(kind)
     for field in dataclasses.fields(kind):
-      name = f'`{kind.__name__}.{field.name}`'
-      rows.append(f'| {name} | {default(field)} | {said[field.name]} |')
+      name = f'`{kind.__name__}.{field.name}{default(field)}`'
+      rows.append(f'| {name} | {said[field.name]} |')
   return '\n'.join(rows) + '\n'
 
 

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 
 from helpers.curves import TOLERANCE, assert_close, read
-from reset_cycles.core.cycle import Cosine, Cycle, Hparams, LinearWarmup, Phase
+from reset_cycles.core.cycle import (
+  Cooldown,
+  Cosine,
+  Cycle,
+  Hparams,
+  LinearWarmup,
+  Phase,
+)
 from reset_cycles.core.schedules import jax_lr_schedule
 from reset_cycles.parts import composed_shapes, shapes
 from reset_cycles.parts.composed_shapes import (
@@ -390,7 +397,7 @@ def signature(kind):
 def test_the_page_lists_every_shape_with_its_fields_and_formula():
   page = pathlib.Path(__file__).parents[2] / 'docs' / 'shapes.md'
   rows = [r for r in page.read_text().splitlines() if r.startswith('| `')]
-  own = (LinearWarmup, Cosine)
+  own = (LinearWarmup, Cooldown, Cosine)
   expected = [
     f'| `{signature(kind)}` | {inspect.getdoc(kind).splitlines()[0]} |'
     for kind in (*own, *CLASSES.values())
