@@ -7,12 +7,26 @@ the benchmark, which imports this package with the submission, pays nothing.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+  from .loop import DEFAULT_CHAIN, Cycles, Event, State
+  from .schedule_params import (
+    SCHEDULE_PARAMS,
+    SOFT_RESET,
+    THESIS,
+    ScheduleParams,
+  )
+  from .submission import make_submission
 
 __version__ = '0.1.0'
 
 # Where each name is.
 _HOMES = {
   'Cycles': 'loop',
+  'DEFAULT_CHAIN': 'loop',
+  'Event': 'loop',
+  'State': 'loop',
   'SCHEDULE_PARAMS': 'schedule_params',
   'SOFT_RESET': 'schedule_params',
   'ScheduleParams': 'schedule_params',
@@ -20,11 +34,14 @@ _HOMES = {
   'make_submission': 'submission',
 }
 __all__ = [
+  'DEFAULT_CHAIN',
   'SCHEDULE_PARAMS',
   'SOFT_RESET',
   'THESIS',
   'Cycles',
+  'Event',
   'ScheduleParams',
+  'State',
   '__version__',
   'make_submission',
 ]

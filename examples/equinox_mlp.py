@@ -10,7 +10,7 @@ import jax
 import optax
 from common import TEST, scores, spirals
 
-from reset_cycles.loop import Cycles, Event, State
+from reset_cycles import Cycles, Event, State
 
 
 def init(key: jax.Array) -> Any:

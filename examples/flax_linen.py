@@ -9,11 +9,10 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax
 from common import TEST, scores, spirals
 from flax.training.train_state import TrainState
 
-from reset_cycles.loop import DEFAULT_CHAIN, Cycles, Event
+from reset_cycles import DEFAULT_CHAIN, Cycles, Event
 from reset_cycles.parts.chains import chain_of_lists
 
 
@@ -40,9 +39,7 @@ def init(key: jax.Array) -> Any:
 def main(steps: int = 1500, every: int = 25) -> list[Event]:
   peaks = chain_of_lists(alter_lr=(0.0, 1e13, 0.0))
   chain = dataclasses.replace(DEFAULT_CHAIN, cycles=peaks)
-  cycles = Cycles(
-    chain, optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
-  )
+  cycles = Cycles(chain, num_steps=steps, make_params=init, target=0.99)
   params, said = init(jax.random.PRNGKey(1)), []
   state = TrainState.create(apply_fn=None, params=params, tx=cycles.optimizer)
   for step in range(steps):

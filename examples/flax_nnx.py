@@ -10,7 +10,7 @@ import optax
 from common import TEST, scores, spirals
 from flax import nnx
 
-from reset_cycles.loop import Cycles, Event, State
+from reset_cycles import Cycles, Event, State
 
 
 class Net(nnx.Module):

@@ -10,13 +10,11 @@ import jax.numpy as jnp
 import optax
 from common import TEST, scores, spirals
 
-from reset_cycles.loop import Cycles, Event, State
-
-SIZES = (2, 32, 32, 2)
+from reset_cycles import Cycles, Event, State
 
 
 def init(key: jax.Array) -> Any:
-  sizes = zip(jax.random.split(key, 3), SIZES, SIZES[1:])
+  sizes = zip(jax.random.split(key, 3), (2, 32, 32), (32, 32, 2))
   kernel = jax.nn.initializers.he_normal()
   return [(kernel(k, (a, b)), jnp.zeros(b)) for k, a, b in sizes]
 

@@ -11,8 +11,8 @@ import optax
 import plain_jax
 from common import TEST, spirals
 
+from reset_cycles import DEFAULT_CHAIN, Cycles, Event, State
 from reset_cycles.core.race import Race
-from reset_cycles.loop import DEFAULT_CHAIN, Cycles, Event, State
 
 SETTINGS = dataclasses.replace(
   DEFAULT_CHAIN.override({'learning_rate': 0.00001}),

@@ -11,7 +11,7 @@ import optax
 from common import TEST, spirals
 from plain_jax import init, loss_fn, make_train_step
 
-from reset_cycles.loop import Cycles, Event, State
+from reset_cycles import Cycles, Event, State
 
 
 def main(steps: int = 1500, block: int = 20) -> list[Event]:

@@ -14,7 +14,7 @@ import plain_jax
 from common import TEST, spirals
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from reset_cycles.loop import Cycles, State
+from reset_cycles import Cycles, State
 
 
 def init(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:

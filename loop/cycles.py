@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,6 +34,13 @@ from .optimizer import TRANSFORMATION, build_of, check_rate, with_extra_args
 
 # The thesis' three cycles, and the last one again for as long as one trains.
 DEFAULT_CHAIN = dataclasses.replace(THESIS, policy=Repeat())
+
+
+_MAKES = (
+  'a function of a key that jax can trace and that returns a tree of arrays, '
+  'such as eqx.filter(model, eqx.is_inexact_array) or nnx.state(model, '
+  'nnx.Param), and with has_batch_stats a pair of trees'
+)
 
 
 class CyclesState(NamedTuple):
@@ -93,24 +101,30 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    _check_settings(chain, target, rises, tau)
+    _check_settings(chain, target, tau)
     check_count('num_steps', num_steps)
+    check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    cycles = dataclasses.replace(chain, budget_factor=1.0).chain(num_steps)
-    schedules.check_rates(cycles.cycles)
+    whole = dataclasses.replace(chain, budget_factor=1.0).chain
+    right = 'what the cycles can share'
+    cycles = _used('num_steps', num_steps, right, whole).cycles
+    schedules.check_rates(cycles)
     goal = Target('metric', math.nan if target is None else target, rises)
-    self.config = RunConfig(chain, cycles.cycles, goal)
-    self._make_params, self._tau, self._num_steps = make_params, tau, num_steps
-    self._has_stats = has_batch_stats
-    self._key = jax.random.PRNGKey(0) if key is None else key
+    self.config = RunConfig(chain, cycles, goal)
+    self._tau, self._has_stats = tau, has_batch_stats
+    self._num_steps = num_steps
     self._start, self._clock = control_lib.start(self.config)
-    self._rate = jax.jit(
-      functools.partial(schedules.learning_rate, cycles=self.config.cycles)
-    )
+    rate = functools.partial(schedules.learning_rate, cycles=cycles)
+    self._rate = jax.jit(rate)
+    self._key = key = jax.random.PRNGKey(0) if key is None else key
+    fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
+    _used('key', key, 'a single key of jax.random', fold)
+    self._make_params = make_params
+    look = lambda _: jax.eval_shape(self._fresh, 0)
+    params, stats = _used('make_params', make_params, _MAKES, look)
     own = chain.optimizer.build
     self._build = own if optimizer is None else build_of(optimizer)
-    params, stats = _shapes_of(make_params, self._key, has_batch_stats)
-    check_rate(self._build, numbers_at(self._clock, cycles.cycles), params)
+    check_rate(self._build, numbers_at(self._clock, cycles), params)
     self._roles = soft_reset.roles_of(self._init_inner, params)
     doubtful = ', '.join(self._roles.doubtful)
     check(
@@ -121,12 +135,26 @@ class Cycles:
       f'to {doubtful} is not known',
     )
     inner = jax.eval_shape(self._init_inner, params)
-    self._shapes = _sizes((params, stats, inner))
+    self._shapes = _sizes(Model(params, stats, inner))
     # Before which step to decide, and the last one that before_step has seen.
     self._due, self._last = -1, -1
-    self._layout: list[Any] = []  # of the parameters, once known
-    self._devices = JitDevices(params, everywhere=False)
-    self._renew: Any = None  # _init_inner, compiled
+    # Of the parameters, once `_adopt` has seen some.
+    self._layout: list[Any] = []
+    # The optax transformation for the loop's train step.
+    self.optimizer: optax.GradientTransformation = TRANSFORMATION(
+      self._init, self._update
+    )
+
+  def _fresh(self, number: int) -> tuple[Any, Any]:
+    """Parameters and statistics with which cycle `number` may start."""
+    made = self._make_params(jax.random.fold_in(self._key, number))
+    params, stats = made if self._has_stats else (made, None)
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    for path, leaf in leaves or [((), params)]:
+      if not path or not hasattr(leaf, 'dtype'):
+        kind, where = type(leaf).__name__, jax.tree_util.keystr(path)
+        raise TypeError(f'it returned {kind} at {where or "the top"}')
+    return params, stats
 
   def _init_inner(self, params: Any) -> Any:
     """The optimizer's state: strongly typed, and no array in it twice."""
@@ -137,40 +165,37 @@ class Cycles:
     )
 
   def _init(self, params: Any) -> CyclesState:
-    clock = jax.tree_util.tree_map(jnp.asarray, self._clock)
-    words = jnp.asarray(to_words(self._start))
-    return CyclesState(clock, self._init_inner(params), words)
-
-  @functools.cached_property
-  def optimizer(self) -> optax.GradientTransformation:
-    """The optax transformation for the loop's train step."""
+    """The state of `optimizer`, laid out like the parameters."""
 
     def init(params: Any) -> CyclesState:
-      leaves = jax.tree_util.tree_leaves(params)
-      if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return self._init(params)
-      params = jax.tree_util.tree_map(jnp.asarray, params)
-      devices = JitDevices(params, everywhere=False)
-      state: CyclesState = devices.init(self._init, params)
-      return state
+      words = jnp.asarray(to_words(self._start))
+      clock = jax.tree_util.tree_map(jnp.asarray, self._clock)
+      return CyclesState(clock, self._init_inner(params), words)
 
-    def update(
-      updates: Any, state: CyclesState, params: Any = None, **extra_args: Any
-    ) -> tuple[Any, CyclesState]:
-      clock, before, control = state
-      own = self._build(numbers_at(clock, self.config.cycles))
-      if extra_args:
-        own = with_extra_args(own)
-      updates, inner = own.update(updates, before, params, **extra_args)
-      # The clock's numbers are float32 and would turn a bfloat16 leaf into that.
-      inner = jax.tree_util.tree_map(
-        lambda new, old: jnp.asarray(new, jnp.result_type(old)), inner, before
-      )
-      clock = clock._replace(count=clock.count + 1)
-      return updates, CyclesState(clock, inner, control)
+    leaves = jax.tree_util.tree_leaves(params)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+      return init(params)
+    params = jax.tree_util.tree_map(jnp.asarray, params)
+    state: CyclesState = JitDevices(params, everywhere=False).init(init, params)
+    return state
 
-    made: optax.GradientTransformation = TRANSFORMATION(init, update)
-    return made
+  def _update(
+    self,
+    updates: Any,
+    state: CyclesState,
+    params: Any = None,
+    **extra_args: Any,
+  ) -> tuple[Any, CyclesState]:
+    """What `optimizer` does in a step, at the clock's learning rate."""
+    clock, before, control = state
+    own = with_extra_args(self._build(numbers_at(clock, self.config.cycles)))
+    updates, inner = own.update(updates, before, params, **extra_args)
+    # The clock's numbers are float32 and would turn a bfloat16 leaf into that.
+    inner = jax.tree_util.tree_map(
+      lambda new, old: jnp.asarray(new, jnp.result_type(old)), inner, before
+    )
+    clock = clock._replace(count=clock.count + 1)
+    return updates, CyclesState(clock, inner, control)
 
   def before_step(self, step: int, state: Any) -> tuple[Any, list[Event]]:
     """Ends a cycle whose steps are over; call it before every step.
@@ -188,7 +213,7 @@ class Cycles:
       ValueError: if the state is not one of these cycles, or not of this step.
     """
     # Any other step means that the state may have been restored.
-    if step < self._due and step in (self._last, self._last + 1):
+    if step in (self._last, self._last + 1) and step < self._due:
       self._last = step
       return state, []
     state, control, clock = self._adopt(state)
@@ -201,6 +226,7 @@ class Cycles:
       start = control_lib.cycle_start_event(control, clock, self.config)
       events.append(event_of(start, 0))
     state, more = self._act(state, control, clock, [])
+    self._due = max(self._due, step + 1)  # also when the run is over
     return state, events + more
 
   def after_evaluation(
@@ -224,6 +250,9 @@ class Cycles:
       ValueError: as for `before_step`.
     """
     check_count('step', step, least=0)
+    step = int(step)  # NumPy has numbers of its own
+    loss = _used('loss', loss, 'a number', float)
+    metric = _used('metric', metric, 'a number', float)
     state, control, clock = self._adopt(state)
     now, refused = int(clock.count), ''
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
@@ -234,8 +263,7 @@ class Cycles:
     if refused:
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
       return state, [Event(now, 'refused', control.number, refused, numbers)]
-    evaluation = Evaluation(step, float(loss), float(metric))
-    return self._act(state, control, clock, [evaluation])
+    return self._act(state, control, clock, [Evaluation(step, loss, metric)])
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
@@ -252,49 +280,9 @@ class Cycles:
     """The learning rate of the step about to be taken; waits for the state."""
     return float(self._rate(jax.device_get(state.opt_state.clock)))
 
-  def _adopt(self, state: Any) -> tuple[Any, Control, CycleClock]:
-    """The state, placed like its parameters, with its control and clock.
-
-    Whatever a checkpoint restores (NumPy arrays, scalars on one device of many)
-    becomes what a compiled step returns. With a new layout, what a reset runs is
-    compiled.
-    """
-    opt_state = state.opt_state
-    check(
-      isinstance(opt_state, CyclesState),
-      'state.opt_state',
-      type(opt_state).__name__,
-      'of cycles.optimizer.init (wrap the optimizer that is handed to Cycles, '
-      'not cycles.optimizer)',
-    )
+  def _model_of(self, state: Any) -> Model:
     stats = state.batch_stats if self._has_stats else None
-    sizes = _sizes((state.params, stats, opt_state.inner))
-    right = f'like those of make_params and the optimizer, {self._shapes}'
-    check(sizes == self._shapes, 'shapes of the state', sizes, right)
-    params = jax.tree_util.tree_map(jnp.asarray, state.params)
-    leaves = jax.tree_util.tree_leaves(params)
-    is_known = bool(self._layout) and all(
-      leaf.sharding.is_equivalent_to(layout, leaf.ndim)
-      for leaf, layout in zip(leaves, self._layout)
-    )
-    if not is_known:
-      # Copies, since an array that turns up twice could not be donated.
-      params = jax.tree_util.tree_map(jnp.copy, params)
-      self._devices = JitDevices(params, everywhere=False)
-      self._layout = [leaf.sharding for leaf in leaves]
-    place = self._devices.place
-    model = Model(place(params), place(stats), place(opt_state.inner))
-    clock, words = place((opt_state.clock, opt_state.control))
-    if not is_known:
-      jax.random.fold_in(self._key, 0)
-      shapes = jax.tree_util.tree_map(self._devices.shape_of, model)
-      soft_reset.compile_resets(shapes, self._roles, self._devices)
-      layout = jax.tree_util.tree_map(lambda x: x.sharding, model.opt_state)
-      renew = jax.jit(self._init_inner, out_shardings=layout)
-      self._renew = renew.lower(model.params).compile()
-    control = from_words(self._devices.get(words), self._start)
-    state = self._with(state, model, clock, words)
-    return state, control, self._devices.get(clock)
+    return Model(state.params, stats, state.opt_state.inner)
 
   def _with(self, state: Any, model: Model, clock: Any, words: Any) -> Any:
     """The loop's state, of whatever kind, with this content."""
@@ -306,6 +294,56 @@ class Cycles:
       return state._replace(**changes)
     return dataclasses.replace(state, **changes)
 
+  def _adopt(self, state: Any) -> tuple[Any, Control, CycleClock]:
+    """The state, placed like its parameters, with its control and clock.
+
+    Whatever a checkpoint restores (NumPy arrays, scalars on one device of many)
+    becomes what a compiled step returns. With a new layout, what a reset runs is
+    compiled.
+    """
+    fields = ['params', 'opt_state'] + ['batch_stats'] * self._has_stats
+    is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
+    check(
+      is_state and all(hasattr(state, name) for name in fields),
+      'state',
+      type(state).__name__,
+      f'a NamedTuple or a dataclass with the fields {", ".join(fields)}',
+    )
+    check(
+      isinstance(state.opt_state, CyclesState),
+      'state.opt_state',
+      type(state.opt_state).__name__,
+      'of cycles.optimizer.init (wrap the optimizer that is handed to Cycles, '
+      'not cycles.optimizer)',
+    )
+    model = self._model_of(state)
+    sizes = _sizes(model)
+    right = f'like those of make_params and the optimizer, {self._shapes}'
+    check(sizes == self._shapes, 'shapes of the state', sizes, right)
+    params = jax.tree_util.tree_map(jnp.asarray, model.params)
+    leaves = jax.tree_util.tree_leaves(params)
+    is_known = bool(self._layout) and all(
+      leaf.sharding.is_equivalent_to(layout, leaf.ndim)
+      for leaf, layout in zip(leaves, self._layout)
+    )
+    if not is_known:
+      # Copies, since an array that turns up twice could not be donated.
+      params = jax.tree_util.tree_map(jnp.copy, params)
+      self._devices = JitDevices(params, everywhere=False)
+      self._layout = [leaf.sharding for leaf in leaves]
+    place = self._devices.place
+    model = Model(*map(place, model._replace(params=params)))
+    clock, words = place((state.opt_state.clock, state.opt_state.control))
+    if not is_known:
+      shapes = jax.tree_util.tree_map(self._devices.shape_of, model)
+      soft_reset.compile_resets(shapes, self._roles, self._devices)
+      layout = jax.tree_util.tree_map(lambda x: x.sharding, model.opt_state)
+      renew = jax.jit(self._init_inner, out_shardings=layout)
+      self._renew = renew.lower(model.params).compile()
+    control = from_words(self._devices.get(words), self._start)
+    state = self._with(state, model, clock, words)
+    return state, control, self._devices.get(clock)
+
   def _act(
     self,
     state: Any,
@@ -315,17 +353,15 @@ class Cycles:
   ) -> tuple[Any, list[Event]]:
     """Decides, and does what was decided."""
     step, config, put = int(clock.count), self.config, self._devices.put
-    may_be_end = step >= control.horizon or step == self._num_steps
-    if evaluations and may_be_end:
+    if evaluations and (step >= control.horizon or step == self._num_steps):
       # No model is to be reset after the last step: the next before_step decides.
       new, verdict = control_lib.observe(control, evaluations[0], config)
       event = control_lib.evaluation_event(new, verdict)
       decision = Decision(new, clock, control_lib.GO_ON, [event], step, new)
     else:
       decision = control_lib.decide(control, clock, evaluations, step, config)
-    stats = state.batch_stats if self._has_stats else None
-    model = Model(state.params, stats, state.opt_state.inner)
-    events, new = list(decision.events), decision.control
+    model, new = self._model_of(state), decision.control
+    events = list(decision.events)
     if decision.action == control_lib.RESET:
       model, new, event = self._reset(model, decision)
       start = control_lib.cycle_start_event(new, decision.clock, config)
@@ -346,9 +382,8 @@ class Cycles:
     control = control_lib.after_reset(decision.control, plan, self.config)
     if plan.touches_nothing:
       return model, control, event
-    key = jax.random.fold_in(self._key, decision.control.number)
-    made = jax.tree_util.tree_map(_on_host, self._make_params(key))
-    fresh = made if self._has_stats else (made, None)
+    fresh = self._fresh(decision.control.number)
+    fresh = jax.tree_util.tree_map(_on_host, fresh)
     model = soft_reset.model_reinit_schedule(model, fresh, plan, roles, devices)
     if plan != FULL:
       return model, control, event
@@ -363,14 +398,15 @@ class Cycles:
 
 
 def _check_settings(
-  chain: ScheduleParams, target: float | None, rises: bool, tau: Any
+  chain: ScheduleParams, target: float | None, tau: Tau | None
 ) -> None:
   is_chain = isinstance(chain, ScheduleParams)
   check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
   right = 'StepHorizon(), since a loop has no time budget'
   check(not chain.horizon.is_hard_limit, 'horizon', chain.horizon, right)
-  check_flag('rises', rises)
-  check(tau is None or callable(tau), 'tau', tau, 'a function or None')
+  if tau is not None:
+    right = 'a function of (metric, first metric, step)'
+    _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
   if target is not None:
     check_number('target', target, '(0, inf)')
     return
@@ -381,40 +417,19 @@ def _check_settings(
     check(not needs, name, part, 'another one where target and tau are None')
 
 
-def _shapes_of(
-  make_params: Callable[[jax.Array], Any], key: jax.Array, has_stats: bool
-) -> tuple[Any, Any]:
-  """(parameters, batch statistics) as trees of shapes.
-
-  Raises:
-    ValueError: if make_params does not return what it should.
-  """
-
-  def checked(key: jax.Array) -> Any:
-    made = make_params(key)
-    if has_stats and not (isinstance(made, tuple) and len(made) == 2):
-      raise TypeError('it returned no pair')
-    for path, leaf in jax.tree_util.tree_flatten_with_path(made)[0]:
-      if not path or not hasattr(leaf, 'dtype'):
-        kind, where = type(leaf).__name__, jax.tree_util.keystr(path)
-        raise TypeError(f'it returned {kind} at {where or "the top"}')
-    return made if has_stats else (made, None)
-
+def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
+  """use(value), or a ValueError with the reason why that is impossible."""
   try:
-    params, stats = jax.eval_shape(checked, key)
+    return use(value)
   except (TypeError, ValueError) as error:
     reason = str(error).partition('\n')[0]
     raise ValueError(
-      f'make_params={make_params} ({reason}): must be a traceable function of a '
-      'key that returns a tree of arrays, such as eqx.filter(model, '
-      'eqx.is_inexact_array) or nnx.state(model, nnx.Param), and with '
-      'has_batch_stats a pair of trees.'
+      f'{name}={value!r} ({reason}): {name} must be {right}.'
     ) from error
-  return params, stats
 
 
-def _sizes(trees: Any) -> list[tuple[int, ...]]:
-  return [tuple(np.shape(leaf)) for leaf in jax.tree_util.tree_leaves(trees)]
+def _sizes(tree: Any) -> list[tuple[int, ...]]:
+  return [tuple(np.shape(leaf)) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
 def _on_host(leaf: Any) -> np.ndarray:

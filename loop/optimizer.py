@@ -45,21 +45,21 @@ def build_of(optimizer: Any) -> Build:
     if each.default is each.empty
     and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
   ]
-  name = getattr(optimizer, '__qualname__', optimizer)
-  shown = f'{name}({", ".join(needed)})'
-  if 'learning_rate' not in parameters:
-    check(len(needed) in (1, 2), 'optimizer', shown, _USABLE)
-    return lambda numbers: optimizer(
-      *(numbers.rate, numbers.weight_decay)[: len(needed)]
-    )
-  others = set(needed) - {'learning_rate', 'weight_decay'}
-  check(not others, 'optimizer', shown, _USABLE)
   bound = getattr(optimizer, 'keywords', {})  # of a functools.partial
-  if 'weight_decay' not in parameters or 'weight_decay' in bound:
-    return lambda numbers: optimizer(learning_rate=numbers.rate)
-  return lambda numbers: optimizer(
-    learning_rate=numbers.rate, weight_decay=numbers.weight_decay
-  )
+  free = parameters.keys() - bound.keys()
+  known = [name for name in ('learning_rate', 'weight_decay') if name in free]
+  has_rate = 'learning_rate' in known
+  is_usable = set(needed) <= set(known) if has_rate else len(needed) in (1, 2)
+  name = getattr(optimizer, '__qualname__', optimizer)
+  check(is_usable, 'optimizer', f'{name}({", ".join(needed)})', _USABLE)
+
+  def build(numbers: StepNumbers) -> optax.GradientTransformation:
+    values = [numbers.rate, numbers.weight_decay]
+    if not has_rate:
+      return optimizer(*values[: len(needed)])
+    return optimizer(**dict(zip(known, values)))
+
+  return build
 
 
 def _injected(optimizer: Any, rate: Any) -> optax.GradientTransformation:
@@ -95,9 +95,13 @@ def check_rate(build: Build, numbers: StepNumbers, params: Any) -> None:
     params: tree of jax.ShapeDtypeStruct.
 
   Raises:
-    ValueError: if the updates do not depend on the learning rate.
+    ValueError: if the updates do not depend on the learning rate, or nothing
+      has been built that makes updates.
   """
-  state = jax.eval_shape(build(numbers).init, params)
+  made = build(numbers)
+  is_optax = hasattr(made, 'init') and hasattr(made, 'update')
+  check(is_optax, 'optimizer', made, _USABLE)
+  state = jax.eval_shape(made.init, params)
   grads = params.fast if isinstance(params, optax.LookaheadParams) else params
 
   def update(rate: jax.Array, grads: Any, state: Any, params: Any) -> Any:

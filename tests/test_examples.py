@@ -7,8 +7,10 @@ import importlib
 import pathlib
 import sys
 
+import optax
 import pytest
 
+from helpers import loops
 from reset_cycles import submission
 
 FOLDER = pathlib.Path(submission.__file__).parent / 'examples'
@@ -38,7 +40,14 @@ def resets(events):
   [
     ('plain_jax', 'jax'),
     ('flax_nnx', 'flax.nnx'),
-    ('equinox_mlp', 'equinox'),
+    pytest.param(
+      'equinox_mlp',
+      'equinox',
+      marks=pytest.mark.skipif(
+        not hasattr(getattr(optax, 'contrib', None), 'muon'),
+        reason='this optax has no Muon',
+      ),
+    ),
     ('scan', 'jax'),
   ],
 )
@@ -57,7 +66,7 @@ def test_flax_linen(example):
 
 
 def test_sharded_orbax(example):
-  pytest.importorskip('orbax.checkpoint')
+  loops.orbax_checkpoint()
   assert example('sharded_orbax').main(20) == (-9, True)
 
 

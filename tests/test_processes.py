@@ -62,6 +62,8 @@ def test_two_processes_give_the_run_of_one(tmp_path):
   assert decided['boundaries'] == ['0', '3', '8']
   assert first == decided
   assert second['control'] == decided['control']
+  assert second['said'] == decided['said']
+  assert any('SoftReset' in event for event in second['said'])
   assert (second['steps'], second['completes']) == (12, True)
   for one, other, expected in zip(ours, theirs, arrays):
     np.testing.assert_array_equal(one, other)

@@ -21,8 +21,7 @@ _NOT_BUILT_FROM = shutil.ignore_patterns(
 
 _LOOP = """
 import pathlib, jax, jax.numpy as jnp, optax, reset_cycles
-from reset_cycles import Cycles
-from reset_cycles.loop import State
+from reset_cycles import Cycles, State
 init = lambda key: {'w': jax.random.normal(key, (3,))}
 cycles = Cycles(num_steps=6, make_params=init, target=0.9)
 params = init(jax.random.PRNGKey(0))

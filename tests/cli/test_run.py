@@ -199,7 +199,7 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
   said = 'validation/accuracy 0.0045 reached at step 5 after '
   assert said in captured.out
   assert 'best 0.012 at step 12, last 0.012' in captured.out
-  assert f'files:    {stamped}' in captured.out
+  assert f'files:    {TRIAL}' in captured.out
 
 
 def test_what_the_submission_logs_is_in_the_measurements(monkeypatch):

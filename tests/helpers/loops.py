@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from reset_cycles.loop import DEFAULT_CHAIN, Cycles, State
 
@@ -18,6 +20,9 @@ CHAIN = dataclasses.replace(
   DEFAULT_CHAIN.override({'learning_rate': 0.01, 'weight_decay': 0.001}),
   early_switching=False,
 )
+# Evaluations after these steps, (loss, metric): a cycle is left at step 6.
+SWITCHING = dataclasses.replace(CHAIN, early_switching=True)
+EVALUATIONS = {2: (1.0, 0.4), 4: (0.9, 0.6), 6: (9.0, 0.5), 9: (0.8, 0.7)}
 
 
 def init(key):
@@ -30,6 +35,25 @@ def init(key):
     },
     'output': {'kernel': 0.3 * jax.random.normal(two, (WIDTH, 2))},
   }
+
+
+def sharded(count):
+  """`init`, with parameters spread over so many devices."""
+  mesh = Mesh(np.array(jax.devices()[:count]), ('model',))
+  rows = NamedSharding(mesh, PartitionSpec('model'))
+  columns = NamedSharding(mesh, PartitionSpec(None, 'model'))
+  layout = {
+    'hidden': {'bias': rows, 'kernel': columns},
+    'output': {'kernel': rows},
+  }
+  return jax.jit(init, out_shardings=layout)
+
+
+def orbax_checkpoint():
+  """The module, where orbax can save arrays that are spread over devices."""
+  if jax.__version_info__ < (0, 8):
+    pytest.skip('the orbax that is pinned beside older versions of jax cannot')
+  return pytest.importorskip('orbax.checkpoint')
 
 
 def make(chain=CHAIN, **changes):

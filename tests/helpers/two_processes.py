@@ -1,4 +1,4 @@
-"""A run of the tiny workload in one of several processes.
+"""A run of the tiny workload, and a loop, in one of several processes.
 
 As a script: two_processes.py INDEX COUNT ADDRESS FOLDER. Each process writes the
 parameters that it ends with to FOLDER/INDEX.npz and what it decided to
@@ -14,9 +14,11 @@ import unittest.mock
 
 import jax
 import numpy as np
+import optax
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from helpers import fake_benchmark
+from helpers import fake_benchmark, loops
 from helpers.runs import SWITCHING, column, new_driver
 from reset_cycles.core import records
 
@@ -48,6 +50,28 @@ def train(folder):
   return driver, completes
 
 
+def whole(tree):
+  return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def train_loop():
+  """What a loop says, and its state at the end; it is resumed after 7 steps.
+
+  The parameters are spread over the devices of all processes. They are restored
+  as they lay; the rest becomes NumPy arrays.
+  """
+  fresh, said, restored = loops.sharded(8), [], {}
+  for first, last in ((0, 7), (7, 14)):
+    cycles = loops.make(
+      loops.SWITCHING, make_params=fresh, optimizer=optax.adamw
+    )
+    state = loops.start(cycles, fresh)._replace(**restored)
+    state, events = loops.train(cycles, state, loops.EVALUATIONS, first, last)
+    said += map(str, events)
+    restored = {'params': state.params, 'opt_state': whole(state.opt_state)}
+  return said, whole(state)
+
+
 def main(index, count, address, folder):
   if int(count) > 1:
     jax.config.update('jax_cpu_collectives_implementation', 'gloo')
@@ -57,7 +81,9 @@ def main(index, count, address, folder):
   own.mkdir()
   driver, completes = train(own)
   control = driver.optimizer_state[1].control
-  leaves = jax.tree_util.tree_leaves((driver.params, driver.model_state))
+  said, state = train_loop()
+  trees = driver.params, driver.model_state, state
+  leaves = jax.tree_util.tree_leaves(trees)
   np.savez(pathlib.Path(folder, f'{index}.npz'), *map(np.asarray, leaves))
   outcome = {
     'steps': driver.global_step,
@@ -65,6 +91,7 @@ def main(index, count, address, folder):
     'control': [repr(x) for x in jax.tree_util.tree_leaves(control)],
     'boundaries': column(own, 'global_step', event='cycle_start'),
     'taus': column(own, 'tau', event='reset'),
+    'said': said,
     'files': sorted(path.name for path in own.iterdir()),
   }
   pathlib.Path(folder, f'{index}.json').write_text(json.dumps(outcome))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import io
 import math
+import multiprocessing
 import pickle
+from unittest import mock
 
 import flax.serialization
 import jax
@@ -12,9 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from helpers import loops
+from helpers import documents, loops
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.race import Finish, Race, Repeat
 from reset_cycles.core.state import RunConfig
@@ -25,9 +28,8 @@ from reset_cycles.loop.events import event_of
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
-# Evaluations after these steps, (loss, metric): a cycle is left at step 6.
-SWITCHING = dataclasses.replace(loops.CHAIN, early_switching=True)
-EVALUATIONS = {2: (1.0, 0.4), 4: (0.9, 0.6), 6: (9.0, 0.5), 9: (0.8, 0.7)}
+SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
+RESET = ['reset', 'cycle_start']
 
 
 def host(tree):
@@ -161,6 +163,29 @@ def test_the_last_model_is_not_reset():
   assert events[0].numbers['tau'] == 0.5
 
 
+def test_events_go_where_the_page_sends_them(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  cycles = loops.make()
+  evaluations = {np.int64(2): (jnp.float32(1), np.float32(0.5))}
+  _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 5)
+  names = {'events': tape, 'writer': mock.Mock(), 'wandb': mock.Mock()}
+  readme, page = (
+    [block.text for block in documents.blocks(documents.ROOT / name)]
+    for name in ('README.md', 'docs/own_loop.md')
+  )
+  assert page[0] in readme
+  for text in page[-3:]:
+    exec(f'import csv, json\n{text}', dict(names))
+  said = [call.args for call in names['writer'].add_text.call_args_list]
+  assert said == [(e.kind, str(e), e.step) for e in tape]
+  names['writer'].add_scalar.assert_any_call('reset/tau', 0.375, 4)
+  logged = [call.args[0] for call in names['wandb'].log.call_args_list]
+  assert logged[1]['evaluation/metric_step'] == 2
+  lines = (tmp_path / 'cycles.csv').read_text().splitlines()
+  rows = [line.split(',')[:3] for line in lines]
+  assert rows == [[str(e.step), e.kind, str(e.cycle)] for e in tape]
+
+
 def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
   cycles = loops.make()
   state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 7)
@@ -179,6 +204,51 @@ def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
     cycles.after_evaluation(8, 1.0, 0.4, state)
   state, events = loops.train(cycles, state, {}, 7, 9)
   assert events[0].numbers['tau'] == 0.5  # that of the evaluation after step 5
+
+
+def test_another_process_evaluates_while_training_goes_on():
+  """On a copy of the parameters, since steps donate them."""
+  cycles = loops.make()
+  spawn = multiprocessing.get_context('spawn')
+  with concurrent.futures.ProcessPoolExecutor(1, spawn) as others:
+    state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 5)
+    expected = np.abs(host(state.params)['output']['kernel'])
+    metric = others.submit(np.max, expected)
+    state, _ = loops.train(cycles, state, {}, 5, 7)
+    state, events = cycles.after_evaluation(5, 1.0, metric.result(), state)
+  assert [(e.step, e.kind) for e in events] == [(7, 'evaluation')]
+  assert events[0].numbers['metric'] == expected.max()
+  assert events[0].numbers['metric_step'] == 5
+
+
+def schedule_free():
+  contrib = pytest.importorskip('optax.contrib')
+  if not hasattr(contrib, 'schedule_free_sgd'):
+    pytest.skip('this optax has no Schedule-Free')
+  return contrib
+
+
+def test_a_reset_before_the_first_step_leaves_what_one_began_with():
+  """Schedule-Free begins with the parameters themselves in its state."""
+  cycles = loops.make(SWITCHING, optimizer=schedule_free().schedule_free_adamw)
+  params = loops.init(jax.random.PRNGKey(7))
+  state = State(params, cycles.optimizer.init(params))
+  state, _ = cycles.before_step(0, state)
+  state, events = cycles.after_evaluation(0, math.nan, 0.0, state)
+  assert [event.kind for event in events] == ['evaluation', 'switch', *RESET]
+  loops.train(cycles, state, {}, 0, 2)
+  assert_same(params, loops.init(jax.random.PRNGKey(7)))
+
+
+def test_a_broken_weight_of_an_average_breaks_the_model():
+  cycles = loops.make(optimizer=schedule_free().schedule_free_sgd)
+  state, _ = loops.train(cycles, loops.start(cycles), {2: (1.0, 0.8)}, 0, 4)
+  inner = state.opt_state.inner
+  inner = inner._replace(weight_sum=math.nan * inner.weight_sum)
+  opt_state = state.opt_state._replace(inner=inner)
+  state, events = cycles.before_step(4, state._replace(opt_state=opt_state))
+  assert events[0].reason.endswith('the model is not finite')
+  assert state.opt_state.inner.weight_sum == 0
 
 
 def test_statistics_follow_the_parameters():
@@ -216,22 +286,17 @@ def test_nothing_is_compiled_after_the_first_step(optimizer, compilations):
   assert not compiled
 
 
-def sharded(count):
-  """`loops.init`, with parameters spread over so many devices."""
-  mesh = Mesh(np.array(jax.devices()[:count]), ('model',))
-  rows = NamedSharding(mesh, PartitionSpec('model'))
-  columns = NamedSharding(mesh, PartitionSpec(None, 'model'))
-  layout = {
-    'hidden': {'bias': rows, 'kernel': columns},
-    'output': {'kernel': rows},
-  }
-  return jax.jit(loops.init, out_shardings=layout)
-
-
-@pytest.mark.parametrize('way', ['pickle', 'flax', 'orbax'])
+@pytest.mark.skipif(
+  jax.__version_info__ < (0, 5),
+  reason='jax 0.4 lays out what a sharded step returns as it likes, and then '
+  'fails where the step donates it',
+)
+@pytest.mark.parametrize(
+  'way', ['pickle', 'flax', 'equinox', 'orbax Standard', 'orbax PyTree']
+)
 def test_a_sharded_run_goes_on_from_every_step(way, tmp_path):
   """On 4 devices, killed before each step: the same to the last bit."""
-  fresh = sharded(4)
+  fresh = loops.sharded(4)
   settings = {'make_params': fresh, 'optimizer': optax.adamw}
   cycles = loops.make(SWITCHING, **settings)
   step = loops.make_step(cycles)
@@ -248,27 +313,44 @@ def test_a_sharded_run_goes_on_from_every_step(way, tmp_path):
     assert_same(resumed, state)
 
 
+def checkpointer(way):
+  kind = way.removeprefix('orbax ')
+  return getattr(loops.orbax_checkpoint(), f'{kind}Checkpointer')()
+
+
 def save(way, state, path):
   if way == 'pickle':
     return pickle.dumps(host(state))
   if way == 'flax':
     return flax.serialization.to_bytes(state)
-  ocp = pytest.importorskip('orbax.checkpoint')
-  with ocp.StandardCheckpointer() as checkpointer:
-    checkpointer.save(path, state)
+  if way == 'equinox':
+    file = io.BytesIO()
+    pytest.importorskip('equinox').tree_serialise_leaves(file, state)
+    return file.getvalue()
+  with checkpointer(way) as orbax:
+    orbax.save(path, state)
   return path
 
 
 def restore(way, saved, like):
-  if way == 'orbax':
-    ocp = pytest.importorskip('orbax.checkpoint')
-    with ocp.StandardCheckpointer() as checkpointer:
-      return checkpointer.restore(saved, like)
+  """The state that was saved; `like` is laid out as it is to be."""
+  if way.startswith('orbax'):
+    with checkpointer(way) as orbax:
+      if way == 'orbax Standard':
+        return orbax.restore(saved, like)
+      utils = loops.orbax_checkpoint().checkpoint_utils
+      args = utils.construct_restore_args(like)
+      return orbax.restore(saved, item=like, restore_args=args)
   if way == 'pickle':
     restored = pickle.loads(saved)
+  elif way == 'equinox':
+    file = io.BytesIO(saved)
+    restored = pytest.importorskip('equinox').tree_deserialise_leaves(
+      file, like
+    )
   else:
     restored = flax.serialization.from_bytes(like, saved)
-  # Arrays without a place; the rest follows the parameters.
+  # Arrays without a place; all but the parameters follow these.
   params = jax.tree_util.tree_map(
     lambda x, like: jax.device_put(x, like.sharding),
     restored.params,
@@ -277,11 +359,15 @@ def restore(way, saved, like):
   return restored._replace(params=params)
 
 
-@pytest.mark.parametrize('is_jitted', [False, True])
+@pytest.mark.filterwarnings('ignore:Some donated buffers')  # jax 0.4
+@pytest.mark.parametrize(
+  ('is_jitted', 'way'),
+  [(False, 'orbax Standard'), (False, 'orbax PyTree'), (True, 'pickle')],
+)
 def test_a_sharded_run_keeps_its_layout_and_moves_to_fewer_devices(
-  is_jitted, compilations
+  is_jitted, way, compilations, tmp_path
 ):
-  fresh = sharded(8)
+  fresh = loops.sharded(8)
   cycles = loops.make(make_params=fresh, optimizer=optax.adamw)
   params = fresh(jax.random.PRNGKey(7))
   init = cycles.optimizer.init
@@ -291,24 +377,21 @@ def test_a_sharded_run_keeps_its_layout_and_moves_to_fewer_devices(
   mu = state.opt_state.inner[0].mu['hidden']['kernel']
   assert mu.sharding.is_equivalent_to(params['hidden']['kernel'].sharding, 2)
   assert len(state.opt_state.control.sharding.device_set) == 8
-  saved = host(state)
+  saved = save(way, state, tmp_path / 'saved')
   with compilations() as compiled:
     state, tape = loops.train(cycles, state, EVALUATIONS, 2, 14, step)
   assert [e.kind for e in tape].count('reset') == 3
   assert not compiled
 
-  fresh = sharded(2)
+  fresh = loops.sharded(2)
   fewer = loops.make(make_params=fresh, optimizer=optax.adamw)
-  params = jax.tree_util.tree_map(
-    lambda x, like: jax.device_put(x, like.sharding),
-    saved.params,
-    fresh(jax.random.PRNGKey(0)),
-  )
-  moved = saved._replace(params=params)  # the rest are NumPy arrays
+  moved = restore(way, saved, loops.start(fewer, fresh))
   resumed, again = loops.train(fewer, moved, EVALUATIONS, 2, 14)
   assert [str(e) for e in again] == [str(e) for e in tape]
   nu = resumed.opt_state.inner[0].nu['hidden']['kernel']
-  assert nu.sharding.is_equivalent_to(params['hidden']['kernel'].sharding, 2)
+  right = moved.params['hidden']['kernel'].sharding
+  assert len(right.device_set) == 2
+  assert nu.sharding.is_equivalent_to(right, 2)
   jax.tree_util.tree_map(
     lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
     host(resumed),
@@ -347,7 +430,11 @@ def test_many_steps_at_once_are_those_steps():
     ({'target': 0.0}, 'target=0.0: target must be a number in'),
     ({'target': None}, 'reset=.*: reset must be another one where target and'),
     ({'rises': 1}, 'rises=1: rises must be True or False'),
-    ({'tau': 0.5}, 'tau=0.5: tau must be a function or None'),
+    ({'tau': 0.5}, r'tau=0.5 \(.*\): tau must be a function of \(metric'),
+    ({'tau': lambda metric: 0.5}, r'tau=.* \(too many positional'),
+    ({'key': 0}, r'key=0 \(.*\): key must be a single key of jax.random'),
+    ({'make_params': {'w': 0.0}}, r'make_params=.*not callable'),
+    ({'make_params': lambda key: {}}, 'make_params=.*it returned dict'),
     ({'chain': 'thesis'}, "chain='thesis': chain must be a ScheduleParams"),
     ({'chain': SOFT_RESET}, 'horizon=.*a loop has no time budget'),
     (
@@ -381,6 +468,20 @@ def test_a_state_of_something_else_is_refused():
     cycles.before_step(0, state._replace(params={'w': jnp.zeros(3)}))
   with pytest.raises(ValueError, match='step=3: step must be 0'):
     cycles.before_step(3, state)
+  with pytest.raises(ValueError, match="step='0': step must be 0"):
+    cycles.before_step('0', state)
+  with pytest.raises(ValueError, match="state='dict': state must be a Named"):
+    cycles.before_step(0, state._asdict())
+  with pytest.raises(ValueError, match='step=-1: step must be a whole number'):
+    cycles.after_evaluation(-1, 1.0, 0.5, state)
+  with pytest.raises(ValueError, match=r'loss=None .*: loss must be a number'):
+    cycles.after_evaluation(0, None, 0.5, state)
+  stats = loops.make(
+    make_params=lambda key: (loops.init(key), {'mean': jnp.zeros(2)}),
+    has_batch_stats=True,
+  )
+  with pytest.raises(ValueError, match='shapes of the state='):
+    stats.before_step(0, state)
 
 
 def test_a_loop_without_a_target():
@@ -396,6 +497,7 @@ def test_a_loop_without_a_target():
   assert [e.numbers['tau'] for e in tape if e.kind == 'reset'] == [0.125] * 2
   assert asked == [(0.6, 0.4, 4), (0.5, 0.4, 8)]
   assert tape[-1].kind == 'finish'
+  assert cycles.steps_until_due(12) == 1
   full = dataclasses.replace(chain, reset=FullReset())
   cycles = loops.make(full, target=None)
   _, tape = loops.train(cycles, loops.start(cycles), EVALUATIONS, 0, 99)

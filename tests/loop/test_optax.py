@@ -6,11 +6,13 @@ them, and the table on the page is compared line by line.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import math
 import os
 import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +23,21 @@ import pytest
 import reset_cycles
 from helpers import loops
 from reset_cycles.loop import State
-from reset_cycles.soft_reset import COUNT, ITERATE, KEPT, MOMENT, WEIGHT
+from reset_cycles.soft_reset import (
+  COUNT,
+  ITERATE,
+  KEPT,
+  MOMENT,
+  WEIGHT,
+  Cyclic,
+  FullReset,
+)
 
 contrib = pytest.importorskip('optax.contrib', reason='optax is too old')
 PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'own_loop.md'
+pytestmark = pytest.mark.filterwarnings(
+  'ignore:.*is deprecated:DeprecationWarning', 'ignore:Specifying a key'
+)
 KEY = jax.random.PRNGKey(0)
 # What it says on the page of an optimizer that cannot be used as it is.
 REFUSED = {
@@ -59,8 +72,8 @@ WRAPPED = {
   ),
 }
 # Besides the wrappers: moments, factored ones, iterates, a distance, integers.
-TYPICAL = {'adafactor', 'adamw', 'ademamix', 'muon', 'prodigy', 'sm3'}
-TYPICAL |= {'schedule_free_adamw', 'momo'}
+TYPICAL = {'adafactor', 'adamw', 'ademamix', 'muon', 'nadamw', 'prodigy'}
+TYPICAL |= {'schedule_free_adamw', 'momo', 'sm3'}
 
 
 def functions():
@@ -69,12 +82,14 @@ def functions():
     name: fn
     for module in (optax, contrib)
     for name, fn in vars(module).items()
-    if inspect.isfunction(fn)
+    if (inspect.isfunction(fn) or isinstance(fn, functools.partial))
     and not name.startswith('_')
     and 'learning_rate' in inspect.signature(fn).parameters
   }
 
 
+if not hasattr(contrib, 'schedule_free'):
+  del WRAPPED['multi_transform'], WRAPPED['schedule_free(sgd)']
 OPTIMIZERS = {**functions(), **WRAPPED}
 USABLE = sorted(set(OPTIMIZERS) - set(REFUSED))
 if not os.environ.get('CHAOS'):
@@ -110,14 +125,14 @@ def run(cycles, state, steps, step):
   return state
 
 
-def make_step(cycles):
+def make_step(cycles, **more):
   @functools.partial(jax.jit, donate_argnums=0)
   def step(state):
     fast = getattr(state.params, 'fast', state.params)
     value, grads = jax.value_and_grad(loss_of)(fast)
-    more = {'value': value, 'value_fn': loss_of, 'obj_fn': loss_of}
+    values = {'grad': grads, 'value': value, 'value_fn': loss_of}
     updates, opt_state = cycles.optimizer.update(
-      grads, state.opt_state, state.params, grad=grads, **more
+      grads, state.opt_state, state.params, **values, **more
     )
     return State(optax.apply_updates(state.params, updates), opt_state)
 
@@ -140,6 +155,13 @@ def row_of(name, cycles, params):
   return f'| `{name}` | {" | ".join(cells[:3])} | {cells[4]} |'
 
 
+def test_the_page_lists_them_all():
+  page = PAGE.read_text()
+  if f'with optax {optax.__version__}:' not in page:
+    pytest.skip('the page is about another version of optax')
+  assert re.findall('^[|] `(.*?)`', page, re.M) == sorted(OPTIMIZERS)
+
+
 def host(tree):
   def numbers(leaf):
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -148,15 +170,13 @@ def host(tree):
   return jax.tree_util.tree_map(numbers, tree)
 
 
-@pytest.mark.filterwarnings(
-  'ignore:.*is deprecated:DeprecationWarning', 'ignore:Specifying a key'
-)
 @pytest.mark.parametrize('name', USABLE)
 def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
   """Cycles of 4 steps: a loss that is not finite, .4 and .8 of .8 reached."""
   make_params = init_of(name)
   cycles = loops.make(optimizer=OPTIMIZERS[name], make_params=make_params)
-  params, step = make_params(jax.random.PRNGKey(7)), make_step(cycles)
+  params = make_params(jax.random.PRNGKey(7))
+  step = make_step(cycles, obj_fn=loss_of)  # for Sophia
   assert row_of(name, cycles, params) in PAGE.read_text()
   roles = cycles._roles
   state = State(params, cycles.optimizer.init(params))
@@ -229,6 +249,27 @@ def test_it_is_refused_with_a_way_out(name):
     loops.make(optimizer=OPTIMIZERS[name])
 
 
+@pytest.mark.parametrize('name', sorted({'galore', 'lbfgs'} & set(OPTIMIZERS)))
+@pytest.mark.parametrize('reset', [FullReset(), Cyclic()])
+def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
+  name, reset
+):
+  chain = dataclasses.replace(loops.CHAIN, reset=reset)
+  cycles = loops.make(chain, optimizer=OPTIMIZERS[name], make_params=init)
+  state, step = loops.start(cycles, init), make_step(cycles)
+  state = run(cycles, state, 4, step)
+  before, fresh = host(state), init(jax.random.fold_in(KEY, 2))
+  new, is_full = cycles.optimizer.init(fresh), isinstance(reset, FullReset)
+  state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
+  assert_same(state.params, fresh if is_full else before.params)
+  states = leaves(cycles._roles, before, state, host(new.inner))
+  for old, now, first, role in states:
+    is_new = is_full and role != KEPT
+    np.testing.assert_array_equal(now, first if is_new else old)
+  state = run(cycles, state, 8, step)
+  assert np.isfinite(loss(state))
+
+
 @pytest.mark.parametrize(
   ('optimizer', 'said'),
   [
@@ -240,6 +281,7 @@ def test_it_is_refused_with_a_way_out(name):
     ),
     (lambda a, b, c: optax.sgd(a), r'optimizer=.*\(a, b, c\)'),
     ('adamw', "optimizer='adamw': optimizer must be a callable"),
+    (lambda rate: rate, 'optimizer=.*: optimizer must be a callable'),
   ],
 )
 def test_a_rate_of_its_own_is_refused(optimizer, said):
