@@ -139,8 +139,8 @@ def make_step(cycles, **more):
   return step
 
 
-def row_of(name, cycles, params):
-  """The optimizer's line in the table of the page."""
+def cells_of(cycles, params):
+  """What the table of the page says of the optimizer."""
   state = jax.eval_shape(cycles.optimizer.init, params)
   paths = jax.tree_util.tree_flatten_with_path(state.inner)[0]
   fields = {}
@@ -152,14 +152,23 @@ def row_of(name, cycles, params):
     for role in (MOMENT, ITERATE, COUNT, WEIGHT, KEPT)
   ]
   cells[2] = ', '.join(c for c in cells[2:4] if c != '–') or '–'
-  return f'| `{name}` | {" | ".join(cells[:3])} | {cells[4]} |'
+  return f'| {" | ".join(cells[:3])} | {cells[4]} |'
+
+
+def line_of(name):
+  """The line of the page that has the optimizer among its names."""
+  _, _, rest = PAGE.read_text().partition('with optax')
+  return re.search(rf'^[|-] .*`{re.escape(name)}`.*$', rest, re.M)[0]
 
 
 def test_the_page_lists_them_all():
   page = PAGE.read_text()
   if f'with optax {optax.__version__}:' not in page:
     pytest.skip('the page is about another version of optax')
-  assert re.findall('^[|] `(.*?)`', page, re.M) == sorted(OPTIMIZERS)
+  _, _, rest = page.partition('with optax')
+  lines = re.findall('^[|-] (`.*?`)(?:: | [|])', rest, re.M)
+  names = [name for line in lines for name in re.findall('`(.*?)`', line)]
+  assert sorted(names) == sorted(OPTIMIZERS)
 
 
 def host(tree):
@@ -177,7 +186,7 @@ def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
   cycles = loops.make(optimizer=OPTIMIZERS[name], make_params=make_params)
   params = make_params(jax.random.PRNGKey(7))
   step = make_step(cycles, obj_fn=loss_of)  # for Sophia
-  assert row_of(name, cycles, params) in PAGE.read_text()
+  assert line_of(name).endswith(f'` {cells_of(cycles, params)}')
   roles = cycles._roles
   state = State(params, cycles.optimizer.init(params))
 
@@ -244,7 +253,7 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize('name', sorted(set(REFUSED) & set(OPTIMIZERS)))
 def test_it_is_refused_with_a_way_out(name):
-  assert f'| `{name}` | {REFUSED[name]} | | | |' in PAGE.read_text()
+  assert line_of(name).endswith(f'`: {REFUSED[name]}')
   with pytest.raises(ValueError, match='optimizer'):
     loops.make(optimizer=OPTIMIZERS[name])
 
