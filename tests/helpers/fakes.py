@@ -87,12 +87,6 @@ class FakeWorkload(spec.Workload):
       return flax.jax_utils.replicate((params, state))
     return params, state
 
-  def model_fn(self, *args, **kwargs):
-    raise NotImplementedError
-
-  def loss_fn(self, *args, **kwargs):
-    raise NotImplementedError
-
   def _build_input_queue(
     self, data_rng, split, data_dir, global_batch_size, **unused
   ):
@@ -111,15 +105,7 @@ class FakeWorkload(spec.Workload):
     return super().eval_model(global_batch_size, *args)
 
   def _eval_model_on_split(
-    self,
-    split,
-    num_examples,
-    global_batch_size,
-    params,
-    model_state,
-    rng,
-    data_dir,
-    global_step=0,
+    self, params, model_state, rng, global_step, **unused
   ):
     w, mean = np.asarray(params['w']), np.asarray(model_state['mean'])
     noise = float(jax.random.uniform(rng))
@@ -165,41 +151,28 @@ class FakeSubmission:
   def get_batch_size(self, workload_name):
     raise ValueError(workload_name)
 
-  def init_optimizer_state(
-    self, workload, model_params, model_state, hyperparameters, rng
-  ):
+  def init_optimizer_state(self, workload, model_params, *unused):
     zeros = jax.tree_util.tree_map(jnp.zeros_like, model_params)
     return {'momentum': zeros}, 'handle'
 
-  def data_selection(
-    self,
-    workload,
-    input_queue,
-    optimizer_state,
-    current_param_container,
-    model_state,
-    hyperparameters,
-    global_step,
-    rng,
-  ):
+  def data_selection(self, workload, input_queue, *others):
+    *_, global_step, rng = others
     self.tape.append(f'select {global_step}')
     self.seen.append({'select': rng})
     return next(input_queue)
 
   def update_params(
     self,
-    workload,
+    *,
     current_param_container,
-    current_params_types,
     model_state,
-    hyperparameters,
     batch,
-    loss_type,
     optimizer_state,
     eval_results,
     global_step,
     rng,
     train_state,
+    **unused,
   ):
     self.tape.append(f'update {global_step}')
     self.seen[-1].update(
@@ -219,68 +192,32 @@ class FakeSubmission:
     )
 
   def _stop(self, global_step):
-    if global_step == self.complete_at:
-      raise spec.TrainingCompleteError
-    if global_step == self.interrupt_at:
-      raise KeyboardInterrupt
-    if global_step == self.fail_at:
-      raise ValueError('a bug')
-    for step in self.press_at:
+    for step, error in (
+      (self.complete_at, spec.TrainingCompleteError),
+      (self.interrupt_at, KeyboardInterrupt),
+      (self.fail_at, ValueError('a bug')),
+    ):
       if global_step == step:
-        signal.raise_signal(signal.SIGINT)
+        raise error
+    for _ in range(self.press_at.count(global_step)):
+      signal.raise_signal(signal.SIGINT)
     if global_step == self.terminate_at:
       signal.raise_signal(signal.SIGTERM)
     if global_step == self.kill_at:
       os.kill(os.getpid(), signal.SIGKILL)
 
-  def prepare_for_eval(
-    self,
-    workload,
-    current_param_container,
-    current_params_types,
-    model_state,
-    hyperparameters,
-    loss_type,
-    optimizer_state,
-    eval_results,
-    global_step,
-    rng,
-  ):
+  def prepare_for_eval(self, *, global_step, **named):
     self.tape.append(f'prepare {global_step}')
     self.clock.now += 2.0
-    return optimizer_state, current_param_container, model_state
+    names = ('optimizer_state', 'current_param_container', 'model_state')
+    return tuple(named[name] for name in names)
 
 
 def without_train_state(submission):
   """The same with an update_params of the 2024 signature."""
 
-  def update_params(
-    workload,
-    current_param_container,
-    current_params_types,
-    model_state,
-    hyperparameters,
-    batch,
-    loss_type,
-    optimizer_state,
-    eval_results,
-    global_step,
-    rng,
-  ):
-    return submission.update_params(
-      workload,
-      current_param_container,
-      current_params_types,
-      model_state,
-      hyperparameters,
-      batch,
-      loss_type,
-      optimizer_state,
-      eval_results,
-      global_step,
-      rng,
-      None,
-    )
+  def update_params(**arguments):
+    return submission.update_params(train_state=None, **arguments)
 
   return types.SimpleNamespace(
     init_optimizer_state=submission.init_optimizer_state,
