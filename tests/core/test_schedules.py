@@ -69,28 +69,21 @@ def test_a_plan_made_at_a_boundary_is_the_rest_of_the_plan():
       assert again == ends[i:]
 
 
-def test_one_cycle_by_hand():
-  # Two steps of warm-up, then half a cosine over six.
+@pytest.mark.parametrize(
+  ('steps', 'warmup', 'expected'),
+  (
+    # Two steps of warm-up, then half a cosine over six.
+    (8, 2, {0: 0, 1: 0.25, 2: 0.5, 4: 0.375, 5: 0.25, 6: 0.125, 8: 0}),
+    (8, 0, {0: 0.5, 4: 0.25, 8: 0}),
+    (4, 4, {0: 0, 1: 0.125, 2: 0.25, 3: 0.375}),
+  ),
+)
+def test_one_cycle_by_hand(steps, warmup, expected):
   schedule = schedules.combine_warmup_decay_fn(
-    8, 2, 0.5, LinearWarmup(), Cosine()
+    steps, warmup, 0.5, LinearWarmup(), Cosine()
   )
-  expected = [0.0, 0.25, 0.5, None, 0.375, 0.25, 0.125, None, 0.0]
-  found = read(schedule, range(9))
-  for value, wanted in zip(found, expected):
-    assert wanted is None or value == pytest.approx(wanted, abs=1e-7)
-  without = schedules.combine_warmup_decay_fn(
-    8, 0, 0.5, LinearWarmup(), Cosine()
-  )
-  np.testing.assert_allclose(
-    read(without, [0, 4, 8]), [0.5, 0.25, 0.0], atol=1e-7
-  )
-
-
-def test_a_cycle_that_is_all_warmup():
-  schedule = schedules.combine_warmup_decay_fn(
-    4, 4, 1.0, LinearWarmup(), Cosine()
-  )
-  np.testing.assert_array_equal(read(schedule, range(4)), [0, 0.25, 0.5, 0.75])
+  found = read(schedule, list(expected))
+  np.testing.assert_allclose(found, list(expected.values()), atol=1e-7)
 
 
 def test_a_chain_by_hand():
@@ -105,27 +98,29 @@ def test_a_chain_by_hand():
   np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
-def test_one_cycle_has_no_boundary():
-  chain = lay_out(7, cycle())
+@pytest.mark.parametrize(
+  ('step_hint', 'factors', 'steps', 'warmup'),
+  (
+    # Floors of decimals: of the run, and of a cycle's warm-up.
+    (100, (0.29, 0.0), 29, 0),
+    (7, (2.0, 0.0), 14, 0),
+    (7, (1.5, 0.0), 10, 0),
+    (30, (0.1, 0.0), 3, 0),
+    (50, (1.0, 0.02), 50, 1),
+    (100, (1.0, 0.29), 100, 29),
+    (49, (1.0, 0.02), 49, 0),
+    (5, (1.0, 1.0), 5, 5),
+  ),
+)
+def test_the_steps_of_a_run_and_of_its_warmup(
+  step_hint, factors, steps, warmup
+):
+  budget_factor, warmup_factor = factors
+  cycles = [cycle(0.5, warmup_factor)]
+  chain = lay_out(step_hint, *cycles, budget_factor=budget_factor)
   assert (chain.has_multiple, chain.reinit_steps) == (False, ())
-  assert [c.steps for c in chain.cycles] == [7]
-
-
-@pytest.mark.parametrize(
-  ('factor', 'step_hint', 'steps'),
-  ((0.29, 100, 29), (2.0, 7, 14), (1.5, 7, 10), (0.1, 30, 3)),
-)
-def test_the_steps_of_a_run_are_floors_of_decimals(factor, step_hint, steps):
-  chain = lay_out(step_hint, cycle(), budget_factor=factor)
-  assert chain.cycles[0].steps == steps
-
-
-@pytest.mark.parametrize(
-  ('factor', 'steps', 'warmup'),
-  ((0.02, 50, 1), (0.29, 100, 29), (0.02, 49, 0), (1.0, 5, 5)),
-)
-def test_the_steps_of_a_warmup(factor, steps, warmup):
-  assert lay_out(steps, cycle(0.5, factor)).cycles[0].warmup_steps == warmup
+  found = [(c.steps, c.warmup_steps) for c in chain.cycles]
+  assert found == [(steps, warmup)]
 
 
 def test_chains_that_do_not_fit():
@@ -174,36 +169,25 @@ def test_a_chain_agrees_with_its_twin(decay):
   np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
 
 
-class Negative:
-  def schedule(self, phase):
-    return lambda count: jnp.where(count == 3, -0.5, 1.0)
+class Fails:
+  def __init__(self, step, value):
+    self.step, self.value = step, value
 
-
-class Undefined:
   def schedule(self, phase):
-    return lambda count: jnp.where(count >= phase.steps, jnp.nan, 1.0)
+    return lambda count: jnp.where(count == self.step, self.value, 1.0)
 
 
 @pytest.mark.parametrize(
-  ('fields', 'said'),
+  ('field', 'shape', 'said'),
   (
-    (
-      {'decay': Negative()},
-      r'cycles\[1\]: the learning rate is -0.25 at step 3',
-    ),
-    (
-      {'decay': Undefined()},
-      r'cycles\[1\]: the learning rate is nan at step 8',
-    ),
-    (
-      {'weight_decay_shape': Undefined()},
-      r'cycles\[1\]: the weight decay is nan at step 8',
-    ),
+    ('decay', Fails(3, -0.5), 'the learning rate is -0.25 at step 3'),
+    ('decay', Fails(8, math.nan), 'the learning rate is nan at step 8'),
+    ('weight_decay_shape', Fails(8, math.nan), 'the weight decay is nan at'),
   ),
 )
-def test_schedules_that_are_no_rates_are_refused(fields, said):
-  chain = lay_out(16, cycle(), cycle(**{'peak': 0.5, **fields}))
-  with pytest.raises(ValueError, match=said):
+def test_schedules_that_are_no_rates_are_refused(field, shape, said):
+  chain = lay_out(16, cycle(), cycle(**{field: shape}))
+  with pytest.raises(ValueError, match=rf'cycles\[1\]: {said}'):
     schedules.check_rates(chain.cycles)
   schedules.check_rates(lay_out(16, cycle()).cycles)
 
@@ -259,15 +243,6 @@ def test_a_moved_anchor_does_not_make_the_rate_jump():
   assert schedules.local_step_on_host(after, 220) == pytest.approx(
     100, abs=1e-4
   )
-
-
-def test_moving_the_clock_compiles_nothing(compilations):
-  chain = lay_out(100, cycle(0.5, 0.1), cycle(0.25))
-  rate = jax.jit(lambda clock: schedules.learning_rate(clock, chain.cycles))
-  rate(schedules.anchored_clock(0, 0, 0.0, 50, 50))
-  with compilations() as compiled:
-    rate(schedules.anchored_clock(20, 1, 0.0, 50, 31, 0.5))
-  assert compiled == []
 
 
 def test_numbers_in_which_cycles_agree_are_constants():
