@@ -46,18 +46,13 @@ TREES = {
 WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
 
 # What the submission may know of a workload; RULES.md lists the same.
-WORKLOAD_ATTRIBUTES = {
-  'has_reached_validation_target',
-  'init_model_fn',
-  'loss_fn',
-  'max_allowed_runtime_sec',
-  'metrics_logger',
-  'model_fn',
-  'param_shapes',
-  'step_hint',
-  'target_metric_name',
-  'validation_target_value',
-}
+WORKLOAD_ATTRIBUTES = set(
+  (
+    'has_reached_validation_target init_model_fn loss_fn metrics_logger '
+    'max_allowed_runtime_sec model_fn param_shapes step_hint '
+    'target_metric_name validation_target_value'
+  ).split()
+)
 # In words of the source, apart from the benchmark's names of workloads.
 DATA_SETS_AND_MODELS = set(
   (
@@ -75,60 +70,29 @@ STANDARD = set(
 THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}
 # How a module could get at the environment, at JAX's settings, at other
 # programs or around this list.
-FORBIDDEN_NAMES = {
-  '__import__',
-  'debug_callback',
-  'environ',
-  'environb',
-  'eval',
-  'exec',
-  'getenv',
-  'io_callback',
-  'import_module',
-  'popen',
-  'pure_callback',
-  'putenv',
-  'system',
-  'unsetenv',
-}
+FORBIDDEN_NAMES = set(
+  (
+    '__import__ debug_callback environ environb eval exec getenv io_callback '
+    'import_module popen pure_callback putenv system unsetenv'
+  ).split()
+)
 
 
 def nodes_of(name, kind):
   return [node for node in ast.walk(TREES[name]) if isinstance(node, kind)]
 
 
-def docstrings(tree):
-  """The constants that are statements of their own."""
-  return {
-    id(node.value)
-    for node in ast.walk(tree)
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-  }
-
-
-def table_of_batch_sizes(tree):
-  """What is in the assignment of the batch sizes: the nodes' ids."""
-  return {
-    id(inner)
-    for node in ast.walk(tree)
-    if isinstance(node, ast.Assign)
-    and WORKLOAD_TABLE in [getattr(t, 'id', '') for t in node.targets]
-    for inner in ast.walk(node.value)
-  }
-
-
 def texts(name):
   """Strings and identifiers of a module; not docstrings, not batch sizes."""
-  tree = TREES[name]
-  skipped = docstrings(tree)
-  if name == 'submission.py':
-    skipped |= table_of_batch_sizes(tree)
-  for node in ast.walk(tree):
-    if id(node) in skipped:
-      continue
+  statements = [node.value for node in nodes_of(name, ast.Expr)]
+  skipped = {id(x) for x in statements if isinstance(x, ast.Constant)}
+  for node in nodes_of(name, ast.Assign):
+    if WORKLOAD_TABLE in [getattr(t, 'id', '') for t in node.targets]:
+      skipped |= {id(inner) for inner in ast.walk(node.value)}
+  for node in nodes_of(name, ast.AST):
     for field in ('id', 'attr', 'name', 'arg', 'value', 'module'):
       text = getattr(node, field, None)
-      if isinstance(text, str):
+      if isinstance(text, str) and id(node) not in skipped:
         yield text
 
 
@@ -159,19 +123,16 @@ def test_no_workload_is_named_outside_get_batch_size(name):
 
 
 def test_batch_sizes_are_read_by_get_batch_size_alone():
-  def names(tree):
-    return {
-      node.id
-      for node in ast.walk(tree)
-      if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-
-  tables = {WORKLOAD_TABLE, '_BATCH_SIZES'}
   readers = [
     (name, getattr(statement, 'name', ast.unparse(statement)[:12]))
     for name, tree in TREES.items()
     for statement in tree.body
-    if names(statement) & tables
+    if {WORKLOAD_TABLE, '_BATCH_SIZES'}
+    & {
+      node.id
+      for node in ast.walk(statement)
+      if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
   ]
   assert readers == [
     ('submission.py', '_BATCH_SIZES'),
@@ -179,14 +140,18 @@ def test_batch_sizes_are_read_by_get_batch_size_alone():
   ]
 
 
-def test_what_is_asked_of_a_workload():
-  asked = {
+def asked_of(thing, names=TREES):
+  """Attributes that are read of a variable of this name."""
+  return {
     node.attr
-    for name in TREES
+    for name in names
     for node in nodes_of(name, ast.Attribute)
-    if isinstance(node.value, ast.Name) and node.value.id == 'workload'
+    if getattr(node.value, 'id', '') == thing
   }
-  assert asked == WORKLOAD_ATTRIBUTES
+
+
+def test_what_is_asked_of_a_workload():
+  assert asked_of('workload') == WORKLOAD_ATTRIBUTES
 
 
 # What decides, and what it is made of.
@@ -266,12 +231,7 @@ def test_who_reads_flags():
 def test_no_environment_no_settings_no_other_programs(name):
   found = {text for text in texts(name) if text in FORBIDDEN_NAMES}
   assert found == set()
-  of_os = {
-    node.attr
-    for node in nodes_of(name, ast.Attribute)
-    if isinstance(node.value, ast.Name) and node.value.id == 'os'
-  }
-  assert of_os <= {'getpid', 'replace'}
+  assert asked_of('os', [name]) <= {'getpid', 'replace'}
   assert 'os' not in [n.module for n in nodes_of(name, ast.ImportFrom)]
   code = ast.unparse(TREES[name])
   assert 'jax.config' not in code and 'from jax import config' not in code
@@ -293,45 +253,32 @@ def test_imports(name):
 
 
 # Ways to open or list files; os is dealt with above.
-FILES = {
-  'glob',
-  'open',
-  'read_bytes',
-  'read_text',
-  'rename',
-  'touch',
-  'unlink',
-  'write_bytes',
-  'write_text',
-}
+FILES = set(
+  (
+    'glob open read_bytes read_text rename touch unlink write_bytes write_text'
+  ).split()
+)
 
 
 def test_which_modules_open_files():
   """The run's own and the log of evaluations; see RULES.md."""
-
-  def calls(name):
-    return {
+  openers = {
+    name: {
       getattr(call.func, 'attr', getattr(call.func, 'id', ''))
       for call in nodes_of(name, ast.Call)
     }
-
-  openers = {name: sorted(calls(name) & FILES) for name in TREES}
+    & FILES
+    for name in TREES
+  }
   assert {name: found for name, found in openers.items() if found} == {
-    'core/records.py': ['glob', 'open', 'read_text', 'unlink', 'write_bytes']
+    'core/records.py': {'glob', 'open', 'read_text', 'unlink', 'write_bytes'}
   }
 
 
 def test_no_clock_is_read():
-  importers = [
-    name
-    for name in TREES
-    if any(
-      alias.name == 'time'
-      for node in nodes_of(name, ast.Import)
-      for alias in node.names
-    )
-  ]
-  assert importers == []
+  for name in TREES:
+    imported = [a.name for n in nodes_of(name, ast.Import) for a in n.names]
+    assert 'time' not in imported
 
 
 def test_the_size_of_an_evaluations_batch_is_the_benchmarks():

@@ -32,33 +32,23 @@ def read(shape, counts, steps, warmup_steps=0):
   return np.asarray(at(np.float32(counts)))
 
 
-def test_a_linear_warmup_by_hand():
-  found = read(LinearWarmup(), [-1, 0, 1, 2, 3, 4, 9], 4)
-  np.testing.assert_array_equal(found, [0, 0, 0.25, 0.5, 0.75, 1, 1])
-  found = read(LinearWarmup(start=0.5), [0, 1, 2, 4, 9], 4)
-  np.testing.assert_array_equal(found, [0.5, 0.625, 0.75, 1, 1])
-
-
-def test_a_cosine_by_hand():
-  # (1 + cos(pi t / 6)) / 2: at thirds, 3/4 and 1/4.
-  found = read(Cosine(), [-1, 0, 2, 3, 4, 6, 9], 6)
-  np.testing.assert_allclose(found, [1, 1, 0.75, 0.5, 0.25, 0, 0], atol=1e-7)
-  found = read(Cosine(floor=0.2), [0, 3, 6, 9], 6)
-  np.testing.assert_allclose(found, [1, 0.6, 0.2, 0.2], atol=1e-7)
-
-
-def test_a_cooldown_by_hand():
-  # The last quarter of 8 steps is two.
-  found = read(Cooldown(0.25), [0, 5, 6, 7, 8, 9], 8)
-  np.testing.assert_array_equal(found, [1, 1, 1, 0.5, 0, 0])
-  np.testing.assert_array_equal(read(Cooldown(1.0), [0, 1, 4], 4), [1, 0.75, 0])
-  for share in (0.0, 1.1):
-    with pytest.raises(ValueError, match=r'^share=.*a number in \(0, 1\]'):
-      Cooldown(share)
-
-
-def test_a_constant():
-  np.testing.assert_array_equal(read(Constant(), [0, 3, 99], 6), [1, 1, 1])
+@pytest.mark.parametrize(
+  ('shape', 'steps', 'values'),
+  (
+    (LinearWarmup(), 4, {-1: 0, 0: 0, 1: 0.25, 3: 0.75, 4: 1, 9: 1}),
+    (LinearWarmup(start=0.5), 4, {0: 0.5, 1: 0.625, 2: 0.75, 4: 1, 9: 1}),
+    # (1 + cos(pi t / 6)) / 2: at thirds, 3/4 and 1/4.
+    (Cosine(), 6, {-1: 1, 0: 1, 2: 0.75, 3: 0.5, 4: 0.25, 6: 0, 9: 0}),
+    (Cosine(floor=0.2), 6, {0: 1, 3: 0.6, 6: 0.2, 9: 0.2}),
+    # The last quarter of 8 steps is two.
+    (Cooldown(0.25), 8, {0: 1, 5: 1, 6: 1, 7: 0.5, 8: 0, 9: 0}),
+    (Cooldown(1.0), 4, {0: 1, 1: 0.75, 4: 0}),
+    (Constant(), 6, {0: 1, 3: 1, 99: 1}),
+  ),
+)
+def test_shapes_by_hand(shape, steps, values):
+  found = read(shape, list(values), steps)
+  np.testing.assert_allclose(found, list(values.values()), atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -72,18 +62,18 @@ def test_shapes_agree_with_their_twins(shape, steps):
 
 
 @pytest.mark.parametrize(
-  ('shape', 'field', 'value'),
+  ('shape', 'field', 'value', 'interval'),
   (
-    (LinearWarmup, 'start', -0.1),
-    (LinearWarmup, 'start', 1.0),
-    (Cosine, 'floor', 1.0),
-    (Cosine, 'floor', NAN),
+    (LinearWarmup, 'start', -0.1, r'\[0, 1\)'),
+    (LinearWarmup, 'start', 1.0, r'\[0, 1\)'),
+    (Cosine, 'floor', 1.0, r'\[0, 1\)'),
+    (Cosine, 'floor', NAN, r'\[0, 1\)'),
+    (Cooldown, 'share', 0.0, r'\(0, 1\]'),
+    (Cooldown, 'share', 1.1, r'\(0, 1\]'),
   ),
 )
-def test_shapes_that_are_refused(shape, field, value):
-  with pytest.raises(
-    ValueError, match=rf'^{field}=.*{field} must be a number in \[0, 1\)'
-  ):
+def test_shapes_that_are_refused(shape, field, value, interval):
+  with pytest.raises(ValueError, match=rf'^{field}=.*a number in {interval}'):
     shape(**{field: value})
 
 
