@@ -434,16 +434,6 @@ def test_a_full_reset_by_hand(kind):
   assert adam.count == 0
 
 
-@KINDS
-def test_kept_momentum_by_hand(kind):
-  plan = KeptMomentum().plan(0.25)
-  params, stats, adam = reset(kind, AdamW(), ADAM, plan)
-  np.testing.assert_array_equal(params['b'], NEW_PARAMS['b'])
-  np.testing.assert_array_equal(stats, NEW_STATS)
-  np.testing.assert_array_equal(adam.mu['b'], MU['b'])
-  assert adam.count == 7
-
-
 def test_a_cyclic_reset_hands_back_the_model():
   model, fresh = Model({}, None, ()), ({}, None)
   plan = Cyclic().plan(0.9)

@@ -104,17 +104,6 @@ def test_of_the_last_step_there_is_always_one():
   assert TimeHorizon(margin=1.0).steps_to_come(Pace((1.0,), (10.0,)), 11) == 1
 
 
-def test_it_follows_a_pace_that_has_changed():
-  step, seconds, evaluations = 1, 60.0, [(1, 60.0)]
-  for i in range(20):
-    step += 100 if i < 10 else 50
-    seconds += 10.0
-    evaluations.append((step, seconds))
-  found = horizons_of(evaluations, 1065.0)
-  assert found[10] == 9991
-  assert found[15] == 1251 + 50 * 85 - 5
-
-
 def test_time_agrees_with_its_twin():
   rng = np.random.default_rng(0)
   moved = 0

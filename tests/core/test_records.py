@@ -124,28 +124,25 @@ def test_a_line_that_does_not_fit_on_the_disk_is_not_torn(
   assert steps_of(folder) == ['1', '3']
 
 
-@pytest.mark.parametrize(
-  ('settings', 'step_hint', 'named'),
-  (
-    (dataclasses.replace(THESIS, wait=True), 300, 'schedule_params'),
-    (THESIS, 301, 'step_hint'),
-  ),
-)
-def test_settings_of_a_run_that_has_begun(folder, settings, step_hint, named):
+def test_settings_of_a_run_that_has_begun(folder):
   def begin(params, hint):
     Records(None).write_settings(hint, params, params.chain(hint))
 
-  begin(THESIS, 300)
-  begin(settings, step_hint)  # without a checkpoint it begins anew
-  begin(THESIS, 300)
+  waiting = dataclasses.replace(THESIS, wait=True)
+  begin(waiting, 300)
+  begin(THESIS, 300)  # without a checkpoint it begins anew
   (folder / 'checkpoint_5').touch()
   begin(THESIS, 300)
   before = (folder / 'schedule_params.json').read_bytes()
-  with pytest.raises(ValueError, match=f'begun with another {named}; resume'):
-    begin(settings, step_hint)
+  for params, hint, named in (
+    (waiting, 300, 'schedule_params'),
+    (THESIS, 301, 'step_hint'),
+  ):
+    with pytest.raises(ValueError, match=f'begun with another {named}; resume'):
+      begin(params, hint)
   assert (folder / 'schedule_params.json').read_bytes() == before
   (folder / 'schedule_params.json').write_text('{')
-  begin(settings, step_hint)  # nothing to compare with
+  begin(waiting, 300)  # nothing to compare with
 
 
 def test_no_folder_is_said_once(said):
