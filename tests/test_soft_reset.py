@@ -121,20 +121,20 @@ def test_tau_of_a_falling_metric(scale, metric, goal, first, expected):
     (1.8, 0.2, False, 2.0),
     (0.5, 0.0, True, 0.0),  # no formula makes sense
     (0.5, -1.0, False, 0.0),
+    *((bad, 0.8, True, NAN) for bad in (NAN, INF, -INF)),
+    *((bad, 0.8, False, NAN) for bad in (NAN, INF, -INF)),
   ),
 )
 def test_distance_and_progress_are_not_clipped(metric, goal, rising, left):
-  where = (metric, target(goal, rising), 1.0, 'linear')
-  assert soft_reset.distance(*where) == pytest.approx(left, abs=1e-15)
-  assert soft_reset.progress(*where) == pytest.approx(1 - left, abs=1e-15)
+  where = (metric, target(goal, rising), 1.0)
+  close = functools.partial(pytest.approx, abs=1e-15, nan_ok=True)
+  assert soft_reset.distance(*where, 'linear') == close(left)
   # progress is on the linear scale unless it is told otherwise.
-  assert soft_reset.progress(*where[:3]) == soft_reset.progress(*where)
-
-
-@pytest.mark.parametrize('bad', (NAN, INF, -INF))
-def test_distance_of_a_metric_that_is_not_finite(bad):
-  assert math.isnan(soft_reset.distance(bad, target(0.8), 0.1))
-  assert math.isnan(soft_reset.progress(bad, target(0.8, False), 1.0))
+  for found in (
+    soft_reset.progress(*where),
+    soft_reset.progress(*where, 'linear'),
+  ):
+    assert found == close(1 - left)
 
 
 @pytest.mark.parametrize('accuracy', (0.0, 0.1, 0.33, 0.6, 0.79, 0.8, 0.95))

@@ -30,7 +30,7 @@ class Clock:
 
 
 class FakeWorkload(spec.Workload):
-  """Parameters that follow the mean of random data.
+  """Parameters that follow the mean of random data, by least squares.
 
   Args:
     generation: 'jit' or 'pmap'.
@@ -97,7 +97,18 @@ class FakeWorkload(spec.Workload):
       num_devices = jax.local_device_count()
       lead = (num_devices, global_batch_size // num_devices)
     while True:
-      yield {'inputs': rng.normal(size=(*lead, WIDTH)).astype(np.float32)}
+      inputs = rng.normal(size=(*lead, WIDTH)).astype(np.float32)
+      yield {'inputs': inputs, 'targets': inputs[..., 0]}
+
+  def model_fn(self, params, batch, model_state, mode, rng, update_batch_norm):
+    inputs = batch['inputs']
+    mean = 0.9 * model_state['mean'] + 0.1 * jnp.mean(inputs, 0)
+    return inputs - params['w'][None], {'mean': mean}
+
+  def loss_fn(self, label_batch, logits_batch, **unused):
+    losses = jnp.sum(jnp.square(logits_batch), -1)
+    count = jnp.float32(label_batch.shape[0])
+    return {'summed': jnp.sum(losses), 'n_valid_examples': count}
 
   def eval_model(self, global_batch_size, *args):
     self._tape.append(f'eval {args[-1]}')
