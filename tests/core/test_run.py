@@ -46,113 +46,68 @@ OWN_RACE = dataclasses.replace(RACE, optimizer=ScheduleFreeAdamW())
 
 
 def whole_tape(driver, until, monkeypatch):
-  """Steps, evaluations and events in the order in which they came."""
-  tape = []
-  records = driver.optimizer_state[1].setup.records
+  """What comes before each step, in order, and the number of steps taken."""
+  tape, pending, steps = [], [], []
   evaluate, update = driver.evaluate, driver.submission.update_params
 
-  def add(events, step, *rest):
-    del rest
-    for event in events:
-      reason = event.get('reason')
-      what = f'{event["event"]} {event["cycle"]}'
-      tape.append(f'{what}: {reason}' if reason else what)
+  def add(events, *rest):
+    pending.extend(f'{event["event"]} {event["cycle"]}' for event in events)
+
+  def flush():
+    if pending:
+      tape.append(f'{driver.global_step}: {", ".join(pending)}')
+      pending.clear()
 
   def step(**arguments):
     result = update(**arguments)
-    tape.append(f'step {arguments["global_step"]}')
+    flush()
+    steps.append(arguments['global_step'])
     return result
 
   def noted():
     if driver.global_step in driver.evaluations:
-      tape.append(f'runner evaluates {driver.global_step}')
+      pending.append('runner evaluates')
     evaluate()
 
-  monkeypatch.setattr(records, 'add', add)
+  monkeypatch.setattr(driver.optimizer_state[1].setup.records, 'add', add)
   driver.evaluate = noted
   driver.submission = driver.submission._replace(update_params=step)
   completes = driver.run(until=until)
-  return tape, completes
-
-
-def steps(first, end):
-  return [f'step {i}' for i in range(first, end)]
+  flush()
+  assert steps == list(range(driver.global_step))
+  assert completes == (driver.global_step < until)
+  return tape
 
 
 def test_the_whole_tape_of_a_finished_run(monkeypatch):
   """Cycle 1 is left before step 3; the remaining 9 steps are 5 + 4."""
-  tape, completes = whole_tape(new_driver(), 100, monkeypatch)
-  assert completes
-  assert tape == [
-    'cycle_start 1',
-    'step 0',
-    'runner evaluates 1',
-    'evaluation 1',
-    'step 1',
-    'runner evaluates 2',
-    'evaluation 1',
-    'step 2',
-    'runner evaluates 3',
-    'evaluation 1',
-    'switch 1: loss rises',
-    'reset 2: early',
-    'cycle_start 2',
-    *steps(3, 8),
-    'runner evaluates 8',
-    'evaluation 2',
-    'reset 3: scheduled',
-    'cycle_start 3',
-    *steps(8, 12),
-    'finish 3: cycles have run out',
+  assert whole_tape(new_driver(), 100, monkeypatch) == [
+    '0: cycle_start 1',
+    '1: runner evaluates, evaluation 1',
+    '2: runner evaluates, evaluation 1',
+    '3: runner evaluates, evaluation 1, switch 1, reset 2, cycle_start 2',
+    '8: runner evaluates, evaluation 2, reset 3, cycle_start 3',
+    '12: finish 3',
   ]
 
 
 def test_the_whole_tape_of_a_race(monkeypatch):
   driver = new_driver(RACE, evaluations=RACING, step_hint=20)
-  tape, completes = whole_tape(driver, 42, monkeypatch)
-  assert not completes
-  assert [line for line in tape if not line.startswith('step')] == [
-    'cycle_start 1',
-    'runner evaluates 1',
-    'evaluation 1',
-    'runner evaluates 4',
-    'evaluation 1',
-    'race 1: the loss hardly drops',
-    'reset 2: scheduled',
-    'cycle_start 2',
-    'runner evaluates 8',
-    'evaluation 2',
-    'race 2: the loss hardly drops',
-    'reset 3: scheduled',
-    'cycle_start 3',
-    'runner evaluates 12',
-    'evaluation 3',
-    'race 3: the loss hardly drops',
-    'reset 4: scheduled',
-    'cycle_start 4',
-    'runner evaluates 16',
-    'evaluation 4',
-    'runner evaluates 20',
-    'evaluation 4',
+  assert whole_tape(driver, 42, monkeypatch) == [
+    '0: cycle_start 1',
+    '1: runner evaluates, evaluation 1',
+    '4: runner evaluates, evaluation 1, race 1, reset 2, cycle_start 2',
+    '8: runner evaluates, evaluation 2, race 2, reset 3, cycle_start 3',
+    '12: runner evaluates, evaluation 3, race 3, reset 4, cycle_start 4',
+    '16: runner evaluates, evaluation 4',
+    '20: runner evaluates, evaluation 4',
     # Its end has been moved from 26 to where an evaluation was expected.
-    'runner evaluates 28',
-    'evaluation 4',
-    'reset 5: scheduled',
-    'cycle_start 5',
-    'runner evaluates 30',
-    'evaluation 5',
-    'switch 5: loss is not finite',
-    'reset 6: early',
-    'cycle_start 6',
-    'runner evaluates 34',
-    'evaluation 6',
-    'reset 7: scheduled',
-    'cycle_start 7',
-    'runner evaluates 38',
-    'evaluation 7',
-    'wait 7: the annealed model has not been evaluated',
+    '28: runner evaluates, evaluation 4, reset 5, cycle_start 5',
+    '30: runner evaluates, evaluation 5, switch 5, reset 6, cycle_start 6',
+    '34: runner evaluates, evaluation 6, reset 7, cycle_start 7',
+    '38: runner evaluates, evaluation 7',
+    '40: wait 7',
   ]
-  assert [line for line in tape if line.startswith('step')] == steps(0, 42)
 
 
 # Preemptions.
