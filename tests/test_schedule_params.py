@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -18,7 +20,13 @@ from helpers.runs import (
   with_cycles,
   with_hparams,
 )
-from reset_cycles.core.cycle import Cosine, Cycle, Hparams, LinearWarmup
+from reset_cycles.core.cycle import (
+  Cooldown,
+  Cosine,
+  Cycle,
+  Hparams,
+  LinearWarmup,
+)
 from reset_cycles.core.horizon import StepHorizon, TimeHorizon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, numbers_at
 from reset_cycles.core.race import Finish, Race, Repeat
@@ -35,31 +43,85 @@ from reset_cycles.schedule_params import (
 )
 from reset_cycles.soft_reset import Cyclic, SoftReset
 
-CHAIN = (Cycle(),)
-
-
-@pytest.mark.parametrize(
-  ('field', 'value', 'right'),
-  (
-    ('cycles', (), 'a tuple of one or more Cycles'),
-    ('cycles', Cycle(), 'a tuple of one or more Cycles'),
-    ('cycles', (Cycle(), 'cosine'), 'a tuple of one or more Cycles'),
-    ('optimizer', 'adamw', r'an object such as AdamW\(\)'),
-    ('optimizer', AdamW, r'an object such as AdamW\(\)'),
-    ('budget_factor', 0.0, r'a number in \(0, inf\)'),
-    ('budget_factor', math.inf, r'a number in \(0, inf\)'),
-    ('reset', 'soft', r'an object such as SoftReset\(\)'),
-    ('reset', SoftReset, r'an object such as SoftReset\(\)'),
-    ('switching', None, r'an object such as Progress\(\)'),
-    ('early_switching', 1, 'True or False'),
-    ('policy', 'finish', r'an object such as Repeat\(\)'),
-    ('horizon', 'time', r'an object such as TimeHorizon\(\)'),
-    ('wait', None, 'True or False'),
+UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'
+POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
+NOT_NEGATIVE, COUNT = 'a number in [0, inf)', 'a whole number of at least 1'
+CYCLES, SHAPE = 'a tuple of one or more Cycles', 'a shape such as Cosine()'
+FACTORS = 'a tuple of two or more factors'
+NAN, INF = math.nan, math.inf
+params_with = functools.partial(ScheduleParams, cycles=(Cycle(),))
+REFUSED = (
+  (params_with, 'cycles', ((), Cycle(), (Cycle(), 'cosine')), CYCLES),
+  (params_with, 'optimizer', ('adamw', AdamW), 'an object such as AdamW()'),
+  (params_with, 'budget_factor', (0.0, INF), POSITIVE),
+  (params_with, 'reset', ('soft', SoftReset), 'an object such as SoftReset()'),
+  (params_with, 'switching', (None,), 'an object such as Progress()'),
+  (params_with, 'early_switching', (1,), 'True or False'),
+  (params_with, 'policy', ('finish',), 'an object such as Repeat()'),
+  (params_with, 'horizon', ('time',), 'an object such as TimeHorizon()'),
+  (params_with, 'wait', (None,), 'True or False'),
+  (Cycle, 'hparams', ({'beta2': 0.9},), 'Hparams'),
+  (Cycle, 'warmup', ('linear',), SHAPE),
+  (Cycle, 'decay', (None,), SHAPE),
+  (Cycle, 'weight_decay_shape', (1.0,), SHAPE),
+  (Cycle, 'length', (0.0, INF), POSITIVE),
+  (Cycle, 'min_warmup_steps', (-1, 1.5), 'a whole number of at least 0'),
+  (LinearWarmup, 'start', (-0.1, 1.0), SHARE),
+  (Cosine, 'floor', (1.0, NAN), SHARE),
+  (Cooldown, 'share', (0.0, 1.1), 'a number in (0, 1]'),
+  (Hparams, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
+  (Hparams, 'learning_rate', (0.0, -1.0, INF, None, 'much'), POSITIVE),
+  (Hparams, 'one_minus_beta1', (0.0, 1.1, 'much'), 'a number in (0, 1]'),
+  (Hparams, 'beta2', (-0.1, 1.0, 'much'), SHARE),
+  (Hparams, 'weight_decay', (-0.1, INF, '0'), NOT_NEGATIVE),
+  (Hparams, 'warmup_factor', (-0.1, 1.1, 'much'), UNIT),
+  (Hparams, 'eps', (0.0, INF, 'much'), POSITIVE),
+  (Hparams, 'grad_clip', (0.0, -1.0, NAN, 'much'), POSITIVE),
+  (Hparams, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),
+  (ScheduleFreeAdamW, 'r', (-0.1, NAN), NOT_NEGATIVE),
+  (ScheduleFreeAdamW, 'weight_lr_power', (-0.1, NAN), NOT_NEGATIVE),
+  (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
+  (SoftReset, 'scale', ('logg',), 'one of log, linear. Did you mean log?'),
+  (SmoothedLossRule, 'lam', (0.0, 1.1), 'a number in (0, 1]'),
+  (SmoothedLossRule, 'eps1', (INF,), REAL),
+  (SmoothedLossRule, 'eps2', (NAN,), REAL),
+  (SmoothedLossRule, 'k', (0,), COUNT),
+  (SmoothedLossRule, 'm', (1.5,), COUNT),
+  *(
+    (Progress, f.name, (-0.1, NAN, INF, 'much', True), right)
+    for f in dataclasses.fields(Progress)
+    for right in [UNIT if f.name == 'min_share' else NOT_NEGATIVE]
   ),
+  (TimeHorizon, 'slack', (-0.1, NAN, INF), NOT_NEGATIVE),
+  (TimeHorizon, 'margin', (-0.1, 1.1, NAN, INF), UNIT),
+  (Race, 'peaks', ((1.0,), 3.0), FACTORS),
+  (Race, 'min_loss_drop', (INF,), REAL),
+  (Race, 'min_progress', (NAN,), REAL),
 )
-def test_settings_that_are_refused(field, value, right):
-  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
-    ScheduleParams(**{'cycles': CHAIN, field: value})
+
+
+@pytest.mark.parametrize(('kind', 'field', 'values', 'right'), REFUSED)
+def test_settings_that_are_refused(kind, field, values, right):
+  said = f'^{field}=.*{field} must be {re.escape(right)}'
+  for value in values:
+    with pytest.raises(ValueError, match=said):
+      kind(**{field: value})
+
+
+def test_every_field_is_checked():
+  checked = {(getattr(k, 'func', k), field) for k, field, *_ in REFUSED}
+  assert checked == {
+    (kind, field.name)
+    for kind in {kind for kind, _ in checked}
+    for field in dataclasses.fields(kind)
+  }
+  with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
+    Race(peaks=(1.0, 0.0))
+
+
+def test_hyperparameters_at_their_bounds():
+  Hparams(dropout_rate=None, grad_clip=None, one_minus_beta1=1.0, beta2=0.0)
+  Hparams(dropout_rate=0.0, weight_decay=0.0, warmup_factor=1.0)
 
 
 def hparams_cycle(**changes):

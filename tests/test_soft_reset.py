@@ -199,20 +199,6 @@ def test_a_plan_that_touches_the_moments_or_the_model_alone(plan):
   assert not ResetPlan(*plan).touches_nothing
 
 
-@pytest.mark.parametrize(
-  ('field', 'value', 'right'),
-  (
-    ('alpha', -0.1, r'a number in \[0, 1\]'),
-    ('alpha', 1.5, r'a number in \[0, 1\]'),
-    ('alpha', NAN, r'a number in \[0, 1\]'),
-    ('scale', 'logg', r'one of log, linear\. Did you mean log\?'),
-  ),
-)
-def test_settings_that_are_refused(field, value, right):
-  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
-    SoftReset(**{field: value})
-
-
 @functools.cache
 def compiled(fn):
   return jax.jit(fn)

@@ -169,14 +169,6 @@ def test_the_horizon_is_the_smaller_of_time_and_most_steps(
   assert control.horizon == expected
 
 
-@pytest.mark.parametrize('value', (-0.1, NAN, math.inf))
-def test_settings_that_are_refused(value):
-  with pytest.raises(ValueError, match=r'slack must be a number in \[0, inf\)'):
-    TimeHorizon(slack=value)
-  with pytest.raises(ValueError, match=r'margin must be a number in \[0, 1\]'):
-    TimeHorizon(margin=value)
-
-
 def run(params, step_hint, rate, budget, period=10.0):
   """A run with the benchmark's clock: evaluated every `period` seconds.
 

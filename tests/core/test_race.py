@@ -310,18 +310,3 @@ def test_a_race_over_time():
     (21, 'the loss hardly drops'),
     (31, 'goes on'),  # the farthest, and the one at hand
   ]
-
-
-@pytest.mark.parametrize(
-  ('field', 'value', 'right'),
-  (
-    ('peaks', (1.0,), 'a tuple of two or more factors'),
-    ('peaks', 3.0, 'a tuple of two or more factors'),
-    ('min_loss_drop', INF, r'a number in \(-inf, inf\)'),
-  ),
-)
-def test_settings_that_are_refused(field, value, right):
-  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
-    Race(**{field: value})
-  with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
-    Race(peaks=(1.0, 0.0))
