@@ -89,6 +89,11 @@ def test_nothing_prepares_an_evaluation():
   assert found[0][0] is state[0] and found[1] is params and found[2] is None
 
 
+def test_data_selection_takes_the_next_batch():
+  found = submission.data_selection(None, iter('abc'), *(None,) * 6)
+  assert found == 'a'
+
+
 @pytest.mark.parametrize('given', (None, 'THESIS', {'cycles': ()}))
 def test_what_is_no_settings(given):
   with pytest.raises(ValueError, match=r'^schedule_params=.*make_submission\('):

@@ -469,6 +469,21 @@ def test_an_evaluation_that_does_not_come_is_given_up():
   params = waiting(n=2, lengths=(1.0, 5.0))
   events, _, _ = replay(params, 6, [(1, 1, 0.1), (6, 1, 0.1)], until=20)
   assert of(events, 'wait', 'cycle_end') == [(2, 12), (12, 17)]
+  # At the horizon nothing is left for the cycle to come.
+  params = waiting(n=2, lengths=(11.0, 1.0))
+  events, _, _ = replay(params, 6, [(1, 1, 0.1), (6, 1, 0.1)], until=20)
+  assert tape(events)[-2:] == [
+    (11, 'wait', 1, UNSEEN),
+    (12, 'finish', 1, 'cycles have run out'),
+  ]
+
+
+def test_a_short_cycle_ends_an_interval_after_the_last_evaluation():
+  # One step of 60 is the second cycle's; at 31 the first one has waited for 2.
+  params = waiting(lengths=(29.0, 1.0, 30.0), budget_factor=1.0)
+  seen = [(step, 1.0, 0.1) for step in (1, 11, 21, 31)]
+  events, _, _ = replay(params, 60, seen, until=35)
+  assert cycle_ends_of(events)[1:] == [(31, 'cycle_start', 41)]
 
 
 @pytest.mark.parametrize(

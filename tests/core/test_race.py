@@ -128,14 +128,20 @@ def test_a_winner_at_hand_goes_on_untouched():
 
 
 def judged(
-  losses=(4.0, 4.0), step=10, evaluations=1, interval=0, hint=60, **changes
+  losses=(4.0, 4.0),
+  step=10,
+  evaluations=1,
+  interval=0,
+  hint=60,
+  metric=0.1,
+  **changes,
 ):
   """The verdict on the first peak, from (L0, L), and its state."""
   config = config_of(racing(), hint)
   control, _ = control_lib.start(config)
   control = control._replace(
     first=Evaluation(1, losses[0], 0.0),
-    last=Evaluation(step, losses[1], 0.1),
+    last=Evaluation(step, losses[1], metric),
     num_evaluations=evaluations,
     pace=Pace(steps=(float(interval),)),
     **changes,
@@ -161,6 +167,32 @@ def judged(
 )
 def test_the_drop_of_the_loss(losses, goes_on):
   assert judged(losses) == (goes_on, CHOSEN if goes_on else PROBED)
+
+
+@pytest.mark.parametrize(
+  ('metric', 'goes_on'), ((0.05, True), (0.049, False), (NAN, False))
+)
+def test_the_metric_has_to_come_some_of_its_way(metric, goes_on):
+  assert judged((4.0, 1.0), metric=metric)[0] is goes_on
+
+
+@pytest.mark.parametrize(
+  ('step', 'switches'), ((55, [55]), (70, [])), ids=('half', 'less')
+)
+def test_what_learns_is_left_only_while_a_new_chain_gets_as_many_steps(
+  step, switches
+):
+  params = make_params(2, policy=RACE)
+  seen = [(1, 4, 0.0), (10, 2, 0.1), (step - 1, 2, 0.1), (step, 9, 0.1)]
+  events, _, _ = replay(params, 60, seen, until=step + 1)
+  found = [e['global_step'] for e in events if e['event'] == 'switch']
+  assert found == switches
+
+
+def test_a_cycle_that_ends_with_a_loss_that_is_not_finite_has_been_left():
+  seen = [(1, 4, 0.0), (10, 2, 0.1), (55, NAN, 0.1)]
+  events, _, _ = replay(racing(early_switching=False), 60, seen, until=61)
+  assert scales(events) == [(0, 1, 1.0), (60, 1, 0.125)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import types
 
 import flax.jax_utils
 import jax
@@ -222,20 +221,6 @@ class FakeSubmission:
     self.clock.now += 2.0
     names = ('optimizer_state', 'current_param_container', 'model_state')
     return tuple(named[name] for name in names)
-
-
-def without_train_state(submission):
-  """The same with an update_params of the 2024 signature."""
-
-  def update_params(**arguments):
-    return submission.update_params(train_state=None, **arguments)
-
-  return types.SimpleNamespace(
-    init_optimizer_state=submission.init_optimizer_state,
-    data_selection=submission.data_selection,
-    get_batch_size=submission.get_batch_size,
-    update_params=update_params,
-  )
 
 
 def write_submission(folder, arguments='', functions=None):
