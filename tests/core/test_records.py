@@ -14,13 +14,7 @@ import types
 import pytest
 from absl import flags
 
-from helpers.runs import (
-  PARAMS,
-  SWITCHING,
-  assert_equal_trees,
-  host,
-  newly_set_up,
-)
+from helpers.runs import assert_equal_trees, host, new_driver, newly_set_up
 from reset_cycles.core import records
 from reset_cycles.core.records import (
   CYCLES,
@@ -196,7 +190,7 @@ def put_a_folder_in_the_place_of_the_file(folder, monkeypatch):
 
 @pytest.fixture(scope='module')
 def undisturbed():
-  driver = newly_set_up(PARAMS, 'jit', SWITCHING)
+  driver = new_driver()
   assert driver.run()
   return host((driver.params, driver.optimizer_state[0]))
 
@@ -209,7 +203,7 @@ def undisturbed():
 def test_a_run_goes_on_where_nothing_can_be_written(
   folder, monkeypatch, said, undisturbed, fault, at_step
 ):
-  driver = newly_set_up(PARAMS, 'jit', SWITCHING)
+  driver = new_driver()
   driver.workload.metrics_logger = types.SimpleNamespace(
     append_scalar_metrics=no_room
   )
