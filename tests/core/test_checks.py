@@ -49,8 +49,13 @@ def test_numbers(value, interval, is_in):
 @pytest.mark.parametrize(
   ('value', 'least', 'is_right'),
   (
-    *((1, 1, True), (0, 1, False), (np.int32(3), 1, True)),
-    *((2.0, 1, False), (True, 1, False), (0, 0, True), (1, 2, False)),
+    (1, 1, True),
+    (0, 1, False),
+    (np.int32(3), 1, True),
+    (2.0, 1, False),
+    (True, 1, False),
+    (0, 0, True),
+    (1, 2, False),
   ),
 )
 def test_counts(value, least, is_right):
