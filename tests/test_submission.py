@@ -14,7 +14,7 @@ from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up, with_cycles
 from reset_cycles import submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
-from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from reset_cycles.soft_reset import FullReset
 
 
 def test_external_hyperparameters_take_effect():
@@ -33,57 +33,46 @@ def test_external_hyperparameters_take_effect():
     init(workload, *model, {'learning_rat': 0.5}, jax.random.PRNGKey(1))
 
 
-def test_more_cycles_than_steps():
-  with pytest.raises(ValueError, match='over 2 steps .* they get 1, 1, 0'):
-    newly_set_up(step_hint=1)
-
-
 class NoRate:
   def schedule(self, phase):
     return lambda count: count * math.nan
 
 
-def test_a_schedule_that_is_no_rate_is_refused_before_training():
-  for field, name in (
-    ('decay', 'learning rate'),
-    ('weight_decay_shape', 'weight decay'),
-  ):
-    with pytest.raises(ValueError, match=rf'cycles\[0\]: the {name} is nan'):
-      newly_set_up(with_cycles(PARAMS, **{field: NoRate()}))
-
-
-@pytest.mark.parametrize('target', (0.0, -0.5))
-def test_a_target_without_a_tau_is_refused_before_training(target):
-  class Odd(fake_benchmark.TinyWorkload):
-    validation_target_value = target
-
-  def begin(reset):
-    return newly_set_up(dataclasses.replace(PARAMS, reset=reset), Odd(), {})
-
-  said = rf'^validation_target_value={target}: .* must be finite and above 0 '
+@pytest.mark.parametrize(
+  ('params', 'step_hint', 'said'),
+  (
+    (PARAMS, 1, 'over 2 steps .* they get 1, 1, 0'),
+    (
+      with_cycles(PARAMS, decay=NoRate()),
+      6,
+      r'cycles\[0\]: the learning rate is nan',
+    ),
+  ),
+)
+def test_schedules_are_checked_before_training(params, step_hint, said):
   with pytest.raises(ValueError, match=said):
-    begin(SoftReset())
-  for reset in (FullReset(), KeptMomentum(), Cyclic()):
-    begin(reset)
+    newly_set_up(params, step_hint=step_hint)
+
+
+class Odd(fake_benchmark.TinyWorkload):
+  validation_target_value = -0.5
+
+
+def test_a_target_without_a_tau_is_refused_before_training():
+  said = '^validation_target_value=-0.5: .* must be finite and above 0 '
+  with pytest.raises(ValueError, match=said):
+    newly_set_up(PARAMS, Odd(), {})
+  newly_set_up(dataclasses.replace(PARAMS, reset=FullReset()), Odd(), {})
 
 
 def test_the_functions_have_the_benchmarks_arguments():
   update = inspect.signature(submission.update_params).parameters
   # Both generations pass all by keyword; the current one looks for the last.
-  assert list(update) == [
-    'workload',
-    'current_param_container',
-    'current_params_types',
-    'model_state',
-    'hyperparameters',
-    'batch',
-    'loss_type',
-    'optimizer_state',
-    'eval_results',
-    'global_step',
-    'rng',
-    'train_state',
-  ]
+  assert ' '.join(update) == (
+    'workload current_param_container current_params_types model_state '
+    'hyperparameters batch loss_type optimizer_state eval_results global_step '
+    'rng train_state'
+  )
   prepare = inspect.signature(submission.prepare_for_eval).parameters
   assert list(prepare) == [
     n for n in update if n not in ('batch', 'train_state')
@@ -101,14 +90,8 @@ def test_nothing_prepares_an_evaluation():
 
 
 def test_data_selection_takes_the_next_batch():
-  queue = iter('abc')
-  rest = (None,) * 6
-  assert submission.data_selection(None, queue, *rest) == 'a'
-  assert submission.data_selection(None, queue, *rest) == 'b'
-
-
-def test_the_module_is_the_submission_of_the_settings_in_force():
-  assert submission.init_optimizer_state.args == (SCHEDULE_PARAMS,)
+  found = submission.data_selection(None, iter('abc'), *(None,) * 6)
+  assert found == 'a'
 
 
 @pytest.mark.parametrize('given', (None, 'THESIS', {'cycles': ()}))
@@ -120,11 +103,11 @@ def test_what_is_no_settings(given):
 @pytest.mark.parametrize('generation', ('jit', 'pmap'))
 def test_the_settings_in_force_train(generation):
   """Whatever they are: through evaluations by the clock to the budget's end."""
-  seen = {1: (4.0, 0.05, 1.0)}
-  seen.update(
-    {1 + 4 * i: (4.0 / (1 + i), 0.05 * i, 1.0 + 6 * i) for i in range(1, 16)}
-  )
+  seen = {
+    1 + 4 * i: (4.0 / (1 + i), 0.05 * max(i, 1), 1.0 + 6 * i) for i in range(16)
+  }
   driver = new_driver(SCHEDULE_PARAMS, generation, seen, step_hint=60)
+  assert submission.init_optimizer_state.args == (SCHEDULE_PARAMS,)
   driver.run(until=60)
   run = driver.optimizer_state[1]
   assert run.control.number >= 2
@@ -133,23 +116,20 @@ def test_the_settings_in_force_train(generation):
 
 
 @pytest.mark.parametrize(
-  ('name', 'size'),
+  ('size', 'names'),
   (
-    ('criteo1tb', 262_144),
-    ('fastmri', 32),
-    ('imagenet_resnet', 1024),
-    ('imagenet_resnet_silu', 512),
-    ('imagenet_resnet_gelu', 512),
-    ('imagenet_vit', 1024),
-    ('librispeech_conformer', 256),
-    ('librispeech_deepspeech', 256),
-    ('ogbg', 512),
-    ('wmt', 128),
-    ('mnist', 16),
+    (16, 'mnist'),
+    (32, 'fastmri'),
+    (128, 'wmt'),
+    (256, 'librispeech_conformer librispeech_deepspeech'),
+    (512, 'ogbg imagenet_resnet_silu imagenet_resnet_gelu'),
+    (1024, 'imagenet_resnet imagenet_vit'),
+    (262_144, 'criteo1tb'),
   ),
 )
-def test_batch_sizes(name, size):
-  assert submission.get_batch_size(name) == size
+def test_batch_sizes(size, names):
+  for name in names.split():
+    assert submission.get_batch_size(name) == size
 
 
 @pytest.mark.parametrize('name', ('digits', 'WMT', '', None))

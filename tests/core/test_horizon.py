@@ -60,9 +60,7 @@ def test_compilation_is_spent_but_no_pace(compiling):
 def test_without_a_budget_the_plan_stays(budget):
   evaluations = [(1, 60.0), (101, 70.0), (201, 80.0)]
   assert horizons_of(evaluations, budget) == [5000] * 3
-
-
-def test_without_times_the_plan_stays():
+  # Nor without times.
   assert horizons_of([(1, NAN), (101, NAN)], 100.0) == [5000] * 2
 
 
@@ -76,37 +74,34 @@ def test_the_last_evaluation_that_fits_and_none():
   evaluations = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
   # At 90 s, 15 s before the end, one fits: at 100 s. At 100 s, none.
   assert horizons_of(evaluations, 105.0)[3:] == [391, 391, 391]
-  # Nine tenths of an interval are to come at least: k = 1.
-  assert (
-    TimeHorizon().steps_to_come(Pace((100.0,), (10.0,)), seconds_left=10.3)
-    == 90
-  )
-  assert TimeHorizon().steps_to_come(Pace((100.0,), (10.0,)), 10.2999) == 0
-  # Of the last step there is always one.
+
+
+SLOW = int(0.9 * 10 * 100 / 14)
+
+
+@pytest.mark.parametrize(
+  ('durations', 'left', 'expected'),
+  (
+    # Nine tenths of an interval are to come at least: k = 1.
+    ((10.0,), 10.3, 90),
+    ((10.0,), 10.2999, 0),
+    # d = 10, d_max = 14: at 44.2 s, 1 + floor((44.2 - 14 - .3) / 10) = 3 fit, at
+    # 44.4 s a fourth. The last interval may be as slow as the slowest was.
+    ((10.0, 10.0, 14.0), 44.2, 200 + SLOW),
+    ((10.0, 10.0, 14.0), 44.4, 300 + SLOW),
+    # The longest interval counts at most one and a half times.
+    ((10.0, 10.0, 300.0), 45.2, 200 + 3),
+    ((10.0, 10.0, 300.0), 45.4, 300 + 3),
+  ),
+)
+def test_steps_to_come_by_hand(durations, left, expected):
+  pace = Pace((100.0,) * len(durations), durations)
+  assert TimeHorizon().steps_to_come(pace, left) == expected
+  assert StepHorizon().steps_to_come(pace, left) == 0
+
+
+def test_of_the_last_step_there_is_always_one():
   assert TimeHorizon(margin=1.0).steps_to_come(Pace((1.0,), (10.0,)), 11) == 1
-
-
-def test_the_longest_interval_counts_at_most_one_and_a_half_times():
-  pace = Pace((100.0,) * 3, (10.0, 10.0, 14.0))
-  # d = 10, d_max = 14: at 44.2 s, 1 + floor((44.2 - 14 - .3) / 10) = 3 fit, at
-  # 44.4 s a fourth. The last interval may be as slow as the slowest was.
-  slow = int(0.9 * 10 * 100 / 14)
-  assert TimeHorizon().steps_to_come(pace, 44.2) == 200 + slow
-  assert TimeHorizon().steps_to_come(pace, 44.4) == 300 + slow
-  paused = Pace((100.0,) * 3, (10.0, 10.0, 300.0))
-  assert TimeHorizon().steps_to_come(paused, 45.2) == 200 + 3
-  assert TimeHorizon().steps_to_come(paused, 45.4) == 300 + 3
-
-
-def test_it_follows_a_pace_that_has_changed():
-  step, seconds, evaluations = 1, 60.0, [(1, 60.0)]
-  for i in range(20):
-    step += 100 if i < 10 else 50
-    seconds += 10.0
-    evaluations.append((step, seconds))
-  found = horizons_of(evaluations, 1065.0)
-  assert found[10] == 9991
-  assert found[15] == 1251 + 50 * 85 - 5
 
 
 def test_time_agrees_with_its_twin():
@@ -151,40 +146,27 @@ def test_the_intervals_that_are_remembered():
   assert untimed.longest == 5 and math.isnan(untimed.durations[-1])
 
 
-def test_a_horizon_in_steps_stays():
-  assert StepHorizon().steps_to_come(Pace((100.0,), (10.0,)), 1e9) == 0
-
-
 @pytest.mark.parametrize(
-  ('most_steps', 'expected'), ((math.inf, 391), (300, 300), (391, 391))
+  ('horizon', 'budget', 'most_steps', 'expected'),
+  (
+    (TimeHorizon(), 105.0, math.inf, 391),
+    (TimeHorizon(), 105.0, 300, 300),
+    (TimeHorizon(), 105.0, 391, 391),
+    # Without a budget; and under a horizon in steps they do not count.
+    (TimeHorizon(), NAN, 30.0, 30),
+    (StepHorizon(), 105.0, 30.0, 50),
+  ),
 )
 def test_the_horizon_is_the_smaller_of_time_and_most_steps(
-  most_steps, expected
+  horizon, budget, most_steps, expected
 ):
-  params = make_params(horizon=TimeHorizon(), budget_factor=1.0)
-  config = config_of(params, 50, budget=105.0, most_steps=most_steps)
+  params = make_params(horizon=horizon, budget_factor=1.0)
+  config = config_of(params, 50, budget=budget, most_steps=most_steps)
   control, _ = control_lib.start(config)
   for step, seconds in ((1, 60.0), (101, 70.0)):
     evaluation = Evaluation(step, 1.0, 0.1, seconds)
     control, _ = control_lib.observe(control, evaluation, config)
   assert control.horizon == expected
-
-
-def test_most_steps_hold_without_a_budget_and_not_under_a_horizon_in_steps():
-  for horizon, expected in ((TimeHorizon(), 30), (StepHorizon(), 50)):
-    params = make_params(horizon=horizon, budget_factor=1.0)
-    config = config_of(params, 50, most_steps=30.0)
-    control, _ = control_lib.start(config)
-    control, _ = control_lib.observe(control, Evaluation(1, 1.0, 0.1), config)
-    assert control.horizon == expected
-
-
-@pytest.mark.parametrize('value', (-0.1, NAN, math.inf))
-def test_settings_that_are_refused(value):
-  with pytest.raises(ValueError, match=r'slack must be a number in \[0, inf\)'):
-    TimeHorizon(slack=value)
-  with pytest.raises(ValueError, match=r'margin must be a number in \[0, 1\]'):
-    TimeHorizon(margin=value)
 
 
 def run(params, step_hint, rate, budget, period=10.0):

@@ -82,14 +82,7 @@ def test_the_first_steps_of_nadamw_by_hand():
 
   v / (1 - b2) is 1. Then m = 3/4, (3/8 + 1/2) / (3/4) = 7/6, and v is 1 again.
   """
-  hparams = Hparams(
-    learning_rate=1.0,
-    one_minus_beta1=0.5,
-    beta2=0.5,
-    weight_decay=0.0,
-    warmup_factor=0.0,
-    eps=1e-30,
-  )
+  hparams = Hparams(None, 1.0, 0.5, 0.5, 0.0, 0.0, eps=1e-30)
   cycles = chain_of(Cycle(hparams, decay=Constant()))
   history, _ = train(NadamW(), cycles, np.ones((2, 1), 'f'), np.zeros(1, 'f'))
   np.testing.assert_allclose(history, [[-1.5], [-1.5 - 7 / 6]], rtol=1e-6)
@@ -153,21 +146,7 @@ def test_what_is_evaluated_by_hand():
   ]
 
 
-@pytest.mark.parametrize('field', ('r', 'weight_lr_power'))
-@pytest.mark.parametrize('value', (-0.1, float('nan')))
-def test_settings_that_are_refused(field, value):
-  with pytest.raises(ValueError, match=rf'^{field}=.*a number in \[0, inf\)'):
-    ScheduleFreeAdamW(**{field: value})
-
-
-OTHER = Hparams(
-  learning_rate=0.02,
-  one_minus_beta1=0.3,
-  beta2=0.7,
-  weight_decay=0.05,
-  eps=1e-3,
-  warmup_factor=0.0,
-)
+OTHER = Hparams(None, 0.02, 0.3, 0.7, 0.05, 0.0, eps=1e-3)
 
 
 def test_numbers_in_which_cycles_differ_are_those_of_the_cycle():
@@ -225,31 +204,24 @@ def test_leaves_of_bfloat16_stay_so(optimizer):
   cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER))  # numbers are traced
   tx = optimizers.clocked(optimizer, cycles)
   params = {'w': jnp.ones(3, jnp.bfloat16), 'b': jnp.ones(2)}
-  state = tx.init(params)
-  updates, after = tx.update(params, state, params)
-  types = jax.tree_util.tree_map(lambda x: jnp.result_type(x), updates)
-  assert types == {'w': jnp.bfloat16, 'b': jnp.float32}
-  kinds = [
-    jax.tree_util.tree_map(jnp.result_type, tree) for tree in (state, after)
-  ]
-  assert jax.tree_util.tree_leaves(kinds[0]) == jax.tree_util.tree_leaves(
-    kinds[1]
+  state = jax.eval_shape(tx.init, params)
+  updates, after = jax.eval_shape(tx.update, params, state, params)
+  types, before, now = (
+    [leaf.dtype for leaf in jax.tree_util.tree_leaves(tree)]
+    for tree in (updates, state, after)
   )
+  assert types == [jnp.float32, jnp.bfloat16]  # of b and of w
+  assert now == before
 
 
-@pytest.mark.parametrize('limit', (0.5, 100.0))
-def test_clipping_by_hand(limit):
+@pytest.mark.parametrize(
+  ('limit', 'factor'), ((0.5, 0.1), (100.0, 1.0), (None, 1.0))
+)
+def test_clipping_by_hand(limit, factor):
   # A norm of 5 over both leaves.
   tree = {'a': jnp.float32([3.0]), 'b': jnp.float32([4.0])}
   clip = optimizers.clipped(limit)
   found, _ = clip.update(tree, clip.init(tree), tree)
-  factor = min(limit / 5, 1.0)
   assert float(found['a'][0]) == pytest.approx(3 * factor, rel=1e-6)
   assert float(found['b'][0]) == pytest.approx(4 * factor, rel=1e-6)
   assert optimizers.global_norm(tree) == 5.0
-
-
-def test_without_a_limit_nothing_is_clipped():
-  clip = optimizers.clipped(None)
-  found, _ = clip.update(jnp.float32([1e9]), clip.init(None))
-  assert found[0] == 1e9

@@ -103,8 +103,7 @@ def test_a_race_without_a_winner_goes_back_to_the_best():
   # Progress .3, .5 and .2: the second peak begins again, with nothing kept.
   seen = [(1, 4, 0.0), (10, 4, 0.3), (20, 4, 0.5), (30, 4, 0.2)]
   events, decision, _ = replay(racing(), 60, seen, until=40)
-  assert tape(events, without=('evaluation',)) == [
-    (0, 'cycle_start', 1, 60),
+  assert tape(events, without=('evaluation',))[1:] == [
     (10, 'race', 1, 'the loss hardly drops'),
     (10, 'reset', 2, 'the chain begins anew'),
     (10, 'cycle_start', 2, 65),
@@ -130,18 +129,27 @@ def test_a_winner_at_hand_goes_on_untouched():
   assert states(decision.control) == [PROBED, PROBED, CHOSEN]
 
 
-def judged(losses, step=10, num_evaluations=1, interval=0, **scores):
-  """The verdict on the first peak: (L0, L) and the step it is judged at."""
-  config = config_of(racing(), 60)
+def judged(
+  losses=(4.0, 4.0),
+  step=10,
+  evaluations=1,
+  interval=0,
+  hint=60,
+  metric=0.1,
+  **changes,
+):
+  """The verdict on the first peak, from (L0, L), and its state."""
+  config = config_of(racing(), hint)
   control, _ = control_lib.start(config)
   control = control._replace(
     first=Evaluation(1, losses[0], 0.0),
-    last=Evaluation(step, losses[1], 0.1),
-    num_evaluations=num_evaluations,
+    last=Evaluation(step, losses[1], metric),
+    num_evaluations=evaluations,
     pace=Pace(steps=(float(interval),)),
-    **scores,
+    **changes,
   )
-  return RACE.judge(control, TARGET)
+  control, verdict = RACE.judge(control, TARGET)
+  return verdict, states(control)[0]
 
 
 @pytest.mark.parametrize(
@@ -160,38 +168,54 @@ def judged(losses, step=10, num_evaluations=1, interval=0, **scores):
   ),
 )
 def test_the_drop_of_the_loss(losses, goes_on):
-  control, verdict = judged(losses)
-  assert verdict is goes_on
-  assert states(control)[0] == (CHOSEN if goes_on else PROBED)
+  assert judged(losses) == (goes_on, CHOSEN if goes_on else PROBED)
 
 
 @pytest.mark.parametrize(
-  ('step', 'num_evaluations', 'is_judged'),
+  ('metric', 'goes_on'), ((0.05, True), (0.049, False), (NAN, False))
+)
+def test_the_metric_has_to_come_some_of_its_way(metric, goes_on):
+  assert judged((4.0, 1.0), metric=metric)[0] is goes_on
+
+
+@pytest.mark.parametrize(
+  ('step', 'switches'), ((55, [55]), (70, [])), ids=('half', 'less')
+)
+def test_what_learns_is_left_only_while_a_new_chain_gets_as_many_steps(
+  step, switches
+):
+  params = make_params(2, policy=RACE)
+  seen = [(1, 4, 0.0), (10, 2, 0.1), (step - 1, 2, 0.1), (step, 9, 0.1)]
+  events, _, _ = replay(params, 60, seen, until=step + 1)
+  found = [e['global_step'] for e in events if e['event'] == 'switch']
+  assert found == switches
+
+
+def test_a_cycle_that_ends_with_a_loss_that_is_not_finite_has_been_left():
+  seen = [(1, 4, 0.0), (10, 2, 0.1), (55, NAN, 0.1)]
+  events, _, _ = replay(racing(early_switching=False), 60, seen, until=61)
+  assert scales(events) == [(0, 1, 1.0), (60, 1, 0.125)]
+
+
+@pytest.mark.parametrize(
+  ('where', 'is_judged'),
   (
-    (1, 1, False),  # of the first step nothing can be said
-    (2, 1, False),
-    (3, 1, True),  # 2 % of 120 steps are 2.4
-    (10, 0, False),
+    ({'step': 1}, False),  # of the first step nothing can be said
+    ({'step': 2}, False),
+    ({'step': 3}, True),  # 2 % of 120 steps are 2.4
+    ({'step': 10, 'evaluations': 0}, False),
+    # After a compilation: 19 of 1,000 steps say nothing, 20 do.
+    ({'step': 19, 'hint': 500}, False),
+    ({'step': 20, 'hint': 500}, True),
+    # One that is in force is not judged.
+    ({'scores': (Score(0.1, CHOSEN), Score(), Score())}, False),
   ),
 )
-def test_the_evaluation_that_judges(step, num_evaluations, is_judged):
-  control, verdict = judged((4.0, 4.0), step, num_evaluations)
-  assert (verdict is False) == is_judged
-  if not is_judged:
-    assert (verdict, states(control)[0]) == (None, PROBING)
-
-
-def test_a_share_of_the_run_is_needed_to_judge():
-  """After a compilation: 1 of 1,000 steps says nothing, 20 do."""
-  for step, goes_on in ((5, None), (19, None), (20, False)):
-    config = config_of(racing(), 500)
-    control, _ = control_lib.start(config)
-    control = control._replace(
-      first=Evaluation(1, 4.0, 0.0),
-      last=Evaluation(step, 4.0, 0.0),
-      num_evaluations=2,
-    )
-    assert RACE.judge(control, TARGET)[1] is goes_on
+def test_the_evaluation_that_judges(where, is_judged):
+  verdict, state = judged(**where)
+  assert verdict is (False if is_judged else None)
+  kept = CHOSEN if 'scores' in where else PROBING
+  assert state == (PROBED if is_judged else kept)
 
 
 @pytest.mark.parametrize(
@@ -200,25 +224,7 @@ def test_a_share_of_the_run_is_needed_to_judge():
 )
 def test_where_evaluations_are_rare_there_is_no_race(step, interval, goes_on):
   """Two more probes of 15 steps are a quarter of 120; of 16, more."""
-  assert judged((4.0, 4.0), step, interval=interval)[1] is goes_on
-
-
-def test_a_peak_that_is_in_force_is_not_judged():
-  chosen = (Score(0.1, CHOSEN), Score(), Score())
-  assert judged((4.0, 4.0), scores=chosen)[1] is None
-
-
-def followed(scores, is_left, step=30, cycle=0, scale=1.0, horizon=120):
-  """What comes next: (setting, end, horizon, scale, whether full, states)."""
-  config = config_of(racing(), 60)
-  control, _ = control_lib.start(config)
-  control = control._replace(
-    scores=scores, cycle=cycle, scale=scale, horizon=horizon
-  )
-  found = RACE.next(control, step, config, is_left)
-  states = [score.state for score in found.scores]
-  is_full = found.chain_start == step
-  return found.cycle, found.end, found.horizon, found.scale, is_full, states
+  assert judged(step=step, interval=interval)[0] is goes_on
 
 
 PLAIN = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score())
@@ -240,9 +246,15 @@ LAST = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
   ),
 )
 def test_what_follows(scores, is_left, expected):
-  found = followed(scores, is_left, scale=0.1)
-  assert found[:3] == expected[:3] and found[4:] == expected[4:]
-  assert found[3] == pytest.approx(expected[3], rel=1e-15)
+  """(setting, end, horizon, scale, whether full, states)."""
+  config = config_of(racing(), 60)
+  control, _ = control_lib.start(config)
+  control = control._replace(scores=scores, scale=0.1)
+  found = RACE.next(control, 30, config, is_left)
+  assert (
+    *(found.cycle, found.end, found.horizon, found.scale),
+    *(found.chain_start == 30, states(found)),
+  ) == expected
 
 
 def test_each_peak_that_is_left_again_has_half_of_its_rate_again():
@@ -335,24 +347,9 @@ def test_a_race_over_time():
   ]
 
 
-@pytest.mark.parametrize(
-  ('field', 'value', 'right'),
-  (
-    ('peaks', (1.0,), 'a tuple of two or more factors'),
-    ('peaks', 3.0, 'a tuple of two or more factors'),
-    ('min_loss_drop', INF, r'a number in \(-inf, inf\)'),
-  ),
-)
-def test_settings_that_are_refused(field, value, right):
-  with pytest.raises(ValueError, match=f'^{field}=.*{field} must be {right}'):
-    Race(**{field: value})
-  with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
-    Race(peaks=(1.0, 0.0))
-
-
 def test_the_last_probe_goes_on_if_it_is_the_best_of_those_that_were_not_left():
   scores = (Score(0.5, LEFT), Score(0.125, PROBED), Score(0.2, PROBING))
-  assert judged((4.0, 4.0), scores=scores)[1] is True
+  assert judged(scores=scores)[0] is True
 
 
 def test_the_runs_first_evaluation_is_what_others_are_held_against():

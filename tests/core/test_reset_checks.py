@@ -39,92 +39,63 @@ def blended(old, fresh, share):
   return reset_checks.Sample(*samples)
 
 
-def test_a_right_blend_passes():
-  for share in (0.25, 0.868, 1e-5):
-    pair = blended(OLD, FRESH, share)
-    reset_checks.check('parameters', [pair], 1 - (share), share, [FRESH])
-    with pytest.raises(RuntimeError, match='parameters are off by up to'):
-      reset_checks.check(
-        'parameters', [pair], 1 - (share + 1e-4), share + 1e-4, [FRESH]
-      )
+ZEROS = np.zeros_like(MOMENT)
+KINDS = pytest.mark.parametrize(
+  ('what', 'old', 'fresh'),
+  (('parameters', OLD, FRESH), ('moments', MOMENT, ZEROS)),
+)
 
 
-def test_the_message_says_what_went_wrong():
-  pair = blended(OLD, FRESH, 0.25)
-  with pytest.raises(RuntimeError, match='iterates are off by up to'):
-    reset_checks.check('iterates', [pair], 1 - (0.5), 0.5, [FRESH])
+def passes(what, pair, share, fresh=FRESH):
+  given = () if what == 'moments' else (share, [fresh])
+  reset_checks.check(what, [pair], 1 - share, *given)
 
 
-def test_a_wrong_element_on_one_device_is_found():
-  old, new = blended(OLD, FRESH, 0.25)
-  new[5, 7] += 1e-5
-  with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check('parameters', [(old, new)], 1 - (0.25), 0.25, [FRESH])
+def fails(what, pair, share):
+  with pytest.raises(RuntimeError, match=f'{what} are off by up to'):
+    passes(what, pair, share)
 
 
+@KINDS
+@pytest.mark.parametrize('share', (0.125, 0.5, 0.868, 1e-5, 1.0, 0.0))
+def test_a_right_reset_passes(what, old, fresh, share):
+  pair = blended(old, fresh, share)
+  passes(what, pair, share)
+  fails(what, pair, share - 1e-4)
+
+
+@KINDS
+@pytest.mark.parametrize('bad', (1e-5, np.nan, np.inf))
+def test_a_wrong_element_on_one_device_is_found(what, old, fresh, bad):
+  old, new = blended(old, fresh, 0.25)
+  new[5, 7] += bad
+  fails(what, (old, new), 0.25)
+
+
+@KINDS
 @pytest.mark.parametrize('bad', (np.nan, np.inf))
-def test_a_result_that_is_not_finite_is_found(bad):
-  old, new = blended(OLD, FRESH, 0.25)
-  new[0, 0] = bad
-  with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check('parameters', [(old, new)], 1 - (0.25), 0.25, [FRESH])
-
-
-def test_an_element_that_was_not_finite_has_to_be_fresh():
-  old, new = blended(OLD, FRESH, 0.25)
-  old[:, 3] = np.nan
-  new[:, 3] = reset_checks.sample(FRESH)[3]
-  reset_checks.check('parameters', [(old, new)], 1 - (0.25), 0.25, [FRESH])
-  new[:, 3] = 0
-  with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check('parameters', [(old, new)], 1 - (0.25), 0.25, [FRESH])
+def test_an_element_that_was_not_finite_has_to_be_fresh(what, old, fresh, bad):
+  old, new = blended(old, fresh, 0.25)
+  old[:, 3], new[:, 3] = bad, reset_checks.sample(fresh)[3]
+  passes(what, (old, new), 0.25)
+  new[:, 3] += 1
+  fails(what, (old, new), 0.25)
 
 
 def test_a_blend_too_small_to_be_told_from_rounding_has_to_change_something():
-  share = 4e-7  # about 3 ulps
   old = reset_checks.sample(OLD)[None]
-  with pytest.raises(
-    RuntimeError, match='no element of the parameters changed'
-  ):
-    reset_checks.check('parameters', [(old, old)], 1 - (share), share, [FRESH])
+  with pytest.raises(RuntimeError, match='no element of the iterates changed'):
+    passes('iterates', (old, old), 4e-7)  # about 3 ulps
 
 
 def test_nothing_has_to_change_where_fresh_and_old_are_the_same():
   old, _ = pair = blended(OLD, OLD, 0.25)
-  reset_checks.check('parameters', [pair], 1 - (0.25), 0.25, [OLD])
-  with pytest.raises(RuntimeError, match='parameters are off by up to'):
-    reset_checks.check('parameters', [(old, old)], 1 - (0.25), 0.25, [FRESH])
-
-
-def test_right_moments_pass():
-  for keep in (0.875, 0.5, 0.0, 1.0):
-    pair = blended(MOMENT, np.zeros_like(MOMENT), 1 - keep)
-    reset_checks.check('moments', [pair], keep)
-    with pytest.raises(RuntimeError, match='moments are off by up to'):
-      reset_checks.check('moments', [pair], keep + 1e-4)
-
-
-@pytest.mark.parametrize('bad', (1e-5, np.nan, np.inf))
-def test_a_wrong_moment_on_one_device_is_found(bad):
-  old, new = blended(MOMENT, np.zeros_like(MOMENT), 0.125)
-  new[2, 1] += bad
-  with pytest.raises(RuntimeError, match='moments are off by up to'):
-    reset_checks.check('moments', [(old, new)], 0.875)
-
-
-def test_a_moment_that_was_not_finite_has_to_be_zero():
-  old, new = blended(MOMENT, np.zeros_like(MOMENT), 0.125)
-  old[:, 3], new[:, 3] = np.inf, 0
-  reset_checks.check('moments', [(old, new)], 0.875)
-  new[:, 3] = 1
-  with pytest.raises(RuntimeError, match='moments are off by up to'):
-    reset_checks.check('moments', [(old, new)], 0.875)
+  passes('parameters', pair, 0.25, OLD)
+  fails('parameters', (old, old), 0.25)
 
 
 def test_moments_that_fade_may_become_zero():
   # Below 2^-126 XLA takes a float32 for zero.
   old = np.float32([[1.5 * 2.0**-126, 2.0**-149, 2.0**-140]])
-  zeros = np.zeros_like(old)
-  reset_checks.check('moments', [(old, zeros)], 0.5)
-  with pytest.raises(RuntimeError, match='moments are off by up to'):
-    reset_checks.check('moments', [(old * 2.0**10, zeros)], 0.5)
+  passes('moments', (old, np.zeros_like(old)), 0.5)
+  fails('moments', (old * 2.0**10, np.zeros_like(old)), 0.5)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from helpers import reference
+from helpers.curves import read
 from reset_cycles.core import schedules
 from reset_cycles.core.cycle import Cosine, Cycle, Hparams, LinearWarmup
 from reset_cycles.parts.chains import chain_of_lists
@@ -33,11 +34,6 @@ def cycle(peak=0.5, warmup_factor=0.0, decay=COSINE, **fields):
 
 def lay_out(step_hint, *cycles, budget_factor=1.0):
   return schedules.jax_lr_schedule(step_hint, cycles, budget_factor)
-
-
-def read(schedule, counts):
-  at = jax.jit(jax.vmap(lambda t: jnp.asarray(schedule(t), jnp.float32)))
-  return np.asarray(at(np.asarray(counts)))
 
 
 @pytest.mark.parametrize(
@@ -69,28 +65,21 @@ def test_a_plan_made_at_a_boundary_is_the_rest_of_the_plan():
       assert again == ends[i:]
 
 
-def test_one_cycle_by_hand():
-  # Two steps of warm-up, then half a cosine over six.
+@pytest.mark.parametrize(
+  ('steps', 'warmup', 'expected'),
+  (
+    # Two steps of warm-up, then half a cosine over six.
+    (8, 2, {0: 0, 1: 0.25, 2: 0.5, 4: 0.375, 5: 0.25, 6: 0.125, 8: 0}),
+    (8, 0, {0: 0.5, 4: 0.25, 8: 0}),
+    (4, 4, {0: 0, 1: 0.125, 2: 0.25, 3: 0.375}),
+  ),
+)
+def test_one_cycle_by_hand(steps, warmup, expected):
   schedule = schedules.combine_warmup_decay_fn(
-    8, 2, 0.5, LinearWarmup(), Cosine()
+    steps, warmup, 0.5, LinearWarmup(), Cosine()
   )
-  expected = [0.0, 0.25, 0.5, None, 0.375, 0.25, 0.125, None, 0.0]
-  found = read(schedule, range(9))
-  for value, wanted in zip(found, expected):
-    assert wanted is None or value == pytest.approx(wanted, abs=1e-7)
-  without = schedules.combine_warmup_decay_fn(
-    8, 0, 0.5, LinearWarmup(), Cosine()
-  )
-  np.testing.assert_allclose(
-    read(without, [0, 4, 8]), [0.5, 0.25, 0.0], atol=1e-7
-  )
-
-
-def test_a_cycle_that_is_all_warmup():
-  schedule = schedules.combine_warmup_decay_fn(
-    4, 4, 1.0, LinearWarmup(), Cosine()
-  )
-  np.testing.assert_array_equal(read(schedule, range(4)), [0, 0.25, 0.5, 0.75])
+  found = read(schedule, np.array(list(expected)))
+  np.testing.assert_allclose(found, list(expected.values()), atol=1e-7)
 
 
 def test_a_chain_by_hand():
@@ -99,33 +88,35 @@ def test_a_chain_by_hand():
   )
   assert (chain.has_multiple, chain.reinit_steps) == (True, (4,))
   assert [c.steps for c in chain.cycles] == [4, 4]
-  found = read(chain.schedule, range(8))
+  found = read(chain.schedule, np.arange(8))
   root = math.sqrt(0.5)
   expected = [0.5, (1 + root) / 4, 0.25, (1 - root) / 4, *4 * [0.25]]
   np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
-def test_one_cycle_has_no_boundary():
-  chain = lay_out(7, cycle())
+@pytest.mark.parametrize(
+  ('step_hint', 'factors', 'steps', 'warmup'),
+  (
+    # Floors of decimals: of the run, and of a cycle's warm-up.
+    (100, (0.29, 0.0), 29, 0),
+    (7, (2.0, 0.0), 14, 0),
+    (7, (1.5, 0.0), 10, 0),
+    (30, (0.1, 0.0), 3, 0),
+    (50, (1.0, 0.02), 50, 1),
+    (100, (1.0, 0.29), 100, 29),
+    (49, (1.0, 0.02), 49, 0),
+    (5, (1.0, 1.0), 5, 5),
+  ),
+)
+def test_the_steps_of_a_run_and_of_its_warmup(
+  step_hint, factors, steps, warmup
+):
+  budget_factor, warmup_factor = factors
+  cycles = [cycle(0.5, warmup_factor)]
+  chain = lay_out(step_hint, *cycles, budget_factor=budget_factor)
   assert (chain.has_multiple, chain.reinit_steps) == (False, ())
-  assert [c.steps for c in chain.cycles] == [7]
-
-
-@pytest.mark.parametrize(
-  ('factor', 'step_hint', 'steps'),
-  ((0.29, 100, 29), (2.0, 7, 14), (1.5, 7, 10), (0.1, 30, 3)),
-)
-def test_the_steps_of_a_run_are_floors_of_decimals(factor, step_hint, steps):
-  chain = lay_out(step_hint, cycle(), budget_factor=factor)
-  assert chain.cycles[0].steps == steps
-
-
-@pytest.mark.parametrize(
-  ('factor', 'steps', 'warmup'),
-  ((0.02, 50, 1), (0.29, 100, 29), (0.02, 49, 0), (1.0, 5, 5)),
-)
-def test_the_steps_of_a_warmup(factor, steps, warmup):
-  assert lay_out(steps, cycle(0.5, factor)).cycles[0].warmup_steps == warmup
+  found = [(c.steps, c.warmup_steps) for c in chain.cycles]
+  assert found == [(steps, warmup)]
 
 
 def test_chains_that_do_not_fit():
@@ -152,8 +143,8 @@ def test_the_thesis_chain_agrees_with_reference_values(name):
   assert [c.steps for c in chain.cycles] == data['lengths']
   assert [*chain.reinit_steps, 1600] == data['boundaries']
   first = data['lengths'][0]
-  steps = range(1600) if set(data['decays']) == {'cosine'} else range(first)
-  found = read(chain.schedule, steps)
+  count = 1600 if set(data['decays']) == {'cosine'} else first
+  found = read(chain.schedule, np.arange(count))
   expected = data['values'][: len(found)]
   np.testing.assert_allclose(found, expected, rtol=0, atol=2e-9)
 
@@ -170,40 +161,29 @@ def test_a_chain_agrees_with_its_twin(decay):
   params = dataclasses.replace(THESIS, cycles=cycles, budget_factor=1.3)
   expected = reference.chain_rates(150, params)
   chain = params.chain(150)
-  found = read(chain.schedule, range(len(expected)))
+  found = read(chain.schedule, np.arange(len(expected)))
   np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
 
 
-class Negative:
-  def schedule(self, phase):
-    return lambda count: jnp.where(count == 3, -0.5, 1.0)
+class Fails:
+  def __init__(self, step, value):
+    self.step, self.value = step, value
 
-
-class Undefined:
   def schedule(self, phase):
-    return lambda count: jnp.where(count >= phase.steps, jnp.nan, 1.0)
+    return lambda count: jnp.where(count == self.step, self.value, 1.0)
 
 
 @pytest.mark.parametrize(
-  ('fields', 'said'),
+  ('field', 'shape', 'said'),
   (
-    (
-      {'decay': Negative()},
-      r'cycles\[1\]: the learning rate is -0.25 at step 3',
-    ),
-    (
-      {'decay': Undefined()},
-      r'cycles\[1\]: the learning rate is nan at step 8',
-    ),
-    (
-      {'weight_decay_shape': Undefined()},
-      r'cycles\[1\]: the weight decay is nan at step 8',
-    ),
+    ('decay', Fails(3, -0.5), 'the learning rate is -0.25 at step 3'),
+    ('decay', Fails(8, math.nan), 'the learning rate is nan at step 8'),
+    ('weight_decay_shape', Fails(8, math.nan), 'the weight decay is nan at'),
   ),
 )
-def test_schedules_that_are_no_rates_are_refused(fields, said):
-  chain = lay_out(16, cycle(), cycle(**{'peak': 0.5, **fields}))
-  with pytest.raises(ValueError, match=said):
+def test_schedules_that_are_no_rates_are_refused(field, shape, said):
+  chain = lay_out(16, cycle(), cycle(**{field: shape}))
+  with pytest.raises(ValueError, match=rf'cycles\[1\]: {said}'):
     schedules.check_rates(chain.cycles)
   schedules.check_rates(lay_out(16, cycle()).cycles)
 
@@ -244,37 +224,6 @@ def test_a_rate_is_scaled_and_stays_after_the_end():
   for step, rate in ((0, 0.25), (8, 0.125), (9, 0.125), (99, 0.125)):
     found = schedules.learning_rate(at(clock, step), chain.cycles)
     assert float(found) == pytest.approx(rate, abs=1e-7)
-
-
-def test_a_moved_anchor_does_not_make_the_rate_jump():
-  chain = lay_out(100, cycle(0.5, 0.1))
-  before = schedules.anchored_clock(0, 0, 0.0, 100, 100)
-  local = schedules.local_step_on_host(before, 40)
-  after = schedules.anchored_clock(40, 0, local, 100, 220)
-  rates = [
-    float(schedules.learning_rate(at(clock, 40), chain.cycles))
-    for clock in (before, after)
-  ]
-  assert rates[0] == rates[1]
-  assert schedules.local_step_on_host(after, 220) == pytest.approx(
-    100, abs=1e-4
-  )
-
-
-def test_moving_the_clock_compiles_nothing(compilations):
-  chain = lay_out(100, cycle(0.5, 0.1), cycle(0.25))
-  rate = jax.jit(lambda clock: schedules.learning_rate(clock, chain.cycles))
-  rate(schedules.anchored_clock(0, 0, 0.0, 50, 50))
-  with compilations() as compiled:
-    rate(schedules.anchored_clock(20, 1, 0.0, 50, 31, 0.5))
-  assert compiled == []
-
-
-def test_numbers_in_which_cycles_agree_are_constants():
-  assert schedules.number([0.5, 0.5], np.int32(1)) == 0.5
-  assert isinstance(schedules.number([0.5, 0.5], np.int32(1)), float)
-  found = schedules.number([0.5, 0.25], np.int32(1))
-  assert isinstance(found, jax.Array) and found == 0.25
 
 
 def test_weight_decays_by_hand():

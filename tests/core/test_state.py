@@ -56,8 +56,3 @@ def test_words_of_a_run_with_other_settings_are_refused():
   _, (other, *_) = controls(Progress(), 0)
   with pytest.raises(ValueError, match='saved by a run with other settings'):
     from_words(to_words(one), other)
-
-
-def test_a_control_has_at_most_14_fields():
-  _, (control, *_) = controls(SmoothedLossRule(), 0)
-  assert len(control) <= 14

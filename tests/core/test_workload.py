@@ -68,17 +68,29 @@ def test_a_budget_that_is_none(seconds):
   assert math.isnan(budget_seconds(types.SimpleNamespace(), True))
 
 
-@pytest.mark.parametrize('answer', [True, False])
-def test_a_metric_without_direction(answer):
-  with pytest.raises(ValueError, match="target_metric_name='odd'"):
-    read_target(workload_with('odd', lambda r: answer))
+@pytest.mark.parametrize(
+  ('metric', 'answer', 'value', 'said'),
+  (
+    ('odd', True, 0.1, "target_metric_name='odd'"),
+    ('odd', False, 0.1, "target_metric_name='odd'"),
+    *(
+      ('map', None, value, 'validation_target_value.*be finite')
+      for value in (math.nan, math.inf, -math.inf)
+    ),
+  ),
+)
+def test_targets_that_are_refused(metric, answer, value, said):
+  def reached(results):
+    return results['validation/map'] > 0 if answer is None else answer
+
+  with pytest.raises(ValueError, match=said):
+    read_target(workload_with(metric, reached, value))
 
 
 @pytest.mark.parametrize('value', [0.0, -1.0])
 def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
   workload = workload_with('map', lambda r: r['validation/map'] > value, value)
-  found = read_target(workload)
-  assert found == Target('validation/map', value, True)
+  assert read_target(workload) == Target('validation/map', value, True)
 
 
 def test_an_evaluation_without_the_target_metric():
@@ -87,13 +99,6 @@ def test_an_evaluation_without_the_target_metric():
     match="'validation/accuracy' is not among .* are test/loss, validation/l",
   ):
     read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
-
-
-@pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
-def test_a_target_that_is_no_number(value):
-  workload = workload_with('map', lambda r: r['validation/map'] > 0, value)
-  with pytest.raises(ValueError, match='validation_target_value.*be finite'):
-    read_target(workload)
 
 
 def test_spec_of():
@@ -114,34 +119,26 @@ def test_device_axis():
       has_device_axis(workload, other)
 
 
-def test_dropout_goes_where_the_generation_takes_it():
+@pytest.mark.parametrize('rate', (None, 0.0, 0.25))
+def test_dropout_goes_where_the_generation_takes_it(rate):
   seen = {}
 
   class Main(fake_benchmark.TinyWorkload):
     def model_fn(
-      self,
-      params,
-      batch,
-      model_state,
-      mode,
-      rng,
-      update_batch_norm,
-      dropout_rate=0.0,
+      self, params, batch, state, mode, rng, update_batch_norm, dropout_rate=7
     ):
       seen.update(mode=mode, dropout_rate=dropout_rate, bn=update_batch_norm)
 
   class Old(fake_benchmark.TinyWorkload):
-    def model_fn(
-      self, params, batch, model_state, mode, rng, update_batch_norm
-    ):
+    def model_fn(self, params, batch, state, mode, rng, update_batch_norm):
       seen.update(mode=mode, bn=update_batch_norm)
 
-  train = fake_benchmark.ForwardPassMode.TRAIN
-  model_fn_in_training(Main(), 0.25)(None, None, None, None)
-  assert seen == {'mode': train, 'dropout_rate': 0.25, 'bn': True}
-  seen.clear()
-  model_fn_in_training(Old(), 0.25)(None, None, None, None)
-  assert seen == {'mode': train, 'bn': True}
+  expected = {'mode': fake_benchmark.ForwardPassMode.TRAIN, 'bn': True}
+  model_fn_in_training(Old(), rate)(None, None, None, None)
+  assert seen == expected
+  model_fn_in_training(Main(), rate)(None, None, None, None)
+  # The workload's own is not touched where there is none.
+  assert seen == {**expected, 'dropout_rate': 7 if rate is None else rate}
 
 
 def test_label_smoothing_and_weights_reach_the_loss():
@@ -196,17 +193,6 @@ def test_loss_key(given, loss):
   given = {**given, 'validation/accuracy': 0.5}
   evaluation = read_evaluation(7, given, ACCURACY)
   assert evaluation == Evaluation(7, loss, 0.5)
-
-
-def test_the_dropout_of_the_workload_is_its_own():
-  workload = fake_benchmark.TinyWorkload()
-  seen = []
-  workload.model_fn = lambda *args, dropout_rate='own', **named: seen.append(
-    dropout_rate
-  )
-  for rate in (None, 0.0, 0.25):
-    model_fn_in_training(workload, rate)(None, None, None, None)
-  assert seen == ['own', 0.0, 0.25]
 
 
 @pytest.mark.parametrize(

@@ -78,20 +78,13 @@ class TinyWorkload(Workload):
     return self._init(rng)
 
   def model_fn(
-    self,
-    params,
-    augmented_and_preprocessed_input_batch,
-    model_state,
-    mode,
-    rng,
-    update_batch_norm,
-    dropout_rate=0.0,
+    self, params, batch, state, mode, rng, update_batch_norm, dropout_rate=0.0
   ):
     assert mode == ForwardPassMode.TRAIN
-    inputs = augmented_and_preprocessed_input_batch['inputs']
+    inputs = batch['inputs']
     logits = inputs @ params['kernel'] + params['bias'][None]
     mean = self._mean_over_devices(inputs.mean(0))
-    new_state = {'mean': 0.9 * model_state['mean'] + 0.1 * mean}
+    new_state = {'mean': 0.9 * state['mean'] + 0.1 * mean}
     return logits, new_state
 
   def _mean_over_devices(self, mean):
@@ -121,23 +114,8 @@ class PmapTinyWorkload(TinyWorkload):
     self.dropout_of_model = dropout_rate
     return flax.jax_utils.replicate(self._init(rng))
 
-  def model_fn(
-    self,
-    params,
-    augmented_and_preprocessed_input_batch,
-    model_state,
-    mode,
-    rng,
-    update_batch_norm,
-  ):
-    return super().model_fn(
-      params,
-      augmented_and_preprocessed_input_batch,
-      model_state,
-      mode,
-      rng,
-      update_batch_norm,
-    )
+  def model_fn(self, params, batch, state, mode, rng, update_batch_norm):
+    return super().model_fn(params, batch, state, mode, rng, update_batch_norm)
 
   def _mean_over_devices(self, mean):
     return jax.lax.pmean(mean, 'batch')
@@ -199,23 +177,25 @@ class Driver:
     self.global_step = 0
     self.rng = jax.random.PRNGKey(seed + 2)
 
-  def step(self):
-    """One train step and, where one is scripted, the evaluation after it."""
-    batch = batch_of_step(self.global_step, self.workload.generation)
-    state = self.submission.update_params(
+  def _call(self, function, **arguments):
+    self.optimizer_state, self.params, self.model_state = function(
       workload=self.workload,
       current_param_container=self.params,
       current_params_types=None,
       model_state=self.model_state,
       hyperparameters=None,
-      batch=batch,
       loss_type=None,
       optimizer_state=self.optimizer_state,
       eval_results=self.eval_results,
       global_step=self.global_step,
       rng=self.rng,
+      **arguments,
     )
-    self.optimizer_state, self.params, self.model_state = state
+
+  def step(self):
+    """One train step and, where one is scripted, the evaluation after it."""
+    batch = batch_of_step(self.global_step, self.workload.generation)
+    self._call(self.submission.update_params, batch=batch)
     self.global_step += 1
     if self.global_step % STEPS_IN_FLIGHT == 0:
       jax.block_until_ready(self.params)
@@ -224,30 +204,14 @@ class Driver:
   def evaluate(self):
     """Appends the scripted evaluation of this step, if there is one."""
     if self.global_step in self.evaluations:
-      self.prepare()
+      if self.workload.generation == 'jit':  # as main's runner does
+        self._call(self.submission.prepare_for_eval)
       loss, accuracy, *seconds = self.evaluations[self.global_step]
       results = {'validation/loss': loss, 'validation/accuracy': accuracy}
       if seconds:
         results['accumulated_submission_time'] = seconds[0]
       entries = self.eval_results or []  # None where a restore lost them
       self.eval_results = [*entries, (self.global_step, results)]
-
-  def prepare(self):
-    """What main's runner asks for before an evaluation."""
-    if self.workload.generation == 'jit':
-      state = self.submission.prepare_for_eval(
-        workload=self.workload,
-        current_param_container=self.params,
-        current_params_types=None,
-        model_state=self.model_state,
-        hyperparameters=None,
-        loss_type=None,
-        optimizer_state=self.optimizer_state,
-        eval_results=self.eval_results,
-        global_step=self.global_step,
-        rng=self.rng,
-      )
-      self.optimizer_state, self.params, self.model_state = state
 
   def run(self, until=10_000):
     """Steps until TrainingCompleteError or a step; returns whether complete."""

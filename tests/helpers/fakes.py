@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import types
 
 import flax.jax_utils
 import jax
@@ -31,7 +30,7 @@ class Clock:
 
 
 class FakeWorkload(spec.Workload):
-  """Parameters that follow the mean of random data.
+  """Parameters that follow the mean of random data, by least squares.
 
   Args:
     generation: 'jit' or 'pmap'.
@@ -88,12 +87,6 @@ class FakeWorkload(spec.Workload):
       return flax.jax_utils.replicate((params, state))
     return params, state
 
-  def model_fn(self, *args, **kwargs):
-    raise NotImplementedError
-
-  def loss_fn(self, *args, **kwargs):
-    raise NotImplementedError
-
   def _build_input_queue(
     self, data_rng, split, data_dir, global_batch_size, **unused
   ):
@@ -104,7 +97,18 @@ class FakeWorkload(spec.Workload):
       num_devices = jax.local_device_count()
       lead = (num_devices, global_batch_size // num_devices)
     while True:
-      yield {'inputs': rng.normal(size=(*lead, WIDTH)).astype(np.float32)}
+      inputs = rng.normal(size=(*lead, WIDTH)).astype(np.float32)
+      yield {'inputs': inputs, 'targets': inputs[..., 0]}
+
+  def model_fn(self, params, batch, model_state, mode, rng, update_batch_norm):
+    inputs = batch['inputs']
+    mean = 0.9 * model_state['mean'] + 0.1 * jnp.mean(inputs, 0)
+    return inputs - params['w'][None], {'mean': mean}
+
+  def loss_fn(self, label_batch, logits_batch, **unused):
+    losses = jnp.sum(jnp.square(logits_batch), -1)
+    count = jnp.float32(label_batch.shape[0])
+    return {'summed': jnp.sum(losses), 'n_valid_examples': count}
 
   def eval_model(self, global_batch_size, *args):
     self._tape.append(f'eval {args[-1]}')
@@ -112,15 +116,7 @@ class FakeWorkload(spec.Workload):
     return super().eval_model(global_batch_size, *args)
 
   def _eval_model_on_split(
-    self,
-    split,
-    num_examples,
-    global_batch_size,
-    params,
-    model_state,
-    rng,
-    data_dir,
-    global_step=0,
+    self, params, model_state, rng, global_step, **unused
   ):
     w, mean = np.asarray(params['w']), np.asarray(model_state['mean'])
     noise = float(jax.random.uniform(rng))
@@ -166,41 +162,28 @@ class FakeSubmission:
   def get_batch_size(self, workload_name):
     raise ValueError(workload_name)
 
-  def init_optimizer_state(
-    self, workload, model_params, model_state, hyperparameters, rng
-  ):
+  def init_optimizer_state(self, workload, model_params, *unused):
     zeros = jax.tree_util.tree_map(jnp.zeros_like, model_params)
     return {'momentum': zeros}, 'handle'
 
-  def data_selection(
-    self,
-    workload,
-    input_queue,
-    optimizer_state,
-    current_param_container,
-    model_state,
-    hyperparameters,
-    global_step,
-    rng,
-  ):
+  def data_selection(self, workload, input_queue, *others):
+    *_, global_step, rng = others
     self.tape.append(f'select {global_step}')
     self.seen.append({'select': rng})
     return next(input_queue)
 
   def update_params(
     self,
-    workload,
+    *,
     current_param_container,
-    current_params_types,
     model_state,
-    hyperparameters,
     batch,
-    loss_type,
     optimizer_state,
     eval_results,
     global_step,
     rng,
     train_state,
+    **unused,
   ):
     self.tape.append(f'update {global_step}')
     self.seen[-1].update(
@@ -220,75 +203,25 @@ class FakeSubmission:
     )
 
   def _stop(self, global_step):
-    if global_step == self.complete_at:
-      raise spec.TrainingCompleteError
-    if global_step == self.interrupt_at:
-      raise KeyboardInterrupt
-    if global_step == self.fail_at:
-      raise ValueError('a bug')
-    for step in self.press_at:
+    for step, error in (
+      (self.complete_at, spec.TrainingCompleteError),
+      (self.interrupt_at, KeyboardInterrupt),
+      (self.fail_at, ValueError('a bug')),
+    ):
       if global_step == step:
-        signal.raise_signal(signal.SIGINT)
+        raise error
+    for _ in range(self.press_at.count(global_step)):
+      signal.raise_signal(signal.SIGINT)
     if global_step == self.terminate_at:
       signal.raise_signal(signal.SIGTERM)
     if global_step == self.kill_at:
       os.kill(os.getpid(), signal.SIGKILL)
 
-  def prepare_for_eval(
-    self,
-    workload,
-    current_param_container,
-    current_params_types,
-    model_state,
-    hyperparameters,
-    loss_type,
-    optimizer_state,
-    eval_results,
-    global_step,
-    rng,
-  ):
+  def prepare_for_eval(self, *, global_step, **named):
     self.tape.append(f'prepare {global_step}')
     self.clock.now += 2.0
-    return optimizer_state, current_param_container, model_state
-
-
-def without_train_state(submission):
-  """The same with an update_params of the 2024 signature."""
-
-  def update_params(
-    workload,
-    current_param_container,
-    current_params_types,
-    model_state,
-    hyperparameters,
-    batch,
-    loss_type,
-    optimizer_state,
-    eval_results,
-    global_step,
-    rng,
-  ):
-    return submission.update_params(
-      workload,
-      current_param_container,
-      current_params_types,
-      model_state,
-      hyperparameters,
-      batch,
-      loss_type,
-      optimizer_state,
-      eval_results,
-      global_step,
-      rng,
-      None,
-    )
-
-  return types.SimpleNamespace(
-    init_optimizer_state=submission.init_optimizer_state,
-    data_selection=submission.data_selection,
-    get_batch_size=submission.get_batch_size,
-    update_params=update_params,
-  )
+    names = ('optimizer_state', 'current_param_container', 'model_state')
+    return tuple(named[name] for name in names)
 
 
 def write_submission(folder, arguments='', functions=None):

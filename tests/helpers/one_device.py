@@ -27,8 +27,8 @@ from reset_cycles.core.optimizers import ScheduleFreeAdamW
 
 CASES = {
   'finish': (PARAMS, SWITCHING, 6),
-  'race': (RACE, RACING, 20),
-  'own weights': (
+  # With weights of its own to be evaluated.
+  'race': (
     dataclasses.replace(RACE, optimizer=ScheduleFreeAdamW()),
     RACING,
     20,

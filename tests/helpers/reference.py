@@ -18,12 +18,6 @@ def decimal(number):
   return Fraction(repr(float(number)))
 
 
-def float32(number):
-  """A number as it comes back from a float32 array."""
-  with np.errstate(over='ignore'):
-    return float(np.float32(number))
-
-
 # Learning rates.
 
 
@@ -221,23 +215,6 @@ def tau(metric, target, first, rising, scale='log'):
   return min((math.log(metric) - math.log(target)) / way, 1.0)
 
 
-def blend(old, fresh, share):
-  """(1 - share) old + share fresh; element by element."""
-  old, fresh = np.asarray(old, np.float64), np.asarray(fresh, np.float64)
-  if share <= 0:
-    return old
-  if share >= 1:
-    return fresh
-  finite = np.isfinite(old)
-  kept = np.where(finite, old, 0.0)
-  return np.where(finite, (1 - share) * kept + share * fresh, fresh)
-
-
-def shrink(moment, keep):
-  moment = np.asarray(moment, np.float64)
-  return keep * np.where(np.isfinite(moment), moment, 0.0)
-
-
 # Optimizers, as their papers and their authors' codes have them. Each takes a
 # start, gradients, rates, weight decays of each step and Hparams, and returns
 # what is trained after each step.
@@ -297,14 +274,6 @@ def schedule_free(start, grads, rates, h, r=0.0, weight_lr_power=2.0):
 # A whole run with a chain, S(t), and Finish or Repeat over steps.
 
 
-class Tape(NamedTuple):
-  """What happened."""
-
-  events: list  # dicts, in order, each with its global_step
-  rates: list  # learning rate of each step that was taken
-  decays: list  # weight decay likewise
-
-
 class Twin:
   """See `run`; it works everything out anew from a list of losses."""
 
@@ -328,8 +297,9 @@ class Twin:
     return {
       'setting': self.cycle + 1,
       'cycle_end': self.end,
-      'pace': float32(self.lengths[self.cycle] / (self.end - self.start)),
-      'peak_value': self.params.cycles[self.cycle].hparams.learning_rate,
+      'pace': float(
+        np.float32(self.lengths[self.cycle] / (self.end - self.start))
+      ),
     }
 
   def evaluate(self, step, eval_step, loss, metric):
@@ -426,16 +396,8 @@ class Twin:
     scale = self.params.reset.scale
     return tau(last, self.target, first, self.rising, scale)
 
-  def read(self, schedule, step):
-    """cycle_rate or weight_decay at a step."""
-    nominal = self.lengths[self.cycle]
-    t = nominal  # while it waits: its final value
-    if step < self.end:
-      t = (step - self.start) * nominal / (self.end - self.start)
-    return schedule(t, nominal, self.params.cycles[self.cycle])
 
-
-def run(params, step_hint, evaluations, target=1.0, rising=True, until=None):
+def run(params, step_hint, evaluations, target, rising, until):
   """Goes through a run step by step.
 
   Args:
@@ -444,16 +406,13 @@ def run(params, step_hint, evaluations, target=1.0, rising=True, until=None):
     step_hint: steps.
     evaluations: [(step, loss, metric)]; each is seen before that step is taken.
     target, rising: the metric's target and direction.
-    until: the step not to be taken any more; that after the horizon if None.
+    until: the step not to be taken any more.
 
   Returns:
-    The Tape.
+    Events with their global_step, in order, and how many steps were taken.
   """
   twin = Twin(params, step_hint, evaluations, target, rising)
-  rates, decays = [], []
-  for step in range(twin.horizon + 1 if until is None else until):
+  for step in range(until):
     if not twin.before(step):
-      break
-    rates.append(twin.read(cycle_rate, step))
-    decays.append(twin.read(weight_decay, step))
-  return Tape(twin.events, rates, decays)
+      return twin.events, step
+  return twin.events, until

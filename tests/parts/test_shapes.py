@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import math
@@ -62,43 +61,24 @@ CLASSES = {
 }
 KNOWN = {**CLASSES, 'Cosine': Cosine}
 
-# Over 100 steps.
+# Over 100 steps: what neither another library nor an example has.
 BY_HAND = (
-  (Constant(), {0: 1, 50: 1, 100: 1, 101: 1}),
   (Linear(floor=0.2), {0: 1, 1: 0.992, 50: 0.6, 100: 0.2, 101: 0.2}),
-  (Linear(), {0: 1, 1: 0.99, 50: 0.5, 99: 0.01, 100: 0, 101: 0}),
   (HoldingExponential(), {0: 1, 20: 1, 50: 0.1**0.5, 80: 0.1}),
   (HoldingLinear(), {0: 1, 20: 1, 60: 0.5, 99: 0.0125, 100: 0}),
   (
     Step(factor=0.5, at=(0.253, 0.8)),
     {25: 1, 25.2: 1, 25.3: 0.5, 79: 0.5, 80: 0.25, 200: 0.25},
   ),
-  (Polynomial(power=2, end=0.2), {0: 1, 50: 0.4, 100: 0.2}),
-  (Polynomial(start=0, end=1, share=0.5), {0: 0, 25: 0.5, 50: 1, 80: 1}),
-  (Exponential(factor=0.25, share=0.5), {0: 1, 25: 0.5, 50: 0.25, 100: 0.0625}),
-  (
-    Exponential(factor=0.5, share=0.25, staircase=True),
-    {24: 1, 25: 0.5, 49: 0.5, 50: 0.25, 100: 0.0625},
-  ),
-  (InverseTime(rate=1, share=0.5), {0: 1, 50: 0.5, 100: 1 / 3}),
   (InverseTime(rate=1, share=0.5, exponent=2), {0: 1, 50: 0.5, 100: 0.2}),
   # floor((t / 10)^2) is 1 at 14 and 2 at 15.
   (
     InverseTime(rate=1, share=0.1, exponent=2, staircase=True),
     {9: 1, 10: 0.5, 14: 0.5, 15: 1 / 3, 20: 0.2},
   ),
-  (InversePower(hold=0.04), {0: 1, 4: 1, 16: 0.5, 64: 0.25}),
   (
     InversePower(hold=0.25, exponent=1, cooldown=0.5, floor=0.1),
     {25: 1, 40: 0.625, 50: 0.5, 75: 0.3, 100: 0.1},
-  ),
-  (
-    KDecayCosine(k=2, cooldown=0.2, floor=0),
-    {0: 1, 40: 0.5 + 0.5**1.5, 80: 0, 90: 0},
-  ),
-  (
-    CosineAnnealing(share=0.25, floor=0.5),
-    {0: 1, 25: 0.5, 50: 1, 75: 0.5},
   ),
   (
     CosineWarmRestarts(periods=2, multiplier=3, floor=0.2),
@@ -109,42 +89,17 @@ BY_HAND = (
     {28: 1, 29: 0, 56: 0, 57: 0.2, 100: 0.2},
   ),
   (
-    Triangular(periods=2, floor=0.2, rise=0.2),
-    {0: 0.2, 5: 0.6, 10: 1, 30: 0.6, 50: 0.2, 60: 1},
-  ),
-  (
-    Triangular(periods=4, mode='triangular2'),
-    {12.5: 1, 25: 0, 37.5: 0.5, 62.5: 0.25},
-  ),
-  (
     Triangular(periods=1, mode='exp_range', gamma=0.01),
     {25: 0.5 * 0.01**0.25, 50: 0.1, 75: 0.5 * 0.01**0.75},
-  ),
-  (
-    OneCycle(rise=0.2, start=0.5, end=0.1),
-    {0: 0.5, 10: 0.75, 20: 1, 60: 0.55, 100: 0.1},
   ),
   (
     OneCycle(rise=0.2, start=0.5, end=0, anneal='linear', three_phase=True),
     {0: 0.5, 5: 0.625, 20: 1, 30: 0.75, 40: 0.5, 70: 0.25, 100: 0},
   ),
-  (
-    WSD(checkpoints=2, decay=0.2),
-    {39: 1, 40: 1, 45: 0.5, 49: 0.1, 50: 1, 90: 1, 95: 0.5, 100: 0},
-  ),
-  (WSD(floor=0.25, fall='sqrt'), {80: 1, 85: 0.625, 100: 0.25}),
   # 1 / (10 r + (1 - r)) over 90 steps.
   (
     WSD(decay=0.9, floor=0.1, fall='inverse'),
     {10: 1, 20: 0.5, 40: 0.25, 100: 0.1},
-  ),
-  (
-    Sequential((Cosine(), Polynomial(power=2)), at=(0.6,), peaks=(1, 0.5)),
-    {0: 1, 30: 0.5, 60: 0.5, 80: 0.125, 100: 0},
-  ),
-  (
-    Chained((Cosine(), Exponential(factor=0.25))),
-    {0: 1, 50: 0.25, 100: 0},
   ),
   (Lambda(lambda u: 2 * u), {0: 0, 25: 0.5, 200: 2}),
   (
@@ -156,7 +111,6 @@ BY_HAND = (
 WARMUPS = (
   (CosineWarmup(start=0.2), {0: 0.2, 5: 0.6, 10: 1, 11: 1}),
   (ExponentialWarmup(start=0.25), {0: 0.25, 5: 0.5, 10: 1, 11: 1}),
-  (PolynomialWarmup(power=2, start=0.2), {0: 0.2, 5: 0.4, 10: 1, 11: 1}),
   (PolynomialWarmup(power=0.5), {0: 0, 2.5: 0.5, 10: 1}),
 )
 
@@ -188,27 +142,15 @@ EXAMPLE = re.compile(
 def test_the_example_of_every_docstring_is_true(name):
   text = inspect.getdoc(CLASSES[name]) + '\n'
   written, steps, values = EXAMPLE.search(text).groups()
-  ast.parse(written)
   shape = eval(written, KNOWN)  # noqa: S307
   assert type(shape) is CLASSES[name]
   pairs = [re.split(r'\s+at\s+', pair) for pair in re.split(r',\s+', values)]
   assert len(pairs) >= 2
   rates = at_all(shape, int(steps), [float(t) for _, t in pairs])
   assert_close(rates, [float(value) for value, _ in pairs], 1.0)
-
-
-def test_every_shape_is_tried():
-  tried = {type(shape) for shape, _ in (*BY_HAND, *WARMUPS)}
-  assert tried | {Ratio} == set(CLASSES.values())
-
-
-@pytest.mark.parametrize('shape', [shape for shape, _ in BY_HAND])
-@pytest.mark.parametrize('steps', (1, 3))
-def test_phases_of_few_steps(shape, steps):
-  if isinstance(shape, Lambda):
-    return  # its values are the function's
-  rates = at_all(shape, steps, np.arange(-1, steps + 3))
-  assert np.all((rates >= 0) & (rates <= 1 + TOLERANCE))
+  for few in (1, 3):
+    rates = at_all(shape, few, np.arange(-1, few + 3))
+    assert np.all((rates >= 0) & (rates <= 1 + TOLERANCE))
 
 
 def test_the_holding_decays_hold_longer_after_a_warm_up():
