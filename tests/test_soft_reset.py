@@ -306,6 +306,11 @@ CHAIN = optax.chain(
 )
 
 
+SUMS = optax.GradientTransformation(
+  lambda params: optax.TraceState({'w': jnp.sum(params['w'])}), None
+)
+
+
 @pytest.mark.parametrize(
   ('optimizer', 'expected'),
   (
@@ -323,8 +328,10 @@ CHAIN = optax.chain(
     ),
     # Counts that have no moments beside them are kept.
     (CHAIN, [*ADAM_PARTS, ('count', KEPT)]),
+    # What has fewer dimensions is no iterate, although it comes of the parameters.
+    (SUMS, [('trace', MOMENT)]),
   ),
-  ids=('AdamW', 'NadamW', 'ScheduleFreeAdamW', 'schedule'),
+  ids=('AdamW', 'NadamW', 'ScheduleFreeAdamW', 'schedule', 'sums'),
 )
 def test_the_parts_of_a_state(optimizer, expected):
   """(name of a part, its role) in order, for parameters of one leaf."""
