@@ -263,4 +263,5 @@ def _loss_drop(control: Control) -> float:
     return -math.inf
   if min(losses) <= 0:
     return math.inf
-  return math.log(losses[0] / losses[1])
+  ratio = losses[0] / losses[1]
+  return math.log(ratio) if ratio > 0 else -math.inf  # it may underflow

@@ -161,6 +161,7 @@ def judged(
     ((4.0, 8.0), False),
     ((4.0, NAN), False),
     ((4.0, INF), False),
+    ((4e-301, 1e30), False),  # the ratio underflows
     ((NAN, 1.0), False),
     ((4.0, 0.0), True),  # no log ratio
     ((4.0, -1.0), True),

@@ -116,7 +116,7 @@ class FakeWorkload(spec.Workload):
     return super().eval_model(global_batch_size, *args)
 
   def _eval_model_on_split(
-    self, params, model_state, rng, global_step, **unused
+    self, split, count, size, params, model_state, rng, data_dir, global_step=0
   ):
     w, mean = np.asarray(params['w']), np.asarray(model_state['mean'])
     noise = float(jax.random.uniform(rng))
