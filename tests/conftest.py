@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib.metadata
 import os
 import signal
 import tempfile
@@ -24,6 +25,13 @@ _DEVICE_COUNT = '--xla_force_host_platform_device_count'
 if _DEVICE_COUNT not in os.environ.get('XLA_FLAGS', ''):
   _flags = (os.environ.get('XLA_FLAGS', ''), f'{_DEVICE_COUNT}=8')
   os.environ['XLA_FLAGS'] = ' '.join(_flags).strip()
+
+# On a busy machine virtual devices may wait for one another for longer than the
+# 40 s after which XLA ends the process. Older versions do not know the flag.
+if int(importlib.metadata.version('jaxlib').split('.')[1]) >= 10:
+  os.environ['XLA_FLAGS'] += (
+    ' --xla_cpu_collective_call_terminate_timeout_seconds=600'
+  )
 
 # The same for programs. jax 0.4 has no such folder for a CPU.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
