@@ -155,7 +155,7 @@ def decide(
   if evaluations:
     control, goes_on = config.settings.policy.judge(control, config.target)
     if goes_on is not None:
-      why = 'goes on' if goes_on else 'the loss hardly drops'
+      why = 'goes on' if goes_on else 'the model hardly learns'
       events.append({'event': 'race', 'cycle': control.number, 'reason': why})
     if goes_on is False:
       return _follow(control, clock, step, config, events)

@@ -1,6 +1,6 @@
 """A race of peak learning rates in one run.
 
-You will see that the loss hardly drops with a peak of 0.00001, and that a fresh
+You will see that the model hardly learns with a peak of 0.00001, and that a fresh
 network begins with one a thousand times as high, which goes on.
 """
 

@@ -79,7 +79,7 @@ def test_a_race_whose_second_peak_passes():
     (0, 'cycle_start', 1, 60),
     (1, 'evaluation', 1, 1),
     (10, 'evaluation', 1, 2),
-    (10, 'race', 1, 'the loss hardly drops'),
+    (10, 'race', 1, 'the model hardly learns'),
     (10, 'reset', 2, 'the chain begins anew'),
     (10, 'cycle_start', 2, 65),  # 110 steps are left for both cycles
     (20, 'evaluation', 2, 1),
@@ -104,13 +104,13 @@ def test_a_race_without_a_winner_goes_back_to_the_best():
   seen = [(1, 4, 0.0), (10, 4, 0.3), (20, 4, 0.5), (30, 4, 0.2)]
   events, decision, _ = replay(racing(), 60, seen, until=40)
   assert tape(events, without=('evaluation',))[1:] == [
-    (10, 'race', 1, 'the loss hardly drops'),
+    (10, 'race', 1, 'the model hardly learns'),
     (10, 'reset', 2, 'the chain begins anew'),
     (10, 'cycle_start', 2, 65),
-    (20, 'race', 2, 'the loss hardly drops'),
+    (20, 'race', 2, 'the model hardly learns'),
     (20, 'reset', 3, 'the chain begins anew'),
     (20, 'cycle_start', 3, 70),
-    (30, 'race', 3, 'the loss hardly drops'),
+    (30, 'race', 3, 'the model hardly learns'),
     (30, 'reset', 4, 'the chain begins anew'),
     (30, 'cycle_start', 4, 75),
   ]
@@ -342,8 +342,8 @@ def test_a_race_over_time():
   ]
   kinds = [(e[0], e[3]) for e in tape(events) if e[1] == 'race']
   assert kinds == [
-    (11, 'the loss hardly drops'),
-    (21, 'the loss hardly drops'),
+    (11, 'the model hardly learns'),
+    (21, 'the model hardly learns'),
     (31, 'goes on'),  # the farthest, and the one at hand
   ]
 

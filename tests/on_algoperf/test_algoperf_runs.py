@@ -53,7 +53,7 @@ SCRIPT = {
 # 16 on, two cycles share 32 steps.
 TAPE = [
   (0, 'cycle_start', '', '', '', 1.0),
-  (4, 'race', 'the loss hardly drops', '', '', ''),
+  (4, 'race', 'the model hardly learns', '', '', ''),
   (4, 'reset', 'early', 'FullReset', 1.0, ''),
   (4, 'cycle_start', '', '', '', 0.125),
   (8, 'race', 'goes on', '', '', ''),
