@@ -51,18 +51,14 @@ def setup_phase(
   except (BrokenPipeError, click.ClickException, user_code.RunError):
     raise
   except Exception as e:
-    files = (submission_path, (workload or '').rpartition(':')[0])
-    own = [f for file in files if file for f in user_code.frames_of(file, e)]
+    file = (workload or '').rpartition(':')[0]
+    own = user_code.frames_of(e, submission_path, file)
     if own and isinstance(e, (ValueError, OSError)):
       place = f'{shortest(own[-1].filename)}, line {own[-1].lineno}'
       raise SetupError(f'{place}: {describe(e)}') from e
     if isinstance(e, _USERS):
       raise SetupError(describe(e)) from e
-    if submission_path is None or isinstance(e, ModuleNotFoundError):
-      raise
-    # Called with what it does not take, say: none of its lines has run.
-    said = f'{type(e).__name__}: {e}'.rstrip(': ')
-    raise SetupError(f'--submission_path={submission_path}: {said}') from e
+    raise
 
 
 def shortest(path: str) -> str:
@@ -75,7 +71,7 @@ def describe(error: BaseException) -> str:
   """An error's message, without the number of an OSError."""
   if isinstance(error, OSError) and error.filename and error.strerror:
     return f'{error.filename}: {error.strerror}.'
-  return str(error) or type(error).__name__
+  return user_code.text_of(error) or type(error).__name__
 
 
 def ended_by_signals() -> contextlib.AbstractContextManager[None]:

@@ -25,7 +25,7 @@ from ..mini_algoperf import (
   workloads,
 )
 from ..mini_algoperf.interrupts import Interrupts
-from ..mini_algoperf.trial import DataEndedError, Trial
+from ..mini_algoperf.trial import Trial
 from ..schedule_params import ScheduleParams
 from ..studies import plans, run_files, run_plot
 from ..studies.errors import RunFailed
@@ -85,7 +85,7 @@ def run_trial(
       contextlib.closing(_Watch(trial, log_dir)) as watch,
     ):
       runner.train(trial, watch, interrupted)
-  except DataEndedError as e:
+  except user_code.DataEndedError as e:
     raise RunFailed(str(e)) from e
   except KeyboardInterrupt:
     run_plot.save_metric_plot(log_dir)

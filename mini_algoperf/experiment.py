@@ -115,8 +115,7 @@ def check(options: RunOptions) -> Experiment:
   )
   full_data_dir(options.data_dir)
   if from_file.is_file(options.workload):
-    # Said now, not at the first evaluation, if they are not numbers.
-    _ = workload.validation_target_value, workload.test_target_value
+    from_file.check_targets(workload)  # now, not at the first evaluation
   points = _read_points(options)
   folder = experiment_folder.experiment_path(options, name)
   return Experiment(options, submission, sizes, points, folder)

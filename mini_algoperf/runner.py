@@ -19,7 +19,8 @@ from typing import Any, Protocol
 import jax
 
 from . import spec
-from .trial import DataEndedError, Trial, goes_on
+from .trial import Trial, goes_on
+from .user_code import DataEndedError
 
 
 class Observer(Protocol):
@@ -83,13 +84,21 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
     result = trial.submission.update_params(
       **trial.update_arguments(), batch=batch, rng=keys['update']
     )
-    trial.optimizer_state, trial.model_params, trial.model_state = result
+    _set_state(trial, 'update_params', result)
   except Exception as e:
     # Of this package's spec, or of the benchmark's that a submission imports.
     if type(e).__name__ != spec.TrainingCompleteError.__name__:
       raise
     trial.train_state['training_complete'] = True
   trial.global_step += 1
+
+
+def _set_state(trial: Trial, function: str, result: Any) -> None:
+  if not isinstance(result, (tuple, list)) or len(result) != 3:
+    raise TypeError(
+      f'{function} must return optimizer state, parameters and model state.'
+    )
+  trial.optimizer_state, trial.model_params, trial.model_state = result
 
 
 def _book_step(trial: Trial) -> bool:
@@ -135,7 +144,7 @@ def _prepare_for_eval(trial: Trial, key: spec.RandomState) -> None:
     result = trial.submission.prepare_for_eval(
       **trial.common_arguments(), rng=key
     )
-    trial.optimizer_state, trial.model_params, trial.model_state = result
+    _set_state(trial, 'prepare_for_eval', result)
     trial.train_state['accumulated_submission_time'] += trial.clock() - start
   _check_budget(trial)
 

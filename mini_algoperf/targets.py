@@ -23,6 +23,7 @@ from scipy.stats import qmc
 from tqdm import tqdm
 
 from . import files, metadata, spec
+from .trial import CountedQueue
 from .workloads import MiniWorkload, from_file, get_workload
 from .workloads.base import TARGETS_FILE, read_targets
 
@@ -123,8 +124,9 @@ class Trainer:
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
     state = params, model_state, _adamw(point, 0.0).init(params)
-    queue = self._workload._build_input_queue(
-      data_rng, 'train', self._data_dir, self._workload.default_batch_size
+    size = self._workload.default_batch_size
+    queue = CountedQueue(
+      self._workload._build_input_queue(data_rng, 'train', self._data_dir, size)
     )
     for count in range(self._num_steps):
       state = self._compiled(state, next(queue), step_rng, point, count)

@@ -14,6 +14,7 @@ import jax
 
 from . import RunOptions, checkpoints, files, logger, metadata, spec
 from .submission_loader import LoadedSubmission
+from .user_code import DataEndedError
 
 # Share of max_allowed_runtime_sec that a self-tuning submission gets.
 SELF_TUNING_BUDGET = {'pmap': 3.0, 'jit': 1.5}
@@ -48,10 +49,6 @@ def full_data_dir(data_dir: str | None) -> str | None:
   if full and os.path.exists(full) and not os.path.isdir(full):
     raise ValueError(f'--data_dir={data_dir}: must be a folder.')
   return full
-
-
-class DataEndedError(ValueError):
-  """There is no batch for a step; the message is one line, for a user."""
 
 
 class CountedQueue:

@@ -16,11 +16,17 @@ import traceback
 import types
 from collections.abc import Iterator
 
+from .files import WriteError
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 class RunError(Exception):
   """A run cannot go on; the message is for its user, in one line or as frames."""
+
+
+class DataEndedError(ValueError):
+  """There is no batch for a step; the message is one line, for a user."""
 
 
 def import_file(
@@ -54,21 +60,26 @@ def import_file(
   return module
 
 
-def frames_of(path: str, error: BaseException) -> list[traceback.FrameSummary]:
-  """The error's frames in a user's file, or in one in the same folder."""
-  own = os.path.realpath(os.path.expanduser(path))
-  folder = os.path.dirname(own) + os.sep
+def frames_of(
+  error: BaseException, *paths: str | None
+) -> list[traceback.FrameSummary]:
+  """The error's frames in a user's files, or in those in the same folders."""
+  own = [os.path.realpath(os.path.expanduser(path)) for path in paths if path]
+  folders = tuple(os.path.dirname(path) + os.sep for path in own)
   frames: list[traceback.FrameSummary] = []
+  causes: list[BaseException] = []
   cause: BaseException | None = error
-  while cause is not None:
+  while cause is not None and cause not in causes:  # one can be its own
+    causes.append(cause)
     for frame in traceback.extract_tb(cause.__traceback__):
       file = os.path.realpath(frame.filename)
-      is_beside = file.startswith(folder) and 'site-packages' not in file
+      is_beside = file.startswith(folders) and 'site-packages' not in file
       is_ours = file.startswith(_PACKAGE + os.sep)
-      if file == own or (is_beside and not is_ours):
+      if file in own or (is_beside and not is_ours):
         frames.append(frame)
     cause = cause.__cause__
-  return [frame for frame in frames if not frame.filename.startswith('<')]
+  # '<string>' has no file, and a compiled module names one of its own.
+  return [frame for frame in frames if os.path.isabs(frame.filename)]
 
 
 @contextlib.contextmanager
@@ -78,7 +89,9 @@ def reported(
   """Turns what a user's code raises into a RunError.
 
   The message shows the frames of the user's files, and none of this project's.
-  Other errors pass: a bug of this project's keeps its traceback.
+  Without such a frame, a function was called with what it does not take, or
+  returned what it should not: one line names the files. Where no file is the
+  user's, an error is a bug of this project's and keeps its traceback.
 
   Args:
     submission_path: the user's file; None for this project's submission.
@@ -87,40 +100,49 @@ def reported(
       the command line says in one line where it is.
 
   Raises:
-    RunError: in place of an error of the user's code; for a SystemExit, which
-      would end the run without a word; when the memory is exhausted.
+    RunError: in place of an error of the user's code, also of one that would
+      end the run without a word; when the memory is exhausted.
+    ValueError: before the first step, for an error without the user's frames.
   """
   try:
     yield
-  except (Exception, SystemExit) as e:
-    if isinstance(e, MemoryError) or 'RESOURCE_EXHAUSTED' in str(e):
+  except (KeyboardInterrupt, RunError, DataEndedError, WriteError):
+    raise
+  except BaseException as e:
+    if isinstance(e, MemoryError) or 'RESOURCE_EXHAUSTED' in text_of(e):
       raise RunError(f'the memory is exhausted: {_first_line(e)}') from e
     if before_first_step and isinstance(e, (ValueError, OSError)):
       raise
-    # By name, since the one's module imports jax.
-    names = {kind.__name__ for kind in type(e).__mro__}
-    if names & {'RunError', 'DataEndedError', 'WriteError', 'BrokenPipeError'}:
-      raise
     file = workload.rpartition(':')[0]
-    paths = filter(None, (submission_path, file))
-    if frames := [frame for path in paths for frame in frames_of(path, e)]:
+    if frames := frames_of(e, submission_path, file):
       shown = ''.join(traceback.format_list(frames))
-      raise RunError(f'an error in your code:\n{shown}{_said(e)}') from e
-    if isinstance(e, SystemExit):
-      raise RunError(_said(e)) from e
-    if file:
-      raise RunError(f'--workload={workload}: {_said(e)}') from e
-    raise
+      raise RunError(f'an error in your code:\n{shown}{said(e)}') from e
+    # The command line says how to install what this project imports.
+    is_missing = isinstance(e, ModuleNotFoundError) and not file
+    given = {'workload': file and workload, 'submission_path': submission_path}
+    where = ' '.join(
+      f'--{name}={value}' for name, value in given.items() if value
+    )
+    if not where or is_missing or isinstance(e, BrokenPipeError):
+      raise
+    kind = ValueError if before_first_step else RunError
+    raise kind(f'{where}: {said(e)}') from e
 
 
-def _first_line(error: BaseException) -> str:
-  return (str(error) or type(error).__name__).splitlines()[0]
+def text_of(error: BaseException) -> str:
+  """An error's message, also where its own __str__ fails."""
+  return str(traceback.TracebackException(type(error), error, None))
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+  """An error's class and the first line of its message."""
   if isinstance(error, SystemExit):
     return (
       f'SystemExit: sys.exit({error.code!r}) was called; a workload or a '
       'submission must not end the program.'
     )
   return f'{type(error).__name__}: {_first_line(error)}'
+
+
+def _first_line(error: BaseException) -> str:
+  return (text_of(error).strip() or type(error).__name__).splitlines()[0]

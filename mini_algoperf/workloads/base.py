@@ -12,7 +12,6 @@ import abc
 import functools
 import importlib
 import math
-import numbers
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -166,7 +165,10 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   def _target(self, key: str) -> float:
     target = self._targets.get(key) if isinstance(self._targets, dict) else None
-    if not isinstance(target, numbers.Real) or not math.isfinite(target):
+    is_number = isinstance(target, (int, float)) and not isinstance(
+      target, bool
+    )
+    if not is_number or not math.isfinite(target):
       raise ValueError(
         f'{self.targets_file}: {key} of {self.name!r} is {target!r}, not a '
         'number.'

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from .. import spec
-from ..user_code import import_file
+from ..user_code import import_file, said
 from .base import MiniWorkload
 
 _COUNTS = (
@@ -55,15 +57,15 @@ def load_class(given: str) -> type[MiniWorkload]:
     raise ValueError(
       f'workload: {given} must name a file and a class in it: file.py:ClassName.'
     )
-  path = pathlib.Path(file).expanduser().resolve()
+  path = pathlib.Path(os.path.expanduser(file)).resolve()
   if path.suffix != '.py' or not path.is_file():
     raise ValueError(f'workload: {file}: there is no such Python file (.py).')
   try:
     module = import_file('soft_reset_workload', path)
-  except (Exception, SystemExit) as e:
-    raise ValueError(
-      f'workload: {given} cannot be imported: {type(e).__name__}: {e}.'
-    ) from e
+  except KeyboardInterrupt:
+    raise
+  except BaseException as e:
+    raise ValueError(f'workload: {given} cannot be imported: {said(e)}.') from e
   here: dict[str, type[MiniWorkload]] = {
     name: value
     for name, value in vars(module).items()
@@ -98,29 +100,41 @@ def check_attributes(workload: MiniWorkload) -> None:
   Raises:
     ValueError: names the class, the attribute, its value and what is right.
   """
-
-  def check(name: str, is_right: bool, what: str) -> None:
-    if not is_right:
-      raise ValueError(
-        f'workload: {workload._given}: {name}={getattr(workload, name)!r} must '
-        f'be {what}.'
-      )
-
   for name in _COUNTS:
     value = getattr(workload, name)
     is_count = isinstance(value, numbers.Integral) and _is_number(value)
-    check(name, is_count and value >= 1, 'a whole number of at least 1')
+    is_right = is_count and 1 <= value < 2**31
+    _check(workload, name, is_right, 'a whole number from 1 to 2147483647')
   for name in _SECONDS:
     value = getattr(workload, name)
     is_positive = _is_number(value) and 0 < value < math.inf
-    check(name, is_positive, 'a number of seconds above 0')
+    _check(workload, name, is_positive, 'a number of seconds above 0')
   metric, rises = workload.target_metric_name, workload.metric_rises
   is_text = isinstance(metric, str) and metric != ''
-  check('target_metric_name', is_text, "the name of one of _metrics' values")
-  check('metric_rises', isinstance(rises, bool), 'True or False')
+  what = "the name of one of _metrics' values"
+  _check(workload, 'target_metric_name', is_text, what)
+  _check(workload, 'metric_rises', isinstance(rises, bool), 'True or False')
   # By name: a user may import the benchmark's own spec.
   is_type = type(workload.loss_type).__name__ == spec.LossType.__name__
-  check('loss_type', is_type, 'a member of spec.LossType')
+  _check(workload, 'loss_type', is_type, 'a member of spec.LossType')
+
+
+def check_targets(workload: MiniWorkload) -> None:
+  """Refuses targets that no metric can be compared with; likewise."""
+  for name in ('validation_target_value', 'test_target_value'):
+    value = getattr(workload, name)
+    is_finite = _is_number(value) and math.isfinite(value)
+    _check(workload, name, is_finite, 'a finite number')
+
+
+def _check(
+  workload: MiniWorkload, name: str, is_right: bool, what: str
+) -> None:
+  if not is_right:
+    raise ValueError(
+      f'workload: {workload._given}: {name}={getattr(workload, name)!r} must '
+      f'be {what}.'
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -140,17 +154,27 @@ def rehearse(
   Raises:
     ValueError: if the data, the loss or a metric are not what the API asks for.
   """
-  where, key = f'workload: {workload._given}', jax.random.PRNGKey(0)
+  try:
+    _rehearse(workload, batch_size, data_dir)
+  except ValueError as e:
+    raise ValueError(f'workload: {workload._given}: {e}') from e
+
+
+def _rehearse(
+  workload: MiniWorkload, batch_size: int, data_dir: str | None
+) -> None:
+  key = jax.random.PRNGKey(0)
   queue = workload._build_input_queue(key, 'train', data_dir, batch_size)
   batch: Any = next(queue, None)
   if not isinstance(batch, Mapping) or not {'inputs', 'targets'} <= {*batch}:
-    raise ValueError(f"{where}: a batch must have 'inputs' and 'targets'.")
+    raise ValueError("a batch must have 'inputs' and 'targets'.")
   model = workload.init_model_fn(key)
+  for name in model[0]:
+    if not isinstance(workload.is_output_params(name), (bool, np.bool_)):
+      raise ValueError('is_output_params must return True or False.')
   loss = _trace_loss(workload, *model, batch)
   if not isinstance(loss, Mapping) or not {*loss} >= {*_LOSS}:
-    raise ValueError(
-      f'{where}: loss_fn must return {", ".join(_LOSS)} by name.'
-    )
+    raise ValueError(f'loss_fn must return {", ".join(_LOSS)} by name.')
   result = workload.eval_model(
     workload.eval_batch_size, *model, key, data_dir, None, 0
   )
@@ -158,13 +182,13 @@ def rehearse(
     if f'{split}/{workload.target_metric_name}' not in result:
       own = {k.partition('/')[2] for k in result} - {'num_examples'}
       raise ValueError(
-        f'{where}: target_metric_name={workload.target_metric_name!r} is not '
-        f'among what _metrics returns: {", ".join(sorted(own))}.'
+        f'target_metric_name={workload.target_metric_name!r} is not among what '
+        f'_metrics returns: {", ".join(sorted(own))}.'
       )
   for name, value in result.items():
     if not _is_number(value):
       raise ValueError(
-        f'{where}: _metrics must return numbers, but {name} is {value!r}.'
+        f'_metrics must return numbers, but {name} is {value!r}.'
       )
 
 

@@ -107,10 +107,11 @@ def test_what_cannot_work_is_refused(
 @pytest.mark.parametrize(
   ('name', 'value', 'right'),
   [
-    ('num_train_examples', 0, 'a whole number of at least 1'),
-    ('num_validation_examples', 2.5, 'a whole number of at least 1'),
-    ('eval_every_steps', None, 'a whole number of at least 1'),
-    ('eval_every_steps', True, 'a whole number of at least 1'),
+    ('num_train_examples', 0, 'a whole number from 1 to 2147483647'),
+    ('step_hint', 2**31, 'a whole number from 1 to 2147483647'),
+    ('num_validation_examples', 2.5, 'a whole number from 1 to 2147483647'),
+    ('eval_every_steps', None, 'a whole number from 1 to 2147483647'),
+    ('eval_every_steps', True, 'a whole number from 1 to 2147483647'),
     ('eval_period_time_sec', 0, 'a number of seconds above 0'),
     ('max_allowed_runtime_sec', float('inf'), 'a number of seconds above 0'),
     ('metric_rises', 'no', 'True or False'),

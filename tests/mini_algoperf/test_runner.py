@@ -15,6 +15,7 @@ from reset_cycles.mini_algoperf import (
   runner,
   spec,
   trial,
+  user_code,
 )
 from reset_cycles.mini_algoperf.submission_loader import as_submission
 
@@ -216,7 +217,7 @@ def test_data_of_the_submissions_own_that_end():
   run.submission = run.submission._replace(
     data_selection=lambda *args: next(iter([]))
   )
-  with pytest.raises(trial.DataEndedError) as raised:
+  with pytest.raises(user_code.DataEndedError) as raised:
     runner.train(run)
   assert str(raised.value) == (
     "data_selection has no batch for step 0: a submission's data must have no "
