@@ -164,11 +164,10 @@ class MiniWorkload(spec.Workload, abc.ABC):
     return entry
 
   def _target(self, key: str) -> float:
-    target = self._targets.get(key) if isinstance(self._targets, dict) else None
-    is_number = isinstance(target, (int, float)) and not isinstance(
-      target, bool
-    )
-    if not is_number or not math.isfinite(target):
+    known = self._targets if isinstance(self._targets, dict) else {}
+    target: Any = known.get(key)
+    is_number = isinstance(target, (int, float))
+    if isinstance(target, bool) or not is_number or not math.isfinite(target):
       raise ValueError(
         f'{self.targets_file}: {key} of {self.name!r} is {target!r}, not a '
         'number.'
