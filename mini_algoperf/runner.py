@@ -94,11 +94,12 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
 
 
 def _set_state(trial: Trial, function: str, result: Any) -> None:
-  if not isinstance(result, (tuple, list)) or len(result) != 3:
+  try:
+    trial.optimizer_state, trial.model_params, trial.model_state = result
+  except (TypeError, ValueError) as e:
     raise TypeError(
       f'{function} must return optimizer state, parameters and model state.'
-    )
-  trial.optimizer_state, trial.model_params, trial.model_state = result
+    ) from e
 
 
 def _book_step(trial: Trial) -> bool:

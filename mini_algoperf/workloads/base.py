@@ -164,10 +164,9 @@ class MiniWorkload(spec.Workload, abc.ABC):
     return entry
 
   def _target(self, key: str) -> float:
-    known = self._targets if isinstance(self._targets, dict) else {}
-    target: Any = known.get(key)
-    is_number = isinstance(target, (int, float))
-    if isinstance(target, bool) or not is_number or not math.isfinite(target):
+    entry: Any = self._targets
+    target: Any = entry.get(key) if isinstance(entry, dict) else None
+    if type(target) not in (int, float) or not math.isfinite(target):
       raise ValueError(
         f'{self.targets_file}: {key} of {self.name!r} is {target!r}, not a '
         'number.'

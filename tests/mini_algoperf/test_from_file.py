@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from helpers.fakes import write_submission
 from reset_cycles import submission
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import files, targets, user_code
@@ -72,6 +73,8 @@ def test_targets_are_set_beside_the_file_and_reached(moons, capsys):
     ('bad.py:Moon', EXAMPLE.read_text(), 'no subclass Moon .* it has .*Moons'),
     ('bad.py:X', 'X = 1', 'no subclass X of MiniWorkload; it has none'),
     ('bad.py:X', '\n1 / 0', 'imported: ZeroDivisionError: division by zero'),
+    ('bad.py:X', '\nraise GeneratorExit', 'imported: GeneratorExit'),
+    ('~nobody_at_all/bad.py:X', '', 'bad.py: there is no such Python file'),
     ('bad.py:X', 'X = )', 'cannot be imported: SyntaxError'),
     ('bad.py:X', 'import nowhere_at_all', "No module named 'nowhere_at_all'"),
     *(
@@ -141,6 +144,10 @@ def test_an_attribute_that_cannot_be_right(
     ('[1]', 'mine_targets.json: is not a file of targets'),
     ('{"workloads": {"moons": [1]}}', "validation_target of 'moons' is None"),
     (
+      '{"workloads": {"moons": {"validation_target": true}}}',
+      "validation_target of 'moons' is True, not a number",
+    ),
+    (
       '{"workloads": {"moons": {"validation_target": "x"}}}',
       "validation_target of 'moons' is 'x', not a number",
     ),
@@ -184,6 +191,16 @@ def run(old, new):
       "'x'.",
     ),
     (
+      "return param_key == 'output'",
+      'return None',
+      'workload: mine.py:Moons: is_output_params must return True or False.',
+    ),
+    (
+      "'inputs': inputs.astype",
+      "3: inputs, 'inputs': inputs.astype",
+      'Comparator raised exception while sorting pytree dictionary keys.',
+    ),
+    (
       '  # Values per',
       '  def loss_fn(self, *unused):\n    return {}\n\n  # Values per',
       'workload: mine.py:Moons: loss_fn must return n_valid_examples, '
@@ -197,6 +214,36 @@ def test_what_a_rehearsal_finds(old, new, said, capsys):
   line = capsys.readouterr().err.splitlines()[-1]
   assert line.endswith(said)
   assert not pathlib.Path('experiment_runs').exists()
+
+
+@pytest.mark.usefixtures('moons')
+def test_targets_of_the_users_own_that_are_no_numbers(capsys):
+  text = "  validation_target_value = 'x'\n  # Values per"
+  assert run('  # Values per', text) == 2
+  said = "mine.py:Moons: validation_target_value='x' must be a finite number."
+  assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  ('body', 'said'),
+  [
+    ('raise GeneratorExit', 'raise GeneratorExit\nGeneratorExit: Generator'),
+    ('raise KeyError(3)', 'raise KeyError(3)\nKeyError: 3\n'),
+    ('return None', 'update_params must return optimizer state, parameters'),
+  ],
+)
+def test_a_submission_that_fails_in_a_step(body, said, moons, capsys, tmp_path):
+  entries = {'workloads': {'moons': TARGETS}}
+  files.write_json(pathlib.Path('mine_targets.json'), entries)
+  path = write_submission(tmp_path / 'own')
+  with open(path, 'a', encoding='utf-8') as file:
+    file.write(f'\ndef update_params(**unused):\n  {body}\n')
+  words = [f'--submission_path={path}', '--max_global_steps=2']
+  assert cli.main(['run', f'--workload={moons}', *words]) == 1
+  err = capsys.readouterr().err
+  assert said in err
+  assert err.count('in update_params') == ('raise' in body)  # a frame, once
+  assert 'runner.py' not in err
 
 
 @pytest.mark.usefixtures('moons')
@@ -216,6 +263,7 @@ def test_an_error_of_the_users_own_shows_the_users_frames(capsys):
     ('a.py:A', SystemExit(0), user_code.RunError, r'sys.exit\(0\) was called'),
     ('a.py:A', MemoryError('1 TiB'), user_code.RunError, 'exhausted: 1 TiB'),
     ('a.py:A', ValueError('bad'), user_code.RunError, 'ValueError: bad'),
+    ('a.py:A', GeneratorExit(), user_code.RunError, 'a.py:A: GeneratorExit'),
     # A bug of this project's keeps its traceback.
     ('digits', KeyError(), KeyError, None),
   ],
