@@ -315,9 +315,19 @@ def test_data_that_end(capsys, monkeypatch):
   )
 
 
-def test_a_bug_in_a_training_step_keeps_its_traceback():
+def test_an_error_without_a_line_of_the_users_file_names_the_file(capsys):
+  assert run(submission='fail_at=3') == 1
+  said = 'fail_at_3/submission.py: ValueError: a bug\n'
+  assert capsys.readouterr().err.endswith(said)
+
+
+def test_a_bug_of_this_project_keeps_its_traceback(monkeypatch):
+  def bug(*unused):
+    raise ValueError('a bug')
+
+  monkeypatch.setattr(runner, 'train', bug)
   with pytest.raises(ValueError, match='a bug'):
-    run(submission='fail_at=3')
+    cli.main(['run', '--workload=digits', '--max_global_steps=1'])
 
 
 @pytest.fixture
