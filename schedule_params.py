@@ -43,13 +43,14 @@ class ScheduleParams:
   """
 
   cycles: tuple[Cycle, ...]
-  optimizer: Optimizer = AdamW()
+  _: dataclasses.KW_ONLY
+  optimizer: Optimizer
   budget_factor: float = 2.0
   reset: Reset = SoftReset()
-  switching: SwitchingRule = SmoothedLossRule()
+  switching: SwitchingRule
   early_switching: bool = True
   policy: Policy = Repeat()
-  horizon: Horizon = StepHorizon()
+  horizon: Horizon
   wait: bool = False
 
   def __post_init__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import keyword
@@ -18,13 +17,14 @@ from .. import __version__
 from ..mini_algoperf import files
 from ..studies import paths
 from . import errors
+from .closure import ROOT, closure
 from .flags import PATH, command, option, overwrite
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FORM = 'submission_info.yml'
+_SETTINGS = 'schedule_params.py'
 # The package's own exports names for users' loops, which are not submitted.
 _INIT = (
   '"""A self-tuning submission: learning rate cycles with soft resets."""\n'
@@ -122,7 +122,7 @@ def export(
 ) -> None:
   """Writes the folder to hand in, <out>/self_tuning/<name>.
 
-  What submission.py imports under the chosen settings, the search space,
+  What submission.py uses under the chosen settings, the search space,
   submission_info.yml and the licence, as the benchmark expects them.
   """
   folder = out.resolve()
@@ -172,11 +172,10 @@ def handed_in(
     params: the settings; their classes are this package's.
     form: what to replace in submission_info.yml.
   """
-  used = {kind.__module__.partition('.')[2] for kind in _classes(params)}
-  copied = (*closure('submission', *used), _FORM, 'LICENSE')
-  texts = {file: (ROOT / file).read_text(encoding='utf-8') for file in copied}
-  settings = texts['schedule_params.py']
-  texts['schedule_params.py'] = settings.replace(_IN_FORCE, _assignment(params))
+  settings = (ROOT / _SETTINGS).read_text(encoding='utf-8')
+  texts = closure({_SETTINGS: settings.replace(_IN_FORCE, _assignment(params))})
+  for file in (_FORM, 'LICENSE'):
+    texts[file] = (ROOT / file).read_text(encoding='utf-8')
   for key, value in form.items():
     line = f'{key}: {json.dumps(value, ensure_ascii=False)}'
     texts[_FORM] = line.join(re.split(rf'(?m)^{key}: .*$', texts[_FORM]))
@@ -187,30 +186,6 @@ def handed_in(
     'README.md': 'A self-tuning AlgoPerf submission in JAX: learning rate cycles '
     f'with soft resets; settings {title}, reset-cycles {__version__}.\n',
   }
-
-
-def closure(*modules: str) -> list[str]:
-  """The files that modules below the package, such as core.run, import.
-
-  With these, and without the package's own __init__.py.
-  """
-  package = ROOT / '__init__.py'
-  found = {package}
-  to_read = [ROOT.joinpath(*name.split('.')) for name in modules]
-  while to_read:
-    path = to_read.pop()
-    file = path / '__init__.py' if path.is_dir() else path.with_suffix('.py')
-    if file in found or not file.is_file():
-      continue
-    found.add(file)
-    to_read.append(file.parent)
-    for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
-      if isinstance(node, ast.ImportFrom) and node.level:
-        names = (node.module or '').split('.')
-        base = file.parents[node.level - 1].joinpath(*names)
-        # Some names are none of modules.
-        to_read += [base, *(base / alias.name for alias in node.names)]
-  return sorted(f.relative_to(ROOT).as_posix() for f in found - {package})
 
 
 def _classes(value: Any) -> set[type]:

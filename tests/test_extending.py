@@ -7,7 +7,7 @@ import pytest
 
 from helpers import documents, runs
 from reset_cycles.core.cycle import Cycle
-from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.schedule_params import THESIS
 
 PAGE = documents.ROOT / 'docs' / 'extending.md'
 # 12 steps in cycles of 4. The second is left at its third evaluation, the last one
@@ -19,7 +19,7 @@ PEAK = 0.0017486387539278373
 @pytest.fixture(scope='module')
 def names():
   """What the blocks of the page define."""
-  found = {'Cycle': Cycle, 'ScheduleParams': ScheduleParams}
+  found = {'Cycle': Cycle, 'THESIS': THESIS}
   for block in documents.blocks(PAGE):
     exec(compile(block.text, PAGE.name, 'exec'), found)
   return found

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from reset_cycles import submission
-from reset_cycles.cli.settings import closure
+from reset_cycles.cli.closure import closure
 
 ROOT = pathlib.Path(submission.__file__).parent
 
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(submission.__file__).parent
 # What is handed in; __init__.py files have nothing that is run.
 TREES = {
   name: ast.parse((ROOT / name).read_text())
-  for name in closure('submission')
+  for name in closure({})
   if not name.endswith('__init__.py')
 }
 WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'

@@ -49,7 +49,7 @@ NOT_NEGATIVE, COUNT = 'a number in [0, inf)', 'a whole number of at least 1'
 CYCLES, SHAPE = 'a tuple of one or more Cycles', 'a shape such as Cosine()'
 FACTORS = 'a tuple of two or more factors'
 NAN, INF = math.nan, math.inf
-params_with = functools.partial(ScheduleParams, cycles=(Cycle(),))
+params_with = functools.partial(ScheduleParams, **vars(THESIS))
 REFUSED = (
   (params_with, 'cycles', ((), Cycle(), (Cycle(), 'cosine')), CYCLES),
   (params_with, 'optimizer', ('adamw', AdamW), 'an object such as AdamW()'),
@@ -136,29 +136,29 @@ def test_what_a_compiled_step_is_made_with_is_the_same_in_all_cycles(
   name, value
 ):
   with pytest.raises(ValueError, match=f'^{name}=.* the same in all cycles'):
-    ScheduleParams((Cycle(), hparams_cycle(**{name: value})))
-  ScheduleParams((hparams_cycle(**{name: value}),) * 2)
+    params_with(cycles=(Cycle(), hparams_cycle(**{name: value})))
+  params_with(cycles=(hparams_cycle(**{name: value}),) * 2)
 
 
 def test_the_average_of_schedule_free_has_one_b1_above_0():
   other = (Cycle(), hparams_cycle(one_minus_beta1=0.5))
-  ScheduleParams(other)
+  params_with(cycles=other)
   free = ScheduleFreeAdamW()
   with pytest.raises(ValueError, match='^one_minus_beta1=.* the same in all'):
-    ScheduleParams(other, optimizer=free)
+    params_with(cycles=other, optimizer=free)
   all_new = (hparams_cycle(one_minus_beta1=1.0),)
-  ScheduleParams(all_new)
+  params_with(cycles=all_new)
   with pytest.raises(ValueError, match='^one_minus_beta1=1.0: .* below 1'):
-    ScheduleParams(all_new, optimizer=free)
+    params_with(cycles=all_new, optimizer=free)
 
 
 def test_a_list_of_cycles_becomes_a_tuple():
-  assert ScheduleParams([Cycle(), Cycle()]) == ScheduleParams((Cycle(),) * 2)
+  assert params_with(cycles=[Cycle()] * 3) == THESIS
 
 
 def test_an_override():
   cycles = (hparams_cycle(learning_rate=0.5), hparams_cycle(learning_rate=0.25))
-  params = ScheduleParams(cycles, budget_factor=1.5)
+  params = params_with(cycles=cycles, budget_factor=1.5)
   found = params.override({'learning_rate': 0.125, 'beta2': 0.5})
   # A learning rate is the first cycle's; the others keep their ratio.
   assert [c.hparams.learning_rate for c in found.cycles] == [0.125, 0.0625]

@@ -14,28 +14,27 @@ from reset_cycles.studies.thesis import registry
 
 DEEP = '[' * 100_000
 IMPORTS = (
-  'import sys\n'
-  'from reset_cycles.schedule_params import Hparams, ScheduleParams, Cycle\n'
+  'import sys; from dataclasses import replace\n'
+  'from reset_cycles.schedule_params import Cycle, Hparams, THESIS\n'
   'from reset_cycles.submission import make_submission\n'
 )
 FUNCTIONS = (
   '(init_optimizer_state, update_params, prepare_for_eval, data_selection,\n'
   ' get_batch_size) = '
 )
-CYCLES = 'cycles=(Cycle(),)'
 # Experiments of a user's own: what comes after the imports. A line of their own
 # is named where it is theirs that raises.
 OWN = {
-  'no_cycle': 'make_submission(ScheduleParams(cycles=("cosine",)))',
+  'no_cycle': 'make_submission(replace(THESIS, cycles=("cosine",)))',
   'dict': 'make_submission({"alpha": 0.5})',
-  'range': f'make_submission(ScheduleParams({CYCLES}, budget_factor=-1))',
-  'shape': 'make_submission(ScheduleParams(cycles=(Cycle(decay="cosin"),)))',
-  'endless': f'make_submission(ScheduleParams({CYCLES}, budget_factor=1e30))',
+  'range': 'make_submission(replace(THESIS, budget_factor=-1))',
+  'shape': 'make_submission(replace(THESIS, cycles=(Cycle(decay="cosin"),)))',
+  'endless': 'make_submission(replace(THESIS, budget_factor=1e30))',
   'overflow': (
-    'make_submission(ScheduleParams('
+    'make_submission(replace(THESIS, '
     'cycles=(Cycle(Hparams(learning_rate=1e39)),)))'
   ),
-  'unpacked': f'make_submission(ScheduleParams({CYCLES}))[:3]',
+  'unpacked': 'make_submission(THESIS)[:3]',
 }
 SUBMISSIONS = {
   **{name: f'{IMPORTS}{FUNCTIONS}{text}\n' for name, text in OWN.items()},
@@ -298,7 +297,9 @@ def test_an_error_of_ones_own_code_shows_its_lines(
   bad_files, monkeypatch, capfd
 ):
   monkeypatch.chdir(bad_files)
-  write('own/typo.py', f'{IMPORTS}make_submission(ScheduleParams(wiat=True))\n')
+  write(
+    'own/typo.py', f'{IMPORTS}make_submission(replace(THESIS, wiat=True))\n'
+  )
   words = ['run', '--workload=digits', '--submission_path=own/typo.py']
   assert cli.main(words) == 1
   err = capfd.readouterr().err

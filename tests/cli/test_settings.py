@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from reset_cycles.cli import closure
 from reset_cycles.cli import main as cli
 from reset_cycles.cli import settings as exporting
 from reset_cycles.core.records import as_plain
@@ -92,6 +93,30 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     assert entries(pathlib.Path(name, 'self_tuning')) == [name]
 
 
+def test_nothing_that_is_not_used(tmp_path):
+  """Classes that only other settings name stay behind; the rest is as it was."""
+  found = {}
+  for name in ('soft_reset', 'thesis'):
+    assert export(f'--out={tmp_path / name}', f'--settings={name}') == 0
+    own = tmp_path / name / 'self_tuning' / name
+    text = '\n'.join(path.read_text() for path in sorted(own.rglob('*.py')))
+    found[name] = set(re.findall(r'^(?:class|def) (\w+)', text, re.M))
+    # Every statement, with the comment above it, is the package's.
+    for path in own.rglob('*.py'):
+      whole = (closure.ROOT / path.relative_to(own)).read_text()
+      chunks = re.split(r'\n{3,}', path.read_text())[1:-1]
+      assert all(chunk in whole for chunk in chunks), path
+  ours = {'ScheduleFreeAdamW', 'Cooldown', 'Race', 'Progress', 'TimeHorizon'}
+  theirs = {'AdamW', 'SmoothedLossRule', 'is_stopping_early', 'StepHorizon'}
+  assert found['soft_reset'] >= ours and not found['soft_reset'] & theirs
+  assert found['thesis'] >= theirs and not found['thesis'] & ours
+  neither = {'FullReset', 'KeptMomentum', 'Cyclic'}
+  assert not neither & (found['soft_reset'] | found['thesis'])
+  # Neither a name that is missing nor an import that is left over.
+  checked = [sys.executable, '-m', 'ruff', 'check', '--isolated', '--select=F']
+  subprocess.run([*checked, tmp_path], check=True)
+
+
 def test_the_search_space_changes_nothing():
   for params in (SOFT_RESET, THESIS, *RUNS.values()):
     space = json.loads(exporting.search_space(params))
@@ -105,13 +130,13 @@ def test_the_search_space_changes_nothing():
 
 
 def test_the_search_space_of_the_root_is_that_of_the_settings_in_force():
-  kept = (exporting.ROOT / 'tuning_search_space.json').read_text()
+  kept = (closure.ROOT / 'tuning_search_space.json').read_text()
   assert kept == exporting.search_space(SCHEDULE_PARAMS)
 
 
 def test_the_submission_form():
   """Read as the form's own check does: line by line, comments cut off."""
-  lines = (exporting.ROOT / 'submission_info.yml').read_text().splitlines()
+  lines = (closure.ROOT / 'submission_info.yml').read_text().splitlines()
   pairs = [line.split('#')[0].strip().split(': ', 1) for line in lines]
   info = {key: json.loads(value) for key, value in pairs}
   assert set(info) == {

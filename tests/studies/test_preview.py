@@ -18,7 +18,7 @@ from reset_cycles.parts.composed_shapes import (
   Sequential,
 )
 from reset_cycles.parts.shapes import Lambda, Linear, Polynomial
-from reset_cycles.schedule_params import ScheduleParams
+from reset_cycles.schedule_params import THESIS, ScheduleParams
 from reset_cycles.studies import plans
 from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.preview import plan as preview
@@ -87,11 +87,12 @@ def test_a_plan_with_what_is_no_rate_is_refused():
 
 
 # Two cycles of 100 steps with peaks of 1 and 2 and no warm-up.
-TWO_CYCLES = ScheduleParams(
-  tuple(
+TWO_CYCLES = dataclasses.replace(
+  THESIS,
+  cycles=tuple(
     Cycle(Hparams(learning_rate=peak, weight_decay=0.25, warmup_factor=0.0))
     for peak in (1.0, 2.0)
-  )
+  ),
 )
 
 
