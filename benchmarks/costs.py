@@ -59,7 +59,7 @@ if importlib.util.find_spec('reset_cycles') is None:
 
 from models import MODELS  # noqa: E402
 from reset_cycles.core import workload as workload_facts  # noqa: E402
-from reset_cycles.core.devices import devices_of  # noqa: E402
+from reset_cycles.core.devices import Devices, PmapDevices  # noqa: E402
 from reset_cycles.core.run import train_step  # noqa: E402
 
 
@@ -155,7 +155,7 @@ class Bare:
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     params, model_state = workload.init_model_fn(keys[0])
     has_axis = workload_facts.has_device_axis(workload, params)
-    self._devices = devices_of(params, has_axis)
+    self._devices = PmapDevices() if has_axis else Devices(params)
     self._optimizer = optax.adamw(optax.cosine_decay_schedule(1e-3, 10_000))
     self._rng = keys[2]
     self._step = self._devices.compile_step(

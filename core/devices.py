@@ -1,11 +1,11 @@
 """How arrays are laid out on the devices, in both benchmark generations.
 
-`PmapDevices` runs functions under `jax.pmap`, with a leading device axis on
-everything (2024, v0.5.0). `JitDevices` runs them under `jax.jit` (current): the
-batch is sharded and the rest replicated, unless the runner shards parameters
-(FSDP and the like). Then everything with the parameters' structure is laid out
-like them, recognised by the end of its path, and a reset works on each device's
-part alone.
+`Devices` runs functions under `jax.jit` (current): the batch is sharded and the
+rest replicated, unless the runner shards parameters (FSDP and the like). Then
+everything with the parameters' structure is laid out like them, recognised by
+the end of its path, and a reset works on each device's part alone.
+`PmapDevices` runs them under `jax.pmap`, with a leading device axis on
+everything (2024, v0.5.0).
 """
 
 from __future__ import annotations
@@ -24,10 +24,48 @@ AXIS_NAME = 'batch'
 
 
 class Devices:
-  """How arrays are laid out, and compiled functions of such arrays."""
+  """Arrays without device axis, and compiled functions of them."""
 
-  def __init__(self) -> None:
+  def __init__(self, params: Any = None, everywhere: bool = True) -> None:
+    """Takes over the layout of params, if any of them is sharded.
+
+    Args:
+      params: as they lie on the devices.
+      everywhere: whether parameters that are not sharded are to be replicated
+        on all devices, as a runner wants it; else they stay where they are.
+    """
     self._programs: dict[Any, Callable[..., Any]] = {}
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    shardings = [getattr(leaf, 'sharding', None) for _, leaf in leaves]
+    named = [s for s in shardings if isinstance(s, NamedSharding)]
+    self._is_sharded = any(not s.is_fully_replicated for s in named)
+    mesh: Any = Mesh(np.asarray(jax.devices()), (AXIS_NAME,))
+    if named and (self._is_sharded or not everywhere):
+      mesh = named[0].mesh
+    self.replicated: Sharding = NamedSharding(mesh, PartitionSpec())
+    if not everywhere and shardings and shardings[0] and not named:
+      self.replicated = shardings[0]
+    # On how many devices a batch is split; FSDP splits it over all axes.
+    self._split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    self._sharded = [
+      (jax.tree_util.keystr(path), leaf.shape, leaf.sharding)
+      if isinstance(leaf.sharding, NamedSharding)
+      else (jax.tree_util.keystr(path), leaf.shape, self.replicated)
+      for path, leaf in sorted(leaves, key=lambda pair: -len(pair[0]))
+      if self._is_sharded
+    ]
+
+  def _layout(self, tree: Any) -> Any:
+    """The sharding of every leaf of a tree of anything with a shape."""
+
+    def lies(path: Any, leaf: Any) -> Sharding:
+      name = jax.tree_util.keystr(path)
+      for end, shape, sharding in self._sharded:
+        if name.endswith(end) and np.shape(leaf) == shape:
+          return sharding
+      return self.replicated
+
+    return jax.tree_util.tree_map_with_path(lies, tree)
 
   def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
     """A train step from its body; the first three arguments are donated.
@@ -39,32 +77,60 @@ class Devices:
       (params, model_state, opt_state, batch, rng) -> what the body returns. Its
       first call compiles it.
     """
-    raise NotImplementedError
+
+    def step(
+      params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
+    ) -> Any:
+      # The batch's sums already span all devices.
+      after = body(params, model_state, opt_state, batch, rng, lambda t: t)
+      if self._is_sharded:
+        after = jax.lax.with_sharding_constraint(after, self._layout(after))
+      return after
+
+    same = None if self._is_sharded else self.replicated
+    out: Any = {} if self._is_sharded else {'out_shardings': same}
+    return jax.jit(
+      step,
+      in_shardings=(same, same, same, self._split, same),
+      donate_argnums=(0, 1, 2),
+      **out,
+    )
 
   def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
     """fn(tree) of a laid-out tree; the result is laid out."""
-    raise NotImplementedError
+    layout = self._layout(jax.eval_shape(fn, tree))
+    return jax.jit(fn, out_shardings=layout)(tree)
 
   def put(self, tree: Any) -> Any:
     """Lays out a tree of host values on the devices, replicated."""
-    raise NotImplementedError
+    if self.replicated.is_fully_addressable:
+      return jax.device_put(tree, self.replicated)
+    return jax.tree_util.tree_map(self._put_from_every_process, tree)
+
+  def _put_from_every_process(self, x: Any) -> jax.Array:
+    """The same value in all processes, laid out without communication.
+
+    device_put would compare the processes' values at every put, and would find
+    that a NaN differs from itself.
+    """
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+      return jax.device_put(x, self.replicated)
+    x = np.asarray(x)
+    return jax.make_array_from_callback(x.shape, self.replicated, x.__getitem__)
 
   def place(self, tree: Any) -> Any:
     """Lays out a tree of arrays that the runner has handed over."""
-    raise NotImplementedError
+    if self._is_sharded:
+      return jax.device_put(tree, self._layout(tree))
+    return self.put(tree)
 
   def get(self, tree: Any) -> Any:
     """One copy of a laid-out tree, on the host."""
-    raise NotImplementedError
+    return jax.tree_util.tree_map(np.asarray, tree)
 
-  def shape_of(self, leaf: Any) -> jax.ShapeDtypeStruct:
+  def shape_of(self, leaf: jax.Array) -> jax.ShapeDtypeStruct:
     """Shape, dtype and sharding of a laid-out array, without device axis."""
-    raise NotImplementedError
-
-  def _compile(
-    self, fn: Callable[..., Any], shapes: Any, hosts: Any, donate: bool
-  ) -> Callable[..., Any]:
-    raise NotImplementedError
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
 
   def prepare(
     self,
@@ -104,6 +170,31 @@ class Devices:
     hosts = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in host_values]
     return self.prepare(fn, shapes, *hosts, donate=donate)(tree, *host_values)
 
+  def _compile(
+    self, fn: Callable[..., Any], shapes: Any, hosts: Any, donate: bool
+  ) -> Callable[..., Any]:
+    layout = jax.tree_util.tree_map(
+      lambda x: getattr(x, 'sharding', None) or self.replicated, shapes
+    )
+    # A host value of a leaf's shape is laid out like that leaf.
+    host_layout = tuple(
+      layout
+      if isinstance(layout, Sharding) and host.shape == shapes.shape
+      else self.replicated
+      for host in hosts
+    )
+    out = jax.eval_shape(fn, shapes, *hosts)
+    out_layout = jax.tree_util.tree_map(lambda _: self.replicated, out)
+    if donate:
+      out_layout = (layout, *out_layout[1:])
+    jitted = jax.jit(
+      fn,
+      in_shardings=(layout, *host_layout),
+      out_shardings=out_layout,
+      donate_argnums=(0,) if donate else (),
+    )
+    return jitted.lower(shapes, *hosts).compile()
+
 
 class PmapDevices(Devices):
   """Everything has a leading device axis (benchmark v0.5.0)."""
@@ -112,7 +203,7 @@ class PmapDevices(Devices):
     super().__init__()
     self._count = jax.local_device_count()
     self._identity = jax.pmap(lambda tree: tree, axis_name=AXIS_NAME)
-    self._layout = self.put(np.int32(0)).sharding
+    self._stacked: Any = self.put(np.int32(0)).sharding
 
   def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
     """See `Devices`."""
@@ -146,8 +237,8 @@ class PmapDevices(Devices):
     """See `Devices`."""
     # From jax 0.8 on, a pmap depends on the mesh of its inputs: one with
     # another axis name would make the step compile twice.
-    if isinstance(self._layout, NamedSharding):
-      return jax.device_put(tree, self._layout)
+    if isinstance(self._stacked, NamedSharding):
+      return jax.device_put(tree, self._stacked)
     return tree
 
   def get(self, tree: Any) -> Any:
@@ -175,147 +266,3 @@ class PmapDevices(Devices):
       lambda x: jax.ShapeDtypeStruct((self._count, *x.shape), x.dtype), shapes
     )
     return mapped.lower(stacked, *hosts).compile()
-
-
-class JitDevices(Devices):
-  """Arrays without device axis, replicated or sharded like the parameters."""
-
-  def __init__(self, params: Any, everywhere: bool = True) -> None:
-    """Takes over the layout of params, if any of them is sharded.
-
-    Args:
-      params: as they lie on the devices.
-      everywhere: whether parameters that are not sharded are to be replicated
-        on all devices, as a runner wants it; else they stay where they are.
-    """
-    super().__init__()
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    shardings = [getattr(leaf, 'sharding', None) for _, leaf in leaves]
-    named = [s for s in shardings if isinstance(s, NamedSharding)]
-    self._is_sharded = any(not s.is_fully_replicated for s in named)
-    mesh: Any = Mesh(np.asarray(jax.devices()), (AXIS_NAME,))
-    if named and (self._is_sharded or not everywhere):
-      mesh = named[0].mesh
-    self.replicated: Sharding = NamedSharding(mesh, PartitionSpec())
-    if not everywhere and shardings and shardings[0] and not named:
-      self.replicated = shardings[0]
-    # On how many devices a batch is split; FSDP splits it over all axes.
-    self._split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    by_length = sorted(leaves, key=lambda pair: -len(pair[0]))
-    self._parameters = [
-      (
-        jax.tree_util.keystr(path),
-        leaf.shape,
-        leaf.sharding
-        if isinstance(leaf.sharding, NamedSharding)
-        else self.replicated,
-      )
-      for path, leaf in (by_length if self._is_sharded else ())
-    ]
-
-  def _layout(self, tree: Any) -> Any:
-    """The sharding of every leaf of a tree of anything with a shape."""
-
-    def lies(path: Any, leaf: Any) -> Sharding:
-      name = jax.tree_util.keystr(path)
-      for end, shape, sharding in self._parameters:
-        if name.endswith(end) and np.shape(leaf) == shape:
-          return sharding
-      return self.replicated
-
-    return jax.tree_util.tree_map_with_path(lies, tree)
-
-  def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
-    """See `Devices`. The batch's sums already span all devices."""
-
-    def step(
-      params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
-    ) -> Any:
-      after = body(params, model_state, opt_state, batch, rng, lambda t: t)
-      if self._is_sharded:
-        after = jax.lax.with_sharding_constraint(after, self._layout(after))
-      return after
-
-    same, split = self.replicated, self._split
-    if self._is_sharded:
-      lie = (None, None, None, split, None)
-      return jax.jit(step, in_shardings=lie, donate_argnums=(0, 1, 2))
-    return jax.jit(
-      step,
-      in_shardings=(same, same, same, split, same),
-      out_shardings=same,
-      donate_argnums=(0, 1, 2),
-    )
-
-  def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
-    """See `Devices`."""
-    layout = self._layout(jax.eval_shape(fn, tree))
-    return jax.jit(fn, out_shardings=layout)(tree)
-
-  def put(self, tree: Any) -> Any:
-    """See `Devices`."""
-    if self.replicated.is_fully_addressable:
-      return jax.device_put(tree, self.replicated)
-    return jax.tree_util.tree_map(self._put_from_every_process, tree)
-
-  def _put_from_every_process(self, x: Any) -> jax.Array:
-    """The same value in all processes, laid out without communication.
-
-    device_put would compare the processes' values at every put, and would find
-    that a NaN differs from itself.
-    """
-    if isinstance(x, jax.Array) and not x.is_fully_addressable:
-      return jax.device_put(x, self.replicated)
-    x = np.asarray(x)
-    return jax.make_array_from_callback(x.shape, self.replicated, x.__getitem__)
-
-  def place(self, tree: Any) -> Any:
-    """See `Devices`."""
-    if self._is_sharded:
-      return jax.device_put(tree, self._layout(tree))
-    return self.put(tree)
-
-  def get(self, tree: Any) -> Any:
-    """See `Devices`."""
-    return jax.tree_util.tree_map(np.asarray, tree)
-
-  def shape_of(self, leaf: jax.Array) -> jax.ShapeDtypeStruct:
-    """See `Devices`."""
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
-
-  def _compile(
-    self, fn: Callable[..., Any], shapes: Any, hosts: Any, donate: bool
-  ) -> Callable[..., Any]:
-    layout = jax.tree_util.tree_map(
-      lambda x: getattr(x, 'sharding', None) or self.replicated, shapes
-    )
-    # A host value of a leaf's shape is laid out like that leaf.
-    host_layout = tuple(
-      layout
-      if isinstance(layout, Sharding) and host.shape == shapes.shape
-      else self.replicated
-      for host in hosts
-    )
-    out = jax.eval_shape(fn, shapes, *hosts)
-    out_layout = jax.tree_util.tree_map(lambda _: self.replicated, out)
-    if donate and isinstance(out, tuple):
-      out_layout = (layout, *out_layout[1:])
-    elif donate:
-      out_layout = layout
-    jitted = jax.jit(
-      fn,
-      in_shardings=(layout, *host_layout),
-      out_shardings=out_layout,
-      donate_argnums=(0,) if donate else (),
-    )
-    return jitted.lower(shapes, *hosts).compile()
-
-
-def devices_of(params: Any, has_device_axis: bool) -> Devices:
-  """The layout of a run's arrays, judged by that of its parameters.
-
-  Args:
-    params: as the runner hands them over.
-    has_device_axis: see `workload.has_device_axis`.
-  """
-  return PmapDevices() if has_device_axis else JitDevices(params)

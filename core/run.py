@@ -18,7 +18,7 @@ from . import control as control_lib
 from . import schedules
 from . import workload as workload_facts
 from .control import Decision, Event
-from .devices import Devices, PmapDevices, devices_of
+from .devices import Devices, PmapDevices
 from .optimizers import (
   OptState,
   clocked,
@@ -108,7 +108,7 @@ def set_up(
   )
   records = Records(hyperparameters)
   has_axis = workload_facts.has_device_axis(workload, model_params)
-  devices = devices_of(model_params, has_axis)
+  devices = PmapDevices() if has_axis else Devices(model_params)
   model_params, model_state = devices.place((model_params, model_state))
   control, clock = control_lib.start(config)
   optimizer = schedule_params.optimizer

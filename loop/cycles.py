@@ -20,7 +20,7 @@ from ..core import control as control_lib
 from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
 from ..core.control import Decision, Tau
-from ..core.devices import JitDevices
+from ..core.devices import Devices
 from ..core.optimizers import numbers_at
 from ..core.race import Race, Repeat
 from ..core.schedules import CycleClock
@@ -176,7 +176,7 @@ class Cycles:
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
       return init(params)
     params = jax.tree_util.tree_map(jnp.asarray, params)
-    state: CyclesState = JitDevices(params, everywhere=False).init(init, params)
+    state: CyclesState = Devices(params, everywhere=False).init(init, params)
     return state
 
   def _update(
@@ -329,7 +329,7 @@ class Cycles:
     if not is_known:
       # Copies, since an array that turns up twice could not be donated.
       params = jax.tree_util.tree_map(jnp.copy, params)
-      self._devices = JitDevices(params, everywhere=False)
+      self._devices = Devices(params, everywhere=False)
       self._layout = [leaf.sharding for leaf in leaves]
     place = self._devices.place
     model = Model(*map(place, model._replace(params=params)))

@@ -14,7 +14,7 @@ import pytest
 from helpers import reference
 from reset_cycles import soft_reset
 from reset_cycles.core.cycle import StepNumbers
-from reset_cycles.core.devices import JitDevices, PmapDevices
+from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.workload import Target
 from reset_cycles.parts.optimizers import NadamW
@@ -361,7 +361,7 @@ KINDS = pytest.mark.parametrize('kind', ('jit', 'pmap'))
 
 @functools.cache
 def devices_of(kind):
-  return {'jit': lambda: JitDevices(None), 'pmap': PmapDevices}[kind]()
+  return {'jit': Devices, 'pmap': PmapDevices}[kind]()
 
 
 def reset(kind, optimizer, state, plan, stats=NEW_STATS):
@@ -546,7 +546,7 @@ def test_a_reset_that_goes_wrong_stops_the_run(change, step, what):
 
 @KINDS
 def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
-  devices = {'jit': lambda: JitDevices(None), 'pmap': PmapDevices}[kind]()
+  devices = {'jit': Devices, 'pmap': PmapDevices}[kind]()
   # Shapes that no other test has: jax remembers programs by itself as well.
   size = 131
   params = {name: np.ones(size, 'f') for name in 'abc'}

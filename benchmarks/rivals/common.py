@@ -25,7 +25,7 @@ import optax
 
 from ... import submission as own
 from ...core import workload as workload_facts
-from ...core.devices import Devices, devices_of
+from ...core.devices import Devices, PmapDevices
 from ...core.run import train_step
 from ...core.workload import EvalResults, WorkloadApi
 
@@ -231,7 +231,7 @@ def submission_of(rival: Rival) -> own.Submission:
         'as rivals run under the self-tuning ruleset, with their own.'
       )
     has_axis = workload_facts.has_device_axis(workload, model_params)
-    devices = devices_of(model_params, has_axis)
+    devices = PmapDevices() if has_axis else Devices(model_params)
     factor = BUDGET_2024 if has_axis else BUDGET
     phases = rival.phases(workload.step_hint, factor)
     lengths = [phase.steps for phase in phases if phase.steps is not None]

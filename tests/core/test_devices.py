@@ -23,7 +23,7 @@ from helpers.runs import (
   new_driver,
   newly_set_up,
 )
-from reset_cycles.core.devices import JitDevices, PmapDevices, devices_of
+from reset_cycles.core.devices import Devices, PmapDevices
 
 TESTS = pathlib.Path(__file__).parents[1]
 
@@ -77,15 +77,9 @@ def test_replicas_are_identical(generation):
       np.testing.assert_array_equal(first, other)
 
 
-def test_which_layout_serves():
-  params = {'w': np.zeros((8, 3), 'f')}
-  assert isinstance(devices_of(params, True), PmapDevices)
-  assert isinstance(devices_of(params, False), JitDevices)
-
-
-@pytest.mark.parametrize('kind', (JitDevices, PmapDevices))
+@pytest.mark.parametrize('kind', (Devices, PmapDevices))
 def test_what_is_put_on_the_devices_comes_back(kind):
-  devices = kind() if kind is PmapDevices else kind(None)
+  devices = kind()
   tree = {'a': np.arange(6, dtype='f').reshape(2, 3), 'b': np.int32(7)}
   there = devices.put(tree)
   jax.tree_util.tree_map(

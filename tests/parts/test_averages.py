@@ -10,7 +10,7 @@ import pytest
 
 from reset_cycles import soft_reset
 from reset_cycles.core.cycle import Cycle, Hparams, StepNumbers
-from reset_cycles.core.devices import devices_of
+from reset_cycles.core.devices import Devices
 from reset_cycles.core.optimizers import (
   AdamW,
   OptState,
@@ -124,7 +124,7 @@ def test_lawa_evaluates_raw_weights_until_there_are_all_snapshots(trained):
 def reset(optimizer, after, state, plan):
   """A reset of copies of the parameters and the state, by a model of zeros."""
   params, state = jax.tree_util.tree_map(jnp.copy, (after[-1], state))
-  devices = devices_of(params, False)
+  devices = Devices(params)
   model = devices.place(Model(params, (), state))
   built = optimizer.build(StepNumbers(0.1, 0.5, 0.25, 0.9, 1e-8, None))
   shapes = jax.tree_util.tree_map(devices.shape_of, model)
