@@ -15,6 +15,7 @@ from .. import soft_reset
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import horizon, schedules
+from .checks import check
 from .race import current
 from .schedules import CycleClock
 from .state import NO_EVALUATION, Control, RunConfig
@@ -24,8 +25,6 @@ from .workload import Evaluation
 GO_ON, RE_ANCHOR, RESET, FINISH = 'go_on', 're_anchor', 'reset', 'finish'
 
 Event = dict[str, Any]
-# (metric, the run's first metric, step) -> share of fresh values in [0, 1].
-Tau = Callable[[float, float, int], float]
 
 
 class Decision(NamedTuple):
@@ -287,10 +286,7 @@ def _re_anchor(
 
 
 def plan_reset(
-  decision: Decision,
-  config: RunConfig,
-  is_model_finite: Callable[[], bool],
-  own_tau: Tau | None = None,
+  decision: Decision, config: RunConfig, is_model_finite: Callable[[], bool]
 ) -> tuple[ResetPlan, Event]:
   """The reset before the cycle that starts, and the event that reports it.
 
@@ -303,33 +299,38 @@ def plan_reset(
     decision: one whose action is RESET.
     config: the run's.
     is_model_finite: whether model and optimizer state are finite.
-    own_tau: replaces the distance to the target; None for that distance.
 
   Raises:
-    ValueError: if own_tau returns a value outside [0, 1].
+    ValueError: if the run's own tau is outside [0, 1].
   """
-  ended, mode = decision.ended, config.settings.reset
-  last, is_seen = ended.last, ended.num_evaluations > 0
+  ended, control, mode = decision.ended, decision.control, config.settings.reset
+  last, first, is_seen = ended.last, ended.first, ended.num_evaluations > 0
   is_known = is_seen and (last.step > 1 or not config.settings.wait)
-  is_soft = isinstance(mode, SoftReset)
   is_finite = math.isfinite(last.loss + last.metric) or not is_seen
-  note, share = '', 0.0
-  is_new = decision.control.chain_start == decision.control.start
-  is_cut = decision.control.start < ended.end
+  is_new = control.chain_start == control.start
+  note, tau = '', 0.0
   if is_new:
     plan, note = FULL, 'the chain begins anew'
   elif not (is_finite and is_model_finite()):
     plan, note = FULL, 'the model is not finite'
   else:
-    if is_soft and not is_known:
-      note = 'no evaluation in the cycle: tau is 0'
-    elif is_soft:
-      share = _tau(last, ended.first.metric, decision, config, own_tau)
-    plan = mode.plan(share)
+    if isinstance(mode, SoftReset):
+      asked = (last.metric, first.metric, control.start)
+      if not is_known:
+        note = 'no evaluation in the cycle: tau is 0'
+      elif config.own_tau:
+        tau = float(config.own_tau(*asked))
+        check(0 <= tau <= 1, f'tau{asked}', tau, 'in [0, 1]')
+      else:
+        tau = soft_reset.tau(
+          last.metric, config.target, first.metric, mode.scale
+        )
+    plan = mode.plan(tau)
+  is_early = is_new or control.start < ended.end
   event = {
     'event': 'reset',
-    'cycle': decision.control.number,
-    'reason': 'early' if is_new or is_cut else 'scheduled',
+    'cycle': control.number,
+    'reason': 'early' if is_early else 'scheduled',
     'mode': 'FullReset' if plan is FULL else type(mode).__name__,
     'tau': plan.tau,
     'alpha': getattr(mode, 'alpha', ''),
@@ -349,26 +350,6 @@ def after_reset(
   return control._replace(
     chain_start=control.start, switching=config.settings.switching.initial
   )
-
-
-def _tau(
-  last: Evaluation,
-  first_metric: float,
-  decision: Decision,
-  config: RunConfig,
-  own_tau: Tau | None,
-) -> float:
-  step = decision.control.start
-  if own_tau is not None:
-    value = float(own_tau(last.metric, first_metric, step))
-    if not 0 <= value <= 1:
-      raise ValueError(
-        f'tau({last.metric}, {first_metric}, {step})={value}: tau must be in '
-        '[0, 1].'
-      )
-    return value
-  scale = getattr(config.settings.reset, 'scale', 'log')
-  return soft_reset.tau(last.metric, config.target, first_metric, scale)
 
 
 def evaluation_event(control: Control, verdict: Verdict) -> Event:

@@ -7,6 +7,7 @@ resumed run decides as an uninterrupted one would.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -19,6 +20,8 @@ from .workload import Evaluation, Target
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
+# (metric, the run's first metric, step) -> share of fresh values in [0, 1].
+Tau = Callable[[float, float, int], float]
 NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
 # A peak in a race: not tried, being tried, in force, behind, or left.
 UNTRIED, PROBING, CHOSEN, PROBED, LEFT = range(5)
@@ -75,6 +78,7 @@ class RunConfig(NamedTuple):
   target: Target
   budget: float = math.nan  # seconds that the run may take; NaN if unknown
   most_steps: float = math.inf  # that the runner allows; infinite if unknown
+  own_tau: Tau | None = None  # in the place of `soft_reset.tau`
 
 
 def to_words(control: Control) -> np.ndarray:

@@ -19,12 +19,12 @@ from .. import soft_reset
 from ..core import control as control_lib
 from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
-from ..core.control import Decision, Tau
+from ..core.control import Decision
 from ..core.devices import Devices
 from ..core.optimizers import numbers_at
 from ..core.race import Race, Repeat
 from ..core.schedules import CycleClock
-from ..core.state import Control, RunConfig, from_words, to_words
+from ..core.state import Control, RunConfig, Tau, from_words, to_words
 from ..core.workload import Evaluation, Target
 from ..early_switching import Progress
 from ..schedule_params import THESIS, ScheduleParams
@@ -110,8 +110,8 @@ class Cycles:
     cycles = _used('num_steps', num_steps, right, whole).cycles
     schedules.check_rates(cycles)
     goal = Target('metric', math.nan if target is None else target, rises)
-    self.config = RunConfig(chain, cycles, goal)
-    self._tau, self._has_stats = tau, has_batch_stats
+    self.config = RunConfig(chain, cycles, goal, own_tau=tau)
+    self._has_stats = has_batch_stats
     self._num_steps = num_steps
     self._start, self._clock = control_lib.start(self.config)
     rate = functools.partial(schedules.learning_rate, cycles=cycles)
@@ -378,7 +378,7 @@ class Cycles:
     """The model and control with which a cycle starts, and what was done."""
     roles, devices = self._roles, self._devices
     look = functools.partial(soft_reset.is_finite, model, roles, devices)
-    plan, event = control_lib.plan_reset(decision, self.config, look, self._tau)
+    plan, event = control_lib.plan_reset(decision, self.config, look)
     control = control_lib.after_reset(decision.control, plan, self.config)
     if plan.touches_nothing:
       return model, control, event

@@ -547,8 +547,9 @@ def reset_at(
   """The plan and the event of a run's reset before a step."""
   target = Target('m', 0.1, False) if falling else Target('m', 0.8, True)
   config = config_of(make_params(**changes), 6, target)
+  config = config._replace(own_tau=own_tau)
   [decision] = decisions(config, {step: seen}, [step])
-  return control_lib.plan_reset(decision, config, lambda: is_finite, own_tau)
+  return control_lib.plan_reset(decision, config, lambda: is_finite)
 
 
 @pytest.mark.parametrize(
