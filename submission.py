@@ -25,35 +25,21 @@ from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from .soft_reset import Model
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
-# its rules allow to depend on the workload.
-_WORKLOADS_OF_BATCH_SIZE = {
-  16: 'mnist',
-  32: 'fastmri fastmri_layernorm fastmri_model_size fastmri_tanh',
-  64: 'finewebedu_lm',
-  128: 'cifar wmt wmt_attention_temp wmt_glu_tanh wmt_post_ln',
-  256: (
-    'librispeech_conformer librispeech_conformer_attention_temperature '
-    'librispeech_conformer_gelu librispeech_conformer_layernorm '
-    'librispeech_deepspeech librispeech_deepspeech_no_resnet '
-    'librispeech_deepspeech_norm_and_spec_aug librispeech_deepspeech_tanh'
-  ),
-  512: (
-    'imagenet_resnet_gelu imagenet_resnet_silu '
-    'ogbg ogbg_gelu ogbg_model_size ogbg_silu'
-  ),
-  1024: (
-    'imagenet_resnet imagenet_resnet_large_bn_init '
-    'imagenet_vit imagenet_vit_glu imagenet_vit_map imagenet_vit_post_ln'
-  ),
-  262_144: (
-    'criteo1tb criteo1tb_embed_init criteo1tb_layernorm criteo1tb_resnet '
-    'criteo1tb_test'
-  ),
-}
+# its rules allow to depend on the workload. A variant has its base's.
 _BATCH_SIZES = {
-  name: size
-  for size, names in _WORKLOADS_OF_BATCH_SIZE.items()
-  for name in names.split()
+  'cifar': 128,
+  'criteo1tb': 262_144,
+  'fastmri': 32,
+  'finewebedu_lm': 64,
+  'imagenet_resnet': 1024,
+  'imagenet_resnet_gelu': 512,
+  'imagenet_resnet_silu': 512,
+  'imagenet_vit': 1024,
+  'librispeech_conformer': 256,
+  'librispeech_deepspeech': 256,
+  'mnist': 16,
+  'ogbg': 512,
+  'wmt': 128,
 }
 
 
@@ -79,11 +65,9 @@ def _init_optimizer_state(
 
   Args:
     schedule_params: the settings; the benchmark passes the rest.
-    workload: the workload.
-    model_params, model_state: its parameters and batch statistics.
+    workload, model_params, model_state, rng: see `run.set_up`.
     hyperparameters: None under self-tuning; under the external ruleset its
       values replace those of schedule_params.
-    rng: key for the fresh models of resets.
 
   Returns:
     The 2-tuple that the benchmark's checkpoints demand.
@@ -188,17 +172,15 @@ def data_selection(
 
 
 def get_batch_size(workload_name: str) -> int:
-  """The global batch size of a workload.
+  """The global batch size of a workload, or of a variant: wmt_post_ln, ogbg_gelu.
 
   Raises:
     ValueError: if the benchmark has no workload of this name.
   """
-  if workload_name not in _BATCH_SIZES:
-    raise ValueError(
-      f'workload_name={workload_name!r}: workload_name must be one of '
-      f'{", ".join(sorted(_BATCH_SIZES))}.'
-    )
-  return _BATCH_SIZES[workload_name]
+  known = [n for n in _BATCH_SIZES if f'{workload_name}_'.startswith(f'{n}_')]
+  names = f'one of {", ".join(_BATCH_SIZES)}, or a variant of it'
+  check(bool(known), 'workload_name', workload_name, names)
+  return _BATCH_SIZES[max(known, key=len)]
 
 
 def make_submission(schedule_params: ScheduleParams) -> Submission:

@@ -121,16 +121,17 @@ def set_up(
   roles = soft_reset.roles_of(optimizer.build(numbers).init, shapes.params)
   soft_reset.compile_resets(shapes, roles, devices)
   hparams = config.cycles[0].setting.hparams
+  eval_params = functools.partial(optimizer.eval_params, hparams=hparams)
   step = train_step(
     workload_facts.model_fn_in_training(workload, hparams.dropout_rate),
     workload_facts.loss_fn_of_batch(workload, hparams.label_smoothing),
     transformation,
+    eval_params if optimizer.evaluates_own else None,
   )
   trained = None
   if optimizer.evaluates_own:
-    trained = devices.init(_copied, model_params)
-    eval_params = functools.partial(optimizer.eval_params, hparams=hparams)
-    step = _handing_out(step, eval_params)
+    copied = functools.partial(jax.tree_util.tree_map, jnp.copy)
+    trained = devices.init(copied, model_params)
   rate = jax.jit(
     functools.partial(schedules.learning_rate, cycles=config.cycles)
   )
@@ -153,14 +154,11 @@ def set_up(
   return SavedState(inner, words, trained), Run(setup)
 
 
-def _copied(tree: Any) -> Any:
-  return jax.tree_util.tree_map(jnp.copy, tree)
-
-
 def train_step(
   model_fn: Callable[..., Any],
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
+  eval_params: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[..., Any]:
   """The body of a train step.
 
@@ -173,10 +171,13 @@ def train_step(
       training mode.
     loss_fn: (logits, batch) -> (summed loss, number of valid examples).
     optimizer: the optax transformation.
+    eval_params: (its own state, params) -> parameters to evaluate, if these are
+      others.
 
   Returns:
     (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
-    opt_state, {'loss', 'grad_norm'}); total sums a tree over devices.
+    opt_state, {'loss', 'grad_norm'}) and, if these are others, the parameters
+    to evaluate; total sums a tree over devices.
   """
 
   def summed_loss(
@@ -193,7 +194,7 @@ def train_step(
     batch: Any,
     rng: jax.Array,
     total: Callable[[Any], Any],
-  ) -> tuple[Any, Any, Any, dict[str, jax.Array]]:
+  ) -> tuple[Any, ...]:
     grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
     (summed, (n_valid, new_state)), grads = grad_fn(
       params, model_state, batch, rng
@@ -204,19 +205,9 @@ def train_step(
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
     metrics = {'loss': summed / n_valid, 'grad_norm': global_norm(grads)}
-    return params, new_state, opt_state, metrics
-
-  return body
-
-
-def _handing_out(
-  step: Callable[..., Any], eval_params: Callable[[Any, Any], Any]
-) -> Callable[..., Any]:
-  """The body of a step that also returns the parameters to evaluate, last."""
-
-  def body(*args: Any) -> tuple[Any, ...]:
-    after = step(*args)
-    params, _, opt_state, _ = after
+    after = params, new_state, opt_state, metrics
+    if eval_params is None:
+      return after
     return *after, eval_params(opt_state.state, params)
 
   return body
