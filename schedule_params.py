@@ -11,12 +11,7 @@ import dataclasses
 from typing import Any
 
 from .core.checks import check, check_flag, check_number, did_you_mean
-from .core.cycle import (
-  Cooldown,
-  Cycle,
-  Hparams,
-  Optimizer,
-)
+from .core.cycle import Cooldown, Cycle, Hparams, Optimizer
 from .core.horizon import Horizon, StepHorizon, TimeHorizon
 from .core.optimizers import AdamW, ScheduleFreeAdamW
 from .core.race import Finish, Policy, Race, Repeat

@@ -79,7 +79,6 @@ class Records:
   """
 
   def __init__(self, hyperparameters: Any) -> None:
-    """Finds the folder of the trial that is starting; see `find_folder`."""
     self._failed: set[str] = set()
     self._columns: list[str] = []
     what = "finding the run's folder"
@@ -93,8 +92,7 @@ class Records:
   def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
     """fn(*args); if that raises, None, and it is said once for each `what`.
 
-    Files and loggers only serve those who look at a run. A full disk, a folder
-    that has vanished or a logger that raises is worth one warning, not the run.
+    A full disk or a logger that raises is worth one warning, not the run.
     """
     try:
       return fn(*args)
@@ -111,17 +109,9 @@ class Records:
       return None
 
   def write_settings(
-    self,
-    step_hint: int,
-    schedule_params: Any,
-    chain: Chain,
+    self, step_hint: int, schedule_params: Any, chain: Chain
   ) -> None:
     """Writes the settings and the picture of the plan, before the first step.
-
-    Args:
-      step_hint: the workload's, steps.
-      schedule_params: a ScheduleParams.
-      chain: the plan.
 
     Raises:
       ValueError: if a run with other settings or another step_hint has begun in
@@ -150,7 +140,7 @@ class Records:
 
     Args:
       global_step: the step about to be taken.
-      columns: further columns, those of the switching rule.
+      columns: those of the switching rule.
     """
     self._columns = [*COLUMNS, *columns]
     if self.folder is not None and self._writes:
@@ -158,7 +148,6 @@ class Records:
       self._attempt(f'writing {CYCLES}', self._keep_before, path, global_step)
 
   def _keep_before(self, path: pathlib.Path, step: int) -> None:
-    """Drops the events from a step on, which a resumed run repeats."""
     rows = [r for r in read_events(path) if int(r['global_step']) < step]
     text = self._as_text(rows, header=True)
     write_whole(path, text.encode())
@@ -175,7 +164,7 @@ class Records:
     Args:
       events: in order.
       global_step: the step about to be taken.
-      metrics_logger: the workload's, or None.
+      metrics_logger: the workload's.
       step_metrics: loss and gradient norm of the last step, on the host.
     """
     if not self._writes:

@@ -19,12 +19,7 @@ from . import schedules
 from . import workload as workload_facts
 from .control import Decision, Event
 from .devices import Devices, PmapDevices
-from .optimizers import (
-  OptState,
-  clocked,
-  global_norm,
-  numbers_at,
-)
+from .optimizers import OptState, clocked, global_norm, numbers_at
 from .records import Records
 from .schedules import CycleClock
 from .state import Control, RunConfig, from_words, to_words
@@ -95,6 +90,7 @@ def set_up(
       has begun in the folder.
   """
   target = workload_facts.read_target(workload)
+  spec = workload_facts.spec_of(workload)
   if isinstance(schedule_params.reset, SoftReset):
     soft_reset.check_target(target)
   chain = schedule_params.chain(workload.step_hint)
@@ -145,9 +141,7 @@ def set_up(
     train_step=devices.compile_step(step),
     roles=roles,
     learning_rate=rate,
-    training_complete_error=workload_facts.spec_of(
-      workload
-    ).TrainingCompleteError,
+    training_complete_error=spec.TrainingCompleteError,
   )
   records.write_settings(workload.step_hint, schedule_params, chain)
   words = devices.put(to_words(control))
