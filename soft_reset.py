@@ -253,13 +253,11 @@ class Roles(NamedTuple):
     treedef: the state's structure.
     roles: of each leaf, MOMENT to KEPT.
     sources: of each iterate, the index of the parameter that it mirrors.
-    doubtful: paths of leaves that a blended model may leave without a meaning.
   """
 
   treedef: Any
   roles: tuple[int, ...]
   sources: tuple[int, ...]
-  doubtful: tuple[str, ...]
 
 
 def roles_of(init: Callable[[Any], Any], params: Any) -> Roles:
@@ -267,66 +265,30 @@ def roles_of(init: Callable[[Any], Any], params: Any) -> Roles:
 
   A leaf mirrors a parameter if its path ends with the parameter's, as in every
   optax transformation. It is an iterate if its first value depends on those of
-  the parameters (Schedule-Free's z, Prodigy's starting point), else a moment,
-  also with fewer dimensions (Adafactor). Scalars next to such trees are counts,
-  which begin again with the moments, or the weight of an average by its name.
-  The rest is kept: the counts of schedules, injected hyperparameters. Doubtful
-  is what remembers several steps (L-BFGS) or the loss (line searches).
+  the parameters (Schedule-Free's z), else a moment. Of the rest, the weight of
+  an average is known by its name; the others are counts, which begin again
+  with the moments.
 
   Args:
     init: the optimizer's.
     params: tree of anything with a shape and a dtype.
   """
-  targets = list(enumerate(jax.tree_util.tree_flatten_with_path(params)[0]))
-  if isinstance(
-    params, optax.LookaheadParams
-  ):  # only one of the two has a state
-    targets += [(i, (path[1:], param)) for i, (path, param) in targets]
-  targets.sort(key=lambda target: -len(target[1][0]))
+  targets = jax.tree_util.tree_flatten_with_path(params)[0]
+  index = {path: i for i, (path, _) in enumerate(targets)}
   state = jax.eval_shape(init, params)
   found, treedef = jax.tree_util.tree_flatten_with_path(state)
-  spots = [_spot(path, leaf, targets) for path, leaf in found]
-  homes = {_home(spot[0]) for spot in spots if spot}
-  roles, sources, doubtful = [], [], []
-  for (path, leaf), spot, is_iterate in zip(
-    found, spots, depends_on_first(init, params)
-  ):
-    is_real = jnp.issubdtype(leaf.dtype, jnp.inexact)
-    if spot and is_real and len(leaf.shape) <= len(spot[2]):
-      is_iterate &= leaf.shape == spot[2]
+  roles, sources = [], []
+  for (path, leaf), is_iterate in zip(found, depends_on_first(init, params)):
+    ends = [path[i:] for i in range(1, len(path)) if path[i:] in index]
+    if ends:
+      i = index[ends[0]]
+      is_iterate &= leaf.shape == targets[i][1].shape
       roles.append(ITERATE if is_iterate else MOMENT)
-      sources += [spot[1]] * is_iterate
-    elif not spot and path[:-1] not in homes:
-      roles.append(KEPT)
+      sources += [i] * is_iterate
     else:
       name = getattr(path[-1], 'name', '')
       roles.append(WEIGHT if name == 'weight_sum' else COUNT)
-      if (spot and is_real) or name == 'value':
-        doubtful.append(jax.tree_util.keystr(path))
-  return Roles(treedef, tuple(roles), tuple(sources), tuple(doubtful))
-
-
-def _home(path: Any) -> Any:
-  """The path of the state that a tree is a field of, or one of a field's."""
-  while path and isinstance(path[-1], jax.tree_util.SequenceKey):
-    path = path[:-1]
-  return path[:-1]
-
-
-def _spot(path: Any, leaf: Any, targets: Any) -> tuple[Any, int, Any] | None:
-  """(path of the tree that mirrors the parameters, index and shape there).
-
-  Behind the parameter's path there may be one more index, as in SM3. If the
-  parameters are a single array, which has no path, its shape decides.
-  """
-  for index, (target, param) in targets:
-    if not target and leaf.shape == param.shape:
-      return path, index, param.shape
-    for end in (len(path), len(path) - 1) if target else ():
-      start = end - len(target)
-      if start > 0 and path[start:end] == target:
-        return path[:start], index, param.shape
-  return None
+  return Roles(treedef, tuple(roles), tuple(sources))
 
 
 def depends_on_first(fn: Callable[..., Any], *args: Any) -> list[bool]:

@@ -27,6 +27,7 @@ from ..core.schedules import CycleClock
 from ..core.state import Control, RunConfig, Tau, from_words, to_words
 from ..core.workload import Evaluation, Target
 from ..early_switching import Progress
+from ..parts.optax_states import roles_of
 from ..schedule_params import THESIS, ScheduleParams
 from ..soft_reset import FULL, KEPT, Cyclic, FullReset, Model, SoftReset
 from .events import Event, event_of
@@ -125,14 +126,13 @@ class Cycles:
     own = chain.optimizer.build
     self._build = own if optimizer is None else build_of(optimizer)
     check_rate(self._build, numbers_at(self._clock, cycles), params)
-    self._roles = soft_reset.roles_of(self._init_inner, params)
-    doubtful = ', '.join(self._roles.doubtful)
+    self._roles, doubtful = roles_of(self._init_inner, params)
     check(
       not doubtful or isinstance(chain.reset, (FullReset, Cyclic)),
       'reset',
       chain.reset,
       'FullReset() or Cyclic() with this optimizer: what a blend of models does '
-      f'to {doubtful} is not known',
+      f'to {", ".join(doubtful)} is not known',
     )
     inner = jax.eval_shape(self._init_inner, params)
     self._shapes = _sizes(Model(params, stats, inner))

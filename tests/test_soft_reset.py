@@ -17,6 +17,7 @@ from reset_cycles.core.cycle import StepNumbers
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.workload import Target
+from reset_cycles.parts import optax_states
 from reset_cycles.parts.optimizers import NadamW
 from reset_cycles.soft_reset import (
   COUNT,
@@ -304,8 +305,6 @@ ADAM_PARTS = [('count', COUNT), ('mu', MOMENT), ('nu', MOMENT)]
 CHAIN = optax.chain(
   optax.scale_by_adam(), optax.scale_by_schedule(lambda count: 0.1)
 )
-
-
 SUMS = optax.GradientTransformation(
   lambda params: optax.TraceState({'w': jnp.sum(params['w'])}), None
 )
@@ -326,8 +325,8 @@ SUMS = optax.GradientTransformation(
         ('nu', MOMENT),
       ],
     ),
-    # Counts that have no moments beside them are kept.
-    (CHAIN, [*ADAM_PARTS, ('count', KEPT)]),
+    # What has no moments beside it is a count here, and kept in a loop.
+    (CHAIN, [*ADAM_PARTS, ('count', COUNT)]),
     # What has fewer dimensions is no iterate, although it comes of the parameters.
     (SUMS, [('trace', MOMENT)]),
   ),
@@ -343,6 +342,12 @@ def test_the_parts_of_a_state(optimizer, expected):
     for path, _ in found
   ]
   assert list(zip(names, roles.roles)) == expected
+  general, doubtful = optax_states.roles_of(optimizer.init, params)
+  if optimizer is CHAIN:
+    assert general.roles == (*roles.roles[:-1], KEPT)
+  else:
+    assert general == roles
+  assert doubtful == ()
 
 
 # Whole resets on the devices of both generations.
