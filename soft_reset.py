@@ -92,20 +92,12 @@ def progress(
 
 
 def tau(
-  metric: float,
-  target: Target,
-  first_metric: float,
-  scale: str = 'log',
+  metric: float, target: Target, first_metric: float, scale: str = 'log'
 ) -> float:
   """The share of fresh values in a soft reset: `distance`, clipped to [0, 1].
 
-  Example: at .6 of the way to the target, tau is .4.
-
-  Args:
-    metric, target, first_metric, scale: see `distance`.
-
-  Returns:
-    tau in [0, 1]; 1 if the metric is not finite.
+  Example: at .6 of the way to the target, tau is .4. A metric that is not
+  finite gives 1.
   """
   left = distance(metric, target, first_metric, scale)
   return 1.0 if math.isnan(left) else min(max(left, 0.0), 1.0)
@@ -432,7 +424,7 @@ def model_reinit_schedule(
 def _blend_tree(
   what: str, tree: Any, fresh: Any, share: float, devices: Devices
 ) -> Any:
-  """Blends leaf by leaf; the result has the structure of tree."""
+  """Blends leaf by leaf."""
   leaves, treedef = jax.tree_util.tree_flatten(tree)
   samples, hosts = [], []
   for i, new in enumerate(jax.tree_util.tree_leaves(fresh)):
@@ -448,7 +440,7 @@ def _blend_tree(
 
 
 def _shrink_tree(what: str, tree: Any, keep: float, devices: Devices) -> Any:
-  """Shrinks leaf by leaf; the result has the structure of tree."""
+  """Shrinks leaf by leaf."""
   leaves, treedef = jax.tree_util.tree_flatten(tree)
   samples = []
   for i, leaf in enumerate(leaves):

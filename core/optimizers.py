@@ -227,10 +227,6 @@ def clocked(
 ) -> optax.GradientTransformation:
   """The optimizer, with the numbers of the clock's cycle at every step.
 
-  Args:
-    optimizer: what steps inside the cycles.
-    cycles: the chain.
-
   Returns:
     An optax transformation whose state is an OptState.
   """

@@ -220,8 +220,7 @@ def act(
   Args:
     saved, run: the optimizer's state.
     model: its opt_state is an OptState.
-    workload: the workload.
-    eval_results: the runner's list.
+    workload, eval_results: the runner's.
     step: the step about to be taken.
 
   Returns:

@@ -228,8 +228,7 @@ def anchored_clock(
     scale: factor on the cycle's learning rate.
 
   Returns:
-    The clock. Its pace is 1 if the cycle is as long as planned. Since only the
-    anchor and the pace change, the learning rate does not jump.
+    The clock; its pace is 1 if the cycle is as long as planned.
   """
   return CycleClock(
     count=np.int32(step),
@@ -260,12 +259,8 @@ def learning_rate(
 
   Past its nominal end a cycle stays at its final rate.
 
-  Args:
-    clock: as of that step, traced or not.
-    cycles: the chain.
-
   Returns:
-    shape=(), dtype=float32.
+    shape=(), dtype=float32; traced if the clock is.
   """
   return clock.scale * _read(clock, [cycle.rate for cycle in cycles], cycles)
 

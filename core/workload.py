@@ -137,27 +137,16 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
 
 
 def takes_dropout_rate(workload: WorkloadApi) -> bool:
-  """Whether the submission decides the dropout rate, as model_fn's argument.
-
-  It does in main. In v0.5.0 the runner has built the model with a rate: that of
-  the hyperparameters under the external ruleset, the model's own default under
-  self-tuning.
-  """
+  """Whether the submission decides the dropout rate: in main; see `Hparams`."""
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
 def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
-  """Submission time that the benchmark gives a run, in seconds.
+  """Submission time that the benchmark gives a run, in seconds; NaN if unknown.
 
-  Under self-tuning this is workload.max_allowed_runtime_sec times 3 in v0.5.0
-  and times 1.5 in main; under the external ruleset it is that runtime itself.
-
-  Args:
-    workload: the workload.
-    is_self_tuning: whether the runner passes no hyperparameters.
-
-  Returns:
-    The seconds; NaN if the workload does not say.
+  Under self-tuning, where the runner passes no hyperparameters, this is
+  workload.max_allowed_runtime_sec times 3 in v0.5.0 and times 1.5 in main;
+  under the external ruleset it is that runtime itself.
 
   Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
   both generations.
@@ -192,10 +181,7 @@ def model_fn_in_training(
 ) -> Callable[..., Any]:
   """workload.model_fn in training mode: (params, batch, model_state, rng).
 
-  Args:
-    workload: the workload.
-    dropout_rate: probability, ignored unless `takes_dropout_rate`; None for the
-      workload's own.
+  The dropout rate is ignored unless `takes_dropout_rate`.
   """
   mode = spec_of(workload).ForwardPassMode.TRAIN
   is_ours = dropout_rate is not None and takes_dropout_rate(workload)
@@ -270,13 +256,7 @@ def read_evaluation(
 def new_evaluations(
   eval_results: EvalResults | None, last_step: int, target: Target
 ) -> list[Evaluation]:
-  """The evaluations after last_step, in order.
-
-  Args:
-    eval_results: the runner's list, or None; may have entries that a restore
-      has mangled.
-    last_step: step of the last evaluation that is known already, -1 if none.
-    target: what to read.
+  """The evaluations after last_step, -1 for all, in order; see `decode`.
 
   Raises:
     ValueError: if the target metric is not among the results.
