@@ -321,7 +321,15 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
       {'n': 2, 'lengths': (1.0, 2.0), 'budget_factor': 3.5, 'wait': True},
       [(0, 'cycle_start', 7), (5, 'clock', 9)],
     ),
-    # but not up to the horizon.
+    # unless less than half of an interval had been left of it:
+    (
+      13.0,
+      {1: 1, 5: 5},
+      {'n': 2, 'lengths': (2.0, 5.0), 'budget_factor': 3.5, 'wait': True},
+      [(5, 'clock', 6), (10, 'cycle_start', 13)],
+    ),
+    # evaluations that come a little too soon would put it off again and again.
+    # Nor does it wait up to the horizon.
     (
       9.0,
       {1: 1, 5: 5},
@@ -329,7 +337,17 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
       [(0, 'cycle_start', 7), (5, 'clock', 6)],
     ),
   ),
-  ids=('last', 'further', 'scaled', 'loose', 'at', 'over', 'half', 'full'),
+  ids=(
+    'last',
+    'further',
+    'scaled',
+    'loose',
+    'at',
+    'over',
+    'half',
+    'due',
+    'full',
+  ),
 )
 def test_ends_of_cycles_under_a_horizon_that_moves(to, seen, changes, ends):
   events, _, _ = replay_moved(to, seen, **changes)
@@ -375,32 +393,6 @@ def test_a_reset_waits_for_the_evaluation_of_the_annealed_model():
   assert of(events, 'reset', 'metric_step') == [(6, 6), (9, 9)]
   # The clock goes on past the nominal end, where the rate stays.
   assert local_steps[:6] == [(0, float(t)) for t in range(6)]
-
-
-def test_a_cycle_ends_although_evaluations_come_too_soon():
-  """Every interval has a step or two fewer than the one before.
-
-  At 75, less than half an interval is left of the first cycle, which ends at 77,
-  is waited for, and is evaluated at 91. An interval more at each evaluation
-  would have put its end off to that of the run.
-  """
-  seen = [1, 21, 40, 58, 75, 91, 106, 120, 133]
-  exact = TimeHorizon(slack=0.0, margin=0.0)
-  params = waiting(n=2, horizon=exact, budget_factor=1.0)
-  config = config_of(params, 100, budget=85.0)
-  evaluations = [(step, 1.0, 0.5, 10.0 * i) for i, step in enumerate(seen)]
-  events, _, _ = replay(config, 100, evaluations, until=134)
-  assert cycle_ends_of(events) == [
-    (0, 'cycle_start', 50),
-    (21, 'clock', 81),
-    (40, 'clock', 79),
-    (58, 'clock', 77),
-    (75, 'clock', 77),
-    (91, 'cycle_start', 143),
-    (106, 'clock', 138),
-    (120, 'clock', 134),
-  ]
-  assert of(events, 'wait', 'cycle_end') == [(77, 97)]
 
 
 def test_a_reset_is_never_all_that_the_last_evaluation_sees():
