@@ -87,15 +87,17 @@ def decisions(config, seen, steps):
       ],
     ),
     # An evaluation at a boundary counts for the cycle that ends. Although S = 1
-    # then, the end was scheduled. The next cycle begins with no loss.
+    # then, the end was scheduled. The next cycle begins with no loss, and one
+    # that is not finite ends it at once.
     (
-      {3: (1.0,), 4: (2.0,), 5: (4.0,)},
+      {3: (1.0,), 4: (2.0,), 5: (INF,)},
       [
         (3, 'evaluation', 1, 1),
         (4, 'evaluation', 1, 2),
         (4, 'cycle_start', 2, 8),
         (5, 'evaluation', 2, 1),
-        (8, 'cycle_start', 3, 12),
+        (5, 'switch', 2, 'loss is not finite'),
+        (5, 'cycle_start', 3, 12),
         (12, 'finish', 3, OVER),
       ],
     ),
@@ -143,35 +145,6 @@ def test_an_evaluation_in_full():
     'metric': 0.25,
     'metric_step': 3,
   }
-
-
-@pytest.mark.parametrize(
-  ('params', 'bad', 'expected'),
-  (
-    # The step that is left, and what starts: 11 steps are 6 + 5.
-    (make_params(), 1, [(1, 2, 7), (7, 3, 12)]),
-    (make_params(), 3, [(3, 2, 8), (8, 3, 12)]),
-    (make_params(), 5, [(4, 2, 8), (5, 3, 12)]),
-    # 1 : 2 of the remaining 11.
-    (make_params(3, (1.0, 1.0, 2.0)), 1, [(1, 2, 5), (5, 3, 12)]),
-    # 4 steps are left for 3 cycles that were to have one each. There is no
-    # boundary at the last step of the run.
-    (
-      make_params(4, (9.0, 1.0, 1.0, 1.0)),
-      8,
-      [(8, 2, 10), (10, 3, 11), (11, 4, 12)],
-    ),
-  ),
-)
-@pytest.mark.parametrize('loss', (NAN, INF, -INF))
-def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(
-  params, bad, expected, loss
-):
-  events, decision, _ = replay(params, 6, [(bad, loss, 0.1)])
-  assert of(events, 'switch', 'reason') == [(bad, 'loss is not finite')]
-  assert decision.control.num_early_stops == 1
-  starts = of(events, 'cycle_start', 'cycle', 'cycle_end')
-  assert starts[-len(expected) :] == expected
 
 
 def test_a_further_cycle_after_one_that_was_left_has_half_of_its_rate():
@@ -337,17 +310,6 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
       [(0, 'cycle_start', 7), (5, 'clock', 6)],
     ),
   ),
-  ids=(
-    'last',
-    'further',
-    'scaled',
-    'loose',
-    'at',
-    'over',
-    'half',
-    'due',
-    'full',
-  ),
 )
 def test_ends_of_cycles_under_a_horizon_that_moves(to, seen, changes, ends):
   events, _, _ = replay_moved(to, seen, **changes)
@@ -367,32 +329,6 @@ EAGER = SmoothedLossRule(lam=1.0, eps1=0.0)
 
 def waiting(**changes):
   return make_params(**{'wait': True, 'early_switching': False, **changes})
-
-
-def test_a_reset_waits_for_the_evaluation_of_the_annealed_model():
-  # Evaluated at 1 and every 3 steps: the ends at 4 and 8 are seen at 6 and 9, so
-  # that 6 steps are left for 2 cycles after the first one, and 3 for the last.
-  seen = [(step, 1.0, step / 100) for step in (1, *range(3, 16, 3))]
-  events, _, local_steps = replay(waiting(), 6, seen, until=16)
-  assert tape(events, without=()) == [
-    (0, 'cycle_start', 1, 4),
-    (1, 'evaluation', 1, 1),
-    (3, 'evaluation', 1, 2),
-    (4, 'wait', 1, UNSEEN),
-    (6, 'evaluation', 1, 3),
-    (6, 'reset', 2, ''),
-    (6, 'cycle_start', 2, 9),
-    (9, 'evaluation', 2, 1),
-    (9, 'reset', 3, ''),
-    (9, 'cycle_start', 3, 12),
-    (12, 'evaluation', 3, 1),
-    (12, 'finish', 3, 'cycles have run out'),
-  ]
-  # 4 and the longest way between two evaluations so far.
-  assert of(events, 'wait', 'cycle_end') == [(4, 6)]
-  assert of(events, 'reset', 'metric_step') == [(6, 6), (9, 9)]
-  # The clock goes on past the nominal end, where the rate stays.
-  assert local_steps[:6] == [(0, float(t)) for t in range(6)]
 
 
 def test_a_reset_is_never_all_that_the_last_evaluation_sees():
@@ -416,6 +352,20 @@ def test_a_reset_is_never_all_that_the_last_evaluation_sees():
 @pytest.mark.parametrize(
   ('changes', 'seen', 'expected'),
   (
+    # Evaluated at 1 and every 3 steps, the ends at 4 and 8 are seen at 6 and 9,
+    # so that 6 steps are left for 2 cycles after the first, and 3 for the last.
+    (
+      {},
+      (1, 3, 6, 9, 12),
+      [
+        (4, 'wait', 1, UNSEEN),
+        (6, 'reset', 2, ''),
+        (6, 'cycle_start', 2, 9),
+        (9, 'reset', 3, ''),
+        (9, 'cycle_start', 3, 12),
+        (12, 'finish', 3, OVER),
+      ],
+    ),
     # The last cycle waits as well: for three steps, the longest interval, and
     # not the four up to the evaluation. After the horizon as long as before it.
     (
@@ -495,6 +445,9 @@ def test_how_long_a_cycles_end_waits(changes, seen, expected):
   events, _, local_steps = replay(waiting(**changes), 6, rows, until=80)
   assert tape(events, without=('evaluation',))[1:] == expected
   assert len(local_steps) == expected[-1][0]
+  # The clock goes on past the nominal end, where the rate stays.
+  first_end = next(step for step, what, *_ in expected if what != 'wait')
+  assert local_steps[:first_end] == [(0, float(t)) for t in range(first_end)]
 
 
 @pytest.mark.parametrize(
