@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from reset_cycles.core.cycle import (
   Cosine,
   LinearWarmup,
   Phase,
-  as_written,
   scaled,
 )
 from reset_cycles.parts.shapes import Constant
@@ -39,13 +37,6 @@ NAN, INF = math.nan, math.inf
 def test_shapes_by_hand(shape, steps, values):
   found = read(shape.schedule(Phase(steps)), np.float32(list(values)))
   np.testing.assert_allclose(found, list(values.values()), atol=1e-7)
-
-
-def test_a_number_is_what_is_written():
-  # Binary, .29 * 100 is 28.999999999999996.
-  assert as_written(0.29) * 100 == 29
-  assert as_written(1e-5) == Fraction(1, 100_000)
-  assert as_written(2) == 2
 
 
 def test_a_factor_beyond_float32_is_infinite():
