@@ -113,21 +113,6 @@ def test_schedule_free_keeps_its_average_over_many_steps():
   assert np.sqrt(np.mean(off**2)) < 3e-6
 
 
-def test_what_is_evaluated_by_hand():
-  # b1 = .75: x = (y - .25 z) / .75
-  hparams = Hparams(one_minus_beta1=0.25)
-  optimizer = ScheduleFreeAdamW()
-  tx = optimizer.build(optimizers.StepNumbers(0.1, 0.0, 0.25, 0.9, 1e-8, None))
-  state = tx.init(jnp.float32([4.0]))._replace(z=jnp.float32([1.0]))
-  x = optimizer.eval_params(state, jnp.float32([4.0]), hparams)
-  assert float(x[0]) == pytest.approx((4 - 0.25) / 0.75)
-  params = jnp.float32([4.0])
-  assert AdamW().eval_params(state, params, hparams) is params
-  assert [o.evaluates_own for o in (AdamW, NadamW, ScheduleFreeAdamW)] == [
-    *(False, False, True)
-  ]
-
-
 OTHER = Hparams(None, 0.02, 0.3, 0.7, 0.05, 0.0, eps=1e-3)
 
 
