@@ -303,10 +303,15 @@ def test_a_run_agrees_with_numpy(generation):
       rate = cosine_rate(t % 4)
       p[name] = p[name] - rate * (step + h.weight_decay * p[name])
     driver.step()
-    for name, leaf in get(driver.params).items():
-      np.testing.assert_allclose(leaf, p[name], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-      get(driver.model_state)['mean'], mean, rtol=1e-4, atol=1e-5
+    metrics = driver.optimizer_state[1].step_metrics
+    found = get((driver.params, driver.model_state, metrics))
+    loss = np.sum(error**2) * w.sum() / 4
+    norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
+    expected = (p, {'mean': mean}, {'loss': loss, 'grad_norm': norm})
+    jax.tree_util.tree_map(
+      functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5),
+      found,
+      expected,
     )
 
 
