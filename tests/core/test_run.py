@@ -35,6 +35,7 @@ from helpers.runs import (
   trained_params,
   with_hparams,
 )
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.race import Repeat
 from reset_cycles.core.records import read_events
@@ -235,6 +236,18 @@ def test_what_is_written_and_logged(folder, generation):
 
 
 @BOTH
+def test_a_clock_that_was_moved_is_that_of_the_compiled_step(generation):
+  params = dataclasses.replace(PARAMS, horizon=TimeHorizon())
+  seen = {1: (1.0, 0.4, 1.0), 3: (0.9, 0.5, 21.0)}
+  driver = new_driver(params, generation, seen)
+  driver.run(until=5)
+  saved, run = driver.optimizer_state
+  assert run.clock.anchor_step == 3 and run.clock.pace < 1
+  clock = devices_of(driver).get(saved.inner.clock)
+  assert clock == run.clock._replace(count=5)
+
+
+@BOTH
 def test_a_run_agrees_with_numpy(generation):
   """Two cycles, a soft reset between them, all devices: step by step.
 
@@ -311,15 +324,19 @@ def test_each_reset_takes_a_model_of_its_own(generation):
   params = with_hparams(PARAMS, warmup_factor=0.25)
   params = dataclasses.replace(params, reset=FullReset(), policy=Repeat())
   driver, again = (new_driver(params, generation, {}) for _ in range(2))
-  kernels = []
+  # init_model_fn of v0.5.0 replaces the model with the runner's dropout.
+  driver.workload.dropout_of_model = 0.3
+  attributes, kernels = dict(vars(driver.workload)), []
   # The last two are of cycles that were not planned.
   for i, boundary in enumerate((4, 8, 12, 16)):
     driver.run(until=boundary + 1)
     kernels.append(devices_of(driver).get(driver.params)['kernel'])
+    assert driver.optimizer_state[1].control.chain_start == boundary
     if i < 2:
       fresh = fresh_model(driver, i)[0]['kernel']
       np.testing.assert_array_equal(kernels[i], fresh)
   assert len({kernel.tobytes() for kernel in kernels}) == 4
+  assert vars(driver.workload) == attributes
   again.run(until=17)
   kernel = devices_of(again).get(again.params)['kernel']
   np.testing.assert_array_equal(kernel, kernels[-1])
@@ -410,17 +427,6 @@ def test_fresh_parameters_that_do_not_fit_are_named():
   driver.workload.init_model_fn = lambda rng: (wrong, {'mean': jnp.zeros(6)})
   with pytest.raises(ValueError, match="init_model_fn's parameters differ"):
     driver.step()
-
-
-def test_the_workload_is_left_as_it_was():
-  """init_model_fn of v0.5.0 replaces the model with the runner's dropout."""
-  workload = fake_benchmark.PmapTinyWorkload()
-  params = dataclasses.replace(PARAMS, reset=FullReset())
-  driver = newly_set_up(params, workload)
-  workload.dropout_of_model, before = 0.3, workload.num_inits
-  driver.run(until=9)
-  assert driver.optimizer_state[1].control.number == 3
-  assert (workload.dropout_of_model, workload.num_inits) == (0.3, before)
 
 
 def test_two_runs_in_one_process_do_not_see_each_other():
