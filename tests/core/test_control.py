@@ -235,15 +235,15 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
       {'n': 1},
       [(0, 'cycle_start', 12), (2, 'clock', 18), (4, 'clock', 8)],
     ),
-    # So does one of several further cycles. The chain is over at 12 of 48: 36
+    # So does one of several further cycles. The chain is over at 13 of 48: 35
     # steps are two of about the scaled length, 16. At 16 the horizon moves to
-    # 89. Of 73 steps instead of 32 the cycle that was to end at 30 has 31.9,
-    # rounded up, instead of 14.
+    # 89. Of 73 steps instead of 32 the cycle that was to end at 31 has 34.2,
+    # rounded up, instead of 15.
     (
       48.0,
-      {1: 1, 2: 2, 3: 3, 12: 12, 16: -25},
-      {'policy': Repeat(), 'bad': (2, 3, 12)},
-      [(12, 'cycle_start', 30), (16, 'clock', 48)],
+      {1: 1, 2: 2, 3: 3, 13: 13, 16: -25},
+      {'policy': Repeat(), 'bad': (2, 3, 13)},
+      [(13, 'cycle_start', 31), (16, 'clock', 51)],
     ),
     # A further cycle's length is scaled with the horizon: 4 of 12 steps are 8 of
     # 24. Left at step 17, after the chain: 7 steps are one cycle of about 8,
