@@ -243,6 +243,7 @@ def test_a_clock_that_was_moved_is_that_of_the_compiled_step(generation):
   driver.run(until=5)
   saved, run = driver.optimizer_state
   assert run.clock.anchor_step == 3 and run.clock.pace < 1
+  assert run.due == run.control.end  # until then, nothing is to be decided
   clock = devices_of(driver).get(saved.inner.clock)
   assert clock == run.clock._replace(count=5)
 
