@@ -208,8 +208,9 @@ def test_the_verdict_on_a_probe(changes, goes_on):
 
 @pytest.mark.parametrize(
   ('step', 'loss', 'switches'),
-  # At half of 120 steps, and later; a loss that is not finite at any time.
-  ((60, 9, [60]), (61, 9, []), (61, NAN, [61])),
+  # At half of 120 steps, later and in the next cycle, which starts at 80; a loss
+  # that is not finite at any time.
+  ((60, 9, [60]), (61, 9, []), (90, 9, []), (61, NAN, [61])),
 )
 def test_what_learns_is_left_only_while_a_new_chain_gets_as_many_steps(
   step, loss, switches
@@ -230,6 +231,7 @@ def test_a_cycle_that_ends_with_a_loss_that_is_not_finite_has_been_left():
 
 PLAIN = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score())
 ALL = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score(0.4, PROBED))
+TRIED = (Score(0.3, PROBED), Score(), Score())
 REST = (Score(0.5, LEFT), Score(0.2, CHOSEN), Score(0.4, PROBED))
 NONE = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
 
@@ -239,6 +241,8 @@ NONE = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
   (
     # The chain goes on, at the factor that is in force.
     (PLAIN, False, (1, 120, 120, 0.1, False, [PROBED, CHOSEN, UNTRIED])),
+    # A probe that has lost, with a loss that is not finite.
+    (TRIED, True, (0, 75, 120, 0.125, True, [PROBED, PROBING, UNTRIED])),
     # Left: the chain begins anew, with one that has not been tried,
     (PLAIN, True, (0, 75, 120, 8.0, True, [PROBED, LEFT, PROBING])),
     # or else the best that has not been left,
