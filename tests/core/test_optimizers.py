@@ -68,6 +68,8 @@ def test_adam_agrees_with_its_twin(optimizer, hparams):
   clocks = {100: schedules.anchored_clock(100, 1, 0.0, 100, 200)}
   history, state = train(optimizer, cycles, gradients(), START, clocks)
   assert state.clock.count == 200
+  last = history[-1]
+  assert optimizer.eval_params(state.state, last, hparams) is last
   rates = [
     reference.cycle_rate(t % 100, 100, Cycle(h)) for t, h in enumerate(numbers)
   ]
