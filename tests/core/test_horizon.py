@@ -135,26 +135,23 @@ def test_the_horizon_is_the_smaller_of_time_and_most_steps(
   assert control.horizon == expected
 
 
-def run(params):
+def run(**changes):
   """A run of 1003 s and 10 steps a second, evaluated every 10 seconds.
 
   Returns:
     Events, the (cycle, nominal step) of each step, and the evaluations.
   """
+  params = make_params(horizon=TIME, budget_factor=1.0, **changes)
   config = config_of(params, 5000, budget=1003.0)
   seen = [(1 + 100 * i, 1.0, 0.1, 30.0 + 10 * i) for i in range(98)]
   events, _, local_steps = replay(config, 5000, seen, until=9731)
   return events, local_steps, seen
 
 
-def timed(policy, **changes):
-  return make_params(horizon=TIME, policy=policy, budget_factor=1.0, **changes)
-
-
 @pytest.mark.parametrize('policy', (Repeat(), Finish()), ids=repr)
 def test_the_last_evaluation_sees_the_annealed_model(policy):
   """Also where `wait` is off: no further cycle begins before it."""
-  events, steps, seen = run(timed(policy, early_switching=False))
+  events, steps, seen = run(policy=policy, early_switching=False)
   is_finished = policy == Finish()
   i, local = steps[-1] if is_finished else steps[seen[-1][0] - 1]
   assert i == 2 and local >= 1664
@@ -165,8 +162,7 @@ def test_the_last_evaluation_sees_the_annealed_model(policy):
 def test_further_cycles_fill_the_run_up_to_its_horizon():
   """The chain is left early: its last cycle is repeated until the horizon."""
   impatient = Progress(min_share=0.3, margin=0.0, noise=0.0, decay=0.0)
-  params = timed(Repeat(), switching=impatient)
-  events, *_ = run(params)
+  events, *_ = run(policy=Repeat(), switching=impatient)
   starts = [e for e in events if e['event'] == 'cycle_start']
   settings = [e['setting'] for e in starts]
   assert settings[:3] == [1, 2, 3]
