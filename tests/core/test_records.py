@@ -26,8 +26,6 @@ from reset_cycles.core.records import (
 )
 from reset_cycles.schedule_params import THESIS
 
-NAN = math.nan
-
 
 @pytest.fixture
 def said(caplog):
@@ -60,7 +58,10 @@ def test_what_is_written(folder, said):
   logger = types.SimpleNamespace(
     append_scalar_metrics=lambda *x: logged.append(x)
   )
-  events = [row(7, case1=1, unknown=2, loss=0.5), row(7, tau=0.25, metric=NAN)]
+  events = [
+    row(7, case1=1, unknown=2, loss=0.5),
+    row(7, tau=0.25, metric=math.nan),
+  ]
   files.add(events, 7, logger, {'grad_norm': 2.0})
   # One call for all: each rewrites the benchmark's files. The validation loss is
   # the runner's own to log.
