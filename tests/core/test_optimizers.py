@@ -18,7 +18,7 @@ from reset_cycles.parts.optimizers import NadamW
 from reset_cycles.parts.shapes import Constant
 
 HPARAMS = Hparams(learning_rate=0.01, warmup_factor=0.1, weight_decay=0.3)
-CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5)
+CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5, eps=1e-3)
 STEPS = 200
 
 
