@@ -63,8 +63,7 @@ def test_what_is_written(folder, said):
     row(7, tau=0.25, metric=math.nan),
   ]
   files.add(events, 7, logger, {'grad_norm': 2.0})
-  # One call for all: each rewrites the benchmark's files. The validation loss is
-  # the runner's own to log.
+  # One call for all. The validation loss is the runner's own to log.
   numbers = {'cycle': 1, 'case1': 1, 'unknown': 2, 'tau': 0.25}
   numbers |= {'metric_step': 7, 'grad_norm': 2.0}
   assert logged == [(numbers, 7)]
