@@ -208,8 +208,7 @@ def test_the_verdict_on_a_probe(changes, goes_on):
 
 @pytest.mark.parametrize(
   ('step', 'loss', 'switches'),
-  # At half of 120 steps, later and in the next cycle, which starts at 80; a loss
-  # that is not finite at any time.
+  # At half of 120 steps, later, in the next cycle; a NaN at any time.
   ((60, 9, [60]), (61, 9, []), (90, 9, []), (61, NAN, [61])),
 )
 def test_what_learns_is_left_only_while_a_new_chain_gets_as_many_steps(
