@@ -10,74 +10,49 @@ import pytest
 from reset_cycles.core import checks
 
 
-def said(check, *args, **named):
+def said(check, *args):
   """The message, or '' where nothing is wrong."""
   try:
-    check(*args, **named)
+    check(*args)
   except ValueError as error:
     return str(error)
   return ''
 
 
+NUMBER, COUNT = 'a number in {}', 'a whole number of at least {}'
+FLAG, CHOICE = 'True or False', 'one of {}'
+
+
 @pytest.mark.parametrize(
-  ('value', 'interval', 'is_in'),
+  ('right', 'argument', 'good', 'bad'),
   (
-    (0.0, '[0, 1]', True),
-    (1.0, '[0, 1]', True),
-    (0.0, '(0, 1]', False),
-    (1.0, '[0, 1)', False),
-    (-1e-12, '[0, 1]', False),
-    (1 + 1e-12, '[0, 1]', False),
-    (-5, '(-inf, inf)', True),
-    (np.float32(0.5), '(0, 1)', True),
-    (2, '[0, inf)', True),
-    (math.inf, '[0, inf)', False),
-    (math.nan, '(-inf, inf)', False),
-    (10**400, '[0, inf)', False),
-    (True, '[0, 1]', False),
-    ('0.5', '[0, 1]', False),
-    (None, '[0, 1]', False),
-    (1j, '[0, 1]', False),
+    (NUMBER, '[0, 1]', (0.0, 1.0), (-1e-12, 1 + 1e-12, True, '.5', None, 1j)),
+    (NUMBER, '(0, 1]', (1.0,), (0.0,)),
+    (NUMBER, '[0, 1)', (0, np.float32(0.5)), (1.0,)),
+    (NUMBER, '(-inf, inf)', (-5,), (math.nan,)),
+    (NUMBER, '[0, inf)', (2,), (math.inf, 10**400)),
+    (COUNT, 1, (1, np.int32(3)), (0, 2.0, True)),
+    (COUNT, 0, (0,), (-1,)),
+    (COUNT, 2, (2,), (1,)),
+    (FLAG, None, (True, False), (0, 1, 'yes', None)),
+    (CHOICE, ('log', 'linear'), ('log', 'linear'), ('quadratic', 3, None)),
   ),
 )
-def test_numbers(value, interval, is_in):
-  wrong = f'alpha={value!r}: alpha must be a number in {interval}.'
-  found = said(checks.check_number, 'alpha', value, interval)
-  assert found == ('' if is_in else wrong)
+def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
+  check = {
+    NUMBER: checks.check_number,
+    COUNT: checks.check_count,
+    FLAG: lambda name, value, _: checks.check_flag(name, value),
+    CHOICE: checks.check_choice,
+  }[right]
+  shown = ', '.join(argument) if right == CHOICE else argument
+  for value in good:
+    assert said(check, 'it', value, argument) == ''
+  for value in bad:
+    expected = f'it={value!r}: it must be {right.format(shown)}.'
+    assert said(check, 'it', value, argument) == expected
 
 
-@pytest.mark.parametrize(
-  ('value', 'least', 'is_right'),
-  (
-    (1, 1, True),
-    (0, 1, False),
-    (np.int32(3), 1, True),
-    (2.0, 1, False),
-    (True, 1, False),
-    (0, 0, True),
-    (1, 2, False),
-  ),
-)
-def test_counts(value, least, is_right):
-  wrong = f'k={value!r}: k must be a whole number of at least {least}.'
-  found = said(checks.check_count, 'k', value, least=least)
-  assert found == ('' if is_right else wrong)
-
-
-@pytest.mark.parametrize('value', (True, False, 0, 1, 'yes', None))
-def test_flags(value):
-  wrong = f'wait={value!r}: wait must be True or False.'
-  found = said(checks.check_flag, 'wait', value)
-  assert found == ('' if value is True or value is False else wrong)
-
-
-@pytest.mark.parametrize(
-  ('value', 'hint'),
-  (('logg', ' Did you mean log?'), ('quadratic', ''), (3, ''), (None, '')),
-)
-def test_choices(value, hint):
-  choices = ('log', 'linear')
-  assert said(checks.check_choice, 'scale', 'log', choices) == ''
-  assert said(checks.check_choice, 'scale', value, choices) == (
-    f'scale={value!r}: scale must be one of log, linear.{hint}'
-  )
+def test_a_choice_that_is_close_is_named():
+  found = said(checks.check_choice, 'scale', 'logg', ('log', 'linear'))
+  assert found.endswith('must be one of log, linear. Did you mean log?')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from helpers import reference
 from helpers.replay import (
-  EASY,
   PEAK,
   config_of,
   cycle_ends_of,
@@ -19,9 +17,8 @@ from helpers.replay import (
   tape,
 )
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.horizon import StepHorizon, TimeHorizon
+from reset_cycles.core.horizon import StepHorizon
 from reset_cycles.core.race import Repeat
-from reset_cycles.core.state import from_words, to_words
 from reset_cycles.core.workload import Evaluation, Target
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.soft_reset import (
@@ -34,6 +31,7 @@ from reset_cycles.soft_reset import (
 )
 
 NAN, INF = math.nan, math.inf
+OVER = 'cycles have run out'
 
 
 def of(events, event, *names):
@@ -57,197 +55,114 @@ def decisions(config, seen, steps):
   return found
 
 
-def test_scheduled_boundaries():
-  events, decision, _ = replay(make_params(), 6, [])
-  assert tape(events) == [
-    (0, 'cycle_start', 1, 4),
-    (4, 'cycle_start', 2, 8),
-    (8, 'cycle_start', 3, 12),
-    (12, 'finish', 3, 'cycles have run out'),
-  ]
+@pytest.mark.parametrize(
+  ('seen', 'expected'),
+  (
+    (
+      {},
+      [
+        (4, 'cycle_start', 2, 8),
+        (8, 'cycle_start', 3, 12),
+        (12, 'finish', 3, OVER),
+      ],
+    ),
+    # Left before step 2 of 12: the remaining 10 are 5 + 5. Evaluations count
+    # from 1 in each cycle, and a rise from one cycle to the next is none.
+    (
+      {1: (1.0,), 2: (1.5,), 4: (9.0,), 6: (8.0,), 8: (7.0,), 9: (8.0,)},
+      [
+        (1, 'evaluation', 1, 1),
+        (2, 'evaluation', 1, 2),
+        (2, 'switch', 1, 'loss rises'),
+        (2, 'cycle_start', 2, 7),
+        (4, 'evaluation', 2, 1),
+        (6, 'evaluation', 2, 2),
+        (7, 'cycle_start', 3, 12),
+        (8, 'evaluation', 3, 1),
+        (9, 'evaluation', 3, 2),
+        (9, 'switch', 3, 'loss rises'),
+        (9, 'finish', 3, OVER),
+      ],
+    ),
+    # An evaluation at a boundary counts for the cycle that ends. Although S = 1
+    # then, the end was scheduled. The next cycle begins with no loss, and one
+    # that is not finite ends it at once.
+    (
+      {3: (1.0,), 4: (2.0,), 5: (INF,)},
+      [
+        (3, 'evaluation', 1, 1),
+        (4, 'evaluation', 1, 2),
+        (4, 'cycle_start', 2, 8),
+        (5, 'evaluation', 2, 1),
+        (5, 'switch', 2, 'loss is not finite'),
+        (5, 'cycle_start', 3, 12),
+        (12, 'finish', 3, OVER),
+      ],
+    ),
+    # A resumed run may have missed some. The first reason counts.
+    (
+      {3: (1.0, 2.0, NAN)},
+      [
+        (3, 'evaluation', 1, 1),
+        (3, 'evaluation', 1, 2),
+        (3, 'evaluation', 1, 3),
+        (3, 'switch', 1, 'loss rises'),
+        (3, 'cycle_start', 2, 8),
+        (8, 'cycle_start', 3, 12),
+        (12, 'finish', 3, OVER),
+      ],
+    ),
+  ),
+  ids=('planned', 'left', 'boundary', 'several'),
+)
+def test_the_tape_of_a_chain(seen, expected):
+  rows = {
+    step: [(step, loss, 0.1) for loss in losses]
+    for step, losses in seen.items()
+  }
+  events, decision, local_steps = replay(make_params(), 6, rows)
+  assert tape(events) == [(0, 'cycle_start', 1, 4), *expected]
   assert decision.action == control_lib.FINISH
-  assert decision.control.num_early_stops == 0
-
-
-def test_actions_around_a_boundary():
-  config = config_of(make_params(), 6)
-  # 5: a resumed run that finds itself past a boundary makes up for it.
-  found = [decisions(config, {}, [step])[0].action for step in (3, 4, 5)]
-  assert found == ['go_on', 'reset', 'reset']
-
-
-def test_an_early_switch_and_the_new_plan():
-  # Left before step 2 of 12: the remaining 10 are 5 + 5. Evaluations count from
-  # 1 in each cycle, and a rise from one cycle to the next is none.
-  evaluations = [(1, 1.0, 0.2), (2, 1.5, 0.1), (4, 9.0, 0.3), (6, 8.0, 0.4)]
-  events, decision, local_steps = replay(make_params(), 6, evaluations)
-  assert tape(events) == [
-    (0, 'cycle_start', 1, 4),
-    (1, 'evaluation', 1, 1),
-    (2, 'evaluation', 1, 2),
-    (2, 'switch', 1, 'loss rises'),
-    (2, 'cycle_start', 2, 7),
-    (4, 'evaluation', 2, 1),
-    (6, 'evaluation', 2, 2),
-    (7, 'cycle_start', 3, 12),
-    (12, 'finish', 3, 'cycles have run out'),
-  ]
-  assert decision.control.num_early_stops == 1
-  # 4 nominal steps in 5.
-  pace = float(np.float32(0.8))
-  assert of(events, 'cycle_start', 'pace', 'peak_value') == [
-    (0, 1.0, PEAK),
-    (2, pace, PEAK + 0.001),
-    (7, pace, PEAK - 0.001),
-  ]
-  expected = [(0, 0), (0, 1)]
-  expected += [(i, 0.8 * t) for i in (1, 2) for t in range(5)]
-  np.testing.assert_allclose(local_steps, expected, rtol=1e-7)
+  assert decision.control.num_early_stops == len(of(events, 'switch'))
+  assert len(local_steps) == expected[-1][0]
 
 
 def test_an_evaluation_in_full():
   events, _, _ = replay(make_params(), 6, [(2, 1.0, 0.2), (3, 1.625, 0.25)])
-  assert events[1] == {
-    'global_step': 2,
+  assert events[2] == {
+    'global_step': 3,
     'event': 'evaluation',
     'cycle': 1,
-    'evaluation': 1,
-    'loss': 1.0,
-    'smoothed_loss': 1.0,
-    'derivative': 0.0,
-    'case1': 0,
+    'evaluation': 2,
+    'loss': 1.625,
+    'smoothed_loss': 1.625,
+    'derivative': 0.625,
+    'case1': 1,
     'case2': 0,
-    'stopping': 0,
-    'metric': 0.2,
-    'metric_step': 2,
+    'stopping': 1,
+    'metric': 0.25,
+    'metric_step': 3,
   }
-  second = {'evaluation': 2, 'loss': 1.625, 'smoothed_loss': 1.625}
-  second.update(derivative=0.625, case1=1, stopping=1, metric=0.25)
-  expected = {**events[1], **second, 'global_step': 3, 'metric_step': 3}
-  assert events[2] == expected
-
-
-@pytest.mark.parametrize(
-  ('params', 'bad', 'expected'),
-  (
-    # The step that is left, and what starts: 11 steps are 6 + 5.
-    (make_params(), 1, [(1, 2, 7), (7, 3, 12)]),
-    (make_params(), 3, [(3, 2, 8), (8, 3, 12)]),
-    (make_params(), 5, [(4, 2, 8), (5, 3, 12)]),
-    # 1 : 2 of the remaining 11.
-    (make_params(3, (1.0, 1.0, 2.0)), 1, [(1, 2, 5), (5, 3, 12)]),
-    # 4 steps are left for 3 cycles that were to have one each. There is no
-    # boundary at the last step of the run.
-    (
-      make_params(4, (9.0, 1.0, 1.0, 1.0)),
-      8,
-      [(8, 2, 10), (10, 3, 11), (11, 4, 12)],
-    ),
-  ),
-)
-@pytest.mark.parametrize('loss', (NAN, INF, -INF))
-def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(
-  params, bad, expected, loss
-):
-  events, decision, _ = replay(params, 6, [(bad, loss, 0.1)])
-  assert of(events, 'switch', 'reason') == [(bad, 'loss is not finite')]
-  assert decision.control.num_early_stops == 1
-  starts = of(events, 'cycle_start', 'cycle', 'cycle_end')
-  assert starts[-len(expected) :] == expected
-
-
-def test_a_switch_in_the_last_cycle_finishes_the_run():
-  evaluations = [(9, 1.0, 0.1), (10, 2.0, 0.1), (11, 3.0, 0.1)]
-  events, decision, local_steps = replay(make_params(), 6, evaluations)
-  assert tape(events)[3:] == [
-    (9, 'evaluation', 3, 1),
-    (10, 'evaluation', 3, 2),
-    (10, 'switch', 3, 'loss rises'),
-    (10, 'finish', 3, 'cycles have run out'),
-  ]
-  assert decision.action == control_lib.FINISH
-  assert len(local_steps) == 10
-
-
-def test_an_evaluation_at_a_boundary_counts_for_the_cycle_that_ends():
-  # It is seen before the first step of the next cycle; although S = 1, the end
-  # was scheduled. The next cycle begins with no loss.
-  evaluations = [(3, 1.0, 0.1), (4, 2.0, 0.2), (5, 4.0, 0.3)]
-  events, decision, _ = replay(make_params(), 6, evaluations, until=6)
-  assert tape(events) == [
-    (0, 'cycle_start', 1, 4),
-    (3, 'evaluation', 1, 1),
-    (4, 'evaluation', 1, 2),
-    (4, 'cycle_start', 2, 8),
-    (5, 'evaluation', 2, 1),
-  ]
-  assert events[2]['stopping'] == 1
-  control = decision.control
-  assert control.num_early_stops == 0
-  # tau needs the last metric and the run's first one.
-  assert control.last.step == 5
-  assert (control.last.metric, control.first.metric) == (0.3, 0.1)
-
-
-def test_several_evaluations_at_once():
-  # A resumed run may have missed some. The first reason counts, also when the
-  # loss has recovered since.
-  seen = [(1, 1.0, 0.1), (2, 2.0, 0.2), (3, 1.0, 0.3)]
-  events, decision, _ = replay(make_params(), 6, {3: seen}, until=4)
-  assert tape(events)[1:] == [
-    (3, 'evaluation', 1, 1),
-    (3, 'evaluation', 1, 2),
-    (3, 'evaluation', 1, 3),
-    (3, 'switch', 1, 'loss rises'),
-    (3, 'cycle_start', 2, 8),
-  ]
-  assert [e['metric_step'] for e in events[1:4]] == [1, 2, 3]
-  assert decision.control.last.step == 3
-  assert decision.control.first.metric == 0.1
-
-
-def test_without_early_switching_the_rule_is_only_logged():
-  params = make_params(early_switching=False)
-  evaluations = [(1, 1.0, 0.1), (2, 2.0, 0.1), (3, NAN, 0.1)]
-  events, decision, _ = replay(params, 6, evaluations)
-  assert of(events, 'evaluation', 'stopping') == [(1, 0), (2, 1), (3, 1)]
-  assert of(events, 'cycle_start') == [(0,), (4,), (8,)]
-  assert decision.control.num_early_stops == 0
-
-
-def test_repeat_goes_on_with_cycles_like_the_last_one():
-  events, decision, local_steps = replay(
-    make_params(policy=Repeat()), 6, [], until=21
-  )
-  assert of(events, 'cycle_start', 'setting', 'cycle_end', 'pace')[2:] == [
-    (8, 3, 12, 1.0),
-    (12, 3, 16, 1.0),
-    (16, 3, 20, 1.0),
-    (20, 3, 24, 1.0),
-  ]
-  peaks = of(events, 'cycle_start', 'peak_value')[2:]
-  assert {peak for _, peak in peaks} == {PEAK - 0.001}
-  assert local_steps[12:] == [(2, float(t % 4)) for t in range(9)]
-  assert decision.control.horizon == 24
 
 
 def test_a_further_cycle_after_one_that_was_left_has_half_of_its_rate():
   """And the length of the last one, whatever the horizon was."""
-  seen = [(9, NAN, 0.1), (14, NAN, 0.1), (19, NAN, 0.1)]
-  events, _, _ = replay(make_params(policy=Repeat()), 6, seen, until=30)
-  assert of(events, 'cycle_start', 'cycle_end', 'scale', 'peak_value')[2:] == [
-    (start, end, scale, (PEAK - 0.001) * scale)
+  seen = [(9, NAN, 0.1), (14, 1.0, 0.1), (15, 2.0, 0.1), (19, NAN, 0.1)]
+  events, decision, _ = replay(make_params(policy=Repeat()), 6, seen, 30)
+  names = ('setting', 'cycle_end', 'scale', 'peak_value')
+  assert of(events, 'cycle_start', *names)[2:] == [
+    (start, 3, end, scale, (PEAK - 0.001) * scale)
     for start, end, scale in (
       (8, 12, 1.0),
       (9, 13, 0.5),
       (13, 17, 0.5),
-      (14, 18, 0.25),
-      (18, 22, 0.25),
+      (15, 19, 0.25),
       (19, 23, 0.125),
       (23, 27, 0.125),
       (27, 31, 0.125),
     )
   ]
+  assert decision.control.horizon == 31
 
 
 # A horizon that moves, and cycles that were planned before it did.
@@ -320,15 +235,15 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
       {'n': 1},
       [(0, 'cycle_start', 12), (2, 'clock', 18), (4, 'clock', 8)],
     ),
-    # So does one of several further cycles. The chain is over at 4 of 48: 44
-    # steps are three of the scaled length, 16. At 8 the horizon moves to 88.
-    # Twice as many steps are left, and the cycle that was to end at 19 has 22
-    # instead of 11.
+    # So does one of several further cycles. The chain is over at 13 of 48: 35
+    # steps are two of about the scaled length, 16. At 16 the horizon moves to
+    # 89. Of 73 steps instead of 32 the cycle that was to end at 31 has 34.2,
+    # rounded up, instead of 15.
     (
       48.0,
-      {1: 1, 2: 2, 3: 3, 4: 4, 8: -32},
-      {'policy': Repeat(), 'bad': (2, 3, 4)},
-      [(4, 'cycle_start', 19), (8, 'clock', 30)],
+      {1: 1, 2: 2, 3: 3, 13: 13, 16: -25},
+      {'policy': Repeat(), 'bad': (2, 3, 13)},
+      [(13, 'cycle_start', 31), (16, 'clock', 51)],
     ),
     # A further cycle's length is scaled with the horizon: 4 of 12 steps are 8 of
     # 24. Left at step 17, after the chain: 7 steps are one cycle of about 8,
@@ -353,192 +268,185 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
       {'horizon': Loose()},
       [(0, 'cycle_start', 4), (4, 'cycle_start', 11), (11, 'cycle_start', 18)],
     ),
+    # A cycle that starts at the horizon is as long as planned.
+    (
+      12.0,
+      {1: 1, 2: 2, 12: 12},
+      {'policy': Repeat()},
+      [(8, 'cycle_start', 12), (12, 'cycle_start', 16)],
+    ),
+    # At 4 it would be at 2, which is over: nothing moves, and the cycle's end,
+    # at 18, has its share of what comes next.
+    (
+      18.0,
+      {1: 1, 2: 2, 4: 20, 6: 6},
+      {'n': 1},
+      [(0, 'cycle_start', 12), (2, 'clock', 18), (6, 'clock', 18)],
+    ),
+    # Cycles of 7 and 14 steps, an interval of 4. At 5, half of it is left of the
+    # first, and one of the 8 steps up to the new horizon is its share. It waits
+    # for the next evaluation, at 9,
+    (
+      13.0,
+      {1: 1, 5: 5},
+      {'n': 2, 'lengths': (1.0, 2.0), 'budget_factor': 3.5, 'wait': True},
+      [(0, 'cycle_start', 7), (5, 'clock', 9)],
+    ),
+    # unless less than half of an interval had been left of it:
+    (
+      13.0,
+      {1: 1, 5: 5},
+      {'n': 2, 'lengths': (2.0, 5.0), 'budget_factor': 3.5, 'wait': True},
+      [(5, 'clock', 6), (10, 'cycle_start', 13)],
+    ),
+    # evaluations that come a little too soon would put it off again and again.
+    # Nor does it wait up to the horizon, 9, which lies before the evaluation
+    # that is waited for: nothing else would be seen of the next cycle.
+    (
+      9.0,
+      {1: 1, 5: 5},
+      {
+        **{'n': 2, 'lengths': (1.0, 2.0), 'budget_factor': 3.5, 'wait': True},
+        'policy': Repeat(),
+      },
+      [(0, 'cycle_start', 7), (5, 'clock', 6), (10, 'cycle_start', 24)],
+    ),
   ),
-  ids=('last', 'further', 'scaled', 'loose'),
 )
 def test_ends_of_cycles_under_a_horizon_that_moves(to, seen, changes, ends):
   events, _, _ = replay_moved(to, seen, **changes)
   assert cycle_ends_of(events)[-len(ends) :] == ends
+  # Each cycle keeps its factor.
+  scales = {(e['cycle'], e['scale']) for e in events if 'scale' in e}
+  assert len(scales) == len(of(events, 'cycle_start'))
 
 
 # Waiting.
 
 UNSEEN = 'the annealed model has not been evaluated'
+UNKNOWN = 'no evaluation in the cycle: tau is 0'
+# Leaves at each cycle's second evaluation.
+EAGER = SmoothedLossRule(lam=1.0, eps1=0.0)
 
 
 def waiting(**changes):
-  return make_params(wait=True, early_switching=False, **changes)
+  return make_params(**{'wait': True, 'early_switching': False, **changes})
 
 
-def test_a_reset_waits_for_the_evaluation_of_the_annealed_model():
-  # Evaluated at 1 and every 3 steps: the ends at 4 and 8 are seen at 6 and 9, so
-  # that 6 steps are left for 2 cycles after the first one, and 3 for the last.
-  seen = [(step, 1.0, step / 100) for step in (1, *range(3, 16, 3))]
-  events, _, local_steps = replay(waiting(), 6, seen, until=16)
-  assert tape(events, without=()) == [
-    (0, 'cycle_start', 1, 4),
-    (1, 'evaluation', 1, 1),
-    (3, 'evaluation', 1, 2),
-    (4, 'wait', 1, UNSEEN),
-    (6, 'evaluation', 1, 3),
-    (6, 'reset', 2, ''),
-    (6, 'cycle_start', 2, 9),
-    (9, 'evaluation', 2, 1),
-    (9, 'reset', 3, ''),
-    (9, 'cycle_start', 3, 12),
-    (12, 'evaluation', 3, 1),
-    (12, 'finish', 3, 'cycles have run out'),
-  ]
-  # 4 and the longest way between two evaluations so far.
-  assert of(events, 'wait', 'cycle_end') == [(4, 6)]
-  assert of(events, 'reset', 'metric_step') == [(6, 6), (9, 9)]
+@pytest.mark.parametrize(
+  ('changes', 'seen', 'expected'),
+  (
+    # Evaluated at 1 and every 3 steps, the ends at 4 and 8 are seen at 6 and 9,
+    # so that 6 steps are left for 2 cycles after the first, and 3 for the last.
+    (
+      {},
+      (1, 3, 6, 9, 12),
+      [
+        (4, 'wait', 1, UNSEEN),
+        (6, 'reset', 2, ''),
+        (6, 'cycle_start', 2, 9),
+        (9, 'reset', 3, ''),
+        (9, 'cycle_start', 3, 12),
+        (12, 'finish', 3, OVER),
+      ],
+    ),
+    # The last cycle waits as well: for three steps, the longest interval, and
+    # not the four up to the evaluation. After the horizon as long as before it.
+    (
+      {'n': 1},
+      (5, 8, 11, 15),
+      [(12, 'wait', 1, UNSEEN), (15, 'finish', 1, OVER)],
+    ),
+    (
+      {'n': 1},
+      (5, 7, 9, 15),
+      [(12, 'wait', 1, UNSEEN), (14, 'finish', 1, OVER)],
+    ),
+    # An evaluation that does not come is given up, 2 steps after each end.
+    (
+      {},
+      (1, 3),
+      [
+        (4, 'wait', 1, UNSEEN),
+        (6, 'reset', 2, ''),
+        (6, 'cycle_start', 2, 9),
+        (9, 'wait', 2, UNSEEN),
+        (11, 'reset', 3, UNKNOWN),
+        (11, 'cycle_start', 3, 12),
+        (12, 'wait', 3, UNSEEN),
+        (14, 'finish', 3, OVER),
+      ],
+    ),
+    # Before the horizon, 12, not beyond it: nothing is left for another cycle.
+    (
+      {'n': 2, 'lengths': (11.0, 1.0)},
+      (1, 6),
+      [(11, 'wait', 1, UNSEEN), (12, 'finish', 1, OVER)],
+    ),
+    # Where no interval is known nothing is waited for, and tau is not taken
+    # from the evaluation after the first step. Later, an interval is 5 steps.
+    (
+      {'n': 2, 'lengths': (1.0, 5.0)},
+      (1, 6),
+      [
+        (2, 'reset', 2, UNKNOWN),
+        (2, 'cycle_start', 2, 12),
+        (12, 'wait', 2, UNSEEN),
+        (17, 'finish', 2, OVER),
+      ],
+    ),
+    # A cycle of one step of 60 ends an interval after the last evaluation.
+    (
+      {'lengths': (29.0, 1.0, 30.0), 'budget_factor': 10.0},
+      (1, 11, 21, 31),
+      [
+        (29, 'wait', 1, UNSEEN),
+        (31, 'reset', 2, ''),
+        (31, 'cycle_start', 2, 41),
+        (41, 'wait', 2, UNSEEN),
+        (51, 'reset', 3, UNKNOWN),
+        (51, 'cycle_start', 3, 60),
+        (60, 'wait', 3, UNSEEN),
+        (70, 'finish', 3, OVER),
+      ],
+    ),
+    # After an early switch nothing is waited for.
+    (
+      {'n': 2, 'early_switching': True, 'switching': EAGER},
+      (2, 3),
+      [
+        (3, 'switch', 1, 'loss rises'),
+        (3, 'reset', 2, ''),
+        (3, 'cycle_start', 2, 12),
+        (12, 'wait', 2, UNSEEN),
+        (13, 'finish', 2, OVER),
+      ],
+    ),
+  ),
+)
+def test_how_long_a_cycles_end_waits(changes, seen, expected):
+  rows = [(step, 1.0, 0.1) for step in seen]
+  events, _, local_steps = replay(waiting(**changes), 6, rows, until=80)
+  assert tape(events, without=('evaluation',))[1:] == expected
+  assert len(local_steps) == expected[-1][0]
   # The clock goes on past the nominal end, where the rate stays.
-  assert local_steps[:6] == [(0, float(t)) for t in range(6)]
+  first_end = next(step for step, what, *_ in expected if what != 'wait')
+  assert local_steps[:first_end] == [(0, float(t)) for t in range(first_end)]
 
 
-def test_a_cycle_ends_although_evaluations_come_too_soon():
-  """Every interval has a step or two fewer than the one before.
-
-  At 75, less than half an interval is left of the first cycle, which ends at 77,
-  is waited for, and is evaluated at 91. An interval more at each evaluation
-  would have put its end off to that of the run.
-  """
-  seen = [1, 21, 40, 58, 75, 91, 106, 120, 133]
-  exact = TimeHorizon(slack=0.0, margin=0.0)
-  params = waiting(n=2, horizon=exact, budget_factor=1.0)
-  config = config_of(params, 100, budget=85.0)
-  evaluations = [(step, 1.0, 0.5, 10.0 * i) for i, step in enumerate(seen)]
-  events, _, _ = replay(config, 100, evaluations, until=134)
-  assert cycle_ends_of(events) == [
-    (0, 'cycle_start', 50),
-    (21, 'clock', 81),
-    (40, 'clock', 79),
-    (58, 'clock', 77),
-    (75, 'clock', 77),
-    (91, 'cycle_start', 143),
-    (106, 'clock', 138),
-    (120, 'clock', 134),
+def test_the_step_before_which_to_decide_again():
+  # At step 4, the evaluation of step 3 comes in; the cycle's end was 4.
+  rows = ((2, 1), (4, 3), (6, 6))
+  seen = {step: [(of_step, 1.0, 0.1)] for step, of_step in rows}
+  found = decisions(config_of(waiting(), 6), seen, (2, 4, 5, 6, 7))
+  assert [(decision.action, decision.due) for decision in found] == [
+    *(('go_on', 4), ('go_on', 6), ('go_on', 6), ('reset', 9), ('go_on', 9))
   ]
-  assert of(events, 'wait', 'cycle_end') == [(77, 97)]
-
-
-def test_a_reset_is_never_all_that_the_last_evaluation_sees():
-  """The cycle ends at 34, the horizon is 36; the last evaluation comes at 41."""
-  params = waiting(
-    lengths=(6.0, 1.0, 1.0),
-    horizon=TimeHorizon(slack=0.0, margin=0.5),
-    policy=Repeat(),
-    budget_factor=1.0,
-  )
-  config = config_of(params, 40, budget=41.0)
-  seen = enumerate([1, 11, 21, 31, 41])
-  evaluations = [(step, 1.0, 0.5, 10.0 * i) for i, step in seen]
-  events, _, _ = replay(config, 40, evaluations, until=41)
-  assert tape(events)[-2:] == [
-    (31, 'cycle_start', 2, 34),
-    (34, 'wait', 2, UNSEEN),
-  ]
-
-
-@pytest.mark.parametrize(
-  ('steps', 'end'), (((5, 8, 11, 15), 15), ((5, 7, 9, 15), 14))
-)
-def test_the_last_cycle_waits_as_well(steps, end):
-  # Three steps, the longest interval, and not the four up to the evaluation.
-  # After the horizon it waits as long as before it.
-  seen = [(step, 1.0, 0.1) for step in steps]
-  events, decision, local_steps = replay(waiting(n=1), 6, seen, 20)
-  assert tape(events)[4:] == [
-    (12, 'wait', 1, UNSEEN),
-    *[(15, 'evaluation', 1, 4)] * (end == 15),
-    (end, 'finish', 1, 'cycles have run out'),
-  ]
-  assert decision.action == control_lib.FINISH
-  assert len(local_steps) == end
-
-
-def test_an_evaluation_that_does_not_come_is_given_up():
-  events, _, _ = replay(waiting(), 6, [(1, 1, 0.1), (3, 1, 0.1)], until=20)
-  # 2 steps after each end; before the horizon, 12, not beyond it.
-  assert tape(events)[3:] == [
-    (4, 'wait', 1, UNSEEN),
-    (6, 'cycle_start', 2, 9),
-    (9, 'wait', 2, UNSEEN),
-    (11, 'cycle_start', 3, 12),
-    (12, 'wait', 3, UNSEEN),
-    (14, 'finish', 3, 'cycles have run out'),
-  ]
-  # At the horizon nothing is left for the cycle to come.
-  params = waiting(n=2, lengths=(11.0, 1.0))
-  events, _, _ = replay(params, 6, [(1, 1, 0.1), (6, 1, 0.1)], until=20)
-  assert tape(events)[-2:] == [
-    (11, 'wait', 1, UNSEEN),
-    (12, 'finish', 1, 'cycles have run out'),
-  ]
-
-
-def test_where_no_interval_is_known_nothing_is_waited_for():
-  """And tau is not taken from the evaluation after the first step."""
-  params = waiting(n=2, lengths=(1.0, 5.0))
-  seen = [(1, 1, 0.1), (6, 1, 0.1)]
-  events, _, _ = replay(params, 6, seen, until=20)
-  assert tape(events, without=())[2:] == [
-    (2, 'reset', 2, 'no evaluation in the cycle: tau is 0'),
-    (2, 'cycle_start', 2, 12),
-    (6, 'evaluation', 2, 1),
-    (12, 'wait', 2, UNSEEN),  # for an interval of 5 steps
-    (17, 'finish', 2, 'cycles have run out'),
-  ]
-
-
-def test_a_short_cycle_ends_an_interval_after_the_last_evaluation():
-  # One step of 60 is the second cycle's; at 31 the first one has waited for 2.
-  params = waiting(lengths=(29.0, 1.0, 30.0), budget_factor=1.0)
-  seen = [(step, 1.0, 0.1) for step in (1, 11, 21, 31)]
-  events, _, _ = replay(params, 60, seen, until=35)
-  assert cycle_ends_of(events)[1:] == [(31, 'cycle_start', 41)]
-
-
-@pytest.mark.parametrize(
-  ('params', 'seen', 'starts'),
-  (
-    # Before the first evaluation, and after an early switch.
-    (waiting(), [], [4, 8]),
-    (make_params(wait=True), [(2, 1.0, 0.1), (3, 9.0, 0.1)], [3]),
-  ),
-)
-def test_nothing_is_waited_for(params, seen, starts):
-  events, _, _ = replay(params, 6, seen, until=4 * len(starts) + 1)
-  assert of(events, 'wait') == []
-  assert of(events, 'cycle_start')[1:] == [(start,) for start in starts]
-
-
-@pytest.mark.parametrize(
-  ('seen', 'steps', 'expected'),
-  (
-    (
-      {1: [(1, 1.0, 0.1)], 3: [(3, 1.0, 0.1)]},
-      (1, 3, 4, 5, 6),
-      [('go_on', 4), ('go_on', 4), ('go_on', 6), ('go_on', 6), ('reset', 9)],
-    ),
-    # At step 4, the evaluation of step 3 comes in; the cycle's end was 4.
-    (
-      {2: [(1, 1.0, 0.1)], 4: [(3, 1.0, 0.1)], 6: [(6, 1.0, 0.1)]},
-      (2, 4, 5, 6, 7),
-      [('go_on', 4), ('go_on', 6), ('go_on', 6), ('reset', 9), ('go_on', 9)],
-    ),
-  ),
-  ids=('given up', 'of an earlier model'),
-)
-def test_the_step_before_which_to_decide_again(seen, steps, expected):
-  found = decisions(config_of(waiting(), 6), seen, steps)
-  assert [(decision.action, decision.due) for decision in found] == expected
 
 
 # What a reset does, and what is written of it.
 
 BROKEN = 'the model is not finite'
-UNKNOWN = 'no evaluation in the cycle: tau is 0'
 
 
 def reset_at(
@@ -572,7 +480,7 @@ def reset_at(
   ),
 )
 def test_the_plan_of_a_reset(mode, seen, is_finite, plan, note):
-  rows = [(4, *seen)] if seen else []
+  rows = [(1, *seen)] if seen else []
   found, event = reset_at(4, rows, is_finite, reset=mode, early_switching=False)
   np.testing.assert_allclose(tuple(found), tuple(plan), atol=1e-15)
   assert (event['note'], event['tau']) == (note, found.tau)
@@ -597,13 +505,6 @@ def test_what_is_written_of_a_reset():
   assert (event['reason'], event['alpha']) == ('scheduled', '')
 
 
-def test_an_evaluation_of_the_cycle_before_is_not_this_ones():
-  config = config_of(make_params(early_switching=False), 6)
-  *_, second = decisions(config, {4: [(4, 1.0, 0.6)]}, (4, 8))
-  plan, event = control_lib.plan_reset(second, config, lambda: True)
-  assert (plan.tau, event['note']) == (0.0, UNKNOWN)
-
-
 @pytest.mark.parametrize(('scale', 'tau'), (('log', 0.5), ('linear', 0.25)))
 def test_tau_is_of_the_scale_of_the_reset_and_of_the_first_metric(scale, tau):
   seen = [(1, 1.0, 0.9), (2, 1.0, 0.5), (4, 1.0, 0.3)]
@@ -612,7 +513,7 @@ def test_tau_is_of_the_scale_of_the_reset_and_of_the_first_metric(scale, tau):
 
 
 def test_a_tau_of_ones_own():
-  seen, asked = [(1, 1, 0.3), (4, 1.0, 0.6)], []
+  seen, asked = [(1, 1, 0.3), (3, 1.0, 0.6)], []
 
   def own_tau(*args):
     asked.append(args)
@@ -689,22 +590,6 @@ def test_runs_agree_with_their_twin(seed):
   assert len(local_steps) == steps
 
 
-@pytest.mark.parametrize('seed', range(0, 60, 7))
-def test_a_control_that_is_saved_before_every_step_decides_the_same(seed):
-  config, step_hint, seen = random_run(seed)
-  like, _ = control_lib.start(config)
-
-  def saved(control):
-    return from_words(to_words(control), like)
-
-  whole, other = (
-    replay(config, step_hint, seen, until=130, save=save)
-    for save in (lambda control: control, saved)
-  )
-  np.testing.assert_equal(other[0], whole[0])
-  assert repr(other[1].control) == repr(whole[1].control)
-
-
 def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
   """The evaluation for which a cycle waits may be the only one of it."""
   params = make_params(
@@ -720,18 +605,21 @@ def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
     (6, 'reset', 2, ''),
     (6, 'cycle_start', 2, 9),
   ]
-  # A rule that judges a cycle has nothing to say of one that is over.
-  easy = dataclasses.replace(params, switching=EASY)
-  seen = [(1, 1.0, 0.1), (3, 1.0, 0.1), (6, 9.0, 0.1)]
-  events, _, _ = replay(easy, 6, seen, until=7)
-  assert [e for e in events if e['event'] == 'switch'] == []
 
 
 def test_a_full_reset_begins_a_new_chain():
-  config = config_of(make_params(switching=Progress()), 6)
-  [decision] = decisions(config, {4: [(3, 1.0, 0.1)]}, [4])
+  params = make_params(switching=Progress(), early_switching=False)
+  config = config_of(params, 6)
+  seen = {step: [(step, 1.0, 0.1)] for step in (3, 6)}
+  *_, decision = decisions(config, seen, (3, 4, 6, 8))
   control = decision.control
   kept = control_lib.after_reset(control, ResetPlan(0.9, 0.5, True), config)
   assert kept is control and control.chain_start == 0
+  assert control.switching.f[-2:] == (3 / 12, 6 / 12)
   new = control_lib.after_reset(control, FULL, config)
-  assert (new.chain_start, new.switching) == (4, Progress.initial)
+  assert (new.chain_start, new.switching) == (8, Progress.initial)
+  # The chain lasts up to the horizon, and at least to the cycle's end, 12.
+  for horizon, share in ((16, 2 / 8), (12, 2 / 4), (9, 2 / 4)):
+    moved = new._replace(horizon=horizon)
+    found, _ = control_lib.observe(moved, Evaluation(10, 1.0, 0.1), config)
+    assert found.switching.f[-1] == share

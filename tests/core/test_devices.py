@@ -23,7 +23,6 @@ from helpers.runs import (
   new_driver,
   newly_set_up,
 )
-from reset_cycles.core.devices import Devices, PmapDevices
 
 TESTS = pathlib.Path(__file__).parents[1]
 
@@ -75,20 +74,6 @@ def test_replicas_are_identical(generation):
     assert len(rest) == 7
     for other in rest:
       np.testing.assert_array_equal(first, other)
-
-
-@pytest.mark.parametrize('kind', (Devices, PmapDevices))
-def test_what_is_put_on_the_devices_comes_back(kind):
-  devices = kind()
-  tree = {'a': np.arange(6, dtype='f').reshape(2, 3), 'b': np.int32(7)}
-  there = devices.put(tree)
-  jax.tree_util.tree_map(
-    np.testing.assert_array_equal, devices.get(there), tree
-  )
-  for leaf, own in zip(there.values(), tree.values()):
-    shape = devices.shape_of(leaf)
-    assert (shape.shape, shape.dtype) == (np.shape(own), own.dtype)
-    assert len(leaf.sharding.device_set) == 8
 
 
 SPECS = {

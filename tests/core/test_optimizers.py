@@ -18,7 +18,7 @@ from reset_cycles.parts.optimizers import NadamW
 from reset_cycles.parts.shapes import Constant
 
 HPARAMS = Hparams(learning_rate=0.01, warmup_factor=0.1, weight_decay=0.3)
-CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5)
+CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5, eps=1e-3)
 STEPS = 200
 
 
@@ -61,48 +61,42 @@ START = np.float32([1.0, -2.0, 0.5, 3.0, 0.0])
 @pytest.mark.parametrize('hparams', (HPARAMS, CLIPPED), ids=('', 'clipped'))
 @pytest.mark.parametrize('optimizer', (AdamW(), NadamW()), ids=repr)
 def test_adam_agrees_with_its_twin(optimizer, hparams):
-  cycles = chain_of(Cycle(hparams), Cycle(hparams))
+  """Two cycles that differ in numbers; Adam's own count goes on."""
+  other = dataclasses.replace(hparams, learning_rate=0.02, weight_decay=0.05)
+  numbers = [hparams] * 100 + [other] * 100
+  cycles = chain_of(Cycle(hparams), Cycle(other))
   clocks = {100: schedules.anchored_clock(100, 1, 0.0, 100, 200)}
-  history, _ = train(optimizer, cycles, gradients(), START, clocks)
+  history, state = train(optimizer, cycles, gradients(), START, clocks)
+  assert state.clock.count == 200
+  last = history[-1]
+  assert optimizer.eval_params(state.state, last, hparams) is last
   rates = [
-    reference.cycle_rate(t % 100, 100, Cycle(hparams)) for t in range(200)
+    reference.cycle_rate(t % 100, 100, Cycle(h)) for t, h in enumerate(numbers)
   ]
-  expected = reference.adamw(
-    START, gradients(), rates, hparams, nesterov=optimizer == NadamW()
-  )
+  decays = [h.weight_decay for h in numbers]
+  given = (START, gradients(), rates, hparams, decays)
+  is_ahead = optimizer == NadamW()
+  expected = reference.adamw(*given, nesterov=is_ahead)
   np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
-  other = reference.adamw(
-    START, gradients(), rates, hparams, nesterov=optimizer == AdamW()
-  )
-  assert np.abs(np.subtract(expected, other)).max() > 1e-3
+  against = reference.adamw(*given, nesterov=not is_ahead)
+  assert np.abs(np.subtract(expected, against)).max() > 1e-3
 
 
-def test_the_first_steps_of_nadamw_by_hand():
-  """g = 1, b1 = b2 = 1/2, no decay: m = 1/2, (1/4 + 1/2) / (1/2) = 1.5.
-
-  v / (1 - b2) is 1. Then m = 3/4, (3/8 + 1/2) / (3/4) = 7/6, and v is 1 again.
-  """
-  hparams = Hparams(None, 1.0, 0.5, 0.5, 0.0, 0.0, eps=1e-30)
-  cycles = chain_of(Cycle(hparams, decay=Constant()))
-  history, _ = train(NadamW(), cycles, np.ones((2, 1), 'f'), np.zeros(1, 'f'))
-  np.testing.assert_allclose(history, [[-1.5], [-1.5 - 7 / 6]], rtol=1e-6)
-  history, _ = train(AdamW(), cycles, np.ones((2, 1), 'f'), np.zeros(1, 'f'))
-  np.testing.assert_allclose(history, [[-1.0], [-2.0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize('r', (0.0, 0.75))
-@pytest.mark.parametrize('power', (2.0, 0.0))
-def test_schedule_free_agrees_with_the_papers_algorithm(r, power):
+@pytest.mark.parametrize(
+  ('r', 'power', 'hparams'),
+  ((0.0, 2.0, HPARAMS), (0.75, 2.0, CLIPPED), (0.75, 0.0, HPARAMS)),
+)
+def test_schedule_free_agrees_with_the_papers_algorithm(r, power, hparams):
   """y moves in place here; there, it is made of x and z at every step."""
   optimizer = ScheduleFreeAdamW(r=r, weight_lr_power=power)
-  cycle = Cycle(HPARAMS)
+  cycle = Cycle(hparams)
   cycles = chain_of(cycle)
   history, state = train(optimizer, cycles, gradients(), START)
   rates = [reference.cycle_rate(t, STEPS, cycle) for t in range(STEPS)]
-  twin = reference.schedule_free(START, gradients(), rates, HPARAMS, r, power)
+  twin = reference.schedule_free(START, gradients(), rates, hparams, r, power)
   expected = [row.y for row in twin]
   np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
-  x = optimizer.eval_params(state.state, jnp.asarray(history[-1]), HPARAMS)
+  x = optimizer.eval_params(state.state, jnp.asarray(history[-1]), hparams)
   np.testing.assert_allclose(x, twin[-1].x, rtol=1e-4, atol=1e-5)
   assert state.state.weight_sum == pytest.approx(twin[-1].weight_sum, rel=1e-5)
 
@@ -119,31 +113,6 @@ def test_schedule_free_keeps_its_average_over_many_steps():
   twin = reference.schedule_free(start, grads, [0.01] * count, hparams)
   off = history[-1] - twin[-1].y
   assert np.sqrt(np.mean(off**2)) < 3e-6
-
-
-def test_schedule_free_waits_for_a_rate_above_zero():
-  hparams = dataclasses.replace(HPARAMS, warmup_factor=0.5)
-  history, state = train(
-    ScheduleFreeAdamW(), chain_of(Cycle(hparams), steps=8), gradients(1), START
-  )
-  np.testing.assert_array_equal(history[0], START)
-  assert (state.state.weight_sum, state.state.largest_rate) == (0, 0)
-  np.testing.assert_array_equal(state.state.z, START)
-
-
-def test_what_is_evaluated_by_hand():
-  # b1 = .75: x = (y - .25 z) / .75
-  hparams = Hparams(one_minus_beta1=0.25)
-  optimizer = ScheduleFreeAdamW()
-  tx = optimizer.build(optimizers.StepNumbers(0.1, 0.0, 0.25, 0.9, 1e-8, None))
-  state = tx.init(jnp.float32([4.0]))._replace(z=jnp.float32([1.0]))
-  x = optimizer.eval_params(state, jnp.float32([4.0]), hparams)
-  assert float(x[0]) == pytest.approx((4 - 0.25) / 0.75)
-  params = jnp.float32([4.0])
-  assert AdamW().eval_params(state, params, hparams) is params
-  assert [o.evaluates_own for o in (AdamW, NadamW, ScheduleFreeAdamW)] == [
-    *(False, False, True)
-  ]
 
 
 OTHER = Hparams(None, 0.02, 0.3, 0.7, 0.05, 0.0, eps=1e-3)
@@ -169,26 +138,6 @@ def test_numbers_in_which_cycles_agree_are_constants():
   assert numbers == [0.3, HPARAMS.one_minus_beta1, HPARAMS.beta2, 1e-8, None]
 
 
-def test_a_change_of_cycle_uses_the_new_numbers_and_compiles_nothing():
-  """`train` counts the traces; Adam's own count goes on."""
-  cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER), steps=8)
-  clocks = {4: schedules.anchored_clock(4, 1, 0.0, 4, 8)}
-  grads = gradients(8)
-  history, state = train(AdamW(), cycles, grads, START, clocks)
-  p, m, v = np.float64(START), 0.0, 0.0
-  for t in range(8):
-    h = (HPARAMS, OTHER)[t // 4]
-    g = reference.clip(np.float64(grads[t]), h.grad_clip)
-    rate = reference.cycle_rate(t % 4, 4, Cycle(h))
-    b1 = 1 - h.one_minus_beta1
-    m, v = b1 * m + (1 - b1) * g, h.beta2 * v + (1 - h.beta2) * g**2
-    step = m / (1 - b1 ** (t + 1))
-    step = step / (np.sqrt(v / (1 - h.beta2 ** (t + 1))) + h.eps)
-    p = p - rate * (step + h.weight_decay * p)
-    np.testing.assert_allclose(history[t], p, rtol=1e-5, atol=1e-6)
-  assert state.clock.count == 8
-
-
 def test_a_shaped_weight_decay_reaches_the_step():
   cycle = Cycle(HPARAMS, weight_decay_shape=Cosine())
   history, _ = train(AdamW(), chain_of(cycle), gradients(), START)
@@ -212,16 +161,3 @@ def test_leaves_of_bfloat16_stay_so(optimizer):
   )
   assert types == [jnp.float32, jnp.bfloat16]  # of b and of w
   assert now == before
-
-
-@pytest.mark.parametrize(
-  ('limit', 'factor'), ((0.5, 0.1), (100.0, 1.0), (None, 1.0))
-)
-def test_clipping_by_hand(limit, factor):
-  # A norm of 5 over both leaves.
-  tree = {'a': jnp.float32([3.0]), 'b': jnp.float32([4.0])}
-  clip = optimizers.clipped(limit)
-  found, _ = clip.update(tree, clip.init(tree), tree)
-  assert float(found['a'][0]) == pytest.approx(3 * factor, rel=1e-6)
-  assert float(found['b'][0]) == pytest.approx(4 * factor, rel=1e-6)
-  assert optimizers.global_norm(tree) == 5.0

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
 
 from helpers.replay import (
-  PEAK,
   TARGET,
   config_of,
-  cycle_ends_of,
   make_params,
   replay,
   tape,
 )
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.horizon import Pace, TimeHorizon
-from reset_cycles.core.race import Race
+from reset_cycles.core.horizon import Pace
+from reset_cycles.core.race import Race, current
 from reset_cycles.core.state import (
   CHOSEN,
   LEFT,
@@ -27,15 +24,14 @@ from reset_cycles.core.state import (
   UNTRIED,
   Score,
 )
-from reset_cycles.core.workload import Evaluation
+from reset_cycles.core.workload import Evaluation, Target
 from reset_cycles.early_switching import SmoothedLossRule
-from reset_cycles.soft_reset import FULL, Cyclic
 
 NAN, INF = math.nan, math.inf
 # Leaves a cycle for a loss that is not finite, and for nothing else.
 LENIENT = SmoothedLossRule(lam=1.0, eps1=1e9, eps2=1e9)
 RACE = Race(
-  peaks=(1.0, 0.125, 8.0), min_loss_drop=math.log(2), min_progress=0.05
+  peaks=(1.0, 0.125, 8.0), min_loss_drop=math.log(2), min_progress=0.0625
 )
 
 
@@ -53,140 +49,173 @@ def scales(events):
   return [(e['global_step'], e['setting'], e['scale']) for e in starts]
 
 
-def test_the_first_peak_goes_on_if_its_loss_drops():
-  seen = [(1, 4.0, 0.0), (10, 2.0, 0.1), (20, 2.0, 0.1)]
-  events, decision, _ = replay(racing(), 60, seen, until=130)
-  assert tape(events, without=()) == [
-    (0, 'cycle_start', 1, 60),
-    (1, 'evaluation', 1, 1),
-    (10, 'evaluation', 1, 2),
-    (10, 'race', 1, 'goes on'),
-    (20, 'evaluation', 1, 3),
-    (60, 'reset', 2, ''),
-    (60, 'cycle_start', 2, 120),
-    (120, 'reset', 3, 'no evaluation in the cycle: tau is 0'),
-    (120, 'cycle_start', 3, 180),
-  ]
-  assert scales(events) == [(0, 1, 1.0), (60, 2, 1.0), (120, 2, 1.0)]
-  assert states(decision.control) == [CHOSEN, UNTRIED, UNTRIED]
+LOST = 'the model hardly learns'
 
 
-def test_a_race_whose_second_peak_passes():
-  # L0 is that of the run: after the reset the loss is 4.2 and then 1.9.
-  seen = [(1, 4.0, 0.0), (10, 2.1, 0.3), (20, 1.9, 0.1)]
-  events, decision, _ = replay(racing(), 60, seen, until=80)
-  assert tape(events, without=()) == [
-    (0, 'cycle_start', 1, 60),
-    (1, 'evaluation', 1, 1),
-    (10, 'evaluation', 1, 2),
-    (10, 'race', 1, 'the model hardly learns'),
-    (10, 'reset', 2, 'the chain begins anew'),
-    (10, 'cycle_start', 2, 65),  # 110 steps are left for both cycles
-    (20, 'evaluation', 2, 1),
-    (20, 'race', 2, 'goes on'),
-    (65, 'reset', 3, ''),
-    (65, 'cycle_start', 3, 120),
-  ]
-  assert scales(events) == [(0, 1, 1.0), (10, 1, 0.125), (65, 2, 0.125)]
-  resets = [(e['mode'], e['tau']) for e in events if e['event'] == 'reset']
-  assert resets == [('FullReset', 1.0), ('SoftReset', 0.9)]
-  assert states(decision.control) == [PROBED, CHOSEN, UNTRIED]
-  starts = [e for e in events if e['event'] == 'cycle_start']
-  assert [e['peak_value'] for e in starts] == [
-    PEAK,
-    PEAK * 0.125,
-    (PEAK + 0.001) * 0.125,
-  ]
+@pytest.mark.parametrize(
+  ('seen', 'expected', 'factors', 'ends_with'),
+  (
+    # The loss of the first peak drops.
+    (
+      {1: (4, 0.0), 10: (2, 0.1), 20: (2, 0.1)},
+      [(10, 'race', 1, 'goes on'), (60, 'cycle_start', 2, 120)],
+      [1.0, 1.0],
+      [CHOSEN, UNTRIED, UNTRIED],
+    ),
+    # The second one passes. L0 is that of the run: 1.9 is half of it. After 10
+    # steps 110 are left for both cycles.
+    (
+      {1: (4, 0.0), 10: (2.1, 0.3), 20: (1.9, 0.1)},
+      [
+        (10, 'race', 1, LOST),
+        (10, 'cycle_start', 2, 65),
+        (20, 'race', 2, 'goes on'),
+        (65, 'cycle_start', 3, 120),
+      ],
+      [1.0, 0.125, 0.125],
+      [PROBED, CHOSEN, UNTRIED],
+    ),
+    # None does. The second one has come farthest and begins again.
+    (
+      {1: (4, 0.0), 10: (4, 0.3), 20: (4, 0.5), 30: (4, 0.2)},
+      [
+        (10, 'race', 1, LOST),
+        (10, 'cycle_start', 2, 65),
+        (20, 'race', 2, LOST),
+        (20, 'cycle_start', 3, 70),
+        (30, 'race', 3, LOST),
+        (30, 'cycle_start', 4, 75),
+      ],
+      [1.0, 0.125, 8.0, 0.125],
+      [PROBED, CHOSEN, PROBED],
+    ),
+    # The third one has come as far: it is at hand and goes on untouched.
+    (
+      {1: (4, 0.0), 10: (4, 0.3), 20: (4, 0.5), 30: (4, 0.5)},
+      [
+        (10, 'race', 1, LOST),
+        (10, 'cycle_start', 2, 65),
+        (20, 'race', 2, LOST),
+        (20, 'cycle_start', 3, 70),
+        (30, 'race', 3, 'goes on'),
+        (70, 'cycle_start', 4, 120),
+      ],
+      [1.0, 0.125, 8.0, 8.0],
+      [PROBED, PROBED, CHOSEN],
+    ),
+    # A probe that is not evaluated goes on. The next evaluation judges it,
+    # whichever cycle that is in: evaluations are too rare for another one.
+    (
+      {1: (4, 0.0), 70: (4, 0.1)},
+      [(60, 'cycle_start', 2, 120), (70, 'race', 2, 'goes on')],
+      [1.0, 1.0],
+      [CHOSEN, UNTRIED, UNTRIED],
+    ),
+  ),
+  ids=('first', 'second', 'best', 'at hand', 'rare'),
+)
+def test_the_tape_of_a_race(seen, expected, factors, ends_with):
+  rows = [(step, *row) for step, row in seen.items()]
+  events, decision, _ = replay(racing(), 60, rows, until=75)
+  found = tape(events, without=('evaluation', 'reset'))
+  assert found == [(0, 'cycle_start', 1, 60), *expected]
+  assert [scale for *_, scale in scales(events)] == factors
+  assert states(decision.control) == ends_with
+  # After a lost race the model is a fresh one.
+  resets = [(e['global_step'], e['mode']) for e in events if 'mode' in e]
+  lost = [step for step, *_, why in expected if why == LOST]
+  assert [step for step, mode in resets if mode == 'FullReset'] == lost
 
 
-def test_a_race_without_a_winner_goes_back_to_the_best():
-  # Progress .3, .5 and .2: the second peak begins again, with nothing kept.
-  seen = [(1, 4, 0.0), (10, 4, 0.3), (20, 4, 0.5), (30, 4, 0.2)]
-  events, decision, _ = replay(racing(), 60, seen, until=40)
-  assert tape(events, without=('evaluation',))[1:] == [
-    (10, 'race', 1, 'the model hardly learns'),
-    (10, 'reset', 2, 'the chain begins anew'),
-    (10, 'cycle_start', 2, 65),
-    (20, 'race', 2, 'the model hardly learns'),
-    (20, 'reset', 3, 'the chain begins anew'),
-    (20, 'cycle_start', 3, 70),
-    (30, 'race', 3, 'the model hardly learns'),
-    (30, 'reset', 4, 'the chain begins anew'),
-    (30, 'cycle_start', 4, 75),
-  ]
-  assert [scale for *_, scale in scales(events)] == [1.0, 0.125, 8.0, 0.125]
-  assert states(decision.control) == [PROBED, CHOSEN, PROBED]
-
-
-def test_a_winner_at_hand_goes_on_untouched():
-  seen = [(1, 4, 0.0), (10, 4, 0.3), (20, 4, 0.5), (30, 4, 0.5)]
-  events, decision, _ = replay(racing(), 60, seen, until=40)
-  assert tape(events)[-2:] == [
-    (30, 'evaluation', 3, 1),
-    (30, 'race', 3, 'goes on'),
-  ]
-  assert [scale for *_, scale in scales(events)] == [1.0, 0.125, 8.0]
-  assert states(decision.control) == [PROBED, PROBED, CHOSEN]
+FALLING = Target('m', 0.1, False)
+IN_FORCE = (Score(0.1, CHOSEN), Score(), Score())
+LAST = (Score(0.5, LEFT), Score(0.125, PROBED), Score(0.2, PROBING))
 
 
 def judged(
   losses=(4.0, 4.0),
-  step=10,
-  evaluations=1,
-  interval=0,
-  hint=60,
   metric=0.1,
+  step=10,
+  first_step=1,
+  interval=0.0,
+  target=TARGET,
+  hint=60,
   **changes,
 ):
-  """The verdict on the first peak, from (L0, L), and its state."""
-  config = config_of(racing(), hint)
-  control, _ = control_lib.start(config)
-  control = control._replace(
-    first=Evaluation(1, losses[0], 0.0),
+  """The verdict on a probe, and its state before and after it."""
+  control, _ = control_lib.start(config_of(racing(), hint))
+  before = control._replace(
+    first=Evaluation(first_step, losses[0], float(not target.rising)),
     last=Evaluation(step, losses[1], metric),
-    num_evaluations=evaluations,
-    pace=Pace(steps=(float(interval),)),
-    **changes,
+    pace=Pace(steps=(interval,)),
+    **{'num_evaluations': 1, **changes},
   )
-  control, verdict = RACE.judge(control, TARGET)
-  return verdict, states(control)[0]
+  after, verdict = RACE.judge(before, target)
+  i = current(before.scores)
+  return verdict, before.scores[i].state, after.scores[i].state
 
 
 @pytest.mark.parametrize(
-  ('losses', 'goes_on'),
+  ('changes', 'goes_on'),
   (
-    ((4.0, 2.0 - 1e-9), True),
-    ((4.0, 2.0), True),
-    ((4.0, 2.0 + 1e-9), False),
-    ((4.0, 8.0), False),
-    ((4.0, NAN), False),
-    ((4.0, INF), False),
-    ((4e-301, 1e30), False),  # the ratio underflows
-    ((NAN, 1.0), False),
-    ((4.0, 0.0), True),  # no log ratio
-    ((4.0, -1.0), True),
-    ((-1.0, -2.0), True),
+    # log(L0 / L) >= log(2).
+    ({'losses': (4.0, 2.0 - 1e-9)}, True),
+    ({'losses': (4.0, 2.0)}, True),
+    ({'losses': (4.0, 2.0 + 1e-9)}, False),
+    ({'losses': (4.0, NAN)}, False),
+    ({'losses': (4.0, INF)}, False),
+    ({'losses': (4.0, -INF)}, False),
+    ({'losses': (4e-301, 1e30)}, False),  # the ratio underflows
+    ({'losses': (NAN, 1.0)}, False),
+    ({'losses': (INF, 1.0)}, False),
+    ({'losses': (4.0, 0.0)}, True),  # no log ratio
+    ({'losses': (-1.0, -2.0)}, True),
+    # A sixteenth of the way.
+    ({'losses': (4.0, 1.0), 'metric': 0.0625}, True),
+    ({'losses': (4.0, 1.0), 'metric': 0.0624}, False),
+    ({'losses': (4.0, 1.0), 'metric': NAN}, False),
+    # .0655 of the way from 1 to .1 on a log scale, and .0605 (linear, .144).
+    ({'losses': (4.0, 1.0), 'target': FALLING, 'metric': 0.86}, True),
+    ({'losses': (4.0, 1.0), 'target': FALLING, 'metric': 0.87}, False),
+    # The first evaluation from .02 of 120 steps on, 2.4, is the one that judges.
+    ({'step': 1}, None),  # of the first step nothing can be said
+    ({'step': 2}, None),
+    ({'step': 3}, False),
+    ({'step': 12, 'start': 10}, None),
+    ({'step': 10, 'num_evaluations': 0}, None),
+    # After a compilation: 19 of 1,000 steps say nothing, 20 do.
+    ({'step': 19, 'hint': 500}, None),
+    ({'step': 20, 'hint': 500}, False),
+    # The run's first evaluation is what others are held against.
+    ({'step': 5, 'first_step': 5}, None),
+    # One that is in force is not judged.
+    ({'scores': IN_FORCE}, None),
+    # Two more probes of 15 steps are a quarter of 120; of 16, more: where
+    # evaluations are rare there is no race.
+    ({'step': 15}, False),
+    ({'step': 16}, True),
+    ({'interval': 15.0}, False),
+    ({'interval': 16.0}, True),
+    # The last probe goes on if it is the best of those that were not left.
+    ({'scores': LAST}, True),
   ),
 )
-def test_the_drop_of_the_loss(losses, goes_on):
-  assert judged(losses) == (goes_on, CHOSEN if goes_on else PROBED)
+def test_the_verdict_on_a_probe(changes, goes_on):
+  verdict, before, after = judged(**changes)
+  assert verdict is goes_on
+  assert after == {True: CHOSEN, False: PROBED, None: before}[goes_on]
 
 
 @pytest.mark.parametrize(
-  ('metric', 'goes_on'), ((0.05, True), (0.049, False), (NAN, False))
-)
-def test_the_metric_has_to_come_some_of_its_way(metric, goes_on):
-  assert judged((4.0, 1.0), metric=metric)[0] is goes_on
-
-
-@pytest.mark.parametrize(
-  ('step', 'switches'), ((55, [55]), (70, [])), ids=('half', 'less')
+  ('step', 'loss', 'switches'),
+  # At half of 120 steps, later, in the next cycle; a NaN at any time.
+  ((60, 9, [60]), (61, 9, []), (90, 9, []), (61, NAN, [61])),
 )
 def test_what_learns_is_left_only_while_a_new_chain_gets_as_many_steps(
-  step, switches
+  step, loss, switches
 ):
-  params = make_params(2, policy=RACE)
-  seen = [(1, 4, 0.0), (10, 2, 0.1), (step - 1, 2, 0.1), (step, 9, 0.1)]
+  params = make_params(2, (2.0, 1.0), policy=RACE)
+  seen = [(1, 4, 0.0), (10, 2, 0.1), (step - 1, 2, 0.1), (step, loss, 0.1)]
   events, _, _ = replay(params, 60, seen, until=step + 1)
   found = [e['global_step'] for e in events if e['event'] == 'switch']
   assert found == switches
@@ -196,41 +225,14 @@ def test_a_cycle_that_ends_with_a_loss_that_is_not_finite_has_been_left():
   seen = [(1, 4, 0.0), (10, 2, 0.1), (55, NAN, 0.1)]
   events, _, _ = replay(racing(early_switching=False), 60, seen, until=61)
   assert scales(events) == [(0, 1, 1.0), (60, 1, 0.125)]
-
-
-@pytest.mark.parametrize(
-  ('where', 'is_judged'),
-  (
-    ({'step': 1}, False),  # of the first step nothing can be said
-    ({'step': 2}, False),
-    ({'step': 3}, True),  # 2 % of 120 steps are 2.4
-    ({'step': 10, 'evaluations': 0}, False),
-    # After a compilation: 19 of 1,000 steps say nothing, 20 do.
-    ({'step': 19, 'hint': 500}, False),
-    ({'step': 20, 'hint': 500}, True),
-    # One that is in force is not judged.
-    ({'scores': (Score(0.1, CHOSEN), Score(), Score())}, False),
-  ),
-)
-def test_the_evaluation_that_judges(where, is_judged):
-  verdict, state = judged(**where)
-  assert verdict is (False if is_judged else None)
-  kept = CHOSEN if 'scores' in where else PROBING
-  assert state == (PROBED if is_judged else kept)
-
-
-@pytest.mark.parametrize(
-  ('step', 'interval', 'goes_on'),
-  ((15, 0, False), (16, 0, True), (10, 15, False), (10, 16, True)),
-)
-def test_where_evaluations_are_rare_there_is_no_race(step, interval, goes_on):
-  """Two more probes of 15 steps are a quarter of 120; of 16, more."""
-  assert judged(step=step, interval=interval)[0] is goes_on
+  assert [e['reason'] for e in events if e['event'] == 'reset'] == ['early']
 
 
 PLAIN = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score())
 ALL = (Score(0.3, PROBED), Score(0.2, CHOSEN), Score(0.4, PROBED))
-LAST = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
+TRIED = (Score(0.3, PROBED), Score(), Score())
+REST = (Score(0.5, LEFT), Score(0.2, CHOSEN), Score(0.4, PROBED))
+NONE = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
 
 
 @pytest.mark.parametrize(
@@ -238,12 +240,15 @@ LAST = (Score(0.3, LEFT), Score(0.2, LEFT), Score(0.1, CHOSEN))
   (
     # The chain goes on, at the factor that is in force.
     (PLAIN, False, (1, 120, 120, 0.1, False, [PROBED, CHOSEN, UNTRIED])),
+    # A probe that has lost, with a loss that is not finite.
+    (TRIED, True, (0, 75, 120, 0.125, True, [PROBED, PROBING, UNTRIED])),
     # Left: the chain begins anew, with one that has not been tried,
     (PLAIN, True, (0, 75, 120, 8.0, True, [PROBED, LEFT, PROBING])),
     # or else the best that has not been left,
     (ALL, True, (0, 75, 120, 8.0, True, [PROBED, LEFT, CHOSEN])),
+    (REST, True, (0, 75, 120, 8.0, True, [LEFT, LEFT, CHOSEN])),
     # or else the one at hand at half of its rate.
-    (LAST, True, (0, 75, 120, 0.05, True, [LEFT, LEFT, CHOSEN])),
+    (NONE, True, (0, 75, 120, 0.05, True, [LEFT, LEFT, CHOSEN])),
   ),
 )
 def test_what_follows(scores, is_left, expected):
@@ -260,49 +265,15 @@ def test_what_follows(scores, is_left, expected):
 
 def test_each_peak_that_is_left_again_has_half_of_its_rate_again():
   seen = [(s, NAN, 0.1) for s in (1, 3, 5, 7, 9, 11)]
-  race = Race(peaks=(1.0, 4.0))
+  race = Race(peaks=(2, 4.0))
   events, _, _ = replay(racing(race=race), 60, seen, until=15)
   switches = [e['global_step'] for e in events if e['event'] == 'switch']
   assert switches == [1, 3, 5, 7, 9, 11]
-  assert [scale for *_, scale in scales(events)] == [
-    *(1.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
-  ]
+  found = [scale for *_, scale in scales(events)]
+  assert found == [2.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125]
+  assert all(type(peak) is float for peak in race.peaks)  # in checkpoints, too
   modes = {e['mode'] for e in events if e['event'] == 'reset'}
   assert modes == {'FullReset'}
-
-
-def test_a_model_that_is_not_finite_is_never_gone_on_with():
-  """Neither by a race, nor as its winner, nor in a later cycle.
-
-  Without early switching, so that nothing but the race decides.
-  """
-  race = dataclasses.replace(RACE, peaks=(1.0, 0.1))
-  params = racing(race=race, early_switching=False, reset=Cyclic())
-  seen = [(1, 4.0, 0.1), (10, NAN, NAN), (20, NAN, NAN), (65, 4.0, NAN)]
-  config = config_of(params, 60)
-  control, clock = control_lib.start(config)
-  plans = []
-  for step in range(130):
-    new = [Evaluation(*e) for e in seen if e[0] == step]
-    decision = control_lib.decide(control, clock, new, step, config)
-    control, clock = decision.control, decision.clock
-    if decision.action == control_lib.RESET:
-      plans.append(control_lib.plan_reset(decision, config, lambda: True))
-  # After 10 and 20 by the race, and at 65 and 120 the cycles' ends.
-  notes = [(plan is FULL, event['note']) for plan, event in plans]
-  assert notes[:2] == [(True, 'the chain begins anew')] * 2
-  assert all(is_full for is_full, _ in notes[:3])
-
-
-def test_a_probe_that_was_never_evaluated_goes_on():
-  events, decision, _ = replay(racing(), 60, [(1, 4.0, 0.0)], until=70)
-  assert tape(events, without=('reset',))[2:] == [(60, 'cycle_start', 2, 120)]
-  assert states(decision.control) == [PROBING, UNTRIED, UNTRIED]
-  # It is judged by the next evaluation, whichever cycle that is in.
-  seen = [(1, 4.0, 0.0), (70, 4.0, 0.1)]
-  events, _, _ = replay(racing(race=Race((1.0, 0.1))), 60, seen, until=80)
-  # Evaluations are too rare for another one.
-  assert tape(events)[-1] == (70, 'race', 2, 'goes on')
 
 
 def test_the_best_progress_of_a_peak_counts():
@@ -324,44 +295,3 @@ def test_a_chain_that_begins_anew_gets_a_step_for_each_cycle():
   for step, end, horizon in ((118, 119, 120), (119, 120, 121), (150, 151, 152)):
     found = Race((1.0, 0.1)).next(control, step, config, True)
     assert (found.cycle, found.end, found.horizon) == (0, end, horizon)
-
-
-def test_a_race_over_time():
-  """Evaluated every 10 s of 400 s: probes are an interval each."""
-  params = racing(horizon=TimeHorizon(), wait=True)
-  config = config_of(params, 60, TARGET, budget=415.0)
-  seen = [(1, 4.0, 0.0, 5.0)]
-  seen += [(1 + 10 * i, 4.0, 0.1 * i, 5.0 + 10 * i) for i in range(1, 9)]
-  events, decision, _ = replay(config, 60, seen, until=90)
-  # The horizon is .9 of an interval beyond 5 + 39 * 10 s.
-  assert decision.control.horizon == 1 + 10 * 39 + 9
-  assert cycle_ends_of(events)[:2] == [
-    (0, 'cycle_start', 60),
-    # 389 steps are left for both cycles: 195 are, up to even, 20 intervals.
-    (11, 'cycle_start', 211),
-  ]
-  kinds = [(e[0], e[3]) for e in tape(events) if e[1] == 'race']
-  assert kinds == [
-    (11, 'the model hardly learns'),
-    (21, 'the model hardly learns'),
-    (31, 'goes on'),  # the farthest, and the one at hand
-  ]
-
-
-def test_the_last_probe_goes_on_if_it_is_the_best_of_those_that_were_not_left():
-  scores = (Score(0.5, LEFT), Score(0.125, PROBED), Score(0.2, PROBING))
-  assert judged(scores=scores)[0] is True
-
-
-def test_the_runs_first_evaluation_is_what_others_are_held_against():
-  """Also where it does not follow the first step."""
-  config = config_of(racing(), 60)
-  control, _ = control_lib.start(config)
-  for step, verdict in ((5, None), (10, False)):
-    new = Evaluation(step, 4.0, 0.1)
-    control, _ = control_lib.observe(control, new, config)
-    assert RACE.judge(control, TARGET)[1] is verdict
-
-
-def test_peaks_are_floats_which_a_checkpoint_restores():
-  assert all(type(peak) is float for peak in Race((1, 0.1, 10)).peaks)

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import io
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -14,7 +15,7 @@ import types
 import pytest
 from absl import flags
 
-from helpers.runs import assert_equal_trees, host, new_driver, newly_set_up
+from helpers.runs import new_driver, newly_set_up
 from reset_cycles.core import records
 from reset_cycles.core.records import (
   CYCLES,
@@ -53,7 +54,19 @@ def test_what_is_written(folder, said):
   files = Records(None)
   files.write_settings(300, THESIS, THESIS.chain(300))
   files.start(0, ['case1'])
-  files.add([row(7, case1=1, unknown=2)], 7, None, {})
+  logged = []
+  logger = types.SimpleNamespace(
+    append_scalar_metrics=lambda *x: logged.append(x)
+  )
+  events = [
+    row(7, case1=1, unknown=2, loss=0.5),
+    row(7, tau=0.25, metric=math.nan),
+  ]
+  files.add(events, 7, logger, {'grad_norm': 2.0})
+  # One call for all. The validation loss is the runner's own to log.
+  numbers = {'cycle': 1, 'case1': 1, 'unknown': 2, 'tau': 0.25}
+  numbers |= {'metric_step': 7, 'grad_norm': 2.0}
+  assert logged == [(numbers, 7)]
   assert sorted(path.name for path in folder.iterdir()) == [
     'cycles.csv',
     'lr_schedule.png',
@@ -65,12 +78,9 @@ def test_what_is_written(folder, said):
   assert written['schedule_params'] == records.as_plain(THESIS)
   lines = (folder / CYCLES).read_text().splitlines()
   assert lines[0].split(',') == [*records.COLUMNS, 'case1']
-  (found,) = read_events(folder / CYCLES)
-  assert (found['global_step'], found['event'], found['case1']) == (
-    '7',
-    'evaluation',
-    '1',
-  )
+  found, _ = read_events(folder / CYCLES)
+  expected = {'global_step': '7', 'event': 'evaluation', 'case1': '1'}
+  assert expected.items() <= found.items()
   assert said() == []
 
 
@@ -88,9 +98,28 @@ def test_a_resumed_run_keeps_the_events_before_its_step(folder):
   text = (folder / CYCLES).read_text()
   assert text.count(header) == 1 and text.startswith(header + '\n')
   assert steps_of(folder) == ['1', '4', '3', '6']
+  # A file that is gone is begun anew.
+  (folder / CYCLES).unlink()
+  add(again, 7)
+  assert steps_of(folder) == ['7']
   # Before the first step of another run nothing is kept.
   Records(None).start(0, ['case1'])
   assert steps_of(folder) == []
+
+
+@pytest.mark.parametrize(
+  ('content', 'events'),
+  (
+    (None, []),
+    (b'\xff\xfe\n\xff\n', []),
+    (b'global_step,event\n1,a\nx,b\n,c\n2,d', ['a']),
+  ),
+)
+def test_lines_that_are_no_events(tmp_path, content, events):
+  path = tmp_path / CYCLES
+  if content is not None:
+    path.write_bytes(content)
+  assert [event['event'] for event in read_events(path)] == events
 
 
 def test_a_line_that_does_not_fit_on_the_disk_is_not_torn(
@@ -124,6 +153,7 @@ def test_settings_of_a_run_that_has_begun(folder):
 
   waiting = dataclasses.replace(THESIS, wait=True)
   begin(waiting, 300)
+  (folder / 'checkpoint_of_mine').touch()
   begin(THESIS, 300)  # without a checkpoint it begins anew
   (folder / 'checkpoint_5').touch()
   begin(THESIS, 300)
@@ -188,30 +218,21 @@ def put_a_folder_in_the_place_of_the_file(folder, monkeypatch):
   (folder / CYCLES).mkdir()
 
 
-@pytest.fixture(scope='module')
-def undisturbed():
-  driver = new_driver()
-  assert driver.run()
-  return host((driver.params, driver.optimizer_state[0]))
-
-
 @pytest.mark.parametrize('at_step', (0, 2))
 @pytest.mark.parametrize(
   'fault',
   (fill_the_disk, remove_the_folder, put_a_folder_in_the_place_of_the_file),
 )
 def test_a_run_goes_on_where_nothing_can_be_written(
-  folder, monkeypatch, said, undisturbed, fault, at_step
+  folder, monkeypatch, said, fault, at_step
 ):
   driver = new_driver()
-  driver.workload.metrics_logger = types.SimpleNamespace(
-    append_scalar_metrics=no_room
-  )
+  # A logger may raise anything: this one has no such function.
+  driver.workload.metrics_logger = types.SimpleNamespace()
   driver.run(until=at_step)
   fault(folder, monkeypatch)
   assert driver.run()  # TrainingCompleteError, and no other
   assert driver.global_step == 12
-  assert_equal_trees((driver.params, driver.optimizer_state[0]), undisturbed)
   # Each is said once.
   failed = sorted(text.split(' failed')[0] for text in said())
   assert failed == ["The benchmark's metrics logger", 'Writing cycles.csv']
@@ -226,15 +247,6 @@ def test_a_run_starts_where_nothing_can_be_written(folder, monkeypatch, said):
     'Drawing lr_schedule.png',
     'Writing cycles.csv',
   ]
-
-
-def test_lines_that_are_no_events(tmp_path):
-  path = tmp_path / CYCLES
-  assert read_events(path) == []
-  path.write_bytes(b'\xff\xfe\n\xff\n')
-  assert read_events(path) == []
-  path.write_text('global_step,event\n1,a\nx,b\n,c\n2,d')
-  assert [event['event'] for event in read_events(path)] == ['a']
 
 
 # Where the files of a run go.
@@ -291,52 +303,39 @@ def test_self_tuning_has_one_trial(experiment):
 
 
 def test_external_tuning_has_the_newest_trial_of_the_point(experiment):
-  make_trial(experiment, 'trial_2')
-  make_trial(experiment, 'trial_9', Point(0.5))
-  newest = make_trial(experiment, 'trial_10')
-  make_trial(experiment, 'trial_11', None)
-  assert find_folder(POINT) == newest
-  assert find_folder(Point(0.75)) is None
-
-
-@pytest.mark.parametrize(
-  ('name', 'content'),
-  (
-    # Not whole yet, or no point.
-    *(
-      ('trial_2', content)
-      for content in (b'{"alpha": 0.2', b'', b'[0.25]', b'null', b'\xff\xfe')
-    ),
-    # No trial.
-    *((name, POINT) for name in ('trial_x', 'trial_', 'trial_1_old')),
-    ('trial_0x1', POINT),
-  ),
-)
-def test_a_folder_that_is_no_trial_of_the_point(experiment, name, content):
-  make_trial(experiment, name, content)
+  """Whatever else lies there: no trial, no point, or one that is not whole."""
+  for name in ('trial_x', 'trial_', 'trial_1_old', 'trial_0x1'):
+    make_trial(experiment, name)
+  contents = (b'{"alpha": 0.2', b'', b'[0.25]', b'null', b'\xff\xfe', None)
+  for i, content in enumerate(contents, start=11):
+    make_trial(experiment, f'trial_{i}', content)
+  make_trial(experiment, 'trial_3', Point(0.5))
   assert find_folder(POINT) is None
-  trial = make_trial(experiment, 'trial_1')
-  assert find_folder(POINT) == trial
+  for name in ('trial_2', 'trial_10'):
+    trial = make_trial(experiment, name)
+    assert find_folder(POINT) == trial
+  assert find_folder(Point(0.75)) is None
 
 
 def test_a_name_with_a_timestamp(tmp_path, parse_flags):
   where = {'experiment_dir': str(tmp_path), 'experiment_name': 'name', **OGBG}
   parse_flags(append_timestamp=True, **where)
   assert find_folder(None) is None
-  for time, name in ((2, 'name-2026-01-02'), (1, 'name-2026-01-01')):
-    folder = tmp_path / name
-    (folder / 'ogbg_jax' / 'trial_1').mkdir(parents=True)
-    os.utime(folder, (time, time))
-  expected = tmp_path / 'name-2026-01-02' / 'ogbg_jax' / 'trial_1'
-  assert find_folder(None) == expected
+  for time in (2, 1):
+    trial = tmp_path / f'name-2026-01-0{time}' / 'ogbg_jax' / 'trial_1'
+    trial.mkdir(parents=True)
+    os.utime(trial.parents[1], (time, time))
+  assert find_folder(None).parts[-3] == 'name-2026-01-02'
 
 
 def test_no_flags(monkeypatch, parse_flags, tmp_path):
-  monkeypatch.setattr(flags, 'FLAGS', flags.FlagValues())
-  assert find_folder(None) is None  # not parsed
-  parse_flags(**OGBG)
+  own = flags.FlagValues()
+  monkeypatch.setattr(flags, 'FLAGS', own)
   assert find_folder(None) is None  # not defined
-  parse_flags(experiment_dir=None, **OGBG)
+  for name in ('experiment_dir', *OGBG):
+    flags.DEFINE_string(name, None, '', flag_values=own)
+  assert find_folder(None) is None  # not parsed
+  own(['program'])
   assert find_folder(None) is None  # not given
   parse_flags(experiment_dir=str(tmp_path), **OGBG)
   trial = tmp_path / 'ogbg_jax' / 'trial_1'

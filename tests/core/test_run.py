@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
+import types
 
 import flax
 import jax
@@ -33,10 +35,10 @@ from helpers.runs import (
   trained_params,
   with_hparams,
 )
-from reset_cycles.core import control as control_lib
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.race import Repeat
-from reset_cycles.core.state import from_words
+from reset_cycles.core.records import read_events
 from reset_cycles.soft_reset import Cyclic, FullReset
 
 NAN, INF = math.nan, math.inf
@@ -45,69 +47,54 @@ BOTH = pytest.mark.parametrize('generation', GENERATIONS)
 OWN_RACE = dataclasses.replace(RACE, optimizer=ScheduleFreeAdamW())
 
 
-def whole_tape(driver, until, monkeypatch):
-  """What comes before each step, in order, and the number of steps taken."""
-  tape, pending, steps = [], [], []
-  evaluate, update = driver.evaluate, driver.submission.update_params
-
-  def add(events, *rest):
-    pending.extend(f'{event["event"]} {event["cycle"]}' for event in events)
-
-  def flush():
-    if pending:
-      tape.append(f'{driver.global_step}: {", ".join(pending)}')
-      pending.clear()
-
-  def step(**arguments):
-    result = update(**arguments)
-    flush()
-    steps.append(arguments['global_step'])
-    return result
-
-  def noted():
-    if driver.global_step in driver.evaluations:
-      pending.append('runner evaluates')
-    evaluate()
-
-  monkeypatch.setattr(driver.optimizer_state[1].setup.records, 'add', add)
-  driver.evaluate = noted
-  driver.submission = driver.submission._replace(update_params=step)
-  completes = driver.run(until=until)
-  flush()
-  assert steps == list(range(driver.global_step))
-  assert completes == (driver.global_step < until)
-  return tape
-
-
-def test_the_whole_tape_of_a_finished_run(monkeypatch):
-  """Cycle 1 is left before step 3; the remaining 9 steps are 5 + 4."""
-  assert whole_tape(new_driver(), 100, monkeypatch) == [
-    '0: cycle_start 1',
-    '1: runner evaluates, evaluation 1',
-    '2: runner evaluates, evaluation 1',
-    '3: runner evaluates, evaluation 1, switch 1, reset 2, cycle_start 2',
-    '8: runner evaluates, evaluation 2, reset 3, cycle_start 3',
-    '12: finish 3',
-  ]
-
-
-def test_the_whole_tape_of_a_race(monkeypatch):
-  driver = new_driver(RACE, evaluations=RACING, step_hint=20)
-  assert whole_tape(driver, 42, monkeypatch) == [
-    '0: cycle_start 1',
-    '1: runner evaluates, evaluation 1',
-    '4: runner evaluates, evaluation 1, race 1, reset 2, cycle_start 2',
-    '8: runner evaluates, evaluation 2, race 2, reset 3, cycle_start 3',
-    '12: runner evaluates, evaluation 3, race 3, reset 4, cycle_start 4',
-    '16: runner evaluates, evaluation 4',
-    '20: runner evaluates, evaluation 4',
-    # Its end has been moved from 26 to where an evaluation was expected.
-    '28: runner evaluates, evaluation 4, reset 5, cycle_start 5',
-    '30: runner evaluates, evaluation 5, switch 5, reset 6, cycle_start 6',
-    '34: runner evaluates, evaluation 6, reset 7, cycle_start 7',
-    '38: runner evaluates, evaluation 7',
-    '40: wait 7',
-  ]
+@pytest.mark.parametrize(
+  ('run', 'until', 'expected'),
+  (
+    # Cycle 1 is left before step 3; the remaining 9 steps are 5 + 4.
+    (
+      (PARAMS, 'jit', SWITCHING, 6),
+      100,
+      [
+        '0: cycle_start 1',
+        '1: evaluation 1',
+        '2: evaluation 1',
+        '3: evaluation 1, switch 1, reset 2, cycle_start 2',
+        '8: evaluation 2, reset 3, cycle_start 3',
+        '12: finish 3',
+      ],
+    ),
+    # The end of cycle 4 has been moved from 26 to an expected evaluation.
+    (
+      (RACE, 'jit', RACING, 20),
+      42,
+      [
+        '0: cycle_start 1',
+        '1: evaluation 1',
+        '4: evaluation 1, race 1, reset 2, cycle_start 2',
+        '8: evaluation 2, race 2, reset 3, cycle_start 3',
+        '12: evaluation 3, race 3, reset 4, cycle_start 4',
+        '16: evaluation 4',
+        '20: evaluation 4',
+        '28: evaluation 4, reset 5, cycle_start 5',
+        '30: evaluation 5, switch 5, reset 6, cycle_start 6',
+        '34: evaluation 6, reset 7, cycle_start 7',
+        '38: evaluation 7',
+        '40: wait 7',
+      ],
+    ),
+  ),
+  ids=('finish', 'race'),
+)
+def test_the_whole_tape(run, until, expected, folder):
+  """What comes before each step, in order."""
+  driver = new_driver(*run)
+  is_complete = driver.run(until=until)
+  assert is_complete == (driver.global_step < until)
+  rows = read_events(folder / 'cycles.csv')
+  assert [
+    f'{step}: ' + ', '.join(f'{row["event"]} {row["cycle"]}' for row in found)
+    for step, found in itertools.groupby(rows, lambda r: r['global_step'])
+  ] == expected
 
 
 # Preemptions.
@@ -193,41 +180,6 @@ def test_evaluations_see_x_and_training_goes_on_with_y(generation):
   assert not np.array_equal(x['bias'], y['bias'])
 
 
-# What cannot be told apart in float32: losses that creep down by less than a
-# rounding, a metric whose tau is read, and a rise by a hair more than eps1.
-CREEPING = {
-  **{step: (1.0 - step * 2e-9, 0.6 + step * 1e-9) for step in range(1, 13)},
-  13: (1.0 + 0.01 / 0.7 + 1e-9, 0.6),
-}
-
-
-def test_a_resumed_run_decides_in_float64_as_well(folder):
-  rule = dataclasses.replace(PARAMS.switching, eps2=-1e-7)
-  params = dataclasses.replace(PARAMS, switching=rule)
-  make = functools.partial(new_driver, params, 'jit', CREEPING, 12)
-  assert_resumed_is_unbroken(folder, make, 24, [intact])
-  # In float32 the minimum of step 1 would be that of all, and out of reach.
-  assert column(folder, 'global_step', event='switch') == ['13']
-  assert column(folder, 'reason', event='switch') == ['loss rises']
-  taus = [float(tau) for tau in column(folder, 'tau', event='reset')]
-  assert taus == [1 - (0.6 + 8e-9) / 0.8, 1 - 0.6 / 0.8]
-
-
-@BOTH
-def test_control_decides_by_what_is_saved(generation):
-  """The host copy and the arrays are the same, to the last bit of a float64."""
-  # 0.1 and 1/3 are no float32; of the second cycle, there is nothing yet.
-  evaluations = {1: (0.1, 0.4), 2: (1 / 3, 0.7), 5: (0.3, 2 / 3)}
-  driver = new_driver(PARAMS, generation, evaluations)
-  for until in (3, 5, 6):
-    driver.run(until=until)
-    saved, run = driver.optimizer_state
-    words = run.setup.devices.get(saved.control)
-    control = from_words(words, control_lib.start(run.setup.config)[0])
-    assert words.dtype == np.int32
-    assert repr(control) == repr(run.control)
-
-
 def test_a_restored_state_with_a_device_axis_loses_it():
   """As main's restore leaves it; the run goes on as it was."""
   driver, other = new_driver(), new_driver()
@@ -251,34 +203,17 @@ def cosine_rate(t):
   return 0.0017486387539278373 / 2 * (1 + math.cos(math.pi * t / 4))
 
 
-class Logger:
-  """In the place of the benchmark's metrics logger."""
-
-  def __init__(self):
-    self.calls = []
-
-  def append_scalar_metrics(self, metrics, global_step):
-    self.calls.append((global_step, dict(metrics)))
-
-
 @BOTH
 def test_what_is_written_and_logged(folder, generation):
   driver = new_driver(generation=generation)
-  logger = driver.workload.metrics_logger = Logger()
-  losses = []
+  losses, calls = [], {}
+  driver.workload.metrics_logger = types.SimpleNamespace(
+    append_scalar_metrics=lambda metrics, step: calls.update({step: metrics})
+  )
   for _ in range(12):
     driver.step()
     losses.append(train_loss(driver))
   assert driver.run()
-  reset, starts = {'event': 'reset'}, {'event': 'cycle_start'}
-  assert column(folder, 'tau', **reset) == [
-    str(1 - 0.6 / 0.8),
-    str(1 - 0.72 / 0.8),
-  ]
-  assert column(folder, 'metric_step', **reset) == ['3', '8']
-  assert column(folder, 'cycle_end', **starts) == ['4', '8', '12']
-  paces = [float(pace) for pace in column(folder, 'pace', **starts)]
-  assert paces == [1.0, float(np.float32(4 / 5)), 1.0]
   # In every row, the rate of the step which is named in it: what is evaluated
   # before a boundary is written with the rate of the step behind it.
   nominal_steps = [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 4]
@@ -288,9 +223,7 @@ def test_what_is_written_and_logged(folder, generation):
     rtol=0,
     atol=4e-7 * cosine_rate(0),
   )
-  # One call per decision: each rewrites the benchmark's files.
-  calls = dict(logger.calls)
-  assert [step for step, _ in logger.calls] == [0, 1, 2, 3, 8, 12]
+  assert list(calls) == [0, 1, 2, 3, 8, 12]
   assert 'loss' not in calls[0]
   for step in (1, 2, 3, 8, 12):
     assert calls[step]['loss'] == pytest.approx(losses[step - 1])
@@ -300,6 +233,19 @@ def test_what_is_written_and_logged(folder, generation):
 
 
 # What is trained.
+
+
+@BOTH
+def test_a_clock_that_was_moved_is_that_of_the_compiled_step(generation):
+  params = dataclasses.replace(PARAMS, horizon=TimeHorizon())
+  seen = {1: (1.0, 0.4, 1.0), 3: (0.9, 0.5, 21.0)}
+  driver = new_driver(params, generation, seen)
+  driver.run(until=5)
+  saved, run = driver.optimizer_state
+  assert run.clock.anchor_step == 3 and run.clock.pace < 1
+  assert run.due == run.control.end  # until then, nothing is to be decided
+  clock = devices_of(driver).get(saved.inner.clock)
+  assert clock == run.clock._replace(count=5)
 
 
 @BOTH
@@ -338,10 +284,15 @@ def test_a_run_agrees_with_numpy(generation):
       rate = cosine_rate(t % 4)
       p[name] = p[name] - rate * (step + h.weight_decay * p[name])
     driver.step()
-    for name, leaf in get(driver.params).items():
-      np.testing.assert_allclose(leaf, p[name], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-      get(driver.model_state)['mean'], mean, rtol=1e-4, atol=1e-5
+    metrics = driver.optimizer_state[1].step_metrics
+    found = get((driver.params, driver.model_state, metrics))
+    loss = np.sum(error**2) * w.sum() / 4
+    norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
+    expected = (p, {'mean': mean}, {'loss': loss, 'grad_norm': norm})
+    jax.tree_util.tree_map(
+      functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5),
+      found,
+      expected,
     )
 
 
@@ -374,15 +325,19 @@ def test_each_reset_takes_a_model_of_its_own(generation):
   params = with_hparams(PARAMS, warmup_factor=0.25)
   params = dataclasses.replace(params, reset=FullReset(), policy=Repeat())
   driver, again = (new_driver(params, generation, {}) for _ in range(2))
-  kernels = []
+  # init_model_fn of v0.5.0 replaces the model with the runner's dropout.
+  driver.workload.dropout_of_model = 0.3
+  attributes, kernels = dict(vars(driver.workload)), []
   # The last two are of cycles that were not planned.
   for i, boundary in enumerate((4, 8, 12, 16)):
     driver.run(until=boundary + 1)
     kernels.append(devices_of(driver).get(driver.params)['kernel'])
+    assert driver.optimizer_state[1].control.chain_start == boundary
     if i < 2:
       fresh = fresh_model(driver, i)[0]['kernel']
       np.testing.assert_array_equal(kernels[i], fresh)
   assert len({kernel.tobytes() for kernel in kernels}) == 4
+  assert vars(driver.workload) == attributes
   again.run(until=17)
   kernel = devices_of(again).get(again.params)['kernel']
   np.testing.assert_array_equal(kernel, kernels[-1])
@@ -423,34 +378,6 @@ def test_a_broken_model_is_replaced_whole(generation, where):
     assert np.isfinite(leaf).all()
 
 
-@pytest.mark.parametrize('seen_after', (0, 3))
-@pytest.mark.parametrize('peak', (1e2, 1e20))
-def test_a_cycle_that_diverges_is_left_and_the_next_one_trains(
-  peak, seen_after
-):
-  """Whenever an evaluation sees it, whatever is left in the moments."""
-  first, *rest = with_hparams(
-    PARAMS, warmup_factor=0.0, learning_rate=0.1
-  ).cycles
-  hot = dataclasses.replace(first.hparams, learning_rate=peak)
-  cycles = (dataclasses.replace(first, hparams=hot), *rest)
-  params = dataclasses.replace(PARAMS, cycles=cycles)
-  driver = new_driver(params, step_hint=1000, evaluations={})
-  driver.step()
-  while driver.global_step < 400 and np.isfinite(train_loss(driver)):
-    driver.step()
-  driver.run(until=driver.global_step + seen_after)
-  results = {'validation/loss': NAN, 'validation/accuracy': 0.79}
-  driver.eval_results.append((driver.global_step, results))
-  driver.step()
-  assert driver.optimizer_state[1].control.cycle == 1
-  inner = host(driver.optimizer_state[0].inner)
-  assert all(np.isfinite(x).all() for x in jax.tree_util.tree_leaves(inner))
-  fresh_loss = train_loss(driver)
-  driver.run(until=driver.global_step + 60)
-  assert train_loss(driver) < 0.3 * fresh_loss
-
-
 # Batch statistics that are not those of init_model_fn.
 
 
@@ -475,39 +402,22 @@ def reshaping(generation):
 # The statistics of the first step cannot take the place of the donated ones.
 @pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
 @BOTH
-def test_batch_statistics_that_change_shape_at_the_first_step(generation):
-  driver = newly_set_up(PARAMS, reshaping(generation))
-  assert driver.run()
-  assert driver.optimizer_state[1].control.cycle == 2
-  assert host(driver.model_state)['stats']['mean'].shape[-3:] == (1, 1, 6)
-
-
-@BOTH
-def test_statistics_that_the_first_step_adds_are_recovered(generation, caplog):
+def test_batch_statistics_that_change_shape_at_the_first_step(
+  generation, caplog
+):
   """There are no fresh ones; what is not finite becomes zero."""
-  base = fake_benchmark.WORKLOADS[generation]
-
-  class Adding(base):
-    def _init(self, rng):
-      params, _ = super()._init(rng)
-      return params, {}
-
-    def model_fn(self, params, batch, state, *rest, **named):
-      state = state or {'mean': jnp.zeros(fake_benchmark.NUM_INPUTS)}
-      return super().model_fn(params, batch, state, *rest, **named)
-
-    model_fn.__signature__ = inspect.signature(base.model_fn)
-
-  driver = newly_set_up(PARAMS, Adding(), {})
-  driver.run(until=4)
+  driver = newly_set_up(PARAMS, reshaping(generation))
+  driver.run(until=8)
   driver.model_state = jax.tree_util.tree_map(
     lambda x: x * NAN, driver.model_state
   )
   driver.step()
+  assert driver.optimizer_state[1].control.number == 3
   # 0.9 * 0 + 0.1 * the mean of the step's inputs
-  inputs = fake_benchmark.batch_of_step(4, 'jit')['inputs']
-  state = devices_of(driver).get(driver.model_state)
-  np.testing.assert_allclose(state['mean'], 0.1 * inputs.mean(0), rtol=1e-5)
+  mean = devices_of(driver).get(driver.model_state)['stats']['mean']
+  inputs = fake_benchmark.batch_of_step(8, 'jit')['inputs']
+  expected = 0.1 * inputs.mean(0).reshape(1, 1, 6)
+  np.testing.assert_allclose(mean, expected, rtol=1e-5)
   assert 'batch statistics differ in shape' in caplog.text
 
 
@@ -518,17 +428,6 @@ def test_fresh_parameters_that_do_not_fit_are_named():
   driver.workload.init_model_fn = lambda rng: (wrong, {'mean': jnp.zeros(6)})
   with pytest.raises(ValueError, match="init_model_fn's parameters differ"):
     driver.step()
-
-
-def test_the_workload_is_left_as_it_was():
-  """init_model_fn of v0.5.0 replaces the model with the runner's dropout."""
-  workload = fake_benchmark.PmapTinyWorkload()
-  params = dataclasses.replace(PARAMS, reset=FullReset())
-  driver = newly_set_up(params, workload)
-  workload.dropout_of_model, before = 0.3, workload.num_inits
-  driver.run(until=9)
-  assert driver.optimizer_state[1].control.number == 3
-  assert (workload.dropout_of_model, workload.num_inits) == (0.3, before)
 
 
 def test_two_runs_in_one_process_do_not_see_each_other():
@@ -630,24 +529,3 @@ def test_the_step_has_no_branch(generation):
   program = run.setup.train_step.lower(*arguments).as_text()
   assert 'case' not in program.replace('"', ' ').split()
   assert 'stablehlo.case' not in program and 'conditional' not in program
-
-
-def test_one_program_trains_all_cycles():
-  """Whatever their numbers, and however far their clocks are moved."""
-  cycles = tuple(
-    with_hparams(
-      PARAMS, weight_decay=0.1 * i, beta2=0.9 + 0.01 * i, one_minus_beta1=i
-    ).cycles[0]
-    for i in (0.1, 0.2, 0.3)
-  )
-  traced = []
-
-  class Counting(fake_benchmark.TinyWorkload):
-    def model_fn(self, *args, **named):
-      traced.append(args)
-      return super().model_fn(*args, **named)
-
-  params = dataclasses.replace(PARAMS, cycles=cycles)
-  driver = newly_set_up(params, Counting(6))
-  assert driver.run()
-  assert len(traced) == 1

@@ -37,60 +37,42 @@ def workload_with(metric, reached, value=0.1):
   )
 
 
-def test_direction_is_asked_of_the_workload():
-  rising = workload_with('map', lambda r: r['validation/map'] > 0.28, 0.28)
-  falling = workload_with('wer', lambda r: r['validation/wer'] < 0.08, 0.08)
-  assert read_target(rising) == Target('validation/map', 0.28, True)
-  assert read_target(falling) == Target('validation/wer', 0.08, False)
+@pytest.mark.parametrize('value', (0.28, 0.0, -1.0))
+def test_direction_is_asked_of_the_workload(value):
+  """Whether or not tau is defined for the target."""
+  rising = workload_with('map', lambda r: r['validation/map'] > value, value)
+  assert read_target(rising) == Target('validation/map', value, True)
+  falling = workload_with('wer', lambda r: r['validation/wer'] < value, value)
+  assert read_target(falling) == Target('validation/wer', value, False)
 
 
 @pytest.mark.parametrize(
-  ('generation', 'is_self_tuning', 'expected'),
+  ('generation', 'seconds', 'is_self_tuning', 'expected'),
   (
-    ('pmap', True, 300.0),
-    ('jit', True, 150.0),
-    ('pmap', False, 100.0),
-    ('jit', False, 100.0),
+    ('pmap', 100, True, 300.0),
+    ('jit', 100, True, 150.0),
+    ('pmap', 100, False, 100.0),
+    ('jit', 100, False, 100.0),
+    *(('jit', s, True, math.nan) for s in (None, 0, -5, math.nan, math.inf)),
   ),
 )
-def test_the_budget_of_both_generations_and_rulesets(
-  generation, is_self_tuning, expected
-):
+def test_the_budget(generation, seconds, is_self_tuning, expected):
   workload = fake_benchmark.WORKLOADS[generation]()
-  assert budget_seconds(workload, is_self_tuning) == expected
-
-
-@pytest.mark.parametrize('seconds', [None, 0, -5, math.nan, math.inf])
-def test_a_budget_that_is_none(seconds):
-  workload = fake_benchmark.TinyWorkload()
   workload.max_allowed_runtime_sec = seconds
-  assert math.isnan(budget_seconds(workload, True))
+  found = budget_seconds(workload, is_self_tuning)
+  assert found == pytest.approx(expected, abs=0, nan_ok=True)
   assert math.isnan(budget_seconds(types.SimpleNamespace(), True))
 
 
-@pytest.mark.parametrize(
-  ('metric', 'answer', 'value', 'said'),
-  (
-    ('odd', True, 0.1, "target_metric_name='odd'"),
-    ('odd', False, 0.1, "target_metric_name='odd'"),
-    *(
-      ('map', None, value, 'validation_target_value.*be finite')
-      for value in (math.nan, math.inf, -math.inf)
-    ),
-  ),
-)
-def test_targets_that_are_refused(metric, answer, value, said):
-  def reached(results):
-    return results['validation/map'] > 0 if answer is None else answer
-
-  with pytest.raises(ValueError, match=said):
-    read_target(workload_with(metric, reached, value))
-
-
-@pytest.mark.parametrize('value', [0.0, -1.0])
-def test_a_target_is_read_whether_or_not_tau_is_defined_for_it(value):
-  workload = workload_with('map', lambda r: r['validation/map'] > value, value)
-  assert read_target(workload) == Target('validation/map', value, True)
+@pytest.mark.parametrize('value', (math.nan, math.inf, -math.inf))
+def test_targets_that_are_refused(value):
+  for answer in (True, False):
+    odd = workload_with('odd', lambda results, answer=answer: answer)
+    with pytest.raises(ValueError, match="target_metric_name='odd'"):
+      read_target(odd)
+  wrong = workload_with('map', lambda r: r['validation/map'] > 0, value)
+  with pytest.raises(ValueError, match='validation_target_value.*be finite'):
+    read_target(wrong)
 
 
 def test_an_evaluation_without_the_target_metric():
@@ -159,20 +141,12 @@ def results(loss, accuracy):
   return {'validation/loss': loss, 'validation/accuracy': accuracy}
 
 
-@pytest.mark.parametrize('preemptions', [1, 2, 3])
-def test_entries_mangled_by_several_preemptions(preemptions):
-  entry = (5, results(2.0, 0.2))
-  for i in range(preemptions):
-    entry = ({'0': entry[0], '1': entry[1]}, str(i))
-  found = new_evaluations([entry], -1, ACCURACY)
-  assert found == [Evaluation(5, 2.0, 0.2)]
-
-
 def test_new_evaluations():
+  """Entries may be mangled by one or several preemptions, and out of order."""
   entries = [
-    ({'0': 1, '1': results(3.0, 0.1)}, '0'),
-    ({'0': np.int32(5), '1': results(2.0, 0.2)}, '1'),
     (9, results(1.0, 0.3)),
+    ({'0': 1, '1': results(3.0, 0.1)}, '0'),
+    ({'0': {'0': np.int32(5), '1': results(2.0, 0.2)}, '1': '1'}, '1'),
     (9, results(1.0, 0.3)),
   ]
   expected = [Evaluation(5, 2.0, 0.2), Evaluation(9, 1.0, 0.3)]
@@ -182,17 +156,17 @@ def test_new_evaluations():
 
 
 @pytest.mark.parametrize(
-  'given, loss',
-  [
-    ({'validation/loss': 1.0, 'validation/ctc_loss': 2.0}, 1.0),
-    ({'validation/ctc_loss': 2.0}, 2.0),
-    ({}, 0.5),
-  ],
+  ('given', 'loss', 'seconds'),
+  (
+    ({'validation/loss': 1.0, 'validation/ctc_loss': 2.0}, 1.0, math.nan),
+    ({'validation/ctc_loss': 2.0}, 2.0, math.nan),
+    ({'accumulated_submission_time': 12.5}, 0.5, 12.5),
+  ),
 )
-def test_loss_key(given, loss):
+def test_what_an_evaluation_has(given, loss, seconds):
   given = {**given, 'validation/accuracy': 0.5}
-  evaluation = read_evaluation(7, given, ACCURACY)
-  assert evaluation == Evaluation(7, loss, 0.5)
+  found = read_evaluation(7, given, ACCURACY)
+  np.testing.assert_equal(found, Evaluation(7, loss, 0.5, seconds))
 
 
 @pytest.mark.parametrize(
@@ -201,13 +175,8 @@ def test_loss_key(given, loss):
 def test_the_steps_that_the_runner_allows(given, expected, monkeypatch):
   own = flags.FlagValues()
   monkeypatch.setattr(flags, 'FLAGS', own)
-  assert most_steps() == math.inf  # not parsed
+  assert most_steps() == math.inf  # not defined, and not parsed
   flags.DEFINE_integer('max_global_steps', given, '', flag_values=own)
+  assert most_steps() == math.inf
   own(['program'])
   assert most_steps() == expected
-
-
-def test_the_time_of_an_evaluation():
-  given = {**results(1.0, 0.5), 'accumulated_submission_time': 12.5}
-  assert read_evaluation(7, given, ACCURACY).seconds == 12.5
-  assert math.isnan(read_evaluation(7, results(1.0, 0.5), ACCURACY).seconds)

@@ -80,27 +80,6 @@ def chain_rates(step_hint, params):
   ]
 
 
-def time_horizon(intervals, n, seconds, budget, slack=0.03, margin=0.1):
-  """The step before which a run ends; None to leave it as planned.
-
-  Args:
-    intervals: [(steps, seconds)] between evaluations, the last nine.
-    n, seconds: steps and time at the evaluation.
-    budget: seconds of the run.
-  """
-  if not intervals:
-    return None
-  ordered = sorted(duration for _, duration in intervals)
-  rates = sorted(steps / duration for steps, duration in intervals)
-  middle = lambda x: (x[(len(x) - 1) // 2] + x[len(x) // 2]) / 2
-  d, r = middle(ordered), middle(rates)
-  longest = min(ordered[-1], 1.5 * d)
-  k = 1 + math.floor((budget - seconds - longest - slack * d) / d)
-  if k < 1:
-    return None
-  return n + max(int((k - 1) * d * r + (1 - margin) * d * rates[0]), 1)
-
-
 # Early switching.
 
 
