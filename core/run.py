@@ -131,7 +131,10 @@ def set_up(
   rate = jax.jit(
     functools.partial(schedules.learning_rate, cycles=config.cycles)
   )
+  # Called once, so that they compile before the first step.
   rate(clock)
+  for index in (0, len(config.cycles)):
+    _key(rng, len(config.cycles), index)
   setup = Setup(
     config=config,
     devices=devices,
@@ -333,13 +336,7 @@ def _fresh(
   Source: the rules of both generations allow it, "for example, to reinitialize
   the model after a failed training effort".
   """
-  planned = max(len(setup.config.cycles) - 1, 1)
-  if index < planned:
-    key = jax.random.split(setup.rng, planned)[index]
-  else:
-    # Twice, since a single fold_in equals a split in some versions of jax.
-    later = jax.random.fold_in(setup.rng, _LATER)
-    key = jax.random.fold_in(later, index)
+  key = _key(setup.rng, len(setup.config.cycles), index)
   attributes = dict(vars(workload))
   try:
     params, model_state = setup.devices.get(workload.init_model_fn(key))
@@ -358,6 +355,15 @@ def _fresh(
     )
     model_state = None
   return params, model_state
+
+
+def _key(rng: jax.Array, num_cycles: int, index: int) -> jax.Array:
+  """The key of the fresh model of a reset, planned or beyond the chain."""
+  planned = max(num_cycles - 1, 1)
+  if index < planned:
+    return jax.random.split(rng, planned)[index]
+  # Twice, since a single fold_in equals a split in some versions of jax.
+  return jax.random.fold_in(jax.random.fold_in(rng, _LATER), index)
 
 
 def _shapes(tree: Any) -> list[tuple[int, ...]]:
