@@ -27,10 +27,15 @@ from ..core.schedules import CycleClock
 from ..core.state import Control, RunConfig, from_words, to_words
 from ..core.workload import Evaluation, Target
 from ..early_switching import Progress
+from ..parts.any_optimizer import (
+  TRANSFORMATION,
+  build_of,
+  check_rate,
+  with_extra_args,
+)
 from ..schedule_params import THESIS, ScheduleParams
 from ..soft_reset import FULL, KEPT, Cyclic, FullReset, Model, SoftReset
 from .events import Event, event_of
-from .optimizer import TRANSFORMATION, build_of, check_rate, with_extra_args
 
 # The thesis' three cycles, and the last one again for as long as one trains.
 DEFAULT_CHAIN = dataclasses.replace(THESIS, policy=Repeat())
