@@ -1,107 +1,102 @@
-"""Any optax optimizer, built with the numbers of a step of the cycles."""
+"""Any optax optimizer, driven by the cycle clock."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from ..core.checks import check
 from ..core.cycle import StepNumbers
+from ..core.optimizers import OptState, numbers_at
+from ..core.schedules import CycleClock, PlannedCycle
 from ..soft_reset import depends_on_first
 
-Build = Callable[[StepNumbers], optax.GradientTransformation]
-# optax 0.1.5 has one kind of transformation.
-TRANSFORMATION = getattr(
-  optax, 'GradientTransformationExtraArgs', optax.GradientTransformation
-)
-_USABLE = (
+USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
   'optax.adamw (bind other arguments with functools.partial), or a '
   'transformation made by optax.inject_hyperparams(...)(learning_rate=0.0)'
 )
+# optax 0.1.5 has one kind of transformation.
+TRANSFORMATION: type[optax.GradientTransformation] = getattr(
+  optax, 'GradientTransformationExtraArgs', optax.GradientTransformation
+)
 
 
-def build_of(optimizer: Any) -> Build:
-  """How to build an optimizer with a step's learning rate and weight decay.
+def clocked(
+  optimizer: Any, cycles: Sequence[PlannedCycle], clock: CycleClock, params: Any
+) -> Any:
+  """The optimizer, with the numbers of the clock's cycle at every step.
 
   Args:
-    optimizer: a callable or a transformation; see `Cycles`.
+    optimizer: a callable of learning_rate and, if it likes, weight_decay, or of
+      one or two required arguments of other names; a transformation with a
+      learning_rate of optax.inject_hyperparams; or a `core.cycle.Optimizer`.
+    cycles: the chain.
+    clock: that of the first step.
+    params: tree of jax.ShapeDtypeStruct, such as will be trained.
+
+  Returns:
+    An optax transformation whose state is an OptState, to be donated, saved and
+    restored: its arrays are strongly typed, and none is in it twice.
 
   Raises:
-    ValueError: if nothing says how the learning rate gets in.
+    AttributeError, TypeError, ValueError: if the optimizer is none of these, or
+      its updates do not depend on the learning rate.
   """
+  build = _build_of(optimizer)
+  _check_rate(build, numbers_at(clock, cycles), params)
+
+  def init(params: Any) -> OptState:
+    own = build(numbers_at(clock, cycles))
+    return jax.tree_util.tree_map(
+      lambda x: jnp.array(x, jnp.result_type(x), copy=True),
+      OptState(clock, own.init(params)),
+    )
+
+  def update(
+    updates: Any, state: OptState, params: Any = None, **more: Any
+  ) -> tuple[Any, OptState]:
+    clock, before = state
+    own = _with_extra_args(build(numbers_at(clock, cycles)))
+    updates, after = own.update(updates, before, params, **more)
+    # The clock's numbers are float32 and would turn a bfloat16 leaf into that.
+    after = jax.tree_util.tree_map(
+      lambda new, old: jnp.asarray(new, jnp.result_type(old)), after, before
+    )
+    return updates, OptState(clock._replace(count=clock.count + 1), after)
+
+  return TRANSFORMATION(init, update)
+
+
+def _build_of(optimizer: Any) -> Callable[[StepNumbers], Any]:
+  """How the optimizer is built with a step's learning rate and weight decay."""
+  if hasattr(optimizer, 'build'):
+    return optimizer.build
   if hasattr(optimizer, 'init') and hasattr(optimizer, 'update'):
     return lambda numbers: _injected(optimizer, numbers.rate)
-  check(callable(optimizer), 'optimizer', optimizer, _USABLE)
   parameters = inspect.signature(optimizer).parameters
-  needed = [
-    name
-    for name, each in parameters.items()
-    if each.default is each.empty
-    and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-  ]
-  bound = getattr(optimizer, 'keywords', {})  # of a functools.partial
-  free = parameters.keys() - bound.keys()
-  known = [name for name in ('learning_rate', 'weight_decay') if name in free]
-  has_rate = 'learning_rate' in known
-  is_usable = set(needed) <= set(known) if has_rate else len(needed) in (1, 2)
-  name = getattr(optimizer, '__qualname__', optimizer)
-  check(is_usable, 'optimizer', f'{name}({", ".join(needed)})', _USABLE)
+  required = [p for p in parameters.values() if p.default is p.empty]
+  free = parameters.keys() - getattr(optimizer, 'keywords', {})  # of a partial
+  names = [name for name in ('learning_rate', 'weight_decay') if name in free]
 
-  def build(numbers: StepNumbers) -> optax.GradientTransformation:
+  def build(numbers: StepNumbers) -> Any:
     values = [numbers.rate, numbers.weight_decay]
-    if not has_rate:
-      return optimizer(*values[: len(needed)])
-    return optimizer(**dict(zip(known, values)))
+    if 'learning_rate' in names:
+      return optimizer(**dict(zip(names, values)))
+    return optimizer(*values[: len(required)])
 
   return build
 
 
-def _injected(optimizer: Any, rate: Any) -> optax.GradientTransformation:
-  """A transformation whose injected learning rate is set before each update."""
-
-  def with_rate(path: Any, leaf: Any) -> Any:
-    keys = [getattr(key, 'name', getattr(key, 'key', '')) for key in path]
-    is_rate = keys[-2:] == ['hyperparams', 'learning_rate']
-    return rate.astype(leaf.dtype) if is_rate else leaf
-
-  def update(updates: Any, state: Any, params: Any = None, **more: Any) -> Any:
-    state = jax.tree_util.tree_map_with_path(with_rate, state)
-    return with_extra_args(optimizer).update(updates, state, params, **more)
-
-  made: optax.GradientTransformation = TRANSFORMATION(optimizer.init, update)
-  return made
-
-
-def with_extra_args(optimizer: Any) -> Any:
-  """The transformation, taking and ignoring further arguments if it must."""
-  support = getattr(optax, 'with_extra_args_support', lambda it: it)
-  # optax.MultiSteps is none of this type, and takes them.
-  is_bare = isinstance(optimizer, optax.GradientTransformation)
-  return support(optimizer) if is_bare else optimizer
-
-
-def check_rate(build: Build, numbers: StepNumbers, params: Any) -> None:
-  """Refuses an optimizer that would train at a rate of its own.
-
-  Args:
-    build: of `build_of`.
-    numbers: of any step.
-    params: tree of jax.ShapeDtypeStruct.
-
-  Raises:
-    ValueError: if the updates do not depend on the learning rate, or nothing
-      has been built that makes updates.
-  """
-  made = build(numbers)
-  is_optax = hasattr(made, 'init') and hasattr(made, 'update')
-  check(is_optax, 'optimizer', made, _USABLE)
-  state = jax.eval_shape(made.init, params)
+def _check_rate(
+  build: Callable[[StepNumbers], Any], numbers: StepNumbers, params: Any
+) -> None:
+  """Refuses an optimizer that would train at a rate of its own."""
+  state = jax.eval_shape(build(numbers).init, params)
   grads = params.fast if isinstance(params, optax.LookaheadParams) else params
 
   def update(rate: jax.Array, grads: Any, state: Any, params: Any) -> Any:
@@ -113,7 +108,29 @@ def check_rate(build: Build, numbers: StepNumbers, params: Any) -> None:
     return
   if not any(used):
     raise ValueError(
-      'optimizer: its updates would be the same whatever the learning rate of '
-      f'the cycles. It must be {_USABLE}; a number or a schedule of its own '
-      'in the place of learning_rate stays in force.'
+      'its updates would be the same whatever the learning rate of the cycles: '
+      'a number or a schedule of its own stays in force'
     )
+
+
+def _injected(optimizer: Any, rate: Any) -> Any:
+  """A transformation whose injected learning rate is set before each update."""
+
+  def with_rate(path: Any, leaf: Any) -> Any:
+    name = jax.tree_util.keystr(path)
+    is_rate = name.endswith(".hyperparams['learning_rate']")
+    return rate.astype(leaf.dtype) if is_rate else leaf
+
+  def update(updates: Any, state: Any, params: Any = None, **more: Any) -> Any:
+    state = jax.tree_util.tree_map_with_path(with_rate, state)
+    return _with_extra_args(optimizer).update(updates, state, params, **more)
+
+  return TRANSFORMATION(optimizer.init, update)
+
+
+def _with_extra_args(optimizer: Any) -> Any:
+  """The transformation, taking and ignoring further arguments if it must."""
+  support = getattr(optax, 'with_extra_args_support', lambda it: it)
+  # optax.MultiSteps is none of this type, and takes them.
+  is_bare = isinstance(optimizer, optax.GradientTransformation)
+  return support(optimizer) if is_bare else optimizer

@@ -464,8 +464,10 @@ def test_a_state_of_something_else_is_refused():
   state = loops.start(cycles)
   with pytest.raises(ValueError, match=r'state.opt_state=.*cycles.optimizer'):
     cycles.before_step(0, state._replace(opt_state=(state.opt_state,)))
-  with pytest.raises(ValueError, match='shapes of the state='):
-    cycles.before_step(0, state._replace(params={'w': jnp.zeros(3)}))
+  other = {**state.params, 'output': {'kernel': jnp.zeros((3, 2))}}
+  said = r"state.params\['output'\]\['kernel'\]=\(3, 2\): .* must be \(8, 2\)"
+  with pytest.raises(ValueError, match=said):
+    cycles.before_step(0, state._replace(params=other))
   with pytest.raises(ValueError, match='step=3: step must be 0'):
     cycles.before_step(3, state)
   with pytest.raises(ValueError, match="step='0': step must be 0"):
@@ -480,7 +482,8 @@ def test_a_state_of_something_else_is_refused():
     make_params=lambda key: (loops.init(key), {'mean': jnp.zeros(2)}),
     has_batch_stats=True,
   )
-  with pytest.raises(ValueError, match='shapes of the state='):
+  said = r"state.batch_stats\['mean'\]='absent': .* must be \(2,\)"
+  with pytest.raises(ValueError, match=said):
     stats.before_step(0, state)
 
 

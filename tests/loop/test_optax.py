@@ -288,8 +288,13 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
       optax.inject_hyperparams(optax.adamw)(learning_rate=lambda count: 0.1),
       'whatever the learning rate',
     ),
-    (lambda a, b, c: optax.sgd(a), r'optimizer=.*\(a, b, c\)'),
-    ('adamw', "optimizer='adamw': optimizer must be a callable"),
+    (
+      lambda a, b, c: optax.sgd(a),
+      r"missing .* 'c'\): optimizer must be a call",
+    ),
+    ('adamw', r"optimizer='adamw' \(.*\): optimizer must be a callable"),
+    ({'learning_rate': 0.1}, r'^optimizer=.*0.1} \(.*\): optimizer must be a'),
+    (dict, r"^optimizer=<class 'dict'> \(.*\): optimizer must be a callable"),
     (lambda rate: rate, 'optimizer=.*: optimizer must be a callable'),
   ],
 )
