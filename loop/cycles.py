@@ -112,9 +112,8 @@ class Cycles:
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    lay_out = dataclasses.replace(chain, budget_factor=1.0).chain
-    right = 'what the cycles can share'
-    cycles = _used('num_steps', num_steps, right, lay_out).cycles
+    plan = dataclasses.replace(chain, budget_factor=1.0).chain
+    cycles = _used('num_steps', num_steps, 'fit for the cycles', plan).cycles
     schedules.check_rates(cycles)
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
@@ -201,9 +200,8 @@ class Cycles:
     if step == 0 and self._last < 0:
       start = control_lib.cycle_start_event(control, clock, self.config)
       decision = decision._replace(events=[start, *decision.events])
-    # When the run is over, its end is due at every step.
-    decision = decision._replace(due=max(decision.due, step + 1))
-    return self._act(state, model, decision, step)
+    due = max(decision.due, step + 1)  # also when the run is over
+    return self._act(state, model, decision._replace(due=due), step)
 
   def after_evaluation(
     self, step: int, loss: float, metric: float, state: Any
@@ -240,13 +238,12 @@ class Cycles:
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
       return state, [Event(now, 'refused', control.number, refused, numbers)]
     seen = Evaluation(step, loss, metric)
+    decision = control_lib.decide(control, clock, [seen], now, self.config)
     if now >= control.horizon or now == self._start.horizon:
-      # No model is to be reset after the last step: the next before_step decides.
-      control, verdict = control_lib.observe(control, seen, self.config)
-      events = [control_lib.evaluation_event(control, verdict)]
+      # No model is reset after the last step: the next before_step decides.
+      control, _ = control_lib.observe(control, seen, self.config)
+      events = decision.events[:1]
       decision = Decision(control, clock, GO_ON, events, now, control)
-    else:
-      decision = control_lib.decide(control, clock, [seen], now, self.config)
     return self._act(state, model, decision, now)
 
   def steps_until_due(self, step: int) -> int:

@@ -38,12 +38,8 @@ def taus(tape):
 
 def test_a_run_on_tape():
   """Equal cycles of 4 steps; 6 of 8 to go after the second is left."""
-  cycles = loops.make(
-    dataclasses.replace(
-      SWITCHING,
-      switching=dataclasses.replace(SWITCHING.switching, lam=1.0),
-    )
-  )
+  rule = dataclasses.replace(SWITCHING.switching, lam=1.0)
+  cycles = loops.make(dataclasses.replace(SWITCHING, switching=rule))
   evaluations = {**EVALUATIONS, 5: (0.9, 0.6)}
   _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 14)
   assert [(e.step, e.kind, e.cycle) for e in tape] == [
@@ -308,11 +304,8 @@ def restore(way, saved, like):
   else:
     restored = flax.serialization.from_bytes(like, saved)
   # Arrays without a place; all but the parameters follow these.
-  params = jax.tree_util.tree_map(
-    lambda x, like: jax.device_put(x, like.sharding),
-    restored.params,
-    like.params,
-  )
+  place = lambda x, like: jax.device_put(x, like.sharding)
+  params = jax.tree_util.tree_map(place, restored.params, like.params)
   return restored._replace(params=params)
 
 

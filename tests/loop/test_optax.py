@@ -55,10 +55,7 @@ WRAPPED = {
   ),
   'lookahead': lambda rate: optax.lookahead(optax.adam(rate), 3, 0.5),
   'multi_transform': lambda rate: optax.multi_transform(
-    {
-      'a': optax.adam(rate),
-      'b': contrib.schedule_free(optax.sgd(rate), rate),
-    },
+    {'a': optax.adam(rate), 'b': contrib.schedule_free(optax.sgd(rate), rate)},
     {'hidden': 'a', 'output': 'b'},
   ),
   'schedule_free(sgd)': lambda rate: contrib.schedule_free(
@@ -268,14 +265,11 @@ def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
   """One step with a gradient of zero leaves 1 - rate * decay."""
   cycles = loops.make(optimizer=optimizer)
   state = loops.start(cycles)
-  state = state._replace(
-    opt_state=state.opt_state._replace(
-      clock=state.opt_state.clock._replace(count=jnp.int32(2))
-    )
-  )
-  rate = cycles.learning_rate(state)
+  own = state.opt_state
+  own = own._replace(clock=own.clock._replace(count=jnp.int32(2)))
+  rate = cycles.learning_rate(state._replace(opt_state=own))
   assert rate == pytest.approx(0.005)  # half way down the cosine
   zeros = jax.tree_util.tree_map(jnp.zeros_like, state.params)
-  updates, _ = cycles.optimizer.update(zeros, state.opt_state, state.params)
+  updates, _ = cycles.optimizer.update(zeros, own, state.params)
   kernel = state.params['hidden']['kernel']
   assert_close(updates['hidden']['kernel'], -rate * decay * kernel)
