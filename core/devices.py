@@ -185,8 +185,10 @@ class Devices:
     )
     out = jax.eval_shape(fn, shapes, *hosts)
     out_layout = jax.tree_util.tree_map(lambda _: self.replicated, out)
-    if donate:
+    if donate and isinstance(out, tuple):
       out_layout = (layout, *out_layout[1:])
+    elif donate:
+      out_layout = layout
     jitted = jax.jit(
       fn,
       in_shardings=(layout, *host_layout),

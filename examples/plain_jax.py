@@ -1,7 +1,4 @@
-"""Soft resets in a loop of plain JAX and optax.
-
-You will see three learning-rate cycles and, between them, two soft resets.
-"""
+"""Soft resets in plain JAX. You will see three cycles and two resets."""
 
 from typing import Any
 
@@ -26,7 +23,7 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
   return scores(points @ kernel + bias[None], labels)
 
 
-def make_train_step(cycles: Cycles) -> Any:
+def make_train_step(cycles: Cycles, loss_fn: Any = loss_fn) -> Any:
   def train_step(state: State, points: Any, labels: Any) -> State:
     grads, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
     updates, opt = cycles.optimizer.update(grads, state.opt_state, state.params)
@@ -35,22 +32,28 @@ def make_train_step(cycles: Cycles) -> Any:
   return jax.jit(train_step, donate_argnums=0)
 
 
+def train(
+  cycles: Cycles, init: Any, loss_fn: Any, steps: int, every: int
+) -> list[Event]:
+  said, params = [], init(jax.random.PRNGKey(1))
+  state = State(params, cycles.optimizer.init(params))
+  train_step, evaluate = make_train_step(cycles, loss_fn), jax.jit(loss_fn)
+  for step in range(steps):
+    state, events = cycles.before_step(step, state)
+    said += events
+    state = train_step(state, *spirals(step))
+    if (step + 1) % every == 0:
+      loss, accuracy = evaluate(state.params, *TEST)
+      state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
+      said += events
+  return said
+
+
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
     optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
   )
-  said, params = [], init(jax.random.PRNGKey(1))
-  state = State(params, cycles.optimizer.init(params))
-  train_step, evaluate = make_train_step(cycles), jax.jit(loss_fn)
-  for step in range(steps):
-    state, events = cycles.before_step(step, state)
-    state = train_step(state, *spirals(step))
-    if (step + 1) % every == 0:
-      loss, accuracy = evaluate(state.params, *TEST)
-      state, more = cycles.after_evaluation(step + 1, loss, accuracy, state)
-      events += more
-    said += events
-  return said
+  return train(cycles, init, loss_fn, steps, every)
 
 
 if __name__ == '__main__':

@@ -6,12 +6,10 @@ network begins with one a thousand times as high, which goes on.
 
 import dataclasses
 
-import jax
 import optax
-import plain_jax
-from common import TEST, spirals
+from plain_jax import init, loss_fn, train
 
-from reset_cycles import DEFAULT_CHAIN, Cycles, Event, State
+from reset_cycles import DEFAULT_CHAIN, Cycles, Event
 from reset_cycles.core.race import Race
 
 SETTINGS = dataclasses.replace(
@@ -26,24 +24,10 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
     SETTINGS,
     optimizer=optax.adamw,
     num_steps=steps,
-    make_params=plain_jax.init,
+    make_params=init,
     target=0.99,
   )
-  params, said = plain_jax.init(jax.random.PRNGKey(1)), []
-  state = State(params, cycles.optimizer.init(params))
-  train_step, evaluate = (
-    plain_jax.make_train_step(cycles),
-    jax.jit(plain_jax.loss_fn),
-  )
-  for step in range(steps):
-    state, events = cycles.before_step(step, state)
-    state = train_step(state, *spirals(step))
-    if (step + 1) % every == 0:
-      loss, accuracy = evaluate(state.params, *TEST)
-      state, more = cycles.after_evaluation(step + 1, loss, accuracy, state)
-      events += more
-    said += events
-  return said
+  return train(cycles, init, loss_fn, steps, every)
 
 
 if __name__ == '__main__':

@@ -35,10 +35,8 @@ def main(steps: int = 1500, block: int = 20) -> list[Event]:
     # Blocks of one length compile once; before a decision there is a rest.
     count = min(block, cycles.steps_until_due(step), steps - step)
     batches = zip(*(spirals(step + i) for i in range(count)))
-    state, step = (
-      train_steps(state, tuple(map(np.stack, batches))),
-      step + count,
-    )
+    state = train_steps(state, tuple(map(np.stack, batches)))
+    step += count
     loss, accuracy = evaluate(state.params, *TEST)
     state, events = cycles.after_evaluation(step, loss, accuracy, state)
     said += events

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -12,31 +11,26 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.experimental import multihost_utils
 
 from .. import soft_reset
 from ..core import control as control_lib
 from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
-from ..core.control import Decision
+from ..core.control import GO_ON, RESET, Decision
 from ..core.devices import Devices
-from ..core.optimizers import numbers_at
+from ..core.optimizers import OptState
 from ..core.race import Race, Repeat
-from ..core.schedules import CycleClock
 from ..core.state import Control, RunConfig, Tau, from_words, to_words
 from ..core.workload import Evaluation, Target
 from ..early_switching import Progress
-from ..parts.optax_states import roles_of
+from ..parts.any_optimizer import TRANSFORMATION, USABLE, clocked, roles_of
 from ..schedule_params import THESIS, ScheduleParams
-from ..soft_reset import FULL, KEPT, Cyclic, FullReset, Model, SoftReset
+from ..soft_reset import Cyclic, FullReset, Model, SoftReset
 from .events import Event, event_of
-from .optimizer import TRANSFORMATION, build_of, check_rate, with_extra_args
 
 # The thesis' three cycles, and the last one again for as long as one trains.
 DEFAULT_CHAIN = dataclasses.replace(THESIS, policy=Repeat())
-
-
 _MAKES = (
   'a function of a key that jax can trace and that returns a tree of arrays, '
   'such as eqx.filter(model, eqx.is_inexact_array) or nnx.state(model, '
@@ -47,7 +41,7 @@ _MAKES = (
 class CyclesState(NamedTuple):
   """The optimizer's state; arrays only, to be saved and restored as they are."""
 
-  clock: CycleClock
+  clock: schedules.CycleClock
   inner: Any  # the state of the optimizer that was handed over
   control: jax.Array  # shape=(words,), dtype=int32; see `core.state.to_words`
 
@@ -88,9 +82,8 @@ class Cycles:
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.
       optimizer: a callable of (learning_rate) or (learning_rate, weight_decay),
-        such as optax.adamw, which is called while a step is traced; or a
-        transformation with a learning_rate of optax.inject_hyperparams; None
-        for the chain's own.
+        such as optax.adamw; or a transformation with a learning_rate of
+        optax.inject_hyperparams; None for the chain's own.
       target: the metric to reach, above 0; None if none is known. Then soft
         resets need `tau`.
       rises: whether a larger metric is better.
@@ -102,53 +95,56 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    _check_settings(chain, target, tau)
+    is_chain = isinstance(chain, ScheduleParams)
+    check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
+    right = 'StepHorizon(), since a loop has no time budget'
+    check(not chain.horizon.is_hard_limit, 'horizon', chain.horizon, right)
+    if tau is not None:
+      right = 'a function of (metric, first metric, step)'
+      _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
+    if target is not None:
+      check_number('target', target, '(0, inf)')
+    for name in ('reset', 'switching', 'policy') if target is None else ():
+      part = getattr(chain, name)
+      needs = isinstance(part, (Progress, Race))
+      needs |= isinstance(part, SoftReset) and tau is None
+      check(not needs, name, part, 'another one where target and tau are None')
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    whole = dataclasses.replace(chain, budget_factor=1.0).chain
-    right = 'what the cycles can share'
-    cycles = _used('num_steps', num_steps, right, whole).cycles
+    plan = dataclasses.replace(chain, budget_factor=1.0).chain
+    cycles = _used('num_steps', num_steps, 'fit for the cycles', plan).cycles
     schedules.check_rates(cycles)
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal, own_tau=tau)
-    self._has_stats = has_batch_stats
-    self._num_steps = num_steps
     self._start, self._clock = control_lib.start(self.config)
-    rate = functools.partial(schedules.learning_rate, cycles=cycles)
-    self._rate = jax.jit(rate)
+    self._rate = jax.jit(lambda clock: schedules.learning_rate(clock, cycles))
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)
     self._make_params = make_params
+    self._fields = State._fields if has_batch_stats else State._fields[:2]
     look = lambda _: jax.eval_shape(self._fresh, 0)
     params, stats = _used('make_params', make_params, _MAKES, look)
-    own = chain.optimizer.build
-    self._build = own if optimizer is None else build_of(optimizer)
-    check_rate(self._build, numbers_at(self._clock, cycles), params)
-    self._roles, doubtful = roles_of(self._init_inner, params)
-    check(
-      not doubtful or isinstance(chain.reset, (FullReset, Cyclic)),
-      'reset',
-      chain.reset,
-      'FullReset() or Cyclic() with this optimizer: what a blend of models does '
-      f'to {", ".join(doubtful)} is not known',
-    )
-    inner = jax.eval_shape(self._init_inner, params)
-    self._shapes = _sizes(Model(params, stats, inner))
+    optimizer = chain.optimizer if optimizer is None else optimizer
+    look = lambda each: clocked(each, cycles, self._clock, params)
+    self._clocked = _used('optimizer', optimizer, USABLE, look)
+    begin = lambda params: self._clocked.init(params).state
+    self._roles, doubtful = roles_of(begin, params)
+    is_sure = not doubtful or isinstance(chain.reset, (FullReset, Cyclic))
+    right = f'FullReset() or Cyclic() (the optimizer cannot blend {", ".join(doubtful)})'
+    check(is_sure, 'reset', chain.reset, right)
+    self._like = State(params, jax.eval_shape(self._init, params), stats)
     # Before which step to decide, and the last one that before_step has seen.
     self._due, self._last = -1, -1
-    # Of the parameters, once `_adopt` has seen some.
-    self._layout: list[Any] = []
+    self._layout: list[Any] = []  # of the parameters, once `_adopt` saw some
     # The optax transformation for the loop's train step.
-    self.optimizer: optax.GradientTransformation = TRANSFORMATION(
-      self._init, self._update
-    )
+    self.optimizer = TRANSFORMATION(self._init, self._update)
 
   def _fresh(self, number: int) -> tuple[Any, Any]:
     """Parameters and statistics with which cycle `number` may start."""
     made = self._make_params(jax.random.fold_in(self._key, number))
-    params, stats = made if self._has_stats else (made, None)
+    params, stats = made if 'batch_stats' in self._fields else (made, None)
     leaves = jax.tree_util.tree_flatten_with_path(params)[0]
     for path, leaf in leaves or [((), params)]:
       if not path or not hasattr(leaf, 'dtype'):
@@ -156,46 +152,26 @@ class Cycles:
         raise TypeError(f'it returned {kind} at {where or "the top"}')
     return params, stats
 
-  def _init_inner(self, params: Any) -> Any:
-    """The optimizer's state: strongly typed, and no array in it twice."""
-    numbers = numbers_at(self._clock, self.config.cycles)
-    return jax.tree_util.tree_map(
-      lambda x: jnp.array(x, jnp.result_type(x), copy=True),
-      self._build(numbers).init(params),
-    )
-
-  def _init(self, params: Any) -> CyclesState:
+  def _init(self, params: Any) -> Any:
     """The state of `optimizer`, laid out like the parameters."""
 
     def init(params: Any) -> CyclesState:
-      words = jnp.asarray(to_words(self._start))
-      clock = jax.tree_util.tree_map(jnp.asarray, self._clock)
-      return CyclesState(clock, self._init_inner(params), words)
+      own, words = self._clocked.init(params), to_words(self._start)
+      return CyclesState(own.clock, own.state, jnp.asarray(words))
 
     leaves = jax.tree_util.tree_leaves(params)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
       return init(params)
     params = jax.tree_util.tree_map(jnp.asarray, params)
-    state: CyclesState = Devices(params, everywhere=False).init(init, params)
-    return state
+    return Devices(params, everywhere=False).init(init, params)
 
   def _update(
-    self,
-    updates: Any,
-    state: CyclesState,
-    params: Any = None,
-    **extra_args: Any,
+    self, updates: Any, state: CyclesState, params: Any = None, **more: Any
   ) -> tuple[Any, CyclesState]:
     """What `optimizer` does in a step, at the clock's learning rate."""
-    clock, before, control = state
-    own = with_extra_args(self._build(numbers_at(clock, self.config.cycles)))
-    updates, inner = own.update(updates, before, params, **extra_args)
-    # The clock's numbers are float32 and would turn a bfloat16 leaf into that.
-    inner = jax.tree_util.tree_map(
-      lambda new, old: jnp.asarray(new, jnp.result_type(old)), inner, before
-    )
-    clock = clock._replace(count=clock.count + 1)
-    return updates, CyclesState(clock, inner, control)
+    own = OptState(state.clock, state.inner)
+    updates, own = self._clocked.update(updates, own, params, **more)
+    return updates, CyclesState(own.clock, own.state, state.control)
 
   def before_step(self, step: int, state: Any) -> tuple[Any, list[Event]]:
     """Ends a cycle whose steps are over; call it before every step.
@@ -216,18 +192,15 @@ class Cycles:
     if step in (self._last, self._last + 1) and step < self._due:
       self._last = step
       return state, []
-    state, control, clock = self._adopt(state)
+    model, control, clock = self._adopt(state)
     count = int(clock.count)
-    check(
-      step == count, 'step', step, f'{count}, the steps that have been taken'
-    )
-    events = []
+    check(step == count, 'step', step, f'{count}, the steps taken so far')
+    decision = control_lib.decide(control, clock, [], step, self.config)
     if step == 0 and self._last < 0:
       start = control_lib.cycle_start_event(control, clock, self.config)
-      events.append(event_of(start, 0))
-    state, more = self._act(state, control, clock, [])
-    self._due = max(self._due, step + 1)  # also when the run is over
-    return state, events + more
+      decision = decision._replace(events=[start, *decision.events])
+    due = max(decision.due, step + 1)  # also when the run is over
+    return self._act(state, model, decision._replace(due=due), step)
 
   def after_evaluation(
     self, step: int, loss: float, metric: float, state: Any
@@ -253,7 +226,7 @@ class Cycles:
     step = int(step)  # NumPy has numbers of its own
     loss = _used('loss', loss, 'a number', float)
     metric = _used('metric', metric, 'a number', float)
-    state, control, clock = self._adopt(state)
+    model, control, clock = self._adopt(state)
     now, refused = int(clock.count), ''
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
     if step <= control.last.step:
@@ -263,16 +236,22 @@ class Cycles:
     if refused:
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
       return state, [Event(now, 'refused', control.number, refused, numbers)]
-    return self._act(state, control, clock, [Evaluation(step, loss, metric)])
+    seen = Evaluation(step, loss, metric)
+    decision = control_lib.decide(control, clock, [seen], now, self.config)
+    if now >= control.horizon or now == self._start.horizon:
+      # No model is reset after the last step: the next before_step decides.
+      control, _ = control_lib.observe(control, seen, self.config)
+      events = decision.events[:1]
+      decision = Decision(control, clock, GO_ON, events, now, control)
+    return self._act(state, model, decision, now)
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
 
+    At least 1 after `before_step(step, ...)`, and 0 once that is due again.
+
     Args:
       step: that of the last `before_step`, or a later one.
-
-    Returns:
-      At least 1 after `before_step(step, ...)`, and 0 once that is due again.
     """
     return max(self._due - step, 0) if 0 <= self._last <= step else 0
 
@@ -280,47 +259,22 @@ class Cycles:
     """The learning rate of the step about to be taken; waits for the state."""
     return float(self._rate(jax.device_get(state.opt_state.clock)))
 
-  def _model_of(self, state: Any) -> Model:
-    stats = state.batch_stats if self._has_stats else None
-    return Model(state.params, stats, state.opt_state.inner)
+  def _adopt(self, state: Any) -> tuple[Model, Control, schedules.CycleClock]:
+    """The model, placed like its parameters, the control and the clock.
 
-  def _with(self, state: Any, model: Model, clock: Any, words: Any) -> Any:
-    """The loop's state, of whatever kind, with this content."""
-    opt_state = CyclesState(clock, model.opt_state, words)
-    changes = {'params': model.params, 'opt_state': opt_state}
-    if self._has_stats:
-      changes['batch_stats'] = model.model_state
-    if hasattr(state, '_replace'):
-      return state._replace(**changes)
-    return dataclasses.replace(state, **changes)
-
-  def _adopt(self, state: Any) -> tuple[Any, Control, CycleClock]:
-    """The state, placed like its parameters, with its control and clock.
-
-    Whatever a checkpoint restores (NumPy arrays, scalars on one device of many)
-    becomes what a compiled step returns. With a new layout, what a reset runs is
-    compiled.
+    Whatever a checkpoint restores becomes what a compiled step returns. With a
+    new layout, what a reset runs is compiled.
     """
-    fields = ['params', 'opt_state'] + ['batch_stats'] * self._has_stats
     is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
-    check(
-      is_state and all(hasattr(state, name) for name in fields),
-      'state',
-      type(state).__name__,
-      f'a NamedTuple or a dataclass with the fields {", ".join(fields)}',
-    )
-    check(
-      isinstance(state.opt_state, CyclesState),
-      'state.opt_state',
-      type(state.opt_state).__name__,
-      'of cycles.optimizer.init (wrap the optimizer that is handed to Cycles, '
-      'not cycles.optimizer)',
-    )
-    model = self._model_of(state)
-    sizes = _sizes(model)
-    right = f'like those of make_params and the optimizer, {self._shapes}'
-    check(sizes == self._shapes, 'shapes of the state', sizes, right)
-    params = jax.tree_util.tree_map(jnp.asarray, model.params)
+    is_state &= all(hasattr(state, name) for name in self._fields)
+    right = f'a NamedTuple or a dataclass with {" and ".join(self._fields)}'
+    check(is_state, 'state', type(state).__name__, right)
+    params, opt, stats = (*(getattr(state, f) for f in self._fields), None)[:3]
+    right = 'of cycles.optimizer.init (wrap what is handed to Cycles, not that)'
+    is_own = isinstance(opt, CyclesState)
+    check(is_own, 'state.opt_state', type(opt).__name__, right)
+    _check_shapes(State(params, opt, stats), self._like)
+    params = jax.tree_util.tree_map(jnp.asarray, params)
     leaves = jax.tree_util.tree_leaves(params)
     is_known = bool(self._layout) and all(
       leaf.sharding.is_equivalent_to(layout, leaf.ndim)
@@ -331,110 +285,79 @@ class Cycles:
       params = jax.tree_util.tree_map(jnp.copy, params)
       self._devices = Devices(params, everywhere=False)
       self._layout = [leaf.sharding for leaf in leaves]
-    place = self._devices.place
-    model = Model(*map(place, model._replace(params=params)))
-    clock, words = place((state.opt_state.clock, state.opt_state.control))
+    model = self._devices.place(Model(params, stats, opt.inner))
     if not is_known:
       shapes = jax.tree_util.tree_map(self._devices.shape_of, model)
       soft_reset.compile_resets(shapes, self._roles, self._devices)
-      layout = jax.tree_util.tree_map(lambda x: x.sharding, model.opt_state)
-      renew = jax.jit(self._init_inner, out_shardings=layout)
-      self._renew = renew.lower(model.params).compile()
-    control = from_words(self._devices.get(words), self._start)
-    state = self._with(state, model, clock, words)
-    return state, control, self._devices.get(clock)
+      self._devices.prepare(self._begun, list(shapes), donate=True)
+    words, clock = self._devices.get((opt.control, opt.clock))
+    return model, from_words(words, self._start), clock
 
   def _act(
-    self,
-    state: Any,
-    control: Control,
-    clock: CycleClock,
-    evaluations: list[Evaluation],
+    self, state: Any, model: Model, decision: Decision, step: int
   ) -> tuple[Any, list[Event]]:
-    """Decides, and does what was decided."""
-    step, config, put = int(clock.count), self.config, self._devices.put
-    if evaluations and (step >= control.horizon or step == self._num_steps):
-      # No model is to be reset after the last step: the next before_step decides.
-      new, verdict = control_lib.observe(control, evaluations[0], config)
-      event = control_lib.evaluation_event(new, verdict)
-      decision = Decision(new, clock, control_lib.GO_ON, [event], step, new)
-    else:
-      decision = control_lib.decide(control, clock, evaluations, step, config)
-    model, new = self._model_of(state), decision.control
-    events = list(decision.events)
-    if decision.action == control_lib.RESET:
-      model, new, event = self._reset(model, decision)
-      start = control_lib.cycle_start_event(new, decision.clock, config)
+    """Does what was decided; the loop's state with that, and the events."""
+    config, roles, devices = self.config, self._roles, self._devices
+    control, events = decision.control, list(decision.events)
+    if decision.action == RESET:
+      look = lambda: soft_reset.is_finite(model, roles, devices)
+      plan, event = control_lib.plan_reset(decision, config, look)
+      control = control_lib.after_reset(control, plan, config)
+      start = control_lib.cycle_start_event(control, decision.clock, config)
       events += [event, start]
-    if new is not control:
-      moved = put(decision.clock._replace(count=clock.count))
-      state = self._with(state, model, moved, put(to_words(new)))
+      if not plan.touches_nothing:
+        fresh = jax.tree_util.tree_map(_on_host, self._fresh(control.number))
+        model = soft_reset.model_reinit_schedule(
+          model, fresh, plan, roles, devices
+        )
+      if plan == soft_reset.FULL:
+        model = Model(*devices.run(self._begun, list(model), donate=True))
     self._due, self._last = decision.due, step
-    return state, [event_of(event, step) for event in events]
+    clock, words = devices.put((decision.clock, to_words(control)))
+    opt_state = CyclesState(clock, model.opt_state, words)
+    content = (model.params, opt_state, model.model_state)
+    changes = dict(zip(self._fields, content))
+    said = [event_of(event, step) for event in events]
+    if hasattr(state, '_replace'):
+      return state._replace(**changes), said
+    return dataclasses.replace(state, **changes), said
 
-  def _reset(
-    self, model: Model, decision: Decision
-  ) -> tuple[Model, Control, control_lib.Event]:
-    """The model and control with which a cycle starts, and what was done."""
-    roles, devices = self._roles, self._devices
-    look = functools.partial(soft_reset.is_finite, model, roles, devices)
-    plan, event = control_lib.plan_reset(decision, self.config, look)
-    control = control_lib.after_reset(decision.control, plan, self.config)
-    if plan.touches_nothing:
-      return model, control, event
-    fresh = self._fresh(decision.control.number)
-    fresh = jax.tree_util.tree_map(_on_host, fresh)
-    model = soft_reset.model_reinit_schedule(model, fresh, plan, roles, devices)
-    if plan != FULL:
-      return model, control, event
-    # Not every optimizer begins with zeros.
-    inner = jax.tree_util.tree_map(
-      lambda role, old, new: old if role == KEPT else new,
-      jax.tree_util.tree_unflatten(roles.treedef, roles.roles),
-      model.opt_state,
-      self._renew(model.params),
-    )
-    return model._replace(opt_state=inner), control, event
-
-
-def _check_settings(
-  chain: ScheduleParams, target: float | None, tau: Tau | None
-) -> None:
-  is_chain = isinstance(chain, ScheduleParams)
-  check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
-  right = 'StepHorizon(), since a loop has no time budget'
-  check(not chain.horizon.is_hard_limit, 'horizon', chain.horizon, right)
-  if tau is not None:
-    right = 'a function of (metric, first metric, step)'
-    _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
-  if target is not None:
-    check_number('target', target, '(0, inf)')
-    return
-  for name in ('reset', 'switching', 'policy'):
-    part = getattr(chain, name)
-    needs = isinstance(part, (Progress, Race))
-    needs |= isinstance(part, SoftReset) and tau is None
-    check(not needs, name, part, 'another one where target and tau are None')
+  def _begun(self, model: list[Any]) -> list[Any]:
+    """The model, its optimizer as it begins, which is not always with zeros."""
+    params, stats, before = model
+    roles = jax.tree_util.tree_unflatten(self._roles.treedef, self._roles.roles)
+    choose = lambda role, old, new: old if role == soft_reset.KEPT else new
+    begun = self._clocked.init(params).state
+    inner = jax.tree_util.tree_map(choose, roles, before, begun)
+    return [params, stats, inner]
 
 
 def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
   """use(value), or a ValueError with the reason why that is impossible."""
   try:
     return use(value)
-  except (TypeError, ValueError) as error:
+  except (AttributeError, TypeError, ValueError) as error:
     reason = str(error).partition('\n')[0]
     raise ValueError(
       f'{name}={value!r} ({reason}): {name} must be {right}.'
     ) from error
 
 
-def _sizes(tree: Any) -> list[tuple[int, ...]]:
-  return [tuple(np.shape(leaf)) for leaf in jax.tree_util.tree_leaves(tree)]
+def _check_shapes(state: State, like: State) -> None:
+  """Names the first leaf that has another shape than it must have."""
+  given, right = (
+    {path: np.shape(leaf) for path, leaf in leaves}
+    for leaves, _ in map(jax.tree_util.tree_flatten_with_path, (state, like))
+  )
+  for path in {**right, **given} if given != right else ():
+    name = f'shape of state{jax.tree_util.keystr(path)}'
+    has, must = given.get(path, 'absent'), right.get(path, 'absent')
+    check(has == must, name, has, f'{must} in these cycles')
 
 
 def _on_host(leaf: Any) -> np.ndarray:
   """The whole array, also of one that is spread over several processes."""
   is_here = getattr(leaf, 'is_fully_addressable', True)
-  if not is_here and not leaf.is_fully_replicated:
-    leaf = multihost_utils.process_allgather(leaf, tiled=True)
-  return np.asarray(leaf)
+  if is_here or leaf.is_fully_replicated:
+    return np.asarray(leaf)
+  return multihost_utils.process_allgather(leaf, tiled=True)

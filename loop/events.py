@@ -43,8 +43,7 @@ class Event(NamedTuple):
 
 def event_of(event: Mapping[str, Any], step: int) -> Event:
   """An event of `core.control` for a loop."""
-  values = dict(event)
-  kind, cycle = values.pop('event'), values.pop('cycle')
-  words = [values.pop(name, '') for name in ('mode', 'reason', 'note')]
-  numbers = {k: v for k, v in values.items() if not isinstance(v, str)}
-  return Event(step, kind, cycle, ', '.join(filter(None, words)), numbers)
+  words = [event.get(name) for name in ('mode', 'reason', 'note')]
+  numbers = {k: v for k, v in event.items() if not isinstance(v, str)}
+  cycle, reason = numbers.pop('cycle'), ', '.join(filter(None, words))
+  return Event(step, event['event'], cycle, reason, numbers)

@@ -17,7 +17,7 @@ from reset_cycles.core.cycle import StepNumbers
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.workload import Target
-from reset_cycles.parts import optax_states
+from reset_cycles.parts import any_optimizer
 from reset_cycles.parts.optimizers import NadamW
 from reset_cycles.soft_reset import (
   COUNT,
@@ -342,7 +342,7 @@ def test_the_parts_of_a_state(optimizer, expected):
     for path, _ in found
   ]
   assert list(zip(names, roles.roles)) == expected
-  general, doubtful = optax_states.roles_of(optimizer.init, params)
+  general, doubtful = any_optimizer.roles_of(optimizer.init, params)
   if optimizer is CHAIN:
     assert general.roles == (*roles.roles[:-1], KEPT)
   else:

@@ -67,30 +67,50 @@ def loss_of(params, inputs):
   return jnp.mean(jnp.square(outputs - inputs[:, :2]))
 
 
-def make_step(cycles):
-  """The compiled step of a loop, which donates the state."""
+def make_step(cycles, **more):
+  """The compiled step of a loop, which donates the state.
+
+  Args:
+    cycles: of the loop.
+    more: further arguments of the optimizer's update.
+  """
 
   @functools.partial(jax.jit, donate_argnums=0)
   def step(state, inputs):
-    params = state.params
-    if isinstance(params, optax.LookaheadParams):
-      params = params.fast
-
     def value_fn(params):
       return loss_of(params, inputs)
 
-    value, grads = jax.value_and_grad(value_fn)(params)
-    more = {'value': value, 'value_fn': value_fn, 'obj_fn': value_fn}
+    fast = getattr(state.params, 'fast', state.params)  # of LookaheadParams
+    value, grads = jax.value_and_grad(value_fn)(fast)
+    values = {'value': value, 'grad': grads, 'value_fn': value_fn, **more}
     if not hasattr(optax, 'GradientTransformationExtraArgs'):
-      more = {}
-    elif more:
-      more['grad'] = grads
+      values = {}
     updates, opt_state = cycles.optimizer.update(
-      grads, state.opt_state, state.params, **more
+      grads, state.opt_state, state.params, **values
     )
-    return State(optax.apply_updates(state.params, updates), opt_state)
+    params = optax.apply_updates(state.params, updates)
+    return state._replace(params=params, opt_state=opt_state)
 
   return step
+
+
+def host(tree):
+  """The tree as NumPy arrays, random keys as what they consist of."""
+
+  def numbers(leaf):
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+  return jax.tree_util.tree_map(numbers, tree)
+
+
+def assert_same(a, b):
+  jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
+
+
+def assert_close(a, b, rtol=1e-5, atol=1e-7):
+  close = functools.partial(np.testing.assert_allclose, rtol=rtol, atol=atol)
+  jax.tree_util.tree_map(close, host(a), host(b))
 
 
 def inputs_of(step):
@@ -116,7 +136,7 @@ def train(cycles, state, evaluations, first, last, step=None):
   for i in range(first, last):
     state, events = cycles.before_step(i, state)
     tape += events
-    if any(event.kind == 'finish' for event in events):
+    if tape and tape[-1].kind == 'finish':
       break
     state = step(state, inputs_of(i))
     if i + 1 in evaluations:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import io
 import math
-import multiprocessing
 import pickle
 from unittest import mock
 
@@ -18,6 +16,7 @@ import optax
 import pytest
 
 from helpers import documents, loops
+from helpers.loops import assert_same, host
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.race import Finish, Race, Repeat
 from reset_cycles.core.state import RunConfig
@@ -29,25 +28,18 @@ from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
+CYCLIC = dataclasses.replace(loops.CHAIN, switching=Progress(), reset=Cyclic())
 RESET = ['reset', 'cycle_start']
 
 
-def host(tree):
-  return jax.tree_util.tree_map(np.asarray, jax.device_get(tree))
-
-
-def assert_same(a, b):
-  jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
+def taus(tape):
+  return [event.numbers['tau'] for event in tape if event.kind == 'reset']
 
 
 def test_a_run_on_tape():
   """Equal cycles of 4 steps; 6 of 8 to go after the second is left."""
-  cycles = loops.make(
-    dataclasses.replace(
-      SWITCHING,
-      switching=dataclasses.replace(SWITCHING.switching, lam=1.0),
-    )
-  )
+  rule = dataclasses.replace(SWITCHING.switching, lam=1.0)
+  cycles = loops.make(dataclasses.replace(SWITCHING, switching=rule))
   evaluations = {**EVALUATIONS, 5: (0.9, 0.6)}
   _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 14)
   assert [(e.step, e.kind, e.cycle) for e in tape] == [
@@ -65,8 +57,7 @@ def test_a_run_on_tape():
     (12, 'reset', 4),
     (12, 'cycle_start', 4),
   ]
-  taus = [e.numbers['tau'] for e in tape if e.kind == 'reset']
-  assert taus == pytest.approx([0.25, 0.375, 0.125])
+  assert taus(tape) == pytest.approx([0.25, 0.375, 0.125])
   assert [str(e) for e in tape[1:5]] == [
     'step 2: loss 1 and metric 0.4 after 2 steps.',
     'step 4: loss 0.9 and metric 0.6 after 4 steps.',
@@ -95,8 +86,8 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
   rises = bool(rng.integers(2))
   losses = np.cumsum(rng.normal(-0.1, 0.3, 60)) + 9
   losses[rng.random(60) < 0.03] = math.nan
-  losses = losses.tolist()
-  metrics = rng.uniform(0.1, 1.2, 60).tolist()
+  rows = list(zip(losses.tolist(), rng.uniform(0.1, 1.2, 60).tolist()))
+  evaluations = {i * every: row for i, row in enumerate(rows) if i}
 
   cycles = loops.make(
     chain,
@@ -105,37 +96,26 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
     optimizer=optax.sgd,
     rises=rises,
   )
-  params = {'w': jnp.ones(2)}
-  state = State(params, cycles.optimizer.init(params))
-  said = []
-  for step in range(steps):
-    state, events = cycles.before_step(step, state)
-    said += events
-    if said[-1].kind == 'finish':
-      break
+
+  def count(state, _):
     clock = state.opt_state.clock
     clock = clock._replace(count=clock.count + 1)
-    opt_state = state.opt_state._replace(clock=clock)
-    state = state._replace(opt_state=opt_state)
-    if (step + 1) % every == 0:
-      i = (step + 1) // every
-      state, events = cycles.after_evaluation(
-        step + 1, losses[i], metrics[i], state
-      )
-      said += events
+    return state._replace(opt_state=state.opt_state._replace(clock=clock))
+
+  params = {'w': jnp.ones(2)}
+  state = State(params, cycles.optimizer.init(params))
+  _, said = loops.train(cycles, state, evaluations, 0, steps, count)
 
   planned = dataclasses.replace(chain, budget_factor=1.0).chain(steps)
   config = RunConfig(chain, planned.cycles, Target('metric', 0.8, rises))
   control, clock = control_lib.start(config)
   tape = [(0, control_lib.cycle_start_event(control, clock, config))]
   for step in range(steps + 1):
-    i = step // every
-    evaluations = []
-    if step and step % every == 0:
-      evaluations = [Evaluation(step, losses[i], metrics[i])]
-    if step == steps and not evaluations:
+    is_seen = step in evaluations
+    seen = [Evaluation(step, *evaluations[step])] if is_seen else []
+    if step == steps and not seen:
       break
-    decision = control_lib.decide(control, clock, evaluations, step, config)
+    decision = control_lib.decide(control, clock, seen, step, config)
     control, clock = decision.control, decision.clock
     events = decision.events
     if decision.action == control_lib.RESET and step < steps:
@@ -169,13 +149,9 @@ def test_events_go_where_the_page_sends_them(tmp_path, monkeypatch):
   evaluations = {np.int64(2): (jnp.float32(1), np.float32(0.5))}
   _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 5)
   names = {'events': tape, 'writer': mock.Mock(), 'wandb': mock.Mock()}
-  readme, page = (
-    [block.text for block in documents.blocks(documents.ROOT / name)]
-    for name in ('README.md', 'docs/own_loop.md')
-  )
-  assert page[0] in readme
-  for text in page[-3:]:
-    exec(f'import csv, json\n{text}', dict(names))
+  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  for block in page[-3:]:
+    exec(f'import csv, json\n{block.text}', dict(names))
   said = [call.args for call in names['writer'].add_text.call_args_list]
   assert said == [(e.kind, str(e), e.step) for e in tape]
   names['writer'].add_scalar.assert_any_call('reset/tau', 0.375, 4)
@@ -204,21 +180,6 @@ def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
     cycles.after_evaluation(8, 1.0, 0.4, state)
   state, events = loops.train(cycles, state, {}, 7, 9)
   assert events[0].numbers['tau'] == 0.5  # that of the evaluation after step 5
-
-
-def test_another_process_evaluates_while_training_goes_on():
-  """On a copy of the parameters, since steps donate them."""
-  cycles = loops.make()
-  spawn = multiprocessing.get_context('spawn')
-  with concurrent.futures.ProcessPoolExecutor(1, spawn) as others:
-    state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 5)
-    expected = np.abs(host(state.params)['output']['kernel'])
-    metric = others.submit(np.max, expected)
-    state, _ = loops.train(cycles, state, {}, 5, 7)
-    state, events = cycles.after_evaluation(5, 1.0, metric.result(), state)
-  assert [(e.step, e.kind) for e in events] == [(7, 'evaluation')]
-  assert events[0].numbers['metric'] == expected.max()
-  assert events[0].numbers['metric_step'] == 5
 
 
 def schedule_free():
@@ -258,15 +219,7 @@ def test_statistics_follow_the_parameters():
   cycles = loops.make(make_params=init, has_batch_stats=True)
   params = loops.init(jax.random.PRNGKey(1))
   state = State(params, cycles.optimizer.init(params), {'mean': jnp.zeros(3)})
-  update = jax.jit(cycles.optimizer.update)
-  state, _ = cycles.before_step(0, state)
-  for _ in range(2):
-    _, opt_state = update(state.params, state.opt_state, state.params)
-    state = state._replace(opt_state=opt_state)
-  state, _ = cycles.after_evaluation(2, 1.0, 0.6, state)
-  for _ in range(2):
-    _, opt_state = update(state.params, state.opt_state, state.params)
-    state = state._replace(opt_state=opt_state)
+  state, _ = loops.train(cycles, state, {2: (1.0, 0.6)}, 0, 4)
   state, _ = cycles.before_step(4, state)
   np.testing.assert_allclose(state.batch_stats['mean'], 0.25, rtol=1e-6)
 
@@ -282,7 +235,7 @@ def test_nothing_is_compiled_after_the_first_step(optimizer, compilations):
   evaluations = {**EVALUATIONS, 7: (math.nan, math.nan)}
   with compilations() as compiled:
     _, tape = loops.train(cycles, state, evaluations, 1, 14, step)
-  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'][1] == 1
+  assert taus(tape)[1] == 1
   assert not compiled
 
 
@@ -351,11 +304,8 @@ def restore(way, saved, like):
   else:
     restored = flax.serialization.from_bytes(like, saved)
   # Arrays without a place; all but the parameters follow these.
-  params = jax.tree_util.tree_map(
-    lambda x, like: jax.device_put(x, like.sharding),
-    restored.params,
-    like.params,
-  )
+  place = lambda x, like: jax.device_put(x, like.sharding)
+  params = jax.tree_util.tree_map(place, restored.params, like.params)
   return restored._replace(params=params)
 
 
@@ -392,11 +342,7 @@ def test_a_sharded_run_keeps_its_layout_and_moves_to_fewer_devices(
   right = moved.params['hidden']['kernel'].sharding
   assert len(right.device_set) == 2
   assert nu.sharding.is_equivalent_to(right, 2)
-  jax.tree_util.tree_map(
-    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6),
-    host(resumed),
-    host(state),
-  )
+  loops.assert_close(resumed, state, rtol=1e-4, atol=1e-6)
 
 
 def test_many_steps_at_once_are_those_steps():
@@ -415,11 +361,7 @@ def test_many_steps_at_once_are_those_steps():
     done += count
     counts.append(count)
   assert counts == [3, 1, 3, 1, 3, 1]
-  jax.tree_util.tree_map(
-    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7),
-    host(state),
-    host(expected),
-  )
+  loops.assert_close(state, expected)
 
 
 @pytest.mark.parametrize(
@@ -438,12 +380,7 @@ def test_many_steps_at_once_are_those_steps():
     ({'chain': 'thesis'}, "chain='thesis': chain must be a ScheduleParams"),
     ({'chain': SOFT_RESET}, 'horizon=.*a loop has no time budget'),
     (
-      {
-        'chain': dataclasses.replace(
-          loops.CHAIN, switching=Progress(), reset=Cyclic()
-        ),
-        'target': None,
-      },
+      {'chain': CYCLIC, 'target': None},
       'switching=Progress.*: switching must be another one',
     ),
     (
@@ -464,8 +401,10 @@ def test_a_state_of_something_else_is_refused():
   state = loops.start(cycles)
   with pytest.raises(ValueError, match=r'state.opt_state=.*cycles.optimizer'):
     cycles.before_step(0, state._replace(opt_state=(state.opt_state,)))
-  with pytest.raises(ValueError, match='shapes of the state='):
-    cycles.before_step(0, state._replace(params={'w': jnp.zeros(3)}))
+  other = {**state.params, 'output': {'kernel': jnp.zeros((3, 2))}}
+  said = r"state.params\['output'\]\['kernel'\]=\(3, 2\): .* must be \(8, 2\)"
+  with pytest.raises(ValueError, match=said):
+    cycles.before_step(0, state._replace(params=other))
   with pytest.raises(ValueError, match='step=3: step must be 0'):
     cycles.before_step(3, state)
   with pytest.raises(ValueError, match="step='0': step must be 0"):
@@ -480,7 +419,8 @@ def test_a_state_of_something_else_is_refused():
     make_params=lambda key: (loops.init(key), {'mean': jnp.zeros(2)}),
     has_batch_stats=True,
   )
-  with pytest.raises(ValueError, match='shapes of the state='):
+  said = r"state.batch_stats\['mean'\]='absent': .* must be \(2,\)"
+  with pytest.raises(ValueError, match=said):
     stats.before_step(0, state)
 
 
@@ -494,11 +434,11 @@ def test_a_loop_without_a_target():
 
   cycles = loops.make(chain, target=None, tau=tau)
   _, tape = loops.train(cycles, loops.start(cycles), EVALUATIONS, 0, 99)
-  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'] == [0.125] * 2
+  assert taus(tape) == [0.125] * 2
   assert asked == [(0.6, 0.4, 4), (0.5, 0.4, 8)]
   assert tape[-1].kind == 'finish'
   assert cycles.steps_until_due(12) == 1
   full = dataclasses.replace(chain, reset=FullReset())
   cycles = loops.make(full, target=None)
   _, tape = loops.train(cycles, loops.start(cycles), EVALUATIONS, 0, 99)
-  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'] == [1.0] * 2
+  assert taus(tape) == [1.0] * 2

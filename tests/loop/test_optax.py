@@ -22,16 +22,10 @@ import pytest
 
 import reset_cycles
 from helpers import loops
+from helpers.loops import assert_close, assert_same, host
+from reset_cycles import soft_reset
 from reset_cycles.loop import State
-from reset_cycles.soft_reset import (
-  COUNT,
-  ITERATE,
-  KEPT,
-  MOMENT,
-  WEIGHT,
-  Cyclic,
-  FullReset,
-)
+from reset_cycles.soft_reset import COUNT, ITERATE, KEPT, MOMENT, WEIGHT
 
 contrib = pytest.importorskip('optax.contrib', reason='optax is too old')
 PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'own_loop.md'
@@ -61,10 +55,7 @@ WRAPPED = {
   ),
   'lookahead': lambda rate: optax.lookahead(optax.adam(rate), 3, 0.5),
   'multi_transform': lambda rate: optax.multi_transform(
-    {
-      'a': optax.adam(rate),
-      'b': contrib.schedule_free(optax.sgd(rate), rate),
-    },
+    {'a': optax.adam(rate), 'b': contrib.schedule_free(optax.sgd(rate), rate)},
     {'hidden': 'a', 'output': 'b'},
   ),
   'schedule_free(sgd)': lambda rate: contrib.schedule_free(
@@ -96,47 +87,23 @@ if not os.environ.get('CHAOS'):
   USABLE = sorted((set(USABLE) & TYPICAL) | set(WRAPPED))
 
 
-def init(key):
-  """Two layers of one shape, for which jax compiles an operation once."""
-  one, two = jax.random.normal(key, (2, 2, 2))
-  hidden = {'bias': jnp.zeros(2), 'kernel': one}
-  return {'hidden': hidden, 'output': {'kernel': two}}
-
-
 def init_of(name):
   if name != 'lookahead':
-    return init
-  return lambda key: optax.LookaheadParams.init_synced(init(key))
+    return loops.init
+  return lambda key: optax.LookaheadParams.init_synced(loops.init(key))
 
 
 def loss_of(params):
-  target = jnp.array([[1.0, 0.5], [-0.5, 1.0]])
-  hidden = params['hidden']['kernel'] + params['hidden']['bias'][None]
-  outputs = hidden @ params['output']['kernel']
-  return jnp.mean(jnp.square(outputs - target))
+  params = getattr(params, 'fast', params)
+  return loops.loss_of(params, loops.inputs_of(0))
 
 
 def run(cycles, state, steps, step):
-  """Trains; the step before the first one has been looked at."""
-  for i in range(int(state.opt_state.clock.count), steps):
-    state, events = cycles.before_step(i, state)
-    assert all(event.kind == 'cycle_start' for event in events)
-    state = step(state)
+  """Trains up to a step, without a reset."""
+  first = int(state.opt_state.clock.count)
+  state, tape = loops.train(cycles, state, {}, first, steps, step)
+  assert all(event.kind == 'cycle_start' for event in tape)
   return state
-
-
-def make_step(cycles, **more):
-  @functools.partial(jax.jit, donate_argnums=0)
-  def step(state):
-    fast = getattr(state.params, 'fast', state.params)
-    value, grads = jax.value_and_grad(loss_of)(fast)
-    values = {'grad': grads, 'value': value, 'value_fn': loss_of}
-    updates, opt_state = cycles.optimizer.update(
-      grads, state.opt_state, state.params, **values, **more
-    )
-    return State(optax.apply_updates(state.params, updates), opt_state)
-
-  return step
 
 
 def cells_of(cycles, params):
@@ -171,21 +138,13 @@ def test_the_page_lists_them_all():
   assert sorted(names) == sorted(OPTIMIZERS)
 
 
-def host(tree):
-  def numbers(leaf):
-    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-  return jax.tree_util.tree_map(numbers, tree)
-
-
 @pytest.mark.parametrize('name', USABLE)
 def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
   """Cycles of 4 steps: a loss that is not finite, .4 and .8 of .8 reached."""
   make_params = init_of(name)
   cycles = loops.make(optimizer=OPTIMIZERS[name], make_params=make_params)
   params = make_params(jax.random.PRNGKey(7))
-  step = make_step(cycles, obj_fn=loss_of)  # for Sophia
+  step = loops.make_step(cycles, obj_fn=loss_of)  # for Sophia
   assert line_of(name).endswith(f'` {cells_of(cycles, params)}')
   roles = cycles._roles
   state = State(params, cycles.optimizer.init(params))
@@ -202,14 +161,14 @@ def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
 
   state = run(cycles, state, 8, step)
   before = host(state)
-  assert np.isfinite(loss(state))
+  assert np.isfinite(loss_of(state.params))
   state, events = cycles.after_evaluation(8, 1.0, 0.4, state)
   assert events[1].numbers['tau'] == 0.5
   fresh = host(make_params(jax.random.fold_in(KEY, 3)))
   blends = jax.tree_util.tree_map(
     lambda a, b: 0.5 * a + 0.5 * b, before.params, fresh
   )
-  jax.tree_util.tree_map(assert_close, state.params, blends)
+  assert_close(state.params, blends)
   sources = iter(roles.sources)
   flat = jax.tree_util.tree_leaves(fresh)
   for old, now, _, role in leaves(roles, before, state, new):
@@ -223,7 +182,7 @@ def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
       np.testing.assert_array_equal(now, old)
 
   state = run(cycles, state, 12, step)
-  assert np.isfinite(loss(state))
+  assert np.isfinite(loss_of(state.params))
   before = host(state)
   state, events = cycles.after_evaluation(12, 1.0, 0.8, state)
   state, events = cycles.before_step(12, state)
@@ -239,18 +198,6 @@ def leaves(roles, before, state, new):
   return list(zip(*map(flatten, states), roles.roles))
 
 
-def loss(state):
-  return float(loss_of(host(getattr(state.params, 'fast', state.params))))
-
-
-def assert_close(a, b):
-  np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-
-
-def assert_same(a, b):
-  jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
-
-
 @pytest.mark.parametrize('name', sorted(set(REFUSED) & set(OPTIMIZERS)))
 def test_it_is_refused_with_a_way_out(name):
   assert line_of(name).endswith(f'`: {REFUSED[name]}')
@@ -259,16 +206,19 @@ def test_it_is_refused_with_a_way_out(name):
 
 
 @pytest.mark.parametrize('name', sorted({'galore', 'lbfgs'} & set(OPTIMIZERS)))
-@pytest.mark.parametrize('reset', [FullReset(), Cyclic()])
+@pytest.mark.parametrize('reset', [soft_reset.FullReset(), soft_reset.Cyclic()])
 def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
   name, reset
 ):
   chain = dataclasses.replace(loops.CHAIN, reset=reset)
-  cycles = loops.make(chain, optimizer=OPTIMIZERS[name], make_params=init)
-  state, step = loops.start(cycles, init), make_step(cycles)
+  cycles = loops.make(chain, optimizer=OPTIMIZERS[name])
+  state, step = loops.start(cycles), loops.make_step(cycles)
   state = run(cycles, state, 4, step)
-  before, fresh = host(state), init(jax.random.fold_in(KEY, 2))
-  new, is_full = cycles.optimizer.init(fresh), isinstance(reset, FullReset)
+  before, fresh = host(state), loops.init(jax.random.fold_in(KEY, 2))
+  new, is_full = (
+    cycles.optimizer.init(fresh),
+    isinstance(reset, soft_reset.FullReset),
+  )
   state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
   assert_same(state.params, fresh if is_full else before.params)
   states = leaves(cycles._roles, before, state, host(new.inner))
@@ -276,7 +226,7 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
     is_new = is_full and role != KEPT
     np.testing.assert_array_equal(now, first if is_new else old)
   state = run(cycles, state, 8, step)
-  assert np.isfinite(loss(state))
+  assert np.isfinite(loss_of(state.params))
 
 
 @pytest.mark.parametrize(
@@ -288,14 +238,19 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
       optax.inject_hyperparams(optax.adamw)(learning_rate=lambda count: 0.1),
       'whatever the learning rate',
     ),
-    (lambda a, b, c: optax.sgd(a), r'optimizer=.*\(a, b, c\)'),
-    ('adamw', "optimizer='adamw': optimizer must be a callable"),
+    (
+      lambda a, b, c: optax.sgd(a),
+      r"missing .* 'c'\): optimizer must be a call",
+    ),
+    ('adamw', r"optimizer='adamw' \(.*\): optimizer must be a callable"),
+    ({'learning_rate': 0.1}, r'^optimizer=.*0.1} \(.*\): optimizer must be a'),
+    (dict, r"^optimizer=<class 'dict'> \(.*\): optimizer must be a callable"),
     (lambda rate: rate, 'optimizer=.*: optimizer must be a callable'),
   ],
 )
 def test_a_rate_of_its_own_is_refused(optimizer, said):
   with pytest.raises(ValueError, match=said):
-    loops.make(optimizer=optimizer, make_params=init)
+    loops.make(optimizer=optimizer)
 
 
 @pytest.mark.parametrize(
@@ -308,16 +263,13 @@ def test_a_rate_of_its_own_is_refused(optimizer, said):
 )
 def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
   """One step with a gradient of zero leaves 1 - rate * decay."""
-  cycles = loops.make(optimizer=optimizer, make_params=init)
-  state = loops.start(cycles, init)
-  state = state._replace(
-    opt_state=state.opt_state._replace(
-      clock=state.opt_state.clock._replace(count=jnp.int32(2))
-    )
-  )
-  rate = cycles.learning_rate(state)
+  cycles = loops.make(optimizer=optimizer)
+  state = loops.start(cycles)
+  own = state.opt_state
+  own = own._replace(clock=own.clock._replace(count=jnp.int32(2)))
+  rate = cycles.learning_rate(state._replace(opt_state=own))
   assert rate == pytest.approx(0.005)  # half way down the cosine
   zeros = jax.tree_util.tree_map(jnp.zeros_like, state.params)
-  updates, _ = cycles.optimizer.update(zeros, state.opt_state, state.params)
+  updates, _ = cycles.optimizer.update(zeros, own, state.params)
   kernel = state.params['hidden']['kernel']
   assert_close(updates['hidden']['kernel'], -rate * decay * kernel)
