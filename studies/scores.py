@@ -52,8 +52,8 @@ _BENCHMARK = (
   *('ogbg', 'wmt'),
 )
 # Okabe and Ito's palette, which is told apart without colour vision.
-_COLORS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9')
-_LINES = ('-', '--', '-.', ':')
+COLORS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9')
+LINES = ('-', '--', '-.', ':')
 
 # Seconds by submission and workload; infinite where the target isn't reached.
 Times = Mapping[str, Mapping[str, float]]
@@ -220,7 +220,7 @@ def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
 
   figure = Figure(figsize=(9.0, 4.2), dpi=120, layout='constrained')
   axes = figure.subplots()
-  styles = zip(itertools.cycle(_COLORS), itertools.cycle(_LINES))
+  styles = zip(itertools.cycle(COLORS), itertools.cycle(LINES))
   for entry, (color, line) in zip(found, styles):
     stairs = entry.relative[entry.relative <= R_MAX]
     taus = np.unique([1.0, *stairs, R_MAX])
