@@ -32,8 +32,8 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 def experiments(figure: str | None) -> None:
   """Lists the thesis' figures, or explains one such as fig3.8a.
 
-  Its runs' settings and cycles, and the commands that train them here and on
-  the benchmark.
+  Its runs' settings, and the commands that show their cycles and train them here
+  and on the benchmark.
   """
   with errors.ended_by_signals():
     from ..studies.thesis import figure_text as texts

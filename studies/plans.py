@@ -88,20 +88,6 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   return np.asarray(jax.vmap(chain.schedule)(steps), np.float32)
 
 
-def planned_weight_decays(plan: RunPlan) -> np.ndarray | None:
-  """The weight decays of the same steps; None if they are constant."""
-  cycles = plan.chain.cycles
-  if all(cycle.weight_decay is None for cycle in cycles):
-    return None
-  parts = [
-    np.full(cycle.steps, cycle.setting.hparams.weight_decay)
-    if cycle.weight_decay is None
-    else jax.vmap(cycle.weight_decay)(np.arange(cycle.steps, dtype=np.int32))
-    for cycle in cycles
-  ]
-  return np.concatenate(parts).astype(np.float32)
-
-
 def ends_with_chain(params: ScheduleParams) -> bool:
   """Whether a run ends when its chain has run out."""
   return type(params.policy) is Finish

@@ -1,18 +1,15 @@
-"""The thesis' figures in words: their runs, cycles and commands."""
+"""The thesis' figures in words: their runs and commands."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from ...mini_algoperf import workloads
-from ..plans import RunPlan
-from ..preview.plan import cycle_rows
 from ..text_table import table_lines
 from . import registry
-from .registry import RUNS, Counterpart
+from .registry import Counterpart
 
 _WIDTH = 80
 
@@ -33,7 +30,7 @@ def list_text() -> str:
 
 
 def figure_text(name: str) -> str:
-  """A figure's runs: settings, cycles, and the commands that train them.
+  """A figure's runs: settings, and the commands that show and train them.
 
   Raises:
     ValueError: there is no such figure.
@@ -48,27 +45,10 @@ def figure_text(name: str) -> str:
     f'Workload: {figure.workload.name}, here {figure.workload.stand_in}.',
     f'Budget: {figure.budget_factor:g} times step_hint.',
   ]
-  cycles = None
   for run in figure.runs:
-    before, cycles = cycles, list(_cycle_lines(run, figure.workload))
     lines += ['', run, '-' * len(run), *registry.settings_lines(run)]
-    lines += ['', 'Cycles: as above.'] if cycles == before else cycles
-    lines += ['', *_commands(run, figure.workload)]
+    lines += _commands(run, figure.workload)
   return '\n'.join(lines)
-
-
-def _cycle_lines(run: str, workload: Counterpart) -> Iterator[str]:
-  stand_in = workloads.WORKLOADS[workload.stand_in]
-  for where, step_hint in (
-    (f'{workload.name} in 2024', workload.step_hint_2024),
-    (f'{workload.name} now', workload.step_hint),
-    (workload.stand_in, stand_in.step_hint),
-  ):
-    yield ''
-    yield f'Cycles with the step_hint of {where}, {step_hint:,}:'
-    yield from table_lines(
-      cycle_rows(RunPlan(step_hint, RUNS[run]).chain.cycles)
-    )
 
 
 def _commands(name: str, workload: Counterpart) -> list[str]:
@@ -78,6 +58,12 @@ def _commands(name: str, workload: Counterpart) -> list[str]:
   relative = os.path.relpath(submission)
   path = str(submission) if relative.startswith(os.pardir) else relative
   return [
+    f'Its cycles with the step_hint of {workload.name} in 2024:',
+    *_command(
+      'soft-reset schedule',
+      f'--settings={name}',
+      f'--step_hint={workload.step_hint}',
+    ),
     'On the benchmark, which stops at the targets or when time is up:',
     *_command('soft-reset export', f'--settings={name}', f'--out={folder}'),
     *_command(

@@ -209,7 +209,6 @@ CASES = [
   ([*RUN, '--tuning_search_space=space/second.json'], 'external'),
   ([*RUN, '--tuning_ruleset=external'], 'needs a JSON file'),
   (['schedule'], '--step_hint is missing'),
-  ([*PLAN, '--at=100'], '--at=100: the plan has'),
   ([*PLAN, '--out=file'], '--out=file must end in .png'),
   ([*PLAN, '--out='], "'--out': '' is no path"),
   ([*PLAN, '--out=plan.png'], '--out=plan.png exists: give another name, or'),

@@ -62,21 +62,7 @@ def test_every_figure_is_explained(capsys):
       assert len(line) <= 84 or line.lstrip().startswith('--submission_path=')
     for run in figure.runs:
       assert f'\n{run}\n{"-" * len(run)}\nResets: ' in out
-
-
-def test_cycles_that_two_runs_share_are_shown_once(capsys):
-  cli.main(['experiments', 'fig3.8a'])
-  out = capsys.readouterr().out
-  for said in (
-    'Cycles with the step_hint of ogbg in 2024, 80,000:',
-    'Cycles with the step_hint of ogbg now, 52,000:',
-    'Cycles with the step_hint of molecules, 1,500:',
-    'Cycles: as above.',
-    'Resets: FullReset.\n',
-    'Resets: SoftReset.\n',
-  ):
-    assert out.count(said) == 1, said
-  assert 'Early switching: off, S(t) is logged; SmoothedLossRule.\n' in out
+      assert f' --settings={run} --step_hint={figure.workload.step_hint}' in out
 
 
 def test_the_commands(capsys, monkeypatch):
