@@ -31,10 +31,6 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
 @option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
 @option('slurm', 'Partition for a job array; "local" tries that out here.')
 @switch('retry', 'Train again the runs that broke.')
-@switch(
-  'choose_factors',
-  'Instead, write the best of @2 to @16 to factors.json in studies/board.',
-)
 def study(
   out: pathlib.Path,
   submissions: str | None,
@@ -46,7 +42,6 @@ def study(
   jobs: int,
   slurm: str | None,
   retry: bool,
-  choose_factors: bool,
 ) -> None:
   """Trains submissions on small workloads, under many conditions.
 
@@ -55,23 +50,19 @@ def study(
   and the others go on; the command then fails.
   """
   with errors.ended_by_signals():
-    from ..studies.board import entries, logs
     from ..studies.board import study as studies
   runs = studies.plan(
     submissions.split(',') if submissions else (),
     workloads.split(','),
-    studies.FACTORS if choose_factors else conditions.split(','),
+    conditions.split(','),
     studies.read_seeds(seeds),
     full,
-    published or choose_factors,
+    published,
   )
   out.mkdir(parents=True, exist_ok=True)
   left = studies.missing(runs, out, retry)
   print(f'{len(runs)} runs, {len(left)} to train.', file=sys.stderr)
   studies.train_all(runs, out, jobs, retry, slurm)
-  if choose_factors:
-    for name, found in entries.write_factors(logs.read_runs(out)).items():
-      print(f'{name}: {found:g}')
 
 
 @command

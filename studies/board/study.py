@@ -34,7 +34,6 @@ from .conditions import get_condition
 from .entries import Contender
 from .logs import FAILURE
 
-FACTORS = ('tuned@8', 'tuned@16', 'tuned@4', 'tuned@2')
 KEPT = (logger.EVAL_MEASUREMENTS, META_DATA)
 _ATTEMPTS = 2  # before a run that kills its worker process is given up
 _CLEAR_EVERY = 20

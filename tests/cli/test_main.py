@@ -72,17 +72,17 @@ def test_completion(monkeypatch, capsys):
 @pytest.mark.parametrize(
   ('words', 'kept'),
   [
-    ('-full --jobs 3', {'full': True, 'jobs': 3}),
-    ('--full=true --jobs=3', {'full': True, 'jobs': 3}),
-    ('--nofull -jobs=3', {'full': False, 'jobs': 3}),
-    ('--full=False --jobs=2', {'full': False, 'jobs': 2}),
-    ('--choose-factors', {'choose_factors': True}),
-    ('--out=~/x', {'out': pathlib.Path.home() / 'x'}),
+    ('study --out=o -full --jobs 3', {'full': True, 'jobs': 3}),
+    ('study --out=o --full=true --jobs=3', {'full': True, 'jobs': 3}),
+    ('study --out=o --nofull -jobs=3', {'full': False, 'jobs': 3}),
+    ('study --out=o --full=False --jobs=2', {'full': False, 'jobs': 2}),
+    ('schedule --step-hint=3', {'step_hint': 3}),
+    ('study --out=~/x', {'out': pathlib.Path.home() / 'x'}),
   ],
 )
 def test_the_forms_of_flags(words, kept):
-  words = ['--out=o', *words.split()]
-  context = COMMANDS['study'].make_context('study', words)
+  name, *words = words.split()
+  context = COMMANDS[name].make_context(name, words)
   assert kept.items() <= context.params.items()
 
 
