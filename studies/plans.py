@@ -16,8 +16,8 @@ from ..core.race import Finish, Race
 from ..core.records import SETTINGS, as_plain
 from ..core.schedules import Chain
 from ..parts import settings_json
-from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from .paths import check_file, read_object
+from ..schedule_params import ScheduleParams
+from .paths import check_file
 
 _MOST_STEPS = 20_000_000  # more would need gigabytes
 
@@ -134,15 +134,9 @@ def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
   plan = read_plan(log_dir)
   if plan is None:
     return {}
-  settings = {'step_hint': str(plan.step_hint), **flat(plan.params)}
-  others = read_object(log_dir / SETTINGS).get('not_in_force')
-  return settings | ({'not_in_force': json.dumps(others)} if others else {})
-
-
-def flat(params: ScheduleParams = SCHEDULE_PARAMS) -> dict[str, str]:
-  """Settings, those that are handed in for example, by field, as JSON."""
-  values = as_plain(params)
+  values = as_plain(plan.params)
   del values['class']
   cycles = enumerate(values.pop('cycles'))
   values = {f'cycles[{i}]': cycle for i, cycle in cycles} | values
+  values = {'step_hint': plan.step_hint} | values
   return {name: json.dumps(value) for name, value in values.items()}
