@@ -90,11 +90,8 @@ def score(
     from ..studies import scores
     from ..studies.real_runs import reading
   picture = out and paths.new_file(out, overwrite, '.png')
-  trials = (
-    reading.times_of_logs(folder)
-    if folder
-    else reading.recorded_times(board, ruleset)
-  )
+  logs = reading.read_logs(folder) if folder else None
+  trials = reading.times(logs or reading.recorded_on(board, ruleset))
   print('\n'.join(scores.score_lines(trials)))
   if picture:
     scores.save_profiles(picture, scores.entries(trials))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,23 +87,20 @@ def read_workloads() -> dict[str, RecordedWorkload]:
 
 
 def read_logs(root: pathlib.Path) -> list[RecordedRun]:
-  """All trials below a folder of the benchmark's logs that were ever evaluated.
+  """All trials below a folder of the benchmark's logs.
 
   <root>/.../<submission>/study_<i>/<workload>_<framework>/trial_<j>/
 
-  A workload of the benchmark has the target, step hint and maximum runtime of
-  2024, any other those of its trials' meta data.
+  A workload is what the trial's meta data say.
 
   Raises:
     ValueError: if there is no trial, or the files of one are damaged.
   """
-  known = read_workloads()
   runs = []
-  for path in _trials(root, '**/', logger.EVAL_MEASUREMENTS):
+  for path in sorted(root.glob(f'**/study_*/*/trial_*/{META_DATA}')):
     submission, study, folder, trial, _ = path.parts[-5:]
-    name = _workload_name(folder)
-    workload = known.get(name) or _workload(path.with_name(META_DATA), name)
-    log = read_log(path)
+    target = read_target(path.parent)
+    log = read_log(path.with_name(logger.EVAL_MEASUREMENTS))
     columns = log.rows[0] if log.rows else ()
     loss = next((c for c in _LOSSES if c in columns), _LOSSES[0])
     runs.append(
@@ -111,59 +109,39 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
         'external',
         submission,
         study,
-        workload,
+        _workload(path, folder.removesuffix('_jax').removesuffix('_pytorch')),
         trial,
         log.whole_numbers().astype(np.float64),
         log.numbers('accumulated_submission_time'),
         log.numbers(loss),
-        log.numbers(f'validation/{workload.target.metric}'),
+        log.numbers(f'validation/{target.metric}'),
       )  # fmt: skip
+    )
+  if not runs:
+    raise ValueError(
+      f'{root} has no <submission>/study_<i>/<workload>_<framework>/trial_<j>/'
+      f'{META_DATA}: give a folder of logs.'
     )
   return runs
 
 
-def _trials(root: pathlib.Path, where: str, file: str) -> list[pathlib.Path]:
-  """The files of a name in the trials of submissions somewhere below a folder."""
-  found = sorted(root.glob(f'{where}study_*/*/trial_*/{file}'))
-  if not found:
-    raise ValueError(
-      f'{root} has no <submission>/study_<i>/<workload>_<framework>/trial_<j>/'
-      f'{file}: give a folder of logs.'
-    )
-  return found
-
-
-def _workload_name(folder: str) -> str:
-  return folder.removesuffix('_jax').removesuffix('_pytorch')
-
-
 def _workload(path: pathlib.Path, name: str) -> RecordedWorkload:
-  if not path.exists():
-    raise ValueError(
-      f'{path} is missing: {name} is not a workload of the benchmark, and '
-      'nothing says what its target is.'
-    )
-  target, meta = read_target(path.parent), read_object(path)
   limits = []
   for key in ('workload.step_hint', 'workload.max_allowed_runtime_sec'):
-    value: Any = meta.get(key)
+    value: Any = read_object(path).get(key)
     if not is_number(value) or value <= 0:
       raise ValueError(f'{path}: {key} is {value!r}; it must be above 0.')
     limits.append(float(value))
-  return RecordedWorkload(name, target, *limits)
+  return RecordedWorkload(name, read_target(path.parent), *limits)
 
 
-def recorded_times(
+def recorded_on(
   board: str | None = None, ruleset: str | None = None
-) -> list[TrialTimes]:
-  """Times to the targets of the recorded runs.
-
-  Args:
-    board: None for v05.
-    ruleset: None for self.
+) -> list[RecordedRun]:
+  """The recorded runs of a board (None for v05) and ruleset (None for self).
 
   Raises:
-    ValueError: if there are no such runs.
+    ValueError: if there are none.
   """
   runs, wanted = read_runs(), (board or 'v05', ruleset or 'self')
   found = [run for run in runs if (run.board, run.ruleset) == wanted]
@@ -173,6 +151,11 @@ def recorded_times(
       f'there are no runs of board={wanted[0]} with ruleset={wanted[1]}, but '
       f'of {", ".join(known)}.'
     )
+  return found
+
+
+def times(runs: Iterable[RecordedRun]) -> list[TrialTimes]:
+  """Times to the targets; a run that was never evaluated hasn't reached its."""
   return [
     TrialTimes(
       run.submission,
@@ -180,29 +163,5 @@ def recorded_times(
       run.workload.name,
       run.workload.target.seconds(run.seconds, run.metric),
     )
-    for run in found
+    for run in runs
   ]
-
-
-def times_of_logs(root: pathlib.Path) -> list[TrialTimes]:
-  """Times to the targets that the meta data of the benchmark's logs state.
-
-  A trial that was never evaluated hasn't reached its target.
-
-  Args:
-    root: has <submission>/study_<i>/<workload>_<framework>/trial_<j>/.
-
-  Raises:
-    ValueError: if there is no trial, or the files of one are damaged.
-  """
-  times = []
-  for path in _trials(root, '*/', META_DATA):
-    submission, study, name = path.parts[-5:-2]
-    target = read_target(path.parent)
-    log = read_log(path.with_name(logger.EVAL_MEASUREMENTS))
-    seconds = target.seconds(
-      log.numbers('accumulated_submission_time'),
-      log.numbers(f'validation/{target.metric}'),
-    )
-    times.append(TrialTimes(submission, study, _workload_name(name), seconds))
-  return times

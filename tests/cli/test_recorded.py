@@ -82,15 +82,12 @@ def test_by_submission(replay):
 def test_scores_of_logs(tmp_path, monkeypatch, capsys):
   """Two submissions; the second takes twice the time."""
   monkeypatch.chdir(tmp_path)
-  meta = {'target_metric_name': 'accuracy', 'validation_target_value': 0.5}
   for name, seconds in (('one', 10), ('two', 20)):
     place = pathlib.Path('logs', name, 'study_0', 'digits_jax', 'trial_1')
     place.mkdir(parents=True)
-    recorded = {f'workload.{key}': value for key, value in meta.items()}
-    files.write_json(place / 'meta_data_0.json', recorded)
-    (place / 'eval_measurements.csv').write_text(
-      f'accumulated_submission_time,validation/accuracy\n1,0.1\n{seconds},0.5\n'
-    )
+    files.write_json(place / 'meta_data_0.json', META)
+    rows = [dict(zip(COLUMNS, (10, seconds, 1.0, 1.0)))]
+    files.write_rows(place / 'eval_measurements.csv', COLUMNS, rows)
   assert cli.main(['score', 'logs', '--out=x.png']) == 0
   # 67 of 100 points are at 2 and more: 66.5 of 99 stairs.
   assert capsys.readouterr().out == (

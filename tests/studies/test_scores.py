@@ -86,8 +86,14 @@ def write_trial(
   """A trial that was evaluated every 10 seconds."""
   folder = root / place
   folder.mkdir(parents=True)
-  meta['workload.target_metric_name'] = name
-  meta['workload.validation_target_value'] = target
+  meta = {
+    'target_metric_name': name,
+    'validation_target_value': target,
+    'step_hint': 100,
+    'max_allowed_runtime_sec': 50,
+    **meta,
+  }
+  meta = {f'workload.{key}': value for key, value in meta.items()}
   files.write_json(folder / 'meta_data_0.json', meta)
   if metric:
     columns = ['accumulated_submission_time', 'global_step']
@@ -125,10 +131,9 @@ def test_a_tree_of_logs_is_read(tmp_path):
   write_trial(tmp_path, 'b/study_0/wmt_glu_tanh_pytorch/trial_2', [0.1])
   write_trial(tmp_path, 'b/study_0/ogbg_jax/trial_1', [])
   write_trial(tmp_path, 'b/study_0/c_jax/trial_1', [0.6, 0.5], 'wer', 0.5)
-  rises = {'workload.metric_rises': True}
   place = 'b/study_0/own_jax/trial_1'
-  write_trial(tmp_path, place, [0.1, 0.6], 'reward', **rises)
-  assert reading.times_of_logs(tmp_path) == [
+  write_trial(tmp_path, place, [0.1, 0.6], 'reward', metric_rises=True)
+  assert reading.times(reading.read_logs(tmp_path)) == [
     TrialTimes('a', 'study_0', 'ogbg', 20.0),
     TrialTimes('a', 'study_1', 'ogbg', 10.0),
     TrialTimes('b', 'study_0', 'c', 20.0),
@@ -136,23 +141,6 @@ def test_a_tree_of_logs_is_read(tmp_path):
     TrialTimes('b', 'study_0', 'own', 20.0),
     TrialTimes('b', 'study_0', 'wmt_glu_tanh', NEVER),
   ]
-
-
-@pytest.mark.parametrize(
-  ('metric', 'target', 'message'),
-  [
-    ('reward', 0.5, "meta_data_0.json: .* 'reward' should"),
-    ('wer', None, 'meta_data_0.json must have the target'),
-  ],
-)
-def test_meta_data_that_do_not_say_what_the_target_is(
-  metric, target, message, tmp_path
-):
-  with pytest.raises(ValueError, match='give a folder of logs'):
-    reading.times_of_logs(tmp_path)
-  write_trial(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], metric, target)
-  with pytest.raises(ValueError, match=message):
-    reading.times_of_logs(tmp_path)
 
 
 def test_the_best_trial_and_the_median_study_count():
@@ -245,54 +233,37 @@ def test_the_shipped_runs():
   )
 
 
-BOUNDS = {'workload.step_hint': 100, 'workload.max_allowed_runtime_sec': 50}
-
-
-def test_a_trial_on_a_workload_of_the_benchmarks(tmp_path):
-  """Its target is that of 2024, whatever its meta data say."""
+def test_a_trial_of_the_benchmarks_logs(tmp_path):
   place = 'external/mine/study_3/librispeech_deepspeech_pytorch/trial_2'
   write_trial(tmp_path, place, [0.1, 0.8], 'wer', loss='ctc_loss')
-  (tmp_path / place / 'meta_data_0.json').unlink()
   [run] = reading.read_logs(tmp_path)
   assert run[:4] == ('logs', 'external', 'mine', 'study_3')
   assert run.trial == 'trial_2'
-  known = reading.read_workloads()
-  assert run.workload == known['librispeech_deepspeech']
+  target = ('wer', 0.5, False)
+  assert run.workload == ('librispeech_deepspeech', target, 100, 50)
   assert (run.step.tolist(), run.seconds.tolist()) == ([1, 2], [10, 20])
   assert (run.loss.tolist(), run.metric.tolist()) == ([2, 4], [0.1, 0.8])
-
-
-def test_another_workload_says_what_it_is(tmp_path):
-  for place in ('digits_jax/trial_1', 'digits/trial_2'):
-    place = f'mine/study_0/{place}'
-    write_trial(tmp_path, place, [0.1, 0.8], 'accuracy', 0.75, **BOUNDS)
-  for run in reading.read_logs(tmp_path):
-    assert run.workload == ('digits', ('accuracy', 0.75, True), 100, 50)
-    assert run.reached == 1
-    assert run.share.tolist() == [0.2, 0.4]
+  assert run.share.tolist() == [0.2, 0.4]
 
 
 @pytest.mark.parametrize(
-  ('target', 'changes', 'message'),
+  ('metric', 'changes', 'message'),
   [
-    (0.5, {'workload.step_hint': 0}, 'step_hint is 0; it must be above 0'),
-    (None, {}, 'must have the target'),
+    ('reward', {}, "meta_data_0.json: .* 'reward' should"),
+    ('wer', {'step_hint': 0}, 'step_hint is 0; it must be above 0'),
+    ('wer', {'target': None}, 'meta_data_0.json must have the target'),
   ],
 )
-def test_meta_data_that_say_too_little(tmp_path, target, changes, message):
+def test_meta_data_that_say_too_little(metric, changes, message, tmp_path):
   with pytest.raises(ValueError, match='give a folder of logs'):
     reading.read_logs(tmp_path)
-  place = 'mine/study_0/digits_jax/trial_1'
-  write_trial(tmp_path, place, [0.1], 'wer', target, **{**BOUNDS, **changes})
+  write_trial(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], metric, **changes)
   with pytest.raises(ValueError, match=message):
-    reading.read_logs(tmp_path)
-  (tmp_path / place / 'meta_data_0.json').unlink()
-  with pytest.raises(ValueError, match='is missing: digits is not a workload'):
     reading.read_logs(tmp_path)
 
 
 def test_the_scores_of_2024_are_those_that_were_published():
-  found = scores.entries(reading.recorded_times())
+  found = scores.entries(reading.times(reading.recorded_on()))
   assert {e.submission: round(e.score, 4) for e in found} == {
     'schedule_free_adamw': 0.8542,
     'baseline': 0.8194,
@@ -304,7 +275,7 @@ def test_the_scores_of_2024_are_those_that_were_published():
   with pytest.raises(
     ValueError, match='no runs of board=v07 with ruleset=self'
   ):
-    reading.recorded_times('v07')
+    reading.recorded_on('v07')
 
 
 TRIALS = [
