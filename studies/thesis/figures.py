@@ -17,13 +17,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...experiments.thesis import ThesisFigure
 from ...mini_algoperf.workloads import WORKLOADS
 from ..paths import check_free, save_picture
 from ..run_files import RunTable, read_run
 from ..run_plot import draw_target, scale_to_target, write_above
 from . import registry
 from .logs import Job, RunLog
-from .registry import ThesisFigure
 
 # Points of a curve whose seeds were not evaluated at the same places.
 _NUM_POINTS = 400
@@ -266,20 +266,18 @@ def _rates(table: RunTable) -> tuple[np.ndarray, np.ndarray]:
   return table.rate_steps, table.rates
 
 
-def draw_figure(
-  name: str, figure: ThesisFigure, runs: Runs, x_axis: str
-) -> Figure:
+def draw_figure(name: str, figure: ThesisFigure, runs: Runs) -> Figure:
   """A figure of the thesis: the schedule's panel and, beside it, the metric's.
 
   Args:
     name: the figure's, such as 'fig3.8a'.
     figure: what it shows.
     runs: the tables of its runs; at least one run, all on one workload.
-    x_axis: 'steps' or 'time'.
 
   Returns:
     A matplotlib figure without a canvas.
   """
+  x_axis = figure.x_axis
   if figure.shows == 'schedule':
     picture = Figure(figsize=(7.0, 3.4), dpi=120, layout='constrained')
     Panel(picture.subplots(), runs, x_axis).draw_schedule(phases=True)
@@ -318,8 +316,7 @@ def draw_all(
   figures: Mapping[str, ThesisFigure],
   logs: Sequence[RunLog],
   out: pathlib.Path,
-  x_axis: str | None,
-  overwrite: bool = True,
+  overwrite: bool,
 ) -> Iterator[pathlib.Path]:
   """Draws each figure once for each workload that has logs of all its runs.
 
@@ -329,7 +326,6 @@ def draw_all(
     figures: by their names.
     logs: all logs; seeds beyond those asked for are shown as well.
     out: folder of the pictures.
-    x_axis: 'steps' or 'time'; None: each figure's own.
     overwrite: whether pictures may be replaced.
 
   Yields:
@@ -352,7 +348,5 @@ def draw_all(
         path = out / f'{name}_{workload}.png'
         check_free(path, overwrite)
         runs = {run: list(map(read, found)) for run, found in folders.items()}
-        save_picture(
-          draw_figure(name, figure, runs, x_axis or figure.x_axis), path
-        )
+        save_picture(draw_figure(name, figure, runs), path)
         yield path

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import jax
 
 from ...core.records import CYCLES, SETTINGS
+from ...experiments import thesis
 from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from .. import workers
@@ -203,13 +204,13 @@ def train(job: Job, root: pathlib.Path, command: Command) -> None:
   Raises:
     RunFailed: if the run fails.
   """
-  # `registry.SUBMISSION` trains the run that this variable names.
+  # `thesis.SUBMISSION` trains the run that this variable names.
   os.environ['EXPERIMENT'] = job.run
   with workers.working_folder(root, '_'.join(map(str, job))) as work:
     status = command(
       [
         f'--workload={job.workload}',
-        f'--submission_path={registry.SUBMISSION}',
+        f'--submission_path={thesis.SUBMISSION}',
         f'--experiment_dir={work}',
         f'--experiment_name={job.run}',
         f'--rng_seed={job.seed}',

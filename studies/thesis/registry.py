@@ -1,8 +1,4 @@
-"""The thesis' runs and figures, as the studies need them.
-
-This is the only module of the studies that knows the registry of experiments,
-and the rule of figure 3.7.
-"""
+"""The runs of the thesis' registry, as logs and claims name them."""
 
 from __future__ import annotations
 
@@ -13,26 +9,9 @@ import numpy as np
 from ... import early_switching
 from ...early_switching import SmoothedLossRule
 from ...experiments.settings import RUNS
-from ...experiments.thesis import (
-  FIGURES,
-  LOGS,
-  SUBMISSION,
-  Counterpart,
-  ThesisFigure,
-  find_figure,
-)
 from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
-from ..plans import read_plan, shown
+from ..plans import read_plan
 
-__all__ = [
-  'FIGURES',
-  'LOGS',
-  'RUNS',
-  'SUBMISSION',
-  'Counterpart',
-  'ThesisFigure',
-  'find_figure',
-]
 _NAMES = {params: name for name, params in RUNS.items()}
 _MODES: dict[type, str] = {
   FullReset: 'full',
@@ -65,20 +44,6 @@ def reset_label(run: str) -> str:
   if isinstance(reset, SoftReset) and reset.alpha == 0.0:
     return 'soft, parameters alone'
   return reset_mode(run).replace('_', ' ')
-
-
-def settings_lines(run: str) -> list[str]:
-  """Resets, switching and optimizer of a run, a line each."""
-  params = RUNS[run]
-  state = 'on' if params.early_switching else 'off, S(t) is logged'
-  hparams = params.cycles[0].hparams
-  return [
-    f'Resets: {shown(params.reset)}.',
-    f'Early switching: {state}; {shown(params.switching)}.',
-    f'AdamW: beta {1 - hparams.one_minus_beta1:.4g} and {hparams.beta2:.4g}, '
-    f'weight decay {hparams.weight_decay:.4g}, '
-    f'dropout {hparams.dropout_rate:g}.',
-  ]
 
 
 def first_switch(losses: np.ndarray) -> int | None:

@@ -9,8 +9,8 @@ import pytest
 from helpers.fakes import write_submission
 from helpers.log_files import EVENTS, write_run
 from reset_cycles.cli import main as cli
+from reset_cycles.experiments import thesis
 from reset_cycles.studies import workers
-from reset_cycles.studies.thesis import registry
 
 DEEP = '[' * 100_000
 IMPORTS = (
@@ -136,7 +136,7 @@ def in_the_folder(bad_files, fake_workload, monkeypatch):
   """The current folder has the files; nothing is trained or shipped."""
   monkeypatch.chdir(bad_files)
   monkeypatch.setattr(workers, 'train_all', lambda *unused: None)
-  monkeypatch.setattr(registry, 'LOGS', bad_files / 'shipped')
+  monkeypatch.setattr(thesis, 'LOGS', bad_files / 'shipped')
 
 
 def space(name):

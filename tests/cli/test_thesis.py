@@ -15,7 +15,7 @@ from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files, submission_loader
 from reset_cycles.studies import workers
 from reset_cycles.studies.errors import RunFailed
-from reset_cycles.studies.thesis import figures, registry, results
+from reset_cycles.studies.thesis import results
 from reset_cycles.studies.thesis.claims import CLAIMS, Claim, Finding, Measure
 from reset_cycles.studies.thesis.logs import Job
 
@@ -33,7 +33,7 @@ def trained(tmp_path, monkeypatch):
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
   monkeypatch.setattr(workers, 'train_all', train_all)
-  monkeypatch.setattr(registry, 'LOGS', tmp_path / 'shipped')
+  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
   monkeypatch.chdir(tmp_path)
   return jobs
 
@@ -136,26 +136,12 @@ def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
 
 
 @pytest.mark.parametrize(
-  ('flag', 'axes'), [([], ['time', 'steps']), (['--x=time'], ['time', 'time'])]
-)
-def test_the_horizontal_axis(flag, axes, trained, monkeypatch):
-  seen = []
-  monkeypatch.setattr(
-    figures, 'draw_figure', lambda *args: seen.append(args[3])
-  )
-  monkeypatch.setattr(figures, 'save_picture', lambda picture, path: None)
-  flags = ['--only=fig3.1,fig3.8a', '--logs=.', *flag]
-  assert cli.main(['figures', *flags]) == 0
-  assert seen == axes
-
-
-@pytest.mark.parametrize(
   ('flag', 'missing'), [('--shipped', []), ('--noshipped', [FAILING])]
 )
 def test_the_projects_own_logs_are_used_unless_asked_otherwise(
   flag, missing, trained
 ):
-  write_log(registry.LOGS / 'x', FAILING)
+  write_log(thesis.LOGS / 'x', FAILING)
   assert cli.main(['figures', '--only=fig3.5', flag]) == 0
   assert trained[0][0] == missing
 

@@ -17,11 +17,12 @@ from helpers.registry_logs import write_log
 from helpers.study_workers import kill, note
 from reset_cycles.cli import main as cli
 from reset_cycles.core.records import SETTINGS
+from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.studies import workers
 from reset_cycles.studies.errors import RunFailed
-from reset_cycles.studies.thesis import logs, registry
+from reset_cycles.studies.thesis import logs
 from reset_cycles.studies.thesis.logs import Job
 
 SOFT = Job('molecules', 'peaks_soft', 2)
@@ -158,7 +159,7 @@ def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   path = pathlib.Path(
     write_submission(pathlib.Path('fake_run'), 'complete_at=7')
   )
-  monkeypatch.setattr(registry, 'SUBMISSION', path.absolute())
+  monkeypatch.setattr(thesis, 'SUBMISSION', path.absolute())
   monkeypatch.setattr(logs, 'KEPT_FILES', ('flags_0.json',))
   root = tmp_path / 'kept'
   logs.train(JOBS[1], root, lambda words: cli.main(['run', *words]))
