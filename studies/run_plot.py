@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -143,6 +144,25 @@ def scale_rates(
     axes.set_ylim(bottom=0)
 
 
+def mark_switches(
+  axes: Axes, steps: Sequence[float], color: Any, label: str | None
+) -> None:
+  """A triangle on the horizontal axis at each early switch."""
+  if steps:
+    axes.plot(
+      steps,
+      np.zeros(len(steps)),
+      transform=axes.get_xaxis_transform(),
+      marker='^',
+      markersize=7,
+      color=color,
+      linestyle='',
+      clip_on=False,
+      zorder=5,
+      label=label,
+    )
+
+
 def write_above(axes: Axes, x: float, text: str) -> None:
   """Writes over the axes, where their title would stand."""
   axes.annotate(
@@ -165,17 +185,5 @@ def _mark(
   for i, (step, _) in enumerate(table.resets):
     label = None if i else labels[0]
     axes.axvline(step, color=_GREY, linestyle='-.', linewidth=1, label=label)
-  for i, (step, _) in enumerate(table.switches):
-    axes.plot(
-      [step],
-      [0.0],
-      transform=axes.get_xaxis_transform(),
-      marker='^',
-      markersize=8,
-      color=_ORANGE,
-      linestyle='',
-      clip_on=False,
-      zorder=5,
-      label=None if i else labels[1],
-    )
+  mark_switches(axes, [step for step, _ in table.switches], _ORANGE, labels[1])
   axes.set_xlim(0, 1.01 * max(table.last_step, 1))

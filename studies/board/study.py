@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import operator
 import pathlib
 import re
 import shutil
@@ -48,11 +47,6 @@ class Task(NamedTuple):
   condition: str
   seed: int
   full: bool = False
-
-  @property
-  def title(self) -> str:
-    """A name for progress bars and messages."""
-    return f'{self.condition} {self.workload} {self.entry.name} {self.seed}'
 
 
 def plan(
@@ -261,11 +255,9 @@ def train_all(
   if partition is not None:
     workers.train_on_slurm(left, root, num_workers, train, partition)
     left = []
-  cache = (root / '.compiled').resolve()
-  title = operator.attrgetter('title')
   while left:
     try:
-      workers.train_all(left, root, num_workers, train, title, cache)
+      workers.train_all(left, root, num_workers, train)
       break
     except RunFailed:
       still = missing(left, root)

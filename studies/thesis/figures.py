@@ -15,19 +15,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from ...experiments.thesis import ThesisFigure
 from ...mini_algoperf.workloads import WORKLOADS
 from ..paths import check_free, save_picture
 from ..run_files import RunTable, read_run
-from ..run_plot import draw_target, scale_to_target, write_above
+from ..run_plot import (
+  draw_target,
+  mark_switches,
+  scale_to_target,
+  write_above,
+)
 from . import registry
 from .logs import Job, RunLog
 
 # Points of a curve whose seeds were not evaluated at the same places.
 _NUM_POINTS = 400
-_GREY, _PURPLE = '#888888', '#CC79A7'
+_GREY, _PURPLE = '#888888', to_rgba('#CC79A7', 0.7)
 _PHASES = {'warm-up': '#E69F00', 'decay': '#56B4E9'}
 _X_LABELS = {'steps': 'global step', 'time': 'seconds of submission time'}
 _LOSS_LABELS = {
@@ -156,20 +162,7 @@ class Panel:
       for table in self.tables
       for x in places(table, [step for step, _ in table.switches], self.x_axis)
     ]
-    if switches:
-      self.axes.plot(
-        switches,
-        np.zeros(len(switches)),
-        transform=self.axes.get_xaxis_transform(),
-        marker='^',
-        markersize=7,
-        color=_PURPLE,
-        alpha=0.7,
-        linestyle='',
-        clip_on=False,
-        zorder=5,
-        label='early switch',
-      )
+    mark_switches(self.axes, switches, _PURPLE, 'early switch')
     self._finish(table.metric_label)
     self.axes.legend(**_SMALL_LEGEND)
 

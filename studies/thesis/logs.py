@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 import os
 import pathlib
 import shutil
@@ -49,11 +48,6 @@ class Job(NamedTuple):
   workload: str
   run: str  # a key of RUNS
   seed: int
-
-  @property
-  def title(self) -> str:
-    """A name for progress bars and messages."""
-    return ' '.join(map(str, self))
 
 
 class RunLog(NamedTuple):
@@ -193,8 +187,7 @@ def complete_logs(
           'folder as --runs.'
         )
     train_fn = functools.partial(train, command=command)
-    title = operator.attrgetter('title')
-    workers.train_all(missing, new, num_workers, train_fn, title)
+    workers.train_all(missing, new, num_workers, train_fn)
     yield find_logs(folders)
 
 
@@ -221,7 +214,8 @@ def train(job: Job, root: pathlib.Path, command: Command) -> None:
     )
   if status:
     output = work / 'output.txt'
-    raise RunFailed(f'{job.title} ended with status {status}: see {output}.')
+    name = ' '.join(map(str, job))
+    raise RunFailed(f'{name} ended with status {status}: see {output}.')
   [log_dir] = work.glob('*/*/trial_1')
   with files.whole_folder(kept_path(root, job)) as place:
     for name in KEPT_FILES:

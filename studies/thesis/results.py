@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,17 +20,6 @@ from .logs import Job, RunLog
 WORKLOADS = ('digits', 'molecules', 'translation')
 # As they are trained: with all of one seed's runs there, all claims are.
 RUNS = tuple(dict.fromkeys(run for claim in CLAIMS for run in claim.runs))
-
-
-class Origin(NamedTuple):
-  """What stands behind the numbers."""
-
-  command: str
-  num_runs: int
-  seeds: tuple[int, ...]
-  hours: float  # sum of the runs' durations
-  versions: tuple[str, ...]  # of libraries, as the runs recorded them
-  devices: tuple[str, ...]  # likewise, kinds of devices
 
 
 def wanted_jobs(seeds: Iterable[int]) -> list[Job]:
@@ -63,28 +52,25 @@ def measure(command: str, seeds: Sequence[int], logs: Sequence[RunLog]) -> str:
 
 def origin_of(
   command: str, seeds: Sequence[int], logs: Sequence[RunLog]
-) -> Origin:
+) -> dict[str, Any]:
   """What stands behind the numbers; arguments as for `measure`."""
   metas = [read_object(log.log_dir / META_DATA) for log in logs]
   rows = [files.read_rows(x.log_dir / logger.EVAL_MEASUREMENTS) for x in logs]
   seconds = sum(float(table[-1]['total_duration']) for table in rows)
-  versions = {
-    f'{name} {meta[f"{name}_version"]}'
-    for meta in metas
-    for name in ('jax', 'flax', 'optax')
+  libraries = ('jax', 'flax', 'optax')
+  found = {f'{n} {meta[f"{n}_version"]}' for meta in metas for n in libraries}
+  return {
+    'command': command,
+    'num_runs': len(logs),
+    'seeds': seeds,
+    'hours': seconds / 3600,  # of all runs
+    'versions': sorted(found),
+    'devices': sorted({meta['device_kind'] for meta in metas}),
   }
-  return Origin(
-    command,
-    len(logs),
-    tuple(seeds),
-    seconds / 3600,
-    tuple(sorted(versions)),
-    tuple(sorted({meta['device_kind'] for meta in metas})),
-  )
 
 
 def results_text(
-  origin: Origin, results: Mapping[Claim, Mapping[str, Finding]]
+  origin: Mapping[str, Any], results: Mapping[Claim, Mapping[str, Finding]]
 ) -> str:
   """The whole file, from what was found by claim and workload."""
   return render(

@@ -27,7 +27,7 @@ def trained(tmp_path, monkeypatch):
   """The jobs that are given to training, which writes their logs at once."""
   jobs = []
 
-  def train_all(missing, root, num_workers, train_fn, title):
+  def train_all(missing, root, num_workers, train_fn):
     jobs.append((list(missing), root, num_workers))
     for job in missing:
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
@@ -147,7 +147,7 @@ def test_the_projects_own_logs_are_used_unless_asked_otherwise(
 
 
 def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
-  def fail(missing, root, num_workers, train_fn, title):
+  def fail(missing, root, num_workers, train_fn):
     raise RunFailed('molecules one_cycle 1 ended with status 1')
 
   monkeypatch.setattr(workers, 'train_all', fail)
@@ -158,7 +158,10 @@ def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
 
 # Results.
 
-ORIGIN = results.Origin('a command', 12, (1, 2), 3.0, ('jax 1',), ('cpu',))
+ORIGIN = {
+  'command': 'a command', 'num_runs': 12, 'seeds': (1, 2), 'hours': 3.0,
+  'versions': ['jax 1'], 'devices': ['cpu'],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -238,6 +241,7 @@ def test_what_stands_behind_the_numbers(tmp_path):
     versions = {f'{n}_version': '1' for n in ('jax', 'flax', 'optax')}
     meta = {**versions, 'device_kind': 'cpu'}
     files.write_json(log.log_dir / 'meta_data_0.json', meta)
-  versions = ('flax 1', 'jax 1', 'optax 1')
-  expected = ('command', 2, (1, 2, 3), 1.0, versions, ('cpu',))
-  assert results.origin_of('command', range(1, 4), logs) == expected
+  assert results.origin_of('a command', range(1, 4), logs) == {
+    'command': 'a command', 'num_runs': 2, 'seeds': range(1, 4), 'hours': 1.0,
+    'versions': ['flax 1', 'jax 1', 'optax 1'], 'devices': ['cpu'],
+  }  # fmt: skip

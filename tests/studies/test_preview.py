@@ -128,29 +128,6 @@ def test_a_scheduled_weight_decay_has_a_column():
   ]
 
 
-def test_the_widest_column_goes_on_in_further_lines():
-  rows = [
-    ('cycle', 'decay', 'share'),
-    ('1', 'cosine, then linear, then cosine', '50%'),
-    ('2', '', 'a' * 12),
-  ]
-  assert table_lines(rows, width=35) == [
-    '  cycle  decay         share',
-    '  1      cosine, then  50%',
-    '         linear, then',
-    '         cosine',
-    '  2                    aaaaaaaaaaaa',
-  ]
-  # Words that are too long are broken.
-  assert table_lines([('a', 'b' * 20), ('c' * 12, 'd')], width=20) == [
-    '  a         bbbbbbbb',
-    '            bbbbbbbb',
-    '            bbbb',
-    '  cccccccc  d',
-    '  cccc',
-  ]
-
-
 def cycle_rows(step_hint, params):
   plan = RunPlan(step_hint, params)
   return preview.cycle_rows(plan.chain.cycles, plans.planned_rates(plan))
