@@ -27,7 +27,6 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
 @switch('full', "Keep the workloads' own lengths.")
-@switch('published', "Take published rates without the submissions' factors.")
 @option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
 @option('slurm', 'Partition for a job array; "local" tries that out here.')
 @switch('retry', 'Train again the runs that broke.')
@@ -38,7 +37,6 @@ def study(
   conditions: str,
   seeds: str,
   full: bool,
-  published: bool,
   jobs: int,
   slurm: str | None,
   retry: bool,
@@ -57,7 +55,6 @@ def study(
     conditions.split(','),
     studies.read_seeds(seeds),
     full,
-    published,
   )
   out.mkdir(parents=True, exist_ok=True)
   left = studies.missing(runs, out, retry)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_lib
 import math
 import pathlib
-import re
 import time
 
 import click
@@ -129,15 +128,9 @@ def report(
   trials = {
     trial.resolve(): trial
     for folder in folders
-    for trial in sorted(paths.find_trials(folder), key=_by_numbers)
+    for trial in paths.find_trials(folder)
   }
   with errors.ended_by_signals():
     from ..studies import report as pages
   pages.save_page(list(trials.values()), page, time.time())
   print(page)
-
-
-def _by_numbers(path: pathlib.Path) -> list[tuple[int, str]]:
-  """Puts trial_2 before trial_10."""
-  words = re.findall(r'\d+|\D+', str(path))
-  return [(int(w) if w.isdecimal() else -1, w) for w in words]

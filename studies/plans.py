@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ..core import schedules
-from ..core.race import Finish, Race
+from ..core.race import Race
 from ..core.records import SETTINGS, as_plain
 from ..core.schedules import Chain
 from ..parts import settings_json
@@ -86,11 +86,6 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   chain = plan.chain
   steps = np.arange(sum(cycle.steps for cycle in chain.cycles), dtype=np.int32)
   return np.asarray(jax.vmap(chain.schedule)(steps), np.float32)
-
-
-def ends_with_chain(params: ScheduleParams) -> bool:
-  """Whether a run ends when its chain has run out."""
-  return type(params.policy) is Finish
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:

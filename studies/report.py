@@ -51,26 +51,6 @@ class ReportedRun(NamedTuple):
   settings: Mapping[str, str]  # by field, as JSON; empty if no file has them
   state: str  # how it ended, or that it runs
 
-  @property
-  def reached(self) -> int | None:
-    """Index of the first evaluation at the target or beyond it."""
-    return self.table.target.reached(self.table.metric)
-
-  def best(self, after: float = -1, upto: float = math.inf) -> int | None:
-    """Index of the first best evaluation with a finite metric; None without.
-
-    Args:
-      after: the evaluations that count are after this step.
-      upto: the last step that counts.
-    """
-    t = self.table
-    counts = np.isfinite(t.metric) & (t.eval_steps > after)
-    counts &= t.eval_steps <= upto
-    if not counts.any():
-      return None
-    worth = np.where(counts, t.metric if t.target.rises else -t.metric, -np.inf)
-    return int(np.argmax(worth))
-
 
 def save_page(
   trials: Sequence[pathlib.Path], path: pathlib.Path, now: float
@@ -167,14 +147,15 @@ def _state(
 def compared(runs: Iterable[ReportedRun]) -> Iterator[list[Any]]:
   """Rows of the table that compares runs: how far they came, and when."""
   for run in runs:
-    t, reached = run.table, run.reached
+    t = run.table
+    reached = t.target.reached(t.metric)
     counts = (t.num_cycles, len(t.resets), len(t.switches))
     yield [
       markupsafe.Markup(f'<a href="#run-{run.number}">run {run.number}</a>'),
       run.name,
       'not reached' if reached is None else _whole(t.eval_steps[reached]),
       _NONE if reached is None else _seconds(t.eval_times[reached]),
-      *_at(run, run.best()),
+      *_at(t, t.best()),
       _number(t.metric[-1]) if t.metric.size else _NONE,
       _whole(t.last_step),
       _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
@@ -184,11 +165,10 @@ def compared(runs: Iterable[ReportedRun]) -> Iterator[list[Any]]:
     ]
 
 
-def _at(run: ReportedRun, evaluation: int | None) -> tuple[str, str]:
+def _at(t: RunTable, evaluation: int | None) -> tuple[str, str]:
   """The metric at an evaluation, and its step."""
   if evaluation is None:
     return _NONE, _NONE
-  t = run.table
   return _number(t.metric[evaluation]), _whole(t.eval_steps[evaluation])
 
 
@@ -232,7 +212,7 @@ def cycle_rows(run: ReportedRun) -> Rows:
         _number(taus.get(begin, math.nan)),
         _number(float(np.max(rates))) if rates.size else _NONE,
         # A run that finishes is evaluated under a number one higher.
-        *_at(run, run.best(begin, math.inf if is_last else end)),
+        *_at(t, t.best(begin, math.inf if is_last else end)),
         *(ended or ['no end logged' if is_last else 'at its planned end'])[:1],
       ]
     )
@@ -284,7 +264,7 @@ def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
     x = t.eval_times if over_time else t.eval_steps
     label = f'run {run.number}: {run.name}'[:60]
     axes.plot(x, t.metric, linewidth=1.4, label=label, **style)
-    at = run.reached
+    at = t.target.reached(t.metric)
     if at is not None:
       axes.plot(x[at], t.metric[at], '*', color=style['color'], markersize=11)
   axes.axhline(table.target.value, color='black', linestyle='--', linewidth=1)

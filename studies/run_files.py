@@ -168,6 +168,19 @@ class RunTable(NamedTuple):
     """Cycles that were started; 0 for another project's submission."""
     return len(self.cycle_starts)
 
+  def best(self, after: float = -1, upto: float = math.inf) -> int | None:
+    """Index of the first best evaluation with a finite metric; None without.
+
+    Args:
+      after: the evaluations that count are after this step.
+      upto: the last step that counts.
+    """
+    counts = np.isfinite(self.metric)
+    counts &= (self.eval_steps > after) & (self.eval_steps <= upto)
+    rising = self.metric if self.target.rises else -self.metric
+    worth = np.where(counts, rising, -np.inf)
+    return int(np.argmax(worth)) if counts.any() else None
+
   @property
   def metric_label(self) -> str:
     """The target metric in words."""

@@ -67,12 +67,11 @@ def factor_of(name: str) -> float:
   return float(factors.get(_OURS if name in PIECES else name, 1.0))
 
 
-def get_entry(text: str, published: bool = False) -> Contender:
+def get_entry(text: str) -> Contender:
   """A submission as the command line names it.
 
   Args:
     text: a known name, or name=path/to/submission.py.
-    published: whether its factor is to be 1.
 
   Raises:
     ValueError: if there is no such submission.
@@ -92,5 +91,4 @@ def get_entry(text: str, published: bool = False) -> Contender:
   path = pathlib.Path(given).expanduser() if given else paths[name]
   if not path.is_file():
     raise ValueError(f'submission {text!r}: there is no file {path}.')
-  factor = 1.0 if published else factor_of(name)
-  return Contender(name, str(path.resolve()), factor)
+  return Contender(name, str(path.resolve()), factor_of(name))

@@ -55,7 +55,6 @@ def plan(
   conditions: Sequence[str],
   seeds: Sequence[int],
   full: bool = False,
-  published: bool = False,
 ) -> list[Task]:
   """All runs, one seed after the other: any beginning can be compared.
 
@@ -65,14 +64,13 @@ def plan(
     conditions: see `conditions.get_condition`.
     seeds: of the runs.
     full: whether workloads keep their own lengths.
-    published: whether rates act as they were published.
 
   Raises:
     ValueError: for a name that is unknown, anything that is given twice, or a
       missing target.
   """
   names = submissions or list(entries.known_paths())
-  chosen = [entries.get_entry(name, published) for name in names]
+  chosen = [entries.get_entry(name) for name in names]
   # Two runs of one name would write into the same folder.
   for flag, given in (
     ('submissions', [entry.name for entry in chosen]),

@@ -33,8 +33,8 @@ def page_of(*folders):
 def test_the_best_evaluation_of_a_run(trial):
   write_run(trial, EVENTS, metric=(0.9, 0.02, 0.02))
   run = read(trial)
-  assert (run.reached, run.best(), run.best(after=30)) == (1, 1, 2)
-  assert run.best(after=60) is None
+  assert (run.table.best(), run.table.best(after=30)) == (1, 2)
+  assert run.table.best(after=60) is None
   assert run.place == 'experiment/digits_jax/trial_1'
 
 
