@@ -70,17 +70,11 @@ PARAMS = {
 # Damaged logs: a file of a run, and what stands in it instead.
 LOGS = {
   'meta_torn': ('meta_data_0.json', '{"workload'),
-  'meta_list': ('meta_data_0.json', '[]'),
-  'meta_deep': ('meta_data_0.json', DEEP),
   'meta_type': ('meta_data_0.json', '{"workload.target_metric_name": []}'),
-  'evaluation_text': ('eval_measurements.csv', ('0.9', 'x')),
   'evaluation_bytes': ('eval_measurements.csv', b'\xff\xfe'),
-  'cycles_text': ('cycles.csv', ('0.25', 'x')),
   'cycles_cycle': ('cycles.csv', ('cycle_start,1,', 'cycle_start,9,')),
-  'cycles_step': ('cycles.csv', ('20,switch', 'x,switch')),
   'plan_torn': ('schedule_params.json', '{'),
   'plan_deep': ('schedule_params.json', DEEP),
-  'plan_list': ('schedule_params.json', '[]'),
 }
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from helpers import reference
-from helpers.curves import assert_close
 from helpers.runs import with_hparams
 from reset_cycles.core.cycle import Cosine, Cycle, Hparams, Shape
 from reset_cycles.experiments.settings import RUNS
@@ -36,15 +35,6 @@ def each(params, hparams=(), cycles=()):
     )
   ]
   return dataclasses.replace(params, cycles=tuple(changed))
-
-
-@pytest.mark.parametrize('name', ['warmups_soft', 'failed_start_soft'])
-def test_rates_agree_with_the_twin(name):
-  params = RUNS[name]
-  rates = plans.planned_rates(RunPlan(150, params))
-  assert rates.dtype == np.float32
-  peak = max(cycle.hparams.learning_rate for cycle in params.cycles)
-  assert_close(rates, reference.chain_rates(150, params), peak)
 
 
 def test_a_plan_with_what_is_no_rate_is_refused():
