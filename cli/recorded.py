@@ -65,14 +65,10 @@ def replay(
 
 @command
 @click.argument('folder', metavar='[DIR]', required=False, type=FOLDER)
-@option('board', 'Of recorded runs: v05 (2024, the default), v06, or a100.')
-@option('ruleset', 'Of recorded runs. Default: self.', ['self', 'external'])
 @option('out', 'PNG of the performance profiles.', PATH)
 @overwrite
 def score(
   folder: pathlib.Path | None,
-  board: str | None,
-  ruleset: str | None,
   out: pathlib.Path | None,
   overwrite: bool,
 ) -> None:
@@ -80,17 +76,15 @@ def score(
 
   Times to the targets, medians over studies, and the area under the performance
   profile up to four times the fastest, relative to those compared. DIR has logs,
-  <submission>/study_<i>/<workload>_<framework>/trial_<j>. Default: the recorded
-  runs that come with the project.
+  <submission>/study_<i>/<workload>_<framework>/trial_<j>. Default: the
+  self-tuning submissions of 2024, as recorded.
   """
-  if folder and (board or ruleset):
-    raise click.UsageError('--board and --ruleset are of recorded runs alone.')
   with errors.ended_by_signals():
     from ..studies import scores
     from ..studies.real_runs import reading
   picture = out and paths.new_file(out, overwrite, '.png')
-  logs = reading.read_logs(folder) if folder else None
-  trials = reading.times(logs or reading.recorded_on(board, ruleset))
+  runs = reading.read_logs(folder) if folder else reading.self_tuning()
+  trials = reading.times(runs)
   print('\n'.join(scores.score_lines(trials)))
   if picture:
     scores.save_profiles(picture, scores.entries(trials))

@@ -135,23 +135,9 @@ def _workload(path: pathlib.Path, name: str) -> RecordedWorkload:
   return RecordedWorkload(name, read_target(path.parent), *limits)
 
 
-def recorded_on(
-  board: str | None = None, ruleset: str | None = None
-) -> list[RecordedRun]:
-  """The recorded runs of a board (None for v05) and ruleset (None for self).
-
-  Raises:
-    ValueError: if there are none.
-  """
-  runs, wanted = read_runs(), (board or 'v05', ruleset or 'self')
-  found = [run for run in runs if (run.board, run.ruleset) == wanted]
-  if not found:
-    known = sorted({f'{run.board} {run.ruleset}' for run in runs})
-    raise ValueError(
-      f'there are no runs of board={wanted[0]} with ruleset={wanted[1]}, but '
-      f'of {", ".join(known)}.'
-    )
-  return found
+def self_tuning() -> list[RecordedRun]:
+  """The recorded runs of the self-tuning submissions of 2024."""
+  return [r for r in read_runs() if (r.board, r.ruleset) == ('v05', 'self')]
 
 
 def times(runs: Iterable[RecordedRun]) -> list[TrialTimes]:

@@ -187,11 +187,7 @@ def seconds_in_race(race: TrialRace, trials: Sequence[Judged]) -> list[float]:
 
 
 def _seconds_of_race(race: TrialRace, order: Sequence[Probed]) -> float:
-  spent, first, skip = 0.0, order[0], race.skip_race_above
-  if skip is not None and not first.is_out and first.best >= skip:
-    spent, order = first.trial.seconds, order[1:]
-    if first.trial.reaches:
-      return spent
+  spent = 0.0
   in_play, others = order[: race.probes], order[race.probes :]
   for one in in_play:
     spent += one.seconds

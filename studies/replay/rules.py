@@ -51,19 +51,14 @@ class TrialRace:
   Attributes:
     probes: how many trials are probed, at least 2.
     share: of its run that each probe gets, above 0.
-    skip_race_above: share of the way to the target that the first trial must
-      have come in its probe to go on without a race; None for always a race.
   """
 
   probes: int = 5
   share: float = 0.08
-  skip_race_above: float | None = None
 
   def __post_init__(self) -> None:
     check_count('probes', self.probes, 2)
     check_number('share', self.share, '(0, 1]')
-    if self.skip_race_above is not None:
-      check_number('skip_race_above', self.skip_race_above, '(-inf, inf)')
 
 
 _KINDS: Mapping[str, SwitchingRule | TrialRace] = {

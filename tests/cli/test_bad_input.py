@@ -245,8 +245,6 @@ CASES = [
   (['replay', '--out=plan.png'], '--out=plan.png exists'),
   (['replay', '--logs=own'], 'give a folder of logs'),
   (['score', 'own'], 'give a folder of logs'),
-  (['score', 'own', '--board=v05'], 'are of recorded runs alone'),
-  (['score', '--board=v07'], 'no runs of board=v07 with ruleset=self'),
   (['score', '--out=plan.png'], '--out=plan.png exists'),
   ([*STUDY, '--submissions=nobody'], "'nobody' is unknown"),
   ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),

@@ -35,12 +35,6 @@ def test_three_steps_with_a_norm_each():
   np.testing.assert_allclose(curve, expected, rtol=CURVE_ERROR)
 
 
-def test_a_constant_rate_has_a_harmonic_number():
-  harmonic = math.fsum(1 / d for d in range(1, 1000))
-  expected = 1 / 2000 + (1 + harmonic) / 2
-  assert last_iterate_bound(np.ones(1000)) == pytest.approx(expected, rel=1e-14)
-
-
 @pytest.mark.oracle
 @pytest.mark.parametrize('name', ORACLE)
 def test_reference_values(name):

@@ -127,7 +127,6 @@ def test_the_best_share_of_the_way():
     ('{"name": "race"', 'is not valid JSON'),
     ('{"name": "race", "probes": 1}', 'a whole number of at least 2'),
     ('{"name": "race", "share": 0}', r'a number in \(0, 1\]'),
-    ('{"name": "race", "skip_race_above": "x"}', 'a number in'),
     ('{"name": "race", "keep": [2]}', 'race.keep: TrialRace has no such field'),
     ('{"name": "race", "rule": "thesi"}', 'Did you mean thesis'),
   ],
@@ -160,15 +159,6 @@ def test_who_was_not_probed_comes_last():
   # SLOW, BAD: 40, then 80 and 80 again, then GOOD, 80. BAD, GOOD: 40 + 60.
   # GOOD, SLOW: 40 + 80.
   assert seconds(TrialRace(2, 0.2), SLOW, BAD, GOOD) == [280.0, 100.0, 120.0]
-
-
-def test_no_race_where_the_first_has_come_far_enough():
-  race = TrialRace(3, 0.2, skip_race_above=0.6)
-  # GOOD first: alone. Else: as without it.
-  assert seconds(race, GOOD, SLOW, BAD) == [80.0, 120.0, 140.0]
-  # It goes on alone, fails, and the others race: 80, then 40, then 60 at hand.
-  race = TrialRace(2, 0.2, skip_race_above=0.5)
-  assert seconds(race, SLOW, BAD, GOOD)[0] == 80 + 40 + 60
 
 
 def test_a_probe_stops_where_no_evaluation_to_come_is_nearer():

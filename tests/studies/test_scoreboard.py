@@ -216,17 +216,3 @@ def test_the_command_writes_page_picture_and_archives(tmp_path, capsys):
   assert cli.main(words) == 2  # the picture is there
   assert cli.main([*words, '--overwrite']) == 0
   assert page.read_text() == said
-
-
-@pytest.mark.parametrize(
-  ('words', 'said'),
-  [
-    (['--out=a.md'], "Missing option '--logs'"),
-    (['--logs=x', '--out=a.txt'], 'must end in .md'),
-    (['--logs=nowhere', '--out=a.md'], 'nowhere: there is no such folder'),
-  ],
-)
-def test_bad_input_is_one_line(words, said, capsys):
-  assert cli.main(['scoreboard', *words]) == 2
-  [line] = capsys.readouterr().err.splitlines()
-  assert said in line
