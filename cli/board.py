@@ -22,11 +22,10 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
 )
 @option(
   'conditions',
-  'Also budget3; @2 after a name acts as if learning rates were doubled.',
+  'Also budget3; NAME_full keeps lengths; NAME@2 doubles how rates act.',
   default='tuned,near,slow,hot,cold',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
-@switch('full', "Keep the workloads' own lengths.")
 @option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
 @option('slurm', 'Partition for a job array; "local" tries that out here.')
 @switch('retry', 'Train again the runs that broke.')
@@ -36,7 +35,6 @@ def study(
   workloads: str,
   conditions: str,
   seeds: str,
-  full: bool,
   jobs: int,
   slurm: str | None,
   retry: bool,
@@ -54,7 +52,6 @@ def study(
     workloads.split(','),
     conditions.split(','),
     studies.read_seeds(seeds),
-    full,
   )
   out.mkdir(parents=True, exist_ok=True)
   left = studies.missing(runs, out, retry)

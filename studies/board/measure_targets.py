@@ -38,7 +38,7 @@ def measure(
     The targets 'tuned', 'near' and 'slow', the metric's name, and the runs.
   """
   workload = stand_in.make_workload(
-    name, CONDITIONS['tuned'], full, targets={'tuned': 0.0}
+    name, CONDITIONS['tuned']._replace(full=full), {'tuned': 0.0}
   )
   metric, rises = workload.target_metric_name, workload.metric_rises
   own = own_targets().get(name, {}).get('hyperparameters')

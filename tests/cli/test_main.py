@@ -72,10 +72,10 @@ def test_completion(monkeypatch, capsys):
 @pytest.mark.parametrize(
   ('words', 'kept'),
   [
-    ('study --out=o -full --jobs 3', {'full': True, 'jobs': 3}),
-    ('study --out=o --full=true --jobs=3', {'full': True, 'jobs': 3}),
-    ('study --out=o --nofull -jobs=3', {'full': False, 'jobs': 3}),
-    ('study --out=o --full=False --jobs=2', {'full': False, 'jobs': 2}),
+    ('study --out=o -retry --jobs 3', {'retry': True, 'jobs': 3}),
+    ('study --out=o --retry=true', {'retry': True}),
+    ('study --out=o --noretry -jobs=3', {'retry': False, 'jobs': 3}),
+    ('study --out=o --retry=False', {'retry': False}),
     ('schedule --step-hint=3', {'step_hint': 3}),
     ('study --out=~/x', {'out': pathlib.Path.home() / 'x'}),
   ],
