@@ -18,8 +18,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
+from ...experiments.settings import RUNS
 from ...experiments.thesis import ThesisFigure
 from ...mini_algoperf.workloads import WORKLOADS
+from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 from ..paths import check_free, save_picture
 from ..run_files import RunTable, read_run
 from ..run_plot import (
@@ -28,7 +30,6 @@ from ..run_plot import (
   scale_to_target,
   write_above,
 )
-from . import registry
 from .logs import Job, RunLog
 
 # Points of a curve whose seeds were not evaluated at the same places.
@@ -42,11 +43,11 @@ _LOSS_LABELS = {
   'loss_change': "change of l per evaluation, l'",
 }
 # How the runs of a reset mode are drawn: label, color and line style.
-_STYLES: Mapping[str, tuple[str, str, Any]] = {
-  'full': ('full reset', '#0072B2', (0, (6, 2))),
-  'kept_momentum': ('kept momentum', '#D55E00', (0, (4, 1.5, 1, 1.5))),
-  'soft': ('soft reset', '#009E73', '-'),
-  'cyclic': ('no reset (cyclic)', '#444444', (0, (1.5, 1))),
+_STYLES: Mapping[type, tuple[str, str, Any]] = {
+  FullReset: ('full reset', '#0072B2', (0, (6, 2))),
+  KeptMomentum: ('kept momentum', '#D55E00', (0, (4, 1.5, 1, 1.5))),
+  SoftReset: ('soft reset', '#009E73', '-'),
+  Cyclic: ('no reset (cyclic)', '#444444', (0, (1.5, 1))),
 }
 _SMALL_LEGEND = {'loc': 'best', 'fontsize': 'small', 'framealpha': 0.9}
 
@@ -153,7 +154,7 @@ class Panel:
     scale_to_target(self.axes, values, table.target.value)
     # tau of modes that are not soft is no measurement, and is written where
     # nothing else would be.
-    soft = [name for name in self.runs if registry.reset_mode(name) == 'soft']
+    soft = [n for n in self.runs if isinstance(RUNS[n].reset, SoftReset)]
     for name in soft or list(self.runs)[:1]:
       for x, taus in self._resets(self.runs[name]):
         write_above(self.axes, x, describe_taus(taus))
@@ -190,7 +191,7 @@ class Panel:
 
   def _draw_curves(self, curve: Curve) -> None:
     for name, tables in self.runs.items():
-      label, color, line = _STYLES[registry.reset_mode(name)]
+      label, color, line = _STYLES[type(RUNS[name].reset)]
       for i, shown in enumerate(self._bands(tables, curve)):
         self._draw_band(shown, None if i else label, color, line)
 

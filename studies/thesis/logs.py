@@ -28,15 +28,17 @@ import jax
 
 from ...core.records import CYCLES, SETTINGS
 from ...experiments import thesis
+from ...experiments.settings import RUNS
 from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from .. import workers
 from ..errors import RunFailed
 from ..paths import META_DATA, check_file, folder, read_object, write_archive
+from ..plans import read_plan
 from ..run_files import FLAGS, read_log, run_seed
-from . import registry
 
 KEPT_FILES = (FLAGS, META_DATA, logger.EVAL_MEASUREMENTS, SETTINGS, CYCLES)
+_NAMES = {params: name for name, params in RUNS.items()}
 _LEVEL = 6  # of the archives' compression: the same runs, the same bytes
 
 Command = Callable[[Sequence[str]], int]
@@ -88,23 +90,22 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
   if not all((log_dir / name).is_file() for name in KEPT_FILES):
     return None
   try:
-    found = registry.recognise(log_dir)
+    plan = read_plan(log_dir)
     flags = read_object(log_dir / FLAGS)
     meta = read_object(log_dir / META_DATA)
     workload = flags['workload']
   except (ValueError, KeyError):
     return None  # another project's, or an older version's
-  if found is None:
+  if plan is None or plan.params not in _NAMES:
     return None
-  name, step_hint = found
   if workload in WORKLOADS and not (
-    step_hint == WORKLOADS[workload].step_hint
+    plan.step_hint == WORKLOADS[workload].step_hint
     and flags.get('eval_by', 'steps') == 'steps'
     and not flags.get('eval_every')
     and read_log(log_dir / CYCLES).of_event('finish').rows
   ):
     return None
-  return Job(workload, name, run_seed(meta, flags) or 0)
+  return Job(workload, _NAMES[plan.params], run_seed(meta, flags) or 0)
 
 
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
