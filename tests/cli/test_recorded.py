@@ -50,17 +50,6 @@ def replay(tmp_path, monkeypatch, capsys):
   return run
 
 
-def test_the_table(replay):
-  assert replay('--budget=1.5') == (
-    '  rule      budget  cases  reached  time   false alarms  reaching\n'
-    '  never     1.5     4      0.750    0.650  0             1\n'
-    '  thesis    1.5     4      0.750    0.650  0             1\n'
-    '  progress  1.5     4      1.000    0.467  0             1\n'
-    '  race      1.5     4      1.000    0.517  –             1\n'
-    '  oracle    1.5     4      1.000    0.367  0             1\n'
-  )
-
-
 def test_json_and_a_picture(replay):
   rule = '{"name": "progress", "min_share": 0.3}'
   rules = ('--rule=never', f'--rule={rule}')

@@ -201,16 +201,6 @@ def test_two_trials_of_the_external_ruleset(capsys):
   assert capsys.readouterr().out.count('2 steps') == 2
 
 
-def test_which_splits_are_evaluated():
-  assert run() == 0
-  assert run('--eval_splits=validation', '--experiment_name=whole') == 0
-  rows, fewer = (read_csv('eval_measurements.csv', f) for f in (TRIAL, WHOLE))
-  splits = [{n.split('/')[0] for n in r[0] if '/' in n} for r in (rows, fewer)]
-  assert splits == [{'train', 'validation', 'test'}, {'validation'}]
-  losses = [[row['validation/loss'] for row in r] for r in (rows, fewer)]
-  assert losses[0] == losses[1]
-
-
 # Existing folders.
 
 

@@ -12,7 +12,6 @@ from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files, submission_loader
 from reset_cycles.studies import workers
-from reset_cycles.studies.errors import RunFailed
 from reset_cycles.studies.thesis import results
 from reset_cycles.studies.thesis.claims import CLAIMS
 from reset_cycles.studies.thesis.logs import Job
@@ -142,16 +141,6 @@ def test_the_projects_own_logs_are_used_unless_asked_otherwise(
   write_log(thesis.LOGS / 'x', FAILING)
   assert cli.main(['figures', '--only=fig3.5', flag]) == 0
   assert trained[0][0] == missing
-
-
-def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
-  def fail(missing, root, num_workers, train_fn):
-    raise RunFailed('molecules one_cycle 1 ended with status 1')
-
-  monkeypatch.setattr(workers, 'train_all', fail)
-  assert cli.main(['figures', '--only=fig2.1']) == 2
-  said = 'soft-reset: error: molecules one_cycle 1 ended with status 1\n'
-  assert capsys.readouterr().err == said
 
 
 # Results.

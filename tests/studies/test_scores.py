@@ -161,58 +161,6 @@ def test_the_best_trial_and_the_median_study_count():
   assert scores.median_times(trials) == {'a': {'x': 20.0, 'y': NEVER}}
 
 
-RUNS = (
-  'board,ruleset,submission,framework,study,workload,trial,hparams\n'
-  'v05,external,a,jax,study_0,up,trial_1,"{""x"": 1}"\n'
-  'v05,external,a,jax,study_0,down,trial_2,\n'
-  'v05,external,a,jax,study_0,down,trial_3,\n'
-)
-
-
-WORKLOADS = (
-  'workload,metric,direction,validation_target,step_hint_v05,max_runtime_v05,'
-  'step_hint_a100,max_runtime_a100\n'
-  'up,accuracy,rises,0.75,100,50,90,40\n'
-  'down,wer,falls,0.25,,,200,400\n'
-)
-
-
-ARRAYS = {
-  'first': [0, 3, 5, 5],
-  'step': [10, 20, 60, 50, 100],
-  'seconds': [4.0, 15.0, 20.0, 80.0, 400.0],
-  'loss': [3.0, math.nan, 2.0, 1.0, 0.5],
-  'metric': [0.5, 0.75, 0.9, 0.3, 0.26],
-}
-
-
-@pytest.fixture
-def shipped(tmp_path, monkeypatch):
-  (tmp_path / 'runs.csv').write_text(RUNS)
-  (tmp_path / 'workloads.csv').write_text(WORKLOADS)
-  np.savez(tmp_path / 'evaluations.npz', **ARRAYS)
-  monkeypatch.setattr(reading, 'SHIPPED', tmp_path)
-
-
-@pytest.mark.usefixtures('shipped')
-def test_three_recorded_runs():
-  up, down, empty = reading.read_runs()
-  assert up[:3] == ('v05', 'external', 'a')
-  assert up.workload == ('up', ('accuracy', 0.75, True), 100.0, 50.0)
-  assert (up.study, up.trial) == ('study_0', 'trial_1')
-  assert up.step.tolist() == [10, 20, 60]
-  assert up.seconds.tolist() == [4, 15, 20]
-  np.testing.assert_array_equal(up.loss, [3, math.nan, 2])
-  assert up.metric.tolist() == [0.5, 0.75, 0.9]
-  assert up.share.tolist() == [0.1, 0.3, 0.6]
-  assert up.reached == 1  # met exactly
-  # 2024 did not have it.
-  assert down.workload == ('down', ('wer', 0.25, False), 200.0, 400.0)
-  assert down.share.tolist() == [0.25, 1.0]
-  assert down.reached is None
-  assert empty.step.shape == (0,) and empty.reached is None
-
-
 def test_the_shipped_runs():
   runs = reading.read_runs()
   assert len(runs) == 3521
@@ -226,11 +174,11 @@ def test_the_shipped_runs():
   }
   workloads = reading.read_workloads()
   assert len(workloads) == 19
-  assert workloads['ogbg'][1:] == (
-    ('mean_average_precision', 0.28098, True),
-    80000,
-    18477,
-  )
+  target = ('mean_average_precision', 0.28098, True)
+  assert workloads['ogbg'][1:] == (target, 80_000, 18_477)
+  # 2024 did not have it.
+  new = ('finewebedu_lm', ('ppl', 22.2995, False), 72_000, 31_967)
+  assert workloads['finewebedu_lm'] == new
 
 
 def test_a_trial_of_the_benchmarks_logs(tmp_path):

@@ -80,18 +80,6 @@ def test_over_time_each_seed_is_a_curve_of_its_own():
   assert (text.xy[0], text.get_text()) == (2.0, 'τ = 0.5')
 
 
-@pytest.mark.parametrize(
-  ('taus', 'expected'),
-  [
-    ((0.25,), 'τ = 0.25'),
-    ((0.0, 0.0), 'τ = 0'),
-    ((0.1, 0.2, 0.6), 'τ = 0.2\n(0.1 to 0.6)'),
-  ],
-)
-def test_taus_in_words(taus, expected):
-  assert figures.describe_taus(taus) == expected
-
-
 FULL = [
   run_table([0.1, y], [0.2, y], taus=[1.0], target=0.8) for y in (0.5, 0.6, 0.7)
 ]
