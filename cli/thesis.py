@@ -78,13 +78,11 @@ def figures(
 @option('seeds', 'Seeds 1 to N.', click.IntRange(10, 10_000), default=10)
 @option('out', 'Markdown file to write.', PATH, default='RESULTS.md')
 @overwrite
-@option('pack', 'Folder for archives of all logs found.', PATH)
 @_log_flags
 def results(
   seeds: int,
   out: pathlib.Path,
   overwrite: bool,
-  pack: pathlib.Path | None,
   workers: int,
   runs: pathlib.Path,
   **places: Any,
@@ -100,15 +98,11 @@ def results(
   numbers = range(1, seeds + 1)
   wanted = set(jobs := findings.wanted_jobs(numbers))
   page = paths.new_file(out, overwrite)
-  if pack:
-    pack.mkdir(parents=True, exist_ok=True)
   roots = _folders(**places)
   with logs.complete_logs(jobs, roots, runs, workers, _run) as found:
     used = [log for log in found if log.job in wanted]
     typed = f'soft-reset results --seeds={seeds} --out={out}'
     files.write_whole(page, findings.measure(typed, numbers, used))
-    if pack:
-      logs.pack(found, pack)
   print(page)
 
 

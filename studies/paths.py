@@ -109,20 +109,19 @@ def find_trials(name: str | pathlib.Path) -> list[pathlib.Path]:
 
 
 def write_archive(
-  path: pathlib.Path, contents: Mapping[str, bytes], level: int = 9
+  path: pathlib.Path, contents: Mapping[str, bytes]
 ) -> pathlib.Path:
   """Writes a zip archive, whole; returns its path.
 
   Args:
     path: file to write; an existing one is replaced.
     contents: by the names of the files in it.
-    level: of compression, up to 9.
   """
   archive = io.BytesIO()
   with zipfile.ZipFile(archive, 'w') as out:
     for name, content in contents.items():
       entry = zipfile.ZipInfo(name, _DATE)
-      out.writestr(entry, content, zipfile.ZIP_DEFLATED, level)
+      out.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
   path.parent.mkdir(parents=True, exist_ok=True)
   files.write_whole(path, archive.getvalue())
   return path

@@ -8,8 +8,8 @@ Finished runs are kept in folders
 
   <root>/<workload>/<run>/seed_<n>/
 
-with the files that pictures and measurements need, or packed, all seeds of a
-run together, as <root>/<workload>_<run>.zip.
+with the files that pictures and measurements need, or in zip archives of such
+folders in a root.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from .. import workers
 from ..errors import RunFailed
-from ..paths import META_DATA, check_file, folder, read_object, write_archive
+from ..paths import META_DATA, check_file, folder, read_object
 from ..plans import read_plan
 from ..run_files import FLAGS, read_log, run_seed
 
 KEPT_FILES = (FLAGS, META_DATA, logger.EVAL_MEASUREMENTS, SETTINGS, CYCLES)
 _NAMES = {params: name for name, params in RUNS.items()}
-_LEVEL = 6  # of the archives' compression: the same runs, the same bytes
 
 Command = Callable[[Sequence[str]], int]
 
@@ -111,19 +110,6 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
   """Where a finished run's files are kept."""
   return root / job.workload / job.run / f'seed_{job.seed}'
-
-
-def pack(logs: Sequence[RunLog], root: pathlib.Path) -> list[pathlib.Path]:
-  """Writes <workload>_<run>.zip for all runs; returns the files."""
-  groups: dict[str, dict[str, bytes]] = {}
-  for job, log_dir in logs:
-    contents = groups.setdefault(f'{job.workload}_{job.run}', {})
-    for kept in KEPT_FILES:
-      contents[f'seed_{job.seed}/{kept}'] = (log_dir / kept).read_bytes()
-  return [
-    write_archive(root / f'{name}.zip', contents, _LEVEL)
-    for name, contents in groups.items()
-  ]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pathlib
 import signal
@@ -13,7 +12,6 @@ import pytest
 
 import reset_cycles
 from helpers.run_files import python_path
-from reset_cycles.cli import errors
 from reset_cycles.cli import main as cli
 
 COMMANDS = cli.cli.commands
@@ -148,15 +146,6 @@ def test_both_signals_say_the_same(number, monkeypatch, capsys):
   assert after == before
 
 
-def test_a_signal_that_is_ignored_stays_so():
-  before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-  try:
-    with errors.ended_by_signals():
-      assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-  finally:
-    signal.signal(signal.SIGINT, before)
-
-
 PRINTING = (
   'import sys; from reset_cycles.cli import main\n'
   'plot = main.cli.commands["plot"]\n'
@@ -185,16 +174,6 @@ def test_output_onto_a_full_disk():
     [line] = process.stderr.read().splitlines()
   assert 'No space left on device' in line
   assert process.returncode == 2
-
-
-def test_a_full_disk_after_training_had_begun(monkeypatch, capsys):
-  def run(folder):
-    raise OSError(errno.ENOSPC, 'No space left on device')
-
-  monkeypatch.setattr(PLOT, 'callback', run)
-  assert cli.main(['plot', '.']) == 2
-  said = 'soft-reset: error: [Errno 28] No space left on device\n'
-  assert capsys.readouterr().err == said
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):

@@ -31,13 +31,6 @@ def test_the_evaluation_at_a_boundary_belongs_to_the_cycle_that_ends():
   assert second.tolist() == [0.3, 0.4, 0.5]
 
 
-def test_shares_at_the_end_and_at_best():
-  table = run_table([0.2, 0.4], [0.3, 0.8, 0.7], [0.6], target=1.2)
-  assert claims.final_share(table, 0) == pytest.approx(0.2)
-  assert claims.final_share(table, 1) == pytest.approx(0.5)
-  assert claims.best_share(table) == pytest.approx(0.6)
-
-
 @pytest.mark.parametrize(
   ('before', 'after', 'expected'),
   [
