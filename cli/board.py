@@ -82,7 +82,7 @@ def scoreboard(
     from ..studies.board import scoreboard as pages
   page = paths.new_file(out, overwrite, '.md')
   paths.check_free(page.with_name(pages.PICTURE), overwrite)
-  roots = [paths.folder('--logs=', folder) for folder in logs.split(',')]
+  roots = [paths.folder(folder, '--logs=') for folder in logs.split(',')]
   runs = logs_lib.read_all(roots)
   text = reading and paths.check_file(reading).read_text(encoding='utf-8')
   pages.write_page(page, runs, text or '')

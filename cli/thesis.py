@@ -112,7 +112,7 @@ def _folders(logs: str | None, shipped: bool) -> list[pathlib.Path]:
 
   given = logs.split(',') if logs is not None else []
   own = [LOGS] if shipped and LOGS.is_dir() else []
-  return [*(paths.folder('--logs=', text) for text in given), *own]
+  return [*(paths.folder(text, '--logs=') for text in given), *own]
 
 
 def _run(words: Sequence[str]) -> int:

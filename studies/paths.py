@@ -47,16 +47,15 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
   return values
 
 
-def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
-  """The folder that a flag, as it was typed, or an argument names.
+def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:
+  """The folder of a name, as it was typed behind a flag, or as an argument.
 
   Raises:
     ValueError: if there is none. An empty name is not the current folder.
   """
   path = pathlib.Path(name).expanduser()
   if not str(name) or not path.is_dir():
-    shown = str(name) if flag or str(name) else "''"
-    raise ValueError(f'{flag}{shown}: there is no such folder.')
+    raise ValueError(f'{flag}{name}: there is no such folder.')
   return path
 
 
@@ -92,13 +91,12 @@ def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
     )
 
 
-def find_trials(name: str | pathlib.Path) -> list[pathlib.Path]:
+def find_trials(root: pathlib.Path) -> list[pathlib.Path]:
   """The trials in a folder: the folder itself, or those below it.
 
   Raises:
     ValueError: if there is none.
   """
-  root = folder('', name)
   trials = sorted(path.parent for path in root.rglob(META_DATA))
   if not trials:
     raise ValueError(

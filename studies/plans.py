@@ -19,7 +19,9 @@ from ..parts import settings_json
 from ..schedule_params import ScheduleParams
 from .paths import check_file
 
-_MOST_STEPS = 20_000_000  # more would need gigabytes
+# Of a plan or a log: more would need gigabytes. No run of the benchmark has a
+# hundredth of them.
+MOST_STEPS = 20_000_000
 
 
 class RunPlan(NamedTuple):
@@ -56,10 +58,10 @@ def check(plan: RunPlan) -> None:
   steps than can be held.
   """
   factor, step_hint = plan.params.budget_factor, plan.step_hint
-  if factor * step_hint > _MOST_STEPS:
+  if factor * step_hint > MOST_STEPS:
     raise ValueError(
       f'budget_factor={factor:g} and step_hint={step_hint:,} make '
-      f'{factor * step_hint:g} steps: give a plan of at most {_MOST_STEPS:,}.'
+      f'{factor * step_hint:g} steps: give a plan of at most {MOST_STEPS:,}.'
     )
   schedules.check_rates(plan.chain.cycles)
 

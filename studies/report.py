@@ -23,6 +23,8 @@ from .run_files import RunTable, read_flags, read_log, read_run
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
 Rows = Sequence[Sequence[str]]  # the first one is a header
+# As a data URI, so that nothing is to be fetched; and what a screen reader says.
+Picture = tuple[str, str]
 # Of a folder's name: experiment, workload and trial. The page does not say where
 # on the machine they are.
 _PARTS = 3
@@ -245,13 +247,6 @@ def event_rows(run: ReportedRun) -> Rows:
   return rows
 
 
-class Picture(NamedTuple):
-  """A picture of the page."""
-
-  source: str  # as a data URI, so that nothing is to be fetched
-  text: str  # what a screen reader says
-
-
 def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
   """The metric of several runs of one workload, and their target."""
   table = runs[0].table
@@ -290,7 +285,7 @@ def _picture(figure: Figure, text: str) -> Picture:
   content = io.BytesIO()
   FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
   encoded = base64.b64encode(content.getvalue()).decode('ascii')
-  return Picture(f'data:image/svg+xml;base64,{encoded}', text)
+  return f'data:image/svg+xml;base64,{encoded}', text
 
 
 def _whole(value: float) -> str:

@@ -79,7 +79,7 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
     linewidth=1.4,
     label='validation',
   )
-  draw_target(axes, table, linewidth=1)
+  draw_target(axes, table)
   scale_to_target(axes, table.metric, table.target.value)
   _mark(axes, table, ('reset, with its τ', 'early switch'))
   written = -math.inf
@@ -92,13 +92,13 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
   axes.legend(loc='best', fontsize='small', framealpha=0.9)
 
 
-def draw_target(axes: Axes, table: RunTable, linewidth: float) -> None:
+def draw_target(axes: Axes, table: RunTable) -> None:
   """A dashed line at the target."""
   axes.axhline(
     table.target.value,
     color=_BLACK,
     linestyle='--',
-    linewidth=linewidth,
+    linewidth=0.8,
     label=f'target {table.target.value:.4g}',
   )
 

@@ -67,11 +67,7 @@ _BUDGETS = {'pmap': 3.0, 'jit': BUDGET}
 
 
 def budget_of(name: str) -> float:
-  """The budget under a condition, as a multiple of max_allowed_runtime_sec.
-
-  Args:
-    name: of a folder of a study.
-  """
+  """The budget in a study's folder, as a multiple of max_allowed_runtime_sec."""
   base = name.partition('@')[0].removesuffix('_full')
   return _BUDGETS[CONDITIONS.get(base, Condition()).generation]
 

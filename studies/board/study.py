@@ -63,21 +63,14 @@ def plan(
     seeds: of the runs.
 
   Raises:
-    ValueError: for a name that is unknown, anything that is given twice, or a
-      missing target.
+    ValueError: for a name that is unknown or given twice, or a missing target.
   """
   names = submissions or list(entries.known_paths())
   chosen = [entries.get_entry(name) for name in names]
-  # Two runs of one name would write into the same folder.
-  for flag, given in (
-    ('submissions', [entry.name for entry in chosen]),
-    ('conditions', conditions),
-    ('workloads', workloads),
-    ('seeds', seeds),
-  ):
-    for one in given:
-      if list(given).count(one) > 1:
-        raise ValueError(f'--{flag}: {one} is given twice; give it once.')
+  known = [entry.name for entry in chosen]
+  for name in known:
+    if known.count(name) > 1:  # they would write into the same folder
+      raise ValueError(f'--submissions: {name} is given twice; give it once.')
   for condition in conditions:
     for workload in workloads:
       stand_in.make_workload(workload, get_condition(condition))
@@ -105,7 +98,7 @@ def read_seeds(text: str) -> list[int]:
     if first > last:
       raise ValueError(f'--seeds={text}: {part} must go from low to high.')
     seeds.extend(range(first, last + 1))
-  return seeds
+  return sorted(set(seeds))
 
 
 def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:

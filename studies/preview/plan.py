@@ -18,9 +18,6 @@ from .convergence_bound import best_base_rate
 
 _WIDTH = 80
 _POINTS = 2000  # of a picture, about three per pixel of its width
-# Half a unit of a number's fourth digit is at least this fraction of it. The
-# rates are float32, and one that is the peak but for that prints as the peak.
-_UNSEEN = 5e-5
 _COOLDOWN = 0.2  # WSD's last part, as a fraction of the steps
 _MEANING = (
   'With its highest rate at gamma*, the best there is, SGD on a convex '
@@ -46,7 +43,7 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
     f'{name}: {rates.size:,} steps, {plan.params.budget_factor:g} times a '
     f'step_hint of {plan.step_hint:,}.'
   )
-  yield from table_lines(cycle_rows(plan.chain.cycles, rates))
+  yield from table_lines(cycle_rows(plan.chain.cycles))
   decided = plans.what_evaluations_decide(plan.params)
   yield 'First and last step are counted from 1. ' + (
     'In a run, evaluations decide:' if decided else 'This is what will happen.'
@@ -92,20 +89,13 @@ def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
   paths.save_picture(figure, path)
 
 
-def cycle_rows(
-  cycles: Sequence[PlannedCycle], rates: np.ndarray
-) -> list[tuple[str, ...]]:
+def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
   """A header and a row for each cycle when none is left early.
-
-  Args:
-    cycles: the chain.
-    rates: shape=(steps,); what the chain plans.
 
   Returns:
     Number of the cycle; its first and last step, counted from 1 as evaluations
-    count them; shape and steps of the warm-up; peak, and the highest of the
-    rates if that is another in any cycle; decay; shape and peak of the weight
-    decay if it is scheduled or differs; share of all steps.
+    count them; shape and steps of the warm-up; peak and decay; shape and peak of
+    the weight decay if it is scheduled or differs; share of all steps.
   """
   ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
   settings = [cycle.setting for cycle in cycles]
@@ -118,9 +108,6 @@ def cycle_rows(
     'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
     'peak': [f'{peak:.4g}' for peak in peaks],
   }
-  highest = [values.max() for values in np.split(rates, ends[:-1])]
-  if not np.allclose(highest, peaks, rtol=_UNSEEN, atol=0.0):
-    columns['highest'] = [f'{rate:.4g}' for rate in highest]
   columns['decay'] = [shown(setting.decay) for setting in settings]
   decays = [
     f'{shown(s.weight_decay_shape or "")} {s.hparams.weight_decay:.4g}'.strip()
@@ -157,12 +144,10 @@ def bound_lines(rates: np.ndarray) -> list[str]:
       gamma, bound = best_base_rate(moving / moving.max())
     rows.append((name, f'{gamma:#.4g}', f'{bound:#.4g}'))
   zeros = count - np.trim_zeros(rates, 'b').size
-  left_out = (
-    f'Left out: the last {zeros:,} steps, at a rate of 0.' if zeros else ''
-  )
+  said = f'Left out: the last {zeros:,} steps, at a rate of 0.'
   return [
     "Bound on SGD's last iterate for D = G = 1:",
     *table_lines(rows),
     *textwrap.wrap(_MEANING, _WIDTH),
-    *textwrap.wrap(left_out, _WIDTH),
+    *([said] if zeros else []),
   ]

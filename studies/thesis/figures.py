@@ -149,7 +149,7 @@ class Panel:
     """The validation metric of each run, the target, the resets with tau."""
     self._draw_curves(lambda table: (table.eval_steps, table.metric))
     table = self.tables[0]
-    draw_target(self.axes, table, linewidth=0.8)
+    draw_target(self.axes, table)
     values = np.concatenate([t.metric for t in self.tables])
     scale_to_target(self.axes, values, table.target.value)
     # tau of modes that are not soft is no measurement, and is written where
@@ -267,9 +267,6 @@ def draw_figure(name: str, figure: ThesisFigure, runs: Runs) -> Figure:
     name: the figure's, such as 'fig3.8a'.
     figure: what it shows.
     runs: the tables of its runs; at least one run, all on one workload.
-
-  Returns:
-    A matplotlib figure without a canvas.
   """
   x_axis = figure.x_axis
   if figure.shows == 'schedule':
@@ -285,7 +282,7 @@ def draw_figure(name: str, figure: ThesisFigure, runs: Runs) -> Figure:
       Panel(right, runs, x_axis).draw_losses(figure.shows)
   counts = sorted({len(tables) for tables in runs.values()})
   how = ': median and quartiles' if x_axis == 'steps' else ': a line each'
-  seeds = ' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))
+  seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
   about = '1 seed' if counts == [1] else f'{seeds} seeds{how}'
   workload = next(iter(runs.values()))[0].workload
   title = f'{name}: {figure.title} ({workload}, {about})'

@@ -62,20 +62,18 @@ def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
   """The registry's runs among the logs below some folders.
 
   Args:
-    roots: folders, searched with all that is below them; logs of other
-      settings, of other submissions and of runs that don't count are passed
+    roots: folders, searched with all that is below them; other logs are passed
       over.
 
   Returns:
-    The logs, by workload, run and seed. Of a run that is there twice the one
-    that is found first counts.
+    The logs, by workload, run and seed; of a run that is there twice, the first.
 
   Raises:
     ValueError: if a root is not a folder.
   """
   found: dict[Job, pathlib.Path] = {}
   for root in roots:
-    for path in sorted(folder('', root).rglob(SETTINGS)):
+    for path in sorted(folder(root).rglob(SETTINGS)):
       # Runs under way are in hidden folders.
       hidden = any(p.startswith('.') for p in path.relative_to(root).parts)
       job = None if hidden else _read_job(path.parent)

@@ -9,14 +9,12 @@ import pytest
 
 from helpers import reference
 from helpers.runs import with_hparams
-from reset_cycles.core.cycle import Cosine, Cycle, Hparams, Shape
+from reset_cycles.core.cycle import Cosine, Cycle, Hparams
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.composed_shapes import (
-  PiecewiseConstant,
   Ratio,
-  Sequential,
 )
-from reset_cycles.parts.shapes import Lambda, Linear, Polynomial
+from reset_cycles.parts.shapes import Lambda
 from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.studies import plans
 from reset_cycles.studies.plans import RunPlan
@@ -55,11 +53,6 @@ TWO_CYCLES = ScheduleParams(
 )
 
 
-def with_decay(decay: Shape) -> ScheduleParams:
-  """TWO_CYCLES with another decay in the first one."""
-  return each(TWO_CYCLES, cycles=[{'decay': decay}, {}])
-
-
 def test_cycles_of_three_peaks():
   # 2 * 1,600 steps in three cycles of 1067, 1067, 1066; W = floor(0.02 L).
   assert table_lines(cycle_rows(1600, RUNS['peaks_soft'])) == [
@@ -80,28 +73,6 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
   assert cycle_rows(100, params)[1][5] == '1.5e-07'
 
 
-@pytest.mark.parametrize(
-  ('decay', 'highest'),
-  [
-    (PiecewiseConstant((1, 1.5), at=(0.5,)), '1.5'),
-    (Polynomial(start=0.5), '0.5'),
-    (Sequential((Cosine(), Linear()), at=(0.5,), peaks=(0.75, 2.5)), '2.5'),
-  ],
-)
-def test_a_highest_rate_that_is_not_the_peak(decay, highest):
-  header, first, second = cycle_rows(100, with_decay(decay))
-  assert header[5:8] == ('peak', 'highest', 'decay')
-  assert first[5:7] == ('1', highest)
-  assert second[5:7] == ('2', '2')
-
-
-def test_a_difference_that_four_digits_hide_is_none():
-  rows = cycle_rows(100, with_decay(Polynomial(start=0.9999)))
-  assert [row[6] for row in rows] == ['highest', '0.9999', '2']
-  rows = cycle_rows(100, with_decay(Polynomial(start=0.99999)))
-  assert 'highest' not in rows[0]
-
-
 def test_a_scheduled_weight_decay_has_a_column():
   params = each(
     TWO_CYCLES,
@@ -119,8 +90,7 @@ def test_a_scheduled_weight_decay_has_a_column():
 
 
 def cycle_rows(step_hint, params):
-  plan = RunPlan(step_hint, params)
-  return preview.cycle_rows(plan.chain.cycles, plans.planned_rates(plan))
+  return preview.cycle_rows(RunPlan(step_hint, params).chain.cycles)
 
 
 def test_the_bound_of_a_plan_beside_others():
