@@ -1,13 +1,11 @@
 """Models on synthetic batches, as workloads: OGBG's and WMT's size, or bare leaves.
 
 They need jax, flax, optax and NumPy only, to be timed where the stand-in
-benchmark's packages are missing, as on a borrowed GPU. This module also plays
-the part of the benchmark's spec module.
+benchmark's packages are missing, as on a borrowed GPU.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -18,38 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from reset_cycles.mini_algoperf import spec
 from reset_cycles.mini_algoperf.workloads.transformer import Block
 
 Batch = dict[str, Any]
 
 
-class TrainingCompleteError(Exception):
-  """As in the benchmark's spec module."""
-
-
-class ForwardPassMode:
-  """Likewise."""
-
-  TRAIN = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-  """A parameter's shape in the benchmark's form, a leaf of a tree."""
-
-  shape_tuple: tuple[int, ...]
-
-
-class Workload:
+class Workload(spec.Workload):
   """What the submission needs of a workload, for a model and one batch."""
 
   target_metric_name = 'accuracy'
   validation_target_value = 0.8
   step_hint = 100
-  metrics_logger = None
 
   def __init__(self, model: nn.Module, batch: Batch) -> None:
     """Trains the model on one batch, over and over."""
+    super().__init__()
     self.model, self.batch = model, batch
 
   def has_reached_validation_target(self, results: dict[str, float]) -> bool:
@@ -59,7 +41,9 @@ class Workload:
   def init_model_fn(self, rng: jax.Array) -> tuple[Any, None]:
     """Fresh parameters, and None for batch statistics."""
     params = jax.jit(self.model.init)(rng, self.batch['inputs'])
-    self.param_shapes = jax.tree_util.tree_map(lambda p: Shape(p.shape), params)
+    self._param_shapes = jax.tree_util.tree_map(
+      lambda p: spec.ShapeTuple(p.shape), params
+    )
     return params, None
 
   def model_fn(

@@ -22,31 +22,22 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
 )
 @option(
   'conditions',
-  'Also budget3; @2 after a name acts as if learning rates were doubled.',
+  'Also budget3; NAME_full keeps lengths; NAME@2 doubles how rates act.',
   default='tuned,near,slow,hot,cold',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
-@switch('full', "Keep the workloads' own lengths.")
-@switch('published', "Take published rates without the submissions' factors.")
 @option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
 @option('slurm', 'Partition for a job array; "local" tries that out here.')
 @switch('retry', 'Train again the runs that broke.')
-@switch(
-  'choose_factors',
-  'Instead, write the best of @2 to @16 to factors.json in studies/board.',
-)
 def study(
   out: pathlib.Path,
   submissions: str | None,
   workloads: str,
   conditions: str,
   seeds: str,
-  full: bool,
-  published: bool,
   jobs: int,
   slurm: str | None,
   retry: bool,
-  choose_factors: bool,
 ) -> None:
   """Trains submissions on small workloads, under many conditions.
 
@@ -55,23 +46,17 @@ def study(
   and the others go on; the command then fails.
   """
   with errors.ended_by_signals():
-    from ..studies.board import entries, logs
     from ..studies.board import study as studies
   runs = studies.plan(
     submissions.split(',') if submissions else (),
     workloads.split(','),
-    studies.FACTORS if choose_factors else conditions.split(','),
+    conditions.split(','),
     studies.read_seeds(seeds),
-    full,
-    published or choose_factors,
   )
   out.mkdir(parents=True, exist_ok=True)
   left = studies.missing(runs, out, retry)
   print(f'{len(runs)} runs, {len(left)} to train.', file=sys.stderr)
   studies.train_all(runs, out, jobs, retry, slurm)
-  if choose_factors:
-    for name, found in entries.write_factors(logs.read_runs(out)).items():
-      print(f'{name}: {found:g}')
 
 
 @command
@@ -97,7 +82,7 @@ def scoreboard(
     from ..studies.board import scoreboard as pages
   page = paths.new_file(out, overwrite, '.md')
   paths.check_free(page.with_name(pages.PICTURE), overwrite)
-  roots = [paths.folder('--logs=', folder) for folder in logs.split(',')]
+  roots = [paths.folder(folder, '--logs=') for folder in logs.split(',')]
   runs = logs_lib.read_all(roots)
   text = reading and paths.check_file(reading).read_text(encoding='utf-8')
   pages.write_page(page, runs, text or '')

@@ -1,7 +1,7 @@
 """Flags written as for the benchmark's runner, read by click.
 
 --flag=value  --flag value  -flag=value  --switch  --noswitch  --switch=false
-A flag of two words may also have a hyphen: --left-out is --left_out.
+A flag of two words may also have a hyphen: --step-hint is --step_hint.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_lib
 import math
 import pathlib
-import re
 import time
 
 import click
@@ -14,26 +13,23 @@ from ..studies import paths
 from . import errors
 from .flags import FOLDER, PATH, command, option, overwrite, switch
 
-_PARTS = ['workload', 'submission']
-
 
 @command
 @option(
   'rule',
-  'Such as progress, oracle, or \'{"name": "race", "rule": "floor"}\'.',
+  'Such as progress, oracle, or \'{"name": "race", "rule": "thesis"}\'.',
   multiple=True,
 )
 @option(
   'budget', 'Of the maximum runtime. Default: 1.5 and 3.', float, multiple=True
 )
-@option('by', 'Show the figures of each one.', _PARTS)
+@option('by', 'Show the figures of each one.', ['workload', 'submission'])
 @switch('json', 'Print a list of JSON objects instead of the table.')
-@option('out', 'PNG of what is reached, and of all progress.', PATH)
+@option('out', 'PNG of what is reached by budget.', PATH)
 @overwrite
-@switch('costs', 'Show instead where races pay, and what they cost elsewhere.')
-@option('left_out', 'Show each with the rule that is best elsewhere.', _PARTS)
-@option('runs', "Folder of runs in place of the project's.", FOLDER)
-@option('logs', "Folder of the benchmark's logs instead.", FOLDER)
+@option(
+  'logs', "Folder of the benchmark's logs, in place of recorded runs.", FOLDER
+)
 def replay(
   rule: tuple[str, ...],
   budget: tuple[float, ...],
@@ -41,9 +37,6 @@ def replay(
   json: bool,
   out: pathlib.Path | None,
   overwrite: bool,
-  costs: bool,
-  left_out: str | None,
-  runs: pathlib.Path | None,
   logs: pathlib.Path | None,
 ) -> None:
   """Judges switching rules and races on recorded runs.
@@ -53,43 +46,29 @@ def replay(
   budget, how soon, and how many runs are ended that would have reached theirs.
   --rule and --budget may be repeated. See studies/real_runs/README.md.
   """
-  if (costs and left_out) or (runs and logs):
-    names = '--runs and --logs' if runs and logs else '--costs and --left_out'
-    raise click.UsageError(f'{names} contradict each other: give one.')
   if not all(0 < factor < math.inf for factor in budget):
     raise click.UsageError('--budget must be a number above 0.')
   with errors.ended_by_signals():
     from ..studies.real_runs import reading
-    from ..studies.replay import cases, rules, tables
-  picture = out and paths.new_file(out, overwrite, '.png')
+    from ..studies.replay import cases, picture, rules, tables
+  drawing = out and paths.new_file(out, overwrite, '.png')
   wanted = [rules.read_rule(r) for r in dict.fromkeys(rule or rules.BUILT_IN)]
-  place = runs or reading.SHIPPED
-  found = reading.read_logs(logs) if logs else reading.read_runs(place)
+  found = reading.read_logs(logs) if logs else reading.read_runs()
   recorded = cases.comparable(found)
   shown = [cases.replay(recorded, one) for one in wanted]
-  budgets = sorted(set(budget or tables.BUDGETS))
-  if left_out:
-    table = tables.left_out(shown, budgets, left_out)
-  else:
-    table = (tables.costs if costs else tables.figures)(shown, budgets, by)
-  as_json = json_lib.dumps(table.objects, indent=2)
-  print(as_json if json else '\n'.join(table.lines))
-  if picture:
-    from ..studies.replay.picture import save_replay
-
-    save_replay(picture, shown)
+  table = tables.figures(shown, sorted(set(budget or tables.BUDGETS)), by)
+  as_json = json_lib.dumps(table, indent=2)
+  print(as_json if json else '\n'.join(tables.lines(table)))
+  if drawing:
+    picture.save_replay(drawing, shown)
 
 
 @command
 @click.argument('folder', metavar='[DIR]', required=False, type=FOLDER)
-@option('board', 'Of recorded runs: v05 (2024, the default), v06, or a100.')
-@option('ruleset', 'Of recorded runs. Default: self.', ['self', 'external'])
 @option('out', 'PNG of the performance profiles.', PATH)
 @overwrite
 def score(
   folder: pathlib.Path | None,
-  board: str | None,
-  ruleset: str | None,
   out: pathlib.Path | None,
   overwrite: bool,
 ) -> None:
@@ -97,14 +76,15 @@ def score(
 
   Times to the targets, medians over studies, and the area under the performance
   profile up to four times the fastest, relative to those compared. DIR has logs,
-  <submission>/study_<i>/<workload>_<framework>/trial_<j>, or recorded runs, with
-  runs.csv. Default: the runs that come with the project.
+  <submission>/study_<i>/<workload>_<framework>/trial_<j>. Default: the
+  self-tuning submissions of 2024, as recorded.
   """
   with errors.ended_by_signals():
     from ..studies import scores
     from ..studies.real_runs import reading
   picture = out and paths.new_file(out, overwrite, '.png')
-  trials = reading.read_times(folder or reading.SHIPPED, board, ruleset)
+  runs = reading.read_logs(folder) if folder else reading.self_tuning()
+  trials = reading.times(runs)
   print('\n'.join(scores.score_lines(trials)))
   if picture:
     scores.save_profiles(picture, scores.entries(trials))
@@ -142,15 +122,9 @@ def report(
   trials = {
     trial.resolve(): trial
     for folder in folders
-    for trial in sorted(paths.find_trials(folder), key=_by_numbers)
+    for trial in paths.find_trials(folder)
   }
   with errors.ended_by_signals():
     from ..studies import report as pages
   pages.save_page(list(trials.values()), page, time.time())
   print(page)
-
-
-def _by_numbers(path: pathlib.Path) -> list[tuple[int, str]]:
-  """Puts trial_2 before trial_10."""
-  words = re.findall(r'\d+|\D+', str(path))
-  return [(int(w) if w.isdecimal() else -1, w) for w in words]

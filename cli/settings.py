@@ -68,21 +68,19 @@ def _read_settings(
 @command
 @_settings
 @option('step_hint', "Default: the file's.", click.IntRange(1, 10**7))
-@option('at', 'Show what holds after so many steps.', click.IntRange(0))
-@option('out', 'PNG of learning rate and weight decay.', PATH)
+@option('out', 'PNG of the learning rate.', PATH)
 @overwrite
 def schedule(
   settings: str | None,
   params: pathlib.Path | None,
   step_hint: int | None,
-  at: int | None,
   out: pathlib.Path | None,
   overwrite: bool,
 ) -> None:
   """Shows the learning rate that a chain of cycles plans.
 
-  Its cycles, what of them evaluations decide, a picture, a single step, and
-  what a bound for SGD on convex functions says about its shape.
+  Its cycles, what of them evaluations decide, a picture, and what a bound for
+  SGD on convex functions says about its shape.
   """
   if step_hint is None and params is None:
     raise click.UsageError('--step_hint is missing: give the steps.')
@@ -98,7 +96,7 @@ def schedule(
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
     plan = plans.RunPlan(steps, chosen)
-    text = '\n'.join(preview.plan_lines(name, plan, at))
+    text = '\n'.join(preview.plan_lines(name, plan))
     if picture:
       preview.save_picture(picture, name, plan)
   print(text)

@@ -32,8 +32,8 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 def experiments(figure: str | None) -> None:
   """Lists the thesis' figures, or explains one such as fig3.8a.
 
-  Its runs' settings and cycles, and the commands that train them here and on
-  the benchmark.
+  Its runs' settings, and the commands that show their cycles and train them here
+  and on the benchmark.
   """
   with errors.ended_by_signals():
     from ..studies.thesis import figure_text as texts
@@ -45,14 +45,12 @@ def experiments(figure: str | None) -> None:
 @option('seeds', 'Train seeds 1 to N.', click.IntRange(1, 10_000), default=1)
 @option('out', 'Folder for pictures.', PATH, default='experiment_figures')
 @overwrite
-@option('x', "Horizontal axis. Default: the figure's own.", ['steps', 'time'])
 @_log_flags
 def figures(
   only: str | None,
   seeds: int,
   out: pathlib.Path,
   overwrite: bool,
-  x: str | None,
   workers: int,
   runs: pathlib.Path,
   **places: Any,
@@ -63,15 +61,16 @@ def figures(
   own. Several seeds are shown by their median and quartiles.
   """
   with errors.ended_by_signals():
+    from ..experiments import thesis
     from ..studies.thesis import figures as drawing
-    from ..studies.thesis import logs, registry
-  names = only.split(',') if only is not None else registry.FIGURES
-  chosen = {name: registry.find_figure(name) for name in names}
+    from ..studies.thesis import logs
+  names = only.split(',') if only is not None else thesis.FIGURES
+  chosen = {name: thesis.find_figure(name) for name in names}
   out.mkdir(parents=True, exist_ok=True)
   jobs = drawing.wanted_jobs(chosen.values(), range(1, seeds + 1))
   roots = _folders(**places)
   with logs.complete_logs(jobs, roots, runs, workers, _run) as found:
-    for path in drawing.draw_all(chosen, found, out, x, overwrite):
+    for path in drawing.draw_all(chosen, found, out, overwrite):
       print(path)
 
 
@@ -79,13 +78,11 @@ def figures(
 @option('seeds', 'Seeds 1 to N.', click.IntRange(10, 10_000), default=10)
 @option('out', 'Markdown file to write.', PATH, default='RESULTS.md')
 @overwrite
-@option('pack', 'Folder for archives of all logs found.', PATH)
 @_log_flags
 def results(
   seeds: int,
   out: pathlib.Path,
   overwrite: bool,
-  pack: pathlib.Path | None,
   workers: int,
   runs: pathlib.Path,
   **places: Any,
@@ -101,25 +98,21 @@ def results(
   numbers = range(1, seeds + 1)
   wanted = set(jobs := findings.wanted_jobs(numbers))
   page = paths.new_file(out, overwrite)
-  if pack:
-    pack.mkdir(parents=True, exist_ok=True)
   roots = _folders(**places)
   with logs.complete_logs(jobs, roots, runs, workers, _run) as found:
     used = [log for log in found if log.job in wanted]
     typed = f'soft-reset results --seeds={seeds} --out={out}'
     files.write_whole(page, findings.measure(typed, numbers, used))
-    if pack:
-      logs.pack(found, pack)
   print(page)
 
 
 def _folders(logs: str | None, shipped: bool) -> list[pathlib.Path]:
   """The folders of logs that are there; an earlier one takes precedence."""
-  from ..studies.thesis import registry
+  from ..experiments.thesis import LOGS
 
   given = logs.split(',') if logs is not None else []
-  own = [registry.LOGS] if shipped and registry.LOGS.is_dir() else []
-  return [*(paths.folder('--logs=', text) for text in given), *own]
+  own = [LOGS] if shipped and LOGS.is_dir() else []
+  return [*(paths.folder(text, '--logs=') for text in given), *own]
 
 
 def _run(words: Sequence[str]) -> int:

@@ -27,12 +27,9 @@ from ..mini_algoperf import (
 from ..mini_algoperf.interrupts import Interrupts
 from ..mini_algoperf.trial import Trial
 from ..schedule_params import ScheduleParams
-from ..studies import plans, run_files, run_plot
+from ..studies import run_files, run_plot
 from ..studies.errors import RunFailed
 from . import errors
-
-_BAR = '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}, {remaining} left'
-_OPEN = '{desc}: step {n_fmt}, {elapsed}'  # the number of steps is not known
 
 
 @np.errstate(over='ignore', invalid='ignore')  # the checks report these
@@ -114,12 +111,11 @@ class _Watch(runner.Observer):
     self._num_told = len(read_events(self._path))
     self._num_rows: Mapping[str, int] = {}
     self._evaluated: tuple[int, float] | None = None
-    total = _planned_steps(trial, log_dir)
     self._bar = tqdm.tqdm(
-      total=total,
+      total=trial.options.max_global_steps,
       initial=trial.global_step,
       desc=getattr(trial.workload, 'name', ''),
-      bar_format=(_BAR if total else _OPEN) + '{postfix}',
+      unit='step',
       dynamic_ncols=True,
       disable=None,  # there is one on a terminal only
     )
@@ -171,15 +167,6 @@ class _Watch(runner.Observer):
     if 'cycle' in latest:
       parts.append(f'cycle {float(latest["cycle"].value):.0f}')
     return ', '.join(parts)
-
-
-def _planned_steps(trial: Trial, log_dir: pathlib.Path) -> int | None:
-  """Steps that the run will take if nothing else ends it; None if unknown."""
-  limits = [trial.options.max_global_steps or np.inf]
-  plan = plans.read_plan(log_dir)
-  if plan is not None and plans.ends_with_chain(plan.params):
-    limits.append(sum(cycle.steps for cycle in plan.chain.cycles))
-  return None if min(limits) == np.inf else int(min(limits))
 
 
 def _told(event: Mapping[str, str]) -> str:
@@ -239,11 +226,8 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
 def _best_and_last(table: run_files.RunTable) -> str:
   if not table.metric.size:
     return 'not evaluated'
-  last = f'last {table.metric[-1]:.4g}'
-  rising = table.metric if table.target.rises else -table.metric
-  best = np.where(np.isfinite(rising), rising, -np.inf).argmax()
-  if not np.isfinite(rising[best]):
+  last, best = f'last {table.metric[-1]:.4g}', table.best()
+  if best is None:
     return last
-  return (
-    f'best {table.metric[best]:.4g} at step {table.eval_steps[best]}, {last}'
-  )
+  at = table.eval_steps[best]
+  return f'best {table.metric[best]:.4g} at step {at}, {last}'

@@ -25,12 +25,11 @@ class Counterpart(NamedTuple):
 
   name: str
   stand_in: str
-  step_hint_2024: int  # in v0.5.0, as in the thesis
-  step_hint: int  # in the current benchmark
+  step_hint: int  # in v0.5.0, as in the thesis
 
 
-OGBG = Counterpart('ogbg', 'molecules', 80_000, 52_000)
-WMT = Counterpart('wmt', 'translation', 133_333, 120_000)
+OGBG = Counterpart('ogbg', 'molecules', 80_000)
+WMT = Counterpart('wmt', 'translation', 133_333)
 
 
 class ThesisFigure(NamedTuple):

@@ -47,16 +47,15 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
   return values
 
 
-def folder(flag: str, name: str | pathlib.Path) -> pathlib.Path:
-  """The folder that a flag, as it was typed, or an argument names.
+def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:
+  """The folder of a name, as it was typed behind a flag, or as an argument.
 
   Raises:
     ValueError: if there is none. An empty name is not the current folder.
   """
   path = pathlib.Path(name).expanduser()
   if not str(name) or not path.is_dir():
-    shown = str(name) if flag or str(name) else "''"
-    raise ValueError(f'{flag}{shown}: there is no such folder.')
+    raise ValueError(f'{flag}{name}: there is no such folder.')
   return path
 
 
@@ -92,13 +91,12 @@ def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
     )
 
 
-def find_trials(name: str | pathlib.Path) -> list[pathlib.Path]:
+def find_trials(root: pathlib.Path) -> list[pathlib.Path]:
   """The trials in a folder: the folder itself, or those below it.
 
   Raises:
     ValueError: if there is none.
   """
-  root = folder('', name)
   trials = sorted(path.parent for path in root.rglob(META_DATA))
   if not trials:
     raise ValueError(
@@ -109,20 +107,19 @@ def find_trials(name: str | pathlib.Path) -> list[pathlib.Path]:
 
 
 def write_archive(
-  path: pathlib.Path, contents: Mapping[str, bytes], level: int = 9
+  path: pathlib.Path, contents: Mapping[str, bytes]
 ) -> pathlib.Path:
   """Writes a zip archive, whole; returns its path.
 
   Args:
     path: file to write; an existing one is replaced.
     contents: by the names of the files in it.
-    level: of compression, up to 9.
   """
   archive = io.BytesIO()
   with zipfile.ZipFile(archive, 'w') as out:
     for name, content in contents.items():
       entry = zipfile.ZipInfo(name, _DATE)
-      out.writestr(entry, content, zipfile.ZIP_DEFLATED, level)
+      out.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
   path.parent.mkdir(parents=True, exist_ok=True)
   files.write_whole(path, archive.getvalue())
   return path

@@ -12,14 +12,16 @@ import jax
 import numpy as np
 
 from ..core import schedules
-from ..core.race import Finish, Race
+from ..core.race import Race
 from ..core.records import SETTINGS, as_plain
 from ..core.schedules import Chain
 from ..parts import settings_json
-from ..schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from .paths import check_file, read_object
+from ..schedule_params import ScheduleParams
+from .paths import check_file
 
-_MOST_STEPS = 20_000_000  # more would need gigabytes
+# Of a plan or a log: more would need gigabytes. No run of the benchmark has a
+# hundredth of them.
+MOST_STEPS = 20_000_000
 
 
 class RunPlan(NamedTuple):
@@ -56,10 +58,10 @@ def check(plan: RunPlan) -> None:
   steps than can be held.
   """
   factor, step_hint = plan.params.budget_factor, plan.step_hint
-  if factor * step_hint > _MOST_STEPS:
+  if factor * step_hint > MOST_STEPS:
     raise ValueError(
       f'budget_factor={factor:g} and step_hint={step_hint:,} make '
-      f'{factor * step_hint:g} steps: give a plan of at most {_MOST_STEPS:,}.'
+      f'{factor * step_hint:g} steps: give a plan of at most {MOST_STEPS:,}.'
     )
   schedules.check_rates(plan.chain.cycles)
 
@@ -86,25 +88,6 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   chain = plan.chain
   steps = np.arange(sum(cycle.steps for cycle in chain.cycles), dtype=np.int32)
   return np.asarray(jax.vmap(chain.schedule)(steps), np.float32)
-
-
-def planned_weight_decays(plan: RunPlan) -> np.ndarray | None:
-  """The weight decays of the same steps; None if they are constant."""
-  cycles = plan.chain.cycles
-  if all(cycle.weight_decay is None for cycle in cycles):
-    return None
-  parts = [
-    np.full(cycle.steps, cycle.setting.hparams.weight_decay)
-    if cycle.weight_decay is None
-    else jax.vmap(cycle.weight_decay)(np.arange(cycle.steps, dtype=np.int32))
-    for cycle in cycles
-  ]
-  return np.concatenate(parts).astype(np.float32)
-
-
-def ends_with_chain(params: ScheduleParams) -> bool:
-  """Whether a run ends when its chain has run out."""
-  return type(params.policy) is Finish
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
@@ -148,15 +131,9 @@ def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
   plan = read_plan(log_dir)
   if plan is None:
     return {}
-  settings = {'step_hint': str(plan.step_hint), **flat(plan.params)}
-  others = read_object(log_dir / SETTINGS).get('not_in_force')
-  return settings | ({'not_in_force': json.dumps(others)} if others else {})
-
-
-def flat(params: ScheduleParams = SCHEDULE_PARAMS) -> dict[str, str]:
-  """Settings, those that are handed in for example, by field, as JSON."""
-  values = as_plain(params)
+  values = as_plain(plan.params)
   del values['class']
   cycles = enumerate(values.pop('cycles'))
   values = {f'cycles[{i}]': cycle for i, cycle in cycles} | values
+  values = {'step_hint': plan.step_hint} | values
   return {name: json.dumps(value) for name, value in values.items()}

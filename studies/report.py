@@ -17,15 +17,14 @@ from matplotlib.figure import Figure
 
 from ..core.records import CYCLES
 from ..mini_algoperf import files, logger
-from . import plans, run_plot
+from . import plans, run_plot, scores
 from .pages import render
-from .paths import META_DATA, read_object
 from .run_files import RunTable, read_flags, read_log, read_run
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
 Rows = Sequence[Sequence[str]]  # the first one is a header
-# Of the meta data. The rest of the benchmark's is the load of its machine.
-_ABOUT = ('workload.', 'device_', 'os_platform', 'python_version')
+# As a data URI, so that nothing is to be fetched; and what a screen reader says.
+Picture = tuple[str, str]
 # Of a folder's name: experiment, workload and trial. The page does not say where
 # on the machine they are.
 _PARTS = 3
@@ -38,20 +37,9 @@ _COLUMNS = (
 # A run whose files are older than this, and than three of its intervals between
 # evaluations, runs no more.
 _STILL_RUNNING = 600.0  # seconds
-_ENDS = {
-  'switch': 'left early',
-  'pause': 'paused',
-  'finish': 'run ends',
-  'hold': 'holds its last rate',
-}
-# Of an evaluation's event, what the table has in columns of its own.
-_OWN = ('global_step', 'event', 'cycle', 'evaluation', 'metric', 'metric_step')
-# Of any event, what has a column of its own, or comes first.
+_ENDS = {'switch': 'left early', 'finish': 'run ends'}
+# Of an event, what has a column of its own, or comes first.
 _APART = ('global_step', 'event', 'cycle', 'reason', 'note', 'learning_rate')
-_COLORS = (
-  '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
-)  # fmt: skip
-_STYLES = ('-', '--', ':', '-.')
 
 
 class ReportedRun(NamedTuple):
@@ -63,41 +51,7 @@ class ReportedRun(NamedTuple):
   table: RunTable
   events: Sequence[Event]  # in order; none for another submission
   settings: Mapping[str, str]  # by field, as JSON; empty if no file has them
-  about: Mapping[str, str]  # workload, devices and versions
   state: str  # how it ended, or that it runs
-
-  @property
-  def reached(self) -> int | None:
-    """Index of the first evaluation at the target or beyond it."""
-    return self.table.target.reached(self.table.metric)
-
-  def best(self, after: float = -1, upto: float = math.inf) -> int | None:
-    """Index of the first best evaluation with a finite metric; None without.
-
-    Args:
-      after: the evaluations that count are after this step.
-      upto: the last step that counts.
-    """
-    t = self.table
-    counts = np.isfinite(t.metric) & (t.eval_steps > after)
-    counts &= t.eval_steps <= upto
-    if not counts.any():
-      return None
-    worth = np.where(counts, t.metric if t.target.rises else -t.metric, -np.inf)
-    return int(np.argmax(worth))
-
-  def seconds_at(self, step: float) -> float:
-    """Seconds of training at a step, between the evaluations around it.
-
-    Returns:
-      Seconds that count as score; NaN beyond the last evaluation, where they
-      are not known, and before the first one.
-    """
-    t, known = self.table, np.isfinite(self.table.eval_times)
-    if not known.any():
-      return math.nan
-    steps, seconds = t.eval_steps[known], t.eval_times[known]
-    return float(np.interp(step, steps, seconds, left=np.nan, right=np.nan))
 
 
 def save_page(
@@ -115,10 +69,6 @@ def save_page(
     ValueError: if a run's files are damaged; the message names the file.
   """
   runs = [read_reported(t, now, i) for i, t in enumerate(trials, start=1)]
-  names = [(run.table.workload, run.name) for run in runs]
-  for i, run in enumerate(runs):
-    if names.count(names[i]) > 1:
-      runs[i] = run._replace(name=f'{run.name} ({run.place})')
   workloads = ', '.join(dict.fromkeys(run.table.workload for run in runs))
   title = f'{len(runs)} runs on {workloads}'
   if len(runs) == 1:
@@ -138,8 +88,6 @@ def save_page(
       differing=differing,
       cycle_rows=cycle_rows,
       event_rows=event_rows,
-      evaluation_rows=evaluation_rows,
-      setting_rows=setting_rows,
       overview=overview,
       course=course,
     )
@@ -160,7 +108,6 @@ def read_reported(
   events = [{k: value for k, value in row.items() if value} for row in log.rows]
   place = '/'.join(trial.resolve().parts[-_PARTS:])
   seed = [] if table.seed is None else [f'seed {table.seed}']
-  meta = read_object(trial / META_DATA)
   return ReportedRun(
     number,
     place,
@@ -168,11 +115,6 @@ def read_reported(
     table,
     events,
     plans.run_settings(trial),
-    {
-      name: str(value)
-      for name, value in meta.items()
-      if name.startswith(_ABOUT) or name.endswith('_version')
-    },
     _state(trial, table, events, now),
   )
 
@@ -207,14 +149,15 @@ def _state(
 def compared(runs: Iterable[ReportedRun]) -> Iterator[list[Any]]:
   """Rows of the table that compares runs: how far they came, and when."""
   for run in runs:
-    t, reached = run.table, run.reached
+    t = run.table
+    reached = t.target.reached(t.metric)
     counts = (t.num_cycles, len(t.resets), len(t.switches))
     yield [
       markupsafe.Markup(f'<a href="#run-{run.number}">run {run.number}</a>'),
       run.name,
       'not reached' if reached is None else _whole(t.eval_steps[reached]),
       _NONE if reached is None else _seconds(t.eval_times[reached]),
-      *_at(run, run.best()),
+      *_at(t, t.best()),
       _number(t.metric[-1]) if t.metric.size else _NONE,
       _whole(t.last_step),
       _seconds(t.eval_times[-1]) if t.eval_times.size else _NONE,
@@ -224,11 +167,10 @@ def compared(runs: Iterable[ReportedRun]) -> Iterator[list[Any]]:
     ]
 
 
-def _at(run: ReportedRun, evaluation: int | None) -> tuple[str, str]:
+def _at(t: RunTable, evaluation: int | None) -> tuple[str, str]:
   """The metric at an evaluation, and its step."""
   if evaluation is None:
     return _NONE, _NONE
-  t = run.table
   return _number(t.metric[evaluation]), _whole(t.eval_steps[evaluation])
 
 
@@ -246,42 +188,34 @@ def differing(runs: Iterable[ReportedRun]) -> Rows:
 
 
 def cycle_rows(run: ReportedRun) -> Rows:
-  """A header and a row per cycle, or part of one between two pauses."""
-  t = run.table
+  """A header and a row per cycle."""
+  t, taus = run.table, dict(run.table.resets)
   rows = [[
-    'cycle', 'setting', 'first step', 'steps', 'seconds', 'reset before', 'τ',
-    'highest rate', 'last rate', 'best metric', 'at step', 'ended',
+    'cycle', 'first step', 'steps', 'τ before', 'highest rate', 'best metric',
+    'at step', 'ended',
   ]]  # fmt: skip
   starts = [i for i, e in enumerate(run.events) if e['event'] == 'cycle_start']
-  spans = zip(t.cycle_starts, t.cycle_ends)
   bounds = [*starts[1:], len(run.events)]
-  before = [0, *(start + 1 for start in starts)]
-  for start, bound, since, (begin, end) in zip(starts, bounds, before, spans):
-    event, is_last = run.events[start], bound == len(run.events)
-    reset = next(
-      (e for e in run.events[since:start] if e['event'] == 'reset'), {}
-    )
+  for start, bound, begin, end in zip(
+    starts, bounds, t.cycle_starts, t.cycle_ends
+  ):
+    is_last = bound == len(run.events)
     rates = t.rates[(t.rate_steps >= begin) & (t.rate_steps < end)]
-    began = 0.0 if begin == 0 else run.seconds_at(begin)
-    why = 'no end logged' if is_last else 'at its planned end'
-    for e in run.events[start + 1 : bound]:
-      if e['event'] in _ENDS:
-        why = ': '.join(filter(None, (_ENDS[e['event']], e.get('reason'))))
-        break
+    ended = [
+      ': '.join(filter(None, (_ENDS[e['event']], e.get('reason'))))
+      for e in run.events[start + 1 : bound]
+      if e['event'] in _ENDS
+    ]
     rows.append(
       [
-        event.get('cycle', ''),
-        event.get('setting', event.get('cycle', '')),
+        run.events[start].get('cycle', ''),
         _whole(begin),
         _whole(end - begin),
-        _seconds(run.seconds_at(end) - began),
-        reset.get('mode', _NONE).replace('_', ' '),
-        _number(float(reset.get('tau', 'nan'))),
+        _number(taus.get(begin, math.nan)),
         _number(float(np.max(rates))) if rates.size else _NONE,
-        _number(float(rates[-1])) if rates.size else _NONE,
         # A run that finishes is evaluated under a number one higher.
-        *_at(run, run.best(begin, math.inf if is_last else end)),
-        why,
+        *_at(t, t.best(begin, math.inf if is_last else end)),
+        *(ended or ['no end logged' if is_last else 'at its planned end'])[:1],
       ]
     )
   return rows
@@ -292,11 +226,10 @@ def event_rows(run: ReportedRun) -> Rows:
 
   A name, the reason, and whatever else the event has, under its own name.
   """
-  rows = [['step', 'seconds', 'cycle', 'event', 'reason and what it says']]
+  rows = [['step', 'cycle', 'event', 'reason and what it says']]
   for event in run.events:
     if event['event'] == 'evaluation':
       continue
-    step = float(event['global_step'])
     rest = ', '.join(
       f'{name.replace("_", " ")} {_shown(value)}'
       for name, value in event.items()
@@ -305,50 +238,13 @@ def event_rows(run: ReportedRun) -> Rows:
     said = (event.get('reason'), event.get('note'), rest)
     rows.append(
       [
-        _whole(step),
-        _seconds(run.seconds_at(step)),
+        _whole(float(event['global_step'])),
         event.get('cycle', ''),
         event['event'].replace('_', ' '),
         '; '.join(filter(None, said)),
       ]
     )
   return rows
-
-
-def evaluation_rows(run: ReportedRun) -> Rows:
-  """A header and a row per evaluation, with what the rule has made of it."""
-  t = run.table
-  seen = {
-    event['metric_step']: event
-    for event in run.events
-    if event['event'] == 'evaluation' and 'metric_step' in event
-  }
-  found = dict.fromkeys(n for event in seen.values() for n in event)
-  names = [name for name in found if name not in _OWN]
-  titles = [name.replace('_', ' ') for name in (t.target.metric, *names)]
-  rows = [['step', 'seconds', *titles]]
-  for step, seconds, metric in zip(t.eval_steps, t.eval_times, t.metric):
-    event = seen.get(str(step), {})
-    rest = (_shown(event.get(name, _NONE)) for name in names)
-    rows.append([_whole(step), _seconds(seconds), _number(metric), *rest])
-  return rows
-
-
-def setting_rows(run: ReportedRun) -> Rows:
-  """A row per setting with the default, those that are other ones first."""
-  default = plans.flat()
-  rows = [
-    [name, value, _NONE if default.get(name, value) == value else default[name]]
-    for name, value in run.settings.items()
-  ]
-  return sorted(rows, key=lambda row: row[2] == _NONE)
-
-
-class Picture(NamedTuple):
-  """A picture of the page."""
-
-  source: str  # as a data URI, so that nothing is to be fetched
-  text: str  # what a screen reader says
 
 
 def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
@@ -358,21 +254,14 @@ def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
   height = 3.1 + 0.2 * math.ceil(len(runs) / 2)
   figure = Figure(figsize=(9.0, height), layout='constrained')
   axes = figure.subplots()
-  for place, run in enumerate(runs):
+  for run, style in zip(runs, scores.line_styles()):
     t = run.table
     x = t.eval_times if over_time else t.eval_steps
-    color = _COLORS[place % len(_COLORS)]
-    axes.plot(
-      x,
-      t.metric,
-      color=color,
-      linestyle=_STYLES[place // len(_COLORS) % len(_STYLES)],
-      linewidth=1.4,
-      label=f'run {run.number}: {run.name}'[:60],
-    )
-    at = run.reached
+    label = f'run {run.number}: {run.name}'[:60]
+    axes.plot(x, t.metric, linewidth=1.4, label=label, **style)
+    at = t.target.reached(t.metric)
     if at is not None:
-      axes.plot(x[at], t.metric[at], '*', color=color, markersize=11)
+      axes.plot(x[at], t.metric[at], '*', color=style['color'], markersize=11)
   axes.axhline(table.target.value, color='black', linestyle='--', linewidth=1)
   values = np.concatenate([run.table.metric for run in runs])
   run_plot.scale_to_target(axes, values, table.target.value)
@@ -396,7 +285,7 @@ def _picture(figure: Figure, text: str) -> Picture:
   content = io.BytesIO()
   FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
   encoded = base64.b64encode(content.getvalue()).decode('ascii')
-  return Picture(f'data:image/svg+xml;base64,{encoded}', text)
+  return f'data:image/svg+xml;base64,{encoded}', text
 
 
 def _whole(value: float) -> str:

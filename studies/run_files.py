@@ -20,12 +20,9 @@ from ..core.records import CYCLES
 from ..core.schedules import CycleClock
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
-from .plans import RunPlan, read_plan
+from .plans import MOST_STEPS, RunPlan, read_plan
 
 FLAGS = 'flags_0.json'
-# Twenty million steps are hundreds of megabytes of learning rates; no run of
-# the benchmark has a hundredth of them.
-_MOST_STEPS = 20_000_000
 # The benchmark's metrics; what a workload's meta data say comes first.
 _RISING = ('accuracy', 'bleu', 'mean_average_precision', 'ssim')
 _FALLING = (
@@ -68,12 +65,12 @@ class Log(NamedTuple):
     """
     values = self.numbers(column)
     right = (
-      (values >= 0) & (values <= _MOST_STEPS) & (values == np.floor(values))
+      (values >= 0) & (values <= MOST_STEPS) & (values == np.floor(values))
     )
     if not right.all():
       raise ValueError(
         f'{self.path}: {column} is {values[~right][0]:g} in a row; it must be '
-        f'a whole number from 0 to {_MOST_STEPS:,}.'
+        f'a whole number from 0 to {MOST_STEPS:,}.'
       )
     return values.astype(np.int64)
 
@@ -167,6 +164,19 @@ class RunTable(NamedTuple):
   def num_cycles(self) -> int:
     """Cycles that were started; 0 for another project's submission."""
     return len(self.cycle_starts)
+
+  def best(self, after: float = -1, upto: float = math.inf) -> int | None:
+    """Index of the first best evaluation with a finite metric; None without.
+
+    Args:
+      after: the evaluations that count are after this step.
+      upto: the last step that counts.
+    """
+    counts = np.isfinite(self.metric)
+    counts &= (self.eval_steps > after) & (self.eval_steps <= upto)
+    rising = self.metric if self.target.rises else -self.metric
+    worth = np.where(counts, rising, -np.inf)
+    return int(np.argmax(worth)) if counts.any() else None
 
   @property
   def metric_label(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -78,7 +79,7 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
     linewidth=1.4,
     label='validation',
   )
-  draw_target(axes, table, linewidth=1)
+  draw_target(axes, table)
   scale_to_target(axes, table.metric, table.target.value)
   _mark(axes, table, ('reset, with its τ', 'early switch'))
   written = -math.inf
@@ -91,13 +92,13 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
   axes.legend(loc='best', fontsize='small', framealpha=0.9)
 
 
-def draw_target(axes: Axes, table: RunTable, linewidth: float) -> None:
+def draw_target(axes: Axes, table: RunTable) -> None:
   """A dashed line at the target."""
   axes.axhline(
     table.target.value,
     color=_BLACK,
     linestyle='--',
-    linewidth=linewidth,
+    linewidth=0.8,
     label=f'target {table.target.value:.4g}',
   )
 
@@ -143,6 +144,25 @@ def scale_rates(
     axes.set_ylim(bottom=0)
 
 
+def mark_switches(
+  axes: Axes, steps: Sequence[float], color: Any, label: str | None
+) -> None:
+  """A triangle on the horizontal axis at each early switch."""
+  if steps:
+    axes.plot(
+      steps,
+      np.zeros(len(steps)),
+      transform=axes.get_xaxis_transform(),
+      marker='^',
+      markersize=7,
+      color=color,
+      linestyle='',
+      clip_on=False,
+      zorder=5,
+      label=label,
+    )
+
+
 def write_above(axes: Axes, x: float, text: str) -> None:
   """Writes over the axes, where their title would stand."""
   axes.annotate(
@@ -165,17 +185,5 @@ def _mark(
   for i, (step, _) in enumerate(table.resets):
     label = None if i else labels[0]
     axes.axvline(step, color=_GREY, linestyle='-.', linewidth=1, label=label)
-  for i, (step, _) in enumerate(table.switches):
-    axes.plot(
-      [step],
-      [0.0],
-      transform=axes.get_xaxis_transform(),
-      marker='^',
-      markersize=8,
-      color=_ORANGE,
-      linestyle='',
-      clip_on=False,
-      zorder=5,
-      label=None if i else labels[1],
-    )
+  mark_switches(axes, [step for step, _ in table.switches], _ORANGE, labels[1])
   axes.set_xlim(0, 1.01 * max(table.last_step, 1))

@@ -27,8 +27,8 @@ from __future__ import annotations
 import itertools
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -214,24 +214,28 @@ def _in_words(seconds: Mapping[str, float]) -> str:
   return text if reached in (0, len(values)) else text + partly
 
 
+def line_styles() -> Iterator[dict[str, Any]]:
+  """Colors and line styles of any number of curves, as matplotlib takes them."""
+  for color, line in zip(itertools.cycle(_COLORS), itertools.cycle(_LINES)):
+    yield {'color': color, 'linestyle': line}
+
+
 def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
   """Draws rho over tau as PNG, a stair per submission, the best first."""
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(9.0, 4.2), dpi=120, layout='constrained')
   axes = figure.subplots()
-  styles = zip(itertools.cycle(_COLORS), itertools.cycle(_LINES))
-  for entry, (color, line) in zip(found, styles):
+  for entry, style in zip(found, line_styles()):
     stairs = entry.relative[entry.relative <= R_MAX]
     taus = np.unique([1.0, *stairs, R_MAX])
     axes.step(
       taus,
       profile(entry.relative, taus),
       where='post',
-      color=color,
-      linestyle=line,
       linewidth=1.6,
       label=f'{entry.submission}: {entry.score:.3f}',
+      **style,
     )
   axes.set_xlim(1.0, R_MAX)
   axes.set_ylim(0.0, 1.02)

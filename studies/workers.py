@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import pathlib
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -41,8 +40,6 @@ def train_all(
   root: pathlib.Path,
   num_workers: int,
   train_fn: TrainFn,
-  title: Callable[[Any], str] = str,
-  cache: pathlib.Path | None = None,
 ) -> None:
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
 
@@ -51,9 +48,6 @@ def train_all(
     root: folder of kept logs, made if needed.
     num_workers: runs at a time.
     train_fn: trains one run in a worker.
-    title: what the bar calls a run.
-    cache: folder of compiled programs, which stay there; None is a temporary
-      one.
 
   Raises:
     RunFailed: if a run raises it, or a worker is ended from outside. Those that
@@ -63,8 +57,7 @@ def train_all(
     return
   root.mkdir(parents=True, exist_ok=True)
   with (
-    tempfile.TemporaryDirectory() as temporary,
-    _environment(cache or temporary),
+    _environment(root),
     concurrent.futures.ProcessPoolExecutor(
       num_workers,
       mp_context=multiprocessing.get_context('spawn'),
@@ -72,11 +65,10 @@ def train_all(
     ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
   ):
-    running = {pool.submit(train_fn, job, root): job for job in jobs}
+    running = [pool.submit(train_fn, job, root) for job in jobs]
     try:
       for done in concurrent.futures.as_completed(running):
         done.result()
-        bar.set_description(title(running[done]))
         bar.update(1)
     except concurrent.futures.BrokenExecutor as e:
       raise RunFailed(
@@ -101,10 +93,11 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _environment(cache: str | pathlib.Path) -> Iterator[None]:
-  """For processes started inside: one thread, and where programs are kept."""
+def _environment(root: pathlib.Path) -> Iterator[None]:
+  """For processes started inside: one thread, and programs kept with the logs."""
   flags = f'{os.environ.get("XLA_FLAGS", "")} {_ONE_THREAD}'.strip()
-  values = {'XLA_FLAGS': flags, 'JAX_COMPILATION_CACHE_DIR': str(cache)}
+  cache = str((root / '.compiled').resolve())
+  values = {'XLA_FLAGS': flags, 'JAX_COMPILATION_CACHE_DIR': cache}
   values |= _ENVIRONMENT
   before = {name: os.environ.get(name) for name in values}
   os.environ.update(values)
@@ -177,7 +170,7 @@ def train_on_slurm(
   executor.update_parameters(**parameters)
   shares = [jobs[start::num_tasks] for start in range(num_tasks)]
   train_share = functools.partial(_train_share, train_fn, root.resolve())
-  with _environment(root / '.compiled'):
+  with _environment(root):
     handles = executor.map_array(train_share, [s for s in shares if s])
   failed = [handle for handle in handles if handle.exception() is not None]
   if failed:

@@ -16,6 +16,8 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   budget3 like tuned, but with three times max_allowed_runtime_sec, and with the
           API of 2024, which had that budget
 
+With _full behind a name the workload keeps its own length.
+
 To make a rate act as if it were c times as high, the workload computes with
 parameters p but trains q = p / c. Adam-like updates move every entry of q by
 about the rate, whatever the gradient's size, and therefore p by c times that;
@@ -46,6 +48,7 @@ class Condition(NamedTuple):
   of_best_peak: float | None = None
   seconds_per_step: float = 1.0  # on the simulated clock
   generation: str = 'jit'  # or 'pmap' for the API and the budget of 2024
+  full: bool = False  # whether the workload keeps its own length
 
 
 CONDITIONS = {
@@ -64,28 +67,25 @@ _BUDGETS = {'pmap': 3.0, 'jit': BUDGET}
 
 
 def budget_of(name: str) -> float:
-  """The budget under a condition, as a multiple of max_allowed_runtime_sec.
-
-  Args:
-    name: of a folder of a study: a condition's, with _full behind it or not.
-  """
-  base = name.removesuffix('_full').partition('@')[0]
+  """The budget in a study's folder, as a multiple of max_allowed_runtime_sec."""
+  base = name.partition('@')[0].removesuffix('_full')
   return _BUDGETS[CONDITIONS.get(base, Condition()).generation]
 
 
-def get_condition(name: str) -> Condition:
+def get_condition(given: str) -> Condition:
   """A condition by name; 'tuned@2' is 'tuned' with rates that act doubled.
 
   Raises:
     ValueError: if the name is unknown, or the factor is not a positive number.
   """
-  base, _, factor = name.partition('@')
+  name, _, factor = given.partition('@')
+  base = name.removesuffix('_full')
   if base not in CONDITIONS:
     raise ValueError(
-      f'condition {name!r} is unknown; known are {", ".join(CONDITIONS)}.'
+      f'condition {given!r} is unknown; known are {", ".join(CONDITIONS)}.'
       + did_you_mean(base, CONDITIONS)
     )
-  condition = CONDITIONS[base]
+  condition = CONDITIONS[base]._replace(full=name != base)
   if not factor:
     return condition
   try:
@@ -94,7 +94,7 @@ def get_condition(name: str) -> Condition:
     value = 0.0
   if not 0.0 < value < float('inf'):
     raise ValueError(
-      f'condition {name!r}: after the @ there must be a positive number, the '
+      f'condition {given!r}: after the @ there must be a positive number, the '
       'factor by which learning rates act multiplied.'
     )
   return condition._replace(rate_factor=value * condition.rate_factor)

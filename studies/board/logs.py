@@ -71,7 +71,7 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
   Raises:
     ValueError: if there is none, or a file is damaged.
   """
-  paths = sorted(folder('', root).glob('*.zip'))
+  paths = sorted(folder(root).glob('*.zip'))
   found = [run for path in paths for run in _unpack(path)]
   for meta in sorted(root.glob(f'[!.]*/*/study_*/*_jax/trial_1/{META_DATA}')):
     condition, submission, study, workload = meta.relative_to(root).parts[:4]

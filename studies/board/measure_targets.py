@@ -9,7 +9,6 @@ over seeds; with it, the median over more seeds is the target.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -29,18 +28,17 @@ _GRID_SEEDS, _SEEDS = (201, 202), (203, 204, 205, 206, 207)
 _PLAIN = (0.1, 0.05)  # one_minus_beta1 and weight_decay if none were found
 
 
-def measure(
-  name: str, full: bool = False, say: Callable[[str], None] = print
-) -> dict[str, Any]:
+def measure(name: str, full: bool = False) -> dict[str, Any]:
   """Measures the targets of a workload.
 
   Returns:
     The targets 'tuned', 'near' and 'slow', the metric's name, and the runs.
   """
   workload = stand_in.make_workload(
-    name, CONDITIONS['tuned'], full, targets={'tuned': 0.0}
+    name, CONDITIONS['tuned']._replace(full=full), {'tuned': 0.0}
   )
   metric, rises = workload.target_metric_name, workload.metric_rises
+  key = jax.random.PRNGKey(0)
   own = own_targets().get(name, {}).get('hyperparameters')
   rest = (own['one_minus_beta1'], own['weight_decay']) if own else _PLAIN
   found: dict[str, Any] = {'metric': metric, 'runs': {}}
@@ -54,20 +52,14 @@ def measure(
       """The final metric."""
       params, state, *_ = trainer.train(Point(peak, *rest), seed)
       result = workload.eval_model(
-        workload.eval_batch_size,
-        params,
-        state,
-        jax.random.PRNGKey(0),
-        None,
-        None,
-        steps,
+        workload.eval_batch_size, params, state, key, None, None, steps
       )
       return result[f'validation/{metric}']
 
     medians = {}
     for peak in PEAKS:
       medians[peak] = float(np.median([end(peak, s) for s in _GRID_SEEDS]))
-      say(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
+      print(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
     best = (max if rises else min)(medians, key=medians.__getitem__)
     values = [end(best, seed) for seed in _SEEDS]
     beyond = BEYOND if target == 'near' else 0.0

@@ -113,10 +113,9 @@ def write_page(
   Both are replaced. `reading` is a person's interpretation, Markdown.
   """
   files.write_whole(out, page(runs, reading))
-  scored = [r for r in comparable(runs) if r.condition in conditions.SCORED]
   found = [
     scores.Entry(s.submission, s.score, s.relative)
-    for s in standings(scored, draws=1)
+    for s in standings(_scored(comparable(runs)), draws=1)
   ]
   scores.save_profiles(out.with_name(PICTURE), found)
 
@@ -124,7 +123,6 @@ def write_page(
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   """The page as Markdown; arguments as for `write_page`."""
   usable = comparable(runs)
-  scored = [r for r in usable if r.condition in conditions.SCORED]
   known = list(conditions.CONDITIONS)
   others = sorted({r.condition for r in usable} - set(known))
   parts = {}
@@ -136,12 +134,17 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
     reading=reading.strip(),
-    overall=_part(scored),
+    overall=_part(_scored(usable)),
     parts=parts,
     factor_of=entries.factor_of,
     picture=PICTURE,
     inf=math.inf,
   )
+
+
+def _scored(runs: Sequence[BoardRun]) -> Sequence[BoardRun]:
+  """The runs that count over all: those under SCORED, or all if none is."""
+  return [r for r in runs if r.condition in conditions.SCORED] or runs
 
 
 def _part(runs: Sequence[BoardRun]) -> Part:

@@ -102,8 +102,7 @@ def ranked_precision(
 _CLASSES = {'molecules': RankedMolecules, 'translation': TokensTranslation}
 
 
-# In all of these, `name` is that of a small workload, or file.py:ClassName, and
-# `full` is whether it keeps its own length.
+# In all of these, `name` is that of a small workload, or file.py:ClassName.
 
 
 def targets_file(name: str) -> pathlib.Path:
@@ -122,7 +121,7 @@ def read_targets(name: str) -> dict[str, dict[str, Any]]:
 
 
 def target_key(name: str, full: bool) -> str:
-  """The key under which a workload's targets are kept."""
+  """The key of a workload's targets; other ones if it keeps its own length."""
   return f'{short_name(name)}_full' if full else short_name(name)
 
 
@@ -132,17 +131,9 @@ def short_name(name: str) -> str:
   return workload_class(name).name
 
 
-def length_of(name: str, full: bool = False) -> Length:
-  """The length of a workload on the board."""
-  own = workload_class(name)
-  whole = Length(own.step_hint, own.eval_every_steps)
-  return whole if full else SHORT.get(name, whole)
-
-
 def make_workload(
   name: str,
   condition: Condition,
-  full: bool = False,
   targets: Mapping[str, Any] | None = None,
 ) -> MiniWorkload:
   """A fresh workload under a condition; only its validation split is evaluated.
@@ -150,13 +141,12 @@ def make_workload(
   Args:
     name: name of the workload, or file.py:ClassName.
     condition: what is changed.
-    full: whether it keeps its own length.
     targets: as `measure_targets` finds them; None for those in the file.
 
   Raises:
     ValueError: if there is no such workload, or no target was measured for it.
   """
-  key = target_key(name, full)
+  key = target_key(name, condition.full)
   found = read_targets(name).get(key, {}) if targets is None else targets
   if condition.target not in found:
     raise ValueError(
@@ -169,7 +159,9 @@ def make_workload(
   def eval_batch(self: Any, params: Any, *args: Any) -> Any:
     return own._eval_batch(self, scaled(params, factor), *args)
 
-  length = length_of(name, full)
+  length = Length(own.step_hint, own.eval_every_steps)
+  if not condition.full:
+    length = SHORT.get(name, length)
   members = {
     '_eval_batch': eval_batch,
     'validation_target_value': found[condition.target],

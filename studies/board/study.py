@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import operator
 import pathlib
 import re
 import shutil
@@ -34,7 +33,6 @@ from .conditions import get_condition
 from .entries import Contender
 from .logs import FAILURE
 
-FACTORS = ('tuned@8', 'tuned@16', 'tuned@4', 'tuned@2')
 KEPT = (logger.EVAL_MEASUREMENTS, META_DATA)
 _ATTEMPTS = 2  # before a run that kills its worker process is given up
 _CLEAR_EVERY = 20
@@ -48,12 +46,6 @@ class Task(NamedTuple):
   workload: str
   condition: str
   seed: int
-  full: bool = False
-
-  @property
-  def title(self) -> str:
-    """A name for progress bars and messages."""
-    return f'{self.condition} {self.workload} {self.entry.name} {self.seed}'
 
 
 def plan(
@@ -61,8 +53,6 @@ def plan(
   workloads: Sequence[str],
   conditions: Sequence[str],
   seeds: Sequence[int],
-  full: bool = False,
-  published: bool = False,
 ) -> list[Task]:
   """All runs, one seed after the other: any beginning can be compared.
 
@@ -71,30 +61,21 @@ def plan(
     workloads: small workloads, or file.py:ClassName.
     conditions: see `conditions.get_condition`.
     seeds: of the runs.
-    full: whether workloads keep their own lengths.
-    published: whether rates act as they were published.
 
   Raises:
-    ValueError: for a name that is unknown, anything that is given twice, or a
-      missing target.
+    ValueError: for a name that is unknown or given twice, or a missing target.
   """
   names = submissions or list(entries.known_paths())
-  chosen = [entries.get_entry(name, published) for name in names]
-  # Two runs of one name would write into the same folder.
-  for flag, given in (
-    ('submissions', [entry.name for entry in chosen]),
-    ('conditions', conditions),
-    ('workloads', workloads),
-    ('seeds', seeds),
-  ):
-    for one in given:
-      if list(given).count(one) > 1:
-        raise ValueError(f'--{flag}: {one} is given twice; give it once.')
+  chosen = [entries.get_entry(name) for name in names]
+  known = [entry.name for entry in chosen]
+  for name in known:
+    if known.count(name) > 1:  # they would write into the same folder
+      raise ValueError(f'--submissions: {name} is given twice; give it once.')
   for condition in conditions:
     for workload in workloads:
-      stand_in.make_workload(workload, get_condition(condition), full)
+      stand_in.make_workload(workload, get_condition(condition))
   return [
-    Task(entry, workload, condition, seed, full)
+    Task(entry, workload, condition, seed)
     for seed in seeds
     for condition in conditions
     for workload in workloads
@@ -117,13 +98,12 @@ def read_seeds(text: str) -> list[int]:
     if first > last:
       raise ValueError(f'--seeds={text}: {part} must go from low to high.')
     seeds.extend(range(first, last + 1))
-  return seeds
+  return sorted(set(seeds))
 
 
 def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
   """Where a run is kept once it has ended."""
-  folder = f'{job.condition}_full' if job.full else job.condition
-  study = root / folder / job.entry.name / f'study_{job.seed}'
+  study = root / job.condition / job.entry.name / f'study_{job.seed}'
   return study / f'{stand_in.short_name(job.workload)}_jax' / 'trial_1'
 
 
@@ -142,19 +122,6 @@ def missing(
     if not has_ended or (retry and (path / FAILURE).exists()):
       left.append(job)
   return left
-
-
-class StepClock:
-  """A clock that advances only with steps."""
-
-  def __init__(self, seconds_per_step: float) -> None:
-    self._seconds_per_step = seconds_per_step
-    self.trial: Trial | None = None
-
-  def __call__(self) -> float:
-    """Seconds since the run began."""
-    steps = self.trial.global_step if self.trial else 0
-    return steps * self._seconds_per_step
 
 
 class _Ending(runner.Observer):
@@ -188,30 +155,33 @@ def train(job: Task, root: pathlib.Path) -> None:
 
 
 @functools.lru_cache(maxsize=32)
-def _workload(
-  name: str, condition: str, factor: float, full: bool
-) -> MiniWorkload:
+def _workload(name: str, condition: str, factor: float) -> MiniWorkload:
   """A workload, cached for the next run with its evaluation and data."""
   of = get_condition(condition)
   of = of._replace(rate_factor=factor * of.rate_factor)
-  return stand_in.make_workload(name, of, full)
+  return stand_in.make_workload(name, of)
 
 
 def workload_of(job: Task) -> MiniWorkload:
   """The workload as the run's submission sees it."""
-  return _workload(job.workload, job.condition, job.entry.factor, job.full)
+  return _workload(job.workload, job.condition, job.entry.factor)
 
 
 def _train(job: Task, log_dir: pathlib.Path) -> None:
   workload = workload_of(job)
   options = RunOptions(job.workload, save_checkpoints=False)
   sizes = BatchSizes(workload.default_batch_size, workload.eval_batch_size)
-  clock = StepClock(get_condition(job.condition).seconds_per_step)
+  seconds_per_step = get_condition(job.condition).seconds_per_step
+  trial: Trial | None = None
+
+  def clock() -> float:
+    """Seconds since the run began; they advance only with steps."""
+    return seconds_per_step * trial.global_step if trial else 0.0
+
   submission = entries.load(job.entry)
   trial = Trial(
     workload, submission, options, sizes, None, job.seed, log_dir, clock
   )
-  clock.trial = trial
   trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
   runner.train(trial, _Ending())
 
@@ -262,11 +232,9 @@ def train_all(
   if partition is not None:
     workers.train_on_slurm(left, root, num_workers, train, partition)
     left = []
-  cache = (root / '.compiled').resolve()
-  title = operator.attrgetter('title')
   while left:
     try:
-      workers.train_all(left, root, num_workers, train, title, cache)
+      workers.train_all(left, root, num_workers, train)
       break
     except RunFailed:
       still = missing(left, root)

@@ -1,1 +1,1 @@
-"""A plan before anything is trained: its cycles, a step of it, its bound."""
+"""A plan before anything is trained: its cycles, its picture, its bound."""

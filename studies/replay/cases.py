@@ -6,6 +6,7 @@ The README of `studies.real_runs` defines groups, cases, budgets and figures.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -74,21 +75,18 @@ class Replayed(NamedTuple):
   rule: Rule
   judged: Sequence[Judged]
   groups: Sequence[Group]
-  # The same without the race; the groups themselves if there is none.
-  in_a_row: Sequence[Group]
 
 
 def replay(runs: Sequence[RecordedRun], rule: Rule) -> Replayed:
   """Finds where a rule leaves every run."""
   judged = [Judged(run, left_at(rule, run)) for run in runs]
-  grouped = trials_of_groups(judged)
-  in_a_row = [Group(trials, seconds_in_a_row(trials)) for trials in grouped]
-  groups, race = in_a_row, rule.race
-  if race is not None:
-    groups = [
-      Group(trials, seconds_in_race(race, trials)) for trials in grouped
-    ]
-  return Replayed(rule, judged, groups, in_a_row)
+  seconds = seconds_in_a_row
+  if rule.race is not None:
+    seconds = functools.partial(seconds_in_race, rule.race)
+  groups = [
+    Group(trials, seconds(trials)) for trials in trials_of_groups(judged)
+  ]
+  return Replayed(rule, judged, groups)
 
 
 def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
@@ -189,11 +187,7 @@ def seconds_in_race(race: TrialRace, trials: Sequence[Judged]) -> list[float]:
 
 
 def _seconds_of_race(race: TrialRace, order: Sequence[Probed]) -> float:
-  spent, first, skip = 0.0, order[0], race.skip_race_above
-  if skip is not None and not first.is_out and first.best >= skip:
-    spent, order = first.trial.seconds, order[1:]
-    if first.trial.reaches:
-      return spent
+  spent = 0.0
   in_play, others = order[: race.probes], order[race.probes :]
   for one in in_play:
     spent += one.seconds

@@ -5,11 +5,8 @@ the target; the share that a value y has gone of it is (y - y_0) / (target -
 y_0), for metrics that rise and for those that fall. An evaluation at the last
 step of a cycle belongs to that cycle.
 
-A cycle has failed if it ends within a tenth of the way from the untrained model
-to the target, and is good if it has gone half of it. Whatever a seed is to be
-asked about, a good cycle or a failed one, has to be there; a seed without it
-votes neither for the claim nor against it. The verdict is that of the two-sided
-sign test over the votes at 5 %: nine of ten seeds, or all of six, carry it.
+RESULTS.md says when a cycle is good or has failed, and how seeds vote. Of the
+sign test at 5 %: nine of ten seeds, or all of six, carry a verdict.
 
 Early switching is judged on runs that were trained with switching off, so that
 the end of each cycle is known; the rule is replayed on their losses.
@@ -24,14 +21,23 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from ... import early_switching
+from ...early_switching import SmoothedLossRule
+from ...experiments.settings import RUNS
+from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 from ..run_files import RunTable
-from .registry import first_switch, reset_label
 
 REGAINED = 0.95
 FAILED, GOOD = 0.1, 0.5
 # Shares of the way that count as no difference where a claim says "no worse".
 MARGIN = 0.01
 _SIGNIFICANT = 0.05
+_LABELS: Mapping[type, str] = {
+  FullReset: 'full',
+  KeptMomentum: 'kept momentum',
+  SoftReset: 'soft',
+  Cyclic: 'cyclic',
+}
 
 Study = Mapping[str, Mapping[int, RunTable]]  # by run and seed, on one workload
 
@@ -162,6 +168,14 @@ class Claim(NamedTuple):
     return Finding([Measure(*item) for item in found.items()], votes)
 
 
+def _label(run: str) -> str:
+  """How a run resets; says where a soft reset leaves the moments alone."""
+  reset = RUNS[run].reset
+  if isinstance(reset, SoftReset) and reset.alpha == 0.0:
+    return 'soft, parameters alone'
+  return _LABELS[type(reset)]
+
+
 def _good_resets(tables: Iterable[RunTable]) -> list[bool]:
   """For each boundary, whether the cycle before it is good in all runs."""
   ends = ([share[-1] for share in shares(table)[:-1]] for table in tables)
@@ -186,7 +200,7 @@ def _recovers_later(runs: Runs) -> Answer:
   """
   resets = _good_resets(runs.values())
   values = {
-    f'{title} after cycle {reset + 1}, {reset_label(run)}': (
+    f'{title} after cycle {reset + 1}, {_label(run)}': (
       [measure(table, reset)] if is_good else []
     )
     for title, measure in (
@@ -209,7 +223,7 @@ def _soft_is_no_worse(runs: Runs) -> Answer:
     return {}, 0
   soft, other = (best_share(runs[run]) for run in names)
   values = {
-    f'best share of the way, {reset_label(run)}': [best]
+    f'best share of the way, {_label(run)}': [best]
     for run, best in zip(names, (soft, other))
   }
   values['difference'] = [soft - other]
@@ -224,7 +238,7 @@ def _leaves_a_failure(runs: Runs) -> Answer:
   if gone >= FAILED:
     return values, 0
   for run, table in runs.items():
-    name = f'best share after a failure, {reset_label(run)}'
+    name = f'best share after a failure, {_label(run)}'
     values[name] = [best_share(table)]
   return values, 1 if best_share(cyclic) < GOOD <= best_share(soft) else -1
 
@@ -272,6 +286,23 @@ _CYCLES = (
 RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
 
 
+def _first_switch(losses: np.ndarray) -> int | None:
+  """The evaluation, from 1, with the first S(t) = 1; None if there is none.
+
+  Of a cycle's validation losses, shape=(n,), with the constants of figure 3.7.
+  """
+  rule = RUNS['failing_switching'].switching
+  assert isinstance(rule, SmoothedLossRule)
+  smoothed = early_switching.NO_LOSS_YET
+  for t, loss in enumerate(losses, start=1):
+    smoothed = early_switching.smooth_loss(smoothed, loss, rule.lam)
+    if early_switching.is_stopping_early(
+      smoothed, rule.eps1, rule.eps2, rule.k, rule.m
+    ).stopping:
+      return t
+  return None
+
+
 def switching_evaluation(table: RunTable, cycle: int) -> int | None:
   """The evaluation of a cycle, from 1, at which the rule would have ended it.
 
@@ -281,7 +312,7 @@ def switching_evaluation(table: RunTable, cycle: int) -> int | None:
   """
   steps = table.losses.steps
   start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
-  return first_switch(table.losses.loss[(steps > start) & (steps < end)])
+  return _first_switch(table.losses.loss[(steps > start) & (steps < end)])
 
 
 def _failed_cycles_are_left(runs: Runs) -> Answer:

@@ -1,27 +1,23 @@
-"""The thesis' figures in words: their runs, cycles and commands."""
+"""The thesis' figures in words: their runs and commands."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 import shlex
-import textwrap
-from collections.abc import Iterator, Sequence
 
-from ...mini_algoperf import workloads
-from ..plans import RunPlan
-from ..preview.plan import cycle_rows
+from ...experiments import thesis
+from ...experiments.settings import RUNS
+from ..pages import render
+from ..plans import shown
 from ..text_table import table_lines
-from . import registry
-from .registry import RUNS, Counterpart
-
-_WIDTH = 80
 
 
 def list_text() -> str:
   """The list of all figures, one line each."""
   rows = [
     (name, figure.workload.name, f'{figure.budget_factor:g}x', figure.title)
-    for name, figure in registry.FIGURES.items()
+    for name, figure in thesis.FIGURES.items()
   ]
   lines = [
     *table_lines([('figure', 'workload', 'budget', 'shows'), *rows]),
@@ -33,82 +29,21 @@ def list_text() -> str:
 
 
 def figure_text(name: str) -> str:
-  """A figure's runs: settings, cycles, and the commands that train them.
+  """A figure's runs: settings, and the commands that show and train them.
 
   Raises:
     ValueError: there is no such figure.
   """
-  figure = registry.find_figure(name)
-  lines = [
-    f'{name}: {figure.title}',
-    '',
-    *textwrap.wrap(figure.caption, _WIDTH),
-    '',
-    f'Shows: {figure.shows.replace("_", " ")} over {figure.x_axis}.',
-    f'Workload: {figure.workload.name}, here {figure.workload.stand_in}.',
-    f'Budget: {figure.budget_factor:g} times step_hint.',
-  ]
-  cycles = None
-  for run in figure.runs:
-    before, cycles = cycles, list(_cycle_lines(run, figure.workload))
-    lines += ['', run, '-' * len(run), *registry.settings_lines(run)]
-    lines += ['', 'Cycles: as above.'] if cycles == before else cycles
-    lines += ['', *_commands(run, figure.workload)]
-  return '\n'.join(lines)
-
-
-def _cycle_lines(run: str, workload: Counterpart) -> Iterator[str]:
-  stand_in = workloads.WORKLOADS[workload.stand_in]
-  for where, step_hint in (
-    (f'{workload.name} in 2024', workload.step_hint_2024),
-    (f'{workload.name} now', workload.step_hint),
-    (workload.stand_in, stand_in.step_hint),
-  ):
-    yield ''
-    yield f'Cycles with the step_hint of {where}, {step_hint:,}:'
-    yield from table_lines(
-      cycle_rows(RunPlan(step_hint, RUNS[run]).chain.cycles)
-    )
-
-
-def _commands(name: str, workload: Counterpart) -> list[str]:
-  folder = f'submissions/{name}'
   # Relative where the file is below the current folder, which is without links.
-  submission = registry.SUBMISSION.resolve()
+  submission = str(thesis.SUBMISSION.resolve())
   relative = os.path.relpath(submission)
-  path = str(submission) if relative.startswith(os.pardir) else relative
-  return [
-    'On the benchmark, which stops at the targets or when time is up:',
-    *_command('soft-reset export', f'--settings={name}', f'--out={folder}'),
-    *_command(
-      'python3 submission_runner.py',
-      '--framework=jax',
-      f'--workload={workload.name}',
-      f'--submission_path={folder}/self_tuning/{name}/submission.py',
-      '--tuning_ruleset=self',
-      '--data_dir=$DATA',
-      '--experiment_dir=$EXPERIMENTS',
-      f'--experiment_name={name}',
+  return render(
+    pathlib.Path(__file__).with_suffix('.txt'),
+    name=name,
+    figure=thesis.find_figure(name),
+    runs=RUNS,
+    shown=shown,
+    submission=shlex.quote(
+      submission if relative.startswith(os.pardir) else relative
     ),
-    'Here:',
-    *_command(
-      f'EXPERIMENT={name}',
-      'soft-reset run',
-      f'--workload={workload.stand_in}',
-      f'--submission_path={shlex.quote(path)}',
-      f'--experiment_name={name}',
-      '--nostop_at_targets',
-    ),
-  ]
-
-
-def _command(*words: str) -> Sequence[str]:
-  """A shell command over several lines, none too long unless a word is."""
-  lines = ['  ' + words[0]]
-  for word in words[1:]:
-    if len(lines[-1]) + len(word) + 3 > _WIDTH:
-      lines[-1] += ' \\'
-      lines.append('    ' + word)
-    else:
-      lines[-1] += f' {word}'
-  return lines
+  ).rstrip()

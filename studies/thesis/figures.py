@@ -15,19 +15,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
+from ...experiments.settings import RUNS
+from ...experiments.thesis import ThesisFigure
 from ...mini_algoperf.workloads import WORKLOADS
+from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 from ..paths import check_free, save_picture
 from ..run_files import RunTable, read_run
-from ..run_plot import draw_target, scale_to_target, write_above
-from . import registry
+from ..run_plot import (
+  draw_target,
+  mark_switches,
+  scale_to_target,
+  write_above,
+)
 from .logs import Job, RunLog
-from .registry import ThesisFigure
 
 # Points of a curve whose seeds were not evaluated at the same places.
 _NUM_POINTS = 400
-_GREY, _PURPLE = '#888888', '#CC79A7'
+_GREY, _PURPLE = '#888888', to_rgba('#CC79A7', 0.7)
 _PHASES = {'warm-up': '#E69F00', 'decay': '#56B4E9'}
 _X_LABELS = {'steps': 'global step', 'time': 'seconds of submission time'}
 _LOSS_LABELS = {
@@ -36,11 +43,11 @@ _LOSS_LABELS = {
   'loss_change': "change of l per evaluation, l'",
 }
 # How the runs of a reset mode are drawn: label, color and line style.
-_STYLES: Mapping[str, tuple[str, str, Any]] = {
-  'full': ('full reset', '#0072B2', (0, (6, 2))),
-  'kept_momentum': ('kept momentum', '#D55E00', (0, (4, 1.5, 1, 1.5))),
-  'soft': ('soft reset', '#009E73', '-'),
-  'cyclic': ('no reset (cyclic)', '#444444', (0, (1.5, 1))),
+_STYLES: Mapping[type, tuple[str, str, Any]] = {
+  FullReset: ('full reset', '#0072B2', (0, (6, 2))),
+  KeptMomentum: ('kept momentum', '#D55E00', (0, (4, 1.5, 1, 1.5))),
+  SoftReset: ('soft reset', '#009E73', '-'),
+  Cyclic: ('no reset (cyclic)', '#444444', (0, (1.5, 1))),
 }
 _SMALL_LEGEND = {'loc': 'best', 'fontsize': 'small', 'framealpha': 0.9}
 
@@ -142,12 +149,12 @@ class Panel:
     """The validation metric of each run, the target, the resets with tau."""
     self._draw_curves(lambda table: (table.eval_steps, table.metric))
     table = self.tables[0]
-    draw_target(self.axes, table, linewidth=0.8)
+    draw_target(self.axes, table)
     values = np.concatenate([t.metric for t in self.tables])
     scale_to_target(self.axes, values, table.target.value)
     # tau of modes that are not soft is no measurement, and is written where
     # nothing else would be.
-    soft = [name for name in self.runs if registry.reset_mode(name) == 'soft']
+    soft = [n for n in self.runs if isinstance(RUNS[n].reset, SoftReset)]
     for name in soft or list(self.runs)[:1]:
       for x, taus in self._resets(self.runs[name]):
         write_above(self.axes, x, describe_taus(taus))
@@ -156,20 +163,7 @@ class Panel:
       for table in self.tables
       for x in places(table, [step for step, _ in table.switches], self.x_axis)
     ]
-    if switches:
-      self.axes.plot(
-        switches,
-        np.zeros(len(switches)),
-        transform=self.axes.get_xaxis_transform(),
-        marker='^',
-        markersize=7,
-        color=_PURPLE,
-        alpha=0.7,
-        linestyle='',
-        clip_on=False,
-        zorder=5,
-        label='early switch',
-      )
+    mark_switches(self.axes, switches, _PURPLE, 'early switch')
     self._finish(table.metric_label)
     self.axes.legend(**_SMALL_LEGEND)
 
@@ -197,7 +191,7 @@ class Panel:
 
   def _draw_curves(self, curve: Curve) -> None:
     for name, tables in self.runs.items():
-      label, color, line = _STYLES[registry.reset_mode(name)]
+      label, color, line = _STYLES[type(RUNS[name].reset)]
       for i, shown in enumerate(self._bands(tables, curve)):
         self._draw_band(shown, None if i else label, color, line)
 
@@ -266,20 +260,15 @@ def _rates(table: RunTable) -> tuple[np.ndarray, np.ndarray]:
   return table.rate_steps, table.rates
 
 
-def draw_figure(
-  name: str, figure: ThesisFigure, runs: Runs, x_axis: str
-) -> Figure:
+def draw_figure(name: str, figure: ThesisFigure, runs: Runs) -> Figure:
   """A figure of the thesis: the schedule's panel and, beside it, the metric's.
 
   Args:
     name: the figure's, such as 'fig3.8a'.
     figure: what it shows.
     runs: the tables of its runs; at least one run, all on one workload.
-    x_axis: 'steps' or 'time'.
-
-  Returns:
-    A matplotlib figure without a canvas.
   """
+  x_axis = figure.x_axis
   if figure.shows == 'schedule':
     picture = Figure(figsize=(7.0, 3.4), dpi=120, layout='constrained')
     Panel(picture.subplots(), runs, x_axis).draw_schedule(phases=True)
@@ -293,7 +282,7 @@ def draw_figure(
       Panel(right, runs, x_axis).draw_losses(figure.shows)
   counts = sorted({len(tables) for tables in runs.values()})
   how = ': median and quartiles' if x_axis == 'steps' else ': a line each'
-  seeds = ' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))
+  seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
   about = '1 seed' if counts == [1] else f'{seeds} seeds{how}'
   workload = next(iter(runs.values()))[0].workload
   title = f'{name}: {figure.title} ({workload}, {about})'
@@ -318,8 +307,7 @@ def draw_all(
   figures: Mapping[str, ThesisFigure],
   logs: Sequence[RunLog],
   out: pathlib.Path,
-  x_axis: str | None,
-  overwrite: bool = True,
+  overwrite: bool,
 ) -> Iterator[pathlib.Path]:
   """Draws each figure once for each workload that has logs of all its runs.
 
@@ -329,7 +317,6 @@ def draw_all(
     figures: by their names.
     logs: all logs; seeds beyond those asked for are shown as well.
     out: folder of the pictures.
-    x_axis: 'steps' or 'time'; None: each figure's own.
     overwrite: whether pictures may be replaced.
 
   Yields:
@@ -352,7 +339,5 @@ def draw_all(
         path = out / f'{name}_{workload}.png'
         check_free(path, overwrite)
         runs = {run: list(map(read, found)) for run, found in folders.items()}
-        save_picture(
-          draw_figure(name, figure, runs, x_axis or figure.x_axis), path
-        )
+        save_picture(draw_figure(name, figure, runs), path)
         yield path

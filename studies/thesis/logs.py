@@ -8,15 +8,14 @@ Finished runs are kept in folders
 
   <root>/<workload>/<run>/seed_<n>/
 
-with the files that pictures and measurements need, or packed, all seeds of a
-run together, as <root>/<workload>_<run>.zip.
+with the files that pictures and measurements need, or in zip archives of such
+folders in a root.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 import os
 import pathlib
 import shutil
@@ -28,16 +27,18 @@ from typing import NamedTuple
 import jax
 
 from ...core.records import CYCLES, SETTINGS
+from ...experiments import thesis
+from ...experiments.settings import RUNS
 from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from .. import workers
 from ..errors import RunFailed
-from ..paths import META_DATA, check_file, folder, read_object, write_archive
+from ..paths import META_DATA, check_file, folder, read_object
+from ..plans import read_plan
 from ..run_files import FLAGS, read_log, run_seed
-from . import registry
 
 KEPT_FILES = (FLAGS, META_DATA, logger.EVAL_MEASUREMENTS, SETTINGS, CYCLES)
-_LEVEL = 6  # of the archives' compression: the same runs, the same bytes
+_NAMES = {params: name for name, params in RUNS.items()}
 
 Command = Callable[[Sequence[str]], int]
 
@@ -48,11 +49,6 @@ class Job(NamedTuple):
   workload: str
   run: str  # a key of RUNS
   seed: int
-
-  @property
-  def title(self) -> str:
-    """A name for progress bars and messages."""
-    return ' '.join(map(str, self))
 
 
 class RunLog(NamedTuple):
@@ -66,20 +62,18 @@ def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
   """The registry's runs among the logs below some folders.
 
   Args:
-    roots: folders, searched with all that is below them; logs of other
-      settings, of other submissions and of runs that don't count are passed
+    roots: folders, searched with all that is below them; other logs are passed
       over.
 
   Returns:
-    The logs, by workload, run and seed. Of a run that is there twice the one
-    that is found first counts.
+    The logs, by workload, run and seed; of a run that is there twice, the first.
 
   Raises:
     ValueError: if a root is not a folder.
   """
   found: dict[Job, pathlib.Path] = {}
   for root in roots:
-    for path in sorted(folder('', root).rglob(SETTINGS)):
+    for path in sorted(folder(root).rglob(SETTINGS)):
       # Runs under way are in hidden folders.
       hidden = any(p.startswith('.') for p in path.relative_to(root).parts)
       job = None if hidden else _read_job(path.parent)
@@ -93,41 +87,27 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
   if not all((log_dir / name).is_file() for name in KEPT_FILES):
     return None
   try:
-    found = registry.recognise(log_dir)
+    plan = read_plan(log_dir)
     flags = read_object(log_dir / FLAGS)
     meta = read_object(log_dir / META_DATA)
     workload = flags['workload']
   except (ValueError, KeyError):
     return None  # another project's, or an older version's
-  if found is None:
+  if plan is None or plan.params not in _NAMES:
     return None
-  name, step_hint = found
   if workload in WORKLOADS and not (
-    step_hint == WORKLOADS[workload].step_hint
+    plan.step_hint == WORKLOADS[workload].step_hint
     and flags.get('eval_by', 'steps') == 'steps'
     and not flags.get('eval_every')
     and read_log(log_dir / CYCLES).of_event('finish').rows
   ):
     return None
-  return Job(workload, name, run_seed(meta, flags) or 0)
+  return Job(workload, _NAMES[plan.params], run_seed(meta, flags) or 0)
 
 
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
   """Where a finished run's files are kept."""
   return root / job.workload / job.run / f'seed_{job.seed}'
-
-
-def pack(logs: Sequence[RunLog], root: pathlib.Path) -> list[pathlib.Path]:
-  """Writes <workload>_<run>.zip for all runs; returns the files."""
-  groups: dict[str, dict[str, bytes]] = {}
-  for job, log_dir in logs:
-    contents = groups.setdefault(f'{job.workload}_{job.run}', {})
-    for kept in KEPT_FILES:
-      contents[f'seed_{job.seed}/{kept}'] = (log_dir / kept).read_bytes()
-  return [
-    write_archive(root / f'{name}.zip', contents, _LEVEL)
-    for name, contents in groups.items()
-  ]
 
 
 @contextlib.contextmanager
@@ -192,8 +172,7 @@ def complete_logs(
           'folder as --runs.'
         )
     train_fn = functools.partial(train, command=command)
-    title = operator.attrgetter('title')
-    workers.train_all(missing, new, num_workers, train_fn, title)
+    workers.train_all(missing, new, num_workers, train_fn)
     yield find_logs(folders)
 
 
@@ -203,13 +182,13 @@ def train(job: Job, root: pathlib.Path, command: Command) -> None:
   Raises:
     RunFailed: if the run fails.
   """
-  # `registry.SUBMISSION` trains the run that this variable names.
+  # `thesis.SUBMISSION` trains the run that this variable names.
   os.environ['EXPERIMENT'] = job.run
   with workers.working_folder(root, '_'.join(map(str, job))) as work:
     status = command(
       [
         f'--workload={job.workload}',
-        f'--submission_path={registry.SUBMISSION}',
+        f'--submission_path={thesis.SUBMISSION}',
         f'--experiment_dir={work}',
         f'--experiment_name={job.run}',
         f'--rng_seed={job.seed}',
@@ -220,7 +199,8 @@ def train(job: Job, root: pathlib.Path, command: Command) -> None:
     )
   if status:
     output = work / 'output.txt'
-    raise RunFailed(f'{job.title} ended with status {status}: see {output}.')
+    name = ' '.join(map(str, job))
+    raise RunFailed(f'{name} ended with status {status}: see {output}.')
   [log_dir] = work.glob('*/*/trial_1')
   with files.whole_folder(kept_path(root, job)) as place:
     for name in KEPT_FILES:

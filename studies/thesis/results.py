@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -13,24 +12,13 @@ from ...mini_algoperf import files, logger
 from ..pages import render
 from ..paths import META_DATA, read_object
 from ..run_files import RunTable, read_run
-from .claims import CLAIMS, FAILED, GOOD, Claim, Finding
+from .claims import CLAIMS, FAILED, GOOD, Finding
 from .logs import Job, RunLog
 
 # What stands for the thesis' workloads, and digits.
 WORKLOADS = ('digits', 'molecules', 'translation')
 # As they are trained: with all of one seed's runs there, all claims are.
 RUNS = tuple(dict.fromkeys(run for claim in CLAIMS for run in claim.runs))
-
-
-class Origin(NamedTuple):
-  """What stands behind the numbers."""
-
-  command: str
-  num_runs: int
-  seeds: tuple[int, ...]
-  hours: float  # sum of the runs' durations
-  versions: tuple[str, ...]  # of libraries, as the runs recorded them
-  devices: tuple[str, ...]  # likewise, kinds of devices
 
 
 def wanted_jobs(seeds: Iterable[int]) -> list[Job]:
@@ -54,46 +42,26 @@ def measure(command: str, seeds: Sequence[int], logs: Sequence[RunLog]) -> str:
   }
   for job, log_dir in logs:
     studies[job.workload][job.run][job.seed] = read_run(log_dir)
-  results = {
-    claim: {name: claim.ask(study) for name, study in studies.items()}
-    for claim in CLAIMS
-  }
-  return results_text(origin_of(command, seeds, logs), results)
-
-
-def origin_of(
-  command: str, seeds: Sequence[int], logs: Sequence[RunLog]
-) -> Origin:
-  """What stands behind the numbers; arguments as for `measure`."""
   metas = [read_object(log.log_dir / META_DATA) for log in logs]
   rows = [files.read_rows(x.log_dir / logger.EVAL_MEASUREMENTS) for x in logs]
   seconds = sum(float(table[-1]['total_duration']) for table in rows)
-  versions = {
-    f'{name} {meta[f"{name}_version"]}'
-    for meta in metas
-    for name in ('jax', 'flax', 'optax')
-  }
-  return Origin(
-    command,
-    len(logs),
-    tuple(seeds),
-    seconds / 3600,
-    tuple(sorted(versions)),
-    tuple(sorted({meta['device_kind'] for meta in metas})),
-  )
-
-
-def results_text(
-  origin: Origin, results: Mapping[Claim, Mapping[str, Finding]]
-) -> str:
-  """The whole file, from what was found by claim and workload."""
+  libraries = ('jax', 'flax', 'optax')
+  found = {f'{n} {meta[f"{n}_version"]}' for meta in metas for n in libraries}
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
-    origin=origin,
+    command=command,
+    num_runs=len(logs),
+    seeds=seeds,
+    hours=seconds / 3600,  # of all runs
+    versions=sorted(found),
+    devices=sorted({meta['device_kind'] for meta in metas}),
     failed=FAILED,
     good=GOOD,
-    workloads=list(next(iter(results.values()))),
-    results=[(claim, list(own.values())) for claim, own in results.items()],
+    workloads=WORKLOADS,
+    results=[
+      (claim, [claim.ask(study) for study in studies.values()])
+      for claim in CLAIMS
+    ],
     measures=_measures,
   )
 

@@ -40,4 +40,4 @@ def test_the_second_time_trains_nothing(
 
 
 def test_seeds():
-  assert study.read_seeds('1-3,7') == [1, 2, 3, 7]
+  assert study.read_seeds('1-3,7,2') == [1, 2, 3, 7]

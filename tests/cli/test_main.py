@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pathlib
 import signal
@@ -13,7 +12,6 @@ import pytest
 
 import reset_cycles
 from helpers.run_files import python_path
-from reset_cycles.cli import errors
 from reset_cycles.cli import main as cli
 
 COMMANDS = cli.cli.commands
@@ -72,17 +70,17 @@ def test_completion(monkeypatch, capsys):
 @pytest.mark.parametrize(
   ('words', 'kept'),
   [
-    ('-full --jobs 3', {'full': True, 'jobs': 3}),
-    ('--full=true --jobs=3', {'full': True, 'jobs': 3}),
-    ('--nofull -jobs=3', {'full': False, 'jobs': 3}),
-    ('--full=False --jobs=2', {'full': False, 'jobs': 2}),
-    ('--choose-factors', {'choose_factors': True}),
-    ('--out=~/x', {'out': pathlib.Path.home() / 'x'}),
+    ('study --out=o -retry --jobs 3', {'retry': True, 'jobs': 3}),
+    ('study --out=o --retry=true', {'retry': True}),
+    ('study --out=o --noretry -jobs=3', {'retry': False, 'jobs': 3}),
+    ('study --out=o --retry=False', {'retry': False}),
+    ('schedule --step-hint=3', {'step_hint': 3}),
+    ('study --out=~/x', {'out': pathlib.Path.home() / 'x'}),
   ],
 )
 def test_the_forms_of_flags(words, kept):
-  words = ['--out=o', *words.split()]
-  context = COMMANDS['study'].make_context('study', words)
+  name, *words = words.split()
+  context = COMMANDS[name].make_context(name, words)
   assert kept.items() <= context.params.items()
 
 
@@ -148,15 +146,6 @@ def test_both_signals_say_the_same(number, monkeypatch, capsys):
   assert after == before
 
 
-def test_a_signal_that_is_ignored_stays_so():
-  before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-  try:
-    with errors.ended_by_signals():
-      assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-  finally:
-    signal.signal(signal.SIGINT, before)
-
-
 PRINTING = (
   'import sys; from reset_cycles.cli import main\n'
   'plot = main.cli.commands["plot"]\n'
@@ -185,16 +174,6 @@ def test_output_onto_a_full_disk():
     [line] = process.stderr.read().splitlines()
   assert 'No space left on device' in line
   assert process.returncode == 2
-
-
-def test_a_full_disk_after_training_had_begun(monkeypatch, capsys):
-  def run(folder):
-    raise OSError(errno.ENOSPC, 'No space left on device')
-
-  monkeypatch.setattr(PLOT, 'callback', run)
-  assert cli.main(['plot', '.']) == 2
-  said = 'soft-reset: error: [Errno 28] No space left on device\n'
-  assert capsys.readouterr().err == said
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import pathlib
 import shlex
 
 import pytest
 
-from helpers.curves_of_runs import run_table
 from helpers.registry_logs import write_log
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files, submission_loader
 from reset_cycles.studies import workers
-from reset_cycles.studies.errors import RunFailed
-from reset_cycles.studies.thesis import figures, registry, results
-from reset_cycles.studies.thesis.claims import CLAIMS, Claim, Finding, Measure
+from reset_cycles.studies.thesis import results
+from reset_cycles.studies.thesis.claims import CLAIMS
 from reset_cycles.studies.thesis.logs import Job
 
 FAILING = Job('molecules', 'failing_full', 1)
@@ -27,13 +24,13 @@ def trained(tmp_path, monkeypatch):
   """The jobs that are given to training, which writes their logs at once."""
   jobs = []
 
-  def train_all(missing, root, num_workers, train_fn, title):
+  def train_all(missing, root, num_workers, train_fn):
     jobs.append((list(missing), root, num_workers))
     for job in missing:
       write_log(root / f'{job.workload}_{job.run}_{job.seed}', job)
 
   monkeypatch.setattr(workers, 'train_all', train_all)
-  monkeypatch.setattr(registry, 'LOGS', tmp_path / 'shipped')
+  monkeypatch.setattr(thesis, 'LOGS', tmp_path / 'shipped')
   monkeypatch.chdir(tmp_path)
   return jobs
 
@@ -62,21 +59,7 @@ def test_every_figure_is_explained(capsys):
       assert len(line) <= 84 or line.lstrip().startswith('--submission_path=')
     for run in figure.runs:
       assert f'\n{run}\n{"-" * len(run)}\nResets: ' in out
-
-
-def test_cycles_that_two_runs_share_are_shown_once(capsys):
-  cli.main(['experiments', 'fig3.8a'])
-  out = capsys.readouterr().out
-  for said in (
-    'Cycles with the step_hint of ogbg in 2024, 80,000:',
-    'Cycles with the step_hint of ogbg now, 52,000:',
-    'Cycles with the step_hint of molecules, 1,500:',
-    'Cycles: as above.',
-    'Resets: FullReset.\n',
-    'Resets: SoftReset.\n',
-  ):
-    assert out.count(said) == 1, said
-  assert 'Early switching: off, S(t) is logged; SmoothedLossRule.\n' in out
+      assert f' --settings={run} --step_hint={figure.workload.step_hint}' in out
 
 
 def test_the_commands(capsys, monkeypatch):
@@ -150,122 +133,45 @@ def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
 
 
 @pytest.mark.parametrize(
-  ('flag', 'axes'), [([], ['time', 'steps']), (['--x=time'], ['time', 'time'])]
-)
-def test_the_horizontal_axis(flag, axes, trained, monkeypatch):
-  seen = []
-  monkeypatch.setattr(
-    figures, 'draw_figure', lambda *args: seen.append(args[3])
-  )
-  monkeypatch.setattr(figures, 'save_picture', lambda picture, path: None)
-  flags = ['--only=fig3.1,fig3.8a', '--logs=.', *flag]
-  assert cli.main(['figures', *flags]) == 0
-  assert seen == axes
-
-
-@pytest.mark.parametrize(
   ('flag', 'missing'), [('--shipped', []), ('--noshipped', [FAILING])]
 )
 def test_the_projects_own_logs_are_used_unless_asked_otherwise(
   flag, missing, trained
 ):
-  write_log(registry.LOGS / 'x', FAILING)
+  write_log(thesis.LOGS / 'x', FAILING)
   assert cli.main(['figures', '--only=fig3.5', flag]) == 0
   assert trained[0][0] == missing
 
 
-def test_a_run_that_fails_is_told_in_a_line(trained, monkeypatch, capsys):
-  def fail(missing, root, num_workers, train_fn, title):
-    raise RunFailed('molecules one_cycle 1 ended with status 1')
-
-  monkeypatch.setattr(workers, 'train_all', fail)
-  assert cli.main(['figures', '--only=fig2.1']) == 2
-  said = 'soft-reset: error: molecules one_cycle 1 ended with status 1\n'
-  assert capsys.readouterr().err == said
-
-
 # Results.
 
-ORIGIN = results.Origin('a command', 12, (1, 2), 3.0, ('jax 1',), ('cpu',))
+
+def test_the_results_of_the_project_are_those_of_its_logs(
+  tmp_path, monkeypatch, capsys
+):
+  """`make results` would change nothing."""
+  monkeypatch.chdir(tmp_path)
+  page = tmp_path / 'experiments' / 'RESULTS.md'
+  page.parent.mkdir()
+  assert cli.main(['results', '--out=experiments/RESULTS.md']) == 0
+  assert capsys.readouterr().out == 'experiments/RESULTS.md\n'
+  kept = pathlib.Path(thesis.__file__).with_name('RESULTS.md')
+  assert page.read_text() == kept.read_text()
 
 
-@pytest.mark.parametrize(
-  ('values', 'expected'),
-  [
-    ([1.0, 2.0, 3.0, 4.0, 5.0], '3 (2 to 4)'),
-    ([1.0, 2.0], '1.5 (1.25 to 1.75)'),
-    ([2.0, 2.0], '2'),
-    ([1.0, 2.0, math.inf], '2 (1 to never)'),
-    ([math.inf, math.inf], 'never'),
-    ([], 'none'),
-  ],
-)
-def test_values_in_words(values, expected):
-  assert results.describe_values(values) == expected
-
-
-def test_the_whole_text():
-  claim = Claim('It holds.', 'Does it?', ('peaks_soft',), None)
-  findings = {
-    'a': Finding([Measure('x', [1.0, 3.0])], [1] * 6 + [0]),
-    'b': Finding([Measure('x', []), Measure('y', [4.0])], [0] * 7),
-  }
-  text = results.results_text(ORIGIN, {claim: findings})
-  head, _, rest = text.partition('| claim |')
-  assert '\n    a command\n' in head
-  assert '12 runs, seeds 1 to 2' in head.replace('\n', ' ')
-  assert '| claim |' + rest == (
-    '| claim | a | b |\n'
-    '|---|---|---|\n'
-    '| 1. It holds. | holds (6 : 0) | undecided: no seed could be asked |\n'
-    '\n'
-    '## 1. It holds.\n'
-    '\n'
-    'Does it?\n'
-    '\n'
-    'Runs: `peaks_soft`.\n'
-    '\n'
-    '| | a | b |\n'
-    '|---|---|---|\n'
-    '| x | 2 (1.5 to 2.5) | none |\n'
-    '| y | none | 4 |\n'
-    '| seeds for : against : neither | 6 : 0 : 1 | 0 : 0 : 7 |\n'
-    '| verdict | **holds** | **undecided** |\n'
+def test_the_command_trains_and_measures(trained, monkeypatch):
+  measured = []
+  monkeypatch.setattr(
+    results, 'measure', lambda *args: measured.extend(args[-1]) or b''
   )
-
-
-def test_the_command_trains_measures_and_packs(trained, monkeypatch, capsys):
-  table = run_table([0.0, 0.8], [0.7, 0.8], [0.8, 0.9])
-  monkeypatch.setattr(results, 'read_run', lambda log_dir: table)
-  monkeypatch.setattr(results, 'origin_of', lambda *unused: ORIGIN)
   logs = pathlib.Path('logs')
   write_log(logs / 'x', Job('molecules', 'peaks_soft', 4))
   write_log(logs / 'y', Job('molecules', 'decays_soft', 1))  # of no claim
-  assert cli.main(['results', '--logs=logs', '--pack=packed']) == 0
+  assert cli.main(['results', '--logs=logs']) == 0
   runs = {run for claim in CLAIMS for run in claim.runs}
   [(jobs, _, _)] = trained
   assert len(jobs) == len(set(jobs)) == 10 * len(runs) * 3 - 1
   # All runs of a seed before those of the next.
   assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
   assert {job.seed for job in jobs} == set(range(1, 11))
-  assert capsys.readouterr().out == 'RESULTS.md\n'
-  text = pathlib.Path('RESULTS.md').read_text()
-  assert all(f'. {claim.sentence}\n' in text for claim in CLAIMS)
-  packed = {path.stem for path in pathlib.Path('packed').iterdir()}
-  pairs = {
-    f'{workload}_{run}' for workload in results.WORKLOADS for run in runs
-  }
-  assert packed == {*pairs, 'molecules_decays_soft'}
-
-
-def test_what_stands_behind_the_numbers(tmp_path):
-  logs = [write_log(tmp_path / name, FAILING) for name in ('a', 'b')]
-  for log in logs:
-    path = log.log_dir / 'eval_measurements.csv'
-    path.write_text('global_step,total_duration\n1,20\n60,1800\n')
-    versions = {f'{n}_version': '1' for n in ('jax', 'flax', 'optax')}
-    meta = {**versions, 'device_kind': 'cpu'}
-    files.write_json(log.log_dir / 'meta_data_0.json', meta)
-  versions = ('flax 1', 'jax 1', 'optax 1')
-  expected = ('command', 2, (1, 2, 3), 1.0, versions, ('cpu',))
-  assert results.origin_of('command', range(1, 4), logs) == expected
+  assert len(measured) == len(jobs) + 1

@@ -21,8 +21,8 @@ TARGETS = {
 }
 
 
-def make(condition, name='digits', full=False):
-  return stand_in.make_workload(name, condition, full, TARGETS)
+def make(condition, name='digits'):
+  return stand_in.make_workload(name, condition, TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_each_condition_has_its_target():
 
 def test_no_target_no_workload():
   with pytest.raises(ValueError, match='no target .near. of digits'):
-    stand_in.make_workload('digits', CONDITIONS['near'], targets={})
+    stand_in.make_workload('digits', CONDITIONS['near'], {})
 
 
 def test_a_workload_may_keep_its_own_length():
   own = get_workload('digits')
-  kept = make(CONDITIONS['tuned'], full=True)
+  kept = make(get_condition('tuned_full'))
   for name in ('step_hint', 'eval_every_steps', 'default_batch_size'):
     assert getattr(kept, name) == getattr(own, name)
   assert make(CONDITIONS['tuned']).step_hint < own.step_hint

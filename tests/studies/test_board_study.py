@@ -181,8 +181,8 @@ def test_all_runs_in_order_one_seed_after_the_other():
   ]
 
 
-def test_factors_are_those_in_the_file_unless_rates_are_published():
-  factor = files.read_json(entries.FACTORS_FILE)['factors']['nadamw']
-  assert factor != 1.0
-  assert entries.get_entry('nadamw').factor == factor
-  assert entries.get_entry('nadamw', published=True).factor == 1.0
+def test_factors_are_those_in_the_file_and_1_under_a_new_name():
+  nadamw = entries.get_entry('nadamw')
+  factors = files.read_json(entries.FACTORS_FILE)['factors']
+  assert nadamw.factor == factors['nadamw'] != 1.0
+  assert entries.get_entry(f'new={nadamw.path}').factor == 1.0

@@ -31,13 +31,6 @@ def test_the_evaluation_at_a_boundary_belongs_to_the_cycle_that_ends():
   assert second.tolist() == [0.3, 0.4, 0.5]
 
 
-def test_shares_at_the_end_and_at_best():
-  table = run_table([0.2, 0.4], [0.3, 0.8, 0.7], [0.6], target=1.2)
-  assert claims.final_share(table, 0) == pytest.approx(0.2)
-  assert claims.final_share(table, 1) == pytest.approx(0.5)
-  assert claims.best_share(table) == pytest.approx(0.6)
-
-
 @pytest.mark.parametrize(
   ('before', 'after', 'expected'),
   [
@@ -263,17 +256,3 @@ def test_cycles_that_are_not_left_and_good_ones_that_are():
   healthy = ask('Early switching lets', study)
   assert healthy.votes == [-1]
   assert values(healthy)['left by the rule'] == [6]
-
-
-def test_each_claim_is_asked_of_its_runs_alone():
-  good = run_table([0.0, 0.8], [0.1, 0.8], [0.8, 0.9])
-  failed = run_table([0.0, 0.01], [0.1, 0.2], [0.6, 0.6])
-  asked = [
-    max(
-      sum(map(abs, claim.ask({run: {1: table} for run in claim.runs}).votes))
-      for table in (good, failed)
-    )
-    for claim in claims.CLAIMS
-  ]
-  # Equal runs are a tie in the comparisons of recoveries, and of parts.
-  assert asked == [0, 0, 0, 1, 1, 1, 0, 0, 1, 1]

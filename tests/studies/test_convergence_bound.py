@@ -9,7 +9,6 @@ import pathlib
 import numpy as np
 import pytest
 
-from helpers import reference
 from reset_cycles.studies.preview.convergence_bound import (
   best_base_rate,
   bound_curve,
@@ -35,12 +34,6 @@ def test_three_steps_with_a_norm_each():
   np.testing.assert_allclose(curve, expected, rtol=CURVE_ERROR)
 
 
-def test_a_constant_rate_has_a_harmonic_number():
-  harmonic = math.fsum(1 / d for d in range(1, 1000))
-  expected = 1 / 2000 + (1 + harmonic) / 2
-  assert last_iterate_bound(np.ones(1000)) == pytest.approx(expected, rel=1e-14)
-
-
 @pytest.mark.oracle
 @pytest.mark.parametrize('name', ORACLE)
 def test_reference_values(name):
@@ -60,18 +53,6 @@ def test_reference_curves(name):
   np.testing.assert_allclose(
     curve, ORACLE[name]['curve_base1'], rtol=CURVE_ERROR
   )
-
-
-def test_the_curve_agrees_with_the_twin():
-  rng = np.random.default_rng(3)
-  rates = 10 ** rng.uniform(-30.0, 0.0, 200) * (rng.random(200) < 0.8)
-  norms = rng.uniform(0.0, 5.0, 200)
-  expected = [
-    reference.last_iterate_bound(rates[:t].tolist(), norms[:t].tolist(), 0.1)
-    for t in range(1, 201)
-  ]
-  curve = bound_curve(rates, norms, 0.1)
-  np.testing.assert_allclose(curve, expected, rtol=CURVE_ERROR)
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,10 @@ def test_the_yardsticks():
 
 
 def test_rules_see_one_evaluation_after_the_other():
-  assert left_at('floor', REACHES) == 4
-  assert left_at('floor', FAILS) == 1  # .4 is asked at f = .2
-  assert (
-    left_at('{"name": "floor", "shares": [0.3], "least": [0.31]}', FAILS) == 2
-  )
-  assert left_at('progress', FAILS) == 1
+  # .5 is missing at f = .2; in REACHES nothing is at f = .3.
+  assert left_at('progress', FAILS) == left_at('progress', REACHES) == 1
+  later = '{"name": "progress", "min_share": 0.3}'
+  assert (left_at(later, FAILS), left_at(later, REACHES)) == (2, 4)
   rises = make_run([10, 20, 30], [0.9] * 3, [1.0, 1.5, 2.0])
   assert left_at('thesis', rises) == 1
 
@@ -68,7 +66,7 @@ def test_what_a_rule_is_told():
 @pytest.mark.parametrize('loss', [NAN, math.inf])
 def test_a_loss_that_is_not_finite_ends_a_run_whatever_the_rule(loss):
   run = make_run([10, 20], [0.5, 0.5], [1.0, loss])
-  assert left_at('{"name": "floor", "shares": [1], "least": [0]}', run) == 1
+  assert left_at('{"name": "progress", "min_share": 0.9}', run) == 1
 
 
 def test_which_runs_are_comparable():
@@ -103,30 +101,15 @@ def test_groups_are_trials_of_one_submission_in_their_order():
   ]  # fmt: skip
 
 
-def test_curves_by_how_runs_end():
-  curves = picture.progress_curves(DRAWN)
-  assert {name: len(found) for name, found in curves.items()} == {
-    'reach': 1,
-    'come near': 1,
-    'fail': 1,
-  }
-  # At f = .02, .04, ..., 1; evaluated at .1, .5 and 1.
-  expected = np.repeat([0.0, 0.2, 0.8, 1.0], [4, 20, 25, 1])
-  np.testing.assert_allclose(curves['reach'][0], expected, rtol=1e-12)
-  expected = np.repeat([0.0, 0.3], [24, 26])
-  np.testing.assert_allclose(curves['fail'][0], expected, rtol=1e-12)
-
-
-def test_lines_and_bands(tmp_path, monkeypatch):
+def test_the_picture_has_a_line_per_rule(tmp_path, monkeypatch):
   drawn = []
   monkeypatch.setattr(picture, 'save_picture', lambda f, path: drawn.append(f))
-  picture.save_replay(tmp_path / 'x.png', replayed(DRAWN, 'never', 'floor'))
-  left, right = drawn[0].axes
-  assert [line.get_label() for line in left.lines] == ['never', 'floor']
-  # Each costs 100; with the floor the third costs 10, the fourth 50.
-  assert [line.get_ydata()[-1] for line in left.lines] == [0.75, 1.0]
-  labels = [line.get_label() for line in right.lines]
-  assert labels == ['reach (1)', 'come near (1)', 'fail (1)']
+  picture.save_replay(tmp_path / 'x.png', replayed(DRAWN, 'never', 'oracle'))
+  [axes] = drawn[0].axes
+  assert [line.get_label() for line in axes.lines] == ['never', 'oracle']
+  # Each costs 100, of a budget of 300; the oracle leaves all but the first at
+  # once, after 10.
+  assert [line.get_ydata()[-1] for line in axes.lines] == [0.75, 1.0]
 
 
 def test_the_best_share_of_the_way():
@@ -141,11 +124,10 @@ def test_the_best_share_of_the_way():
   ('text', 'message'),
   [
     ('thesi', 'there is no such rule; .* Did you mean thesis'),
-    ('{"name": "floor"', 'is not valid JSON'),
+    ('{"name": "race"', 'is not valid JSON'),
     ('{"name": "race", "probes": 1}', 'a whole number of at least 2'),
     ('{"name": "race", "share": 0}', r'a number in \(0, 1\]'),
-    ('{"name": "race", "skip_race_above": "x"}', 'a number in'),
-    ('{"name": "race", "keep": [2]}', "race has no parameter 'keep'"),
+    ('{"name": "race", "keep": [2]}', 'race.keep: TrialRace has no such field'),
     ('{"name": "race", "rule": "thesi"}', 'Did you mean thesis'),
   ],
 )
@@ -179,15 +161,6 @@ def test_who_was_not_probed_comes_last():
   assert seconds(TrialRace(2, 0.2), SLOW, BAD, GOOD) == [280.0, 100.0, 120.0]
 
 
-def test_no_race_where_the_first_has_come_far_enough():
-  race = TrialRace(3, 0.2, skip_race_above=0.6)
-  # GOOD first: alone. Else: as without it.
-  assert seconds(race, GOOD, SLOW, BAD) == [80.0, 120.0, 140.0]
-  # It goes on alone, fails, and the others race: 80, then 40, then 60 at hand.
-  race = TrialRace(2, 0.2, skip_race_above=0.5)
-  assert seconds(race, SLOW, BAD, GOOD)[0] == 80 + 40 + 60
-
-
 def test_a_probe_stops_where_no_evaluation_to_come_is_nearer():
   # Every 10 seconds: .2 is nearest to .24; with .26 it would be .3.
   run = make_run([10, 20, 30, 40], [0.1, 0.1, 0.1, 1.0])
@@ -216,77 +189,29 @@ def replayed(runs, *texts):
 
 
 def test_figures_of_a_rule_and_of_a_race():
-  table = tables.figures(replayed(RUNS, 'never', RACE), [1.4])
-  never, race = table.objects
+  never, race = found = tables.figures(replayed(RUNS, 'never', RACE), [1.4])
   # In a row: 80, 320, 240, 160.
   assert never == {
     'rule': 'never', 'budget': 1.4, 'cases': 4, 'reached': 0.25,
-    'time': pytest.approx((80 / 140 + 3) / 4), 'false_alarms': 0,
+    'time': pytest.approx((80 / 140 + 3) / 4), 'false_alarms': 0, 'reaching': 1,
   }  # fmt: skip
   # GOOD SLOW BAD: 60 + 80. SLOW BAD BAD: 60 + 80 + 80 + 60 + 80. BAD BAD GOOD:
   # 60 + 60. BAD GOOD SLOW: 60 + 80.
   assert (race['reached'], race['false_alarms']) == (0.75, None)
   assert race['time'] == pytest.approx((140 + 120 + 140 + 140) / 140 / 4)
-  assert table.lines[1].split() == ('never 4 0.250 0.893 0 of 1'.split())
-  assert table.lines[2].endswith('–')
+  assert [line.split() for line in tables.lines(found)[1:]] == [
+    ['never', '1.4', '4', '0.250', '0.893', '0', '1'],
+    'race(probes=3, share=0.2, rule=never) 1.4 4 0.750 0.964 – 1'.split(),
+  ]
 
 
 def test_figures_of_parts():
   others = [run._replace(submission='b') for run in RUNS]
-  table = tables.figures(
-    replayed(RUNS + others, 'floor'), [1.0, 2.0], 'submission'
-  )
-  assert [(o['submission'], o['budget']) for o in table.objects] == [
-    ('a', 1.0), ('a', 2.0), ('b', 1.0), ('b', 2.0),
-  ]  # fmt: skip
-  assert [line.split()[1] for line in table.lines[1:]] == ['a', 'b']
-
-
-def test_costs():
-  table = tables.costs(replayed(RUNS, RACE), [1.4])
-  [row] = table.objects
-  assert (row['cases'], row['good']) == (4, 1)
-  found = {
-    name: (row[f'{name}_reached'], row[f'{name}_time'])
-    for name in ('good_race', 'good_row', 'others_race', 'others_row')
-  }
-  assert found == {
-    'good_race': (1.0, pytest.approx(1.4)),
-    'good_row': (1.0, pytest.approx(0.8)),
-    'others_race': (pytest.approx(2 / 3), pytest.approx(4.0 / 3)),
-    'others_row': (0.0, pytest.approx(1.4)),
-  }
-  # Others gain .2 / 3, a good one loses .6.
-  assert row['break_even_reached'] == 1.0
-  assert row['break_even_time'] == pytest.approx(0.1)
-
-
-def test_costs_without_good_cases():
-  runs = [BAD._replace(trial=f'trial_{i}') for i in range(4)]
-  [row] = tables.costs(replayed(runs, RACE), [1.0]).objects
-  assert row['good'] == 0 and row['good_race_reached'] is None
-  with pytest.raises(ValueError, match='never is not a race'):
-    tables.costs(replayed(runs, 'never'), [1.0])
-
-
-def test_left_out():
-  # On a and b the race is the better one, on c the trials in a row are.
-  runs = [run._replace(submission='b') for run in RUNS] + RUNS
-  runs += [GOOD._replace(submission='c', trial=f'trial_{i}') for i in range(4)]
-  shown = replayed(runs, 'never', RACE)
-  table = tables.left_out(shown, [1.4], 'submission')
-  race = shown[1].rule.given
+  shown = replayed(RUNS + others, 'progress')
   assert [
-    (o['submission'], o['rule'], o['reached']) for o in table.objects
-  ] == [
-    ('a', race, 0.75),
-    ('b', race, 0.75),
-    ('c', race, 1.0),
-    (None, None, pytest.approx(2.5 / 3)),
-  ]
-  assert table.lines[-1].split()[:4] == ['1.4×', 'all', '12', '0.833']
-  with pytest.raises(ValueError, match='give at least two --rule'):
-    tables.left_out(shown[:1], [1.4], 'submission')
+    (o['submission'], o['budget'], o['cases'])
+    for o in tables.figures(shown, [1.0, 2.0], 'submission')
+  ] == [('a', 1.0, 4), ('a', 2.0, 4), ('b', 1.0, 4), ('b', 2.0, 4)]
 
 
 def test_the_figures_of_the_shipped_runs():
@@ -300,18 +225,16 @@ def test_the_figures_of_the_shipped_runs():
       f'{o["time"]:.4f}',
       o['false_alarms'],
     )
-    for o in tables.figures(shown, tables.BUDGETS).objects
+    for o in tables.figures(shown, tables.BUDGETS)
   ] == [
     ('never', 1.5, '0.5870', '0.6552', 0),
     ('never', 3.0, '0.8047', '0.4690', 0),
     ('thesis', 1.5, '0.5676', '0.6744', 299),
     ('thesis', 3.0, '0.7206', '0.5081', 299),
-    ('floor', 1.5, '0.6241', '0.6426', 31),
-    ('floor', 3.0, '0.8253', '0.4484', 31),
     ('progress', 1.5, '0.6352', '0.6343', 5),
     ('progress', 3.0, '0.8312', '0.4377', 5),
-    ('race', 1.5, '0.7123', '0.7128', None),
-    ('race', 3.0, '0.8213', '0.4666', None),
+    ('race', 1.5, '0.7162', '0.7122', None),
+    ('race', 3.0, '0.8233', '0.4656', None),
     ('oracle', 1.5, '0.8818', '0.4771', 0),
     ('oracle', 3.0, '0.8818', '0.2977', 0),
   ]

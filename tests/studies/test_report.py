@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 
-import numpy as np
 import pytest
 
 from helpers.log_files import EVENTS, write_run
@@ -31,41 +30,29 @@ def page_of(*folders):
   return out.read_text(encoding='utf-8')
 
 
-def test_best_and_seconds_of_a_run(trial):
+def test_the_best_evaluation_of_a_run(trial):
   write_run(trial, EVENTS, metric=(0.9, 0.02, 0.02))
   run = read(trial)
-  assert (run.reached, run.best(), run.best(after=30)) == (1, 1, 2)
-  assert run.best(after=60) is None
-  assert [run.seconds_at(s) for s in (1, 15.5, 60)] == pytest.approx(
-    [0.1, 1.55, 6.0]
-  )
-  assert np.isnan(run.seconds_at(61))
+  assert (run.table.best(), run.table.best(after=30)) == (1, 2)
+  assert run.table.best(after=60) is None
   assert run.place == 'experiment/digits_jax/trial_1'
 
 
 def test_a_cycle_that_is_left_and_one_that_is_going(trial):
   write_run(trial, EVENTS, metric=(0.9, 0.2, 0.1))
   _, first, second = report.cycle_rows(read(trial))
-  assert first[:4] == ['1', '1', '0', '20']
-  assert first[5:7] == ['–', '–'] and first[-1] == 'left early: loss rises'
-  assert second[:4] == ['2', '2', '20', '40']
-  assert second[6] == '0.25' and second[9:] == ['0.1', '60', 'no end logged']
+  assert first[:4] == ['1', '0', '20', '–']
+  assert first[-1] == 'left early: loss rises'
+  assert second[:4] == ['2', '20', '40', '0.25']
+  assert second[5:] == ['0.1', '60', 'no end logged']
 
 
-def test_events_and_evaluations_in_words(trial):
-  evaluation = {
-    'event': 'evaluation', 'cycle': 2, 'global_step': 31, 'metric_step': 30,
-    'smoothed_loss': 1.25,
-  }  # fmt: skip
-  write_run(trial, [*EVENTS, evaluation])
-  run = read(trial)
-  rows = report.event_rows(run)
-  assert rows[2] == ['20', '2.0', '1', 'switch', 'loss rises']
-  assert rows[3] == ['20', '2.0', '2', 'reset', 'tau 0.25']
+def test_events_in_words(trial):
+  write_run(trial, [*EVENTS, {'event': 'evaluation', 'global_step': 31}])
+  rows = report.event_rows(read(trial))
+  assert rows[2] == ['20', '1', 'switch', 'loss rises']
+  assert rows[3] == ['20', '2', 'reset', 'tau 0.25']
   assert len(rows) == 5  # the evaluation is not among them
-  header, _, second, _ = report.evaluation_rows(run)
-  assert header == ['step', 'seconds', 'error rate', 'smoothed loss']
-  assert second == ['30', '3.0', '0.2', '1.25']
 
 
 FINISH = {'global_step': 60, 'event': 'finish', 'cycle': 2, 'reason': 'all'}
@@ -129,13 +116,3 @@ def test_a_run_that_has_just_begun_and_one_of_another_submission(trial):
     (trial / name).unlink()
   text = page_of(trial)
   assert 'Not evaluated yet.' in text and 'No cycles.csv' in text
-
-
-def test_runs_of_the_same_name_are_told_apart_by_their_folders(tmp_path):
-  folders = [tmp_path / name for name in ('a', 'b')]
-  for folder in folders:
-    folder.mkdir()
-    write_run(folder, EVENTS)
-  assert re.search(
-    r'Run 2: digits: peaks, seed 1 \([^)]*/b\)', page_of(*folders)
-  )

@@ -12,7 +12,7 @@ import pytest
 
 from reset_cycles.cli import main as cli
 from reset_cycles.studies import scores
-from reset_cycles.studies.board import entries, logs, scoreboard
+from reset_cycles.studies.board import logs, scoreboard
 from reset_cycles.studies.board.logs import BoardRun
 from reset_cycles.studies.run_files import MetricTarget
 
@@ -172,31 +172,11 @@ def test_a_studys_folder_is_read(tmp_path):
   assert (b.budget_sec, b.failed, b.share_to_target) == (60, True, math.inf)
 
 
-def test_the_factor_that_leaves_most_of_the_budget_is_chosen(tmp_path):
-  write_run(tmp_path, 'tuned@2', 'a', [(12, 0.01)])
-  write_run(tmp_path, 'tuned@4', 'a', [(6, 0.01)])
-  write_run(tmp_path, 'tuned@2', 'b', [(12, 0.04)])  # nobody reaches it
-  write_run(tmp_path, 'tuned@4', 'b', [(12, 0.08)])
-  found = entries.choose_factors(logs.read_runs(tmp_path))
-  of_a, of_b = found['chosen_from'].values()
-  assert of_a['2'] == {'budget_left': 1 - 12 / 30, 'nearness': 1.0, 'runs': 1}
-  assert of_b['4'] == {'budget_left': 0.0, 'nearness': 0.25, 'runs': 1}
-  assert found['factors'] == {'a': 4.0, 'b': 2.0}
-  with pytest.raises(ValueError, match='no runs under tuned@FACTOR'):
-    entries.choose_factors([])
-
-
-def test_the_page_says_who_wins_where():
-  hot = [run._replace(condition='hot') for run in RUNS if run.seed < 3]
-  page = scoreboard.page([*RUNS, *hot], 'What a person says.')
-  head, _, rest = page.partition('## What it says')
-  assert '\nOver all, b is first' in head
-  assert '\n\nWhat a person says.\n' in rest
-  assert 'Workloads: digits, text. Seeds: 2 to 3.' in head
-  assert '### tuned' in rest and '### hot' in rest and '### near' not in rest
-  # Reached by workload: a 100 % and 0 %.
-  assert '| a | 100% | 0% |' in rest
-  assert '| b | 100% | 100% |' in rest
+def test_a_page_of_conditions_beside_the_score_compares_all_runs():
+  runs = [run._replace(condition='tuned@2') for run in RUNS]
+  page = scoreboard.page(runs, 'What a person says.')
+  assert 'Over all, b is first' in page and '### tuned@2' in page
+  assert '\n\nWhat a person says.\n' in page
 
 
 @pytest.mark.parametrize(
@@ -227,17 +207,3 @@ def test_the_command_writes_page_picture_and_archives(tmp_path, capsys):
   assert cli.main(words) == 2  # the picture is there
   assert cli.main([*words, '--overwrite']) == 0
   assert page.read_text() == said
-
-
-@pytest.mark.parametrize(
-  ('words', 'said'),
-  [
-    (['--out=a.md'], "Missing option '--logs'"),
-    (['--logs=x', '--out=a.txt'], 'must end in .md'),
-    (['--logs=nowhere', '--out=a.md'], 'nowhere: there is no such folder'),
-  ],
-)
-def test_bad_input_is_one_line(words, said, capsys):
-  assert cli.main(['scoreboard', *words]) == 2
-  [line] = capsys.readouterr().err.splitlines()
-  assert said in line

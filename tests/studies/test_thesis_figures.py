@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.curves_of_runs import run_table
+from reset_cycles.experiments.thesis import FIGURES
 from reset_cycles.studies.thesis import figures
-from reset_cycles.studies.thesis.registry import FIGURES
 
 STEPS = np.array([1, 2, 3])
 
@@ -80,18 +80,6 @@ def test_over_time_each_seed_is_a_curve_of_its_own():
   assert (text.xy[0], text.get_text()) == (2.0, 'τ = 0.5')
 
 
-@pytest.mark.parametrize(
-  ('taus', 'expected'),
-  [
-    ((0.25,), 'τ = 0.25'),
-    ((0.0, 0.0), 'τ = 0'),
-    ((0.1, 0.2, 0.6), 'τ = 0.2\n(0.1 to 0.6)'),
-  ],
-)
-def test_taus_in_words(taus, expected):
-  assert figures.describe_taus(taus) == expected
-
-
 FULL = [
   run_table([0.1, y], [0.2, y], taus=[1.0], target=0.8) for y in (0.5, 0.6, 0.7)
 ]
@@ -103,8 +91,8 @@ SOFT = [
 ]
 
 
-def draw(name, runs, x_axis='steps'):
-  return figures.draw_figure(name, FIGURES[name], runs, x_axis)
+def draw(name, runs):
+  return figures.draw_figure(name, FIGURES[name], runs)
 
 
 def labelled(axes):
@@ -184,7 +172,7 @@ def test_every_early_switch_is_marked():
 
 def test_a_figure_over_time_can_be_drawn():
   runs = {'peaks_full': FULL[:2], 'peaks_soft': SOFT[:2]}
-  picture = draw('fig3.1', runs, 'time')
+  picture = draw('fig3.1', runs)
   assert picture._suptitle.get_text().endswith('2 seeds: a line each)')
   _, metric = picture.axes
   assert metric.get_xlabel() == 'seconds of submission time'

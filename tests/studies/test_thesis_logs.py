@@ -17,11 +17,12 @@ from helpers.registry_logs import write_log
 from helpers.study_workers import kill, note
 from reset_cycles.cli import main as cli
 from reset_cycles.core.records import SETTINGS
+from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SOFT_RESET
-from reset_cycles.studies import workers
+from reset_cycles.studies import paths, workers
 from reset_cycles.studies.errors import RunFailed
-from reset_cycles.studies.thesis import logs, registry
+from reset_cycles.studies.thesis import logs
 from reset_cycles.studies.thesis.logs import Job
 
 SOFT = Job('molecules', 'peaks_soft', 2)
@@ -83,17 +84,22 @@ def test_a_place_that_is_taken_is_noticed_before_training(tmp_path):
       pass
 
 
+def pack(path, *found):
+  contents = {
+    f'{log.job.run}/seed_{log.job.seed}/{file.name}': file.read_bytes()
+    for log in found
+    for file in log.log_dir.iterdir()
+  }
+  paths.write_archive(path, contents)
+
+
 def test_archives_are_read_as_the_folders_that_were_packed(tmp_path):
   found_logs = [
     write_log(tmp_path / f'{job.run}{job.seed}', job)
     for job in (FULL, SOFT, SOFT._replace(seed=5))
   ]
   packed = tmp_path / 'packed'
-  paths = logs.pack(found_logs, packed)
-  assert [path.name for path in paths] == [
-    'molecules_peaks_full.zip',
-    'molecules_peaks_soft.zip',
-  ]
+  pack(packed / 'a.zip', *found_logs)
   with logs.unpacked([packed]) as roots:
     found = logs.find_logs(roots)
     assert [log.job for log in found] == [log.job for log in found_logs]
@@ -109,7 +115,7 @@ def test_an_archive_ranks_where_its_root_does(tmp_path):
   for root, value in zip(roots, ('1', '2')):
     log = write_log(tmp_path / f'log{value}', SOFT)
     (log.log_dir / 'eval_measurements.csv').write_text(value)
-    logs.pack([log], root)
+    pack(root / 'a.zip', log)
   write_log(roots[1] / 'x', SOFT)
   for order in (roots, roots[::-1]):
     with logs.unpacked(order) as folders:
@@ -158,7 +164,7 @@ def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   path = pathlib.Path(
     write_submission(pathlib.Path('fake_run'), 'complete_at=7')
   )
-  monkeypatch.setattr(registry, 'SUBMISSION', path.absolute())
+  monkeypatch.setattr(thesis, 'SUBMISSION', path.absolute())
   monkeypatch.setattr(logs, 'KEPT_FILES', ('flags_0.json',))
   root = tmp_path / 'kept'
   logs.train(JOBS[1], root, lambda words: cli.main(['run', *words]))
