@@ -34,10 +34,6 @@ def links_of(text):
   return [link for link in found if not re.match('https?:', link)]
 
 
-def test_the_readme_is_short():
-  assert len((ROOT / 'README.md').read_text().splitlines()) <= 150
-
-
 @pytest.mark.parametrize('name', NAMES)
 def test_links_lead_somewhere(name):
   path = ROOT / name
@@ -80,9 +76,6 @@ def test_commands_have_the_flags_that_they_are_given():
     }
     flags = {word.partition('=')[0] for word in words if word[:2] == '--'}
     assert flags <= known | {'--help'}, line
-
-
-def test_commands_in_the_text_exist():
   for name in NAMES:
     text = (ROOT / name).read_text(encoding='utf-8')
     for command in re.findall(r'`soft-reset ([a-z-]+)', text):

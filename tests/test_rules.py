@@ -15,8 +15,6 @@ from reset_cycles import submission
 from reset_cycles.cli.settings import closure
 
 ROOT = pathlib.Path(submission.__file__).parent
-
-
 # What is handed in; __init__.py files have nothing that is run.
 TREES = {
   name: ast.parse((ROOT / name).read_text())
@@ -43,7 +41,7 @@ DATA_SETS_AND_MODELS = set(
 STANDARD = set(
   (
     '__future__ collections csv dataclasses difflib errno fractions functools '
-    'inspect io json math numbers os pathlib re statistics sys time types '
+    'inspect io json math numbers os pathlib re statistics sys types '
     'typing'
   ).split()
 )
@@ -239,7 +237,7 @@ def imported_by(name):
 
 @pytest.mark.parametrize('name', TREES)
 def test_imports(name):
-  """Own modules relatively; no benchmark package, no threads, no kernels."""
+  """Own modules relatively; no benchmark package, clock, threads, kernels."""
   assert imported_by(name) <= STANDARD | THIRD_PARTY
 
 
@@ -256,11 +254,3 @@ def test_which_modules_open_files():
   assert {name: found for name, found in openers.items() if found} == {
     'core/records.py': ['glob', 'open', 'read_text', 'unlink', 'write_bytes']
   }
-
-
-def test_no_clock_is_read():
-  assert [name for name in TREES if 'time' in imported_by(name)] == []
-
-
-def test_the_size_of_an_evaluations_batch_is_the_benchmarks():
-  assert not hasattr(submission, 'get_eval_batch_size')

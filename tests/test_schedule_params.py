@@ -152,10 +152,6 @@ def test_the_average_of_schedule_free_has_one_b1_above_0():
     ScheduleParams(all_new, optimizer=free)
 
 
-def test_a_list_of_cycles_becomes_a_tuple():
-  assert ScheduleParams([Cycle(), Cycle()]) == ScheduleParams((Cycle(),) * 2)
-
-
 def test_an_override():
   cycles = (hparams_cycle(learning_rate=0.5), hparams_cycle(learning_rate=0.25))
   params = ScheduleParams(cycles, budget_factor=1.5)
@@ -196,6 +192,7 @@ def test_the_lists_of_the_thesis():
 def test_settings_are_values():
   with pytest.raises(dataclasses.FrozenInstanceError):
     THESIS.wait = True
+  assert ScheduleParams([Cycle(), Cycle()]) == ScheduleParams((Cycle(),) * 2)
   assert SCHEDULE_PARAMS is SOFT_RESET
 
 
