@@ -132,32 +132,14 @@ class FakeSubmission:
   Args:
     tape: every call is noted here.
     clock: moved on by a second per step and two per prepare_for_eval.
-    complete_at: step at which it raises TrainingCompleteError.
-    interrupt_at: step in which a KeyboardInterrupt is raised.
-    press_at: steps in which Ctrl-C is pressed.
-    terminate_at: step in which a SIGTERM comes.
-    kill_at: step at which the process is killed.
-    fail_at: step at which it has a bug.
+    **at: the step in which something happens: complete_at, interrupt_at (a
+      KeyboardInterrupt), fail_at (a bug) and kill_at (the process); press_at has
+      a list, in which Ctrl-C may be twice.
   """
 
-  def __init__(
-    self,
-    tape=None,
-    clock=None,
-    complete_at=None,
-    interrupt_at=None,
-    press_at=(),
-    terminate_at=None,
-    kill_at=None,
-    fail_at=None,
-  ):
+  def __init__(self, tape=None, clock=None, **at):
     self.tape = [] if tape is None else tape
-    self.clock = clock or Clock()
-    self.complete_at, self.kill_at = complete_at, kill_at
-    self.interrupt_at, self.press_at = interrupt_at, press_at
-    self.terminate_at = terminate_at
-    self.fail_at = fail_at
-    self.seen = []
+    self.clock, self.at, self.seen = clock or Clock(), at, []
 
   def get_batch_size(self, workload_name):
     raise ValueError(workload_name)
@@ -203,18 +185,16 @@ class FakeSubmission:
     )
 
   def _stop(self, global_step):
-    for step, error in (
-      (self.complete_at, spec.TrainingCompleteError),
-      (self.interrupt_at, KeyboardInterrupt),
-      (self.fail_at, ValueError('a bug')),
-    ):
-      if global_step == step:
-        raise error
-    for _ in range(self.press_at.count(global_step)):
+    for _ in range(self.at.get('press_at', []).count(global_step)):
       signal.raise_signal(signal.SIGINT)
-    if global_step == self.terminate_at:
-      signal.raise_signal(signal.SIGTERM)
-    if global_step == self.kill_at:
+    for name, error in (
+      ('complete_at', spec.TrainingCompleteError),
+      ('interrupt_at', KeyboardInterrupt),
+      ('fail_at', ValueError('a bug')),
+    ):
+      if self.at.get(name) == global_step:
+        raise error
+    if self.at.get('kill_at') == global_step:
       os.kill(os.getpid(), signal.SIGKILL)
 
   def prepare_for_eval(self, *, global_step, **named):

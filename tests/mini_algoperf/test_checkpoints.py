@@ -56,18 +56,28 @@ def assert_trees_equal(first, second):
     np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-@pytest.mark.parametrize('generation', GENERATIONS)
-def test_what_was_saved_comes_back(generation, tmp_path):
-  state = make_state(generation)
+@pytest.mark.parametrize(
+  ('generation', 'is_sharded'), [('jit', False), ('jit', True), ('pmap', False)]
+)
+def test_what_was_saved_comes_back(generation, is_sharded, tmp_path):
+  """Also to where it lay."""
+  state, other = (make_state(generation, fill=fill) for fill in (1.0, 0.0))
+  if is_sharded:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ('batch',))
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    for trees in (state, other):
+      trees['model_params'] = jax.device_put(trees['model_params'], whole)
   checkpoints.save(tmp_path, state, generation, keep_all=False)
   raw = checkpoints.read_latest(tmp_path)
-  other = make_state(generation, fill=0.0)
   restored = checkpoints.restore(raw, other, generation)
   assert set(restored) == set(state)
   for name in checkpoints.DEVICE_TREES:
     assert_trees_equal(restored[name], state[name])
-    leaves = jax.tree_util.tree_leaves(restored[name])
-    assert all(isinstance(leaf, jax.Array) for leaf in leaves)
+    placed, expected = (
+      [leaf.devices() for leaf in jax.tree_util.tree_leaves(trees[name])]
+      for trees in (restored, state)
+    )
+    assert placed == expected
   for name in set(state) - set(checkpoints.DEVICE_TREES):
     assert restored[name] == state[name]
 
@@ -120,18 +130,6 @@ def test_other_shapes_and_other_trees_are_refused(tmp_path):
     other = dict(make_state('jit'), model_params=params)
     with pytest.raises(ValueError, match='model_params has other entries'):
       checkpoints.restore(raw, other, 'jit')
-
-
-def test_sharded_arrays_come_back_with_their_sharding(tmp_path):
-  mesh = jax.sharding.Mesh(np.array(jax.devices()), ('batch',))
-  sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-  state = make_state('jit')
-  state['model_params'] = jax.device_put(state['model_params'], sharding)
-  checkpoints.save(tmp_path, state, 'jit', keep_all=False)
-  raw = checkpoints.read_latest(tmp_path)
-  restored = checkpoints.restore(raw, state, 'jit')
-  leaf = restored['model_params']['a']['b']
-  assert leaf.sharding.device_set == sharding.device_set
 
 
 # Resumed runs: the same as if nothing had happened.

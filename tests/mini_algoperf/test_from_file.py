@@ -206,6 +206,11 @@ def run(old, new):
       'workload: mine.py:Moons: loss_fn must return n_valid_examples, '
       'per_example, summed by name.',
     ),
+    (
+      '  # Values per',
+      "  validation_target_value = 'x'\n  # Values per",
+      "mine.py:Moons: validation_target_value='x' must be a finite number.",
+    ),
   ],
 )
 @pytest.mark.usefixtures('moons')
@@ -214,14 +219,6 @@ def test_what_a_rehearsal_finds(old, new, said, capsys):
   line = capsys.readouterr().err.splitlines()[-1]
   assert line.endswith(said)
   assert not pathlib.Path('experiment_runs').exists()
-
-
-@pytest.mark.usefixtures('moons')
-def test_targets_of_the_users_own_that_are_no_numbers(capsys):
-  text = "  validation_target_value = 'x'\n  # Values per"
-  assert run('  # Values per', text) == 2
-  said = "mine.py:Moons: validation_target_value='x' must be a finite number."
-  assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -128,24 +128,26 @@ def test_what_a_step_is_given():
 
 
 @pytest.mark.parametrize(
-  'generation, eval_every, ruleset, last_step, evaluations',
+  ('generation', 'every', 'options', 'last_step', 'evaluations'),
   [
     # max_allowed_runtime_sec is 10, a step takes a second. Only jit prepares
     # for evaluations, which takes two more, and checks its 15 seconds there:
     # 3, 9, 16 seconds at steps 1, 5, 10. No evaluation follows.
-    ('jit', 5, 'self', 10, [1, 5]),
+    ('jit', 5, {}, 10, [1, 5]),
     # 3, 14 and 26 seconds at steps 1, 10, 20.
-    ('jit', 10, 'self', 20, [1, 10]),
+    ('jit', 10, {}, 20, [1, 10]),
     # 10 seconds; 3, 9, 16 again.
-    ('jit', 5, 'external', 10, [1, 5]),
+    ('jit', 5, {'tuning_ruleset': 'external'}, 10, [1, 5]),
     # 30 seconds, checked at every step; an evaluation that is due follows.
-    ('pmap', 5, 'self', 30, [1, 5, 10, 15, 20, 25, 30]),
-    ('pmap', 7, 'self', 30, [1, 7, 14, 21, 28]),
-    ('pmap', 7, 'external', 10, [1, 7]),
+    ('pmap', 5, {}, 30, [1, 5, 10, 15, 20, 25, 30]),
+    ('pmap', 7, {}, 30, [1, 7, 14, 21, 28]),
+    ('pmap', 7, {'tuning_ruleset': 'external'}, 10, [1, 7]),
+    # By wall clock, every 4 seconds of training; it stands while evaluating.
+    ('pmap', None, {'eval_by': 'time'}, 30, [1, 5, 9, 13, 17, 21, 25, 29]),
   ],
 )
-def test_budget(generation, eval_every, ruleset, last_step, evaluations):
-  run, _ = trained(generation, eval_every=eval_every, tuning_ruleset=ruleset)
+def test_budget(generation, every, options, last_step, evaluations):
+  run, _ = trained(generation, eval_every=every, **options)
   assert run.global_step == last_step
   assert evaluated_steps(run) == evaluations
   assert not run.train_state['is_time_remaining']
@@ -160,36 +162,31 @@ def test_evaluations_take_no_time_and_preparing_for_them_does():
   assert (first['score'], first['total_duration']) == (3, 103)
 
 
-def test_evaluations_by_wall_clock():
-  # Every 4 seconds of training; the clock stands 100 seconds per evaluation.
-  options = {'eval_every': None, 'eval_by': 'time', 'max_global_steps': 10}
-  run, _ = trained('pmap', **options)
-  assert evaluated_steps(run) == [1, 5, 9, 10]
-
-
 @pytest.mark.parametrize(
-  ('accuracy', 'last_step', 'reached'),
+  ('accuracy', 'splits', 'last_step', 'reached'),
   [
     # Validation wants more than 0.8, test more than 0.9; a target stays reached.
-    ({1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get, 10, (True, True)),
+    (
+      {1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get,
+      ('train', 'validation', 'test'),
+      10,
+      (True, True),
+    ),
     # The validation target alone does not end a run.
-    (lambda step: 0.85, 30, (True, False)),
+    (lambda step: 0.85, ('validation', 'test'), 30, (True, False)),
+    # A split that is left out reaches no target.
+    (lambda step: 0.95, ('validation',), 30, (True, False)),
   ],
 )
-def test_a_run_ends_when_both_targets_are_reached(accuracy, last_step, reached):
-  run, _ = trained('pmap', accuracy=accuracy)
+def test_a_run_ends_when_both_targets_are_reached(
+  accuracy, splits, last_step, reached
+):
+  run, _ = make_trial('pmap', accuracy=accuracy)
+  run.workload.eval_splits = splits
+  runner.train(run)
   assert run.global_step == last_step
   names = ('validation_goal_reached', 'test_goal_reached')
   assert tuple(run.train_state[name] for name in names) == reached
-
-
-def test_a_split_that_is_left_out_reaches_no_target():
-  run, _ = make_trial(max_global_steps=10, accuracy=lambda step: 0.95)
-  run.workload.eval_splits = ('validation',)
-  runner.train(run)
-  assert run.global_step == 10
-  assert run.train_state['validation_goal_reached']
-  assert not run.train_state['test_goal_reached']
 
 
 @pytest.mark.parametrize(
