@@ -21,6 +21,7 @@ from reset_cycles.mini_algoperf.workloads import (
   WORKLOADS,
   get_workload,
   graph_batches,
+  translation,
 )
 from reset_cycles.mini_algoperf.workloads.molecules import (
   mean_average_precision,
@@ -191,6 +192,42 @@ def test_average_precision_is_nan_without_a_task_or_a_number():
   assert math.isnan(mean_average_precision(0 * labels, labels, everything))
 
 
+def test_perplexity_is_that_of_the_mean_loss():
+  """Losses ln 2 and ln 8 have the geometric mean 4; the third is padding."""
+  outputs = {
+    'loss': np.array([[math.log(2), math.log(8), 0]], np.float32),
+    'weights': np.array([[1, 1, 0]], np.float32),
+  }
+  metrics = get_workload('text')._metrics
+  expected = {'loss': math.log(4), 'ppl': 4}
+  assert metrics(outputs) == pytest.approx(expected, rel=1e-6)
+  diverged = {**outputs, 'loss': outputs['loss'] * 1e30}
+  assert metrics(diverged)['ppl'] == math.inf
+
+
+def test_padding_counts_for_no_metric_of_translation():
+  words = [p for p in translation.language() if p[0] == '_'][:6]
+  # One of six words is wrong, the fifth: of the n-grams 5/6, 3/5, 2/4 and 1/3
+  # are right. The lengths agree: no brevity penalty.
+  wrong = [*words[:4], words[0], words[5]]
+  bleu = 100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
+  for rows in ([words], [words, []]):
+    weights = (translation.encode(rows) > 0).astype(np.float32)
+    weights[1:] = 0
+    outputs = {
+      'loss': 2.0 * weights,
+      'accuracy': 0.5 * weights,
+      'translations': translation.encode([wrong, *rows[1:]]),
+      'targets': translation.encode(rows),
+      'weights': weights,
+    }
+    # A translation ends at its first end marker.
+    outputs['translations'][:, -1] = translation.encode([words])[0, 0]
+    expected = {'loss': 2.0, 'accuracy': 0.5, 'bleu': bleu}
+    found = get_workload('translation')._metrics(outputs)
+    assert found == pytest.approx(expected)
+
+
 # Data.
 
 
@@ -327,6 +364,29 @@ def test_the_generations_give_the_same_loss(name, ready):
   ):
     for replica in np.asarray(replicas):
       np.testing.assert_allclose(replica, whole, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('name', 'key', 'first'),
+  [('text', 'inputs', 9), ('translation', 'targets', 10)],
+)
+def test_no_position_sees_a_later_one(name, key, first, ready):
+  """The token at 9 is seen from there on; in a translation, from the next on."""
+  workload, params, _ = ready(name)
+  batch = next(_queue(workload))
+
+  @jax.jit
+  def logits(params, batch):
+    mode = spec.ForwardPassMode.EVAL
+    return workload.model_fn(params, batch, None, mode, None, False)[0]
+
+  before, after = (
+    logits(params, {**batch, key: batch[key].at[:, 9].set(token)})
+    for token in (3, 4)
+  )
+  change = np.abs(before - after).max(axis=(0, 2))
+  assert (change[:first] < 1e-5).all()
+  assert (change[first:] > 1e-4).all()
 
 
 def test_batch_statistics_move_only_when_asked_to(ready):
