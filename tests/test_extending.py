@@ -48,15 +48,3 @@ def test_they_run(names, folder):
   )
   # .25 of the peak from the middle of a cycle on.
   np.testing.assert_allclose(float(rates['2']), 0.25 * PEAK, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-  ('part', 'fields', 'message'),
-  [
-    ('Plateau', {'height': 2}, 'height=2: height must be a number in'),
-    ('CoolDown', {'factor': 0}, 'factor=0: factor must be a number in'),
-  ],
-)
-def test_wrong_numbers_are_refused_by_name(names, part, fields, message):
-  with pytest.raises(ValueError, match=message):
-    names[part](**fields)

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import spec, trial, workloads
+from reset_cycles.mini_algoperf import RunOptions, spec, trial, workloads
+from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 BATCH_SIZE = 8
-SIZES = trial.BatchSizes(BATCH_SIZE, BATCH_SIZE)
 WIDTH = 3
 
 
@@ -202,6 +202,45 @@ class FakeSubmission:
     self.clock.now += 2.0
     names = ('optimizer_state', 'current_param_container', 'model_state')
     return tuple(named[name] for name in names)
+
+
+def make_trial(
+  generation='jit',
+  submission=None,
+  accuracy=None,
+  log_dir=None,
+  hyperparameters=None,
+  seed=0,
+  raw=None,
+  **options,
+):
+  """A trial of fakes that share a clock and a tape, and the fake submission.
+
+  Args:
+    generation, hyperparameters, seed: of the trial.
+    submission: arguments of FakeSubmission.
+    accuracy: see FakeWorkload.
+    log_dir: where the trial is logged, if anywhere.
+    raw: the checkpoint to go on from.
+    **options: RunOptions.
+  """
+  clock, tape = Clock(), []
+  fake = FakeSubmission(tape, clock, **(submission or {}))
+  result = trial.Trial(
+    FakeWorkload(generation, tape, clock, accuracy),
+    as_submission(fake, 'fake'),
+    RunOptions('fake', **{'eval_every': 5, **options}),
+    trial.BatchSizes(BATCH_SIZE, BATCH_SIZE),
+    hyperparameters,
+    seed,
+    log_dir,
+    clock,
+  )
+  if raw:
+    result.restore(raw)
+  if log_dir is not None:
+    result.open_log({})
+  return result, fake
 
 
 def write_submission(folder, arguments='', functions=None):

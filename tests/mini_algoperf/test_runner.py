@@ -8,46 +8,11 @@ import jax
 import numpy as np
 import pytest
 
-from helpers.fakes import SIZES, Clock, FakeSubmission, FakeWorkload
-from reset_cycles.mini_algoperf import (
-  RunOptions,
-  checkpoints,
-  runner,
-  spec,
-  trial,
-  user_code,
-)
-from reset_cycles.mini_algoperf.submission_loader import as_submission
+from helpers.fakes import FakeSubmission, make_trial
+from reset_cycles.mini_algoperf import checkpoints, runner, spec, user_code
 
-OPTIONS = RunOptions('fake', eval_every=5)
+BOTH = ('validation', 'test')
 GENERATIONS = pytest.mark.parametrize('generation', ['jit', 'pmap'])
-
-
-def make_trial(
-  generation='jit',
-  submission=None,
-  accuracy=None,
-  log_dir=None,
-  hyperparameters=None,
-  seed=0,
-  **options,
-):
-  """A trial of fakes that share a clock and a tape; options are changes."""
-  clock, tape = Clock(), []
-  fake = FakeSubmission(tape, clock, **(submission or {}))
-  result = trial.Trial(
-    FakeWorkload(generation, tape, clock, accuracy),
-    as_submission(fake, 'fake'),
-    dataclasses.replace(OPTIONS, **options),
-    SIZES,
-    hyperparameters,
-    seed,
-    log_dir,
-    clock,
-  )
-  if log_dir is not None:
-    result.open_log({})
-  return result, fake
 
 
 def trained(*args, **settings):
@@ -163,25 +128,21 @@ def test_evaluations_take_no_time_and_preparing_for_them_does():
 
 
 @pytest.mark.parametrize(
-  ('accuracy', 'splits', 'last_step', 'reached'),
+  ('accuracy', 'splits', 'stop', 'last_step', 'reached'),
   [
     # Validation wants more than 0.8, test more than 0.9; a target stays reached.
-    (
-      {1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get,
-      ('train', 'validation', 'test'),
-      10,
-      (True, True),
-    ),
+    ({1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get, BOTH, True, 10, (True, True)),
     # The validation target alone does not end a run.
-    (lambda step: 0.85, ('validation', 'test'), 30, (True, False)),
+    (lambda step: 0.85, BOTH, True, 30, (True, False)),
     # A split that is left out reaches no target.
-    (lambda step: 0.95, ('validation',), 30, (True, False)),
+    (lambda step: 0.95, BOTH[:1], True, 30, (True, False)),
+    (lambda step: 0.95, BOTH, False, 30, (True, True)),
   ],
 )
 def test_a_run_ends_when_both_targets_are_reached(
-  accuracy, splits, last_step, reached
+  accuracy, splits, stop, last_step, reached
 ):
-  run, _ = make_trial('pmap', accuracy=accuracy)
+  run, _ = make_trial('pmap', accuracy=accuracy, stop_at_targets=stop)
   run.workload.eval_splits = splits
   runner.train(run)
   assert run.global_step == last_step
