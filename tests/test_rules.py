@@ -25,40 +25,39 @@ WORKLOAD_TABLE = '_WORKLOADS_OF_BATCH_SIZE'
 
 # What the submission may know of a workload; RULES.md lists the same.
 WORKLOAD_ATTRIBUTES = set(
-  (
-    'has_reached_validation_target init_model_fn loss_fn '
-    'max_allowed_runtime_sec metrics_logger model_fn param_shapes step_hint '
-    'target_metric_name validation_target_value'
-  ).split()
+  """
+  has_reached_validation_target init_model_fn loss_fn max_allowed_runtime_sec
+  metrics_logger model_fn param_shapes step_hint target_metric_name
+  validation_target_value
+  """.split()
 )
 # In words of the source, apart from the benchmark's names of workloads.
 DATA_SETS_AND_MODELS = set(
-  (
-    'bleu cifar conformer criteo deepspeech dlrm fastmri imagenet librispeech '
-    'mnist ogbg resnet transformer unet vit wmt'
-  ).split()
+  """
+  bleu cifar conformer criteo deepspeech dlrm fastmri imagenet librispeech
+  mnist ogbg resnet transformer unet vit wmt
+  """.split()
 )
 STANDARD = set(
-  (
-    '__future__ collections csv dataclasses difflib errno fractions functools '
-    'inspect io json math numbers os pathlib re statistics sys types '
-    'typing'
-  ).split()
+  """
+  __future__ collections csv dataclasses difflib errno fractions functools
+  inspect io json math numbers os pathlib re statistics sys types typing
+  """.split()
 )
 THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}
 # How a module could get at the environment, at JAX's settings, at other
 # programs or around this list.
 FORBIDDEN_NAMES = set(
-  (
-    '__import__ debug_callback environ environb eval exec getenv io_callback '
-    'import_module popen pure_callback putenv system unsetenv'
-  ).split()
+  """
+  __import__ debug_callback environ environb eval exec getenv io_callback
+  import_module popen pure_callback putenv system unsetenv
+  """.split()
 )
 # Ways to open or list files; os is dealt with below.
 FILES = set(
-  (
-    'glob open read_bytes read_text rename touch unlink write_bytes write_text'
-  ).split()
+  """
+  glob open read_bytes read_text rename touch unlink write_bytes write_text
+  """.split()
 )
 
 

@@ -234,50 +234,43 @@ RACING = dataclasses.replace(
 )
 
 
-# Fields of the settings, or of a part by its name.
-DECISIONS = (
-  *(
-    (ScheduleParams, DECIDED, None, changes)
-    for changes in (
-      {'budget_factor': 1.5},
-      {'switching': Progress()},
-      {'early_switching': False},
-      {'policy': Race()},
-      {'horizon': TimeHorizon()},
-      {'wait': True},
-      {'reset': Cyclic()},
-    )
-  ),
-  *(
-    (SmoothedLossRule, DECIDED, 'switching', changes)
-    for changes in ({'lam': 0.4}, {'eps1': 1.0}, {'eps2': 1.0}, {'k': 1})
-  ),
-  (SmoothedLossRule, AHEAD, 'switching', {'m': 1}),
-  *(
-    (Progress, PROGRESS, 'switching', changes)
-    for changes in (
-      {'min_share': 0.9},
-      {'margin': 0.5},
-      {'noise': 9.0},
-      {'decay': 0.9},
-      {'trend': 5.0},
-      {'max_loss_drop': 0.0},
-    )
-  ),
-  (TimeHorizon, TIMED, 'horizon', {'slack': 2.0}),
-  (TimeHorizon, TIMED, 'horizon', {'margin': 0.9}),
-  (SoftReset, DECIDED, 'reset', {'alpha': 0.9}),
-  (Race, RACING, 'policy', {'peaks': (1.0, 3.0)}),
-  (Race, RACING, 'policy', {'min_loss_drop': 9.0}),
-  (Race, RACING, 'policy', {'min_progress': 0.0}),
-)
+# Fields of the settings, or of a part by its name; each is changed alone.
+DECISIONS = [
+  (params, name, field, value)
+  for params, name, changes in (
+    (
+      DECIDED,
+      None,
+      {
+        'budget_factor': 1.5,
+        'switching': Progress(),
+        'early_switching': False,
+        'policy': Race(),
+        'horizon': TimeHorizon(),
+        'wait': True,
+        'reset': Cyclic(),
+      },
+    ),
+    (DECIDED, 'switching', {'lam': 0.4, 'eps1': 1.0, 'eps2': 1.0, 'k': 1}),
+    (AHEAD, 'switching', {'m': 1}),
+    (PROGRESS, 'switching', {'min_share': 0.9, 'margin': 0.5, 'noise': 9.0}),
+    (PROGRESS, 'switching', {'decay': 0.9, 'trend': 5.0, 'max_loss_drop': 0.0}),
+    (TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
+    (DECIDED, 'reset', {'alpha': 0.9}),
+    (RACING, 'policy', {'peaks': (1.0, 3.0), 'min_loss_drop': 9.0}),
+    (RACING, 'policy', {'min_progress': 0.0}),
+  )
+  for field, value in changes.items()
+]
 
 
-@pytest.mark.parametrize(('kind', 'params', 'name', 'changes'), DECISIONS)
-def test_every_setting_of_a_decision_changes_a_run(kind, params, name, changes):
-  part = params if name is None else getattr(params, name)
-  assert type(part) is kind
-  changed = dataclasses.replace(part, **changes)
+def part_of(params, name):
+  return params if name is None else getattr(params, name)
+
+
+@pytest.mark.parametrize(('params', 'name', 'field', 'value'), DECISIONS)
+def test_every_setting_of_a_decision_changes_a_run(params, name, field, value):
+  changed = dataclasses.replace(part_of(params, name), **{field: value})
   if name is not None:
     changed = dataclasses.replace(params, **{name: changed})
   assert decisions(changed) != decisions(params)
@@ -365,7 +358,7 @@ def test_the_dropout_rate_reaches_the_model():
 
 
 def test_no_setting_is_missing_above():
-  known = {(kind, name) for kind, _, _, fields in DECISIONS for name in fields}
+  known = {(type(part_of(p, name)), field) for p, name, field, _ in DECISIONS}
   known |= {(kind, name) for kind, name, _ in PLANS}
   known |= {(Hparams, name) for name in ('dropout_rate', 'label_smoothing')}
   known |= {(ScheduleFreeAdamW, name) for name in ('r', 'weight_lr_power')}
