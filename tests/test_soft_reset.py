@@ -223,14 +223,10 @@ def test_shrink_by_hand(keep, expected, dtype):
 # What a reset does to each part of an optimizer's state.
 
 NUMBERS = StepNumbers(0.1, 0.0, 0.1, 0.9, 1e-8, None)
-
-
 ADAM_PARTS = [('count', COUNT), ('mu', MOMENT), ('nu', MOMENT)]
 CHAIN = optax.chain(
   optax.scale_by_adam(), optax.scale_by_schedule(lambda count: 0.1)
 )
-
-
 SUMS = optax.GradientTransformation(
   lambda params: optax.TraceState({'w': jnp.sum(params['w'])}), None
 )

@@ -40,19 +40,14 @@ class FakeWorkload(spec.Workload):
   """
 
   name = 'fake'
-  default_batch_size = BATCH_SIZE
+  default_batch_size = eval_batch_size = BATCH_SIZE
   eval_every_steps = 5
   target_metric_name = 'accuracy'
   validation_target_value = 0.8
   test_target_value = 0.9
   loss_type = spec.LossType.MEAN_SQUARED_ERROR
   num_train_examples = 100
-  num_eval_train_examples = 10
-  num_validation_examples = 10
-  num_test_examples = 10
-  eval_batch_size = BATCH_SIZE
-  train_mean = 0.0
-  train_stddev = 1.0
+  num_eval_train_examples = num_validation_examples = num_test_examples = 10
   max_allowed_runtime_sec = 10
   eval_period_time_sec = 4
   step_hint = 30
@@ -65,9 +60,6 @@ class FakeWorkload(spec.Workload):
     self._clock = clock or Clock()
     self._accuracy = accuracy or (lambda step: step / 1000)
     self._dropout = 'not given'
-
-  def is_output_params(self, param_key):
-    return param_key == 'w'
 
   def has_reached_validation_target(self, eval_result):
     return eval_result['validation/accuracy'] > self.validation_target_value

@@ -173,11 +173,7 @@ NUMBERS = "_metrics must return numbers, but train/loss is 'x'."
 @pytest.mark.parametrize(
   ('old', 'new', 'said'),
   [
-    (
-      '512 if',
-      '500 if',
-      'inputs, fewer than the 512 examples that the class n',
-    ),
+    ('512 if', '500 if', "load_split('train') gives 500 inputs, fewer than "),
     ("'error_rate', False", "'eror_rate', False", RETURNS),
     ('float(mean) for', "'x' for", NUMBERS),
     (
