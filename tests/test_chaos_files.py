@@ -87,22 +87,16 @@ class Disk:
       self.root = None
 
   def _hear(self, event, args):
-    if self.root is None or not self._is_write(event, args):
+    is_write = event in ('os.rename', 'os.remove', 'os.mkdir')
+    if event == 'open' and isinstance(args[2], int):
+      is_write = bool(args[2] & (os.O_WRONLY | os.O_RDWR))
+    if not (is_write and self.root and str(args[0]).startswith(self.root)):
       return
     root, self.root = self.root, None  # what `before` does is no event
     try:
       self._before(self.calls)
     finally:
       self.root, self.calls = root, self.calls + 1
-
-  def _is_write(self, event, args):
-    if event not in ('open', 'os.rename', 'os.remove', 'os.mkdir'):
-      return False
-    if not isinstance(args[0], (str, bytes, os.PathLike)):
-      return False
-    if event == 'open' and not args[2] & (os.O_WRONLY | os.O_RDWR):
-      return False
-    return os.fsdecode(args[0]).startswith(self.root)
 
 
 @pytest.fixture(scope='session')

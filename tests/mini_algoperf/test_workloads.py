@@ -95,15 +95,12 @@ for name in workloads.WORKLOADS:
   done = subprocess.run(
     [sys.executable, '-c', code],
     env={**os.environ, 'PYTHONPATH': python_path()},
-    capture_output=True,
+    stdout=subprocess.PIPE,
     text=True,
-    check=False,
+    check=True,
   )
-  assert done.stdout.splitlines() == [
-    'digits sklearn',
-    'molecules sklearn',
-    'translation sacrebleu',
-  ], done.stderr
+  lacking = ['digits sklearn', 'molecules sklearn', 'translation sacrebleu']
+  assert done.stdout.splitlines() == lacking
 
 
 @NAMES
