@@ -192,6 +192,12 @@ def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):
       raw = checkpoints.read_latest(tmp_path)
       saved.append((run.global_step, raw and raw['global_step']))
 
-  run, _ = make_trial(max_global_steps=2, log_dir=tmp_path)
-  runner.train(run, Observer())
-  assert saved == [(1, None), (2, 1)]
+    def on_step(self, run):
+      if run.global_step == 5:  # as a signal does
+        raise KeyboardInterrupt
+
+  run, _ = make_trial(log_dir=tmp_path)
+  with pytest.raises(KeyboardInterrupt):
+    runner.train(run, Observer())
+  assert saved == [(1, None), (5, 1)]
+  assert checkpoints.read_latest(tmp_path)['global_step'] == 5
