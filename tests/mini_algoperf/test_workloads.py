@@ -214,7 +214,7 @@ def test_padding_counts_for_no_metric_of_translation():
     outputs = {
       'loss': 2.0 * weights,
       'accuracy': 0.5 * weights,
-      'translations': translation.encode([wrong, *rows[1:]]),
+      'translations': translation.encode([wrong, words][: len(rows)]),
       'targets': translation.encode(rows),
       'weights': weights,
     }
