@@ -1,28 +1,102 @@
-"""Killed between any two writes, and full disks: nothing is lost."""
+"""Killed processes, killed between any two writes, full disks: nothing is lost."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import pathlib
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import jax
 import numpy as np
 import pytest
 
-from helpers.disk import Disk, full_at, keeping
-from helpers.fitting import FittingWorkload, write_fitting_submission
+from helpers.fakes import FakeWorkload
 from helpers.run_files import assert_same_run
 from reset_cycles.cli import main as cli
 from reset_cycles.core.records import CYCLES, read_events
 from reset_cycles.mini_algoperf import workloads
 
 TIMES = int(os.environ.get('CHAOS', '1'))
-TRIAL = pathlib.Path('fitting_jax', 'trial_1')
 repeats_exactly = pytest.mark.skipif(
   jax.__version_info__ < (0, 5),
   reason='sums over several CPU devices come in no fixed order',
 )
+SUBMISSION = """
+import dataclasses
+
+from reset_cycles.schedule_params import THESIS
+from reset_cycles.submission import make_submission
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(dataclasses.replace(THESIS, {changes}))
+"""
+
+
+def flags_of(workload, changes):
+  """Flags of a run of our submission, which is written to ours/."""
+  folder = pathlib.Path('ours')
+  folder.mkdir(exist_ok=True)
+  (folder / '__init__.py').touch()
+  path = folder / 'submission.py'
+  path.write_text(SUBMISSION.format(changes=changes))
+  words = (f'--workload={workload}', f'--submission_path={path}')
+  return ['run', *words, '--experiment_dir=runs', '--rng_seed=3']
+
+
+def trial(name, workload='fake'):
+  return pathlib.Path('runs', name, f'{workload}_jax', 'trial_1').absolute()
+
+
+def assert_same(one, other):
+  """Same boundaries, tau and rates in cycles.csv, same arrays at the end."""
+  assert read_events(one / CYCLES) == read_events(other / CYCLES)
+  # measurements.csv also has the training loss of the step before each event;
+  # a resumed run has not taken that step.
+  assert_same_run(one, other, ['eval_measurements.csv'])
+
+
+class Disk:
+  """Watches what is written below a folder.
+
+  What is on the disk before a write is what a process leaves that is killed
+  there: nothing is lost of what was handed to the system before.
+  """
+
+  def __init__(self):
+    self.root, self.calls, self._before = None, 0, None
+    sys.addaudithook(self._hear)  # for good: there is no way to remove one
+
+  @contextlib.contextmanager
+  def watched(self, root, before=lambda number: None):
+    """Calls before(number of the write, from 0) for each write below root."""
+    self.root, self.calls, self._before = str(root), 0, before
+    try:
+      yield self
+    finally:
+      self.root = None
+
+  def _hear(self, event, args):
+    is_write = event in ('os.rename', 'os.remove', 'os.mkdir')
+    if event == 'open' and isinstance(args[2], int):
+      is_write = bool(args[2] & (os.O_WRONLY | os.O_RDWR))
+    if not (is_write and self.root and str(args[0]).startswith(self.root)):
+      return
+    root, self.root = self.root, None  # what `before` does is no event
+    try:
+      self._before(self.calls)
+    finally:
+      self.root, self.calls = root, self.calls + 1
 
 
 @pytest.fixture(scope='session')
@@ -30,21 +104,29 @@ def disk():
   return Disk()
 
 
+class Fitting(FakeWorkload):
+  """Its steps end a run, however busy the machine is."""
+
+  eval_every_steps = 3
+  max_allowed_runtime_sec = 10_000
+
+  def __init__(self, generation='jit'):
+    super().__init__(generation, accuracy=lambda step: step / 20)
+
+
 @pytest.fixture
 def train(fake_workload, monkeypatch):
-  """train(name, *flags): the exit status of a run in runs/name."""
-  monkeypatch.setitem(workloads.WORKLOADS, 'fitting', FittingWorkload)
-  path = write_fitting_submission(pathlib.Path('ours'))
+  """train(name, *flags): the exit status of a run in runs/name.
 
-  def run(name, *flags):
-    words = [
-      *('run', '--workload=fitting', f'--submission_path={path}'),
-      *('--experiment_dir=runs', f'--experiment_name={name}', '--rng_seed=3'),
-      *('--max_global_steps=12', '--nostop_at_targets'),
-    ]
-    return cli.main([*words, *flags])
-
-  return run
+  12 steps in three cycles, the second of which is left early or not.
+  """
+  monkeypatch.setitem(workloads.WORKLOADS, 'fake', Fitting)
+  pathlib.Path('runs').mkdir()
+  words = flags_of('fake', 'budget_factor=0.4')
+  words += ['--max_global_steps=12', '--nostop_at_targets']
+  return lambda name, *flags: cli.main(
+    [*words, f'--experiment_name={name}', *flags]
+  )
 
 
 def some(count, of):
@@ -54,23 +136,15 @@ def some(count, of):
   return sorted({int(i) for i in np.linspace(0, of - 1, count)})
 
 
-def assert_same(name, other='whole'):
-  trials = [pathlib.Path('runs', n) / TRIAL for n in (name, other)]
-  events, others = (read_events(trial / CYCLES) for trial in trials)
-  assert events == others
-  # measurements.csv also has the training loss of the step before each event;
-  # a resumed run has not taken that step.
-  assert_same_run(*trials, ['eval_measurements.csv'])
-  left = [p.name for p in trials[0].iterdir()]
-  assert not [n for n in left if n.endswith('.tmp') and 'killed' not in name]
-
-
 @repeats_exactly
 def test_killed_between_any_two_writes(train, disk, tmp_path):
   """What lies on the disk then is enough for a run to go on as if not."""
   runs, states = pathlib.Path('runs').absolute(), tmp_path / 'states'
-  runs.mkdir()
-  with disk.watched(runs, keeping(runs, states)) as seen:
+
+  def keep(number):
+    shutil.copytree(runs, states / str(number))
+
+  with disk.watched(runs, keep) as seen:
     assert train('whole') == 0
   assert seen.calls > 40
   for number in some(3, of=seen.calls):
@@ -78,23 +152,67 @@ def test_killed_between_any_two_writes(train, disk, tmp_path):
     if state.exists():
       shutil.copytree(state, runs / f'killed_{number}')
     assert train(f'killed_{number}', '--resume_last_run') == 0
-    assert_same(f'killed_{number}')
+    assert_same(trial(f'killed_{number}'), trial('whole'))
 
 
 @repeats_exactly
 def test_a_write_that_fails(train, disk, capsys):
   """A full disk ends the run or costs a file; with room again it goes on."""
   runs = pathlib.Path('runs').absolute()
-  runs.mkdir()
   with disk.watched(runs) as seen:
     assert train('whole') == 0
-  for number in some(2, of=seen.calls):
-    name = f'full_{number}'
-    with disk.watched(runs, full_at(number)):
+  for wanted in some(2, of=seen.calls):
+
+    def fill(number, wanted=wanted):
+      if number == wanted:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    name = f'full_{wanted}'
+    with disk.watched(runs, fill):
       status = train(name)
     assert status in (0, 2)
     assert (status == 0) == ('error: ' not in capsys.readouterr().err)
     assert train(name, '--resume_last_run') == 0
-    assert_same_run(
-      runs / name / TRIAL, runs / 'whole' / TRIAL, ['eval_measurements.csv']
+    assert_same_run(trial(name), trial('whole'), ['eval_measurements.csv'])
+
+
+def start(name, *flags):
+  """A process that trains on `digits`: 126 steps, three cycles of 42.
+
+  No early switch, whatever the losses are. On one device, as a user's CPU is;
+  runs over several repeat up to rounding only before jax 0.5.
+  """
+  words = flags_of('digits', 'budget_factor=0.06, early_switching=False')
+  words += ['--eval_every=6', '--eval_splits=validation', *flags]
+  script = pathlib.Path(sys.executable).with_name('soft-reset')
+  devices = '--xla_force_host_platform_device_count=1'
+  with open('output.txt', 'a') as output:
+    return subprocess.Popen(
+      [script, *words, f'--experiment_name={name}'],
+      env={**os.environ, 'XLA_FLAGS': devices},
+      stdout=output,
+      stderr=subprocess.STDOUT,
     )
+
+
+def test_killed_after_a_reset_and_resumed(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  killed, whole = trial('killed', 'digits'), trial('whole', 'digits')
+  process = start('killed')
+  while process.poll() is None:
+    if 'reset' in (row['event'] for row in read_events(killed / CYCLES)):
+      break
+    time.sleep(0.01)
+  process.kill()
+  said = pathlib.Path('output.txt').read_text()
+  assert process.wait() == -signal.SIGKILL, said
+  steps = [int(p.name.split('_')[1]) for p in killed.glob('check*_*')]
+  assert 0 < max(steps) < 126
+  assert start('killed', '--resume_last_run').wait() == 0
+  assert start('whole').wait() == 0
+  resets = [e for e in read_events(whole / CYCLES) if e['event'] == 'reset']
+  assert [e['global_step'] for e in resets] == ['42', '84']
+  assert 0 < float(resets[0]['tau']) <= 1
+  for name in ('schedule_params.json', 'lr_schedule.png', 'metric.png'):
+    assert (whole / name).stat().st_size > 0
+  assert_same(killed, whole)

@@ -10,11 +10,14 @@ import shlex
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
+from helpers import runs
 from helpers.documents import DOCUMENTS, ROOT, anchors, blocks, without_code
 from reset_cycles.cli import main as cli
+from reset_cycles.core.cycle import Cycle, Hparams
 from reset_cycles.parts import settings_json
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, SoftReset
@@ -32,10 +35,6 @@ def blocks_of(name, language):
 def links_of(text):
   found = re.findall(r'\]\(([^)\s]+)\)', text)
   return [link for link in found if not re.match('https?:', link)]
-
-
-def test_the_readme_is_short():
-  assert len((ROOT / 'README.md').read_text().splitlines()) <= 150
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -80,9 +79,6 @@ def test_commands_have_the_flags_that_they_are_given():
     }
     flags = {word.partition('=')[0] for word in words if word[:2] == '--'}
     assert flags <= known | {'--help'}, line
-
-
-def test_commands_in_the_text_exist():
   for name in NAMES:
     text = (ROOT / name).read_text(encoding='utf-8')
     for command in re.findall(r'`soft-reset ([a-z-]+)', text):
@@ -149,6 +145,37 @@ def test_the_settings_of_the_page(tmp_path):
   assert params.switching == dataclasses.replace(
     SOFT_RESET.switching, min_share=0.2
   )
+
+
+def test_the_parts_of_the_page_on_extending_run(folder):
+  """12 steps in cycles of 4.
+
+  The second is left at its third evaluation, the last one is followed by further
+  ones at half of the rate.
+  """
+  names = {'Cycle': Cycle, 'THESIS': THESIS}
+  for text in blocks_of('docs/extending.md', 'python'):
+    exec(compile(text, 'extending.md', 'exec'), names)
+  metrics = {2: 0.5, 5: 0.4, 6: 0.3, 7: 0.2, 10: 0.6, 14: 0.7}
+  driver = runs.newly_set_up(
+    names['params'], evaluations={s: (1.0, m) for s, m in metrics.items()}
+  )
+  start = runs.trained_params(driver)['kernel']
+  assert not driver.run(until=16)
+  end = runs.trained_params(driver)['kernel']
+  assert np.isfinite(end).all()
+  assert not np.array_equal(end, start)
+  waited = runs.column(folder, 'waited', event='evaluation')
+  assert waited == [*'001200']
+  assert runs.column(folder, 'reason', event='switch') == ['no progress']
+  scales = runs.column(folder, 'scale', event='cycle_start')
+  assert scales == ['1.0', '1.0', '1.0', '0.5']
+  steps, rates = (
+    runs.column(folder, name) for name in ('global_step', 'learning_rate')
+  )
+  # .25 of the peak from the middle of a cycle on.
+  rate, peak = float(dict(zip(steps, rates))['2']), Hparams().learning_rate
+  np.testing.assert_allclose(rate, 0.25 * peak, rtol=1e-6)
 
 
 def test_every_setting_is_in_the_table():

@@ -1,4 +1,4 @@
-"""The smoothed loss with S(t), and progress: by hand and beside slow twins."""
+"""The smoothed loss with S(t), and progress: by hand; S(t) beside its twin."""
 
 from __future__ import annotations
 
@@ -288,14 +288,14 @@ def test_a_gain_is_expected_to_repeat(shares, to_come):
 
 
 def test_noise_by_hand():
-  # Increments .1, .3, -.1, .1: their median is .1, the median deviation .1.
-  shares = [0.0, 0.1, 0.4, 0.3, 0.4]
+  # Increments .1, .3, -.1, .1: their median is .1, the median deviation .1. Of
+  # those, one that is not finite is none.
+  shares = [0.0, 0.1, 0.4, 0.3, 0.4, NAN]
   seen = [(0.1 * (i + 1), p, 1.0) for i, p in enumerate(shares)]
   found = [v.terms['to_come'] for v in watch(only(noise=2.0), seen)[0]]
   # Three increments at least: .1, .3, -.1 have the median deviation .2.
-  np.testing.assert_allclose(
-    found, [0, 0, 0, 2 * 1.4826 * 0.2, 2 * 1.4826 * 0.1], atol=1e-12
-  )
+  sigmas = [0, 0, 0, 1.4826 * 0.2, 1.4826 * 0.1, 1.4826 * 0.1]
+  np.testing.assert_allclose(found, np.multiply(2, sigmas), atol=1e-12)
 
 
 def test_noise_is_that_of_the_last_ten_increments():
@@ -332,37 +332,3 @@ def test_progress_is_that_of_the_reset_on_the_linear_scale(rising):
   metric = 0.6 if rising else 0.4
   verdict = watch(PLAIN, [(0.5, metric, 1.0)], target, 1.0)[0][-1]
   assert verdict.terms['progress'] == pytest.approx(0.75)
-
-
-def random_cycle(seed):
-  """A rule, and what it sees: (f, p, loss), 30 times."""
-  rng = np.random.default_rng(seed)
-  rule = Progress(
-    min_share=rng.choice([0.0, 0.2]),
-    margin=rng.uniform(0, 0.2),
-    noise=rng.uniform(0, 3),
-    decay=rng.uniform(0, 0.5),
-    trend=rng.uniform(0, 2),
-    max_loss_drop=rng.uniform(0, 1),
-  )
-  shares = 0.4 * np.cumsum(rng.normal(0.03, 0.05, 30)) + 0.3
-  losses = np.exp(-np.cumsum(rng.normal(0.02, 0.1, 30)))
-  shares[rng.random(30) < 0.1] = NAN
-  losses[rng.random(30) < 0.05] = -1.0
-  if seed % 4 == 0:
-    losses[20] = INF
-  f = np.cumsum(rng.uniform(0, 0.08, 30))
-  return rule, list(zip(f.tolist(), shares.tolist(), losses.tolist()))
-
-
-def test_progress_agrees_with_its_twin():
-  found = []
-  for seed in range(40):
-    rule, seen = random_cycle(seed)
-    verdicts = [verdict.reason for verdict in watch(rule, seen)[0]]
-    assert verdicts == [
-      reference.progress_reason(rule, seen[: i + 1]) for i in range(30)
-    ]
-    found += verdicts
-  counts = [found.count(reason) for reason in sorted(set(found))]
-  assert len(counts) == 3 and min(counts) >= 5

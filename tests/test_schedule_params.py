@@ -152,10 +152,6 @@ def test_the_average_of_schedule_free_has_one_b1_above_0():
     params_with(cycles=all_new, optimizer=free)
 
 
-def test_a_list_of_cycles_becomes_a_tuple():
-  assert params_with(cycles=[Cycle()] * 3) == THESIS
-
-
 def test_an_override():
   cycles = (hparams_cycle(learning_rate=0.5), hparams_cycle(learning_rate=0.25))
   params = params_with(cycles=cycles, budget_factor=1.5)
@@ -196,6 +192,7 @@ def test_the_lists_of_the_thesis():
 def test_settings_are_values():
   with pytest.raises(dataclasses.FrozenInstanceError):
     THESIS.wait = True
+  assert ScheduleParams([Cycle(), Cycle()]) == ScheduleParams((Cycle(),) * 2)
   assert SCHEDULE_PARAMS is SOFT_RESET
 
 
@@ -235,89 +232,13 @@ RACING = dataclasses.replace(
   policy=Race(min_loss_drop=0.25, min_progress=0.35),
   early_switching=False,
 )
-
-
-# Fields of the settings, or of a part by its name.
-DECISIONS = (
-  *(
-    (ScheduleParams, DECIDED, None, changes)
-    for changes in (
-      {'budget_factor': 1.5},
-      {'switching': Progress()},
-      {'early_switching': False},
-      {'policy': Race()},
-      {'horizon': TimeHorizon()},
-      {'wait': True},
-      {'reset': Cyclic()},
-    )
-  ),
-  *(
-    (SmoothedLossRule, DECIDED, 'switching', changes)
-    for changes in ({'lam': 0.4}, {'eps1': 1.0}, {'eps2': 1.0}, {'k': 1})
-  ),
-  (SmoothedLossRule, AHEAD, 'switching', {'m': 1}),
-  *(
-    (Progress, PROGRESS, 'switching', changes)
-    for changes in (
-      {'min_share': 0.9},
-      {'margin': 0.5},
-      {'noise': 9.0},
-      {'decay': 0.9},
-      {'trend': 5.0},
-      {'max_loss_drop': 0.0},
-    )
-  ),
-  (TimeHorizon, TIMED, 'horizon', {'slack': 2.0}),
-  (TimeHorizon, TIMED, 'horizon', {'margin': 0.9}),
-  (SoftReset, DECIDED, 'reset', {'alpha': 0.9}),
-  (Race, RACING, 'policy', {'peaks': (1.0, 3.0)}),
-  (Race, RACING, 'policy', {'min_loss_drop': 9.0}),
-  (Race, RACING, 'policy', {'min_progress': 0.0}),
-)
-
-
-@pytest.mark.parametrize(('kind', 'params', 'name', 'changes'), DECISIONS)
-def test_every_setting_of_a_decision_changes_a_run(kind, params, name, changes):
-  part = params if name is None else getattr(params, name)
-  assert type(part) is kind
-  changed = dataclasses.replace(part, **changes)
-  if name is not None:
-    changed = dataclasses.replace(params, **{name: changed})
-  assert decisions(changed) != decisions(params)
-
-
 WARM = with_hparams(PARAMS, warmup_factor=0.3)
-PLANS = (
-  (ScheduleParams, 'cycles', dataclasses.replace(WARM, cycles=WARM.cycles[:1])),
-  (Cycle, 'hparams', with_hparams(WARM, beta2=0.5)),
-  (Cycle, 'warmup', with_cycles(WARM, warmup=LinearWarmup(start=0.5))),
-  (Cycle, 'decay', with_cycles(WARM, decay=Constant())),
-  (
-    Cycle,
-    'length',
-    dataclasses.replace(
-      WARM,
-      cycles=(dataclasses.replace(WARM.cycles[0], length=3.0), *WARM.cycles),
-    ),
-  ),
-  (Cycle, 'min_warmup_steps', with_cycles(WARM, min_warmup_steps=3)),
-  (Cycle, 'weight_decay_shape', with_cycles(WARM, weight_decay_shape=Cosine())),
-  *(
-    (Hparams, name, with_hparams(WARM, **{name: value}))
-    for name, value in (
-      ('learning_rate', 0.01),
-      ('one_minus_beta1', 0.5),
-      ('beta2', 0.5),
-      ('weight_decay', 0.9),
-      ('warmup_factor', 0.5),
-      ('eps', 0.5),
-      ('grad_clip', 0.01),
-    )
-  ),
-)
+FREE = dataclasses.replace(WARM, optimizer=ScheduleFreeAdamW())
+LONG = dataclasses.replace(WARM.cycles[0], length=3.0)
+UNEVEN = dataclasses.replace(WARM, cycles=(LONG, *WARM.cycles))
 
 
-def numbers_of(params):
+def numbers(params):
   """Those of every planned step: rate, weight decay, betas, eps and limit."""
   cycles, found = params.chain(6).cycles, []
   for i, cycle in enumerate(cycles):
@@ -328,33 +249,15 @@ def numbers_of(params):
   return found
 
 
-@pytest.mark.parametrize(('kind', 'name', 'changed'), PLANS)
-def test_every_setting_of_a_plan_changes_the_numbers(kind, name, changed):
-  assert numbers_of(changed) != numbers_of(WARM), (kind, name)
+def weights(params):
+  """A part of the model after four steps."""
+  driver = new_driver(params, evaluations={})
+  driver.run(until=4)
+  return devices_of(driver).get(driver.params)['kernel'].tolist()
 
 
-FREE = dataclasses.replace(WARM, optimizer=ScheduleFreeAdamW())
-TRAINED = (
-  (WARM, dataclasses.replace(WARM, optimizer=NadamW())),
-  (WARM, with_hparams(WARM, label_smoothing=0.5)),
-  *(
-    (FREE, dataclasses.replace(WARM, optimizer=ScheduleFreeAdamW(**changes)))
-    for changes in ({'r': 2.0}, {'weight_lr_power': 0.0})
-  ),
-)
-
-
-@pytest.mark.parametrize(('params', 'changed'), TRAINED)
-def test_every_other_setting_of_training_changes_the_weights(params, changed):
-  after = []
-  for settings in (params, changed):
-    driver = new_driver(settings, evaluations={})
-    driver.run(until=4)
-    after.append(devices_of(driver).get(driver.params)['kernel'])
-  assert not np.array_equal(*after)
-
-
-def test_the_dropout_rate_reaches_the_model():
+def dropout(params):
+  """The rates that the model is called with."""
   seen = []
 
   class Seeing(fake_benchmark.TinyWorkload):
@@ -362,18 +265,69 @@ def test_the_dropout_rate_reaches_the_model():
       seen.append(dropout_rate)
       return super().model_fn(*args, **named)
 
-  for rate in (0.5, 0.0):
-    newly_set_up(with_hparams(PARAMS, dropout_rate=rate), Seeing(6), {}).step()
-  assert set(seen) == {0.5, 0.0}
+  newly_set_up(params, Seeing(6), {}).step()
+  assert set(seen) == {params.cycles[0].hparams.dropout_rate}
+  return set(seen)
+
+
+# What is looked at, settings, a part of them, and fields that are changed alone.
+CHANGES = (
+  (decisions, DECIDED, None, {'budget_factor': 1.5, 'early_switching': False}),
+  (decisions, DECIDED, None, {'switching': Progress(), 'policy': Race()}),
+  (decisions, DECIDED, None, {'horizon': TimeHorizon(), 'wait': True}),
+  (decisions, DECIDED, None, {'reset': Cyclic()}),
+  (decisions, DECIDED, 'switching', {'lam': 0.4, 'eps1': 1.0}),
+  (decisions, DECIDED, 'switching', {'eps2': 1.0, 'k': 1}),
+  (decisions, AHEAD, 'switching', {'m': 1}),
+  (decisions, PROGRESS, 'switching', {'min_share': 0.9, 'margin': 0.5}),
+  (decisions, PROGRESS, 'switching', {'noise': 9.0, 'decay': 0.9}),
+  (decisions, PROGRESS, 'switching', {'trend': 5.0, 'max_loss_drop': 0.0}),
+  (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
+  (decisions, DECIDED, 'reset', {'alpha': 0.9}),
+  (decisions, RACING, 'policy', {'peaks': (1.0, 3.0), 'min_loss_drop': 9.0}),
+  (decisions, RACING, 'policy', {'min_progress': 0.0}),
+  (numbers, WARM, None, {'cycles': WARM.cycles[:1]}),
+  (numbers, WARM, 'cycles', {'hparams': Hparams(), 'min_warmup_steps': 3}),
+  (numbers, WARM, 'cycles', {'warmup': LinearWarmup(start=0.5)}),
+  (numbers, WARM, 'cycles', {'decay': Constant()}),
+  (numbers, WARM, 'cycles', {'weight_decay_shape': Cosine()}),
+  (numbers, UNEVEN, 'cycles', {'length': 1.0}),
+  (numbers, WARM, 'hparams', {'learning_rate': 0.01, 'one_minus_beta1': 0.5}),
+  (numbers, WARM, 'hparams', {'beta2': 0.5, 'eps': 0.5, 'grad_clip': 0.01}),
+  (numbers, WARM, 'hparams', {'weight_decay': 0.9, 'warmup_factor': 0.5}),
+  (weights, WARM, None, {'optimizer': NadamW()}),
+  (weights, WARM, 'hparams', {'label_smoothing': 0.5}),
+  (weights, FREE, 'optimizer', {'r': 2.0, 'weight_lr_power': 0.0}),
+  (dropout, PARAMS, 'hparams', {'dropout_rate': 0.5}),
+)
+
+
+def with_part(params, name, changes):
+  if name == 'hparams':
+    return with_hparams(params, **changes)
+  if name == 'cycles':
+    return with_cycles(params, **changes)
+  if name is not None:
+    part = dataclasses.replace(getattr(params, name), **changes)
+    changes = {name: part}
+  return dataclasses.replace(params, **changes)
+
+
+@pytest.mark.parametrize(('look', 'params', 'name', 'changes'), CHANGES)
+def test_every_setting_changes_a_run(look, params, name, changes):
+  before = look(params)
+  for field, value in changes.items():
+    changed = with_part(params, name, {field: value})
+    assert look(changed) != before, field
 
 
 def test_no_setting_is_missing_above():
-  known = {(kind, name) for kind, _, _, fields in DECISIONS for name in fields}
-  known |= {(kind, name) for kind, name, _ in PLANS}
-  known |= {(Hparams, name) for name in ('dropout_rate', 'label_smoothing')}
-  known |= {(ScheduleFreeAdamW, name) for name in ('r', 'weight_lr_power')}
-  # The last one: tests/core/test_control.py.
-  known |= {(ScheduleParams, 'optimizer'), (SoftReset, 'scale')}
+  def kind(params, name):
+    kinds = {None: ScheduleParams, 'cycles': Cycle, 'hparams': Hparams}
+    return kinds.get(name) or type(getattr(params, name))
+
+  known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
+  known |= {(SoftReset, 'scale')}  # tests/core/test_control.py
   classes = (ScheduleParams, Cycle, Hparams, SoftReset, SmoothedLossRule)
   classes += (Progress, TimeHorizon, Race, ScheduleFreeAdamW)
   classes += (StepHorizon, Finish, Repeat, AdamW, NadamW, Cyclic)

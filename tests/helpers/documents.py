@@ -34,16 +34,6 @@ def blocks(path: pathlib.Path) -> list[Block]:
   ]
 
 
-def files_of_blocks(path: pathlib.Path) -> dict[str, str]:
-  """The files that a document has whole: a name, a colon, and a block."""
-  found = {}
-  for block in blocks(path):
-    name = re.fullmatch(r'`([\w/]+\.py)`:', block.before)
-    if name:
-      found[name[1]] = block.text
-  return found
-
-
 def without_code(path: pathlib.Path) -> str:
   """A document's text without blocks and code in lines."""
   text = _FENCE.sub('', path.read_text(encoding='utf-8'))

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import spec, trial, workloads
+from reset_cycles.mini_algoperf import RunOptions, spec, trial, workloads
+from reset_cycles.mini_algoperf.submission_loader import as_submission
 
 BATCH_SIZE = 8
-SIZES = trial.BatchSizes(BATCH_SIZE, BATCH_SIZE)
 WIDTH = 3
 
 
@@ -40,19 +40,14 @@ class FakeWorkload(spec.Workload):
   """
 
   name = 'fake'
-  default_batch_size = BATCH_SIZE
+  default_batch_size = eval_batch_size = BATCH_SIZE
   eval_every_steps = 5
   target_metric_name = 'accuracy'
   validation_target_value = 0.8
   test_target_value = 0.9
   loss_type = spec.LossType.MEAN_SQUARED_ERROR
   num_train_examples = 100
-  num_eval_train_examples = 10
-  num_validation_examples = 10
-  num_test_examples = 10
-  eval_batch_size = BATCH_SIZE
-  train_mean = 0.0
-  train_stddev = 1.0
+  num_eval_train_examples = num_validation_examples = num_test_examples = 10
   max_allowed_runtime_sec = 10
   eval_period_time_sec = 4
   step_hint = 30
@@ -65,9 +60,6 @@ class FakeWorkload(spec.Workload):
     self._clock = clock or Clock()
     self._accuracy = accuracy or (lambda step: step / 1000)
     self._dropout = 'not given'
-
-  def is_output_params(self, param_key):
-    return param_key == 'w'
 
   def has_reached_validation_target(self, eval_result):
     return eval_result['validation/accuracy'] > self.validation_target_value
@@ -132,32 +124,14 @@ class FakeSubmission:
   Args:
     tape: every call is noted here.
     clock: moved on by a second per step and two per prepare_for_eval.
-    complete_at: step at which it raises TrainingCompleteError.
-    interrupt_at: step in which a KeyboardInterrupt is raised.
-    press_at: steps in which Ctrl-C is pressed.
-    terminate_at: step in which a SIGTERM comes.
-    kill_at: step at which the process is killed.
-    fail_at: step at which it has a bug.
+    **at: the step in which something happens: complete_at, interrupt_at (a
+      KeyboardInterrupt), fail_at (a bug) and kill_at (the process); press_at has
+      a list, in which Ctrl-C may be twice.
   """
 
-  def __init__(
-    self,
-    tape=None,
-    clock=None,
-    complete_at=None,
-    interrupt_at=None,
-    press_at=(),
-    terminate_at=None,
-    kill_at=None,
-    fail_at=None,
-  ):
+  def __init__(self, tape=None, clock=None, **at):
     self.tape = [] if tape is None else tape
-    self.clock = clock or Clock()
-    self.complete_at, self.kill_at = complete_at, kill_at
-    self.interrupt_at, self.press_at = interrupt_at, press_at
-    self.terminate_at = terminate_at
-    self.fail_at = fail_at
-    self.seen = []
+    self.clock, self.at, self.seen = clock or Clock(), at, []
 
   def get_batch_size(self, workload_name):
     raise ValueError(workload_name)
@@ -203,18 +177,16 @@ class FakeSubmission:
     )
 
   def _stop(self, global_step):
-    for step, error in (
-      (self.complete_at, spec.TrainingCompleteError),
-      (self.interrupt_at, KeyboardInterrupt),
-      (self.fail_at, ValueError('a bug')),
-    ):
-      if global_step == step:
-        raise error
-    for _ in range(self.press_at.count(global_step)):
+    for _ in range(self.at.get('press_at', []).count(global_step)):
       signal.raise_signal(signal.SIGINT)
-    if global_step == self.terminate_at:
-      signal.raise_signal(signal.SIGTERM)
-    if global_step == self.kill_at:
+    for name, error in (
+      ('complete_at', spec.TrainingCompleteError),
+      ('interrupt_at', KeyboardInterrupt),
+      ('fail_at', ValueError('a bug')),
+    ):
+      if self.at.get(name) == global_step:
+        raise error
+    if self.at.get('kill_at') == global_step:
       os.kill(os.getpid(), signal.SIGKILL)
 
   def prepare_for_eval(self, *, global_step, **named):
@@ -222,6 +194,45 @@ class FakeSubmission:
     self.clock.now += 2.0
     names = ('optimizer_state', 'current_param_container', 'model_state')
     return tuple(named[name] for name in names)
+
+
+def make_trial(
+  generation='jit',
+  submission=None,
+  accuracy=None,
+  log_dir=None,
+  hyperparameters=None,
+  seed=0,
+  raw=None,
+  **options,
+):
+  """A trial of fakes that share a clock and a tape, and the fake submission.
+
+  Args:
+    generation, hyperparameters, seed: of the trial.
+    submission: arguments of FakeSubmission.
+    accuracy: see FakeWorkload.
+    log_dir: where the trial is logged, if anywhere.
+    raw: the checkpoint to go on from.
+    **options: RunOptions.
+  """
+  clock, tape = Clock(), []
+  fake = FakeSubmission(tape, clock, **(submission or {}))
+  result = trial.Trial(
+    FakeWorkload(generation, tape, clock, accuracy),
+    as_submission(fake, 'fake'),
+    RunOptions('fake', **{'eval_every': 5, **options}),
+    trial.BatchSizes(BATCH_SIZE, BATCH_SIZE),
+    hyperparameters,
+    seed,
+    log_dir,
+    clock,
+  )
+  if raw:
+    result.restore(raw)
+  if log_dir is not None:
+    result.open_log({})
+  return result, fake
 
 
 def write_submission(folder, arguments='', functions=None):

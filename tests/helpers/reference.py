@@ -116,47 +116,6 @@ def stopping(rows, eps1, eps2, k, m):
   return case1, case2, case1 or case2
 
 
-def progress_reason(rule, seen):
-  """Why `Progress` leaves a cycle after these evaluations, or ''.
-
-  Args:
-    rule: a Progress.
-    seen: of the cycle, at most 32: [(f, p, loss)], f the share of the cycle, p
-      the share of the way.
-  """
-  f, _, loss = seen[-1]
-  if not math.isfinite(loss):
-    return 'loss is not finite'
-  before = [row for row in seen if row[0] <= f / 2] or seen[:1]
-
-  def best(rows):
-    return max((p for _, p, _ in rows if math.isfinite(p)), default=None)
-
-  def lowest(rows):
-    losses = [x for _, _, x in rows if math.isfinite(x) and x > 0]
-    return min(losses, default=None)
-
-  now, then = best(seen), best(before)
-  if now is None:
-    missing, gain = math.inf, 0.0
-  else:
-    missing = 1 - now
-    gain = now - then if then is not None else max(now, 0.0)
-  increments = np.diff([p for _, p, _ in seen[-11:]])
-  increments = increments[np.isfinite(increments)]
-  sigma = 0.0
-  if len(increments) >= 3:
-    sigma = 1.4826 * np.median(np.abs(increments - np.median(increments)))
-  to_come = rule.margin + rule.noise * sigma
-  to_come += max(0.0, 1 - f) * (rule.decay + rule.trend * gain)
-  drop = 0.0
-  if lowest(before) is not None:
-    drop = math.log(lowest(before) / lowest(seen))
-  if f < rule.min_share or drop > rule.max_loss_drop:
-    return ''
-  return 'target out of reach' if missing > to_come else ''
-
-
 # Convergence bound.
 
 

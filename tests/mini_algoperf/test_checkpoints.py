@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from flax.training import checkpoints as flax_checkpoints
 
-from helpers.fakes import SIZES, Clock, FakeSubmission, FakeWorkload
-from reset_cycles.mini_algoperf import RunOptions, checkpoints, runner, trial
-from reset_cycles.mini_algoperf.submission_loader import as_submission
+from helpers.fakes import make_trial
+from reset_cycles.mini_algoperf import checkpoints, runner
 
 GENERATIONS = ['jit', 'pmap']
 
@@ -56,18 +55,28 @@ def assert_trees_equal(first, second):
     np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-@pytest.mark.parametrize('generation', GENERATIONS)
-def test_what_was_saved_comes_back(generation, tmp_path):
-  state = make_state(generation)
+@pytest.mark.parametrize(
+  ('generation', 'is_sharded'), [('jit', False), ('jit', True), ('pmap', False)]
+)
+def test_what_was_saved_comes_back(generation, is_sharded, tmp_path):
+  """Also to where it lay."""
+  state, other = (make_state(generation, fill=fill) for fill in (1.0, 0.0))
+  if is_sharded:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ('batch',))
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    for trees in (state, other):
+      trees['model_params'] = jax.device_put(trees['model_params'], whole)
   checkpoints.save(tmp_path, state, generation, keep_all=False)
   raw = checkpoints.read_latest(tmp_path)
-  other = make_state(generation, fill=0.0)
   restored = checkpoints.restore(raw, other, generation)
   assert set(restored) == set(state)
   for name in checkpoints.DEVICE_TREES:
     assert_trees_equal(restored[name], state[name])
-    leaves = jax.tree_util.tree_leaves(restored[name])
-    assert all(isinstance(leaf, jax.Array) for leaf in leaves)
+    placed, expected = (
+      [leaf.devices() for leaf in jax.tree_util.tree_leaves(trees[name])]
+      for trees in (restored, state)
+    )
+    assert placed == expected
   for name in set(state) - set(checkpoints.DEVICE_TREES):
     assert restored[name] == state[name]
 
@@ -122,44 +131,20 @@ def test_other_shapes_and_other_trees_are_refused(tmp_path):
       checkpoints.restore(raw, other, 'jit')
 
 
-def test_sharded_arrays_come_back_with_their_sharding(tmp_path):
-  mesh = jax.sharding.Mesh(np.array(jax.devices()), ('batch',))
-  sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-  state = make_state('jit')
-  state['model_params'] = jax.device_put(state['model_params'], sharding)
-  checkpoints.save(tmp_path, state, 'jit', keep_all=False)
-  raw = checkpoints.read_latest(tmp_path)
-  restored = checkpoints.restore(raw, state, 'jit')
-  leaf = restored['model_params']['a']['b']
-  assert leaf.sharding.device_set == sharding.device_set
-
-
 # Resumed runs: the same as if nothing had happened.
-
-OPTIONS = RunOptions(
-  'fake',
-  eval_every=4,
-  max_global_steps=13,
-  save_intermediate_checkpoints=True,
-)
 
 
 def run_trial(generation, log_dir, resume=False, **stop):
   """One process' worth of a run; interrupted ones raise KeyboardInterrupt."""
   log_dir.mkdir(exist_ok=True)
-  run = trial.Trial(
-    FakeWorkload(generation),
-    as_submission(FakeSubmission(clock=Clock(), **stop), 'fake'),
-    OPTIONS,
-    SIZES,
-    None,
-    0,
-    log_dir,
+  run, _ = make_trial(
+    generation,
+    stop,
+    log_dir=log_dir,
+    raw=checkpoints.read_latest(log_dir) if resume else None,
+    max_global_steps=8,
+    save_intermediate_checkpoints=True,
   )
-  raw = checkpoints.read_latest(log_dir) if resume else None
-  if raw:
-    run.restore(raw)
-  run.open_log({})
   runner.train(run)
   return run
 
@@ -170,7 +155,7 @@ def losses(run):
 
 
 @pytest.mark.parametrize('generation', GENERATIONS)
-@pytest.mark.parametrize('interrupt_at', [0, 1, 4, 12])
+@pytest.mark.parametrize('interrupt_at', [0, 1, 5, 7])
 def test_resumed_equals_uninterrupted(generation, interrupt_at, tmp_path):
   whole = run_trial(generation, tmp_path / 'whole')
   with pytest.raises(KeyboardInterrupt):
@@ -178,7 +163,7 @@ def test_resumed_equals_uninterrupted(generation, interrupt_at, tmp_path):
   parts = run_trial(generation, tmp_path / 'parts', resume=True)
   assert_trees_equal(parts._device_trees(), whole._device_trees())
   assert losses(parts) == losses(whole)
-  assert parts.global_step == whole.global_step == 13
+  assert parts.global_step == whole.global_step == 8
   assert parts.input_queue.drawn == whole.input_queue.drawn
   # Preempted after the first evaluation, it resumed from a checkpoint.
   assert parts.preemption_count == (interrupt_at > 0)

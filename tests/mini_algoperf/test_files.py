@@ -24,12 +24,6 @@ def test_a_full_disk_is_said_with_the_files_name_and_costs_nothing(tmp_path):
   assert [p.name for p in tmp_path.iterdir()] == ['table.csv']
 
 
-def test_a_folder_that_is_gone_is_said_likewise(tmp_path):
-  path = tmp_path / 'gone' / 'table.csv'
-  with pytest.raises(files.WriteError, match='gone/table.csv cannot be'):
-    files.write_whole(path, 'text')
-
-
 @pytest.mark.parametrize(
   ('text', 'rows'),
   [

@@ -147,10 +147,6 @@ def test_an_attribute_that_cannot_be_right(
       '{"workloads": {"moons": {"validation_target": true}}}',
       "validation_target of 'moons' is True, not a number",
     ),
-    (
-      '{"workloads": {"moons": {"validation_target": "x"}}}',
-      "validation_target of 'moons' is 'x', not a number",
-    ),
   ],
 )
 def test_targets_that_cannot_be_used(content, said, moons):
@@ -169,42 +165,36 @@ def run(old, new):
   return cli.main(['run', '--workload=mine.py:Moons', *flags])
 
 
+OWN = '  # Values per'  # where the class gets something of its own
+RETURNS = '_metrics returns: error_rate, loss.'
+NUMBERS = "_metrics must return numbers, but train/loss is 'x'."
+
+
 @pytest.mark.parametrize(
   ('old', 'new', 'said'),
   [
-    (
-      '512 if',
-      '500 if',
-      "Moons: load_split('train') gives 500 inputs, fewer than the 512 examples "
-      'that the class names.',
-    ),
-    (
-      "'error_rate', False",
-      "'eror_rate', False",
-      "workload: mine.py:Moons: target_metric_name='eror_rate' is not among what "
-      '_metrics returns: error_rate, loss.',
-    ),
-    (
-      'float(mean) for',
-      "'x' for",
-      'workload: mine.py:Moons: _metrics must return numbers, but train/loss is '
-      "'x'.",
-    ),
+    ('512 if', '500 if', "load_split('train') gives 500 inputs, fewer than "),
+    ("'error_rate', False", "'eror_rate', False", RETURNS),
+    ('float(mean) for', "'x' for", NUMBERS),
     (
       "return param_key == 'output'",
       'return None',
-      'workload: mine.py:Moons: is_output_params must return True or False.',
+      'must return True or False',
     ),
     (
-      "'inputs': inputs.astype",
-      "3: inputs, 'inputs': inputs.astype",
-      'Comparator raised exception while sorting pytree dictionary keys.',
+      "'inputs': inputs.as",
+      "3: inputs, 'inputs': inputs.as",
+      'Comparator rais',
     ),
     (
-      '  # Values per',
-      '  def loss_fn(self, *unused):\n    return {}\n\n  # Values per',
-      'workload: mine.py:Moons: loss_fn must return n_valid_examples, '
-      'per_example, summed by name.',
+      OWN,
+      f'  def loss_fn(self, *unused):\n    return {{}}\n\n{OWN}',
+      'loss_fn must return n_valid_examples, per_example, summed by name.',
+    ),
+    (
+      OWN,
+      f"  validation_target_value = 'x'\n{OWN}",
+      "validation_target_value='x' must be a finite number.",
     ),
   ],
 )
@@ -212,16 +202,9 @@ def run(old, new):
 def test_what_a_rehearsal_finds(old, new, said, capsys):
   assert run(old, new) == 2
   line = capsys.readouterr().err.splitlines()[-1]
-  assert line.endswith(said)
+  assert 'workload: mine.py:Moons: ' in line
+  assert said in line
   assert not pathlib.Path('experiment_runs').exists()
-
-
-@pytest.mark.usefixtures('moons')
-def test_targets_of_the_users_own_that_are_no_numbers(capsys):
-  text = "  validation_target_value = 'x'\n  # Values per"
-  assert run('  # Values per', text) == 2
-  said = "mine.py:Moons: validation_target_value='x' must be a finite number."
-  assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

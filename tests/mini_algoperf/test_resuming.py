@@ -11,9 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from helpers.fakes import (
-  write_submission,
-)
+from helpers.fakes import write_submission
 from helpers.run_files import (
   TRIAL,
   assert_same_run,
@@ -30,11 +28,11 @@ pytestmark = pytest.mark.usefixtures('fake_workload')
 
 
 def refused(capsys, message, *flags):
-  """Whether resuming is refused with this message, and nothing is touched."""
+  """Resuming is refused with this message, and nothing is touched."""
   before = snapshot(pathlib.Path('runs'))
   assert run('--resume_last_run', *flags) == 2
   assert message in capsys.readouterr().err
-  return snapshot(pathlib.Path('runs')) == before
+  assert snapshot(pathlib.Path('runs')) == before
 
 
 def interrupt(*flags):
@@ -56,12 +54,6 @@ def flip_a_bit(path):
   path.write_bytes(content[:middle] + changed + content[middle + 1 :])
 
 
-def test_a_damaged_checkpoint_costs_nothing_else(capsys):
-  interrupt()
-  flip_a_bit(TRIAL / 'checkpoint_10')
-  assert refused(capsys, 'checkpoint_10 is damaged')
-
-
 def test_the_checkpoint_before_a_damaged_one_serves(caplog):
   keep = '--save_intermediate_checkpoints'
   interrupt(keep)
@@ -78,40 +70,39 @@ def test_the_checkpoint_before_a_damaged_one_serves(caplog):
 
 
 EXTERNAL = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
+META = 'meta_data_0.json'
 
 
 @pytest.mark.parametrize(
-  ('begun', 'resumed', 'message'),
+  ('begun', 'change', 'resumed', 'message'),
   [
-    ([], ['--generation=pmap'], 'was started with jit; give that'),
-    ([], EXTERNAL, 'was started with self; give that'),
-    (['--nosave_checkpoints'], [], 'has no checkpoint; --overwrite instead of'),
+    ([], None, ['--generation=pmap'], 'was started with jit; give that'),
+    ([], None, EXTERNAL, 'was started with self; give that'),
+    (
+      ['--nosave_checkpoints'],
+      None,
+      [],
+      'has no checkpoint; --overwrite inste',
+    ),
+    ([], ('checkpoint_10', flip_a_bit), [], 'checkpoint_10 is damaged'),
+    ([], (META, '{}'), [], META),
+    ([], (META, '{"rng_seed'), [], META),
+    (EXTERNAL, ('hparams.json', pathlib.Path.unlink), EXTERNAL, 'is missing'),
+    (EXTERNAL, ('hparams.json', '[1]'), EXTERNAL, 'must hold an object'),
+    (EXTERNAL, ('hparams.json', '{"x": '), EXTERNAL, 'is not valid JSON'),
   ],
 )
-def test_a_run_of_another_kind(begun, resumed, message, capsys):
+def test_a_run_that_cannot_be_gone_on_with(
+  begun, change, resumed, message, capsys
+):
+  """Of another kind, or with a file that is not as it was."""
   pathlib.Path('space.json').write_text('[{"x": 1}]')
   interrupt(*begun)
-  assert refused(capsys, message, *resumed)
-
-
-@pytest.mark.parametrize(
-  ('name', 'content', 'message'),
-  [
-    ('meta_data_0.json', '{}', 'meta_data_0.json'),
-    ('meta_data_0.json', '{"rng_seed', 'meta_data_0.json'),
-    ('hparams.json', None, 'hparams.json is missing'),
-    ('hparams.json', '[1]', 'hparams.json must hold an object'),
-    ('hparams.json', '{"x": ', 'hparams.json is not valid JSON'),
-  ],
-)
-def test_files_that_cannot_be_used(name, content, message, capsys):
-  pathlib.Path('space.json').write_text('[{"x": 1}]')
-  interrupt(*EXTERNAL)
-  if content is None:
-    (TRIAL / name).unlink()
-  else:
-    (TRIAL / name).write_text(content)
-  assert refused(capsys, message, *EXTERNAL)
+  if change:
+    name, content = change
+    path = TRIAL / name
+    content(path) if callable(content) else path.write_text(content)
+  refused(capsys, message, *resumed)
 
 
 def test_the_seed_outlives_the_meta_data():
@@ -161,19 +152,9 @@ def test_a_set_up_that_fails_puts_the_files_back(capsys):
       '  return {}, None  # without its momentum\n'
     )
   interrupt()
-  assert refused(
+  refused(
     capsys, 'optimizer_state has other entries', f'--submission_path={path}'
   )
-
-
-def test_sigterm_says_what_ctrl_c_does(capsys):
-  assert run(submission='terminate_at=7') == 130
-  assert capsys.readouterr().err.splitlines()[-1] == (
-    'soft-reset: interrupted at step 8; --resume_last_run resumes from the '
-    'last checkpoint.'
-  )
-  assert run('--resume_last_run') == 0
-  assert evaluated_steps() == ['1', '5', '10', '12']
 
 
 def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):

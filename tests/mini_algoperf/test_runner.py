@@ -8,46 +8,11 @@ import jax
 import numpy as np
 import pytest
 
-from helpers.fakes import SIZES, Clock, FakeSubmission, FakeWorkload
-from reset_cycles.mini_algoperf import (
-  RunOptions,
-  checkpoints,
-  runner,
-  spec,
-  trial,
-  user_code,
-)
-from reset_cycles.mini_algoperf.submission_loader import as_submission
+from helpers.fakes import FakeSubmission, make_trial
+from reset_cycles.mini_algoperf import checkpoints, runner, spec, user_code
 
-OPTIONS = RunOptions('fake', eval_every=5)
+BOTH = ('validation', 'test')
 GENERATIONS = pytest.mark.parametrize('generation', ['jit', 'pmap'])
-
-
-def make_trial(
-  generation='jit',
-  submission=None,
-  accuracy=None,
-  log_dir=None,
-  hyperparameters=None,
-  seed=0,
-  **options,
-):
-  """A trial of fakes that share a clock and a tape; options are changes."""
-  clock, tape = Clock(), []
-  fake = FakeSubmission(tape, clock, **(submission or {}))
-  result = trial.Trial(
-    FakeWorkload(generation, tape, clock, accuracy),
-    as_submission(fake, 'fake'),
-    dataclasses.replace(OPTIONS, **options),
-    SIZES,
-    hyperparameters,
-    seed,
-    log_dir,
-    clock,
-  )
-  if log_dir is not None:
-    result.open_log({})
-  return result, fake
 
 
 def trained(*args, **settings):
@@ -128,24 +93,26 @@ def test_what_a_step_is_given():
 
 
 @pytest.mark.parametrize(
-  'generation, eval_every, ruleset, last_step, evaluations',
+  ('generation', 'every', 'options', 'last_step', 'evaluations'),
   [
     # max_allowed_runtime_sec is 10, a step takes a second. Only jit prepares
     # for evaluations, which takes two more, and checks its 15 seconds there:
     # 3, 9, 16 seconds at steps 1, 5, 10. No evaluation follows.
-    ('jit', 5, 'self', 10, [1, 5]),
+    ('jit', 5, {}, 10, [1, 5]),
     # 3, 14 and 26 seconds at steps 1, 10, 20.
-    ('jit', 10, 'self', 20, [1, 10]),
+    ('jit', 10, {}, 20, [1, 10]),
     # 10 seconds; 3, 9, 16 again.
-    ('jit', 5, 'external', 10, [1, 5]),
+    ('jit', 5, {'tuning_ruleset': 'external'}, 10, [1, 5]),
     # 30 seconds, checked at every step; an evaluation that is due follows.
-    ('pmap', 5, 'self', 30, [1, 5, 10, 15, 20, 25, 30]),
-    ('pmap', 7, 'self', 30, [1, 7, 14, 21, 28]),
-    ('pmap', 7, 'external', 10, [1, 7]),
+    ('pmap', 5, {}, 30, [1, 5, 10, 15, 20, 25, 30]),
+    ('pmap', 7, {}, 30, [1, 7, 14, 21, 28]),
+    ('pmap', 7, {'tuning_ruleset': 'external'}, 10, [1, 7]),
+    # By wall clock, every 4 seconds of training; it stands while evaluating.
+    ('pmap', None, {'eval_by': 'time'}, 30, [1, 5, 9, 13, 17, 21, 25, 29]),
   ],
 )
-def test_budget(generation, eval_every, ruleset, last_step, evaluations):
-  run, _ = trained(generation, eval_every=eval_every, tuning_ruleset=ruleset)
+def test_budget(generation, every, options, last_step, evaluations):
+  run, _ = trained(generation, eval_every=every, **options)
   assert run.global_step == last_step
   assert evaluated_steps(run) == evaluations
   assert not run.train_state['is_time_remaining']
@@ -160,36 +127,27 @@ def test_evaluations_take_no_time_and_preparing_for_them_does():
   assert (first['score'], first['total_duration']) == (3, 103)
 
 
-def test_evaluations_by_wall_clock():
-  # Every 4 seconds of training; the clock stands 100 seconds per evaluation.
-  options = {'eval_every': None, 'eval_by': 'time', 'max_global_steps': 10}
-  run, _ = trained('pmap', **options)
-  assert evaluated_steps(run) == [1, 5, 9, 10]
-
-
 @pytest.mark.parametrize(
-  ('accuracy', 'last_step', 'reached'),
+  ('accuracy', 'splits', 'stop', 'last_step', 'reached'),
   [
     # Validation wants more than 0.8, test more than 0.9; a target stays reached.
-    ({1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get, 10, (True, True)),
+    ({1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get, BOTH, True, 10, (True, True)),
     # The validation target alone does not end a run.
-    (lambda step: 0.85, 30, (True, False)),
+    (lambda step: 0.85, BOTH, True, 30, (True, False)),
+    # A split that is left out reaches no target.
+    (lambda step: 0.95, BOTH[:1], True, 30, (True, False)),
+    (lambda step: 0.95, BOTH, False, 30, (True, True)),
   ],
 )
-def test_a_run_ends_when_both_targets_are_reached(accuracy, last_step, reached):
-  run, _ = trained('pmap', accuracy=accuracy)
+def test_a_run_ends_when_both_targets_are_reached(
+  accuracy, splits, stop, last_step, reached
+):
+  run, _ = make_trial('pmap', accuracy=accuracy, stop_at_targets=stop)
+  run.workload.eval_splits = splits
+  runner.train(run)
   assert run.global_step == last_step
   names = ('validation_goal_reached', 'test_goal_reached')
   assert tuple(run.train_state[name] for name in names) == reached
-
-
-def test_a_split_that_is_left_out_reaches_no_target():
-  run, _ = make_trial(max_global_steps=10, accuracy=lambda step: 0.95)
-  run.workload.eval_splits = ('validation',)
-  runner.train(run)
-  assert run.global_step == 10
-  assert run.train_state['validation_goal_reached']
-  assert not run.train_state['test_goal_reached']
 
 
 @pytest.mark.parametrize(
@@ -234,6 +192,12 @@ def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):
       raw = checkpoints.read_latest(tmp_path)
       saved.append((run.global_step, raw and raw['global_step']))
 
-  run, _ = make_trial(max_global_steps=2, log_dir=tmp_path)
-  runner.train(run, Observer())
-  assert saved == [(1, None), (2, 1)]
+    def on_step(self, run):
+      if run.global_step == 5:  # as a signal does
+        raise KeyboardInterrupt
+
+  run, _ = make_trial(log_dir=tmp_path)
+  with pytest.raises(KeyboardInterrupt):
+    runner.train(run, Observer())
+  assert saved == [(1, None), (5, 1)]
+  assert checkpoints.read_latest(tmp_path)['global_step'] == 5

@@ -72,10 +72,10 @@ def test_dots_in_the_names_of_folders(tmp_path):
 
 
 def test_a_package_that_fails_can_be_loaded_once_it_is_mended(tmp_path):
-  path = write_package(tmp_path / 'mine', 'a')
+  path = write_package(tmp_path / 'mine', 'a', 'from . import WORD, helper')
   init = tmp_path / 'mine' / '__init__.py'
   init.write_text('import not_there\n')
   with pytest.raises(ValueError, match='not_there'):
     load_submission(path)
-  init.write_text('')
+  init.write_text('WORD = 1\n')
   assert named(path) == 'a'

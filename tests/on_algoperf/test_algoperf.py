@@ -65,12 +65,6 @@ def test_every_workload_has_a_batch_size():
     assert submission.get_batch_size(base) > 0
 
 
-def metrics_of(name):
-  """Of the longest base name that a variant's starts with."""
-  base = max((b for b in METRICS if name.startswith(b)), key=len)
-  return METRICS[base]
-
-
 def jax_workloads(registry):
   """(name, workload object) of all that are written for JAX."""
   for name, meta in registry.WORKLOADS.items():
@@ -84,11 +78,15 @@ def jax_workloads(registry):
     yield name, cls(**meta.get('workload_init_kwargs', {}))
 
 
-def test_metric_direction_and_loss_of_every_workload():
+def test_what_is_read_of_every_workload():
+  """Its metric, its loss, its spec, and whether dropout is an argument."""
   registry = import_benchmark('workloads.workloads')
+  spec = import_benchmark('spec')
   seen = 0
   for name, workload in jax_workloads(registry):
-    metric, rising, loss = metrics_of(name)
+    # Of the longest base name that a variant's starts with.
+    base = max((b for b in METRICS if name.startswith(b)), key=len)
+    metric, rising, loss = METRICS[base]
     target = read_target(workload)
     assert target.key == f'validation/{metric}', name
     assert target.rising == rising, name
@@ -98,17 +96,11 @@ def test_metric_direction_and_loss_of_every_workload():
     assert found[:3] == (7, 2.5, 2.5)
     with pytest.raises(ValueError, match=f'{metric}.*validation/other'):
       read_evaluation(7, {'validation/other': 1.0}, target)
+    assert spec_of(workload) is spec
+    is_current = spec.__name__ == 'algoperf.spec'
+    assert takes_dropout_rate(workload) == is_current, name
     seen += 1
   assert seen >= 20
-
-
-def test_the_spec_and_the_dropout_of_every_workload():
-  registry = import_benchmark('workloads.workloads')
-  spec = import_benchmark('spec')
-  is_current = spec.__name__ == 'algoperf.spec'
-  for name, workload in jax_workloads(registry):
-    assert spec_of(workload) is spec
-    assert takes_dropout_rate(workload) == is_current, name
 
 
 def checkout_file(*places):

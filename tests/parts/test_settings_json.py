@@ -54,30 +54,23 @@ def test_fields_that_are_left_out_have_their_defaults():
 
 
 def test_only_the_fields_that_differ_from_the_settings_in_force(tmp_path):
+  values = {
+    'reset': {'alpha': 0.25},
+    'policy': {'class': 'Repeat'},
+    'cycles': [
+      {'hparams': {'learning_rate': 0.5}},
+      {'class': 'Cycle', 'length': 3.0},
+    ],
+  }
   path = tmp_path / 'params.json'
-  path.write_text(
-    json.dumps(
-      {
-        'reset': {'alpha': 0.25},
-        'policy': {'class': 'Repeat'},
-        'cycles': [
-          {'hparams': {'learning_rate': 0.5}},
-          {'class': 'Cycle', 'length': 3.0},
-        ],
-      }
-    )
-  )
+  path.write_text(json.dumps(values))
   first = THESIS.cycles[0]
+  hparams = dataclasses.replace(first.hparams, learning_rate=0.5)
   expected = dataclasses.replace(
     THESIS,
     reset=SoftReset(alpha=0.25, scale='log'),
     policy=Repeat(),
-    cycles=(
-      dataclasses.replace(
-        first, hparams=dataclasses.replace(first.hparams, learning_rate=0.5)
-      ),
-      Cycle(length=3.0),
-    ),
+    cycles=(dataclasses.replace(first, hparams=hparams), Cycle(length=3.0)),
   )
   assert THESIS.policy == Finish()
   assert read_file(path, THESIS) == (None, expected)
