@@ -122,7 +122,8 @@ def decide(
   A rule that judges the chain is heard there, too. With `wait`, and at a hard
   horizon after which a cycle follows, the cycle's end waits for it, for at most
   the longest interval between evaluations so far, and no longer than up to a
-  horizon that is not hard. Where no interval is known, nothing is waited for.
+  horizon that is not hard. Where no interval is known or the loss
+  is not finite, nothing is waited for.
   If the horizon moves, the rest of the cycle is stretched or compressed with
   it.
 
@@ -191,6 +192,7 @@ def _waits_until(control: Control, config: RunConfig) -> int:
     following = config.settings.policy.next(control, end, config, is_left=False)
     is_beyond = following is not None
   is_seen = control.last.step >= end or control.last.step < 0
+  is_seen |= not _is_finite(control)  # nothing is to be annealed
   if is_seen or not (config.settings.wait or is_beyond):
     return end
   steps = control.pace.longest

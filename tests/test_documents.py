@@ -19,7 +19,7 @@ from helpers.documents import DOCUMENTS, ROOT, anchors, blocks, without_code
 from reset_cycles.cli import main as cli
 from reset_cycles.core.cycle import Cycle, Hparams
 from reset_cycles.parts import settings_json
-from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import Cyclic, SoftReset
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]

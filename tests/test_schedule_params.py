@@ -192,7 +192,7 @@ def test_the_lists_of_the_thesis():
 def test_settings_are_values():
   with pytest.raises(dataclasses.FrozenInstanceError):
     THESIS.wait = True
-  assert ScheduleParams([Cycle(), Cycle()]) == ScheduleParams((Cycle(),) * 2)
+  assert params_with(cycles=[Cycle()] * 3) == THESIS
   assert SCHEDULE_PARAMS is SOFT_RESET
 
 

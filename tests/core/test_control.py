@@ -434,6 +434,15 @@ def test_how_long_a_cycles_end_waits(changes, seen, expected):
   assert local_steps[:first_end] == [(0, float(t)) for t in range(first_end)]
 
 
+def test_a_model_that_is_not_finite_is_not_waited_for():
+  """Its evaluation, after step 5 of 6, comes in at the cycle's end."""
+  config = config_of(waiting(n=2), 6)
+  for loss, action in ((1.0, control_lib.GO_ON), (NAN, control_lib.RESET)):
+    seen = {6: [(1, 1.0, 0.1), (3, 1.0, 0.1), (5, loss, 0.1)]}
+    [decision] = decisions(config, seen, [6])
+    assert decision.action == action
+
+
 def test_the_step_before_which_to_decide_again():
   # At step 4, the evaluation of step 3 comes in; the cycle's end was 4.
   rows = ((2, 1), (4, 3), (6, 6))

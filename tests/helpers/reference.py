@@ -280,7 +280,7 @@ class Twin:
       return False
     if any(seen >= self.end for seen in self.eval_steps):
       return False
-    if not self.eval_steps:
+    if not self.eval_steps or not np.isfinite(self.losses[-1:]).all():
       return False
     if self.give_up is None:
       # The last nine intervals are remembered; without one, it does not wait.
