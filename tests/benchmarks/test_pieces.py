@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from helpers import fake_benchmark
-from reset_cycles.benchmarks.pieces import PIECES
+from helpers.replay import make_params, replay, tape
+from reset_cycles.benchmarks.pieces import PIECES, SoftRace
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.submission import make_submission
 
@@ -16,6 +17,7 @@ FIELD = {
   'with_full': 'reset',
   'with_alpha_0': 'reset',
   'without_race': 'policy',
+  'soft_after_leaving': 'policy',
   'without_progress': 'early_switching',
   'without_cooldown': 'cycles',
   'without_growth': 'cycles',
@@ -41,6 +43,25 @@ def test_steps_of_the_cycles(name):
   cycles = PIECES[name].chain(40).cycles  # 60 steps
   expected = {'without_cycles': [60], 'without_growth': [15, 15, 15, 15]}
   assert [cycle.steps for cycle in cycles] == expected[name]
+
+
+def test_a_peak_that_is_left_is_followed_by_a_soft_reset():
+  # The second probe is left as well, and the first peak begins again.
+  race = SoftRace(peaks=(1.0, 0.125))
+  seen = [(1, 4.0, 0.0), (10, 4.0, 0.3), (20, 4.0, 0.2)]
+  params = make_params(2, policy=race, early_switching=False)
+  events, decision, _ = replay(params, 60, seen, until=30)
+  assert tape(events, without=('evaluation',))[1:] == [
+    (10, 'race', 1, 'the model hardly learns'),
+    (10, 'reset', 2, ''),
+    (10, 'cycle_start', 2, 65),  # 110 steps are left for both cycles
+    (20, 'race', 2, 'the model hardly learns'),
+    (20, 'reset', 3, ''),
+    (20, 'cycle_start', 3, 70),
+  ]
+  resets = [(e['mode'], e['tau']) for e in events if e['event'] == 'reset']
+  assert resets == [('SoftReset', 0.7), ('SoftReset', 0.8)]
+  assert decision.control.chain_start == 0
 
 
 def test_a_piece_trains():
