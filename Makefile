@@ -67,7 +67,7 @@ $(OTHER_STACKS:%=test-%): test-%: .venvs/%/.installed
 
 .PHONY: coverage
 coverage: .venv/.installed ## Measure which branches of what is handed in are tested
-	$(BIN)/pytest $(IN_PARALLEL) --cov $(PYTEST_FLAGS) $(CORE_TESTS)
+	$(BIN)/pytest $(IN_PARALLEL) $(PYTEST_FLAGS) $(CORE_TESTS) --cov
 
 # Listed by hand, since targets made from a pattern have no line of their own.
 test-algoperf-0.5: ## Run all tests on the 2024 benchmark's stack
