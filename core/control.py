@@ -122,10 +122,9 @@ def decide(
   A rule that judges the chain is heard there, too. With `wait`, and at a hard
   horizon after which a cycle follows, the cycle's end waits for it, for at most
   the longest interval between evaluations so far, and no longer than up to a
-  horizon that is not hard. Where no interval is known or the loss
-  is not finite, nothing is waited for.
-  If the horizon moves, the rest of the cycle is stretched or compressed with
-  it.
+  horizon that is not hard. Where no interval is known or the loss is not
+  finite, nothing is waited for. If the horizon moves, the rest of the cycle is
+  stretched or compressed with it.
 
   Args:
     control: the current control.
