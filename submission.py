@@ -172,10 +172,10 @@ def data_selection(
 
 
 def get_batch_size(workload_name: str) -> int:
-  """The global batch size of a workload, or of a variant: wmt_post_ln, ogbg_gelu.
+  """The global batch size of a workload, or of a variant such as ogbg_gelu.
 
   Raises:
-    ValueError: if the benchmark has no workload of this name.
+    ValueError: if the name begins with that of no workload of the benchmark.
   """
   known = [n for n in _BATCH_SIZES if f'{workload_name}_'.startswith(f'{n}_')]
   names = f'one of {", ".join(_BATCH_SIZES)}, or a variant of it'

@@ -181,7 +181,8 @@ class StepNumbers(NamedTuple):
 class Optimizer(Protocol):
   """An optimizer that steps inside cycles: a frozen dataclass of numbers.
 
-  What a reset does to its state is found by `soft_reset.roles_of`.
+  What a reset does to its state is found by `soft_reset.roles_of`; a loop, which
+  takes any optax optimizer, finds it by `parts.any_optimizer.roles_of`.
 
   Attributes:
     evaluates_own: whether `eval_params` are others than the trained ones.

@@ -132,7 +132,8 @@ class Cycles:
     begin = lambda params: self._clocked.init(params).state
     self._roles, doubtful = roles_of(begin, params)
     is_sure = not doubtful or isinstance(chain.reset, (FullReset, Cyclic))
-    right = f'FullReset() or Cyclic() (the optimizer cannot blend {", ".join(doubtful)})'
+    names = ', '.join(doubtful)
+    right = f'FullReset() or Cyclic() (a blend of {names} has no known meaning)'
     check(is_sure, 'reset', chain.reset, right)
     self._like = State(params, jax.eval_shape(self._init, params), stats)
     # Before which step to decide, and the last one that before_step has seen.
@@ -270,7 +271,9 @@ class Cycles:
     right = f'a NamedTuple or a dataclass with {" and ".join(self._fields)}'
     check(is_state, 'state', type(state).__name__, right)
     params, opt, stats = (*(getattr(state, f) for f in self._fields), None)[:3]
-    right = 'of cycles.optimizer.init (wrap what is handed to Cycles, not that)'
+    right = (
+      'of cycles.optimizer.init (wrap the optimizer handed to Cycles instead)'
+    )
     is_own = isinstance(opt, CyclesState)
     check(is_own, 'state.opt_state', type(opt).__name__, right)
     _check_shapes(State(params, opt, stats), self._like)

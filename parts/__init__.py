@@ -1,6 +1,5 @@
 """What settings may name beyond the core: further shapes, optimizers, averages.
 
 A part is used by writing it: `Cycle(decay=WSD(floor=0.1))`. Its file then comes
-along where the settings are handed in. `any_optimizer` is for loops, which take
-optimizers of optax.
+along where the settings are handed in.
 """

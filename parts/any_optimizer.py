@@ -1,4 +1,4 @@
-"""Any optax optimizer: driven by the cycle clock, and reset."""
+"""Any optax optimizer, as loops bring it: driven by the clock, and reset."""
 
 from __future__ import annotations
 
@@ -87,7 +87,12 @@ def _build_of(optimizer: Any) -> Callable[[StepNumbers], Any]:
   if hasattr(optimizer, 'init') and hasattr(optimizer, 'update'):
     return lambda numbers: _injected(optimizer, numbers.rate)
   parameters = inspect.signature(optimizer).parameters
-  required = [p for p in parameters.values() if p.default is p.empty]
+  various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+  required = [
+    p
+    for p in parameters.values()
+    if p.default is p.empty and p.kind not in various
+  ]
   free = parameters.keys() - getattr(optimizer, 'keywords', {})  # of a partial
   names = [name for name in ('learning_rate', 'weight_decay') if name in free]
 
@@ -163,9 +168,8 @@ def roles_of(
     meaning: what remembers several steps (L-BFGS) or the loss (line searches).
   """
   targets = list(enumerate(jax.tree_util.tree_flatten_with_path(params)[0]))
-  if isinstance(
-    params, optax.LookaheadParams
-  ):  # only one of the two has a state
+  # Only one of the two has a state.
+  if isinstance(params, optax.LookaheadParams):
     targets += [(i, (path[1:], param)) for i, (path, param) in targets]
   targets.sort(key=lambda target: -len(target[1][0]))
   state = jax.eval_shape(init, params)

@@ -73,7 +73,7 @@ def train_all(
     except concurrent.futures.BrokenExecutor as e:
       raise RunFailed(
         'a worker was ended from outside, perhaps for lack of memory: try '
-        'fewer --workers. What has finished is kept.'
+        'fewer at a time. What has finished is kept.'
       ) from e
     except BaseException:
       pool.shutdown(cancel_futures=True)

@@ -71,6 +71,10 @@ def plan(
   for name in known:
     if known.count(name) > 1:  # they would write into the same folder
       raise ValueError(f'--submissions: {name} is given twice; give it once.')
+  for flag, given in (('conditions', conditions), ('workloads', workloads)):
+    for name in given:
+      if list(given).count(name) > 1:
+        raise ValueError(f'--{flag}: {name} is given twice; give it once.')
   for condition in conditions:
     for workload in workloads:
       stand_in.make_workload(workload, get_condition(condition))

@@ -105,8 +105,7 @@ def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
   if not trials_of_groups([Judged(run, 0) for run in found]):
     raise ValueError(
       'there is nothing to replay: there must be at least four trials of one '
-      'submission, study and workload, with three evaluations each, on board '
-      'v05 with ruleset external.'
+      'submission, study and workload, with three evaluations each.'
     )
   return found
 

@@ -181,6 +181,15 @@ def test_all_runs_in_order_one_seed_after_the_other():
   ]
 
 
+@pytest.mark.parametrize('flag', ('workloads', 'conditions'))
+def test_what_is_given_twice_is_refused(flag):
+  """Two runs would write into the same folder."""
+  given = {'workloads': ['digits'], 'conditions': ['tuned']}
+  given[flag] *= 2
+  with pytest.raises(ValueError, match=f'--{flag}: .* is given twice'):
+    study.plan(['sgdr'], given['workloads'], given['conditions'], [1])
+
+
 def test_factors_are_those_in_the_file_and_1_under_a_new_name():
   nadamw = entries.get_entry('nadamw')
   factors = files.read_json(entries.FACTORS_FILE)['factors']

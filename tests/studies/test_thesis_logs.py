@@ -155,7 +155,7 @@ def test_a_run_that_fails_ends_the_study(tmp_path):
 
 
 def test_a_worker_that_is_killed_is_told(tmp_path):
-  with pytest.raises(RunFailed, match='fewer --workers'):
+  with pytest.raises(RunFailed, match='fewer at a time'):
     workers.train_all(JOBS, tmp_path, 1, kill)
 
 
