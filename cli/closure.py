@@ -13,6 +13,8 @@ _FUNCTIONS = (
   *('data_selection', 'get_batch_size'),
 )
 _WIDTH = 80  # characters of a line
+# Statements that bind no name of the module's own: the docstring, imports.
+_OTHERS = (ast.Expr, ast.Import, ast.ImportFrom, ast.If)
 
 
 class _Module:
@@ -25,6 +27,11 @@ class _Module:
     # Names from the package: (module, name in it), '' for the module itself.
     self.imports: dict[str, tuple[pathlib.Path, str]] = {}
     for statement in self.body:
+      if not isinstance(statement, _OTHERS) and not _bound(statement):
+        raise ValueError(
+          f'{path}, line {statement.lineno}: outside functions, what is handed '
+          'in may import, define and assign names only.'
+        )
       for name in _bound(statement):
         self.statements[name] = statement
       for node in ast.walk(statement):

@@ -117,6 +117,17 @@ def test_nothing_that_is_not_used(tmp_path):
   subprocess.run([*checked, tmp_path], check=True)
 
 
+def test_a_statement_that_would_be_lost_is_refused():
+  text = (closure.ROOT / 'schedule_params.py').read_text()
+  for line in (
+    'for x in (): pass',
+    'TABLE["a"] = 1',
+    'try: pass\nfinally: pass',
+  ):
+    with pytest.raises(ValueError, match=f'line {text.count(chr(10)) + 1}: '):
+      closure.closure({'schedule_params.py': f'{text}{line}\n'})
+
+
 def test_the_search_space_changes_nothing():
   for params in (SOFT_RESET, THESIS, *RUNS.values()):
     space = json.loads(exporting.search_space(params))
