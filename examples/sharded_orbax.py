@@ -30,6 +30,7 @@ def train(steps: int, folder: str, kill_at: int = -1) -> State:
   params = init(jax.random.PRNGKey(1))
   state = State(params, cycles.optimizer.init(params))
   train_step = plain_jax.make_train_step(cycles)
+  evaluate = jax.jit(plain_jax.loss_fn)
   with ocp.CheckpointManager(folder) as manager:
     if first := manager.latest_step() or 0:
       state = manager.restore(first, args=ocp.args.StandardRestore(state))
@@ -37,9 +38,11 @@ def train(steps: int, folder: str, kill_at: int = -1) -> State:
       if step == kill_at:
         signal.raise_signal(signal.SIGKILL)
       state, _ = cycles.before_step(step, state)
-      state = train_step(state, *spirals(step))
+      # Waited for: where a CPU plays many devices, programs that run at the same
+      # time may wait for each other's threads for ever.
+      state = jax.block_until_ready(train_step(state, *spirals(step)))
       if (step + 1) % 10 == 0:
-        loss, accuracy = plain_jax.loss_fn(state.params, *TEST)
+        loss, accuracy = evaluate(state.params, *TEST)
         state, _ = cycles.after_evaluation(step + 1, loss, accuracy, state)
         manager.save(step + 1, args=ocp.args.StandardSave(state))
   return state
