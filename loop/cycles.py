@@ -133,7 +133,7 @@ class Cycles:
     self._roles, doubtful = roles_of(begin, params)
     is_sure = not doubtful or isinstance(chain.reset, (FullReset, Cyclic))
     names = ', '.join(doubtful)
-    right = f'FullReset() or Cyclic() (a blend of {names} has no known meaning)'
+    right = f'FullReset() or Cyclic() (this optimizer has no blend of {names})'
     check(is_sure, 'reset', chain.reset, right)
     self._like = State(params, jax.eval_shape(self._init, params), stats)
     # Before which step to decide, and the last one that before_step has seen.
