@@ -154,11 +154,10 @@ def left_at(rule: Rule, run: RecordedRun) -> int:
   return run.step.size
 
 
-def best_shares(run: RecordedRun, logarithmic: bool = False) -> np.ndarray:
+def best_shares(run: RecordedRun) -> np.ndarray:
   """The best share of the way to the target so far, shape=(evaluations,)."""
-  scale = 'log' if logarithmic else 'linear'
   target, metrics = _target(run), run.metric.tolist()
-  shares = np.array([progress(m, target, metrics[0], scale) for m in metrics])
+  shares = np.array([progress(m, target, metrics[0]) for m in metrics])
   return np.fmax.accumulate(np.where(np.isnan(shares), -np.inf, shares))
 
 

@@ -114,7 +114,6 @@ def test_the_picture_has_a_line_per_rule(tmp_path, monkeypatch):
 
 def test_the_best_share_of_the_way():
   run = make_run([1, 2, 3], [16.0, 4.0, 8.0], workload=FALLING)
-  assert rules.best_shares(run, logarithmic=True).tolist() == [0.0, 0.5, 0.5]
   assert rules.best_shares(run).tolist() == [0.0, 0.8, 0.8]
   found = rules.best_shares(DRAWN[2])
   np.testing.assert_allclose(found, [-math.inf, 0.3, 0.3], rtol=1e-12)
