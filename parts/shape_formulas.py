@@ -87,14 +87,19 @@ def part_of(
   edges = jnp.asarray([0.0, *shares, 1.0], jnp.float32)
   index = num_reached(x, shares)
   start, end = edges[index], edges[index + 1]
-  length = jnp.maximum(end - start, SLACK)
-  return index, jnp.clip((x - start) / length, 0.0, 1.0)
+  return index, _passed(x - start, end - start)
 
 
 def last_part(x: ArrayLike, share: float) -> jax.Array:
   """How much of the phase's last share has passed, in [0, 1]."""
   # 1 - x is exact where it matters; x - (1 - share) would round twice.
-  return jnp.clip((share - (1.0 - jnp.asarray(x))) / share, 0.0, 1.0)
+  return _passed(share - (1.0 - jnp.asarray(x)), share)
+
+
+def _passed(passed: jax.Array, length: ArrayLike) -> jax.Array:
+  """passed / length in [0, 1]; 0 and 1 exactly, where a root would show less."""
+  share = jnp.where(passed < length - SLACK, passed / length, 1.0)
+  return jnp.where(passed > SLACK, share, 0.0)
 
 
 def falling(x: ArrayLike, start: float, end: float, kind: str) -> jax.Array:

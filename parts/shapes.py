@@ -88,7 +88,8 @@ class ExponentialWarmup:
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
     del warmup
-    return jnp.power(self.start, 1.0 - x)
+    # No power of the start, which may be too small for a float32.
+    return jnp.exp(math.log(self.start) * (1.0 - x))
 
 
 @dataclasses.dataclass(frozen=True)
