@@ -14,15 +14,16 @@ from typing import Any
 
 def described(params: Any) -> tuple[str, list[float]]:
   """Settings as text and rates, by the code of the package that they are from."""
-  import jax
   import numpy as np
 
   package = type(params).__module__.rpartition('.')[0]
   plain = importlib.import_module(f'{package}.core.records').as_plain(params)
-  rates = jax.vmap(params.chain(step_hint=1000).schedule)(np.arange(100))
+  schedules = importlib.import_module(f'{package}.core.schedules')
+  chain = schedules.jax_lr_schedule(1000, params.cycles, params.budget_factor)
+  rates = schedules.planned_rates(chain, np.arange(100))
   # A function is written by its name: its repr is an address.
   text = json.dumps(plain, default=lambda value: getattr(value, '__name__', ''))
-  return text, np.asarray(rates).tolist()
+  return text, rates.tolist()
 
 
 def main(hidden: str, module: str, folder: str, *path: str) -> None:

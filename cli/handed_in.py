@@ -233,14 +233,18 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
 def search_space(params: ScheduleParams) -> str:
   """tuning_search_space.json: the one point that changes nothing.
 
-  A number in which cycles differ is not in it, but for the learning rate, whose
-  ratios between cycles stay.
+  Where cycles differ in their warm-up, that is not in it.
   """
-  space = {}
-  for name in vars(params.cycles[0].hparams):
-    values = [getattr(cycle.hparams, name) for cycle in params.cycles]
-    if name == 'learning_rate' or len(set(values)) == 1:
-      space[name] = {'feasible_points': values[:1]}
+  from ..schedule_params import hyperparameters_of
+
+  values = hyperparameters_of(params)
+  if len({cycle.warmup_factor for cycle in params.cycles}) > 1:
+    del values['warmup_factor']
+  space = {
+    name: {'feasible_points': [value]}
+    for name, value in values.items()
+    if value is None or isinstance(value, (int, float))
+  }
   return json.dumps(space, indent=2) + '\n'
 
 
