@@ -110,12 +110,14 @@ def contents(
       files[path.relative_to(ROOT).as_posix()] = text
   else:
     for path, text in modules(own, {}).items():
-      if path.is_relative_to(own.parent):
+      is_beside = path.is_relative_to(own.parent)
+      is_own = is_beside and own.is_relative_to(ROOT)
+      if path.is_relative_to(ROOT) and not is_own:
+        files[f'{_PACKAGE}/{path.relative_to(ROOT).as_posix()}'] = text
+      elif is_beside:
         name = path.relative_to(own.parent).as_posix()
         name = 'submission.py' if path == own else name
         files[name] = _relative(path, text, own.parent)
-      elif path.is_relative_to(ROOT):
-        files[f'{_PACKAGE}/{path.relative_to(ROOT).as_posix()}'] = text
       else:
         raise ValueError(f'{path}: what {own} imports must lie in its folder.')
   info = (ROOT / FORM).read_text(encoding='utf-8')
