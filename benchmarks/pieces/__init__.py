@@ -1,4 +1,4 @@
-"""SOFT_RESET with one piece left out, to measure what the piece brings."""
+"""SOFT_RESET with one piece left out, or all, to measure what they bring."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ class SoftRace(Race):
 
 
 PIECES: dict[str, ScheduleParams] = {
+  # Its optimizer alone: one cycle over the run, ended by its decay.
+  'bare': _without(
+    cycles=SOFT_RESET.cycles[:1],
+    reset=Cyclic(),
+    policy=Repeat(),
+    early_switching=False,
+  ),
   # Cycles begin with the model as it is: warm restarts of the rate.
   'without_soft': _without(reset=Cyclic()),
   # Cycles begin with a fresh model.
