@@ -180,8 +180,10 @@ def _told(event: Mapping[str, str]) -> str:
     what += f' ({event["note"]})' if event['note'] else ''
   elif kind == 'switch':
     what = f'cycle {cycle} is left: {reason}'
-  elif kind in ('race', 'finish'):
-    what = f'race: {reason}' if kind == 'race' else reason
+  elif kind == 'range_test':
+    what = f'range test, estimate {float(event["estimate"]):.3g}: {reason}'
+  elif kind == 'finish':
+    what = reason
   else:
     return ''
   return f'step {event["global_step"]}: {what}'
