@@ -218,6 +218,6 @@ def blend(
   if jnp.issubdtype(old.dtype, jnp.inexact):
     precise = jnp.promote_types(old.dtype, jnp.float32)
     keep, share = keep.astype(precise), share.astype(precise)
-    mixed = (share * fresh + keep * old).astype(old.dtype)
+    mixed = (keep * old + share * fresh).astype(old.dtype)
     mixed = jnp.where(share > 0, mixed, old)
   return jnp.where(keep > 0, mixed, new)

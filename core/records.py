@@ -259,16 +259,17 @@ def _drawn(cycles: Sequence[PlannedCycle]) -> bytes:
   except ImportError:
     logging.info('matplotlib is missing: no %s.', PICTURE)
     return b''
-  steps, rates = sampled_rates(cycles)
+  ends = np.cumsum([cycle.steps for cycle in cycles])
+  starts = ends - [cycle.steps for cycle in cycles]
+  rates = sampled_rates(cycles)
   figure = Figure(layout='constrained', figsize=(7, 3))
   axes = figure.subplots()
+  steps = np.linspace(starts, ends, rates.shape[1], axis=1)
   axes.plot(steps.ravel(), rates.ravel())
-  for start in steps[1:, 0]:
+  for start in starts[1:]:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   axes.set_title('Planned; dashed: a new cycle starts', loc='left')
-  axes.set(
-    xlabel='global step', ylabel='learning rate', xlim=(0, steps[-1, -1])
-  )
+  axes.set(xlabel='global step', ylabel='learning rate', xlim=(0, ends[-1]))
   picture = io.BytesIO()
   FigureCanvasAgg(figure).print_png(picture)
   return picture.getvalue()

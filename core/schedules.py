@@ -224,7 +224,7 @@ def jax_lr_schedule(
       f'{", ".join(str(cycle.steps) for cycle in planned)}, and each needs at '
       'least one.'
     )
-  for i, rates in enumerate(sampled_rates(planned)[1]):
+  for i, rates in enumerate(sampled_rates(planned)):
     wrong = rates[~(np.isfinite(rates) & (rates >= 0))]
     right = 'finite and at least 0 throughout'
     check(not wrong.size, f'learning rate of cycles[{i}]', wrong[:1], right)
@@ -354,45 +354,42 @@ def _of_current(
   return jnp.stack(values)[index]
 
 
-def planned_rates(
-  cycles: Sequence[PlannedCycle], steps: Any, cycle: Any = None
-) -> np.ndarray:
+def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
   """The learning rates of a run in which no cycle is abandoned.
 
   Args:
     cycles: of the chain.
-    steps: shape=(n,), of the run.
-    cycle: shape=(n,), the index of the cycle that each step belongs to; None
-      to find it. A cycle has a rate at its end, too, where the next one starts.
+    steps: shape=(n,), of the run, from 0 on.
 
   Returns:
     shape=(n,), dtype=float32.
   """
   ends = np.cumsum([cycle.steps for cycle in cycles])
-  if cycle is None:
-    cycle = np.searchsorted(ends[:-1], steps, side='right')
-  first = [
-    anchored_clock(end - cycle.steps, 0.0, end, i, cycles)
-    for i, (end, cycle) in enumerate(zip(ends.tolist(), cycles))
-  ]
-  clocks = CycleClock(*(np.stack(column)[cycle] for column in zip(*first)))
-  clocks = clocks._replace(count=np.asarray(steps, np.int32))
-  rate = functools.partial(learning_rate, cycles=cycles)
-  return np.asarray(jax.jit(jax.vmap(rate))(clocks))
+  index = np.searchsorted(ends[:-1], steps, side='right')
+  starts = np.append(0, ends[:-1])
+  return _rates(cycles, index, np.asarray(steps) - starts[index])
 
 
-def sampled_rates(
-  cycles: Sequence[PlannedCycle],
-) -> tuple[np.ndarray, np.ndarray]:
-  """Each cycle's rate at evenly spread steps, its first and its end included.
+def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
+  """Each cycle's rates at 1,000 evenly spread steps, its end included.
 
   Returns:
-    Steps of the run, dtype=int64, and learning rates, dtype=float32, both of
-    shape=(cycles, 1000).
+    shape=(cycles, 1000), dtype=float32.
   """
-  ends = np.cumsum([cycle.steps for cycle in cycles])
-  starts = ends - [cycle.steps for cycle in cycles]
-  steps = np.linspace(starts, ends, _POINTS, axis=1).astype(np.int64)
+  steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
   index = np.repeat(np.arange(len(cycles)), _POINTS)
-  rates = planned_rates(cycles, steps.ravel(), index)
-  return steps, rates.reshape(steps.shape)
+  return _rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
+
+
+def _rates(
+  cycles: Sequence[PlannedCycle], index: np.ndarray, local: np.ndarray
+) -> np.ndarray:
+  """The learning rates at nominal steps of cycles; all of shape=(n,)."""
+  each = [
+    anchored_clock(0, 0.0, cycle.steps, i, cycles)
+    for i, cycle in enumerate(cycles)
+  ]
+  clocks = CycleClock(*(np.stack(column)[index] for column in zip(*each)))
+  clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))
+  rate = functools.partial(learning_rate, cycles=cycles)
+  return np.asarray(jax.jit(jax.vmap(rate))(clocks))
