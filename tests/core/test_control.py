@@ -14,7 +14,7 @@ from helpers.replay import (
   make_params,
   of,
   replay,
-  tape,
+  story,
   transitions,
 )
 from reset_cycles.core import control as control_lib
@@ -32,38 +32,20 @@ from reset_cycles.soft_reset import (
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
-OVER = 'cycles have run out'
+ENDS = 'switch', 'reset', 'finish'
 
 
 @pytest.mark.parametrize(
   ('seen', 'expected'),
   (
-    case(
-      {},
-      [
-        (4, 'cycle_start', 2, 8),
-        (8, 'cycle_start', 3, 12),
-        (12, 'finish', 3, OVER),
-      ],
-      id='planned',
-    ),
+    case({}, '4 start 2 8, 8 start 3 12, 12 finish 3', id='planned'),
     # Abandoned before step 2 of 12: the remaining 10 are 5 + 5. Evaluations
     # count from 1 in each cycle; a rise from one cycle to the next is none.
     case(
       {1: (1.0,), 2: (1.5,), 4: (9.0,), 6: (8.0,), 8: (7.0,), 9: (8.0,)},
-      [
-        (1, 'evaluation', 1, 1),
-        (2, 'evaluation', 1, 2),
-        (2, 'switch', 1, 'loss rises'),
-        (2, 'cycle_start', 2, 7),
-        (4, 'evaluation', 2, 1),
-        (6, 'evaluation', 2, 2),
-        (7, 'cycle_start', 3, 12),
-        (8, 'evaluation', 3, 1),
-        (9, 'evaluation', 3, 2),
-        (9, 'switch', 3, 'loss rises'),
-        (9, 'finish', 3, OVER),
-      ],
+      '1 evaluation 1 1, 2 evaluation 1 2, 2 switch 1 loss rises, '
+      '2 start 2 7, 4 evaluation 2 1, 6 evaluation 2 2, 7 start 3 12, '
+      '8 evaluation 3 1, 9 evaluation 3 2, 9 switch 3 loss rises, 9 finish 3',
       id='abandoned',
     ),
     # An evaluation at a boundary counts for the cycle that ends. Although S = 1
@@ -71,29 +53,15 @@ OVER = 'cycles have run out'
     # that is not finite ends it at once.
     case(
       {3: (1.0,), 4: (2.0,), 5: (INF,)},
-      [
-        (3, 'evaluation', 1, 1),
-        (4, 'evaluation', 1, 2),
-        (4, 'cycle_start', 2, 8),
-        (5, 'evaluation', 2, 1),
-        (5, 'switch', 2, 'loss is not finite'),
-        (5, 'cycle_start', 3, 12),
-        (12, 'finish', 3, OVER),
-      ],
+      '3 evaluation 1 1, 4 evaluation 1 2, 4 start 2 8, 5 evaluation 2 1, '
+      '5 switch 2 loss is not finite, 5 start 3 12, 12 finish 3',
       id='boundary',
     ),
     # A resumed run may have missed some. The first reason counts.
     case(
       {3: (1.0, 2.0, NAN)},
-      [
-        (3, 'evaluation', 1, 1),
-        (3, 'evaluation', 1, 2),
-        (3, 'evaluation', 1, 3),
-        (3, 'switch', 1, 'loss rises'),
-        (3, 'cycle_start', 2, 8),
-        (8, 'cycle_start', 3, 12),
-        (12, 'finish', 3, OVER),
-      ],
+      '3 evaluation 1 1, 3 evaluation 1 2, 3 evaluation 1 3, '
+      '3 switch 1 loss rises, 3 start 2 8, 8 start 3 12, 12 finish 3',
       id='several',
     ),
   ),
@@ -104,9 +72,11 @@ def test_the_tape_of_a_chain(seen, expected):
     for step, losses in seen.items()
   }
   events, after, local_steps = replay(make_params(), 6, rows)
-  assert tape(events) == [(0, 'cycle_start', 1, 4), *expected]
+  assert story(events, without=('reset',)) == f'0 start 1 4, {expected}'
   assert after.is_over and after.reset is None
-  assert len(local_steps) == expected[-1][0]
+  assert of(events, 'finish', 'reason') == [
+    (len(local_steps), 'cycles have run out')
+  ]
 
 
 def test_an_evaluation_in_full():
@@ -198,13 +168,9 @@ def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
   events, after, local_steps = replay_moved(17.0, seen)
   # 1 of 4 nominal steps remains of cycle 1, and 4 + 4 after it: 14 steps are
   # shared out as 1 : 4 : 4.
-  assert tape(events, without=('evaluation', 'reset')) == [
-    (0, 'cycle_start', 1, 4),
-    (3, 'clock', 1, 5),
-    (5, 'cycle_start', 2, 11),
-    (11, 'cycle_start', 3, 17),
-    (17, 'wait', 3, 19),
-  ]
+  assert story(events, without=('evaluation', 'reset')) == (
+    '0 start 1 4, 3 clock 1 5, 5 start 2 11, 11 start 3 17, 17 wait 3 19'
+  )
   assert events[3] == {
     'global_step': 3,
     'event': 'clock',
@@ -314,8 +280,11 @@ TWO = {'n': 2, 'budget_factor': 3.5}
 )
 def test_ends_of_cycles_under_a_horizon_that_moves(to, seen, changes, ends):
   events, _, _ = replay_moved(to, seen, **changes)
-  others = ('evaluation', 'wait', 'switch', 'reset', 'finish')
-  found = [(step, what, end) for step, what, _, end in tape(events, others)]
+  found = [
+    (e['global_step'], e['event'], e['cycle_end'])
+    for e in events
+    if 'pace' in e
+  ]
   assert found[-len(ends) :] == ends
   # Each cycle keeps its factor.
   scales = {(e['cycle'], e['scale']) for e in events if 'scale' in e}
@@ -350,14 +319,8 @@ def waiting(**changes):
     case(
       {},
       (1, 3, 6, 9, 12),
-      [
-        (4, 'wait', 1, 6),
-        (6, 'reset', 2, ''),
-        (6, 'cycle_start', 2, 9),
-        (9, 'reset', 3, ''),
-        (9, 'cycle_start', 3, 12),
-        (12, 'finish', 3, OVER),
-      ],
+      '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 reset 3, 9 start 3 12, '
+      '12 finish 3',
       id='seen',
     ),
     # The last cycle waits as well: for three steps, the longest interval, and
@@ -365,36 +328,29 @@ def waiting(**changes):
     case(
       {'n': 1},
       (5, 8, 11, 15),
-      [(12, 'wait', 1, 15), (15, 'finish', 1, OVER)],
+      '12 wait 1 15, 15 finish 1',
       id='the longest interval',
     ),
     case(
       {'n': 1},
       (5, 7, 9, 15),
-      [(12, 'wait', 1, 14), (14, 'finish', 1, OVER)],
+      '12 wait 1 14, 14 finish 1',
       id='the longest interval so far',
     ),
     # An evaluation that does not come is given up, 2 steps after each end.
     case(
       {},
       (1, 3),
-      [
-        (4, 'wait', 1, 6),
-        (6, 'reset', 2, ''),
-        (6, 'cycle_start', 2, 9),
-        (9, 'wait', 2, 11),
-        (11, 'reset', 3, UNKNOWN),
-        (11, 'cycle_start', 3, 12),
-        (12, 'wait', 3, 14),
-        (14, 'finish', 3, OVER),
-      ],
+      '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 wait 2 11, '
+      '11 reset 3 no evaluation in the cycle: tau is 0, 11 start 3 12, '
+      '12 wait 3 14, 14 finish 3',
       id='given up',
     ),
     # Beyond the horizon, 12, too, where nothing remains for another cycle.
     case(
       {'n': 2, 'lengths': (11.0, 1.0)},
       (1, 6),
-      [(11, 'wait', 1, 16), (16, 'finish', 1, OVER)],
+      '11 wait 1 16, 16 finish 1',
       id='beyond the horizon',
     ),
     # Where no interval is known nothing is waited for, and tau is not taken
@@ -402,39 +358,23 @@ def waiting(**changes):
     case(
       {'n': 2, 'lengths': (1.0, 5.0)},
       (1, 6),
-      [
-        (2, 'reset', 2, UNKNOWN),
-        (2, 'cycle_start', 2, 12),
-        (12, 'wait', 2, 17),
-        (17, 'finish', 2, OVER),
-      ],
+      '2 reset 2 no evaluation in the cycle: tau is 0, 2 start 2 12, '
+      '12 wait 2 17, 17 finish 2',
       id='no interval',
     ),
     case(
       {'n': 2, 'lengths': (1.0, 5.0)},
       (2, 6),
-      [
-        (2, 'reset', 2, ''),
-        (2, 'cycle_start', 2, 12),
-        (12, 'wait', 2, 16),
-        (16, 'finish', 2, OVER),
-      ],
+      '2 reset 2, 2 start 2 12, 12 wait 2 16, 16 finish 2',
       id='seen after the second step',
     ),
     # A cycle of one step of 60 ends an interval after the last evaluation.
     case(
       {'lengths': (29.0, 1.0, 30.0), 'budget_factor': 10.0},
       (1, 11, 21, 31),
-      [
-        (29, 'wait', 1, 39),
-        (31, 'reset', 2, ''),
-        (31, 'cycle_start', 2, 41),
-        (41, 'wait', 2, 51),
-        (51, 'reset', 3, UNKNOWN),
-        (51, 'cycle_start', 3, 60),
-        (60, 'wait', 3, 70),
-        (70, 'finish', 3, OVER),
-      ],
+      '29 wait 1 39, 31 reset 2, 31 start 2 41, 41 wait 2 51, '
+      '51 reset 3 no evaluation in the cycle: tau is 0, 51 start 3 60, '
+      '60 wait 3 70, 70 finish 3',
       id='aligned',
     ),
     # After an early switch nothing is waited for.
@@ -444,13 +384,8 @@ def waiting(**changes):
         'switching': SmoothedLossRule(lam=1.0, eps1=0.0),
       },
       (2, 3),
-      [
-        (3, 'switch', 1, 'loss rises'),
-        (3, 'reset', 2, ''),
-        (3, 'cycle_start', 2, 12),
-        (12, 'wait', 2, 13),
-        (13, 'finish', 2, OVER),
-      ],
+      '3 switch 1 loss rises, 3 reset 2, 3 start 2 12, 12 wait 2 13, '
+      '13 finish 2',
       id='abandoned',
     ),
   ),
@@ -458,10 +393,9 @@ def waiting(**changes):
 def test_how_long_a_cycles_end_waits(changes, seen, expected):
   rows = [(step, 1.0, 0.1) for step in seen]
   events, _, local_steps = replay(waiting(**changes), 6, rows, until=80)
-  assert tape(events, without=('evaluation',))[1:] == expected
-  assert len(local_steps) == expected[-1][0]
+  assert story(events) == f'{story(events[:1])}, {expected}'
   # The clock goes on past the nominal end, where the rate stays.
-  first_end = next(step for step, what, *_ in expected if what != 'wait')
+  first_end = min(e['global_step'] for e in events if e['event'] in ENDS)
   assert local_steps[:first_end] == [(0, float(t)) for t in range(first_end)]
   why = {reason for _, reason in of(events, 'wait', 'reason')}
   assert why == {'the annealed model has not been evaluated'}
@@ -582,11 +516,9 @@ def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
   )
   seen = [(1, 1.0, 0.1), (3, 1.0, 0.1), (6, 1.0, 0.1)]
   events, _, _ = replay(params, 6, seen, until=7)
-  assert tape(events, without=('evaluation',))[1:] == [
-    (6, 'switch', 1, 'target out of reach'),
-    (6, 'reset', 2, ''),
-    (6, 'cycle_start', 2, 9),
-  ]
+  assert story(events[4:]) == (
+    '6 switch 1 target out of reach, 6 reset 2, 6 start 2 9'
+  )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from helpers.replay import TARGET, config_of, make_params, of, replay, tape
+from helpers.replay import TARGET, config_of, make_params, of, replay, story
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.core.horizon import Pace
@@ -38,7 +38,7 @@ def racing(n=2, race=RACE, **changes):
     # The loss of the first peak drops.
     case(
       {1: (4, 0.0), 10: (2, 0.125), 20: (2, 0.125)},
-      [(10, 'race', 1, 'goes on'), (60, 'cycle_start', 2, 120)],
+      '10 race 1 goes on, 60 start 2 120',
       [1.0, 1.0],
       RaceState(0, 1, False, (0.125, -INF, -INF)),
       id='first',
@@ -47,12 +47,8 @@ def racing(n=2, race=RACE, **changes):
     # steps 110 remain for both cycles.
     case(
       {1: (4, 0.0), 10: (2.1, 0.25), 20: (1.9, 0.125)},
-      [
-        (10, 'race', 1, LOST),
-        (10, 'cycle_start', 2, 65),
-        (20, 'race', 2, 'goes on'),
-        (65, 'cycle_start', 3, 120),
-      ],
+      '10 race 1 the model hardly learns, 10 start 2 65, 20 race 2 goes on, '
+      '65 start 3 120',
       [1.0, 0.125, 0.125],
       RaceState(1, 2, False, (0.25, 0.125, -INF)),
       id='second',
@@ -60,14 +56,9 @@ def racing(n=2, race=RACE, **changes):
     # None does. The second one has come farthest and begins again.
     case(
       {1: (4, 0.0), 10: (4, 0.25), 20: (4, 0.5), 30: (4, 0.125)},
-      [
-        (10, 'race', 1, LOST),
-        (10, 'cycle_start', 2, 65),
-        (20, 'race', 2, LOST),
-        (20, 'cycle_start', 3, 70),
-        (30, 'race', 3, LOST),
-        (30, 'cycle_start', 4, 75),
-      ],
+      '10 race 1 the model hardly learns, 10 start 2 65, '
+      '20 race 2 the model hardly learns, 20 start 3 70, '
+      '30 race 3 the model hardly learns, 30 start 4 75',
       [1.0, 0.125, 8.0, 0.125],
       RaceState(1, 3, False, (0.25, 0.5, 0.125)),
       id='best',
@@ -75,14 +66,9 @@ def racing(n=2, race=RACE, **changes):
     # The third one has come as far: it is at hand and goes on untouched.
     case(
       {1: (4, 0.0), 10: (4, 0.25), 20: (4, 0.5), 30: (4, 0.5)},
-      [
-        (10, 'race', 1, LOST),
-        (10, 'cycle_start', 2, 65),
-        (20, 'race', 2, LOST),
-        (20, 'cycle_start', 3, 70),
-        (30, 'race', 3, 'goes on'),
-        (70, 'cycle_start', 4, 120),
-      ],
+      '10 race 1 the model hardly learns, 10 start 2 65, '
+      '20 race 2 the model hardly learns, 20 start 3 70, 30 race 3 goes on, '
+      '70 start 4 120',
       [1.0, 0.125, 8.0, 8.0],
       RaceState(2, 3, False, (0.25, 0.5, 0.5)),
       id='at hand',
@@ -91,7 +77,7 @@ def racing(n=2, race=RACE, **changes):
     # whichever cycle that is in: evaluations are too rare for another one.
     case(
       {1: (4, 0.0), 70: (4, 0.125)},
-      [(60, 'cycle_start', 2, 120), (70, 'race', 2, 'goes on')],
+      '60 start 2 120, 70 race 2 goes on',
       [1.0, 1.0],
       RaceState(0, 1, False, (0.125, -INF, -INF)),
       id='rare',
@@ -101,13 +87,14 @@ def racing(n=2, race=RACE, **changes):
 def test_the_tape_of_a_race(seen, expected, factors, state):
   rows = [(step, *row) for step, row in seen.items()]
   events, after, _ = replay(racing(), 60, rows, until=75)
-  found = tape(events, without=('evaluation', 'reset'))
-  assert found == [(0, 'cycle_start', 1, 60), *expected]
+  found = story(events, without=('evaluation', 'reset'))
+  assert found == f'0 start 1 60, {expected}'
   assert [scale for _, scale in of(events, 'cycle_start', 'scale')] == factors
   assert after.control.race == state
   # After a lost race the model is a fresh one.
   full = [step for step, mode in of(events, 'reset', 'mode') if mode[0] == 'F']
-  assert full == [step for step, *_, why in expected if why == LOST]
+  lost = [step for step, why in of(events, 'race', 'reason') if why == LOST]
+  assert full == lost
 
 
 FALLING = Target('m', 0.1, False)

@@ -117,3 +117,12 @@ def tape(events, without=('reset',)):
     for event in events
     if event['event'] not in without
   ]
+
+
+def story(events, without=('evaluation',)):
+  """`tape` as one line: '0 start 1 4, 4 reset 2, 4 start 2 8, 8 finish 2'."""
+  rows = [
+    row[:3] if row[1] == 'finish' else row for row in tape(events, without)
+  ]
+  words = [' '.join(map(str, row)).strip() for row in rows]
+  return ', '.join(words).replace('cycle_start', 'start')
