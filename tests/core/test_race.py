@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from helpers.replay import TARGET, config_of, make_params, of, replay, story
@@ -211,96 +212,41 @@ def test_a_cycle_that_ends_with_a_loss_that_is_not_finite_is_abandoned():
   assert of(events, 'reset', 'reason') == [(60, 'early')]
 
 
-ABANDONED = [Evaluation(30, NAN, NAN)]
-LOST_PROBE = [Evaluation(1, 4.0, 0.0), Evaluation(30, 4.0, 0.125)]
-PLAIN = RaceState(1, 2, False, (0.3, 0.2, -INF))
+BAD = [Evaluation(30, NAN, NAN)]
+LOW = [Evaluation(1, 4.0, 0.0), Evaluation(30, 4.0, 0.125)]
 
 
 @pytest.mark.parametrize(
-  ('state', 'seen', 'step', 'scale', 'expected'),
+  ('state', 'seen', 'scale', 'expected'),
   (
-    case(PLAIN, [], 60, 0.1, PLAIN, id='the chain goes on'),
-    case(
-      RaceState(1, 2, True, (0.3, -INF, -INF)),
-      LOST_PROBE,
-      30,
-      8.0,
-      RaceState(2, 3, True, (0.3, 0.125, -INF)),
-      id='the next probe',
-    ),
-    case(
-      RaceState(0, 1, True, (0.3, -INF, -INF)),
-      ABANDONED,
-      30,
-      0.125,
-      RaceState(1, 2, True, (NAN, -INF, -INF)),
-      id='a probe is abandoned',
-    ),
-    case(
-      RaceState(2, 3, True, (-INF, 0.5, -INF)),
-      LOST_PROBE,
-      30,
-      0.125,
-      RaceState(1, 3, False, (-INF, 0.5, 0.125)),
-      id='the best probe begins again',
-    ),
+    # The chain goes on, at the peak that is in force.
+    ((1, 2, 0, (0.3, 0.2, -INF)), [], 0.1, (1, 2, 0, (0.3, 0.2, -INF))),
+    # A probe that has lost: the next one, or the best begins again.
+    ((1, 2, 1, (0.3, -INF, -INF)), LOW, 8.0, (2, 3, 1, (0.3, 0.125, -INF))),
+    ((2, 3, 1, (-INF, 0.5, -INF)), LOW, 0.125, (1, 3, 0, (-INF, 0.5, 0.125))),
     # Abandoned: the chain begins anew, with a peak that has not been tried,
-    case(
-      PLAIN,
-      ABANDONED,
-      30,
-      8.0,
-      RaceState(2, 3, True, (0.3, NAN, -INF)),
-      id='not tried',
-    ),
+    ((0, 1, 1, (0.3, -INF, -INF)), BAD, 0.125, (1, 2, 1, (NAN, -INF, -INF))),
+    ((1, 2, 0, (0.3, 0.2, -INF)), BAD, 8.0, (2, 3, 1, (0.3, NAN, -INF))),
     # or else the best that has not been abandoned,
-    case(
-      RaceState(1, 3, False, (0.3, 0.2, 0.4)),
-      ABANDONED,
-      30,
-      8.0,
-      RaceState(2, 3, False, (0.3, NAN, 0.4)),
-      id='the best',
-    ),
-    case(
-      RaceState(1, 3, False, (NAN, 0.2, 0.1)),
-      ABANDONED,
-      30,
-      8.0,
-      RaceState(2, 3, False, (NAN, NAN, 0.1)),
-      id='the best of the others',
-    ),
+    ((1, 3, 0, (0.3, 0.2, 0.4)), BAD, 8.0, (2, 3, 0, (0.3, NAN, 0.4))),
+    ((1, 3, 0, (NAN, 0.2, 0.1)), BAD, 8.0, (2, 3, 0, (NAN, NAN, 0.1))),
     # or else the one at hand at half of its rate,
-    case(
-      RaceState(2, 3, False, (NAN, NAN, 0.1)),
-      ABANDONED,
-      30,
-      0.05,
-      RaceState(2, 3, False, (NAN, NAN, NAN)),
-      id='none',
-    ),
+    ((2, 3, 0, (NAN, NAN, 0.1)), BAD, 0.05, (2, 3, 0, (NAN, NAN, NAN))),
     # and not one whose metric was never finite.
-    case(
-      RaceState(1, 3, False, (-INF, 0.2, NAN)),
-      ABANDONED,
-      30,
-      0.05,
-      RaceState(1, 3, False, (-INF, NAN, NAN)),
-      id='none with a finite metric',
-    ),
+    ((1, 3, 0, (-INF, 0.2, NAN)), BAD, 0.05, (1, 3, 0, (-INF, NAN, NAN))),
   ),
+  ids=repr,
 )
-def test_what_follows(state, seen, step, scale, expected):
+def test_what_follows(state, seen, scale, expected):
   config = config_of(racing(), 60)
   control, clock = control_lib.start(config)
-  control = control._replace(race=state, scale=0.1)
-  given = control, clock, seen, step, config, lambda: True
+  control = control._replace(race=RaceState(*state), scale=0.1)
+  given = control, clock, seen, 30 if seen else 60, config, lambda: True
   after = control_lib.transition(*given)
   found = after.control
-  assert (found.scale, repr(found.race)) == (scale, repr(expected))
-  assert after.clock.peak == pytest.approx(
-    config.cycles[found.cycle].setting.peak * scale, rel=1e-7
-  )
+  np.testing.assert_equal((found.scale, tuple(found.race)), (scale, expected))
+  peak = config.cycles[found.cycle].setting.peak * scale
+  assert after.clock.peak == pytest.approx(peak, rel=1e-7)
   # In a chain that begins anew, 90 steps remain for two cycles.
   place = found.cycle, found.chain_start, found.end, found.horizon
   assert place == ((0, 30, 75, 120) if seen else (1, 0, 120, 120))
