@@ -10,6 +10,7 @@ import pytest
 from helpers import reference
 from helpers.replay import (
   PEAK,
+  Still,
   config_of,
   make_params,
   of,
@@ -147,13 +148,6 @@ class Moved:
 
   def steps_to_come(self, pace, seconds_left):
     return int(seconds_left) if pace.longest else 0
-
-
-class Still:
-  """A horizon that stays as planned."""
-
-  def steps_to_come(self, pace, seconds_left):
-    return 0
 
 
 def replay_moved(to, seen, bad=(), **changes):
@@ -306,6 +300,10 @@ def test_how_many_further_cycles_fill_the_rest(step, end):
 UNKNOWN = 'no evaluation in the cycle: tau is 0'
 
 
+# Abandons at each cycle's second evaluation.
+EAGER = SmoothedLossRule(lam=1.0, eps1=0.0)
+
+
 def waiting(**changes):
   changes = {'horizon': Still(), 'early_switching': False, **changes}
   return make_params(**changes)
@@ -316,77 +314,48 @@ def waiting(**changes):
   (
     # Evaluated at 1 and every 3 steps, the ends at 4 and 8 are seen at 6 and 9,
     # so that 6 steps remain for 2 cycles after the first, and 3 for the last.
-    case(
+    (
       {},
       (1, 3, 6, 9, 12),
-      '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 reset 3, 9 start 3 12, '
-      '12 finish 3',
-      id='seen',
+      '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 reset 3, 9 start 3 12, 12 finish 3',
     ),
-    # The last cycle waits as well: for three steps, the longest interval, and
-    # not the four up to the evaluation.
-    case(
-      {'n': 1},
-      (5, 8, 11, 15),
-      '12 wait 1 15, 15 finish 1',
-      id='the longest interval',
-    ),
-    case(
-      {'n': 1},
-      (5, 7, 9, 15),
-      '12 wait 1 14, 14 finish 1',
-      id='the longest interval so far',
-    ),
+    # The last cycle waits as well: for three steps, the longest interval so
+    # far, and not the four up to the evaluation.
+    ({'n': 1}, (5, 8, 11, 15), '12 wait 1 15, 15 finish 1'),
+    ({'n': 1}, (5, 7, 9, 15), '12 wait 1 14, 14 finish 1'),
     # An evaluation that does not come is given up, 2 steps after each end.
-    case(
+    (
       {},
       (1, 3),
       '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 wait 2 11, '
-      '11 reset 3 no evaluation in the cycle: tau is 0, 11 start 3 12, '
-      '12 wait 3 14, 14 finish 3',
-      id='given up',
+      f'11 reset 3 {UNKNOWN}, 11 start 3 12, 12 wait 3 14, 14 finish 3',
     ),
     # Beyond the horizon, 12, too, where nothing remains for another cycle.
-    case(
-      {'n': 2, 'lengths': (11.0, 1.0)},
-      (1, 6),
-      '11 wait 1 16, 16 finish 1',
-      id='beyond the horizon',
-    ),
+    ({'lengths': (11.0, 1.0)}, (1, 6), '11 wait 1 16, 16 finish 1'),
     # Where no interval is known nothing is waited for, and tau is not taken
     # from the evaluation after the first step. Later, an interval is 5 steps.
-    case(
-      {'n': 2, 'lengths': (1.0, 5.0)},
+    (
+      {'lengths': (1.0, 5.0)},
       (1, 6),
-      '2 reset 2 no evaluation in the cycle: tau is 0, 2 start 2 12, '
-      '12 wait 2 17, 17 finish 2',
-      id='no interval',
+      f'2 reset 2 {UNKNOWN}, 2 start 2 12, 12 wait 2 17, 17 finish 2',
     ),
-    case(
-      {'n': 2, 'lengths': (1.0, 5.0)},
+    (
+      {'lengths': (1.0, 5.0)},
       (2, 6),
       '2 reset 2, 2 start 2 12, 12 wait 2 16, 16 finish 2',
-      id='seen after the second step',
     ),
     # A cycle of one step of 60 ends an interval after the last evaluation.
-    case(
+    (
       {'lengths': (29.0, 1.0, 30.0), 'budget_factor': 10.0},
       (1, 11, 21, 31),
       '29 wait 1 39, 31 reset 2, 31 start 2 41, 41 wait 2 51, '
-      '51 reset 3 no evaluation in the cycle: tau is 0, 51 start 3 60, '
-      '60 wait 3 70, 70 finish 3',
-      id='aligned',
+      f'51 reset 3 {UNKNOWN}, 51 start 3 60, 60 wait 3 70, 70 finish 3',
     ),
     # After an early switch nothing is waited for.
-    case(
-      {
-        **{'n': 2, 'early_switching': True},
-        'switching': SmoothedLossRule(lam=1.0, eps1=0.0),
-      },
+    (
+      {'n': 2, 'early_switching': True, 'switching': EAGER},
       (2, 3),
-      '3 switch 1 loss rises, 3 reset 2, 3 start 2 12, 12 wait 2 13, '
-      '13 finish 2',
-      id='abandoned',
+      '3 switch 1 loss rises, 3 reset 2, 3 start 2 12, 12 wait 2 13, 13 finish 2',
     ),
   ),
 )
@@ -563,8 +532,7 @@ def random_run(seed):
   is_timed = bool(rng.random() < 0.5)
   slack, margin = rng.uniform(0, 1, 2).tolist()
   params = make_params(
-    n=int(rng.integers(1, 5)),
-    lengths=rng.choice([0.5, 1.0, 2.0], 5).tolist(),
+    lengths=rng.choice([0.5, 1.0, 2.0], rng.integers(1, 6)).tolist(),
     budget_factor=float(rng.choice([1.0, 1.5, 2.0])),
     switching=SmoothedLossRule(
       lam=float(rng.uniform(0.3, 1.0)),

@@ -7,7 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from helpers.replay import TARGET, config_of, make_params, of, replay, story
+from helpers.replay import (
+  TARGET,
+  Still,
+  config_of,
+  make_params,
+  of,
+  replay,
+  story,
+)
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.core.horizon import Pace
@@ -284,13 +292,6 @@ def test_the_best_progress_of_a_peak_counts():
     evaluation = Evaluation(step, 4.0, metric)
     control, _ = control_lib.observe(control, evaluation, config)
   assert control.race.progress == (0.5, -INF, -INF)
-
-
-class Still:
-  """A horizon that stays as planned."""
-
-  def steps_to_come(self, pace, seconds_left):
-    return 0
 
 
 def begun_anew(n, step, interval, **changes):

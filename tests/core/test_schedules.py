@@ -184,8 +184,8 @@ def at(clock, step):
   return clock._replace(count=np.int32(step))
 
 
-# Two cycles of 4 and of 8 steps, 2 of them warm-up.
-PLANNED = lay_out(12, cycle(0.7), cycle(0.5, 0.25, length=2.0))
+# Cycles of 4, of 8 and of 4 steps, with 0, 2 and 4 steps of warm-up.
+PLANNED = lay_out(16, cycle(0.7), cycle(0.5, 0.25, length=2.0), cycle(0.5, 1.0))
 
 
 def test_a_clock_by_hand():
@@ -227,6 +227,7 @@ def test_any_clock_is_read_by_one_program(compilations):
     (5, 0.0, 105, 0, 0.25),  # stretched
     (7, 1.5, 10, 1, 4.0),  # compressed, in the middle of the warm-up
     (9, 2.0, 29, 1, 1.0),  # stretched from the peak on
+    (12, 0.0, 16, 2, 1.0),  # nothing but a warm-up: it stays at the peak
   )
   found, expected = [], []
   with compilations() as compiled:

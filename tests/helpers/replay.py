@@ -19,13 +19,19 @@ EASY = SmoothedLossRule(lam=1.0, eps1=0.5, eps2=0.25, k=2, m=1)
 TARGET = Target('validation/metric', 1.0, True)
 
 
+class Still:
+  """A horizon that stays as planned."""
+
+  def steps_to_come(self, pace, seconds_left):
+    return 0
+
+
 def make_params(n=3, lengths=None, **changes):
-  """n cycles without a warm-up, whose peaks differ."""
+  """n cycles, or those lengths, without a warm-up; their peaks differ."""
+  lengths = lengths or (1.0,) * n
   cycles = tuple(
     Cycle(PEAK + added, length, warmup_factor=0.0)
-    for added, length in zip(
-      (0.0, 0.001, -0.001, 0.002, 0.003), lengths or (1.0,) * n
-    )
+    for added, length in zip((0.0, 0.001, -0.001, 0.002, 0.003), lengths)
   )
   return dataclasses.replace(
     THESIS, **{'cycles': cycles, 'switching': EASY, **changes}
