@@ -67,7 +67,7 @@ class ClickModel(nn.Module):
       embedding_init=nn.initializers.normal(self.embedding_stddev),
       name='embedding',
     )
-    starts = _NUM_VALUES * jnp.arange(_NUM_FIELDS)
+    starts = _NUM_VALUES * jnp.arange(_NUM_FIELDS)[None]
     vectors = table(inputs[:, _NUM_DENSE:].astype(jnp.int32) + starts)
     x = nn.relu(nn.Dense(2 * self.features)(inputs[:, :_NUM_DENSE]))
     x = nn.relu(nn.Dense(self.features)(x))
