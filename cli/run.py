@@ -28,13 +28,7 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @option('generation', "jit: today's benchmark; pmap: 2024's.", ['jit', 'pmap'])
 @_data_dir
 @option('rng_seed', 'Default: at random.', click.IntRange(0, 2**32 - 1))
-@option(
-  'tuning_ruleset',
-  'external, the default of the benchmark: trials in place of a larger budget.',
-  ['self', 'external'],
-)
-@option('tuning_search_space', 'JSON file, if external.', _PATH)
-@option('num_tuning_trials', 'Points of it to take, if external.', COUNT)
+@option('tuning_ruleset', 'Of the submission.', ['self'])
 @option('max_global_steps', 'End the run after so many steps.', COUNT)
 @option('eval_by', 'steps repeats exactly.', ['steps', 'time'])
 @option('eval_every', "Steps. Default: the workload's own.", COUNT)
@@ -51,7 +45,7 @@ def run(**options: Any) -> int:
 
   By the benchmark's rules; flags of its submission_runner.py mean the same. Its
   log files, the submission's own and metric.png go to
-  <experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/.
+  <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/.
   """
   wanted = RunOptions(**options)
   with errors.ended_by_signals():
@@ -62,13 +56,9 @@ def run(**options: Any) -> int:
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
     with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
-      training.check_points(checked)
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
-    for number in checked.trial_numbers:
-      if status := training.run_trial(checked, number, interrupted):
-        return status
-  return 0
+    return training.run_trial(checked, interrupted)
 
 
 @click.command('set-targets', cls=Command)

@@ -183,9 +183,7 @@ def _train(job: Task, log_dir: pathlib.Path) -> None:
     return seconds_per_step * trial.global_step if trial else 0.0
 
   submission = entries.load(job.entry)
-  trial = Trial(
-    workload, submission, options, sizes, None, job.seed, log_dir, clock
-  )
+  trial = Trial(workload, submission, options, sizes, job.seed, log_dir, clock)
   trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
   runner.train(trial, _Ending())
 
