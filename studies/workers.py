@@ -13,6 +13,7 @@ import concurrent.futures
 import contextlib
 import functools
 import multiprocessing
+import multiprocessing.synchronize
 import os
 import pathlib
 import shutil
@@ -52,16 +53,20 @@ def train_all(
   Raises:
     RunFailed: if a run raises it, or a worker is ended from outside. Those that
       were under way are finished first.
+    KeyboardInterrupt: after Ctrl-C; those that were under way are ended.
   """
   if not jobs:
     return
   root.mkdir(parents=True, exist_ok=True)
+  context = multiprocessing.get_context('spawn')
+  is_over = context.Event()
   with (
     _environment(root),
     concurrent.futures.ProcessPoolExecutor(
       num_workers,
-      mp_context=multiprocessing.get_context('spawn'),
+      mp_context=context,
       initializer=_end_with_parent,
+      initargs=(is_over,),
     ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
   ):
@@ -75,21 +80,25 @@ def train_all(
         'a worker was ended from outside, perhaps for lack of memory: try '
         'fewer at a time. What has finished is kept.'
       ) from e
+    except KeyboardInterrupt:
+      is_over.set()  # what is under way is not kept: nobody waits for it
+      raise
     except BaseException:
       pool.shutdown(cancel_futures=True)
       raise
 
 
-def _end_with_parent() -> None:
-  """Ends this process when its parent is gone, even if that was killed."""
+def _end_with_parent(is_over: multiprocessing.synchronize.Event) -> None:
+  """Ends this process when its parent says so or is gone, even if killed."""
   parent = multiprocessing.parent_process()
   assert parent is not None
 
-  def wait() -> None:
-    parent.join()
+  def end_after(wait: Callable[[], object]) -> None:
+    wait()
     os._exit(1)
 
-  threading.Thread(target=wait, daemon=True).start()
+  for wait in (parent.join, is_over.wait):
+    threading.Thread(target=end_after, args=(wait,), daemon=True).start()
 
 
 @contextlib.contextmanager
