@@ -6,8 +6,8 @@ import pathlib
 import sys
 
 from ..studies import paths
-from . import errors
-from .flags import COUNT, PATH, command, option, overwrite, switch
+from . import errors, flags
+from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 
 
 @command
@@ -19,6 +19,7 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
   'workloads',
   'Small ones, or file.py:ClassName, see `set-targets --board`.',
   default='digits,molecules,text,translation',
+  shell_complete=completes(flags.workloads),
 )
 @option(
   'conditions',

@@ -10,13 +10,23 @@ import click
 from ..mini_algoperf import RunOptions, user_code
 from ..studies.errors import RunFailed
 from . import errors
-from .flags import COUNT, PATH, Command, option, overwrite, switch
+from .flags import (
+  COUNT,
+  PATH,
+  Command,
+  completes,
+  option,
+  overwrite,
+  switch,
+  workloads,
+)
 
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(
   'workload',
   'digits, molecules, translation or text; or your own, as file.py:ClassName.',
   required=True,
+  shell_complete=completes(workloads),
 )
 _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 
