@@ -27,6 +27,8 @@ def experiment_path(options: RunOptions, workload: str) -> pathlib.Path:
       f'--experiment_name={options.experiment_name} must be a name below '
       '--experiment_dir.'
     )
+  if not options.experiment_dir:
+    raise ValueError("--experiment_dir='' is no path: give a folder.")
   root = pathlib.Path(options.experiment_dir).expanduser().resolve()
   return root / name / f'{workload}_{options.framework}'
 

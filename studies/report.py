@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from ..core.records import CYCLES
 from ..mini_algoperf import files, logger
-from . import plans, run_plot, scores
+from . import paths, plans, run_plot, scores
 from .pages import render
 from .run_files import RunTable, read_flags, read_log, read_run
 from .story import sentences, shown
@@ -273,7 +273,8 @@ def course(run: ReportedRun) -> Picture:
 
 def _picture(figure: Figure, text: str) -> Picture:
   content = io.BytesIO()
-  FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
+  with paths.any_letters():
+    FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
   encoded = base64.b64encode(content.getvalue()).decode('ascii')
   return f'data:image/svg+xml;base64,{encoded}', text
 

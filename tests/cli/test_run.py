@@ -31,9 +31,11 @@ from reset_cycles.mini_algoperf import (
   files,
   runner,
   targets,
+  user_code,
   workloads,
 )
 from reset_cycles.mini_algoperf.trial import Trial
+from reset_cycles.studies import paths
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
@@ -226,6 +228,16 @@ def test_a_part_of_ones_own_is_drawn_and_reported(own_run, capsys):
   assert cli.main(['report', 'runs']) == 0
   page = pathlib.Path('report.html').read_text(encoding='utf-8')
   assert 'reset.share' in page and 'Mine' in page
+
+
+def test_a_broken_part_is_told_with_the_call_that_failed():
+  """None of the frames is the part's own: the line names its method."""
+  said = r'own.py: TypeError: .* \(studies/paths.py, line \d+: path = pathlib'
+  with (
+    pytest.raises(user_code.RunError, match=said),
+    user_code.reported('own.py', 'digits', before_first_step=False),
+  ):
+    paths.folder(3)
 
 
 @pytest.mark.parametrize(
