@@ -27,8 +27,7 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
   default='tuned,near,slow,hot,cold',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
-@option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
-@option('slurm', 'Partition for a job array; "local" tries that out here.')
+@option('jobs', 'Runs at a time.', COUNT, default=1)
 @switch('retry', 'Train again the runs that broke.')
 def study(
   out: pathlib.Path,
@@ -37,7 +36,6 @@ def study(
   conditions: str,
   seeds: str,
   jobs: int,
-  slurm: str | None,
   retry: bool,
 ) -> None:
   """Trains submissions on small workloads, under many conditions.
@@ -57,7 +55,7 @@ def study(
   out.mkdir(parents=True, exist_ok=True)
   left = studies.missing(runs, out, retry)
   print(f'{len(runs)} runs, {len(left)} to train.', file=sys.stderr)
-  studies.train_all(runs, out, jobs, retry, slurm)
+  studies.train_all(runs, out, jobs, retry)
 
 
 @command

@@ -49,7 +49,6 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @switch('overwrite', 'Replace an experiment of the same name.')
 @switch('resume_last_run', 'Resume from the last checkpoint of that name.')
 @switch('save_checkpoints', 'Save one after every evaluation and at the end.')
-@switch('save_intermediate_checkpoints', 'Keep all of them, not just the last.')
 def run(**options: Any) -> int:
   """Trains a workload with a submission.
 

@@ -33,7 +33,6 @@ class RunOptions:
   overwrite: bool = False
   resume_last_run: bool = False
   save_checkpoints: bool = True
-  save_intermediate_checkpoints: bool = False
 
   def __post_init__(self) -> None:
     if self.experiment_name is None:

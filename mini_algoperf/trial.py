@@ -199,12 +199,7 @@ class Trial:
       'batches_drawn': self.input_queue.drawn,
       'rows_logged': self.metrics_logger and self.metrics_logger.num_rows,
     }
-    checkpoints.save(
-      self.log_dir,
-      state,
-      self.workload.generation,
-      self.options.save_intermediate_checkpoints,
-    )
+    checkpoints.save(self.log_dir, state, self.workload.generation)
 
   def restore(self, raw: dict[str, Any]) -> None:
     """Moves a run that was set up anew to where its checkpoint was.

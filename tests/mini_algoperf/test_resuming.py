@@ -54,21 +54,6 @@ def flip_a_bit(path):
   path.write_bytes(content[:middle] + changed + content[middle + 1 :])
 
 
-def test_the_checkpoint_before_a_damaged_one_serves(caplog):
-  keep = '--save_intermediate_checkpoints'
-  interrupt(keep)
-  flip_a_bit(TRIAL / 'checkpoint_10')
-  assert run(keep, '--resume_last_run') == 0
-  assert any(
-    'checkpoint_10 is damaged' in said
-    and said.endswith('going on from checkpoint_5 instead.')
-    for said in caplog.messages
-  )
-  assert evaluated_steps() == ['1', '5', '10', '12']
-  run(keep, '--experiment_name=whole')
-  assert_same_run(TRIAL, WHOLE)
-
-
 META = 'meta_data_0.json'
 
 
