@@ -53,8 +53,8 @@ def study(
     studies.read_seeds(seeds),
   )
   out.mkdir(parents=True, exist_ok=True)
-  left = studies.missing(runs, out, retry)
-  print(f'{len(runs)} runs, {len(left)} to train.', file=sys.stderr)
+  to_train = studies.missing(runs, out, retry)
+  print(f'{len(runs)} runs, {len(to_train)} to train.', file=sys.stderr)
   studies.train_all(runs, out, jobs, retry)
 
 

@@ -139,7 +139,7 @@ def set_up(
   The experiment is one that was entered.
 
   Raises:
-    ValueError: if it cannot be set up, or not be gone on with in this way.
+    ValueError: if it cannot be set up, or not be resumed in this way.
     KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
   """
   options = experiment.options

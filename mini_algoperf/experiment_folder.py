@@ -82,7 +82,7 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   if is_used and not (overwrite or resume):
     raise ValueError(
       f'experiment folder {path} exists: use another --experiment_name, '
-      '--resume_last_run to go on with it or --overwrite to replace it.'
+      '--resume_last_run to continue it or --overwrite to replace it.'
     )
   with _resumed(path) if is_used and resume else _made_anew(path, aside):
     yield

@@ -95,7 +95,7 @@ def shown(setting: Any) -> str:
 
 
 def planned_rates(plan: RunPlan) -> np.ndarray:
-  """The rates at which the steps are taken when no cycle is left early.
+  """The rates at which the steps are taken when no cycle is abandoned.
 
   Returns:
     shape=(steps,), float32. The rate after the last step is not among them.

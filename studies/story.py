@@ -15,8 +15,7 @@ def sentences(
 ) -> Iterator[tuple[int, str]]:
   """(step, sentence) of each row of a cycles.csv that is no mere number.
 
-  A row in which something is missing, as of a damaged file, is told with what
-  it has.
+  A row of a damaged file is told with what it still has.
   """
   for row in rows:
     step, kind = row.get('global_step') or '', row.get('event') or ''
