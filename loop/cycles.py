@@ -328,13 +328,15 @@ class Cycles:
     is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
     is_state &= all(hasattr(state, name) for name in self._fields)
     right = f'a NamedTuple or a dataclass with {" and ".join(self._fields)}'
+    right += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
     check(is_state, 'state', type(state).__name__, right)
     params, opt, stats = (*(getattr(state, f) for f in self._fields), None)[:3]
-    right = (
-      'of cycles.optimizer.init (wrap the optimizer handed to Cycles instead)'
-    )
+    right = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
     is_own = isinstance(opt, CyclesState)
     check(is_own, 'state.opt_state', type(opt).__name__, right)
+    right = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
+    is_array = isinstance(opt.clock, (jax.Array, np.ndarray))
+    check(is_array, 'state.opt_state.clock', type(opt.clock).__name__, right)
     _check_shapes(State(params, opt, stats), self._like)
     params = jax.tree_util.tree_map(jnp.asarray, params)
     leaves = jax.tree_util.tree_leaves(params)
