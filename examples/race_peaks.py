@@ -9,12 +9,13 @@ import dataclasses
 import optax
 from plain_jax import init, loss_fn, train
 
-from reset_cycles import DEFAULT_CHAIN, Cycles, Event
-from reset_cycles.core.race import Race
+from reset_cycles import THESIS, Cycles, Event
+from reset_cycles.schedule_params import Race
 
 SETTINGS = dataclasses.replace(
-  DEFAULT_CHAIN.override({'learning_rate': 0.00001}),
-  policy=Race(peaks=(1.0, 1000.0), min_loss_drop=0.01),
+  THESIS.override({'learning_rate': 0.00001}),
+  repeat=True,
+  race=Race(peaks=(1.0, 1000.0), min_loss_drop=0.01),
   early_switching=False,
 )
 

@@ -22,14 +22,12 @@ from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
 from ..core.schedules import CycleClock
 from ..core.state import Control, from_words, to_words
 from ..early_switching import Progress
-from ..schedule_params import THESIS, ScheduleParams
+from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import Cyclic, FullReset, SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
 from .optimizers import TRANSFORMATION, USABLE, build_of, frozen_in, roles_of
 
-# The thesis' three cycles, and the last one again for as long as one trains.
-DEFAULT_CHAIN = dataclasses.replace(THESIS, repeat=True)
 _MAKES = (
   'a function of a key that jax can trace and that returns a tree of arrays, '
   'such as eqx.filter(model, eqx.is_inexact_array) or nnx.state(model, '
@@ -81,7 +79,7 @@ class Cycles:
 
   def __init__(
     self,
-    chain: ScheduleParams = DEFAULT_CHAIN,
+    chain: ScheduleParams = SOFT_RESET,
     *,
     num_steps: int,
     make_params: Callable[[jax.Array], Any],
