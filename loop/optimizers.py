@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,7 +46,8 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     make = lambda rate: _injected(optimizer, rate)
   else:
     parameters = inspect.signature(optimizer).parameters
-    free = parameters.keys() - getattr(optimizer, 'keywords', {})  # of a partial
+    bound = getattr(optimizer, 'keywords', {})  # of a partial
+    free = parameters.keys() - bound
     names = [n for n in ('learning_rate', 'weight_decay') if n in free]
     various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     required = [
@@ -144,24 +147,18 @@ def _inputs_of(fn: Callable[..., Any], *args: Any) -> list[int]:
 def _traced(jaxpr: Any, inputs: list[int]) -> list[int]:
   found = {id(var): bits for var, bits in zip(jaxpr.invars, inputs)}
   of = lambda variables: [found.get(id(var), 0) for var in variables]
+  united = lambda sets: functools.reduce(operator.or_, sets, 0)
   for equation in jaxpr.eqns:
     given, params = of(equation.invars), equation.params
     if 'branches' in params:  # of a cond; the first input chooses
       rows = [_traced(b.jaxpr, given[1:]) for b in params['branches']]
-      bits = [_united([given[0], *column]) for column in zip(*rows)]
+      bits = [united([given[0], *column]) for column in zip(*rows)]
     elif hasattr(params.get('jaxpr'), 'jaxpr') and 'length' not in params:
       bits = _traced(params['jaxpr'].jaxpr, given)  # of a jit
     else:
-      bits = [_united(given)] * len(equation.outvars)
+      bits = [united(given)] * len(equation.outvars)
     found.update(zip(map(id, equation.outvars), bits))
   return of(jaxpr.outvars)
-
-
-def _united(sets: list[int]) -> int:
-  union = 0
-  for bits in sets:
-    union |= bits
-  return union
 
 
 def roles_of(
@@ -215,7 +212,9 @@ def _home(path: Any) -> Any:
   return path[:-1]
 
 
-def _spots(path: Any, leaf: Any, targets: Any) -> Iterator[tuple[Any, int, Any]]:
+def _spots(
+  path: Any, leaf: Any, targets: Any
+) -> Iterator[tuple[Any, int, Any]]:
   """(path of the tree that mirrors the parameters, index and shape there).
 
   Behind the parameter's path there may be one more index, as in SM3. If the

@@ -66,9 +66,7 @@ def test_what_an_optimizer_does_not_train_is_kept(name):
 def test_frozen_names_them(optimizer):
   """Where a loss stops their gradient, no optimizer can tell."""
   is_body = lambda path: path.startswith("['hidden']")
-  cycles = loops.make(
-    loops.SWITCHING, optimizer=optimizer, frozen=is_body
-  )
+  cycles = loops.make(loops.SWITCHING, optimizer=optimizer, frozen=is_body)
   assert cycles.frozen == BODY
   state = loops.start(cycles)
   before = host(state)
