@@ -146,17 +146,19 @@ def _inputs_of(fn: Callable[..., Any], *args: Any) -> list[int]:
 
 def _traced(jaxpr: Any, inputs: list[int]) -> list[int]:
   found = {id(var): bits for var, bits in zip(jaxpr.invars, inputs)}
-  of = lambda variables: [found.get(id(var), 0) for var in variables]
-  united = lambda sets: functools.reduce(operator.or_, sets, 0)
+  of: Callable[[Any], list[int]] = lambda variables: [
+    found.get(id(var), 0) for var in variables
+  ]
+  union: Any = functools.partial(functools.reduce, operator.or_)
   for equation in jaxpr.eqns:
     given, params = of(equation.invars), equation.params
     if 'branches' in params:  # of a cond; the first input chooses
       rows = [_traced(b.jaxpr, given[1:]) for b in params['branches']]
-      bits = [united([given[0], *column]) for column in zip(*rows)]
+      bits = [union([given[0], *column]) for column in zip(*rows)]
     elif hasattr(params.get('jaxpr'), 'jaxpr') and 'length' not in params:
       bits = _traced(params['jaxpr'].jaxpr, given)  # of a jit
     else:
-      bits = [united(given)] * len(equation.outvars)
+      bits = [union(given, 0)] * len(equation.outvars)
     found.update(zip(map(id, equation.outvars), bits))
   return of(jaxpr.outvars)
 

@@ -129,6 +129,23 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
   assert list(map(repr, said)) == [repr(event_of(e, at)) for at, e in tape]
 
 
+def test_the_settings_in_force_fill_the_steps():
+  """1 : 2 : 4 : 8 of 150 steps; Schedule-Free's gradient is taken at y."""
+  chain = dataclasses.replace(SOFT_RESET, race=None, early_switching=False)
+  cycles = loops.make(chain, num_steps=150)
+  evaluations = {step: (1.0, 0.6) for step in range(10, 151, 10)}
+  state, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 150)
+  starts = [event for event in tape if event.kind == 'cycle_start']
+  assert [event.step for event in starts] == [0, 10, 30, 70]
+  ends = [event.numbers['cycle_end'] for event in starts]
+  assert ends == [10, 30, 70, 150]
+  assert taus(tape) == pytest.approx([0.25] * 3)
+  y = jax.tree_util.tree_map(
+    lambda x, z: 0.9 * x + 0.1 * z, state.params, state.opt_state.inner.z
+  )
+  assert_close(cycles.gradient_point(state), y)
+
+
 def test_the_last_model_is_not_reset():
   cycles = loops.make()
   state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 12)
