@@ -143,7 +143,7 @@ def test_the_settings_in_force_fill_the_steps():
   y = jax.tree_util.tree_map(
     lambda x, z: 0.9 * x + 0.1 * z, state.params, state.opt_state.inner.z
   )
-  assert_close(cycles.gradient_point(state), y)
+  loops.assert_close(cycles.gradient_point(state), y)
 
 
 def test_the_last_model_is_not_reset():
