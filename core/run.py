@@ -107,7 +107,9 @@ def set_up(
   model_params, model_state = devices.place((model_params, model_state))
   optimizer = schedule_params.optimizer
   transformation = clocked(optimizer, cycles)
+  control, clock = control_lib.start(config)
   inner = devices.init(transformation.init, model_params)
+  inner = inner._replace(clock=devices.put(schedules.packed(clock)))
   step = train_step(
     workload_facts.model_fn_in_training(workload, schedule_params.dropout_rate),
     workload_facts.loss_fn_of_batch(workload, schedule_params.label_smoothing),
@@ -118,7 +120,6 @@ def set_up(
   rate = jax.jit(
     lambda words: schedules.learning_rate(schedules.unpacked(words), cycles)
   )
-  control, clock = control_lib.start(config)
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)
