@@ -403,8 +403,8 @@ def _plan_reset(
   else:
     if isinstance(mode, SoftReset):
       if is_seen and (last.step > 1 or config.settings.horizon is None):
-        share = control.start / max(control.horizon, control.start)
-        tau = mode.tau(last, ended.first, config.target, share)
+        asked = control.start, control.horizon
+        tau = mode.tau(last, ended.first, config.target, *asked)
       else:
         note = 'no evaluation in the cycle: tau is 0'
     plan = mode.plan(tau)
