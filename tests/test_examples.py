@@ -67,9 +67,3 @@ def test_flax_linen(example):
 def test_sharded_orbax(example):
   loops.orbax_checkpoint()
   assert example('sharded_orbax').main(20) == (-9, True)
-
-
-def test_race_peaks(example):
-  events = example('race_peaks').main(100, 5)
-  verdicts = [event.reason for event in events if event.kind == 'race']
-  assert verdicts == ['the model hardly learns', 'goes on']
