@@ -46,29 +46,21 @@ def shape_at(shape, t, steps):
   """Share of the peak at step t of a phase; shapes of the core only."""
   passed = min(max(t / steps, 0.0), 1.0)
   name = type(shape).__name__
-  if name == 'Constant':
-    return 1.0
   if name == 'LinearWarmup':
     return shape.start + (1 - shape.start) * passed
+  if name == 'Cooldown':
+    return min((1 - passed) / shape.share, 1.0)
   assert name == 'Cosine'
   return shape.floor + (1 - shape.floor) * (1 + math.cos(math.pi * passed)) / 2
 
 
 def cycle_rate(t, length, cycle):
   """Learning rate at (nominal, perhaps fractional) step t of a cycle."""
-  peak = cycle.hparams.learning_rate
-  warmup = int(decimal(cycle.hparams.warmup_factor) * length)
+  warmup = int(decimal(cycle.warmup_factor) * length)
   if t < warmup:
-    return peak * shape_at(cycle.warmup, t, warmup)
-  return peak * shape_at(cycle.decay, t - warmup, max(length - warmup, 1))
-
-
-def weight_decay(t, length, cycle):
-  """Weight decay at step t of a cycle; its shape has all of the cycle."""
-  decay = cycle.hparams.weight_decay
-  if cycle.weight_decay_shape is None:
-    return decay
-  return decay * shape_at(cycle.weight_decay_shape, t, length)
+    return cycle.peak * shape_at(cycle.warmup, t, warmup)
+  decay = max(length - warmup, 1)
+  return cycle.peak * shape_at(cycle.decay, t - warmup, decay)
 
 
 def chain_rates(step_hint, params):
@@ -188,23 +180,23 @@ class Averaged(NamedTuple):
   weight_sum: float
 
 
-def schedule_free(start, grads, rates, h, r=0.0, weight_lr_power=2.0):
-  """With x stored and y made of x and z, as in the paper's algorithm 1."""
+def schedule_free(start, grads, rates, h):
+  """The paper's algorithm 1, weighted by rates; at a rate of 0 nothing moves."""
   x = z = y = np.asarray(start, np.float64)
   b1, b2 = 1 - h.one_minus_beta1, h.beta2
-  v = total = largest = 0.0
-  history = []
-  for t, (g, rate) in enumerate(zip(grads, rates), start=1):
-    g = clip(np.asarray(g, np.float64), h.grad_clip)
-    v = b2 * v + (1 - b2) * g**2
-    size = np.sqrt(v / (1 - b2**t)) + h.eps
-    z = z - rate * (g / size + h.weight_decay * y)
-    largest = max(largest, rate)
-    weight = t**r * largest**weight_lr_power
-    total += weight
-    c = weight / total if total else 0.0
-    x = (1 - c) * x + c * z
-    y = b1 * x + (1 - b1) * z
+  v = total = 0.0
+  t, history = 0, []
+  for g, rate in zip(grads, rates):
+    if rate > 0:
+      t += 1
+      g = clip(np.asarray(g, np.float64), h.grad_clip)
+      v = b2 * v + (1 - b2) * g**2
+      size = np.sqrt(v / (1 - b2**t)) + h.eps
+      z = z - rate * (g / size + h.weight_decay * y)
+      weight = t**h.r * rate**h.weight_lr_power
+      total += weight
+      x = (1 - weight / total) * x + weight / total * z
+      y = b1 * x + (1 - b1) * z
     history.append(Averaged(y, x, total))
   return history
 
