@@ -15,7 +15,7 @@ import pytest
 
 from helpers.run_files import python_path
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.model_reset import Model, ModelReset
+from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
@@ -23,6 +23,10 @@ NAN, INF = math.nan, math.inf
 OPTIMIZERS = {'adamw': AdamW(), 'free': ScheduleFreeAdamW()}
 KINDS = pytest.mark.parametrize('kind', ('jit', 'pmap'))
 BOTH = pytest.mark.parametrize('name', OPTIMIZERS)
+
+
+def roles(optimizer):
+  return functools.partial(role_by_field, optimizer)
 
 
 def halves(*values):
@@ -63,7 +67,11 @@ def programs(kind, name):
   state = jax.tree_util.tree_map(np.asarray, init(OLD))
   before = Model(OLD, OLD_STATS, filled(state, 9))
   model = devices.put(before)
-  return devices, before, ModelReset(devices, OPTIMIZERS[name], init, model)
+  return (
+    devices,
+    before,
+    ModelReset(devices, roles(OPTIMIZERS[name]), init, model),
+  )
 
 
 def after(kind, name, plan, fresh=(NEW, NEW_STATS)):
@@ -149,7 +157,10 @@ def test_every_leaf_is_one_blend(
 @KINDS
 def test_both_ends_are_exact(kind):
   """NaN and infinity too: selected, not multiplied by 0."""
-  for plan, expected in ((Cyclic().plan(1.0), OLD), (FullReset().plan(0.0), NEW)):
+  for plan, expected in (
+    (Cyclic().plan(1.0), OLD),
+    (FullReset().plan(0.0), NEW),
+  ):
     _, found = after(kind, 'adamw', plan)
     jax.tree_util.tree_map(
       lambda x, y: np.testing.assert_array_equal(
@@ -214,7 +225,7 @@ def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
   init = ScheduleFreeAdamW().build(np.float32(0)).init
   model = devices.put(Model(params, stats, init(params)))
   with compilations() as compiled:
-    reset = ModelReset(devices, ScheduleFreeAdamW(), init, model)
+    reset = ModelReset(devices, roles(ScheduleFreeAdamW()), init, model)
   assert len(compiled) == 2
   with compilations() as compiled:
     assert reset.is_finite(model)
@@ -223,12 +234,14 @@ def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
 
 
 IN_DOUBLE = """
+from functools import partial
+
 import jax
 import numpy as np
 
 jax.config.update('jax_enable_x64', True)
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.model_reset import Model, ModelReset
+from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW
 from reset_cycles.soft_reset import SoftReset
 
@@ -238,7 +251,7 @@ for devices in (Devices(), PmapDevices()):
   init = AdamW().build(0.0).init
   state = jax.tree_util.tree_map(lambda x: x + 1, init({'w': old}))
   model = devices.put(Model({'w': old}, None, state))
-  reset = ModelReset(devices, AdamW(), init, model)
+  reset = ModelReset(devices, partial(role_by_field, AdamW()), init, model)
   found = devices.get(reset(model, ({'w': new}, None), SoftReset().plan(tau)))
   np.testing.assert_allclose(
     found.params['w'], (1 - tau) * old + tau * np.float64(new), rtol=4e-16
