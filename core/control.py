@@ -294,7 +294,7 @@ def _laid_out(
   lengths = [cycle.setting.length for cycle in config.cycles]
   fewest = _FEWEST_INTERVALS * control.pace.usual
   if config.is_timed and not fewest:
-    return control._replace(end=control.horizon)
+    return control._replace(end=max(control.horizon, step + 1))
   for i in range(control.cycle, len(lengths)):
     rest = [lengths[i] * (1.0 - passed), *lengths[i + 1 :]]
     end = cycle_ends(step, control.horizon, rest)[0]
