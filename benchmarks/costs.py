@@ -113,9 +113,10 @@ class Submitted:
       dataclasses.replace(getattr(params, settings), budget_factor=100.0)
     )
     self.workload, self._batches = workload, batches_of(workload)
-    keys = jax.random.split(jax.random.PRNGKey(0), 3)
-    self.params, self.model_state = workload.init_model_fn(keys[0])
-    self._keys, self.step = keys, 0
+    # A list: to take one from an array costs a call of its own at every step.
+    self._keys = list(jax.random.split(jax.random.PRNGKey(0), 3))
+    self.params, self.model_state = workload.init_model_fn(self._keys[0])
+    self.step = 0
     self._evaluations: list[tuple[int, dict[str, float]]] = []
 
   def set_up(self) -> Any:
