@@ -252,33 +252,31 @@ def test_the_losses_of_a_range_test_are_noted(generation):
   )
 
 
-def adamw_by_hand(h, p, state, t, rate, grads_at):
-  """One step: the new parameters, and loss and gradients."""
-  b1, b2 = 1 - h.one_minus_beta1, h.beta2
-  (loss, grads), m, v = grads_at(p), *state
-  for name, g in grads.items():
-    m[name] = b1 * m[name] + (1 - b1) * g
-    v[name] = b2 * v[name] + (1 - b2) * g**2
-    step = m[name] / (1 - b1**t)
-    step /= np.sqrt(v[name] / (1 - b2**t)) + h.eps
-    p[name] = p[name] - rate * (step + h.weight_decay * p[name])
-  return loss, grads
+def step_by_hand(h, p, state, t, rate, grads_at):
+  """AdamW, or the paper's algorithm 1, whose x the runner has.
 
-
-def schedule_free_by_hand(h, x, state, t, rate, grads_at):
-  """One step of the paper's algorithm 1; x is what the runner has."""
-  b1, b2 = 1 - h.one_minus_beta1, h.beta2
-  z, v, total = state
-  y = {name: b1 * x[name] + (1 - b1) * z[name] for name in x}
+  Args:
+    h: the optimizer.
+    p: name -> parameter; it and the state are replaced.
+    state: name -> name -> moments, z or the sum of the weights.
+    t, rate: of the step, t from 1.
+    grads_at: parameters -> (loss, gradients).
+  """
+  b1, b2, is_free = 1 - h.one_minus_beta1, h.beta2, 'z' in state
+  y = {k: b1 * p[k] + (1 - b1) * state['z'][k] for k in p} if is_free else p
   loss, grads = grads_at(y)
-  weight = rate**h.weight_lr_power
-  total['w'] += weight
-  for name, g in grads.items():
-    v[name] = b2 * v[name] + (1 - b2) * g**2
-    step = g / (np.sqrt(v[name] / (1 - b2**t)) + h.eps)
-    z[name] = z[name] - rate * (step + h.weight_decay * y[name])
-    c = weight / total['w']
-    x[name] = (1 - c) * x[name] + c * z[name]
+  weight = rate**2
+  state['sum']['w'] += weight
+  for k, g in grads.items():
+    v = state['nu'][k] = b2 * state['nu'][k] + (1 - b2) * g**2
+    scale = np.sqrt(v / (1 - b2**t)) + h.eps
+    if is_free:
+      move = rate * (g / scale + h.weight_decay * y[k])
+      z = state['z'][k] = state['z'][k] - move
+      p[k] = p[k] + weight / state['sum']['w'] * (z - p[k])
+    else:
+      m = state['mu'][k] = b1 * state['mu'][k] + (1 - b1) * g
+      p[k] = p[k] - rate * (m / (1 - b1**t) / scale + h.weight_decay * p[k])
   return loss, grads
 
 
@@ -298,12 +296,10 @@ def test_a_run_agrees_with_numpy(generation, optimizer):
   get = devices_of(driver).get
   p = {name: np.float64(x) for name, x in get(driver.params).items()}
   mean = np.float64(get(driver.model_state)['mean'])
-  zeros = {name: np.zeros_like(x) for name, x in p.items()}
   is_free = isinstance(optimizer, ScheduleFreeAdamW)
-  by_hand = schedule_free_by_hand if is_free else adamw_by_hand
-  state = (dict(zeros), dict(zeros))
-  if is_free:
-    state = (dict(p), dict(zeros), {'w': 0.0})
+  moments = ('nu',) if is_free else ('mu', 'nu')
+  state = {m: {k: np.zeros_like(x) for k, x in p.items()} for m in moments}
+  state |= {'sum': {'w': 0.0}, **({'z': dict(p)} if is_free else {})}
   fresh = fresh_model(driver, 0)
 
   def grads_at(p):
@@ -317,17 +313,14 @@ def test_a_run_agrees_with_numpy(generation, optimizer):
     if t == 4:
       tau = 1 - 0.6 / 0.8
       mean = (1 - tau) * mean + tau * fresh[1]['mean']
-      for name in p:
-        p[name] = (1 - tau) * p[name] + tau * fresh[0][name]
-        if is_free:
-          state[0][name] = (1 - tau) * state[0][name] + tau * fresh[0][name]
-        else:
-          state[0][name] *= 1 - tau / 2
-        state[1][name] *= 1 - tau / 2
-      if is_free:
-        state[2]['w'] *= 1 - tau
+      state['sum']['w'] *= 1 - tau
+      for blended in (p, state['z']) if is_free else (p,):
+        for k in blended:
+          blended[k] = (1 - tau) * blended[k] + tau * fresh[0][k]
+      for m, k in itertools.product(moments, p):
+        state[m][k] = (1 - tau / 2) * state[m][k]
     rate = cosine_rate(t % 4)
-    loss, grads = by_hand(optimizer, p, state, t + 1, rate, grads_at)
+    loss, grads = step_by_hand(optimizer, p, state, t + 1, rate, grads_at)
     inputs = fake_benchmark.batch_of_step(t, 'jit')['inputs']
     mean = 0.9 * mean + 0.1 * np.float64(inputs).mean(0)
     driver.step()
@@ -409,31 +402,20 @@ def test_each_reset_takes_a_model_of_its_own(generation):
 
 
 @BOTH
-@pytest.mark.parametrize('where', ('params', 'model_state', 'moments'))
-def test_a_broken_model_is_replaced_whole(generation, where):
+def test_a_broken_model_is_replaced_whole(generation):
   """Even with a finite loss and tau = 0 from an evaluation."""
   params = with_cycles(PARAMS, warmup_factor=0.25)
   driver = new_driver(params, generation, {4: (1.0, 0.9)})
   driver.run(until=4)
-
-  def broken(tree):
-    return jax.tree_util.tree_map(
-      lambda x: x.at[..., 0].set(INF) if x.dtype == np.float32 else x, tree
-    )
-
-  if where == 'moments':
-    saved, run = driver.optimizer_state
-    inner = saved.inner._replace(state=broken(saved.inner.state))
-    driver.optimizer_state = (saved._replace(inner=inner), run)
-  else:
-    setattr(driver, where, broken(getattr(driver, where)))
+  driver.model_state = jax.tree_util.tree_map(
+    lambda x: x.at[..., 0].set(INF), driver.model_state
+  )
   fresh, _ = fresh_model(driver, 0)
   driver.step()
   # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
-  np.testing.assert_array_equal(
-    devices_of(driver).get(driver.params)['kernel'], fresh['kernel']
-  )
-  inner = devices_of(driver).get(driver.optimizer_state[0].inner.state)
+  get = devices_of(driver).get
+  np.testing.assert_array_equal(get(driver.params)['kernel'], fresh['kernel'])
+  inner = get(driver.optimizer_state[0].inner.state)
   [adam] = [x for x in inner if isinstance(x, optax.ScaleByAdamState)]
   assert adam.count == 1
   for leaf in jax.tree_util.tree_leaves((driver.model_state, adam)):

@@ -44,6 +44,8 @@ TIMED = dataclasses.replace(
   range_test=RangeTest(steps=4),
   horizon=TimeHorizon(),
 )
+
+
 def _seen(step, loss, accuracy):
   return {step: (loss, accuracy, 3.75 * step)}
 
