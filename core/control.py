@@ -32,6 +32,8 @@ from .state import NO_EVALUATION, Control
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
+# Of an interval: an evaluation so close to a cycle's end sees what it has made.
+_NEARLY = 0.05
 # Smaller rates are 0 to a device.
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -138,7 +140,8 @@ def transition(
     following = _next(control, step, config, has_failed=True)
   elif is_over:
     # The evaluation after a cycle's last step sees the annealed model.
-    is_awaited = config.is_timed and -1 < control.last.step < control.end
+    nearly = control.end - _NEARLY * control.pace.usual
+    is_awaited = config.is_timed and -1 < control.last.step < nearly
     is_awaited &= not has_failed
     give_up = control.end + is_awaited * control.pace.longest
     if step < give_up:
@@ -217,28 +220,30 @@ def _next(
   it was, but at half of its rate: in a timed run the chain from its beginning.
   """
   cycles, rest = config.cycles, control.horizon - step
+  fewest = _FEWEST_INTERVALS * control.pace.usual * config.is_timed
   half = 0.5 * control.scale
   is_rate = half * min(cycle.setting.peak for cycle in cycles) >= _SMALLEST
   scale = half if has_failed and is_rate else control.scale
   begun = control._replace(start=step)
   if has_failed and config.is_timed:
+    planned = step + max(rest, math.ceil(fewest), 1)
     begun = begun._replace(
-      cycle=0, scale=scale, chain_start=step, horizon=step + max(rest, 1)
+      cycle=0, scale=scale, chain_start=step, horizon=planned
     )
     return _laid_out(begun, step, config)
-  if rest > 0 and control.cycle + 1 < len(cycles):
+  has_room = rest > 0 and rest >= fewest
+  if has_room and control.cycle + 1 < len(cycles):
     begun = begun._replace(cycle=control.cycle + 1)
     return _laid_out(begun, step, config)
   if not config.settings.repeat:
     return None
-  end = step + cycles[-1].steps
-  if config.is_timed and rest > 0:
+  nominal = cycles[-1].steps
+  end = step + max(nominal, math.ceil(fewest))
+  if config.is_timed and has_room:
     total = sum(cycle.steps for cycle in cycles)
-    steps = cycles[-1].steps * control.horizon / total
-    steps = max(steps, _FEWEST_INTERVALS * control.pace.usual)
-    end = cycle_ends(
-      step, control.horizon, [1.0] * max(round(rest / steps), 1)
-    )[0]
+    steps = max(nominal * control.horizon / total, fewest)
+    further = max(round(rest / steps), 1)
+    end = cycle_ends(step, control.horizon, [1.0] * further)[0]
   begun = begun._replace(
     cycle=len(cycles) - 1,
     scale=scale,
@@ -298,31 +303,31 @@ def _stretched(
     rest = [nominal - local, *steps[control.cycle + 1 :]]
   elif planned > control.end:
     rest.append(planned - control.end)
-  is_due = control.end - control.last.step < control.pace.usual / 2
   end = max(cycle_ends(step, control.horizon, rest)[0], step + 1)
-  control = control._replace(end=end)
-  return _aligned(control, step, config, fewest=not is_due), local
+  return _aligned(control._replace(end=end), step, config), local
 
 
-def _aligned(
-  control: Control, step: int, config: RunConfig, fewest: int = 1
-) -> Control:
+def _aligned(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle, its end moved to where an evaluation is expected.
 
-  So it stands still for no evaluation: it ends a whole number of the intervals
-  between them after the last one, at least `fewest`: 1, but 0 where the last one
-  came less than half an interval before the planned end. An interval more at
-  each evaluation that comes a little too soon would put the end off again and
-  again. A cycle that ends with the run does not move: the horizon lies before an
-  evaluation.
+  A cycle that waits for an evaluation stands still meanwhile. So it ends a whole
+  number of the intervals between evaluations after the last one, but not before
+  it is long enough. An end just after the last one stays: an interval more at
+  each evaluation that comes a little too soon would put it off again and again.
+  Where too few steps for a further cycle would remain, it lasts up to the
+  horizon, which lies before an evaluation.
   """
   end, interval, last = control.end, control.pace.usual, control.last.step
   if not config.is_timed or not interval or end >= control.horizon:
     return control
-  ahead = max(round((end - last) / interval), fewest)
-  moved = last + math.ceil(ahead * interval)
-  is_within = step < moved < control.horizon
-  return control._replace(end=moved if is_within else end)
+  fewest = _FEWEST_INTERVALS * interval
+  least = control.start + fewest
+  if end < least or end - last > _NEARLY * interval:
+    ahead = max(round((end - last) / interval), 1)
+    ahead = max(ahead, math.ceil((least - last) / interval))
+    end = max(last + math.ceil(ahead * interval), step + 1)
+  is_last = control.horizon - end < fewest
+  return control._replace(end=control.horizon if is_last else end)
 
 
 def _begin(
