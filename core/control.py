@@ -32,6 +32,8 @@ from .state import NO_EVALUATION, Control
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
+# Of an interval: an evaluation so close to a cycle's end sees what it has made.
+_NEARLY = 0.05
 # Smaller rates are 0 to a device.
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -135,7 +137,8 @@ def transition(
     following = _next(control, step, config, has_failed=True)
   elif is_over:
     # The evaluation after a cycle's last step sees the annealed model.
-    is_awaited = config.is_timed and -1 < control.last.step < control.end
+    nearly = control.end - _NEARLY * control.pace.usual
+    is_awaited = config.is_timed and -1 < control.last.step < nearly
     is_awaited &= _is_finite(control)
     give_up = control.end + is_awaited * control.pace.longest
     if step < give_up:
@@ -241,24 +244,24 @@ def _next(
   it was, but at half of its rate: in a timed run the chain from its beginning.
   """
   begun, cycles = control._replace(start=step), config.cycles
+  fewest = _FEWEST_INTERVALS * control.pace.usual * config.is_timed
   if has_failed and config.is_timed:
     begun = begun._replace(
       cycle=0,
       scale=_halved(control, config),
       chain_start=step,
-      horizon=max(control.horizon, step + 1),
+      horizon=max(control.horizon, step + max(math.ceil(fewest), 1)),
     )
     return _laid_out(begun, 0.0, step, config)
   number, rest = control.cycle + 1, control.horizon - step
-  if rest > 0 and number < len(cycles):
+  if rest > 0 and rest >= fewest and number < len(cycles):
     return _laid_out(begun._replace(cycle=number), 0.0, step, config)
   if not config.settings.repeat:
     return None
-  end = step + cycles[-1].steps
-  if config.is_timed and rest > 0:
+  end = step + max(cycles[-1].steps, math.ceil(fewest))
+  if config.is_timed and rest > 0 and rest >= fewest:
     total = sum(cycle.steps for cycle in cycles)
-    steps = cycles[-1].steps * control.horizon / total
-    steps = max(steps, _FEWEST_INTERVALS * control.pace.usual)
+    steps = max(cycles[-1].steps * control.horizon / total, fewest)
     further = max(round(rest / steps), 1)
     end = cycle_ends(step, control.horizon, [1.0] * further)[0]
   begun = begun._replace(
@@ -266,7 +269,7 @@ def _next(
   )
   if has_failed:
     begun = begun._replace(scale=_halved(control, config))
-  return begun._replace(end=_aligned(begun, step, config, fewest=1))
+  return begun._replace(end=_aligned(begun, step, config))
 
 
 def _halved(control: Control, config: RunConfig) -> float:
@@ -294,14 +297,14 @@ def _laid_out(
   lengths = [cycle.setting.length for cycle in config.cycles]
   fewest = _FEWEST_INTERVALS * control.pace.usual
   if config.is_timed and not fewest:
-    return control._replace(end=control.horizon)
+    return control._replace(end=max(control.horizon, step + 1))
   for i in range(control.cycle, len(lengths)):
     rest = [lengths[i] * (1.0 - passed), *lengths[i + 1 :]]
     end = cycle_ends(step, control.horizon, rest)[0]
     control = control._replace(cycle=i, end=max(end, step + 1))
     if not config.is_timed or end - control.start >= fewest:
       break
-  return control._replace(end=_aligned(control, step, config, fewest=1))
+  return control._replace(end=_aligned(control, step, config))
 
 
 def _stretched(
@@ -331,31 +334,31 @@ def _stretched(
     rest = [nominal - local, *steps[control.cycle + 1 :]]
   elif planned > control.end:
     rest.append(planned - control.end)
-  is_due = control.end - control.last.step < control.pace.usual / 2
   end = max(cycle_ends(step, control.horizon, rest)[0], step + 1)
   control = control._replace(end=end)
-  end = _aligned(control, step, config, fewest=not is_due)
-  return control._replace(end=end), local
+  return control._replace(end=_aligned(control, step, config)), local
 
 
-def _aligned(
-  control: Control, step: int, config: RunConfig, fewest: int
-) -> int:
+def _aligned(control: Control, step: int, config: RunConfig) -> int:
   """The end of a cycle, moved to where an evaluation is expected.
 
   A cycle that waits for an evaluation stands still meanwhile. So it ends a whole
-  number of the intervals between evaluations after the last one, at least
-  `fewest`: 1, but 0 where the last one came less than half an interval before
-  the planned end. An interval more at each evaluation that comes a little too
-  soon would put the end off again and again. A cycle that ends with the run does
-  not move: the horizon lies before an evaluation.
+  number of the intervals between evaluations after the last one, but not before
+  it is long enough. An end just after the last one stays: an interval more at
+  each evaluation that comes a little too soon would put it off again and again.
+  Where too few steps for a further cycle would remain, it lasts up to the
+  horizon, which lies before an evaluation.
   """
   end, interval, last = control.end, control.pace.usual, control.last.step
   if not config.is_timed or not interval or end >= control.horizon:
     return end
-  ahead = max(round((end - last) / interval), fewest)
-  moved = last + math.ceil(ahead * interval)
-  return moved if step < moved < control.horizon else end
+  fewest = _FEWEST_INTERVALS * interval
+  least = control.start + fewest
+  if end < least or end - last > _NEARLY * interval:
+    ahead = max(round((end - last) / interval), 1)
+    ahead = max(ahead, math.ceil((least - last) / interval))
+    end = max(last + math.ceil(ahead * interval), step + 1)
+  return end if control.horizon - end >= fewest else control.horizon
 
 
 def _begin(
