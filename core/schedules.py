@@ -29,6 +29,7 @@ from jax.typing import ArrayLike
 from .checks import check, check_number
 
 _MOST_STEPS = 2**31 - 1
+_LARGEST = float(np.finfo(np.float32).max)
 _POINTS = 1000  # of a cycle, at which its rates are checked and drawn
 
 
@@ -222,7 +223,8 @@ def jax_lr_schedule(
   for i, rates in enumerate(sampled_rates(planned)):
     wrong = rates[~(np.isfinite(rates) & (rates >= 0))]
     right = 'finite and at least 0 throughout'
-    check(not wrong.size, f'learning rate of cycles[{i}]', wrong[:1], right)
+    if wrong.size:
+      check(False, f'learning rate of cycles[{i}]', float(wrong[0]), right)
   return tuple(planned)
 
 
@@ -312,7 +314,7 @@ def anchored_clock(
     anchor_step=np.int32(step),
     anchor_local=np.float32(local),
     pace=np.float32((steps - local) / (end - step)),
-    peak=np.float32(setting.peak * scale),
+    peak=np.float32(min(setting.peak * scale, _LARGEST)),
   )
 
 

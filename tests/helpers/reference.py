@@ -54,15 +54,9 @@ def shape_at(shape, t, steps):
   return shape.floor + (1 - shape.floor) * (1 + math.cos(math.pi * passed)) / 2
 
 
-def warmup_of(length, cycle):
-  """Steps of warm-up: a share, at least so many, at most all of the cycle's."""
-  share = int(decimal(cycle.warmup_factor) * length)
-  return min(max(share, cycle.min_warmup_steps), length)
-
-
 def cycle_rate(t, length, cycle):
   """Learning rate at (nominal, perhaps fractional) step t of a cycle."""
-  warmup = warmup_of(length, cycle)
+  warmup = int(decimal(cycle.warmup_factor) * length)
   if t < warmup:
     return cycle.peak * shape_at(cycle.warmup, t, warmup)
   decay = max(length - warmup, 1)
