@@ -340,7 +340,7 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
     given = plan.argument_size_in_bytes
     made = plan.output_size_in_bytes - plan.alias_size_in_bytes
     cells += [given, given + made + plan.temp_size_in_bytes]
-  return [f'{cell / 1e9:.2f}' for cell in cells]
+  return [f'{cell / 1e9:.4g}' for cell in cells]
 
 
 def memory_table(names: list[str]) -> str:
