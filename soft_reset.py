@@ -154,17 +154,23 @@ class SoftReset:
     check_number('fade', self.fade, '[0, inf)')
 
   def tau(
-    self, last: Evaluation, first: Evaluation, target: Target, share: float
+    self,
+    last: Evaluation,
+    first: Evaluation,
+    target: Target,
+    step: int,
+    horizon: int,
   ) -> float:
-    """tau * max(0, 1 - fade * f).
+    """tau * max(0, 1 - fade * f), where f = step / horizon.
 
     Args:
       last, first: the cycle's last evaluation, and the run's first.
       target: the validation target.
-      share: f, the share of the run that is over.
+      step: the step about to be taken.
+      horizon: the steps of the run.
     """
     whole = tau(last.metric, target, first.metric, self.scale)
-    return whole * max(0.0, 1.0 - self.fade * share)
+    return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
   def plan(self, tau: float) -> ResetPlan:
     """tau .25 and alpha .5 keep .75 of the model and .875 of the moments."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from . import workload as workload_facts
 from .control import Event, RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
-from .model_reset import Model, ModelReset
+from .model_reset import Model, ModelReset, role_by_field
 from .optimizers import OptState, clocked, global_norm
 from .records import Records
 from .schedules import CycleClock
@@ -138,7 +139,7 @@ def set_up(
     ),
     model_reset=ModelReset(
       devices,
-      optimizer,
+      functools.partial(role_by_field, optimizer),
       lambda params: transformation.init(params).state,
       model,
     ),

@@ -208,7 +208,7 @@ def plan_search(
   if not path.parent.is_dir():
     raise ValueError(f'--output={path}: there is no folder {path.parent}.')
   try:
-    read_targets(path)
+    read_targets(files.check_file(path))
   except ValueError as e:
     raise ValueError(f'--output={e}') from e
   if not os.access(path.parent, os.W_OK):

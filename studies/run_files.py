@@ -6,6 +6,7 @@ runs are passed on, cut off and edited by hand.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import pathlib
@@ -20,7 +21,7 @@ from ..core.records import CYCLES
 from ..core.schedules import CycleClock
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
-from .plans import MOST_STEPS, RunPlan, read_plan
+from .plans import MOST_STEPS, RunPlan, read_plan, read_settings
 
 FLAGS = 'flags_0.json'
 # The benchmark's metrics; what a workload's meta data say comes first.
@@ -95,6 +96,12 @@ class MetricTarget(NamedTuple):
     """
     better = metric >= self.value if self.rises else metric <= self.value
     return int(better.argmax()) if better.any() else None
+
+  def best(self, metric: np.ndarray) -> int | None:
+    """Index of the first best finite value, shape=(n,); None without one."""
+    counts = np.isfinite(metric)
+    worth = np.where(counts, metric if self.rises else -metric, -np.inf)
+    return int(worth.argmax()) if counts.any() else None
 
   def seconds(self, seconds: np.ndarray, metric: np.ndarray) -> float:
     """Seconds at that evaluation, infinity without one; shape=(evaluations,)."""
@@ -172,11 +179,8 @@ class RunTable(NamedTuple):
       after: the evaluations that count are after this step.
       upto: the last step that counts.
     """
-    counts = np.isfinite(self.metric)
-    counts &= (self.eval_steps > after) & (self.eval_steps <= upto)
-    rising = self.metric if self.target.rises else -self.metric
-    worth = np.where(counts, rising, -np.inf)
-    return int(np.argmax(worth)) if counts.any() else None
+    counts = (self.eval_steps > after) & (self.eval_steps <= upto)
+    return self.target.best(np.where(counts, self.metric, np.nan))
 
   @property
   def metric_label(self) -> str:
@@ -219,9 +223,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   starts = events.of_event('cycle_start').whole_numbers().tolist()
   resets, switches = events.of_event('reset'), events.of_event('switch')
   losses = events.of_event('evaluation')
-  # All rates follow from the plan and its clock; a run of another submission
-  # has logged some of its own.
-  plan = read_plan(log_dir) if starts else None
+  plan = _readable_plan(log_dir) if starts else None
   warmups: list[tuple[float, float]] = []
   if plan is None:
     rows = [row for row in measurements.rows if row.get('learning_rate')]
@@ -260,6 +262,19 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
       for step, row in zip(switches.whole_numbers().tolist(), switches.rows)
     ],
   )
+
+
+def _readable_plan(log_dir: pathlib.Path) -> RunPlan | None:
+  """The plan, from which all rates follow with the run's clock.
+
+  None for another submission, and where settings hold a part of the user's own,
+  which is code that is not here: such a run has logged some of its rates.
+  """
+  if read_settings(log_dir) is None:  # or it raises: the file is damaged
+    return None
+  with contextlib.suppress(ValueError):
+    return read_plan(log_dir)
+  return None
 
 
 def _in_order(log: Log) -> Log:

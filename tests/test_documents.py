@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pathlib
 import re
 import runpy
 import shlex
@@ -185,6 +186,28 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   # .25 of the peak from the middle of a cycle on.
   rate, peak = float(dict(zip(steps, rates))['2']), params.cycles[0].peak
   np.testing.assert_allclose(rate, 0.25 * peak, rtol=1e-6)
+
+
+@pytest.mark.usefixtures('fake_workload')
+def test_the_page_on_extending_as_it_is_written(capsys):
+  """Its files, run and drawn: no class of theirs is needed back."""
+  text = (ROOT / 'docs' / 'extending.md').read_text()
+  own = pathlib.Path('own')
+  own.mkdir()
+  (own / '__init__.py').touch()
+  found = re.findall(r'`(\w+\.py)`[^`]*?:\n\n```python\n(.*?)```', text, re.S)
+  assert len(found) == text.count('```python')
+  for name, code in found:
+    (own / name).write_text(code)
+  words = ['--workload=fake', '--max_global_steps=30', '--experiment_dir=runs']
+  path = '--submission_path=own/submission.py'
+  assert cli.main(['run', path, *words]) == 0
+  captured = capsys.readouterr()
+  assert captured.out.startswith('fake: 30 steps in ')
+  assert 'warning' not in captured.err
+  assert cli.main(['plot', 'runs']) == 0
+  assert cli.main(['report', 'runs']) == 0
+  assert 'Plateau' in pathlib.Path('report.html').read_text(encoding='utf-8')
 
 
 def test_every_setting_is_in_the_table():

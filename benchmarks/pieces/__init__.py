@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ...core.optimizers import AdamW
-from ...core.schedules import Cosine
 from ...parts.shapes import Constant
 from ...schedule_params import SOFT_RESET, ScheduleParams
 from ...soft_reset import Cyclic, FullReset

@@ -20,7 +20,7 @@ from .base import SplitWorkload
 from .parts import dropout, masked
 
 _NUM_DENSE, _NUM_FIELDS, _NUM_VALUES = 4, 6, 40
-_SPLIT_SIZES = {'train': 8192, 'validation': 2048, 'test': 2048}
+_SPLIT_SIZES = {'train': 32768, 'validation': 2048, 'test': 2048}
 
 
 @functools.cache
@@ -67,7 +67,7 @@ class ClickModel(nn.Module):
       embedding_init=nn.initializers.normal(self.embedding_stddev),
       name='embedding',
     )
-    starts = _NUM_VALUES * jnp.arange(_NUM_FIELDS)
+    starts = _NUM_VALUES * jnp.arange(_NUM_FIELDS)[None]
     vectors = table(inputs[:, _NUM_DENSE:].astype(jnp.int32) + starts)
     x = nn.relu(nn.Dense(2 * self.features)(inputs[:, :_NUM_DENSE]))
     x = nn.relu(nn.Dense(self.features)(x))

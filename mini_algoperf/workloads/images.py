@@ -32,7 +32,7 @@ class PatchTransformer(nn.Module):
   ) -> jax.Array:
     x = nn.Conv(self.features, (2, 2), strides=(2, 2))(inputs)
     x = x.reshape(len(x), -1, self.features)
-    x = x + sinusoids(x.shape[1], self.features)
+    x = x + sinusoids(x.shape[1], self.features)[None]
     everywhere = np.ones((1, 1, x.shape[1]), bool)
     for _ in range(2):
       block = Block(4, 2 * self.features, gated=self.gated)

@@ -123,7 +123,7 @@ class PhotosWorkload(SplitWorkload):
   target_metric_name, metric_rises = 'ssim', True
   loss_type = spec.LossType.MEAN_ABSOLUTE_ERROR
   packages = ('sklearn', 'PIL')
-  activation = staticmethod(nn.leaky_relu)
+  activation: Callable[..., jax.Array] = staticmethod(nn.leaky_relu)
 
   @staticmethod
   def loss_fn(

@@ -114,16 +114,19 @@ class ConvolvingTransformer(nn.Module):
     dropout_rate: float,
   ) -> jax.Array:
     size = self.features
-    x = nn.Dense(size)(inputs) + sinusoids(inputs.shape[1], size)
+    x = nn.Dense(size)(inputs) + sinusoids(inputs.shape[1], size)[None]
     everywhere = np.ones((1, 1, inputs.shape[1]), bool)
     for i in range(2):
       block = Block(4, 2 * size, activation=nn.swish)
       x = block(x, everywhere, None, None, dropout_rate, train)
       y = nn.glu(nn.Dense(2 * size)(nn.LayerNorm()(x)))
       # Each channel over five frames; XLA's own is slow on a CPU.
-      taps = self.param(f'taps_{i}', nn.initializers.normal(0.4), (5, size))
+      taps = self.param(f'taps_{i}', nn.initializers.normal(0.4), (5, 1, size))
       padded = jnp.pad(y, ((0, 0), (2, 2), (0, 0)))
-      y = sum(tap * padded[:, k : k + y.shape[1]] for k, tap in enumerate(taps))
+      length = y.shape[1]
+      y = taps[:1] * padded[:, :length]
+      for k in range(1, 5):
+        y = y + taps[k : k + 1] * padded[:, k : k + length]
       y = nn.Dense(size)(nn.swish(nn.LayerNorm()(y)))
       x = x + dropout(self, y, dropout_rate, train)
     return nn.Dense(_NUM_SOUNDS, name='output')(nn.LayerNorm()(x))

@@ -59,12 +59,23 @@ def test_the_version(capsys):
   assert capsys.readouterr().out.endswith(f' {reset_cycles.__version__}\n')
 
 
-def test_completion(monkeypatch, capsys):
+@pytest.mark.parametrize(
+  ('words', 'found'),
+  [
+    ('sco', 'score scoreboard'),
+    ('run --workload mol', 'molecules'),
+    ('study --workloads digits,mol', 'digits,molecules'),
+    ('figures --only fig3.11,fig3.10', 'fig3.11,fig3.10'),
+    ('experiments fig3.9', 'fig3.9a fig3.9b'),
+  ],
+)
+def test_completion(words, found, monkeypatch, capsys):
   monkeypatch.setenv('_SOFT_RESET_COMPLETE', 'bash_complete')
-  monkeypatch.setenv('COMP_WORDS', 'soft-reset sco')
-  monkeypatch.setenv('COMP_CWORD', '1')
+  monkeypatch.setenv('COMP_WORDS', f'soft-reset {words}')
+  monkeypatch.setenv('COMP_CWORD', str(len(words.split())))
   assert cli.main([]) == 0
-  assert capsys.readouterr().out == 'plain,score\nplain,scoreboard\n'
+  lines = [f'plain,{word}\n' for word in found.split()]
+  assert capsys.readouterr().out == ''.join(lines)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: remembered for the end of a step, and not lost."""
+"""Ctrl-C, SIGTERM and SIGHUP: remembered for the end of a step, and not lost."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from reset_cycles.mini_algoperf import interrupts
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-USUAL = (signal.default_int_handler, signal.SIG_DFL)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+USUAL = (signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL)
 
 
 def handlers():

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import csv
-import pathlib
-import sys
 
 import pytest
 
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies import workers
 from reset_cycles.studies.board import entries, stand_in, study
 from reset_cycles.studies.board.conditions import CONDITIONS
 from reset_cycles.studies.board.entries import Contender
@@ -144,31 +141,6 @@ def test_known_submissions_and_others(tmp_path):
     entries.get_entry('nadamv')
   with pytest.raises(ValueError, match='there is no file'):
     entries.get_entry(f'new={tmp_path}/no.py')
-
-
-def write_note(job, root):
-  """What a Slurm task does in tests."""
-  if job == 9:
-    raise ValueError('no')
-  (pathlib.Path(root) / f'{job}.txt').touch()
-
-
-def test_slurm_arrays_share_the_runs(tmp_path):
-  pytest.importorskip('submitit')
-  sys.modules.setdefault(__name__, sys.modules[write_note.__module__])
-  workers.train_on_slurm([1, 2, 3], tmp_path, 2, write_note, 'local')
-  assert sorted(p.name for p in tmp_path.glob('*.txt')) == [
-    '1.txt', '2.txt', '3.txt',
-  ]  # fmt: skip
-  with pytest.raises(RunFailed, match='1 of 2 tasks failed'):
-    workers.train_on_slurm([4, 9], tmp_path, 2, write_note, 'local')
-  assert (tmp_path / '4.txt').exists()
-
-
-def test_without_submitit_there_is_a_line(tmp_path, monkeypatch):
-  monkeypatch.setitem(sys.modules, 'submitit', None)
-  with pytest.raises(ValueError, match='pip install'):
-    workers.train_on_slurm([1], tmp_path, 1, write_note, 'local')
 
 
 def test_all_runs_in_order_one_seed_after_the_other():

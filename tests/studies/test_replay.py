@@ -10,7 +10,7 @@ import pytest
 from helpers.recorded import FALLING, make_run
 from reset_cycles.early_switching import Verdict
 from reset_cycles.studies.real_runs import reading
-from reset_cycles.studies.replay import cases, picture, rules, tables
+from reset_cycles.studies.replay import cases, rules, tables
 from reset_cycles.studies.replay.cases import Judged
 from reset_cycles.studies.replay.rules import Rule, TrialRace, read_rule
 
@@ -99,17 +99,6 @@ def test_groups_are_trials_of_one_submission_in_their_order():
   assert [one.run.trial for one in group] == [
     'trial_1', 'trial_2', 'trial_3', 'trial_10',
   ]  # fmt: skip
-
-
-def test_the_picture_has_a_line_per_rule(tmp_path, monkeypatch):
-  drawn = []
-  monkeypatch.setattr(picture, 'save_picture', lambda f, path: drawn.append(f))
-  picture.save_replay(tmp_path / 'x.png', replayed(DRAWN, 'never', 'oracle'))
-  [axes] = drawn[0].axes
-  assert [line.get_label() for line in axes.lines] == ['never', 'oracle']
-  # Each costs 100, of a budget of 300; the oracle leaves all but the first at
-  # once, after 10.
-  assert [line.get_ydata()[-1] for line in axes.lines] == [0.75, 1.0]
 
 
 def test_the_best_share_of_the_way():

@@ -231,7 +231,7 @@ START = '0,cycle_start,1,1,1,0,1\n'
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,0,inf\n', 'scale .* finite'),
     ('cycles.csv', CYCLES + '9,clock,1,,1,0,1\n' + START, 'a clock before'),
     ('cycles.csv', CYCLES + '9,cycle_start,1,1,1,0,1\n' + START, 'in order'),
-    (SETTINGS, '{}', 'class is missing'),
+    (SETTINGS, '{}', 'step_hint is missing'),
   ],
 )
 def test_the_file_is_named(name, content, message, tmp_path):

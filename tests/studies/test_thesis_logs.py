@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -182,12 +183,15 @@ def test_a_run_that_ends_badly_is_not_kept(tmp_path):
   assert logs.find_logs([tmp_path]) == []
 
 
-def test_a_worker_ends_with_its_parent_even_if_that_is_killed(tmp_path):
+@pytest.mark.parametrize('how', ['kill', 'ctrl_c'])
+def test_a_worker_ends_with_its_parent(how, tmp_path):
+  """Even if that is killed; after Ctrl-C neither waits for the run's end."""
   script = (
-    'import pathlib, sys\n'
+    'import pathlib, signal, sys\n'
     'from reset_cycles.studies import workers\n'
     'from helpers.study_workers import sleep\n'
     'if __name__ == "__main__":\n'
+    '  signal.signal(signal.SIGINT, signal.default_int_handler)\n'
     '  workers.train_all([1], pathlib.Path(sys.argv[1]), 1, sleep)\n'
   )
   (tmp_path / 'parent.py').write_text(script)
@@ -202,8 +206,8 @@ def test_a_worker_ends_with_its_parent_even_if_that_is_killed(tmp_path):
       break
     time.sleep(0.1)
   worker = int(note.read_text())
-  parent.kill()
-  parent.wait()
+  parent.send_signal(signal.SIGKILL if how == 'kill' else signal.SIGINT)
+  parent.wait(timeout=60)
   for _ in range(100):
     if not pathlib.Path(f'/proc/{worker}').exists():
       return
