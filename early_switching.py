@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from .core.checks import check_count, check_number
@@ -17,9 +16,6 @@ from .core.evaluation import Evaluation, Target
 from .soft_reset import progress
 
 _NUM_KEPT = 32  # evaluations that `Progress` remembers
-_NUM_INCREMENTS = 10  # from which noise is estimated, at most
-_FEWEST_INCREMENTS = 3  # and at least
-_MAD_TO_SIGMA = 1.4826  # of a normal distribution
 NOT_FINITE = 'loss is not finite'
 
 
@@ -211,31 +207,25 @@ class Past(NamedTuple):
   """The chain's last 32 evaluations, the newest last; NaN before the first."""
 
   f: tuple[float, ...]  # share of the chain
-  p: tuple[float, ...]  # progress
-  best: tuple[float, ...]  # max p up to there; -inf while none is finite
-  lowest: tuple[float, ...]  # the smallest loss above 0 up to there, or inf
+  best: tuple[float, ...]  # largest progress up to there; -inf while none
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-  """Leaves a chain of cycles that is not expected to gain what it still lacks.
+  """Abandons a chain of cycles that is not expected to reach the target.
 
-    leave if the loss is not finite, or all of
-      f >= min_share
-      log(lowest(f / 2) / lowest(f)) <= max_loss_drop
-      1 - best(f) > margin + noise * sigma
-                    + max(0, 1 - f) (decay + trend (best(f) - best(f / 2)))
+    leave if the loss is not finite, or f >= min_share and
+      1 - best(f) > margin + max(floor (1 - f), trend log2(1 / f) gain)
 
   f is the share of the chain, from the last full reset to the horizon, best the
-  largest progress p so far (`soft_reset.progress`, linear), lowest the smallest
-  loss so far, sigma 1.4826 times the median absolute deviation of the last 10
-  increments of p, and 0 if fewer than three are finite. best(f / 2) is 0 while
-  no metric is finite. The rule uses metrics as shares and losses as ratios:
-  their units do not matter.
+  largest progress so far (`soft_reset.progress`, linear), and gain = best(f) -
+  best(f / 2): progress that keeps growing by the same amount with each doubling
+  of the steps gains log2(1 / f) times that up to the end. While no metric is
+  finite, best(f / 2) is 0. Metrics count as shares: their units do not matter.
 
-  The values at f / 2 are those of the last evaluation up to there, or else of
-  the first. An evaluation more than 31 back is forgotten, and the oldest
-  remembered one takes its place: with more than 62 evaluations f / 2 is later.
+  best(f / 2) is that of the last evaluation up to there, or else of the first.
+  An evaluation more than 31 back is forgotten, and the oldest remembered one
+  takes its place: with more than 62 evaluations f / 2 is later.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
@@ -243,91 +233,53 @@ class Progress:
   Attributes:
     min_share: share of the chain before which it is not judged.
     margin: share of the way to the target that may always be missing.
-    noise: how many standard deviations of an increment may be missing as well.
-    decay: share of the way that a whole chain is still expected to gain.
-    trend: share of the gain since f / 2 that a whole chain is expected to
-      repeat.
-    max_loss_drop: fall of the loss since f / 2, as a log ratio, above which the
-      model is still learning and is not judged.
+    trend: how many times the gain that is expected may be missing as well.
+    floor: share of the way that a whole chain is expected to gain at least.
   """
 
   min_share: float = 0.15
-  margin: float = 0.04
-  noise: float = 2.0
-  decay: float = 0.3
-  trend: float = 0.1
-  max_loss_drop: float = 0.5
+  margin: float = 0.08
+  trend: float = 2.0
+  floor: float = 0.3
 
   judges_chain: ClassVar[bool] = True
-  initial: ClassVar[Past] = Past(*4 * ((math.nan,) * _NUM_KEPT,))
+  initial: ClassVar[Past] = Past(*2 * ((math.nan,) * _NUM_KEPT,))
   columns: ClassVar[tuple[str, ...]] = (
     'progress',
     'best_progress',
     'missing',
     'to_come',
-    'loss_drop',
   )
 
   def __post_init__(self) -> None:
-    check_number('min_share', self.min_share, '[0, 1]')
-    for name in ('margin', 'noise', 'decay', 'trend', 'max_loss_drop'):
+    check_number('min_share', self.min_share, '(0, 1]')
+    for name in ('margin', 'trend', 'floor'):
       check_number(name, getattr(self, name), '[0, inf)')
 
   def observe(
     self, state: Past, evaluation: Evaluation, context: Context
   ) -> tuple[Past, Verdict]:
     """See `SwitchingRule`."""
-    p = progress(evaluation.metric, context.target, context.first_metric)
     f = context.share
-    past = _append(state, p, evaluation.loss, f)
-    half = _half_way(past)
-    best, before = past.best[-1], past.best[half]
+    p = progress(evaluation.metric, context.target, context.first_metric)
+    # Python's max keeps its first argument where the other is NaN.
+    best = max(-math.inf, state.best[-1], p)
+    past = Past((*state.f[1:], f), (*state.best[1:], best))
+    known = [i for i in range(_NUM_KEPT) if not math.isnan(past.f[i])]
+    up_to_half = [i for i in known if past.f[i] <= f / 2]
+    before = past.best[(up_to_half or known[:1])[-1]]
     gain = best - before if math.isfinite(before) else max(best, 0.0)
-    rest = max(0.0, 1.0 - f) * (self.decay + self.trend * gain)
-    to_come = self.margin + self.noise * _sigma(past.p) + rest
-    missing = 1.0 - best
-    lowest = past.lowest[half]
-    drop = math.log(lowest / past.lowest[-1]) if lowest < math.inf else 0.0
+    rest = max(self.floor * (1.0 - f), 0.0)
+    if 0 < f < 1:
+      rest = max(rest, self.trend * math.log2(1.0 / f) * gain)
     terms = {
       'progress': p,
       'best_progress': best,
-      'missing': missing,
-      'to_come': to_come,
-      'loss_drop': drop,
+      'missing': 1.0 - best,
+      'to_come': self.margin + rest,
     }
-    is_lost = (
-      f >= self.min_share and drop <= self.max_loss_drop and missing > to_come
-    )
+    is_lost = f >= self.min_share and terms['missing'] > terms['to_come']
     reason = 'target out of reach' if is_lost else ''
     if not math.isfinite(evaluation.loss):
       reason = NOT_FINITE
     return past, Verdict(reason, terms)
-
-
-def _append(past: Past, p: float, loss: float, f: float) -> Past:
-  """The state after an evaluation."""
-  # Python's max and min keep their first argument where the other is NaN.
-  best = max(-math.inf, past.best[-1], p)
-  is_loss = math.isfinite(loss) and loss > 0.0
-  lowest = min(math.inf, past.lowest[-1], loss if is_loss else math.inf)
-  new = (f, p, best, lowest)
-  return Past(*((*kept[1:], value) for kept, value in zip(past, new)))
-
-
-def _half_way(past: Past) -> int:
-  """Index of the last evaluation up to f / 2, or else of the oldest one."""
-  half = past.f[-1] / 2
-  before = [i for i in range(_NUM_KEPT) if past.f[i] <= half]
-  known = [i for i in range(_NUM_KEPT) if not math.isnan(past.f[i])]
-  return before[-1] if before else known[0]
-
-
-def _sigma(shares: Sequence[float]) -> float:
-  """Robust standard deviation of the finite increments; 0 if too few."""
-  recent = shares[-1 - _NUM_INCREMENTS :]
-  steps = [b - a for a, b in zip(recent, recent[1:])]
-  steps = [step for step in steps if math.isfinite(step)]
-  if len(steps) < _FEWEST_INCREMENTS:
-    return 0.0
-  middle = statistics.median(steps)
-  return _MAD_TO_SIGMA * statistics.median([abs(s - middle) for s in steps])

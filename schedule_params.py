@@ -13,59 +13,10 @@ from typing import Any
 from .core.checks import check, check_flag, check_number, did_you_mean
 from .core.horizon import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
+from .core.range_test import RangeTest
 from .core.schedules import Cooldown, Cycle
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
 from .soft_reset import Reset, SoftReset
-
-
-@dataclasses.dataclass(frozen=True)
-class Race:
-  """A race of factors on the peaks, until one is found that learns.
-
-  The run begins with the first factor. At the cycle's first evaluation from .02
-  of the run on, the loss must have dropped from L0, that of the run's first
-  evaluation, and the metric must have come some of its way:
-
-    log(L0 / L) >= min_loss_drop  and  progress (log scale) >= min_progress
-
-  The second condition is for a rate so high that the first evaluation, which
-  follows the first step, sees a loss near the largest float. If both hold, the
-  cycle goes on. If not, the chain begins anew over the remaining steps, after a
-  full reset, with the next factor. If none passes, the one that has come
-  farthest on its way to the target begins again, unless its model is the one at
-  hand, which goes on untouched. No model is kept: every change is a reset of
-  the model at hand. Where evaluations are so rare that the other probes would
-  take more than a quarter of the run, the first factor goes on without a race.
-
-  When a cycle is abandoned later, the chain begins anew with a factor that has
-  not been tried or, if there is none, with the best that has not been
-  abandoned, or, if all have, with the one at hand at half of its rate.
-
-  Attributes:
-    peaks: factors on the peaks of the chain, in the order in which they are
-      tried.
-    min_loss_drop: fall of the loss, as a log ratio.
-    min_progress: share of the way to the target.
-
-  Source: ours. Of the recorded runs of the real benchmark that go on to reach
-  their target, .885 meet both conditions at .02 of main's budget, and .910 at
-  .02 of that of 2024; the others would have been raced against, most of them on
-  fastMRI and Criteo (studies/real_runs/FINDINGS.md).
-  """
-
-  peaks: tuple[float, ...] = (1.0, 0.1, 10.0)
-  min_loss_drop: float = 0.45
-  min_progress: float = 0.1
-
-  def __post_init__(self) -> None:
-    is_list = isinstance(self.peaks, (tuple, list)) and len(self.peaks) > 1
-    right = 'a tuple of two or more factors, such as (1.0, 0.1, 10.0)'
-    check(is_list, 'peaks', self.peaks, right)
-    for i, factor in enumerate(self.peaks):
-      check_number(f'peaks[{i}]', factor, '(0, inf)')
-    object.__setattr__(self, 'peaks', tuple(map(float, self.peaks)))
-    check_number('min_loss_drop', self.min_loss_drop, '(-inf, inf)')
-    check_number('min_progress', self.min_progress, '(-inf, inf)')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +33,13 @@ class ScheduleParams:
       in any case.
     repeat: whether the last cycle follows again and again after the chain;
       else the run ends with the chain, whatever budget remains.
-    race: how a peak is chosen; None: peaks are as they are written. With a
-      race, `repeat` must hold.
-    horizon: lays the cycles over the time budget, and makes the end of a cycle
-      wait for the evaluation of the annealed model, for at most the longest
-      interval between evaluations so far. None: steps as planned, no waiting.
+    range_test: finds the scale of the peaks before the first cycle; None: the
+      peaks are as they are written.
+    horizon: lays the cycles over the time budget. Each is at least three
+      intervals between evaluations long, and its end waits for the evaluation
+      of the annealed model, for at most the longest interval so far. A cycle
+      that fails begins the chain anew, at half of the rate. None, the thesis'
+      way: steps as planned, no waiting, the next cycle follows one that fails.
     dropout_rate: probability, or None for the workload's own. In force where
       model_fn takes it (main). In v0.5.0 the runner builds the model: with this
       rate under the external ruleset, with the model's default under
@@ -102,7 +55,7 @@ class ScheduleParams:
   switching: SwitchingRule
   early_switching: bool = True
   repeat: bool = True
-  race: Race | None = None
+  range_test: RangeTest | None = None
   horizon: Horizon | None = None
   dropout_rate: float | None = None
   label_smoothing: float = 0.0
@@ -116,18 +69,16 @@ class ScheduleParams:
     check_number('budget_factor', self.budget_factor, '(0, inf)')
     check_flag('early_switching', self.early_switching)
     check_flag('repeat', self.repeat)
-    is_race = self.race is None or isinstance(self.race, Race)
-    check(is_race, 'race', self.race, 'a Race, or None')
-    check(self.repeat or not self.race, 'repeat', False, 'True with a race')
     for name, method, example in (
       ('optimizer', 'build', 'AdamW()'),
       ('reset', 'plan', 'SoftReset()'),
       ('switching', 'observe', 'Progress()'),
+      ('range_test', 'estimate', 'RangeTest()'),
       ('horizon', 'steps_to_come', 'TimeHorizon()'),
     ):
       part = getattr(self, name)
       is_part = hasattr(part, method) and not isinstance(part, type)
-      is_part |= name == 'horizon' and part is None
+      is_part |= part is None and name in ('range_test', 'horizon')
       check(is_part, name, part, f'an object such as {example}')
     if self.dropout_rate is not None:
       check_number('dropout_rate', self.dropout_rate, '[0, 1)')
@@ -198,17 +149,17 @@ THESIS = ScheduleParams(
   cycles=(Cycle(),) * 3,
   optimizer=AdamW(),
   budget_factor=2.0,
-  reset=SoftReset(alpha=0.5, scale='log'),
+  reset=SoftReset(alpha=0.5, scale='log', fade=0.0),
   switching=SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9),
   early_switching=True,
   repeat=False,
-  race=None,
+  range_test=None,
   horizon=None,
   dropout_rate=0.1,
 )
 # The thesis' method in today's ruleset. Cycles that double in length are laid
-# over the time budget; a soft reset between any two; a race that finds a peak
-# at which the model learns; and a rule that abandons a chain that will not
+# over the time budget; a soft reset between any two; a range test that finds a
+# peak where the published one is far off; and a rule that abandons a chain that will not
 # reach the target. The numbers of the optimizer are those of the self-tuning
 # winner of 2024, with a constant peak that every cycle ends with a short decay.
 SOFT_RESET = ScheduleParams(
@@ -217,9 +168,6 @@ SOFT_RESET = ScheduleParams(
       peak=0.0025,
       length=length,
       warmup_factor=0.02,
-      # The run's first evaluation follows its first step: at a rate of 0 it
-      # sees the untrained model, from whose loss the race measures.
-      min_warmup_steps=1,
       decay=Cooldown(share=0.1),
     )
     for length in (1.0, 2.0, 4.0, 8.0)
@@ -232,11 +180,11 @@ SOFT_RESET = ScheduleParams(
     weight_lr_power=2.0,
   ),
   budget_factor=1.5,
-  reset=SoftReset(alpha=0.5, scale='linear'),
-  switching=Progress(min_share=0.3, decay=0.4),
+  reset=SoftReset(alpha=0.5, scale='linear', fade=2.0),
+  switching=Progress(min_share=0.3),
   early_switching=True,
   repeat=True,
-  race=Race(peaks=(1.0, 0.1, 10.0), min_loss_drop=0.45, min_progress=0.1),
+  range_test=RangeTest(steps=12, tolerance=3.2),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
 # The settings in force.

@@ -137,29 +137,40 @@ class SoftReset:
   Attributes:
     alpha: share of tau that the moments get, in [0, 1].
     scale: scale of tau for a metric that falls, 'log' or 'linear'.
+    fade: how fast tau falls with the share f of the run that is over: it is
+      multiplied by max(0, 1 - fade * f). What is reset late is not made up for
+      in the remaining steps. 0 is the thesis'.
 
-  Source: thesis, section 3.3.2.
+  Source: thesis, section 3.3.2; fade is ours.
   """
 
   alpha: float = 0.5
   scale: str = 'log'
+  fade: float = 0.0
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')
     check_choice('scale', self.scale, SCALES)
+    check_number('fade', self.fade, '[0, inf)')
 
   def tau(
-    self, last: Evaluation, first: Evaluation, target: Target, step: int
+    self,
+    last: Evaluation,
+    first: Evaluation,
+    target: Target,
+    step: int,
+    horizon: int,
   ) -> float:
-    """`tau` at the cycle's last evaluation, before a step.
+    """tau * max(0, 1 - fade * f), where f = step / horizon.
 
     Args:
-      last, first: the last evaluation, and the run's first.
+      last, first: the cycle's last evaluation, and the run's first.
       target: the validation target.
       step: the step about to be taken.
+      horizon: the steps of the run.
     """
-    del step
-    return tau(last.metric, target, first.metric, self.scale)
+    whole = tau(last.metric, target, first.metric, self.scale)
+    return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
   def plan(self, tau: float) -> ResetPlan:
     """tau .25 and alpha .5 keep .75 of the model and .875 of the moments."""

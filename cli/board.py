@@ -17,13 +17,13 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 )
 @option(
   'workloads',
-  'Small ones, or file.py:ClassName, see `set-targets --board`.',
-  default='digits,molecules,text,translation',
+  'choosing, showing, small ones, or file.py:ClassName.',
+  default='choosing',
   shell_complete=completes(flags.workloads),
 )
 @option(
   'conditions',
-  'Also budget3; NAME_full keeps lengths; NAME@2 doubles how rates act.',
+  'Also failed, budget3; NAME_full keeps lengths; NAME@2 doubles how rates act.',
   default='tuned,near,slow,hot,cold',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
@@ -64,26 +64,31 @@ def study(
 @overwrite
 @option('reading', 'Markdown for the top of the page.', PATH)
 @option('pack', "Folder for an archive of each condition's runs.", PATH)
+@switch('premium', 'Write what insurance costs and pays, against `bare`.')
 def scoreboard(
   logs: str,
   out: pathlib.Path,
   overwrite: bool,
   reading: pathlib.Path | None,
   pack: pathlib.Path | None,
+  premium: bool,
 ) -> None:
   """Compares submissions by the logs of `soft-reset study`.
 
-  Writes a page with its picture, scoreboard.png. A run that is in several
-  folders counts as the last one has it.
+  Writes a page and, without --premium, its picture, scoreboard.png. A run that is
+  in several folders counts as the last one has it.
   """
   with errors.ended_by_signals():
     from ..studies.board import logs as logs_lib
+    from ..studies.board import premium as premiums
     from ..studies.board import scoreboard as pages
   page = paths.new_file(out, overwrite, '.md')
-  paths.check_free(page.with_name(pages.PICTURE), overwrite)
+  if not premium:
+    paths.check_free(page.with_name(pages.PICTURE), overwrite)
   roots = [paths.folder(folder, '--logs=') for folder in logs.split(',')]
   runs = logs_lib.read_all(roots)
   text = reading and paths.check_file(reading).read_text(encoding='utf-8')
-  pages.write_page(page, runs, text or '')
+  write = premiums.write_page if premium else pages.write_page
+  write(page, runs, text or '')
   packed = logs_lib.pack(runs, pack) if pack else []
   print(*packed, page, sep='\n')

@@ -9,6 +9,7 @@ every leaf with the one that a run would begin with:
   parameters, statistics, iterates    keep 1 - tau, share tau
   moments                             keep 1 - alpha * tau
   counts                              kept, or begun anew in a full reset
+  what is kept (frozen parameters)    always kept
 
 Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
 """
@@ -37,13 +38,31 @@ class Model(NamedTuple):
   opt_state: Any  # one optimizer's, without the clock
 
 
+# What a reset does to a leaf.
+ITERATE, STATISTIC, MOMENT, COUNT, KEPT = range(5)
+RoleOf = Callable[[Any], int]  # of the path of a leaf in a Model
+
+
+def role_by_field(optimizer: Optimizer, path: Any) -> int:
+  """The role of a leaf of a model, by the names on its path."""
+  names = [getattr(key, 'name', '') for key in path]
+  if names[0] != 'opt_state':
+    return ITERATE if names[0] == 'params' else STATISTIC
+  for name in names:
+    if name in optimizer.iterates:
+      return ITERATE
+    if name in optimizer.moments:
+      return MOMENT
+  return COUNT
+
+
 class ModelReset:
   """The compiled programs of resets, for models that one optimizer trains."""
 
   def __init__(
     self,
     devices: Devices,
-    optimizer: Optimizer,
+    role_of: RoleOf,
     init: Callable[[Any], Any],
     model: Model,
   ) -> None:
@@ -51,22 +70,23 @@ class ModelReset:
 
     Args:
       devices: how leaves are laid out.
-      optimizer: names the fields of its state.
+      role_of: what is done to the leaf at a path of the model.
       init: parameters -> its state, as a run begins.
       model: laid out on the devices, as it will be trained.
     """
     self._devices = devices
-    self._parts = optimizer, init
+    self._parts = role_of, init
     # The runner may change the containers of a model between two steps.
     self._structure: Any = jax.tree_util.tree_structure(model)
     self._shapes = devices.shapes_of((model.params, model.model_state))
     widest = jax.dtypes.canonicalize_dtype(np.float64)
     numbers = jax.ShapeDtypeStruct((4,), widest)
-    body = functools.partial(_reset, optimizer, init)
+    body = functools.partial(_reset, role_of, init)
     self._reset = devices.compile(
       body, model, self._shapes, numbers, donate=True
     )
-    self._is_finite = devices.compile(_is_finite, model)
+    look = functools.partial(_is_finite, role_of)
+    self._is_finite = devices.compile(look, model)
 
   def _fitting(self, model: Model) -> tuple[ModelReset, Model]:
     """The programs for this model, and the model in their structure."""
@@ -129,7 +149,7 @@ class ModelReset:
 
 
 def _reset(
-  optimizer: Optimizer,
+  role_of: RoleOf,
   init: Callable[[Any], Any],
   model: Model,
   fresh: tuple[Any, Any],
@@ -138,34 +158,32 @@ def _reset(
   """The blend of every leaf; a pure function."""
   tau, keep_moments, keep_counts, has_statistics = numbers
 
-  def mixed(old: jax.Array, new: jax.Array) -> jax.Array:
+  def reset(path: Any, old: jax.Array, begun: jax.Array) -> jax.Array:
+    role = role_of(path)
+    if role == KEPT:
+      return old
+    if role == COUNT:
+      return jnp.where(keep_counts > 0, old, begun)
+    if role == MOMENT:
+      return blend(old, begun, keep_moments, 1 - keep_moments)
     keep = 1 - tau.astype(jnp.promote_types(old.dtype, jnp.float32))
-    return blend(old, new, keep, tau)
-
-  def statistic(old: jax.Array, new: jax.Array) -> jax.Array:
-    kept = jnp.where(jnp.isfinite(old), old, 0)
-    return jnp.where(has_statistics > 0, mixed(old, new), kept)
-
-  def reset_field(path: Any, old: jax.Array, begun: jax.Array) -> jax.Array:
-    for name in (getattr(key, 'name', '') for key in path):
-      if name in optimizer.iterates:
-        return mixed(old, begun)
-      if name in optimizer.moments:
-        return blend(old, begun, keep_moments, 1 - keep_moments)
-    return jnp.where(keep_counts > 0, old, begun)
+    mixed = blend(old, begun, keep, tau)
+    if role == STATISTIC:
+      kept = jnp.where(jnp.isfinite(old), old, 0)
+      return jnp.where(has_statistics > 0, mixed, kept)
+    return mixed
 
   params, statistics = fresh
-  begun = init(params)
-  return Model(
-    jax.tree_util.tree_map(mixed, model.params, params),
-    jax.tree_util.tree_map(statistic, model.model_state, statistics),
-    jax.tree_util.tree_map_with_path(reset_field, model.opt_state, begun),
-  )
+  begun = Model(params, statistics, init(params))
+  reset_model: Model = jax.tree_util.tree_map_with_path(reset, model, begun)
+  return reset_model
 
 
-def _is_finite(model: Model) -> jax.Array:
-  leaves = jax.tree_util.tree_leaves(model)
-  return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))
+def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:
+  """Whether all that a reset may replace is finite."""
+  leaves = jax.tree_util.tree_flatten_with_path(model)[0]
+  judged = [leaf for path, leaf in leaves if role_of(path) != KEPT]
+  return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
 
 
 def _sizes(tree: Any) -> list[tuple[int, ...]]:

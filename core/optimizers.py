@@ -105,7 +105,6 @@ class ScheduleFreeState(NamedTuple):
   """What is kept besides x, the parameters that are evaluated."""
 
   count: Any  # shape=(), dtype=int32
-  largest_rate: jax.Array  # shape=(), dtype=float32
   weight_sum: jax.Array  # shape=(), dtype=float32; of w over the steps in x
   z: Any  # the iterate that takes the steps
   nu: Any  # the average of the squared gradients
@@ -119,16 +118,19 @@ class ScheduleFreeAdamW(AdamW):
     v <- b2 v + (1 - b2) g^2     d = g / (sqrt(v / (1 - b2^t)) + eps) + decay y
     z <- z - rate d              x <- x + c (z - x)
 
-  with c = w / (sum of all w) and w = t^r * (largest rate)^weight_lr_power. A
-  reset blends z and the sum of the weights like x, so that the steps of the
-  replaced model do not slow down the new average.
+  with c = w / (sum of all w) and w = t^r * rate^weight_lr_power; t counts the
+  steps at a rate above 0. The published form has the largest rate so far in
+  place of the rate: while the rate falls, x then drifts onto z, and while a
+  cycle waits at a rate of 0, onto a z that stands still. Here, nothing moves at
+  a rate of 0. A reset blends z and the sum of the weights like x, so that the
+  steps of the replaced model do not slow down the new average.
 
   Attributes:
     r: power of the step in the weights; 0 weighs all steps alike.
-    weight_lr_power: power of the largest rate in the weights.
+    weight_lr_power: power of the rate in the weights.
 
   Source: Defazio et al. 2024, "The road less scheduled", algorithm 1; r as in
-  the authors' code, which keeps y and z and computes x.
+  the authors' code, which keeps y and z and computes x; the weights are ours.
   """
 
   r: float = 0.0
@@ -152,7 +154,6 @@ class ScheduleFreeAdamW(AdamW):
       nu = jax.tree_util.tree_map(jnp.zeros_like, params)
       return ScheduleFreeState(
         count=jnp.zeros([], jnp.int32),
-        largest_rate=jnp.zeros([], jnp.float32),
         weight_sum=jnp.zeros([], jnp.float32),
         z=z,
         nu=nu,
@@ -162,12 +163,12 @@ class ScheduleFreeAdamW(AdamW):
       grads: Any, state: ScheduleFreeState, params: Any
     ) -> tuple[Any, ScheduleFreeState]:
       grads, _ = clip.update(grads, clip.init(params), params)
-      count = state.count + 1
+      moves = jnp.asarray(rate) > 0
+      count = state.count + moves
       squares = jax.tree_util.tree_map(jnp.square, grads)
       nu = averaged(state.nu, squares, self.beta2)
-      largest_rate = jnp.maximum(state.largest_rate, rate)
-      weight = count.astype(jnp.float32) ** self.r
-      weight = weight * largest_rate**self.weight_lr_power
+      weight = count.astype(jnp.float32) ** self.r * rate**self.weight_lr_power
+      weight = jnp.where(moves, weight, 0.0)
       total = state.weight_sum + weight
       # c is 0 until a rate is above 0.
       c = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
@@ -177,12 +178,17 @@ class ScheduleFreeAdamW(AdamW):
       ) -> jax.Array:
         scale = jnp.sqrt(v / (1 - self.beta2**count)) + self.eps
         step = rate * (g / scale + self.weight_decay * y)
-        return (z - step).astype(z.dtype)
+        return jnp.where(moves, (z - step).astype(z.dtype), z)
 
       y = self.gradient_point(state, params)
       z = jax.tree_util.tree_map(stepped, state.z, y, grads, nu)
-      updates = jax.tree_util.tree_map(lambda x, z: c * (z - x), params, z)
-      return updates, ScheduleFreeState(count, largest_rate, total, z, nu)
+      nu = jax.tree_util.tree_map(
+        lambda new, old: jnp.where(moves, new, old), nu, state.nu
+      )
+      updates = jax.tree_util.tree_map(
+        lambda x, z: jnp.where(moves, c * (z - x), 0), params, z
+      )
+      return updates, ScheduleFreeState(count, total, z, nu)
 
     return optax.GradientTransformation(init, update)
 
@@ -218,7 +224,7 @@ def global_norm(tree: Any) -> jax.Array:
 class OptState(NamedTuple):
   """State of `clocked`; its clock is replaced when a cycle ends."""
 
-  clock: Any  # shape=(8,), dtype=int32; see `schedules.packed`
+  clock: Any  # shape=(8 + n,), dtype=int32; see `schedules.packed`
   state: Any  # of the optimizer's transformation
 
 

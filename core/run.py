@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from . import workload as workload_facts
 from .control import Event, RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
-from .model_reset import Model, ModelReset
+from .model_reset import Model, ModelReset, role_by_field
 from .optimizers import OptState, clocked, global_norm
 from .records import Records
 from .schedules import CycleClock
@@ -105,10 +106,13 @@ def set_up(
   devices = PmapDevices() if has_axis else Devices()
   model_params, model_state = devices.place((model_params, model_state))
   optimizer = schedule_params.optimizer
-  transformation = clocked(optimizer, cycles)
+  transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
   inner = devices.init(transformation.init, model_params)
-  inner = inner._replace(clock=devices.put(schedules.packed(clock)))
+  test = schedule_params.range_test
+  num_losses = 0 if test is None else test.steps
+  words = schedules.packed(clock, num_losses)
+  inner = inner._replace(clock=devices.put(words))
   step = train_step(
     workload_facts.model_fn_in_training(workload, schedule_params.dropout_rate),
     workload_facts.loss_fn_of_batch(workload, schedule_params.label_smoothing),
@@ -117,7 +121,9 @@ def set_up(
   )
   model = Model(model_params, model_state, inner.state)
   rate = jax.jit(
-    lambda words: schedules.learning_rate(schedules.unpacked(words), cycles)
+    lambda words: schedules.learning_rate(
+      schedules.unpacked(words), config.all_cycles
+    )
   )
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
@@ -128,10 +134,12 @@ def set_up(
     has_device_axis=has_axis,
     records=Records(workload.step_hint, schedule_params, cycles),
     rng=rng,
-    train_step=devices.compile_step(step),
+    train_step=devices.compile_step(
+      noting_losses(step) if num_losses else step
+    ),
     model_reset=ModelReset(
       devices,
-      optimizer,
+      functools.partial(role_by_field, optimizer),
       lambda params: transformation.init(params).state,
       model,
     ),
@@ -198,6 +206,17 @@ def train_step(
   return body
 
 
+def noting_losses(body: Callable[..., Any]) -> Callable[..., Any]:
+  """The body of a train step that notes its loss beside the clock."""
+
+  def noting(*args: Any) -> tuple[Any, ...]:
+    params, model_state, opt_state, metrics = body(*args)
+    words = schedules.with_loss(opt_state.clock, metrics[0])
+    return params, model_state, opt_state._replace(clock=words), metrics
+
+  return noting
+
+
 def act(
   saved: SavedState,
   run: Run,
@@ -238,6 +257,7 @@ def act(
     step,
     setup.config,
     lambda: setup.model_reset.is_finite(own),
+    lambda: schedules.noted_losses(setup.devices.get(model.opt_state.clock)),
   )
   is_new = after.control is not run.control
   is_moved = after.clock is not run.clock
@@ -248,7 +268,9 @@ def act(
     raise setup.training_complete_error
   clock = model.opt_state.clock
   if is_moved:
-    clock = setup.devices.put(schedules.packed(after.clock))
+    num_losses = np.shape(clock)[-1] - len(after.clock)
+    words = schedules.packed(after.clock, num_losses)
+    clock = setup.devices.put(words)
   if after.reset is not None and not after.reset.touches_nothing:
     own = _reset(run, own, after.reset, workload)
   model = own._replace(opt_state=OptState(clock, own.opt_state))

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .checks import check, check_count, check_number
+from .checks import check, check_number
 
 _MOST_STEPS = 2**31 - 1
 _POINTS = 1000  # of a cycle, at which its rates are checked and drawn
@@ -120,8 +120,6 @@ class Cycle:
     peak: learning rate at the end of the warm-up. The default is the thesis'.
     length: relative to the lengths of the chain's other cycles.
     warmup_factor: share of the cycle that is warm-up.
-    min_warmup_steps: steps that the warm-up has at least, up to all of the
-      cycle's, however short the cycle is.
     warmup: shape of the warm-up.
     decay: shape of the rest.
   """
@@ -129,7 +127,6 @@ class Cycle:
   peak: float = 0.0017486387539278373
   length: float = 1.0
   warmup_factor: float = 0.02
-  min_warmup_steps: int = 0
   warmup: Shape = LinearWarmup()
   decay: Shape = Cosine()
 
@@ -137,7 +134,6 @@ class Cycle:
     check_number('peak', self.peak, '(0, inf)')
     check_number('length', self.length, '(0, inf)')
     check_number('warmup_factor', self.warmup_factor, '[0, 1]')
-    check_count('min_warmup_steps', self.min_warmup_steps, least=0)
     for name in ('warmup', 'decay'):
       shape = getattr(self, name)
       is_shape = callable(shape) and not isinstance(shape, type)
@@ -215,7 +211,6 @@ def jax_lr_schedule(
   for cycle, start, end in zip(cycles, (0, *ends), ends):
     steps = end - start
     warmup_steps = math.floor(as_written(cycle.warmup_factor) * steps)
-    warmup_steps = min(max(warmup_steps, cycle.min_warmup_steps), steps)
     planned.append(PlannedCycle(steps, warmup_steps, cycle))
   if not all(cycle.steps for cycle in planned):
     raise ValueError(
@@ -248,26 +243,43 @@ class CycleClock(NamedTuple):
 
 
 _NUM_INTS = 5
+_SIZE = len(CycleClock._fields)
 
 
-def packed(clock: CycleClock) -> np.ndarray:
-  """A clock on the host as one array: shape=(8,), dtype=int32, exact."""
-  whole = np.asarray(clock[:_NUM_INTS], np.int32)
-  return np.append(
-    whole, np.asarray(clock[_NUM_INTS:], np.float32).view(np.int32)
-  )
+def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
+  """A clock on the host as one array: exact, with room for training losses.
+
+  Returns:
+    shape=(8 + num_losses,), dtype=int32.
+  """
+  floats = np.asarray(clock[_NUM_INTS:], np.float32).view(np.int32)
+  room = np.zeros(num_losses, np.int32)
+  return np.concatenate([np.asarray(clock[:_NUM_INTS], np.int32), floats, room])
 
 
 def unpacked(words: ArrayLike) -> CycleClock:
   """The clock of an array of `packed`, traced or on the host."""
+  whole = [words[i] for i in range(_NUM_INTS)]  # type: ignore[index]
+  return CycleClock(*whole, *_floats(words)[: _SIZE - _NUM_INTS])
+
+
+def with_loss(words: jax.Array, loss: jax.Array) -> jax.Array:
+  """The words after a step, its training loss noted if there is room for it."""
+  bits = jax.lax.bitcast_convert_type(loss.astype(jnp.float32), jnp.int32)
+  # The count is that of the steps taken, this one included.
+  return words.at[_SIZE - 1 + words[0]].set(bits, mode='drop')
+
+
+def noted_losses(words: np.ndarray) -> np.ndarray:
+  """The losses of `with_loss`, from the words on the host."""
+  return _floats(words)[_SIZE - _NUM_INTS :]
+
+
+def _floats(words: ArrayLike) -> Any:
   if isinstance(words, np.ndarray):
-    numbers: Any = words[_NUM_INTS:].view(np.float32)
-  else:
-    words = jnp.asarray(words)
-    numbers = jax.lax.bitcast_convert_type(words[_NUM_INTS:], jnp.float32)
-  size = len(CycleClock._fields)
-  whole = [words[i] for i in range(_NUM_INTS)]
-  return CycleClock(*whole, *(numbers[i] for i in range(size - _NUM_INTS)))
+    return words[_NUM_INTS:].view(np.float32)
+  rest = jnp.asarray(words)[_NUM_INTS:]
+  return jax.lax.bitcast_convert_type(rest, jnp.float32)
 
 
 def anchored_clock(

@@ -18,28 +18,12 @@ from .horizon import Pace
 NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
 
 
-class RaceState(NamedTuple):
-  """Where a race of peaks stands.
-
-  Attributes:
-    at: index of the peak in force, or last in force.
-    tried: how many peaks have been in force; they are tried in their order.
-    is_probe: whether the peak in force is still to be judged.
-    progress: of each peak the farthest on the way to the target, as a share;
-      -inf while no metric was finite, NaN once the peak was abandoned.
-  """
-
-  at: int
-  tried: int
-  is_probe: bool
-  progress: tuple[float, ...]
-
-
 class Control(NamedTuple):
   """Where the run stands; Python numbers.
 
   Attributes:
-    cycle: index of the current cycle's setting in the chain, from 0.
+    cycle: index of the current cycle's setting in the chain, from 0; the
+      number of cycles during a range test.
     number: how many cycles have started, this one included.
     scale: factor on the cycle's learning rate.
     start: first step of the current cycle.
@@ -51,7 +35,6 @@ class Control(NamedTuple):
     first: the run's first evaluation; NO_EVALUATION before it.
     switching: state of the switching rule.
     pace: the intervals between evaluations.
-    race: None without one.
   """
 
   cycle: int
@@ -66,7 +49,6 @@ class Control(NamedTuple):
   first: Evaluation
   switching: Any
   pace: Pace
-  race: RaceState | None
 
 
 def to_words(control: Control) -> np.ndarray:

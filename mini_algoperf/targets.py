@@ -11,6 +11,7 @@ both splits.
 
 from __future__ import annotations
 
+import copy
 import os
 import pathlib
 from collections.abc import Callable
@@ -73,13 +74,23 @@ class Trainer:
   def __init__(
     self, workload: MiniWorkload, num_steps: int, data_dir: str | None
   ) -> None:
-    self._workload, self._num_steps = workload, num_steps
-    self._data_dir = data_dir
-    # Of height 1, to be multiplied by the rate, which is traced.
-    self._shape = optax.warmup_cosine_decay_schedule(
+    self._workload, self._data_dir = workload, data_dir
+    self._compiled = jax.jit(self._step)
+    self._set_length(num_steps)
+
+  def _set_length(self, num_steps: int) -> None:
+    # Of height 1, to be multiplied by the rate.
+    shape = optax.warmup_cosine_decay_schedule(
       0.0, 1.0, max(int(WARMUP_SHARE * num_steps), 1), num_steps
     )
-    self._compiled = jax.jit(self._step)
+    self._num_steps = num_steps
+    self._factors = np.asarray(shape(np.arange(num_steps)), np.float32)
+
+  def of_length(self, num_steps: int) -> Trainer:
+    """The same, with the same compiled step, for runs of another length."""
+    other = copy.copy(self)
+    other._set_length(num_steps)
+    return other
 
   def _step(
     self,
@@ -88,6 +99,7 @@ class Trainer:
     rng: spec.RandomState,
     point: Point,
     count: jax.Array,
+    factor: jax.Array,
   ) -> TrainedState:
     params, model_state, optimizer_state = state
     workload = self._workload
@@ -101,7 +113,7 @@ class Trainer:
       return loss['summed'] / loss['n_valid_examples'], new_state
 
     gradient, model_state = jax.grad(loss_fn, has_aux=True)(params)
-    updates, optimizer_state = _adamw(point, self._shape(count)).update(
+    updates, optimizer_state = _adamw(point, factor).update(
       gradient, optimizer_state, params
     )
     params = optax.apply_updates(params, updates)
@@ -128,8 +140,9 @@ class Trainer:
     queue = CountedQueue(
       self._workload._build_input_queue(data_rng, 'train', self._data_dir, size)
     )
-    for count in range(self._num_steps):
-      state = self._compiled(state, next(queue), step_rng, point, count)
+    for count, factor in enumerate(self._factors):
+      batch = next(queue)
+      state = self._compiled(state, batch, step_rng, point, count, factor)
       on_step()
     return state
 

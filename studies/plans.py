@@ -108,12 +108,11 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
     Nothing only if all that happens is in the plan.
   """
   said = []
-  if params.race:
-    peaks = ', '.join(f'{factor:g}' for factor in params.race.peaks)
+  if params.range_test:
     said.append(
-      f'The rates are multiplied by {peaks}, in this order, until the model '
-      'learns: its first evaluation in the cycle says so. Each change is a full '
-      'reset, and the chain begins anew.'
+      f'{shown(params.range_test)} takes the first steps at rising rates. Where '
+      'it finds a peak that is far from the planned one, all peaks are scaled. '
+      'The chain then begins with a fresh model.'
     )
   if params.early_switching:
     said.append(

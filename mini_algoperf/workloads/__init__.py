@@ -5,12 +5,23 @@ from __future__ import annotations
 from . import from_file
 from .base import ArrayWorkload as ArrayWorkload
 from .base import MiniWorkload as MiniWorkload
+from .chains import ChainsWorkload
+from .clicks import ClicksWorkload, EmbedInitWorkload
 from .digits import DigitsWorkload
-from .molecules import MoleculesWorkload
+from .images import GatedPatchesWorkload, PatchesWorkload, ResidualWorkload
+from .molecules import MoleculesWorkload, WideMoleculesWorkload
+from .photos import PhotosWorkload, TanhPhotosWorkload
+from .speech import FramesWorkload, WavesWorkload
 from .text import TextWorkload
-from .translation import TranslationWorkload
+from .translation import GatedTranslationWorkload, TranslationWorkload
 
-_OWN = (DigitsWorkload, MoleculesWorkload, TranslationWorkload, TextWorkload)
+_OWN: tuple[type[MiniWorkload], ...] = (
+  *(DigitsWorkload, MoleculesWorkload, TranslationWorkload, TextWorkload),
+  *(ResidualWorkload, PatchesWorkload, GatedPatchesWorkload, ClicksWorkload),
+  *(EmbedInitWorkload, PhotosWorkload, TanhPhotosWorkload, WavesWorkload),
+  *(FramesWorkload, WideMoleculesWorkload, GatedTranslationWorkload),
+  ChainsWorkload,
+)
 WORKLOADS: dict[str, type[MiniWorkload]] = {kind.name: kind for kind in _OWN}
 
 

@@ -13,12 +13,13 @@ import functools
 import importlib
 import math
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import flax.jax_utils
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -27,6 +28,7 @@ from . import parts
 
 TARGETS_FILE = pathlib.Path(__file__).with_name('targets.json')
 DROPOUT_RATE = 0.1
+SPLIT_SIZES = {'train': 1536, 'validation': 256, 'test': 256}
 # Under pmap every baseline of the benchmark calls its axis this.
 BATCH_AXIS = 'batch'
 Shape = tuple[int, int]  # leading axes of a batch: shards, examples of each
@@ -56,7 +58,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
   Constructing it with `generation='jit'` or `'pmap'` decides the device
   handling, and with it the signatures of `init_model_fn` and `model_fn`.
   A subclass gives the model, the batches, `loss_fn` (a loss as `parts.masked`
-  has it), the metrics and `is_output_params`.
+  has it), what else the metric needs and, if its last layer has another name
+  than 'output', `output_layer`.
   """
 
   # Beside the benchmark's properties: what the runner falls back to.
@@ -67,6 +70,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
   host_batches = False
   # Imported where they are needed: one workload does without another's.
   packages: tuple[str, ...] = ()
+  output_layer = 'output'  # a key of the parameters
   # Another one for a workload from a user's file, and how that was named.
   targets_file = TARGETS_FILE
   _given = ''
@@ -126,9 +130,17 @@ class MiniWorkload(spec.Workload, abc.ABC):
     losses = self.loss_fn(batch['targets'], logits, weights)['per_example']
     return {'loss': losses, 'weights': weights}
 
-  @abc.abstractmethod
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
-    """Metrics of a whole split from its joined `_eval_outputs`."""
+    """Metrics of a whole split from its joined `_eval_outputs`.
+
+    Here the means of the loss and of what is called as the target metric.
+    """
+    names = dict.fromkeys(('loss', self.target_metric_name))
+    return {name: parts.mean(outputs, name) for name in names}
+
+  def is_output_params(self, param_key: str) -> bool:
+    """Whether it is the key of the last layer's parameters."""
+    return param_key == self.output_layer
 
   @property
   def validation_target_value(self) -> float:
@@ -423,6 +435,47 @@ class ArrayWorkload(MiniWorkload):
     source = 'train' if split == 'eval_train' else split
     arrays = self._split(source, data_dir, num_examples)
     return padded_batches(arrays, num_examples, shape)
+
+
+class Classification(ArrayWorkload):
+  """Judged by the share of targets that are not the likeliest class."""
+
+  target_metric_name, metric_rises = 'error_rate', False
+
+  def _eval_outputs(
+    self, logits: jax.Array, batch: spec.Batch
+  ) -> dict[str, jax.Array]:
+    wrong = jnp.argmax(logits, axis=-1) != batch['targets']
+    outputs = super()._eval_outputs(logits, batch)
+    return {**outputs, 'error_rate': wrong * batch['weights']}
+
+
+class SplitWorkload(ArrayWorkload):
+  """Examples that are made at once, and split in this order.
+
+  A subclass has `examples`, a static method that makes what `load_split`
+  returns, of all splits behind one another.
+  """
+
+  examples: Callable[[], Mapping[str, np.ndarray]]
+  split_sizes = SPLIT_SIZES
+  num_train_examples, num_validation_examples, num_test_examples = (
+    SPLIT_SIZES.values()
+  )
+  num_eval_train_examples = SPLIT_SIZES['validation']
+  eval_batch_size, default_batch_size = 256, 32
+  step_hint, eval_every_steps = 800, 40
+  max_allowed_runtime_sec, eval_period_time_sec = 300, 2
+
+  def load_split(
+    self, split: str, data_dir: str | None
+  ) -> Mapping[str, np.ndarray]:
+    """A slice of what `examples` makes."""
+    there = parts.split_slices(self.split_sizes)[split]
+    return {key: array[there] for key, array in self.examples().items()}
+
+  def _fake_inputs(self) -> jax.Array:
+    return jnp.zeros_like(self.examples()['inputs'][:1])
 
 
 def padded_batches(

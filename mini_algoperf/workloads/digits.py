@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import spec
-from .base import ArrayWorkload, Shape, padded_batches
-from .parts import dropout, mean, split_slices
+from .base import Classification, Shape, padded_batches
+from .parts import dropout, split_slices
 
 SPLIT_SIZES = {'train': 1024, 'validation': 384, 'test': 384}
 # Each evaluated image appears this often, with other shifts and noise.
@@ -93,11 +93,10 @@ class ConvNet(nn.Module):
     return nn.Dense(_NUM_CLASSES)(x)
 
 
-class DigitsWorkload(ArrayWorkload):
+class DigitsWorkload(Classification):
   """Scikit-learn's digits under shifts and noise, a small conv net."""
 
-  name = 'digits'
-  target_metric_name, metric_rises = 'error_rate', False
+  name, output_layer = 'digits', 'Dense_0'
   num_train_examples = SPLIT_SIZES['train']
   num_validation_examples = EVAL_COPIES * SPLIT_SIZES['validation']
   num_test_examples = EVAL_COPIES * SPLIT_SIZES['test']
@@ -108,9 +107,6 @@ class DigitsWorkload(ArrayWorkload):
   step_hint, eval_every_steps = 2100, 70
   max_allowed_runtime_sec, eval_period_time_sec = 300, 1
   packages = ('sklearn',)
-
-  def is_output_params(self, param_key: str) -> bool:
-    return param_key == 'Dense_0'
 
   def load_split(
     self, split: str, data_dir: str | None
@@ -140,13 +136,3 @@ class DigitsWorkload(ArrayWorkload):
     noisy = augment(rng, clean['inputs'][index])
     copies = {'inputs': noisy, 'targets': clean['targets'][index]}
     return padded_batches(copies, num_examples, shape)
-
-  def _eval_outputs(
-    self, logits: jax.Array, batch: spec.Batch
-  ) -> dict[str, jax.Array]:
-    wrong = jnp.argmax(logits, axis=-1) != batch['targets']
-    outputs = super()._eval_outputs(logits, batch)
-    return {**outputs, 'error_rate': wrong * batch['weights']}
-
-  def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
-    return {key: mean(outputs, key) for key in ('loss', 'error_rate')}

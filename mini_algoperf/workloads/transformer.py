@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -89,6 +89,8 @@ class Block(nn.Module):
 
   num_heads: int
   hidden: int  # width between the dense layers
+  activation: Callable[[jax.Array], jax.Array] = nn.relu
+  gated: bool = False  # whether what is activated multiplies a third layer
 
   @nn.compact
   def __call__(
@@ -109,7 +111,10 @@ class Block(nn.Module):
       y = nn.LayerNorm()(x)
       cross = Attention(self.num_heads, name='cross_attention')
       x = add(x, cross(y, memory, memory_mask))
-    y = nn.relu(nn.Dense(self.hidden)(nn.LayerNorm()(x)))
+    normed = nn.LayerNorm()(x)
+    y = self.activation(nn.Dense(self.hidden)(normed))
+    if self.gated:
+      y = y * nn.Dense(self.hidden)(normed)
     return add(x, nn.Dense(x.shape[-1])(y))
 
 
@@ -120,14 +125,16 @@ class Transformer(nn.Module):
   dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
   num_heads: int = 4
+  gated: bool = False  # its activation is then tanh
 
   def setup(self) -> None:
     """Makes the layers; `encode` and `decode` share the embedding."""
     self.embedding = make_embedding(self.vocab_size, self.features)
+    activation = nn.tanh if self.gated else nn.relu
+    sizes = (self.num_heads, 2 * self.features, activation, self.gated)
     # Lists: flax then names the parameters as when the targets were set, and
     # draws them by their names.
-    self.encoder = [Block(self.num_heads, 2 * self.features)]
-    self.decoder = [Block(self.num_heads, 2 * self.features)]
+    self.encoder, self.decoder = [Block(*sizes)], [Block(*sizes)]
     self.encoder_norm, self.decoder_norm = nn.LayerNorm(), nn.LayerNorm()
     self.output = nn.Dense(self.vocab_size)
 

@@ -111,9 +111,7 @@ class TranslationWorkload(ArrayWorkload):
   step_hint, eval_every_steps = 800, 40
   max_allowed_runtime_sec, eval_period_time_sec = 600, 2
   packages = ('sacrebleu',)
-
-  def is_output_params(self, param_key: str) -> bool:
-    return param_key == 'output'
+  gated = False
 
   def load_split(
     self, split: str, data_dir: str | None
@@ -124,7 +122,7 @@ class TranslationWorkload(ArrayWorkload):
     return {**pairs, 'weights': weights}
 
   def _make_model(self, dropout_rate: float) -> nn.Module:
-    return Transformer(vocab_size(), dropout_rate)
+    return Transformer(vocab_size(), dropout_rate, gated=self.gated)
 
   def _fake_inputs(self) -> tuple[jax.Array, jax.Array]:
     tokens = jnp.ones((1, LENGTH), jnp.int32)
@@ -164,3 +162,9 @@ class TranslationWorkload(ArrayWorkload):
       'accuracy': mean(outputs, 'accuracy'),
       'bleu': float(bleu.score),
     }
+
+
+class GatedTranslationWorkload(TranslationWorkload):
+  """After WMT's variant with gated linear units and tanh."""
+
+  name, gated = 'translation_glu', True

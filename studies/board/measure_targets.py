@@ -42,9 +42,10 @@ def measure(name: str, full: bool = False) -> dict[str, Any]:
   own = own_targets().get(name, {}).get('hyperparameters')
   rest = (own['one_minus_beta1'], own['weight_decay']) if own else _PLAIN
   found: dict[str, Any] = {'metric': metric, 'runs': {}}
+  whole = Trainer(workload, workload.step_hint, None)
   for target, share in SHARES.items():
     steps = int(share * workload.step_hint)
-    trainer = Trainer(workload, steps, None)
+    trainer = whole.of_length(steps)
 
     def end(
       peak: float, seed: int, trainer: Trainer = trainer, steps: int = steps

@@ -18,7 +18,7 @@ import re
 import shutil
 import traceback
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -31,6 +31,7 @@ from ..paths import META_DATA
 from . import entries, stand_in
 from .conditions import get_condition
 from .entries import Contender
+from .halves import workloads_of
 from .logs import FAILURE
 
 KEPT = (logger.EVAL_MEASUREMENTS, META_DATA)
@@ -58,13 +59,14 @@ def plan(
 
   Args:
     submissions: as `entries.get_entry` takes them; none for all known ones.
-    workloads: small workloads, or file.py:ClassName.
+    workloads: small workloads, a half's name for all of it, or file.py:ClassName.
     conditions: see `conditions.get_condition`.
     seeds: of the runs.
 
   Raises:
     ValueError: for a name that is unknown or given twice, or a missing target.
   """
+  workloads = workloads_of(workloads)
   names = submissions or list(entries.known_paths())
   chosen = [entries.get_entry(name) for name in names]
   known = [entry.name for entry in chosen]
@@ -172,7 +174,8 @@ def workload_of(job: Task) -> MiniWorkload:
 
 
 def _train(job: Task, log_dir: pathlib.Path) -> None:
-  workload = workload_of(job)
+  workload: Any = workload_of(job)
+  workload.is_started = False
   options = RunOptions(job.workload, save_checkpoints=False)
   sizes = BatchSizes(workload.default_batch_size, workload.eval_batch_size)
   seconds_per_step = get_condition(job.condition).seconds_per_step

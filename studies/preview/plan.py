@@ -55,34 +55,23 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
 
 
 def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
-  """Draws the learning rate over steps, with a line at each new cycle.
-
-  Where a race tries factors on the peaks, each has a curve.
-  """
+  """Draws the learning rate over steps, with a line at each new cycle."""
   from matplotlib.figure import Figure  # a terminal needs none
 
-  from ..run_plot import FAR_APART, scale_rates
+  from ..run_plot import scale_rates
 
   rates = plans.planned_rates(plan)
   starts = [*itertools.accumulate(cycle.steps for cycle in plan.cycles)][:-1]
   points = np.linspace(0, rates.size - 1, _POINTS).astype(np.int64)
   steps = np.unique(np.append(points, starts).astype(np.int64))
-  race = plan.params.race
-  factors = race.peaks if race else (1.0,)
-  greys = [f'{0.3 + 0.2 * i:.1f}' for i in range(1, len(factors))]
   figure = Figure((7, 3), dpi=120, layout='constrained')
   axes = figure.subplots()
   title = f'{name}, step_hint {plan.step_hint:,}; dashed: a new cycle starts'
   axes.set_title(title, loc='left', fontsize='medium')
-  for factor, color in zip(factors, ['tab:blue', *greys]):
-    axes.plot(steps, factor * rates[steps], color=color, label=f'x {factor:g}')
+  axes.plot(steps, rates[steps])
   for start in starts:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   scale_rates(axes, steps, rates[steps], starts)
-  if len(factors) > 1:
-    axes.set_yscale('log')
-    axes.set_ylim(bottom=float(min(factors) * rates.max()) / FAR_APART)
-    axes.legend(fontsize='small', title='tried in a race')
   axes.set_xlim(0, rates.size)
   axes.set_xlabel('global step')
   axes.set_ylabel('learning rate')

@@ -14,20 +14,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 from helpers.run_files import python_path
-from reset_cycles.mini_algoperf import spec
+from reset_cycles.mini_algoperf import spec, targets
 from reset_cycles.mini_algoperf.workloads import (
   WORKLOADS,
+  base,
   get_workload,
   graph_batches,
+  photos,
+  speech,
   translation,
 )
 from reset_cycles.mini_algoperf.workloads.molecules import (
   mean_average_precision,
 )
+from reset_cycles.studies.board import stand_in
+from reset_cycles.studies.board.conditions import Condition
 
 NAMES = pytest.mark.parametrize('name', sorted(WORKLOADS))
+METRICS = {
+  'accuracy': 1, 'bleu': 1, 'error_rate': -1, 'loss': -1, 'ppl': -1, 'ssim': 1,
+  'mean_average_precision': 1,
+}  # fmt: skip
 NUM_DEVICES = jax.local_device_count()
 KEY = jax.random.PRNGKey(0)
 
@@ -68,7 +78,7 @@ def _equal(first, second):
 
 def test_what_is_unknown_is_named_with_what_is_known():
   with pytest.raises(
-    ValueError, match="'mnist' is unknown.*digits, molecules, text, t"
+    ValueError, match="'mnist' is unknown.*clicks.*digits, .*, waves, or"
   ):
     get_workload('mnist')
   with pytest.raises(ValueError, match="generation: 'tpu' .*jit, pmap"):
@@ -99,14 +109,19 @@ for name in workloads.WORKLOADS:
     text=True,
     check=True,
   )
-  lacking = ['digits sklearn', 'molecules sklearn', 'translation sacrebleu']
-  assert done.stdout.splitlines() == lacking
+  images = ('digits', 'residual', 'patches', 'patches_glu')
+  assert {*done.stdout.splitlines()} == {
+    *(f'{name} sklearn' for name in (*images, 'photos', 'photos_tanh')),
+    *(f'{name} sacrebleu' for name in ('translation', 'translation_glu')),
+  }
 
 
 @NAMES
-def test_a_target_must_be_surpassed(name):
+def test_a_target_must_be_surpassed(name, monkeypatch):
   workload = get_workload(name)
-  better = {'digits': -1, 'molecules': 1, 'text': -1, 'translation': 1}[name]
+  found = {'validation_target': 0.25, 'test_target': 0.5}
+  monkeypatch.setattr(base, 'read_targets', lambda path: {name: found})
+  better = METRICS[workload.target_metric_name]
   for split in ('validation', 'test'):
     reached = getattr(workload, f'has_reached_{split}_target')
     target = getattr(workload, f'{split}_target_value')
@@ -132,6 +147,9 @@ def test_parameter_types_follow_the_modules(ready):
     ('digits', 'dense_0', 'bias', 'BIAS'),
     ('molecules', 'layernorm_0', 'scale', 'LAYER_NORM_SCALE'),
     ('molecules', 'node_embedding', 'kernel', 'EMBEDDING'),
+    ('clicks', 'embedding', 'embedding', 'EMBEDDING'),
+    ('waves', 'gatedrecurrence_0', 'recurrent', 'WEIGHT'),
+    ('photos', 'convtranspose_0', 'kernel', 'CONV_WEIGHT'),
   ):
     found = ready(name)[0].model_params_types[module][leaf]
     assert found == spec.ParameterType[kind]
@@ -181,12 +199,83 @@ def test_molecules_loss_masks_labels_and_smooths():
   np.testing.assert_allclose(smooth['summed'], 0.832697 + two, rtol=1e-6)
 
 
+def test_average_precision_is_scikit_learns():
+  random = np.random.default_rng(1)
+  labels = (random.random((60, 7)) < 0.3).astype(np.float32)
+  logits = random.normal(size=(60, 7)).astype(np.float32)
+  weights = (random.random((60, 7)) < 0.6).astype(np.float32)
+  labels[:, 2] = 1.0  # a task without negatives doesn't count
+  weights[:, 4] = 0.0  # one without labels neither
+  expected = [
+    average_precision_score(labels[there, task], logits[there, task])
+    for task, there in enumerate(weights.T > 0)
+    if task not in (2, 4)
+  ]
+  found = mean_average_precision(labels, logits, weights)
+  assert found == pytest.approx(np.mean(expected), rel=1e-6)
+
+
 def test_average_precision_is_nan_without_a_task_or_a_number():
   labels, everything = np.array([[1.0], [0.0]]), np.ones((2, 1))
   diverged = np.array([[1.0], [math.nan]])
   assert math.isnan(mean_average_precision(labels, diverged, everything))
   assert math.isnan(mean_average_precision(labels, labels, 0 * everything))
   assert math.isnan(mean_average_precision(0 * labels, labels, everything))
+
+
+def test_a_clicks_loss_is_binary_and_not_smoothed():
+  """Probabilities 3/4 of a click and 1/2; the third is padding."""
+  loss_fn = get_workload('clicks').loss_fn
+  logits, labels = np.array([math.log(3), 0, 5]), np.array([1.0, 0.0, 0.0])
+  loss = loss_fn(labels, logits, np.array([1.0, 1.0, 0.0]), 0.1)
+  expected = [math.log(4 / 3), math.log(2), 0]
+  np.testing.assert_allclose(loss['per_example'], expected, rtol=1e-6)
+  np.testing.assert_allclose(loss['summed'], math.log(8 / 3), rtol=1e-6)
+  assert loss['n_valid_examples'] == 2
+
+
+def test_the_loss_of_an_image_is_its_mean_absolute_error():
+  wrong = np.zeros((2, 16, 16), np.float32)
+  wrong[0, :8], wrong[1] = 0.5, 3.0
+  loss = get_workload('photos').loss_fn(
+    np.zeros_like(wrong), wrong, np.array([1.0, 0.0])
+  )
+  np.testing.assert_allclose(loss['per_example'], [0.25, 0.0])
+  assert loss['n_valid_examples'] == 1
+
+
+def test_similarity_by_hand():
+  """Equal images; even ones, whose variances are 0; one against its negative.
+
+  Even ones of .5 and .1: (.1 + c) / (.26 + c). A board of 0 and 1, of which a
+  window has 24 or 25 of 49, against the other: covariance -v.
+  """
+  board = np.indices((16, 16)).sum(axis=0) % 2.0
+  even = np.full((16, 16), 0.5)
+  first = np.stack([board, even, board]).astype(np.float32)
+  second = np.stack([board, even / 5, 1 - board]).astype(np.float32)
+  m, n, c, d = 24 / 49, 25 / 49, 1e-4, 9e-4
+  v = m * n * 49 / 48
+  other = (2 * m * n + c) * (d - 2 * v) / ((m**2 + n**2 + c) * (2 * v + d))
+  found = photos.similarity(first, second)
+  expected = [1, (0.1 + c) / (0.26 + c), other]
+  np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_recurrence_by_hand():
+  """Ones as inputs and unit weights: h = (1 - z) tanh(1 + r h) + z h."""
+  unit, x = speech.GatedRecurrence(1), jnp.ones((1, 3, 1))
+  params = unit.init(KEY, x)
+  ones = jax.tree_util.tree_map(jnp.ones_like, params)
+  ones['params']['Dense_0']['bias'] = jnp.zeros(3)
+  h, expected = 0.0, []
+  for _ in range(3):
+    gate = 1 / (1 + math.exp(-1 - h))
+    h = (1 - gate) * math.tanh(1 + gate * h) + gate * h
+    expected.append(h)
+  forward, back = (unit.apply(ones, x, reverse)[0, :, 0] for reverse in (0, 1))
+  np.testing.assert_allclose(forward, expected, rtol=1e-5)
+  np.testing.assert_allclose(back, expected[::-1], rtol=1e-5)
 
 
 def test_perplexity_is_that_of_the_mean_loss():
@@ -235,6 +324,9 @@ def test_padding_counts_for_no_metric_of_translation():
     ('molecules', '67fcc1a1021924e2'),
     ('text', '9414370987daca1f'),
     ('translation', 'a22939df043f2f98'),
+    ('clicks', '99fd1e3a6e7ee2d1'),
+    ('waves', '0634af2d8459a5d6'),
+    ('chains', '370118e0b6c88f2e'),
   ],
 )
 def test_the_data_are_those_that_the_targets_were_set_with(name, digest):
@@ -312,7 +404,7 @@ def test_the_queue_follows_from_the_key_in_both_generations(name):
     assert leaf.shape[0] == NUM_DEVICES
   np.testing.assert_array_equal(jit['targets'], np.concatenate(pmap['targets']))
   inputs = jit['inputs']
-  if name != 'molecules':
+  if not name.startswith('molecules'):
     np.testing.assert_array_equal(inputs, np.concatenate(pmap['inputs']))
     assert inputs.sharding.shard_shape(inputs.shape)[0] == (
       len(inputs) // NUM_DEVICES
@@ -355,7 +447,8 @@ def test_the_generations_give_the_same_loss(name, ready):
   )
   assert jit_loss == pytest.approx(pmap_loss, rel=1e-5)
   # Synchronised batch statistics: those of the whole batch on every device.
-  assert (jit_state is None) == (pmap_state is None) == (name != 'digits')
+  has_statistics = name in ('digits', 'residual', 'waves')
+  assert (jit_state is not None) == (pmap_state is not None) == has_statistics
   for whole, replicas in zip(
     jax.tree_util.tree_leaves(jit_state), jax.tree_util.tree_leaves(pmap_state)
   ):
@@ -365,7 +458,10 @@ def test_the_generations_give_the_same_loss(name, ready):
 
 @pytest.mark.parametrize(
   ('name', 'key', 'first'),
-  [('text', 'inputs', 9), ('translation', 'targets', 10)],
+  [
+    *(('text', 'inputs', 9), ('chains', 'inputs', 9)),
+    *(('translation', 'targets', 10), ('translation_glu', 'targets', 10)),
+  ],
 )
 def test_no_position_sees_a_later_one(name, key, first, ready):
   """The token at 9 is seen from there on; in a translation, from the next on."""
@@ -430,6 +526,26 @@ def test_dropout_acts_in_training_only(ready):
   # None is the default rate, which is that of the jit generation.
   pmap.init_model_fn(KEY)
   np.testing.assert_allclose(logits(pmap, KEY), dropped, **same)
+
+
+@NAMES
+def test_a_few_steps_reduce_the_loss(name):
+  """That of the batches that they are taken on, of shortened workloads."""
+  workload = stand_in.make_workload(name, Condition(), {'tuned': 0.0})
+  batch = next(_queue(workload))
+  trainer = targets.Trainer(workload, 12, None)
+  workload._build_input_queue = lambda *unused: itertools.repeat(batch)
+  losses = []
+  for params, state in (
+    workload.init_model_fn(KEY),
+    trainer.train(targets.Point(0.01, 0.1, 0.0), 0)[:2],
+  ):
+    how = (spec.ForwardPassMode.EVAL, None, False)
+    logits = workload.model_fn(params, batch, state, *how)[0]
+    weights = batch.get('weights')
+    loss = workload.loss_fn(batch['targets'], logits, weights)
+    losses.append(float(loss['summed'] / loss['n_valid_examples']))
+  assert losses[1] < 0.97 * losses[0]
 
 
 # Evaluation.

@@ -112,24 +112,35 @@ def test_what_is_computed_is_the_workloads_whatever_the_factor(generation, key):
   )
 
 
-def test_the_quick_average_precision_is_the_slow_one():
-  from reset_cycles.mini_algoperf.workloads import molecules
+def test_a_variant_is_shortened_as_its_base():
+  lengths = [
+    stand_in.length_of(n) for n in ('patches_glu', 'digits', 'mine.py:A')
+  ]
+  assert lengths == [stand_in.SHORT['digits'], stand_in.SHORT['digits'], None]
 
-  random = np.random.default_rng(1)
-  labels = (random.random((60, 7)) < 0.3).astype(np.float32)
-  logits = random.normal(size=(60, 7)).astype(np.float32)
-  weights = (random.random((60, 7)) < 0.6).astype(np.float32)
-  labels[:, 2] = 1.0  # a task without negatives doesn't count
-  weights[:, 4] = 0.0  # one without labels neither
-  slow = molecules.mean_average_precision(labels, logits, weights)
-  quick = stand_in.ranked_precision(labels, logits, weights)
-  assert quick == pytest.approx(slow, rel=1e-6)
-  nothing = stand_in.ranked_precision(
-    labels[:, 4:5], logits[:, 4:5], weights[:, 4:5]
-  )
-  assert np.isnan(nothing)
-  logits[weights > 0] = np.nan
-  assert np.isnan(stand_in.ranked_precision(labels, logits, weights))
+
+def test_a_translation_is_judged_by_its_tokens():
+  workload = make(CONDITIONS['tuned'], 'translation_glu')
+  assert workload.target_metric_name == 'accuracy'
+  assert workload.step_hint == stand_in.SHORT['translation'].step_hint
+
+
+def test_only_the_first_model_of_a_run_has_failed(key):
+  """At 30 times a peak of .028, for 30 of 300 steps: 4.6."""
+  workload, sound = make(CONDITIONS['failed']), make(CONDITIONS['tuned'])
+  whole = sound.init_model_fn(key)[0]
+  for _ in range(2):
+    workload.is_started = False
+    first, again = (workload.init_model_fn(key)[0] for _ in range(2))
+    change = np.concatenate([
+      np.ravel(a - b)
+      for a, b in zip(*map(jax.tree_util.tree_leaves, (first, whole)))
+    ])  # fmt: skip
+    assert change.std() == pytest.approx(30 * 0.028 * 30**0.5, rel=0.03)
+    assert all(
+      np.array_equal(a, b)
+      for a, b in zip(*map(jax.tree_util.tree_leaves, (again, whole)))
+    )
 
 
 def test_targets_of_ones_own_workload_lie_beside_its_file(tmp_path):

@@ -1,0 +1,125 @@
+"""Premium and payout of runs whose times are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from reset_cycles.cli import main as cli
+from reset_cycles.studies.board import halves, logs, premium
+from reset_cycles.studies.board.logs import BoardRun
+from reset_cycles.studies.run_files import MetricTarget
+
+NEVER = math.inf
+
+
+def run(name, condition, workload, seed, seconds):
+  """Reaches its target after so many of 30 s."""
+  steps = np.arange(1.0, 31.0)
+  values = np.where(steps >= seconds, 0.01, 0.5)
+  return BoardRun(
+    condition, name, workload, seed,
+    MetricTarget('error_rate', 0.02, False), 30.0, False, steps, steps, values,
+  )  # fmt: skip
+
+
+def both(condition, workload, seed, own, bare):
+  return [
+    run('ours', condition, workload, seed, own),
+    run('bare', condition, workload, seed, bare),
+  ]
+
+
+RUNS = [
+  # Ratios 2 and 1/2 of seed 1, 2 and none of seed 2: the third root of 2.
+  *both('tuned', 'digits', 1, 20, 10),
+  *both('tuned', 'digits', 2, 8, 4),
+  *both('tuned', 'text', 1, 5, 10),
+  *both('tuned', 'text', 2, NEVER, 10),
+  *both('near', 'digits', 1, 10, NEVER),
+  *both('near', 'digits', 2, NEVER, NEVER),
+  *both('hot', 'digits', 1, 10, NEVER),
+  *both('hot', 'text', 1, 12, NEVER),
+  *both('cold', 'digits', 1, NEVER, 7),
+  *both('failed', 'residual', 1, 10, NEVER),
+  *both('tuned_full', 'residual', 1, 3, 6),
+  *both('tuned', 'mine', 1, 6, 6),
+  run('ours', 'tuned', 'digits', 3, 1),  # bare has no such run
+]
+PAGE = """\
+## Workloads for choosing
+
+Workloads: digits, text. Seeds: 1, 2, 3.
+
+| submission | tuned | slow | near | hot | cold | failed |
+| --- | --- | --- | --- | --- | --- | --- |
+| bare | 4 of 4 |  | 0 of 2 | 0 of 2 | 1 of 1 |  |
+| ours | 1.26 [1.00, 2.00] -1 +0 |  | none of both -0 +1 | 2 of 2 | 0 of 1 |  |
+
+## Workloads for showing
+
+Workloads: residual. Seeds: 1.
+
+| submission | tuned | slow | near | hot | cold | failed |
+| --- | --- | --- | --- | --- | --- | --- |
+| bare |  |  |  |  |  | 0 of 1 |
+| ours |  |  |  |  |  | 1 of 1 |
+
+## Workloads for showing, at their full length
+
+Workloads: residual. Seeds: 1.
+
+| submission | tuned_full | slow_full | near_full | hot_full | cold_full | failed_full |
+| --- | --- | --- | --- | --- | --- | --- |
+| bare | 1 of 1 |  |  |  |  |  |
+| ours | 0.50 -0 +0 |  |  |  |  |  |
+
+## Other workloads
+
+Workloads: mine. Seeds: 1.
+
+| submission | tuned | slow | near | hot | cold | failed |
+| --- | --- | --- | --- | --- | --- | --- |
+| bare | 1 of 1 |  |  |  |  |  |
+| ours | 1.00 -0 +0 |  |  |  |  |  |
+"""
+
+
+def test_the_page_by_hand():
+  """Draws of seeds: 1 alone 1, 2 alone 2, both the third root of 2."""
+  said = premium.page(RUNS, 'What a person says.')
+  intro, line, tables = said.partition('## Workloads for choosing')
+  assert line + tables == PAGE
+  assert intro.endswith('hand.\n\nWhat a person says.\n\n')
+
+
+def test_an_interval_takes_all_workloads_of_a_seed():
+  pairs = premium.pairs_of(RUNS, 'ours', 'tuned')
+  found = premium.premium_of([p for p in pairs if p[0].workload != 'mine'])
+  assert found.ratio == pytest.approx(2 ** (1 / 3))
+  assert (found.low, found.high) == pytest.approx((1, 2))
+  assert (found.lost, found.won) == (1, 0)
+
+
+def test_without_bare_there_is_no_page():
+  runs = [run for run in RUNS if run.submission != 'bare']
+  with pytest.raises(ValueError, match='no run of bare'):
+    premium.page(runs)
+
+
+def test_the_command_writes_the_page_alone(tmp_path):
+  logs.pack(RUNS, tmp_path / 'logs')
+  page = tmp_path / 'PREMIUM.md'
+  words = [f'--logs={tmp_path}/logs', f'--out={page}', '--premium']
+  assert cli.main(['scoreboard', *words]) == 0
+  assert page.read_text().endswith(PAGE)
+  assert not (tmp_path / 'scoreboard.png').exists()
+
+
+def test_the_halves_share_nothing_and_hold_the_first_board():
+  assert not {*halves.CHOOSING} & {*halves.SHOWING}
+  assert {'digits', 'molecules', 'text', 'translation'} < {*halves.CHOOSING}
+  names = halves.workloads_of(['showing', 'text'])
+  assert names == [*halves.SHOWING, 'text']
