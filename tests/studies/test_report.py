@@ -111,7 +111,7 @@ def test_several_runs_are_compared(tmp_path):
   assert rows[0] == ['setting', 'run 1', 'run 2']
   # A row per field, and not one in which the two agree.
   found = {name: values for name, *values in rows[1:]}
-  assert found['horizon'] == ['StepHorizon', 'TimeHorizon']
+  assert found['horizon'] == ['None', 'TimeHorizon']
   assert found['horizon.slack'] == ['–', '0.03']
   assert found['cycles.length'] == ['1.0', '1.0, 2.0, 4.0, 8.0']
   assert found['cycles.decay'] == ['Cosine', 'Cooldown']

@@ -185,7 +185,7 @@ def test_rates_follow_the_clock(events, expected):
 
 def test_between_nominal_steps_the_rate_is_the_schedules_own():
   # A straight line between nominal steps would be off by a hundredth here.
-  peak = PARAMS.cycles[0].hparams.learning_rate
+  peak = PARAMS.cycles[0].peak
   values = run_rates(5, start(0, 1, anchor_local=10.0, pace=4.8))
   local = (np.arange(5) * 4.8) / 24
   expected = peak * (1 + np.cos(np.pi * local)) / 2
