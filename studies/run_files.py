@@ -333,8 +333,8 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   for row in log.rows:
     if row['event'] == 'cycle_start':
       begun.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif begun:  # an event `clock` is about the cycle that has started
-      begun.append(begun[-1])
+    elif begun:  # a clock is that of the cycle under way, unless it says more
+      begun.append({'setting': row.get('setting') or begun[-1]['setting']})
     else:
       raise ValueError(f'{log.path} has a clock before the first cycle_start.')
   steps = log.whole_numbers()
