@@ -146,15 +146,14 @@ def run_entry(args: argparse.Namespace, runs: list[logs.Run]) -> None:
     sys.exit(process.returncode)
 
 
-def write_tables() -> None:
-  """The tables of README.md, from the logs."""
+def page() -> str:
+  """README.md with the tables of the logs."""
   targets = {name: case.target for name, case in CASES.items()}
   found, lines = logs.read(), []
   for clock in sorted({run.clock for run in found}):
     lines += [f'Steps to the target, {clock} clock:', '']
     lines += [*logs.table(found, clock, targets), '']
-  text = logs.README.read_text()
-  logs.README.write_text(logs.written(text, lines[:-1]))
+  return logs.written(logs.README.read_text(), lines[:-1])
 
 
 def main() -> None:
@@ -184,7 +183,7 @@ def main() -> None:
     missing = [run for run in runs if run not in done]
     if missing:
       run_entry(args, missing)
-  write_tables()
+  logs.README.write_text(page())
 
 
 if __name__ == '__main__':
