@@ -96,6 +96,7 @@ lint: .venv/.installed types ## Check rules, formatting, types, who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/python .ci/circles.py
 
 .PHONY: types
 types: .venv/.installed build/code ## Check the code's types

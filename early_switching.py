@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from .core.checks import check_count, check_number
-from .core.workload import Evaluation, Target
+from .core.evaluation import Evaluation, Target
 from .soft_reset import progress
 
 _NUM_KEPT = 32  # evaluations that `Progress` remembers

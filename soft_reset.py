@@ -1,7 +1,6 @@
 """The soft reset: how much of a model is replaced, and how.
 
-  tau        the share of the way from an untrained model to the target that is
-             left
+  tau        the remaining share of the way from an untrained model to the target
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
@@ -11,7 +10,7 @@ could be touched by a reset. That of the cycle clock never is. The optimizer's
 own (bias correction) begin again only together with the moments, in a full
 reset: with moments kept, that would change the scale of the updates.
 
-`model_reinit_schedule` applies the formulas to a model on the devices.
+These are the formulas; `core.model_reset` applies them to a model.
 
 Source: thesis, section 3.3.2.
 """
@@ -20,18 +19,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 
-from .core import reset_checks
 from .core.checks import check, check_choice, check_number
-from .core.devices import Devices
-from .core.workload import Target
+from .core.evaluation import Evaluation, Target
 
 SCALES = ('log', 'linear')
 
@@ -39,7 +33,7 @@ SCALES = ('log', 'linear')
 def distance(
   metric: float, target: Target, first_metric: float, scale: str = 'log'
 ) -> float:
-  """The share of the way from an untrained model to the target that is left.
+  """The remaining share of the way from an untrained model to the target.
 
     rising:           1 - y / y*, the thesis
     falling, log:     log(y / y*) / log(y0 / y*)
@@ -51,8 +45,8 @@ def distance(
   untrained accuracy of 0. Where the first evaluation does not serve (missing,
   not finite or no worse than the target) a falling metric uses 1 - y* / y.
 
-  Example: at an accuracy of 0.6 with a target of 0.8, a quarter is left. At an
-  error rate of 0.4, with a target of 0.2 and 1 at first, .43 is left on the log
+  Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
+  error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
   scale and .25 on the linear one.
 
   Args:
@@ -154,6 +148,19 @@ class SoftReset:
     check_number('alpha', self.alpha, '[0, 1]')
     check_choice('scale', self.scale, SCALES)
 
+  def tau(
+    self, last: Evaluation, first: Evaluation, target: Target, step: int
+  ) -> float:
+    """`tau` at the cycle's last evaluation, before a step.
+
+    Args:
+      last, first: the last evaluation, and the run's first.
+      target: the validation target.
+      step: the step about to be taken.
+    """
+    del step
+    return tau(last.metric, target, first.metric, self.scale)
+
   def plan(self, tau: float) -> ResetPlan:
     """tau .25 and alpha .5 keep .75 of the model and .875 of the moments."""
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
@@ -189,264 +196,28 @@ class Cyclic:
     return ResetPlan(0.0, 1.0, True)
 
 
-def blend(old: jax.Array, fresh: jax.Array, share: jax.Array) -> jax.Array:
-  """(1 - share) * old + share * fresh, exact at both ends.
+def blend(
+  old: jax.Array, fresh: jax.Array, keep: jax.Array, share: jax.Array
+) -> jax.Array:
+  """keep * old + share * fresh, exact at both ends.
 
-  Selected, not multiplied, where a product could be 0 * NaN: share = 0 gives
-  old, share = 1 and non-finite elements of old give fresh. Integers, which
-  cannot be blended, change at share = 1 only.
+  Selected, not multiplied, where a product could be 0 * NaN: share = 0 and
+  keep = 1 give old, keep = 0 gives fresh. Integers, which cannot be blended,
+  change at keep = 0 only. The blend is computed in the leaf's own precision,
+  but at least in float32.
 
   Args:
     old, fresh: of one shape; fresh may be of another dtype.
-    share: shape=(), the share of fresh.
+    keep, share: shape=(), the factors.
 
   Returns:
     An array of old's shape and dtype.
   """
-  if not jnp.issubdtype(old.dtype, jnp.inexact):
-    return jnp.where(share >= 1, fresh, old)
-  blended = optax.incremental_update(fresh, old, share).astype(old.dtype)
-  take_fresh = (share >= 1) | ~jnp.isfinite(old)
-  return jnp.where(
-    share <= 0, old, jnp.where(take_fresh, fresh.astype(old.dtype), blended)
-  )
-
-
-def shrink(moment: jax.Array, keep: jax.Array) -> jax.Array:
-  """keep * moment, with zero where that is not finite or keep is 0.
-
-  Args:
-    moment: of any shape.
-    keep: shape=(), the factor.
-
-  Returns:
-    An array of the moment's shape and dtype.
-  """
-  kept = (keep * moment).astype(moment.dtype)
-  return jnp.where(jnp.isfinite(moment) & (keep > 0), kept, 0)
-
-
-class Model(NamedTuple):
-  """What a reset may change. Leaves are laid out on the devices."""
-
-  params: Any
-  model_state: Any  # batch statistics, or None
-  opt_state: Any  # one optimizer's, without the clock
-
-
-# What a reset does to a leaf of an optimizer's state.
-MOMENT, ITERATE, COUNT, WEIGHT, KEPT = range(5)
-
-
-class Roles(NamedTuple):
-  """The leaves of an optimizer's state.
-
-  Attributes:
-    treedef: the state's structure.
-    roles: of each leaf, MOMENT to KEPT.
-    sources: of each iterate, the index of the parameter that it mirrors.
-  """
-
-  treedef: Any
-  roles: tuple[int, ...]
-  sources: tuple[int, ...]
-
-
-def roles_of(init: Callable[[Any], Any], params: Any) -> Roles:
-  """What a reset does to each leaf of an optimizer's state.
-
-  A leaf mirrors a parameter if its path ends with the parameter's, as in every
-  optax transformation. It is an iterate if its first value depends on those of
-  the parameters (Schedule-Free's z), else a moment. Of the rest, the weight of
-  an average is known by its name; the others are counts, which begin again
-  with the moments.
-
-  Args:
-    init: the optimizer's.
-    params: tree of anything with a shape and a dtype.
-  """
-  targets = jax.tree_util.tree_flatten_with_path(params)[0]
-  index = {path: i for i, (path, _) in enumerate(targets)}
-  state = jax.eval_shape(init, params)
-  found, treedef = jax.tree_util.tree_flatten_with_path(state)
-  roles, sources = [], []
-  for (path, leaf), is_iterate in zip(found, depends_on_first(init, params)):
-    ends = [path[i:] for i in range(1, len(path)) if path[i:] in index]
-    if ends:
-      i = index[ends[0]]
-      is_iterate &= leaf.shape == targets[i][1].shape
-      roles.append(ITERATE if is_iterate else MOMENT)
-      sources += [i] * is_iterate
-    else:
-      name = getattr(path[-1], 'name', '')
-      roles.append(WEIGHT if name == 'weight_sum' else COUNT)
-  return Roles(treedef, tuple(roles), tuple(sources))
-
-
-def depends_on_first(fn: Callable[..., Any], *args: Any) -> list[bool]:
-  """For each leaf that fn returns, whether it depends on the first argument."""
-  jaxpr = jax.make_jaxpr(fn)(*args).jaxpr
-  number = len(jax.tree_util.tree_leaves(args[0]))
-  reached = set(map(id, jaxpr.invars[:number]))
-  for equation in jaxpr.eqns:
-    if any(id(var) in reached for var in equation.invars):
-      reached |= set(map(id, equation.outvars))
-  return [id(var) in reached for var in jaxpr.outvars]
-
-
-def _blend_step(
-  old: jax.Array, fresh: jax.Array, share: jax.Array
-) -> tuple[jax.Array, reset_checks.Leaf, reset_checks.Leaf]:
-  new = blend(old, fresh, share)
-  return new, reset_checks.sample(old), reset_checks.sample(new)
-
-
-def _shrink_step(
-  old: jax.Array, keep: jax.Array
-) -> tuple[jax.Array, reset_checks.Leaf, reset_checks.Leaf]:
-  new = shrink(old, keep)
-  return new, reset_checks.sample(old), reset_checks.sample(new)
-
-
-def _all_finite(leaves: Sequence[jax.Array]) -> jax.Array:
-  finite = [jnp.all(jnp.isfinite(leaf)) for leaf in leaves]
-  return jnp.all(jnp.stack(finite))
-
-
-def _judged_leaves(model: Model, roles: Roles) -> list[Any]:
-  """The leaves of which a broken one breaks the model."""
-  parts = roles.treedef.flatten_up_to(model.opt_state)
-  judged = [p for p, role in zip(parts, roles.roles) if role != KEPT]
-  return jax.tree_util.tree_leaves((model.params, model.model_state, judged))
-
-
-def is_finite(model: Model, roles: Roles, devices: Devices) -> bool:
-  """Whether parameters, statistics and the optimizer's state are finite."""
-  found = devices.run(_all_finite, _judged_leaves(model, roles))
-  return bool(np.all(jax.device_get(found)))
-
-
-def compile_resets(shapes: Model, roles: Roles, devices: Devices) -> None:
-  """Compiles what a reset runs before training, so that it compiles nothing.
-
-  Args:
-    shapes: tree of jax.ShapeDtypeStruct, without device axis.
-    roles: of the optimizer's state.
-    devices: how leaves are laid out; gets the programs. Leaves of equal shape
-      share one.
-  """
-  share = jax.ShapeDtypeStruct((), np.float32)
-  devices.prepare(_all_finite, _judged_leaves(shapes, roles))
-  parts = roles.treedef.flatten_up_to(shapes.opt_state)
-  of = {
-    role: [p for p, r in zip(parts, roles.roles) if r == role]
-    for role in (MOMENT, ITERATE, COUNT, WEIGHT)
-  }
-  blended = (shapes.params, shapes.model_state, of[ITERATE])
-  for leaf in jax.tree_util.tree_leaves(blended):
-    host = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
-    devices.prepare(_blend_step, leaf, host, share, donate=True)
-  for leaf in jax.tree_util.tree_leaves((of[MOMENT], of[WEIGHT])):
-    devices.prepare(_shrink_step, leaf, share, donate=True)
-  for leaf in jax.tree_util.tree_leaves(of[COUNT]):
-    devices.put(np.zeros((), leaf.dtype))  # under pmap, a program as well
-
-
-def model_reinit_schedule(
-  model: Model,
-  fresh: tuple[Any, Any],
-  plan: ResetPlan,
-  roles: Roles,
-  devices: Devices,
-) -> Model:
-  """Resets a model at the start of a cycle, and checks that it was done.
-
-  A reset goes leaf by leaf, with the old leaf donated and the fresh one on the
-  host: besides the model, only one leaf and the samples are on the devices
-  (whoever makes the fresh model may need room for it there before). The
-  checks recompute the formula on the host for up to 64 elements of every leaf
-  and, under pmap, of every replica.
-
-  Args:
-    model: parameters, batch statistics and optimizer state; the leaves that
-      change are donated.
-    fresh: (params, model_state) of a new initialisation, as host arrays of the
-      model's sizes without device axis. If model_state has no leaves, there are
-      no fresh statistics.
-    plan: what is to be done.
-    roles: of the optimizer's state.
-    devices: how the leaves are laid out.
-
-  Returns:
-    The model with which the cycle starts, laid out as before.
-
-  Raises:
-    RuntimeError: if a check fails.
-
-  Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
-  """
-  if plan.touches_nothing:
-    return model
-  fresh_params, fresh_state = fresh
-
-  fresh_leaves = jax.tree_util.tree_leaves(fresh_params)
-  sources = iter(roles.sources)
-
-  def reset(part: Any, role: int) -> Any:
-    if role == MOMENT:
-      return _shrink_tree('moments', part, plan.keep_moments, devices)
-    if role == ITERATE:
-      source = fresh_leaves[next(sources)]
-      return _blend_tree('iterates', part, source, plan.tau, devices)
-    if role == WEIGHT:
-      return _shrink_tree('weights', part, 1 - plan.tau, devices)
-    if role == COUNT and not plan.keep_counts:
-      return devices.put(np.zeros((), devices.shape_of(part).dtype))
-    return part
-
-  params = _blend_tree(
-    'parameters', model.params, fresh_params, plan.tau, devices
-  )
-  if jax.tree_util.tree_leaves(fresh_state):
-    model_state = _blend_tree(
-      'statistics', model.model_state, fresh_state, plan.tau, devices
-    )
-  else:
-    # Only the first step added them, or they do not fit. They are kept, as the
-    # coming batches update them, but values that are not finite become zero.
-    model_state = _shrink_tree('statistics', model.model_state, 1.0, devices)
-  parts = roles.treedef.flatten_up_to(model.opt_state)
-  parts = [reset(part, role) for part, role in zip(parts, roles.roles)]
-  opt_state = jax.tree_util.tree_unflatten(roles.treedef, parts)
-  return Model(params, model_state, opt_state)
-
-
-def _blend_tree(
-  what: str, tree: Any, fresh: Any, share: float, devices: Devices
-) -> Any:
-  """Blends leaf by leaf."""
-  leaves, treedef = jax.tree_util.tree_flatten(tree)
-  samples, hosts = [], []
-  for i, new in enumerate(jax.tree_util.tree_leaves(fresh)):
-    shape = devices.shape_of(leaves[i])
-    hosts.append(np.asarray(new, shape.dtype).reshape(shape.shape))
-    leaves[i], *sampled = devices.run(
-      _blend_step, leaves[i], hosts[i], np.float32(share), donate=True
-    )
-    # Waiting for the sample keeps fresh leaves from piling up on the devices.
-    samples.append(reset_checks.Sample(*jax.device_get(sampled)))
-  reset_checks.check(what, samples, 1.0 - share, share, hosts)
-  return jax.tree_util.tree_unflatten(treedef, leaves)
-
-
-def _shrink_tree(what: str, tree: Any, keep: float, devices: Devices) -> Any:
-  """Shrinks leaf by leaf."""
-  leaves, treedef = jax.tree_util.tree_flatten(tree)
-  samples = []
-  for i, leaf in enumerate(leaves):
-    leaves[i], *sampled = devices.run(
-      _shrink_step, leaf, np.float32(keep), donate=True
-    )
-    samples.append(reset_checks.Sample(*jax.device_get(sampled)))
-  reset_checks.check(what, samples, keep)
-  return jax.tree_util.tree_unflatten(treedef, leaves)
+  new = fresh.astype(old.dtype)
+  mixed = old
+  if jnp.issubdtype(old.dtype, jnp.inexact):
+    precise = jnp.promote_types(old.dtype, jnp.float32)
+    keep, share = keep.astype(precise), share.astype(precise)
+    mixed = (keep * old + share * fresh).astype(old.dtype)
+    mixed = jnp.where(share > 0, mixed, old)
+  return jnp.where(keep > 0, mixed, new)

@@ -19,10 +19,11 @@ import jax
 
 from .core import run as run_lib
 from .core.checks import check
+from .core.evaluation import EvalResults
+from .core.model_reset import Model
 from .core.run import Run, SavedState, set_up
-from .core.workload import EvalResults, WorkloadApi
+from .core.workload import WorkloadApi
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from .soft_reset import Model
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
 # its rules allow to depend on the workload. A variant has its base's.
@@ -76,8 +77,9 @@ def _init_optimizer_state(
     ValueError: see `run.set_up` and `ScheduleParams.override`.
   """
   params = schedule_params.override(hyperparameters)
+  is_self_tuning = hyperparameters is None
   return set_up(
-    workload, model_params, model_state, params, hyperparameters, rng
+    workload, model_params, model_state, params, is_self_tuning, rng
   )
 
 
@@ -102,8 +104,7 @@ def update_params(
   train_state is passed by the current generation only.
 
   Returns:
-    (optimizer_state, params, model_state); the trained model's buffers are
-    donated, those of averaged weights are not.
+    (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
     TrainingCompleteError: (the benchmark's) when the cycles have run out and
@@ -113,22 +114,17 @@ def update_params(
   """
   del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
-  # Where others than the trained weights are evaluated, these are handed out.
-  is_shown = saved.trained is None
-  params = current_param_container if is_shown else saved.trained
-  model = Model(params, model_state, saved.inner)
-  # All that control costs an ordinary step: comparisons of whole numbers.
+  model = Model(current_param_container, model_state, saved.inner)
+  # On an ordinary step, control costs two integer comparisons.
   is_due = global_step >= run.due
   if is_due or len(eval_results or ()) != run.evaluations_seen:
-    saved, run, model = run_lib.act(
+    saved, model = run_lib.act(
       saved, run, model, workload, eval_results, global_step
     )
-  step = run.setup.train_step
-  params, model_state, inner, metrics, *shown = step(*model, batch, rng)
-  saved, run = saved._replace(inner=inner), run._replace(step_metrics=metrics)
-  if is_shown:
-    return (saved, run), params, model_state
-  return (saved._replace(trained=params), run), shown[0], model_state
+  params, model_state, inner, run.step_metrics = run.setup.train_step(
+    *model, batch, rng
+  )
+  return (SavedState(inner, saved.control), run), params, model_state
 
 
 def prepare_for_eval(
@@ -143,7 +139,7 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Nothing is left to do: update_params returns what is to be evaluated.
+  """Nothing remains to do: update_params returns what is to be evaluated.
 
   Called by the current generation only, before every evaluation.
 

@@ -99,7 +99,8 @@ def _run(given: Sequence[str]) -> int:
       print(cli.get_help(context), file=sys.stderr)
     return BAD_INPUT
   try:
-    with cli.make_context(_NAME, words) as context:
+    # The commands that train runs in other processes find `main` there.
+    with cli.make_context(_NAME, words, obj=main) as context:
       return cli.invoke(context) or 0
   except click.exceptions.Exit as e:  # help or version was shown
     return e.exit_code

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import keyword
 import pathlib
-import pprint
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import __version__
 from ..mini_algoperf import files
 from ..studies import paths
-from . import errors
-from .closure import ROOT, closure
+from . import errors, handed_in
 from .flags import PATH, command, option, overwrite
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
-
-_FORM = 'submission_info.yml'
-_SETTINGS = 'schedule_params.py'
-# The package's own exports names for users' loops, which are not submitted.
-_INIT = (
-  '"""A self-tuning submission: learning rate cycles with soft resets."""\n'
-)
-_IN_FORCE = 'SCHEDULE_PARAMS = SOFT_RESET\n'
 
 
 def _settings(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,6 +92,7 @@ def schedule(
 @command
 @option('out', 'A new folder, or an empty one.', PATH, required=True)
 @_settings
+@option('submission_path', 'A file of your own, made by make_submission.', PATH)
 @option('name', "Of the submission's folder. Default: that of the settings.")
 @option('authors', 'Goes to submission_info.yml.')
 @option('affiliation', 'Goes to submission_info.yml.')
@@ -113,6 +101,7 @@ def export(
   out: pathlib.Path,
   settings: str | None,
   params: pathlib.Path | None,
+  submission_path: pathlib.Path | None,
   name: str | None,
   authors: str | None,
   affiliation: str | None,
@@ -120,14 +109,15 @@ def export(
 ) -> None:
   """Writes the folder to hand in, <out>/self_tuning/<name>.
 
-  What submission.py uses under the chosen settings, the search space,
-  submission_info.yml and the licence, as the benchmark expects them.
+  The modules that submission.py imports, as they stand, with the chosen settings
+  in force; the search space, submission_info.yml and the licence. The folder is
+  imported, where this project cannot be, before it is said to be done.
   """
   folder = out.resolve()
   if folder.exists() and any(folder.iterdir()):
     raise ValueError(f'--out={out} is not empty. Nothing is replaced.')
   with errors.ended_by_signals():
-    title, _, chosen = _read_settings(settings, params)
+    title, own, chosen = _read_exported(settings, params, submission_path)
   name = title if name is None else name
   if not re.fullmatch('[a-z][a-z0-9_]*', name) or keyword.iskeyword(name):
     raise ValueError(
@@ -137,89 +127,50 @@ def export(
   form = {'submission_folder': name, 'ruleset': f'{tuning_ruleset}-tuning'}
   further = {'authors': authors, 'affiliations': affiliation}
   form |= {key: value for key, value in further.items() if value}
-  contents = handed_in(title, chosen, form)
-  own = pathlib.Path(f'{tuning_ruleset}_tuning', name)
+  contents = handed_in.contents(title, chosen, form, own)
+  place = pathlib.Path(f'{tuning_ruleset}_tuning', name)
   with files.whole_folder(folder) as temporary:
     for file, text in contents.items():
-      path = temporary / own / file
+      path = temporary / place / file
       path.parent.mkdir(parents=True, exist_ok=True)
       files.write_whole(path, text)
+    module = '.'.join((*place.parts, 'submission'))
+    handed_in.check(temporary, module, chosen)
   code = [text for file, text in contents.items() if file.endswith('.py')]
-  lines = sum(text.count('\n') for text in code)
+  lines = sum(text.count(b'\n') for text in code)
   print(
-    f'{folder / own}: {title}, {len(code)} modules with {lines:,} lines, and '
+    f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
     f'submissions/, its runner takes:\n  --tuning_ruleset={tuning_ruleset} '
-    f'--submission_path=submissions/{folder.name}/{own}/submission.py'
+    f'--submission_path=submissions/{folder.name}/{place}/submission.py'
   )
   if not authors:
-    print(f'Write the authors into {_FORM} before handing it in (--authors).')
+    print(
+      f'Write the authors into {handed_in.FORM} before handing it in (--authors).'
+    )
 
 
-def handed_in(
-  title: str, params: ScheduleParams, form: dict[str, str]
-) -> dict[str, str]:
-  """The files of a submission, by their paths in its folder.
+def _read_exported(
+  settings: str | None, params: pathlib.Path | None, path: pathlib.Path | None
+) -> tuple[str, pathlib.Path | None, ScheduleParams]:
+  """A name, the submission's file if it is to go along, and the settings."""
+  if path is None:
+    title, _, chosen = _read_settings(settings, params)
+    return title, None, chosen
+  if settings is not None or params:
+    raise ValueError(
+      '--submission_path has settings: give no --settings and no --params.'
+    )
+  from ..mini_algoperf.submission_loader import load_submission
+  from ..schedule_params import ScheduleParams
 
-  There is no `__init__.py` above the submission's own: the benchmark imports it
-  by its path and needs none, and the `__pycache__` next to one would be taken
-  for a submission without `submission.py`.
-
-  Args:
-    title: of the settings.
-    params: the settings; their classes are this package's.
-    form: what to replace in submission_info.yml.
-  """
-  settings = (ROOT / _SETTINGS).read_text(encoding='utf-8')
-  texts = closure({_SETTINGS: settings.replace(_IN_FORCE, _assignment(params))})
-  for file in (_FORM, 'LICENSE'):
-    texts[file] = (ROOT / file).read_text(encoding='utf-8')
-  for key, value in form.items():
-    line = f'{key}: {json.dumps(value, ensure_ascii=False)}'
-    texts[_FORM] = line.join(re.split(rf'(?m)^{key}: .*$', texts[_FORM]))
-  return {
-    **texts,
-    '__init__.py': _INIT,
-    'tuning_search_space.json': search_space(params),
-    'README.md': 'A self-tuning AlgoPerf submission in JAX: learning rate cycles '
-    f'with soft resets; settings {title}, reset-cycles {__version__}.\n',
-  }
-
-
-def _classes(value: Any) -> set[type]:
-  """The classes of a setting and of all that is in it."""
-  if isinstance(value, tuple):
-    return set().union(*map(_classes, value))
-  if not dataclasses.is_dataclass(value):
-    return set()
-  inner = (getattr(value, field.name) for field in dataclasses.fields(value))
-  return {type(value)}.union(*map(_classes, inner))
-
-
-def _assignment(params: ScheduleParams) -> str:
-  """The lines of schedule_params.py that put settings in force."""
-  from .. import schedule_params
-
-  for name in ('SOFT_RESET', 'THESIS'):
-    if params == getattr(schedule_params, name):
-      return f'SCHEDULE_PARAMS = {name}\n'
-  imports = sorted(
-    f'from .{kind.__module__.partition(".")[2]} import {kind.__name__}\n'
-    for kind in _classes(params)
-    if not hasattr(schedule_params, kind.__name__)
-  )
-  return f'{"".join(imports)}\nSCHEDULE_PARAMS = {pprint.pformat(params)}\n'
-
-
-def search_space(params: ScheduleParams) -> str:
-  """tuning_search_space.json: the one point that changes nothing.
-
-  A number in which cycles differ is not in it, but for the learning rate, whose
-  ratios between cycles stay.
-  """
-  space = {}
-  for name in vars(params.cycles[0].hparams):
-    values = [getattr(cycle.hparams, name) for cycle in params.cycles]
-    if name == 'learning_rate' or len(set(values)) == 1:
-      space[name] = {'feasible_points': values[:1]}
-  return json.dumps(space, indent=2) + '\n'
+  with errors.setup_phase(str(path), ''):
+    made = load_submission(str(path)).init_optimizer_state
+  made_with = getattr(made, 'args', ())
+  if not made_with or not isinstance(chosen := made_with[0], ScheduleParams):
+    raise ValueError(
+      f'--submission_path={path}: init_optimizer_state must be that of '
+      'make_submission.'
+    )
+  path = path.resolve()
+  return 'own', None if path.parent == handed_in.ROOT else path, chosen

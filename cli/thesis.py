@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,7 +70,8 @@ def figures(
   out.mkdir(parents=True, exist_ok=True)
   jobs = drawing.wanted_jobs(chosen.values(), range(1, seeds + 1))
   roots = _folders(**places)
-  with logs.complete_logs(jobs, roots, runs, workers, _run) as found:
+  run = functools.partial(_run, click.get_current_context().obj)
+  with logs.complete_logs(jobs, roots, runs, workers, run) as found:
     for path in drawing.draw_all(chosen, found, out, overwrite):
       print(path)
 
@@ -99,7 +101,8 @@ def results(
   wanted = set(jobs := findings.wanted_jobs(numbers))
   page = paths.new_file(out, overwrite)
   roots = _folders(**places)
-  with logs.complete_logs(jobs, roots, runs, workers, _run) as found:
+  run = functools.partial(_run, click.get_current_context().obj)
+  with logs.complete_logs(jobs, roots, runs, workers, run) as found:
     used = [log for log in found if log.job in wanted]
     typed = f'soft-reset results --seeds={seeds} --out={out}'
     files.write_whole(page, findings.measure(typed, numbers, used))
@@ -115,8 +118,6 @@ def _folders(logs: str | None, shipped: bool) -> list[pathlib.Path]:
   return [*(paths.folder(text, '--logs=') for text in given), *own]
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
   """`soft-reset run`, in a worker."""
-  from . import main
-
-  return main.main(['run', *words])
+  return main(['run', *words])

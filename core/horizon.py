@@ -1,14 +1,14 @@
-"""How many steps a run has: as many as were planned, or as time allows."""
+"""The pace of evaluations, and how many steps the time budget has room for."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import statistics
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from .checks import check_number
-from .workload import Evaluation
+from .evaluation import Evaluation
 
 _NUM_KEPT = 9  # intervals between evaluations that are remembered
 _NONE = (math.nan,) * _NUM_KEPT
@@ -50,27 +50,11 @@ def observe(pace: Pace, last: Evaluation, new: Evaluation) -> Pace:
 class Horizon(Protocol):
   """Says at every evaluation how many steps the run will have.
 
-  Attributes:
-    is_hard_limit: whether nothing comes after the horizon, so that the cycles
-      are to fill the steps up to it; else a further cycle may postpone it.
+  Nothing comes after that horizon: the cycles fill the steps up to it.
   """
-
-  is_hard_limit: ClassVar[bool]
 
   def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
     """Steps up to the horizon; 0 to leave it as planned."""
-
-
-@dataclasses.dataclass(frozen=True)
-class StepHorizon:
-  """The thesis': budget_factor * step_hint steps, however long they take."""
-
-  is_hard_limit: ClassVar[bool] = False
-
-  def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
-    """See `Horizon`."""
-    del pace, seconds_left
-    return 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +87,6 @@ class TimeHorizon:
   slack: float = 0.03
   margin: float = 0.1
 
-  is_hard_limit: ClassVar[bool] = True
-
   def __post_init__(self) -> None:
     check_number('slack', self.slack, '[0, inf)')
     check_number('margin', self.margin, '[0, 1]')
@@ -123,8 +105,10 @@ class TimeHorizon:
     usual, rate = statistics.median(durations), statistics.median(rates)
     longest = min(max(durations), 1.5 * usual)
     free = seconds_left - longest - self.slack * usual
-    fit = 1 + math.floor(free / usual)
-    if fit < 1:
+    # NaN or infinite where a clock gives infinite or denormal durations.
+    more = free / usual
+    if not math.isfinite(more) or more < 0:
       return 0
-    steps = (fit - 1) * usual * rate
-    return max(int(steps + (1.0 - self.margin) * usual * min(rates)), 1)
+    steps = math.floor(more) * usual * rate
+    steps += (1.0 - self.margin) * usual * min(rates)
+    return max(int(steps), 1) if math.isfinite(steps) else 0

@@ -1,8 +1,9 @@
 """The files that a run writes. No failure to write them ends the run.
 
-Of several processes only the first writes. The picture and the settings are
-written before the first step, cycles.csv grows by whole lines, one per event,
-and the benchmark's metrics logger gets the numbers.
+They lie beside those of the benchmark's metrics logger, which gets the numbers
+of events as well. Of several processes only the first writes. The picture and
+the settings are written at the first step, cycles.csv grows by whole lines, one
+per event.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ import json
 import math
 import os
 import pathlib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from absl import flags, logging
+from absl import logging
 
-from .schedules import Chain
+from .schedules import PlannedCycle, sampled_rates
 from .workload import MetricsLogger
 
 CYCLES = 'cycles.csv'
@@ -78,16 +78,19 @@ class Records:
     folder: where the files go; None if nothing is saved.
   """
 
-  def __init__(self, hyperparameters: Any) -> None:
+  def __init__(
+    self, step_hint: int, schedule_params: Any, cycles: Sequence[PlannedCycle]
+  ) -> None:
+    """Draws the plan; nothing is written before `start`."""
+    self.folder: pathlib.Path | None = None
     self._failed: set[str] = set()
     self._columns: list[str] = []
-    what = "finding the run's folder"
-    self.folder = self._attempt(what, find_folder, hyperparameters)
-    if self.folder is None:
-      logging.warning(
-        'No experiment folder was found: training goes on, nothing is saved.'
-      )
     self._writes = jax.process_index() == 0
+    self._settings = {
+      'step_hint': step_hint,
+      'schedule_params': as_plain(schedule_params),
+    }
+    self._picture = self._attempt(f'drawing {PICTURE}', _drawn, cycles)
 
   def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
     """fn(*args); if that raises, None, and it is said once for each `what`.
@@ -108,44 +111,39 @@ class Records:
         )
       return None
 
-  def write_settings(
-    self, step_hint: int, schedule_params: Any, chain: Chain
+  def start(
+    self,
+    metrics_logger: MetricsLogger | None,
+    global_step: int,
+    columns: Iterable[str],
   ) -> None:
-    """Writes the settings and the picture of the plan, before the first step.
+    """Begins the files of a run; a resumed run continues them from its step.
+
+    Args:
+      metrics_logger: the workload's; its files lie in the run's folder.
+      global_step: the step about to be taken.
+      columns: those of the switching rule.
 
     Raises:
       ValueError: if a run with other settings or another step_hint has begun in
         the folder: one that is resumed must go on as it began.
     """
-    if self.folder is None:
-      return
-    values = {
-      'step_hint': step_hint,
-      'schedule_params': as_plain(schedule_params),
-    }
-    path = self.folder / SETTINGS
-    if any(
-      re.fullmatch(r'checkpoint_\d+', p.name)
-      for p in self.folder.glob('checkpoint_*')
-    ):
-      _check_same(path, values)
-    if not self._writes:
-      return
-    text = json.dumps(values, indent=2, default=repr) + '\n'
-    self._attempt(f'writing {SETTINGS}', write_whole, path, text.encode())
-    self._attempt(f'drawing {PICTURE}', _draw, self.folder / PICTURE, chain)
-
-  def start(self, global_step: int, columns: Iterable[str]) -> None:
-    """Begins cycles.csv; a resumed run continues it from its step.
-
-    Args:
-      global_step: the step about to be taken.
-      columns: those of the switching rule.
-    """
     self._columns = [*COLUMNS, *columns]
-    if self.folder is not None and self._writes:
-      path = self.folder / CYCLES
-      self._attempt(f'writing {CYCLES}', self._keep_before, path, global_step)
+    # The attribute has this name in the benchmark's loggers of both generations.
+    log = getattr(metrics_logger, '_csv_path', None)
+    self.folder = None if log is None else pathlib.Path(log).parent
+    if self.folder is None or not self._writes:
+      return
+    path = self.folder / SETTINGS
+    if global_step > 0:
+      _check_same(path, self._settings)
+    text = json.dumps(self._settings, indent=2, default=repr) + '\n'
+    self._attempt(f'writing {SETTINGS}', write_whole, path, text.encode())
+    if self._picture:
+      picture = self.folder / PICTURE
+      self._attempt(f'writing {PICTURE}', write_whole, picture, self._picture)
+    path = self.folder / CYCLES
+    self._attempt(f'writing {CYCLES}', self._keep_before, path, global_step)
 
   def _keep_before(self, path: pathlib.Path, step: int) -> None:
     rows = [r for r in read_events(path) if int(r['global_step']) < step]
@@ -253,70 +251,25 @@ def _check_same(path: pathlib.Path, values: Mapping[str, Any]) -> None:
       )
 
 
-def _draw(path: pathlib.Path, chain: Chain) -> None:
-  """Draws the planned learning rate, if matplotlib is installed."""
+def _drawn(cycles: Sequence[PlannedCycle]) -> bytes:
+  """The planned learning rate as a PNG; empty if matplotlib is missing."""
   try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
   except ImportError:
     logging.info('matplotlib is missing: no %s.', PICTURE)
-    return
-  horizon = sum(cycle.steps for cycle in chain.cycles)
-  # About three points per pixel of the picture's width.
-  steps = np.unique(np.linspace(0, horizon - 1, 2000).astype(np.int32))
+    return b''
+  ends = np.cumsum([cycle.steps for cycle in cycles])
+  starts = ends - [cycle.steps for cycle in cycles]
+  rates = sampled_rates(cycles)
   figure = Figure(layout='constrained', figsize=(7, 3))
   axes = figure.subplots()
-  axes.plot(steps, np.asarray(jax.vmap(chain.schedule)(steps)))
-  for start in chain.reinit_steps:
+  steps = np.linspace(starts, ends, rates.shape[1], axis=1)
+  axes.plot(steps.ravel(), rates.ravel())
+  for start in starts[1:]:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   axes.set_title('Planned; dashed: a new cycle starts', loc='left')
-  axes.set(xlabel='global step', ylabel='learning rate', xlim=(0, horizon))
+  axes.set(xlabel='global step', ylabel='learning rate', xlim=(0, ends[-1]))
   picture = io.BytesIO()
   FigureCanvasAgg(figure).print_png(picture)
-  write_whole(path, picture.getvalue())
-
-
-def find_folder(hyperparameters: Any) -> pathlib.Path | None:
-  """The folder of the trial that is starting, from the runner's flags.
-
-  Args:
-    hyperparameters: None under self-tuning, where there is one trial; else the
-      point of the search space, which the runner has written into the trial's
-      hparams.json. The newest trial with that point is taken.
-
-  Returns:
-    The folder, or None if no flags are parsed, the flags name no folder or the
-    folder does not exist.
-
-  Source: the runner's get_log_dir and train_once, both generations.
-  """
-  known = flags.FLAGS
-  names = ('experiment_dir', 'workload', 'framework')
-  if not known.is_parsed() or any(name not in known for name in names):
-    return None
-  root, workload, framework = (known[name].value for name in names)
-  if not (root and workload and framework):
-    return None
-  name = known['experiment_name'].value if 'experiment_name' in known else ''
-  experiment = pathlib.Path(root).expanduser() / (name or '')
-  if 'append_timestamp' in known and known['append_timestamp'].value:
-    found = experiment.parent.glob(f'{experiment.name}-*')
-    newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
-    experiment = newest or experiment
-  trials = experiment / f'{workload}_{framework}'
-  trial = trials / 'trial_1'
-  if hyperparameters:
-    matches = [p for p in trials.glob('trial_*') if p.name[6:].isdecimal()]
-    matches = [p for p in matches if _has_point(p, hyperparameters)]
-    trial = max(matches, key=lambda p: int(p.name[6:]), default=trial)
-  return trial if trial.is_dir() else None
-
-
-def _has_point(trial: pathlib.Path, hyperparameters: Any) -> bool:
-  """Whether a trial is that of a point of the search space."""
-  given = getattr(hyperparameters, '_asdict', lambda: hyperparameters)()
-  try:
-    point = json.loads((trial / 'hparams.json').read_text())
-  except (OSError, ValueError):
-    return False
-  return bool(point == json.loads(json.dumps(given)))
+  return picture.getvalue()

@@ -1,147 +1,164 @@
-"""The chain of learning-rate cycles, and the clock by which a run reads it.
+"""Learning-rate cycles, and the clock by which a run reads their rate.
 
-A cycle is a warm-up joined to a decay; a run is a chain of cycles, laid out
-once over its steps (thesis, chapter 2.3 and section 3.1). A run may leave
-cycles early, so it reads them by a clock:
+A cycle is a warm-up followed by a decay; a run is a chain of cycles, laid out
+once over its steps (thesis, section 2.3 and 3.1). A shape maps the share of its
+phase that has passed to a share of the cycle's peak, so that the same numbers
+mean the same curve on every workload. A run may abandon cycles early, so it
+reads them by a clock:
 
   local step = anchor_local + (count - anchor_step) * pace
 
-The clock is traced data in the optimizer state. A cycle's schedules, over its
-nominal steps, are read at the local step: ending a cycle early or planning the
-rest of a run anew moves the anchor and the pace, and compiles nothing. At pace
-1 and scale 1 the learning rate is that of the static chain, to the last bit.
+The clock is traced data in the optimizer's state. Ending a cycle early or
+planning the remaining run anew changes its numbers and compiles nothing.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+from jax.typing import ArrayLike
 
-from .cycle import Cycle, Phase, Schedule, Shape, as_written, scaled
+from .checks import check, check_count, check_number
 
 _MOST_STEPS = 2**31 - 1
+_POINTS = 1000  # of a cycle, at which its rates are checked and drawn
+
+
+class Shape(Protocol):
+  """A warm-up or a decay: a frozen dataclass of numbers that is a function."""
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    """The rate, as a share of the cycle's peak.
+
+    Args:
+      x: share of the phase that has passed, in [0, 1]; may be traced.
+      warmup: for a decay, the share of the cycle that its warm-up takes.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearWarmup:
+  """A straight line up to the peak: start + (1 - start) * x.
+
+  Attributes:
+    start: value at its first step, a share of the peak in [0, 1).
+
+  Source: thesis, section 2.3.
+  """
+
+  start: float = 0.0
+
+  def __post_init__(self) -> None:
+    check_number('start', self.start, '[0, 1)')
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    """See `Shape`."""
+    del warmup
+    return self.start + (1.0 - self.start) * x
+
+
+@dataclasses.dataclass(frozen=True)
+class Cosine:
+  """Half a cosine: floor + (1 - floor) * (1 + cos(pi * x)) / 2.
+
+  Attributes:
+    floor: the end, a share of the peak in [0, 1).
+
+  Source: thesis, section 2.3.
+  """
+
+  floor: float = 0.0
+
+  def __post_init__(self) -> None:
+    check_number('floor', self.floor, '[0, 1)')
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    """See `Shape`."""
+    del warmup
+    half = 0.5 * (1.0 + jnp.cos(jnp.pi * x))
+    return self.floor + (1.0 - self.floor) * half
+
+
+@dataclasses.dataclass(frozen=True)
+class Cooldown:
+  """The peak, and then straight down to 0: min((1 - x) / share, 1).
+
+  Example: with a share of .1 over 100 steps, 1 up to step 90, .5 at 95 and 0 at
+  100.
+
+  Attributes:
+    share: of the phase, at its end, in which the rate falls; in (0, 1].
+
+  Source: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond
+  fixed training durations".
+  """
+
+  share: float = 0.1
+
+  def __post_init__(self) -> None:
+    check_number('share', self.share, '(0, 1]')
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    """See `Shape`."""
+    del warmup
+    return jnp.minimum((1.0 - x) / self.share, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cycle:
+  """One cycle of a chain.
+
+  Attributes:
+    peak: learning rate at the end of the warm-up. The default is the thesis'.
+    length: relative to the lengths of the chain's other cycles.
+    warmup_factor: share of the cycle that is warm-up.
+    min_warmup_steps: steps that the warm-up has at least, up to all of the
+      cycle's, however short the cycle is.
+    warmup: shape of the warm-up.
+    decay: shape of the rest.
+  """
+
+  peak: float = 0.0017486387539278373
+  length: float = 1.0
+  warmup_factor: float = 0.02
+  min_warmup_steps: int = 0
+  warmup: Shape = LinearWarmup()
+  decay: Shape = Cosine()
+
+  def __post_init__(self) -> None:
+    check_number('peak', self.peak, '(0, inf)')
+    check_number('length', self.length, '(0, inf)')
+    check_number('warmup_factor', self.warmup_factor, '[0, 1]')
+    check_count('min_warmup_steps', self.min_warmup_steps, least=0)
+    for name in ('warmup', 'decay'):
+      shape = getattr(self, name)
+      is_shape = callable(shape) and not isinstance(shape, type)
+      check(is_shape, name, shape, 'a shape such as Cosine()')
 
 
 class PlannedCycle(NamedTuple):
-  """A cycle over its nominal steps: those that it was planned for.
-
-  Attributes:
-    steps: nominal steps.
-    warmup_steps: how many of them are warm-up.
-    rate: nominal step -> learning rate.
-    weight_decay: nominal step -> weight decay; None for a constant.
-    setting: the cycle as it was written.
-  """
+  """A cycle over its nominal steps: those that it was planned for."""
 
   steps: int
-  warmup_steps: int
-  rate: Schedule
-  weight_decay: Schedule | None
+  warmup_steps: int  # how many of them are warm-up
   setting: Cycle
 
 
-class Chain(NamedTuple):
-  """What `jax_lr_schedule` returns; the first three are the thesis'.
+def as_written(number: float) -> Fraction:
+  """The decimal number that was written, e.g. 1/10 for 0.1.
 
-  Attributes:
-    schedule: step of the run -> learning rate, if nothing is switched.
-    has_multiple: whether there is more than one cycle.
-    reinit_steps: the steps at which a further cycle starts. The end of the run
-      is not among them: there, the thesis reset a finished model to noise.
-    cycles: the cycles of the chain.
+  Step counts are floors of products such as 0.29 * 100; in binary floating
+  point that one is 28.999..., and a step would be lost.
   """
-
-  schedule: Schedule
-  has_multiple: bool
-  reinit_steps: tuple[int, ...]
-  cycles: tuple[PlannedCycle, ...]
-
-
-def combine_warmup_decay_fn(
-  cycle_steps: int,
-  warmup_steps: int,
-  peak: float,
-  warmup: Shape,
-  decay: Shape,
-) -> Schedule:
-  """One cycle: the warm-up for W steps, then the decay; without W the decay.
-
-  Args:
-    cycle_steps: L, length of the cycle, steps.
-    warmup_steps: W, steps.
-    peak: learning rate at the end of the warm-up.
-    warmup, decay: shapes; the decay's steps count from the end of the warm-up.
-
-  Returns:
-    An optax schedule over the steps of the cycle.
-
-  Source: thesis, section 3.1.
-  """
-  phase = Phase(max(cycle_steps - warmup_steps, 1), warmup_steps)
-  fall = scaled(peak, decay.schedule(phase))
-  if warmup_steps == 0:
-    return fall
-  rise = scaled(peak, warmup.schedule(Phase(warmup_steps)))
-  return optax.join_schedules([rise, fall], [warmup_steps])
-
-
-def jax_lr_schedule(
-  step_hint: int, cycles: Sequence[Cycle], budget_factor: float
-) -> Chain:
-  """Lays out the chain of cycles over budget_factor * step_hint steps.
-
-  Args:
-    step_hint: the workload's, steps.
-    cycles: as they are written.
-    budget_factor: steps of the whole chain as a multiple of step_hint.
-
-  Raises:
-    ValueError: if a cycle would get no step, or there are more steps than an
-      int32 can count.
-
-  Source: thesis, section 3.1 and figure 3.2.
-  """
-  lengths = [cycle.length for cycle in cycles]
-  horizon = math.floor(as_written(budget_factor) * step_hint)
-  if horizon > _MOST_STEPS:
-    raise ValueError(
-      f'budget_factor={budget_factor} * step_hint={step_hint}: a run has at '
-      f'most {_MOST_STEPS:,} steps, as many as an int32 can count.'
-    )
-  ends = cycle_ends(0, horizon, lengths)
-  steps = [end - start for start, end in zip((0, *ends), ends)]
-  if not all(steps):
-    raise ValueError(
-      f'cycles have the lengths {lengths}: over {horizon} steps '
-      f'(budget_factor={budget_factor} * step_hint={step_hint}) they get '
-      f'{", ".join(map(str, steps))}, and each needs at least one.'
-    )
-  planned = tuple(map(_lay_out, steps, cycles))
-  schedule = optax.join_schedules([c.rate for c in planned], list(ends[:-1]))
-  return Chain(schedule, len(cycles) > 1, ends[:-1], planned)
-
-
-def _lay_out(steps: int, cycle: Cycle) -> PlannedCycle:
-  peak = cycle.hparams.learning_rate
-  warmup_steps = math.floor(as_written(cycle.hparams.warmup_factor) * steps)
-  warmup_steps = min(max(warmup_steps, cycle.min_warmup_steps), steps)
-  rate = combine_warmup_decay_fn(
-    steps, warmup_steps, peak, cycle.warmup, cycle.decay
-  )
-  decay = None
-  if cycle.weight_decay_shape is not None:
-    share = combine_warmup_decay_fn(
-      steps, warmup_steps, 1.0, cycle.warmup, cycle.decay
-    )
-    shape = cycle.weight_decay_shape.schedule(Phase(steps, rate=share))
-    decay = scaled(cycle.hparams.weight_decay, shape)
-  return PlannedCycle(steps, warmup_steps, rate, decay, cycle)
+  return Fraction(repr(float(number)))
 
 
 def cycle_ends(
@@ -149,14 +166,14 @@ def cycle_ends(
 ) -> tuple[int, ...]:
   """Splits the steps from start to horizon over cycles.
 
-  Each cycle in turn takes the ceiling of its share of what is left, so that
-  equal cycles differ by at most one step, the longer ones first, and a plan
-  made at any boundary of a plan is the rest of that plan.
+  Each cycle in turn takes the ceiling of its share of the remaining steps, so
+  that equal cycles differ by at most one step, the longer ones first, and a
+  plan made at any boundary of a plan is the rest of that plan.
 
   Args:
     start: first step of the first cycle.
     horizon: first step after the last cycle.
-    lengths: relative length of each cycle (any unit).
+    lengths: relative length of each cycle (any unit), above 0.
 
   Returns:
     For each cycle the first step after it. The last one is the horizon.
@@ -169,85 +186,126 @@ def cycle_ends(
   return tuple(ends)
 
 
-def check_rates(cycles: Sequence[PlannedCycle]) -> None:
-  """Refuses schedules with values that are negative or not finite.
+def jax_lr_schedule(
+  step_hint: int, cycles: Sequence[Cycle], budget_factor: float
+) -> tuple[PlannedCycle, ...]:
+  """Lays out the chain of cycles over budget_factor * step_hint steps.
+
+  Args:
+    step_hint: the workload's, steps.
+    cycles: as they are written.
+    budget_factor: steps of the whole chain as a multiple of step_hint.
 
   Raises:
-    ValueError: if a learning rate or a weight decay is negative or not finite
-      at a nominal step of its cycle.
+    ValueError: if a cycle would get no step, a rate would be negative or not
+      finite, or there are more steps than an int32 can count.
+
+  Source: thesis, section 3.1 and figure 3.2. There, the end of the run is a
+  boundary as well, at which a finished model is reset to noise; here it is not.
   """
-  for i, cycle in enumerate(cycles):
-    for name, schedule in (
-      ('learning rate', cycle.rate),
-      ('weight decay', cycle.weight_decay),
-    ):
-      if schedule is None:
-        continue
-      counts = jnp.arange(cycle.steps + 1, dtype=jnp.float32)
-      values = np.asarray(jax.vmap(_as_float32(schedule))(counts))
-      wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-      if wrong.size:
-        step = int(wrong[0])
-        raise ValueError(
-          f'cycles[{i}]: the {name} is {values[step]} at step {step} of the '
-          'cycle; it must be finite and at least 0 at every step.'
-        )
-
-
-def _as_float32(schedule: Schedule) -> Schedule:
-  return lambda count: jnp.asarray(schedule(count), jnp.float32)
+  horizon = math.floor(as_written(budget_factor) * step_hint)
+  if horizon > _MOST_STEPS:
+    raise ValueError(
+      f'budget_factor={budget_factor} * step_hint={step_hint}: a run has at '
+      f'most {_MOST_STEPS:,} steps, as many as an int32 can count.'
+    )
+  lengths = [cycle.length for cycle in cycles]
+  ends = cycle_ends(0, horizon, lengths)
+  planned = []
+  for cycle, start, end in zip(cycles, (0, *ends), ends):
+    steps = end - start
+    warmup_steps = math.floor(as_written(cycle.warmup_factor) * steps)
+    warmup_steps = min(max(warmup_steps, cycle.min_warmup_steps), steps)
+    planned.append(PlannedCycle(steps, warmup_steps, cycle))
+  if not all(cycle.steps for cycle in planned):
+    raise ValueError(
+      f'cycles have the lengths {lengths}: over {horizon} steps '
+      f'(budget_factor={budget_factor} * step_hint={step_hint}) they get '
+      f'{", ".join(str(cycle.steps) for cycle in planned)}, and each needs at '
+      'least one.'
+    )
+  for i, rates in enumerate(sampled_rates(planned)):
+    wrong = rates[~(np.isfinite(rates) & (rates >= 0))]
+    right = 'finite and at least 0 throughout'
+    check(not wrong.size, f'learning rate of cycles[{i}]', wrong[:1], right)
+  return tuple(planned)
 
 
 class CycleClock(NamedTuple):
-  """Where in which cycle the run is; traced, so that moving it is free."""
+  """Where in which cycle the run is; traced, so that moving it is free.
+
+  The optimizer's state has it as one array; see `packed`.
+  """
 
   count: Any  # shape=(), dtype=int32; steps taken in the whole run
   cycle: Any  # shape=(), dtype=int32; index of the current setting, from 0
+  steps: Any  # shape=(), dtype=int32; nominal steps of the cycle
+  warmup_steps: Any  # shape=(), dtype=int32; how many of them are warm-up
   anchor_step: Any  # shape=(), dtype=int32; step at which the anchor was set
   anchor_local: Any  # shape=(), dtype=float32; nominal step at the anchor
   pace: Any  # shape=(), dtype=float32; nominal steps per step, 1 as planned
-  scale: Any  # shape=(), dtype=float32; factor on the cycle's learning rate
+  peak: Any  # shape=(), dtype=float32; learning rate after the warm-up
+
+
+_NUM_INTS = 5
+
+
+def packed(clock: CycleClock) -> np.ndarray:
+  """A clock on the host as one array: shape=(8,), dtype=int32, exact."""
+  whole = np.asarray(clock[:_NUM_INTS], np.int32)
+  return np.append(
+    whole, np.asarray(clock[_NUM_INTS:], np.float32).view(np.int32)
+  )
+
+
+def unpacked(words: ArrayLike) -> CycleClock:
+  """The clock of an array of `packed`, traced or on the host."""
+  if isinstance(words, np.ndarray):
+    numbers: Any = words[_NUM_INTS:].view(np.float32)
+  else:
+    words = jnp.asarray(words)
+    numbers = jax.lax.bitcast_convert_type(words[_NUM_INTS:], jnp.float32)
+  size = len(CycleClock._fields)
+  whole = [words[i] for i in range(_NUM_INTS)]
+  return CycleClock(*whole, *(numbers[i] for i in range(size - _NUM_INTS)))
 
 
 def anchored_clock(
   step: int,
-  cycle: int,
   local: float,
-  nominal_end: float,
   end: int,
+  cycle: int,
+  cycles: Sequence[PlannedCycle],
   scale: float = 1.0,
 ) -> CycleClock:
-  """A clock that goes from `local` to `nominal_end` until `end`.
+  """A clock that goes from `local` to the cycle's nominal end until `end`.
 
   Args:
     step: the step about to be taken.
-    cycle: index of the cycle's setting, from 0.
-    local: the nominal step of that cycle from which to go on; 0 starts it.
-    nominal_end: the nominal step to be reached by `end`.
+    local: the nominal step of the cycle from which to continue; 0 starts it.
     end: the step at which the cycle is to be over.
+    cycle: index of the cycle's setting, from 0.
+    cycles: of the chain.
     scale: factor on the cycle's learning rate.
 
   Returns:
     The clock; its pace is 1 if the cycle is as long as planned.
   """
+  steps, warmup_steps, setting = cycles[cycle]
   return CycleClock(
     count=np.int32(step),
     cycle=np.int32(cycle),
+    steps=np.int32(steps),
+    warmup_steps=np.int32(warmup_steps),
     anchor_step=np.int32(step),
     anchor_local=np.float32(local),
-    pace=np.float32((nominal_end - local) / (end - step)),
-    scale=np.float32(scale),
+    pace=np.float32((steps - local) / (end - step)),
+    peak=np.float32(setting.peak * scale),
   )
 
 
-def local_step(clock: CycleClock) -> jax.Array:
-  """anchor_local + (count - anchor_step) * pace: the cycle's nominal step."""
-  elapsed = jnp.asarray(clock.count - clock.anchor_step).astype(jnp.float32)
-  return clock.anchor_local + elapsed * clock.pace
-
-
-def local_step_on_host(clock: CycleClock, step: int) -> float:
-  """The same for any step, in float64, from a host copy of the clock."""
+def local_step(clock: CycleClock, step: int) -> float:
+  """The cycle's nominal step at any step, in float64, from a host's clock."""
   elapsed = step - int(clock.anchor_step)
   return float(clock.anchor_local) + elapsed * float(clock.pace)
 
@@ -262,47 +320,76 @@ def learning_rate(
   Returns:
     shape=(), dtype=float32; traced if the clock is.
   """
-  return clock.scale * _read(clock, [cycle.rate for cycle in cycles], cycles)
+  elapsed = jnp.asarray(clock.count - clock.anchor_step).astype(jnp.float32)
+  steps = jnp.asarray(clock.steps).astype(jnp.float32)
+  warmup_steps = jnp.asarray(clock.warmup_steps).astype(jnp.float32)
+  t = jnp.minimum(clock.anchor_local + elapsed * clock.pace, steps)
+  is_warmup = t < warmup_steps
+  passed = jnp.where(is_warmup, t, t - warmup_steps)
+  length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
+  x = jnp.clip(passed / jnp.maximum(length, 1.0), 0.0, 1.0)
+  settings = [cycle.setting for cycle in cycles]
+  warmups = [setting.warmup for setting in settings]
+  decays = [setting.decay for setting in settings]
+  rise = _of_current(clock.cycle, warmups, x, 0.0)
+  fall = _of_current(clock.cycle, decays, x, warmup_steps / steps)
+  return clock.peak * jnp.where(is_warmup, rise, fall)
 
 
-def weight_decay(
-  clock: CycleClock, cycles: Sequence[PlannedCycle]
-) -> float | jax.Array:
-  """The weight decay of the step that the clock counts.
+def _of_current(
+  cycle: Any, shapes: Sequence[Shape], x: jax.Array, warmup: ArrayLike
+) -> jax.Array:
+  """The share that the current cycle's shape gives.
+
+  All different shapes are computed and one is taken: on a GPU a lax.switch
+  would have the host wait for the index, at every step.
+  """
+  different: list[Shape] = []
+  for shape in shapes:
+    different += [] if shape in different else [shape]
+  values = [jnp.asarray(shape(x, warmup), jnp.float32) for shape in different]
+  if len(values) == 1:
+    return values[0]
+  index = jnp.asarray([different.index(shape) for shape in shapes])[cycle]
+  return jnp.stack(values)[index]
+
+
+def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
+  """The learning rates of a run in which no cycle is abandoned.
+
+  Args:
+    cycles: of the chain.
+    steps: shape=(n,), of the run, from 0 on.
 
   Returns:
-    A Python number if it is the same constant in all cycles.
+    shape=(n,), dtype=float32.
   """
-  constants = [cycle.setting.hparams.weight_decay for cycle in cycles]
-  if all(cycle.weight_decay is None for cycle in cycles):
-    return number(constants, clock.cycle)
-  schedules = [
-    cycle.weight_decay or optax.constant_schedule(value)
-    for cycle, value in zip(cycles, constants)
+  ends = np.cumsum([cycle.steps for cycle in cycles])
+  index = np.searchsorted(ends[:-1], steps, side='right')
+  starts = np.append(0, ends[:-1])
+  return _rates(cycles, index, np.asarray(steps) - starts[index])
+
+
+def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
+  """Each cycle's rates at 1,000 evenly spread steps, its end included.
+
+  Returns:
+    shape=(cycles, 1000), dtype=float32.
+  """
+  steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
+  index = np.repeat(np.arange(len(cycles)), _POINTS)
+  return _rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
+
+
+def _rates(
+  cycles: Sequence[PlannedCycle], index: np.ndarray, local: np.ndarray
+) -> np.ndarray:
+  """The learning rates at nominal steps of cycles; all of shape=(n,)."""
+  each = [
+    anchored_clock(0, 0.0, cycle.steps, i, cycles)
+    for i, cycle in enumerate(cycles)
   ]
-  return _read(clock, schedules, cycles)
-
-
-def number(values: Sequence[float], cycle: Any) -> float | jax.Array:
-  """The current cycle's number; a Python number where cycles agree in it."""
-  if len(set(values)) == 1:
-    return values[0]
-  table = jnp.asarray(values, jnp.float32)
-  return jax.lax.dynamic_index_in_dim(table, cycle, keepdims=False)
-
-
-def _read(
-  clock: CycleClock,
-  schedules: Sequence[Schedule],
-  cycles: Sequence[PlannedCycle],
-) -> jax.Array:
-  # All values are computed and one is taken: on a GPU a lax.switch would have
-  # the host wait for the index, at every step.
-  t = local_step(clock)
-  values = [
-    jnp.asarray(schedule(jnp.minimum(t, float(cycle.steps))), jnp.float32)
-    for schedule, cycle in zip(schedules, cycles)
-  ]
-  return jax.lax.dynamic_index_in_dim(
-    jnp.stack(values), clock.cycle, keepdims=False
-  )
+  clocks = CycleClock(*(np.stack(column)[index] for column in zip(*each)))
+  clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))
+  rate = functools.partial(learning_rate, cycles=cycles)
+  return np.asarray(jax.jit(jax.vmap(rate))(clocks))

@@ -7,35 +7,36 @@ resumed run decides as an uninterrupted one would.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from .evaluation import Evaluation
 from .horizon import Pace
-from .schedules import PlannedCycle
-from .workload import Evaluation, Target
 
-if TYPE_CHECKING:
-  from ..schedule_params import ScheduleParams
-
-# (metric, the run's first metric, step) -> share of fresh values in [0, 1].
-Tau = Callable[[float, float, int], float]
 NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
-# A peak in a race: not tried, being tried, in force, behind, or left.
-UNTRIED, PROBING, CHOSEN, PROBED, LEFT = range(5)
 
 
-class Score(NamedTuple):
-  """How far a peak of a race has come."""
+class RaceState(NamedTuple):
+  """Where a race of peaks stands.
 
-  progress: float = -math.inf  # the most, as a share of the way to the target
-  state: int = UNTRIED
+  Attributes:
+    at: index of the peak in force, or last in force.
+    tried: how many peaks have been in force; they are tried in their order.
+    is_probe: whether the peak in force is still to be judged.
+    progress: of each peak the farthest on the way to the target, as a share;
+      -inf while no metric was finite, NaN once the peak was abandoned.
+  """
+
+  at: int
+  tried: int
+  is_probe: bool
+  progress: tuple[float, ...]
 
 
 class Control(NamedTuple):
-  """Where the run stands; Python ints and floats.
+  """Where the run stands; Python numbers.
 
   Attributes:
     cycle: index of the current cycle's setting in the chain, from 0.
@@ -45,13 +46,12 @@ class Control(NamedTuple):
     chain_start: first step of the chain, which begins with a full reset.
     end: first step after the current cycle.
     horizon: first step after the run, as now planned.
-    num_early_stops: cycles that were left early.
     num_evaluations: of the current cycle.
     last: the last evaluation; NO_EVALUATION before the first.
     first: the run's first evaluation; NO_EVALUATION before it.
     switching: state of the switching rule.
     pace: the intervals between evaluations.
-    scores: of each peak of a race; empty without one.
+    race: None without one.
   """
 
   cycle: int
@@ -61,24 +61,12 @@ class Control(NamedTuple):
   chain_start: int
   end: int
   horizon: int
-  num_early_stops: int
   num_evaluations: int
   last: Evaluation
   first: Evaluation
   switching: Any
   pace: Pace
-  scores: tuple[Score, ...]
-
-
-class RunConfig(NamedTuple):
-  """What decides; it stays the same throughout a run."""
-
-  settings: ScheduleParams
-  cycles: tuple[PlannedCycle, ...]  # of the chain, over the steps of the run
-  target: Target
-  budget: float = math.nan  # seconds that the run may take; NaN if unknown
-  most_steps: float = math.inf  # that the runner allows; infinite if unknown
-  own_tau: Tau | None = None  # in the place of `soft_reset.tau`
+  race: RaceState | None
 
 
 def to_words(control: Control) -> np.ndarray:

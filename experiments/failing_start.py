@@ -14,10 +14,7 @@ from ..schedule_params import SOFT_RESET
 from ..submission import make_submission
 
 cycles = tuple(
-  dataclasses.replace(
-    cycle, hparams=dataclasses.replace(cycle.hparams, learning_rate=1.0)
-  )
-  for cycle in SOFT_RESET.cycles
+  dataclasses.replace(cycle, peak=1.0) for cycle in SOFT_RESET.cycles
 )
 (
   init_optimizer_state,

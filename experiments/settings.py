@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..core.cycle import Cosine, Cycle, LinearWarmup
+from ..core.schedules import Cosine, Cycle, LinearWarmup
 from ..early_switching import SmoothedLossRule
 from ..parts.chains import chain_of_lists
 from ..parts.shapes import HoldingExponential, HoldingLinear

@@ -56,6 +56,8 @@ class MetricLogger:
     since a preempted run does the work after it again. None: a new run.
     """
     self.latest: dict[str, Logged] = {}
+    # As in the benchmark's logger, where a submission finds the run's folder.
+    self._csv_path = str(log_dir / MEASUREMENTS)
     self._tables = {
       name: _Table(log_dir / name, (num_rows or {}).get(name, 0))
       for name in (MEASUREMENTS, EVAL_MEASUREMENTS)

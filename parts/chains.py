@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
-from ..core.cycle import (
-  HPARAMS,
-  Cosine,
-  Cycle,
-  Hparams,
-  LinearWarmup,
-  Shape,
-  as_written,
-)
+from ..core.schedules import Cosine, Cycle, LinearWarmup, Shape, as_written
 
 
 def chain_of_lists(
@@ -21,15 +12,16 @@ def chain_of_lists(
   alter_warmup: Sequence[float] = (0.0, 0.0, 0.0),
   warmups: Sequence[Shape] = (LinearWarmup(),) * 3,
   decays: Sequence[Shape] = (Cosine(),) * 3,
-  hparams: Hparams = HPARAMS,
+  learning_rate: float = Cycle.peak,
+  warmup_factor: float = Cycle.warmup_factor,
 ) -> tuple[Cycle, ...]:
   """A chain as the thesis writes it: lists with one entry per cycle.
 
   Args:
-    alter_lr: added to hparams.learning_rate; the sum is a cycle's peak.
-    alter_warmup: added to hparams.warmup_factor, a fraction of the cycle.
+    alter_lr: added to learning_rate; the sum is a cycle's peak.
+    alter_warmup: added to warmup_factor, a share of the cycle.
     warmups, decays: shapes.
-    hparams: the numbers that all cycles share.
+    learning_rate, warmup_factor: the numbers that all cycles share.
 
   Returns:
     Cycles of equal length.
@@ -46,14 +38,11 @@ def chain_of_lists(
       'each: alter_lr, alter_warmup, warmups, decays have '
       f'{", ".join(map(str, counts))}.'
     )
-  share = as_written(hparams.warmup_factor)
+  share = as_written(warmup_factor)
   return tuple(
     Cycle(
-      dataclasses.replace(
-        hparams,
-        learning_rate=hparams.learning_rate + added,
-        warmup_factor=float(share + as_written(more)),
-      ),
+      peak=learning_rate + added,
+      warmup_factor=float(share + as_written(more)),
       warmup=warmup,
       decay=decay,
     )

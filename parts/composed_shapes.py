@@ -1,22 +1,19 @@
 """Shapes of several pieces: restarts, ways up and down, shapes of shapes.
 
-As in `shapes`, values are shares of the cycle's peak and lengths shares of the
-phase. Each piece counts from its own start.
+As in `shapes`, x is the share of the phase that has passed, values are shares
+of the cycle's peak and lengths shares of the phase. Each piece starts at 0.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from fractions import Fraction
 
-import jax
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 
 from ..core.checks import check, check_choice, check_flag, check_number
-from ..core.cycle import Phase, Schedule, Shape, as_written, between, scaled
+from ..core.schedules import Cosine, Shape
 from .shape_formulas import (
   FALLS,
   check_fall,
@@ -25,14 +22,11 @@ from .shape_formulas import (
   check_shapes,
   check_shares,
   falling,
-  floor_steps,
-  half_cosine,
-  joined,
-  share_steps,
-  straight,
-  whole_parts,
-  whole_periods,
+  last_part,
+  num_reached,
+  part_of,
 )
+from .shapes import Linear
 
 _MODES = ('triangular', 'triangular2', 'exp_range')
 _ANNEALS = ('cosine', 'linear')
@@ -41,9 +35,6 @@ _ANNEALS = ('cosine', 'linear')
 @dataclasses.dataclass(frozen=True)
 class PiecewiseConstant:
   """values[i] from the share at[i - 1] on.
-
-  `optax.piecewise_constant_schedule` takes factors instead, so that no value
-  may be zero.
 
   Attributes:
     values: one more than there are changes.
@@ -65,11 +56,10 @@ class PiecewiseConstant:
     right = f'one more than the {len(self.at)} in at'
     check(len(values) == len(self.at) + 1, 'values', values, right)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    constants = [optax.constant_schedule(value) for value in self.values]
-    ends = [share_steps(share, phase.steps) for share in self.at]
-    return optax.join_schedules(constants, ends)
+    del warmup
+    return jnp.asarray(self.values, jnp.float32)[num_reached(x, self.at)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +87,14 @@ class CosineWarmRestarts:
     check_number('multiplier', self.multiplier, '[1, inf)')
     check_number('floor', self.floor, '[0, 1)')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    lengths = [as_written(self.multiplier) ** i for i in range(self.periods)]
-    total = sum(lengths)
-    ends = [sum(lengths[: i + 1]) / total for i in range(self.periods)]
-    parts = [n for n in whole_parts(ends, phase.steps) if n > 0]
-    return joined([(half_cosine(1.0, self.floor, n), n) for n in parts])
+    del warmup
+    # From the last one, which is 1 long: no power of a large number.
+    lengths = [self.multiplier**-i for i in range(self.periods)][::-1]
+    starts = [math.fsum(lengths[:i]) for i in range(1, self.periods)]
+    total = math.fsum(lengths)
+    return Cosine(self.floor)(part_of(x, [s / total for s in starts])[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +106,7 @@ class Triangular:
     rise: share of a period on the way up.
     floor: value at the start of each period.
     mode: 'triangular' always goes up to 1; in 'triangular2' the amplitude
-      halves with each period; in 'exp_range' it is gamma^u of it.
+      halves with each period; in 'exp_range' it is gamma^x of it.
     gamma: the last amplitude of 'exp_range'.
 
   Example: Triangular(periods=2, rise=0.2) over 100 steps is 0 at 0, 0.5 at 5, 1
@@ -137,24 +128,18 @@ class Triangular:
     check_choice('mode', self.mode, _MODES)
     check_number('gamma', self.gamma, '(0, 1]')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    period = Fraction(phase.steps, self.periods)
-    rise = as_written(self.rise) * period
-    up, down, whole = float(rise), float(period - rise), float(period)
-
-    def share(count: ArrayLike) -> jax.Array:
-      passed, rest = whole_periods(count, whole)
-      amplitude = jnp.where(rest < up, rest / up, (whole - rest) / down)
-      if self.mode == 'triangular2':
-        amplitude *= jnp.exp2(-passed)
-      elif self.mode == 'exp_range':
-        # A factor per step to the power of 160,000 is off by 1 % in float32.
-        slope = math.log(self.gamma) / phase.steps
-        amplitude *= jnp.exp(slope * jnp.maximum(count, 0.0))
-      return between(1.0, self.floor, amplitude)
-
-    return share
+    del warmup
+    starts = [i / self.periods for i in range(1, self.periods)]
+    passed, rest = part_of(x, starts)
+    up, down = rest / self.rise, (1.0 - rest) / (1.0 - self.rise)
+    amplitude = jnp.minimum(up, down)
+    if self.mode == 'triangular2':
+      amplitude *= jnp.exp2(-passed.astype(jnp.float32))
+    elif self.mode == 'exp_range':
+      amplitude *= jnp.power(self.gamma, x)
+    return self.floor + (1.0 - self.floor) * amplitude
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +150,7 @@ class OneCycle:
     start: value at the first step.
     end: value at the last step.
     rise: share of the phase on the way up.
-    three_phase: come down to the start first, in as many steps as it took up.
+    three_phase: come down to the start first, over the same share again.
     anneal: 'cosine' or 'linear', the form of each way.
 
   Example: OneCycle(rise=0.2, start=0.5, end=0.1) over 100 steps is 0.5 at 0,
@@ -189,18 +174,17 @@ class OneCycle:
     check_number('rise', self.rise, '(0, .5)' if self.three_phase else '(0, 1)')
     check_choice('anneal', self.anneal, _ANNEALS)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    # Every way takes a step at least, be the phase ever so short.
-    up = max(floor_steps(self.rise, phase.steps), 1)
-    turns = [(0, self.start), (up, 1.0)]
-    if self.three_phase:
-      turns.append((2 * up, self.start))
-    turns.append((max(phase.steps, 3), self.end))
-    way = half_cosine if self.anneal == 'cosine' else straight
-    return joined(
-      [(way(a, b, t - s), t - s) for (s, a), (t, b) in zip(turns, turns[1:])]
-    )
+    del warmup
+    back = self.three_phase
+    turns = [self.rise, 2 * self.rise] if back else [self.rise]
+    values = [self.start, 1.0, *([self.start] if back else []), self.end]
+    index, passed = part_of(x, turns)
+    way = Cosine() if self.anneal == 'cosine' else Linear()
+    levels = jnp.asarray(values, jnp.float32)
+    begin, end = levels[index], levels[index + 1]
+    return end + (begin - end) * way(passed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,8 +196,8 @@ class WSD:
 
   Attributes:
     checkpoints: how many; they are at 1 / 2^(n - 1), ..., 1/2 and 1.
-    decay: share of the steps up to a checkpoint, from the one before, of the
-      way down.
+    decay: share of the way up to a checkpoint, from the one before, in which
+      the rate comes down.
     fall: how it goes down, see `shape_formulas.falling`.
     floor: value at each checkpoint.
 
@@ -236,28 +220,12 @@ class WSD:
     check_number('floor', self.floor, '[0, 1)')
     check_fall(self.fall, self.floor)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    pieces: list[tuple[Schedule, int]] = []
-    for steps, down in self.periods(phase.steps):
-      pieces.append((optax.constant_schedule(1.0), steps - down))
-      if down > 0:
-        fall = falling(1.0, self.floor, down, self.fall)
-        pieces.append((fall, down))
-    return joined(pieces)
-
-  def periods(self, steps: int) -> list[tuple[int, int]]:
-    """Steps up to each checkpoint, and how many of them, at their end, decay.
-
-    Each decays over the floor of its share, but over one step at least if it
-    has two. A checkpoint without steps is left out.
-    """
-    shares = [Fraction(1, 2**i) for i in reversed(range(self.checkpoints))]
-    return [
-      (n, max(floor_steps(self.decay, n), min(n - 1, 1)))
-      for n in whole_parts(shares, steps)
-      if n > 0
-    ]
+    del warmup
+    starts = [0.5**i for i in range(self.checkpoints - 1, 0, -1)]
+    down = last_part(part_of(x, starts)[1], self.decay)
+    return falling(down, 1.0, self.floor, self.fall)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,17 +258,13 @@ class Sequential:
     right = f'{num} numbers, one per shape, or none for peaks of 1'
     check(len(peaks) in (0, num), 'peaks', peaks, right)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    parts = whole_parts([*self.at, 1.0], phase.steps)
+    del warmup
+    index, passed = part_of(x, self.at)
     peaks = self.peaks or (1.0,) * len(self.shapes)
-    return joined(
-      [
-        (scaled(peak, shape.schedule(Phase(steps))), steps)
-        for shape, peak, steps in zip(self.shapes, peaks, parts)
-        if steps > 0
-      ]
-    )
+    values = [peak * shape(passed) for peak, shape in zip(peaks, self.shapes)]
+    return jnp.select([index == i for i in range(len(values))], values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,29 +285,7 @@ class Chained:
   def __post_init__(self) -> None:
     object.__setattr__(self, 'shapes', check_shapes('shapes', self.shapes))
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    whole = Phase(phase.steps)
-    factors: list[Schedule] = [s.schedule(whole) for s in self.shapes]
-    return lambda count: math.prod(factor(count) for factor in factors)
-
-
-@dataclasses.dataclass(frozen=True)
-class Ratio:
-  """For a weight decay: its ratio to the learning rate stays the same.
-
-    weight decay = hparams.weight_decay * rate / peak rate
-
-  Source: Defazio 2025, "Why gradients rapidly increase near the end of
-  training".
-  """
-
-  def schedule(self, phase: Phase) -> Schedule:
-    """See `Shape`.
-
-    Raises:
-      ValueError: if it is not the shape of a weight decay.
-    """
-    if phase.rate is None:
-      raise ValueError('Ratio() must be the weight_decay_shape of a cycle.')
-    return phase.rate
+    del warmup
+    return math.prod(jnp.asarray(shape(x)) for shape in self.shapes)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from ..core.cycle import StepNumbers
-from ..core.optimizers import AdamW, averaged, clipped, decayed_and_scaled
+from ..core.optimizers import AdamW, averaged
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,39 +26,25 @@ class NadamW(AdamW):
   2019, "On empirical comparisons of optimizers for deep learning", table 1.
   """
 
-  def build(self, numbers: StepNumbers) -> optax.GradientTransformation:
-    """See `Optimizer`."""
-    return optax.chain(
-      clipped(numbers.grad_clip),
-      _scale_by_nadam(numbers),
-      decayed_and_scaled(numbers.rate, numbers.weight_decay),
-    )
+  def direction(self) -> optax.GradientTransformation:
+    """See `AdamW`."""
+    b1, b2 = 1.0 - self.one_minus_beta1, self.beta2
 
+    def update(
+      grads: Any, state: optax.ScaleByAdamState, params: Any = None
+    ) -> tuple[Any, optax.ScaleByAdamState]:
+      del params
+      count = state.count + 1
+      mu = averaged(state.mu, grads, b1)
+      nu = averaged(state.nu, jax.tree_util.tree_map(jnp.square, grads), b2)
 
-def _scale_by_nadam(numbers: StepNumbers) -> optax.GradientTransformation:
-  b1, b2 = 1.0 - numbers.one_minus_beta1, numbers.beta2
+      def step(m: jax.Array, v: jax.Array) -> jax.Array:
+        return m / (1 - b1**count) / (jnp.sqrt(v / (1 - b2**count)) + self.eps)
 
-  def init(params: Any) -> optax.ScaleByAdamState:
-    mu = jax.tree_util.tree_map(jnp.zeros_like, params)
-    nu = jax.tree_util.tree_map(jnp.zeros_like, params)
-    return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), mu, nu)
+      updates = jax.tree_util.tree_map(step, averaged(mu, grads, b1), nu)
+      return updates, optax.ScaleByAdamState(count, mu, nu)
 
-  def update(
-    grads: Any, state: optax.ScaleByAdamState, params: Any = None
-  ) -> tuple[Any, optax.ScaleByAdamState]:
-    del params
-    count = state.count + 1
-    mu = averaged(state.mu, grads, b1)
-    nu = averaged(state.nu, jax.tree_util.tree_map(jnp.square, grads), b2)
-
-    def step(m: jax.Array, g: jax.Array, v: jax.Array) -> jax.Array:
-      ahead = (b1 * m + (1 - b1) * g) / (1 - b1**count)
-      return ahead / (jnp.sqrt(v / (1 - b2**count)) + numbers.eps)
-
-    updates = jax.tree_util.tree_map(step, mu, grads, nu)
-    return updates, optax.ScaleByAdamState(count, mu, nu)
-
-  return optax.GradientTransformation(init, update)
+    return optax.GradientTransformation(optax.scale_by_adam().init, update)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +61,8 @@ class Nesterov(AdamW):
   momentum in deep learning", as in `optax.trace`.
   """
 
-  def build(self, numbers: StepNumbers) -> optax.GradientTransformation:
-    """See `Optimizer`."""
-    return optax.chain(
-      clipped(numbers.grad_clip),
-      optax.trace(decay=1.0 - numbers.one_minus_beta1, nesterov=True),
-      decayed_and_scaled(numbers.rate, numbers.weight_decay),
-    )
+  moments: ClassVar[tuple[str, ...]] = ('trace',)
+
+  def direction(self) -> optax.GradientTransformation:
+    """See `AdamW`."""
+    return optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True)

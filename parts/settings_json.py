@@ -4,7 +4,7 @@ An object is its class and its fields: {"class": "Cosine", "floor": 0.1} is
 Cosine(floor=0.1). Fields that are left out have their defaults. Where settings
 are in force, an object without a class changes fields of the one at its place:
 
-  {"reset": {"alpha": 0.3}, "policy": {"class": "Finish"}}
+  {"reset": {"alpha": 0.3}, "horizon": {"class": "TimeHorizon"}}
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import early_switching, schedule_params, soft_reset
-from ..core import cycle, horizon, optimizers, race
+from ..core import horizon, optimizers, schedules
 from ..core.checks import check, check_count, did_you_mean
 from ..schedule_params import ScheduleParams
 from . import averages, composed_shapes, shapes
 from . import optimizers as further_optimizers
 
-_MODULES = (
-  *(schedule_params, soft_reset, early_switching),
-  *(cycle, optimizers, horizon, race),
-  *(shapes, composed_shapes, further_optimizers, averages),
-)
-# The dataclasses of these modules, by their names.
+# The dataclasses that settings are made of, by their names.
 _CLASSES: dict[str, Any] = {
   name: value
-  for module in _MODULES
+  for module in (
+    *(schedule_params, soft_reset, early_switching),
+    *(schedules, optimizers, horizon),
+    *(shapes, composed_shapes, further_optimizers, averages),
+  )
   for name, value in vars(module).items()
-  if isinstance(value, type)
-  and dataclasses.is_dataclass(value)
-  and value.__module__ == module.__name__
+  if isinstance(value, type) and dataclasses.is_dataclass(value)
 }
 
 

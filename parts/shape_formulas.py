@@ -1,35 +1,22 @@
-"""Formulas that several shapes are made of.
-
-A value may be read by two compiled programs and has to be the same to the last
-bit. Besides the rule of `core.cycle` (nothing is added to a bare product), no
-quotient decides where a jump is: compilers replace a division by a constant by
-a product with its reciprocal, and floor(7 * 115 / 115) is then 6, as in
-`optax.exponential_decay(staircase=True)`. A remainder is exact.
-"""
+"""What several shapes share: checks of their fields, jumps, ways down."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.typing import ArrayLike
 
 from ..core.checks import check, check_number
-from ..core.cycle import (
-  Schedule,
-  Shape,
-  as_written,
-  between,
-  passed_share,
-  rounded,
-)
+from ..core.schedules import Shape
 
 FALLS = ('linear', 'sqrt', 'inverse')
+# A jump counts as reached so much before its share: a share of a part, computed
+# in float32, may be rounded to below it, and the jump would be a step late. It
+# is less than half a step up to a million steps.
+SLACK = 2.0**-21
 
 
 def check_shares(name: str, value: Sequence[float]) -> tuple[float, ...]:
@@ -59,8 +46,7 @@ def check_shapes(name: str, value: Sequence[Shape]) -> tuple[Shape, ...]:
   """The shapes as a tuple; ValueError unless there is at least one."""
   is_list = isinstance(value, (list, tuple)) and len(value) > 0
   is_right = is_list and all(
-    hasattr(shape, 'schedule') and not isinstance(shape, type)
-    for shape in value
+    callable(shape) and not isinstance(shape, type) for shape in value
   )
   right = 'a tuple of at least one shape, such as (Cosine(),)'
   check(is_right, name, value, right)
@@ -68,10 +54,7 @@ def check_shapes(name: str, value: Sequence[Shape]) -> tuple[Shape, ...]:
 
 
 def check_periods(name: str, value: int, most: int) -> None:
-  """Raises ValueError unless it is a whole number from 1 to `most`.
-
-  Larger ones only take time to compile.
-  """
+  """Raises ValueError unless it is a whole number from 1 to `most`."""
   is_whole = isinstance(value, int) and not isinstance(value, bool)
   is_right = is_whole and 1 <= value <= most
   check(is_right, name, value, f'a whole number from 1 to {most}')
@@ -83,112 +66,54 @@ def check_fall(fall: str, floor: float) -> None:
   check(fall != 'inverse' or floor > 0, 'floor', floor, right)
 
 
-def floor_steps(share: float | Fraction, steps: int) -> int:
-  """floor(share * steps), exactly: 0.29 of 100 steps are 29."""
-  exact = share if isinstance(share, Fraction) else as_written(share)
-  return math.floor(exact * steps)
+def num_reached(x: ArrayLike, shares: Sequence[float]) -> jax.Array:
+  """How many of the shares x has reached; compared, so that no product errs."""
+  ends = np.asarray(shares, np.float32) - np.float32(SLACK)
+  return jnp.sum(jnp.asarray(x)[..., None] >= ends, axis=-1)
 
 
-def share_steps(share: float, steps: int) -> float:
-  """share * steps, rounded once; it need not be whole."""
-  return float(as_written(share) * steps)
-
-
-def whole_parts(shares: Sequence[Fraction | float], steps: int) -> list[int]:
-  """Whole steps of the parts that end at the given shares."""
-  ends = [floor_steps(share, steps) for share in shares]
-  return [end - start for start, end in zip([0, *ends], ends)]
-
-
-def share_left(count: ArrayLike, steps: ArrayLike) -> jax.Array:
-  """1 - count / steps between 0 and 1, and no more than 0 at the end.
-
-  A quotient of the difference: compilers make a product of a division by a
-  constant, and 1 - 41 * (1 / 41) is 2^-24, whose tenth root is 0.19.
-  """
-  return jnp.clip(jnp.subtract(steps, count), 0.0, steps) / steps
-
-
-def whole_periods(
-  count: ArrayLike, period: float
+def part_of(
+  x: ArrayLike, shares: Sequence[float]
 ) -> tuple[jax.Array, jax.Array]:
-  """How many periods have passed, and the steps since the last one.
-
-  Exact if float32 holds the period; `ends_passed` is for others.
-  """
-  count = jnp.maximum(jnp.asarray(count, jnp.float32), 0.0)
-  rest = jnp.fmod(count, jnp.float32(period))
-  return jnp.round((count - rest) / period), rest
-
-
-def ends_of_parts(share: float, steps: int) -> list[float]:
-  """The ends of as many whole parts of the share as the phase has."""
-  part = as_written(share) * steps
-  return [float(i * part) for i in range(1, int(steps / part) + 1)]
-
-
-def ends_passed(
-  ends: Sequence[float], count: ArrayLike, side: str
-) -> jax.Array:
-  """How many of some steps have been passed, compared one by one.
+  """The part of a phase that x lies in, and the share of it that has passed.
 
   Args:
-    ends: shape=(n,), ascending.
-    count: the step.
-    side: 'right' counts an end that is just reached, 'left' does not.
+    x: share of the phase.
+    shares: where the second and the following parts begin, in (0, 1), rising.
+
+  Returns:
+    The index of the part, from 0, and a number in [0, 1].
   """
-  return jnp.searchsorted(
-    jnp.asarray(ends, jnp.float32),
-    jnp.asarray(count, jnp.float32),
-    side=side,
-    method='compare_all',
-  )
+  edges = jnp.asarray([0.0, *shares, 1.0], jnp.float32)
+  index = num_reached(x, shares)
+  start, end = edges[index], edges[index + 1]
+  return index, _passed(x - start, end - start)
 
 
-def straight(start: float, end: float, steps: float) -> Schedule:
-  """A straight line from start to end over the steps, then the end.
-
-  Exact near an end of 0 only; a warm-up goes the other way round.
-  `optax.linear_schedule` adds to a product.
-  """
-  return lambda count: between(start, end, share_left(count, steps))
+def last_part(x: ArrayLike, share: float) -> jax.Array:
+  """How much of the phase's last share has passed, in [0, 1]."""
+  # 1 - x is exact where it matters; x - (1 - share) would round twice.
+  return _passed(share - (1.0 - jnp.asarray(x)), share)
 
 
-def half_cosine(start: float, end: float, steps: int) -> Schedule:
-  """end + (start - end) * (1 + cos(pi * t / N)) / 2, then the end."""
-  unit = optax.cosine_decay_schedule(1.0, steps)
-  return lambda count: between(start, end, unit(jnp.maximum(count, 0)))
+def _passed(passed: jax.Array, length: ArrayLike) -> jax.Array:
+  """passed / length in [0, 1]; 0 and 1 exactly, where a root would show less."""
+  share = jnp.where(passed < length - SLACK, passed / length, 1.0)
+  return jnp.where(passed > SLACK, share, 0.0)
 
 
-def falling(start: float, end: float, steps: float, kind: str) -> Schedule:
-  """How a stable rate comes down: over N steps, then the end.
+def falling(x: ArrayLike, start: float, end: float, kind: str) -> jax.Array:
+  """How a stable rate comes down from start to end.
 
-  With r = t / N:
-    linear   end + (start - end) * (1 - r)
-    sqrt     end + (start - end) * (1 - sqrt(r))
-    inverse  1 / (r / end + (1 - r) / start), for an end above 0
+    linear   end + (start - end) * (1 - x)
+    sqrt     end + (start - end) * (1 - sqrt(x))
+    inverse  1 / (x / end + (1 - x) / start), for an end above 0
 
   Sources: linear and sqrt, Hägele et al. 2024, "Scaling laws and
   compute-optimal training beyond fixed training durations"; inverse, Wen et al.
   2024, "Understanding warmup-stable-decay learning rates".
   """
-
-  def schedule(count: ArrayLike) -> jax.Array:
-    share = passed_share(count, steps)
-    if kind == 'inverse':
-      return start / (rounded(start / end * share) + (1.0 - share))
-    left = 1.0 - (jnp.sqrt(share) if kind == 'sqrt' else share)
-    return between(start, end, left)
-
-  return schedule
-
-
-def joined(pieces: Sequence[tuple[Schedule, int]]) -> Schedule:
-  """Pieces of (schedule, steps) in turn; the last one goes on for ever.
-
-  Each counts from its own start. Steps are whole: compilers fold two
-  subtractions of constants into one, and would round other boundaries in one
-  program as they do not in another.
-  """
-  schedules, steps = zip(*pieces)
-  return optax.join_schedules(list(schedules), np.cumsum(steps[:-1]).tolist())
+  x = jnp.asarray(x)
+  if kind == 'inverse':
+    return 1.0 / (x / end + (1.0 - x) / start)
+  return end + (start - end) * (1.0 - (jnp.sqrt(x) if kind == 'sqrt' else x))

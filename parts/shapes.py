@@ -1,9 +1,8 @@
 """Warm-ups and decays of one formula; `composed_shapes` has those of several.
 
-Warm-ups and decays beyond the core's: a warm-up rises to the peak over W steps,
-a decay goes on from there over the cycle's other steps. Values are shares of
-the cycle's peak, u = t / N is the share of the phase that has passed; lengths
-among the fields are shares of the phase. Counts below zero read as zero.
+A warm-up rises to the peak, a decay goes on from there over the other steps of
+the cycle. x is the share of the phase that has passed. Values are shares of the
+cycle's peak, lengths among the fields are shares of the phase.
 
 Sources: the PyTorch, Keras, Cerebras and pytorch-accelerated schedulers of
 these names; each class says where it differs.
@@ -18,31 +17,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 from jax.typing import ArrayLike
 
 from ..core.checks import check, check_choice, check_flag, check_number
-from ..core.cycle import (
-  Phase,
-  Schedule,
-  as_written,
-  between,
-  passed_share,
-  rounded,
-)
 from .shape_formulas import (
   FALLS,
+  SLACK,
   check_fall,
   check_shares,
-  ends_of_parts,
-  ends_passed,
   falling,
-  floor_steps,
-  joined,
-  share_left,
-  share_steps,
-  straight,
+  last_part,
+  num_reached,
 )
 
 # More stairs than that are none that can be told from the curve.
@@ -56,15 +41,15 @@ class Constant:
   Example: Constant() over 10 steps is 1 at 0, 1 at 5, 1 at 10.
   """
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del phase
-    return optax.constant_schedule(1.0)
+    del warmup
+    return jnp.ones_like(x, jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
 class CosineWarmup:
-  """Half a cosine: start + (1 - start) * (1 - cos(pi * u)) / 2.
+  """Half a cosine: start + (1 - start) * (1 - cos(pi * x)) / 2.
 
   Attributes:
     start: value at its first step.
@@ -77,19 +62,16 @@ class CosineWarmup:
   def __post_init__(self) -> None:
     check_number('start', self.start, '[0, 1)')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-
-    def share(count: ArrayLike) -> jax.Array:
-      passed = passed_share(count, phase.steps)
-      return between(1.0, self.start, 0.5 * (1.0 - jnp.cos(jnp.pi * passed)))
-
-    return share
+    del warmup
+    half = 0.5 * (1.0 - jnp.cos(jnp.pi * x))
+    return self.start + (1.0 - self.start) * half
 
 
 @dataclasses.dataclass(frozen=True)
 class ExponentialWarmup:
-  """A constant factor per step: start^(1 - u).
+  """A constant factor per step: start^(1 - x).
 
   Attributes:
     start: value at its first step, which cannot be 0; the default is ours.
@@ -103,18 +85,16 @@ class ExponentialWarmup:
   def __post_init__(self) -> None:
     check_number('start', self.start, '[1e-38, 1)')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    return optax.exponential_decay(
-      self.start, phase.steps, 1.0 / self.start, end_value=1.0
-    )
+    del warmup
+    # No power of the start, which may be too small for a float32.
+    return jnp.exp(math.log(self.start) * (1.0 - x))
 
 
 @dataclasses.dataclass(frozen=True)
 class PolynomialWarmup:
-  """A power of the share: start + (1 - start) * u^power.
-
-  Exact also where u is small.
+  """A power of the share: start + (1 - start) * x^power.
 
   Attributes:
     start: value at its first step.
@@ -131,16 +111,15 @@ class PolynomialWarmup:
     check_number('start', self.start, '[0, 1)')
     check_number('power', self.power, '(0, inf)')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    return lambda count: between(
-      1.0, self.start, passed_share(count, phase.steps) ** self.power
-    )
+    del warmup
+    return self.start + (1.0 - self.start) * x**self.power
 
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-  """A straight line: floor + (1 - floor) * (1 - u).
+  """A straight line: floor + (1 - floor) * (1 - x).
 
   Attributes:
     floor: the end.
@@ -153,14 +132,15 @@ class Linear:
   def __post_init__(self) -> None:
     check_number('floor', self.floor, '[0, 1)')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    return straight(1.0, self.floor, phase.steps)
+    del warmup
+    return self.floor + (1.0 - self.floor) * (1.0 - x)
 
 
 @dataclasses.dataclass(frozen=True)
 class Exponential:
-  """A constant factor per step: factor^(u / share), or of the floor of that.
+  """A constant factor per step: factor^(x / share), or of the floor of that.
 
   Attributes:
     factor: what is left after each share.
@@ -170,8 +150,7 @@ class Exponential:
   Example: Exponential(factor=0.25, share=0.5) over 100 steps is 1 at 0, 0.5 at
   25, 0.25 at 50, 0.0625 at 100.
 
-  Source: `optax.exponential_decay`, whose staircase is up to a step late in a
-  compiled program; torch's ExponentialLR and StepLR.
+  Source: torch's ExponentialLR and StepLR.
   """
 
   factor: float = 0.01
@@ -183,14 +162,18 @@ class Exponential:
     check_number('share', self.share, '(0, 1]')
     check_flag('staircase', self.staircase)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    if not self.staircase or self.share * MOST_STAIRS < 1:
-      steps: Any = share_steps(self.share, phase.steps)
-      return optax.exponential_decay(1.0, steps, self.factor)
-    ends = ends_of_parts(self.share, phase.steps)
-    stairs = optax.exponential_decay(1.0, 1, self.factor)
-    return lambda count: stairs(ends_passed(ends, count, 'right'))
+    del warmup
+    periods = x / self.share
+    if self.staircase and self.share * MOST_STAIRS >= 1:
+      periods = jnp.floor((x + SLACK) / self.share)
+    return jnp.power(self.factor, periods)
+
+
+def _check_warmup(value: ArrayLike, warmup: ArrayLike) -> jax.Array:
+  """The value, or NaN where a holding decay would have no step to fall in."""
+  return jnp.where(jnp.asarray(warmup) < 0.4, value, jnp.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,19 +182,18 @@ class HoldingExponential:
 
   L is the length of the cycle and W that of its warm-up, after which the hold
   begins; within composed shapes L is the length of the part and W is 0. W must
-  be below 0.4 L, or nothing would decay.
+  be below 0.4 L, or nothing would decay: the rate is NaN, and the chain is
+  refused.
 
   Example: HoldingExponential() over 100 steps is 1 at 0, 1 at 20, 0.1 at 80.
 
   Source: thesis, section 2.3 and its code's exponential decay.
   """
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    length, hold = _hold(phase)
-    steps: Any = 0.6 * length
-    decay = optax.exponential_decay(1.0, steps, 0.1)
-    return lambda count: decay(_whole(count) - hold)
+    passed = ((1.0 - warmup) * x - warmup - 0.2) / 0.6
+    return _check_warmup(jnp.power(0.1, jnp.maximum(passed, 0.0)), warmup)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,29 +208,10 @@ class HoldingLinear:
   Source: thesis, section 2.3 and its code's linear decay.
   """
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    length, hold = _hold(phase)
-    steps = 0.8 * length - 2 * phase.warmup_steps
-    return lambda count: share_left(_whole(count) - hold, steps)
-
-
-def _hold(phase: Phase) -> tuple[int, float]:
-  """L, and how long the peak is held, which need not be a whole step."""
-  length = phase.warmup_steps + phase.steps
-  right = 'fewer than 0.4 of the cycle, since the decay holds the peak as long'
-  check(
-    phase.warmup_steps < 0.4 * length, 'warmup_steps', phase.warmup_steps, right
-  )
-  return length, phase.warmup_steps + 0.2 * length
-
-
-def _whole(count: ArrayLike) -> jax.Array:
-  """The count, rounded before a hold is subtracted.
-
-  Compilers make one subtraction of that and of the start of the phase.
-  """
-  return rounded(jnp.asarray(count, jnp.float32))
+    left = (1.0 - warmup) * (1.0 - x) / (0.8 - 2.0 * warmup)
+    return _check_warmup(jnp.minimum(left, 1.0), warmup)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,7 +226,7 @@ class Step:
   Example: Step(factor=0.5, at=(0.25,)) over 100 steps is 1 at 24, 0.5 at 25,
   0.5 at 100.
 
-  Source: torch's MultiStepLR; `optax.piecewise_constant_schedule`.
+  Source: torch's MultiStepLR.
   """
 
   factor: float = 0.1
@@ -273,18 +236,15 @@ class Step:
     check_number('factor', self.factor, '(0, 1]')
     object.__setattr__(self, 'at', check_shares('at', self.at))
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    drops: Any = {share_steps(s, phase.steps): self.factor for s in self.at}
-    return optax.piecewise_constant_schedule(1.0, drops)
+    del warmup
+    return jnp.power(self.factor, num_reached(x, self.at))
 
 
 @dataclasses.dataclass(frozen=True)
 class Polynomial:
-  """end + (start - end) * (1 - u / share)^power, over whole steps.
-
-  `optax.polynomial_schedule` adds to a product twice, and does not reach the
-  end in a compiled program if the power is below 1.
+  """end + (start - end) * (1 - x / share)^power, then the end.
 
   Attributes:
     start: value at its first step; it may be the lower one.
@@ -309,17 +269,17 @@ class Polynomial:
     check_number('power', self.power, '(0, inf)')
     check_number('share', self.share, '(0, 1]')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    steps = max(floor_steps(self.share, phase.steps), 1)
-    return lambda count: between(
-      self.start, self.end, share_left(count, steps) ** self.power
-    )
+    del warmup
+    # The difference first: 0 at the end, whose root would show any rounding.
+    left = jnp.maximum(self.share - x, 0.0) / self.share
+    return self.end + (self.start - self.end) * left**self.power
 
 
 @dataclasses.dataclass(frozen=True)
 class InverseTime:
-  """1 / (1 + rate * (u / share)^exponent), or with the floor of that power.
+  """1 / (1 + rate * (x / share)^exponent), or with the floor of that power.
 
   Attributes:
     rate: the default leaves a tenth after the share.
@@ -344,30 +304,20 @@ class InverseTime:
     check_number('share', self.share, '(0, 1]')
     check_flag('staircase', self.staircase)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    length = share_steps(self.share, phase.steps)
-    log_stairs = self.exponent * math.log(phase.steps / length)
-    ends: list[float] = []
+    del warmup
+    periods = jnp.power(x / self.share, self.exponent)
+    log_stairs = -self.exponent * math.log(self.share)
     if self.staircase and log_stairs <= math.log(MOST_STAIRS):
-      stairs = range(1, int(math.exp(log_stairs)) + 2)
-      ends = [length * i ** (1 / self.exponent) for i in stairs]
-      if self.exponent == 1:
-        ends = ends_of_parts(self.share, phase.steps)
-
-    def share(count: ArrayLike) -> jax.Array:
-      if ends:
-        periods: Any = ends_passed(ends, count, 'right')
-      else:
-        periods = (jnp.maximum(count, 0.0) / length) ** self.exponent
-      return 1.0 / (1.0 + rounded(self.rate * periods))
-
-    return share
+      late = jnp.power((x + SLACK) / self.share, self.exponent)
+      periods = jnp.where(jnp.asarray(x) > 0, jnp.floor(late), 0.0)
+    return 1.0 / (1.0 + self.rate * periods)
 
 
 @dataclasses.dataclass(frozen=True)
 class InversePower:
-  """(hold / max(u, hold))^exponent, then down to the floor in the cool-down.
+  """(hold / max(x, hold))^exponent, then down to the floor in the cool-down.
 
   Attributes:
     exponent: of the power law; 1/2 is the inverse square root.
@@ -397,29 +347,29 @@ class InversePower:
     check_choice('fall', self.fall, FALLS)
     check_number('floor', self.floor, '[0, 1)')
     if self.cooldown > 0:
-      begin = (self.hold / max(1 - self.cooldown, self.hold)) ** self.exponent
-      right = f'at most {begin:.4g}, where the cool-down starts'
-      check(self.floor <= begin, 'floor', self.floor, right)
+      right = f'at most {self._top():.4g}, where the cool-down starts'
+      check(self.floor <= self._top(), 'floor', self.floor, right)
       check_fall(self.fall, self.floor)
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    held = share_steps(self.hold, phase.steps)
-
-    def power(count: ArrayLike) -> jax.Array:
-      return (held / jnp.maximum(count, held)) ** self.exponent
-
+    del warmup
+    power = (self.hold / jnp.maximum(x, self.hold)) ** self.exponent
     if self.cooldown == 0:
       return power
-    begin = floor_steps(1 - as_written(self.cooldown), phase.steps)
-    top = (held / max(begin, held)) ** self.exponent
-    down = falling(top, self.floor, phase.steps - begin, self.fall)
-    return joined([(power, begin), (down, phase.steps - begin)])
+    passed = last_part(x, self.cooldown)
+    down = falling(passed, self._top(), self.floor, self.fall)
+    return jnp.where(passed > 0, down, power)
+
+  def _top(self) -> float:
+    """The value where the cool-down starts."""
+    begin = max(1.0 - self.cooldown, self.hold)
+    return float((self.hold / begin) ** self.exponent)
 
 
 @dataclasses.dataclass(frozen=True)
 class KDecayCosine:
-  """Half a cosine of (u / (1 - cooldown))^k to the floor, then the floor.
+  """Half a cosine of (x / (1 - cooldown))^k to the floor, then the floor.
 
   `optax.cosine_decay_schedule(exponent=...)` is something else: there, the
   cosine is raised to a power.
@@ -446,15 +396,12 @@ class KDecayCosine:
     check_number('floor', self.floor, '[0, 1)')
     check_number('cooldown', self.cooldown, '[0, 1)')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    steps = float((1 - as_written(self.cooldown)) * phase.steps)
-
-    def share(count: ArrayLike) -> jax.Array:
-      passed = passed_share(count, steps) ** self.k
-      return between(1.0, self.floor, 0.5 * (1 + jnp.cos(jnp.pi * passed)))
-
-    return share
+    del warmup
+    passed = jnp.minimum(x / (1.0 - self.cooldown), 1.0) ** self.k
+    half = 0.5 * (1.0 + jnp.cos(jnp.pi * passed))
+    return self.floor + (1.0 - self.floor) * half
 
 
 @dataclasses.dataclass(frozen=True)
@@ -478,100 +425,43 @@ class CosineAnnealing:
     check_number('floor', self.floor, '[0, 1)')
     check_number('share', self.share, '(0, 1]')
 
-  def schedule(self, phase: Phase) -> Schedule:
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    steps = share_steps(self.share, phase.steps)
-
-    def value(count: ArrayLike) -> jax.Array:
-      ways = jnp.maximum(count, 0) / steps
-      return between(1.0, self.floor, 0.5 * (1 + jnp.cos(jnp.pi * ways)))
-
-    return value
+    del warmup
+    half = 0.5 * (1.0 + jnp.cos(jnp.pi * (x / self.share)))
+    return self.floor + (1.0 - self.floor) * half
 
 
 @dataclasses.dataclass(frozen=True)
 class Lambda:
-  """function(u), a function that JAX can trace. No JSON can hold it.
-
-  It may differ in the last bits between programs if it adds to a bare product;
-  see `core.cycle.rounded`.
+  """function(x), a function that JAX can trace. No JSON can hold it.
 
   Attributes:
     function: from the share of the phase to the share of the peak.
 
+  Raises:
+    ValueError: if the function raises, cannot be traced, or gives anything but
+      one real number.
+
   Source: torch's LambdaLR.
   """
 
-  function: Callable[[jax.Array], Any]
+  function: Callable[[Any], Any]
 
   def __post_init__(self) -> None:
     check(callable(self.function), 'function', self.function, 'a function')
-
-  def schedule(self, phase: Phase) -> Schedule:
-    """See `Shape`.
-
-    Raises:
-      ValueError: if the function raises, cannot be traced, or gives anything
-        but one real number.
-    """
-
-    def value(count: ArrayLike) -> jax.Array:
-      found = self.function(passed_share(count, phase.steps))
-      if found is None:  # jax 0.4 would make it nan
-        raise TypeError('None is not a number')
-      return jnp.asarray(found)
-
     right = 'a function that JAX can trace, from a share to one real number'
     try:
-      found = jax.eval_shape(value, np.float32(0))
+      found = jax.eval_shape(self, jnp.float32(0))
     except Exception as error:
       raise ValueError(f'{self}: function must be {right}: {error}.') from error
     is_real = not jnp.issubdtype(found.dtype, jnp.complexfloating)
     check(found.shape == () and is_real, 'function', self.function, right)
-    return value
 
-
-@dataclasses.dataclass(frozen=True)
-class Multiplicative:
-  """function(1) * ... * function(t); it is called once per step, beforehand.
-
-  The value stays as it is after the phase, and between whole steps.
-
-  Attributes:
-    function: from a step, a whole number from 1 on, to a factor.
-
-  Source: torch's MultiplicativeLR.
-  """
-
-  function: Callable[[int], float]
-
-  def __post_init__(self) -> None:
-    check(callable(self.function), 'function', self.function, 'a function')
-
-  def schedule(self, phase: Phase) -> Schedule:
-    """See `Shape`.
-
-    Raises:
-      ValueError: if the function raises, gives no number, or if the product
-        does not stay finite.
-    """
-    right = 'a function from a step (1, 2, ...) to one number, its factor'
-    try:
-      factors = [float(self.function(t + 1)) for t in range(phase.steps)]
-    except Exception as error:
-      raise ValueError(f'{self}: function must be {right}: {error}.') from error
-    with np.errstate(over='ignore', invalid='ignore'):
-      table = np.cumprod([1.0, *factors]).astype(np.float32)
-    is_finite = bool(np.isfinite(table).all())
-    check(
-      is_finite,
-      'function',
-      self.function,
-      f'{right}, whose product stays finite',
-    )
-
-    def share(count: ArrayLike) -> jax.Array:
-      whole = jnp.floor(jnp.asarray(count, jnp.float32)).astype(jnp.int32)
-      return jnp.asarray(table)[jnp.clip(whole, 0, phase.steps)]
-
-    return share
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    """See `Shape`."""
+    del warmup
+    found = self.function(x)
+    if found is None:  # jax 0.4 would make it nan
+      raise TypeError('None is not a number')
+    return jnp.asarray(found)

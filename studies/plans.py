@@ -8,13 +8,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from ..core import schedules
-from ..core.race import Race
 from ..core.records import SETTINGS, as_plain
-from ..core.schedules import Chain
+from ..core.schedules import PlannedCycle
 from ..parts import settings_json
 from ..schedule_params import ScheduleParams
 from .paths import check_file
@@ -31,9 +29,12 @@ class RunPlan(NamedTuple):
   params: ScheduleParams
 
   @property
-  def chain(self) -> Chain:
+  def cycles(self) -> tuple[PlannedCycle, ...]:
     """The chain over its steps."""
-    return self.params.chain(self.step_hint)
+    params = self.params
+    return schedules.jax_lr_schedule(
+      self.step_hint, params.cycles, params.budget_factor
+    )
 
 
 def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
@@ -52,18 +53,13 @@ def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
 
 
 def check(plan: RunPlan) -> None:
-  """Raises a ValueError if nothing can be trained by a plan.
-
-  The cycles don't fit into the steps, a rate is impossible, or there are more
-  steps than can be held.
-  """
+  """Raises a ValueError if a plan has more steps than can be held."""
   factor, step_hint = plan.params.budget_factor, plan.step_hint
   if factor * step_hint > MOST_STEPS:
     raise ValueError(
       f'budget_factor={factor:g} and step_hint={step_hint:,} make '
       f'{factor * step_hint:g} steps: give a plan of at most {MOST_STEPS:,}.'
     )
-  schedules.check_rates(plan.chain.cycles)
 
 
 def shown(setting: Any) -> str:
@@ -85,9 +81,9 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   Returns:
     shape=(steps,), float32. The rate after the last step is not among them.
   """
-  chain = plan.chain
-  steps = np.arange(sum(cycle.steps for cycle in chain.cycles), dtype=np.int32)
-  return np.asarray(jax.vmap(chain.schedule)(steps), np.float32)
+  cycles = plan.cycles
+  num_steps = sum(cycle.steps for cycle in cycles)
+  return schedules.planned_rates(cycles, np.arange(num_steps))
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
@@ -97,8 +93,8 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
     Nothing only if all that happens is in the plan.
   """
   said = []
-  if isinstance(params.policy, Race):
-    peaks = ', '.join(f'{factor:g}' for factor in params.policy.peaks)
+  if params.race:
+    peaks = ', '.join(f'{factor:g}' for factor in params.race.peaks)
     said.append(
       f'The rates are multiplied by {peaks}, in this order, until the model '
       'learns: its first evaluation in the cycle says so. Each change is a full '
@@ -109,14 +105,11 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
       f'{shown(params.switching)} may end a cycle early; the next one then '
       'starts at once.'
     )
-  if params.horizon.is_hard_limit:
+  if params.horizon:
     said.append(
       f'{shown(params.horizon)} lays the cycles over the time budget, anew at '
-      'every evaluation, with the same ratios.'
-    )
-  if params.wait:
-    said.append(
-      'A cycle may be a few steps longer: a reset waits for its evaluation.'
+      'every evaluation, with the same ratios. A cycle may be a few steps '
+      'longer: a reset waits for its evaluation.'
     )
   if len(params.cycles) > 1 or said:
     said.append(

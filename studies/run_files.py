@@ -230,7 +230,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   else:
     anchors = read_anchors(events, len(plan.params.cycles))
     steps, rates = rates_of_run(plan, anchors, last_step)
-    lengths = [cycle.warmup_steps for cycle in plan.chain.cycles]
+    lengths = [cycle.warmup_steps for cycle in plan.cycles]
     warmups = [
       (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
       for a in anchors
@@ -374,13 +374,19 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
+  cycles = plan.cycles
+  of_cycle = setting[at]
+  nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
+  peaks = np.array([cycle.setting.peak for cycle in cycles])
   clocks = CycleClock(
     count=steps.astype(np.int32),
-    cycle=setting[at].astype(np.int32),
+    cycle=of_cycle.astype(np.int32),
+    steps=nominal[of_cycle].astype(np.int32),
+    warmup_steps=warmup_steps[of_cycle].astype(np.int32),
     anchor_step=begin[at].astype(np.int32),
     anchor_local=local[at].astype(np.float32),
     pace=pace[at].astype(np.float32),
-    scale=scale[at].astype(np.float32),
+    peak=(peaks[of_cycle] * scale[at]).astype(np.float32),
   )
-  read = functools.partial(schedules.learning_rate, cycles=plan.chain.cycles)
+  read = functools.partial(schedules.learning_rate, cycles=cycles)
   return steps, np.asarray(jax.vmap(read)(clocks))

@@ -15,11 +15,18 @@ import optax
 import pytest
 
 from helpers import runs
-from helpers.documents import DOCUMENTS, ROOT, anchors, blocks, without_code
+from helpers.documents import (
+  DOCUMENTS,
+  ROOT,
+  anchors,
+  blocks,
+  files_of,
+  without_code,
+)
 from reset_cycles.cli import main as cli
-from reset_cycles.core.cycle import Cycle, Hparams
+from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.parts import settings_json
-from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, SoftReset
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
@@ -147,34 +154,36 @@ def test_the_settings_of_the_page(tmp_path):
   )
 
 
-def test_the_parts_of_the_page_on_extending_run(folder):
+def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   """12 steps in cycles of 4.
 
-  The second is left at its third evaluation, the last one is followed by further
-  ones at half of the rate.
+  The second is left at its third evaluation.
   """
-  names = {'Cycle': Cycle, 'THESIS': THESIS}
-  for text in blocks_of('docs/extending.md', 'python'):
-    exec(compile(text, 'extending.md', 'exec'), names)
-  metrics = {2: 0.5, 5: 0.4, 6: 0.3, 7: 0.2, 10: 0.6, 14: 0.7}
+  files = files_of('docs/extending.md')
+  assert [*files.values()] == blocks_of('docs/extending.md', 'python')
+  for name, text in {'__init__.py': '', **files}.items():
+    (tmp_path / name).write_text(text)
+  page = load_submission(str(tmp_path / 'my_submission.py'))
+  (params,) = page.init_optimizer_state.args
+  metrics = {2: 0.5, 5: 0.4, 6: 0.3, 7: 0.2, 10: 0.6}
   driver = runs.newly_set_up(
-    names['params'], evaluations={s: (1.0, m) for s, m in metrics.items()}
+    params, evaluations={s: (1.0, m) for s, m in metrics.items()}
   )
   start = runs.trained_params(driver)['kernel']
-  assert not driver.run(until=16)
+  driver.run(until=12)
   end = runs.trained_params(driver)['kernel']
   assert np.isfinite(end).all()
   assert not np.array_equal(end, start)
   waited = runs.column(folder, 'waited', event='evaluation')
-  assert waited == [*'001200']
+  assert waited == [*'00120']
   assert runs.column(folder, 'reason', event='switch') == ['no progress']
   scales = runs.column(folder, 'scale', event='cycle_start')
-  assert scales == ['1.0', '1.0', '1.0', '0.5']
+  assert scales == ['1.0'] * 3
   steps, rates = (
     runs.column(folder, name) for name in ('global_step', 'learning_rate')
   )
   # .25 of the peak from the middle of a cycle on.
-  rate, peak = float(dict(zip(steps, rates))['2']), Hparams().learning_rate
+  rate, peak = float(dict(zip(steps, rates))['2']), params.cycles[0].peak
   np.testing.assert_allclose(rate, 0.25 * peak, rtol=1e-6)
 
 

@@ -12,14 +12,14 @@ import re
 import pytest
 
 from reset_cycles import submission
-from reset_cycles.cli.closure import closure
+from reset_cycles.cli import handed_in
 
 ROOT = pathlib.Path(submission.__file__).parent
-# What is handed in; __init__.py files have nothing that is run.
+# What is handed in; __init__.py files have nothing that a run calls.
 TREES = {
-  name: ast.parse((ROOT / name).read_text())
-  for name in closure({})
-  if not name.endswith('__init__.py')
+  path.relative_to(ROOT).as_posix(): ast.parse(text)
+  for path, text in handed_in.modules(ROOT / 'submission.py', {}).items()
+  if path.name != '__init__.py'
 }
 BATCH_SIZES = '_BATCH_SIZES'
 

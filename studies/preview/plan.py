@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...core.race import Race
 from ...core.schedules import PlannedCycle
 from .. import paths, plans
 from ..plans import RunPlan, shown
@@ -43,7 +42,7 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
     f'{name}: {rates.size:,} steps, {plan.params.budget_factor:g} times a '
     f'step_hint of {plan.step_hint:,}.'
   )
-  yield from table_lines(cycle_rows(plan.chain.cycles))
+  yield from table_lines(cycle_rows(plan.cycles))
   decided = plans.what_evaluations_decide(plan.params)
   yield 'First and last step are counted from 1. ' + (
     'In a run, evaluations decide:' if decided else 'This is what will happen.'
@@ -64,11 +63,12 @@ def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
 
   from ..run_plot import FAR_APART, scale_rates
 
-  rates, starts = plans.planned_rates(plan), plan.chain.reinit_steps
+  rates = plans.planned_rates(plan)
+  starts = [*itertools.accumulate(cycle.steps for cycle in plan.cycles)][:-1]
   points = np.linspace(0, rates.size - 1, _POINTS).astype(np.int64)
   steps = np.unique(np.append(points, starts).astype(np.int64))
-  policy = plan.params.policy
-  factors = policy.peaks if isinstance(policy, Race) else (1.0,)
+  race = plan.params.race
+  factors = race.peaks if race else (1.0,)
   greys = [f'{0.3 + 0.2 * i:.1f}' for i in range(1, len(factors))]
   figure = Figure((7, 3), dpi=120, layout='constrained')
   axes = figure.subplots()
@@ -94,28 +94,21 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
 
   Returns:
     Number of the cycle; its first and last step, counted from 1 as evaluations
-    count them; shape and steps of the warm-up; peak and decay; shape and peak of
-    the weight decay if it is scheduled or differs; share of all steps.
+    count them; shape and steps of the warm-up; peak and decay; share of all
+    steps.
   """
   ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
   settings = [cycle.setting for cycle in cycles]
-  peaks = [setting.hparams.learning_rate for setting in settings]
   columns = {
     'cycle': [f'{i + 1}' for i in range(len(cycles))],
     'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
     'last': [f'{end:,}' for end in ends],
     'warm-up': [shown(setting.warmup) for setting in settings],
     'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
-    'peak': [f'{peak:.4g}' for peak in peaks],
+    'peak': [f'{setting.peak:.4g}' for setting in settings],
+    'decay': [shown(setting.decay) for setting in settings],
+    'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
   }
-  columns['decay'] = [shown(setting.decay) for setting in settings]
-  decays = [
-    f'{shown(s.weight_decay_shape or "")} {s.hparams.weight_decay:.4g}'.strip()
-    for s in settings
-  ]
-  if len(set(decays)) > 1 or settings[0].weight_decay_shape:
-    columns['weight decay'] = decays
-  columns['share'] = [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles]
   return [tuple(columns), *zip(*columns.values())]
 
 

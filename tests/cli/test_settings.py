@@ -8,17 +8,21 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from reset_cycles.cli import closure
+from helpers.documents import files_of
+from reset_cycles import submission
+from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
-from reset_cycles.cli import settings as exporting
+from reset_cycles.cli.handed_in import ROOT
 from reset_cycles.core.records import as_plain
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
+from reset_cycles.submission import make_submission
 
 # As the runner does it, leaving what Python leaves. In packages whose names are
 # not this one's.
@@ -41,7 +45,29 @@ assert not known, known
 SETTINGS = {
   'soft_reset': SOFT_RESET,
   'thesis': THESIS,
-  **{name: RUNS[name] for name in ('peaks_kept', 'decays_full')},
+  'decays_full': RUNS['decays_full'],
+}
+IN_FORCE = b'SCHEDULE_PARAMS = SOFT_RESET\n'
+# What may stand in the place of that line.
+STATEMENTS = {
+  'thesis': 'SCHEDULE_PARAMS = THESIS',
+  'blanks': 'SCHEDULE_PARAMS  =  SOFT_RESET',
+  'annotation': 'SCHEDULE_PARAMS: ScheduleParams = THESIS',
+  'replace': 'SCHEDULE_PARAMS = dataclasses.replace(THESIS, early_switching=False)',
+  'lines': 'SCHEDULE_PARAMS = (\n  THESIS  # ä\n)',
+  'backslash': 'SCHEDULE_PARAMS \\\n  = THESIS',
+  'text': "SCHEDULE_PARAMS = {'ä = SCHEDULE_PARAMS': THESIS}['ä']",
+}
+REFUSED = {
+  'missing': '',
+  'other_name': 'PARAMS = THESIS',
+  'twice': 'SCHEDULE_PARAMS = THESIS\nSCHEDULE_PARAMS = SOFT_RESET',
+  'pair': 'SCHEDULE_PARAMS, OTHER = THESIS, SOFT_RESET',
+  'chained': 'OTHER = SCHEDULE_PARAMS = THESIS',
+  'condition': 'if True:\n  SCHEDULE_PARAMS = THESIS',
+  'expression': 'print(SCHEDULE_PARAMS := THESIS)',
+  'no_value': 'SCHEDULE_PARAMS: ScheduleParams',
+  'loop': 'for SCHEDULE_PARAMS in (THESIS,): pass',
 }
 
 
@@ -74,8 +100,13 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     form = (own / 'submission_info.yml').read_text()
     assert f'\nsubmission_folder: "{name}"\n' in form
     assert '\nauthors: "A \\"B\\""\n' in form
-    # Parts come along only where settings name them.
-    assert (own / 'parts' / 'shapes.py').exists() == (name == 'decays_full')
+    line = check_same(python_files(own))
+    if name == 'decays_full':  # parts come along where settings name them
+      assert (own / 'parts' / 'shapes.py').exists()
+      assert 'from .parts.shapes import HoldingLinear\n' in line
+    else:
+      assert line == f'SCHEDULE_PARAMS = {name.upper()}\n'
+      assert not (own / 'parts').exists()
     code |= modules
   done = subprocess.run(
     [sys.executable, '-c', IMPORT, *SETTINGS],
@@ -93,61 +124,184 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     assert entries(pathlib.Path(name, 'self_tuning')) == [name]
 
 
-def test_nothing_that_is_not_used(tmp_path):
-  """Classes that only other settings name stay behind; the rest is as it was."""
-  found = {}
-  for name in ('soft_reset', 'thesis'):
-    assert export(f'--out={tmp_path / name}', f'--settings={name}') == 0
-    own = tmp_path / name / 'self_tuning' / name
-    text = '\n'.join(path.read_text() for path in sorted(own.rglob('*.py')))
-    found[name] = set(re.findall(r'^(?:class|def) (\w+)', text, re.M))
-    # Every statement, with the comment above it, is the package's.
-    for path in own.rglob('*.py'):
-      whole = (closure.ROOT / path.relative_to(own)).read_text()
-      chunks = re.split(r'\n{3,}', path.read_text())[1:-1]
-      assert all(chunk in whole for chunk in chunks), path
-  ours = {'ScheduleFreeAdamW', 'Cooldown', 'Race', 'Progress', 'TimeHorizon'}
-  theirs = {'AdamW', 'SmoothedLossRule', 'is_stopping_early', 'StepHorizon'}
-  assert found['soft_reset'] >= ours and not found['soft_reset'] & theirs
-  assert found['thesis'] >= theirs and not found['thesis'] & ours
-  neither = {'FullReset', 'KeptMomentum', 'Cyclic'}
-  assert not neither & (found['soft_reset'] | found['thesis'])
-  # Neither a name that is missing nor an import that is left over.
-  checked = [sys.executable, '-m', 'ruff', 'check', '--isolated', '--select=F']
-  subprocess.run([*checked, tmp_path], check=True)
+def python_files(own):
+  """The files below a folder that are Python's, by their names there."""
+  return {
+    p.relative_to(own).as_posix(): p.read_bytes() for p in own.rglob('*.py')
+  }
 
 
-def test_a_statement_that_would_be_lost_is_refused():
-  text = (closure.ROOT / 'schedule_params.py').read_text()
-  for line in (
-    'for x in (): pass',
-    'TABLE["a"] = 1',
-    'try: pass\nfinally: pass',
-  ):
-    with pytest.raises(ValueError, match=f'line {text.count(chr(10)) + 1}: '):
-      closure.closure({'schedule_params.py': f'{text}{line}\n'})
+def check_same(files, root=ROOT):
+  """Whole files are the repository's; returns what is in place of the line."""
+  before, after = (root / 'schedule_params.py').read_bytes().split(IN_FORCE)
+  text = files.pop('schedule_params.py')
+  assert text.startswith(before) and text.endswith(after)
+  assert files == {name: (ROOT / name).read_bytes() for name in files}
+  return text[len(before) : len(text) - len(after)].decode()
+
+
+@pytest.mark.parametrize('statement', STATEMENTS.values(), ids=STATEMENTS)
+@pytest.mark.parametrize('rest', ['', '  # ours ü', '; OTHER = 1'])
+def test_the_line_in_force(statement, rest):
+  text = (ROOT / 'schedule_params.py').read_bytes()
+  before, after = text.split(IN_FORCE)
+  changed = before + f'ö = 0; {statement}{rest}\n'.encode() + after
+  for name, params in (('THESIS', THESIS), ('SOFT_RESET', SOFT_RESET)):
+    line = f'ö = 0; SCHEDULE_PARAMS = {name}{rest}\n'.encode()
+    assert handed_in.in_force(changed, params) == before + line + after
+  windows = changed.replace(b'\n', b'\r\n')
+  line = f'ö = 0; SCHEDULE_PARAMS = THESIS{rest}\n'.encode()
+  assert handed_in.in_force(windows, THESIS) == (before + line + after).replace(
+    b'\n', b'\r\n'
+  )
+
+
+@pytest.mark.parametrize('statement', REFUSED.values(), ids=REFUSED)
+def test_a_line_in_force_that_is_not_found_is_refused(statement):
+  text = (ROOT / 'schedule_params.py').read_bytes()
+  changed = text.replace(IN_FORCE, f'{statement}\n'.encode())
+  with pytest.raises(ValueError, match='must be assigned once'):
+    handed_in.in_force(changed, SOFT_RESET)
+
+
+def test_the_settings_asked_for_decide(tmp_path):
+  """Whatever is in force in the checkout, which then imports other files."""
+  checkout = tmp_path / 'reset_cycles'
+  kept = shutil.ignore_patterns('.*', '__pycache__', 'build', 'logs', 'tests')
+  shutil.copytree(ROOT, checkout, ignore=kept)
+  place = checkout / 'schedule_params.py'
+  line = (
+    b'from .parts.shapes import HoldingLinear\n'
+    b'SCHEDULE_PARAMS: ScheduleParams = dataclasses.replace(  # ours\n'
+    b'  THESIS, budget_factor=3.0\n)\n'
+  )
+  place.write_bytes(place.read_bytes().replace(IN_FORCE, line))
+  code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
+  subprocess.run(
+    [sys.executable, '-c', code, 'export', '--out=x', '--settings=soft_reset'],
+    env={**os.environ, 'PYTHONPATH': str(tmp_path)},
+    cwd=tmp_path,
+    check=True,
+  )
+  own = tmp_path / 'x/self_tuning/soft_reset'
+  text = (own / 'schedule_params.py').read_bytes()
+  assert text == place.read_bytes().replace(
+    line, b'from .parts.shapes import HoldingLinear\n' + IN_FORCE
+  )
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+  """A folder with the files of the page on extending."""
+  monkeypatch.chdir(tmp_path)
+  files = {'__init__.py': '', **files_of('docs/extending.md')}
+  pathlib.Path('mine').mkdir()
+  for name, text in files.items():
+    pathlib.Path('mine', name).write_text(text)
+  return pathlib.Path('mine')
+
+
+OWN = '--submission_path=mine/my_submission.py'
+
+
+def test_own_parts_are_exported_as_the_page_says(mine, capsys):
+  (mine / 'other.py').write_text('import this_is_not_imported')
+  assert export('--out=x', OWN) == 0
+  own = pathlib.Path('x/self_tuning/own')
+  files = python_files(own)
+  ours = {name: files.pop(name) for name in [*files] if '/' not in name}
+  assert {name.partition('/')[0] for name in files} == {'reset_cycles'}
+  project = {name.partition('/')[2]: text for name, text in files.items()}
+  assert check_same(project) == IN_FORCE.decode()
+  sources = {'__init__.py': '', **files_of('docs/extending.md')}
+  sources['submission.py'] = sources.pop('my_submission.py')
+  assert ours == {
+    name: text.replace('from reset_cycles', 'from .reset_cycles').encode()
+    for name, text in sources.items()
+  }
+  assert 'modules with' in capsys.readouterr().out
+
+
+IS_HERE = "__name__.startswith('soft_reset_submission')"
+# A file of the page: what is changed in it, and what is said then.
+BROKEN = {
+  'absolute': (
+    *('plateau.py', 'import dataclasses', 'import dataclasses, reset_cycles'),
+    'plateau.py, line 3: write `from reset_cycles import …`',
+  ),
+  'outside': (
+    *('plateau.py', 'import dataclasses', 'from ..above import dataclasses'),
+    'above.py: what ',
+  ),
+  'late': (
+    *('patience.py', 'import math', "import math; __import__('reset_cycles')"),
+    'cannot be imported: ModuleNotFoundError: ',
+  ),
+  'settings': (
+    *('my_submission.py', '(0.25)', f'(0.25 if {IS_HERE} else 0.5)'),
+    'has other settings',
+  ),
+  'rates': (
+    *('plateau.py', '1.0, self', f'1.0 if {IS_HERE} else 0.5, self'),
+    'plans other learning rates',
+  ),
+}
+
+
+@pytest.mark.parametrize(
+  ('name', 'old', 'new', 'said'), BROKEN.values(), ids=BROKEN
+)
+def test_what_would_not_run_is_not_left(mine, capsys, name, old, new, said):
+  for above in ('__init__.py', 'above.py'):
+    pathlib.Path(above).write_text('import dataclasses')
+  text = (mine / name).read_text()
+  assert old in text
+  (mine / name).write_text(text.replace(old, new, 1))
+  assert export('--out=x', OWN) == 2
+  [line] = capsys.readouterr().err.splitlines()
+  assert said in line
+  assert entries(pathlib.Path()) == ['__init__.py', 'above.py', 'mine']
+
+
+def test_a_submission_in_the_checkout(tmp_path):
+  """Imports that lead to the project are relative already."""
+  path = ROOT / 'benchmarks/rivals/thesis.py'
+  flags = (f'--out={tmp_path}/x', f'--submission_path={path}')
+  assert export(*flags) == 0
+  own = tmp_path / 'x/self_tuning/own'
+  text = (own / 'submission.py').read_text()
+  assert text == path.read_text().replace('from ...', 'from .reset_cycles.')
+  files = python_files(own / 'reset_cycles')
+  assert check_same(files) == IN_FORCE.decode()
+
+
+def test_a_submission_beside_that_of_the_project(tmp_path, monkeypatch):
+  """Its settings are written into schedule_params.py: it needs no folder."""
+  path = ROOT / 'submission.py'
+  params = dataclasses.replace(THESIS, early_switching=False)
+  made = make_submission(params)
+  monkeypatch.setattr(submission, 'init_optimizer_state', made[0])
+  assert export(f'--out={tmp_path}/x', f'--submission_path={path}') == 0
+  files = python_files(tmp_path / 'x/self_tuning/own')
+  assert 'early_switching=False' in check_same(files)
 
 
 def test_the_search_space_changes_nothing():
   for params in (SOFT_RESET, THESIS, *RUNS.values()):
-    space = json.loads(exporting.search_space(params))
+    space = json.loads(handed_in.search_space(params))
+    assert {'learning_rate', 'beta2', 'dropout_rate'} < set(space)
     point = {name: v['feasible_points'][0] for name, v in space.items()}
-    # A further cycle's rate is a product, which may be rounded.
-    for cycle, own in zip(params.override(point).cycles, params.cycles):
-      rate = own.hparams.learning_rate
-      assert cycle.hparams.learning_rate == pytest.approx(rate, rel=1e-15)
-      hparams = dataclasses.replace(cycle.hparams, learning_rate=rate)
-      assert dataclasses.replace(cycle, hparams=hparams) == own
+    assert params.override(point) == params
 
 
 def test_the_search_space_of_the_root_is_that_of_the_settings_in_force():
-  kept = (closure.ROOT / 'tuning_search_space.json').read_text()
-  assert kept == exporting.search_space(SCHEDULE_PARAMS)
+  kept = (ROOT / 'tuning_search_space.json').read_text()
+  assert kept == handed_in.search_space(SCHEDULE_PARAMS)
 
 
 def test_the_submission_form():
   """Read as the form's own check does: line by line, comments cut off."""
-  lines = (closure.ROOT / 'submission_info.yml').read_text().splitlines()
+  lines = (ROOT / 'submission_info.yml').read_text().splitlines()
   pairs = [line.split('#')[0].strip().split(': ', 1) for line in lines]
   info = {key: json.loads(value) for key, value in pairs}
   assert set(info) == {

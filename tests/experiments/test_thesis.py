@@ -10,8 +10,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from helpers.curves import assert_close, read
+from helpers.curves import assert_close
 from reset_cycles import submission
+from reset_cycles.core.schedules import jax_lr_schedule, planned_rates
 from reset_cycles.experiments import submission as experiment
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf.workloads import WORKLOADS
@@ -90,7 +91,11 @@ def test_an_unknown_figure_is_named_with_those_that_are_near():
 def test_whole_runs_agree_with_the_reference_values(run, figure):
   path = pathlib.Path(__file__).parents[1] / 'data' / 'thesis_chain.json'
   expected = json.loads(path.read_text())[f'fig{figure}|T=1600|even']
-  chain = thesis.RUNS[run].chain(800)
-  assert [cycle.steps for cycle in chain.cycles] == expected['lengths']
-  rates = read(chain.schedule, np.arange(1600, dtype=np.float32))
+  params = thesis.RUNS[run]
+  cycles = jax_lr_schedule(800, params.cycles, params.budget_factor)
+  assert [cycle.steps for cycle in cycles] == expected['lengths']
+  assert [sum(c.steps for c in cycles[: i + 1]) for i in range(3)] == [
+    *expected['boundaries']
+  ]
+  rates = planned_rates(cycles, np.arange(1600))
   assert_close(rates, expected['values'], max(expected['peaks']))

@@ -1,4 +1,4 @@
-"""Learning rates as compiled programs give them, and how exact they must be."""
+"""Shapes as compiled programs read them, and how exact they must be."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import numpy as np
 TOLERANCE = 16 * 2.0**-24
 
 
-def read(schedule, counts):
-  """The schedule at all counts, compiled."""
+def read(shape, steps, counts, warmup=0.0):
+  """The shape at some counts of a phase of so many steps, compiled."""
 
-  def rate(count):
-    return jnp.asarray(schedule(count), jnp.float32)
+  def value(count, steps):
+    x = jnp.clip(count / steps, 0.0, 1.0)
+    return jnp.asarray(shape(x, warmup), jnp.float32)
 
-  return np.asarray(jax.jit(jax.vmap(rate))(counts))
+  of_all = jax.jit(jax.vmap(value, in_axes=(0, None)))
+  return np.asarray(of_all(np.float32(counts), np.float32(steps)))
 
 
 def assert_close(actual, expected, peak):

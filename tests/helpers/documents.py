@@ -34,6 +34,14 @@ def blocks(path: pathlib.Path) -> list[Block]:
   ]
 
 
+def files_of(name: str) -> dict[str, str]:
+  """The files of a document: blocks below a line that is a file's name."""
+  found = [
+    (re.fullmatch(r'`(\w+\.py)`:', b.before), b) for b in blocks(ROOT / name)
+  ]
+  return {match[1]: block.text for match, block in found if match}
+
+
 def without_code(path: pathlib.Path) -> str:
   """A document's text without blocks and code in lines."""
   text = _FENCE.sub('', path.read_text(encoding='utf-8'))

@@ -13,7 +13,7 @@ import pytest
 import real_benchmark
 from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
-from reset_cycles.cli.settings import search_space
+from reset_cycles.cli.handed_in import search_space
 from reset_cycles.core.workload import (
   read_evaluation,
   read_target,

@@ -7,38 +7,39 @@ import json
 
 import pytest
 
-from reset_cycles.core.cycle import Cosine, Cycle, Hparams
 from reset_cycles.core.horizon import TimeHorizon
-from reset_cycles.core.race import Finish, Race, Repeat
 from reset_cycles.core.records import as_plain
+from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.averages import LAWA
-from reset_cycles.parts.composed_shapes import Ratio, Sequential
+from reset_cycles.parts.composed_shapes import Sequential
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.settings_json import from_plain, read_file
 from reset_cycles.parts.shapes import Linear, Step
-from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.schedule_params import SOFT_RESET, THESIS, Race
 from reset_cycles.soft_reset import FullReset, SoftReset
 
 ALL_KINDS = dataclasses.replace(
   THESIS,
   cycles=(
-    Cycle(Hparams(learning_rate=0.5), decay=Step(at=(0.25, 0.5))),
+    Cycle(peak=0.5, decay=Step(at=(0.25, 0.5))),
     Cycle(
       decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)),
       length=2.0,
-      weight_decay_shape=Ratio(),
     ),
   ),
   optimizer=LAWA(Nesterov(), k=3),
-  policy=Race(),
+  repeat=True,
+  race=Race(peaks=(1.0, 3.0)),
   reset=FullReset(),
   horizon=TimeHorizon(),
 )
 
 
 @pytest.mark.parametrize(
-  'params', (THESIS, SOFT_RESET, ALL_KINDS, *RUNS.values())
+  'params',
+  (THESIS, SOFT_RESET, ALL_KINDS, *RUNS.values()),
+  ids=('thesis', 'soft_reset', 'all_kinds', *RUNS),
 )
 def test_what_a_run_writes_is_read_back(tmp_path, params):
   path = tmp_path / 'schedule_params.json'
@@ -56,23 +57,23 @@ def test_fields_that_are_left_out_have_their_defaults():
 def test_only_the_fields_that_differ_from_the_settings_in_force(tmp_path):
   values = {
     'reset': {'alpha': 0.25},
-    'policy': {'class': 'Repeat'},
+    'repeat': True,
+    'horizon': {'class': 'TimeHorizon'},
     'cycles': [
-      {'hparams': {'learning_rate': 0.5}},
+      {'peak': 0.5},
       {'class': 'Cycle', 'length': 3.0},
     ],
   }
   path = tmp_path / 'params.json'
   path.write_text(json.dumps(values))
   first = THESIS.cycles[0]
-  hparams = dataclasses.replace(first.hparams, learning_rate=0.5)
   expected = dataclasses.replace(
     THESIS,
     reset=SoftReset(alpha=0.25, scale='log'),
-    policy=Repeat(),
-    cycles=(dataclasses.replace(first, hparams=hparams), Cycle(length=3.0)),
+    repeat=True,
+    horizon=TimeHorizon(),
+    cycles=(dataclasses.replace(first, peak=0.5), Cycle(length=3.0)),
   )
-  assert THESIS.policy == Finish()
   assert read_file(path, THESIS) == (None, expected)
 
 

@@ -1,0 +1,285 @@
+"""The folder that is handed in: the files as they stand, and the line in force."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import pathlib
+import pprint
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import _HOMES, __version__
+from . import fresh
+
+if TYPE_CHECKING:
+  from ..schedule_params import ScheduleParams
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FORM = 'submission_info.yml'
+_PACKAGE = __name__.partition('.')[0]
+_IN_FORCE = 'SCHEDULE_PARAMS'
+
+
+def modules(
+  start: pathlib.Path, changed: Mapping[pathlib.Path, bytes]
+) -> dict[pathlib.Path, bytes]:
+  """A file, and what it imports from its folder and from this package.
+
+  Imports are read from the text: those for types, and those inside functions,
+  count as well.
+
+  Args:
+    start: the file.
+    changed: texts that stand for those of files.
+
+  Returns:
+    Texts by the files' paths.
+  """
+  texts: dict[pathlib.Path, bytes] = {}
+  to_visit = [start]
+  while to_visit:
+    path = to_visit.pop()
+    if path in texts:
+      continue
+    texts[path] = changed.get(path) or path.read_bytes()
+    top = start.parent if path.is_relative_to(start.parent) else ROOT
+    folders = (p for p in path.parents if p.is_relative_to(top))
+    packages = (folder / '__init__.py' for folder in folders)
+    to_visit += filter(pathlib.Path.is_file, packages)
+    if path != ROOT / '__init__.py':  # imports a name when it is asked for it
+      for node in ast.walk(ast.parse(texts[path])):
+        if isinstance(node, ast.ImportFrom):
+          to_visit += _sources(node, path)
+  return dict(sorted(texts.items()))
+
+
+def _sources(
+  node: ast.ImportFrom, path: pathlib.Path
+) -> Iterator[pathlib.Path]:
+  """The files that `from … import …` may mean, in a module at a path."""
+  words = (node.module or '').split('.')
+  if node.level:
+    base = path.parents[node.level - 1].joinpath(*words)
+  elif words[0] == _PACKAGE:
+    base = ROOT.joinpath(*words[1:])
+  else:
+    return
+  names = [alias.name for alias in node.names]
+  if base == ROOT:
+    names = [_HOMES.get(name, name) for name in names]
+  for place in (base, *(base / name for name in names)):
+    for file in (place / '__init__.py', place.parent / f'{place.name}.py'):
+      if file.is_file() and place != ROOT:
+        yield file
+
+
+def contents(
+  title: str,
+  params: ScheduleParams,
+  form: Mapping[str, str],
+  own: pathlib.Path | None = None,
+) -> dict[str, bytes]:
+  """The files of a submission, by their paths in its folder.
+
+  There is no `__init__.py` above the submission's own: the benchmark imports it
+  by its path and needs none, and the `__pycache__` next to one would be taken
+  for a submission without `submission.py`.
+
+  Args:
+    title: of the settings.
+    params: the settings.
+    form: what to replace in submission_info.yml.
+    own: a submission's file, not of this package's root, that has the settings.
+      It becomes `submission.py`, and this package a folder beside it.
+
+  Raises:
+    ValueError: if the settings cannot be put in force, or what the own file
+      imports cannot be taken along.
+  """
+  files = {}
+  if own is None:
+    place = ROOT / 'schedule_params.py'
+    changed = {place: in_force(place.read_bytes(), params)}
+    for path, text in modules(ROOT / 'submission.py', changed).items():
+      files[path.relative_to(ROOT).as_posix()] = text
+  else:
+    for path, text in modules(own, {}).items():
+      is_beside = path.is_relative_to(own.parent)
+      is_own = is_beside and own.is_relative_to(ROOT)
+      if path.is_relative_to(ROOT) and not is_own:
+        files[f'{_PACKAGE}/{path.relative_to(ROOT).as_posix()}'] = text
+      elif is_beside:
+        name = path.relative_to(own.parent).as_posix()
+        name = 'submission.py' if path == own else name
+        files[name] = _relative(path, text, own.parent)
+      else:
+        raise ValueError(f'{path}: what {own} imports must lie in its folder.')
+  info = (ROOT / FORM).read_text(encoding='utf-8')
+  for key, value in form.items():
+    line = f'{key}: {json.dumps(value, ensure_ascii=False)}'
+    info = line.join(re.split(rf'(?m)^{key}: .*$', info))
+  readme = (
+    'A self-tuning AlgoPerf submission in JAX: learning rate cycles with soft '
+    f'resets; settings {title}, reset-cycles {__version__}.\n'
+  )
+  return {
+    **files,
+    FORM: info.encode(),
+    'LICENSE': (ROOT / 'LICENSE').read_bytes(),
+    'tuning_search_space.json': search_space(params).encode(),
+    'README.md': readme.encode(),
+  }
+
+
+def in_force(text: bytes, params: ScheduleParams) -> bytes:
+  """The text of schedule_params.py, with these settings in force.
+
+  Raises:
+    ValueError: if no statement, or more than one, puts settings in force.
+  """
+  tree = ast.parse(text)
+  names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+  stored = [
+    name
+    for name in names
+    if name.id == _IN_FORCE and isinstance(name.ctx, ast.Store)
+  ]
+  found: list[Any] = [
+    statement
+    for statement in tree.body
+    if getattr(statement, 'value', None)
+    and getattr(statement, 'targets', [getattr(statement, 'target', None)])
+    == stored
+  ]
+  if len(found) != 1:
+    raise ValueError(
+      f'schedule_params.py: {_IN_FORCE} must be assigned once, in a statement '
+      f'of its own such as {_IN_FORCE} = THESIS.'
+    )
+  (old,) = found
+  start = _offset(text, old.lineno, old.col_offset)
+  end = _offset(text, old.end_lineno, old.end_col_offset)
+  return text[:start] + _assignment(params).encode() + text[end:]
+
+
+def _offset(text: bytes, line: int, column: int) -> int:
+  """Where ast's line and column are in a text."""
+  return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
+
+
+def _assignment(params: ScheduleParams) -> str:
+  """The statement that puts settings in force, after the imports it needs."""
+  from .. import schedule_params
+
+  for name in ('SOFT_RESET', 'THESIS'):
+    if params == getattr(schedule_params, name):
+      return f'{_IN_FORCE} = {name}'
+  imports = sorted(
+    f'from .{kind.__module__.partition(".")[2]} import {kind.__name__}\n'
+    for kind in _classes(params)
+    if getattr(schedule_params, kind.__name__, None) is not kind
+  )
+  return f'{"".join(imports)}{_IN_FORCE} = {pprint.pformat(params)}'
+
+
+def _classes(value: Any) -> set[type]:
+  """The classes of a setting and of all that is in it."""
+  if isinstance(value, tuple):
+    return set().union(*map(_classes, value))
+  if not dataclasses.is_dataclass(value):
+    return set()
+  inner = (getattr(value, field.name) for field in dataclasses.fields(value))
+  return {type(value)}.union(*map(_classes, inner))
+
+
+def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
+  """An own module, which imports this package from the folder it is put in.
+
+  Args:
+    path: of the module.
+    text: its text.
+    folder: that of the submission.
+
+  Raises:
+    ValueError: for an import that has no relative form.
+  """
+  up = '.' * len(path.relative_to(folder).parts)
+  edits = []  # where, how many dots are there, what is to be there
+  for node in ast.walk(ast.parse(text)):
+    if isinstance(node, ast.Import):
+      if any(f'{a.name}.'.startswith(f'{_PACKAGE}.') for a in node.names):
+        raise ValueError(
+          f'{path}, line {node.lineno}: write `from {_PACKAGE} import …`, which '
+          f'an export makes relative, for `import {_PACKAGE}`.'
+        )
+    elif isinstance(node, ast.ImportFrom):
+      start = _offset(text, node.lineno, node.col_offset)
+      base = path.parents[max(node.level - 1, 0)]
+      if node.level and base.is_relative_to(ROOT) and base in folder.parents:
+        new = up + '.'.join((_PACKAGE, *base.relative_to(ROOT).parts))
+        new += '.' if node.module else ''
+        edits.append((text.index(b'.', start), node.level, new))
+      elif f'{node.module}.'.startswith(f'{_PACKAGE}.') and not node.level:
+        edits.append((text.index(_PACKAGE.encode(), start), 0, up))
+  for place, dots, new in sorted(edits, reverse=True):
+    text = text[:place] + new.encode() + text[place + dots :]
+  return text
+
+
+def search_space(params: ScheduleParams) -> str:
+  """tuning_search_space.json: the one point that changes nothing.
+
+  Where cycles differ in their warm-up, that is not in it.
+  """
+  from ..schedule_params import hyperparameters_of
+
+  values = hyperparameters_of(params)
+  if len({cycle.warmup_factor for cycle in params.cycles}) > 1:
+    del values['warmup_factor']
+  space = {
+    name: {'feasible_points': [value]}
+    for name, value in values.items()
+    if value is None or isinstance(value, (int, float))
+  }
+  return json.dumps(space, indent=2) + '\n'
+
+
+def check(folder: pathlib.Path, module: str, params: ScheduleParams) -> None:
+  """Imports what was exported where this package cannot be, and compares.
+
+  Args:
+    folder: to import from, as the benchmark does from its root.
+    module: the submission's name there.
+    params: the settings that were exported.
+
+  Raises:
+    ValueError: if it cannot be imported, or has other settings or rates.
+  """
+  import numpy as np
+
+  absolute = map(pathlib.Path, filter(os.path.isabs, sys.path))
+  others = [path for path in absolute if path.resolve() != ROOT]
+  script = [sys.executable, '-I', '-B', fresh.__file__]
+  done = subprocess.run(
+    [*script, _PACKAGE, module, folder, *others],
+    cwd=folder,
+    env={**os.environ, 'JAX_PLATFORMS': 'cpu'},
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  if done.returncode:
+    said = done.stderr.splitlines() or [f'exit status {done.returncode}']
+    raise ValueError(f'What is exported cannot be imported: {said[-1]}')
+  settings, rates = json.loads(done.stdout.splitlines()[-1])
+  expected_settings, expected_rates = fresh.described(params)
+  if settings != expected_settings:
+    raise ValueError('What is exported has other settings than asked for.')
+  if not np.allclose(rates, expected_rates, rtol=1e-5):  # devices round
+    raise ValueError('What is exported plans other learning rates.')
