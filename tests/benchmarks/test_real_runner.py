@@ -11,7 +11,8 @@ import types
 import numpy as np
 import pytest
 
-from reset_cycles.benchmarks.real_runner import data, logs, patched, run
+from reset_cycles.benchmarks.real_runner import data, logs, own, patched, run
+from reset_cycles.schedule_params import SOFT_RESET
 
 RUNS = {
   logs.Run('a', 'counted', 'x', 1): [
@@ -148,7 +149,11 @@ def test_the_page_has_the_tables_of_its_logs():
 
 def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
   args = argparse.Namespace(
-    benchmark='there', entries='here', out=tmp_path, digits_folder='images'
+    benchmark='there',
+    entries='here',
+    out=tmp_path,
+    digits_folder='images',
+    set_up=False,
   )
   job = run.job_of(args, logs.Run('digits', 'counted', 'muon', 3))
   assert job['properties'] == {
@@ -171,3 +176,22 @@ def test_what_the_benchmark_wrote_is_read(tmp_path):
   )
   found = run.points_of(tmp_path, 'accuracy')
   assert found == RUNS[logs.Run('a', 'counted', 'x', 1)][:2]
+
+
+def test_an_entry_with_other_peaks_is_otherwise_the_same():
+  for cycle, hot in zip(SOFT_RESET.cycles, own.OWN['soft_reset_hot'].cycles):
+    assert hot.peak == 10 * cycle.peak
+  assert own.scaled(own.scaled(SOFT_RESET, 4.0), 0.25) == SOFT_RESET
+
+
+def test_set_up_is_read_from_the_profilers_report():
+  report = """\
+|  Action                \t|  Mean Duration (s)\t|  Std Duration (s)\t|
+|  Update parameters     \t|  80.968         \t|  0.0            \t|
+|  Initializing model    \t|  29.749         \t|  0.0            \t|
+|  Initializing optimizer\t|  1.2786         \t|  0.0            \t|
+"""
+  assert run.set_up_of(f'I1123 started | running\n{report}') == (
+    'Initializing model 29.749 s, Initializing optimizer 1.2786 s, '
+    'Update parameters 80.968 s'
+  )
