@@ -15,12 +15,12 @@ import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
-from helpers.replay import TARGET, make_params, replay
+from helpers.replay import config_of, make_params, replay
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.horizon import StepHorizon, TimeHorizon
-from reset_cycles.core.race import Finish, Race, Repeat
-from reset_cycles.core.state import RunConfig, from_words, to_words
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.schedule_params import Race
 from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
 TIMES = int(os.environ.get('CHAOS', '1'))
@@ -32,12 +32,18 @@ LOSSES = st.one_of(
 METRICS = st.one_of(st.floats(-1, 2), st.sampled_from([math.nan, math.inf]))
 
 
+# Seconds between evaluations: a clock may stand still, jump or say nothing.
+SECONDS = st.one_of(
+  st.floats(0.1, 20), st.sampled_from([0.0, 5e-324, math.nan, math.inf, 1e308])
+)
+
+
 @st.composite
 def tapes(draw):
   """{step that it is seen at: [(step, loss, metric, seconds)]}."""
   found, step, seconds = {}, 1, 0.0
   for _ in range(draw(st.integers(0, 12))):
-    seconds += draw(st.floats(0.1, 20))
+    seconds += draw(SECONDS)
     late = draw(st.integers(0, 2))
     row = (step, draw(LOSSES), draw(METRICS), seconds)
     found.setdefault(step + late, []).append(row)
@@ -50,31 +56,22 @@ def configs(draw):
   """A RunConfig of small cycles, and of any parts."""
   count = draw(st.integers(1, 4))
   lengths = draw(st.tuples(*[st.sampled_from([0.5, 1.0, 3.0])] * count))
-  judged = draw(
-    st.sampled_from(
-      [
-        SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=2, m=2),
-        Progress(min_share=0.1),
-      ]
-    )
-  )
-  policies = [Finish(), Repeat(), Race(peaks=(1.0, 0.1, 10.0))]
+  thesis = SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=2, m=2)
+  modes = [SoftReset(), FullReset(), KeptMomentum(), Cyclic()]
+  race = draw(st.sampled_from([None, Race((1.0, 0.1, 10.0))]))
   params = make_params(
     count,
     lengths,
-    policy=draw(st.sampled_from(policies)),
-    reset=draw(
-      st.sampled_from([SoftReset(), FullReset(), KeptMomentum(), Cyclic()])
-    ),
-    switching=judged,
-    horizon=draw(st.sampled_from([StepHorizon(), TimeHorizon()])),
+    repeat=race is not None or draw(st.booleans()),
+    race=race,
+    reset=draw(st.sampled_from(modes)),
+    switching=draw(st.sampled_from([thesis, Progress(min_share=0.1)])),
+    horizon=draw(st.sampled_from([None, TimeHorizon()])),
     early_switching=draw(st.booleans()),
-    wait=draw(st.booleans()),
   )
-  cycles = params.chain(STEP_HINT).cycles
   budget = draw(st.sampled_from([math.nan, 50.0, 300.0]))
   most_steps = draw(st.sampled_from([math.inf, 60.0]))
-  return RunConfig(params, cycles, TARGET, budget, most_steps)
+  return config_of(params, STEP_HINT, budget=budget, most_steps=most_steps)
 
 
 def through_words(control, like):
@@ -112,7 +109,7 @@ def test_what_holds_on_every_tape(config, tape):
   for (_, t), (other, later) in itertools.pairwise(local_steps):
     # A cycle goes forward; one that begins anew has been started.
     assert later > t or (other, later) == (other, 0.0)
-  assert last.control.scale > 0
+  assert last.clock.peak > 0
   assert last.control.end > last.control.start
 
 
@@ -126,5 +123,5 @@ def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
   kinds = {e['event'] for e in events if e['global_step'] == step}
-  assert last.action in (control_lib.RESET, control_lib.FINISH)
+  assert last.is_over or last.reset is not None
   assert {'reset', 'finish'} & kinds

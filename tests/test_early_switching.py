@@ -12,7 +12,7 @@ import pytest
 
 from helpers import reference
 from reset_cycles import early_switching
-from reset_cycles.core.workload import Evaluation, Target
+from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.early_switching import (
   NO_LOSS_YET,
   Context,
@@ -92,6 +92,7 @@ DIP = (1.0, 0.5, 0.875, 0.875, 0.859375)
     ((0.3,) + (0.5,) * 4, rule(1.0, 1.0, 0.1, k=3), [], [4, 5]),
     ((0.3,) * 50, rule(eps1=0.01, eps2=0.01), [], []),
   ),
+  ids=repr,
 )
 def test_both_cases_by_hand(losses, params, case1, case2):
   """The evaluations t at which each of them holds."""
@@ -197,7 +198,7 @@ PLAIN = Progress(
   noise=0.0,
   decay=0.5,
   trend=0.0,
-  max_loss_drop=0.5,
+  max_loss_drop=math.log(2),
 )
 
 
@@ -238,14 +239,16 @@ def test_what_may_still_come_by_hand():
     (((1.0, 0.8749, 1.0),), HOPELESS),
     (((1.5, 0.875, 1.0),), ''),
     (((1.5, 0.8749, 1.0),), HOPELESS),
-    # A loss that falls, from f / 2 on by exp(-.5) or more, is not judged.
-    (((0.25, 0.0, 1.0), (0.5, 0.0, math.exp(-0.5001))), ''),
-    (((0.25, 0.0, 1.0), (0.5, 0.0, math.exp(-0.4999))), HOPELESS),
+    # A loss that has fallen by more than a factor of 2 since f / 2 is not judged.
+    (((0.25, 0.0, 1.0), (0.5, 0.0, 0.499)), ''),
+    (((0.25, 0.0, 1.0), (0.5, 0.0, 0.5)), HOPELESS),
+    (((0.25, 0.0, 1.0), (0.5, 0.0, 0.501)), HOPELESS),
     # One that is not finite is hopeless at once.
     (((0.01, 0.9, NAN),), 'loss is not finite'),
     (((0.01, 0.9, INF),), 'loss is not finite'),
     (((0.01, 0.9, -INF),), 'loss is not finite'),
   ),
+  ids=repr,
 )
 def test_what_is_out_of_reach(seen, reason):
   found, terms = watch_last(PLAIN, *seen)

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from helpers import fake_benchmark
-from helpers.replay import config_of, replay
-from helpers.runs import (
-  PARAMS,
-  devices_of,
-  new_driver,
-  newly_set_up,
-  with_cycles,
-  with_hparams,
-)
-from reset_cycles.core.cycle import (
+from helpers.replay import config_of, lay_out, replay
+from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.schedules import (
   Cooldown,
   Cosine,
   Cycle,
-  Hparams,
   LinearWarmup,
+  planned_rates,
 )
-from reset_cycles.core.horizon import StepHorizon, TimeHorizon
-from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, numbers_at
-from reset_cycles.core.race import Finish, Race, Repeat
-from reset_cycles.core.schedules import anchored_clock
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.parts.chains import chain_of_lists
-from reset_cycles.parts.optimizers import NadamW
-from reset_cycles.parts.shapes import Constant
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
   SOFT_RESET,
   THESIS,
+  Race,
   ScheduleParams,
+  hyperparameters_of,
 )
 from reset_cycles.soft_reset import Cyclic, SoftReset
 
@@ -47,7 +39,6 @@ UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'
 POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
 NOT_NEGATIVE, COUNT = 'a number in [0, inf)', 'a whole number of at least 1'
 CYCLES, SHAPE = 'a tuple of one or more Cycles', 'a shape such as Cosine()'
-FACTORS = 'a tuple of two or more factors'
 NAN, INF = math.nan, math.inf
 params_with = functools.partial(ScheduleParams, **vars(THESIS))
 REFUSED = (
@@ -57,27 +48,31 @@ REFUSED = (
   (params_with, 'reset', ('soft', SoftReset), 'an object such as SoftReset()'),
   (params_with, 'switching', (None,), 'an object such as Progress()'),
   (params_with, 'early_switching', (1,), 'True or False'),
-  (params_with, 'policy', ('finish',), 'an object such as Repeat()'),
+  (params_with, 'repeat', (None, 'last'), 'True or False'),
+  (params_with, 'race', ((1.0, 0.1), Race), 'a Race, or None'),
   (params_with, 'horizon', ('time',), 'an object such as TimeHorizon()'),
-  (params_with, 'wait', (None,), 'True or False'),
-  (Cycle, 'hparams', ({'beta2': 0.9},), 'Hparams'),
-  (Cycle, 'warmup', ('linear',), SHAPE),
-  (Cycle, 'decay', (None,), SHAPE),
-  (Cycle, 'weight_decay_shape', (1.0,), SHAPE),
+  (params_with, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
+  (params_with, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),
+  (Cycle, 'peak', (0.0, -1.0, INF, None, 'much'), POSITIVE),
   (Cycle, 'length', (0.0, INF), POSITIVE),
+  (Cycle, 'warmup_factor', (-0.1, 1.1, 'much'), UNIT),
   (Cycle, 'min_warmup_steps', (-1, 1.5), 'a whole number of at least 0'),
+  (Cycle, 'warmup', ('linear', LinearWarmup), SHAPE),
+  (Cycle, 'decay', (None, Cosine), SHAPE),
   (LinearWarmup, 'start', (-0.1, 1.0), SHARE),
   (Cosine, 'floor', (1.0, NAN), SHARE),
   (Cooldown, 'share', (0.0, 1.1), 'a number in (0, 1]'),
-  (Hparams, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
-  (Hparams, 'learning_rate', (0.0, -1.0, INF, None, 'much'), POSITIVE),
-  (Hparams, 'one_minus_beta1', (0.0, 1.1, 'much'), 'a number in (0, 1]'),
-  (Hparams, 'beta2', (-0.1, 1.0, 'much'), SHARE),
-  (Hparams, 'weight_decay', (-0.1, INF, '0'), NOT_NEGATIVE),
-  (Hparams, 'warmup_factor', (-0.1, 1.1, 'much'), UNIT),
-  (Hparams, 'eps', (0.0, INF, 'much'), POSITIVE),
-  (Hparams, 'grad_clip', (0.0, -1.0, NAN, 'much'), POSITIVE),
-  (Hparams, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),
+  *(
+    (kind, field, values, right)
+    for kind in (AdamW, ScheduleFreeAdamW)
+    for field, values, right in (
+      ('one_minus_beta1', (0.0, 1.1, 'much'), 'a number in (0, 1]'),
+      ('beta2', (-0.1, 1.0, 'much'), SHARE),
+      ('weight_decay', (-0.1, INF, '0'), NOT_NEGATIVE),
+      ('eps', (0.0, INF, 'much'), POSITIVE),
+      ('grad_clip', (0.0, -1.0, NAN, 'much'), POSITIVE),
+    )
+  ),
   (ScheduleFreeAdamW, 'r', (-0.1, NAN), NOT_NEGATIVE),
   (ScheduleFreeAdamW, 'weight_lr_power', (-0.1, NAN), NOT_NEGATIVE),
   (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
@@ -94,13 +89,17 @@ REFUSED = (
   ),
   (TimeHorizon, 'slack', (-0.1, NAN, INF), NOT_NEGATIVE),
   (TimeHorizon, 'margin', (-0.1, 1.1, NAN, INF), UNIT),
-  (Race, 'peaks', ((1.0,), 3.0), FACTORS),
+  (Race, 'peaks', ((1.0,), 3.0), 'a tuple of two or more factors'),
   (Race, 'min_loss_drop', (INF,), REAL),
   (Race, 'min_progress', (NAN,), REAL),
 )
 
 
-@pytest.mark.parametrize(('kind', 'field', 'values', 'right'), REFUSED)
+@pytest.mark.parametrize(
+  ('kind', 'field', 'values', 'right'),
+  REFUSED,
+  ids=[f'{getattr(k, "func", k).__name__}.{field}' for k, field, *_ in REFUSED],
+)
 def test_settings_that_are_refused(kind, field, values, right):
   said = f'^{field}=.*{field} must be {re.escape(right)}'
   for value in values:
@@ -117,82 +116,75 @@ def test_every_field_is_checked():
   }
   with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
     Race(peaks=(1.0, 0.0))
+  with pytest.raises(ValueError, match='^repeat=False: .* True with a race'):
+    params_with(repeat=False, race=Race())
 
 
-def test_hyperparameters_at_their_bounds():
-  Hparams(dropout_rate=None, grad_clip=None, one_minus_beta1=1.0, beta2=0.0)
-  Hparams(dropout_rate=0.0, weight_decay=0.0, warmup_factor=1.0)
-
-
-def hparams_cycle(**changes):
-  return Cycle(Hparams(**changes))
-
-
-@pytest.mark.parametrize(
-  ('name', 'value'),
-  (('dropout_rate', 0.2), ('label_smoothing', 0.1), ('grad_clip', 1.0)),
-)
-def test_what_a_compiled_step_is_made_with_is_the_same_in_all_cycles(
-  name, value
-):
-  with pytest.raises(ValueError, match=f'^{name}=.* the same in all cycles'):
-    params_with(cycles=(Cycle(), hparams_cycle(**{name: value})))
-  params_with(cycles=(hparams_cycle(**{name: value}),) * 2)
-
-
-def test_the_average_of_schedule_free_has_one_b1_above_0():
-  other = (Cycle(), hparams_cycle(one_minus_beta1=0.5))
-  params_with(cycles=other)
-  free = ScheduleFreeAdamW()
-  with pytest.raises(ValueError, match='^one_minus_beta1=.* the same in all'):
-    params_with(cycles=other, optimizer=free)
-  all_new = (hparams_cycle(one_minus_beta1=1.0),)
-  params_with(cycles=all_new)
-  with pytest.raises(ValueError, match='^one_minus_beta1=1.0: .* below 1'):
-    params_with(cycles=all_new, optimizer=free)
+def test_numbers_at_their_bounds():
+  AdamW(one_minus_beta1=1.0, beta2=0.0, weight_decay=0.0, grad_clip=None)
+  Cycle(warmup_factor=1.0)
+  params_with(dropout_rate=None)
+  params_with(dropout_rate=0.0)
 
 
 def test_an_override():
-  cycles = (hparams_cycle(learning_rate=0.5), hparams_cycle(learning_rate=0.25))
+  cycles = (Cycle(0.5, warmup_factor=0.1), Cycle(0.25))
   params = params_with(cycles=cycles, budget_factor=1.5)
-  found = params.override({'learning_rate': 0.125, 'beta2': 0.5})
+  given = {
+    'learning_rate': 0.125,
+    'warmup_factor': 0.5,
+    'beta2': 0.5,
+    'dropout_rate': None,
+    'label_smoothing': 0.1,
+  }
   # A learning rate is the first cycle's; the others keep their ratio.
-  assert [c.hparams.learning_rate for c in found.cycles] == [0.125, 0.0625]
-  assert [c.hparams.beta2 for c in found.cycles] == [0.5, 0.5]
-  assert found.budget_factor == 1.5
-  assert params.override(None) is params and params.override({}) is params
-  with pytest.raises(ValueError, match='^learning_rate=-1.0'):
-    params.override({'learning_rate': -1.0})
-  with pytest.raises(
-    ValueError, match='beta3: unknown hyperparameter; known are dropout_rate, '
-  ):
-    params.override({'beta3': 0.9})
-
-
-def test_the_lists_of_the_thesis():
-  cycles = chain_of_lists(
-    alter_lr=(0.0, 0.001),
-    alter_warmup=(0.0, 0.18),
-    warmups=(LinearWarmup(), LinearWarmup(0.5)),
-    decays=(Cosine(), Constant()),
+  expected = dataclasses.replace(
+    params,
+    cycles=(Cycle(0.125, warmup_factor=0.5), Cycle(0.0625, warmup_factor=0.5)),
+    optimizer=AdamW(beta2=0.5),
+    dropout_rate=None,
+    label_smoothing=0.1,
   )
-  base = Hparams().learning_rate
-  assert [c.hparams.learning_rate for c in cycles] == [base, base + 0.001]
-  # .02 + .18 in decimals
-  assert [c.hparams.warmup_factor for c in cycles] == [0.02, 0.2]
-  assert [c.warmup for c in cycles] == [LinearWarmup(), LinearWarmup(0.5)]
-  assert [c.decay for c in cycles] == [Cosine(), Constant()]
-  assert {c.length for c in cycles} == {1.0}
-  with pytest.raises(ValueError, match='one entry per cycle.* have 2, 3, 3, 3'):
-    chain_of_lists(alter_lr=(0.0, 0.0))
-  with pytest.raises(ValueError, match='^learning_rate=-'):
-    chain_of_lists(alter_lr=(0.0, 0.0, -1.0))
+  assert params.override(given) == expected
+  # As the benchmark makes it of a search space.
+  point = collections.namedtuple('Hyperparameters', given)(**given)
+  assert params.override(point) == expected
+  assert params.override(None) is params and params.override({}) is params
+  # To the last bit.
+  assert params.override(hyperparameters_of(params)) == dataclasses.replace(
+    params, cycles=(cycles[0], Cycle(0.25, warmup_factor=0.1))
+  )
+
+
+@pytest.mark.parametrize(
+  ('given', 'said'),
+  (
+    ({'learning_rate': -1.0}, '^learning_rate=-1.0: .* in (0, inf)'),
+    ({'warmup_factor': 2.0}, '^warmup_factor=2.0: .* in [0, 1]'),
+    ({'beta2': 1.0}, '^beta2=1.0: .* in [0, 1)'),
+    ({'dropout_rate': 1.0}, '^dropout_rate=1.0: .* in [0, 1)'),
+    (
+      {'beta3': 0.9},
+      '^beta3: unknown hyperparameter; known are learning_rate, warmup_factor, '
+      'one_minus_beta1, beta2, weight_decay, eps, grad_clip, dropout_rate, '
+      'label_smoothing. Did you mean beta2',
+    ),
+    # Those of another optimizer, or settings that are no hyperparameters.
+    ({'r': 0.5}, '^r: unknown hyperparameter'),
+    ({'repeat': True}, '^repeat: unknown hyperparameter'),
+  ),
+)
+def test_overrides_that_are_refused(given, said):
+  said = re.escape(said[1:]).replace(re.escape('.*'), '.*')
+  with pytest.raises(ValueError, match=f'^{said}'):
+    THESIS.override(given)
 
 
 def test_settings_are_values():
   with pytest.raises(dataclasses.FrozenInstanceError):
-    THESIS.wait = True
+    THESIS.repeat = True
   assert params_with(cycles=[Cycle()] * 3) == THESIS
+  assert hash(THESIS) != hash(SOFT_RESET)
   assert SCHEDULE_PARAMS is SOFT_RESET
 
 
@@ -214,8 +206,8 @@ def decisions(params):
   ]
   # A pace that has wavered by more than half.
   seen[4] = (*seen[4][:3], seen[4][3] + 6.0)
-  events, decision, local = replay(config, 50, seen, until=119)
-  return repr((events, decision.control, local))
+  events, after, local = replay(config, 50, seen, until=119)
+  return repr((events, after.control, local))
 
 
 # The smoothed loss is 4, 3, 3.1: 3.1 + m * .1 against 3 + .25.
@@ -226,30 +218,39 @@ PROGRESS = dataclasses.replace(
   DECIDED,
   switching=Progress(0.3, margin=0.1, noise=0.5, decay=0.3, trend=0.1),
 )
-TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), policy=Repeat())
+TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), repeat=True)
 RACING = dataclasses.replace(
   DECIDED,
-  policy=Race(min_loss_drop=0.25, min_progress=0.35),
+  race=Race(min_loss_drop=0.25, min_progress=0.35),
+  repeat=True,
   early_switching=False,
 )
-WARM = with_hparams(PARAMS, warmup_factor=0.3)
-FREE = dataclasses.replace(WARM, optimizer=ScheduleFreeAdamW())
-LONG = dataclasses.replace(WARM.cycles[0], length=3.0)
-UNEVEN = dataclasses.replace(WARM, cycles=(LONG, *WARM.cycles))
+REPEATING = dataclasses.replace(DECIDED, repeat=True)
+WARM = dataclasses.replace(PARAMS, cycles=(Cycle(warmup_factor=0.3),) * 2)
+UNEVEN = dataclasses.replace(
+  WARM, cycles=(Cycle(warmup_factor=0.3, length=3.0), *WARM.cycles)
+)
+FREE = dataclasses.replace(PARAMS, optimizer=ScheduleFreeAdamW())
 
 
-def numbers(params):
-  """Those of every planned step: rate, weight decay, betas, eps and limit."""
-  cycles, found = params.chain(6).cycles, []
-  for i, cycle in enumerate(cycles):
-    clock = anchored_clock(0, i, 0.0, cycle.steps, cycle.steps)
-    for step in range(cycle.steps):
-      now = clock._replace(count=np.int32(step))
-      found.append([repr(x) for x in numbers_at(now, cycles)])
-  return found
+def rates(params):
+  """Those of every planned step."""
+  cycles = lay_out(6, params.cycles, params.budget_factor)
+  return planned_rates(cycles, np.arange(12)).tolist()
 
 
 def weights(params):
+  """Two weights after three steps of the optimizer, at rates that rise."""
+  x = jnp.array([1.0, -2.0])
+  state = params.optimizer.build(0.1).init(x)
+  for rate, push in ((0.1, 1.0), (0.2, -3.0), (0.3, 2.0)):
+    grad = push + params.optimizer.gradient_point(state, x)
+    updates, state = params.optimizer.build(rate).update(grad, state, x)
+    x = x + updates
+  return x.tolist()
+
+
+def trained(params):
   """A part of the model after four steps."""
   driver = new_driver(params, evaluations={})
   driver.run(until=4)
@@ -266,16 +267,16 @@ def dropout(params):
       return super().model_fn(*args, **named)
 
   newly_set_up(params, Seeing(6), {}).step()
-  assert set(seen) == {params.cycles[0].hparams.dropout_rate}
+  assert set(seen) == {params.dropout_rate}
   return set(seen)
 
 
 # What is looked at, settings, a part of them, and fields that are changed alone.
 CHANGES = (
   (decisions, DECIDED, None, {'budget_factor': 1.5, 'early_switching': False}),
-  (decisions, DECIDED, None, {'switching': Progress(), 'policy': Race()}),
-  (decisions, DECIDED, None, {'horizon': TimeHorizon(), 'wait': True}),
-  (decisions, DECIDED, None, {'reset': Cyclic()}),
+  (decisions, DECIDED, None, {'switching': Progress(), 'repeat': True}),
+  (decisions, DECIDED, None, {'horizon': TimeHorizon(), 'reset': Cyclic()}),
+  (decisions, REPEATING, None, {'race': Race()}),
   (decisions, DECIDED, 'switching', {'lam': 0.4, 'eps1': 1.0}),
   (decisions, DECIDED, 'switching', {'eps2': 1.0, 'k': 1}),
   (decisions, AHEAD, 'switching', {'m': 1}),
@@ -284,36 +285,41 @@ CHANGES = (
   (decisions, PROGRESS, 'switching', {'trend': 5.0, 'max_loss_drop': 0.0}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
   (decisions, DECIDED, 'reset', {'alpha': 0.9}),
-  (decisions, RACING, 'policy', {'peaks': (1.0, 3.0), 'min_loss_drop': 9.0}),
-  (decisions, RACING, 'policy', {'min_progress': 0.0}),
-  (numbers, WARM, None, {'cycles': WARM.cycles[:1]}),
-  (numbers, WARM, 'cycles', {'hparams': Hparams(), 'min_warmup_steps': 3}),
-  (numbers, WARM, 'cycles', {'warmup': LinearWarmup(start=0.5)}),
-  (numbers, WARM, 'cycles', {'decay': Constant()}),
-  (numbers, WARM, 'cycles', {'weight_decay_shape': Cosine()}),
-  (numbers, UNEVEN, 'cycles', {'length': 1.0}),
-  (numbers, WARM, 'hparams', {'learning_rate': 0.01, 'one_minus_beta1': 0.5}),
-  (numbers, WARM, 'hparams', {'beta2': 0.5, 'eps': 0.5, 'grad_clip': 0.01}),
-  (numbers, WARM, 'hparams', {'weight_decay': 0.9, 'warmup_factor': 0.5}),
-  (weights, WARM, None, {'optimizer': NadamW()}),
-  (weights, WARM, 'hparams', {'label_smoothing': 0.5}),
-  (weights, FREE, 'optimizer', {'r': 2.0, 'weight_lr_power': 0.0}),
-  (dropout, PARAMS, 'hparams', {'dropout_rate': 0.5}),
+  (decisions, RACING, 'race', {'peaks': (1.0, 3.0), 'min_loss_drop': 9.0}),
+  (decisions, RACING, 'race', {'min_progress': 0.0}),
+  (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
+  (rates, WARM, 'cycles', {'peak': 0.01, 'min_warmup_steps': 3}),
+  (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
+  (rates, WARM, 'cycles', {'warmup': LinearWarmup(start=0.5)}),
+  (rates, UNEVEN, 'cycles', {'length': 1.0}),
+  (weights, PARAMS, None, {'optimizer': ScheduleFreeAdamW()}),
+  (weights, PARAMS, 'optimizer', {'one_minus_beta1': 0.5, 'beta2': 0.5}),
+  (weights, PARAMS, 'optimizer', {'weight_decay': 0.9, 'eps': 0.5}),
+  (weights, PARAMS, 'optimizer', {'grad_clip': 1.0}),
+  (weights, FREE, 'optimizer', {'weight_decay': 0.9, 'eps': 0.5}),
+  (weights, FREE, 'optimizer', {'beta2': 0.5, 'grad_clip': 1.0}),
+  (weights, FREE, 'optimizer', {'one_minus_beta1': 0.5, 'r': 2.0}),
+  (weights, FREE, 'optimizer', {'weight_lr_power': 0.0}),
+  (trained, PARAMS, None, {'label_smoothing': 0.5}),
+  (dropout, PARAMS, None, {'dropout_rate': 0.5}),
 )
 
 
 def with_part(params, name, changes):
-  if name == 'hparams':
-    return with_hparams(params, **changes)
   if name == 'cycles':
-    return with_cycles(params, **changes)
-  if name is not None:
+    cycles = [dataclasses.replace(c, **changes) for c in params.cycles]
+    changes = {name: tuple(cycles)}
+  elif name is not None:
     part = dataclasses.replace(getattr(params, name), **changes)
     changes = {name: part}
   return dataclasses.replace(params, **changes)
 
 
-@pytest.mark.parametrize(('look', 'params', 'name', 'changes'), CHANGES)
+@pytest.mark.parametrize(
+  ('look', 'params', 'name', 'changes'),
+  CHANGES,
+  ids=[f'{name or ""}-{"-".join(changes)}' for *_, name, changes in CHANGES],
+)
 def test_every_setting_changes_a_run(look, params, name, changes):
   before = look(params)
   for field, value in changes.items():
@@ -323,14 +329,13 @@ def test_every_setting_changes_a_run(look, params, name, changes):
 
 def test_no_setting_is_missing_above():
   def kind(params, name):
-    kinds = {None: ScheduleParams, 'cycles': Cycle, 'hparams': Hparams}
+    kinds = {None: ScheduleParams, 'cycles': Cycle}
     return kinds.get(name) or type(getattr(params, name))
 
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
   known |= {(SoftReset, 'scale')}  # tests/core/test_control.py
-  classes = (ScheduleParams, Cycle, Hparams, SoftReset, SmoothedLossRule)
-  classes += (Progress, TimeHorizon, Race, ScheduleFreeAdamW)
-  classes += (StepHorizon, Finish, Repeat, AdamW, NadamW, Cyclic)
+  classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
+  classes += (TimeHorizon, Race, AdamW, ScheduleFreeAdamW, Cyclic)
   assert known == {
     (cls, field.name) for cls in classes for field in dataclasses.fields(cls)
   }

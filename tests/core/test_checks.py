@@ -37,6 +37,7 @@ FLAG, CHOICE = 'True or False', 'one of {}'
     (FLAG, None, (True, False), (0, 1, 'yes', None)),
     (CHOICE, ('log', 'linear'), ('log', 'linear'), ('quadratic', 3, None)),
   ),
+  ids=repr,
 )
 def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
   check = {

@@ -6,16 +6,16 @@ import math
 
 import pytest
 
-from helpers.replay import config_of, make_params, replay
+from helpers.replay import config_of, make_params, of, replay
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import horizon as horizon_lib
-from reset_cycles.core.horizon import Pace, StepHorizon, TimeHorizon
-from reset_cycles.core.race import Finish, Repeat
+from reset_cycles.core.evaluation import Evaluation
+from reset_cycles.core.horizon import Pace, TimeHorizon
 from reset_cycles.core.state import NO_EVALUATION
-from reset_cycles.core.workload import Evaluation
 from reset_cycles.early_switching import Progress
 
-NAN = math.nan
+NAN, INF = math.nan, math.inf
+case = pytest.param
 TIME = TimeHorizon()
 
 
@@ -40,24 +40,25 @@ STEADY = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
   (
     # Under 105 s the last evaluation is at 100 s, after 401 steps. Of its
     # interval a tenth is not counted on: 391. At 100 s no further one fits.
-    (STEADY, 105.0, TIME, [5000, *5 * [391]]),
+    case(STEADY, 105.0, TIME, [5000, *5 * [391]], id='steady'),
     # At 100.2 s the last one would be too close: slack is .3 s.
-    (STEADY[:2], 100.2, TIME, [5000, 291]),
-    (STEADY[:2], 100.4, TIME, [5000, 391]),
-    (STEADY[:2], 100.2, TimeHorizon(slack=0.01), [5000, 391]),
-    (STEADY[:2], 105.0, TimeHorizon(margin=0.5), [5000, 351]),
+    case(STEADY[:2], 100.2, TIME, [5000, 291], id='too close'),
+    case(STEADY[:2], 100.4, TIME, [5000, 391], id='far enough'),
+    case(STEADY[:2], 100.2, TimeHorizon(slack=0.01), [5000, 391], id='slack'),
+    case(STEADY[:2], 105.0, TimeHorizon(margin=0.5), [5000, 351], id='margin'),
     # Compilation is spent, but no pace.
-    ([(1, 900.0), (101, 910.0)], 945.0, TIME, [5000, 391]),
+    case([(1, 900.0), (101, 910.0)], 945.0, TIME, [5000, 391], id='compiled'),
     # Without a budget or times the plan stays.
-    (STEADY[:2], NAN, TIME, [5000, 5000]),
-    (STEADY[:2], math.inf, TIME, [5000, 5000]),
-    ([(1, NAN), (101, NAN)], 105.0, TIME, [5000, 5000]),
+    case(STEADY[:2], NAN, TIME, [5000, 5000], id='no budget'),
+    case(STEADY[:2], INF, TIME, [5000, 5000], id='infinite budget'),
+    case([(1, NAN), (101, NAN)], 105.0, TIME, [5000, 5000], id='no times'),
     # No step or no time lies between the first three.
-    (
+    case(
       [(1, 60.0), (1, 61.0), (101, 61.0), (201, 71.0)],
       106.0,
       TIME,
       [5000, 5000, 5000, 201 + 200 + 90],
+      id='no interval',
     ),
   ),
 )
@@ -69,7 +70,7 @@ SLOW = int(0.9 * 10 * 100 / 14)
 
 
 @pytest.mark.parametrize(
-  ('durations', 'left', 'expected'),
+  ('durations', 'seconds_left', 'expected'),
   (
     # Nine tenths of an interval are to come at least: k = 1.
     ((10.0,), 10.3, 90),
@@ -81,12 +82,23 @@ SLOW = int(0.9 * 10 * 100 / 14)
     # The longest interval counts at most one and a half times.
     ((10.0, 10.0, 300.0), 45.2, 200 + 3),
     ((10.0, 10.0, 300.0), 45.4, 300 + 3),
+    # Where a clock makes no sense, the horizon stays.
+    ((INF,), 100.0, 0),
+    ((10.0, INF), 100.0, 0),
+    ((10.0, 10.0, INF), 45.2, 200),  # the lowest rate is 0
+    ((5e-324,), 100.0, 0),
+    ((5e-324,), 0.0, 0),
+    ((1e308,), 1e308, 0),
+    ((10.0,), 1e308, 0),
+    ((10.0,), -1.0, 0),
+    ((10.0,), -INF, 0),
+    ((10.0,), NAN, 0),
+    ((NAN,), 100.0, 0),
   ),
 )
-def test_steps_to_come_by_hand(durations, left, expected):
+def test_steps_to_come_by_hand(durations, seconds_left, expected):
   pace = Pace((100.0,) * len(durations), durations)
-  assert TimeHorizon().steps_to_come(pace, left) == expected
-  assert StepHorizon().steps_to_come(pace, left) == 0
+  assert TimeHorizon().steps_to_come(pace, seconds_left) == expected
 
 
 def test_of_the_last_step_there_is_always_one():
@@ -95,13 +107,13 @@ def test_of_the_last_step_there_is_always_one():
 
 def test_the_intervals_that_are_remembered():
   pace, last = Pace(), NO_EVALUATION
-  assert pace.longest == 0
+  assert (pace.longest, pace.usual) == (0, 0.0)
   for i, step in enumerate([1, 8, 10, *range(11, 20)]):
     new = Evaluation(step, 1.0, 0.1, 60.0 + i)
     pace, last = horizon_lib.observe(pace, last, new), new
     if step == 10:
       assert [s for s in pace.steps if s == s] == [7.0, 2.0]
-      assert pace.longest == 7
+      assert (pace.longest, pace.usual) == (7, 4.5)
   # The last nine.
   assert pace.steps == (1.0,) * 9
   assert pace.durations == (1.0,) * 9
@@ -115,12 +127,13 @@ def test_the_intervals_that_are_remembered():
 @pytest.mark.parametrize(
   ('horizon', 'budget', 'most_steps', 'expected'),
   (
-    (TimeHorizon(), 105.0, math.inf, 391),
-    (TimeHorizon(), 105.0, 300, 300),
-    (TimeHorizon(), 105.0, 391, 391),
-    # Without a budget; and under a horizon in steps they do not count.
-    (TimeHorizon(), NAN, 30.0, 30),
-    (StepHorizon(), 105.0, 30.0, 50),
+    (TIME, 105.0, INF, 391),
+    (TIME, 105.0, 300, 300),
+    (TIME, 105.0, 391, 391),
+    (TIME, 105.0, 392, 391),
+    # Without a budget; and without a horizon they do not count.
+    (TIME, NAN, 30.0, 30),
+    (None, 105.0, 30.0, 50),
   ),
 )
 def test_the_horizon_is_the_smaller_of_time_and_most_steps(
@@ -148,25 +161,27 @@ def run(**changes):
   return events, local_steps, seen
 
 
-@pytest.mark.parametrize('policy', (Repeat(), Finish()), ids=repr)
-def test_the_last_evaluation_sees_the_annealed_model(policy):
-  """Also where `wait` is off: no further cycle begins before it."""
-  events, steps, seen = run(policy=policy, early_switching=False)
-  is_finished = policy == Finish()
-  i, local = steps[-1] if is_finished else steps[seen[-1][0] - 1]
-  assert i == 2 and local >= 1664
-  waits = [e['cycle'] for e in events if e['event'] == 'wait']
-  assert waits == ([] if is_finished else [3])
+@pytest.mark.parametrize('repeat', (True, False))
+def test_the_last_evaluation_sees_the_annealed_model(repeat):
+  """No further cycle begins before it."""
+  events, steps, seen = run(repeat=repeat, early_switching=False)
+  cycle, local = steps[seen[-1][0] - 1]
+  assert cycle == 2 and local >= 1664
+  # The horizon of 1 + 970 s of 10 steps, less a tenth of the last interval.
+  assert of(events, 'wait', 'cycle', 'cycle_end') == [(9691, 3, 9791)]
+  follows = [e['global_step'] for e in events if e['cycle'] == 4]
+  assert of(events, 'finish') == ([] if repeat else [(9701,)])
+  assert follows[:1] == ([9701] if repeat else [])
 
 
 def test_further_cycles_fill_the_run_up_to_its_horizon():
-  """The chain is left early: its last cycle is repeated until the horizon."""
+  """The chain is abandoned early: its last cycle is repeated until then."""
   impatient = Progress(min_share=0.3, margin=0.0, noise=0.0, decay=0.0)
-  events, *_ = run(policy=Repeat(), switching=impatient)
-  starts = [e for e in events if e['event'] == 'cycle_start']
-  settings = [e['setting'] for e in starts]
+  events, *_ = run(repeat=True, switching=impatient)
+  starts = of(events, 'cycle_start', 'setting', 'cycle_end')
+  settings = [setting for _, setting, _ in starts]
   assert settings[:3] == [1, 2, 3]
   assert set(settings[3:]) == {3} and len(settings) > 6
   horizon = 9691 - 10  # 1 + 970 s at 10 steps per second
-  ends = [e['cycle_end'] for e in starts if e['global_step'] < horizon - 100]
+  ends = [end for step, _, end in starts if step < horizon - 100]
   assert all(end <= horizon + 100 for end in ends)

@@ -1,4 +1,4 @@
-"""The chain of cycles, and the clock by which a run reads it."""
+"""Shapes, the chain of cycles, and the clock by which a run reads it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,39 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.curves import read
+from helpers import reference
+from helpers.curves import assert_close
 from reset_cycles.core import schedules
-from reset_cycles.core.cycle import Cosine, Cycle, Hparams, LinearWarmup
-from reset_cycles.parts.chains import chain_of_lists
+from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
 DATA = pathlib.Path(__file__).parents[1] / 'data'
-PEAK = Hparams().learning_rate
-
-
 COSINE = Cosine()
 
 
+@pytest.mark.parametrize(
+  ('shape', 'values'),
+  (
+    (LinearWarmup(), {0: 0, 0.25: 0.25, 0.75: 0.75, 1: 1}),
+    (LinearWarmup(start=0.5), {0: 0.5, 0.25: 0.625, 1: 1}),
+    # (1 + cos(pi x)) / 2: at thirds, 3/4 and 1/4.
+    (COSINE, {0: 1, 1 / 3: 0.75, 0.5: 0.5, 2 / 3: 0.25, 1: 0}),
+    (Cosine(floor=0.2), {0: 1, 0.5: 0.6, 1: 0.2}),
+    (Cooldown(0.25), {0: 1, 0.5: 1, 0.75: 1, 0.875: 0.5, 1: 0}),
+    (Cooldown(1.0), {0: 1, 0.25: 0.75, 1: 0}),
+  ),
+  ids=repr,
+)
+def test_shapes_by_hand(shape, values):
+  found = jax.jit(jax.vmap(shape))(np.float32(list(values)))
+  np.testing.assert_allclose(found, list(values.values()), atol=1e-7)
+  # Called with a number, as one would try it.
+  for x, value in values.items():
+    assert float(shape(x)) == pytest.approx(value, abs=1e-7)
+
+
 def cycle(peak=0.5, warmup_factor=0.0, decay=COSINE, **fields):
-  hparams = Hparams(learning_rate=peak, warmup_factor=warmup_factor)
-  return Cycle(hparams, decay=decay, **fields)
+  return Cycle(peak, warmup_factor=warmup_factor, decay=decay, **fields)
 
 
 def lay_out(step_hint, *cycles, budget_factor=1.0):
@@ -50,20 +68,18 @@ def test_how_steps_are_split(start, horizon, lengths, ends):
 
 
 @pytest.mark.parametrize(
-  ('steps', 'warmup', 'expected'),
+  ('steps', 'warmup_factor', 'expected'),
   (
     # Two steps of warm-up, then half a cosine over six.
-    (8, 2, {0: 0, 1: 0.25, 2: 0.5, 4: 0.375, 5: 0.25, 6: 0.125, 8: 0}),
-    (8, 0, {0: 0.5, 4: 0.25, 8: 0}),
-    (5, 1, {0: 0, 1: 0.5, 3: 0.25, 5: 0}),
-    (4, 4, {0: 0, 1: 0.125, 2: 0.25, 3: 0.375}),
+    (8, 0.25, {0: 0, 1: 0.25, 2: 0.5, 4: 0.375, 5: 0.25, 6: 0.125, 8: 0}),
+    (8, 0.0, {0: 0.5, 4: 0.25, 8: 0}),
+    (5, 0.2, {0: 0, 1: 0.5, 3: 0.25, 5: 0}),
+    (4, 1.0, {0: 0, 1: 0.125, 2: 0.25, 3: 0.375}),
   ),
 )
-def test_one_cycle_by_hand(steps, warmup, expected):
-  schedule = schedules.combine_warmup_decay_fn(
-    steps, warmup, 0.5, LinearWarmup(), Cosine()
-  )
-  found = read(schedule, np.array(list(expected)))
+def test_one_cycle_by_hand(steps, warmup_factor, expected):
+  planned = lay_out(steps, cycle(0.5, warmup_factor))
+  found = schedules.planned_rates(planned, np.array(list(expected)))
   np.testing.assert_allclose(found, list(expected.values()), atol=1e-7)
 
 
@@ -87,10 +103,8 @@ def test_the_steps_of_a_run_and_of_its_warmup(
   step_hint, budget_factor, warmup_factor, fewest, steps, warmup
 ):
   only = cycle(0.5, warmup_factor, min_warmup_steps=fewest)
-  chain = lay_out(step_hint, only, budget_factor=budget_factor)
-  assert (chain.has_multiple, chain.reinit_steps) == (False, ())
-  found = [(c.steps, c.warmup_steps) for c in chain.cycles]
-  assert found == [(steps, warmup)]
+  found = lay_out(step_hint, only, budget_factor=budget_factor)
+  assert found == ((steps, warmup, only),)
 
 
 def test_chains_that_do_not_fit():
@@ -103,6 +117,7 @@ def test_chains_that_do_not_fit():
   lay_out(3, cycle(), cycle(), cycle())
   with pytest.raises(ValueError, match='at most 2,147,483,647 steps'):
     lay_out(2**31, cycle())
+  assert lay_out(2**31 - 1, cycle())[0].steps == 2**31 - 1
 
 
 @pytest.mark.oracle
@@ -111,41 +126,55 @@ def test_the_thesis_chain_agrees_with_reference_values(name):
   """Equal cycles, the longer ones first; the peaks of figure 3.3a."""
   key = f'fig{name}|T=1600|even'
   data = json.loads((DATA / 'thesis_chain.json').read_text())[key]
-  added = [round(peak - data['peaks'][0], 9) for peak in data['peaks']]
-  cycles = chain_of_lists(alter_lr=added)
-  chain = schedules.jax_lr_schedule(800, cycles, 2.0)
-  assert [c.steps for c in chain.cycles] == data['lengths']
-  assert [*chain.reinit_steps, 1600] == data['boundaries']
-  assert chain.has_multiple
-  first = data['lengths'][0]
-  count = 1600 if set(data['decays']) == {'cosine'} else first
-  found = read(chain.schedule, np.arange(count))
-  expected = data['values'][: len(found)]
-  np.testing.assert_allclose(found, expected, rtol=0, atol=2e-9)
-
-
-class Fails:
-  def __init__(self, step, value):
-    self.step, self.value = step, value
-
-  def schedule(self, phase):
-    return lambda count: jnp.where(count == self.step, self.value, 1.0)
+  cycles = [Cycle(peak) for peak in data['peaks']]
+  planned = schedules.jax_lr_schedule(800, cycles, 2.0)
+  assert [c.steps for c in planned] == data['lengths']
+  assert np.cumsum(data['lengths']).tolist() == data['boundaries']
+  count = 1600 if set(data['decays']) == {'cosine'} else data['lengths'][0]
+  found = schedules.planned_rates(planned, np.arange(count))
+  assert_close(found, data['values'][:count], max(data['peaks']))
 
 
 @pytest.mark.parametrize(
-  ('field', 'shape', 'said'),
-  (
-    ('decay', Fails(3, -0.5), 'the learning rate is -0.25 at step 3'),
-    ('decay', Fails(8, math.nan), 'the learning rate is nan at step 8'),
-    ('decay', Fails(8, math.inf), 'the learning rate is inf at step 8'),
-    ('weight_decay_shape', Fails(8, math.nan), 'the weight decay is nan at'),
-  ),
+  ('params', 'step_hint'), ((THESIS, 500), (SOFT_RESET, 1001))
 )
-def test_schedules_that_are_no_rates_are_refused(field, shape, said):
-  chain = lay_out(16, cycle(), cycle(**{field: shape}))
-  with pytest.raises(ValueError, match=rf'cycles\[1\]: {said}'):
-    schedules.check_rates(chain.cycles)
-  schedules.check_rates(lay_out(16, cycle()).cycles)
+def test_planned_rates_agree_with_their_twin(params, step_hint):
+  planned = lay_out(
+    step_hint, *params.cycles, budget_factor=params.budget_factor
+  )
+  expected = reference.chain_rates(step_hint, params)
+  found = schedules.planned_rates(planned, np.arange(len(expected)))
+  assert_close(found, expected, params.cycles[0].peak)
+  # A cycle's rate at its end is its own, and not the next one's.
+  samples = schedules.sampled_rates(planned)
+  assert samples.shape == (len(planned), 1000)
+  for rates, (steps, _, setting) in zip(samples, planned):
+    local = np.linspace(0, steps, 1000).tolist()
+    expected = [reference.cycle_rate(t, steps, setting) for t in local]
+    assert_close(rates, expected, setting.peak)
+
+
+def fails(x_from, value):
+  """A shape that gives a value from a share of its phase on."""
+  return lambda x, warmup=0.0: jnp.where(x >= x_from, value, 1.0)
+
+
+@pytest.mark.parametrize(
+  ('shape', 'said'),
+  (
+    (fails(0.375, -0.5), '-0.25'),
+    (fails(0.875, math.nan), 'nan'),
+    (fails(0.875, math.inf), 'inf'),
+  ),
+  ids=('negative', 'nan', 'infinite'),
+)
+@pytest.mark.parametrize('field', ('warmup', 'decay'))
+def test_shapes_that_give_no_rates_are_refused(field, shape, said):
+  bad = cycle(warmup_factor=float(field == 'warmup'), **{field: shape})
+  with pytest.raises(
+    ValueError, match=rf'^learning rate of cycles\[1\]=.*{said}.* at least 0'
+  ):
+    lay_out(16, cycle(), bad)
 
 
 # The clock.
@@ -155,52 +184,83 @@ def at(clock, step):
   return clock._replace(count=np.int32(step))
 
 
+# Cycles of 4, of 8 and of 4 steps, with 0, 2 and 4 steps of warm-up.
+PLANNED = lay_out(16, cycle(0.7), cycle(0.5, 0.25, length=2.0), cycle(0.5, 1.0))
+
+
 def test_a_clock_by_hand():
-  # From nominal step 2 of 4, in 8 steps: a pace of a quarter.
-  clock = schedules.anchored_clock(10, 1, 2.0, 4, 18, 0.5)
-  assert tuple(clock) == (10, 1, 10, 2.0, 0.25, 0.5)
-  assert [x.dtype for x in clock] == ['int32'] * 3 + ['float32'] * 3
-  for step, local in ((10, 2.0), (11, 2.25), (18, 4.0), (20, 4.5)):
-    assert schedules.local_step_on_host(clock, step) == local
-    assert schedules.local_step(at(clock, step)) == local
+  # From nominal step 2 of 8, in 24 steps: a pace of a quarter.
+  clock = schedules.anchored_clock(10, 2.0, 34, 1, PLANNED, 0.5)
+  assert tuple(clock) == (10, 1, 8, 2, 10, 2.0, 0.25, 0.25)
+  assert [x.dtype for x in clock] == ['int32'] * 5 + ['float32'] * 3
+  for step, local in ((10, 2.0), (11, 2.25), (34, 8.0), (38, 9.0)):
+    assert schedules.local_step(clock, step) == local
+  # In float64, on the host.
+  third = schedules.anchored_clock(0, 0.0, 12, 0, PLANNED)
+  assert schedules.local_step(third, 10**8 + 1) == (10**8 + 1) * float(
+    np.float32(1 / 3)
+  )
 
 
-def test_at_pace_1_the_clock_reads_the_static_chain_to_the_last_bit():
-  chain = lay_out(300, cycle(0.7, 0.1), cycle(0.3, 0.05))
-  rate = jax.jit(lambda clock: schedules.learning_rate(clock, chain.cycles))
-  planned = read(chain.schedule, np.arange(300))
-  start = 0
-  for i, planned_cycle in enumerate(chain.cycles):
-    end = start + planned_cycle.steps
-    clock = schedules.anchored_clock(start, i, 0.0, planned_cycle.steps, end)
-    found = [float(rate(at(clock, step))) for step in range(start, end)]
-    np.testing.assert_array_equal(np.float32(found), planned[start:end])
-    start = end
+@pytest.mark.parametrize(
+  ('count', 'local', 'scale'),
+  ((0, 0.0, 1.0), (2**31 - 1, 1 / 3, 1e-44), (2**24 + 1, -0.0, 3e38)),
+)
+def test_a_clock_is_one_array_to_the_last_bit(count, local, scale):
+  clock = schedules.anchored_clock(count, local, count + 7, 1, PLANNED, scale)
+  words = schedules.packed(clock)
+  assert (words.shape, str(words.dtype)) == ((8,), 'int32')
+  for given in (words, jnp.asarray(words)):
+    for kept, number in zip(schedules.unpacked(given), clock):
+      assert kept.dtype == number.dtype
+      assert np.asarray(kept).tobytes() == number.tobytes()
 
 
-def test_a_rate_is_scaled_and_stays_after_the_end():
-  chain = lay_out(8, cycle(0.5, decay=Fails(9, 7.0)))
-  clock = schedules.anchored_clock(0, 0, 0.0, 8, 8, scale=0.5)
-  for step, rate in ((0, 0.25), (8, 0.25), (9, 0.25), (99, 0.25)):
-    found = schedules.learning_rate(at(clock, step), chain.cycles)
-    assert float(found) == pytest.approx(rate, abs=1e-7)
+def test_any_clock_is_read_by_one_program(compilations):
+  """As the twin reads its nominal steps, and at its end beyond them."""
+  rate = jax.jit(
+    lambda words: schedules.learning_rate(schedules.unpacked(words), PLANNED)
+  )
+  rate(schedules.packed(schedules.anchored_clock(0, 0.0, 4, 0, PLANNED)))
+  anchors = (
+    (4, 0.0, 12, 1, 1.0),
+    (5, 0.0, 105, 0, 0.25),  # stretched
+    (7, 1.5, 10, 1, 4.0),  # compressed, in the middle of the warm-up
+    (9, 2.0, 29, 1, 1.0),  # stretched from the peak on
+    (12, 0.0, 16, 2, 1.0),  # nothing but a warm-up: it stays at the peak
+  )
+  found, expected = [], []
+  with compilations() as compiled:
+    for step, local, end, i, scale in anchors:
+      clock = schedules.anchored_clock(step, local, end, i, PLANNED, scale)
+      steps, _, setting = PLANNED[i]
+      for now in range(step, end + 5):
+        found.append(float(rate(schedules.packed(at(clock, now)))))
+        t = min(schedules.local_step(clock, now), steps)
+        expected.append(scale * reference.cycle_rate(t, steps, setting))
+  assert compiled == []
+  assert_close(found, expected, 4.0)
 
 
-def test_weight_decays_by_hand():
-  shaped = cycle(0.5, weight_decay_shape=Cosine())
-  plain = cycle(0.5)
-  other = Cycle(Hparams(weight_decay=0.5))
-  decay = shaped.hparams.weight_decay
-  for cycles, step, expected in (
-    ((plain, plain), 6, decay),
-    ((plain, other), 6, 0.5),
-    ((plain, other), 0, decay),
-    ((shaped, other), 2, decay / 2),  # half of its four steps
-    ((shaped, other), 6, 0.5),
-  ):
-    chain = lay_out(8, *cycles)
-    i = step // 4
-    clock = at(schedules.anchored_clock(4 * i, i, 0.0, 4, 4 * i + 4), step)
-    found = schedules.weight_decay(clock, chain.cycles)
-    assert float(found) == pytest.approx(expected, rel=1e-6)
-    assert isinstance(found, float) == (cycles == (plain, plain))
+def test_a_cycles_end_counts():
+  """Where the rate would jump; a warm-up's end is the decay's beginning."""
+  bad = fails(1.0, math.nan)
+  lay_out(16, cycle(warmup_factor=1.0, warmup=bad))
+  with pytest.raises(ValueError, match=r'^learning rate of cycles\[0\]=.*nan'):
+    lay_out(16, cycle(decay=bad))
+
+
+def test_shapes_of_a_chain_may_differ():
+  """Those of the current cycle count; a decay is told the warm-up's share."""
+
+  def told(x, warmup=0.0):
+    return warmup + 0.0 * x
+
+  cycles = (
+    cycle(1.0, 0.25, decay=told),
+    cycle(1.0, 0.5, decay=Cooldown(1.0), warmup=LinearWarmup(0.5)),
+    cycle(1.0, 0.5, decay=told),
+  )
+  found = schedules.planned_rates(lay_out(12, *cycles), np.arange(12))
+  expected = [0, 0.25, 0.25, 0.25, 0.5, 0.75, 1, 0.5, 0, 0.5, 0.5, 0.5]
+  np.testing.assert_allclose(found, expected, atol=1e-7)

@@ -8,15 +8,16 @@ import pytest
 
 from helpers.replay import config_of, make_params
 from reset_cycles.core import control as control_lib
+from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.state import from_words, to_words
-from reset_cycles.core.workload import Evaluation
 from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.schedule_params import Race
 
 
-def controls(rule, count=40):
+def controls(count=40, **changes):
   """The control before and after each evaluation."""
-  params = make_params(switching=rule, horizon=TimeHorizon())
+  params = make_params(horizon=TimeHorizon(), **changes)
   config = config_of(params, 1000, budget=100.0)
   control, _ = control_lib.start(config)
   found = [control]
@@ -29,18 +30,19 @@ def controls(rule, count=40):
   return [*found, control._replace(horizon=2**53 - 1)]
 
 
-@pytest.mark.parametrize('rule', (SmoothedLossRule(), Progress()))
-def test_every_bit_comes_back(rule):
-  found = controls(rule)
+@pytest.mark.parametrize('race', (None, Race()), ids=('alone', 'race'))
+@pytest.mark.parametrize('rule', (SmoothedLossRule(), Progress()), ids=repr)
+def test_every_bit_comes_back(rule, race):
+  found = controls(switching=rule, race=race, repeat=True)
   words = [to_words(control) for control in found]
   assert {(w.shape, str(w.dtype)) for w in words} == {(words[0].shape, 'int32')}
   for control, word in zip(found, words):
-    # It tells 1 from 1.0, and a float from the next.
+    # It tells 1 from 1.0 and from True, and a float from the next.
     assert repr(from_words(word, found[0])) == repr(control)
 
 
 def test_words_of_a_run_with_other_settings_are_refused():
-  one, *_ = controls(SmoothedLossRule(), 0)
-  other, *_ = controls(Progress(), 0)
+  one, *_ = controls(0, switching=SmoothedLossRule())
+  other, *_ = controls(0, switching=Progress())
   with pytest.raises(ValueError, match='saved by a run with other settings'):
     from_words(to_words(one), other)

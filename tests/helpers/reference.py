@@ -46,29 +46,27 @@ def shape_at(shape, t, steps):
   """Share of the peak at step t of a phase; shapes of the core only."""
   passed = min(max(t / steps, 0.0), 1.0)
   name = type(shape).__name__
-  if name == 'Constant':
-    return 1.0
   if name == 'LinearWarmup':
     return shape.start + (1 - shape.start) * passed
+  if name == 'Cooldown':
+    return min((1 - passed) / shape.share, 1.0)
   assert name == 'Cosine'
   return shape.floor + (1 - shape.floor) * (1 + math.cos(math.pi * passed)) / 2
 
 
+def warmup_of(length, cycle):
+  """Steps of warm-up: a share, at least so many, at most all of the cycle's."""
+  share = int(decimal(cycle.warmup_factor) * length)
+  return min(max(share, cycle.min_warmup_steps), length)
+
+
 def cycle_rate(t, length, cycle):
   """Learning rate at (nominal, perhaps fractional) step t of a cycle."""
-  peak = cycle.hparams.learning_rate
-  warmup = int(decimal(cycle.hparams.warmup_factor) * length)
+  warmup = warmup_of(length, cycle)
   if t < warmup:
-    return peak * shape_at(cycle.warmup, t, warmup)
-  return peak * shape_at(cycle.decay, t - warmup, max(length - warmup, 1))
-
-
-def weight_decay(t, length, cycle):
-  """Weight decay at step t of a cycle; its shape has all of the cycle."""
-  decay = cycle.hparams.weight_decay
-  if cycle.weight_decay_shape is None:
-    return decay
-  return decay * shape_at(cycle.weight_decay_shape, t, length)
+    return cycle.peak * shape_at(cycle.warmup, t, warmup)
+  decay = max(length - warmup, 1)
+  return cycle.peak * shape_at(cycle.decay, t - warmup, decay)
 
 
 def chain_rates(step_hint, params):
@@ -209,118 +207,146 @@ def schedule_free(start, grads, rates, h, r=0.0, weight_lr_power=2.0):
   return history
 
 
-# A whole run with a chain, S(t), and Finish or Repeat over steps.
+# A whole run with a chain and S(t), over steps or over time.
 
 
 class Twin:
-  """See `run`; it works everything out anew from a list of losses."""
+  """See `run`; it works everything out anew from lists of what was seen."""
 
-  def __init__(self, params, step_hint, evaluations, target, rising):
+  def __init__(self, params, step_hint, evaluations, target, rising, budget):
     self.params, self.target, self.rising = params, target, rising
-    self.evaluations = evaluations
-    self.horizon = horizon(step_hint, params)
+    self.evaluations, self.budget = evaluations, budget
+    self.horizon = self.planned = horizon(step_hint, params)
     self.lengths = cycle_lengths(step_hint, params)
-    self.cycle, self.start, self.end = 0, 0, self.lengths[0]
-    self.number = 1
-    self.losses, self.metrics = [], []  # of this cycle, of the whole run
-    self.eval_steps, self.events = [], []
-    self.give_up = None  # the step at which waiting ends
-    self.write(0, 'cycle_start', **self.cycle_start())
+    self.cycle, self.number, self.scale = 0, 1, 1.0
+    self.seen = []  # (step, loss, metric, seconds) of the run
+    self.losses, self.events = [], []  # of this cycle; of the run
+    self.begin(0, self.lengths[0])
 
   def write(self, step, event, **values):
     values = {'event': event, 'cycle': self.number, **values}
     self.events.append({'global_step': step, **values})
 
-  def cycle_start(self):
-    return {
-      'setting': self.cycle + 1,
-      'cycle_end': self.end,
-      'pace': float(
-        np.float32(self.lengths[self.cycle] / (self.end - self.start))
-      ),
-    }
+  def begin(self, step, end, local=0.0, event='cycle_start'):
+    """Sets the clock: from a nominal step of the cycle to its last one."""
+    pace = (self.lengths[self.cycle] - local) / (end - step)
+    self.end = end
+    self.clock = step, float(np.float32(local)), float(np.float32(pace))
+    self.write(
+      *(step, event),
+      **{'setting': self.cycle + 1, 'cycle_end': end, 'scale': self.scale},
+      **{'pace': self.clock[2]},
+    )
 
-  def evaluate(self, step, eval_step, loss, metric):
-    """Returns why the cycle should be left, or ''."""
-    self.eval_steps.append(eval_step)
-    self.losses.append(loss)
-    self.metrics.append(metric)
+  def intervals(self):
+    """(steps, seconds) of the last nine between two evaluations."""
+    pairs = zip(self.seen, self.seen[1:])
+    found = [(b[0] - a[0], b[3] - a[3]) for a, b in pairs]
+    return [(n, t) for n, t in found if not t <= 0][-9:]
+
+  def evaluate(self, step, row):
+    """Returns why the cycle should be abandoned, or ''."""
+    self.seen.append(row)
+    self.losses.append(row[1])
     rule = self.params.switching
     rows = smooth(self.losses, rule.lam)
     case1, case2, stop = stopping(rows, rule.eps1, rule.eps2, rule.k, rule.m)
-    self.write(
-      step,
-      'evaluation',
-      loss=loss,
-      smoothed_loss=rows[-1][0],
-      stopping=int(stop),
-      metric_step=eval_step,
-    )
+    values = {'smoothed_loss': rows[-1][0], 'stopping': int(stop)}
+    self.write(step, 'evaluation', loss=row[1], metric_step=row[0], **values)
+    if self.params.horizon is not None:
+      self.horizon = self.in_time() or self.horizon
     if case1:
       return 'loss rises'
     if case2:
       return 'minimum out of reach'
     return 'loss is not finite' if stop else ''
 
+  def in_time(self):
+    """The horizon in time after the last evaluation; 0 if unknown."""
+    step, *_, now = self.seen[-1]
+    known = [(n, t) for n, t in self.intervals() if not math.isnan(t)]
+    if not known or not math.isfinite(self.budget - now):
+      return 0
+    settings, rates = self.params.horizon, [n / t for n, t in known]
+    usual = float(np.median([t for _, t in known]))
+    longest = min(max(t for _, t in known), 1.5 * usual)
+    room = self.budget - now - longest - settings.slack * usual
+    if room < 0:
+      return 0
+    steps = (room // usual) * usual * float(np.median(rates))
+    steps += (1 - settings.margin) * usual * min(rates)
+    return step + max(int(steps), 1)
+
   def before(self, step):
     """What happens before a step; returns whether the run goes on."""
-    seen = [e for e in self.evaluations if e[0] == step]
-    reasons = [self.evaluate(step, *e) for e in seen]
-    reason = next(filter(None, reasons), '')
+    planned = self.horizon
+    rows = [row for row in self.evaluations if row[0] == step]
+    reason = next(filter(None, [self.evaluate(step, r) for r in rows]), '')
     if step >= self.end:
       return self.waits(step) or self.next_cycle(step, 'scheduled')
     if reason and self.params.early_switching:
       self.write(step, 'switch', reason=reason)
       return self.next_cycle(step, 'early')
+    if self.params.horizon and planned != self.horizon > step:
+      self.stretch(step, planned)
     return True
+
+  def stretch(self, step, planned):
+    """The rest of the cycle and what comes after it fill the run anew."""
+    anchor, local, pace = self.clock
+    local += (step - anchor) * pace
+    to_come = self.lengths[self.cycle + 1 :]
+    if to_come:
+      rest = [self.lengths[self.cycle] - local, *to_come]
+    else:
+      rest = [self.end - step, max(planned - self.end, 0)]
+    end = cycle_ends(step, self.horizon, [n for n in rest if n])[0]
+    usual = float(np.median([n for n, _ in self.intervals()]))
+    is_due = self.end - self.seen[-1][0] < usual / 2
+    end = self.aligned(max(end, step + 1), step, 0 if is_due else 1)
+    self.begin(step, end, local, 'clock')
 
   def waits(self, step):
     """Whether the cycle's end waits for an evaluation of its last model."""
-    if not self.params.wait:
+    if self.params.horizon is None or not self.seen:
       return False
-    if any(seen >= self.end for seen in self.eval_steps):
+    if self.seen[-1][0] >= self.end or not np.isfinite(self.losses[-1:]).all():
       return False
-    if not self.eval_steps or not np.isfinite(self.losses[-1:]).all():
-      return False
-    if self.give_up is None:
-      # The last nine intervals are remembered; without one, it does not wait.
-      period = int(max(np.diff(self.eval_steps)[-9:], default=0))
-      if self.end < self.horizon:
-        period = min(period, self.horizon - self.end)
-      if not period:
-        return False
-      self.give_up = step + period
-      self.write(step, 'wait', cycle_end=self.give_up)
-    return step < self.give_up
+    until = self.end + max((n for n, _ in self.intervals()), default=0)
+    if step < until and step == self.end:
+      self.write(step, 'wait', cycle_end=until)
+    return step < until
 
   def next_cycle(self, step, reason):
-    self.give_up = None
     to_do = [c.length for c in self.params.cycles[self.cycle + 1 :]]
+    last = len(self.lengths) - 1
     if to_do and step < self.horizon:
-      cycle = self.cycle + 1
+      self.cycle += 1
       end = cycle_ends(step, self.horizon, to_do)[0]
-    elif type(self.params.policy).__name__ == 'Repeat':
-      cycle = len(self.lengths) - 1
-      end = step + self.lengths[cycle]
-      self.horizon = max(self.horizon, end)
-    else:
+    elif not self.params.repeat:
       self.write(step, 'finish', reason='cycles have run out')
       return False
-    end = self.aligned(end, step)
-    share = self.tau()
-    self.number += 1
-    self.cycle, self.start, self.end, self.losses = cycle, step, end, []
+    else:
+      self.cycle, end = last, step + self.lengths[last]
+      if self.params.horizon and step < self.horizon:
+        usual = self.lengths[last] * self.horizon / self.planned
+        times = max(round((self.horizon - step) / usual), 1)
+        end = cycle_ends(step, self.horizon, [1] * times)[0]
+      self.horizon = max(self.horizon, end)
+      if reason == 'early' or not np.isfinite(self.losses[-1:]).all():
+        self.scale /= 2
+    share, self.losses, self.number = self.tau(), [], self.number + 1
     self.write(step, 'reset', reason=reason, tau=share)
-    self.write(step, 'cycle_start', **self.cycle_start())
+    self.begin(step, self.aligned(end, step, 1))
     return True
 
-  def aligned(self, end, step):
-    """Where it waits, a cycle ends where an evaluation is expected."""
-    intervals = np.diff(self.eval_steps)[-9:]
-    if not self.params.wait or not len(intervals) or end >= self.horizon:
+  def aligned(self, end, step, fewest):
+    """In time, a cycle ends where an evaluation is expected."""
+    intervals = [n for n, _ in self.intervals()]
+    if not self.params.horizon or not intervals or end >= self.horizon:
       return end
-    last, usual = self.eval_steps[-1], float(np.median(intervals))
-    moved = last + math.ceil(max(round((end - last) / usual), 1) * usual)
+    last, usual = self.seen[-1][0], float(np.median(intervals))
+    moved = last + math.ceil(max(round((end - last) / usual), fewest) * usual)
     return moved if step < moved < self.horizon else end
 
   def tau(self):
@@ -328,28 +354,29 @@ class Twin:
       return 0.0
     if not math.isfinite(self.losses[-1]):
       return 1.0
-    if self.params.wait and self.eval_steps[-1] <= 1:
+    if self.params.horizon and self.seen[-1][0] <= 1:
       return 0.0  # the first step says nothing of an annealed model
-    first, last = self.metrics[0], self.metrics[-1]
+    first, last = self.seen[0][2], self.seen[-1][2]
     scale = self.params.reset.scale
     return tau(last, self.target, first, self.rising, scale)
 
 
-def run(params, step_hint, evaluations, target, rising, until):
+def run(params, step_hint, evaluations, target, rising, budget, until):
   """Goes through a run step by step.
 
   Args:
-    params: a ScheduleParams with SoftReset, SmoothedLossRule, StepHorizon and
-      Finish or Repeat.
+    params: a ScheduleParams with SoftReset, SmoothedLossRule, no race, and no
+      horizon or a TimeHorizon.
     step_hint: steps.
-    evaluations: [(step, loss, metric)]; each is seen before that step is taken.
+    evaluations: [(step, loss, metric, seconds)]; each is seen before that step.
     target, rising: the metric's target and direction.
+    budget: seconds.
     until: the step not to be taken any more.
 
   Returns:
     Events with their global_step, in order, and how many steps were taken.
   """
-  twin = Twin(params, step_hint, evaluations, target, rising)
+  twin = Twin(params, step_hint, evaluations, target, rising, budget)
   for step in range(until):
     if not twin.before(step):
       return twin.events, step

@@ -1,15 +1,16 @@
-"""Runs without a model: decisions, step by step as `core.run` takes them."""
+"""Runs without a model: transitions, step by step as `core.run` takes them."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import schedules
-from reset_cycles.core.state import RunConfig
-from reset_cycles.core.workload import Evaluation, Target
+from reset_cycles.core.control import RunConfig
+from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import SmoothedLossRule
-from reset_cycles.parts.chains import chain_of_lists
 from reset_cycles.schedule_params import THESIS
 
 PEAK = 0.0017486387539278373
@@ -18,29 +19,36 @@ EASY = SmoothedLossRule(lam=1.0, eps1=0.5, eps2=0.25, k=2, m=1)
 TARGET = Target('validation/metric', 1.0, True)
 
 
+class Still:
+  """A horizon that stays as planned."""
+
+  def steps_to_come(self, pace, seconds_left):
+    return 0
+
+
 def make_params(n=3, lengths=None, **changes):
-  """n cycles without a warm-up, whose peaks differ."""
-  cycles = chain_of_lists(
-    alter_lr=(0.0, 0.001, -0.001, 0.002, 0.003)[:n],
-    alter_warmup=(-0.02,) * n,
-    warmups=(THESIS.cycles[0].warmup,) * n,
-    decays=(THESIS.cycles[0].decay,) * n,
-  )
+  """n cycles, or those lengths, without a warm-up; their peaks differ."""
+  lengths = lengths or (1.0,) * n
   cycles = tuple(
-    dataclasses.replace(cycle, length=length)
-    for cycle, length in zip(cycles, lengths or (1.0,) * n)
+    Cycle(PEAK + added, length, warmup_factor=0.0)
+    for added, length in zip((0.0, 0.001, -0.001, 0.002, 0.003), lengths)
   )
-  changes = {'switching': EASY, **changes}
-  return dataclasses.replace(THESIS, cycles=cycles, **changes)
+  return dataclasses.replace(
+    THESIS, **{'cycles': cycles, 'switching': EASY, **changes}
+  )
+
+
+lay_out = functools.cache(schedules.jax_lr_schedule)
 
 
 def config_of(params, step_hint, target=TARGET, **numbers):
   """What decides; `numbers` are a budget or most_steps."""
-  return RunConfig(params, params.chain(step_hint).cycles, target, **numbers)
+  cycles = lay_out(step_hint, params.cycles, params.budget_factor)
+  return RunConfig(params, cycles, target, **numbers)
 
 
 def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
-  """Goes through a run step by step, as `core.run` does.
+  """Goes through a run step by step; nothing may happen where nothing is due.
 
   Args:
     params, step_hint: the configuration; `params` may also be a RunConfig.
@@ -49,7 +57,7 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
     save: what happens to the control before every step.
 
   Returns:
-    Events with their global_step, in order, the last decision, and for each
+    Events with their global_step, in order, the last transition, and for each
     step that was taken the (cycle, local step) of the clock.
   """
   config = params
@@ -58,31 +66,50 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
   if not isinstance(evaluations, dict):
     evaluations = {e[0]: [e] for e in evaluations}
   control, clock = control_lib.start(config)
-  horizon = control.horizon
-  first = control_lib.cycle_start_event(control, clock, config)
-  events = [{'global_step': 0, **first}]
-  local_steps = []
-  for step in range(horizon + 1 if until is None else until):
+  first = control_lib.start_event(control, clock, config)
+  events, local_steps, due = [{'global_step': 0, **first}], [], 0
+  for step in range(control.horizon + 1 if until is None else until):
     new = [Evaluation(*e) for e in evaluations.get(step, ())]
-    decision = control_lib.decide(save(control), clock, new, step, config)
-    control, clock = decision.control, decision.clock
-    events += [{'global_step': step, **event} for event in decision.events]
-    if decision.action == control_lib.FINISH:
+    after = control_lib.transition(
+      save(control), clock, new, step, config, lambda: True
+    )
+    assert new or step >= due or (not after.events and after.clock is clock)
+    control, clock, due = after.control, after.clock, after.due
+    events += [{'global_step': step, **event} for event in after.events]
+    if after.is_over:
       break
-    if decision.action == control_lib.RESET:
-      plan, reset = control_lib.plan_reset(decision, config, lambda: True)
-      control = control_lib.after_reset(control, plan, config)
-      start = control_lib.cycle_start_event(control, clock, config)
-      events += [{'global_step': step, **event} for event in (reset, start)]
-    local = schedules.local_step_on_host(clock, step)
+    local = schedules.local_step(clock, step)
     local_steps.append((int(clock.cycle), local))
-  return events, decision, local_steps
+  return events, after, local_steps
+
+
+def transitions(config, seen, steps, is_model_finite=lambda: True):
+  """The transitions before each of the steps, with what has come in by then."""
+  control, clock = control_lib.start(config)
+  found = []
+  for step in steps:
+    new = [Evaluation(*e) for e in seen.get(step, ())]
+    given = control, clock, new, step, config, is_model_finite
+    found.append(control_lib.transition(*given))
+    control, clock = found[-1].control, found[-1].clock
+  return found
+
+
+def of(events, kind, *names):
+  """(global_step, these values) of each event of a kind."""
+  return [
+    (e['global_step'], *(e[name] for name in names))
+    for e in events
+    if e['event'] == kind
+  ]
 
 
 def tape(events, without=('reset',)):
   """Events in short: (step, what, cycle, reason or end of the cycle or t)."""
   details = {
     'cycle_start': 'cycle_end',
+    'clock': 'cycle_end',
+    'wait': 'cycle_end',
     'evaluation': 'evaluation',
     'reset': 'note',
   }
@@ -91,18 +118,17 @@ def tape(events, without=('reset',)):
       event['global_step'],
       event['event'],
       event['cycle'],
-      event.get(details.get(event['event'], 'reason')),
+      event[details.get(event['event'], 'reason')],
     )
     for event in events
     if event['event'] not in without
   ]
 
 
-def cycle_ends_of(events):
-  """(step, what, its cycle's end) of what sets an end."""
-  kinds = ('cycle_start', 'clock')
-  return [
-    (e['global_step'], e['event'], e['cycle_end'])
-    for e in events
-    if e['event'] in kinds
+def story(events, without=('evaluation',)):
+  """`tape` as one line: '0 start 1 4, 4 reset 2, 4 start 2 8, 8 finish 2'."""
+  rows = [
+    row[:3] if row[1] == 'finish' else row for row in tape(events, without)
   ]
+  words = [' '.join(map(str, row)).strip() for row in rows]
+  return ', '.join(words).replace('cycle_start', 'start')
