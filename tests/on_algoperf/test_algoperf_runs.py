@@ -17,10 +17,9 @@ import pytest
 import real_benchmark
 import smoke_data
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
-from reset_cycles.core.race import Race
 from reset_cycles.core.records import read_events
 from reset_cycles.early_switching import SmoothedLossRule
-from reset_cycles.schedule_params import THESIS
+from reset_cycles.schedule_params import THESIS, Race
 
 pytestmark = real_benchmark.MARKS
 
@@ -31,9 +30,9 @@ RACE = dataclasses.replace(
   cycles=THESIS.cycles[:2],
   optimizer=ScheduleFreeAdamW(),
   budget_factor=1.0,
-  policy=Race(peaks=(1.0, 0.125), min_loss_drop=math.log(2), min_progress=0.1),
+  repeat=True,
+  race=Race(peaks=(1.0, 0.125), min_loss_drop=math.log(2), min_progress=0.1),
   switching=SmoothedLossRule(lam=1.0, eps1=0.5),
-  wait=True,
 )
 STEP_HINT, STOP, EVERY, TARGET = 48, 36, 4, 1.5
 # Steps -> loss and metric, in place of an evaluation's own.
