@@ -53,8 +53,8 @@ def distance(
     scale: 'log' or 'linear', of a metric that falls.
 
   Returns:
-    The share: 0 at the target, below 0 beyond it; NaN if the metric is not
-    finite. Where no formula makes sense, at a target of 0 or less, 0.
+    0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
+    where no formula makes sense, at a target of 0 or less.
 
   Source: thesis, section 3.3.2; the falling forms are ours.
   """
@@ -91,12 +91,9 @@ def tau(
 
 def check_target(target: Target) -> None:
   """Raises ValueError unless tau is defined for this validation target."""
-  check(
-    math.isfinite(target.value) and target.value > 0,
-    'validation_target_value',
-    target.value,
-    'finite and above 0 where a soft reset needs tau',
-  )
+  is_right = math.isfinite(target.value) and target.value > 0
+  right = 'finite and above 0 where a soft reset needs tau'
+  check(is_right, 'validation_target_value', target.value, right)
 
 
 class ResetPlan(NamedTuple):
@@ -124,19 +121,13 @@ class Reset(Protocol):
 class SoftReset:
   """Blends the model with a fresh one by tau; shrinks moments by alpha * tau.
 
-  Attributes:
-    alpha: share of tau that the moments get, in [0, 1].
-    scale: scale of tau for a metric that falls, 'log' or 'linear'.
-    fade: tau is multiplied by max(0, 1 - fade * f), where f is the share of
-      the run that is over: the remaining steps would not make up for a late
-      reset. 0 is the thesis'.
-
-  Source: thesis, section 3.3.2; fade is ours.
+  Source: thesis, section 3.3.2; fade is ours: the remaining steps would not make
+  up for a late reset.
   """
 
-  alpha: float = 0.5
-  scale: str = 'log'
-  fade: float = 0.0
+  alpha: float = 0.5  # share of tau that the moments get, in [0, 1]
+  scale: str = 'log'  # of tau for a metric that falls, or 'linear'
+  fade: float = 0.0  # tau * max(0, 1 - fade * share of the run that is over)
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')

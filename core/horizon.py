@@ -74,14 +74,10 @@ class TimeHorizon:
   Source: ours, by the conditions of the benchmark's runners: v0.5.0 ends a run
   after the step that exceeds the budget; main checks only when an evaluation is
   due, and skips it then.
-
-  Attributes:
-    slack: share of an interval that is kept free before the end of the budget.
-    margin: share of the last interval's steps that is not relied on.
   """
 
-  slack: float = 0.03
-  margin: float = 0.1
+  slack: float = 0.03  # share of an interval that is kept free at the end
+  margin: float = 0.1  # share of the last interval's steps not relied on
 
   def __post_init__(self) -> None:
     check_number('slack', self.slack, '[0, inf)')
