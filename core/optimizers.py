@@ -70,9 +70,8 @@ class AdamW:
 
   def direction(self) -> optax.GradientTransformation:
     """What the rate and the weight decay are applied to."""
-    return optax.scale_by_adam(
-      b1=1.0 - self.one_minus_beta1, b2=self.beta2, eps=self.eps
-    )
+    b1 = 1.0 - self.one_minus_beta1
+    return optax.scale_by_adam(b1=b1, b2=self.beta2, eps=self.eps)
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
     return optax.chain(
@@ -151,9 +150,7 @@ class ScheduleFreeAdamW(AdamW):
       # c is 0 until a rate is above 0.
       c = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
 
-      def stepped(
-        z: jax.Array, y: jax.Array, g: jax.Array, v: jax.Array
-      ) -> jax.Array:
+      def stepped(z: Any, y: Any, g: Any, v: Any) -> jax.Array:
         scale = jnp.sqrt(v / (1 - self.beta2**count)) + self.eps
         step = rate * (g / scale + self.weight_decay * y)
         return jnp.where(moves, (z - step).astype(z.dtype), z)

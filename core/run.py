@@ -77,16 +77,14 @@ def set_up(
 
   Args:
     workload: the benchmark's workload.
-    model_params, model_state: its parameters and batch statistics, as the
-      runner hands them over.
+    model_params, model_state: its parameters and batch statistics.
     schedule_params: the settings of the run.
     is_self_tuning: whether the budget is that of the self-tuning ruleset.
     rng: key for the fresh models of resets.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, a schedule gives a
-      negative or non-finite rate, or the workload is not derived from the
-      benchmark's Workload or has no usable target.
+    ValueError: if the cycles do not fit into the run, or the workload is not
+      the benchmark's or has no usable target.
   """
   target = workload_facts.read_target(workload)
   spec = workload_facts.spec_of(workload)
@@ -182,11 +180,10 @@ def train_step(
     rng: jax.Array,
     total: Callable[[Any], Any],
   ) -> tuple[Any, ...]:
-    grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
     point = gradient_point(opt_state, params) if gradient_point else params
-    (summed, (n_valid, new_state)), grads = grad_fn(
-      point, model_state, batch, rng
-    )
+    (summed, (n_valid, new_state)), grads = jax.value_and_grad(
+      summed_loss, has_aux=True
+    )(point, model_state, batch, rng)
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
     grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
@@ -230,21 +227,20 @@ def act(
     The state and the model with which the step is to be taken.
 
   Raises:
-    TrainingCompleteError, ValueError: see `submission.update_params`; also if a
-      run with other settings has begun in the folder.
+    TrainingCompleteError: (the benchmark's) if the cycles have run out.
+    ValueError: if an evaluation lacks the target metric, or a run with other
+      settings has begun in the folder.
   """
   setup = run.setup
   if run.control is None:
     saved, model = _adopt(saved, run, model, workload, step)
   assert run.control is not None and run.clock is not None
-  evaluations = new_evaluations(
-    eval_results, run.control.last.step, setup.config.target
-  )
+  last, target = run.control.last.step, setup.config.target
   own = model._replace(opt_state=model.opt_state.state)
   after = control_lib.transition(
     run.control,
     run.clock,
-    evaluations,
+    new_evaluations(eval_results, last, target),
     step,
     setup.config,
     lambda: setup.model_reset.is_finite(own),
@@ -270,11 +266,7 @@ def act(
 
 
 def _adopt(
-  saved: SavedState,
-  run: Run,
-  model: Model,
-  workload: WorkloadApi,
-  step: int,
+  saved: SavedState, run: Run, model: Model, workload: WorkloadApi, step: int
 ) -> tuple[SavedState, Model]:
   """Takes over the state that set_up made or, in a resumed run, a restored one.
 
@@ -342,16 +334,15 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
 def _record(
   run: Run, events: Sequence[Event], workload: WorkloadApi, step: int
 ) -> None:
-  """Writes events to cycles.csv and to the benchmark's metrics logger.
+  """Passes events to the records, with the rate and the last step's metrics.
 
-  After an evaluation the devices have been waited for, so the last step's
-  metrics can be read without delaying anything.
+  Only after an evaluation, when the devices have been waited for.
   """
   if not events:
     return
   assert run.clock is not None
-  now = schedules.packed(run.clock._replace(count=np.int32(step)))
-  rate = float(run.setup.learning_rate(now))
+  now = run.clock._replace(count=np.int32(step))
+  rate = float(run.setup.learning_rate(schedules.packed(now)))
   events = [{**event, 'learning_rate': rate} for event in events]
   logger, metrics = workload.metrics_logger, {}
   if logger is not None and run.step_metrics is not None:

@@ -326,11 +326,7 @@ def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
 
 
 def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
-  """Each cycle's rates at 1,000 evenly spread steps, its end included.
-
-  Returns:
-    shape=(cycles, 1000), dtype=float32.
-  """
+  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
   steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
   index = np.repeat(np.arange(len(cycles)), _POINTS)
   return _rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
@@ -341,8 +337,7 @@ def _rates(
 ) -> np.ndarray:
   """The learning rates at nominal steps of cycles; all of shape=(n,)."""
   each = [
-    anchored_clock(0, 0.0, cycle.steps, i, cycles)
-    for i, cycle in enumerate(cycles)
+    anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
   clocks = CycleClock(*(np.stack(column)[index] for column in zip(*each)))
   clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))
