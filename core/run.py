@@ -17,7 +17,7 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan, SoftReset
 from . import control as control_lib
 from . import schedules
-from . import workload as workload_facts
+from . import workload as facts
 from .control import Event, RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
@@ -69,7 +69,7 @@ def set_up(
   workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
-  schedule_params: ScheduleParams,
+  settings: ScheduleParams,
   is_self_tuning: bool,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
@@ -78,7 +78,7 @@ def set_up(
   Args:
     workload: the benchmark's workload.
     model_params, model_state: its parameters and batch statistics.
-    schedule_params: the settings of the run.
+    settings: of the run.
     is_self_tuning: whether the budget is that of the self-tuning ruleset.
     rng: key for the fresh models of resets.
 
@@ -86,32 +86,26 @@ def set_up(
     ValueError: if the cycles do not fit into the run, or the workload is not
       the benchmark's or has no usable target.
   """
-  target = workload_facts.read_target(workload)
-  spec = workload_facts.spec_of(workload)
-  if isinstance(schedule_params.reset, SoftReset):
+  target, spec = facts.read_target(workload), facts.spec_of(workload)
+  if isinstance(settings.reset, SoftReset):
     soft_reset.check_target(target)
+  optimizer, test = settings.optimizer, settings.range_test
   cycles = schedules.jax_lr_schedule(
-    workload.step_hint, schedule_params.cycles, schedule_params.budget_factor
+    workload.step_hint, settings.cycles, settings.budget_factor
   )
-  config = RunConfig(
-    schedule_params,
-    cycles,
-    target,
-    workload_facts.budget_seconds(workload, is_self_tuning),
-    workload_facts.most_steps(),
-  )
-  has_axis = workload_facts.has_device_axis(workload, model_params)
+  budget = facts.budget_seconds(workload, is_self_tuning)
+  config = RunConfig(settings, cycles, target, budget, facts.most_steps())
+  has_axis = facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  optimizer, test = schedule_params.optimizer, schedule_params.range_test
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
   words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
   inner = inner._replace(clock=devices.put(words))
   step = train_step(
-    workload_facts.model_fn_in_training(workload, schedule_params.dropout_rate),
-    workload_facts.loss_fn_of_batch(workload, schedule_params.label_smoothing),
+    facts.model_fn_in_training(workload, settings.dropout_rate),
+    facts.loss_fn_of_batch(workload, settings.label_smoothing),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
@@ -127,7 +121,7 @@ def set_up(
     config=config,
     devices=devices,
     has_device_axis=has_axis,
-    records=Records(workload.step_hint, schedule_params, cycles),
+    records=Records(workload.step_hint, settings, cycles),
     rng=rng,
     train_step=devices.compile_step(step if test is None else noting(step)),
     model_reset=ModelReset(
@@ -219,12 +213,9 @@ def act(
 
   Args:
     saved, run: the optimizer's state; run is brought up to date.
-    model: its opt_state is an OptState.
+    model: that of the runner; its opt_state is an OptState.
     workload, eval_results: the runner's.
-    step: the step about to be taken.
-
-  Returns:
-    The state and the model with which the step is to be taken.
+    step: the step about to be taken, with the state and the model returned.
 
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out.
@@ -246,7 +237,6 @@ def act(
     lambda: setup.model_reset.is_finite(own),
     lambda: schedules.noted_losses(setup.devices.get(model.opt_state.clock)),
   )
-  is_new = after.control is not run.control
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
   run.evaluations_seen = len(eval_results or ())
@@ -260,9 +250,8 @@ def act(
   if after.reset is not None and not after.reset.touches_nothing:
     own = _reset(run, own, after.reset, workload)
   model = own._replace(opt_state=OptState(clock, own.opt_state))
-  if is_new:
-    saved = saved._replace(control=setup.devices.put(to_words(after.control)))
-  return saved, model
+  control = setup.devices.put(to_words(after.control))
+  return saved._replace(control=control), model
 
 
 def _adopt(
@@ -273,7 +262,7 @@ def _adopt(
   The current benchmark's restore leaves a device axis on everything.
   """
   setup = run.setup
-  has_axis = workload_facts.has_device_axis(workload, model.params)
+  has_axis = facts.has_device_axis(workload, model.params)
   if has_axis > setup.has_device_axis:
     saved, model = PmapDevices().get((saved, model))
   model = setup.devices.place(model)
