@@ -207,11 +207,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     raise ValueError(
       f'{log_dir / META_DATA} names no workload, and neither does {FLAGS}.'
     )
-  # The experiment's name and, where there are several trials, the trial's.
   experiment = flags.get('experiment_name')
-  words = [str(experiment)] if experiment and experiment != workload else []
-  if flags.get('tuning_ruleset') == 'external':
-    words.append(log_dir.name.replace('_', ' '))
   target = read_target(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
@@ -240,7 +236,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     ]
   return RunTable(
     str(workload),
-    ', '.join(words),
+    str(experiment) if experiment and experiment != workload else '',
     run_seed(meta, flags),
     target,
     evaluations.whole_numbers(),

@@ -32,14 +32,6 @@ def page_of(*folders):
   return out.read_text(encoding='utf-8')
 
 
-def test_the_best_evaluation_of_a_run(trial):
-  write_run(trial, EVENTS, metric=(0.9, 0.02, 0.02))
-  run = read(trial)
-  assert (run.table.best(), run.table.best(after=30)) == (1, 2)
-  assert run.table.best(after=60) is None
-  assert run.place == 'experiment/digits_jax/trial_1'
-
-
 def test_a_cycle_that_is_abandoned_and_one_that_is_going(trial):
   write_run(trial, EVENTS, metric=(0.9, 0.2, 0.1))
   _, first, second = report.cycle_rows(read(trial))
