@@ -160,6 +160,7 @@ docs: .venv/.docs build/code ## Build the documents as a site, links checked
 	mkdir -p build/site_source
 	$(FILES) '*.md' '*.png' '*.css' '*.js' '*.ipynb' ':!tests' ':!.github' | tar -cT - | tar -xC build/site_source
 	NO_MKDOCS_2_WARNING=1 REPO_URL='$(REPO_URL)' $(BIN)/mkdocs build --quiet --strict
+	rm -f build/site/404.html  # its style is found below the root of a host only
 	@echo 'Open build/site/index.html'
 
 .PHONY: docs-serve

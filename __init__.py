@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-  from .loop import DEFAULT_CHAIN, Cycles, Event, State
+  from .loop import Cycles, Event, State
   from .schedule_params import (
     SCHEDULE_PARAMS,
     SOFT_RESET,
@@ -24,7 +24,6 @@ __version__ = '0.1.0'
 # Where each name is.
 _HOMES = {
   'Cycles': 'loop',
-  'DEFAULT_CHAIN': 'loop',
   'Event': 'loop',
   'State': 'loop',
   'SCHEDULE_PARAMS': 'schedule_params',
@@ -34,7 +33,6 @@ _HOMES = {
   'make_submission': 'submission',
 }
 __all__ = [
-  'DEFAULT_CHAIN',
   'SCHEDULE_PARAMS',
   'SOFT_RESET',
   'THESIS',

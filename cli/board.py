@@ -6,8 +6,8 @@ import pathlib
 import sys
 
 from ..studies import paths
-from . import errors
-from .flags import COUNT, PATH, command, option, overwrite, switch
+from . import errors, flags
+from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 
 
 @command
@@ -19,6 +19,7 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
   'workloads',
   'choosing, showing, small ones, or file.py:ClassName.',
   default='choosing',
+  shell_complete=completes(flags.workloads),
 )
 @option(
   'conditions',
@@ -26,8 +27,7 @@ from .flags import COUNT, PATH, command, option, overwrite, switch
   default='tuned,near,slow,hot,cold',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
-@option('jobs', 'Runs at a time; with --slurm, tasks.', COUNT, default=1)
-@option('slurm', 'Partition for a job array; "local" tries that out here.')
+@option('jobs', 'Runs at a time.', COUNT, default=1)
 @switch('retry', 'Train again the runs that broke.')
 def study(
   out: pathlib.Path,
@@ -36,7 +36,6 @@ def study(
   conditions: str,
   seeds: str,
   jobs: int,
-  slurm: str | None,
   retry: bool,
 ) -> None:
   """Trains submissions on small workloads, under many conditions.
@@ -54,9 +53,9 @@ def study(
     studies.read_seeds(seeds),
   )
   out.mkdir(parents=True, exist_ok=True)
-  left = studies.missing(runs, out, retry)
-  print(f'{len(runs)} runs, {len(left)} to train.', file=sys.stderr)
-  studies.train_all(runs, out, jobs, retry, slurm)
+  to_train = studies.missing(runs, out, retry)
+  print(f'{len(runs)} runs, {len(to_train)} to train.', file=sys.stderr)
+  studies.train_all(runs, out, jobs, retry)
 
 
 @command

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator
 from types import FrameType
 
 import click
 
 from ..mini_algoperf import user_code
-from ..mini_algoperf.interrupts import handled
+from ..mini_algoperf.interrupts import ENDING, handled
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MESSAGE = 'soft-reset: interrupted.'
@@ -75,12 +74,12 @@ def describe(error: BaseException) -> str:
 
 
 def ended_by_signals() -> contextlib.AbstractContextManager[None]:
-  """Inside the block Ctrl-C and SIGTERM end the process immediately.
+  """Inside the block Ctrl-C and its like end the process immediately.
 
   For use while modules are imported: nothing has been written yet, and a
   KeyboardInterrupt can get lost in a callback of the import.
   """
-  return handled(_end, signal.SIGINT, signal.SIGTERM)
+  return handled(_end, *ENDING)
 
 
 def _end(signum: int, frame: FrameType | None) -> None:

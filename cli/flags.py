@@ -6,10 +6,11 @@ A flag of two words may also have a hyphen: --step-hint is --step_hint.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -44,6 +45,32 @@ class _Path(click.Path):
     if not value:
       self.fail("'' is no path.", *where)
     return super().convert(os.path.expanduser(value), *where)
+
+
+def completes(words: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+  """Completes one of some words, or the last of several with commas."""
+
+  def complete(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+  ) -> list[str]:
+    first, comma, last = incomplete.rpartition(',')
+    found = (word for word in words() if word.startswith(last))
+    return [first + comma + word for word in found]
+
+  return complete
+
+
+def workloads() -> Iterable[str]:
+  """The names of the stand-in's workloads, without an import of jax."""
+  file = pathlib.Path(__file__).parents[1] / 'mini_algoperf/workloads'
+  return json.loads((file / 'targets.json').read_text())['workloads']
+
+
+def figures() -> Iterable[str]:
+  """The names of the thesis' figures."""
+  from ..experiments.thesis import FIGURES
+
+  return FIGURES
 
 
 COUNT = click.IntRange(1)

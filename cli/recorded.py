@@ -25,8 +25,6 @@ from .flags import FOLDER, PATH, command, option, overwrite, switch
 )
 @option('by', 'Show the figures of each one.', ['workload', 'submission'])
 @switch('json', 'Print a list of JSON objects instead of the table.')
-@option('out', 'PNG of what is reached by budget.', PATH)
-@overwrite
 @option(
   'logs', "Folder of the benchmark's logs, in place of recorded runs.", FOLDER
 )
@@ -35,8 +33,6 @@ def replay(
   budget: tuple[float, ...],
   by: str | None,
   json: bool,
-  out: pathlib.Path | None,
-  overwrite: bool,
   logs: pathlib.Path | None,
 ) -> None:
   """Judges switching rules and races on recorded runs.
@@ -50,8 +46,7 @@ def replay(
     raise click.UsageError('--budget must be a number above 0.')
   with errors.ended_by_signals():
     from ..studies.real_runs import reading
-    from ..studies.replay import cases, picture, rules, tables
-  drawing = out and paths.new_file(out, overwrite, '.png')
+    from ..studies.replay import cases, rules, tables
   wanted = [rules.read_rule(r) for r in dict.fromkeys(rule or rules.BUILT_IN)]
   found = reading.read_logs(logs) if logs else reading.read_runs()
   recorded = cases.comparable(found)
@@ -59,19 +54,11 @@ def replay(
   table = tables.figures(shown, sorted(set(budget or tables.BUDGETS)), by)
   as_json = json_lib.dumps(table, indent=2)
   print(as_json if json else '\n'.join(tables.lines(table)))
-  if drawing:
-    picture.save_replay(drawing, shown)
 
 
 @command
 @click.argument('folder', metavar='[DIR]', required=False, type=FOLDER)
-@option('out', 'PNG of the performance profiles.', PATH)
-@overwrite
-def score(
-  folder: pathlib.Path | None,
-  out: pathlib.Path | None,
-  overwrite: bool,
-) -> None:
+def score(folder: pathlib.Path | None) -> None:
   """Scores submissions by AlgoPerf's definition.
 
   Times to the targets, medians over studies, and the area under the performance
@@ -82,12 +69,8 @@ def score(
   with errors.ended_by_signals():
     from ..studies import scores
     from ..studies.real_runs import reading
-  picture = out and paths.new_file(out, overwrite, '.png')
   runs = reading.read_logs(folder) if folder else reading.self_tuning()
-  trials = reading.times(runs)
-  print('\n'.join(scores.score_lines(trials)))
-  if picture:
-    scores.save_profiles(picture, scores.entries(trials))
+  print('\n'.join(scores.score_lines(reading.times(runs))))
 
 
 @command

@@ -10,13 +10,22 @@ import click
 from ..mini_algoperf import RunOptions, user_code
 from ..studies.errors import RunFailed
 from . import errors
-from .flags import COUNT, PATH, Command, option, overwrite, switch
+from .flags import (
+  COUNT,
+  Command,
+  completes,
+  option,
+  overwrite,
+  switch,
+  workloads,
+)
 
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(
   'workload',
   'digits, molecules, translation or text; or your own, as file.py:ClassName.',
   required=True,
+  shell_complete=completes(workloads),
 )
 _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 
@@ -28,13 +37,7 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @option('generation', "jit: today's benchmark; pmap: 2024's.", ['jit', 'pmap'])
 @_data_dir
 @option('rng_seed', 'Default: at random.', click.IntRange(0, 2**32 - 1))
-@option(
-  'tuning_ruleset',
-  'external, the default of the benchmark: trials in place of a larger budget.',
-  ['self', 'external'],
-)
-@option('tuning_search_space', 'JSON file, if external.', _PATH)
-@option('num_tuning_trials', 'Points of it to take, if external.', COUNT)
+@option('tuning_ruleset', 'Of the submission.', ['self'])
 @option('max_global_steps', 'End the run after so many steps.', COUNT)
 @option('eval_by', 'steps repeats exactly.', ['steps', 'time'])
 @option('eval_every', "Steps. Default: the workload's own.", COUNT)
@@ -45,13 +48,12 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @switch('overwrite', 'Replace an experiment of the same name.')
 @switch('resume_last_run', 'Resume from the last checkpoint of that name.')
 @switch('save_checkpoints', 'Save one after every evaluation and at the end.')
-@switch('save_intermediate_checkpoints', 'Keep all of them, not just the last.')
 def run(**options: Any) -> int:
   """Trains a workload with a submission.
 
   By the benchmark's rules; flags of its submission_runner.py mean the same. Its
   log files, the submission's own and metric.png go to
-  <experiment_dir>/<experiment_name>/<workload>_jax/trial_<n>/.
+  <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/.
   """
   wanted = RunOptions(**options)
   with errors.ended_by_signals():
@@ -62,22 +64,14 @@ def run(**options: Any) -> int:
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
     with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
-      training.check_points(checked)
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
-    for number in checked.trial_numbers:
-      if status := training.run_trial(checked, number, interrupted):
-        return status
-  return 0
+    return training.run_trial(checked, interrupted)
 
 
 @click.command('set-targets', cls=Command)
 @_workload
-@option('num_trials', 'Points that the search tries.', COUNT, default=20)
-@option('num_seeds', 'Seeds for the best point.', COUNT, default=20)
-@option('num_steps', 'Default: 0.75 of the step_hint.', click.IntRange(2))
 @_data_dir
-@option('output', 'JSON file. Default: the one that is read.', PATH)
 @switch('board', 'Set those of `soft-reset study`, of shorter workloads.')
 @switch('full', "With --board: keep the workload's own length.")
 @overwrite
@@ -87,7 +81,6 @@ def set_targets(
   board: bool,
   full: bool,
   overwrite: bool,
-  **search_options: Any,
 ) -> None:
   """Sets a workload's targets by the benchmark's method.
 
@@ -104,9 +97,9 @@ def set_targets(
       path = stand_in.targets_file(workload)
       known = stand_in.read_targets(workload)
     else:
-      search_options['data_dir'] = trial.full_data_dir(data_dir)
-      search = targets.plan_search(workload, **search_options)
-      key, path = search.workload.name, search.output
+      folder = trial.full_data_dir(data_dir)
+      search = targets.plan_search(workload, data_dir=folder)
+      key, path = search.workload.name, search.workload.targets_file
       known = read_targets(path)
     if key in known and not overwrite:
       said = f'{path} has targets of {key} already'

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ..studies import paths
-from . import errors
-from .flags import PATH, command, option, overwrite, switch
+from . import errors, flags
+from .flags import PATH, command, completes, option, overwrite, switch
 
 
 def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +29,9 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @command
-@click.argument('figure', required=False)
+@click.argument(
+  'figure', required=False, shell_complete=completes(flags.figures)
+)
 def experiments(figure: str | None) -> None:
   """Lists the thesis' figures, or explains one such as fig3.8a.
 
@@ -42,7 +44,11 @@ def experiments(figure: str | None) -> None:
 
 
 @command
-@option('only', 'Figures such as fig3.8a,fig3.11. Default: all.')
+@option(
+  'only',
+  'Figures such as fig3.8a,fig3.11. Default: all.',
+  shell_complete=completes(flags.figures),
+)
 @option('seeds', 'Train seeds 1 to N.', click.IntRange(1, 10_000), default=1)
 @option('out', 'Folder for pictures.', PATH, default='experiment_figures')
 @overwrite

@@ -1,4 +1,4 @@
-"""A trial of `soft-reset run`: set up, watched and summarised.
+"""A run of `soft-reset run`: set up, watched and summarised.
 
 On stderr there is a line for each evaluation and for each cycle, reset and
 switch; on a terminal a bar takes the place of the evaluations' lines.
@@ -6,76 +6,49 @@ switch; on a terminal a bar takes the place of the evaluations' lines.
 
 from __future__ import annotations
 
+import collections
 import contextlib
-import functools
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tqdm
 
-from ..core.records import CYCLES, read_events
-from ..core.schedules import check_rates
-from ..mini_algoperf import (
-  checkpoints,
-  experiment,
-  runner,
-  user_code,
-  workloads,
-)
+from ..core.records import CYCLES, SETTINGS, read_events
+from ..mini_algoperf import checkpoints, experiment, files, runner, user_code
 from ..mini_algoperf.interrupts import Interrupts
-from ..mini_algoperf.trial import Trial
-from ..schedule_params import ScheduleParams
-from ..studies import run_files, run_plot
+from ..mini_algoperf.trial import Trial, goes_on
+from ..studies import run_plot
 from ..studies.errors import RunFailed
+from ..studies.run_files import MetricTarget
+from ..studies.story import sentences, shown
 from . import errors
 
 
-@np.errstate(over='ignore', invalid='ignore')  # the checks report these
-def check_points(checked: experiment.Experiment) -> None:
-  """Makes sure that this project's submission accepts every point.
-
-  Other people's submissions see a point only when its trial begins.
-
-  Raises:
-    ValueError: for the first point that it would not accept.
-  """
-  made = checked.submission.init_optimizer_state
-  given = made.args if isinstance(made, functools.partial) else ()
-  if not given or not isinstance(given[0], ScheduleParams):
-    return
-  options = checked.options
-  steps = workloads.get_workload(options.workload, options.generation).step_hint
-  for number, point in zip(checked.trial_numbers, checked.points):
-    try:
-      check_rates(given[0].override(point).chain(steps).cycles)
-    except ValueError as e:
-      if (space := options.tuning_search_space) is None:
-        raise
-      where = f'--tuning_search_space={space}: trial {number}'
-      raise ValueError(f'{where}: {e}') from e
-
-
-def run_trial(
-  checked: experiment.Experiment, number: int, interrupted: Interrupts
-) -> int:
-  """Sets up a trial of an entered experiment, trains it, says how it went.
+def run_trial(checked: experiment.Experiment, interrupted: Interrupts) -> int:
+  """Sets up the run of an entered experiment, trains it, says how it went.
 
   Returns:
     The exit status.
   """
-  log_dir = checked.log_dir(number)
+  log_dir = checked.log_dir
   own = checked.options.submission_path, checked.options.workload
+  # Before the set-up, which begins the file.
+  has_lost = (log_dir / SETTINGS).exists() and not (log_dir / CYCLES).exists()
   with (
     errors.setup_phase(*own),
     np.errstate(over='ignore', invalid='ignore'),  # the checks report these
   ):
-    trial = experiment.set_up(checked, number, interrupted)
+    trial = experiment.set_up(checked, interrupted)
   if trial is None:
-    run_plot.save_metric_plot(log_dir)  # it may have been killed before
+    _draw(log_dir)  # it may have been killed before
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
     return 0
+  if has_lost and trial.global_step:
+    _warn(
+      f'{CYCLES} was lost: cycles before step {trial.global_step} are unknown'
+    )
   try:
     with (
       user_code.reported(*own, before_first_step=False),
@@ -84,24 +57,41 @@ def run_trial(
       runner.train(trial, watch, interrupted)
   except user_code.DataEndedError as e:
     raise RunFailed(str(e)) from e
+  except files.WriteError as e:
+    if goes_on(trial.train_state, trial.global_step, trial.options):
+      raise
+    _warn(str(e))  # the last step is done: this costs a file, not the run
   except KeyboardInterrupt:
-    run_plot.save_metric_plot(log_dir)
+    _draw(log_dir)
     how = 'there is no checkpoint to resume from.'
     if checkpoints.checkpoint_paths(log_dir):
       how = '--resume_last_run resumes from the last checkpoint.'
     said = f'soft-reset: interrupted at step {trial.global_step}; {how}'
     print(said, file=sys.stderr)
     return errors.INTERRUPTED
-  run_plot.save_metric_plot(log_dir)
+  _draw(log_dir)
   print(_summary(trial, log_dir))
   return 0
+
+
+def _warn(text: str) -> None:
+  print(f'soft-reset: warning: {text.rstrip(".")}.', file=sys.stderr)
+
+
+def _draw(log_dir: pathlib.Path) -> None:
+  """Draws metric.png; what is damaged or has no room costs the picture only."""
+  try:
+    run_plot.save_metric_plot(log_dir)
+  except (ValueError, OSError, MemoryError) as e:
+    said = errors.describe(e)
+    _warn(f'{run_plot.PICTURE} was not drawn: {said}')
 
 
 class _Watch(runner.Observer):
   """Prints lines, or moves a bar.
 
   A submission logs its reaction to an evaluation at its next step; both are
-  told then, the evaluation first.
+  told then, in the order of their steps.
   """
 
   def __init__(self, trial: Trial, log_dir: pathlib.Path) -> None:
@@ -114,7 +104,7 @@ class _Watch(runner.Observer):
     self._bar = tqdm.tqdm(
       total=trial.options.max_global_steps,
       initial=trial.global_step,
-      desc=getattr(trial.workload, 'name', ''),
+      desc=trial.workload.name,
       unit='step',
       dynamic_ncols=True,
       disable=None,  # there is one on a terminal only
@@ -142,14 +132,17 @@ class _Watch(runner.Observer):
     self._num_rows = self._logger.num_rows
     events = read_events(self._path)
     new, self._num_told = events[self._num_told :], len(events)
+    told = list(sentences(new))
     if not self._bar.disable:
       self._bar.set_postfix_str(self._state(), refresh=False)
     elif self._evaluated:
       step, seconds = self._evaluated
-      print(f'step {step}: {self._state()}, {seconds:.1f} s', file=sys.stderr)
+      # What is about the step after an evaluation has its number, too.
+      at = sum(event_step < step for event_step, _ in told)
+      told.insert(at, (step, f'{self._state()}, {seconds:.1f} s'))
     self._evaluated = None
-    for line in filter(None, map(_told, new)):
-      tqdm.tqdm.write(line, file=sys.stderr)
+    for step, said in told:
+      tqdm.tqdm.write(f'step {step}: {said}', file=sys.stderr)
 
   def _state(self) -> str:
     """The target metric and, if the submission logs them, rate and cycle.
@@ -169,29 +162,12 @@ class _Watch(runner.Observer):
     return ', '.join(parts)
 
 
-def _told(event: Mapping[str, str]) -> str:
-  """An event of cycles.csv in words; '' for one that is not told."""
-  cycle, kind, reason = event['cycle'], event['event'], event['reason']
-  if kind == 'cycle_start':
-    what = f'cycle {cycle} starts, peak {float(event["peak_value"]):.3g}, '
-    what += f'planned up to step {event["cycle_end"]}'
-  elif kind == 'reset':
-    what = f'{reason} reset, {event["mode"]} with tau {float(event["tau"]):.3g}'
-    what += f' ({event["note"]})' if event['note'] else ''
-  elif kind == 'switch':
-    what = f'cycle {cycle} is left: {reason}'
-  elif kind == 'range_test':
-    what = f'range test, estimate {float(event["estimate"]):.3g}: {reason}'
-  elif kind == 'finish':
-    what = reason
-  else:
-    return ''
-  return f'step {event["global_step"]}: {what}'
-
-
 def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
-  """The closing summary of a run that was trained."""
-  table, state = run_files.read_run(log_dir), trial.train_state
+  """The closing summary of a run that was trained.
+
+  But for the events of cycles.csv it needs no file.
+  """
+  workload, state = trial.workload, trial.train_state
   ended = 'both targets are reached'
   if not state['is_time_remaining']:
     ended = f'the time budget of {trial.budget_sec:.0f} s is used up'
@@ -199,37 +175,41 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
     ended = 'the submission has finished'
   elif trial.options.is_limit(trial.global_step):
     ended = f'--max_global_steps={trial.options.max_global_steps} is reached'
+  name, value = workload.target_metric_name, workload.validation_target_value
+  steps = [step for step, _ in trial.eval_results]
+  metric = np.array([r[f'validation/{name}'] for _, r in trial.eval_results])
   # As the benchmark's scorer counts: to it, a target met exactly is reached; to
   # the workload, and so for the end of a run, it is not.
-  at, reached = table.target.reached(table.metric), 'not reached'
+  target = MetricTarget(name, value, workload.metric_rises)
+  at, reached = target.reached(metric), 'not reached'
   if at is not None:
-    step, seconds = table.eval_steps[at], table.eval_times[at]
-    reached = f'reached at step {step} after {seconds:.1f} s'
-  target = f'validation/{table.target.metric} {table.target.value:.4g}'
+    seconds = trial.eval_results[at][1]['score']
+    reached = f'reached at step {steps[at]} after {seconds:.1f} s'
+  found = 'not evaluated'
+  if metric.size:
+    best, last = target.best(metric), f'last {metric[-1]:.4g}'
+    found = last
+    if best is not None:
+      found = f'best {metric[best]:.4g} at step {steps[best]}, {last}'
   lines = [
-    f'{table.workload}: {trial.global_step} steps in '
-    f'{state["accumulated_submission_time"]:.1f} s, '
-    f'{len(trial.eval_results)} evaluations',
+    f'{workload.name}: {trial.global_step} steps in '
+    f'{state["accumulated_submission_time"]:.1f} s, {len(steps)} evaluations',
     f'ended:    {ended}',
-    f'target:   {target} {reached}',
-    f'metric:   {_best_and_last(table)}',
+    f'target:   validation/{name} {value:.4g} {reached}',
+    f'metric:   {found}',
   ]
-  if table.num_cycles:
-    resets = [f'step {s} (tau {tau:.3g})' for s, tau in table.resets]
-    switches = [f'step {s} ({reason})' for s, reason in table.switches]
+  events = read_events(log_dir / CYCLES)
+  counts = collections.Counter(event.get('event') for event in events)
+  if counts['cycle_start']:
     lines += [
-      f'cycles:   {table.num_cycles}',
-      f'resets:   {", ".join(resets) or "none"}',
-      f'switches: {", ".join(switches) or "none"}',
+      f'cycles:   {counts["cycle_start"]}',
+      f'resets:   {_listed(events, "reset", "tau")}',
+      f'switches: {_listed(events, "switch", "reason")}',
     ]
   return '\n'.join([*lines, f'files:    {errors.shortest(str(log_dir))}'])
 
 
-def _best_and_last(table: run_files.RunTable) -> str:
-  if not table.metric.size:
-    return 'not evaluated'
-  last, best = f'last {table.metric[-1]:.4g}', table.best()
-  if best is None:
-    return last
-  at = table.eval_steps[best]
-  return f'best {table.metric[best]:.4g} at step {at}, {last}'
+def _listed(events: Sequence[Mapping[str, str]], kind: str, column: str) -> str:
+  chosen = [event for event in events if event.get('event') == kind]
+  said = [f'step {e["global_step"]} ({shown(e.get(column))})' for e in chosen]
+  return ', '.join(said) or 'none'

@@ -10,23 +10,23 @@ import inspect
 import re
 from typing import Any
 
-from reset_cycles.core import cycle, horizon, optimizers, race
+from reset_cycles.core import horizon, optimizers, range_test, schedules
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.soft_reset import SoftReset
 
 CLASSES = (
   ScheduleParams,
-  cycle.Cycle,
-  cycle.Hparams,
-  cycle.LinearWarmup,
-  cycle.Cosine,
-  cycle.Cooldown,
+  schedules.Cycle,
+  schedules.LinearWarmup,
+  schedules.Cosine,
+  schedules.Cooldown,
+  optimizers.AdamW,
   optimizers.ScheduleFreeAdamW,
   SoftReset,
   SmoothedLossRule,
   Progress,
-  race.Race,
+  range_test.RangeTest,
   horizon.TimeHorizon,
 )
 
@@ -52,7 +52,7 @@ def default(field: dataclasses.Field[Any]) -> str:
   value = field.default
   if value is dataclasses.MISSING:
     return ''
-  return '=Hparams()' if isinstance(value, cycle.Hparams) else f'={value!r}'
+  return f'={value!r}'
 
 
 def table() -> str:
@@ -60,7 +60,10 @@ def table() -> str:
   rows = ['| setting and default | meaning |', '|---|---|']
   for kind in CLASSES:
     said = meanings(kind)
+    # Schedule-Free has AdamW's as well.
     for field in dataclasses.fields(kind):
+      if field.name not in said:
+        continue
       name = f'`{kind.__name__}.{field.name}{default(field)}`'
       rows.append(f'| {name} | {said[field.name]} |')
   return '\n'.join(rows) + '\n'

@@ -11,7 +11,7 @@ import optax
 from common import scores
 from plain_jax import train
 
-from reset_cycles import Cycles, Event
+from reset_cycles import THESIS, Cycles, Event
 
 
 def init(key: jax.Array) -> Any:
@@ -29,7 +29,11 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
-    optimizer=optax.contrib.muon, num_steps=steps, make_params=init, target=0.99
+    THESIS,
+    optimizer=optax.contrib.muon,
+    num_steps=steps,
+    make_params=init,
+    target=0.99,
   )
   return train(cycles, init, loss_fn, steps, every)
 

@@ -1,6 +1,6 @@
 """Soft resets in a loop with flax.linen's TrainState.
 
-You will see a cycle with an absurd peak left early, and its network replaced.
+You will see a cycle with an absurd peak abandoned early, and its network replaced.
 """
 
 import dataclasses
@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from common import TEST, scores, spirals
 from flax.training.train_state import TrainState
 
-from reset_cycles import DEFAULT_CHAIN, Cycles, Event
-from reset_cycles.parts.chains import chain_of_lists
+from reset_cycles import THESIS, Cycles, Event
 
 
 class Net(nn.Module):
@@ -37,8 +36,9 @@ def init(key: jax.Array) -> Any:
 
 
 def main(steps: int = 1500, every: int = 25) -> list[Event]:
-  peaks = chain_of_lists(alter_lr=(0.0, 1e13, 0.0))
-  chain = dataclasses.replace(DEFAULT_CHAIN, cycles=peaks)
+  first, second, third = THESIS.cycles
+  absurd = dataclasses.replace(second, peak=1e10)
+  chain = dataclasses.replace(THESIS, cycles=(first, absurd, third))
   cycles = Cycles(chain, num_steps=steps, make_params=init, target=0.99)
   params, said = init(jax.random.PRNGKey(1)), []
   state = TrainState.create(apply_fn=None, params=params, tx=cycles.optimizer)

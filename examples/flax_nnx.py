@@ -1,4 +1,4 @@
-"""Soft resets of a flax.nnx model, trained by Lion.
+"""Soft resets in a loop with nnx.Optimizer, trained by Lion.
 
 You will see three learning-rate cycles and, between them, two soft resets.
 """
@@ -7,11 +7,10 @@ from typing import Any
 
 import jax
 import optax
-from common import scores
+from common import TEST, scores, spirals
 from flax import nnx
-from plain_jax import train
 
-from reset_cycles import Cycles, Event
+from reset_cycles import THESIS, Cycles, Event, State
 
 
 class Net(nnx.Module):
@@ -24,19 +23,52 @@ class Net(nnx.Module):
 
 
 def init(key: jax.Array) -> Any:
-  return nnx.state(Net(nnx.Rngs(key)), nnx.Param)
+  return nnx.as_pure(nnx.state(Net(nnx.Rngs(key)), nnx.Param))
 
 
-def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
-  graph = nnx.graphdef(Net(nnx.Rngs(0)))
-  return scores(nnx.merge(graph, params)(points), labels)
+def loss_fn(model: Net, points: Any, labels: Any) -> tuple[Any, Any]:
+  return scores(model(points), labels)
+
+
+@nnx.jit
+def train_step(model: Net, optimizer: Any, *batch: Any) -> None:
+  optimizer.update(model, nnx.grad(loss_fn, has_aux=True)(model, *batch)[0])
+
+
+def read(model: Net, optimizer: Any) -> State:
+  """What `Cycles` takes: arrays, without nnx's variables around them."""
+  params = nnx.as_pure(nnx.state(model, nnx.Param))
+  return State(params, nnx.as_pure(optimizer.opt_state))
+
+
+def write(model: Net, optimizer: Any, state: State) -> None:
+  nnx.update(model, state.params)
+  nnx.update(optimizer.opt_state, nnx.state(state.opt_state))
 
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
-    optimizer=optax.lion, num_steps=steps, make_params=init, target=0.99
+    THESIS,
+    optimizer=optax.lion,
+    num_steps=steps,
+    make_params=init,
+    target=0.99,
   )
-  return train(cycles, init, loss_fn, steps, every)
+  model, said = Net(nnx.Rngs(1)), []
+  optimizer = nnx.Optimizer(model, cycles.optimizer, wrt=nnx.Param)
+  for step in range(steps):
+    if cycles.steps_until_due(step) == 0:
+      state, events = cycles.before_step(step, read(model, optimizer))
+      write(model, optimizer, state)
+      said += events
+    train_step(model, optimizer, *spirals(step))
+    if (step + 1) % every == 0:
+      loss, accuracy = nnx.jit(loss_fn)(model, *TEST)
+      state = read(model, optimizer)
+      state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
+      write(model, optimizer, state)
+      said += events
+  return said
 
 
 if __name__ == '__main__':

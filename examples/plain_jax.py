@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from common import TEST, scores, spirals
 
-from reset_cycles import Cycles, Event, State
+from reset_cycles import THESIS, Cycles, Event, State
 
 
 def init(key: jax.Array) -> Any:
@@ -25,7 +25,8 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
 
 def make_train_step(cycles: Cycles, loss_fn: Any = loss_fn) -> Any:
   def train_step(state: State, points: Any, labels: Any) -> State:
-    grads, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
+    point = cycles.gradient_point(state)  # state.params, with optax.adamw
+    grads, _ = jax.grad(loss_fn, has_aux=True)(point, points, labels)
     updates, opt = cycles.optimizer.update(grads, state.opt_state, state.params)
     return State(optax.apply_updates(state.params, updates), opt)
 
@@ -51,7 +52,11 @@ def train(
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
-    optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
+    THESIS,
+    optimizer=optax.adamw,
+    num_steps=steps,
+    make_params=init,
+    target=0.99,
   )
   return train(cycles, init, loss_fn, steps, every)
 

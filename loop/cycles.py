@@ -11,39 +11,57 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
+from jax.tree_util import keystr, tree_flatten_with_path
 
-from .. import soft_reset
 from ..core import control as control_lib
 from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
-from ..core.control import GO_ON, RESET, Decision
-from ..core.devices import Devices
-from ..core.optimizers import OptState
-from ..core.race import Race, Repeat
-from ..core.state import Control, RunConfig, Tau, from_words, to_words
-from ..core.workload import Evaluation, Target
+from ..core.control import RunConfig, Transition
+from ..core.evaluation import Evaluation, Target
+from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
+from ..core.schedules import CycleClock
+from ..core.state import Control, from_words, to_words
 from ..early_switching import Progress
-from ..parts.any_optimizer import TRANSFORMATION, USABLE, clocked, roles_of
-from ..schedule_params import THESIS, ScheduleParams
-from ..soft_reset import Cyclic, FullReset, Model, SoftReset
+from ..schedule_params import SOFT_RESET, ScheduleParams
+from ..soft_reset import Cyclic, FullReset, SoftReset
+from .devices import LoopDevices
 from .events import Event, event_of
+from .optimizers import TRANSFORMATION, USABLE, build_of, frozen_in, roles_of
 
-# The thesis' three cycles, and the last one again for as long as one trains.
-DEFAULT_CHAIN = dataclasses.replace(THESIS, policy=Repeat())
 _MAKES = (
   'a function of a key that jax can trace and that returns a tree of arrays, '
   'such as eqx.filter(model, eqx.is_inexact_array) or nnx.state(model, '
   'nnx.Param), and with has_batch_stats a pair of trees'
 )
+Tau = Callable[[float, float, int], float]
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnTau(SoftReset):
+  """A soft reset whose tau a loop computes; see `Cycles`."""
+
+  share: Tau = lambda metric, first_metric, step: 0.0
+
+  def tau(
+    self,
+    last: Evaluation,
+    first: Evaluation,
+    target: Target,
+    step: int,
+    horizon: int,
+  ) -> float:
+    """See `SoftReset`."""
+    tau = float(self.share(last.metric, first.metric, step))
+    check_number('tau', tau, '[0, 1]')
+    return tau
 
 
 class CyclesState(NamedTuple):
   """The optimizer's state; arrays only, to be saved and restored as they are."""
 
-  clock: schedules.CycleClock
+  clock: Any  # shape=(8,), dtype=int32; see `schedules.packed`
   inner: Any  # the state of the optimizer that was handed over
-  control: jax.Array  # shape=(words,), dtype=int32; see `core.state.to_words`
+  control: Any  # shape=(words,), dtype=int32; see `core.state.to_words`
 
 
 class State(NamedTuple):
@@ -58,11 +76,15 @@ class Cycles:
   """A chain of learning-rate cycles with soft resets and early switching.
 
   Given the same evaluations, it decides exactly as the submission does.
+
+  Attributes:
+    optimizer: the optax transformation for the loop's train step.
+    frozen: the paths of the parameters that no reset touches.
   """
 
   def __init__(
     self,
-    chain: ScheduleParams = DEFAULT_CHAIN,
+    chain: ScheduleParams = SOFT_RESET,
     *,
     num_steps: int,
     make_params: Callable[[jax.Array], Any],
@@ -71,13 +93,14 @@ class Cycles:
     rises: bool = True,
     tau: Tau | None = None,
     has_batch_stats: bool = False,
+    frozen: Callable[[str], bool] | None = None,
     key: jax.Array | None = None,
   ) -> None:
     """Lays out the chain and looks at the optimizer.
 
     Args:
       chain: the settings; budget_factor is ignored. With an `optimizer`, only
-        the learning rate, the weight decay and the warm-up of hparams count.
+        the weight decay of the chain's own counts.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.
@@ -90,6 +113,8 @@ class Cycles:
       tau: (metric, the run's first metric, step) -> share of fresh values in
         [0, 1]; replaces the distance to the target.
       has_batch_stats: whether the state has batch statistics.
+      frozen: path such as "['body']['kernel']" -> whether resets leave that
+        parameter alone; None for those that the optimizer does not train.
       key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:
@@ -97,82 +122,121 @@ class Cycles:
     """
     is_chain = isinstance(chain, ScheduleParams)
     check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
-    right = 'StepHorizon(), since a loop has no time budget'
-    check(not chain.horizon.is_hard_limit, 'horizon', chain.horizon, right)
     if tau is not None:
       right = 'a function of (metric, first metric, step)'
       _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
     if target is not None:
       check_number('target', target, '(0, inf)')
-    for name in ('reset', 'switching', 'policy') if target is None else ():
-      part = getattr(chain, name)
-      needs = isinstance(part, (Progress, Race))
-      needs |= isinstance(part, SoftReset) and tau is None
-      check(not needs, name, part, 'another one where target and tau are None')
+    else:
+      right = 'another one where target and tau are None'
+      needs = isinstance(chain.reset, SoftReset) and tau is None
+      check(not needs, 'reset', chain.reset, right)
+      right = 'another one where target is None'
+      needs = isinstance(chain.switching, Progress)
+      check(not needs, 'switching', chain.switching, right)
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    plan = dataclasses.replace(chain, budget_factor=1.0).chain
-    cycles = _used('num_steps', num_steps, 'fit for the cycles', plan).cycles
-    schedules.check_rates(cycles)
+    # The losses of a loop's steps are its own.
+    chain = dataclasses.replace(chain, range_test=None)
+    reset = chain.reset
+    if tau is not None and isinstance(reset, SoftReset):
+      chain = dataclasses.replace(chain, reset=OwnTau(reset.alpha, share=tau))
+    lay_out = lambda steps: schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
+    cycles = _used('num_steps', num_steps, 'fit for the cycles', lay_out)
     goal = Target('metric', math.nan if target is None else target, rises)
-    self.config = RunConfig(chain, cycles, goal, own_tau=tau)
+    self.config = RunConfig(chain, cycles, goal)
     self._start, self._clock = control_lib.start(self.config)
-    self._rate = jax.jit(lambda clock: schedules.learning_rate(clock, cycles))
+    self._rate = jax.jit(
+      lambda words: schedules.learning_rate(schedules.unpacked(words), cycles)
+    )
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)
     self._make_params = make_params
     self._fields = State._fields if has_batch_stats else State._fields[:2]
-    look = lambda _: jax.eval_shape(self._fresh, 0)
+    look: Callable[[Any], Any] = lambda _: jax.eval_shape(self._fresh, 0)
     params, stats = _used('make_params', make_params, _MAKES, look)
+
+    self._is_own = optimizer is None
     optimizer = chain.optimizer if optimizer is None else optimizer
-    look = lambda each: clocked(each, cycles, self._clock, params)
-    self._clocked = _used('optimizer', optimizer, USABLE, look)
-    begin = lambda params: self._clocked.init(params).state
-    self._roles, doubtful = roles_of(begin, params)
-    is_sure = not doubtful or isinstance(chain.reset, (FullReset, Cyclic))
-    names = ', '.join(doubtful)
-    right = f'FullReset() or Cyclic() (this optimizer has no blend of {names})'
-    check(is_sure, 'reset', chain.reset, right)
+    decay = getattr(chain.optimizer, 'weight_decay', 0.0)
+
+    def look_at(optimizer: Any) -> Any:
+      build = build_of(optimizer, decay)
+      return build, frozen_in(build, params)
+
+    self._build, kept = _used('optimizer', optimizer, USABLE, look_at)
+    paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
+    if frozen is not None:
+      right = 'a function of the path of a parameter'
+      name = lambda frozen: [bool(frozen(path)) for path in paths]
+      kept = _used('frozen', frozen, right, name)
+    self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
+    roles, doubtful = roles_of(self._begin, params, kept)
+    is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
+    right = 'FullReset() or Cyclic() (this optimizer has no blend of '
+    check(is_sure, 'reset', reset, f'{right}{", ".join(doubtful)})')
+    self._roles = {f'.opt_state{path}': role for path, role in roles.items()}
+    self._roles |= {f'.params{path}': KEPT for path in self.frozen}
+
     self._like = State(params, jax.eval_shape(self._init, params), stats)
     # Before which step to decide, and the last one that before_step has seen.
-    self._due, self._last = -1, -1
+    self._due, self._last, self._is_over = -1, -1, False
     self._layout: list[Any] = []  # of the parameters, once `_adopt` saw some
-    # The optax transformation for the loop's train step.
     self.optimizer = TRANSFORMATION(self._init, self._update)
 
   def _fresh(self, number: int) -> tuple[Any, Any]:
     """Parameters and statistics with which cycle `number` may start."""
     made = self._make_params(jax.random.fold_in(self._key, number))
     params, stats = made if 'batch_stats' in self._fields else (made, None)
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    leaves = tree_flatten_with_path(params)[0]
     for path, leaf in leaves or [((), params)]:
+      where = keystr(path) or 'the top'
       if not path or not hasattr(leaf, 'dtype'):
-        kind, where = type(leaf).__name__, jax.tree_util.keystr(path)
-        raise TypeError(f'it returned {kind} at {where or "the top"}')
+        raise TypeError(f'it returned {type(leaf).__name__} at {where}')
+      if jnp.iscomplexobj(leaf):
+        raise TypeError(f'at {where} it is complex: train its two real parts')
     return params, stats
+
+  def _begin(self, params: Any) -> Any:
+    """The state of the optimizer that was handed over, as a run begins."""
+    return self._build(jnp.float32(self._clock.peak)).init(params)
 
   def _init(self, params: Any) -> Any:
     """The state of `optimizer`, laid out like the parameters."""
 
     def init(params: Any) -> CyclesState:
-      own, words = self._clocked.init(params), to_words(self._start)
-      return CyclesState(own.clock, own.state, jnp.asarray(words))
+      words = schedules.packed(self._clock), to_words(self._start)
+      clock, control = map(jnp.asarray, words)
+      return CyclesState(clock, self._begin(params), control)
 
     leaves = jax.tree_util.tree_leaves(params)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
       return init(params)
     params = jax.tree_util.tree_map(jnp.asarray, params)
-    return Devices(params, everywhere=False).init(init, params)
+    return LoopDevices(params).init(init, params)
 
   def _update(
     self, updates: Any, state: CyclesState, params: Any = None, **more: Any
   ) -> tuple[Any, CyclesState]:
     """What `optimizer` does in a step, at the clock's learning rate."""
-    own = OptState(state.clock, state.inner)
-    updates, own = self._clocked.update(updates, own, params, **more)
-    return updates, CyclesState(own.clock, own.state, state.control)
+    rate = self._rate(state.clock)
+    own = self._build(rate)
+    updates, inner = own.update(updates, state.inner, params, **more)
+    clock = state.clock.at[0].add(1)
+    return updates, CyclesState(clock, inner, state.control)
+
+  def gradient_point(self, state: Any) -> Any:
+    """The parameters at which a train step takes the gradient.
+
+    They are state.params with any optimizer that was handed over. The chain's
+    own may need others (Schedule-Free) while state.params are evaluated.
+    """
+    if not self._is_own:
+      return state.params
+    optimizer = self.config.settings.optimizer
+    return optimizer.gradient_point(state.opt_state.inner, state.params)
 
   def before_step(self, step: int, state: Any) -> tuple[Any, list[Event]]:
     """Ends a cycle whose steps are over; call it before every step.
@@ -181,7 +245,7 @@ class Cycles:
 
     Args:
       step: the step about to be taken, from 0.
-      state: the state before it; a reset donates the arrays that it changes.
+      state: the state before it; a reset donates it.
 
     Returns:
       The state to go on with, and the events.
@@ -196,12 +260,12 @@ class Cycles:
     model, control, clock = self._adopt(state)
     count = int(clock.count)
     check(step == count, 'step', step, f'{count}, the steps taken so far')
-    decision = control_lib.decide(control, clock, [], step, self.config)
+    after = self._transition(model, control, clock, [], step)
     if step == 0 and self._last < 0:
-      start = control_lib.cycle_start_event(control, clock, self.config)
-      decision = decision._replace(events=[start, *decision.events])
-    due = max(decision.due, step + 1)  # also when the run is over
-    return self._act(state, model, decision._replace(due=due), step)
+      start = control_lib.start_event(control, clock, self.config)
+      after = after._replace(events=[start, *after.events])
+    due = max(after.due, step + 1)  # also when the run is over
+    return self._act(state, model, after._replace(due=due), step)
 
   def after_evaluation(
     self, step: int, loss: float, metric: float, state: Any
@@ -238,13 +302,12 @@ class Cycles:
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
       return state, [Event(now, 'refused', control.number, refused, numbers)]
     seen = Evaluation(step, loss, metric)
-    decision = control_lib.decide(control, clock, [seen], now, self.config)
+    after = self._transition(model, control, clock, [seen], now)
     if now >= control.horizon or now == self._start.horizon:
       # No model is reset after the last step: the next before_step decides.
       control, _ = control_lib.observe(control, seen, self.config)
-      events = decision.events[:1]
-      decision = Decision(control, clock, GO_ON, events, now, control)
-    return self._act(state, model, decision, now)
+      after = Transition(control, clock, None, after.events[:1], now)
+    return self._act(state, model, after, now)
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
@@ -260,7 +323,7 @@ class Cycles:
     """The learning rate of the step about to be taken; waits for the state."""
     return float(self._rate(jax.device_get(state.opt_state.clock)))
 
-  def _adopt(self, state: Any) -> tuple[Model, Control, schedules.CycleClock]:
+  def _adopt(self, state: Any) -> tuple[Model, Control, CycleClock]:
     """The model, placed like its parameters, the control and the clock.
 
     Whatever a checkpoint restores becomes what a compiled step returns. With a
@@ -269,13 +332,15 @@ class Cycles:
     is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
     is_state &= all(hasattr(state, name) for name in self._fields)
     right = f'a NamedTuple or a dataclass with {" and ".join(self._fields)}'
+    right += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
     check(is_state, 'state', type(state).__name__, right)
     params, opt, stats = (*(getattr(state, f) for f in self._fields), None)[:3]
-    right = (
-      'of cycles.optimizer.init (wrap the optimizer handed to Cycles instead)'
-    )
+    right = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
     is_own = isinstance(opt, CyclesState)
     check(is_own, 'state.opt_state', type(opt).__name__, right)
+    right = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
+    is_array = isinstance(opt.clock, (jax.Array, np.ndarray))
+    check(is_array, 'state.opt_state.clock', type(opt.clock).__name__, right)
     _check_shapes(State(params, opt, stats), self._like)
     params = jax.tree_util.tree_map(jnp.asarray, params)
     leaves = jax.tree_util.tree_leaves(params)
@@ -286,53 +351,54 @@ class Cycles:
     if not is_known:
       # Copies, since an array that turns up twice could not be donated.
       params = jax.tree_util.tree_map(jnp.copy, params)
-      self._devices = Devices(params, everywhere=False)
+      self._devices = LoopDevices(params)
       self._layout = [leaf.sharding for leaf in leaves]
     model = self._devices.place(Model(params, stats, opt.inner))
     if not is_known:
-      shapes = jax.tree_util.tree_map(self._devices.shape_of, model)
-      soft_reset.compile_resets(shapes, self._roles, self._devices)
-      self._devices.prepare(self._begun, list(shapes), donate=True)
+      self._reset = ModelReset(self._devices, self._role, self._begin, model)
     words, clock = self._devices.get((opt.control, opt.clock))
-    return model, from_words(words, self._start), clock
+    return model, from_words(words, self._start), schedules.unpacked(clock)
+
+  def _role(self, path: Any) -> int:
+    role = STATISTIC if path[0].name == 'model_state' else ITERATE
+    return self._roles.get(keystr(path), role)
+
+  def _transition(
+    self,
+    model: Model,
+    control: Control,
+    clock: CycleClock,
+    seen: list[Evaluation],
+    step: int,
+  ) -> Transition:
+    look = lambda: self._reset.is_finite(model)
+    losses = lambda: np.zeros(0)  # of a range test, which a loop has not
+    after = control_lib.transition(
+      control, clock, seen, step, self.config, look, losses
+    )
+    if after.is_over and self._is_over:  # it is said once
+      after = after._replace(events=after.events[: len(seen)])
+    return after
 
   def _act(
-    self, state: Any, model: Model, decision: Decision, step: int
+    self, state: Any, model: Model, after: Transition, step: int
   ) -> tuple[Any, list[Event]]:
     """Does what was decided; the loop's state with that, and the events."""
-    config, roles, devices = self.config, self._roles, self._devices
-    control, events = decision.control, list(decision.events)
-    if decision.action == RESET:
-      look = lambda: soft_reset.is_finite(model, roles, devices)
-      plan, event = control_lib.plan_reset(decision, config, look)
-      control = control_lib.after_reset(control, plan, config)
-      start = control_lib.cycle_start_event(control, decision.clock, config)
-      events += [event, start]
-      if not plan.touches_nothing:
-        fresh = jax.tree_util.tree_map(_on_host, self._fresh(control.number))
-        model = soft_reset.model_reinit_schedule(
-          model, fresh, plan, roles, devices
-        )
-      if plan == soft_reset.FULL:
-        model = Model(*devices.run(self._begun, list(model), donate=True))
-    self._due, self._last = decision.due, step
-    clock, words = devices.put((decision.clock, to_words(control)))
-    opt_state = CyclesState(clock, model.opt_state, words)
+    if after.reset is not None and not after.reset.touches_nothing:
+      fresh = self._devices.get(self._fresh(after.control.number))
+      model = self._reset(model, fresh, after.reset)
+    self._due, self._last = after.due, step
+    self._is_over |= after.is_over
+    clock = after.clock._replace(count=np.int32(step))
+    words = schedules.packed(clock), to_words(after.control)
+    clock, control = self._devices.put(words)
+    opt_state = CyclesState(clock, model.opt_state, control)
     content = (model.params, opt_state, model.model_state)
     changes = dict(zip(self._fields, content))
-    said = [event_of(event, step) for event in events]
+    said = [event_of(event, step) for event in after.events]
     if hasattr(state, '_replace'):
       return state._replace(**changes), said
     return dataclasses.replace(state, **changes), said
-
-  def _begun(self, model: list[Any]) -> list[Any]:
-    """The model, its optimizer as it begins, which is not always with zeros."""
-    params, stats, before = model
-    roles = jax.tree_util.tree_unflatten(self._roles.treedef, self._roles.roles)
-    choose = lambda role, old, new: old if role == soft_reset.KEPT else new
-    begun = self._clocked.init(params).state
-    inner = jax.tree_util.tree_map(choose, roles, before, begun)
-    return [params, stats, inner]
 
 
 def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
@@ -350,17 +416,9 @@ def _check_shapes(state: State, like: State) -> None:
   """Names the first leaf that has another shape than it must have."""
   given, right = (
     {path: np.shape(leaf) for path, leaf in leaves}
-    for leaves, _ in map(jax.tree_util.tree_flatten_with_path, (state, like))
+    for leaves, _ in map(tree_flatten_with_path, (state, like))
   )
   for path in {**right, **given} if given != right else ():
-    name = f'shape of state{jax.tree_util.keystr(path)}'
+    name = f'shape of state{keystr(path)}'
     has, must = given.get(path, 'absent'), right.get(path, 'absent')
     check(has == must, name, has, f'{must} in these cycles')
-
-
-def _on_host(leaf: Any) -> np.ndarray:
-  """The whole array, also of one that is spread over several processes."""
-  is_here = getattr(leaf, 'is_fully_addressable', True)
-  if is_here or leaf.is_fully_replicated:
-    return np.asarray(leaf)
-  return multihost_utils.process_allgather(leaf, tiled=True)

@@ -9,11 +9,12 @@ _SENTENCES = {
   'cycle_start': 'cycle {cycle} starts, up to step {cycle_end}, with a peak of '
   '{peak_value:g}',
   'evaluation': 'loss {loss:g} and metric {metric:g} after {metric_step} steps',
-  'refused': 'the evaluation after {metric_step} steps is left out: {reason}',
-  'switch': 'cycle {cycle} is left: {reason}',
+  'refused': 'the evaluation after {metric_step} steps is ignored: {reason}',
+  'switch': 'cycle {cycle} is abandoned: {reason}',
   'reset': 'cycle {cycle} starts with {tau:.3g} of the model fresh ({reason})',
+  'clock': 'cycle {cycle} now ends at step {cycle_end}',
   'wait': 'cycle {cycle} ends with its evaluation, or at step {cycle_end}',
-  'race': 'cycle {cycle}, which probes a peak, is judged: {reason}',
+  'range_test': 'the range test finds a peak of {estimate:.3g}: {reason}',
   'finish': 'the run is over: {reason}',
 }
 
@@ -24,7 +25,8 @@ class Event(NamedTuple):
   Attributes:
     step: the step about to be taken.
     kind: 'cycle_start', 'evaluation', 'refused' (an evaluation), 'switch' (a
-      cycle is left), 'reset', 'wait', 'race' or 'finish'.
+      cycle is abandoned), 'reset', 'clock' (a cycle's end has moved), 'wait',
+      'range_test' or 'finish'.
     cycle: how many cycles have started.
     reason: why, in words; of a reset also its class and what is special.
     numbers: by name, as in cycles.csv of a run, for plots.

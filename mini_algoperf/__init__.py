@@ -23,8 +23,6 @@ class RunOptions:
   data_dir: str | None = None
   rng_seed: int | None = None
   tuning_ruleset: str = 'self'
-  tuning_search_space: str | None = None
-  num_tuning_trials: int = 1
   max_global_steps: int | None = None
   eval_by: str = 'steps'
   eval_every: int | None = None
@@ -35,7 +33,6 @@ class RunOptions:
   overwrite: bool = False
   resume_last_run: bool = False
   save_checkpoints: bool = True
-  save_intermediate_checkpoints: bool = False
 
   def __post_init__(self) -> None:
     if self.experiment_name is None:

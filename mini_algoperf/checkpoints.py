@@ -20,7 +20,6 @@ import flax.serialization
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import logging
 
 from . import files
 
@@ -41,15 +40,13 @@ def save(
   log_dir: pathlib.Path,
   state: Mapping[str, Any],
   generation: str,
-  keep_all: bool,
 ) -> pathlib.Path:
-  """Writes `checkpoint_<global_step>`.
+  """Writes `checkpoint_<global_step>` in the place of the one before.
 
   Args:
     log_dir: the trial's folder.
     state: values by name, with global_step, DEVICE_TREES and eval_results.
     generation: 'pmap' saves the first device's copy of the DEVICE_TREES.
-    keep_all: whether older checkpoints stay.
   """
   host = jax.device_get(dict(state, eval_results=tuple(state['eval_results'])))
   if generation == 'pmap':
@@ -62,7 +59,7 @@ def save(
   content: bytes = flax.serialization.to_bytes(blank)[:-_DIGEST_SIZE]
   path = log_dir / f'checkpoint_{state["global_step"]}'
   files.write_whole(path, content + hashlib.sha256(content).digest())
-  for older in [] if keep_all else checkpoint_paths(log_dir):
+  for older in checkpoint_paths(log_dir):
     if older != path:
       older.unlink()
   return path
@@ -82,27 +79,13 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
 
 
 def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
-  """The newest checkpoint that is whole, as nested dicts; None without any.
-
-  A checkpoint is written whole or not at all; one that is damaged was so from
-  outside, and the one before it serves, which the log says.
+  """The newest checkpoint, as nested dicts; None without any.
 
   Raises:
-    ValueError: if all that there are are damaged; names the newest.
+    ValueError: if it is damaged. A checkpoint is written whole or not at all.
   """
-  damage = None
-  for path in checkpoint_paths(log_dir):
-    try:
-      state = _read(path)
-    except ValueError as e:
-      damage = damage or e
-    else:
-      if damage:
-        logging.warning('%s; going on from %s instead.', damage, path.name)
-      return state
-  if damage:
-    raise damage
-  return None
+  paths = checkpoint_paths(log_dir)
+  return _read(paths[0]) if paths else None
 
 
 def restore(

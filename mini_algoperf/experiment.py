@@ -1,7 +1,7 @@
-"""An experiment: what a run is asked to do, checked, and its trials set up.
+"""An experiment: what a run is asked to do, checked, and set up.
 
-What a run is resumed with is what it was started with: its folder says the seed
-and the hyperparameters, and what would change it is refused.
+What a run is resumed with is what it was started with: its folder says the seed,
+and what would change it is refused.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from . import (
   interrupts,
   logger,
   metadata,
-  search_space,
-  spec,
   workloads,
 )
 from .submission_loader import LoadedSubmission, load_submission
@@ -41,18 +39,12 @@ class Experiment(NamedTuple):
   options: RunOptions
   submission: LoadedSubmission
   sizes: BatchSizes
-  # Each trial's hyperparameters; [None] under self.
-  points: list[spec.Hyperparameters]
   folder: pathlib.Path
 
   @property
-  def trial_numbers(self) -> range:
-    """The trials, counted from 1."""
-    return range(1, len(self.points) + 1)
-
-  def log_dir(self, number: int) -> pathlib.Path:
-    """The folder of a trial."""
-    return self.folder / f'trial_{number}'
+  def log_dir(self) -> pathlib.Path:
+    """The folder of its run: self-tuning has one trial."""
+    return self.folder / 'trial_1'
 
 
 @contextlib.contextmanager
@@ -116,9 +108,8 @@ def check(options: RunOptions) -> Experiment:
   full_data_dir(options.data_dir)
   if from_file.is_file(options.workload):
     from_file.check_targets(workload)  # now, not at the first evaluation
-  points = _read_points(options)
   folder = experiment_folder.experiment_path(options, name)
-  return Experiment(options, submission, sizes, points, folder)
+  return Experiment(options, submission, sizes, folder)
 
 
 def _batch_size(
@@ -140,62 +131,38 @@ def _batch_size(
   return int(size)
 
 
-def _read_points(options: RunOptions) -> list[spec.Hyperparameters]:
-  path = options.tuning_search_space
-  if options.tuning_ruleset == 'self':
-    if path is not None:
-      raise ValueError(
-        f'--tuning_search_space={path} needs --tuning_ruleset=external: under '
-        'self there is nothing to search.'
-      )
-    if options.num_tuning_trials != 1:
-      raise ValueError(
-        f'--num_tuning_trials={options.num_tuning_trials} needs '
-        '--tuning_ruleset=external: under self there is one run.'
-      )
-    return [None]
-  if path is None:
-    raise ValueError(
-      '--tuning_ruleset=external needs a JSON file as --tuning_search_space.'
-    )
-  return search_space.read_points(path, options.num_tuning_trials)
-
-
 def set_up(
-  experiment: Experiment, number: int, interrupted: interrupts.Interrupts
+  experiment: Experiment, interrupted: interrupts.Interrupts
 ) -> Trial | None:
-  """A trial, counted from 1, before its next step; None if it was complete.
+  """The run before its next step; None if it was complete.
 
   The experiment is one that was entered.
 
   Raises:
-    ValueError: if it cannot be set up, or not be gone on with in this way.
+    ValueError: if it cannot be set up, or not be resumed in this way.
     KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
   """
-  options, log_dir = experiment.options, experiment.log_dir(number)
-  # The first trial makes the experiment's folder; the others their own.
-  folder = experiment.folder if number == 1 else log_dir
-  overwrite = options.overwrite and number == 1
-  with experiment_folder.claim(folder, overwrite, options.resume_last_run):
-    log_dir.mkdir(exist_ok=True)
+  options = experiment.options
+  with experiment_folder.claim(
+    experiment.folder, options.overwrite, options.resume_last_run
+  ):
+    experiment.log_dir.mkdir(exist_ok=True)
     workload = workloads.get_workload(options.workload, options.generation)
     if options.eval_splits == 'validation':
       workload.eval_splits = ('validation',)
-    trial = _start_or_resume(experiment, workload, number)
+    trial = _start_or_resume(experiment, workload)
     interrupted.check()
     return trial
 
 
 def _start_or_resume(
-  experiment: Experiment, workload: workloads.MiniWorkload, number: int
+  experiment: Experiment, workload: workloads.MiniWorkload
 ) -> Trial | None:
   options, sizes = experiment.options, experiment.sizes
-  log_dir = experiment.log_dir(number)
+  log_dir = experiment.log_dir
   raw = _read_checkpoint(log_dir, options) if options.resume_last_run else None
   seed = _choose_seed(options.rng_seed, log_dir, raw)
   first = metadata.meta_data_path(log_dir)
-  is_new = not raw and not first.exists()
-  point = _choose_point(experiment.points[number - 1], log_dir, is_new)
   if raw and not first.exists():  # lost; who reads the folder looks for it
     files.write_json(first, metadata.make_meta_data(workload, seed))
   if raw and not goes_on(raw['train_state'], raw['global_step'], options):
@@ -203,9 +170,7 @@ def _start_or_resume(
   if from_file.is_file(options.workload):
     data_dir = full_data_dir(options.data_dir)
     from_file.rehearse(workload, sizes.training, data_dir)
-  trial = Trial(
-    workload, experiment.submission, options, sizes, point, seed, log_dir
-  )
+  trial = Trial(workload, experiment.submission, options, sizes, seed, log_dir)
   if raw:
     trial.restore(raw)
   trial.open_log(dataclasses.asdict(options))
@@ -218,13 +183,13 @@ def _read_checkpoint(
   """The one to go on from; None if the run was killed before its first."""
   recorded = log_dir / 'flags_0.json'
   before = files.read_json(recorded) if recorded.exists() else {}
-  for name in ('generation', 'tuning_ruleset'):
-    given = getattr(options, name)
-    if before.get(name, given) != given:
-      raise ValueError(
-        f'--{name}={given}: the run to resume was started with '
-        f'{before[name]}; give that.'
-      )
+  if (began := before.get('generation', options.generation)) != (
+    options.generation
+  ):
+    raise ValueError(
+      f'--generation={options.generation}: the run to resume was started with '
+      f'{began}; give that.'
+    )
   anew = '--overwrite instead of --resume_last_run starts anew.'
   try:
     raw = checkpoints.read_latest(log_dir)
@@ -240,22 +205,18 @@ def _read_checkpoint(
 def _choose_seed(
   given: int | None, log_dir: pathlib.Path, raw: Mapping[str, Any] | None
 ) -> int:
-  """The seed with which the trial was started, is to start, or a random one.
-
-  All trials of an experiment have the first one's, as in the benchmark.
-  """
+  """The seed with which the run was started, is to start, or a random one."""
   found = {raw['rng_seed']} if raw else set()
-  for folder in (log_dir, log_dir.with_name('trial_1')):
-    path = metadata.meta_data_path(folder)
-    if path.exists():
-      meta = files.read_json(path)
-      if 'rng_seed' not in meta:
-        raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
-      found.add(int(meta['rng_seed']))
+  path = metadata.meta_data_path(log_dir)
+  if path.exists():
+    meta = files.read_json(path)
+    if 'rng_seed' not in meta:
+      raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
+    found.add(int(meta['rng_seed']))
   if len(found) > 1:
     raise ValueError(
-      f'{log_dir}: its checkpoint, its meta data and those of trial_1 have '
-      f'different seeds: {", ".join(map(str, sorted(found)))}.'
+      f'{log_dir}: its checkpoint and its meta data have different seeds: '
+      f'{", ".join(map(str, sorted(found)))}.'
     )
   if found and given not in (None, *found):
     raise ValueError(
@@ -265,21 +226,3 @@ def _choose_seed(
   if found:
     return min(found)
   return int.from_bytes(os.urandom(4), 'little') if given is None else given
-
-
-def _choose_point(
-  point: spec.Hyperparameters, log_dir: pathlib.Path, is_new: bool
-) -> spec.Hyperparameters:
-  """The trial's hyperparameters, those of hparams.json if it was started."""
-  if point is None:
-    return None
-  path = log_dir / 'hparams.json'
-  if is_new:
-    files.write_json(path, point._asdict())
-    return point
-  if not path.exists():
-    raise ValueError(f'{path} is missing: what the trial was started with.')
-  kept = files.read_json(path)
-  if not isinstance(kept, dict):
-    raise ValueError(f'{path} must hold an object of hyperparameters.')
-  return search_space.as_point(kept)

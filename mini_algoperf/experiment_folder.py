@@ -27,6 +27,8 @@ def experiment_path(options: RunOptions, workload: str) -> pathlib.Path:
       f'--experiment_name={options.experiment_name} must be a name below '
       '--experiment_dir.'
     )
+  if not options.experiment_dir:
+    raise ValueError("--experiment_dir='' is no path: give a folder.")
   root = pathlib.Path(options.experiment_dir).expanduser().resolve()
   return root / name / f'{workload}_{options.framework}'
 
@@ -80,7 +82,7 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   if is_used and not (overwrite or resume):
     raise ValueError(
       f'experiment folder {path} exists: use another --experiment_name, '
-      '--resume_last_run to go on with it or --overwrite to replace it.'
+      '--resume_last_run to continue it or --overwrite to replace it.'
     )
   with _resumed(path) if is_used and resume else _made_anew(path, aside):
     yield

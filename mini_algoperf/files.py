@@ -17,16 +17,26 @@ class WriteError(OSError):
   """A file could not be written; the message names it and says why."""
 
 
+def check_file(path: pathlib.Path) -> pathlib.Path:
+  """The path, at which a regular file or nothing is.
+
+  Raises:
+    ValueError: for a folder, a pipe, which would be waited for, an endless
+      device, or a link that leads nowhere.
+  """
+  if (path.exists() or path.is_symlink()) and not path.is_file():
+    raise ValueError(f'{path} is not a regular file.')
+  return path
+
+
 def read_bytes(path: pathlib.Path) -> bytes:
   """The content of a regular file.
 
   Raises:
-    ValueError: for a pipe, which would be waited for, or an endless device.
+    ValueError: for anything else.
     OSError: if it cannot be read.
   """
-  if path.exists() and not path.is_file():
-    raise ValueError(f'{path} is not a regular file.')
-  return path.read_bytes()
+  return check_file(path).read_bytes()
 
 
 def write_whole(path: pathlib.Path, data: bytes | str) -> None:

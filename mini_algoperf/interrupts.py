@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, acted on between steps.
+"""Ctrl-C, SIGTERM and SIGHUP, acted on between steps.
 
 Raised anywhere, a KeyboardInterrupt can get lost in a callback of jax, and one
 inside a compilation can crash the process when it exits. Nothing here imports
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+# What ends a process: Ctrl-C, kill, and the end of its terminal.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, 'FrameType | None'], object]
 _NOTICE = (
   b'\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
@@ -76,7 +78,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Interrupts]:
-  """Handles Ctrl-C and SIGTERM by an `Interrupts` inside the block."""
+  """Handles what ends a process by an `Interrupts` inside the block."""
   interrupts = Interrupts()
-  with handled(interrupts.note, signal.SIGINT, signal.SIGTERM):
+  with handled(interrupts.note, *ENDING):
     yield interrupts

@@ -3,7 +3,7 @@
 Follows `train_once` of the benchmark's submission runner, in the version of the
 workload's generation:
 
-              keys per step  budget under self  checked         prepare_for_eval
+              keys per step  budget             checked         prepare_for_eval
   pmap, 2024  3              3 x max runtime    every step      never called
   jit, now    4              1.5 x max runtime  at evaluations  called, timed
 
@@ -71,7 +71,7 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
       trial.optimizer_state,
       trial.model_params,
       trial.model_state,
-      trial.hyperparameters,
+      None,
       trial.global_step,
       keys['data'],
     )

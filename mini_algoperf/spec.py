@@ -65,6 +65,9 @@ class Workload:
   documents them.
   """
 
+  # Not in the benchmark: these two, eval_every_steps and generation.
+  name: str
+  metric_rises: bool  # whether a larger target metric is better
   generation: str  # 'jit' or 'pmap', stood in for; unknown to submissions
   target_metric_name: str  # without the split
   loss_type: LossType
@@ -75,7 +78,7 @@ class Workload:
   eval_batch_size: int  # over all devices
   max_allowed_runtime_sec: float  # budget under the external ruleset
   eval_period_time_sec: float  # of training between evaluations
-  eval_every_steps: int  # likewise, in steps; not in the benchmark
+  eval_every_steps: int  # likewise, in steps
   step_hint: int  # steps that the baseline does in the budget
   validation_target_value: Any  # what the target metric is to be better than
   test_target_value: Any

@@ -104,7 +104,6 @@ class Trial:
     submission: LoadedSubmission,
     options: RunOptions,
     sizes: BatchSizes,
-    hyperparameters: spec.Hyperparameters,
     rng_seed: int,
     log_dir: pathlib.Path | None = None,
     clock: Callable[[], float] = time.time,
@@ -116,33 +115,29 @@ class Trial:
       submission: the functions under test.
       options: how the run goes.
       sizes: of the batches.
-      hyperparameters: the point under the external ruleset, else None.
       rng_seed: all keys are made from it.
       log_dir: the trial's folder, which exists; None writes nothing.
       clock: seconds; a test may bring its own.
     """
     self.workload, self.submission = workload, submission
     self.options, self.sizes = options, sizes
-    self.hyperparameters = hyperparameters
     self.data_dir = full_data_dir(options.data_dir)
     self.rng_seed, self.log_dir, self.clock = rng_seed, log_dir, clock
-    key = jax.random.PRNGKey(rng_seed)
-    if options.tuning_ruleset == 'external':  # the benchmark splits once more
-      key = jax.random.split(key)[0]
-    data_rng, opt_init_rng, model_init_rng, self.rng = jax.random.split(key, 4)
+    data_rng, opt_init_rng, model_init_rng, self.rng = jax.random.split(
+      jax.random.PRNGKey(rng_seed), 4
+    )
     self.input_queue = CountedQueue(
       workload._build_input_queue(
         data_rng, 'train', self.data_dir, sizes.training
       )
     )
-    dropout = {}
+    dropout: dict[str, None] = {}
     if workload.generation == 'pmap':  # the runner of 2024 hands it over
-      for name in ('dropout_rate', 'aux_dropout_rate'):
-        dropout[name] = getattr(hyperparameters, name, None)
+      dropout = {'dropout_rate': None, 'aux_dropout_rate': None}
     model = workload.init_model_fn(model_init_rng, **dropout)
     self.model_params, self.model_state = model
     self.optimizer_state: spec.OptimizerState = submission.init_optimizer_state(
-      workload, *model, hyperparameters, opt_init_rng
+      workload, *model, None, opt_init_rng
     )
     self.train_state: dict[str, Any] = dict(_BOOKS)
     self.eval_results: list[tuple[int, spec.EvalResult]] = []
@@ -156,9 +151,7 @@ class Trial:
   @property
   def budget_sec(self) -> float:
     """Seconds that the submission may use."""
-    factor = 1.0
-    if self.options.tuning_ruleset == 'self':
-      factor = SELF_TUNING_BUDGET[self.workload.generation]
+    factor = SELF_TUNING_BUDGET[self.workload.generation]
     return factor * self.workload.max_allowed_runtime_sec
 
   def common_arguments(self) -> dict[str, Any]:
@@ -168,7 +161,7 @@ class Trial:
       'current_param_container': self.model_params,
       'current_params_types': self.workload.model_params_types,
       'model_state': self.model_state,
-      'hyperparameters': self.hyperparameters,
+      'hyperparameters': None,  # as under the self-tuning ruleset
       'loss_type': self.workload.loss_type,
       'optimizer_state': self.optimizer_state,
       'eval_results': self.eval_results,
@@ -206,12 +199,7 @@ class Trial:
       'batches_drawn': self.input_queue.drawn,
       'rows_logged': self.metrics_logger and self.metrics_logger.num_rows,
     }
-    checkpoints.save(
-      self.log_dir,
-      state,
-      self.workload.generation,
-      self.options.save_intermediate_checkpoints,
-    )
+    checkpoints.save(self.log_dir, state, self.workload.generation)
 
   def restore(self, raw: dict[str, Any]) -> None:
     """Moves a run that was set up anew to where its checkpoint was.

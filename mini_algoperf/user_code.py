@@ -126,7 +126,18 @@ def reported(
     if not where or is_missing or isinstance(e, BrokenPipeError):
       raise
     kind = ValueError if before_first_step else RunError
-    raise kind(f'{where}: {said(e)}') from e
+    raise kind(f'{where}: {said(e)}{_call(e)}') from e
+
+
+def _call(error: BaseException) -> str:
+  """Where this project called what went wrong: the line names the method."""
+  stand_in = os.path.dirname(os.path.realpath(__file__))
+  for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    file = os.path.realpath(frame.filename)
+    if file.startswith(_PACKAGE + os.sep) and not file.startswith(stand_in):
+      place = os.path.relpath(file, _PACKAGE)
+      return f' ({place}, line {frame.lineno}: {frame.line})'
+  return ''
 
 
 def text_of(error: BaseException) -> str:

@@ -87,7 +87,7 @@ def part_of(
   edges = jnp.asarray([0.0, *shares, 1.0], jnp.float32)
   index = num_reached(x, shares)
   start, end = edges[index], edges[index + 1]
-  return index, _passed(x - start, end - start)
+  return index, _passed(jnp.asarray(x) - start, end - start)
 
 
 def last_part(x: ArrayLike, share: float) -> jax.Array:

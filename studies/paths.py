@@ -6,13 +6,16 @@ looked at first. Nothing that exists is replaced unless that is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pathlib
+import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..mini_algoperf import files
+from ..mini_algoperf.files import check_file as check_file
 
 if TYPE_CHECKING:
   from matplotlib.figure import Figure
@@ -21,13 +24,6 @@ if TYPE_CHECKING:
 META_DATA = 'meta_data_0.json'
 # The earliest date that a zip archive can hold: the same runs, the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
-
-
-def check_file(path: pathlib.Path) -> pathlib.Path:
-  """The path; raises ValueError if something other than a file is there."""
-  if path.exists() and not path.is_file():
-    raise ValueError(f'{path} is not a regular file.')
-  return path
 
 
 def read_object(path: pathlib.Path) -> Mapping[str, Any]:
@@ -125,6 +121,14 @@ def write_archive(
   return path
 
 
+@contextlib.contextmanager
+def any_letters() -> Iterator[None]:
+  """Inside, a name may have letters, or a tab, that matplotlib's font lacks."""
+  with warnings.catch_warnings():
+    warnings.filterwarnings('ignore', message='Glyph')
+    yield
+
+
 def save_picture(figure: Figure, path: pathlib.Path) -> None:
   """Writes a figure as PNG, whole; an existing file is replaced.
 
@@ -133,5 +137,6 @@ def save_picture(figure: Figure, path: pathlib.Path) -> None:
   from matplotlib.backends.backend_agg import FigureCanvasAgg
 
   content = io.BytesIO()
-  FigureCanvasAgg(figure).print_png(content)
+  with any_letters():
+    FigureCanvasAgg(figure).print_png(content)
   files.write_whole(path, content.getvalue())

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import schedules
-from ..core.records import SETTINGS, as_plain
+from ..core.records import SETTINGS
 from ..core.schedules import PlannedCycle
 from ..parts import settings_json
 from ..schedule_params import ScheduleParams
-from .paths import check_file
+from .paths import check_file, read_object
 
 # Of a plan or a log: more would need gigabytes. No run of the benchmark has a
 # hundredth of them.
@@ -36,9 +35,15 @@ class RunPlan(NamedTuple):
       self.step_hint, params.cycles, params.budget_factor
     )
 
+  @property
+  def clocked(self) -> tuple[PlannedCycle, ...]:
+    """The cycles that the run's clock counts: a range test comes behind them."""
+    test = self.params.range_test
+    return (*self.cycles, *([test.cycle] if test else []))
 
-def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
-  """The plan of a run; None if its folder has none.
+
+def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
+  """A run's step_hint and settings, as written; None if its folder has none.
 
   Raises:
     ValueError: if the file is damaged; names it.
@@ -46,9 +51,25 @@ def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
   path = check_file(log_dir / SETTINGS)
   if not path.exists():
     return None
-  step_hint, params = settings_json.read_file(path)
-  if step_hint is None:
-    raise ValueError(f'{path}: the field step_hint is missing.')
+  values = dict(read_object(path))
+  if missing := [
+    n for n in ('step_hint', 'schedule_params') if n not in values
+  ]:
+    raise ValueError(f'{path}: {missing[0]} is missing.')
+  return values
+
+
+def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
+  """The plan of a run; None if its folder has none.
+
+  Raises:
+    ValueError: if the file is damaged, or a class in it is not this package's;
+      names it.
+  """
+  if read_settings(log_dir) is None:
+    return None
+  step_hint, params = settings_json.read_file(log_dir / SETTINGS)
+  assert step_hint is not None  # it is there
   return RunPlan(step_hint, params)
 
 
@@ -76,7 +97,7 @@ def shown(setting: Any) -> str:
 
 
 def planned_rates(plan: RunPlan) -> np.ndarray:
-  """The rates at which the steps are taken when no cycle is left early.
+  """The rates at which the steps are taken when no cycle is abandoned.
 
   Returns:
     shape=(steps,), float32. The rate after the last step is not among them.
@@ -119,13 +140,35 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
 
 
 def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
-  """A run's settings, by field, as JSON; none if its folder has none."""
-  plan = read_plan(log_dir)
-  if plan is None:
+  """A run's settings, a text per field; none if its folder has none.
+
+  No class is needed back. Of several cycles each field is there once, such as
+  'cycles.length', with one value or, where they differ, one per cycle.
+  """
+  values = read_settings(log_dir)
+  if values is None:
     return {}
-  values = as_plain(plan.params)
-  del values['class']
-  cycles = enumerate(values.pop('cycles'))
-  values = {f'cycles[{i}]': cycle for i, cycle in cycles} | values
-  values = {'step_hint': plan.step_hint} | values
-  return {name: json.dumps(value) for name, value in values.items()}
+  return {
+    'step_hint': str(values['step_hint']),
+    **_flat(values['schedule_params'], ''),
+  }
+
+
+def _flat(value: Any, name: str) -> dict[str, str]:
+  if isinstance(value, Mapping):
+    found = {name: str(value['class'])} if name and 'class' in value else {}
+    for field, inner in value.items():
+      if field != 'class':
+        found |= _flat(inner, f'{name}.{field}' if name else field)
+    return found
+  if not isinstance(value, list):
+    return {name: str(value)}
+  parts = [_flat(item, name) for item in value]
+  texts = {
+    n: [part.get(n, '–') for part in parts] for part in parts for n in part
+  }
+  are_objects = any(isinstance(item, Mapping) for item in value)
+  return {
+    n: items[0] if are_objects and len(set(items)) == 1 else ', '.join(items)
+    for n, items in texts.items()
+  }

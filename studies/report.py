@@ -17,9 +17,10 @@ from matplotlib.figure import Figure
 
 from ..core.records import CYCLES
 from ..mini_algoperf import files, logger
-from . import plans, run_plot, scores
+from . import paths, plans, run_plot, scores
 from .pages import render
 from .run_files import RunTable, read_flags, read_log, read_run
+from .story import sentences, shown
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
 Rows = Sequence[Sequence[str]]  # the first one is a header
@@ -31,15 +32,18 @@ _PARTS = 3
 _NONE = '–'
 _COLUMNS = (
   'run', 'name', 'target reached at step', 'after seconds', 'best', 'at step',
-  'last', 'steps', 'seconds', 'evaluations', 'cycles', 'resets', 'left early',
+  'last', 'steps', 'seconds', 'evaluations', 'cycles', 'resets', 'abandoned',
   'state',
 )  # fmt: skip
 # A run whose files are older than this, and than three of its intervals between
 # evaluations, runs no more.
 _STILL_RUNNING = 600.0  # seconds
-_ENDS = {'switch': 'left early', 'finish': 'run ends'}
-# Of an event, what has a column of its own, or comes first.
-_APART = ('global_step', 'event', 'cycle', 'reason', 'note', 'learning_rate')
+_ENDS = {'switch': 'abandoned', 'finish': 'run ends'}
+# Of an event, what its sentence has, or only a machine needs.
+_APART = (
+  *('global_step', 'event', 'cycle', 'reason', 'note', 'mode', 'tau'),
+  *('peak_value', 'cycle_end', 'setting', 'anchor_local', 'learning_rate'),
+)
 
 
 class ReportedRun(NamedTuple):
@@ -50,7 +54,7 @@ class ReportedRun(NamedTuple):
   name: str  # of the experiment, or else the place; with the seed
   table: RunTable
   events: Sequence[Event]  # in order; none for another submission
-  settings: Mapping[str, str]  # by field, as JSON; empty if no file has them
+  settings: Mapping[str, str]  # by field; empty if no file has them
   state: str  # how it ended, or that it runs
 
 
@@ -87,7 +91,7 @@ def save_page(
       compared=compared,
       differing=differing,
       cycle_rows=cycle_rows,
-      event_rows=event_rows,
+      story=story,
       overview=overview,
       course=course,
     )
@@ -221,30 +225,16 @@ def cycle_rows(run: ReportedRun) -> Rows:
   return rows
 
 
-def event_rows(run: ReportedRun) -> Rows:
-  """A header and a row per event that is no evaluation.
-
-  A name, the reason, and whatever else the event has, under its own name.
-  """
-  rows = [['step', 'cycle', 'event', 'reason and what it says']]
+def story(run: ReportedRun) -> Iterator[tuple[str, str, str]]:
+  """(step, sentence, the numbers behind it) of each event but evaluations."""
   for event in run.events:
-    if event['event'] == 'evaluation':
-      continue
-    rest = ', '.join(
-      f'{name.replace("_", " ")} {_shown(value)}'
-      for name, value in event.items()
-      if name not in _APART
-    )
-    said = (event.get('reason'), event.get('note'), rest)
-    rows.append(
-      [
-        _whole(float(event['global_step'])),
-        event.get('cycle', ''),
-        event['event'].replace('_', ' '),
-        '; '.join(filter(None, said)),
-      ]
-    )
-  return rows
+    for step, said in sentences([event]):
+      numbers = ', '.join(
+        f'{name.replace("_", " ")} {shown(value)}'
+        for name, value in event.items()
+        if name not in _APART
+      )
+      yield _whole(step), said, numbers
 
 
 def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:
@@ -283,7 +273,8 @@ def course(run: ReportedRun) -> Picture:
 
 def _picture(figure: Figure, text: str) -> Picture:
   content = io.BytesIO()
-  FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
+  with paths.any_letters():
+    FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
   encoded = base64.b64encode(content.getvalue()).decode('ascii')
   return f'data:image/svg+xml;base64,{encoded}', text
 
@@ -300,13 +291,3 @@ def _number(value: float) -> str:
 def _seconds(value: float) -> str:
   """Seconds with a digit; a dash if they are not known."""
   return f'{value:,.1f}' if math.isfinite(value) else _NONE
-
-
-def _shown(text: str) -> str:
-  """A value of a file for people: a number with four digits, text as it is."""
-  try:
-    number = float(text)
-  except ValueError:
-    return text
-  is_whole = number.is_integer() and abs(number) < 1e9
-  return _whole(number) if is_whole else f'{number:.4g}'

@@ -6,6 +6,7 @@ runs are passed on, cut off and edited by hand.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import pathlib
@@ -20,7 +21,7 @@ from ..core.records import CYCLES
 from ..core.schedules import CycleClock
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
-from .plans import MOST_STEPS, RunPlan, read_plan
+from .plans import MOST_STEPS, RunPlan, read_plan, read_settings
 
 FLAGS = 'flags_0.json'
 # The benchmark's metrics; what a workload's meta data say comes first.
@@ -95,6 +96,12 @@ class MetricTarget(NamedTuple):
     """
     better = metric >= self.value if self.rises else metric <= self.value
     return int(better.argmax()) if better.any() else None
+
+  def best(self, metric: np.ndarray) -> int | None:
+    """Index of the first best finite value, shape=(n,); None without one."""
+    counts = np.isfinite(metric)
+    worth = np.where(counts, metric if self.rises else -metric, -np.inf)
+    return int(worth.argmax()) if counts.any() else None
 
   def seconds(self, seconds: np.ndarray, metric: np.ndarray) -> float:
     """Seconds at that evaluation, infinity without one; shape=(evaluations,)."""
@@ -172,11 +179,8 @@ class RunTable(NamedTuple):
       after: the evaluations that count are after this step.
       upto: the last step that counts.
     """
-    counts = np.isfinite(self.metric)
-    counts &= (self.eval_steps > after) & (self.eval_steps <= upto)
-    rising = self.metric if self.target.rises else -self.metric
-    worth = np.where(counts, rising, -np.inf)
-    return int(np.argmax(worth)) if counts.any() else None
+    counts = (self.eval_steps > after) & (self.eval_steps <= upto)
+    return self.target.best(np.where(counts, self.metric, np.nan))
 
   @property
   def metric_label(self) -> str:
@@ -203,11 +207,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     raise ValueError(
       f'{log_dir / META_DATA} names no workload, and neither does {FLAGS}.'
     )
-  # The experiment's name and, where there are several trials, the trial's.
   experiment = flags.get('experiment_name')
-  words = [str(experiment)] if experiment and experiment != workload else []
-  if flags.get('tuning_ruleset') == 'external':
-    words.append(log_dir.name.replace('_', ' '))
   target = read_target(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
@@ -219,18 +219,16 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   starts = events.of_event('cycle_start').whole_numbers().tolist()
   resets, switches = events.of_event('reset'), events.of_event('switch')
   losses = events.of_event('evaluation')
-  # All rates follow from the plan and its clock; a run of another submission
-  # has logged some of its own.
-  plan = read_plan(log_dir) if starts else None
+  plan = _readable_plan(log_dir) if starts else None
   warmups: list[tuple[float, float]] = []
   if plan is None:
     rows = [row for row in measurements.rows if row.get('learning_rate')]
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    anchors = read_anchors(events, len(plan.params.cycles))
+    anchors = read_anchors(events, len(plan.clocked))
     steps, rates = rates_of_run(plan, anchors, last_step)
-    lengths = [cycle.warmup_steps for cycle in plan.cycles]
+    lengths = [cycle.warmup_steps for cycle in plan.clocked]
     warmups = [
       (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
       for a in anchors
@@ -238,7 +236,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     ]
   return RunTable(
     str(workload),
-    ', '.join(words),
+    str(experiment) if experiment and experiment != workload else '',
     run_seed(meta, flags),
     target,
     evaluations.whole_numbers(),
@@ -260,6 +258,19 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
       for step, row in zip(switches.whole_numbers().tolist(), switches.rows)
     ],
   )
+
+
+def _readable_plan(log_dir: pathlib.Path) -> RunPlan | None:
+  """The plan, from which all rates follow with the run's clock.
+
+  None for another submission, and where settings hold a part of the user's own,
+  which is code that is not here: such a run has logged some of its rates.
+  """
+  if read_settings(log_dir) is None:  # or it raises: the file is damaged
+    return None
+  with contextlib.suppress(ValueError):
+    return read_plan(log_dir)
+  return None
 
 
 def _in_order(log: Log) -> Log:
@@ -318,8 +329,8 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   for row in log.rows:
     if row['event'] == 'cycle_start':
       begun.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif begun:  # an event `clock` is about the cycle that has started
-      begun.append(begun[-1])
+    elif begun:  # a clock is that of the cycle under way, unless it says more
+      begun.append({'setting': row.get('setting') or begun[-1]['setting']})
     else:
       raise ValueError(f'{log.path} has a clock before the first cycle_start.')
   steps = log.whole_numbers()
@@ -374,7 +385,7 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = plan.cycles
+  cycles = plan.clocked
   of_cycle = setting[at]
   nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([cycle.setting.peak for cycle in cycles])

@@ -1,18 +1,17 @@
-"""Many runs, a few at a time, each in one thread: here, or on a cluster.
+"""Many runs, a few at a time, each in one thread.
 
 The stand-in's workloads are small: one run does not fill two cores, two runs
 with a core each do. A worker trains one run after another and is given the next
 when it has finished; what was compiled for one seed is read from a cache for
-the others. On a cluster an array task of Slurm trains its share of the runs.
-Logs are kept in one way, so that a study can be begun here and ended there.
+the others.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import functools
 import multiprocessing
+import multiprocessing.synchronize
 import os
 import pathlib
 import shutil
@@ -52,16 +51,20 @@ def train_all(
   Raises:
     RunFailed: if a run raises it, or a worker is ended from outside. Those that
       were under way are finished first.
+    KeyboardInterrupt: after Ctrl-C; those that were under way are ended.
   """
   if not jobs:
     return
   root.mkdir(parents=True, exist_ok=True)
+  context = multiprocessing.get_context('spawn')
+  is_over = context.Event()
   with (
     _environment(root),
     concurrent.futures.ProcessPoolExecutor(
       num_workers,
-      mp_context=multiprocessing.get_context('spawn'),
+      mp_context=context,
       initializer=_end_with_parent,
+      initargs=(is_over,),
     ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
   ):
@@ -75,21 +78,25 @@ def train_all(
         'a worker was ended from outside, perhaps for lack of memory: try '
         'fewer at a time. What has finished is kept.'
       ) from e
+    except KeyboardInterrupt:
+      is_over.set()  # what is under way is not kept: nobody waits for it
+      raise
     except BaseException:
       pool.shutdown(cancel_futures=True)
       raise
 
 
-def _end_with_parent() -> None:
-  """Ends this process when its parent is gone, even if that was killed."""
+def _end_with_parent(is_over: multiprocessing.synchronize.Event) -> None:
+  """Ends this process when its parent says so or is gone, even if killed."""
   parent = multiprocessing.parent_process()
   assert parent is not None
 
-  def wait() -> None:
-    parent.join()
+  def end_after(wait: Callable[[], object]) -> None:
+    wait()
     os._exit(1)
 
-  threading.Thread(target=wait, daemon=True).start()
+  for wait in (parent.join, is_over.wait):
+    threading.Thread(target=end_after, args=(wait,), daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -126,62 +133,3 @@ def working_folder(root: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
     contextlib.redirect_stderr(out),
   ):
     yield work
-
-
-def train_on_slurm(
-  jobs: Sequence[Any],
-  root: pathlib.Path,
-  num_tasks: int,
-  train_fn: TrainFn,
-  partition: str,
-) -> None:
-  """Hands runs to Slurm as a job array, through submitit, and waits for them.
-
-  Args:
-    jobs: runs to train; can be pickled.
-    root: folder of kept logs, which all nodes see.
-    num_tasks: array tasks, at most; all may run at once.
-    train_fn: trains one run.
-    partition: of Slurm; 'local' takes processes on this machine instead.
-
-  Raises:
-    ValueError: if submitit isn't installed, or there is no Slurm.
-    RunFailed: if tasks fail. What has finished is kept.
-  """
-  if not jobs:
-    return
-  is_local = partition == 'local'
-  try:
-    import submitit
-
-    executor = submitit.AutoExecutor(
-      root / '.slurm', cluster='local' if is_local else 'slurm'
-    )
-  except ModuleNotFoundError as e:
-    raise ValueError(
-      '--slurm needs submitit: install it with pip install '
-      "'reset-cycles[slurm]'."
-    ) from e
-  except RuntimeError as e:
-    raise ValueError(f'--slurm: {e}') from e
-  parameters: dict[str, Any] = {'timeout_min': 360, 'cpus_per_task': 1}
-  if not is_local:
-    parameters['slurm_partition'] = partition
-  executor.update_parameters(**parameters)
-  shares = [jobs[start::num_tasks] for start in range(num_tasks)]
-  train_share = functools.partial(_train_share, train_fn, root.resolve())
-  with _environment(root):
-    handles = executor.map_array(train_share, [s for s in shares if s])
-  failed = [handle for handle in handles if handle.exception() is not None]
-  if failed:
-    raise RunFailed(
-      f'{len(failed)} of {len(handles)} tasks failed: see {root / ".slurm"}. '
-      'What has finished is kept; the same command goes on.'
-    )
-
-
-def _train_share(
-  train_fn: TrainFn, root: pathlib.Path, jobs: Sequence[Any]
-) -> None:
-  for job in jobs:
-    train_fn(job, root)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import importlib.metadata
 import os
+import re
 import signal
 import tempfile
 
@@ -43,10 +45,24 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import jax
 import pytest
 
-from reset_cycles.core import records
-
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.devices()  # jax 0.4 says here, and in no test, that there is no GPU
+
+
+def pytest_make_parametrize_id(config, val, argname):
+  """Cases are named after what they are, so that -k finds them."""
+  del config, argname
+  if isinstance(val, dict):
+    val = [f'{name}={value}' for name, value in val.items()]
+  if isinstance(val, (list, tuple)):
+    text = ','.join(map(str, val))
+  elif dataclasses.is_dataclass(val) and not isinstance(val, type):
+    text = str(val)
+  else:
+    return None  # pytest's own way
+  # Workers must agree on names, and an address is another one in each.
+  text = '' if ' at 0x' in text else re.sub(r'[^\w.=,+-]+', '_', text)
+  return text[:50].strip('_') or None
 
 
 @pytest.fixture(scope='session')
@@ -96,8 +112,10 @@ def _nothing_is_swallowed(request, caplog):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-  """Makes runs write their files into a temporary folder."""
-  monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: tmp_path)
+  """Makes runs of tiny workloads write their files into a temporary folder."""
+  from helpers.fake_benchmark import Logger, TinyWorkload
+
+  monkeypatch.setattr(TinyWorkload, 'metrics_logger', Logger(tmp_path))
   return tmp_path
 
 

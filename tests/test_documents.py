@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pathlib
 import re
 import runpy
 import shlex
@@ -169,9 +170,9 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   driver = runs.newly_set_up(
     params, evaluations={s: (1.0, m) for s, m in metrics.items()}
   )
-  start = runs.trained_params(driver)['kernel']
+  start = runs.host(driver.params)['kernel']
   driver.run(until=12)
-  end = runs.trained_params(driver)['kernel']
+  end = runs.host(driver.params)['kernel']
   assert np.isfinite(end).all()
   assert not np.array_equal(end, start)
   waited = runs.column(folder, 'waited', event='evaluation')
@@ -185,6 +186,27 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   # .25 of the peak from the middle of a cycle on.
   rate, peak = float(dict(zip(steps, rates))['2']), params.cycles[0].peak
   np.testing.assert_allclose(rate, 0.25 * peak, rtol=1e-6)
+
+
+@pytest.mark.usefixtures('fake_workload')
+def test_the_page_on_extending_as_it_is_written(capsys):
+  """Its files, run and drawn: no class of theirs is needed back."""
+  own = pathlib.Path('mine')
+  own.mkdir()
+  for name, text in {
+    '__init__.py': '',
+    **files_of('docs/extending.md'),
+  }.items():
+    (own / name).write_text(text)
+  words = ['--workload=fake', '--max_global_steps=30', '--experiment_dir=runs']
+  path = '--submission_path=mine/my_submission.py'
+  assert cli.main(['run', path, *words]) == 0
+  captured = capsys.readouterr()
+  assert captured.out.startswith('fake: 30 steps in ')
+  assert 'warning' not in captured.err
+  assert cli.main(['plot', 'runs']) == 0
+  assert cli.main(['report', 'runs']) == 0
+  assert 'Plateau' in pathlib.Path('report.html').read_text(encoding='utf-8')
 
 
 def test_every_setting_is_in_the_table():

@@ -49,7 +49,9 @@ def resets(events):
   ],
 )
 def test_three_cycles(name, needs, example):
-  pytest.importorskip(needs)
+  module = pytest.importorskip(needs)
+  if name == 'flax_nnx' and not hasattr(module, 'as_pure'):
+    pytest.skip('this flax has no as_pure')
   events = example(name).main(60, 10)
   assert [event.step for event in resets(events)] == [20, 40]
   assert all(0 < event.numbers['tau'] < 0.7 for event in resets(events))
@@ -65,9 +67,3 @@ def test_flax_linen(example):
 def test_sharded_orbax(example):
   loops.orbax_checkpoint()
   assert example('sharded_orbax').main(20) == (-9, True)
-
-
-def test_race_peaks(example):
-  events = example('race_peaks').main(100, 5)
-  verdicts = [event.reason for event in events if event.kind == 'race']
-  assert verdicts == ['the model hardly learns', 'goes on']

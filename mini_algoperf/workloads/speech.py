@@ -123,7 +123,10 @@ class ConvolvingTransformer(nn.Module):
       # Each channel over five frames; XLA's own is slow on a CPU.
       taps = self.param(f'taps_{i}', nn.initializers.normal(0.4), (5, 1, size))
       padded = jnp.pad(y, ((0, 0), (2, 2), (0, 0)))
-      y = sum(taps[k : k + 1] * padded[:, k : k + y.shape[1]] for k in range(5))
+      length = y.shape[1]
+      y = taps[:1] * padded[:, :length]
+      for k in range(1, 5):
+        y = y + taps[k : k + 1] * padded[:, k : k + length]
       y = nn.Dense(size)(nn.swish(nn.LayerNorm()(y)))
       x = x + dropout(self, y, dropout_rate, train)
     return nn.Dense(_NUM_SOUNDS, name='output')(nn.LayerNorm()(x))

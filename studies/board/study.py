@@ -186,9 +186,7 @@ def _train(job: Task, log_dir: pathlib.Path) -> None:
     return seconds_per_step * trial.global_step if trial else 0.0
 
   submission = entries.load(job.entry)
-  trial = Trial(
-    workload, submission, options, sizes, None, job.seed, log_dir, clock
-  )
+  trial = Trial(workload, submission, options, sizes, job.seed, log_dir, clock)
   trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
   runner.train(trial, _Ending())
 
@@ -219,26 +217,19 @@ def train_all(
   root: pathlib.Path,
   num_workers: int,
   retry: bool = False,
-  partition: str | None = None,
 ) -> None:
-  """Trains the missing runs, here or on a cluster.
+  """Trains the missing runs, in processes of their own.
 
   Args:
     jobs: all runs of the study.
     root: folder of the study.
-    num_workers: how many runs are trained at a time; on a cluster, tasks.
+    num_workers: how many runs are trained at a time.
     retry: whether runs that failed are trained again.
-    partition: of Slurm; 'local' tries that out on this machine; None trains in
-      worker processes.
 
   Raises:
-    ValueError: if there is no Slurm.
     RunFailed: if runs broke, after all others were trained.
   """
   left, lost = missing(jobs, root, retry), 0
-  if partition is not None:
-    workers.train_on_slurm(left, root, num_workers, train, partition)
-    left = []
   while left:
     try:
       workers.train_all(left, root, num_workers, train)

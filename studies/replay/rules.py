@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.checks import check_count, check_number, did_you_mean
-from ...core.workload import Evaluation
-from ...core.workload import Target as RunTarget
+from ...core.evaluation import Evaluation
+from ...core.evaluation import Target as RunTarget
 from ...early_switching import (
   Context,
   Progress,

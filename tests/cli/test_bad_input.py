@@ -45,13 +45,6 @@ SUBMISSIONS = {
 NAMES = ('', '..', '../out', '/abs', 'a/../../b')
 SIZES = ('None', '8.0', '0', '12')
 SEEDS = ('', 'x', '1-', '3-1', '1,3-1', '-2')
-SPACES = {
-  'torn': '{"alpha": ',
-  'list': '[]',
-  'deep': DEEP,
-  'typo': '[{"learning_rat": 0.5}, {"learning_rat": 0.4}]',
-  'second': '[{"beta2": 0.5}, {"beta2": 2.0}]',
-}
 PARAMS = {
   'torn': '{"wait": ',
   'none': '',
@@ -110,9 +103,8 @@ def bad_files(tmp_path_factory):
     sizes = f'def get_batch_size(name): return {text}'
     write(root / f'foreign/size_{i}.py', f'{complete}\n{sizes}\n')
   (root / 'dir.html').mkdir()
-  for folder, table in (('space', SPACES), ('params', PARAMS)):
-    for name, text in table.items():
-      write(root / folder / f'{name}.json', text)
+  for name, text in PARAMS.items():
+    write(root / f'params/{name}.json', text)
   for name, (file, content) in LOGS.items():
     damage(root / 'logs' / name, file, content)
   (root / 'loop').symlink_to('loop')
@@ -130,13 +122,6 @@ def in_the_folder(bad_files, fake_workload, monkeypatch):
   monkeypatch.chdir(bad_files)
   monkeypatch.setattr(workers, 'train_all', lambda *unused: None)
   monkeypatch.setattr(thesis, 'LOGS', bad_files / 'shipped')
-
-
-def space(name):
-  return [
-    *('run', '--workload=fake', '--tuning_ruleset=external'),
-    *('--num_tuning_trials=2', f'--tuning_search_space=space/{name}.json'),
-  ]
 
 
 def own(name):
@@ -171,6 +156,7 @@ CASES = [
   ([*RUN, '--experiment_name=' + 'x' * 300], 'too long'),
   ([*RUN, '--experiment_dir=file'], 'file/fake/fake_jax: Not a directory.'),
   ([*RUN, '--experiment_dir=loop'], 'loop'),
+  ([*RUN, '--experiment_dir='], "--experiment_dir='' is no path"),
   ([*RUN, '--experiment_dir=~no_such_user/x'], 'home directory'),
   ([*RUN, '--data_dir=file'], '--data_dir=file: must be a folder'),
   ([*RUN, '--submission_path='], 'there is no such file'),
@@ -192,15 +178,7 @@ CASES = [
   (own('nul'), 'null bytes'),
   (own('not_there'), "cannot be imported: No module named 'not_there'"),
   *((size(text), f'get_batch_size={text} must') for text in SIZES),
-  (space('missing'), 'there is no such file'),
-  (space('torn'), 'not valid JSON'),
-  (space('deep'), 'nested too deeply'),
-  (space('list'), 'space/list.json'),
-  (space('typo'), 'trial 1: learning_rat: unknown hyperparameter'),
-  (space('second'), 'space/second.json: trial 2: beta2=2.0: beta2 must be'),
-  ([*RUN, '--num_tuning_trials=2'], 'needs --tuning_ruleset=external'),
-  ([*RUN, '--tuning_search_space=space/second.json'], 'external'),
-  ([*RUN, '--tuning_ruleset=external'], 'needs a JSON file'),
+  ([*RUN, '--tuning_ruleset=external'], "is not 'self'"),
   (['schedule'], '--step_hint is missing'),
   ([*PLAN, '--out=file'], '--out=file must end in .png'),
   ([*PLAN, '--out='], "'--out': '' is no path"),
@@ -208,7 +186,7 @@ CASES = [
   ([*PLAN, '--out=no/plan.png'], '--out=no/plan.png: there is no folder no'),
   ([*PLAN, '--settings=peaks_sotf'], 'Did you mean peaks_soft?'),
   ([*PLAN, '--settings=thesis', '--params=x'], 'contradict each other'),
-  ([*PLAN, '--params=loop'], 'loop: '),
+  ([*PLAN, '--params=loop'], 'loop is not a regular file'),
   *(([*PLAN, f'--params=params/{n}.json'], f'params/{n}.json') for n in PARAMS),
   ([*EXPORT, '--name=My'], '--name=My must be lower-case letters'),
   ([*EXPORT, '--name='], 'must be lower-case letters'),
@@ -245,10 +223,8 @@ CASES = [
   (['replay', '--rule={"name": "race", "probe": 3}'], 'race.probe: '),
   (['replay', '--budget=0'], '--budget must be a number above 0'),
   (['replay', '--budget=nan'], '--budget must be a number above 0'),
-  (['replay', '--out=plan.png'], '--out=plan.png exists'),
   (['replay', '--logs=own'], 'give a folder of logs'),
   (['score', 'own'], 'give a folder of logs'),
-  (['score', '--out=plan.png'], '--out=plan.png exists'),
   ([*STUDY, '--submissions=nobody'], "'nobody' is unknown"),
   ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),
   ([*STUDY, '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
@@ -262,6 +238,7 @@ CASES = [
   ([*TARGETS, '--board'], 'has targets of digits already'),
   ([*TARGETS, '--num_trials=1'], '--output is missing'),
   ([*TARGETS, '--output=no/x.json'], 'there is no folder no'),
+  ([*TARGETS, '--output=loop'], 'loop is not a regular file'),
   ([*TARGETS, '--output=params/deep.json'], 'nested too deeply'),
   ([*TARGETS, '--data_dir=file'], '--data_dir=file: must be a folder'),
 ]

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-import reset_cycles
 from helpers.run_files import python_path
 from reset_cycles.cli import main as cli
 
@@ -54,17 +53,23 @@ def test_help_of_a_command(word, capsys):
       assert param.param_type_name == 'argument' or param.opts[0] in out
 
 
-def test_the_version(capsys):
-  assert cli.main(['--version']) == 0
-  assert capsys.readouterr().out.endswith(f' {reset_cycles.__version__}\n')
-
-
-def test_completion(monkeypatch, capsys):
+@pytest.mark.parametrize(
+  ('words', 'found'),
+  [
+    ('sco', 'score scoreboard'),
+    ('run --workload mol', 'molecules'),
+    ('study --workloads digits,mol', 'digits,molecules'),
+    ('figures --only fig3.11,fig3.10', 'fig3.11,fig3.10'),
+    ('experiments fig3.9', 'fig3.9a fig3.9b'),
+  ],
+)
+def test_completion(words, found, monkeypatch, capsys):
   monkeypatch.setenv('_SOFT_RESET_COMPLETE', 'bash_complete')
-  monkeypatch.setenv('COMP_WORDS', 'soft-reset sco')
-  monkeypatch.setenv('COMP_CWORD', '1')
+  monkeypatch.setenv('COMP_WORDS', f'soft-reset {words}')
+  monkeypatch.setenv('COMP_CWORD', str(len(words.split())))
   assert cli.main([]) == 0
-  assert capsys.readouterr().out == 'plain,score\nplain,scoreboard\n'
+  lines = [f'plain,{word}\n' for word in found.split()]
+  assert capsys.readouterr().out == ''.join(lines)
 
 
 @pytest.mark.parametrize(
@@ -174,12 +179,3 @@ def test_output_onto_a_full_disk():
     [line] = process.stderr.read().splitlines()
   assert 'No space left on device' in line
   assert process.returncode == 2
-
-
-def test_a_bug_keeps_its_traceback(monkeypatch):
-  def run(folder):
-    raise KeyError('a bug')
-
-  monkeypatch.setattr(PLOT, 'callback', run)
-  with pytest.raises(KeyError, match='a bug'):
-    cli.main(['plot', '.'])

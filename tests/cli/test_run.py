@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 
-import jax
 import pytest
 from absl import flags
 
@@ -29,18 +27,15 @@ from reset_cycles.mini_algoperf import (
   RunOptions,
   experiment,
   experiment_folder,
+  files,
   runner,
-  targets,
-  workloads,
+  user_code,
 )
+from reset_cycles.mini_algoperf.trial import Trial
+from reset_cycles.studies import paths
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
-EXTERNAL = ('--tuning_ruleset=external', '--tuning_search_space=space.json')
-
-
-def write_space(*points):
-  pathlib.Path('space.json').write_text(json.dumps(points))
 
 
 def evaluated_steps(folder=TRIAL):
@@ -73,17 +68,6 @@ def test_the_generation(generation, ndim, trials):
   assert trials[0].workload.generation == generation
   assert trials[0].model_params['w'].ndim == ndim
   assert read_json('flags_0.json')['generation'] == generation
-
-
-def test_the_seed_and_the_key_of_either_ruleset(trials):
-  write_space({'learning_rate': 0.1})
-  assert run('--rng_seed=5') == 0
-  assert run('--rng_seed=5', '--experiment_name=other', *EXTERNAL) == 0
-  key = jax.random.PRNGKey(5)
-  # As the benchmark: under external the key is split once more; of what is left
-  # the run takes the last of four.
-  for trial, first in zip(trials, (key, jax.random.split(key)[0])):
-    assert trial.rng.tolist() == jax.random.split(first, 4)[3].tolist()
 
 
 @pytest.mark.parametrize(
@@ -168,37 +152,121 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
   assert f'files:    {TRIAL}' in captured.out
 
 
-def test_what_the_submission_logs_is_in_the_measurements(monkeypatch):
-  class Logging(FakeWorkload):
-    def eval_model(self, *args):
-      self.metrics_logger.append_scalar_metrics({'extra': 1.5}, args[-1])
-      return super().eval_model(*args)
+# What cannot be drawn.
 
-  monkeypatch.setitem(workloads.WORKLOADS, 'fake', Logging)
+
+@pytest.fixture
+def own_run():
+  """own_run(*flags): 12 steps of our submission, each cycle of 5 steps."""
+  folder = pathlib.Path('own')
+  folder.mkdir()
+  (folder / '__init__.py').touch()
+  (folder / 'submission.py').write_text(OWN)
+  words = ['run', '--workload=fake', '--submission_path=own/submission.py']
+  words += ['--experiment_dir=runs', '--max_global_steps=12', '--rng_seed=3']
+  return lambda *flags: cli.main([*words, *flags])
+
+
+OWN = """
+from dataclasses import dataclass, replace
+
+from reset_cycles.schedule_params import THESIS
+from reset_cycles.soft_reset import Cyclic
+from reset_cycles.submission import make_submission
+
+@dataclass(frozen=True)
+class Mine(Cyclic):
+  share: float = 0.5
+
+(
+  init_optimizer_state,
+  update_params,
+  prepare_for_eval,
+  data_selection,
+  get_batch_size,
+) = make_submission(replace(THESIS, reset=Mine(), early_switching=False,
+  budget_factor=0.5))
+"""
+
+
+def test_a_part_of_ones_own_is_drawn_and_reported(own_run, capsys):
+  """No class is needed back: what was written is read."""
+  assert own_run() == 0
+  assert read_json('schedule_params.json')['schedule_params']['reset'] == {
+    'class': 'Mine',
+    'share': 0.5,
+  }
+  captured = capsys.readouterr()
+  assert 'cycles:   3\nresets:   step 5 (0), step 10 (0)' in captured.out
+  assert 'warning' not in captured.err
+  assert (TRIAL / 'metric.png').exists()
+  assert cli.main(['plot', 'runs']) == 0
+  assert cli.main(['report', 'runs']) == 0
+  page = pathlib.Path('report.html').read_text(encoding='utf-8')
+  assert 'reset.share' in page and 'Mine' in page
+
+
+def test_a_broken_part_is_told_with_the_call_that_failed():
+  """None of the frames is the part's own: the line names its method."""
+  said = r'own.py: TypeError: .* \(studies/paths.py, line \d+: path = pathlib'
+  with (
+    pytest.raises(user_code.RunError, match=said),
+    user_code.reported('own.py', 'digits', before_first_step=False),
+  ):
+    paths.folder(3)
+
+
+@pytest.mark.parametrize(
+  ('name', 'content'),
+  [
+    ('cycles.csv', 'global_step,event\nx,y,z\n'),
+    ('schedule_params.json', '{"step_hint": '),
+  ],
+  ids=['cycles', 'settings'],
+)
+def test_a_damaged_file_costs_the_picture_and_not_the_summary(
+  name, content, own_run, monkeypatch, capsys
+):
+  def damage(trial, *_):
+    train(trial, *_)
+    (TRIAL / name).write_text(content)
+
+  train = runner.train
+  monkeypatch.setattr(runner, 'train', damage)
+  assert own_run('--max_global_steps=5') == 0
+  captured = capsys.readouterr()
+  assert captured.out.startswith('fake: 5 steps in ')
+  (warning,) = [s for s in captured.err.splitlines() if 'warning' in s]
+  assert f'metric.png was not drawn: {TRIAL.resolve() / name}' in warning
+
+
+def test_a_disk_that_is_full_after_the_last_step(monkeypatch, capsys):
+  def full(trial):
+    raise files.WriteError('checkpoint_1 cannot be written: No space left.')
+
+  monkeypatch.setattr(Trial, 'save_checkpoint', full)
   assert run('--max_global_steps=1') == 0
-  rows = read_csv('measurements.csv')
-  assert (rows[0]['extra'], rows[0]['preemption_count']) == ('1.5', '')
-  assert rows[1]['extra'] == ''
-  assert 'extra' not in read_csv('eval_measurements.csv')[0]
+  captured = capsys.readouterr()
+  assert captured.out.startswith('fake: 1 steps in ')
+  assert 'warning: checkpoint_1 cannot be written' in captured.err
+  # Before it, there are steps to lose.
+  assert run('--max_global_steps=2', '--experiment_name=other') == 2
 
 
-def test_two_trials_of_the_external_ruleset(capsys):
-  write_space({'x': 0.1}, {'x': 0.2})
-  path = write_submission(pathlib.Path('plain'))
-  flags = [
-    *('run', '--workload=fake', f'--submission_path={path}'),
-    *('--experiment_dir=runs', '--max_global_steps=2', '--num_tuning_trials=2'),
-  ]
-  assert cli.main([*flags, *EXTERNAL]) == 0  # no seed: one is drawn
-  trials = [TRIAL, TRIAL.with_name('trial_2')]
-  seeds = {read_json('meta_data_0.json', t)['rng_seed'] for t in trials}
-  assert len(seeds) == 1
-  points = [read_json('hparams.json', trial) for trial in trials]
-  assert points == [{'x': 0.1}, {'x': 0.2}]
-  for trial in trials:
-    assert evaluated_steps(trial) == [1, 2]
-    assert (trial / 'metric.png').exists()
-  assert capsys.readouterr().out.count('2 steps') == 2
+def test_lost_cycles_are_missed_when_resuming(own_run, capsys):
+  assert own_run('--max_global_steps=5') == 0
+  assert 'warning' not in capsys.readouterr().err
+  (TRIAL / 'cycles.csv').unlink()
+  assert own_run('--resume_last_run') == 0
+  said = 'warning: cycles.csv was lost: cycles before step 5 are unknown.'
+  assert said in capsys.readouterr().err
+
+
+def test_what_is_said_is_in_the_order_of_steps(own_run, capsys):
+  assert own_run('--eval_every=5') == 0
+  err = capsys.readouterr().err.splitlines()
+  steps = [int(line.split()[1].rstrip(':')) for line in err]
+  assert steps == sorted(steps) and steps[:2] == [0, 1]
 
 
 # Existing folders.
@@ -236,16 +304,6 @@ def test_a_failing_set_up_leaves_everything_as_it_was(
   assert before.items() <= snapshot(pathlib.Path()).items()
 
 
-def test_an_empty_folder_is_used_and_kept_when_the_set_up_fails():
-  TRIAL.parent.mkdir(parents=True)
-  folder = TRIAL.parent.resolve()
-  with pytest.raises(OSError), experiment_folder.claim(folder, False, False):
-    (folder / 'file').touch()
-    raise OSError
-  assert list(folder.iterdir()) == []
-  assert run('--max_global_steps=1') == 0
-
-
 def test_two_processes_do_not_share_a_folder(capsys):
   with experiment_folder.locked(TRIAL.parent.resolve()):
     assert run() == 2
@@ -273,8 +331,8 @@ def test_data_that_end(capsys, monkeypatch):
 
 def test_an_error_without_a_line_of_the_users_file_names_the_file(capsys):
   assert run(submission='fail_at=3') == 1
-  said = 'fail_at_3/submission.py: ValueError: a bug\n'
-  assert capsys.readouterr().err.endswith(said)
+  said = 'fail_at_3/submission.py: ValueError: a bug (tests/helpers/fakes.py, '
+  assert said in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_bug_of_this_project_keeps_its_traceback(monkeypatch):
@@ -385,32 +443,3 @@ def test_another_seed_is_refused_when_resuming(capsys):
   assert run('--resume_last_run', '--rng_seed=4') == 2
   said = '--rng_seed=4: the run to resume was started with 3'
   assert said in one_error(capsys)
-
-
-def test_resumed_hyperparameters_are_those_of_the_first_run():
-  write_space({'dropout_rate': 0.1})
-  assert run(*EXTERNAL, submission='interrupt_at=7') == 130
-  write_space({'dropout_rate': 0.9})
-  assert run(*EXTERNAL, '--resume_last_run') == 0
-  assert read_json('hparams.json') == {'dropout_rate': 0.1}
-
-
-def test_set_targets_hands_its_flags_on(monkeypatch, capsys):
-  calls = []
-
-  def set_targets(search):
-    calls.append(search)
-    return {'metric': 'm', 'validation_target': 0.5, 'test_target': 0.25}
-
-  monkeypatch.setattr(targets, 'set_targets', set_targets)
-  arguments = [
-    *('--workload=digits', '--num_trials=7', '--num_seeds=3', '--num_steps=4'),
-    *('--data_dir=~/data', '--output=targets.json'),
-  ]
-  assert cli.main(['set-targets', *arguments]) == 0
-  ((workload, *rest),) = calls
-  assert workload.name == 'digits'
-  data_dir = str(pathlib.Path.home() / 'data')
-  assert rest[:5] == [7, 3, 4, data_dir, pathlib.Path('targets.json')]
-  out = capsys.readouterr().out
-  assert out == 'm: validation target 0.5, test target 0.25\n'

@@ -42,7 +42,7 @@ class FakeWorkload(spec.Workload):
   name = 'fake'
   default_batch_size = eval_batch_size = BATCH_SIZE
   eval_every_steps = 5
-  target_metric_name = 'accuracy'
+  target_metric_name, metric_rises = 'accuracy', True
   validation_target_value = 0.8
   test_target_value = 0.9
   loss_type = spec.LossType.MEAN_SQUARED_ERROR
@@ -201,7 +201,6 @@ def make_trial(
   submission=None,
   accuracy=None,
   log_dir=None,
-  hyperparameters=None,
   seed=0,
   raw=None,
   **options,
@@ -209,7 +208,7 @@ def make_trial(
   """A trial of fakes that share a clock and a tape, and the fake submission.
 
   Args:
-    generation, hyperparameters, seed: of the trial.
+    generation, seed: of the trial.
     submission: arguments of FakeSubmission.
     accuracy: see FakeWorkload.
     log_dir: where the trial is logged, if anywhere.
@@ -223,7 +222,6 @@ def make_trial(
     as_submission(fake, 'fake'),
     RunOptions('fake', **{'eval_every': 5, **options}),
     trial.BatchSizes(BATCH_SIZE, BATCH_SIZE),
-    hyperparameters,
     seed,
     log_dir,
     clock,

@@ -12,12 +12,14 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from reset_cycles.loop import DEFAULT_CHAIN, Cycles, State
+from reset_cycles.loop import Cycles, State
+from reset_cycles.schedule_params import THESIS
 
 WIDTH = 8
 # Three cycles of four steps, with a rate at which few steps change much.
 CHAIN = dataclasses.replace(
-  DEFAULT_CHAIN.override({'learning_rate': 0.01, 'weight_decay': 0.001}),
+  THESIS.override({'learning_rate': 0.01, 'weight_decay': 0.001}),
+  repeat=True,
   early_switching=False,
 )
 # Evaluations after these steps, (loss, metric): a cycle is left at step 6.
@@ -80,7 +82,8 @@ def make_step(cycles, **more):
     def value_fn(params):
       return loss_of(params, inputs)
 
-    fast = getattr(state.params, 'fast', state.params)  # of LookaheadParams
+    point = cycles.gradient_point(state)
+    fast = getattr(point, 'fast', point)  # of LookaheadParams
     value, grads = jax.value_and_grad(value_fn)(fast)
     values = {'value': value, 'grad': grads, 'value_fn': value_fn, **more}
     if not hasattr(optax, 'GradientTransformationExtraArgs'):

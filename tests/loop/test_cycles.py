@@ -18,13 +18,14 @@ import pytest
 from helpers import documents, loops
 from helpers.loops import assert_same, host
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.race import Finish, Race, Repeat
-from reset_cycles.core.state import RunConfig
-from reset_cycles.core.workload import Evaluation, Target
+from reset_cycles.core import schedules
+from reset_cycles.core.control import RunConfig
+from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
-from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.schedule_params import SOFT_RESET, Race
 from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
@@ -65,7 +66,7 @@ def test_a_run_on_tape():
     'scheduled).',
     'step 4: cycle 2 starts, up to step 8, with a peak of 0.01.',
   ]
-  assert str(tape[7]) == 'step 6: cycle 2 is left: loss rises.'
+  assert str(tape[7]) == 'step 6: cycle 2 is abandoned: loss rises.'
 
 
 @pytest.mark.parametrize('seed', range(30))
@@ -74,13 +75,15 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
   rng = np.random.default_rng(seed)
   pick = lambda *parts: parts[rng.integers(len(parts))]
   rule = SmoothedLossRule(lam=0.9, k=int(rng.integers(1, 4)), m=2)
+  race = pick(None, Race(peaks=(1.0, 0.1)))
   chain = dataclasses.replace(
     loops.CHAIN,
     reset=pick(SoftReset(), SoftReset(0.0, 'linear'), FullReset(), Cyclic()),
     switching=pick(rule, Progress()),
     early_switching=bool(rng.integers(2)),
-    policy=pick(Finish(), Repeat(), Race(peaks=(1.0, 0.1))),
-    wait=bool(rng.integers(2)),
+    repeat=race is not None or bool(rng.integers(2)),
+    race=race,
+    horizon=pick(None, TimeHorizon()),
   )
   steps, every = int(rng.integers(12, 60)), int(rng.integers(1, 6))
   rises = bool(rng.integers(2))
@@ -98,37 +101,49 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
   )
 
   def count(state, _):
-    clock = state.opt_state.clock
-    clock = clock._replace(count=clock.count + 1)
-    return state._replace(opt_state=state.opt_state._replace(clock=clock))
+    own = state.opt_state
+    own = own._replace(clock=own.clock.at[0].add(1))
+    return state._replace(opt_state=own)
 
   params = {'w': jnp.ones(2)}
   state = State(params, cycles.optimizer.init(params))
   _, said = loops.train(cycles, state, evaluations, 0, steps, count)
 
-  planned = dataclasses.replace(chain, budget_factor=1.0).chain(steps)
-  config = RunConfig(chain, planned.cycles, Target('metric', 0.8, rises))
+  planned = schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
+  config = RunConfig(chain, planned, Target('metric', 0.8, rises))
   control, clock = control_lib.start(config)
-  tape = [(0, control_lib.cycle_start_event(control, clock, config))]
+  tape = [(0, control_lib.start_event(control, clock, config))]
   for step in range(steps + 1):
     is_seen = step in evaluations
     seen = [Evaluation(step, *evaluations[step])] if is_seen else []
     if step == steps and not seen:
       break
-    decision = control_lib.decide(control, clock, seen, step, config)
-    control, clock = decision.control, decision.clock
-    events = decision.events
-    if decision.action == control_lib.RESET and step < steps:
-      plan, reset = control_lib.plan_reset(decision, config, lambda: True)
-      control = control_lib.after_reset(control, plan, config)
-      start = control_lib.cycle_start_event(control, clock, config)
-      events = [*events, reset, start]
-    if step == steps:  # what follows the last step is not asked for
-      events = events[:1]
-    tape += [(step, event) for event in events]
-    if decision.action == control_lib.FINISH:
+    after = control_lib.transition(
+      control, clock, seen, step, config, lambda: True
+    )
+    control, clock = after.control, after.clock
+    # What follows the last step is not asked for.
+    tape += [(step, e) for e in after.events[: 1 if step == steps else None]]
+    if after.is_over:
       break
   assert list(map(repr, said)) == [repr(event_of(e, at)) for at, e in tape]
+
+
+def test_the_settings_in_force_fill_the_steps():
+  """1 : 2 : 4 : 8 of 150 steps; Schedule-Free's gradient is taken at y."""
+  chain = dataclasses.replace(SOFT_RESET, race=None, early_switching=False)
+  cycles = loops.make(chain, num_steps=150)
+  evaluations = {step: (1.0, 0.6) for step in range(10, 151, 10)}
+  state, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 150)
+  starts = [event for event in tape if event.kind == 'cycle_start']
+  assert [event.step for event in starts] == [0, 10, 30, 70]
+  ends = [event.numbers['cycle_end'] for event in starts]
+  assert ends == [10, 30, 70, 150]
+  assert taus(tape) == pytest.approx([0.25] * 3)
+  y = jax.tree_util.tree_map(
+    lambda x, z: 0.9 * x + 0.1 * z, state.params, state.opt_state.inner.z
+  )
+  loops.assert_close(cycles.gradient_point(state), y)
 
 
 def test_the_last_model_is_not_reset():
@@ -141,6 +156,21 @@ def test_the_last_model_is_not_reset():
   _, events = cycles.before_step(12, after)
   assert [event.kind for event in events] == ['reset', 'cycle_start']
   assert events[0].numbers['tau'] == 0.5
+
+
+def test_the_end_is_said_once():
+  chain = dataclasses.replace(loops.CHAIN, repeat=False)
+  cycles = loops.make(chain)
+  state, tape = loops.train(cycles, loops.start(cycles), {}, 0, 13)
+  step = loops.make_step(cycles)
+  for i in range(12, 15):
+    state, events = cycles.before_step(i, state)
+    assert events == []
+    state = step(state, loops.inputs_of(i))
+    state, events = cycles.after_evaluation(i + 1, 1.0, 0.4, state)
+    assert [event.kind for event in events] == ['evaluation']
+  assert [event.kind for event in tape].count('finish') == 1
+  assert cycles.learning_rate(state) == 0
 
 
 def test_events_go_where_the_page_sends_them(tmp_path, monkeypatch):
@@ -378,10 +408,18 @@ def test_many_steps_at_once_are_those_steps():
     ({'make_params': {'w': 0.0}}, r'make_params=.*not callable'),
     ({'make_params': lambda key: {}}, 'make_params=.*it returned dict'),
     ({'chain': 'thesis'}, "chain='thesis': chain must be a ScheduleParams"),
-    ({'chain': SOFT_RESET}, 'horizon=.*a loop has no time budget'),
     (
       {'chain': CYCLIC, 'target': None},
       'switching=Progress.*: switching must be another one',
+    ),
+    (
+      {'chain': SOFT_RESET, 'target': None, 'tau': lambda *asked: 0.5},
+      'switching=Progress.*: switching must be another one',
+    ),
+    ({'frozen': ['hidden']}, r'frozen=.*not callable\): frozen must be a func'),
+    (
+      {'make_params': lambda key: {'w': jnp.zeros(2, complex)}},
+      r"make_params=.*at \['w'\] it is complex",
     ),
     (
       {'make_params': lambda key: {'f': jax.nn.relu, 'w': jnp.zeros(2)}},
@@ -425,7 +463,7 @@ def test_a_state_of_something_else_is_refused():
 
 
 def test_a_loop_without_a_target():
-  chain = dataclasses.replace(loops.CHAIN, policy=Finish())
+  chain = dataclasses.replace(loops.CHAIN, repeat=False)
   asked = []
 
   def tau(metric, first_metric, step):
@@ -437,7 +475,6 @@ def test_a_loop_without_a_target():
   assert taus(tape) == [0.125] * 2
   assert asked == [(0.6, 0.4, 4), (0.5, 0.4, 8)]
   assert tape[-1].kind == 'finish'
-  assert cycles.steps_until_due(12) == 1
   full = dataclasses.replace(chain, reset=FullReset())
   cycles = loops.make(full, target=None)
   _, tape = loops.train(cycles, loops.start(cycles), EVALUATIONS, 0, 99)

@@ -54,22 +54,6 @@ def flip_a_bit(path):
   path.write_bytes(content[:middle] + changed + content[middle + 1 :])
 
 
-def test_the_checkpoint_before_a_damaged_one_serves(caplog):
-  keep = '--save_intermediate_checkpoints'
-  interrupt(keep)
-  flip_a_bit(TRIAL / 'checkpoint_10')
-  assert run(keep, '--resume_last_run') == 0
-  assert any(
-    'checkpoint_10 is damaged' in said
-    and said.endswith('going on from checkpoint_5 instead.')
-    for said in caplog.messages
-  )
-  assert evaluated_steps() == ['1', '5', '10', '12']
-  run(keep, '--experiment_name=whole')
-  assert_same_run(TRIAL, WHOLE)
-
-
-EXTERNAL = ['--tuning_ruleset=external', '--tuning_search_space=space.json']
 META = 'meta_data_0.json'
 
 
@@ -77,7 +61,6 @@ META = 'meta_data_0.json'
   ('begun', 'change', 'resumed', 'message'),
   [
     ([], None, ['--generation=pmap'], 'was started with jit; give that'),
-    ([], None, EXTERNAL, 'was started with self; give that'),
     (
       ['--nosave_checkpoints'],
       None,
@@ -87,16 +70,13 @@ META = 'meta_data_0.json'
     ([], ('checkpoint_10', flip_a_bit), [], 'checkpoint_10 is damaged'),
     ([], (META, '{}'), [], META),
     ([], (META, '{"rng_seed'), [], META),
-    (EXTERNAL, ('hparams.json', pathlib.Path.unlink), EXTERNAL, 'is missing'),
-    (EXTERNAL, ('hparams.json', '[1]'), EXTERNAL, 'must hold an object'),
-    (EXTERNAL, ('hparams.json', '{"x": '), EXTERNAL, 'is not valid JSON'),
   ],
+  ids=['generation', 'none', 'checkpoint', 'no_seed', 'torn'],
 )
 def test_a_run_that_cannot_be_gone_on_with(
   begun, change, resumed, message, capsys
 ):
   """Of another kind, or with a file that is not as it was."""
-  pathlib.Path('space.json').write_text('[{"x": 1}]')
   interrupt(*begun)
   if change:
     name, content = change
@@ -177,25 +157,3 @@ def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
   assert run('--rng_seed=4') == 2  # the older run is there again, and stays
   assert 'exists: use another --experiment_name' in capsys.readouterr().err
   assert snapshot(pathlib.Path('runs')) == before
-
-
-def test_a_later_trial_that_cannot_be_set_up_leaves_nothing(capsys):
-  path = write_submission(pathlib.Path('picky'))
-  with open(path, 'a') as file:
-    file.write(
-      '\ndef init_optimizer_state(workload, params, state, point, rng):\n'
-      '  if point.x > 1: raise ValueError(f"x={point.x} is too large")\n'
-      '  return _fake.init_optimizer_state(workload, params, state, point, rng)'
-    )
-  external = [f'--submission_path={path}', '--num_tuning_trials=2']
-  external += ['--tuning_ruleset=external', '--tuning_search_space=space.json']
-  space = pathlib.Path('space.json')
-  space.write_text('[{"x": 1}, {"x": 2}]')
-  assert run(*external) == 2
-  assert 'x=2 is too large' in capsys.readouterr().err
-  second = TRIAL.with_name('trial_2')
-  assert (TRIAL / 'checkpoint_12').exists()
-  assert not second.exists()
-  space.write_text('[{"x": 1}, {"x": 0.5}]')
-  assert run(*external, '--resume_last_run') == 0
-  assert read_json('hparams.json', second) == {'x': 0.5}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
@@ -101,12 +99,9 @@ def test_what_a_step_is_given():
     ('jit', 5, {}, 10, [1, 5]),
     # 3, 14 and 26 seconds at steps 1, 10, 20.
     ('jit', 10, {}, 20, [1, 10]),
-    # 10 seconds; 3, 9, 16 again.
-    ('jit', 5, {'tuning_ruleset': 'external'}, 10, [1, 5]),
     # 30 seconds, checked at every step; an evaluation that is due follows.
     ('pmap', 5, {}, 30, [1, 5, 10, 15, 20, 25, 30]),
     ('pmap', 7, {}, 30, [1, 7, 14, 21, 28]),
-    ('pmap', 7, {'tuning_ruleset': 'external'}, 10, [1, 7]),
     # By wall clock, every 4 seconds of training; it stands while evaluating.
     ('pmap', None, {'eval_by': 'time'}, 30, [1, 5, 9, 13, 17, 21, 25, 29]),
   ],
@@ -116,15 +111,6 @@ def test_budget(generation, every, options, last_step, evaluations):
   assert run.global_step == last_step
   assert evaluated_steps(run) == evaluations
   assert not run.train_state['is_time_remaining']
-
-
-def test_evaluations_take_no_time_and_preparing_for_them_does():
-  run, _ = trained(max_global_steps=6)
-  # Six steps of a second, three evaluations to prepare for in two.
-  assert run.train_state['accumulated_submission_time'] == 12
-  assert run.train_state['accumulated_eval_time'] == 300
-  first = run.eval_results[0][1]
-  assert (first['score'], first['total_duration']) == (3, 103)
 
 
 @pytest.mark.parametrize(
@@ -150,24 +136,12 @@ def test_a_run_ends_when_both_targets_are_reached(
   assert tuple(run.train_state[name] for name in names) == reached
 
 
-@pytest.mark.parametrize(
-  'generation, point, expected',
-  [
-    ('jit', {'dropout_rate': 0.3}, {}),
-    ('pmap', {}, {'dropout_rate': None, 'aux_dropout_rate': None}),
-    (
-      'pmap',
-      {'dropout_rate': 0.3},
-      {'dropout_rate': 0.3, 'aux_dropout_rate': None},
-    ),
-  ],
-)
-def test_dropout_is_handed_to_the_model_in_2024_only(
-  generation, point, expected
-):
-  hyperparameters = dataclasses.make_dataclass('Point', point)(**point)
-  run, _ = make_trial(generation, hyperparameters=hyperparameters)
-  assert run.workload._dropout == ((), expected)
+def test_dropout_is_handed_to_the_model_in_2024_only():
+  run, _ = make_trial('jit')
+  assert run.workload._dropout == ((), {})
+  run, _ = make_trial('pmap')
+  none = {'dropout_rate': None, 'aux_dropout_rate': None}
+  assert run.workload._dropout == ((), none)
 
 
 def test_data_of_the_submissions_own_that_end():

@@ -12,6 +12,8 @@ from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.studies import report
 
+FINISH = {'global_step': 60, 'event': 'finish', 'cycle': 2, 'reason': 'all'}
+
 
 @pytest.fixture
 def trial(tmp_path):
@@ -30,32 +32,37 @@ def page_of(*folders):
   return out.read_text(encoding='utf-8')
 
 
-def test_the_best_evaluation_of_a_run(trial):
-  write_run(trial, EVENTS, metric=(0.9, 0.02, 0.02))
-  run = read(trial)
-  assert (run.table.best(), run.table.best(after=30)) == (1, 2)
-  assert run.table.best(after=60) is None
-  assert run.place == 'experiment/digits_jax/trial_1'
-
-
-def test_a_cycle_that_is_left_and_one_that_is_going(trial):
+def test_a_cycle_that_is_abandoned_and_one_that_is_going(trial):
   write_run(trial, EVENTS, metric=(0.9, 0.2, 0.1))
   _, first, second = report.cycle_rows(read(trial))
   assert first[:4] == ['1', '0', '20', '–']
-  assert first[-1] == 'left early: loss rises'
+  assert first[-1] == 'abandoned: loss rises'
   assert second[:4] == ['2', '20', '40', '0.25']
   assert second[5:] == ['0.1', '60', 'no end logged']
 
 
-def test_events_in_words(trial):
-  write_run(trial, [*EVENTS, {'event': 'evaluation', 'global_step': 31}])
-  rows = report.event_rows(read(trial))
-  assert rows[2] == ['20', '1', 'switch', 'loss rises']
-  assert rows[3] == ['20', '2', 'reset', 'tau 0.25']
-  assert len(rows) == 5  # the evaluation is not among them
-
-
-FINISH = {'global_step': 60, 'event': 'finish', 'cycle': 2, 'reason': 'all'}
+def test_the_story_in_sentences(trial):
+  events = [
+    *EVENTS[:3],
+    {'event': 'evaluation', 'global_step': 31},  # told by the curves
+    {'event': 'wait', 'global_step': 50, 'cycle': 2, 'cycle_end': 60},
+    {'event': 'switch', 'global_step': 60, 'cycle': 2, 'loss_drop': 0.125},
+    {**FINISH, 'scale': 0.5},
+  ]
+  write_run(trial, events)
+  steps, said, numbers = zip(*report.story(read(trial)))
+  assert steps == ('0', '20', '20', '50', '60', '60')
+  assert numbers == ('pace 1', '', '', '', 'loss drop 0.125', 'scale 0.5')
+  words = (
+    'Cycle start',
+    'loss rises',
+    '0.25',
+    'step 60',
+    'Cycle 2',
+    'over: all',
+  )
+  for sentence, word in zip(said, words):
+    assert word in sentence and sentence.endswith('.')
 
 
 @pytest.mark.parametrize(
@@ -68,6 +75,7 @@ FINISH = {'global_step': 60, 'event': 'finish', 'cycle': 2, 'reason': 'all'}
     ([], {}, {'score': 6, 'validation/error_rate': 0.1}, 0.1, 'running'),
     ([], {}, {}, 2, 'not finished; nothing was written for 2.0 hours'),
   ],
+  ids=['finish', 'limit', 'score', 'recent', 'going', 'silent'],
 )
 def test_how_a_run_has_ended(events, flags, last, hours, state, trial):
   write_run(trial, [*EVENTS, *events])
@@ -93,7 +101,14 @@ def test_several_runs_are_compared(tmp_path):
   ]
   rows = report.differing(runs)
   assert rows[0] == ['setting', 'run 1', 'run 2']
-  assert 'horizon' in [row[0] for row in rows]
+  # A row per field, and not one in which the two agree.
+  found = {name: values for name, *values in rows[1:]}
+  assert found['horizon'] == ['None', 'TimeHorizon']
+  assert found['horizon.slack'] == ['–', '0.03']
+  assert found['cycles.length'] == ['1.0', '1.0, 2.0, 4.0, 8.0']
+  assert found['cycles.decay'] == ['Cosine', 'Cooldown']
+  assert 'cycles' not in found and 'step_hint' not in found
+  assert not any('{' in value for values in found.values() for value in values)
   row, _ = report.compared(runs)
   assert row[2:8] == ['not reached', '–', '0.2', '30', '–', '60']
   text = page_of(*folders)

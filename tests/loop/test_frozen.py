@@ -1,0 +1,93 @@
+"""Parameters that a loop does not train are left alone by every reset."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from helpers import documents, loops
+from helpers.loops import assert_close, assert_same, host
+
+BODY = ("['hidden']['bias']", "['hidden']['kernel']")
+LABELS = {'hidden': 'no', 'output': 'yes'}
+MASK = {'hidden': True, 'output': False}
+adapters = lambda rate: optax.multi_transform(
+  {'no': optax.set_to_zero(), 'yes': optax.adam(rate)}, LABELS
+)
+
+
+def only(rate):
+  """Adam of the masked part; the gradients of the rest pass as they are."""
+  return optax.masked(optax.adam(rate), {'hidden': False, 'output': True})
+
+
+FROZEN = {
+  'multi_transform': adapters,
+  'clipped': lambda rate: optax.chain(
+    optax.clip_by_global_norm(1.0), adapters(rate)
+  ),
+  'MultiSteps': lambda rate: optax.MultiSteps(adapters(rate), 2),
+  'mask before': lambda rate: optax.chain(
+    optax.masked(optax.set_to_zero(), MASK), optax.adam(rate)
+  ),
+  'mask after': lambda rate: optax.chain(
+    optax.adamw(rate), optax.masked(optax.set_to_zero(), MASK)
+  ),
+}
+
+
+@pytest.mark.parametrize('name', FROZEN)
+def test_what_an_optimizer_does_not_train_is_kept(name):
+  """After 4 steps a soft reset by .5, after 8 a full one."""
+  cycles = loops.make(optimizer=FROZEN[name])
+  assert cycles.frozen == BODY
+  state = loops.start(cycles)
+  body = host(state.params['hidden'])
+  state, _ = loops.train(cycles, state, {}, 0, 4)
+  old = host(state.params['output'])
+  state, events = cycles.after_evaluation(4, 1.0, 0.4, state)
+  fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 2))['output']
+  blend = jax.tree_util.tree_map(lambda a, b: (a + b) / 2, old, host(fresh))
+  assert_close(state.params['output'], blend)
+  assert_same(state.params['hidden'], body)
+  state, _ = loops.train(cycles, state, {}, 4, 8)
+  state, events = cycles.after_evaluation(8, math.nan, math.nan, state)
+  assert 'FullReset' in events[1].reason
+  fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 3))['output']
+  assert_same(state.params['output'], fresh)
+  assert_same(state.params['hidden'], body)
+
+
+@pytest.mark.parametrize('optimizer', [None, optax.adam, only])
+def test_frozen_names_them(optimizer):
+  """Where a loss stops their gradient, no optimizer can tell."""
+  is_body = lambda path: path.startswith("['hidden']")
+  cycles = loops.make(loops.SWITCHING, optimizer=optimizer, frozen=is_body)
+  assert cycles.frozen == BODY
+  state = loops.start(cycles)
+  before = host(state)
+  state, events = cycles.after_evaluation(0, math.nan, math.nan, state)
+  assert events[-2].numbers['tau'] == 1
+  assert_same(state.params['hidden'], before.params['hidden'])
+  fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 2))
+  assert_same(state.params['output'], fresh['output'])
+  assert loops.make(frozen=lambda path: False).frozen == ()
+
+
+def test_an_average_of_ones_own_follows_the_page():
+  """Its line blends the average towards the parameters, by the same tau."""
+  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  [line] = [block.text for block in page if 'average =' in block.text]
+  cycles = loops.make()
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
+  average = old = jax.tree_util.tree_map(np.ones_like, host(state.params))
+  state, events = cycles.after_evaluation(4, 1.0, 0.6, state)
+  names = {'events': events, 'state': state, 'average': average}
+  exec(line, {'optax': optax}, names)
+  blend = lambda old, new: 0.75 * old + 0.25 * new
+  right = jax.tree_util.tree_map(blend, old, host(state.params))
+  assert_close(names['average'], right)
