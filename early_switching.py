@@ -90,19 +90,14 @@ def smooth_loss(
 class Stopping(NamedTuple):
   """S(t) and its terms."""
 
-  stopping: bool  # S(t) = 1
   case1: bool  # l'(t) >= eps1
   case2: bool  # no new minimum for k, and none in sight
-  non_finite: bool  # the loss is NaN or infinite
+  reason: str  # why the cycle should be left; empty if it should not
 
   @property
-  def reason(self) -> str:
-    """Why the cycle should be left; empty if it should not."""
-    if self.non_finite:
-      return NOT_FINITE
-    if self.case1:
-      return 'loss rises'
-    return 'minimum out of reach' if self.case2 else ''
+  def stopping(self) -> bool:
+    """Whether S(t) = 1."""
+    return bool(self.reason)
 
 
 def is_stopping_early(
@@ -126,12 +121,12 @@ def is_stopping_early(
   """
   t, value, derivative, minimum, argmin = smoothed
   if not math.isfinite(value):
-    return Stopping(True, False, False, True)
-  if t < 2:
-    return Stopping(False, False, False, False)
-  case1 = derivative >= eps1
-  case2 = t - argmin >= k and m * derivative + value >= minimum + eps2
-  return Stopping(case1 or case2, case1, case2, False)
+    return Stopping(False, False, NOT_FINITE)
+  case1 = t > 1 and derivative >= eps1
+  is_above = m * derivative + value >= minimum + eps2
+  case2 = t > 1 and t - argmin >= k and is_above
+  reason = 'minimum out of reach' if case2 else ''
+  return Stopping(case1, case2, 'loss rises' if case1 else reason)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,11 +36,10 @@ def distance(
     falling, log:     log(y / y*) / log(y0 / y*)
     falling, linear:  (y - y*) / (y0 - y*)
 
-  The thesis has no formula for metrics that fall. On a log scale perplexity,
-  word error rate and error rate behave alike; on the linear one a classifier is
-  treated alike whether its accuracy or its error rate is given. Where the first
-  evaluation does not serve (not finite, or no worse than the target) a falling
-  metric uses 1 - y* / y.
+  On a log scale perplexity, word error rate and error rate behave alike; on the
+  linear one a classifier is treated alike whether its accuracy or its error rate
+  is given. Where the first evaluation does not serve (not finite, or no worse
+  than the target) a falling metric uses 1 - y* / y.
 
   Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
   error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
@@ -136,13 +135,13 @@ class SoftReset:
 
   def tau(
     self,
-    last: Evaluation,
-    first: Evaluation,
+    last: Evaluation,  # of the cycle that has ended
+    first: Evaluation,  # of the run
     target: Target,
-    step: int,
-    horizon: int,
+    step: int,  # about to be taken
+    horizon: int,  # steps of the run
   ) -> float:
-    """The tau of a reset before `step`, `horizon` being the steps of the run."""
+    """The share of fresh values in a reset."""
     whole = tau(last.metric, target, first.metric, self.scale)
     return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
@@ -185,10 +184,10 @@ def blend(
   in that precision, but at least in float32.
   """
   new = fresh.astype(old.dtype)
-  mixed = old
-  if jnp.issubdtype(old.dtype, jnp.inexact):
-    precise = jnp.promote_types(old.dtype, jnp.float32)
-    keep, share = keep.astype(precise), share.astype(precise)
-    mixed = (keep * old + share * fresh).astype(old.dtype)
-    mixed = jnp.where(share > 0, mixed, old)
+  if not jnp.issubdtype(old.dtype, jnp.inexact):
+    return jnp.where(keep > 0, old, new)
+  precise = jnp.promote_types(old.dtype, jnp.float32)
+  keep, share = keep.astype(precise), share.astype(precise)
+  mixed = (keep * old + share * fresh).astype(old.dtype)
+  mixed = jnp.where(share > 0, mixed, old)
   return jnp.where(keep > 0, mixed, new)

@@ -1,6 +1,6 @@
 """The optimizers that step inside cycles, driven by the cycle clock.
 
-The rate of a step comes from the clock, and the transformation is built with it
+The rate of a step comes from the clock; the transformation is built with it
 while the step is traced, as in `optax.inject_hyperparams`.
 """
 
@@ -51,7 +51,7 @@ class AdamW:
   Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
   """
 
-  one_minus_beta1: float = 0.06733926164
+  one_minus_beta1: float = 0.06733926164  # 1 - beta1
   beta2: float = 0.9955159689799007  # decay of the mean of squared gradients
   weight_decay: float = 0.08121616522670176  # times the learning rate
   eps: float = 1e-8  # added to the root of that mean

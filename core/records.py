@@ -48,10 +48,7 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
 
 
 def as_plain(value: Any) -> Any:
-  """A setting as JSON writes it: an object is its class and its fields.
-
-  Example: Cosine(floor=.1) is {'class': 'Cosine', 'floor': 0.1}.
-  """
+  """A setting as JSON writes it, e.g. {'class': 'Cosine', 'floor': 0.1}."""
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
     plain = {'class': type(value).__name__}
     for field in dataclasses.fields(value):

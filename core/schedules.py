@@ -74,9 +74,6 @@ class Cosine:
 class Cooldown:
   """The peak, and then straight down to 0: min((1 - x) / share, 1).
 
-  Example: with a share of .1 over 100 steps, 1 up to step 90, .5 at 95 and 0 at
-  100.
-
   Source: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond
   fixed training durations".
   """
@@ -97,7 +94,7 @@ class Cycle:
   peak: float = 0.0017486387539278373  # learning rate at the end of the warm-up
   length: float = 1.0  # relative to the lengths of the chain's other cycles
   warmup_factor: float = 0.02  # share of the cycle that is warm-up
-  warmup: Shape = LinearWarmup()
+  warmup: Shape = LinearWarmup()  # shape of the warm-up
   decay: Shape = Cosine()  # shape of the rest
 
   def __post_init__(self) -> None:
@@ -245,7 +242,7 @@ def anchored_clock(
   cycles: Sequence[PlannedCycle],
   scale: float = 1.0,
 ) -> CycleClock:
-  """A clock that goes from `local` to the cycle's nominal end until `end`.
+  """A clock that goes from the nominal step `local` to the cycle's end.
 
   Args:
     step: the step about to be taken.

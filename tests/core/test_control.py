@@ -181,7 +181,7 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
       (1, 11, 21),
       {},
       '11 clock 1 61, 61 wait 1 71, 71 reset 2, 71 start 2 120, '
-      f'120 wait 2 130, 130 finish 2',
+      '120 wait 2 130, 130 finish 2',
       id='missing',
     ),
     # Two steps before the end are near enough, a twentieth of 40; three are not.
