@@ -10,9 +10,9 @@ from helpers.replay import config_of, make_params
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.core.range_test import RangeTest
 
 
 def controls(count=40, **changes):
