@@ -88,7 +88,7 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
     pace=horizon.Pace(),
   )
   if test is None:
-    control = _laid_out(control, 0.0, 0, config)
+    control = _laid_out(control, 0, config)
   else:
     control = control._replace(cycle=len(config.cycles), end=test.steps)
   return control, _clock(control, 0.0, 0, config)
@@ -148,9 +148,7 @@ def transition(
     is_first_pace = control.pace.usual > 0 == before.pace.usual
     has_moved = is_first_pace or control.horizon != before.horizon
     if config.is_timed and has_moved and control.horizon > step:
-      control, local = _stretched(
-        control, clock, before.horizon, is_first_pace, step, config
-      )
+      control, local = _stretched(control, clock, before.horizon, step, config)
       clock = _clock(control, local, step, config)
       events.append(_clock_event('clock', control, clock))
     return Transition(control, clock, None, events, control.end)
@@ -227,7 +225,7 @@ def _tested(
   event = _said('range_test', control, why)
   event |= {'peak_value': peak, 'estimate': estimate, 'scale': scale}
   control = control._replace(cycle=0, scale=scale, chain_start=step, start=step)
-  return _laid_out(control, 0.0, step, config), event
+  return _laid_out(control, step, config), event
 
 
 def _next(
@@ -248,10 +246,10 @@ def _next(
       chain_start=step,
       horizon=max(control.horizon, step + 1),
     )
-    return _laid_out(begun, 0.0, step, config)
+    return _laid_out(begun, step, config)
   number, rest = control.cycle + 1, control.horizon - step
   if rest > 0 and number < len(cycles):
-    return _laid_out(begun._replace(cycle=number), 0.0, step, config)
+    return _laid_out(begun._replace(cycle=number), step, config)
   if not config.settings.repeat:
     return None
   end = step + cycles[-1].steps
@@ -276,30 +274,23 @@ def _halved(control: Control, config: RunConfig) -> float:
   return half if half * least >= _SMALLEST else control.scale
 
 
-def _laid_out(
-  control: Control, passed: float, step: int, config: RunConfig
-) -> Control:
+def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle at hand with its end, or the first one that is long enough.
 
-  The steps up to the horizon are split over this cycle and those to come by
-  their lengths. In a timed run a cycle that would be too short is skipped. While
-  the pace of evaluations is unknown, the cycle is laid over all of the steps.
-
-  Args:
-    control: its cycle is the first one that may be chosen.
-    passed: share of the cycle that is over.
-    step: the step about to be taken.
-    config: the run's.
+  The steps from its start to the horizon are split over this cycle and those to
+  come by their lengths. In a timed run a cycle that would be too short is
+  skipped, and while the pace of evaluations is unknown, the cycle is laid over
+  all of the steps.
   """
   lengths = [cycle.setting.length for cycle in config.cycles]
   fewest = _FEWEST_INTERVALS * control.pace.usual
   if config.is_timed and not fewest:
     return control._replace(end=max(control.horizon, step + 1))
   for i in range(control.cycle, len(lengths)):
-    rest = [lengths[i] * (1.0 - passed), *lengths[i + 1 :]]
-    end = cycle_ends(step, control.horizon, rest)[0]
+    end = cycle_ends(control.start, control.horizon, lengths[i:])[0]
     control = control._replace(cycle=i, end=max(end, step + 1))
-    if not config.is_timed or end - control.start >= fewest:
+    is_long = not config.is_timed or end - control.start >= fewest
+    if is_long and end > step:
       break
   return control._replace(end=_aligned(control, step, config, fewest=1))
 
@@ -308,23 +299,25 @@ def _stretched(
   control: Control,
   clock: CycleClock,
   planned: int,
-  is_first_pace: bool,
   step: int,
   config: RunConfig,
 ) -> tuple[Control, float]:
   """A cycle whose horizon has moved, and the nominal step that it is at.
 
-  As soon as the pace is known, the cycle is chosen anew. Later, what remains of
-  it and the cycles to come share the steps up to the new horizon by their
-  nominal lengths. If none is to come, further ones may follow; all that is
-  known of them is that they fill the steps from the cycle's end to `planned`,
-  the previous horizon.
+  Up to the third interval between evaluations a chain is laid out anew, since
+  the first ones tell the pace badly: they have compilations in them. Later,
+  what remains of the cycle and the cycles to come share the steps up to the new
+  horizon by their nominal lengths. If none is to come, further ones may follow;
+  all that is known of them is that they fill the steps from the cycle's end to
+  `planned`, the previous horizon.
   """
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
   local = schedules.local_step(clock, step)
-  if is_first_pace:
-    control = _laid_out(control, local / nominal, step, config)
+  begun, early = control.start, _FEWEST_INTERVALS * control.pace.usual
+  if begun == control.chain_start and step - begun < early:
+    control = _laid_out(control._replace(cycle=0), step, config)
+    # The same share of the cycle has passed, so that the rate does not jump.
     return control, local / nominal * steps[control.cycle]
   rest: list[float] = [control.end - step]
   if control.cycle + 1 < len(steps):

@@ -76,30 +76,35 @@ class ModelReset:
     """
     self._devices = devices
     self._parts = role_of, init
+    self._compile(model)
+
+  def _compile(self, model: Model) -> None:
+    devices, role_of = self._devices, self._parts[0]
     # The runner may change the containers of a model between two steps.
     self._structure: Any = jax.tree_util.tree_structure(model)
+    self._sizes = _sizes(model)
     self._shapes = devices.shapes_of((model.params, model.model_state))
     widest = jax.dtypes.canonicalize_dtype(np.float64)
     numbers = jax.ShapeDtypeStruct((4,), widest)
-    body = functools.partial(_reset, role_of, init)
+    body = functools.partial(_reset, *self._parts)
     self._reset = devices.compile(
       body, model, self._shapes, numbers, donate=True
     )
     look = functools.partial(_is_finite, role_of)
     self._is_finite = devices.compile(look, model)
 
-  def _fitting(self, model: Model) -> tuple[ModelReset, Model]:
-    """The programs for this model, and the model in their structure."""
+  def _fitting(self, model: Model) -> Model:
+    """The model in the containers of the programs, which are made to fit it."""
+    if _sizes(model) != self._sizes:
+      self._compile(model)  # the first step has changed the statistics
     leaves = jax.tree_util.tree_leaves(model)
-    if len(leaves) != self._structure.num_leaves:
-      # The first step has added statistics.
-      return ModelReset(self._devices, *self._parts, model), model
-    return self, jax.tree_util.tree_unflatten(self._structure, leaves)
+    fitting: Model = jax.tree_util.tree_unflatten(self._structure, leaves)
+    return fitting
 
   def is_finite(self, model: Model) -> bool:
     """Whether parameters, statistics and the optimizer's state are finite."""
-    programs, model = self._fitting(model)
-    return bool(np.all(jax.device_get(programs._is_finite(model))))
+    model = self._fitting(model)
+    return bool(np.all(jax.device_get(self._is_finite(model))))
 
   def __call__(
     self, model: Model, fresh: tuple[Any, Any], plan: ResetPlan
@@ -121,8 +126,8 @@ class ModelReset:
       ValueError: if the fresh parameters do not fit those that are trained.
     """
     structure = jax.tree_util.tree_structure(model)
-    programs, model = self._fitting(model)
-    params, statistics = programs._shapes
+    model = self._fitting(model)
+    params, statistics = self._shapes
     if _sizes(fresh[0]) != _sizes(params):
       raise ValueError(
         "init_model_fn's parameters differ in shape from those that are "
@@ -138,10 +143,8 @@ class ModelReset:
       fresh = fresh[0], jax.tree_util.tree_map(zeros, statistics)
     numbers = plan.tau, plan.keep_moments, plan.keep_counts, has_statistics
     widest = jax.dtypes.canonicalize_dtype(np.float64)
-    model = programs._reset(
-      model,
-      _like(programs._shapes, fresh),
-      np.asarray(numbers, widest),
+    model = self._reset(
+      model, _like(self._shapes, fresh), np.asarray(numbers, widest)
     )
     return jax.tree_util.tree_unflatten(
       structure, jax.tree_util.tree_leaves(model)

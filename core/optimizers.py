@@ -166,7 +166,11 @@ class ScheduleFreeAdamW(AdamW):
       moves = jnp.asarray(rate) > 0
       count = state.count + moves
       squares = jax.tree_util.tree_map(jnp.square, grads)
-      nu = averaged(state.nu, squares, self.beta2)
+      nu = jax.tree_util.tree_map(
+        lambda new, old: jnp.where(moves, new, old),
+        averaged(state.nu, squares, self.beta2),
+        state.nu,
+      )
       weight = count.astype(jnp.float32) ** self.r * rate**self.weight_lr_power
       weight = jnp.where(moves, weight, 0.0)
       total = state.weight_sum + weight
@@ -182,9 +186,6 @@ class ScheduleFreeAdamW(AdamW):
 
       y = self.gradient_point(state, params)
       z = jax.tree_util.tree_map(stepped, state.z, y, grads, nu)
-      nu = jax.tree_util.tree_map(
-        lambda new, old: jnp.where(moves, new, old), nu, state.nu
-      )
       updates = jax.tree_util.tree_map(
         lambda x, z: jnp.where(moves, c * (z - x), 0), params, z
       )

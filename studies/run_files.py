@@ -226,9 +226,9 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    anchors = read_anchors(events, len(plan.params.cycles))
+    anchors = read_anchors(events, len(plan.clocked))
     steps, rates = rates_of_run(plan, anchors, last_step)
-    lengths = [cycle.warmup_steps for cycle in plan.cycles]
+    lengths = [cycle.warmup_steps for cycle in plan.clocked]
     warmups = [
       (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
       for a in anchors
@@ -329,8 +329,8 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   for row in log.rows:
     if row['event'] == 'cycle_start':
       begun.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif begun:  # an event `clock` is about the cycle that has started
-      begun.append(begun[-1])
+    elif begun:  # a clock is that of the cycle under way, unless it says more
+      begun.append({'setting': row.get('setting') or begun[-1]['setting']})
     else:
       raise ValueError(f'{log.path} has a clock before the first cycle_start.')
   steps = log.whole_numbers()
@@ -385,7 +385,7 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = plan.cycles
+  cycles = plan.clocked
   of_cycle = setting[at]
   nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([cycle.setting.peak for cycle in cycles])

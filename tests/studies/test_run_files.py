@@ -14,7 +14,7 @@ from helpers.log_files import EVENTS, write_run
 from reset_cycles.core.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.parts.chains import chain_of_lists
-from reset_cycles.schedule_params import THESIS
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.studies import plans, run_files, run_plot
 from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.run_files import Log, MetricTarget, read_run
@@ -163,6 +163,15 @@ def test_warm_ups_are_those_that_each_start_plans(tmp_path):
   ]
   write_run(tmp_path, events, params=PARAMS)
   assert read_run(tmp_path).warmups == [(0, 10), (30, 48), (60, 60)]
+
+
+def test_the_range_test_is_a_cycle_behind_the_plan(tmp_path):
+  """A rate that rises from 1e-4 to 1, and then the first cycle."""
+  events = [start(0, 1, setting=5), start(12, 2, setting=1, scale=0.5)]
+  write_run(tmp_path, events, params=SOFT_RESET)
+  rates = read_run(tmp_path).rates
+  np.testing.assert_allclose(rates[:12], 1e4 ** (np.arange(12) / 12 - 1), 1e-5)
+  np.testing.assert_allclose(rates[12:].max(), 0.5 * 0.0025, rtol=1e-5)
 
 
 CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
