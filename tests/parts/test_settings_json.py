@@ -8,6 +8,7 @@ import json
 import pytest
 
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
@@ -16,7 +17,7 @@ from reset_cycles.parts.composed_shapes import Sequential
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.settings_json import from_plain, read_file
 from reset_cycles.parts.shapes import Linear, Step
-from reset_cycles.schedule_params import SOFT_RESET, THESIS, Race
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import FullReset, SoftReset
 
 ALL_KINDS = dataclasses.replace(
@@ -30,7 +31,7 @@ ALL_KINDS = dataclasses.replace(
   ),
   optimizer=LAWA(Nesterov(), k=3),
   repeat=True,
-  race=Race(peaks=(1.0, 3.0)),
+  range_test=RangeTest(steps=3),
   reset=FullReset(),
   horizon=TimeHorizon(),
 )
