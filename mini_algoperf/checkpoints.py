@@ -93,11 +93,6 @@ def restore(
 ) -> dict[str, Any]:
   """Gives a checkpoint the types and devices of a run that was set up anew.
 
-  Args:
-    raw: from `read_latest`.
-    template: the DEVICE_TREES of the new run.
-    generation: 'pmap' copies the DEVICE_TREES to all devices.
-
   Raises:
     ValueError: if the checkpoint is that of another model or optimizer.
   """

@@ -42,12 +42,6 @@ def train_all(
 ) -> None:
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
 
-  Args:
-    jobs: runs to train, in this order; can be pickled.
-    root: folder of kept logs, made if needed.
-    num_workers: runs at a time.
-    train_fn: trains one run in a worker.
-
   Raises:
     RunFailed: if a run raises it, or a worker is ended from outside. Those that
       were under way are finished first.

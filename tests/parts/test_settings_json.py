@@ -31,7 +31,7 @@ ALL_KINDS = dataclasses.replace(
   ),
   optimizer=LAWA(Nesterov(), k=3),
   repeat=True,
-  range_test=RangeTest(steps=3),
+  range_test=RangeTest(steps=12),
   reset=FullReset(),
   horizon=TimeHorizon(),
 )
