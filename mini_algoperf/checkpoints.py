@@ -37,9 +37,7 @@ def checkpoint_paths(log_dir: pathlib.Path) -> list[pathlib.Path]:
 
 
 def save(
-  log_dir: pathlib.Path,
-  state: Mapping[str, Any],
-  generation: str,
+  log_dir: pathlib.Path, state: Mapping[str, Any], generation: str
 ) -> pathlib.Path:
   """Writes `checkpoint_<global_step>` in the place of the one before.
 

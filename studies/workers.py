@@ -35,10 +35,7 @@ TrainFn = Callable[[Any, pathlib.Path], None]
 
 
 def train_all(
-  jobs: Sequence[Any],
-  root: pathlib.Path,
-  num_workers: int,
-  train_fn: TrainFn,
+  jobs: Sequence[Any], root: pathlib.Path, num_workers: int, train_fn: TrainFn
 ) -> None:
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
 

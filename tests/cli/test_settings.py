@@ -93,7 +93,7 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     assert f'{len(modules)} modules with {lines:,} lines' in said
     assert f'submissions/{own}/submission.py' in said
     assert sorted(path.name for path in files - modules) == [
-      *('LICENSE', 'README.md', 'submission_info.yml'),
+      *('LICENSE', 'README.md', 'submission_info.yml')
     ]
     form = (own / 'submission_info.yml').read_text()
     assert f'\nsubmission_folder: "{name}"\n' in form

@@ -25,8 +25,7 @@ ALL_KINDS = dataclasses.replace(
   cycles=(
     Cycle(peak=0.5, decay=Step(at=(0.25, 0.5))),
     Cycle(
-      decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)),
-      length=2.0,
+      decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)), length=2.0
     ),
   ),
   optimizer=LAWA(Nesterov(), k=3),
@@ -60,10 +59,7 @@ def test_only_the_fields_that_differ_from_the_settings_in_force(tmp_path):
     'reset': {'alpha': 0.25},
     'repeat': True,
     'horizon': {'class': 'TimeHorizon'},
-    'cycles': [
-      {'peak': 0.5},
-      {'class': 'Cycle', 'length': 3.0},
-    ],
+    'cycles': [{'peak': 0.5}, {'class': 'Cycle', 'length': 3.0}],
   }
   path = tmp_path / 'params.json'
   path.write_text(json.dumps(values))
@@ -113,10 +109,7 @@ CYCLES = [{'class': 'Cycle'}]
       r'cycles\[4\]: class is missing',
     ),
     ({'schedule_params': as_plain(THESIS)}, 'step_hint=None: .* whole number'),
-    (
-      {'step_hint': 5, 'schedule_params': {'reset': {}}},
-      'class is missing',
-    ),
+    ({'step_hint': 5, 'schedule_params': {'reset': {}}}, 'class is missing'),
   ),
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path, values, message):
