@@ -9,6 +9,10 @@ project, is measured in the same run. Models are the stand-ins and those in
 `models.py`, which need no packages beyond jax, flax, optax and NumPy: on a GPU,
 `--models=graphs,sentences` has OGBG's and WMT's size.
 
+`--memory=clicks,sentences` prints XLA's own plan of the memory of a step and of a
+reset on each of eight devices, at the shapes of criteo1tb and WMT. Programs are
+compiled for that, and nothing is run.
+
 Of each figure the median is printed, with the least and the most of the rounds'
 medians; every round sets up all anew.
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime as dt
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -58,8 +63,15 @@ if importlib.util.find_spec('reset_cycles') is None:
   import_from('reset_cycles', ROOT)
 
 from models import MODELS  # noqa: E402
+from reset_cycles.core import schedules  # noqa: E402
 from reset_cycles.core import workload as workload_facts  # noqa: E402
 from reset_cycles.core.devices import Devices, PmapDevices  # noqa: E402
+from reset_cycles.core.model_reset import (  # noqa: E402
+  Model,
+  ModelReset,
+  role_by_field,
+)
+from reset_cycles.core.optimizers import clocked  # noqa: E402
 from reset_cycles.core.run import train_step  # noqa: E402
 
 
@@ -106,9 +118,10 @@ class Submitted:
       dataclasses.replace(getattr(params, settings), budget_factor=100.0)
     )
     self.workload, self._batches = workload, batches_of(workload)
-    keys = jax.random.split(jax.random.PRNGKey(0), 3)
-    self.params, self.model_state = workload.init_model_fn(keys[0])
-    self._keys, self.step = keys, 0
+    # A list: to take one from an array costs a call of its own at every step.
+    self._keys = list(jax.random.split(jax.random.PRNGKey(0), 3))
+    self.params, self.model_state = workload.init_model_fn(self._keys[0])
+    self.step = 0
     self._evaluations: list[tuple[int, dict[str, float]]] = []
 
   def set_up(self) -> Any:
@@ -155,7 +168,7 @@ class Bare:
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     params, model_state = workload.init_model_fn(keys[0])
     has_axis = workload_facts.has_device_axis(workload, params)
-    self._devices = PmapDevices() if has_axis else Devices(params)
+    self._devices = PmapDevices() if has_axis else Devices()
     self._optimizer = optax.adamw(optax.cosine_decay_schedule(1e-3, 10_000))
     self._rng = keys[2]
     self._step = self._devices.compile_step(
@@ -281,6 +294,75 @@ def measure(
   return found
 
 
+def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
+  """Cells of a row: what XLA plans for each of eight devices, in GB.
+
+  Args:
+    name: of a model.
+    settings: 'THESIS' or 'SOFT_RESET'.
+    has_axis: whether under `jax.pmap`, as in v0.5.0.
+  """
+  workload = MODELS[name]()
+  key = jax.ShapeDtypeStruct((2,), np.uint32)
+  schedule_params = importlib.import_module('reset_cycles.schedule_params')
+  params = getattr(schedule_params, settings)
+  cycles = schedules.jax_lr_schedule(100, params.cycles, 100.0)
+  transformation = clocked(params.optimizer, cycles)
+  devices = PmapDevices() if has_axis else Devices()
+  count = jax.device_count()
+
+  def shaped(tree: Any, lead: tuple[int, ...], per: int = 1) -> Any:
+    def leaf(x: Any) -> Any:
+      shape = (x.shape[0] // per, *x.shape[1:]) if per > 1 else x.shape
+      return jax.ShapeDtypeStruct((*lead, *shape), x.dtype)
+
+    return jax.tree_util.tree_map(leaf, tree)
+
+  held, _ = jax.eval_shape(workload.init_model_fn, key)
+  size = sum(x.size * x.dtype.itemsize for x in jax.tree_util.tree_leaves(held))
+  state = jax.eval_shape(transformation.init, held)
+  lead = (count,) if has_axis else ()
+  model, opt_state = shaped(held, lead), shaped(state, lead)
+  step = devices.compile_step(
+    train_step(
+      workload_facts.model_fn_in_training(workload, None),
+      workload_facts.loss_fn_of_batch(workload, 0.0),
+      transformation,
+      lambda state, held: params.optimizer.gradient_point(state.state, held),
+    )
+  )
+  batch = shaped(workload.batch, lead, count if has_axis else 1)
+  reset = ModelReset(
+    devices,
+    functools.partial(role_by_field, params.optimizer),
+    lambda params: transformation.init(params).state,
+    Model(model, None, opt_state.state),
+  )
+  compiled = step.lower(model, None, opt_state, batch, key).compile()
+  cells = [size]
+  for program in (compiled, reset._reset):
+    plan = program.memory_analysis()
+    given = plan.argument_size_in_bytes
+    made = plan.output_size_in_bytes - plan.alias_size_in_bytes
+    cells += [given, given + made + plan.temp_size_in_bytes]
+  return [f'{cell / 1e9:.4g}' for cell in cells]
+
+
+def memory_table(names: list[str]) -> str:
+  """A Markdown table of `memory_plan`: a row for each program."""
+  lines = [
+    '| | parameters | step: given | step: most | reset: given | reset: most |',
+    f'|---|{"---:|" * 5}',
+  ]
+  for name, settings, has_axis in itertools.product(
+    names, ('THESIS', 'SOFT_RESET'), (False, True)
+  ):
+    where = f'{name}, {settings}, {"pmap" if has_axis else "jit"}'
+    cells = memory_plan(name, settings, has_axis)
+    lines.append(f'| {where} | {" | ".join(cells)} |')
+  return '\n'.join(lines)
+
+
 def table(found: dict[str, dict[str, list[float]]]) -> str:
   """A Markdown table: a row per figure, a column per run."""
   figures = list(dict.fromkeys(f for run in found.values() for f in run))
@@ -319,7 +401,12 @@ def main() -> None:
   parser.add_argument('--pairs', type=int, default=100, help='in a round')
   parser.add_argument('--rounds', type=int, default=5)
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
+  parser.add_argument('--memory', help='models whose memory is planned')
   args = parser.parse_args()
+  if args.memory:
+    os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=8'
+    print(memory_table(args.memory.split(',')))
+    return
   if args.former:
     import_from('former', args.former.resolve())
   saved: dict[str, Any] = {'versions': versions(), 'figures': {}}

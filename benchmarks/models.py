@@ -1,4 +1,4 @@
-"""Models on synthetic batches, as workloads: OGBG's and WMT's size, or bare leaves.
+"""Models on synthetic batches: of the size of OGBG's, WMT's or criteo1tb's, or bare.
 
 They need jax, flax, optax and NumPy only, to be timed where the stand-in
 benchmark's packages are missing, as on a borrowed GPU.
@@ -141,6 +141,33 @@ class Transformer(nn.Module):
     return table.attend(nn.LayerNorm()(target))
 
 
+class Clicks(nn.Module):
+  """One table for all words, and products of pairs of them, as in criteo1tb's.
+
+  The shapes of its parameters are those of the benchmark's DLRM-Small.
+  """
+
+  vocabulary: int
+  width: int
+
+  @nn.compact
+  def __call__(self, inputs: dict[str, jax.Array]) -> jax.Array:
+    """Logits of no click and of a click."""
+    init = nn.initializers.uniform(self.vocabulary**-0.5)
+    table = self.param('table', init, (self.vocabulary, self.width))
+    h = inputs['numbers']
+    for width in (512, 256, self.width):
+      h = nn.relu(nn.Dense(width)(h))
+    found = jnp.concatenate([h[:, None], table[inputs['words']]], 1)
+    products = jnp.einsum('bik,bjk->bij', found, found)
+    above = np.triu_indices(found.shape[1])
+    h = jnp.concatenate([h, products[:, above[0], above[1]]], 1)
+    for width in (1024, 1024, 512, 256):
+      h = nn.relu(nn.Dense(width)(h))
+    click = nn.Dense(1)(h)
+    return jnp.concatenate([jnp.zeros_like(click), click], 1)
+
+
 def leaves(count: int, parameters: int) -> Workload:
   """So many parameters in equal leaves."""
   inputs = np.linspace(-1.0, 1.0, 8, dtype=np.float32)
@@ -170,8 +197,20 @@ def sentences() -> Workload:
   return Workload(model, {'inputs': inputs, 'targets': targets})
 
 
+def clicks() -> Workload:
+  """A click model of criteo1tb's size on random words."""
+  rng, count, words = np.random.default_rng(0), 262_144, 4_194_304
+  inputs = {
+    'numbers': rng.normal(size=(count, 13)).astype(np.float32),
+    'words': rng.integers(words, size=(count, 26), dtype=np.int32),
+  }
+  batch = {'inputs': inputs, 'targets': rng.integers(2, size=count)}
+  return Workload(Clicks(words, 128), batch)
+
+
 _LEAVES = ((8, 5), (8, 6), (128, 6), (8, 7), (8, 8))
 MODELS: dict[str, Callable[[], Workload]] = {
+  'clicks': clicks,
   'graphs': graphs,
   'sentences': sentences,
   **{f'1e{n}_in_{k}': functools.partial(leaves, k, 10**n) for k, n in _LEAVES},

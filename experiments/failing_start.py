@@ -2,8 +2,7 @@
 
   soft-reset run --workload=digits --submission_path=experiments/failing_start.py
 
-The first cycle is left at its first evaluation; the model is replaced, and a tenth
-of the rate is tried.
+The range test finds a peak that suits before the first cycle begins.
 """
 
 from __future__ import annotations

@@ -45,8 +45,6 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import jax
 import pytest
 
-from reset_cycles.core import records
-
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.devices()  # jax 0.4 says here, and in no test, that there is no GPU
 
@@ -114,8 +112,10 @@ def _nothing_is_swallowed(request, caplog):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-  """Makes runs write their files into a temporary folder."""
-  monkeypatch.setattr(records, 'find_folder', lambda hyperparameters: tmp_path)
+  """Makes runs of tiny workloads write their files into a temporary folder."""
+  from helpers.fake_benchmark import Logger, TinyWorkload
+
+  monkeypatch.setattr(TinyWorkload, 'metrics_logger', Logger(tmp_path))
   return tmp_path
 
 

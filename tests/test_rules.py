@@ -143,7 +143,7 @@ def test_what_is_asked_of_a_workload():
 DECIDING = [
   name
   for name in TREES
-  if re.search('schedules|optimizers|cycle|race|horizon|control|state', name)
+  if re.search('schedules|optimizers|range|horizon|control|state', name)
 ]
 
 
@@ -184,25 +184,18 @@ def test_a_workloads_class_is_looked_at_for_its_spec_module_only():
     | {'setattr', 'type', 'vars'}
     and any(getattr(arg, 'id', '') == 'workload' for arg in call.args)
   ]
-  assert sorted(set(calls)) == [('_fresh', 'vars'), ('spec_of', 'type')]
+  assert sorted(set(calls)) == [('_reset', 'vars'), ('spec_of', 'type')]
 
 
 def test_who_reads_flags():
-  """Among them is the workload's name: it may become part of a path only."""
+  """Among them is the workload's name, which is not read."""
   readers = [
     name
     for name in TREES
     for node in nodes_of(name, ast.ImportFrom)
     if 'flags' in [alias.name for alias in node.names]
   ]
-  assert readers == ['core/records.py', 'core/workload.py']
-  named = [
-    function.name
-    for name in TREES
-    for function in nodes_of(name, ast.FunctionDef)
-    if any(getattr(n, 'value', '') == 'workload' for n in ast.walk(function))
-  ]
-  assert named == ['find_folder']
+  assert readers == ['core/workload.py']
   flags = [
     node.slice.value
     for node in nodes_of('core/workload.py', ast.Subscript)
@@ -236,7 +229,7 @@ def test_imports(name):
 
 
 def test_which_modules_open_files():
-  """The run's own and the log of evaluations; see RULES.md."""
+  """The run's own, beside the benchmark's logs; see RULES.md."""
 
   def calls(name):
     return {
@@ -246,5 +239,5 @@ def test_which_modules_open_files():
 
   openers = {name: sorted(calls(name) & FILES) for name in TREES}
   assert {name: found for name, found in openers.items() if found} == {
-    'core/records.py': ['glob', 'open', 'read_text', 'unlink', 'write_bytes']
+    'core/records.py': ['open', 'read_text', 'unlink', 'write_bytes']
   }

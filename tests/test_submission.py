@@ -22,31 +22,27 @@ def test_external_hyperparameters_take_effect():
   point = {'learning_rate': 0.5, 'weight_decay': 0.25}
   init, *_ = submission.make_submission(THESIS)
   _, run = init(workload, *model, point, jax.random.PRNGKey(1))
-  hparams = [c.setting.hparams for c in run.setup.config.cycles]
-  assert [(h.learning_rate, h.weight_decay) for h in hparams] == [
-    (0.5, 0.25)
-  ] * 3
+  assert [c.setting.peak for c in run.setup.config.cycles] == [0.5] * 3
+  assert run.setup.config.settings.optimizer.weight_decay == 0.25
   # The external ruleset's budget is the runtime itself, not 1.5 times it.
   assert run.setup.config.budget == 100.0
   with pytest.raises(ValueError, match='learning_rat: unknown .*Did you mean'):
     init(workload, *model, {'learning_rat': 0.5}, jax.random.PRNGKey(1))
 
 
+@dataclasses.dataclass(frozen=True)
 class NoRate:
-  def schedule(self, phase):
-    return lambda count: count * math.nan
+  def __call__(self, x, warmup=0.0):
+    return x * math.nan
 
 
 @pytest.mark.parametrize(
   ('params', 'step_hint', 'said'),
   (
     (PARAMS, 1, 'over 2 steps .* they get 1, 1, 0'),
-    (
-      with_cycles(PARAMS, decay=NoRate()),
-      6,
-      r'cycles\[0\]: the learning rate is nan',
-    ),
+    (with_cycles(PARAMS, decay=NoRate()), 6, r'^learning rate of cycles\[0\]='),
   ),
+  ids=('no_step', 'no_rate'),
 )
 def test_schedules_are_checked_before_training(params, step_hint, said):
   with pytest.raises(ValueError, match=said):
@@ -74,7 +70,9 @@ def test_nothing_prepares_an_evaluation():
   assert found[0][0] is state[0] and found[1] is params and found[2] is None
 
 
-@pytest.mark.parametrize('given', (None, 'THESIS', {'cycles': ()}))
+@pytest.mark.parametrize(
+  'given', (None, 'THESIS', {'cycles': ()}), ids=('none', 'name', 'dict')
+)
 def test_what_is_no_settings(given):
   with pytest.raises(ValueError, match=r'^schedule_params=.*make_submission\('):
     submission.make_submission(given)

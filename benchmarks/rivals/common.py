@@ -26,8 +26,9 @@ import optax
 from ... import submission as own
 from ...core import workload as workload_facts
 from ...core.devices import Devices, PmapDevices
+from ...core.evaluation import EvalResults, decode
 from ...core.run import train_step
-from ...core.workload import EvalResults, WorkloadApi
+from ...core.workload import WorkloadApi
 
 # Budgets of self-tuning submissions over max_allowed_runtime_sec, and so, if
 # step_hint steps take max_allowed_runtime_sec, over step_hint.
@@ -231,7 +232,7 @@ def submission_of(rival: Rival) -> own.Submission:
         'as rivals run under the self-tuning ruleset, with their own.'
       )
     has_axis = workload_facts.has_device_axis(workload, model_params)
-    devices = PmapDevices() if has_axis else Devices(model_params)
+    devices = PmapDevices() if has_axis else Devices()
     factor = BUDGET_2024 if has_axis else BUDGET
     phases = rival.phases(workload.step_hint, factor)
     lengths = [phase.steps for phase in phases if phase.steps is not None]
@@ -296,8 +297,9 @@ def _update_params(
     params, model_state, inner, batch, rng
   )
   if global_step % 100 == 0 and workload.metrics_logger is not None:
+    loss, grad_norm = map(float, fixed.devices.get(metrics))
     workload.metrics_logger.append_scalar_metrics(
-      {k: float(v) for k, v in fixed.devices.get(metrics).items()}, global_step
+      {'loss': loss, 'grad_norm': grad_norm}, global_step
     )
   return (saved._replace(inner=inner), fixed), params, model_state
 
@@ -306,7 +308,7 @@ def _paced(
   fixed: Fixed, inner: Any, eval_results: EvalResults, global_step: int
 ) -> Any:
   """The state, told the share of the budget that a step takes on average."""
-  step, results = workload_facts.decode(eval_results[-1])
+  step, results = decode(eval_results[-1])
   seconds = float(results.get('accumulated_submission_time', 0.0))
   if step < 1 or seconds <= 0.0 or fixed.budget_sec <= 0.0:
     return inner

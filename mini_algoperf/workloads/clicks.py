@@ -20,7 +20,7 @@ from .base import SplitWorkload
 from .parts import dropout, masked
 
 _NUM_DENSE, _NUM_FIELDS, _NUM_VALUES = 4, 6, 40
-_SPLIT_SIZES = {'train': 8192, 'validation': 2048, 'test': 2048}
+_SPLIT_SIZES = {'train': 32768, 'validation': 2048, 'test': 2048}
 
 
 @functools.cache

@@ -18,35 +18,58 @@ ROOT = pathlib.Path(reset_cycles.__file__).resolve().parent
 SCRIPT = ROOT / 'benchmarks' / 'costs.py'
 
 
-@pytest.mark.skipif(
+newer = pytest.mark.skipif(
   jax.__version_info__ < (0, 10), reason='the script is for newer versions'
 )
+# Nearly all of the time is for compiling.
+ENV = {**os.environ, 'JAX_DISABLE_MOST_OPTIMIZATIONS': '1', 'XLA_FLAGS': ''}
+
+
+@newer
 def test_every_figure_of_every_run(tmp_path):
   out = tmp_path / 'costs.json'
   command = [sys.executable, SCRIPT, '--models=1e5_in_8', f'--former={ROOT}']
   command += ['--pairs=3', '--rounds=1', f'--out={out}']
-  # Nearly all of the time is for compiling.
-  env = {**os.environ, 'JAX_DISABLE_MOST_OPTIMIZATIONS': '1', 'XLA_FLAGS': ''}
-  subprocess.run(command, check=True, cwd=tmp_path, env=env)
+  subprocess.run(command, check=True, cwd=tmp_path, env=ENV)
   found = json.loads(out.read_text())['figures']['1e5_in_8']
   assert list(found) == ['optax', 'THESIS', 'SOFT_RESET', 'former THESIS']
   for run in found.values():
     assert run['compilations after the first step'] == [0]
     assert run['step, ms'][0] > 0
   assert found['optax']['step, ratio to optax'] == [1]
-  # Two moments; Schedule-Free has z, one moment, and the weights at evaluations.
-  held = {name: run['state, in models'][0] for name, run in found.items()}
-  assert held['optax'] == pytest.approx(2, abs=0.01)
-  assert held['THESIS'] == pytest.approx(2, abs=0.01)
-  assert held['SOFT_RESET'] == pytest.approx(3, abs=0.01)
+  # Two moments, or z and one moment.
+  for run in found.values():
+    assert run['state, in models'][0] == pytest.approx(2, abs=0.01)
   # As this checkout is also the former one, its resets are resets, too.
   assert found['THESIS'].keys() == found['former THESIS'].keys()
   assert len(found['THESIS']['reset, ms']) == 1
 
 
+@newer
+def test_the_plan_of_memory(tmp_path):
+  """400 kB of parameters and two models beside them; a fresh one at a reset."""
+  found = subprocess.run(
+    [sys.executable, SCRIPT, '--memory=1e5_in_8'],
+    **{'check': True, 'cwd': tmp_path, 'env': ENV},
+    capture_output=True,
+    text=True,
+  )
+  rows = found.stdout.splitlines()[2:]
+  assert len(rows) == 4
+  for row in rows:
+    held, step, most, reset, most_of_reset = map(float, row.split('|')[2:-1])
+    assert held == 4e-4
+    assert step == pytest.approx(12e-4, rel=0.01) and most > step
+    assert reset == pytest.approx(16e-4, rel=0.01) and most_of_reset >= reset
+
+
 @pytest.mark.parametrize(
   ('name', 'shape'),
-  [('graphs', (512, 128)), ('sentences', (128, 256, 32_000))],
+  [
+    ('clicks', (262_144, 2)),
+    ('graphs', (512, 128)),
+    ('sentences', (128, 256, 32_000)),
+  ],
 )
 def test_the_logits_of_models_for_a_gpu(key, name, shape):
   workload = MODELS[name]()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,18 +10,14 @@ import pytest
 
 from helpers import reference
 from reset_cycles.core import optimizers, schedules
-from reset_cycles.core.cycle import Cosine, Cycle, Hparams
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
 from reset_cycles.parts.optimizers import NadamW
-from reset_cycles.parts.shapes import Constant
 
-HPARAMS = Hparams(learning_rate=0.01, warmup_factor=0.1, weight_decay=0.3)
-CLIPPED = dataclasses.replace(HPARAMS, grad_clip=0.5, eps=1e-3)
 STEPS = 200
-
-
-def chain_of(*cycles, steps=STEPS):
-  return schedules.jax_lr_schedule(steps, cycles, 1.0).cycles
+CYCLE = Cycle(peak=0.01, warmup_factor=0.1)
+CLIPPED = {'grad_clip': 0.5, 'eps': 1e-3}
+START = np.float32([1.0, -2.0, 0.5, 3.0, 0.0])
 
 
 def gradients(count=STEPS, size=5):
@@ -31,12 +25,18 @@ def gradients(count=STEPS, size=5):
   return rng.normal(size=(count, size)).astype(np.float32) * 0.3
 
 
-def train(optimizer, cycles, grads, start, clocks=None):
-  """What is trained after each step, the state, and each step's number."""
+def words(step, cycle, cycles):
+  """A clock that starts a cycle at a step."""
+  end = step + cycles[cycle].steps
+  clock = schedules.anchored_clock(step, 0.0, end, cycle, cycles)
+  return jnp.asarray(schedules.packed(clock))
+
+
+def train(optimizer, cycles, grads, start=START, clocks=None):
+  """The parameters after each step, and the last state."""
   tx = optimizers.clocked(optimizer, cycles)
   params = jnp.asarray(start)
   state = jax.jit(tx.init)(params)
-
   traces = []
 
   @jax.jit
@@ -55,27 +55,23 @@ def train(optimizer, cycles, grads, start, clocks=None):
   return history, state
 
 
-START = np.float32([1.0, -2.0, 0.5, 3.0, 0.0])
-
-
-@pytest.mark.parametrize('hparams', (HPARAMS, CLIPPED), ids=('', 'clipped'))
-@pytest.mark.parametrize('optimizer', (AdamW(), NadamW()), ids=repr)
-def test_adam_agrees_with_its_twin(optimizer, hparams):
-  """Two cycles that differ in numbers; Adam's own count goes on."""
-  other = dataclasses.replace(hparams, learning_rate=0.02, weight_decay=0.05)
-  numbers = [hparams] * 100 + [other] * 100
-  cycles = chain_of(Cycle(hparams), Cycle(other))
-  clocks = {100: schedules.anchored_clock(100, 1, 0.0, 100, 200)}
-  history, state = train(optimizer, cycles, gradients(), START, clocks)
-  assert state.clock.count == 200
+@pytest.mark.parametrize('changes', ({}, CLIPPED), ids=('plain', 'clipped'))
+@pytest.mark.parametrize('make', (AdamW, NadamW))
+def test_adam_agrees_with_its_twin(make, changes):
+  """Two cycles of different peaks; Adam's own count goes on."""
+  optimizer = make(weight_decay=0.3, **changes)
+  chain = (CYCLE, Cycle(peak=0.02, warmup_factor=0.0))
+  cycles = schedules.jax_lr_schedule(STEPS, chain, 1.0)
+  clocks = {100: words(100, 1, cycles)}
+  history, state = train(optimizer, cycles, gradients(), clocks=clocks)
+  assert state.clock[0] == 200
   last = history[-1]
-  assert optimizer.eval_params(state.state, last, hparams) is last
+  assert optimizer.gradient_point(state.state, last) is last
   rates = [
-    reference.cycle_rate(t % 100, 100, Cycle(h)) for t, h in enumerate(numbers)
+    reference.cycle_rate(t, 100, cycle) for cycle in chain for t in range(100)
   ]
-  decays = [h.weight_decay for h in numbers]
-  given = (START, gradients(), rates, hparams, decays)
-  is_ahead = optimizer == NadamW()
+  given = (START, gradients(), rates, optimizer)
+  is_ahead = make is NadamW
   expected = reference.adamw(*given, nesterov=is_ahead)
   np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
   against = reference.adamw(*given, nesterov=not is_ahead)
@@ -83,81 +79,81 @@ def test_adam_agrees_with_its_twin(optimizer, hparams):
 
 
 @pytest.mark.parametrize(
-  ('r', 'power', 'hparams'),
-  ((0.0, 2.0, HPARAMS), (0.75, 2.0, CLIPPED), (0.75, 0.0, HPARAMS)),
+  ('r', 'power', 'changes', 'decay'),
+  (
+    (0.0, 2.0, {}, Cosine()),
+    (0.75, 2.0, CLIPPED, Cooldown(0.3)),
+    (0.75, 0.0, {}, Cosine()),
+  ),
+  ids=('plain', 'clipped', 'by_step_alone'),
 )
-def test_schedule_free_agrees_with_the_papers_algorithm(r, power, hparams):
-  """y moves in place here; there, it is made of x and z at every step."""
-  optimizer = ScheduleFreeAdamW(r=r, weight_lr_power=power)
-  cycle = Cycle(hparams)
-  cycles = chain_of(cycle)
-  history, state = train(optimizer, cycles, gradients(), START)
+def test_schedule_free_agrees_with_the_papers_algorithm(
+  r, power, changes, decay
+):
+  """The parameters are x, with weights by the rate of the step."""
+  optimizer = ScheduleFreeAdamW(
+    weight_decay=0.3, r=r, weight_lr_power=power, **changes
+  )
+  cycle = Cycle(peak=0.01, warmup_factor=0.1, decay=decay)
+  cycles = schedules.jax_lr_schedule(STEPS, [cycle], 1.0)
+  history, state = train(optimizer, cycles, gradients())
   rates = [reference.cycle_rate(t, STEPS, cycle) for t in range(STEPS)]
-  twin = reference.schedule_free(START, gradients(), rates, hparams, r, power)
-  expected = [row.y for row in twin]
+  twin = reference.schedule_free(START, gradients(), rates, optimizer)
+  expected = [row.x for row in twin]
   np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
-  x = optimizer.eval_params(state.state, jnp.asarray(history[-1]), hparams)
-  np.testing.assert_allclose(x, twin[-1].x, rtol=1e-4, atol=1e-5)
+  y = optimizer.gradient_point(state.state, jnp.asarray(history[-1]))
+  np.testing.assert_allclose(y, twin[-1].y, rtol=1e-4, atol=1e-5)
   assert state.state.weight_sum == pytest.approx(twin[-1].weight_sum, rel=1e-5)
+  assert state.state.count == STEPS - 1  # the first rate is 0
 
 
 def test_schedule_free_keeps_its_average_over_many_steps():
-  """The form in place: rounding does not pile up in the average."""
+  """Rounding does not pile up in the average."""
   count = 3000
-  hparams = dataclasses.replace(HPARAMS, weight_decay=0.0, warmup_factor=0.0)
-  cycle = Cycle(hparams, decay=Constant())
+  cycle = Cycle(peak=0.01, warmup_factor=0.0, decay=Cooldown(1e-9))
   grads = gradients(count, 64)
   start = np.random.default_rng(1).normal(size=64).astype(np.float32)
-  optimizer = ScheduleFreeAdamW()
-  history, state = train(optimizer, chain_of(cycle, steps=count), grads, start)
-  twin = reference.schedule_free(start, grads, [0.01] * count, hparams)
-  off = history[-1] - twin[-1].y
+  optimizer = ScheduleFreeAdamW(weight_decay=0.0)
+  cycles = schedules.jax_lr_schedule(count, [cycle], 1.0)
+  history, _ = train(optimizer, cycles, grads, start)
+  twin = reference.schedule_free(start, grads, [0.01] * count, optimizer)
+  off = history[-1] - twin[-1].x
   assert np.sqrt(np.mean(off**2)) < 3e-6
 
 
-OTHER = Hparams(None, 0.02, 0.3, 0.7, 0.05, 0.0, eps=1e-3)
-
-
-def test_numbers_in_which_cycles_differ_are_those_of_the_cycle():
-  cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER))
-  for i, hparams in enumerate((HPARAMS, OTHER)):
-    clock = schedules.anchored_clock(0, i, 0.0, 100, 100)
-    clock = clock._replace(count=np.int32(25))
-    numbers = jax.jit(lambda c: optimizers.numbers_at(c, cycles))(clock)
-    cycle = Cycle(hparams)
-    expected = [reference.cycle_rate(25, 100, cycle), hparams.weight_decay]
-    expected += [hparams.one_minus_beta1, hparams.beta2, hparams.eps]
-    assert numbers.grad_clip is None
-    np.testing.assert_allclose(tuple(numbers[:5]), expected, rtol=1e-6)
-
-
-def test_numbers_in_which_cycles_agree_are_constants():
-  cycles = chain_of(Cycle(HPARAMS), Cycle(HPARAMS))
-  clock = schedules.anchored_clock(0, 0, 0.0, 100, 100)
-  _, *numbers = optimizers.numbers_at(clock, cycles)
-  assert numbers == [0.3, HPARAMS.one_minus_beta1, HPARAMS.beta2, 1e-8, None]
-
-
-def test_a_shaped_weight_decay_reaches_the_step():
-  cycle = Cycle(HPARAMS, weight_decay_shape=Cosine())
-  history, _ = train(AdamW(), chain_of(cycle), gradients(), START)
-  rates = [reference.cycle_rate(t, STEPS, cycle) for t in range(STEPS)]
-  decays = [reference.weight_decay(t, STEPS, cycle) for t in range(STEPS)]
-  expected = reference.adamw(START, gradients(), rates, HPARAMS, decays)
-  np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
-  assert len(set(decays)) == STEPS
+@pytest.mark.parametrize('decay', (Cosine(), Cooldown(0.1)), ids=repr)
+@pytest.mark.parametrize('r', (0.0, 0.75))
+def test_a_wait_changes_nothing(decay, r):
+  """At a rate of 0 nothing moves: x, z, nu, sum and count, to the last bit."""
+  optimizer = ScheduleFreeAdamW(r=r)
+  cycle = Cycle(peak=0.01, warmup_factor=0.1, decay=decay)
+  cycles = schedules.jax_lr_schedule(100, [cycle, cycle], 1.0)
+  grads, wait = gradients(100), 3000
+  first, state = train(
+    optimizer, cycles, grads, clocks={50: words(50, 1, cycles)}
+  )
+  waited = np.concatenate([grads[:50], gradients(wait), grads[50:]])
+  then, other = train(
+    optimizer, cycles, waited, clocks={50 + wait: words(50 + wait, 1, cycles)}
+  )
+  np.testing.assert_array_equal(then[50 : 50 + wait], [first[49]] * wait)
+  np.testing.assert_array_equal(then[50 + wait :], first[50:])
+  jax.tree_util.tree_map(
+    np.testing.assert_array_equal, other.state, state.state
+  )
 
 
 @pytest.mark.parametrize('optimizer', (AdamW(), NadamW(), ScheduleFreeAdamW()))
 def test_leaves_of_bfloat16_stay_so(optimizer):
-  cycles = chain_of(Cycle(HPARAMS), Cycle(OTHER))  # numbers are traced
+  cycles = schedules.jax_lr_schedule(STEPS, [CYCLE, CYCLE], 1.0)
   tx = optimizers.clocked(optimizer, cycles)
   params = {'w': jnp.ones(3, jnp.bfloat16), 'b': jnp.ones(2)}
   state = jax.eval_shape(tx.init, params)
   updates, after = jax.eval_shape(tx.update, params, state, params)
-  types, before, now = (
+  before, now = (
     [leaf.dtype for leaf in jax.tree_util.tree_leaves(tree)]
-    for tree in (updates, state, after)
+    for tree in (state, after)
   )
-  assert types == [jnp.float32, jnp.bfloat16]  # of b and of w
   assert now == before
+  moved = jax.eval_shape(optax.apply_updates, params, updates)
+  assert [moved[name].dtype for name in 'wb'] == [jnp.bfloat16, jnp.float32]

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import io
 import json
 import math
-import os
 import pathlib
 import shutil
 import types
 
 import pytest
-from absl import flags
 
+from helpers.fake_benchmark import Logger
 from helpers.runs import new_driver, newly_set_up
-from reset_cycles.core import records
-from reset_cycles.core.records import (
-  CYCLES,
-  Records,
-  find_folder,
-  read_events,
-  write_whole,
-)
+from reset_cycles.core import schedules
+from reset_cycles.core.records import CYCLES, Records, read_events, write_whole
 from reset_cycles.schedule_params import THESIS
 
 
@@ -31,6 +23,14 @@ from reset_cycles.schedule_params import THESIS
 def said(caplog):
   caplog.set_level('WARNING', logger='absl')
   return lambda: [r.getMessage() for r in caplog.records]
+
+
+def begun(logger, step=0, columns=(), params=THESIS, hint=300):
+  """The records of a run that starts, or is resumed, at a step."""
+  cycles = schedules.jax_lr_schedule(hint, params.cycles, params.budget_factor)
+  files = Records(hint, params, cycles)
+  files.start(logger, step, columns)
+  return files
 
 
 def row(step, **values):
@@ -50,14 +50,9 @@ def no_room(*args, **kwargs):
   raise OSError(28, 'No space left on device')
 
 
-def test_what_is_written(folder, said):
-  files = Records(None)
-  files.write_settings(300, THESIS, THESIS.chain(300))
-  files.start(0, ['case1'])
-  logged = []
-  logger = types.SimpleNamespace(
-    append_scalar_metrics=lambda *x: logged.append(x)
-  )
+def test_what_is_written(tmp_path, said):
+  logger = Logger(tmp_path)
+  files = begun(logger, columns=['case1'])
   events = [
     row(7, case1=1, unknown=2, loss=0.5),
     row(7, tau=0.25, metric=math.nan),
@@ -66,45 +61,58 @@ def test_what_is_written(folder, said):
   # One call for all. The validation loss is the runner's own to log.
   numbers = {'cycle': 1, 'case1': 1, 'unknown': 2, 'tau': 0.25}
   numbers |= {'metric_step': 7, 'grad_norm': 2.0}
-  assert logged == [(numbers, 7)]
-  assert sorted(path.name for path in folder.iterdir()) == [
+  assert logger.logged == {7: numbers}
+  assert sorted(path.name for path in tmp_path.iterdir()) == [
     'cycles.csv',
     'lr_schedule.png',
     'schedule_params.json',
   ]
-  assert (folder / 'lr_schedule.png').read_bytes()[:4] == b'\x89PNG'
-  written = json.loads((folder / 'schedule_params.json').read_text())
+  assert (tmp_path / 'lr_schedule.png').read_bytes()[:4] == b'\x89PNG'
+  written = json.loads((tmp_path / 'schedule_params.json').read_text())
   assert written['step_hint'] == 300
-  assert written['schedule_params'] == records.as_plain(THESIS)
-  lines = (folder / CYCLES).read_text().splitlines()
-  assert lines[0].split(',') == [*records.COLUMNS, 'case1']
-  found, _ = read_events(folder / CYCLES)
+  rule = {'lam': 0.7, 'eps1': 0.01, 'eps2': 0.01, 'k': 9, 'm': 9}
+  settings = written['schedule_params']
+  assert settings['switching'] == {'class': 'SmoothedLossRule', **rule}
+  assert len(settings['cycles']) == 3 and settings['horizon'] is None
+  lines = (tmp_path / CYCLES).read_text().splitlines()
+  assert lines[0] == (
+    'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_local,scale,'
+    'peak_value,estimate,evaluation,loss,learning_rate,mode,tau,alpha,metric,'
+    'metric_step,note,case1'
+  )
+  found, _ = read_events(tmp_path / CYCLES)
   expected = {'global_step': '7', 'event': 'evaluation', 'case1': '1'}
   assert expected.items() <= found.items()
   assert said() == []
 
 
-def test_a_resumed_run_keeps_the_events_before_its_step(folder):
+@pytest.mark.parametrize('logger', (None, types.SimpleNamespace()))
+def test_without_a_folder_nothing_is_saved(logger, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  files = begun(logger)
+  add(files, 1)
+  assert files.folder is None and list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_run_keeps_the_events_before_its_step(tmp_path):
   """Whole lines, under one header; a torn one and a second header go."""
-  files = Records(None)
-  files.start(0, ['case1'])
-  add(files, 1, 4, 5, 9)
-  header = (folder / CYCLES).read_text().splitlines()[0]
-  with (folder / CYCLES).open('a') as log:
+  logger = Logger(tmp_path)
+  add(begun(logger), 1, 4, 5, 9)
+  header = (tmp_path / CYCLES).read_text().splitlines()[0]
+  with (tmp_path / CYCLES).open('a') as log:
     log.write(f'{header}\n3,evaluation\n4,evalu')
-  again = Records(None)
-  again.start(5, ['case1'])
+  again = begun(logger, step=5)
   add(again, 6)
-  text = (folder / CYCLES).read_text()
+  text = (tmp_path / CYCLES).read_text()
   assert text.count(header) == 1 and text.startswith(header + '\n')
-  assert steps_of(folder) == ['1', '4', '3', '6']
+  assert steps_of(tmp_path) == ['1', '4', '3', '6']
   # A file that is gone is begun anew.
-  (folder / CYCLES).unlink()
+  (tmp_path / CYCLES).unlink()
   add(again, 7)
-  assert steps_of(folder) == ['7']
+  assert steps_of(tmp_path) == ['7']
   # Before the first step of another run nothing is kept.
-  Records(None).start(0, ['case1'])
-  assert steps_of(folder) == []
+  begun(logger)
+  assert steps_of(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -114,6 +122,7 @@ def test_a_resumed_run_keeps_the_events_before_its_step(folder):
     (b'\xff\xfe\n\xff\n', []),
     (b'global_step,event\n1,a\nx,b\n,c\n2,d', ['a']),
   ),
+  ids=('no_file', 'no_text', 'torn'),
 )
 def test_lines_that_are_no_events(tmp_path, content, events):
   path = tmp_path / CYCLES
@@ -123,12 +132,11 @@ def test_lines_that_are_no_events(tmp_path, content, events):
 
 
 def test_a_line_that_does_not_fit_on_the_disk_is_not_torn(
-  folder, said, monkeypatch
+  tmp_path, said, monkeypatch
 ):
-  files = Records(None)
-  files.start(0, [])
+  files = begun(Logger(tmp_path))
   add(files, 1)
-  before = (folder / CYCLES).read_bytes()
+  before = (tmp_path / CYCLES).read_bytes()
 
   class Short(io.FileIO):
     def write(self, content):
@@ -139,47 +147,29 @@ def test_a_line_that_does_not_fit_on_the_disk_is_not_torn(
       pathlib.Path, 'open', lambda path, mode, **unused: Short(path, mode)
     )
     add(files, 2)
-  assert (folder / CYCLES).read_bytes() == before
+  assert (tmp_path / CYCLES).read_bytes() == before
   assert [text.split(':')[0] for text in said()] == [
     'Writing cycles.csv failed'
   ]
   add(files, 3)
-  assert steps_of(folder) == ['1', '3']
+  assert steps_of(tmp_path) == ['1', '3']
 
 
-def test_settings_of_a_run_that_has_begun(folder):
-  def begin(params, hint):
-    Records(None).write_settings(hint, params, params.chain(hint))
-
-  waiting = dataclasses.replace(THESIS, wait=True)
-  begin(waiting, 300)
-  (folder / 'checkpoint_of_mine').touch()
-  begin(THESIS, 300)  # without a checkpoint it begins anew
-  (folder / 'checkpoint_5').touch()
-  begin(THESIS, 300)
-  before = (folder / 'schedule_params.json').read_bytes()
+def test_a_run_is_resumed_with_the_settings_that_it_began_with(tmp_path):
+  other, logger = dataclasses.replace(THESIS, repeat=True), Logger(tmp_path)
+  begun(logger, params=other)
+  begun(logger)  # not resumed: it begins anew
+  begun(logger, step=5)
+  before = (tmp_path / 'schedule_params.json').read_bytes()
   for params, hint, named in (
-    (waiting, 300, 'schedule_params'),
+    (other, 300, 'schedule_params'),
     (THESIS, 301, 'step_hint'),
   ):
     with pytest.raises(ValueError, match=f'begun with another {named}; resume'):
-      begin(params, hint)
-  assert (folder / 'schedule_params.json').read_bytes() == before
-  (folder / 'schedule_params.json').write_text('{')
-  begin(waiting, 300)  # nothing to compare with
-
-
-def test_a_folder_that_cannot_be_looked_for(said, monkeypatch):
-  def forbidden(hyperparameters):
-    raise PermissionError(13, 'Permission denied')
-
-  monkeypatch.setattr(records, 'find_folder', forbidden)
-  assert Records(None).folder is None
-  first, second = said()
-  assert first.startswith("Finding the run's folder failed: PermissionError")
-  assert second == (
-    'No experiment folder was found: training goes on, nothing is saved.'
-  )
+      begun(logger, step=5, params=params, hint=hint)
+  assert (tmp_path / 'schedule_params.json').read_bytes() == before
+  (tmp_path / 'schedule_params.json').write_text('{')
+  begun(logger, step=5, params=other)  # nothing to compare with
 
 
 def test_a_file_is_there_whole_or_as_it_was(tmp_path, monkeypatch):
@@ -228,116 +218,34 @@ def test_a_run_goes_on_where_nothing_can_be_written(
 ):
   driver = new_driver()
   # A logger may raise anything: this one has no such function.
-  driver.workload.metrics_logger = types.SimpleNamespace()
+  driver.workload.metrics_logger = types.SimpleNamespace(
+    _csv_path=str(folder / 'measurements.csv')
+  )
   driver.run(until=at_step)
   fault(folder, monkeypatch)
   assert driver.run()  # TrainingCompleteError, and no other
   assert driver.global_step == 12
   # Each is said once.
-  failed = sorted(text.split(' failed')[0] for text in said())
-  assert failed == ["The benchmark's metrics logger", 'Writing cycles.csv']
+  failed = {text.split(' failed')[0] for text in said()}
+  assert len(failed) == len(said())
+  begun = {'Writing schedule_params.json', 'Writing lr_schedule.png'}
+  assert failed - begun == {
+    "The benchmark's metrics logger",
+    'Writing cycles.csv',
+  }
+  keeps = fault is put_a_folder_in_the_place_of_the_file
+  assert (failed >= begun) == (at_step == 0 and not keeps)
   assert all('The run goes on; this is logged only' in t for t in said())
 
 
-def test_a_run_starts_where_nothing_can_be_written(folder, monkeypatch, said):
-  fill_the_disk(folder, monkeypatch)
+def test_a_picture_that_cannot_be_drawn(folder, monkeypatch, said):
+  def broken(*unused):
+    raise RuntimeError('no font')
+
+  monkeypatch.setattr('reset_cycles.core.records._drawn', broken)
   newly_set_up().run(until=1)
-  assert [text.split(' failed')[0] for text in said()] == [
-    'Writing schedule_params.json',
-    'Drawing lr_schedule.png',
-    'Writing cycles.csv',
+  assert [text.split(':')[0] for text in said()] == [
+    'Drawing lr_schedule.png failed'
   ]
-
-
-# Where the files of a run go.
-
-
-@pytest.fixture
-def parse_flags(monkeypatch):
-  """Replaces absl's flags by some of the runner's, parsed."""
-
-  def parse(append_timestamp=None, **values):
-    own = flags.FlagValues()
-    for name, value in values.items():
-      flags.DEFINE_string(name, value, '', flag_values=own)
-    if append_timestamp is not None:
-      flags.DEFINE_boolean(
-        'append_timestamp', append_timestamp, '', flag_values=own
-      )
-    own(['program'])
-    monkeypatch.setattr(flags, 'FLAGS', own)
-
-  return parse
-
-
-OGBG = {'workload': 'ogbg', 'framework': 'jax'}
-
-
-@pytest.fixture
-def experiment(tmp_path, parse_flags):
-  parse_flags(experiment_dir=str(tmp_path), experiment_name='name', **OGBG)
-  folder = tmp_path / 'name' / 'ogbg_jax'
-  folder.mkdir(parents=True)
-  return folder
-
-
-Point = collections.namedtuple('Hyperparameters', ['alpha'])
-POINT = Point(0.25)
-
-
-def make_trial(experiment, name, content=POINT):
-  trial = experiment / name
-  trial.mkdir()
-  if isinstance(content, Point):
-    content = json.dumps(content._asdict()).encode()
-  if content is not None:
-    (trial / 'hparams.json').write_bytes(content)
-  return trial
-
-
-def test_self_tuning_has_one_trial(experiment):
-  assert find_folder(None) is None  # not made yet
-  trial = make_trial(experiment, 'trial_1', None)
-  assert find_folder(None) == trial
-  assert find_folder({}) == trial  # the benchmark's own tests
-
-
-def test_external_tuning_has_the_newest_trial_of_the_point(experiment):
-  """Whatever else lies there: no trial, no point, or one that is not whole."""
-  for name in ('trial_x', 'trial_', 'trial_1_old', 'trial_0x1'):
-    make_trial(experiment, name)
-  contents = (b'{"alpha": 0.2', b'', b'[0.25]', b'null', b'\xff\xfe', None)
-  for i, content in enumerate(contents, start=11):
-    make_trial(experiment, f'trial_{i}', content)
-  make_trial(experiment, 'trial_3', Point(0.5))
-  assert find_folder(POINT) is None
-  for name in ('trial_2', 'trial_10'):
-    trial = make_trial(experiment, name)
-    assert find_folder(POINT) == trial
-  assert find_folder(Point(0.75)) is None
-
-
-def test_a_name_with_a_timestamp(tmp_path, parse_flags):
-  where = {'experiment_dir': str(tmp_path), 'experiment_name': 'name', **OGBG}
-  parse_flags(append_timestamp=True, **where)
-  assert find_folder(None) is None
-  for time in (2, 1):
-    trial = tmp_path / f'name-2026-01-0{time}' / 'ogbg_jax' / 'trial_1'
-    trial.mkdir(parents=True)
-    os.utime(trial.parents[1], (time, time))
-  assert find_folder(None).parts[-3] == 'name-2026-01-02'
-
-
-def test_no_flags(monkeypatch, parse_flags, tmp_path):
-  own = flags.FlagValues()
-  monkeypatch.setattr(flags, 'FLAGS', own)
-  assert find_folder(None) is None  # not defined
-  for name in ('experiment_dir', *OGBG):
-    flags.DEFINE_string(name, None, '', flag_values=own)
-  assert find_folder(None) is None  # not parsed
-  own(['program'])
-  assert find_folder(None) is None  # not given
-  parse_flags(experiment_dir=str(tmp_path), **OGBG)
-  trial = tmp_path / 'ogbg_jax' / 'trial_1'
-  trial.mkdir(parents=True)
-  assert find_folder(None) == trial  # without an experiment name
+  names = {path.name for path in folder.iterdir()}
+  assert names == {'schedule_params.json', 'cycles.csv'}

@@ -12,16 +12,18 @@ import pytest
 from absl import flags
 
 from helpers import fake_benchmark
-from reset_cycles.core.workload import (
+from reset_cycles.core.evaluation import (
   Evaluation,
   Target,
+  new_evaluations,
+  read_evaluation,
+)
+from reset_cycles.core.workload import (
   budget_seconds,
   has_device_axis,
   loss_fn_of_batch,
   model_fn_in_training,
   most_steps,
-  new_evaluations,
-  read_evaluation,
   read_target,
   spec_of,
 )

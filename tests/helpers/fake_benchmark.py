@@ -38,6 +38,17 @@ class Workload:
   """The base class by which a submission finds this module."""
 
 
+class Logger:
+  """The benchmark's metrics logger; it keeps what it is told."""
+
+  def __init__(self, folder):
+    self._csv_path = str(folder / 'measurements.csv')
+    self.logged = {}
+
+  def append_scalar_metrics(self, metrics, global_step):
+    self.logged[global_step] = metrics
+
+
 class TinyWorkload(Workload):
   """Least squares; batch statistics are a running mean of the inputs.
 

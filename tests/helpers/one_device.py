@@ -5,7 +5,6 @@ Each case's final weights and events go to FOLDER/<case>.npz.
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import sys
 
@@ -15,40 +14,36 @@ import numpy as np
 from helpers.runs import (
   GENERATIONS,
   PARAMS,
-  RACE,
-  RACING,
   SWITCHING,
+  TIMED,
+  TIMING,
+  devices_of,
   make_checkpoint,
   new_driver,
   restore,
-  trained_params,
 )
-from reset_cycles.core.optimizers import ScheduleFreeAdamW
 
-CASES = {
-  'finish': (PARAMS, SWITCHING, 6),
-  # With weights of its own to be evaluated.
-  'race': (
-    dataclasses.replace(RACE, optimizer=ScheduleFreeAdamW()),
-    RACING,
-    20,
-  ),
-}
+# Settings, evaluations, step_hint, and the last step.
+CASES = {'finish': (PARAMS, SWITCHING, 6, 12), 'timed': (TIMED, TIMING, 20, 36)}
 
 
 def train(case, generation):
   """Leaves at the end of a run that was killed in its middle; and decisions."""
-  params, evaluations, step_hint = CASES[case]
+  params, evaluations, step_hint, last = CASES[case]
+  factor = {'jit': 1, 'pmap': 2}[generation]  # of the budget
+  evaluations = {
+    step: (loss, metric, *(factor * t for t in seconds))
+    for step, (loss, metric, *seconds) in evaluations.items()
+  }
   driver = new_driver(params, generation, evaluations, step_hint)
-  middle = step_hint // 2
-  driver.run(until=middle)
+  driver.run(until=last // 4)
   restore(driver, make_checkpoint(driver), list(driver.eval_results))
-  driver.run(until=2 * step_hint)
+  driver.run(until=last)
   control = driver.optimizer_state[1].control
   decided = np.array(
     [control.number, control.cycle, control.start, control.end]
   )
-  leaves = jax.tree_util.tree_leaves(trained_params(driver))
+  leaves = jax.tree_util.tree_leaves(devices_of(driver).get(driver.params))
   return [decided, *leaves]
 
 

@@ -54,15 +54,9 @@ def shape_at(shape, t, steps):
   return shape.floor + (1 - shape.floor) * (1 + math.cos(math.pi * passed)) / 2
 
 
-def warmup_of(length, cycle):
-  """Steps of warm-up: a share, at least so many, at most all of the cycle's."""
-  share = int(decimal(cycle.warmup_factor) * length)
-  return min(max(share, cycle.min_warmup_steps), length)
-
-
 def cycle_rate(t, length, cycle):
   """Learning rate at (nominal, perhaps fractional) step t of a cycle."""
-  warmup = warmup_of(length, cycle)
+  warmup = int(decimal(cycle.warmup_factor) * length)
   if t < warmup:
     return cycle.peak * shape_at(cycle.warmup, t, warmup)
   decay = max(length - warmup, 1)
@@ -112,25 +106,6 @@ def stopping(rows, eps1, eps2, k, m):
   case1 = derivative >= eps1
   case2 = len(rows) - argmin >= k and m * derivative + value >= lowest + eps2
   return case1, case2, case1 or case2
-
-
-# Convergence bound.
-
-
-def last_iterate_bound(rates, norms, distance):
-  """Theorem 1 of Schaipp et al. 2025 with its double sum, infinite at rate 0.
-
-  Exact where the arguments are Fractions.
-  """
-  if rates[-1] == 0:
-    return math.inf
-  tail = energy = doubled = 0
-  for rate, norm in zip(reversed(rates), reversed(norms)):
-    later, tail = tail, tail + rate
-    energy += rate * rate * norm * norm
-    if later:
-      doubled += rate / later * (energy / tail)
-  return (distance * distance + energy) / (2 * tail) + doubled / 2
 
 
 # Soft reset.
@@ -186,23 +161,23 @@ class Averaged(NamedTuple):
   weight_sum: float
 
 
-def schedule_free(start, grads, rates, h, r=0.0, weight_lr_power=2.0):
-  """With x stored and y made of x and z, as in the paper's algorithm 1."""
+def schedule_free(start, grads, rates, h):
+  """The paper's algorithm 1, weighted by rates; at a rate of 0 nothing moves."""
   x = z = y = np.asarray(start, np.float64)
   b1, b2 = 1 - h.one_minus_beta1, h.beta2
-  v = total = largest = 0.0
-  history = []
-  for t, (g, rate) in enumerate(zip(grads, rates), start=1):
-    g = clip(np.asarray(g, np.float64), h.grad_clip)
-    v = b2 * v + (1 - b2) * g**2
-    size = np.sqrt(v / (1 - b2**t)) + h.eps
-    z = z - rate * (g / size + h.weight_decay * y)
-    largest = max(largest, rate)
-    weight = t**r * largest**weight_lr_power
-    total += weight
-    c = weight / total if total else 0.0
-    x = (1 - c) * x + c * z
-    y = b1 * x + (1 - b1) * z
+  v = total = 0.0
+  t, history = 0, []
+  for g, rate in zip(grads, rates):
+    if rate > 0:
+      t += 1
+      g = clip(np.asarray(g, np.float64), h.grad_clip)
+      v = b2 * v + (1 - b2) * g**2
+      size = np.sqrt(v / (1 - b2**t)) + h.eps
+      z = z - rate * (g / size + h.weight_decay * y)
+      weight = t**h.r * rate**h.weight_lr_power
+      total += weight
+      x = (1 - weight / total) * x + weight / total * z
+      y = b1 * x + (1 - b1) * z
     history.append(Averaged(y, x, total))
   return history
 

@@ -13,11 +13,15 @@ import numpy as np
 
 from helpers import fake_benchmark
 from reset_cycles import submission
-from reset_cycles.core.race import Race
-from reset_cycles.core.records import Records, read_events
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.optimizers import ScheduleFreeAdamW
+from reset_cycles.core.range_test import RangeTest
+from reset_cycles.core.records import read_events
 from reset_cycles.core.run import Run
+from reset_cycles.core.schedules import Cooldown
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.schedule_params import THESIS, ScheduleParams
+from reset_cycles.soft_reset import SoftReset
 
 GENERATIONS = ('jit', 'pmap')
 
@@ -26,36 +30,37 @@ PARAMS = dataclasses.replace(THESIS, switching=SmoothedLossRule(k=2, m=2))
 # After step 3 of cycle 1 the smoothed loss has risen by 0.7 * 0.5 >= 0.01.
 SWITCHING = {1: (1.0, 0.4), 2: (0.9, 0.6), 3: (1.4, 0.6), 8: (0.5, 0.72)}
 
-# 40 steps in two cycles of 20, raced for: no loss is halved, the second of three
-# peaks has come farthest, begins again at 12 and is left at 30.
-RACE = dataclasses.replace(
+# A range test of 4 steps, and then two cycles that follow the time: of 150 s,
+# each step takes one.
+TIMED = dataclasses.replace(
   THESIS,
-  cycles=THESIS.cycles[:2],
-  policy=Race(peaks=(1.0, 0.125, 8.0), min_loss_drop=math.log(2)),
+  cycles=tuple(
+    dataclasses.replace(c, decay=Cooldown(0.25)) for c in THESIS.cycles[:2]
+  ),
+  optimizer=ScheduleFreeAdamW(r=0.75),
+  reset=SoftReset(scale='linear', fade=0.0),
   switching=SmoothedLossRule(lam=1.0, eps1=1e9, eps2=1e9),
-  wait=True,
+  repeat=True,
+  range_test=RangeTest(steps=4),
+  horizon=TimeHorizon(),
 )
-RACING = {
-  1: (4.0, 0.1),
-  4: (4.0, 0.3),
-  8: (4.0, 0.5),
-  12: (4.0, 0.2),
-  16: (3.0, 0.6),
-  20: (3.0, 0.64),
-  28: (3.0, 0.6),
-  30: (math.nan, 0.6),
-  34: (2.0, 0.7),
-  38: (2.0, 0.72),
+
+
+def _seen(step, loss, accuracy):
+  return {step: (loss, accuracy, 3.75 * step)}
+
+
+TIMING = {
+  **_seen(1, 4.0, 0.1),
+  **_seen(5, 3.0, 0.3),
+  **_seen(9, math.nan, 0.3),
+  **_seen(13, 3.0, 0.4),
+  **_seen(17, 3.0, 0.5),
+  **_seen(21, 2.0, 0.6),
+  **_seen(25, 2.0, 0.64),
+  **_seen(30, 2.0, 0.7),
+  **_seen(34, 2.0, 0.7),
 }
-
-
-def with_hparams(params: ScheduleParams, **changes) -> ScheduleParams:
-  """The settings with these hyperparameters in every cycle."""
-  cycles = [
-    dataclasses.replace(c, hparams=dataclasses.replace(c.hparams, **changes))
-    for c in params.cycles
-  ]
-  return dataclasses.replace(params, cycles=tuple(cycles))
 
 
 def with_cycles(params: ScheduleParams, **changes) -> ScheduleParams:
@@ -77,7 +82,7 @@ def new_driver(params=PARAMS, generation='jit', evaluations=None, step_hint=6):
   """A run at its beginning; its parts are compiled once per session."""
   functions, workload, run, on_host = _set_up(params, generation, step_hint)
   saved, *model = run.setup.devices.put(on_host)
-  setup = run.setup._replace(records=Records(None))
+  setup = run.setup._replace(records=copy.deepcopy(run.setup.records))
   return fake_benchmark.Driver(
     functions,
     copy.copy(workload),
@@ -115,15 +120,9 @@ def devices_of(driver):
   return driver.optimizer_state[1].setup.devices
 
 
-def trained_params(driver):
-  """The trained weights, also where others are handed out; on the host."""
-  own = driver.optimizer_state[0].trained
-  return devices_of(driver).get(driver.params if own is None else own)
-
-
 def train_loss(driver):
   run = driver.optimizer_state[1]
-  return float(devices_of(driver).get(run.step_metrics)['loss'])
+  return float(devices_of(driver).get(run.step_metrics)[0])
 
 
 def assert_equal_trees(a, b):

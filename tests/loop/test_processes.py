@@ -1,4 +1,4 @@
-"""One process with 8 devices, and two with 4 each: the same run."""
+"""One process with 8 devices, and two with 4 each: the same loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(index, count, address, folder):
 
 
 def outcomes(count, folder):
-  """What each process ended with: (decisions, arrays)."""
+  """What each process ended with: (what was said, arrays)."""
   folder.mkdir()
   with socket.socket() as free:
     free.bind(('localhost', 0))
@@ -49,25 +49,17 @@ def outcomes(count, folder):
       process.kill()
   found = []
   for index in range(count):
-    decided = json.loads((folder / f'{index}.json').read_text())
+    said = json.loads((folder / f'{index}.json').read_text())
     with np.load(folder / f'{index}.npz') as saved:
-      found.append((decided, [saved[name] for name in saved.files]))
+      found.append((said, [saved[name] for name in saved.files]))
   return found
 
 
-def test_two_processes_give_the_run_of_one(tmp_path):
-  [(decided, arrays)] = outcomes(1, tmp_path / 'one')
+def test_two_processes_give_the_loop_of_one(tmp_path):
+  [(said, arrays)] = outcomes(1, tmp_path / 'one')
   (first, ours), (second, theirs) = outcomes(2, tmp_path / 'two')
-  # Cycle 1 is left early, and reset by a quarter of the way.
-  assert decided['boundaries'] == ['0', '3', '8']
-  assert first == decided
-  assert second['control'] == decided['control']
-  assert second['said'] == decided['said']
-  assert any('SoftReset' in event for event in second['said'])
-  assert (second['steps'], second['completes']) == (12, True)
+  assert first == second == said
+  assert any('SoftReset' in event for event in said)
   for one, other, expected in zip(ours, theirs, arrays):
     np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
-  # The first process alone writes.
-  assert {'cycles.csv', 'schedule_params.json'} <= set(first['files'])
-  assert second['files'] == []
