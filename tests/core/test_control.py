@@ -156,24 +156,32 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
 @pytest.mark.parametrize(
   ('lengths', 'seen', 'changes', 'expected'),
   (
-    # Laid over all steps until the second evaluation. Then 109 / 120 of the
-    # cycle and two more share 109 steps: it has 34.04, rounded up, from 11 on,
-    # and 40 up to an evaluation. At 51 a half of 69 would be 40 as well: 29 are
-    # too few for a third cycle.
+    # Laid over all steps until the second evaluation; then a third of 120 each,
+    # and the evaluations at 41 and 81 are the nearest.
     case(
       (1.0, 1.0, 1.0),
       REGULAR,
       {},
-      '11 clock 1 51, 51 reset 2, 51 start 2 120, 120 wait 2 130, 121 finish 2',
+      '11 clock 1 41, 41 reset 2, 41 start 2 81, 81 reset 3, '
+      '81 start 3 120, 120 wait 3 130, 121 finish 3',
       id='planned',
     ),
-    # The first one would end at 24, the second at 41.
+    # 15 steps would be too few, 2 / 7 of 120 are 35. (35 - 11) / 10 is nearest
+    # to 2. After 31, 89 remain.
     case(
       (1.0, 2.0, 5.0),
       REGULAR,
       {},
-      '11 clock 1 41, 41 reset 2, 41 start 2 120, 120 wait 2 130, 121 finish 2',
+      '11 clock 1 31, 31 reset 2, 31 start 2 120, 120 wait 2 130, 121 finish 2',
       id='skipped',
+    ),
+    # Of 100, half is 5 evaluations, and after 51 too little remains for another.
+    case(
+      (1.0, 1.0),
+      (1, 21, 41, 61, 81, 101),
+      {'hint': 50},
+      '21 clock 1 100, 100 wait 1 120, 101 finish 1',
+      id='no room for another',
     ),
     # An end that was not evaluated is waited for as long as an interval.
     case(
@@ -220,16 +228,17 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
       (1.0, 1.0, 1.0),
       REGULAR[:3],
       {'losses': {21: NAN}, 'early_switching': True, 'until': 22},
-      f'11 clock 1 51, 21 switch 1 loss is not finite, 21 reset 2 {ANEW}, '
+      f'11 clock 1 41, 21 switch 1 loss is not finite, 21 reset 2 {ANEW}, '
       '21 start 2 51',
       id='failed',
     ),
-    # Also where it ends, and is not waited for. The end would be 100 - 10.
+    # Also where it ends, and is not waited for: a third of 79 is too
+    # little, and a half is 40.
     case(
       (1.0, 1.0, 1.0),
-      (1, 11, 21, 31, 41),
-      {'losses': {41: NAN}, 'until': 52},
-      f'11 clock 1 51, 51 reset 2 {ANEW}, 51 start 2 81',
+      (1, 11, 21, 31),
+      {'losses': {31: NAN}, 'until': 42},
+      f'11 clock 1 41, 41 reset 2 {ANEW}, 41 start 2 81',
       id='failed at its end',
     ),
     # With three intervals at least.
@@ -237,7 +246,7 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
       (1.0, 2.0, 5.0),
       REGULAR[:12],
       {'losses': {111: NAN}, 'early_switching': True, 'until': 112},
-      '11 clock 1 41, 41 reset 2, 41 start 2 120, 111 switch 2 loss is not '
+      '11 clock 1 31, 31 reset 2, 31 start 2 120, 111 switch 2 loss is not '
       f'finite, 111 reset 3 {ANEW}, 111 start 3 141',
       id='failed late',
     ),
@@ -309,8 +318,10 @@ def moved(lengths, every, at, hint=60, last=0, **changes):
 @pytest.mark.parametrize(
   ('lengths', 'every', 'at', 'hint', 'ends'),
   (
-    # At 21, 43.6 and 60 nominal steps share 219: the first has 92.2, or 90.
-    case((1.0, 1.0), 10, {21: 240}, 60, [(11, 61), (21, 111)], id='later'),
+    # In the first three intervals the chain is laid out anew. Later, at 51,
+    # 10.9 and 60 nominal steps share 189: the first has 29.07, or 30.
+    case((1.0, 1.0), 10, {21: 240}, 60, [(11, 61), (21, 121)], id='early'),
+    case((1.0, 1.0), 10, {51: 240}, 60, [(11, 61), (51, 81)], id='later'),
     # The last cycle lasts up to the horizon.
     case((1.0,), 10, {21: 240}, 60, [(11, 120), (21, 240)], id='last'),
     # Where no three intervals are left, so does any.

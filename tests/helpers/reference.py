@@ -276,13 +276,17 @@ class Twin:
     if reason and self.may_abandon(step):
       self.write(step, 'switch', reason=reason)
       return self.next_cycle(step, has_failed=True)
-    if self.params.horizon and self.horizon > step:
-      if self.usual() and not paced:
-        # The cycle that was laid over all steps finds its place in the chain.
-        share = self.local(step) / self.lengths[self.cycle]
-        end = self.laid_out(step, share)
+    has_moved = planned != self.horizon or self.usual() > 0 == paced
+    if self.params.horizon and self.horizon > step and has_moved:
+      if (
+        self.start == self.chain_start and step - self.start < 3 * self.usual()
+      ):
+        # A chain that has just begun is laid out anew, with the same share of
+        # its first cycle over.
+        share, self.cycle = self.local(step) / self.lengths[self.cycle], 0
+        end = self.laid_out(step)
         self.begin(step, end, share * self.lengths[self.cycle], 'clock')
-      elif planned != self.horizon:
+      else:
         self.stretch(step, planned)
     return True
 
@@ -312,18 +316,16 @@ class Twin:
     anchor, local, pace = self.clock
     return local + (step - anchor) * pace
 
-  def laid_out(self, step, passed=0.0):
+  def laid_out(self, step):
     """The end of the first cycle from the one at hand that is long enough."""
     usual, lengths = self.usual(), [c.length for c in self.params.cycles]
     if self.params.horizon and not usual:
       return max(self.horizon, step + 1)
     while True:
       rest = lengths[self.cycle :]
-      rest[0] *= 1 - passed
-      end = cycle_ends(step, self.horizon, rest)[0]
-      if end - self.start >= 3 * usual or len(rest) == 1:
-        return self.aligned(max(end, step + 1), step)
-      if not self.params.horizon:
+      end = cycle_ends(self.start, self.horizon, rest)[0]
+      is_long = not self.params.horizon or end - self.start >= 3 * usual
+      if len(rest) == 1 or (is_long and end > step):
         return self.aligned(max(end, step + 1), step)
       self.cycle += 1
 
@@ -423,9 +425,9 @@ def best_rate(losses, test):
   if len(smoothed) < 2 or min(smoothed) >= smoothed[0]:
     return math.nan
   falls = [a - b for a, b in zip(smoothed, smoothed[1:])]
-  ratio = (test.highest / test.lowest) ** (1 / test.steps)
-  steepest = test.lowest * ratio ** falls.index(max(falls))
-  least = test.lowest * ratio ** (smoothed.index(min(smoothed)) - 1)
+  ratio = 1e4 ** (1 / test.steps)
+  steepest = 1e-4 * ratio ** falls.index(max(falls))
+  least = 1e-4 * ratio ** (smoothed.index(min(smoothed)) - 1)
   return math.sqrt(steepest * least)
 
 
