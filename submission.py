@@ -1,8 +1,8 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
-The functions that the benchmark calls, in both of its generations (v0.5.0 and
-main). They only translate: unpack, call `run`, repack. An experiment is a
-module like this one with other settings; it takes two lines:
+The functions that the benchmark calls, in both of its generations. They only
+translate: unpack, call `run`, repack. An experiment is a module like this one
+with other settings; it takes two lines:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(
@@ -64,17 +64,11 @@ def _init_optimizer_state(
 ) -> tuple[SavedState, Run]:
   """Builds the chain, initialises the optimizer and records the settings.
 
-  Args:
-    schedule_params: the settings; the benchmark passes the rest.
-    workload, model_params, model_state, rng: see `run.set_up`.
-    hyperparameters: None under self-tuning; under the external ruleset its
-      values replace those of schedule_params.
+  hyperparameters are None under self-tuning; under the external ruleset their
+  values replace those of schedule_params. See `run.set_up`.
 
   Returns:
     The 2-tuple that the benchmark's checkpoints demand.
-
-  Raises:
-    ValueError: see `run.set_up` and `ScheduleParams.override`.
   """
   params = schedule_params.override(hyperparameters)
   is_self_tuning = hyperparameters is None
@@ -107,12 +101,10 @@ def update_params(
     (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
-    TrainingCompleteError: (the benchmark's) when the cycles have run out and
-      the policy is to finish; raised before any buffer is donated.
-    ValueError: if an evaluation lacks the workload's target metric, or, at the
-      first step, if init_model_fn's parameters do not fit the trained ones.
+    TrainingCompleteError: (the benchmark's) when the cycles have run out.
+    ValueError: if an evaluation lacks the workload's target metric, or
+      init_model_fn's parameters do not fit the trained ones.
   """
-  del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
   model = Model(current_param_container, model_state, saved.inner)
   # On an ordinary step, control costs two integer comparisons.
@@ -142,12 +134,7 @@ def prepare_for_eval(
   """Nothing remains to do: update_params returns what is to be evaluated.
 
   Called by the current generation only, before every evaluation.
-
-  Returns:
-    (optimizer_state, params, model_state) as they are.
   """
-  del workload, current_params_types, hyperparameters, loss_type
-  del eval_results, global_step, rng
   return optimizer_state, current_param_container, model_state
 
 
@@ -162,8 +149,6 @@ def data_selection(
   rng: jax.Array,
 ) -> dict[str, Any]:
   """The next batch of the benchmark's shuffled, endless queue."""
-  del workload, optimizer_state, current_param_container, model_state
-  del hyperparameters, global_step, rng
   return next(input_queue)
 
 
@@ -192,13 +177,11 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
     'a ScheduleParams, as in make_submission(THESIS)',
   )
   return Submission(
-    init_optimizer_state=functools.partial(
-      _init_optimizer_state, schedule_params
-    ),
-    update_params=update_params,
-    prepare_for_eval=prepare_for_eval,
-    data_selection=data_selection,
-    get_batch_size=get_batch_size,
+    functools.partial(_init_optimizer_state, schedule_params),
+    update_params,
+    prepare_for_eval,
+    data_selection,
+    get_batch_size,
   )
 
 

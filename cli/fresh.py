@@ -1,4 +1,4 @@
-"""What a submission is: its settings, and the rates of its first steps.
+"""What a submission is: its settings.
 
 `soft-reset export` runs this file in a process of its own, which imports what was
 exported and cannot import the project.
@@ -12,18 +12,12 @@ import sys
 from typing import Any
 
 
-def described(params: Any) -> tuple[str, list[float]]:
-  """Settings as text and rates, by the code of the package that they are from."""
-  import numpy as np
-
+def described(params: Any) -> str:
+  """Settings as text, by the code of the package that they are from."""
   package = type(params).__module__.rpartition('.')[0]
   plain = importlib.import_module(f'{package}.core.records').as_plain(params)
-  schedules = importlib.import_module(f'{package}.core.schedules')
-  chain = schedules.jax_lr_schedule(1000, params.cycles, params.budget_factor)
-  rates = schedules.planned_rates(chain, np.arange(100))
   # A function is written by its name: its repr is an address.
-  text = json.dumps(plain, default=lambda value: getattr(value, '__name__', ''))
-  return text, rates.tolist()
+  return json.dumps(plain, default=lambda value: getattr(value, '__name__', ''))
 
 
 def main(hidden: str, module: str, folder: str, *path: str) -> None:
@@ -31,7 +25,7 @@ def main(hidden: str, module: str, folder: str, *path: str) -> None:
   sys.path = [folder, *sys.path, *path]
   sys.modules[hidden] = None  # type: ignore[assignment]  # as if it was missing
   (params,) = importlib.import_module(module).init_optimizer_state.args
-  print(json.dumps(described(params)))
+  print(described(params))
 
 
 if __name__ == '__main__':

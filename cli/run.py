@@ -12,7 +12,6 @@ from ..studies.errors import RunFailed
 from . import errors
 from .flags import (
   COUNT,
-  PATH,
   Command,
   completes,
   option,
@@ -72,11 +71,7 @@ def run(**options: Any) -> int:
 
 @click.command('set-targets', cls=Command)
 @_workload
-@option('num_trials', 'Points that the search tries.', COUNT, default=20)
-@option('num_seeds', 'Seeds for the best point.', COUNT, default=20)
-@option('num_steps', 'Default: 0.75 of the step_hint.', click.IntRange(2))
 @_data_dir
-@option('output', 'JSON file. Default: the one that is read.', PATH)
 @switch('board', 'Set those of `soft-reset study`, of shorter workloads.')
 @switch('full', "With --board: keep the workload's own length.")
 @overwrite
@@ -86,7 +81,6 @@ def set_targets(
   board: bool,
   full: bool,
   overwrite: bool,
-  **search_options: Any,
 ) -> None:
   """Sets a workload's targets by the benchmark's method.
 
@@ -103,9 +97,9 @@ def set_targets(
       path = stand_in.targets_file(workload)
       known = stand_in.read_targets(workload)
     else:
-      search_options['data_dir'] = trial.full_data_dir(data_dir)
-      search = targets.plan_search(workload, **search_options)
-      key, path = search.workload.name, search.output
+      folder = trial.full_data_dir(data_dir)
+      search = targets.plan_search(workload, data_dir=folder)
+      key, path = search.workload.name, search.workload.targets_file
       known = read_targets(path)
     if key in known and not overwrite:
       said = f'{path} has targets of {key} already'

@@ -66,8 +66,7 @@ def schedule(
 ) -> None:
   """Shows the learning rate that a chain of cycles plans.
 
-  Its cycles, what of them evaluations decide, a picture, and what a bound for
-  SGD on convex functions says about its shape.
+  Its cycles, what of them evaluations decide, and a picture.
   """
   if step_hint is None and params is None:
     raise click.UsageError('--step_hint is missing: give the steps.')
@@ -96,7 +95,6 @@ def schedule(
 @option('name', "Of the submission's folder. Default: that of the settings.")
 @option('authors', 'Goes to submission_info.yml.')
 @option('affiliation', 'Goes to submission_info.yml.')
-@option('tuning_ruleset', 'Its folder.', ['self', 'external'], default='self')
 def export(
   out: pathlib.Path,
   settings: str | None,
@@ -105,12 +103,11 @@ def export(
   name: str | None,
   authors: str | None,
   affiliation: str | None,
-  tuning_ruleset: str,
 ) -> None:
   """Writes the folder to hand in, <out>/self_tuning/<name>.
 
   The modules that submission.py imports, as they stand, with the chosen settings
-  in force; the search space, submission_info.yml and the licence. The folder is
+  in force; submission_info.yml and the licence. The folder is
   imported, where this project cannot be, before it is said to be done.
   """
   folder = out.resolve()
@@ -124,11 +121,11 @@ def export(
       f'--name={name} must be lower-case letters, digits and _, begin with a '
       'letter and be no Python keyword: it becomes part of module names.'
     )
-  form = {'submission_folder': name, 'ruleset': f'{tuning_ruleset}-tuning'}
-  further = {'authors': authors, 'affiliations': affiliation}
-  form |= {key: value for key, value in further.items() if value}
+  given = {'submission_folder': name, 'authors': authors}
+  given['affiliations'] = affiliation
+  form = {key: value for key, value in given.items() if value}
   contents = handed_in.contents(title, chosen, form, own)
-  place = pathlib.Path(f'{tuning_ruleset}_tuning', name)
+  place = pathlib.Path('self_tuning', name)
   with files.whole_folder(folder) as temporary:
     for file, text in contents.items():
       path = temporary / place / file
@@ -141,7 +138,7 @@ def export(
   print(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
-    f'submissions/, its runner takes:\n  --tuning_ruleset={tuning_ruleset} '
+    f'submissions/, its runner takes:\n  --tuning_ruleset=self '
     f'--submission_path=submissions/{folder.name}/{place}/submission.py'
   )
   if not authors:

@@ -105,13 +105,11 @@ def set_up(
   has_axis = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  optimizer = schedule_params.optimizer
+  optimizer, test = schedule_params.optimizer, schedule_params.range_test
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
+  words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
-  test = schedule_params.range_test
-  num_losses = 0 if test is None else test.steps
-  words = schedules.packed(clock, num_losses)
   inner = inner._replace(clock=devices.put(words))
   step = train_step(
     workload_facts.model_fn_in_training(workload, schedule_params.dropout_rate),
@@ -119,7 +117,6 @@ def set_up(
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  model = Model(model_params, model_state, inner.state)
   rate = jax.jit(
     lambda words: schedules.learning_rate(
       schedules.unpacked(words), config.all_cycles
@@ -134,14 +131,12 @@ def set_up(
     has_device_axis=has_axis,
     records=Records(workload.step_hint, schedule_params, cycles),
     rng=rng,
-    train_step=devices.compile_step(
-      noting_losses(step) if num_losses else step
-    ),
+    train_step=devices.compile_step(step if test is None else noting(step)),
     model_reset=ModelReset(
       devices,
       functools.partial(role_by_field, optimizer),
       lambda params: transformation.init(params).state,
-      model,
+      Model(model_params, model_state, inner.state),
     ),
     learning_rate=rate,
     training_complete_error=spec.TrainingCompleteError,
@@ -157,9 +152,7 @@ def train_step(
 ) -> Callable[..., Any]:
   """The body of a train step.
 
-  The gradient is that of the mean loss over all valid examples of all devices:
-  summed losses, summed over devices and divided by the number of valid
-  examples.
+  The gradient is that of the mean loss over all valid examples of all devices.
 
   Args:
     model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
@@ -206,15 +199,15 @@ def train_step(
   return body
 
 
-def noting_losses(body: Callable[..., Any]) -> Callable[..., Any]:
+def noting(body: Callable[..., Any]) -> Callable[..., Any]:
   """The body of a train step that notes its loss beside the clock."""
 
-  def noting(*args: Any) -> tuple[Any, ...]:
+  def body_with_note(*args: Any) -> tuple[Any, ...]:
     params, model_state, opt_state, metrics = body(*args)
     words = schedules.with_loss(opt_state.clock, metrics[0])
     return params, model_state, opt_state._replace(clock=words), metrics
 
-  return noting
+  return body_with_note
 
 
 def act(
@@ -237,10 +230,8 @@ def act(
     The state and the model with which the step is to be taken.
 
   Raises:
-    TrainingCompleteError: (the benchmark's) if the cycles have run out.
-    ValueError: if an evaluation lacks the workload's target metric, fresh
-      parameters do not fit the trained ones, or a run with other settings has
-      begun in the folder.
+    TrainingCompleteError, ValueError: see `submission.update_params`; also if a
+      run with other settings has begun in the folder.
   """
   setup = run.setup
   if run.control is None:
@@ -268,9 +259,8 @@ def act(
     raise setup.training_complete_error
   clock = model.opt_state.clock
   if is_moved:
-    num_losses = np.shape(clock)[-1] - len(after.clock)
-    words = schedules.packed(after.clock, num_losses)
-    clock = setup.devices.put(words)
+    num_losses = clock.shape[-1] - len(after.clock)
+    clock = setup.devices.put(schedules.packed(after.clock, num_losses))
   if after.reset is not None and not after.reset.touches_nothing:
     own = _reset(run, own, after.reset, workload)
   model = own._replace(opt_state=OptState(clock, own.opt_state))
@@ -286,10 +276,9 @@ def _adopt(
   workload: WorkloadApi,
   step: int,
 ) -> tuple[SavedState, Model]:
-  """Takes over the state that the runner hands to the first step.
+  """Takes over the state that set_up made or, in a resumed run, a restored one.
 
-  It is that of set_up or, in a resumed run, a restored one. The current
-  benchmark's restore leaves a device axis on everything; it is removed.
+  The current benchmark's restore leaves a device axis on everything.
   """
   setup = run.setup
   has_axis = workload_facts.has_device_axis(workload, model.params)
@@ -300,7 +289,7 @@ def _adopt(
   run.control = from_words(setup.devices.get(saved.control), start)
   run.clock = schedules.unpacked(setup.devices.get(model.opt_state.clock))
   columns = setup.config.settings.switching.columns
-  run.setup.records.start(workload.metrics_logger, step, columns)
+  setup.records.start(workload.metrics_logger, step, columns)
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
     _record(run, [event], workload, 0)
@@ -314,12 +303,8 @@ def _reset(
 
   The fresh model is made now, in timed seconds, on the host's CPU, so that the
   accelerator needs room for one more model only. The same number of cycles
-  gives the same model, also in a resumed run. `init_model_fn` replaces
-  attributes of the workload, among them the model with the runner's dropout;
-  they are restored.
-
-  Raises:
-    ValueError: if its parameters do not fit those that are trained.
+  gives the same model, also in a resumed run. What `init_model_fn` replaces of
+  the workload, such as the model with the runner's dropout, is restored.
 
   Source: the rules of both generations allow it, "for example, to reinitialize
   the model after a failed training effort".

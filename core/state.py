@@ -54,9 +54,10 @@ class Control(NamedTuple):
 def to_words(control: Control) -> np.ndarray:
   """All numbers of a control, each a float64 written as two int32 words.
 
+  Every checkpoint can hold them. Whole numbers up to 2^53 are exact as well.
+
   Returns:
-    shape=(2 * numbers,), dtype=int32, which every checkpoint can hold. Whole
-    numbers up to 2^53 are exact as well.
+    shape=(2 * numbers,), dtype=int32.
   """
   leaves = jax.tree_util.tree_leaves(control)
   return np.asarray(leaves, np.float64).view(np.int32)
@@ -67,7 +68,7 @@ def from_words(words: np.ndarray, like: Control) -> Control:
 
   Args:
     words: shape=(2 * numbers,), dtype=int32.
-    like: any control of the same configuration; tells which numbers are whole.
+    like: one of the same configuration; tells which numbers are whole.
 
   Raises:
     ValueError: if the words were written by a run with other settings.
@@ -79,7 +80,6 @@ def from_words(words: np.ndarray, like: Control) -> Control:
       f'The saved control has {values.size} numbers, but this run needs '
       f'{len(leaves)}: it was saved by a run with other settings.'
     )
-  restored: Control = jax.tree_util.tree_unflatten(
-    treedef, [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
-  )
+  numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
+  restored: Control = jax.tree_util.tree_unflatten(treedef, numbers)
   return restored

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import os
-import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from tqdm import tqdm
 from . import files, metadata, spec
 from .trial import CountedQueue
 from .workloads import MiniWorkload, from_file, get_workload
-from .workloads.base import TARGETS_FILE, read_targets
+from .workloads.base import read_targets
 
 WARMUP_SHARE = 0.05
 BETA2 = 0.999
@@ -164,7 +163,6 @@ class Search(NamedTuple):
   num_seeds: int
   num_steps: int
   data_dir: str | None
-  output: pathlib.Path
   command: str
 
 
@@ -174,52 +172,29 @@ def plan_search(
   num_seeds: int = NUM_SEEDS,
   num_steps: int | None = None,
   data_dir: str | None = None,
-  output: pathlib.Path | None = None,
 ) -> Search:
   """Checks everything that a search needs, before hours of training.
 
   Args:
     workload_name: a workload's name, or file.py:ClassName.
-    num_trials: points of the search, at least 1.
-    num_seeds: repetitions of the best point, at least 1.
+    num_trials: points of the search.
+    num_seeds: repetitions of the best point.
     num_steps: steps of a run; None is 0.75 of the workload's step hint.
     data_dir: where the data lie; None for the default.
-    output: JSON file whose entry of this workload is replaced; None is the
-      file that the workload reads, for which no number may be reduced unless
-      it is a user's.
 
   Raises:
-    ValueError: an unknown workload, a number of steps that is too small, or an
-      output that cannot be used.
+    ValueError: an unknown workload, or targets that cannot be written.
   """
   workload = get_workload(workload_name)
-  full_steps = int(_STEP_SHARE * workload.step_hint)
-  steps = full_steps if num_steps is None else num_steps
-  if steps < 2:
-    raise ValueError(f'num_steps: {steps} is too small; use 2 or more')
-  if output is None and workload.targets_file == TARGETS_FILE:
-    full = (NUM_TRIALS, NUM_SEEDS, full_steps)
-    if (num_trials, num_seeds, steps) != full:
-      raise ValueError(
-        f'--output is missing: only {NUM_TRIALS} trials, {NUM_SEEDS} seeds and '
-        f'{full_steps} steps set the targets that the workload reads.'
-      )
-  path = workload.targets_file if output is None else output
-  if not path.parent.is_dir():
-    raise ValueError(f'--output={path}: there is no folder {path.parent}.')
-  try:
-    read_targets(files.check_file(path))
-  except ValueError as e:
-    raise ValueError(f'--output={e}') from e
+  steps = num_steps or int(_STEP_SHARE * workload.step_hint)
+  path = files.check_file(workload.targets_file)
+  read_targets(path)
   if not os.access(path.parent, os.W_OK):
-    raise ValueError(f'--output={path}: its folder cannot be written to.')
-  command = (
-    f'soft-reset set-targets --workload={workload_name} '
-    f'--num_trials={num_trials} --num_seeds={num_seeds} --num_steps={steps}'
-  )
+    raise ValueError(f'{path}: its folder cannot be written to.')
+  command = f'soft-reset set-targets --workload={workload_name}'
   if from_file.is_file(workload_name):
     from_file.rehearse(workload, workload.default_batch_size, data_dir)
-  return Search(workload, num_trials, num_seeds, steps, data_dir, path, command)
+  return Search(workload, num_trials, num_seeds, steps, data_dir, command)
 
 
 def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
@@ -274,8 +249,9 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
     'versions': metadata.versions(),
     'command': search.command,
   }
-  entries = {**read_targets(search.output), workload.name: entry}
-  files.write_json(search.output, {'workloads': dict(sorted(entries.items()))})
+  path = workload.targets_file
+  entries = {**read_targets(path), workload.name: entry}
+  files.write_json(path, {'workloads': dict(sorted(entries.items()))})
   return entry
 
 
@@ -290,8 +266,8 @@ def best_point(
   finite = [trial for trial in trials if np.isfinite(trial[1]['validation'])]
   if not finite:
     raise ValueError(
-      f'num_trials: none of the {len(trials)} ended with a finite metric; use '
-      'more'
+      f'{workload.name}: none of the {len(trials)} trials ended with a finite '
+      'metric.'
     )
   choose = max if workload.metric_rises else min
   return choose(finite, key=lambda trial: trial[1]['validation'])[0]

@@ -35,6 +35,12 @@ class RunPlan(NamedTuple):
       self.step_hint, params.cycles, params.budget_factor
     )
 
+  @property
+  def clocked(self) -> tuple[PlannedCycle, ...]:
+    """The cycles that the run's clock counts: a range test comes behind them."""
+    test = self.params.range_test
+    return (*self.cycles, *([test.cycle] if test else []))
+
 
 def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
   """A run's step_hint and settings, as written; None if its folder has none.

@@ -207,11 +207,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     raise ValueError(
       f'{log_dir / META_DATA} names no workload, and neither does {FLAGS}.'
     )
-  # The experiment's name and, where there are several trials, the trial's.
   experiment = flags.get('experiment_name')
-  words = [str(experiment)] if experiment and experiment != workload else []
-  if flags.get('tuning_ruleset') == 'external':
-    words.append(log_dir.name.replace('_', ' '))
   target = read_target(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
@@ -230,9 +226,9 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    anchors = read_anchors(events, len(plan.params.cycles))
+    anchors = read_anchors(events, len(plan.clocked))
     steps, rates = rates_of_run(plan, anchors, last_step)
-    lengths = [cycle.warmup_steps for cycle in plan.cycles]
+    lengths = [cycle.warmup_steps for cycle in plan.clocked]
     warmups = [
       (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
       for a in anchors
@@ -240,7 +236,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     ]
   return RunTable(
     str(workload),
-    ', '.join(words),
+    str(experiment) if experiment and experiment != workload else '',
     run_seed(meta, flags),
     target,
     evaluations.whole_numbers(),
@@ -333,8 +329,8 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   for row in log.rows:
     if row['event'] == 'cycle_start':
       begun.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif begun:  # an event `clock` is about the cycle that has started
-      begun.append(begun[-1])
+    elif begun:  # a clock is that of the cycle under way, unless it says more
+      begun.append({'setting': row.get('setting') or begun[-1]['setting']})
     else:
       raise ValueError(f'{log.path} has a clock before the first cycle_start.')
   steps = log.whole_numbers()
@@ -389,7 +385,7 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = plan.cycles
+  cycles = plan.clocked
   of_cycle = setting[at]
   nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([cycle.setting.peak for cycle in cycles])

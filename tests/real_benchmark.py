@@ -101,6 +101,7 @@ def run(
     'scripted': {},
     'feed_evaluations': False,
     'kill_at': None,
+    'mend_restore': False,
     'script': 'submission_runner.py',
     **changes,
     'flags': ['--framework=jax', f'--submission_path={path}', *flags],

@@ -191,16 +191,15 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
 @pytest.mark.usefixtures('fake_workload')
 def test_the_page_on_extending_as_it_is_written(capsys):
   """Its files, run and drawn: no class of theirs is needed back."""
-  text = (ROOT / 'docs' / 'extending.md').read_text()
-  own = pathlib.Path('own')
+  own = pathlib.Path('mine')
   own.mkdir()
-  (own / '__init__.py').touch()
-  found = re.findall(r'`(\w+\.py)`[^`]*?:\n\n```python\n(.*?)```', text, re.S)
-  assert len(found) == text.count('```python')
-  for name, code in found:
-    (own / name).write_text(code)
+  for name, text in {
+    '__init__.py': '',
+    **files_of('docs/extending.md'),
+  }.items():
+    (own / name).write_text(text)
   words = ['--workload=fake', '--max_global_steps=30', '--experiment_dir=runs']
-  path = '--submission_path=own/submission.py'
+  path = '--submission_path=mine/my_submission.py'
   assert cli.main(['run', path, *words]) == 0
   captured = capsys.readouterr()
   assert captured.out.startswith('fake: 30 steps in ')

@@ -109,14 +109,8 @@ def check_attributes(workload: MiniWorkload) -> None:
     value = getattr(workload, name)
     is_positive = _is_number(value) and 0 < value < math.inf
     _check(workload, name, is_positive, 'a number of seconds above 0')
-  metric, rises = workload.target_metric_name, workload.metric_rises
-  is_text = isinstance(metric, str) and metric != ''
-  what = "the name of one of _metrics' values"
-  _check(workload, 'target_metric_name', is_text, what)
+  rises = workload.metric_rises
   _check(workload, 'metric_rises', isinstance(rises, bool), 'True or False')
-  # By name: a user may import the benchmark's own spec.
-  is_type = type(workload.loss_type).__name__ == spec.LossType.__name__
-  _check(workload, 'loss_type', is_type, 'a member of spec.LossType')
 
 
 def check_targets(workload: MiniWorkload) -> None:

@@ -1,1 +1,1 @@
-"""A plan before anything is trained: its cycles, its picture, its bound."""
+"""A plan before anything is trained: its cycles and its picture."""

@@ -1,4 +1,4 @@
-"""A plan before anything is trained: its cycles, its picture, its bound."""
+"""A plan before anything is trained: its cycles and its picture."""
 
 from __future__ import annotations
 
@@ -13,20 +13,9 @@ from ...core.schedules import PlannedCycle
 from .. import paths, plans
 from ..plans import RunPlan, shown
 from ..text_table import table_lines
-from .convergence_bound import best_base_rate
 
 _WIDTH = 80
 _POINTS = 2000  # of a picture, about three per pixel of its width
-_COOLDOWN = 0.2  # WSD's last part, as a fraction of the steps
-_MEANING = (
-  'With its highest rate at gamma*, the best there is, SGD on a convex '
-  'function ends at most Omega* above the minimum, in expectation; D is the '
-  'distance at the start and G the largest norm of a gradient. That '
-  'compares shapes of equal length. It knows neither Adam nor networks nor '
-  'resets: a chain counts as one descent. WSD is constant and then falls '
-  f'linearly over {_COOLDOWN:.0%} of the steps; neither it nor the cosine '
-  'cycle has a warm-up.'
-)
 
 
 def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
@@ -51,7 +40,6 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
     yield from textwrap.wrap(
       sentence, _WIDTH, initial_indent='- ', subsequent_indent='  '
     )
-  yield from ('', *bound_lines(rates))
 
 
 def save_picture(path: pathlib.Path, name: str, plan: RunPlan) -> None:
@@ -99,37 +87,3 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
     'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
   }
   return [tuple(columns), *zip(*columns.values())]
-
-
-def bound_lines(rates: np.ndarray) -> list[str]:
-  """The bound of a plan beside those of one cosine cycle and of WSD.
-
-  All have D = G = 1, as many steps, and a highest rate of 1. Steps with a rate
-  of 0 at the end are left out: they change nothing, and the bound, which
-  divides by the last rate, is infinite with them.
-
-  Args:
-    rates: shape=(T,), at which the plan's steps are taken.
-  """
-  count = rates.size
-  t = np.arange(count)
-  shapes = {
-    'this plan': rates,
-    'one cosine cycle': (1 + np.cos(np.pi * t / count)) / 2,
-    'WSD': np.minimum(1.0, (count - t) / (_COOLDOWN * count)),
-  }
-  rows = [('schedule', 'gamma*', 'Omega*')]
-  for name, values in shapes.items():
-    moving = np.trim_zeros(np.asarray(values, np.float64), 'b')
-    gamma, bound = 0.0, np.inf
-    if moving.size:
-      gamma, bound = best_base_rate(moving / moving.max())
-    rows.append((name, f'{gamma:#.4g}', f'{bound:#.4g}'))
-  zeros = count - np.trim_zeros(rates, 'b').size
-  said = f'Left out: the last {zeros:,} steps, at a rate of 0.'
-  return [
-    "Bound on SGD's last iterate for D = G = 1:",
-    *table_lines(rows),
-    *textwrap.wrap(_MEANING, _WIDTH),
-    *([said] if zeros else []),
-  ]

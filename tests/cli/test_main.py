@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-import reset_cycles
 from helpers.run_files import python_path
 from reset_cycles.cli import main as cli
 
@@ -52,11 +51,6 @@ def test_help_of_a_command(word, capsys):
     assert max(map(len, out.splitlines())) <= 80
     for param in command.params:
       assert param.param_type_name == 'argument' or param.opts[0] in out
-
-
-def test_the_version(capsys):
-  assert cli.main(['--version']) == 0
-  assert capsys.readouterr().out.endswith(f' {reset_cycles.__version__}\n')
 
 
 @pytest.mark.parametrize(
@@ -185,12 +179,3 @@ def test_output_onto_a_full_disk():
     [line] = process.stderr.read().splitlines()
   assert 'No space left on device' in line
   assert process.returncode == 2
-
-
-def test_a_bug_keeps_its_traceback(monkeypatch):
-  def run(folder):
-    raise KeyError('a bug')
-
-  monkeypatch.setattr(PLOT, 'callback', run)
-  with pytest.raises(KeyError, match='a bug'):
-    cli.main(['plot', '.'])

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 
-import jax
 import pytest
 from absl import flags
 
@@ -30,9 +29,7 @@ from reset_cycles.mini_algoperf import (
   experiment_folder,
   files,
   runner,
-  targets,
   user_code,
-  workloads,
 )
 from reset_cycles.mini_algoperf.trial import Trial
 from reset_cycles.studies import paths
@@ -71,13 +68,6 @@ def test_the_generation(generation, ndim, trials):
   assert trials[0].workload.generation == generation
   assert trials[0].model_params['w'].ndim == ndim
   assert read_json('flags_0.json')['generation'] == generation
-
-
-def test_the_key_of_the_seed(trials):
-  assert run('--rng_seed=5') == 0
-  # The benchmark's fourth one.
-  expected = jax.random.split(jax.random.PRNGKey(5), 4)[3]
-  assert trials[0].rng.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
@@ -160,20 +150,6 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
   assert said in captured.out
   assert 'best 0.012 at step 12, last 0.012' in captured.out
   assert f'files:    {TRIAL}' in captured.out
-
-
-def test_what_the_submission_logs_is_in_the_measurements(monkeypatch):
-  class Logging(FakeWorkload):
-    def eval_model(self, *args):
-      self.metrics_logger.append_scalar_metrics({'extra': 1.5}, args[-1])
-      return super().eval_model(*args)
-
-  monkeypatch.setitem(workloads.WORKLOADS, 'fake', Logging)
-  assert run('--max_global_steps=1') == 0
-  rows = read_csv('measurements.csv')
-  assert (rows[0]['extra'], rows[0]['preemption_count']) == ('1.5', '')
-  assert rows[1]['extra'] == ''
-  assert 'extra' not in read_csv('eval_measurements.csv')[0]
 
 
 # What cannot be drawn.
@@ -328,16 +304,6 @@ def test_a_failing_set_up_leaves_everything_as_it_was(
   assert before.items() <= snapshot(pathlib.Path()).items()
 
 
-def test_an_empty_folder_is_used_and_kept_when_the_set_up_fails():
-  TRIAL.parent.mkdir(parents=True)
-  folder = TRIAL.parent.resolve()
-  with pytest.raises(OSError), experiment_folder.claim(folder, False, False):
-    (folder / 'file').touch()
-    raise OSError
-  assert list(folder.iterdir()) == []
-  assert run('--max_global_steps=1') == 0
-
-
 def test_two_processes_do_not_share_a_folder(capsys):
   with experiment_folder.locked(TRIAL.parent.resolve()):
     assert run() == 2
@@ -365,8 +331,8 @@ def test_data_that_end(capsys, monkeypatch):
 
 def test_an_error_without_a_line_of_the_users_file_names_the_file(capsys):
   assert run(submission='fail_at=3') == 1
-  said = 'fail_at_3/submission.py: ValueError: a bug\n'
-  assert capsys.readouterr().err.endswith(said)
+  said = 'fail_at_3/submission.py: ValueError: a bug (tests/helpers/fakes.py, '
+  assert said in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_bug_of_this_project_keeps_its_traceback(monkeypatch):
@@ -477,24 +443,3 @@ def test_another_seed_is_refused_when_resuming(capsys):
   assert run('--resume_last_run', '--rng_seed=4') == 2
   said = '--rng_seed=4: the run to resume was started with 3'
   assert said in one_error(capsys)
-
-
-def test_set_targets_hands_its_flags_on(monkeypatch, capsys):
-  calls = []
-
-  def set_targets(search):
-    calls.append(search)
-    return {'metric': 'm', 'validation_target': 0.5, 'test_target': 0.25}
-
-  monkeypatch.setattr(targets, 'set_targets', set_targets)
-  arguments = [
-    *('--workload=digits', '--num_trials=7', '--num_seeds=3', '--num_steps=4'),
-    *('--data_dir=~/data', '--output=targets.json'),
-  ]
-  assert cli.main(['set-targets', *arguments]) == 0
-  ((workload, *rest),) = calls
-  assert workload.name == 'digits'
-  data_dir = str(pathlib.Path.home() / 'data')
-  assert rest[:5] == [7, 3, 4, data_dir, pathlib.Path('targets.json')]
-  out = capsys.readouterr().out
-  assert out == 'm: validation target 0.5, test target 0.25\n'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
 import pathlib
@@ -21,7 +20,7 @@ from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
 from reset_cycles.core.records import as_plain
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.submission import make_submission
 
 # As the runner does it, leaving what Python leaves. In packages whose names are
@@ -286,19 +285,6 @@ def test_a_submission_beside_that_of_the_project(tmp_path, monkeypatch):
   assert 'early_switching=False' in check_same(files)
 
 
-def test_the_search_space_changes_nothing():
-  for params in (SOFT_RESET, THESIS, *RUNS.values()):
-    space = json.loads(handed_in.search_space(params))
-    assert {'learning_rate', 'beta2', 'dropout_rate'} < set(space)
-    point = {name: v['feasible_points'][0] for name, v in space.items()}
-    assert params.override(point) == params
-
-
-def test_the_search_space_of_the_root_is_that_of_the_settings_in_force():
-  kept = (ROOT / 'tuning_search_space.json').read_text()
-  assert kept == handed_in.search_space(SCHEDULE_PARAMS)
-
-
 def test_the_submission_form():
   """Read as the form's own check does: line by line, comments cut off."""
   lines = (ROOT / 'submission_info.yml').read_text().splitlines()
@@ -323,15 +309,3 @@ def test_settings_from_a_file(tmp_path, monkeypatch):
   form = (own / 'submission_info.yml').read_text().splitlines()
   assert {'ruleset: "external-tuning"', 'affiliations: "C"'} <= set(form)
   assert 'budget_factor=3.5' in (own / 'schedule_params.py').read_text()
-
-
-def test_a_full_disk_names_the_target(tmp_path, monkeypatch, capsys):
-  def write_bytes(path, content):
-    raise OSError(errno.ENOSPC, 'No space left on device')
-
-  monkeypatch.setattr(pathlib.Path, 'write_bytes', write_bytes)
-  assert export(f'--out={tmp_path}/x') == 2
-  [line] = capsys.readouterr().err.splitlines()
-  assert str(tmp_path) in line
-  assert line.endswith('cannot be written: No space left on device.')
-  assert entries(tmp_path) == []

@@ -38,15 +38,6 @@ def trained(tmp_path, monkeypatch):
 # Experiments.
 
 
-def test_the_list_has_a_line_for_every_figure(capsys):
-  assert cli.main(['experiments']) == 0
-  lines = capsys.readouterr().out.splitlines()
-  names = [line.split()[0] for line in lines[1 : len(thesis.FIGURES) + 1]]
-  assert names == list(thesis.FIGURES)
-  assert max(map(len, lines)) <= 80
-  assert lines[-3].startswith('  figA.1c  ogbg      2x      three peaks')
-
-
 def test_every_figure_is_explained(capsys):
   for name, figure in thesis.FIGURES.items():
     assert cli.main(['experiments', name]) == 0

@@ -15,7 +15,6 @@ from reset_cycles import submission
 from reset_cycles.core.schedules import jax_lr_schedule, planned_rates
 from reset_cycles.experiments import submission as experiment
 from reset_cycles.experiments import thesis
-from reset_cycles.mini_algoperf.workloads import WORKLOADS
 from reset_cycles.parts.settings_json import from_plain
 
 
@@ -29,21 +28,6 @@ def test_every_run_has_the_settings_of_its_logs(run):
       for name in fnmatch.filter(logs.namelist(), '*/schedule_params.json'):
         written = json.loads(logs.read(name))['schedule_params']
         assert from_plain(written) == thesis.RUNS[run]
-
-
-def test_every_figure_shows_its_runs():
-  for name, figure in thesis.FIGURES.items():
-    expected = thesis.WMT if name.startswith('fig3.9') else thesis.OGBG
-    assert figure.workload == expected
-    assert figure.workload.stand_in in WORKLOADS
-    assert figure.x_axis == ('time' if name == 'fig3.1' else 'steps')
-    budget_factor = 1 if name in ('fig3.10', 'fig3.11') else 2
-    for params in map(thesis.RUNS.get, figure.runs):
-      assert params.budget_factor == figure.budget_factor == budget_factor
-    assert 0 < len(figure.title) <= 60
-  shown = {run for figure in thesis.FIGURES.values() for run in figure.runs}
-  not_the_thesis = {'peaks_cyclic', 'failed_start_params'}
-  assert set(thesis.RUNS) - shown == not_the_thesis
 
 
 def test_the_environment_chooses_the_run(monkeypatch):
@@ -73,14 +57,6 @@ def test_an_environment_that_names_no_run(monkeypatch, name):
     ValueError, match='EXPERIMENT=.* must be one of one_cycle'
   ):
     experiment.init_optimizer_state()
-
-
-def test_an_unknown_figure_is_named_with_those_that_are_near():
-  assert thesis.find_figure('fig3.8a') is thesis.FIGURES['fig3.8a']
-  with pytest.raises(ValueError, match=r"'fig3\.8' .* fig3\.8a, fig3\.8b, fig"):
-    thesis.find_figure('fig3.8')
-  with pytest.raises(ValueError, match=r"'x' is not .* fig2\.1, .*, figA\.1c"):
-    thesis.find_figure('x')
 
 
 @pytest.mark.oracle

@@ -108,25 +108,6 @@ def stopping(rows, eps1, eps2, k, m):
   return case1, case2, case1 or case2
 
 
-# Convergence bound.
-
-
-def last_iterate_bound(rates, norms, distance):
-  """Theorem 1 of Schaipp et al. 2025 with its double sum, infinite at rate 0.
-
-  Exact where the arguments are Fractions.
-  """
-  if rates[-1] == 0:
-    return math.inf
-  tail = energy = doubled = 0
-  for rate, norm in zip(reversed(rates), reversed(norms)):
-    later, tail = tail, tail + rate
-    energy += rate * rate * norm * norm
-    if later:
-      doubled += rate / later * (energy / tail)
-  return (distance * distance + energy) / (2 * tail) + doubled / 2
-
-
 # Soft reset.
 
 

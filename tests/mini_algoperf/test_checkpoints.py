@@ -91,13 +91,6 @@ def test_the_file_is_flaxs_own_checkpoint(tmp_path):
   assert restored['global_step'] == 7
 
 
-def test_the_newest_replaces_the_one_before(tmp_path):
-  for step in (5, 100):
-    checkpoints.save(tmp_path, make_state('jit', step), 'jit')
-  assert [path.name for path in tmp_path.iterdir()] == ['checkpoint_100']
-  assert checkpoints.read_latest(tmp_path)['global_step'] == 100
-
-
 def cut(content):
   return content[:-20]
 

@@ -229,17 +229,6 @@ def test_a_submission_that_fails_in_a_step(body, said, moons, capsys, tmp_path):
   assert 'runner.py' not in err
 
 
-@pytest.mark.usefixtures('moons')
-def test_an_error_of_the_users_own_shows_the_users_frames(capsys):
-  raising = '    raise KeyError(3)\n'
-  assert run('    return Net(dropout_rate)\n', raising) == 1
-  said = capsys.readouterr().err
-  assert said.startswith('soft-reset: error: an error in your code:\n  File "')
-  assert said.splitlines()[1].endswith('in _make_model')
-  assert said.endswith('raise KeyError(3)\nKeyError: 3\n')
-  assert 'base.py' not in said
-
-
 @pytest.mark.parametrize(
   ('workload', 'error', 'kind', 'said'),
   [

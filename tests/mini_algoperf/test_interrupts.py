@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 
 import pytest
 
@@ -68,16 +67,3 @@ def test_what_is_handled_otherwise_stays_so(signum, handler):
     assert signal.getsignal(signum) is handler
     signal.raise_signal(signum)
     interrupted.check()
-
-
-def test_another_thread_leaves_the_handlers_alone():
-  seen = []
-
-  def work():
-    with interrupts.deferred():
-      seen.append(handlers())
-
-  thread = threading.Thread(target=work)
-  thread.start()
-  thread.join()
-  assert seen == [USUAL]

@@ -113,15 +113,6 @@ def test_budget(generation, every, options, last_step, evaluations):
   assert not run.train_state['is_time_remaining']
 
 
-def test_evaluations_take_no_time_and_preparing_for_them_does():
-  run, _ = trained(max_global_steps=6)
-  # Six steps of a second, three evaluations to prepare for in two.
-  assert run.train_state['accumulated_submission_time'] == 12
-  assert run.train_state['accumulated_eval_time'] == 300
-  first = run.eval_results[0][1]
-  assert (first['score'], first['total_duration']) == (3, 103)
-
-
 @pytest.mark.parametrize(
   ('accuracy', 'splits', 'stop', 'last_step', 'reached'),
   [

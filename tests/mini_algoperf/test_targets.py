@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from tqdm import tqdm
 
 from reset_cycles.mini_algoperf import targets
 from reset_cycles.mini_algoperf.workloads import WORKLOADS, get_workload
@@ -35,16 +34,6 @@ def test_the_best_point_is_the_lowest_or_the_highest():
   assert best(get_workload('molecules'), trials) == high
   with pytest.raises(ValueError, match='num_trials: none of the 1'):
     best(get_workload('digits'), trials[1:2])
-
-
-def test_training_repeats_and_learns():
-  train = targets.Trainer(get_workload('digits'), 20, None)
-  point = targets.Point(1e-2, 0.1, 0.01)
-  with tqdm(disable=True) as bar:
-    first, again = (train(point, 0, bar) for _ in range(2))
-    slow = train(point._replace(learning_rate=1e-6), 0, bar)
-  assert first == again
-  assert first['validation'] < 0.7 < 0.8 < slow['validation']
 
 
 def test_set_targets_writes_the_medians(tmp_path):
@@ -78,28 +67,6 @@ def test_a_run_without_a_number_counts_as_the_worst():
     ('molecules', [None, None, 0.125, 0.25, 0.5]),
   ):
     assert [*targets.spread(get_workload(name), values).values()] == ordered
-
-
-@pytest.mark.parametrize(
-  ('given', 'said'),
-  [
-    ({'num_steps': 1}, 'num_steps: 1 is too small'),
-    # A reduced search does not set the committed targets.
-    ({'num_trials': 19}, '--output is missing: only 20 trials'),
-    ({'num_seeds': 19}, '--output is missing: only 20 trials'),
-    ({'num_steps': 4}, '--output is missing: only 20 trials'),
-    ({'output': 'no/t.json'}, '--output=.*: there is no folder'),
-    ({'output': 'empty.json'}, '--output=.*: is not a file of targets'),
-    ({'output': 'list.json'}, '--output=.*: is not a file of targets'),
-  ],
-)
-def test_what_is_refused_before_training(given, said, tmp_path):
-  (tmp_path / 'empty.json').write_text('{}')
-  (tmp_path / 'list.json').write_text('[1]')
-  if 'output' in given:
-    given = {'output': tmp_path / given['output']}
-  with pytest.raises(ValueError, match=said):
-    targets.plan_search('digits', **given)
 
 
 @pytest.mark.parametrize('name', sorted(WORKLOADS))

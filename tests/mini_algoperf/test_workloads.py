@@ -215,37 +215,6 @@ def test_average_precision_is_scikit_learns():
   assert found == pytest.approx(np.mean(expected), rel=1e-6)
 
 
-def test_average_precision_is_nan_without_a_task_or_a_number():
-  labels, everything = np.array([[1.0], [0.0]]), np.ones((2, 1))
-  diverged = np.array([[1.0], [math.nan]])
-  assert math.isnan(mean_average_precision(labels, diverged, everything))
-  assert math.isnan(mean_average_precision(labels, labels, 0 * everything))
-  assert math.isnan(mean_average_precision(0 * labels, labels, everything))
-
-
-def test_a_clicks_loss_is_binary_and_not_smoothed():
-  """Probabilities 3/4 of a click and 1/2; the third is padding."""
-  loss_fn = get_workload('clicks').loss_fn
-  logits, labels, mask = np.array(
-    [[math.log(3), 0, 5], [1, 0, 0], [1, 1, 0]], np.float32
-  )
-  loss = loss_fn(labels, logits, mask, 0.1)
-  expected = [math.log(4 / 3), math.log(2), 0]
-  np.testing.assert_allclose(loss['per_example'], expected, rtol=1e-6)
-  np.testing.assert_allclose(loss['summed'], math.log(8 / 3), rtol=1e-6)
-  assert loss['n_valid_examples'] == 2
-
-
-def test_the_loss_of_an_image_is_its_mean_absolute_error():
-  wrong = np.zeros((2, 16, 16), np.float32)
-  wrong[0, :8], wrong[1] = 0.5, 3.0
-  loss = get_workload('photos').loss_fn(
-    np.zeros_like(wrong), wrong, np.array([1.0, 0.0])
-  )
-  np.testing.assert_allclose(loss['per_example'], [0.25, 0.0])
-  assert loss['n_valid_examples'] == 1
-
-
 def test_similarity_by_hand():
   """Equal images; even ones, whose variances are 0; one against its negative.
 
@@ -342,26 +311,6 @@ def test_the_data_are_those_that_the_targets_were_set_with(name, digest):
     for leaf in jax.tree_util.tree_leaves(batch):
       found.update(f'{leaf.dtype} {leaf.shape}'.encode() + leaf.tobytes())
   assert found.hexdigest()[:16] == digest
-
-
-def graph(num_nodes, num_edges):
-  of = ((num_nodes, 9), (num_edges, 3), (num_edges, 2), (128,))
-  return graph_batches.Graph(*map(np.zeros, of))
-
-
-def test_packing_stops_at_the_first_limit():
-  graphs = [*map(graph, (3, 3, 3, 1, 1, 1), (4, 4, 4, 9, 0, 0))]
-
-  def packed(chosen, room):
-    shards = graph_batches.pack([graphs[i] for i in chosen], room)
-    return [[len(g.nodes) for g in shard] for shard in shards]
-
-  room = graph_batches.Room(graphs=3, nodes=6, edges=9)
-  # Nodes are full after two, edges after the third and the fourth.
-  assert packed(range(6), room) == [[3, 3], [3], [1, 1, 1]]
-  assert packed([4, 5], room._replace(graphs=1)) == [[1], [1]]
-  with pytest.raises(ValueError, match='global_batch_size: .*3 nodes'):
-    packed([0], room._replace(nodes=2))
 
 
 def test_padding_contributes_nothing(ready):

@@ -14,12 +14,8 @@ import real_benchmark
 from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
 from reset_cycles.cli.handed_in import search_space
-from reset_cycles.core.workload import (
-  read_evaluation,
-  read_target,
-  spec_of,
-  takes_dropout_rate,
-)
+from reset_cycles.core.evaluation import read_evaluation
+from reset_cycles.core.workload import read_target, spec_of, takes_dropout_rate
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
 pytestmark = real_benchmark.MARKS

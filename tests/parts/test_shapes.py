@@ -240,35 +240,6 @@ def test_jumps_are_not_a_step_late(period):
   assert np.all(read(saw, whole, steps - 1) < 0.01)
 
 
-@PERIODS
-@pytest.mark.parametrize('at', (0.3, 0.9))
-def test_a_jump_within_a_part_is_not_a_step_late(period, at):
-  # The share of a part is rounded: to below 1/2, where it should be that.
-  inner = Sequential((Constant(), Step(factor=0.5, at=(0.5,))), at=(at,))
-  whole = 20 * period
-  jump = round((at + 1) / 2 * whole)
-  found = read(inner, whole, [jump - 1, jump])
-  np.testing.assert_array_equal(found, [1.0, 0.5])
-
-
-@pytest.mark.parametrize('power', (0.1, 0.5, 1.0))
-@pytest.mark.parametrize('share', (1.0, 0.29))
-@pytest.mark.parametrize('steps', (41, 47, 55, 83, 12_300))
-def test_a_polynomial_reaches_its_end(power, share, steps):
-  shape = Polynomial(power=power, share=share)
-  assert read(shape, steps, [steps]) == 0.0
-  parts = Sequential((Constant(), shape), at=(0.3,))
-  assert read(parts, steps, [steps]) == 0.0
-
-
-@pytest.mark.parametrize('exponent', (2.0, 7.0, 13.0))
-def test_an_inverse_time_decay_stays_a_number(exponent):
-  shape = InverseTime(exponent=exponent)
-  rates = read(shape, 1_000_000, [0, 500_000, 1_000_000])
-  expected = [1.0, 1 / (1 + 9 * 0.5**exponent), 0.1]
-  np.testing.assert_allclose(rates, expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize('kind', (Sequential, Chained))
 def test_a_shape_inside_of_another_has_no_warm_up(kind):
   alone = read(HoldingLinear(), 100, [20, 60])
@@ -335,13 +306,6 @@ def test_wrong_fields_are_refused(kind, fields, message):
 def test_functions_that_cannot_be_used(function, message):
   with pytest.raises(ValueError, match=message):
     Lambda(function)
-
-
-def test_lists_become_tuples_so_that_shapes_can_be_compared():
-  assert Step(at=[0.5, 0.75]) == Step()
-  assert hash(Sequential([LinearWarmup()])) == hash(
-    Sequential((LinearWarmup(),))
-  )
 
 
 def signature(kind):

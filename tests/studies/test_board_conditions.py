@@ -49,13 +49,6 @@ def test_rates_under_hot_and_cold_are_those_of_the_best_peak():
   assert found == pytest.approx([1, 3, 10 * twice, 0.1 * twice, 20 * twice])
 
 
-def test_slow_affords_two_fifths_of_step_hint():
-  slow = CONDITIONS['slow']
-  workload = make(slow)
-  budget = conditions.BUDGET * workload.max_allowed_runtime_sec
-  assert budget / slow.seconds_per_step == 0.4 * workload.step_hint
-
-
 def test_each_condition_has_its_target():
   values = {
     name: make(CONDITIONS[name]).validation_target_value
@@ -64,11 +57,6 @@ def test_each_condition_has_its_target():
   assert values == {
     'tuned': 0.05, 'near': 0.04, 'slow': 0.1, 'hot': 0.05, 'cold': 0.05,
   }  # fmt: skip
-
-
-def test_no_target_no_workload():
-  with pytest.raises(ValueError, match='no target .near. of digits'):
-    stand_in.make_workload('digits', CONDITIONS['near'], {})
 
 
 def test_a_workload_may_keep_its_own_length():
@@ -112,19 +100,6 @@ def test_what_is_computed_is_the_workloads_whatever_the_factor(generation, key):
   )
 
 
-def test_a_variant_is_shortened_as_its_base():
-  lengths = [
-    stand_in.length_of(n) for n in ('patches_glu', 'digits', 'mine.py:A')
-  ]
-  assert lengths == [stand_in.SHORT['digits'], stand_in.SHORT['digits'], None]
-
-
-def test_a_translation_is_judged_by_its_tokens():
-  workload = make(CONDITIONS['tuned'], 'translation_glu')
-  assert workload.target_metric_name == 'accuracy'
-  assert workload.step_hint == stand_in.SHORT['translation'].step_hint
-
-
 def test_only_the_first_model_of_a_run_has_failed(key):
   """At 30 times a peak of .028, for 30 of 300 steps: 4.6."""
   workload, sound = make(CONDITIONS['failed']), make(CONDITIONS['tuned'])
@@ -141,13 +116,3 @@ def test_only_the_first_model_of_a_run_has_failed(key):
       np.array_equal(a, b)
       for a, b in zip(*map(jax.tree_util.tree_leaves, (again, whole)))
     )
-
-
-def test_targets_of_ones_own_workload_lie_beside_its_file(tmp_path):
-  file = tmp_path / 'mine.py'
-  assert stand_in.targets_file(f'{file}:Mine') == (
-    tmp_path / 'mine.board_targets.json'
-  )
-  assert stand_in.targets_file('digits').parent == (
-    stand_in.targets_file('text').parent
-  )

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from reset_cycles.mini_algoperf import files
-from reset_cycles.studies.board import entries, stand_in, study
+from reset_cycles.studies.board import stand_in, study
 from reset_cycles.studies.board.conditions import CONDITIONS
 from reset_cycles.studies.board.entries import Contender
 from reset_cycles.studies.board.study import Task
@@ -131,18 +131,6 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
   assert study.missing(jobs, tmp_path) == []
 
 
-def test_known_submissions_and_others(tmp_path):
-  assert {'nadamw', 'lawa', 'thesis', 'submission'} <= set(
-    entries.known_paths()
-  )
-  own = contender(tmp_path / 'own', 'pass')
-  assert entries.get_entry(f'new={own.path}').path == own.path
-  with pytest.raises(ValueError, match='Did you mean nadamw'):
-    entries.get_entry('nadamv')
-  with pytest.raises(ValueError, match='there is no file'):
-    entries.get_entry(f'new={tmp_path}/no.py')
-
-
 def test_all_runs_in_order_one_seed_after_the_other():
   jobs = study.plan(['sgdr', 'nadamw'], ['digits'], ['tuned', 'hot'], [1, 2])
   assert [(t.seed, t.condition, t.entry.name) for t in jobs] == [
@@ -151,19 +139,3 @@ def test_all_runs_in_order_one_seed_after_the_other():
     for condition in ('tuned', 'hot')
     for name in ('sgdr', 'nadamw')
   ]
-
-
-@pytest.mark.parametrize('flag', ('workloads', 'conditions'))
-def test_what_is_given_twice_is_refused(flag):
-  """Two runs would write into the same folder."""
-  given = {'workloads': ['digits'], 'conditions': ['tuned']}
-  given[flag] *= 2
-  with pytest.raises(ValueError, match=f'--{flag}: .* is given twice'):
-    study.plan(['sgdr'], given['workloads'], given['conditions'], [1])
-
-
-def test_factors_are_those_in_the_file_and_1_under_a_new_name():
-  nadamw = entries.get_entry('nadamw')
-  factors = files.read_json(entries.FACTORS_FILE)['factors']
-  assert nadamw.factor == factors['nadamw'] != 1.0
-  assert entries.get_entry(f'new={nadamw.path}').factor == 1.0

@@ -22,15 +22,6 @@ def test_share_of_the_way_of_rising_and_falling_metrics():
   assert claims.share_gone(values, 0.0, 1.0).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_the_evaluation_at_a_boundary_belongs_to_the_cycle_that_ends():
-  table = run_table([0.1, 0.2], [0.3, 0.4, 0.5])
-  assert table.cycle_starts == [0, 20]
-  assert table.eval_steps.tolist() == [10, 20, 30, 40, 50]
-  first, second = claims.cycle_metrics(table)
-  assert first.tolist() == [0.1, 0.2]
-  assert second.tolist() == [0.3, 0.4, 0.5]
-
-
 @pytest.mark.parametrize(
   ('before', 'after', 'expected'),
   [
@@ -47,12 +38,6 @@ def test_recovery_counts_evaluations(before, after, expected):
   table = run_table(before, after, [before[-1]], target=0.05)
   assert claims.recovery(table, 0) == expected
   assert claims.recovery(table, 1) == 1
-
-
-def test_what_is_lost_at_the_first_evaluation():
-  table = run_table([0.1, 0.5], [0.2, 0.5], [0.6])
-  assert claims.loss_at_reset(table, 0) == pytest.approx(0.75)
-  assert claims.loss_at_reset(table, 1) == pytest.approx(-0.25)
 
 
 @pytest.mark.parametrize(
@@ -118,24 +103,6 @@ def test_recoveries_are_compared_seed_by_seed():
     ),
     'share of the way lost after cycle 2, cyclic': pytest.approx([0.0] * 3),
   }
-
-
-@pytest.mark.parametrize(
-  ('kept', 'vote'),
-  [
-    # Full: 3 evaluations, and never in a cycle of one, which counts as 2.
-    (run_table(GOOD_START, [0.77, 0.8, 0.8], [0.7]), 1),  # 1 and never
-    (run_table(GOOD_START, [0.1, 0.5, 0.6], [0.1]), -1),  # never and never
-    (run_table(GOOD_START, [0.1, 0.5, 0.77], [0.1]), 0),
-  ],
-)
-def test_a_recovery_that_never_comes_hides_no_other(kept, vote):
-  study = {
-    'peaks_full': {1: FULL},
-    'peaks_kept': {1: kept},
-    'peaks_cyclic': {1: CYCLIC},
-  }
-  assert ask('Keeping the momentum', study).votes == [vote]
 
 
 @pytest.mark.parametrize(
@@ -248,11 +215,3 @@ def test_cycles_that_are_left():
     'good cycles per seed': [6],
     'left by the rule': [0],
   }
-
-
-def test_cycles_that_are_not_left_and_good_ones_that_are():
-  study = switching_study([1.0, 1.0, 1.0, 1.0], [1.0, 0.5, 1.0, 1.0])
-  assert ask('Early switching leaves', study).votes == [-1]
-  healthy = ask('Early switching lets', study)
-  assert healthy.votes == [-1]
-  assert values(healthy)['left by the rule'] == [6]

@@ -103,12 +103,6 @@ def test_an_interval_takes_all_workloads_of_a_seed():
   assert (found.lost, found.won) == (1, 0)
 
 
-def test_without_bare_there_is_no_page():
-  runs = [run for run in RUNS if run.submission != 'bare']
-  with pytest.raises(ValueError, match='no run of bare'):
-    premium.page(runs)
-
-
 def test_the_command_writes_the_page_alone(tmp_path):
   logs.pack(RUNS, tmp_path / 'logs')
   page = tmp_path / 'PREMIUM.md'

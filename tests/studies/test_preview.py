@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 
-from helpers import reference
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.shapes import Lambda
 from reset_cycles.studies import plans
@@ -50,28 +48,3 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
 
 def cycle_rows(step_hint, params):
   return preview.cycle_rows(RunPlan(step_hint, params).cycles)
-
-
-def test_the_bound_of_a_plan_beside_others():
-  steps = 100
-  lines = preview.bound_lines(np.full(steps, 0.25, np.float32))
-  rows = [line.split() for line in lines[2:5]]
-  constant = reference.last_iterate_bound([1.0] * steps, [1.0] * steps, 1.0)
-  start = 1 / (2 * steps)
-  best = 2 * (start * (constant - start)) ** 0.5
-  assert float(rows[0][-1]) == pytest.approx(best, rel=1e-3)
-  # A cosine and WSD, which fall to nearly 0, do better than a constant rate.
-  assert all(float(row[-1]) < float(rows[0][-1]) for row in rows[1:])
-
-
-@pytest.mark.parametrize(
-  ('rates', 'said'),
-  [
-    ([1.0, 0.5], ''),
-    ([1.0, 0.0, 0.0], 'Left out: the last 2 steps, at a rate of 0.'),
-  ],
-)
-def test_rates_of_0_at_the_end(rates, said):
-  text = ' '.join(preview.bound_lines(np.array(rates)))
-  assert said in text
-  assert ('Left out' in text) == bool(said)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from helpers.recorded import FALLING, make_run
@@ -23,14 +22,6 @@ def left_at(text, run):
 
 REACHES = make_run([10, 20, 30, 40], [0.2, 0.5, 1.0, 0.9])
 FAILS = make_run([10, 20, 30, 40], [0.2, 0.3, 0.3, 0.3])
-
-
-def test_the_yardsticks():
-  broken = make_run([10, 20, 30], [0.1, 0.2, 0.3], [1.0, NAN, 1.0])
-  for run in (REACHES, FAILS, broken):
-    assert left_at('never', run) == run.step.size
-  assert left_at('oracle', REACHES) == 4
-  assert left_at('oracle', FAILS) == 0
 
 
 def test_rules_see_one_evaluation_after_the_other():
@@ -88,24 +79,6 @@ DRAWN = [
   make_run([10, 50, 100], [math.nan, 0.3, 0.1], trial=3),
   make_run([10, 50, 100], [0.2, 0.6, 0.7], trial=4),
 ]
-
-
-def test_groups_are_trials_of_one_submission_in_their_order():
-  trials = [make_run([10], [0.1], trial=i) for i in (10, 2, 1, 3)]
-  others = [run._replace(submission='b') for run in trials[:3]]
-  broken = make_run([math.nan], [0.1], trial=4)
-  judged = [Judged(run, 0) for run in (*trials, *others, broken)]
-  [group] = cases.trials_of_groups(judged)
-  assert [one.run.trial for one in group] == [
-    'trial_1', 'trial_2', 'trial_3', 'trial_10',
-  ]  # fmt: skip
-
-
-def test_the_best_share_of_the_way():
-  run = make_run([1, 2, 3], [16.0, 4.0, 8.0], workload=FALLING)
-  assert rules.best_shares(run).tolist() == [0.0, 0.8, 0.8]
-  found = rules.best_shares(DRAWN[2])
-  np.testing.assert_allclose(found, [-math.inf, 0.3, 0.3], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -191,15 +164,6 @@ def test_figures_of_a_rule_and_of_a_race():
     ['never', '1.4', '4', '0.250', '0.893', '0', '1'],
     'race(probes=3, share=0.2, rule=never) 1.4 4 0.750 0.964 – 1'.split(),
   ]
-
-
-def test_figures_of_parts():
-  others = [run._replace(submission='b') for run in RUNS]
-  shown = replayed(RUNS + others, 'progress')
-  assert [
-    (o['submission'], o['budget'], o['cases'])
-    for o in tables.figures(shown, [1.0, 2.0], 'submission')
-  ] == [('a', 1.0, 4), ('a', 2.0, 4), ('b', 1.0, 4), ('b', 2.0, 4)]
 
 
 def test_the_figures_of_the_shipped_runs():

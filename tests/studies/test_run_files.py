@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import pathlib
 
 import numpy as np
@@ -15,7 +14,7 @@ from helpers.log_files import EVENTS, write_run
 from reset_cycles.core.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.parts.chains import chain_of_lists
-from reset_cycles.schedule_params import THESIS
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.studies import plans, run_files, run_plot
 from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.run_files import Log, MetricTarget, read_run
@@ -77,33 +76,6 @@ def test_evaluations_with_gaps_and_repeats(rows, seconds, metric, tmp_path):
   assert table.eval_steps.tolist() == [1, 30, 60]
   np.testing.assert_array_equal(table.eval_times, seconds)
   np.testing.assert_array_equal(table.metric, metric)
-
-
-def test_the_last_cycle_ends_where_the_run_finished(tmp_path):
-  finish = {'global_step': 58, 'event': 'finish', 'cycle': 2}
-  write_run(tmp_path, [*EVENTS, finish])
-  assert read_run(tmp_path).cycle_ends == [20, 58]
-
-
-@pytest.mark.parametrize(
-  ('flags', 'name'),
-  [
-    ({'experiment_name': None}, ''),
-    ({'experiment_name': 'digits'}, ''),  # the default says nothing
-    (
-      {'experiment_name': 'search', 'tuning_ruleset': 'external'},
-      'search, trial 3',
-    ),
-    ({'rng_seed': 8}, ''),  # the meta data have one that was drawn
-  ],
-)
-def test_names_and_seeds_from_flags(flags, name, tmp_path):
-  folder = tmp_path / 'trial_3'
-  folder.mkdir()
-  write_run(folder, seed=7)
-  files.write_json(folder / 'flags_0.json', {'workload': 'digits', **flags})
-  table = read_run(folder)
-  assert (table.name, table.seed) == (name, 7)
 
 
 def test_a_run_without_a_configuration_has_the_rates_that_it_logged(tmp_path):
@@ -183,22 +155,6 @@ def test_rates_follow_the_clock(events, expected):
   np.testing.assert_array_equal(values, expected)
 
 
-def test_between_nominal_steps_the_rate_is_the_schedules_own():
-  # A straight line between nominal steps would be off by a hundredth here.
-  peak = PARAMS.cycles[0].hparams.learning_rate
-  values = run_rates(5, start(0, 1, anchor_local=10.0, pace=4.8))
-  local = (np.arange(5) * 4.8) / 24
-  expected = peak * (1 + np.cos(np.pi * local)) / 2
-  np.testing.assert_allclose(values, expected, rtol=1e-6)
-
-
-def test_past_its_nominal_end_a_cycle_stays_at_its_final_rate():
-  values = run_rates(40, start(0, 1))
-  np.testing.assert_array_equal(values[:34], FIRST)
-  assert set(values[34:]) == {values[34]}
-  assert values[34] < values[33]
-
-
 def test_warm_ups_are_those_that_each_start_plans(tmp_path):
   events = [
     start(0, 1, setting=1),  # of 10 nominal steps
@@ -207,6 +163,15 @@ def test_warm_ups_are_those_that_each_start_plans(tmp_path):
   ]
   write_run(tmp_path, events, params=PARAMS)
   assert read_run(tmp_path).warmups == [(0, 10), (30, 48), (60, 60)]
+
+
+def test_the_range_test_is_a_cycle_behind_the_plan(tmp_path):
+  """A rate that rises from 1e-4 to 1, and then the first cycle."""
+  events = [start(0, 1, setting=5), start(12, 2, setting=1, scale=0.5)]
+  write_run(tmp_path, events, params=SOFT_RESET)
+  rates = read_run(tmp_path).rates
+  np.testing.assert_allclose(rates[:12], 1e4 ** (np.arange(12) / 12 - 1), 1e-5)
+  np.testing.assert_allclose(rates[12:].max(), 0.5 * 0.0025, rtol=1e-5)
 
 
 CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
@@ -241,15 +206,6 @@ def test_the_file_is_named(name, content, message, tmp_path):
     read_run(tmp_path)
 
 
-@pytest.mark.parametrize('name', ['cycles.csv', SETTINGS])
-def test_a_named_pipe_among_logs_is_refused_and_not_read(name, tmp_path):
-  write_run(tmp_path, EVENTS)
-  (tmp_path / name).unlink()
-  os.mkfifo(tmp_path / name)
-  with pytest.raises(ValueError, match=f'{name} is not a regular file'):
-    read_run(tmp_path)
-
-
 @pytest.fixture
 def table(tmp_path):
   write_run(tmp_path, EVENTS, metric=(0.9, 0.2, 0.1))
@@ -278,14 +234,6 @@ def test_metric_target_and_marks_are_drawn(table):
     assert [x.get_xdata() for x in dash_dotted] == [[20, 20], [40, 40]]
   assert axes.get_ylabel() == 'error rate (validation)'
   np.testing.assert_array_equal(rates.get_lines()[0].get_ydata(), table.rates)
-
-
-def test_taus_of_many_resets_are_written_where_there_is_room(table):
-  axes = Figure().subplots()
-  resets = [(step, 0.5) for step in range(0, 60, 2)]
-  run_plot.draw_metric(axes, table._replace(resets=resets))
-  # 11 % of 60 steps.
-  assert [text.xy[0] for text in axes.texts] == list(range(0, 60, 8))
 
 
 @pytest.mark.parametrize(

@@ -77,20 +77,6 @@ def test_full_lengths_are_compared_with_the_shortened_ones():
   assert 'Kendall' not in scoreboard.page(RUNS)
 
 
-def test_the_bootstrap_draws_the_same_seeds_for_all():
-  """Times that move together leave every ratio, and so the score, as it is."""
-  runs = [
-    run
-    for seed, seconds in ((1, 5), (2, 10), (3, 15))
-    for run in (
-      board_run('a', seed, seconds),
-      board_run('b', seed, 2 * seconds),
-    )
-  ]
-  for standing in scoreboard.standings(runs):
-    assert standing.low == standing.high == standing.score
-
-
 def test_a_study_under_way_is_compared_on_what_all_have_done():
   more = [
     board_run('a', 4, 12),
@@ -170,13 +156,6 @@ def test_a_studys_folder_is_read(tmp_path):
   )
   assert a.share_to_target == pytest.approx(1 / 3)
   assert (b.budget_sec, b.failed, b.share_to_target) == (60, True, math.inf)
-
-
-def test_a_page_of_conditions_beside_the_score_compares_all_runs():
-  runs = [run._replace(condition='tuned@2') for run in RUNS]
-  page = scoreboard.page(runs, 'What a person says.')
-  assert 'Over all, b is first' in page and '### tuned@2' in page
-  assert '\n\nWhat a person says.\n' in page
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 
 import numpy as np
@@ -15,12 +14,6 @@ from reset_cycles.studies.run_files import MetricTarget
 from reset_cycles.studies.scores import TrialTimes
 
 NEVER = math.inf
-
-
-def test_a_profile_is_a_share_of_workloads():
-  relative = np.array([1.0, 2.0, NEVER, 4.0])
-  taus = np.array([1.0, 1.999, 2.0, 4.0])
-  assert scores.profile(relative, taus).tolist() == [0.25, 0.25, 0.5, 0.75]
 
 
 @pytest.mark.parametrize(
@@ -56,28 +49,6 @@ def test_a_base_workload_counts_with_its_variant(variant, base, kept):
   }
   counted = scores.base_times(times, ['ogbg'])
   assert counted == {'fast': {'ogbg': 10.0}, 'one': {'ogbg': kept}}
-
-
-def test_a_variant_counts_with_its_base_workload():
-  # The fastest on the variant hasn't reached the base workload, so that it
-  # sets no pace.
-  times = {
-    'out': {'ogbg': NEVER, 'ogbg_model_size': 1.0},
-    'in': {'ogbg': 10.0, 'ogbg_model_size': 10.0},
-  }
-  assert scores.base_times(times, ['ogbg'])['in'] == {'ogbg': 10.0}
-
-
-def test_base_workloads_are_all_but_variants_of_the_benchmarks():
-  times = {
-    'a': {'ogbg': 1.0, 'ogbg_gelu': 1.0, 'digits': 1.0},
-    'b': {'imagenet_resnet': 1.0, 'imagenet_resnet_silu': 1.0},
-  }
-  assert scores.base_workloads(times) == [
-    'digits',
-    'imagenet_resnet',
-    'ogbg',
-  ]
 
 
 def write_trial(
@@ -161,26 +132,6 @@ def test_the_best_trial_and_the_median_study_count():
   assert scores.median_times(trials) == {'a': {'x': 20.0, 'y': NEVER}}
 
 
-def test_the_shipped_runs():
-  runs = reading.read_runs()
-  assert len(runs) == 3521
-  assert sum(run.step.size for run in runs) == 232_757
-  assert collections.Counter((r.board, r.ruleset) for r in runs) == {
-    ('v05', 'external'): 2740,
-    ('v05', 'self'): 399,
-    ('a100', 'self'): 241,
-    ('v06', 'external'): 117,
-    ('v06', 'self'): 24,
-  }
-  workloads = reading.read_workloads()
-  assert len(workloads) == 19
-  target = ('mean_average_precision', 0.28098, True)
-  assert workloads['ogbg'][1:] == (target, 80_000, 18_477)
-  # 2024 did not have it.
-  new = ('finewebedu_lm', ('ppl', 22.2995, False), 72_000, 31_967)
-  assert workloads['finewebedu_lm'] == new
-
-
 def test_a_trial_of_the_benchmarks_logs(tmp_path):
   place = 'external/mine/study_3/librispeech_deepspeech_pytorch/trial_2'
   write_trial(tmp_path, place, [0.1, 0.8], 'wer', loss='ctc_loss')
@@ -245,16 +196,4 @@ def test_scores_and_times_in_words():
     '  workload  1      2         3',
     '  x         12     24 (2/3)  never',
     '  y         1,234  never     -',
-  ]
-
-
-def test_profiles_are_stairs(tmp_path, monkeypatch):
-  drawn = []
-  monkeypatch.setattr(scores, 'save_picture', lambda f, path: drawn.append(f))
-  scores.save_profiles(tmp_path / 'x.png', scores.entries(TRIALS))
-  [axes] = drawn[0].axes
-  assert [line.get_xydata().tolist() for line in axes.get_lines()] == [
-    [[1.0, 1.0], [4.0, 1.0]],
-    [[1.0, 0.0], [2.0, 0.5], [4.0, 0.5]],
-    [[1.0, 0.0], [4.0, 0.0]],
   ]

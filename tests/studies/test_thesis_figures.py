@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
 from helpers.curves_of_runs import run_table
@@ -22,26 +19,6 @@ def test_median_and_quartiles_of_common_points():
   assert shown.median.tolist() == [3.0] * 3
   assert shown.lower.tolist() == [2.0] * 3
   assert shown.upper.tolist() == [4.0] * 3
-
-
-def test_a_seed_that_ended_or_diverged_leaves_the_others():
-  curves = [
-    (STEPS, np.array([1.0, 1.0, 1.0])),
-    (STEPS, np.array([3.0, math.nan, 3.0])),
-    (STEPS[:2], np.array([5.0, 5.0])),
-  ]
-  assert figures.band(curves).median.tolist() == [3.0, 3.0, 2.0]
-
-
-def test_other_points_are_interpolated():
-  curves = [
-    (np.array([0.0, 10.0]), np.array([0.0, 10.0])),
-    (np.array([0.0, 5.0, 20.0]), np.array([2.0, 7.0, 22.0])),
-  ]
-  shown = figures.band(curves)
-  np.testing.assert_allclose(shown.x[[0, -1]], [0.0, 20.0])
-  above = np.where(shown.x <= 10.0, 1.0, 2.0)
-  np.testing.assert_allclose(shown.median, shown.x + above)
 
 
 def panel(tables, x_axis):
@@ -144,30 +121,6 @@ def test_a_schedule_alone_has_its_phases_shaded():
   assert labels == ['warm-up', 'decay']
   spans = sorted((p.get_x(), p.get_x() + p.get_width()) for p in axes.patches)
   assert spans == [(0, 2), (2, 20), (20, 22), (22, 40)]
-
-
-@pytest.mark.parametrize(
-  ('name', 'label', 'values'),
-  [
-    ('fig3.6a', 'validation loss L', [0.9, 0.5, 0.8, 0.5]),
-    ('fig3.6b', 'smoothed validation loss l', [0.9, 0.5, 0.8, 0.5]),
-    ('fig3.6c', "change of l per evaluation, l'", [0.0, -0.4, 0.3, -0.3]),
-  ],
-)
-def test_losses(name, label, values):
-  _, axes = draw(name, {'failing_full': FULL[:1]}).axes
-  assert axes.get_ylabel() == label
-  np.testing.assert_allclose(labelled(axes)['full reset'].get_ydata(), values)
-
-
-def test_every_early_switch_is_marked():
-  runs = [
-    FULL[0]._replace(switches=[(20, 'loss rises')]),
-    FULL[1]._replace(switches=[(10, 'loss rises'), (30, 'loss rises')]),
-  ]
-  _, axes = draw('fig3.7', {'failing_switching': runs}).axes
-  marks = labelled(axes)['early switch']
-  assert list(marks.get_xdata()) == [20, 10, 30]
 
 
 def test_a_figure_over_time_can_be_drawn():

@@ -78,13 +78,6 @@ def test_missing_runs_are_trained_once_in_the_order_of_the_wish(
   assert trained == [third, FULL]
 
 
-def test_a_place_that_is_taken_is_noticed_before_training(tmp_path):
-  (tmp_path / 'molecules' / 'peaks_soft' / 'seed_2').mkdir(parents=True)
-  with pytest.raises(ValueError, match='seed_2 has no finished logs .* --runs'):
-    with logs.complete_logs([FULL, SOFT], [], tmp_path, 1, print):
-      pass
-
-
 def pack(path, *found):
   contents = {
     f'{log.job.run}/seed_{log.job.seed}/{file.name}': file.read_bytes()
@@ -111,20 +104,6 @@ def test_archives_are_read_as_the_folders_that_were_packed(tmp_path):
   assert not found[0].log_dir.exists()
 
 
-def test_an_archive_ranks_where_its_root_does(tmp_path):
-  roots = [tmp_path / name for name in ('first', 'second')]
-  for root, value in zip(roots, ('1', '2')):
-    log = write_log(tmp_path / f'log{value}', SOFT)
-    (log.log_dir / 'eval_measurements.csv').write_text(value)
-    pack(root / 'a.zip', log)
-  write_log(roots[1] / 'x', SOFT)
-  for order in (roots, roots[::-1]):
-    with logs.unpacked(order) as folders:
-      [found] = logs.find_logs(folders)
-      text = (found.log_dir / 'eval_measurements.csv').read_text()
-    assert text[:1] == ('1' if order == roots else 'g')
-
-
 def test_other_archives_are_left_alone(tmp_path):
   with zipfile.ZipFile(tmp_path / 'x.zip', 'w') as archive:
     archive.writestr('../outside.txt', 'no logs')
@@ -137,14 +116,6 @@ def test_other_archives_are_left_alone(tmp_path):
 
 
 JOBS = [Job('fake', 'peaks_soft', seed) for seed in (1, 2, 3)]
-
-
-def test_all_are_trained_by_workers_with_a_thread_each(tmp_path, monkeypatch):
-  monkeypatch.delenv('OMP_NUM_THREADS', raising=False)
-  workers.train_all(JOBS, tmp_path / 'new', 2, note)
-  written = {p.name: p.read_text() for p in (tmp_path / 'new').iterdir()}
-  assert written == {f'{seed}.txt': '1' for seed in (1, 2, 3)}
-  assert 'OMP_NUM_THREADS' not in os.environ
 
 
 def test_a_run_that_fails_ends_the_study(tmp_path):
@@ -175,12 +146,6 @@ def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   assert flags['workload'] == 'fake'
   assert flags['eval_splits'] == 'validation'
   assert not flags['stop_at_targets']
-
-
-def test_a_run_that_ends_badly_is_not_kept(tmp_path):
-  with pytest.raises(RunFailed, match='fake peaks_soft 1 .*status 130'):
-    logs.train(JOBS[0], tmp_path, command=lambda arguments: 130)
-  assert logs.find_logs([tmp_path]) == []
 
 
 @pytest.mark.parametrize('how', ['kill', 'ctrl_c'])

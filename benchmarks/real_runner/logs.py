@@ -1,0 +1,123 @@
+"""What runs leave: one table of evaluations, and the steps to a target."""
+
+from __future__ import annotations
+
+import csv
+import math
+import pathlib
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+FILE = pathlib.Path(__file__).with_name('evaluations.csv')
+README = FILE.with_name('README.md')
+MARKS = ('<!-- written by logs.py -->\n', '<!-- end -->\n')
+
+
+class Run(NamedTuple):
+  """Which run it is."""
+
+  data: str
+  clock: str
+  entry: str
+  seed: int
+
+
+class Point(NamedTuple):
+  """An evaluation: after how many steps, seconds of submission time, results."""
+
+  step: int
+  seconds: float
+  loss: float
+  metric: float
+
+
+Logs = Mapping[Run, Sequence[Point]]
+
+
+def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
+  """All runs of a file, each one's evaluations in their order."""
+  runs: dict[Run, list[Point]] = {}
+  if file.exists():
+    with file.open(newline='') as lines:
+      for data, clock, entry, seed, step, *values in list(csv.reader(lines))[
+        1:
+      ]:
+        points = runs.setdefault(Run(data, clock, entry, int(seed)), [])
+        points.append(Point(int(step), *map(float, values)))
+  return runs
+
+
+def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
+  """Adds a run, rounded to what its table needs."""
+  new = not file.exists()
+  with file.open('a', newline='') as lines:
+    writer = csv.writer(lines, lineterminator='\n')
+    if new:
+      writer.writerow([*Run._fields, *Point._fields])
+    for step, *values in points:
+      writer.writerow([*run, step, *(f'{value:.5g}' for value in values)])
+
+
+def steps_to(points: Sequence[Point], target: float) -> float:
+  """Steps at the first evaluation above a target; infinite if there is none."""
+  return min((p.step for p in points if p.metric > target), default=math.inf)
+
+
+def shown(steps: float) -> str:
+  """Steps as a table has them."""
+  return 'never' if math.isinf(steps) else f'{steps:.0f}'
+
+
+def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:
+  """Markdown: steps to the target, a line for each entry.
+
+  The interval is from the least to the most. Of five seeds it holds the median
+  of all seeds with a probability of 1 - 2 (1/2)^5 = .94, whatever their
+  distribution; of three, of .75.
+
+  Args:
+    logs: of all runs.
+    clock: which ones are shown.
+    targets: of every data set that is shown.
+  """
+  cells: dict[str, dict[str, list[float]]] = {}
+  for run in sorted(logs):
+    if run.clock == clock and run.data in targets:
+      steps = steps_to(logs[run], targets[run.data])
+      cells.setdefault(run.entry, {}).setdefault(run.data, []).append(steps)
+  names = [d for d in targets if any(d in found for found in cells.values())]
+
+  def cell(steps: Sequence[float]) -> str:
+    if not steps:
+      return ''
+    middle, least, most = map(
+      shown, (statistics.median(steps), min(steps), max(steps))
+    )
+    reached = sum(map(math.isfinite, steps))
+    return f'**{middle}** {least}–{most}, {reached} of {len(steps)}'
+
+  def median(entry: str) -> float:
+    return statistics.median(cells[entry].get(names[0], [math.inf]))
+
+  head = [f'{name}, {targets[name]}' for name in names]
+  return [
+    f'| {" | ".join(row)} |'
+    for row in (
+      ['entry', *head],
+      ['---'] * (1 + len(head)),
+      *(
+        [entry, *(cell(cells[entry].get(name, [])) for name in names)]
+        for entry in sorted(cells, key=median)
+      ),
+    )
+  ]
+
+
+def written(text: str, lines: Iterable[str]) -> str:
+  """A page's text with other lines between its marks."""
+  before, _, rest = text.partition(MARKS[0])
+  _, mark, after = rest.partition(MARKS[1])
+  if not mark:
+    raise ValueError(f'the page lacks the marks {MARKS[0]!r} and {MARKS[1]!r}.')
+  return before + MARKS[0] + '\n'.join(['', *lines, '', '']) + mark + after

@@ -1,0 +1,52 @@
+"""Exports this project's entries, to run beside the published ones.
+
+python -m reset_cycles.benchmarks.real_runner.own ENTRIES
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from ...cli.main import main as cli
+from ...core.records import as_plain
+from ...schedule_params import SOFT_RESET, THESIS, ScheduleParams
+
+
+def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
+  """The same settings with other peaks."""
+  cycles = [dataclasses.replace(c, peak=factor * c.peak) for c in params.cycles]
+  return dataclasses.replace(params, cycles=tuple(cycles))
+
+
+OWN = {
+  'soft_reset': SOFT_RESET,
+  'soft_reset_hot': scaled(SOFT_RESET, 10.0),
+  'soft_reset_cold': scaled(SOFT_RESET, 0.1),
+  'thesis': THESIS,
+}
+
+
+def export(entries: pathlib.Path) -> None:
+  """Writes a folder for each entry; those of an earlier export are replaced.
+
+  Raises:
+    SystemExit: if the command fails.
+  """
+  with tempfile.TemporaryDirectory() as folder:
+    for name, params in OWN.items():
+      file = pathlib.Path(folder, f'{name}.json')
+      file.write_text(json.dumps(as_plain(params)))
+      out = pathlib.Path(folder, name)
+      if cli(['export', f'--params={file}', f'--name={name}', f'--out={out}']):
+        sys.exit(f'{name} could not be exported.')
+      shutil.rmtree(entries / name, ignore_errors=True)
+      shutil.copytree(out / 'self_tuning' / name, entries / name)
+
+
+if __name__ == '__main__':
+  export(pathlib.Path(sys.argv[1]))
