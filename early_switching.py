@@ -90,19 +90,14 @@ def smooth_loss(
 class Stopping(NamedTuple):
   """S(t) and its terms."""
 
-  stopping: bool  # S(t) = 1
   case1: bool  # l'(t) >= eps1
   case2: bool  # no new minimum for k, and none in sight
-  non_finite: bool  # the loss is NaN or infinite
+  reason: str  # why the cycle should be left; empty if it should not
 
   @property
-  def reason(self) -> str:
-    """Why the cycle should be left; empty if it should not."""
-    if self.non_finite:
-      return NOT_FINITE
-    if self.case1:
-      return 'loss rises'
-    return 'minimum out of reach' if self.case2 else ''
+  def stopping(self) -> bool:
+    """Whether S(t) = 1."""
+    return bool(self.reason)
 
 
 def is_stopping_early(
@@ -126,35 +121,26 @@ def is_stopping_early(
   """
   t, value, derivative, minimum, argmin = smoothed
   if not math.isfinite(value):
-    return Stopping(True, False, False, True)
-  if t < 2:
-    return Stopping(False, False, False, False)
-  case1 = derivative >= eps1
-  case2 = t - argmin >= k and m * derivative + value >= minimum + eps2
-  return Stopping(case1 or case2, case1, case2, False)
+    return Stopping(False, False, NOT_FINITE)
+  case1 = t > 1 and derivative >= eps1
+  is_above = m * derivative + value >= minimum + eps2
+  case2 = t > 1 and t - argmin >= k and is_above
+  reason = 'minimum out of reach' if case2 else ''
+  return Stopping(case1, case2, 'loss rises' if case1 else reason)
 
 
 @dataclasses.dataclass(frozen=True)
 class SmoothedLossRule:
   """The thesis' rule: S(t) = 1 leaves the cycle; see `is_stopping_early`.
 
-  Attributes:
-    lam: lambda, weight of the newest loss in the smoothed loss, in (0, 1].
-      LARGER smooths LESS (the thesis calls it momentum).
-    eps1: epsilon_1, the rise of the smoothed loss that ends a cycle.
-    eps2: epsilon_2, how far above its minimum the smoothed loss, extrapolated m
-      evaluations ahead, may be.
-    k: evaluations without a new minimum before epsilon_2 counts.
-    m: evaluations to look ahead. The thesis advises m = k > 5.
-
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
   """
 
-  lam: float = 0.7
-  eps1: float = 0.01
-  eps2: float = 0.01
-  k: int = 9
-  m: int = 9
+  lam: float = 0.7  # weight of the newest loss: LARGER smooths LESS
+  eps1: float = 0.01  # rise of the smoothed loss that ends a cycle
+  eps2: float = 0.01  # how far above its minimum it may be expected to be
+  k: int = 9  # evaluations without a new minimum before eps2 counts
+  m: int = 9  # evaluations to look ahead; the thesis advises m = k > 5
 
   judges_chain: ClassVar[bool] = False
   initial: ClassVar[SmoothedLoss] = NO_LOSS_YET
@@ -205,18 +191,12 @@ class Progress:
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
-
-  Attributes:
-    min_share: share of the chain before which it is not judged.
-    margin: share of the way to the target that may always be missing.
-    trend: how many times the gain that is expected may be missing as well.
-    floor: share of the way that a whole chain is expected to gain at least.
   """
 
-  min_share: float = 0.15
-  margin: float = 0.08
-  trend: float = 2.0
-  floor: float = 0.3
+  min_share: float = 0.15  # of the chain, before which it is not judged
+  margin: float = 0.08  # share of the way that may always be missing
+  trend: float = 2.0  # times the expected gain may be missing as well
+  floor: float = 0.3  # share of the way that a whole chain gains at least
 
   judges_chain: ClassVar[bool] = True
   initial: ClassVar[Past] = Past(*2 * ((math.nan,) * _NUM_KEPT,))
@@ -247,7 +227,6 @@ class Progress:
     missing, to_come = 1.0 - best, self.margin + rest
     is_lost = f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
-    if not math.isfinite(evaluation.loss):
-      reason = NOT_FINITE
+    reason = reason if math.isfinite(evaluation.loss) else NOT_FINITE
     terms = dict(zip(self.columns, (p, best, missing, to_come)))
     return past, Verdict(reason, terms)

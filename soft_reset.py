@@ -36,11 +36,10 @@ def distance(
     falling, log:     log(y / y*) / log(y0 / y*)
     falling, linear:  (y - y*) / (y0 - y*)
 
-  The thesis has no formula for metrics that fall. On a log scale perplexity,
-  word error rate and error rate behave alike; on the linear one a classifier is
-  treated alike whether its accuracy or its error rate is given. Where the first
-  evaluation does not serve (not finite, or no worse than the target) a falling
-  metric uses 1 - y* / y.
+  On a log scale perplexity, word error rate and error rate behave alike; on the
+  linear one a classifier is treated alike whether its accuracy or its error rate
+  is given. Where the first evaluation does not serve (not finite, or no worse
+  than the target) a falling metric uses 1 - y* / y.
 
   Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
   error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
@@ -53,8 +52,8 @@ def distance(
     scale: 'log' or 'linear', of a metric that falls.
 
   Returns:
-    The share: 0 at the target, below 0 beyond it; NaN if the metric is not
-    finite. Where no formula makes sense, at a target of 0 or less, 0.
+    0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
+    where no formula makes sense, at a target of 0 or less.
 
   Source: thesis, section 3.3.2; the falling forms are ours.
   """
@@ -91,12 +90,9 @@ def tau(
 
 def check_target(target: Target) -> None:
   """Raises ValueError unless tau is defined for this validation target."""
-  check(
-    math.isfinite(target.value) and target.value > 0,
-    'validation_target_value',
-    target.value,
-    'finite and above 0 where a soft reset needs tau',
-  )
+  is_right = math.isfinite(target.value) and target.value > 0
+  right = 'finite and above 0 where a soft reset needs tau'
+  check(is_right, 'validation_target_value', target.value, right)
 
 
 class ResetPlan(NamedTuple):
@@ -124,19 +120,13 @@ class Reset(Protocol):
 class SoftReset:
   """Blends the model with a fresh one by tau; shrinks moments by alpha * tau.
 
-  Attributes:
-    alpha: share of tau that the moments get, in [0, 1].
-    scale: scale of tau for a metric that falls, 'log' or 'linear'.
-    fade: tau is multiplied by max(0, 1 - fade * f), where f is the share of
-      the run that is over: the remaining steps would not make up for a late
-      reset. 0 is the thesis'.
-
-  Source: thesis, section 3.3.2; fade is ours.
+  Source: thesis, section 3.3.2; fade is ours: the remaining steps would not make
+  up for a late reset.
   """
 
-  alpha: float = 0.5
-  scale: str = 'log'
-  fade: float = 0.0
+  alpha: float = 0.5  # share of tau that the moments get, in [0, 1]
+  scale: str = 'log'  # of tau for a metric that falls, or 'linear'
+  fade: float = 0.0  # tau * max(0, 1 - fade * share of the run that is over)
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')
@@ -145,13 +135,13 @@ class SoftReset:
 
   def tau(
     self,
-    last: Evaluation,
-    first: Evaluation,
+    last: Evaluation,  # of the cycle that has ended
+    first: Evaluation,  # of the run
     target: Target,
-    step: int,
-    horizon: int,
+    step: int,  # about to be taken
+    horizon: int,  # steps of the run
   ) -> float:
-    """The tau of a reset before `step`, `horizon` being the steps of the run."""
+    """The share of fresh values in a reset."""
     whole = tau(last.metric, target, first.metric, self.scale)
     return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
@@ -194,10 +184,10 @@ def blend(
   in that precision, but at least in float32.
   """
   new = fresh.astype(old.dtype)
-  mixed = old
-  if jnp.issubdtype(old.dtype, jnp.inexact):
-    precise = jnp.promote_types(old.dtype, jnp.float32)
-    keep, share = keep.astype(precise), share.astype(precise)
-    mixed = (keep * old + share * fresh).astype(old.dtype)
-    mixed = jnp.where(share > 0, mixed, old)
+  if not jnp.issubdtype(old.dtype, jnp.inexact):
+    return jnp.where(keep > 0, old, new)
+  precise = jnp.promote_types(old.dtype, jnp.float32)
+  keep, share = keep.astype(precise), share.astype(precise)
+  mixed = (keep * old + share * fresh).astype(old.dtype)
+  mixed = jnp.where(share > 0, mixed, old)
   return jnp.where(keep > 0, mixed, new)

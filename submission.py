@@ -62,13 +62,10 @@ def _init_optimizer_state(
   hyperparameters: Any,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
-  """Builds the chain, initialises the optimizer and records the settings.
+  """The initial state and run, as the pair that checkpoints demand.
 
   hyperparameters are None under self-tuning; under the external ruleset their
   values replace those of schedule_params. See `run.set_up`.
-
-  Returns:
-    The 2-tuple that the benchmark's checkpoints demand.
   """
   params = schedule_params.override(hyperparameters)
   is_self_tuning = hyperparameters is None
@@ -131,10 +128,7 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Nothing remains to do: update_params returns what is to be evaluated.
-
-  Called by the current generation only, before every evaluation.
-  """
+  """Nothing remains to do: update_params returns what is to be evaluated."""
   return optimizer_state, current_param_container, model_state
 
 
@@ -170,12 +164,9 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
   Raises:
     ValueError: if schedule_params is not a ScheduleParams.
   """
-  check(
-    isinstance(schedule_params, ScheduleParams),
-    'schedule_params',
-    schedule_params,
-    'a ScheduleParams, as in make_submission(THESIS)',
-  )
+  right = 'a ScheduleParams, as in make_submission(THESIS)'
+  is_right = isinstance(schedule_params, ScheduleParams)
+  check(is_right, 'schedule_params', schedule_params, right)
   return Submission(
     functools.partial(_init_optimizer_state, schedule_params),
     update_params,

@@ -34,10 +34,6 @@ def modules(
   Imports are read from the text: those for types, and those inside functions,
   count as well.
 
-  Args:
-    start: the file.
-    changed: texts that stand for those of files.
-
   Returns:
     Texts by the files' paths.
   """
@@ -89,14 +85,8 @@ def contents(
 
   There is no `__init__.py` above the submission's own: the benchmark imports it
   by its path and needs none, and the `__pycache__` next to one would be taken
-  for a submission without `submission.py`.
-
-  Args:
-    title: of the settings.
-    params: the settings.
-    form: what to replace in submission_info.yml.
-    own: a submission's file, not of this package's root, that has the settings.
-      It becomes `submission.py`, and this package a folder beside it.
+  for a submission without `submission.py`. An own file that has the settings
+  becomes `submission.py`, and this package a folder beside it.
 
   Raises:
     ValueError: if the settings cannot be put in force, or what the own file
@@ -200,11 +190,6 @@ def _classes(value: Any) -> set[type]:
 def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
   """An own module, which imports this package from the folder it is put in.
 
-  Args:
-    path: of the module.
-    text: its text.
-    folder: that of the submission.
-
   Raises:
     ValueError: for an import that has no relative form.
   """
@@ -233,11 +218,6 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
 
 def check(folder: pathlib.Path, module: str, params: ScheduleParams) -> None:
   """Imports what was exported where this package cannot be, and compares.
-
-  Args:
-    folder: to import from, as the benchmark does from its root.
-    module: the submission's name there.
-    params: the settings that were exported.
 
   Raises:
     ValueError: if it cannot be imported, or has other settings.

@@ -76,11 +76,7 @@ def run(**options: Any) -> int:
 @switch('full', "With --board: keep the workload's own length.")
 @overwrite
 def set_targets(
-  workload: str,
-  data_dir: str | None,
-  board: bool,
-  full: bool,
-  overwrite: bool,
+  workload: str, data_dir: str | None, board: bool, full: bool, overwrite: bool
 ) -> None:
   """Sets a workload's targets by the benchmark's method.
 

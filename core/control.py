@@ -1,17 +1,8 @@
 """From evaluations to a transition: when a cycle ends, and what follows it.
 
-Pure functions of Python numbers. `transition` tells the story of a step before
-which there is something to decide:
-
-  1. The evaluations that have come in are taken note of.
-  2. A range test that is over says which peak the chain begins with.
-  3. A cycle that fails is abandoned, if the settings switch early.
-  4. A cycle whose steps are over ends, once its annealed model was evaluated.
-  5. If the horizon has moved, the remaining cycles are stretched with it.
-
-When something ends, `_begin` starts the next cycle and says what is reset. A
-run with a horizon is timed: its cycles fill the steps up to it, end where an
-evaluation is due, and are at least three intervals between evaluations long.
+Pure functions of Python numbers. A run with a horizon is timed: its cycles fill
+the steps up to it, end where an evaluation is due, and are at least three
+intervals between evaluations long.
 """
 
 from __future__ import annotations
@@ -105,9 +96,14 @@ def transition(
 ) -> Transition:
   """Takes in new evaluations, and ends the cycle if it is time.
 
+  1. The evaluations that have come in are taken note of.
+  2. A range test that is over says which peak the chain begins with.
+  3. A cycle that fails is abandoned, if the settings switch early.
+  4. A cycle whose steps are over ends, once its annealed model was evaluated.
+  5. If the horizon has moved, the remaining cycles are stretched with it.
+
   Args:
-    control: the current control.
-    clock: a host copy of the current clock.
+    control, clock: the current control, and a host copy of the clock.
     evaluations: those not seen yet, in order.
     step: the step about to be taken.
     config: the run's.
@@ -118,13 +114,15 @@ def transition(
   events, reason, before = list[Event](), '', control
   for evaluation in evaluations:
     control, verdict = observe(control, evaluation, config)
-    events.append(_evaluation_event(control, verdict))
+    numbers = {'evaluation': control.num_evaluations, 'loss': evaluation.loss}
+    numbers |= verdict.terms
+    numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
+    events.append(_event('evaluation', control, **numbers))
     reason = reason or verdict.reason
 
   settings, is_over = config.settings, step >= control.end
-  has_failed = control.num_evaluations > 0 and not math.isfinite(
-    control.last.loss
-  )
+  is_finite = math.isfinite(control.last.loss)
+  has_failed = control.num_evaluations > 0 and not is_finite
   # With fewer steps than it has had, a new chain could hardly come farther.
   is_late = control.horizon - step < step - control.chain_start
   may_abandon = has_failed or not (config.is_timed and is_late)
@@ -136,7 +134,7 @@ def transition(
     following, event = _tested(control, range_losses(), step, config)
     events.append(event)
   elif reason and settings.early_switching and may_abandon:
-    events.append(_event('switch', control, reason))
+    events.append(_event('switch', control, reason=reason))
     following = _next(control, step, config, has_failed=True)
   elif is_over:
     # The evaluation after a cycle's last step sees the annealed model.
@@ -147,7 +145,8 @@ def transition(
     if step < give_up:
       if step == control.end:
         why = 'the annealed model has not been evaluated'
-        events.append(_event('wait', control, why) | {'cycle_end': give_up})
+        event = _event('wait', control, reason=why, cycle_end=give_up)
+        events.append(event)
       return Transition(control, clock, None, events, give_up)
     following = _next(control, step, config, has_failed)
   else:
@@ -159,7 +158,7 @@ def transition(
       events.append(_clock_event('clock', control, clock))
     return Transition(control, clock, None, events, control.end)
   if following is None:
-    events.append(_event('finish', control, 'cycles have run out'))
+    events.append(_event('finish', control, reason='cycles have run out'))
     return Transition(control, clock, None, events, step, is_over=True)
   return _begin(control, following, step, config, is_model_finite, events)
 
@@ -203,8 +202,8 @@ def _tested(
   estimate = test.estimate(losses)
   scale = test.scale(estimate, peak)
   why = 'the peak is kept' if scale == 1 else 'the estimate is taken'
-  event = _event('range_test', control, why)
-  event |= {'peak_value': peak, 'estimate': estimate, 'scale': scale}
+  numbers = {'peak_value': peak, 'estimate': estimate, 'scale': scale}
+  event = _event('range_test', control, reason=why, **numbers)
   control = control._replace(cycle=0, scale=scale, chain_start=step, start=step)
   return _laid_out(control, step, config), event
 
@@ -216,8 +215,8 @@ def _next(
 
   After the last one, it is repeated: up to a horizon as many times as bring its
   length, scaled with the horizon, nearest to the remaining steps; else once
-  more, which postpones the end of the run. What has failed is not repeated as
-  it was, but at half of its rate: in a timed run the chain from its beginning.
+  more, which postpones the end of the run. What has failed is repeated at half
+  of its rate: in a timed run the chain from its beginning.
   """
   cycles, rest = config.cycles, control.horizon - step
   fewest = _FEWEST_INTERVALS * control.pace.usual * config.is_timed
@@ -227,9 +226,8 @@ def _next(
   begun = control._replace(start=step)
   if has_failed and config.is_timed:
     planned = step + max(rest, math.ceil(fewest), 1)
-    begun = begun._replace(
-      cycle=0, scale=scale, chain_start=step, horizon=planned
-    )
+    begun = begun._replace(cycle=0, scale=scale)
+    begun = begun._replace(chain_start=step, horizon=planned)
     return _laid_out(begun, step, config)
   has_room = rest > 0 and rest >= fewest
   if has_room and control.cycle + 1 < len(cycles):
@@ -244,12 +242,8 @@ def _next(
     steps = max(nominal * control.horizon / total, fewest)
     further = max(round(rest / steps), 1)
     end = cycle_ends(step, control.horizon, [1.0] * further)[0]
-  begun = begun._replace(
-    cycle=len(cycles) - 1,
-    scale=scale,
-    end=end,
-    horizon=max(control.horizon, end),
-  )
+  begun = begun._replace(cycle=len(cycles) - 1, scale=scale)
+  begun = begun._replace(end=end, horizon=max(control.horizon, end))
   return _aligned(begun, step, config)
 
 
@@ -257,9 +251,8 @@ def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle at hand with its end, or the first one that is long enough.
 
   The steps from its start to the horizon are split over this cycle and those to
-  come by their lengths. In a timed run a cycle that would be too short is
-  skipped, and while the pace of evaluations is unknown, the cycle is laid over
-  all of the steps.
+  come. In a timed run a cycle that would be too short is skipped, and while the
+  pace of evaluations is unknown, the cycle is laid over all of the steps.
   """
   lengths = [cycle.setting.length for cycle in config.cycles]
   fewest = _FEWEST_INTERVALS * control.pace.usual
@@ -284,11 +277,10 @@ def _stretched(
   """A cycle whose horizon has moved, and the nominal step that it is at.
 
   Up to the third interval between evaluations a chain is laid out anew, since
-  the first ones tell the pace badly: they have compilations in them. Later,
-  what remains of the cycle and the cycles to come share the steps up to the new
-  horizon by their nominal lengths. If none is to come, further ones may follow;
-  all that is known of them is that they fill the steps from the cycle's end to
-  `planned`, the previous horizon.
+  the first ones have compilations in them. Later, what remains of the cycle and
+  the cycles to come share the steps up to the new horizon by their nominal
+  lengths. If none is to come, further ones may follow; all that is known of
+  them is that they fill the steps up to `planned`, the previous horizon.
   """
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
@@ -311,11 +303,10 @@ def _aligned(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle, its end moved to where an evaluation is expected.
 
   A cycle that waits for an evaluation stands still meanwhile. So it ends a whole
-  number of the intervals between evaluations after the last one, but not before
-  it is long enough. An end just after the last one stays: an interval more at
-  each evaluation that comes a little too soon would put it off again and again.
-  Where too few steps for a further cycle would remain, it lasts up to the
-  horizon, which lies before an evaluation.
+  number of the intervals between evaluations after the last one, once it is long
+  enough. An end just after the last one stays, or each evaluation that comes too
+  soon would put it off again. Where too few steps for a further cycle would
+  remain, it lasts up to the horizon, which lies before an evaluation.
   """
   end, interval, last = control.end, control.pace.usual, control.last.step
   if not config.is_timed or not interval or end >= control.horizon:
@@ -369,16 +360,18 @@ def _begin(
     chain_start=step if is_full else following.chain_start,
     switching=rule.initial if is_judged_anew else following.switching,
   )
-  early = 'early' if is_new or step < ended.end else 'scheduled'
-  event = _event('reset', control, early) | {
-    'mode': 'FullReset' if is_full else type(mode).__name__,
-    'tau': plan.tau,
-    'alpha': getattr(mode, 'alpha', ''),
-    'metric': last.metric,
-    'metric_step': last.step,
-    'note': note,
-  }
   clock = _clock(control, 0.0, step, config)
+  event = _event(
+    'reset',
+    control,
+    reason='early' if is_new or step < ended.end else 'scheduled',
+    mode='FullReset' if is_full else type(mode).__name__,
+    tau=plan.tau,
+    alpha=getattr(mode, 'alpha', ''),
+    metric=last.metric,
+    metric_step=last.step,
+    note=note,
+  )
   events += [event, start_event(control, clock, config)]
   return Transition(control, clock, plan, events, control.end)
 
@@ -392,34 +385,21 @@ def _clock(
   )
 
 
-def _event(kind: str, control: Control, reason: str) -> Event:
-  return {'event': kind, 'cycle': control.number, 'reason': reason}
-
-
-def _evaluation_event(control: Control, verdict: Verdict) -> Event:
-  """The event of an evaluation; `control` is as of after it."""
-  return {
-    'event': 'evaluation',
-    'cycle': control.number,
-    'evaluation': control.num_evaluations,
-    'loss': control.last.loss,
-    **verdict.terms,
-    'metric': control.last.metric,
-    'metric_step': control.last.step,
-  }
+def _event(kind: str, control: Control, /, **more: Any) -> Event:
+  return {'event': kind, 'cycle': control.number, **more}
 
 
 def _clock_event(kind: str, control: Control, clock: CycleClock) -> Event:
   """The event of a clock that was anchored anew."""
-  return {
-    'event': kind,
-    'cycle': control.number,
-    'setting': control.cycle + 1,
-    'cycle_end': control.end,
-    'anchor_local': float(clock.anchor_local),
-    'pace': float(clock.pace),
-    'scale': control.scale,
-  }
+  return _event(
+    kind,
+    control,
+    setting=control.cycle + 1,
+    cycle_end=control.end,
+    anchor_local=float(clock.anchor_local),
+    pace=float(clock.pace),
+    scale=control.scale,
+  )
 
 
 def start_event(

@@ -36,14 +36,11 @@ class Devices:
     return tree_map(lambda _: self._replicated, tree)
 
   def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
-    """A train step from its body; the first three arguments are donated.
-
-    Args:
-      body: see `run.train_step`.
+    """A train step from its body (see `run.train_step`), compiled when called.
 
     Returns:
-      (params, model_state, opt_state, batch, rng) -> what the body returns. Its
-      first call compiles it.
+      (params, model_state, opt_state, batch, rng) -> what the body returns; the
+      first three are donated.
     """
 
     def step(*args: Any) -> Any:
@@ -87,7 +84,7 @@ class Devices:
     Args:
       fn: what to run, the same on all devices.
       tree: of laid-out arrays, or their shapes if there is no device axis.
-      hosts: trees of jax.ShapeDtypeStruct for the host values.
+      hosts: trees of jax.ShapeDtypeStruct.
       donate: whether the tree is donated.
     """
     shapes = self.shapes_of(tree)

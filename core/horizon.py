@@ -62,26 +62,21 @@ class TimeHorizon:
     horizon = n + (k - 1) d r + (1 - margin) d r_min
 
   At an evaluation after n steps and t seconds of a budget of B: d and r are the
-  median duration and the median rate (steps per second) of the last 9 intervals
-  between evaluations, d_max the longest duration, but at most 1.5 d, and r_min
-  the lowest rate. k evaluations still fit; the horizon lies before the last of
-  them, so that it sees the annealed model. Runners evaluate by the clock, so
-  that evaluations are far easier to predict than steps.
+  median duration and rate (steps per second) of the last 9 intervals between
+  evaluations, d_max the longest duration, but at most 1.5 d, and r_min the
+  lowest rate. k evaluations still fit; the horizon lies before the last of them,
+  so that it sees the annealed model. Runners evaluate by the clock, so that
+  evaluations are far easier to predict than steps.
 
   The horizon stays as planned if the budget or the time is unknown, before the
   second evaluation (there is no interval) and once no further one fits.
 
   Source: ours, by the conditions of the benchmark's runners: v0.5.0 ends a run
-  after the step that exceeds the budget; main checks only when an evaluation is
-  due, and skips it then.
-
-  Attributes:
-    slack: share of an interval that is kept free before the end of the budget.
-    margin: share of the last interval's steps that is not relied on.
+  after the step that exceeds the budget; main checks when an evaluation is due.
   """
 
-  slack: float = 0.03
-  margin: float = 0.1
+  slack: float = 0.03  # share of an interval that is kept free at the end
+  margin: float = 0.1  # share of the last interval's steps not relied on
 
   def __post_init__(self) -> None:
     check_number('slack', self.slack, '[0, inf)')

@@ -62,18 +62,11 @@ class ModelReset:
   def __init__(
     self,
     devices: Devices,
-    role_of: RoleOf,
-    init: Callable[[Any], Any],
-    model: Model,
+    role_of: RoleOf,  # what is done to the leaf at a path of the model
+    init: Callable[[Any], Any],  # parameters -> optimizer state, as at a start
+    model: Model,  # laid out on the devices, as it will be trained
   ) -> None:
-    """Compiles them, so that a reset compiles nothing.
-
-    Args:
-      devices: how leaves are laid out.
-      role_of: what is done to the leaf at a path of the model.
-      init: parameters -> its state, as a run begins.
-      model: laid out on the devices, as it will be trained.
-    """
+    """Compiles them, so that a reset compiles nothing."""
     self._devices, self._role_of, self._init = devices, role_of, init
     self._compile(model)
 
@@ -110,15 +103,11 @@ class ModelReset:
     """Blends a model with a fresh one; the model is donated.
 
     Args:
-      model: parameters, batch statistics and optimizer state.
       fresh: (params, model_state) of a new initialisation, on the host, without
         device axis. Where model_state does not fit (as in main's cifar, or
         where the first step added it), the old statistics are kept, as the
         coming batches update them, but values that are not finite become zero.
-      plan: what is to be done.
-
-    Returns:
-      The model with which the cycle starts, laid out as before.
+      model, plan: what is reset, and how; the result is laid out like it.
 
     Raises:
       ValueError: if the fresh parameters do not fit those that are trained.
@@ -138,17 +127,12 @@ class ModelReset:
         "init_model_fn's batch statistics differ in shape from those that are "
         'trained. Resets leave the statistics as they are.'
       )
-      zeros = [
-        np.zeros(x.shape) for x in tree_util.tree_leaves(self._shapes[1])
-      ]
-      leaves = [*tree_util.tree_leaves(fresh[0]), *zeros]
+      zeros = tree_util.tree_map(lambda x: np.zeros(x.shape), self._shapes[1])
+      leaves = tree_util.tree_leaves((fresh[0], zeros))
     leaves = [np.asarray(x, shape.dtype) for x, shape in zip(leaves, shapes)]
     numbers = plan.tau, plan.keep_moments, plan.keep_counts, has_statistics
-    model = self._reset(
-      model,
-      tree_util.tree_unflatten(types, leaves),
-      np.asarray(numbers, self._numbers),
-    )
+    fresh = tree_util.tree_unflatten(types, leaves)
+    model = self._reset(model, fresh, np.asarray(numbers, self._numbers))
     return tree_util.tree_unflatten(structure, tree_util.tree_leaves(model))
 
 

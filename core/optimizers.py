@@ -1,6 +1,6 @@
 """The optimizers that step inside cycles, driven by the cycle clock.
 
-The rate of a step comes from the clock, and the transformation is built with it
+The rate of a step comes from the clock; the transformation is built with it
 while the step is traced, as in `optax.inject_hyperparams`.
 """
 
@@ -26,13 +26,12 @@ class Optimizer(Protocol):
 
   The runner's parameters are those that it evaluates.
 
-  Attributes:
-    moments: names of the fields of its state, at any depth, that a reset
-      shrinks: running averages of gradients, which begin at 0.
-    iterates: names of those that a reset blends like the parameters: other
-      parameters, and the weight of an average. All other fields are counts.
+  What a reset shrinks are running averages of gradients, which begin at 0. It
+  blends iterates like the parameters: other parameters, the weight of an
+  average. All other fields of the state are counts.
   """
 
+  # The names of such fields, at any depth.
   moments: ClassVar[tuple[str, ...]]
   iterates: ClassVar[tuple[str, ...]]
 
@@ -49,21 +48,14 @@ class AdamW:
 
   The defaults are the thesis', those of the benchmark's self-tuning baseline.
 
-  Attributes:
-    one_minus_beta1: 1 - beta1.
-    beta2: decay of the average of the squared gradients.
-    weight_decay: decoupled, multiplied by the learning rate.
-    eps: added to the root of that average.
-    grad_clip: largest global norm of the gradient, or None for no clipping.
-
   Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
   """
 
-  one_minus_beta1: float = 0.06733926164
-  beta2: float = 0.9955159689799007
-  weight_decay: float = 0.08121616522670176
-  eps: float = 1e-8
-  grad_clip: float | None = None
+  one_minus_beta1: float = 0.06733926164  # 1 - beta1
+  beta2: float = 0.9955159689799007  # decay of the mean of squared gradients
+  weight_decay: float = 0.08121616522670176  # times the learning rate
+  eps: float = 1e-8  # added to the root of that mean
+  grad_clip: float | None = None  # largest global norm; None: no clipping
 
   moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
   iterates: ClassVar[tuple[str, ...]] = ()
@@ -78,9 +70,8 @@ class AdamW:
 
   def direction(self) -> optax.GradientTransformation:
     """What the rate and the weight decay are applied to."""
-    return optax.scale_by_adam(
-      b1=1.0 - self.one_minus_beta1, b2=self.beta2, eps=self.eps
-    )
+    b1 = 1.0 - self.one_minus_beta1
+    return optax.scale_by_adam(b1=b1, b2=self.beta2, eps=self.eps)
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
     return optax.chain(
@@ -117,16 +108,12 @@ class ScheduleFreeAdamW(AdamW):
   reset blends z and the sum of the weights like x, so that the steps of the
   replaced model do not slow down the new average.
 
-  Attributes:
-    r: power of the step in the weights; 0 weighs all steps alike.
-    weight_lr_power: power of the rate in the weights.
-
   Source: Defazio et al. 2024, "The road less scheduled", algorithm 1; r as in
   the authors' code; the weights are ours.
   """
 
-  r: float = 0.0
-  weight_lr_power: float = 2.0
+  r: float = 0.0  # power of the step in the weights; 0 weighs all steps alike
+  weight_lr_power: float = 2.0  # power of the rate in the weights
 
   moments: ClassVar[tuple[str, ...]] = ('nu',)
   iterates: ClassVar[tuple[str, ...]] = ('z', 'weight_sum')
@@ -163,9 +150,7 @@ class ScheduleFreeAdamW(AdamW):
       # c is 0 until a rate is above 0.
       c = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
 
-      def stepped(
-        z: jax.Array, y: jax.Array, g: jax.Array, v: jax.Array
-      ) -> jax.Array:
+      def stepped(z: Any, y: Any, g: Any, v: Any) -> jax.Array:
         scale = jnp.sqrt(v / (1 - self.beta2**count)) + self.eps
         step = rate * (g / scale + self.weight_decay * y)
         return jnp.where(moves, (z - step).astype(z.dtype), z)

@@ -44,14 +44,10 @@ class RangeTest:
 
   The estimate is rough: it replaces the first cycle's peak only where the two
   differ by more than the tolerance. The other peaks keep their ratios to it.
-
-  Attributes:
-    steps: of the test, at least 4.
-    tolerance: largest factor between the peak and the estimate that is let be.
   """
 
-  steps: int = 12
-  tolerance: float = 3.2
+  steps: int = 12  # of the test, at least 4
+  tolerance: float = 3.2  # factor between peak and estimate that is let be
 
   def __post_init__(self) -> None:
     check_count('steps', self.steps, least=4)

@@ -48,10 +48,7 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
 
 
 def as_plain(value: Any) -> Any:
-  """A setting as JSON writes it: an object is its class and its fields.
-
-  Example: Cosine(floor=.1) is {'class': 'Cosine', 'floor': 0.1}.
-  """
+  """A setting as JSON writes it, e.g. {'class': 'Cosine', 'floor': 0.1}."""
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
     plain = {'class': type(value).__name__}
     for field in dataclasses.fields(value):
@@ -63,39 +60,31 @@ def as_plain(value: Any) -> Any:
 
 
 class Records:
-  """The files of a run and the benchmark's metrics logger.
-
-  Attributes:
-    folder: where the files go; None if nothing is written.
-  """
+  """The files of a run and the benchmark's metrics logger."""
 
   def __init__(
     self, step_hint: int, schedule_params: Any, cycles: Sequence[PlannedCycle]
   ) -> None:
     """Draws the plan; nothing is written before `start`."""
-    self.folder: pathlib.Path | None = None
+    self.folder: pathlib.Path | None = None  # None if nothing is written there
     self._failed: set[str] = set()
     self._writes = jax.process_index() == 0
-    self._settings = {
-      'step_hint': step_hint,
-      'schedule_params': as_plain(schedule_params),
-    }
+    plain = as_plain(schedule_params)
+    self._settings = {'step_hint': step_hint, 'schedule_params': plain}
     self._picture = self._attempt(f'drawing {PICTURE}', _drawn, cycles)
 
   def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
     try:
       return fn(*args)
-    # A foreign logger may raise anything.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  # a logger may raise anything
       if what not in self._failed:
         self._failed.add(what)
-        logging.warning(
-          '%s failed: %s: %s. The run goes on; this is logged only once.',
-          what[:1].upper() + what[1:],
-          type(error).__name__,
-          error,
+        what, name = what[:1].upper() + what[1:], type(error).__name__
+        message = (
+          '%s failed: %s: %s. The run goes on; this is logged only once.'
         )
+        logging.warning(message, what, name, error)
       return None
 
   def start(
@@ -109,8 +98,7 @@ class Records:
       columns: those of the switching rule.
 
     Raises:
-      ValueError: if a run with other settings or another step_hint has begun in
-        the folder: one that is resumed must go on as it began.
+      ValueError: if a run with other settings has begun in the folder.
     """
     self._columns = [*COLUMNS, *columns]
     # The attribute has this name in the benchmark's loggers of both generations.
@@ -143,8 +131,7 @@ class Records:
     """Writes events to cycles.csv and to the benchmark's metrics logger.
 
     Args:
-      events: in order.
-      global_step: the step about to be taken.
+      events: in order, before the step `global_step`.
       metrics_logger: the workload's.
       step_metrics: loss and gradient norm of the last step, on the host.
     """
@@ -153,9 +140,8 @@ class Records:
       path = self.folder / CYCLES
       self._attempt(f'writing {CYCLES}', self._append, path, rows)
     if metrics_logger is not None and self._writes:
-      logged = metrics_logger, events, step_metrics, global_step
-      name = "the benchmark's metrics logger"
-      self._attempt(name, _log_scalars, *logged)
+      what, args = "the benchmark's metrics logger", (events, step_metrics)
+      self._attempt(what, _log_scalars, metrics_logger, *args, global_step)
 
   def _append(
     self, path: pathlib.Path, rows: Sequence[Mapping[str, Any]]
@@ -201,8 +187,7 @@ def _log_scalars(
 ) -> None:
   """Passes the finite numbers of events on, in one call: each rewrites files.
 
-  `loss` is the training loss of the last step, as in the benchmark's own
-  submissions; the runner logs the validation loss itself.
+  `loss` is the last step's; the runner logs the validation loss itself.
   """
   merged = {name: x for event in events for name, x in event.items()}
   merged.pop('loss', None)
@@ -221,7 +206,7 @@ def _check_same(path: pathlib.Path, values: Mapping[str, Any]) -> None:
   except (OSError, ValueError):
     return  # nothing to compare with
   now = json.loads(json.dumps(values, default=repr))
-  for name in ('step_hint', 'schedule_params'):
+  for name in now:
     if begun.get(name) != now[name]:
       raise ValueError(
         f'{path}: the run in this folder was begun with another {name}; resume '

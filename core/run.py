@@ -17,7 +17,7 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan, SoftReset
 from . import control as control_lib
 from . import schedules
-from . import workload as workload_facts
+from . import workload as facts
 from .control import Event, RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
@@ -69,7 +69,7 @@ def set_up(
   workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
-  schedule_params: ScheduleParams,
+  settings: ScheduleParams,
   is_self_tuning: bool,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
@@ -77,43 +77,35 @@ def set_up(
 
   Args:
     workload: the benchmark's workload.
-    model_params, model_state: its parameters and batch statistics, as the
-      runner hands them over.
-    schedule_params: the settings of the run.
+    model_params, model_state: its parameters and batch statistics.
+    settings: of the run.
     is_self_tuning: whether the budget is that of the self-tuning ruleset.
     rng: key for the fresh models of resets.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, a schedule gives a
-      negative or non-finite rate, or the workload is not derived from the
-      benchmark's Workload or has no usable target.
+    ValueError: if the cycles do not fit into the run, or the workload is not
+      the benchmark's or has no usable target.
   """
-  target = workload_facts.read_target(workload)
-  spec = workload_facts.spec_of(workload)
-  if isinstance(schedule_params.reset, SoftReset):
+  target, spec = facts.read_target(workload), facts.spec_of(workload)
+  if isinstance(settings.reset, SoftReset):
     soft_reset.check_target(target)
+  optimizer, test = settings.optimizer, settings.range_test
   cycles = schedules.jax_lr_schedule(
-    workload.step_hint, schedule_params.cycles, schedule_params.budget_factor
+    workload.step_hint, settings.cycles, settings.budget_factor
   )
-  config = RunConfig(
-    schedule_params,
-    cycles,
-    target,
-    workload_facts.budget_seconds(workload, is_self_tuning),
-    workload_facts.most_steps(),
-  )
-  has_axis = workload_facts.has_device_axis(workload, model_params)
+  budget = facts.budget_seconds(workload, is_self_tuning)
+  config = RunConfig(settings, cycles, target, budget, facts.most_steps())
+  has_axis = facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  optimizer, test = schedule_params.optimizer, schedule_params.range_test
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
   words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
   inner = inner._replace(clock=devices.put(words))
   step = train_step(
-    workload_facts.model_fn_in_training(workload, schedule_params.dropout_rate),
-    workload_facts.loss_fn_of_batch(workload, schedule_params.label_smoothing),
+    facts.model_fn_in_training(workload, settings.dropout_rate),
+    facts.loss_fn_of_batch(workload, settings.label_smoothing),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
@@ -129,7 +121,7 @@ def set_up(
     config=config,
     devices=devices,
     has_device_axis=has_axis,
-    records=Records(workload.step_hint, schedule_params, cycles),
+    records=Records(workload.step_hint, settings, cycles),
     rng=rng,
     train_step=devices.compile_step(step if test is None else noting(step)),
     model_reset=ModelReset(
@@ -182,11 +174,10 @@ def train_step(
     rng: jax.Array,
     total: Callable[[Any], Any],
   ) -> tuple[Any, ...]:
-    grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
     point = gradient_point(opt_state, params) if gradient_point else params
-    (summed, (n_valid, new_state)), grads = grad_fn(
-      point, model_state, batch, rng
-    )
+    (summed, (n_valid, new_state)), grads = jax.value_and_grad(
+      summed_loss, has_aux=True
+    )(point, model_state, batch, rng)
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
     grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
@@ -222,35 +213,30 @@ def act(
 
   Args:
     saved, run: the optimizer's state; run is brought up to date.
-    model: its opt_state is an OptState.
+    model: that of the runner; its opt_state is an OptState.
     workload, eval_results: the runner's.
-    step: the step about to be taken.
-
-  Returns:
-    The state and the model with which the step is to be taken.
+    step: the step about to be taken, with the state and the model returned.
 
   Raises:
-    TrainingCompleteError, ValueError: see `submission.update_params`; also if a
-      run with other settings has begun in the folder.
+    TrainingCompleteError: (the benchmark's) if the cycles have run out.
+    ValueError: if an evaluation lacks the target metric, or a run with other
+      settings has begun in the folder.
   """
   setup = run.setup
   if run.control is None:
     saved, model = _adopt(saved, run, model, workload, step)
   assert run.control is not None and run.clock is not None
-  evaluations = new_evaluations(
-    eval_results, run.control.last.step, setup.config.target
-  )
+  last, target = run.control.last.step, setup.config.target
   own = model._replace(opt_state=model.opt_state.state)
   after = control_lib.transition(
     run.control,
     run.clock,
-    evaluations,
+    new_evaluations(eval_results, last, target),
     step,
     setup.config,
     lambda: setup.model_reset.is_finite(own),
     lambda: schedules.noted_losses(setup.devices.get(model.opt_state.clock)),
   )
-  is_new = after.control is not run.control
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
   run.evaluations_seen = len(eval_results or ())
@@ -264,24 +250,19 @@ def act(
   if after.reset is not None and not after.reset.touches_nothing:
     own = _reset(run, own, after.reset, workload)
   model = own._replace(opt_state=OptState(clock, own.opt_state))
-  if is_new:
-    saved = saved._replace(control=setup.devices.put(to_words(after.control)))
-  return saved, model
+  control = setup.devices.put(to_words(after.control))
+  return saved._replace(control=control), model
 
 
 def _adopt(
-  saved: SavedState,
-  run: Run,
-  model: Model,
-  workload: WorkloadApi,
-  step: int,
+  saved: SavedState, run: Run, model: Model, workload: WorkloadApi, step: int
 ) -> tuple[SavedState, Model]:
   """Takes over the state that set_up made or, in a resumed run, a restored one.
 
   The current benchmark's restore leaves a device axis on everything.
   """
   setup = run.setup
-  has_axis = workload_facts.has_device_axis(workload, model.params)
+  has_axis = facts.has_device_axis(workload, model.params)
   if has_axis > setup.has_device_axis:
     saved, model = PmapDevices().get((saved, model))
   model = setup.devices.place(model)
@@ -342,16 +323,15 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
 def _record(
   run: Run, events: Sequence[Event], workload: WorkloadApi, step: int
 ) -> None:
-  """Writes events to cycles.csv and to the benchmark's metrics logger.
+  """Passes events to the records, with the rate and the last step's metrics.
 
-  After an evaluation the devices have been waited for, so the last step's
-  metrics can be read without delaying anything.
+  Only after an evaluation, when the devices have been waited for.
   """
   if not events:
     return
   assert run.clock is not None
-  now = schedules.packed(run.clock._replace(count=np.int32(step)))
-  rate = float(run.setup.learning_rate(now))
+  now = run.clock._replace(count=np.int32(step))
+  rate = float(run.setup.learning_rate(schedules.packed(now)))
   events = [{**event, 'learning_rate': rate} for event in events]
   logger, metrics = workload.metrics_logger, {}
   if logger is not None and run.step_metrics is not None:

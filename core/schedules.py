@@ -45,15 +45,9 @@ class Shape(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class LinearWarmup:
-  """A straight line up to the peak: start + (1 - start) * x.
+  """A straight line up to the peak: start + (1 - start) * x (thesis, 2.3)."""
 
-  Attributes:
-    start: value at its first step, a share of the peak in [0, 1).
-
-  Source: thesis, section 2.3.
-  """
-
-  start: float = 0.0
+  start: float = 0.0  # at its first step, a share of the peak in [0, 1)
 
   def __post_init__(self) -> None:
     check_number('start', self.start, '[0, 1)')
@@ -64,15 +58,9 @@ class LinearWarmup:
 
 @dataclasses.dataclass(frozen=True)
 class Cosine:
-  """Half a cosine: floor + (1 - floor) * (1 + cos(pi * x)) / 2.
+  """Half a cosine: floor + (1 - floor) (1 + cos(pi x)) / 2 (thesis, 2.3)."""
 
-  Attributes:
-    floor: the end, a share of the peak in [0, 1).
-
-  Source: thesis, section 2.3.
-  """
-
-  floor: float = 0.0
+  floor: float = 0.0  # the end, a share of the peak in [0, 1)
 
   def __post_init__(self) -> None:
     check_number('floor', self.floor, '[0, 1)')
@@ -86,17 +74,11 @@ class Cosine:
 class Cooldown:
   """The peak, and then straight down to 0: min((1 - x) / share, 1).
 
-  Example: with a share of .1 over 100 steps, 1 up to step 90, .5 at 95 and 0 at
-  100.
-
-  Attributes:
-    share: of the phase, at its end, in which the rate falls; in (0, 1].
-
   Source: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond
   fixed training durations".
   """
 
-  share: float = 0.1
+  share: float = 0.1  # of the phase, at its end, in which the rate falls
 
   def __post_init__(self) -> None:
     check_number('share', self.share, '(0, 1]')
@@ -107,21 +89,13 @@ class Cooldown:
 
 @dataclasses.dataclass(frozen=True)
 class Cycle:
-  """One cycle of a chain.
+  """One cycle of a chain; the default peak is the thesis'."""
 
-  Attributes:
-    peak: learning rate at the end of the warm-up. The default is the thesis'.
-    length: relative to the lengths of the chain's other cycles.
-    warmup_factor: share of the cycle that is warm-up.
-    warmup: shape of the warm-up.
-    decay: shape of the rest.
-  """
-
-  peak: float = 0.0017486387539278373
-  length: float = 1.0
-  warmup_factor: float = 0.02
-  warmup: Shape = LinearWarmup()
-  decay: Shape = Cosine()
+  peak: float = 0.0017486387539278373  # learning rate at the end of the warm-up
+  length: float = 1.0  # relative to the lengths of the chain's other cycles
+  warmup_factor: float = 0.02  # share of the cycle that is warm-up
+  warmup: Shape = LinearWarmup()  # shape of the warm-up
+  decay: Shape = Cosine()  # shape of the rest
 
   def __post_init__(self) -> None:
     check_number('peak', self.peak, '(0, inf)')
@@ -158,8 +132,7 @@ def cycle_ends(
   that a plan made at any boundary of a plan is the rest of that plan.
 
   Args:
-    start: first step of the first cycle.
-    horizon: first step after the last cycle.
+    start, horizon: first step of the first cycle, and after the last one.
     lengths: relative length of each cycle (any unit), above 0.
 
   Returns:
@@ -269,14 +242,13 @@ def anchored_clock(
   cycles: Sequence[PlannedCycle],
   scale: float = 1.0,
 ) -> CycleClock:
-  """A clock that goes from `local` to the cycle's nominal end until `end`.
+  """A clock that goes from the nominal step `local` to the cycle's end.
 
   Args:
     step: the step about to be taken.
     local: the nominal step of the cycle from which to continue; 0 starts it.
     end: the step at which the cycle is to be over.
-    cycle: index of the cycle's setting, from 0.
-    cycles: of the chain.
+    cycle: index of the cycle's setting in `cycles`.
     scale: factor on the cycle's learning rate.
   """
   steps, warmup_steps, setting = cycles[cycle]
@@ -351,11 +323,7 @@ def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
 
 
 def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
-  """Each cycle's rates at 1,000 evenly spread steps, its end included.
-
-  Returns:
-    shape=(cycles, 1000), dtype=float32.
-  """
+  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
   steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
   index = np.repeat(np.arange(len(cycles)), _POINTS)
   return _rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
@@ -366,8 +334,7 @@ def _rates(
 ) -> np.ndarray:
   """The learning rates at nominal steps of cycles; all of shape=(n,)."""
   each = [
-    anchored_clock(0, 0.0, cycle.steps, i, cycles)
-    for i, cycle in enumerate(cycles)
+    anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
   clocks = CycleClock(*(np.stack(column)[index] for column in zip(*each)))
   clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))

@@ -24,10 +24,7 @@ _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
 
 class WorkloadApi(Protocol):
-  """What a submission needs of the benchmark's workload, in both generations.
-
-  model_fn and init_model_fn differ between them; see `takes_dropout_rate`.
-  """
+  """What a submission needs of the benchmark's workload, in both generations."""
 
   step_hint: int
   max_allowed_runtime_sec: float  # may be missing; see `budget_seconds`
@@ -42,7 +39,7 @@ class WorkloadApi(Protocol):
 
 
 def read_target(workload: WorkloadApi) -> Target:
-  """Asks a workload for its target metric and the metric's direction.
+  """A workload's target metric and its direction.
 
   A workload does not state the direction; it is found by asking whether an
   infinitely large or an infinitely small metric would reach the target.
@@ -84,8 +81,7 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
   """Whether the parameters have a leading device axis (jax.pmap).
 
   Raises:
-    ValueError: if they have neither the shapes of workload.param_shapes nor
-      those with one more axis.
+    ValueError: if they do not have the shapes of workload.param_shapes at all.
   """
   shapes = jax.tree_util.tree_leaves(workload.param_shapes)
   extra = {
@@ -107,9 +103,6 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
 
 def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
   """Submission time that the benchmark gives a run, in seconds; NaN if unknown.
-
-  It is workload.max_allowed_runtime_sec, under self-tuning times 3 in v0.5.0
-  and times 1.5 in main.
 
   Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
   both generations.
@@ -145,9 +138,7 @@ def model_fn_in_training(
   is_ours = dropout_rate is not None and takes_dropout_rate(workload)
   extra = {'dropout_rate': dropout_rate} if is_ours else {}
 
-  def model_fn(
-    params: Any, batch: dict[str, Any], model_state: Any, rng: jax.Array
-  ) -> tuple[Any, Any]:
+  def model_fn(params: Any, batch: Any, model_state: Any, rng: Any) -> Any:
     return workload.model_fn(
       params, batch, model_state, mode, rng, update_batch_norm=True, **extra
     )

@@ -48,11 +48,7 @@ def write(model: Net, optimizer: Any, state: State) -> None:
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
-    THESIS,
-    optimizer=optax.lion,
-    num_steps=steps,
-    make_params=init,
-    target=0.99,
+    THESIS, optimizer=optax.lion, num_steps=steps, make_params=init, target=0.99
   )
   model, said = Net(nnx.Rngs(1)), []
   optimizer = nnx.Optimizer(model, cycles.optimizer, wrt=nnx.Param)

@@ -122,9 +122,7 @@ FIGURES: dict[str, ThesisFigure] = {
     ('warmups_full', 'warmups_kept'),
   ),
   'fig3.5': ThesisFigure(
-    'two high peaks, full resets',
-    _FAILING + _FULL,
-    ('failing_full',),
+    'two high peaks, full resets', _FAILING + _FULL, ('failing_full',)
   ),
   'fig3.6a': ThesisFigure(
     'validation loss of fig3.5', _FAILING, ('failing_full',), 'loss'
@@ -163,11 +161,7 @@ FIGURES: dict[str, ThesisFigure] = {
     ('warmups_full', 'warmups_soft'),
   ),
   'fig3.9a': ThesisFigure(
-    'three peaks: learning rate',
-    _PEAKS,
-    ('peaks_full',),
-    'schedule',
-    WMT,
+    'three peaks: learning rate', _PEAKS, ('peaks_full',), 'schedule', WMT
   ),
   'fig3.9b': ThesisFigure(
     'three peaks: full and soft resets',

@@ -37,9 +37,7 @@ def checkpoint_paths(log_dir: pathlib.Path) -> list[pathlib.Path]:
 
 
 def save(
-  log_dir: pathlib.Path,
-  state: Mapping[str, Any],
-  generation: str,
+  log_dir: pathlib.Path, state: Mapping[str, Any], generation: str
 ) -> pathlib.Path:
   """Writes `checkpoint_<global_step>` in the place of the one before.
 
@@ -92,11 +90,6 @@ def restore(
   raw: Mapping[str, Any], template: Mapping[str, Any], generation: str
 ) -> dict[str, Any]:
   """Gives a checkpoint the types and devices of a run that was set up anew.
-
-  Args:
-    raw: from `read_latest`.
-    template: the DEVICE_TREES of the new run.
-    generation: 'pmap' copies the DEVICE_TREES to all devices.
 
   Raises:
     ValueError: if the checkpoint is that of another model or optimizer.

@@ -220,19 +220,13 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
     for number, seed in enumerate(seeds, start=1):
       bar.set_description(f'seed {number}/{search.num_seeds}')
       results.append(train(best, seed, bar))
-  spreads = {
-    split: spread(workload, [result[split] for result in results])
+  medians = {
+    split: median(workload, [result[split] for result in results])
     for split in _SPLITS
   }
-  for split, found in spreads.items():
-    if found['median'] is None:
-      raise ValueError(
-        f'{split}: half of the runs ended without a finite metric.'
-      )
   entry = {
     'metric': workload.target_metric_name,
-    **{f'{split}_target': found['median'] for split, found in spreads.items()},
-    **{f'{split}_spread': found for split, found in spreads.items()},
+    **{f'{split}_target': value for split, value in medians.items()},
     'hyperparameters': {**best._asdict(), 'beta2': BETA2},
     'warmup_share': WARMUP_SHARE,
     'num_steps': steps,
@@ -241,10 +235,6 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
     'seeds': [
       {'seed': seed, **{k: _or_none(v) for k, v in result.items()}}
       for seed, result in zip(seeds, results)
-    ],
-    'trials': [
-      {**point._asdict(), 'validation': _or_none(result['validation'])}
-      for point, result in trials
     ],
     'versions': metadata.versions(),
     'command': search.command,
@@ -273,22 +263,20 @@ def best_point(
   return choose(finite, key=lambda trial: trial[1]['validation'])[0]
 
 
-def spread(
-  workload: MiniWorkload, values: list[float]
-) -> dict[str, float | None]:
-  """Quartiles and ends of values, ascending; None for runs without a number.
+def median(workload: MiniWorkload, values: list[float]) -> float:
+  """The median; a run that ended without a number counts as the worst.
 
-  Those, whose value is NaN, count as the worst.
+  Raises:
+    ValueError: if half of the runs did.
   """
-  # Finite, so that quantiles next to it are exact.
+  # Finite, so that the mean of two is exact.
   worst = -1e300 if workload.metric_rises else 1e300
-  filled = np.where(np.isfinite(values), values, worst)
-  names = ('min', 'lower_quartile', 'median', 'upper_quartile', 'max')
-  quantiles = np.quantile(filled, [0, 0.25, 0.5, 0.75, 1]).tolist()
-  return {
-    name: value if abs(value) < 1e298 else None
-    for name, value in zip(names, quantiles)
-  }
+  found = float(np.median(np.where(np.isfinite(values), values, worst)))
+  if abs(found) > 1e298:
+    raise ValueError(
+      f'{workload.name}: half of the runs ended without a finite metric.'
+    )
+  return found
 
 
 def _or_none(value: float) -> float | None:

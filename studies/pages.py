@@ -10,13 +10,7 @@ import jinja2
 
 
 def render(template: pathlib.Path, **values: Any) -> str:
-  """A page from its template.
-
-  Args:
-    template: HTML, in which what is filled in is escaped; or text, where a line
-      with nothing but a tag leaves nothing behind.
-    **values: what is filled in; all that the template names.
-  """
+  """A page from its template."""
   is_html = template.suffix == '.html'
   environment = jinja2.Environment(
     autoescape=is_html,

@@ -105,12 +105,7 @@ def find_trials(root: pathlib.Path) -> list[pathlib.Path]:
 def write_archive(
   path: pathlib.Path, contents: Mapping[str, bytes]
 ) -> pathlib.Path:
-  """Writes a zip archive, whole; returns its path.
-
-  Args:
-    path: file to write; an existing one is replaced.
-    contents: by the names of the files in it.
-  """
+  """Writes a zip archive, whole; returns its path."""
   archive = io.BytesIO()
   with zipfile.ZipFile(archive, 'w') as out:
     for name, content in contents.items():

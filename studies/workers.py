@@ -35,18 +35,9 @@ TrainFn = Callable[[Any, pathlib.Path], None]
 
 
 def train_all(
-  jobs: Sequence[Any],
-  root: pathlib.Path,
-  num_workers: int,
-  train_fn: TrainFn,
+  jobs: Sequence[Any], root: pathlib.Path, num_workers: int, train_fn: TrainFn
 ) -> None:
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
-
-  Args:
-    jobs: runs to train, in this order; can be pickled.
-    root: folder of kept logs, made if needed.
-    num_workers: runs at a time.
-    train_fn: trains one run in a worker.
 
   Raises:
     RunFailed: if a run raises it, or a worker is ended from outside. Those that

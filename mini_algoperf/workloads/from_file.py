@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 from .. import spec
 from ..user_code import import_file, said
@@ -44,9 +43,6 @@ def load_class(given: str) -> type[MiniWorkload]:
 
   Nothing is added to sys.path: the file imports what is installed. The targets
   are read from, and set in, `<file>_targets.json` beside it.
-
-  Args:
-    given: 'path/to/file.py:ClassName'.
 
   Raises:
     ValueError: there is no such file or class, the file cannot be imported, or
@@ -163,9 +159,6 @@ def _rehearse(
   if not isinstance(batch, Mapping) or not {'inputs', 'targets'} <= {*batch}:
     raise ValueError("a batch must have 'inputs' and 'targets'.")
   model = workload.init_model_fn(key)
-  for name in model[0]:
-    if not isinstance(workload.is_output_params(name), (bool, np.bool_)):
-      raise ValueError('is_output_params must return True or False.')
   loss = _trace_loss(workload, *model, batch)
   if not isinstance(loss, Mapping) or not {*loss} >= {*_LOSS}:
     raise ValueError(f'loss_fn must return {", ".join(_LOSS)} by name.')

@@ -70,9 +70,6 @@ def factor_of(name: str) -> float:
 def get_entry(text: str) -> Contender:
   """A submission as the command line names it.
 
-  Args:
-    text: a known name, or name=path/to/submission.py.
-
   Raises:
     ValueError: if there is no such submission.
   """

@@ -54,12 +54,7 @@ class Part(NamedTuple):
 def standings(
   runs: Sequence[BoardRun], draws: int = _DRAWS
 ) -> list[EntryStanding]:
-  """All submissions, the best first.
-
-  Args:
-    runs: as `logs.comparable` returns them; all cells count equally.
-    draws: number of bootstrap draws.
-  """
+  """All submissions, the best first."""
   names = sorted({run.submission for run in runs})
   cells: dict[tuple[str, str], dict[str, list[float]]] = {}
   for run in sorted(runs, key=lambda r: r.seed):

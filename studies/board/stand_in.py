@@ -91,9 +91,7 @@ def short_name(name: str) -> str:
 
 
 def make_workload(
-  name: str,
-  condition: Condition,
-  targets: Mapping[str, Any] | None = None,
+  name: str, condition: Condition, targets: Mapping[str, Any] | None = None
 ) -> MiniWorkload:
   """A fresh workload under a condition; only its validation split is evaluated.
 

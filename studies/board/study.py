@@ -220,12 +220,6 @@ def train_all(
 ) -> None:
   """Trains the missing runs, in processes of their own.
 
-  Args:
-    jobs: all runs of the study.
-    root: folder of the study.
-    num_workers: how many runs are trained at a time.
-    retry: whether runs that failed are trained again.
-
   Raises:
     RunFailed: if runs broke, after all others were trained.
   """

@@ -24,12 +24,7 @@ from ...mini_algoperf.workloads import WORKLOADS
 from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 from ..paths import check_free, save_picture
 from ..run_files import RunTable, read_run
-from ..run_plot import (
-  draw_target,
-  mark_switches,
-  scale_to_target,
-  write_above,
-)
+from ..run_plot import draw_target, mark_switches, scale_to_target, write_above
 from .logs import Job, RunLog
 
 # Points of a curve whose seeds were not evaluated at the same places.

@@ -15,7 +15,7 @@ from reset_cycles.studies import workers
 DEEP = '[' * 100_000
 IMPORTS = (
   'import sys; from dataclasses import replace\n'
-  'from reset_cycles.schedule_params import Cycle, Hparams, THESIS\n'
+  'from reset_cycles.schedule_params import Cycle, THESIS\n'
   'from reset_cycles.submission import make_submission\n'
 )
 FUNCTIONS = (
@@ -30,10 +30,7 @@ OWN = {
   'range': 'make_submission(replace(THESIS, budget_factor=-1))',
   'shape': 'make_submission(replace(THESIS, cycles=(Cycle(decay="cosin"),)))',
   'endless': 'make_submission(replace(THESIS, budget_factor=1e30))',
-  'overflow': (
-    'make_submission(replace(THESIS, '
-    'cycles=(Cycle(Hparams(learning_rate=1e39)),)))'
-  ),
+  'overflow': 'make_submission(replace(THESIS, cycles=(Cycle(peak=1e39),)))',
   'unpacked': 'make_submission(THESIS)[:3]',
 }
 SUBMISSIONS = {
@@ -46,12 +43,12 @@ NAMES = ('', '..', '../out', '/abs', 'a/../../b')
 SIZES = ('None', '8.0', '0', '12')
 SEEDS = ('', 'x', '1-', '3-1', '1,3-1', '-2')
 PARAMS = {
-  'torn': '{"wait": ',
+  'torn': '{"repeat": ',
   'none': '',
   'null': 'null',
   'list': '[1]',
   'deep': DEEP,
-  'typo': '{"wiat": true}',
+  'typo': '{"repaet": true}',
   'text': '{"budget_factor": "x"}',
   'nan': '{"budget_factor": NaN}',
   'class': '{"reset": {"class": "SoftRest"}}',
@@ -178,7 +175,6 @@ CASES = [
   (own('nul'), 'null bytes'),
   (own('not_there'), "cannot be imported: No module named 'not_there'"),
   *((size(text), f'get_batch_size={text} must') for text in SIZES),
-  ([*RUN, '--tuning_ruleset=external'], "is not 'self'"),
   (['schedule'], '--step_hint is missing'),
   ([*PLAN, '--out=file'], '--out=file must end in .png'),
   ([*PLAN, '--out='], "'--out': '' is no path"),
@@ -236,10 +232,6 @@ CASES = [
   (['set-targets', '--workload=digit'], "'digit' is unknown"),
   ([*TARGETS], 'has targets of digits already: --overwrite replaces them'),
   ([*TARGETS, '--board'], 'has targets of digits already'),
-  ([*TARGETS, '--num_trials=1'], '--output is missing'),
-  ([*TARGETS, '--output=no/x.json'], 'there is no folder no'),
-  ([*TARGETS, '--output=loop'], 'loop is not a regular file'),
-  ([*TARGETS, '--output=params/deep.json'], 'nested too deeply'),
   ([*TARGETS, '--data_dir=file'], '--data_dir=file: must be a folder'),
 ]
 

@@ -93,8 +93,7 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     assert f'{len(modules)} modules with {lines:,} lines' in said
     assert f'submissions/{own}/submission.py' in said
     assert sorted(path.name for path in files - modules) == [
-      *('LICENSE', 'README.md', 'submission_info.yml'),
-      'tuning_search_space.json',
+      *('LICENSE', 'README.md', 'submission_info.yml')
     ]
     form = (own / 'submission_info.yml').read_text()
     assert f'\nsubmission_folder: "{name}"\n' in form
@@ -240,10 +239,6 @@ BROKEN = {
     *('my_submission.py', '(0.25)', f'(0.25 if {IS_HERE} else 0.5)'),
     'has other settings',
   ),
-  'rates': (
-    *('plateau.py', '1.0, self', f'1.0 if {IS_HERE} else 0.5, self'),
-    'plans other learning rates',
-  ),
 }
 
 
@@ -303,9 +298,9 @@ def test_settings_from_a_file(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   params = dataclasses.replace(THESIS, budget_factor=3.5)
   pathlib.Path('mine.json').write_text(json.dumps(as_plain(params)))
-  flags = ['--name=my_own_2', '--tuning_ruleset=external', '--affiliation=C']
+  flags = ['--name=my_own_2', '--affiliation=C']
   assert export('--out=new/x', '--params=mine.json', *flags) == 0
-  own = tmp_path / 'new' / 'x' / 'external_tuning' / 'my_own_2'
+  own = tmp_path / 'new' / 'x' / 'self_tuning' / 'my_own_2'
   form = (own / 'submission_info.yml').read_text().splitlines()
-  assert {'ruleset: "external-tuning"', 'affiliations: "C"'} <= set(form)
+  assert 'affiliations: "C"' in form
   assert 'budget_factor=3.5' in (own / 'schedule_params.py').read_text()

@@ -118,8 +118,6 @@ def test_what_cannot_work_is_refused(
     ('eval_period_time_sec', 0, 'a number of seconds above 0'),
     ('max_allowed_runtime_sec', float('inf'), 'a number of seconds above 0'),
     ('metric_rises', 'no', 'True or False'),
-    ('target_metric_name', 3, "the name of one of _metrics' values"),
-    ('loss_type', 'mse', 'a member of spec.LossType'),
   ],
 )
 def test_an_attribute_that_cannot_be_right(
@@ -176,11 +174,6 @@ NUMBERS = "_metrics must return numbers, but train/loss is 'x'."
     ('512 if', '500 if', "load_split('train') gives 500 inputs, fewer than "),
     ("'error_rate', False", "'eror_rate', False", RETURNS),
     ('float(mean) for', "'x' for", NUMBERS),
-    (
-      "return param_key == 'output'",
-      'return None',
-      'must return True or False',
-    ),
     (
       "'inputs': inputs.as",
       "3: inputs, 'inputs': inputs.as",

@@ -44,10 +44,7 @@ def test_the_first_signal_waits_until_it_is_asked_for(signum, capfd):
 @pytest.mark.parametrize('first', SIGNALS)
 @pytest.mark.parametrize('second', SIGNALS)
 def test_the_second_one_does_not_wait(first, second):
-  with (
-    pytest.raises(KeyboardInterrupt),
-    interrupts.deferred() as interrupted,
-  ):
+  with pytest.raises(KeyboardInterrupt), interrupts.deferred() as interrupted:
     assert not set(handlers()) & set(USUAL)
     signal.raise_signal(first)
     with pytest.raises(KeyboardInterrupt):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-import json
 import math
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 import real_benchmark
 from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
-from reset_cycles.cli.handed_in import search_space
 from reset_cycles.core.evaluation import read_evaluation
 from reset_cycles.core.workload import read_target, spec_of, takes_dropout_rate
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
@@ -37,20 +35,6 @@ METRICS = {
   'ogbg': ('mean_average_precision', True, 'loss'),
   'wmt': ('bleu', True, 'loss'),
 }
-
-
-@pytest.mark.parametrize('name', SETTINGS)
-@pytest.mark.parametrize('as_list', [False, True])
-def test_the_search_space_works_with_the_benchmarks_generator(name, as_list):
-  """Its one point changes nothing."""
-  halton = import_benchmark('halton')
-  space = json.loads(search_space(SETTINGS[name]))
-  if as_list:
-    space = [{name: s['feasible_points'][0] for name, s in space.items()}]
-  points = halton.generate_search(space, 2)
-  assert len(points) == (1 if as_list else 2)
-  for point in points:
-    assert SETTINGS[name].override(point) == SETTINGS[name]
 
 
 def test_every_workload_has_a_batch_size():
@@ -109,13 +93,7 @@ def checkout_file(*places):
 
 
 @pytest.mark.parametrize('settings', SETTINGS)
-@pytest.mark.parametrize(
-  ('ruleset', 'demanded'),
-  [('self', 'submission.py'), ('external', 'tuning_search_space.json')],
-)
-def test_what_is_exported_passes_the_benchmarks_checker(
-  tmp_path, settings, ruleset, demanded
-):
+def test_what_is_exported_passes_the_benchmarks_checker(tmp_path, settings):
   path = checkout_file(
     'algorithms/submission_checker.py', 'submissions/submission_checker.py'
   )
@@ -123,12 +101,11 @@ def test_what_is_exported_passes_the_benchmarks_checker(
   checker = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(checker)
   folder = tmp_path / 'handed_in'
-  flag = f'--tuning_ruleset={ruleset}'
-  own = real_benchmark.export(folder, settings, flag)
-  assert own.parts[0] == f'{ruleset}_tuning'
+  own = real_benchmark.export(folder, settings)
+  assert own.parts[0] == 'self_tuning'
   assert checker.run_checks(folder)
   # It looks: without what the ruleset demands the folder does not pass.
-  (folder / own).with_name(demanded).unlink()
+  (folder / own).with_name('submission.py').unlink()
   assert not checker.run_checks(folder)
 
 

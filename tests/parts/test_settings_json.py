@@ -8,6 +8,7 @@ import json
 import pytest
 
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
@@ -16,7 +17,7 @@ from reset_cycles.parts.composed_shapes import Sequential
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.settings_json import from_plain, read_file
 from reset_cycles.parts.shapes import Linear, Step
-from reset_cycles.schedule_params import SOFT_RESET, THESIS, Race
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import FullReset, SoftReset
 
 ALL_KINDS = dataclasses.replace(
@@ -24,13 +25,12 @@ ALL_KINDS = dataclasses.replace(
   cycles=(
     Cycle(peak=0.5, decay=Step(at=(0.25, 0.5))),
     Cycle(
-      decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)),
-      length=2.0,
+      decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)), length=2.0
     ),
   ),
   optimizer=LAWA(Nesterov(), k=3),
   repeat=True,
-  race=Race(peaks=(1.0, 3.0)),
+  range_test=RangeTest(steps=12),
   reset=FullReset(),
   horizon=TimeHorizon(),
 )
@@ -59,10 +59,7 @@ def test_only_the_fields_that_differ_from_the_settings_in_force(tmp_path):
     'reset': {'alpha': 0.25},
     'repeat': True,
     'horizon': {'class': 'TimeHorizon'},
-    'cycles': [
-      {'peak': 0.5},
-      {'class': 'Cycle', 'length': 3.0},
-    ],
+    'cycles': [{'peak': 0.5}, {'class': 'Cycle', 'length': 3.0}],
   }
   path = tmp_path / 'params.json'
   path.write_text(json.dumps(values))
@@ -112,10 +109,7 @@ CYCLES = [{'class': 'Cycle'}]
       r'cycles\[4\]: class is missing',
     ),
     ({'schedule_params': as_plain(THESIS)}, 'step_hint=None: .* whole number'),
-    (
-      {'step_hint': 5, 'schedule_params': {'reset': {}}},
-      'class is missing',
-    ),
+    ({'step_hint': 5, 'schedule_params': {'reset': {}}}, 'class is missing'),
   ),
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path, values, message):
