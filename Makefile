@@ -110,7 +110,7 @@ FILES := git ls-files --cached --others --exclude-standard --
 build/code:
 	rm -rf $@
 	mkdir -p $@/reset_cycles
-	$(FILES) '*.py' py.typed ':!tests' ':!setup.py' | tar -cT - | tar -xC $@/reset_cycles
+	$(FILES) '*.py' py.typed ':!tests' | tar -cT - | tar -xC $@/reset_cycles
 
 .PHONY: format
 format: .venv/.installed ## Format the code and sort its imports

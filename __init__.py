@@ -21,15 +21,11 @@ if TYPE_CHECKING:
 
 __version__ = '0.1.0'
 
+_SETTINGS = ('SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS')
 # Where each name is.
 _HOMES = {
-  'Cycles': 'loop',
-  'Event': 'loop',
-  'State': 'loop',
-  'SCHEDULE_PARAMS': 'schedule_params',
-  'SOFT_RESET': 'schedule_params',
-  'ScheduleParams': 'schedule_params',
-  'THESIS': 'schedule_params',
+  **dict.fromkeys(('Cycles', 'Event', 'State'), 'loop'),
+  **dict.fromkeys(_SETTINGS, 'schedule_params'),
   'make_submission': 'submission',
 }
 __all__ = [

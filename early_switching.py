@@ -1,7 +1,7 @@
 """Leaving cycles that fail: the smoothed loss with S(t), and progress.
 
-All of it is plain arithmetic on host numbers in float64, a few dozen times in a
-run. Source: thesis, section 3.3.1; `Progress` is ours.
+Plain arithmetic on host numbers, a few dozen times in a run. Source: thesis,
+section 3.3.1; `Progress` is ours.
 """
 
 from __future__ import annotations
@@ -35,18 +35,12 @@ class Verdict(NamedTuple):
 
 
 class SwitchingRule(Protocol):
-  """Judges a cycle by its evaluations, one after the other.
+  """Judges a cycle by its evaluations, one after the other."""
 
-  Attributes:
-    judges_chain: whether it judges all cycles since the last full reset, which
-      is what a soft reset carries over, or each cycle by itself.
-    initial: state before the first evaluation, a NamedTuple of numbers.
-    columns: names of the terms of its verdicts, as columns of cycles.csv.
-  """
-
+  # Whether all cycles since the last full reset are judged, or each by itself.
   judges_chain: ClassVar[bool]
-  initial: ClassVar[Any]
-  columns: ClassVar[tuple[str, ...]]
+  initial: ClassVar[Any]  # state before the first one, a NamedTuple of numbers
+  columns: ClassVar[tuple[str, ...]]  # of cycles.csv: its verdicts' terms
 
   def observe(
     self, state: Any, evaluation: Evaluation, context: Context
@@ -78,8 +72,7 @@ def smooth_loss(
   Args:
     previous: state after the cycle's evaluation t - 1; NO_LOSS_YET at first.
     loss: L(t), the validation loss of evaluation t.
-    lam: lambda in (0, 1], the weight of the newest loss. A larger lambda
-      smooths LESS; the thesis calls it momentum and uses 0.5 to 0.7.
+    lam: lambda in (0, 1], the weight of the newest loss.
 
   Returns:
     The state after evaluation t. A non-finite loss makes the value non-finite
@@ -97,19 +90,14 @@ def smooth_loss(
 class Stopping(NamedTuple):
   """S(t) and its terms."""
 
-  stopping: bool  # S(t) = 1
   case1: bool  # l'(t) >= eps1
   case2: bool  # no new minimum for k, and none in sight
-  non_finite: bool  # the loss is NaN or infinite
+  reason: str  # why the cycle should be left; empty if it should not
 
   @property
-  def reason(self) -> str:
-    """Why the cycle should be left; empty if it should not."""
-    if self.non_finite:
-      return NOT_FINITE
-    if self.case1:
-      return 'loss rises'
-    return 'minimum out of reach' if self.case2 else ''
+  def stopping(self) -> bool:
+    """Whether S(t) = 1."""
+    return bool(self.reason)
 
 
 def is_stopping_early(
@@ -127,56 +115,37 @@ def is_stopping_early(
 
   Args:
     smoothed: state after evaluation t.
-    eps1: rise of the smoothed loss from one evaluation to the next.
-    eps2: how far above its minimum the smoothed loss may be expected to be.
-    k: evaluations without a new minimum before eps2 counts.
-    m: evaluations to look ahead.
-
-  Returns:
-    S(t) with its terms.
+    eps1, eps2, k, m: see `SmoothedLossRule`.
 
   Source: thesis, section 3.3.1.
   """
   t, value, derivative, minimum, argmin = smoothed
   if not math.isfinite(value):
-    return Stopping(True, False, False, True)
-  if t < 2:
-    return Stopping(False, False, False, False)
-  case1 = derivative >= eps1
-  case2 = t - argmin >= k and m * derivative + value >= minimum + eps2
-  return Stopping(case1 or case2, case1, case2, False)
+    return Stopping(False, False, NOT_FINITE)
+  case1 = t > 1 and derivative >= eps1
+  is_above = m * derivative + value >= minimum + eps2
+  case2 = t > 1 and t - argmin >= k and is_above
+  reason = 'minimum out of reach' if case2 else ''
+  return Stopping(case1, case2, 'loss rises' if case1 else reason)
 
 
 @dataclasses.dataclass(frozen=True)
 class SmoothedLossRule:
   """The thesis' rule: S(t) = 1 leaves the cycle; see `is_stopping_early`.
 
-  Attributes:
-    lam: lambda, weight of the newest loss in the smoothed loss, in (0, 1].
-      LARGER smooths LESS (the thesis calls it momentum).
-    eps1: epsilon_1, the rise of the smoothed loss that ends a cycle.
-    eps2: epsilon_2, how far above its minimum the smoothed loss, extrapolated m
-      evaluations ahead, may be.
-    k: evaluations without a new minimum before epsilon_2 counts.
-    m: evaluations to look ahead. The thesis advises m = k > 5.
-
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
   """
 
-  lam: float = 0.7
-  eps1: float = 0.01
-  eps2: float = 0.01
-  k: int = 9
-  m: int = 9
+  lam: float = 0.7  # weight of the newest loss: LARGER smooths LESS
+  eps1: float = 0.01  # rise of the smoothed loss that ends a cycle
+  eps2: float = 0.01  # how far above its minimum it may be expected to be
+  k: int = 9  # evaluations without a new minimum before eps2 counts
+  m: int = 9  # evaluations to look ahead; the thesis advises m = k > 5
 
   judges_chain: ClassVar[bool] = False
   initial: ClassVar[SmoothedLoss] = NO_LOSS_YET
   columns: ClassVar[tuple[str, ...]] = (
-    'smoothed_loss',
-    'derivative',
-    'case1',
-    'case2',
-    'stopping',
+    *('smoothed_loss', 'derivative', 'case1', 'case2', 'stopping'),
   )
 
   def __post_init__(self) -> None:
@@ -189,18 +158,11 @@ class SmoothedLossRule:
   def observe(
     self, state: SmoothedLoss, evaluation: Evaluation, context: Context
   ) -> tuple[SmoothedLoss, Verdict]:
-    """See `SwitchingRule`."""
-    del context
     state = smooth_loss(state, evaluation.loss, self.lam)
     stopping = is_stopping_early(state, self.eps1, self.eps2, self.k, self.m)
-    terms = {
-      'smoothed_loss': state.value,
-      'derivative': state.derivative,
-      'case1': int(stopping.case1),
-      'case2': int(stopping.case2),
-      'stopping': int(stopping.stopping),
-    }
-    return state, Verdict(stopping.reason, terms)
+    cases = stopping.case1, stopping.case2, stopping.stopping
+    values = state.value, state.derivative, *map(int, cases)
+    return state, Verdict(stopping.reason, dict(zip(self.columns, values)))
 
 
 class Past(NamedTuple):
@@ -229,26 +191,17 @@ class Progress:
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
-
-  Attributes:
-    min_share: share of the chain before which it is not judged.
-    margin: share of the way to the target that may always be missing.
-    trend: how many times the gain that is expected may be missing as well.
-    floor: share of the way that a whole chain is expected to gain at least.
   """
 
-  min_share: float = 0.15
-  margin: float = 0.08
-  trend: float = 2.0
-  floor: float = 0.3
+  min_share: float = 0.15  # of the chain, before which it is not judged
+  margin: float = 0.08  # share of the way that may always be missing
+  trend: float = 2.0  # times the expected gain may be missing as well
+  floor: float = 0.3  # share of the way that a whole chain gains at least
 
   judges_chain: ClassVar[bool] = True
   initial: ClassVar[Past] = Past(*2 * ((math.nan,) * _NUM_KEPT,))
   columns: ClassVar[tuple[str, ...]] = (
-    'progress',
-    'best_progress',
-    'missing',
-    'to_come',
+    *('progress', 'best_progress', 'missing', 'to_come'),
   )
 
   def __post_init__(self) -> None:
@@ -259,7 +212,6 @@ class Progress:
   def observe(
     self, state: Past, evaluation: Evaluation, context: Context
   ) -> tuple[Past, Verdict]:
-    """See `SwitchingRule`."""
     f = context.share
     p = progress(evaluation.metric, context.target, context.first_metric)
     # Python's max keeps its first argument where the other is NaN.
@@ -272,14 +224,9 @@ class Progress:
     rest = max(self.floor * (1.0 - f), 0.0)
     if 0 < f < 1:
       rest = max(rest, self.trend * math.log2(1.0 / f) * gain)
-    terms = {
-      'progress': p,
-      'best_progress': best,
-      'missing': 1.0 - best,
-      'to_come': self.margin + rest,
-    }
-    is_lost = f >= self.min_share and terms['missing'] > terms['to_come']
+    missing, to_come = 1.0 - best, self.margin + rest
+    is_lost = f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
-    if not math.isfinite(evaluation.loss):
-      reason = NOT_FINITE
+    reason = reason if math.isfinite(evaluation.loss) else NOT_FINITE
+    terms = dict(zip(self.columns, (p, best, missing, to_come)))
     return past, Verdict(reason, terms)

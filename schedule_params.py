@@ -1,8 +1,7 @@
 """The settings of a run: a chain of cycles, and what decides between them.
 
-The thesis keeps its schedule parameters and the run's state together in one
-global dictionary, SCHEDULE_PARAMS. Here they are separate: `ScheduleParams` is
-immutable and checked when it is made; the state is in `core.state`.
+The thesis keeps these and the run's state in one global dictionary. Here
+`ScheduleParams` is immutable; the state is in `core.state`.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ class ScheduleParams:
     budget_factor: steps of the whole chain as a multiple of step_hint.
     reset: what the start of a further cycle does to the model.
     switching: the rule that ends cycles early.
-    early_switching: whether the rule may end a cycle. Its verdicts are logged
-      in any case.
+    early_switching: whether it may; its verdicts are logged in any case.
     repeat: whether the last cycle follows again and again after the chain;
       else the run ends with the chain, whatever budget remains.
     range_test: finds the scale of the peaks before the first cycle; None: the
@@ -40,10 +38,8 @@ class ScheduleParams:
       of the annealed model, for at most the longest interval so far. A cycle
       that fails begins the chain anew, at half of the rate. None, the thesis'
       way: steps as planned, no waiting, the next cycle follows one that fails.
-    dropout_rate: probability, or None for the workload's own. In force where
-      model_fn takes it (main). In v0.5.0 the runner builds the model: with this
-      rate under the external ruleset, with the model's default under
-      self-tuning.
+    dropout_rate: probability, or None for the workload's own; in force where
+      model_fn takes it (main). In v0.5.0 the runner builds the model.
     label_smoothing: passed to the workload's loss function.
   """
 
@@ -62,8 +58,8 @@ class ScheduleParams:
 
   def __post_init__(self) -> None:
     right = 'a tuple of one or more Cycles, such as (Cycle(),)'
-    is_list = isinstance(self.cycles, (tuple, list)) and len(self.cycles) > 0
-    is_chain = is_list and all(isinstance(c, Cycle) for c in self.cycles)
+    is_chain = isinstance(self.cycles, (tuple, list)) and len(self.cycles) > 0
+    is_chain = is_chain and all(isinstance(c, Cycle) for c in self.cycles)
     check(is_chain, 'cycles', self.cycles, right)
     object.__setattr__(self, 'cycles', tuple(self.cycles))
     check_number('budget_factor', self.budget_factor, '(0, inf)')
@@ -89,8 +85,8 @@ class ScheduleParams:
 
     Args:
       hyperparameters: a mapping or a namedtuple, such as the benchmark makes
-        from tuning_search_space.json, or None (self-tuning): nothing changes.
-        Names are those of `hyperparameters_of`. A learning rate is the first
+        from tuning_search_space.json, with names of `hyperparameters_of`, or
+        None (self-tuning): nothing changes. A learning rate is the first
         cycle's peak; the peaks of the others keep their ratios to it.
 
     Raises:
@@ -98,7 +94,7 @@ class ScheduleParams:
     """
     if not hyperparameters:
       return self
-    given = getattr(hyperparameters, '_asdict', lambda: hyperparameters)()
+    given = dict(getattr(hyperparameters, '_asdict', lambda: hyperparameters)())
     known = hyperparameters_of(self)
     for name in given:
       if name not in known:
@@ -106,32 +102,25 @@ class ScheduleParams:
           f'{name}: unknown hyperparameter; known are {", ".join(known)}.'
           + did_you_mean(name, known)
         )
-    given = dict(given)
-    cycles = list(self.cycles)
-    if 'learning_rate' in given:
-      rate = given.pop('learning_rate')
-      check_number('learning_rate', rate, '(0, inf)')
-      factor = rate / cycles[0].peak  # 1 changes nothing
-      cycles = [dataclasses.replace(c, peak=c.peak * factor) for c in cycles]
-    if 'warmup_factor' in given:
-      warmup = given.pop('warmup_factor')
-      cycles = [dataclasses.replace(c, warmup_factor=warmup) for c in cycles]
+    rate = given.pop('learning_rate', known['learning_rate'])
+    check_number('learning_rate', rate, '(0, inf)')
+    common = {k: given.pop(k) for k in ('warmup_factor',) if k in given}
+    cycles = tuple(
+      dataclasses.replace(
+        c, peak=c.peak * (rate / self.cycles[0].peak), **common
+      )
+      for c in self.cycles
+    )
     own = {k: given.pop(k) for k in list(given) if hasattr(self.optimizer, k)}
     optimizer: Any = self.optimizer
+    optimizer = dataclasses.replace(optimizer, **own)
     return dataclasses.replace(
-      self,
-      cycles=tuple(cycles),
-      optimizer=dataclasses.replace(optimizer, **own) if own else optimizer,
-      **given,
+      self, cycles=cycles, optimizer=optimizer, **given
     )
 
 
 def hyperparameters_of(params: ScheduleParams) -> dict[str, Any]:
-  """The numbers that a search space may replace, and their present values.
-
-  The peak of the first cycle as learning_rate, the warm-up factor, the fields
-  of the optimizer, dropout rate and label smoothing.
-  """
+  """The numbers that a search space may replace, and their present values."""
   optimizer: Any = params.optimizer
   fields = dataclasses.fields(optimizer)
   return {
@@ -157,11 +146,10 @@ THESIS = ScheduleParams(
   horizon=None,
   dropout_rate=0.1,
 )
-# The thesis' method in today's ruleset. Cycles that double in length are laid
-# over the time budget; a soft reset between any two; a range test that finds a
-# peak where the published one is far off; and a rule that abandons a chain that will not
-# reach the target. The numbers of the optimizer are those of the self-tuning
-# winner of 2024, with a constant peak that every cycle ends with a short decay.
+# The thesis' method in today's ruleset: cycles that double in length over the
+# time budget, soft resets, a range test of the peak, and a rule that abandons a
+# chain that will not reach the target. The optimizer's numbers are those of the
+# self-tuning winner of 2024.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
     Cycle(

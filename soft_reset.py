@@ -4,12 +4,9 @@
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
-Batch statistics follow the parameters that they belong to, and so do the
-iterates of an optimizer that keeps parameters of its own. Two kinds of counts
-could be touched by a reset. That of the cycle clock never is. The optimizer's
-own (bias correction) begin again only together with the moments, in a full
-reset: with moments kept, that would change the scale of the updates.
-
+Batch statistics and an optimizer's own iterates follow the parameters. The
+optimizer's counts (bias correction) begin again only together with the moments,
+in a full reset: with moments kept, that would change the scale of the updates.
 These are the formulas; `core.model_reset` applies them to a model.
 
 Source: thesis, section 3.3.2.
@@ -39,11 +36,10 @@ def distance(
     falling, log:     log(y / y*) / log(y0 / y*)
     falling, linear:  (y - y*) / (y0 - y*)
 
-  The thesis has no formula for metrics that fall. On a log scale perplexity,
-  word error rate and error rate behave alike. On the linear one a classifier is
-  treated alike whether its accuracy is written down or its error rate, from an
-  untrained accuracy of 0. Where the first evaluation does not serve (missing,
-  not finite or no worse than the target) a falling metric uses 1 - y* / y.
+  On a log scale perplexity, word error rate and error rate behave alike; on the
+  linear one a classifier is treated alike whether its accuracy or its error rate
+  is given. Where the first evaluation does not serve (not finite, or no worse
+  than the target) a falling metric uses 1 - y* / y.
 
   Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
   error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
@@ -53,12 +49,11 @@ def distance(
     metric: y, the validation metric of an evaluation.
     target: y* and its direction.
     first_metric: y0, the metric of the run's first evaluation.
-    scale: 'log' or 'linear', that of a metric that falls.
+    scale: 'log' or 'linear', of a metric that falls.
 
   Returns:
-    The share: 0 at the target, below 0 beyond it, above 1 where the metric is
-    worse than at first; NaN if the metric is not finite. Where no formula makes
-    sense, at a target of 0 or less, 0.
+    0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
+    where no formula makes sense, at a target of 0 or less.
 
   Source: thesis, section 3.3.2; the falling forms are ours.
   """
@@ -88,23 +83,16 @@ def progress(
 def tau(
   metric: float, target: Target, first_metric: float, scale: str = 'log'
 ) -> float:
-  """The share of fresh values in a soft reset: `distance`, clipped to [0, 1].
-
-  Example: at .6 of the way to the target, tau is .4. A metric that is not
-  finite gives 1.
-  """
+  """The share of fresh values: `distance` in [0, 1]; 1 if it is not finite."""
   left = distance(metric, target, first_metric, scale)
   return 1.0 if math.isnan(left) else min(max(left, 0.0), 1.0)
 
 
 def check_target(target: Target) -> None:
   """Raises ValueError unless tau is defined for this validation target."""
-  check(
-    math.isfinite(target.value) and target.value > 0,
-    'validation_target_value',
-    target.value,
-    'finite and above 0 where a soft reset needs tau',
-  )
+  is_right = math.isfinite(target.value) and target.value > 0
+  right = 'finite and above 0 where a soft reset needs tau'
+  check(is_right, 'validation_target_value', target.value, right)
 
 
 class ResetPlan(NamedTuple):
@@ -116,7 +104,6 @@ class ResetPlan(NamedTuple):
 
   @property
   def touches_nothing(self) -> bool:
-    """Whether the model stays as it is."""
     return self.tau == 0 and self.keep_moments == 1
 
 
@@ -124,29 +111,22 @@ FULL = ResetPlan(1.0, 0.0, False)
 
 
 class Reset(Protocol):
-  """What the start of a further cycle does to the model of the one before."""
+  """What the start of a further cycle does to the model."""
 
-  def plan(self, tau: float) -> ResetPlan:
-    """The plan for this distance to the goal."""
+  def plan(self, tau: float) -> ResetPlan: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class SoftReset:
   """Blends the model with a fresh one by tau; shrinks moments by alpha * tau.
 
-  Attributes:
-    alpha: share of tau that the moments get, in [0, 1].
-    scale: scale of tau for a metric that falls, 'log' or 'linear'.
-    fade: how fast tau falls with the share f of the run that is over: it is
-      multiplied by max(0, 1 - fade * f). What is reset late is not made up for
-      in the remaining steps. 0 is the thesis'.
-
-  Source: thesis, section 3.3.2; fade is ours.
+  Source: thesis, section 3.3.2; fade is ours: the remaining steps would not make
+  up for a late reset.
   """
 
-  alpha: float = 0.5
-  scale: str = 'log'
-  fade: float = 0.0
+  alpha: float = 0.5  # share of tau that the moments get, in [0, 1]
+  scale: str = 'log'  # of tau for a metric that falls, or 'linear'
+  fade: float = 0.0  # tau * max(0, 1 - fade * share of the run that is over)
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')
@@ -155,25 +135,17 @@ class SoftReset:
 
   def tau(
     self,
-    last: Evaluation,
-    first: Evaluation,
+    last: Evaluation,  # of the cycle that has ended
+    first: Evaluation,  # of the run
     target: Target,
-    step: int,
-    horizon: int,
+    step: int,  # about to be taken
+    horizon: int,  # steps of the run
   ) -> float:
-    """tau * max(0, 1 - fade * f), where f = step / horizon.
-
-    Args:
-      last, first: the cycle's last evaluation, and the run's first.
-      target: the validation target.
-      step: the step about to be taken.
-      horizon: the steps of the run.
-    """
+    """The share of fresh values in a reset."""
     whole = tau(last.metric, target, first.metric, self.scale)
     return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
   def plan(self, tau: float) -> ResetPlan:
-    """tau .25 and alpha .5 keep .75 of the model and .875 of the moments."""
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
 
 
@@ -182,8 +154,6 @@ class FullReset:
   """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
 
   def plan(self, tau: float) -> ResetPlan:
-    """See `Reset`."""
-    del tau
     return FULL
 
 
@@ -192,8 +162,6 @@ class KeptMomentum:
   """Replaces the parameters only (thesis, 3.2.2)."""
 
   def plan(self, tau: float) -> ResetPlan:
-    """See `Reset`."""
-    del tau
     return ResetPlan(1.0, 1.0, True)
 
 
@@ -202,8 +170,6 @@ class Cyclic:
   """Touches nothing: a warm restart of the learning rate."""
 
   def plan(self, tau: float) -> ResetPlan:
-    """See `Reset`."""
-    del tau
     return ResetPlan(0.0, 1.0, True)
 
 
@@ -214,21 +180,14 @@ def blend(
 
   Selected, not multiplied, where a product could be 0 * NaN: share = 0 and
   keep = 1 give old, keep = 0 gives fresh. Integers, which cannot be blended,
-  change at keep = 0 only. The blend is computed in the leaf's own precision,
-  but at least in float32.
-
-  Args:
-    old, fresh: of one shape; fresh may be of another dtype.
-    keep, share: shape=(), the factors.
-
-  Returns:
-    An array of old's shape and dtype.
+  change at keep = 0 only. The result has old's shape and dtype; it is computed
+  in that precision, but at least in float32.
   """
   new = fresh.astype(old.dtype)
-  mixed = old
-  if jnp.issubdtype(old.dtype, jnp.inexact):
-    precise = jnp.promote_types(old.dtype, jnp.float32)
-    keep, share = keep.astype(precise), share.astype(precise)
-    mixed = (keep * old + share * fresh).astype(old.dtype)
-    mixed = jnp.where(share > 0, mixed, old)
+  if not jnp.issubdtype(old.dtype, jnp.inexact):
+    return jnp.where(keep > 0, old, new)
+  precise = jnp.promote_types(old.dtype, jnp.float32)
+  keep, share = keep.astype(precise), share.astype(precise)
+  mixed = (keep * old + share * fresh).astype(old.dtype)
+  mixed = jnp.where(share > 0, mixed, old)
   return jnp.where(keep > 0, mixed, new)

@@ -1,8 +1,8 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
-The functions that the benchmark calls, in both of its generations (v0.5.0 and
-main). They only translate: unpack, call `run`, repack. An experiment is a
-module like this one with other settings; it takes two lines:
+The functions that the benchmark calls, in both of its generations. They only
+translate: unpack, call `run`, repack. An experiment is a module like this one
+with other settings; it takes two lines:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(
@@ -62,19 +62,10 @@ def _init_optimizer_state(
   hyperparameters: Any,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
-  """Builds the chain, initialises the optimizer and records the settings.
+  """The initial state and run, as the pair that checkpoints demand.
 
-  Args:
-    schedule_params: the settings; the benchmark passes the rest.
-    workload, model_params, model_state, rng: see `run.set_up`.
-    hyperparameters: None under self-tuning; under the external ruleset its
-      values replace those of schedule_params.
-
-  Returns:
-    The 2-tuple that the benchmark's checkpoints demand.
-
-  Raises:
-    ValueError: see `run.set_up` and `ScheduleParams.override`.
+  hyperparameters are None under self-tuning; under the external ruleset their
+  values replace those of schedule_params. See `run.set_up`.
   """
   params = schedule_params.override(hyperparameters)
   is_self_tuning = hyperparameters is None
@@ -107,12 +98,10 @@ def update_params(
     (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
-    TrainingCompleteError: (the benchmark's) when the cycles have run out and
-      the policy is to finish; raised before any buffer is donated.
-    ValueError: if an evaluation lacks the workload's target metric, or, at the
-      first step, if init_model_fn's parameters do not fit the trained ones.
+    TrainingCompleteError: (the benchmark's) when the cycles have run out.
+    ValueError: if an evaluation lacks the workload's target metric, or
+      init_model_fn's parameters do not fit the trained ones.
   """
-  del current_params_types, hyperparameters, loss_type, train_state
   saved, run = optimizer_state
   model = Model(current_param_container, model_state, saved.inner)
   # On an ordinary step, control costs two integer comparisons.
@@ -139,15 +128,7 @@ def prepare_for_eval(
   global_step: int,
   rng: jax.Array,
 ) -> tuple[tuple[SavedState, Run], Any, Any]:
-  """Nothing remains to do: update_params returns what is to be evaluated.
-
-  Called by the current generation only, before every evaluation.
-
-  Returns:
-    (optimizer_state, params, model_state) as they are.
-  """
-  del workload, current_params_types, hyperparameters, loss_type
-  del eval_results, global_step, rng
+  """Nothing remains to do: update_params returns what is to be evaluated."""
   return optimizer_state, current_param_container, model_state
 
 
@@ -162,8 +143,6 @@ def data_selection(
   rng: jax.Array,
 ) -> dict[str, Any]:
   """The next batch of the benchmark's shuffled, endless queue."""
-  del workload, optimizer_state, current_param_container, model_state
-  del hyperparameters, global_step, rng
   return next(input_queue)
 
 
@@ -185,20 +164,15 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
   Raises:
     ValueError: if schedule_params is not a ScheduleParams.
   """
-  check(
-    isinstance(schedule_params, ScheduleParams),
-    'schedule_params',
-    schedule_params,
-    'a ScheduleParams, as in make_submission(THESIS)',
-  )
+  right = 'a ScheduleParams, as in make_submission(THESIS)'
+  is_right = isinstance(schedule_params, ScheduleParams)
+  check(is_right, 'schedule_params', schedule_params, right)
   return Submission(
-    init_optimizer_state=functools.partial(
-      _init_optimizer_state, schedule_params
-    ),
-    update_params=update_params,
-    prepare_for_eval=prepare_for_eval,
-    data_selection=data_selection,
-    get_batch_size=get_batch_size,
+    functools.partial(_init_optimizer_state, schedule_params),
+    update_params,
+    prepare_for_eval,
+    data_selection,
+    get_batch_size,
   )
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime as dt
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -65,7 +66,11 @@ from models import MODELS  # noqa: E402
 from reset_cycles.core import schedules  # noqa: E402
 from reset_cycles.core import workload as workload_facts  # noqa: E402
 from reset_cycles.core.devices import Devices, PmapDevices  # noqa: E402
-from reset_cycles.core.model_reset import Model, ModelReset  # noqa: E402
+from reset_cycles.core.model_reset import (  # noqa: E402
+  Model,
+  ModelReset,
+  role_by_field,
+)
 from reset_cycles.core.optimizers import clocked  # noqa: E402
 from reset_cycles.core.run import train_step  # noqa: E402
 
@@ -329,7 +334,7 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   batch = shaped(workload.batch, lead, count if has_axis else 1)
   reset = ModelReset(
     devices,
-    params.optimizer,
+    functools.partial(role_by_field, params.optimizer),
     lambda params: transformation.init(params).state,
     Model(model, None, opt_state.state),
   )

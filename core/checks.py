@@ -6,6 +6,7 @@ import difflib
 import math
 import numbers
 from collections.abc import Iterable
+from typing import Any
 
 
 def check(condition: bool, name: str, value: object, right: str) -> None:
@@ -24,27 +25,23 @@ def is_number(value: object) -> bool:
     return False
 
 
-def check_number(name: str, value: object, interval: str) -> None:
+def check_number(name: str, value: Any, interval: str) -> None:
   """Raises ValueError unless the value is a number in an interval.
 
-  Args:
-    name, value: of the setting.
-    interval: as one writes it, '[0, 1)' or '(0, inf)'. A bound with a bracket
-      belongs to it.
+  The interval is as one writes it, '[0, 1)' or '(0, inf)'.
   """
   low, high = map(float, interval[1:-1].split(','))
-  is_in = is_number(value) and (
-    (low <= value if interval[0] == '[' else low < value)  # type: ignore[operator]
-    and (value <= high if interval[-1] == ']' else value < high)  # type: ignore[operator]
-  )
+  is_in = is_number(value) and low <= value <= high
+  is_in = is_in and (value != low or interval[0] == '[')
+  is_in = is_in and (value != high or interval[-1] == ']')
   check(is_in, name, value, f'a number in {interval}')
 
 
-def check_count(name: str, value: object, least: int = 1) -> None:
+def check_count(name: str, value: Any, least: int = 1) -> None:
   """Raises ValueError unless the value is a whole number, at least `least`."""
   is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-  is_right = is_whole and value >= least  # type: ignore[operator]
-  check(is_right, name, value, f'a whole number of at least {least}')
+  right = f'a whole number of at least {least}'
+  check(is_whole and value >= least, name, value, right)
 
 
 def check_flag(name: str, value: object) -> None:

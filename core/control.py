@@ -1,17 +1,8 @@
 """From evaluations to a transition: when a cycle ends, and what follows it.
 
-Pure functions of Python numbers. `transition` tells the story of a step before
-which there is something to decide:
-
-  1. The evaluations that have come in are taken note of.
-  2. A range test that is over says which peak the chain begins with.
-  3. A cycle that fails is abandoned, if the settings switch early.
-  4. A cycle whose steps are over ends, once its annealed model was evaluated.
-  5. If the horizon has moved, the remaining cycles are stretched with it.
-
-When something ends, `_begin` starts the next cycle and says what is reset. A
-run with a horizon is timed: its cycles fill the steps up to it, end where an
-evaluation is due, and are at least three intervals between evaluations long.
+Pure functions of Python numbers. A run with a horizon is timed: its cycles fill
+the steps up to it, end where an evaluation is due, and are at least three
+intervals between evaluations long.
 """
 
 from __future__ import annotations
@@ -32,6 +23,8 @@ from .state import NO_EVALUATION, Control
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
+# Of an interval: an evaluation so close to a cycle's end sees what it has made.
+_NEARLY = 0.05
 # Smaller rates are 0 to a device.
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -74,12 +67,12 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
   """The control and the clock before the first step."""
   test = config.settings.range_test
   control = Control(
-    cycle=0,
+    cycle=0 if test is None else len(config.cycles),
     number=1,
     scale=1.0,
     start=0,
     chain_start=0,
-    end=0,
+    end=0 if test is None else test.steps,
     horizon=sum(cycle.steps for cycle in config.cycles),
     num_evaluations=0,
     last=NO_EVALUATION,
@@ -89,8 +82,6 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
   )
   if test is None:
     control = _laid_out(control, 0, config)
-  else:
-    control = control._replace(cycle=len(config.cycles), end=test.steps)
   return control, _clock(control, 0.0, 0, config)
 
 
@@ -105,9 +96,14 @@ def transition(
 ) -> Transition:
   """Takes in new evaluations, and ends the cycle if it is time.
 
+  1. The evaluations that have come in are taken note of.
+  2. A range test that is over says which peak the chain begins with.
+  3. A cycle that fails is abandoned, if the settings switch early.
+  4. A cycle whose steps are over ends, once its annealed model was evaluated.
+  5. If the horizon has moved, the remaining cycles are stretched with it.
+
   Args:
-    control: the current control.
-    clock: a host copy of the current clock.
+    control, clock: the current control, and a host copy of the clock.
     evaluations: those not seen yet, in order.
     step: the step about to be taken.
     config: the run's.
@@ -118,32 +114,41 @@ def transition(
   events, reason, before = list[Event](), '', control
   for evaluation in evaluations:
     control, verdict = observe(control, evaluation, config)
-    events.append(_evaluation_event(control, verdict))
+    numbers = {'evaluation': control.num_evaluations, 'loss': evaluation.loss}
+    numbers |= verdict.terms
+    numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
+    events.append(_event('evaluation', control, **numbers))
     reason = reason or verdict.reason
 
-  is_over = step >= control.end
+  settings, is_over = config.settings, step >= control.end
+  is_finite = math.isfinite(control.last.loss)
+  has_failed = control.num_evaluations > 0 and not is_finite
+  # With fewer steps than it has had, a new chain could hardly come farther.
+  is_late = control.horizon - step < step - control.chain_start
+  may_abandon = has_failed or not (config.is_timed and is_late)
   # A rule that judges the chain may also speak when a cycle's steps are over.
-  is_heard = config.settings.switching.judges_chain or not is_over
-  following: Control | None
+  may_abandon &= settings.switching.judges_chain or not is_over
+  if control.cycle == len(config.cycles) and not is_over:
+    return Transition(control, clock, None, events, control.end)
   if control.cycle == len(config.cycles):
-    if not is_over:
-      return Transition(control, clock, None, events, control.end)
     following, event = _tested(control, range_losses(), step, config)
     events.append(event)
-  elif reason and is_heard and _may_abandon(control, step, config):
-    events.append(_said('switch', control, reason))
+  elif reason and settings.early_switching and may_abandon:
+    events.append(_event('switch', control, reason=reason))
     following = _next(control, step, config, has_failed=True)
   elif is_over:
     # The evaluation after a cycle's last step sees the annealed model.
-    is_awaited = config.is_timed and -1 < control.last.step < control.end
-    is_awaited &= _is_finite(control)
+    nearly = control.end - _NEARLY * control.pace.usual
+    is_awaited = config.is_timed and -1 < control.last.step < nearly
+    is_awaited &= not has_failed
     give_up = control.end + is_awaited * control.pace.longest
     if step < give_up:
       if step == control.end:
         why = 'the annealed model has not been evaluated'
-        events.append({**_said('wait', control, why), 'cycle_end': give_up})
+        event = _event('wait', control, reason=why, cycle_end=give_up)
+        events.append(event)
       return Transition(control, clock, None, events, give_up)
-    following = _next(control, step, config, has_failed=not _is_finite(control))
+    following = _next(control, step, config, has_failed)
   else:
     is_first_pace = control.pace.usual > 0 == before.pace.usual
     has_moved = is_first_pace or control.horizon != before.horizon
@@ -153,7 +158,7 @@ def transition(
       events.append(_clock_event('clock', control, clock))
     return Transition(control, clock, None, events, control.end)
   if following is None:
-    events.append(_said('finish', control, 'cycles have run out'))
+    events.append(_event('finish', control, reason='cycles have run out'))
     return Transition(control, clock, None, events, step, is_over=True)
   return _begin(control, following, step, config, is_model_finite, events)
 
@@ -162,26 +167,20 @@ def observe(
   control: Control, evaluation: Evaluation, config: RunConfig
 ) -> tuple[Control, Verdict]:
   """The control after an evaluation of the current cycle, and the verdict."""
-  settings = config.settings
+  rule, timed = config.settings.switching, config.settings.horizon
   first = control.first if control.first.step >= 0 else evaluation
   switching, verdict = control.switching, Verdict('', {})
   if control.cycle < len(config.cycles):  # a range test is not judged
     begin, end = control.start, control.end
-    if settings.switching.judges_chain:
+    if rule.judges_chain:
       begin, end = control.chain_start, max(control.horizon, end)
-    context = Context(
-      share=(evaluation.step - begin) / (end - begin),
-      target=config.target,
-      first_metric=first.metric,
-    )
-    switching, verdict = settings.switching.observe(
-      switching, evaluation, context
-    )
+    share = (evaluation.step - begin) / (end - begin)
+    context = Context(share, config.target, first.metric)
+    switching, verdict = rule.observe(switching, evaluation, context)
   pace = horizon.observe(control.pace, control.last, evaluation)
   planned = control.horizon
-  if settings.horizon is not None:
-    seconds_left = config.budget - evaluation.seconds
-    to_come = settings.horizon.steps_to_come(pace, seconds_left)
+  if timed is not None:
+    to_come = timed.steps_to_come(pace, config.budget - evaluation.seconds)
     planned = evaluation.step + to_come if to_come else planned
     planned = int(min(planned, config.most_steps))
   return control._replace(
@@ -194,36 +193,17 @@ def observe(
   ), verdict
 
 
-def _is_finite(control: Control) -> bool:
-  """Whether the last evaluation of the current cycle, if any, had a loss."""
-  return control.num_evaluations == 0 or math.isfinite(control.last.loss)
-
-
-def _may_abandon(control: Control, step: int, config: RunConfig) -> bool:
-  """Whether the switching rule may end the cycle.
-
-  In a timed run, a cycle with a finite loss is abandoned only while a new chain
-  would get at least as many steps as the one at hand has had: with fewer it
-  could hardly come farther.
-  """
-  if not config.settings.early_switching:
-    return False
-  if not config.is_timed or not _is_finite(control):
-    return True
-  return control.horizon - step >= step - control.chain_start
-
-
 def _tested(
   control: Control, losses: np.ndarray, step: int, config: RunConfig
-) -> tuple[Control, Event]:
+) -> tuple[Control | None, Event]:
   """The chain's first cycle, at the peak that the range test advises."""
   test, peak = config.settings.range_test, config.cycles[0].setting.peak
   assert test is not None
   estimate = test.estimate(losses)
   scale = test.scale(estimate, peak)
   why = 'the peak is kept' if scale == 1 else 'the estimate is taken'
-  event = _said('range_test', control, why)
-  event |= {'peak_value': peak, 'estimate': estimate, 'scale': scale}
+  numbers = {'peak_value': peak, 'estimate': estimate, 'scale': scale}
+  event = _event('range_test', control, reason=why, **numbers)
   control = control._replace(cycle=0, scale=scale, chain_start=step, start=step)
   return _laid_out(control, step, config), event
 
@@ -235,52 +215,44 @@ def _next(
 
   After the last one, it is repeated: up to a horizon as many times as bring its
   length, scaled with the horizon, nearest to the remaining steps; else once
-  more, which postpones the end of the run. What has failed is not repeated as
-  it was, but at half of its rate: in a timed run the chain from its beginning.
+  more, which postpones the end of the run. What has failed is repeated at half
+  of its rate: in a timed run the chain from its beginning.
   """
-  begun, cycles = control._replace(start=step), config.cycles
+  cycles, rest = config.cycles, control.horizon - step
+  fewest = _FEWEST_INTERVALS * control.pace.usual * config.is_timed
+  half = 0.5 * control.scale
+  is_rate = half * min(cycle.setting.peak for cycle in cycles) >= _SMALLEST
+  scale = half if has_failed and is_rate else control.scale
+  begun = control._replace(start=step)
   if has_failed and config.is_timed:
-    begun = begun._replace(
-      cycle=0,
-      scale=_halved(control, config),
-      chain_start=step,
-      horizon=max(control.horizon, step + 1),
-    )
+    planned = step + max(rest, math.ceil(fewest), 1)
+    begun = begun._replace(cycle=0, scale=scale)
+    begun = begun._replace(chain_start=step, horizon=planned)
     return _laid_out(begun, step, config)
-  number, rest = control.cycle + 1, control.horizon - step
-  if rest > 0 and number < len(cycles):
-    return _laid_out(begun._replace(cycle=number), step, config)
+  has_room = rest > 0 and rest >= fewest
+  if has_room and control.cycle + 1 < len(cycles):
+    begun = begun._replace(cycle=control.cycle + 1)
+    return _laid_out(begun, step, config)
   if not config.settings.repeat:
     return None
-  end = step + cycles[-1].steps
-  if config.is_timed and rest > 0:
+  nominal = cycles[-1].steps
+  end = step + max(nominal, math.ceil(fewest))
+  if config.is_timed and has_room:
     total = sum(cycle.steps for cycle in cycles)
-    steps = cycles[-1].steps * control.horizon / total
-    steps = max(steps, _FEWEST_INTERVALS * control.pace.usual)
+    steps = max(nominal * control.horizon / total, fewest)
     further = max(round(rest / steps), 1)
     end = cycle_ends(step, control.horizon, [1.0] * further)[0]
-  begun = begun._replace(
-    cycle=len(cycles) - 1, end=end, horizon=max(control.horizon, end)
-  )
-  if has_failed:
-    begun = begun._replace(scale=_halved(control, config))
-  return begun._replace(end=_aligned(begun, step, config, fewest=1))
-
-
-def _halved(control: Control, config: RunConfig) -> float:
-  """Half of the scale, unless a rate would vanish."""
-  least = min(cycle.setting.peak for cycle in config.cycles)
-  half = 0.5 * control.scale
-  return half if half * least >= _SMALLEST else control.scale
+  begun = begun._replace(cycle=len(cycles) - 1, scale=scale)
+  begun = begun._replace(end=end, horizon=max(control.horizon, end))
+  return _aligned(begun, step, config)
 
 
 def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle at hand with its end, or the first one that is long enough.
 
   The steps from its start to the horizon are split over this cycle and those to
-  come by their lengths. In a timed run a cycle that would be too short is
-  skipped, and while the pace of evaluations is unknown, the cycle is laid over
-  all of the steps.
+  come. In a timed run a cycle that would be too short is skipped, and while the
+  pace of evaluations is unknown, the cycle is laid over all of the steps.
   """
   lengths = [cycle.setting.length for cycle in config.cycles]
   fewest = _FEWEST_INTERVALS * control.pace.usual
@@ -292,7 +264,7 @@ def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
     is_long = not config.is_timed or end - control.start >= fewest
     if is_long and end > step:
       break
-  return control._replace(end=_aligned(control, step, config, fewest=1))
+  return _aligned(control, step, config)
 
 
 def _stretched(
@@ -305,11 +277,10 @@ def _stretched(
   """A cycle whose horizon has moved, and the nominal step that it is at.
 
   Up to the third interval between evaluations a chain is laid out anew, since
-  the first ones tell the pace badly: they have compilations in them. Later,
-  what remains of the cycle and the cycles to come share the steps up to the new
-  horizon by their nominal lengths. If none is to come, further ones may follow;
-  all that is known of them is that they fill the steps from the cycle's end to
-  `planned`, the previous horizon.
+  the first ones have compilations in them. Later, what remains of the cycle and
+  the cycles to come share the steps up to the new horizon by their nominal
+  lengths. If none is to come, further ones may follow; all that is known of
+  them is that they fill the steps up to `planned`, the previous horizon.
   """
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
@@ -324,31 +295,30 @@ def _stretched(
     rest = [nominal - local, *steps[control.cycle + 1 :]]
   elif planned > control.end:
     rest.append(planned - control.end)
-  is_due = control.end - control.last.step < control.pace.usual / 2
   end = max(cycle_ends(step, control.horizon, rest)[0], step + 1)
-  control = control._replace(end=end)
-  end = _aligned(control, step, config, fewest=not is_due)
-  return control._replace(end=end), local
+  return _aligned(control._replace(end=end), step, config), local
 
 
-def _aligned(
-  control: Control, step: int, config: RunConfig, fewest: int
-) -> int:
-  """The end of a cycle, moved to where an evaluation is expected.
+def _aligned(control: Control, step: int, config: RunConfig) -> Control:
+  """The cycle, its end moved to where an evaluation is expected.
 
   A cycle that waits for an evaluation stands still meanwhile. So it ends a whole
-  number of the intervals between evaluations after the last one, at least
-  `fewest`: 1, but 0 where the last one came less than half an interval before
-  the planned end. An interval more at each evaluation that comes a little too
-  soon would put the end off again and again. A cycle that ends with the run does
-  not move: the horizon lies before an evaluation.
+  number of the intervals between evaluations after the last one, once it is long
+  enough. An end just after the last one stays, or each evaluation that comes too
+  soon would put it off again. Where too few steps for a further cycle would
+  remain, it lasts up to the horizon, which lies before an evaluation.
   """
   end, interval, last = control.end, control.pace.usual, control.last.step
   if not config.is_timed or not interval or end >= control.horizon:
-    return end
-  ahead = max(round((end - last) / interval), fewest)
-  moved = last + math.ceil(ahead * interval)
-  return moved if step < moved < control.horizon else end
+    return control
+  fewest = _FEWEST_INTERVALS * interval
+  least = control.start + fewest
+  if end < least or end - last > _NEARLY * interval:
+    ahead = max(round((end - last) / interval), 1)
+    ahead = max(ahead, math.ceil((least - last) / interval))
+    end = max(last + math.ceil(ahead * interval), step + 1)
+  is_last = control.horizon - end < fewest
+  return control._replace(end=control.horizon if is_last else end)
 
 
 def _begin(
@@ -359,26 +329,7 @@ def _begin(
   is_model_finite: Callable[[], bool],
   events: list[Event],
 ) -> Transition:
-  """Begins a cycle with a reset; a full one begins a new chain."""
-  control = following._replace(number=ended.number + 1, num_evaluations=0)
-  plan, event = _plan_reset(ended, control, config, is_model_finite)
-  if plan == FULL:
-    control = control._replace(chain_start=step)
-  rule = config.settings.switching
-  if plan == FULL or not rule.judges_chain:
-    control = control._replace(switching=rule.initial)
-  clock = _clock(control, 0.0, step, config)
-  events += [event, start_event(control, clock, config)]
-  return Transition(control, clock, plan, events, control.end)
-
-
-def _plan_reset(
-  ended: Control,
-  control: Control,
-  config: RunConfig,
-  is_model_finite: Callable[[], bool],
-) -> tuple[ResetPlan, Event]:
-  """The reset before the cycle that starts, and the event that reports it.
+  """Begins a cycle with a reset; a full one begins a new chain.
 
   tau is taken at the last evaluation of the cycle that has ended. Without one
   nothing speaks against the model, and tau is 0; where the annealed model is
@@ -386,33 +337,43 @@ def _plan_reset(
   finite would stay so: whatever the mode, a fresh one takes its place.
   """
   last, mode, is_seen = ended.last, config.settings.reset, ended.num_evaluations
+  is_new = following.chain_start == step
   is_finite = math.isfinite(last.loss + last.metric) or not is_seen
-  is_new = control.chain_start == control.start
-  note, tau = '', 0.0
+  plan, note, tau = FULL, '', 0.0
   if is_new:
-    plan, note = FULL, 'the chain begins anew'
+    note = 'the chain begins anew'
   elif not (is_finite and is_model_finite()):
-    plan, note = FULL, 'the model is not finite'
+    note = 'the model is not finite'
   else:
-    if isinstance(mode, SoftReset):
-      if is_seen and (last.step > 1 or config.settings.horizon is None):
-        asked = control.start, control.horizon
-        tau = mode.tau(last, ended.first, config.target, *asked)
-      else:
-        note = 'no evaluation in the cycle: tau is 0'
+    is_told = is_seen and (last.step > 1 or not config.is_timed)
+    if isinstance(mode, SoftReset) and is_told:
+      asked = step, following.horizon
+      tau = mode.tau(last, ended.first, config.target, *asked)
+    elif isinstance(mode, SoftReset):
+      note = 'no evaluation in the cycle: tau is 0'
     plan = mode.plan(tau)
-  event = {
-    'event': 'reset',
-    'cycle': control.number,
-    'reason': 'early' if is_new or control.start < ended.end else 'scheduled',
-    'mode': 'FullReset' if plan == FULL else type(mode).__name__,
-    'tau': plan.tau,
-    'alpha': getattr(mode, 'alpha', ''),
-    'metric': last.metric,
-    'metric_step': last.step,
-    'note': note,
-  }
-  return plan, event
+  rule, is_full = config.settings.switching, plan == FULL
+  is_judged_anew = is_full or not rule.judges_chain
+  control = following._replace(
+    number=ended.number + 1,
+    num_evaluations=0,
+    chain_start=step if is_full else following.chain_start,
+    switching=rule.initial if is_judged_anew else following.switching,
+  )
+  clock = _clock(control, 0.0, step, config)
+  event = _event(
+    'reset',
+    control,
+    reason='early' if is_new or step < ended.end else 'scheduled',
+    mode='FullReset' if is_full else type(mode).__name__,
+    tau=plan.tau,
+    alpha=getattr(mode, 'alpha', ''),
+    metric=last.metric,
+    metric_step=last.step,
+    note=note,
+  )
+  events += [event, start_event(control, clock, config)]
+  return Transition(control, clock, plan, events, control.end)
 
 
 def _clock(
@@ -424,34 +385,21 @@ def _clock(
   )
 
 
-def _said(event: str, control: Control, reason: str) -> Event:
-  return {'event': event, 'cycle': control.number, 'reason': reason}
+def _event(kind: str, control: Control, /, **more: Any) -> Event:
+  return {'event': kind, 'cycle': control.number, **more}
 
 
-def _evaluation_event(control: Control, verdict: Verdict) -> Event:
-  """The event of an evaluation; `control` is as of after it."""
-  return {
-    'event': 'evaluation',
-    'cycle': control.number,
-    'evaluation': control.num_evaluations,
-    'loss': control.last.loss,
-    **verdict.terms,
-    'metric': control.last.metric,
-    'metric_step': control.last.step,
-  }
-
-
-def _clock_event(event: str, control: Control, clock: CycleClock) -> Event:
+def _clock_event(kind: str, control: Control, clock: CycleClock) -> Event:
   """The event of a clock that was anchored anew."""
-  return {
-    'event': event,
-    'cycle': control.number,
-    'setting': control.cycle + 1,
-    'cycle_end': control.end,
-    'anchor_local': float(clock.anchor_local),
-    'pace': float(clock.pace),
-    'scale': control.scale,
-  }
+  return _event(
+    kind,
+    control,
+    setting=control.cycle + 1,
+    cycle_end=control.end,
+    anchor_local=float(clock.anchor_local),
+    pace=float(clock.pace),
+    scale=control.scale,
+  )
 
 
 def start_event(

@@ -13,7 +13,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.tree_util import tree_map
 
 # The name that the benchmark's own submissions give to the device axis; models
 # that synchronise across devices use it.
@@ -23,6 +24,8 @@ AXIS_NAME = 'batch'
 class Devices:
   """Arrays without device axis, and compiled functions of them."""
 
+  _num_axes = 0  # of devices, in front of a laid-out array's own
+
   def __init__(self) -> None:
     mesh = Mesh(np.asarray(jax.devices()), (AXIS_NAME,))
     self._replicated = NamedSharding(mesh, PartitionSpec())
@@ -30,24 +33,18 @@ class Devices:
 
   def layout(self, tree: Any) -> Any:
     """The sharding of every leaf of a tree of anything with a shape."""
-    return jax.tree_util.tree_map(lambda _: self._replicated, tree)
+    return tree_map(lambda _: self._replicated, tree)
 
   def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
-    """A train step from its body; the first three arguments are donated.
-
-    Args:
-      body: see `run.train_step`.
+    """A train step from its body (see `run.train_step`), compiled when called.
 
     Returns:
-      (params, model_state, opt_state, batch, rng) -> what the body returns. Its
-      first call compiles it.
+      (params, model_state, opt_state, batch, rng) -> what the body returns; the
+      first three are donated.
     """
 
-    def step(
-      params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
-    ) -> Any:
-      # The batch's sums already span all devices.
-      return body(params, model_state, opt_state, batch, rng, lambda t: t)
+    def step(*args: Any) -> Any:
+      return body(*args, lambda tree: tree)  # sums already span all devices
 
     same = self._replicated
     return jax.jit(
@@ -68,17 +65,16 @@ class Devices:
 
   def place(self, tree: Any) -> Any:
     """Lays out a tree of arrays that the runner has handed over."""
-    return jax.device_put(tree, self.layout(tree))
+    return jax.device_put(tree, self._replicated)
 
   def get(self, tree: Any) -> Any:
     """One copy of a laid-out tree, on the host."""
-    return jax.tree_util.tree_map(np.asarray, tree)
+    return tree_map(np.asarray, tree)
 
   def shapes_of(self, tree: Any) -> Any:
     """Shape and dtype of laid-out arrays, without device axis."""
-    return jax.tree_util.tree_map(
-      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree
-    )
+    own = lambda x: jax.ShapeDtypeStruct(x.shape[self._num_axes :], x.dtype)
+    return tree_map(own, tree)
 
   def compile(
     self, fn: Callable[..., Any], tree: Any, *hosts: Any, donate: bool = False
@@ -88,16 +84,15 @@ class Devices:
     Args:
       fn: what to run, the same on all devices.
       tree: of laid-out arrays, or their shapes if there is no device axis.
-      hosts: trees of jax.ShapeDtypeStruct for the host values.
+      hosts: trees of jax.ShapeDtypeStruct.
       donate: whether the tree is donated.
     """
     shapes = self.shapes_of(tree)
-    out = self.layout(jax.eval_shape(fn, shapes, *hosts))
     jitted = jax.jit(
       fn,
       in_shardings=(self.layout(tree), *map(self.layout, hosts)),
-      out_shardings=out,
-      donate_argnums=(0,) if donate else (),
+      out_shardings=self.layout(jax.eval_shape(fn, shapes, *hosts)),
+      donate_argnums=(0,) * donate,
     )
     return jitted.lower(shapes, *hosts).compile()
 
@@ -105,72 +100,51 @@ class Devices:
 class PmapDevices(Devices):
   """Everything has a leading device axis (benchmark v0.5.0)."""
 
+  _num_axes = 1
+
   def __init__(self) -> None:
     super().__init__()
-    self._count = jax.local_device_count()
-    self._identity = jax.pmap(lambda tree: tree, axis_name=AXIS_NAME)
-    self._stacked: Sharding | None = None
+    self._pmap = functools.partial(jax.pmap, axis_name=AXIS_NAME)
+    self._identity = self._pmap(lambda tree: tree)
 
   def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
-    """See `Devices`."""
+    total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
 
-    def step(
-      params: Any, model_state: Any, opt_state: Any, batch: Any, rng: jax.Array
-    ) -> Any:
-      rng = jax.random.fold_in(rng, jax.lax.axis_index(AXIS_NAME))
-      total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
-      return body(params, model_state, opt_state, batch, rng, total)
+    def step(*args: Any) -> Any:
+      rng = jax.random.fold_in(args[-1], jax.lax.axis_index(AXIS_NAME))
+      return body(*args[:-1], rng, total)
 
-    return jax.pmap(
-      step,
-      axis_name=AXIS_NAME,
-      in_axes=(0, 0, 0, 0, None),
-      donate_argnums=(0, 1, 2),
+    return self._pmap(
+      step, in_axes=(0, 0, 0, 0, None), donate_argnums=(0, 1, 2)
     )
 
   def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
-    """See `Devices`."""
-    return jax.pmap(fn, axis_name=AXIS_NAME)(tree)
+    return self._pmap(fn)(tree)
 
   def put(self, tree: Any) -> Any:
-    """See `Devices`."""
-    stacked = jax.tree_util.tree_map(
-      lambda x: np.broadcast_to(x, (self._count, *np.shape(x))), tree
-    )
-    return self._identity(stacked)
+    count = jax.local_device_count()
+    stack = lambda x: np.broadcast_to(x, (count, *np.shape(x)))
+    return self._identity(tree_map(stack, tree))
+
+  @functools.cached_property
+  def _stacked(self) -> Any:
+    return self.put(np.int32(0)).sharding
 
   def place(self, tree: Any) -> Any:
-    """See `Devices`."""
     # From jax 0.8 on, a pmap depends on the mesh of its inputs: one with
     # another axis name would make the step compile twice.
-    if self._stacked is None:
-      self._stacked = self.put(np.int32(0)).sharding
-    if isinstance(self._stacked, NamedSharding):
-      return jax.device_put(tree, self._stacked)
-    return tree
+    is_mesh = isinstance(self._stacked, NamedSharding)
+    return jax.device_put(tree, self._stacked) if is_mesh else tree
 
   def get(self, tree: Any) -> Any:
-    """See `Devices`."""
-
     def first_copy(x: jax.Array) -> np.ndarray:
       return np.asarray(x.addressable_shards[0].data).reshape(x.shape[1:])
 
-    return jax.tree_util.tree_map(first_copy, tree)
-
-  def shapes_of(self, tree: Any) -> Any:
-    """See `Devices`."""
-    return jax.tree_util.tree_map(
-      lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree
-    )
+    return tree_map(first_copy, tree)
 
   def compile(
     self, fn: Callable[..., Any], tree: Any, *hosts: Any, donate: bool = False
   ) -> Callable[..., Any]:
-    """See `Devices`."""
-    mapped = jax.pmap(
-      fn,
-      axis_name=AXIS_NAME,
-      in_axes=(0,) + (None,) * len(hosts),
-      donate_argnums=(0,) if donate else (),
-    )
+    in_axes = (0,) + (None,) * len(hosts)
+    mapped = self._pmap(fn, in_axes=in_axes, donate_argnums=(0,) * donate)
     return mapped.lower(tree, *hosts).compile()

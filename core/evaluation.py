@@ -48,11 +48,10 @@ def read_evaluation(
 ) -> Evaluation:
   """The evaluation's validation loss, target metric and time.
 
-  If there is no loss among the results (as in early versions of criteo1tb), the
-  metric is the loss.
+  Where results have no loss (early versions of criteo1tb), the metric is it.
 
   Raises:
-    ValueError: if the target metric is not among the results; lists their keys.
+    ValueError: if the target metric is not among the results.
   """
   if target.key not in results:
     raise ValueError(
@@ -60,25 +59,15 @@ def read_evaluation(
       f'these are {", ".join(sorted(results))}.'
     )
   loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
-  return Evaluation(
-    step,
-    float(results[loss_key]),
-    float(results[target.key]),
-    float(results.get('accumulated_submission_time', math.nan)),
-  )
+  seconds = results.get('accumulated_submission_time', math.nan)
+  numbers = results[loss_key], results[target.key], seconds
+  return Evaluation(step, *map(float, numbers))
 
 
 def new_evaluations(
   eval_results: EvalResults | None, last_step: int, target: Target
 ) -> list[Evaluation]:
-  """The evaluations after last_step, -1 for all, in order; see `decode`.
-
-  Raises:
-    ValueError: if the target metric is not among the results.
-  """
-  found: dict[int, Mapping[str, Any]] = {}
-  for entry in eval_results or ():
-    step, results = decode(entry)
-    if step > last_step:
-      found[step] = results
-  return [read_evaluation(s, found[s], target) for s in sorted(found)]
+  """The evaluations after last_step, -1 for all, in order."""
+  found = dict(decode(entry) for entry in eval_results or ())
+  steps = sorted(step for step in found if step > last_step)
+  return [read_evaluation(step, found[step], target) for step in steps]

@@ -28,7 +28,7 @@ class Pace(NamedTuple):
   @property
   def usual(self) -> float:
     """The median of steps between two evaluations; 0 if none is known."""
-    return statistics.median(self._known) if self._known else 0.0
+    return statistics.median(self._known or [0.0])
 
   @property
   def _known(self) -> list[float]:
@@ -38,8 +38,8 @@ class Pace(NamedTuple):
 def observe(pace: Pace, last: Evaluation, new: Evaluation) -> Pace:
   """The pace after an evaluation.
 
-  Both runners evaluate after the first step, which says nothing about the
-  evaluation period: the interval up to there, most of it compilation, is none.
+  Both runners evaluate after the first step; the interval up to there, most of
+  it compilation, is none.
   """
   steps, duration = new.step - last.step, new.seconds - last.seconds
   if last.step < 0 or steps < 1 or duration <= 0:
@@ -48,10 +48,7 @@ def observe(pace: Pace, last: Evaluation, new: Evaluation) -> Pace:
 
 
 class Horizon(Protocol):
-  """Says at every evaluation how many steps the run will have.
-
-  Nothing comes after that horizon: the cycles fill the steps up to it.
-  """
+  """Says at every evaluation how many steps the run will have."""
 
   def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
     """Steps up to the horizon; 0 to leave it as planned."""
@@ -65,48 +62,36 @@ class TimeHorizon:
     horizon = n + (k - 1) d r + (1 - margin) d r_min
 
   At an evaluation after n steps and t seconds of a budget of B: d and r are the
-  median duration and the median rate (steps per second) of the last 9 intervals
-  between evaluations, d_max the longest duration, but at most 1.5 d, and r_min
-  the lowest rate. k evaluations still fit; the horizon lies before the last of
-  them, so that it sees the annealed model. Runners evaluate by the clock, every
-  so many seconds, so evaluations are far easier to predict than steps.
+  median duration and rate (steps per second) of the last 9 intervals between
+  evaluations, d_max the longest duration, but at most 1.5 d, and r_min the
+  lowest rate. k evaluations still fit; the horizon lies before the last of them,
+  so that it sees the annealed model. Runners evaluate by the clock, so that
+  evaluations are far easier to predict than steps.
 
-  The horizon stays as planned (at first budget_factor * step_hint) if the
-  budget or the time is unknown, before the second evaluation (there is no
-  interval) and once no further evaluation fits.
+  The horizon stays as planned if the budget or the time is unknown, before the
+  second evaluation (there is no interval) and once no further one fits.
 
-  Source: ours. The conditions are those of the benchmark's runners: v0.5.0 ends
-  a run after the step that exceeds the budget; main checks only when an
-  evaluation is due, and skips it if the budget is exceeded.
-
-  Attributes:
-    slack: share of an interval that is kept free before the end of the budget.
-    margin: share of the last interval's steps that is not relied on.
+  Source: ours, by the conditions of the benchmark's runners: v0.5.0 ends a run
+  after the step that exceeds the budget; main checks when an evaluation is due.
   """
 
-  slack: float = 0.03
-  margin: float = 0.1
+  slack: float = 0.03  # share of an interval that is kept free at the end
+  margin: float = 0.1  # share of the last interval's steps not relied on
 
   def __post_init__(self) -> None:
     check_number('slack', self.slack, '[0, inf)')
     check_number('margin', self.margin, '[0, 1]')
 
   def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
-    """See `Horizon`."""
-    known = [
-      (steps, duration)
-      for steps, duration in zip(pace.steps, pace.durations)
-      if not math.isnan(duration)
-    ]
+    known = [pair for pair in zip(pace.steps, pace.durations) if pair[1] > 0]
     if not known or not math.isfinite(seconds_left):
       return 0
-    rates = [steps / duration for steps, duration in known]
     durations = [duration for _, duration in known]
+    rates = [steps / duration for steps, duration in known]
     usual, rate = statistics.median(durations), statistics.median(rates)
     longest = min(max(durations), 1.5 * usual)
-    free = seconds_left - longest - self.slack * usual
     # NaN or infinite where a clock gives infinite or denormal durations.
-    more = free / usual
+    more = (seconds_left - longest - self.slack * usual) / usual
     if not math.isfinite(more) or more < 0:
       return 0
     steps = math.floor(more) * usual * rate

@@ -1,13 +1,12 @@
 """A reset of a model on the devices: one blend, compiled as one program.
 
-What a run begins with is (parameters, statistics, optimizer.init(parameters)):
-moments begin at 0, iterates at the parameters, counts at 0. So a reset blends
-every leaf with the one that a run would begin with:
+What a run begins with is (parameters, statistics, optimizer.init(parameters)).
+A reset blends every leaf with the one there:
 
   leaf <- keep * leaf + share * fresh leaf
 
   parameters, statistics, iterates    keep 1 - tau, share tau
-  moments                             keep 1 - alpha * tau
+  moments, which begin at 0           keep 1 - alpha * tau
   counts                              kept, or begun anew in a full reset
   what is kept (frozen parameters)    always kept
 
@@ -24,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import logging
+from jax import tree_util
 
 from ..soft_reset import ResetPlan, blend
 from .devices import Devices
@@ -62,43 +62,34 @@ class ModelReset:
   def __init__(
     self,
     devices: Devices,
-    role_of: RoleOf,
-    init: Callable[[Any], Any],
-    model: Model,
+    role_of: RoleOf,  # what is done to the leaf at a path of the model
+    init: Callable[[Any], Any],  # parameters -> optimizer state, as at a start
+    model: Model,  # laid out on the devices, as it will be trained
   ) -> None:
-    """Compiles them, so that a reset compiles nothing.
-
-    Args:
-      devices: how leaves are laid out.
-      role_of: what is done to the leaf at a path of the model.
-      init: parameters -> its state, as a run begins.
-      model: laid out on the devices, as it will be trained.
-    """
-    self._devices = devices
-    self._parts = role_of, init
+    """Compiles them, so that a reset compiles nothing."""
+    self._devices, self._role_of, self._init = devices, role_of, init
     self._compile(model)
 
   def _compile(self, model: Model) -> None:
-    devices, role_of = self._devices, self._parts[0]
     # The runner may change the containers of a model between two steps.
-    self._structure: Any = jax.tree_util.tree_structure(model)
+    self._structure: Any = tree_util.tree_structure(model)
     self._sizes = _sizes(model)
-    self._shapes = devices.shapes_of((model.params, model.model_state))
-    widest = jax.dtypes.canonicalize_dtype(np.float64)
-    numbers = jax.ShapeDtypeStruct((4,), widest)
-    body = functools.partial(_reset, *self._parts)
-    self._reset = devices.compile(
-      body, model, self._shapes, numbers, donate=True
-    )
-    look = functools.partial(_is_finite, role_of)
-    self._is_finite = devices.compile(look, model)
+    self._shapes = self._devices.shapes_of((model.params, model.model_state))
+    self._numbers = jax.dtypes.canonicalize_dtype(np.float64)
+    numbers = jax.ShapeDtypeStruct((4,), self._numbers)
+    reset = functools.partial(_reset, self._role_of, self._init)
+    look = functools.partial(_is_finite, self._role_of)
+    compile_ = self._devices.compile
+    self._reset = compile_(reset, model, self._shapes, numbers, donate=True)
+    self._is_finite = compile_(look, model)
 
   def _fitting(self, model: Model) -> Model:
     """The model in the containers of the programs, which are made to fit it."""
     if _sizes(model) != self._sizes:
       self._compile(model)  # the first step has changed the statistics
-    leaves = jax.tree_util.tree_leaves(model)
-    fitting: Model = jax.tree_util.tree_unflatten(self._structure, leaves)
+    fitting: Model = tree_util.tree_unflatten(
+      self._structure, tree_util.tree_leaves(model)
+    )
     return fitting
 
   def is_finite(self, model: Model) -> bool:
@@ -112,43 +103,37 @@ class ModelReset:
     """Blends a model with a fresh one; the model is donated.
 
     Args:
-      model: parameters, batch statistics and optimizer state.
       fresh: (params, model_state) of a new initialisation, on the host, without
         device axis. Where model_state does not fit (as in main's cifar, or
         where the first step added it), the old statistics are kept, as the
         coming batches update them, but values that are not finite become zero.
-      plan: what is to be done.
-
-    Returns:
-      The model with which the cycle starts, laid out as before.
+      model, plan: what is reset, and how; the result is laid out like it.
 
     Raises:
       ValueError: if the fresh parameters do not fit those that are trained.
     """
-    structure = jax.tree_util.tree_structure(model)
+    structure = tree_util.tree_structure(model)
     model = self._fitting(model)
-    params, statistics = self._shapes
-    if _sizes(fresh[0]) != _sizes(params):
+    shapes, types = tree_util.tree_flatten(self._shapes)
+    if _sizes(fresh[0]) != _sizes(self._shapes[0]):
       raise ValueError(
         "init_model_fn's parameters differ in shape from those that are "
         'trained.'
       )
-    has_statistics = _sizes(fresh[1]) == _sizes(statistics)
+    leaves = tree_util.tree_leaves(fresh)
+    has_statistics = _sizes(fresh[1]) == _sizes(self._shapes[1])
     if not has_statistics:
       logging.warning(
         "init_model_fn's batch statistics differ in shape from those that are "
         'trained. Resets leave the statistics as they are.'
       )
-      zeros = lambda x: np.zeros(x.shape, x.dtype)
-      fresh = fresh[0], jax.tree_util.tree_map(zeros, statistics)
+      zeros = tree_util.tree_map(lambda x: np.zeros(x.shape), self._shapes[1])
+      leaves = tree_util.tree_leaves((fresh[0], zeros))
+    leaves = [np.asarray(x, shape.dtype) for x, shape in zip(leaves, shapes)]
     numbers = plan.tau, plan.keep_moments, plan.keep_counts, has_statistics
-    widest = jax.dtypes.canonicalize_dtype(np.float64)
-    model = self._reset(
-      model, _like(self._shapes, fresh), np.asarray(numbers, widest)
-    )
-    return jax.tree_util.tree_unflatten(
-      structure, jax.tree_util.tree_leaves(model)
-    )
+    fresh = tree_util.tree_unflatten(types, leaves)
+    model = self._reset(model, fresh, np.asarray(numbers, self._numbers))
+    return tree_util.tree_unflatten(structure, tree_util.tree_leaves(model))
 
 
 def _reset(
@@ -171,32 +156,22 @@ def _reset(
       return blend(old, begun, keep_moments, 1 - keep_moments)
     keep = 1 - tau.astype(jnp.promote_types(old.dtype, jnp.float32))
     mixed = blend(old, begun, keep, tau)
-    if role == STATISTIC:
-      kept = jnp.where(jnp.isfinite(old), old, 0)
-      return jnp.where(has_statistics > 0, mixed, kept)
-    return mixed
+    if role == ITERATE:
+      return mixed
+    kept = jnp.where(jnp.isfinite(old), old, 0)
+    return jnp.where(has_statistics > 0, mixed, kept)
 
-  params, statistics = fresh
-  begun = Model(params, statistics, init(params))
-  reset_model: Model = jax.tree_util.tree_map_with_path(reset, model, begun)
+  begun = Model(*fresh, init(fresh[0]))
+  reset_model: Model = tree_util.tree_map_with_path(reset, model, begun)
   return reset_model
 
 
 def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:
   """Whether all that a reset may replace is finite."""
-  leaves = jax.tree_util.tree_flatten_with_path(model)[0]
+  leaves = tree_util.tree_flatten_with_path(model)[0]
   judged = [leaf for path, leaf in leaves if role_of(path) != KEPT]
   return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
 
 
 def _sizes(tree: Any) -> list[tuple[int, ...]]:
-  return [tuple(leaf.shape) for leaf in jax.tree_util.tree_leaves(tree)]
-
-
-def _like(shapes: Any, tree: Any) -> Any:
-  """The leaves of a tree in the structure and the types of others."""
-  leaves, structure = jax.tree_util.tree_flatten(shapes)
-  found = jax.tree_util.tree_leaves(tree)
-  return jax.tree_util.tree_unflatten(
-    structure, [np.asarray(x, s.dtype) for x, s in zip(found, leaves)]
-  )
+  return [tuple(leaf.shape) for leaf in tree_util.tree_leaves(tree)]

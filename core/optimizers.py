@@ -1,9 +1,7 @@
 """The optimizers that step inside cycles, driven by the cycle clock.
 
-A cycle sets the learning rate of an optimizer, a reset changes its state.
-Neither knows an optimizer by name: what they need is `Optimizer`. The rate of a
-step comes from the clock, and the transformation is built with it while the
-step is traced, as in `optax.inject_hyperparams`.
+The rate of a step comes from the clock; the transformation is built with it
+while the step is traced, as in `optax.inject_hyperparams`.
 """
 
 from __future__ import annotations
@@ -26,16 +24,14 @@ from .schedules import PlannedCycle
 class Optimizer(Protocol):
   """An optimizer that steps inside cycles: a frozen dataclass of numbers.
 
-  The runner's parameters are those that it evaluates. Training may need others,
-  which the optimizer keeps in its state or makes from both.
+  The runner's parameters are those that it evaluates.
 
-  Attributes:
-    moments: names of the fields of its state, at any depth, that a reset
-      shrinks: running averages of gradients, which begin at 0.
-    iterates: names of those that a reset blends like the parameters: other
-      parameters, and the weight of an average. All other fields are counts.
+  What a reset shrinks are running averages of gradients, which begin at 0. It
+  blends iterates like the parameters: other parameters, the weight of an
+  average. All other fields of the state are counts.
   """
 
+  # The names of such fields, at any depth.
   moments: ClassVar[tuple[str, ...]]
   iterates: ClassVar[tuple[str, ...]]
 
@@ -50,24 +46,16 @@ class Optimizer(Protocol):
 class AdamW:
   """Adam with decoupled weight decay and, optionally, clipped gradients.
 
-  The defaults are the thesis' numbers, those of the benchmark's self-tuning
-  NadamW baseline.
-
-  Attributes:
-    one_minus_beta1: 1 - beta1.
-    beta2: decay of the average of the squared gradients.
-    weight_decay: decoupled, multiplied by the learning rate.
-    eps: added to the root of that average.
-    grad_clip: largest global norm of the gradient, or None for no clipping.
+  The defaults are the thesis', those of the benchmark's self-tuning baseline.
 
   Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
   """
 
-  one_minus_beta1: float = 0.06733926164
-  beta2: float = 0.9955159689799007
-  weight_decay: float = 0.08121616522670176
-  eps: float = 1e-8
-  grad_clip: float | None = None
+  one_minus_beta1: float = 0.06733926164  # 1 - beta1
+  beta2: float = 0.9955159689799007  # decay of the mean of squared gradients
+  weight_decay: float = 0.08121616522670176  # times the learning rate
+  eps: float = 1e-8  # added to the root of that mean
+  grad_clip: float | None = None  # largest global norm; None: no clipping
 
   moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
   iterates: ClassVar[tuple[str, ...]] = ()
@@ -82,12 +70,10 @@ class AdamW:
 
   def direction(self) -> optax.GradientTransformation:
     """What the rate and the weight decay are applied to."""
-    return optax.scale_by_adam(
-      b1=1.0 - self.one_minus_beta1, b2=self.beta2, eps=self.eps
-    )
+    b1 = 1.0 - self.one_minus_beta1
+    return optax.scale_by_adam(b1=b1, b2=self.beta2, eps=self.eps)
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    """See `Optimizer`."""
     return optax.chain(
       clipped(self.grad_clip),
       self.direction(),
@@ -96,8 +82,6 @@ class AdamW:
     )
 
   def gradient_point(self, state: Any, params: Any) -> Any:
-    """The parameters as they are."""
-    del state
     return params
 
 
@@ -119,22 +103,17 @@ class ScheduleFreeAdamW(AdamW):
     z <- z - rate d              x <- x + c (z - x)
 
   with c = w / (sum of all w) and w = t^r * rate^weight_lr_power; t counts the
-  steps at a rate above 0. The published form has the largest rate so far in
-  place of the rate: while the rate falls, x then drifts onto z, and while a
-  cycle waits at a rate of 0, onto a z that stands still. Here, nothing moves at
-  a rate of 0. A reset blends z and the sum of the weights like x, so that the
-  steps of the replaced model do not slow down the new average.
-
-  Attributes:
-    r: power of the step in the weights; 0 weighs all steps alike.
-    weight_lr_power: power of the rate in the weights.
+  steps at a rate above 0, and nothing moves at a rate of 0. The published form
+  has the largest rate so far in w: while the rate falls, x drifts onto z. A
+  reset blends z and the sum of the weights like x, so that the steps of the
+  replaced model do not slow down the new average.
 
   Source: Defazio et al. 2024, "The road less scheduled", algorithm 1; r as in
-  the authors' code, which keeps y and z and computes x; the weights are ours.
+  the authors' code; the weights are ours.
   """
 
-  r: float = 0.0
-  weight_lr_power: float = 2.0
+  r: float = 0.0  # power of the step in the weights; 0 weighs all steps alike
+  weight_lr_power: float = 2.0  # power of the rate in the weights
 
   moments: ClassVar[tuple[str, ...]] = ('nu',)
   iterates: ClassVar[tuple[str, ...]] = ('z', 'weight_sum')
@@ -145,19 +124,13 @@ class ScheduleFreeAdamW(AdamW):
     check_number('weight_lr_power', self.weight_lr_power, '[0, inf)')
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    """See `Optimizer`."""
     clip = clipped(self.grad_clip)
 
     def init(params: Any) -> ScheduleFreeState:
       # Copied: one buffer must not be donated twice.
       z = jax.tree_util.tree_map(lambda p: jnp.array(p, copy=True), params)
       nu = jax.tree_util.tree_map(jnp.zeros_like, params)
-      return ScheduleFreeState(
-        count=jnp.zeros([], jnp.int32),
-        weight_sum=jnp.zeros([], jnp.float32),
-        z=z,
-        nu=nu,
-      )
+      return ScheduleFreeState(jnp.int32(0), jnp.float32(0), z, nu)
 
     def update(
       grads: Any, state: ScheduleFreeState, params: Any
@@ -177,9 +150,7 @@ class ScheduleFreeAdamW(AdamW):
       # c is 0 until a rate is above 0.
       c = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
 
-      def stepped(
-        z: jax.Array, y: jax.Array, g: jax.Array, v: jax.Array
-      ) -> jax.Array:
+      def stepped(z: Any, y: Any, g: Any, v: Any) -> jax.Array:
         scale = jnp.sqrt(v / (1 - self.beta2**count)) + self.eps
         step = rate * (g / scale + self.weight_decay * y)
         return jnp.where(moves, (z - step).astype(z.dtype), z)
@@ -194,7 +165,6 @@ class ScheduleFreeAdamW(AdamW):
     return optax.GradientTransformation(init, update)
 
   def gradient_point(self, state: ScheduleFreeState, params: Any) -> Any:
-    """y = b1 x + (1 - b1) z."""
     return averaged(params, state.z, 1.0 - self.one_minus_beta1)
 
 
@@ -213,10 +183,7 @@ def clipped(limit: float | None) -> optax.GradientTransformation:
 
 
 def global_norm(tree: Any) -> jax.Array:
-  """The Euclidean norm of all elements, in float32.
-
-  optax.global_norm warns from optax 0.2.8 on; optax 0.1 has no optax.tree.norm.
-  """
+  """The Euclidean norm, in float32; optax's changes its name with versions."""
   leaves = jax.tree_util.tree_leaves(tree)
   squares = [jnp.sum(jnp.square(x.astype(jnp.float32))) for x in leaves]
   return jnp.sqrt(sum(squares))
@@ -232,11 +199,7 @@ class OptState(NamedTuple):
 def clocked(
   optimizer: Optimizer, cycles: Sequence[PlannedCycle]
 ) -> optax.GradientTransformation:
-  """The optimizer, at the learning rate of the clock's cycle at every step.
-
-  Returns:
-    An optax transformation whose state is an OptState.
-  """
+  """The optimizer at the clock's learning rate; its state is an OptState."""
 
   def init(params: Any) -> OptState:
     clock = schedules.anchored_clock(0, 0.0, cycles[0].steps, 0, cycles)
@@ -247,8 +210,7 @@ def clocked(
     grads: Any, state: OptState, params: Any = None
   ) -> tuple[Any, OptState]:
     clock = schedules.unpacked(state.clock)
-    rate = schedules.learning_rate(clock, cycles)
-    own = optimizer.build(rate)
+    own = optimizer.build(schedules.learning_rate(clock, cycles))
     updates, after = own.update(grads, state.state, params)
     return updates, OptState(state.clock.at[0].add(1), after)
 

@@ -26,17 +26,11 @@ _LOWEST, _HIGHEST = 1e-4, 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Geometric:
-  """From a share of the peak up to the peak: lowest^(1 - x).
-
-  Attributes:
-    lowest: value at its first step.
-  """
+  """From a share of the peak up to the peak: lowest^(1 - x)."""
 
   lowest: float
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `schedules.Shape`."""
-    del warmup
     return jnp.power(self.lowest, 1.0 - jnp.asarray(x))
 
 
@@ -48,17 +42,12 @@ class RangeTest:
     s_i      = (L_i + s_(i-1)) / 2,  s_0 = L_0, the training losses smoothed
     estimate = sqrt(rate at the steepest fall of s * rate at the least s)
 
-  The estimate replaces the first cycle's peak only where the two differ by more
-  than the tolerance: published rates are seldom far off, and the estimate is
-  rough. The other cycles' peaks keep their ratios to the first.
-
-  Attributes:
-    steps: of the test, at least 4.
-    tolerance: largest factor between the peak and the estimate that is let be.
+  The estimate is rough: it replaces the first cycle's peak only where the two
+  differ by more than the tolerance. The other peaks keep their ratios to it.
   """
 
-  steps: int = 12
-  tolerance: float = 3.2
+  steps: int = 12  # of the test, at least 4
+  tolerance: float = 3.2  # factor between peak and estimate that is let be
 
   def __post_init__(self) -> None:
     check_count('steps', self.steps, least=4)
@@ -68,8 +57,7 @@ class RangeTest:
   def cycle(self) -> PlannedCycle:
     """The test as a cycle that the clock can read."""
     rise = Geometric(_LOWEST / _HIGHEST)
-    setting = Cycle(peak=_HIGHEST, warmup_factor=0.0, decay=rise)
-    return PlannedCycle(self.steps, 0, setting)
+    return PlannedCycle(self.steps, 0, Cycle(_HIGHEST, 1.0, 0.0, decay=rise))
 
   def estimate(self, losses: np.ndarray) -> float:
     """The peak that suits; NaN if the losses tell none.
@@ -81,9 +69,8 @@ class RangeTest:
     smoothed = [float(losses[0])]
     for loss in losses[1:]:
       smoothed.append(0.5 * (float(loss) + smoothed[-1]))
-    num_finite = int(np.cumprod(np.isfinite(smoothed)).sum())
-    s = np.asarray(smoothed[:num_finite])
-    if num_finite < 2 or not s.min() < s[0]:
+    s = np.asarray(smoothed)[np.cumprod(np.isfinite(smoothed)) > 0]
+    if s.size < 2 or not s.min() < s[0]:
       return math.nan
     # Loss i follows from the update of step i - 1.
     steepest, least = int(np.argmin(np.diff(s))), int(np.argmin(s)) - 1
@@ -92,7 +79,5 @@ class RangeTest:
 
   def scale(self, estimate: float, peak: float) -> float:
     """The factor on the peaks: 1, or what makes the first one the estimate."""
-    if math.isnan(estimate):
-      return 1.0
-    is_near = max(estimate / peak, peak / estimate) <= self.tolerance
-    return 1.0 if is_near else estimate / peak
+    is_far = max(estimate / peak, peak / estimate) > self.tolerance
+    return estimate / peak if is_far else 1.0

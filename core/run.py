@@ -17,7 +17,7 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan, SoftReset
 from . import control as control_lib
 from . import schedules
-from . import workload as workload_facts
+from . import workload as facts
 from .control import Event, RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
@@ -69,7 +69,7 @@ def set_up(
   workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
-  schedule_params: ScheduleParams,
+  settings: ScheduleParams,
   is_self_tuning: bool,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
@@ -77,49 +77,38 @@ def set_up(
 
   Args:
     workload: the benchmark's workload.
-    model_params, model_state: its parameters and batch statistics, as the
-      runner hands them over.
-    schedule_params: the settings of the run.
+    model_params, model_state: its parameters and batch statistics.
+    settings: of the run.
     is_self_tuning: whether the budget is that of the self-tuning ruleset.
     rng: key for the fresh models of resets.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, a schedule gives a
-      negative or non-finite rate, or the workload is not derived from the
-      benchmark's Workload or has no usable target.
+    ValueError: if the cycles do not fit into the run, or the workload is not
+      the benchmark's or has no usable target.
   """
-  target = workload_facts.read_target(workload)
-  spec = workload_facts.spec_of(workload)
-  if isinstance(schedule_params.reset, SoftReset):
+  target, spec = facts.read_target(workload), facts.spec_of(workload)
+  if isinstance(settings.reset, SoftReset):
     soft_reset.check_target(target)
+  optimizer, test = settings.optimizer, settings.range_test
   cycles = schedules.jax_lr_schedule(
-    workload.step_hint, schedule_params.cycles, schedule_params.budget_factor
+    workload.step_hint, settings.cycles, settings.budget_factor
   )
-  config = RunConfig(
-    schedule_params,
-    cycles,
-    target,
-    workload_facts.budget_seconds(workload, is_self_tuning),
-    workload_facts.most_steps(),
-  )
-  has_axis = workload_facts.has_device_axis(workload, model_params)
+  budget = facts.budget_seconds(workload, is_self_tuning)
+  config = RunConfig(settings, cycles, target, budget, facts.most_steps())
+  has_axis = facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  optimizer = schedule_params.optimizer
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
+  words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
-  test = schedule_params.range_test
-  num_losses = 0 if test is None else test.steps
-  words = schedules.packed(clock, num_losses)
   inner = inner._replace(clock=devices.put(words))
   step = train_step(
-    workload_facts.model_fn_in_training(workload, schedule_params.dropout_rate),
-    workload_facts.loss_fn_of_batch(workload, schedule_params.label_smoothing),
+    facts.model_fn_in_training(workload, settings.dropout_rate),
+    facts.loss_fn_of_batch(workload, settings.label_smoothing),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  model = Model(model_params, model_state, inner.state)
   rate = jax.jit(
     lambda words: schedules.learning_rate(
       schedules.unpacked(words), config.all_cycles
@@ -132,16 +121,14 @@ def set_up(
     config=config,
     devices=devices,
     has_device_axis=has_axis,
-    records=Records(workload.step_hint, schedule_params, cycles),
+    records=Records(workload.step_hint, settings, cycles),
     rng=rng,
-    train_step=devices.compile_step(
-      noting_losses(step) if num_losses else step
-    ),
+    train_step=devices.compile_step(step if test is None else noting(step)),
     model_reset=ModelReset(
       devices,
       functools.partial(role_by_field, optimizer),
       lambda params: transformation.init(params).state,
-      model,
+      Model(model_params, model_state, inner.state),
     ),
     learning_rate=rate,
     training_complete_error=spec.TrainingCompleteError,
@@ -157,9 +144,7 @@ def train_step(
 ) -> Callable[..., Any]:
   """The body of a train step.
 
-  The gradient is that of the mean loss over all valid examples of all devices:
-  summed losses, summed over devices and divided by the number of valid
-  examples.
+  The gradient is that of the mean loss over all valid examples of all devices.
 
   Args:
     model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
@@ -189,11 +174,10 @@ def train_step(
     rng: jax.Array,
     total: Callable[[Any], Any],
   ) -> tuple[Any, ...]:
-    grad_fn = jax.value_and_grad(summed_loss, has_aux=True)
     point = gradient_point(opt_state, params) if gradient_point else params
-    (summed, (n_valid, new_state)), grads = grad_fn(
-      point, model_state, batch, rng
-    )
+    (summed, (n_valid, new_state)), grads = jax.value_and_grad(
+      summed_loss, has_aux=True
+    )(point, model_state, batch, rng)
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
     grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
@@ -206,15 +190,15 @@ def train_step(
   return body
 
 
-def noting_losses(body: Callable[..., Any]) -> Callable[..., Any]:
+def noting(body: Callable[..., Any]) -> Callable[..., Any]:
   """The body of a train step that notes its loss beside the clock."""
 
-  def noting(*args: Any) -> tuple[Any, ...]:
+  def body_with_note(*args: Any) -> tuple[Any, ...]:
     params, model_state, opt_state, metrics = body(*args)
     words = schedules.with_loss(opt_state.clock, metrics[0])
     return params, model_state, opt_state._replace(clock=words), metrics
 
-  return noting
+  return body_with_note
 
 
 def act(
@@ -229,37 +213,30 @@ def act(
 
   Args:
     saved, run: the optimizer's state; run is brought up to date.
-    model: its opt_state is an OptState.
+    model: that of the runner; its opt_state is an OptState.
     workload, eval_results: the runner's.
-    step: the step about to be taken.
-
-  Returns:
-    The state and the model with which the step is to be taken.
+    step: the step about to be taken, with the state and the model returned.
 
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out.
-    ValueError: if an evaluation lacks the workload's target metric, fresh
-      parameters do not fit the trained ones, or a run with other settings has
-      begun in the folder.
+    ValueError: if an evaluation lacks the target metric, or a run with other
+      settings has begun in the folder.
   """
   setup = run.setup
   if run.control is None:
     saved, model = _adopt(saved, run, model, workload, step)
   assert run.control is not None and run.clock is not None
-  evaluations = new_evaluations(
-    eval_results, run.control.last.step, setup.config.target
-  )
+  last, target = run.control.last.step, setup.config.target
   own = model._replace(opt_state=model.opt_state.state)
   after = control_lib.transition(
     run.control,
     run.clock,
-    evaluations,
+    new_evaluations(eval_results, last, target),
     step,
     setup.config,
     lambda: setup.model_reset.is_finite(own),
     lambda: schedules.noted_losses(setup.devices.get(model.opt_state.clock)),
   )
-  is_new = after.control is not run.control
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
   run.evaluations_seen = len(eval_results or ())
@@ -268,31 +245,24 @@ def act(
     raise setup.training_complete_error
   clock = model.opt_state.clock
   if is_moved:
-    num_losses = np.shape(clock)[-1] - len(after.clock)
-    words = schedules.packed(after.clock, num_losses)
-    clock = setup.devices.put(words)
+    num_losses = clock.shape[-1] - len(after.clock)
+    clock = setup.devices.put(schedules.packed(after.clock, num_losses))
   if after.reset is not None and not after.reset.touches_nothing:
     own = _reset(run, own, after.reset, workload)
   model = own._replace(opt_state=OptState(clock, own.opt_state))
-  if is_new:
-    saved = saved._replace(control=setup.devices.put(to_words(after.control)))
-  return saved, model
+  control = setup.devices.put(to_words(after.control))
+  return saved._replace(control=control), model
 
 
 def _adopt(
-  saved: SavedState,
-  run: Run,
-  model: Model,
-  workload: WorkloadApi,
-  step: int,
+  saved: SavedState, run: Run, model: Model, workload: WorkloadApi, step: int
 ) -> tuple[SavedState, Model]:
-  """Takes over the state that the runner hands to the first step.
+  """Takes over the state that set_up made or, in a resumed run, a restored one.
 
-  It is that of set_up or, in a resumed run, a restored one. The current
-  benchmark's restore leaves a device axis on everything; it is removed.
+  The current benchmark's restore leaves a device axis on everything.
   """
   setup = run.setup
-  has_axis = workload_facts.has_device_axis(workload, model.params)
+  has_axis = facts.has_device_axis(workload, model.params)
   if has_axis > setup.has_device_axis:
     saved, model = PmapDevices().get((saved, model))
   model = setup.devices.place(model)
@@ -300,7 +270,7 @@ def _adopt(
   run.control = from_words(setup.devices.get(saved.control), start)
   run.clock = schedules.unpacked(setup.devices.get(model.opt_state.clock))
   columns = setup.config.settings.switching.columns
-  run.setup.records.start(workload.metrics_logger, step, columns)
+  setup.records.start(workload.metrics_logger, step, columns)
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
     _record(run, [event], workload, 0)
@@ -314,12 +284,8 @@ def _reset(
 
   The fresh model is made now, in timed seconds, on the host's CPU, so that the
   accelerator needs room for one more model only. The same number of cycles
-  gives the same model, also in a resumed run. `init_model_fn` replaces
-  attributes of the workload, among them the model with the runner's dropout;
-  they are restored.
-
-  Raises:
-    ValueError: if its parameters do not fit those that are trained.
+  gives the same model, also in a resumed run. What `init_model_fn` replaces of
+  the workload, such as the model with the runner's dropout, is restored.
 
   Source: the rules of both generations allow it, "for example, to reinitialize
   the model after a failed training effort".
@@ -357,16 +323,15 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
 def _record(
   run: Run, events: Sequence[Event], workload: WorkloadApi, step: int
 ) -> None:
-  """Writes events to cycles.csv and to the benchmark's metrics logger.
+  """Passes events to the records, with the rate and the last step's metrics.
 
-  After an evaluation the devices have been waited for, so the last step's
-  metrics can be read without delaying anything.
+  Only after an evaluation, when the devices have been waited for.
   """
   if not events:
     return
   assert run.clock is not None
-  now = schedules.packed(run.clock._replace(count=np.int32(step)))
-  rate = float(run.setup.learning_rate(now))
+  now = run.clock._replace(count=np.int32(step))
+  rate = float(run.setup.learning_rate(schedules.packed(now)))
   events = [{**event, 'learning_rate': rate} for event in events]
   logger, metrics = workload.metrics_logger, {}
   if logger is not None and run.step_metrics is not None:

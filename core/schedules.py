@@ -1,15 +1,13 @@
 """Learning-rate cycles, and the clock by which a run reads their rate.
 
 A cycle is a warm-up followed by a decay; a run is a chain of cycles, laid out
-once over its steps (thesis, section 2.3 and 3.1). A shape maps the share of its
-phase that has passed to a share of the cycle's peak, so that the same numbers
-mean the same curve on every workload. A run may abandon cycles early, so it
-reads them by a clock:
+over its steps (thesis, section 2.3 and 3.1). A shape maps the share of its phase
+that has passed to a share of the cycle's peak. Since a run may abandon cycles
+early, it reads them by a clock:
 
   local step = anchor_local + (count - anchor_step) * pace
 
-The clock is traced data in the optimizer's state. Ending a cycle early or
-planning the remaining run anew changes its numbers and compiles nothing.
+The clock is traced data in the optimizer's state: moving it compiles nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from jax.typing import ArrayLike
 from .checks import check, check_number
 
 _MOST_STEPS = 2**31 - 1
+_LARGEST = float(np.finfo(np.float32).max)
 _POINTS = 1000  # of a cycle, at which its rates are checked and drawn
 
 
@@ -46,43 +45,27 @@ class Shape(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class LinearWarmup:
-  """A straight line up to the peak: start + (1 - start) * x.
+  """A straight line up to the peak: start + (1 - start) * x (thesis, 2.3)."""
 
-  Attributes:
-    start: value at its first step, a share of the peak in [0, 1).
-
-  Source: thesis, section 2.3.
-  """
-
-  start: float = 0.0
+  start: float = 0.0  # at its first step, a share of the peak in [0, 1)
 
   def __post_init__(self) -> None:
     check_number('start', self.start, '[0, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return self.start + (1.0 - self.start) * x
 
 
 @dataclasses.dataclass(frozen=True)
 class Cosine:
-  """Half a cosine: floor + (1 - floor) * (1 + cos(pi * x)) / 2.
+  """Half a cosine: floor + (1 - floor) (1 + cos(pi x)) / 2 (thesis, 2.3)."""
 
-  Attributes:
-    floor: the end, a share of the peak in [0, 1).
-
-  Source: thesis, section 2.3.
-  """
-
-  floor: float = 0.0
+  floor: float = 0.0  # the end, a share of the peak in [0, 1)
 
   def __post_init__(self) -> None:
     check_number('floor', self.floor, '[0, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * x))
     return self.floor + (1.0 - self.floor) * half
 
@@ -91,44 +74,28 @@ class Cosine:
 class Cooldown:
   """The peak, and then straight down to 0: min((1 - x) / share, 1).
 
-  Example: with a share of .1 over 100 steps, 1 up to step 90, .5 at 95 and 0 at
-  100.
-
-  Attributes:
-    share: of the phase, at its end, in which the rate falls; in (0, 1].
-
   Source: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond
   fixed training durations".
   """
 
-  share: float = 0.1
+  share: float = 0.1  # of the phase, at its end, in which the rate falls
 
   def __post_init__(self) -> None:
     check_number('share', self.share, '(0, 1]')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return jnp.minimum((1.0 - x) / self.share, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Cycle:
-  """One cycle of a chain.
+  """One cycle of a chain; the default peak is the thesis'."""
 
-  Attributes:
-    peak: learning rate at the end of the warm-up. The default is the thesis'.
-    length: relative to the lengths of the chain's other cycles.
-    warmup_factor: share of the cycle that is warm-up.
-    warmup: shape of the warm-up.
-    decay: shape of the rest.
-  """
-
-  peak: float = 0.0017486387539278373
-  length: float = 1.0
-  warmup_factor: float = 0.02
-  warmup: Shape = LinearWarmup()
-  decay: Shape = Cosine()
+  peak: float = 0.0017486387539278373  # learning rate at the end of the warm-up
+  length: float = 1.0  # relative to the lengths of the chain's other cycles
+  warmup_factor: float = 0.02  # share of the cycle that is warm-up
+  warmup: Shape = LinearWarmup()  # shape of the warm-up
+  decay: Shape = Cosine()  # shape of the rest
 
   def __post_init__(self) -> None:
     check_number('peak', self.peak, '(0, inf)')
@@ -151,8 +118,7 @@ class PlannedCycle(NamedTuple):
 def as_written(number: float) -> Fraction:
   """The decimal number that was written, e.g. 1/10 for 0.1.
 
-  Step counts are floors of products such as 0.29 * 100; in binary floating
-  point that one is 28.999..., and a step would be lost.
+  In binary floating point, the floor of .29 * 100 is 28: a step would be lost.
   """
   return Fraction(repr(float(number)))
 
@@ -163,16 +129,14 @@ def cycle_ends(
   """Splits the steps from start to horizon over cycles.
 
   Each cycle in turn takes the ceiling of its share of the remaining steps, so
-  that equal cycles differ by at most one step, the longer ones first, and a
-  plan made at any boundary of a plan is the rest of that plan.
+  that a plan made at any boundary of a plan is the rest of that plan.
 
   Args:
-    start: first step of the first cycle.
-    horizon: first step after the last cycle.
+    start, horizon: first step of the first cycle, and after the last one.
     lengths: relative length of each cycle (any unit), above 0.
 
   Returns:
-    For each cycle the first step after it. The last one is the horizon.
+    For each cycle the first step after it.
   """
   shares = [as_written(length) for length in lengths]
   ends = []
@@ -185,12 +149,7 @@ def cycle_ends(
 def jax_lr_schedule(
   step_hint: int, cycles: Sequence[Cycle], budget_factor: float
 ) -> tuple[PlannedCycle, ...]:
-  """Lays out the chain of cycles over budget_factor * step_hint steps.
-
-  Args:
-    step_hint: the workload's, steps.
-    cycles: as they are written.
-    budget_factor: steps of the whole chain as a multiple of step_hint.
+  """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
 
   Raises:
     ValueError: if a cycle would get no step, a rate would be negative or not
@@ -207,30 +166,27 @@ def jax_lr_schedule(
     )
   lengths = [cycle.length for cycle in cycles]
   ends = cycle_ends(0, horizon, lengths)
-  planned = []
-  for cycle, start, end in zip(cycles, (0, *ends), ends):
-    steps = end - start
-    warmup_steps = math.floor(as_written(cycle.warmup_factor) * steps)
-    planned.append(PlannedCycle(steps, warmup_steps, cycle))
-  if not all(cycle.steps for cycle in planned):
+  steps = np.diff((0, *ends)).tolist()
+  planned = [
+    PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
+    for n, cycle in zip(steps, cycles)
+  ]
+  if not all(steps):
     raise ValueError(
       f'cycles have the lengths {lengths}: over {horizon} steps '
       f'(budget_factor={budget_factor} * step_hint={step_hint}) they get '
-      f'{", ".join(str(cycle.steps) for cycle in planned)}, and each needs at '
-      'least one.'
+      f'{", ".join(map(str, steps))}, and each needs at least one.'
     )
   for i, rates in enumerate(sampled_rates(planned)):
     wrong = rates[~(np.isfinite(rates) & (rates >= 0))]
     right = 'finite and at least 0 throughout'
-    check(not wrong.size, f'learning rate of cycles[{i}]', wrong[:1], right)
+    if wrong.size:
+      check(False, f'learning rate of cycles[{i}]', float(wrong[0]), right)
   return tuple(planned)
 
 
 class CycleClock(NamedTuple):
-  """Where in which cycle the run is; traced, so that moving it is free.
-
-  The optimizer's state has it as one array; see `packed`.
-  """
+  """Where in which cycle the run is; one array in the state, see `packed`."""
 
   count: Any  # shape=(), dtype=int32; steps taken in the whole run
   cycle: Any  # shape=(), dtype=int32; index of the current setting, from 0
@@ -242,8 +198,7 @@ class CycleClock(NamedTuple):
   peak: Any  # shape=(), dtype=float32; learning rate after the warm-up
 
 
-_NUM_INTS = 5
-_SIZE = len(CycleClock._fields)
+_NUM_INTS, _SIZE = 5, len(CycleClock._fields)
 
 
 def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
@@ -252,15 +207,19 @@ def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
   Returns:
     shape=(8 + num_losses,), dtype=int32.
   """
-  floats = np.asarray(clock[_NUM_INTS:], np.float32).view(np.int32)
-  room = np.zeros(num_losses, np.int32)
-  return np.concatenate([np.asarray(clock[:_NUM_INTS], np.int32), floats, room])
+  words = np.zeros(_SIZE + num_losses, np.int32)
+  words[:_NUM_INTS] = clock[:_NUM_INTS]
+  words.view(np.float32)[_NUM_INTS:_SIZE] = clock[_NUM_INTS:]
+  return words
 
 
-def unpacked(words: ArrayLike) -> CycleClock:
+def unpacked(words: Any) -> CycleClock:
   """The clock of an array of `packed`, traced or on the host."""
-  whole = [words[i] for i in range(_NUM_INTS)]  # type: ignore[index]
-  return CycleClock(*whole, *_floats(words)[: _SIZE - _NUM_INTS])
+  if isinstance(words, np.ndarray):
+    floats = words.view(np.float32)
+  else:
+    floats = jax.lax.bitcast_convert_type(words, jnp.float32)
+  return CycleClock(*words[:_NUM_INTS], *floats[_NUM_INTS:_SIZE])
 
 
 def with_loss(words: jax.Array, loss: jax.Array) -> jax.Array:
@@ -272,14 +231,7 @@ def with_loss(words: jax.Array, loss: jax.Array) -> jax.Array:
 
 def noted_losses(words: np.ndarray) -> np.ndarray:
   """The losses of `with_loss`, from the words on the host."""
-  return _floats(words)[_SIZE - _NUM_INTS :]
-
-
-def _floats(words: ArrayLike) -> Any:
-  if isinstance(words, np.ndarray):
-    return words[_NUM_INTS:].view(np.float32)
-  rest = jnp.asarray(words)[_NUM_INTS:]
-  return jax.lax.bitcast_convert_type(rest, jnp.float32)
+  return words.view(np.float32)[_SIZE:]
 
 
 def anchored_clock(
@@ -290,18 +242,14 @@ def anchored_clock(
   cycles: Sequence[PlannedCycle],
   scale: float = 1.0,
 ) -> CycleClock:
-  """A clock that goes from `local` to the cycle's nominal end until `end`.
+  """A clock that goes from the nominal step `local` to the cycle's end.
 
   Args:
     step: the step about to be taken.
     local: the nominal step of the cycle from which to continue; 0 starts it.
     end: the step at which the cycle is to be over.
-    cycle: index of the cycle's setting, from 0.
-    cycles: of the chain.
+    cycle: index of the cycle's setting in `cycles`.
     scale: factor on the cycle's learning rate.
-
-  Returns:
-    The clock; its pace is 1 if the cycle is as long as planned.
   """
   steps, warmup_steps, setting = cycles[cycle]
   return CycleClock(
@@ -312,7 +260,7 @@ def anchored_clock(
     anchor_step=np.int32(step),
     anchor_local=np.float32(local),
     pace=np.float32((steps - local) / (end - step)),
-    peak=np.float32(setting.peak * scale),
+    peak=np.float32(min(setting.peak * scale, _LARGEST)),
   )
 
 
@@ -327,10 +275,7 @@ def learning_rate(
 ) -> jax.Array:
   """The learning rate of the step that the clock counts.
 
-  Past its nominal end a cycle stays at its final rate.
-
-  Returns:
-    shape=(), dtype=float32; traced if the clock is.
+  Past its nominal end a cycle stays at its final rate. float32, of shape ().
   """
   elapsed = jnp.asarray(clock.count - clock.anchor_step).astype(jnp.float32)
   steps = jnp.asarray(clock.steps).astype(jnp.float32)
@@ -340,9 +285,8 @@ def learning_rate(
   passed = jnp.where(is_warmup, t, t - warmup_steps)
   length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
   x = jnp.clip(passed / jnp.maximum(length, 1.0), 0.0, 1.0)
-  settings = [cycle.setting for cycle in cycles]
-  warmups = [setting.warmup for setting in settings]
-  decays = [setting.decay for setting in settings]
+  warmups = [cycle.setting.warmup for cycle in cycles]
+  decays = [cycle.setting.decay for cycle in cycles]
   rise = _of_current(clock.cycle, warmups, x, 0.0)
   fall = _of_current(clock.cycle, decays, x, warmup_steps / steps)
   return clock.peak * jnp.where(is_warmup, rise, fall)
@@ -356,9 +300,8 @@ def _of_current(
   All different shapes are computed and one is taken: on a GPU a lax.switch
   would have the host wait for the index, at every step.
   """
-  different: list[Shape] = []
-  for shape in shapes:
-    different += [] if shape in different else [shape]
+  # Not a set: a shape of one's own may be without a hash.
+  different = [s for i, s in enumerate(shapes) if s not in shapes[:i]]
   values = [jnp.asarray(shape(x, warmup), jnp.float32) for shape in different]
   if len(values) == 1:
     return values[0]
@@ -371,10 +314,7 @@ def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
 
   Args:
     cycles: of the chain.
-    steps: shape=(n,), of the run, from 0 on.
-
-  Returns:
-    shape=(n,), dtype=float32.
+    steps: shape=(n,), of the run, from 0 on; so many float32 are returned.
   """
   ends = np.cumsum([cycle.steps for cycle in cycles])
   index = np.searchsorted(ends[:-1], steps, side='right')
@@ -383,11 +323,7 @@ def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
 
 
 def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
-  """Each cycle's rates at 1,000 evenly spread steps, its end included.
-
-  Returns:
-    shape=(cycles, 1000), dtype=float32.
-  """
+  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
   steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
   index = np.repeat(np.arange(len(cycles)), _POINTS)
   return _rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
@@ -398,8 +334,7 @@ def _rates(
 ) -> np.ndarray:
   """The learning rates at nominal steps of cycles; all of shape=(n,)."""
   each = [
-    anchored_clock(0, 0.0, cycle.steps, i, cycles)
-    for i, cycle in enumerate(cycles)
+    anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
   clocks = CycleClock(*(np.stack(column)[index] for column in zip(*each)))
   clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))

@@ -19,44 +19,29 @@ NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
 
 
 class Control(NamedTuple):
-  """Where the run stands; Python numbers.
+  """Where the run stands; Python numbers."""
 
-  Attributes:
-    cycle: index of the current cycle's setting in the chain, from 0; the
-      number of cycles during a range test.
-    number: how many cycles have started, this one included.
-    scale: factor on the cycle's learning rate.
-    start: first step of the current cycle.
-    chain_start: first step of the chain, which begins with a full reset.
-    end: first step after the current cycle.
-    horizon: first step after the run, as now planned.
-    num_evaluations: of the current cycle.
-    last: the last evaluation; NO_EVALUATION before the first.
-    first: the run's first evaluation; NO_EVALUATION before it.
-    switching: state of the switching rule.
-    pace: the intervals between evaluations.
-  """
-
-  cycle: int
-  number: int
-  scale: float
-  start: int
-  chain_start: int
-  end: int
-  horizon: int
-  num_evaluations: int
-  last: Evaluation
-  first: Evaluation
-  switching: Any
-  pace: Pace
+  cycle: int  # index in the chain, from 0; its length during a range test
+  number: int  # how many cycles have started, this one included
+  scale: float  # factor on the cycle's learning rate
+  start: int  # first step of the current cycle
+  chain_start: int  # first step of the chain, which begins with a full reset
+  end: int  # first step after the current cycle
+  horizon: int  # first step after the run, as now planned
+  num_evaluations: int  # of the current cycle
+  last: Evaluation  # the last one; NO_EVALUATION before the first
+  first: Evaluation  # of the run; NO_EVALUATION before it
+  switching: Any  # state of the switching rule
+  pace: Pace  # the intervals between evaluations
 
 
 def to_words(control: Control) -> np.ndarray:
   """All numbers of a control, each a float64 written as two int32 words.
 
+  Every checkpoint can hold them. Whole numbers up to 2^53 are exact as well.
+
   Returns:
-    shape=(2 * numbers,), dtype=int32, which every checkpoint can hold. Whole
-    numbers up to 2^53 are exact as well.
+    shape=(2 * numbers,), dtype=int32.
   """
   leaves = jax.tree_util.tree_leaves(control)
   return np.asarray(leaves, np.float64).view(np.int32)
@@ -67,7 +52,7 @@ def from_words(words: np.ndarray, like: Control) -> Control:
 
   Args:
     words: shape=(2 * numbers,), dtype=int32.
-    like: any control of the same configuration; tells which numbers are whole.
+    like: one of the same configuration; tells which numbers are whole.
 
   Raises:
     ValueError: if the words were written by a run with other settings.
@@ -79,7 +64,6 @@ def from_words(words: np.ndarray, like: Control) -> Control:
       f'The saved control has {values.size} numbers, but this run needs '
       f'{len(leaves)}: it was saved by a run with other settings.'
     )
-  restored: Control = jax.tree_util.tree_unflatten(
-    treedef, [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
-  )
+  numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
+  restored: Control = jax.tree_util.tree_unflatten(treedef, numbers)
   return restored

@@ -1,9 +1,8 @@
 """Reads and checks what the benchmark hands to a submission.
 
 Both generations of AlgoPerf (package algorithmic_efficiency, v0.5.0, and
-package algoperf, main) and anything with their API are recognised by the
-workload that is passed: no benchmark package is imported, and no workload's
-name is read.
+package algoperf, main) are recognised by the workload that is passed: no
+benchmark package is imported, and no workload's name is read.
 """
 
 from __future__ import annotations
@@ -24,44 +23,26 @@ from .evaluation import Target
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
 
-class MetricsLogger(Protocol):
-  """The benchmark's logger of numbers."""
-
-  def append_scalar_metrics(
-    self, metrics: dict[str, float], global_step: int
-  ) -> None:
-    """Logs numbers by name; the benchmark's logger changes the dict."""
-
-
 class WorkloadApi(Protocol):
-  """What a submission needs of the benchmark's workload, in both generations.
-
-  model_fn and init_model_fn differ between the generations; see
-  `takes_dropout_rate`.
-  """
+  """What a submission needs of the benchmark's workload, in both generations."""
 
   step_hint: int
   max_allowed_runtime_sec: float  # may be missing; see `budget_seconds`
   target_metric_name: str
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
-  metrics_logger: MetricsLogger | None
+  metrics_logger: Any  # append_scalar_metrics(numbers by name, step); or None
   model_fn: Callable[..., Any]
   loss_fn: Callable[..., Any]
   init_model_fn: Callable[..., Any]
-
-  def has_reached_validation_target(
-    self, eval_result: dict[str, float]
-  ) -> bool:
-    """Whether the target metric in these results reaches the target."""
+  has_reached_validation_target: Callable[[dict[str, float]], bool]
 
 
 def read_target(workload: WorkloadApi) -> Target:
-  """Asks a workload for its target metric and the metric's direction.
+  """A workload's target metric and its direction.
 
   A workload does not state the direction; it is found by asking whether an
-  infinitely large or an infinitely small metric would reach the target. Whether
-  tau is defined for the target is checked by `soft_reset.check_target`.
+  infinitely large or an infinitely small metric would reach the target.
 
   Raises:
     ValueError: if neither or both would, or the target is not finite.
@@ -100,8 +81,7 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
   """Whether the parameters have a leading device axis (jax.pmap).
 
   Raises:
-    ValueError: if they have neither the shapes of workload.param_shapes nor
-      those with one more axis.
+    ValueError: if they do not have the shapes of workload.param_shapes at all.
   """
   shapes = jax.tree_util.tree_leaves(workload.param_shapes)
   extra = {
@@ -124,10 +104,6 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
 def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
   """Submission time that the benchmark gives a run, in seconds; NaN if unknown.
 
-  Under self-tuning, where the runner passes no hyperparameters, this is
-  workload.max_allowed_runtime_sec times 3 in v0.5.0 and times 1.5 in main;
-  under the external ruleset it is that runtime itself.
-
   Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
   both generations.
   """
@@ -135,25 +111,20 @@ def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
     seconds = float(workload.max_allowed_runtime_sec)
   except (AttributeError, TypeError):
     return math.nan
-  if not 0 < seconds < math.inf:
-    return math.nan
   factor = _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
-  return seconds * (factor if is_self_tuning else 1.0)
+  seconds *= factor if is_self_tuning else 1.0
+  return seconds if 0 < seconds < math.inf else math.nan
 
 
 def most_steps() -> float:
   """Steps after which the runner ends the run: its flag max_global_steps.
 
-  v0.5.0's harness always passes 3 * step_hint.
-
-  Returns:
-    The steps; infinity if no runner has parsed such a flag, or it is not set.
+  v0.5.0's harness always passes 3 * step_hint. Infinity if no runner has parsed
+  such a flag, or it is not set.
   """
   known = flags.FLAGS
-  if not known.is_parsed() or 'max_global_steps' not in known:
-    return math.inf
-  steps = known['max_global_steps'].value
-  return float(steps) if steps else math.inf
+  is_known = known.is_parsed() and 'max_global_steps' in known
+  return float(is_known and known['max_global_steps'].value or math.inf)
 
 
 def model_fn_in_training(
@@ -167,9 +138,7 @@ def model_fn_in_training(
   is_ours = dropout_rate is not None and takes_dropout_rate(workload)
   extra = {'dropout_rate': dropout_rate} if is_ours else {}
 
-  def model_fn(
-    params: Any, batch: dict[str, Any], model_state: Any, rng: jax.Array
-  ) -> tuple[Any, Any]:
+  def model_fn(params: Any, batch: Any, model_state: Any, rng: Any) -> Any:
     return workload.model_fn(
       params, batch, model_state, mode, rng, update_batch_norm=True, **extra
     )

@@ -1,4 +1,4 @@
-"""The table of docs/settings.md: every setting, from the dataclasses' docstrings.
+"""The table of docs/settings.md: every setting, as the dataclasses say it.
 
 python docs/settings_table.py prints it.
 """
@@ -32,19 +32,16 @@ CLASSES = (
 
 
 def meanings(kind: type) -> dict[str, str]:
-  """What the section `Attributes` of a class's docstring says of each field."""
+  """What is said of each field: in its line, or under `Attributes`."""
+  lines = re.findall(
+    r'^  (\w+): .*?  # (.*)$', inspect.getsource(kind), re.MULTILINE
+  )
   doc = inspect.getdoc(kind) or ''
   section = re.search(r'^Attributes:\n((?:  .*\n?|\n)*)', doc, re.MULTILINE)
   items = re.findall(
-    r'^  (\w+(?:, \w+)*): (.*(?:\n    .*)*)',
-    section[1] if section else '',
-    re.M,
+    r'^  (\w+): (.*(?:\n    .*)*)', section[1] if section else '', re.MULTILINE
   )
-  return {
-    name: ' '.join(text.split())
-    for names, text in items
-    for name in names.split(', ')
-  }
+  return {name: ' '.join(text.split()) for name, text in [*lines, *items]}
 
 
 def default(field: dataclasses.Field[Any]) -> str:

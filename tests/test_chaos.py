@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 
 from helpers.replay import config_of, make_params, replay
 from reset_cycles.core import control as control_lib
+from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.schedule_params import Race
+from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
 TIMES = int(os.environ.get('CHAOS', '1'))
@@ -57,13 +59,12 @@ def configs(draw):
   count = draw(st.integers(1, 4))
   lengths = draw(st.tuples(*[st.sampled_from([0.5, 1.0, 3.0])] * count))
   thesis = SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=2, m=2)
-  modes = [SoftReset(), FullReset(), KeptMomentum(), Cyclic()]
-  race = draw(st.sampled_from([None, Race((1.0, 0.1, 10.0))]))
+  modes = [SoftReset(fade=2.0), FullReset(), KeptMomentum(), Cyclic()]
   params = make_params(
     count,
     lengths,
-    repeat=race is not None or draw(st.booleans()),
-    race=race,
+    repeat=draw(st.booleans()),
+    range_test=draw(st.sampled_from([None, RangeTest()])),
     reset=draw(st.sampled_from(modes)),
     switching=draw(st.sampled_from([thesis, Progress(min_share=0.1)])),
     horizon=draw(st.sampled_from([None, TimeHorizon()])),
@@ -106,9 +107,11 @@ def test_what_holds_on_every_tape(config, tape):
       if not math.isfinite(seen.get(event['cycle'] - 1, 0.0)):
         assert (event['mode'], event['tau']) == ('FullReset', 1.0)
   assert all(t >= 0 for _, t in local_steps)
-  for (_, t), (other, later) in itertools.pairwise(local_steps):
-    # A cycle goes forward; one that begins anew has been started.
-    assert later > t or (other, later) == (other, 0.0)
+  lengths = [cycle.steps for cycle in config.all_cycles]
+  shares = [t / lengths[i] for i, t in local_steps]
+  for share, later in itertools.pairwise(shares):
+    # A cycle goes forward, also as another one; or a new one has been started.
+    assert later > share or later == 0
   assert last.clock.peak > 0
   assert last.control.end > last.control.start
 
@@ -118,10 +121,56 @@ def test_what_holds_on_every_tape(config, tape):
 )
 @hypothesis.given(config=configs(), step=st.integers(1, 30))
 def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
-  settings = dataclasses.replace(config.settings, early_switching=True)
+  settings = dataclasses.replace(
+    config.settings, early_switching=True, range_test=None
+  )
   config = config._replace(settings=settings)
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
   kinds = {e['event'] for e in events if e['global_step'] == step}
   assert last.is_over or last.reset is not None
   assert {'reset', 'finish'} & kinds
+
+
+@hypothesis.settings(
+  max_examples=60 * TIMES, deadline=None, derandomize=TIMES == 1, database=None
+)
+@hypothesis.given(
+  count=st.integers(3, 10),
+  rest=st.floats(0.05, 0.95),
+  steps=st.integers(150, 400),
+  plan=st.floats(0.5, 2.0),
+  has_test=st.booleans(),
+  fails=st.none() | st.integers(2, 10),
+)
+def test_few_evaluations(count, rest, steps, plan, has_test, fails):
+  """So many regular evaluations, and part of an interval, are the budget.
+
+  The steps that were planned may be half or twice of those that there are.
+  """
+  test = SOFT_RESET.range_test if has_test else None
+  params = dataclasses.replace(SOFT_RESET, range_test=test)
+  hint = int(steps * plan / params.budget_factor)
+  interval, budget = steps / (count + rest), float(count + rest)
+  config = config_of(params, hint, budget=budget)
+  evaluated = [1 + math.ceil(i * interval) for i in range(count + 1)]
+  tape = {
+    step: [(step, math.nan if i == fails else 1.0, 0.3 + i / 50, i)]
+    for i, step in enumerate(evaluated)
+  }
+  waited, (control, clock) = 0, control_lib.start(config)
+  for step in range(steps):
+    new = [Evaluation(*row) for row in tape.get(step, ())]
+    given = control, clock, new, step, config
+    after = control_lib.transition(*given, lambda: True, lambda: np.ones(12))
+    control, clock = after.control, after.clock
+    waited += step >= control.end
+    is_test = control.cycle == len(config.cycles)
+    for event in after.events:
+      kind, fewest = event['event'], 3 * control.pace.usual
+      if kind in ('cycle_start', 'clock') and not is_test:
+        is_last = kind == 'clock' and control.end == control.horizon
+        assert is_last or control.end - control.start >= fewest
+      if kind == 'reset' and event['mode'] == 'SoftReset':
+        assert not event['note']
+  assert waited <= 0.05 * steps

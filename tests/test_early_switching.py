@@ -191,25 +191,14 @@ def watch_last(rule, *seen):
 
 
 HOPELESS = 'target out of reach'
-# margin + (1 - f) decay, and nothing else.
-PLAIN = Progress(
-  min_share=0.25,
-  margin=0.125,
-  noise=0.0,
-  decay=0.5,
-  trend=0.0,
-  max_loss_drop=math.log(2),
-)
-
-
-def only(**fields):
-  """Every evaluation is judged, and nothing is to come but this."""
-  zeros = dict.fromkeys(('min_share', 'margin', 'noise', 'decay', 'trend'), 0.0)
-  return Progress(**{**zeros, **fields})
+# margin + floor (1 - f), and nothing else.
+PLAIN = Progress(min_share=0.25, margin=0.125, trend=0.0, floor=0.5)
+# Every evaluation is judged, and nothing is to come but a trend.
+TREND = Progress(min_share=1e-9, margin=0.0, trend=2.0, floor=0.0)
 
 
 def test_what_may_still_come_by_hand():
-  # At half of the cycle: .125 + .5 * .5 = .375. At an eighth it is not judged.
+  # At half of the chain: .125 + .5 * .5 = .375. At an eighth it is not judged.
   seen = [(0.125, 0.0, 1.0), (0.25, 0.5, 1.0), (0.5, 0.625, 1.0)]
   verdicts, _ = watch(PLAIN, seen)
   assert [v.reason for v in verdicts] == ['', '', '']
@@ -218,7 +207,6 @@ def test_what_may_still_come_by_hand():
     'best_progress': 0.625,
     'missing': 0.375,
     'to_come': 0.375,
-    'loss_drop': 0.0,
   }
   assert tuple(verdicts[-1].terms) == Progress.columns
 
@@ -228,21 +216,17 @@ def test_what_may_still_come_by_hand():
   (
     (((0.5, 0.625, 1.0),), ''),
     (((0.5, 0.6249, 1.0),), HOPELESS),
-    # The first share of a cycle that is judged.
+    # The first share of a chain that is judged.
     (((0.2499, 0.0, 1.0),), ''),
     (((0.25, 0.0, 1.0),), HOPELESS),
     # The best counts, and not the last.
     (((0.25, 0.625, 1.0), (0.5, 0.125, 1.0)), ''),
-    # A cycle that is over has the margin alone. An evaluation may come after the
+    # A chain that is over has the margin alone. An evaluation may come after the
     # end: f > 1 takes nothing away.
     (((1.0, 0.875, 1.0),), ''),
     (((1.0, 0.8749, 1.0),), HOPELESS),
     (((1.5, 0.875, 1.0),), ''),
     (((1.5, 0.8749, 1.0),), HOPELESS),
-    # A loss that has fallen by more than a factor of 2 since f / 2 is not judged.
-    (((0.25, 0.0, 1.0), (0.5, 0.0, 0.499)), ''),
-    (((0.25, 0.0, 1.0), (0.5, 0.0, 0.5)), HOPELESS),
-    (((0.25, 0.0, 1.0), (0.5, 0.0, 0.501)), HOPELESS),
     # One that is not finite is hopeless at once.
     (((0.01, 0.9, NAN),), 'loss is not finite'),
     (((0.01, 0.9, INF),), 'loss is not finite'),
@@ -256,58 +240,37 @@ def test_what_is_out_of_reach(seen, reason):
 
 
 @pytest.mark.parametrize(
-  ('losses', 'drop'),
-  (
-    # The lowest up to f / 2 = .25 is 4, and 2 now, whatever the unit.
-    *(((4 * u, 8 * u, 2 * u), math.log(2)) for u in (1e-3, 1.0, 1e6)),
-    # Of losses of zero or below there is no ratio.
-    ((0.0, 0.0, -1.0), 0.0),
-    ((1.0, 1.0, 0.0), 0.0),
-  ),
-)
-def test_the_drop_of_the_loss(losses, drop):
-  seen = zip((0.1, 0.25, 0.5), (0.0,) * 3, losses)
-  assert watch_last(PLAIN, *seen)[1]['loss_drop'] == pytest.approx(drop)
-
-
-@pytest.mark.parametrize(
   ('shares', 'to_come'),
   (
-    # best(.8) - best(.4) = .5 - .25; (1 - .8) * (.5 + 2 * .25) = .2.
-    ({0.2: 0.1, 0.4: 0.25, 0.6: 0.4, 0.8: 0.5}, 0.2),
-    # Without an evaluation up to f / 2, the cycle's first one takes its place:
-    # .6 and .4 are both after .35.
-    ({0.4: 0.25, 0.7: 0.5}, 0.3 * (0.5 + 2 * 0.25)),
+    # At a quarter, two doublings remain: 2 * 2 * (.25 - .125).
+    ({0.125: 0.125, 0.25: 0.25}, 0.5),
+    # The best up to f / 2 is .25, though a later one was less: 2 * 1 * .25.
+    ({0.2: 0.25, 0.25: 0.1, 0.5: 0.5}, 0.5),
+    # Without an evaluation up to f / 2, the chain's first one takes its place.
+    ({0.375: 0.25, 0.5: 0.5}, 0.5),
+    ({0.5: 0.5}, 0.0),
     # From a metric that was not finite, it is a gain from 0; one that is below 0
     # has gained nothing.
-    ({0.25: NAN, 0.5: 0.5}, 0.5 * (0.5 + 2 * 0.5)),
-    ({0.25: NAN, 0.5: -0.5}, 0.5 * 0.5),
+    ({0.25: NAN, 0.5: 0.5}, 1.0),
+    ({0.25: NAN, 0.5: -0.5}, 0.0),
+    # At the beginning no doubling can be counted, and at the end none remains.
+    ({-0.5: 0.0, 0.0: 0.5}, 0.0),
+    ({0.5: 0.0, 1.0: 0.5}, 0.0),
+    ({0.5: 0.0, 2.0: 0.5}, 0.0),
   ),
+  ids=repr,
 )
-def test_a_gain_is_expected_to_repeat(shares, to_come):
+def test_a_gain_is_expected_to_repeat_with_each_doubling(shares, to_come):
   seen = [(f, p, 1.0) for f, p in shares.items()]
-  _, terms = watch_last(only(decay=0.5, trend=2.0), *seen)
+  _, terms = watch_last(TREND, *seen)
   assert terms['to_come'] == pytest.approx(to_come, abs=1e-15)
 
 
-def test_noise_by_hand():
-  # Increments .1, .3, -.1, .1: their median is .1, the median deviation .1. Of
-  # those, one that is not finite is none.
-  shares = [0.0, 0.1, 0.4, 0.3, 0.4, NAN]
-  seen = [(0.1 * (i + 1), p, 1.0) for i, p in enumerate(shares)]
-  found = [v.terms['to_come'] for v in watch(only(noise=2.0), seen)[0]]
-  # Three increments at least: .1, .3, -.1 have the median deviation .2.
-  sigmas = [0, 0, 0, 1.4826 * 0.2, 1.4826 * 0.1, 1.4826 * 0.1]
-  np.testing.assert_allclose(found, np.multiply(2, sigmas), atol=1e-12)
-
-
-def test_noise_is_that_of_the_last_ten_increments():
-  # One jump, eleven evaluations ago, and a wavering since.
-  shares = [0.0, 0.9] + [0.5 + 0.01 * (-1) ** i for i in range(11)]
-  seen = [(0.05 * (i + 1), p, 1.0) for i, p in enumerate(shares)]
-  sigma = 1.4826 * 0.02  # increments of +-.02: five of each
-  _, terms = watch_last(only(noise=1.0), *seen)
-  assert terms['to_come'] == pytest.approx(sigma)
+def test_the_larger_of_floor_and_trend_counts():
+  seen = ((0.25, 0.0, 1.0), (0.5, 0.25, 1.0))  # 2 * .25 against floor / 2
+  for floor, to_come in ((0.9, 0.5), (1.1, 0.55)):
+    _, terms = watch_last(Progress(0.1, 0.0, 2.0, floor), *seen)
+    assert terms['to_come'] == pytest.approx(to_come, abs=1e-15)
 
 
 def test_a_metric_that_is_not_finite_is_no_progress():
@@ -322,11 +285,11 @@ def test_an_evaluation_more_than_31_back_is_forgotten():
   # 40 evaluations: of those, the last 32 are known, from the ninth on, whose f
   # is above half of the last one's.
   seen = [(0.5 + 0.01 * i, 0.01 * i, 1.0) for i in range(40)]
-  verdicts, states = watch(only(trend=1.0), seen)
+  verdicts, states = watch(TREND, seen)
   assert len(states[-1].f) == 32
   assert states[-1].f[0] == pytest.approx(0.58)
   to_come = verdicts[-1].terms['to_come']
-  assert to_come == pytest.approx((1 - 0.89) * (0.39 - 0.08))
+  assert to_come == pytest.approx(2 * math.log2(1 / 0.89) * (0.39 - 0.08))
 
 
 @pytest.mark.parametrize('rising', (True, False))

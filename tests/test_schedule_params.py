@@ -17,6 +17,7 @@ from helpers.replay import config_of, lay_out, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import (
   Cooldown,
   Cosine,
@@ -29,7 +30,6 @@ from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
   SOFT_RESET,
   THESIS,
-  Race,
   ScheduleParams,
   hyperparameters_of,
 )
@@ -49,14 +49,18 @@ REFUSED = (
   (params_with, 'switching', (None,), 'an object such as Progress()'),
   (params_with, 'early_switching', (1,), 'True or False'),
   (params_with, 'repeat', (None, 'last'), 'True or False'),
-  (params_with, 'race', ((1.0, 0.1), Race), 'a Race, or None'),
+  (
+    params_with,
+    'range_test',
+    ('yes', RangeTest),
+    'an object such as RangeTest()',
+  ),
   (params_with, 'horizon', ('time',), 'an object such as TimeHorizon()'),
   (params_with, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
   (params_with, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),
   (Cycle, 'peak', (0.0, -1.0, INF, None, 'much'), POSITIVE),
   (Cycle, 'length', (0.0, INF), POSITIVE),
   (Cycle, 'warmup_factor', (-0.1, 1.1, 'much'), UNIT),
-  (Cycle, 'min_warmup_steps', (-1, 1.5), 'a whole number of at least 0'),
   (Cycle, 'warmup', ('linear', LinearWarmup), SHAPE),
   (Cycle, 'decay', (None, Cosine), SHAPE),
   (LinearWarmup, 'start', (-0.1, 1.0), SHARE),
@@ -77,6 +81,7 @@ REFUSED = (
   (ScheduleFreeAdamW, 'weight_lr_power', (-0.1, NAN), NOT_NEGATIVE),
   (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
   (SoftReset, 'scale', ('logg',), 'one of log, linear. Did you mean log?'),
+  (SoftReset, 'fade', (-0.1, NAN, INF), NOT_NEGATIVE),
   (SmoothedLossRule, 'lam', (0.0, 1.1), 'a number in (0, 1]'),
   (SmoothedLossRule, 'eps1', (INF,), REAL),
   (SmoothedLossRule, 'eps2', (NAN,), REAL),
@@ -85,13 +90,14 @@ REFUSED = (
   *(
     (Progress, f.name, (-0.1, NAN, INF, 'much', True), right)
     for f in dataclasses.fields(Progress)
-    for right in [UNIT if f.name == 'min_share' else NOT_NEGATIVE]
+    for right in [
+      'a number in (0, 1]' if f.name == 'min_share' else NOT_NEGATIVE
+    ]
   ),
   (TimeHorizon, 'slack', (-0.1, NAN, INF), NOT_NEGATIVE),
   (TimeHorizon, 'margin', (-0.1, 1.1, NAN, INF), UNIT),
-  (Race, 'peaks', ((1.0,), 3.0), 'a tuple of two or more factors'),
-  (Race, 'min_loss_drop', (INF,), REAL),
-  (Race, 'min_progress', (NAN,), REAL),
+  (RangeTest, 'steps', (3, 4.5), 'a whole number of at least 4'),
+  (RangeTest, 'tolerance', (0.9, INF), 'a number in [1, inf)'),
 )
 
 
@@ -114,10 +120,6 @@ def test_every_field_is_checked():
     for kind in {kind for kind, _ in checked}
     for field in dataclasses.fields(kind)
   }
-  with pytest.raises(ValueError, match=r'^peaks\[1\]=0.0: .* in \(0, inf\)'):
-    Race(peaks=(1.0, 0.0))
-  with pytest.raises(ValueError, match='^repeat=False: .* True with a race'):
-    params_with(repeat=False, race=Race())
 
 
 def test_numbers_at_their_bounds():
@@ -206,7 +208,10 @@ def decisions(params):
   ]
   # A pace that has wavered by more than half.
   seen[4] = (*seen[4][:3], seen[4][3] + 6.0)
-  events, after, local = replay(config, 50, seen, until=119)
+  losses = np.repeat((4.0, 1.0), (8, 4))
+  events, after, local = replay(
+    config, 50, seen, until=119, losses=lambda: losses
+  )
   return repr((events, after.control, local))
 
 
@@ -216,16 +221,10 @@ AHEAD = dataclasses.replace(
 )
 PROGRESS = dataclasses.replace(
   DECIDED,
-  switching=Progress(0.3, margin=0.1, noise=0.5, decay=0.3, trend=0.1),
+  switching=Progress(0.3, margin=0.1, floor=0.3, trend=0.1),
 )
 TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), repeat=True)
-RACING = dataclasses.replace(
-  DECIDED,
-  race=Race(min_loss_drop=0.25, min_progress=0.35),
-  repeat=True,
-  early_switching=False,
-)
-REPEATING = dataclasses.replace(DECIDED, repeat=True)
+TESTED = dataclasses.replace(DECIDED, range_test=RangeTest())
 WARM = dataclasses.replace(PARAMS, cycles=(Cycle(warmup_factor=0.3),) * 2)
 UNEVEN = dataclasses.replace(
   WARM, cycles=(Cycle(warmup_factor=0.3, length=3.0), *WARM.cycles)
@@ -276,19 +275,17 @@ CHANGES = (
   (decisions, DECIDED, None, {'budget_factor': 1.5, 'early_switching': False}),
   (decisions, DECIDED, None, {'switching': Progress(), 'repeat': True}),
   (decisions, DECIDED, None, {'horizon': TimeHorizon(), 'reset': Cyclic()}),
-  (decisions, REPEATING, None, {'race': Race()}),
+  (decisions, DECIDED, None, {'range_test': RangeTest()}),
   (decisions, DECIDED, 'switching', {'lam': 0.4, 'eps1': 1.0}),
   (decisions, DECIDED, 'switching', {'eps2': 1.0, 'k': 1}),
   (decisions, AHEAD, 'switching', {'m': 1}),
   (decisions, PROGRESS, 'switching', {'min_share': 0.9, 'margin': 0.5}),
-  (decisions, PROGRESS, 'switching', {'noise': 9.0, 'decay': 0.9}),
-  (decisions, PROGRESS, 'switching', {'trend': 5.0, 'max_loss_drop': 0.0}),
+  (decisions, PROGRESS, 'switching', {'floor': 0.9, 'trend': 5.0}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
-  (decisions, DECIDED, 'reset', {'alpha': 0.9}),
-  (decisions, RACING, 'race', {'peaks': (1.0, 3.0), 'min_loss_drop': 9.0}),
-  (decisions, RACING, 'race', {'min_progress': 0.0}),
+  (decisions, DECIDED, 'reset', {'alpha': 0.9, 'fade': 1.0}),
+  (decisions, TESTED, 'range_test', {'steps': 9, 'tolerance': 999.0}),
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
-  (rates, WARM, 'cycles', {'peak': 0.01, 'min_warmup_steps': 3}),
+  (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
   (rates, WARM, 'cycles', {'warmup': LinearWarmup(start=0.5)}),
   (rates, UNEVEN, 'cycles', {'length': 1.0}),
@@ -335,7 +332,7 @@ def test_no_setting_is_missing_above():
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
   known |= {(SoftReset, 'scale')}  # tests/core/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
-  classes += (TimeHorizon, Race, AdamW, ScheduleFreeAdamW, Cyclic)
+  classes += (TimeHorizon, RangeTest, AdamW, ScheduleFreeAdamW, Cyclic)
   assert known == {
     (cls, field.name) for cls in classes for field in dataclasses.fields(cls)
   }

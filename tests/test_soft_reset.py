@@ -115,7 +115,8 @@ def test_tau_fades_with_the_share_of_the_run_that_is_over(
   """tau max(0, 1 - fade f); the scale is that of the reset."""
   first, last = Evaluation(1, NAN, 1.0), Evaluation(9, NAN, 0.4)
   reset = SoftReset(scale='linear', fade=fade)
-  found = reset.tau(last, first, target(0.2, rising=False), share)
+  of_run = round(10 * share), 10
+  found = reset.tau(last, first, target(0.2, rising=False), *of_run)
   assert found == pytest.approx(expected)
 
 

@@ -21,6 +21,7 @@ from helpers.replay import (
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.soft_reset import (
@@ -137,7 +138,152 @@ def test_a_rate_is_not_halved_until_it_vanishes(peaks, scales):
   assert after.clock.peak > 0
 
 
-# A horizon in time: cycles wait, and move with it.
+# A timed run: its cycles wait, and move with the horizon.
+
+UNKNOWN = 'no evaluation in the cycle: tau is 0'
+ANEW = 'the chain begins anew'
+REGULAR = tuple(range(1, 200, 10))
+
+
+def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
+  """A run of 2 * hint steps, evaluated before these; some have bad losses."""
+  changes = {'horizon': Still(), 'early_switching': False, **changes}
+  params = make_params(lengths=lengths, **changes)
+  rows = [(step, dict(losses).get(step, 1.0), 0.1) for step in seen]
+  return replay(params, hint, rows, until=until)
+
+
+@pytest.mark.parametrize(
+  ('lengths', 'seen', 'changes', 'expected'),
+  (
+    # Laid over all steps until the second evaluation; then a third of 120 each,
+    # and the evaluations at 41 and 81 are the nearest.
+    case(
+      (1.0, 1.0, 1.0),
+      REGULAR,
+      {},
+      '11 clock 1 41, 41 reset 2, 41 start 2 81, 81 reset 3, '
+      '81 start 3 120, 120 wait 3 130, 121 finish 3',
+      id='planned',
+    ),
+    # 15 steps would be too few, 2 / 7 of 120 are 35. (35 - 11) / 10 is nearest
+    # to 2. After 31, 89 remain.
+    case(
+      (1.0, 2.0, 5.0),
+      REGULAR,
+      {},
+      '11 clock 1 31, 31 reset 2, 31 start 2 120, 120 wait 2 130, 121 finish 2',
+      id='skipped',
+    ),
+    # Of 100, half is 5 evaluations, and after 51 too little remains for another.
+    case(
+      (1.0, 1.0),
+      (1, 21, 41, 61, 81, 101),
+      {'hint': 50},
+      '21 clock 1 100, 100 wait 1 120, 101 finish 1',
+      id='no room for another',
+    ),
+    # An end that was not evaluated is waited for as long as an interval.
+    case(
+      (1.0, 1.0),
+      (1, 11, 21),
+      {},
+      '11 clock 1 61, 61 wait 1 71, 71 reset 2, 71 start 2 120, '
+      '120 wait 2 130, 130 finish 2',
+      id='missing',
+    ),
+    # Two steps before the end are near enough, a twentieth of 40; three are not.
+    case(
+      (1.0, 1.0),
+      (1, 41, 81, 121, 161, 199),
+      {'hint': 200},
+      '41 clock 1 201, 201 reset 2, 201 start 2 400',
+      id='nearly at the end',
+    ),
+    case(
+      (1.0, 1.0),
+      (1, 41, 81, 121, 161, 198, 238),
+      {'hint': 200},
+      '41 clock 1 201, 201 wait 1 241, 238 reset 2, 238 start 2 400',
+      id='not so near',
+    ),
+    # While no interval is known nothing is waited for, and the first step says
+    # nothing of the model. A further cycle is as long as planned.
+    case(
+      (1.0,),
+      (1,),
+      {'repeat': True, 'until': 130},
+      f'120 reset 2 {UNKNOWN}, 120 start 2 240',
+      id='no interval',
+    ),
+    case(
+      (1.0,),
+      (2,),
+      {'repeat': True, 'until': 130},
+      '120 reset 2, 120 start 2 240',
+      id='the second step',
+    ),
+    # What fails begins the chain anew: 99 steps for three cycles.
+    case(
+      (1.0, 1.0, 1.0),
+      REGULAR[:3],
+      {'losses': {21: NAN}, 'early_switching': True, 'until': 22},
+      f'11 clock 1 41, 21 switch 1 loss is not finite, 21 reset 2 {ANEW}, '
+      '21 start 2 51',
+      id='failed',
+    ),
+    # Also where it ends, and is not waited for: a third of 79 is too
+    # little, and a half is 40.
+    case(
+      (1.0, 1.0, 1.0),
+      (1, 11, 21, 31),
+      {'losses': {31: NAN}, 'until': 42},
+      f'11 clock 1 41, 41 reset 2 {ANEW}, 41 start 2 81',
+      id='failed at its end',
+    ),
+    # With three intervals at least.
+    case(
+      (1.0, 2.0, 5.0),
+      REGULAR[:12],
+      {'losses': {111: NAN}, 'early_switching': True, 'until': 112},
+      '11 clock 1 31, 31 reset 2, 31 start 2 120, 111 switch 2 loss is not '
+      f'finite, 111 reset 3 {ANEW}, 111 start 3 141',
+      id='failed late',
+    ),
+  ),
+)
+def test_the_tape_of_a_timed_run(lengths, seen, changes, expected):
+  events, *_ = timed(lengths, seen, **changes)
+  assert story(events) == f'{story(events[:1])}, {expected}'
+  why = {reason for _, reason in of(events, 'wait', 'reason')}
+  assert why <= {'the annealed model has not been evaluated'}
+  scales = [scale for _, scale in of(events, 'cycle_start', 'scale')]
+  assert scales[-1] == (0.5 if ANEW in expected else 1.0)
+  assert ('FullReset' in repr(events)) == (ANEW in expected)
+
+
+def test_the_clock_goes_on_past_a_cycles_end():
+  """Where the rate stays; and without a jump where the cycle is moved."""
+  *_, steps = timed((1.0, 1.0), (1, 11, 21))
+  # Laid over all, the first cycle has half of the pace; 54.5 remain at 11.
+  pace = float(np.float32(54.5 / 50))
+  assert [n for n, _ in steps[:72]] == [0] * 71 + [1]
+  expected = [t / 2 for t in range(11)] + [5.5 + pace * t for t in range(60)]
+  np.testing.assert_allclose([t for _, t in steps[:71]], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+  ('step', 'loss', 'switches'),
+  # At half of 120 steps, later; a NaN at any time.
+  ((60, 9, [60]), (61, 9, []), (90, 9, []), (61, NAN, [61])),
+)
+def test_what_learns_is_abandoned_only_while_a_new_chain_gets_as_many_steps(
+  step, loss, switches
+):
+  seen = (1, 10, step - 1, step)
+  losses, changes = {step: loss}, {'early_switching': True, 'until': step + 1}
+  events, *_ = timed((1.0,), seen, losses=losses, **changes)
+  assert [step for step, *_ in of(events, 'switch')] == switches
 
 
 class Moved:
@@ -150,242 +296,88 @@ class Moved:
     return int(seconds_left) if pace.longest else 0
 
 
-def replay_moved(to, seen, bad=(), **changes):
-  """A run of 12 steps whose horizon moves; evaluated after {steps: seconds}."""
-  config = config_of(make_params(horizon=Moved(), **changes), 6, budget=to)
-  rows = [(s, NAN if s in bad else 1.0, 0.1, float(t)) for s, t in seen.items()]
-  return replay(config, 6, rows, until=18)
-
-
-def test_a_horizon_that_moves_stretches_the_rest_of_the_run():
-  seen = {step: step for step in range(1, 17, 2)}
-  events, after, local_steps = replay_moved(17.0, seen)
-  # 1 of 4 nominal steps remains of cycle 1, and 4 + 4 after it: 14 steps are
-  # shared out as 1 : 4 : 4.
-  assert story(events, without=('evaluation', 'reset')) == (
-    '0 start 1 4, 3 clock 1 5, 5 start 2 11, 11 start 3 17, 17 wait 3 19'
+def moved(lengths, every, at, hint=60, last=0, **changes):
+  """A run with an evaluation every so many steps, and the horizons at some."""
+  config = config_of(
+    make_params(
+      lengths=lengths, horizon=Moved(), early_switching=False, **changes
+    ),
+    hint,
+    budget=float(hint * 2),
   )
-  assert events[3] == {
-    'global_step': 3,
-    'event': 'clock',
-    'cycle': 1,
-    'setting': 1,
-    'cycle_end': 5,
-    'anchor_local': 3.0,
-    'pace': 0.5,
-    'scale': 1.0,
-  }
-  assert after.control.horizon == 17
-  # No jump: the local step goes on from where it was.
-  assert local_steps[:5] == [(0, t) for t in (0.0, 1.0, 2.0, 3.0, 3.5)]
-  third = float(np.float32(4 / 6))
-  np.testing.assert_allclose(
-    local_steps[5:11], [(1, third * t) for t in range(6)], rtol=1e-12
-  )
-
-
-# 21 steps in two cycles.
-TWO = {'n': 2, 'budget_factor': 3.5}
+  steps = sorted({*range(1, last, every), *at})
+  rows, horizon = [], 2 * hint
+  for step in steps:
+    horizon = at.get(step, horizon)
+    seconds = step - (horizon - 2 * hint)
+    # A duration of 0 or less is no interval, but its horizon counts.
+    rows.append((step, 1.0, 0.1, float(seconds)))
+  return replay(config, hint, rows, until=steps[-1] + 1)
 
 
 @pytest.mark.parametrize(
-  ('to', 'seen', 'changes', 'ends'),
+  ('lengths', 'every', 'at', 'hint', 'ends'),
   (
-    # The last cycle lasts up to the horizon. At step 2 of 12, 10 steps become
-    # 16; at step 4, 14 become 4.
+    # In the first three intervals the chain is laid out anew. Later, at 51,
+    # 10.9 and 60 nominal steps share 189: the first has 29.07, or 30.
+    case((1.0, 1.0), 10, {21: 240}, 60, [(11, 61), (21, 121)], id='early'),
+    case((1.0, 1.0), 10, {51: 240}, 60, [(11, 61), (51, 81)], id='later'),
+    # The last cycle lasts up to the horizon.
+    case((1.0,), 10, {21: 240}, 60, [(11, 120), (21, 240)], id='last'),
+    # Where no three intervals are left, so does any.
+    case((1.0, 1.0), 10, {21: 30}, 60, [(11, 61), (21, 30)], id='near'),
+    # A horizon that is over moves nothing.
+    case((1.0, 1.0), 10, {21: 21, 22: 5}, 60, [(11, 61)], id='over'),
+    # Nominal step 197.8 of 200 at 199: 2.2 of 202.2 are 1.8 of 161 steps. So
+    # near an end, another interval would put it off again and again.
     case(
-      18.0,
-      {1: 1, 2: 2, 4: 14},
-      {'n': 1},
-      [(0, 'cycle_start', 12), (2, 'clock', 18), (4, 'clock', 8)],
-      id='last cycle',
+      (1.0, 1.0),
+      40,
+      {199: 360},
+      200,
+      [(41, 201), (199, 201)],
+      id='just before the end',
     ),
-    # One of several further cycles keeps its share of the rest. The chain is
-    # over at 13 of 48: 35 steps are two of about the scaled length, 16. At 16
-    # the horizon moves to 89. Of 73 steps instead of 32 the cycle that was to
-    # end at 31 has 34.2, rounded up, instead of 15.
+    # 2.7 of 241 are 3 steps, more than a twentieth of 40.
     case(
-      48.0,
-      {1: 1, 2: 2, 3: 3, 13: 13, 16: -25},
-      {'repeat': True, 'bad': (2, 3, 13)},
-      [(13, 'cycle_start', 31), (16, 'clock', 51)],
-      id='further cycle',
-    ),
-    # A further cycle's length is scaled with the horizon: 4 of 12 steps are 8
-    # of 24. Abandoned at step 17, after the chain: 7 steps are one cycle of
-    # about 8, where the planned 4 would make two of them.
-    case(
-      24.0,
-      {1: 1, 2: 2, 7: 7, 16: 16, 17: 17},
-      {'repeat': True, 'bad': (17,)},
-      [
-        (0, 'cycle_start', 4),
-        (2, 'clock', 7),
-        (7, 'cycle_start', 16),
-        (16, 'cycle_start', 24),
-        (17, 'cycle_start', 24),
-      ],
-      id='scaled length',
-    ),
-    case(
-      12.0,
-      {4: 4, 8: 8, 12: 12},
-      {'repeat': True},
-      [(8, 'cycle_start', 12), (12, 'cycle_start', 16)],
-      id='as long as planned where it starts at the horizon',
-    ),
-    # At 4 it would be at 2, which is over: nothing moves.
-    case(
-      18.0,
-      {1: 1, 2: 2, 4: 20, 6: 6},
-      {'n': 1},
-      [(0, 'cycle_start', 12), (2, 'clock', 18), (6, 'clock', 18)],
-      id='a horizon that is over',
-    ),
-    # Cycles of 7 and 14 steps, an interval of 4. At 5, half of it remains of
-    # the first, and its share is one of the 8 steps up to the new horizon. It
-    # lasts until the next evaluation, at 9,
-    case(
-      13.0,
-      {1: 1, 5: 5},
-      {**TWO, 'lengths': (1.0, 2.0)},
-      [(0, 'cycle_start', 7), (5, 'clock', 9)],
-      id='half of an interval remains',
-    ),
-    # unless less than half of an interval had remained of it: evaluations that
-    # come a little too soon would put it off again and again.
-    case(
-      13.0,
-      {1: 1, 5: 5},
-      {**TWO, 'lengths': (2.0, 5.0)},
-      [(5, 'clock', 6), (10, 'cycle_start', 13)],
-      id='less than half remains',
-    ),
-    # Nor does it last up to the horizon, 9, which lies before the evaluation
-    # that is waited for: nothing else would be seen of the next cycle.
-    case(
-      9.0,
-      {1: 1, 5: 5},
-      {**TWO, 'lengths': (1.0, 2.0), 'repeat': True},
-      [(0, 'cycle_start', 7), (5, 'clock', 6), (10, 'cycle_start', 24)],
-      id='not up to the horizon',
+      (1.0, 1.0),
+      40,
+      {199: 440},
+      200,
+      [(41, 201), (199, 239)],
+      id='not so near the end',
     ),
   ),
 )
-def test_ends_of_cycles_under_a_horizon_that_moves(to, seen, changes, ends):
-  events, _, _ = replay_moved(to, seen, **changes)
-  found = [
-    (e['global_step'], e['event'], e['cycle_end'])
-    for e in events
-    if 'pace' in e
-  ]
-  assert found[-len(ends) :] == ends
-  # Each cycle keeps its factor.
-  scales = {(e['cycle'], e['scale']) for e in events if 'scale' in e}
-  assert len(scales) == len(of(events, 'cycle_start'))
+def test_ends_of_cycles_under_a_horizon_that_moves(
+  lengths, every, at, hint, ends
+):
+  events, after, _ = moved(lengths, every, at, hint, max(at))
+  assert of(events, 'clock', 'cycle_end') == ends
+  assert len(of(events, 'cycle_start')) == 1
+  assert after.control.horizon == list(at.values())[-1]
 
 
 @pytest.mark.parametrize(
-  ('step', 'end'), ((13, 31), (20, 34), (24, 36), (25, 48), (40, 48))
+  ('rest', 'end'),
+  # One of 80 planned steps is 180 of 541: 1.7 of them fill 300 steps. 157 of
+  # 230 are 1.5. In fewer than three intervals, it is as long as planned.
+  ((300, 391), (230, 471), (30, 271), (29, 321), (-5, 321)),
 )
-def test_how_many_further_cycles_fill_the_rest(step, end):
-  """Of 48 steps, as many as bring them nearest to 16: 2, 2, 2, 1, 1."""
-  config = config_of(make_params(horizon=Moved(), repeat=True), 6, budget=48.0)
-  seen = [(s, NAN, 0.1, float(s)) for s in (2, 3, step)]
-  seen = [(1, 1.0, 0.1, 1.0), *seen]
-  events, _, _ = replay(config, 6, seen, until=step + 1)
-  assert of(events, 'cycle_start', 'cycle_end')[-1] == (step, end)
-
-
-UNKNOWN = 'no evaluation in the cycle: tau is 0'
-
-
-# Abandons at each cycle's second evaluation.
-EAGER = SmoothedLossRule(lam=1.0, eps1=0.0)
-
-
-def waiting(**changes):
-  changes = {'horizon': Still(), 'early_switching': False, **changes}
-  return make_params(**changes)
-
-
-@pytest.mark.parametrize(
-  ('changes', 'seen', 'expected'),
-  (
-    # Evaluated at 1 and every 3 steps, the ends at 4 and 8 are seen at 6 and 9,
-    # so that 6 steps remain for 2 cycles after the first, and 3 for the last.
-    (
-      {},
-      (1, 3, 6, 9, 12),
-      '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 reset 3, 9 start 3 12, 12 finish 3',
-    ),
-    # The last cycle waits as well: for three steps, the longest interval so
-    # far, and not the four up to the evaluation.
-    ({'n': 1}, (5, 8, 11, 15), '12 wait 1 15, 15 finish 1'),
-    ({'n': 1}, (5, 7, 9, 15), '12 wait 1 14, 14 finish 1'),
-    # An evaluation that does not come is given up, 2 steps after each end.
-    (
-      {},
-      (1, 3),
-      '4 wait 1 6, 6 reset 2, 6 start 2 9, 9 wait 2 11, '
-      f'11 reset 3 {UNKNOWN}, 11 start 3 12, 12 wait 3 14, 14 finish 3',
-    ),
-    # Beyond the horizon, 12, too, where nothing remains for another cycle.
-    ({'lengths': (11.0, 1.0)}, (1, 6), '11 wait 1 16, 16 finish 1'),
-    # Where no interval is known nothing is waited for, and tau is not taken
-    # from the evaluation after the first step. Later, an interval is 5 steps.
-    (
-      {'lengths': (1.0, 5.0)},
-      (1, 6),
-      f'2 reset 2 {UNKNOWN}, 2 start 2 12, 12 wait 2 17, 17 finish 2',
-    ),
-    (
-      {'lengths': (1.0, 5.0)},
-      (2, 6),
-      '2 reset 2, 2 start 2 12, 12 wait 2 16, 16 finish 2',
-    ),
-    # A cycle of one step of 60 ends an interval after the last evaluation.
-    (
-      {'lengths': (29.0, 1.0, 30.0), 'budget_factor': 10.0},
-      (1, 11, 21, 31),
-      '29 wait 1 39, 31 reset 2, 31 start 2 41, 41 wait 2 51, '
-      f'51 reset 3 {UNKNOWN}, 51 start 3 60, 60 wait 3 70, 70 finish 3',
-    ),
-    # After an early switch nothing is waited for.
-    (
-      {'n': 2, 'early_switching': True, 'switching': EAGER},
-      (2, 3),
-      '3 switch 1 loss rises, 3 reset 2, 3 start 2 12, 12 wait 2 13, 13 finish 2',
-    ),
-  ),
-)
-def test_how_long_a_cycles_end_waits(changes, seen, expected):
-  rows = [(step, 1.0, 0.1) for step in seen]
-  events, _, local_steps = replay(waiting(**changes), 6, rows, until=80)
-  assert story(events) == f'{story(events[:1])}, {expected}'
-  # The clock goes on past the nominal end, where the rate stays.
-  first_end = min(e['global_step'] for e in events if e['event'] in ENDS)
-  assert local_steps[:first_end] == [(0, float(t)) for t in range(first_end)]
-  why = {reason for _, reason in of(events, 'wait', 'reason')}
-  assert why == {'the annealed model has not been evaluated'}
-
-
-def test_a_model_that_is_not_finite_is_not_waited_for():
-  """Its evaluation, after step 5 of 6, comes in at the cycle's end."""
-  config = config_of(waiting(n=2), 6)
-  for loss, plan in ((1.0, None), (NAN, FULL)):
-    seen = {6: [(1, 1.0, 0.1), (3, 1.0, 0.1), (5, loss, 0.1)]}
-    [after] = transitions(config, seen, [6])
-    assert after.reset == plan
+def test_further_cycles_fill_the_rest(rest, end):
+  at = {241: 241 + rest}
+  events, *_ = moved((1.0,) * 3, 10, at, 120, 240, repeat=True)
+  found = of(events, 'cycle_start', 'cycle_end')
+  assert found == [(0, 240), (81, 161), (161, 240), (241, end)]
 
 
 def test_the_step_before_which_to_decide_again():
-  # At step 4, the evaluation of step 3 comes in; the cycle's end was 4.
-  rows = ((2, 1), (4, 3), (6, 6))
-  seen = {step: [(of_step, 1.0, 0.1)] for step, of_step in rows}
-  found = transitions(config_of(waiting(), 6), seen, (2, 4, 5, 6, 7))
-  assert [after.due for after in found] == [4, 6, 6, 9, 9]
-  assert [after.reset is not None for after in found] == [0, 0, 0, 1, 0]
+  config = config_of(make_params(2, horizon=Still(), early_switching=False), 60)
+  seen = {step: [(step, 1.0, 0.1)] for step in (1, 11, 21)}
+  found = transitions(config, seen, (1, 11, 21, 61, 62, 71, 72))
+  assert [after.due for after in found] == [120, 61, 61, 71, 71, 120, 120]
+  resets = [after.reset is not None for after in found]
+  assert resets == [False] * 5 + [True, False]
 
 
 # What a reset does, and what is written of it.
@@ -477,17 +469,23 @@ def test_the_model_is_looked_at_only_where_a_reset_depends_on_it():
 
 def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
   """The evaluation for which a cycle waits may be the only one of it."""
-  params = make_params(
-    lengths=(2.0, 1.0, 1.0),
-    repeat=True,
-    switching=Progress(min_share=0.3, max_loss_drop=9.0),
-    horizon=Still(),
+  rule = Progress(min_share=0.4)
+  changes = {'switching': rule, 'early_switching': True, 'until': 52}
+  events, *_ = timed((1.0,) * 3, (1, 11, 51), **changes)
+  # The horizon is put off: three intervals of 25 steps are 75.
+  assert story(events).endswith(
+    f' 51 switch 1 target out of reach, 51 reset 2 {ANEW}, 51 start 2 126'
   )
-  seen = [(1, 1.0, 0.1), (3, 1.0, 0.1), (6, 1.0, 0.1)]
-  events, _, _ = replay(params, 6, seen, until=7)
-  assert story(events[4:]) == (
-    '6 switch 1 target out of reach, 6 reset 2, 6 start 2 9'
-  )
+
+
+@pytest.mark.parametrize(
+  ('fade', 'tau'), ((0.0, 0.75), (1.5, 0.375), (3.0, 0.0), (9.0, 0.0))
+)
+def test_tau_fades_with_the_share_of_the_run(fade, tau):
+  """At 4 of 12 steps."""
+  plan, _ = reset_at(4, [(3, 1.0, 0.2)], reset=SoftReset(fade=fade))
+  assert plan.tau == pytest.approx(tau, abs=1e-15)
+  assert plan.keep_moments == pytest.approx(1 - tau / 2, abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +525,7 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
 
 
 def random_run(seed):
-  """A configuration, its step_hint, and evaluations."""
+  """A configuration, its step_hint, evaluations, losses of a range test."""
   rng = np.random.default_rng(seed)
   is_timed = bool(rng.random() < 0.5)
   slack, margin = rng.uniform(0, 1, 2).tolist()
@@ -544,9 +542,13 @@ def random_run(seed):
     early_switching=bool(rng.random() < 0.8),
     repeat=bool(rng.random() < 0.5),
     horizon=TimeHorizon(slack, margin) if is_timed else None,
-    reset=SoftReset(scale=str(rng.choice(['log', 'linear']))),
+    reset=SoftReset(
+      scale=str(rng.choice(['log', 'linear'])),
+      fade=float(rng.choice([0.0, 2.0])),
+    ),
+    range_test=RangeTest(tolerance=10.0) if rng.random() < 0.5 else None,
   )
-  steps = np.unique(rng.integers(1, 120, 25))
+  steps = np.unique(rng.integers(1, 120, int(rng.integers(3, 26))))
   losses = np.exp(np.cumsum(rng.normal(-0.05, 0.15, len(steps))))
   losses[rng.random(len(steps)) < 0.03] = NAN
   metrics = rng.uniform(0.05, 1.2, len(steps))
@@ -557,12 +559,15 @@ def random_run(seed):
   step_hint, rising = int(rng.integers(20, 60)), bool(rng.random() < 0.5)
   target = Target('m', 0.8 if rising else 0.2, rising)
   budget = float(rng.choice([60.0, 100.0, 140.0, NAN]))
-  return config_of(params, step_hint, target, budget=budget), step_hint, seen
+  test_losses = np.exp(rng.normal(-0.1, 0.2, 12).cumsum())
+  test_losses[10:] = rng.choice([1.0, NAN])
+  config = config_of(params, step_hint, target, budget=budget)
+  return config, step_hint, seen, test_losses
 
 
 def comparable(events):
   """What the twin says of events, too."""
-  clock = ('cycle_end', 'pace', 'setting', 'scale')
+  clock = ('cycle_end', 'pace', 'setting')
   names = {
     'evaluation': ('loss', 'smoothed_loss', 'stopping', 'metric_step'),
     'cycle_start': clock,
@@ -571,22 +576,36 @@ def comparable(events):
     'switch': ('reason',),
     'finish': ('reason',),
     'wait': ('cycle_end',),
+    'range_test': (),
   }
   return [
-    tuple(e[n] for n in ('global_step', 'event', 'cycle', *names[e['event']]))
+    tuple(
+      e.get(n) for n in ('global_step', 'event', 'cycle', *names[e['event']])
+    )
     for e in events
   ]
 
 
 @pytest.mark.parametrize('seed', range(80))
 def test_runs_agree_with_their_twin(seed):
-  config, step_hint, seen = random_run(seed)
-  events, _, local_steps = replay(config, step_hint, seen, until=130)
+  config, step_hint, seen, losses = random_run(seed)
+  events, _, local_steps = replay(
+    config, step_hint, seen, until=130, losses=lambda: losses
+  )
   params, (_, goal, rising) = config.settings, config.target
   twin, steps = reference.run(
-    params, step_hint, seen, goal, rising, config.budget, until=130
+    params,
+    step_hint,
+    seen,
+    goal,
+    rising,
+    config.budget,
+    until=130,
+    losses=losses,
   )
   np.testing.assert_equal(comparable(events), comparable(twin))
+  scales = [[e['scale'] for e in x if 'scale' in e] for x in (events, twin)]
+  np.testing.assert_allclose(*scales, rtol=1e-12)
   taus = [[e['tau'] for e in x if 'tau' in e] for x in (events, twin)]
   assert taus[0] == pytest.approx(taus[1], rel=1e-12, abs=1e-13)
   assert len(local_steps) == steps

@@ -12,7 +12,6 @@ from reset_cycles.core import horizon as horizon_lib
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import Pace, TimeHorizon
 from reset_cycles.core.state import NO_EVALUATION
-from reset_cycles.early_switching import Progress
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
@@ -172,16 +171,3 @@ def test_the_last_evaluation_sees_the_annealed_model(repeat):
   follows = [e['global_step'] for e in events if e['cycle'] == 4]
   assert of(events, 'finish') == ([] if repeat else [(9701,)])
   assert follows[:1] == ([9701] if repeat else [])
-
-
-def test_further_cycles_fill_the_run_up_to_its_horizon():
-  """The chain is abandoned early: its last cycle is repeated until then."""
-  impatient = Progress(min_share=0.3, margin=0.0, noise=0.0, decay=0.0)
-  events, *_ = run(repeat=True, switching=impatient)
-  starts = of(events, 'cycle_start', 'setting', 'cycle_end')
-  settings = [setting for _, setting, _ in starts]
-  assert settings[:3] == [1, 2, 3]
-  assert set(settings[3:]) == {3} and len(settings) > 6
-  horizon = 9691 - 10  # 1 + 970 s at 10 steps per second
-  ends = [end for step, _, end in starts if step < horizon - 100]
-  assert all(end <= horizon + 100 for end in ends)

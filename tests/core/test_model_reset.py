@@ -15,7 +15,7 @@ import pytest
 
 from helpers.run_files import python_path
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.model_reset import Model, ModelReset
+from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
@@ -63,7 +63,8 @@ def programs(kind, name):
   state = jax.tree_util.tree_map(np.asarray, init(OLD))
   before = Model(OLD, OLD_STATS, filled(state, 9))
   model = devices.put(before)
-  return devices, before, ModelReset(devices, OPTIMIZERS[name], init, model)
+  roles = functools.partial(role_by_field, OPTIMIZERS[name])
+  return devices, before, ModelReset(devices, roles, init, model)
 
 
 def after(kind, name, plan, fresh=(NEW, NEW_STATS)):
@@ -216,8 +217,9 @@ def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
   stats = {'m': np.ones(132, 'f')}
   init = ScheduleFreeAdamW().build(np.float32(0)).init
   model = devices.put(Model(params, stats, init(params)))
+  roles = functools.partial(role_by_field, ScheduleFreeAdamW())
   with compilations() as compiled:
-    reset = ModelReset(devices, ScheduleFreeAdamW(), init, model)
+    reset = ModelReset(devices, roles, init, model)
   assert len(compiled) == 2
   with compilations() as compiled:
     assert reset.is_finite(model)
@@ -226,12 +228,14 @@ def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
 
 
 IN_DOUBLE = """
+import functools
+
 import jax
 import numpy as np
 
 jax.config.update('jax_enable_x64', True)
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.model_reset import Model, ModelReset
+from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW
 from reset_cycles.soft_reset import SoftReset
 
@@ -241,7 +245,8 @@ for devices in (Devices(), PmapDevices()):
   init = AdamW().build(0.0).init
   state = jax.tree_util.tree_map(lambda x: x + 1, init({'w': old}))
   model = devices.put(Model({'w': old}, None, state))
-  reset = ModelReset(devices, AdamW(), init, model)
+  roles = functools.partial(role_by_field, AdamW())
+  reset = ModelReset(devices, roles, init, model)
   found = devices.get(reset(model, ({'w': new}, None), SoftReset().plan(tau)))
   np.testing.assert_allclose(
     found.params['w'], (1 - tau) * old + tau * np.float64(new), rtol=4e-16

@@ -10,9 +10,9 @@ from helpers.replay import config_of, make_params
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.schedule_params import Race
 
 
 def controls(count=40, **changes):
@@ -30,10 +30,10 @@ def controls(count=40, **changes):
   return [*found, control._replace(horizon=2**53 - 1)]
 
 
-@pytest.mark.parametrize('race', (None, Race()), ids=('alone', 'race'))
+@pytest.mark.parametrize('test', (None, RangeTest()), ids=('alone', 'tested'))
 @pytest.mark.parametrize('rule', (SmoothedLossRule(), Progress()), ids=repr)
-def test_every_bit_comes_back(rule, race):
-  found = controls(switching=rule, race=race, repeat=True)
+def test_every_bit_comes_back(rule, test):
+  found = controls(switching=rule, range_test=test, repeat=True)
   words = [to_words(control) for control in found]
   assert {(w.shape, str(w.dtype)) for w in words} == {(words[0].shape, 'int32')}
   for control, word in zip(found, words):

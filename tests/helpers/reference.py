@@ -194,9 +194,11 @@ class Twin:
     self.horizon = self.planned = horizon(step_hint, params)
     self.lengths = cycle_lengths(step_hint, params)
     self.cycle, self.number, self.scale = 0, 1, 1.0
+    self.start = self.chain_start = 0
     self.seen = []  # (step, loss, metric, seconds) of the run
     self.losses, self.events = [], []  # of this cycle; of the run
-    self.begin(0, self.lengths[0])
+    self.is_test = params.range_test is not None
+    self.begin(0, params.range_test.steps if self.is_test else self.laid_out(0))
 
   def write(self, step, event, **values):
     values = {'event': event, 'cycle': self.number, **values}
@@ -204,12 +206,14 @@ class Twin:
 
   def begin(self, step, end, local=0.0, event='cycle_start'):
     """Sets the clock: from a nominal step of the cycle to its last one."""
-    pace = (self.lengths[self.cycle] - local) / (end - step)
+    number = len(self.lengths) if self.is_test else self.cycle
+    length = end if self.is_test else self.lengths[self.cycle]
+    pace = (length - local) / (end - step)
     self.end = end
     self.clock = step, float(np.float32(local)), float(np.float32(pace))
     self.write(
       *(step, event),
-      **{'setting': self.cycle + 1, 'cycle_end': end, 'scale': self.scale},
+      **{'setting': number + 1, 'cycle_end': end, 'scale': self.scale},
       **{'pace': self.clock[2]},
     )
 
@@ -219,17 +223,25 @@ class Twin:
     found = [(b[0] - a[0], b[3] - a[3]) for a, b in pairs]
     return [(n, t) for n, t in found if not t <= 0][-9:]
 
+  def usual(self):
+    """Steps of an interval, 0 while unknown; without a horizon none counts."""
+    steps = [n for n, _ in self.intervals() if self.params.horizon]
+    return float(np.median(steps)) if steps else 0.0
+
   def evaluate(self, step, row):
     """Returns why the cycle should be abandoned, or ''."""
     self.seen.append(row)
     self.losses.append(row[1])
+    if self.params.horizon is not None:
+      self.horizon = self.in_time() or self.horizon
+    if self.is_test:
+      self.write(step, 'evaluation', loss=row[1], metric_step=row[0])
+      return ''
     rule = self.params.switching
     rows = smooth(self.losses, rule.lam)
     case1, case2, stop = stopping(rows, rule.eps1, rule.eps2, rule.k, rule.m)
     values = {'smoothed_loss': rows[-1][0], 'stopping': int(stop)}
     self.write(step, 'evaluation', loss=row[1], metric_step=row[0], **values)
-    if self.params.horizon is not None:
-      self.horizon = self.in_time() or self.horizon
     if case1:
       return 'loss rises'
     if case2:
@@ -254,104 +266,191 @@ class Twin:
 
   def before(self, step):
     """What happens before a step; returns whether the run goes on."""
-    planned = self.horizon
+    planned, paced = self.horizon, self.usual()
     rows = [row for row in self.evaluations if row[0] == step]
     reason = next(filter(None, [self.evaluate(step, r) for r in rows]), '')
+    if self.is_test:
+      return step < self.end or self.after_test(step)
     if step >= self.end:
-      return self.waits(step) or self.next_cycle(step, 'scheduled')
-    if reason and self.params.early_switching:
+      return self.waits(step) or self.next_cycle(step, self.is_broken())
+    if reason and self.may_abandon(step):
       self.write(step, 'switch', reason=reason)
-      return self.next_cycle(step, 'early')
-    if self.params.horizon and planned != self.horizon > step:
-      self.stretch(step, planned)
+      return self.next_cycle(step, has_failed=True)
+    has_moved = planned != self.horizon or self.usual() > 0 == paced
+    if self.params.horizon and self.horizon > step and has_moved:
+      if (
+        self.start == self.chain_start and step - self.start < 3 * self.usual()
+      ):
+        # A chain that has just begun is laid out anew, with the same share of
+        # its first cycle over.
+        share, self.cycle = self.local(step) / self.lengths[self.cycle], 0
+        end = self.laid_out(step)
+        self.begin(step, end, share * self.lengths[self.cycle], 'clock')
+      else:
+        self.stretch(step, planned)
     return True
+
+  def may_abandon(self, step):
+    if not self.params.early_switching or not self.params.horizon:
+      return self.params.early_switching
+    had = step - self.chain_start
+    return self.is_broken() or self.horizon - step >= had
+
+  def is_broken(self):
+    return not np.isfinite(self.losses[-1:]).all()
+
+  def after_test(self, step):
+    """The scale of the peaks is that of the estimate, unless it is near."""
+    test, peak = self.params.range_test, self.params.cycles[0].peak
+    estimate = best_rate(self.losses_of_test, test)
+    ratio = estimate / peak
+    if not math.isnan(ratio) and max(ratio, 1 / ratio) > test.tolerance:
+      self.scale = ratio
+    self.write(step, 'range_test', scale=self.scale)
+    self.is_test = False
+    self.start = self.chain_start = step
+    self.reset(step, 'early', 1.0, self.laid_out(step))
+    return True
+
+  def local(self, step):
+    anchor, local, pace = self.clock
+    return local + (step - anchor) * pace
+
+  def laid_out(self, step):
+    """The end of the first cycle from the one at hand that is long enough."""
+    usual, lengths = self.usual(), [c.length for c in self.params.cycles]
+    if self.params.horizon and not usual:
+      return max(self.horizon, step + 1)
+    while True:
+      rest = lengths[self.cycle :]
+      end = cycle_ends(self.start, self.horizon, rest)[0]
+      is_long = not self.params.horizon or end - self.start >= 3 * usual
+      if len(rest) == 1 or (is_long and end > step):
+        return self.aligned(max(end, step + 1), step)
+      self.cycle += 1
 
   def stretch(self, step, planned):
     """The rest of the cycle and what comes after it fill the run anew."""
-    anchor, local, pace = self.clock
-    local += (step - anchor) * pace
-    to_come = self.lengths[self.cycle + 1 :]
+    local, to_come = self.local(step), self.lengths[self.cycle + 1 :]
     if to_come:
       rest = [self.lengths[self.cycle] - local, *to_come]
     else:
       rest = [self.end - step, max(planned - self.end, 0)]
     end = cycle_ends(step, self.horizon, [n for n in rest if n])[0]
-    usual = float(np.median([n for n, _ in self.intervals()]))
-    is_due = self.end - self.seen[-1][0] < usual / 2
-    end = self.aligned(max(end, step + 1), step, 0 if is_due else 1)
-    self.begin(step, end, local, 'clock')
+    self.begin(step, self.aligned(max(end, step + 1), step), local, 'clock')
 
   def waits(self, step):
     """Whether the cycle's end waits for an evaluation of its last model."""
-    if self.params.horizon is None or not self.seen:
+    if self.params.horizon is None or not self.seen or self.is_broken():
       return False
-    if self.seen[-1][0] >= self.end or not np.isfinite(self.losses[-1:]).all():
+    if self.seen[-1][0] >= self.end - 0.05 * self.usual():
       return False
     until = self.end + max((n for n, _ in self.intervals()), default=0)
     if step < until and step == self.end:
       self.write(step, 'wait', cycle_end=until)
     return step < until
 
-  def next_cycle(self, step, reason):
-    to_do = [c.length for c in self.params.cycles[self.cycle + 1 :]]
+  def next_cycle(self, step, has_failed):
+    is_timed, fewest = bool(self.params.horizon), 3 * self.usual()
+    reason = 'early' if step < self.end else 'scheduled'
     last = len(self.lengths) - 1
-    if to_do and step < self.horizon:
+    self.start = step
+    rest = self.horizon - step
+    if is_timed and has_failed:
+      self.cycle, self.scale, self.chain_start = 0, self.scale / 2, step
+      self.horizon = max(self.horizon, step + max(math.ceil(fewest), 1))
+      end = self.laid_out(step)
+      self.reset(step, 'early', 1.0, end)
+      return True
+    has_room = rest > 0 and rest >= fewest
+    if self.cycle < last and has_room:
       self.cycle += 1
-      end = cycle_ends(step, self.horizon, to_do)[0]
+      end = self.laid_out(step)
     elif not self.params.repeat:
       self.write(step, 'finish', reason='cycles have run out')
       return False
     else:
-      self.cycle, end = last, step + self.lengths[last]
-      if self.params.horizon and step < self.horizon:
-        usual = self.lengths[last] * self.horizon / self.planned
-        times = max(round((self.horizon - step) / usual), 1)
+      self.cycle, end = last, step + max(self.lengths[last], math.ceil(fewest))
+      if is_timed and has_room:
+        length = self.lengths[last] * self.horizon / self.planned
+        times = max(round(rest / max(length, fewest)), 1)
         end = cycle_ends(step, self.horizon, [1] * times)[0]
       self.horizon = max(self.horizon, end)
-      if reason == 'early' or not np.isfinite(self.losses[-1:]).all():
-        self.scale /= 2
-    share, self.losses, self.number = self.tau(), [], self.number + 1
-    self.write(step, 'reset', reason=reason, tau=share)
-    self.begin(step, self.aligned(end, step, 1))
+      end = self.aligned(end, step)
+      self.scale /= 2 if has_failed else 1
+    self.reset(step, reason, self.tau(step), end)
     return True
 
-  def aligned(self, end, step, fewest):
-    """In time, a cycle ends where an evaluation is expected."""
-    intervals = [n for n, _ in self.intervals()]
-    if not self.params.horizon or not intervals or end >= self.horizon:
-      return end
-    last, usual = self.seen[-1][0], float(np.median(intervals))
-    moved = last + math.ceil(max(round((end - last) / usual), fewest) * usual)
-    return moved if step < moved < self.horizon else end
+  def reset(self, step, reason, share, end):
+    if share == 1.0 and self.is_broken():
+      self.chain_start = step
+    self.losses, self.number = [], self.number + 1
+    self.write(step, 'reset', reason=reason, tau=share)
+    self.begin(step, end)
 
-  def tau(self):
+  def aligned(self, end, step):
+    """In time, a cycle ends where an evaluation is expected."""
+    usual = self.usual()
+    if not usual or end >= self.horizon:
+      return end
+    last, least = self.seen[-1][0], self.start + 3 * usual
+    if end < least or end > last + 0.05 * usual:
+      times = max(round((end - last) / usual), 1)
+      while times < (least - last) / usual:
+        times += 1
+      end = max(last + math.ceil(times * usual), step + 1)
+    return self.horizon if self.horizon - end < 3 * usual else end
+
+  def tau(self, step):
     if not self.losses:  # nothing is known of this cycle
       return 0.0
-    if not math.isfinite(self.losses[-1]):
+    if self.is_broken():
       return 1.0
     if self.params.horizon and self.seen[-1][0] <= 1:
       return 0.0  # the first step says nothing of an annealed model
     first, last = self.seen[0][2], self.seen[-1][2]
-    scale = self.params.reset.scale
-    return tau(last, self.target, first, self.rising, scale)
+    mode, share = self.params.reset, step / max(self.horizon, step)
+    whole = tau(last, self.target, first, self.rising, mode.scale)
+    return whole * max(1 - mode.fade * share, 0)
 
 
-def run(params, step_hint, evaluations, target, rising, budget, until):
+def best_rate(losses, test):
+  """The rate between the steepest fall and the least of smoothed losses."""
+  smoothed = []
+  for loss in map(float, losses):
+    smoothed.append((loss + smoothed[-1]) / 2 if smoothed else loss)
+    if not math.isfinite(smoothed[-1]):
+      smoothed.pop()
+      break
+  if len(smoothed) < 2 or min(smoothed) >= smoothed[0]:
+    return math.nan
+  falls = [a - b for a, b in zip(smoothed, smoothed[1:])]
+  ratio = 1e4 ** (1 / test.steps)
+  steepest = 1e-4 * ratio ** falls.index(max(falls))
+  least = 1e-4 * ratio ** (smoothed.index(min(smoothed)) - 1)
+  return math.sqrt(steepest * least)
+
+
+def run(
+  params, step_hint, evaluations, target, rising, budget, until, losses=()
+):
   """Goes through a run step by step.
 
   Args:
-    params: a ScheduleParams with SoftReset, SmoothedLossRule, no race, and no
-      horizon or a TimeHorizon.
+    params: a ScheduleParams with SoftReset, SmoothedLossRule, and no horizon or
+      a TimeHorizon.
     step_hint: steps.
     evaluations: [(step, loss, metric, seconds)]; each is seen before that step.
     target, rising: the metric's target and direction.
     budget: seconds.
     until: the step not to be taken any more.
+    losses: training losses of the range test, if there is one.
 
   Returns:
     Events with their global_step, in order, and how many steps were taken.
   """
   twin = Twin(params, step_hint, evaluations, target, rising, budget)
+  twin.losses_of_test = losses
   for step in range(until):
     if not twin.before(step):
       return twin.events, step

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import numpy as np
+
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import schedules
 from reset_cycles.core.control import RunConfig
@@ -47,7 +49,19 @@ def config_of(params, step_hint, target=TARGET, **numbers):
   return RunConfig(params, cycles, target, **numbers)
 
 
-def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
+def unchanging():
+  """The losses of a range test that tell no peak."""
+  return np.ones(12)
+
+
+def replay(
+  params,
+  step_hint,
+  evaluations,
+  until=None,
+  save=lambda c: c,
+  losses=unchanging,
+):
   """Goes through a run step by step; nothing may happen where nothing is due.
 
   Args:
@@ -55,6 +69,7 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
     evaluations: [(step, loss, metric, ...)] or {step it is seen at: [those]}.
     until: the step not to be taken any more.
     save: what happens to the control before every step.
+    losses: those of the range test.
 
   Returns:
     Events with their global_step, in order, the last transition, and for each
@@ -71,7 +86,7 @@ def replay(params, step_hint, evaluations, until=None, save=lambda c: c):
   for step in range(control.horizon + 1 if until is None else until):
     new = [Evaluation(*e) for e in evaluations.get(step, ())]
     after = control_lib.transition(
-      save(control), clock, new, step, config, lambda: True
+      save(control), clock, new, step, config, lambda: True, losses
     )
     assert new or step >= due or (not after.events and after.clock is clock)
     control, clock, due = after.control, after.clock, after.due
@@ -89,7 +104,7 @@ def transitions(config, seen, steps, is_model_finite=lambda: True):
   found = []
   for step in steps:
     new = [Evaluation(*e) for e in seen.get(step, ())]
-    given = control, clock, new, step, config, is_model_finite
+    given = control, clock, new, step, config, is_model_finite, unchanging
     found.append(control_lib.transition(*given))
     control, clock = found[-1].control, found[-1].clock
   return found

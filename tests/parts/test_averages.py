@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import optax
 import pytest
 
 from reset_cycles.core.devices import Devices
-from reset_cycles.core.model_reset import Model, ModelReset
+from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import (
   AdamW,
   OptState,
@@ -140,7 +142,8 @@ def reset(optimizer, after, plan):
   params, state = jax.tree_util.tree_map(jnp.copy, after)
   devices = Devices()
   model = devices.place(Model(params, (), state))
-  resets = ModelReset(devices, optimizer, optimizer.build(0.1).init, model)
+  roles = functools.partial(role_by_field, optimizer)
+  resets = ModelReset(devices, roles, optimizer.build(0.1).init, model)
   fresh = jax.tree_util.tree_map(np.zeros_like, jax.device_get(params))
   return resets(model, (fresh, ()), plan)
 

@@ -1,0 +1,199 @@
+"""The range test: its rates, its estimate by hand, and a run that begins so."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from helpers.replay import PEAK, config_of, make_params, of, replay, story
+from reset_cycles.core import control as control_lib
+from reset_cycles.core import schedules
+from reset_cycles.core.evaluation import Evaluation
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.range_test import RangeTest
+from reset_cycles.early_switching import Progress
+
+NAN, INF = math.nan, math.inf
+case = pytest.param
+# The rates are 1e-4, 1e-3, 1e-2 and 1e-1.
+TEST = RangeTest(steps=4, tolerance=4.0)
+
+
+def estimate_of(losses):
+  return TEST.estimate(np.float32(losses))
+
+
+@pytest.mark.parametrize(
+  ('losses', 'estimate'),
+  (
+    # s = 8, 6, 2, 4: steepest after the second step, and least there, too.
+    case([8, 4, -2, 6], 1e-3, id='both at once'),
+    # s = 8, 4, 3, 2: steepest after the first step, least after the third.
+    case([8, 0, 2, 1], 1e-3, id='in the middle'),
+    # s = 8, 4, 3, 5.
+    case([8, 0, 2, 7], 10**-3.5, id='between two rates'),
+    # The first of equal falls, and of equal minima.
+    case([8, 4, 2, 2], 1e-3, id='smoothed'),  # s = 8, 6, 4, 3
+    case([4, 2, 3, 3], 1e-4, id='equal minima'),  # s = 4, 3, 3, 3
+    # What follows a loss that is not finite is ignored.
+    case([8, 4, NAN, -99], 1e-4, id='nan'),
+    case([8, 4, INF, -99], 1e-4, id='infinite'),
+    case([8, 4, -INF, -99], 1e-4, id='minus infinite'),
+    case([8, 4, 2, NAN], 10**-3.5, id='nan at last'),  # s = 8, 6, 4
+    case([NAN, 1, 1, 1], NAN, id='nan at first'),
+    case([8, NAN, 1, 1], NAN, id='nan at second'),
+    case([1, 2, 3, 4], NAN, id='rising'),
+    case([1, 1, 1, 1], NAN, id='flat'),
+    case([1, 2, 3, -9], 1e-2, id='falls at last'),  # s = 1, 1.5, 2.25, -3.4
+    case([3e38, 3e38, 3e38, 0], 1e-2, id='sums beyond float32'),
+  ),
+)
+def test_the_estimate_by_hand(losses, estimate):
+  assert estimate_of(losses) == pytest.approx(estimate, rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+  ('estimate', 'scale'),
+  (
+    (2.0, 1.0),
+    (2.0 * (1 + 1e-12), 4.0 * (1 + 1e-12)),
+    (0.125, 1.0),
+    (0.125 * (1 - 1e-12), 0.25 * (1 - 1e-12)),
+    (NAN, 1.0),
+  ),
+)
+def test_the_tolerance(estimate, scale):
+  """A factor of four in either direction is let be."""
+  assert TEST.scale(estimate, 0.5) == scale
+
+
+def test_the_rates_that_the_clock_reads():
+  config = config_of(make_params(range_test=RangeTest()), 20)
+  _, clock = control_lib.start(config)
+  rate = jax.jit(
+    lambda words: schedules.learning_rate(
+      schedules.unpacked(words), config.all_cycles
+    )
+  )
+  words = schedules.packed(clock, 12)
+  found = []
+  for count in range(12):
+    words[0] = count
+    found.append(float(rate(words)))
+  # A factor of 10^(1/3) from step to step.
+  expected = [10 ** (-4 + i / 3) for i in range(12)]
+  np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_losses_are_noted_beside_the_clock():
+  """A loss of a later step finds no room, and changes nothing."""
+  config = config_of(make_params(range_test=TEST), 20)
+  _, clock = control_lib.start(config)
+  words, noted = schedules.packed(clock, 4), jax.jit(schedules.with_loss)
+  losses = np.float32([1 / 3, NAN, INF, 1e-44, 9.0, 9.0])
+  for taken, loss in enumerate(losses, start=1):
+    words = np.array(words)
+    words[0] = taken
+    words = noted(words, loss)
+  found = schedules.noted_losses(np.asarray(words))
+  assert found.tobytes() == losses[:4].tobytes()
+  kept = schedules.packed(clock, 4)[1:8]
+  np.testing.assert_array_equal(np.asarray(words)[1:8], kept)
+
+
+# The estimate is 1e-2.
+FALLING = np.float32([1, 2, 3, -9])
+
+
+def begun(**changes):
+  """Three cycles over 24 steps, the first four of them a test."""
+  return make_params(range_test=TEST, **changes)
+
+
+@pytest.mark.parametrize(
+  ('losses', 'scale', 'reason'),
+  (
+    (FALLING, 0.01 / PEAK, 'the estimate is taken'),
+    (np.ones(4), 1.0, 'the peak is kept'),
+  ),
+  ids=('taken', 'kept'),
+)
+def test_the_tape_of_a_run_that_begins_with_a_test(losses, scale, reason):
+  # 20 steps remain for three cycles: 7 + 7 + 6. Evaluations of the test are not
+  # judged: a loss that is not finite is expected there.
+  seen = [(1, NAN, 0.25), (5, 1.0, 0.5), (11, 1.0, 0.5)]
+  events, after, steps = replay(begun(), 12, seen, losses=lambda: losses)
+  assert story(events) == (
+    f'0 start 1 4, 4 range_test 1 {reason}, 4 reset 2 the chain begins anew, '
+    '4 start 2 11, 11 reset 3, 11 start 3 18, 18 reset 4 '
+    'no evaluation in the cycle: tau is 0, 18 start 4 24, 24 finish 4'
+  )
+  assert [n for n, _ in steps] == [3] * 4 + [0] * 7 + [1] * 7 + [2] * 6
+  assert steps[:4] == [(3, 0.0), (3, 1.0), (3, 2.0), (3, 3.0)]
+  [(*_, peak, estimate, found)] = of(
+    events, 'range_test', 'peak_value', 'estimate', 'scale'
+  )
+  expected = NAN if scale == 1 else 0.01
+  assert (peak, found) == (PEAK, scale)
+  np.testing.assert_allclose(estimate, expected, rtol=1e-12)
+  # The other peaks keep their ratios to the first.
+  peaks = [PEAK, PEAK + 0.001, PEAK - 0.001]
+  assert [value for _, value in of(events, 'cycle_start', 'peak_value')] == [
+    1.0,
+    *(peak * scale for peak in peaks),
+  ]
+  # The model of the test is thrown away, and its chain with it.
+  modes = [mode for _, mode in of(events, 'reset', 'mode')]
+  assert modes == ['FullReset', 'SoftReset', 'SoftReset']
+  control = after.control
+  assert (control.chain_start, control.first.metric) == (4, 0.25)
+
+
+def test_losses_are_asked_for_at_the_end_of_the_test_only():
+  asked = []
+
+  def losses():
+    asked.append(len(asked))
+    return FALLING
+
+  replay(begun(), 12, [(2, 1.0, 0.1), (5, 1.0, 0.1)], losses=losses)
+  assert asked == [0]
+
+
+@pytest.mark.parametrize(
+  ('step_hint', 'horizon', 'expected'),
+  (
+    # With nothing left, the cycle gets a step; of a chain, too.
+    (2, None, '4 start 2 5, 5 finish 2'),
+    (2, TimeHorizon(), '4 start 2 5, 5 finish 2'),
+    # One step of five.
+    (2.5, TimeHorizon(), '4 start 2 5, 5 finish 2'),
+  ),
+)
+def test_a_run_that_is_hardly_longer_than_its_test(
+  step_hint, horizon, expected
+):
+  events, *_ = replay(begun(horizon=horizon), step_hint, {}, until=9)
+  found = story(events, without=('evaluation', 'reset', 'range_test'))
+  assert found == f'0 start 1 4, {expected}'
+
+
+def test_the_pace_counts_from_the_test_on():
+  """Its evaluations are known where the first cycle is laid out."""
+  params = begun(horizon=TimeHorizon(), early_switching=False)
+  seen = [(1, 1.0, 0.1, 1.0), (3, 1.0, 0.1, 2.0)]
+  events, *_ = replay(params, 30, seen, until=5)
+  # Of 60 steps, 56 remain: 19 for the first of three cycles, at 3 + 10 * 2.
+  assert of(events, 'cycle_start', 'setting', 'cycle_end')[1:] == [(4, 1, 23)]
+
+
+def test_the_test_is_not_judged():
+  config = config_of(begun(switching=Progress()), 12)
+  control, _ = control_lib.start(config)
+  for loss in (1.0, NAN):
+    found = control_lib.observe(control, Evaluation(2, loss, 0.1), config)
+    assert found[0].switching == Progress.initial
+    assert found[1].reason == '' and found[1].terms == {}
