@@ -71,11 +71,12 @@ def tape(folder):
         '12: finish 3',
       ],
     ),
-    # At 5, the pace is known: there are 36 steps. Cycle 2 fails and begins anew
-    # up to 25, where an evaluation is due, and one at 37 is waited for.
+    # At 5, the pace is known: there are 48 steps. Cycle 2 fails, and its chain
+    # begins anew up to 29, where an evaluation is due; it comes a step late.
+    # From then on the pace says 45 steps.
     (
       ON_TIME,
-      40,
+      48,
       [
         '0: cycle_start 1',
         '1: evaluation 1',
@@ -85,10 +86,11 @@ def tape(folder):
         '13: evaluation 3',
         '17: evaluation 3',
         '21: evaluation 3',
-        '25: evaluation 3, reset 4, cycle_start 4',
-        '30: evaluation 4, clock 4',
+        '25: evaluation 3',
+        '29: wait 3',
+        '30: evaluation 3, reset 4, cycle_start 4',
         '34: evaluation 4',
-        '37: wait 4',
+        '45: wait 4',
       ],
     ),
   ),
