@@ -69,14 +69,9 @@ def smooth_loss(
     l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
     l'(t) = l(t) - l(t - 1)
 
-  Args:
-    previous: state after the cycle's evaluation t - 1; NO_LOSS_YET at first.
-    loss: L(t), the validation loss of evaluation t.
-    lam: lambda in (0, 1], the weight of the newest loss.
-
-  Returns:
-    The state after evaluation t. A non-finite loss makes the value non-finite
-    for the rest of the cycle and leaves the minimum as it was.
+  lam is lambda in (0, 1], the weight of the newest loss L(t). A non-finite loss
+  makes the value non-finite for the rest of the cycle and leaves the minimum as
+  it was.
   """
   t, value, derivative = previous.t + 1, float(loss), 0.0
   if t > 1:
@@ -112,10 +107,6 @@ def is_stopping_early(
 
   A loss that is not finite stops at once, also at t = 1; in the thesis every
   comparison with it is false and a diverged cycle runs to its end.
-
-  Args:
-    smoothed: state after evaluation t.
-    eps1, eps2, k, m: see `SmoothedLossRule`.
 
   Source: thesis, section 3.3.1.
   """

@@ -103,12 +103,11 @@ def transition(
   5. If the horizon has moved, the remaining cycles are stretched with it.
 
   Args:
-    control, clock: the current control, and a host copy of the clock.
+    control, clock: the current ones, on the host.
     evaluations: those not seen yet, in order.
     step: the step about to be taken.
     config: the run's.
-    is_model_finite: whether model and optimizer state are finite; asked only
-      where a reset depends on it.
+    is_model_finite: asked only where a reset depends on it.
     range_losses: the training losses of the range test; asked at its end.
   """
   events, reason, before = list[Event](), '', control

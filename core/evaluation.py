@@ -46,7 +46,7 @@ def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
 def read_evaluation(
   step: int, results: Mapping[str, Any], target: Target
 ) -> Evaluation:
-  """The evaluation's validation loss, target metric and time.
+  """The evaluation's loss, target metric and time.
 
   Where results have no loss (early versions of criteo1tb), the metric is it.
 

@@ -31,7 +31,7 @@ from .optimizers import Optimizer
 
 
 class Model(NamedTuple):
-  """What a reset may change. Leaves are laid out on the devices."""
+  """What a reset may change, laid out on the devices."""
 
   params: Any
   model_state: Any  # batch statistics, or None

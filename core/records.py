@@ -80,11 +80,9 @@ class Records:
     except Exception as error:  # noqa: BLE001  # a logger may raise anything
       if what not in self._failed:
         self._failed.add(what)
-        what, name = what[:1].upper() + what[1:], type(error).__name__
-        message = (
-          '%s failed: %s: %s. The run goes on; this is logged only once.'
-        )
-        logging.warning(message, what, name, error)
+        said = f'{what[:1].upper()}{what[1:]} failed: {type(error).__name__}'
+        rest = 'The run goes on; this is logged only once.'
+        logging.warning('%s: %s. %s', said, error, rest)
       return None
 
   def start(
@@ -92,10 +90,7 @@ class Records:
   ) -> None:
     """Begins the files of a run; a resumed run continues them from its step.
 
-    Args:
-      metrics_logger: the workload's; its files lie in the run's folder.
-      global_step: the step about to be taken.
-      columns: those of the switching rule.
+    They lie beside those of the logger; columns are the switching rule's.
 
     Raises:
       ValueError: if a run with other settings has begun in the folder.
@@ -128,13 +123,7 @@ class Records:
     metrics_logger: Any,
     step_metrics: Mapping[str, Any],
   ) -> None:
-    """Writes events to cycles.csv and to the benchmark's metrics logger.
-
-    Args:
-      events: in order, before the step `global_step`.
-      metrics_logger: the workload's.
-      step_metrics: loss and gradient norm of the last step, on the host.
-    """
+    """Writes events to cycles.csv and, with the last step's metrics, on."""
     if self.folder is not None:
       rows = [{'global_step': global_step, **event} for event in events]
       path = self.folder / CYCLES
@@ -167,11 +156,7 @@ class Records:
 
 
 def read_events(path: pathlib.Path) -> list[dict[str, str]]:
-  """The events in a cycles.csv, as column -> text; none if there is no file.
-
-  What a killed process left of a line, and lines that are no events, are not
-  among them.
-  """
+  """The whole lines of events in a cycles.csv, as column -> text, if any."""
   if not path.is_file():
     return []
   whole, _, _ = path.read_text(errors='replace').rpartition('\n')

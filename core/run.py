@@ -75,12 +75,8 @@ def set_up(
 ) -> tuple[SavedState, Run]:
   """Builds everything that a run needs, and its initial state.
 
-  Args:
-    workload: the benchmark's workload.
-    model_params, model_state: its parameters and batch statistics.
-    settings: of the run.
-    is_self_tuning: whether the budget is that of the self-tuning ruleset.
-    rng: key for the fresh models of resets.
+  rng is the key of the fresh models of resets; whether the ruleset is that of
+  self-tuning decides on the budget.
 
   Raises:
     ValueError: if the cycles do not fit into the run, or the workload is not
@@ -211,11 +207,8 @@ def act(
 ) -> tuple[SavedState, Model]:
   """Takes in evaluations, decides, and does what was decided.
 
-  Args:
-    saved, run: the optimizer's state; run is brought up to date.
-    model: that of the runner; its opt_state is an OptState.
-    workload, eval_results: the runner's.
-    step: the step about to be taken, with the state and the model returned.
+  The state and the model, whose opt_state is an OptState, are those with which
+  the step is to be taken; run is brought up to date.
 
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out.

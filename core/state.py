@@ -39,9 +39,6 @@ def to_words(control: Control) -> np.ndarray:
   """All numbers of a control, each a float64 written as two int32 words.
 
   Every checkpoint can hold them. Whole numbers up to 2^53 are exact as well.
-
-  Returns:
-    shape=(2 * numbers,), dtype=int32.
   """
   leaves = jax.tree_util.tree_leaves(control)
   return np.asarray(leaves, np.float64).view(np.int32)

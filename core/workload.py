@@ -62,11 +62,7 @@ def read_target(workload: WorkloadApi) -> Target:
 
 
 def spec_of(workload: WorkloadApi) -> types.ModuleType:
-  """The benchmark's spec module, which defines the workload's base class.
-
-  Raises:
-    ValueError: if no base class looks like the benchmark's Workload.
-  """
+  """The benchmark's spec module, where the workload's base class is defined."""
   for cls in type(workload).__mro__:
     module = sys.modules[cls.__module__]
     if cls.__name__ == 'Workload' and hasattr(module, 'TrainingCompleteError'):
@@ -78,11 +74,7 @@ def spec_of(workload: WorkloadApi) -> types.ModuleType:
 
 
 def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
-  """Whether the parameters have a leading device axis (jax.pmap).
-
-  Raises:
-    ValueError: if they do not have the shapes of workload.param_shapes at all.
-  """
+  """Whether the parameters have a leading device axis (jax.pmap)."""
   shapes = jax.tree_util.tree_leaves(workload.param_shapes)
   extra = {
     leaf.ndim - len(getattr(shape, 'shape_tuple', shape))
@@ -97,7 +89,7 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
 
 
 def takes_dropout_rate(workload: WorkloadApi) -> bool:
-  """Whether the submission decides the dropout rate: in main; see `Hparams`."""
+  """Whether the submission decides the dropout rate: in main."""
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
@@ -119,8 +111,7 @@ def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
 def most_steps() -> float:
   """Steps after which the runner ends the run: its flag max_global_steps.
 
-  v0.5.0's harness always passes 3 * step_hint. Infinity if no runner has parsed
-  such a flag, or it is not set.
+  Infinity if no runner has parsed such a flag, or it is not set.
   """
   known = flags.FLAGS
   is_known = known.is_parsed() and 'max_global_steps' in known
@@ -130,10 +121,7 @@ def most_steps() -> float:
 def model_fn_in_training(
   workload: WorkloadApi, dropout_rate: float | None
 ) -> Callable[..., Any]:
-  """workload.model_fn in training mode: (params, batch, model_state, rng).
-
-  The dropout rate is ignored unless `takes_dropout_rate`.
-  """
+  """workload.model_fn in training mode: (params, batch, model_state, rng)."""
   mode = spec_of(workload).ForwardPassMode.TRAIN
   is_ours = dropout_rate is not None and takes_dropout_rate(workload)
   extra = {'dropout_rate': dropout_rate} if is_ours else {}
