@@ -397,7 +397,10 @@ def rates_of_run(
     anchor_step=begin[at].astype(np.int32),
     anchor_local=local[at].astype(np.float32),
     pace=pace[at].astype(np.float32),
-    peak=(peaks[of_cycle] * scale[at]).astype(np.float32),
+    # As in the run, a peak beyond float32 stays finite.
+    peak=np.minimum(
+      peaks[of_cycle] * scale[at], np.finfo(np.float32).max
+    ).astype(np.float32),
   )
   read = functools.partial(schedules.learning_rate, cycles=cycles)
   return steps, np.asarray(jax.vmap(read)(clocks))
