@@ -338,9 +338,11 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
     lambda params: transformation.init(params).state,
     Model(model, None, opt_state.state),
   )
-  compiled = step.lower(model, None, opt_state, batch, key).compile()
+  jitted: Any = step
+  compiled = jitted.lower(model, None, opt_state, batch, key).compile()
   cells = [size]
-  for program in (compiled, reset._reset):
+  programs: Any = (compiled, reset._reset)
+  for program in programs:
     plan = program.memory_analysis()
     given = plan.argument_size_in_bytes
     made = plan.output_size_in_bytes - plan.alias_size_in_bytes

@@ -215,9 +215,10 @@ def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
 
 def unpacked(words: Any) -> CycleClock:
   """The clock of an array of `packed`, traced or on the host."""
-  is_host = isinstance(words, np.ndarray)
-  to_floats = np.ndarray.view if is_host else jax.lax.bitcast_convert_type
-  floats: Any = to_floats(words, np.float32)
+  if isinstance(words, np.ndarray):
+    floats: Any = words.view(np.float32)
+  else:
+    floats = jax.lax.bitcast_convert_type(words, jnp.float32)
   return CycleClock(*words[:_NUM_INTS], *floats[_NUM_INTS:_SIZE])
 
 

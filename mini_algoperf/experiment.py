@@ -213,11 +213,6 @@ def _choose_seed(
     if 'rng_seed' not in meta:
       raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
     found.add(int(meta['rng_seed']))
-  if len(found) > 1:
-    raise ValueError(
-      f'{log_dir}: its checkpoint and its meta data have different seeds: '
-      f'{", ".join(map(str, sorted(found)))}.'
-    )
   if found and given not in (None, *found):
     raise ValueError(
       f'--rng_seed={given}: the run to resume was started with {min(found)}; '

@@ -89,28 +89,15 @@ def read_json(path: pathlib.Path) -> Any:
   """Reads a JSON file.
 
   Raises:
-    ValueError: if the file is not JSON, or has a name twice in an object, with
-      the file's name.
+    ValueError: if the file is not JSON, with its name.
   """
   content = read_bytes(path)
   try:
-    return json.loads(
-      content.decode('utf-8'), object_pairs_hook=_without_repeats
-    )
+    return json.loads(content.decode('utf-8'))
   except RecursionError as e:
     raise ValueError(f'{path} is nested too deeply.') from e
   except ValueError as e:
     raise ValueError(f'{path} is not valid JSON: {e}.') from e
-
-
-def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-  """The object of a JSON text; Python by itself takes the last of two values."""
-  values: dict[str, Any] = {}
-  for name, value in pairs:
-    if name in values:
-      raise ValueError(f'{name!r} is there twice')
-    values[name] = value
-  return values
 
 
 def read_rows(path: pathlib.Path) -> list[dict[str, str]]:

@@ -20,7 +20,6 @@ import jax
 
 from . import spec
 from .trial import Trial, goes_on
-from .user_code import DataEndedError
 
 
 class Observer(Protocol):
@@ -64,22 +63,16 @@ def train(trial: Trial, *observers: Observer) -> None:
 
 
 def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
-  try:
-    batch = trial.submission.data_selection(
-      trial.workload,
-      trial.input_queue,
-      trial.optimizer_state,
-      trial.model_params,
-      trial.model_state,
-      None,
-      trial.global_step,
-      keys['data'],
-    )
-  except StopIteration as e:  # of an iterator of the submission's own
-    raise DataEndedError(
-      f'data_selection has no batch for step {trial.global_step}: a '
-      "submission's data must have no end."
-    ) from e
+  batch = trial.submission.data_selection(
+    trial.workload,
+    trial.input_queue,
+    trial.optimizer_state,
+    trial.model_params,
+    trial.model_state,
+    None,
+    trial.global_step,
+    keys['data'],
+  )
   try:
     result = trial.submission.update_params(
       **trial.update_arguments(), batch=batch, rng=keys['update']

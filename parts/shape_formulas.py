@@ -68,8 +68,10 @@ def check_fall(fall: str, floor: float) -> None:
 
 def num_reached(x: ArrayLike, shares: Sequence[float]) -> jax.Array:
   """How many of the shares x has reached; compared, so that no product errs."""
+  x = jnp.asarray(x)
   ends = np.asarray(shares, np.float32) - np.float32(SLACK)
-  return jnp.sum(jnp.asarray(x)[..., None] >= ends, axis=-1)
+  ends = ends.reshape((1,) * x.ndim + (-1,))
+  return jnp.sum(x[..., None] >= ends, axis=-1)
 
 
 def part_of(

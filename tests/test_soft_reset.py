@@ -106,17 +106,20 @@ def test_tau_by_hand(metric, rising, expected):
 
 
 @pytest.mark.parametrize(
-  ('fade', 'share', 'expected'),
-  ((0.0, 0.9, 0.25), (2.0, 0.2, 0.15), (2.0, 0.5, 0.0), (2.0, 0.7, 0.0)),
+  ('fade', 'step', 'expected'),
+  (
+    (0.0, 90, 0.25),
+    (2.0, 20, 0.15),
+    (2.0, 50, 0.0),
+    (2.0, 70, 0.0),
+    (0.5, 300, 0.125),  # beyond the horizon
+  ),
 )
-def test_tau_fades_with_the_share_of_the_run_that_is_over(
-  fade, share, expected
-):
+def test_tau_fades_with_the_share_of_the_run_that_is_over(fade, step, expected):
   """tau max(0, 1 - fade f); the scale is that of the reset."""
   first, last = Evaluation(1, NAN, 1.0), Evaluation(9, NAN, 0.4)
   reset = SoftReset(scale='linear', fade=fade)
-  of_run = round(10 * share), 10
-  found = reset.tau(last, first, target(0.2, rising=False), *of_run)
+  found = reset.tau(last, first, target(0.2, rising=False), step, 100)
   assert found == pytest.approx(expected)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.fakes import FakeSubmission, make_trial
-from reset_cycles.mini_algoperf import checkpoints, runner, spec, user_code
+from reset_cycles.mini_algoperf import checkpoints, runner, spec
 
 BOTH = ('validation', 'test')
 GENERATIONS = pytest.mark.parametrize('generation', ['jit', 'pmap'])
@@ -142,19 +142,6 @@ def test_dropout_is_handed_to_the_model_in_2024_only():
   run, _ = make_trial('pmap')
   none = {'dropout_rate': None, 'aux_dropout_rate': None}
   assert run.workload._dropout == ((), none)
-
-
-def test_data_of_the_submissions_own_that_end():
-  run, _ = make_trial()
-  run.submission = run.submission._replace(
-    data_selection=lambda *args: next(iter([]))
-  )
-  with pytest.raises(user_code.DataEndedError) as raised:
-    runner.train(run)
-  assert str(raised.value) == (
-    "data_selection has no batch for step 0: a submission's data must have no "
-    'end.'
-  )
 
 
 def test_observers_follow_an_evaluation_before_its_checkpoint(tmp_path):

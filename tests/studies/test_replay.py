@@ -25,8 +25,9 @@ FAILS = make_run([10, 20, 30, 40], [0.2, 0.3, 0.3, 0.3])
 
 
 def test_rules_see_one_evaluation_after_the_other():
-  # .5 is missing at f = .2; in REACHES nothing is at f = .3.
-  assert left_at('progress', FAILS) == left_at('progress', REACHES) == 1
+  # At f = .2, .7 is missing in FAILS: more than .08 + 2 log2(5) * .1 = .54. In
+  # REACHES it is .5, and the last doubling has gained .3.
+  assert (left_at('progress', FAILS), left_at('progress', REACHES)) == (1, 4)
   later = '{"name": "progress", "min_share": 0.3}'
   assert (left_at(later, FAILS), left_at(later, REACHES)) == (2, 4)
   rises = make_run([10, 20, 30], [0.9] * 3, [1.0, 1.5, 2.0])
