@@ -7,9 +7,8 @@ The thesis keeps these and the run's state in one global dictionary. Here
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from .core.checks import check, check_flag, check_number, did_you_mean
+from .core.checks import check, check_flag, check_number
 from .core.horizon import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
 from .core.range_test import RangeTest
@@ -79,57 +78,6 @@ class ScheduleParams:
     if self.dropout_rate is not None:
       check_number('dropout_rate', self.dropout_rate, '[0, 1)')
     check_number('label_smoothing', self.label_smoothing, '[0, 1)')
-
-  def override(self, hyperparameters: Any) -> ScheduleParams:
-    """A copy with the given hyperparameters.
-
-    Args:
-      hyperparameters: a mapping or a namedtuple, such as the benchmark makes
-        from tuning_search_space.json, with names of `hyperparameters_of`, or
-        None (self-tuning): nothing changes. A learning rate is the first
-        cycle's peak; the peaks of the others keep their ratios to it.
-
-    Raises:
-      ValueError: for an unknown name or a value out of range.
-    """
-    if not hyperparameters:
-      return self
-    given = dict(getattr(hyperparameters, '_asdict', lambda: hyperparameters)())
-    known = hyperparameters_of(self)
-    for name in given:
-      if name not in known:
-        raise ValueError(
-          f'{name}: unknown hyperparameter; known are {", ".join(known)}.'
-          + did_you_mean(name, known)
-        )
-    rate = given.pop('learning_rate', known['learning_rate'])
-    check_number('learning_rate', rate, '(0, inf)')
-    common = {k: given.pop(k) for k in ('warmup_factor',) if k in given}
-    cycles = tuple(
-      dataclasses.replace(
-        c, peak=c.peak * (rate / self.cycles[0].peak), **common
-      )
-      for c in self.cycles
-    )
-    own = {k: given.pop(k) for k in list(given) if hasattr(self.optimizer, k)}
-    optimizer: Any = self.optimizer
-    optimizer = dataclasses.replace(optimizer, **own)
-    return dataclasses.replace(
-      self, cycles=cycles, optimizer=optimizer, **given
-    )
-
-
-def hyperparameters_of(params: ScheduleParams) -> dict[str, Any]:
-  """The numbers that a search space may replace, and their present values."""
-  optimizer: Any = params.optimizer
-  fields = dataclasses.fields(optimizer)
-  return {
-    'learning_rate': params.cycles[0].peak,
-    'warmup_factor': params.cycles[0].warmup_factor,
-    **{field.name: getattr(optimizer, field.name) for field in fields},
-    'dropout_rate': params.dropout_rate,
-    'label_smoothing': params.label_smoothing,
-  }
 
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft

@@ -64,14 +64,12 @@ def _init_optimizer_state(
 ) -> tuple[SavedState, Run]:
   """The initial state and run, as the pair that checkpoints demand.
 
-  hyperparameters are None under self-tuning; under the external ruleset their
-  values replace those of schedule_params. See `run.set_up`.
+  Raises:
+    ValueError: under the external ruleset; see also `run.set_up`.
   """
-  params = schedule_params.override(hyperparameters)
-  is_self_tuning = hyperparameters is None
-  return set_up(
-    workload, model_params, model_state, params, is_self_tuning, rng
-  )
+  right = 'None, as under the self-tuning ruleset'
+  check(hyperparameters is None, 'hyperparameters', hyperparameters, right)
+  return set_up(workload, model_params, model_state, schedule_params, rng)
 
 
 def update_params(

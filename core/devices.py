@@ -35,7 +35,7 @@ class Devices:
     """The sharding of every leaf of a tree of anything with a shape."""
     return tree_map(lambda _: self._replicated, tree)
 
-  def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
+  def compile_step(self, body: Callable[..., Any]) -> Any:
     """A train step from its body (see `run.train_step`), compiled when called.
 
     Returns:
@@ -78,7 +78,7 @@ class Devices:
 
   def compile(
     self, fn: Callable[..., Any], tree: Any, *hosts: Any, donate: bool = False
-  ) -> Callable[..., Any]:
+  ) -> Any:
     """Compiles fn(laid-out tree, *host values) before it is needed.
 
     Args:
@@ -107,7 +107,7 @@ class PmapDevices(Devices):
     self._pmap = functools.partial(jax.pmap, axis_name=AXIS_NAME)
     self._identity = self._pmap(lambda tree: tree)
 
-  def compile_step(self, body: Callable[..., Any]) -> Callable[..., Any]:
+  def compile_step(self, body: Callable[..., Any]) -> Any:
     total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
 
     def step(*args: Any) -> Any:
@@ -144,7 +144,7 @@ class PmapDevices(Devices):
 
   def compile(
     self, fn: Callable[..., Any], tree: Any, *hosts: Any, donate: bool = False
-  ) -> Callable[..., Any]:
+  ) -> Any:
     in_axes = (0,) + (None,) * len(hosts)
     mapped = self._pmap(fn, in_axes=in_axes, donate_argnums=(0,) * donate)
     return mapped.lower(tree, *hosts).compile()

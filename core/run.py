@@ -70,13 +70,11 @@ def set_up(
   model_params: Any,
   model_state: Any,
   settings: ScheduleParams,
-  is_self_tuning: bool,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
   """Builds everything that a run needs, and its initial state.
 
-  rng is the key of the fresh models of resets; whether the ruleset is that of
-  self-tuning decides on the budget.
+  rng is the key of the fresh models of resets.
 
   Raises:
     ValueError: if the cycles do not fit into the run, or the workload is not
@@ -89,7 +87,7 @@ def set_up(
   cycles = schedules.jax_lr_schedule(
     workload.step_hint, settings.cycles, settings.budget_factor
   )
-  budget = facts.budget_seconds(workload, is_self_tuning)
+  budget = facts.budget_seconds(workload)
   config = RunConfig(settings, cycles, target, budget, facts.most_steps())
   has_axis = facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if has_axis else Devices()

@@ -93,7 +93,7 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
-def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
+def budget_seconds(workload: WorkloadApi) -> float:
   """Submission time that the benchmark gives a run, in seconds; NaN if unknown.
 
   Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
@@ -103,8 +103,7 @@ def budget_seconds(workload: WorkloadApi, is_self_tuning: bool) -> float:
     seconds = float(workload.max_allowed_runtime_sec)
   except (AttributeError, TypeError):
     return math.nan
-  factor = _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
-  seconds *= factor if is_self_tuning else 1.0
+  seconds *= _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
   return seconds if 0 < seconds < math.inf else math.nan
 
 

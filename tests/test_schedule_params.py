@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import math
@@ -31,7 +30,6 @@ from reset_cycles.schedule_params import (
   SOFT_RESET,
   THESIS,
   ScheduleParams,
-  hyperparameters_of,
 )
 from reset_cycles.soft_reset import Cyclic, SoftReset
 
@@ -127,59 +125,6 @@ def test_numbers_at_their_bounds():
   Cycle(warmup_factor=1.0)
   params_with(dropout_rate=None)
   params_with(dropout_rate=0.0)
-
-
-def test_an_override():
-  cycles = (Cycle(0.5, warmup_factor=0.1), Cycle(0.25))
-  params = params_with(cycles=cycles, budget_factor=1.5)
-  given = {
-    'learning_rate': 0.125,
-    'warmup_factor': 0.5,
-    'beta2': 0.5,
-    'dropout_rate': None,
-    'label_smoothing': 0.1,
-  }
-  # A learning rate is the first cycle's; the others keep their ratio.
-  expected = dataclasses.replace(
-    params,
-    cycles=(Cycle(0.125, warmup_factor=0.5), Cycle(0.0625, warmup_factor=0.5)),
-    optimizer=AdamW(beta2=0.5),
-    dropout_rate=None,
-    label_smoothing=0.1,
-  )
-  assert params.override(given) == expected
-  # As the benchmark makes it of a search space.
-  point = collections.namedtuple('Hyperparameters', given)(**given)
-  assert params.override(point) == expected
-  assert params.override(None) is params and params.override({}) is params
-  # To the last bit.
-  assert params.override(hyperparameters_of(params)) == dataclasses.replace(
-    params, cycles=(cycles[0], Cycle(0.25, warmup_factor=0.1))
-  )
-
-
-@pytest.mark.parametrize(
-  ('given', 'said'),
-  (
-    ({'learning_rate': -1.0}, '^learning_rate=-1.0: .* in (0, inf)'),
-    ({'warmup_factor': 2.0}, '^warmup_factor=2.0: .* in [0, 1]'),
-    ({'beta2': 1.0}, '^beta2=1.0: .* in [0, 1)'),
-    ({'dropout_rate': 1.0}, '^dropout_rate=1.0: .* in [0, 1)'),
-    (
-      {'beta3': 0.9},
-      '^beta3: unknown hyperparameter; known are learning_rate, warmup_factor, '
-      'one_minus_beta1, beta2, weight_decay, eps, grad_clip, dropout_rate, '
-      'label_smoothing. Did you mean beta2',
-    ),
-    # Those of another optimizer, or settings that are no hyperparameters.
-    ({'r': 0.5}, '^r: unknown hyperparameter'),
-    ({'repeat': True}, '^repeat: unknown hyperparameter'),
-  ),
-)
-def test_overrides_that_are_refused(given, said):
-  said = re.escape(said[1:]).replace(re.escape('.*'), '.*')
-  with pytest.raises(ValueError, match=f'^{said}'):
-    THESIS.override(given)
 
 
 def test_settings_are_values():

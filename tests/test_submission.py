@@ -12,22 +12,19 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up, with_cycles
 from reset_cycles import submission
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.soft_reset import FullReset
 
 
-def test_external_hyperparameters_take_effect():
+def test_the_external_ruleset_is_refused():
   workload = fake_benchmark.TinyWorkload()
   model = workload.init_model_fn(jax.random.PRNGKey(0))
-  point = {'learning_rate': 0.5, 'weight_decay': 0.25}
-  init, *_ = submission.make_submission(THESIS)
-  _, run = init(workload, *model, point, jax.random.PRNGKey(1))
-  assert [c.setting.peak for c in run.setup.config.cycles] == [0.5] * 3
-  assert run.setup.config.settings.optimizer.weight_decay == 0.25
-  # The external ruleset's budget is the runtime itself, not 1.5 times it.
-  assert run.setup.config.budget == 100.0
-  with pytest.raises(ValueError, match='learning_rat: unknown .*Did you mean'):
-    init(workload, *model, {'learning_rat': 0.5}, jax.random.PRNGKey(1))
+  with pytest.raises(
+    ValueError, match='hyperparameters must be None, as under'
+  ):
+    submission.init_optimizer_state(
+      workload, *model, {'learning_rate': 0.5}, jax.random.PRNGKey(1)
+    )
 
 
 @dataclasses.dataclass(frozen=True)

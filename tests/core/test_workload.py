@@ -49,21 +49,19 @@ def test_direction_is_asked_of_the_workload(value):
 
 
 @pytest.mark.parametrize(
-  ('generation', 'seconds', 'is_self_tuning', 'expected'),
+  ('generation', 'seconds', 'expected'),
   (
-    ('pmap', 100, True, 300.0),
-    ('jit', 100, True, 150.0),
-    ('pmap', 100, False, 100.0),
-    ('jit', 100, False, 100.0),
-    *(('jit', s, True, math.nan) for s in (None, 0, -5, math.nan, math.inf)),
+    ('pmap', 100, 300.0),
+    ('jit', 100, 150.0),
+    *(('jit', s, math.nan) for s in (None, 0, -5, math.nan, math.inf)),
   ),
 )
-def test_the_budget(generation, seconds, is_self_tuning, expected):
+def test_the_budget(generation, seconds, expected):
   workload = fake_benchmark.WORKLOADS[generation]()
   workload.max_allowed_runtime_sec = seconds
-  found = budget_seconds(workload, is_self_tuning)
+  found = budget_seconds(workload)
   assert found == pytest.approx(expected, abs=0, nan_ok=True)
-  assert math.isnan(budget_seconds(types.SimpleNamespace(), True))
+  assert math.isnan(budget_seconds(types.SimpleNamespace()))
 
 
 @pytest.mark.parametrize('value', (math.nan, math.inf, -math.inf))

@@ -12,13 +12,17 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from reset_cycles.core.optimizers import AdamW
+from reset_cycles.core.schedules import Cycle
 from reset_cycles.loop import Cycles, State
 from reset_cycles.schedule_params import THESIS
 
 WIDTH = 8
 # Three cycles of four steps, with a rate at which few steps change much.
 CHAIN = dataclasses.replace(
-  THESIS.override({'learning_rate': 0.01, 'weight_decay': 0.001}),
+  THESIS,
+  cycles=(Cycle(peak=0.01),) * 3,
+  optimizer=AdamW(weight_decay=0.001),
   repeat=True,
   early_switching=False,
 )
