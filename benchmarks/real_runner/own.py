@@ -9,10 +9,10 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 
-from ...cli.main import main as cli
 from ...core.records import as_plain
 from ...schedule_params import SOFT_RESET, THESIS, ScheduleParams
 
@@ -35,15 +35,16 @@ def export(entries: pathlib.Path) -> None:
   """Writes a folder for each entry; those of an earlier export are replaced.
 
   Raises:
-    SystemExit: if the command fails.
+    subprocess.CalledProcessError: if the command fails.
   """
   with tempfile.TemporaryDirectory() as folder:
     for name, params in OWN.items():
       file = pathlib.Path(folder, f'{name}.json')
       file.write_text(json.dumps(as_plain(params)))
       out = pathlib.Path(folder, name)
-      if cli(['export', f'--params={file}', f'--name={name}', f'--out={out}']):
-        sys.exit(f'{name} could not be exported.')
+      command = [sys.executable, '-m', 'reset_cycles.cli.main', 'export']
+      flags = [f'--params={file}', f'--name={name}', f'--out={out}']
+      subprocess.run([*command, *flags], check=True)
       shutil.rmtree(entries / name, ignore_errors=True)
       shutil.copytree(out / 'self_tuning' / name, entries / name)
 
