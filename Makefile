@@ -145,8 +145,6 @@ figures-thesis: .venv/.installed
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/soft-reset scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.md
-	$(BIN)/soft-reset scoreboard --logs=benchmarks/pieces/logs \
-	  --out=benchmarks/pieces/PIECES.md --overwrite --reading=benchmarks/pieces/logs/READING.md
 
 # The menu's link to the repository, where origin is an address on the web.
 REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \

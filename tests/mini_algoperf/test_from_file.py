@@ -80,9 +80,7 @@ def test_targets_are_set_beside_the_file_and_reached(moons, capsys):
     *(
       ('bad.py:Moons', changed(old, new), said)
       for old, new, said in (
-        ('_metrics', '_metric', 'is not complete; it lacks _metrics'),
         ("  name = 'moons'\n", '', 'is not complete; it lacks name'),
-        ('is_output_params', 'is_out', 'it lacks is_output_params'),
         ("'moons'", "'a/b'", "name='a/b' must be letters"),
         ("'moons'", "'digits'", "'digits' is that of a"),
       )
