@@ -24,7 +24,7 @@ PICTURE = 'metric.png'
 _TEXT_WIDTH = 0.11
 _BLUE, _ORANGE, _BLACK, _GREY = '#0072B2', '#D55E00', '#000000', '#666666'
 # Peaks with a larger ratio need a logarithmic axis.
-FAR_APART = 30.0
+FAR_APART = 10.0
 
 
 def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
