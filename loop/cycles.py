@@ -53,7 +53,7 @@ class OwnTau(SoftReset):
     """See `SoftReset`."""
     tau = float(self.share(last.metric, first.metric, step))
     check_number('tau', tau, '[0, 1]')
-    return tau
+    return tau * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
 
 class CyclesState(NamedTuple):
@@ -141,7 +141,8 @@ class Cycles:
     chain = dataclasses.replace(chain, range_test=None)
     reset = chain.reset
     if tau is not None and isinstance(reset, SoftReset):
-      chain = dataclasses.replace(chain, reset=OwnTau(reset.alpha, share=tau))
+      own = OwnTau(reset.alpha, fade=reset.fade, share=tau)
+      chain = dataclasses.replace(chain, reset=own)
     lay_out = lambda steps: schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
     cycles = _used('num_steps', num_steps, 'fit for the cycles', lay_out)
     goal = Target('metric', math.nan if target is None else target, rises)
