@@ -19,8 +19,7 @@ from jax.typing import ArrayLike
 from .checks import check_count, check_number
 from .schedules import Cycle, PlannedCycle
 
-# The learning rates between which a test rises: no optimizer here trains well
-# above the highest, and every model moves at the lowest.
+# The learning rates between which a test rises.
 _LOWEST, _HIGHEST = 1e-4, 1.0
 
 
