@@ -42,7 +42,7 @@ STEPS_digits := 4200
 STEPS_molecules := 3000
 STEPS_translation := 1600
 STEPS_text := 2400
-TRAIN = $(BIN)/soft-reset run --nostop_at_targets --rng_seed=17 \
+TRAIN = $(BIN)/reset-cycles run --nostop_at_targets --rng_seed=17 \
   $(STEPS_$(1):%=--max_global_steps=%) --experiment_dir=experiment_runs
 
 .PHONY: help
@@ -119,11 +119,11 @@ format: .venv/.installed ## Format the code and sort its imports
 
 .PHONY: figures
 figures: .venv/.installed ## Draw the thesis' figures from experiments/logs
-	$(BIN)/soft-reset figures --overwrite
+	$(BIN)/reset-cycles figures --overwrite
 
 .PHONY: results
 results: .venv/.installed ## Measure the thesis' claims from experiments/logs
-	$(BIN)/soft-reset results --out=experiments/RESULTS.md --overwrite
+	$(BIN)/reset-cycles results --out=experiments/RESULTS.md --overwrite
 
 .PHONY: figures-readme
 figures-readme: $(FIGURE_WORKLOADS:%=figures-%) figures-thesis ## Draw single runs anew
@@ -143,7 +143,7 @@ figures-thesis: .venv/.installed
 
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
-	$(BIN)/soft-reset scoreboard --logs=benchmarks/logs \
+	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.md
 
 # The menu's link to the repository, where origin is an address on the web.

@@ -1,4 +1,4 @@
-"""`soft-reset study` and `soft-reset scoreboard`: submissions compared."""
+"""`reset-cycles study` and `reset-cycles scoreboard`: submissions compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 @command
 @option('out', 'Folder of the logs.', PATH, required=True)
 @option(
-  'submissions', 'Rivals, thesis, submission; NAME=FILE. Default: all known.'
+  'submissions', 'Rivals, thesis, SOFT_RESET; NAME=FILE. Default: all known.'
 )
 @option(
   'workloads',
@@ -73,7 +73,7 @@ def scoreboard(
   pack: pathlib.Path | None,
   premium: bool,
 ) -> None:
-  """Compares submissions by the logs of `soft-reset study`.
+  """Compares submissions by the logs of `reset-cycles study`.
 
   Writes a page and, without --premium, its picture, scoreboard.png. A run that is
   in several folders counts as the last one has it.

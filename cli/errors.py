@@ -13,7 +13,7 @@ from ..mini_algoperf import user_code
 from ..mini_algoperf.interrupts import ENDING, handled
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-MESSAGE = 'soft-reset: interrupted.'
+MESSAGE = 'reset-cycles: interrupted.'
 # What bad input raises: a RuntimeError if pathlib finds a loop of links, the
 # last two if numbers are too large.
 _USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)

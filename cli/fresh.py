@@ -1,6 +1,6 @@
 """What a submission is: its settings.
 
-`soft-reset export` runs this file in a process of its own, which imports what was
+`reset-cycles export` runs this file in a process of its own, which imports what was
 exported and cannot import the project.
 """
 

@@ -1,4 +1,4 @@
-"""The console script `soft-reset`: its commands, and how they end."""
+"""The console script `reset-cycles`: its commands, and how they end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import board, errors, recorded, run, settings, thesis
 
 BAD_INPUT = 2
 NO_READER = 141  # 128 + SIGPIPE, as shells report it
-_NAME, _COMPLETE = 'soft-reset', '_SOFT_RESET_COMPLETE'
+_NAME, _COMPLETE = 'reset-cycles', '_RESET_CYCLES_COMPLETE'
 # What `pip install reset-cycles[mini]` adds.
 _MINI_PACKAGES = 'jinja2 matplotlib sacrebleu scipy sklearn tqdm'.split()
 
@@ -37,8 +37,8 @@ _MINI_PACKAGES = 'jinja2 matplotlib sacrebleu scipy sklearn tqdm'.split()
     'max_content_width': 80,
     'show_default': True,
   },
-  epilog='`soft-reset COMMAND --help` explains a command. A first run: '
-  'soft-reset run --workload=digits. Completion in bash: '
+  epilog='`reset-cycles COMMAND --help` explains a command. A first run: '
+  'reset-cycles run --workload=digits. Completion in bash: '
   f'eval "$({_COMPLETE}=bash_source {_NAME})"; also zsh_source, fish_source.',
 )
 @click.version_option(__version__, prog_name=_NAME)

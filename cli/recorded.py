@@ -1,4 +1,4 @@
-"""`soft-reset replay`, `score`, `report` and `plot`: on runs that are there."""
+"""`reset-cycles replay`, `score`, `report` and `plot`: on runs that are there."""
 
 from __future__ import annotations
 

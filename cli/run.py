@@ -1,4 +1,4 @@
-"""`soft-reset run` and `set-targets`: training on the stand-in benchmark."""
+"""`reset-cycles run` and `set-targets`: training on the stand-in benchmark."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run(**options: Any) -> int:
 @click.command('set-targets', cls=Command)
 @_workload
 @_data_dir
-@switch('board', 'Set those of `soft-reset study`, of shorter workloads.')
+@switch('board', 'Set those of `reset-cycles study`, of shorter workloads.')
 @switch('full', "With --board: keep the workload's own length.")
 @overwrite
 def set_targets(

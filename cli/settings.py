@@ -1,4 +1,4 @@
-"""`soft-reset schedule` and `export`: settings shown, and handed in."""
+"""`reset-cycles schedule` and `export`: settings shown, and handed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`soft-reset experiments`, `figures` and `results`: the thesis' runs."""
+"""`reset-cycles experiments`, `figures` and `results`: the thesis' runs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def results(
   run = functools.partial(_run, click.get_current_context().obj)
   with logs.complete_logs(jobs, roots, runs, workers, run) as found:
     used = [log for log in found if log.job in wanted]
-    typed = f'soft-reset results --seeds={seeds} --out={out}'
+    typed = f'reset-cycles results --seeds={seeds} --out={out}'
     files.write_whole(page, findings.measure(typed, numbers, used))
   print(page)
 
@@ -125,5 +125,5 @@ def _folders(logs: str | None, shipped: bool) -> list[pathlib.Path]:
 
 
 def _run(main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
-  """`soft-reset run`, in a worker."""
+  """`reset-cycles run`, in a worker."""
   return main(['run', *words])

@@ -1,4 +1,4 @@
-"""A run of `soft-reset run`: set up, watched and summarised.
+"""A run of `reset-cycles run`: set up, watched and summarised.
 
 On stderr there is a line for each evaluation and for each cycle, reset and
 switch; on a terminal a bar takes the place of the evaluations' lines.
@@ -66,7 +66,7 @@ def run_trial(checked: experiment.Experiment, interrupted: Interrupts) -> int:
     how = 'there is no checkpoint to resume from.'
     if checkpoints.checkpoint_paths(log_dir):
       how = '--resume_last_run resumes from the last checkpoint.'
-    said = f'soft-reset: interrupted at step {trial.global_step}; {how}'
+    said = f'reset-cycles: interrupted at step {trial.global_step}; {how}'
     print(said, file=sys.stderr)
     return errors.INTERRUPTED
   _draw(log_dir)
@@ -75,7 +75,7 @@ def run_trial(checked: experiment.Experiment, interrupted: Interrupts) -> int:
 
 
 def _warn(text: str) -> None:
-  print(f'soft-reset: warning: {text.rstrip(".")}.', file=sys.stderr)
+  print(f'reset-cycles: warning: {text.rstrip(".")}.', file=sys.stderr)
 
 
 def _draw(log_dir: pathlib.Path) -> None:

@@ -1,7 +1,7 @@
 """A workload of your own: two moons, a dense network, the error rate.
 
-  soft-reset set-targets --workload=examples/own_workload.py:Moons
-  soft-reset run --workload=examples/own_workload.py:Moons
+  reset-cycles set-targets --workload=examples/own_workload.py:Moons
+  reset-cycles run --workload=examples/own_workload.py:Moons
 
 The first command tunes AdamW and writes own_workload_targets.json next to this
 file; the second trains with soft resets until those targets are reached.

@@ -1,6 +1,6 @@
 """A submission whose first learning rate is far too high: what SOFT_RESET does.
 
-  soft-reset run --workload=digits --submission_path=experiments/failing_start.py
+  reset-cycles run --workload=digits --submission_path=experiments/failing_start.py
 
 The range test finds a peak that suits before the first cycle begins.
 """

@@ -1,6 +1,6 @@
 """A run of the thesis as a submission; the environment says which.
 
-  EXPERIMENT=peaks_soft soft-reset run --workload=molecules \\
+  EXPERIMENT=peaks_soft reset-cycles run --workload=molecules \\
     --submission_path=experiments/submission.py
 
 This file is for studies of this project and is not handed in, where nothing may

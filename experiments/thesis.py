@@ -2,7 +2,7 @@
 
 Not handed in with the submission, which knows no workload: nothing that the
 benchmark imports may import this module. A figure's runs are keys of
-`settings.RUNS`; the tables of the command `soft-reset experiments` are made of
+`settings.RUNS`; the tables of the command `reset-cycles experiments` are made of
 what stands here.
 """
 

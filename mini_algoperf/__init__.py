@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-  """The flags of a run, by their names; `soft-reset run --help` explains them.
+  """The flags of a run, by their names; `reset-cycles run --help` explains them.
 
   They are the benchmark runner's, and a few more.
 

@@ -19,7 +19,7 @@ from typing import Any
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, 'FrameType | None'], object]
 _NOTICE = (
-  b'\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
+  b'\nreset-cycles: ends after the set-up or this step; Ctrl-C again ends it at '
   b'once.\n'
 )
 

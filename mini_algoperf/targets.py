@@ -191,7 +191,7 @@ def plan_search(
   read_targets(path)
   if not os.access(path.parent, os.W_OK):
     raise ValueError(f'{path}: its folder cannot be written to.')
-  command = f'soft-reset set-targets --workload={workload_name}'
+  command = f'reset-cycles set-targets --workload={workload_name}'
   if from_file.is_file(workload_name):
     from_file.rehearse(workload, workload.default_batch_size, data_dir)
   return Search(workload, num_trials, num_seeds, steps, data_dir, command)

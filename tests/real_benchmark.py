@@ -50,7 +50,7 @@ def is_current() -> bool:
 def export(
   folder: pathlib.Path, settings: str | ScheduleParams, *flags: str
 ) -> pathlib.Path:
-  """What `soft-reset export` writes; returns submission.py's path below folder.
+  """What `reset-cycles export` writes; returns submission.py's path below folder.
 
   Args:
     folder: where to; it becomes a root to import from.

@@ -184,7 +184,7 @@ def start(name, *flags):
   """
   words = flags_of('digits', 'budget_factor=0.06, early_switching=False')
   words += ['--eval_every=6', '--eval_splits=validation', *flags]
-  script = pathlib.Path(sys.executable).with_name('soft-reset')
+  script = pathlib.Path(sys.executable).with_name('reset-cycles')
   devices = '--xla_force_host_platform_device_count=1'
   with open('output.txt', 'a') as output:
     return subprocess.Popen(

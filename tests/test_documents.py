@@ -65,11 +65,11 @@ def test_the_index_has_every_page():
 
 
 def commands(block):
-  """(command line, what it is said to print) of a block's soft-reset lines."""
+  """(command line, what it is said to print) of a block's reset-cycles lines."""
   found = []
   for line in block.text.replace('\\\n', '').splitlines(keepends=True):
     text = line.removeprefix('$ ')
-    if text.startswith('soft-reset '):
+    if text.startswith('reset-cycles '):
       found.append([text.strip(), ''])
     elif found:
       found[-1][1] += line
@@ -89,7 +89,7 @@ def test_commands_have_the_flags_that_they_are_given():
     assert flags <= known | {'--help'}, line
   for name in NAMES:
     text = (ROOT / name).read_text(encoding='utf-8')
-    for command in re.findall(r'`soft-reset ([a-z-]+)', text):
+    for command in re.findall(r'`reset-cycles ([a-z-]+)', text):
       assert command in cli.cli.commands, (name, command)
 
 

@@ -171,7 +171,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     if entry is None:
       raise ValueError(
         f'{self.targets_file.name}: no targets for {self.name!r}; run '
-        f'`soft-reset set-targets --workload={self._given or self.name}`'
+        f'`reset-cycles set-targets --workload={self._given or self.name}`'
       )
     return entry
 

@@ -27,7 +27,7 @@ from ..paths import read_object
 
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_OURS = 'submission'
+_OURS = 'SOFT_RESET'
 _HELPERS = ('__init__', 'common')
 _PIECES_FILE = pathlib.Path(pieces.__file__).resolve()
 

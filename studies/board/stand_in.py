@@ -108,7 +108,7 @@ def make_workload(
   if condition.target not in found:
     raise ValueError(
       f'{targets_file(name)} has no target {condition.target!r} of {key}; '
-      '`soft-reset set-targets --board` measures it.'
+      '`reset-cycles set-targets --board` measures it.'
     )
   factor = rate_factor(condition, found)
   own: Any = workload_class(name)

@@ -22,7 +22,7 @@ def list_text() -> str:
   lines = [
     *table_lines([('figure', 'workload', 'budget', 'shows'), *rows]),
     '',
-    'The budget is in step_hints. `soft-reset experiments fig3.8a` explains '
+    'The budget is in step_hints. `reset-cycles experiments fig3.8a` explains '
     'a figure.',
   ]
   return '\n'.join(lines)

@@ -154,7 +154,7 @@ def complete_logs(
     new: folder for the runs that are trained, made if needed; runs already in
       it are used, too.
     num_workers: runs at a time.
-    command: `soft-reset run`; can be pickled.
+    command: `reset-cycles run`; can be pickled.
 
   Raises:
     ValueError: if a log is damaged, or something else is where a run's logs

@@ -244,7 +244,7 @@ def test_one_line(words, message, capfd):
   assert cli.main(words) == 2
   captured = capfd.readouterr()
   assert captured.out == ''
-  assert captured.err.startswith('soft-reset: error: ')
+  assert captured.err.startswith('reset-cycles: error: ')
   assert captured.err.count('\n') == 1
   assert message in captured.err
   assert not pathlib.Path('experiment_runs', 'fake').exists()
@@ -261,7 +261,7 @@ def test_an_error_of_ones_own_code_shows_its_lines(
   words = ['run', '--workload=digits', '--submission_path=own/typo.py']
   assert cli.main(words) == 1
   err = capfd.readouterr().err
-  assert err.startswith('soft-reset: error: an error in your code:\n')
+  assert err.startswith('reset-cycles: error: an error in your code:\n')
   assert 'own/typo.py", line 4' in err
   assert "unexpected keyword argument 'wiat'" in err
   assert 'cli/run.py' not in err

@@ -1,4 +1,4 @@
-"""`soft-reset study`; tests/studies has what comes of it."""
+"""`reset-cycles study`; tests/studies has what comes of it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_help_of_a_command(word, capsys):
   for name, command in COMMANDS.items():
     assert cli.main([name, word]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f'Usage: soft-reset {name} ')
+    assert out.startswith(f'Usage: reset-cycles {name} ')
     assert max(map(len, out.splitlines())) <= 80
     for param in command.params:
       assert param.param_type_name == 'argument' or param.opts[0] in out
@@ -64,8 +64,8 @@ def test_help_of_a_command(word, capsys):
   ],
 )
 def test_completion(words, found, monkeypatch, capsys):
-  monkeypatch.setenv('_SOFT_RESET_COMPLETE', 'bash_complete')
-  monkeypatch.setenv('COMP_WORDS', f'soft-reset {words}')
+  monkeypatch.setenv('_RESET_CYCLES_COMPLETE', 'bash_complete')
+  monkeypatch.setenv('COMP_WORDS', f'reset-cycles {words}')
   monkeypatch.setenv('COMP_CWORD', str(len(words.split())))
   assert cli.main([]) == 0
   lines = [f'plain,{word}\n' for word in found.split()]
@@ -131,7 +131,7 @@ def test_ctrl_c_while_modules_are_imported(number):
     process.send_signal(number)
     out, err = process.communicate()
   assert (process.returncode, out) == (130, '')
-  assert err == 'soft-reset: interrupted.\n'
+  assert err == 'reset-cycles: interrupted.\n'
 
 
 # How a command ends.
@@ -146,7 +146,7 @@ def test_both_signals_say_the_same(number, monkeypatch, capsys):
   monkeypatch.setattr(PLOT, 'callback', run)
   before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
   assert cli.main(['plot', '.']) == 130
-  assert capsys.readouterr().err == 'soft-reset: interrupted.\n'
+  assert capsys.readouterr().err == 'reset-cycles: interrupted.\n'
   after = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
   assert after == before
 

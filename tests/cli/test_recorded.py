@@ -1,4 +1,4 @@
-"""`soft-reset replay`, `score`, `report` and `plot`."""
+"""`reset-cycles replay`, `score`, `report` and `plot`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`soft-reset run` and `set-targets`: flags, files, ends, resuming."""
+"""`reset-cycles run` and `set-targets`: flags, files, ends, resuming."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def one_error(capsys):
   captured = capsys.readouterr()
   (line,) = captured.err.splitlines()
   assert captured.out == ''
-  return line.removeprefix('soft-reset: error: ')
+  return line.removeprefix('reset-cycles: error: ')
 
 
 # Flags.
@@ -324,7 +324,7 @@ def test_data_that_end(capsys, monkeypatch):
   monkeypatch.setattr(FakeWorkload, '_build_input_queue', queue)
   assert run() == 2
   assert capsys.readouterr().err.splitlines()[-1] == (
-    'soft-reset: error: the training data ended after 7 batches: a workload must '
+    'reset-cycles: error: the training data ended after 7 batches: a workload must '
     'give them without end.'
   )
 
@@ -357,7 +357,7 @@ def test_ctrl_c_and_resuming(capsys):
   assert run(submission='press_at=[7]') == 130
   # The step in which it was pressed is finished.
   assert capsys.readouterr().err.splitlines()[2:] == [
-    'soft-reset: interrupted at step 8; --resume_last_run resumes from the '
+    'reset-cycles: interrupted at step 8; --resume_last_run resumes from the '
     'last checkpoint.'
   ]
   assert (TRIAL / 'metric.png').exists()
@@ -385,7 +385,7 @@ def test_ctrl_c_during_the_set_up_leaves_nothing(monkeypatch, capsys):
   init_model_fn = FakeWorkload.init_model_fn
   monkeypatch.setattr(FakeWorkload, 'init_model_fn', press)
   assert run() == 130
-  assert capsys.readouterr().err == 'soft-reset: interrupted.\n'
+  assert capsys.readouterr().err == 'reset-cycles: interrupted.\n'
   assert not pathlib.Path('runs').exists()
 
 

@@ -1,4 +1,4 @@
-"""`soft-reset export`: the folder that is handed in."""
+"""`reset-cycles export`: the folder that is handed in."""
 
 from __future__ import annotations
 

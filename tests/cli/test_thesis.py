@@ -1,4 +1,4 @@
-"""`soft-reset experiments`, `figures` and `results`."""
+"""`reset-cycles experiments`, `figures` and `results`."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def test_the_commands(capsys, monkeypatch):
   name = 'failed_start_soft'
   exported, benchmark, own = (
     shlex.split(next(line for line in lines if line.startswith(start)))
-    for start in ('  soft-reset export', '  python3', f'  EXPERIMENT={name}')
+    for start in ('  reset-cycles export', '  python3', f'  EXPERIMENT={name}')
   )
   folder = f'submissions/{name}'
   assert exported[2:] == [f'--settings={name}', f'--out={folder}']
   path = f'{folder}/self_tuning/{name}/submission.py'
   assert f'--submission_path={path}' in benchmark
-  assert own[1:3] == ['soft-reset', 'run']
+  assert own[1:3] == ['reset-cycles', 'run']
   given = cli.cli.commands['run'].make_context('run', own[3:]).params
   assert (given['workload'], given['stop_at_targets']) == ('molecules', False)
   submission_loader.load_submission(given['submission_path'])

@@ -97,7 +97,7 @@ def test_what_cannot_work_is_refused(
     get_workload(given)
   assert cli.main(['run', f'--workload={given}']) == 2
   (line,) = capsys.readouterr().err.splitlines()
-  assert line.startswith('soft-reset: error: ')
+  assert line.startswith('reset-cycles: error: ')
   assert 'workload: ' in line
   assert 'frozen' not in line
   if '1 / 0' in content:
@@ -134,7 +134,7 @@ def test_an_attribute_that_cannot_be_right(
   [
     (
       None,
-      'no targets for .* `soft-reset set-targets --workload=mine.py:Moons',
+      'no targets for .* `reset-cycles set-targets --workload=mine.py:Moons',
     ),
     ('{"workloads": ', 'mine_targets.json is not valid JSON'),
     ('[1]', 'mine_targets.json: is not a file of targets'),

@@ -36,7 +36,7 @@ def test_the_first_signal_waits_until_it_is_asked_for(signum, capfd):
       with pytest.raises(KeyboardInterrupt):
         ask()
   assert capfd.readouterr().err == (
-    '\nsoft-reset: ends after the set-up or this step; Ctrl-C again ends it at '
+    '\nreset-cycles: ends after the set-up or this step; Ctrl-C again ends it at '
     'once.\n'
   )
 
