@@ -141,8 +141,11 @@ def data_selection(
   global_step: int,
   rng: jax.Array,
 ) -> dict[str, Any]:
-  """The next batch of the benchmark's shuffled, endless queue."""
-  return next(input_queue)
+  """The next batch of the benchmark's shuffled, endless queue.
+
+  A range test takes the first batch at each of its steps.
+  """
+  return run_lib.batch_of(optimizer_state[1], input_queue, global_step)
 
 
 def get_batch_size(workload_name: str) -> int:

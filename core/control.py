@@ -44,7 +44,9 @@ class RunConfig(NamedTuple):
   def all_cycles(self) -> tuple[PlannedCycle, ...]:
     """What the clock reads: the chain, and behind it the range test, if any."""
     test = self.settings.range_test
-    return self.cycles if test is None else (*self.cycles, test.cycle)
+    if test is None:
+      return self.cycles
+    return (*self.cycles, test.cycle(self.cycles[0].setting.peak))
 
   @property
   def is_timed(self) -> bool:
@@ -198,9 +200,9 @@ def _tested(
   """The chain's first cycle, at the peak that the range test advises."""
   test, peak = config.settings.range_test, config.cycles[0].setting.peak
   assert test is not None
-  estimate = test.estimate(losses)
+  estimate = test.estimate(losses, peak)
   scale = test.scale(estimate, peak)
-  why = 'the peak is kept' if scale == 1 else 'the estimate is taken'
+  why = 'the peaks are kept' if scale == 1 else 'the peaks are moved'
   numbers = {'peak_value': peak, 'estimate': estimate, 'scale': scale}
   event = _event('range_test', control, reason=why, **numbers)
   control = control._replace(cycle=0, scale=scale, chain_start=step, start=step)

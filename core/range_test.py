@@ -1,10 +1,11 @@
-"""A range test: which peak suits, from the training losses of rising rates.
+"""A range test: which peak suits, from the losses of one batch at rising rates.
 
-The first steps of a run are taken at rates that rise geometrically. Where the
-loss falls most steeply, the rate is about large enough; where it is least, it
-is about too large. The model is thrown away.
+The first steps of a run are taken on one batch, at rates that rise
+geometrically. The loss of that batch falls until the rate is too large for the
+model: with one batch, no other one's noise hides it. The model is thrown away.
 
-Source: Smith 2017, "Cyclical learning rates", section 3.3, in short form.
+Source: after Smith 2017, "Cyclical learning rates", section 3.3; one batch and
+the estimate are ours.
 """
 
 from __future__ import annotations
@@ -19,9 +20,6 @@ from jax.typing import ArrayLike
 from .checks import check_count, check_number
 from .schedules import Cycle, PlannedCycle
 
-# The learning rates between which a test rises.
-_LOWEST, _HIGHEST = 1e-4, 1.0
-
 
 @dataclasses.dataclass(frozen=True)
 class Geometric:
@@ -35,48 +33,47 @@ class Geometric:
 
 @dataclasses.dataclass(frozen=True)
 class RangeTest:
-  """Finds a peak before the first cycle, in so many steps.
+  """Finds the scale of the peaks before the first cycle, in so many steps.
 
-    rate_i   = 1e-4 * (1 / 1e-4)^(i / steps)
-    s_i      = (L_i + s_(i-1)) / 2,  s_0 = L_0, the training losses smoothed
-    estimate = sqrt(rate at the steepest fall of s * rate at the least s)
+    rate_i   = peak * reach^(2 i / steps - 1),  i = 0 .. steps - 1
+    estimate = rate_(j - 1/2), where L_j is the least loss
 
-  The estimate is rough: it replaces the first cycle's peak only where the two
-  differ by more than the tolerance. The other peaks keep their ratios to it.
+  L_j follows from the rate before it, and rises with its own: the estimate lies
+  between the two. The peaks are moved, all by one factor, no farther than until
+  the first one lies within a factor `tolerance` of the estimate.
   """
 
-  steps: int = 12  # of the test, at least 4
-  tolerance: float = 5.0  # factor between peak and estimate that is let be
+  steps: int = 7  # of the test, at least 4
+  reach: float = 32.0  # factor to either side of the peak that is tried
+  tolerance: float = 2.0  # factor between peak and estimate that remains
 
   def __post_init__(self) -> None:
     check_count('steps', self.steps, least=4)
+    check_number('reach', self.reach, '(1, inf)')
     check_number('tolerance', self.tolerance, '[1, inf)')
 
-  @property
-  def cycle(self) -> PlannedCycle:
-    """The test as a cycle that the clock can read."""
-    rise = Geometric(_LOWEST / _HIGHEST)
-    return PlannedCycle(self.steps, 0, Cycle(_HIGHEST, 1.0, 0.0, decay=rise))
+  def cycle(self, peak: float) -> PlannedCycle:
+    """The test around a peak, as a cycle that the clock can read."""
+    rise = Geometric(self.reach**-2)
+    setting = Cycle(peak * self.reach, 1.0, 0.0, decay=rise)
+    return PlannedCycle(self.steps, 0, setting)
 
-  def estimate(self, losses: np.ndarray) -> float:
-    """The peak that suits; NaN if the losses tell none.
+  def estimate(self, losses: np.ndarray, peak: float) -> float:
+    """The peak that suits; NaN if the first loss is not finite.
 
     Args:
       losses: shape=(steps,), the training loss of each step, at the parameters
-        before it. What follows one that is not finite is ignored.
+        before it. One that is not finite is larger than all others.
+      peak: around which the test was taken.
     """
-    smoothed = [float(losses[0])]
-    for loss in losses[1:]:
-      smoothed.append(0.5 * (float(loss) + smoothed[-1]))
-    s = np.asarray(smoothed)[np.cumprod(np.isfinite(smoothed)) > 0]
-    if s.size < 2 or not s.min() < s[0]:
+    if not np.isfinite(losses[0]):
       return math.nan
-    # Loss i follows from the update of step i - 1.
-    steepest, least = int(np.argmin(np.diff(s))), int(np.argmin(s)) - 1
-    middle = 0.5 * (steepest + least) / self.steps
-    return _LOWEST * (_HIGHEST / _LOWEST) ** middle
+    j = int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))
+    return peak * self.reach ** (2.0 * (j - 0.5) / self.steps - 1.0)
 
   def scale(self, estimate: float, peak: float) -> float:
-    """The factor on the peaks: 1, or what makes the first one the estimate."""
-    is_far = max(estimate / peak, peak / estimate) > self.tolerance
-    return estimate / peak if is_far else 1.0
+    """The factor on the peaks; 1 if there is no estimate."""
+    if math.isnan(estimate):
+      return 1.0
+    ratio = estimate / peak
+    return min(max(1.0, ratio / self.tolerance), ratio * self.tolerance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -62,6 +62,7 @@ class Run:
   clock: CycleClock | None = None  # as of when it was last anchored
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
+  batch: Any = None  # on which a range test is taken
   step_metrics: jax.Array | None = None  # of the last step; see `train_step`
 
 
@@ -193,6 +194,20 @@ def noting(body: Callable[..., Any]) -> Callable[..., Any]:
     return params, model_state, opt_state._replace(clock=words), metrics
 
   return body_with_note
+
+
+def batch_of(run: Run, queue: Iterator[Any], step: int) -> Any:
+  """The batch of a step; in a range test the first one again and again.
+
+  A run that is resumed within its test goes on with another batch.
+  """
+  test = run.setup.config.settings.range_test
+  if test is None or step >= test.steps:
+    run.batch = None
+    return next(queue)
+  if run.batch is None:
+    run.batch = next(queue)
+  return run.batch
 
 
 def act(

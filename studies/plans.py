@@ -38,8 +38,9 @@ class RunPlan(NamedTuple):
   @property
   def clocked(self) -> tuple[PlannedCycle, ...]:
     """The cycles that the run's clock counts: a range test comes behind them."""
-    test = self.params.range_test
-    return (*self.cycles, *([test.cycle] if test else []))
+    test, cycles = self.params.range_test, self.cycles
+    peak = cycles[0].setting.peak
+    return (*cycles, test.cycle(peak)) if test else cycles
 
 
 def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
@@ -117,7 +118,7 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
   if params.range_test:
     said.append(
       f'{shown(params.range_test)} takes the first steps at rising rates. Where '
-      'it finds a peak that is far from the planned one, all peaks are scaled. '
+      'the peak that it finds is far from the planned one, all peaks are moved. '
       'The chain then begins with a fresh model.'
     )
   if params.early_switching:

@@ -95,6 +95,7 @@ REFUSED = (
   (TimeHorizon, 'slack', (-0.1, NAN, INF), NOT_NEGATIVE),
   (TimeHorizon, 'margin', (-0.1, 1.1, NAN, INF), UNIT),
   (RangeTest, 'steps', (3, 4.5), 'a whole number of at least 4'),
+  (RangeTest, 'reach', (1.0, INF), 'a number in (1, inf)'),
   (RangeTest, 'tolerance', (0.9, INF), 'a number in [1, inf)'),
 )
 
@@ -228,7 +229,12 @@ CHANGES = (
   (decisions, PROGRESS, 'switching', {'floor': 0.9, 'trend': 5.0}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
   (decisions, DECIDED, 'reset', {'alpha': 0.9, 'fade': 1.0}),
-  (decisions, TESTED, 'range_test', {'steps': 9, 'tolerance': 999.0}),
+  (
+    decisions,
+    TESTED,
+    'range_test',
+    {'steps': 9, 'reach': 8.0, 'tolerance': 99.0},
+  ),
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
   (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),

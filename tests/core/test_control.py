@@ -546,7 +546,7 @@ def random_run(seed):
       scale=str(rng.choice(['log', 'linear'])),
       fade=float(rng.choice([0.0, 2.0])),
     ),
-    range_test=RangeTest(tolerance=10.0) if rng.random() < 0.5 else None,
+    range_test=RangeTest(tolerance=1.5) if rng.random() < 0.5 else None,
   )
   steps = np.unique(rng.integers(1, 120, int(rng.integers(3, 26))))
   losses = np.exp(np.cumsum(rng.normal(-0.05, 0.15, len(steps))))
@@ -559,8 +559,8 @@ def random_run(seed):
   step_hint, rising = int(rng.integers(20, 60)), bool(rng.random() < 0.5)
   target = Target('m', 0.8 if rising else 0.2, rising)
   budget = float(rng.choice([60.0, 100.0, 140.0, NAN]))
-  test_losses = np.exp(rng.normal(-0.1, 0.2, 12).cumsum())
-  test_losses[10:] = rng.choice([1.0, NAN])
+  test_losses = np.exp(rng.normal(-0.1, 0.2, 7).cumsum())
+  test_losses[6:] = rng.choice([1.0, NAN])
   config = config_of(params, step_hint, target, budget=budget)
   return config, step_hint, seen, test_losses
 

@@ -18,73 +18,66 @@ from reset_cycles.early_switching import Progress
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
-# The rates are 1e-4, 1e-3, 1e-2 and 1e-1.
-TEST = RangeTest(steps=4, tolerance=4.0)
-
-
-def estimate_of(losses):
-  return TEST.estimate(np.float32(losses))
+# Around a peak of .01 the rates are .0025, .005, .01 and .02.
+TEST = RangeTest(steps=4, reach=4.0, tolerance=4.0)
+ROOT = 2**0.5
 
 
 @pytest.mark.parametrize(
   ('losses', 'estimate'),
   (
-    # s = 8, 6, 2, 4: steepest after the second step, and least there, too.
-    case([8, 4, -2, 6], 1e-3, id='both at once'),
-    # s = 8, 4, 3, 2: steepest after the first step, least after the third.
-    case([8, 0, 2, 1], 1e-3, id='in the middle'),
-    # s = 8, 4, 3, 5.
-    case([8, 0, 2, 7], 10**-3.5, id='between two rates'),
-    # The first of equal falls, and of equal minima.
-    case([8, 4, 2, 2], 1e-3, id='smoothed'),  # s = 8, 6, 4, 3
-    case([4, 2, 3, 3], 1e-4, id='equal minima'),  # s = 4, 3, 3, 3
-    # What follows a loss that is not finite is ignored.
-    case([8, 4, NAN, -99], 1e-4, id='nan'),
-    case([8, 4, INF, -99], 1e-4, id='infinite'),
-    case([8, 4, -INF, -99], 1e-4, id='minus infinite'),
-    case([8, 4, 2, NAN], 10**-3.5, id='nan at last'),  # s = 8, 6, 4
+    # Each loss follows from the rate before it, and rises with its own.
+    case([8, 4, 6, 9], 0.005 / ROOT, id='in the middle'),
+    case([8, 4, 2, 1], 0.02 / ROOT, id='falls at last'),
+    case([8, 9, 2, 3], 0.01 / ROOT, id='not the first fall'),
+    case([1, 2, 3, 4], 0.0025 / ROOT, id='rising'),
+    # The first of equal minima.
+    case([8, 4, 4, 5], 0.005 / ROOT, id='equal minima'),
+    case([1, 1, 1, 1], 0.0025 / ROOT, id='flat'),
+    # What is not finite is larger than all else.
+    case([8, 4, NAN, 2], 0.02 / ROOT, id='nan'),
+    case([8, 4, INF, 9], 0.005 / ROOT, id='infinite'),
+    case([8, 4, -INF, 9], 0.005 / ROOT, id='minus infinite'),
+    case([8, NAN, NAN, NAN], 0.0025 / ROOT, id='nan after the first'),
     case([NAN, 1, 1, 1], NAN, id='nan at first'),
-    case([8, NAN, 1, 1], NAN, id='nan at second'),
-    case([1, 2, 3, 4], NAN, id='rising'),
-    case([1, 1, 1, 1], NAN, id='flat'),
-    case([1, 2, 3, -9], 1e-2, id='falls at last'),  # s = 1, 1.5, 2.25, -3.4
-    case([3e38, 3e38, 3e38, 0], 1e-2, id='sums beyond float32'),
   ),
 )
 def test_the_estimate_by_hand(losses, estimate):
-  assert estimate_of(losses) == pytest.approx(estimate, rel=1e-12, nan_ok=True)
+  found = TEST.estimate(np.float32(losses), 0.01)
+  assert found == pytest.approx(estimate, rel=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize(
   ('estimate', 'scale'),
   (
+    (0.5, 1.0),
     (2.0, 1.0),
-    (2.0 * (1 + 1e-12), 4.0 * (1 + 1e-12)),
     (0.125, 1.0),
-    (0.125 * (1 - 1e-12), 0.25 * (1 - 1e-12)),
+    # Beyond a factor of four the peak comes as near as that.
+    (3.0, 1.5),
+    (0.0625, 0.5),
     (NAN, 1.0),
   ),
 )
 def test_the_tolerance(estimate, scale):
-  """A factor of four in either direction is let be."""
   assert TEST.scale(estimate, 0.5) == scale
 
 
 def test_the_rates_that_the_clock_reads():
-  config = config_of(make_params(range_test=RangeTest()), 20)
+  config = config_of(make_params(range_test=RangeTest(7, 32.0)), 20)
   _, clock = control_lib.start(config)
   rate = jax.jit(
     lambda words: schedules.learning_rate(
       schedules.unpacked(words), config.all_cycles
     )
   )
-  words = schedules.packed(clock, 12)
+  words = schedules.packed(clock, 7)
   found = []
-  for count in range(12):
+  for count in range(7):
     words[0] = count
     found.append(float(rate(words)))
-  # A factor of 10^(1/3) from step to step.
-  expected = [10 ** (-4 + i / 3) for i in range(12)]
+  # From a 32nd of the peak, by a factor of 2^(10/7) from step to step.
+  expected = [PEAK * 2.0 ** (10 * i / 7 - 5) for i in range(7)]
   np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -104,8 +97,10 @@ def test_losses_are_noted_beside_the_clock():
   np.testing.assert_array_equal(np.asarray(words)[1:8], kept)
 
 
-# The estimate is 1e-2.
+# The estimate is sqrt(2) times the peak.
 FALLING = np.float32([1, 2, 3, -9])
+# It is the peak, over 4 sqrt(2).
+RISING = np.float32([1, 2, 3, 4])
 
 
 def begun(**changes):
@@ -114,14 +109,16 @@ def begun(**changes):
 
 
 @pytest.mark.parametrize(
-  ('losses', 'scale', 'reason'),
+  ('losses', 'ratio', 'scale', 'reason'),
   (
-    (FALLING, 0.01 / PEAK, 'the estimate is taken'),
-    (np.ones(4), 1.0, 'the peak is kept'),
+    (RISING, ROOT / 8, 1 / ROOT, 'the peaks are moved'),
+    (FALLING, ROOT, 1.0, 'the peaks are kept'),
   ),
-  ids=('taken', 'kept'),
+  ids=('moved', 'kept'),
 )
-def test_the_tape_of_a_run_that_begins_with_a_test(losses, scale, reason):
+def test_the_tape_of_a_run_that_begins_with_a_test(
+  losses, ratio, scale, reason
+):
   # 20 steps remain for three cycles: 7 + 7 + 6. Evaluations of the test are not
   # judged: a loss that is not finite is expected there.
   seen = [(1, NAN, 0.25), (5, 1.0, 0.5), (11, 1.0, 0.5)]
@@ -136,15 +133,15 @@ def test_the_tape_of_a_run_that_begins_with_a_test(losses, scale, reason):
   [(*_, peak, estimate, found)] = of(
     events, 'range_test', 'peak_value', 'estimate', 'scale'
   )
-  expected = NAN if scale == 1 else 0.01
-  assert (peak, found) == (PEAK, scale)
-  np.testing.assert_allclose(estimate, expected, rtol=1e-12)
+  assert peak == PEAK
+  np.testing.assert_allclose(
+    [estimate, found], [PEAK * ratio, scale], rtol=1e-12
+  )
   # The other peaks keep their ratios to the first.
   peaks = [PEAK, PEAK + 0.001, PEAK - 0.001]
-  assert [value for _, value in of(events, 'cycle_start', 'peak_value')] == [
-    1.0,
-    *(peak * scale for peak in peaks),
-  ]
+  begun_at = [peak for _, peak in of(events, 'cycle_start', 'peak_value')]
+  expected = [4.0 * PEAK, *(peak * scale for peak in peaks)]
+  np.testing.assert_allclose(begun_at, expected, rtol=1e-12)
   # The model of the test is thrown away, and its chain with it.
   modes = [mode for _, mode in of(events, 'reset', 'mode')]
   assert modes == ['FullReset', 'SoftReset', 'SoftReset']

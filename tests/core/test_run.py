@@ -254,6 +254,16 @@ def test_the_losses_of_a_range_test_are_noted(generation):
   )
 
 
+def test_a_range_test_takes_one_batch():
+  """Of four steps; also from the third on, where a run is resumed there."""
+  driver, queue = new_driver(TIMED), itertools.count()
+  rest = driver.optimizer_state, *3 * (None,)
+  select = driver.submission.data_selection
+  found = [select(None, queue, *rest, step, None) for step in range(6)]
+  found += [select(None, queue, *rest, step, None) for step in range(2, 6)]
+  assert found == [0, 0, 0, 0, 1, 2, 3, 3, 4, 5]
+
+
 def step_by_hand(h, p, state, t, rate, grads_at):
   """AdamW, or the paper's algorithm 1, whose x the runner has.
 

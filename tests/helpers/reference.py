@@ -300,12 +300,13 @@ class Twin:
     return not np.isfinite(self.losses[-1:]).all()
 
   def after_test(self, step):
-    """The scale of the peaks is that of the estimate, unless it is near."""
+    """The peaks are moved until the first one is near the estimate."""
     test, peak = self.params.range_test, self.params.cycles[0].peak
-    estimate = best_rate(self.losses_of_test, test)
-    ratio = estimate / peak
-    if not math.isnan(ratio) and max(ratio, 1 / ratio) > test.tolerance:
-      self.scale = ratio
+    ratio = best_rate(self.losses_of_test, test, peak) / peak
+    if ratio > test.tolerance:
+      self.scale = ratio / test.tolerance
+    elif ratio < 1 / test.tolerance:
+      self.scale = ratio * test.tolerance
     self.write(step, 'range_test', scale=self.scale)
     self.is_test = False
     self.start = self.chain_start = step
@@ -414,21 +415,15 @@ class Twin:
     return whole * max(1 - mode.fade * share, 0)
 
 
-def best_rate(losses, test):
-  """The rate between the steepest fall and the least of smoothed losses."""
-  smoothed = []
+def best_rate(losses, test, peak):
+  """Between the rate that brought the least loss and the next one."""
+  growth = test.reach ** (2 / test.steps)
+  rate, least, found = peak / test.reach, math.inf, math.nan
   for loss in map(float, losses):
-    smoothed.append((loss + smoothed[-1]) / 2 if smoothed else loss)
-    if not math.isfinite(smoothed[-1]):
-      smoothed.pop()
-      break
-  if len(smoothed) < 2 or min(smoothed) >= smoothed[0]:
-    return math.nan
-  falls = [a - b for a, b in zip(smoothed, smoothed[1:])]
-  ratio = 1e4 ** (1 / test.steps)
-  steepest = 1e-4 * ratio ** falls.index(max(falls))
-  least = 1e-4 * ratio ** (smoothed.index(min(smoothed)) - 1)
-  return math.sqrt(steepest * least)
+    if loss < least:
+      least, found = loss, rate / math.sqrt(growth)
+    rate *= growth
+  return found if math.isfinite(losses[0]) else math.nan
 
 
 def run(

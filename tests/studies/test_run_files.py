@@ -166,12 +166,13 @@ def test_warm_ups_are_those_that_each_start_plans(tmp_path):
 
 
 def test_the_range_test_is_a_cycle_behind_the_plan(tmp_path):
-  """A rate that rises from 1e-4 to 1, and then the first cycle."""
-  events = [start(0, 1, setting=5), start(12, 2, setting=1, scale=0.5)]
+  """A rate that rises from a 32nd of the peak, and then the first cycle."""
+  events = [start(0, 1, setting=5), start(7, 2, setting=1, scale=0.5)]
   write_run(tmp_path, events, params=SOFT_RESET)
   rates = read_run(tmp_path).rates
-  np.testing.assert_allclose(rates[:12], 1e4 ** (np.arange(12) / 12 - 1), 1e-5)
-  np.testing.assert_allclose(rates[12:].max(), 0.5 * 0.0025, rtol=1e-5)
+  rising = 0.0025 * 2.0 ** (10 * np.arange(7) / 7 - 5)
+  np.testing.assert_allclose(rates[:7], rising, 1e-5)
+  np.testing.assert_allclose(rates[7:].max(), 0.5 * 0.0025, rtol=1e-5)
 
 
 CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
