@@ -21,6 +21,7 @@ class Run(NamedTuple):
   clock: str
   entry: str
   seed: int
+  target: float  # of validation; the run ends there
 
 
 class Point(NamedTuple):
@@ -40,11 +41,11 @@ def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
   runs: dict[Run, list[Point]] = {}
   if file.exists():
     with file.open(newline='') as lines:
-      for data, clock, entry, seed, step, *values in list(csv.reader(lines))[
-        1:
-      ]:
-        points = runs.setdefault(Run(data, clock, entry, int(seed)), [])
-        points.append(Point(int(step), *map(float, values)))
+      for row in list(csv.reader(lines))[1:]:
+        *names, seed, target, step = row[:6]
+        run = Run(*names, int(seed), float(target))
+        point = Point(int(step), *map(float, row[6:]))
+        runs.setdefault(run, []).append(point)
   return runs
 
 
@@ -83,8 +84,8 @@ def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:
   """
   cells: dict[str, dict[str, list[float]]] = {}
   for run in sorted(logs):
-    if run.clock == clock and run.data in targets:
-      steps = steps_to(logs[run], targets[run.data])
+    if run.clock == clock and run.target == targets.get(run.data):
+      steps = steps_to(logs[run], run.target)
       cells.setdefault(run.entry, {}).setdefault(run.data, []).append(steps)
   names = [d for d in targets if any(d in found for found in cells.values())]
 

@@ -120,7 +120,7 @@ def job_of(args: argparse.Namespace, run: logs.Run) -> dict[str, Any]:
     'data': [run.data, str(folder)],
     'properties': {
       # A run ends when both targets are reached: here, the first.
-      'validation_target_value': case.target,
+      'validation_target_value': run.target,
       'test_target_value': 0.0,
       **(
         {'eval_period_time_sec': EVAL_SHARE * case.runtime} if counted else {}
@@ -174,7 +174,7 @@ def run_entry(args: argparse.Namespace, runs: list[logs.Run]) -> None:
       trial = args.out / name / f'{case.workload}_jax' / 'trial_1'
       points = points_of(trial, case.metric)
       logs.append(logs.FILE, run, points)
-      print(*run, logs.shown(logs.steps_to(points, case.target)), flush=True)
+      print(*run, logs.shown(logs.steps_to(points, run.target)), flush=True)
   if process.returncode:
     sys.exit(process.returncode)
 
@@ -212,7 +212,7 @@ def main() -> None:
   done = {} if args.set_up else logs.read()
   for entry in filter(None, args.names.split(',')):
     runs = [
-      logs.Run(data, args.clock, entry, int(seed))
+      logs.Run(data, args.clock, entry, int(seed), CASES[data].target)
       for seed in args.seeds.split(',')
       for data in args.data.split(',')
     ]

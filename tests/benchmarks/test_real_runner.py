@@ -15,16 +15,17 @@ from reset_cycles.benchmarks.real_runner import data, logs, own, patched, run
 from reset_cycles.schedule_params import SOFT_RESET
 
 RUNS = {
-  logs.Run('a', 'counted', 'x', 1): [
+  logs.Run('a', 'counted', 'x', 1, 0.5): [
     logs.Point(1, 0.5, 2.25, 0.25),
     logs.Point(9, 4.5, 1.0, 0.75),
     logs.Point(17, 8.5, 0.5, 0.5),
   ],
-  logs.Run('a', 'counted', 'x', 2): [logs.Point(1, 0.5, 2.0, 0.75)],
-  logs.Run('a', 'counted', 'x', 3): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.Run('a', 'counted', 'y', 1): [logs.Point(1, 0.5, 2.0, 0.75)],
-  logs.Run('b', 'counted', 'y', 1): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.Run('a', 'real', 'y', 1): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'counted', 'x', 2, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
+  logs.Run('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
+  logs.Run('b', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'counted', 'y', 2, 0.9): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'real', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
 }
 TABLE = [
   '| entry | a, 0.5 | b, 0.5 |',
@@ -116,21 +117,22 @@ def test_runs_are_read_as_they_were_written(tmp_path):
   for each, points in RUNS.items():
     logs.append(file, each, points)
   assert logs.read(file) == RUNS
-  header = 'data,clock,entry,seed,step,seconds,loss,metric'
+  header = 'data,clock,entry,seed,target,step,seconds,loss,metric'
   assert file.read_text().splitlines()[:2] == [
     header,
-    'a,counted,x,1,1,0.5,2.25,0.25',
+    'a,counted,x,1,0.5,1,0.5,2.25,0.25',
   ]
 
 
 def test_a_target_is_passed_not_met():
-  points = RUNS[logs.Run('a', 'counted', 'x', 1)]
+  points = RUNS[logs.Run('a', 'counted', 'x', 1, 0.5)]
   assert logs.steps_to(points, 0.2) == 1
   assert logs.steps_to(points, 0.25) == 9
   assert logs.steps_to(points, 0.75) == math.inf
 
 
 def test_the_table_has_medians_least_and_most():
+  """Of the runs with its target."""
   assert logs.table(RUNS, 'counted', {'a': 0.5, 'b': 0.5, 'c': 0.5}) == TABLE
 
 
@@ -155,7 +157,7 @@ def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
     digits_folder='images',
     set_up=False,
   )
-  job = run.job_of(args, logs.Run('digits', 'counted', 'muon', 3))
+  job = run.job_of(args, logs.Run('digits', 'counted', 'muon', 3, 0.89))
   assert job['properties'] == {
     'validation_target_value': 0.89,
     'test_target_value': 0.0,
@@ -164,7 +166,7 @@ def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
   assert job['seconds_per_step'] == 60 / 7813
   assert '--rng_seed=3' in job['flags']
   assert patched.Job(**job).data == ['digits', 'images']
-  job = run.job_of(args, logs.Run('digits', 'real', 'muon', 3))
+  job = run.job_of(args, logs.Run('digits', 'real', 'muon', 3, 0.89))
   assert job['seconds_per_step'] is None
   assert 'eval_period_time_sec' not in job['properties']
 
@@ -175,7 +177,7 @@ def test_what_the_benchmark_wrote_is_read(tmp_path):
     '1,0.5,2.25,0.25,9\n9,4.5,1.0,0.75,9\n'
   )
   found = run.points_of(tmp_path, 'accuracy')
-  assert found == RUNS[logs.Run('a', 'counted', 'x', 1)][:2]
+  assert found == RUNS[logs.Run('a', 'counted', 'x', 1, 0.5)][:2]
 
 
 def test_an_entry_with_other_peaks_is_otherwise_the_same():
