@@ -20,6 +20,10 @@ from jax.typing import ArrayLike
 from .checks import check_count, check_number
 from .schedules import Cycle, PlannedCycle
 
+_BROKEN = (
+  0.1  # rise above the first loss, relative, that only a broken model has
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Geometric:
@@ -39,7 +43,8 @@ class RangeTest:
     estimate = rate_(j - 1/2), where L_j is the least loss
 
   L_j follows from the rate before it, and rises with its own: the estimate lies
-  between the two. The peaks are moved, all by one factor, no farther than until
+  between the two. Where a loss is a tenth above the first one, the model is
+  broken, and what follows says nothing. The peaks are moved, all by one factor, no farther than until
   the first one lies within a factor `tolerance` of the estimate.
   """
 
@@ -63,12 +68,15 @@ class RangeTest:
 
     Args:
       losses: shape=(steps,), the training loss of each step, at the parameters
-        before it. One that is not finite is larger than all others.
+        before it.
       peak: around which the test was taken.
     """
-    if not np.isfinite(losses[0]):
+    limit = losses[0] + _BROKEN * abs(losses[0])
+    is_whole = np.isfinite(losses) & (losses <= limit)
+    whole = losses[: int(np.cumprod(is_whole).sum())]
+    if not whole.size:
       return math.nan
-    j = int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))
+    j = int(np.argmin(whole))
     return peak * self.reach ** (2.0 * (j - 0.5) / self.steps - 1.0)
 
   def scale(self, estimate: float, peak: float) -> float:

@@ -29,15 +29,19 @@ ROOT = 2**0.5
     # Each loss follows from the rate before it, and rises with its own.
     case([8, 4, 6, 9], 0.005 / ROOT, id='in the middle'),
     case([8, 4, 2, 1], 0.02 / ROOT, id='falls at last'),
-    case([8, 9, 2, 3], 0.01 / ROOT, id='not the first fall'),
-    case([1, 2, 3, 4], 0.0025 / ROOT, id='rising'),
+    case([8, 8.5, 2, 3], 0.01 / ROOT, id='not the first fall'),
+    case([1, 1.05, 1.06, 1.1], 0.0025 / ROOT, id='rising'),
+    # A tenth above the first loss, and whatever follows is ignored.
+    case([8, 4, 8.9, 2], 0.005 / ROOT, id='broken'),
+    case([8, 4, 8.7, 2], 0.02 / ROOT, id='not quite broken'),
+    case([-8, -9, -7, -99], 0.005 / ROOT, id='broken below zero'),
+    case([8, 9, 2, 1], 0.0025 / ROOT, id='broken at once'),
     # The first of equal minima.
     case([8, 4, 4, 5], 0.005 / ROOT, id='equal minima'),
     case([1, 1, 1, 1], 0.0025 / ROOT, id='flat'),
-    # What is not finite is larger than all else.
-    case([8, 4, NAN, 2], 0.02 / ROOT, id='nan'),
-    case([8, 4, INF, 9], 0.005 / ROOT, id='infinite'),
-    case([8, 4, -INF, 9], 0.005 / ROOT, id='minus infinite'),
+    case([8, 4, NAN, 2], 0.005 / ROOT, id='nan'),
+    case([8, 4, INF, 2], 0.005 / ROOT, id='infinite'),
+    case([8, 4, -INF, 2], 0.005 / ROOT, id='minus infinite'),
     case([8, NAN, NAN, NAN], 0.0025 / ROOT, id='nan after the first'),
     case([NAN, 1, 1, 1], NAN, id='nan at first'),
   ),
@@ -98,7 +102,7 @@ def test_losses_are_noted_beside_the_clock():
 
 
 # The estimate is sqrt(2) times the peak.
-FALLING = np.float32([1, 2, 3, -9])
+FALLING = np.float32([4, 3, 2, 1])
 # It is the peak, over 4 sqrt(2).
 RISING = np.float32([1, 2, 3, 4])
 

@@ -420,10 +420,12 @@ def best_rate(losses, test, peak):
   growth = test.reach ** (2 / test.steps)
   rate, least, found = peak / test.reach, math.inf, math.nan
   for loss in map(float, losses):
+    if not math.isfinite(loss) or loss - losses[0] > 0.1 * abs(losses[0]):
+      break
     if loss < least:
       least, found = loss, rate / math.sqrt(growth)
     rate *= growth
-  return found if math.isfinite(losses[0]) else math.nan
+  return found
 
 
 def run(
