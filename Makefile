@@ -145,6 +145,13 @@ figures-thesis: .venv/.installed
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.md
+	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --premium \
+	  --out=benchmarks/premium/PREMIUM.md --overwrite --reading=benchmarks/premium/READING.md
+	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/candidates --premium \
+	  --out=benchmarks/premium/CANDIDATES.md --overwrite \
+	  --reading=benchmarks/premium/candidates/READING.md
+	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --overwrite \
+	  --out=benchmarks/premium/SCOREBOARD.md
 
 # The menu's link to the repository, where origin is an address on the web.
 REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \
