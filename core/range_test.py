@@ -19,18 +19,14 @@ from jax.typing import ArrayLike
 from .checks import check_count, check_number
 from .schedules import Cycle, PlannedCycle
 
-# The learning rates between which a test rises.
-_LOWEST, _HIGHEST = 1e-4, 1.0
+_LOWEST = 1e-4  # learning rate of a test's first step; it rises to 1
 
 
-@dataclasses.dataclass(frozen=True)
 class Geometric:
-  """From a share of the peak up to the peak: lowest^(1 - x)."""
-
-  lowest: float
+  """From a share of the peak up to the peak: 1e-4^(1 - x)."""
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    return jnp.power(self.lowest, 1.0 - jnp.asarray(x))
+    return jnp.power(_LOWEST, 1.0 - jnp.asarray(x))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,15 +51,14 @@ class RangeTest:
   @property
   def cycle(self) -> PlannedCycle:
     """The test as a cycle that the clock can read."""
-    rise = Geometric(_LOWEST / _HIGHEST)
-    return PlannedCycle(self.steps, 0, Cycle(_HIGHEST, 1.0, 0.0, decay=rise))
+    setting = Cycle(1.0, warmup_factor=0.0, decay=Geometric())
+    return PlannedCycle(self.steps, 0, setting)
 
   def estimate(self, losses: np.ndarray) -> float:
     """The peak that suits; NaN if the losses tell none.
 
-    Args:
-      losses: shape=(steps,), the training loss of each step, at the parameters
-        before it. What follows one that is not finite is ignored.
+    losses, of shape=(steps,), are those of training, each at the parameters
+    before its step. What follows one that is not finite is ignored.
     """
     smoothed = [float(losses[0])]
     for loss in losses[1:]:
@@ -74,7 +69,7 @@ class RangeTest:
     # Loss i follows from the update of step i - 1.
     steepest, least = int(np.argmin(np.diff(s))), int(np.argmin(s)) - 1
     middle = 0.5 * (steepest + least) / self.steps
-    return _LOWEST * (_HIGHEST / _LOWEST) ** middle
+    return _LOWEST * (1.0 / _LOWEST) ** middle
 
   def scale(self, estimate: float, peak: float) -> float:
     """The factor on the peaks: 1, or what makes the first one the estimate."""

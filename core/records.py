@@ -69,6 +69,7 @@ class Records:
     self.folder: pathlib.Path | None = None  # None if nothing is written there
     self._failed: set[str] = set()
     self._writes = jax.process_index() == 0
+    self._columns = [*COLUMNS, *schedule_params.switching.columns]
     plain = as_plain(schedule_params)
     self._settings = {'step_hint': step_hint, 'schedule_params': plain}
     self._picture = self._attempt(f'drawing {PICTURE}', _drawn, cycles)
@@ -85,17 +86,12 @@ class Records:
         logging.warning('%s: %s. %s', said, error, rest)
       return None
 
-  def start(
-    self, metrics_logger: Any, global_step: int, columns: Iterable[str]
-  ) -> None:
-    """Begins the files of a run; a resumed run continues them from its step.
-
-    They lie beside those of the logger; columns are the switching rule's.
+  def start(self, metrics_logger: Any, global_step: int) -> None:
+    """Begins the files of a run, or continues them from a resumed run's step.
 
     Raises:
       ValueError: if a run with other settings has begun in the folder.
     """
-    self._columns = [*COLUMNS, *columns]
     # The attribute has this name in the benchmark's loggers of both generations.
     log = getattr(metrics_logger, '_csv_path', None)
     if log is None or not self._writes:

@@ -19,8 +19,7 @@ from helpers.replay import (
   transitions,
 )
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import Evaluation, Target
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule

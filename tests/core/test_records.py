@@ -25,11 +25,11 @@ def said(caplog):
   return lambda: [r.getMessage() for r in caplog.records]
 
 
-def begun(logger, step=0, columns=(), params=THESIS, hint=300):
+def begun(logger, step=0, params=THESIS, hint=300):
   """The records of a run that starts, or is resumed, at a step."""
   cycles = schedules.jax_lr_schedule(hint, params.cycles, params.budget_factor)
   files = Records(hint, params, cycles)
-  files.start(logger, step, columns)
+  files.start(logger, step)
   return files
 
 
@@ -52,7 +52,7 @@ def no_room(*args, **kwargs):
 
 def test_what_is_written(tmp_path, said):
   logger = Logger(tmp_path)
-  files = begun(logger, columns=['case1'])
+  files = begun(logger)
   events = [
     row(7, case1=1, unknown=2, loss=0.5),
     row(7, tau=0.25, metric=math.nan),
@@ -78,7 +78,7 @@ def test_what_is_written(tmp_path, said):
   assert lines[0] == (
     'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_local,scale,'
     'peak_value,estimate,evaluation,loss,learning_rate,mode,tau,alpha,metric,'
-    'metric_step,note,case1'
+    'metric_step,note,smoothed_loss,derivative,case1,case2,stopping'
   )
   found, _ = read_events(tmp_path / CYCLES)
   expected = {'global_step': '7', 'event': 'evaluation', 'case1': '1'}
