@@ -157,11 +157,15 @@ def transition(
 def observe(
   control: Control, evaluation: Evaluation, config: RunConfig
 ) -> tuple[Control, Verdict]:
-  """The control after an evaluation of the current cycle, and the verdict."""
+  """The control after an evaluation, and the verdict on the current cycle.
+
+  An evaluation that comes in late, of an earlier cycle, only tells the pace.
+  """
   rule, timed = config.settings.switching, config.settings.horizon
   first = control.first if control.first.step >= 0 else evaluation
   switching, verdict = control.switching, Verdict('', {})
-  if control.cycle < len(config.cycles):  # a range test is not judged
+  is_own = evaluation.step > control.start or control.number == 1
+  if is_own and control.cycle < len(config.cycles):  # no range test is judged
     begin, end = control.start, control.end
     if rule.judges_chain:
       begin, end = control.chain_start, max(control.horizon, end)
@@ -175,7 +179,7 @@ def observe(
     planned = evaluation.step + to_come if to_come else planned
     planned = int(min(planned, config.most_steps))
   return control._replace(
-    num_evaluations=control.num_evaluations + 1,
+    num_evaluations=control.num_evaluations + is_own,
     last=evaluation,
     first=first,
     switching=switching,
