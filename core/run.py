@@ -114,7 +114,7 @@ def set_up(
   setup = Setup(
     config=config,
     devices=devices,
-    records=Records(workload.step_hint, settings, cycles),
+    records=Records(workload.step_hint, settings),
     rng=rng,
     train_step=devices.compile_step(step),
     model_reset=ModelReset(
