@@ -45,8 +45,6 @@ def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
   ({'0': step, '1': results}, '3'), and does so again at every preemption.
   """
   step, results = entry
-  if type(step) is int:  # as a runner writes it; a run has hundreds of them
-    return step, results
   while isinstance(step, Mapping):
     step, results = step['0'], step['1']
   return int(step), results
@@ -58,6 +56,9 @@ def read_evaluation(
   """The evaluation's loss, target metric and time.
 
   Where results have no loss (early versions of criteo1tb), the metric is it.
+
+  Raises:
+    ValueError: if the target metric is not among the results.
   """
   if target.key not in results:
     raise ValueError(

@@ -11,9 +11,8 @@ import pytest
 from helpers.replay import PEAK, config_of, make_params, of, replay, story
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import schedules
-from reset_cycles.core.evaluation import Evaluation, TimeHorizon
+from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.range_test import RangeTest
-from reset_cycles.early_switching import Progress
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
@@ -187,12 +186,3 @@ def test_the_pace_counts_from_the_test_on():
   events, *_ = replay(params, 30, seen, until=5)
   # Of 60 steps, 56 remain: 19 for the first of three cycles, at 3 + 10 * 2.
   assert of(events, 'cycle_start', 'setting', 'cycle_end')[1:] == [(4, 1, 23)]
-
-
-def test_the_test_is_not_judged():
-  config = config_of(begun(switching=Progress()), 12)
-  control, _ = control_lib.start(config)
-  for loss in (1.0, NAN):
-    found = control_lib.observe(control, Evaluation(2, loss, 0.1), config)
-    assert found[0].switching == Progress.initial
-    assert found[1].reason == '' and found[1].terms == {}
