@@ -361,6 +361,15 @@ def moved(lengths, every, at, hint=60, last=0, **changes):
       [(41, 201), (199, 201)],
       id='just before the end',
     ),
+    # Laid out anew, it is three intervals long, and ends just after one.
+    case(
+      (1.0, 1.0),
+      40,
+      {119: 240},
+      200,
+      [(41, 201), (119, 120)],
+      id='just long enough',
+    ),
     # 2.7 of 241 are 3 steps, more than a twentieth of 40.
     case(
       (1.0, 1.0),

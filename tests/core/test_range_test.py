@@ -162,21 +162,21 @@ def test_losses_are_asked_for_at_the_end_of_the_test_only():
 
 
 @pytest.mark.parametrize(
-  ('step_hint', 'horizon', 'expected'),
+  ('step_hint', 'horizon', 'setting'),
   (
-    # With nothing left, the cycle gets a step; of a chain, too.
-    (2, None, '4 start 2 5, 5 finish 2'),
-    (2, TimeHorizon(), '4 start 2 5, 5 finish 2'),
+    # With no step remaining, the last cycle of the chain gets one; while the
+    # pace is unknown, the first.
+    (2, None, 3),
+    (2, TimeHorizon(), 1),
     # One step of five.
-    (2.5, TimeHorizon(), '4 start 2 5, 5 finish 2'),
+    (2.5, TimeHorizon(), 1),
   ),
 )
-def test_a_run_that_is_hardly_longer_than_its_test(
-  step_hint, horizon, expected
-):
+def test_a_run_that_is_hardly_longer_than_its_test(step_hint, horizon, setting):
   events, *_ = replay(begun(horizon=horizon), step_hint, {}, until=9)
   found = story(events, without=('evaluation', 'reset', 'range_test'))
-  assert found == f'0 start 1 4, {expected}'
+  assert found == '0 start 1 4, 4 start 2 5, 5 finish 2'
+  assert of(events, 'cycle_start', 'setting')[1:] == [(4, setting)]
 
 
 def test_the_pace_counts_from_the_test_on():
