@@ -81,8 +81,8 @@ def tau(
   metric: float, target: Target, first_metric: float, scale: str = 'log'
 ) -> float:
   """The share of fresh values: `distance` in [0, 1]; 1 if it is not finite."""
-  left = distance(metric, target, first_metric, scale)
-  return 1.0 if math.isnan(left) else min(max(left, 0.0), 1.0)
+  remaining = distance(metric, target, first_metric, scale)
+  return 1.0 if math.isnan(remaining) else min(max(remaining, 0.0), 1.0)
 
 
 class ResetPlan(NamedTuple):

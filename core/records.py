@@ -119,7 +119,7 @@ class Records:
   def _append(
     self, path: pathlib.Path, rows: Sequence[Mapping[str, Any]]
   ) -> None:
-    """Adds lines in one write; a partial one is not left for the next."""
+    """Adds lines in one write; a partial one is taken back."""
     # Unbuffered, so that nothing is written again when the file is closed.
     with path.open('ab', buffering=0) as log:
       end = log.seek(0, io.SEEK_END)
