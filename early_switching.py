@@ -1,4 +1,4 @@
-"""Leaving cycles that fail: the smoothed loss with S(t), and progress.
+"""When to abandon a cycle: the smoothed loss with S(t), and progress.
 
 Plain arithmetic on host numbers, a few dozen times in a run. Source: thesis,
 section 3.3.1; `Progress` is ours.
@@ -30,7 +30,7 @@ class Context(NamedTuple):
 class Verdict(NamedTuple):
   """What a rule says about an evaluation."""
 
-  reason: str  # why the cycle should be left; empty if it should not
+  reason: str  # why to abandon the cycle; empty if there is no reason
   terms: Mapping[str, float]  # the numbers behind it, a column each
 
 
@@ -45,7 +45,7 @@ class SwitchingRule(Protocol):
   def observe(
     self, state: Any, evaluation: Evaluation, context: Context
   ) -> tuple[Any, Verdict]:
-    """Takes in an evaluation: the new state, and whether to leave."""
+    """Takes in an evaluation: the new state, and whether to abandon."""
 
 
 class SmoothedLoss(NamedTuple):
@@ -64,14 +64,12 @@ NO_LOSS_YET = SmoothedLoss(0, 0.0, 0.0, math.inf, 0)
 def smooth_loss(
   previous: SmoothedLoss, loss: float, lam: float
 ) -> SmoothedLoss:
-  """Takes in one validation loss.
+  """Takes in one validation loss, L(t).
 
     l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
     l'(t) = l(t) - l(t - 1)
 
-  lam is lambda in (0, 1], the weight of the newest loss L(t). A non-finite loss
-  makes the value non-finite for the rest of the cycle and leaves the minimum as
-  it was.
+  After a loss that is not finite neither is the value; the minimum stays.
   """
   t, value, derivative = previous.t + 1, float(loss), 0.0
   if t > 1:
@@ -82,23 +80,9 @@ def smooth_loss(
   return SmoothedLoss(t, value, derivative, previous.minimum, previous.argmin)
 
 
-class Stopping(NamedTuple):
-  """S(t) and its terms."""
-
-  case1: bool  # l'(t) >= eps1
-  case2: bool  # no new minimum for k, and none in sight
-  reason: str  # why the cycle should be left; empty if it should not
-
-  @property
-  def stopping(self) -> bool:
-    """Whether S(t) = 1."""
-    return bool(self.reason)
-
-
-def is_stopping_early(
-  smoothed: SmoothedLoss, eps1: float, eps2: float, k: int, m: int
-) -> Stopping:
-  """The thesis' rule for leaving a cycle.
+@dataclasses.dataclass(frozen=True)
+class SmoothedLossRule:
+  """The thesis' rule: S(t) = 1 abandons the cycle.
 
     S(t) = 1  if l'(t) >= eps1                                      (case 1)
               or t - argmin l >= k and
@@ -107,22 +91,6 @@ def is_stopping_early(
 
   A loss that is not finite stops at once, also at t = 1; in the thesis every
   comparison with it is false and a diverged cycle runs to its end.
-
-  Source: thesis, section 3.3.1.
-  """
-  t, value, derivative, minimum, argmin = smoothed
-  if not math.isfinite(value):
-    return Stopping(False, False, NOT_FINITE)
-  case1 = t > 1 and derivative >= eps1
-  is_above = m * derivative + value >= minimum + eps2
-  case2 = t > 1 and t - argmin >= k and is_above
-  reason = 'minimum out of reach' if case2 else ''
-  return Stopping(case1, case2, 'loss rises' if case1 else reason)
-
-
-@dataclasses.dataclass(frozen=True)
-class SmoothedLossRule:
-  """The thesis' rule: S(t) = 1 leaves the cycle; see `is_stopping_early`.
 
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
   """
@@ -150,10 +118,20 @@ class SmoothedLossRule:
     self, state: SmoothedLoss, evaluation: Evaluation, context: Context
   ) -> tuple[SmoothedLoss, Verdict]:
     state = smooth_loss(state, evaluation.loss, self.lam)
-    stopping = is_stopping_early(state, self.eps1, self.eps2, self.k, self.m)
-    cases = stopping.case1, stopping.case2, stopping.stopping
-    values = state.value, state.derivative, *map(int, cases)
-    return state, Verdict(stopping.reason, dict(zip(self.columns, values)))
+    return state, self.verdict(state)
+
+  def verdict(self, smoothed: SmoothedLoss) -> Verdict:
+    """S(t), with its terms."""
+    t, value, derivative, minimum, argmin = smoothed
+    is_finite = math.isfinite(value)
+    case1 = is_finite and t > 1 and derivative >= self.eps1
+    is_above = self.m * derivative + value >= minimum + self.eps2
+    case2 = is_finite and t > 1 and t - argmin >= self.k and is_above
+    reason = 'minimum out of reach' if case2 else ''
+    reason = 'loss rises' if case1 else reason
+    reason = reason if is_finite else NOT_FINITE
+    numbers = value, derivative, *map(int, (case1, case2, bool(reason)))
+    return Verdict(reason, dict(zip(self.columns, numbers)))
 
 
 class Past(NamedTuple):
@@ -167,7 +145,7 @@ class Past(NamedTuple):
 class Progress:
   """Abandons a chain of cycles that is not expected to reach the target.
 
-    leave if the loss is not finite, or f >= min_share and
+    abandon if the loss is not finite, or f >= min_share and
       1 - best(f) > margin + max(floor (1 - f), trend log2(1 / f) gain)
 
   f is the share of the chain, from the last full reset to the horizon, best the

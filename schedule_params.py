@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from .core.checks import check, check_flag, check_number
-from .core.horizon import Horizon, TimeHorizon
+from .core.evaluation import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
 from .core.range_test import RangeTest
 from .core.schedules import Cooldown, Cycle

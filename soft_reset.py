@@ -21,14 +21,17 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from .core.checks import check, check_choice, check_number
+from .core.checks import check_choice, check_number
 from .core.evaluation import Evaluation, Target
 
 SCALES = ('log', 'linear')
 
 
 def distance(
-  metric: float, target: Target, first_metric: float, scale: str = 'log'
+  metric: float,  # y, of an evaluation
+  target: Target,  # y* and its direction
+  first_metric: float,  # y0, of the run's first evaluation
+  scale: str = 'log',  # or 'linear'; of a metric that falls
 ) -> float:
   """The remaining share of the way from an untrained model to the target.
 
@@ -44,12 +47,6 @@ def distance(
   Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
   error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
   scale and .25 on the linear one.
-
-  Args:
-    metric: y, the validation metric of an evaluation.
-    target: y* and its direction.
-    first_metric: y0, the metric of the run's first evaluation.
-    scale: 'log' or 'linear', of a metric that falls.
 
   Returns:
     0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
@@ -84,15 +81,8 @@ def tau(
   metric: float, target: Target, first_metric: float, scale: str = 'log'
 ) -> float:
   """The share of fresh values: `distance` in [0, 1]; 1 if it is not finite."""
-  left = distance(metric, target, first_metric, scale)
-  return 1.0 if math.isnan(left) else min(max(left, 0.0), 1.0)
-
-
-def check_target(target: Target) -> None:
-  """Raises ValueError unless tau is defined for this validation target."""
-  is_right = math.isfinite(target.value) and target.value > 0
-  right = 'finite and above 0 where a soft reset needs tau'
-  check(is_right, 'validation_target_value', target.value, right)
+  remaining = distance(metric, target, first_metric, scale)
+  return 1.0 if math.isnan(remaining) else min(max(remaining, 0.0), 1.0)
 
 
 class ResetPlan(NamedTuple):

@@ -101,18 +101,18 @@ def update_params(
     ValueError: if an evaluation lacks the workload's target metric, or
       init_model_fn's parameters do not fit the trained ones.
   """
-  saved, run = optimizer_state
-  model = Model(current_param_container, model_state, saved.inner)
+  (inner, control), run = optimizer_state
+  model = Model(current_param_container, model_state, inner)
   # On an ordinary step, control costs two integer comparisons.
   is_due = global_step >= run.due
   if is_due or len(eval_results or ()) != run.evaluations_seen:
-    saved, model = run_lib.act(
-      saved, run, model, workload, eval_results, global_step
+    model, control = run_lib.act(
+      run, model, control, workload, eval_results, global_step
     )
   params, model_state, inner, run.step_metrics = run.setup.train_step(
     *model, batch, rng
   )
-  return (SavedState(inner, saved.control), run), params, model_state
+  return (SavedState(inner, control), run), params, model_state
 
 
 def prepare_for_eval(

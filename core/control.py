@@ -16,8 +16,8 @@ import numpy as np
 from ..early_switching import Context, Verdict
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, ResetPlan, SoftReset
-from . import horizon, schedules
-from .evaluation import Evaluation, Target
+from . import schedules
+from .evaluation import Evaluation, Pace, Target
 from .schedules import CycleClock, PlannedCycle, cycle_ends
 from .state import NO_EVALUATION, Control
 
@@ -80,7 +80,7 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
     last=NO_EVALUATION,
     first=NO_EVALUATION,
     switching=config.settings.switching.initial,
-    pace=horizon.Pace(),
+    pace=Pace(),
   )
   if test is None:
     control = _laid_out(control, 0, config)
@@ -89,12 +89,12 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
 
 def transition(
   control: Control,
-  clock: CycleClock,
-  evaluations: Sequence[Evaluation],
-  step: int,
+  clock: CycleClock,  # on the host
+  evaluations: Sequence[Evaluation],  # those not seen yet, in order
+  step: int,  # about to be taken
   config: RunConfig,
-  is_model_finite: Callable[[], bool],
-  range_losses: Callable[[], np.ndarray],
+  is_model_finite: Callable[[], bool],  # asked only if a reset depends on it
+  range_losses: Callable[[], np.ndarray],  # of the range test; asked at its end
 ) -> Transition:
   """Takes in new evaluations, and ends the cycle if it is time.
 
@@ -103,14 +103,6 @@ def transition(
   3. A cycle that fails is abandoned, if the settings switch early.
   4. A cycle whose steps are over ends, once its annealed model was evaluated.
   5. If the horizon has moved, the remaining cycles are stretched with it.
-
-  Args:
-    control, clock: the current ones, on the host.
-    evaluations: those not seen yet, in order.
-    step: the step about to be taken.
-    config: the run's.
-    is_model_finite: asked only where a reset depends on it.
-    range_losses: the training losses of the range test; asked at its end.
   """
   events, reason, before = list[Event](), '', control
   for evaluation in evaluations:
@@ -122,6 +114,7 @@ def transition(
     reason = reason or verdict.reason
 
   settings, is_over = config.settings, step >= control.end
+  is_test = control.cycle == len(config.cycles)
   is_finite = math.isfinite(control.last.loss)
   has_failed = control.num_evaluations > 0 and not is_finite
   # With fewer steps than it has had, a new chain could hardly come farther.
@@ -129,11 +122,9 @@ def transition(
   may_abandon = has_failed or not (config.is_timed and is_late)
   # A rule that judges the chain may also speak when a cycle's steps are over.
   may_abandon &= settings.switching.judges_chain or not is_over
-  if control.cycle == len(config.cycles) and not is_over:
-    return Transition(control, clock, None, events, control.end)
-  if control.cycle == len(config.cycles):
-    following, event = _tested(control, range_losses(), step, config)
-    events.append(event)
+  following: Control | None
+  if is_test and is_over:
+    following = _tested(control, range_losses(), step, config, events)
   elif reason and settings.early_switching and may_abandon:
     events.append(_event('switch', control, reason=reason))
     following = _next(control, step, config, has_failed=True)
@@ -153,7 +144,8 @@ def transition(
   else:
     is_first_pace = control.pace.usual > 0 == before.pace.usual
     has_moved = is_first_pace or control.horizon != before.horizon
-    if config.is_timed and has_moved and control.horizon > step:
+    has_moved &= config.is_timed and not is_test
+    if has_moved and control.horizon > step:
       control, local = _stretched(control, clock, before.horizon, step, config)
       clock = _clock(control, local, step, config)
       events.append(_clock_event('clock', control, clock))
@@ -167,25 +159,29 @@ def transition(
 def observe(
   control: Control, evaluation: Evaluation, config: RunConfig
 ) -> tuple[Control, Verdict]:
-  """The control after an evaluation of the current cycle, and the verdict."""
+  """The control after an evaluation, and the verdict on the current cycle.
+
+  An evaluation that comes in late, of an earlier cycle, only tells the pace.
+  """
   rule, timed = config.settings.switching, config.settings.horizon
   first = control.first if control.first.step >= 0 else evaluation
   switching, verdict = control.switching, Verdict('', {})
-  if control.cycle < len(config.cycles):  # a range test is not judged
+  is_own = evaluation.step > control.start or control.number == 1
+  if is_own and control.cycle < len(config.cycles):  # no range test is judged
     begin, end = control.start, control.end
     if rule.judges_chain:
       begin, end = control.chain_start, max(control.horizon, end)
     share = (evaluation.step - begin) / (end - begin)
     context = Context(share, config.target, first.metric)
     switching, verdict = rule.observe(switching, evaluation, context)
-  pace = horizon.observe(control.pace, control.last, evaluation)
+  pace = control.pace.after(control.last, evaluation)
   planned = control.horizon
   if timed is not None:
     to_come = timed.steps_to_come(pace, config.budget - evaluation.seconds)
     planned = evaluation.step + to_come if to_come else planned
     planned = int(min(planned, config.most_steps))
   return control._replace(
-    num_evaluations=control.num_evaluations + 1,
+    num_evaluations=control.num_evaluations + is_own,
     last=evaluation,
     first=first,
     switching=switching,
@@ -195,8 +191,12 @@ def observe(
 
 
 def _tested(
-  control: Control, losses: np.ndarray, step: int, config: RunConfig
-) -> tuple[Control | None, Event]:
+  control: Control,
+  losses: np.ndarray,
+  step: int,
+  config: RunConfig,
+  events: list[Event],
+) -> Control:
   """The chain's first cycle, at the peak that the range test advises."""
   test, peak = config.settings.range_test, config.cycles[0].setting.peak
   assert test is not None
@@ -204,9 +204,14 @@ def _tested(
   scale = test.scale(estimate, peak)
   why = 'the peaks are kept' if scale == 1 else 'the peaks are moved'
   numbers = {'peak_value': peak, 'estimate': estimate, 'scale': scale}
-  event = _event('range_test', control, reason=why, **numbers)
+  events.append(_event('range_test', control, reason=why, **numbers))
   control = control._replace(cycle=0, scale=scale, chain_start=step, start=step)
-  return _laid_out(control, step, config), event
+  return _laid_out(control, step, config)
+
+
+def _fewest(control: Control, config: RunConfig) -> float:
+  """Steps that a cycle has at least; 0 if no number of them is too small."""
+  return _FEWEST_INTERVALS * control.pace.usual * config.is_timed
 
 
 def _next(
@@ -220,8 +225,7 @@ def _next(
   of its rate: in a timed run the chain from its beginning.
   """
   cycles, rest = config.cycles, control.horizon - step
-  fewest = _FEWEST_INTERVALS * control.pace.usual * config.is_timed
-  half = 0.5 * control.scale
+  fewest, half = _fewest(control, config), 0.5 * control.scale
   is_rate = half * min(cycle.setting.peak for cycle in cycles) >= _SMALLEST
   scale = half if has_failed and is_rate else control.scale
   begun = control._replace(start=step)
@@ -230,7 +234,7 @@ def _next(
     begun = begun._replace(cycle=0, scale=scale)
     begun = begun._replace(chain_start=step, horizon=planned)
     return _laid_out(begun, step, config)
-  has_room = rest > 0 and rest >= fewest
+  has_room = rest >= max(fewest, 1)
   if has_room and control.cycle + 1 < len(cycles):
     begun = begun._replace(cycle=control.cycle + 1)
     return _laid_out(begun, step, config)
@@ -256,14 +260,13 @@ def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   pace of evaluations is unknown, the cycle is laid over all of the steps.
   """
   lengths = [cycle.setting.length for cycle in config.cycles]
-  fewest = _FEWEST_INTERVALS * control.pace.usual
+  fewest = _fewest(control, config)
   if config.is_timed and not fewest:
     return control._replace(end=max(control.horizon, step + 1))
   for i in range(control.cycle, len(lengths)):
     end = cycle_ends(control.start, control.horizon, lengths[i:])[0]
     control = control._replace(cycle=i, end=max(end, step + 1))
-    is_long = not config.is_timed or end - control.start >= fewest
-    if is_long and end > step:
+    if end > step and end - control.start >= fewest:
       break
   return _aligned(control, step, config)
 
@@ -286,7 +289,7 @@ def _stretched(
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
   local = schedules.local_step(clock, step)
-  begun, early = control.start, _FEWEST_INTERVALS * control.pace.usual
+  begun, early = control.start, _fewest(control, config)
   if begun == control.chain_start and step - begun < early:
     control = _laid_out(control._replace(cycle=0), step, config)
     # The same share of the cycle has passed, so that the rate does not jump.
@@ -310,9 +313,9 @@ def _aligned(control: Control, step: int, config: RunConfig) -> Control:
   remain, it lasts up to the horizon, which lies before an evaluation.
   """
   end, interval, last = control.end, control.pace.usual, control.last.step
-  if not config.is_timed or not interval or end >= control.horizon:
+  fewest = _fewest(control, config)
+  if not fewest or end >= control.horizon:
     return control
-  fewest = _FEWEST_INTERVALS * interval
   least = control.start + fewest
   if end < least or end - last > _NEARLY * interval:
     ahead = max(round((end - last) / interval), 1)

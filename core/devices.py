@@ -38,9 +38,8 @@ class Devices:
   def compile_step(self, body: Callable[..., Any]) -> Any:
     """A train step from its body (see `run.train_step`), compiled when called.
 
-    Returns:
-      (params, model_state, opt_state, batch, rng) -> what the body returns; the
-      first three are donated.
+    (params, model_state, opt_state, batch, rng) -> what the body returns; the
+    first three are donated.
     """
 
     def step(*args: Any) -> Any:
@@ -63,9 +62,7 @@ class Devices:
     """Lays out a tree of host values on the devices, replicated."""
     return jax.device_put(tree, self._replicated)
 
-  def place(self, tree: Any) -> Any:
-    """Lays out a tree of arrays that the runner has handed over."""
-    return jax.device_put(tree, self._replicated)
+  place = put  # of arrays that the runner has handed over
 
   def get(self, tree: Any) -> Any:
     """One copy of a laid-out tree, on the host."""
@@ -77,16 +74,13 @@ class Devices:
     return tree_map(own, tree)
 
   def compile(
-    self, fn: Callable[..., Any], tree: Any, *hosts: Any, donate: bool = False
+    self,
+    fn: Callable[..., Any],  # what to run, the same on all devices
+    tree: Any,  # of laid-out arrays, or of their shapes
+    *hosts: Any,  # trees of jax.ShapeDtypeStruct
+    donate: bool = False,  # whether the tree is donated
   ) -> Any:
-    """Compiles fn(laid-out tree, *host values) before it is needed.
-
-    Args:
-      fn: what to run, the same on all devices.
-      tree: of laid-out arrays, or their shapes if there is no device axis.
-      hosts: trees of jax.ShapeDtypeStruct.
-      donate: whether the tree is donated.
-    """
+    """Compiles fn(laid-out tree, *host values) before it is needed."""
     shapes = self.shapes_of(tree)
     jitted = jax.jit(
       fn,

@@ -62,39 +62,36 @@ class ModelReset:
   def __init__(
     self,
     devices: Devices,
-    role_of: RoleOf,  # what is done to the leaf at a path of the model
+    role_of: RoleOf,
     init: Callable[[Any], Any],  # parameters -> optimizer state, as at a start
     model: Model,  # laid out on the devices, as it will be trained
   ) -> None:
     """Compiles them, so that a reset compiles nothing."""
-    self._devices, self._role_of, self._init = devices, role_of, init
+    self._devices = devices
+    self._blend = functools.partial(_blended, role_of, init)
+    self._look = functools.partial(_is_finite, role_of)
     self._compile(model)
 
   def _compile(self, model: Model) -> None:
-    # The runner may change the containers of a model between two steps.
-    self._structure: Any = tree_util.tree_structure(model)
+    self._structure = tree_util.tree_structure(model)
     self._sizes = _sizes(model)
     self._shapes = self._devices.shapes_of((model.params, model.model_state))
     self._numbers = jax.dtypes.canonicalize_dtype(np.float64)
-    numbers = jax.ShapeDtypeStruct((4,), self._numbers)
-    reset = functools.partial(_reset, self._role_of, self._init)
-    look = functools.partial(_is_finite, self._role_of)
+    hosts = self._shapes, jax.ShapeDtypeStruct((4,), self._numbers)
     compile_ = self._devices.compile
-    self._reset = compile_(reset, model, self._shapes, numbers, donate=True)
-    self._is_finite = compile_(look, model)
+    self._reset = compile_(self._blend, model, *hosts, donate=True)
+    self._is_finite = compile_(self._look, model)
 
-  def _fitting(self, model: Model) -> Model:
-    """The model in the containers of the programs, which are made to fit it."""
+  def _fitting(self, model: Model) -> Any:
+    """The model in the programs' containers; the runner may change its own."""
     if _sizes(model) != self._sizes:
       self._compile(model)  # the first step has changed the statistics
-    fitting: Model = tree_util.tree_unflatten(
-      self._structure, tree_util.tree_leaves(model)
-    )
-    return fitting
+    leaves = tree_util.tree_leaves(model)
+    return tree_util.tree_unflatten(self._structure, leaves)
 
   def is_finite(self, model: Model) -> bool:
     """Whether parameters, statistics and the optimizer's state are finite."""
-    model = self._fitting(model)
+    model = self._fitting(model)  # which may replace the program
     return bool(np.all(jax.device_get(self._is_finite(model))))
 
   def __call__(
@@ -112,15 +109,12 @@ class ModelReset:
     Raises:
       ValueError: if the fresh parameters do not fit those that are trained.
     """
-    structure = tree_util.tree_structure(model)
-    model = self._fitting(model)
-    shapes, types = tree_util.tree_flatten(self._shapes)
+    structure, model = tree_util.tree_structure(model), self._fitting(model)
     if _sizes(fresh[0]) != _sizes(self._shapes[0]):
       raise ValueError(
         "init_model_fn's parameters differ in shape from those that are "
         'trained.'
       )
-    leaves = tree_util.tree_leaves(fresh)
     has_statistics = _sizes(fresh[1]) == _sizes(self._shapes[1])
     if not has_statistics:
       logging.warning(
@@ -128,15 +122,17 @@ class ModelReset:
         'trained. Resets leave the statistics as they are.'
       )
       zeros = tree_util.tree_map(lambda x: np.zeros(x.shape), self._shapes[1])
-      leaves = tree_util.tree_leaves((fresh[0], zeros))
-    leaves = [np.asarray(x, shape.dtype) for x, shape in zip(leaves, shapes)]
+      fresh = fresh[0], zeros
+    shapes, types = tree_util.tree_flatten(self._shapes)
+    leaves = zip(tree_util.tree_leaves(fresh), shapes)
+    typed = [np.asarray(leaf, shape.dtype) for leaf, shape in leaves]
+    fresh = tree_util.tree_unflatten(types, typed)
     numbers = plan.tau, plan.keep_moments, plan.keep_counts, has_statistics
-    fresh = tree_util.tree_unflatten(types, leaves)
     model = self._reset(model, fresh, np.asarray(numbers, self._numbers))
     return tree_util.tree_unflatten(structure, tree_util.tree_leaves(model))
 
 
-def _reset(
+def _blended(
   role_of: RoleOf,
   init: Callable[[Any], Any],
   model: Model,
@@ -162,15 +158,21 @@ def _reset(
     return jnp.where(has_statistics > 0, mixed, kept)
 
   begun = Model(*fresh, init(fresh[0]))
-  reset_model: Model = tree_util.tree_map_with_path(reset, model, begun)
-  return reset_model
+  blended: Model = tree_util.tree_map_with_path(reset, model, begun)
+  return blended
 
 
 def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:
-  """Whether all that a reset may replace is finite."""
-  leaves = tree_util.tree_flatten_with_path(model)[0]
-  judged = [leaf for path, leaf in leaves if role_of(path) != KEPT]
-  return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in judged]))
+  """Whether all that a reset may replace is finite.
+
+  Leaves of one shape are joined first: to compile a sum for each takes seconds.
+  """
+  finite: dict[tuple[int, ...], Any] = {}
+  for path, leaf in tree_util.tree_flatten_with_path(model)[0]:
+    if role_of(path) != KEPT:
+      before = finite.get(leaf.shape, True)
+      finite[leaf.shape] = before & jnp.isfinite(leaf)
+  return jnp.all(jnp.stack([jnp.all(x) for x in finite.values()]))
 
 
 def _sizes(tree: Any) -> list[tuple[int, ...]]:

@@ -7,6 +7,7 @@ while the step is traced, as in `optax.inject_hyperparams`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.tree_util import tree_leaves, tree_map
 from jax.typing import ArrayLike
 
 from . import schedules
@@ -128,22 +130,17 @@ class ScheduleFreeAdamW(AdamW):
 
     def init(params: Any) -> ScheduleFreeState:
       # Copied: one buffer must not be donated twice.
-      z = jax.tree_util.tree_map(lambda p: jnp.array(p, copy=True), params)
-      nu = jax.tree_util.tree_map(jnp.zeros_like, params)
+      z = tree_map(lambda p: jnp.array(p, copy=True), params)
+      nu = tree_map(jnp.zeros_like, params)
       return ScheduleFreeState(jnp.int32(0), jnp.float32(0), z, nu)
 
-    def update(
-      grads: Any, state: ScheduleFreeState, params: Any
-    ) -> tuple[Any, ScheduleFreeState]:
+    def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       grads, _ = clip.update(grads, clip.init(params), params)
       moves = jnp.asarray(rate) > 0
       count = state.count + moves
-      squares = jax.tree_util.tree_map(jnp.square, grads)
-      nu = jax.tree_util.tree_map(
-        lambda new, old: jnp.where(moves, new, old),
-        averaged(state.nu, squares, self.beta2),
-        state.nu,
-      )
+      squares = tree_map(jnp.square, grads)
+      nu = averaged(state.nu, squares, self.beta2)
+      nu = tree_map(functools.partial(jnp.where, moves), nu, state.nu)
       weight = count.astype(jnp.float32) ** self.r * rate**self.weight_lr_power
       weight = jnp.where(moves, weight, 0.0)
       total = state.weight_sum + weight
@@ -156,8 +153,8 @@ class ScheduleFreeAdamW(AdamW):
         return jnp.where(moves, (z - step).astype(z.dtype), z)
 
       y = self.gradient_point(state, params)
-      z = jax.tree_util.tree_map(stepped, state.z, y, grads, nu)
-      updates = jax.tree_util.tree_map(
+      z = tree_map(stepped, state.z, y, grads, nu)
+      updates = tree_map(
         lambda x, z: jnp.where(moves, c * (z - x), 0), params, z
       )
       return updates, ScheduleFreeState(count, total, z, nu)
@@ -170,9 +167,7 @@ class ScheduleFreeAdamW(AdamW):
 
 def averaged(average: Any, new: Any, keep: float) -> Any:
   """keep * average + (1 - keep) * new, leaf by leaf."""
-  return jax.tree_util.tree_map(
-    lambda a, x: keep * a + (1 - keep) * x, average, new
-  )
+  return tree_map(lambda a, x: keep * a + (1 - keep) * x, average, new)
 
 
 def clipped(limit: float | None) -> optax.GradientTransformation:
@@ -184,9 +179,8 @@ def clipped(limit: float | None) -> optax.GradientTransformation:
 
 def global_norm(tree: Any) -> jax.Array:
   """The Euclidean norm, in float32; optax's changes its name with versions."""
-  leaves = jax.tree_util.tree_leaves(tree)
-  squares = [jnp.sum(jnp.square(x.astype(jnp.float32))) for x in leaves]
-  return jnp.sqrt(sum(squares))
+  leaves = [x.astype(jnp.float32) for x in tree_leaves(tree)]
+  return jnp.sqrt(sum(jnp.sum(jnp.square(x)) for x in leaves))
 
 
 class OptState(NamedTuple):
@@ -206,9 +200,7 @@ def clocked(
     own = optimizer.build(np.float32(0)).init(params)
     return OptState(jnp.asarray(schedules.packed(clock)), own)
 
-  def update(
-    grads: Any, state: OptState, params: Any = None
-  ) -> tuple[Any, OptState]:
+  def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     clock = schedules.unpacked(state.clock)
     own = optimizer.build(schedules.learning_rate(clock, cycles))
     updates, after = own.update(grads, state.state, params)

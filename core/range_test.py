@@ -20,9 +20,7 @@ from jax.typing import ArrayLike
 from .checks import check_count, check_number
 from .schedules import Cycle, PlannedCycle
 
-_BROKEN = (
-  0.1  # rise above the first loss, relative, that only a broken model has
-)
+_BROKEN = 0.1  # a larger rise above the first loss, relative, is no noise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +42,9 @@ class RangeTest:
 
   L_j follows from the rate before it, and rises with its own: the estimate lies
   between the two. Where a loss is a tenth above the first one, the model is
-  broken, and what follows says nothing. The peaks are moved, all by one factor, no farther than until
-  the first one lies within a factor `tolerance` of the estimate.
+  broken, and what follows says nothing. The peaks are moved, all by one factor,
+  no farther than until the first one lies within a factor `tolerance` of the
+  estimate.
   """
 
   steps: int = 7  # of the test, at least 4
@@ -66,10 +65,8 @@ class RangeTest:
   def estimate(self, losses: np.ndarray, peak: float) -> float:
     """The peak that suits; NaN if the first loss is not finite.
 
-    Args:
-      losses: shape=(steps,), the training loss of each step, at the parameters
-        before it.
-      peak: around which the test was taken.
+    losses, of shape=(steps,), are those of training, each at the parameters
+    before its step; peak is the one around which the test was taken.
     """
     limit = losses[0] + _BROKEN * abs(losses[0])
     is_whole = np.isfinite(losses) & (losses <= limit)

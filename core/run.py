@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .. import soft_reset
 from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan, SoftReset
 from . import control as control_lib
 from . import schedules
 from . import workload as facts
+from .checks import check
 from .control import Event, RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
@@ -44,13 +44,11 @@ class Setup(NamedTuple):
 
   config: RunConfig
   devices: Devices
-  has_device_axis: bool
   records: Records
   rng: jax.Array  # from which the keys of fresh models are derived
   train_step: Callable[..., Any]  # its first call compiles it
   model_reset: ModelReset
   learning_rate: Callable[[Any], jax.Array]  # of a packed clock; compiled
-  training_complete_error: type[Exception]
 
 
 @dataclasses.dataclass
@@ -81,20 +79,21 @@ def set_up(
     ValueError: if the cycles do not fit into the run, or the workload is not
       the benchmark's or has no usable target.
   """
-  target, spec = facts.read_target(workload), facts.spec_of(workload)
-  if isinstance(settings.reset, SoftReset):
-    soft_reset.check_target(target)
-  optimizer, test = settings.optimizer, settings.range_test
+  target, optimizer = facts.read_target(workload), settings.optimizer
+  is_usable = target.value > 0 or not isinstance(settings.reset, SoftReset)
+  right = 'above 0 where a soft reset needs tau'
+  check(is_usable, 'validation_target_value', target.value, right)
   cycles = schedules.jax_lr_schedule(
     workload.step_hint, settings.cycles, settings.budget_factor
   )
   budget = facts.budget_seconds(workload)
   config = RunConfig(settings, cycles, target, budget, facts.most_steps())
-  has_axis = facts.has_device_axis(workload, model_params)
-  devices = PmapDevices() if has_axis else Devices()
+  is_pmap = facts.has_device_axis(workload, model_params)
+  devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
+  test = settings.range_test
   words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
   inner = inner._replace(clock=devices.put(words))
@@ -103,6 +102,7 @@ def set_up(
     facts.loss_fn_of_batch(workload, settings.label_smoothing),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
+    notes_loss=test is not None,
   )
   rate = jax.jit(
     lambda words: schedules.learning_rate(
@@ -115,10 +115,9 @@ def set_up(
   setup = Setup(
     config=config,
     devices=devices,
-    has_device_axis=has_axis,
-    records=Records(workload.step_hint, settings, cycles),
+    records=Records(workload.step_hint, settings),
     rng=rng,
-    train_step=devices.compile_step(step if test is None else noting(step)),
+    train_step=devices.compile_step(step),
     model_reset=ModelReset(
       devices,
       functools.partial(role_by_field, optimizer),
@@ -126,7 +125,6 @@ def set_up(
       Model(model_params, model_state, inner.state),
     ),
     learning_rate=rate,
-    training_complete_error=spec.TrainingCompleteError,
   )
   return SavedState(inner, devices.put(to_words(control))), Run(setup)
 
@@ -136,18 +134,14 @@ def train_step(
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
   gradient_point: Callable[[Any, Any], Any] | None = None,
+  notes_loss: bool = False,  # beside the clock, for a range test
 ) -> Callable[..., Any]:
-  """The body of a train step.
+  """The body of a train step: with the mean loss over all valid examples.
 
-  The gradient is that of the mean loss over all valid examples of all devices.
-
-  Args:
-    model_fn: (params, batch, model_state, rng) -> (logits, new model_state), in
-      training mode.
-    loss_fn: (logits, batch) -> (summed loss, number of valid examples).
-    optimizer: the optax transformation.
-    gradient_point: (opt_state, params) -> the parameters at which the gradient
-      is taken; None for params.
+    model_fn        (params, batch, model_state, rng) -> (logits, model_state)
+    loss_fn         (logits, batch) -> (summed loss, number of valid examples)
+    gradient_point  (opt_state, params) -> where the gradient is taken; None for
+                    the parameters
 
   Returns:
     (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
@@ -180,20 +174,12 @@ def train_step(
     params = optax.apply_updates(params, updates)
     # One array, since each costs the call of a step.
     metrics = jnp.stack([summed / n_valid, global_norm(grads)])
+    if notes_loss:
+      words = schedules.with_loss(opt_state.clock, metrics[0])
+      opt_state = opt_state._replace(clock=words)
     return params, new_state, opt_state, metrics
 
   return body
-
-
-def noting(body: Callable[..., Any]) -> Callable[..., Any]:
-  """The body of a train step that notes its loss beside the clock."""
-
-  def body_with_note(*args: Any) -> tuple[Any, ...]:
-    params, model_state, opt_state, metrics = body(*args)
-    words = schedules.with_loss(opt_state.clock, metrics[0])
-    return params, model_state, opt_state._replace(clock=words), metrics
-
-  return body_with_note
 
 
 def batch_of(run: Run, queue: Iterator[Any], step: int) -> Any:
@@ -211,17 +197,17 @@ def batch_of(run: Run, queue: Iterator[Any], step: int) -> Any:
 
 
 def act(
-  saved: SavedState,
   run: Run,
   model: Model,
+  control: jax.Array,
   workload: WorkloadApi,
   eval_results: EvalResults | None,
   step: int,
-) -> tuple[SavedState, Model]:
+) -> tuple[Model, jax.Array]:
   """Takes in evaluations, decides, and does what was decided.
 
-  The state and the model, whose opt_state is an OptState, are those with which
-  the step is to be taken; run is brought up to date.
+  The model, whose opt_state is an OptState, and the words of the control are
+  those with which the step is to be taken; run is brought up to date.
 
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out.
@@ -230,10 +216,11 @@ def act(
   """
   setup = run.setup
   if run.control is None:
-    saved, model = _adopt(saved, run, model, workload, step)
+    model = _adopt(run, model, control, workload, step)
   assert run.control is not None and run.clock is not None
   last, target = run.control.last.step, setup.config.target
-  own = model._replace(opt_state=model.opt_state.state)
+  clock, own = model.opt_state.clock, model.opt_state.state
+  own = model._replace(opt_state=own)
   after = control_lib.transition(
     run.control,
     run.clock,
@@ -241,46 +228,43 @@ def act(
     step,
     setup.config,
     lambda: setup.model_reset.is_finite(own),
-    lambda: schedules.noted_losses(setup.devices.get(model.opt_state.clock)),
+    lambda: schedules.noted_losses(setup.devices.get(clock)),
   )
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
   run.evaluations_seen = len(eval_results or ())
   _record(run, after.events, workload, step)
   if after.is_over:
-    raise setup.training_complete_error
-  clock = model.opt_state.clock
+    raise facts.spec_of(workload).TrainingCompleteError
   if is_moved:
     num_losses = clock.shape[-1] - len(after.clock)
     clock = setup.devices.put(schedules.packed(after.clock, num_losses))
   if after.reset is not None and not after.reset.touches_nothing:
     own = _reset(run, own, after.reset, workload)
   model = own._replace(opt_state=OptState(clock, own.opt_state))
-  control = setup.devices.put(to_words(after.control))
-  return saved._replace(control=control), model
+  return model, setup.devices.put(to_words(after.control))
 
 
 def _adopt(
-  saved: SavedState, run: Run, model: Model, workload: WorkloadApi, step: int
-) -> tuple[SavedState, Model]:
+  run: Run, model: Model, control: Any, workload: WorkloadApi, step: int
+) -> Model:
   """Takes over the state that set_up made or, in a resumed run, a restored one.
 
   The current benchmark's restore leaves a device axis on everything.
   """
-  setup = run.setup
-  has_axis = facts.has_device_axis(workload, model.params)
-  if has_axis > setup.has_device_axis:
-    saved, model = PmapDevices().get((saved, model))
-  model = setup.devices.place(model)
+  setup, devices = run.setup, run.setup.devices
+  is_pmap = isinstance(devices, PmapDevices)
+  if facts.has_device_axis(workload, model.params) and not is_pmap:
+    model, control = PmapDevices().get((model, control))
+  model = devices.place(model)
   start, _ = control_lib.start(setup.config)
-  run.control = from_words(setup.devices.get(saved.control), start)
-  run.clock = schedules.unpacked(setup.devices.get(model.opt_state.clock))
-  columns = setup.config.settings.switching.columns
-  setup.records.start(workload.metrics_logger, step, columns)
+  run.control = from_words(devices.get(control), start)
+  run.clock = schedules.unpacked(devices.get(model.opt_state.clock))
+  setup.records.start(workload.metrics_logger, step)
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
     _record(run, [event], workload, 0)
-  return saved, model
+  return model
 
 
 def _reset(
@@ -299,21 +283,17 @@ def _reset(
   setup = run.setup
   assert run.control is not None
   key = _key(setup.rng, len(setup.config.cycles), run.control.number - 2)
+  try:
+    cpu = jax.local_devices(backend='cpu')[0]
+  except RuntimeError:  # a process that was told to use the accelerator only
+    cpu = None
   attributes = dict(vars(workload))
   try:
-    with jax.default_device(_cpu()):
+    with jax.default_device(cpu):
       fresh = workload.init_model_fn(jnp.asarray(key))
   finally:
     vars(workload).update(attributes)
   return setup.model_reset(model, setup.devices.get(fresh), plan)
-
-
-def _cpu() -> Any:
-  """A device of the host's CPU; None, the default device, without one."""
-  try:
-    return jax.local_devices(backend='cpu')[0]
-  except RuntimeError:  # a process that was told to use the accelerator only
-    return None
 
 
 def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:

@@ -124,19 +124,14 @@ def as_written(number: float) -> Fraction:
 
 
 def cycle_ends(
-  start: int, horizon: int, lengths: Sequence[float]
+  start: int,  # first step of the first cycle
+  horizon: int,  # first step after the last one
+  lengths: Sequence[float],  # of each cycle, in any unit, above 0
 ) -> tuple[int, ...]:
-  """Splits the steps from start to horizon over cycles.
+  """Splits steps over cycles: for each one the first step after it.
 
   Each cycle in turn takes the ceiling of its share of the remaining steps, so
   that a plan made at any boundary of a plan is the rest of that plan.
-
-  Args:
-    start, horizon: first step of the first cycle, and after the last one.
-    lengths: relative length of each cycle (any unit), above 0.
-
-  Returns:
-    For each cycle the first step after it.
   """
   shares = [as_written(length) for length in lengths]
   ends = []
@@ -159,24 +154,23 @@ def jax_lr_schedule(
   boundary as well, at which a finished model is reset to noise; here it is not.
   """
   horizon = math.floor(as_written(budget_factor) * step_hint)
+  product = f'budget_factor={budget_factor} * step_hint={step_hint}'
   if horizon > _MOST_STEPS:
     raise ValueError(
-      f'budget_factor={budget_factor} * step_hint={step_hint}: a run has at '
-      f'most {_MOST_STEPS:,} steps, as many as an int32 can count.'
+      f'{product}: a run has at most {_MOST_STEPS:,} steps, as many as an int32 '
+      'can count.'
     )
   lengths = [cycle.length for cycle in cycles]
-  ends = cycle_ends(0, horizon, lengths)
-  steps = np.diff((0, *ends)).tolist()
+  steps = np.diff((0, *cycle_ends(0, horizon, lengths))).tolist()
+  if not all(steps):
+    raise ValueError(
+      f'cycles have the lengths {lengths}: over {horizon} steps ({product}) '
+      f'they get {", ".join(map(str, steps))}, and each needs at least one.'
+    )
   planned = [
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
     for n, cycle in zip(steps, cycles)
   ]
-  if not all(steps):
-    raise ValueError(
-      f'cycles have the lengths {lengths}: over {horizon} steps '
-      f'(budget_factor={budget_factor} * step_hint={step_hint}) they get '
-      f'{", ".join(map(str, steps))}, and each needs at least one.'
-    )
   for i, rates in enumerate(sampled_rates(planned)):
     wrong = rates[~(np.isfinite(rates) & (rates >= 0))]
     right = 'finite and at least 0 throughout'
@@ -204,8 +198,7 @@ _NUM_INTS, _SIZE = 5, len(CycleClock._fields)
 def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
   """A clock on the host as one array: exact, with room for training losses.
 
-  Returns:
-    shape=(8 + num_losses,), dtype=int32.
+  shape=(8 + num_losses,), dtype=int32.
   """
   words = np.zeros(_SIZE + num_losses, np.int32)
   words[:_NUM_INTS] = clock[:_NUM_INTS]
@@ -235,22 +228,14 @@ def noted_losses(words: np.ndarray) -> np.ndarray:
 
 
 def anchored_clock(
-  step: int,
-  local: float,
-  end: int,
-  cycle: int,
+  step: int,  # about to be taken
+  local: float,  # nominal step from which to continue; 0 starts the cycle
+  end: int,  # step at which the cycle is to be over
+  cycle: int,  # index of its setting in `cycles`
   cycles: Sequence[PlannedCycle],
-  scale: float = 1.0,
+  scale: float = 1.0,  # factor on its learning rate
 ) -> CycleClock:
-  """A clock that goes from the nominal step `local` to the cycle's end.
-
-  Args:
-    step: the step about to be taken.
-    local: the nominal step of the cycle from which to continue; 0 starts it.
-    end: the step at which the cycle is to be over.
-    cycle: index of the cycle's setting in `cycles`.
-    scale: factor on the cycle's learning rate.
-  """
+  """A clock that goes from a nominal step of a cycle to the cycle's end."""
   steps, warmup_steps, setting = cycles[cycle]
   return CycleClock(
     count=np.int32(step),
@@ -309,30 +294,13 @@ def _of_current(
   return jnp.stack(values)[index]
 
 
-def planned_rates(cycles: Sequence[PlannedCycle], steps: Any) -> np.ndarray:
-  """The learning rates of a run in which no cycle is abandoned.
-
-  Args:
-    cycles: of the chain.
-    steps: shape=(n,), of the run, from 0 on; so many float32 are returned.
-  """
-  ends = np.cumsum([cycle.steps for cycle in cycles])
-  index = np.searchsorted(ends[:-1], steps, side='right')
-  starts = np.append(0, ends[:-1])
-  return _rates(cycles, index, np.asarray(steps) - starts[index])
-
-
-def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
-  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
-  steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
-  index = np.repeat(np.arange(len(cycles)), _POINTS)
-  return _rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
-
-
-def _rates(
+def planned_rates(
   cycles: Sequence[PlannedCycle], index: np.ndarray, local: np.ndarray
 ) -> np.ndarray:
-  """The learning rates at nominal steps of cycles; all of shape=(n,)."""
+  """Learning rates, as planned: at nominal steps `local` of cycles `index`.
+
+  Both are of shape=(n,), and so are the rates, which are float32.
+  """
   each = [
     anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
@@ -340,3 +308,10 @@ def _rates(
   clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))
   rate = functools.partial(learning_rate, cycles=cycles)
   return np.asarray(jax.jit(jax.vmap(rate))(clocks))
+
+
+def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
+  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
+  steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
+  index = np.repeat(np.arange(len(cycles)), _POINTS)
+  return planned_rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)

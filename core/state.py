@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .evaluation import Evaluation
-from .horizon import Pace
+from .evaluation import Evaluation, Pace
 
 NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
 
@@ -45,11 +44,7 @@ def to_words(control: Control) -> np.ndarray:
 
 
 def from_words(words: np.ndarray, like: Control) -> Control:
-  """The control that `to_words` wrote.
-
-  Args:
-    words: shape=(2 * numbers,), dtype=int32.
-    like: one of the same configuration; tells which numbers are whole.
+  """The control that `to_words` wrote; `like` tells which numbers are whole.
 
   Raises:
     ValueError: if the words were written by a run with other settings.

@@ -10,7 +10,7 @@ import inspect
 import re
 from typing import Any
 
-from reset_cycles.core import horizon, optimizers, range_test, schedules
+from reset_cycles.core import evaluation, optimizers, range_test, schedules
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.schedule_params import ScheduleParams
 from reset_cycles.soft_reset import SoftReset
@@ -27,7 +27,7 @@ CLASSES = (
   SmoothedLossRule,
   Progress,
   range_test.RangeTest,
-  horizon.TimeHorizon,
+  evaluation.TimeHorizon,
 )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import early_switching, schedule_params, soft_reset
-from ..core import horizon, optimizers, schedules
+from ..core import optimizers, schedules
 from ..core.checks import check, check_count, did_you_mean
 from ..schedule_params import ScheduleParams
 from . import averages, composed_shapes, shapes
@@ -29,7 +29,7 @@ _CLASSES: dict[str, Any] = {
   name: value
   for module in (
     *(schedule_params, soft_reset, early_switching),
-    *(schedules, optimizers, horizon),
+    *(schedules, optimizers),
     *(shapes, composed_shapes, further_optimizers, averages),
   )
   for name, value in vars(module).items()

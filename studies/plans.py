@@ -104,8 +104,9 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
     shape=(steps,), float32. The rate after the last step is not among them.
   """
   cycles = plan.cycles
-  num_steps = sum(cycle.steps for cycle in cycles)
-  return schedules.planned_rates(cycles, np.arange(num_steps))
+  steps = [np.arange(cycle.steps) for cycle in cycles]
+  index = np.repeat(np.arange(len(cycles)), [len(s) for s in steps])
+  return schedules.planned_rates(cycles, index, np.concatenate(steps))
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from helpers.replay import config_of, make_params, replay
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import Evaluation
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import Evaluation, TimeHorizon
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from helpers import reference
-from reset_cycles import early_switching
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.early_switching import (
   NO_LOSS_YET,
@@ -31,18 +30,24 @@ def rule(lam=0.5, eps1=0.1, eps2=0.05, k=2, m=2):
 
 def observed(losses, params):
   """The states and the verdicts after each loss."""
-  lam, numbers = params['lam'], {k: v for k, v in params.items() if k != 'lam'}
-  states = [NO_LOSS_YET]
+  judge, state, found = SmoothedLossRule(**params), NO_LOSS_YET, []
   for loss in losses:
-    states.append(early_switching.smooth_loss(states[-1], loss, lam))
-  return states[1:], [
-    early_switching.is_stopping_early(state, **numbers) for state in states[1:]
-  ]
+    state, verdict = judge.observe(state, Evaluation(1, loss, 0.5), None)
+    found.append((state, verdict))
+    values = state.value, state.derivative, *cases(verdict)
+    np.testing.assert_equal(verdict.terms, dict(zip(judge.columns, values)))
+  return map(list, zip(*found))
+
+
+def cases(verdict):
+  """Whether case 1, case 2 and S(t) hold."""
+  return tuple(verdict.terms[n] for n in ('case1', 'case2', 'stopping'))
 
 
 def test_smoothing_by_hand():
   # lambda 0.25: l = L(1), then a quarter of the loss and three quarters of l.
-  assert observed([8.0, 4.0, 7.0, 11.0], rule(lam=0.25))[0] == [
+  states, _ = observed([8.0, 4.0, 7.0, 11.0], rule(lam=0.25))
+  assert states == [
     # t, l, l', min l, argmin l
     (1, 8.0, 0.0, 8.0, 1),
     (2, 7.0, -1.0, 7.0, 2),
@@ -97,13 +102,11 @@ DIP = (1.0, 0.5, 0.875, 0.875, 0.859375)
 def test_both_cases_by_hand(losses, params, case1, case2):
   """The evaluations t at which each of them holds."""
   _, found = observed(losses, params)
-  times = list(enumerate(found, start=1))
-  assert [t for t, verdict in times if verdict.case1] == case1
-  assert [t for t, verdict in times if verdict.case2] == case2
-  for t, verdict in times:
+  for t, verdict in enumerate(found, start=1):
     reason = 'minimum out of reach' if t in case2 else ''
     reason = 'loss rises' if t in case1 else reason
-    assert (verdict.reason, verdict.stopping) == (reason, bool(reason))
+    assert verdict.reason == reason
+    assert cases(verdict) == (t in case1, t in case2, bool(reason))
 
 
 @pytest.mark.parametrize('bad', (NAN, INF))
@@ -112,10 +115,8 @@ def test_a_loss_that_is_not_finite_stops_at_once_and_for_good(bad, t):
   losses = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5]
   losses[t - 1] = bad
   states, found = observed(losses, rule(eps1=10.0, eps2=10.0))
-  assert [v.stopping for v in found] == [i >= t for i in range(1, 7)]
-  for verdict in found[t - 1 :]:
-    assert (verdict.case1, verdict.case2) == (False, False)
-    assert verdict.reason == 'loss is not finite'
+  assert [cases(v) for v in found] == [(0, 0, i >= t) for i in range(1, 7)]
+  assert {v.reason for v in found[t - 1 :]} == {'loss is not finite'}
   before = states[t - 2] if t > 1 else NO_LOSS_YET
   last = states[-1]
   assert (last.minimum, last.argmin) == (before.minimum, before.argmin)
@@ -140,32 +141,17 @@ def test_all_series_agree_with_reference_values(name):
   assert rows[0]['dl'] is None and states[0].derivative == 0
   close([s.derivative for s in states[1:]], [row['dl'] for row in rows[1:]])
   expected = [(row['case1'], row['case2'], row['S']) for row in rows]
-  assert [(v.case1, v.case2, v.stopping) for v in found] == expected
+  assert [cases(v) for v in found] == expected
   stops = [t for t, (*_, stop) in enumerate(expected, start=1) if stop]
   assert (stops[0] if stops else None) == case['first_switch']
   if stops:
-    assert getattr(found[stops[0] - 1], case['which'])
+    assert found[stops[0] - 1].terms[case['which']]
   lam = params.pop('lam')
   twin = reference.smooth(case['L'], lam)
   close([value for value, _ in twin], [row['l'] for row in rows])
   assert [
     reference.stopping(twin[:t], **params) for t in range(1, len(rows) + 1)
   ] == expected
-
-
-def test_the_rule_says_what_is_written_down():
-  rule = SmoothedLossRule(lam=0.5, eps1=0.25, eps2=9.0, k=9, m=9)
-  state, found = rule.initial, []
-  for loss in (1.0, 1.5, NAN):
-    evaluation = Evaluation(1, loss, 0.5)
-    state, verdict = rule.observe(state, evaluation, None)
-    assert tuple(verdict.terms) == rule.columns
-    found.append((verdict.reason, *verdict.terms.values()))
-  assert found[:2] == [
-    ('', 1.0, 0.0, 0, 0, 0),
-    ('loss rises', 1.25, 0.25, 1, 0, 1),
-  ]
-  assert (found[2][0], found[2][3:]) == ('loss is not finite', (0, 0, 1))
 
 
 # Progress: what is still missing against what may still come.

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from helpers import fake_benchmark
-from helpers.replay import config_of, lay_out, replay
+from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import (
@@ -22,7 +22,6 @@ from reset_cycles.core.schedules import (
   Cosine,
   Cycle,
   LinearWarmup,
-  planned_rates,
 )
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.schedule_params import (
@@ -32,6 +31,7 @@ from reset_cycles.schedule_params import (
   ScheduleParams,
 )
 from reset_cycles.soft_reset import Cyclic, SoftReset
+from reset_cycles.studies.plans import RunPlan, planned_rates
 
 UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'
 POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
@@ -180,8 +180,7 @@ FREE = dataclasses.replace(PARAMS, optimizer=ScheduleFreeAdamW())
 
 def rates(params):
   """Those of every planned step."""
-  cycles = lay_out(6, params.cycles, params.budget_factor)
-  return planned_rates(cycles, np.arange(12)).tolist()
+  return planned_rates(RunPlan(6, params)).tolist()
 
 
 def weights(params):

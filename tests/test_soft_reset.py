@@ -123,18 +123,6 @@ def test_tau_fades_with_the_share_of_the_run_that_is_over(fade, step, expected):
   assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize('rising', (True, False))
-@pytest.mark.parametrize('goal', (0.0, -0.3, NAN, INF))
-def test_tau_needs_a_positive_target(goal, rising):
-  with pytest.raises(
-    ValueError,
-    match=r'validation_target_value=.* must be finite and above 0 where a '
-    'soft reset needs tau',
-  ):
-    soft_reset.check_target(target(goal, rising))
-  soft_reset.check_target(target(1e-9, rising))
-
-
 @pytest.mark.parametrize(
   ('plan', 'expected'),
   (

@@ -46,15 +46,14 @@ def test_schedules_are_checked_before_training(params, step_hint, said):
     newly_set_up(params, step_hint=step_hint)
 
 
-class Odd(fake_benchmark.TinyWorkload):
-  validation_target_value = -0.5
-
-
-def test_a_target_without_a_tau_is_refused_before_training():
-  said = '^validation_target_value=-0.5: .* must be finite and above 0 '
+@pytest.mark.parametrize('goal', (-0.5, 0.0))
+def test_a_target_without_a_tau_is_refused_before_training(goal):
+  workload = fake_benchmark.TinyWorkload()
+  workload.validation_target_value = goal
+  said = f'^validation_target_value={goal}: .* must be above 0 where a soft '
   with pytest.raises(ValueError, match=said):
-    newly_set_up(PARAMS, Odd(), {})
-  newly_set_up(dataclasses.replace(PARAMS, reset=FullReset()), Odd(), {})
+    newly_set_up(PARAMS, workload, {})
+  newly_set_up(dataclasses.replace(PARAMS, reset=FullReset()), workload, {})
 
 
 def test_nothing_prepares_an_evaluation():

@@ -296,9 +296,7 @@ def _first_switch(losses: np.ndarray) -> int | None:
   smoothed = early_switching.NO_LOSS_YET
   for t, loss in enumerate(losses, start=1):
     smoothed = early_switching.smooth_loss(smoothed, loss, rule.lam)
-    if early_switching.is_stopping_early(
-      smoothed, rule.eps1, rule.eps2, rule.k, rule.m
-    ).stopping:
+    if rule.verdict(smoothed).reason:
       return t
   return None
 

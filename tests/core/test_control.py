@@ -19,8 +19,7 @@ from helpers.replay import (
   transitions,
 )
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import Evaluation, Target
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule
@@ -79,6 +78,20 @@ def test_the_tape_of_a_chain(seen, expected):
   assert of(events, 'finish', 'reason') == [
     (len(local_steps), 'cycles have run out')
   ]
+
+
+@pytest.mark.parametrize('late', (3, 4))
+def test_an_evaluation_of_an_earlier_cycle_is_not_judged(late):
+  """It comes in after the reset before which it was made."""
+  seen = {5: [(late, NAN, 0.1)], 6: [(6, 1.0, 0.1)]}
+  events, *_ = replay(make_params(), 6, seen)
+  assert story(events, without=('reset',)) == (
+    '0 start 1 4, 4 start 2 8, 5 evaluation 2 0, 6 evaluation 2 1, '
+    '8 start 3 12, 12 finish 3'
+  )
+  # One before the first step is the first cycle's.
+  events, *_ = replay(make_params(), 6, [(0, 1.0, 0.1)], until=1)
+  assert of(events, 'evaluation', 'evaluation') == [(0, 1)]
 
 
 def test_an_evaluation_in_full():
@@ -182,6 +195,14 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
       {'hint': 50},
       '21 clock 1 100, 100 wait 1 120, 101 finish 1',
       id='no room for another',
+    ),
+    # After 90, exactly three intervals remain: room enough.
+    case(
+      (3.0, 1.0),
+      range(10, 130, 10),
+      {},
+      '20 clock 1 90, 90 reset 2, 90 start 2 120, 120 finish 2',
+      id='room for another',
     ),
     # An end that was not evaluated is waited for as long as an interval.
     case(
@@ -322,6 +343,8 @@ def moved(lengths, every, at, hint=60, last=0, **changes):
     # 10.9 and 60 nominal steps share 189: the first has 29.07, or 30.
     case((1.0, 1.0), 10, {21: 240}, 60, [(11, 61), (21, 121)], id='early'),
     case((1.0, 1.0), 10, {51: 240}, 60, [(11, 61), (51, 81)], id='later'),
+    # Three intervals are over at 30: 33.8 and 60 nominal steps share 210.
+    case((1.0, 1.0), 10, {30: 240}, 60, [(11, 61), (30, 110)], id='third'),
     # The last cycle lasts up to the horizon.
     case((1.0,), 10, {21: 240}, 60, [(11, 120), (21, 240)], id='last'),
     # Where no three intervals are left, so does any.
@@ -337,6 +360,15 @@ def moved(lengths, every, at, hint=60, last=0, **changes):
       200,
       [(41, 201), (199, 201)],
       id='just before the end',
+    ),
+    # Laid out anew, it is three intervals long, and ends just after one.
+    case(
+      (1.0, 1.0),
+      40,
+      {119: 240},
+      200,
+      [(41, 201), (119, 120)],
+      id='just long enough',
     ),
     # 2.7 of 241 are 3 steps, more than a twentieth of 40.
     case(

@@ -11,10 +11,8 @@ import pytest
 from helpers.replay import PEAK, config_of, make_params, of, replay, story
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import schedules
-from reset_cycles.core.evaluation import Evaluation
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.range_test import RangeTest
-from reset_cycles.early_switching import Progress
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
@@ -165,21 +163,21 @@ def test_losses_are_asked_for_at_the_end_of_the_test_only():
 
 
 @pytest.mark.parametrize(
-  ('step_hint', 'horizon', 'expected'),
+  ('step_hint', 'horizon', 'setting'),
   (
-    # With nothing left, the cycle gets a step; of a chain, too.
-    (2, None, '4 start 2 5, 5 finish 2'),
-    (2, TimeHorizon(), '4 start 2 5, 5 finish 2'),
+    # With no step remaining, the last cycle of the chain gets one; while the
+    # pace is unknown, the first.
+    (2, None, 3),
+    (2, TimeHorizon(), 1),
     # One step of five.
-    (2.5, TimeHorizon(), '4 start 2 5, 5 finish 2'),
+    (2.5, TimeHorizon(), 1),
   ),
 )
-def test_a_run_that_is_hardly_longer_than_its_test(
-  step_hint, horizon, expected
-):
+def test_a_run_that_is_hardly_longer_than_its_test(step_hint, horizon, setting):
   events, *_ = replay(begun(horizon=horizon), step_hint, {}, until=9)
   found = story(events, without=('evaluation', 'reset', 'range_test'))
-  assert found == f'0 start 1 4, {expected}'
+  assert found == '0 start 1 4, 4 start 2 5, 5 finish 2'
+  assert of(events, 'cycle_start', 'setting')[1:] == [(4, setting)]
 
 
 def test_the_pace_counts_from_the_test_on():
@@ -189,12 +187,3 @@ def test_the_pace_counts_from_the_test_on():
   events, *_ = replay(params, 30, seen, until=5)
   # Of 60 steps, 56 remain: 19 for the first of three cycles, at 3 + 10 * 2.
   assert of(events, 'cycle_start', 'setting', 'cycle_end')[1:] == [(4, 1, 23)]
-
-
-def test_the_test_is_not_judged():
-  config = config_of(begun(switching=Progress()), 12)
-  control, _ = control_lib.start(config)
-  for loss in (1.0, NAN):
-    found = control_lib.observe(control, Evaluation(2, loss, 0.1), config)
-    assert found[0].switching == Progress.initial
-    assert found[1].reason == '' and found[1].terms == {}

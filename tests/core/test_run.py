@@ -477,15 +477,6 @@ def test_batch_statistics_that_change_shape_at_the_first_step(
   assert 'batch statistics differ in shape' in caplog.text
 
 
-def test_fresh_parameters_that_do_not_fit_are_named():
-  driver = newly_set_up(dataclasses.replace(PARAMS, reset=FullReset()))
-  driver.run(until=3)
-  wrong = {'kernel': jnp.zeros((7, 2)), 'bias': jnp.zeros(2)}
-  driver.workload.init_model_fn = lambda rng: (wrong, {'mean': jnp.zeros(6)})
-  with pytest.raises(ValueError, match="init_model_fn's parameters differ"):
-    driver.step()
-
-
 def test_two_runs_in_one_process_do_not_see_each_other():
   alone, together, other = (
     new_driver(),

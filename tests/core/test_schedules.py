@@ -50,6 +50,12 @@ def lay_out(step_hint, *cycles, budget_factor=1.0):
   return schedules.jax_lr_schedule(step_hint, cycles, budget_factor)
 
 
+def all_rates(planned):
+  """Those of all steps of a chain."""
+  places = [(i, t) for i, c in enumerate(planned) for t in range(c.steps)]
+  return schedules.planned_rates(planned, *np.transpose(places))
+
+
 @pytest.mark.parametrize(
   ('start', 'horizon', 'lengths', 'ends'),
   (
@@ -79,7 +85,8 @@ def test_how_steps_are_split(start, horizon, lengths, ends):
 )
 def test_one_cycle_by_hand(steps, warmup_factor, expected):
   planned = lay_out(steps, cycle(0.5, warmup_factor))
-  found = schedules.planned_rates(planned, np.array(list(expected)))
+  points = np.array(list(expected))
+  found = schedules.planned_rates(planned, np.zeros_like(points), points)
   np.testing.assert_allclose(found, list(expected.values()), atol=1e-7)
 
 
@@ -127,7 +134,7 @@ def test_the_thesis_chain_agrees_with_reference_values(name):
   assert [c.steps for c in planned] == data['lengths']
   assert np.cumsum(data['lengths']).tolist() == data['boundaries']
   count = 1600 if set(data['decays']) == {'cosine'} else data['lengths'][0]
-  found = schedules.planned_rates(planned, np.arange(count))
+  found = all_rates(planned)[:count]
   assert_close(found, data['values'][:count], max(data['peaks']))
 
 
@@ -139,7 +146,7 @@ def test_planned_rates_agree_with_their_twin(params, step_hint):
     step_hint, *params.cycles, budget_factor=params.budget_factor
   )
   expected = reference.chain_rates(step_hint, params)
-  found = schedules.planned_rates(planned, np.arange(len(expected)))
+  found = all_rates(planned)
   assert_close(found, expected, params.cycles[0].peak)
   # A cycle's rate at its end is its own, and not the next one's.
   samples = schedules.sampled_rates(planned)
@@ -260,6 +267,6 @@ def test_shapes_of_a_chain_may_differ():
     cycle(1.0, 0.5, decay=Cooldown(1.0), warmup=LinearWarmup(0.5)),
     cycle(1.0, 0.5, decay=told),
   )
-  found = schedules.planned_rates(lay_out(12, *cycles), np.arange(12))
+  found = all_rates(lay_out(12, *cycles))
   expected = [0, 0.25, 0.25, 0.25, 0.5, 0.75, 1, 0.5, 0, 0.5, 0.5, 0.5]
   np.testing.assert_allclose(found, expected, atol=1e-7)

@@ -12,12 +12,7 @@ import pytest
 from absl import flags
 
 from helpers import fake_benchmark
-from reset_cycles.core.evaluation import (
-  Evaluation,
-  Target,
-  new_evaluations,
-  read_evaluation,
-)
+from reset_cycles.core.evaluation import Target
 from reset_cycles.core.workload import (
   budget_seconds,
   has_device_axis,
@@ -75,14 +70,6 @@ def test_targets_that_are_refused(value):
     read_target(wrong)
 
 
-def test_an_evaluation_without_the_target_metric():
-  with pytest.raises(
-    ValueError,
-    match="'validation/accuracy' is not among .* are test/loss, validation/l",
-  ):
-    read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
-
-
 def test_spec_of():
   assert spec_of(fake_benchmark.PmapTinyWorkload()) is fake_benchmark
   with pytest.raises(ValueError, match='workload=object'):
@@ -135,38 +122,6 @@ def test_label_smoothing_and_weights_reach_the_loss():
   del batch['weights']
   summed, n = loss_fn_of_batch(workload, 0.0)(logits, batch)
   assert (summed, n) == (20.0, 2.0)
-
-
-def results(loss, accuracy):
-  return {'validation/loss': loss, 'validation/accuracy': accuracy}
-
-
-def test_new_evaluations():
-  """Entries may be mangled by one or several preemptions, and out of order."""
-  entries = [
-    (9, results(1.0, 0.3)),
-    ({'0': 1, '1': results(3.0, 0.1)}, '0'),
-    ({'0': {'0': np.int32(5), '1': results(2.0, 0.2)}, '1': '1'}, '1'),
-    (9, results(1.0, 0.3)),
-  ]
-  expected = [Evaluation(5, 2.0, 0.2), Evaluation(9, 1.0, 0.3)]
-  assert new_evaluations(entries, 1, ACCURACY) == expected
-  assert new_evaluations(entries, 9, ACCURACY) == []
-  assert new_evaluations(None, -1, ACCURACY) == []
-
-
-@pytest.mark.parametrize(
-  ('given', 'loss', 'seconds'),
-  (
-    ({'validation/loss': 1.0, 'validation/ctc_loss': 2.0}, 1.0, math.nan),
-    ({'validation/ctc_loss': 2.0}, 2.0, math.nan),
-    ({'accumulated_submission_time': 12.5}, 0.5, 12.5),
-  ),
-)
-def test_what_an_evaluation_has(given, loss, seconds):
-  given = {**given, 'validation/accuracy': 0.5}
-  found = read_evaluation(7, given, ACCURACY)
-  np.testing.assert_equal(found, Evaluation(7, loss, 0.5, seconds))
 
 
 @pytest.mark.parametrize(

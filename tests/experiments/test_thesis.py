@@ -7,15 +7,15 @@ import json
 import pathlib
 import zipfile
 
-import numpy as np
 import pytest
 
 from helpers.curves import assert_close
 from reset_cycles import submission
-from reset_cycles.core.schedules import jax_lr_schedule, planned_rates
+from reset_cycles.core.schedules import jax_lr_schedule
 from reset_cycles.experiments import submission as experiment
 from reset_cycles.experiments import thesis
 from reset_cycles.parts.settings_json import from_plain
+from reset_cycles.studies.plans import RunPlan, planned_rates
 
 
 @pytest.mark.parametrize('run', thesis.RUNS)
@@ -73,5 +73,5 @@ def test_whole_runs_agree_with_the_reference_values(run, figure):
   assert [sum(c.steps for c in cycles[: i + 1]) for i in range(3)] == [
     *expected['boundaries']
   ]
-  rates = planned_rates(cycles, np.arange(1600))
+  rates = planned_rates(RunPlan(800, params))
   assert_close(rates, expected['values'], max(expected['peaks']))

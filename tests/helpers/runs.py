@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers import fake_benchmark
 from reset_cycles import submission
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import read_events

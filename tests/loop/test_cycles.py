@@ -20,8 +20,7 @@ from helpers.loops import assert_same, host
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import schedules
 from reset_cycles.core.control import RunConfig
-from reset_cycles.core.evaluation import Evaluation, Target
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cosine, Cycle

@@ -1,21 +1,71 @@
-"""The horizon in time: by hand, beside its twin, and under made-up clocks."""
+"""Evaluations as they are read, and the horizon in time, by hand."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from helpers.replay import config_of, make_params, of, replay
 from reset_cycles.core import control as control_lib
-from reset_cycles.core import horizon as horizon_lib
-from reset_cycles.core.evaluation import Evaluation
-from reset_cycles.core.horizon import Pace, TimeHorizon
+from reset_cycles.core.evaluation import (
+  Evaluation,
+  Pace,
+  Target,
+  TimeHorizon,
+  new_evaluations,
+  read_evaluation,
+)
 from reset_cycles.core.state import NO_EVALUATION
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
 TIME = TimeHorizon()
+ACCURACY = Target('validation/accuracy', 0.8, True)
+
+
+def test_an_evaluation_without_the_target_metric():
+  with pytest.raises(
+    ValueError,
+    match="'validation/accuracy' is not among .* are test/loss, validation/l",
+  ):
+    read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
+
+
+def results(loss, accuracy):
+  return {'validation/loss': loss, 'validation/accuracy': accuracy}
+
+
+def test_new_evaluations():
+  """Entries may be mangled by one or several preemptions, and out of order."""
+  entries = [
+    (9, results(1.0, 0.3)),
+    ({'0': 1, '1': results(3.0, 0.1)}, '0'),
+    ({'0': {'0': np.int32(5), '1': results(2.0, 0.2)}, '1': '1'}, '1'),
+    (9, results(1.0, 0.3)),
+  ]
+  expected = [Evaluation(5, 2.0, 0.2), Evaluation(9, 1.0, 0.3)]
+  assert new_evaluations(entries, 1, ACCURACY) == expected
+  assert new_evaluations(entries, 9, ACCURACY) == []
+  assert new_evaluations(None, -1, ACCURACY) == []
+
+
+@pytest.mark.parametrize(
+  ('given', 'loss', 'seconds'),
+  (
+    ({'validation/loss': 1.0, 'validation/ctc_loss': 2.0}, 1.0, math.nan),
+    ({'validation/ctc_loss': 2.0}, 2.0, math.nan),
+    ({'accumulated_submission_time': 12.5}, 0.5, 12.5),
+  ),
+)
+def test_what_an_evaluation_has(given, loss, seconds):
+  given = {**given, 'validation/accuracy': 0.5}
+  found = read_evaluation(7, given, ACCURACY)
+  np.testing.assert_equal(found, Evaluation(7, loss, 0.5, seconds))
+
+
+# The horizon.
 
 
 def horizons_of(evaluations, budget, horizon=TIME, planned=5000):
@@ -23,7 +73,7 @@ def horizons_of(evaluations, budget, horizon=TIME, planned=5000):
   pace, last, found = Pace(), NO_EVALUATION, []
   for step, seconds in evaluations:
     new = Evaluation(step, 1.0, 0.1, seconds)
-    pace, last = horizon_lib.observe(pace, last, new), new
+    pace, last = pace.after(last, new), new
     to_come = horizon.steps_to_come(pace, budget - seconds)
     planned = step + to_come if to_come else planned
     found.append(planned)
@@ -109,7 +159,7 @@ def test_the_intervals_that_are_remembered():
   assert (pace.longest, pace.usual) == (0, 0.0)
   for i, step in enumerate([1, 8, 10, *range(11, 20)]):
     new = Evaluation(step, 1.0, 0.1, 60.0 + i)
-    pace, last = horizon_lib.observe(pace, last, new), new
+    pace, last = pace.after(last, new), new
     if step == 10:
       assert [s for s in pace.steps if s == s] == [7.0, 2.0]
       assert (pace.longest, pace.usual) == (7, 4.5)
@@ -117,9 +167,7 @@ def test_the_intervals_that_are_remembered():
   assert pace.steps == (1.0,) * 9
   assert pace.durations == (1.0,) * 9
   # Steps count without times, too.
-  untimed = horizon_lib.observe(
-    Pace(), Evaluation(1, 1, 1), Evaluation(6, 1, 1)
-  )
+  untimed = Pace().after(Evaluation(1, 1, 1), Evaluation(6, 1, 1))
   assert untimed.longest == 5 and math.isnan(untimed.durations[-1])
 
 
