@@ -14,14 +14,17 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from absl import logging
 
+from .schedules import PlannedCycle, sampled_rates
+
 CYCLES = 'cycles.csv'
 SETTINGS = 'schedule_params.json'
+PICTURE = 'lr_schedule.png'
 # The columns of every run. The switching rule adds its own.
 COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
@@ -31,6 +34,7 @@ COLUMNS = (
 )
 
 Event = dict[str, Any]
+T = TypeVar('T')
 
 
 def write_whole(path: pathlib.Path, content: bytes) -> None:
@@ -58,25 +62,29 @@ def as_plain(value: Any) -> Any:
 class Records:
   """The files of a run and the benchmark's metrics logger."""
 
-  def __init__(self, step_hint: int, schedule_params: Any) -> None:
-    """Nothing is written before `start`."""
+  def __init__(
+    self, step_hint: int, schedule_params: Any, cycles: Sequence[PlannedCycle]
+  ) -> None:
+    """Draws the plan; nothing is written before `start`."""
     self.folder: pathlib.Path | None = None  # None if nothing is written there
     self._failed: set[str] = set()
     self._writes = jax.process_index() == 0
     self._columns = [*COLUMNS, *schedule_params.switching.columns]
     plain = as_plain(schedule_params)
     self._settings = {'step_hint': step_hint, 'schedule_params': plain}
+    self._picture = self._attempt(f'drawing {PICTURE}', _drawn, cycles)
 
-  def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> None:
+  def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
     try:
-      fn(*args)
+      return fn(*args)
     except Exception as error:  # noqa: BLE001  # a logger may raise anything
       if what not in self._failed:
         self._failed.add(what)
         said = f'{what[:1].upper()}{what[1:]} failed: {type(error).__name__}'
         rest = 'The run goes on; this is logged only once.'
         logging.warning('%s: %s. %s', said, error, rest)
+      return None
 
   def start(self, metrics_logger: Any, global_step: int) -> None:
     """Begins the files of a run, or continues them from a resumed run's step.
@@ -89,11 +97,15 @@ class Records:
     if log is None or not self._writes:
       return
     self.folder = pathlib.Path(log).parent
-    settings, cycles = self.folder / SETTINGS, self.folder / CYCLES
+    settings, picture, cycles = (
+      self.folder / name for name in (SETTINGS, PICTURE, CYCLES)
+    )
     if global_step > 0:
       _check_same(settings, self._settings)
     text = json.dumps(self._settings, indent=2, default=repr) + '\n'
     self._attempt(f'writing {SETTINGS}', write_whole, settings, text.encode())
+    if self._picture:
+      self._attempt(f'writing {PICTURE}', write_whole, picture, self._picture)
     self._attempt(f'writing {CYCLES}', self._keep_before, cycles, global_step)
 
   def _keep_before(self, path: pathlib.Path, step: int) -> None:
@@ -181,3 +193,27 @@ def _check_same(path: pathlib.Path, values: Mapping[str, Any]) -> None:
         f'{path}: the run in this folder was begun with another {name}; resume '
         'it with that one, or start a new experiment.'
       )
+
+
+def _drawn(cycles: Sequence[PlannedCycle]) -> bytes:
+  """The planned learning rate as a PNG; empty if matplotlib is missing."""
+  try:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+  except ImportError:
+    logging.info('matplotlib is missing: no %s.', PICTURE)
+    return b''
+  lengths = np.asarray([cycle.steps for cycle in cycles])
+  ends = np.cumsum(lengths)
+  starts, rates = ends - lengths, sampled_rates(cycles)
+  figure = Figure(layout='constrained', figsize=(7, 3))
+  axes = figure.subplots()
+  steps = np.linspace(starts, ends, rates.shape[1], axis=1)
+  axes.plot(steps.ravel(), rates.ravel())
+  for start in starts[1:]:
+    axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
+  axes.set_title('Planned; dashed: a new cycle starts', loc='left')
+  axes.set(xlabel='global step', ylabel='learning rate', xlim=(0, ends[-1]))
+  picture = io.BytesIO()
+  FigureCanvasAgg(figure).print_png(picture)
+  return picture.getvalue()

@@ -115,7 +115,7 @@ def set_up(
   setup = Setup(
     config=config,
     devices=devices,
-    records=Records(workload.step_hint, settings),
+    records=Records(workload.step_hint, settings, cycles),
     rng=rng,
     train_step=devices.compile_step(step),
     model_reset=ModelReset(

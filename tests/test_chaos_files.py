@@ -213,6 +213,6 @@ def test_killed_after_a_reset_and_resumed(tmp_path, monkeypatch):
   resets = [e for e in read_events(whole / CYCLES) if e['event'] == 'reset']
   assert [e['global_step'] for e in resets] == ['42', '84']
   assert 0 < float(resets[0]['tau']) <= 1
-  for name in ('schedule_params.json', 'metric.png'):
+  for name in ('schedule_params.json', 'lr_schedule.png', 'metric.png'):
     assert (whole / name).stat().st_size > 0
   assert_same(killed, whole)

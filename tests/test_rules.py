@@ -44,7 +44,7 @@ STANDARD = set(
   inspect io json math numbers os pathlib re statistics sys types typing
   """.split()
 )
-THIRD_PARTY = {'absl', 'flax', 'jax', 'numpy', 'optax'}
+THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}
 # How a module could get at the environment, at JAX's settings, at other
 # programs or around this list.
 FORBIDDEN_NAMES = set(

@@ -13,7 +13,8 @@ import types
 import pytest
 
 from helpers.fake_benchmark import Logger
-from helpers.runs import new_driver
+from helpers.runs import new_driver, newly_set_up
+from reset_cycles.core import schedules
 from reset_cycles.core.records import CYCLES, Records, read_events, write_whole
 from reset_cycles.schedule_params import THESIS
 
@@ -26,7 +27,8 @@ def said(caplog):
 
 def begun(logger, step=0, params=THESIS, hint=300):
   """The records of a run that starts, or is resumed, at a step."""
-  files = Records(hint, params)
+  cycles = schedules.jax_lr_schedule(hint, params.cycles, params.budget_factor)
+  files = Records(hint, params, cycles)
   files.start(logger, step)
   return files
 
@@ -62,8 +64,10 @@ def test_what_is_written(tmp_path, said):
   assert logger.logged == {7: numbers}
   assert sorted(path.name for path in tmp_path.iterdir()) == [
     'cycles.csv',
+    'lr_schedule.png',
     'schedule_params.json',
   ]
+  assert (tmp_path / 'lr_schedule.png').read_bytes()[:4] == b'\x89PNG'
   written = json.loads((tmp_path / 'schedule_params.json').read_text())
   assert written['step_hint'] == 300
   rule = {'lam': 0.7, 'eps1': 0.01, 'eps2': 0.01, 'k': 9, 'm': 9}
@@ -224,7 +228,7 @@ def test_a_run_goes_on_where_nothing_can_be_written(
   # Each is said once.
   failed = {text.split(' failed')[0] for text in said()}
   assert len(failed) == len(said())
-  begun = {'Writing schedule_params.json'}
+  begun = {'Writing schedule_params.json', 'Writing lr_schedule.png'}
   assert failed - begun == {
     "The benchmark's metrics logger",
     'Writing cycles.csv',
@@ -232,3 +236,16 @@ def test_a_run_goes_on_where_nothing_can_be_written(
   keeps = fault is put_a_folder_in_the_place_of_the_file
   assert (failed >= begun) == (at_step == 0 and not keeps)
   assert all('The run goes on; this is logged only' in t for t in said())
+
+
+def test_a_picture_that_cannot_be_drawn(folder, monkeypatch, said):
+  def broken(*unused):
+    raise RuntimeError('no font')
+
+  monkeypatch.setattr('reset_cycles.core.records._drawn', broken)
+  newly_set_up().run(until=1)
+  assert [text.split(':')[0] for text in said()] == [
+    'Drawing lr_schedule.png failed'
+  ]
+  names = {path.name for path in folder.iterdir()}
+  assert names == {'schedule_params.json', 'cycles.csv'}
