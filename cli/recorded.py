@@ -17,7 +17,7 @@ from .flags import FOLDER, PATH, command, option, overwrite, switch
 @command
 @option(
   'rule',
-  'Such as progress, oracle, or \'{"name": "race", "rule": "thesis"}\'.',
+  'Such as thesis, or \'{"name": "progress", "min_share": 0.2}\'.',
   multiple=True,
 )
 @option(
@@ -35,11 +35,11 @@ def replay(
   json: bool,
   logs: pathlib.Path | None,
 ) -> None:
-  """Judges switching rules and races on recorded runs.
+  """Judges switching rules on recorded runs.
 
-  The trials of a study follow one another, each until a switching rule ends it,
-  or compete in a race. What counts is how many targets are reached within a
-  budget, how soon, and how many runs are ended that would have reached theirs.
+  The trials of a study follow one another, each until the rule ends it. What
+  counts is how many targets are reached within a budget, how soon, and how many
+  runs are ended that would have reached theirs.
   --rule and --budget may be repeated. See studies/real_runs/README.md.
   """
   if not all(0 < factor < math.inf for factor in budget):
