@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import keyword
 import pathlib
 import re
@@ -73,8 +74,8 @@ def schedule(
   with errors.ended_by_signals():
     import numpy as np
 
+    from ..core.records import drawn
     from ..studies import plans
-    from ..studies.preview import plan as preview
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
     name, recorded, chosen = _read_settings(settings, params)
@@ -82,9 +83,10 @@ def schedule(
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
     plan = plans.RunPlan(steps, chosen)
-    text = '\n'.join(preview.plan_lines(name, plan))
+    text = '\n'.join(plans.plan_lines(name, plan))
     if picture:
-      preview.save_picture(picture, name, plan)
+      importlib.import_module('matplotlib')  # without it nothing is drawn
+      files.write_whole(picture, drawn(plan.cycles))
   print(text)
 
 
