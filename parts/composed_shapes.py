@@ -58,7 +58,6 @@ class PiecewiseConstant:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     return jnp.asarray(self.values, jnp.float32)[num_reached(x, self.at)]
 
 
@@ -89,7 +88,6 @@ class CosineWarmRestarts:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     # From the last one, which is 1 long: no power of a large number.
     lengths = [self.multiplier**-i for i in range(self.periods)][::-1]
     starts = [math.fsum(lengths[:i]) for i in range(1, self.periods)]
@@ -130,7 +128,6 @@ class Triangular:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     starts = [i / self.periods for i in range(1, self.periods)]
     passed, rest = part_of(x, starts)
     up, down = rest / self.rise, (1.0 - rest) / (1.0 - self.rise)
@@ -176,7 +173,6 @@ class OneCycle:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     back = self.three_phase
     turns = [self.rise, 2 * self.rise] if back else [self.rise]
     values = [self.start, 1.0, *([self.start] if back else []), self.end]
@@ -222,7 +218,6 @@ class WSD:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     starts = [0.5**i for i in range(self.checkpoints - 1, 0, -1)]
     down = last_part(part_of(x, starts)[1], self.decay)
     return falling(down, 1.0, self.floor, self.fall)
@@ -260,7 +255,6 @@ class Sequential:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     index, passed = part_of(x, self.at)
     peaks = self.peaks or (1.0,) * len(self.shapes)
     values = [peak * shape(passed) for peak, shape in zip(peaks, self.shapes)]
@@ -287,5 +281,4 @@ class Chained:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     return math.prod(jnp.asarray(shape(x)) for shape in self.shapes)

@@ -43,7 +43,6 @@ class Constant:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     return jnp.ones_like(x, jnp.float32)
 
 
@@ -64,7 +63,6 @@ class CosineWarmup:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     half = 0.5 * (1.0 - jnp.cos(jnp.pi * x))
     return self.start + (1.0 - self.start) * half
 
@@ -87,7 +85,6 @@ class ExponentialWarmup:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     # No power of the start, which may be too small for a float32.
     return jnp.exp(math.log(self.start) * (1.0 - x))
 
@@ -113,7 +110,6 @@ class PolynomialWarmup:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     return self.start + (1.0 - self.start) * x**self.power
 
 
@@ -134,7 +130,6 @@ class Linear:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     return self.floor + (1.0 - self.floor) * (1.0 - x)
 
 
@@ -164,7 +159,6 @@ class Exponential:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     periods = x / self.share
     if self.staircase and self.share * MOST_STAIRS >= 1:
       periods = jnp.floor((x + SLACK) / self.share)
@@ -238,7 +232,6 @@ class Step:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     return jnp.power(self.factor, num_reached(x, self.at))
 
 
@@ -271,7 +264,6 @@ class Polynomial:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     # The difference first: 0 at the end, whose root would show any rounding.
     left = jnp.maximum(self.share - x, 0.0) / self.share
     return self.end + (self.start - self.end) * left**self.power
@@ -306,7 +298,6 @@ class InverseTime:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     periods = jnp.power(x / self.share, self.exponent)
     log_stairs = -self.exponent * math.log(self.share)
     if self.staircase and log_stairs <= math.log(MOST_STAIRS):
@@ -353,7 +344,6 @@ class InversePower:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     power = (self.hold / jnp.maximum(x, self.hold)) ** self.exponent
     if self.cooldown == 0:
       return power
@@ -398,7 +388,6 @@ class KDecayCosine:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     passed = jnp.minimum(x / (1.0 - self.cooldown), 1.0) ** self.k
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * passed))
     return self.floor + (1.0 - self.floor) * half
@@ -427,7 +416,6 @@ class CosineAnnealing:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * (x / self.share)))
     return self.floor + (1.0 - self.floor) * half
 
@@ -460,7 +448,6 @@ class Lambda:
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     """See `Shape`."""
-    del warmup
     found = self.function(x)
     if found is None:  # jax 0.4 would make it nan
       raise TypeError('None is not a number')
