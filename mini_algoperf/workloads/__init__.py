@@ -32,7 +32,7 @@ def workload_class(given: str) -> type[MiniWorkload]:
   `MiniWorkload` or `ArrayWorkload`).
 
   Raises:
-    ValueError: the name is unknown, or the file has no such workload.
+    ValueError: there is none.
   """
   if given in WORKLOADS:
     return WORKLOADS[given]
@@ -54,8 +54,7 @@ def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
   """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
   Raises:
-    ValueError: one of them is unknown, or an attribute of a user's class cannot
-      be right.
+    ValueError: it is unknown, or an attribute of a user's class cannot be right.
   """
   workload = workload_class(given)(generation=generation)
   if from_file.is_file(given):
