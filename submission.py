@@ -109,10 +109,9 @@ def update_params(
     saved, model = run_lib.act(
       saved, run, model, workload, eval_results, global_step
     )
-  params, model_state, inner, run.step_metrics = run.setup.train_step(
-    *model, batch, rng
-  )
-  return (SavedState(inner, saved.control), run), params, model_state
+  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  saved = SavedState(inner, saved.control, metrics)
+  return (saved, run), params, model_state
 
 
 def prepare_for_eval(

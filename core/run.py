@@ -37,6 +37,7 @@ class SavedState(NamedTuple):
 
   inner: OptState
   control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
+  step_metrics: jax.Array  # shape=(2,); of the last step, see `train_step`
 
 
 class Setup(NamedTuple):
@@ -62,7 +63,6 @@ class Run:
   clock: CycleClock | None = None  # as of when it was last anchored
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
-  step_metrics: jax.Array | None = None  # of the last step; see `train_step`
 
 
 def set_up(
@@ -127,7 +127,11 @@ def set_up(
     learning_rate=rate,
     training_complete_error=spec.TrainingCompleteError,
   )
-  return SavedState(inner, devices.put(to_words(control))), Run(setup)
+  nothing = np.full(2, np.nan, np.float32)
+  saved = SavedState(
+    inner, devices.put(to_words(control)), devices.put(nothing)
+  )
+  return saved, Run(setup)
 
 
 def train_step(
@@ -231,7 +235,7 @@ def act(
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
   run.evaluations_seen = len(eval_results or ())
-  _record(run, after.events, workload, step)
+  _record(run, saved, after.events, workload, step)
   if after.is_over:
     raise setup.training_complete_error
   clock = model.opt_state.clock
@@ -264,7 +268,7 @@ def _adopt(
   setup.records.start(workload.metrics_logger, step, columns)
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
-    _record(run, [event], workload, 0)
+    _record(run, saved, [event], workload, 0)
   return saved, model
 
 
@@ -312,7 +316,11 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
 
 
 def _record(
-  run: Run, events: Sequence[Event], workload: WorkloadApi, step: int
+  run: Run,
+  saved: SavedState,
+  events: Sequence[Event],
+  workload: WorkloadApi,
+  step: int,
 ) -> None:
   """Passes events to the records, with the rate and the last step's metrics.
 
@@ -325,7 +333,7 @@ def _record(
   rate = float(run.setup.learning_rate(schedules.packed(now)))
   events = [{**event, 'learning_rate': rate} for event in events]
   logger, metrics = workload.metrics_logger, {}
-  if logger is not None and run.step_metrics is not None:
-    loss, grad_norm = run.setup.devices.get(run.step_metrics)
+  if logger is not None:
+    loss, grad_norm = run.setup.devices.get(saved.step_metrics)
     metrics = {'loss': loss, 'grad_norm': grad_norm}
   run.setup.records.add(events, step, logger, metrics)
