@@ -13,8 +13,8 @@ import click
 
 from ..mini_algoperf import files
 from ..studies import paths
-from . import errors, handed_in
-from .flags import PATH, command, option, overwrite
+from . import errors, flags, handed_in
+from .flags import PATH, command, completes, option, overwrite
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
@@ -24,7 +24,8 @@ def _settings(function: Callable[..., Any]) -> Callable[..., Any]:
   """Adds the flags that say which settings are meant."""
   name = 'soft_reset (the default), thesis, or a run that `experiments` shows.'
   file = "JSON file: fields of ScheduleParams to replace, or a run's settings."
-  return option('settings', name)(option('params', file, PATH)(function))
+  names = option('settings', name, shell_complete=completes(flags.settings))
+  return names(option('params', file, PATH)(function))
 
 
 def _read_settings(
@@ -95,22 +96,18 @@ def schedule(
 @_settings
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
 @option('name', "Of the submission's folder. Default: that of the settings.")
-@option('authors', 'Goes to submission_info.yml.')
-@option('affiliation', 'Goes to submission_info.yml.')
 def export(
   out: pathlib.Path,
   settings: str | None,
   params: pathlib.Path | None,
   submission_path: pathlib.Path | None,
   name: str | None,
-  authors: str | None,
-  affiliation: str | None,
 ) -> None:
   """Writes the folder to hand in, <out>/self_tuning/<name>.
 
   The modules that submission.py imports, as they stand, with the chosen settings
-  in force; submission_info.yml and the licence. The folder is
-  imported, where this project cannot be, before it is said to be done.
+  in force; submission_info.yml and the licence. The command imports the folder
+  where this project cannot be found before it says that it is done.
   """
   folder = out.resolve()
   if folder.exists() and any(folder.iterdir()):
@@ -123,10 +120,7 @@ def export(
       f'--name={name} must be lower-case letters, digits and _, begin with a '
       'letter and be no Python keyword: it becomes part of module names.'
     )
-  given = {'submission_folder': name, 'authors': authors}
-  given['affiliations'] = affiliation
-  form = {key: value for key, value in given.items() if value}
-  contents = handed_in.contents(title, chosen, form, own)
+  contents = handed_in.contents(title, chosen, name, own)
   place = pathlib.Path('self_tuning', name)
   with files.whole_folder(folder) as temporary:
     for file, text in contents.items():
@@ -141,12 +135,9 @@ def export(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
     f'submissions/, its runner takes:\n  --tuning_ruleset=self '
-    f'--submission_path=submissions/{folder.name}/{place}/submission.py'
+    f'--submission_path=submissions/{folder.name}/{place}/submission.py\n'
+    f'Write the authors into {handed_in.FORM} before handing it in.'
   )
-  if not authors:
-    print(
-      f'Write the authors into {handed_in.FORM} before handing it in (--authors).'
-    )
 
 
 def _read_exported(
