@@ -1,7 +1,7 @@
 """An experiment: what a run is asked to do, checked, and set up.
 
-What a run is resumed with is what it was started with: its folder says the seed,
-and what would change it is refused.
+A run resumes with what it was started with: its folder has the seed, and flags that
+would change the run are refused.
 """
 
 from __future__ import annotations
@@ -134,13 +134,11 @@ def _batch_size(
 def set_up(
   experiment: Experiment, interrupted: interrupts.Interrupts
 ) -> Trial | None:
-  """The run before its next step; None if it was complete.
-
-  The experiment is one that was entered.
+  """The run of an entered experiment, before its next step; None if complete.
 
   Raises:
     ValueError: if it cannot be set up, or not be resumed in this way.
-    KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
+    KeyboardInterrupt: after Ctrl-C. Either leaves all folders as they were.
   """
   options = experiment.options
   with experiment_folder.claim(
@@ -180,12 +178,11 @@ def _start_or_resume(
 def _read_checkpoint(
   log_dir: pathlib.Path, options: RunOptions
 ) -> dict[str, Any] | None:
-  """The one to go on from; None if the run was killed before its first."""
+  """The one to resume from; None if the run was killed before its first."""
   recorded = log_dir / 'flags_0.json'
   before = files.read_json(recorded) if recorded.exists() else {}
-  if (began := before.get('generation', options.generation)) != (
-    options.generation
-  ):
+  began = before.get('generation', options.generation)
+  if began != options.generation:
     raise ValueError(
       f'--generation={options.generation}: the run to resume was started with '
       f'{began}; give that.'

@@ -2,11 +2,10 @@
 
 The benchmark's method in small: search AdamW's hyperparameters, train the best
 point again with fresh seeds, take the median of the final metrics. AdamW has a
-linear warm-up and a cosine decay over 0.75 of the workload's step hint; the
-search space is the benchmark's for AdamW, at fixed beta2, warm-up, dropout and
-no label smoothing. The benchmark takes 200 trials and, for the test split, the
-worst of the runs that reached the validation target; here it is the median on
-both splits.
+linear warm-up and a cosine decay over 0.75 of the workload's step hint. The search
+space is the benchmark's, with beta2, warm-up and dropout fixed. The benchmark takes
+200 trials and, for the test split, the worst of the runs that reached the
+validation target.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Trainer:
     self._factors = np.asarray(shape(np.arange(num_steps)), np.float32)
 
   def of_length(self, num_steps: int) -> Trainer:
-    """The same, with the same compiled step, for runs of another length."""
+    """The same compiled step, for runs of another length."""
     other = copy.copy(self)
     other._set_length(num_steps)
     return other

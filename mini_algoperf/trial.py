@@ -111,10 +111,8 @@ class Trial:
     """Builds the data queue, the model and the optimizer, before a first step.
 
     Args:
-      workload: fresh; it is changed by the model's initialisation.
-      submission: the functions under test.
-      options: how the run goes.
-      sizes: of the batches.
+      workload: fresh; the model's initialisation changes it.
+      submission, options, sizes: what is run, how, and on which batches.
       rng_seed: all keys are made from it.
       log_dir: the trial's folder, which exists; None writes nothing.
       clock: seconds; a test may bring its own.
@@ -186,7 +184,7 @@ class Trial:
     }
 
   def save_checkpoint(self) -> None:
-    """Writes what a resumed run needs to go on as if nothing had happened."""
+    """Writes what a run needs to resume as if nothing had happened."""
     if self.log_dir is None or not self.options.save_checkpoints:
       return
     state = {

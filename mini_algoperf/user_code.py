@@ -96,12 +96,10 @@ def reported(
   Args:
     submission_path: the user's file; None for this project's submission.
     workload: as given on the command line; file.py:ClassName is the user's.
-    before_first_step: ValueErrors and OSErrors pass, too: bad input, of which
-      the command line says in one line where it is.
+    before_first_step: ValueErrors and OSErrors are bad input and pass.
 
   Raises:
-    RunError: in place of an error of the user's code, also of one that would
-      end the run without a word; when the memory is exhausted.
+    RunError: in place of an error of the user's code, and without memory.
     ValueError: before the first step, for an error without the user's frames.
   """
   try:

@@ -1,7 +1,7 @@
 """The files that studies read and write.
 
-Reading a named pipe or a device would never end, so that the kind of a file is
-looked at first. Nothing that exists is replaced unless that is asked for.
+Reading a named pipe or a device would never end, so the kind of a file is checked
+first. Nothing that exists is replaced unasked.
 """
 
 from __future__ import annotations
@@ -27,11 +27,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def read_object(path: pathlib.Path) -> Mapping[str, Any]:
-  """An object from a JSON file.
-
-  Raises:
-    ValueError: if there is no such file, or it holds something else.
-  """
+  """An object from a JSON file; raises ValueError if there is none."""
   if not path.exists():
     raise ValueError(
       f'{path.parent} has no {path.name}: it must be a folder of logs, such '
@@ -60,13 +56,9 @@ def new_file(
 ) -> pathlib.Path:
   """The file that --out names, to be written later.
 
-  Args:
-    name: of the file.
-    overwrite: whether it may be there already.
-    *suffixes: one of them is its ending; any, if none is given.
-
   Raises:
-    ValueError: if it cannot or must not be written.
+    ValueError: if it cannot or must not be written, or has none of the endings,
+      where some are given.
   """
   path = pathlib.Path(name).expanduser()
   if suffixes and path.suffix.lower() not in suffixes:

@@ -50,7 +50,7 @@ def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
   """A run's step_hint and settings, as written; None if its folder has none.
 
   Raises:
-    ValueError: if the file is damaged; names it.
+    ValueError: names a damaged file.
   """
   path = check_file(log_dir / SETTINGS)
   if not path.exists():
@@ -67,8 +67,7 @@ def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
   """The plan of a run; None if its folder has none.
 
   Raises:
-    ValueError: if the file is damaged, or a class in it is not this package's;
-      names it.
+    ValueError: names a damaged file, or a class that is not this package's.
   """
   if read_settings(log_dir) is None:
     return None
@@ -112,11 +111,7 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
-  """What of a plan a run may do otherwise, a sentence each.
-
-  Returns:
-    Nothing only if all that happens is in the plan.
-  """
+  """What of a plan a run may do otherwise, a sentence each."""
   said = []
   if params.range_test:
     said.append(

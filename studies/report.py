@@ -64,13 +64,12 @@ def save_page(
   """Reads runs and writes the page on them, whole.
 
   Args:
-    trials: folders with meta_data_0.json, of this runner or the benchmark's;
-      at least one.
+    trials: folders of this runner or the benchmark's; at least one.
     path: file to write; an existing one is replaced.
     now: seconds since 1970, by which a run is taken to be running still.
 
   Raises:
-    ValueError: if a run's files are damaged; the message names the file.
+    ValueError: names a damaged file.
   """
   runs = [read_reported(t, now, i) for i, t in enumerate(trials, start=1)]
   workloads = ', '.join(dict.fromkeys(run.table.workload for run in runs))
@@ -105,7 +104,7 @@ def read_reported(
   """Reads a trial's folder, also of a run that is still going.
 
   Raises:
-    ValueError: if a file that is needed is missing or damaged; names it.
+    ValueError: names a file that is missing or damaged.
   """
   table, log = read_run(trial), read_log(trial / CYCLES)
   log.whole_numbers()  # refuses what is none

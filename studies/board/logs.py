@@ -54,13 +54,7 @@ class BoardRun(NamedTuple):
 
 
 def read_all(roots: Iterable[pathlib.Path]) -> list[BoardRun]:
-  """The runs of several folders.
-
-  A run that is in more than one counts once, as the last of them has it.
-
-  Raises:
-    ValueError: see `read_runs`.
-  """
+  """The runs of several folders; of a run in more than one, the last counts."""
   found = [run for root in roots for run in read_runs(root)]
   return list({run[:4]: run for run in found}.values())
 
@@ -69,7 +63,7 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
   """All runs in a folder: that of a study, or one with archives.
 
   Raises:
-    ValueError: if there is none, or a file is damaged.
+    ValueError: if there is none, or one is damaged.
   """
   paths = sorted(folder(root).glob('*.zip'))
   found = [run for path in paths for run in _unpack(path)]

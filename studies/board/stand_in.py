@@ -154,8 +154,7 @@ def make_workload(
 
   workload.model_fn = scaled_model_fn
   workload.init_model_fn = scaled_init_model_fn
-  made: MiniWorkload = workload
-  return made
+  return workload
 
 
 def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:

@@ -69,13 +69,13 @@ def plan(
   workloads = workloads_of(workloads)
   names = submissions or list(entries.known_paths())
   chosen = [entries.get_entry(name) for name in names]
-  known = [entry.name for entry in chosen]
-  for name in known:
-    if known.count(name) > 1:  # they would write into the same folder
-      raise ValueError(f'--submissions: {name} is given twice; give it once.')
-  for flag, given in (('conditions', conditions), ('workloads', workloads)):
+  for flag, given in (
+    ('submissions', [entry.name for entry in chosen]),
+    ('conditions', conditions),
+    ('workloads', workloads),
+  ):
     for name in given:
-      if list(given).count(name) > 1:
+      if list(given).count(name) > 1:  # they would write into the same folder
         raise ValueError(f'--{flag}: {name} is given twice; give it once.')
   for condition in conditions:
     for workload in workloads:
@@ -118,16 +118,15 @@ def missing(
 ) -> list[Task]:
   """The runs that have not ended yet, in their order.
 
-  One that failed has ended, unless `retry`; one without meta data, by which
-  readers find a run, has not.
+  One that failed has ended, unless `retry`. One without meta data, by which readers
+  find a run, has not.
   """
-  left = []
-  for job in jobs:
-    path = kept_path(root, job)
-    has_ended = (path / META_DATA).exists()
-    if not has_ended or (retry and (path / FAILURE).exists()):
-      left.append(job)
-  return left
+
+  def is_missing(path: pathlib.Path) -> bool:
+    is_broken = retry and (path / FAILURE).exists()
+    return is_broken or not (path / META_DATA).exists()
+
+  return [job for job in jobs if is_missing(kept_path(root, job))]
 
 
 class _Ending(runner.Observer):

@@ -31,12 +31,12 @@ def figures(
   Args:
     shown: the rules.
     budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission', or None for all together.
+    by: a key of `BY`, or None for all together.
 
   Returns:
-    One object per rule, part and budget. `reached` is the share of the cases,
-    `time` their mean as a share of the budget, `reaching` the number of runs
-    that reach their target when none is abandoned.
+    One object per rule, part and budget. `reached` is a share of the cases, `time`
+    the mean share of the budget, `reaching` the number of runs that reach their
+    target when none is abandoned.
   """
   found = []
   for one in shown:
