@@ -120,11 +120,7 @@ def contents(
 
 
 def in_force(text: bytes, params: ScheduleParams) -> bytes:
-  """The text of schedule_params.py, with these settings in force.
-
-  Raises:
-    ValueError: if no statement, or more than one, puts settings in force.
-  """
+  """schedule_params.py with settings in force; ValueError without its line."""
   tree = ast.parse(text)
   stored = [
     node
@@ -182,10 +178,9 @@ def _classes(value: Any) -> set[type]:
 
 
 def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
-  """An own module, which imports this package from the folder it is put in.
+  """An own module that imports this package from the folder it is put in.
 
-  Raises:
-    ValueError: for an import that has no relative form.
+  ValueError for an import that has no relative form.
   """
   up = '.' * len(path.relative_to(folder).parts)
   edits = []  # where, how many dots are there, what is to be there
@@ -213,8 +208,7 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
 def check(folder: pathlib.Path, module: str, params: ScheduleParams) -> None:
   """Imports what was exported where this package cannot be, and compares.
 
-  Raises:
-    ValueError: if it cannot be imported, or has other settings.
+  ValueError if it cannot be imported, or has other settings.
   """
   absolute = map(pathlib.Path, filter(os.path.isabs, sys.path))
   others = [path for path in absolute if path.resolve() != ROOT]

@@ -33,8 +33,7 @@ def _read_settings(
 ) -> tuple[str, int | None, ScheduleParams]:
   """A name that can be a folder's, the file's step_hint, and the settings.
 
-  Raises:
-    ValueError: if both are given, or what is given is none.
+  ValueError if both are given, or what is given is none.
   """
   from ..core.checks import did_you_mean
   from ..experiments.settings import RUNS

@@ -49,11 +49,7 @@ class Experiment(NamedTuple):
 
 @contextlib.contextmanager
 def entered(experiment: Experiment) -> Iterator[None]:
-  """Keeps an experiment to this process, and shows its options to submissions.
-
-  Raises:
-    ValueError: if another process has it.
-  """
+  """Shows an experiment's options to submissions; ValueError if in use."""
   # Submissions find their folder by the name.
   name = workloads.workload_class(experiment.options.workload).name
   options = dataclasses.replace(experiment.options, workload=name)
@@ -85,11 +81,7 @@ def flags_published(options: RunOptions) -> Iterator[None]:
 
 
 def check(options: RunOptions) -> Experiment:
-  """Loads what the options name.
-
-  Raises:
-    ValueError: if anything is missing or doesn't fit.
-  """
+  """Loads what the options name; ValueError if anything is missing or wrong."""
   workload = workloads.get_workload(options.workload, options.generation)
   submission = load_submission(options.submission_path)
   if options.eval_by == 'time' and options.eval_every is not None:

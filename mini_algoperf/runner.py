@@ -39,9 +39,7 @@ class Observer(Protocol):
 def train(trial: Trial, *observers: Observer) -> None:
   """Trains until the run is complete; afterwards `trial` holds the results.
 
-  Raises:
-    DataEndedError: if there is no batch for a step.
-    files.WriteError: if a file of the run cannot be written.
+  DataEndedError without a batch, WriteError if a file cannot be written.
   """
   state, is_jit = trial.train_state, trial.workload.generation == 'jit'
   names = ['data', 'update', *(['prepare'] if is_jit else []), 'eval']

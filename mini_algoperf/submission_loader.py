@@ -73,8 +73,7 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
 def as_submission(module: object, where: str) -> LoadedSubmission:
   """The functions of a module, or of anything that has them as attributes.
 
-  Raises:
-    ValueError: if one is missing; the message names them all, and `where`.
+  ValueError names all that are missing, and `where`.
   """
   found = {n: getattr(module, n, None) for n in LoadedSubmission._fields}
   missing = [name for name in REQUIRED if not callable(found[name])]

@@ -247,11 +247,7 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
 def best_point(
   workload: MiniWorkload, trials: list[tuple[Point, Result]]
 ) -> Point:
-  """The point with the best validation metric.
-
-  Raises:
-    ValueError: if no trial ended with a number.
-  """
+  """The point with the best metric; ValueError without a finite one."""
   finite = [trial for trial in trials if np.isfinite(trial[1]['validation'])]
   if not finite:
     raise ValueError(
@@ -263,11 +259,7 @@ def best_point(
 
 
 def median(workload: MiniWorkload, values: list[float]) -> float:
-  """The median; a run that ended without a number counts as the worst.
-
-  Raises:
-    ValueError: if half of the runs did.
-  """
+  """The median; no number counts as the worst. ValueError if half are none."""
   # Finite, so that the mean of two is exact.
   worst = -1e300 if workload.metric_rises else 1e300
   found = float(np.median(np.where(np.isfinite(values), values, worst)))

@@ -40,11 +40,7 @@ class BatchSizes(NamedTuple):
 
 
 def full_data_dir(data_dir: str | None) -> str | None:
-  """The folder of data, which need not exist, without a ~.
-
-  Raises:
-    ValueError: if something else is there.
-  """
+  """The folder of data without a ~; ValueError if something else is there."""
   full = data_dir and os.path.expanduser(data_dir)
   if full and os.path.exists(full) and not os.path.isdir(full):
     raise ValueError(f'--data_dir={data_dir}: must be a folder.')
@@ -52,11 +48,7 @@ def full_data_dir(data_dir: str | None) -> str | None:
 
 
 class CountedQueue:
-  """An input queue that knows how many batches were taken from it.
-
-  Raises:
-    DataEndedError: from `next`, if the queue has an end.
-  """
+  """An input queue that counts its batches; DataEndedError at its end."""
 
   def __init__(self, queue: Iterator[spec.Batch]) -> None:
     self._queue, self.drawn = iter(queue), 0
@@ -202,8 +194,7 @@ class Trial:
   def restore(self, raw: dict[str, Any]) -> None:
     """Moves a run that was set up anew to where its checkpoint was.
 
-    Raises:
-      ValueError: if the checkpoint, from `read_latest`, doesn't fit the run.
+    ValueError if that, from `read_latest`, does not fit.
     """
     state = checkpoints.restore(
       raw, self._device_trees(), self.workload.generation

@@ -61,7 +61,7 @@ class EMA(_Average):
     w <- decay w + 1            average <- average + (raw - average) / w
 
   It is the mean of the weights of all steps, each by decay^age: no bias towards
-  the first ones is left.
+  the first ones remains.
 
   Attributes:
     decay: factor on the weight of a step with each later one; 1 / (1 - decay)

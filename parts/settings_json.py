@@ -100,7 +100,8 @@ def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
   given = dict(value)
   is_new = 'class' in given
   kind: Any = _class_of(given.pop('class'), where) if is_new else type(in_force)
-  if not dataclasses.is_dataclass(kind):
+  has_fields = dataclasses.is_dataclass(kind)
+  if not has_fields:
     raise ValueError(f'{where or "settings"}: class is missing in {value!r}.')
   fields = [field.name for field in dataclasses.fields(kind)]
   for name in given:

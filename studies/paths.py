@@ -40,11 +40,7 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
 
 
 def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:
-  """The folder of a name, as it was typed behind a flag, or as an argument.
-
-  Raises:
-    ValueError: if there is none. An empty name is not the current folder.
-  """
+  """The folder that was typed; ValueError without one, also for an empty name."""
   path = pathlib.Path(name).expanduser()
   if not str(name) or not path.is_dir():
     raise ValueError(f'{flag}{name}: there is no such folder.')
@@ -56,9 +52,7 @@ def new_file(
 ) -> pathlib.Path:
   """The file that --out names, to be written later.
 
-  Raises:
-    ValueError: if it cannot or must not be written, or has none of the endings,
-      where some are given.
+  ValueError if it must not be written, or has another ending.
   """
   path = pathlib.Path(name).expanduser()
   if suffixes and path.suffix.lower() not in suffixes:
@@ -80,11 +74,7 @@ def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
 
 
 def find_trials(root: pathlib.Path) -> list[pathlib.Path]:
-  """The trials in a folder: the folder itself, or those below it.
-
-  Raises:
-    ValueError: if there is none.
-  """
+  """The folder itself, or the trials below it; ValueError without any."""
   trials = sorted(path.parent for path in root.rglob(META_DATA))
   if not trials:
     raise ValueError(

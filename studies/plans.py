@@ -47,11 +47,7 @@ class RunPlan(NamedTuple):
 
 
 def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
-  """A run's step_hint and settings, as written; None if its folder has none.
-
-  Raises:
-    ValueError: names a damaged file.
-  """
+  """A run's step_hint and settings; None without any, ValueError if damaged."""
   path = check_file(log_dir / SETTINGS)
   if not path.exists():
     return None
@@ -66,8 +62,7 @@ def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
 def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
   """The plan of a run; None if its folder has none.
 
-  Raises:
-    ValueError: names a damaged file, or a class that is not this package's.
+  ValueError names a damaged file, or a class that is not this package's.
   """
   if read_settings(log_dir) is None:
     return None
@@ -139,12 +134,7 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
 
 
 def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
-  """All that a terminal shows of a plan.
-
-  Raises:
-    ValueError: if the chain doesn't fit into its steps, or has an impossible
-      rate.
-  """
+  """All that a terminal shows of a plan; ValueError if it cannot be trained."""
   _check(plan)
   rates = planned_rates(plan)
   yield (

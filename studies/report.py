@@ -101,11 +101,7 @@ def save_page(
 def read_reported(
   trial: pathlib.Path, now: float, number: int = 1
 ) -> ReportedRun:
-  """Reads a trial's folder, also of a run that is still going.
-
-  Raises:
-    ValueError: names a file that is missing or damaged.
-  """
+  """Reads a trial's folder, also while it runs; ValueError names a file."""
   table, log = read_run(trial), read_log(trial / CYCLES)
   log.whole_numbers()  # refuses what is none
   events = [{k: value for k, value in row.items() if value} for row in log.rows]

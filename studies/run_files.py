@@ -102,11 +102,7 @@ class MetricTarget(NamedTuple):
 
 
 def read_target(log_dir: pathlib.Path) -> MetricTarget:
-  """A trial's target.
-
-  Raises:
-    ValueError: if its meta data don't say what it is.
-  """
+  """A trial's target; ValueError if its meta data don't say what it is."""
   path = log_dir / META_DATA
   meta = read_object(path)
   metric = meta.get('workload.target_metric_name')

@@ -38,11 +38,7 @@ Model = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
 def read_targets(
   path: pathlib.Path = TARGETS_FILE,
 ) -> dict[str, dict[str, Any]]:
-  """The output of the target-setting command, by workload; {} without a file.
-
-  Raises:
-    ValueError: if it is no file of targets.
-  """
+  """What `set-targets` wrote, by workload; ValueError for a damaged file."""
   if not path.exists():
     return {}
   content = files.read_json(path)

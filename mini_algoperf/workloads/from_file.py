@@ -91,11 +91,7 @@ def load_class(given: str) -> type[MiniWorkload]:
 
 
 def check_attributes(workload: MiniWorkload) -> None:
-  """Refuses attributes that no run can be made with.
-
-  Raises:
-    ValueError: names the class, the attribute, its value and what is right.
-  """
+  """Refuses attributes that no run can be made with, by a ValueError."""
   for name in _COUNTS:
     value = getattr(workload, name)
     is_count = isinstance(value, numbers.Integral) and _is_number(value)

@@ -68,9 +68,7 @@ def load_pairs() -> dict[str, dict[str, np.ndarray]]:
 def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
   """Token ids, ended and padded, shape (sentences, LENGTH), int32.
 
-  Raises:
-    ValueError: a sentence has more than LENGTH - 1 pieces.
-    KeyError: a piece is of neither language.
+  ValueError for a sentence that does not fit; KeyError for a piece of neither.
   """
   ids = {piece: i for i, piece in enumerate(language(), _NUM_SPECIAL)}
   rows = [[*(ids[piece] for piece in pieces), END] for pieces in sentences]

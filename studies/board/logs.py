@@ -60,11 +60,7 @@ def read_all(roots: Iterable[pathlib.Path]) -> list[BoardRun]:
 
 
 def read_runs(root: pathlib.Path) -> list[BoardRun]:
-  """All runs in a folder: that of a study, or one with archives.
-
-  Raises:
-    ValueError: if there is none, or one is damaged.
-  """
+  """All runs of a study's folder, or of archives; ValueError without any."""
   paths = sorted(folder(root).glob('*.zip'))
   found = [run for path in paths for run in _unpack(path)]
   for meta in sorted(root.glob(f'[!.]*/*/study_*/*_jax/trial_1/{META_DATA}')):

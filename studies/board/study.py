@@ -90,11 +90,7 @@ def plan(
 
 
 def read_seeds(text: str) -> list[int]:
-  """Seeds as the command line gives them: '1-3,7'.
-
-  Raises:
-    ValueError: for anything else.
-  """
+  """Seeds such as '1-3,7'; ValueError for anything else."""
   seeds: list[int] = []
   for part in text.split(','):
     found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
@@ -217,11 +213,7 @@ def train_all(
   num_workers: int,
   retry: bool = False,
 ) -> None:
-  """Trains the missing runs, in processes of their own.
-
-  Raises:
-    RunFailed: if runs broke, after all others were trained.
-  """
+  """Trains the missing runs, in processes; RunFailed if any broke."""
   left, lost = missing(jobs, root, retry), 0
   while left:
     try:

@@ -86,12 +86,7 @@ def replay(runs: Sequence[RecordedRun], rule: Rule) -> Replayed:
 
 
 def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
-  """The runs on which rules are judged.
-
-  Raises:
-    ValueError: unless at least four of them are trials of the same submission,
-      study and workload.
-  """
+  """The runs on which rules are judged; ValueError if they make no group."""
   found = [
     run
     for run in runs

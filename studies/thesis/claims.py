@@ -327,7 +327,7 @@ def _failed_cycles_are_left(runs: Runs) -> Answer:
         delays.append(at - int(np.argmax(share[:at])) - 1)
   values = {
     'failed cycles per seed': [failed],
-    'left by the rule': [len(delays)],
+    'abandoned by the rule': [len(delays)],
     'evaluations from the best metric to the switch': delays,
   }
   return values, 2 * (len(delays) == failed) - 1 if failed else 0
@@ -341,7 +341,10 @@ def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
     if final_share(runs[run], cycle) >= GOOD
   ]
   left = sum(at is not None for at in switches)
-  values = {'good cycles per seed': [len(switches)], 'left by the rule': [left]}
+  values = {
+    'good cycles per seed': [len(switches)],
+    'abandoned by the rule': [left],
+  }
   return values, (-1 if left else 1) if switches else 0
 
 
@@ -403,7 +406,7 @@ CLAIMS = (
     _parts_after_a_failure,
   ),
   Claim(
-    'Early switching leaves cycles that fail.',
+    'Early switching abandons cycles that fail.',
     "Does S(t), with figure 3.7's constants, fire in all of its failed cycles?",
     RUNS_REPLAYED,
     _failed_cycles_are_left,

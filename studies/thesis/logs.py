@@ -166,11 +166,7 @@ def complete_logs(
 
 
 def train(job: Job, root: pathlib.Path, command: Command) -> None:
-  """Trains one run and keeps its logs. What it prints goes to a file.
-
-  Raises:
-    RunFailed: if the run fails.
-  """
+  """Trains one run and keeps its logs; RunFailed says where it printed."""
   # `thesis.SUBMISSION` trains the run that this variable names.
   os.environ['EXPERIMENT'] = job.run
   with workers.working_folder(root, '_'.join(map(str, job))) as work:

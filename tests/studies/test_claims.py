@@ -206,12 +206,12 @@ def test_cycles_that_are_left():
   # twice. What comes after the switch would not have been seen.
   assert values(failed) == {
     'failed cycles per seed': [2],
-    'left by the rule': [2],
+    'abandoned by the rule': [2],
     'evaluations from the best metric to the switch': [1, 1],
   }
   healthy = ask('Early switching lets', study)
   assert healthy.votes == [1]
   assert values(healthy) == {
     'good cycles per seed': [6],
-    'left by the rule': [0],
+    'abandoned by the rule': [0],
   }
