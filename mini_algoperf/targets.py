@@ -174,15 +174,9 @@ def plan_search(
 ) -> Search:
   """Checks everything that a search needs, before hours of training.
 
-  Args:
-    workload_name: a workload's name, or file.py:ClassName.
-    num_trials: points of the search.
-    num_seeds: repetitions of the best point.
-    num_steps: steps of a run; None is 0.75 of the workload's step hint.
-    data_dir: where the data lie; None for the default.
-
-  Raises:
-    ValueError: an unknown workload, or targets that cannot be written.
+  It tries num_trials points and repeats the best one num_seeds times. Without
+  num_steps a run has 0.75 of the workload's step hint. ValueError for an unknown
+  workload, or targets that cannot be written.
   """
   workload = get_workload(workload_name)
   steps = num_steps or int(_STEP_SHARE * workload.step_hint)

@@ -63,13 +63,9 @@ def save_page(
 ) -> None:
   """Reads runs and writes the page on them, whole.
 
-  Args:
-    trials: folders of this runner or the benchmark's; at least one.
-    path: file to write; an existing one is replaced.
-    now: seconds since 1970, by which a run is taken to be running still.
-
-  Raises:
-    ValueError: names a damaged file.
+  There is at least one trial, of this runner or the benchmark's. By `now`, seconds
+  since 1970, a run is taken to be running still. An existing file is replaced;
+  ValueError names a damaged one.
   """
   runs = [read_reported(t, now, i) for i, t in enumerate(trials, start=1)]
   workloads = ', '.join(dict.fromkeys(run.table.workload for run in runs))

@@ -467,11 +467,8 @@ def padded_batches(
 ) -> Iterator[spec.Batch]:
   """The first examples of a split, once, in order; padding has weight 0.
 
-  Args:
-    arrays: 'targets' and others, leading axis: examples; without 'weights' all
-      targets count.
-    num_examples: how many of them.
-    shape: leading axes of a batch.
+  Arrays are 'targets' and others, leading axis: examples; without 'weights' all
+  targets count. The shape is that of a batch's leading axes.
   """
   size = shape[0] * shape[1]
   weights = np.ones(arrays['targets'].shape, np.float32)

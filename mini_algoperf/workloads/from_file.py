@@ -132,13 +132,8 @@ def rehearse(
 ) -> None:
   """Traces the loss of a training batch and evaluates a fresh model once.
 
-  Args:
-    workload: of a user's.
-    batch_size: of the training, over all devices.
-    data_dir: where the data lie; None for the default.
-
-  Raises:
-    ValueError: if the data, the loss or a metric are not what the API asks for.
+  The batch size is that of the training, over all devices. ValueError if the data,
+  the loss or a metric are not what the API asks for.
   """
   try:
     _rehearse(workload, batch_size, data_dir)

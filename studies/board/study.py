@@ -57,11 +57,8 @@ def plan(
 ) -> list[Task]:
   """All runs, one seed after the other: any beginning can be compared.
 
-  Args:
-    submissions: as `entries.get_entry` takes them; none for all known ones.
-    workloads: small workloads, a half's name for all of it, or file.py:ClassName.
-    conditions: see `conditions.get_condition`.
-    seeds: of the runs.
+  `entries.get_entry` takes the submissions, all known ones if none is given;
+  `halves.workloads_of` the workloads, `conditions.get_condition` the conditions.
 
   Raises:
     ValueError: for a name that is unknown or given twice, or a missing target.
