@@ -94,8 +94,6 @@ class DigitsWorkload(Classification):
   num_validation_examples = EVAL_COPIES * SPLIT_SIZES['validation']
   num_test_examples = EVAL_COPIES * SPLIT_SIZES['test']
   num_eval_train_examples = num_validation_examples
-  train_mean = TRAIN_MEAN
-  train_stddev = TRAIN_STDDEV
   eval_batch_size, default_batch_size = 512, 128
   step_hint, eval_every_steps = 2100, 70
   max_allowed_runtime_sec, eval_period_time_sec = 300, 1
