@@ -200,7 +200,7 @@ def switching_study(failed_losses, good_losses):
 
 def test_cycles_that_are_left():
   study = switching_study([1.0, 0.5, 1.0, 1.0], [1.0, 0.5, 0.4, 0.4])
-  failed = ask('Early switching leaves', study)
+  failed = ask('Early switching abandons', study)
   assert failed.votes == [1]
   # S(t) = 1 at the third evaluation, the best metric before it at the second;
   # twice. What comes after the switch would not have been seen.
