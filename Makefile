@@ -158,14 +158,17 @@ REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \
   sed -nE 's!^(https://|git@)([^@/]*@)?([^:/]+)[:/](.+)$$!https://\3/\4!p' | \
   sed 's/\.git$$//')
 
+# Where the site will be, for 404.html: at any depth it must find its style.
+SITE_URL ?=
+
 # Markdown and pictures lie in build/site_source as they do here.
 .PHONY: docs
 docs: .venv/.docs build/code ## Build the documents as a site, links checked
 	rm -rf build/site_source
 	mkdir -p build/site_source
 	$(FILES) '*.md' '*.png' '*.css' '*.js' '*.ipynb' ':!tests' ':!.github' | tar -cT - | tar -xC build/site_source
-	NO_MKDOCS_2_WARNING=1 REPO_URL='$(REPO_URL)' $(BIN)/mkdocs build --quiet --strict
-	rm -f build/site/404.html  # its style is found below the root of a host only
+	NO_MKDOCS_2_WARNING=1 REPO_URL='$(REPO_URL)' SITE_URL='$(SITE_URL)' $(BIN)/mkdocs build --quiet --strict
+	test -n '$(SITE_URL)' || rm -f build/site/404.html  # it needs the address
 	@echo 'Open build/site/index.html'
 
 .PHONY: docs-serve

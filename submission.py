@@ -101,18 +101,16 @@ def update_params(
     ValueError: if an evaluation lacks the workload's target metric, or
       init_model_fn's parameters do not fit the trained ones.
   """
-  (inner, control), run = optimizer_state
+  (inner, control, metrics), run = optimizer_state
   model = Model(current_param_container, model_state, inner)
   # On an ordinary step, control costs two integer comparisons.
   is_due = global_step >= run.due
   if is_due or len(eval_results or ()) != run.evaluations_seen:
     model, control = run_lib.act(
-      run, model, control, workload, eval_results, global_step
+      run, model, control, metrics, workload, eval_results, global_step
     )
-  params, model_state, inner, run.step_metrics = run.setup.train_step(
-    *model, batch, rng
-  )
-  return (SavedState(inner, control), run), params, model_state
+  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
+  return (SavedState(inner, control, metrics), run), params, model_state
 
 
 def prepare_for_eval(

@@ -3,11 +3,9 @@
   .venv/bin/python benchmarks/costs.py [--models=digits,molecules] [--out=FILE]
 
 Submissions and a bare `optax.adamw` with one cosine take turns in one process,
-and each step is waited for. Figures of submissions are taken through the
-benchmark's functions alone, so that `--former=FOLDER`, another checkout of this
-project, is measured in the same run. Models are the stand-ins and those in
-`models.py`, which need no packages beyond jax, flax, optax and NumPy: on a GPU,
-`--models=graphs,sentences` has OGBG's and WMT's size.
+and each step is waited for. `--former=FOLDER` measures another checkout of this
+project in the same run, through the benchmark's functions alone. Models are the
+stand-ins and those in `models.py`, which need jax, flax, optax and NumPy only.
 
 `--memory=clicks,sentences` prints XLA's own plan of the memory of a step and of a
 reset on each of eight devices, at the shapes of criteo1tb and WMT. Programs are
@@ -167,8 +165,7 @@ class Bare:
     self._batches = batches_of(workload)
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     params, model_state = workload.init_model_fn(keys[0])
-    has_axis = workload_facts.has_device_axis(workload, params)
-    self._devices = PmapDevices() if has_axis else Devices()
+    self._devices = Devices()
     self._optimizer = optax.adamw(optax.cosine_decay_schedule(1e-3, 10_000))
     self._rng = keys[2]
     self._step = self._devices.compile_step(
@@ -297,10 +294,7 @@ def measure(
 def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   """Cells of a row: what XLA plans for each of eight devices, in GB.
 
-  Args:
-    name: of a model.
-    settings: 'THESIS' or 'SOFT_RESET'.
-    has_axis: whether under `jax.pmap`, as in v0.5.0.
+  With an axis it is `jax.pmap`, as in v0.5.0.
   """
   workload = MODELS[name]()
   key = jax.ShapeDtypeStruct((2,), np.uint32)
@@ -398,7 +392,6 @@ def main() -> None:
   """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--models', default='digits,molecules')
-  parser.add_argument('--generation', default='jit', help='of the stand-ins')
   parser.add_argument('--former', type=pathlib.Path, help='another checkout')
   parser.add_argument('--pairs', type=int, default=100, help='in a round')
   parser.add_argument('--rounds', type=int, default=5)
@@ -419,7 +412,7 @@ def main() -> None:
         return MODELS[name]()
       from reset_cycles.mini_algoperf import workloads
 
-      return workloads.get_workload(name, generation=args.generation)
+      return workloads.get_workload(name)
 
     found = measure(make, bool(args.former), args.pairs, args.rounds)
     saved['figures'][name] = found

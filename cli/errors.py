@@ -30,13 +30,8 @@ def setup_phase(
   """Turns the errors of a set-up into SetupErrors; also a decorator.
 
   Only code before the first training step belongs inside: there, such an error
-  means bad input. In a training step it is a bug and keeps its traceback.
-
-  Args:
-    submission_path: a module that is imported and called inside; whatever it
-      raises is its author's to fix.
-    workload: as given on the command line; for a file.py:ClassName, the same
-      holds.
+  means bad input. In a training step it is a bug and keeps its traceback. What a
+  submission or a workload of the user's raises is its author's to fix.
 
   Raises:
     RunError: for an error in the user's own code that is none of its input.
@@ -76,8 +71,8 @@ def describe(error: BaseException) -> str:
 def ended_by_signals() -> contextlib.AbstractContextManager[None]:
   """Inside the block Ctrl-C and its like end the process immediately.
 
-  For use while modules are imported: nothing has been written yet, and a
-  KeyboardInterrupt can get lost in a callback of the import.
+  For imports: nothing has been written yet, and a KeyboardInterrupt can get lost in
+  a callback.
   """
   return handled(_end, *ENDING)
 

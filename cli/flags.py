@@ -73,6 +73,13 @@ def figures() -> Iterable[str]:
   return FIGURES
 
 
+def settings() -> Iterable[str]:
+  """The names of settings."""
+  from ..experiments.settings import RUNS
+
+  return 'soft_reset', 'thesis', *RUNS
+
+
 COUNT = click.IntRange(1)
 PATH = _Path(path_type=pathlib.Path)
 FOLDER = _Path(exists=True, file_okay=False, path_type=pathlib.Path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import json
 import os
 import pathlib
 import pprint
@@ -29,13 +28,9 @@ _IN_FORCE = 'SCHEDULE_PARAMS'
 def modules(
   start: pathlib.Path, changed: Mapping[pathlib.Path, bytes]
 ) -> dict[pathlib.Path, bytes]:
-  """A file, and what it imports from its folder and from this package.
+  """The texts of a file and of what it imports from its folder and this package.
 
-  Imports are read from the text: those for types, and those inside functions,
-  count as well.
-
-  Returns:
-    Texts by the files' paths.
+  Imports for types, and those inside functions, count as well.
   """
   texts: dict[pathlib.Path, bytes] = {}
   to_visit = [start]
@@ -78,15 +73,14 @@ def _sources(
 def contents(
   title: str,
   params: ScheduleParams,
-  form: Mapping[str, str],
+  folder: str,
   own: pathlib.Path | None = None,
 ) -> dict[str, bytes]:
   """The files of a submission, by their paths in its folder.
 
-  There is no `__init__.py` above the submission's own: the benchmark imports it
-  by its path and needs none, and the `__pycache__` next to one would be taken
-  for a submission without `submission.py`. An own file that has the settings
-  becomes `submission.py`, and this package a folder beside it.
+  There is no `__init__.py` above the submission's own: the benchmark needs none, and
+  would take the `__pycache__` next to one for a submission. An own file that has the
+  settings becomes `submission.py`, and this package a folder beside it.
 
   Raises:
     ValueError: if the settings cannot be put in force, or what the own file
@@ -111,9 +105,8 @@ def contents(
       else:
         raise ValueError(f'{path}: what {own} imports must lie in its folder.')
   info = (ROOT / FORM).read_text(encoding='utf-8')
-  for key, value in form.items():
-    line = f'{key}: {json.dumps(value, ensure_ascii=False)}'
-    info = line.join(re.split(rf'(?m)^{key}: .*$', info))
+  line = f'submission_folder: "{folder}"'
+  info = re.sub('(?m)^submission_folder: .*$', line, info)
   readme = (
     'A self-tuning AlgoPerf submission in JAX: learning rate cycles with soft '
     f'resets; settings {title}, reset-cycles {__version__}.\n'
@@ -127,17 +120,14 @@ def contents(
 
 
 def in_force(text: bytes, params: ScheduleParams) -> bytes:
-  """The text of schedule_params.py, with these settings in force.
-
-  Raises:
-    ValueError: if no statement, or more than one, puts settings in force.
-  """
+  """schedule_params.py with settings in force; ValueError without its line."""
   tree = ast.parse(text)
-  names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
   stored = [
-    name
-    for name in names
-    if name.id == _IN_FORCE and isinstance(name.ctx, ast.Store)
+    node
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Name)
+    and node.id == _IN_FORCE
+    and isinstance(node.ctx, ast.Store)
   ]
   found: list[Any] = [
     statement
@@ -188,10 +178,9 @@ def _classes(value: Any) -> set[type]:
 
 
 def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
-  """An own module, which imports this package from the folder it is put in.
+  """An own module that imports this package from the folder it is put in.
 
-  Raises:
-    ValueError: for an import that has no relative form.
+  ValueError for an import that has no relative form.
   """
   up = '.' * len(path.relative_to(folder).parts)
   edits = []  # where, how many dots are there, what is to be there
@@ -219,8 +208,7 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
 def check(folder: pathlib.Path, module: str, params: ScheduleParams) -> None:
   """Imports what was exported where this package cannot be, and compares.
 
-  Raises:
-    ValueError: if it cannot be imported, or has other settings.
+  ValueError if it cannot be imported, or has other settings.
   """
   absolute = map(pathlib.Path, filter(os.path.isabs, sys.path))
   others = [path for path in absolute if path.resolve() != ROOT]

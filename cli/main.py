@@ -11,7 +11,7 @@ import click
 from click.shell_completion import shell_complete
 
 from .. import __version__
-from ..mini_algoperf.interrupts import handled
+from ..mini_algoperf.interrupts import ENDING, handled
 from ..mini_algoperf.user_code import RunError
 from ..studies.errors import RunFailed
 from . import board, errors, recorded, run, settings, thesis
@@ -56,11 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
   Returns:
     The exit status: 0; 1 after an error in a user's own code; 2 after one line
     about what is wrong (bad input, a full disk, data that end too early); 130
-    after Ctrl-C or SIGTERM; 141 if the output is a closed pipe.
+    after Ctrl-C, SIGTERM or SIGHUP; 141 if the output is a closed pipe.
   """
   given = sys.argv[1:] if arguments is None else list(arguments)
   try:
-    with handled(signal.default_int_handler, signal.SIGTERM):  # as Ctrl-C
+    with handled(signal.default_int_handler, *ENDING):  # all as Ctrl-C
       status = _run(given)
     sys.stdout.flush()
     return status

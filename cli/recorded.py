@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_lib
-import math
 import pathlib
 import time
 
@@ -11,39 +9,29 @@ import click
 
 from ..studies import paths
 from . import errors
-from .flags import FOLDER, PATH, command, option, overwrite, switch
+from .flags import FOLDER, PATH, command, option, overwrite
 
 
 @command
 @option(
   'rule',
-  'Such as progress, oracle, or \'{"name": "race", "rule": "thesis"}\'.',
+  'Such as thesis, or \'{"name": "progress", "min_share": 0.2}\'.',
   multiple=True,
 )
-@option(
-  'budget', 'Of the maximum runtime. Default: 1.5 and 3.', float, multiple=True
-)
 @option('by', 'Show the figures of each one.', ['workload', 'submission'])
-@switch('json', 'Print a list of JSON objects instead of the table.')
 @option(
   'logs', "Folder of the benchmark's logs, in place of recorded runs.", FOLDER
 )
 def replay(
-  rule: tuple[str, ...],
-  budget: tuple[float, ...],
-  by: str | None,
-  json: bool,
-  logs: pathlib.Path | None,
+  rule: tuple[str, ...], by: str | None, logs: pathlib.Path | None
 ) -> None:
-  """Judges switching rules and races on recorded runs.
+  """Judges switching rules on recorded runs.
 
-  The trials of a study follow one another, each until a switching rule ends it,
-  or compete in a race. What counts is how many targets are reached within a
-  budget, how soon, and how many runs are ended that would have reached theirs.
-  --rule and --budget may be repeated. See studies/real_runs/README.md.
+  The trials of a study follow one another, each until the rule ends it. What
+  counts is how many targets are reached within a budget, how soon, and how many
+  runs are ended that would have reached theirs.
+  --rule may be repeated. See studies/real_runs/README.md.
   """
-  if not all(0 < factor < math.inf for factor in budget):
-    raise click.UsageError('--budget must be a number above 0.')
   with errors.ended_by_signals():
     from ..studies.real_runs import reading
     from ..studies.replay import cases, rules, tables
@@ -51,9 +39,7 @@ def replay(
   found = reading.read_logs(logs) if logs else reading.read_runs()
   recorded = cases.comparable(found)
   shown = [cases.replay(recorded, one) for one in wanted]
-  table = tables.figures(shown, sorted(set(budget or tables.BUDGETS)), by)
-  as_json = json_lib.dumps(table, indent=2)
-  print(as_json if json else '\n'.join(tables.lines(table)))
+  print('\n'.join(tables.lines(tables.figures(shown, tables.BUDGETS, by))))
 
 
 @command

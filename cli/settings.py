@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import keyword
 import pathlib
 import re
@@ -12,8 +13,8 @@ import click
 
 from ..mini_algoperf import files
 from ..studies import paths
-from . import errors, handed_in
-from .flags import PATH, command, option, overwrite
+from . import errors, flags, handed_in
+from .flags import PATH, command, completes, option, overwrite
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
@@ -23,7 +24,8 @@ def _settings(function: Callable[..., Any]) -> Callable[..., Any]:
   """Adds the flags that say which settings are meant."""
   name = 'soft_reset (the default), thesis, or a run that `experiments` shows.'
   file = "JSON file: fields of ScheduleParams to replace, or a run's settings."
-  return option('settings', name)(option('params', file, PATH)(function))
+  names = option('settings', name, shell_complete=completes(flags.settings))
+  return names(option('params', file, PATH)(function))
 
 
 def _read_settings(
@@ -31,8 +33,7 @@ def _read_settings(
 ) -> tuple[str, int | None, ScheduleParams]:
   """A name that can be a folder's, the file's step_hint, and the settings.
 
-  Raises:
-    ValueError: if both are given, or what is given is none.
+  ValueError if both are given, or what is given is none.
   """
   from ..core.checks import did_you_mean
   from ..experiments.settings import RUNS
@@ -73,8 +74,8 @@ def schedule(
   with errors.ended_by_signals():
     import numpy as np
 
+    from ..core.records import drawn
     from ..studies import plans
-    from ..studies.preview import plan as preview
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
     name, recorded, chosen = _read_settings(settings, params)
@@ -82,9 +83,10 @@ def schedule(
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
     plan = plans.RunPlan(steps, chosen)
-    text = '\n'.join(preview.plan_lines(name, plan))
+    text = '\n'.join(plans.plan_lines(name, plan))
     if picture:
-      preview.save_picture(picture, name, plan)
+      importlib.import_module('matplotlib')  # without it nothing is drawn
+      files.write_whole(picture, drawn(plan.cycles))
   print(text)
 
 
@@ -93,22 +95,18 @@ def schedule(
 @_settings
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
 @option('name', "Of the submission's folder. Default: that of the settings.")
-@option('authors', 'Goes to submission_info.yml.')
-@option('affiliation', 'Goes to submission_info.yml.')
 def export(
   out: pathlib.Path,
   settings: str | None,
   params: pathlib.Path | None,
   submission_path: pathlib.Path | None,
   name: str | None,
-  authors: str | None,
-  affiliation: str | None,
 ) -> None:
   """Writes the folder to hand in, <out>/self_tuning/<name>.
 
   The modules that submission.py imports, as they stand, with the chosen settings
-  in force; submission_info.yml and the licence. The folder is
-  imported, where this project cannot be, before it is said to be done.
+  in force; submission_info.yml and the licence. The command imports the folder
+  where this project cannot be found before it says that it is done.
   """
   folder = out.resolve()
   if folder.exists() and any(folder.iterdir()):
@@ -121,10 +119,7 @@ def export(
       f'--name={name} must be lower-case letters, digits and _, begin with a '
       'letter and be no Python keyword: it becomes part of module names.'
     )
-  given = {'submission_folder': name, 'authors': authors}
-  given['affiliations'] = affiliation
-  form = {key: value for key, value in given.items() if value}
-  contents = handed_in.contents(title, chosen, form, own)
+  contents = handed_in.contents(title, chosen, name, own)
   place = pathlib.Path('self_tuning', name)
   with files.whole_folder(folder) as temporary:
     for file, text in contents.items():
@@ -139,12 +134,9 @@ def export(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
     f'submissions/, its runner takes:\n  --tuning_ruleset=self '
-    f'--submission_path=submissions/{folder.name}/{place}/submission.py'
+    f'--submission_path=submissions/{folder.name}/{place}/submission.py\n'
+    f'Write the authors into {handed_in.FORM} before handing it in.'
   )
-  if not authors:
-    print(
-      f'Write the authors into {handed_in.FORM} before handing it in (--authors).'
-    )
 
 
 def _read_exported(

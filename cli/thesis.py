@@ -65,7 +65,7 @@ def figures(
   """Draws the thesis' figures, <figure>_<workload>.png each.
 
   Runs without logs are trained first. The benchmark's logs get pictures of their
-  own. Several seeds are shown by their median and quartiles.
+  own. Median and quartiles stand for several seeds.
   """
   with errors.ended_by_signals():
     from ..experiments import thesis

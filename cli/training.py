@@ -27,10 +27,9 @@ from . import errors
 
 
 def run_trial(checked: experiment.Experiment, interrupted: Interrupts) -> int:
-  """Sets up the run of an entered experiment, trains it, says how it went.
+  """Sets up the run of an entered experiment and trains it.
 
-  Returns:
-    The exit status.
+  Returns the exit status.
   """
   log_dir = checked.log_dir
   own = checked.options.submission_path, checked.options.workload
@@ -90,8 +89,7 @@ def _draw(log_dir: pathlib.Path) -> None:
 class _Watch(runner.Observer):
   """Prints lines, or moves a bar.
 
-  A submission logs its reaction to an evaluation at its next step; both are
-  told then, in the order of their steps.
+  A submission reacts to an evaluation at its next step; both are told then.
   """
 
   def __init__(self, trial: Trial, log_dir: pathlib.Path) -> None:
@@ -147,8 +145,7 @@ class _Watch(runner.Observer):
   def _state(self) -> str:
     """The target metric and, if the submission logs them, rate and cycle.
 
-    The rate is that of the step after the last evaluation. At the end of a run
-    there is no such step, and no rate is shown.
+    The rate is that of the step after the last evaluation, if there is one.
     """
     latest, name = self._logger.latest, self._trial.workload.target_metric_name
     metric, rate = latest.get(f'validation/{name}'), latest.get('learning_rate')
@@ -163,10 +160,7 @@ class _Watch(runner.Observer):
 
 
 def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
-  """The closing summary of a run that was trained.
-
-  But for the events of cycles.csv it needs no file.
-  """
+  """The closing summary; but for the events of cycles.csv it needs no file."""
   workload, state = trial.workload, trial.train_state
   ended = 'both targets are reached'
   if not state['is_time_remaining']:

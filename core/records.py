@@ -72,7 +72,7 @@ class Records:
     self._columns = [*COLUMNS, *schedule_params.switching.columns]
     plain = as_plain(schedule_params)
     self._settings = {'step_hint': step_hint, 'schedule_params': plain}
-    self._picture = self._attempt(f'drawing {PICTURE}', _drawn, cycles)
+    self._picture = self._attempt(f'drawing {PICTURE}', drawn, cycles)
 
   def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
@@ -195,7 +195,7 @@ def _check_same(path: pathlib.Path, values: Mapping[str, Any]) -> None:
       )
 
 
-def _drawn(cycles: Sequence[PlannedCycle]) -> bytes:
+def drawn(cycles: Sequence[PlannedCycle]) -> bytes:
   """The planned learning rate as a PNG; empty if matplotlib is missing."""
   try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg

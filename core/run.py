@@ -37,6 +37,7 @@ class SavedState(NamedTuple):
 
   inner: OptState
   control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
+  step_metrics: jax.Array  # shape=(2,); of the last step, see `train_step`
 
 
 class Setup(NamedTuple):
@@ -61,7 +62,6 @@ class Run:
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
   batch: Any = None  # on which a range test is taken
-  step_metrics: jax.Array | None = None  # of the last step; see `train_step`
 
 
 def set_up(
@@ -126,7 +126,11 @@ def set_up(
     ),
     learning_rate=rate,
   )
-  return SavedState(inner, devices.put(to_words(control))), Run(setup)
+  nothing = np.full(2, np.nan, np.float32)
+  saved = SavedState(
+    inner, devices.put(to_words(control)), devices.put(nothing)
+  )
+  return saved, Run(setup)
 
 
 def train_step(
@@ -200,6 +204,7 @@ def act(
   run: Run,
   model: Model,
   control: jax.Array,
+  metrics: jax.Array,
   workload: WorkloadApi,
   eval_results: EvalResults | None,
   step: int,
@@ -207,7 +212,8 @@ def act(
   """Takes in evaluations, decides, and does what was decided.
 
   The model, whose opt_state is an OptState, and the words of the control are
-  those with which the step is to be taken; run is brought up to date.
+  those with which the step is to be taken; metrics are the last step's; run is
+  brought up to date.
 
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out.
@@ -216,7 +222,7 @@ def act(
   """
   setup = run.setup
   if run.control is None:
-    model = _adopt(run, model, control, workload, step)
+    model, metrics = _adopt(run, model, control, metrics, workload, step)
   assert run.control is not None and run.clock is not None
   last, target = run.control.last.step, setup.config.target
   clock, own = model.opt_state.clock, model.opt_state.state
@@ -233,7 +239,7 @@ def act(
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
   run.evaluations_seen = len(eval_results or ())
-  _record(run, after.events, workload, step)
+  _record(run, metrics, after.events, workload, step)
   if after.is_over:
     raise facts.spec_of(workload).TrainingCompleteError
   if is_moved:
@@ -246,8 +252,13 @@ def act(
 
 
 def _adopt(
-  run: Run, model: Model, control: Any, workload: WorkloadApi, step: int
-) -> Model:
+  run: Run,
+  model: Model,
+  control: Any,
+  metrics: Any,
+  workload: WorkloadApi,
+  step: int,
+) -> tuple[Model, Any]:
   """Takes over the state that set_up made or, in a resumed run, a restored one.
 
   The current benchmark's restore leaves a device axis on everything.
@@ -255,7 +266,8 @@ def _adopt(
   setup, devices = run.setup, run.setup.devices
   is_pmap = isinstance(devices, PmapDevices)
   if facts.has_device_axis(workload, model.params) and not is_pmap:
-    model, control = PmapDevices().get((model, control))
+    own = model, control, metrics
+    model, control, metrics = PmapDevices().get(own)
   model = devices.place(model)
   start, _ = control_lib.start(setup.config)
   run.control = from_words(devices.get(control), start)
@@ -263,8 +275,8 @@ def _adopt(
   setup.records.start(workload.metrics_logger, step)
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
-    _record(run, [event], workload, 0)
-  return model
+    _record(run, metrics, [event], workload, 0)
+  return model, metrics
 
 
 def _reset(
@@ -307,7 +319,11 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
 
 
 def _record(
-  run: Run, events: Sequence[Event], workload: WorkloadApi, step: int
+  run: Run,
+  metrics: Any,
+  events: Sequence[Event],
+  workload: WorkloadApi,
+  step: int,
 ) -> None:
   """Passes events to the records, with the rate and the last step's metrics.
 
@@ -319,8 +335,8 @@ def _record(
   now = run.clock._replace(count=np.int32(step))
   rate = float(run.setup.learning_rate(schedules.packed(now)))
   events = [{**event, 'learning_rate': rate} for event in events]
-  logger, metrics = workload.metrics_logger, {}
-  if logger is not None and run.step_metrics is not None:
-    loss, grad_norm = run.setup.devices.get(run.step_metrics)
-    metrics = {'loss': loss, 'grad_norm': grad_norm}
-  run.setup.records.add(events, step, logger, metrics)
+  logger, named = workload.metrics_logger, {}
+  if logger is not None:
+    loss, grad_norm = run.setup.devices.get(metrics)
+    named = {'loss': loss, 'grad_norm': grad_norm}
+  run.setup.records.add(events, step, logger, named)

@@ -9,6 +9,8 @@ file; the second trains with soft resets until those targets are reached.
 
 from __future__ import annotations
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -18,11 +20,9 @@ from reset_cycles.mini_algoperf.workloads import ArrayWorkload
 
 
 class Net(nn.Module):
-  dropout_rate: float
-
   @nn.compact
-  def __call__(self, inputs: jax.Array, **unused: float) -> jax.Array:
-    # unused: train, update_batch_norm and dropout_rate.
+  def __call__(self, inputs: jax.Array, how: Any) -> jax.Array:
+    # how.train, how.update_batch_norm and how.dropout_rate have no part in this.
     x = nn.relu(nn.Dense(32, name='hidden')(inputs))
     return nn.Dense(2, name='output')(x)
 
@@ -51,26 +51,16 @@ class Moons(ArrayWorkload):
       'targets': targets.astype(np.int32),
     }
 
-  def is_output_params(self, param_key: str) -> bool:
-    return param_key == 'output'
-
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return Net(dropout_rate)
+  def _make_model(self) -> nn.Module:
+    return Net()
 
   def _fake_inputs(self) -> jax.Array:
     return jnp.zeros((1, 2))
 
-  # Values per example, of one batch.
+  # Values per example, of one batch; the metric is their mean.
   def _eval_outputs(
     self, logits: jax.Array, batch: dict[str, jax.Array]
   ) -> dict[str, jax.Array]:
-    targets, weights = batch['targets'], batch['weights']
-    losses = self.loss_fn(targets, logits, weights)['per_example']
-    wrong = jnp.argmax(logits, axis=-1) != targets
-    return {'loss': losses, 'error_rate': wrong * weights, 'weights': weights}
-
-  # Means over a whole split; padding has weight 0.
-  def _metrics(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-    count = outputs['weights'].sum()
-    means = {key: outputs[key].sum() / count for key in ('loss', 'error_rate')}
-    return {key: float(mean) for key, mean in means.items()}
+    wrong = jnp.argmax(logits, axis=-1) != batch['targets']
+    outputs = super()._eval_outputs(logits, batch)  # the loss, and weights
+    return {**outputs, 'error_rate': wrong * batch['weights']}

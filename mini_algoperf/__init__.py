@@ -1,4 +1,4 @@
-"""A stand-in for the AlgoPerf benchmark: four small workloads and a runner."""
+"""A stand-in for the AlgoPerf benchmark: small workloads and a runner."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import dataclasses
 class RunOptions:
   """The flags of a run, by their names; `reset-cycles run --help` explains them.
 
-  They are the benchmark runner's, and a few more.
-
-  Attributes:
-    workload: a name, or file.py:ClassName.
-    experiment_name: the workload's name, or its class, if none is given.
+  They are the benchmark runner's, and a few more. An experiment without a name has
+  that of its workload.
   """
 
   workload: str

@@ -1,10 +1,10 @@
-"""Checkpoints of a run: what is saved, and how it is put back.
+"""Checkpoints of a run: what is saved, and how it is restored.
 
 The file format is flax's own (`flax.training.checkpoints` reads it), written with
-`flax.serialization` alone: it is the same on all versions of flax, restores the
-evaluations, which orbax does not do without knowing their number, and takes a
-hundredth of orbax's time. As in the benchmark, of `optimizer_state` only the first
-part is kept, and in the pmap generation only the first device's copy. The last
+`flax.serialization` alone. It is the same on all versions of flax, restores the
+evaluations, which orbax does not without knowing their number, and takes a
+hundredth of orbax's time. As in the benchmark, only the first part of
+`optimizer_state` is saved, and under pmap only the first device's copy. The last
 entry of a file is the SHA-256 of all that stands before it.
 """
 
@@ -41,10 +41,8 @@ def save(
 ) -> pathlib.Path:
   """Writes `checkpoint_<global_step>` in the place of the one before.
 
-  Args:
-    log_dir: the trial's folder.
-    state: values by name, with global_step, DEVICE_TREES and eval_results.
-    generation: 'pmap' saves the first device's copy of the DEVICE_TREES.
+  The state has values by name, among them global_step, DEVICE_TREES and
+  eval_results.
   """
   host = jax.device_get(dict(state, eval_results=tuple(state['eval_results'])))
   if generation == 'pmap':
@@ -63,19 +61,6 @@ def save(
   return path
 
 
-def _read(path: pathlib.Path) -> dict[str, Any]:
-  data = files.read_bytes(path)
-  content, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
-  if hashlib.sha256(content).digest() != digest:
-    raise ValueError(
-      f'{path} is damaged, or an older version wrote it: it has not the '
-      'checksum of its data'
-    )
-  state: dict[str, Any] = flax.serialization.msgpack_restore(data)
-  del state[_DIGEST]
-  return state
-
-
 def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
   """The newest checkpoint, as nested dicts; None without any.
 
@@ -83,7 +68,18 @@ def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
     ValueError: if it is damaged. A checkpoint is written whole or not at all.
   """
   paths = checkpoint_paths(log_dir)
-  return _read(paths[0]) if paths else None
+  if not paths:
+    return None
+  data = files.read_bytes(paths[0])
+  content, digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
+  if hashlib.sha256(content).digest() != digest:
+    raise ValueError(
+      f'{paths[0]} is damaged, or an older version wrote it: it has not the '
+      'checksum of its data'
+    )
+  state: dict[str, Any] = flax.serialization.msgpack_restore(data)
+  del state[_DIGEST]
+  return state
 
 
 def restore(

@@ -1,7 +1,7 @@
 """An experiment: what a run is asked to do, checked, and set up.
 
-What a run is resumed with is what it was started with: its folder says the seed,
-and what would change it is refused.
+A run resumes with what it was started with: its folder has the seed, and flags that
+would change the run are refused.
 """
 
 from __future__ import annotations
@@ -49,11 +49,7 @@ class Experiment(NamedTuple):
 
 @contextlib.contextmanager
 def entered(experiment: Experiment) -> Iterator[None]:
-  """Keeps an experiment to this process, and shows its options to submissions.
-
-  Raises:
-    ValueError: if another process has it.
-  """
+  """Shows an experiment's options to submissions; ValueError if in use."""
   # Submissions find their folder by the name.
   name = workloads.workload_class(experiment.options.workload).name
   options = dataclasses.replace(experiment.options, workload=name)
@@ -85,11 +81,7 @@ def flags_published(options: RunOptions) -> Iterator[None]:
 
 
 def check(options: RunOptions) -> Experiment:
-  """Loads what the options name.
-
-  Raises:
-    ValueError: if anything is missing or doesn't fit.
-  """
+  """Loads what the options name; ValueError if anything is missing or wrong."""
   workload = workloads.get_workload(options.workload, options.generation)
   submission = load_submission(options.submission_path)
   if options.eval_by == 'time' and options.eval_every is not None:
@@ -134,13 +126,11 @@ def _batch_size(
 def set_up(
   experiment: Experiment, interrupted: interrupts.Interrupts
 ) -> Trial | None:
-  """The run before its next step; None if it was complete.
-
-  The experiment is one that was entered.
+  """The run of an entered experiment, before its next step; None if complete.
 
   Raises:
     ValueError: if it cannot be set up, or not be resumed in this way.
-    KeyboardInterrupt: if Ctrl-C was pressed. Folders are then as before, too.
+    KeyboardInterrupt: after Ctrl-C. Either leaves all folders as they were.
   """
   options = experiment.options
   with experiment_folder.claim(
@@ -180,12 +170,11 @@ def _start_or_resume(
 def _read_checkpoint(
   log_dir: pathlib.Path, options: RunOptions
 ) -> dict[str, Any] | None:
-  """The one to go on from; None if the run was killed before its first."""
+  """The one to resume from; None if the run was killed before its first."""
   recorded = log_dir / 'flags_0.json'
   before = files.read_json(recorded) if recorded.exists() else {}
-  if (began := before.get('generation', options.generation)) != (
-    options.generation
-  ):
+  began = before.get('generation', options.generation)
+  if began != options.generation:
     raise ValueError(
       f'--generation={options.generation}: the run to resume was started with '
       f'{began}; give that.'

@@ -30,12 +30,7 @@ def check_file(path: pathlib.Path) -> pathlib.Path:
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-  """The content of a regular file.
-
-  Raises:
-    ValueError: for anything else.
-    OSError: if it cannot be read.
-  """
+  """The content of a regular file; raises ValueError for anything else."""
   return check_file(path).read_bytes()
 
 
@@ -86,11 +81,7 @@ def write_json(path: pathlib.Path, values: Any) -> None:
 
 
 def read_json(path: pathlib.Path) -> Any:
-  """Reads a JSON file.
-
-  Raises:
-    ValueError: if the file is not JSON, with its name.
-  """
+  """Reads a JSON file; raises ValueError, with its name, if it is none."""
   content = read_bytes(path)
   try:
     return json.loads(content.decode('utf-8'))
@@ -104,10 +95,8 @@ def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
   """Rows of a CSV file as text by column name; none if there is no file.
 
   A last line without its end is ignored: whoever wrote it was killed, and the
-  first digits of a number are another number.
-
-  Raises:
-    ValueError: if the file is not a table, with its name.
+  first digits of a number are another number. Raises ValueError, with the file's
+  name, if it is not a table.
   """
   if not path.exists():
     return []

@@ -52,8 +52,8 @@ class MetricLogger:
   ) -> None:
     """Opens the files of a run in the folder of its trial.
 
-    Of each file so many rows are kept: those at the time of the checkpoint,
-    since a preempted run does the work after it again. None: a new run.
+    A resumed run keeps the rows that each file had at its checkpoint, since it
+    does the work after that again. None: a new run.
     """
     self.latest: dict[str, Logged] = {}
     # As in the benchmark's logger, where a submission finds the run's folder.

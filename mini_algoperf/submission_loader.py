@@ -35,14 +35,13 @@ REQUIRED = tuple(n for n in LoadedSubmission._fields if n not in _OPTIONAL)
 def load_submission(submission_path: str | None) -> LoadedSubmission:
   """Imports a submission and checks that it has what the API asks for.
 
-  The file's folder must be a package, as the benchmark demands, so that the
-  submission can import its helpers relatively. Nothing is added to sys.path.
-
-  None is this project's own.
+  None is this project's own. The file's folder must be a package, as the benchmark
+  demands, so that the submission can import its helpers relatively. Nothing is
+  added to sys.path.
 
   Raises:
-    ValueError: if there is no such file, its folder is not a package, it is
-      no valid Python, one of its imports is missing, or it lacks a function.
+    ValueError: if the file, the package around it, one of its imports or a
+      function is missing, or it is no valid Python.
   """
   if submission_path is None:
     own = importlib.import_module(OWN_SUBMISSION)
@@ -74,8 +73,7 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
 def as_submission(module: object, where: str) -> LoadedSubmission:
   """The functions of a module, or of anything that has them as attributes.
 
-  Raises:
-    ValueError: if one is missing; the message names them all, and `where`.
+  ValueError names all that are missing, and `where`.
   """
   found = {n: getattr(module, n, None) for n in LoadedSubmission._fields}
   missing = [name for name in REQUIRED if not callable(found[name])]

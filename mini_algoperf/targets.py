@@ -2,11 +2,10 @@
 
 The benchmark's method in small: search AdamW's hyperparameters, train the best
 point again with fresh seeds, take the median of the final metrics. AdamW has a
-linear warm-up and a cosine decay over 0.75 of the workload's step hint; the
-search space is the benchmark's for AdamW, at fixed beta2, warm-up, dropout and
-no label smoothing. The benchmark takes 200 trials and, for the test split, the
-worst of the runs that reached the validation target; here it is the median on
-both splits.
+linear warm-up and a cosine decay over 0.75 of the workload's step hint. The search
+space is the benchmark's, with beta2, warm-up and dropout fixed. The benchmark takes
+200 trials and, for the test split, the worst of the runs that reached the
+validation target.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Trainer:
     self._factors = np.asarray(shape(np.arange(num_steps)), np.float32)
 
   def of_length(self, num_steps: int) -> Trainer:
-    """The same, with the same compiled step, for runs of another length."""
+    """The same compiled step, for runs of another length."""
     other = copy.copy(self)
     other._set_length(num_steps)
     return other
@@ -175,15 +174,9 @@ def plan_search(
 ) -> Search:
   """Checks everything that a search needs, before hours of training.
 
-  Args:
-    workload_name: a workload's name, or file.py:ClassName.
-    num_trials: points of the search.
-    num_seeds: repetitions of the best point.
-    num_steps: steps of a run; None is 0.75 of the workload's step hint.
-    data_dir: where the data lie; None for the default.
-
-  Raises:
-    ValueError: an unknown workload, or targets that cannot be written.
+  It tries num_trials points and repeats the best one num_seeds times. Without
+  num_steps a run has 0.75 of the workload's step hint. ValueError for an unknown
+  workload, or targets that cannot be written.
   """
   workload = get_workload(workload_name)
   steps = num_steps or int(_STEP_SHARE * workload.step_hint)
@@ -248,11 +241,7 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
 def best_point(
   workload: MiniWorkload, trials: list[tuple[Point, Result]]
 ) -> Point:
-  """The point with the best validation metric.
-
-  Raises:
-    ValueError: if no trial ended with a number.
-  """
+  """The point with the best metric; ValueError without a finite one."""
   finite = [trial for trial in trials if np.isfinite(trial[1]['validation'])]
   if not finite:
     raise ValueError(
@@ -264,11 +253,7 @@ def best_point(
 
 
 def median(workload: MiniWorkload, values: list[float]) -> float:
-  """The median; a run that ended without a number counts as the worst.
-
-  Raises:
-    ValueError: if half of the runs did.
-  """
+  """The median; no number counts as the worst. ValueError if half are none."""
   # Finite, so that the mean of two is exact.
   worst = -1e300 if workload.metric_rises else 1e300
   found = float(np.median(np.where(np.isfinite(values), values, worst)))

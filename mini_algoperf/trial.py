@@ -40,11 +40,7 @@ class BatchSizes(NamedTuple):
 
 
 def full_data_dir(data_dir: str | None) -> str | None:
-  """The folder of data, which need not exist, without a ~.
-
-  Raises:
-    ValueError: if something else is there.
-  """
+  """The folder of data without a ~; ValueError if something else is there."""
   full = data_dir and os.path.expanduser(data_dir)
   if full and os.path.exists(full) and not os.path.isdir(full):
     raise ValueError(f'--data_dir={data_dir}: must be a folder.')
@@ -52,11 +48,7 @@ def full_data_dir(data_dir: str | None) -> str | None:
 
 
 class CountedQueue:
-  """An input queue that knows how many batches were taken from it.
-
-  Raises:
-    DataEndedError: from `next`, if the queue has an end.
-  """
+  """An input queue that counts its batches; DataEndedError at its end."""
 
   def __init__(self, queue: Iterator[spec.Batch]) -> None:
     self._queue, self.drawn = iter(queue), 0
@@ -111,10 +103,8 @@ class Trial:
     """Builds the data queue, the model and the optimizer, before a first step.
 
     Args:
-      workload: fresh; it is changed by the model's initialisation.
-      submission: the functions under test.
-      options: how the run goes.
-      sizes: of the batches.
+      workload: fresh; the model's initialisation changes it.
+      submission, options, sizes: what is run, how, and on which batches.
       rng_seed: all keys are made from it.
       log_dir: the trial's folder, which exists; None writes nothing.
       clock: seconds; a test may bring its own.
@@ -186,7 +176,7 @@ class Trial:
     }
 
   def save_checkpoint(self) -> None:
-    """Writes what a resumed run needs to go on as if nothing had happened."""
+    """Writes what a run needs to resume as if nothing had happened."""
     if self.log_dir is None or not self.options.save_checkpoints:
       return
     state = {
@@ -204,8 +194,7 @@ class Trial:
   def restore(self, raw: dict[str, Any]) -> None:
     """Moves a run that was set up anew to where its checkpoint was.
 
-    Raises:
-      ValueError: if the checkpoint, from `read_latest`, doesn't fit the run.
+    ValueError if that, from `read_latest`, does not fit.
     """
     state = checkpoints.restore(
       raw, self._device_trees(), self.workload.generation

@@ -93,16 +93,8 @@ def reported(
   returned what it should not: one line names the files. Where no file is the
   user's, an error is a bug of this project's and keeps its traceback.
 
-  Args:
-    submission_path: the user's file; None for this project's submission.
-    workload: as given on the command line; file.py:ClassName is the user's.
-    before_first_step: ValueErrors and OSErrors pass, too: bad input, of which
-      the command line says in one line where it is.
-
-  Raises:
-    RunError: in place of an error of the user's code, also of one that would
-      end the run without a word; when the memory is exhausted.
-    ValueError: before the first step, for an error without the user's frames.
+  Before the first step ValueErrors and OSErrors are bad input and pass, and an error
+  without the user's frames is a ValueError.
   """
   try:
     yield

@@ -1,10 +1,9 @@
 """Averages of the weights, as wrappers around an optimizer.
 
 The runner's parameters are the average: evaluations see it, and so do tau and
-the switching rules. Training goes on from the raw weights, which lie in the
-optimizer's state. A reset blends both with the fresh model, and takes the same
-share of the average's weight away: steps of the replaced model do not slow down
-the new average.
+the switching rules. The raw weights, which are trained, lie in the optimizer's
+state. A reset blends both with the fresh model, and takes the same share of the
+average's weight away: steps of the replaced model do not slow down the new one.
 """
 
 from __future__ import annotations
@@ -23,14 +22,9 @@ from ..core.optimizers import Optimizer
 
 @dataclasses.dataclass(frozen=True)
 class _Average:
-  """What both averages have: an inner optimizer, which steps at the raw weights.
+  """What both averages have: an inner optimizer, which steps at the raw weights."""
 
-  Attributes:
-    inner: the optimizer that trains; the weights that it trains are those that
-      it evaluates.
-  """
-
-  inner: Optimizer
+  inner: Optimizer  # one that evaluates the weights it trains
 
   iterates: ClassVar[tuple[str, ...]] = ('raw', 'weight_sum', 'snapshots')
 
@@ -67,7 +61,7 @@ class EMA(_Average):
     w <- decay w + 1            average <- average + (raw - average) / w
 
   It is the mean of the weights of all steps, each by decay^age: no bias towards
-  the first ones is left.
+  the first ones remains.
 
   Attributes:
     decay: factor on the weight of a step with each later one; 1 / (1 - decay)
@@ -84,7 +78,6 @@ class EMA(_Average):
     check_number('decay', self.decay, '[0, 1)')
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    """See `Optimizer`."""
     inner = self.inner.build(rate)
 
     def init(params: Any) -> EMAState:
@@ -140,7 +133,6 @@ class LAWA(_Average):
     check_count('every', self.every)
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    """See `Optimizer`."""
     inner = self.inner.build(rate)
 
     def init(params: Any) -> LAWAState:

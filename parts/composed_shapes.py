@@ -57,8 +57,6 @@ class PiecewiseConstant:
     check(len(values) == len(self.at) + 1, 'values', values, right)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return jnp.asarray(self.values, jnp.float32)[num_reached(x, self.at)]
 
 
@@ -88,8 +86,6 @@ class CosineWarmRestarts:
     check_number('floor', self.floor, '[0, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     # From the last one, which is 1 long: no power of a large number.
     lengths = [self.multiplier**-i for i in range(self.periods)][::-1]
     starts = [math.fsum(lengths[:i]) for i in range(1, self.periods)]
@@ -129,8 +125,6 @@ class Triangular:
     check_number('gamma', self.gamma, '(0, 1]')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     starts = [i / self.periods for i in range(1, self.periods)]
     passed, rest = part_of(x, starts)
     up, down = rest / self.rise, (1.0 - rest) / (1.0 - self.rise)
@@ -175,8 +169,6 @@ class OneCycle:
     check_choice('anneal', self.anneal, _ANNEALS)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     back = self.three_phase
     turns = [self.rise, 2 * self.rise] if back else [self.rise]
     values = [self.start, 1.0, *([self.start] if back else []), self.end]
@@ -221,8 +213,6 @@ class WSD:
     check_fall(self.fall, self.floor)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     starts = [0.5**i for i in range(self.checkpoints - 1, 0, -1)]
     down = last_part(part_of(x, starts)[1], self.decay)
     return falling(down, 1.0, self.floor, self.fall)
@@ -259,8 +249,6 @@ class Sequential:
     check(len(peaks) in (0, num), 'peaks', peaks, right)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     index, passed = part_of(x, self.at)
     peaks = self.peaks or (1.0,) * len(self.shapes)
     values = [peak * shape(passed) for peak, shape in zip(peaks, self.shapes)]
@@ -286,6 +274,4 @@ class Chained:
     object.__setattr__(self, 'shapes', check_shapes('shapes', self.shapes))
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return math.prod(jnp.asarray(shape(x)) for shape in self.shapes)

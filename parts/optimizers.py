@@ -27,7 +27,6 @@ class NadamW(AdamW):
   """
 
   def direction(self) -> optax.GradientTransformation:
-    """See `AdamW`."""
     b1, b2 = 1.0 - self.one_minus_beta1, self.beta2
 
     def update(
@@ -64,5 +63,4 @@ class Nesterov(AdamW):
   moments: ClassVar[tuple[str, ...]] = ('trace',)
 
   def direction(self) -> optax.GradientTransformation:
-    """See `AdamW`."""
     return optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True)

@@ -42,18 +42,15 @@ def read_file(
 ) -> tuple[int | None, ScheduleParams]:
   """Reads settings from a run's schedule_params.json, or from a file of one's own.
 
-  Args:
-    path: a file that a run has written; or one with a ScheduleParams or, if
-      some are in force, only with the fields that differ from these.
-    in_force: the settings whose fields a file may change.
+  Such a file has a ScheduleParams or, where settings are in force, only the fields
+  that differ from these.
 
   Returns:
     The run's step_hint (None if the file is not a run's) and the settings.
 
   Raises:
-    OSError: if there is no such file, or it cannot be read.
-    ValueError: if it holds no settings; the message names the field, its value
-      and what would be right.
+    OSError: if the file cannot be read.
+    ValueError: names the field, its value and what would be right.
   """
   try:
     values = json.loads(path.read_text())
@@ -88,12 +85,8 @@ def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
       changes; None if there is none.
     where: the path to this place, such as 'cycles[0].decay'.
 
-  Returns:
-    The setting.
-
   Raises:
-    ValueError: for an unknown class or field, a field that is missing, or a
-      wrong value; names the path, the value and what would be right.
+    ValueError: names the path, the value and what would be right.
   """
   if isinstance(value, list):
     olds = in_force if isinstance(in_force, tuple) else ()

@@ -20,11 +20,7 @@ SLACK = 2.0**-21
 
 
 def check_shares(name: str, value: Sequence[float]) -> tuple[float, ...]:
-  """The shares as a tuple.
-
-  Raises:
-    ValueError: unless they are numbers in (0, 1) in rising order.
-  """
+  """The shares as a tuple; ValueError unless they rise within (0, 1)."""
   shares = check_list(name, value, '(0, 1)')
   rising = all(a < b for a, b in zip(shares, shares[1:]))
   check(rising, name, value, 'in rising order')
@@ -77,14 +73,9 @@ def num_reached(x: ArrayLike, shares: Sequence[float]) -> jax.Array:
 def part_of(
   x: ArrayLike, shares: Sequence[float]
 ) -> tuple[jax.Array, jax.Array]:
-  """The part of a phase that x lies in, and the share of it that has passed.
+  """The index of the part that x lies in, and the share of it that has passed.
 
-  Args:
-    x: share of the phase.
-    shares: where the second and the following parts begin, in (0, 1), rising.
-
-  Returns:
-    The index of the part, from 0, and a number in [0, 1].
+  Shares, in (0, 1) and rising, say where the second part and the others begin.
   """
   edges = jnp.asarray([0.0, *shares, 1.0], jnp.float32)
   index = num_reached(x, shares)

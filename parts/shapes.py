@@ -42,8 +42,6 @@ class Constant:
   """
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return jnp.ones_like(x, jnp.float32)
 
 
@@ -63,8 +61,6 @@ class CosineWarmup:
     check_number('start', self.start, '[0, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     half = 0.5 * (1.0 - jnp.cos(jnp.pi * x))
     return self.start + (1.0 - self.start) * half
 
@@ -86,8 +82,6 @@ class ExponentialWarmup:
     check_number('start', self.start, '[1e-38, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     # No power of the start, which may be too small for a float32.
     return jnp.exp(math.log(self.start) * (1.0 - x))
 
@@ -112,8 +106,6 @@ class PolynomialWarmup:
     check_number('power', self.power, '(0, inf)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return self.start + (1.0 - self.start) * x**self.power
 
 
@@ -133,8 +125,6 @@ class Linear:
     check_number('floor', self.floor, '[0, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return self.floor + (1.0 - self.floor) * (1.0 - x)
 
 
@@ -143,7 +133,7 @@ class Exponential:
   """A constant factor per step: factor^(x / share), or of the floor of that.
 
   Attributes:
-    factor: what is left after each share.
+    factor: what remains after each share.
     share: of the phase, for one factor.
     staircase: whether the factor comes all at once, at the end of each share.
 
@@ -163,8 +153,6 @@ class Exponential:
     check_flag('staircase', self.staircase)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     periods = x / self.share
     if self.staircase and self.share * MOST_STAIRS >= 1:
       periods = jnp.floor((x + SLACK) / self.share)
@@ -191,7 +179,6 @@ class HoldingExponential:
   """
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
     passed = ((1.0 - warmup) * x - warmup - 0.2) / 0.6
     return _check_warmup(jnp.power(0.1, jnp.maximum(passed, 0.0)), warmup)
 
@@ -209,7 +196,6 @@ class HoldingLinear:
   """
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
     left = (1.0 - warmup) * (1.0 - x) / (0.8 - 2.0 * warmup)
     return _check_warmup(jnp.minimum(left, 1.0), warmup)
 
@@ -237,8 +223,6 @@ class Step:
     object.__setattr__(self, 'at', check_shares('at', self.at))
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     return jnp.power(self.factor, num_reached(x, self.at))
 
 
@@ -270,8 +254,6 @@ class Polynomial:
     check_number('share', self.share, '(0, 1]')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     # The difference first: 0 at the end, whose root would show any rounding.
     left = jnp.maximum(self.share - x, 0.0) / self.share
     return self.end + (self.start - self.end) * left**self.power
@@ -305,8 +287,6 @@ class InverseTime:
     check_flag('staircase', self.staircase)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     periods = jnp.power(x / self.share, self.exponent)
     log_stairs = -self.exponent * math.log(self.share)
     if self.staircase and log_stairs <= math.log(MOST_STAIRS):
@@ -352,8 +332,6 @@ class InversePower:
       check_fall(self.fall, self.floor)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     power = (self.hold / jnp.maximum(x, self.hold)) ** self.exponent
     if self.cooldown == 0:
       return power
@@ -397,8 +375,6 @@ class KDecayCosine:
     check_number('cooldown', self.cooldown, '[0, 1)')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     passed = jnp.minimum(x / (1.0 - self.cooldown), 1.0) ** self.k
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * passed))
     return self.floor + (1.0 - self.floor) * half
@@ -426,8 +402,6 @@ class CosineAnnealing:
     check_number('share', self.share, '(0, 1]')
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * (x / self.share)))
     return self.floor + (1.0 - self.floor) * half
 
@@ -459,8 +433,6 @@ class Lambda:
     check(found.shape == () and is_real, 'function', self.function, right)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    """See `Shape`."""
-    del warmup
     found = self.function(x)
     if found is None:  # jax 0.4 would make it nan
       raise TypeError('None is not a number')

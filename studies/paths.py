@@ -1,7 +1,7 @@
 """The files that studies read and write.
 
-Reading a named pipe or a device would never end, so that the kind of a file is
-looked at first. Nothing that exists is replaced unless that is asked for.
+Reading a named pipe or a device would never end, so the kind of a file is checked
+first. Nothing that exists is replaced unasked.
 """
 
 from __future__ import annotations
@@ -27,11 +27,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def read_object(path: pathlib.Path) -> Mapping[str, Any]:
-  """An object from a JSON file.
-
-  Raises:
-    ValueError: if there is no such file, or it holds something else.
-  """
+  """An object from a JSON file; raises ValueError if there is none."""
   if not path.exists():
     raise ValueError(
       f'{path.parent} has no {path.name}: it must be a folder of logs, such '
@@ -44,11 +40,7 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
 
 
 def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:
-  """The folder of a name, as it was typed behind a flag, or as an argument.
-
-  Raises:
-    ValueError: if there is none. An empty name is not the current folder.
-  """
+  """The folder that was typed; ValueError without one, also for an empty name."""
   path = pathlib.Path(name).expanduser()
   if not str(name) or not path.is_dir():
     raise ValueError(f'{flag}{name}: there is no such folder.')
@@ -60,13 +52,7 @@ def new_file(
 ) -> pathlib.Path:
   """The file that --out names, to be written later.
 
-  Args:
-    name: of the file.
-    overwrite: whether it may be there already.
-    *suffixes: one of them is its ending; any, if none is given.
-
-  Raises:
-    ValueError: if it cannot or must not be written.
+  ValueError if it must not be written, or has another ending.
   """
   path = pathlib.Path(name).expanduser()
   if suffixes and path.suffix.lower() not in suffixes:
@@ -88,11 +74,7 @@ def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
 
 
 def find_trials(root: pathlib.Path) -> list[pathlib.Path]:
-  """The trials in a folder: the folder itself, or those below it.
-
-  Raises:
-    ValueError: if there is none.
-  """
+  """The folder itself, or the trials below it; ValueError without any."""
   trials = sorted(path.parent for path in root.rglob(META_DATA))
   if not trials:
     raise ValueError(

@@ -1,10 +1,12 @@
-"""Chains of cycles as they are planned, and how their settings are written."""
+"""Chains of cycles as they are planned, in words, and their settings."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +17,12 @@ from ..core.schedules import PlannedCycle
 from ..parts import settings_json
 from ..schedule_params import ScheduleParams
 from .paths import check_file, read_object
+from .text_table import table_lines
 
 # Of a plan or a log: more would need gigabytes. No run of the benchmark has a
 # hundredth of them.
 MOST_STEPS = 20_000_000
+_WIDTH = 80  # of a terminal
 
 
 class RunPlan(NamedTuple):
@@ -44,11 +48,7 @@ class RunPlan(NamedTuple):
 
 
 def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
-  """A run's step_hint and settings, as written; None if its folder has none.
-
-  Raises:
-    ValueError: if the file is damaged; names it.
-  """
+  """A run's step_hint and settings; None without any, ValueError if damaged."""
   path = check_file(log_dir / SETTINGS)
   if not path.exists():
     return None
@@ -63,9 +63,7 @@ def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
 def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
   """The plan of a run; None if its folder has none.
 
-  Raises:
-    ValueError: if the file is damaged, or a class in it is not this package's;
-      names it.
+  ValueError names a damaged file, or a class that is not this package's.
   """
   if read_settings(log_dir) is None:
     return None
@@ -74,7 +72,7 @@ def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
   return RunPlan(step_hint, params)
 
 
-def check(plan: RunPlan) -> None:
+def _check(plan: RunPlan) -> None:
   """Raises a ValueError if a plan has more steps than can be held."""
   factor, step_hint = plan.params.budget_factor, plan.step_hint
   if factor * step_hint > MOST_STEPS:
@@ -110,11 +108,7 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
-  """What of a plan a run may do otherwise, a sentence each.
-
-  Returns:
-    Nothing only if all that happens is in the plan.
-  """
+  """What of a plan a run may do otherwise, a sentence each."""
   said = []
   if params.range_test:
     said.append(
@@ -139,6 +133,45 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
       'the last evaluation where the reset is soft.'
     )
   return said
+
+
+def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
+  """All that a terminal shows of a plan; ValueError if it cannot be trained."""
+  _check(plan)
+  rates = planned_rates(plan)
+  yield (
+    f'{name}: {rates.size:,} steps, {plan.params.budget_factor:g} times a '
+    f'step_hint of {plan.step_hint:,}.'
+  )
+  yield from table_lines(cycle_rows(plan.cycles))
+  decided = what_evaluations_decide(plan.params)
+  yield 'First and last step are counted from 1. ' + (
+    'In a run, evaluations decide:' if decided else 'This is what will happen.'
+  )
+  for sentence in decided:
+    yield from textwrap.wrap(
+      sentence, _WIDTH, initial_indent='- ', subsequent_indent='  '
+    )
+
+
+def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
+  """A header and a row for each cycle when none is abandoned.
+
+  Its first and last step are counted from 1, as evaluations count them.
+  """
+  ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
+  settings = [cycle.setting for cycle in cycles]
+  columns = {
+    'cycle': [f'{i + 1}' for i in range(len(cycles))],
+    'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
+    'last': [f'{end:,}' for end in ends],
+    'warm-up': [shown(setting.warmup) for setting in settings],
+    'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
+    'peak': [f'{setting.peak:.4g}' for setting in settings],
+    'decay': [shown(setting.decay) for setting in settings],
+    'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
+  }
+  return [tuple(columns), *zip(*columns.values())]
 
 
 def run_settings(log_dir: pathlib.Path) -> dict[str, str]:

@@ -63,14 +63,9 @@ def save_page(
 ) -> None:
   """Reads runs and writes the page on them, whole.
 
-  Args:
-    trials: folders with meta_data_0.json, of this runner or the benchmark's;
-      at least one.
-    path: file to write; an existing one is replaced.
-    now: seconds since 1970, by which a run is taken to be running still.
-
-  Raises:
-    ValueError: if a run's files are damaged; the message names the file.
+  There is at least one trial, of this runner or the benchmark's. By `now`, seconds
+  since 1970, a run is taken to be running still. An existing file is replaced;
+  ValueError names a damaged one.
   """
   runs = [read_reported(t, now, i) for i, t in enumerate(trials, start=1)]
   workloads = ', '.join(dict.fromkeys(run.table.workload for run in runs))
@@ -102,11 +97,7 @@ def save_page(
 def read_reported(
   trial: pathlib.Path, now: float, number: int = 1
 ) -> ReportedRun:
-  """Reads a trial's folder, also of a run that is still going.
-
-  Raises:
-    ValueError: if a file that is needed is missing or damaged; names it.
-  """
+  """Reads a trial's folder, also while it runs; ValueError names a file."""
   table, log = read_run(trial), read_log(trial / CYCLES)
   log.whole_numbers()  # refuses what is none
   events = [{k: value for k, value in row.items() if value} for row in log.rows]

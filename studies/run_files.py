@@ -1,7 +1,7 @@
 """What a run's files say, in the form that pictures and summaries need.
 
-What should be a number and is not one is refused with the file's name: files of
-runs are passed on, cut off and edited by hand.
+What should be a number and is none is refused with the file's name: people pass
+files of runs on, cut them off and edit them.
 """
 
 from __future__ import annotations
@@ -42,11 +42,7 @@ class Log(NamedTuple):
     return Log(self.path, [r for r in self.rows if r.get('event') in events])
 
   def numbers(self, column: str, blank: float = math.nan) -> np.ndarray:
-    """A column, shape=(rows,); a blank cell stands for `blank`.
-
-    Raises:
-      ValueError: for what is not a number.
-    """
+    """A column, shape=(rows,); a blank cell stands for `blank`."""
     values = []
     for row in self.rows:
       text = row.get(column) or blank
@@ -59,11 +55,7 @@ class Log(NamedTuple):
     return np.array(values, float)
 
   def whole_numbers(self, column: str = 'global_step') -> np.ndarray:
-    """A column, shape=(rows,), int64: steps, or numbers of cycles.
-
-    Raises:
-      ValueError: for what is not a whole number from 0 to 20,000,000.
-    """
+    """A column, shape=(rows,), int64: steps, or numbers of cycles."""
     values = self.numbers(column)
     right = (
       (values >= 0) & (values <= MOST_STEPS) & (values == np.floor(values))
@@ -110,11 +102,7 @@ class MetricTarget(NamedTuple):
 
 
 def read_target(log_dir: pathlib.Path) -> MetricTarget:
-  """A trial's target.
-
-  Raises:
-    ValueError: if its meta data don't say what it is.
-  """
+  """A trial's target; ValueError if its meta data don't say what it is."""
   path = log_dir / META_DATA
   meta = read_object(path)
   metric = meta.get('workload.target_metric_name')
@@ -191,15 +179,13 @@ class RunTable(NamedTuple):
 def read_run(log_dir: pathlib.Path) -> RunTable:
   """Reads a trial's folder, whichever submission was run.
 
-  Args:
-    log_dir: has meta_data_0.json and, as far as the run has come,
-      eval_measurements.csv, measurements.csv, cycles.csv and
-      schedule_params.json; the last two are this project's submission's. The
-      benchmark's runner leaves the workload's name in flags_0.json alone.
+  It has meta_data_0.json and, as far as the run has come, eval_measurements.csv
+  and measurements.csv; this project's submission adds cycles.csv and
+  schedule_params.json. The benchmark's runner writes the workload's name into
+  flags_0.json alone.
 
   Raises:
-    ValueError: if a file that is needed is missing, or one has what does not
-      belong there; the message names the file.
+    ValueError: names a file that is missing, or has what does not belong there.
   """
   meta, flags = read_object(log_dir / META_DATA), read_flags(log_dir)
   workload = meta.get('workload.name', flags.get('workload'))
@@ -263,8 +249,8 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
 def _readable_plan(log_dir: pathlib.Path) -> RunPlan | None:
   """The plan, from which all rates follow with the run's clock.
 
-  None for another submission, and where settings hold a part of the user's own,
-  which is code that is not here: such a run has logged some of its rates.
+  None for another submission, and where settings hold a user's own part, whose
+  code is not here: such a run has logged some of its rates.
   """
   if read_settings(log_dir) is None:  # or it raises: the file is damaged
     return None
@@ -313,16 +299,13 @@ class Anchor(NamedTuple):
 
 
 def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
-  """What the events `cycle_start` and `clock` say of the clock.
+  """What the events `cycle_start` and `clock` of cycles.csv say of the clock.
 
-  Args:
-    events: of cycles.csv. Where setting, anchor_local and scale are blank, the
-      cycle is that of its number, starts at local step 0, and is unscaled.
-    num_cycles: cycles of the plan.
+  Where setting, anchor_local and scale are blank, the cycle is that of its number,
+  starts at local step 0, and is unscaled.
 
   Raises:
-    ValueError: if a value is missing or out of range, or an event is out of
-      order.
+    ValueError: names a value that is missing, out of range or out of order.
   """
   log = events.of_event('cycle_start', 'clock')
   begun: list[dict[str, str]] = []
@@ -373,13 +356,8 @@ def rates_of_run(
   All are computed at once, which rounds some of them differently from the
   compiled step (by up to 5e-6 of a small rate).
 
-  Args:
-    plan: the chain.
-    anchors: at least one, as a tuple.
-    last_step: steps that the run has taken.
-
   Returns:
-    Steps and rates, shape=(n,), float32.
+    Steps and rates, shape=(n,), float32; at least one anchor is needed.
   """
   begin, _, setting, local, pace, scale = map(np.array, zip(*anchors))
   steps = np.arange(begin[0], max(last_step, begin[0]))

@@ -45,10 +45,7 @@ def save_metric_plot(log_dir: pathlib.Path) -> pathlib.Path:
 def draw_run(figure: Figure, table: RunTable) -> float:
   """Draws metric and, where rates are known, learning rate of a run.
 
-  Both have the same marks.
-
-  Returns:
-    The height that suits the figure, inches.
+  Returns the height that suits the figure, in inches.
   """
   if not table.rates.size:
     axes = figure.subplots()
@@ -106,10 +103,7 @@ def draw_target(axes: Axes, table: RunTable) -> None:
 def scale_to_target(axes: Axes, metric: np.ndarray, target: float) -> None:
   """A log axis where a linear one would hide what happens near the target.
 
-  Args:
-    axes: matplotlib axes.
-    metric: all values that are drawn, the first that of an untrained model.
-    target: the metric's target.
+  The first value of the metric is that of an untrained model.
   """
   values = metric[np.isfinite(metric)]
   if (
@@ -129,11 +123,8 @@ def scale_rates(
 ) -> None:
   """Makes the y axis logarithmic if cycles' highest values are far apart.
 
-  Args:
-    axes: matplotlib axes in which the values are drawn.
-    steps: shape=(n,), rising.
-    values: shape=(n,), at these steps; none below 0.
-    starts: first step of each cycle but the first.
+  The values, none below 0, are those at the steps; starts are the first steps of
+  all cycles but the first.
   """
   parts = np.split(values, np.searchsorted(steps, starts))
   highest = [float(part.max()) for part in parts if part.size]

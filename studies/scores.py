@@ -111,11 +111,8 @@ def base_times(
 ) -> dict[str, dict[str, float]]:
   """Times on the base workloads that count, after the rule of held-out ones.
 
-  Args:
-    times: of all submissions that are compared; what a submission lacks, it
-      hasn't reached. Without times on held-out workloads nothing changes but
-      that times above four times the fastest one become infinite.
-    base: names of the base workloads.
+  What a submission lacks, it has not reached. Without times on held-out workloads
+  only those above four times the fastest one change: they become infinite.
   """
 
   def seconds(workload: str) -> np.ndarray:
@@ -148,11 +145,9 @@ def relative_times(seconds: np.ndarray) -> np.ndarray:
 
 
 def profile(relative: np.ndarray, taus: np.ndarray) -> np.ndarray:
-  """rho(tau), the share of workloads with a ratio of at most tau, shape=(n,).
+  """rho(tau), the share of workloads with a ratio of at most tau.
 
-  Args:
-    relative: shape=(workloads,).
-    taus: shape=(n,).
+  From shapes (workloads,) and (n,) to (n,).
   """
   return (relative[:, None] <= taus).mean(axis=0)
 

@@ -1,9 +1,7 @@
 """Many runs, a few at a time, each in one thread.
 
-The stand-in's workloads are small: one run does not fill two cores, two runs
-with a core each do. A worker trains one run after another and is given the next
-when it has finished; what was compiled for one seed is read from a cache for
-the others.
+The stand-in's workloads are small: one run does not fill two cores, two runs with a
+core each do. What was compiled for one seed is read from a cache for the others.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ def train_all(
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
 
   Raises:
-    RunFailed: if a run raises it, or a worker is ended from outside. Those that
-      were under way are finished first.
-    KeyboardInterrupt: after Ctrl-C; those that were under way are ended.
+    RunFailed: if a run raises it, or a worker is ended from outside. The runs under
+      way are finished first.
+    KeyboardInterrupt: after Ctrl-C; the runs under way are ended.
   """
   if not jobs:
     return

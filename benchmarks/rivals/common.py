@@ -1,14 +1,13 @@
 """What rivals share: the benchmark's functions around an optax optimizer.
 
 A rival is an optimizer per phase of the run and, if it does not evaluate the
-model that it trains, a pair of maps between the two. The model that the runner
-holds is always the one to be evaluated, in both generations, since v0.5.0
-evaluates without notice; the step recovers the trained one from the state.
+model that it trains, a pair of maps between the two. The runner always holds the
+model to be evaluated, since v0.5.0 evaluates without notice; the step recovers the
+trained one from the state.
 
-Nothing here makes decisions: of this project's submission only the plumbing is
-used, that is the layout of arrays on devices and the access to workloads.
-Optimizers are written out where optax 0.1.5 and 0.2.2, the benchmark's, lack
-them or have others.
+Of this project's submission only the layout of arrays on devices and the access to
+workloads are used. Optimizers are written out where optax 0.1.5 and 0.2.2, the
+benchmark's, lack them or have others.
 """
 
 from __future__ import annotations
@@ -214,10 +213,7 @@ def _step_fn(
 
 
 def submission_of(rival: Rival) -> own.Submission:
-  """The five functions that the benchmark takes from a submission module.
-
-  Data and batch sizes are as in this project's submission: the benchmark's.
-  """
+  """The five functions that the benchmark takes from a submission module."""
 
   def init_optimizer_state(
     workload: WorkloadApi,
@@ -279,8 +275,7 @@ def _update_params(
 ) -> tuple[tuple[Saved, Fixed], Any, Any]:
   """Begins a phase if one is due, and takes a step.
 
-  Raises:
-    TrainingCompleteError: (the benchmark's) after the last phase.
+  After the last phase it raises the benchmark's TrainingCompleteError.
   """
   saved, fixed = optimizer_state
   params, inner = current_param_container, saved.inner

@@ -28,11 +28,7 @@ WORKLOADS: dict[str, type[MiniWorkload]] = {kind.name: kind for kind in _OWN}
 def workload_class(given: str) -> type[MiniWorkload]:
   """The class that a command line names; its `name` is what folders are called.
 
-  By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName' (a subclass of
-  `MiniWorkload` or `ArrayWorkload`).
-
-  Raises:
-    ValueError: the name is unknown, or the file has no such workload.
+  By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName'; ValueError without one.
   """
   if given in WORKLOADS:
     return WORKLOADS[given]
@@ -53,9 +49,7 @@ def workload_class(given: str) -> type[MiniWorkload]:
 def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
   """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
-  Raises:
-    ValueError: one of them is unknown, or an attribute of a user's class cannot
-      be right.
+  ValueError for another, or an attribute of a user's class that cannot be right.
   """
   workload = workload_class(given)(generation=generation)
   if from_file.is_file(given):

@@ -38,11 +38,7 @@ Model = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
 def read_targets(
   path: pathlib.Path = TARGETS_FILE,
 ) -> dict[str, dict[str, Any]]:
-  """The output of the target-setting command, by workload; {} without a file.
-
-  Raises:
-    ValueError: if it is no file of targets.
-  """
+  """What `set-targets` wrote, by workload; ValueError for a damaged file."""
   if not path.exists():
     return {}
   content = files.read_json(path)
@@ -55,11 +51,10 @@ def read_targets(
 class MiniWorkload(spec.Workload, abc.ABC):
   """A workload that is fast on two cores.
 
-  Constructing it with `generation='jit'` or `'pmap'` decides the device
-  handling, and with it the signatures of `init_model_fn` and `model_fn`.
-  A subclass gives the model, the batches, `loss_fn` (a loss as `parts.masked`
-  has it), what else the metric needs and, if its last layer has another name
-  than 'output', `output_layer`.
+  The generation, 'jit' or 'pmap', decides how devices are handled, and with it the
+  signatures of `init_model_fn` and `model_fn`. A subclass gives the model, the
+  batches, `loss_fn` (a loss as `parts.masked` has it) and what else the metric
+  needs.
   """
 
   # Beside the benchmark's properties: what the runner falls back to.
@@ -86,6 +81,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     super().__init__()
     self.generation = generation
     self._model: Any = None
+    self._dropout_rate = DROPOUT_RATE  # pmap: that of the last initialisation
     # All are compiled once for this object, at their first call.
     self._init_fn = jax.jit(self._init_variables)
     if generation == 'pmap':
@@ -99,9 +95,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
     self._eval_batches = functools.cache(self._make_eval_batches)
 
   @abc.abstractmethod
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    """The flax module, called with (inputs, train, update_batch_norm,
-    dropout_rate)."""
+  def _make_model(self) -> nn.Module:
+    """The flax module, called with inputs and a `parts.Pass`."""
 
   @abc.abstractmethod
   def _fake_inputs(self) -> Any:
@@ -136,7 +131,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     Here the means of the loss and of what is called as the target metric.
     """
     names = dict.fromkeys(('loss', self.target_metric_name))
-    return {name: parts.mean(outputs, name) for name in names}
+    return {n: parts.mean(outputs, n) for n in names if n in outputs}
 
   def is_output_params(self, param_key: str) -> bool:
     """Whether it is the key of the last layer's parameters."""
@@ -190,16 +185,11 @@ class MiniWorkload(spec.Workload, abc.ABC):
     return batch['inputs']
 
   def _init_variables(self, rng: spec.RandomState) -> Mapping[str, Any]:
-    return self._make_model(0.0).init(
-      rng,
-      self._fake_inputs(),
-      train=False,
-      update_batch_norm=False,
-      dropout_rate=0.0,
-    )
+    inputs = self._fake_inputs()
+    return self._make_model().init(rng, inputs, parts.EVALUATION)
 
-  def _init_model(self, rng: spec.RandomState, dropout_rate: float) -> Model:
-    self._model = self._make_model(dropout_rate)
+  def _init_model(self, rng: spec.RandomState) -> Model:
+    self._model = self._make_model()
     variables = self._init_fn(rng)
     params = variables['params']
     self._param_shapes = jax.tree_util.tree_map(
@@ -213,8 +203,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   def _init_jit(self, rng: spec.RandomState) -> Model:
     """Fresh parameters and model state, replicated over all devices."""
-    model = self._init_model(rng, DROPOUT_RATE)
-    params, model_state = jax.device_put(model, _sharding())
+    params, model_state = jax.device_put(self._init_model(rng), _sharding())
     return params, model_state
 
   def _init_pmap(
@@ -224,8 +213,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
     aux_dropout_rate: float | None = None,
   ) -> Model:
     """Likewise with a leading device axis; the rate is kept for `model_fn`."""
-    rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
-    params, model_state = flax.jax_utils.replicate(self._init_model(rng, rate))
+    self._dropout_rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
+    params, model_state = flax.jax_utils.replicate(self._init_model(rng))
     return params, model_state
 
   def _model_jit(
@@ -249,9 +238,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
       self._model.apply,
       {'params': params, **(model_state or {})},
       self._model_inputs(augmented_and_preprocessed_input_batch),
-      train=train,
-      update_batch_norm=update_batch_norm,
-      dropout_rate=dropout_rate,
+      parts.Pass(train, update_batch_norm, dropout_rate),
       rngs={'dropout': rng} if train else None,
     )
     if model_state is None or not update_batch_norm:
@@ -271,7 +258,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     """As in the jit generation; dropout is that of the last initialisation."""
     batch = augmented_and_preprocessed_input_batch
     given = (model_state, mode, rng, update_batch_norm)
-    return self._model_jit(params, batch, *given, self._model.dropout_rate)
+    return self._model_jit(params, batch, *given, self._dropout_rate)
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
     """(shard, example, ...) to (shard * example, ...)."""
@@ -306,11 +293,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
       data_rng: key of the order and the augmentation.
       split: 'train'; others are evaluated by `eval_model` alone.
       data_dir: where the data lie; None for the default.
-      global_batch_size: examples per batch, over all devices.
+      global_batch_size: examples per batch, over all devices, which divide it.
       **unused: what else is in the benchmark's signature.
-
-    Raises:
-      ValueError: the batch does not divide evenly, or for another split.
     """
     if split != 'train':
       raise ValueError(f"split: {split!r} has no queue; use 'train'")
@@ -372,7 +356,7 @@ def _merge_leading(x: np.ndarray) -> np.ndarray:
 class ArrayWorkload(MiniWorkload):
   """Examples in memory, shuffled in training; softmax cross-entropy.
 
-  A subclass says what `MiniWorkload` leaves open but for the batches, and
+  A subclass gives what a `MiniWorkload` asks for and, for the batches,
   `load_split`.
   """
 
@@ -483,11 +467,8 @@ def padded_batches(
 ) -> Iterator[spec.Batch]:
   """The first examples of a split, once, in order; padding has weight 0.
 
-  Args:
-    arrays: 'targets' and others, leading axis: examples; without 'weights' all
-      targets count.
-    num_examples: how many of them.
-    shape: leading axes of a batch.
+  Arrays are 'targets' and others, leading axis: examples; without 'weights' all
+  targets count. The shape is that of a batch's leading axes.
   """
   size = shape[0] * shape[1]
   weights = np.ones(arrays['targets'].shape, np.float32)

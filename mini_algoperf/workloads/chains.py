@@ -38,8 +38,8 @@ class ChainsWorkload(SplitWorkload):
   name, examples = 'chains', staticmethod(load_chains)
   target_metric_name, metric_rises = 'ppl', False
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return LanguageModel(_NUM_TOKENS, dropout_rate, 48, activation=nn.gelu)
+  def _make_model(self) -> nn.Module:
+    return LanguageModel(_NUM_TOKENS, 48, activation=nn.gelu)
 
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     return perplexity(outputs)

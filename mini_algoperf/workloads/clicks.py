@@ -17,7 +17,7 @@ import optax
 
 from .. import spec
 from .base import SplitWorkload
-from .parts import dropout, masked
+from .parts import Pass, dropout, masked
 
 _NUM_DENSE, _NUM_FIELDS, _NUM_VALUES = 4, 6, 40
 _SPLIT_SIZES = {'train': 32768, 'validation': 2048, 'test': 2048}
@@ -48,18 +48,11 @@ def load_clicks() -> dict[str, np.ndarray]:
 class ClickModel(nn.Module):
   """Numbers by dense layers, categories by a table, and their inner products."""
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   embedding_stddev: float = 0.05
   features: int = 16
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     """Logits of a click, shape (batch,)."""
     table = nn.Embed(
       _NUM_FIELDS * _NUM_VALUES,
@@ -77,7 +70,7 @@ class ClickModel(nn.Module):
     x = jnp.concatenate([x, products[:, rows, columns]], axis=1)
     for _ in range(2):
       x = nn.relu(nn.Dense(4 * self.features)(x))
-    x = dropout(self, x, dropout_rate, train)
+    x = dropout(self, x, how)
     return nn.Dense(1, name='output')(x)[:, 0]
 
 
@@ -105,8 +98,8 @@ class ClicksWorkload(SplitWorkload):
     losses = optax.sigmoid_binary_cross_entropy(logits_batch, label_batch)
     return masked(losses, mask_batch)
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return ClickModel(dropout_rate, self.embedding_stddev)
+  def _make_model(self) -> nn.Module:
+    return ClickModel(self.embedding_stddev)
 
 
 class EmbedInitWorkload(ClicksWorkload):

@@ -1,9 +1,9 @@
 """Workload `digits`: classify small images; the metric, error rate, falls.
 
-Scikit-learn's 8x8 digits, split once and for all. Clean, they are learned almost
-perfectly within a few hundred steps. Each image is therefore seen shifted by up
-to a pixel and under noise: drawn anew for every training example, drawn once for
-the copies that are evaluated.
+Scikit-learn's 8x8 digits, split once and for all. Clean, they are learnt almost
+perfectly within a few hundred steps. So each image is shifted by up to a pixel and
+has noise: drawn anew for every training example, drawn once for the copies that
+are evaluated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import spec
 from .base import Classification, Shape, padded_batches
-from .parts import dropout, split_slices
+from .parts import Pass, dropout, split_slices
 
 SPLIT_SIZES = {'train': 1024, 'validation': 384, 'test': 384}
 # Each evaluated image appears this often, with other shifts and noise.
@@ -65,17 +65,10 @@ def augment(rng: np.random.Generator, images: np.ndarray) -> np.ndarray:
 class ConvNet(nn.Module):
   """Three convolutions with BatchNorm, dropout, one dense layer."""
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   axis_name: str | None = None  # over which batch statistics are synchronised
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     x = inputs
     for features, stride in ((16, 1), (32, 2), (32, 1)):
       x = nn.Conv(features, (3, 3), strides=(stride, stride), use_bias=False)(x)
@@ -83,13 +76,13 @@ class ConvNet(nn.Module):
       # the validation loss jumps by up to 0.03 between evaluations, with 0.8
       # by less than 0.01.
       x = nn.BatchNorm(
-        use_running_average=not update_batch_norm,
+        use_running_average=not how.update_batch_norm,
         momentum=0.8,
         axis_name=self.axis_name,
       )(x)
       x = nn.relu(x)
     x = x.reshape(x.shape[0], -1)
-    x = dropout(self, x, dropout_rate, train)
+    x = dropout(self, x, how)
     return nn.Dense(_NUM_CLASSES)(x)
 
 
@@ -101,8 +94,6 @@ class DigitsWorkload(Classification):
   num_validation_examples = EVAL_COPIES * SPLIT_SIZES['validation']
   num_test_examples = EVAL_COPIES * SPLIT_SIZES['test']
   num_eval_train_examples = num_validation_examples
-  train_mean = TRAIN_MEAN
-  train_stddev = TRAIN_STDDEV
   eval_batch_size, default_batch_size = 512, 128
   step_hint, eval_every_steps = 2100, 70
   max_allowed_runtime_sec, eval_period_time_sec = 300, 1
@@ -114,8 +105,8 @@ class DigitsWorkload(Classification):
     """The clean images, which come with scikit-learn."""
     return load_images(split)
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return ConvNet(dropout_rate, self._axis_name)
+  def _make_model(self) -> nn.Module:
+    return ConvNet(self._axis_name)
 
   def _fake_inputs(self) -> jax.Array:
     return jnp.zeros((1, _SIDE, _SIDE, 1))

@@ -91,11 +91,7 @@ def load_class(given: str) -> type[MiniWorkload]:
 
 
 def check_attributes(workload: MiniWorkload) -> None:
-  """Refuses attributes that no run can be made with.
-
-  Raises:
-    ValueError: names the class, the attribute, its value and what is right.
-  """
+  """Refuses attributes that no run can be made with, by a ValueError."""
   for name in _COUNTS:
     value = getattr(workload, name)
     is_count = isinstance(value, numbers.Integral) and _is_number(value)
@@ -136,13 +132,8 @@ def rehearse(
 ) -> None:
   """Traces the loss of a training batch and evaluates a fresh model once.
 
-  Args:
-    workload: of a user's.
-    batch_size: of the training, over all devices.
-    data_dir: where the data lie; None for the default.
-
-  Raises:
-    ValueError: if the data, the loss or a metric are not what the API asks for.
+  The batch size is that of the training, over all devices. ValueError if the data,
+  the loss or a metric are not what the API asks for.
   """
   try:
     _rehearse(workload, batch_size, data_dir)

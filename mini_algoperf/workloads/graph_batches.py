@@ -3,14 +3,13 @@
 `molecules.npz` has molecule-like graphs in the form of OGB's `ogbg-molpcba`: nine
 integer features per atom, three per bond, 128 binary labels per molecule, in
 OGB's order and with its codes. They were grown once at random, from rings and
-functional groups (by this project's version 0.1.0), and stay as they are, since
-the targets were set with them. A label is a noisy vote of atoms and their
-neighbours: a network that passes messages can learn the sum, the noise bounds
-what it can reach. Three labels of ten are missing.
+functional groups, and stay as they are, since the targets were set with them. A
+label is a noisy vote of atoms and their neighbours: a network that passes messages
+can learn the sum, the noise bounds what it can reach. Three labels of ten are
+missing.
 
 A shard is filled with whole graphs until the next one would exceed its nodes,
-edges or graphs; what is left is padding, which belongs to padding graphs at
-the end. Each shard has at least one.
+edges or graphs. The rest is padding, which belongs to at least one padding graph.
 """
 
 from __future__ import annotations

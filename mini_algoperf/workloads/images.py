@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .digits import DigitsWorkload
-from .parts import dropout
+from .parts import Pass, dropout
 from .transformer import Block, sinusoids
 
 _NUM_CLASSES = 10
@@ -18,25 +18,18 @@ _NUM_CLASSES = 10
 class PatchTransformer(nn.Module):
   """Two Transformer blocks on patches of 2 x 2 pixels, and their mean."""
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   gated: bool = False  # see `transformer.Block`
   features: int = 48
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     x = nn.Conv(self.features, (2, 2), strides=(2, 2))(inputs)
     x = x.reshape(len(x), -1, self.features)
     x = x + sinusoids(x.shape[1], self.features)[None]
     everywhere = np.ones((1, 1, x.shape[1]), bool)
     for _ in range(2):
       block = Block(4, 2 * self.features, gated=self.gated)
-      x = block(x, everywhere, None, None, dropout_rate, train)
+      x = block(x, everywhere, how)
     x = nn.LayerNorm()(x).mean(axis=1)
     return nn.Dense(_NUM_CLASSES, name='output')(x)
 
@@ -44,21 +37,14 @@ class PatchTransformer(nn.Module):
 class ResidualNet(nn.Module):
   """Three residual blocks of two convolutions with BatchNorm, as ResNet's."""
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   axis_name: str | None = None  # over which batch statistics are synchronised
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     conv = functools.partial(nn.Conv, use_bias=False)
     norm = functools.partial(
       nn.BatchNorm,
-      use_running_average=not update_batch_norm,
+      use_running_average=not how.update_batch_norm,
       momentum=0.8,  # see `digits.ConvNet`
       axis_name=self.axis_name,
     )
@@ -71,7 +57,7 @@ class ResidualNet(nn.Module):
       if x.shape != y.shape:
         x = norm()(conv(features, (1, 1), strides=(stride, stride))(x))
       x = nn.relu(x + y)
-    x = dropout(self, x.mean(axis=(1, 2)), dropout_rate, train)
+    x = dropout(self, x.mean(axis=(1, 2)), how)
     return nn.Dense(_NUM_CLASSES, name='output')(x)
 
 
@@ -81,8 +67,8 @@ class PatchesWorkload(DigitsWorkload):
   name, output_layer = 'patches', 'output'
   gated = False
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return PatchTransformer(dropout_rate, self.gated)
+  def _make_model(self) -> nn.Module:
+    return PatchTransformer(self.gated)
 
 
 class GatedPatchesWorkload(PatchesWorkload):
@@ -96,5 +82,5 @@ class ResidualWorkload(DigitsWorkload):
 
   name, output_layer = 'residual', 'output'
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return ResidualNet(dropout_rate, self._axis_name)
+  def _make_model(self) -> nn.Module:
+    return ResidualNet(self._axis_name)

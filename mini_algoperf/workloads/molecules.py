@@ -15,7 +15,7 @@ import optax
 from .. import spec
 from . import graph_batches
 from .base import MiniWorkload, Shape
-from .parts import dropout, masked, mean, shuffled_indices, split_slices
+from .parts import Pass, dropout, masked, mean, shuffled_indices, split_slices
 
 # Of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
 _NODES_PER_GRAPH = 15
@@ -30,19 +30,12 @@ class GraphNet(nn.Module):
   knew (a residual connection). A molecule is the sum of its atoms.
   """
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 64
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: graph_batches.Graphs,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: graph_batches.Graphs, how: Pass) -> jax.Array:
     def norm_relu_dropout(x: jax.Array) -> jax.Array:
-      return dropout(self, nn.relu(nn.LayerNorm()(x)), dropout_rate, train)
+      return dropout(self, nn.relu(nn.LayerNorm()(x)), how)
 
     num_nodes, num_graphs = len(inputs.nodes), len(inputs.n_node)
     nodes = nn.Dense(self.features, name='node_embedding')(inputs.nodes)
@@ -110,8 +103,8 @@ class MoleculesWorkload(MiniWorkload):
     losses = optax.sigmoid_binary_cross_entropy(logits_batch, labels)
     return masked(losses, mask_batch)
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return GraphNet(dropout_rate, self.features)
+  def _make_model(self) -> nn.Module:
+    return GraphNet(self.features)
 
   def _fake_inputs(self) -> graph_batches.Graphs:
     one, zero = jnp.ones(1, jnp.int32), jnp.zeros(1, jnp.int32)

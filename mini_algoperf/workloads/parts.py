@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -31,21 +31,30 @@ def shuffled_indices(rng: np.random.Generator, size: int) -> Iterator[int]:
     yield from rng.permutation(size).tolist()
 
 
-def dropout(
-  module: nn.Module, x: jax.Array, rate: float, train: bool
-) -> jax.Array:
+class Pass(NamedTuple):
+  """How a model is applied to a batch."""
+
+  train: bool  # whether dropout acts
+  update_batch_norm: bool  # whether the batch's statistics normalise, and count
+  dropout_rate: Any  # in [0, 1); may be traced
+
+
+EVALUATION = Pass(train=False, update_batch_norm=False, dropout_rate=0.0)
+
+
+def dropout(module: nn.Module, x: jax.Array, how: Pass) -> jax.Array:
   """Drops a share of the entries of `x` and rescales the rest.
 
       y = x / (1 - rate) where kept, else 0
 
   As in the newer benchmark. Unlike `flax.linen.Dropout`, every rate takes the
-  same path, so that a rate, in [0, 1), may be a traced value and 0 draws a mask
-  as any other does. The mask is drawn with the 'dropout' key of the module; `x`
-  may have any shape, and is returned if `train` is false.
+  same path, so that it may be a traced value and 0 draws a mask as any other
+  does. The mask is drawn with the 'dropout' key of the module. Where nothing is
+  trained, `x` is returned.
   """
-  if not train:
+  if not how.train:
     return x
-  keep = 1.0 - rate
+  keep = 1.0 - how.dropout_rate
   mask = jax.random.bernoulli(module.make_rng('dropout'), keep, x.shape)
   return jnp.where(mask, x / keep, 0.0)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import spec
 from .base import SplitWorkload
-from .parts import dropout, masked
+from .parts import Pass, dropout, masked
 
 _SIDE = 16
 _NOISE_STDDEV = 0.1
@@ -83,18 +83,11 @@ class UNet(nn.Module):
   What they give is in units of the input's deviation, and added to the input.
   """
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   activation: Callable[[jax.Array], jax.Array] = nn.leaky_relu
   features: int = 12
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     """Images of the same shape, (batch, side, side)."""
 
     def convolved(x: jax.Array, features: int) -> jax.Array:
@@ -102,7 +95,7 @@ class UNet(nn.Module):
       # Instance normalisation: of each channel of each image.
       x = x - x.mean(axis=(1, 2), keepdims=True)
       x = x / jnp.sqrt((x * x).mean(axis=(1, 2), keepdims=True) + 1e-5)
-      return dropout(self, self.activation(x), dropout_rate, train)
+      return dropout(self, self.activation(x), how)
 
     x, before = inputs[..., None], []
     for level in range(2):
@@ -137,8 +130,8 @@ class PhotosWorkload(SplitWorkload):
       jnp.abs(logits_batch - label_batch).mean(axis=(1, 2)), mask_batch
     )
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return UNet(dropout_rate, self.activation)
+  def _make_model(self) -> nn.Module:
+    return UNet(self.activation)
 
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .base import SPLIT_SIZES, Classification, SplitWorkload
-from .parts import dropout
+from .parts import Pass, dropout
 from .transformer import Block, sinusoids
 
 _NUM_SOUNDS, _NUM_BANDS, _NUM_FRAMES = 10, 12, 32
@@ -75,50 +75,36 @@ class GatedRecurrence(nn.Module):
 class RecurrentNet(nn.Module):
   """A dense layer with BatchNorm, then gated recurrence in both directions."""
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   axis_name: str | None = None  # over which batch statistics are synchronised
   features: int = 48
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     x = nn.Dense(self.features, use_bias=False)(inputs)
     x = nn.BatchNorm(
-      use_running_average=not update_batch_norm,
+      use_running_average=not how.update_batch_norm,
       momentum=0.8,
       axis_name=self.axis_name,
     )(x)
     x = nn.relu(x)
     both = [GatedRecurrence(self.features)(x, back) for back in (False, True)]
-    x = dropout(self, jnp.concatenate(both, axis=-1), dropout_rate, train)
+    x = dropout(self, jnp.concatenate(both, axis=-1), how)
     return nn.Dense(_NUM_SOUNDS, name='output')(x)
 
 
 class ConvolvingTransformer(nn.Module):
   """Two blocks of attention and dense layers, each followed by a convolution."""
 
-  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 48
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     size = self.features
     x = nn.Dense(size)(inputs) + sinusoids(inputs.shape[1], size)[None]
     everywhere = np.ones((1, 1, inputs.shape[1]), bool)
     for i in range(2):
       block = Block(4, 2 * size, activation=nn.swish)
-      x = block(x, everywhere, None, None, dropout_rate, train)
+      x = block(x, everywhere, how)
       y = nn.glu(nn.Dense(2 * size)(nn.LayerNorm()(x)))
       # Each channel over five frames; XLA's own is slow on a CPU.
       taps = self.param(f'taps_{i}', nn.initializers.normal(0.4), (5, 1, size))
@@ -128,7 +114,7 @@ class ConvolvingTransformer(nn.Module):
       for k in range(1, 5):
         y = y + taps[k : k + 1] * padded[:, k : k + length]
       y = nn.Dense(size)(nn.swish(nn.LayerNorm()(y)))
-      x = x + dropout(self, y, dropout_rate, train)
+      x = x + dropout(self, y, how)
     return nn.Dense(_NUM_SOUNDS, name='output')(nn.LayerNorm()(x))
 
 
@@ -137,8 +123,8 @@ class WavesWorkload(Classification, SplitWorkload):
 
   name, examples = 'waves', staticmethod(load_speech)
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return RecurrentNet(dropout_rate, self._axis_name)
+  def _make_model(self) -> nn.Module:
+    return RecurrentNet(self._axis_name)
 
 
 class FramesWorkload(Classification, SplitWorkload):
@@ -146,5 +132,5 @@ class FramesWorkload(Classification, SplitWorkload):
 
   name, examples = 'frames', staticmethod(load_speech)
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return ConvolvingTransformer(dropout_rate)
+  def _make_model(self) -> nn.Module:
+    return ConvolvingTransformer()

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import spec
 from .base import ArrayWorkload
-from .parts import dropout, mean, split_slices
+from .parts import Pass, dropout, mean, split_slices
 from .transformer import Block, causal_mask, embed, make_embedding
 
 LENGTH = 64
@@ -96,24 +96,17 @@ class LanguageModel(nn.Module):
   """A decoder of one block: every position sees itself and those before it."""
 
   vocab_size: int
-  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
   num_heads: int = 4
   activation: Callable[[jax.Array], jax.Array] = nn.relu
 
   @nn.compact
-  def __call__(
-    self,
-    inputs: jax.Array,
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     """Logits of the token after each one of `inputs`, (batch, length, tokens)."""
     embedding = make_embedding(self.vocab_size, self.features, 'embedding')
-    x = dropout(self, embed(embedding, inputs), dropout_rate, train)
+    x = dropout(self, embed(embedding, inputs), how)
     block = Block(self.num_heads, 2 * self.features, self.activation)
-    x = block(x, causal_mask(inputs.shape[1]), None, None, dropout_rate, train)
+    x = block(x, causal_mask(inputs.shape[1]), how)
     return nn.Dense(self.vocab_size, name='output')(nn.LayerNorm()(x))
 
 
@@ -136,8 +129,8 @@ class TextWorkload(ArrayWorkload):
     """Windows of characters; they come with the project."""
     return load_windows(split)
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return LanguageModel(vocab_size(), dropout_rate)
+  def _make_model(self) -> nn.Module:
+    return LanguageModel(vocab_size())
 
   def _fake_inputs(self) -> jax.Array:
     return jnp.zeros((1, LENGTH), jnp.int32)

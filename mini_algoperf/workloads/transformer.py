@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .parts import dropout
+from .parts import EVALUATION, Pass, dropout
 
 # Added to the scores of what must not be attended to; finite, so that a row
 # without anything to attend to has no NaN.
@@ -97,13 +97,12 @@ class Block(nn.Module):
     self,
     x: jax.Array,
     mask: jax.Array | np.ndarray,
-    memory: jax.Array | None,
-    memory_mask: Any,
-    dropout_rate: float,
-    train: bool,
+    how: Pass,
+    memory: jax.Array | None = None,
+    memory_mask: Any = None,
   ) -> jax.Array:
     def add(x: jax.Array, change: jax.Array) -> jax.Array:
-      return x + dropout(self, change, dropout_rate, train)
+      return x + dropout(self, change, how)
 
     y = nn.LayerNorm()(x)
     x = add(x, Attention(self.num_heads, name='attention')(y, y, mask))
@@ -122,7 +121,6 @@ class Transformer(nn.Module):
   """Encoder and decoder of a block each, with one embedding for both languages."""
 
   vocab_size: int  # token 0 is padding and starts every translation
-  dropout_rate: float = 0.0  # kept for the pmap generation
   features: int = 96
   num_heads: int = 4
   gated: bool = False  # its activation is then tanh
@@ -138,47 +136,35 @@ class Transformer(nn.Module):
     self.encoder_norm, self.decoder_norm = nn.LayerNorm(), nn.LayerNorm()
     self.output = nn.Dense(self.vocab_size)
 
-  def __call__(
-    self,
-    inputs: Sequence[Any],
-    train: bool,
-    update_batch_norm: bool,
-    dropout_rate: float,
-  ) -> jax.Array:
+  def __call__(self, inputs: Sequence[Any], how: Pass) -> jax.Array:
     """Logits of every target token, given those before it.
 
     From tokens of the sources, (batch, s), and of the translations, (batch, t),
     to shape (batch, t, vocab_size).
     """
     sources, targets = inputs
-    memory = self.encode(sources, dropout_rate, train)
-    return self.decode(memory, sources, targets, dropout_rate, train)
+    return self.decode(self.encode(sources, how), sources, targets, how)
 
-  def encode(
-    self, sources: jax.Array, dropout_rate: float = 0.0, train: bool = False
-  ) -> jax.Array:
+  def encode(self, sources: jax.Array, how: Pass = EVALUATION) -> jax.Array:
     """What the decoder looks at, shape (batch, s, features)."""
-    x = dropout(self, embed(self.embedding, sources), dropout_rate, train)
+    x = dropout(self, embed(self.embedding, sources), how)
     is_token = (sources > 0)[:, None, :]
-    x = self.encoder[0](x, is_token, None, None, dropout_rate, train)
-    memory: jax.Array = self.encoder_norm(x)
-    return memory
+    x = self.encoder[0](x, is_token, how)
+    return self.encoder_norm(x)
 
   def decode(
     self,
     memory: jax.Array,
     sources: jax.Array,
     targets: jax.Array,
-    dropout_rate: float = 0.0,
-    train: bool = False,
+    how: Pass = EVALUATION,
   ) -> jax.Array:
     """Logits of every target token from those before it; see `__call__`."""
     before = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)))
-    x = dropout(self, embed(self.embedding, before), dropout_rate, train)
+    x = dropout(self, embed(self.embedding, before), how)
     mask, is_token = causal_mask(targets.shape[1]), (sources > 0)[:, None, :]
-    x = self.decoder[0](x, mask, memory, is_token, dropout_rate, train)
-    logits: jax.Array = self.output(self.decoder_norm(x))
-    return logits
+    x = self.decoder[0](x, mask, how, memory, is_token)
+    return self.output(self.decoder_norm(x))
 
 
 def greedy_translations(

@@ -2,20 +2,17 @@
 
 `translation.txt` has the pieces of both languages in its first line, then a
 sentence and its translation per line: the training, validation and test split.
-They were made once by rules (by this project's version 0.1.0), and stay as they
-are, since the targets were set with them. A sentence is a subject, a verb, an
-object and perhaps a place:
+They were made once by rules, and stay as they are, since the targets were set with
+them. A sentence is a subject, a verb, an object and perhaps a place:
 
   the old dog s | see | no cat | near Kilemo
 
 The translation has another word order (place after the subject, verb last,
 adjective after the noun), cases where the source has order and prepositions, and
-agreement: determiners and adjectives follow gender and number of their noun, verbs
-their subject. Nouns and adjectives follow Zipf's law, so that rare ones are seen a
-few times only. Names, in no lexicon, are spelt alike in both languages.
+agreement of determiners, adjectives and verbs. Nouns and adjectives follow Zipf's
+law: the rare ones are seen a few times only. Names are spelt alike in both.
 
-Sentences are lists of pieces, as a subword tokenizer makes them: a piece that
-starts with '_' starts a word.
+Sentences are lists of pieces, as a subword tokenizer makes them; '_' starts a word.
 """
 
 from __future__ import annotations
@@ -71,9 +68,7 @@ def load_pairs() -> dict[str, dict[str, np.ndarray]]:
 def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
   """Token ids, ended and padded, shape (sentences, LENGTH), int32.
 
-  Raises:
-    ValueError: a sentence has more than LENGTH - 1 pieces.
-    KeyError: a piece is of neither language.
+  ValueError for a sentence that does not fit; KeyError for a piece of neither.
   """
   ids = {piece: i for i, piece in enumerate(language(), _NUM_SPECIAL)}
   rows = [[*(ids[piece] for piece in pieces), END] for pieces in sentences]
@@ -121,8 +116,8 @@ class TranslationWorkload(ArrayWorkload):
     weights = (pairs['targets'] != PAD).astype(np.float32)
     return {**pairs, 'weights': weights}
 
-  def _make_model(self, dropout_rate: float) -> nn.Module:
-    return Transformer(vocab_size(), dropout_rate, gated=self.gated)
+  def _make_model(self) -> nn.Module:
+    return Transformer(vocab_size(), gated=self.gated)
 
   def _fake_inputs(self) -> tuple[jax.Array, jax.Array]:
     tokens = jnp.ones((1, LENGTH), jnp.int32)

@@ -82,7 +82,7 @@ def get_condition(given: str) -> Condition:
   """A condition by name; 'tuned@2' is 'tuned' with rates that act doubled.
 
   Raises:
-    ValueError: if the name is unknown, or the factor is not a positive number.
+    ValueError: for an unknown name, or a factor that is not positive.
   """
   name, _, factor = given.partition('@')
   base = name.removesuffix('_full')

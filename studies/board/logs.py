@@ -11,7 +11,7 @@ import io
 import math
 import pathlib
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,8 @@ FAILURE = 'failure.txt'  # in the folder of a run that broke
 _RUNS, _EVALUATIONS = 'runs.csv', 'evaluations.csv'
 _KEY = ('submission', 'workload', 'seed')
 _RUN_COLUMNS = (*_KEY, 'metric', 'target', 'rises', 'budget_sec', 'failed')
-_EVALUATION_COLUMNS = (*_KEY, 'step', 'seconds', 'value')
+_NUMBERS = ('step', 'seconds', 'value')
+_EVALUATION_COLUMNS = (*_KEY, *_NUMBERS)
 
 
 class BoardRun(NamedTuple):
@@ -54,23 +55,13 @@ class BoardRun(NamedTuple):
 
 
 def read_all(roots: Iterable[pathlib.Path]) -> list[BoardRun]:
-  """The runs of several folders.
-
-  A run that is in more than one counts once, as the last of them has it.
-
-  Raises:
-    ValueError: see `read_runs`.
-  """
+  """The runs of several folders; of a run in more than one, the last counts."""
   found = [run for root in roots for run in read_runs(root)]
   return list({run[:4]: run for run in found}.values())
 
 
 def read_runs(root: pathlib.Path) -> list[BoardRun]:
-  """All runs in a folder: that of a study, or one with archives.
-
-  Raises:
-    ValueError: if there is none, or a file is damaged.
-  """
+  """All runs of a study's folder, or of archives; ValueError without any."""
   paths = sorted(folder(root).glob('*.zip'))
   found = [run for path in paths for run in _unpack(path)]
   for meta in sorted(root.glob(f'[!.]*/*/study_*/*_jax/trial_1/{META_DATA}')):
@@ -126,7 +117,7 @@ def _exactly(number: float) -> str:
 
 
 def _unpack(path: pathlib.Path) -> list[BoardRun]:
-  by_run: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
+  by_run: dict[tuple[str, ...], list[list[float]]] = {}
   try:
     with zipfile.ZipFile(check_file(path)) as packed:
       runs, evaluations = (
@@ -134,7 +125,8 @@ def _unpack(path: pathlib.Path) -> list[BoardRun]:
         for name in (_RUNS, _EVALUATIONS)
       )
     for row in evaluations:
-      by_run.setdefault(tuple(row[c] for c in _KEY), []).append(row)
+      numbers = [float(row[c]) for c in _NUMBERS]
+      by_run.setdefault(tuple(row[c] for c in _KEY), []).append(numbers)
     return [
       BoardRun(
         path.stem,
@@ -144,15 +136,7 @@ def _unpack(path: pathlib.Path) -> list[BoardRun]:
         MetricTarget(run['metric'], float(run['target']), run['rises'] == '1'),
         float(run['budget_sec']),
         run['failed'] == '1',
-        *(
-          np.array(
-            [
-              float(row[c])
-              for row in by_run.get(tuple(run[k] for k in _KEY), ())
-            ]
-          )
-          for c in ('step', 'seconds', 'value')
-        ),
+        *np.reshape(by_run.get(tuple(run[k] for k in _KEY), []), (-1, 3)).T,
       )
       for run in runs
     ]

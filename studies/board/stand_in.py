@@ -95,10 +95,7 @@ def make_workload(
 ) -> MiniWorkload:
   """A fresh workload under a condition; only its validation split is evaluated.
 
-  Args:
-    name: name of the workload, or file.py:ClassName.
-    condition: what is changed.
-    targets: as `measure_targets` finds them; None for those in the file.
+  Targets are as `measure_targets` finds them; None takes those in the file.
 
   Raises:
     ValueError: if there is no such workload, or no target was measured for it.
@@ -154,8 +151,7 @@ def make_workload(
 
   workload.model_fn = scaled_model_fn
   workload.init_model_fn = scaled_init_model_fn
-  made: MiniWorkload = workload
-  return made
+  return workload
 
 
 def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:

@@ -57,11 +57,8 @@ def plan(
 ) -> list[Task]:
   """All runs, one seed after the other: any beginning can be compared.
 
-  Args:
-    submissions: as `entries.get_entry` takes them; none for all known ones.
-    workloads: small workloads, a half's name for all of it, or file.py:ClassName.
-    conditions: see `conditions.get_condition`.
-    seeds: of the runs.
+  `entries.get_entry` takes the submissions, all known ones if none is given;
+  `halves.workloads_of` the workloads, `conditions.get_condition` the conditions.
 
   Raises:
     ValueError: for a name that is unknown or given twice, or a missing target.
@@ -69,13 +66,13 @@ def plan(
   workloads = workloads_of(workloads)
   names = submissions or list(entries.known_paths())
   chosen = [entries.get_entry(name) for name in names]
-  known = [entry.name for entry in chosen]
-  for name in known:
-    if known.count(name) > 1:  # they would write into the same folder
-      raise ValueError(f'--submissions: {name} is given twice; give it once.')
-  for flag, given in (('conditions', conditions), ('workloads', workloads)):
+  for flag, given in (
+    ('submissions', [entry.name for entry in chosen]),
+    ('conditions', conditions),
+    ('workloads', workloads),
+  ):
     for name in given:
-      if list(given).count(name) > 1:
+      if list(given).count(name) > 1:  # they would write into the same folder
         raise ValueError(f'--{flag}: {name} is given twice; give it once.')
   for condition in conditions:
     for workload in workloads:
@@ -90,11 +87,7 @@ def plan(
 
 
 def read_seeds(text: str) -> list[int]:
-  """Seeds as the command line gives them: '1-3,7'.
-
-  Raises:
-    ValueError: for anything else.
-  """
+  """Seeds such as '1-3,7'; ValueError for anything else."""
   seeds: list[int] = []
   for part in text.split(','):
     found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
@@ -118,16 +111,15 @@ def missing(
 ) -> list[Task]:
   """The runs that have not ended yet, in their order.
 
-  One that failed has ended, unless `retry`; one without meta data, by which
-  readers find a run, has not.
+  One that failed has ended, unless `retry`. One without meta data, by which readers
+  find a run, has not.
   """
-  left = []
-  for job in jobs:
-    path = kept_path(root, job)
-    has_ended = (path / META_DATA).exists()
-    if not has_ended or (retry and (path / FAILURE).exists()):
-      left.append(job)
-  return left
+
+  def is_missing(path: pathlib.Path) -> bool:
+    is_broken = retry and (path / FAILURE).exists()
+    return is_broken or not (path / META_DATA).exists()
+
+  return [job for job in jobs if is_missing(kept_path(root, job))]
 
 
 class _Ending(runner.Observer):
@@ -218,11 +210,7 @@ def train_all(
   num_workers: int,
   retry: bool = False,
 ) -> None:
-  """Trains the missing runs, in processes of their own.
-
-  Raises:
-    RunFailed: if runs broke, after all others were trained.
-  """
+  """Trains the missing runs, in processes; RunFailed if any broke."""
   left, lost = missing(jobs, root, retry), 0
   while left:
     try:

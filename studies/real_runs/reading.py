@@ -94,7 +94,7 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
   A workload is what the trial's meta data say.
 
   Raises:
-    ValueError: if there is no trial, or the files of one are damaged.
+    ValueError: if there is no trial, or one is damaged.
   """
   runs = []
   for path in sorted(root.glob(f'**/study_*/*/trial_*/{META_DATA}')):

@@ -1,1 +1,1 @@
-"""What switching rules and races would have done on recorded runs."""
+"""What switching rules would have done on recorded runs."""

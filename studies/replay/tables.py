@@ -26,18 +26,17 @@ def figures(
 ) -> list[dict[str, Any]]:
   """The figures of rules: cases, targets reached, time, false alarms.
 
-  False alarms are runs left that would have reached their target; there are
-  none to count in a race, where a run that does not go on has not been left.
+  False alarms are runs that were abandoned and would have reached their target.
 
   Args:
     shown: the rules.
     budgets: as multiples of the maximum runtime.
-    by: 'workload' or 'submission', or None for all together.
+    by: a key of `BY`, or None for all together.
 
   Returns:
-    One object per rule, part and budget. `reached` is the share of the cases,
-    `time` their mean as a share of the budget, `reaching` the number of runs
-    that reach their target when they are not left.
+    One object per rule, part and budget. `reached` is a share of the cases, `time`
+    the mean share of the budget, `reaching` the number of runs that reach their
+    target when none is abandoned.
   """
   found = []
   for one in shown:
@@ -46,9 +45,6 @@ def figures(
       parts[BY[by](group.trials[0].run) if by else ''].append(group)
     for part, groups in sorted(parts.items()):
       judged = [j for j in one.judged if not by or BY[by](j.run) == part]
-      alarms = None
-      if one.rule.race is None:
-        alarms = sum(j.is_false_alarm for j in judged)
       for budget in budgets:
         cases = [case for group in groups for case in group.cases(budget)]
         reached, time = np.mean(cases, axis=0).tolist()
@@ -60,7 +56,7 @@ def figures(
             'cases': len(cases),
             'reached': reached,
             'time': time,
-            'false_alarms': alarms,
+            'false_alarms': sum(j.is_false_alarm for j in judged),
             'reaching': sum(j.run.reached is not None for j in judged),
           }
         )
@@ -73,9 +69,7 @@ def lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
   def cell(name: str, value: Any) -> str:
     if name in ('reached', 'time'):
       return f'{value:.3f}'
-    if name == 'rule':
-      return in_words(value)
-    return '–' if value is None else f'{value}'
+    return in_words(value) if name == 'rule' else f'{value}'
 
   rows = [[name.replace('_', ' ') for name in found[0]]]
   rows += [[cell(*item) for item in each.items()] for each in found]

@@ -43,13 +43,7 @@ Study = Mapping[str, Mapping[int, RunTable]]  # by run and seed, on one workload
 
 
 def share_gone(value: np.ndarray, start: float, goal: float) -> np.ndarray:
-  """(value - start) / (goal - start); 0 where the value is not finite.
-
-  Args:
-    value: shape=(n,), metrics.
-    start: the untrained model's metric.
-    goal: where the way leads to, which is not where it starts.
-  """
+  """(value - start) / (goal - start), shape=(n,); 0 where it is not finite."""
   share = (np.asarray(value, float) - start) / (goal - start)
   return np.where(np.isfinite(share), share, 0.0)
 
@@ -85,12 +79,9 @@ def _since_reset(table: RunTable, reset: int) -> np.ndarray:
 
 
 def loss_at_reset(table: RunTable, reset: int) -> float:
-  """The share of the way that is lost at the first evaluation after a reset.
+  """The share of the way that is lost at the first evaluation after a boundary.
 
-  Args:
-    table: the run.
-    reset: which boundary between cycles, from 0. Whether anything is reset
-      there depends on the run: without, it is what the learning rate costs.
+  Boundaries count from 0. Where nothing is reset, it is what the rate costs.
   """
   return float(1.0 - _since_reset(table, reset)[0])
 
@@ -98,11 +89,7 @@ def loss_at_reset(table: RunTable, reset: int) -> float:
 def recovery(table: RunTable, reset: int) -> float:
   """Evaluations until 95 % of the way to the model before the reset is regained.
 
-  The way is that from the untrained model to the last evaluation before the
-  boundary, counted from 0. 1 is the first evaluation after it.
-
-  Returns:
-    A count; infinity if the cycle ends before.
+  1 is the first evaluation after it; infinity if the cycle ends before.
   """
   regained = np.flatnonzero(_since_reset(table, reset) >= REGAINED)
   return float(regained[0] + 1) if regained.size else math.inf
@@ -325,7 +312,7 @@ def _failed_cycles_are_left(runs: Runs) -> Answer:
         delays.append(at - int(np.argmax(share[:at])) - 1)
   values = {
     'failed cycles per seed': [failed],
-    'left by the rule': [len(delays)],
+    'abandoned by the rule': [len(delays)],
     'evaluations from the best metric to the switch': delays,
   }
   return values, 2 * (len(delays) == failed) - 1 if failed else 0
@@ -339,7 +326,10 @@ def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
     if final_share(runs[run], cycle) >= GOOD
   ]
   left = sum(at is not None for at in switches)
-  values = {'good cycles per seed': [len(switches)], 'left by the rule': [left]}
+  values = {
+    'good cycles per seed': [len(switches)],
+    'abandoned by the rule': [left],
+  }
   return values, (-1 if left else 1) if switches else 0
 
 
@@ -401,7 +391,7 @@ CLAIMS = (
     _parts_after_a_failure,
   ),
   Claim(
-    'Early switching leaves cycles that fail.',
+    'Early switching abandons cycles that fail.',
     "Does S(t), with figure 3.7's constants, fire in all of its failed cycles?",
     RUNS_REPLAYED,
     _failed_cycles_are_left,

@@ -29,11 +29,7 @@ def list_text() -> str:
 
 
 def figure_text(name: str) -> str:
-  """A figure's runs: settings, and the commands that show and train them.
-
-  Raises:
-    ValueError: there is no such figure.
-  """
+  """A figure's runs: settings, and the commands that show and train them."""
   # Relative where the file is below the current folder, which is without links.
   submission = str(thesis.SUBMISSION.resolve())
   relative = os.path.relpath(submission)

@@ -1,9 +1,8 @@
 """The thesis' figures, drawn from logs of runs with several seeds.
 
-Blue, vermilion and green stand for full resets, kept momentum and soft resets,
-as blue, red and green do in the thesis; they are of Okabe and Ito's palette,
-and each has a line style of its own, so that they are told apart without colour
-vision and in print.
+Blue, vermilion and green stand for full resets, kept momentum and soft resets, as
+blue, red and green do in the thesis. They are of Okabe and Ito's palette, and each
+has a line style of its own: they are told apart without colour vision and in print.
 """
 
 from __future__ import annotations
@@ -258,10 +257,7 @@ def _rates(table: RunTable) -> tuple[np.ndarray, np.ndarray]:
 def draw_figure(name: str, figure: ThesisFigure, runs: Runs) -> Figure:
   """A figure of the thesis: the schedule's panel and, beside it, the metric's.
 
-  Args:
-    name: the figure's, such as 'fig3.8a'.
-    figure: what it shows.
-    runs: the tables of its runs; at least one run, all on one workload.
+  There is at least one run, and all are on one workload.
   """
   x_axis = figure.x_axis
   if figure.shows == 'schedule':
@@ -306,16 +302,11 @@ def draw_all(
 ) -> Iterator[pathlib.Path]:
   """Draws each figure once for each workload that has logs of all its runs.
 
-  Of our workloads that is the stand-in alone; of the benchmark's any.
-
-  Args:
-    figures: by their names.
-    logs: all logs; seeds beyond those asked for are shown as well.
-    out: folder of the pictures.
-    overwrite: whether pictures may be replaced.
+  Of our workloads that is the stand-in alone; of the benchmark's any. Seeds beyond
+  those asked for are shown as well.
 
   Yields:
-    The pictures' paths, <figure>_<workload>.png.
+    The pictures' paths, <out>/<figure>_<workload>.png.
 
   Raises:
     ValueError: if a picture would be replaced unasked.

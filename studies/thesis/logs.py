@@ -1,15 +1,11 @@
 """Folders of logs that belong to runs of the thesis' registry.
 
-A run is recognised by its settings in schedule_params.json, whoever trained it:
-this package's runner or the benchmark's. One of ours counts if it has come to
-the end of its cycles and was evaluated at the workload's own steps, so that all
-seeds can be laid side by side; one of the benchmark's is taken as it is.
-Finished runs are kept in folders
-
-  <root>/<workload>/<run>/seed_<n>/
-
-with the files that pictures and measurements need, or in zip archives of such
-folders in a root.
+Its settings in schedule_params.json tell which run it is, whoever trained it: this
+package's runner or the benchmark's. One of ours counts if it has come to the end of
+its cycles and was evaluated at the workload's own steps, so that all seeds can be
+laid side by side; one of the benchmark's is taken as it is. Finished runs are kept
+in folders <root>/<workload>/<run>/seed_<n>/, or in zip archives of such folders in
+a root.
 """
 
 from __future__ import annotations
@@ -59,14 +55,10 @@ class RunLog(NamedTuple):
 
 
 def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
-  """The registry's runs among the logs below some folders.
+  """The registry's runs among the logs in some folders and below them.
 
-  Args:
-    roots: folders, searched with all that is below them; other logs are passed
-      over.
-
-  Returns:
-    The logs, by workload, run and seed; of a run that is there twice, the first.
+  They are ordered by workload, run and seed; of a run that is there twice, the
+  first counts.
 
   Raises:
     ValueError: if a root is not a folder.
@@ -114,8 +106,7 @@ def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:
 def unpacked(roots: Iterable[pathlib.Path]) -> Iterator[list[pathlib.Path]]:
   """The roots, each followed by a folder per archive of logs in it.
 
-  The folders are there for as long as the context lasts. Other zip files are
-  left alone.
+  The folders last as long as the context. Other zip files do not count.
 
   Raises:
     ValueError: if an archive cannot be read.
@@ -151,15 +142,13 @@ def complete_logs(
   Args:
     jobs: the wanted runs, in the order in which they are trained.
     roots: folders of logs and of archives; an earlier one takes precedence.
-    new: folder for the runs that are trained, made if needed; runs already in
-      it are used, too.
+    new: folder for the runs that are trained, made if needed; those in it count.
     num_workers: runs at a time.
     command: `reset-cycles run`; can be pickled.
 
   Raises:
-    ValueError: if a log is damaged, or something else is where a run's logs
-      belong.
-    RunFailed: if a run fails. Those that were under way are finished first.
+    ValueError: if a log is damaged, or something else is where one belongs.
+    RunFailed: if a run fails. Those under way are finished first.
   """
   new.mkdir(parents=True, exist_ok=True)
   with unpacked([*roots, new]) as folders:
@@ -177,11 +166,7 @@ def complete_logs(
 
 
 def train(job: Job, root: pathlib.Path, command: Command) -> None:
-  """Trains one run and keeps its logs. What it prints goes to a file.
-
-  Raises:
-    RunFailed: if the run fails.
-  """
+  """Trains one run and keeps its logs; RunFailed says where it printed."""
   # `thesis.SUBMISSION` trains the run that this variable names.
   os.environ['EXPERIMENT'] = job.run
   with workers.working_folder(root, '_'.join(map(str, job))) as work:

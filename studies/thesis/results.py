@@ -32,11 +32,7 @@ def wanted_jobs(seeds: Iterable[int]) -> list[Job]:
 
 
 def measure(command: str, seeds: Sequence[int], logs: Sequence[RunLog]) -> str:
-  """Asks all claims of all workloads; returns the text of RESULTS.md.
-
-  Raises:
-    ValueError: if a log is damaged; the message names it.
-  """
+  """Asks all claims of all workloads; returns RESULTS.md."""
   studies: dict[str, dict[str, dict[int, RunTable]]] = {
     workload: {name: {} for name in RUNS} for workload in WORKLOADS
   }

@@ -61,6 +61,7 @@ def test_help_of_a_command(word, capsys):
     ('study --workloads digits,mol', 'digits,molecules'),
     ('figures --only fig3.11,fig3.10', 'fig3.11,fig3.10'),
     ('experiments fig3.9', 'fig3.9a fig3.9b'),
+    ('export --settings peaks_s', 'peaks_soft'),
   ],
 )
 def test_completion(words, found, monkeypatch, capsys):
@@ -121,10 +122,13 @@ except BaseException as e:
   print('raised', e)
 sys.exit(status)
 """
-BOTH = pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EACH = pytest.mark.parametrize(
+  'number', SIGNALS, ids=lambda number: number.name
+)
 
 
-@BOTH
+@EACH
 def test_ctrl_c_while_modules_are_imported(number):
   with started(IMPORTING) as process:
     assert process.stdout.readline() == 'importing\n'
@@ -137,18 +141,17 @@ def test_ctrl_c_while_modules_are_imported(number):
 # How a command ends.
 
 
-@BOTH
-def test_both_signals_say_the_same(number, monkeypatch, capsys):
+@EACH
+def test_all_signals_say_the_same(number, monkeypatch, capsys):
   def run(folder):
     signal.raise_signal(number)
     raise AssertionError('the command goes on')
 
   monkeypatch.setattr(PLOT, 'callback', run)
-  before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+  before = [signal.getsignal(n) for n in SIGNALS]
   assert cli.main(['plot', '.']) == 130
   assert capsys.readouterr().err == 'reset-cycles: interrupted.\n'
-  after = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-  assert after == before
+  assert [signal.getsignal(n) for n in SIGNALS] == before
 
 
 PRINTING = (

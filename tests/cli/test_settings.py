@@ -82,8 +82,7 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   code = set()
   for name in SETTINGS:
-    flags = (f'--out={name}', f'--settings={name}', '--authors=A "B"')
-    assert export(*flags) == 0
+    assert export(f'--out={name}', f'--settings={name}') == 0
     assert entries(pathlib.Path(name)) == ['self_tuning']
     own = pathlib.Path(name, 'self_tuning', name)
     files = {path for path in own.rglob('*') if path.is_file()}
@@ -97,7 +96,6 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     ]
     form = (own / 'submission_info.yml').read_text()
     assert f'\nsubmission_folder: "{name}"\n' in form
-    assert '\nauthors: "A \\"B\\""\n' in form
     line = check_same(python_files(own))
     if name == 'decays_full':  # parts come along where settings name them
       assert (own / 'parts' / 'shapes.py').exists()
@@ -298,9 +296,7 @@ def test_settings_from_a_file(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   params = dataclasses.replace(THESIS, budget_factor=3.5)
   pathlib.Path('mine.json').write_text(json.dumps(as_plain(params)))
-  flags = ['--name=my_own_2', '--affiliation=C']
-  assert export('--out=new/x', '--params=mine.json', *flags) == 0
+  flags = ['--params=mine.json', '--name=my_own_2']
+  assert export('--out=new/x', *flags) == 0
   own = tmp_path / 'new' / 'x' / 'self_tuning' / 'my_own_2'
-  form = (own / 'submission_info.yml').read_text().splitlines()
-  assert 'affiliations: "C"' in form
   assert 'budget_factor=3.5' in (own / 'schedule_params.py').read_text()

@@ -242,7 +242,7 @@ def test_a_picture_that_cannot_be_drawn(folder, monkeypatch, said):
   def broken(*unused):
     raise RuntimeError('no font')
 
-  monkeypatch.setattr('reset_cycles.core.records._drawn', broken)
+  monkeypatch.setattr('reset_cycles.core.records.drawn', broken)
   newly_set_up().run(until=1)
   assert [text.split(':')[0] for text in said()] == [
     'Drawing lr_schedule.png failed'

@@ -336,7 +336,7 @@ def test_a_run_agrees_with_numpy(generation, optimizer):
     inputs = fake_benchmark.batch_of_step(t, 'jit')['inputs']
     mean = 0.9 * mean + 0.1 * np.float64(inputs).mean(0)
     driver.step()
-    metrics = driver.optimizer_state[1].step_metrics
+    metrics = driver.optimizer_state[0].step_metrics
     norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
     jax.tree_util.tree_map(
       functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5),

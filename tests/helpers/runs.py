@@ -121,8 +121,8 @@ def devices_of(driver):
 
 
 def train_loss(driver):
-  run = driver.optimizer_state[1]
-  return float(devices_of(driver).get(run.step_metrics)[0])
+  saved = driver.optimizer_state[0]
+  return float(devices_of(driver).get(saved.step_metrics)[0])
 
 
 def assert_equal_trees(a, b):

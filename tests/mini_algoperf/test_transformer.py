@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from reset_cycles.mini_algoperf.workloads import transformer
+from reset_cycles.mini_algoperf.workloads.parts import EVALUATION
 from reset_cycles.mini_algoperf.workloads.transformer import Transformer
 
 VOCAB = 11
@@ -24,7 +25,7 @@ def params():
   With this seed the translations differ, and have three different tokens.
   """
   shapes = jax.eval_shape(
-    lambda key: MODEL.init(key, (SOURCES, TARGETS), False, False, 0.0),
+    lambda key: MODEL.init(key, (SOURCES, TARGETS), EVALUATION),
     jax.random.PRNGKey(0),
   )
   rng = np.random.default_rng(7)
@@ -36,7 +37,7 @@ def params():
 
 @jax.jit
 def logits(params, sources, targets):
-  return MODEL.apply({'params': params}, (sources, targets), False, False, 0.0)
+  return MODEL.apply({'params': params}, (sources, targets), EVALUATION)
 
 
 def softmax(x):

@@ -200,18 +200,18 @@ def switching_study(failed_losses, good_losses):
 
 def test_cycles_that_are_left():
   study = switching_study([1.0, 0.5, 1.0, 1.0], [1.0, 0.5, 0.4, 0.4])
-  failed = ask('Early switching leaves', study)
+  failed = ask('Early switching abandons', study)
   assert failed.votes == [1]
   # S(t) = 1 at the third evaluation, the best metric before it at the second;
   # twice. What comes after the switch would not have been seen.
   assert values(failed) == {
     'failed cycles per seed': [2],
-    'left by the rule': [2],
+    'abandoned by the rule': [2],
     'evaluations from the best metric to the switch': [1, 1],
   }
   healthy = ask('Early switching lets', study)
   assert healthy.votes == [1]
   assert values(healthy) == {
     'good cycles per seed': [6],
-    'left by the rule': [0],
+    'abandoned by the rule': [0],
   }

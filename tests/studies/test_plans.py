@@ -1,4 +1,4 @@
-"""A plan before anything is trained: its cycles and its bound."""
+"""A plan before anything is trained: its cycles in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.shapes import Lambda
 from reset_cycles.studies import plans
 from reset_cycles.studies.plans import RunPlan
-from reset_cycles.studies.preview import plan as preview
 from reset_cycles.studies.text_table import table_lines
 
 
@@ -47,4 +46,4 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
 
 
 def cycle_rows(step_hint, params):
-  return preview.cycle_rows(RunPlan(step_hint, params).cycles)
+  return plans.cycle_rows(RunPlan(step_hint, params).cycles)

@@ -1,1 +1,0 @@
-"""A plan before anything is trained: its cycles and its picture."""
