@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import math
 
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -228,7 +229,7 @@ def test_similarity_by_hand():
 def test_recurrence_by_hand():
   """Ones as inputs and unit weights: h = (1 - z) tanh(1 + r h) + z h."""
   unit, x = speech.GatedRecurrence(1), jnp.ones((1, 3, 1))
-  params = unit.init(KEY, x)
+  params = flax.core.unfreeze(unit.init(KEY, x))  # frozen in flax 0.6
   ones = jax.tree_util.tree_map(jnp.ones_like, params)
   ones['params']['Dense_0']['bias'] = jnp.zeros(3)
   h, expected = 0.0, []
