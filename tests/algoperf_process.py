@@ -17,6 +17,7 @@ when it is imported, defines flags, and may be killed. JOB is JSON:
   kill_at            the step before which the process is killed
   mend_restore       whether the current benchmark's restore is mended
   script             file to be run as the main program, relative to its root
+  data               workload whose data set is made up, if any
   flags              of the script
 """
 
@@ -31,7 +32,10 @@ import signal
 import sys
 import types
 
-from reset_cycles.benchmarks.real_runner.patched import give_cpu_freq
+import numpy as np
+
+from reset_cycles.benchmarks.real_runner import patched
+from reset_cycles.benchmarks.real_runner.data import molecules
 
 
 def give_tree_map():
@@ -40,6 +44,20 @@ def give_tree_map():
 
   if not hasattr(jax, 'tree_map'):
     jax.tree_map = jax.tree_util.tree_map
+
+
+def made_up(workload):
+  """Noise in the form of MNIST, or the molecules of `mini_algoperf`."""
+  if workload == 'ogbg':
+    return molecules()
+  rng = np.random.default_rng(0)
+  return {
+    split: {
+      'image': rng.integers(256, size=(size, 28, 28, 1), dtype=np.uint8),
+      'label': rng.integers(10, size=size),
+    }
+    for split, size in (('train', 60_000), ('test', 10_000))
+  }
 
 
 def mend_restore(checkpoint_utils, sharding_utils):
@@ -163,9 +181,12 @@ def change_submission(module, job, progress):
 
 def main(job):
   sys.path[:0] = job['roots']
-  give_cpu_freq()
+  patched.give_cpu_freq()
   runner = import_runner(job['package'], job['num_devices'])
   give_tree_map()
+  if job['data']:
+    loader = patched.LOADERS[job['data']].replace('algoperf', job['package'])
+    patched.give_data(importlib.import_module(loader), made_up(job['data']))
   if job['mend_restore']:
     package = job['package']
     mend_restore(

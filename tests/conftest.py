@@ -95,6 +95,14 @@ def compilations(_compile_events):
 
 
 @pytest.fixture
+def compiled_quickly():
+  """For programs that take longer to be compiled than to run."""
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+@pytest.fixture
 def key():
   """A key with a fixed seed."""
   return jax.random.PRNGKey(0)

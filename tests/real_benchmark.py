@@ -102,6 +102,7 @@ def run(
     'feed_evaluations': False,
     'kill_at': None,
     'mend_restore': False,
+    'data': None,
     'script': 'submission_runner.py',
     **changes,
     'flags': ['--framework=jax', f'--submission_path={path}', *flags],

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import pytest
 
-from helpers.fakes import FakeWorkload
+from helpers.fakes import FakeWorkload, write_own
 from helpers.run_files import assert_same_run
 from reset_cycles.cli import main as cli
 from reset_cycles.core.records import CYCLES, read_events
@@ -27,30 +27,11 @@ repeats_exactly = pytest.mark.skipif(
   jax.__version_info__ < (0, 5),
   reason='sums over several CPU devices come in no fixed order',
 )
-SUBMISSION = """
-import dataclasses
-
-from reset_cycles.schedule_params import THESIS
-from reset_cycles.submission import make_submission
-
-(
-  init_optimizer_state,
-  update_params,
-  prepare_for_eval,
-  data_selection,
-  get_batch_size,
-) = make_submission(dataclasses.replace(THESIS, {changes}))
-"""
 
 
 def flags_of(workload, changes):
-  """Flags of a run of our submission, which is written to ours/."""
-  folder = pathlib.Path('ours')
-  folder.mkdir(exist_ok=True)
-  (folder / '__init__.py').touch()
-  path = folder / 'submission.py'
-  path.write_text(SUBMISSION.format(changes=changes))
-  words = (f'--workload={workload}', f'--submission_path={path}')
+  """Flags of a run of our submission."""
+  words = (f'--workload={workload}', write_own(changes))
   return ['run', *words, '--experiment_dir=runs', '--rng_seed=3']
 
 

@@ -23,6 +23,7 @@ from helpers.documents import (
   blocks,
   files_of,
   without_code,
+  write_files,
 )
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf.submission_loader import load_submission
@@ -160,11 +161,10 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
 
   The second is left at its third evaluation.
   """
-  files = files_of('docs/extending.md')
-  assert [*files.values()] == blocks_of('docs/extending.md', 'python')
-  for name, text in {'__init__.py': '', **files}.items():
-    (tmp_path / name).write_text(text)
-  page = load_submission(str(tmp_path / 'my_submission.py'))
+  _, *files = files_of('docs/extending.md').values()
+  assert files == blocks_of('docs/extending.md', 'python')
+  own = write_files('docs/extending.md', tmp_path / 'mine')
+  page = load_submission(str(own / 'my_submission.py'))
   (params,) = page.init_optimizer_state.args
   metrics = {2: 0.5, 5: 0.4, 6: 0.3, 7: 0.2, 10: 0.6}
   driver = runs.newly_set_up(
@@ -191,13 +191,7 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
 @pytest.mark.usefixtures('fake_workload')
 def test_the_page_on_extending_as_it_is_written(capsys):
   """Its files, run and drawn: no class of theirs is needed back."""
-  own = pathlib.Path('mine')
-  own.mkdir()
-  for name, text in {
-    '__init__.py': '',
-    **files_of('docs/extending.md'),
-  }.items():
-    (own / name).write_text(text)
+  write_files('docs/extending.md', pathlib.Path('mine'))
   words = ['--workload=fake', '--max_global_steps=30', '--experiment_dir=runs']
   path = '--submission_path=mine/my_submission.py'
   assert cli.main(['run', path, *words]) == 0
@@ -205,6 +199,7 @@ def test_the_page_on_extending_as_it_is_written(capsys):
   assert captured.out.startswith('fake: 30 steps in ')
   assert 'warning' not in captured.err
   assert cli.main(['plot', 'runs']) == 0
+  assert capsys.readouterr().out.endswith('metric.png\n')
   assert cli.main(['report', 'runs']) == 0
   assert 'Plateau' in pathlib.Path('report.html').read_text(encoding='utf-8')
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ import sys
 import pytest
 
 import reset_cycles
+from helpers.run_files import python
 from reset_cycles import submission
 
 ROOT = pathlib.Path(submission.__file__).parent
@@ -28,19 +28,6 @@ reset_cycles.make_submission
 slow = {'matplotlib', 'scipy.stats', 'sklearn', 'tqdm'}
 print(reset_cycles.__file__, *sorted(slow & (set(sys.modules) - before)))
 """
-
-
-def run(code, folder, path):
-  done = subprocess.run(
-    [sys.executable, *code],
-    cwd=folder,
-    env={**os.environ, 'PYTHONPATH': str(path)},
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  assert done.returncode == 0, done.stderr
-  return done.stdout
 
 
 @pytest.fixture(scope='module')
@@ -66,11 +53,10 @@ def installed(tmp_path_factory):
 
 def test_the_command(installed, tmp_path):
   code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
-  out = run(['-c', code, 'schedule', '--step_hint=30'], tmp_path, installed)
-  assert '45 steps' in out
+  where = {'path': installed, 'cwd': tmp_path}
+  assert '45 steps' in python(code, 'schedule', '--step_hint=30', **where)
   code = 'from reset_cycles.mini_algoperf.workloads import text as t; print'
-  out = run(['-c', f'{code}(t.vocab_size())'], tmp_path, installed)
-  assert int(out) > 50
+  assert int(python(f'{code}(t.vocab_size())', **where)) > 50
 
 
 def test_the_wheel_has_the_packages_and_their_data(installed):
@@ -94,7 +80,8 @@ def test_the_wheel_has_the_packages_and_their_data(installed):
 
 def test_importing_is_lazy_and_needs_no_pictures(installed, tmp_path):
   place = installed / 'reset_cycles' / '__init__.py'
-  assert run(['-c', _IMPORTED], tmp_path, installed).split() == [str(place)]
+  said = python(_IMPORTED, path=installed, cwd=tmp_path)
+  assert said.split() == [str(place)]
 
 
 def test_the_exports_are_there():

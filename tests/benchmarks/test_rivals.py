@@ -16,6 +16,7 @@ FOLDER = pathlib.Path(common.__file__).parent
 NO_RIVALS = ('__init__', 'common', 'thesis')
 NAMES = sorted(p.stem for p in FOLDER.glob('*.py') if p.stem not in NO_RIVALS)
 GENERATIONS = ('jit', 'pmap')
+pytestmark = pytest.mark.usefixtures('compiled_quickly')
 # Whose rates depend on the budget, which differs.
 BY_BUDGET = ('nadamw_budget', 'nadamw_sequential')
 

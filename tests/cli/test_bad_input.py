@@ -43,22 +43,14 @@ SIZES = ('None', '8.0', '0', '12')
 SEEDS = ('', 'x', '1-', '3-1', '1,3-1', '-2')
 PARAMS = {
   'torn': '{"repeat": ',
-  'none': '',
-  'null': 'null',
-  'list': '[1]',
   'deep': DEEP,
   'typo': '{"repaet": true}',
-  'text': '{"budget_factor": "x"}',
   'nan': '{"budget_factor": NaN}',
-  'class': '{"reset": {"class": "SoftRest"}}',
-  'shape': '{"cycles": [{"class": "Cycle", "decay": "cosin"}]}',
   'null_run': '{"step_hint": 5, "schedule_params": null}',
-  'no_hint': '{"schedule_params": {}}',
 }
 # Damaged logs: a file of a run, and what stands in it instead.
 LOGS = {
   'meta_torn': ('meta_data_0.json', '{"workload'),
-  'meta_type': ('meta_data_0.json', '{"workload.target_metric_name": []}'),
   'evaluation_bytes': ('eval_measurements.csv', b'\xff\xfe'),
   'cycles_cycle': ('cycles.csv', ('cycle_start,1,', 'cycle_start,9,')),
   'plan_torn': ('schedule_params.json', '{'),
@@ -120,16 +112,13 @@ def in_the_folder(bad_files, fake_workload, monkeypatch):
   monkeypatch.setattr(thesis, 'LOGS', bad_files / 'shipped')
 
 
-def own(name):
-  return ['run', '--workload=fake', f'--submission_path=own/{name}.py']
-
-
-def size(text):
-  name = SIZES.index(text)
-  return ['run', '--workload=fake', f'--submission_path=foreign/size_{name}.py']
-
-
 RUN = ['run', '--workload=fake']
+
+
+def own(name, folder='own'):
+  return [*RUN, f'--submission_path={folder}/{name}.py']
+
+
 PLAN = ['schedule', '--step_hint=50']
 EXPORT = ['export', '--out=new']
 TARGETS = ['set-targets', '--workload=digits']
@@ -159,10 +148,7 @@ CASES = [
   ([*RUN, '--submission_path=own'], 'own: there is no such file'),
   ([*RUN, '--submission_path=file'], 'must be a Python file'),
   ([*RUN, '--submission_path=alone/submission.py'], 'no __init__.py'),
-  (
-    [*RUN, '--submission_path=part/submission.py'],
-    'update_params, data_select',
-  ),
+  ([*RUN, '--submission_path=part/submission.py'], 'update_params, data_sele'),
   (own('no_cycle'), 'own/no_cycle.py, line 5: cycles='),
   (own('dict'), "own/dict.py, line 5: schedule_params={'alpha': 0.5}"),
   (own('range'), 'own/range.py, line 5: budget_factor=-1: budget_factor must'),
@@ -172,7 +158,10 @@ CASES = [
   (own('syntax'), 'cannot be imported'),
   (own('nul'), 'null bytes'),
   (own('not_there'), "cannot be imported: No module named 'not_there'"),
-  *((size(text), f'get_batch_size={text} must') for text in SIZES),
+  *(
+    (own(f'size_{i}', 'foreign'), f'get_batch_size={text} must')
+    for i, text in enumerate(SIZES)
+  ),
   (['schedule'], '--step_hint is missing'),
   ([*PLAN, '--out=file'], '--out=file must end in .png'),
   ([*PLAN, '--out='], "'--out': '' is no path"),

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from helpers.run_files import python_path
+from helpers.run_files import python, python_path
 from reset_cycles.cli import main as cli
 
 COMMANDS = cli.cli.commands
@@ -100,9 +100,7 @@ def test_flags_are_read_without_jax():
     '  main.main(words.split())\n'
     'sys.exit("jax" in sys.modules or "numpy" in sys.modules)'
   )
-  with started(code) as process:
-    _, err = process.communicate()
-  assert process.returncode == 0, err
+  python(code)
 
 
 IMPORTING = """

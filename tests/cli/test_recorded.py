@@ -7,21 +7,10 @@ import re
 
 import pytest
 
-from helpers.log_files import EVENTS, write_run
+from helpers.log_files import EVENTS, write_run, write_trial
 from reset_cycles.cli import main as cli
-from reset_cycles.mini_algoperf import files
 
 PNG = b'\x89PNG'
-META = {
-  'workload.target_metric_name': 'accuracy',
-  'workload.validation_target_value': 1.0,
-  'workload.step_hint': 100,
-  'workload.max_allowed_runtime_sec': 100,
-}
-COLUMNS = (
-  *('global_step', 'accumulated_submission_time'),
-  *('validation/loss', 'validation/accuracy'),
-)
 
 
 @pytest.fixture
@@ -33,14 +22,8 @@ def replay(tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   for trial in range(1, 5):
     place = tmp_path / f'a/study_0/up_jax/trial_{trial}'
-    place.mkdir(parents=True)
-    files.write_json(place / 'meta_data_0.json', META)
     metric = (0.5, 0.8, 1.0) if trial == 2 else (0.11,) * 3
-    rows = [
-      dict(zip(COLUMNS, (t, float(t), 1.0, value)))
-      for t, value in zip((10, 20, 40), metric)
-    ]
-    files.write_rows(place / 'eval_measurements.csv', COLUMNS, rows)
+    write_trial(place, [(t, t, v, 1.0) for t, v in zip((10, 20, 40), metric)])
 
   def run(*flags):
     assert cli.main(['replay', '--logs=.', *flags]) == 0
@@ -63,10 +46,7 @@ def test_scores_of_logs(tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   for name, seconds in (('one', 10), ('two', 20)):
     place = pathlib.Path('logs', name, 'study_0', 'digits_jax', 'trial_1')
-    place.mkdir(parents=True)
-    files.write_json(place / 'meta_data_0.json', META)
-    rows = [dict(zip(COLUMNS, (10, seconds, 1.0, 1.0)))]
-    files.write_rows(place / 'eval_measurements.csv', COLUMNS, rows)
+    write_trial(place, [(10, seconds, 1.0, 1.0)])
   assert cli.main(['score', 'logs']) == 0
   # 67 of 100 points are at 2 and more: 66.5 of 99 stairs.
   assert '  2  two         0.6717  1 of 1\n' in capsys.readouterr().out

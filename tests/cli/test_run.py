@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pathlib
 import signal
-import subprocess
-import sys
 
 import pytest
 from absl import flags
 
-from helpers.fakes import BATCH_SIZE, FakeWorkload, write_submission
+from helpers.fakes import BATCH_SIZE, FakeWorkload, write_own, write_submission
 from helpers.run_files import (
   TRIAL,
+  WHOLE,
   assert_same_run,
-  python_path,
+  evaluated_steps,
   read_csv,
   read_json,
   run,
@@ -35,12 +33,6 @@ from reset_cycles.mini_algoperf.trial import Trial
 from reset_cycles.studies import paths
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
-WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
-
-
-def evaluated_steps(folder=TRIAL):
-  rows = read_csv('eval_measurements.csv', folder)
-  return [int(row['global_step']) for row in rows]
 
 
 def one_error(capsys):
@@ -115,8 +107,8 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
     'measurements.csv', 'meta_data_0.json', 'metric.png',
   ]  # fmt: skip
   assert (TRIAL / 'metric.png').read_bytes().startswith(b'\x89PNG')
+  assert evaluated_steps() == [1, 5, 10, 12]
   rows = read_csv('eval_measurements.csv')
-  assert [row['global_step'] for row in rows] == ['1', '5', '10', '12']
   assert list(rows[0]) == [
     'accumulated_eval_time', 'accumulated_logging_time',
     'accumulated_submission_time', 'global_step', 'preemption_count', 'score',
@@ -158,52 +150,10 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
 @pytest.fixture
 def own_run():
   """own_run(*flags): 12 steps of our submission, each cycle of 5 steps."""
-  folder = pathlib.Path('own')
-  folder.mkdir()
-  (folder / '__init__.py').touch()
-  (folder / 'submission.py').write_text(OWN)
-  words = ['run', '--workload=fake', '--submission_path=own/submission.py']
+  changes = 'reset=Cyclic(), early_switching=False, budget_factor=0.5'
+  words = ['run', '--workload=fake', write_own(changes)]
   words += ['--experiment_dir=runs', '--max_global_steps=12', '--rng_seed=3']
   return lambda *flags: cli.main([*words, *flags])
-
-
-OWN = """
-from dataclasses import dataclass, replace
-
-from reset_cycles.schedule_params import THESIS
-from reset_cycles.soft_reset import Cyclic
-from reset_cycles.submission import make_submission
-
-@dataclass(frozen=True)
-class Mine(Cyclic):
-  share: float = 0.5
-
-(
-  init_optimizer_state,
-  update_params,
-  prepare_for_eval,
-  data_selection,
-  get_batch_size,
-) = make_submission(replace(THESIS, reset=Mine(), early_switching=False,
-  budget_factor=0.5))
-"""
-
-
-def test_a_part_of_ones_own_is_drawn_and_reported(own_run, capsys):
-  """No class is needed back: what was written is read."""
-  assert own_run() == 0
-  assert read_json('schedule_params.json')['schedule_params']['reset'] == {
-    'class': 'Mine',
-    'share': 0.5,
-  }
-  captured = capsys.readouterr()
-  assert 'cycles:   3\nresets:   step 5 (0), step 10 (0)' in captured.out
-  assert 'warning' not in captured.err
-  assert (TRIAL / 'metric.png').exists()
-  assert cli.main(['plot', 'runs']) == 0
-  assert cli.main(['report', 'runs']) == 0
-  page = pathlib.Path('report.html').read_text(encoding='utf-8')
-  assert 'reset.share' in page and 'Mine' in page
 
 
 def test_a_broken_part_is_told_with_the_call_that_failed():
@@ -264,8 +214,9 @@ def test_lost_cycles_are_missed_when_resuming(own_run, capsys):
 
 def test_what_is_said_is_in_the_order_of_steps(own_run, capsys):
   assert own_run('--eval_every=5') == 0
-  err = capsys.readouterr().err.splitlines()
-  steps = [int(line.split()[1].rstrip(':')) for line in err]
+  captured = capsys.readouterr()
+  assert 'cycles:   3\nresets:   step 5 (0), step 10 (0)' in captured.out
+  steps = [int(s.split()[1].rstrip(':')) for s in captured.err.splitlines()]
   assert steps == sorted(steps) and steps[:2] == [0, 1]
 
 
@@ -392,31 +343,6 @@ def test_ctrl_c_during_the_set_up_leaves_nothing(monkeypatch, capsys):
 # Resuming.
 
 
-def test_a_killed_process_and_resuming():
-  def words(name, submission=''):
-    path = write_submission(pathlib.Path(name), submission)
-    return [
-      *('run', '--workload=fake', f'--submission_path={path}'),
-      *('--experiment_dir=runs', '--max_global_steps=12'),
-    ]
-
-  main = 'import sys; from helpers import fakes; sys.exit(fakes.main())'
-  # No seed: the one that was drawn is in meta_data_0.json.
-  killed = subprocess.run(
-    [sys.executable, '-c', main, *words('killed', 'kill_at=8')],
-    env={**os.environ, 'PYTHONPATH': python_path()},
-    capture_output=True,
-    check=False,
-  )
-  assert killed.returncode == -signal.SIGKILL, killed.stderr
-  seed = read_json('meta_data_0.json')['rng_seed']
-  assert cli.main([*words('fine'), '--resume_last_run']) == 0
-  assert read_json('meta_data_1.json')['rng_seed'] == seed
-  whole = ['--experiment_name=whole', f'--rng_seed={seed}']
-  assert cli.main([*words('fine'), *whole]) == 0
-  assert_same_run(TRIAL, WHOLE)
-
-
 @pytest.mark.parametrize('is_there', [False, True])
 def test_resuming_before_the_first_checkpoint_starts_again(is_there):
   if is_there:
@@ -424,22 +350,3 @@ def test_resuming_before_the_first_checkpoint_starts_again(is_there):
   assert run('--resume_last_run') == 0
   counts = [row['preemption_count'] for row in read_csv('measurements.csv')]
   assert counts == ['0'] * 5
-
-
-def test_a_complete_run_is_left_alone(capsys):
-  run('--max_global_steps=1')
-  before = snapshot(TRIAL)
-  capsys.readouterr()
-  assert run('--max_global_steps=1', '--resume_last_run') == 0
-  captured = capsys.readouterr()
-  (line,) = captured.out.splitlines()
-  assert (captured.err, 'is complete' in line) == ('', True)
-  assert snapshot(TRIAL) == before
-
-
-def test_another_seed_is_refused_when_resuming(capsys):
-  run(submission='interrupt_at=7')
-  capsys.readouterr()
-  assert run('--resume_last_run', '--rng_seed=4') == 2
-  said = '--rng_seed=4: the run to resume was started with 3'
-  assert said in one_error(capsys)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from helpers.documents import files_of
+from helpers.documents import files_of, write_files
+from helpers.run_files import python
 from reset_cycles import submission
 from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
@@ -46,6 +44,7 @@ SETTINGS = {
   'thesis': THESIS,
   'decays_full': RUNS['decays_full'],
 }
+LINES = (ROOT / 'schedule_params.py').read_bytes()
 IN_FORCE = b'SCHEDULE_PARAMS = SOFT_RESET\n'
 # What may stand in the place of that line.
 STATEMENTS = {
@@ -104,15 +103,7 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
       assert line == f'SCHEDULE_PARAMS = {name.upper()}\n'
       assert not (own / 'parts').exists()
     code |= modules
-  done = subprocess.run(
-    [sys.executable, '-c', IMPORT, *SETTINGS],
-    env={k: v for k, v in os.environ.items() if k != 'PYTHONPATH'},
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  assert done.returncode == 0, done.stderr
-  *settings, imported = done.stdout.splitlines()
+  *settings, imported = python(IMPORT, *SETTINGS, path='').splitlines()
   assert settings == [repr(params) for params in SETTINGS.values()]
   assert set(map(pathlib.Path, imported.split())) == code
   # What is left of the import would be a submission to the checker.
@@ -127,9 +118,9 @@ def python_files(own):
   }
 
 
-def check_same(files, root=ROOT):
+def check_same(files):
   """Whole files are the repository's; returns what is in place of the line."""
-  before, after = (root / 'schedule_params.py').read_bytes().split(IN_FORCE)
+  before, after = LINES.split(IN_FORCE)
   text = files.pop('schedule_params.py')
   assert text.startswith(before) and text.endswith(after)
   assert files == {name: (ROOT / name).read_bytes() for name in files}
@@ -139,8 +130,7 @@ def check_same(files, root=ROOT):
 @pytest.mark.parametrize('statement', STATEMENTS.values(), ids=STATEMENTS)
 @pytest.mark.parametrize('rest', ['', '  # ours ü', '; OTHER = 1'])
 def test_the_line_in_force(statement, rest):
-  text = (ROOT / 'schedule_params.py').read_bytes()
-  before, after = text.split(IN_FORCE)
+  before, after = LINES.split(IN_FORCE)
   changed = before + f'ö = 0; {statement}{rest}\n'.encode() + after
   for name, params in (('THESIS', THESIS), ('SOFT_RESET', SOFT_RESET)):
     line = f'ö = 0; SCHEDULE_PARAMS = {name}{rest}\n'.encode()
@@ -154,8 +144,7 @@ def test_the_line_in_force(statement, rest):
 
 @pytest.mark.parametrize('statement', REFUSED.values(), ids=REFUSED)
 def test_a_line_in_force_that_is_not_found_is_refused(statement):
-  text = (ROOT / 'schedule_params.py').read_bytes()
-  changed = text.replace(IN_FORCE, f'{statement}\n'.encode())
+  changed = LINES.replace(IN_FORCE, f'{statement}\n'.encode())
   with pytest.raises(ValueError, match='must be assigned once'):
     handed_in.in_force(changed, SOFT_RESET)
 
@@ -173,12 +162,8 @@ def test_the_settings_asked_for_decide(tmp_path):
   )
   place.write_bytes(place.read_bytes().replace(IN_FORCE, line))
   code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
-  subprocess.run(
-    [sys.executable, '-c', code, 'export', '--out=x', '--settings=soft_reset'],
-    env={**os.environ, 'PYTHONPATH': str(tmp_path)},
-    cwd=tmp_path,
-    check=True,
-  )
+  words = ('export', '--out=x', '--settings=soft_reset')
+  python(code, *words, path=tmp_path, cwd=tmp_path)
   own = tmp_path / 'x/self_tuning/soft_reset'
   text = (own / 'schedule_params.py').read_bytes()
   assert text == place.read_bytes().replace(
@@ -190,11 +175,7 @@ def test_the_settings_asked_for_decide(tmp_path):
 def mine(tmp_path, monkeypatch):
   """A folder with the files of the page on extending."""
   monkeypatch.chdir(tmp_path)
-  files = {'__init__.py': '', **files_of('docs/extending.md')}
-  pathlib.Path('mine').mkdir()
-  for name, text in files.items():
-    pathlib.Path('mine', name).write_text(text)
-  return pathlib.Path('mine')
+  return write_files('docs/extending.md', pathlib.Path('mine'))
 
 
 OWN = '--submission_path=mine/my_submission.py'
@@ -209,7 +190,7 @@ def test_own_parts_are_exported_as_the_page_says(mine, capsys):
   assert {name.partition('/')[0] for name in files} == {'reset_cycles'}
   project = {name.partition('/')[2]: text for name, text in files.items()}
   assert check_same(project) == IN_FORCE.decode()
-  sources = {'__init__.py': '', **files_of('docs/extending.md')}
+  sources = files_of('docs/extending.md')
   sources['submission.py'] = sources.pop('my_submission.py')
   assert ours == {
     name: text.replace('from reset_cycles', 'from .reset_cycles').encode()

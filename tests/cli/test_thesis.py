@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from helpers.registry_logs import write_log
+from helpers.log_files import write_log
 from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files, submission_loader

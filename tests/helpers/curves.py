@@ -14,14 +14,17 @@ TOLERANCE = 16 * 2.0**-24
 
 
 def read(shape, steps, counts, warmup=0.0):
-  """The shape at some counts of a phase of so many steps, compiled."""
+  """The shape at some counts of a phase of so many steps, compiled.
+
+  Steps may be another number for each count.
+  """
 
   def value(count, steps):
     x = jnp.clip(count / steps, 0.0, 1.0)
     return jnp.asarray(shape(x, warmup), jnp.float32)
 
-  of_all = jax.jit(jax.vmap(value, in_axes=(0, None)))
-  return np.asarray(of_all(np.float32(counts), np.float32(steps)))
+  both = np.broadcast_arrays(np.float32(counts), np.float32(steps))
+  return np.asarray(jax.jit(jax.vmap(value))(*both))
 
 
 def assert_close(actual, expected, peak):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from reset_cycles.studies.board.logs import BoardRun
 from reset_cycles.studies.run_files import Losses, MetricTarget, RunTable
 
 
@@ -42,3 +43,13 @@ def run_table(*cycles, target=1.0, losses=None, taus=None, every=10):
     resets=list(zip(starts[1:], taus or [])),
     switches=[],
   )
+
+
+def board_run(submission, seed, seconds, condition='tuned', workload='digits'):
+  """Reaches its target after so many of 30 s; inf: never."""
+  steps = np.arange(1.0, 31.0)
+  values = np.where(steps >= seconds, 0.01, 0.5)
+  return BoardRun(
+    condition, submission, workload, seed,
+    MetricTarget('error_rate', 0.02, False), 30.0, False, steps, steps, values,
+  )  # fmt: skip

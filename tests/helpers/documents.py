@@ -35,11 +35,20 @@ def blocks(path: pathlib.Path) -> list[Block]:
 
 
 def files_of(name: str) -> dict[str, str]:
-  """The files of a document: blocks below a line that is a file's name."""
+  """The files of a document's package: blocks below a line with their name."""
   found = [
     (re.fullmatch(r'`(\w+\.py)`:', b.before), b) for b in blocks(ROOT / name)
   ]
-  return {match[1]: block.text for match, block in found if match}
+  files = {match[1]: block.text for match, block in found if match}
+  return {'__init__.py': '', **files}
+
+
+def write_files(name: str, folder: pathlib.Path) -> pathlib.Path:
+  """Writes them into a folder, which is made."""
+  folder.mkdir()
+  for file, text in files_of(name).items():
+    (folder / file).write_text(text)
+  return folder
 
 
 def without_code(path: pathlib.Path) -> str:

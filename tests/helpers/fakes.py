@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import sys
 
@@ -260,6 +261,30 @@ def write_submission(folder, arguments='', functions=None):
   path = folder / 'submission.py'
   path.write_text('\n'.join(lines) + '\n')
   return str(path)
+
+
+OWN = """
+import dataclasses
+
+from reset_cycles.schedule_params import THESIS
+from reset_cycles.soft_reset import Cyclic
+from reset_cycles.submission import make_submission
+
+(init_optimizer_state, update_params, prepare_for_eval, data_selection,
+ get_batch_size) = make_submission(dataclasses.replace(THESIS, {changes}))
+"""
+
+
+def write_own(changes):
+  """Writes own/, a package with our submission; returns the flag for it.
+
+  Its settings are THESIS with these changes, as written in code.
+  """
+  folder = pathlib.Path('own')
+  folder.mkdir(exist_ok=True)
+  (folder / '__init__.py').touch()
+  (folder / 'submission.py').write_text(OWN.format(changes=changes))
+  return '--submission_path=own/submission.py'
 
 
 def main():

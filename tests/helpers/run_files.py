@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 from helpers.fakes import write_submission
@@ -14,6 +15,7 @@ from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import checkpoints
 
 TRIAL = pathlib.Path('runs', 'fake', 'fake_jax', 'trial_1')
+WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
 
 
 def run(*arguments, submission=''):
@@ -42,6 +44,11 @@ def run(*arguments, submission=''):
 def read_csv(name, folder=TRIAL):
   with (folder / name).open(newline='') as file:
     return list(csv.DictReader(file))
+
+
+def evaluated_steps(folder=TRIAL):
+  rows = read_csv('eval_measurements.csv', folder)
+  return [int(row['global_step']) for row in rows]
 
 
 def read_json(name, folder=TRIAL):
@@ -89,6 +96,29 @@ def assert_same_run(
 def python_path():
   """This session's, for a process that isn't started by pytest."""
   return os.pathsep.join(path for path in sys.path if path)
+
+
+def python(code, *words, path=None, status=0, **settings):
+  """Runs code as a process of its own; returns what it prints.
+
+  Args:
+    code: of Python.
+    *words: its arguments.
+    path: where it imports from; as this session if None.
+    status: how it must end.
+    **settings: of subprocess.run.
+  """
+  path = python_path() if path is None else str(path)
+  done = subprocess.run(
+    [sys.executable, '-c', code, *words],
+    env={**os.environ, 'PYTHONPATH': path},
+    capture_output=True,
+    text=True,
+    check=False,
+    **settings,
+  )
+  assert done.returncode == status, done.stderr
+  return done.stdout
 
 
 def snapshot(folder):

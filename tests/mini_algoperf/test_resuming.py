@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,8 +11,10 @@ import pytest
 from helpers.fakes import write_submission
 from helpers.run_files import (
   TRIAL,
+  WHOLE,
   assert_same_run,
-  python_path,
+  evaluated_steps,
+  python,
   read_csv,
   read_json,
   run,
@@ -40,13 +39,6 @@ def interrupt(*flags):
   assert run(*flags, submission='interrupt_at=11') == 130
 
 
-def evaluated_steps():
-  return [row['global_step'] for row in read_csv('eval_measurements.csv')]
-
-
-WHOLE = pathlib.Path('runs', 'whole', *TRIAL.parts[2:])
-
-
 def flip_a_bit(path):
   content = path.read_bytes()
   middle = len(content) // 2
@@ -62,16 +54,17 @@ META = 'meta_data_0.json'
   [
     ([], None, ['--generation=pmap'], 'was started with jit; give that'),
     (
-      ['--nosave_checkpoints'],
-      None,
       [],
-      'has no checkpoint; --overwrite inste',
+      None,
+      ['--rng_seed=4'],
+      'rng_seed=4: the run to resume was started wi',
     ),
+    (['--nosave_checkpoints'], None, [], 'has no checkpoint; --overwrite inst'),
     ([], ('checkpoint_10', flip_a_bit), [], 'checkpoint_10 is damaged'),
     ([], (META, '{}'), [], META),
     ([], (META, '{"rng_seed'), [], META),
   ],
-  ids=['generation', 'none', 'checkpoint', 'no_seed', 'torn'],
+  ids=['generation', 'seed', 'none', 'checkpoint', 'no_seed', 'torn'],
 )
 def test_a_run_that_cannot_be_gone_on_with(
   begun, change, resumed, message, capsys
@@ -102,16 +95,20 @@ def test_the_seed_outlives_the_meta_data():
 @pytest.mark.parametrize('steps', [7, 10])
 def test_a_limit_that_was_passed_already(steps, capsys):
   interrupt()
+  before = snapshot(TRIAL)
+  capsys.readouterr()
   assert run('--resume_last_run', f'--max_global_steps={steps}') == 0
-  assert 'this run is complete' in capsys.readouterr().out
-  assert read_csv('measurements.csv')[-1]['global_step'] == '10'
+  captured = capsys.readouterr()
+  (line,) = captured.out.splitlines()
+  assert (captured.err, 'this run is complete' in line) == ('', True)
+  assert snapshot(TRIAL) == before
 
 
 def test_a_higher_limit_goes_on():
   """The evaluation at the end of the first process stays."""
   assert run() == 0
   assert run('--resume_last_run', '--max_global_steps=20') == 0
-  assert evaluated_steps() == ['1', '5', '10', '12', '15', '20']
+  assert evaluated_steps() == [1, 5, 10, 12, 15, 20]
   steps = [row['global_step'] for row in read_csv('measurements.csv')]
   assert steps == ['1', '5', '10', '12', '12', '15', '20', '20']
   run('--experiment_name=whole', '--max_global_steps=20')
@@ -143,17 +140,13 @@ def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
   before = snapshot(pathlib.Path('runs'))
   path = write_submission(pathlib.Path('dying'))
   with open(path, 'a') as file:
-    file.write('import os, signal\n\ndef init_optimizer_state(*unused):\n')
-    file.write('  os.kill(os.getpid(), signal.SIGKILL)\n')
+    file.write(
+      'import os\n\ndef init_optimizer_state(*_): os.kill(os.getpid(), 9)\n'
+    )
   code = 'import sys; from helpers import fakes; sys.exit(fakes.main())'
   flags = ['--workload=fake', f'--submission_path={path}', '--overwrite']
-  killed = subprocess.run(
-    [sys.executable, '-c', code, 'run', *flags, '--experiment_dir=runs'],
-    env={**os.environ, 'PYTHONPATH': python_path()},
-    capture_output=True,
-    check=False,
-  )
-  assert killed.returncode == -signal.SIGKILL, killed.stderr
+  flags += ['--experiment_dir=runs']
+  python(code, 'run', *flags, status=-signal.SIGKILL)
   assert run('--rng_seed=4') == 2  # the older run is there again, and stays
   assert 'exists: use another --experiment_name' in capsys.readouterr().err
   assert snapshot(pathlib.Path('runs')) == before

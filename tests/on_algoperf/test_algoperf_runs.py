@@ -1,4 +1,4 @@
-"""submission_runner.py itself by counted steps, on the data of smoke_data.py.
+"""submission_runner.py itself by counted steps, on data that are made up.
 
 Evaluations come every so many steps with the results that are written here, so
 what a run does depends on no clock and can be computed by hand. A run takes
@@ -8,13 +8,11 @@ minutes.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import signal
 
 import pytest
 
 import real_benchmark
-import smoke_data
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import read_events
@@ -69,23 +67,7 @@ WORKLOADS = {
 }
 
 
-@pytest.fixture(scope='module')
-def data(tmp_path_factory):
-  """Makes a workload's folder of data, once."""
-  folders: dict[str, pathlib.Path] = {}
-
-  def make(workload: str) -> pathlib.Path:
-    real_benchmark.package_and_root()
-    pytest.importorskip('tensorflow_datasets')
-    if workload not in folders:
-      folder = tmp_path_factory.mktemp(workload) / 'data'
-      folders[workload] = smoke_data.write(workload, folder)
-    return folders[workload]
-
-  return make
-
-
-def train(folder, workload, data_dir, *flags, **changes):
+def train(folder, workload, *flags, **changes):
   """Runs the benchmark; returns its exit status and the run's events."""
   metric, size, batch_size = WORKLOADS[workload]
   sizes = ('validation', 'test', 'eval_train')
@@ -98,7 +80,6 @@ def train(folder, workload, data_dir, *flags, **changes):
     [
       f'--workload={workload}',
       '--tuning_ruleset=self',
-      f'--data_dir={data_dir}',
       f'--experiment_dir={folder}/runs',
       '--experiment_name=run',
       '--rng_seed=3',
@@ -115,6 +96,7 @@ def train(folder, workload, data_dir, *flags, **changes):
     },
     eval_every=EVERY,
     batch_size=batch_size,
+    data=workload,
     scripted={
       step: {'validation/loss': loss, f'validation/{metric}': value}
       for step, (loss, value) in SCRIPT.items()
@@ -151,26 +133,21 @@ def assert_tape(events):
 
 
 @pytest.mark.parametrize('workload', WORKLOADS)
-def test_a_range_test_an_abandoned_cycle_and_soft_resets(
-  tmp_path, workload, data
-):
-  status, events = train(
-    tmp_path, workload, data(workload), '--save_checkpoints=False'
-  )
+def test_a_range_test_an_abandoned_cycle_and_soft_resets(tmp_path, workload):
+  status, events = train(tmp_path, workload, '--save_checkpoints=False')
   assert status == 0, real_benchmark.log(tmp_path)
   assert_tape(events)
 
 
-def test_killed_and_resumed(tmp_path, data):
+def test_killed_and_resumed(tmp_path):
   """The same run, killed two steps after the checkpoint of step 20."""
-  status, _ = train(tmp_path, 'mnist', data('mnist'), kill_at=22)
+  status, _ = train(tmp_path, 'mnist', kill_at=22)
   assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
   # A run that began anew would be killed again. The current benchmark's own
   # restore fails for every submission, with checkpoints that hold all it needs.
   status, events = train(
     tmp_path,
     'mnist',
-    data('mnist'),
     '--resume_last_run',
     kill_at=12,
     mend_restore=real_benchmark.is_current(),

@@ -33,6 +33,11 @@ def lawa(k):
   return LAWA(ADAMW, k=k, every=2)
 
 
+AVERAGES = pytest.mark.parametrize(
+  'optimizer', (EMA_OF_2, lawa(3)), ids=('ema', 'lawa')
+)
+
+
 def params_at_first():
   return {'b': jnp.float32([1.0, -2.0]), 'w': jnp.float32([[0.5, 3.0]])}
 
@@ -77,33 +82,34 @@ def close(actual, expected):
   )
 
 
-def test_nesterov_agrees_with_its_formula(trained):
-  after = trained(Nesterov(**NUMBERS))
-  params = np.array([1.0, -2.0])
-  m = np.zeros(2)
-  for step in range(STEPS):
-    rate = 0.1 * 0.5 * (1 + np.cos(np.pi * step / STEPS))
-    g = np.asarray(grads_of(step)['b'], np.float64)
-    m = 0.75 * m + g
-    params = params - rate * (0.75 * m + g + 0.5 * params)
-    close(after[step][0]['b'], params)
+def nesterov(g, t, m, v):
+  m = 0.75 * m + g
+  return 0.75 * m + g, m, v
 
 
-def test_nadamw_agrees_with_its_formula(trained):
-  after = trained(NadamW(**NUMBERS, beta2=0.9))
+def nadam(g, t, m, v):
+  m, v = 0.75 * m + 0.25 * g, 0.9 * v + 0.1 * g**2
+  ahead = (0.75 * m + 0.25 * g) / (1 - 0.75**t)
+  return ahead / (np.sqrt(v / (1 - 0.9**t)) + 1e-8), m, v
+
+
+@pytest.mark.parametrize(
+  ('optimizer', 'formula'),
+  ((Nesterov(**NUMBERS), nesterov), (NadamW(**NUMBERS, beta2=0.9), nadam)),
+  ids=('nesterov', 'nadamw'),
+)
+def test_an_optimizer_agrees_with_its_formula(trained, optimizer, formula):
   params = np.array([1.0, -2.0])
   m, v = np.zeros(2), np.zeros(2)
-  for step in range(STEPS):
+  for step, (found, _) in enumerate(trained(optimizer)):
     rate = 0.1 * 0.5 * (1 + np.cos(np.pi * step / STEPS))
     g = np.asarray(grads_of(step)['b'], np.float64)
-    m, v = 0.75 * m + 0.25 * g, 0.9 * v + 0.1 * g**2
-    ahead = (0.75 * m + 0.25 * g) / (1 - 0.75 ** (step + 1))
-    size = np.sqrt(v / (1 - 0.9 ** (step + 1))) + 1e-8
-    params = params - rate * (ahead / size + 0.5 * params)
-    close(after[step][0]['b'], params)
+    update, m, v = formula(g, step + 1, m, v)
+    params = params - rate * (update + 0.5 * params)
+    close(found['b'], params)
 
 
-@pytest.mark.parametrize('optimizer', (EMA_OF_2, lawa(3)), ids=('ema', 'lawa'))
+@AVERAGES
 def test_raw_weights_train_as_the_inner_optimizer_does(trained, optimizer):
   for (_, state), (params, _) in zip(trained(optimizer), trained(ADAMW)):
     close(optimizer.gradient_point(state, None), params)
@@ -148,7 +154,7 @@ def reset(optimizer, after, plan):
   return resets(model, (fresh, ()), plan)
 
 
-@pytest.mark.parametrize('optimizer', (EMA_OF_2, lawa(3)), ids=('ema', 'lawa'))
+@AVERAGES
 def test_a_soft_reset_blends_the_average_and_takes_weight_from_it(
   trained, optimizer
 ):
@@ -168,7 +174,7 @@ def test_a_soft_reset_blends_the_average_and_takes_weight_from_it(
   assert own.inner[1].count == STEPS
 
 
-@pytest.mark.parametrize('optimizer', (EMA_OF_2, lawa(3)), ids=('ema', 'lawa'))
+@AVERAGES
 def test_after_a_full_reset_an_average_begins_again(trained, optimizer):
   model = reset(optimizer, trained(optimizer)[-1], FullReset().plan(1.0))
   zeros = jax.tree_util.tree_map(jnp.zeros_like, params_at_first())

@@ -182,13 +182,14 @@ def test_the_example_of_every_docstring_is_true(name):
   assert type(shape) is CLASSES[name]
   pairs = [re.split(r'\s+at\s+', pair) for pair in re.split(r',\s+', values)]
   assert len(pairs) >= 2
-  rates = read(shape, int(steps), [float(t) for _, t in pairs])
-  assert_close(rates, [float(value) for value, _ in pairs], 1.0)
-  for few in (1, 3):
-    rates = read(shape, few, np.arange(-1, few + 3))
-    assert np.all((rates >= 0) & (rates <= 1 + TOLERANCE))
+  # And phases of one, two and three steps.
+  lengths = [*[int(steps)] * len(pairs), *[1] * 5, *[3] * 7, 2]
+  counts = [*(float(t) for _, t in pairs), *range(-1, 4), *range(-1, 6), 1]
+  rates = read(shape, lengths, counts)
+  assert_close(rates[: len(pairs)], [float(value) for value, _ in pairs], 1.0)
+  assert np.all((rates >= 0) & (rates <= 1 + TOLERANCE))
   # With a plain number, too.
-  assert_close([float(shape(0.5))], read(shape, 2, [1]), 1.0)
+  assert_close([float(shape(0.5))], rates[-1:], 1.0)
 
 
 def test_the_holding_decays_hold_longer_after_a_warm_up():
@@ -233,11 +234,11 @@ def test_jumps_are_not_a_step_late(period):
     PiecewiseConstant(values=tuple(0.5**i for i in range(40)), at=shares),
   ):
     expected = 0.5 ** np.arange(1, 40)
-    assert_close(read(stairs, whole, steps), expected, 1e-4)
-    assert_close(read(stairs, whole, steps - 1), 2 * expected, 1e-4)
-  saw = CosineWarmRestarts(periods=40)
-  np.testing.assert_array_equal(read(saw, whole, steps), 1.0)
-  assert np.all(read(saw, whole, steps - 1) < 0.01)
+    rates = read(stairs, whole, [steps, steps - 1])
+    assert_close(rates, [expected, 2 * expected], 1e-4)
+  at, before = read(CosineWarmRestarts(periods=40), whole, [steps, steps - 1])
+  np.testing.assert_array_equal(at, 1.0)
+  assert np.all(before < 0.01)
 
 
 @pytest.mark.parametrize('kind', (Sequential, Chained))

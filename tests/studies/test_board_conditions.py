@@ -13,6 +13,7 @@ from reset_cycles.mini_algoperf.workloads import get_workload
 from reset_cycles.studies.board import conditions, stand_in
 from reset_cycles.studies.board.conditions import CONDITIONS, get_condition
 
+pytestmark = pytest.mark.usefixtures('compiled_quickly')
 TARGETS = {
   'tuned': 0.05,
   'near': 0.04,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
+from helpers.runs import with_cycles
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.shapes import Lambda
 from reset_cycles.studies import plans
@@ -13,14 +12,9 @@ from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.text_table import table_lines
 
 
-def changed(params, **fields):
-  cycles = tuple(dataclasses.replace(c, **fields) for c in params.cycles)
-  return dataclasses.replace(params, cycles=cycles)
-
-
 def test_a_plan_with_what_is_no_rate_is_refused():
   negative = Lambda(lambda share: 0.475 - share)
-  params = changed(RUNS['one_cycle'], decay=negative, warmup_factor=0.0)
+  params = with_cycles(RUNS['one_cycle'], decay=negative, warmup_factor=0.0)
   with pytest.raises(ValueError, match=r'learning rate of cycles\[0\]=.*-'):
     plans.planned_rates(RunPlan(20, params))
 
@@ -41,7 +35,7 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
   rows = cycle_rows(1500, RUNS['failed_start_soft'])
   assert [row[1:3] for row in rows[1:]] == [('1', '750'), ('751', '1,500')]
   assert [row[5] for row in rows[1:]] == ['0.05175', '0.001749']
-  params = changed(RUNS['one_cycle'], peak=1.5e-7)
+  params = with_cycles(RUNS['one_cycle'], peak=1.5e-7)
   assert cycle_rows(100, params)[1][5] == '1.5e-07'
 
 

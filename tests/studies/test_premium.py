@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
+from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
 from reset_cycles.studies.board import halves, logs, premium
-from reset_cycles.studies.board.logs import BoardRun
-from reset_cycles.studies.run_files import MetricTarget
 
 NEVER = math.inf
 
 
-def run(name, condition, workload, seed, seconds):
-  """Reaches its target after so many of 30 s."""
-  steps = np.arange(1.0, 31.0)
-  values = np.where(steps >= seconds, 0.01, 0.5)
-  return BoardRun(
-    condition, name, workload, seed,
-    MetricTarget('error_rate', 0.02, False), 30.0, False, steps, steps, values,
-  )  # fmt: skip
-
-
 def both(condition, workload, seed, own, bare):
   return [
-    run('ours', condition, workload, seed, own),
-    run('bare', condition, workload, seed, bare),
+    board_run('ours', seed, own, condition, workload),
+    board_run('bare', seed, bare, condition, workload),
   ]
 
 
@@ -46,7 +34,7 @@ RUNS = [
   *both('failed', 'residual', 1, 10, NEVER),
   *both('tuned_full', 'residual', 1, 3, 6),
   *both('tuned', 'mine', 1, 6, 6),
-  run('ours', 'tuned', 'digits', 3, 1),  # bare has no such run
+  board_run('ours', 3, 1),  # bare has no such run
 ]
 PAGE = """\
 ## Workloads for choosing

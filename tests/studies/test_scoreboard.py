@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pathlib
 import re
@@ -10,22 +9,12 @@ import re
 import numpy as np
 import pytest
 
+from helpers.curves_of_runs import board_run
+from helpers.log_files import write_trial
 from reset_cycles.cli import main as cli
 from reset_cycles.studies import scores
 from reset_cycles.studies.board import logs, scoreboard
-from reset_cycles.studies.board.logs import BoardRun
 from reset_cycles.studies.run_files import MetricTarget
-
-
-def board_run(submission, seed, seconds, condition='tuned', workload='digits'):
-  """Reaches its target after so many of 30 s; inf: never."""
-  steps = np.arange(1.0, 31.0)
-  values = np.where(steps >= seconds, 0.01, 0.5)
-  return BoardRun(
-    condition, submission, workload, seed,
-    MetricTarget('error_rate', 0.02, False), 30.0, False, steps, steps, values,
-  )  # fmt: skip
-
 
 WORKLOADS = ('digits', 'text')
 # a is twice as fast as b on digits; on text only b arrives.
@@ -125,21 +114,14 @@ def test_a_run_in_two_folders_counts_once(tmp_path):
   )
 
 
-def write_run(root, condition, submission, times, target=0.02):
+def write_run(root, condition, submission, times):
   """A run in the benchmark's layout; times: (seconds, error rate)."""
-  folder = root / condition / submission / 'study_7/digits_jax/trial_1'
-  folder.mkdir(parents=True)
-  rows = [f'{s},{s},{v}' for s, v in times]
-  head = 'global_step,accumulated_submission_time,validation/error_rate'
-  (folder / 'eval_measurements.csv').write_text('\n'.join([head, *rows, '']))
-  meta = {
-    'workload.target_metric_name': 'error_rate',
-    'workload.validation_target_value': target,
-    'workload.metric_rises': False,
-    'workload.max_allowed_runtime_sec': 20,
-  }
-  (folder / 'meta_data_0.json').write_text(json.dumps(meta))
-  return folder
+  return write_trial(
+    root / condition / submission / 'study_7/digits_jax/trial_1',
+    [(s, s, v, 1.0) for s, v in times],
+    **{'metric': 'error_rate', 'target': 0.02, 'metric_rises': False},
+    max_allowed_runtime_sec=20,
+  )
 
 
 def test_a_studys_folder_is_read(tmp_path):
@@ -148,12 +130,8 @@ def test_a_studys_folder_is_read(tmp_path):
   (folder / 'failure.txt').touch()
   (folder / 'eval_measurements.csv').unlink()  # broke before the first one
   b, a = logs.read_runs(tmp_path)
-  assert (a.seed, a.workload, a.budget_sec, a.failed) == (
-    7,
-    'digits',
-    30,
-    False,
-  )
+  found = (a.seed, a.workload, a.budget_sec, a.failed)
+  assert found == (7, 'digits', 30, False)
   assert a.share_to_target == pytest.approx(1 / 3)
   assert (b.budget_sec, b.failed, b.share_to_target) == (60, True, math.inf)
 

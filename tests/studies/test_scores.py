@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from reset_cycles.mini_algoperf import files
+from helpers.log_files import write_trial
 from reset_cycles.studies import scores
 from reset_cycles.studies.real_runs import reading
 from reset_cycles.studies.run_files import MetricTarget
@@ -51,29 +51,11 @@ def test_a_base_workload_counts_with_its_variant(variant, base, kept):
   assert counted == {'fast': {'ogbg': 10.0}, 'one': {'ogbg': kept}}
 
 
-def write_trial(
-  root, place, metric, name='accuracy', target=0.5, loss='loss', **meta
-):
-  """A trial that was evaluated every 10 seconds."""
-  folder = root / place
-  folder.mkdir(parents=True)
-  meta = {
-    'target_metric_name': name,
-    'validation_target_value': target,
-    'step_hint': 100,
-    'max_allowed_runtime_sec': 50,
-    **meta,
-  }
-  meta = {f'workload.{key}': value for key, value in meta.items()}
-  files.write_json(folder / 'meta_data_0.json', meta)
-  if metric:
-    columns = ['accumulated_submission_time', 'global_step']
-    columns += [f'validation/{name}', f'validation/{loss}']
-    rows = [
-      dict(zip(columns, (10.0 * i, i, value, 2.0 * i)))
-      for i, value in enumerate(metric, start=1)
-    ]
-    files.write_rows(folder / 'eval_measurements.csv', columns, rows)
+def write(root, place, values, metric='accuracy', **meta):
+  """A trial that was evaluated every 10 seconds of 50."""
+  rows = [(i, 10.0 * i, v, 2.0 * i) for i, v in enumerate(values, start=1)]
+  meta = {'target': 0.5, 'max_allowed_runtime_sec': 50, **meta}
+  write_trial(root / place, rows, metric, **meta)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +79,13 @@ def test_a_target_is_reached_at_the_first_evaluation_there(
 
 
 def test_a_tree_of_logs_is_read(tmp_path):
-  write_trial(tmp_path, 'a/study_0/ogbg_jax/trial_1', [0.1, 0.6])
-  write_trial(tmp_path, 'a/study_1/ogbg_jax/trial_1', [0.6])
-  write_trial(tmp_path, 'b/study_0/wmt_glu_tanh_pytorch/trial_2', [0.1])
-  write_trial(tmp_path, 'b/study_0/ogbg_jax/trial_1', [])
-  write_trial(tmp_path, 'b/study_0/c_jax/trial_1', [0.6, 0.5], 'wer', 0.5)
+  write(tmp_path, 'a/study_0/ogbg_jax/trial_1', [0.1, 0.6])
+  write(tmp_path, 'a/study_1/ogbg_jax/trial_1', [0.6])
+  write(tmp_path, 'b/study_0/wmt_glu_tanh_pytorch/trial_2', [0.1])
+  write(tmp_path, 'b/study_0/ogbg_jax/trial_1', [])
+  write(tmp_path, 'b/study_0/c_jax/trial_1', [0.6, 0.5], 'wer')
   place = 'b/study_0/own_jax/trial_1'
-  write_trial(tmp_path, place, [0.1, 0.6], 'reward', metric_rises=True)
+  write(tmp_path, place, [0.1, 0.6], 'reward', metric_rises=True)
   assert reading.times(reading.read_logs(tmp_path)) == [
     TrialTimes('a', 'study_0', 'ogbg', 20.0),
     TrialTimes('a', 'study_1', 'ogbg', 10.0),
@@ -134,7 +116,7 @@ def test_the_best_trial_and_the_median_study_count():
 
 def test_a_trial_of_the_benchmarks_logs(tmp_path):
   place = 'external/mine/study_3/librispeech_deepspeech_pytorch/trial_2'
-  write_trial(tmp_path, place, [0.1, 0.8], 'wer', loss='ctc_loss')
+  write(tmp_path, place, [0.1, 0.8], 'wer', loss='ctc_loss')
   [run] = reading.read_logs(tmp_path)
   assert run[:4] == ('logs', 'external', 'mine', 'study_3')
   assert run.trial == 'trial_2'
@@ -156,7 +138,7 @@ def test_a_trial_of_the_benchmarks_logs(tmp_path):
 def test_meta_data_that_say_too_little(metric, changes, message, tmp_path):
   with pytest.raises(ValueError, match='give a folder of logs'):
     reading.read_logs(tmp_path)
-  write_trial(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], metric, **changes)
+  write(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], metric, **changes)
   with pytest.raises(ValueError, match=message):
     reading.read_logs(tmp_path)
 

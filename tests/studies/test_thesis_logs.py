@@ -13,8 +13,7 @@ import zipfile
 import pytest
 
 from helpers.fakes import write_submission
-from helpers.log_files import EVENTS, write_run
-from helpers.registry_logs import write_log
+from helpers.log_files import EVENTS, write_log, write_run
 from helpers.study_workers import kill, note
 from reset_cycles.cli import main as cli
 from reset_cycles.core.records import SETTINGS
