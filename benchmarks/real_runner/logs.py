@@ -42,9 +42,9 @@ def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
   if file.exists():
     with file.open(newline='') as lines:
       for row in list(csv.reader(lines))[1:]:
-        *names, seed, target, step = row[:6]
-        run = Run(*names, int(seed), float(target))
-        point = Point(int(step), *map(float, row[6:]))
+        data, clock, entry, seed, target, step, *values = row
+        run = Run(data, clock, entry, int(seed), float(target))
+        point = Point(int(step), *map(float, values))
         runs.setdefault(run, []).append(point)
   return runs
 
