@@ -17,9 +17,10 @@ import re
 import signal
 import tempfile
 
-# A shell has what it starts in the background ignore Ctrl-C, and processes that
-# tests start inherit that, too.
+# A shell has what it starts in the background ignore Ctrl-C, and nohup SIGHUP;
+# processes that tests start inherit that, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Read when jax first asks for its devices. Processes that tests start inherit
 # it.
