@@ -254,7 +254,7 @@ def submission_of(rival: Rival) -> own.Submission:
     init_optimizer_state,
     _update_params,
     _prepare_for_eval,
-    own.data_selection,
+    lambda workload, input_queue, *others: next(input_queue),
     own.get_batch_size,
   )
 

@@ -69,6 +69,13 @@ def test_generations_agree_and_a_resumed_run_is_the_same(name):
   )
 
 
+def test_a_rival_takes_each_batch_once():
+  run, queue = driver('nadamw', 'jit'), iter(range(9))
+  rest = run.optimizer_state, *3 * (None,)
+  select = run.submission.data_selection
+  assert [select(None, queue, *rest, n, None) for n in range(3)] == [0, 1, 2]
+
+
 def test_a_rival_brings_its_own_hyperparameters():
   workload = fake_benchmark.TinyWorkload()
   params, state = workload.init_model_fn(jax.random.PRNGKey(0))
