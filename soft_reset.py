@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from .core.checks import check_choice, check_number
+from .core.checks import check, check_number
 from .core.evaluation import Evaluation, Target
 
 SCALES = ('log', 'linear')
@@ -120,7 +120,7 @@ class SoftReset:
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')
-    check_choice('scale', self.scale, SCALES)
+    check(self.scale in SCALES, 'scale', self.scale, 'log or linear')
     check_number('fade', self.fade, '[0, inf)')
 
   def tau(

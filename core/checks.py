@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
-from collections.abc import Iterable
 from typing import Any
 
 
@@ -47,20 +45,3 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
 def check_flag(name: str, value: object) -> None:
   """Raises ValueError unless the value is True or False."""
   check(isinstance(value, bool), name, value, 'True or False')
-
-
-def did_you_mean(value: object, known: Iterable[str]) -> str:
-  """' Did you mean cosine?' if a known name is close to the value, or ''."""
-  close = difflib.get_close_matches(str(value), list(known), n=1)
-  return f' Did you mean {close[0]}?' if close else ''
-
-
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-  """Raises ValueError unless the value is one of the choices."""
-  choices = list(choices)
-  if isinstance(value, str) and value in choices:
-    return
-  raise ValueError(
-    f'{name}={value!r}: {name} must be one of {", ".join(choices)}.'
-    + did_you_mean(value, choices)
-  )

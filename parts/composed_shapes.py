@@ -12,8 +12,9 @@ import math
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_choice, check_flag, check_number
+from ..core.checks import check, check_flag, check_number
 from ..core.schedules import Cosine, Shape
+from .choices import check_choice
 from .shape_formulas import (
   FALLS,
   check_fall,

@@ -19,10 +19,11 @@ from typing import Any
 
 from .. import early_switching, schedule_params, soft_reset
 from ..core import optimizers, schedules
-from ..core.checks import check, check_count, did_you_mean
+from ..core.checks import check, check_count
 from ..schedule_params import ScheduleParams
 from . import averages, composed_shapes, shapes
 from . import optimizers as further_optimizers
+from .choices import did_you_mean
 
 # The dataclasses that settings are made of, by their names.
 _CLASSES: dict[str, Any] = {

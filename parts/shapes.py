@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_choice, check_flag, check_number
+from ..core.checks import check, check_flag, check_number
+from .choices import check_choice
 from .shape_formulas import (
   FALLS,
   SLACK,

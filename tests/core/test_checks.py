@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from reset_cycles.core import checks
+from reset_cycles.parts import choices
 
 
 def said(check, *args):
@@ -44,7 +45,7 @@ def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
     NUMBER: checks.check_number,
     COUNT: checks.check_count,
     FLAG: lambda name, value, _: checks.check_flag(name, value),
-    CHOICE: checks.check_choice,
+    CHOICE: choices.check_choice,
   }[right]
   shown = ', '.join(argument) if right == CHOICE else argument
   for value in good:
@@ -55,5 +56,5 @@ def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
 
 
 def test_a_choice_that_is_close_is_named():
-  found = said(checks.check_choice, 'scale', 'logg', ('log', 'linear'))
+  found = said(choices.check_choice, 'scale', 'logg', ('log', 'linear'))
   assert found.endswith('must be one of log, linear. Did you mean log?')
