@@ -15,7 +15,6 @@ from .core.checks import check_count, check_number
 from .core.evaluation import Evaluation, Target
 from .soft_reset import progress
 
-_NUM_KEPT = 32  # evaluations that `Progress` remembers
 NOT_FINITE = 'loss is not finite'
 
 
@@ -134,68 +133,52 @@ class SmoothedLossRule:
     return Verdict(reason, dict(zip(self.columns, numbers)))
 
 
-class Past(NamedTuple):
-  """The chain's last 32 evaluations, the newest last; NaN before the first."""
+class BestProgress(NamedTuple):
+  """The largest progress of the chain; -inf before there is any."""
 
-  f: tuple[float, ...]  # share of the chain
-  best: tuple[float, ...]  # largest progress up to there; -inf while none
+  value: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
   """Abandons a chain of cycles that is not expected to reach the target.
 
-    abandon if the loss is not finite, or f >= min_share and
-      1 - best(f) > margin + max(floor (1 - f), trend log2(1 / f) gain)
+    abandon if the loss is not finite, or
+      f >= min_share and 1 - best > margin + gain (1 - f)
 
-  f is the share of the chain, from the last full reset to the horizon, best the
-  largest progress so far (`soft_reset.progress`, linear), and gain = best(f) -
-  best(f / 2): progress that keeps growing by the same amount with each doubling
-  of the steps gains log2(1 / f) times that up to the end. While no metric is
-  finite, best(f / 2) is 0. Metrics count as shares: their units do not matter.
-
-  best(f / 2) is that of the last evaluation up to there, or else of the first.
-  An evaluation more than 31 back is forgotten, and the oldest remembered one
-  takes its place: with more than 62 evaluations f / 2 is later.
+  f is the share of the chain, from the last full reset to the horizon, and best
+  the largest progress so far (`soft_reset.progress`, linear). Metrics count as
+  shares: their units do not matter.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
   """
 
-  min_share: float = 0.15  # of the chain, before which it is not judged
+  min_share: float = 0.3  # of the chain, before which it is not judged
   margin: float = 0.08  # share of the way that may always be missing
-  trend: float = 2.0  # times the expected gain may be missing as well
-  floor: float = 0.3  # share of the way that a whole chain gains at least
+  gain: float = 0.3  # share of the way that a whole chain gains at least
 
   judges_chain: ClassVar[bool] = True
-  initial: ClassVar[Past] = Past(*2 * ((math.nan,) * _NUM_KEPT,))
+  initial: ClassVar[BestProgress] = BestProgress(-math.inf)
   columns: ClassVar[tuple[str, ...]] = (
     *('progress', 'best_progress', 'missing', 'to_come'),
   )
 
   def __post_init__(self) -> None:
     check_number('min_share', self.min_share, '(0, 1]')
-    for name in ('margin', 'trend', 'floor'):
+    for name in ('margin', 'gain'):
       check_number(name, getattr(self, name), '[0, inf)')
 
   def observe(
-    self, state: Past, evaluation: Evaluation, context: Context
-  ) -> tuple[Past, Verdict]:
+    self, state: BestProgress, evaluation: Evaluation, context: Context
+  ) -> tuple[BestProgress, Verdict]:
     f = context.share
     p = progress(evaluation.metric, context.target, context.first_metric)
-    # Python's max keeps its first argument where the other is NaN.
-    best = max(-math.inf, state.best[-1], p)
-    past = Past((*state.f[1:], f), (*state.best[1:], best))
-    known = [i for i in range(_NUM_KEPT) if not math.isnan(past.f[i])]
-    up_to_half = [i for i in known if past.f[i] <= f / 2]
-    before = past.best[(up_to_half or known[:1])[-1]]
-    gain = best - before if math.isfinite(before) else max(best, 0.0)
-    rest = max(self.floor * (1.0 - f), 0.0)
-    if 0 < f < 1:
-      rest = max(rest, self.trend * math.log2(1.0 / f) * gain)
-    missing, to_come = 1.0 - best, self.margin + rest
+    best = max(state.value, p)  # which keeps the state's where the other is NaN
+    missing = 1.0 - best
+    to_come = self.margin + self.gain * max(1.0 - f, 0.0)
     is_lost = f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
     reason = reason if math.isfinite(evaluation.loss) else NOT_FINITE
     terms = dict(zip(self.columns, (p, best, missing, to_come)))
-    return past, Verdict(reason, terms)
+    return BestProgress(best), Verdict(reason, terms)

@@ -117,7 +117,7 @@ SOFT_RESET = ScheduleParams(
   ),
   budget_factor=1.5,
   reset=SoftReset(alpha=0.5, scale='linear', fade=2.0),
-  switching=Progress(min_share=0.3),
+  switching=Progress(),
   early_switching=True,
   repeat=True,
   range_test=RangeTest(steps=7, reach=32.0, tolerance=2.0),

@@ -177,10 +177,7 @@ def watch_last(rule, *seen):
 
 
 HOPELESS = 'target out of reach'
-# margin + floor (1 - f), and nothing else.
-PLAIN = Progress(min_share=0.25, margin=0.125, trend=0.0, floor=0.5)
-# Every evaluation is judged, and nothing is to come but a trend.
-TREND = Progress(min_share=1e-9, margin=0.0, trend=2.0, floor=0.0)
+PLAIN = Progress(min_share=0.25, margin=0.125, gain=0.5)
 
 
 def test_what_may_still_come_by_hand():
@@ -225,57 +222,12 @@ def test_what_is_out_of_reach(seen, reason):
   assert (found, terms['progress']) == (reason, seen[-1][1])
 
 
-@pytest.mark.parametrize(
-  ('shares', 'to_come'),
-  (
-    # At a quarter, two doublings remain: 2 * 2 * (.25 - .125).
-    ({0.125: 0.125, 0.25: 0.25}, 0.5),
-    # The best up to f / 2 is .25, though a later one was less: 2 * 1 * .25.
-    ({0.2: 0.25, 0.25: 0.1, 0.5: 0.5}, 0.5),
-    # Without an evaluation up to f / 2, the chain's first one takes its place.
-    ({0.375: 0.25, 0.5: 0.5}, 0.5),
-    ({0.5: 0.5}, 0.0),
-    # From a metric that was not finite, it is a gain from 0; one that is below 0
-    # has gained nothing.
-    ({0.25: NAN, 0.5: 0.5}, 1.0),
-    ({0.25: NAN, 0.5: -0.5}, 0.0),
-    # At the beginning no doubling can be counted, and at the end none remains.
-    ({-0.5: 0.0, 0.0: 0.5}, 0.0),
-    ({0.5: 0.0, 1.0: 0.5}, 0.0),
-    ({0.5: 0.0, 2.0: 0.5}, 0.0),
-  ),
-  ids=repr,
-)
-def test_a_gain_is_expected_to_repeat_with_each_doubling(shares, to_come):
-  seen = [(f, p, 1.0) for f, p in shares.items()]
-  _, terms = watch_last(TREND, *seen)
-  assert terms['to_come'] == pytest.approx(to_come, abs=1e-15)
-
-
-def test_the_larger_of_floor_and_trend_counts():
-  seen = ((0.25, 0.0, 1.0), (0.5, 0.25, 1.0))  # 2 * .25 against floor / 2
-  for floor, to_come in ((0.9, 0.5), (1.1, 0.55)):
-    _, terms = watch_last(Progress(0.1, 0.0, 2.0, floor), *seen)
-    assert terms['to_come'] == pytest.approx(to_come, abs=1e-15)
-
-
 def test_a_metric_that_is_not_finite_is_no_progress():
   verdicts, states = watch(PLAIN, [(0.25, 0.7, 1.0), (0.5, NAN, 1.0)])
   assert math.isnan(verdicts[-1].terms['progress'])
-  assert verdicts[-1].terms['best_progress'] == states[-1].best[-1] == 0.7
+  assert verdicts[-1].terms['best_progress'] == states[-1].value == 0.7
   reason, terms = watch_last(PLAIN, (0.25, NAN, 1.0))
   assert (reason, terms['missing']) == (HOPELESS, INF)
-
-
-def test_an_evaluation_more_than_31_back_is_forgotten():
-  # 40 evaluations: of those, the last 32 are known, from the ninth on, whose f
-  # is above half of the last one's.
-  seen = [(0.5 + 0.01 * i, 0.01 * i, 1.0) for i in range(40)]
-  verdicts, states = watch(TREND, seen)
-  assert len(states[-1].f) == 32
-  assert states[-1].f[0] == pytest.approx(0.58)
-  to_come = verdicts[-1].terms['to_come']
-  assert to_come == pytest.approx(2 * math.log2(1 / 0.89) * (0.39 - 0.08))
 
 
 @pytest.mark.parametrize('rising', (True, False))

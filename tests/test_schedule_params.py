@@ -167,7 +167,7 @@ AHEAD = dataclasses.replace(
 )
 PROGRESS = dataclasses.replace(
   DECIDED,
-  switching=Progress(0.3, margin=0.1, floor=0.3, trend=0.1),
+  switching=Progress(0.3, margin=0.1, gain=0.3),
 )
 TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), repeat=True)
 TESTED = dataclasses.replace(DECIDED, range_test=RangeTest())
@@ -225,7 +225,7 @@ CHANGES = (
   (decisions, DECIDED, 'switching', {'eps2': 1.0, 'k': 1}),
   (decisions, AHEAD, 'switching', {'m': 1}),
   (decisions, PROGRESS, 'switching', {'min_share': 0.9, 'margin': 0.5}),
-  (decisions, PROGRESS, 'switching', {'floor': 0.9, 'trend': 5.0}),
+  (decisions, PROGRESS, 'switching', {'gain': 0.9}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
   (decisions, DECIDED, 'reset', {'alpha': 0.9, 'fade': 1.0}),
   (

@@ -533,24 +533,27 @@ def test_tau_fades_with_the_share_of_the_run(fade, tau):
   ids=repr,
 )
 def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
+  rule = Progress(margin=0.0, gain=1.0)  # expects the rest of the chain, 1 - f
   params = make_params(
-    2, (2.0, 1.0), switching=Progress(), early_switching=False, reset=mode
+    2, (2.0, 1.0), switching=rule, early_switching=False, reset=mode
   )
   config = config_of(params, 6)
   seen = {step: [(step, 1.0, 0.0)] for step in (3, 6)}
-  *_, after = transitions(config, seen, (3, 6, 8), lambda: is_finite)
+  *before, after = transitions(config, seen, (3, 6, 8), lambda: is_finite)
+  events = [event for one in before for event in one.events]
+  assert [e['to_come'] for e in events if 'to_come' in e] == [9 / 12, 6 / 12]
   control = after.control
   assert (control.start, control.chain_start) == (8, chain_start)
   assert after.reset.tau == (0.0 if mode == Cyclic() and is_finite else 1.0)
   if not chain_start:
-    assert control.switching.f[-2:] == (3 / 12, 6 / 12)
+    assert control.switching.value == 0
     return
   assert control.switching == Progress.initial
   # The chain lasts up to the horizon, and at least to the cycle's end, 12.
   for horizon, share in ((16, 2 / 8), (12, 2 / 4), (9, 2 / 4)):
     moved = control._replace(horizon=horizon)
-    found, _ = control_lib.observe(moved, Evaluation(10, 1.0, 0.1), config)
-    assert found.switching.f[-1] == share
+    _, verdict = control_lib.observe(moved, Evaluation(10, 1.0, 0.1), config)
+    assert verdict.terms['to_come'] == 1 - share
 
 
 # Beside the slow twin.

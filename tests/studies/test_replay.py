@@ -51,11 +51,11 @@ FAILS = make_run([10, 20, 30, 40], [0.2, 0.3, 0.3, 0.3])
 
 
 def test_rules_see_one_evaluation_after_the_other():
-  # At f = .2, .7 is missing in FAILS: more than .08 + 2 log2(5) * .1 = .54. In
-  # REACHES it is .5, and the last doubling has gained .3.
-  assert (end('progress', FAILS), end('progress', REACHES)) == (1, 4)
-  later = '{"name": "progress", "min_share": 0.3}'
-  assert (end(later, FAILS), end(later, REACHES)) == (2, 4)
+  # At f = .3, .7 is missing in FAILS: more than .08 + .3 * .7 = .29.
+  assert (end('progress', FAILS), end('progress', REACHES)) == (2, 4)
+  # At f = .2, .5 is missing in REACHES: more than .08 + .3 * .8 = .32.
+  sooner = '{"name": "progress", "min_share": 0.2}'
+  assert (end(sooner, FAILS), end(sooner, REACHES)) == (1, 1)
   rises = make_run([10, 20, 30], [0.9] * 3, [1.0, 1.5, 2.0])
   assert end('thesis', rises) == 1
 
@@ -164,8 +164,8 @@ def test_the_figures_of_the_shipped_runs():
     ('never', 3.0, '0.8047', '0.4690', 0),
     ('thesis', 1.5, '0.5676', '0.6744', 299),
     ('thesis', 3.0, '0.7206', '0.5081', 299),
-    ('progress', 1.5, '0.6229', '0.6376', 8),
-    ('progress', 3.0, '0.8265', '0.4456', 8),
+    ('progress', 1.5, '0.6209', '0.6407', 1),
+    ('progress', 3.0, '0.8225', '0.4485', 1),
     ('oracle', 1.5, '0.8818', '0.4771', 0),
     ('oracle', 3.0, '0.8818', '0.2977', 0),
   ]
