@@ -23,8 +23,6 @@ from reset_cycles.core.workload import (
   spec_of,
 )
 
-ACCURACY = Target('validation/accuracy', 0.8, True)
-
 
 def workload_with(metric, reached, value=0.1):
   return types.SimpleNamespace(

@@ -100,14 +100,6 @@ def test_which_runs_are_comparable():
     cases.comparable([*others, *good[:3]])
 
 
-DRAWN = [
-  make_run([10, 50, 100], [0.2, 0.8, 1.0], trial=1),
-  make_run([10, 50, 100], [0.2, 0.97, 0.5], trial=2),
-  make_run([10, 50, 100], [math.nan, 0.3, 0.1], trial=3),
-  make_run([10, 50, 100], [0.2, 0.6, 0.7], trial=4),
-]
-
-
 @pytest.mark.parametrize(
   ('text', 'message'),
   [
