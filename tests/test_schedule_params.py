@@ -280,7 +280,7 @@ def test_no_setting_is_missing_above():
     return kinds.get(name) or type(getattr(params, name))
 
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
-  known |= {(SoftReset, 'scale')}  # tests/core/test_control.py
+  known |= {(SoftReset, 'scale')}  # the twin of tests/core/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
   classes += (TimeHorizon, RangeTest, AdamW, ScheduleFreeAdamW, Cyclic)
   assert known == {

@@ -33,7 +33,6 @@ from reset_cycles.soft_reset import (
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
-ENDS = 'switch', 'reset', 'finish'
 
 
 @pytest.mark.parametrize(
@@ -471,23 +470,10 @@ def test_what_is_written_of_a_reset():
   assert (event['reason'], event['alpha']) == ('scheduled', '')
 
 
-@pytest.mark.parametrize(
-  ('first', 'scale', 'tau'),
-  (
-    (0.9, 'log', 0.5),  # log(.3 / .1) / log(.9 / .1)
-    (0.9, 'linear', 0.25),
-    # Where the first one does not serve, 1 - y* / y; no other takes its place.
-    (NAN, 'log', 2 / 3),
-    (NAN, 'linear', 2 / 3),
-  ),
-)
-def test_tau_is_of_the_scale_of_the_reset_and_of_the_first_metric(
-  first, scale, tau
-):
-  seen = [(1, 1.0, first), (2, 1.0, 0.5), (4, 1.0, 0.3)]
-  mode = SoftReset(scale=scale)
-  plan, _ = reset_at(4, seen, target=(0.1, False), reset=mode)
-  assert plan.tau == pytest.approx(tau, abs=1e-15)
+def test_tau_is_of_the_first_metric_even_where_that_does_not_serve():
+  seen = [(1, 1.0, NAN), (2, 1.0, 0.5), (4, 1.0, 0.3)]
+  plan, _ = reset_at(4, seen, target=(0.1, False))
+  assert plan.tau == pytest.approx(1 - 0.1 / 0.3, abs=1e-15)
 
 
 def test_the_model_is_looked_at_only_where_a_reset_depends_on_it():
@@ -508,16 +494,6 @@ def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
   assert story(events).endswith(
     f' 51 switch 1 target out of reach, 51 reset 2 {ANEW}, 51 start 2 126'
   )
-
-
-@pytest.mark.parametrize(
-  ('fade', 'tau'), ((0.0, 0.75), (1.5, 0.375), (3.0, 0.0), (9.0, 0.0))
-)
-def test_tau_fades_with_the_share_of_the_run(fade, tau):
-  """At 4 of 12 steps."""
-  plan, _ = reset_at(4, [(3, 1.0, 0.2)], reset=SoftReset(fade=fade))
-  assert plan.tau == pytest.approx(tau, abs=1e-15)
-  assert plan.keep_moments == pytest.approx(1 - tau / 2, abs=1e-15)
 
 
 @pytest.mark.parametrize(

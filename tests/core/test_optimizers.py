@@ -59,7 +59,8 @@ def train(optimizer, cycles, grads, start=START, clocks=None):
 @pytest.mark.parametrize('make', (AdamW, NadamW))
 def test_adam_agrees_with_its_twin(make, changes):
   """Two cycles of different peaks; Adam's own count goes on."""
-  optimizer = make(weight_decay=0.3, **changes)
+  numbers = {'one_minus_beta1': 0.25, 'beta2': 0.9, 'weight_decay': 0.3}
+  optimizer = make(**numbers, **changes)
   chain = (CYCLE, Cycle(peak=0.02, warmup_factor=0.0))
   cycles = schedules.jax_lr_schedule(STEPS, chain, 1.0)
   clocks = {100: words(100, 1, cycles)}
