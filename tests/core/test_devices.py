@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -12,9 +11,8 @@ import numpy as np
 import pytest
 
 from helpers import one_device
+from helpers.run_files import python_path
 from helpers.runs import GENERATIONS
-
-TESTS = pathlib.Path(__file__).parents[1]
 
 
 @pytest.fixture(scope='module')
@@ -22,13 +20,9 @@ def on_one(tmp_path_factory):
   """(generation, case) -> what a process with one device ends with."""
   folder = tmp_path_factory.mktemp('one')
   flags = {'XLA_FLAGS': '--xla_force_host_platform_device_count=1'}
-  paths = [str(TESTS), os.environ.get('PYTHONPATH', '')]
-  flags['PYTHONPATH'] = os.pathsep.join([*paths, *filter(None, sys.path)])
-  subprocess.run(
-    [sys.executable, one_device.__file__, str(folder)],
-    env={**os.environ, **flags},
-    check=True,
-  )
+  env = {**os.environ, **flags, 'PYTHONPATH': python_path()}
+  command = [sys.executable, one_device.__file__, str(folder)]
+  subprocess.run(command, env=env, check=True)
   found = {}
   for generation in GENERATIONS:
     for case in one_device.CASES:

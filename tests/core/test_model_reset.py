@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.run_files import python_path
+from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
@@ -242,5 +239,4 @@ for devices in (Devices(), PmapDevices()):
 
 
 def test_parameters_of_float64_are_blended_in_float64():
-  env = {**os.environ, 'PYTHONPATH': python_path()}
-  subprocess.run([sys.executable, '-c', IN_DOUBLE], check=True, env=env)
+  python(IN_DOUBLE)

@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from helpers import reference
+from helpers.trees import assert_same
 from reset_cycles.core import optimizers, schedules
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
@@ -139,9 +140,7 @@ def test_a_wait_changes_nothing(decay, r):
   )
   np.testing.assert_array_equal(then[50 : 50 + wait], [first[49]] * wait)
   np.testing.assert_array_equal(then[50 + wait :], first[50:])
-  jax.tree_util.tree_map(
-    np.testing.assert_array_equal, other.state, state.state
-  )
+  assert_same(other.state, state.state)
 
 
 @pytest.mark.parametrize('optimizer', (AdamW(), NadamW(), ScheduleFreeAdamW()))

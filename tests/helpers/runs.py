@@ -9,9 +9,9 @@ import math
 
 import flax
 import jax
-import numpy as np
 
 from helpers import fake_benchmark
+from helpers.trees import assert_close
 from reset_cycles import submission
 from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
@@ -112,10 +112,6 @@ def column(folder, name, **having):
   return [row[name] for row in rows]
 
 
-def host(tree):
-  return jax.tree_util.tree_map(np.asarray, jax.device_get(tree))
-
-
 def devices_of(driver):
   return driver.optimizer_state[1].setup.devices
 
@@ -131,15 +127,8 @@ def assert_equal_trees(a, b):
   In jaxlib 0.4 they come in the order in which the threads arrive. An ulp of
   a gradient can make 1e-5 of a step of Adam, which is 2e-3 here.
   """
-  is_exact = jax.__version_info__ >= (0, 5)
-  tolerance = 0 if is_exact else 1e-6
-  jax.tree_util.tree_map(
-    lambda x, y: np.testing.assert_allclose(
-      x, y, rtol=tolerance, atol=tolerance
-    ),
-    host(a),
-    host(b),
-  )
+  tolerance = 0 if jax.__version_info__ >= (0, 5) else 1e-6
+  assert_close(a, b, tolerance, tolerance)
 
 
 def make_checkpoint(driver):

@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from helpers import documents, loops
-from helpers.loops import assert_close, assert_same, host
+from helpers.trees import assert_close, assert_same, host
 
 BODY = ("['hidden']['bias']", "['hidden']['kernel']")
 LABELS = {'hidden': 'no', 'output': 'yes'}

@@ -22,7 +22,7 @@ import pytest
 
 import reset_cycles
 from helpers import loops
-from helpers.loops import assert_close, assert_same, host
+from helpers.trees import assert_close, assert_same, host
 from reset_cycles import soft_reset
 from reset_cycles.core.model_reset import COUNT, ITERATE, KEPT, MOMENT, Model
 from reset_cycles.loop import State

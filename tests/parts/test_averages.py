@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+from helpers.trees import assert_close, assert_same
 from reset_cycles.core.devices import Devices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import (
@@ -74,12 +75,7 @@ def trained():
   return train
 
 
-def close(actual, expected):
-  jax.tree_util.tree_map(
-    lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6),
-    actual,
-    expected,
-  )
+close = functools.partial(assert_close, rtol=2e-6, atol=1e-6)
 
 
 def test_nesterov_momentum_agrees_with_its_formula(trained):
@@ -162,11 +158,7 @@ def test_after_a_full_reset_an_average_begins_again(trained, optimizer):
   model = reset(optimizer, trained(optimizer)[-1], FullReset().plan(1.0))
   zeros = jax.tree_util.tree_map(jnp.zeros_like, params_at_first())
   begun = optimizer.build(0.1).init(zeros)
-  jax.tree_util.tree_map(
-    np.testing.assert_array_equal,
-    (model.params, model.opt_state),
-    (zeros, begun),
-  )
+  assert_same((model.params, model.opt_state), (zeros, begun))
 
 
 def test_what_is_missing_in_a_blended_window_must_be_new(trained):
