@@ -12,7 +12,6 @@ from reset_cycles.cli import main as cli
 from reset_cycles.experiments import thesis
 from reset_cycles.studies import workers
 
-DEEP = '[' * 100_000
 IMPORTS = (
   'import sys; from dataclasses import replace\n'
   'from reset_cycles.schedule_params import THESIS\n'
@@ -42,30 +41,14 @@ SEEDS = ('', 'x', '1-', '3-1', '1,3-1', '-2')
 # Damaged logs: a file of a run, and what stands in it instead.
 LOGS = {
   'meta_torn': ('meta_data_0.json', '{"workload'),
-  'evaluation_bytes': ('eval_measurements.csv', b'\xff\xfe'),
-  'cycles_cycle': ('cycles.csv', ('cycle_start,1,', 'cycle_start,9,')),
   'plan_torn': ('schedule_params.json', '{'),
-  'plan_deep': ('schedule_params.json', DEEP),
 }
 
 
-def write(path, content):
+def write(path, text):
   path = pathlib.Path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
-  data = content if isinstance(content, bytes) else content.encode()
-  path.write_bytes(data)
-
-
-def damage(folder, name, content):
-  """A run's folder with one file that isn't as it was written."""
-  folder.mkdir(parents=True)
-  write_run(folder, EVENTS)
-  path = folder / name
-  if isinstance(content, tuple):
-    text = path.read_text()
-    assert content[0] in text
-    content = text.replace(*content)
-  write(path, content)
+  path.write_text(text)
 
 
 @pytest.fixture(scope='module')
@@ -84,7 +67,9 @@ def bad_files(tmp_path_factory):
   (root / 'dir.html').mkdir()
   write(root / 'typo.json', '{"repaet": true}')
   for name, (file, content) in LOGS.items():
-    damage(root / 'logs' / name, file, content)
+    (root / 'logs' / name).mkdir(parents=True)
+    write_run(root / 'logs' / name, EVENTS)
+    write(root / 'logs' / name / file, content)
   (root / 'loop').symlink_to('loop')
   write(root / 'file', 'text')
   write(root / 'plan.png', 'mine')

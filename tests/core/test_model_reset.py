@@ -14,7 +14,13 @@ from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
-from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from reset_cycles.soft_reset import (
+  Cyclic,
+  FullReset,
+  KeptMomentum,
+  ResetPlan,
+  SoftReset,
+)
 
 NAN, INF = math.nan, math.inf
 OPTIMIZERS = {'adamw': AdamW(), 'free': ScheduleFreeAdamW()}
@@ -114,13 +120,15 @@ def assert_close(found, expected):
     (FullReset().plan(0.25), 1.0, 0.0, False),
     (KeptMomentum().plan(0.25), 1.0, 1.0, True),
     (Cyclic().plan(0.25), 0.0, 1.0, True),
+    (ResetPlan(0.0, 0.5, True), 0.0, 0.5, True),
   ),
-  ids=('soft', 'alpha_1', 'tau_1', 'alpha_0', 'full', 'kept', 'cyclic'),
+  ids='soft alpha_1 tau_1 alpha_0 full kept cyclic moments'.split(),
 )
 def test_every_leaf_is_one_blend(
   kind, name, plan, tau, keep_moments, keep_counts
 ):
   """keep * leaf + share * the leaf that a run begins with."""
+  assert plan.touches_nothing == ((tau, keep_moments) == (0.0, 1.0))
   before, found = after(kind, name, plan)
   mixed = functools.partial(blended, keep=1 - tau, share=tau)
   assert_close(found.params, mixed(OLD, NEW))
