@@ -97,11 +97,7 @@ CYCLES = [{'class': 'Cycle'}]
       r"cycles\[1\].decay.class='Cosin': .* Did you mean Cosine",
     ),
     (
-      {
-        'cycles': [
-          {'class': 'Cycle', 'decay': {'class': 'Cosine', 'floor': 'low'}}
-        ]
-      },
+      {'cycles': [{**CYCLES[0], 'decay': {'class': 'Cosine', 'floor': 'low'}}]},
       r"cycles\[0\].decay: floor='low': floor must be a number in \[0, 1\)",
     ),
     (
