@@ -46,20 +46,12 @@ TIMED = dataclasses.replace(
 )
 
 
-def _seen(step, loss, accuracy):
-  return {step: (loss, accuracy, 3.0 * step)}
-
-
+_STEPS = (1, 5, 9, 13, 17, 21, 25, 30, 34)
+_LOSSES = (4.0, 3.0, math.nan, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0)
+_METRICS = (0.1, 0.3, 0.3, 0.4, 0.5, 0.6, 0.64, 0.7, 0.7)
 TIMING = {
-  **_seen(1, 4.0, 0.1),
-  **_seen(5, 3.0, 0.3),
-  **_seen(9, math.nan, 0.3),
-  **_seen(13, 3.0, 0.4),
-  **_seen(17, 3.0, 0.5),
-  **_seen(21, 2.0, 0.6),
-  **_seen(25, 2.0, 0.64),
-  **_seen(30, 2.0, 0.7),
-  **_seen(34, 2.0, 0.7),
+  step: (loss, metric, 3.0 * step)
+  for step, loss, metric in zip(_STEPS, _LOSSES, _METRICS)
 }
 
 

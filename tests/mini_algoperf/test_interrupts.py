@@ -18,12 +18,9 @@ def handlers():
 
 @pytest.fixture(autouse=True)
 def usual_handlers():
-  """As in a terminal: shells have background processes ignore Ctrl-C."""
-  before = handlers()
-  for pair in zip(SIGNALS, USUAL):
-    signal.signal(*pair)
+  """Those that the session begins with."""
   yield
-  for pair in zip(SIGNALS, before):
+  for pair in zip(SIGNALS, USUAL):
     signal.signal(*pair)
 
 
