@@ -3,8 +3,6 @@
 `make chaos` takes many times as many tapes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

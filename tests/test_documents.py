@@ -1,7 +1,5 @@
 """Links of the documents, and the code in them."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import pathlib

@@ -3,8 +3,6 @@
 RULES.md says which rule each of these tests guards.
 """
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import re

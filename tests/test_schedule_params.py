@@ -1,7 +1,5 @@
 """The settings: what is refused, what an override does, what each changes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -3,8 +3,6 @@
 What a reset does to a whole model: tests/core/test_model_reset.py.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """The functions that the benchmark calls."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import jax

@@ -1,7 +1,5 @@
 """Settings that lack one piece of SOFT_RESET."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

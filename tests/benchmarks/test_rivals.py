@@ -1,7 +1,5 @@
 """Every rival trains in both generations, and goes on from a checkpoint."""
 
-from __future__ import annotations
-
 import pathlib
 
 import jax

@@ -1,7 +1,5 @@
 """Whatever is wrong with the input is said in one line, with exit status 2."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,7 +1,5 @@
 """`reset-cycles run` and `set-targets`: flags, files, ends, resuming."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 import signal

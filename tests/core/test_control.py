@@ -1,7 +1,5 @@
 """Transitions of small runs, written out whole, and beside a slow twin."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

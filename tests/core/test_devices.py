@@ -1,7 +1,5 @@
 """1 device and 8, pmap and jit: the same runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Evaluations as they are read, and the horizon in time, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a reset does to every leaf of a model, on the devices."""
 
-from __future__ import annotations
-
 import functools
 import math
 

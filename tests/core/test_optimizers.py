@@ -1,7 +1,5 @@
 """The optimizers beside their twins, driven by the clock."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

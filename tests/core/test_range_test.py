@@ -1,7 +1,5 @@
 """The range test: its rates, its estimate by hand, and a run that begins so."""
 
-from __future__ import annotations
-
 import math
 
 import jax

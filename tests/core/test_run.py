@@ -1,7 +1,5 @@
 """Whole runs of the submission: tapes, preemptions, resets and what they cost."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

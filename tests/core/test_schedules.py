@@ -1,7 +1,5 @@
 """Shapes, the chain of cycles, and the clock by which a run reads it."""
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -1,7 +1,5 @@
 """What is read off the benchmark's objects."""
 
-from __future__ import annotations
-
 import math
 import types
 

@@ -1,7 +1,5 @@
 """The registry of the thesis' figures, and the settings of their runs."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """A workload and a submission that take no time, for tests of the runner."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal

@@ -1,7 +1,5 @@
 """A small loop of one's own, and what the tests of it share."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

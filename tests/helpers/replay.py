@@ -1,7 +1,5 @@
 """Runs without a model: transitions, step by step as `core.run` takes them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

@@ -1,7 +1,5 @@
 """Runs of the console script with fakes, and what they leave, compared."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

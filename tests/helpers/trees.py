@@ -1,7 +1,5 @@
 """Trees of arrays on the host, compared leaf by leaf."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

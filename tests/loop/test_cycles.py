@@ -1,7 +1,5 @@
 """Cycles in a loop of one's own: decisions, placement, restores, refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import math

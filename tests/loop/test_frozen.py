@@ -1,7 +1,5 @@
 """Parameters that a loop does not train are left alone by every reset."""
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -4,8 +4,6 @@ A few of them stand for their kinds; with CHAOS in the environment it is all of
 them, and the table on the page is compared line by line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM and SIGHUP: remembered for the end of a step, and not lost."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

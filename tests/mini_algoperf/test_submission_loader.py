@@ -1,7 +1,5 @@
 """Submissions are imported from their file's path, with their helpers."""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 

@@ -1,7 +1,5 @@
 """The workloads: losses, metrics, data, batches, both generations."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import hashlib

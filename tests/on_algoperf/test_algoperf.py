@@ -1,7 +1,5 @@
 """Against an installed copy of the real benchmark, either generation."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

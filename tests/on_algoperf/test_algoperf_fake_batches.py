@@ -5,8 +5,6 @@ minute to minutes:
 `pytest -m algoperf -k "fake_batches and mnist"` chooses.
 """
 
-from __future__ import annotations
-
 import pytest
 
 import real_benchmark

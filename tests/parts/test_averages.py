@@ -1,7 +1,5 @@
 """Nesterov momentum and averages of the weights, beside slow twins."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """Settings as JSON: written by a run, read back."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

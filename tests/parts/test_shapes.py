@@ -1,7 +1,5 @@
 """All shapes: what they look like, what they refuse, and what they promise."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

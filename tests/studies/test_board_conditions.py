@@ -1,7 +1,5 @@
 """Conditions change the stand-in as they say, and nothing else."""
 
-from __future__ import annotations
-
 import inspect
 
 import jax

@@ -1,7 +1,5 @@
 """A study's runs: clock, logs, and what becomes of those that break."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.fakes import write_package

@@ -1,7 +1,5 @@
 """Premium and payout of runs whose times are known."""
 
-from __future__ import annotations
-
 import math
 
 from helpers.curves_of_runs import board_run

@@ -1,7 +1,5 @@
 """Where rules abandon recorded runs, and the figures of it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

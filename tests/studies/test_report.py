@@ -1,7 +1,5 @@
 """One page about runs."""
 
-from __future__ import annotations
-
 import base64
 import re
 

@@ -1,7 +1,5 @@
 """A run's files: read, damaged, drawn; rates at every step."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pathlib
