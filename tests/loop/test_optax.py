@@ -247,6 +247,7 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
     (dict, r"^optimizer=<class 'dict'> \(.*\): optimizer must be a callable"),
     (lambda rate: rate, 'optimizer=.*: optimizer must be a callable'),
   ],
+  ids='made deaf schedule arguments word dict class number'.split(),
 )
 def test_a_rate_of_its_own_is_refused(optimizer, said):
   with pytest.raises(ValueError, match=said):
@@ -260,6 +261,7 @@ def test_a_rate_of_its_own_is_refused(optimizer, said):
     (lambda rate, decay: optax.adamw(rate, weight_decay=decay), 0.001),
     (functools.partial(optax.adamw, weight_decay=0.5), 0.5),
   ],
+  ids=('adamw', 'by_name', 'bound'),
 )
 def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
   """One step with a gradient of zero leaves 1 - rate * decay."""
