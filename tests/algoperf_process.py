@@ -21,8 +21,6 @@ when it is imported, defines flags, and may be killed. JOB is JSON:
   flags              of the script
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

@@ -6,8 +6,6 @@ halves the session's time. It counts as a compilation all the same.
 Warnings are errors; that is set in pyproject.toml.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import dataclasses

@@ -3,8 +3,6 @@
 `make chaos` takes many times as many tapes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
@@ -26,6 +24,9 @@ from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
 TIMES = int(os.environ.get('CHAOS', '1'))
 STEP_HINT = 40
+settings = functools.partial(
+  hypothesis.settings, deadline=None, derandomize=TIMES == 1, database=None
+)
 
 LOSSES = st.one_of(
   st.floats(0, 1e3), st.sampled_from([math.nan, math.inf, -math.inf, 1e30])
@@ -81,9 +82,7 @@ def through_words(control, like):
   return restored
 
 
-@hypothesis.settings(
-  max_examples=60 * TIMES, deadline=None, derandomize=TIMES == 1, database=None
-)
+@settings(max_examples=60 * TIMES)
 @hypothesis.given(config=configs(), tape=tapes())
 def test_what_holds_on_every_tape(config, tape):
   like = control_lib.start(config)[0]
@@ -115,15 +114,12 @@ def test_what_holds_on_every_tape(config, tape):
   assert last.control.end > last.control.start
 
 
-@hypothesis.settings(
-  max_examples=40 * TIMES, deadline=None, derandomize=TIMES == 1, database=None
-)
+@settings(max_examples=40 * TIMES)
 @hypothesis.given(config=configs(), step=st.integers(1, 30))
 def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
-  settings = dataclasses.replace(
-    config.settings, early_switching=True, range_test=None
-  )
-  config = config._replace(settings=settings)
+  changes = {'early_switching': True, 'range_test': None}
+  changed = dataclasses.replace(config.settings, **changes)
+  config = config._replace(settings=changed)
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
   kinds = {e['event'] for e in events if e['global_step'] == step}
@@ -131,9 +127,7 @@ def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
   assert {'reset', 'finish'} & kinds
 
 
-@hypothesis.settings(
-  max_examples=60 * TIMES, deadline=None, derandomize=TIMES == 1, database=None
-)
+@settings(max_examples=60 * TIMES)
 @hypothesis.given(
   count=st.integers(3, 10),
   rest=st.floats(0.05, 0.95),

@@ -1,7 +1,5 @@
 """Killed processes, killed between any two writes, full disks: nothing is lost."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

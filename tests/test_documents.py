@@ -1,7 +1,5 @@
 """Links of the documents, and the code in them."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import pathlib
@@ -15,7 +13,7 @@ import numpy as np
 import optax
 import pytest
 
-from helpers import runs
+from helpers import runs, trees
 from helpers.documents import (
   DOCUMENTS,
   ROOT,
@@ -170,9 +168,9 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   driver = runs.newly_set_up(
     params, evaluations={s: (1.0, m) for s, m in metrics.items()}
   )
-  start = runs.host(driver.params)['kernel']
+  start = trees.host(driver.params)['kernel']
   driver.run(until=12)
-  end = runs.host(driver.params)['kernel']
+  end = trees.host(driver.params)['kernel']
   assert np.isfinite(end).all()
   assert not np.array_equal(end, start)
   waited = runs.column(folder, 'waited', event='evaluation')

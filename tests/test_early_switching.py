@@ -1,7 +1,5 @@
 """The smoothed loss with S(t), and progress: by hand; S(t) beside its twin."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

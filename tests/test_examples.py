@@ -1,7 +1,5 @@
 """The examples run, in short, and say what they promise."""
 
-from __future__ import annotations
-
 import importlib
 import pathlib
 import sys

@@ -3,8 +3,6 @@
 RULES.md says which rule each of these tests guards.
 """
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import re
@@ -214,18 +212,13 @@ def test_no_environment_no_settings_no_other_programs(name):
   assert 'jax.config' not in code and 'from jax import config' not in code
 
 
-def imported_by(name):
-  """The packages that a module imports; its own modules relatively."""
-  names = [a.name for n in nodes_of(name, ast.Import) for a in n.names]
-  froms = nodes_of(name, ast.ImportFrom)
-  names += [node.module for node in froms if node.level == 0]
-  return {name.split('.')[0] for name in names}
-
-
 @pytest.mark.parametrize('name', TREES)
 def test_imports(name):
   """Own modules relatively; no benchmark package, clock, threads, kernels."""
-  assert imported_by(name) <= STANDARD | THIRD_PARTY
+  names = [a.name for n in nodes_of(name, ast.Import) for a in n.names]
+  froms = nodes_of(name, ast.ImportFrom)
+  names += [node.module for node in froms if node.level == 0]
+  assert {name.split('.')[0] for name in names} <= STANDARD | THIRD_PARTY
 
 
 def test_which_modules_open_files():

@@ -1,7 +1,5 @@
 """The settings: what is refused, what an override does, what each changes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -17,12 +15,7 @@ from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.range_test import RangeTest
-from reset_cycles.core.schedules import (
-  Cooldown,
-  Cosine,
-  Cycle,
-  LinearWarmup,
-)
+from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
@@ -47,12 +40,7 @@ REFUSED = (
   (params_with, 'switching', (None,), 'an object such as Progress()'),
   (params_with, 'early_switching', (1,), 'True or False'),
   (params_with, 'repeat', (None, 'last'), 'True or False'),
-  (
-    params_with,
-    'range_test',
-    ('yes', RangeTest),
-    'an object such as RangeTest()',
-  ),
+  (params_with, 'range_test', (RangeTest,), 'an object such as RangeTest()'),
   (params_with, 'horizon', ('time',), 'an object such as TimeHorizon()'),
   (params_with, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
   (params_with, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),
@@ -121,13 +109,6 @@ def test_every_field_is_checked():
   }
 
 
-def test_numbers_at_their_bounds():
-  AdamW(one_minus_beta1=1.0, beta2=0.0, weight_decay=0.0, grad_clip=None)
-  Cycle(warmup_factor=1.0)
-  params_with(dropout_rate=None)
-  params_with(dropout_rate=0.0)
-
-
 def test_settings_are_values():
   with pytest.raises(dataclasses.FrozenInstanceError):
     THESIS.repeat = True
@@ -166,8 +147,7 @@ AHEAD = dataclasses.replace(
   PARAMS, switching=SmoothedLossRule(lam=1.0, eps1=9.0, eps2=0.25, k=1, m=2)
 )
 PROGRESS = dataclasses.replace(
-  DECIDED,
-  switching=Progress(0.3, margin=0.1, gain=0.3),
+  DECIDED, switching=Progress(0.3, margin=0.1, gain=0.3)
 )
 TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), repeat=True)
 TESTED = dataclasses.replace(DECIDED, range_test=RangeTest())
@@ -280,7 +260,7 @@ def test_no_setting_is_missing_above():
     return kinds.get(name) or type(getattr(params, name))
 
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
-  known |= {(SoftReset, 'scale')}  # tests/core/test_control.py
+  known |= {(SoftReset, 'scale')}  # the twin of tests/core/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
   classes += (TimeHorizon, RangeTest, AdamW, ScheduleFreeAdamW, Cyclic)
   assert known == {

@@ -1,16 +1,13 @@
 """The functions that the benchmark calls."""
 
-from __future__ import annotations
-
 import dataclasses
-import math
 
 import jax
 import numpy as np
 import pytest
 
 from helpers import fake_benchmark
-from helpers.runs import PARAMS, new_driver, newly_set_up, with_cycles
+from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.soft_reset import FullReset
@@ -27,23 +24,9 @@ def test_the_external_ruleset_is_refused():
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class NoRate:
-  def __call__(self, x, warmup=0.0):
-    return x * math.nan
-
-
-@pytest.mark.parametrize(
-  ('params', 'step_hint', 'said'),
-  (
-    (PARAMS, 1, 'over 2 steps .* they get 1, 1, 0'),
-    (with_cycles(PARAMS, decay=NoRate()), 6, r'^learning rate of cycles\[0\]='),
-  ),
-  ids=('no_step', 'no_rate'),
-)
-def test_schedules_are_checked_before_training(params, step_hint, said):
-  with pytest.raises(ValueError, match=said):
-    newly_set_up(params, step_hint=step_hint)
+def test_schedules_are_checked_before_training():
+  with pytest.raises(ValueError, match='over 2 steps .* they get 1, 1, 0'):
+    newly_set_up(PARAMS, step_hint=1)
 
 
 @pytest.mark.parametrize('goal', (-0.5, 0.0))

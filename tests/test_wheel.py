@@ -1,7 +1,5 @@
 """The wheel, outside of the checkout: the command, and what is imported."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
 import subprocess

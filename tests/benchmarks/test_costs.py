@@ -1,7 +1,5 @@
 """The script that measures costs, on a small model; nobody looks at the times."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,16 +1,12 @@
 """Settings that lack one piece of SOFT_RESET."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
 
-from helpers import fake_benchmark
 from reset_cycles.benchmarks.pieces import PIECES
 from reset_cycles.core.schedules import jax_lr_schedule
 from reset_cycles.schedule_params import SOFT_RESET
-from reset_cycles.submission import make_submission
 
 FIELDS = {
   'bare': 'cycles reset early_switching range_test',
@@ -44,11 +40,3 @@ def test_steps_of_the_cycles(name):
   cycles = jax_lr_schedule(40, params.cycles, params.budget_factor)  # 60
   expected = {'without_growth': [15, 15, 15, 15]}
   assert [cycle.steps for cycle in cycles] == expected.get(name, [60])
-
-
-def test_a_piece_trains():
-  submission = make_submission(PIECES['with_full'])
-  workload = fake_benchmark.TinyWorkload(20)
-  run = fake_benchmark.Driver(submission, workload, {1: (1.0, 0.1)})
-  assert not run.run(until=3)
-  assert run.global_step == 3

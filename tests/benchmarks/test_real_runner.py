@@ -1,7 +1,5 @@
 """What runs beside the real benchmark's runner, as far as it needs none."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Rivals' schedules at steps worked out by hand, and their optimizers."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 import optax

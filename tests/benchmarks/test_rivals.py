@@ -1,14 +1,13 @@
 """Every rival trains in both generations, and goes on from a checkpoint."""
 
-from __future__ import annotations
-
 import pathlib
 
 import jax
 import numpy as np
 import pytest
 
-from helpers import fake_benchmark
+from helpers import fake_benchmark, trees
+from helpers.trees import assert_close, assert_same
 from reset_cycles.benchmarks.rivals import common, nadamw, nadamw_sequential
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 
@@ -32,7 +31,7 @@ def host(driver):
   tree = driver.params, driver.model_state, driver.optimizer_state[0]
   if driver.workload.generation == 'pmap':
     tree = jax.tree_util.tree_map(lambda x: x[0], tree)
-  return jax.tree_util.tree_map(np.asarray, tree)
+  return trees.host(tree)
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -40,11 +39,10 @@ def test_generations_agree_and_a_resumed_run_is_the_same(name):
   ends = {}
   for generation in GENERATIONS:
     whole = driver(name, generation)
-    begin = jax.tree_util.tree_map(np.asarray, host(whole)[0])
+    begin = host(whole)[0]
     whole.run(until=5)
-    kept = jax.tree_util.tree_map(
-      np.asarray, (whole.params, whole.model_state, whole.optimizer_state[0])
-    )
+    kept = whole.params, whole.model_state, whole.optimizer_state[0]
+    kept = trees.host(kept)
     whole.run(until=7)
     resumed = driver(name, generation)
     resumed.params, resumed.model_state, saved = kept
@@ -53,20 +51,11 @@ def test_generations_agree_and_a_resumed_run_is_the_same(name):
     resumed.run(until=7)
     ends[generation] = host(whole)
     # Devices of jax 0.4 add up in any order.
-    jax.tree_util.tree_map(
-      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
-      ends[generation],
-      host(resumed),
-    )
+    assert_close(ends[generation], host(resumed), rtol=1e-5, atol=1e-6)
     moved = np.abs(ends[generation][0]['kernel'] - begin['kernel'])
     assert np.isfinite(moved).all() and moved.max() > 1e-4
-  if name in BY_BUDGET:
-    return
-  jax.tree_util.tree_map(
-    lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6),
-    ends['jit'],
-    ends['pmap'],
-  )
+  if name not in BY_BUDGET:
+    assert_close(ends['jit'], ends['pmap'], rtol=2e-4, atol=1e-6)
 
 
 def test_a_rival_takes_each_batch_once():
@@ -94,9 +83,7 @@ def test_a_phase_begins_with_the_first_parameters_and_the_last_one_ends():
   other = fake_benchmark.Driver(alone, fake_benchmark.TinyWorkload(6), {})
   other.global_step = 3  # for the same batch
   other.run(until=4)
-  jax.tree_util.tree_map(
-    np.testing.assert_array_equal, host(run)[0], host(other)[0]
-  )
+  assert_same(host(run)[0], host(other)[0])
   assert run.run(until=20)
   assert run.global_step == 9
 

@@ -1,7 +1,5 @@
 """`reset-cycles study`; tests/studies has what comes of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from reset_cycles.cli import main as cli

@@ -1,7 +1,5 @@
 """The console script: help, start-up, how it ends."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal

@@ -1,7 +1,5 @@
 """`reset-cycles replay`, `score`, `report` and `plot`."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 

@@ -1,7 +1,5 @@
 """`reset-cycles run` and `set-targets`: flags, files, ends, resuming."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 import signal
@@ -295,15 +293,6 @@ def test_a_bug_of_this_project_keeps_its_traceback(monkeypatch):
     cli.main(['run', '--workload=digits', '--max_global_steps=1'])
 
 
-@pytest.fixture
-def ctrl_c():
-  """As in a terminal: shells have background processes ignore it."""
-  before = signal.signal(signal.SIGINT, signal.default_int_handler)
-  yield
-  signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures('ctrl_c')
 def test_ctrl_c_and_resuming(capsys):
   assert run(submission='press_at=[7]') == 130
   # The step in which it was pressed is finished.
@@ -319,7 +308,6 @@ def test_ctrl_c_and_resuming(capsys):
   assert_same_run(TRIAL, WHOLE)
 
 
-@pytest.mark.usefixtures('ctrl_c')
 def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_step(capsys):
   handler = signal.getsignal(signal.SIGINT)
   assert run(submission='press_at=[7, 7]') == 130
@@ -327,7 +315,6 @@ def test_a_second_ctrl_c_does_not_wait_for_the_end_of_the_step(capsys):
   assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.usefixtures('ctrl_c')
 def test_ctrl_c_during_the_set_up_leaves_nothing(monkeypatch, capsys):
   def press(self, *args):
     signal.raise_signal(signal.SIGINT)

@@ -1,7 +1,5 @@
 """`reset-cycles export`: the folder that is handed in."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

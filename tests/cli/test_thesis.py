@@ -1,7 +1,5 @@
 """`reset-cycles experiments`, `figures` and `results`."""
 
-from __future__ import annotations
-
 import pathlib
 import shlex
 

@@ -1,7 +1,5 @@
 """What is wrong with a setting, and what would be right."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

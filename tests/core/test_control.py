@@ -1,8 +1,7 @@
 """Transitions of small runs, written out whole, and beside a slow twin."""
 
-from __future__ import annotations
-
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,7 +32,6 @@ from reset_cycles.soft_reset import (
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
-ENDS = 'switch', 'reset', 'finish'
 
 
 @pytest.mark.parametrize(
@@ -166,15 +164,16 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
   return replay(params, hint, rows, until=until)
 
 
+judged = partial(timed, early_switching=True)
+
+
 @pytest.mark.parametrize(
-  ('lengths', 'seen', 'changes', 'expected'),
+  ('run', 'expected'),
   (
     # Laid over all steps until the second evaluation; then a third of 120 each,
     # and the evaluations at 41 and 81 are the nearest.
     case(
-      (1.0, 1.0, 1.0),
-      REGULAR,
-      {},
+      partial(timed, (1.0, 1.0, 1.0), REGULAR),
       '11 clock 1 41, 41 reset 2, 41 start 2 81, 81 reset 3, '
       '81 start 3 120, 120 wait 3 130, 121 finish 3',
       id='planned',
@@ -182,73 +181,55 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
     # 15 steps would be too few, 2 / 7 of 120 are 35. (35 - 11) / 10 is nearest
     # to 2. After 31, 89 remain.
     case(
-      (1.0, 2.0, 5.0),
-      REGULAR,
-      {},
+      partial(timed, (1.0, 2.0, 5.0), REGULAR),
       '11 clock 1 31, 31 reset 2, 31 start 2 120, 120 wait 2 130, 121 finish 2',
       id='skipped',
     ),
     # Of 100, half is 5 evaluations, and after 51 too little remains for another.
     case(
-      (1.0, 1.0),
-      (1, 21, 41, 61, 81, 101),
-      {'hint': 50},
+      partial(timed, (1.0, 1.0), (1, 21, 41, 61, 81, 101), hint=50),
       '21 clock 1 100, 100 wait 1 120, 101 finish 1',
       id='no room for another',
     ),
     # After 90, exactly three intervals remain: room enough.
     case(
-      (3.0, 1.0),
-      range(10, 130, 10),
-      {},
+      partial(timed, (3.0, 1.0), range(10, 130, 10)),
       '20 clock 1 90, 90 reset 2, 90 start 2 120, 120 finish 2',
       id='room for another',
     ),
     # An end that was not evaluated is waited for as long as an interval.
     case(
-      (1.0, 1.0),
-      (1, 11, 21),
-      {},
+      partial(timed, (1.0, 1.0), (1, 11, 21)),
       '11 clock 1 61, 61 wait 1 71, 71 reset 2, 71 start 2 120, '
       '120 wait 2 130, 130 finish 2',
       id='missing',
     ),
     # Two steps before the end are near enough, a twentieth of 40; three are not.
     case(
-      (1.0, 1.0),
-      (1, 41, 81, 121, 161, 199),
-      {'hint': 200},
+      partial(timed, (1.0, 1.0), (1, 41, 81, 121, 161, 199), hint=200),
       '41 clock 1 201, 201 reset 2, 201 start 2 400',
       id='nearly at the end',
     ),
     case(
-      (1.0, 1.0),
-      (1, 41, 81, 121, 161, 198, 238),
-      {'hint': 200},
+      partial(timed, (1.0, 1.0), (1, 41, 81, 121, 161, 198, 238), hint=200),
       '41 clock 1 201, 201 wait 1 241, 238 reset 2, 238 start 2 400',
       id='not so near',
     ),
     # While no interval is known nothing is waited for, and the first step says
     # nothing of the model. A further cycle is as long as planned.
     case(
-      (1.0,),
-      (1,),
-      {'repeat': True, 'until': 130},
+      partial(timed, (1.0,), (1,), repeat=True, until=130),
       f'120 reset 2 {UNKNOWN}, 120 start 2 240',
       id='no interval',
     ),
     case(
-      (1.0,),
-      (2,),
-      {'repeat': True, 'until': 130},
+      partial(timed, (1.0,), (2,), repeat=True, until=130),
       '120 reset 2, 120 start 2 240',
       id='the second step',
     ),
     # What fails begins the chain anew: 99 steps for three cycles.
     case(
-      (1.0, 1.0, 1.0),
-      REGULAR[:3],
-      {'losses': {21: NAN}, 'early_switching': True, 'until': 22},
+      partial(judged, (1.0, 1.0, 1.0), REGULAR[:3], losses={21: NAN}, until=22),
       f'11 clock 1 41, 21 switch 1 loss is not finite, 21 reset 2 {ANEW}, '
       '21 start 2 51',
       id='failed',
@@ -256,25 +237,25 @@ def timed(lengths, seen, hint=60, losses=(), until=260, **changes):
     # Also where it ends, and is not waited for: a third of 79 is too
     # little, and a half is 40.
     case(
-      (1.0, 1.0, 1.0),
-      (1, 11, 21, 31),
-      {'losses': {31: NAN}, 'until': 42},
+      partial(
+        timed, (1.0, 1.0, 1.0), (1, 11, 21, 31), losses={31: NAN}, until=42
+      ),
       f'11 clock 1 41, 41 reset 2 {ANEW}, 41 start 2 81',
       id='failed at its end',
     ),
     # With three intervals at least.
     case(
-      (1.0, 2.0, 5.0),
-      REGULAR[:12],
-      {'losses': {111: NAN}, 'early_switching': True, 'until': 112},
+      partial(
+        judged, (1.0, 2.0, 5.0), REGULAR[:12], losses={111: NAN}, until=112
+      ),
       '11 clock 1 31, 31 reset 2, 31 start 2 120, 111 switch 2 loss is not '
       f'finite, 111 reset 3 {ANEW}, 111 start 3 141',
       id='failed late',
     ),
   ),
 )
-def test_the_tape_of_a_timed_run(lengths, seen, changes, expected):
-  events, *_ = timed(lengths, seen, **changes)
+def test_the_tape_of_a_timed_run(run, expected):
+  events, *_ = run()
   assert story(events) == f'{story(events[:1])}, {expected}'
   why = {reason for _, reason in of(events, 'wait', 'reason')}
   assert why <= {'the annealed model has not been evaluated'}
@@ -302,8 +283,7 @@ def test_what_learns_is_abandoned_only_while_a_new_chain_gets_as_many_steps(
   step, loss, switches
 ):
   seen = (1, 10, step - 1, step)
-  losses, changes = {step: loss}, {'early_switching': True, 'until': step + 1}
-  events, *_ = timed((1.0,), seen, losses=losses, **changes)
+  events, *_ = judged((1.0,), seen, losses={step: loss}, until=step + 1)
   assert [step for step, *_ in of(events, 'switch')] == switches
 
 
@@ -319,13 +299,9 @@ class Moved:
 
 def moved(lengths, every, at, hint=60, last=0, **changes):
   """A run with an evaluation every so many steps, and the horizons at some."""
-  config = config_of(
-    make_params(
-      lengths=lengths, horizon=Moved(), early_switching=False, **changes
-    ),
-    hint,
-    budget=float(hint * 2),
-  )
+  changes = {'horizon': Moved(), 'early_switching': False, **changes}
+  params = make_params(lengths=lengths, **changes)
+  config = config_of(params, hint, budget=float(hint * 2))
   steps = sorted({*range(1, last, every), *at})
   rows, horizon = [], 2 * hint
   for step in steps:
@@ -337,53 +313,32 @@ def moved(lengths, every, at, hint=60, last=0, **changes):
 
 
 @pytest.mark.parametrize(
-  ('lengths', 'every', 'at', 'hint', 'ends'),
+  ('lengths', 'every', 'at', 'ends'),
   (
     # In the first three intervals the chain is laid out anew. Later, at 51,
     # 10.9 and 60 nominal steps share 189: the first has 29.07, or 30.
-    case((1.0, 1.0), 10, {21: 240}, 60, [(11, 61), (21, 121)], id='early'),
-    case((1.0, 1.0), 10, {51: 240}, 60, [(11, 61), (51, 81)], id='later'),
+    case((1.0, 1.0), 10, {21: 240}, [(11, 61), (21, 121)], id='early'),
+    case((1.0, 1.0), 10, {51: 240}, [(11, 61), (51, 81)], id='later'),
     # Three intervals are over at 30: 33.8 and 60 nominal steps share 210.
-    case((1.0, 1.0), 10, {30: 240}, 60, [(11, 61), (30, 110)], id='third'),
+    case((1.0, 1.0), 10, {30: 240}, [(11, 61), (30, 110)], id='third'),
     # The last cycle lasts up to the horizon.
-    case((1.0,), 10, {21: 240}, 60, [(11, 120), (21, 240)], id='last'),
+    case((1.0,), 10, {21: 240}, [(11, 120), (21, 240)], id='last'),
     # Where no three intervals are left, so does any.
-    case((1.0, 1.0), 10, {21: 30}, 60, [(11, 61), (21, 30)], id='near'),
+    case((1.0, 1.0), 10, {21: 30}, [(11, 61), (21, 30)], id='near'),
     # A horizon that is over moves nothing.
-    case((1.0, 1.0), 10, {21: 21, 22: 5}, 60, [(11, 61)], id='over'),
+    case((1.0, 1.0), 10, {21: 21, 22: 5}, [(11, 61)], id='over'),
     # Nominal step 197.8 of 200 at 199: 2.2 of 202.2 are 1.8 of 161 steps. So
     # near an end, another interval would put it off again and again.
-    case(
-      (1.0, 1.0),
-      40,
-      {199: 360},
-      200,
-      [(41, 201), (199, 201)],
-      id='just before the end',
-    ),
+    case((1.0, 1.0), 40, {199: 360}, [(41, 201), (199, 201)], id='at the end'),
     # Laid out anew, it is three intervals long, and ends just after one.
-    case(
-      (1.0, 1.0),
-      40,
-      {119: 240},
-      200,
-      [(41, 201), (119, 120)],
-      id='just long enough',
-    ),
+    case((1.0, 1.0), 40, {119: 240}, [(41, 201), (119, 120)], id='just long'),
     # 2.7 of 241 are 3 steps, more than a twentieth of 40.
-    case(
-      (1.0, 1.0),
-      40,
-      {199: 440},
-      200,
-      [(41, 201), (199, 239)],
-      id='not so near the end',
-    ),
+    case((1.0, 1.0), 40, {199: 440}, [(41, 201), (199, 239)], id='not so near'),
   ),
 )
-def test_ends_of_cycles_under_a_horizon_that_moves(
-  lengths, every, at, hint, ends
-):
+def test_ends_of_cycles_under_a_horizon_that_moves(lengths, every, at, ends):
+  """Steps are planned for twelve intervals, and for ten of the long ones."""
+  hint = {10: 60, 40: 200}[every]
   events, after, _ = moved(lengths, every, at, hint, max(at))
   assert of(events, 'clock', 'cycle_end') == ends
   assert len(of(events, 'cycle_start')) == 1
@@ -471,23 +426,10 @@ def test_what_is_written_of_a_reset():
   assert (event['reason'], event['alpha']) == ('scheduled', '')
 
 
-@pytest.mark.parametrize(
-  ('first', 'scale', 'tau'),
-  (
-    (0.9, 'log', 0.5),  # log(.3 / .1) / log(.9 / .1)
-    (0.9, 'linear', 0.25),
-    # Where the first one does not serve, 1 - y* / y; no other takes its place.
-    (NAN, 'log', 2 / 3),
-    (NAN, 'linear', 2 / 3),
-  ),
-)
-def test_tau_is_of_the_scale_of_the_reset_and_of_the_first_metric(
-  first, scale, tau
-):
-  seen = [(1, 1.0, first), (2, 1.0, 0.5), (4, 1.0, 0.3)]
-  mode = SoftReset(scale=scale)
-  plan, _ = reset_at(4, seen, target=(0.1, False), reset=mode)
-  assert plan.tau == pytest.approx(tau, abs=1e-15)
+def test_tau_is_of_the_first_metric_even_where_that_does_not_serve():
+  seen = [(1, 1.0, NAN), (2, 1.0, 0.5), (4, 1.0, 0.3)]
+  plan, _ = reset_at(4, seen, target=(0.1, False))
+  assert plan.tau == pytest.approx(1 - 0.1 / 0.3, abs=1e-15)
 
 
 def test_the_model_is_looked_at_only_where_a_reset_depends_on_it():
@@ -502,22 +444,11 @@ def test_the_model_is_looked_at_only_where_a_reset_depends_on_it():
 def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
   """The evaluation for which a cycle waits may be the only one of it."""
   rule = Progress(min_share=0.4)
-  changes = {'switching': rule, 'early_switching': True, 'until': 52}
-  events, *_ = timed((1.0,) * 3, (1, 11, 51), **changes)
+  events, *_ = judged((1.0,) * 3, (1, 11, 51), switching=rule, until=52)
   # The horizon is put off: three intervals of 25 steps are 75.
   assert story(events).endswith(
     f' 51 switch 1 target out of reach, 51 reset 2 {ANEW}, 51 start 2 126'
   )
-
-
-@pytest.mark.parametrize(
-  ('fade', 'tau'), ((0.0, 0.75), (1.5, 0.375), (3.0, 0.0), (9.0, 0.0))
-)
-def test_tau_fades_with_the_share_of_the_run(fade, tau):
-  """At 4 of 12 steps."""
-  plan, _ = reset_at(4, [(3, 1.0, 0.2)], reset=SoftReset(fade=fade))
-  assert plan.tau == pytest.approx(tau, abs=1e-15)
-  assert plan.keep_moments == pytest.approx(1 - tau / 2, abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -613,12 +544,8 @@ def comparable(events):
     'wait': ('cycle_end',),
     'range_test': (),
   }
-  return [
-    tuple(
-      e.get(n) for n in ('global_step', 'event', 'cycle', *names[e['event']])
-    )
-    for e in events
-  ]
+  always = ('global_step', 'event', 'cycle')
+  return [tuple(e.get(n) for n in always + names[e['event']]) for e in events]
 
 
 @pytest.mark.parametrize('seed', range(80))
@@ -628,16 +555,8 @@ def test_runs_agree_with_their_twin(seed):
     config, step_hint, seen, until=130, losses=lambda: losses
   )
   params, (_, goal, rising) = config.settings, config.target
-  twin, steps = reference.run(
-    params,
-    step_hint,
-    seen,
-    goal,
-    rising,
-    config.budget,
-    until=130,
-    losses=losses,
-  )
+  given = params, step_hint, seen, goal, rising, config.budget
+  twin, steps = reference.run(*given, until=130, losses=losses)
   np.testing.assert_equal(comparable(events), comparable(twin))
   scales = [[e['scale'] for e in x if 'scale' in e] for x in (events, twin)]
   np.testing.assert_allclose(*scales, rtol=1e-12)

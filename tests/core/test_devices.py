@@ -1,9 +1,6 @@
 """1 device and 8, pmap and jit: the same runs."""
 
-from __future__ import annotations
-
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -12,9 +9,8 @@ import numpy as np
 import pytest
 
 from helpers import one_device
-from helpers.runs import GENERATIONS, new_driver
-
-TESTS = pathlib.Path(__file__).parents[1]
+from helpers.run_files import python_path
+from helpers.runs import GENERATIONS
 
 
 @pytest.fixture(scope='module')
@@ -22,13 +18,9 @@ def on_one(tmp_path_factory):
   """(generation, case) -> what a process with one device ends with."""
   folder = tmp_path_factory.mktemp('one')
   flags = {'XLA_FLAGS': '--xla_force_host_platform_device_count=1'}
-  paths = [str(TESTS), os.environ.get('PYTHONPATH', '')]
-  flags['PYTHONPATH'] = os.pathsep.join([*paths, *filter(None, sys.path)])
-  subprocess.run(
-    [sys.executable, one_device.__file__, str(folder)],
-    env={**os.environ, **flags},
-    check=True,
-  )
+  env = {**os.environ, **flags, 'PYTHONPATH': python_path()}
+  command = [sys.executable, one_device.__file__, str(folder)]
+  subprocess.run(command, env=env, check=True)
   found = {}
   for generation in GENERATIONS:
     for case in one_device.CASES:
@@ -52,15 +44,3 @@ def test_one_device_and_eight_jit_and_pmap(case, on_one):
     np.testing.assert_array_equal(other[0], runs[0][0])
     for leaf, expected in zip(other[1:], runs[0][1:]):
       np.testing.assert_allclose(leaf, expected, rtol=1e-3, atol=2e-3)
-
-
-@pytest.mark.parametrize('generation', GENERATIONS)
-def test_replicas_are_identical(generation):
-  driver = new_driver(generation=generation)
-  driver.run(until=10)
-  assert driver.optimizer_state[1].control.number == 3
-  for leaf in jax.tree_util.tree_leaves((driver.params, driver.model_state)):
-    first, *rest = [np.asarray(shard.data) for shard in leaf.addressable_shards]
-    assert len(rest) == 7
-    for other in rest:
-      np.testing.assert_array_equal(first, other)

@@ -1,7 +1,5 @@
 """Evaluations as they are read, and the horizon in time, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -68,18 +66,6 @@ def test_what_an_evaluation_has(given, loss, seconds):
 # The horizon.
 
 
-def horizons_of(evaluations, budget, horizon=TIME, planned=5000):
-  """The horizon after each of the evaluations (steps, seconds)."""
-  pace, last, found = Pace(), NO_EVALUATION, []
-  for step, seconds in evaluations:
-    new = Evaluation(step, 1.0, 0.1, seconds)
-    pace, last = pace.after(last, new), new
-    to_come = horizon.steps_to_come(pace, budget - seconds)
-    planned = step + to_come if to_come else planned
-    found.append(planned)
-  return found
-
-
 # 60 s of compilation; then 100 steps in 10 s. Evaluations at 60, 70, 80, ...
 STEADY = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
 
@@ -112,7 +98,15 @@ STEADY = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
   ),
 )
 def test_horizons_by_hand(evaluations, budget, horizon, expected):
-  assert horizons_of(evaluations, budget, horizon) == expected
+  """After each of the evaluations (steps, seconds)."""
+  pace, last, planned, found = Pace(), NO_EVALUATION, 5000, []
+  for step, seconds in evaluations:
+    new = Evaluation(step, 1.0, 0.1, seconds)
+    pace, last = pace.after(last, new), new
+    to_come = horizon.steps_to_come(pace, budget - seconds)
+    planned = step + to_come if to_come else planned
+    found.append(planned)
+  assert found == expected
 
 
 SLOW = int(0.9 * 10 * 100 / 14)
@@ -195,23 +189,16 @@ def test_the_horizon_is_the_smaller_of_time_and_most_steps(
   assert control.horizon == expected
 
 
-def run(**changes):
-  """A run of 1003 s and 10 steps a second, evaluated every 10 seconds.
-
-  Returns:
-    Events, the (cycle, nominal step) of each step, and the evaluations.
-  """
-  params = make_params(horizon=TIME, budget_factor=1.0, **changes)
-  config = config_of(params, 5000, budget=1003.0)
-  seen = [(1 + 100 * i, 1.0, 0.1, 30.0 + 10 * i) for i in range(98)]
-  events, _, local_steps = replay(config, 5000, seen, until=9731)
-  return events, local_steps, seen
-
-
 @pytest.mark.parametrize('repeat', (True, False))
 def test_the_last_evaluation_sees_the_annealed_model(repeat):
-  """No further cycle begins before it."""
-  events, steps, seen = run(repeat=repeat, early_switching=False)
+  """No further cycle begins before it.
+
+  A run of 1003 s and 10 steps a second, evaluated every 10 seconds.
+  """
+  changes = {'repeat': repeat, 'early_switching': False, 'budget_factor': 1.0}
+  config = config_of(make_params(horizon=TIME, **changes), 5000, budget=1003.0)
+  seen = [(1 + 100 * i, 1.0, 0.1, 30.0 + 10 * i) for i in range(98)]
+  events, _, steps = replay(config, 5000, seen, until=9731)
   cycle, local = steps[seen[-1][0] - 1]
   assert cycle == 2 and local >= 1664
   # The horizon of 1 + 970 s of 10 steps, less a tenth of the last interval.

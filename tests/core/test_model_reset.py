@@ -1,23 +1,24 @@
 """What a reset does to every leaf of a model, on the devices."""
 
-from __future__ import annotations
-
 import functools
 import math
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.run_files import python_path
+from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
-from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from reset_cycles.soft_reset import (
+  Cyclic,
+  FullReset,
+  KeptMomentum,
+  ResetPlan,
+  SoftReset,
+)
 
 NAN, INF = math.nan, math.inf
 OPTIMIZERS = {'adamw': AdamW(), 'free': ScheduleFreeAdamW()}
@@ -117,13 +118,15 @@ def assert_close(found, expected):
     (FullReset().plan(0.25), 1.0, 0.0, False),
     (KeptMomentum().plan(0.25), 1.0, 1.0, True),
     (Cyclic().plan(0.25), 0.0, 1.0, True),
+    (ResetPlan(0.0, 0.5, True), 0.0, 0.5, True),
   ),
-  ids=('soft', 'alpha_1', 'tau_1', 'alpha_0', 'full', 'kept', 'cyclic'),
+  ids='soft alpha_1 tau_1 alpha_0 full kept cyclic moments'.split(),
 )
 def test_every_leaf_is_one_blend(
   kind, name, plan, tau, keep_moments, keep_counts
 ):
   """keep * leaf + share * the leaf that a run begins with."""
+  assert plan.touches_nothing == ((tau, keep_moments) == (0.0, 1.0))
   before, found = after(kind, name, plan)
   mixed = functools.partial(blended, keep=1 - tau, share=tau)
   assert_close(found.params, mixed(OLD, NEW))
@@ -242,5 +245,4 @@ for devices in (Devices(), PmapDevices()):
 
 
 def test_parameters_of_float64_are_blended_in_float64():
-  env = {**os.environ, 'PYTHONPATH': python_path()}
-  subprocess.run([sys.executable, '-c', IN_DOUBLE], check=True, env=env)
+  python(IN_DOUBLE)

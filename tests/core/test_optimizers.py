@@ -1,7 +1,5 @@
 """The optimizers beside their twins, driven by the clock."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ import optax
 import pytest
 
 from helpers import reference
+from helpers.trees import assert_same
 from reset_cycles.core import optimizers, schedules
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
@@ -59,7 +58,8 @@ def train(optimizer, cycles, grads, start=START, clocks=None):
 @pytest.mark.parametrize('make', (AdamW, NadamW))
 def test_adam_agrees_with_its_twin(make, changes):
   """Two cycles of different peaks; Adam's own count goes on."""
-  optimizer = make(weight_decay=0.3, **changes)
+  numbers = {'one_minus_beta1': 0.25, 'beta2': 0.9, 'weight_decay': 0.3}
+  optimizer = make(**numbers, **changes)
   chain = (CYCLE, Cycle(peak=0.02, warmup_factor=0.0))
   cycles = schedules.jax_lr_schedule(STEPS, chain, 1.0)
   clocks = {100: words(100, 1, cycles)}
@@ -138,9 +138,7 @@ def test_a_wait_changes_nothing(decay, r):
   )
   np.testing.assert_array_equal(then[50 : 50 + wait], [first[49]] * wait)
   np.testing.assert_array_equal(then[50 + wait :], first[50:])
-  jax.tree_util.tree_map(
-    np.testing.assert_array_equal, other.state, state.state
-  )
+  assert_same(other.state, state.state)
 
 
 @pytest.mark.parametrize('optimizer', (AdamW(), NadamW(), ScheduleFreeAdamW()))

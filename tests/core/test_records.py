@@ -1,7 +1,5 @@
 """The files of a run: what is written, read again, and survived."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

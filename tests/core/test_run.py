@@ -1,7 +1,5 @@
 """Whole runs of the submission: tapes, preemptions, resets and what they cost."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect
@@ -25,7 +23,6 @@ from helpers.runs import (
   assert_equal_trees,
   column,
   devices_of,
-  host,
   make_checkpoint,
   new_driver,
   newly_set_up,
@@ -33,6 +30,7 @@ from helpers.runs import (
   train_loss,
   with_cycles,
 )
+from helpers.trees import assert_close, host
 from reset_cycles.core import schedules
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
@@ -338,11 +336,9 @@ def test_a_run_agrees_with_numpy(generation, optimizer):
     driver.step()
     metrics = driver.optimizer_state[0].step_metrics
     norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
-    jax.tree_util.tree_map(
-      functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5),
-      get((driver.params, driver.model_state, metrics)),
-      (p, {'mean': mean}, np.array([loss, norm])),
-    )
+    found = get((driver.params, driver.model_state, metrics))
+    expected = (p, {'mean': mean}, np.array([loss, norm]))
+    assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_batch_without_a_valid_example():

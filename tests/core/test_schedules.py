@@ -1,10 +1,6 @@
 """Shapes, the chain of cycles, and the clock by which a run reads it."""
 
-from __future__ import annotations
-
-import json
 import math
-import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +13,6 @@ from reset_cycles.core import schedules
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
-DATA = pathlib.Path(__file__).parents[1] / 'data'
 COSINE = Cosine()
 
 
@@ -74,23 +69,6 @@ def test_how_steps_are_split(start, horizon, lengths, ends):
 
 
 @pytest.mark.parametrize(
-  ('steps', 'warmup_factor', 'expected'),
-  (
-    # Two steps of warm-up, then half a cosine over six.
-    (8, 0.25, {0: 0, 1: 0.25, 2: 0.5, 4: 0.375, 5: 0.25, 6: 0.125, 8: 0}),
-    (8, 0.0, {0: 0.5, 4: 0.25, 8: 0}),
-    (5, 0.2, {0: 0, 1: 0.5, 3: 0.25, 5: 0}),
-    (4, 1.0, {0: 0, 1: 0.125, 2: 0.25, 3: 0.375}),
-  ),
-)
-def test_one_cycle_by_hand(steps, warmup_factor, expected):
-  planned = lay_out(steps, cycle(0.5, warmup_factor))
-  points = np.array(list(expected))
-  found = schedules.planned_rates(planned, np.zeros_like(points), points)
-  np.testing.assert_allclose(found, list(expected.values()), atol=1e-7)
-
-
-@pytest.mark.parametrize(
   ('step_hint', 'budget_factor', 'warmup_factor', 'steps', 'warmup'),
   (
     # Floors of decimals: of the run, and of a cycle's warm-up.
@@ -121,21 +99,6 @@ def test_chains_that_do_not_fit():
   with pytest.raises(ValueError, match='at most 2,147,483,647 steps'):
     lay_out(2**31, cycle())
   assert lay_out(2**31 - 1, cycle())[0].steps == 2**31 - 1
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize('name', ('3.3a', '3.3c_publiccode'))
-def test_the_thesis_chain_agrees_with_reference_values(name):
-  """Equal cycles, the longer ones first; the peaks of figure 3.3a."""
-  key = f'fig{name}|T=1600|even'
-  data = json.loads((DATA / 'thesis_chain.json').read_text())[key]
-  cycles = [Cycle(peak) for peak in data['peaks']]
-  planned = schedules.jax_lr_schedule(800, cycles, 2.0)
-  assert [c.steps for c in planned] == data['lengths']
-  assert np.cumsum(data['lengths']).tolist() == data['boundaries']
-  count = 1600 if set(data['decays']) == {'cosine'} else data['lengths'][0]
-  found = all_rates(planned)[:count]
-  assert_close(found, data['values'][:count], max(data['peaks']))
 
 
 @pytest.mark.parametrize(

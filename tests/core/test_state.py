@@ -1,7 +1,5 @@
 """The control's numbers as words, and back, bit for bit."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read off the benchmark's objects."""
 
-from __future__ import annotations
-
 import math
 import types
 
@@ -22,8 +20,6 @@ from reset_cycles.core.workload import (
   read_target,
   spec_of,
 )
-
-ACCURACY = Target('validation/accuracy', 0.8, True)
 
 
 def workload_with(metric, reached, value=0.1):

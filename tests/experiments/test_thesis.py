@@ -1,7 +1,5 @@
 """The registry of the thesis' figures, and the settings of their runs."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import pathlib
@@ -31,20 +29,15 @@ def test_every_run_has_the_settings_of_its_logs(run):
 
 
 def test_the_environment_chooses_the_run(monkeypatch):
-  made = []
+  def make(params):
+    init = lambda *args, **kwargs: (params, args, kwargs)
+    made = submission.make_submission(params)
+    return made._replace(init_optimizer_state=init)
+
   monkeypatch.setenv('EXPERIMENT', 'peaks_kept')
-  monkeypatch.setattr(
-    experiment,
-    'make_submission',
-    lambda params: (
-      made.append(params)
-      or submission.make_submission(params)._replace(
-        init_optimizer_state=lambda *args, **kwargs: (args, kwargs)
-      )
-    ),
-  )
-  assert experiment.init_optimizer_state(1, rng=2) == ((1,), {'rng': 2})
-  assert made == [thesis.RUNS['peaks_kept']]
+  monkeypatch.setattr(experiment, 'make_submission', make)
+  expected = (thesis.RUNS['peaks_kept'], (1,), {'rng': 2})
+  assert experiment.init_optimizer_state(1, rng=2) == expected
   assert experiment.update_params is submission.update_params
 
 

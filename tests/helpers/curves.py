@@ -1,7 +1,5 @@
 """Shapes as compiled programs read them, and how exact they must be."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

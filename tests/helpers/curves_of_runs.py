@@ -1,7 +1,5 @@
 """Tables of runs with given metrics, for measures and pictures."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reset_cycles.studies.board.logs import BoardRun

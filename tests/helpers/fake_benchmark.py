@@ -57,29 +57,22 @@ class TinyWorkload(Workload):
 
   target_metric_name = 'accuracy'
   validation_target_value = 0.8
-  test_target_value = 0.8
   step_hint = 6
   max_allowed_runtime_sec = 100
   generation = 'jit'
   metrics_logger = None
-  eval_period_time_sec = 1e9
 
   def __init__(self, step_hint=6):
     self.step_hint = step_hint
-    self.num_inits = 0
     self.dropout_of_model = None
 
   def has_reached_validation_target(self, eval_result):
     return eval_result['validation/accuracy'] > self.validation_target_value
 
-  def has_reached_test_target(self, eval_result):
-    return eval_result['test/accuracy'] > self.test_target_value
-
   def _init(self, rng):
     kernel = jax.random.normal(rng, (NUM_INPUTS, NUM_OUTPUTS))
     params = {'kernel': kernel, 'bias': jnp.zeros(NUM_OUTPUTS)}
     stats = {'mean': jax.random.normal(rng, (NUM_INPUTS,))}
-    self.num_inits += 1
     self.param_shapes = jax.tree_util.tree_map(
       lambda x: ShapeTuple(x.shape), params
     )

@@ -1,7 +1,5 @@
 """A workload and a submission that take no time, for tests of the runner."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal
@@ -14,7 +12,7 @@ import numpy as np
 
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import RunOptions, spec, trial, workloads
-from reset_cycles.mini_algoperf.submission_loader import as_submission
+from reset_cycles.mini_algoperf.submission_loader import REQUIRED, as_submission
 
 BATCH_SIZE = 8
 WIDTH = 3
@@ -147,34 +145,21 @@ class FakeSubmission:
     self.seen.append({'select': rng})
     return next(input_queue)
 
-  def update_params(
-    self,
-    *,
-    current_param_container,
-    model_state,
-    batch,
-    optimizer_state,
-    eval_results,
-    global_step,
-    rng,
-    train_state,
-    **unused,
-  ):
+  def update_params(self, *, batch, global_step, rng, train_state, **given):
     self.tape.append(f'update {global_step}')
-    self.seen[-1].update(
-      rng=rng, train_state=train_state, eval_results=list(eval_results)
-    )
+    seen = list(given['eval_results'])
+    self.seen[-1].update(rng=rng, train_state=train_state, eval_results=seen)
     self.clock.now += 1.0
     self._stop(global_step)
-    (state, handle), params = optimizer_state, current_param_container
+    state, handle = given['optimizer_state']
+    w = given['current_param_container']['w']
     mean = batch['inputs'].reshape(-1, WIDTH).mean(0)
-    shape = params['w'].shape
-    mean = jnp.broadcast_to(mean + 0.1 * jax.random.normal(rng), shape)
+    mean = jnp.broadcast_to(mean + 0.1 * jax.random.normal(rng), w.shape)
     momentum = 0.9 * state['momentum']['w'] + mean
     return (
       ({'momentum': {'w': momentum}}, handle),
-      {'w': params['w'] - 0.1 * momentum},
-      {'mean': 0.9 * model_state['mean'] + 0.1 * mean},
+      {'w': w - 0.1 * momentum},
+      {'mean': 0.9 * given['model_state']['mean'] + 0.1 * mean},
     )
 
   def _stop(self, global_step):
@@ -234,33 +219,31 @@ def make_trial(
   return result, fake
 
 
-def write_submission(folder, arguments='', functions=None):
+def write_package(folder, text, name='submission.py'):
+  """Writes a package with a file; returns its path, as a flag takes it."""
+  folder.mkdir(parents=True, exist_ok=True)
+  (folder / '__init__.py').touch()
+  path = folder / name
+  path.write_text(text)
+  return str(path)
+
+
+def write_submission(folder, arguments='', functions=REQUIRED):
   """Writes a package with a submission.py that is a FakeSubmission.
 
   Args:
     folder: the package's folder; made if it is not there.
     arguments: of FakeSubmission, as written in code.
-    functions: those that the file defines; None for all.
+    functions: those that the file defines.
 
   Returns:
     The path of the file, as a flag takes it.
   """
-  folder.mkdir(exist_ok=True)
-  (folder / '__init__.py').touch()
-  names = functions or (
-    'init_optimizer_state',
-    'update_params',
-    'data_selection',
-    'get_batch_size',
+  made = (
+    f'from helpers import fakes\n_fake = fakes.FakeSubmission({arguments})\n'
   )
-  lines = [
-    'from helpers import fakes',
-    f'_fake = fakes.FakeSubmission({arguments})',
-  ]
-  lines += [f'{name} = _fake.{name}' for name in names]
-  path = folder / 'submission.py'
-  path.write_text('\n'.join(lines) + '\n')
-  return str(path)
+  lines = [f'{name} = _fake.{name}\n' for name in functions]
+  return write_package(folder, made + ''.join(lines))
 
 
 OWN = """
@@ -280,11 +263,8 @@ def write_own(changes):
 
   Its settings are THESIS with these changes, as written in code.
   """
-  folder = pathlib.Path('own')
-  folder.mkdir(exist_ok=True)
-  (folder / '__init__.py').touch()
-  (folder / 'submission.py').write_text(OWN.format(changes=changes))
-  return '--submission_path=own/submission.py'
+  path = write_package(pathlib.Path('own'), OWN.format(changes=changes))
+  return f'--submission_path={path}'
 
 
 def main():

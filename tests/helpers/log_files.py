@@ -1,7 +1,5 @@
 """The files of a run, written by hand."""
 
-from __future__ import annotations
-
 import math
 
 from reset_cycles.core.records import CYCLES, SETTINGS, as_plain

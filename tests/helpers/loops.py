@@ -1,7 +1,5 @@
 """A small loop of one's own, and what the tests of it share."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 
@@ -99,25 +97,6 @@ def make_step(cycles, **more):
     return state._replace(params=params, opt_state=opt_state)
 
   return step
-
-
-def host(tree):
-  """The tree as NumPy arrays, random keys as what they consist of."""
-
-  def numbers(leaf):
-    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-  return jax.tree_util.tree_map(numbers, tree)
-
-
-def assert_same(a, b):
-  jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
-
-
-def assert_close(a, b, rtol=1e-5, atol=1e-7):
-  close = functools.partial(np.testing.assert_allclose, rtol=rtol, atol=atol)
-  jax.tree_util.tree_map(close, host(a), host(b))
 
 
 def inputs_of(step):

@@ -3,8 +3,6 @@
 Each case's final weights and events go to FOLDER/<case>.npz.
 """
 
-from __future__ import annotations
-
 import pathlib
 import sys
 

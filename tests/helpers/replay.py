@@ -1,7 +1,5 @@
 """Runs without a model: transitions, step by step as `core.run` takes them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 
@@ -119,31 +117,19 @@ def of(events, kind, *names):
   ]
 
 
-def tape(events, without=('reset',)):
-  """Events in short: (step, what, cycle, reason or end of the cycle or t)."""
-  details = {
-    'cycle_start': 'cycle_end',
-    'clock': 'cycle_end',
-    'wait': 'cycle_end',
-    'evaluation': 'evaluation',
-    'reset': 'note',
-  }
-  return [
-    (
-      event['global_step'],
-      event['event'],
-      event['cycle'],
-      event[details.get(event['event'], 'reason')],
-    )
-    for event in events
-    if event['event'] not in without
-  ]
+# What is said of an event; of others their reason.
+_DETAILS = {
+  **dict.fromkeys(('cycle_start', 'clock', 'wait'), 'cycle_end'),
+  **{'evaluation': 'evaluation', 'reset': 'note', 'finish': None},
+}
 
 
 def story(events, without=('evaluation',)):
-  """`tape` as one line: '0 start 1 4, 4 reset 2, 4 start 2 8, 8 finish 2'."""
-  rows = [
-    row[:3] if row[1] == 'finish' else row for row in tape(events, without)
+  """In one line: '0 start 1 4, 4 reset 2, 4 start 2 8, 8 finish 2'."""
+  told = [
+    f'{e["global_step"]} {e["event"]} {e["cycle"]} '
+    f'{e.get(_DETAILS.get(e["event"], "reason"), "")}'
+    for e in events
+    if e['event'] not in without
   ]
-  words = [' '.join(map(str, row)).strip() for row in rows]
-  return ', '.join(words).replace('cycle_start', 'start')
+  return ', '.join(map(str.strip, told)).replace('cycle_start', 'start')

@@ -1,7 +1,5 @@
 """Runs of the console script with fakes, and what they leave, compared."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -28,17 +26,9 @@ def run(*arguments, submission=''):
   """
   name = re.sub(r'\W+', '_', submission) or 'plain'
   path = write_submission(pathlib.Path(name), submission)
-  return cli.main(
-    [
-      'run',
-      '--workload=fake',
-      f'--submission_path={path}',
-      '--experiment_dir=runs',
-      '--rng_seed=3',
-      '--max_global_steps=12',
-      *arguments,
-    ]
-  )
+  flags = ['--workload=fake', f'--submission_path={path}', '--rng_seed=3']
+  flags += ['--experiment_dir=runs', '--max_global_steps=12', *arguments]
+  return cli.main(['run', *flags])
 
 
 def read_csv(name, folder=TRIAL):

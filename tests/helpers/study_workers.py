@@ -1,7 +1,5 @@
 """What a study's workers do in tests; a worker imports this module by name."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -5,8 +5,6 @@ state that it ends with to FOLDER/INDEX.npz and what its events say to
 FOLDER/INDEX.json.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """Cycles in a loop of one's own: decisions, placement, restores, refusals."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import math
@@ -16,11 +14,9 @@ import optax
 import pytest
 
 from helpers import documents, loops
-from helpers.loops import assert_same, host
-from reset_cycles.core import control as control_lib
-from reset_cycles.core import schedules
-from reset_cycles.core.control import RunConfig
-from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
+from helpers.replay import config_of, replay
+from helpers.trees import assert_close, assert_same, host
+from reset_cycles.core.evaluation import Target, TimeHorizon
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
@@ -106,24 +102,15 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
   state = State(params, cycles.optimizer.init(params))
   _, said = loops.train(cycles, state, evaluations, 0, steps, count)
 
-  planned = schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
-  config = RunConfig(chain, planned, Target('metric', 0.8, rises))
-  control, clock = control_lib.start(config)
-  tape = [(0, control_lib.start_event(control, clock, config))]
-  for step in range(steps + 1):
-    is_seen = step in evaluations
-    seen = [Evaluation(step, *evaluations[step])] if is_seen else []
-    if step == steps and not seen:
-      break
-    after = control_lib.transition(
-      control, clock, seen, step, config, lambda: True, lambda: np.zeros(0)
-    )
-    control, clock = after.control, after.clock
-    # What follows the last step is not asked for.
-    tape += [(step, e) for e in after.events[: 1 if step == steps else None]]
-    if after.is_over:
-      break
-  assert list(map(repr, said)) == [repr(event_of(e, at)) for at, e in tape]
+  chain = dataclasses.replace(chain, budget_factor=1.0)
+  config = config_of(chain, steps, Target('metric', 0.8, rises))
+  seen = [(step, *row) for step, row in evaluations.items()]
+  tape, *_ = replay(config, None, seen, until=steps + 1)
+  # What follows the last step is not asked for.
+  last = [e for e in tape if e['global_step'] == steps]
+  tape = tape[: len(tape) - len(last)] + last[: steps in evaluations]
+  decided = [event_of(e, e.pop('global_step')) for e in tape]
+  assert list(map(repr, said)) == list(map(repr, decided))
 
 
 def test_the_settings_in_force_fill_the_steps():
@@ -140,7 +127,7 @@ def test_the_settings_in_force_fill_the_steps():
   y = jax.tree_util.tree_map(
     lambda x, z: 0.9 * x + 0.1 * z, state.params, state.opt_state.inner.z
   )
-  loops.assert_close(cycles.gradient_point(state), y)
+  assert_close(cycles.gradient_point(state), y)
 
 
 def test_the_last_model_is_not_reset():
@@ -369,7 +356,7 @@ def test_a_sharded_run_keeps_its_layout_and_moves_to_fewer_devices(
   right = moved.params['hidden']['kernel'].sharding
   assert len(right.device_set) == 2
   assert nu.sharding.is_equivalent_to(right, 2)
-  loops.assert_close(resumed, state, rtol=1e-4, atol=1e-6)
+  assert_close(resumed, state, rtol=1e-4, atol=1e-6)
 
 
 def test_many_steps_at_once_are_those_steps():
@@ -388,7 +375,7 @@ def test_many_steps_at_once_are_those_steps():
     done += count
     counts.append(count)
   assert counts == [3, 1, 3, 1, 3, 1]
-  loops.assert_close(state, expected)
+  assert_close(state, expected)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Parameters that a loop does not train are left alone by every reset."""
 
-from __future__ import annotations
-
 import math
 
 import jax
@@ -10,7 +8,7 @@ import optax
 import pytest
 
 from helpers import documents, loops
-from helpers.loops import assert_close, assert_same, host
+from helpers.trees import assert_close, assert_same, host
 
 BODY = ("['hidden']['bias']", "['hidden']['kernel']")
 LABELS = {'hidden': 'no', 'output': 'yes'}

@@ -4,8 +4,6 @@ A few of them stand for their kinds; with CHAOS in the environment it is all of
 them, and the table on the page is compared line by line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect
@@ -22,7 +20,7 @@ import pytest
 
 import reset_cycles
 from helpers import loops
-from helpers.loops import assert_close, assert_same, host
+from helpers.trees import assert_close, assert_same, host
 from reset_cycles import soft_reset
 from reset_cycles.core.model_reset import COUNT, ITERATE, KEPT, MOMENT, Model
 from reset_cycles.loop import State
@@ -249,6 +247,7 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
     (dict, r"^optimizer=<class 'dict'> \(.*\): optimizer must be a callable"),
     (lambda rate: rate, 'optimizer=.*: optimizer must be a callable'),
   ],
+  ids='made deaf schedule arguments word dict class number'.split(),
 )
 def test_a_rate_of_its_own_is_refused(optimizer, said):
   with pytest.raises(ValueError, match=said):
@@ -262,6 +261,7 @@ def test_a_rate_of_its_own_is_refused(optimizer, said):
     (lambda rate, decay: optax.adamw(rate, weight_decay=decay), 0.001),
     (functools.partial(optax.adamw, weight_decay=0.5), 0.5),
   ],
+  ids=('adamw', 'by_name', 'bound'),
 )
 def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
   """One step with a gradient of zero leaves 1 - rate * decay."""

@@ -1,7 +1,5 @@
 """One process with 8 devices, and two with 4 each: the same loop."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

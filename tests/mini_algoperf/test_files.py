@@ -1,7 +1,5 @@
 """Files that are written whole, and tables of which a part may be missing."""
 
-from __future__ import annotations
-
 import errno
 import os
 

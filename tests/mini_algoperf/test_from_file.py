@@ -1,7 +1,5 @@
 """Workloads from a user's file: found, checked, trained."""
 
-from __future__ import annotations
-
 import pathlib
 
 import jax

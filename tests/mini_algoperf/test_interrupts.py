@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM and SIGHUP: remembered for the end of a step, and not lost."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest
@@ -18,12 +16,9 @@ def handlers():
 
 @pytest.fixture(autouse=True)
 def usual_handlers():
-  """As in a terminal: shells have background processes ignore Ctrl-C."""
-  before = handlers()
-  for pair in zip(SIGNALS, USUAL):
-    signal.signal(*pair)
+  """Those that the session begins with."""
   yield
-  for pair in zip(SIGNALS, before):
+  for pair in zip(SIGNALS, USUAL):
     signal.signal(*pair)
 
 

@@ -1,7 +1,5 @@
 """Which runs can be gone on with, and what happens to the others."""
 
-from __future__ import annotations
-
 import pathlib
 import signal
 

@@ -1,7 +1,5 @@
 """The training loop: order of calls, keys, budgets, evaluations, the end."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Target setting, on a tiny budget, and the targets that are committed."""
 
-from __future__ import annotations
-
 import json
 import math
 

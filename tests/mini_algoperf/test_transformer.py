@@ -1,7 +1,5 @@
 """The small Transformer: against plain loops; masks; decoding."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,8 +1,7 @@
 """The workloads: losses, metrics, data, batches, both generations."""
 
-from __future__ import annotations
-
 import enum
+import functools
 import hashlib
 import itertools
 import math
@@ -42,18 +41,11 @@ KEY = jax.random.PRNGKey(0)
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
-@pytest.fixture(scope='module')
-def ready():
-  """(name, generation) -> (workload, params, model_state), compiled once."""
-  made = {}
-
-  def get(name, generation='jit'):
-    if (name, generation) not in made:
-      workload = get_workload(name, generation)
-      made[name, generation] = (workload, *workload.init_model_fn(KEY))
-    return made[name, generation]
-
-  return get
+@functools.cache
+def ready(name, generation='jit'):
+  """(workload, params, model_state), compiled once."""
+  workload = get_workload(name, generation)
+  return (workload, *workload.init_model_fn(KEY))
 
 
 def _queue(workload, seed=1):
@@ -65,6 +57,14 @@ def _queue(workload, seed=1):
 def _evaluate(workload, params, model_state):
   return workload.eval_model(
     workload.eval_batch_size, params, model_state, None, None, None, 0
+  )
+
+
+def _logits_fn(workload, mode=spec.ForwardPassMode.EVAL, rng=None, **settings):
+  """Of parameters, a batch and a model state, compiled."""
+  rest = (mode, rng, False)
+  return jax.jit(
+    lambda *inputs: workload.model_fn(*inputs, *rest, **settings)[0]
   )
 
 
@@ -124,7 +124,7 @@ def test_a_target_must_be_surpassed(name, monkeypatch):
       assert not reached({key: value})
 
 
-def test_parameter_types_follow_the_modules(ready):
+def test_parameter_types_follow_the_modules():
   workload = get_workload('digits')
   for name in ('param_shapes', 'model_params_types'):
     with pytest.raises(ValueError, match=f'{name}: call init_model_fn first'):
@@ -306,19 +306,14 @@ def test_the_data_are_those_that_the_targets_were_set_with(name, digest):
   assert found.hexdigest()[:16] == digest
 
 
-def test_padding_contributes_nothing(ready):
+def test_padding_contributes_nothing():
   graphs = graph_batches.load_graphs()[7:10]
   workload, params, _ = ready('molecules')
-
-  @jax.jit
-  def apply(params, shard):
-    return workload.model_fn(
-      params, shard, None, spec.ForwardPassMode.EVAL, None, False
-    )[0]
+  logits_fn = _logits_fn(workload)
 
   def forward(room):
     shard = graph_batches.make_shard(graphs, room)
-    logits = apply(params, shard)
+    logits = logits_fn(params, shard, None)
     loss = workload.loss_fn(shard['targets'], logits, shard['weights'])
     assert shard['inputs'].n_node.sum() == room.nodes + 1
     assert shard['inputs'].n_edge.sum() == room.edges
@@ -385,7 +380,7 @@ def _train_loss(workload, params, model_state):
 
 
 @NAMES
-def test_the_generations_give_the_same_loss(name, ready):
+def test_the_generations_give_the_same_loss(name):
   (jit_loss, jit_state), (pmap_loss, pmap_state) = (
     _train_loss(*ready(name, generation)) for generation in ('jit', 'pmap')
   )
@@ -407,18 +402,12 @@ def test_the_generations_give_the_same_loss(name, ready):
     *(('translation', 'targets', 10), ('translation_glu', 'targets', 10)),
   ],
 )
-def test_no_position_sees_a_later_one(name, key, first, ready):
+def test_no_position_sees_a_later_one(name, key, first):
   """The token at 9 is seen from there on; in a translation, from the next on."""
   workload, params, _ = ready(name)
-  batch = next(_queue(workload))
-
-  @jax.jit
-  def logits(params, batch):
-    mode = spec.ForwardPassMode.EVAL
-    return workload.model_fn(params, batch, None, mode, None, False)[0]
-
+  batch, logits_fn = next(_queue(workload)), _logits_fn(workload)
   before, after = (
-    logits(params, {**batch, key: batch[key].at[:, 9].set(token)})
+    logits_fn(params, {**batch, key: batch[key].at[:, 9].set(token)}, None)
     for token in (3, 4)
   )
   change = np.abs(before - after).max(axis=(0, 2))
@@ -426,7 +415,7 @@ def test_no_position_sees_a_later_one(name, key, first, ready):
   assert (change[first:] > 1e-4).all()
 
 
-def test_batch_statistics_move_only_when_asked_to(ready):
+def test_batch_statistics_move_only_when_asked_to():
   workload, params, state = ready('digits')
 
   @jax.jit
@@ -444,7 +433,7 @@ def test_batch_statistics_move_only_when_asked_to(ready):
   assert not _equal(updated, state)
 
 
-def test_dropout_acts_in_training_only(ready):
+def test_dropout_acts_in_training_only():
   """By the mode's name: a submission may import the benchmark's own enum."""
   mode = enum.Enum('ForwardPassMode', ['TRAIN', 'EVAL'])
   batch = {'inputs': jnp.ones((2, 8, 8, 1))}
@@ -452,13 +441,7 @@ def test_dropout_acts_in_training_only(ready):
   pmap, _, _ = ready('digits', 'pmap')
 
   def logits(workload, rng, mode=mode.TRAIN, **settings):
-    @jax.jit
-    def apply(params, state):
-      return workload.model_fn(
-        params, batch, state, mode, rng, False, **settings
-      )[0]
-
-    return apply(params, state)
+    return _logits_fn(workload, mode, rng, **settings)(params, batch, state)
 
   plain, dropped = logits(jit, None, mode.EVAL), logits(jit, KEY)
   assert not np.allclose(dropped, plain)
@@ -480,10 +463,8 @@ def test_a_few_steps_reduce_the_loss(name):
   trainer = targets.Trainer(workload, 12, None)
   workload._build_input_queue = lambda *unused: itertools.repeat(batch)
 
-  @jax.jit
   def loss_of(params, state):
-    how = (spec.ForwardPassMode.EVAL, None, False)
-    logits = workload.model_fn(params, batch, state, *how)[0]
+    logits = _logits_fn(workload)(params, batch, state)
     weights = batch.get('weights')
     loss = workload.loss_fn(batch['targets'], logits, weights)
     return loss['summed'] / loss['n_valid_examples']
@@ -498,7 +479,7 @@ def test_a_few_steps_reduce_the_loss(name):
 
 # The others have no targets at their own length, which evaluations ask for.
 @pytest.mark.parametrize('name', ('digits', 'molecules', 'text', 'translation'))
-def test_evaluation_repeats_and_compiles_once(name, ready, compilations):
+def test_evaluation_repeats_and_compiles_once(name, compilations):
   found = []
   for generation in ('jit', 'pmap'):
     workload, params, state = ready(name, generation)

@@ -5,8 +5,6 @@ what a run does depends on no clock and can be computed by hand. A run takes
 minutes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import signal
 

@@ -1,7 +1,5 @@
 """A chain as the thesis writes it."""
 
-from __future__ import annotations
-
 import pytest
 
 from reset_cycles.core.schedules import Cosine, Cycle, LinearWarmup

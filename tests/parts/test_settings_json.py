@@ -1,7 +1,5 @@
 """Settings as JSON: written by a run, read back."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 
@@ -97,11 +95,7 @@ CYCLES = [{'class': 'Cycle'}]
       r"cycles\[1\].decay.class='Cosin': .* Did you mean Cosine",
     ),
     (
-      {
-        'cycles': [
-          {'class': 'Cycle', 'decay': {'class': 'Cosine', 'floor': 'low'}}
-        ]
-      },
+      {'cycles': [{**CYCLES[0], 'decay': {'class': 'Cosine', 'floor': 'low'}}]},
       r"cycles\[0\].decay: floor='low': floor must be a number in \[0, 1\)",
     ),
     (

@@ -1,13 +1,12 @@
 """Conditions change the stand-in as they say, and nothing else."""
 
-from __future__ import annotations
-
 import inspect
 
 import jax
 import numpy as np
 import pytest
 
+from helpers.trees import assert_same
 from reset_cycles.mini_algoperf import spec
 from reset_cycles.mini_algoperf.workloads import get_workload
 from reset_cycles.studies.board import conditions, stand_in
@@ -113,7 +112,4 @@ def test_only_the_first_model_of_a_run_has_failed(key):
       for a, b in zip(*map(jax.tree_util.tree_leaves, (first, whole)))
     ])  # fmt: skip
     assert change.std() == pytest.approx(30 * 0.028 * 30**0.5, rel=0.03)
-    assert all(
-      np.array_equal(a, b)
-      for a, b in zip(*map(jax.tree_util.tree_leaves, (again, whole)))
-    )
+    assert_same(again, whole)

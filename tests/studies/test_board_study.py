@@ -1,11 +1,9 @@
 """A study's runs: clock, logs, and what becomes of those that break."""
 
-from __future__ import annotations
-
-import csv
-
 import pytest
 
+from helpers.fakes import write_package
+from helpers.run_files import read_csv
 from reset_cycles.mini_algoperf import files
 from reset_cycles.studies.board import stand_in, study
 from reset_cycles.studies.board.conditions import CONDITIONS
@@ -15,22 +13,16 @@ from reset_cycles.studies.errors import RunFailed
 
 # Ten steps, and what a submission writes down of what it is told.
 SUBMISSION = """\
-def init_optimizer_state(workload, model_params, model_state, hyperparameters,
-                         rng):
+def init_optimizer_state(*unused):
   return (), None
 
-
-def update_params(workload, current_param_container, current_params_types,
-                  model_state, hyperparameters, batch, loss_type,
-                  optimizer_state, eval_results, global_step, rng,
-                  train_state=None):
+def update_params(*, global_step, **given):
   {body}
-  return optimizer_state, current_param_container, model_state
-
+  names = 'optimizer_state', 'current_param_container', 'model_state'
+  return tuple(given[name] for name in names)
 
 def data_selection(workload, input_queue, *unused):
   return next(input_queue)
-
 
 def get_batch_size(workload_name):
   raise ValueError(workload_name)
@@ -45,17 +37,13 @@ def _short(monkeypatch):
   study._workload.cache_clear()
 
 
-def contender(folder, body, name='mine'):
-  folder.mkdir(exist_ok=True)
-  (folder / '__init__.py').touch()
-  path = folder / f'{name}.py'
-  path.write_text(SUBMISSION.format(body=body))
-  return Contender(name, str(path), 1.0)
+def contender(folder, body):
+  path = write_package(folder, SUBMISSION.format(body=body), 'mine.py')
+  return Contender('mine', path, 1.0)
 
 
 def rows(root, job):
-  with (study.kept_path(root, job) / 'eval_measurements.csv').open() as file:
-    return list(csv.DictReader(file))
+  return read_csv('eval_measurements.csv', study.kept_path(root, job))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What a reset cost a run, and the votes of made-up seeds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A plan before anything is trained: its cycles in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.runs import with_cycles

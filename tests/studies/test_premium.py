@@ -1,10 +1,6 @@
 """Premium and payout of runs whose times are known."""
 
-from __future__ import annotations
-
 import math
-
-import pytest
 
 from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
@@ -81,14 +77,6 @@ def test_the_page_by_hand():
   intro, line, tables = said.partition('## Workloads for choosing')
   assert line + tables == PAGE
   assert intro.endswith('hand.\n\nWhat a person says.\n\n')
-
-
-def test_an_interval_takes_all_workloads_of_a_seed():
-  pairs = premium.pairs_of(RUNS, 'ours', 'tuned')
-  found = premium.premium_of([p for p in pairs if p[0].workload != 'mine'])
-  assert found.ratio == pytest.approx(2 ** (1 / 3))
-  assert (found.low, found.high) == pytest.approx((1, 2))
-  assert (found.lost, found.won) == (1, 0)
 
 
 def test_the_command_writes_the_page_alone(tmp_path):

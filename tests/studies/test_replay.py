@@ -1,7 +1,5 @@
 """Where rules abandon recorded runs, and the figures of it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -98,14 +96,6 @@ def test_which_runs_are_comparable():
   assert [run.trial for run in kept] == [run.trial for run in good]
   with pytest.raises(ValueError, match='there is nothing to replay'):
     cases.comparable([*others, *good[:3]])
-
-
-DRAWN = [
-  make_run([10, 50, 100], [0.2, 0.8, 1.0], trial=1),
-  make_run([10, 50, 100], [0.2, 0.97, 0.5], trial=2),
-  make_run([10, 50, 100], [math.nan, 0.3, 0.1], trial=3),
-  make_run([10, 50, 100], [0.2, 0.6, 0.7], trial=4),
-]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A run's files: read, damaged, drawn; rates at every step."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pathlib
@@ -106,10 +104,6 @@ def start(step, cycle, **values):
   return event('cycle_start', step, cycle=cycle, **values)
 
 
-def clock(step, **values):
-  return event('clock', step, **values)
-
-
 def run_rates(last_step, *events):
   log = Log(pathlib.Path('cycles.csv'), events)
   anchors = run_files.read_anchors(log, len(PARAMS.cycles))
@@ -125,8 +119,8 @@ def run_rates(last_step, *events):
     (
       [
         start(0, 1, setting=1, anchor_local=0.0, scale=1.0),
-        clock(4, anchor_local=4.0, pace=2.0, scale=1.0),
-        clock(8, anchor_local=12.0, scale=1.0),
+        event('clock', 4, anchor_local=4.0, pace=2.0, scale=1.0),
+        event('clock', 8, anchor_local=12.0, scale=1.0),
         start(10, 2, setting=2, anchor_local=0.0, scale=1.0),
       ],
       [*FIRST[[0, 1, 2, 3, 4, 6, 8, 10, 12, 13]], *SECOND[:4]],
@@ -143,11 +137,14 @@ def run_rates(last_step, *events):
     ),
     # A clock changes the scale of the cycle under way.
     (
-      [start(0, 4, setting=3), clock(12, anchor_local=12.0, scale=0.25)],
+      [
+        start(0, 4, setting=3),
+        event('clock', 12, anchor_local=12.0, scale=0.25),
+      ],
       [*THIRD[:12], *(THIRD[12:14] * np.float32(0.25))],
     ),
     # Of two anchors at a step, the later one counts.
-    ([start(0, 1), clock(0, anchor_local=5.0)], FIRST[5:7]),
+    ([start(0, 1), event('clock', 0, anchor_local=5.0)], FIRST[5:7]),
   ],
 )
 def test_rates_follow_the_clock(events, expected):
@@ -192,12 +189,14 @@ START = '0,cycle_start,1,1,1,0,1\n'
     ('measurements.csv', 'global_step\ninf\n', 'whole number'),
     ('cycles.csv', CYCLES + START + 'x,reset,,,,,\n', "'x' in a row"),
     ('cycles.csv', CYCLES + '0,cycle_start,1,9,1,0,1\n', 'setting .* 1 to 3'),
+    ('cycles.csv', 'global_step,event,cycle\n0,cycle_start,9\n', '1 to 3'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,0,0,1\n', 'pace .* positive'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,inf,1\n', 'anchor_local'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,0,inf\n', 'scale .* finite'),
     ('cycles.csv', CYCLES + '9,clock,1,,1,0,1\n' + START, 'a clock before'),
     ('cycles.csv', CYCLES + '9,cycle_start,1,1,1,0,1\n' + START, 'in order'),
     (SETTINGS, '{}', 'step_hint is missing'),
+    (SETTINGS, '[' * 100_000, 'is nested too deeply'),
   ],
 )
 def test_the_file_is_named(name, content, message, tmp_path):

@@ -1,7 +1,5 @@
 """Standings, the page and the archives, from runs whose times are known."""
 
-from __future__ import annotations
-
 import math
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """AlgoPerf's score, from times to the targets, of logs and recorded runs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

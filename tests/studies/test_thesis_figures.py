@@ -1,7 +1,5 @@
 """What is drawn of the runs behind a figure of the thesis."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

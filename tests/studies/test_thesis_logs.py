@@ -1,7 +1,5 @@
 """Logs of the registry's runs: found, kept, packed, trained."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal

@@ -1,0 +1,27 @@
+"""Trees of arrays on the host, compared leaf by leaf."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def host(tree):
+  """The tree as NumPy arrays, random keys as what they consist of."""
+
+  def numbers(leaf):
+    dtype = getattr(leaf, 'dtype', None)
+    is_key = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+  return jax.tree_util.tree_map(numbers, tree)
+
+
+def assert_same(a, b):
+  jax.tree_util.tree_map(np.testing.assert_array_equal, host(a), host(b))
+
+
+def assert_close(a, b, rtol=1e-5, atol=1e-7):
+  close = functools.partial(np.testing.assert_allclose, rtol=rtol, atol=atol)
+  jax.tree_util.tree_map(close, host(a), host(b))
