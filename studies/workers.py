@@ -9,10 +9,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import multiprocessing
-import multiprocessing.synchronize
 import os
 import pathlib
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -40,25 +40,24 @@ def train_all(
   Raises:
     RunFailed: if a run raises it, or a worker is ended from outside. The runs under
       way are finished first.
-    KeyboardInterrupt: after Ctrl-C; the runs under way are ended.
+    KeyboardInterrupt: after Ctrl-C; the runs under way are killed.
   """
   if not jobs:
     return
   root.mkdir(parents=True, exist_ok=True)
   context = multiprocessing.get_context('spawn')
-  is_over = context.Event()
   with (
     _environment(root),
     concurrent.futures.ProcessPoolExecutor(
       num_workers,
       mp_context=context,
       initializer=_end_with_parent,
-      initargs=(is_over,),
     ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
+    _killed_at_ctrl_c(),
   ):
-    running = [pool.submit(train_fn, job, root) for job in jobs]
     try:
+      running = [pool.submit(train_fn, job, root) for job in jobs]
       for done in concurrent.futures.as_completed(running):
         done.result()
         bar.update(1)
@@ -67,25 +66,39 @@ def train_all(
         'a worker was ended from outside, perhaps for lack of memory: try '
         'fewer at a time. What has finished is kept.'
       ) from e
-    except KeyboardInterrupt:
-      is_over.set()  # what is under way is not kept: nobody waits for it
-      raise
-    except BaseException:
+    except Exception:
       pool.shutdown(cancel_futures=True)
       raise
 
 
-def _end_with_parent(is_over: multiprocessing.synchronize.Event) -> None:
-  """Ends this process when its parent says so or is gone, even if killed."""
+@contextlib.contextmanager
+def _killed_at_ctrl_c() -> Iterator[None]:
+  """Kills the processes that were started inside, if the block is interrupted.
+
+  What they have under way is not kept: nobody waits for it. Asked to end, one that
+  compiles would answer only afterwards.
+  """
+  before = multiprocessing.active_children()
+  try:
+    yield
+  except KeyboardInterrupt:
+    for child in multiprocessing.active_children():
+      if child not in before:
+        child.kill()
+    raise
+
+
+def _end_with_parent() -> None:
+  """Ends this process when its parent is gone, even if killed; not at Ctrl-C."""
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent sees to it
   parent = multiprocessing.parent_process()
   assert parent is not None
 
-  def end_after(wait: Callable[[], object]) -> None:
-    wait()
+  def end() -> None:
+    parent.join()
     os._exit(1)
 
-  for wait in (parent.join, is_over.wait):
-    threading.Thread(target=end_after, args=(wait,), daemon=True).start()
+  threading.Thread(target=end, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What a study's workers do in tests; a worker imports this module by name."""
 
+import ctypes
 import os
 import signal
 import time
@@ -21,5 +22,11 @@ def kill(job, root):
 
 def sleep(job, root):
   """Notes its process, and would go on for ten minutes."""
-  (root / 'pid.txt').write_text(str(os.getpid()))
+  (root / f'{os.getpid()}.pid').touch()
   time.sleep(600)
+
+
+def hold(job, root):
+  """Likewise; no other thread of it can run, as in some compilations."""
+  (root / f'{os.getpid()}.pid').touch()
+  ctypes.PyDLL(None).sleep(600)

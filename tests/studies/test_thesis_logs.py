@@ -145,34 +145,57 @@ def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   assert not flags['stop_at_targets']
 
 
-@pytest.mark.parametrize('how', ['kill', 'ctrl_c'])
-def test_a_worker_ends_with_its_parent(how, tmp_path):
-  """Even if that is killed; after Ctrl-C neither waits for the run's end."""
+def start_study(folder, work):
+  """A process that trains with two workers, and these, both at work."""
   script = (
     'import pathlib, signal, sys\n'
     'from reset_cycles.studies import workers\n'
-    'from helpers.study_workers import sleep\n'
+    f'from helpers.study_workers import {work}\n'
     'if __name__ == "__main__":\n'
     '  signal.signal(signal.SIGINT, signal.default_int_handler)\n'
-    '  workers.train_all([1], pathlib.Path(sys.argv[1]), 1, sleep)\n'
+    f'  workers.train_all([1, 2, 3], pathlib.Path(sys.argv[1]), 2, {work})\n'
   )
-  (tmp_path / 'parent.py').write_text(script)
+  (folder / 'parent.py').write_text(script)
   environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
-  command = [sys.executable, 'parent.py', str(tmp_path)]
+  command = [sys.executable, 'parent.py', str(folder)]
   parent = subprocess.Popen(
-    command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+    command, cwd=folder, env=environment, stderr=subprocess.DEVNULL
   )
-  note = tmp_path / 'pid.txt'
   for _ in range(600):
-    if note.exists() and note.read_text():
-      break
+    if len(pids := [path.stem for path in folder.glob('*.pid')]) == 2:
+      return parent, pids
     time.sleep(0.1)
-  worker = int(note.read_text())
-  parent.send_signal(signal.SIGKILL if how == 'kill' else signal.SIGINT)
+  raise AssertionError('no two workers')
+
+
+def alive(pids):
+  return [pid for pid in pids if pathlib.Path(f'/proc/{pid}').exists()]
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+  parent, pids = start_study(tmp_path, 'sleep')
+  parent.kill()
   parent.wait(timeout=60)
   for _ in range(100):
-    if not pathlib.Path(f'/proc/{worker}').exists():
+    if not alive(pids):
       return
     time.sleep(0.1)
-  os.kill(worker, 9)
-  pytest.fail('the worker outlives its parent')
+  for pid in alive(pids):
+    os.kill(int(pid), 9)
+  pytest.fail('a worker outlives its parent')
+
+
+@pytest.mark.parametrize('work', ['sleep', 'hold'])
+def test_ctrl_c_leaves_no_worker(work, tmp_path):
+  """To the group, as a terminal sends it; nobody waits for a run's end."""
+  parent, pids = start_study(tmp_path, work)
+  try:
+    parent.send_signal(signal.SIGINT)
+    for pid in pids:
+      os.kill(int(pid), signal.SIGINT)
+    assert parent.wait(timeout=60) == -signal.SIGINT
+    assert alive(pids) == []
+  finally:
+    parent.kill()
+    for pid in alive(pids):
+      os.kill(int(pid), 9)
