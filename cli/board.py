@@ -23,7 +23,7 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 )
 @option(
   'conditions',
-  'Also failed, budget3; NAME_full keeps lengths; NAME@2 doubles how rates act.',
+  'Also failed; NAME_full keeps lengths; NAME@2 doubles how rates act.',
   default='tuned,near,slow,hot,cold',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')

@@ -16,8 +16,6 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   failed  the run begins with a model that a failed start has left: each parameter is
           displaced at random by what a tenth of the run at 30 times the best peak
           does. Whoever asks for a fresh model gets one
-  budget3 like tuned, but with three times max_allowed_runtime_sec, and with the
-          API of 2024, which had that budget
 
 With _full behind a name the workload keeps its own length.
 
@@ -50,7 +48,6 @@ class Condition(NamedTuple):
   # cosine; None leaves the workload as it is.
   of_best_peak: float | None = None
   seconds_per_step: float = 1.0  # on the simulated clock
-  generation: str = 'jit'  # or 'pmap' for the API and the budget of 2024
   # The multiple of the best peak at which the model has failed; 0 for none.
   failed_at: float = 0.0
   full: bool = False  # whether the workload keeps its own length
@@ -65,17 +62,9 @@ CONDITIONS = {
   'hot': Condition(of_best_peak=10.0),
   'cold': Condition(of_best_peak=0.1),
   'failed': Condition(failed_at=30.0),
-  'budget3': Condition(generation='pmap'),
 }
 # The conditions that count in the overall score.
 SCORED = ('tuned', 'near', 'slow', 'hot', 'cold')
-_BUDGETS = {'pmap': 3.0, 'jit': BUDGET}
-
-
-def budget_of(name: str) -> float:
-  """The budget in a study's folder, as a multiple of max_allowed_runtime_sec."""
-  base = name.partition('@')[0].removesuffix('_full')
-  return _BUDGETS[CONDITIONS.get(base, Condition()).generation]
 
 
 def get_condition(given: str) -> Condition:

@@ -19,7 +19,7 @@ import numpy as np
 from ...mini_algoperf import logger
 from ..paths import META_DATA, check_file, folder, read_object, write_archive
 from ..run_files import MetricTarget, read_log, read_target
-from .conditions import budget_of
+from .conditions import BUDGET
 
 FAILURE = 'failure.txt'  # in the folder of a run that broke
 _RUNS, _EVALUATIONS = 'runs.csv', 'evaluations.csv'
@@ -76,7 +76,7 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
         workload.removesuffix('_jax'),
         int(study.removeprefix('study_')),
         target,
-        budget_of(condition) * seconds,
+        BUDGET * seconds,
         meta.with_name(FAILURE).exists(),
         log.numbers('global_step'),
         log.numbers('accumulated_submission_time'),

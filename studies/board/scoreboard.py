@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from ...mini_algoperf import files
 from .. import scores
@@ -48,7 +47,6 @@ class Part(NamedTuple):
   workloads: Sequence[str]
   seeds: str  # how many a cell has
   standings: Sequence[EntryStanding]  # the best first
-  agreement: str = ''  # with the condition at another length
 
 
 def standings(
@@ -120,17 +118,12 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   usable = comparable(runs)
   known = list(conditions.CONDITIONS)
   others = sorted({r.condition for r in usable} - set(known))
-  parts = {}
-  for name in (*known, *others):
-    own = [r for r in usable if r.condition == name]
-    if own:
-      agreement = _agreement(name, own, usable)
-      parts[name] = _part(own)._replace(agreement=agreement)
+  of = {n: [r for r in usable if r.condition == n] for n in (*known, *others)}
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
     reading=reading.strip(),
     overall=_part(_scored(usable)),
-    parts=parts,
+    parts={name: _part(own) for name, own in of.items() if own},
     factor_of=entries.factor_of,
     picture=PICTURE,
     inf=math.inf,
@@ -150,31 +143,3 @@ def _part(runs: Sequence[BoardRun]) -> Part:
   seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
   workloads = sorted({workload for _, workload in cells})
   return Part(workloads, seeds, standings(runs))
-
-
-def _agreement(
-  name: str, own: Sequence[BoardRun], runs: Sequence[BoardRun]
-) -> str:
-  """Whether the shortened workloads put the submissions in the same order.
-
-  Nothing is said unless the condition is one at full length.
-  """
-  short = name.removesuffix('_full')
-  same = [r for r in runs if r.condition == short]
-  shared = {r.workload for r in own} & {r.workload for r in same}
-  if short == name or not shared:
-    return ''
-  long, brief = (
-    {
-      s.submission: s.score
-      for s in standings([r for r in some if r.workload in shared], draws=1)
-    }
-    for some in (own, same)
-  )
-  told = ', '.join(f'{s} {score:.3f}' for s, score in brief.items())
-  said = f'Under `{short}`, on {", ".join(sorted(shared))}: {told}.'
-  # Of fewer, or of equal scores, there is no rank correlation.
-  if len({*long.values()}) > 1 and len({*brief.values()}) > 1:
-    tau, _ = stats.kendalltau([long[s] for s in brief], [*brief.values()])
-    said += f" Kendall's rank correlation of the scores: {tau:.2f}."
-  return said

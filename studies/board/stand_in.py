@@ -130,7 +130,7 @@ def make_workload(
   if length.validation is not None:
     members['num_validation_examples'] = length.validation
     members['eval_batch_size'] = length.validation
-  workload: Any = type(own.__name__, (own,), members)(condition.generation)
+  workload: Any = type(own.__name__, (own,), members)()
   workload.eval_splits = ('validation',)
   workload.is_started = False  # set by whoever starts another run with it
   model_fn, init_model_fn = workload.model_fn, workload.init_model_fn

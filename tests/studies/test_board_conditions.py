@@ -67,13 +67,11 @@ def test_a_workload_may_keep_its_own_length():
   assert make(CONDITIONS['tuned']).step_hint < own.step_hint
 
 
-@pytest.mark.parametrize('generation', ['jit', 'pmap'])
-def test_what_is_computed_is_the_workloads_whatever_the_factor(generation, key):
+def test_what_is_computed_is_the_workloads_whatever_the_factor(key):
   """Same logits and metrics from parameters that are a tenth as large."""
   found = []
   for factor in (1.0, 10.0):
-    condition = conditions.Condition(rate_factor=factor, generation=generation)
-    workload = make(condition)
+    workload = make(conditions.Condition(rate_factor=factor))
     params, state = workload.init_model_fn(key)
     queue = workload._build_input_queue(key, 'train', None, 64)
     batch = next(queue)
@@ -83,12 +81,10 @@ def test_what_is_computed_is_the_workloads_whatever_the_factor(generation, key):
         params, batch, state, spec.ForwardPassMode.EVAL, None, False
       )[0]
 
-    if generation == 'pmap':
-      logits = jax.pmap(logits)
     metrics = workload.eval_model(768, params, state, key, None, None, 0)
     found.append((logits(params, batch, state), metrics, params))
     signature = inspect.signature(workload.model_fn)
-    assert ('dropout_rate' in signature.parameters) == (generation == 'jit')
+    assert 'dropout_rate' in signature.parameters
   (plain, metrics, p), (scaled, same, q) = found
   np.testing.assert_allclose(plain, scaled, rtol=1e-3, atol=1e-4)
   assert metrics == pytest.approx(same, rel=1e-4)
