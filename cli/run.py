@@ -58,12 +58,13 @@ def run(**options: Any) -> int:
   wanted = RunOptions(**options)
   with errors.ended_by_signals():
     from ..mini_algoperf import experiment, interrupts
-    from . import training
+    from . import own_parts, training
   # Before a submission is loaded: callbacks of jax or of its own during the
   # import could swallow a KeyboardInterrupt.
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
     with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
+      own_parts.rehearse(own_parts.settings_of(checked.submission))
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
     return training.run_trial(checked, interrupted)

@@ -151,15 +151,15 @@ def _read_exported(
       '--submission_path has settings: give no --settings and no --params.'
     )
   from ..mini_algoperf.submission_loader import load_submission
-  from ..schedule_params import ScheduleParams
+  from . import own_parts
 
   with errors.setup_phase(str(path), ''):
-    made = load_submission(str(path)).init_optimizer_state
-  made_with = getattr(made, 'args', ())
-  if not made_with or not isinstance(chosen := made_with[0], ScheduleParams):
+    found = own_parts.settings_of(load_submission(str(path)))
+    own_parts.rehearse(found)
+  if found is None:
     raise ValueError(
       f'--submission_path={path}: init_optimizer_state must be that of '
       'make_submission.'
     )
   path = path.resolve()
-  return 'own', None if path.parent == handed_in.ROOT else path, chosen
+  return 'own', None if path.parent == handed_in.ROOT else path, found

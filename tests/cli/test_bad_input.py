@@ -25,6 +25,9 @@ OWN = {
   'no_cycle': 'make_submission(replace(THESIS, cycles=("cosine",)))',
   'dict': 'make_submission({"alpha": 0.5})',
   'endless': 'make_submission(replace(THESIS, budget_factor=1e30))',
+  'part': (
+    'make_submission(replace(THESIS, cycles=(Cycle(decay=lambda x, w: None),)))'
+  ),
   'unpacked': 'make_submission(THESIS)[:3]',
 }
 SUBMISSIONS = {
@@ -126,6 +129,8 @@ CASES = [
   (own('dict'), "own/dict.py, line 5: schedule_params={'alpha': 0.5}"),
   (own('endless'), 'a run has at most 2,147,483,647 steps'),
   (own('unpacked'), 'own/unpacked.py, line 4: not enough values'),
+  (own('part'), 'function.__call__ returned None: it must return one real'),
+  ([*EXPORT, '--submission_path=own/part.py'], 'function.__call__ returned'),
   (own('syntax'), 'cannot be imported'),
   (own('nul'), 'null bytes'),
   (own('not_there'), "cannot be imported: No module named 'not_there'"),

@@ -1,0 +1,104 @@
+"""Parts of a user's own, tried once before anything is trained.
+
+What a part should not have returned is noticed late, in code that is not its own.
+Here one line names the class and the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from jax.tree_util import tree_leaves, tree_structure
+
+from ..core.evaluation import Evaluation, Pace, Target
+from ..early_switching import Context, Verdict
+from ..mini_algoperf.submission_loader import LoadedSubmission
+from ..schedule_params import ScheduleParams
+from ..soft_reset import ResetPlan, SoftReset
+
+_PACKAGE = __name__.partition('.')[0]
+
+
+def settings_of(submission: LoadedSubmission) -> ScheduleParams | None:
+  """The settings that it was made with; None if not by make_submission."""
+  made_with: Any = getattr(submission.init_optimizer_state, 'args', ())
+  if made_with and isinstance(made_with[0], ScheduleParams):
+    return made_with[0]
+  return None
+
+
+def rehearse(params: ScheduleParams | None) -> None:
+  """Calls the methods of the parts that are not this package's, if there are any.
+
+  Raises:
+    ValueError: names class and method, what it returned and what would be right.
+      What the methods raise passes.
+  """
+  if params is None:
+    return
+  seen, target = Evaluation(1, 1.0, 0.5, 1.0), Target('metric', 0.9, True)
+  rule, reset, optimizer = params.switching, params.reset, params.optimizer
+  for cycle in params.cycles:
+    for shape in (cycle.warmup, cycle.decay):
+      share = np.float32(0.5), np.float32(cycle.warmup_factor)
+      _try(shape, '__call__', _is_number, 'one real number', *share)
+
+  like: Any = tree_structure(rule.initial)
+
+  def is_judged(found: Any) -> bool:
+    if not isinstance(found, tuple) or len(found) != 2:
+      return False
+    state, verdict = found
+    return (
+      isinstance(verdict, Verdict)
+      and isinstance(verdict.reason, str)
+      and isinstance(verdict.terms, Mapping)
+      and {*verdict.terms} <= {*rule.columns}
+      and like == tree_structure(state)
+      and all(map(_is_number, [*tree_leaves(state), *verdict.terms.values()]))
+    )
+
+  right = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
+  context = Context(0.5, target, 0.1)
+  _try(rule, 'observe', is_judged, right, rule.initial, seen, context)
+  is_plan = lambda found: isinstance(found, ResetPlan) and _is_share(found.tau)
+  _try(reset, 'plan', is_plan, 'a ResetPlan with tau in [0, 1]', 0.5)
+  if isinstance(reset, SoftReset):
+    run = seen, seen, target, 1, 10
+    _try(reset, 'tau', _is_share, 'a number in [0, 1]', *run)
+  if params.horizon is not None:
+    is_count = lambda found: _is_number(found) and found >= 0
+    right = 'steps, a number of at least 0'
+    _try(params.horizon, 'steps_to_come', is_count, right, Pace(), 10.0)
+  is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
+  for method, given in (('direction', ()), ('build', (np.float32(0.1),))):
+    if hasattr(optimizer, method):
+      _try(optimizer, method, is_optax, 'an optax transformation', *given)
+
+
+def _is_number(found: Any) -> bool:
+  is_one = not isinstance(found, (list, tuple)) and np.ndim(found) == 0
+  return is_one and np.asarray(found).dtype.kind in 'biuf'
+
+
+def _is_share(found: Any) -> bool:
+  return _is_number(found) and 0 <= found <= 1
+
+
+def _try(
+  part: Any,
+  method: str,
+  is_right: Callable[[Any], bool],
+  right: str,
+  *given: Any,
+) -> None:
+  kind = type(part)
+  if kind.__module__.partition('.')[0] == _PACKAGE:
+    return
+  found = getattr(part, method)(*given)
+  if not is_right(found):
+    raise ValueError(
+      f'{kind.__name__}.{method} returned {found!r}: it must return {right}.'
+    )

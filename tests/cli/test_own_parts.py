@@ -1,0 +1,105 @@
+"""Own parts: what each method may return, and how the rest is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers.fakes import write_submission
+from reset_cycles.cli import own_parts
+from reset_cycles.core.evaluation import TimeHorizon
+from reset_cycles.core.optimizers import AdamW
+from reset_cycles.core.schedules import Cycle
+from reset_cycles.early_switching import SmoothedLossRule, Verdict
+from reset_cycles.mini_algoperf.submission_loader import load_submission
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.soft_reset import FULL, SoftReset
+
+
+class Waited(NamedTuple):
+  best: float = -math.inf
+  count: int = 0
+
+
+WHOLE = (
+  'Rule',
+  'observe',
+  (Waited(0.5, 1), Verdict('', {'waited': np.int32(1)})),
+)
+GOOD = [
+  ('Shape', '__call__', 1),
+  ('Shape', '__call__', jnp.float32(0.5)),
+  WHOLE,
+  ('Reset', 'plan', FULL),
+  ('Reset', 'tau', 1.0),
+  ('Horizon', 'steps_to_come', 0),
+  ('Optimizer', 'build', optax.sgd(0.1)),
+]
+STATE, SAID = WHOLE[2]
+BAD = [
+  *(('Shape', '__call__', x) for x in (None, 'a', jnp.ones(3), (1.0, 1.0), 1j)),
+  *(('Rule', 'observe', x) for x in (None, SAID, (STATE, 'no'), (SAID, STATE))),
+  *(
+    ('Rule', 'observe', (STATE, Verdict(*said)))
+    for said in ((True, {}), ('', None), ('', {'x': 1}), ('', {'waited': 'a'}))
+  ),
+  ('Rule', 'observe', ((1.0, 1), SAID)),
+  ('Rule', 'observe', (STATE._replace(count='a'), SAID)),
+  *(('Reset', 'plan', x) for x in (None, 0.5, FULL._replace(tau=2.0))),
+  *(('Reset', 'tau', x) for x in (None, 2.0, 'a', math.nan)),
+  *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a')),
+  *(('Optimizer', name, None) for name in ('direction', 'build')),
+]
+
+
+def settings(kind, method, returned):
+  """With a part of which one method returns what it is told to."""
+  bases = {
+    'Shape': object,
+    'Rule': SmoothedLossRule,
+    'Reset': SoftReset,
+    'Horizon': TimeHorizon,
+    'Optimizer': AdamW,
+  }
+  members = {method: lambda self, *unused: returned, '__module__': 'mine'}
+  if kind == 'Rule':
+    members |= {'initial': Waited(), 'columns': ('waited',)}
+  part = type(kind, (bases[kind],), members)()
+  if kind == 'Shape':
+    return dataclasses.replace(THESIS, cycles=(Cycle(decay=part),))
+  fields = {'Rule': 'switching', 'Reset': 'reset', 'Horizon': 'horizon'}
+  changes = {fields.get(kind, 'optimizer'): part}
+  return dataclasses.replace(THESIS, **changes)
+
+
+@pytest.mark.parametrize(('kind', 'method', 'returned'), GOOD)
+def test_what_a_part_may_return(kind, method, returned):
+  own_parts.rehearse(settings(kind, method, returned))
+
+
+@pytest.mark.parametrize(('kind', 'method', 'returned'), BAD)
+def test_a_method_that_returns_what_it_should_not_is_named(
+  kind, method, returned
+):
+  with pytest.raises(
+    ValueError, match=f'^{kind}.{method} returned .*: it must'
+  ):
+    own_parts.rehearse(settings(kind, method, returned))
+
+
+def test_this_projects_own_parts_are_not_tried(monkeypatch):
+  monkeypatch.setattr(SoftReset, 'plan', None)
+  own_parts.rehearse(SOFT_RESET)
+
+
+def test_another_projects_submission_has_no_settings(tmp_path):
+  other = load_submission(write_submission(tmp_path / 'foreign'))
+  assert own_parts.settings_of(other) is None
+  assert own_parts.settings_of(load_submission(None)) is not None
+  own_parts.rehearse(None)
