@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..studies import paths
 from . import errors, flags
 from .flags import PATH, command, completes, option, overwrite, switch
+
+if TYPE_CHECKING:
+  from ..studies.thesis.logs import Job, RunLog
 
 
 def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,8 +62,6 @@ def figures(
   seeds: int,
   out: pathlib.Path,
   overwrite: bool,
-  workers: int,
-  runs: pathlib.Path,
   **places: Any,
 ) -> None:
   """Draws the thesis' figures, <figure>_<workload>.png each.
@@ -70,14 +72,11 @@ def figures(
   with errors.ended_by_signals():
     from ..experiments import thesis
     from ..studies.thesis import figures as drawing
-    from ..studies.thesis import logs
   names = only.split(',') if only is not None else thesis.FIGURES
   chosen = {name: thesis.find_figure(name) for name in names}
   out.mkdir(parents=True, exist_ok=True)
   jobs = drawing.wanted_jobs(chosen.values(), range(1, seeds + 1))
-  roots = _folders(**places)
-  run = functools.partial(_run, click.get_current_context().obj)
-  with logs.complete_logs(jobs, roots, runs, workers, run) as found:
+  with _complete_logs(jobs, **places) as found:
     for path in drawing.draw_all(chosen, found, out, overwrite):
       print(path)
 
@@ -88,12 +87,7 @@ def figures(
 @overwrite
 @_log_flags
 def results(
-  seeds: int,
-  out: pathlib.Path,
-  overwrite: bool,
-  workers: int,
-  runs: pathlib.Path,
-  **places: Any,
+  seeds: int, out: pathlib.Path, overwrite: bool, **places: Any
 ) -> None:
   """Measures the thesis' claims, and writes the findings.
 
@@ -101,27 +95,34 @@ def results(
   """
   with errors.ended_by_signals():
     from ..mini_algoperf import files
-    from ..studies.thesis import logs
     from ..studies.thesis import results as findings
   numbers = range(1, seeds + 1)
   wanted = set(jobs := findings.wanted_jobs(numbers))
   page = paths.new_file(out, overwrite)
-  roots = _folders(**places)
-  run = functools.partial(_run, click.get_current_context().obj)
-  with logs.complete_logs(jobs, roots, runs, workers, run) as found:
+  with _complete_logs(jobs, **places) as found:
     used = [log for log in found if log.job in wanted]
     typed = f'reset-cycles results --seeds={seeds} --out={out}'
     files.write_whole(page, findings.measure(typed, numbers, used))
   print(page)
 
 
-def _folders(logs: str | None, shipped: bool) -> list[pathlib.Path]:
-  """The folders of logs that are there; an earlier one takes precedence."""
+def _complete_logs(
+  jobs: Sequence[Job],
+  logs: str | None,
+  shipped: bool,
+  runs: pathlib.Path,
+  workers: int,
+) -> contextlib.AbstractContextManager[list[RunLog]]:
+  """All logs that the flags name; missing runs are trained first."""
   from ..experiments.thesis import LOGS
+  from ..studies.thesis.logs import complete_logs
 
   given = logs.split(',') if logs is not None else []
   own = [LOGS] if shipped and LOGS.is_dir() else []
-  return [*(paths.folder(text, '--logs=') for text in given), *own]
+  # An earlier folder takes precedence.
+  roots = [*(paths.folder(text, '--logs=') for text in given), *own]
+  run = functools.partial(_run, click.get_current_context().obj)
+  return complete_logs(jobs, roots, runs, workers, run)
 
 
 def _run(main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
