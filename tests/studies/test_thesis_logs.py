@@ -1,5 +1,6 @@
 """Logs of the registry's runs: found, kept, packed, trained."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -159,7 +160,9 @@ def start_study(folder, work):
   environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
   command = [sys.executable, 'parent.py', str(folder)]
   parent = subprocess.Popen(
-    command, cwd=folder, env=environment, stderr=subprocess.DEVNULL
+    command,
+    **{'cwd': folder, 'env': environment, 'stderr': subprocess.DEVNULL},
+    start_new_session=True,
   )
   for _ in range(600):
     if len(pids := [path.stem for path in folder.glob('*.pid')]) == 2:
@@ -190,12 +193,9 @@ def test_ctrl_c_leaves_no_worker(work, tmp_path):
   """To the group, as a terminal sends it; nobody waits for a run's end."""
   parent, pids = start_study(tmp_path, work)
   try:
-    parent.send_signal(signal.SIGINT)
-    for pid in pids:
-      os.kill(int(pid), signal.SIGINT)
+    os.killpg(parent.pid, signal.SIGINT)
     assert parent.wait(timeout=60) == -signal.SIGINT
     assert alive(pids) == []
   finally:
-    parent.kill()
-    for pid in alive(pids):
-      os.kill(int(pid), 9)
+    with contextlib.suppress(ProcessLookupError):
+      os.killpg(parent.pid, signal.SIGKILL)
