@@ -44,14 +44,16 @@ def study(
   do. Runs that are there are not trained again. A run that breaks is recorded,
   and the others go on; the command then fails.
   """
+  # Workloads are made: a KeyboardInterrupt could get lost in a callback of jax.
   with errors.ended_by_signals():
     from ..studies.board import study as studies
-  runs = studies.plan(
-    submissions.split(',') if submissions else (),
-    workloads.split(','),
-    conditions.split(','),
-    studies.read_seeds(seeds),
-  )
+
+    runs = studies.plan(
+      submissions.split(',') if submissions else (),
+      workloads.split(','),
+      conditions.split(','),
+      studies.read_seeds(seeds),
+    )
   out.mkdir(parents=True, exist_ok=True)
   to_train = studies.missing(runs, out, retry)
   print(f'{len(runs)} runs, {len(to_train)} to train.', file=sys.stderr)

@@ -71,8 +71,8 @@ def describe(error: BaseException) -> str:
 def ended_by_signals() -> contextlib.AbstractContextManager[None]:
   """Inside the block Ctrl-C and its like end the process immediately.
 
-  For imports: nothing has been written yet, and a KeyboardInterrupt can get lost in
-  a callback.
+  For imports and plans: nothing has been written yet, and a KeyboardInterrupt can
+  get lost in a callback.
   """
   return handled(_end, *ENDING)
 
