@@ -12,7 +12,7 @@ from reset_cycles.studies import workers
 
 IMPORTS = (
   'import sys; from dataclasses import replace\n'
-  'from reset_cycles.schedule_params import THESIS\n'
+  'from reset_cycles.schedule_params import Cycle, THESIS\n'
   'from reset_cycles.submission import make_submission\n'
 )
 FUNCTIONS = (
