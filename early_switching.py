@@ -144,7 +144,7 @@ class Progress:
   """Abandons a chain of cycles that is not expected to reach the target.
 
     abandon if the loss is not finite, or
-      f >= min_share and 1 - best > margin + gain (1 - f)
+      f >= min_share and 1 - best > margin + gain max(1 - f, 0)
 
   f is the share of the chain, from the last full reset to the horizon, and best
   the largest progress so far (`soft_reset.progress`, linear). Metrics count as

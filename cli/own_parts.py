@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
@@ -41,8 +42,11 @@ def rehearse(params: ScheduleParams | None) -> None:
   seen, target = Evaluation(1, 1.0, 0.5, 1.0), Target('metric', 0.9, True)
   rule, reset, optimizer = params.switching, params.reset, params.optimizer
   for cycle in params.cycles:
-    for shape in (cycle.warmup, cycle.decay):
-      share = np.float32(0.5), np.float32(cycle.warmup_factor)
+    for shape, warmup in (
+      (cycle.warmup, 0),
+      (cycle.decay, cycle.warmup_factor),
+    ):
+      share = np.float32(0.5), np.float32(warmup)
       _try(shape, '__call__', _is_number, 'one real number', *share)
 
   like: Any = tree_structure(rule.initial)
@@ -69,7 +73,7 @@ def rehearse(params: ScheduleParams | None) -> None:
     run = seen, seen, target, 1, 10
     _try(reset, 'tau', _is_share, 'a number in [0, 1]', *run)
   if params.horizon is not None:
-    is_count = lambda found: _is_number(found) and found >= 0
+    is_count = lambda found: _is_number(found) and 0 <= found < np.inf
     right = 'steps, a number of at least 0'
     _try(params.horizon, 'steps_to_come', is_count, right, Pace(), 10.0)
   is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
@@ -80,7 +84,10 @@ def rehearse(params: ScheduleParams | None) -> None:
 
 def _is_number(found: Any) -> bool:
   is_one = not isinstance(found, (list, tuple)) and np.ndim(found) == 0
-  return is_one and np.asarray(found).dtype.kind in 'biuf'
+  dtype = np.asarray(found).dtype
+  return is_one and (
+    dtype.kind in 'biuf' or jnp.issubdtype(dtype, jnp.floating)
+  )
 
 
 def _is_share(found: Any) -> bool:

@@ -63,6 +63,24 @@ def test_the_tolerance(estimate, scale):
   assert TEST.scale(estimate, 0.5) == scale
 
 
+def test_the_rates_that_the_clock_reads():
+  config = config_of(make_params(range_test=RangeTest(7, 32.0)), 20)
+  _, clock = control_lib.start(config)
+  rate = jax.jit(
+    lambda words: schedules.learning_rate(
+      schedules.unpacked(words), config.all_cycles
+    )
+  )
+  words = schedules.packed(clock, 7)
+  found = []
+  for count in range(7):
+    words[0] = count
+    found.append(float(rate(words)))
+  # From a 32nd of the peak, by a factor of 2^(10/7) from step to step.
+  expected = [PEAK * 2.0 ** (10 * i / 7 - 5) for i in range(7)]
+  np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_losses_are_noted_beside_the_clock():
   """A loss of a later step finds no room, and changes nothing."""
   config = config_of(make_params(range_test=TEST), 20)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 
@@ -104,6 +105,8 @@ CYCLES = [{'class': 'Cycle'}]
     ),
     ({'schedule_params': as_plain(THESIS)}, 'step_hint=None: .* whole number'),
     ({'step_hint': 5, 'schedule_params': {'reset': {}}}, 'class is missing'),
+    ({'step_hint': 5, 'schedule_params': None}, 'schedule_params'),
+    ({'budget_factor': math.nan}, 'budget_factor=nan'),
   ),
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path, values, message):
