@@ -151,7 +151,8 @@ scoreboard: .venv/.installed ## Write the pages that compare submissions from th
 	  --out=benchmarks/premium/CANDIDATES.md --overwrite \
 	  --reading=benchmarks/premium/candidates/READING.md
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --overwrite \
-	  --out=benchmarks/premium/SCOREBOARD.md
+	  --out=benchmarks/premium/SCOREBOARD.md \
+	  --reading=benchmarks/premium/SCOREBOARD_READING.md
 
 # The menu's link to the repository, where origin is an address on the web.
 REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \

@@ -88,9 +88,10 @@ def mend_restore(checkpoint_utils, sharding_utils):
 
 
 def import_runner(package, num_devices):
-  """The benchmark's runner, on so many devices; it overwrites XLA_FLAGS."""
-  if package == 'algoperf':
-    os.environ['JAX_NUM_CPU_DEVICES'] = str(num_devices)
+  """The benchmark's runner, on so many devices; it overwrites XLA_FLAGS.
+
+  The current one needs JAX_NUM_CPU_DEVICES from the start.
+  """
   runner = importlib.import_module('submission_runner')
   if package != 'algoperf':
     flag = f' --xla_force_host_platform_device_count={num_devices}'

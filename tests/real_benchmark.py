@@ -107,11 +107,15 @@ def run(
     **changes,
     'flags': ['--framework=jax', f'--submission_path={path}', *flags],
   }
+  # This session's device count is not the benchmark's. The current one's jax
+  # reads it when it is imported.
+  environment = {k: v for k, v in os.environ.items() if k != 'XLA_FLAGS'}
+  if package == 'algoperf':
+    environment['JAX_NUM_CPU_DEVICES'] = str(job['num_devices'])
   with (folder / 'log.txt').open('a') as log:
     return subprocess.run(
       [sys.executable, algoperf_process.__file__, json.dumps(job)],
-      # This session's device count is not the benchmark's.
-      env={k: v for k, v in os.environ.items() if k != 'XLA_FLAGS'},
+      env=environment,
       stdout=log,
       stderr=subprocess.STDOUT,
       check=False,
