@@ -32,7 +32,7 @@ import types
 
 import numpy as np
 
-from reset_cycles.benchmarks.real_runner import patched
+from reset_cycles.benchmarks.real_runner import data, patched
 
 
 def give_tree_map():
@@ -46,10 +46,7 @@ def give_tree_map():
 def made_up(workload):
   """Noise in the form of MNIST, or the molecules of `mini_algoperf`."""
   if workload == 'ogbg':
-    # It imports jax, which must not be before the number of devices is set.
-    from reset_cycles.benchmarks.real_runner.data import molecules
-
-    return molecules()
+    return data.molecules()
   rng = np.random.default_rng(0)
   return {
     split: {
