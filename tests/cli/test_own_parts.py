@@ -1,7 +1,5 @@
 """Own parts: what each method may return, and how the rest is told."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import NamedTuple
@@ -27,21 +25,15 @@ class Waited(NamedTuple):
   count: int = 0
 
 
-WHOLE = (
-  'Rule',
-  'observe',
-  (Waited(0.5, 1), Verdict('', {'waited': np.int32(1)})),
-)
+STATE, SAID = Waited(0.5, 1), Verdict('', {'waited': np.int32(1)})
 GOOD = [
-  ('Shape', '__call__', 1),
-  ('Shape', '__call__', jnp.float32(0.5)),
-  WHOLE,
+  *(('Shape', '__call__', x) for x in (1, jnp.float32(0.5), jnp.bfloat16(0.5))),
+  ('Rule', 'observe', (STATE, SAID)),
   ('Reset', 'plan', FULL),
   ('Reset', 'tau', 1.0),
   ('Horizon', 'steps_to_come', 0),
   ('Optimizer', 'build', optax.sgd(0.1)),
 ]
-STATE, SAID = WHOLE[2]
 BAD = [
   *(('Shape', '__call__', x) for x in (None, 'a', jnp.ones(3), (1.0, 1.0), 1j)),
   *(('Rule', 'observe', x) for x in (None, SAID, (STATE, 'no'), (SAID, STATE))),
@@ -53,29 +45,26 @@ BAD = [
   ('Rule', 'observe', (STATE._replace(count='a'), SAID)),
   *(('Reset', 'plan', x) for x in (None, 0.5, FULL._replace(tau=2.0))),
   *(('Reset', 'tau', x) for x in (None, 2.0, 'a', math.nan)),
-  *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a')),
+  *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a', math.inf)),
   *(('Optimizer', name, None) for name in ('direction', 'build')),
 ]
 
 
 def settings(kind, method, returned):
   """With a part of which one method returns what it is told to."""
-  bases = {
-    'Shape': object,
-    'Rule': SmoothedLossRule,
-    'Reset': SoftReset,
-    'Horizon': TimeHorizon,
-    'Optimizer': AdamW,
-  }
+  base, field = {
+    'Shape': (object, 'cycles'),
+    'Rule': (SmoothedLossRule, 'switching'),
+    'Reset': (SoftReset, 'reset'),
+    'Horizon': (TimeHorizon, 'horizon'),
+    'Optimizer': (AdamW, 'optimizer'),
+  }[kind]
   members = {method: lambda self, *unused: returned, '__module__': 'mine'}
   if kind == 'Rule':
     members |= {'initial': Waited(), 'columns': ('waited',)}
-  part = type(kind, (bases[kind],), members)()
-  if kind == 'Shape':
-    return dataclasses.replace(THESIS, cycles=(Cycle(decay=part),))
-  fields = {'Rule': 'switching', 'Reset': 'reset', 'Horizon': 'horizon'}
-  changes = {fields.get(kind, 'optimizer'): part}
-  return dataclasses.replace(THESIS, **changes)
+  part = type(kind, (base,), members)()
+  part = (Cycle(decay=part),) if kind == 'Shape' else part
+  return dataclasses.replace(THESIS, **{field: part})
 
 
 @pytest.mark.parametrize(('kind', 'method', 'returned'), GOOD)
