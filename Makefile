@@ -145,7 +145,8 @@ figures-thesis: .venv/.installed
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.md
-	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --premium \
+	$(BIN)/reset-cycles scoreboard --premium \
+	  --logs=benchmarks/premium/logs,benchmarks/premium/piece_logs \
 	  --out=benchmarks/premium/PREMIUM.md --overwrite --reading=benchmarks/premium/READING.md
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/candidates --premium \
 	  --out=benchmarks/premium/CANDIDATES.md --overwrite \
