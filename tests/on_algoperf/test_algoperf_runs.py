@@ -49,7 +49,7 @@ SCRIPT = {
 # chain's second cycle is repeated.
 TAPE = [
   (0, 'cycle_start', '', '', '', 1.0),
-  (4, 'range_test', 'the peak is kept', '', '', ''),
+  (4, 'range_test', 'the peaks are kept', '', '', ''),
   (4, 'reset', 'early', 'FullReset', 1.0, ''),
   (4, 'cycle_start', '', '', '', 1.0),
   (12, 'switch', 'loss rises', '', '', ''),
