@@ -144,16 +144,16 @@ figures-thesis: .venv/.installed
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
-	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.md
+	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.txt
 	$(BIN)/reset-cycles scoreboard --premium \
 	  --logs=benchmarks/premium/logs,benchmarks/premium/piece_logs \
-	  --out=benchmarks/premium/PREMIUM.md --overwrite --reading=benchmarks/premium/READING.md
+	  --out=benchmarks/premium/PREMIUM.md --overwrite --reading=benchmarks/premium/READING.txt
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/candidates --premium \
 	  --out=benchmarks/premium/CANDIDATES.md --overwrite \
-	  --reading=benchmarks/premium/candidates/READING.md
+	  --reading=benchmarks/premium/candidates/READING.txt
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --overwrite \
 	  --out=benchmarks/premium/SCOREBOARD.md \
-	  --reading=benchmarks/premium/SCOREBOARD_READING.md
+	  --reading=benchmarks/premium/SCOREBOARD_READING.txt
 
 # The menu's link to the repository, where origin is an address on the web.
 REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \
