@@ -18,6 +18,7 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import schedules
 from .evaluation import Evaluation, Pace, Target
+from .records import Event
 from .schedules import CycleClock, PlannedCycle, cycle_ends
 from .state import NO_EVALUATION, Control
 
@@ -27,8 +28,6 @@ _FEWEST_INTERVALS = 3
 _NEARLY = 0.05
 # Smaller rates are 0 to a device.
 _SMALLEST = float(np.finfo(np.float32).tiny)
-
-Event = dict[str, Any]
 
 
 class RunConfig(NamedTuple):

@@ -18,12 +18,12 @@ from . import control as control_lib
 from . import schedules
 from . import workload as facts
 from .checks import check
-from .control import Event, RunConfig
+from .control import RunConfig
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
 from .model_reset import Model, ModelReset, role_by_field
 from .optimizers import OptState, clocked, global_norm
-from .records import Records
+from .records import Event, Records
 from .schedules import CycleClock
 from .state import Control, from_words, to_words
 from .workload import WorkloadApi
