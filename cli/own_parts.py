@@ -6,7 +6,8 @@ Here one line names the class and the method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
 from ..core.evaluation import Evaluation, Pace, Target
+from ..core.schedules import PlannedCycle
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..schedule_params import ScheduleParams
@@ -49,6 +51,14 @@ def rehearse(params: ScheduleParams | None) -> None:
       share = np.float32(0.5), np.float32(warmup)
       _try(shape, '__call__', _is_number, 'one real number', *share)
 
+  for part, names in (
+    (rule, ('initial', 'columns', 'judges_chain')),
+    (optimizer, ('moments', 'iterates')),
+    (params.range_test, ('steps',)),
+  ):
+    for name in names:
+      if part is not None and not hasattr(part, name):
+        raise ValueError(f'{type(part).__name__} must have {name!r}.')
   like: Any = tree_structure(rule.initial)
 
   def is_judged(found: Any) -> bool:
@@ -77,9 +87,36 @@ def rehearse(params: ScheduleParams | None) -> None:
     right = 'steps, a number of at least 0'
     _try(params.horizon, 'steps_to_come', is_count, right, Pace(), 10.0)
   is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
+  right = 'an optax transformation'
   for method, given in (('direction', ()), ('build', (np.float32(0.1),))):
-    if hasattr(optimizer, method):
-      _try(optimizer, method, is_optax, 'an optax transformation', *given)
+    _try(optimizer, method, is_optax, right, *given)
+  trained = {'w': np.ones(2, np.float32)}
+  is_like = lambda found: tree_structure(found) == tree_structure(trained)
+  right = 'a tree like the parameters'
+  for own in _own(optimizer, 'gradient_point'):
+    begun = own.build(np.float32(0.1)).init(trained)
+    _try(own, 'gradient_point', is_like, right, begun, trained)
+  test = params.range_test
+  if test is not None:
+    losses, is_cycle = (
+      np.ones(test.steps),
+      lambda x: isinstance(x, PlannedCycle),
+    )
+    _try(test, 'cycle', is_cycle, 'a PlannedCycle', 0.1)
+    _try(test, 'estimate', _is_number, 'one real number', losses, 0.1)
+    _try(test, 'scale', _is_number, 'one real number', 0.1, 0.1)
+
+
+def _own(part: Any, method: str) -> Iterator[Any]:
+  """The part, or those inside it, that have the method and are not the package's."""
+  if isinstance(part, (tuple, list)):
+    for one in part:
+      yield from _own(one, method)
+  elif type(part).__module__.partition('.')[0] != _PACKAGE:
+    if hasattr(part, method):
+      yield part
+  elif dataclasses.is_dataclass(part):
+    yield from _own(list(vars(part).values()), method)
 
 
 def _is_number(found: Any) -> bool:
@@ -101,11 +138,8 @@ def _try(
   right: str,
   *given: Any,
 ) -> None:
-  kind = type(part)
-  if kind.__module__.partition('.')[0] == _PACKAGE:
-    return
-  found = getattr(part, method)(*given)
-  if not is_right(found):
-    raise ValueError(
-      f'{kind.__name__}.{method} returned {found!r}: it must return {right}.'
-    )
+  for own in _own(part, method):
+    found = getattr(own, method)(*given)
+    if not is_right(found):
+      name = f'{type(own).__name__}.{method}'
+      raise ValueError(f'{name} returned {found!r}: it must return {right}.')

@@ -13,9 +13,11 @@ from helpers.fakes import write_submission
 from reset_cycles.cli import own_parts
 from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import AdamW
-from reset_cycles.core.schedules import Cycle
+from reset_cycles.core.range_test import RangeTest
+from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.early_switching import SmoothedLossRule, Verdict
 from reset_cycles.mini_algoperf.submission_loader import load_submission
+from reset_cycles.parts.composed_shapes import Chained
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import FULL, SoftReset
 
@@ -33,6 +35,8 @@ GOOD = [
   ('Reset', 'tau', 1.0),
   ('Horizon', 'steps_to_come', 0),
   ('Optimizer', 'build', optax.sgd(0.1)),
+  ('Optimizer', 'gradient_point', {'w': 1}),
+  ('Test', 'estimate', math.nan),
 ]
 BAD = [
   *(('Shape', '__call__', x) for x in (None, 'a', jnp.ones(3), (1.0, 1.0), 1j)),
@@ -46,7 +50,8 @@ BAD = [
   *(('Reset', 'plan', x) for x in (None, 0.5, FULL._replace(tau=2.0))),
   *(('Reset', 'tau', x) for x in (None, 2.0, 'a', math.nan)),
   *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a', math.inf)),
-  *(('Optimizer', name, None) for name in ('direction', 'build')),
+  *(('Optimizer', name, None) for name in ('direction', 'gradient_point')),
+  *(('Test', name, None) for name in ('cycle', 'estimate', 'scale')),
 ]
 
 
@@ -58,6 +63,7 @@ def settings(kind, method, returned):
     'Reset': (SoftReset, 'reset'),
     'Horizon': (TimeHorizon, 'horizon'),
     'Optimizer': (AdamW, 'optimizer'),
+    'Test': (RangeTest, 'range_test'),
   }[kind]
   members = {method: lambda self, *unused: returned, '__module__': 'mine'}
   if kind == 'Rule':
@@ -80,6 +86,23 @@ def test_a_method_that_returns_what_it_should_not_is_named(
     ValueError, match=f'^{kind}.{method} returned .*: it must'
   ):
     own_parts.rehearse(settings(kind, method, returned))
+
+
+def test_an_own_part_inside_the_projects_is_tried():
+  own = settings('Shape', '__call__', None).cycles[0].decay
+  both = (Cycle(decay=Chained((Cosine(), own))),)
+  with pytest.raises(ValueError, match=r'^Shape.__call__ returned None'):
+    own_parts.rehearse(dataclasses.replace(THESIS, cycles=both))
+
+
+@pytest.mark.parametrize('missing', ['initial', 'columns'])
+def test_an_attribute_that_a_rule_lacks_is_named(missing):
+  members = {'judges_chain': False, 'initial': 0, 'columns': ()}
+  members.pop(missing)
+  members['observe'] = lambda self, *unused: None
+  rule = type('Bare', (), {**members, '__module__': 'mine'})()
+  with pytest.raises(ValueError, match=f"^Bare must have '{missing}'"):
+    own_parts.rehearse(dataclasses.replace(THESIS, switching=rule))
 
 
 def test_this_projects_own_parts_are_not_tried(monkeypatch):
