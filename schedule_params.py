@@ -120,7 +120,7 @@ SOFT_RESET = ScheduleParams(
   switching=Progress(),
   early_switching=True,
   repeat=True,
-  range_test=RangeTest(steps=7, reach=32.0, tolerance=2.0),
+  range_test=RangeTest(steps=8, reach=32.0, tolerance=2.0),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
 # The settings in force.

@@ -2,7 +2,8 @@
 
 The first steps of a run are taken on one batch, at rates that rise
 geometrically. The loss of that batch falls until the rate is too large for the
-model: with one batch, no other one's noise hides it. The model is thrown away.
+model: with one batch, no other one's noise hides it. The model is the one that
+the first cycle begins with, and it is made anew for that.
 
 Source: after Smith 2017, "Cyclical learning rates", section 3.3; one batch and
 the estimate are ours.
@@ -24,20 +25,22 @@ _BROKEN = 0.1  # a larger rise above the first loss, relative, is no noise
 
 
 @dataclasses.dataclass(frozen=True)
-class Geometric:
-  """From a share of the peak up to the peak: lowest^(1 - x)."""
+class Ladder:
+  """Multiples of the peak, from 1 / reach at the first step to reach at the last."""
 
-  lowest: float
+  steps: int
+  reach: float
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    return jnp.power(self.lowest, 1.0 - jnp.asarray(x))
+    i = self.steps * jnp.asarray(x)
+    return jnp.power(self.reach, 2.0 * i / (self.steps - 1) - 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class RangeTest:
   """Finds the scale of the peaks before the first cycle, in so many steps.
 
-    rate_i   = peak * reach^(2 i / steps - 1),  i = 0 .. steps - 1
+    rate_i   = peak * reach^(2 i / (steps - 1) - 1),  i = 0 .. steps - 1
     estimate = rate_(j - 1/2), where L_j is the least loss
 
   L_j follows from the rate before it, and rises with its own: the estimate lies
@@ -47,7 +50,7 @@ class RangeTest:
   estimate.
   """
 
-  steps: int = 7  # of the test, at least 4
+  steps: int = 8  # of the test, at least 4
   reach: float = 32.0  # factor to either side of the peak that is tried
   tolerance: float = 2.0  # factor between peak and estimate that remains
 
@@ -58,9 +61,8 @@ class RangeTest:
 
   def cycle(self, peak: float) -> PlannedCycle:
     """The test around a peak, as a cycle that the clock can read."""
-    rise = Geometric(self.reach**-2)
-    setting = Cycle(peak * self.reach, 1.0, 0.0, decay=rise)
-    return PlannedCycle(self.steps, 0, setting)
+    ladder = Ladder(self.steps, self.reach)
+    return PlannedCycle(self.steps, 0, Cycle(peak, 1.0, 0.0, decay=ladder))
 
   def estimate(self, losses: np.ndarray, peak: float) -> float:
     """The peak that suits; NaN if the first loss is not finite.
@@ -74,7 +76,7 @@ class RangeTest:
     if not whole.size:
       return math.nan
     j = int(np.argmin(whole))
-    return peak * self.reach ** (2.0 * (j - 0.5) / self.steps - 1.0)
+    return peak * self.reach ** ((2.0 * j - 1.0) / (self.steps - 1) - 1.0)
 
   def scale(self, estimate: float, peak: float) -> float:
     """The factor on the peaks; 1 if there is no estimate."""

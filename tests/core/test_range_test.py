@@ -14,31 +14,30 @@ from reset_cycles.core.range_test import RangeTest
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
-# Around a peak of .01 the rates are .0025, .005, .01 and .02.
-TEST = RangeTest(steps=4, reach=4.0, tolerance=4.0)
-ROOT = 2**0.5
+# Around a peak of .01 the rates are .00125, .005, .02 and .08.
+TEST = RangeTest(steps=4, reach=8.0, tolerance=4.0)
 
 
 @pytest.mark.parametrize(
   ('losses', 'estimate'),
   (
     # Each loss follows from the rate before it, and rises with its own.
-    case([8, 4, 6, 9], 0.005 / ROOT, id='in the middle'),
-    case([8, 4, 2, 1], 0.02 / ROOT, id='falls at last'),
-    case([8, 8.5, 2, 3], 0.01 / ROOT, id='not the first fall'),
-    case([1, 1.05, 1.06, 1.1], 0.0025 / ROOT, id='rising'),
+    case([8, 4, 6, 9], 0.0025, id='in the middle'),
+    case([8, 4, 2, 1], 0.04, id='falls at last'),
+    case([8, 8.5, 2, 3], 0.01, id='not the first fall'),
+    case([1, 1.05, 1.06, 1.1], 0.000625, id='rising'),
     # A tenth above the first loss, and whatever follows is ignored.
-    case([8, 4, 8.9, 2], 0.005 / ROOT, id='broken'),
-    case([8, 4, 8.7, 2], 0.02 / ROOT, id='not quite broken'),
-    case([-8, -9, -7, -99], 0.005 / ROOT, id='broken below zero'),
-    case([8, 9, 2, 1], 0.0025 / ROOT, id='broken at once'),
+    case([8, 4, 8.9, 2], 0.0025, id='broken'),
+    case([8, 4, 8.7, 2], 0.04, id='not quite broken'),
+    case([-8, -9, -7, -99], 0.0025, id='broken below zero'),
+    case([8, 9, 2, 1], 0.000625, id='broken at once'),
     # The first of equal minima.
-    case([8, 4, 4, 5], 0.005 / ROOT, id='equal minima'),
-    case([1, 1, 1, 1], 0.0025 / ROOT, id='flat'),
-    case([8, 4, NAN, 2], 0.005 / ROOT, id='nan'),
-    case([8, 4, INF, 2], 0.005 / ROOT, id='infinite'),
-    case([8, 4, -INF, 2], 0.005 / ROOT, id='minus infinite'),
-    case([8, NAN, NAN, NAN], 0.0025 / ROOT, id='nan after the first'),
+    case([8, 4, 4, 5], 0.0025, id='equal minima'),
+    case([1, 1, 1, 1], 0.000625, id='flat'),
+    case([8, 4, NAN, 2], 0.0025, id='nan'),
+    case([8, 4, INF, 2], 0.0025, id='infinite'),
+    case([8, 4, -INF, 2], 0.0025, id='minus infinite'),
+    case([8, NAN, NAN, NAN], 0.000625, id='nan after the first'),
     case([NAN, 1, 1, 1], NAN, id='nan at first'),
   ),
 )
@@ -64,20 +63,19 @@ def test_the_tolerance(estimate, scale):
 
 
 def test_the_rates_that_the_clock_reads():
-  config = config_of(make_params(range_test=RangeTest(7, 32.0)), 20)
+  config = config_of(make_params(range_test=RangeTest(6, 32.0)), 20)
   _, clock = control_lib.start(config)
   rate = jax.jit(
     lambda words: schedules.learning_rate(
       schedules.unpacked(words), config.all_cycles
     )
   )
-  words = schedules.packed(clock, 7)
+  words = schedules.packed(clock, 6)
   found = []
-  for count in range(7):
+  for count in range(6):
     words[0] = count
     found.append(float(rate(words)))
-  # From a 32nd of the peak, by a factor of 2^(10/7) from step to step.
-  expected = [PEAK * 2.0 ** (10 * i / 7 - 5) for i in range(7)]
+  expected = [PEAK * rate for rate in (1 / 32, 1 / 8, 1 / 2, 2, 8, 32)]
   np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -97,9 +95,9 @@ def test_losses_are_noted_beside_the_clock():
   np.testing.assert_array_equal(np.asarray(words)[1:8], kept)
 
 
-# The estimate is sqrt(2) times the peak.
-FALLING = np.float32([4, 3, 2, 1])
-# It is the peak, over 4 sqrt(2).
+# The estimate is the peak.
+FALLING = np.float32([4, 3, 1, 2])
+# It is a sixteenth of the peak.
 RISING = np.float32([1, 2, 3, 4])
 
 
@@ -111,8 +109,8 @@ def begun(**changes):
 @pytest.mark.parametrize(
   ('losses', 'ratio', 'scale', 'reason'),
   (
-    (RISING, ROOT / 8, 1 / ROOT, 'the peaks are moved'),
-    (FALLING, ROOT, 1.0, 'the peaks are kept'),
+    (RISING, 1 / 16, 1 / 4, 'the peaks are moved'),
+    (FALLING, 1.0, 1.0, 'the peaks are kept'),
   ),
   ids=('moved', 'kept'),
 )
@@ -140,7 +138,7 @@ def test_the_tape_of_a_run_that_begins_with_a_test(
   # The other peaks keep their ratios to the first.
   peaks = [PEAK, PEAK + 0.001, PEAK - 0.001]
   begun_at = [peak for _, peak in of(events, 'cycle_start', 'peak_value')]
-  expected = [4.0 * PEAK, *(peak * scale for peak in peaks)]
+  expected = [PEAK, *(peak * scale for peak in peaks)]
   np.testing.assert_allclose(begun_at, expected, rtol=1e-12)
   # The model of the test is thrown away, and its chain with it.
   modes = [mode for _, mode in of(events, 'reset', 'mode')]

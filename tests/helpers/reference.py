@@ -417,7 +417,7 @@ class Twin:
 
 def best_rate(losses, test, peak):
   """Between the rate that brought the least loss and the next one."""
-  growth = test.reach ** (2 / test.steps)
+  growth = test.reach ** (2 / (test.steps - 1))
   rate, least, found = peak / test.reach, math.inf, math.nan
   for loss in map(float, losses):
     if not math.isfinite(loss) or loss - losses[0] > 0.1 * abs(losses[0]):
