@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from ..schedule_params import ScheduleParams
-from ..soft_reset import ResetPlan, SoftReset
+from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import control as control_lib
 from . import schedules
 from . import workload as facts
@@ -276,6 +276,11 @@ def _adopt(
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
     _record(run, metrics, [event], workload, 0)
+    if setup.config.settings.range_test is not None:
+      # Of the model that the first cycle will begin with, whatever was given.
+      clock, own = model.opt_state.clock, model.opt_state.state
+      own = _reset(run, model._replace(opt_state=own), FULL, workload)
+      model = own._replace(opt_state=OptState(clock, own.opt_state))
   return model, metrics
 
 
@@ -294,7 +299,8 @@ def _reset(
   """
   setup = run.setup
   assert run.control is not None
-  key = _key(setup.rng, len(setup.config.cycles), run.control.number - 2)
+  index = max(run.control.number - 2, 0)  # a range test has the first one, too
+  key = _key(setup.rng, len(setup.config.cycles), index)
   try:
     cpu = jax.local_devices(backend='cpu')[0]
   except RuntimeError:  # a process that was told to use the accelerator only

@@ -252,6 +252,21 @@ def test_the_losses_of_a_range_test_are_noted(generation):
   )
 
 
+@BOTH
+def test_a_range_test_is_taken_on_the_first_cycles_model(generation):
+  """Whatever model is handed over; its first step has a tiny rate."""
+  driver, broken = (new_driver(TIMED, generation) for _ in range(2))
+  scale = lambda leaf: 1e30 * leaf
+  broken.params = jax.tree_util.tree_map(scale, broken.params)
+  for one in (driver, broken):
+    one.step()
+  get = devices_of(driver).get
+  first, other = get(driver.params)['kernel'], get(broken.params)['kernel']
+  np.testing.assert_array_equal(first, other)
+  fresh = fresh_model(driver, 0)[0]['kernel']
+  np.testing.assert_allclose(first, fresh, rtol=0, atol=1e-3)
+
+
 def test_a_range_test_takes_one_batch():
   """Of four steps; also from the third on, where a run is resumed there."""
   driver, queue = new_driver(TIMED), itertools.count()
