@@ -93,12 +93,13 @@ def compilations(_compile_events):
   return count
 
 
-@pytest.fixture
+@pytest.fixture(scope='module')
 def compiled_quickly():
   """For programs that take longer to be compiled than to run."""
   jax.config.update('jax_disable_most_optimizations', True)
   yield
   jax.config.update('jax_disable_most_optimizations', False)
+  jax.clear_caches()  # whose keys are without this setting
 
 
 @pytest.fixture
