@@ -462,9 +462,10 @@ def test_a_few_steps_reduce_the_loss(name):
   batch = next(_queue(workload))
   trainer = targets.Trainer(workload, 12, None)
   workload._build_input_queue = lambda *unused: itertools.repeat(batch)
+  logits_fn = _logits_fn(workload)
 
   def loss_of(params, state):
-    logits = _logits_fn(workload)(params, batch, state)
+    logits = logits_fn(params, batch, state)
     weights = batch.get('weights')
     loss = workload.loss_fn(batch['targets'], logits, weights)
     return loss['summed'] / loss['n_valid_examples']
