@@ -28,7 +28,8 @@ BENCH_FLAGS ?=
 OTHER_STACKS := algoperf-0.5 algoperf-main
 BIN := .venv/bin
 
-IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile
+# In the order of tests/conftest.py, not by the number of a file's tests.
+IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 # The tests of the modules that are handed in to the benchmark.
 CORE_TESTS := $(addprefix tests/,core $(addprefix test_,\

@@ -3,9 +3,8 @@
   .venv/bin/python benchmarks/costs.py [--models=digits,molecules] [--out=FILE]
 
 Submissions and a bare `optax.adamw` with one cosine take turns in one process,
-and each step is waited for. `--former=FOLDER` measures another checkout of this
-project in the same run, through the benchmark's functions alone. Models are the
-stand-ins and those in `models.py`, which need jax, flax, optax and NumPy only.
+and each step is waited for. Models are the stand-ins and those in `models.py`,
+which need jax, flax, optax and NumPy only.
 
 `--memory=clicks,sentences` prints XLA's own plan of the memory of a step and of a
 reset on each of eight devices, at the shapes of criteo1tb and WMT. Programs are
@@ -21,7 +20,6 @@ import argparse
 import dataclasses
 import datetime as dt
 import functools
-import importlib
 import importlib.util
 import itertools
 import json
@@ -47,20 +45,18 @@ RESETS = 2  # as many as further cycles in the thesis' chain
 Figures = dict[str, list[float]]
 
 
-def import_from(name: str, root: pathlib.Path) -> None:
-  """Makes a checkout of this project importable under a name."""
+if importlib.util.find_spec('reset_cycles') is None:
+  # This checkout, whatever its folder is called.
   spec = importlib.util.spec_from_file_location(
-    name, root / '__init__.py', submodule_search_locations=[str(root)]
+    'reset_cycles', ROOT / '__init__.py', submodule_search_locations=[str(ROOT)]
   )
   assert spec is not None and spec.loader is not None
-  sys.modules[name] = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(sys.modules[name])
-
-
-if importlib.util.find_spec('reset_cycles') is None:
-  import_from('reset_cycles', ROOT)
+  package = importlib.util.module_from_spec(spec)
+  sys.modules['reset_cycles'] = package
+  spec.loader.exec_module(package)
 
 from models import MODELS  # noqa: E402
+from reset_cycles import schedule_params  # noqa: E402
 from reset_cycles.core import schedules  # noqa: E402
 from reset_cycles.core import workload as workload_facts  # noqa: E402
 from reset_cycles.core.devices import Devices, PmapDevices  # noqa: E402
@@ -71,6 +67,7 @@ from reset_cycles.core.model_reset import (  # noqa: E402
 )
 from reset_cycles.core.optimizers import clocked  # noqa: E402
 from reset_cycles.core.run import train_step  # noqa: E402
+from reset_cycles.submission import make_submission  # noqa: E402
 
 
 class Compilations:
@@ -108,12 +105,10 @@ def batches_of(workload: Any) -> Iterator[Any]:
 class Submitted:
   """A run of one of our settings; a call takes a step."""
 
-  def __init__(self, package: str, settings: str, workload: Any) -> None:
-    params = importlib.import_module(f'{package}.schedule_params')
-    self._functions = importlib.import_module(
-      f'{package}.submission'
-    ).make_submission(
-      dataclasses.replace(getattr(params, settings), budget_factor=100.0)
+  def __init__(self, settings: str, workload: Any) -> None:
+    params = getattr(schedule_params, settings)
+    self._functions: Any = make_submission(
+      dataclasses.replace(params, budget_factor=100.0)
     )
     self.workload, self._batches = workload, batches_of(workload)
     # A list: to take one from an array costs a call of its own at every step.
@@ -259,18 +254,14 @@ def measure_resets(run: Submitted) -> Figures:
 
 
 def measure(
-  make_workload: Callable[[], Any], former: bool, pairs: int, rounds: int
+  make_workload: Callable[[], Any], pairs: int, rounds: int
 ) -> dict[str, dict[str, list[float]]]:
   """(run, figure) -> one value of each round, its median."""
-  own = 'reset_cycles'
   makers: dict[str, Callable[[], Run]] = {
     'optax': lambda: Bare(make_workload()),
-    'THESIS': lambda: Submitted(own, 'THESIS', make_workload()),
-    'SOFT_RESET': lambda: Submitted(own, 'SOFT_RESET', make_workload()),
-    'former THESIS': lambda: Submitted('former', 'THESIS', make_workload()),
+    'THESIS': lambda: Submitted('THESIS', make_workload()),
+    'SOFT_RESET': lambda: Submitted('SOFT_RESET', make_workload()),
   }
-  if not former:
-    del makers['former THESIS']
   compiled = Compilations()
   found: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
   for _ in range(rounds):
@@ -282,7 +273,7 @@ def measure(
     for name, run in runs.items():
       if isinstance(run, Submitted):
         figures[name].update(measure_evaluations(run, pairs))
-        if 'THESIS' in name:
+        if name == 'THESIS':
           figures[name].update(measure_resets(run))
     for name, of_run in figures.items():
       for figure, values in of_run.items():
@@ -298,7 +289,6 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   """
   workload = MODELS[name]()
   key = jax.ShapeDtypeStruct((2,), np.uint32)
-  schedule_params = importlib.import_module('reset_cycles.schedule_params')
   params = getattr(schedule_params, settings)
   cycles = schedules.jax_lr_schedule(100, params.cycles, 100.0)
   transformation = clocked(params.optimizer, cycles)
@@ -392,7 +382,6 @@ def main() -> None:
   """Measures, prints and, if asked to, saves."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--models', default='digits,molecules')
-  parser.add_argument('--former', type=pathlib.Path, help='another checkout')
   parser.add_argument('--pairs', type=int, default=100, help='in a round')
   parser.add_argument('--rounds', type=int, default=5)
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
@@ -402,8 +391,6 @@ def main() -> None:
     os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=8'
     print(memory_table(args.memory.split(',')))
     return
-  if args.former:
-    import_from('former', args.former.resolve())
   saved: dict[str, Any] = {'versions': versions(), 'figures': {}}
   for name in args.models.split(','):
 
@@ -414,7 +401,7 @@ def main() -> None:
 
       return workloads.get_workload(name)
 
-    found = measure(make, bool(args.former), args.pairs, args.rounds)
+    found = measure(make, args.pairs, args.rounds)
     saved['figures'][name] = found
     print(f'## {name}\n\n{table(found)}\n', flush=True)
   print(', '.join(f'{k} {v}' for k, v in saved['versions'].items()))

@@ -28,7 +28,6 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
 @option('jobs', 'Runs at a time.', COUNT, default=1)
-@switch('retry', 'Train again the runs that broke.')
 def study(
   out: pathlib.Path,
   submissions: str | None,
@@ -36,7 +35,6 @@ def study(
   conditions: str,
   seeds: str,
   jobs: int,
-  retry: bool,
 ) -> None:
   """Trains submissions on small workloads, under many conditions.
 
@@ -55,9 +53,9 @@ def study(
       studies.read_seeds(seeds),
     )
   out.mkdir(parents=True, exist_ok=True)
-  to_train = studies.missing(runs, out, retry)
+  to_train = studies.missing(runs, out)
   print(f'{len(runs)} runs, {len(to_train)} to train.', file=sys.stderr)
-  studies.train_all(runs, out, jobs, retry)
+  studies.train_all(runs, out, jobs)
 
 
 @command

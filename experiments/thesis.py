@@ -8,10 +8,10 @@ what stands here.
 
 from __future__ import annotations
 
-import difflib
 import pathlib
 from typing import NamedTuple
 
+from ..parts.choices import check_choice
 from .settings import RUNS
 
 # Logs of the runs with their seeds, one archive for each run and workload.
@@ -199,10 +199,7 @@ def find_figure(name: str) -> ThesisFigure:
   """The figure of a name.
 
   Raises:
-    ValueError: there is none; the message lists names that are near.
+    ValueError: there is none.
   """
-  if name not in FIGURES:
-    near = sorted(difflib.get_close_matches(name, FIGURES, n=3, cutoff=0.5))
-    known = f'near are {", ".join(near)}' if near else ', '.join(FIGURES)
-    raise ValueError(f'{name!r} is not a figure of the thesis: {known}.')
+  check_choice('figure', name, FIGURES)
   return FIGURES[name]

@@ -134,6 +134,9 @@ class Trainer:
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
     state = params, model_state, _adamw(point, 0.0).init(params)
+    # The count, too: else the second step is compiled anew.
+    everywhere = jax.tree_util.tree_leaves(params)[0].sharding
+    state = jax.device_put(state, everywhere)
     size = self._workload.default_batch_size
     queue = CountedQueue(
       self._workload._build_input_queue(data_rng, 'train', self._data_dir, size)

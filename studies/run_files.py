@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import schedules
 from ..core.records import CYCLES
-from ..core.schedules import CycleClock
+from ..core.schedules import CycleClock, PlannedCycle
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
 from .plans import MOST_STEPS, RunPlan, read_plan, read_settings
@@ -212,9 +212,10 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    anchors = read_anchors(events, len(plan.clocked))
+    cycles = _clocked(plan)
+    anchors = read_anchors(events, len(cycles))
     steps, rates = rates_of_run(plan, anchors, last_step)
-    lengths = [cycle.warmup_steps for cycle in plan.clocked]
+    lengths = [cycle.warmup_steps for cycle in cycles]
     warmups = [
       (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
       for a in anchors
@@ -341,7 +342,12 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   return tuple(map(Anchor, steps.tolist(), starts, *columns))
 
 
-# Most seeds of a run have the same clock.
+# Most seeds of a run have the same plan and the same clock.
+@functools.lru_cache(maxsize=64)
+def _clocked(plan: RunPlan) -> tuple[PlannedCycle, ...]:
+  return plan.clocked
+
+
 @functools.lru_cache(maxsize=64)
 def rates_of_run(
   plan: RunPlan, anchors: Sequence[Anchor], last_step: int
@@ -363,7 +369,7 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = plan.clocked
+  cycles = _clocked(plan)
   of_cycle = setting[at]
   nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([cycle.setting.peak for cycle in cycles])

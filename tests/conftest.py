@@ -48,6 +48,12 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.devices()  # jax 0.4 says here, and in no test, that there is no GPU
 
 
+def pytest_collection_modifyitems(items):
+  """The longest files first: no process is to be left with one at the end."""
+  longest = ('test_workloads', 'test_chaos_files', 'test_rivals', 'test_run')
+  items.sort(key=lambda item: item.path.stem not in longest)
+
+
 def pytest_make_parametrize_id(config, val, argname):
   """Cases are named after what they are, so that -k finds them."""
   del config, argname
@@ -93,12 +99,13 @@ def compilations(_compile_events):
   return count
 
 
-@pytest.fixture
+@pytest.fixture(scope='module')
 def compiled_quickly():
   """For programs that take longer to be compiled than to run."""
   jax.config.update('jax_disable_most_optimizations', True)
   yield
   jax.config.update('jax_disable_most_optimizations', False)
+  jax.clear_caches()  # whose keys are without this setting
 
 
 @pytest.fixture

@@ -160,13 +160,17 @@ def start(name, *flags):
   runs over several repeat up to rounding only before jax 0.5.
   """
   words = flags_of('digits', 'budget_factor=0.06, early_switching=False')
-  words += ['--eval_every=6', '--eval_splits=validation', *flags]
+  words += ['--eval_every=14', '--eval_splits=validation', *flags]
   script = pathlib.Path(sys.executable).with_name('reset-cycles')
   devices = '--xla_force_host_platform_device_count=1'
   with open('output.txt', 'a') as output:
     return subprocess.Popen(
       [script, *words, f'--experiment_name={name}'],
-      env={**os.environ, 'XLA_FLAGS': devices},
+      env={
+        **os.environ,
+        'XLA_FLAGS': devices,
+        'JAX_DISABLE_MOST_OPTIMIZATIONS': '1',  # compiling takes the longest
+      },
       stdout=output,
       stderr=subprocess.STDOUT,
     )

@@ -1,9 +1,9 @@
 """What rivals share: the benchmark's functions around an optax optimizer.
 
-A rival is an optimizer per phase of the run and, if it does not evaluate the
-model that it trains, a pair of maps between the two. The runner always holds the
-model to be evaluated, since v0.5.0 evaluates without notice; the step recovers the
-trained one from the state.
+A rival is an optimizer and, if it does not evaluate the model that it trains, a
+pair of maps between the two. The runner always holds the model to be evaluated,
+since v0.5.0 evaluates without notice; the step recovers the trained one from the
+state.
 
 Of this project's submission only the layout of arrays on devices and the access to
 workloads are used. Optimizers are written out where optax 0.1.5 and 0.2.2, the
@@ -12,9 +12,7 @@ benchmark's, lack them or have others.
 
 from __future__ import annotations
 
-import bisect
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -114,29 +112,11 @@ def warmup_cosine(hparams: Hparams, steps: int) -> Callable[[Any], Any]:
   )
 
 
-class Phase(NamedTuple):
-  """A part of the run with its own optimizer, which starts afresh.
-
-  From the second phase on, so does the model, from the run's first parameters.
-  The run is complete after the last phase, unless that has no end.
-  """
-
-  steps: int | None
-  optimizer: optax.GradientTransformation
-
-
-def one_phase(
-  optimizer: Callable[[int, float], optax.GradientTransformation],
-) -> Callable[[int, float], Sequence[Phase]]:
-  """One endless phase with the optimizer made of the same arguments."""
-  return lambda step_hint, budget: [Phase(None, optimizer(step_hint, budget))]
-
-
 class Rival(NamedTuple):
   """A rival's method.
 
   Attributes:
-    phases: (step_hint, budget over step_hint) -> phases, in order.
+    optimizer: (step_hint, budget over step_hint) -> optimizer.
     trained: (evaluated model, optimizer state) -> trained model; traced. None
       if they are the same. Else batch statistics are those of the evaluated
       model.
@@ -145,55 +125,32 @@ class Rival(NamedTuple):
       takes) -> optimizer state.
   """
 
-  phases: Callable[[int, float], Sequence[Phase]]
+  optimizer: Callable[[int, float], optax.GradientTransformation]
   trained: Callable[[Any, Any], Any] | None = None
   evaluated: Callable[[Any, Any], Any] = lambda params, state: params
   progress: Callable[[Any, Any, Any], Any] = lambda state, used, pace: state
 
 
-class Saved(NamedTuple):
-  """The half of the optimizer state that a checkpoint keeps."""
-
-  inner: Any
-  first: Any  # the first parameters, if later phases start from them
-
-
 class Fixed(NamedTuple):
-  """The other half, rebuilt by init_optimizer_state."""
+  """What is not saved, but rebuilt by init_optimizer_state."""
 
-  ends: tuple[int, ...]  # first step after each phase that ends
-  steps: tuple[Callable[..., Any], ...]  # compiled train steps, one per phase
-  inits: tuple[Callable[..., Any], ...]  # parameters -> (parameters, state)
+  step: Callable[..., Any]  # the compiled train step
   devices: Devices
   budget_sec: float
   progress: Callable[..., Any]
   seen: list[int]  # one number: how many evaluations have been looked at
 
 
-def _copied(tree: Any) -> Any:
-  # The addition forces a copy: jit would return the very buffers that a step is
-  # going to donate.
-  return jax.tree_util.tree_map(lambda x: x + 0, tree)
-
-
-def _init_fn(
-  rival: Rival, optimizer: optax.GradientTransformation
-) -> Callable[..., Any]:
-  def init(params: Any) -> tuple[Any, Any]:
-    params = _copied(params)
-    state = _copied(optimizer.init(params))
-    return rival.evaluated(params, state), state
-
-  return init
-
-
 def _step_fn(
-  rival: Rival, workload: WorkloadApi, phase: Phase, has_statistics: bool
+  rival: Rival,
+  workload: WorkloadApi,
+  optimizer: optax.GradientTransformation,
+  has_statistics: bool,
 ) -> Callable[..., Any]:
   """The body of a train step; see `core.run.train_step`."""
   model_fn = workload_facts.model_fn_in_training(workload, 0.1)
   loss_fn = workload_facts.loss_fn_of_batch(workload, 0.0)
-  step = train_step(model_fn, loss_fn, phase.optimizer)
+  step = train_step(model_fn, loss_fn, optimizer)
   if rival.trained is None:
     return step
   trained = rival.trained
@@ -221,7 +178,7 @@ def submission_of(rival: Rival) -> own.Submission:
     model_state: Any,
     hyperparameters: Any,
     rng: jax.Array,
-  ) -> tuple[Saved, Fixed]:
+  ) -> tuple[Any, Fixed]:
     if hyperparameters:
       raise ValueError(
         f'hyperparameters={hyperparameters!r}: hyperparameters must be None, '
@@ -230,25 +187,24 @@ def submission_of(rival: Rival) -> own.Submission:
     has_axis = workload_facts.has_device_axis(workload, model_params)
     devices = PmapDevices() if has_axis else Devices()
     factor = BUDGET_2024 if has_axis else BUDGET
-    phases = rival.phases(workload.step_hint, factor)
-    lengths = [phase.steps for phase in phases if phase.steps is not None]
+    optimizer = rival.optimizer(workload.step_hint, factor)
     has_statistics = bool(jax.tree_util.tree_leaves(model_state))
     fixed = Fixed(
-      ends=tuple(itertools.accumulate(lengths)),
-      steps=tuple(
-        devices.compile_step(_step_fn(rival, workload, phase, has_statistics))
-        for phase in phases
+      step=devices.compile_step(
+        _step_fn(rival, workload, optimizer, has_statistics)
       ),
-      inits=tuple(_init_fn(rival, phase.optimizer) for phase in phases),
       devices=devices,
       budget_sec=factor * getattr(workload, 'max_allowed_runtime_sec', 0),
       progress=rival.progress,
       seen=[0],
     )
-    params = devices.place(model_params)
-    first = devices.init(_copied, params) if len(phases) > 1 else ()
-    _, inner = devices.init(fixed.inits[0], params)
-    return Saved(inner, first), fixed
+
+    def init(params: Any) -> Any:
+      # The addition forces a copy: jit would return the very buffers that a
+      # step is going to donate.
+      return jax.tree_util.tree_map(lambda x: x + 0, optimizer.init(params))
+
+    return devices.init(init, devices.place(model_params)), fixed
 
   return own.Submission(
     init_optimizer_state,
@@ -267,57 +223,48 @@ def _update_params(
   hyperparameters: Any,
   batch: dict[str, Any],
   loss_type: Any,
-  optimizer_state: tuple[Saved, Fixed],
+  optimizer_state: tuple[Any, Fixed],
   eval_results: EvalResults,
   global_step: int,
   rng: jax.Array,
   train_state: Any = None,
-) -> tuple[tuple[Saved, Fixed], Any, Any]:
-  """Begins a phase if one is due, and takes a step.
-
-  After the last phase it raises the benchmark's TrainingCompleteError.
-  """
-  saved, fixed = optimizer_state
-  params, inner = current_param_container, saved.inner
-  phase = bisect.bisect_right(fixed.ends, global_step)
-  if phase == len(fixed.steps):
-    raise workload_facts.spec_of(workload).TrainingCompleteError
-  if phase > 0 and global_step == fixed.ends[phase - 1]:
-    params, inner = fixed.devices.init(fixed.inits[phase], saved.first)
+) -> tuple[tuple[Any, Fixed], Any, Any]:
+  """Takes a step."""
+  state, fixed = optimizer_state
   eval_results = eval_results or ()  # None if a restore has lost them
   if len(eval_results) > fixed.seen[0]:
     fixed.seen[0] = len(eval_results)
-    inner = _paced(fixed, inner, eval_results, global_step)
-  params, model_state, inner, metrics = fixed.steps[phase](
-    params, model_state, inner, batch, rng
+    state = _paced(fixed, state, eval_results, global_step)
+  params, model_state, state, metrics = fixed.step(
+    current_param_container, model_state, state, batch, rng
   )
   if global_step % 100 == 0 and workload.metrics_logger is not None:
     loss, grad_norm = map(float, fixed.devices.get(metrics))
     workload.metrics_logger.append_scalar_metrics(
       {'loss': loss, 'grad_norm': grad_norm}, global_step
     )
-  return (saved._replace(inner=inner), fixed), params, model_state
+  return (state, fixed), params, model_state
 
 
 def _paced(
-  fixed: Fixed, inner: Any, eval_results: EvalResults, global_step: int
+  fixed: Fixed, state: Any, eval_results: EvalResults, global_step: int
 ) -> Any:
   """The state, told the share of the budget that a step takes on average."""
   step, results = decode(eval_results[-1])
   seconds = float(results.get('accumulated_submission_time', 0.0))
   if step < 1 or seconds <= 0.0 or fixed.budget_sec <= 0.0:
-    return inner
+    return state
   pace = seconds / step / fixed.budget_sec
   now = (np.float32(global_step * pace), np.float32(pace))
-  return fixed.progress(inner, *fixed.devices.put(now))
+  return fixed.progress(state, *fixed.devices.put(now))
 
 
 def _prepare_for_eval(
   *,
-  optimizer_state: tuple[Saved, Fixed],
+  optimizer_state: tuple[Any, Fixed],
   current_param_container: Any,
   model_state: Any,
   **unused: Any,
-) -> tuple[tuple[Saved, Fixed], Any, Any]:
+) -> tuple[tuple[Any, Fixed], Any, Any]:
   """Nothing changes: the runner already holds the evaluated model."""
   return optimizer_state, current_param_container, model_state

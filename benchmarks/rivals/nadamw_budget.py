@@ -58,7 +58,7 @@ def set_pace(state: TimedState, used: Any, pace: Any) -> TimedState:
   return state._replace(used=used, pace=pace)
 
 
-RIVAL = common.Rival(common.one_phase(timed), progress=set_pace)
+RIVAL = common.Rival(timed, progress=set_pace)
 (
   init_optimizer_state,
   update_params,

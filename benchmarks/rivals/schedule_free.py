@@ -93,7 +93,7 @@ def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
 
 
 RIVAL = common.Rival(
-  common.one_phase(optimizer),
+  optimizer,
   trained=lambda x, state: jax.tree_util.tree_map(_y, x, state.z),
   evaluated=lambda y, state: jax.tree_util.tree_map(_x, y, state.z),
 )

@@ -52,4 +52,4 @@ def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
   prepare_for_eval,
   data_selection,
   get_batch_size,
-) = common.submission_of(common.Rival(common.one_phase(optimizer)))
+) = common.submission_of(common.Rival(optimizer))

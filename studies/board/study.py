@@ -106,20 +106,14 @@ def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
   return study / f'{stand_in.short_name(job.workload)}_jax' / 'trial_1'
 
 
-def missing(
-  jobs: Sequence[Task], root: pathlib.Path, retry: bool = False
-) -> list[Task]:
+def missing(jobs: Sequence[Task], root: pathlib.Path) -> list[Task]:
   """The runs that have not ended yet, in their order.
 
-  One that failed has ended, unless `retry`. One without meta data, by which readers
-  find a run, has not.
+  One that failed has ended. One without meta data, by which readers find a run,
+  has not.
   """
-
-  def is_missing(path: pathlib.Path) -> bool:
-    is_broken = retry and (path / FAILURE).exists()
-    return is_broken or not (path / META_DATA).exists()
-
-  return [job for job in jobs if is_missing(kept_path(root, job))]
+  is_there = lambda job: (kept_path(root, job) / META_DATA).exists()
+  return [job for job in jobs if not is_there(job)]
 
 
 class _Ending(runner.Observer):
@@ -205,13 +199,10 @@ def _keep(
 
 
 def train_all(
-  jobs: Sequence[Task],
-  root: pathlib.Path,
-  num_workers: int,
-  retry: bool = False,
+  jobs: Sequence[Task], root: pathlib.Path, num_workers: int
 ) -> None:
   """Trains the missing runs, in processes; RunFailed if any broke."""
-  left, lost = missing(jobs, root, retry), 0
+  left, lost = missing(jobs, root), 0
   while left:
     try:
       workers.train_all(left, root, num_workers, train)
@@ -230,6 +221,6 @@ def train_all(
   broken = [path for path in failures if path.exists()]
   if broken:
     raise RunFailed(
-      f'{len(broken)} of {len(jobs)} runs broke: see {broken[0]}. --retry '
-      'trains them again.'
+      f'{len(broken)} of {len(jobs)} runs broke: see {broken[0]}. One whose '
+      'folder is removed is trained again.'
     )

@@ -152,7 +152,8 @@ def complete_logs(
   """
   new.mkdir(parents=True, exist_ok=True)
   with unpacked([*roots, new]) as folders:
-    there = {log.job for log in find_logs(folders)}
+    logs = find_logs(folders)
+    there = {log.job for log in logs}
     missing = [job for job in dict.fromkeys(jobs) if job not in there]
     for path in (kept_path(new, job) for job in missing):
       if path.exists():
@@ -162,7 +163,7 @@ def complete_logs(
         )
     train_fn = functools.partial(train, command=command)
     workers.train_all(missing, new, num_workers, train_fn)
-    yield find_logs(folders)
+    yield find_logs(folders) if missing else logs
 
 
 def train(job: Job, root: pathlib.Path, command: Command) -> None:

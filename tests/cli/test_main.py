@@ -74,10 +74,10 @@ def test_completion(words, found, monkeypatch, capsys):
 @pytest.mark.parametrize(
   ('words', 'kept'),
   [
-    ('study --out=o -retry --jobs 3', {'retry': True, 'jobs': 3}),
-    ('study --out=o --retry=true', {'retry': True}),
-    ('study --out=o --noretry -jobs=3', {'retry': False, 'jobs': 3}),
-    ('study --out=o --retry=False', {'retry': False}),
+    ('results -shipped --workers 3', {'shipped': True, 'workers': 3}),
+    ('results --shipped=true', {'shipped': True}),
+    ('results --noshipped -workers=3', {'shipped': False, 'workers': 3}),
+    ('results --shipped=False', {'shipped': False}),
     ('schedule --step-hint=3', {'step_hint': 3}),
     ('study --out=~/x', {'out': pathlib.Path.home() / 'x'}),
   ],

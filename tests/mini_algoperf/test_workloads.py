@@ -462,9 +462,10 @@ def test_a_few_steps_reduce_the_loss(name):
   batch = next(_queue(workload))
   trainer = targets.Trainer(workload, 12, None)
   workload._build_input_queue = lambda *unused: itertools.repeat(batch)
+  logits_fn = _logits_fn(workload)
 
   def loss_of(params, state):
-    logits = _logits_fn(workload)(params, batch, state)
+    logits = logits_fn(params, batch, state)
     weights = batch.get('weights')
     loss = workload.loss_fn(batch['targets'], logits, weights)
     return loss['summed'] / loss['n_valid_examples']
@@ -486,14 +487,13 @@ def test_evaluation_repeats_and_compiles_once(name, compilations):
     first = _evaluate(workload, params, state)
     assert first['validation/num_examples'] == workload.num_validation_examples
     assert first['test/num_examples'] == workload.num_test_examples
+    diverged = jax.tree_util.tree_map(lambda x: x * math.nan, params)
     with compilations() as compiled:
-      fresh, fresh_state = workload.init_model_fn(jax.random.PRNGKey(1))
-      assert not _equal(fresh, params)
-      _evaluate(workload, fresh, fresh_state)
+      fresh, _ = workload.init_model_fn(jax.random.PRNGKey(1))
+      result = _evaluate(workload, diverged, state)
       assert _evaluate(workload, params, state) == first
     assert not compiled
-    diverged = jax.tree_util.tree_map(lambda x: x * math.nan, params)
-    result = _evaluate(workload, diverged, state)
+    assert not _equal(fresh, params)
     assert math.isnan(result['validation/loss'])
     assert not workload.has_reached_validation_target(result)
     found.append(first)

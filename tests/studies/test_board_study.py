@@ -80,7 +80,6 @@ def test_a_run_that_breaks_is_recorded_and_not_trained_again(tmp_path):
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
   assert 'too far' in failure.read_text()
   assert study.missing([job], tmp_path) == []
-  assert study.missing([job], tmp_path, retry=True) == [job]
   (failure.parent / 'meta_data_0.json').unlink()
   assert study.missing([job], tmp_path) == [job]
 
