@@ -117,10 +117,10 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
       'The chain then begins with a fresh model.'
     )
   if params.early_switching:
-    said.append(
-      f'{shown(params.switching)} may end a cycle early; the next one then '
-      'starts at once.'
-    )
+    follows = 'the next one then starts at once'
+    if params.horizon:
+      follows = 'the chain then begins anew, at half of the rate'
+    said.append(f'{shown(params.switching)} may end a cycle early; {follows}.')
   if params.horizon:
     said.append(
       f'{shown(params.horizon)} lays the cycles over the time budget, anew at '

@@ -156,7 +156,7 @@ def test_the_settings_of_the_page(tmp_path):
 def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   """12 steps in cycles of 4.
 
-  The second is left at its third evaluation.
+  The second is abandoned at its third evaluation.
   """
   _, *files = files_of('docs/extending.md').values()
   assert files == blocks_of('docs/extending.md', 'python')

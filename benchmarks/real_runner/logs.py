@@ -95,8 +95,9 @@ def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:
     middle, least, most = map(
       shown, (statistics.median(steps), min(steps), max(steps))
     )
-    reached = sum(map(math.isfinite, steps))
-    return f'**{middle}** {least}–{most}, {reached} of {len(steps)}'
+    reached, spread = sum(map(math.isfinite, steps)), f' {least}–{most}'
+    spread = spread if least != most else ''
+    return f'**{middle}**{spread}, {reached} of {len(steps)}'
 
   def median(entry: str) -> float:
     return statistics.median(cells[entry].get(names[0], [math.inf]))

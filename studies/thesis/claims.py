@@ -300,7 +300,7 @@ def switching_evaluation(table: RunTable, cycle: int) -> int | None:
   return _first_switch(table.losses.loss[(steps > start) & (steps < end)])
 
 
-def _failed_cycles_are_left(runs: Runs) -> Answer:
+def _failed_cycles_are_abandoned(runs: Runs) -> Answer:
   """Whether S(t) fires in the cycles that fail, and when."""
   failed, delays = 0, []
   for run, cycle in _CYCLES:
@@ -325,12 +325,12 @@ def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
     for run, cycle in _CYCLES
     if final_share(runs[run], cycle) >= GOOD
   ]
-  left = sum(at is not None for at in switches)
+  abandoned = sum(at is not None for at in switches)
   values = {
     'good cycles per seed': [len(switches)],
-    'abandoned by the rule': [left],
+    'abandoned by the rule': [abandoned],
   }
-  return values, (-1 if left else 1) if switches else 0
+  return values, (-1 if abandoned else 1) if switches else 0
 
 
 CLAIMS = (
@@ -394,7 +394,7 @@ CLAIMS = (
     'Early switching abandons cycles that fail.',
     "Does S(t), with figure 3.7's constants, fire in all of its failed cycles?",
     RUNS_REPLAYED,
-    _failed_cycles_are_left,
+    _failed_cycles_are_abandoned,
   ),
   Claim(
     'Early switching lets healthy cycles be.',

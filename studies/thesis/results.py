@@ -66,7 +66,8 @@ def _measures(findings: Sequence[Finding]) -> Iterator[tuple[str, list[str]]]:
   """A row per measure that any workload has: its name, and a cell for each."""
   found = [dict(finding.measures) for finding in findings]
   for name in dict.fromkeys(name for own in found for name in own):
-    yield name, [describe_values(own.get(name, ())) for own in found]
+    if any(own.get(name) for own in found):
+      yield name, [describe_values(own.get(name, ())) for own in found]
 
 
 def describe_values(values: Sequence[float]) -> str:

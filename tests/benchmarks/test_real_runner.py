@@ -28,7 +28,7 @@ RUNS = {
 TABLE = [
   '| entry | a, 0.5 | b, 0.5 |',
   '| --- | --- | --- |',
-  '| y | **1** 1–1, 1 of 1 | **never** never–never, 0 of 1 |',
+  '| y | **1**, 1 of 1 | **never**, 0 of 1 |',
   '| x | **9** 1–never, 2 of 3 |  |',
 ]
 

@@ -196,7 +196,7 @@ def switching_study(failed_losses, good_losses):
   return {n: {1: t} for n, t in {**runs, 'failed_start_cyclic': start}.items()}
 
 
-def test_cycles_that_are_left():
+def test_cycles_that_are_abandoned():
   study = switching_study([1.0, 0.5, 1.0, 1.0], [1.0, 0.5, 0.4, 0.4])
   failed = ask('Early switching abandons', study)
   assert failed.votes == [1]
