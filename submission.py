@@ -20,7 +20,6 @@ import jax
 from .core import run as run_lib
 from .core.checks import check
 from .core.evaluation import EvalResults
-from .core.model_reset import Model
 from .core.run import Run, SavedState, set_up
 from .core.workload import WorkloadApi
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
@@ -101,16 +100,19 @@ def update_params(
     ValueError: if an evaluation lacks the workload's target metric, or
       init_model_fn's parameters do not fit the trained ones.
   """
-  (inner, control, metrics), run = optimizer_state
-  model = Model(current_param_container, model_state, inner)
+  (saved, run), params = optimizer_state, current_param_container
   # On an ordinary step, control costs two integer comparisons.
   is_due = global_step >= run.due
   if is_due or len(eval_results or ()) != run.evaluations_seen:
-    model, control = run_lib.act(
-      run, model, control, metrics, workload, eval_results, global_step
+    saved, params, model_state = run_lib.act(
+      run, saved, params, model_state, workload, eval_results, global_step
     )
-  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
-  return (SavedState(inner, control, metrics), run), params, model_state
+  inner, control, kept = saved
+  params, model_state, inner, metrics = run.setup.train_step(
+    params, model_state, inner, batch, rng
+  )
+  saved = SavedState(inner, control, (*kept[1:], metrics))
+  return (saved, run), params, model_state
 
 
 def prepare_for_eval(

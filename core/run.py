@@ -37,7 +37,9 @@ class SavedState(NamedTuple):
 
   inner: OptState
   control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
-  step_metrics: jax.Array  # shape=(2,); of the last step, see `train_step`
+  # shape=(2,) each, see `train_step`: of the last step or, with a range test, of
+  # as many as it has.
+  step_metrics: tuple[jax.Array, ...]
 
 
 class Setup(NamedTuple):
@@ -93,16 +95,12 @@ def set_up(
   model_params, model_state = devices.place((model_params, model_state))
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
-  test = settings.range_test
-  words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
-  inner = inner._replace(clock=devices.put(words))
   step = train_step(
     facts.model_fn_in_training(workload, settings.dropout_rate),
     facts.loss_fn_of_batch(workload, settings.label_smoothing),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
-    notes_loss=test is not None,
   )
   rate = jax.jit(
     lambda words: schedules.learning_rate(
@@ -126,11 +124,13 @@ def set_up(
     ),
     learning_rate=rate,
   )
-  nothing = np.full(2, np.nan, np.float32)
-  saved = SavedState(
-    inner, devices.put(to_words(control)), devices.put(nothing)
-  )
-  return saved, Run(setup)
+  num_kept = settings.range_test.steps if settings.range_test else 1
+  nothing = (np.full(2, np.nan, np.float32),) * num_kept
+  # One by one, as `act` does: under pmap that compiles what it calls.
+  words = schedules.packed(clock), to_words(control), nothing
+  clock_words, *others = map(devices.put, words)
+  inner = OptState(clock_words, inner.state)
+  return SavedState(inner, *others), Run(setup)
 
 
 def train_step(
@@ -138,7 +138,6 @@ def train_step(
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
   gradient_point: Callable[[Any, Any], Any] | None = None,
-  notes_loss: bool = False,  # beside the clock, for a range test
 ) -> Callable[..., Any]:
   """The body of a train step: with the mean loss over all valid examples.
 
@@ -178,9 +177,6 @@ def train_step(
     params = optax.apply_updates(params, updates)
     # One array, since each costs the call of a step.
     metrics = jnp.stack([summed / n_valid, global_norm(grads)])
-    if notes_loss:
-      words = schedules.with_loss(opt_state.clock, metrics[0])
-      opt_state = opt_state._replace(clock=words)
     return params, new_state, opt_state, metrics
 
   return body
@@ -202,18 +198,17 @@ def batch_of(run: Run, queue: Iterator[Any], step: int) -> Any:
 
 def act(
   run: Run,
-  model: Model,
-  control: jax.Array,
-  metrics: jax.Array,
+  saved: SavedState,
+  params: Any,
+  model_state: Any,
   workload: WorkloadApi,
   eval_results: EvalResults | None,
   step: int,
-) -> tuple[Model, jax.Array]:
+) -> tuple[SavedState, Any, Any]:
   """Takes in evaluations, decides, and does what was decided.
 
-  The model, whose opt_state is an OptState, and the words of the control are
-  those with which the step is to be taken; metrics are the last step's; run is
-  brought up to date.
+  Returns the state, the parameters and the statistics with which the step is to
+  be taken; run is brought up to date.
 
   Raises:
     TrainingCompleteError: (the benchmark's) if the cycles have run out.
@@ -222,19 +217,20 @@ def act(
   """
   setup = run.setup
   if run.control is None:
-    model, metrics = _adopt(run, model, control, metrics, workload, step)
+    given = saved, params, model_state
+    saved, params, model_state = _adopt(run, given, workload, step)
   assert run.control is not None and run.clock is not None
   last, target = run.control.last.step, setup.config.target
-  clock, own = model.opt_state.clock, model.opt_state.state
-  own = model._replace(opt_state=own)
+  (clock, own), control, metrics = saved
+  model = Model(params, model_state, own)
   after = control_lib.transition(
     run.control,
     run.clock,
     new_evaluations(eval_results, last, target),
     step,
     setup.config,
-    lambda: setup.model_reset.is_finite(own),
-    lambda: schedules.noted_losses(setup.devices.get(clock)),
+    lambda: setup.model_reset.is_finite(model),
+    lambda: np.stack(setup.devices.get(metrics))[:, 0],
   )
   is_moved = after.clock is not run.clock
   run.control, run.clock, run.due = after.control, after.clock, after.due
@@ -243,40 +239,37 @@ def act(
   if after.is_over:
     raise facts.spec_of(workload).TrainingCompleteError
   if is_moved:
-    num_losses = clock.shape[-1] - len(after.clock)
-    clock = setup.devices.put(schedules.packed(after.clock, num_losses))
+    clock = setup.devices.put(schedules.packed(after.clock))
   if after.reset is not None and not after.reset.touches_nothing:
-    own = _reset(run, own, after.reset, workload)
-  model = own._replace(opt_state=OptState(clock, own.opt_state))
-  return model, setup.devices.put(to_words(after.control))
+    model = _reset(run, model, after.reset, workload)
+  control = setup.devices.put(to_words(after.control))
+  inner = OptState(clock, model.opt_state)
+  return SavedState(inner, control, metrics), model.params, model.model_state
 
 
 def _adopt(
   run: Run,
-  model: Model,
-  control: Any,
-  metrics: Any,
+  given: tuple[SavedState, Any, Any],  # with parameters and statistics
   workload: WorkloadApi,
   step: int,
-) -> tuple[Model, Any]:
+) -> tuple[SavedState, Any, Any]:
   """Takes over the state that set_up made or, in a resumed run, a restored one.
 
   The current benchmark's restore leaves a device axis on everything.
   """
   setup, devices = run.setup, run.setup.devices
   is_pmap = isinstance(devices, PmapDevices)
-  if facts.has_device_axis(workload, model.params) and not is_pmap:
-    own = model, control, metrics
-    model, control, metrics = PmapDevices().get(own)
-  model = devices.place(model)
+  if facts.has_device_axis(workload, given[1]) and not is_pmap:
+    given = PmapDevices().get(given)
+  saved, params, model_state = devices.place(given)
   start, _ = control_lib.start(setup.config)
-  run.control = from_words(devices.get(control), start)
-  run.clock = schedules.unpacked(devices.get(model.opt_state.clock))
+  run.control = from_words(devices.get(saved.control), start)
+  run.clock = schedules.unpacked(devices.get(saved.inner.clock))
   setup.records.start(workload.metrics_logger, step)
   if step == 0:
     event = control_lib.start_event(run.control, run.clock, setup.config)
-    _record(run, metrics, [event], workload, 0)
-  return model, metrics
+    _record(run, saved.step_metrics, [event], workload, 0)
+  return saved, params, model_state
 
 
 def _reset(
@@ -320,7 +313,7 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
 
 def _record(
   run: Run,
-  metrics: Any,
+  metrics: Sequence[jax.Array],
   events: Sequence[Event],
   workload: WorkloadApi,
   step: int,
@@ -337,6 +330,6 @@ def _record(
   events = [{**event, 'learning_rate': rate} for event in events]
   logger, named = workload.metrics_logger, {}
   if logger is not None:
-    loss, grad_norm = run.setup.devices.get(metrics)
+    loss, grad_norm = run.setup.devices.get(metrics[-1])
     named = {'loss': loss, 'grad_norm': grad_norm}
   run.setup.records.add(events, step, logger, named)

@@ -192,17 +192,14 @@ class CycleClock(NamedTuple):
   peak: Any  # shape=(), dtype=float32; learning rate after the warm-up
 
 
-_NUM_INTS, _SIZE = 5, len(CycleClock._fields)
+_NUM_INTS = 5  # how many of its fields are whole numbers
 
 
-def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
-  """A clock on the host as one array: exact, with room for training losses.
-
-  shape=(8 + num_losses,), dtype=int32.
-  """
-  words = np.zeros(_SIZE + num_losses, np.int32)
+def packed(clock: CycleClock) -> np.ndarray:
+  """A clock on the host as one array, exact: shape=(8,), dtype=int32."""
+  words = np.zeros(len(clock), np.int32)
   words[:_NUM_INTS] = clock[:_NUM_INTS]
-  words.view(np.float32)[_NUM_INTS:_SIZE] = clock[_NUM_INTS:]
+  words.view(np.float32)[_NUM_INTS:] = clock[_NUM_INTS:]
   return words
 
 
@@ -212,19 +209,7 @@ def unpacked(words: Any) -> CycleClock:
     floats: Any = words.view(np.float32)
   else:
     floats = jax.lax.bitcast_convert_type(words, jnp.float32)
-  return CycleClock(*words[:_NUM_INTS], *floats[_NUM_INTS:_SIZE])
-
-
-def with_loss(words: jax.Array, loss: jax.Array) -> jax.Array:
-  """The words after a step, its training loss noted if there is room for it."""
-  bits = jax.lax.bitcast_convert_type(loss.astype(jnp.float32), jnp.int32)
-  # The count is that of the steps taken, this one included.
-  return words.at[_SIZE - 1 + words[0]].set(bits, mode='drop')
-
-
-def noted_losses(words: np.ndarray) -> np.ndarray:
-  """The losses of `with_loss`, from the words on the host."""
-  return words.view(np.float32)[_SIZE:]
+  return CycleClock(*words[:_NUM_INTS], *floats[_NUM_INTS:])
 
 
 def anchored_clock(

@@ -71,7 +71,7 @@ def test_the_rates_that_the_clock_reads():
       schedules.unpacked(words), config.all_cycles
     )
   )
-  words = schedules.packed(clock, 7)
+  words = schedules.packed(clock)
   found = []
   for count in range(7):
     words[0] = count
@@ -79,22 +79,6 @@ def test_the_rates_that_the_clock_reads():
   # From a 32nd of the peak, by a factor of 2^(10/7) from step to step.
   expected = [PEAK * 2.0 ** (10 * i / 7 - 5) for i in range(7)]
   np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_losses_are_noted_beside_the_clock():
-  """A loss of a later step finds no room, and changes nothing."""
-  config = config_of(make_params(range_test=TEST), 20)
-  _, clock = control_lib.start(config)
-  words, noted = schedules.packed(clock, 4), jax.jit(schedules.with_loss)
-  losses = np.float32([1 / 3, NAN, INF, 1e-44, 9.0, 9.0])
-  for taken, loss in enumerate(losses, start=1):
-    words = np.array(words)
-    words[0] = taken
-    words = noted(words, loss)
-  found = schedules.noted_losses(np.asarray(words))
-  assert found.tobytes() == losses[:4].tobytes()
-  kept = schedules.packed(clock, 4)[1:8]
-  np.testing.assert_array_equal(np.asarray(words)[1:8], kept)
 
 
 # The estimate is sqrt(2) times the peak.

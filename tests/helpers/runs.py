@@ -110,7 +110,7 @@ def devices_of(driver):
 
 def train_loss(driver):
   saved = driver.optimizer_state[0]
-  return float(devices_of(driver).get(saved.step_metrics)[0])
+  return float(devices_of(driver).get(saved.step_metrics[-1])[0])
 
 
 def assert_equal_trees(a, b):
