@@ -102,11 +102,7 @@ def set_up(
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  rate = jax.jit(
-    lambda words: schedules.learning_rate(
-      schedules.unpacked(words), config.all_cycles
-    )
-  )
+  rate = schedules.compiled_rate(config.all_cycles)
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)

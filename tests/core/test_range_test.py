@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import numpy as np
 import pytest
 
@@ -66,11 +65,7 @@ def test_the_tolerance(estimate, scale):
 def test_the_rates_that_the_clock_reads():
   config = config_of(make_params(range_test=RangeTest(7, 32.0)), 20)
   _, clock = control_lib.start(config)
-  rate = jax.jit(
-    lambda words: schedules.learning_rate(
-      schedules.unpacked(words), config.all_cycles
-    )
-  )
+  rate = schedules.compiled_rate(config.all_cycles)
   words = schedules.packed(clock)
   found = []
   for count in range(7):
