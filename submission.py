@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from .core import run as run_lib
 from .core.checks import check
 from .core.evaluation import EvalResults
 from .core.run import Run, SavedState, set_up
@@ -104,11 +103,11 @@ def update_params(
   # On an ordinary step, control costs two integer comparisons.
   is_due = global_step >= run.due
   if is_due or len(eval_results or ()) != run.evaluations_seen:
-    saved, params, model_state = run_lib.act(
-      run, saved, params, model_state, workload, eval_results, global_step
+    saved, params, model_state = run.act(
+      saved, params, model_state, workload, eval_results, global_step
     )
   inner, control, kept = saved
-  params, model_state, inner, metrics = run.setup.train_step(
+  params, model_state, inner, metrics = run.train_step(
     params, model_state, inner, batch, rng
   )
   saved = SavedState(inner, control, (*kept[1:], metrics))
@@ -134,18 +133,15 @@ def prepare_for_eval(
 def data_selection(
   workload: WorkloadApi,
   input_queue: Iterator[dict[str, Any]],
-  optimizer_state: Any,
+  optimizer_state: tuple[SavedState, Run],
   current_param_container: Any,
   model_state: Any,
   hyperparameters: Any,
   global_step: int,
   rng: jax.Array,
-) -> dict[str, Any]:
-  """The next batch of the benchmark's shuffled, endless queue.
-
-  A range test takes the first batch at each of its steps.
-  """
-  return run_lib.batch_of(optimizer_state[1], input_queue, global_step)
+) -> Any:
+  """The next batch of the benchmark's queue, but see `Run.batch_of`."""
+  return optimizer_state[1].batch_of(input_queue, global_step)
 
 
 def get_batch_size(workload_name: str) -> int:

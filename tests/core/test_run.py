@@ -182,7 +182,7 @@ def test_a_restored_state_with_a_device_axis_loses_it():
   stack = flax.jax_utils.replicate
   driver.optimizer_state = (
     stack(host(saved)),
-    dataclasses.replace(run, control=None),
+    dataclasses.replace(run, has_begun=False),
   )
   driver.params = stack(host(driver.params))
   driver.model_state = stack(host(driver.model_state))
@@ -360,10 +360,10 @@ def test_a_batch_without_a_valid_example():
 def fresh_model(driver, index):
   """The new initialisation of a run's reset, from the key of the run."""
   run = driver.optimizer_state[1]
-  planned = len(run.setup.config.cycles) - 1
-  key = jax.random.split(run.setup.rng, planned)[index]
+  planned = len(run.config.cycles) - 1
+  key = jax.random.split(run.rng, planned)[index]
   workload = type(driver.workload)(driver.workload.step_hint)
-  return run.setup.devices.get(workload.init_model_fn(key))
+  return run.devices.get(workload.init_model_fn(key))
 
 
 @BOTH
@@ -581,6 +581,6 @@ def test_the_step_has_no_branch(generation):
     batch,
     driver.rng,
   )
-  program = run.setup.train_step.lower(*arguments).as_text()
+  program = run.train_step.lower(*arguments).as_text()
   assert 'case' not in program.replace('"', ' ').split()
   assert 'stablehlo.case' not in program and 'conditional' not in program
