@@ -202,11 +202,7 @@ def packed(clock: CycleClock) -> np.ndarray:
 
 def unpacked(words: Any) -> CycleClock:
   """The clock of an array of `packed`, traced or on the host."""
-  if isinstance(words, np.ndarray):
-    floats: Any = words.view(np.float32)
-  else:
-    floats = jax.lax.bitcast_convert_type(words, jnp.float32)
-  return CycleClock(*words[:_NUM_INTS], *floats[_NUM_INTS:])
+  return CycleClock(*words[:_NUM_INTS], *words.view(np.float32)[_NUM_INTS:])
 
 
 def anchored_clock(
