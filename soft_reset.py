@@ -77,14 +77,6 @@ def progress(
   return 1.0 - distance(metric, target, first_metric, scale)
 
 
-def tau(
-  metric: float, target: Target, first_metric: float, scale: str = 'log'
-) -> float:
-  """The share of fresh values: `distance` in [0, 1]; 1 if it is not finite."""
-  remaining = distance(metric, target, first_metric, scale)
-  return 1.0 if math.isnan(remaining) else min(max(remaining, 0.0), 1.0)
-
-
 class ResetPlan(NamedTuple):
   """What a reset does to parameters, moments and the optimizer's counts."""
 
@@ -131,8 +123,9 @@ class SoftReset:
     step: int,  # about to be taken
     horizon: int,  # steps of the run
   ) -> float:
-    """The share of fresh values in a reset."""
-    whole = tau(last.metric, target, first.metric, self.scale)
+    """The share of fresh values: `distance` in [0, 1], 1 if it is NaN; faded."""
+    remaining = distance(last.metric, target, first.metric, self.scale)
+    whole = 1.0 if math.isnan(remaining) else min(max(remaining, 0.0), 1.0)
     return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
   def plan(self, tau: float) -> ResetPlan:

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from .core import run as run_lib
 from .core.checks import check
 from .core.evaluation import EvalResults
-from .core.model_reset import Model
 from .core.run import Run, SavedState, set_up
 from .core.workload import WorkloadApi
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
@@ -101,16 +99,19 @@ def update_params(
     ValueError: if an evaluation lacks the workload's target metric, or
       init_model_fn's parameters do not fit the trained ones.
   """
-  (inner, control, metrics), run = optimizer_state
-  model = Model(current_param_container, model_state, inner)
+  (saved, run), params = optimizer_state, current_param_container
   # On an ordinary step, control costs two integer comparisons.
   is_due = global_step >= run.due
   if is_due or len(eval_results or ()) != run.evaluations_seen:
-    model, control = run_lib.act(
-      run, model, control, metrics, workload, eval_results, global_step
+    saved, params, model_state = run.act(
+      saved, params, model_state, workload, eval_results, global_step
     )
-  params, model_state, inner, metrics = run.setup.train_step(*model, batch, rng)
-  return (SavedState(inner, control, metrics), run), params, model_state
+  inner, control, kept = saved
+  params, model_state, inner, metrics = run.train_step(
+    params, model_state, inner, batch, rng
+  )
+  saved = SavedState(inner, control, (*kept[1:], metrics))
+  return (saved, run), params, model_state
 
 
 def prepare_for_eval(
@@ -132,18 +133,15 @@ def prepare_for_eval(
 def data_selection(
   workload: WorkloadApi,
   input_queue: Iterator[dict[str, Any]],
-  optimizer_state: Any,
+  optimizer_state: tuple[SavedState, Run],
   current_param_container: Any,
   model_state: Any,
   hyperparameters: Any,
   global_step: int,
   rng: jax.Array,
-) -> dict[str, Any]:
-  """The next batch of the benchmark's shuffled, endless queue.
-
-  A range test takes the first batch at each of its steps.
-  """
-  return run_lib.batch_of(optimizer_state[1], input_queue, global_step)
+) -> Any:
+  """The next batch of the benchmark's queue, but see `Run.batch_of`."""
+  return optimizer_state[1].batch_of(input_queue, global_step)
 
 
 def get_batch_size(workload_name: str) -> int:

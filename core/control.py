@@ -136,8 +136,7 @@ def transition(
     if step < give_up:
       if step == control.end:
         why = 'the annealed model has not been evaluated'
-        event = _event('wait', control, reason=why, cycle_end=give_up)
-        events.append(event)
+        events.append(_event('wait', control, reason=why, cycle_end=give_up))
       return Transition(control, clock, None, events, give_up)
     following = _next(control, step, config, has_failed)
   else:
@@ -230,13 +229,11 @@ def _next(
   begun = control._replace(start=step)
   if has_failed and config.is_timed:
     planned = step + max(rest, math.ceil(fewest), 1)
-    begun = begun._replace(cycle=0, scale=scale)
-    begun = begun._replace(chain_start=step, horizon=planned)
-    return _laid_out(begun, step, config)
+    begun = begun._replace(cycle=0, scale=scale, chain_start=step)
+    return _laid_out(begun._replace(horizon=planned), step, config)
   has_room = rest >= max(fewest, 1)
   if has_room and control.cycle + 1 < len(cycles):
-    begun = begun._replace(cycle=control.cycle + 1)
-    return _laid_out(begun, step, config)
+    return _laid_out(begun._replace(cycle=control.cycle + 1), step, config)
   if not config.settings.repeat:
     return None
   nominal = cycles[-1].steps
@@ -271,11 +268,7 @@ def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
 
 
 def _stretched(
-  control: Control,
-  clock: CycleClock,
-  planned: int,
-  step: int,
-  config: RunConfig,
+  control: Control, clock: CycleClock, before: int, step: int, config: RunConfig
 ) -> tuple[Control, float]:
   """A cycle whose horizon has moved, and the nominal step that it is at.
 
@@ -283,7 +276,7 @@ def _stretched(
   the first ones have compilations in them. Later, what remains of the cycle and
   the cycles to come share the steps up to the new horizon by their nominal
   lengths. If none is to come, further ones may follow; all that is known of
-  them is that they fill the steps up to `planned`, the previous horizon.
+  them is that they fill the steps up to `before`, the previous horizon.
   """
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
@@ -296,8 +289,8 @@ def _stretched(
   rest: list[float] = [control.end - step]
   if control.cycle + 1 < len(steps):
     rest = [nominal - local, *steps[control.cycle + 1 :]]
-  elif planned > control.end:
-    rest.append(planned - control.end)
+  elif before > control.end:
+    rest.append(before - control.end)
   end = max(cycle_ends(step, control.horizon, rest)[0], step + 1)
   return _aligned(control._replace(end=end), step, config), local
 

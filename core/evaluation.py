@@ -1,7 +1,4 @@
-"""Evaluations: what they say, their pace, and how many the budget has room for.
-
-They are read from the runner's results.
-"""
+"""Evaluations: what they say, their pace, and how many are to come."""
 
 from __future__ import annotations
 

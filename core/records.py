@@ -67,11 +67,12 @@ class Records:
   ) -> None:
     """Draws the plan; nothing is written before `start`."""
     self.folder: pathlib.Path | None = None  # None if nothing is written there
+    self._logger: Any = None
     self._failed: set[str] = set()
-    self._writes = jax.process_index() == 0
     self._columns = [*COLUMNS, *schedule_params.switching.columns]
     plain = as_plain(schedule_params)
-    self._settings = {'step_hint': step_hint, 'schedule_params': plain}
+    settings = {'step_hint': step_hint, 'schedule_params': plain}
+    self._settings = json.dumps(settings, indent=2, default=repr) + '\n'
     self._picture = self._attempt(f'drawing {PICTURE}', drawn, cycles)
 
   def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
@@ -92,41 +93,55 @@ class Records:
     Raises:
       ValueError: if a run with other settings has begun in the folder.
     """
+    if jax.process_index() != 0:
+      return
+    self._logger = metrics_logger
     # The attribute has this name in the benchmark's loggers of both generations.
     log = getattr(metrics_logger, '_csv_path', None)
-    if log is None or not self._writes:
+    if log is None:
       return
     self.folder = pathlib.Path(log).parent
-    settings, picture, cycles = (
-      self.folder / name for name in (SETTINGS, PICTURE, CYCLES)
-    )
     if global_step > 0:
-      _check_same(settings, self._settings)
-    text = json.dumps(self._settings, indent=2, default=repr) + '\n'
-    self._attempt(f'writing {SETTINGS}', write_whole, settings, text.encode())
+      _check_same(self.folder / SETTINGS, self._settings)
+    self._write(SETTINGS, write_whole, self._settings.encode())
     if self._picture:
-      self._attempt(f'writing {PICTURE}', write_whole, picture, self._picture)
-    self._attempt(f'writing {CYCLES}', self._keep_before, cycles, global_step)
+      self._write(PICTURE, write_whole, self._picture)
+    self._write(CYCLES, self._keep_before, global_step)
+
+  def _write(self, name: str, write: Callable[..., None], content: Any) -> None:
+    if self.folder is not None:
+      path = self.folder / name
+      self._attempt(f'writing {name}', write, path, content)
 
   def _keep_before(self, path: pathlib.Path, step: int) -> None:
     rows = [r for r in read_events(path) if int(r['global_step']) < step]
     write_whole(path, self._as_text(rows, header=True))
 
   def add(
-    self,
-    events: Sequence[Event],
-    global_step: int,
-    metrics_logger: Any,
-    step_metrics: Mapping[str, Any],
+    self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
   ) -> None:
     """Writes events to cycles.csv and, with the last step's metrics, on."""
-    if self.folder is not None:
-      rows = [{'global_step': global_step, **event} for event in events]
-      path = self.folder / CYCLES
-      self._attempt(f'writing {CYCLES}', self._append, path, rows)
-    if metrics_logger is not None and self._writes:
-      what, args = "the benchmark's metrics logger", (events, step_metrics)
-      self._attempt(what, _log_scalars, metrics_logger, *args, global_step)
+    rows = [{'global_step': step, **event} for event in events]
+    self._write(CYCLES, self._append, rows)
+    if self._logger is not None:
+      what = "the benchmark's metrics logger"
+      self._attempt(what, self._log_scalars, events, step, metrics)
+
+  def _log_scalars(
+    self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
+  ) -> None:
+    """Passes the finite numbers of events on, in one call: each rewrites files.
+
+    `loss` is the last step's; the runner logs the validation loss itself.
+    """
+    merged = {name: x for event in events for name, x in event.items()}
+    merged.pop('loss', None)
+    scalars = {
+      name: float(x)
+      for name, x in {**merged, **metrics}.items()
+      if not isinstance(x, str) and math.isfinite(x)
+    }
+    self._logger.append_scalar_metrics(scalars, step)
 
   def _append(
     self, path: pathlib.Path, rows: Sequence[Mapping[str, Any]]
@@ -160,35 +175,14 @@ def read_events(path: pathlib.Path) -> list[dict[str, str]]:
   return [row for row in rows if (row.get('global_step') or '').isdecimal()]
 
 
-def _log_scalars(
-  metrics_logger: Any,
-  events: Sequence[Event],
-  step_metrics: Mapping[str, Any],
-  global_step: int,
-) -> None:
-  """Passes the finite numbers of events on, in one call: each rewrites files.
-
-  `loss` is the last step's; the runner logs the validation loss itself.
-  """
-  merged = {name: x for event in events for name, x in event.items()}
-  merged.pop('loss', None)
-  scalars = {
-    name: float(x)
-    for name, x in {**merged, **step_metrics}.items()
-    if not isinstance(x, str) and math.isfinite(x)
-  }
-  metrics_logger.append_scalar_metrics(scalars, global_step)
-
-
-def _check_same(path: pathlib.Path, values: Mapping[str, Any]) -> None:
-  """Raises ValueError if a run that is resumed was begun with other values."""
+def _check_same(path: pathlib.Path, settings: str) -> None:
+  """Raises ValueError if the run that is resumed has other settings."""
   try:
     begun = json.loads(path.read_text())
   except (OSError, ValueError):
     return  # nothing to compare with
-  now = json.loads(json.dumps(values, default=repr))
-  for name in now:
-    if begun.get(name) != now[name]:
+  for name, value in json.loads(settings).items():
+    if begun.get(name) != value:
       raise ValueError(
         f'{path}: the run in this folder was begun with another {name}; resume '
         'it with that one, or start a new experiment.'

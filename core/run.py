@@ -37,11 +37,14 @@ class SavedState(NamedTuple):
 
   inner: OptState
   control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
-  step_metrics: jax.Array  # shape=(2,); of the last step, see `train_step`
+  # shape=(2,) each, see `train_step`: of the last step, or of as many as a range
+  # test has.
+  step_metrics: tuple[jax.Array, ...]
 
 
-class Setup(NamedTuple):
-  """The parts of a run, made once."""
+@dataclasses.dataclass
+class Run:
+  """The half that is not saved: the parts of a run, and its state on the host."""
 
   config: RunConfig
   devices: Devices
@@ -50,18 +53,136 @@ class Setup(NamedTuple):
   train_step: Callable[..., Any]  # its first call compiles it
   model_reset: ModelReset
   learning_rate: Callable[[Any], jax.Array]  # of a packed clock; compiled
-
-
-@dataclasses.dataclass
-class Run:
-  """The half that is not saved: the set-up, and host copies of small state."""
-
-  setup: Setup
-  control: Control | None = None  # None until the first train step
-  clock: CycleClock | None = None  # as of when it was last anchored
+  control: Control
+  clock: CycleClock  # as of the last call of `act`
+  has_begun: bool = False  # in this process
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
   batch: Any = None  # on which a range test is taken
+
+  def batch_of(self, queue: Iterator[Any], step: int) -> Any:
+    """The batch of a step; in a range test the first one again and again.
+
+    A run that is resumed within its test goes on with another batch.
+    """
+    test = self.config.settings.range_test
+    if test is None or step >= test.steps:
+      self.batch = None
+      return next(queue)
+    if self.batch is None:
+      self.batch = next(queue)
+    return self.batch
+
+  def act(
+    self,
+    saved: SavedState,
+    params: Any,
+    model_state: Any,
+    workload: WorkloadApi,
+    eval_results: EvalResults | None,
+    step: int,
+  ) -> tuple[SavedState, Any, Any]:
+    """Takes in evaluations, decides, does it, and returns what to go on with.
+
+    Raises:
+      TrainingCompleteError: (the benchmark's) if the cycles have run out.
+      ValueError: if an evaluation lacks the target metric, or a run with other
+        settings has begun in the folder.
+    """
+    if not self.has_begun:
+      given = saved, params, model_state
+      saved, params, model_state = self._adopt(given, workload, step)
+    last, target = self.control.last.step, self.config.target
+    model = Model(params, model_state, saved.inner.state)
+    if step == 0 and self.config.settings.range_test is not None:
+      # Of the model that the first cycle will begin with, whatever was given.
+      model = self._reset(model, FULL, workload)
+    after = control_lib.transition(
+      self.control,
+      self.clock,
+      new_evaluations(eval_results, last, target),
+      step,
+      self.config,
+      lambda: self.model_reset.is_finite(model),
+      lambda: np.stack(self.devices.get(saved.step_metrics))[:, 0],
+    )
+    self.control, self.due = after.control, after.due
+    self.clock = after.clock._replace(count=np.int32(step))
+    self.evaluations_seen = len(eval_results or ())
+    self._record(saved, after.events)
+    if after.is_over:
+      raise facts.spec_of(workload).TrainingCompleteError
+    if after.reset is not None and not after.reset.touches_nothing:
+      model = self._reset(model, after.reset, workload)
+    words = schedules.packed(self.clock), to_words(self.control)
+    clock, control = map(self.devices.put, words)
+    inner = OptState(clock, model.opt_state)
+    saved = SavedState(inner, control, saved.step_metrics)
+    return saved, model.params, model.model_state
+
+  def _adopt(
+    self,
+    given: tuple[SavedState, Any, Any],  # with parameters and statistics
+    workload: WorkloadApi,
+    step: int,
+  ) -> tuple[SavedState, Any, Any]:
+    """Takes over what set_up made or, in a resumed run, what was restored.
+
+    The current benchmark's restore leaves a device axis on everything.
+    """
+    is_pmap = isinstance(self.devices, PmapDevices)
+    if facts.has_device_axis(workload, given[1]) and not is_pmap:
+      given = PmapDevices().get(given)
+    saved, params, model_state = self.devices.place(given)
+    words, clock = self.devices.get((saved.control, saved.inner.clock))
+    self.control = from_words(words, self.control)
+    self.clock = schedules.unpacked(clock)
+    self.records.start(workload.metrics_logger, step)
+    if step == 0:
+      event = control_lib.start_event(self.control, self.clock, self.config)
+      self._record(saved, [event])
+    self.has_begun = True
+    return saved, params, model_state
+
+  def _reset(
+    self, model: Model, plan: ResetPlan, workload: WorkloadApi
+  ) -> Model:
+    """Resets the model as a cycle starts; the old one is donated.
+
+    The fresh model is made now, in timed seconds, on the host's CPU, so that the
+    accelerator needs room for one more model only. The same number of cycles
+    gives the same model, also in a resumed run. What `init_model_fn` replaces of
+    the workload, such as the model with the runner's dropout, is restored.
+
+    Source: the rules of both generations allow it, "for example, to reinitialize
+    the model after a failed training effort".
+    """
+    index = max(self.control.number - 2, 0)  # a range test has the first, too
+    key = _key(self.rng, len(self.config.cycles), index)
+    try:
+      cpu = jax.local_devices(backend='cpu')[0]
+    except RuntimeError:  # a process that was told to use the accelerator only
+      cpu = None
+    attributes = dict(vars(workload))
+    try:
+      with jax.default_device(cpu):
+        fresh = workload.init_model_fn(jnp.asarray(key))
+    finally:
+      vars(workload).update(attributes)
+    return self.model_reset(model, self.devices.get(fresh), plan)
+
+  def _record(self, saved: SavedState, events: Sequence[Event]) -> None:
+    """Passes events to the records, with the rate and the last step's metrics.
+
+    Only after an evaluation, when the devices have been waited for.
+    """
+    if not events:
+      return
+    rate = float(self.learning_rate(schedules.packed(self.clock)))
+    events = [{**event, 'learning_rate': rate} for event in events]
+    loss, grad_norm = self.devices.get(saved.step_metrics[-1])
+    numbers = {'loss': loss, 'grad_norm': grad_norm}
+    self.records.add(events, int(self.clock.count), numbers)
 
 
 def set_up(
@@ -72,8 +193,6 @@ def set_up(
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
   """Builds everything that a run needs, and its initial state.
-
-  rng is the key of the fresh models of resets.
 
   Raises:
     ValueError: if the cycles do not fit into the run, or the workload is not
@@ -93,26 +212,18 @@ def set_up(
   model_params, model_state = devices.place((model_params, model_state))
   transformation = clocked(optimizer, config.all_cycles)
   control, clock = control_lib.start(config)
-  test = settings.range_test
-  words = schedules.packed(clock, 0 if test is None else test.steps)
   inner = devices.init(transformation.init, model_params)
-  inner = inner._replace(clock=devices.put(words))
   step = train_step(
     facts.model_fn_in_training(workload, settings.dropout_rate),
     facts.loss_fn_of_batch(workload, settings.label_smoothing),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
-    notes_loss=test is not None,
   )
-  rate = jax.jit(
-    lambda words: schedules.learning_rate(
-      schedules.unpacked(words), config.all_cycles
-    )
-  )
+  rate = schedules.compiled_rate(config.all_cycles)
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)
-  setup = Setup(
+  run = Run(
     config=config,
     devices=devices,
     records=Records(workload.step_hint, settings, cycles),
@@ -125,12 +236,15 @@ def set_up(
       Model(model_params, model_state, inner.state),
     ),
     learning_rate=rate,
+    control=control,
+    clock=clock,
   )
-  nothing = np.full(2, np.nan, np.float32)
-  saved = SavedState(
-    inner, devices.put(to_words(control)), devices.put(nothing)
-  )
-  return saved, Run(setup)
+  num_kept = settings.range_test.steps if settings.range_test else 1
+  nothing = (np.full(2, np.nan, np.float32),) * num_kept
+  # One by one, as `act` does: under pmap that compiles what it calls.
+  words = schedules.packed(clock), to_words(control), nothing
+  clock_words, *others = map(devices.put, words)
+  return SavedState(OptState(clock_words, inner.state), *others), run
 
 
 def train_step(
@@ -138,7 +252,6 @@ def train_step(
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
   gradient_point: Callable[[Any, Any], Any] | None = None,
-  notes_loss: bool = False,  # beside the clock, for a range test
 ) -> Callable[..., Any]:
   """The body of a train step: with the mean loss over all valid examples.
 
@@ -152,13 +265,6 @@ def train_step(
     opt_state, [loss, gradient norm]); total sums a tree over devices.
   """
 
-  def summed_loss(
-    params: Any, model_state: Any, batch: Any, rng: jax.Array
-  ) -> tuple[jax.Array, tuple[jax.Array, Any]]:
-    logits, new_state = model_fn(params, batch, model_state, rng)
-    summed, n_valid = loss_fn(logits, batch)
-    return summed, (n_valid, new_state)
-
   def body(
     params: Any,
     model_state: Any,
@@ -167,10 +273,14 @@ def train_step(
     rng: jax.Array,
     total: Callable[[Any], Any],
   ) -> tuple[Any, ...]:
+    def summed_loss(params: Any) -> tuple[jax.Array, tuple[jax.Array, Any]]:
+      logits, new_state = model_fn(params, batch, model_state, rng)
+      summed, n_valid = loss_fn(logits, batch)
+      return summed, (n_valid, new_state)
+
     point = gradient_point(opt_state, params) if gradient_point else params
-    (summed, (n_valid, new_state)), grads = jax.value_and_grad(
-      summed_loss, has_aux=True
-    )(point, model_state, batch, rng)
+    graded = jax.value_and_grad(summed_loss, has_aux=True)
+    (summed, (n_valid, new_state)), grads = graded(point)
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
     grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
@@ -178,140 +288,9 @@ def train_step(
     params = optax.apply_updates(params, updates)
     # One array, since each costs the call of a step.
     metrics = jnp.stack([summed / n_valid, global_norm(grads)])
-    if notes_loss:
-      words = schedules.with_loss(opt_state.clock, metrics[0])
-      opt_state = opt_state._replace(clock=words)
     return params, new_state, opt_state, metrics
 
   return body
-
-
-def batch_of(run: Run, queue: Iterator[Any], step: int) -> Any:
-  """The batch of a step; in a range test the first one again and again.
-
-  A run that is resumed within its test goes on with another batch.
-  """
-  test = run.setup.config.settings.range_test
-  if test is None or step >= test.steps:
-    run.batch = None
-    return next(queue)
-  if run.batch is None:
-    run.batch = next(queue)
-  return run.batch
-
-
-def act(
-  run: Run,
-  model: Model,
-  control: jax.Array,
-  metrics: jax.Array,
-  workload: WorkloadApi,
-  eval_results: EvalResults | None,
-  step: int,
-) -> tuple[Model, jax.Array]:
-  """Takes in evaluations, decides, and does what was decided.
-
-  The model, whose opt_state is an OptState, and the words of the control are
-  those with which the step is to be taken; metrics are the last step's; run is
-  brought up to date.
-
-  Raises:
-    TrainingCompleteError: (the benchmark's) if the cycles have run out.
-    ValueError: if an evaluation lacks the target metric, or a run with other
-      settings has begun in the folder.
-  """
-  setup = run.setup
-  if run.control is None:
-    model, metrics = _adopt(run, model, control, metrics, workload, step)
-  assert run.control is not None and run.clock is not None
-  last, target = run.control.last.step, setup.config.target
-  clock, own = model.opt_state.clock, model.opt_state.state
-  own = model._replace(opt_state=own)
-  after = control_lib.transition(
-    run.control,
-    run.clock,
-    new_evaluations(eval_results, last, target),
-    step,
-    setup.config,
-    lambda: setup.model_reset.is_finite(own),
-    lambda: schedules.noted_losses(setup.devices.get(clock)),
-  )
-  is_moved = after.clock is not run.clock
-  run.control, run.clock, run.due = after.control, after.clock, after.due
-  run.evaluations_seen = len(eval_results or ())
-  _record(run, metrics, after.events, workload, step)
-  if after.is_over:
-    raise facts.spec_of(workload).TrainingCompleteError
-  if is_moved:
-    num_losses = clock.shape[-1] - len(after.clock)
-    clock = setup.devices.put(schedules.packed(after.clock, num_losses))
-  if after.reset is not None and not after.reset.touches_nothing:
-    own = _reset(run, own, after.reset, workload)
-  model = own._replace(opt_state=OptState(clock, own.opt_state))
-  return model, setup.devices.put(to_words(after.control))
-
-
-def _adopt(
-  run: Run,
-  model: Model,
-  control: Any,
-  metrics: Any,
-  workload: WorkloadApi,
-  step: int,
-) -> tuple[Model, Any]:
-  """Takes over the state that set_up made or, in a resumed run, a restored one.
-
-  The current benchmark's restore leaves a device axis on everything.
-  """
-  setup, devices = run.setup, run.setup.devices
-  is_pmap = isinstance(devices, PmapDevices)
-  if facts.has_device_axis(workload, model.params) and not is_pmap:
-    own = model, control, metrics
-    model, control, metrics = PmapDevices().get(own)
-  model = devices.place(model)
-  start, _ = control_lib.start(setup.config)
-  run.control = from_words(devices.get(control), start)
-  run.clock = schedules.unpacked(devices.get(model.opt_state.clock))
-  setup.records.start(workload.metrics_logger, step)
-  if step == 0:
-    event = control_lib.start_event(run.control, run.clock, setup.config)
-    _record(run, metrics, [event], workload, 0)
-    if setup.config.settings.range_test is not None:
-      # Of the model that the first cycle will begin with, whatever was given.
-      clock, own = model.opt_state.clock, model.opt_state.state
-      own = _reset(run, model._replace(opt_state=own), FULL, workload)
-      model = own._replace(opt_state=OptState(clock, own.opt_state))
-  return model, metrics
-
-
-def _reset(
-  run: Run, model: Model, plan: ResetPlan, workload: WorkloadApi
-) -> Model:
-  """Resets the model as a cycle starts; the old one is donated.
-
-  The fresh model is made now, in timed seconds, on the host's CPU, so that the
-  accelerator needs room for one more model only. The same number of cycles
-  gives the same model, also in a resumed run. What `init_model_fn` replaces of
-  the workload, such as the model with the runner's dropout, is restored.
-
-  Source: the rules of both generations allow it, "for example, to reinitialize
-  the model after a failed training effort".
-  """
-  setup = run.setup
-  assert run.control is not None
-  index = max(run.control.number - 2, 0)  # a range test has the first one, too
-  key = _key(setup.rng, len(setup.config.cycles), index)
-  try:
-    cpu = jax.local_devices(backend='cpu')[0]
-  except RuntimeError:  # a process that was told to use the accelerator only
-    cpu = None
-  attributes = dict(vars(workload))
-  try:
-    with jax.default_device(cpu):
-      fresh = workload.init_model_fn(jnp.asarray(key))
-  finally:
-    vars(workload).update(attributes)
-  return setup.model_reset(model, setup.devices.get(fresh), plan)
 
 
 def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
@@ -322,27 +301,3 @@ def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
   # Twice, since a single fold_in equals a split in some versions of jax.
   later = jax.random.fold_in(rng, _LATER)
   return np.asarray(jax.random.fold_in(later, index))
-
-
-def _record(
-  run: Run,
-  metrics: Any,
-  events: Sequence[Event],
-  workload: WorkloadApi,
-  step: int,
-) -> None:
-  """Passes events to the records, with the rate and the last step's metrics.
-
-  Only after an evaluation, when the devices have been waited for.
-  """
-  if not events:
-    return
-  assert run.clock is not None
-  now = run.clock._replace(count=np.int32(step))
-  rate = float(run.setup.learning_rate(schedules.packed(now)))
-  events = [{**event, 'learning_rate': rate} for event in events]
-  logger, named = workload.metrics_logger, {}
-  if logger is not None:
-    loss, grad_norm = run.setup.devices.get(metrics)
-    named = {'loss': loss, 'grad_norm': grad_norm}
-  run.setup.records.add(events, step, logger, named)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -154,28 +154,25 @@ def jax_lr_schedule(
   boundary as well, at which a finished model is reset to noise; here it is not.
   """
   horizon = math.floor(as_written(budget_factor) * step_hint)
-  product = f'budget_factor={budget_factor} * step_hint={step_hint}'
-  if horizon > _MOST_STEPS:
-    raise ValueError(
-      f'{product}: a run has at most {_MOST_STEPS:,} steps, as many as an int32 '
-      'can count.'
-    )
+  right = f'at most {_MOST_STEPS:,} steps, as many as an int32 can count'
+  name = 'budget_factor * step_hint'
+  check(horizon <= _MOST_STEPS, name, horizon, right)
   lengths = [cycle.length for cycle in cycles]
   steps = np.diff((0, *cycle_ends(0, horizon, lengths))).tolist()
   if not all(steps):
     raise ValueError(
-      f'cycles have the lengths {lengths}: over {horizon} steps ({product}) '
-      f'they get {", ".join(map(str, steps))}, and each needs at least one.'
+      f'cycles have the lengths {lengths}: over {horizon} steps ({name}) they '
+      f'get {", ".join(map(str, steps))}, and each needs at least one.'
     )
   planned = [
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
     for n, cycle in zip(steps, cycles)
   ]
-  for i, rates in enumerate(sampled_rates(planned)):
-    wrong = rates[~(np.isfinite(rates) & (rates >= 0))]
-    right = 'finite and at least 0 throughout'
-    if wrong.size:
-      check(False, f'learning rate of cycles[{i}]', float(wrong[0]), right)
+  rates = sampled_rates(planned)
+  wrong = np.argwhere(~(np.isfinite(rates) & (rates >= 0)))
+  if wrong.size:
+    (i, j), right = wrong[0], 'finite and at least 0 throughout'
+    check(False, f'learning rate of cycles[{i}]', float(rates[i, j]), right)
   return tuple(planned)
 
 
@@ -192,39 +189,20 @@ class CycleClock(NamedTuple):
   peak: Any  # shape=(), dtype=float32; learning rate after the warm-up
 
 
-_NUM_INTS, _SIZE = 5, len(CycleClock._fields)
+_NUM_INTS = 5  # how many of its fields are whole numbers
 
 
-def packed(clock: CycleClock, num_losses: int = 0) -> np.ndarray:
-  """A clock on the host as one array: exact, with room for training losses.
-
-  shape=(8 + num_losses,), dtype=int32.
-  """
-  words = np.zeros(_SIZE + num_losses, np.int32)
+def packed(clock: CycleClock) -> np.ndarray:
+  """A clock on the host as one array, exact: shape=(8,), dtype=int32."""
+  words = np.zeros(len(clock), np.int32)
   words[:_NUM_INTS] = clock[:_NUM_INTS]
-  words.view(np.float32)[_NUM_INTS:_SIZE] = clock[_NUM_INTS:]
+  words.view(np.float32)[_NUM_INTS:] = clock[_NUM_INTS:]
   return words
 
 
 def unpacked(words: Any) -> CycleClock:
   """The clock of an array of `packed`, traced or on the host."""
-  if isinstance(words, np.ndarray):
-    floats: Any = words.view(np.float32)
-  else:
-    floats = jax.lax.bitcast_convert_type(words, jnp.float32)
-  return CycleClock(*words[:_NUM_INTS], *floats[_NUM_INTS:_SIZE])
-
-
-def with_loss(words: jax.Array, loss: jax.Array) -> jax.Array:
-  """The words after a step, its training loss noted if there is room for it."""
-  bits = jax.lax.bitcast_convert_type(loss.astype(jnp.float32), jnp.int32)
-  # The count is that of the steps taken, this one included.
-  return words.at[_SIZE - 1 + words[0]].set(bits, mode='drop')
-
-
-def noted_losses(words: np.ndarray) -> np.ndarray:
-  """The losses of `with_loss`, from the words on the host."""
-  return words.view(np.float32)[_SIZE:]
+  return CycleClock(*words[:_NUM_INTS], *words.view(np.float32)[_NUM_INTS:])
 
 
 def anchored_clock(
@@ -237,16 +215,10 @@ def anchored_clock(
 ) -> CycleClock:
   """A clock that goes from a nominal step of a cycle to the cycle's end."""
   steps, warmup_steps, setting = cycles[cycle]
-  return CycleClock(
-    count=np.int32(step),
-    cycle=np.int32(cycle),
-    steps=np.int32(steps),
-    warmup_steps=np.int32(warmup_steps),
-    anchor_step=np.int32(step),
-    anchor_local=np.float32(local),
-    pace=np.float32((steps - local) / (end - step)),
-    peak=np.float32(min(setting.peak * scale, _LARGEST)),
-  )
+  pace = (steps - local) / (end - step)
+  peak = min(setting.peak * scale, _LARGEST)
+  exact = CycleClock(step, cycle, steps, warmup_steps, step, local, pace, peak)
+  return unpacked(packed(exact))  # as the devices have it
 
 
 def local_step(clock: CycleClock, step: int) -> float:
@@ -262,50 +234,43 @@ def learning_rate(
 
   Past its nominal end a cycle stays at its final rate. float32, of shape ().
   """
-  elapsed = jnp.asarray(clock.count - clock.anchor_step).astype(jnp.float32)
-  steps = jnp.asarray(clock.steps).astype(jnp.float32)
-  warmup_steps = jnp.asarray(clock.warmup_steps).astype(jnp.float32)
+  elapsed = jnp.float32(clock.count - clock.anchor_step)
+  steps, warmup_steps = map(jnp.float32, (clock.steps, clock.warmup_steps))
   t = jnp.minimum(clock.anchor_local + elapsed * clock.pace, steps)
   is_warmup = t < warmup_steps
   passed = jnp.where(is_warmup, t, t - warmup_steps)
   length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
   x = jnp.clip(passed / jnp.maximum(length, 1.0), 0.0, 1.0)
-  warmups = [cycle.setting.warmup for cycle in cycles]
-  decays = [cycle.setting.decay for cycle in cycles]
-  rise = _of_current(clock.cycle, warmups, x, 0.0)
-  fall = _of_current(clock.cycle, decays, x, warmup_steps / steps)
-  return clock.peak * jnp.where(is_warmup, rise, fall)
+  share = jnp.float32(0.0)
+  # All are computed and one is taken: on a GPU a lax.switch would have the host
+  # wait for the index, at every step. XLA computes equal shapes once.
+  for i, (_, _, setting) in enumerate(cycles):
+    rise, fall = setting.warmup(x), setting.decay(x, warmup_steps / steps)
+    own = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
+    share = jnp.where(clock.cycle == i, own, share)
+  return clock.peak * share
 
 
-def _of_current(
-  cycle: Any, shapes: Sequence[Shape], x: jax.Array, warmup: ArrayLike
-) -> jax.Array:
-  """The share that the current cycle's shape gives.
-
-  All different shapes are computed and one is taken: on a GPU a lax.switch
-  would have the host wait for the index, at every step.
-  """
-  # Not a set: a shape of one's own may be without a hash.
-  different = [s for i, s in enumerate(shapes) if s not in shapes[:i]]
-  values = [jnp.asarray(shape(x, warmup), jnp.float32) for shape in different]
-  if len(values) == 1:
-    return values[0]
-  index = jnp.asarray([different.index(shape) for shape in shapes])[cycle]
-  return jnp.stack(values)[index]
+def compiled_rate(
+  cycles: Sequence[PlannedCycle],
+) -> Callable[[Any], jax.Array]:
+  """The learning rate as a function of an array of `packed`."""
+  return jax.jit(lambda words: learning_rate(unpacked(words), cycles))
 
 
 def planned_rates(
-  cycles: Sequence[PlannedCycle], index: np.ndarray, local: np.ndarray
+  cycles: Sequence[PlannedCycle], steps: Sequence[np.ndarray]
 ) -> np.ndarray:
-  """Learning rates, as planned: at nominal steps `local` of cycles `index`.
+  """Learning rates, as planned, at nominal steps of each cycle.
 
-  Both are of shape=(n,), and so are the rates, which are float32.
+  float32, those of all cycles in one row: shape=(sum of the steps' sizes,).
   """
-  each = [
+  starts = [
     anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
-  clocks = CycleClock(*(np.stack(column)[index] for column in zip(*each)))
-  clocks = clocks._replace(anchor_local=np.asarray(local, np.float32))
+  sizes = [len(local) for local in steps]
+  clocks = CycleClock(*(np.repeat(column, sizes) for column in zip(*starts)))
+  clocks = clocks._replace(anchor_local=np.float32(np.concatenate(steps)))
   rate = functools.partial(learning_rate, cycles=cycles)
   return np.asarray(jax.jit(jax.vmap(rate))(clocks))
 
@@ -313,5 +278,4 @@ def planned_rates(
 def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
   """Each cycle's rates at 1,000 evenly spread steps, its end included."""
   steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
-  index = np.repeat(np.arange(len(cycles)), _POINTS)
-  return planned_rates(cycles, index, np.ravel(steps)).reshape(-1, _POINTS)
+  return planned_rates(cycles, steps).reshape(-1, _POINTS)

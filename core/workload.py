@@ -124,13 +124,9 @@ def model_fn_in_training(
   mode = spec_of(workload).ForwardPassMode.TRAIN
   is_ours = dropout_rate is not None and takes_dropout_rate(workload)
   extra = {'dropout_rate': dropout_rate} if is_ours else {}
-
-  def model_fn(params: Any, batch: Any, model_state: Any, rng: Any) -> Any:
-    return workload.model_fn(
-      params, batch, model_state, mode, rng, update_batch_norm=True, **extra
-    )
-
-  return model_fn
+  return lambda params, batch, model_state, rng: workload.model_fn(
+    params, batch, model_state, mode, rng, update_batch_norm=True, **extra
+  )
 
 
 def loss_fn_of_batch(

@@ -148,9 +148,7 @@ class Cycles:
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
     self._start, self._clock = control_lib.start(self.config)
-    self._rate = jax.jit(
-      lambda words: schedules.learning_rate(schedules.unpacked(words), cycles)
-    )
+    self._rate = schedules.compiled_rate(cycles)
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)

@@ -103,8 +103,7 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   """
   cycles = plan.cycles
   steps = [np.arange(cycle.steps) for cycle in cycles]
-  index = np.repeat(np.arange(len(cycles)), [len(s) for s in steps])
-  return schedules.planned_rates(cycles, index, np.concatenate(steps))
+  return schedules.planned_rates(cycles, steps)
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:

@@ -77,7 +77,6 @@ def test_the_remaining_way(rising, metric, goal, first, log, linear):
     assert soft_reset.progress(*where, scale) == close(1 - remaining)
   # Unless it is said: the log scale for resets, the linear one for progress.
   assert soft_reset.distance(*where) == close(log)
-  assert soft_reset.tau(*where) == soft_reset.tau(*where, 'log')
   assert soft_reset.progress(*where) == close(1 - linear)
 
 
@@ -95,7 +94,8 @@ def test_the_remaining_way(rising, metric, goal, first, log, linear):
 )
 def test_tau_by_hand(metric, rising, expected):
   """The remaining way, clipped to [0, 1]."""
-  found = soft_reset.tau(metric, target(0.8, rising), 4.0)
+  last, first = Evaluation(2, 1.0, metric), Evaluation(1, 1.0, 4.0)
+  found = SoftReset().tau(last, first, target(0.8, rising), 0, 1)
   assert found == pytest.approx(expected, abs=1e-15)
 
 

@@ -68,7 +68,7 @@ def test_the_settings_in_force_train(generation):
   driver.run(until=60)
   run = driver.optimizer_state[1]
   assert run.control.number >= 2
-  kernel = run.setup.devices.get(driver.params)['kernel']
+  kernel = run.devices.get(driver.params)['kernel']
   assert np.isfinite(kernel).all()
 
 

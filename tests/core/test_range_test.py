@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import numpy as np
 import pytest
 
@@ -65,34 +64,14 @@ def test_the_tolerance(estimate, scale):
 def test_the_rates_that_the_clock_reads():
   config = config_of(make_params(range_test=RangeTest(6, 32.0)), 20)
   _, clock = control_lib.start(config)
-  rate = jax.jit(
-    lambda words: schedules.learning_rate(
-      schedules.unpacked(words), config.all_cycles
-    )
-  )
-  words = schedules.packed(clock, 6)
+  rate = schedules.compiled_rate(config.all_cycles)
+  words = schedules.packed(clock)
   found = []
   for count in range(6):
     words[0] = count
     found.append(float(rate(words)))
   expected = [PEAK * rate for rate in (1 / 32, 1 / 8, 1 / 2, 2, 8, 32)]
   np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_losses_are_noted_beside_the_clock():
-  """A loss of a later step finds no room, and changes nothing."""
-  config = config_of(make_params(range_test=TEST), 20)
-  _, clock = control_lib.start(config)
-  words, noted = schedules.packed(clock, 4), jax.jit(schedules.with_loss)
-  losses = np.float32([1 / 3, NAN, INF, 1e-44, 9.0, 9.0])
-  for taken, loss in enumerate(losses, start=1):
-    words = np.array(words)
-    words[0] = taken
-    words = noted(words, loss)
-  found = schedules.noted_losses(np.asarray(words))
-  assert found.tobytes() == losses[:4].tobytes()
-  kept = schedules.packed(clock, 4)[1:8]
-  np.testing.assert_array_equal(np.asarray(words)[1:8], kept)
 
 
 # The estimate is the peak.

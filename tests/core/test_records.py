@@ -37,7 +37,7 @@ def row(step, **values):
 
 def add(files, *steps):
   for step in steps:
-    files.add([row(step)], step, None, {})
+    files.add([row(step)], step, {})
 
 
 def steps_of(folder):
@@ -55,7 +55,7 @@ def test_what_is_written(tmp_path, said):
     row(7, case1=1, unknown=2, loss=0.5),
     row(7, tau=0.25, metric=math.nan),
   ]
-  files.add(events, 7, logger, {'grad_norm': 2.0})
+  files.add(events, 7, {'grad_norm': 2.0})
   # One call for all. The validation loss is the runner's own to log.
   numbers = {'cycle': 1, 'case1': 1, 'unknown': 2, 'tau': 0.25}
   numbers |= {'metric_step': 7, 'grad_norm': 2.0}

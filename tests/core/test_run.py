@@ -182,7 +182,7 @@ def test_a_restored_state_with_a_device_axis_loses_it():
   stack = flax.jax_utils.replicate
   driver.optimizer_state = (
     stack(host(saved)),
-    dataclasses.replace(run, control=None),
+    dataclasses.replace(run, has_begun=False),
   )
   driver.params = stack(host(driver.params))
   driver.model_state = stack(host(driver.model_state))
@@ -246,10 +246,8 @@ def test_the_losses_of_a_range_test_are_noted(generation):
   for _ in range(4):
     driver.step()
     losses.append(train_loss(driver))
-  words = devices_of(driver).get(driver.optimizer_state[0].inner.clock)
-  np.testing.assert_array_equal(
-    schedules.noted_losses(words), np.float32(losses)
-  )
+  metrics = devices_of(driver).get(driver.optimizer_state[0].step_metrics)
+  np.testing.assert_array_equal(np.stack(metrics)[:, 0], np.float32(losses))
 
 
 @BOTH
@@ -349,7 +347,7 @@ def test_a_run_agrees_with_numpy(generation, optimizer):
     inputs = fake_benchmark.batch_of_step(t, 'jit')['inputs']
     mean = 0.9 * mean + 0.1 * np.float64(inputs).mean(0)
     driver.step()
-    metrics = driver.optimizer_state[0].step_metrics
+    metrics = driver.optimizer_state[0].step_metrics[-1]
     norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
     found = get((driver.params, driver.model_state, metrics))
     expected = (p, {'mean': mean}, np.array([loss, norm]))
@@ -377,10 +375,10 @@ def test_a_batch_without_a_valid_example():
 def fresh_model(driver, index):
   """The new initialisation of a run's reset, from the key of the run."""
   run = driver.optimizer_state[1]
-  planned = len(run.setup.config.cycles) - 1
-  key = jax.random.split(run.setup.rng, planned)[index]
+  planned = len(run.config.cycles) - 1
+  key = jax.random.split(run.rng, planned)[index]
   workload = type(driver.workload)(driver.workload.step_hint)
-  return run.setup.devices.get(workload.init_model_fn(key))
+  return run.devices.get(workload.init_model_fn(key))
 
 
 @BOTH
@@ -598,6 +596,6 @@ def test_the_step_has_no_branch(generation):
     batch,
     driver.rng,
   )
-  program = run.setup.train_step.lower(*arguments).as_text()
+  program = run.train_step.lower(*arguments).as_text()
   assert 'case' not in program.replace('"', ' ').split()
   assert 'stablehlo.case' not in program and 'conditional' not in program

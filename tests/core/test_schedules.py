@@ -47,8 +47,7 @@ def lay_out(step_hint, *cycles, budget_factor=1.0):
 
 def all_rates(planned):
   """Those of all steps of a chain."""
-  places = [(i, t) for i, c in enumerate(planned) for t in range(c.steps)]
-  return schedules.planned_rates(planned, *np.transpose(places))
+  return schedules.planned_rates(planned, [np.arange(c.steps) for c in planned])
 
 
 @pytest.mark.parametrize(
@@ -187,9 +186,7 @@ def test_a_clock_is_one_array_to_the_last_bit(count, local, scale):
 
 def test_any_clock_is_read_by_one_program(compilations):
   """As the twin reads its nominal steps, and at its end beyond them."""
-  rate = jax.jit(
-    lambda words: schedules.learning_rate(schedules.unpacked(words), PLANNED)
-  )
+  rate = schedules.compiled_rate(PLANNED)
   rate(schedules.packed(schedules.anchored_clock(0, 0.0, 4, 0, PLANNED)))
   anchors = (
     (4, 0.0, 12, 1, 1.0),

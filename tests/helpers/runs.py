@@ -17,7 +17,6 @@ from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import read_events
-from reset_cycles.core.run import Run
 from reset_cycles.core.schedules import Cooldown
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.schedule_params import THESIS, ScheduleParams
@@ -67,19 +66,19 @@ def _set_up(params, generation, step_hint):
   functions = submission.make_submission(params)
   workload = fake_benchmark.WORKLOADS[generation](step_hint)
   (saved, run), *model = fake_benchmark.begin(functions, workload)
-  return functions, workload, run, run.setup.devices.get((saved, *model))
+  return functions, workload, run, run.devices.get((saved, *model))
 
 
 def new_driver(params=PARAMS, generation='jit', evaluations=None, step_hint=6):
   """A run at its beginning; its parts are compiled once per session."""
   functions, workload, run, on_host = _set_up(params, generation, step_hint)
-  saved, *model = run.setup.devices.put(on_host)
-  setup = run.setup._replace(records=copy.deepcopy(run.setup.records))
+  saved, *model = run.devices.put(on_host)
+  run = dataclasses.replace(run, records=copy.deepcopy(run.records))
   return fake_benchmark.Driver(
     functions,
     copy.copy(workload),
     SWITCHING if evaluations is None else evaluations,
-    ((saved, Run(setup)), *model),
+    ((saved, run), *model),
   )
 
 
@@ -105,12 +104,12 @@ def column(folder, name, **having):
 
 
 def devices_of(driver):
-  return driver.optimizer_state[1].setup.devices
+  return driver.optimizer_state[1].devices
 
 
 def train_loss(driver):
   saved = driver.optimizer_state[0]
-  return float(devices_of(driver).get(saved.step_metrics)[0])
+  return float(devices_of(driver).get(saved.step_metrics[-1])[0])
 
 
 def assert_equal_trees(a, b):
@@ -143,9 +142,11 @@ def restore(driver, checkpoint, eval_results):
   """
   state, params, model_state, step = checkpoint
   target, run = driver.optimizer_state
-  devices = run.setup.devices
+  devices = run.devices
+  own = {'due': 0, 'evaluations_seen': 0, 'batch': None}
+  run = dataclasses.replace(run, has_begun=False, **own)
   state = flax.serialization.from_state_dict(devices.get(target), state)
-  driver.optimizer_state = (devices.put(state), Run(run.setup))
+  driver.optimizer_state = (devices.put(state), run)
   driver.params = devices.put(params)
   driver.model_state = devices.put(model_state)
   driver.global_step, driver.eval_results = step, eval_results
