@@ -44,7 +44,7 @@ def digits() -> Task:
   """1,797 images of 8x8, of which 1,300 are trained on."""
   images, labels = load_digits(return_X_y=True)
   order = np.random.default_rng(0).permutation(len(labels))
-  x, y = np.float32(images[order] / 16), labels[order]
+  x, y = (images[order] / 16).astype(np.float32), labels[order]
   batch = lambda rng: (lambda i: (x[i], y[i]))(rng.choice(1300, 64))
   return Task((64, 64, 10), batch, (x[1300:], y[1300:]), 600, 0.98)
 
@@ -56,7 +56,8 @@ def spirals() -> Task:
     labels, turn = rng.integers(0, 2, count), 0.25 + 1.75 * rng.random(count)
     angle = 2 * np.pi * (turn + labels / 2)
     x = turn[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return np.float32(x + 0.05 * rng.standard_normal(x.shape)), labels
+    x += 0.05 * rng.standard_normal(x.shape)
+    return x.astype(np.float32), labels
 
   test = points(np.random.default_rng(2**31), 512)
   return Task((2, 32, 32, 2), points, test, 1500, 0.99)
@@ -70,7 +71,7 @@ def teacher() -> Task:
   def sample(rng: np.random.Generator, count: int = 64) -> Batch:
     x = rng.normal(size=(count, 16))
     y = np.tanh(x @ hidden / 2) @ out / 3 + 0.1 * rng.normal(size=count)
-    return np.float32(x), np.float32(y)
+    return x.astype(np.float32), y.astype(np.float32)
 
   test = sample(np.random.default_rng(9), 2048)
   return Task((16, 64, 64, 1), sample, test, 800, 0.2, is_accuracy=False)

@@ -91,7 +91,8 @@ def rehearse(params: ScheduleParams | None) -> None:
   for method, given in (('direction', ()), ('build', (np.float32(0.1),))):
     _try(optimizer, method, is_optax, right, *given)
   trained = {'w': np.ones(2, np.float32)}
-  is_like = lambda found: tree_structure(found) == tree_structure(trained)
+  like = tree_structure(trained)
+  is_like = lambda found: bool(like == tree_structure(found))
   right = 'a tree like the parameters'
   for own in _own(optimizer, 'gradient_point'):
     begun = own.build(np.float32(0.1)).init(trained)

@@ -112,8 +112,7 @@ def missing(jobs: Sequence[Task], root: pathlib.Path) -> list[Task]:
   One that failed has ended. One without meta data, by which readers find a run,
   has not.
   """
-  is_there = lambda job: (kept_path(root, job) / META_DATA).exists()
-  return [job for job in jobs if not is_there(job)]
+  return [j for j in jobs if not (kept_path(root, j) / META_DATA).exists()]
 
 
 class _Ending(runner.Observer):
