@@ -95,7 +95,7 @@ def cell(pairs: Sequence[Pair], condition: str) -> str:
   said = 'none of both' if math.isnan(ratio) else f'{ratio:.2f}'
   if not math.isnan(low):
     said += f' [{low:.2f}, {high:.2f}]'
-  return f'{said} -{lost} +{won}'
+  return f'{said} -{lost} +{won}' if lost or won else said
 
 
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:

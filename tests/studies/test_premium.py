@@ -58,7 +58,7 @@ Workloads: residual. Seeds: 1.
 | submission | tuned_full | slow_full | near_full | hot_full | cold_full | failed_full |
 | --- | --- | --- | --- | --- | --- | --- |
 | bare | 1 of 1 |  |  |  |  |  |
-| ours | 0.50 -0 +0 |  |  |  |  |  |
+| ours | 0.50 |  |  |  |  |  |
 
 ## Other workloads
 
@@ -67,7 +67,7 @@ Workloads: mine. Seeds: 1.
 | submission | tuned | slow | near | hot | cold | failed |
 | --- | --- | --- | --- | --- | --- | --- |
 | bare | 1 of 1 |  |  |  |  |  |
-| ours | 1.00 -0 +0 |  |  |  |  |  |
+| ours | 1.00 |  |  |  |  |  |
 """
 
 
