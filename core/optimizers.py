@@ -186,7 +186,7 @@ def global_norm(tree: Any) -> jax.Array:
 class OptState(NamedTuple):
   """State of `clocked`; its clock is replaced when a cycle ends."""
 
-  clock: Any  # shape=(8 + n,), dtype=int32; see `schedules.packed`
+  clock: Any  # shape=(8,), dtype=int32; see `schedules.packed`
   state: Any  # of the optimizer's transformation
 
 
