@@ -11,7 +11,7 @@ import dataclasses
 from .core.checks import check, check_flag, check_number
 from .core.evaluation import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
-from .core.range_test import RangeTest
+from .core.relative_peak import RelativePeak
 from .core.schedules import Cooldown, Cycle
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
 from .soft_reset import Reset, SoftReset
@@ -30,8 +30,8 @@ class ScheduleParams:
     early_switching: whether it may; its verdicts are logged in any case.
     repeat: whether the last cycle follows again and again after the chain;
       else the run ends with the chain, whatever budget remains.
-    range_test: finds the scale of the peaks before the first cycle; None: the
-      peaks are as they are written.
+    relative_peak: scales the peaks to the size of the weights; the run then begins
+      with a model made anew. None: the peaks are as they are written.
     horizon: lays the cycles over the time budget. Each is at least three
       intervals between evaluations long, and its end waits for the evaluation
       of the annealed model, for at most the longest interval so far. A cycle
@@ -50,7 +50,7 @@ class ScheduleParams:
   switching: SwitchingRule
   early_switching: bool = True
   repeat: bool = True
-  range_test: RangeTest | None = None
+  relative_peak: RelativePeak | None = None
   horizon: Horizon | None = None
   dropout_rate: float | None = None
   label_smoothing: float = 0.0
@@ -68,12 +68,12 @@ class ScheduleParams:
       ('optimizer', 'build', 'AdamW()'),
       ('reset', 'plan', 'SoftReset()'),
       ('switching', 'observe', 'Progress()'),
-      ('range_test', 'estimate', 'RangeTest()'),
+      ('relative_peak', 'peak', 'RelativePeak()'),
       ('horizon', 'steps_to_come', 'TimeHorizon()'),
     ):
       part = getattr(self, name)
       is_part = hasattr(part, method) and not isinstance(part, type)
-      is_part |= part is None and name in ('range_test', 'horizon')
+      is_part |= part is None and name in ('relative_peak', 'horizon')
       check(is_part, name, part, f'an object such as {example}')
     if self.dropout_rate is not None:
       check_number('dropout_rate', self.dropout_rate, '[0, 1)')
@@ -90,13 +90,13 @@ THESIS = ScheduleParams(
   switching=SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9),
   early_switching=True,
   repeat=False,
-  range_test=None,
+  relative_peak=None,
   horizon=None,
   dropout_rate=0.1,
 )
 # The thesis' method in today's ruleset: cycles that double in length over the
-# time budget, soft resets, a range test of the peak, and a rule that abandons a
-# chain that will not reach the target. The optimizer's numbers are those of the
+# time budget, soft resets, peaks in proportion to the weights, and a rule that
+# abandons a chain that will not reach the target. The optimizer's numbers are those of the
 # self-tuning winner of 2024.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
@@ -120,7 +120,7 @@ SOFT_RESET = ScheduleParams(
   switching=Progress(),
   early_switching=True,
   repeat=True,
-  range_test=RangeTest(steps=8, reach=32.0, tolerance=2.0),
+  relative_peak=RelativePeak(share=0.08),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
 # The settings in force.

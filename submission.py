@@ -106,11 +106,11 @@ def update_params(
     saved, params, model_state = run.act(
       saved, params, model_state, workload, eval_results, global_step
     )
-  inner, control, kept = saved
+  inner, control, _ = saved
   params, model_state, inner, metrics = run.train_step(
     params, model_state, inner, batch, rng
   )
-  saved = SavedState(inner, control, (*kept[1:], metrics))
+  saved = SavedState(inner, control, metrics)
   return (saved, run), params, model_state
 
 
@@ -140,8 +140,8 @@ def data_selection(
   global_step: int,
   rng: jax.Array,
 ) -> Any:
-  """The next batch of the benchmark's queue, but see `Run.batch_of`."""
-  return optimizer_state[1].batch_of(input_queue, global_step)
+  """The next batch of the benchmark's queue."""
+  return next(input_queue)
 
 
 def get_batch_size(workload_name: str) -> int:

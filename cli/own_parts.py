@@ -15,7 +15,6 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
 from ..core.evaluation import Evaluation, Pace, Target
-from ..core.schedules import PlannedCycle
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..schedule_params import ScheduleParams
@@ -54,7 +53,6 @@ def rehearse(params: ScheduleParams | None) -> None:
   for part, names in (
     (rule, ('initial', 'columns', 'judges_chain')),
     (optimizer, ('moments', 'iterates')),
-    (params.range_test, ('steps',)),
   ):
     for name in names:
       if part is not None and not hasattr(part, name):
@@ -97,15 +95,9 @@ def rehearse(params: ScheduleParams | None) -> None:
   for own in _own(optimizer, 'gradient_point'):
     begun = own.build(np.float32(0.1)).init(trained)
     _try(own, 'gradient_point', is_like, right, begun, trained)
-  test = params.range_test
-  if test is not None:
-    losses, is_cycle = (
-      np.ones(test.steps),
-      lambda x: isinstance(x, PlannedCycle),
-    )
-    _try(test, 'cycle', is_cycle, 'a PlannedCycle', 0.1)
-    _try(test, 'estimate', _is_number, 'one real number', losses, 0.1)
-    _try(test, 'scale', _is_number, 'one real number', 0.1, 0.1)
+  if params.relative_peak is not None:
+    kernel = {'w': np.ones((2, 2), np.float32)}
+    _try(params.relative_peak, 'peak', _is_number, 'one real number', kernel)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

@@ -40,14 +40,6 @@ class RunConfig(NamedTuple):
   most_steps: float = math.inf  # that the runner allows; infinite if unknown
 
   @property
-  def all_cycles(self) -> tuple[PlannedCycle, ...]:
-    """What the clock reads: the chain, and behind it the range test, if any."""
-    test = self.settings.range_test
-    if test is None:
-      return self.cycles
-    return (*self.cycles, test.cycle(self.cycles[0].setting.peak))
-
-  @property
   def is_timed(self) -> bool:
     """Whether cycles follow the pace of evaluations and fill a horizon."""
     return self.settings.horizon is not None
@@ -64,16 +56,21 @@ class Transition(NamedTuple):
   is_over: bool = False  # whether the run ends: cycles have run out
 
 
-def start(config: RunConfig) -> tuple[Control, CycleClock]:
-  """The control and the clock before the first step."""
-  test = config.settings.range_test
+def start(
+  config: RunConfig, first_peak: float = math.nan
+) -> tuple[Control, CycleClock, Event]:
+  """The control, the clock and the event before the first step.
+
+  The peaks are scaled so that the first one is `first_peak`; NaN leaves them.
+  """
+  scale = first_peak / config.cycles[0].setting.peak
   control = Control(
-    cycle=0 if test is None else len(config.cycles),
+    cycle=0,
     number=1,
-    scale=1.0,
+    scale=1.0 if math.isnan(scale) else scale,
     start=0,
     chain_start=0,
-    end=0 if test is None else test.steps,
+    end=0,
     horizon=sum(cycle.steps for cycle in config.cycles),
     num_evaluations=0,
     last=NO_EVALUATION,
@@ -81,9 +78,9 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
     switching=config.settings.switching.initial,
     pace=Pace(),
   )
-  if test is None:
-    control = _laid_out(control, 0, config)
-  return control, _clock(control, 0.0, 0, config)
+  control = _laid_out(control, 0, config)
+  clock = _clock(control, 0.0, 0, config)
+  return control, clock, _start_event(control, clock, config)
 
 
 def transition(
@@ -93,15 +90,13 @@ def transition(
   step: int,  # about to be taken
   config: RunConfig,
   is_model_finite: Callable[[], bool],  # asked only if a reset depends on it
-  range_losses: Callable[[], np.ndarray],  # of the range test; asked at its end
 ) -> Transition:
   """Takes in new evaluations, and ends the cycle if it is time.
 
   1. The evaluations that have come in are taken note of.
-  2. A range test that is over says which peak the chain begins with.
-  3. A cycle that fails is abandoned, if the settings switch early.
-  4. A cycle whose steps are over ends, once its annealed model was evaluated.
-  5. If the horizon has moved, the remaining cycles are stretched with it.
+  2. A cycle that fails is abandoned, if the settings switch early.
+  3. A cycle whose steps are over ends, once its annealed model was evaluated.
+  4. If the horizon has moved, the remaining cycles are stretched with it.
   """
   events, reason, before = list[Event](), '', control
   for evaluation in evaluations:
@@ -113,7 +108,6 @@ def transition(
     reason = reason or verdict.reason
 
   settings, is_over = config.settings, step >= control.end
-  is_test = control.cycle == len(config.cycles)
   is_finite = math.isfinite(control.last.loss)
   has_failed = control.num_evaluations > 0 and not is_finite
   # With fewer steps than it has had, a new chain could hardly come farther.
@@ -122,9 +116,7 @@ def transition(
   # A rule that judges the chain may also speak when a cycle's steps are over.
   may_abandon &= settings.switching.judges_chain or not is_over
   following: Control | None
-  if is_test and is_over:
-    following = _tested(control, range_losses(), step, config, events)
-  elif reason and settings.early_switching and may_abandon:
+  if reason and settings.early_switching and may_abandon:
     events.append(_event('switch', control, reason=reason))
     following = _next(control, step, config, has_failed=True)
   elif is_over:
@@ -142,7 +134,7 @@ def transition(
   else:
     is_first_pace = control.pace.usual > 0 == before.pace.usual
     has_moved = is_first_pace or control.horizon != before.horizon
-    has_moved &= config.is_timed and not is_test
+    has_moved &= config.is_timed
     if has_moved and control.horizon > step:
       control, local = _stretched(control, clock, before.horizon, step, config)
       clock = _clock(control, local, step, config)
@@ -165,7 +157,7 @@ def observe(
   first = control.first if control.first.step >= 0 else evaluation
   switching, verdict = control.switching, Verdict('', {})
   is_own = evaluation.step > control.start or control.number == 1
-  if is_own and control.cycle < len(config.cycles):  # no range test is judged
+  if is_own:
     begin, end = control.start, control.end
     if rule.judges_chain:
       begin, end = control.chain_start, max(control.horizon, end)
@@ -186,25 +178,6 @@ def observe(
     pace=pace,
     horizon=planned,
   ), verdict
-
-
-def _tested(
-  control: Control,
-  losses: np.ndarray,
-  step: int,
-  config: RunConfig,
-  events: list[Event],
-) -> Control:
-  """The chain's first cycle, at the peak that the range test advises."""
-  test, peak = config.settings.range_test, config.cycles[0].setting.peak
-  assert test is not None
-  estimate = test.estimate(losses, peak)
-  scale = test.scale(estimate, peak)
-  why = 'the peaks are kept' if scale == 1 else 'the peaks are moved'
-  numbers = {'peak_value': peak, 'estimate': estimate, 'scale': scale}
-  events.append(_event('range_test', control, reason=why, **numbers))
-  control = control._replace(cycle=0, scale=scale, chain_start=step, start=step)
-  return _laid_out(control, step, config)
 
 
 def _fewest(control: Control, config: RunConfig) -> float:
@@ -282,7 +255,8 @@ def _stretched(
   nominal = steps[control.cycle]
   local = schedules.local_step(clock, step)
   begun, early = control.start, _fewest(control, config)
-  if begun == control.chain_start and step - begun < early:
+  is_settling = not early or step - begun < early
+  if begun == control.chain_start and is_settling:
     control = _laid_out(control._replace(cycle=0), step, config)
     # The same share of the cycle has passed, so that the rate does not jump.
     return control, local / nominal * steps[control.cycle]
@@ -368,7 +342,7 @@ def _begin(
     metric_step=last.step,
     note=note,
   )
-  events += [event, start_event(control, clock, config)]
+  events += [event, _start_event(control, clock, config)]
   return Transition(control, clock, plan, events, control.end)
 
 
@@ -377,7 +351,7 @@ def _clock(
 ) -> CycleClock:
   """The clock that goes from a nominal step of the control's cycle to its end."""
   return schedules.anchored_clock(
-    step, local, control.end, control.cycle, config.all_cycles, control.scale
+    step, local, control.end, control.cycle, config.cycles, control.scale
   )
 
 
@@ -398,9 +372,9 @@ def _clock_event(kind: str, control: Control, clock: CycleClock) -> Event:
   )
 
 
-def start_event(
+def _start_event(
   control: Control, clock: CycleClock, config: RunConfig
 ) -> Event:
   """The event of a cycle that starts at this step."""
-  peak = config.all_cycles[control.cycle].setting.peak * control.scale
+  peak = config.cycles[control.cycle].setting.peak * control.scale
   return {**_clock_event('cycle_start', control, clock), 'peak_value': peak}

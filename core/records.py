@@ -28,7 +28,7 @@ PICTURE = 'lr_schedule.png'
 # The columns of every run. The switching rule adds its own.
 COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
-  *('anchor_local', 'scale', 'peak_value', 'estimate', 'evaluation', 'loss'),
+  *('anchor_local', 'scale', 'peak_value', 'evaluation', 'loss'),
   *('learning_rate', 'mode', 'tau', 'alpha', 'metric', 'metric_step'),
   'note',
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 import optax
 
 from ..schedule_params import ScheduleParams
-from ..soft_reset import FULL, ResetPlan, SoftReset
+from ..soft_reset import FULL, SoftReset
 from . import control as control_lib
 from . import schedules
 from . import workload as facts
@@ -37,9 +38,7 @@ class SavedState(NamedTuple):
 
   inner: OptState
   control: jax.Array  # shape=(words,), dtype=int32; see `state.to_words`
-  # shape=(2,) each, see `train_step`: of the last step, or of as many as a range
-  # test has.
-  step_metrics: tuple[jax.Array, ...]
+  step_metrics: jax.Array  # shape=(2,), of the last step; see `train_step`
 
 
 @dataclasses.dataclass
@@ -58,20 +57,6 @@ class Run:
   has_begun: bool = False  # in this process
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
-  batch: Any = None  # on which a range test is taken
-
-  def batch_of(self, queue: Iterator[Any], step: int) -> Any:
-    """The batch of a step; in a range test the first one again and again.
-
-    A run that is resumed within its test goes on with another batch.
-    """
-    test = self.config.settings.range_test
-    if test is None or step >= test.steps:
-      self.batch = None
-      return next(queue)
-    if self.batch is None:
-      self.batch = next(queue)
-    return self.batch
 
   def act(
     self,
@@ -94,9 +79,8 @@ class Run:
       saved, params, model_state = self._adopt(given, workload, step)
     last, target = self.control.last.step, self.config.target
     model = Model(params, model_state, saved.inner.state)
-    if step == 0 and self.config.settings.range_test is not None:
-      # Of the model that the first cycle will begin with, whatever was given.
-      model = self._reset(model, FULL, workload)
+    if step == 0:
+      model = self._begin(saved, model, workload)
     after = control_lib.transition(
       self.control,
       self.clock,
@@ -104,7 +88,6 @@ class Run:
       step,
       self.config,
       lambda: self.model_reset.is_finite(model),
-      lambda: np.stack(self.devices.get(saved.step_metrics))[:, 0],
     )
     self.control, self.due = after.control, after.due
     self.clock = after.clock._replace(count=np.int32(step))
@@ -113,7 +96,8 @@ class Run:
     if after.is_over:
       raise facts.spec_of(workload).TrainingCompleteError
     if after.reset is not None and not after.reset.touches_nothing:
-      model = self._reset(model, after.reset, workload)
+      fresh = self._fresh_model(workload)
+      model = self.model_reset(model, fresh, after.reset)
     words = schedules.packed(self.clock), to_words(self.control)
     clock, control = map(self.devices.put, words)
     inner = OptState(clock, model.opt_state)
@@ -138,16 +122,25 @@ class Run:
     self.control = from_words(words, self.control)
     self.clock = schedules.unpacked(clock)
     self.records.start(workload.metrics_logger, step)
-    if step == 0:
-      event = control_lib.start_event(self.control, self.clock, self.config)
-      self._record(saved, [event])
     self.has_begun = True
     return saved, params, model_state
 
-  def _reset(
-    self, model: Model, plan: ResetPlan, workload: WorkloadApi
+  def _begin(
+    self, saved: SavedState, model: Model, workload: WorkloadApi
   ) -> Model:
-    """Resets the model as a cycle starts; the old one is donated.
+    """The model of the first cycle, whose peak suits a model made anew."""
+    peak = math.nan
+    if rule := self.config.settings.relative_peak:
+      fresh = self._fresh_model(workload)
+      peak = rule.peak(fresh[0])
+      model = self.model_reset(model, fresh, FULL)
+    start = control_lib.start(self.config, peak)
+    self.control, self.clock, event = start
+    self._record(saved, [event])
+    return model
+
+  def _fresh_model(self, workload: WorkloadApi) -> tuple[Any, Any]:
+    """(params, model_state) as a cycle starts, on the host.
 
     The fresh model is made now, in timed seconds, on the host's CPU, so that the
     accelerator needs room for one more model only. The same number of cycles
@@ -157,7 +150,8 @@ class Run:
     Source: the rules of both generations allow it, "for example, to reinitialize
     the model after a failed training effort".
     """
-    index = max(self.control.number - 2, 0)  # a range test has the first, too
+    number = self.control.number
+    index = number - 2 if number > 1 else _LATER
     key = _key(self.rng, len(self.config.cycles), index)
     try:
       cpu = jax.local_devices(backend='cpu')[0]
@@ -169,7 +163,8 @@ class Run:
         fresh = workload.init_model_fn(jnp.asarray(key))
     finally:
       vars(workload).update(attributes)
-    return self.model_reset(model, self.devices.get(fresh), plan)
+    made: tuple[Any, Any] = self.devices.get(fresh)
+    return made
 
   def _record(self, saved: SavedState, events: Sequence[Event]) -> None:
     """Passes events to the records, with the rate and the last step's metrics.
@@ -180,7 +175,7 @@ class Run:
       return
     rate = float(self.learning_rate(schedules.packed(self.clock)))
     events = [{**event, 'learning_rate': rate} for event in events]
-    loss, grad_norm = self.devices.get(saved.step_metrics[-1])
+    loss, grad_norm = self.devices.get(saved.step_metrics)
     numbers = {'loss': loss, 'grad_norm': grad_norm}
     self.records.add(events, int(self.clock.count), numbers)
 
@@ -210,8 +205,8 @@ def set_up(
   is_pmap = facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  transformation = clocked(optimizer, config.all_cycles)
-  control, clock = control_lib.start(config)
+  transformation = clocked(optimizer, cycles)
+  control, clock, _ = control_lib.start(config)
   inner = devices.init(transformation.init, model_params)
   step = train_step(
     facts.model_fn_in_training(workload, settings.dropout_rate),
@@ -219,7 +214,7 @@ def set_up(
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  rate = schedules.compiled_rate(config.all_cycles)
+  rate = schedules.compiled_rate(cycles)
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)
@@ -239,8 +234,7 @@ def set_up(
     control=control,
     clock=clock,
   )
-  num_kept = settings.range_test.steps if settings.range_test else 1
-  nothing = (np.full(2, np.nan, np.float32),) * num_kept
+  nothing = np.full(2, np.nan, np.float32)
   # One by one, as `act` does: under pmap that compiles what it calls.
   words = schedules.packed(clock), to_words(control), nothing
   clock_words, *others = map(devices.put, words)

@@ -20,7 +20,7 @@ NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
 class Control(NamedTuple):
   """Where the run stands; Python numbers."""
 
-  cycle: int  # index in the chain, from 0; its length during a range test
+  cycle: int  # index in the chain, from 0
   number: int  # how many cycles have started, this one included
   scale: float  # factor on the cycle's learning rate
   start: int  # first step of the current cycle

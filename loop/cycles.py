@@ -137,8 +137,7 @@ class Cycles:
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    # The losses of a loop's steps are its own.
-    chain = dataclasses.replace(chain, range_test=None)
+    chain = dataclasses.replace(chain, relative_peak=None)
     reset = chain.reset
     if tau is not None and isinstance(reset, SoftReset):
       own = OwnTau(reset.alpha, fade=reset.fade, share=tau)
@@ -147,7 +146,7 @@ class Cycles:
     cycles = _used('num_steps', num_steps, 'fit for the cycles', lay_out)
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
-    self._start, self._clock = control_lib.start(self.config)
+    self._start, self._clock, self._begun = control_lib.start(self.config)
     self._rate = schedules.compiled_rate(cycles)
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
@@ -261,8 +260,7 @@ class Cycles:
     check(step == count, 'step', step, f'{count}, the steps taken so far')
     after = self._transition(model, control, clock, [], step)
     if step == 0 and self._last < 0:
-      start = control_lib.start_event(control, clock, self.config)
-      after = after._replace(events=[start, *after.events])
+      after = after._replace(events=[self._begun, *after.events])
     due = max(after.due, step + 1)  # also when the run is over
     return self._act(state, model, after._replace(due=due), step)
 
@@ -371,9 +369,8 @@ class Cycles:
     step: int,
   ) -> Transition:
     look = lambda: self._reset.is_finite(model)
-    losses = lambda: np.zeros(0)  # of a range test, which a loop has not
     after = control_lib.transition(
-      control, clock, seen, step, self.config, look, losses
+      control, clock, seen, step, self.config, look
     )
     if after.is_over and self._is_over:  # it is said once
       after = after._replace(events=after.events[: len(seen)])

@@ -14,7 +14,6 @@ _SENTENCES = {
   'reset': 'cycle {cycle} starts with {tau:.3g} of the model fresh ({reason})',
   'clock': 'cycle {cycle} now ends at step {cycle_end}',
   'wait': 'cycle {cycle} ends with its evaluation, or at step {cycle_end}',
-  'range_test': 'the range test finds a peak of {estimate:.3g}: {reason}',
   'finish': 'the run is over: {reason}',
 }
 
@@ -26,7 +25,7 @@ class Event(NamedTuple):
     step: the step about to be taken.
     kind: 'cycle_start', 'evaluation', 'refused' (an evaluation), 'switch' (a
       cycle is abandoned), 'reset', 'clock' (a cycle's end has moved), 'wait',
-      'range_test' or 'finish'.
+      or 'finish'.
     cycle: how many cycles have started.
     reason: why, in words; of a reset also its class and what is special.
     numbers: by name, as in cycles.csv of a run, for plots.

@@ -39,13 +39,6 @@ class RunPlan(NamedTuple):
       self.step_hint, params.cycles, params.budget_factor
     )
 
-  @property
-  def clocked(self) -> tuple[PlannedCycle, ...]:
-    """The cycles that the run's clock counts: a range test comes behind them."""
-    test, cycles = self.params.range_test, self.cycles
-    peak = cycles[0].setting.peak
-    return (*cycles, test.cycle(peak)) if test else cycles
-
 
 def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
   """A run's step_hint and settings; None without any, ValueError if damaged."""
@@ -109,11 +102,10 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
   """What of a plan a run may do otherwise, a sentence each."""
   said = []
-  if params.range_test:
+  if params.relative_peak:
     said.append(
-      f'{shown(params.range_test)} takes the first steps at rising rates. Where '
-      'the peak that it finds is far from the planned one, all peaks are moved. '
-      'The chain then begins with a fresh model.'
+      f"{shown(params.relative_peak)} moves the peaks to the size of the model's "
+      'weights, if they are far from it.'
     )
   if params.early_switching:
     follows = 'the next one then starts at once'

@@ -212,7 +212,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    cycles = _clocked(plan)
+    cycles = plan.cycles
     anchors = read_anchors(events, len(cycles))
     steps, rates = rates_of_run(plan, anchors, last_step)
     lengths = [cycle.warmup_steps for cycle in cycles]
@@ -344,11 +344,6 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
 
 # Most seeds of a run have the same plan and the same clock.
 @functools.lru_cache(maxsize=64)
-def _clocked(plan: RunPlan) -> tuple[PlannedCycle, ...]:
-  return plan.clocked
-
-
-@functools.lru_cache(maxsize=64)
 def rates_of_run(
   plan: RunPlan, anchors: Sequence[Anchor], last_step: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -369,7 +364,7 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = _clocked(plan)
+  cycles = plan.cycles
   of_cycle = setting[at]
   nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([cycle.setting.peak for cycle in cycles])

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from helpers.replay import config_of, make_params, replay
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, TimeHorizon
-from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.schedule_params import SOFT_RESET
@@ -64,7 +63,6 @@ def configs(draw):
     count,
     lengths,
     repeat=draw(st.booleans()),
-    range_test=draw(st.sampled_from([None, RangeTest()])),
     reset=draw(st.sampled_from(modes)),
     switching=draw(st.sampled_from([thesis, Progress(min_share=0.1)])),
     horizon=draw(st.sampled_from([None, TimeHorizon()])),
@@ -105,7 +103,7 @@ def test_what_holds_on_every_tape(config, tape):
       if not math.isfinite(seen.get(event['cycle'] - 1, 0.0)):
         assert (event['mode'], event['tau']) == ('FullReset', 1.0)
   assert all(t >= 0 for _, t in local_steps)
-  lengths = [cycle.steps for cycle in config.all_cycles]
+  lengths = [cycle.steps for cycle in config.cycles]
   shares = [t / lengths[i] for i, t in local_steps]
   for share, later in itertools.pairwise(shares):
     # A cycle goes forward, also as another one; or a new one has been started.
@@ -117,8 +115,7 @@ def test_what_holds_on_every_tape(config, tape):
 @settings(max_examples=40 * TIMES)
 @hypothesis.given(config=configs(), step=st.integers(1, 30))
 def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
-  changes = {'early_switching': True, 'range_test': None}
-  changed = dataclasses.replace(config.settings, **changes)
+  changed = dataclasses.replace(config.settings, early_switching=True)
   config = config._replace(settings=changed)
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
@@ -133,35 +130,31 @@ def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
   rest=st.floats(0.05, 0.95),
   steps=st.integers(150, 400),
   plan=st.floats(0.5, 2.0),
-  has_test=st.booleans(),
   fails=st.none() | st.integers(2, 10),
 )
-def test_few_evaluations(count, rest, steps, plan, has_test, fails):
+def test_few_evaluations(count, rest, steps, plan, fails):
   """So many regular evaluations, and part of an interval, are the budget.
 
   The steps that were planned may be half or twice of those that there are.
   """
-  test = SOFT_RESET.range_test if has_test else None
-  params = dataclasses.replace(SOFT_RESET, range_test=test)
-  hint = int(steps * plan / params.budget_factor)
+  hint = int(steps * plan / SOFT_RESET.budget_factor)
   interval, budget = steps / (count + rest), float(count + rest)
-  config = config_of(params, hint, budget=budget)
+  config = config_of(SOFT_RESET, hint, budget=budget)
   evaluated = [1 + math.ceil(i * interval) for i in range(count + 1)]
   tape = {
     step: [(step, math.nan if i == fails else 1.0, 0.3 + i / 50, i)]
     for i, step in enumerate(evaluated)
   }
-  waited, (control, clock) = 0, control_lib.start(config)
+  waited, (control, clock, _) = 0, control_lib.start(config)
   for step in range(steps):
     new = [Evaluation(*row) for row in tape.get(step, ())]
     given = control, clock, new, step, config
-    after = control_lib.transition(*given, lambda: True, lambda: np.ones(12))
+    after = control_lib.transition(*given, lambda: True)
     control, clock = after.control, after.clock
     waited += step >= control.end
-    is_test = control.cycle == len(config.cycles)
     for event in after.events:
       kind, fewest = event['event'], 3 * control.pace.usual
-      if kind in ('cycle_start', 'clock') and not is_test:
+      if kind in ('cycle_start', 'clock'):
         is_last = kind == 'clock' and control.end == control.horizon
         assert is_last or control.end - control.start >= fewest
       if kind == 'reset' and event['mode'] == 'SoftReset':

@@ -25,7 +25,7 @@ from helpers.documents import (
 )
 from reset_cycles.cli import main as cli
 from reset_cycles.core import evaluation, optimizers, schedules
-from reset_cycles.core.range_test import RangeTest
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.parts import settings_json
@@ -204,7 +204,7 @@ def test_the_page_on_extending_as_it_is_written(capsys):
 CLASSES = (
   *(ScheduleParams, schedules.Cycle, schedules.LinearWarmup, schedules.Cosine),
   *(schedules.Cooldown, optimizers.AdamW, optimizers.ScheduleFreeAdamW),
-  *(SoftReset, SmoothedLossRule, Progress, RangeTest, evaluation.TimeHorizon),
+  *(SoftReset, SmoothedLossRule, Progress, RelativePeak, evaluation.TimeHorizon),
 )
 
 

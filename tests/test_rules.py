@@ -182,7 +182,7 @@ def test_a_workloads_class_is_looked_at_for_its_spec_module_only():
     | {'setattr', 'type', 'vars'}
     and any(getattr(arg, 'id', '') == 'workload' for arg in call.args)
   ]
-  assert sorted(set(calls)) == [('_reset', 'vars'), ('spec_of', 'type')]
+  assert sorted(set(calls)) == [('_fresh_model', 'vars'), ('spec_of', 'type')]
 
 
 def test_who_reads_flags():

@@ -14,7 +14,7 @@ from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
-from reset_cycles.core.range_test import RangeTest
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.schedule_params import (
@@ -30,6 +30,7 @@ UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'
 POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
 NOT_NEGATIVE, COUNT = 'a number in [0, inf)', 'a whole number of at least 1'
 CYCLES, SHAPE = 'a tuple of one or more Cycles', 'a shape such as Cosine()'
+RELATIVE = 'an object such as RelativePeak()'
 NAN, INF = math.nan, math.inf
 params_with = functools.partial(ScheduleParams, **vars(THESIS))
 REFUSED = (
@@ -40,7 +41,7 @@ REFUSED = (
   (params_with, 'switching', (None,), 'an object such as Progress()'),
   (params_with, 'early_switching', (1,), 'True or False'),
   (params_with, 'repeat', (None, 'last'), 'True or False'),
-  (params_with, 'range_test', (RangeTest,), 'an object such as RangeTest()'),
+  (params_with, 'relative_peak', (RelativePeak,), RELATIVE),
   (params_with, 'horizon', ('time',), 'an object such as TimeHorizon()'),
   (params_with, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
   (params_with, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),
@@ -82,9 +83,7 @@ REFUSED = (
   ),
   (TimeHorizon, 'slack', (-0.1, NAN, INF), NOT_NEGATIVE),
   (TimeHorizon, 'margin', (-0.1, 1.1, NAN, INF), UNIT),
-  (RangeTest, 'steps', (3, 4.5), 'a whole number of at least 4'),
-  (RangeTest, 'reach', (1.0, INF), 'a number in (1, inf)'),
-  (RangeTest, 'tolerance', (0.9, INF), 'a number in [1, inf)'),
+  (RelativePeak, 'share', (0.0, -1.0, INF, NAN), POSITIVE),
 )
 
 
@@ -135,10 +134,7 @@ def decisions(params):
   ]
   # A pace that has wavered by more than half.
   seen[4] = (*seen[4][:3], seen[4][3] + 6.0)
-  losses = np.repeat((4.0, 1.0), (8, 4))
-  events, after, local = replay(
-    config, 50, seen, until=119, losses=lambda: losses
-  )
+  events, after, local = replay(config, 50, seen, until=119)
   return repr((events, after.control, local))
 
 
@@ -150,7 +146,7 @@ PROGRESS = dataclasses.replace(
   DECIDED, switching=Progress(0.3, margin=0.1, gain=0.3)
 )
 TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), repeat=True)
-TESTED = dataclasses.replace(DECIDED, range_test=RangeTest())
+RELATIVE_PEAK = dataclasses.replace(PARAMS, relative_peak=RelativePeak())
 WARM = dataclasses.replace(PARAMS, cycles=(Cycle(warmup_factor=0.3),) * 2)
 UNEVEN = dataclasses.replace(
   WARM, cycles=(Cycle(warmup_factor=0.3, length=3.0), *WARM.cycles)
@@ -200,7 +196,6 @@ CHANGES = (
   (decisions, DECIDED, None, {'budget_factor': 1.5, 'early_switching': False}),
   (decisions, DECIDED, None, {'switching': Progress(), 'repeat': True}),
   (decisions, DECIDED, None, {'horizon': TimeHorizon(), 'reset': Cyclic()}),
-  (decisions, DECIDED, None, {'range_test': RangeTest()}),
   (decisions, DECIDED, 'switching', {'lam': 0.4, 'eps1': 1.0}),
   (decisions, DECIDED, 'switching', {'eps2': 1.0, 'k': 1}),
   (decisions, AHEAD, 'switching', {'m': 1}),
@@ -208,12 +203,8 @@ CHANGES = (
   (decisions, PROGRESS, 'switching', {'gain': 0.9}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
   (decisions, DECIDED, 'reset', {'alpha': 0.9, 'fade': 1.0}),
-  (
-    decisions,
-    TESTED,
-    'range_test',
-    {'steps': 9, 'reach': 8.0, 'tolerance': 99.0},
-  ),
+  (trained, PARAMS, None, {'relative_peak': RelativePeak()}),
+  (trained, RELATIVE_PEAK, 'relative_peak', {'share': 0.5}),
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
   (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
@@ -262,7 +253,7 @@ def test_no_setting_is_missing_above():
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
   known |= {(SoftReset, 'scale')}  # the twin of tests/core/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
-  classes += (TimeHorizon, RangeTest, AdamW, ScheduleFreeAdamW, Cyclic)
+  classes += (TimeHorizon, RelativePeak, AdamW, ScheduleFreeAdamW, Cyclic)
   assert known == {
     (cls, field.name) for cls in classes for field in dataclasses.fields(cls)
   }

@@ -31,7 +31,7 @@ PIECES: dict[str, ScheduleParams] = {
   'bare': _without(
     cycles=SOFT_RESET.cycles[:1],
     reset=Cyclic(),
-    range_test=None,
+    relative_peak=None,
     early_switching=False,
   ),
   # Cycles begin with the model as it is: warm restarts of the rate.
@@ -43,7 +43,7 @@ PIECES: dict[str, ScheduleParams] = {
   # A soft reset leaves the moments as they are.
   'with_alpha_0': _without(reset=dataclasses.replace(_RESET, alpha=0.0)),
   # Only the published peak.
-  'without_range_test': _without(range_test=None),
+  'without_relative_peak': _without(relative_peak=None),
   # No cycle ends early.
   'without_progress': _without(early_switching=False),
   # The rate is constant up to a cycle's end.

@@ -9,12 +9,12 @@ from reset_cycles.core.schedules import jax_lr_schedule
 from reset_cycles.schedule_params import SOFT_RESET
 
 FIELDS = {
-  'bare': 'cycles reset early_switching range_test',
+  'bare': 'cycles reset early_switching relative_peak',
   'without_soft': 'reset',
   'with_full': 'reset',
   'without_fade': 'reset',
   'with_alpha_0': 'reset',
-  'without_range_test': 'range_test',
+  'without_relative_peak': 'relative_peak',
   'without_progress': 'early_switching',
   'without_cooldown': 'cycles',
   'without_growth': 'cycles',

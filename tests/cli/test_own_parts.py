@@ -13,7 +13,7 @@ from helpers.fakes import write_submission
 from reset_cycles.cli import own_parts
 from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import AdamW
-from reset_cycles.core.range_test import RangeTest
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.early_switching import SmoothedLossRule, Verdict
 from reset_cycles.mini_algoperf.submission_loader import load_submission
@@ -51,7 +51,7 @@ BAD = [
   *(('Reset', 'tau', x) for x in (None, 2.0, 'a', math.nan)),
   *(('Horizon', 'steps_to_come', x) for x in (None, -1, 'a', math.inf)),
   *(('Optimizer', name, None) for name in ('direction', 'gradient_point')),
-  *(('Test', name, None) for name in ('cycle', 'estimate', 'scale')),
+  ('Peak', 'peak', None),
 ]
 
 
@@ -63,7 +63,7 @@ def settings(kind, method, returned):
     'Reset': (SoftReset, 'reset'),
     'Horizon': (TimeHorizon, 'horizon'),
     'Optimizer': (AdamW, 'optimizer'),
-    'Test': (RangeTest, 'range_test'),
+    'Peak': (RelativePeak, 'relative_peak'),
   }[kind]
   members = {method: lambda self, *unused: returned, '__module__': 'mine'}
   if kind == 'Rule':

@@ -19,7 +19,6 @@ from helpers.replay import (
 )
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
-from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.soft_reset import (
@@ -491,7 +490,7 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
 
 
 def random_run(seed):
-  """A configuration, its step_hint, evaluations, losses of a range test."""
+  """A configuration, its step_hint, evaluations, first peak."""
   rng = np.random.default_rng(seed)
   is_timed = bool(rng.random() < 0.5)
   slack, margin = rng.uniform(0, 1, 2).tolist()
@@ -512,7 +511,6 @@ def random_run(seed):
       scale=str(rng.choice(['log', 'linear'])),
       fade=float(rng.choice([0.0, 2.0])),
     ),
-    range_test=RangeTest(tolerance=1.5) if rng.random() < 0.5 else None,
   )
   steps = np.unique(rng.integers(1, 120, int(rng.integers(3, 26))))
   losses = np.exp(np.cumsum(rng.normal(-0.05, 0.15, len(steps))))
@@ -525,10 +523,9 @@ def random_run(seed):
   step_hint, rising = int(rng.integers(20, 60)), bool(rng.random() < 0.5)
   target = Target('m', 0.8 if rising else 0.2, rising)
   budget = float(rng.choice([60.0, 100.0, 140.0, NAN]))
-  test_losses = np.exp(rng.normal(-0.1, 0.2, 7).cumsum())
-  test_losses[6:] = rng.choice([1.0, NAN])
+  first_peak = float(rng.choice([NAN, 0.0005, 0.02]))
   config = config_of(params, step_hint, target, budget=budget)
-  return config, step_hint, seen, test_losses
+  return config, step_hint, seen, first_peak
 
 
 def comparable(events):
@@ -542,7 +539,6 @@ def comparable(events):
     'switch': ('reason',),
     'finish': ('reason',),
     'wait': ('cycle_end',),
-    'range_test': (),
   }
   always = ('global_step', 'event', 'cycle')
   return [tuple(e.get(n) for n in always + names[e['event']]) for e in events]
@@ -550,13 +546,14 @@ def comparable(events):
 
 @pytest.mark.parametrize('seed', range(80))
 def test_runs_agree_with_their_twin(seed):
-  config, step_hint, seen, losses = random_run(seed)
+  config, step_hint, seen, first_peak = random_run(seed)
   events, _, local_steps = replay(
-    config, step_hint, seen, until=130, losses=lambda: losses
+    config, step_hint, seen, until=130, first_peak=first_peak
   )
   params, (_, goal, rising) = config.settings, config.target
   given = params, step_hint, seen, goal, rising, config.budget
-  twin, steps = reference.run(*given, until=130, losses=losses)
+  own = None if math.isnan(first_peak) else first_peak
+  twin, steps = reference.run(*given, until=130, first_peak=own)
   np.testing.assert_equal(comparable(events), comparable(twin))
   scales = [[e['scale'] for e in x if 'scale' in e] for x in (events, twin)]
   np.testing.assert_allclose(*scales, rtol=1e-12)

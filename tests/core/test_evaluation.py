@@ -182,7 +182,7 @@ def test_the_horizon_is_the_smaller_of_time_and_most_steps(
 ):
   params = make_params(horizon=horizon, budget_factor=1.0)
   config = config_of(params, 50, budget=budget, most_steps=most_steps)
-  control, _ = control_lib.start(config)
+  control, *_ = control_lib.start(config)
   for step, seconds in ((1, 60.0), (101, 70.0)):
     evaluation = Evaluation(step, 1.0, 0.1, seconds)
     control, _ = control_lib.observe(control, evaluation, config)

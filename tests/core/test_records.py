@@ -75,7 +75,7 @@ def test_what_is_written(tmp_path, said):
   lines = (tmp_path / CYCLES).read_text().splitlines()
   assert lines[0] == (
     'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_local,scale,'
-    'peak_value,estimate,evaluation,loss,learning_rate,mode,tau,alpha,metric,'
+    'peak_value,evaluation,loss,learning_rate,mode,tau,alpha,metric,'
     'metric_step,note,smoothed_loss,derivative,case1,case2,stopping'
   )
   found, _ = read_events(tmp_path / CYCLES)

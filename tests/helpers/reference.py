@@ -188,17 +188,20 @@ def schedule_free(start, grads, rates, h):
 class Twin:
   """See `run`; it works everything out anew from lists of what was seen."""
 
-  def __init__(self, params, step_hint, evaluations, target, rising, budget):
+  def __init__(
+    self, params, step_hint, evaluations, target, rising, budget, first_peak
+  ):
     self.params, self.target, self.rising = params, target, rising
     self.evaluations, self.budget = evaluations, budget
     self.horizon = self.planned = horizon(step_hint, params)
     self.lengths = cycle_lengths(step_hint, params)
     self.cycle, self.number, self.scale = 0, 1, 1.0
+    if first_peak:
+      self.scale = first_peak / params.cycles[0].peak
     self.start = self.chain_start = 0
     self.seen = []  # (step, loss, metric, seconds) of the run
     self.losses, self.events = [], []  # of this cycle; of the run
-    self.is_test = params.range_test is not None
-    self.begin(0, params.range_test.steps if self.is_test else self.laid_out(0))
+    self.begin(0, self.laid_out(0))
 
   def write(self, step, event, **values):
     values = {'event': event, 'cycle': self.number, **values}
@@ -206,14 +209,12 @@ class Twin:
 
   def begin(self, step, end, local=0.0, event='cycle_start'):
     """Sets the clock: from a nominal step of the cycle to its last one."""
-    number = len(self.lengths) if self.is_test else self.cycle
-    length = end if self.is_test else self.lengths[self.cycle]
-    pace = (length - local) / (end - step)
+    pace = (self.lengths[self.cycle] - local) / (end - step)
     self.end = end
     self.clock = step, float(np.float32(local)), float(np.float32(pace))
     self.write(
       *(step, event),
-      **{'setting': number + 1, 'cycle_end': end, 'scale': self.scale},
+      **{'setting': self.cycle + 1, 'cycle_end': end, 'scale': self.scale},
       **{'pace': self.clock[2]},
     )
 
@@ -234,9 +235,6 @@ class Twin:
     self.losses.append(row[1])
     if self.params.horizon is not None:
       self.horizon = self.in_time() or self.horizon
-    if self.is_test:
-      self.write(step, 'evaluation', loss=row[1], metric_step=row[0])
-      return ''
     rule = self.params.switching
     rows = smooth(self.losses, rule.lam)
     case1, case2, stop = stopping(rows, rule.eps1, rule.eps2, rule.k, rule.m)
@@ -269,8 +267,6 @@ class Twin:
     planned, paced = self.horizon, self.usual()
     rows = [row for row in self.evaluations if row[0] == step]
     reason = next(filter(None, [self.evaluate(step, r) for r in rows]), '')
-    if self.is_test:
-      return step < self.end or self.after_test(step)
     if step >= self.end:
       return self.waits(step) or self.next_cycle(step, self.is_broken())
     if reason and self.may_abandon(step):
@@ -278,9 +274,8 @@ class Twin:
       return self.next_cycle(step, has_failed=True)
     has_moved = planned != self.horizon or self.usual() > 0 == paced
     if self.params.horizon and self.horizon > step and has_moved:
-      if (
-        self.start == self.chain_start and step - self.start < 3 * self.usual()
-      ):
+      early = 3 * self.usual() or math.inf
+      if self.start == self.chain_start and step - self.start < early:
         # A chain that has just begun is laid out anew, with the same share of
         # its first cycle over.
         share, self.cycle = self.local(step) / self.lengths[self.cycle], 0
@@ -298,20 +293,6 @@ class Twin:
 
   def is_broken(self):
     return not np.isfinite(self.losses[-1:]).all()
-
-  def after_test(self, step):
-    """The peaks are moved until the first one is near the estimate."""
-    test, peak = self.params.range_test, self.params.cycles[0].peak
-    ratio = best_rate(self.losses_of_test, test, peak) / peak
-    if ratio > test.tolerance:
-      self.scale = ratio / test.tolerance
-    elif ratio < 1 / test.tolerance:
-      self.scale = ratio * test.tolerance
-    self.write(step, 'range_test', scale=self.scale)
-    self.is_test = False
-    self.start = self.chain_start = step
-    self.reset(step, 'early', 1.0, self.laid_out(step))
-    return True
 
   def local(self, step):
     anchor, local, pace = self.clock
@@ -415,21 +396,8 @@ class Twin:
     return whole * max(1 - mode.fade * share, 0)
 
 
-def best_rate(losses, test, peak):
-  """Between the rate that brought the least loss and the next one."""
-  growth = test.reach ** (2 / (test.steps - 1))
-  rate, least, found = peak / test.reach, math.inf, math.nan
-  for loss in map(float, losses):
-    if not math.isfinite(loss) or loss - losses[0] > 0.1 * abs(losses[0]):
-      break
-    if loss < least:
-      least, found = loss, rate / math.sqrt(growth)
-    rate *= growth
-  return found
-
-
 def run(
-  params, step_hint, evaluations, target, rising, budget, until, losses=()
+  params, step_hint, evaluations, target, rising, budget, until, first_peak=None
 ):
   """Goes through a run step by step.
 
@@ -441,13 +409,13 @@ def run(
     target, rising: the metric's target and direction.
     budget: seconds.
     until: the step not to be taken any more.
-    losses: training losses of the range test, if there is one.
+    first_peak: of the first cycle; None: as it is written.
 
   Returns:
     Events with their global_step, in order, and how many steps were taken.
   """
-  twin = Twin(params, step_hint, evaluations, target, rising, budget)
-  twin.losses_of_test = losses
+  given = params, step_hint, evaluations, target, rising, budget
+  twin = Twin(*given, first_peak)
   for step in range(until):
     if not twin.before(step):
       return twin.events, step

@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-
-import numpy as np
+import math
 
 from reset_cycles.core import control as control_lib
 from reset_cycles.core import schedules
@@ -47,18 +46,13 @@ def config_of(params, step_hint, target=TARGET, **numbers):
   return RunConfig(params, cycles, target, **numbers)
 
 
-def unchanging():
-  """The losses of a range test that tell no peak."""
-  return np.ones(12)
-
-
 def replay(
   params,
   step_hint,
   evaluations,
   until=None,
   save=lambda c: c,
-  losses=unchanging,
+  first_peak=math.nan,
 ):
   """Goes through a run step by step; nothing may happen where nothing is due.
 
@@ -67,7 +61,7 @@ def replay(
     evaluations: [(step, loss, metric, ...)] or {step it is seen at: [those]}.
     until: the step not to be taken any more.
     save: what happens to the control before every step.
-    losses: those of the range test.
+    first_peak: of the first cycle; NaN: as it is written.
 
   Returns:
     Events with their global_step, in order, the last transition, and for each
@@ -78,13 +72,12 @@ def replay(
     config = config_of(params, step_hint)
   if not isinstance(evaluations, dict):
     evaluations = {e[0]: [e] for e in evaluations}
-  control, clock = control_lib.start(config)
-  first = control_lib.start_event(control, clock, config)
+  control, clock, first = control_lib.start(config, first_peak)
   events, local_steps, due = [{'global_step': 0, **first}], [], 0
   for step in range(control.horizon + 1 if until is None else until):
     new = [Evaluation(*e) for e in evaluations.get(step, ())]
     after = control_lib.transition(
-      save(control), clock, new, step, config, lambda: True, losses
+      save(control), clock, new, step, config, lambda: True
     )
     assert new or step >= due or (not after.events and after.clock is clock)
     control, clock, due = after.control, after.clock, after.due
@@ -98,11 +91,11 @@ def replay(
 
 def transitions(config, seen, steps, is_model_finite=lambda: True):
   """The transitions before each of the steps, with what has come in by then."""
-  control, clock = control_lib.start(config)
+  control, clock, _ = control_lib.start(config)
   found = []
   for step in steps:
     new = [Evaluation(*e) for e in seen.get(step, ())]
-    given = control, clock, new, step, config, is_model_finite, unchanging
+    given = control, clock, new, step, config, is_model_finite
     found.append(control_lib.transition(*given))
     control, clock = found[-1].control, found[-1].clock
   return found

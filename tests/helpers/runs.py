@@ -15,8 +15,8 @@ from helpers.trees import assert_close
 from reset_cycles import submission
 from reset_cycles.core.evaluation import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
-from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import read_events
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.schedule_params import THESIS, ScheduleParams
@@ -29,8 +29,8 @@ PARAMS = dataclasses.replace(THESIS, switching=SmoothedLossRule(k=2, m=2))
 # After step 3 of cycle 1 the smoothed loss has risen by 0.7 * 0.5 >= 0.01.
 SWITCHING = {1: (1.0, 0.4), 2: (0.9, 0.6), 3: (1.4, 0.6), 8: (0.5, 0.72)}
 
-# A range test of 4 steps, and then two cycles that follow the time: of 150 s (300
-# under pmap) each step takes 3.
+# A fresh model, and two cycles that follow the time: of 150 s (300 under pmap) each
+# step takes 3.
 TIMED = dataclasses.replace(
   THESIS,
   cycles=tuple(
@@ -40,7 +40,7 @@ TIMED = dataclasses.replace(
   reset=SoftReset(scale='linear', fade=0.0),
   switching=SmoothedLossRule(lam=1.0, eps1=1e9, eps2=1e9),
   repeat=True,
-  range_test=RangeTest(steps=4),
+  relative_peak=RelativePeak(),
   horizon=TimeHorizon(),
 )
 
@@ -109,7 +109,7 @@ def devices_of(driver):
 
 def train_loss(driver):
   saved = driver.optimizer_state[0]
-  return float(devices_of(driver).get(saved.step_metrics[-1])[0])
+  return float(devices_of(driver).get(saved.step_metrics)[0])
 
 
 def assert_equal_trees(a, b):
@@ -143,7 +143,7 @@ def restore(driver, checkpoint, eval_results):
   state, params, model_state, step = checkpoint
   target, run = driver.optimizer_state
   devices = run.devices
-  own = {'due': 0, 'evaluations_seen': 0, 'batch': None}
+  own = {'due': 0, 'evaluations_seen': 0}
   run = dataclasses.replace(run, has_begun=False, **own)
   state = flax.serialization.from_state_dict(devices.get(target), state)
   driver.optimizer_state = (devices.put(state), run)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from reset_cycles.core.evaluation import TimeHorizon
-from reset_cycles.core.range_test import RangeTest
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
@@ -29,7 +29,7 @@ ALL_KINDS = dataclasses.replace(
   ),
   optimizer=LAWA(Nesterov(), k=3),
   repeat=True,
-  range_test=RangeTest(steps=12),
+  relative_peak=RelativePeak(share=0.125),
   reset=FullReset(),
   horizon=TimeHorizon(),
 )

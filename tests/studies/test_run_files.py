@@ -162,16 +162,6 @@ def test_warm_ups_are_those_that_each_start_plans(tmp_path):
   assert read_run(tmp_path).warmups == [(0, 10), (30, 48), (60, 60)]
 
 
-def test_the_range_test_is_a_cycle_behind_the_plan(tmp_path):
-  """A rate that rises from a 32nd of the peak, and then the first cycle."""
-  events = [start(0, 1, setting=5), start(7, 2, setting=1, scale=0.5)]
-  write_run(tmp_path, events, params=SOFT_RESET)
-  rates = read_run(tmp_path).rates
-  rising = 0.0025 * 2.0 ** (10 * np.arange(7) / 7 - 5)
-  np.testing.assert_allclose(rates[:7], rising, 1e-5)
-  np.testing.assert_allclose(rates[7:].max(), 0.5 * 0.0025, rtol=1e-5)
-
-
 CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
 START = '0,cycle_start,1,1,1,0,1\n'
 
