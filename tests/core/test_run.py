@@ -69,7 +69,7 @@ def tape(folder):
         '12: finish 3',
       ],
     ),
-    # At 5, the pace is known: there are 48 steps. Cycle 2 fails, and its chain
+    # At 5, the pace is known: there are 48 steps. Cycle 1 fails, and its chain
     # begins anew up to 29, where an evaluation is due; it comes a step late.
     # From then on the pace says 45 steps.
     (
@@ -78,16 +78,16 @@ def tape(folder):
       [
         '0: cycle_start 1',
         '1: evaluation 1',
-        '5: evaluation 2, clock 2',
-        '9: evaluation 2, switch 2, reset 3, cycle_start 3',
-        '13: evaluation 3',
-        '17: evaluation 3',
-        '21: evaluation 3',
-        '25: evaluation 3',
-        '29: wait 3',
-        '30: evaluation 3, reset 4, cycle_start 4',
-        '34: evaluation 4',
-        '45: wait 4',
+        '5: evaluation 1, clock 1',
+        '9: evaluation 1, switch 1, reset 2, cycle_start 2',
+        '13: evaluation 2',
+        '17: evaluation 2',
+        '21: evaluation 2',
+        '25: evaluation 2',
+        '29: wait 2',
+        '30: evaluation 2, reset 3, cycle_start 3',
+        '34: evaluation 3',
+        '45: wait 3',
       ],
     ),
   ),
