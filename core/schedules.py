@@ -13,7 +13,6 @@ The clock is traced data in the optimizer's state: moving it compiles nothing.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -28,7 +27,6 @@ from .checks import check, check_number
 
 _MOST_STEPS = 2**31 - 1
 _LARGEST = float(np.finfo(np.float32).max)
-_POINTS = 1000  # of a cycle, at which its rates are checked and drawn
 
 
 class Shape(Protocol):
@@ -258,24 +256,21 @@ def compiled_rate(
   return jax.jit(lambda words: learning_rate(unpacked(words), cycles))
 
 
-def planned_rates(
-  cycles: Sequence[PlannedCycle], steps: Sequence[np.ndarray]
+def sampled_rates(
+  cycles: Sequence[PlannedCycle], points: int = 1000
 ) -> np.ndarray:
-  """Learning rates, as planned, at nominal steps of each cycle.
+  """Each cycle's rates, as planned, at evenly spread steps, its end included.
 
-  float32, those of all cycles in one row: shape=(sum of the steps' sizes,).
+  float32, of shape (cycles, points).
   """
   starts = [
     anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
-  sizes = [len(local) for local in steps]
-  clocks = CycleClock(*(np.repeat(column, sizes) for column in zip(*starts)))
-  clocks = clocks._replace(anchor_local=np.float32(np.concatenate(steps)))
-  rate = functools.partial(learning_rate, cycles=cycles)
-  return np.asarray(jax.jit(jax.vmap(rate))(clocks))
+  clocks = CycleClock(*map(np.stack, zip(*starts)))
+  steps = np.linspace(0, clocks.steps, points, axis=1, dtype=np.float32)
 
+  def rate(clock: CycleClock, step: jax.Array) -> jax.Array:
+    return learning_rate(clock._replace(anchor_local=step), cycles)
 
-def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
-  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
-  steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
-  return planned_rates(cycles, steps).reshape(-1, _POINTS)
+  each = jax.vmap(jax.vmap(rate, (None, 0)))
+  return np.asarray(jax.jit(each)(clocks, steps))

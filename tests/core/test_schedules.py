@@ -47,7 +47,11 @@ def lay_out(step_hint, *cycles, budget_factor=1.0):
 
 def all_rates(planned):
   """Those of all steps of a chain."""
-  return schedules.planned_rates(planned, [np.arange(c.steps) for c in planned])
+  samples = [
+    schedules.sampled_rates(planned, c.steps + 1)[i, :-1]
+    for i, c in enumerate(planned)
+  ]
+  return np.concatenate(samples)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def test_chains_that_do_not_fit():
 @pytest.mark.parametrize(
   ('params', 'step_hint'), ((THESIS, 500), (SOFT_RESET, 1001))
 )
-def test_planned_rates_agree_with_their_twin(params, step_hint):
+def test_sampled_rates_agree_with_their_twin(params, step_hint):
   planned = lay_out(
     step_hint, *params.cycles, budget_factor=params.budget_factor
   )
