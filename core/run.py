@@ -214,8 +214,9 @@ def set_up(
   control, clock = control_lib.start(config)
   inner = devices.init(transformation.init, model_params)
   step = train_step(
-    facts.model_fn_in_training(workload, settings.dropout_rate),
-    facts.loss_fn_of_batch(workload, settings.label_smoothing),
+    facts.loss_in_training(
+      workload, settings.dropout_rate, settings.label_smoothing
+    ),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
@@ -248,22 +249,22 @@ def set_up(
 
 
 def train_step(
-  model_fn: Callable[..., Any],
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
-  gradient_point: Callable[[Any, Any], Any] | None = None,
+  gradient_point: Callable[[Any, Any], Any] = lambda opt_state, params: params,
 ) -> Callable[..., Any]:
   """The body of a train step: with the mean loss over all valid examples.
 
-    model_fn        (params, batch, model_state, rng) -> (logits, model_state)
-    loss_fn         (logits, batch) -> (summed loss, number of valid examples)
-    gradient_point  (opt_state, params) -> where the gradient is taken; None for
-                    the parameters
+  Args:
+    loss_fn: see `workload.loss_in_training`.
+    optimizer: what steps.
+    gradient_point: (opt_state, params) -> where the gradient is taken.
 
   Returns:
     (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
     opt_state, [loss, gradient norm]); total sums a tree over devices.
   """
+  graded = jax.value_and_grad(loss_fn, has_aux=True)
 
   def body(
     params: Any,
@@ -273,14 +274,10 @@ def train_step(
     rng: jax.Array,
     total: Callable[[Any], Any],
   ) -> tuple[Any, ...]:
-    def summed_loss(params: Any) -> tuple[jax.Array, tuple[jax.Array, Any]]:
-      logits, new_state = model_fn(params, batch, model_state, rng)
-      summed, n_valid = loss_fn(logits, batch)
-      return summed, (n_valid, new_state)
-
-    point = gradient_point(opt_state, params) if gradient_point else params
-    graded = jax.value_and_grad(summed_loss, has_aux=True)
-    (summed, (n_valid, new_state)), grads = graded(point)
+    point = gradient_point(opt_state, params)
+    (summed, (n_valid, model_state)), grads = graded(
+      point, model_state, batch, rng
+    )
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
     grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
@@ -288,7 +285,7 @@ def train_step(
     params = optax.apply_updates(params, updates)
     # One array, since each costs the call of a step.
     metrics = jnp.stack([summed / n_valid, global_norm(grads)])
-    return params, new_state, opt_state, metrics
+    return params, model_state, opt_state, metrics
 
   return body
 
