@@ -166,7 +166,7 @@ class Run:
     attributes = dict(vars(workload))
     try:
       with jax.default_device(cpu):
-        fresh = workload.init_model_fn(jnp.asarray(key))
+        fresh = workload.init_model_fn(jax.device_put(key))
     finally:
       vars(workload).update(attributes)
     return self.model_reset(model, self.devices.get(fresh), plan)
