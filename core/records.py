@@ -13,7 +13,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -106,23 +106,18 @@ class Records:
     self._write(SETTINGS, write_whole, self._settings.encode())
     if self._picture:
       self._write(PICTURE, write_whole, self._picture)
-    self._write(CYCLES, self._keep_before, global_step)
+    self._write(CYCLES, self._add_rows, [], global_step)
 
-  def _write(self, name: str, write: Callable[..., None], content: Any) -> None:
+  def _write(self, name: str, write: Callable[..., None], *args: Any) -> None:
     if self.folder is not None:
-      path = self.folder / name
-      self._attempt(f'writing {name}', write, path, content)
-
-  def _keep_before(self, path: pathlib.Path, step: int) -> None:
-    rows = [r for r in read_events(path) if int(r['global_step']) < step]
-    write_whole(path, self._as_text(rows, header=True))
+      self._attempt(f'writing {name}', write, self.folder / name, *args)
 
   def add(
     self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
   ) -> None:
     """Writes events to cycles.csv and, with the last step's metrics, on."""
     rows = [{'global_step': step, **event} for event in events]
-    self._write(CYCLES, self._append, rows)
+    self._write(CYCLES, self._add_rows, rows)
     if self._logger is not None:
       what = "the benchmark's metrics logger"
       self._attempt(what, self._log_scalars, events, step, metrics)
@@ -143,27 +138,21 @@ class Records:
     }
     self._logger.append_scalar_metrics(scalars, step)
 
-  def _append(
-    self, path: pathlib.Path, rows: Sequence[Mapping[str, Any]]
+  def _add_rows(
+    self,
+    path: pathlib.Path,
+    rows: Sequence[Mapping[str, Any]],
+    before: float = math.inf,
   ) -> None:
-    """Adds lines in one write; a partial one is taken back."""
-    # Unbuffered, so that nothing is written again when the file is closed.
-    with path.open('ab', buffering=0) as log:
-      end = log.seek(0, io.SEEK_END)
-      content = self._as_text(rows, header=end == 0)
-      if log.write(content) != len(content):
-        log.truncate(end)
-        raise OSError(f'{path}: could not write whole lines')
-
-  def _as_text(self, rows: Iterable[Mapping[str, Any]], header: bool) -> bytes:
+    """Writes rows behind those of the file that are of steps before one."""
+    kept = [r for r in read_events(path) if int(r['global_step']) < before]
     text = io.StringIO(newline='')
     writer = csv.DictWriter(
       text, self._columns, lineterminator='\n', extrasaction='ignore'
     )
-    if header:
-      writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    writer.writeheader()
+    writer.writerows([*kept, *rows])
+    write_whole(path, text.getvalue().encode())
 
 
 def read_events(path: pathlib.Path) -> list[dict[str, str]]:
