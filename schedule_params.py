@@ -100,12 +100,7 @@ THESIS = ScheduleParams(
 # self-tuning winner of 2024.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
-    Cycle(
-      peak=0.0025,
-      length=length,
-      warmup_factor=0.02,
-      decay=Cooldown(share=0.1),
-    )
+    Cycle(0.0025, length, warmup_factor=0.02, decay=Cooldown(share=0.1))
     for length in (1.0, 2.0, 4.0, 8.0)
   ),
   optimizer=ScheduleFreeAdamW(
