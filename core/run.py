@@ -114,11 +114,15 @@ class Run:
       raise facts.spec_of(workload).TrainingCompleteError
     if after.reset is not None and not after.reset.touches_nothing:
       model = self._reset(model, after.reset, workload)
+    saved = self.saved(model.opt_state, saved.step_metrics)
+    return saved, model.params, model.model_state
+
+  def saved(self, opt_state: Any, step_metrics: tuple[Any, ...]) -> SavedState:
+    """The half that is saved, with this one's clock and control."""
+    # One by one: under pmap that compiles what every later call needs.
     words = schedules.packed(self.clock), to_words(self.control)
     clock, control = map(self.devices.put, words)
-    inner = OptState(clock, model.opt_state)
-    saved = SavedState(inner, control, saved.step_metrics)
-    return saved, model.params, model.model_state
+    return SavedState(OptState(clock, opt_state), control, step_metrics)
 
   def _adopt(
     self,
@@ -242,10 +246,7 @@ def set_up(
   )
   num_kept = settings.range_test.steps if settings.range_test else 1
   nothing = (np.full(2, np.nan, np.float32),) * num_kept
-  # One by one, as `act` does: under pmap that compiles what it calls.
-  words = schedules.packed(clock), to_words(control), nothing
-  clock_words, *others = map(devices.put, words)
-  return SavedState(OptState(clock_words, inner.state), *others), run
+  return run.saved(inner.state, devices.put(nothing)), run
 
 
 def train_step(
