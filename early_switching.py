@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from .core.checks import check_count, check_number
 from .core.evaluation import Evaluation, Target
-from .soft_reset import progress
+from .soft_reset import distance
 
 NOT_FINITE = 'loss is not finite'
 
@@ -50,33 +50,27 @@ class SwitchingRule(Protocol):
 class SmoothedLoss(NamedTuple):
   """The smoothed validation loss of the current cycle."""
 
-  t: int  # evaluations in this cycle, 0 before the first
-  value: float  # l(t)
-  derivative: float  # l'(t), 0 at t = 1
-  minimum: float  # min of l(1..t)
-  argmin: int  # the first t at which it was reached
+  t: int = 0  # evaluations in this cycle
+  value: float = 0.0  # l(t)
+  derivative: float = 0.0  # l'(t), 0 at t = 1
+  minimum: float = math.inf  # min of l(1..t)
+  argmin: int = 0  # the first t at which it was reached
 
+  def after(self, loss: float, lam: float) -> SmoothedLoss:
+    """Takes in one validation loss, L(t).
 
-NO_LOSS_YET = SmoothedLoss(0, 0.0, 0.0, math.inf, 0)
+      l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
+      l'(t) = l(t) - l(t - 1)
 
-
-def smooth_loss(
-  previous: SmoothedLoss, loss: float, lam: float
-) -> SmoothedLoss:
-  """Takes in one validation loss, L(t).
-
-    l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
-    l'(t) = l(t) - l(t - 1)
-
-  After a loss that is not finite neither is the value; the minimum stays.
-  """
-  t, value, derivative = previous.t + 1, float(loss), 0.0
-  if t > 1:
-    value = lam * value + (1.0 - lam) * previous.value
-    derivative = value - previous.value
-  if value < previous.minimum:
-    return SmoothedLoss(t, value, derivative, value, t)
-  return SmoothedLoss(t, value, derivative, previous.minimum, previous.argmin)
+    After a loss that is not finite neither is the value; the minimum stays.
+    """
+    t, value, derivative = self.t + 1, float(loss), 0.0
+    if t > 1:
+      value = lam * value + (1.0 - lam) * self.value
+      derivative = value - self.value
+    if value < self.minimum:
+      return SmoothedLoss(t, value, derivative, value, t)
+    return self._replace(t=t, value=value, derivative=derivative)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +95,7 @@ class SmoothedLossRule:
   m: int = 9  # evaluations to look ahead; the thesis advises m = k > 5
 
   judges_chain: ClassVar[bool] = False
-  initial: ClassVar[SmoothedLoss] = NO_LOSS_YET
+  initial: ClassVar[SmoothedLoss] = SmoothedLoss()
   columns: ClassVar[tuple[str, ...]] = (
     *('smoothed_loss', 'derivative', 'case1', 'case2', 'stopping'),
   )
@@ -116,7 +110,7 @@ class SmoothedLossRule:
   def observe(
     self, state: SmoothedLoss, evaluation: Evaluation, context: Context
   ) -> tuple[SmoothedLoss, Verdict]:
-    state = smooth_loss(state, evaluation.loss, self.lam)
+    state = state.after(evaluation.loss, self.lam)
     return state, self.verdict(state)
 
   def verdict(self, smoothed: SmoothedLoss) -> Verdict:
@@ -147,8 +141,8 @@ class Progress:
       f >= min_share and 1 - best > margin + gain max(1 - f, 0)
 
   f is the share of the chain, from the last full reset to the horizon, and best
-  the largest progress so far (`soft_reset.progress`, linear). Metrics count as
-  shares: their units do not matter.
+  the largest progress so far: 1 - `soft_reset.distance`, linear. Metrics count
+  as shares: their units do not matter.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
@@ -173,7 +167,8 @@ class Progress:
     self, state: BestProgress, evaluation: Evaluation, context: Context
   ) -> tuple[BestProgress, Verdict]:
     f = context.share
-    p = progress(evaluation.metric, context.target, context.first_metric)
+    where = evaluation.metric, context.target, context.first_metric
+    p = 1.0 - distance(*where, scale='linear')
     best = max(state.value, p)  # which keeps the state's where the other is NaN
     missing = 1.0 - best
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)

@@ -24,8 +24,6 @@ import jax.numpy as jnp
 from .core.checks import check, check_number
 from .core.evaluation import Evaluation, Target
 
-SCALES = ('log', 'linear')
-
 
 def distance(
   metric: float,  # y, of an evaluation
@@ -70,13 +68,6 @@ def distance(
   return math.log(metric / goal) / math.log(first_metric / goal)
 
 
-def progress(
-  metric: float, target: Target, first_metric: float, scale: str = 'linear'
-) -> float:
-  """The share of the way that a metric has come: 1 - `distance`."""
-  return 1.0 - distance(metric, target, first_metric, scale)
-
-
 class ResetPlan(NamedTuple):
   """What a reset does to parameters, moments and the optimizer's counts."""
 
@@ -112,7 +103,7 @@ class SoftReset:
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')
-    check(self.scale in SCALES, 'scale', self.scale, 'log or linear')
+    check(self.scale in ('log', 'linear'), 'scale', self.scale, 'log or linear')
     check_number('fade', self.fade, '[0, inf)')
 
   def tau(
