@@ -38,7 +38,9 @@ class SwitchingRule(Protocol):
 
   # Whether all cycles since the last full reset are judged, or each by itself.
   judges_chain: ClassVar[bool]
-  initial: ClassVar[Any]  # state before the first one, a NamedTuple of numbers
+  initial: ClassVar[
+    Any
+  ]  # state before the first one: a number, or a NamedTuple
   columns: ClassVar[tuple[str, ...]]  # of cycles.csv: its verdicts' terms
 
   def observe(
@@ -127,12 +129,6 @@ class SmoothedLossRule:
     return Verdict(reason, dict(zip(self.columns, numbers)))
 
 
-class BestProgress(NamedTuple):
-  """The largest progress of the chain; -inf before there is any."""
-
-  value: float
-
-
 @dataclasses.dataclass(frozen=True)
 class Progress:
   """Abandons a chain of cycles that is not expected to reach the target.
@@ -153,7 +149,7 @@ class Progress:
   gain: float = 0.3  # share of the way that a whole chain gains at least
 
   judges_chain: ClassVar[bool] = True
-  initial: ClassVar[BestProgress] = BestProgress(-math.inf)
+  initial: ClassVar[float] = -math.inf  # the largest progress of the chain
   columns: ClassVar[tuple[str, ...]] = (
     *('progress', 'best_progress', 'missing', 'to_come'),
   )
@@ -164,16 +160,16 @@ class Progress:
       check_number(name, getattr(self, name), '[0, inf)')
 
   def observe(
-    self, state: BestProgress, evaluation: Evaluation, context: Context
-  ) -> tuple[BestProgress, Verdict]:
+    self, state: float, evaluation: Evaluation, context: Context
+  ) -> tuple[float, Verdict]:
     f = context.share
     where = evaluation.metric, context.target, context.first_metric
     p = 1.0 - distance(*where, scale='linear')
-    best = max(state.value, p)  # which keeps the state's where the other is NaN
+    best = max(state, p)  # which keeps the state's where the other is NaN
     missing = 1.0 - best
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)
     is_lost = f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
     reason = reason if math.isfinite(evaluation.loss) else NOT_FINITE
     terms = dict(zip(self.columns, (p, best, missing, to_come)))
-    return BestProgress(best), Verdict(reason, terms)
+    return best, Verdict(reason, terms)

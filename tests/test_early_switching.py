@@ -223,7 +223,7 @@ def test_what_is_out_of_reach(seen, reason):
 def test_a_metric_that_is_not_finite_is_no_progress():
   verdicts, states = watch(PLAIN, [(0.25, 0.7, 1.0), (0.5, NAN, 1.0)])
   assert math.isnan(verdicts[-1].terms['progress'])
-  assert verdicts[-1].terms['best_progress'] == states[-1].value == 0.7
+  assert verdicts[-1].terms['best_progress'] == states[-1] == 0.7
   reason, terms = watch_last(PLAIN, (0.25, NAN, 1.0))
   assert (reason, terms['missing']) == (HOPELESS, INF)
 
