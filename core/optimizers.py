@@ -201,8 +201,7 @@ def clocked(
     return OptState(jnp.asarray(schedules.packed(clock)), own)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-    clock = schedules.unpacked(state.clock)
-    own = optimizer.build(schedules.learning_rate(clock, cycles))
+    own = optimizer.build(schedules.learning_rate(state.clock, cycles))
     updates, after = own.update(grads, state.state, params)
     return updates, OptState(state.clock.at[0].add(1), after)
 

@@ -224,7 +224,9 @@ def set_up(
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  rate = schedules.compiled_rate(config.all_cycles)
+  rate = jax.jit(
+    functools.partial(schedules.learning_rate, cycles=config.all_cycles)
+  )
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)

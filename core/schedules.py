@@ -13,8 +13,9 @@ The clock is traced data in the optimizer's state: moving it compiles nothing.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -191,10 +192,10 @@ _NUM_INTS = 5  # how many of its fields are whole numbers
 
 
 def packed(clock: CycleClock) -> np.ndarray:
-  """A clock on the host as one array, exact: shape=(8,), dtype=int32."""
-  words = np.zeros(len(clock), np.int32)
-  words[:_NUM_INTS] = clock[:_NUM_INTS]
-  words.view(np.float32)[_NUM_INTS:] = clock[_NUM_INTS:]
+  """Clocks on the host as rows of words, exact: shape=(..., 8), dtype=int32."""
+  words = np.zeros((*np.shape(clock.count), len(clock)), np.int32)
+  words[..., :_NUM_INTS] = np.stack(clock[:_NUM_INTS], -1)
+  words.view(np.float32)[..., _NUM_INTS:] = np.stack(clock[_NUM_INTS:], -1)
   return words
 
 
@@ -225,13 +226,12 @@ def local_step(clock: CycleClock, step: int) -> float:
   return float(clock.anchor_local) + elapsed * float(clock.pace)
 
 
-def learning_rate(
-  clock: CycleClock, cycles: Sequence[PlannedCycle]
-) -> jax.Array:
-  """The learning rate of the step that the clock counts.
+def learning_rate(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
+  """The learning rate of the step that a clock counts, an array of `packed`.
 
   Past its nominal end a cycle stays at its final rate. float32, of shape ().
   """
+  clock = unpacked(words)
   elapsed = jnp.float32(clock.count - clock.anchor_step)
   steps, warmup_steps = map(jnp.float32, (clock.steps, clock.warmup_steps))
   t = jnp.minimum(clock.anchor_local + elapsed * clock.pace, steps)
@@ -249,13 +249,6 @@ def learning_rate(
   return clock.peak * share
 
 
-def compiled_rate(
-  cycles: Sequence[PlannedCycle],
-) -> Callable[[Any], jax.Array]:
-  """The learning rate as a function of an array of `packed`."""
-  return jax.jit(lambda words: learning_rate(unpacked(words), cycles))
-
-
 def sampled_rates(
   cycles: Sequence[PlannedCycle], points: int = 1000
 ) -> np.ndarray:
@@ -266,11 +259,8 @@ def sampled_rates(
   starts = [
     anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
-  clocks = CycleClock(*map(np.stack, zip(*starts)))
-  steps = np.linspace(0, clocks.steps, points, axis=1, dtype=np.float32)
-
-  def rate(clock: CycleClock, step: jax.Array) -> jax.Array:
-    return learning_rate(clock._replace(anchor_local=step), cycles)
-
-  each = jax.vmap(jax.vmap(rate, (None, 0)))
-  return np.asarray(jax.jit(each)(clocks, steps))
+  clocks = CycleClock(*(np.repeat(field, points) for field in zip(*starts)))
+  steps = np.linspace(0, [c.steps for c in cycles], points, axis=1)
+  words = packed(clocks._replace(anchor_local=steps.ravel()))
+  rate = functools.partial(learning_rate, cycles=cycles)
+  return np.asarray(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)

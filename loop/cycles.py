@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -148,7 +149,8 @@ class Cycles:
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
     self._start, self._clock = control_lib.start(self.config)
-    self._rate = schedules.compiled_rate(cycles)
+    rate = functools.partial(schedules.learning_rate, cycles=cycles)
+    self._rate = jax.jit(rate)
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)

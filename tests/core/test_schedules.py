@@ -1,5 +1,6 @@
 """Shapes, the chain of cycles, and the clock by which a run reads it."""
 
+import functools
 import math
 
 import jax
@@ -190,7 +191,7 @@ def test_a_clock_is_one_array_to_the_last_bit(count, local, scale):
 
 def test_any_clock_is_read_by_one_program(compilations):
   """As the twin reads its nominal steps, and at its end beyond them."""
-  rate = schedules.compiled_rate(PLANNED)
+  rate = jax.jit(functools.partial(schedules.learning_rate, cycles=PLANNED))
   rate(schedules.packed(schedules.anchored_clock(0, 0.0, 4, 0, PLANNED)))
   anchors = (
     (4, 0.0, 12, 1, 1.0),
