@@ -123,30 +123,6 @@ class SoftReset:
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
 
 
-@dataclasses.dataclass(frozen=True)
-class FullReset:
-  """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
-
-  def plan(self, tau: float) -> ResetPlan:
-    return FULL
-
-
-@dataclasses.dataclass(frozen=True)
-class KeptMomentum:
-  """Replaces the parameters only (thesis, 3.2.2)."""
-
-  def plan(self, tau: float) -> ResetPlan:
-    return ResetPlan(1.0, 1.0, True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Cyclic:
-  """Touches nothing: a warm restart of the learning rate."""
-
-  def plan(self, tau: float) -> ResetPlan:
-    return ResetPlan(0.0, 1.0, True)
-
-
 def blend(
   old: jax.Array, fresh: jax.Array, keep: jax.Array, share: jax.Array
 ) -> jax.Array:

@@ -6,7 +6,7 @@ with other settings; it takes two lines:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(
-     dataclasses.replace(THESIS, reset=FullReset()))
+     dataclasses.replace(THESIS, optimizer=ScheduleFreeAdamW()))
 """
 
 from __future__ import annotations

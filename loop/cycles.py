@@ -23,8 +23,9 @@ from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
 from ..core.schedules import CycleClock
 from ..core.state import Control, from_words, to_words
 from ..early_switching import Progress
+from ..parts.resets import Cyclic, FullReset
 from ..schedule_params import SOFT_RESET, ScheduleParams
-from ..soft_reset import Cyclic, FullReset, SoftReset
+from ..soft_reset import SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
 from .optimizers import TRANSFORMATION, USABLE, build_of, frozen_in, roles_of

@@ -23,7 +23,8 @@ from scipy import stats
 
 from ...early_switching import SmoothedLoss, SmoothedLossRule
 from ...experiments.settings import RUNS
-from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from ...parts.resets import Cyclic, FullReset, KeptMomentum
+from ...soft_reset import SoftReset
 from ..run_files import RunTable
 
 REGAINED = 0.95

@@ -22,13 +22,8 @@ from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
 from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.soft_reset import (
-  FULL,
-  Cyclic,
-  FullReset,
-  KeptMomentum,
-  SoftReset,
-)
+from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
+from reset_cycles.soft_reset import FULL, SoftReset
 
 NAN, INF = math.nan, math.inf
 case = pytest.param

@@ -35,7 +35,7 @@ from reset_cycles.core import schedules
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
 from reset_cycles.core.run import train_step
-from reset_cycles.soft_reset import Cyclic, FullReset
+from reset_cycles.parts.resets import Cyclic, FullReset
 from reset_cycles.submission import make_submission
 
 NAN, INF = math.nan, math.inf
