@@ -52,25 +52,6 @@ class Submission(NamedTuple):
   get_batch_size: Callable[[str], int]
 
 
-def _init_optimizer_state(
-  schedule_params: ScheduleParams,
-  workload: WorkloadApi,
-  model_params: Any,
-  model_state: Any,
-  hyperparameters: Any,
-  rng: jax.Array,
-) -> tuple[SavedState, Run]:
-  """The initial state and run, as the pair that checkpoints demand.
-
-  Raises:
-    ValueError: under the external ruleset; see also `run.set_up`.
-  """
-  right = 'None, as under the self-tuning ruleset'
-  # The benchmark's own test hands over an empty dict in place of None.
-  check(not hyperparameters, 'hyperparameters', hyperparameters, right)
-  return set_up(workload, model_params, model_state, schedule_params, rng)
-
-
 def update_params(
   workload: WorkloadApi,
   current_param_container: Any,
@@ -166,7 +147,7 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
   is_right = isinstance(schedule_params, ScheduleParams)
   check(is_right, 'schedule_params', schedule_params, right)
   return Submission(
-    functools.partial(_init_optimizer_state, schedule_params),
+    functools.partial(set_up, schedule_params),
     update_params,
     prepare_for_eval,
     data_selection,

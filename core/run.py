@@ -42,6 +42,10 @@ class SavedState(NamedTuple):
   step_metrics: tuple[jax.Array, ...]
 
 
+# What a step is given, with parameters and statistics.
+Given = tuple[SavedState, Any, Any]
+
+
 @dataclasses.dataclass
 class Run:
   """The half that is not saved: the parts of a run, and its state on the host."""
@@ -81,7 +85,7 @@ class Run:
     workload: WorkloadApi,
     eval_results: EvalResults | None,
     step: int,
-  ) -> tuple[SavedState, Any, Any]:
+  ) -> Given:
     """Takes in evaluations, decides, does it, and returns what to go on with.
 
     Raises:
@@ -124,12 +128,7 @@ class Run:
     clock, control = map(self.devices.put, words)
     return SavedState(OptState(clock, opt_state), control, step_metrics)
 
-  def _adopt(
-    self,
-    given: tuple[SavedState, Any, Any],  # with parameters and statistics
-    workload: WorkloadApi,
-    step: int,
-  ) -> tuple[SavedState, Any, Any]:
+  def _adopt(self, given: Given, workload: WorkloadApi, step: int) -> Given:
     """Takes over what set_up made or, in a resumed run, what was restored.
 
     The current benchmark's restore leaves a device axis on everything.
@@ -190,18 +189,24 @@ class Run:
 
 
 def set_up(
+  settings: ScheduleParams,
   workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
-  settings: ScheduleParams,
+  hyperparameters: Any,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
-  """Builds everything that a run needs, and its initial state.
+  """The initial state and the run, as the pair that checkpoints demand.
+
+  All but the settings is what the benchmark hands to init_optimizer_state.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, or the workload is not
-      the benchmark's or has no usable target.
+    ValueError: under the external ruleset; if the cycles do not fit into the
+      run, or the workload is not the benchmark's or has no usable target.
   """
+  # The benchmark's own test hands over an empty dict in place of None.
+  right = 'None, as under the self-tuning ruleset'
+  check(not hyperparameters, 'hyperparameters', hyperparameters, right)
   target, optimizer = facts.read_target(workload), settings.optimizer
   is_usable = target.value > 0 or not isinstance(settings.reset, SoftReset)
   right = 'above 0 where a soft reset needs tau'
