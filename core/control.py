@@ -17,10 +17,10 @@ from ..early_switching import Context, Verdict
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import schedules
-from .evaluation import Evaluation, Pace, Target
+from .evaluation import Evaluation, Target
 from .records import Event
 from .schedules import CycleClock, PlannedCycle, cycle_ends
-from .state import NO_EVALUATION, Control
+from .state import Control
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
@@ -69,17 +69,9 @@ def start(config: RunConfig) -> tuple[Control, CycleClock]:
   test = config.settings.range_test
   control = Control(
     cycle=0 if test is None else len(config.cycles),
-    number=1,
-    scale=1.0,
-    start=0,
-    chain_start=0,
     end=0 if test is None else test.steps,
     horizon=sum(cycle.steps for cycle in config.cycles),
-    num_evaluations=0,
-    last=NO_EVALUATION,
-    first=NO_EVALUATION,
     switching=config.settings.switching.initial,
-    pace=Pace(),
   )
   if test is None:
     control = _laid_out(control, 0, config)

@@ -47,15 +47,11 @@ def read_target(workload: WorkloadApi) -> Target:
   Raises:
     ValueError: if neither or both would, or the target is not finite.
   """
+  name, reached = 'target_metric_name', workload.has_reached_validation_target
   key = f'validation/{workload.target_metric_name}'
-  reached = workload.has_reached_validation_target
-  rising = bool(reached({key: math.inf}))
-  if rising == bool(reached({key: -math.inf})):
-    raise ValueError(
-      f'target_metric_name={workload.target_metric_name!r}: exactly one of the '
-      'values inf and -inf must reach the validation target, to show whether '
-      'the metric rises or falls.'
-    )
+  rising, falling = (bool(reached({key: x})) for x in (math.inf, -math.inf))
+  right = 'a metric of which exactly one of inf and -inf reaches the target'
+  check(rising != falling, name, workload.target_metric_name, right)
   value = float(workload.validation_target_value)
   check(math.isfinite(value), 'validation_target_value', value, 'finite')
   return Target(key, value, rising)
