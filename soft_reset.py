@@ -4,10 +4,7 @@
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
-Batch statistics and an optimizer's own iterates follow the parameters. The
-optimizer's counts (bias correction) begin again only together with the moments,
-in a full reset: with moments kept, that would change the scale of the updates.
-These are the formulas; `core.model_reset` applies them to a model.
+What that means for each leaf of a model is in `core.model_reset`.
 
 Source: thesis, section 3.3.2.
 """

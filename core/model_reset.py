@@ -7,7 +7,8 @@ A reset blends every leaf with the one there:
 
   parameters, statistics, iterates    keep 1 - tau, share tau
   moments, which begin at 0           keep 1 - alpha * tau
-  counts                              kept, or begun anew in a full reset
+  counts (of the bias correction)     kept, or begun anew in a full reset: with
+                                      moments kept, updates would change scale
   what is kept (frozen parameters)    always kept
 
 Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.

@@ -14,7 +14,7 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -34,7 +34,6 @@ COLUMNS = (
 )
 
 Event = dict[str, Any]
-T = TypeVar('T')
 
 
 def write_whole(path: pathlib.Path, content: bytes) -> None:
@@ -50,10 +49,9 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
 def as_plain(value: Any) -> Any:
   """A setting as JSON writes it, e.g. {'class': 'Cosine', 'floor': 0.1}."""
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
-    plain = {'class': type(value).__name__}
-    for field in dataclasses.fields(value):
-      plain[field.name] = as_plain(getattr(value, field.name))
-    return plain
+    names = [field.name for field in dataclasses.fields(value)]
+    plain = {name: as_plain(getattr(value, name)) for name in names}
+    return {'class': type(value).__name__, **plain}
   if isinstance(value, (tuple, list)):
     return [as_plain(item) for item in value]
   return value.item() if isinstance(value, np.generic) else value
@@ -75,7 +73,7 @@ class Records:
     self._settings = json.dumps(settings, indent=2, default=repr) + '\n'
     self._picture = self._attempt(f'drawing {PICTURE}', drawn, cycles)
 
-  def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
+  def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
     try:
       return fn(*args)
