@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __version__ = '0.1.0'
 
 _SETTINGS = ('SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS')
-# Where each name is.
 _HOMES = {
   **dict.fromkeys(('Cycles', 'Event', 'State'), 'loop'),
   **dict.fromkeys(_SETTINGS, 'schedule_params'),

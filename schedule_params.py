@@ -1,8 +1,4 @@
-"""The settings of a run: a chain of cycles, and what decides between them.
-
-The thesis keeps these and the run's state in one global dictionary. Here
-`ScheduleParams` is immutable; the state is in `core.state`.
-"""
+"""The settings of a run: a chain of cycles, and what decides between them."""
 
 from __future__ import annotations
 

@@ -39,10 +39,6 @@ def distance(
   is given. Where the first evaluation does not serve (not finite, or no worse
   than the target) a falling metric uses 1 - y* / y.
 
-  Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
-  error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
-  scale and .25 on the linear one.
-
   Returns:
     0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
     where no formula makes sense, at a target of 0 or less.

@@ -1,12 +1,10 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `run`, repack. An experiment is a module like this one
-with other settings; it takes two lines:
+translate: unpack, call `run`, repack. An experiment is such a module, too:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
-   get_batch_size) = make_submission(
-     dataclasses.replace(THESIS, optimizer=ScheduleFreeAdamW()))
+   get_batch_size) = make_submission(THESIS)
 """
 
 from __future__ import annotations
@@ -76,9 +74,7 @@ def update_params(
     (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
-    TrainingCompleteError: (the benchmark's) when the cycles have run out.
-    ValueError: if an evaluation lacks the workload's target metric, or
-      init_model_fn's parameters do not fit the trained ones.
+    TrainingCompleteError, ValueError: see `Run.act`.
   """
   (saved, run), params = optimizer_state, current_param_container
   # On an ordinary step, control costs two integer comparisons.

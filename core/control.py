@@ -335,8 +335,7 @@ def _begin(
   else:
     is_told = is_seen and (last.step > 1 or not config.is_timed)
     if isinstance(mode, SoftReset) and is_told:
-      asked = step, following.horizon
-      tau = mode.tau(last, ended.first, config.target, *asked)
+      tau = mode.tau(last, ended.first, config.target, step, following.horizon)
     elif isinstance(mode, SoftReset):
       note = 'no evaluation in the cycle: tau is 0'
     plan = mode.plan(tau)

@@ -90,8 +90,9 @@ class Run:
 
     Raises:
       TrainingCompleteError: (the benchmark's) if the cycles have run out.
-      ValueError: if an evaluation lacks the target metric, or a run with other
-        settings has begun in the folder.
+      ValueError: if an evaluation lacks the target metric, init_model_fn's
+        parameters do not fit the trained ones, or a run with other settings has
+        begun in the folder.
     """
     if not self.has_begun:
       given = saved, params, model_state
@@ -229,9 +230,8 @@ def set_up(
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  rate = jax.jit(
-    functools.partial(schedules.learning_rate, cycles=config.all_cycles)
-  )
+  read = functools.partial(schedules.learning_rate, cycles=config.all_cycles)
+  rate = jax.jit(read)
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)

@@ -56,5 +56,4 @@ def from_words(words: np.ndarray, like: Control) -> Control:
       f'{len(leaves)}: it was saved by a run with other settings.'
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
-  restored: Control = jax.tree_util.tree_unflatten(treedef, numbers)
-  return restored
+  return jax.tree_util.tree_unflatten(treedef, numbers)
