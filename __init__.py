@@ -10,35 +10,24 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-  from .loop import Cycles, Event, State
-  from .schedule_params import (
-    SCHEDULE_PARAMS,
-    SOFT_RESET,
-    THESIS,
-    ScheduleParams,
-  )
-  from .submission import make_submission
+  from .loop import Cycles as Cycles
+  from .loop import Event as Event
+  from .loop import State as State
+  from .schedule_params import SCHEDULE_PARAMS as SCHEDULE_PARAMS
+  from .schedule_params import SOFT_RESET as SOFT_RESET
+  from .schedule_params import THESIS as THESIS
+  from .schedule_params import ScheduleParams as ScheduleParams
+  from .submission import make_submission as make_submission
 
 __version__ = '0.1.0'
 
 _SETTINGS = ('SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS')
-# Where each name is.
 _HOMES = {
   **dict.fromkeys(('Cycles', 'Event', 'State'), 'loop'),
   **dict.fromkeys(_SETTINGS, 'schedule_params'),
   'make_submission': 'submission',
 }
-__all__ = [
-  'SCHEDULE_PARAMS',
-  'SOFT_RESET',
-  'THESIS',
-  'Cycles',
-  'Event',
-  'ScheduleParams',
-  'State',
-  '__version__',
-  'make_submission',
-]
+__all__ = ['__version__'] + list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

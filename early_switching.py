@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from .core.checks import check_count, check_number
 from .core.evaluation import Evaluation, Target
-from .soft_reset import progress
+from .soft_reset import distance
 
 NOT_FINITE = 'loss is not finite'
 
@@ -38,7 +38,9 @@ class SwitchingRule(Protocol):
 
   # Whether all cycles since the last full reset are judged, or each by itself.
   judges_chain: ClassVar[bool]
-  initial: ClassVar[Any]  # state before the first one, a NamedTuple of numbers
+  initial: ClassVar[
+    Any
+  ]  # state before the first one: a number, or a NamedTuple
   columns: ClassVar[tuple[str, ...]]  # of cycles.csv: its verdicts' terms
 
   def observe(
@@ -50,33 +52,27 @@ class SwitchingRule(Protocol):
 class SmoothedLoss(NamedTuple):
   """The smoothed validation loss of the current cycle."""
 
-  t: int  # evaluations in this cycle, 0 before the first
-  value: float  # l(t)
-  derivative: float  # l'(t), 0 at t = 1
-  minimum: float  # min of l(1..t)
-  argmin: int  # the first t at which it was reached
+  t: int = 0  # evaluations in this cycle
+  value: float = 0.0  # l(t)
+  derivative: float = 0.0  # l'(t), 0 at t = 1
+  minimum: float = math.inf  # min of l(1..t)
+  argmin: int = 0  # the first t at which it was reached
 
+  def after(self, loss: float, lam: float) -> SmoothedLoss:
+    """Takes in one validation loss, L(t).
 
-NO_LOSS_YET = SmoothedLoss(0, 0.0, 0.0, math.inf, 0)
+      l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
+      l'(t) = l(t) - l(t - 1)
 
-
-def smooth_loss(
-  previous: SmoothedLoss, loss: float, lam: float
-) -> SmoothedLoss:
-  """Takes in one validation loss, L(t).
-
-    l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
-    l'(t) = l(t) - l(t - 1)
-
-  After a loss that is not finite neither is the value; the minimum stays.
-  """
-  t, value, derivative = previous.t + 1, float(loss), 0.0
-  if t > 1:
-    value = lam * value + (1.0 - lam) * previous.value
-    derivative = value - previous.value
-  if value < previous.minimum:
-    return SmoothedLoss(t, value, derivative, value, t)
-  return SmoothedLoss(t, value, derivative, previous.minimum, previous.argmin)
+    After a loss that is not finite neither is the value; the minimum stays.
+    """
+    t, value, derivative = self.t + 1, float(loss), 0.0
+    if t > 1:
+      value = lam * value + (1.0 - lam) * self.value
+      derivative = value - self.value
+    if value < self.minimum:
+      return SmoothedLoss(t, value, derivative, value, t)
+    return self._replace(t=t, value=value, derivative=derivative)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +97,7 @@ class SmoothedLossRule:
   m: int = 9  # evaluations to look ahead; the thesis advises m = k > 5
 
   judges_chain: ClassVar[bool] = False
-  initial: ClassVar[SmoothedLoss] = NO_LOSS_YET
+  initial: ClassVar[SmoothedLoss] = SmoothedLoss()
   columns: ClassVar[tuple[str, ...]] = (
     *('smoothed_loss', 'derivative', 'case1', 'case2', 'stopping'),
   )
@@ -116,7 +112,7 @@ class SmoothedLossRule:
   def observe(
     self, state: SmoothedLoss, evaluation: Evaluation, context: Context
   ) -> tuple[SmoothedLoss, Verdict]:
-    state = smooth_loss(state, evaluation.loss, self.lam)
+    state = state.after(evaluation.loss, self.lam)
     return state, self.verdict(state)
 
   def verdict(self, smoothed: SmoothedLoss) -> Verdict:
@@ -133,12 +129,6 @@ class SmoothedLossRule:
     return Verdict(reason, dict(zip(self.columns, numbers)))
 
 
-class BestProgress(NamedTuple):
-  """The largest progress of the chain; -inf before there is any."""
-
-  value: float
-
-
 @dataclasses.dataclass(frozen=True)
 class Progress:
   """Abandons a chain of cycles that is not expected to reach the target.
@@ -147,8 +137,8 @@ class Progress:
       f >= min_share and 1 - best > margin + gain max(1 - f, 0)
 
   f is the share of the chain, from the last full reset to the horizon, and best
-  the largest progress so far (`soft_reset.progress`, linear). Metrics count as
-  shares: their units do not matter.
+  the largest progress so far: 1 - `soft_reset.distance`, linear. Metrics count
+  as shares: their units do not matter.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
@@ -159,7 +149,7 @@ class Progress:
   gain: float = 0.3  # share of the way that a whole chain gains at least
 
   judges_chain: ClassVar[bool] = True
-  initial: ClassVar[BestProgress] = BestProgress(-math.inf)
+  initial: ClassVar[float] = -math.inf  # the largest progress of the chain
   columns: ClassVar[tuple[str, ...]] = (
     *('progress', 'best_progress', 'missing', 'to_come'),
   )
@@ -170,15 +160,16 @@ class Progress:
       check_number(name, getattr(self, name), '[0, inf)')
 
   def observe(
-    self, state: BestProgress, evaluation: Evaluation, context: Context
-  ) -> tuple[BestProgress, Verdict]:
+    self, state: float, evaluation: Evaluation, context: Context
+  ) -> tuple[float, Verdict]:
     f = context.share
-    p = progress(evaluation.metric, context.target, context.first_metric)
-    best = max(state.value, p)  # which keeps the state's where the other is NaN
+    where = evaluation.metric, context.target, context.first_metric
+    p = 1.0 - distance(*where, scale='linear')
+    best = max(state, p)  # which keeps the state's where the other is NaN
     missing = 1.0 - best
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)
     is_lost = f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
     reason = reason if math.isfinite(evaluation.loss) else NOT_FINITE
     terms = dict(zip(self.columns, (p, best, missing, to_come)))
-    return BestProgress(best), Verdict(reason, terms)
+    return best, Verdict(reason, terms)

@@ -1,8 +1,4 @@
-"""The settings of a run: a chain of cycles, and what decides between them.
-
-The thesis keeps these and the run's state in one global dictionary. Here
-`ScheduleParams` is immutable; the state is in `core.state`.
-"""
+"""The settings of a run: a chain of cycles, and what decides between them."""
 
 from __future__ import annotations
 
@@ -100,12 +96,7 @@ THESIS = ScheduleParams(
 # self-tuning winner of 2024.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
-    Cycle(
-      peak=0.0025,
-      length=length,
-      warmup_factor=0.02,
-      decay=Cooldown(share=0.1),
-    )
+    Cycle(0.0025, length, warmup_factor=0.02, decay=Cooldown(share=0.1))
     for length in (1.0, 2.0, 4.0, 8.0)
   ),
   optimizer=ScheduleFreeAdamW(

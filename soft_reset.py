@@ -4,10 +4,7 @@
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
-Batch statistics and an optimizer's own iterates follow the parameters. The
-optimizer's counts (bias correction) begin again only together with the moments,
-in a full reset: with moments kept, that would change the scale of the updates.
-These are the formulas; `core.model_reset` applies them to a model.
+What that means for each leaf of a model is in `core.model_reset`.
 
 Source: thesis, section 3.3.2.
 """
@@ -23,8 +20,6 @@ import jax.numpy as jnp
 
 from .core.checks import check, check_number
 from .core.evaluation import Evaluation, Target
-
-SCALES = ('log', 'linear')
 
 
 def distance(
@@ -43,10 +38,6 @@ def distance(
   linear one a classifier is treated alike whether its accuracy or its error rate
   is given. Where the first evaluation does not serve (not finite, or no worse
   than the target) a falling metric uses 1 - y* / y.
-
-  Example: at an accuracy of 0.6 with a target of 0.8, a quarter remains. At an
-  error rate of 0.4, with a target of 0.2 and 1 at first, .43 remains on the log
-  scale and .25 on the linear one.
 
   Returns:
     0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
@@ -68,13 +59,6 @@ def distance(
   if metric <= 0:
     return -math.inf
   return math.log(metric / goal) / math.log(first_metric / goal)
-
-
-def progress(
-  metric: float, target: Target, first_metric: float, scale: str = 'linear'
-) -> float:
-  """The share of the way that a metric has come: 1 - `distance`."""
-  return 1.0 - distance(metric, target, first_metric, scale)
 
 
 class ResetPlan(NamedTuple):
@@ -112,7 +96,7 @@ class SoftReset:
 
   def __post_init__(self) -> None:
     check_number('alpha', self.alpha, '[0, 1]')
-    check(self.scale in SCALES, 'scale', self.scale, 'log or linear')
+    check(self.scale in ('log', 'linear'), 'scale', self.scale, 'log or linear')
     check_number('fade', self.fade, '[0, inf)')
 
   def tau(
@@ -130,30 +114,6 @@ class SoftReset:
 
   def plan(self, tau: float) -> ResetPlan:
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
-
-
-@dataclasses.dataclass(frozen=True)
-class FullReset:
-  """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
-
-  def plan(self, tau: float) -> ResetPlan:
-    return FULL
-
-
-@dataclasses.dataclass(frozen=True)
-class KeptMomentum:
-  """Replaces the parameters only (thesis, 3.2.2)."""
-
-  def plan(self, tau: float) -> ResetPlan:
-    return ResetPlan(1.0, 1.0, True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Cyclic:
-  """Touches nothing: a warm restart of the learning rate."""
-
-  def plan(self, tau: float) -> ResetPlan:
-    return ResetPlan(0.0, 1.0, True)
 
 
 def blend(

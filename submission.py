@@ -1,12 +1,10 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `run`, repack. An experiment is a module like this one
-with other settings; it takes two lines:
+translate: unpack, call `run`, repack. An experiment is such a module, too:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
-   get_batch_size) = make_submission(
-     dataclasses.replace(THESIS, reset=FullReset()))
+   get_batch_size) = make_submission(THESIS)
 """
 
 from __future__ import annotations
@@ -52,25 +50,6 @@ class Submission(NamedTuple):
   get_batch_size: Callable[[str], int]
 
 
-def _init_optimizer_state(
-  schedule_params: ScheduleParams,
-  workload: WorkloadApi,
-  model_params: Any,
-  model_state: Any,
-  hyperparameters: Any,
-  rng: jax.Array,
-) -> tuple[SavedState, Run]:
-  """The initial state and run, as the pair that checkpoints demand.
-
-  Raises:
-    ValueError: under the external ruleset; see also `run.set_up`.
-  """
-  right = 'None, as under the self-tuning ruleset'
-  # The benchmark's own test hands over an empty dict in place of None.
-  check(not hyperparameters, 'hyperparameters', hyperparameters, right)
-  return set_up(workload, model_params, model_state, schedule_params, rng)
-
-
 def update_params(
   workload: WorkloadApi,
   current_param_container: Any,
@@ -95,9 +74,7 @@ def update_params(
     (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
-    TrainingCompleteError: (the benchmark's) when the cycles have run out.
-    ValueError: if an evaluation lacks the workload's target metric, or
-      init_model_fn's parameters do not fit the trained ones.
+    TrainingCompleteError, ValueError: see `Run.act`.
   """
   (saved, run), params = optimizer_state, current_param_container
   # On an ordinary step, control costs two integer comparisons.
@@ -166,7 +143,7 @@ def make_submission(schedule_params: ScheduleParams) -> Submission:
   is_right = isinstance(schedule_params, ScheduleParams)
   check(is_right, 'schedule_params', schedule_params, right)
   return Submission(
-    functools.partial(_init_optimizer_state, schedule_params),
+    functools.partial(set_up, schedule_params),
     update_params,
     prepare_for_eval,
     data_selection,

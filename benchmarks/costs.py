@@ -165,8 +165,7 @@ class Bare:
     self._rng = keys[2]
     self._step = self._devices.compile_step(
       train_step(
-        workload_facts.model_fn_in_training(workload, 0.1),
-        workload_facts.loss_fn_of_batch(workload, 0.0),
+        workload_facts.loss_in_training(workload, 0.1, 0.0),
         self._optimizer,
       )
     )
@@ -309,8 +308,7 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   model, opt_state = shaped(held, lead), shaped(state, lead)
   step = devices.compile_step(
     train_step(
-      workload_facts.model_fn_in_training(workload, None),
-      workload_facts.loss_fn_of_batch(workload, 0.0),
+      workload_facts.loss_in_training(workload, None, 0.0),
       transformation,
       lambda state, held: params.optimizer.gradient_point(state.state, held),
     )

@@ -17,10 +17,10 @@ from ..early_switching import Context, Verdict
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, ResetPlan, SoftReset
 from . import schedules
-from .evaluation import Evaluation, Pace, Target
+from .evaluation import Evaluation, Target
 from .records import Event
 from .schedules import CycleClock, PlannedCycle, cycle_ends
-from .state import NO_EVALUATION, Control
+from .state import Control
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
@@ -65,18 +65,9 @@ def start(
   """
   scale = first_peak / config.cycles[0].setting.peak
   control = Control(
-    cycle=0,
-    number=1,
     scale=1.0 if math.isnan(scale) else scale,
-    start=0,
-    chain_start=0,
-    end=0,
     horizon=sum(cycle.steps for cycle in config.cycles),
-    num_evaluations=0,
-    last=NO_EVALUATION,
-    first=NO_EVALUATION,
     switching=config.settings.switching.initial,
-    pace=Pace(),
   )
   control = _laid_out(control, 0, config)
   clock = _clock(control, 0.0, 0, config)
@@ -317,8 +308,7 @@ def _begin(
   else:
     is_told = is_seen and (last.step > 1 or not config.is_timed)
     if isinstance(mode, SoftReset) and is_told:
-      asked = step, following.horizon
-      tau = mode.tau(last, ended.first, config.target, *asked)
+      tau = mode.tau(last, ended.first, config.target, step, following.horizon)
     elif isinstance(mode, SoftReset):
       note = 'no evaluation in the cycle: tau is 0'
     plan = mode.plan(tau)

@@ -41,13 +41,10 @@ class Devices:
     (params, model_state, opt_state, batch, rng) -> what the body returns; the
     first three are donated.
     """
-
-    def step(*args: Any) -> Any:
-      return body(*args, lambda tree: tree)  # sums already span all devices
-
     same = self._replicated
     return jax.jit(
-      step,
+      # Sums already span all devices.
+      functools.partial(body, total=lambda tree: tree),
       in_shardings=(same, same, same, self._split, same),
       out_shardings=same,
       donate_argnums=(0, 1, 2),
@@ -55,8 +52,7 @@ class Devices:
 
   def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
     """fn(tree) of a laid-out tree; the result is laid out."""
-    layout = self.layout(jax.eval_shape(fn, tree))
-    return jax.jit(fn, out_shardings=layout)(tree)
+    return self.compile(fn, tree)(tree)
 
   def put(self, tree: Any) -> Any:
     """Lays out a tree of host values on the devices, replicated."""
@@ -102,33 +98,26 @@ class PmapDevices(Devices):
     self._identity = self._pmap(lambda tree: tree)
 
   def compile_step(self, body: Callable[..., Any]) -> Any:
-    total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
-
     def step(*args: Any) -> Any:
       rng = jax.random.fold_in(args[-1], jax.lax.axis_index(AXIS_NAME))
+      total = functools.partial(jax.lax.psum, axis_name=AXIS_NAME)
       return body(*args[:-1], rng, total)
 
     return self._pmap(
       step, in_axes=(0, 0, 0, 0, None), donate_argnums=(0, 1, 2)
     )
 
-  def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
-    return self._pmap(fn)(tree)
-
   def put(self, tree: Any) -> Any:
     count = jax.local_device_count()
     stack = lambda x: np.broadcast_to(x, (count, *np.shape(x)))
     return self._identity(tree_map(stack, tree))
 
-  @functools.cached_property
-  def _stacked(self) -> Any:
-    return self.put(np.int32(0)).sharding
-
   def place(self, tree: Any) -> Any:
     # From jax 0.8 on, a pmap depends on the mesh of its inputs: one with
     # another axis name would make the step compile twice.
-    is_mesh = isinstance(self._stacked, NamedSharding)
-    return jax.device_put(tree, self._stacked) if is_mesh else tree
+    stacked = self.put(np.int32(0)).sharding
+    is_mesh = isinstance(stacked, NamedSharding)
+    return jax.device_put(tree, stacked) if is_mesh else tree
 
   def get(self, tree: Any) -> Any:
     def first_copy(x: jax.Array) -> np.ndarray:

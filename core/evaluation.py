@@ -8,10 +8,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from .checks import check_number
+from .checks import check, check_number
 
-_NUM_KEPT = 9  # intervals between evaluations that are remembered
-_NONE = (math.nan,) * _NUM_KEPT
+_NONE = (math.nan,) * 9  # of the intervals that are remembered
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 
 # (step, results); see `decode` for what a restore turns it into.
@@ -29,9 +28,9 @@ class Target(NamedTuple):
 class Evaluation(NamedTuple):
   """What decisions need from one evaluation."""
 
-  step: int  # steps taken when the model was evaluated
-  loss: float  # validation loss
-  metric: float  # validation target metric
+  step: int = -1  # steps taken when the model was evaluated; -1: there is none
+  loss: float = math.nan  # validation loss
+  metric: float = math.nan  # validation target metric
   seconds: float = math.nan  # accumulated submission time, if known
 
 
@@ -57,11 +56,8 @@ def read_evaluation(
   Raises:
     ValueError: if the target metric is not among the results.
   """
-  if target.key not in results:
-    raise ValueError(
-      f'The target metric {target.key!r} is not among the evaluation results; '
-      f'these are {", ".join(sorted(results))}.'
-    )
+  right = f'among the evaluation results, {", ".join(sorted(results))}'
+  check(target.key in results, 'target metric', target.key, right)
   loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
   seconds = results.get('accumulated_submission_time', math.nan)
   numbers = results[loss_key], results[target.key], seconds

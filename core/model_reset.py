@@ -7,7 +7,8 @@ A reset blends every leaf with the one there:
 
   parameters, statistics, iterates    keep 1 - tau, share tau
   moments, which begin at 0           keep 1 - alpha * tau
-  counts                              kept, or begun anew in a full reset
+  counts (of the bias correction)     kept, or begun anew in a full reset: with
+                                      moments kept, updates would change scale
   what is kept (frozen parameters)    always kept
 
 Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
@@ -73,21 +74,19 @@ class ModelReset:
     self._compile(model)
 
   def _compile(self, model: Model) -> None:
-    self._structure = tree_util.tree_structure(model)
+    self._structure: Any = tree_util.tree_structure(model)
     self._sizes = _sizes(model)
     self._shapes = self._devices.shapes_of((model.params, model.model_state))
     self._numbers = jax.dtypes.canonicalize_dtype(np.float64)
     hosts = self._shapes, jax.ShapeDtypeStruct((4,), self._numbers)
-    compile_ = self._devices.compile
-    self._reset = compile_(self._blend, model, *hosts, donate=True)
-    self._is_finite = compile_(self._look, model)
+    self._reset = self._devices.compile(self._blend, model, *hosts, donate=True)
+    self._is_finite = self._devices.compile(self._look, model)
 
   def _fitting(self, model: Model) -> Any:
     """The model in the programs' containers; the runner may change its own."""
     if _sizes(model) != self._sizes:
       self._compile(model)  # the first step has changed the statistics
-    leaves = tree_util.tree_leaves(model)
-    return tree_util.tree_unflatten(self._structure, leaves)
+    return self._structure.unflatten(tree_util.tree_leaves(model))
 
   def is_finite(self, model: Model) -> bool:
     """Whether parameters, statistics and the optimizer's state are finite."""
@@ -111,10 +110,8 @@ class ModelReset:
     """
     structure, model = tree_util.tree_structure(model), self._fitting(model)
     if _sizes(fresh[0]) != _sizes(self._shapes[0]):
-      raise ValueError(
-        "init_model_fn's parameters differ in shape from those that are "
-        'trained.'
-      )
+      said = "init_model_fn's parameters differ in shape from the trained ones."
+      raise ValueError(said)
     has_statistics = _sizes(fresh[1]) == _sizes(self._shapes[1])
     if not has_statistics:
       logging.warning(
@@ -158,8 +155,7 @@ def _blended(
     return jnp.where(has_statistics > 0, mixed, kept)
 
   begun = Model(*fresh, init(fresh[0]))
-  blended: Model = tree_util.tree_map_with_path(reset, model, begun)
-  return blended
+  return tree_util.tree_map_with_path(reset, model, begun)
 
 
 def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:

@@ -26,14 +26,13 @@ from .schedules import PlannedCycle
 class Optimizer(Protocol):
   """An optimizer that steps inside cycles: a frozen dataclass of numbers.
 
-  The runner's parameters are those that it evaluates.
-
-  What a reset shrinks are running averages of gradients, which begin at 0. It
-  blends iterates like the parameters: other parameters, the weight of an
-  average. All other fields of the state are counts.
+  The runner's parameters are those that it evaluates. A reset shrinks running
+  averages of gradients, which begin at 0, and blends iterates like the
+  parameters: other parameters, the weight of an average. All other fields of
+  the state are counts.
   """
 
-  # The names of such fields, at any depth.
+  # The names of the fields that are averages and iterates, at any depth.
   moments: ClassVar[tuple[str, ...]]
   iterates: ClassVar[tuple[str, ...]]
 
@@ -154,9 +153,8 @@ class ScheduleFreeAdamW(AdamW):
 
       y = self.gradient_point(state, params)
       z = tree_map(stepped, state.z, y, grads, nu)
-      updates = tree_map(
-        lambda x, z: jnp.where(moves, c * (z - x), 0), params, z
-      )
+      drift = lambda x, z: jnp.where(moves, c * (z - x), 0)
+      updates = tree_map(drift, params, z)
       return updates, ScheduleFreeState(count, total, z, nu)
 
     return optax.GradientTransformation(init, update)
@@ -201,8 +199,7 @@ def clocked(
     return OptState(jnp.asarray(schedules.packed(clock)), own)
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-    clock = schedules.unpacked(state.clock)
-    own = optimizer.build(schedules.learning_rate(clock, cycles))
+    own = optimizer.build(schedules.learning_rate(state.clock, cycles))
     updates, after = own.update(grads, state.state, params)
     return updates, OptState(state.clock.at[0].add(1), after)
 

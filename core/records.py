@@ -13,8 +13,8 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -34,7 +34,6 @@ COLUMNS = (
 )
 
 Event = dict[str, Any]
-T = TypeVar('T')
 
 
 def write_whole(path: pathlib.Path, content: bytes) -> None:
@@ -50,10 +49,9 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
 def as_plain(value: Any) -> Any:
   """A setting as JSON writes it, e.g. {'class': 'Cosine', 'floor': 0.1}."""
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
-    plain = {'class': type(value).__name__}
-    for field in dataclasses.fields(value):
-      plain[field.name] = as_plain(getattr(value, field.name))
-    return plain
+    names = [field.name for field in dataclasses.fields(value)]
+    plain = {name: as_plain(getattr(value, name)) for name in names}
+    return {'class': type(value).__name__, **plain}
   if isinstance(value, (tuple, list)):
     return [as_plain(item) for item in value]
   return value.item() if isinstance(value, np.generic) else value
@@ -75,7 +73,7 @@ class Records:
     self._settings = json.dumps(settings, indent=2, default=repr) + '\n'
     self._picture = self._attempt(f'drawing {PICTURE}', drawn, cycles)
 
-  def _attempt(self, what: str, fn: Callable[..., T], *args: Any) -> T | None:
+  def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
     try:
       return fn(*args)
@@ -106,23 +104,18 @@ class Records:
     self._write(SETTINGS, write_whole, self._settings.encode())
     if self._picture:
       self._write(PICTURE, write_whole, self._picture)
-    self._write(CYCLES, self._keep_before, global_step)
+    self._write(CYCLES, self._add_rows, [], global_step)
 
-  def _write(self, name: str, write: Callable[..., None], content: Any) -> None:
+  def _write(self, name: str, write: Callable[..., None], *args: Any) -> None:
     if self.folder is not None:
-      path = self.folder / name
-      self._attempt(f'writing {name}', write, path, content)
-
-  def _keep_before(self, path: pathlib.Path, step: int) -> None:
-    rows = [r for r in read_events(path) if int(r['global_step']) < step]
-    write_whole(path, self._as_text(rows, header=True))
+      self._attempt(f'writing {name}', write, self.folder / name, *args)
 
   def add(
     self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
   ) -> None:
     """Writes events to cycles.csv and, with the last step's metrics, on."""
     rows = [{'global_step': step, **event} for event in events]
-    self._write(CYCLES, self._append, rows)
+    self._write(CYCLES, self._add_rows, rows)
     if self._logger is not None:
       what = "the benchmark's metrics logger"
       self._attempt(what, self._log_scalars, events, step, metrics)
@@ -143,27 +136,21 @@ class Records:
     }
     self._logger.append_scalar_metrics(scalars, step)
 
-  def _append(
-    self, path: pathlib.Path, rows: Sequence[Mapping[str, Any]]
+  def _add_rows(
+    self,
+    path: pathlib.Path,
+    rows: Sequence[Mapping[str, Any]],
+    before: float = math.inf,
   ) -> None:
-    """Adds lines in one write; a partial one is taken back."""
-    # Unbuffered, so that nothing is written again when the file is closed.
-    with path.open('ab', buffering=0) as log:
-      end = log.seek(0, io.SEEK_END)
-      content = self._as_text(rows, header=end == 0)
-      if log.write(content) != len(content):
-        log.truncate(end)
-        raise OSError(f'{path}: could not write whole lines')
-
-  def _as_text(self, rows: Iterable[Mapping[str, Any]], header: bool) -> bytes:
+    """Writes rows behind those of the file that are of steps before one."""
+    kept = [r for r in read_events(path) if int(r['global_step']) < before]
     text = io.StringIO(newline='')
     writer = csv.DictWriter(
       text, self._columns, lineterminator='\n', extrasaction='ignore'
     )
-    if header:
-      writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    writer.writeheader()
+    writer.writerows([*kept, *rows])
+    write_whole(path, text.getvalue().encode())
 
 
 def read_events(path: pathlib.Path) -> list[dict[str, str]]:

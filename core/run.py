@@ -41,6 +41,10 @@ class SavedState(NamedTuple):
   step_metrics: jax.Array  # shape=(2,), of the last step; see `train_step`
 
 
+# What a step is given, with parameters and statistics.
+Given = tuple[SavedState, Any, Any]
+
+
 @dataclasses.dataclass
 class Run:
   """The half that is not saved: the parts of a run, and its state on the host."""
@@ -66,13 +70,14 @@ class Run:
     workload: WorkloadApi,
     eval_results: EvalResults | None,
     step: int,
-  ) -> tuple[SavedState, Any, Any]:
+  ) -> Given:
     """Takes in evaluations, decides, does it, and returns what to go on with.
 
     Raises:
       TrainingCompleteError: (the benchmark's) if the cycles have run out.
-      ValueError: if an evaluation lacks the target metric, or a run with other
-        settings has begun in the folder.
+      ValueError: if an evaluation lacks the target metric, init_model_fn's
+        parameters do not fit the trained ones, or a run with other settings has
+        begun in the folder.
     """
     if not self.has_begun:
       given = saved, params, model_state
@@ -98,18 +103,17 @@ class Run:
     if after.reset is not None and not after.reset.touches_nothing:
       fresh = self._fresh_model(workload)
       model = self.model_reset(model, fresh, after.reset)
-    words = schedules.packed(self.clock), to_words(self.control)
-    clock, control = map(self.devices.put, words)
-    inner = OptState(clock, model.opt_state)
-    saved = SavedState(inner, control, saved.step_metrics)
+    saved = self.saved(model.opt_state, saved.step_metrics)
     return saved, model.params, model.model_state
 
-  def _adopt(
-    self,
-    given: tuple[SavedState, Any, Any],  # with parameters and statistics
-    workload: WorkloadApi,
-    step: int,
-  ) -> tuple[SavedState, Any, Any]:
+  def saved(self, opt_state: Any, step_metrics: Any) -> SavedState:
+    """The half that is saved, with this one's clock and control."""
+    # One by one: under pmap that compiles what every later call needs.
+    words = schedules.packed(self.clock), to_words(self.control)
+    clock, control = map(self.devices.put, words)
+    return SavedState(OptState(clock, opt_state), control, step_metrics)
+
+  def _adopt(self, given: Given, workload: WorkloadApi, step: int) -> Given:
     """Takes over what set_up made or, in a resumed run, what was restored.
 
     The current benchmark's restore leaves a device axis on everything.
@@ -160,7 +164,7 @@ class Run:
     attributes = dict(vars(workload))
     try:
       with jax.default_device(cpu):
-        fresh = workload.init_model_fn(jnp.asarray(key))
+        fresh = workload.init_model_fn(jax.device_put(key))
     finally:
       vars(workload).update(attributes)
     made: tuple[Any, Any] = self.devices.get(fresh)
@@ -181,18 +185,24 @@ class Run:
 
 
 def set_up(
+  settings: ScheduleParams,
   workload: WorkloadApi,
   model_params: Any,
   model_state: Any,
-  settings: ScheduleParams,
+  hyperparameters: Any,
   rng: jax.Array,
 ) -> tuple[SavedState, Run]:
-  """Builds everything that a run needs, and its initial state.
+  """The initial state and the run, as the pair that checkpoints demand.
+
+  All but the settings is what the benchmark hands to init_optimizer_state.
 
   Raises:
-    ValueError: if the cycles do not fit into the run, or the workload is not
-      the benchmark's or has no usable target.
+    ValueError: under the external ruleset; if the cycles do not fit into the
+      run, or the workload is not the benchmark's or has no usable target.
   """
+  # The benchmark's own test hands over an empty dict in place of None.
+  right = 'None, as under the self-tuning ruleset'
+  check(not hyperparameters, 'hyperparameters', hyperparameters, right)
   target, optimizer = facts.read_target(workload), settings.optimizer
   is_usable = target.value > 0 or not isinstance(settings.reset, SoftReset)
   right = 'above 0 where a soft reset needs tau'
@@ -209,12 +219,13 @@ def set_up(
   control, clock, _ = control_lib.start(config)
   inner = devices.init(transformation.init, model_params)
   step = train_step(
-    facts.model_fn_in_training(workload, settings.dropout_rate),
-    facts.loss_fn_of_batch(workload, settings.label_smoothing),
+    facts.loss_in_training(
+      workload, settings.dropout_rate, settings.label_smoothing
+    ),
     transformation,
     lambda state, params: optimizer.gradient_point(state.state, params),
   )
-  rate = schedules.compiled_rate(cycles)
+  rate = jax.jit(functools.partial(schedules.learning_rate, cycles=cycles))
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
   _key(rng, len(cycles), 0)
@@ -234,30 +245,27 @@ def set_up(
     control=control,
     clock=clock,
   )
-  nothing = np.full(2, np.nan, np.float32)
-  # One by one, as `act` does: under pmap that compiles what it calls.
-  words = schedules.packed(clock), to_words(control), nothing
-  clock_words, *others = map(devices.put, words)
-  return SavedState(OptState(clock_words, inner.state), *others), run
+  nothing = devices.put(np.full(2, np.nan, np.float32))
+  return run.saved(inner.state, nothing), run
 
 
 def train_step(
-  model_fn: Callable[..., Any],
   loss_fn: Callable[..., Any],
   optimizer: optax.GradientTransformation,
-  gradient_point: Callable[[Any, Any], Any] | None = None,
+  gradient_point: Callable[[Any, Any], Any] = lambda opt_state, params: params,
 ) -> Callable[..., Any]:
   """The body of a train step: with the mean loss over all valid examples.
 
-    model_fn        (params, batch, model_state, rng) -> (logits, model_state)
-    loss_fn         (logits, batch) -> (summed loss, number of valid examples)
-    gradient_point  (opt_state, params) -> where the gradient is taken; None for
-                    the parameters
+  Args:
+    loss_fn: see `workload.loss_in_training`.
+    optimizer: what steps.
+    gradient_point: (opt_state, params) -> where the gradient is taken.
 
   Returns:
     (params, model_state, opt_state, batch, rng, total) -> (params, model_state,
     opt_state, [loss, gradient norm]); total sums a tree over devices.
   """
+  graded = jax.value_and_grad(loss_fn, has_aux=True)
 
   def body(
     params: Any,
@@ -267,14 +275,10 @@ def train_step(
     rng: jax.Array,
     total: Callable[[Any], Any],
   ) -> tuple[Any, ...]:
-    def summed_loss(params: Any) -> tuple[jax.Array, tuple[jax.Array, Any]]:
-      logits, new_state = model_fn(params, batch, model_state, rng)
-      summed, n_valid = loss_fn(logits, batch)
-      return summed, (n_valid, new_state)
-
-    point = gradient_point(opt_state, params) if gradient_point else params
-    graded = jax.value_and_grad(summed_loss, has_aux=True)
-    (summed, (n_valid, new_state)), grads = graded(point)
+    point = gradient_point(opt_state, params)
+    (summed, (n_valid, model_state)), grads = graded(
+      point, model_state, batch, rng
+    )
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
     grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
@@ -282,7 +286,7 @@ def train_step(
     params = optax.apply_updates(params, updates)
     # One array, since each costs the call of a step.
     metrics = jnp.stack([summed / n_valid, global_norm(grads)])
-    return params, new_state, opt_state, metrics
+    return params, model_state, opt_state, metrics
 
   return body
 

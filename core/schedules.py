@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +28,6 @@ from .checks import check, check_number
 
 _MOST_STEPS = 2**31 - 1
 _LARGEST = float(np.finfo(np.float32).max)
-_POINTS = 1000  # of a cycle, at which its rates are checked and drawn
 
 
 class Shape(Protocol):
@@ -193,10 +192,10 @@ _NUM_INTS = 5  # how many of its fields are whole numbers
 
 
 def packed(clock: CycleClock) -> np.ndarray:
-  """A clock on the host as one array, exact: shape=(8,), dtype=int32."""
-  words = np.zeros(len(clock), np.int32)
-  words[:_NUM_INTS] = clock[:_NUM_INTS]
-  words.view(np.float32)[_NUM_INTS:] = clock[_NUM_INTS:]
+  """Clocks on the host as rows of words, exact: shape=(..., 8), dtype=int32."""
+  words = np.zeros((*np.shape(clock.count), len(clock)), np.int32)
+  words[..., :_NUM_INTS] = np.stack(clock[:_NUM_INTS], -1)
+  words.view(np.float32)[..., _NUM_INTS:] = np.stack(clock[_NUM_INTS:], -1)
   return words
 
 
@@ -227,13 +226,12 @@ def local_step(clock: CycleClock, step: int) -> float:
   return float(clock.anchor_local) + elapsed * float(clock.pace)
 
 
-def learning_rate(
-  clock: CycleClock, cycles: Sequence[PlannedCycle]
-) -> jax.Array:
-  """The learning rate of the step that the clock counts.
+def learning_rate(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
+  """The learning rate of the step that a clock counts, an array of `packed`.
 
   Past its nominal end a cycle stays at its final rate. float32, of shape ().
   """
+  clock = unpacked(words)
   elapsed = jnp.float32(clock.count - clock.anchor_step)
   steps, warmup_steps = map(jnp.float32, (clock.steps, clock.warmup_steps))
   t = jnp.minimum(clock.anchor_local + elapsed * clock.pace, steps)
@@ -251,31 +249,18 @@ def learning_rate(
   return clock.peak * share
 
 
-def compiled_rate(
-  cycles: Sequence[PlannedCycle],
-) -> Callable[[Any], jax.Array]:
-  """The learning rate as a function of an array of `packed`."""
-  return jax.jit(lambda words: learning_rate(unpacked(words), cycles))
-
-
-def planned_rates(
-  cycles: Sequence[PlannedCycle], steps: Sequence[np.ndarray]
+def sampled_rates(
+  cycles: Sequence[PlannedCycle], points: int = 1000
 ) -> np.ndarray:
-  """Learning rates, as planned, at nominal steps of each cycle.
+  """Each cycle's rates, as planned, at evenly spread steps, its end included.
 
-  float32, those of all cycles in one row: shape=(sum of the steps' sizes,).
+  float32, of shape (cycles, points).
   """
   starts = [
     anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
   ]
-  sizes = [len(local) for local in steps]
-  clocks = CycleClock(*(np.repeat(column, sizes) for column in zip(*starts)))
-  clocks = clocks._replace(anchor_local=np.float32(np.concatenate(steps)))
+  clocks = CycleClock(*(np.repeat(field, points) for field in zip(*starts)))
+  steps = np.linspace(0, [c.steps for c in cycles], points, axis=1)
+  words = packed(clocks._replace(anchor_local=steps.ravel()))
   rate = functools.partial(learning_rate, cycles=cycles)
-  return np.asarray(jax.jit(jax.vmap(rate))(clocks))
-
-
-def sampled_rates(cycles: Sequence[PlannedCycle]) -> np.ndarray:
-  """Each cycle's rates at 1,000 evenly spread steps, its end included."""
-  steps = [np.linspace(0, cycle.steps, _POINTS) for cycle in cycles]
-  return planned_rates(cycles, steps).reshape(-1, _POINTS)
+  return np.asarray(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)

@@ -6,7 +6,6 @@ resumed run decides as an uninterrupted one would.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -14,24 +13,22 @@ import numpy as np
 
 from .evaluation import Evaluation, Pace
 
-NO_EVALUATION = Evaluation(-1, math.nan, math.nan, math.nan)
-
 
 class Control(NamedTuple):
-  """Where the run stands; Python numbers."""
+  """Where the run stands; Python numbers. The defaults are for its first step."""
 
-  cycle: int  # index in the chain, from 0
-  number: int  # how many cycles have started, this one included
-  scale: float  # factor on the cycle's learning rate
-  start: int  # first step of the current cycle
-  chain_start: int  # first step of the chain, which begins with a full reset
-  end: int  # first step after the current cycle
-  horizon: int  # first step after the run, as now planned
-  num_evaluations: int  # of the current cycle
-  last: Evaluation  # the last one; NO_EVALUATION before the first
-  first: Evaluation  # of the run; NO_EVALUATION before it
-  switching: Any  # state of the switching rule
-  pace: Pace  # the intervals between evaluations
+  cycle: int = 0  # index in the chain
+  number: int = 1  # how many cycles have started, this one included
+  scale: float = 1.0  # factor on the cycle's learning rate
+  start: int = 0  # first step of the current cycle
+  chain_start: int = 0  # first step of the chain; a full reset begins it
+  end: int = 0  # first step after the current cycle
+  horizon: int = 0  # first step after the run, as now planned
+  num_evaluations: int = 0  # of the current cycle
+  last: Evaluation = Evaluation()  # the last one
+  first: Evaluation = Evaluation()  # of the run
+  switching: Any = ()  # state of the switching rule
+  pace: Pace = Pace()  # the intervals between evaluations
 
 
 def to_words(control: Control) -> np.ndarray:
@@ -57,5 +54,4 @@ def from_words(words: np.ndarray, like: Control) -> Control:
       f'{len(leaves)}: it was saved by a run with other settings.'
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
-  restored: Control = jax.tree_util.tree_unflatten(treedef, numbers)
-  return restored
+  return jax.tree_util.tree_unflatten(treedef, numbers)

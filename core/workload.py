@@ -47,15 +47,11 @@ def read_target(workload: WorkloadApi) -> Target:
   Raises:
     ValueError: if neither or both would, or the target is not finite.
   """
+  name, reached = 'target_metric_name', workload.has_reached_validation_target
   key = f'validation/{workload.target_metric_name}'
-  reached = workload.has_reached_validation_target
-  rising = bool(reached({key: math.inf}))
-  if rising == bool(reached({key: -math.inf})):
-    raise ValueError(
-      f'target_metric_name={workload.target_metric_name!r}: exactly one of the '
-      'values inf and -inf must reach the validation target, to show whether '
-      'the metric rises or falls.'
-    )
+  rising, falling = (bool(reached({key: x})) for x in (math.inf, -math.inf))
+  right = 'a metric of which exactly one of inf and -inf reaches the target'
+  check(rising != falling, name, workload.target_metric_name, right)
   value = float(workload.validation_target_value)
   check(math.isfinite(value), 'validation_target_value', value, 'finite')
   return Target(key, value, rising)
@@ -117,30 +113,31 @@ def most_steps() -> float:
   return float(is_known and known['max_global_steps'].value or math.inf)
 
 
-def model_fn_in_training(
-  workload: WorkloadApi, dropout_rate: float | None
+def loss_in_training(
+  workload: WorkloadApi, dropout_rate: float | None, label_smoothing: float
 ) -> Callable[..., Any]:
-  """workload.model_fn in training mode: (params, batch, model_state, rng)."""
+  """workload.loss_fn of workload.model_fn, in training mode.
+
+  Returns:
+    (params, model_state, batch, rng) -> (summed loss, (number of valid
+    examples, new model_state)).
+  """
   mode = spec_of(workload).ForwardPassMode.TRAIN
   is_ours = dropout_rate is not None and takes_dropout_rate(workload)
   extra = {'dropout_rate': dropout_rate} if is_ours else {}
-  return lambda params, batch, model_state, rng: workload.model_fn(
-    params, batch, model_state, mode, rng, update_batch_norm=True, **extra
-  )
 
-
-def loss_fn_of_batch(
-  workload: WorkloadApi, label_smoothing: float
-) -> Callable[..., Any]:
-  """workload.loss_fn: (logits, batch) -> (summed loss, valid examples)."""
-
-  def loss_fn(logits: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+  def loss_fn(
+    params: Any, model_state: Any, batch: dict[str, Any], rng: jax.Array
+  ) -> tuple[Any, Any]:
+    logits, new_state = workload.model_fn(
+      params, batch, model_state, mode, rng, update_batch_norm=True, **extra
+    )
     loss = workload.loss_fn(
       label_batch=batch['targets'],
       logits_batch=logits,
       mask_batch=batch.get('weights'),
       label_smoothing=label_smoothing,
     )
-    return loss['summed'], loss['n_valid_examples']
+    return loss['summed'], (loss['n_valid_examples'], new_state)
 
   return loss_fn

@@ -18,9 +18,10 @@ import dataclasses
 from ..core.schedules import Cosine, Cycle, LinearWarmup
 from ..early_switching import SmoothedLossRule
 from ..parts.chains import chain_of_lists
+from ..parts.resets import Cyclic, FullReset, KeptMomentum
 from ..parts.shapes import HoldingExponential, HoldingLinear
 from ..schedule_params import THESIS, ScheduleParams
-from ..soft_reset import Cyclic, FullReset, KeptMomentum, Reset, SoftReset
+from ..soft_reset import Reset, SoftReset
 
 _FULL, _KEPT, _CYCLIC = FullReset(), KeptMomentum(), Cyclic()
 _SOFT, _SOFT_PARAMS = SoftReset(alpha=0.5), SoftReset(alpha=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -22,8 +23,9 @@ from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
 from ..core.schedules import CycleClock
 from ..core.state import Control, from_words, to_words
 from ..early_switching import Progress
+from ..parts.resets import Cyclic, FullReset
 from ..schedule_params import SOFT_RESET, ScheduleParams
-from ..soft_reset import Cyclic, FullReset, SoftReset
+from ..soft_reset import SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
 from .optimizers import TRANSFORMATION, USABLE, build_of, frozen_in, roles_of
@@ -147,7 +149,8 @@ class Cycles:
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
     self._start, self._clock, self._begun = control_lib.start(self.config)
-    self._rate = schedules.compiled_rate(cycles)
+    rate = functools.partial(schedules.learning_rate, cycles=cycles)
+    self._rate = jax.jit(rate)
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)

@@ -21,7 +21,7 @@ from .. import early_switching, schedule_params, soft_reset
 from ..core import optimizers, schedules
 from ..core.checks import check, check_count
 from ..schedule_params import ScheduleParams
-from . import averages, composed_shapes, shapes
+from . import averages, composed_shapes, resets, shapes
 from . import optimizers as further_optimizers
 from .choices import did_you_mean
 
@@ -31,7 +31,7 @@ _CLASSES: dict[str, Any] = {
   for module in (
     *(schedule_params, soft_reset, early_switching),
     *(schedules, optimizers),
-    *(shapes, composed_shapes, further_optimizers, averages),
+    *(shapes, composed_shapes, further_optimizers, averages, resets),
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)

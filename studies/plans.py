@@ -94,9 +94,9 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   Returns:
     shape=(steps,), float32. The rate after the last step is not among them.
   """
-  cycles = plan.cycles
-  steps = [np.arange(cycle.steps) for cycle in cycles]
-  return schedules.planned_rates(cycles, steps)
+  sampled = schedules.sampled_rates
+  rates = [sampled([cycle], cycle.steps + 1)[0, :-1] for cycle in plan.cycles]
+  return np.concatenate(rates)
 
 
 def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:

@@ -369,17 +369,15 @@ def rates_of_run(
   nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([cycle.setting.peak for cycle in cycles])
   clocks = CycleClock(
-    count=steps.astype(np.int32),
-    cycle=of_cycle.astype(np.int32),
-    steps=nominal[of_cycle].astype(np.int32),
-    warmup_steps=warmup_steps[of_cycle].astype(np.int32),
-    anchor_step=begin[at].astype(np.int32),
-    anchor_local=local[at].astype(np.float32),
-    pace=pace[at].astype(np.float32),
+    count=steps,
+    cycle=of_cycle,
+    steps=nominal[of_cycle],
+    warmup_steps=warmup_steps[of_cycle],
+    anchor_step=begin[at],
+    anchor_local=local[at],
+    pace=pace[at],
     # As in the run, a peak beyond float32 stays finite.
-    peak=np.minimum(
-      peaks[of_cycle] * scale[at], np.finfo(np.float32).max
-    ).astype(np.float32),
+    peak=np.minimum(peaks[of_cycle] * scale[at], np.finfo(np.float32).max),
   )
   read = functools.partial(schedules.learning_rate, cycles=cycles)
-  return steps, np.asarray(jax.vmap(read)(clocks))
+  return steps, np.asarray(jax.vmap(read)(schedules.packed(clocks)))

@@ -18,8 +18,9 @@ from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, TimeHorizon
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
 from reset_cycles.schedule_params import SOFT_RESET
-from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from reset_cycles.soft_reset import SoftReset
 
 TIMES = int(os.environ.get('CHAOS', '1'))
 STEP_HINT = 40

@@ -29,8 +29,9 @@ from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.parts import settings_json
+from reset_cycles.parts.resets import Cyclic
 from reset_cycles.schedule_params import SOFT_RESET, ScheduleParams
-from reset_cycles.soft_reset import Cyclic, SoftReset
+from reset_cycles.soft_reset import SoftReset
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 ALL_BLOCKS = [(name, b) for name in NAMES for b in blocks(ROOT / name)]

@@ -11,9 +11,9 @@ import pytest
 from helpers import reference
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.early_switching import (
-  NO_LOSS_YET,
   Context,
   Progress,
+  SmoothedLoss,
   SmoothedLossRule,
 )
 
@@ -28,7 +28,7 @@ def rule(lam=0.5, eps1=0.1, eps2=0.05, k=2, m=2):
 
 def observed(losses, params):
   """The states and the verdicts after each loss."""
-  judge, state, found = SmoothedLossRule(**params), NO_LOSS_YET, []
+  judge, state, found = SmoothedLossRule(**params), SmoothedLoss(), []
   for loss in losses:
     state, verdict = judge.observe(state, Evaluation(1, loss, 0.5), None)
     found.append((state, verdict))
@@ -115,7 +115,7 @@ def test_a_loss_that_is_not_finite_stops_at_once_and_for_good(bad, t):
   states, found = observed(losses, rule(eps1=10.0, eps2=10.0))
   assert [cases(v) for v in found] == [(0, 0, i >= t) for i in range(1, 7)]
   assert {v.reason for v in found[t - 1 :]} == {'loss is not finite'}
-  before = states[t - 2] if t > 1 else NO_LOSS_YET
+  before = states[t - 2] if t > 1 else SmoothedLoss()
   last = states[-1]
   assert (last.minimum, last.argmin) == (before.minimum, before.argmin)
   assert last.t == 6
@@ -223,7 +223,7 @@ def test_what_is_out_of_reach(seen, reason):
 def test_a_metric_that_is_not_finite_is_no_progress():
   verdicts, states = watch(PLAIN, [(0.25, 0.7, 1.0), (0.5, NAN, 1.0)])
   assert math.isnan(verdicts[-1].terms['progress'])
-  assert verdicts[-1].terms['best_progress'] == states[-1].value == 0.7
+  assert verdicts[-1].terms['best_progress'] == states[-1] == 0.7
   reason, terms = watch_last(PLAIN, (0.25, NAN, 1.0))
   assert (reason, terms['missing']) == (HOPELESS, INF)
 

@@ -17,13 +17,14 @@ from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.parts.resets import Cyclic
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
   SOFT_RESET,
   THESIS,
   ScheduleParams,
 )
-from reset_cycles.soft_reset import Cyclic, SoftReset
+from reset_cycles.soft_reset import SoftReset
 from reset_cycles.studies.plans import RunPlan, planned_rates
 
 UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'

@@ -9,8 +9,8 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
+from reset_cycles.parts.resets import FullReset
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.soft_reset import FullReset
 
 
 def test_the_external_ruleset_is_refused():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ...parts.resets import Cyclic, FullReset
 from ...parts.shapes import Constant
 from ...schedule_params import SOFT_RESET, ScheduleParams
-from ...soft_reset import Cyclic, FullReset
 
 _RESET: Any = SOFT_RESET.reset
 _OPTIMIZER: Any = SOFT_RESET.optimizer

@@ -148,9 +148,8 @@ def _step_fn(
   has_statistics: bool,
 ) -> Callable[..., Any]:
   """The body of a train step; see `core.run.train_step`."""
-  model_fn = workload_facts.model_fn_in_training(workload, 0.1)
-  loss_fn = workload_facts.loss_fn_of_batch(workload, 0.0)
-  step = train_step(model_fn, loss_fn, optimizer)
+  loss_fn = workload_facts.loss_in_training(workload, 0.1, 0.0)
+  step = train_step(loss_fn, optimizer)
   if rival.trained is None:
     return step
   trained = rival.trained
@@ -163,7 +162,7 @@ def _step_fn(
     )
     held = rival.evaluated(params, state)
     if has_statistics:
-      _, new_state = model_fn(held, batch, model_state, rng)
+      _, (_, new_state) = loss_fn(held, model_state, batch, rng)
     return held, new_state, state, metrics
 
   return body

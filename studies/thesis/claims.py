@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from ... import early_switching
-from ...early_switching import SmoothedLossRule
+from ...early_switching import SmoothedLoss, SmoothedLossRule
 from ...experiments.settings import RUNS
-from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from ...parts.resets import Cyclic, FullReset, KeptMomentum
+from ...soft_reset import SoftReset
 from ..run_files import RunTable
 
 REGAINED = 0.95
@@ -280,9 +280,9 @@ def _first_switch(losses: np.ndarray) -> int | None:
   """
   rule = RUNS['failing_switching'].switching
   assert isinstance(rule, SmoothedLossRule)
-  smoothed = early_switching.NO_LOSS_YET
+  smoothed = SmoothedLoss()
   for t, loss in enumerate(losses, start=1):
-    smoothed = early_switching.smooth_loss(smoothed, loss, rule.lam)
+    smoothed = smoothed.after(loss, rule.lam)
     if rule.verdict(smoothed).reason:
       return t
   return None

@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 from ...experiments.settings import RUNS
 from ...experiments.thesis import ThesisFigure
 from ...mini_algoperf.workloads import WORKLOADS
-from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from ...parts.resets import Cyclic, FullReset, KeptMomentum
+from ...soft_reset import SoftReset
 from ..paths import check_free, save_picture
 from ..run_files import RunTable, read_run
 from ..run_plot import draw_target, mark_switches, scale_to_target, write_above

@@ -21,13 +21,8 @@ from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.soft_reset import (
-  FULL,
-  Cyclic,
-  FullReset,
-  KeptMomentum,
-  SoftReset,
-)
+from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
+from reset_cycles.soft_reset import FULL, SoftReset
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
@@ -476,7 +471,7 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
   assert (control.start, control.chain_start) == (8, chain_start)
   assert after.reset.tau == (0.0 if mode == Cyclic() and is_finite else 1.0)
   if not chain_start:
-    assert control.switching.value == 0
+    assert control.switching == 0
     return
   assert control.switching == Progress.initial
   # The chain lasts up to the horizon, and at least to the cycle's end, 12.

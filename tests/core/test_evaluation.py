@@ -15,7 +15,6 @@ from reset_cycles.core.evaluation import (
   new_evaluations,
   read_evaluation,
 )
-from reset_cycles.core.state import NO_EVALUATION
 
 NAN, INF = math.nan, math.inf
 case = pytest.param
@@ -26,7 +25,7 @@ ACCURACY = Target('validation/accuracy', 0.8, True)
 def test_an_evaluation_without_the_target_metric():
   with pytest.raises(
     ValueError,
-    match="'validation/accuracy' is not among .* are test/loss, validation/l",
+    match="'validation/accuracy': .* must be among .* test/loss, validation/l",
   ):
     read_evaluation(5, {'validation/loss': 1.0, 'test/loss': 2.0}, ACCURACY)
 
@@ -99,7 +98,7 @@ STEADY = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
 )
 def test_horizons_by_hand(evaluations, budget, horizon, expected):
   """After each of the evaluations (steps, seconds)."""
-  pace, last, planned, found = Pace(), NO_EVALUATION, 5000, []
+  pace, last, planned, found = Pace(), Evaluation(), 5000, []
   for step, seconds in evaluations:
     new = Evaluation(step, 1.0, 0.1, seconds)
     pace, last = pace.after(last, new), new
@@ -149,7 +148,7 @@ def test_of_the_last_step_there_is_always_one():
 
 
 def test_the_intervals_that_are_remembered():
-  pace, last = Pace(), NO_EVALUATION
+  pace, last = Pace(), Evaluation()
   assert (pace.longest, pace.usual) == (0, 0.0)
   for i, step in enumerate([1, 8, 10, *range(11, 20)]):
     new = Evaluation(step, 1.0, 0.1, 60.0 + i)

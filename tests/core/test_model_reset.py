@@ -12,13 +12,8 @@ from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
-from reset_cycles.soft_reset import (
-  Cyclic,
-  FullReset,
-  KeptMomentum,
-  ResetPlan,
-  SoftReset,
-)
+from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
+from reset_cycles.soft_reset import ResetPlan, SoftReset
 
 NAN, INF = math.nan, math.inf
 OPTIMIZERS = {'adamw': AdamW(), 'free': ScheduleFreeAdamW()}

@@ -1,7 +1,6 @@
 """The files of a run: what is written, read again, and survived."""
 
 import dataclasses
-import io
 import json
 import math
 import pathlib
@@ -127,30 +126,6 @@ def test_lines_that_are_no_events(tmp_path, content, events):
   if content is not None:
     path.write_bytes(content)
   assert [event['event'] for event in read_events(path)] == events
-
-
-def test_a_line_that_does_not_fit_on_the_disk_is_not_torn(
-  tmp_path, said, monkeypatch
-):
-  files = begun(Logger(tmp_path))
-  add(files, 1)
-  before = (tmp_path / CYCLES).read_bytes()
-
-  class Short(io.FileIO):
-    def write(self, content):
-      return super().write(content[:5])
-
-  with monkeypatch.context() as patched:
-    patched.setattr(
-      pathlib.Path, 'open', lambda path, mode, **unused: Short(path, mode)
-    )
-    add(files, 2)
-  assert (tmp_path / CYCLES).read_bytes() == before
-  assert [text.split(':')[0] for text in said()] == [
-    'Writing cycles.csv failed'
-  ]
-  add(files, 3)
-  assert steps_of(tmp_path) == ['1', '3']
 
 
 def test_a_run_is_resumed_with_the_settings_that_it_began_with(tmp_path):

@@ -35,7 +35,7 @@ from reset_cycles.core import schedules
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
 from reset_cycles.core.run import train_step
-from reset_cycles.soft_reset import Cyclic, FullReset
+from reset_cycles.parts.resets import Cyclic, FullReset
 from reset_cycles.submission import make_submission
 
 NAN, INF = math.nan, math.inf
@@ -340,13 +340,11 @@ def test_a_run_agrees_with_numpy(generation, optimizer):
 def test_a_batch_without_a_valid_example():
   """All of it is padding: loss and gradient are 0, not 0 / 0."""
 
-  def loss_fn(logits, batch):
-    return jnp.sum(logits * batch['weights']), jnp.sum(batch['weights'])
+  def loss_fn(params, model_state, batch, rng):
+    losses = params['w'] * batch['inputs'] * batch['weights']
+    return jnp.sum(losses), (jnp.sum(batch['weights']), model_state)
 
-  def model_fn(params, batch, model_state, rng):
-    return params['w'] * batch['inputs'], model_state
-
-  body = train_step(model_fn, loss_fn, optax.sgd(0.5))
+  body = train_step(loss_fn, optax.sgd(0.5))
   batch = {'inputs': jnp.ones(3), 'weights': jnp.zeros(3)}
   params = {'w': jnp.float32(2.0)}
   state = optax.sgd(0.5).init(params)

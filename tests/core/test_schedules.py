@@ -1,5 +1,6 @@
 """Shapes, the chain of cycles, and the clock by which a run reads it."""
 
+import functools
 import math
 
 import jax
@@ -47,7 +48,11 @@ def lay_out(step_hint, *cycles, budget_factor=1.0):
 
 def all_rates(planned):
   """Those of all steps of a chain."""
-  return schedules.planned_rates(planned, [np.arange(c.steps) for c in planned])
+  samples = [
+    schedules.sampled_rates(planned, c.steps + 1)[i, :-1]
+    for i, c in enumerate(planned)
+  ]
+  return np.concatenate(samples)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ def test_chains_that_do_not_fit():
 @pytest.mark.parametrize(
   ('params', 'step_hint'), ((THESIS, 500), (SOFT_RESET, 1001))
 )
-def test_planned_rates_agree_with_their_twin(params, step_hint):
+def test_sampled_rates_agree_with_their_twin(params, step_hint):
   planned = lay_out(
     step_hint, *params.cycles, budget_factor=params.budget_factor
   )
@@ -186,7 +191,7 @@ def test_a_clock_is_one_array_to_the_last_bit(count, local, scale):
 
 def test_any_clock_is_read_by_one_program(compilations):
   """As the twin reads its nominal steps, and at its end beyond them."""
-  rate = schedules.compiled_rate(PLANNED)
+  rate = jax.jit(functools.partial(schedules.learning_rate, cycles=PLANNED))
   rate(schedules.packed(schedules.anchored_clock(0, 0.0, 4, 0, PLANNED)))
   anchors = (
     (4, 0.0, 12, 1, 1.0),

@@ -14,8 +14,7 @@ from reset_cycles.core.evaluation import Target
 from reset_cycles.core.workload import (
   budget_seconds,
   has_device_axis,
-  loss_fn_of_batch,
-  model_fn_in_training,
+  loss_in_training,
   most_steps,
   read_target,
   spec_of,
@@ -84,40 +83,48 @@ def test_device_axis():
       has_device_axis(workload, other)
 
 
-@pytest.mark.parametrize('rate', (None, 0.0, 0.25))
-def test_dropout_goes_where_the_generation_takes_it(rate):
-  seen = {}
-
-  class Main(fake_benchmark.TinyWorkload):
-    def model_fn(
-      self, params, batch, state, mode, rng, update_batch_norm, dropout_rate=7
-    ):
-      seen.update(mode=mode, dropout_rate=dropout_rate, bn=update_batch_norm)
-
-  class Old(fake_benchmark.TinyWorkload):
-    def model_fn(self, params, batch, state, mode, rng, update_batch_norm):
-      seen.update(mode=mode, bn=update_batch_norm)
-
-  expected = {'mode': fake_benchmark.ForwardPassMode.TRAIN, 'bn': True}
-  model_fn_in_training(Old(), rate)(None, None, None, None)
-  assert seen == expected
-  model_fn_in_training(Main(), rate)(None, None, None, None)
-  # The workload's own is not touched where there is none.
-  assert seen == {**expected, 'dropout_rate': 7 if rate is None else rate}
-
-
-def test_label_smoothing_and_weights_reach_the_loss():
-  workload = fake_benchmark.TinyWorkload()
-  batch = {
+def batch_of_two():
+  return {
     'targets': np.array([[2.0, 0.0], [4.0, 0.0]], np.float32),
     'weights': np.array([1.0, 0.0], np.float32),
   }
-  logits = np.zeros((2, 2), np.float32)
-  summed, n = loss_fn_of_batch(workload, 0.5)(logits, batch)
-  assert (summed, n) == (1.0, 1.0)  # (0 - 0.5 * 2)^2 of the one that counts
+
+
+class Old(fake_benchmark.TinyWorkload):
+  """Its logits are 0; as in v0.5.0, it takes no dropout rate."""
+
+  def model_fn(self, params, batch, state, mode, rng, update_batch_norm):
+    self.seen = {'mode': mode, 'bn': update_batch_norm}
+    return np.zeros((2, 2), np.float32), 'new state'
+
+
+class Main(Old):
+  def model_fn(self, *args, update_batch_norm, dropout_rate=7):
+    found = super().model_fn(*args, update_batch_norm)
+    self.seen['dropout_rate'] = dropout_rate
+    return found
+
+
+@pytest.mark.parametrize('rate', (None, 0.0, 0.25))
+def test_dropout_goes_where_the_generation_takes_it(rate):
+  expected = {'mode': fake_benchmark.ForwardPassMode.TRAIN, 'bn': True}
+  # The workload's own is not touched where there is none.
+  for workload, taken in (
+    (Old(), {}),
+    (Main(), {'dropout_rate': 7 if rate is None else rate}),
+  ):
+    loss_in_training(workload, rate, 0.0)(None, None, batch_of_two(), None)
+    assert workload.seen == {**expected, **taken}
+
+
+def test_label_smoothing_and_weights_reach_the_loss():
+  batch = batch_of_two()
+  found = loss_in_training(Old(), None, 0.5)(None, None, batch, None)
+  # (0 - 0.5 * 2)^2 of the one that counts
+  assert found == (1.0, (1.0, 'new state'))
   del batch['weights']
-  summed, n = loss_fn_of_batch(workload, 0.0)(logits, batch)
-  assert (summed, n) == (20.0, 2.0)
+  found = loss_in_training(Old(), None, 0.0)(None, None, batch, None)
+  assert found == (20.0, (2.0, 'new state'))
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from reset_cycles.core.evaluation import Target, TimeHorizon
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
+from reset_cycles.parts.resets import Cyclic, FullReset
 from reset_cycles.schedule_params import SOFT_RESET
-from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
+from reset_cycles.soft_reset import SoftReset
 
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
 CYCLIC = dataclasses.replace(loops.CHAIN, switching=Progress(), reset=Cyclic())

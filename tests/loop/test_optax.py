@@ -22,9 +22,9 @@ import pytest
 import reset_cycles
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles import soft_reset
 from reset_cycles.core.model_reset import COUNT, ITERATE, KEPT, MOMENT, Model
 from reset_cycles.loop import State
+from reset_cycles.parts import resets
 
 contrib = pytest.importorskip('optax.contrib', reason='optax is too old')
 PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'own_loop.md'
@@ -202,7 +202,7 @@ def test_it_is_refused_with_a_way_out(name):
 
 
 @pytest.mark.parametrize('name', sorted({'galore', 'lbfgs'} & set(OPTIMIZERS)))
-@pytest.mark.parametrize('reset', [soft_reset.FullReset(), soft_reset.Cyclic()])
+@pytest.mark.parametrize('reset', [resets.FullReset(), resets.Cyclic()])
 def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
   name, reset
 ):
@@ -213,7 +213,7 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
   before, fresh = host(state), loops.init(jax.random.fold_in(KEY, 2))
   new, is_full = (
     cycles.optimizer.init(fresh),
-    isinstance(reset, soft_reset.FullReset),
+    isinstance(reset, resets.FullReset),
   )
   state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
   assert_same(state.params, fresh if is_full else before.params)

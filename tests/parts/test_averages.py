@@ -20,7 +20,8 @@ from reset_cycles.core.optimizers import (
 from reset_cycles.core.schedules import Cycle, jax_lr_schedule
 from reset_cycles.parts.averages import EMA, LAWA
 from reset_cycles.parts.optimizers import Nesterov
-from reset_cycles.soft_reset import FullReset, ResetPlan
+from reset_cycles.parts.resets import FullReset
+from reset_cycles.soft_reset import ResetPlan
 
 STEPS = 12
 NUMBERS = {'one_minus_beta1': 0.25, 'weight_decay': 0.5}

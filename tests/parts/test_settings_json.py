@@ -14,10 +14,11 @@ from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.averages import LAWA
 from reset_cycles.parts.composed_shapes import Sequential
 from reset_cycles.parts.optimizers import Nesterov
+from reset_cycles.parts.resets import FullReset
 from reset_cycles.parts.settings_json import from_plain, read_file
 from reset_cycles.parts.shapes import Linear, Step
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
-from reset_cycles.soft_reset import FullReset, SoftReset
+from reset_cycles.soft_reset import SoftReset
 
 ALL_KINDS = dataclasses.replace(
   THESIS,

@@ -1,0 +1,31 @@
+"""Resets beyond the soft one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..soft_reset import FULL, ResetPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class FullReset:
+  """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    return FULL
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptMomentum:
+  """Replaces the parameters only (thesis, 3.2.2)."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    return ResetPlan(1.0, 1.0, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cyclic:
+  """Touches nothing: a warm restart of the learning rate."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    return ResetPlan(0.0, 1.0, True)
