@@ -11,7 +11,7 @@ from reset_cycles.core.range_test import RangeTest
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.parts.averages import LAWA
+from reset_cycles.parts.averages import EMA
 from reset_cycles.parts.composed_shapes import Sequential
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.settings_json import from_plain, read_file
@@ -27,7 +27,7 @@ ALL_KINDS = dataclasses.replace(
       decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)), length=2.0
     ),
   ),
-  optimizer=LAWA(Nesterov(), k=3),
+  optimizer=EMA(Nesterov(), decay=0.5),
   repeat=True,
   range_test=RangeTest(steps=12),
   reset=FullReset(),
