@@ -183,8 +183,8 @@ class HoldingLinear:
   """
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    left = (1.0 - warmup) * (1.0 - x) / (0.8 - 2.0 * warmup)
-    return _check_warmup(jnp.minimum(left, 1.0), warmup)
+    remaining = (1.0 - warmup) * (1.0 - x) / (0.8 - 2.0 * warmup)
+    return _check_warmup(jnp.minimum(remaining, 1.0), warmup)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,8 +236,8 @@ class Polynomial(Checked):
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     # The difference first: 0 at the end, whose root would show any rounding.
-    left = jnp.maximum(self.share - x, 0.0) / self.share
-    return self.end + (self.start - self.end) * left**self.power
+    remaining = jnp.maximum(self.share - x, 0.0) / self.share
+    return self.end + (self.start - self.end) * remaining**self.power
 
 
 @dataclasses.dataclass(frozen=True)
