@@ -35,8 +35,6 @@ IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 CORE_TESTS := $(addprefix tests/,core $(addprefix test_,\
   early_switching.py rules.py schedule_params.py soft_reset.py submission.py))
 
-FIGURE_WORKLOADS := digits molecules
-
 # The run goes on past the target for as many steps as the thesis' three cycles
 # have; the submission would go on until the budget ends.
 STEPS_digits := 4200
@@ -126,21 +124,18 @@ figures: .venv/.installed ## Draw the thesis' figures from experiments/logs
 results: .venv/.installed ## Measure the thesis' claims from experiments/logs
 	$(BIN)/reset-cycles results --out=experiments/RESULTS.md --overwrite
 
+# The runs of README.md and docs/: in force, the thesis', and the one that
+# docs/reading_a_run.md explains line by line.
 .PHONY: figures-readme
-figures-readme: $(FIGURE_WORKLOADS:%=figures-%) figures-thesis ## Draw single runs anew
-
-.PHONY: $(FIGURE_WORKLOADS:%=figures-%)
-$(FIGURE_WORKLOADS:%=figures-%): figures-%: .venv/.installed
-	$(call TRAIN,$*) --workload=$* --experiment_name=figures_$* --overwrite
-	mkdir -p figures
-	cp experiment_runs/figures_$*/$*_jax/trial_1/metric.png figures/$*.png
-
-# What cycles and soft resets look like, which a run of the submission may lack.
-.PHONY: figures-thesis
-figures-thesis: .venv/.installed
-	$(call TRAIN,digits) --workload=digits --experiment_name=figures_thesis --overwrite \
+figures-readme: .venv/.installed ## Draw the single runs that the pages show
+	$(call TRAIN,digits) --workload=digits --experiment_name=digits --overwrite
+	$(call TRAIN,digits) --workload=digits --experiment_name=digits_thesis --overwrite \
 	  --submission_path=benchmarks/rivals/thesis.py
-	cp experiment_runs/figures_thesis/digits_jax/trial_1/metric.png figures/digits_thesis.png
+	$(TRAIN) --workload=digits --experiment_name=failed_start --overwrite \
+	  --submission_path=experiments/failing_start.py --eval_every=35 \
+	  --max_global_steps=1400 --eval_splits=validation
+	for name in digits digits_thesis failed_start; do \
+	  cp experiment_runs/$$name/digits_jax/trial_1/metric.png figures/$$name.png; done
 
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs

@@ -20,7 +20,6 @@ import argparse
 import dataclasses
 import datetime as dt
 import functools
-import importlib.util
 import itertools
 import json
 import math
@@ -37,37 +36,25 @@ import jax
 import numpy as np
 import optax
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from models import MODELS
+from reset_cycles import schedule_params
+from reset_cycles.core import schedules
+from reset_cycles.core import workload as workload_facts
+from reset_cycles.core.devices import Devices, PmapDevices
+from reset_cycles.core.model_reset import (
+  Model,
+  ModelReset,
+  role_by_field,
+)
+from reset_cycles.core.optimizers import clocked
+from reset_cycles.core.run import train_step
+from reset_cycles.submission import make_submission
+
 WARM_UP = 5
 RESETS = 2  # as many as further cycles in the thesis' chain
 
 # Figure -> values of a round.
 Figures = dict[str, list[float]]
-
-
-if importlib.util.find_spec('reset_cycles') is None:
-  # This checkout, whatever its folder is called.
-  spec = importlib.util.spec_from_file_location(
-    'reset_cycles', ROOT / '__init__.py', submodule_search_locations=[str(ROOT)]
-  )
-  assert spec is not None and spec.loader is not None
-  package = importlib.util.module_from_spec(spec)
-  sys.modules['reset_cycles'] = package
-  spec.loader.exec_module(package)
-
-from models import MODELS  # noqa: E402
-from reset_cycles import schedule_params  # noqa: E402
-from reset_cycles.core import schedules  # noqa: E402
-from reset_cycles.core import workload as workload_facts  # noqa: E402
-from reset_cycles.core.devices import Devices, PmapDevices  # noqa: E402
-from reset_cycles.core.model_reset import (  # noqa: E402
-  Model,
-  ModelReset,
-  role_by_field,
-)
-from reset_cycles.core.optimizers import clocked  # noqa: E402
-from reset_cycles.core.run import train_step  # noqa: E402
-from reset_cycles.submission import make_submission  # noqa: E402
 
 
 class Compilations:

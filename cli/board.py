@@ -19,7 +19,7 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
   'workloads',
   'choosing, showing, small ones, or file.py:ClassName.',
   default='choosing',
-  shell_complete=completes(flags.workloads),
+  shell_complete=completes(flags.studied),
 )
 @option(
   'conditions',

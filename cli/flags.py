@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from ..studies.board.halves import HALVES, workloads_of
 from . import errors
 
 
@@ -64,6 +65,11 @@ def workloads() -> Iterable[str]:
   """The names of the stand-in's workloads, without an import of jax."""
   file = pathlib.Path(__file__).parents[1] / 'mini_algoperf/workloads'
   return json.loads((file / 'targets.json').read_text())['workloads']
+
+
+def studied() -> Iterable[str]:
+  """The names of workloads that a study takes, and of their halves."""
+  return *HALVES, *workloads_of(tuple(HALVES))
 
 
 def figures() -> Iterable[str]:

@@ -18,13 +18,10 @@ from .flags import FOLDER, PATH, command, option, overwrite
   'Such as thesis, or \'{"name": "progress", "min_share": 0.2}\'.',
   multiple=True,
 )
-@option('by', 'Show the figures of each one.', ['workload', 'submission'])
 @option(
   'logs', "Folder of the benchmark's logs, in place of recorded runs.", FOLDER
 )
-def replay(
-  rule: tuple[str, ...], by: str | None, logs: pathlib.Path | None
-) -> None:
+def replay(rule: tuple[str, ...], logs: pathlib.Path | None) -> None:
   """Judges switching rules on recorded runs.
 
   The trials of a study follow one another, each until the rule ends it. What
@@ -39,7 +36,7 @@ def replay(
   found = reading.read_logs(logs) if logs else reading.read_runs()
   recorded = cases.comparable(found)
   shown = [cases.replay(recorded, one) for one in wanted]
-  print('\n'.join(tables.lines(tables.figures(shown, tables.BUDGETS, by))))
+  print('\n'.join(tables.lines(tables.figures(shown, tables.BUDGETS))))
 
 
 @command

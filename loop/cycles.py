@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -406,9 +407,9 @@ def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
     return use(value)
   except (AttributeError, TypeError, ValueError) as error:
     reason = str(error).partition('\n')[0]
-    raise ValueError(
-      f'{name}={value!r} ({reason}): {name} must be {right}.'
-    ) from error
+    shown = re.sub(' at 0x[0-9a-f]+', '', repr(value))  # of a function
+    said = f'{name}={shown} ({reason}): {name} must be {right}.'
+    raise ValueError(said) from error
 
 
 def _check_shapes(state: State, like: State) -> None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Annotated
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_flag, check_number
+from ..core.checks import check, check_number
 from ..core.schedules import Cosine, Shape
-from .choices import check_choice
 from .shape_formulas import (
   FALLS,
+  Checked,
+  Floor,
+  Level,
+  Share,
   check_fall,
   check_list,
-  check_periods,
   check_shapes,
   check_shares,
   falling,
@@ -62,7 +65,7 @@ class PiecewiseConstant:
 
 
 @dataclasses.dataclass(frozen=True)
-class CosineWarmRestarts:
+class CosineWarmRestarts(Checked):
   """Half cosines to the floor, each `multiplier` times as long as the last.
 
   Attributes:
@@ -77,14 +80,9 @@ class CosineWarmRestarts:
   warm-ups.
   """
 
-  periods: int = 3
-  multiplier: float = 1.0
-  floor: float = 0.0
-
-  def __post_init__(self) -> None:
-    check_periods('periods', self.periods, 100)
-    check_number('multiplier', self.multiplier, '[1, inf)')
-    check_number('floor', self.floor, '[0, 1)')
+  periods: Annotated[int, 100] = 3
+  multiplier: Annotated[float, '[1, inf)'] = 1.0
+  floor: Floor = 0.0
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     # From the last one, which is 1 long: no power of a large number.
@@ -95,7 +93,7 @@ class CosineWarmRestarts:
 
 
 @dataclasses.dataclass(frozen=True)
-class Triangular:
+class Triangular(Checked):
   """Straight up from the floor and down to it, again and again.
 
   Attributes:
@@ -112,18 +110,11 @@ class Triangular:
   Source: Smith 2017, "Cyclical learning rates"; torch's and Cerebras' CyclicLR.
   """
 
-  periods: int = 3
-  rise: float = 0.5
-  floor: float = 0.0
-  mode: str = 'triangular'
-  gamma: float = 0.1
-
-  def __post_init__(self) -> None:
-    check_periods('periods', self.periods, 100)
-    check_number('rise', self.rise, '(0, 1)')
-    check_number('floor', self.floor, '[0, 1)')
-    check_choice('mode', self.mode, _MODES)
-    check_number('gamma', self.gamma, '(0, 1]')
+  periods: Annotated[int, 100] = 3
+  rise: Annotated[float, '(0, 1)'] = 0.5
+  floor: Floor = 0.0
+  mode: Annotated[str, _MODES] = 'triangular'
+  gamma: Share = 0.1
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     starts = [i / self.periods for i in range(1, self.periods)]
@@ -138,7 +129,7 @@ class Triangular:
 
 
 @dataclasses.dataclass(frozen=True)
-class OneCycle:
+class OneCycle(Checked):
   """From the start up to 1 over the share `rise`, and down to the end.
 
   Attributes:
@@ -156,18 +147,15 @@ class OneCycle:
   up to 1.6 % of the peak; Cerebras' rises again after the end.
   """
 
-  start: float = 0.04
-  end: float = 4e-6
+  start: Level = 0.04
+  end: Level = 4e-6
   rise: float = 0.3
   three_phase: bool = False
-  anneal: str = 'cosine'
+  anneal: Annotated[str, _ANNEALS] = 'cosine'
 
   def __post_init__(self) -> None:
-    check_number('start', self.start, '[0, 1]')
-    check_number('end', self.end, '[0, 1]')
-    check_flag('three_phase', self.three_phase)
+    super().__post_init__()
     check_number('rise', self.rise, '(0, .5)' if self.three_phase else '(0, 1)')
-    check_choice('anneal', self.anneal, _ANNEALS)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     back = self.three_phase
@@ -181,7 +169,7 @@ class OneCycle:
 
 
 @dataclasses.dataclass(frozen=True)
-class WSD:
+class WSD(Checked):
   """Warm-up-stable-decay: 1, then down to the floor, before each checkpoint.
 
   The rate is back at 1 after a checkpoint, since a run goes on from the state
@@ -201,16 +189,13 @@ class WSD:
   misplaces checkpoints and cannot go on from one.
   """
 
-  checkpoints: int = 1
-  decay: float = 0.2
-  fall: str = 'linear'
-  floor: float = 0.0
+  checkpoints: Annotated[int, 30] = 1
+  decay: Share = 0.2
+  fall: Annotated[str, FALLS] = 'linear'
+  floor: Floor = 0.0
 
   def __post_init__(self) -> None:
-    check_periods('checkpoints', self.checkpoints, 30)
-    check_number('decay', self.decay, '(0, 1]')
-    check_choice('fall', self.fall, FALLS)
-    check_number('floor', self.floor, '[0, 1)')
+    super().__post_init__()
     check_fall(self.fall, self.floor)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:

@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, get_type_hints
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_number
+from ..core.checks import check, check_flag, check_number
 from ..core.schedules import Shape
+from .choices import check_choice
 
+Floor = Annotated[float, '[0, 1)']
+Level = Annotated[float, '[0, 1]']
+Share = Annotated[float, '(0, 1]']
+Positive = Annotated[float, '(0, inf)']
 FALLS = ('linear', 'sqrt', 'inverse')
 # A jump counts as reached so much before its share: a share of a part, computed
 # in float32, may be rounded to below it, and the jump would be a step late. It
 # is less than half a step up to a million steps.
 SLACK = 2.0**-21
+
+
+class Checked:
+  """Fields checked by what stands beside their types, in `Annotated`.
+
+  An interval for a number, the highest one for a count, or the choices.
+  """
+
+  def __post_init__(self) -> None:
+    hints = get_type_hints(type(self), include_extras=True)
+    for name, hint in hints.items():
+      value = getattr(self, name)
+      if hint is bool:
+        check_flag(name, value)
+      for right in getattr(hint, '__metadata__', ()):
+        if isinstance(right, str):
+          check_number(name, value, right)
+        elif isinstance(right, int):
+          _check_periods(name, value, right)
+        else:
+          check_choice(name, value, right)
 
 
 def check_shares(name: str, value: Sequence[float]) -> tuple[float, ...]:
@@ -49,7 +76,7 @@ def check_shapes(name: str, value: Sequence[Shape]) -> tuple[Shape, ...]:
   return tuple(value)
 
 
-def check_periods(name: str, value: int, most: int) -> None:
+def _check_periods(name: str, value: int, most: int) -> None:
   """Raises ValueError unless it is a whole number from 1 to `most`."""
   is_whole = isinstance(value, int) and not isinstance(value, bool)
   is_right = is_whole and 1 <= value <= most

@@ -13,17 +13,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_flag, check_number
-from .choices import check_choice
+from ..core.checks import check
 from .shape_formulas import (
   FALLS,
   SLACK,
+  Checked,
+  Floor,
+  Level,
+  Positive,
+  Share,
   check_fall,
   check_shares,
   falling,
@@ -47,7 +51,7 @@ class Constant:
 
 
 @dataclasses.dataclass(frozen=True)
-class CosineWarmup:
+class CosineWarmup(Checked):
   """Half a cosine: start + (1 - start) * (1 - cos(pi * x)) / 2.
 
   Attributes:
@@ -56,10 +60,7 @@ class CosineWarmup:
   Example: CosineWarmup(start=0.2) over 10 steps is 0.2 at 0, 0.6 at 5, 1 at 10.
   """
 
-  start: float = 0.0
-
-  def __post_init__(self) -> None:
-    check_number('start', self.start, '[0, 1)')
+  start: Floor = 0.0
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     half = 0.5 * (1.0 - jnp.cos(jnp.pi * x))
@@ -67,7 +68,7 @@ class CosineWarmup:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExponentialWarmup:
+class ExponentialWarmup(Checked):
   """A constant factor per step: start^(1 - x).
 
   Attributes:
@@ -77,10 +78,7 @@ class ExponentialWarmup:
   1 at 10.
   """
 
-  start: float = 0.01
-
-  def __post_init__(self) -> None:
-    check_number('start', self.start, '[1e-38, 1)')
+  start: Annotated[float, '[1e-38, 1)'] = 0.01
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     # No power of the start, which may be too small for a float32.
@@ -88,7 +86,7 @@ class ExponentialWarmup:
 
 
 @dataclasses.dataclass(frozen=True)
-class PolynomialWarmup:
+class PolynomialWarmup(Checked):
   """A power of the share: start + (1 - start) * x^power.
 
   Attributes:
@@ -99,19 +97,15 @@ class PolynomialWarmup:
   10.
   """
 
-  start: float = 0.0
-  power: float = 1.0
-
-  def __post_init__(self) -> None:
-    check_number('start', self.start, '[0, 1)')
-    check_number('power', self.power, '(0, inf)')
+  start: Floor = 0.0
+  power: Positive = 1.0
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return self.start + (1.0 - self.start) * x**self.power
 
 
 @dataclasses.dataclass(frozen=True)
-class Linear:
+class Linear(Checked):
   """A straight line: floor + (1 - floor) * (1 - x).
 
   Attributes:
@@ -120,17 +114,14 @@ class Linear:
   Example: Linear(floor=0.5) over 100 steps is 1 at 0, 0.75 at 50, 0.5 at 100.
   """
 
-  floor: float = 0.0
-
-  def __post_init__(self) -> None:
-    check_number('floor', self.floor, '[0, 1)')
+  floor: Floor = 0.0
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return self.floor + (1.0 - self.floor) * (1.0 - x)
 
 
 @dataclasses.dataclass(frozen=True)
-class Exponential:
+class Exponential(Checked):
   """A constant factor per step: factor^(x / share), or of the floor of that.
 
   Attributes:
@@ -144,14 +135,9 @@ class Exponential:
   Source: torch's ExponentialLR and StepLR.
   """
 
-  factor: float = 0.01
-  share: float = 1.0
+  factor: Share = 0.01
+  share: Share = 1.0
   staircase: bool = False
-
-  def __post_init__(self) -> None:
-    check_number('factor', self.factor, '(0, 1]')
-    check_number('share', self.share, '(0, 1]')
-    check_flag('staircase', self.staircase)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     periods = x / self.share
@@ -197,12 +183,12 @@ class HoldingLinear:
   """
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    left = (1.0 - warmup) * (1.0 - x) / (0.8 - 2.0 * warmup)
-    return _check_warmup(jnp.minimum(left, 1.0), warmup)
+    remaining = (1.0 - warmup) * (1.0 - x) / (0.8 - 2.0 * warmup)
+    return _check_warmup(jnp.minimum(remaining, 1.0), warmup)
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class Step(Checked):
   """The factor once more from each of some shares of the phase on.
 
   Attributes:
@@ -216,11 +202,11 @@ class Step:
   Source: torch's MultiStepLR.
   """
 
-  factor: float = 0.1
+  factor: Share = 0.1
   at: tuple[float, ...] = (0.5, 0.75)
 
   def __post_init__(self) -> None:
-    check_number('factor', self.factor, '(0, 1]')
+    super().__post_init__()
     object.__setattr__(self, 'at', check_shares('at', self.at))
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
@@ -228,7 +214,7 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Checked):
   """end + (start - end) * (1 - x / share)^power, then the end.
 
   Attributes:
@@ -243,25 +229,19 @@ class Polynomial:
   Source: torch's and Cerebras' PolynomialLR.
   """
 
-  start: float = 1.0
-  end: float = 0.0
-  power: float = 1.0
-  share: float = 1.0
-
-  def __post_init__(self) -> None:
-    check_number('start', self.start, '[0, 1]')
-    check_number('end', self.end, '[0, 1]')
-    check_number('power', self.power, '(0, inf)')
-    check_number('share', self.share, '(0, 1]')
+  start: Level = 1.0
+  end: Level = 0.0
+  power: Positive = 1.0
+  share: Share = 1.0
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     # The difference first: 0 at the end, whose root would show any rounding.
-    left = jnp.maximum(self.share - x, 0.0) / self.share
-    return self.end + (self.start - self.end) * left**self.power
+    remaining = jnp.maximum(self.share - x, 0.0) / self.share
+    return self.end + (self.start - self.end) * remaining**self.power
 
 
 @dataclasses.dataclass(frozen=True)
-class InverseTime:
+class InverseTime(Checked):
   """1 / (1 + rate * (x / share)^exponent), or with the floor of that power.
 
   Attributes:
@@ -276,16 +256,10 @@ class InverseTime:
   InverseTimeDecay.
   """
 
-  rate: float = 9.0
-  exponent: float = 1.0
-  share: float = 1.0
+  rate: Annotated[float, '[0, inf)'] = 9.0
+  exponent: Positive = 1.0
+  share: Share = 1.0
   staircase: bool = False
-
-  def __post_init__(self) -> None:
-    check_number('rate', self.rate, '[0, inf)')
-    check_number('exponent', self.exponent, '(0, inf)')
-    check_number('share', self.share, '(0, 1]')
-    check_flag('staircase', self.staircase)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     periods = jnp.power(x / self.share, self.exponent)
@@ -297,7 +271,7 @@ class InverseTime:
 
 
 @dataclasses.dataclass(frozen=True)
-class InversePower:
+class InversePower(Checked):
   """(hold / max(x, hold))^exponent, then down to the floor in the cool-down.
 
   Attributes:
@@ -315,18 +289,14 @@ class InversePower:
   initial * scale / sqrt(h).
   """
 
-  exponent: float = 0.5
-  hold: float = 0.05
-  cooldown: float = 0.0
-  fall: str = 'linear'
-  floor: float = 0.0
+  exponent: Positive = 0.5
+  hold: Share = 0.05
+  cooldown: Level = 0.0
+  fall: Annotated[str, FALLS] = 'linear'
+  floor: Floor = 0.0
 
   def __post_init__(self) -> None:
-    check_number('exponent', self.exponent, '(0, inf)')
-    check_number('hold', self.hold, '(0, 1]')
-    check_number('cooldown', self.cooldown, '[0, 1]')
-    check_choice('fall', self.fall, FALLS)
-    check_number('floor', self.floor, '[0, 1)')
+    super().__post_init__()
     if self.cooldown > 0:
       right = f'at most {self._top():.4g}, where the cool-down starts'
       check(self.floor <= self._top(), 'floor', self.floor, right)
@@ -347,7 +317,7 @@ class InversePower:
 
 
 @dataclasses.dataclass(frozen=True)
-class KDecayCosine:
+class KDecayCosine(Checked):
   """Half a cosine of (x / (1 - cooldown))^k to the floor, then the floor.
 
   `optax.cosine_decay_schedule(exponent=...)` is something else: there, the
@@ -366,14 +336,9 @@ class KDecayCosine:
   early by the steps of the warm-up.
   """
 
-  k: float = 1.0
-  floor: float = 0.0
-  cooldown: float = 0.0
-
-  def __post_init__(self) -> None:
-    check_number('k', self.k, '(0, inf)')
-    check_number('floor', self.floor, '[0, 1)')
-    check_number('cooldown', self.cooldown, '[0, 1)')
+  k: Positive = 1.0
+  floor: Floor = 0.0
+  cooldown: Floor = 0.0
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     passed = jnp.minimum(x / (1.0 - self.cooldown), 1.0) ** self.k
@@ -382,7 +347,7 @@ class KDecayCosine:
 
 
 @dataclasses.dataclass(frozen=True)
-class CosineAnnealing:
+class CosineAnnealing(Checked):
   """Half a cosine to the floor over the share, then up again, and so on.
 
   Attributes:
@@ -395,12 +360,8 @@ class CosineAnnealing:
   Source: torch's CosineAnnealingLR, in closed form.
   """
 
-  floor: float = 0.0
-  share: float = 0.5
-
-  def __post_init__(self) -> None:
-    check_number('floor', self.floor, '[0, 1)')
-    check_number('share', self.share, '(0, 1]')
+  floor: Floor = 0.0
+  share: Share = 0.5
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * (x / self.share)))

@@ -95,7 +95,7 @@ class Fitting(FakeWorkload):
 def train(fake_workload, monkeypatch):
   """train(name, *flags): the exit status of a run in runs/name.
 
-  12 steps in three cycles, the second of which is left early or not.
+  12 steps in three cycles, the second of which is abandoned or not.
   """
   monkeypatch.setitem(workloads.WORKLOADS, 'fake', Fitting)
   pathlib.Path('runs').mkdir()

@@ -90,7 +90,7 @@ DIP = (1.0, 0.5, 0.875, 0.875, 0.859375)
     # Never at the first evaluation, where every comparison would hold.
     ((2.0**99,) * 2, rule(eps1=-1.0, eps2=-1.0, k=1), [2], [2]),
     ((-5.0,) * 2, rule(eps1=-1.0, eps2=-1.0, k=1), [2], [2]),
-    # A plateau above the minimum is left, one at it is not: the thesis' rule
+    # A plateau above the minimum is abandoned, one at it is not: the thesis' rule
     # asks for a rise.
     ((0.3,) + (0.5,) * 4, rule(1.0, 1.0, 0.1, k=3), [], [4, 5]),
     ((0.3,) * 50, rule(eps1=0.01, eps2=0.01), [], []),

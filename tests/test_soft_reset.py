@@ -24,7 +24,7 @@ def target(value, rising=True):
   return Target('validation/metric', value, rising)
 
 
-# (metric, target, share of the way that is left), whatever the first metric is
+# (metric, target, share of the way that remains), whatever the first metric is
 # and on both scales: 1 - metric / target.
 RISING = (
   (0.0, 0.8, 1.0),
@@ -37,7 +37,7 @@ RISING = (
   (0.5, 0.0, 0.0),  # no formula makes sense
   *((bad, 0.8, NAN) for bad in (NAN, INF, -INF)),
 )
-# (metric, target, first metric, what is left on the log and on the linear scale)
+# (metric, target, first metric, what remains on the log and on the linear scale)
 FALLING = (
   # log(metric / target) / log(first / target).
   (0.1, 0.01, 1.0, 0.5, 0.09 / 0.99),

@@ -4,8 +4,7 @@
   z' = z - rate * (g / sqrt(v_hat) + decay * y)
   x' = (1 - c) x + c z',   c = max_rate^2 / sum of max_rate^2
 
-Source: Defazio et al. 2024, arXiv:2405.15682, as in optax.contrib, with which a
-test compares this; optax 0.1.5 and 0.2.2 do not have it. Hyperparameters: the
+Source: Defazio et al. 2024, arXiv:2405.15682, by optax.contrib. Hyperparameters: the
 official entries schedule_free_adamw (2024) and schedule_free_adamw_jax. It
 differs from the latter in that gradients see the batch's own statistics, and
 that x gets its statistics in every step, not in every third. Its label
@@ -19,64 +18,14 @@ on the statistics, by at most 1 %.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import jax
-import jax.numpy as jnp
 import optax
 
 from . import common
 
 LEARNING_RATE, BETA1, BETA2 = 0.0025, 0.9, 0.9955159689799007
-WEIGHT_DECAY, EPS = 0.08121616522670176, 1e-8
+WEIGHT_DECAY = 0.08121616522670176
 WARMUP_FACTOR = 0.02 * 0.75  # of step_hint
-
-
-class FreeState(NamedTuple):
-  """The optimizer's state."""
-
-  count: Any  # shape=(), dtype=int32
-  z: Any
-  nu: Any
-  max_rate: jax.Array
-  weight_sum: jax.Array
-
-
-def schedule_free(warmup: int) -> optax.GradientTransformation:
-  """Moves y, from which `RIVAL.evaluated` computes x.
-
-  Args:
-    warmup: steps of the linear warm-up.
-  """
-  ramp = optax.linear_schedule(0.0, LEARNING_RATE, warmup)
-  rate_at = ramp if warmup > 0 else lambda count: LEARNING_RATE
-
-  def init(params: Any) -> FreeState:
-    zeros = jax.tree_util.tree_map(jnp.zeros_like, params)
-    zero = jnp.float32(0.0)
-    return FreeState(jnp.zeros([], jnp.int32), params, zeros, zero, zero)
-
-  def update(grads: Any, state: FreeState, y: Any) -> tuple[Any, FreeState]:
-    rate, count = rate_at(state.count), state.count + 1
-    nu = common.moment(grads, state.nu, BETA2, 2)
-    correction = 1 - BETA2**count
-    z = jax.tree_util.tree_map(
-      lambda z, g, v, y: (
-        z - rate * (g / (jnp.sqrt(v / correction) + EPS) + WEIGHT_DECAY * y)
-      ),
-      state.z, grads, nu, y,
-    )  # fmt: skip
-    # As in optax, weights are one step ahead of the rate, so never all 0.
-    max_rate = jnp.maximum(state.max_rate, rate_at(count))
-    total = state.weight_sum + max_rate**2
-    c = max_rate**2 / total
-    x = jax.tree_util.tree_map(
-      lambda y, z, new: (1 - c) * _x(y, z) + c * new, y, state.z, z
-    )
-    updates = jax.tree_util.tree_map(lambda x, z, y: _y(x, z) - y, x, z, y)
-    return updates, FreeState(count, z, nu, max_rate, total)
-
-  return optax.GradientTransformation(init, update)
 
 
 def _x(y: jax.Array, z: jax.Array) -> jax.Array:
@@ -88,8 +37,14 @@ def _y(x: jax.Array, z: jax.Array) -> jax.Array:
 
 
 def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
-  """Schedule-Free AdamW with the entry's warm-up."""
-  return schedule_free(int(WARMUP_FACTOR * step_hint))
+  """Schedule-Free AdamW with the entry's warm-up; moves y."""
+  return optax.contrib.schedule_free_adamw(
+    LEARNING_RATE,
+    int(WARMUP_FACTOR * step_hint) or None,
+    b1=BETA1,
+    b2=BETA2,
+    weight_decay=WEIGHT_DECAY,
+  )
 
 
 RIVAL = common.Rival(

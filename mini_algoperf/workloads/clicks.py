@@ -17,7 +17,7 @@ import optax
 
 from .. import spec
 from .base import SplitWorkload
-from .parts import Pass, dropout, masked
+from .parts import Pass, dropout, loss_of
 
 _NUM_DENSE, _NUM_FIELDS, _NUM_VALUES = 4, 6, 40
 _SPLIT_SIZES = {'train': 32768, 'validation': 2048, 'test': 2048}
@@ -87,16 +87,10 @@ class ClicksWorkload(SplitWorkload):
   eval_batch_size, default_batch_size = 2048, 128
   embedding_stddev = 0.05
 
-  @staticmethod
-  def loss_fn(
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """Binary cross-entropy, shape (batch,); as Criteo's it is never smoothed."""
-    losses = optax.sigmoid_binary_cross_entropy(logits_batch, label_batch)
-    return masked(losses, mask_batch)
+  # Binary cross-entropy, shape (batch,); as Criteo's it is never smoothed.
+  loss_fn = loss_of(
+    lambda labels, logits, _: optax.sigmoid_binary_cross_entropy(logits, labels)
+  )
 
   def _make_model(self) -> nn.Module:
     return ClickModel(self.embedding_stddev)

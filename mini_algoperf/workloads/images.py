@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .digits import DigitsWorkload
-from .parts import Pass, dropout
+from .parts import Pass, batch_norm, dropout
 from .transformer import Block, sinusoids
 
 _NUM_CLASSES = 10
@@ -42,12 +42,7 @@ class ResidualNet(nn.Module):
   @nn.compact
   def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     conv = functools.partial(nn.Conv, use_bias=False)
-    norm = functools.partial(
-      nn.BatchNorm,
-      use_running_average=not how.update_batch_norm,
-      momentum=0.8,  # see `digits.ConvNet`
-      axis_name=self.axis_name,
-    )
+    norm = batch_norm(how, self.axis_name)
     x = nn.relu(norm()(conv(12, (3, 3))(inputs)))
     for features, stride in ((12, 1), (24, 2), (24, 1)):
       y = conv(features, (3, 3), strides=(stride, stride))(x)

@@ -15,7 +15,7 @@ import optax
 from .. import spec
 from . import graph_batches
 from .base import MiniWorkload, Shape
-from .parts import Pass, dropout, masked, mean, shuffled_indices, split_slices
+from .parts import Pass, dropout, loss_of, mean, shuffled_indices, split_slices
 
 # Of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
 _NODES_PER_GRAPH = 15
@@ -84,24 +84,14 @@ class MoleculesWorkload(MiniWorkload):
   max_allowed_runtime_sec, eval_period_time_sec = 600, 2
   host_batches = True
 
-  def loss_fn(
-    self,
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """Binary cross-entropy of every label that is there.
-
-        l = max(z, 0) - z y + log(1 + exp(-|z|))
-
-    Labels y, logits z and the mask, 1 for labels that count, have shape
-    (graphs, 128). With smoothing s, y becomes (1 - s) y + s / 128, the
-    benchmark's rule. See `parts.masked` for what is returned.
-    """
-    labels = optax.smooth_labels(label_batch, label_smoothing)
-    losses = optax.sigmoid_binary_cross_entropy(logits_batch, labels)
-    return masked(losses, mask_batch)
+  # Of every label that is there, max(z, 0) - z y + log(1 + exp(-|z|)). Labels y
+  # and logits z have shape (graphs, 128). With smoothing s, y becomes
+  # (1 - s) y + s / 128, the benchmark's rule.
+  loss_fn = loss_of(
+    lambda labels, logits, smoothing: optax.sigmoid_binary_cross_entropy(
+      logits, optax.smooth_labels(labels, smoothing)
+    )
+  )
 
   def _make_model(self) -> nn.Module:
     return GraphNet(self.features)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import spec
 from .base import SplitWorkload
-from .parts import Pass, dropout, masked
+from .parts import Pass, dropout, loss_of
 
 _SIDE = 16
 _NOISE_STDDEV = 0.1
@@ -118,17 +118,10 @@ class PhotosWorkload(SplitWorkload):
   packages = ('sklearn', 'PIL')
   activation: Callable[..., jax.Array] = staticmethod(nn.leaky_relu)
 
-  @staticmethod
-  def loss_fn(
-    label_batch: spec.Tensor,
-    logits_batch: spec.Tensor,
-    mask_batch: spec.Tensor | None = None,
-    label_smoothing: float = 0.0,
-  ) -> dict[str, spec.Tensor]:
-    """The mean absolute error of each image, shape (batch,); never smoothed."""
-    return masked(
-      jnp.abs(logits_batch - label_batch).mean(axis=(1, 2)), mask_batch
-    )
+  # The mean absolute error of each image, shape (batch,); never smoothed.
+  loss_fn = loss_of(
+    lambda labels, logits, _: jnp.abs(logits - labels).mean(axis=(1, 2))
+  )
 
   def _make_model(self) -> nn.Module:
     return UNet(self.activation)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .base import SPLIT_SIZES, Classification, SplitWorkload
-from .parts import Pass, dropout
+from .parts import Pass, batch_norm, dropout
 from .transformer import Block, sinusoids
 
 _NUM_SOUNDS, _NUM_BANDS, _NUM_FRAMES = 10, 12, 32
@@ -81,12 +81,7 @@ class RecurrentNet(nn.Module):
   @nn.compact
   def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
     x = nn.Dense(self.features, use_bias=False)(inputs)
-    x = nn.BatchNorm(
-      use_running_average=not how.update_batch_norm,
-      momentum=0.8,
-      axis_name=self.axis_name,
-    )(x)
-    x = nn.relu(x)
+    x = nn.relu(batch_norm(how, self.axis_name)()(x))
     both = [GatedRecurrence(self.features)(x, back) for back in (False, True)]
     x = dropout(self, jnp.concatenate(both, axis=-1), how)
     return nn.Dense(_NUM_SOUNDS, name='output')(x)

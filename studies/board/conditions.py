@@ -13,9 +13,9 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   hot     learning rates act as if scaled so that REFERENCE_PEAK becomes ten
           times this workload's best peak of one cosine
   cold    likewise, so that it becomes a tenth of that peak
-  failed  the run begins with a model that a failed start has left: each parameter is
-          displaced at random by what a tenth of the run at 30 times the best peak
-          does. Whoever asks for a fresh model gets one
+  failed  the run begins with the model of a failed start: each parameter is
+          displaced at random, as far as a tenth of the run at 30 times the best
+          peak would move it. A submission that asks for a fresh model gets one
 
 With _full behind a name the workload keeps its own length.
 

@@ -98,8 +98,10 @@ def cell(pairs: Sequence[Pair], condition: str) -> str:
   return f'{said} -{lost} +{won}' if lost or won else said
 
 
-def page(runs: Sequence[BoardRun], reading: str = '') -> str:
-  """The page, in Markdown.
+def page(
+  runs: Sequence[BoardRun], reading: str = '', explained: str = ''
+) -> str:
+  """The page, in Markdown; `explained` is one that has the definitions.
 
   Raises:
     ValueError: if there is no run of `bare`.
@@ -126,6 +128,7 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
     reading=reading.strip(),
+    explained=explained,
     tables=tables,
   )
 
@@ -155,5 +158,7 @@ def _table(
 def write_page(
   out: pathlib.Path, runs: Sequence[BoardRun], reading: str = ''
 ) -> None:
-  """Writes the page; see `page`."""
-  files.write_whole(out, page(runs, reading))
+  """Writes the page; beside a PREMIUM.md it refers to that."""
+  main = out.with_name('PREMIUM.md')
+  explained = main.name if main != out and main.exists() else ''
+  files.write_whole(out, page(runs, reading, explained))

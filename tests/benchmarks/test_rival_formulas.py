@@ -10,7 +10,6 @@ from reset_cycles.benchmarks.rivals import (
   ademamix,
   common,
   nadamw_budget,
-  schedule_free,
   sgdr,
 )
 
@@ -54,19 +53,6 @@ def test_sgdrs_cycles_double():
     assert float(rate(jnp.float32(end - 0.1))) < 1e-3
 
 
-def test_nadam_follows_its_formula():
-  beta1, beta2 = 0.9, 0.99
-  found = run(common.scale_by_nadam(beta1, beta2))
-  mu, nu, params = np.zeros(4), np.zeros(4), START.astype(float)
-  for count, (grad, (got, _)) in enumerate(zip(GRADS, found), start=1):
-    grad = grad.astype(float)
-    mu = beta1 * mu + (1 - beta1) * grad
-    nu = beta2 * nu + (1 - beta2) * grad**2
-    ahead = (beta1 * mu + (1 - beta1) * grad) / (1 - beta1**count)
-    params = params + ahead / (np.sqrt(nu / (1 - beta2**count)) + 1e-8)
-    np.testing.assert_allclose(got, params, rtol=1e-4)
-
-
 def test_ademamix_warms_up():
   assert ademamix.warmup_steps(133_333) == 500_000
   assert ademamix.warmup_steps(200) == 750
@@ -76,42 +62,6 @@ def test_ademamix_warms_up():
   lives = [np.log(0.5) / np.log(beta) for beta in (0.8, 0.9995)]
   half = float(ademamix.beta3_at(375, 750.0))
   assert half == pytest.approx(0.5 ** (1 / np.mean(lives)), rel=1e-6)
-
-
-def test_ademamix_is_optaxs():
-  contrib = pytest.importorskip('optax.contrib')
-  if not hasattr(contrib, 'scale_by_ademamix'):
-    pytest.skip('this optax has no ademamix')
-  theirs = run(
-    contrib.scale_by_ademamix(b1=0.8, b2=0.995, b3=0.9995, alpha=8.0, eps=1e-8)
-  )
-  ours = run(ademamix.scale_by_ademamix(1e-9))
-  for (got, _), (want, _) in zip(ours, theirs):
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-
-
-def test_schedule_free_is_optaxs():
-  contrib = pytest.importorskip('optax.contrib')
-  if not hasattr(contrib, 'schedule_free_adamw'):
-    pytest.skip('this optax has no schedule_free_adamw')
-  theirs = run(
-    contrib.schedule_free_adamw(
-      schedule_free.LEARNING_RATE,
-      warmup_steps=4,
-      b1=schedule_free.BETA1,
-      b2=schedule_free.BETA2,
-      weight_decay=schedule_free.WEIGHT_DECAY,
-    )
-  )
-  ours = run(schedule_free.schedule_free(4))
-  for (y, state), (want, their_state) in zip(ours, theirs):
-    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-6)
-    x = contrib.schedule_free_eval_params(their_state, want)
-    np.testing.assert_allclose(
-      schedule_free.RIVAL.evaluated(y, state), x, rtol=1e-4, atol=1e-6
-    )
-    back = schedule_free.RIVAL.trained(x, state)
-    np.testing.assert_allclose(back, y, rtol=1e-5, atol=1e-6)
 
 
 def test_the_rate_follows_the_time():

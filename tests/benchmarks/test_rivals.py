@@ -4,6 +4,7 @@ import pathlib
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from helpers import fake_benchmark, trees
@@ -14,6 +15,8 @@ from reset_cycles.mini_algoperf.submission_loader import load_submission
 FOLDER = pathlib.Path(common.__file__).parent
 NO_RIVALS = ('__init__', 'common', 'thesis')
 NAMES = sorted(p.stem for p in FOLDER.glob('*.py') if p.stem not in NO_RIVALS)
+if not hasattr(getattr(optax, 'contrib', None), 'scale_by_ademamix'):
+  NAMES = [n for n in NAMES if n not in ('ademamix', 'schedule_free')]
 GENERATIONS = ('jit', 'pmap')
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
 

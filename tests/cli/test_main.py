@@ -56,7 +56,8 @@ def test_help_of_a_command(word, capsys):
   [
     ('sco', 'score scoreboard'),
     ('run --workload mol', 'molecules'),
-    ('study --workloads digits,mol', 'digits,molecules'),
+    ('study --workloads digits,chai', 'digits,chains'),
+    ('study --workloads sho', 'showing'),
     ('figures --only fig3.11,fig3.10', 'fig3.11,fig3.10'),
     ('experiments fig3.9', 'fig3.9a fig3.9b'),
     ('export --settings peaks_s', 'peaks_soft'),

@@ -65,7 +65,7 @@ def write_run(
     files.write_rows(folder / CYCLES, list(columns), events)
 
 
-# Cycle 1 is left after 20 steps; the other two share the remaining 80.
+# Cycle 1 is abandoned after 20 steps; the other two share the remaining 80.
 EVENTS = [
   {'global_step': 0, 'event': 'cycle_start', 'cycle': 1, 'pace': 1.0},
   {'global_step': 20, 'event': 'switch', 'cycle': 1, 'reason': 'loss rises'},

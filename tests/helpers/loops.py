@@ -24,7 +24,7 @@ CHAIN = dataclasses.replace(
   repeat=True,
   early_switching=False,
 )
-# Evaluations after these steps, (loss, metric): a cycle is left at step 6.
+# Evaluations after these steps, (loss, metric): a cycle is abandoned at step 6.
 SWITCHING = dataclasses.replace(CHAIN, early_switching=True)
 EVALUATIONS = {2: (1.0, 0.4), 4: (0.9, 0.6), 6: (9.0, 0.5), 9: (0.8, 0.7)}
 

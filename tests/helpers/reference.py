@@ -26,7 +26,7 @@ def horizon(step_hint, params):
 
 
 def cycle_ends(start, end, lengths):
-  """Each cycle takes its share of what is left, rounded up to whole steps."""
+  """Each cycle takes its share of what remains, rounded up to whole steps."""
   ends = []
   for i, length in enumerate(lengths):
     left, whole = end - start, sum(decimal(n) for n in lengths[i:])

@@ -1,4 +1,4 @@
-"""Nesterov momentum and averages of the weights, beside slow twins."""
+"""Nesterov momentum and the average of the weights, beside slow twins."""
 
 import functools
 
@@ -18,7 +18,7 @@ from reset_cycles.core.optimizers import (
   clocked,
 )
 from reset_cycles.core.schedules import Cycle, jax_lr_schedule
-from reset_cycles.parts.averages import EMA, LAWA
+from reset_cycles.parts.averages import EMA
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.resets import FullReset
 from reset_cycles.soft_reset import ResetPlan
@@ -27,15 +27,6 @@ STEPS = 12
 NUMBERS = {'one_minus_beta1': 0.25, 'weight_decay': 0.5}
 ADAMW = AdamW(**NUMBERS)
 EMA_OF_2 = EMA(ADAMW, decay=0.5)
-
-
-def lawa(k):
-  return LAWA(ADAMW, k=k, every=2)
-
-
-AVERAGES = pytest.mark.parametrize(
-  'optimizer', (EMA_OF_2, lawa(3)), ids=('ema', 'lawa')
-)
 
 
 def params_at_first():
@@ -78,11 +69,10 @@ def test_nesterov_momentum_agrees_with_its_formula():
     close(found['b'], params)
 
 
-@AVERAGES
-def test_raw_weights_train_as_the_inner_optimizer_does(optimizer):
-  for (_, state), (params, _) in zip(trained(optimizer), trained(ADAMW)):
-    close(optimizer.gradient_point(state, None), params)
-  assert optimizer.moments == ('mu', 'nu')
+def test_raw_weights_train_as_the_inner_optimizer_does():
+  for (_, state), (params, _) in zip(trained(EMA_OF_2), trained(ADAMW)):
+    close(EMA_OF_2.gradient_point(state, None), params)
+  assert EMA_OF_2.moments == ('mu', 'nu')
 
 
 def test_ema_is_the_mean_of_all_steps_by_their_age():
@@ -98,20 +88,6 @@ def test_ema_is_the_mean_of_all_steps_by_their_age():
     np.testing.assert_allclose(state.weight_sum, sum(weights), rtol=1e-6)
 
 
-# Snapshots after steps 2, 4, ..., 12: the last three are those of 8, 10, 12.
-@pytest.mark.parametrize(
-  ('k', 'counted'),
-  ((3, slice(7, None, 2)), (6, slice(1, None, 2)), (7, slice(11, None))),
-  ids=('some', 'all', 'too few: the raw weights'),
-)
-def test_lawa_is_the_mean_of_the_last_snapshots(k, counted):
-  raw = [params for params, _ in trained(ADAMW)]
-  expected = jax.tree_util.tree_map(
-    lambda *steps: np.mean(np.stack(steps), axis=0), *raw[counted]
-  )
-  close(trained(lawa(k))[-1][0], expected)
-
-
 def reset(optimizer, after, plan):
   """A reset of copies of the parameters and the state, by a model of zeros."""
   params, state = jax.tree_util.tree_map(jnp.copy, after)
@@ -123,16 +99,14 @@ def reset(optimizer, after, plan):
   return resets(model, (fresh, ()), plan)
 
 
-@AVERAGES
-def test_a_soft_reset_blends_the_average_and_takes_weight_from_it(optimizer):
-  params, state = trained(optimizer)[-1]
-  model = reset(optimizer, (params, state), ResetPlan(0.25, 0.875, True))
+def test_a_soft_reset_blends_the_average_and_takes_weight_from_it():
+  params, state = trained(EMA_OF_2)[-1]
+  model = reset(EMA_OF_2, (params, state), ResetPlan(0.25, 0.875, True))
   own = model.opt_state
   for blended, before in (
     (model.params, params),
     (own.raw, state.raw),
     (own.weight_sum, state.weight_sum),
-    *([] if optimizer == EMA_OF_2 else [(own.snapshots, state.snapshots)]),
   ):
     close(blended, jax.tree_util.tree_map(lambda x: 0.75 * x, before))
   # The moments of the inner optimizer shrink, its count goes on.
@@ -141,39 +115,24 @@ def test_a_soft_reset_blends_the_average_and_takes_weight_from_it(optimizer):
   assert own.inner[1].count == STEPS
 
 
-@AVERAGES
-def test_after_a_full_reset_an_average_begins_again(optimizer):
-  model = reset(optimizer, trained(optimizer)[-1], FullReset().plan(1.0))
+def test_after_a_full_reset_an_average_begins_again():
+  model = reset(EMA_OF_2, trained(EMA_OF_2)[-1], FullReset().plan(1.0))
   zeros = jax.tree_util.tree_map(jnp.zeros_like, params_at_first())
-  begun = optimizer.build(0.1).init(zeros)
+  begun = EMA_OF_2.build(0.1).init(zeros)
   assert_same((model.params, model.opt_state), (zeros, begun))
 
 
-def test_what_is_missing_in_a_blended_window_must_be_new():
-  # A quarter of three snapshots is gone: raw weights, until the next snapshot.
-  optimizer = lawa(3)
-  model = reset(optimizer, trained(optimizer)[-1], ResetPlan(0.25, 1.0, True))
-  params, state = model.params, model.opt_state
-  made = optimizer.build(0.1)
-  for is_raw in (True, False):
-    updates, state = made.update(grads_of(0), state, params)
-    params = optax.apply_updates(params, updates)
-    assert np.allclose(params['b'], state.raw['b']) is is_raw
-
-
 @pytest.mark.parametrize(
-  ('kind', 'fields', 'message'),
+  ('fields', 'message'),
   (
-    (EMA, {'inner': ADAMW, 'decay': 1.0}, 'decay=1'),
-    (LAWA, {'inner': ADAMW, 'k': 0}, 'k=0'),
-    (LAWA, {'inner': ADAMW, 'every': 0.5}, 'every=0.5'),
+    ({'inner': ADAMW, 'decay': 1.0}, 'decay=1'),
     *(
-      (LAWA, {'inner': inner}, 'inner=.* trained weights are eval')
+      ({'inner': inner}, 'inner=.* trained weights are eval')
       for inner in (ScheduleFreeAdamW(), EMA_OF_2, AdamW, 'adamw')
     ),
   ),
   ids=str,
 )
-def test_wrong_fields_are_refused(kind, fields, message):
+def test_wrong_fields_are_refused(fields, message):
   with pytest.raises(ValueError, match=message):
-    kind(**fields)
+    EMA(**fields)

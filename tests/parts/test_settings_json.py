@@ -11,7 +11,7 @@ from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.parts.averages import LAWA
+from reset_cycles.parts.averages import EMA
 from reset_cycles.parts.composed_shapes import Sequential
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.resets import FullReset
@@ -28,7 +28,7 @@ ALL_KINDS = dataclasses.replace(
       decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)), length=2.0
     ),
   ),
-  optimizer=LAWA(Nesterov(), k=3),
+  optimizer=EMA(Nesterov(), decay=0.5),
   repeat=True,
   relative_peak=RelativePeak(share=0.125),
   reset=FullReset(),

@@ -85,6 +85,9 @@ def test_the_command_writes_the_page_alone(tmp_path):
   words = [f'--logs={tmp_path}/logs', f'--out={page}', '--premium']
   assert cli.main(['scoreboard', *words]) == 0
   assert page.read_text().endswith(PAGE)
+  other = tmp_path / 'OTHER.md'
+  assert cli.main(['scoreboard', words[0], f'--out={other}', words[2]]) == 0
+  assert '[PREMIUM.md](PREMIUM.md) says what' in other.read_text()
   assert not (tmp_path / 'scoreboard.png').exists()
 
 
