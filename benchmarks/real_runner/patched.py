@@ -19,6 +19,8 @@ import sys
 import types
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import data
 
 # Where each workload calls `tfds.load`.
@@ -122,22 +124,16 @@ def give_data(loader: Any, splits: data.Splits) -> None:
   """Has a module of the benchmark get our examples where it asks TFDS."""
   import tensorflow as tf
 
+  def field(values: Any) -> Any:
+    if hasattr(values, 'shape'):
+      return values
+    lengths = [len(value) for value in values]
+    return tf.RaggedTensor.from_row_lengths(np.concatenate(values), lengths)
+
   def load(name: str, *, split: str, **_: Any) -> Any:
     key, part = part_of(split)
-    fields = {field: each[part] for field, each in splits[key].items()}
-    if all(hasattr(each, 'shape') for each in fields.values()):
-      return tf.data.Dataset.from_tensor_slices(fields)
-
-    def examples() -> Any:
-      for values in zip(*fields.values()):
-        yield dict(zip(fields, values))
-
-    return tf.data.Dataset.from_generator(
-      examples,
-      output_signature={
-        field: tf.TensorSpec([None, *each[0].shape[1:]], each[0].dtype)
-        for field, each in fields.items()
-      },
+    return tf.data.Dataset.from_tensor_slices(
+      {name: field(values[part]) for name, values in splits[key].items()}
     )
 
   loader.tfds = types.SimpleNamespace(
