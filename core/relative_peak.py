@@ -33,7 +33,7 @@ class RelativePeak:
   matrix by its own rms; one factor for a whole model is ours.
   """
 
-  share: float = 0.08  # of the weights' size, which is a step at the peak
+  share: float = 0.1  # of the weights' size, which is a step at the peak
 
   def __post_init__(self) -> None:
     check_number('share', self.share, '(0, inf)')

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import schedules
 from ..core.records import CYCLES
-from ..core.schedules import CycleClock, PlannedCycle
+from ..core.schedules import CycleClock
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
 from .plans import MOST_STEPS, RunPlan, read_plan, read_settings

@@ -205,7 +205,13 @@ def test_the_page_on_extending_as_it_is_written(capsys):
 CLASSES = (
   *(ScheduleParams, schedules.Cycle, schedules.LinearWarmup, schedules.Cosine),
   *(schedules.Cooldown, optimizers.AdamW, optimizers.ScheduleFreeAdamW),
-  *(SoftReset, SmoothedLossRule, Progress, RelativePeak, evaluation.TimeHorizon),
+  *(
+    SoftReset,
+    SmoothedLossRule,
+    Progress,
+    RelativePeak,
+    evaluation.TimeHorizon,
+  ),
 )
 
 

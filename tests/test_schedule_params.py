@@ -6,7 +6,6 @@ import math
 import re
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from helpers import fake_benchmark

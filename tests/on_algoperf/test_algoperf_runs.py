@@ -12,8 +12,8 @@ import pytest
 
 import real_benchmark
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
-from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.records import read_events
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.schedule_params import THESIS
 

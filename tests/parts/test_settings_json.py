@@ -7,8 +7,8 @@ import math
 import pytest
 
 from reset_cycles.core.evaluation import TimeHorizon
-from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.records import as_plain
+from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.experiments.settings import RUNS
 from reset_cycles.parts.averages import EMA

@@ -12,7 +12,7 @@ from helpers.log_files import EVENTS, write_run
 from reset_cycles.core.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.parts.chains import chain_of_lists
-from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies import plans, run_files, run_plot
 from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.run_files import Log, MetricTarget, read_run
