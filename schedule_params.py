@@ -111,7 +111,7 @@ SOFT_RESET = ScheduleParams(
   switching=Progress(),
   early_switching=True,
   repeat=True,
-  relative_peak=RelativePeak(share=0.1),
+  relative_peak=RelativePeak(share=0.06),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
 # The settings in force.

@@ -44,7 +44,7 @@ def known_paths() -> dict[str, pathlib.Path]:
   """The files of the submissions known by name: the rivals' and ours."""
   found = sorted((_ROOT / 'benchmarks' / 'rivals').glob('*.py'))
   rivals = {path.stem: path for path in found if path.stem not in _HELPERS}
-  return {**rivals, _OURS: _ROOT / 'submission.py'}
+  return {**rivals, _OURS: _PIECES_FILE}
 
 
 def load(entry: Contender) -> LoadedSubmission:
