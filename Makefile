@@ -131,10 +131,7 @@ figures-readme: .venv/.installed ## Draw the single runs that the pages show
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits --overwrite
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits_thesis --overwrite \
 	  --submission_path=benchmarks/rivals/thesis.py
-	$(TRAIN) --workload=digits --experiment_name=failed_start --overwrite \
-	  --submission_path=experiments/failing_start.py --eval_every=35 \
-	  --max_global_steps=1400 --eval_splits=validation
-	for name in digits digits_thesis failed_start; do \
+	for name in digits digits_thesis; do \
 	  cp experiment_runs/$$name/digits_jax/trial_1/metric.png figures/$$name.png; done
 
 .PHONY: scoreboard

@@ -85,7 +85,7 @@ class Run:
     last, target = self.control.last.step, self.config.target
     model = Model(params, model_state, saved.inner.state)
     if step == 0:
-      model = self._begin(saved, model, workload)
+      model = self._first_model(saved, model, workload)
     after = control_lib.transition(
       self.control,
       self.clock,
@@ -129,7 +129,7 @@ class Run:
     self.has_begun = True
     return saved, params, model_state
 
-  def _begin(
+  def _first_model(
     self, saved: SavedState, model: Model, workload: WorkloadApi
   ) -> Model:
     """The model of the first cycle, whose peak suits a model made anew."""

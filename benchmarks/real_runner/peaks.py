@@ -1,0 +1,42 @@
+"""The share of its weights' size that a published peak is, on main's models.
+
+python -m reset_cycles.benchmarks.real_runner.peaks BENCHMARK [WORKLOAD ...]
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+from typing import Any
+
+import jax
+
+from ...core.relative_peak import RelativePeak
+
+PUBLISHED = 0.0025  # of Schedule-Free AdamW
+WORKLOADS = (
+  *('criteo1tb', 'fastmri', 'imagenet_resnet', 'imagenet_vit', 'mnist', 'ogbg'),
+  *('librispeech_conformer', 'librispeech_deepspeech', 'wmt'),
+)
+
+
+def main(benchmark: str, *workloads: str) -> None:
+  """Prints a row of a table for each workload; makes its model, trains nothing."""
+  sys.path.insert(0, str(pathlib.Path(benchmark).resolve()))
+  known: Any = importlib.import_module('algoperf.workloads.workloads')
+  print('| workload | size of the weights | share |\n| --- | --- | --- |')
+  for name in workloads or WORKLOADS:
+    about = known.WORKLOADS[name]
+    workload = known.import_workload(
+      f'algoperf/workloads/{about["workload_path"]}_jax/workload.py',
+      about['workload_class_name'],
+      workload_init_kwargs={},
+    )
+    params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
+    size = RelativePeak(1.0).peak(params)
+    print(f'| {name} | {size:.4f} | {PUBLISHED / size:.3f} |', flush=True)
+
+
+if __name__ == '__main__':
+  main(*sys.argv[1:])
