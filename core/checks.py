@@ -10,7 +10,7 @@ from typing import Any
 def check(condition: bool, name: str, value: object, right: str) -> None:
   """Raises ValueError, naming the setting, unless the condition holds."""
   if not condition:
-    raise ValueError(f'{name}={value!r}: {name} must be {right}.')
+    raise ValueError(f'{name}={value!r}: must be {right}.')
 
 
 def is_number(value: object) -> bool:

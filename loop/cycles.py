@@ -408,7 +408,7 @@ def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
   except (AttributeError, TypeError, ValueError) as error:
     reason = str(error).partition('\n')[0]
     shown = re.sub(' at 0x[0-9a-f]+', '', repr(value))  # of a function
-    said = f'{name}={shown} ({reason}): {name} must be {right}.'
+    said = f'{name}={shown} ({reason}): must be {right}.'
     raise ValueError(said) from error
 
 

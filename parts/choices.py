@@ -18,6 +18,6 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
   if isinstance(value, str) and value in choices:
     return
   raise ValueError(
-    f'{name}={value!r}: {name} must be one of {", ".join(choices)}.'
+    f'{name}={value!r}: must be one of {", ".join(choices)}.'
     + did_you_mean(value, choices)
   )

@@ -93,7 +93,7 @@ REFUSED = (
   ids=[f'{getattr(k, "func", k).__name__}.{field}' for k, field, *_ in REFUSED],
 )
 def test_settings_that_are_refused(kind, field, values, right):
-  said = f'^{field}=.*{field} must be {re.escape(right)}'
+  said = f'^{field}=.*: must be {re.escape(right)}'
   for value in values:
     with pytest.raises(ValueError, match=said):
       kind(**{field: value})

@@ -9,6 +9,7 @@ from reset_cycles.core.schedules import jax_lr_schedule
 from reset_cycles.schedule_params import SOFT_RESET
 
 FIELDS = {
+  'SOFT_RESET': '',
   'bare': 'cycles reset early_switching relative_peak',
   'without_soft': 'reset',
   'with_full': 'reset',
@@ -29,9 +30,16 @@ def test_the_fields_that_differ(name):
   changed = [
     field.name
     for field in dataclasses.fields(SOFT_RESET)
-    if getattr(piece, field.name) != getattr(SOFT_RESET, field.name)
+    if getattr(piece, field.name) != getattr(PIECES['SOFT_RESET'], field.name)
   ]
   assert changed == FIELDS[name].split()
+
+
+def test_the_boards_share_is_twice_that_in_force():
+  ours = dataclasses.replace(PIECES['SOFT_RESET'], relative_peak=None)
+  assert ours == dataclasses.replace(SOFT_RESET, relative_peak=None)
+  assert PIECES['SOFT_RESET'].relative_peak.share == 0.12
+  assert SOFT_RESET.relative_peak.share == 0.06
 
 
 @pytest.mark.parametrize('name', ['bare', 'without_cycles', 'without_growth'])

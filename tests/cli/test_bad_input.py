@@ -169,7 +169,7 @@ CASES = [
   (['report', 'logs/plan_torn'], 'schedule_params.json'),
   (['experiments', 'fig3.8'], 'Did you mean fig3.8'),
   (['experiments', 'fig3.5', 'fig3.7'], 'unexpected extra argument (fig3.7)'),
-  (['figures', '--only=fig3.5,'], "figure='': figure must be one of fig2.1"),
+  (['figures', '--only=fig3.5,'], "figure='': must be one of fig2.1"),
   (['figures', '--seeds=1000000000000'], '1<=x<=10000'),
   (['figures', '--logs=file'], '--logs=file: there is no such folder'),
   (['figures', '--logs='], '--logs=: there is no such folder'),

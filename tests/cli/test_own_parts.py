@@ -36,7 +36,7 @@ GOOD = [
   ('Horizon', 'steps_to_come', 0),
   ('Optimizer', 'build', optax.sgd(0.1)),
   ('Optimizer', 'gradient_point', {'w': 1}),
-  ('Test', 'estimate', math.nan),
+  ('Peak', 'peak', math.nan),
 ]
 BAD = [
   *(('Shape', '__call__', x) for x in (None, 'a', jnp.ones(3), (1.0, 1.0), 1j)),

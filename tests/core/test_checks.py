@@ -49,7 +49,7 @@ def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
   for value in good:
     assert said(check, 'it', value, argument) == ''
   for value in bad:
-    expected = f'it={value!r}: it must be {right.format(shown)}.'
+    expected = f'it={value!r}: must be {right.format(shown)}.'
     assert said(check, 'it', value, argument) == expected
 
 

@@ -236,12 +236,12 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
     ),
     (
       lambda a, b, c: optax.sgd(a),
-      r"missing .* 'c'\): optimizer must be a call",
+      r"missing .* 'c'\): must be a call",
     ),
-    ('adamw', r"optimizer='adamw' \(.*\): optimizer must be a callable"),
-    ({'learning_rate': 0.1}, r'^optimizer=.*0.1} \(.*\): optimizer must be a'),
-    (dict, r"^optimizer=<class 'dict'> \(.*\): optimizer must be a callable"),
-    (lambda rate: rate, 'optimizer=.*: optimizer must be a callable'),
+    ('adamw', r"optimizer='adamw' \(.*\): must be a callable"),
+    ({'learning_rate': 0.1}, r'^optimizer=.*0.1} \(.*\): must be a'),
+    (dict, r"^optimizer=<class 'dict'> \(.*\): must be a callable"),
+    (lambda rate: rate, 'optimizer=.*: must be a callable'),
   ],
   ids='made deaf schedule arguments word dict class number'.split(),
 )

@@ -90,15 +90,15 @@ CYCLES = [{'class': 'Cycle'}]
       {'reset': {'alhpa': 1}},
       'reset.alhpa: SoftReset has no such field; it has alpha, .* mean alpha',
     ),
-    ({'reset': {'alpha': 2}}, r'reset: alpha=2: alpha must be .* \[0, 1\]'),
-    ({'reset': 'soft'}, "reset='soft': reset must be an object such as"),
+    ({'reset': {'alpha': 2}}, r'reset: alpha=2: must be .* \[0, 1\]'),
+    ({'reset': 'soft'}, "reset='soft': must be an object such as"),
     (
       {'cycles': [*CYCLES, {'class': 'Cycle', 'decay': {'class': 'Cosin'}}]},
       r"cycles\[1\].decay.class='Cosin': .* Did you mean Cosine",
     ),
     (
       {'cycles': [{**CYCLES[0], 'decay': {'class': 'Cosine', 'floor': 'low'}}]},
-      r"cycles\[0\].decay: floor='low': floor must be a number in \[0, 1\)",
+      r"cycles\[0\].decay: floor='low': must be a number in \[0, 1\)",
     ),
     (
       {'cycles': [*CYCLES * 4, {'length': 1}]},
