@@ -38,9 +38,8 @@ class SwitchingRule(Protocol):
 
   # Whether all cycles since the last full reset are judged, or each by itself.
   judges_chain: ClassVar[bool]
-  initial: ClassVar[
-    Any
-  ]  # state before the first one: a number, or a NamedTuple
+  # The state before the first one: a number, or a NamedTuple.
+  initial: ClassVar[Any]
   columns: ClassVar[tuple[str, ...]]  # of cycles.csv: its verdicts' terms
 
   def observe(

@@ -26,8 +26,8 @@ class ScheduleParams:
     early_switching: whether it may; its verdicts are logged in any case.
     repeat: whether the last cycle follows again and again after the chain;
       else the run ends with the chain, whatever budget remains.
-    relative_peak: scales the peaks to the size of the weights; the run then begins
-      with a model made anew. None: the peaks are as they are written.
+    relative_peak: scales the peaks to the size of the weights; the run then
+      begins with a model made anew. None: the peaks are as they are written.
     horizon: lays the cycles over the time budget. Each is at least three
       intervals between evaluations long, and its end waits for the evaluation
       of the annealed model, for at most the longest interval so far. A cycle
@@ -68,7 +68,8 @@ class ScheduleParams:
       ('horizon', 'steps_to_come', 'TimeHorizon()'),
     ):
       part = getattr(self, name)
-      is_part = hasattr(part, method) and not isinstance(part, type)
+      is_part = callable(getattr(part, method, None))
+      is_part &= not isinstance(part, type)
       is_part |= part is None and name in ('relative_peak', 'horizon')
       check(is_part, name, part, f'an object such as {example}')
     if self.dropout_rate is not None:
@@ -92,8 +93,8 @@ THESIS = ScheduleParams(
 )
 # The thesis' method in today's ruleset: cycles that double in length over the
 # time budget, soft resets, peaks in proportion to the weights, and a rule that
-# abandons a chain that will not reach the target. The optimizer's numbers are those of the
-# self-tuning winner of 2024.
+# abandons a chain that will not reach the target. The optimizer's numbers are
+# those of the self-tuning winner of 2024.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
     Cycle(0.0025, length, warmup_factor=0.02, decay=Cooldown(share=0.1))

@@ -97,7 +97,9 @@ def rehearse(params: ScheduleParams | None) -> None:
     _try(own, 'gradient_point', is_like, right, begun, trained)
   if params.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
-    _try(params.relative_peak, 'peak', _is_number, 'one real number', kernel)
+    is_rate = lambda found: _is_number(found) and 0 < found < np.inf
+    right = 'a number above 0'
+    _try(params.relative_peak, 'peak', is_rate, right, kernel)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

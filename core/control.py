@@ -61,11 +61,12 @@ def start(
 ) -> tuple[Control, CycleClock, Event]:
   """The control, the clock and the event before the first step.
 
-  The peaks are scaled so that the first one is `first_peak`; NaN leaves them.
+  The peaks are scaled so that the first one is `first_peak`; one that is not
+  finite and above 0 leaves them as they are written.
   """
   scale = first_peak / config.cycles[0].setting.peak
   control = Control(
-    scale=1.0 if math.isnan(scale) else scale,
+    scale=scale if 0.0 < scale < math.inf else 1.0,
     horizon=sum(cycle.steps for cycle in config.cycles),
     switching=config.settings.switching.initial,
   )

@@ -27,13 +27,14 @@ class RelativePeak:
   matrices that begin at 0 say nothing of a model's size.
 
   On the models of nine workloads of the benchmark the published rate of
-  Schedule-Free AdamW, .0025, is a share of .045 to .089, in the mean .062.
+  Schedule-Free AdamW, .0025, is a share of .045 to .089, and .062 is their
+  geometric mean.
 
   Source: Shazeer and Stern 2018, "Adafactor", section 8, scale the rate of each
   matrix by its own rms; one factor for a whole model is ours.
   """
 
-  share: float = 0.06  # of the weights' size, which is a step at the peak
+  share: float = 0.06  # of the weights' size, that a step at the peak takes
 
   def __post_init__(self) -> None:
     check_number('share', self.share, '(0, inf)')
@@ -41,6 +42,7 @@ class RelativePeak:
   def peak(self, params: Any) -> float:
     """The peak that suits fresh parameters; NaN where nothing tells it."""
     leaves = map(np.asarray, jax.tree_util.tree_leaves(params))
-    squares = [np.mean(np.square(w, dtype=float)) for w in leaves if w.ndim > 1]
-    logs = [0.5 * math.log(square) for square in squares if square > 0]
+    matrices = [w for w in leaves if w.ndim > 1 and w.size > 0]
+    squares = [np.mean(np.square(w, dtype=float)) for w in matrices]
+    logs = [0.5 * math.log(s) for s in squares if 0.0 < s < math.inf]
     return self.share * math.exp(np.mean(logs)) if logs else math.nan

@@ -29,7 +29,8 @@ from .schedules import CycleClock
 from .state import Control, from_words, to_words
 from .workload import WorkloadApi
 
-# Folded into the key of fresh models beyond the plan; no run has more resets.
+# Folded into the key of fresh models that no planned reset has; no run has more
+# resets. The first cycle's model has it as its index.
 _LATER = 2**31 - 1
 
 
@@ -228,7 +229,8 @@ def set_up(
   rate = jax.jit(functools.partial(schedules.learning_rate, cycles=cycles))
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
-  _key(rng, len(cycles), 0)
+  for index in (0, _LATER):
+    _key(rng, len(cycles), index)
   run = Run(
     config=config,
     devices=devices,
@@ -292,7 +294,7 @@ def train_step(
 
 
 def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
-  """The key of the fresh model of a reset, planned or beyond the chain."""
+  """The key of a fresh model: of the first cycle, or of a reset."""
   planned = max(num_cycles - 1, 1)
   if index < planned:
     return np.asarray(jax.random.split(rng, planned))[index]

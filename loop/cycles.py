@@ -102,8 +102,8 @@ class Cycles:
     """Lays out the chain and looks at the optimizer.
 
     Args:
-      chain: the settings; budget_factor is ignored. With an `optimizer`, only
-        the weight decay of the chain's own counts.
+      chain: the settings; budget_factor and relative_peak are ignored. With an
+        `optimizer`, only the weight decay of the chain's own counts.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.

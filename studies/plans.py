@@ -104,8 +104,8 @@ def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
   said = []
   if params.relative_peak:
     said.append(
-      f"{shown(params.relative_peak)} moves the peaks to the size of the model's "
-      'weights, if they are far from it.'
+      f"{shown(params.relative_peak)} scales all peaks to the size of a fresh model's "
+      'weights; the rates shown are as written.'
     )
   if params.early_switching:
     follows = 'the next one then starts at once'

@@ -41,7 +41,7 @@ REFUSED = (
   (params_with, 'switching', (None,), 'an object such as Progress()'),
   (params_with, 'early_switching', (1,), 'True or False'),
   (params_with, 'repeat', (None, 'last'), 'True or False'),
-  (params_with, 'relative_peak', (RelativePeak,), RELATIVE),
+  (params_with, 'relative_peak', (RelativePeak, Cycle()), RELATIVE),
   (params_with, 'horizon', ('time',), 'an object such as TimeHorizon()'),
   (params_with, 'dropout_rate', (-0.1, 1.0, NAN, 'much'), SHARE),
   (params_with, 'label_smoothing', (-0.1, 1.0, 'much'), SHARE),

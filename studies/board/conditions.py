@@ -22,7 +22,8 @@ With _full behind a name the workload keeps its own length.
 To make a rate act as if it were c times as high, the workload computes with
 parameters p but trains q = p / c. Adam-like updates move every entry of q by
 about the rate, whatever the gradient's size, and therefore p by c times that;
-weight decay shrinks q, and p, as before.
+weight decay shrinks q, and p, as before. Whoever takes a rate from the weights' size,
+as SOFT_RESET does, is told of c by q: hot and cold show nothing of such a rule.
 """
 
 from __future__ import annotations

@@ -24,13 +24,16 @@ KERNEL = np.float32([[3.0, 4.0], [0.0, 0.0]])  # rms 2.5
     # A square of 1e-25 is 0 to a half or single precision.
     ({'kernel': 1e-25 * KERNEL}, 2.5e-25),
     ({'kernel': KERNEL.astype(np.float16)}, 2.5),
+    ({'kernel': KERNEL, 'other': np.full((2, 2), np.inf)}, 2.5),
+    ({'kernel': KERNEL, 'other': np.full((2, 2), np.nan)}, 2.5),
+    ({'kernel': KERNEL, 'other': np.ones((0, 2))}, 2.5),
     ({'bias': np.ones(2)}, math.nan),
     ({'zeros': np.zeros((2, 2))}, math.nan),
     ({}, math.nan),
   ),
   ids=(
     *('one', 'scaled', 'two', 'vectors', 'zeros', 'tiny', 'half'),
-    *('only vectors', 'only zeros', 'empty'),
+    *('infinite', 'nan', 'no entry', 'only vectors', 'only zeros', 'empty'),
   ),
 )
 def test_the_peak_by_hand(params, size):
@@ -39,7 +42,8 @@ def test_the_peak_by_hand(params, size):
 
 
 @pytest.mark.parametrize(
-  ('first_peak', 'scale'), ((4 * PEAK, 4.0), (math.nan, 1.0))
+  ('first_peak', 'scale'),
+  ((4 * PEAK, 4.0), (math.nan, 1.0), (math.inf, 1.0), (0.0, 1.0), (-1.0, 1.0)),
 )
 def test_all_peaks_are_scaled_by_one_factor(first_peak, scale):
   events, *_ = replay(make_params(), 12, {}, first_peak=first_peak)

@@ -19,7 +19,8 @@ from reset_cycles.schedule_params import THESIS
 
 pytestmark = real_benchmark.MARKS
 
-# A fresh model at the first step, and two cycles up to step 36. Evaluations see Schedule-Free's own average.
+# A fresh model at the first step, and two cycles up to step 36. Evaluations see
+# Schedule-Free's own average.
 SETTINGS = dataclasses.replace(
   THESIS,
   cycles=THESIS.cycles[:2],
