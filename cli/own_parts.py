@@ -97,8 +97,8 @@ def rehearse(params: ScheduleParams | None) -> None:
     _try(own, 'gradient_point', is_like, right, begun, trained)
   if params.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
-    is_rate = lambda found: _is_number(found) and 0 < found < np.inf
-    right = 'a number above 0'
+    is_rate = lambda found: _is_number(found) and not found <= 0
+    right = 'a number above 0, or NaN'
     _try(params.relative_peak, 'peak', is_rate, right, kernel)
 
 

@@ -229,8 +229,7 @@ def set_up(
   rate = jax.jit(functools.partial(schedules.learning_rate, cycles=cycles))
   # Called once, so that they compile before the first step.
   rate(schedules.packed(clock))
-  for index in (0, _LATER):
-    _key(rng, len(cycles), index)
+  _key(rng, len(cycles), 0)
   run = Run(
     config=config,
     devices=devices,
