@@ -194,7 +194,9 @@ def drawn(cycles: Sequence[PlannedCycle]) -> bytes:
   for start in starts[1:]:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   axes.set_title('Planned; dashed: a new cycle starts', loc='left')
-  axes.set(xlabel='global step', ylabel='learning rate', xlim=(0, ends[-1]))
+  axes.set(
+    xlabel='global step', ylabel='learning rate, as written', xlim=(0, ends[-1])
+  )
   picture = io.BytesIO()
   FigureCanvasAgg(figure).print_png(picture)
   return picture.getvalue()
