@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 from ...core.records import as_plain
 from ...schedule_params import SOFT_RESET, THESIS, ScheduleParams
@@ -23,10 +24,27 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
   return dataclasses.replace(params, cycles=tuple(cycles))
 
 
+def _changed(**changes: Any) -> ScheduleParams:
+  return dataclasses.replace(SOFT_RESET, **changes)
+
+
+_OPTIMIZER: Any = SOFT_RESET.optimizer
+_R_0 = dataclasses.replace(_OPTIMIZER, r=0.0)
 OWN = {
   'soft_reset': SOFT_RESET,
   'soft_reset_hot': scaled(SOFT_RESET, 10.0),
   'soft_reset_cold': scaled(SOFT_RESET, 0.1),
+  # All steps weigh alike in the average, but for their rates.
+  'soft_reset_r_0': _changed(optimizer=_R_0),
+  # The peak as it is written.
+  'soft_reset_published_peak': _changed(relative_peak=None),
+  # Both, and one cycle over the run: nearly Schedule-Free AdamW as published.
+  'one_cycle_r_0': _changed(
+    cycles=SOFT_RESET.cycles[:1],
+    optimizer=_R_0,
+    relative_peak=None,
+    early_switching=False,
+  ),
   'thesis': THESIS,
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reset_cycles.benchmarks.real_runner import data, logs, own, patched, run
+from reset_cycles.core.records import as_plain
 from reset_cycles.schedule_params import SOFT_RESET
 
 RUNS = {
@@ -182,6 +183,20 @@ def test_an_entry_with_other_peaks_is_otherwise_the_same():
   for cycle, hot in zip(SOFT_RESET.cycles, own.OWN['soft_reset_hot'].cycles):
     assert hot.peak == 10 * cycle.peak
   assert own.scaled(own.scaled(SOFT_RESET, 4.0), 0.25) == SOFT_RESET
+
+
+def test_pieces_differ_from_what_is_handed_in_by_what_their_names_say():
+  def differing(name):
+    plain, piece = map(as_plain, (SOFT_RESET, own.OWN[name]))
+    plain.update(plain.pop('optimizer'))
+    piece.update(piece.pop('optimizer'))
+    return {field for field in plain if plain[field] != piece[field]}
+
+  assert differing('soft_reset_r_0') == {'r'}
+  assert differing('soft_reset_published_peak') == {'relative_peak'}
+  assert differing('one_cycle_r_0') == {
+    *('cycles', 'early_switching', 'r', 'relative_peak')
+  }
 
 
 def test_set_up_is_read_from_the_profilers_report():
