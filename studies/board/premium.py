@@ -110,20 +110,22 @@ def page(
     raise ValueError(
       f'--logs: there is no run of {BARE}, the entry of `study`.'
     )
-  known = [name for half in HALVES.values() for name in half]
+  halves = [name for half in HALVES.values() for name in half]
   there = {run.workload for run in runs}
   parts = {
     f'Workloads for {half}': [name for name in names if name in there]
     for half, names in HALVES.items()
   }
-  parts['Other workloads'] = sorted(there - {*known})
+  parts['Other workloads'] = sorted(there - {*halves})
   suffixes = {'': '', '_full': ', at their full length'}
   tables = {}
   for title, workloads in parts.items():
     for suffix, more in suffixes.items():
       own = [run for run in runs if run.workload in workloads]
-      conditions = [c + suffix for c in (*COSTS, *PAYS)]
-      if any(run.condition in conditions for run in own):
+      trained = {run.condition for run in own}
+      known = [c + suffix for c in (*COSTS, *PAYS)]
+      conditions = [c for c in known if c in trained]
+      if conditions:
         tables[title + more] = _table(own, workloads, conditions)
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
