@@ -25,6 +25,7 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
 
 
 def _changed(**changes: Any) -> ScheduleParams:
+  """SOFT_RESET with some fields replaced."""
   return dataclasses.replace(SOFT_RESET, **changes)
 
 
@@ -38,7 +39,7 @@ OWN = {
   'soft_reset_r_0': _changed(optimizer=_R_0),
   # The peak as it is written.
   'soft_reset_published_peak': _changed(relative_peak=None),
-  # Both, and one cycle over the run: nearly Schedule-Free AdamW as published.
+  # Both, one cycle, no early switching: nearly Schedule-Free AdamW as published.
   'one_cycle_r_0': _changed(
     cycles=SOFT_RESET.cycles[:1],
     optimizer=_R_0,

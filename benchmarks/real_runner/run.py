@@ -108,6 +108,21 @@ def set_up_of(log: str) -> str:
   return ', '.join(f'{name} {seconds[name]} s' for name in names)
 
 
+def runs_of(args: argparse.Namespace, entry: str) -> list[logs.Run]:
+  """The runs of an entry that the command line asks for, seed by seed."""
+  return [
+    logs.Run(
+      data,
+      args.clock,
+      entry,
+      int(seed),
+      CASES[data].target if args.target is None else args.target,
+    )
+    for seed in args.seeds.split(',')
+    for data in args.data.split(',')
+  ]
+
+
 def job_of(args: argparse.Namespace, run: logs.Run) -> dict[str, Any]:
   """What `patched` is told of a run; see its `Job`."""
   case = CASES[run.data]
@@ -208,7 +223,9 @@ def main() -> None:
   )
   parser.add_argument('--clock', choices=['counted', 'real'], default='counted')
   parser.add_argument(
-    '--target', type=float, help='another one; such runs are in no table'
+    '--target',
+    type=float,
+    help="of validation, in place of the data set's, which the tables have",
   )
   for name, case in CASES.items():
     parser.add_argument(
@@ -216,14 +233,9 @@ def main() -> None:
     )
   args = parser.parse_args()
   args.out.mkdir(parents=True, exist_ok=True)
-  done, target = {} if args.set_up else logs.read(), args.target
+  done = {} if args.set_up else logs.read()
   for entry in filter(None, args.names.split(',')):
-    runs = [
-      logs.Run(data, args.clock, entry, int(seed), target or CASES[data].target)
-      for seed in args.seeds.split(',')
-      for data in args.data.split(',')
-    ]
-    missing = [run for run in runs if run not in done]
+    missing = [run for run in runs_of(args, entry) if run not in done]
     if missing:
       run_entry(args, missing)
   logs.README.write_text(page())

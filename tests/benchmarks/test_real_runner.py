@@ -170,6 +170,20 @@ def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
   assert 'eval_period_time_sec' not in job['properties']
 
 
+def test_runs_have_the_target_of_their_data_or_the_one_given():
+  args = argparse.Namespace(
+    clock='real', seeds='1,2', data='fashion,digits', target=None
+  )
+  assert run.runs_of(args, 'muon') == [
+    logs.Run('fashion', 'real', 'muon', 1, 0.873),
+    logs.Run('digits', 'real', 'muon', 1, 0.89),
+    logs.Run('fashion', 'real', 'muon', 2, 0.873),
+    logs.Run('digits', 'real', 'muon', 2, 0.89),
+  ]
+  args.target = 0.0
+  assert {r.target for r in run.runs_of(args, 'muon')} == {0.0}
+
+
 def test_what_the_benchmark_wrote_is_read(tmp_path):
   (tmp_path / 'eval_measurements.csv').write_text(
     'global_step,score,validation/loss,validation/accuracy,test/loss\n'
