@@ -110,19 +110,19 @@ def page(
     raise ValueError(
       f'--logs: there is no run of {BARE}, the entry of `study`.'
     )
-  halves = [name for half in HALVES.values() for name in half]
+  assigned = [name for half in HALVES.values() for name in half]
   there = {run.workload for run in runs}
   parts = {
     f'Workloads for {half}': [name for name in names if name in there]
     for half, names in HALVES.items()
   }
-  parts['Other workloads'] = sorted(there - {*halves})
+  parts['Other workloads'] = sorted(there - {*assigned})
   suffixes = {'': '', '_full': ', at their full length'}
   tables = {}
   for title, workloads in parts.items():
+    own = [run for run in runs if run.workload in workloads]
+    trained = {run.condition for run in own}
     for suffix, more in suffixes.items():
-      own = [run for run in runs if run.workload in workloads]
-      trained = {run.condition for run in own}
       known = [c + suffix for c in (*COSTS, *PAYS)]
       conditions = [c for c in known if c in trained]
       if conditions:
