@@ -24,11 +24,6 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
   return dataclasses.replace(params, cycles=tuple(cycles))
 
 
-def _changed(**changes: Any) -> ScheduleParams:
-  """SOFT_RESET with some fields replaced."""
-  return dataclasses.replace(SOFT_RESET, **changes)
-
-
 _OPTIMIZER: Any = SOFT_RESET.optimizer
 _R_0 = dataclasses.replace(_OPTIMIZER, r=0.0)
 OWN = {
@@ -36,11 +31,14 @@ OWN = {
   'soft_reset_hot': scaled(SOFT_RESET, 10.0),
   'soft_reset_cold': scaled(SOFT_RESET, 0.1),
   # All steps weigh alike in the average, but for their rates.
-  'soft_reset_r_0': _changed(optimizer=_R_0),
+  'soft_reset_r_0': dataclasses.replace(SOFT_RESET, optimizer=_R_0),
   # The peak as it is written.
-  'soft_reset_published_peak': _changed(relative_peak=None),
+  'soft_reset_published_peak': dataclasses.replace(
+    SOFT_RESET, relative_peak=None
+  ),
   # Both, one cycle, no early switching: nearly Schedule-Free AdamW as published.
-  'one_cycle_r_0': _changed(
+  'one_cycle_r_0': dataclasses.replace(
+    SOFT_RESET,
     cycles=SOFT_RESET.cycles[:1],
     optimizer=_R_0,
     relative_peak=None,
