@@ -237,18 +237,17 @@ def _stretched(
 ) -> tuple[Control, float]:
   """A cycle whose horizon has moved, and the nominal step that it is at.
 
-  Up to the third interval between evaluations a chain is laid out anew, since
-  the first ones have compilations in them. Later, what remains of the cycle and
-  the cycles to come share the steps up to the new horizon by their nominal
-  lengths. If none is to come, further ones may follow; all that is known of
+  Up to the third interval between evaluations of a run its chain is laid out
+  anew, since the first ones have compilations in them. Later, what remains of
+  the cycle and the cycles to come share the steps up to the new horizon by their
+  nominal lengths. If none is to come, further ones may follow; all that is known of
   them is that they fill the steps up to `before`, the previous horizon.
   """
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
   local = schedules.local_step(clock, step)
-  begun, early = control.start, _fewest(control, config)
-  is_settling = not early or step - begun < early
-  if begun == control.chain_start and is_settling:
+  settled = _fewest(control, config)  # the step; 0 while no pace is known
+  if control.start == 0 and (not settled or step < settled):
     control = _laid_out(control._replace(cycle=0), step, config)
     # The same share of the cycle has passed, so that the rate does not jump.
     return control, local / nominal * steps[control.cycle]
@@ -309,7 +308,7 @@ def _begin(
   else:
     is_told = is_seen and (last.step > 1 or not config.is_timed)
     if isinstance(mode, SoftReset) and is_told:
-      tau = mode.tau(last, ended.first, config.target, step, following.horizon)
+      tau = mode.tau(last, ended.first, config.target, step, ended.horizon)
     elif isinstance(mode, SoftReset):
       note = 'no evaluation in the cycle: tau is 0'
     plan = mode.plan(tau)

@@ -339,6 +339,26 @@ def test_ends_of_cycles_under_a_horizon_that_moves(lengths, every, at, ends):
   assert after.control.horizon == list(at.values())[-1]
 
 
+def test_a_full_reset_does_not_lead_back_to_the_first_cycle():
+  """Although it begins a chain, and the horizon moves just after it."""
+  changes = {'reset': FullReset(), 'hint': 60, 'last': 80}
+  events, *_ = moved((1.0, 1.0), 10, {81: 200}, **changes)
+  assert of(events, 'reset', 'mode') == [(61, 'FullReset')]
+  assert of(events, 'clock', 'setting', 'cycle_end') == [
+    (11, 1, 61),
+    (81, 2, 200),
+  ]
+
+
+def test_tau_fades_by_the_run_that_was_planned():
+  """A cycle repeated after it makes the run longer, and is not counted."""
+  reset = SoftReset(fade=0.5)
+  events, *_ = timed((1.0,), (2,), repeat=True, reset=reset, until=121)
+  assert of(events, 'cycle_start', 'cycle_end') == [(0, 120), (120, 240)]
+  [(_, tau)] = of(events, 'reset', 'tau')
+  assert tau == pytest.approx(0.5 * (1 - 0.1 / 1.0), abs=1e-15)
+
+
 @pytest.mark.parametrize(
   ('rest', 'end'),
   # One of 80 planned steps is 180 of 541: 1.7 of them fill 300 steps. 157 of

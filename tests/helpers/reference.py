@@ -275,8 +275,8 @@ class Twin:
     has_moved = planned != self.horizon or self.usual() > 0 == paced
     if self.params.horizon and self.horizon > step and has_moved:
       early = 3 * self.usual() or math.inf
-      if self.start == self.chain_start and step - self.start < early:
-        # A chain that has just begun is laid out anew, with the same share of
+      if self.start == 0 and step < early:
+        # A run that has just begun is laid out anew, with the same share of
         # its first cycle over.
         share, self.cycle = self.local(step) / self.lengths[self.cycle], 0
         end = self.laid_out(step)
@@ -336,7 +336,7 @@ class Twin:
     is_timed, fewest = bool(self.params.horizon), 3 * self.usual()
     reason = 'early' if step < self.end else 'scheduled'
     last = len(self.lengths) - 1
-    self.start = step
+    self.start, self.over = step, min(step / self.horizon, 1)
     rest = self.horizon - step
     if is_timed and has_failed:
       self.cycle, self.scale, self.chain_start = 0, self.scale / 2, step
@@ -391,9 +391,9 @@ class Twin:
     if self.params.horizon and self.seen[-1][0] <= 1:
       return 0.0  # the first step says nothing of an annealed model
     first, last = self.seen[0][2], self.seen[-1][2]
-    mode, share = self.params.reset, step / max(self.horizon, step)
+    mode = self.params.reset
     whole = tau(last, self.target, first, self.rising, mode.scale)
-    return whole * max(1 - mode.fade * share, 0)
+    return whole * max(1 - mode.fade * self.over, 0)
 
 
 def run(
