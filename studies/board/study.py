@@ -203,19 +203,19 @@ def train_all(
   """Trains the missing runs, in processes; RunFailed if any broke."""
   left, lost = missing(jobs, root), 0
   while left:
+    # A process that is killed ends the others: only a run alone is to blame.
+    now, workers_now = (left[:1], 1) if lost else (left, num_workers)
     try:
-      workers.train_all(left, root, num_workers, train)
-      break
-    except RunFailed:
-      still = missing(left, root)
-      lost = lost + 1 if len(still) == len(left) else 1
-      left = still
-    if lost >= _ATTEMPTS and left:
-      job, *left = left
-      with workers.working_folder(root, _name(job)) as work:
-        pass
-      _keep(job, root, work, 'Its process was killed, twice.')
+      workers.train_all(now, root, workers_now, train)
       lost = 0
+    except RunFailed:
+      lost += 1
+    if lost > _ATTEMPTS:
+      with workers.working_folder(root, _name(left[0])) as work:
+        pass
+      _keep(left[0], root, work, 'Its process was killed, twice.')
+      lost = 0
+    left = missing(left, root)
   failures = [kept_path(root, job) / FAILURE for job in jobs]
   broken = [path for path in failures if path.exists()]
   if broken:

@@ -99,22 +99,26 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
 ):
   """With workers of this process' own, which 'end' as a broken pool says."""
   own = contender(tmp_path / 'own', 'pass')
-  jobs = [Task(own, 'digits', 'tuned', seed) for seed in (1, 2)]
+  jobs = [Task(own, 'digits', 'tuned', seed) for seed in (1, 2, 3)]
   calls = []
 
-  def train_all(left, root, *unused):
-    calls.append([job.seed for job in left])
+  def train_all(left, root, num_workers, unused):
+    """As a pool does: a process that is killed ends the runs beside it."""
+    calls.append(([job.seed for job in left], num_workers))
     for job in left:
-      if job.seed == 1:
+      if job.seed == 2 or (num_workers > 1 and job.seed == 1):
         raise RunFailed('a worker was ended from outside')
       study.train(job, root)
 
   monkeypatch.setattr(study.workers, 'train_all', train_all)
-  with pytest.raises(RunFailed, match='1 of 2 runs broke'):
-    study.train_all(jobs, tmp_path, 1)
-  assert calls == [[1, 2], [1, 2], [2]]
+  with pytest.raises(RunFailed, match='1 of 3 runs broke'):
+    study.train_all(jobs, tmp_path, 2)
+  assert calls == [
+    # Only a run alone is to blame.
+    *(([1, 2, 3], 2), ([1], 1), ([2, 3], 2), ([2], 1), ([2], 1), ([3], 2)),
+  ]
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
-  assert 'study_1' in failure.parts and 'killed' in failure.read_text()
+  assert 'study_2' in failure.parts and 'killed' in failure.read_text()
   assert study.missing(jobs, tmp_path) == []
 
 
