@@ -114,8 +114,16 @@ def write_page(
 
 
 def page(runs: Sequence[BoardRun], reading: str = '') -> str:
-  """The page as Markdown; arguments as for `write_page`."""
+  """The page as Markdown; arguments as for `write_page`.
+
+  Raises:
+    ValueError: if there is nothing to compare.
+  """
   usable = comparable(runs)
+  if not usable:
+    raise ValueError(
+      '--logs: no workload and condition has a seed that all submissions share.'
+    )
   known = list(conditions.CONDITIONS)
   others = sorted({r.condition for r in usable} - set(known))
   of = {n: [r for r in usable if r.condition == n] for n in (*known, *others)}

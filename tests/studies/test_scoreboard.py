@@ -56,6 +56,8 @@ def test_a_study_under_way_is_compared_on_what_all_have_done():
   assert sorted(key) == sorted(
     (r.condition, r.workload, r.submission, r.seed) for r in RUNS
   )
+  with pytest.raises(ValueError, match='--logs: no workload and condition has'):
+    scoreboard.page([board_run('a', 1, 12), board_run('b', 2, 12)])
 
 
 def test_archives_hold_the_runs_and_are_the_same_every_time(tmp_path):
