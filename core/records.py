@@ -13,6 +13,7 @@ import json
 import math
 import os
 import pathlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,6 +58,11 @@ def as_plain(value: Any) -> Any:
   return value.item() if isinstance(value, np.generic) else value
 
 
+def described(value: Any) -> str:
+  """What repr says, but for a function's address, which each process changes."""
+  return re.sub(' at 0x[0-9a-f]+', '', repr(value))
+
+
 class Records:
   """The files of a run and the benchmark's metrics logger."""
 
@@ -70,7 +76,7 @@ class Records:
     self._columns = [*COLUMNS, *schedule_params.switching.columns]
     plain = as_plain(schedule_params)
     settings = {'step_hint': step_hint, 'schedule_params': plain}
-    self._settings = json.dumps(settings, indent=2, default=repr) + '\n'
+    self._settings = json.dumps(settings, indent=2, default=described) + '\n'
     self._picture = self._attempt(f'drawing {PICTURE}', drawn, cycles)
 
   def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
@@ -113,7 +119,7 @@ class Records:
   def add(
     self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
   ) -> None:
-    """Writes events to cycles.csv and, with the last step's metrics, on."""
+    """Writes events to cycles.csv; the logger gets the last step's metrics, too."""
     rows = [{'global_step': step, **event} for event in events]
     self._write(CYCLES, self._add_rows, rows)
     if self._logger is not None:

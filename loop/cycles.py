@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import inspect
 import math
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from ..core.checks import check, check_count, check_flag, check_number
 from ..core.control import RunConfig, Transition
 from ..core.evaluation import Evaluation, Target
 from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
+from ..core.records import described
 from ..core.schedules import CycleClock
 from ..core.state import Control, from_words, to_words
 from ..early_switching import Progress
@@ -78,7 +78,7 @@ class State(NamedTuple):
 class Cycles:
   """A chain of learning-rate cycles with soft resets and early switching.
 
-  Given the same evaluations, it decides exactly as the submission does.
+  Given the same evaluations, steps and peaks, it decides as the submission does.
 
   Attributes:
     optimizer: the optax transformation for the loop's train step.
@@ -102,8 +102,10 @@ class Cycles:
     """Lays out the chain and looks at the optimizer.
 
     Args:
-      chain: the settings; budget_factor and relative_peak are ignored. With an
-        `optimizer`, only the weight decay of the chain's own counts.
+      chain: the settings. What needs a workload is ignored: budget_factor,
+        relative_peak, dropout_rate, label_smoothing, and the numbers of the
+        horizon, which is num_steps. With an `optimizer`, only the weight decay
+        of the chain's own counts.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.
@@ -114,7 +116,7 @@ class Cycles:
         resets need `tau`.
       rises: whether a larger metric is better.
       tau: (metric, the run's first metric, step) -> share of fresh values in
-        [0, 1]; replaces the distance to the target.
+        [0, 1]; replaces the distance to the target, and fades as that does.
       has_batch_stats: whether the state has batch statistics.
       frozen: path such as "['body']['kernel']" -> whether resets leave that
         parameter alone; None for those that the optimizer does not train.
@@ -142,7 +144,9 @@ class Cycles:
     check_flag('has_batch_stats', has_batch_stats)
     chain = dataclasses.replace(chain, relative_peak=None)
     reset = chain.reset
-    if tau is not None and isinstance(reset, SoftReset):
+    if tau is not None:
+      right = 'a SoftReset where tau is given'
+      check(isinstance(reset, SoftReset), 'reset', reset, right)
       own = OwnTau(reset.alpha, fade=reset.fade, share=tau)
       chain = dataclasses.replace(chain, reset=own)
     lay_out = lambda steps: schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
@@ -175,6 +179,8 @@ class Cycles:
       name = lambda frozen: [bool(frozen(path)) for path in paths]
       kept = _used('frozen', frozen, right, name)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
+    right = 'False for at least one parameter'
+    check(len(self.frozen) < len(paths), 'frozen', list(self.frozen), right)
     roles, doubtful = roles_of(self._begin, params, kept)
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
     right = 'FullReset() or Cyclic() (this optimizer has no blend of '
@@ -407,13 +413,12 @@ def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
     return use(value)
   except (AttributeError, TypeError, ValueError) as error:
     reason = str(error).partition('\n')[0]
-    shown = re.sub(' at 0x[0-9a-f]+', '', repr(value))  # of a function
-    said = f'{name}={shown} ({reason}): must be {right}.'
+    said = f'{name}={described(value)} ({reason}): must be {right}.'
     raise ValueError(said) from error
 
 
 def _check_shapes(state: State, like: State) -> None:
-  """Names the first leaf that has another shape than it must have."""
+  """Raises ValueError with the path of the first leaf whose shape is wrong."""
   given, right = (
     {path: np.shape(leaf) for path, leaf in leaves}
     for leaves, _ in map(tree_flatten_with_path, (state, like))

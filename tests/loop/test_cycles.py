@@ -402,6 +402,14 @@ def test_many_steps_at_once_are_those_steps():
       'switching=Progress.*: must be another one',
     ),
     ({'frozen': ['hidden']}, r'frozen=.*not callable\): must be a func'),
+    ({'frozen': lambda path: True}, 'frozen=.*must be False for at least'),
+    (
+      {
+        'chain': dataclasses.replace(loops.CHAIN, reset=FullReset()),
+        'tau': lambda *asked: 0.5,
+      },
+      r'reset=FullReset\(\): must be a SoftReset where tau is given',
+    ),
     (
       {'make_params': lambda key: {'w': jnp.zeros(2, complex)}},
       r"make_params=.*at \['w'\] it is complex",
