@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 
-from ..core.optimizers import AdamW, averaged
+from ..core.optimizers import AdamW, averaged, clipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,20 +48,37 @@ class NadamW(AdamW):
 
 
 @dataclasses.dataclass(frozen=True)
-class Nesterov(AdamW):
+class Nesterov:
   """Gradient descent with Nesterov momentum, for workloads where Adam fails.
 
     m <- b1 m + g,   update = b1 m + g
 
   The weight decay is decoupled, as in AdamW. The momentum is a sum, not an
   average: at the same rate it steps 1 / (1 - b1) times as far as an average
-  would. beta2 and eps are not used.
+  would.
 
   Source: Sutskever et al. 2013, "On the importance of initialization and
   momentum in deep learning", as in `optax.trace`.
   """
 
-  moments: ClassVar[tuple[str, ...]] = ('trace',)
+  one_minus_beta1: float = 0.06733926164  # 1 - beta1
+  weight_decay: float = 0.08121616522670176  # times the learning rate
+  grad_clip: float | None = None  # largest global norm; None: no clipping
 
-  def direction(self) -> optax.GradientTransformation:
-    return optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True)
+  moments: ClassVar[tuple[str, ...]] = ('trace',)
+  iterates: ClassVar[tuple[str, ...]] = ()
+
+  def __post_init__(self) -> None:
+    # The fields are AdamW's, and so is what is right for them.
+    AdamW(**dataclasses.asdict(self))
+
+  def build(self, rate: ArrayLike) -> optax.GradientTransformation:
+    return optax.chain(
+      clipped(self.grad_clip),
+      optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True),
+      optax.add_decayed_weights(self.weight_decay),
+      optax.scale(-rate),  # type: ignore[operator]
+    )
+
+  def gradient_point(self, state: Any, params: Any) -> Any:
+    return params
