@@ -116,7 +116,7 @@ class ModelReset:
     if not has_statistics:
       logging.warning(
         "init_model_fn's batch statistics differ in shape from those that are "
-        'trained. Resets leave the statistics as they are.'
+        'trained. Resets keep the statistics, with 0 for what is not finite.'
       )
       zeros = tree_util.tree_map(lambda x: np.zeros(x.shape), self._shapes[1])
       fresh = fresh[0], zeros

@@ -19,9 +19,8 @@ Level = Annotated[float, '[0, 1]']
 Share = Annotated[float, '(0, 1]']
 Positive = Annotated[float, '(0, inf)']
 FALLS = ('linear', 'sqrt', 'inverse')
-# A jump counts as reached so much before its share: a share of a part, computed
-# in float32, may be rounded to below it, and the jump would be a step late. It
-# is less than half a step up to a million steps.
+# How far before its share a jump counts as reached: rounding in float32 could
+# otherwise delay it by a step. Less than half a step for up to a million steps.
 SLACK = 2.0**-21
 
 

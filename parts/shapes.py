@@ -35,7 +35,7 @@ from .shape_formulas import (
   num_reached,
 )
 
-# More stairs than that are none that can be told from the curve.
+# Beyond this many, stairs cannot be told from the smooth curve.
 MOST_STAIRS = 10_000
 
 

@@ -1,6 +1,6 @@
 """The small workloads of `mini_algoperf`, shortened, under a condition.
 
-What is shortened: step_hint to a quarter or about an eighth, the batch of digits and
+What is shortened: step_hint to between a quarter and an eighth, the batch of digits and
 molecules to a half, the validation split to one batch; variants as their bases.
 Translation is judged by the accuracy of its tokens, since decoding takes longer
 than training. Models, data and losses are the workloads' own. A whole budget then
@@ -155,7 +155,7 @@ def make_workload(
 
 
 def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
-  """The multiple of itself as which a rate acts; `found` as for targets."""
+  """By which rates act multiplied; `found` as for targets."""
   if condition.of_best_peak is None:
     return condition.rate_factor
   peak = found['runs']['tuned']['peak']
