@@ -50,14 +50,15 @@ def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
 
 
 def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
-  """Adds a run, rounded to what its table needs."""
+  """Adds a run; all but the metric, which decides, is rounded."""
   new = not file.exists()
   with file.open('a', newline='') as lines:
     writer = csv.writer(lines, lineterminator='\n')
     if new:
       writer.writerow([*Run._fields, *Point._fields])
-    for step, *values in points:
-      writer.writerow([*run, step, *(f'{value:.5g}' for value in values)])
+    for step, seconds, loss, metric in points:
+      rounded = f'{seconds:.5g}', f'{loss:.5g}'
+      writer.writerow([*run, step, *rounded, metric])
 
 
 def steps_to(points: Sequence[Point], target: float) -> float:
