@@ -2,7 +2,8 @@
 
 A rate is never tuned to a workload. Every submission has its published rate and
 one factor, the same for all workloads and conditions, which acts as explained
-in `conditions`. factors.json has the factors and what they were chosen from,
+in `conditions`. SOFT_RESET and its pieces have that of `bare`, its optimizer
+alone. `RelativePeak` undoes it for the rate, not for the weight decay. factors.json has the factors and what they were chosen from,
 runs under tuned@2, tuned@4, tuned@8 and tuned@16: the best one leaves the most of
 the budget when the target is reached, on average over workloads; ties go to the
 one that comes nearest to the targets.
@@ -27,7 +28,6 @@ from ..paths import read_object
 
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_OURS = 'SOFT_RESET'
 _HELPERS = ('__init__', 'common')
 _PIECES_FILE = pathlib.Path(pieces.__file__).resolve()
 
@@ -44,7 +44,7 @@ def known_paths() -> dict[str, pathlib.Path]:
   """The files of the submissions known by name: the rivals' and ours."""
   found = sorted((_ROOT / 'benchmarks' / 'rivals').glob('*.py'))
   rivals = {path.stem: path for path in found if path.stem not in _HELPERS}
-  return {**rivals, _OURS: _PIECES_FILE}
+  return {**rivals, 'SOFT_RESET': _PIECES_FILE}
 
 
 def load(entry: Contender) -> LoadedSubmission:
@@ -61,10 +61,10 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  Ours without a piece has the factor of ours.
+  All of ours have that of `bare`.
   """
   factors = read_object(FACTORS_FILE)['factors']
-  return float(factors.get(_OURS if name in PIECES else name, 1.0))
+  return float(factors.get('bare' if name in PIECES else name, 1.0))
 
 
 def get_entry(text: str) -> Contender:
