@@ -50,7 +50,7 @@ def distance(
     return math.nan
   if not goal > 0:
     return 0.0
-  if target.rising:
+  if target.rises:
     return 1.0 - metric / goal
   if not goal < first_metric < math.inf:
     return 1.0 - goal / metric if metric > 0 else -math.inf

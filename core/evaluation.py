@@ -22,7 +22,7 @@ class Target(NamedTuple):
 
   key: str  # of the metric among the evaluation results
   value: float
-  rising: bool  # whether a larger metric is better
+  rises: bool  # whether a larger metric is better
 
 
 class Evaluation(NamedTuple):

@@ -49,12 +49,12 @@ def read_target(workload: WorkloadApi) -> Target:
   """
   name, reached = 'target_metric_name', workload.has_reached_validation_target
   key = f'validation/{workload.target_metric_name}'
-  rising, falling = (bool(reached({key: x})) for x in (math.inf, -math.inf))
+  rises, falls = (bool(reached({key: x})) for x in (math.inf, -math.inf))
   right = 'a metric of which exactly one of inf and -inf reaches the target'
-  check(rising != falling, name, workload.target_metric_name, right)
+  check(rises != falls, name, workload.target_metric_name, right)
   value = float(workload.validation_target_value)
   check(math.isfinite(value), 'validation_target_value', value, 'finite')
-  return Target(key, value, rising)
+  return Target(key, value, rises)
 
 
 def spec_of(workload: WorkloadApi) -> types.ModuleType:

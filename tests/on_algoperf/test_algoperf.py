@@ -64,7 +64,7 @@ def test_what_is_read_of_every_workload():
     metric, rising, loss = METRICS[base]
     target = read_target(workload)
     assert target.key == f'validation/{metric}', name
-    assert target.rising == rising, name
+    assert target.rises == rising, name
     assert 0 < target.value < math.inf
     results = {f'validation/{loss}': 2.5, f'validation/{metric}': 2.5}
     found = read_evaluation(7, results, target)
