@@ -144,9 +144,10 @@ class Cycles:
     check_flag('has_batch_stats', has_batch_stats)
     chain = dataclasses.replace(chain, relative_peak=None)
     reset = chain.reset
-    if tau is not None:
-      right = 'a SoftReset where tau is given'
-      check(isinstance(reset, SoftReset), 'reset', reset, right)
+    right = 'a SoftReset where tau is given'
+    is_fit = tau is None or isinstance(reset, SoftReset)
+    check(is_fit, 'reset', reset, right)
+    if tau is not None and isinstance(reset, SoftReset):
       own = OwnTau(reset.alpha, fade=reset.fade, share=tau)
       chain = dataclasses.replace(chain, reset=own)
     lay_out = lambda steps: schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
