@@ -17,6 +17,7 @@ from ...schedule_params import SOFT_RESET, ScheduleParams
 _RESET: Any = SOFT_RESET.reset
 _OPTIMIZER: Any = SOFT_RESET.optimizer
 _PEAK: Any = SOFT_RESET.relative_peak
+_RATE, _DECAY = SOFT_RESET.cycles[0].peak, _OPTIMIZER.weight_decay
 _FACTOR = 2.0  # chosen on the workloads for choosing, see CANDIDATES.md
 _ON_BOARD = dataclasses.replace(
   SOFT_RESET, relative_peak=RelativePeak(_FACTOR * _PEAK.share)
@@ -36,14 +37,21 @@ def _with_optimizer(**changes: Any) -> ScheduleParams:
   return _without(optimizer=dataclasses.replace(_OPTIMIZER, **changes))
 
 
+# Its optimizer alone: one cycle over the run, ended by its decay.
+_BARE = _without(
+  cycles=SOFT_RESET.cycles[:1],
+  reset=Cyclic(),
+  relative_peak=None,
+  early_switching=False,
+)
 PIECES: dict[str, ScheduleParams] = {
   'SOFT_RESET': _ON_BOARD,
-  # Its optimizer alone: one cycle over the run, ended by its decay.
-  'bare': _without(
-    cycles=SOFT_RESET.cycles[:1],
-    reset=Cyclic(),
-    relative_peak=None,
-    early_switching=False,
+  'bare': _BARE,
+  # The same at twice the rate; a step's weight decay is the same.
+  'bare_8x': dataclasses.replace(
+    _BARE,
+    cycles=(dataclasses.replace(SOFT_RESET.cycles[0], peak=2.0 * _RATE),),
+    optimizer=dataclasses.replace(_OPTIMIZER, weight_decay=0.5 * _DECAY),
   ),
   # Cycles begin with the model as it is: warm restarts of the rate.
   'without_soft': _without(reset=Cyclic()),

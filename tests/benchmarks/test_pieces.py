@@ -11,6 +11,7 @@ from reset_cycles.schedule_params import SOFT_RESET
 FIELDS = {
   'SOFT_RESET': '',
   'bare': 'cycles reset early_switching relative_peak',
+  'bare_8x': 'cycles optimizer reset early_switching relative_peak',
   'without_soft': 'reset',
   'with_full': 'reset',
   'without_fade': 'reset',
@@ -40,6 +41,13 @@ def test_the_boards_share_is_twice_that_in_force():
   assert ours == dataclasses.replace(SOFT_RESET, relative_peak=None)
   assert PIECES['SOFT_RESET'].relative_peak.share == 0.12
   assert SOFT_RESET.relative_peak.share == 0.06
+
+
+def test_bare_at_twice_the_rate_decays_its_weights_as_much():
+  bare, twice = PIECES['bare'], PIECES['bare_8x']
+  rates = [params.cycles[0].peak for params in (bare, twice)]
+  decays = [params.optimizer.weight_decay for params in (bare, twice)]
+  assert rates[1] / rates[0] == decays[0] / decays[1] == 2.0
 
 
 @pytest.mark.parametrize('name', ['bare', 'without_cycles', 'without_growth'])
