@@ -154,8 +154,9 @@ def _evaluate(
   )
   if workload.has_reached_validation_target(result):
     state['validation_goal_reached'] = True
-  has_test = 'test' in workload.eval_splits
-  if has_test and workload.has_reached_test_target(result):
+  if 'test' not in workload.eval_splits:
+    state['test_goal_reached'] = state['validation_goal_reached']
+  elif workload.has_reached_test_target(result):
     state['test_goal_reached'] = True
   end = trial.clock()
   state['last_eval_time'] = end

@@ -115,17 +115,6 @@ def missing(jobs: Sequence[Task], root: pathlib.Path) -> list[Task]:
   return [j for j in jobs if not (kept_path(root, j) / META_DATA).exists()]
 
 
-class _Ending(runner.Observer):
-  """Ends a run at the validation target, as no other split is evaluated."""
-
-  def on_step(self, trial: Trial) -> None:
-    """Nothing ends between evaluations."""
-
-  def on_evaluation(self, trial: Trial) -> None:
-    state = trial.train_state
-    state['test_goal_reached'] = state['validation_goal_reached']
-
-
 def train(job: Task, root: pathlib.Path) -> None:
   """Trains one run and keeps its logs, or its traceback if it fails.
 
@@ -173,7 +162,7 @@ def _train(job: Task, log_dir: pathlib.Path) -> None:
   submission = entries.load(job.entry)
   trial = Trial(workload, submission, options, sizes, job.seed, log_dir, clock)
   trial.open_log({'workload': job.workload, 'rng_seed': job.seed})
-  runner.train(trial, _Ending())
+  runner.train(trial)
 
 
 def _name(job: Task) -> str:

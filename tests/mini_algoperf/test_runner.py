@@ -118,8 +118,8 @@ def test_budget(generation, every, options, last_step, evaluations):
     ({1: 0.1, 5: 0.85, 10: 0.95, 15: 0.0}.get, BOTH, True, 10, (True, True)),
     # The validation target alone does not end a run.
     (lambda step: 0.85, BOTH, True, 30, (True, False)),
-    # A split that is left out reaches no target.
-    (lambda step: 0.95, BOTH[:1], True, 30, (True, False)),
+    # Without a test split that is evaluated, validation decides alone.
+    ({1: 0.1, 5: 0.85, 10: 0.0}.get, BOTH[:1], True, 5, (True, True)),
     (lambda step: 0.95, BOTH, False, 30, (True, True)),
   ],
 )
