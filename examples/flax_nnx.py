@@ -52,6 +52,7 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
   )
   model, said = Net(nnx.Rngs(1)), []
   optimizer = nnx.Optimizer(model, cycles.optimizer, wrt=nnx.Param)
+  evaluate = nnx.jit(loss_fn)
   for step in range(steps):
     if cycles.steps_until_due(step) == 0:
       state, events = cycles.before_step(step, read(model, optimizer))
@@ -59,7 +60,7 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
       said += events
     train_step(model, optimizer, *spirals(step))
     if (step + 1) % every == 0:
-      loss, accuracy = nnx.jit(loss_fn)(model, *TEST)
+      loss, accuracy = evaluate(model, *TEST)
       state = read(model, optimizer)
       state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
       write(model, optimizer, state)
