@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import pathlib
@@ -38,6 +39,7 @@ def train_all(
   """Trains runs and keeps their logs, with a bar over all runs on stderr.
 
   Raises:
+    ValueError: if another process trains into the folder.
     RunFailed: if a run raises it, or a worker is ended from outside. The runs under
       way are finished first.
     KeyboardInterrupt: after Ctrl-C; the runs under way are killed.
@@ -47,6 +49,7 @@ def train_all(
   root.mkdir(parents=True, exist_ok=True)
   context = multiprocessing.get_context('spawn')
   with (
+    _locked(root),
     _environment(root),
     concurrent.futures.ProcessPoolExecutor(
       num_workers,
@@ -69,6 +72,20 @@ def train_all(
     except Exception:
       pool.shutdown(cancel_futures=True)
       raise
+
+
+@contextlib.contextmanager
+def _locked(root: pathlib.Path) -> Iterator[None]:
+  """Holds a folder: two processes would remove each other's runs under way."""
+  with (root / '.lock').open('w') as lock:
+    try:
+      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise ValueError(
+        f'{root}: another command trains into this folder; wait for its end, or '
+        'name another folder.'
+      ) from None
+    yield
 
 
 @contextlib.contextmanager

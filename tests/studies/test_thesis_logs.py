@@ -129,6 +129,13 @@ def test_a_worker_that_is_killed_is_told(tmp_path):
     workers.train_all(JOBS, tmp_path, 1, kill)
 
 
+def test_two_commands_do_not_train_into_one_folder(tmp_path):
+  with workers._locked(tmp_path):
+    with pytest.raises(ValueError, match='another command trains into this'):
+      workers.train_all(JOBS, tmp_path, 1, note)
+  assert [path.name for path in tmp_path.iterdir()] == ['.lock']
+
+
 @pytest.mark.usefixtures('fake_workload')
 def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   path = pathlib.Path(
