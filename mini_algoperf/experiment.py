@@ -172,13 +172,13 @@ def _read_checkpoint(
 ) -> dict[str, Any] | None:
   """The one to resume from; None if the run was killed before its first."""
   recorded = log_dir / 'flags_0.json'
-  before = files.read_json(recorded) if recorded.exists() else {}
-  began = before.get('generation', options.generation)
-  if began != options.generation:
-    raise ValueError(
-      f'--generation={options.generation}: the run to resume was started with '
-      f'{began}; give that.'
-    )
+  before = _read_object(recorded) if recorded.exists() else {}
+  for name in ('generation', 'eval_by', 'eval_every', 'eval_splits'):
+    given = getattr(options, name)
+    if (began := before.get(name, given)) != given:
+      flag = f'--{name}={given}' if given else f'--{name}'
+      how = f'with {began}; give that' if began else 'without; leave it out'
+      raise ValueError(f'{flag}: the run to resume was started {how}.')
   anew = '--overwrite instead of --resume_last_run starts anew.'
   try:
     raw = checkpoints.read_latest(log_dir)
@@ -191,6 +191,13 @@ def _read_checkpoint(
   return raw
 
 
+def _read_object(path: pathlib.Path) -> dict[str, Any]:
+  values = files.read_json(path)
+  if not isinstance(values, dict):
+    raise ValueError(f'{path} must hold an object of JSON.')
+  return values
+
+
 def _choose_seed(
   given: int | None, log_dir: pathlib.Path, raw: Mapping[str, Any] | None
 ) -> int:
@@ -198,10 +205,10 @@ def _choose_seed(
   found = {raw['rng_seed']} if raw else set()
   path = metadata.meta_data_path(log_dir)
   if path.exists():
-    meta = files.read_json(path)
-    if 'rng_seed' not in meta:
-      raise ValueError(f'{path}: has no rng_seed, so nothing can be resumed.')
-    found.add(int(meta['rng_seed']))
+    seed = _read_object(path).get('rng_seed')
+    if not isinstance(seed, int):
+      raise ValueError(f'{path}: rng_seed={seed!r} must be a whole number.')
+    found.add(seed)
   if found and given not in (None, *found):
     raise ValueError(
       f'--rng_seed={given}: the run to resume was started with {min(found)}; '

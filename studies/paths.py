@@ -73,9 +73,15 @@ def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
     )
 
 
+def visible(root: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+  """Files below a folder, sorted; hidden folders have runs under way."""
+  found = sorted(root.glob(pattern))
+  return [p for p in found if '/.' not in f'/{p.relative_to(root).as_posix()}']
+
+
 def find_trials(root: pathlib.Path) -> list[pathlib.Path]:
   """The folder itself, or the trials below it; ValueError without any."""
-  trials = sorted(path.parent for path in root.rglob(META_DATA))
+  trials = sorted(path.parent for path in visible(root, f'**/{META_DATA}'))
   if not trials:
     raise ValueError(
       f"{root} has no trial: give an experiment's folder, such as "

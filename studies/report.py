@@ -100,7 +100,9 @@ def read_reported(
   """Reads a trial's folder, also while it runs; ValueError names a file."""
   table, log = read_run(trial), read_log(trial / CYCLES)
   log.whole_numbers()  # refuses what is none
-  events = [{k: value for k, value in row.items() if value} for row in log.rows]
+  # Those of a damaged file that name no event cannot be told.
+  rows = [row for row in log.rows if row.get('event')]
+  events = [{k: value for k, value in row.items() if value} for row in rows]
   place = '/'.join(trial.resolve().parts[-_PARTS:])
   seed = [] if table.seed is None else [f'seed {table.seed}']
   return ReportedRun(
@@ -121,7 +123,7 @@ def _state(
   finish = [event for event in events if event['event'] == 'finish']
   if finish:
     return f'finished: {finish[-1].get("reason", "no reason given")}'
-  limit = read_flags(trial).get('max_global_steps')
+  limit = read_flags(trial)[-1].get('max_global_steps')
   if isinstance(limit, int) and table.last_step >= limit:
     return f'ended by --max_global_steps={limit}'
   # The runner logs the score after the last step, not only at evaluations.

@@ -187,7 +187,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   Raises:
     ValueError: names a file that is missing, or has what does not belong there.
   """
-  meta, flags = read_object(log_dir / META_DATA), read_flags(log_dir)
+  meta, flags = read_object(log_dir / META_DATA), read_flags(log_dir)[0]
   workload = meta.get('workload.name', flags.get('workload'))
   if workload is None:
     raise ValueError(
@@ -274,10 +274,11 @@ def _in_order(log: Log) -> Log:
   return Log(log.path, [row for _, row in kept])
 
 
-def read_flags(log_dir: pathlib.Path) -> Mapping[str, object]:
-  """The flags with which a run was started; none without a file."""
-  path = log_dir / FLAGS
-  return read_object(path) if path.exists() else {}
+def read_flags(log_dir: pathlib.Path) -> list[Mapping[str, object]]:
+  """The flags of a run's start and of each resumption; [{}] without a file."""
+  paths = {path.stem[6:]: path for path in log_dir.glob('flags_*.json')}
+  numbers = sorted(filter(str.isdecimal, paths), key=int)
+  return [read_object(paths[number]) for number in numbers] or [{}]
 
 
 def run_seed(

@@ -167,9 +167,13 @@ def score(relative: np.ndarray) -> float:
 
 
 def entries(trials: Sequence[TrialTimes]) -> list[Entry]:
-  """The submissions with their scores, the best first."""
+  """Submissions and scores, the best first; ValueError if no workload counts."""
   times = median_times(trials)
-  own = base_times(times, base_workloads(times))
+  base = base_workloads(times)
+  if not base:
+    names = ', '.join(sorted({trial.workload for trial in trials}))
+    raise ValueError(f'no base workload, of which scores are made: {names}.')
+  own = base_times(times, base)
   seconds = np.array([list(t.values()) for t in own.values()], float)
   found = [
     Entry(name, score(relative), relative)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.checks import is_number
 from ...mini_algoperf import files, logger
-from ..paths import META_DATA, read_object
+from ..paths import META_DATA, read_object, visible
 from ..run_files import MetricTarget, read_log, read_target
 from ..scores import TrialTimes
 
@@ -94,11 +94,20 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
   A workload is what the trial's meta data say.
 
   Raises:
-    ValueError: if there is no trial, or one is damaged.
+    ValueError: if there is no trial, or one is damaged or there twice.
   """
   runs = []
-  for path in sorted(root.glob(f'**/study_*/*/trial_*/{META_DATA}')):
+  places: dict[tuple[str, ...], pathlib.Path] = {}
+  # Resolved, since '.' does not have the name of a submission.
+  for path in visible(root.resolve(), f'**/study_*/*/trial_*/{META_DATA}'):
     submission, study, folder, trial, _ = path.parts[-5:]
+    name = folder.removesuffix('_jax').removesuffix('_pytorch')
+    other = places.setdefault((submission, study, name, trial), path.parent)
+    if other != path.parent:
+      raise ValueError(
+        f'{root} has a trial twice, {other} and {path.parent}: give a folder of '
+        'logs with one of them.'
+      )
     target = read_target(path.parent)
     log = read_log(path.with_name(logger.EVAL_MEASUREMENTS))
     columns = log.rows[0] if log.rows else ()
@@ -109,7 +118,7 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
         'external',
         submission,
         study,
-        _workload(path, folder.removesuffix('_jax').removesuffix('_pytorch')),
+        _workload(path, name),
         trial,
         log.whole_numbers().astype(np.float64),
         log.numbers('accumulated_submission_time'),

@@ -29,9 +29,9 @@ from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from .. import workers
 from ..errors import RunFailed
-from ..paths import META_DATA, check_file, folder, read_object
+from ..paths import META_DATA, check_file, folder, read_object, visible
 from ..plans import read_plan
-from ..run_files import FLAGS, read_log, run_seed
+from ..run_files import FLAGS, read_flags, read_log, run_seed
 
 KEPT_FILES = (FLAGS, META_DATA, logger.EVAL_MEASUREMENTS, SETTINGS, CYCLES)
 _NAMES = {params: name for name, params in RUNS.items()}
@@ -65,10 +65,8 @@ def find_logs(roots: Iterable[pathlib.Path]) -> list[RunLog]:
   """
   found: dict[Job, pathlib.Path] = {}
   for root in roots:
-    for path in sorted(folder(root).rglob(SETTINGS)):
-      # Runs under way are in hidden folders.
-      hidden = any(p.startswith('.') for p in path.relative_to(root).parts)
-      job = None if hidden else _read_job(path.parent)
+    for path in visible(folder(root), f'**/{SETTINGS}'):
+      job = _read_job(path.parent)
       if job is not None:
         found.setdefault(job, path.parent)
   return [RunLog(job, found[job]) for job in sorted(found)]
@@ -80,21 +78,21 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
     return None
   try:
     plan = read_plan(log_dir)
-    flags = read_object(log_dir / FLAGS)
+    flags = read_flags(log_dir)
     meta = read_object(log_dir / META_DATA)
-    workload = flags['workload']
+    workload = str(flags[0]['workload'])
   except (ValueError, KeyError):
     return None  # another project's, or an older version's
   if plan is None or plan.params not in _NAMES:
     return None
   if workload in WORKLOADS and not (
     plan.step_hint == WORKLOADS[workload].step_hint
-    and flags.get('eval_by', 'steps') == 'steps'
-    and not flags.get('eval_every')
+    and all(f.get('eval_by', 'steps') == 'steps' for f in flags)
+    and not any(f.get('eval_every') for f in flags)
     and read_log(log_dir / CYCLES).of_event('finish').rows
   ):
     return None
-  return Job(workload, _NAMES[plan.params], run_seed(meta, flags) or 0)
+  return Job(workload, _NAMES[plan.params], run_seed(meta, flags[0]) or 0)
 
 
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -64,6 +65,7 @@ def trials(tmp_path, monkeypatch):
   for seed, folder in zip((1, 2, 10), found):
     folder.mkdir(parents=True)
     write_run(folder, EVENTS, seed=seed)
+  shutil.copytree(found[0], 'runs/.running/trial_1')  # passed over
   return found
 
 

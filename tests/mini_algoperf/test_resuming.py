@@ -44,7 +44,7 @@ def flip_a_bit(path):
   path.write_bytes(content[:middle] + changed + content[middle + 1 :])
 
 
-META = 'meta_data_0.json'
+META, FLAGS = 'meta_data_0.json', 'flags_0.json'
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,24 @@ META = 'meta_data_0.json'
       ['--rng_seed=4'],
       'rng_seed=4: the run to resume was started wi',
     ),
+    ([], None, ['--eval_every=4'], 'was started without; leave it out'),
+    (['--eval_every=4'], None, [], '--eval_every: the run to resume was start'),
+    ([], None, ['--eval_by=time'], 'was started with steps; give that'),
+    ([], None, ['--eval_splits=validation'], 'was started with all; give that'),
     (['--nosave_checkpoints'], None, [], 'has no checkpoint; --overwrite inst'),
     ([], ('checkpoint_10', flip_a_bit), [], 'checkpoint_10 is damaged'),
     ([], (META, '{}'), [], META),
     ([], (META, '{"rng_seed'), [], META),
+    ([], (META, '5'), [], f'{META} must hold an object'),
+    ([], (META, '{"rng_seed": null}'), [], f'{META}: rng_seed=None must'),
+    ([], (META, '{"rng_seed": "abc"}'), [], f"{META}: rng_seed='abc' must"),
+    ([], (FLAGS, '[]'), [], f'{FLAGS} must hold an object'),
   ],
-  ids=['generation', 'seed', 'none', 'checkpoint', 'no_seed', 'torn'],
+  ids=[
+    *('generation', 'seed', 'eval_every', 'no_eval_every', 'eval_by'),
+    *('eval_splits', 'none', 'checkpoint', 'no_seed', 'torn', 'number'),
+    *('null', 'text', 'list'),
+  ],
 )
 def test_a_run_that_cannot_be_gone_on_with(
   begun, change, resumed, message, capsys

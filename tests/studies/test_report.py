@@ -72,14 +72,21 @@ def test_the_story_in_sentences(trial):
 )
 def test_how_a_run_has_ended(events, flags, last, hours, state, trial):
   write_run(trial, [*EVENTS, *events])
-  path = trial / 'flags_0.json'
-  files.write_json(path, {**files.read_json(path), **flags})
+  # A resumption's count, in the order of their numbers.
+  for number, own in ((2, {'max_global_steps': 20}), (10, flags)):
+    files.write_json(trial / f'flags_{number}.json', own)
   rows = files.read_rows(trial / 'measurements.csv')
   columns = [*rows[0], 'score']
   rows[-1] = {'global_step': 60, **last}
   files.write_rows(trial / 'measurements.csv', columns, rows)
   written = max(p.stat().st_mtime for p in trial.iterdir())
   assert read(trial, written + 3600 * hours).state.startswith(state)
+
+
+def test_rows_of_a_damaged_file_without_their_event(trial):
+  write_run(trial, [*EVENTS, {'global_step': 60, 'cycle': 2}])
+  page_of(trial)
+  assert len(read(trial).events) == len(EVENTS)
 
 
 def test_several_runs_are_compared(tmp_path):

@@ -1,6 +1,7 @@
 """AlgoPerf's score, from times to the targets, of logs and recorded runs."""
 
 import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -112,10 +113,11 @@ def test_the_best_trial_and_the_median_study_count():
   assert scores.median_times(trials) == {'a': {'x': 20.0, 'y': NEVER}}
 
 
-def test_a_trial_of_the_benchmarks_logs(tmp_path):
+def test_a_trial_of_the_benchmarks_logs(tmp_path, monkeypatch):
   place = 'external/mine/study_3/librispeech_deepspeech_pytorch/trial_2'
   write(tmp_path, place, [0.1, 0.8], 'wer', loss='ctc_loss')
-  [run] = reading.read_logs(tmp_path)
+  monkeypatch.chdir(tmp_path / 'external' / 'mine')
+  [run] = reading.read_logs(pathlib.Path())
   assert run[:4] == ('logs', 'external', 'mine', 'study_3')
   assert run.trial == 'trial_2'
   target = ('wer', 0.5, False)
@@ -139,6 +141,23 @@ def test_meta_data_that_say_too_little(metric, changes, message, tmp_path):
   write(tmp_path, 'a/study_0/own_jax/trial_1', [0.1], metric, **changes)
   with pytest.raises(ValueError, match=message):
     reading.read_logs(tmp_path)
+
+
+def test_trials_of_two_experiments_are_not_taken_together(tmp_path):
+  place = 'a/study_0/ogbg_jax/trial_1'
+  for experiment in ('one', '.running'):
+    write(tmp_path, f'{experiment}/{place}', [0.6])
+  assert len(reading.read_logs(tmp_path)) == 1
+  write(tmp_path, f'two/{place}', [0.6])
+  message = f'has a trial twice, .*/one/{place} and .*/two/{place}: give a'
+  with pytest.raises(ValueError, match=message):
+    reading.read_logs(tmp_path)
+
+
+def test_held_out_workloads_alone_have_no_score():
+  trials = [TrialTimes('a', 'study_0', 'ogbg_model_size', 1.0)]
+  with pytest.raises(ValueError, match='no base workload.*: ogbg_model_size'):
+    scores.entries(trials)
 
 
 def test_the_scores_of_2024_are_those_that_were_published():

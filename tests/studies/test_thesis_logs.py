@@ -49,10 +49,11 @@ def test_a_run_of_ours_counts_when_it_has_finished(tmp_path):
   write_log(tmp_path / '.running' / 'run', SOFT)
   write_log(tmp_path / 'killed', SOFT, finished=False)
   write_log(tmp_path / 'other_length', SOFT, step_hint=50)
-  for flag in ({'eval_every': 7}, {'eval_by': 'time'}):
+  for number, flag in enumerate(({'eval_every': 7}, {'eval_by': 'time'})):
     log = write_log(tmp_path / next(iter(flag)), SOFT)
-    path = log.log_dir / 'flags_0.json'
-    files.write_json(path, {**files.read_json(path), **flag})
+    flags = files.read_json(log.log_dir / 'flags_0.json')
+    # Of its start, or of a resumption.
+    files.write_json(log.log_dir / f'flags_{number}.json', {**flags, **flag})
   assert logs.find_logs([tmp_path]) == []
 
 
