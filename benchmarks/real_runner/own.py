@@ -36,7 +36,17 @@ OWN = {
   'soft_reset_published_peak': dataclasses.replace(
     SOFT_RESET, relative_peak=None
   ),
-  # Both, one cycle, no early switching: nearly Schedule-Free AdamW as published.
+  'soft_reset_published_peak_r_0': dataclasses.replace(
+    SOFT_RESET, optimizer=_R_0, relative_peak=None
+  ),
+  # The published peak, r = .4, and two cycles, a fifth and the rest of the run.
+  'two_cycles': dataclasses.replace(
+    SOFT_RESET,
+    cycles=SOFT_RESET.cycles[::2],
+    optimizer=dataclasses.replace(_OPTIMIZER, r=0.4),
+    relative_peak=None,
+  ),
+  # One cycle, no early switching: nearly Schedule-Free AdamW v2 as published.
   'one_cycle_r_0': dataclasses.replace(
     SOFT_RESET,
     cycles=SOFT_RESET.cycles[:1],

@@ -17,7 +17,7 @@ RUNS = {
   logs.Run('a', 'counted', 'x', 1, 0.5): [
     logs.Point(1, 0.5, 2.25, 0.25),
     logs.Point(9, 4.5, 1.0, 0.75),
-    logs.Point(17, 8.5, 0.5, 0.5),
+    logs.Point(17, 8.5, 0.5, 0.5000042),  # every digit of the metric counts
   ],
   logs.Run('a', 'counted', 'x', 2, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
   logs.Run('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
@@ -208,6 +208,8 @@ def test_pieces_differ_from_what_is_handed_in_by_what_their_names_say():
 
   assert differing('soft_reset_r_0') == {'r'}
   assert differing('soft_reset_published_peak') == {'relative_peak'}
+  assert differing('soft_reset_published_peak_r_0') == {'r', 'relative_peak'}
+  assert differing('two_cycles') == {'cycles', 'r', 'relative_peak'}
   assert differing('one_cycle_r_0') == {
     *('cycles', 'early_switching', 'r', 'relative_peak')
   }
