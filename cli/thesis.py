@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import pathlib
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,17 @@ from .flags import PATH, command, completes, option, overwrite, switch
 if TYPE_CHECKING:
   from ..studies.thesis.logs import Job, RunLog
 
+_PLACES = {'logs': None, 'runs': pathlib.Path('experiment_runs/thesis')}
+
 
 def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
   """Adds the flags: where logs are, and how missing ones are made."""
   kept = 'Folder for runs that are trained; those in it are used, too.'
   more = "Folders of further logs, also the benchmark's; commas between them."
   for add in (
-    option('workers', 'Runs at a time.', click.IntRange(1, 1000), default=2),
-    option('runs', kept, PATH, default='experiment_runs/thesis'),
-    switch('shipped', "Use the project's logs; else train all.", default=True),
+    option('jobs', 'Runs at a time.', click.IntRange(1, 1000), default=2),
+    option('runs', kept, PATH, default=_PLACES['runs']),
+    switch('shipped', "Use the project's logs as well.", default=True),
     option('logs', more),
   ):
     function = add(function)
@@ -76,8 +79,13 @@ def figures(
   chosen = {name: thesis.find_figure(name) for name in names}
   out.mkdir(parents=True, exist_ok=True)
   jobs = drawing.wanted_jobs(chosen.values(), range(1, seeds + 1))
+  # Checked before hours of training; the benchmark's logs have pictures, too.
+  with _complete_logs((), **places) as found:
+    there = [*jobs, *(log.job for log in found)]
+  for path in (pictures := drawing.pictures(chosen, there, out)):
+    paths.check_free(path, overwrite)
   with _complete_logs(jobs, **places) as found:
-    for path in drawing.draw_all(chosen, found, out, overwrite):
+    for path in drawing.draw_all(pictures, found):
       print(path)
 
 
@@ -96,22 +104,24 @@ def results(
   with errors.ended_by_signals():
     from ..mini_algoperf import files
     from ..studies.thesis import results as findings
-  numbers = range(1, seeds + 1)
-  wanted = set(jobs := findings.wanted_jobs(numbers))
+  wanted = set(jobs := findings.wanted_jobs(range(1, seeds + 1)))
   page = paths.new_file(out, overwrite)
+  words = ['reset-cycles', 'results', f'--seeds={seeds}', f'--out={out}']
+  words += [f'--{n}={places[n]}' for n, v in _PLACES.items() if places[n] != v]
+  words += [] if places['shipped'] else ['--noshipped']
+  own = len(words) == 4 and seeds == 10  # ten seeds come with the project
   with _complete_logs(jobs, **places) as found:
     used = [log for log in found if log.job in wanted]
-    typed = f'reset-cycles results --seeds={seeds} --out={out}'
-    files.write_whole(page, findings.measure(typed, numbers, used))
+    files.write_whole(page, findings.measure(shlex.join(words), own, used))
   print(page)
 
 
 def _complete_logs(
-  jobs: Sequence[Job],
+  wanted: Sequence[Job],
   logs: str | None,
   shipped: bool,
   runs: pathlib.Path,
-  workers: int,
+  jobs: int,
 ) -> contextlib.AbstractContextManager[list[RunLog]]:
   """All logs that the flags name; missing runs are trained first."""
   from ..experiments.thesis import LOGS
@@ -122,7 +132,7 @@ def _complete_logs(
   # An earlier folder takes precedence.
   roots = [*(paths.folder(text, '--logs=') for text in given), *own]
   run = functools.partial(_run, click.get_current_context().obj)
-  return complete_logs(jobs, roots, runs, workers, run)
+  return complete_logs(wanted, roots, runs, jobs, run)
 
 
 def _run(main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ from ...experiments.thesis import ThesisFigure
 from ...mini_algoperf.workloads import WORKLOADS
 from ...parts.resets import Cyclic, FullReset, KeptMomentum
 from ...soft_reset import SoftReset
-from ..paths import check_free, save_picture
+from ..paths import save_picture
 from ..run_files import RunTable, read_run
 from ..run_plot import draw_target, mark_switches, scale_to_target, write_above
 from .logs import Job, RunLog
@@ -295,36 +295,35 @@ def wanted_jobs(
   ]
 
 
-def draw_all(
-  figures: Mapping[str, ThesisFigure],
-  logs: Sequence[RunLog],
-  out: pathlib.Path,
-  overwrite: bool,
-) -> Iterator[pathlib.Path]:
-  """Draws each figure once for each workload that has logs of all its runs.
+def pictures(
+  figures: Mapping[str, ThesisFigure], jobs: Iterable[Job], out: pathlib.Path
+) -> dict[pathlib.Path, tuple[str, ThesisFigure, str]]:
+  """Name, figure and workload of each picture <out>/<figure>_<workload>.png.
 
-  Of our workloads that is the stand-in alone; of the benchmark's any. Seeds beyond
-  those asked for are shown as well.
-
-  Yields:
-    The pictures' paths, <out>/<figure>_<workload>.png.
-
-  Raises:
-    ValueError: if a picture would be replaced unasked.
+  A workload with all of a figure's runs has one: of our workloads the stand-in
+  alone; of the benchmark's any.
   """
+  there = {job[:2] for job in jobs}
+  return {
+    out / f'{name}_{workload}.png': (name, figure, workload)
+    for workload in sorted({workload for workload, _ in there})
+    for name, figure in figures.items()
+    if workload == figure.workload.stand_in or workload not in WORKLOADS
+    if all((workload, run) in there for run in figure.runs)
+  }
+
+
+def draw_all(
+  wanted: Mapping[pathlib.Path, tuple[str, ThesisFigure, str]],
+  logs: Sequence[RunLog],
+) -> Iterator[pathlib.Path]:
+  """Draws `pictures`, of all seeds that have logs; yields their paths."""
   # Most runs are in several figures.
   read = functools.lru_cache(maxsize=None)(read_run)
-  for workload in sorted({log.job.workload for log in logs}):
-    for name, figure in figures.items():
-      if workload in WORKLOADS and workload != figure.workload.stand_in:
-        continue
-      folders = {
-        run: [log.log_dir for log in logs if log.job[:2] == (workload, run)]
-        for run in figure.runs
-      }
-      if all(folders.values()):
-        path = out / f'{name}_{workload}.png'
-        check_free(path, overwrite)
-        runs = {run: list(map(read, found)) for run, found in folders.items()}
-        save_picture(draw_figure(name, figure, runs), path)
-        yield path
+  for path, (name, figure, workload) in wanted.items():
+    runs = {
+      run: [read(x.log_dir) for x in logs if x.job[:2] == (workload, run)]
+      for run in figure.runs
+    }
+    save_picture(draw_figure(name, figure, runs), path)
+    yield path

@@ -31,8 +31,8 @@ def wanted_jobs(seeds: Iterable[int]) -> list[Job]:
   ]
 
 
-def measure(command: str, seeds: Sequence[int], logs: Sequence[RunLog]) -> str:
-  """Asks all claims of all workloads; returns RESULTS.md."""
+def measure(command: str, own: bool, logs: Sequence[RunLog]) -> str:
+  """RESULTS.md: all claims asked of logs; `own` are those of the project."""
   studies: dict[str, dict[str, dict[int, RunTable]]] = {
     workload: {name: {} for name in RUNS} for workload in WORKLOADS
   }
@@ -46,8 +46,9 @@ def measure(command: str, seeds: Sequence[int], logs: Sequence[RunLog]) -> str:
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
     command=command,
+    own=own,
     num_runs=len(logs),
-    seeds=seeds,
+    seeds=sorted({log.job.seed for log in logs}),
     hours=seconds / 3600,  # of all runs
     versions=sorted(found),
     devices=sorted({meta['device_kind'] for meta in metas}),

@@ -75,9 +75,9 @@ def test_completion(words, found, monkeypatch, capsys):
 @pytest.mark.parametrize(
   ('words', 'kept'),
   [
-    ('results -shipped --workers 3', {'shipped': True, 'workers': 3}),
+    ('results -shipped --jobs 3', {'shipped': True, 'jobs': 3}),
     ('results --shipped=true', {'shipped': True}),
-    ('results --noshipped -workers=3', {'shipped': False, 'workers': 3}),
+    ('results --noshipped -jobs=3', {'shipped': False, 'jobs': 3}),
     ('results --shipped=False', {'shipped': False}),
     ('schedule --step-hint=3', {'step_hint': 3}),
     ('study --out=~/x', {'out': pathlib.Path.home() / 'x'}),

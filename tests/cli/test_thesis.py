@@ -83,7 +83,7 @@ def test_what_has_no_logs_is_trained_and_everything_drawn(trained, capsys):
   write_log(root / 'b', Job('molecules', 'peaks_soft', 7))
   command = [
     *('figures', '--only=fig3.8a,fig3.9b', '--logs=my_logs'),
-    *('--seeds=2', '--workers=3'),
+    *('--seeds=2', '--jobs=3'),
   ]
   assert cli.main(command) == 0
   runs = ('peaks_full', 'peaks_soft')
@@ -94,7 +94,7 @@ def test_what_has_no_logs_is_trained_and_everything_drawn(trained, capsys):
     for run in runs
   ]
   there = pathlib.Path('experiment_runs/thesis')
-  assert trained == [(wanted[1:], there, 3)]
+  assert trained == [([], there, 3), (wanted[1:], there, 3)]
   names = ['fig3.8a_molecules.png', 'fig3.9b_translation.png']
   paths = [f'experiment_figures/{name}' for name in names]
   assert names_of() == names
@@ -103,7 +103,20 @@ def test_what_has_no_logs_is_trained_and_everything_drawn(trained, capsys):
   # A second time nothing is trained, nor replaced unless that is asked for.
   assert cli.main(command) == 2
   assert cli.main([*command, '--overwrite']) == 0
-  assert [jobs for jobs, _, _ in trained[1:]] == [[], []]
+  assert not any(jobs for jobs, _, _ in trained[2:])
+
+
+@pytest.mark.parametrize('name', ['fig3.8a_ogbg', 'fig3.9b_translation'])
+def test_pictures_are_checked_before_training(name, trained, capsys):
+  for run in ('peaks_full', 'peaks_soft'):
+    write_log(pathlib.Path('real') / run, Job('ogbg', run, 0), finished=False)
+  path = pathlib.Path(f'experiment_figures/{name}.png')
+  path.parent.mkdir()
+  path.touch()
+  assert cli.main(['figures', '--only=fig3.8a,fig3.9b', '--logs=real']) == 2
+  assert f'{path} exists' in capsys.readouterr().err
+  assert not any(jobs for jobs, _, _ in trained)
+  assert names_of() == [path.name]
 
 
 def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
@@ -129,7 +142,7 @@ def test_the_projects_own_logs_are_used_unless_asked_otherwise(
 ):
   write_log(thesis.LOGS / 'x', FAILING)
   assert cli.main(['figures', '--only=fig3.5', flag]) == 0
-  assert trained[0][0] == missing
+  assert trained[1][0] == missing
 
 
 # Results.
@@ -146,6 +159,11 @@ def test_the_results_of_the_project_are_those_of_its_logs(
   assert capsys.readouterr().out == 'experiments/RESULTS.md\n'
   kept = pathlib.Path(thesis.__file__).with_name('RESULTS.md')
   assert page.read_text() == kept.read_text()
+  flags = [f'--logs={thesis.LOGS}', '--runs=my runs', '--noshipped']
+  assert cli.main(['results', '--out=x.md', *flags]) == 0
+  said = pathlib.Path('x.md').read_text()
+  assert f' --seeds=10 --out=x.md {shlex.join(flags)}\n' in said
+  assert 'with the project' not in said
 
 
 def test_the_command_trains_and_measures(trained, monkeypatch):
