@@ -47,7 +47,7 @@ def study(
     from ..studies.board import study as studies
 
     runs = studies.plan(
-      submissions.split(',') if submissions else (),
+      submissions.split(',') if submissions is not None else (),
       workloads.split(','),
       conditions.split(','),
       studies.read_seeds(seeds),
@@ -87,7 +87,12 @@ def scoreboard(
     paths.check_free(page.with_name(pages.PICTURE), overwrite)
   roots = [paths.folder(folder, '--logs=') for folder in logs.split(',')]
   runs = logs_lib.read_all(roots)
-  text = reading and paths.check_file(reading).read_text(encoding='utf-8')
+  for path in {pack / f'{run.condition}.zip' for run in runs} if pack else ():
+    paths.check_free(path, overwrite)
+  try:
+    text = reading and paths.check_file(reading).read_text(encoding='utf-8')
+  except UnicodeDecodeError as e:
+    raise ValueError(f'--reading={reading} is not UTF-8: {e}.') from e
   write = premiums.write_page if premium else pages.write_page
   write(page, runs, text or '')
   packed = logs_lib.pack(runs, pack) if pack else []

@@ -109,6 +109,10 @@ def export(
   where this project cannot be found before it says that it is done.
   """
   folder = out.resolve()
+  if folder == pathlib.Path.cwd():  # which is replaced: a shell would be lost
+    raise ValueError(f'--out={out} is the current folder: give one in it.')
+  if '.' in folder.name:
+    raise ValueError(f'--out={out}: a dot would split the module names.')
   if folder.exists() and any(folder.iterdir()):
     raise ValueError(f'--out={out} is not empty. Nothing is replaced.')
   with errors.ended_by_signals():

@@ -155,6 +155,11 @@ CASES = [
   ([*EXPORT, '--submission_path=foreign/submission.py'], 'make_submission'),
   ([*EXPORT, '--params=x', '--submission_path=x'], 'give no --settings and no'),
   (['export', '--out='], "'' is no path"),
+  (['export', '--out=.'], '--out=. is the current folder'),
+  (
+    ['export', '--out=a/v1.2'],
+    '--out=a/v1.2: a dot would split the module names',
+  ),
   (['export', '--out=own'], '--out=own is not empty. Nothing is replaced'),
   (['export', '--out=file'], 'file: Not a directory'),
   (['export', '--out=file/x'], 'file'),
@@ -183,6 +188,7 @@ CASES = [
   (['replay', '--logs=own'], 'give a folder of logs'),
   (['score', 'own'], 'give a folder of logs'),
   ([*STUDY, '--submissions=nobody'], "'nobody' is unknown"),
+  ([*STUDY, '--submissions='], "'' is unknown"),
   ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),
   ([*STUDY, '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
   ([*STUDY, '--workloads=mnist'], 'mnist'),
@@ -193,6 +199,8 @@ CASES = [
   (['set-targets', '--workload=digit'], "'digit' is unknown"),
   ([*TARGETS], 'has targets of digits already: --overwrite replaces them'),
   ([*TARGETS, '--board'], 'has targets of digits already'),
+  ([*TARGETS, '--full'], '--full has no effect without --board'),
+  ([*TARGETS, '--board', '--data_dir=.'], '--data_dir has no effect with'),
   ([*TARGETS, '--data_dir=file'], '--data_dir=file: must be a folder'),
 ]
 

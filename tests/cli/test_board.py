@@ -2,9 +2,10 @@
 
 import pytest
 
+from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
 from reset_cycles.studies import workers
-from reset_cycles.studies.board import study
+from reset_cycles.studies.board import logs, study
 
 
 @pytest.mark.parametrize(('breaks', 'status'), [(False, 0), (True, 2)])
@@ -35,6 +36,22 @@ def test_the_second_time_trains_nothing(
   assert trained == [
     (seed, 'digits', name) for seed in (1, 2) for name in ('nadamw', 'sgdr')
   ]
+
+
+@pytest.mark.parametrize(
+  ('flag', 'said'),
+  [('pack', 'tuned.zip exists'), ('reading', 'tuned.zip is not UTF-8')],
+)
+def test_nothing_is_written_if_another_file_is_wrong(
+  flag, said, tmp_path, capsys
+):
+  runs = [board_run(name, 1, 10) for name in 'ab']
+  [archive] = logs.pack(runs, tmp_path / 'logs')
+  given = archive.parent if flag == 'pack' else archive
+  words = [f'--logs={tmp_path}/logs', f'--out={tmp_path}/x.md']
+  assert cli.main(['scoreboard', *words, f'--{flag}={given}']) == 2
+  assert said in capsys.readouterr().err
+  assert [path.name for path in tmp_path.iterdir()] == ['logs']
 
 
 def test_seeds():
