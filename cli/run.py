@@ -23,7 +23,7 @@ from .flags import (
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(
   'workload',
-  'digits, molecules, translation or text; or your own, as file.py:ClassName.',
+  'Such as digits; a wrong name lists all. Or your own: file.py:ClassName.',
   required=True,
   shell_complete=completes(workloads),
 )
@@ -84,6 +84,10 @@ def set_targets(
   It tunes AdamW, trains the best point with fresh seeds and takes the median of
   the final metrics.
   """
+  if full and not board:
+    raise click.UsageError('--full has no effect without --board.')
+  if board and data_dir is not None:
+    raise click.UsageError('--data_dir has no effect with --board.')
   with errors.ended_by_signals():
     from ..mini_algoperf import targets, trial
     from ..mini_algoperf.workloads.base import read_targets

@@ -34,7 +34,7 @@ class Moons(ArrayWorkload):
   num_validation_examples = num_test_examples = 1024
   default_batch_size, eval_batch_size = 32, 1024
   step_hint, eval_every_steps = 400, 20
-  # Seconds, for --eval_by=time: the budget, and between evaluations.
+  # Seconds: the budget and, for --eval_by=time, between evaluations.
   max_allowed_runtime_sec, eval_period_time_sec = 60, 1
 
   def load_split(

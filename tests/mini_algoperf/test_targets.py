@@ -38,7 +38,8 @@ def test_set_targets_writes_the_medians(tmp_path, monkeypatch):
   output = tmp_path / 'targets.json'
   output.write_text(json.dumps({'workloads': {'other': {'x': 1}}}))
   monkeypatch.setattr(WORKLOADS['digits'], 'targets_file', output)
-  search = targets.plan_search('digits', num_trials=2, num_seeds=3, num_steps=4)
+  small = {'num_trials': 2, 'num_seeds': 3, 'num_steps': 4}
+  search = targets.plan_search('digits', **small, data_dir='my data')
   entry = targets.set_targets(search, progress=False)
   written = json.loads(output.read_text())['workloads']
   assert written == {'digits': entry, 'other': {'x': 1}}
@@ -48,6 +49,7 @@ def test_set_targets_writes_the_medians(tmp_path, monkeypatch):
     assert entry[f'{split}_target'] == middle
   assert [run['seed'] for run in entry['seeds']] == [1, 2, 3]
   assert entry['num_steps'] == 4
+  assert entry['command'].endswith(" --workload=digits --data_dir='my data'")
 
 
 def test_a_run_without_a_number_counts_as_the_worst():
