@@ -23,7 +23,7 @@ from .flags import (
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(
   'workload',
-  'Such as digits; a wrong name lists all. Or your own: file.py:ClassName.',
+  "A workload's name, such as digits, or your own, as file.py:ClassName.",
   required=True,
   shell_complete=completes(workloads),
 )
@@ -41,8 +41,12 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @option('max_global_steps', 'End the run after so many steps.', COUNT)
 @option('eval_by', 'steps repeats exactly.', ['steps', 'time'])
 @option('eval_every', "Steps. Default: the workload's own.", COUNT)
-@option('eval_splits', 'validation: no test target.', ['all', 'validation'])
-@switch('stop_at_targets', 'End the run once both targets are reached.')
+@option(
+  'eval_splits',
+  'validation: its target alone ends a run.',
+  ['all', 'validation'],
+)
+@switch('stop_at_targets', 'End the run once its targets are reached.')
 @option('experiment_dir', 'Folder for all experiments.', _PATH)
 @option('experiment_name', "Its folder there. Default: the workload's name.")
 @switch('overwrite', 'Replace an experiment of the same name.')

@@ -179,9 +179,9 @@ class Cycles:
       right = 'a function of the path of a parameter'
       name = lambda frozen: [bool(frozen(path)) for path in paths]
       kept = _used('frozen', frozen, right, name)
+      right = 'False for at least one parameter'
+      check(not all(kept), 'frozen', described(frozen), right)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
-    right = 'False for at least one parameter'
-    check(len(self.frozen) < len(paths), 'frozen', list(self.frozen), right)
     roles, doubtful = roles_of(self._begin, params, kept)
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
     right = 'FullReset() or Cyclic() (this optimizer has no blend of '

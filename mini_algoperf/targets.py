@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -188,7 +189,9 @@ def plan_search(
   if not os.access(path.parent, os.W_OK):
     raise ValueError(f'{path}: its folder cannot be written to.')
   command = f'reset-cycles set-targets --workload={workload_name}'
-  command += f' --data_dir={data_dir!r}' if data_dir is not None else ''
+  command += (
+    f' --data_dir={shlex.quote(str(data_dir))}' if data_dir is not None else ''
+  )
   if from_file.is_file(workload_name):
     from_file.rehearse(workload, workload.default_batch_size, data_dir)
   return Search(workload, num_trials, num_seeds, steps, data_dir, command)

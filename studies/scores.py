@@ -172,7 +172,9 @@ def entries(trials: Sequence[TrialTimes]) -> list[Entry]:
   base = base_workloads(times)
   if not base:
     names = ', '.join(sorted({trial.workload for trial in trials}))
-    raise ValueError(f'no base workload, of which scores are made: {names}.')
+    raise ValueError(
+      f'scores need a base workload; the logs have only {names}.'
+    )
   own = base_times(times, base)
   seconds = np.array([list(t.values()) for t in own.values()], float)
   found = [
