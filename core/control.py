@@ -239,9 +239,10 @@ def _stretched(
 
   Up to the third interval between evaluations of a run its chain is laid out
   anew, since the first ones have compilations in them. Later, what remains of
-  the cycle and the cycles to come share the steps up to the new horizon by their
-  nominal lengths. If none is to come, further ones may follow; all that is known of
-  them is that they fill the steps up to `before`, the previous horizon.
+  the cycle and the cycles to come share the steps up to the new horizon by
+  their nominal lengths. If none is to come, further ones may follow; all that
+  is known of them is that they fill the steps up to `before`, the previous
+  horizon.
   """
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]

@@ -119,7 +119,7 @@ class Records:
   def add(
     self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
   ) -> None:
-    """Writes events to cycles.csv; the logger gets the last step's metrics, too."""
+    """Writes events to cycles.csv; the logger gets the step's metrics, too."""
     rows = [{'global_step': step, **event} for event in events]
     self._write(CYCLES, self._add_rows, rows)
     if self._logger is not None:

@@ -44,7 +44,7 @@ class Condition(NamedTuple):
   """A condition."""
 
   target: str = 'tuned'  # key of the target among those that were measured
-  rate_factor: float = 1.0  # by which rates act multiplied
+  rate_factor: float = 1.0  # on every learning rate
   # REFERENCE_PEAK acts as this multiple of the workload's best peak of one
   # cosine; None leaves the workload as it is.
   of_best_peak: float | None = None

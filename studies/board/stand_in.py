@@ -155,7 +155,7 @@ def make_workload(
 
 
 def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
-  """By which rates act multiplied; `found` as for targets."""
+  """The factor on every learning rate; `found` as for targets."""
   if condition.of_best_peak is None:
     return condition.rate_factor
   peak = found['runs']['tuned']['peak']
