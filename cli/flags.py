@@ -92,7 +92,7 @@ FOLDER = _Path(exists=True, file_okay=False, path_type=pathlib.Path)
 
 
 def command(function: Callable[..., None]) -> click.Command:
-  """Makes a command that trains nothing in its own process: errors are bad input."""
+  """Makes a command that itself trains nothing: errors are bad input."""
   return click.command(cls=Command)(errors.setup_phase()(function))
 
 

@@ -46,7 +46,8 @@ OWN = {
     optimizer=dataclasses.replace(_OPTIMIZER, r=0.4),
     relative_peak=None,
   ),
-  # One cycle, no early switching: nearly Schedule-Free AdamW v2 as published.
+  # r = 0, the published peak, one cycle, no early switching: nearly the published
+  # Schedule-Free AdamW v2.
   'one_cycle_r_0': dataclasses.replace(
     SOFT_RESET,
     cycles=SOFT_RESET.cycles[:1],
