@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
-from ..core.evaluation import Evaluation, Pace, Target
+from ..core.evaluation import Evaluation, Intervals, Target
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..schedule_params import ScheduleParams
@@ -83,7 +83,7 @@ def rehearse(params: ScheduleParams | None) -> None:
   if params.horizon is not None:
     is_count = lambda found: _is_number(found) and 0 <= found < np.inf
     right = 'steps, a number of at least 0'
-    _try(params.horizon, 'steps_to_come', is_count, right, Pace(), 10.0)
+    _try(params.horizon, 'steps_to_come', is_count, right, Intervals(), 10.0)
   is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
   right = 'an optax transformation'
   for method, given in (('direction', ()), ('build', (np.float32(0.1),))):

@@ -41,7 +41,7 @@ class RunConfig(NamedTuple):
 
   @property
   def is_timed(self) -> bool:
-    """Whether cycles follow the pace of evaluations and fill a horizon."""
+    """Whether cycles follow the evaluations and fill a horizon."""
     return self.settings.horizon is not None
 
 
@@ -113,10 +113,10 @@ def transition(
     following = _next(control, step, config, has_failed=True)
   elif is_over:
     # The evaluation after a cycle's last step sees the annealed model.
-    nearly = control.end - _NEARLY * control.pace.usual
+    nearly = control.end - _NEARLY * control.intervals.usual
     is_awaited = config.is_timed and -1 < control.last.step < nearly
     is_awaited &= not has_failed
-    give_up = control.end + is_awaited * control.pace.longest
+    give_up = control.end + is_awaited * control.intervals.longest
     if step < give_up:
       if step == control.end:
         why = 'the annealed model has not been evaluated'
@@ -124,8 +124,8 @@ def transition(
       return Transition(control, clock, None, events, give_up)
     following = _next(control, step, config, has_failed)
   else:
-    is_first_pace = control.pace.usual > 0 == before.pace.usual
-    has_moved = is_first_pace or control.horizon != before.horizon
+    is_first = control.intervals.usual > 0 == before.intervals.usual
+    has_moved = is_first or control.horizon != before.horizon
     has_moved &= config.is_timed
     if has_moved and control.horizon > step:
       control, local = _stretched(control, clock, before.horizon, step, config)
@@ -143,7 +143,7 @@ def observe(
 ) -> tuple[Control, Verdict]:
   """The control after an evaluation, and the verdict on the current cycle.
 
-  An evaluation that comes in late, of an earlier cycle, only tells the pace.
+  An evaluation that comes in late, of an earlier cycle, only tells its interval.
   """
   rule, timed = config.settings.switching, config.settings.horizon
   first = control.first if control.first.step >= 0 else evaluation
@@ -156,10 +156,11 @@ def observe(
     share = (evaluation.step - begin) / (end - begin)
     context = Context(share, config.target, first.metric)
     switching, verdict = rule.observe(switching, evaluation, context)
-  pace = control.pace.after(control.last, evaluation)
+  intervals = control.intervals.after(control.last, evaluation)
   planned = control.horizon
   if timed is not None:
-    to_come = timed.steps_to_come(pace, config.budget - evaluation.seconds)
+    seconds_left = config.budget - evaluation.seconds
+    to_come = timed.steps_to_come(intervals, seconds_left)
     planned = evaluation.step + to_come if to_come else planned
     planned = int(min(planned, config.most_steps))
   return control._replace(
@@ -167,14 +168,14 @@ def observe(
     last=evaluation,
     first=first,
     switching=switching,
-    pace=pace,
+    intervals=intervals,
     horizon=planned,
   ), verdict
 
 
 def _fewest(control: Control, config: RunConfig) -> float:
   """Steps that a cycle has at least; 0 if no number of them is too small."""
-  return _FEWEST_INTERVALS * control.pace.usual * config.is_timed
+  return _FEWEST_INTERVALS * control.intervals.usual * config.is_timed
 
 
 def _next(
@@ -217,8 +218,8 @@ def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle at hand with its end, or the first one that is long enough.
 
   The steps from its start to the horizon are split over this cycle and those to
-  come. In a timed run a cycle that would be too short is skipped, and while the
-  pace of evaluations is unknown, the cycle is laid over all of the steps.
+  come. In a timed run a cycle that would be too short is skipped, and while no
+  interval between evaluations is known, the cycle is laid over all of the steps.
   """
   lengths = [cycle.setting.length for cycle in config.cycles]
   fewest = _fewest(control, config)
@@ -247,7 +248,7 @@ def _stretched(
   steps = [cycle.steps for cycle in config.cycles]
   nominal = steps[control.cycle]
   local = schedules.local_step(clock, step)
-  settled = _fewest(control, config)  # the step; 0 while no pace is known
+  settled = _fewest(control, config)  # the step; 0 while no interval is known
   if control.start == 0 and (not settled or step < settled):
     control = _laid_out(control._replace(cycle=0), step, config)
     # The same share of the cycle has passed, so that the rate does not jump.
@@ -270,7 +271,7 @@ def _aligned(control: Control, step: int, config: RunConfig) -> Control:
   soon would put it off again. Where too few steps for a further cycle would
   remain, it lasts up to the horizon, which lies before an evaluation.
   """
-  end, interval, last = control.end, control.pace.usual, control.last.step
+  end, interval, last = control.end, control.intervals.usual, control.last.step
   fewest = _fewest(control, config)
   if not fewest or end >= control.horizon:
     return control

@@ -1,4 +1,4 @@
-"""Evaluations: what they say, their pace, and how many are to come."""
+"""Evaluations: what they say, their intervals, and how many are to come."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def new_evaluations(
   return [read_evaluation(step, found[step], target) for step in steps]
 
 
-class Pace(NamedTuple):
+class Intervals(NamedTuple):
   """The intervals between evaluations, the newest one last."""
 
   steps: tuple[float, ...] = _NONE  # of each interval; NaN where there was none
@@ -93,8 +93,8 @@ class Pace(NamedTuple):
   def _known(self) -> list[float]:
     return [steps for steps in self.steps if not math.isnan(steps)]
 
-  def after(self, last: Evaluation, new: Evaluation) -> Pace:
-    """The pace after a new evaluation.
+  def after(self, last: Evaluation, new: Evaluation) -> Intervals:
+    """The intervals after a new evaluation.
 
     Both runners evaluate after the first step; the interval up to there, most
     of it compilation, is none.
@@ -103,13 +103,13 @@ class Pace(NamedTuple):
     if last.step < 0 or steps < 1 or duration <= 0:
       return self
     durations = (*self.durations[1:], duration)
-    return Pace((*self.steps[1:], float(steps)), durations)
+    return Intervals((*self.steps[1:], float(steps)), durations)
 
 
 class Horizon(Protocol):
   """Says at every evaluation how many steps the run will have."""
 
-  def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
+  def steps_to_come(self, intervals: Intervals, seconds_left: float) -> int:
     """Steps up to the horizon; 0 to leave it as planned."""
 
 
@@ -141,8 +141,9 @@ class TimeHorizon:
     check_number('slack', self.slack, '[0, inf)')
     check_number('margin', self.margin, '[0, 1]')
 
-  def steps_to_come(self, pace: Pace, seconds_left: float) -> int:
-    known = [pair for pair in zip(pace.steps, pace.durations) if pair[1] > 0]
+  def steps_to_come(self, intervals: Intervals, seconds_left: float) -> int:
+    pairs = zip(intervals.steps, intervals.durations)
+    known = [pair for pair in pairs if pair[1] > 0]
     if not known or not math.isfinite(seconds_left):
       return 0
     durations = [duration for _, duration in known]

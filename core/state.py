@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .evaluation import Evaluation, Pace
+from .evaluation import Evaluation, Intervals
 
 
 class Control(NamedTuple):
@@ -28,7 +28,7 @@ class Control(NamedTuple):
   last: Evaluation = Evaluation()  # the last one
   first: Evaluation = Evaluation()  # of the run
   switching: Any = ()  # state of the switching rule
-  pace: Pace = Pace()  # the intervals between evaluations
+  intervals: Intervals = Intervals()  # between evaluations
 
 
 def to_words(control: Control) -> np.ndarray:

@@ -155,7 +155,7 @@ def test_few_evaluations(count, rest, steps, plan, fails):
     control, clock = after.control, after.clock
     waited += step >= control.end
     for event in after.events:
-      kind, fewest = event['event'], 3 * control.pace.usual
+      kind, fewest = event['event'], 3 * control.intervals.usual
       if kind in ('cycle_start', 'clock'):
         is_last = kind == 'clock' and control.end == control.horizon
         assert is_last or control.end - control.start >= fewest

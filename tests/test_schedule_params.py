@@ -132,7 +132,7 @@ def decisions(params):
     (1 + 5 * i + i % 3, loss, metric, 30.0 + 10 * i + i % 2)
     for i, (loss, metric) in enumerate(zip(losses, metrics))
   ]
-  # A pace that has wavered by more than half.
+  # An interval that has wavered by more than half.
   seen[4] = (*seen[4][:3], seen[4][3] + 6.0)
   events, after, local = replay(config, 50, seen, until=119)
   return repr((events, after.control, local))

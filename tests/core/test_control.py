@@ -287,8 +287,8 @@ class Moved:
   The step is the budget; evaluations come at as many seconds as steps.
   """
 
-  def steps_to_come(self, pace, seconds_left):
-    return int(seconds_left) if pace.longest else 0
+  def steps_to_come(self, intervals, seconds_left):
+    return int(seconds_left) if intervals.longest else 0
 
 
 def moved(lengths, every, at, hint=60, last=0, **changes):

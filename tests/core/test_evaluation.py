@@ -9,7 +9,7 @@ from helpers.replay import config_of, make_params, of, replay
 from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import (
   Evaluation,
-  Pace,
+  Intervals,
   Target,
   TimeHorizon,
   new_evaluations,
@@ -80,7 +80,7 @@ STEADY = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
     case(STEADY[:2], 100.4, TIME, [5000, 391], id='far enough'),
     case(STEADY[:2], 100.2, TimeHorizon(slack=0.01), [5000, 391], id='slack'),
     case(STEADY[:2], 105.0, TimeHorizon(margin=0.5), [5000, 351], id='margin'),
-    # Compilation is spent, but no pace.
+    # Compilation is spent, but there is no interval.
     case([(1, 900.0), (101, 910.0)], 945.0, TIME, [5000, 391], id='compiled'),
     # Without a budget or times the plan stays.
     case(STEADY[:2], NAN, TIME, [5000, 5000], id='no budget'),
@@ -98,11 +98,11 @@ STEADY = [(1 + 100 * i, 60.0 + 10 * i) for i in range(6)]
 )
 def test_horizons_by_hand(evaluations, budget, horizon, expected):
   """After each of the evaluations (steps, seconds)."""
-  pace, last, planned, found = Pace(), Evaluation(), 5000, []
+  intervals, last, planned, found = Intervals(), Evaluation(), 5000, []
   for step, seconds in evaluations:
     new = Evaluation(step, 1.0, 0.1, seconds)
-    pace, last = pace.after(last, new), new
-    to_come = horizon.steps_to_come(pace, budget - seconds)
+    intervals, last = intervals.after(last, new), new
+    to_come = horizon.steps_to_come(intervals, budget - seconds)
     planned = step + to_come if to_come else planned
     found.append(planned)
   assert found == expected
@@ -139,28 +139,30 @@ SLOW = int(0.9 * 10 * 100 / 14)
   ),
 )
 def test_steps_to_come_by_hand(durations, seconds_left, expected):
-  pace = Pace((100.0,) * len(durations), durations)
-  assert TimeHorizon().steps_to_come(pace, seconds_left) == expected
+  intervals = Intervals((100.0,) * len(durations), durations)
+  assert TimeHorizon().steps_to_come(intervals, seconds_left) == expected
 
 
 def test_of_the_last_step_there_is_always_one():
-  assert TimeHorizon(margin=1.0).steps_to_come(Pace((1.0,), (10.0,)), 11) == 1
+  assert (
+    TimeHorizon(margin=1.0).steps_to_come(Intervals((1.0,), (10.0,)), 11) == 1
+  )
 
 
 def test_the_intervals_that_are_remembered():
-  pace, last = Pace(), Evaluation()
-  assert (pace.longest, pace.usual) == (0, 0.0)
+  intervals, last = Intervals(), Evaluation()
+  assert (intervals.longest, intervals.usual) == (0, 0.0)
   for i, step in enumerate([1, 8, 10, *range(11, 20)]):
     new = Evaluation(step, 1.0, 0.1, 60.0 + i)
-    pace, last = pace.after(last, new), new
+    intervals, last = intervals.after(last, new), new
     if step == 10:
-      assert [s for s in pace.steps if s == s] == [7.0, 2.0]
-      assert (pace.longest, pace.usual) == (7, 4.5)
+      assert [s for s in intervals.steps if s == s] == [7.0, 2.0]
+      assert (intervals.longest, intervals.usual) == (7, 4.5)
   # The last nine.
-  assert pace.steps == (1.0,) * 9
-  assert pace.durations == (1.0,) * 9
+  assert intervals.steps == (1.0,) * 9
+  assert intervals.durations == (1.0,) * 9
   # Steps count without times, too.
-  untimed = Pace().after(Evaluation(1, 1, 1), Evaluation(6, 1, 1))
+  untimed = Intervals().after(Evaluation(1, 1, 1), Evaluation(6, 1, 1))
   assert untimed.longest == 5 and math.isnan(untimed.durations[-1])
 
 

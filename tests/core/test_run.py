@@ -69,9 +69,9 @@ def tape(folder):
         '12: finish 3',
       ],
     ),
-    # At 5, the pace is known: there are 48 steps. Cycle 1 fails, and its chain
+    # At 5, an interval is known: there are 48 steps. Cycle 1 fails, and its chain
     # begins anew up to 29, where an evaluation is due; it comes a step late.
-    # From then on the pace says 45 steps.
+    # From then on the intervals say 45 steps.
     (
       ON_TIME,
       48,

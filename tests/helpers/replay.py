@@ -21,7 +21,7 @@ TARGET = Target('validation/metric', 1.0, True)
 class Still:
   """A horizon that stays as planned."""
 
-  def steps_to_come(self, pace, seconds_left):
+  def steps_to_come(self, intervals, seconds_left):
     return 0
 
 
