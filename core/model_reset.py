@@ -75,7 +75,7 @@ class ModelReset:
 
   def _compile(self, model: Model) -> None:
     self._structure: Any = tree_util.tree_structure(model)
-    self._sizes = _sizes(model)
+    self._types = _types(model)
     self._shapes = self._devices.shapes_of((model.params, model.model_state))
     self._numbers = jax.dtypes.canonicalize_dtype(np.float64)
     hosts = self._shapes, jax.ShapeDtypeStruct((4,), self._numbers)
@@ -84,7 +84,7 @@ class ModelReset:
 
   def _fitting(self, model: Model) -> Any:
     """The model in the programs' containers; the runner may change its own."""
-    if _sizes(model) != self._sizes:
+    if _types(model) != self._types:
       self._compile(model)  # the first step has changed the statistics
     return self._structure.unflatten(tree_util.tree_leaves(model))
 
@@ -151,7 +151,7 @@ def _blended(
     mixed = blend(old, begun, keep, tau)
     if role == ITERATE:
       return mixed
-    kept = jnp.where(jnp.isfinite(old), old, 0)
+    kept = jnp.where(jnp.isfinite(old), old, jnp.zeros_like(old))
     return jnp.where(has_statistics > 0, mixed, kept)
 
   begun = Model(*fresh, init(fresh[0]))
@@ -173,3 +173,7 @@ def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:
 
 def _sizes(tree: Any) -> list[tuple[int, ...]]:
   return [tuple(leaf.shape) for leaf in tree_util.tree_leaves(tree)]
+
+
+def _types(tree: Any) -> list[Any]:
+  return [(leaf.shape, leaf.dtype) for leaf in tree_util.tree_leaves(tree)]

@@ -282,7 +282,10 @@ def train_step(
     )
     summed, n_valid, grads = total((summed, n_valid, grads))
     n_valid = jnp.where(n_valid == 0, 1, n_valid)
-    grads = jax.tree_util.tree_map(lambda g: g / n_valid, grads)
+    # The count is a float32 and would turn a bfloat16 leaf into one.
+    grads = jax.tree_util.tree_map(
+      lambda g: (g / n_valid).astype(g.dtype), grads
+    )
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
     # One array, since each costs the call of a step.

@@ -37,8 +37,16 @@ NEW = {
   'half': halves(3.0, 2.0, 4.0),
   'whole': np.int32([7, 8]),
 }
-OLD_STATS = {'mean': np.float32([2.0, 0.7]), 'seen': np.int32(3)}
-NEW_STATS = {'mean': np.float32([0.0, 0.1]), 'seen': np.int32(0)}
+OLD_STATS = {
+  'mean': np.float32([2.0, 0.7]),
+  'seen': np.int32(3),
+  'begun': np.bool_(True),
+}
+NEW_STATS = {
+  'mean': np.float32([0.0, 0.1]),
+  'seen': np.int32(0),
+  'begun': np.bool_(False),
+}
 
 
 def filled(state, factor):
@@ -79,7 +87,7 @@ def blended(old, fresh, keep, share):
   """keep * old + share * fresh of each leaf, in float64."""
 
   def leaf(old, new):
-    if np.issubdtype(old.dtype, np.integer):
+    if not jnp.issubdtype(old.dtype, jnp.inexact):
       return old if keep else new
     if 0 in (keep, share):
       return np.asarray(old if keep else new).astype(old.dtype)
@@ -90,11 +98,11 @@ def blended(old, fresh, keep, share):
 
 
 def assert_close(found, expected):
-  """Two roundings apart at most, of the leaf's own type; exact for integers."""
+  """Two roundings apart at most, of the leaf's own type; exact for others."""
 
   def leaf(found, expected):
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    bits = {2: 7, 4: 23}[found.dtype.itemsize]
+    bits = {1: 52, 2: 7, 4: 23}[found.dtype.itemsize]
     found, expected = (np.asarray(x, np.float64) for x in (found, expected))
     np.testing.assert_allclose(found, expected, rtol=2.0**-bits, atol=1e-7)
 
@@ -159,6 +167,8 @@ def test_statistics_that_do_not_fit_are_kept_where_they_are_finite(
     found = devices.get(reset(model, (NEW, fresh), plan))
     assert_close(found.model_state['mean'], np.float32([0.0, 0.7]))
     assert found.model_state['seen'] == 3
+    assert found.model_state['begun'].dtype == bool
+    assert found.model_state['begun']
     assert 'batch statistics differ in shape' in caplog.text
 
 

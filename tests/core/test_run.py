@@ -467,6 +467,35 @@ def test_batch_statistics_that_change_shape_at_the_first_step(
   assert 'batch statistics differ in shape' in caplog.text
 
 
+@BOTH
+def test_leaves_keep_their_types_through_steps_and_resets(generation):
+  """But for statistics, which have those that the model gives them."""
+  base = fake_benchmark.WORKLOADS[generation]
+  halved = lambda tree: jax.tree_util.tree_map(
+    lambda x: x.astype(jnp.bfloat16), tree
+  )
+
+  class Halves(base):
+    def _init(self, rng):
+      params, stats = super()._init(rng)
+      return halved(params), {**stats, 'begun': jnp.bool_(False)}
+
+    def model_fn(self, params, batch, state, *rest, **named):
+      logits, new = super().model_fn(params, batch, state, *rest, **named)
+      return logits, {**halved(new), 'begun': jnp.bool_(True)}
+
+    model_fn.__signature__ = inspect.signature(base.model_fn)
+
+  driver = newly_set_up(PARAMS, Halves(), {4: (1.0, 0.4)})
+  types = lambda tree: [x.dtype for x in jax.tree_util.tree_leaves(tree)]
+  before = types(driver.optimizer_state[0].inner.state)
+  driver.run(until=9)
+  assert driver.optimizer_state[1].control.number == 3
+  assert set(types(driver.params)) == {jnp.dtype(jnp.bfloat16)}
+  assert types(driver.optimizer_state[0].inner.state) == before
+  assert types(driver.model_state) == [bool, jnp.bfloat16]
+
+
 def test_two_runs_in_one_process_do_not_see_each_other():
   alone, together, other = (
     new_driver(),
