@@ -124,8 +124,8 @@ def steps_to_target(task: Task, chain: ScheduleParams, seed: int) -> float:
     state = train_step(state, *task.batch(rng))
     if step % (task.steps // 40) == 0:
       value, metric = map(float, evaluate(state.params))
-      is_more = metric >= task.target
-      if is_more == task.is_accuracy or metric == task.target:
+      gap = task.target - metric if task.is_accuracy else metric - task.target
+      if gap <= 0:  # false for the NaN of a diverged run
         return step
       state, _ = cycles.after_evaluation(step, value, metric, state)
   return math.inf
