@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ...mini_algoperf import files
-from ...mini_algoperf.targets import Point, Trainer
+from ...mini_algoperf.targets import Point, Trainer, best_point, median
 from ...mini_algoperf.workloads.base import read_targets as own_targets
 from . import stand_in
 from .conditions import CONDITIONS
@@ -48,25 +48,27 @@ def measure(name: str, full: bool = False) -> dict[str, Any]:
     trainer = whole.of_length(steps)
 
     def end(
-      peak: float, seed: int, trainer: Trainer = trainer, steps: int = steps
+      point: Point, seed: int, trainer: Trainer = trainer, steps: int = steps
     ) -> float:
       """The final metric."""
-      params, state, *_ = trainer.train(Point(peak, *rest), seed)
+      params, state, *_ = trainer.train(point, seed)
       result = workload.eval_model(
         workload.eval_batch_size, params, state, key, None, None, steps
       )
       return result[f'validation/{metric}']
 
-    medians = {}
-    for peak in PEAKS:
-      medians[peak] = float(np.median([end(peak, s) for s in _GRID_SEEDS]))
-      print(f'{name}, {steps} steps, peak {peak}: {medians[peak]:.4f}')
-    best = (max if rises else min)(medians, key=medians.__getitem__)
-    values = [end(best, seed) for seed in _SEEDS]
+    trials = []
+    for point in [Point(peak, *rest) for peak in PEAKS]:
+      # NaN if a seed diverges: such a peak is not chosen.
+      middle = float(np.median([end(point, s) for s in _GRID_SEEDS]))
+      trials.append((point, {'validation': middle}))
+      print(f'{name}, {steps} steps, peak {point.learning_rate}: {middle:.4f}')
+    best = best_point(workload, trials)
+    peak, values = best.learning_rate, [end(best, seed) for seed in _SEEDS]
     beyond = BEYOND if target == 'near' else 0.0
     sign = 1.0 if rises else -1.0
-    found[target] = float(np.median(values)) * (1.0 + sign * beyond)
-    found['runs'][target] = {'steps': steps, 'peak': best, 'values': values}
+    found[target] = median(workload, values) * (1.0 + sign * beyond)
+    found['runs'][target] = {'steps': steps, 'peak': peak, 'values': values}
   return found
 
 

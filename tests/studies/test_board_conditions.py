@@ -1,6 +1,8 @@
 """Conditions change the stand-in as they say, and nothing else."""
 
 import inspect
+import math
+import types
 
 import jax
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from helpers.trees import assert_same
 from reset_cycles.mini_algoperf import spec
 from reset_cycles.mini_algoperf.workloads import get_workload
-from reset_cycles.studies.board import conditions, stand_in
+from reset_cycles.studies.board import conditions, measure_targets, stand_in
 from reset_cycles.studies.board.conditions import CONDITIONS, get_condition
 
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
@@ -109,3 +111,28 @@ def test_only_the_first_model_of_a_run_has_failed(key):
     ])  # fmt: skip
     assert change.std() == pytest.approx(30 * 0.028 * 30**0.5, rel=0.03)
     assert_same(again, whole)
+
+
+@pytest.mark.parametrize(
+  ('sign', 'tuned', 'near'), [(1, 15, 15 * 1.02), (-1, 7, 7 * 0.98)]
+)
+def test_targets_are_medians_at_the_best_peak(sign, tuned, near, monkeypatch):
+  """Seed 205 counts as the worst; 0.0025, where a seed diverges, is not taken."""
+
+  def train(point, seed):
+    peak = point.learning_rate
+    diverges = seed == 205 or (peak, seed) == (0.0025, 202)
+    value = 10 + 5 * sign * (peak == 0.02) + seed - 204
+    return math.nan if diverges else value, None
+
+  trainer = types.SimpleNamespace(of_length=lambda steps: trainer, train=train)
+  workload = types.SimpleNamespace(
+    **{'name': 'x', 'target_metric_name': 'm', 'metric_rises': sign > 0},
+    **{'step_hint': 100, 'eval_batch_size': 1},
+    eval_model=lambda size, value, *rest: {'validation/m': value},
+  )
+  monkeypatch.setattr(measure_targets, 'Trainer', lambda *unused: trainer)
+  monkeypatch.setattr(stand_in, 'make_workload', lambda *unused: workload)
+  found = measure_targets.measure('x')
+  assert (found['slow'], found['tuned'], found['near']) == (tuned, tuned, near)
+  assert {run['peak'] for run in found['runs'].values()} == {0.02}
