@@ -69,6 +69,10 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
     target = read_target(meta.parent)
     seconds = read_object(meta)['workload.max_allowed_runtime_sec']
     log = read_log(meta.with_name(logger.EVAL_MEASUREMENTS))
+    has_failed = meta.with_name(FAILURE).exists()
+    column = f'validation/{target.metric}'
+    if not has_failed and (not log.rows or column not in log.rows[0]):
+      raise ValueError(f'{log.path} has no evaluation with {column}.')
     found.append(
       BoardRun(
         condition,
@@ -77,10 +81,10 @@ def read_runs(root: pathlib.Path) -> list[BoardRun]:
         int(study.removeprefix('study_')),
         target,
         BUDGET * seconds,
-        meta.with_name(FAILURE).exists(),
+        has_failed,
         log.numbers('global_step'),
         log.numbers('accumulated_submission_time'),
-        log.numbers(f'validation/{target.metric}'),
+        log.numbers(column),
       )
     )
   if not found:
@@ -127,6 +131,8 @@ def _unpack(path: pathlib.Path) -> list[BoardRun]:
     for row in evaluations:
       numbers = [float(row[c]) for c in _NUMBERS]
       by_run.setdefault(tuple(row[c] for c in _KEY), []).append(numbers)
+    if lost := by_run.keys() - {tuple(run[c] for c in _KEY) for run in runs}:
+      raise ValueError(f'{_RUNS} lacks {", ".join(min(lost))}')
     return [
       BoardRun(
         path.stem,
@@ -135,12 +141,12 @@ def _unpack(path: pathlib.Path) -> list[BoardRun]:
         int(run['seed']),
         MetricTarget(run['metric'], float(run['target']), run['rises'] == '1'),
         float(run['budget_sec']),
-        run['failed'] == '1',
+        bool(int(run['failed'])),
         *np.reshape(by_run.get(tuple(run[k] for k in _KEY), []), (-1, 3)).T,
       )
       for run in runs
     ]
-  except (KeyError, ValueError, zipfile.BadZipFile) as e:
+  except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as e:
     raise ValueError(f'{path} is not the archive of a study: {e}') from e
 
 

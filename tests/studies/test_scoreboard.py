@@ -3,6 +3,7 @@
 import math
 import pathlib
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from helpers.log_files import write_trial
 from reset_cycles.cli import main as cli
 from reset_cycles.studies import scores
 from reset_cycles.studies.board import logs, scoreboard
+from reset_cycles.studies.paths import write_archive
 from reset_cycles.studies.run_files import MetricTarget
 
 WORKLOADS = ('digits', 'text')
@@ -34,7 +36,17 @@ def test_standings_by_hand():
   # b's six shares: 22, 24 and 26 of 30 s, and three times 15.
   assert first.median_share == pytest.approx((15 + 22) / 2 / 30)
   assert second.median_share == math.inf
-  assert first.low <= first.score <= first.high
+
+
+def test_all_submissions_have_the_same_draws_of_seeds():
+  """Seed 3 is two of three in 7 of 27 draws: a never arrives, b is first."""
+  a, b = (10, 10, math.inf), (10, 10, 20)
+  runs = [board_run('a', seed, at) for seed, at in enumerate(a)]
+  runs += [board_run('b', seed, at) for seed, at in enumerate(b)]
+  first, second = scoreboard.standings(runs)
+  # Of equal scores, the one that reaches more targets comes first.
+  assert first[:5] == ('b', 1.0, 1.0, 1.0, 1.0)
+  assert second[:5] == ('a', 1.0, 0.0, 1.0, 2 / 3)
 
 
 def test_one_seed_has_no_spread():
@@ -115,6 +127,25 @@ def test_a_studys_folder_is_read(tmp_path):
   assert found == (7, 'digits', 30, False)
   assert a.share_to_target == pytest.approx(1 / 3)
   assert (b.budget_sec, b.failed, b.share_to_target) == (30, True, math.inf)
+  (folder / 'failure.txt').unlink()
+  for text in ('', 'global_step\n', 'global_step\n5\n'):
+    (folder / 'eval_measurements.csv').write_text(text)
+    with pytest.raises(ValueError, match='eval_measurements.csv has no evalu'):
+      logs.read_runs(tmp_path)
+
+
+def test_a_damaged_archive_is_none(tmp_path):
+  [path] = logs.pack(RUNS, tmp_path)
+  with zipfile.ZipFile(path) as packed:
+    whole = {name: packed.read(name) for name in packed.namelist()}
+  for name, old, new in (
+    ('runs.csv', b'a,digits,1', b'a,digits,9'),
+    ('runs.csv', b',0\n', b'\n'),
+    ('evaluations.csv', b',0.5\n', b'\n'),
+  ):
+    write_archive(path, {**whole, name: whole[name].replace(old, new, 1)})
+    with pytest.raises(ValueError, match='tuned.zip is not the archive of a'):
+      logs.read_runs(tmp_path)
 
 
 def test_the_page_of_the_project_is_that_of_its_logs():
@@ -124,7 +155,7 @@ def test_the_page_of_the_project_is_that_of_its_logs():
   written = scoreboard.page(logs.read_runs(root / 'logs'), reading)
   # Equal ones may change places where a last digit is another.
   said = (root / 'SCOREBOARD.md').read_text()
-  assert sorted(written.split()) == sorted(said.split())
+  assert sorted(written.splitlines()) == sorted(said.splitlines())
 
 
 def test_the_command_writes_page_picture_and_archives(tmp_path, capsys):
