@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import pathlib
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from ...mini_algoperf import files
 
 FILE = pathlib.Path(__file__).with_name('evaluations.csv')
 README = FILE.with_name('README.md')
@@ -39,26 +40,22 @@ Logs = Mapping[Run, Sequence[Point]]
 def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
   """All runs of a file, each one's evaluations in their order."""
   runs: dict[Run, list[Point]] = {}
-  if file.exists():
-    with file.open(newline='') as lines:
-      for row in list(csv.reader(lines))[1:]:
-        data, clock, entry, seed, target, step, *values = row
-        run = Run(data, clock, entry, int(seed), float(target))
-        point = Point(int(step), *map(float, values))
-        runs.setdefault(run, []).append(point)
+  for row in files.read_rows(file):
+    data, clock, entry, seed, target, step, *values = row.values()
+    run = Run(data, clock, entry, int(seed), float(target))
+    point = Point(int(step), *map(float, values))
+    runs.setdefault(run, []).append(point)
   return runs
 
 
 def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
   """Adds a run; all but the metric, which decides, is rounded."""
-  new = not file.exists()
-  with file.open('a', newline='') as lines:
-    writer = csv.writer(lines, lineterminator='\n')
-    if new:
-      writer.writerow([*Run._fields, *Point._fields])
-    for step, seconds, loss, metric in points:
-      rounded = f'{seconds:.5g}', f'{loss:.5g}'
-      writer.writerow([*run, step, *rounded, metric])
+  columns = [*Run._fields, *Point._fields]
+  rows: list[Mapping[str, object]] = [*files.read_rows(file)]
+  for step, seconds, loss, metric in points:
+    rounded = f'{seconds:.5g}', f'{loss:.5g}'
+    rows.append(dict(zip(columns, (*run, step, *rounded, metric))))
+  files.write_rows(file, columns, rows)
 
 
 def steps_to(points: Sequence[Point], target: float) -> float:

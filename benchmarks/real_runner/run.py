@@ -21,6 +21,7 @@ import subprocess
 import sys
 from typing import Any
 
+from ...mini_algoperf import files
 from . import logs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -238,7 +239,7 @@ def main() -> None:
     missing = [run for run in runs_of(args, entry) if run not in done]
     if missing:
       run_entry(args, missing)
-  logs.README.write_text(page())
+  files.write_whole(logs.README, page())
 
 
 if __name__ == '__main__':

@@ -121,6 +121,9 @@ def test_runs_are_read_as_they_were_written(tmp_path):
     header,
     'a,counted,x,1,0.5,1,0.5,2.25,0.25',
   ]
+  file.write_text(file.read_text() + 'a,real,y,3,0.5,1,0.5,2')  # torn
+  logs.append(file, last := logs.Run('a', 'real', 'y', 4, 0.5), points)
+  assert logs.read(file) == {**RUNS, last: points}
 
 
 def test_a_target_is_passed_not_met():
