@@ -120,6 +120,7 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
         study,
         _workload(path, name),
         trial,
+        # As in published scoring, rows that a preempted run repeats stay.
         log.whole_numbers().astype(np.float64),
         log.numbers('accumulated_submission_time'),
         log.numbers(loss),
