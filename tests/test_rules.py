@@ -141,7 +141,8 @@ def test_what_is_asked_of_a_workload():
 DECIDING = [
   name
   for name in TREES
-  if re.search('schedules|optimizers|range|evaluation|control|state', name)
+  if re.search('schedules|optimizers|peak|evaluation|control|state', name)
+  or re.search('early_switching|soft_reset', name)
 ]
 
 

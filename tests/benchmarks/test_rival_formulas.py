@@ -6,12 +6,7 @@ import optax
 import pytest
 
 from helpers import fake_benchmark
-from reset_cycles.benchmarks.rivals import (
-  ademamix,
-  common,
-  nadamw_budget,
-  sgdr,
-)
+from reset_cycles.benchmarks.rivals import ademamix, common, nadamw_budget, sgdr
 
 PEAK = common.BASELINE.learning_rate
 GRADS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)

@@ -367,9 +367,10 @@ def test_tau_fades_by_the_run_that_was_planned():
 )
 def test_further_cycles_fill_the_rest(rest, end):
   at = {241: 241 + rest}
-  events, *_ = moved((1.0,) * 3, 10, at, 120, 240, repeat=True)
+  events, after, _ = moved((1.0,) * 3, 10, at, 120, 240, repeat=True)
   found = of(events, 'cycle_start', 'cycle_end')
   assert found == [(0, 240), (81, 161), (161, 240), (241, end)]
+  assert after.control.horizon == max(241 + rest, end)
 
 
 def test_the_step_before_which_to_decide_again():

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import one_device
 from helpers.run_files import python_path
-from helpers.runs import GENERATIONS, new_driver
+from helpers.runs import GENERATIONS
 
 
 @pytest.fixture(scope='module')
@@ -44,15 +44,3 @@ def test_one_device_and_eight_jit_and_pmap(case, on_one):
     np.testing.assert_array_equal(other[0], runs[0][0])
     for leaf, expected in zip(other[1:], runs[0][1:]):
       np.testing.assert_allclose(leaf, expected, rtol=1e-3, atol=2e-3)
-
-
-@pytest.mark.parametrize('generation', GENERATIONS)
-def test_replicas_are_identical(generation):
-  driver = new_driver(generation=generation)
-  driver.run(until=10)
-  assert driver.optimizer_state[1].control.number == 3
-  for leaf in jax.tree_util.tree_leaves((driver.params, driver.model_state)):
-    first, *rest = [np.asarray(shard.data) for shard in leaf.addressable_shards]
-    assert len(rest) == 7
-    for other in rest:
-      np.testing.assert_array_equal(first, other)

@@ -143,10 +143,10 @@ def test_steps_to_come_by_hand(durations, seconds_left, expected):
   assert TimeHorizon().steps_to_come(intervals, seconds_left) == expected
 
 
-def test_of_the_last_step_there_is_always_one():
-  assert (
-    TimeHorizon(margin=1.0).steps_to_come(Intervals((1.0,), (10.0,)), 11) == 1
-  )
+def test_an_interval_that_just_fits_counts_and_has_a_step():
+  fits = TimeHorizon(slack=0.0).steps_to_come(Intervals((100.0,), (10.0,)), 10)
+  least = TimeHorizon(margin=1.0).steps_to_come(Intervals((1.0,), (10.0,)), 11)
+  assert (fits, least) == (90, 1)
 
 
 def test_the_intervals_that_are_remembered():
@@ -161,8 +161,8 @@ def test_the_intervals_that_are_remembered():
   # The last nine.
   assert intervals.steps == (1.0,) * 9
   assert intervals.durations == (1.0,) * 9
-  # Steps count without times, too.
-  untimed = Intervals().after(Evaluation(1, 1, 1), Evaluation(6, 1, 1))
+  # Steps count without times, and from before the first step on, too.
+  untimed = Intervals().after(Evaluation(0, 1, 1), Evaluation(5, 1, 1))
   assert untimed.longest == 5 and math.isnan(untimed.durations[-1])
 
 

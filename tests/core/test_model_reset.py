@@ -10,7 +10,7 @@ import pytest
 
 from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
+from reset_cycles.core.model_reset import KEPT, Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
 from reset_cycles.soft_reset import ResetPlan, SoftReset
@@ -74,7 +74,9 @@ def programs(kind, name):
 def after(kind, name, plan, fresh=(NEW, NEW_STATS)):
   """The model before a reset and after it, on the host."""
   devices, before, reset = programs(kind, name)
-  found = reset(devices.put(before), fresh, plan)
+  model = devices.put(before)
+  found = reset(model, fresh, plan)
+  assert all(leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(model))
   for leaf in jax.tree_util.tree_leaves(found):  # replicas stay the same
     shards = [np.asarray(shard.data) for shard in leaf.addressable_shards]
     assert len(shards) == jax.device_count()
@@ -198,6 +200,13 @@ def test_whether_a_model_is_finite(kind):
     model._replace(opt_state=state._replace(weight_sum=np.float32(NAN))),
   ):
     assert not reset.is_finite(devices.put(broken))
+
+
+def test_a_model_is_finite_whatever_is_kept():
+  model = Devices().put(Model(OLD, OLD_STATS, ()))
+  role_of = lambda path: {'params': KEPT}.get(path[0].name)
+  reset = ModelReset(Devices(), role_of, lambda params: (), model)
+  assert reset.is_finite(model)
 
 
 @KINDS

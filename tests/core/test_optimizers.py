@@ -141,6 +141,17 @@ def test_a_wait_changes_nothing(decay, r):
   assert_same(other.state, state.state)
 
 
+def test_the_iterate_begins_as_a_copy():
+  params = jnp.ones(3)
+  z = ScheduleFreeAdamW().build(0.0).init(params).z  # both are donated
+  assert z.unsafe_buffer_pointer() != params.unsafe_buffer_pointer()
+
+
+def test_the_norm_of_bfloat16_is_summed_in_float32():
+  norm = optimizers.global_norm([jnp.ones(300, jnp.bfloat16)])
+  assert norm == pytest.approx(300**0.5, rel=1e-6)
+
+
 @pytest.mark.parametrize('optimizer', (AdamW(), NadamW(), ScheduleFreeAdamW()))
 def test_leaves_of_bfloat16_stay_so(optimizer):
   cycles = schedules.jax_lr_schedule(STEPS, [CYCLE, CYCLE], 1.0)

@@ -158,9 +158,7 @@ def assert_resumed_is_unbroken(folder, make, until, lefts):
 
 @BOTH
 @pytest.mark.parametrize(
-  ('run', 'until'),
-  ((FINISHING, 12), (ON_TIME, 40)),
-  ids=('finish', 'timed'),
+  ('run', 'until'), ((FINISHING, 12), (ON_TIME, 40)), ids=('finish', 'timed')
 )
 def test_a_resumed_run_is_the_unbroken_one(folder, generation, run, until):
   params, _, evaluations, step_hint = run
@@ -176,7 +174,6 @@ def test_a_restored_state_with_a_device_axis_loses_it():
   other.run(until=6)
   driver.run(until=3)
   saved, run = driver.optimizer_state
-
   stack = flax.jax_utils.replicate
   driver.optimizer_state = (
     stack(host(saved)),
@@ -400,6 +397,11 @@ def test_each_reset_takes_a_model_of_its_own(generation):
   np.testing.assert_array_equal(kernel, kernels[-1])
 
 
+def test_a_run_knows_the_steps_that_the_runner_allows(monkeypatch):
+  monkeypatch.setattr('reset_cycles.core.workload.most_steps', lambda: 60.0)
+  assert newly_set_up().optimizer_state[1].config.most_steps == 60
+
+
 # Models that are not finite.
 
 
@@ -502,6 +504,7 @@ def test_two_runs_in_one_process_do_not_see_each_other():
     new_driver(),
     new_driver(dataclasses.replace(PARAMS, reset=Cyclic())),
   )
+  other.workload.init_model_fn = None  # Cyclic takes no fresh model
   alone.run()
   for _ in range(12):
     together.step()
@@ -533,8 +536,8 @@ def test_no_trained_model_is_copied_to_the_host(
 ):
   """What is read are the model's clock, metrics, and fresh models once.
 
-  After the first step nothing is compiled but the fresh model, through a range
-  test, resets and cycles; an ordinary step reads nothing.
+  After the first step nothing is compiled but the fresh model, through resets
+  and cycles; an ordinary step reads nothing.
   """
   params, _, evaluations, step_hint = run
   workload = wide(generation, step_hint)

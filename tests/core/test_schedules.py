@@ -199,6 +199,7 @@ def test_any_clock_is_read_by_one_program(compilations):
     (7, 1.5, 10, 1, 4.0),  # compressed, in the middle of the warm-up
     (9, 2.0, 29, 1, 1.0),  # stretched from the peak on
     (12, 0.0, 16, 2, 1.0),  # nothing but a warm-up: it stays at the peak
+    (2**24 + 1, 0.0, 2**24 + 9, 1, 1.0),  # steps that no float32 counts
   )
   found, expected = [], []
   with compilations() as compiled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import flax.core
@@ -46,13 +47,8 @@ def make_state(generation, step=7, fill=1.0):
 
 
 def assert_trees_equal(first, second):
-  assert jax.tree_util.tree_structure(first) == (
-    jax.tree_util.tree_structure(second)
-  )
-  pairs = zip(*map(jax.tree_util.tree_leaves, (first, second)))
-  for one, other in pairs:
-    assert np.asarray(one).dtype == np.asarray(other).dtype
-    np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+  same = functools.partial(np.testing.assert_array_equal, strict=True)
+  jax.tree_util.tree_map(same, first, second)
 
 
 @pytest.mark.parametrize(

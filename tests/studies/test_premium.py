@@ -81,6 +81,12 @@ def test_the_page_by_hand():
   assert intro.endswith('hand.\n\nWhat a person says.\n\n')
 
 
+def test_a_draw_without_a_run_that_both_reach_is_left_out():
+  runs = [*both('tuned', 'a', 1, 9, 9), *both('tuned', 'a', 2, NEVER, 9)]
+  found = premium.premium_of(premium.pairs_of(runs, 'ours', 'tuned'))
+  assert found == (1, 1, 1, 1, 0)
+
+
 def test_the_command_writes_the_page_alone(tmp_path):
   logs.pack(RUNS, tmp_path / 'logs')
   page = tmp_path / 'PREMIUM.md'

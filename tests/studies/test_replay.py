@@ -126,6 +126,17 @@ def replayed(runs, *texts):
   ]
 
 
+def test_the_evaluation_that_reaches_the_target_counts_if_it_is_abandoned():
+  judged = cases.Judged(REACHES, 2)
+  assert (judged.reaches, judged.is_false_alarm) == (True, False)
+
+
+def test_trials_are_in_the_order_of_their_numbers():
+  judged = [cases.Judged(make_run([1], [0], trial=i), 0) for i in (10, 2, 1, 9)]
+  [trials] = cases.trials_of_groups(judged)
+  assert [one.run.trial[6:] for one in trials] == ['1', '2', '9', '10']
+
+
 def test_figures_of_a_rule():
   (never,) = found = tables.figures(replayed(RUNS, 'never'), [1.4])
   # In a row: 80, 320, 240, 160.

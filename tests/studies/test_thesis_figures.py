@@ -58,8 +58,6 @@ def test_over_time_each_seed_is_a_curve_of_its_own():
 FULL = [
   run_table([0.1, y], [0.2, y], taus=[1.0], target=0.8) for y in (0.5, 0.6, 0.7)
 ]
-
-
 SOFT = [
   run_table([0.1, y], [0.6, y], taus=[y / 2], target=0.8)
   for y in (0.5, 0.6, 0.7)
