@@ -11,7 +11,7 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 
 
 @command
-@option('out', 'Folder of the logs.', PATH, required=True)
+@option('out', 'Folder of the logs.', flags.NEW_FOLDER, required=True)
 @option(
   'submissions', 'Rivals, thesis, SOFT_RESET; NAME=FILE. Default: all known.'
 )
@@ -63,7 +63,7 @@ def study(
 @option('out', 'The page, in Markdown.', PATH, required=True)
 @overwrite
 @option('reading', 'Markdown for the top of the page.', PATH)
-@option('pack', "Folder for an archive of each condition's runs.", PATH)
+@option('pack', "For an archive of each condition's runs.", flags.NEW_FOLDER)
 @switch('premium', 'Write what insurance costs and pays, against `bare`.')
 def scoreboard(
   logs: str,
@@ -94,6 +94,6 @@ def scoreboard(
   except UnicodeDecodeError as e:
     raise ValueError(f'--reading={reading} is not UTF-8: {e}.') from e
   write = premiums.write_page if premium else pages.write_page
-  write(page, runs, text or '')
   packed = logs_lib.pack(runs, pack) if pack else []
+  write(page, runs, text or '')
   print(*packed, page, sep='\n')

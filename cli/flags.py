@@ -45,7 +45,10 @@ class _Path(click.Path):
   def convert(self, value: Any, *where: Any) -> Any:
     if not value:
       self.fail("'' is no path.", *where)
-    return super().convert(os.path.expanduser(value), *where)
+    value = os.path.expanduser(value)
+    if not self.file_okay and os.path.isfile(value):
+      self.fail(f'{value} is a file: give a folder.', *where)
+    return super().convert(value, *where)
 
 
 def completes(words: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -88,6 +91,7 @@ def settings() -> Iterable[str]:
 
 COUNT = click.IntRange(1)
 PATH = _Path(path_type=pathlib.Path)
+NEW_FOLDER = _Path(file_okay=False, path_type=pathlib.Path)
 FOLDER = _Path(exists=True, file_okay=False, path_type=pathlib.Path)
 
 

@@ -91,7 +91,7 @@ def schedule(
 
 
 @command
-@option('out', 'A new folder, or an empty one.', PATH, required=True)
+@option('out', 'New, or empty.', flags.NEW_FOLDER, required=True)
 @_settings
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
 @option('name', "Of the submission's folder. Default: that of the settings.")

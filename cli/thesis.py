@@ -27,7 +27,7 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
   more = "Folders of further logs, also the benchmark's; commas between them."
   for add in (
     option('jobs', 'Runs at a time.', click.IntRange(1, 1000), default=2),
-    option('runs', kept, PATH, default=_PLACES['runs']),
+    option('runs', kept, flags.NEW_FOLDER, default=_PLACES['runs']),
     switch('shipped', "Use the project's logs as well.", default=True),
     option('logs', more),
   ):
@@ -57,7 +57,7 @@ def experiments(figure: str | None) -> None:
   shell_complete=completes(flags.figures),
 )
 @option('seeds', 'Train seeds 1 to N.', click.IntRange(1, 10_000), default=1)
-@option('out', 'Folder for pictures.', PATH, default='experiment_figures')
+@option('out', 'For pictures.', flags.NEW_FOLDER, default='experiment_figures')
 @overwrite
 @_log_flags
 def figures(
@@ -105,7 +105,7 @@ def results(
     from ..mini_algoperf import files
     from ..studies.thesis import results as findings
   wanted = set(jobs := findings.wanted_jobs(range(1, seeds + 1)))
-  page = paths.new_file(out, overwrite)
+  page = paths.new_file(out, overwrite, '.md')
   words = ['reset-cycles', 'results', f'--seeds={seeds}', f'--out={out}']
   words += [f'--{n}={places[n]}' for n, v in _PLACES.items() if places[n] != v]
   words += [] if places['shipped'] else ['--noshipped']

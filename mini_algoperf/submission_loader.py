@@ -48,6 +48,8 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
     return as_submission(own, OWN_SUBMISSION)
   path = pathlib.Path(submission_path).expanduser().resolve()
   where = f'submission_path={submission_path}'
+  if submission_path and path.is_dir():
+    raise ValueError(f'{where} is a folder: give a file.')
   if not path.is_file():
     raise ValueError(f'{where}: there is no such file.')
   if path.suffix != '.py':

@@ -40,9 +40,9 @@ class BatchSizes(NamedTuple):
 
 
 def full_data_dir(data_dir: str | None) -> str | None:
-  """The folder of data without a ~; ValueError if something else is there."""
+  """The folder of data without a ~; ValueError if it is none."""
   full = data_dir and os.path.expanduser(data_dir)
-  if full and os.path.exists(full) and not os.path.isdir(full):
+  if full is not None and not os.path.isdir(full):
     raise ValueError(f'--data_dir={data_dir}: must be a folder.')
   return full
 

@@ -119,9 +119,14 @@ CASES = [
   ([*RUN, '--experiment_dir=loop'], 'loop'),
   ([*RUN, '--experiment_dir='], "--experiment_dir='' is no path"),
   ([*RUN, '--experiment_dir=~no_such_user/x'], 'home directory'),
-  ([*RUN, '--data_dir=file'], '--data_dir=file: must be a folder'),
+  *(
+    ([*command, f'--data_dir={name}'], f'--data_dir={name}: must be a folder')
+    for command in (RUN, TARGETS)
+    for name in ('file', 'nowhere', '')
+  ),
   ([*RUN, '--submission_path='], 'there is no such file'),
-  ([*RUN, '--submission_path=own'], 'own: there is no such file'),
+  ([*RUN, '--submission_path=own'], 'own is a folder: give a file'),
+  ([*RUN, '--submission_path=no.py'], 'no.py: there is no such file'),
   ([*RUN, '--submission_path=file'], 'must be a Python file'),
   ([*RUN, '--submission_path=alone/submission.py'], 'no __init__.py'),
   ([*RUN, '--submission_path=part/submission.py'], 'update_params, data_sele'),
@@ -150,7 +155,7 @@ CASES = [
   ([*EXPORT, '--name=My'], '--name=My must be lower-case letters'),
   ([*EXPORT, '--name='], 'must be lower-case letters'),
   ([*EXPORT, '--name=lambda'], 'no Python keyword'),
-  ([*EXPORT, '--submission_path=own'], 'own: there is no such file'),
+  ([*EXPORT, '--submission_path=own'], 'own is a folder: give a file'),
   ([*EXPORT, '--submission_path=own/dict.py'], 'own/dict.py, line 5: '),
   ([*EXPORT, '--submission_path=foreign/submission.py'], 'make_submission'),
   ([*EXPORT, '--params=x', '--submission_path=x'], 'give no --settings and no'),
@@ -161,12 +166,18 @@ CASES = [
     '--out=a/v1.2: a dot would split the module names',
   ),
   (['export', '--out=own'], '--out=own is not empty. Nothing is replaced'),
-  (['export', '--out=file'], 'file: Not a directory'),
+  *(
+    ([name, f'--{flag}=file'], f"'--{flag}': file is a file: give a folder.")
+    for name, flag in (
+      *(('export', 'out'), ('figures', 'out'), ('figures', 'runs')),
+      *(('results', 'runs'), ('scoreboard', 'pack'), ('study', 'out')),
+    )
+  ),
   (['export', '--out=file/x'], 'file'),
   (['plot'], "Missing argument 'DIR'"),
   (['plot', ''], "'' is no path"),
   (['plot', 'nowhere'], "Directory 'nowhere' does not exist"),
-  (['plot', 'file'], "Directory 'file' is a file"),
+  (['plot', 'file'], "'DIR': file is a file: give a folder"),
   (['plot', 'own'], 'own has no trial: give an experiment'),
   *((['plot', f'logs/{name}'], file) for name, (file, _) in LOGS.items()),
   (['report', 'logs', '--out=x.png'], '--out=x.png must end in .html'),
@@ -179,9 +190,7 @@ CASES = [
   (['figures', '--logs=file'], '--logs=file: there is no such folder'),
   (['figures', '--logs='], '--logs=: there is no such folder'),
   (['figures', '--logs=zips'], 'a.zip is not a zip archive'),
-  (['figures', '--out=file'], 'error: file: File exists.'),
-  (['figures', '--runs=file'], 'file'),
-  (['results', '--out=own'], '--out=own is a folder'),
+  (['results', '--out=own'], '--out=own must end in .md'),
   (['results', '--out=page.md'], '--out=page.md exists'),
   (['replay', '--rule=progres'], 'Did you mean progress?'),
   (['replay', '--rule={"name": "thesis", "n": 3}'], 'thesis.n: '),
@@ -201,7 +210,6 @@ CASES = [
   ([*TARGETS, '--board'], 'has targets of digits already'),
   ([*TARGETS, '--full'], '--full has no effect without --board'),
   ([*TARGETS, '--board', '--data_dir=.'], '--data_dir has no effect with'),
-  ([*TARGETS, '--data_dir=file'], '--data_dir=file: must be a folder'),
 ]
 
 

@@ -39,17 +39,20 @@ def test_the_second_time_trains_nothing(
 
 
 @pytest.mark.parametrize(
-  ('flag', 'said'),
-  [('pack', 'tuned.zip exists'), ('reading', 'tuned.zip is not UTF-8')],
+  ('flag', 'given', 'said'),
+  [
+    ('pack', 'logs', 'tuned.zip exists'),
+    ('pack', 'logs/tuned.zip', 'tuned.zip is a file: give a folder'),
+    ('reading', 'logs/tuned.zip', 'tuned.zip is not UTF-8'),
+  ],
 )
 def test_nothing_is_written_if_another_file_is_wrong(
-  flag, said, tmp_path, capsys
+  flag, given, said, tmp_path, capsys
 ):
   runs = [board_run(name, 1, 10) for name in 'ab']
-  [archive] = logs.pack(runs, tmp_path / 'logs')
-  given = archive.parent if flag == 'pack' else archive
+  logs.pack(runs, tmp_path / 'logs')
   words = [f'--logs={tmp_path}/logs', f'--out={tmp_path}/x.md']
-  assert cli.main(['scoreboard', *words, f'--{flag}={given}']) == 2
+  assert cli.main(['scoreboard', *words, f'--{flag}={tmp_path}/{given}']) == 2
   assert said in capsys.readouterr().err
   assert [path.name for path in tmp_path.iterdir()] == ['logs']
 
