@@ -44,10 +44,11 @@ def run_trial(checked: experiment.Experiment, interrupted: Interrupts) -> int:
     _draw(log_dir)  # it may have been killed before
     print(f'{log_dir}: this run is complete, there is nothing to resume.')
     return 0
-  if has_lost and trial.global_step:
-    _warn(
-      f'{CYCLES} was lost: cycles before step {trial.global_step} are unknown'
-    )
+  step = trial.global_step
+  if checked.options.resume_last_run and not step:
+    _warn(f'{log_dir} has no checkpoint: the run begins anew')
+  if has_lost and step:
+    _warn(f'{CYCLES} was lost: cycles before step {step} are unknown')
   try:
     with (
       user_code.reported(*own, before_first_step=False),

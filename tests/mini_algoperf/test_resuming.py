@@ -144,6 +144,12 @@ def test_a_set_up_that_fails_puts_the_files_back(capsys):
   )
 
 
+def test_without_a_checkpoint_the_run_begins_anew(capsys):
+  assert run('--resume_last_run') == 0
+  said = 'runs/fake/fake_jax/trial_1 has no checkpoint: the run begins anew.'
+  assert said in capsys.readouterr().err
+
+
 def test_an_overwriting_run_that_was_killed_in_its_set_up(capsys):
   """After the older run was moved aside; it comes back."""
   assert run() == 0
