@@ -62,7 +62,7 @@ def study(
 @option('logs', 'Folders of studies, commas between.', required=True)
 @option('out', 'The page, in Markdown.', PATH, required=True)
 @overwrite
-@option('reading', 'Markdown for the top of the page.', PATH)
+@option('reading', 'What the results say, in Markdown.', PATH)
 @option('pack', "For an archive of each condition's runs.", flags.NEW_FOLDER)
 @switch('premium', 'Write what insurance costs and pays, against `bare`.')
 def scoreboard(

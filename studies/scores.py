@@ -200,7 +200,8 @@ def score_lines(trials: Sequence[TrialTimes]) -> list[str]:
   return [
     *table_lines(rows),
     '',
-    'Seconds to the target, median over studies; (3/5): in three of five.',
+    'Seconds to the target, median over studies; (3/5): in three of five;',
+    'never: in at most half of the studies; -: there is no run.',
     *table_lines(times),
   ]
 
