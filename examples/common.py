@@ -1,8 +1,13 @@
-"""What the examples share: two spirals to classify."""
+"""What the examples share: two spirals to classify, and cycles for them."""
+
+import dataclasses
 
 import jax
 import numpy as np
 import optax
+
+from reset_cycles import THESIS
+from reset_cycles.core.schedules import Cycle
 
 
 def spirals(
@@ -19,6 +24,9 @@ def spirals(
 
 
 TEST = spirals(2**31, count=512)
+# Peaks that suit the spirals: eight and four times the thesis'.
+HIGH = dataclasses.replace(THESIS, cycles=(Cycle(peak=0.014),) * 3)
+LOW = dataclasses.replace(THESIS, cycles=(Cycle(peak=0.007),) * 3)
 
 
 def scores(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -8,10 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import optax
-from common import scores
+from common import LOW, scores
 from plain_jax import train
 
-from reset_cycles import THESIS, Cycles, Event
+from reset_cycles import Cycles, Event
 
 
 def init(key: jax.Array) -> Any:
@@ -29,7 +29,7 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
-    THESIS,
+    LOW,
     optimizer=optax.contrib.muon,
     num_steps=steps,
     make_params=init,

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import optax
-from common import TEST, scores, spirals
+from common import LOW, TEST, scores, spirals
 from flax import nnx
 
-from reset_cycles import THESIS, Cycles, Event, State
+from reset_cycles import Cycles, Event, State
 
 
 class Net(nnx.Module):
@@ -48,7 +48,7 @@ def write(model: Net, optimizer: Any, state: State) -> None:
 
 def main(steps: int = 1500, every: int = 50) -> list[Event]:
   cycles = Cycles(
-    THESIS, optimizer=optax.lion, num_steps=steps, make_params=init, target=0.99
+    LOW, optimizer=optax.lion, num_steps=steps, make_params=init, target=0.99
   )
   model, said = Net(nnx.Rngs(1)), []
   optimizer = nnx.Optimizer(model, cycles.optimizer, wrt=nnx.Param)

@@ -8,19 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 import optax
-from common import TEST, spirals
+from common import HIGH, TEST, spirals
 from plain_jax import init, loss_fn, make_train_step
 
-from reset_cycles import THESIS, Cycles, Event, State
+from reset_cycles import Cycles, Event, State
 
 
 def main(steps: int = 1500, block: int = 20) -> list[Event]:
   cycles = Cycles(
-    THESIS,
-    optimizer=optax.adamw,
-    num_steps=steps,
-    make_params=init,
-    target=0.99,
+    HIGH, optimizer=optax.adamw, num_steps=steps, make_params=init, target=0.99
   )
 
   @jax.jit
