@@ -269,6 +269,8 @@ def test_the_submission_form():
   assert all(value.strip() for value in info.values())
   assert re.fullmatch('[a-z0-9_]+', info['submission_folder'])
   assert (info['ruleset'], info['framework']) == ('self-tuning', 'JAX')
+  share = f'{SOFT_RESET.relative_peak.share:.2f}'.lstrip('0')
+  assert f"set to {share} of the size of a fresh model's" in info['description']
 
 
 def test_settings_from_a_file(tmp_path, monkeypatch):
