@@ -148,7 +148,7 @@ def test_the_settings_of_the_page(tmp_path):
   path = tmp_path / 'params.json'
   path.write_text(*blocks_of('docs/settings.md', 'json'))
   _, params = settings_json.read_file(path, SOFT_RESET)
-  assert params.reset == SoftReset(alpha=0.3)
+  assert params.reset == dataclasses.replace(SOFT_RESET.reset, alpha=0.3)
   assert params.switching == dataclasses.replace(
     SOFT_RESET.switching, min_share=0.2
   )
