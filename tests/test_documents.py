@@ -133,7 +133,7 @@ def test_the_loop_of_the_readme(compilations):
   (text,) = blocks_of('README.md', 'python')
   exec(compile(text, 'README.md', 'exec'), names)
   assert names['optax'] is optax
-  assert len(metrics) == 30
+  assert len(metrics) == 45
   assert metrics[-1] > 0.99 > metrics[0]
   with compilations() as compiled:
     names['train_step'](names['state'], next(names['batches']))
