@@ -251,7 +251,7 @@ def _stretched(
   settled = _fewest(control, config)  # the step; 0 while no interval is known
   if control.start == 0 and (not settled or step < settled):
     control = _laid_out(control._replace(cycle=0), step, config)
-    # The same share of the cycle has passed, so that the rate does not jump.
+    # The same share of the cycle has passed: among like cycles no rate jumps.
     return control, local / nominal * steps[control.cycle]
   rest: list[float] = [control.end - step]
   if control.cycle + 1 < len(steps):
@@ -314,6 +314,7 @@ def _begin(
     elif isinstance(mode, SoftReset):
       note = 'no evaluation in the cycle: tau is 0'
     plan = mode.plan(tau)
+  is_early = any(event['event'] == 'switch' for event in events)
   rule, is_full = config.settings.switching, plan == FULL
   is_judged_anew = is_full or not rule.judges_chain
   control = following._replace(
@@ -326,7 +327,7 @@ def _begin(
   event = _event(
     'reset',
     control,
-    reason='early' if is_new or step < ended.end else 'scheduled',
+    reason='early' if is_early else 'scheduled',
     mode='FullReset' if is_full else type(mode).__name__,
     tau=plan.tau,
     alpha=getattr(mode, 'alpha', ''),

@@ -421,7 +421,7 @@ def test_the_plan_of_a_reset(mode, seen, is_finite, plan, note):
   np.testing.assert_allclose(tuple(found), tuple(plan), atol=1e-15)
   assert (event['note'], event['tau']) == (note, found.tau)
   name = 'FullReset' if plan == FULL else type(mode).__name__
-  assert event['mode'] == name
+  assert (event['mode'], event['reason']) == (name, 'scheduled')
 
 
 def test_what_is_written_of_a_reset():
@@ -439,6 +439,9 @@ def test_what_is_written_of_a_reset():
   }
   _, event = reset_at(4, [], reset=Cyclic())
   assert (event['reason'], event['alpha']) == ('scheduled', '')
+  # Abandoned when its steps are over.
+  _, event = reset_at(4, [(4, NAN, 0.7)], switching=Progress())
+  assert event['reason'] == 'early'
 
 
 def test_tau_is_of_the_first_metric_even_where_that_does_not_serve():

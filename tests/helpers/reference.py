@@ -342,7 +342,7 @@ class Twin:
       self.cycle, self.scale, self.chain_start = 0, self.scale / 2, step
       self.horizon = max(self.horizon, step + max(math.ceil(fewest), 1))
       end = self.laid_out(step)
-      self.reset(step, 'early', 1.0, end)
+      self.reset(step, reason, 1.0, end)
       return True
     has_room = rest > 0 and rest >= fewest
     if self.cycle < last and has_room:
