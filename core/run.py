@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ..early_switching import Progress
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, SoftReset
 from . import control as control_lib
@@ -205,8 +206,10 @@ def set_up(
   right = 'None, as under the self-tuning ruleset'
   check(not hyperparameters, 'hyperparameters', hyperparameters, right)
   target, optimizer = facts.read_target(workload), settings.optimizer
-  is_usable = target.value > 0 or not isinstance(settings.reset, SoftReset)
-  right = 'above 0 where a soft reset needs tau'
+  is_needed = isinstance(settings.reset, SoftReset)
+  is_needed |= isinstance(settings.switching, Progress)
+  is_usable = target.value > 0 or not is_needed
+  right = 'above 0 where a soft reset or Progress measures the way to it'
   check(is_usable, 'validation_target_value', target.value, right)
   cycles = schedules.jax_lr_schedule(
     workload.step_hint, settings.cycles, settings.budget_factor

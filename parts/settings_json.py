@@ -62,6 +62,8 @@ def read_file(
     check(is_object, 'schedule_params', values, 'a JSON object')
     if 'schedule_params' not in values:
       return None, _whole(values, in_force)
+    more = sorted(values.keys() - {'step_hint', 'schedule_params'})
+    check(not more, 'fields', more, 'none beside step_hint and schedule_params')
     check_count('step_hint', values.get('step_hint'))
     return values['step_hint'], _whole(values['schedule_params'])
   except ValueError as e:

@@ -9,6 +9,7 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
+from reset_cycles.early_switching import Progress
 from reset_cycles.parts.resets import FullReset
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 
@@ -25,7 +26,7 @@ def test_the_external_ruleset_is_refused():
 
 
 def test_schedules_are_checked_before_training():
-  with pytest.raises(ValueError, match='over 2 steps .* they get 1, 1, 0'):
+  with pytest.raises(ValueError, match='over 2 steps they get 1, 1, 0'):
     newly_set_up(PARAMS, step_hint=1)
 
 
@@ -36,7 +37,10 @@ def test_a_target_without_a_tau_is_refused_before_training(goal):
   said = f'^validation_target_value={goal}: must be above 0 where a soft '
   with pytest.raises(ValueError, match=said):
     newly_set_up(PARAMS, workload, {})
-  newly_set_up(dataclasses.replace(PARAMS, reset=FullReset()), workload, {})
+  params = dataclasses.replace(PARAMS, reset=FullReset())
+  newly_set_up(params, workload, {})
+  with pytest.raises(ValueError, match=said):
+    newly_set_up(dataclasses.replace(params, switching=Progress()), workload)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,10 @@ CYCLES = [{'class': 'Cycle'}]
       r'cycles\[4\]: class is missing',
     ),
     ({'schedule_params': as_plain(THESIS)}, 'step_hint=None: .* whole number'),
+    (
+      {'schedule_params': {}, 'repeat': True},
+      r"fields=\['repeat'\]: must be none",
+    ),
     ({'step_hint': 5, 'schedule_params': {'reset': {}}}, 'class is missing'),
     ({'step_hint': 5, 'schedule_params': None}, 'schedule_params'),
     ({'budget_factor': math.nan}, 'budget_factor=nan'),
