@@ -154,14 +154,13 @@ def jax_lr_schedule(
   """
   horizon = math.floor(as_written(budget_factor) * step_hint)
   right = f'at most {_MOST_STEPS:,} steps, as many as an int32 can count'
-  name = 'budget_factor * step_hint'
-  check(horizon <= _MOST_STEPS, name, horizon, right)
+  check(horizon <= _MOST_STEPS, 'steps of the chain', horizon, right)
   lengths = [cycle.length for cycle in cycles]
   steps = np.diff((0, *cycle_ends(0, horizon, lengths))).tolist()
   if not all(steps):
     raise ValueError(
-      f'cycles have the lengths {lengths}: over {horizon} steps ({name}) they '
-      f'get {", ".join(map(str, steps))}, and each needs at least one.'
+      f'cycles have the lengths {lengths}: over {horizon} steps they get '
+      f'{", ".join(map(str, steps))}, and each needs at least one.'
     )
   planned = [
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +20,14 @@ from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
 from ..core.control import RunConfig, Transition
 from ..core.evaluation import Evaluation, Target
-from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
+from ..core.model_reset import (
+  ITERATE,
+  KEPT,
+  STATISTIC,
+  Model,
+  ModelReset,
+  role_by_field,
+)
 from ..core.records import described
 from ..core.schedules import CycleClock
 from ..core.state import Control, from_words, to_words
@@ -43,7 +51,7 @@ Tau = Callable[[float, float, int], float]
 class OwnTau(SoftReset):
   """A soft reset whose tau a loop computes; see `Cycles`."""
 
-  share: Tau = lambda metric, first_metric, step: 0.0
+  function: Tau = lambda metric, first_metric, step: 0.0
 
   def tau(
     self,
@@ -54,7 +62,7 @@ class OwnTau(SoftReset):
     horizon: int,
   ) -> float:
     """See `SoftReset`."""
-    tau = float(self.share(last.metric, first.metric, step))
+    tau = float(self.function(last.metric, first.metric, step))
     check_number('tau', tau, '[0, 1]')
     return tau * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
 
@@ -78,7 +86,9 @@ class State(NamedTuple):
 class Cycles:
   """A chain of learning-rate cycles with soft resets and early switching.
 
-  Given the same evaluations, steps and peaks, it decides as the submission does.
+  Given the same evaluations, steps and peaks, it decides as the submission does,
+  except after the last step: an evaluation at num_steps, or at the horizon, ends
+  no cycle, so that the model that has been trained is not replaced.
 
   Attributes:
     optimizer: the optax transformation for the loop's train step.
@@ -148,10 +158,9 @@ class Cycles:
     is_fit = tau is None or isinstance(reset, SoftReset)
     check(is_fit, 'reset', reset, right)
     if tau is not None and isinstance(reset, SoftReset):
-      own = OwnTau(reset.alpha, fade=reset.fade, share=tau)
+      own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
       chain = dataclasses.replace(chain, reset=own)
-    lay_out = lambda steps: schedules.jax_lr_schedule(steps, chain.cycles, 1.0)
-    cycles = _used('num_steps', num_steps, 'fit for the cycles', lay_out)
+    cycles = schedules.jax_lr_schedule(num_steps, chain.cycles, 1.0)
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
     self._start, self._clock, self._begun = control_lib.start(self.config)
@@ -182,7 +191,9 @@ class Cycles:
       right = 'False for at least one parameter'
       check(not all(kept), 'frozen', described(frozen), right)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
-    roles, doubtful = roles_of(self._begin, params, kept)
+    declared = functools.partial(role_by_field, optimizer)
+    role_of = declared if self._is_own else None
+    roles, doubtful = roles_of(self._begin, params, kept, role_of)
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
     right = 'FullReset() or Cyclic() (this optimizer has no blend of '
     check(is_sure, 'reset', reset, f'{right}{", ".join(doubtful)})')
@@ -295,8 +306,9 @@ class Cycles:
     Raises:
       ValueError: as for `before_step`.
     """
-    check_count('step', step, least=0)
-    step = int(step)  # NumPy has numbers of its own
+    right = 'a whole number of at least 0'
+    step = _used('step', step, right, operator.index)  # of an array, too
+    check(step >= 0, 'step', step, right)
     loss = _used('loss', loss, 'a number', float)
     metric = _used('metric', metric, 'a number', float)
     model, control, clock = self._adopt(state)

@@ -11,9 +11,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
+from jax.tree_util import (
+  GetAttrKey,
+  SequenceKey,
+  keystr,
+  tree_flatten_with_path,
+)
 
-from ..core.model_reset import COUNT, ITERATE, KEPT, MOMENT
+from ..core.model_reset import COUNT, ITERATE, KEPT, MOMENT, RoleOf
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
@@ -31,10 +36,10 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
   """How an optimizer is built with the learning rate of a step.
 
   Args:
-    optimizer: a callable of learning_rate and, if it likes, weight_decay, or of
-      one or two required arguments of other names; a transformation with a
-      learning_rate of optax.inject_hyperparams; or an `Optimizer` of the core.
-    weight_decay: for a callable that takes one.
+    optimizer: a callable of learning_rate, or of another first argument, and, if
+      it likes, weight_decay; a transformation with a learning_rate of
+      optax.inject_hyperparams; or an `Optimizer` of the core.
+    weight_decay: for a callable that takes one of this name.
 
   Returns:
     A function of the rate. The state of what it makes may be donated, saved and
@@ -48,18 +53,13 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     parameters = inspect.signature(optimizer).parameters
     bound = getattr(optimizer, 'keywords', {})  # of a partial
     free = parameters.keys() - bound
-    names = [n for n in ('learning_rate', 'weight_decay') if n in free]
-    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    required = [
-      p
-      for p in parameters.values()
-      if p.default is p.empty and p.kind not in various
-    ]
+    named = {'weight_decay': weight_decay} if 'weight_decay' in free else {}
+    required = any(p.default is p.empty for p in parameters.values())
 
     def make(rate: Any) -> Any:
-      if 'learning_rate' in names:
-        return optimizer(**dict(zip(names, (rate, weight_decay))))
-      return optimizer(*(rate, weight_decay)[: len(required)])
+      if 'learning_rate' in free:
+        return optimizer(learning_rate=rate, **named)
+      return optimizer(rate, **named) if required else optimizer(**named)
 
   def build(rate: Any) -> Any:
     own = make(rate)
@@ -164,7 +164,10 @@ def _traced(jaxpr: Any, inputs: list[int]) -> list[int]:
 
 
 def roles_of(
-  init: Callable[[Any], Any], params: Any, frozen: list[bool]
+  init: Callable[[Any], Any],
+  params: Any,
+  frozen: list[bool],
+  declared: RoleOf | None = None,
 ) -> tuple[dict[str, int], list[str]]:
   """What a reset does to each leaf of an optax optimizer's state.
 
@@ -178,6 +181,7 @@ def roles_of(
     init: the optimizer's.
     params: tree of anything with a shape and a dtype.
     frozen: for each parameter, whether it, and what mirrors it, is kept.
+    declared: of an `Optimizer` of the core, which names its fields' roles.
 
   Returns:
     Path -> role, and the paths of leaves that a blended model may leave without
@@ -197,6 +201,8 @@ def roles_of(
     name = getattr(path[-1], 'name', '')
     if spot and frozen[spot[1]]:
       pass
+    elif declared:
+      role = declared((GetAttrKey('opt_state'), *path))
     elif spot and is_real and len(leaf.shape) <= len(spot[2]):
       role = ITERATE if inputs and leaf.shape == spot[2] else MOMENT
     elif spot or path[:-1] in homes:

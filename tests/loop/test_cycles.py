@@ -4,6 +4,7 @@ import dataclasses
 import io
 import math
 import pickle
+from typing import Any, NamedTuple
 from unittest import mock
 
 import flax.serialization
@@ -17,6 +18,7 @@ from helpers import documents, loops
 from helpers.replay import config_of, replay
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles.core.evaluation import Target, TimeHorizon
+from reset_cycles.core.optimizers import AdamW
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
@@ -181,14 +183,19 @@ def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
   assert [(e.kind, e.reason) for e in events] == [
     ('refused', 'cycle 2 began at step 4')
   ]
-  state, events = cycles.after_evaluation(5, 1.0, 0.4, state)
+  state, events = cycles.after_evaluation(jnp.int32(5), 1.0, 0.4, state)
   assert [(e.step, e.kind, e.cycle) for e in events] == [(7, 'evaluation', 2)]
   assert events[0].numbers['metric_step'] == 5
   state, events = cycles.after_evaluation(5, 1.0, 0.8, state)
   assert events[0].reason == 'one after 5 steps has been taken in'
   assert_same(state.opt_state.clock, clock)
-  with pytest.raises(ValueError, match='step=8: must be at most 7'):
-    cycles.after_evaluation(8, 1.0, 0.4, state)
+  for step, said in (
+    (8, '8: must be at most 7'),
+    (-1, '-1: must be a whole number of at least 0'),
+    (5.0, r'5.0 \(.*\): must be a whole number of at least 0'),
+  ):
+    with pytest.raises(ValueError, match=f'step={said}'):
+      cycles.after_evaluation(step, 1.0, 0.4, state)
   state, events = loops.train(cycles, state, {}, 7, 9)
   assert events[0].numbers['tau'] == 0.5  # that of the evaluation after step 5
 
@@ -210,6 +217,40 @@ def test_a_reset_before_the_first_step_leaves_what_one_began_with():
   assert [event.kind for event in events] == ['evaluation', 'switch', *RESET]
   loops.train(cycles, state, {}, 0, 2)
   assert_same(params, loops.init(jax.random.PRNGKey(7)))
+
+
+class Summing(NamedTuple):
+  m: Any
+  total: Any
+
+
+class Declaring(AdamW):
+  """Its first moments are traced to the parameters, and its total is no tree."""
+
+  moments = ('m',)
+  iterates = ('total',)
+
+  def build(self, rate):
+    zero = lambda params: jax.tree_util.tree_map(lambda x: 0 * x, params)
+    grow = lambda grads, state, params: (
+      jax.tree_util.tree_map(lambda g: -rate * g, grads),
+      Summing(jax.tree_util.tree_map(jnp.add, state.m, grads), state.total + 1),
+    )
+    init = lambda params: Summing(zero(params), jnp.float32(0))
+    return optax.GradientTransformation(init, grow)
+
+
+def test_what_an_optimizer_declares_is_what_a_reset_does():
+  """tau is .5, alpha .5."""
+  chain = dataclasses.replace(loops.CHAIN, optimizer=Declaring())
+  cycles = loops.make(chain)
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
+  before = host(state.opt_state.inner)
+  state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
+  found = host(state.opt_state.inner)
+  assert (before.total, found.total) == (4, 2)
+  expected = jax.tree_util.tree_map(lambda m: 0.75 * m, before.m)
+  assert_close(found.m, expected)
 
 
 def test_a_broken_weight_of_an_average_breaks_the_model():

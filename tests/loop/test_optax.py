@@ -238,12 +238,17 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
       lambda a, b, c: optax.sgd(a),
       r"missing .* 'c'\): must be a call",
     ),
+    # No weight decay is taken for a momentum.
+    (
+      lambda rate, momentum: optax.sgd(rate, momentum),
+      r"missing .* 'momentum'\): must be a call",
+    ),
     ('adamw', r"optimizer='adamw' \(.*\): must be a callable"),
     ({'learning_rate': 0.1}, r'^optimizer=.*0.1} \(.*\): must be a'),
     (dict, r"^optimizer=<class 'dict'> \(.*\): must be a callable"),
     (lambda rate: rate, 'optimizer=.*: must be a callable'),
   ],
-  ids='made deaf schedule arguments word dict class number'.split(),
+  ids='made deaf schedule arguments momentum word dict class number'.split(),
 )
 def test_a_rate_of_its_own_is_refused(optimizer, said):
   with pytest.raises(ValueError, match=said):
@@ -254,7 +259,10 @@ def test_a_rate_of_its_own_is_refused(optimizer, said):
   ('optimizer', 'decay'),
   [
     (optax.adamw, 0.001),
-    (lambda rate, decay: optax.adamw(rate, weight_decay=decay), 0.001),
+    (
+      lambda rate, weight_decay: optax.adamw(rate, weight_decay=weight_decay),
+      0.001,
+    ),
     (functools.partial(optax.adamw, weight_decay=0.5), 0.5),
   ],
   ids=('adamw', 'by_name', 'bound'),
