@@ -70,7 +70,7 @@ class ResetPlan(NamedTuple):
 
   @property
   def touches_nothing(self) -> bool:
-    return self.tau == 0 and self.keep_moments == 1
+    return self == (0.0, 1.0, True)
 
 
 FULL = ResetPlan(1.0, 0.0, False)
@@ -119,7 +119,7 @@ class SoftReset:
 def blend(
   old: jax.Array, fresh: jax.Array, keep: jax.Array, share: jax.Array
 ) -> jax.Array:
-  """keep * old + share * fresh, exact at both ends.
+  """keep * old + share * fresh, which add up to 1; exact at both ends.
 
   Selected, not multiplied, where a product could be 0 * NaN: share = 0 and
   keep = 1 give old, keep = 0 gives fresh. Integers, which cannot be blended,

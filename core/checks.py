@@ -35,11 +35,14 @@ def check_number(name: str, value: Any, interval: str) -> None:
   check(is_in, name, value, f'a number in {interval}')
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
-  """Raises ValueError unless the value is a whole number, at least `least`."""
+def check_count(
+  name: str, value: Any, least: int = 1, most: float = math.inf
+) -> None:
+  """Raises ValueError unless the value is a whole number from least to most."""
   is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
   right = f'a whole number of at least {least}'
-  check(is_whole and value >= least, name, value, right)
+  right += f' and at most {most}' if most < math.inf else ''
+  check(is_whole and least <= value <= most, name, value, right)
 
 
 def check_flag(name: str, value: object) -> None:

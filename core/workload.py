@@ -60,8 +60,9 @@ def read_target(workload: WorkloadApi) -> Target:
 def spec_of(workload: WorkloadApi) -> types.ModuleType:
   """The benchmark's spec module, where the workload's base class is defined."""
   for cls in type(workload).__mro__:
-    module = sys.modules[cls.__module__]
-    if cls.__name__ == 'Workload' and hasattr(module, 'TrainingCompleteError'):
+    module = sys.modules.get(cls.__module__)
+    is_base = cls.__name__ == 'Workload'
+    if module and is_base and hasattr(module, 'TrainingCompleteError'):
       return module
   raise ValueError(
     f'workload={type(workload).__name__}: its class must be derived from the '

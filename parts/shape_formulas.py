@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_flag, check_number
+from ..core.checks import check, check_count, check_flag, check_number
 from ..core.schedules import Shape
 from .choices import check_choice
 
@@ -40,7 +40,7 @@ class Checked:
         if isinstance(right, str):
           check_number(name, value, right)
         elif isinstance(right, int):
-          _check_periods(name, value, right)
+          check_count(name, value, most=right)
         else:
           check_choice(name, value, right)
 
@@ -73,13 +73,6 @@ def check_shapes(name: str, value: Sequence[Shape]) -> tuple[Shape, ...]:
   right = 'a tuple of at least one shape, such as (Cosine(),)'
   check(is_right, name, value, right)
   return tuple(value)
-
-
-def _check_periods(name: str, value: int, most: int) -> None:
-  """Raises ValueError unless it is a whole number from 1 to `most`."""
-  is_whole = isinstance(value, int) and not isinstance(value, bool)
-  is_right = is_whole and 1 <= value <= most
-  check(is_right, name, value, f'a whole number from 1 to {most}')
 
 
 def check_fall(fall: str, floor: float) -> None:

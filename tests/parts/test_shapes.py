@@ -254,7 +254,7 @@ WRONG = (
   (Lambda, {'function': 3}, 'function=3: must be a function'),
   (PiecewiseConstant, {'values': (1, 2)}, 'one more than the 2 in at'),
   (PiecewiseConstant, {'values': (1, -2, 3)}, r'values\[1\]=-2'),
-  (CosineWarmRestarts, {'periods': 101}, 'periods=101: .* from 1 to 100'),
+  (CosineWarmRestarts, {'periods': 101}, 'periods=101: .* at most 100'),
   (CosineWarmRestarts, {'multiplier': 0.5}, r'multiplier=0\.5'),
   (Triangular, {'mode': 'triangle'}, 'Did you mean triangular'),
   (Triangular, {'rise': 1}, 'rise=1'),
