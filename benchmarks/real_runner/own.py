@@ -6,6 +6,7 @@ python -m reset_cycles.benchmarks.real_runner.own ENTRIES
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 import shutil
@@ -24,36 +25,33 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
   return dataclasses.replace(params, cycles=tuple(cycles))
 
 
+_replaced = functools.partial(dataclasses.replace, SOFT_RESET)
 _OPTIMIZER: Any = SOFT_RESET.optimizer
 _R_0 = dataclasses.replace(_OPTIMIZER, r=0.0)
+_ONE: Any = {
+  'cycles': SOFT_RESET.cycles[:1],
+  'relative_peak': None,
+  'early_switching': False,
+}
 OWN = {
   'soft_reset': SOFT_RESET,
   'soft_reset_hot': scaled(SOFT_RESET, 10.0),
   'soft_reset_cold': scaled(SOFT_RESET, 0.1),
   # All steps weigh alike in the average, but for their rates.
-  'soft_reset_r_0': dataclasses.replace(SOFT_RESET, optimizer=_R_0),
+  'soft_reset_r_0': _replaced(optimizer=_R_0),
   # The peak as it is written.
-  'soft_reset_published_peak': dataclasses.replace(
-    SOFT_RESET, relative_peak=None
+  'soft_reset_published_peak': _replaced(relative_peak=None),
+  'soft_reset_published_peak_r_0': _replaced(
+    optimizer=_R_0, relative_peak=None
   ),
-  'soft_reset_published_peak_r_0': dataclasses.replace(
-    SOFT_RESET, optimizer=_R_0, relative_peak=None
-  ),
+  # The published peak, one cycle, and with r = 0 nearly Schedule-Free AdamW v2.
+  'one_cycle': _replaced(**_ONE),
+  'one_cycle_r_0': _replaced(optimizer=_R_0, **_ONE),
   # The published peak, r = .4, and two cycles, a fifth and the rest of the run.
-  'two_cycles': dataclasses.replace(
-    SOFT_RESET,
+  'two_cycles': _replaced(
     cycles=SOFT_RESET.cycles[::2],
     optimizer=dataclasses.replace(_OPTIMIZER, r=0.4),
     relative_peak=None,
-  ),
-  # r = 0, the published peak, one cycle, no early switching: nearly the published
-  # Schedule-Free AdamW v2.
-  'one_cycle_r_0': dataclasses.replace(
-    SOFT_RESET,
-    cycles=SOFT_RESET.cycles[:1],
-    optimizer=_R_0,
-    relative_peak=None,
-    early_switching=False,
   ),
   'thesis': THESIS,
 }
