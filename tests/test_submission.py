@@ -43,6 +43,16 @@ def test_a_target_without_a_tau_is_refused_before_training(goal):
     newly_set_up(dataclasses.replace(params, switching=Progress()), workload)
 
 
+def test_nothing_prepares_an_evaluation():
+  driver = new_driver()
+  driver.run(until=2)
+  state, params, model_state = driver.optimizer_state, driver.params, None
+  found = submission.prepare_for_eval(
+    None, params, None, model_state, None, None, state, [], 5, None
+  )
+  assert found[0][0] is state[0] and found[1] is params and found[2] is None
+
+
 @pytest.mark.parametrize(
   'given', (None, 'THESIS', {'cycles': ()}), ids=('none', 'name', 'dict')
 )
