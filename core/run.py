@@ -207,7 +207,8 @@ def set_up(
   check(not hyperparameters, 'hyperparameters', hyperparameters, right)
   target, optimizer = facts.read_target(workload), settings.optimizer
   is_needed = isinstance(settings.reset, SoftReset)
-  is_needed |= isinstance(settings.switching, Progress)
+  may_switch = settings.early_switching
+  is_needed |= may_switch and isinstance(settings.switching, Progress)
   is_usable = target.value > 0 or not is_needed
   right = 'above 0 where a soft reset or Progress measures the way to it'
   check(is_usable, 'validation_target_value', target.value, right)

@@ -141,9 +141,14 @@ def cycle_ends(
 
 
 def jax_lr_schedule(
-  step_hint: int, cycles: Sequence[Cycle], budget_factor: float
+  step_hint: int,
+  cycles: Sequence[Cycle],
+  budget_factor: float,
+  name: str = 'budget_factor * step_hint',
 ) -> tuple[PlannedCycle, ...]:
   """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
+
+  Errors call these steps by `name`.
 
   Raises:
     ValueError: if a cycle would get no step, a rate would be negative or not
@@ -154,13 +159,13 @@ def jax_lr_schedule(
   """
   horizon = math.floor(as_written(budget_factor) * step_hint)
   right = f'at most {_MOST_STEPS:,} steps, as many as an int32 can count'
-  check(horizon <= _MOST_STEPS, 'steps of the chain', horizon, right)
+  check(horizon <= _MOST_STEPS, name, horizon, right)
   lengths = [cycle.length for cycle in cycles]
   steps = np.diff((0, *cycle_ends(0, horizon, lengths))).tolist()
   if not all(steps):
     raise ValueError(
-      f'cycles have the lengths {lengths}: over {horizon} steps they get '
-      f'{", ".join(map(str, steps))}, and each needs at least one.'
+      f'cycles have the lengths {lengths}: over {horizon} steps ({name}) they '
+      f'get {", ".join(map(str, steps))}, and each needs at least one.'
     )
   planned = [
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)

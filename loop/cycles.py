@@ -160,7 +160,8 @@ class Cycles:
     if tau is not None and isinstance(reset, SoftReset):
       own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
       chain = dataclasses.replace(chain, reset=own)
-    cycles = schedules.jax_lr_schedule(num_steps, chain.cycles, 1.0)
+    plan = num_steps, chain.cycles, 1.0
+    cycles = schedules.jax_lr_schedule(*plan, name='num_steps')
     goal = Target('metric', math.nan if target is None else target, rises)
     self.config = RunConfig(chain, cycles, goal)
     self._start, self._clock, self._begun = control_lib.start(self.config)
@@ -307,6 +308,7 @@ class Cycles:
       ValueError: as for `before_step`.
     """
     right = 'a whole number of at least 0'
+    check(not isinstance(step, bool), 'step', step, right)
     step = _used('step', step, right, operator.index)  # of an array, too
     check(step >= 0, 'step', step, right)
     loss = _used('loss', loss, 'a number', float)

@@ -54,10 +54,15 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     bound = getattr(optimizer, 'keywords', {})  # of a partial
     free = parameters.keys() - bound
     named = {'weight_decay': weight_decay} if 'weight_decay' in free else {}
-    required = any(p.default is p.empty for p in parameters.values())
+    required = [
+      p.name
+      for p in parameters.values()
+      if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+    ]
+    by_name = 'learning_rate' in free and required[:1] != ['learning_rate']
 
     def make(rate: Any) -> Any:
-      if 'learning_rate' in free:
+      if by_name:
         return optimizer(learning_rate=rate, **named)
       return optimizer(rate, **named) if required else optimizer(**named)
 

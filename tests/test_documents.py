@@ -131,9 +131,13 @@ def test_the_loop_of_the_readme(compilations):
     'evaluate': evaluate,
   }
   (text,) = blocks_of('README.md', 'python')
+  text = text.replace(' state)\n', ' state); said += events\n')
+  names['said'] = said = []
   exec(compile(text, 'README.md', 'exec'), names)
   assert names['optax'] is optax
   assert len(metrics) == 45
+  starts = [event.step for event in said if event.kind == 'cycle_start']
+  assert starts == [0, 60, 180, 420]
   assert metrics[-1] > 0.99 > metrics[0]
   with compilations() as compiled:
     names['train_step'](names['state'], next(names['batches']))

@@ -26,7 +26,7 @@ def test_the_external_ruleset_is_refused():
 
 
 def test_schedules_are_checked_before_training():
-  with pytest.raises(ValueError, match='over 2 steps they get 1, 1, 0'):
+  with pytest.raises(ValueError, match='over 2 steps .* they get 1, 1, 0'):
     newly_set_up(PARAMS, step_hint=1)
 
 
@@ -39,8 +39,10 @@ def test_a_target_without_a_tau_is_refused_before_training(goal):
     newly_set_up(PARAMS, workload, {})
   params = dataclasses.replace(PARAMS, reset=FullReset())
   newly_set_up(params, workload, {})
+  judged = dataclasses.replace(params, switching=Progress())
   with pytest.raises(ValueError, match=said):
-    newly_set_up(dataclasses.replace(params, switching=Progress()), workload)
+    newly_set_up(judged, workload, {})
+  newly_set_up(dataclasses.replace(judged, early_switching=False), workload, {})
 
 
 def test_nothing_prepares_an_evaluation():

@@ -264,8 +264,18 @@ def test_a_rate_of_its_own_is_refused(optimizer, said):
       0.001,
     ),
     (functools.partial(optax.adamw, weight_decay=0.5), 0.5),
+    (
+      lambda learning_rate, /: optax.adamw(learning_rate, weight_decay=0.5),
+      0.5,
+    ),
+    (
+      lambda weight_decay, learning_rate=1: optax.adamw(
+        learning_rate, weight_decay=weight_decay
+      ),
+      0.001,
+    ),
   ],
-  ids=('adamw', 'by_name', 'bound'),
+  ids=('adamw', 'by_name', 'bound', 'by_place', 'second'),
 )
 def test_the_numbers_of_a_step_reach_the_optimizer(optimizer, decay):
   """One step with a gradient of zero leaves 1 - rate * decay."""
