@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import pathlib
 import statistics
@@ -50,12 +52,18 @@ def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
 
 def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
   """Adds a run; all but the metric, which decides, is rounded."""
-  columns = [*Run._fields, *Point._fields]
-  rows: list[Mapping[str, object]] = [*files.read_rows(file)]
+  lines = io.StringIO()
+  writer = csv.writer(lines, lineterminator='\n')
+  before = file.read_bytes() if file.exists() else b''
+  if not before:
+    writer.writerow([*Run._fields, *Point._fields])
   for step, seconds, loss, metric in points:
-    rounded = f'{seconds:.5g}', f'{loss:.5g}'
-    rows.append(dict(zip(columns, (*run, step, *rounded, metric))))
-  files.write_rows(file, columns, rows)
+    writer.writerow([*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric])
+  # In one piece, since two commands may add runs at a time; a torn line goes.
+  with file.open('ab', buffering=0) as out:
+    if not before.endswith(b'\n'):
+      out.truncate(before.rfind(b'\n') + 1)
+    out.write(lines.getvalue().encode())
 
 
 def steps_to(points: Sequence[Point], target: float) -> float:
@@ -71,9 +79,8 @@ def shown(steps: float) -> str:
 def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:
   """Markdown: steps to the target, a line for each entry.
 
-  The interval is from the least to the most. Of five seeds it holds the median
-  of all seeds with a probability of 1 - 2 (1/2)^5 = .94, whatever their
-  distribution; of three, of .75.
+  The interval is from the least to the most. Of n seeds it holds the median of
+  all seeds with a probability of 1 - 2 (1/2)^n, whatever their distribution.
 
   Args:
     logs: of all runs.
