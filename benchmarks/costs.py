@@ -40,11 +40,7 @@ from reset_cycles import schedule_params
 from reset_cycles.core import schedules
 from reset_cycles.core import workload as workload_facts
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.model_reset import (
-  Model,
-  ModelReset,
-  role_by_field,
-)
+from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import clocked
 from reset_cycles.core.run import train_step
 from reset_cycles.mini_algoperf import files
@@ -153,8 +149,7 @@ class Bare:
     self._rng = keys[2]
     self._step = self._devices.compile_step(
       train_step(
-        workload_facts.loss_in_training(workload, 0.1, 0.0),
-        self._optimizer,
+        workload_facts.loss_in_training(workload, 0.1, 0.0), self._optimizer
       )
     )
     self._model = self._devices.place((params, model_state))

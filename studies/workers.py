@@ -52,9 +52,7 @@ def train_all(
     _locked(root),
     _environment(root),
     concurrent.futures.ProcessPoolExecutor(
-      num_workers,
-      mp_context=context,
-      initializer=_end_with_parent,
+      num_workers, mp_context=context, initializer=_end_with_parent
     ) as pool,
     tqdm.tqdm(total=len(jobs), unit='run', dynamic_ncols=True) as bar,
     _killed_at_ctrl_c(),

@@ -234,10 +234,7 @@ def test_what_a_blend_has_no_meaning_for_is_reset_fully_or_not_at_all(
       optax.inject_hyperparams(optax.adamw)(learning_rate=lambda count: 0.1),
       'whatever the learning rate',
     ),
-    (
-      lambda a, b, c: optax.sgd(a),
-      r"missing .* 'c'\): must be a call",
-    ),
+    (lambda a, b, c: optax.sgd(a), r"missing .* 'c'\): must be a call"),
     # No weight decay is taken for a momentum.
     (
       lambda rate, momentum: optax.sgd(rate, momentum),

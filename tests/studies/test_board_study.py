@@ -115,7 +115,7 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
     study.train_all(jobs, tmp_path, 2)
   assert calls == [
     # Only a run alone is to blame.
-    *(([1, 2, 3], 2), ([1], 1), ([2, 3], 2), ([2], 1), ([2], 1), ([3], 2)),
+    *(([1, 2, 3], 2), ([1], 1), ([2, 3], 2), ([2], 1), ([2], 1), ([3], 2))
   ]
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
   assert 'study_2' in failure.parts and 'killed' in failure.read_text()
