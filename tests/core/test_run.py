@@ -469,6 +469,8 @@ def test_batch_statistics_that_change_shape_at_the_first_step(
   assert 'batch statistics differ in shape' in caplog.text
 
 
+# As above.
+@pytest.mark.filterwarnings('ignore:Some donated buffers were not usable')
 @BOTH
 def test_leaves_keep_their_types_through_steps_and_resets(generation):
   """But for statistics, which have those that the model gives them."""
