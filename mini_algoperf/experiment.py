@@ -172,7 +172,7 @@ def _read_checkpoint(
 ) -> dict[str, Any] | None:
   """The one to resume from; None if the run was killed before its first."""
   recorded = log_dir / 'flags_0.json'
-  before = _read_object(recorded) if recorded.exists() else {}
+  before = files.read_json(recorded) if recorded.exists() else {}
   for name in ('generation', 'eval_by', 'eval_every', 'eval_splits'):
     given = getattr(options, name)
     if (began := before.get(name, given)) != given:
@@ -191,13 +191,6 @@ def _read_checkpoint(
   return raw
 
 
-def _read_object(path: pathlib.Path) -> dict[str, Any]:
-  values = files.read_json(path)
-  if not isinstance(values, dict):
-    raise ValueError(f'{path} must hold an object of JSON.')
-  return values
-
-
 def _choose_seed(
   given: int | None, log_dir: pathlib.Path, raw: Mapping[str, Any] | None
 ) -> int:
@@ -205,7 +198,7 @@ def _choose_seed(
   found = {raw['rng_seed']} if raw else set()
   path = metadata.meta_data_path(log_dir)
   if path.exists():
-    seed = _read_object(path).get('rng_seed')
+    seed = files.read_json(path).get('rng_seed')
     if not isinstance(seed, int):
       raise ValueError(f'{path}: rng_seed={seed!r} must be a whole number.')
     found.add(seed)

@@ -80,15 +80,18 @@ def write_json(path: pathlib.Path, values: Any) -> None:
   write_whole(path, json.dumps(values, indent=2) + '\n')
 
 
-def read_json(path: pathlib.Path) -> Any:
-  """Reads a JSON file; raises ValueError, with its name, if it is none."""
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+  """The object in a JSON file; raises ValueError, with its name, without one."""
   content = read_bytes(path)
   try:
-    return json.loads(content.decode('utf-8'))
+    values = json.loads(content.decode('utf-8'))
   except RecursionError as e:
     raise ValueError(f'{path} is nested too deeply.') from e
   except ValueError as e:
     raise ValueError(f'{path} is not valid JSON: {e}.') from e
+  if not isinstance(values, dict):
+    raise ValueError(f'{path} must hold an object of JSON.')
+  return values
 
 
 def read_rows(path: pathlib.Path) -> list[dict[str, str]]:

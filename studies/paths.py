@@ -33,10 +33,7 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
       f'{path.parent} has no {path.name}: it must be a folder of logs, such '
       'as <workload>_jax/trial_1.'
     )
-  values = files.read_json(path)
-  if not isinstance(values, dict):
-    raise ValueError(f'{path} must hold an object of JSON.')
-  return values
+  return files.read_json(path)
 
 
 def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:

@@ -41,8 +41,7 @@ def read_targets(
   """What `set-targets` wrote, by workload; ValueError for a damaged file."""
   if not path.exists():
     return {}
-  content = files.read_json(path)
-  entries = content.get('workloads') if isinstance(content, dict) else None
+  entries = files.read_json(path).get('workloads')
   if not isinstance(entries, dict):
     raise ValueError(f'{path}: is not a file of targets.')
   return entries

@@ -135,7 +135,7 @@ def test_an_attribute_that_cannot_be_right(
       'no targets for .* `reset-cycles set-targets --workload=mine.py:Moons',
     ),
     ('{"workloads": ', 'mine_targets.json is not valid JSON'),
-    ('[1]', 'mine_targets.json: is not a file of targets'),
+    ('{"workloads": 1}', 'mine_targets.json: is not a file of targets'),
     ('{"workloads": {"moons": [1]}}', "validation_target of 'moons' is None"),
     (
       '{"workloads": {"moons": {"validation_target": true}}}',
