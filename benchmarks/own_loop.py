@@ -78,6 +78,7 @@ def teacher() -> Task:
 
 
 def fresh(task: Task, key: jax.Array) -> Any:
+  """Parameters of the network: for each layer its kernel and bias."""
   sizes = list(zip(task.sizes, task.sizes[1:]))
   kernel = jax.nn.initializers.he_normal()
   keys = jax.random.split(key, len(sizes))
@@ -132,6 +133,7 @@ def steps_to_target(task: Task, chain: ScheduleParams, seed: int) -> float:
 
 
 def main() -> None:
+  """Trains all chains, and prints a line for each peak and chain."""
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument('--seeds', type=int, default=10)
   seeds = range(parser.parse_args().seeds)

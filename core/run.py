@@ -206,11 +206,11 @@ def set_up(
   right = 'None, as under the self-tuning ruleset'
   check(not hyperparameters, 'hyperparameters', hyperparameters, right)
   target, optimizer = facts.read_target(workload), settings.optimizer
-  is_needed = isinstance(settings.reset, SoftReset)
-  may_switch = settings.early_switching
-  is_needed |= may_switch and isinstance(settings.switching, Progress)
-  is_usable = target.value > 0 or not is_needed
+  is_needed = isinstance(settings.switching, Progress)
+  is_needed &= settings.early_switching
+  is_needed |= isinstance(settings.reset, SoftReset)
   right = 'above 0 where a soft reset or Progress measures the way to it'
+  is_usable = target.value > 0 or not is_needed
   check(is_usable, 'validation_target_value', target.value, right)
   cycles = schedules.jax_lr_schedule(
     workload.step_hint, settings.cycles, settings.budget_factor

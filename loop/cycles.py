@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import inspect
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,14 +19,7 @@ from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
 from ..core.control import RunConfig, Transition
 from ..core.evaluation import Evaluation, Target
-from ..core.model_reset import (
-  ITERATE,
-  KEPT,
-  STATISTIC,
-  Model,
-  ModelReset,
-  role_by_field,
-)
+from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
 from ..core.records import described
 from ..core.schedules import CycleClock
 from ..core.state import Control, from_words, to_words
@@ -154,12 +146,11 @@ class Cycles:
     check_flag('has_batch_stats', has_batch_stats)
     chain = dataclasses.replace(chain, relative_peak=None)
     reset = chain.reset
-    right = 'a SoftReset where tau is given'
-    is_fit = tau is None or isinstance(reset, SoftReset)
-    check(is_fit, 'reset', reset, right)
     if tau is not None and isinstance(reset, SoftReset):
       own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
       chain = dataclasses.replace(chain, reset=own)
+    else:
+      check(tau is None, 'reset', reset, 'a SoftReset where tau is given')
     plan = num_steps, chain.cycles, 1.0
     cycles = schedules.jax_lr_schedule(*plan, name='num_steps')
     goal = Target('metric', math.nan if target is None else target, rises)
@@ -192,9 +183,8 @@ class Cycles:
       right = 'False for at least one parameter'
       check(not all(kept), 'frozen', described(frozen), right)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
-    declared = functools.partial(role_by_field, optimizer)
-    role_of = declared if self._is_own else None
-    roles, doubtful = roles_of(self._begin, params, kept, role_of)
+    declared = optimizer if self._is_own else None
+    roles, doubtful = roles_of(self._begin, params, kept, declared)
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
     right = 'FullReset() or Cyclic() (this optimizer has no blend of '
     check(is_sure, 'reset', reset, f'{right}{", ".join(doubtful)})')
@@ -307,10 +297,8 @@ class Cycles:
     Raises:
       ValueError: as for `before_step`.
     """
-    right = 'a whole number of at least 0'
-    check(not isinstance(step, bool), 'step', step, right)
-    step = _used('step', step, right, operator.index)  # of an array, too
-    check(step >= 0, 'step', step, right)
+    step = np.asarray(step).tolist()  # a number, also of a train state's array
+    check_count('step', step, least=0)
     loss = _used('loss', loss, 'a number', float)
     metric = _used('metric', metric, 'a number', float)
     model, control, clock = self._adopt(state)

@@ -11,14 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import (
-  GetAttrKey,
-  SequenceKey,
-  keystr,
-  tree_flatten_with_path,
-)
+from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
-from ..core.model_reset import COUNT, ITERATE, KEPT, MOMENT, RoleOf
+from ..core.model_reset import COUNT, ITERATE, KEPT, MOMENT, role_by_field
+from ..core.optimizers import Optimizer
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
@@ -29,6 +25,8 @@ USABLE = (
 TRANSFORMATION: type[optax.GradientTransformation] = getattr(
   optax, 'GradientTransformationExtraArgs', optax.GradientTransformation
 )
+# The key of the optimizer's state in a `Model`.
+OPT_STATE = jax.tree_util.GetAttrKey('opt_state')
 Build = Callable[[Any], Any]  # of a learning rate; makes a transformation
 
 
@@ -172,7 +170,7 @@ def roles_of(
   init: Callable[[Any], Any],
   params: Any,
   frozen: list[bool],
-  declared: RoleOf | None = None,
+  declared: Optimizer | None = None,
 ) -> tuple[dict[str, int], list[str]]:
   """What a reset does to each leaf of an optax optimizer's state.
 
@@ -186,7 +184,7 @@ def roles_of(
     init: the optimizer's.
     params: tree of anything with a shape and a dtype.
     frozen: for each parameter, whether it, and what mirrors it, is kept.
-    declared: of an `Optimizer` of the core, which names its fields' roles.
+    declared: the optimizer, where it is one that names its fields' roles.
 
   Returns:
     Path -> role, and the paths of leaves that a blended model may leave without
@@ -207,7 +205,7 @@ def roles_of(
     if spot and frozen[spot[1]]:
       pass
     elif declared:
-      role = declared((GetAttrKey('opt_state'), *path))
+      role = role_by_field(declared, (OPT_STATE, *path))
     elif spot and is_real and len(leaf.shape) <= len(spot[2]):
       role = ITERATE if inputs and leaf.shape == spot[2] else MOMENT
     elif spot or path[:-1] in homes:

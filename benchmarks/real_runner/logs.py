@@ -61,7 +61,7 @@ def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
     writer.writerow([*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric])
   # In one piece, since two commands may add runs at a time; a torn line goes.
   with file.open('ab', buffering=0) as out:
-    if not before.endswith(b'\n'):
+    if before and not before.endswith(b'\n'):
       out.truncate(before.rfind(b'\n') + 1)
     out.write(lines.getvalue().encode())
 

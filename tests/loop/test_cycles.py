@@ -192,7 +192,7 @@ def test_a_late_evaluation_counts_for_its_cycle_or_not_at_all():
   for step, said in (
     (8, '8: must be at most 7'),
     (-1, '-1: must be a whole number of at least 0'),
-    (5.0, r'5.0 \(.*\): must be a whole number of at least 0'),
+    (5.0, '5.0: must be a whole number of at least 0'),
     (True, 'True: must be a whole number of at least 0'),
   ):
     with pytest.raises(ValueError, match=f'step={said}'):
