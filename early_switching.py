@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from .core.checks import check_count, check_number
+from .core.checks import Checked, Count, Finite, NonNegative, Share
 from .core.evaluation import Evaluation, Target
 from .soft_reset import distance
 
@@ -75,7 +75,7 @@ class SmoothedLoss(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class SmoothedLossRule:
+class SmoothedLossRule(Checked):
   """The thesis' rule: S(t) = 1 abandons the cycle.
 
     S(t) = 1  if l'(t) >= eps1                                      (case 1)
@@ -89,24 +89,17 @@ class SmoothedLossRule:
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
   """
 
-  lam: float = 0.7  # weight of the newest loss: LARGER smooths LESS
-  eps1: float = 0.01  # rise of the smoothed loss that ends a cycle
-  eps2: float = 0.01  # how far above its minimum it may be expected to be
-  k: int = 9  # evaluations without a new minimum before eps2 counts
-  m: int = 9  # evaluations to look ahead; the thesis advises m = k > 5
+  lam: Share = 0.7  # weight of the newest loss: LARGER smooths LESS
+  eps1: Finite = 0.01  # rise of the smoothed loss that ends a cycle
+  eps2: Finite = 0.01  # how far above its minimum it may be expected to be
+  k: Count = 9  # evaluations without a new minimum before eps2 counts
+  m: Count = 9  # evaluations to look ahead; the thesis advises m = k > 5
 
   judges_chain: ClassVar[bool] = False
   initial: ClassVar[SmoothedLoss] = SmoothedLoss()
   columns: ClassVar[tuple[str, ...]] = (
     *('smoothed_loss', 'derivative', 'case1', 'case2', 'stopping'),
   )
-
-  def __post_init__(self) -> None:
-    check_number('lam', self.lam, '(0, 1]')
-    check_number('eps1', self.eps1, '(-inf, inf)')
-    check_number('eps2', self.eps2, '(-inf, inf)')
-    check_count('k', self.k)
-    check_count('m', self.m)
 
   def observe(
     self, state: SmoothedLoss, evaluation: Evaluation, context: Context
@@ -129,7 +122,7 @@ class SmoothedLossRule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class Progress(Checked):
   """Abandons a chain of cycles that is not expected to reach the target.
 
     abandon if the loss is not finite, or
@@ -143,20 +136,15 @@ class Progress:
   FINDINGS.md has the figures.
   """
 
-  min_share: float = 0.3  # of the chain, before which it is not judged
-  margin: float = 0.08  # share of the way that may always be missing
-  gain: float = 0.3  # share of the way that a whole chain gains at least
+  min_share: Share = 0.3  # of the chain, before which it is not judged
+  margin: NonNegative = 0.08  # share of the way that may always be missing
+  gain: NonNegative = 0.3  # share of the way that a whole chain gains at least
 
   judges_chain: ClassVar[bool] = True
   initial: ClassVar[float] = -math.inf  # the largest progress of the chain
   columns: ClassVar[tuple[str, ...]] = (
     *('progress', 'best_progress', 'missing', 'to_come'),
   )
-
-  def __post_init__(self) -> None:
-    check_number('min_share', self.min_share, '(0, 1]')
-    for name in ('margin', 'gain'):
-      check_number(name, getattr(self, name), '[0, inf)')
 
   def observe(
     self, state: float, evaluation: Evaluation, context: Context

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated, Any
 
-from .core.checks import check, check_flag, check_number
+from .core.checks import Checked, Floor, Positive, check
 from .core.evaluation import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
 from .core.relative_peak import RelativePeak
@@ -13,8 +14,15 @@ from .early_switching import Progress, SmoothedLossRule, SwitchingRule
 from .soft_reset import Reset, SoftReset
 
 
+def _check_cycles(name: str, value: Any) -> None:
+  is_chain = isinstance(value, (tuple, list)) and len(value) > 0
+  is_chain = is_chain and all(isinstance(c, Cycle) for c in value)
+  right = 'a tuple of one or more Cycles, such as (Cycle(),)'
+  check(is_chain, name, value, right)
+
+
 @dataclasses.dataclass(frozen=True)
-class ScheduleParams:
+class ScheduleParams(Checked):
   """A chain of cycles, what happens between them, and what decides.
 
   Attributes:
@@ -38,43 +46,20 @@ class ScheduleParams:
     label_smoothing: passed to the workload's loss function.
   """
 
-  cycles: tuple[Cycle, ...]
+  cycles: Annotated[tuple[Cycle, ...], _check_cycles]
   _: dataclasses.KW_ONLY
-  optimizer: Optimizer
-  budget_factor: float = 2.0
-  reset: Reset = SoftReset()
-  switching: SwitchingRule
+  optimizer: Annotated[Optimizer, 'an object such as AdamW()']
+  budget_factor: Positive = 2.0
+  reset: Annotated[Reset, 'an object such as SoftReset()'] = SoftReset()
+  switching: Annotated[SwitchingRule, 'an object such as Progress()']
   early_switching: bool = True
   repeat: bool = True
-  relative_peak: RelativePeak | None = None
-  horizon: Horizon | None = None
-  dropout_rate: float | None = None
-  label_smoothing: float = 0.0
-
-  def __post_init__(self) -> None:
-    right = 'a tuple of one or more Cycles, such as (Cycle(),)'
-    is_chain = isinstance(self.cycles, (tuple, list)) and len(self.cycles) > 0
-    is_chain = is_chain and all(isinstance(c, Cycle) for c in self.cycles)
-    check(is_chain, 'cycles', self.cycles, right)
-    object.__setattr__(self, 'cycles', tuple(self.cycles))
-    check_number('budget_factor', self.budget_factor, '(0, inf)')
-    check_flag('early_switching', self.early_switching)
-    check_flag('repeat', self.repeat)
-    for name, method, example in (
-      ('optimizer', 'build', 'AdamW()'),
-      ('reset', 'plan', 'SoftReset()'),
-      ('switching', 'observe', 'Progress()'),
-      ('relative_peak', 'peak', 'RelativePeak()'),
-      ('horizon', 'steps_to_come', 'TimeHorizon()'),
-    ):
-      part = getattr(self, name)
-      is_part = callable(getattr(part, method, None))
-      is_part &= not isinstance(part, type)
-      is_part |= part is None and name in ('relative_peak', 'horizon')
-      check(is_part, name, part, f'an object such as {example}')
-    if self.dropout_rate is not None:
-      check_number('dropout_rate', self.dropout_rate, '[0, 1)')
-    check_number('label_smoothing', self.label_smoothing, '[0, 1)')
+  relative_peak: (
+    Annotated[RelativePeak, 'an object such as RelativePeak()'] | None
+  ) = None
+  horizon: Annotated[Horizon, 'an object such as TimeHorizon()'] | None = None
+  dropout_rate: Floor | None = None
+  label_smoothing: Floor = 0.0
 
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from .core.checks import check, check_number
+from .core.checks import Checked, Level, NonNegative
 from .core.evaluation import Evaluation, Target
 
 
@@ -82,22 +82,20 @@ class Reset(Protocol):
   def plan(self, tau: float) -> ResetPlan: ...
 
 
+Scale = Annotated[str, ('log', 'linear')]
+
+
 @dataclasses.dataclass(frozen=True)
-class SoftReset:
+class SoftReset(Checked):
   """Blends the model with a fresh one by tau; shrinks moments by alpha * tau.
 
   Source: thesis, section 3.3.2; fade is ours: the remaining steps would not make
   up for a late reset.
   """
 
-  alpha: float = 0.5  # share of tau that the moments get, in [0, 1]
-  scale: str = 'log'  # of tau for a metric that falls, or 'linear'
-  fade: float = 0.0  # tau * max(0, 1 - fade * share of the run that is over)
-
-  def __post_init__(self) -> None:
-    check_number('alpha', self.alpha, '[0, 1]')
-    check(self.scale in ('log', 'linear'), 'scale', self.scale, 'log or linear')
-    check_number('fade', self.fade, '[0, inf)')
+  alpha: Level = 0.5  # share of tau that the moments get
+  scale: Scale = 'log'  # of tau for a metric that falls
+  fade: NonNegative = 0.0  # tau * max(0, 1 - fade * share of the run so far)
 
   def tau(
     self,

@@ -35,9 +35,9 @@ def _read_settings(
 
   ValueError if both are given, or what is given is none.
   """
+  from ..core.checks import did_you_mean
   from ..experiments.settings import RUNS
   from ..parts import settings_json
-  from ..parts.choices import did_you_mean
   from ..schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
   if name is not None and file:

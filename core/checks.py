@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
+import functools
+import inspect
 import math
 import numbers
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, get_args, get_type_hints
+
+# Types of fields, with what is right for their values; see `Checked`.
+Finite = Annotated[float, '(-inf, inf)']
+NonNegative = Annotated[float, '[0, inf)']
+Positive = Annotated[float, '(0, inf)']
+Floor = Annotated[float, '[0, 1)']
+Level = Annotated[float, '[0, 1]']
+Share = Annotated[float, '(0, 1]']
+Count = Annotated[int, '[1, inf)']
+
+Check = Callable[[str, Any], object]  # of a name and a value; raises ValueError
 
 
 def check(condition: bool, name: str, value: object, right: str) -> None:
@@ -28,11 +44,16 @@ def check_number(name: str, value: Any, interval: str) -> None:
 
   The interval is as one writes it, '[0, 1)' or '(0, inf)'.
   """
-  low, high = map(float, interval[1:-1].split(','))
+  low, high = _ends(interval)
   is_in = is_number(value) and low <= value <= high
   is_in = is_in and (value != low or interval[0] == '[')
   is_in = is_in and (value != high or interval[-1] == ']')
   check(is_in, name, value, f'a number in {interval}')
+
+
+def _ends(interval: str) -> tuple[float, float]:
+  low, high = map(float, interval[1:-1].split(','))
+  return low, high
 
 
 def check_count(
@@ -48,3 +69,126 @@ def check_count(
 def check_flag(name: str, value: object) -> None:
   """Raises ValueError unless the value is True or False."""
   check(isinstance(value, bool), name, value, 'True or False')
+
+
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+  """' Did you mean cosine?' if a known name is close to the value, or ''."""
+  close = difflib.get_close_matches(str(value), list(known), n=1)
+  return f' Did you mean {close[0]}?' if close else ''
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+  """Raises ValueError unless the value is one of the choices."""
+  choices = list(choices)
+  if isinstance(value, str) and value in choices:
+    return
+  raise ValueError(
+    f'{name}={value!r}: must be one of {", ".join(choices)}.'
+    + did_you_mean(value, choices)
+  )
+
+
+def check_list(name: str, value: Any, interval: str) -> None:
+  """Raises ValueError unless the value is a tuple of numbers in an interval."""
+  is_list = isinstance(value, (list, tuple))
+  check(is_list, name, value, f'a tuple of numbers in {interval}')
+  for i, number in enumerate(value):
+    check_number(f'{name}[{i}]', number, interval)
+
+
+def check_shares(name: str, value: Any) -> None:
+  """Raises ValueError unless the value is a tuple that rises within (0, 1)."""
+  check_list(name, value, '(0, 1)')
+  rising = all(a < b for a, b in zip(value, value[1:]))
+  check(rising, name, value, 'in rising order')
+
+
+def check_part(name: str, value: object, kind: type, right: str) -> None:
+  """Raises ValueError unless the value is an object with the kind's methods."""
+  methods = [
+    method
+    for method in vars(kind)
+    if method == '__call__' or not method.startswith('_')
+    if inspect.isfunction(getattr(kind, method))
+  ]
+  is_part = all(callable(getattr(value, method, None)) for method in methods)
+  check(is_part and not isinstance(value, type), name, value, right)
+
+
+class Checked:
+  """A dataclass whose fields are checked by their types when it is made.
+
+    a bool                        True or False
+    Annotated[float, '[0, 1)']    a number in the interval
+    Annotated[int, '[1, inf)']    a whole number in it
+    Annotated[str, ('a', 'b')]    one of these
+    tuple[Positive, ...]          numbers, each in the interval
+    Annotated[Shape, 'a shape']   an object with the methods of this class; the
+                                  error calls it by the second word
+    Annotated[..., function]      what function(name, value) does not refuse
+
+  Each of them may be `| None`. Lists become tuples. Other types say nothing of
+  their values; a class may check them in a __post_init__ of its own.
+  """
+
+  def __post_init__(self) -> None:
+    kind: Any = type(self)
+    for name, check_value in checks_of(kind).items():
+      value = getattr(self, name)
+      check_value(name, value)
+      if isinstance(value, list):
+        object.__setattr__(self, name, tuple(value))
+
+
+@functools.cache
+def checks_of(kind: Any) -> Mapping[str, Check]:
+  """What checks each field whose type says what is right, by its name."""
+  hints = get_type_hints(kind, include_extras=True)
+  found = {name: _check_of(hints[name]) for name in field_names(kind)}
+  return {name: check for name, check in found.items() if check}
+
+
+def _check_of(hint: Any) -> Check | None:
+  kinds = get_args(hint)
+  if type(None) in kinds:
+    [inner] = [_check_of(kind) for kind in kinds if kind is not type(None)]
+    return inner and (
+      lambda name, value: None if value is None else inner(name, value)
+    )
+  if hint is bool:
+    return check_flag
+  if kinds[1:] == (...,) and hasattr(kinds[0], '__metadata__'):
+    return functools.partial(check_list, interval=kinds[0].__metadata__[0])
+  if not hasattr(hint, '__metadata__'):
+    return None
+  kind, right = kinds
+  if callable(right):
+    return right
+  if kind is float:
+    return functools.partial(check_number, interval=right)
+  if kind is int:
+    low, high = _ends(right)
+    most = int(high) if high < math.inf else high
+    return functools.partial(check_count, least=int(low), most=most)
+  if kind is str:
+    return functools.partial(check_choice, choices=right)
+  return functools.partial(check_part, kind=kind, right=right)
+
+
+def field_names(settings: Any) -> list[str]:
+  """The names of a dataclass's fields; of anything else, none."""
+  if not dataclasses.is_dataclass(settings):
+    return []
+  return [field.name for field in dataclasses.fields(settings)]
+
+
+def check_has_field(settings: Any, name: str, where: str) -> None:
+  """Raises ValueError, naming the place, unless there is such a field."""
+  names = field_names(settings)
+  if name in names:
+    return
+  kind = settings if isinstance(settings, type) else type(settings)
+  raise ValueError(
+    f'{where}: {kind.__name__} has no such field; it has '
+    f'{", ".join(names) or "none"}.' + did_you_mean(name, names)
+  )

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from .checks import check, check_number
+from .checks import Checked, Level, NonNegative, check
 
 _NONE = (math.nan,) * 9  # of the intervals that are remembered
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
@@ -114,7 +114,7 @@ class Horizon(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class TimeHorizon:
+class TimeHorizon(Checked):
   """The run ends just before the last evaluation that the budget has room for.
 
     k       = 1 + floor((B - t - d_max - slack * d) / d)
@@ -134,12 +134,8 @@ class TimeHorizon:
   after the step that exceeds the budget; main checks when an evaluation is due.
   """
 
-  slack: float = 0.03  # share of an interval that is kept free at the end
-  margin: float = 0.1  # share of the last interval's steps not relied on
-
-  def __post_init__(self) -> None:
-    check_number('slack', self.slack, '[0, inf)')
-    check_number('margin', self.margin, '[0, 1]')
+  slack: NonNegative = 0.03  # share of an interval that is kept free at the end
+  margin: Level = 0.1  # share of the last interval's steps not relied on
 
   def steps_to_come(self, intervals: Intervals, seconds_left: float) -> int:
     pairs = zip(intervals.steps, intervals.durations)

@@ -19,7 +19,7 @@ from jax.tree_util import tree_leaves, tree_map
 from jax.typing import ArrayLike
 
 from . import schedules
-from .checks import check_number
+from .checks import Checked, Floor, NonNegative, Positive, Share
 from .schedules import PlannedCycle
 
 
@@ -44,7 +44,7 @@ class Optimizer(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class AdamW:
+class AdamW(Checked):
   """Adam with decoupled weight decay and, optionally, clipped gradients.
 
   The defaults are the thesis', those of the benchmark's self-tuning baseline.
@@ -52,22 +52,14 @@ class AdamW:
   Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
   """
 
-  one_minus_beta1: float = 0.06733926164  # 1 - beta1
-  beta2: float = 0.9955159689799007  # decay of the mean of squared gradients
-  weight_decay: float = 0.08121616522670176  # times the learning rate
-  eps: float = 1e-8  # added to the root of that mean
-  grad_clip: float | None = None  # largest global norm; None: no clipping
+  one_minus_beta1: Share = 0.06733926164  # 1 - beta1
+  beta2: Floor = 0.9955159689799007  # decay of the mean of squared gradients
+  weight_decay: NonNegative = 0.08121616522670176  # times the learning rate
+  eps: Positive = 1e-8  # added to the root of that mean
+  grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
   moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
   iterates: ClassVar[tuple[str, ...]] = ()
-
-  def __post_init__(self) -> None:
-    check_number('one_minus_beta1', self.one_minus_beta1, '(0, 1]')
-    check_number('beta2', self.beta2, '[0, 1)')
-    check_number('weight_decay', self.weight_decay, '[0, inf)')
-    check_number('eps', self.eps, '(0, inf)')
-    if self.grad_clip is not None:
-      check_number('grad_clip', self.grad_clip, '(0, inf)')
 
   def direction(self) -> optax.GradientTransformation:
     """What the rate and the weight decay are applied to."""
@@ -113,16 +105,11 @@ class ScheduleFreeAdamW(AdamW):
   the authors' code; the weights are ours.
   """
 
-  r: float = 0.0  # power of the step in the weights; 0 weighs all steps alike
-  weight_lr_power: float = 2.0  # power of the rate in the weights
+  r: NonNegative = 0.0  # power of the step in the weights; 0: all weigh alike
+  weight_lr_power: NonNegative = 2.0  # power of the rate in the weights
 
   moments: ClassVar[tuple[str, ...]] = ('nu',)
   iterates: ClassVar[tuple[str, ...]] = ('z', 'weight_sum')
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    check_number('r', self.r, '[0, inf)')
-    check_number('weight_lr_power', self.weight_lr_power, '[0, inf)')
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
     clip = clipped(self.grad_clip)

@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .checks import check_number
+from .checks import Checked, Positive
 
 
 @dataclasses.dataclass(frozen=True)
-class RelativePeak:
+class RelativePeak(Checked):
   """Scales all peaks by one factor, so that the first one suits the weights.
 
     peak = share * geometric mean of rms(W) over the matrices and kernels W
@@ -34,10 +34,7 @@ class RelativePeak:
   matrix by its own rms; one factor for a whole model is ours.
   """
 
-  share: float = 0.06  # of the weights' size, that a step at the peak takes
-
-  def __post_init__(self) -> None:
-    check_number('share', self.share, '(0, inf)')
+  share: Positive = 0.06  # of the weights' size, that a step at the peak takes
 
   def peak(self, params: Any) -> float:
     """The peak that suits fresh parameters; NaN where nothing tells it."""

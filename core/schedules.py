@@ -17,14 +17,14 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .checks import check, check_number
+from .checks import Checked, Floor, Level, Positive, Share, check
 
 _MOST_STEPS = 2**31 - 1
 _LARGEST = float(np.finfo(np.float32).max)
@@ -42,27 +42,24 @@ class Shape(Protocol):
     """
 
 
+OneShape = Annotated[Shape, 'a shape such as Cosine()']
+
+
 @dataclasses.dataclass(frozen=True)
-class LinearWarmup:
+class LinearWarmup(Checked):
   """A straight line up to the peak: start + (1 - start) * x (thesis, 2.3)."""
 
-  start: float = 0.0  # at its first step, a share of the peak in [0, 1)
-
-  def __post_init__(self) -> None:
-    check_number('start', self.start, '[0, 1)')
+  start: Floor = 0.0  # at its first step, a share of the peak
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return self.start + (1.0 - self.start) * x
 
 
 @dataclasses.dataclass(frozen=True)
-class Cosine:
+class Cosine(Checked):
   """Half a cosine: floor + (1 - floor) (1 + cos(pi x)) / 2 (thesis, 2.3)."""
 
-  floor: float = 0.0  # the end, a share of the peak in [0, 1)
-
-  def __post_init__(self) -> None:
-    check_number('floor', self.floor, '[0, 1)')
+  floor: Floor = 0.0  # the end, a share of the peak
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     half = 0.5 * (1.0 + jnp.cos(jnp.pi * x))
@@ -70,40 +67,28 @@ class Cosine:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cooldown:
+class Cooldown(Checked):
   """The peak, and then straight down to 0: min((1 - x) / share, 1).
 
   Source: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond
   fixed training durations".
   """
 
-  share: float = 0.1  # of the phase, at its end, in which the rate falls
-
-  def __post_init__(self) -> None:
-    check_number('share', self.share, '(0, 1]')
+  share: Share = 0.1  # of the phase, at its end, in which the rate falls
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return jnp.minimum((1.0 - x) / self.share, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cycle:
+class Cycle(Checked):
   """One cycle of a chain; the default peak is the thesis'."""
 
-  peak: float = 0.0017486387539278373  # learning rate at the end of the warm-up
-  length: float = 1.0  # relative to the lengths of the chain's other cycles
-  warmup_factor: float = 0.02  # share of the cycle that is warm-up
-  warmup: Shape = LinearWarmup()  # shape of the warm-up
-  decay: Shape = Cosine()  # shape of the rest
-
-  def __post_init__(self) -> None:
-    check_number('peak', self.peak, '(0, inf)')
-    check_number('length', self.length, '(0, inf)')
-    check_number('warmup_factor', self.warmup_factor, '[0, 1]')
-    for name in ('warmup', 'decay'):
-      shape = getattr(self, name)
-      is_shape = callable(shape) and not isinstance(shape, type)
-      check(is_shape, name, shape, 'a shape such as Cosine()')
+  peak: Positive = 0.0017486387539278373  # rate at the end of the warm-up
+  length: Positive = 1.0  # relative to the lengths of the chain's other cycles
+  warmup_factor: Level = 0.02  # share of the cycle that is warm-up
+  warmup: OneShape = LinearWarmup()  # shape of the warm-up
+  decay: OneShape = Cosine()  # shape of the rest
 
 
 class PlannedCycle(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..parts.choices import check_choice
+from ..core.checks import check_choice
 from ..submission import (
   data_selection,
   get_batch_size,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from ..parts.choices import check_choice
+from ..core.checks import check_choice
 from .settings import RUNS
 
 # Logs of the runs with their seeds, one archive for each run and workload.

@@ -9,15 +9,17 @@ average's weight away: steps of the replaced model do not slow down the new one.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_number
+from ..core.checks import Checked, Floor, check
 from ..core.optimizers import Optimizer
+
+_RIGHT = 'an optimizer whose trained weights are evaluated, such as AdamW()'
 
 
 class EMAState(NamedTuple):
@@ -29,7 +31,7 @@ class EMAState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class EMA:
+class EMA(Checked):
   """The exponential moving average of the weights is evaluated.
 
     w <- decay w + 1            average <- average + (raw - average) / w
@@ -46,19 +48,14 @@ class EMA:
   averaging", in the exponential form.
   """
 
-  inner: Optimizer
-  decay: float = 0.999
+  inner: Annotated[Optimizer, _RIGHT]
+  decay: Floor = 0.999
 
   iterates: ClassVar[tuple[str, ...]] = ('raw', 'weight_sum')
 
   def __post_init__(self) -> None:
-    is_object = hasattr(self.inner, 'build') and not isinstance(
-      self.inner, type
-    )
-    right = 'an optimizer whose trained weights are evaluated, such as AdamW()'
-    is_right = is_object and not self.inner.iterates
-    check(is_right, 'inner', self.inner, right)
-    check_number('decay', self.decay, '[0, 1)')
+    super().__post_init__()
+    check(not self.inner.iterates, 'inner', self.inner, _RIGHT)
 
   @property
   def moments(self) -> tuple[str, ...]:

@@ -13,18 +13,22 @@ from typing import Annotated
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_number
-from ..core.schedules import Cosine, Shape
-from .shape_formulas import (
-  FALLS,
+from ..core.checks import (
   Checked,
   Floor,
   Level,
+  NonNegative,
+  Positive,
   Share,
+  check,
+  check_number,
+)
+from ..core.schedules import Cosine
+from .shape_formulas import (
+  Fall,
+  Shapes,
+  Shares,
   check_fall,
-  check_list,
-  check_shapes,
-  check_shares,
   falling,
   last_part,
   num_reached,
@@ -32,12 +36,9 @@ from .shape_formulas import (
 )
 from .shapes import Linear
 
-_MODES = ('triangular', 'triangular2', 'exp_range')
-_ANNEALS = ('cosine', 'linear')
-
 
 @dataclasses.dataclass(frozen=True)
-class PiecewiseConstant:
+class PiecewiseConstant(Checked):
   """values[i] from the share at[i - 1] on.
 
   Attributes:
@@ -50,15 +51,14 @@ class PiecewiseConstant:
   Source: Cerebras' PiecewiseConstantLR.
   """
 
-  values: tuple[float, ...] = (1.0, 0.5, 0.2)
-  at: tuple[float, ...] = (0.4, 0.7)
+  values: tuple[NonNegative, ...] = (1.0, 0.5, 0.2)
+  at: Shares = (0.4, 0.7)
 
   def __post_init__(self) -> None:
-    values = check_list('values', self.values, '[0, inf)')
-    object.__setattr__(self, 'values', values)
-    object.__setattr__(self, 'at', check_shares('at', self.at))
+    super().__post_init__()
     right = f'one more than the {len(self.at)} in at'
-    check(len(values) == len(self.at) + 1, 'values', values, right)
+    is_right = len(self.values) == len(self.at) + 1
+    check(is_right, 'values', self.values, right)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return jnp.asarray(self.values, jnp.float32)[num_reached(x, self.at)]
@@ -80,7 +80,7 @@ class CosineWarmRestarts(Checked):
   warm-ups.
   """
 
-  periods: Annotated[int, 100] = 3
+  periods: Annotated[int, '[1, 100]'] = 3
   multiplier: Annotated[float, '[1, inf)'] = 1.0
   floor: Floor = 0.0
 
@@ -110,10 +110,12 @@ class Triangular(Checked):
   Source: Smith 2017, "Cyclical learning rates"; torch's and Cerebras' CyclicLR.
   """
 
-  periods: Annotated[int, 100] = 3
+  periods: Annotated[int, '[1, 100]'] = 3
   rise: Annotated[float, '(0, 1)'] = 0.5
   floor: Floor = 0.0
-  mode: Annotated[str, _MODES] = 'triangular'
+  mode: Annotated[str, ('triangular', 'triangular2', 'exp_range')] = (
+    'triangular'
+  )
   gamma: Share = 0.1
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
@@ -151,7 +153,7 @@ class OneCycle(Checked):
   end: Level = 4e-6
   rise: float = 0.3
   three_phase: bool = False
-  anneal: Annotated[str, _ANNEALS] = 'cosine'
+  anneal: Annotated[str, ('cosine', 'linear')] = 'cosine'
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -189,9 +191,9 @@ class WSD(Checked):
   misplaces checkpoints and cannot go on from one.
   """
 
-  checkpoints: Annotated[int, 30] = 1
+  checkpoints: Annotated[int, '[1, 30]'] = 1
   decay: Share = 0.2
-  fall: Annotated[str, FALLS] = 'linear'
+  fall: Fall = 'linear'
   floor: Floor = 0.0
 
   def __post_init__(self) -> None:
@@ -205,7 +207,7 @@ class WSD(Checked):
 
 
 @dataclasses.dataclass(frozen=True)
-class Sequential:
+class Sequential(Checked):
   """One shape after the other, each over its part and with its own peak.
 
   Attributes:
@@ -219,20 +221,17 @@ class Sequential:
   Source: torch's SequentialLR; `optax.join_schedules`.
   """
 
-  shapes: tuple[Shape, ...]
-  at: tuple[float, ...] = ()
-  peaks: tuple[float, ...] = ()
+  shapes: Shapes
+  at: Shares = ()
+  peaks: tuple[Positive, ...] = ()
 
   def __post_init__(self) -> None:
-    object.__setattr__(self, 'shapes', check_shapes('shapes', self.shapes))
-    object.__setattr__(self, 'at', check_shares('at', self.at))
-    peaks = check_list('peaks', self.peaks, '(0, inf)')
-    object.__setattr__(self, 'peaks', peaks)
+    super().__post_init__()
     num = len(self.shapes)
     right = f'{num - 1} shares, one fewer than the shapes'
     check(len(self.at) == num - 1, 'at', self.at, right)
     right = f'{num} numbers, one per shape, or none for peaks of 1'
-    check(len(peaks) in (0, num), 'peaks', peaks, right)
+    check(len(self.peaks) in (0, num), 'peaks', self.peaks, right)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     index, passed = part_of(x, self.at)
@@ -242,7 +241,7 @@ class Sequential:
 
 
 @dataclasses.dataclass(frozen=True)
-class Chained:
+class Chained(Checked):
   """The product of the shapes, each over the whole phase.
 
   Attributes:
@@ -254,10 +253,7 @@ class Chained:
   Source: torch's ChainedScheduler, of factors.
   """
 
-  shapes: tuple[Shape, ...]
-
-  def __post_init__(self) -> None:
-    object.__setattr__(self, 'shapes', check_shapes('shapes', self.shapes))
+  shapes: Shapes
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return math.prod(jnp.asarray(shape(x)) for shape in self.shapes)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
+from ..core.checks import Checked, NonNegative, Positive, Share
 from ..core.optimizers import AdamW, averaged, clipped
 
 
@@ -48,7 +49,7 @@ class NadamW(AdamW):
 
 
 @dataclasses.dataclass(frozen=True)
-class Nesterov:
+class Nesterov(Checked):
   """Gradient descent with Nesterov momentum, for workloads where Adam fails.
 
     m <- b1 m + g,   update = b1 m + g
@@ -61,16 +62,12 @@ class Nesterov:
   momentum in deep learning", as in `optax.trace`.
   """
 
-  one_minus_beta1: float = 0.06733926164  # 1 - beta1
-  weight_decay: float = 0.08121616522670176  # times the learning rate
-  grad_clip: float | None = None  # largest global norm; None: no clipping
+  one_minus_beta1: Share = 0.06733926164  # 1 - beta1
+  weight_decay: NonNegative = 0.08121616522670176  # times the learning rate
+  grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
   moments: ClassVar[tuple[str, ...]] = ('trace',)
   iterates: ClassVar[tuple[str, ...]] = ()
-
-  def __post_init__(self) -> None:
-    # The fields are AdamW's, and so is what is right for them.
-    AdamW(**dataclasses.asdict(self))
 
   def build(self, rate: ArrayLike) -> optax.GradientTransformation:
     return optax.chain(

@@ -19,11 +19,15 @@ from typing import Any
 
 from .. import early_switching, schedule_params, soft_reset
 from ..core import optimizers, schedules
-from ..core.checks import check, check_count
+from ..core.checks import (
+  check,
+  check_count,
+  check_has_field,
+  did_you_mean,
+)
 from ..schedule_params import ScheduleParams
 from . import averages, composed_shapes, resets, shapes
 from . import optimizers as further_optimizers
-from .choices import did_you_mean
 
 # The dataclasses that settings are made of, by their names.
 _CLASSES: dict[str, Any] = {
@@ -106,13 +110,8 @@ def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
   has_fields = dataclasses.is_dataclass(kind)
   if not has_fields:
     raise ValueError(f'{where or "settings"}: class is missing in {value!r}.')
-  fields = [field.name for field in dataclasses.fields(kind)]
   for name in given:
-    if name not in fields:
-      raise ValueError(
-        f'{_joined(where, name)}: {kind.__name__} has no such field; it has '
-        f'{", ".join(fields) or "none"}.' + did_you_mean(name, fields)
-      )
+    check_has_field(kind, name, _joined(where, name))
   if not is_new:
     kind = functools.partial(dataclasses.replace, in_force)
   read = {

@@ -1,78 +1,35 @@
-"""What several shapes share: checks of their fields, jumps, ways down."""
+"""What several shapes share: types of their fields, jumps, ways down."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, get_type_hints
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..core.checks import check, check_count, check_flag, check_number
+from ..core.checks import check, check_shares
 from ..core.schedules import Shape
-from .choices import check_choice
 
-Floor = Annotated[float, '[0, 1)']
-Level = Annotated[float, '[0, 1]']
-Share = Annotated[float, '(0, 1]']
-Positive = Annotated[float, '(0, inf)']
-FALLS = ('linear', 'sqrt', 'inverse')
 # How far before its share a jump counts as reached: rounding in float32 could
 # otherwise delay it by a step. Less than half a step for up to a million steps.
 SLACK = 2.0**-21
 
 
-class Checked:
-  """Fields checked by what stands beside their types, in `Annotated`.
-
-  An interval for a number, the highest one for a count, or the choices.
-  """
-
-  def __post_init__(self) -> None:
-    hints = get_type_hints(type(self), include_extras=True)
-    for name, hint in hints.items():
-      value = getattr(self, name)
-      if hint is bool:
-        check_flag(name, value)
-      for right in getattr(hint, '__metadata__', ()):
-        if isinstance(right, str):
-          check_number(name, value, right)
-        elif isinstance(right, int):
-          check_count(name, value, most=right)
-        else:
-          check_choice(name, value, right)
-
-
-def check_shares(name: str, value: Sequence[float]) -> tuple[float, ...]:
-  """The shares as a tuple; ValueError unless they rise within (0, 1)."""
-  shares = check_list(name, value, '(0, 1)')
-  rising = all(a < b for a, b in zip(shares, shares[1:]))
-  check(rising, name, value, 'in rising order')
-  return shares
-
-
-def check_list(
-  name: str, value: Sequence[float], interval: str
-) -> tuple[float, ...]:
-  """The numbers as a tuple; ValueError unless each is in the interval."""
-  is_list = isinstance(value, (list, tuple))
-  check(is_list, name, value, f'a tuple of numbers in {interval}')
-  for i, number in enumerate(value):
-    check_number(f'{name}[{i}]', number, interval)
-  return tuple(value)
-
-
-def check_shapes(name: str, value: Sequence[Shape]) -> tuple[Shape, ...]:
-  """The shapes as a tuple; ValueError unless there is at least one."""
+def _check_shapes(name: str, value: Any) -> None:
   is_list = isinstance(value, (list, tuple)) and len(value) > 0
   is_right = is_list and all(
     callable(shape) and not isinstance(shape, type) for shape in value
   )
   right = 'a tuple of at least one shape, such as (Cosine(),)'
   check(is_right, name, value, right)
-  return tuple(value)
+
+
+Fall = Annotated[str, ('linear', 'sqrt', 'inverse')]
+Shapes = Annotated[tuple[Shape, ...], _check_shapes]
+Shares = Annotated[tuple[float, ...], check_shares]
 
 
 def check_fall(fall: str, floor: float) -> None:

@@ -19,17 +19,20 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..core.checks import check
-from .shape_formulas import (
-  FALLS,
-  SLACK,
+from ..core.checks import (
   Checked,
   Floor,
   Level,
+  NonNegative,
   Positive,
   Share,
+  check,
+)
+from .shape_formulas import (
+  SLACK,
+  Fall,
+  Shares,
   check_fall,
-  check_shares,
   falling,
   last_part,
   num_reached,
@@ -203,11 +206,7 @@ class Step(Checked):
   """
 
   factor: Share = 0.1
-  at: tuple[float, ...] = (0.5, 0.75)
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    object.__setattr__(self, 'at', check_shares('at', self.at))
+  at: Shares = (0.5, 0.75)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return jnp.power(self.factor, num_reached(x, self.at))
@@ -256,7 +255,7 @@ class InverseTime(Checked):
   InverseTimeDecay.
   """
 
-  rate: Annotated[float, '[0, inf)'] = 9.0
+  rate: NonNegative = 9.0
   exponent: Positive = 1.0
   share: Share = 1.0
   staircase: bool = False
@@ -292,7 +291,7 @@ class InversePower(Checked):
   exponent: Positive = 0.5
   hold: Share = 0.05
   cooldown: Level = 0.0
-  fall: Annotated[str, FALLS] = 'linear'
+  fall: Fall = 'linear'
   floor: Floor = 0.0
 
   def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ from helpers.documents import (
   write_files,
 )
 from reset_cycles.cli import main as cli
-from reset_cycles.core import evaluation, optimizers, schedules
+from reset_cycles.core import checks, evaluation, optimizers, schedules
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
@@ -228,8 +228,21 @@ def meanings(kind):
   return {name: ' '.join(text.split()) for name, text in [*lines, *items]}
 
 
+def right_of(kind, name):
+  """What a refusal says must be there, and whether None may be."""
+  check = checks.checks_of(kind)[name]
+  with pytest.raises(ValueError) as refusal:
+    check(name, object())
+  right = re.search(r': must be (.*)\.$', str(refusal.value))[1]
+  try:
+    check(name, None)
+  except ValueError:
+    return right
+  return f'{right}, or None'
+
+
 def test_every_setting_is_in_the_table():
-  """At most 60, with the defaults and sentences of the dataclasses."""
+  """At most 60, with the defaults, ranges and sentences of the dataclasses."""
   rows = []
   for kind in CLASSES:
     said = meanings(kind)
@@ -237,9 +250,11 @@ def test_every_setting_is_in_the_table():
       is_given = field.default is not dataclasses.MISSING
       default = f'={field.default!r}' if is_given else ''
       name = f'`{kind.__name__}.{field.name}{default}`'
-      # Schedule-Free has AdamW's as well.
-      rows += [f'| {name} | {said[field.name]} |'] if field.name in said else []
-  table = '\n'.join(['| setting and default | meaning |', '|---|---|', *rows])
+      if field.name in said:  # Schedule-Free has AdamW's as well.
+        right = right_of(kind, field.name)
+        rows.append(f'| {name} | {right} | {said[field.name]} |')
+  head = ['| setting and default | must be | meaning |', '|---|---|---|']
+  table = '\n'.join([*head, *rows])
   text = SETTINGS.read_text()
   assert f'{table}\n' in text, f'the table must be\n{table}'
   assert f'The core has {len(rows)} settings' in text

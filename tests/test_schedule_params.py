@@ -67,7 +67,7 @@ REFUSED = (
   (ScheduleFreeAdamW, 'r', (-0.1, NAN), NOT_NEGATIVE),
   (ScheduleFreeAdamW, 'weight_lr_power', (-0.1, NAN), NOT_NEGATIVE),
   (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
-  (SoftReset, 'scale', ('logg',), 'log or linear'),
+  (SoftReset, 'scale', ('logg',), 'one of log, linear. Did you mean log?'),
   (SoftReset, 'fade', (-0.1, NAN, INF), NOT_NEGATIVE),
   (SmoothedLossRule, 'lam', (0.0, 1.1), 'a number in (0, 1]'),
   (SmoothedLossRule, 'eps1', (INF,), REAL),

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...parts.choices import did_you_mean
+from ...core.checks import did_you_mean
 
 AFFORDABLE_WHEN_SLOW = 0.4  # share of step_hint that fits into the budget
 BUDGET = 1.5  # times max_allowed_runtime_sec, in the current ruleset

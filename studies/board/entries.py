@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from ...benchmarks import pieces
 from ...benchmarks.pieces import PIECES
+from ...core.checks import did_you_mean
 from ...mini_algoperf.submission_loader import (
   LoadedSubmission,
   as_submission,
   load_submission,
 )
-from ...parts.choices import did_you_mean
 from ...submission import make_submission
 from ..paths import read_object
 

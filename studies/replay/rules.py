@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ...core.checks import did_you_mean
 from ...core.evaluation import Evaluation
 from ...core.evaluation import Target as RunTarget
 from ...early_switching import (
@@ -21,7 +22,6 @@ from ...early_switching import (
   SwitchingRule,
 )
 from ...parts import settings_json
-from ...parts.choices import did_you_mean
 from ..real_runs.reading import RecordedRun
 
 BUILT_IN = ('never', 'thesis', 'progress', 'oracle')

@@ -1,12 +1,13 @@
 """What is wrong with a setting, and what would be right."""
 
+import dataclasses
 import math
+from typing import Annotated, Protocol
 
 import numpy as np
 import pytest
 
 from reset_cycles.core import checks
-from reset_cycles.parts import choices
 
 
 def said(check, *args):
@@ -43,7 +44,7 @@ def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
     NUMBER: checks.check_number,
     COUNT: checks.check_count,
     FLAG: lambda name, value, _: checks.check_flag(name, value),
-    CHOICE: choices.check_choice,
+    CHOICE: checks.check_choice,
   }[right]
   shown = ', '.join(argument) if right == CHOICE else argument
   for value in good:
@@ -54,5 +55,88 @@ def test_what_is_right_and_what_is_said_of_the_rest(right, argument, good, bad):
 
 
 def test_a_choice_that_is_close_is_named():
-  found = said(choices.check_choice, 'scale', 'logg', ('log', 'linear'))
+  found = said(checks.check_choice, 'scale', 'logg', ('log', 'linear'))
   assert found.endswith('must be one of log, linear. Did you mean log?')
+
+
+class Tool(Protocol):
+  name: str
+
+  def cut(self): ...
+
+  def __call__(self, x): ...
+
+
+class Knife:
+  def cut(self):
+    return 'cut'
+
+  def __call__(self, x):
+    return x
+
+
+def whole_word(name, value):
+  checks.check(' ' not in value, name, value, 'a whole word')
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(checks.Checked):
+  is_on: bool = True
+  rate: checks.Floor = 0.5
+  limit: checks.Positive | None = None
+  count: Annotated[int, '[0, 9]'] = 3
+  many: checks.Count = 1
+  kind: Annotated[str, ('log', 'linear')] = 'log'
+  numbers: tuple[checks.NonNegative, ...] = ()
+  shares: Annotated[tuple[float, ...], checks.check_shares] = ()
+  tool: Annotated[Tool, 'a tool such as Knife()'] = Knife()
+  word: Annotated[str, whole_word] | None = 'one'
+  free: object = None
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'message'),
+  (
+    ('is_on', 1, 'is_on=1: must be True or False.'),
+    ('rate', 1.0, 'rate=1.0: must be a number in [0, 1).'),
+    ('rate', None, 'rate=None: must be a number in [0, 1).'),
+    ('limit', 0, 'limit=0: must be a number in (0, inf).'),
+    (
+      *('count', 10),
+      'count=10: must be a whole number of at least 0 and at most 9.',
+    ),
+    ('many', 0, 'many=0: must be a whole number of at least 1.'),
+    (
+      *('kind', 'lin'),
+      "kind='lin': must be one of log, linear. Did you mean linear?",
+    ),
+    ('numbers', (1, -1), 'numbers[1]=-1: must be a number in [0, inf).'),
+    ('numbers', 1, 'numbers=1: must be a tuple of numbers in [0, inf).'),
+    ('shares', [0.5, 0.5], 'shares=[0.5, 0.5]: must be in rising order.'),
+    ('tool', Knife, f'tool={Knife!r}: must be a tool such as Knife().'),
+    ('tool', len, f'tool={len!r}: must be a tool such as Knife().'),
+    ('word', 'two words', "word='two words': must be a whole word."),
+  ),
+)
+def test_fields_are_checked_by_their_types(field, value, message):
+  with pytest.raises(ValueError) as refusal:
+    Settings(**{field: value})
+  assert str(refusal.value) == message
+
+
+def test_fields_take_what_their_types_say():
+  given = {'limit': 2, 'count': 0, 'numbers': [0, 2], 'shares': [0.25, 0.5]}
+  settings = Settings(**given, word=None, free='anything')
+  assert (settings.numbers, settings.shares) == ((0, 2), (0.25, 0.5))
+  assert Settings(count=9, many=10**6, limit=None).limit is None
+
+
+def test_fields_of_a_class_above_are_checked_as_well():
+  @dataclasses.dataclass(frozen=True)
+  class Further(Settings):
+    share: checks.Share = 1.0
+
+  with pytest.raises(ValueError, match='^rate=2'):
+    Further(rate=2)
+  with pytest.raises(ValueError, match='^share=0'):
+    Further(share=0)
