@@ -8,8 +8,9 @@ import functools
 import inspect
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 # Types of fields, with what is right for their values; see `Checked`.
 Finite = Annotated[float, '(-inf, inf)']
@@ -21,6 +22,7 @@ Share = Annotated[float, '(0, 1]']
 Count = Annotated[int, '[1, inf)']
 
 Check = Callable[[str, Any], object]  # of a name and a value; raises ValueError
+T = TypeVar('T')
 
 
 def check(condition: bool, name: str, value: object, right: str) -> None:
@@ -192,3 +194,46 @@ def check_has_field(settings: Any, name: str, where: str) -> None:
     f'{where}: {kind.__name__} has no such field; it has '
     f'{", ".join(names) or "none"}.' + did_you_mean(name, names)
   )
+
+
+def replaced_at(settings: T, path: str, value: object) -> T:
+  """The settings with another value at one place.
+
+  Args:
+    settings: a dataclass.
+    path: such as 'reset.fade'; 'cycles[0].peak' is of the first cycle and
+      'cycles.peak' of each.
+
+  Raises:
+    ValueError: names the path, the value and what would be right.
+  """
+  head, _, rest = path.partition('.')
+  match = re.fullmatch(r'(\w+)(?:\[(\d+)\])?', head)
+  name, index = match.groups() if match else (head, None)
+  check_has_field(settings, name, f'{path}={value!r}')
+  old: Any = getattr(settings, name)
+
+  def replaced(part: Any) -> Any:
+    if not rest:
+      return value
+    try:
+      return replaced_at(part, rest, value)
+    except ValueError as e:
+      raise ValueError(f'{head}.{e}') from e
+
+  if index is not None:
+    i, is_list = int(index), isinstance(old, tuple)
+    check(is_list, path, value, f'at a path without [{i}]: {name} is no list')
+    right = f'at an index below {len(old)}, the number of {name}'
+    check(i < len(old), path, value, right)
+    new: Any = (*old[:i], replaced(old[i]), *old[i + 1 :])
+  elif rest and isinstance(old, tuple):
+    new = tuple(map(replaced, old))
+  else:
+    new = replaced(old)
+  whole: Any = settings
+  try:
+    return dataclasses.replace(whole, **{name: new})
+  except ValueError as e:
+    is_of_this = str(e).startswith((f'{name}=', f'{name}['))
+    raise ValueError(str(e) if is_of_this else f'{path}={value!r}: {e}') from e

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from reset_cycles.core import checks
+from reset_cycles.core.schedules import Cooldown, Cosine
+from reset_cycles.parts.shapes import InversePower
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
 
 def said(check, *args):
@@ -140,3 +143,75 @@ def test_fields_of_a_class_above_are_checked_as_well():
     Further(rate=2)
   with pytest.raises(ValueError, match='^share=0'):
     Further(share=0)
+
+
+def test_a_value_at_a_path():
+  given = SOFT_RESET
+  at = checks.replaced_at
+  assert at(given, 'repeat', False) == dataclasses.replace(given, repeat=False)
+  reset = dataclasses.replace(given.reset, fade=0.25)
+  changed = dataclasses.replace(given, reset=reset)
+  assert at(given, 'reset.fade', 0.25) == changed
+  assert at(given, 'reset', reset) == changed
+  assert given.reset.fade == 2.0
+  assert at(given, 'horizon', None).horizon is None
+  assert [c.peak for c in at(given, 'cycles.peak', 0.5).cycles] == [0.5] * 4
+  peaks = [c.peak for c in at(given, 'cycles[1].peak', 0.5).cycles]
+  assert peaks == [0.0025, 0.5, 0.0025, 0.0025]
+  decays = [c.decay for c in at(given, 'cycles[3].decay.share', 0.5).cycles]
+  assert decays == [Cooldown(0.1)] * 3 + [Cooldown(0.5)]
+  decays = [c.decay for c in at(THESIS, 'cycles[0].decay', Cooldown()).cycles]
+  assert decays == [Cooldown(), Cosine(), Cosine()]
+
+
+@pytest.mark.parametrize(
+  ('path', 'value', 'message'),
+  (
+    ('reset.fade', -1, 'reset.fade=-1: must be a number in [0, inf).'),
+    (
+      *('reset.fad', 1),
+      'reset.fad=1: SoftReset has no such field; it has alpha, scale, fade. '
+      'Did you mean fade?',
+    ),
+    ('cycles.peak', 0, 'cycles.peak=0: must be a number in (0, inf).'),
+    ('cycles[1].peak', 0, 'cycles[1].peak=0: must be a number in (0, inf).'),
+    (
+      *('cycles[4].peak', 1),
+      'cycles[4].peak=1: must be at an index below 4, the number of cycles.',
+    ),
+    (
+      *('reset[0].fade', 1),
+      'reset[0].fade=1: must be at a path without [0]: reset is no list.',
+    ),
+    (
+      *('cycles[2].decay.share', 2),
+      'cycles[2].decay.share=2: must be a number in (0, 1].',
+    ),
+    (
+      *('repeat.x', 1),
+      'repeat.x=1: bool has no such field; it has none.',
+    ),
+    ('repeat', 1, 'repeat=1: must be True or False.'),
+  ),
+)
+def test_a_path_or_a_value_that_is_wrong(path, value, message):
+  with pytest.raises(ValueError) as refusal:
+    checks.replaced_at(SOFT_RESET, path, value)
+  assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize('path', ('', '.', 'cycles[', 'cycles[x].peak', 'a.b'))
+def test_a_path_that_leads_nowhere(path):
+  with pytest.raises(ValueError, match='ScheduleParams has no such field'):
+    checks.replaced_at(SOFT_RESET, path, 1)
+
+
+def test_a_value_that_another_field_excludes():
+  shape = InversePower(cooldown=0.5)
+  settings = checks.replaced_at(THESIS, 'cycles.decay', shape)
+  with pytest.raises(ValueError) as refusal:
+    checks.replaced_at(settings, 'cycles[1].decay.fall', 'inverse')
+  assert str(refusal.value) == (
+    "cycles[1].decay.fall='inverse': floor=0.0: must be above 0 with "
+    "fall='inverse'."
+  )
