@@ -13,9 +13,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from .core.checks import Checked, Count, Finite, NonNegative, Share
 from .core.evaluation import Evaluation, Target
-from .soft_reset import distance
-
-NOT_FINITE = 'loss is not finite'
 
 
 class Context(NamedTuple):
@@ -23,7 +20,7 @@ class Context(NamedTuple):
 
   share: float  # steps taken, as a share of those that are judged
   target: Target
-  first_metric: float  # target metric of the run's first evaluation
+  first: Evaluation  # of the run
 
 
 class Verdict(NamedTuple):
@@ -34,8 +31,14 @@ class Verdict(NamedTuple):
 
 
 class SwitchingRule(Protocol):
-  """Judges a cycle by its evaluations, one after the other."""
+  """Judges a cycle by its evaluations, one after the other.
 
+  A rule inherits from this class. One that measures the way to the target says so
+  by `needs_target`. Whatever a rule says, a cycle whose loss is not finite is
+  abandoned.
+  """
+
+  needs_target: ClassVar[bool] = False
   # Whether all cycles since the last full reset are judged, or each by itself.
   judges_chain: ClassVar[bool]
   # The state before the first one: a number, or a NamedTuple.
@@ -75,7 +78,7 @@ class SmoothedLoss(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class SmoothedLossRule(Checked):
+class SmoothedLossRule(Checked, SwitchingRule):
   """The thesis' rule: S(t) = 1 abandons the cycle.
 
     S(t) = 1  if l'(t) >= eps1                                      (case 1)
@@ -83,7 +86,7 @@ class SmoothedLossRule(Checked):
                  m * l'(t) + l(t) >= min l + eps2                   (case 2)
     S(t) = 0  otherwise, and S(1) = 0.
 
-  A loss that is not finite stops at once, also at t = 1; in the thesis every
+  After a loss that is not finite S is 1, also at t = 1; in the thesis every
   comparison with it is false and a diverged cycle runs to its end.
 
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
@@ -116,20 +119,19 @@ class SmoothedLossRule(Checked):
     case2 = is_finite and t > 1 and t - argmin >= self.k and is_above
     reason = 'minimum out of reach' if case2 else ''
     reason = 'loss rises' if case1 else reason
-    reason = reason if is_finite else NOT_FINITE
-    numbers = value, derivative, *map(int, (case1, case2, bool(reason)))
+    is_stopping = case1 or case2 or not is_finite
+    numbers = value, derivative, *map(int, (case1, case2, is_stopping))
     return Verdict(reason, dict(zip(self.columns, numbers)))
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress(Checked):
+class Progress(Checked, SwitchingRule):
   """Abandons a chain of cycles that is not expected to reach the target.
 
-    abandon if the loss is not finite, or
-      f >= min_share and 1 - best > margin + gain max(1 - f, 0)
+    abandon if f >= min_share and 1 - best > margin + gain max(1 - f, 0)
 
-  f is the share of the chain, from the last full reset to the horizon, and best
-  the largest progress so far: 1 - `soft_reset.distance`, linear. Metrics count
+  f is the share of the chain, from the last full reset to the planned end, and
+  best the largest progress so far: 1 - `Target.remaining`, linear. Metrics count
   as shares: their units do not matter.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
@@ -140,6 +142,7 @@ class Progress(Checked):
   margin: NonNegative = 0.08  # share of the way that may always be missing
   gain: NonNegative = 0.3  # share of the way that a whole chain gains at least
 
+  needs_target: ClassVar[bool] = True
   judges_chain: ClassVar[bool] = True
   initial: ClassVar[float] = -math.inf  # the largest progress of the chain
   columns: ClassVar[tuple[str, ...]] = (
@@ -150,13 +153,12 @@ class Progress(Checked):
     self, state: float, evaluation: Evaluation, context: Context
   ) -> tuple[float, Verdict]:
     f = context.share
-    where = evaluation.metric, context.target, context.first_metric
-    p = 1.0 - distance(*where, scale='linear')
+    where = evaluation.metric, context.first.metric
+    p = 1.0 - context.target.remaining(*where, scale='linear')
     best = max(state, p)  # which keeps the state's where the other is NaN
     missing = 1.0 - best
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)
     is_lost = f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
-    reason = reason if math.isfinite(evaluation.loss) else NOT_FINITE
     terms = dict(zip(self.columns, (p, best, missing, to_come)))
     return best, Verdict(reason, terms)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Annotated, Any
 
 from .core.checks import Checked, Floor, Positive, check
-from .core.evaluation import Horizon, TimeHorizon
+from .core.horizon import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
 from .core.relative_peak import RelativePeak
 from .core.schedules import Cooldown, Cycle

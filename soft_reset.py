@@ -13,52 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from .core.checks import Checked, Level, NonNegative
 from .core.evaluation import Evaluation, Target
-
-
-def distance(
-  metric: float,  # y, of an evaluation
-  target: Target,  # y* and its direction
-  first_metric: float,  # y0, of the run's first evaluation
-  scale: str = 'log',  # or 'linear'; of a metric that falls
-) -> float:
-  """The remaining share of the way from an untrained model to the target.
-
-    rising:           1 - y / y*, the thesis
-    falling, log:     log(y / y*) / log(y0 / y*)
-    falling, linear:  (y - y*) / (y0 - y*)
-
-  On a log scale perplexity, word error rate and error rate behave alike; on the
-  linear one a classifier is treated alike whether its accuracy or its error rate
-  is given. Where the first evaluation does not serve (not finite, or no worse
-  than the target) a falling metric uses 1 - y* / y.
-
-  Returns:
-    0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
-    where no formula makes sense, at a target of 0 or less.
-
-  Source: thesis, section 3.3.2; the falling forms are ours.
-  """
-  goal = target.value
-  if not math.isfinite(metric):
-    return math.nan
-  if not goal > 0:
-    return 0.0
-  if target.rises:
-    return 1.0 - metric / goal
-  if not goal < first_metric < math.inf:
-    return 1.0 - goal / metric if metric > 0 else -math.inf
-  if scale == 'linear':
-    return (metric - goal) / (first_metric - goal)
-  if metric <= 0:
-    return -math.inf
-  return math.log(metric / goal) / math.log(first_metric / goal)
 
 
 class ResetPlan(NamedTuple):
@@ -77,7 +38,24 @@ FULL = ResetPlan(1.0, 0.0, False)
 
 
 class Reset(Protocol):
-  """What the start of a further cycle does to the model."""
+  """What the start of a further cycle does to the model.
+
+  A reset inherits from this class. One that measures the way to the target says
+  so by `needs_target`, and has a `tau` of its own.
+  """
+
+  needs_target: ClassVar[bool] = False
+
+  def tau(
+    self,
+    last: Evaluation,  # of the cycle that has ended
+    first: Evaluation,  # of the run
+    target: Target,
+    step: int,  # about to be taken
+    planned_end: int,  # first step after the run, as now planned
+  ) -> float:
+    """The share of fresh values, in [0, 1]."""
+    return 0.0
 
   def plan(self, tau: float) -> ResetPlan: ...
 
@@ -86,8 +64,10 @@ Scale = Annotated[str, ('log', 'linear')]
 
 
 @dataclasses.dataclass(frozen=True)
-class SoftReset(Checked):
+class SoftReset(Checked, Reset):
   """Blends the model with a fresh one by tau; shrinks moments by alpha * tau.
+
+    tau = min(max(remaining, 0), 1) * max(0, 1 - fade * share of the run over)
 
   Source: thesis, section 3.3.2; fade is ours: the remaining steps would not make
   up for a late reset.
@@ -97,18 +77,31 @@ class SoftReset(Checked):
   scale: Scale = 'log'  # of tau for a metric that falls
   fade: NonNegative = 0.0  # tau * max(0, 1 - fade * share of the run so far)
 
+  needs_target: ClassVar[bool] = True
+
+  def remaining(
+    self,
+    last: Evaluation,
+    first: Evaluation,
+    target: Target,
+    step: int,
+    planned_end: int,
+  ) -> float:
+    """The remaining share of the way; see `Target.remaining`, and `tau`."""
+    return target.remaining(last.metric, first.metric, self.scale)
+
   def tau(
     self,
-    last: Evaluation,  # of the cycle that has ended
-    first: Evaluation,  # of the run
+    last: Evaluation,
+    first: Evaluation,
     target: Target,
-    step: int,  # about to be taken
-    horizon: int,  # steps of the run
+    step: int,
+    planned_end: int,
   ) -> float:
-    """The share of fresh values: `distance` in [0, 1], 1 if it is NaN; faded."""
-    remaining = distance(last.metric, target, first.metric, self.scale)
+    """See `Reset`: what `remaining` says, in [0, 1] and 1 for NaN; faded."""
+    remaining = self.remaining(last, first, target, step, planned_end)
     whole = 1.0 if math.isnan(remaining) else min(max(remaining, 0.0), 1.0)
-    return whole * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
+    return whole * max(0.0, 1.0 - self.fade * min(step / planned_end, 1.0))
 
   def plan(self, tau: float) -> ResetPlan:
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)

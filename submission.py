@@ -1,7 +1,7 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `run`, repack. An experiment is such a module, too:
+translate: unpack, call `core.run`, repack. An experiment is such a module, too:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(THESIS)
@@ -9,7 +9,7 @@ translate: unpack, call `run`, repack. An experiment is such a module, too:
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ import jax
 
 from .core.checks import check
 from .core.evaluation import EvalResults
-from .core.run import Run, SavedState, set_up
+from .core.plan import jax_lr_schedule
+from .core.run import Run, SavedState, model_reinit_schedule, set_up
 from .core.workload import WorkloadApi
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 
@@ -50,6 +51,40 @@ class Submission(NamedTuple):
   get_batch_size: Callable[[str], int]
 
 
+@dataclasses.dataclass(frozen=True)
+class InitOptimizerState:
+  """The benchmark's init_optimizer_state for a configuration.
+
+  Attributes:
+    settings: the configuration.
+  """
+
+  settings: ScheduleParams
+
+  def __call__(
+    self,
+    workload: WorkloadApi,
+    model_params: Any,
+    model_state: Any,
+    hyperparameters: Any,
+    rng: jax.Array,
+  ) -> tuple[SavedState, Run]:
+    """Lays the cycles over the run's steps, and sets the run up.
+
+    Raises:
+      ValueError: under the external ruleset; if the cycles do not fit into the
+        run, or the workload is not the benchmark's or has no usable target.
+    """
+    # The benchmark's own test hands over an empty dict in place of None.
+    right = 'None, as under the self-tuning ruleset'
+    check(not hyperparameters, 'hyperparameters', hyperparameters, right)
+    settings, model = self.settings, (model_params, model_state)
+    chain = jax_lr_schedule(
+      workload.step_hint, settings.cycles, settings.budget_factor
+    )
+    return set_up(settings, chain, workload, *model, rng)
+
+
 def update_params(
   workload: WorkloadApi,
   current_param_container: Any,
@@ -74,21 +109,18 @@ def update_params(
     (optimizer_state, params, model_state); the arguments' buffers are donated.
 
   Raises:
-    TrainingCompleteError, ValueError: see `Run.act`.
+    TrainingCompleteError, ValueError: see `model_reinit_schedule`.
   """
   (saved, run), params = optimizer_state, current_param_container
   # On an ordinary step, control costs two integer comparisons.
-  is_due = global_step >= run.due
-  if is_due or len(eval_results or ()) != run.evaluations_seen:
-    saved, params, model_state = run.act(
-      saved, params, model_state, workload, eval_results, global_step
+  if run.is_due(global_step, eval_results):
+    saved, params, model_state = model_reinit_schedule(
+      run, saved, params, model_state, workload, eval_results, global_step
     )
-  inner, control, _ = saved
-  params, model_state, inner, metrics = run.train_step(
-    params, model_state, inner, batch, rng
+  params, model_state, opt_state, metrics = run.train_step(
+    params, model_state, saved.opt_state, batch, rng
   )
-  saved = SavedState(inner, control, metrics)
-  return (saved, run), params, model_state
+  return (SavedState(opt_state, metrics), run), params, model_state
 
 
 def prepare_for_eval(
@@ -133,17 +165,16 @@ def get_batch_size(workload_name: str) -> int:
   return _BATCH_SIZES[max(known, key=len)]
 
 
-def make_submission(schedule_params: ScheduleParams) -> Submission:
+def make_submission(settings: ScheduleParams) -> Submission:
   """The benchmark's functions for a configuration.
 
   Raises:
-    ValueError: if schedule_params is not a ScheduleParams.
+    ValueError: if settings is not a ScheduleParams.
   """
   right = 'a ScheduleParams, as in make_submission(THESIS)'
-  is_right = isinstance(schedule_params, ScheduleParams)
-  check(is_right, 'schedule_params', schedule_params, right)
+  check(isinstance(settings, ScheduleParams), 'settings', settings, right)
   return Submission(
-    functools.partial(set_up, schedule_params),
+    InitOptimizerState(settings),
     update_params,
     prepare_for_eval,
     data_selection,

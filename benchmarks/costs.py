@@ -37,12 +37,14 @@ import optax
 
 from models import MODELS
 from reset_cycles import schedule_params
-from reset_cycles.core import schedules
-from reset_cycles.core import workload as workload_facts
+from reset_cycles.core.control import start
 from reset_cycles.core.devices import Devices, PmapDevices
+from reset_cycles.core.evaluation import Target
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import clocked
-from reset_cycles.core.run import train_step
+from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.state import RunConfig, words_of
+from reset_cycles.core.train_step import loss_in_training, train_step
 from reset_cycles.mini_algoperf import files
 from reset_cycles.submission import make_submission
 
@@ -148,9 +150,7 @@ class Bare:
     self._optimizer = optax.adamw(optax.cosine_decay_schedule(1e-3, 10_000))
     self._rng = keys[2]
     self._step = self._devices.compile_step(
-      train_step(
-        workload_facts.loss_in_training(workload, 0.1, 0.0), self._optimizer
-      )
+      train_step(loss_in_training(workload, 0.1, 0.0), self._optimizer)
     )
     self._model = self._devices.place((params, model_state))
 
@@ -273,9 +273,11 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   """
   workload = MODELS[name]()
   key = jax.ShapeDtypeStruct((2,), np.uint32)
-  params = getattr(schedule_params, settings)
-  cycles = schedules.jax_lr_schedule(100, params.cycles, 100.0)
-  transformation = clocked(params.optimizer, cycles)
+  chosen = getattr(schedule_params, settings)
+  chain = jax_lr_schedule(100, chosen.cycles, 100.0)
+  config = RunConfig(chosen, chain, Target('loss', 1.0, rises=False))
+  begun = words_of(start(config), config)
+  transformation = clocked(chosen.optimizer.build, chain.cycles, begun)
   devices = PmapDevices() if has_axis else Devices()
   count = jax.device_count()
 
@@ -293,22 +295,22 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   model, opt_state = shaped(held, lead), shaped(state, lead)
   step = devices.compile_step(
     train_step(
-      workload_facts.loss_in_training(workload, None, 0.0),
+      loss_in_training(workload, None, 0.0),
       transformation,
-      lambda state, held: params.optimizer.gradient_point(state.state, held),
+      lambda state, held: chosen.optimizer.gradient_point(state.inner, held),
     )
   )
   batch = shaped(workload.batch, lead, count if has_axis else 1)
   reset = ModelReset(
     devices,
-    functools.partial(role_by_field, params.optimizer),
-    lambda params: transformation.init(params).state,
-    Model(model, None, opt_state.state),
+    functools.partial(role_by_field, chosen.optimizer),
+    lambda params: transformation.init(params).inner,
+    Model(model, None, opt_state.inner),
   )
   jitted: Any = step
   compiled = jitted.lower(model, None, opt_state, batch, key).compile()
   cells = [size]
-  programs: Any = (compiled, reset._reset)
+  programs: Any = (compiled, reset._programs.reset)
   for program in programs:
     plan = program.memory_analysis()
     given = plan.argument_size_in_bytes

@@ -12,10 +12,10 @@ import sys
 from typing import Any
 
 
-def described(params: Any) -> str:
+def described(settings: Any) -> str:
   """Settings as text, by the code of the package that they are from."""
-  package = type(params).__module__.rpartition('.')[0]
-  plain = importlib.import_module(f'{package}.core.records').as_plain(params)
+  package = type(settings).__module__.rpartition('.')[0]
+  plain = importlib.import_module(f'{package}.core.records').as_plain(settings)
   # A function is written by its name: its repr is an address.
   return json.dumps(plain, default=lambda value: getattr(value, '__name__', ''))
 
@@ -24,8 +24,8 @@ def main(hidden: str, module: str, folder: str, *path: str) -> None:
   """Prints the description of a module, one package being out of sight."""
   sys.path = [folder, *sys.path, *path]
   sys.modules[hidden] = None  # type: ignore[assignment]  # as if it was missing
-  (params,) = importlib.import_module(module).init_optimizer_state.args
-  print(described(params))
+  settings = importlib.import_module(module).init_optimizer_state.settings
+  print(described(settings))
 
 
 if __name__ == '__main__':

@@ -72,7 +72,7 @@ def _sources(
 
 def contents(
   title: str,
-  params: ScheduleParams,
+  settings: ScheduleParams,
   folder: str,
   own: pathlib.Path | None = None,
 ) -> dict[str, bytes]:
@@ -89,7 +89,7 @@ def contents(
   files = {}
   if own is None:
     place = ROOT / 'schedule_params.py'
-    changed = {place: in_force(place.read_bytes(), params)}
+    changed = {place: in_force(place.read_bytes(), settings)}
     for path, text in modules(ROOT / 'submission.py', changed).items():
       files[path.relative_to(ROOT).as_posix()] = text
   else:
@@ -119,7 +119,7 @@ def contents(
   }
 
 
-def in_force(text: bytes, params: ScheduleParams) -> bytes:
+def in_force(text: bytes, settings: ScheduleParams) -> bytes:
   """schedule_params.py with settings in force; ValueError without its line."""
   tree = ast.parse(text)
   stored = [
@@ -144,7 +144,7 @@ def in_force(text: bytes, params: ScheduleParams) -> bytes:
   (old,) = found
   start = _offset(text, old.lineno, old.col_offset)
   end = _offset(text, old.end_lineno, old.end_col_offset)
-  return text[:start] + _assignment(params).encode() + text[end:]
+  return text[:start] + _assignment(settings).encode() + text[end:]
 
 
 def _offset(text: bytes, line: int, column: int) -> int:
@@ -152,19 +152,19 @@ def _offset(text: bytes, line: int, column: int) -> int:
   return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
 
 
-def _assignment(params: ScheduleParams) -> str:
+def _assignment(settings: ScheduleParams) -> str:
   """The statement that puts settings in force, after the imports it needs."""
   from .. import schedule_params
 
   for name in ('SOFT_RESET', 'THESIS'):
-    if params == getattr(schedule_params, name):
+    if settings == getattr(schedule_params, name):
       return f'{_IN_FORCE} = {name}'
   imports = sorted(
     f'from .{kind.__module__.partition(".")[2]} import {kind.__name__}\n'
-    for kind in _classes(params)
+    for kind in _classes(settings)
     if getattr(schedule_params, kind.__name__, None) is not kind
   )
-  return f'{"".join(imports)}{_IN_FORCE} = {pprint.pformat(params)}'
+  return f'{"".join(imports)}{_IN_FORCE} = {pprint.pformat(settings)}'
 
 
 def _classes(value: Any) -> set[type]:
@@ -205,7 +205,7 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
   return text
 
 
-def check(folder: pathlib.Path, module: str, params: ScheduleParams) -> None:
+def check(folder: pathlib.Path, module: str, settings: ScheduleParams) -> None:
   """Imports what was exported where this package cannot be, and compares.
 
   ValueError if it cannot be imported, or has other settings.
@@ -224,5 +224,5 @@ def check(folder: pathlib.Path, module: str, params: ScheduleParams) -> None:
   if done.returncode:
     said = done.stderr.splitlines() or [f'exit status {done.returncode}']
     raise ValueError(f'What is exported cannot be imported: {said[-1]}')
-  if done.stdout.splitlines()[-1] != fresh.described(params):
+  if done.stdout.splitlines()[-1] != fresh.described(settings):
     raise ValueError('What is exported has other settings than asked for.')

@@ -14,35 +14,38 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
-from ..core.evaluation import Evaluation, Intervals, Target
+from ..core.evaluation import Evaluation, Target
+from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..schedule_params import ScheduleParams
-from ..soft_reset import ResetPlan, SoftReset
+from ..soft_reset import ResetPlan
 
 _PACKAGE = __name__.partition('.')[0]
 
 
 def settings_of(submission: LoadedSubmission) -> ScheduleParams | None:
   """The settings that it was made with; None if not by make_submission."""
-  made_with: Any = getattr(submission.init_optimizer_state, 'args', ())
-  if made_with and isinstance(made_with[0], ScheduleParams):
-    return made_with[0]
-  return None
+  settings = getattr(submission.init_optimizer_state, 'settings', None)
+  return settings if isinstance(settings, ScheduleParams) else None
 
 
-def rehearse(params: ScheduleParams | None) -> None:
+def rehearse(settings: ScheduleParams | None) -> None:
   """Calls the methods of the parts that are not this package's, if there are any.
 
   Raises:
     ValueError: names class and method, what it returned and what would be right.
       What the methods raise passes.
   """
-  if params is None:
+  if settings is None:
     return
   seen, target = Evaluation(1, 1.0, 0.5, 1.0), Target('metric', 0.9, True)
-  rule, reset, optimizer = params.switching, params.reset, params.optimizer
-  for cycle in params.cycles:
+  rule, reset, optimizer = (
+    settings.switching,
+    settings.reset,
+    settings.optimizer,
+  )
+  for cycle in settings.cycles:
     for shape, warmup in (
       (cycle.warmup, 0),
       (cycle.decay, cycle.warmup_factor),
@@ -50,13 +53,6 @@ def rehearse(params: ScheduleParams | None) -> None:
       share = np.float32(0.5), np.float32(warmup)
       _try(shape, '__call__', _is_number, 'one real number', *share)
 
-  for part, names in (
-    (rule, ('initial', 'columns', 'judges_chain')),
-    (optimizer, ('moments', 'iterates')),
-  ):
-    for name in names:
-      if part is not None and not hasattr(part, name):
-        raise ValueError(f'{type(part).__name__} must have {name!r}.')
   like: Any = tree_structure(rule.initial)
 
   def is_judged(found: Any) -> bool:
@@ -73,17 +69,16 @@ def rehearse(params: ScheduleParams | None) -> None:
     )
 
   right = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
-  context = Context(0.5, target, 0.1)
+  context = Context(0.5, target, seen)
   _try(rule, 'observe', is_judged, right, rule.initial, seen, context)
   is_plan = lambda found: isinstance(found, ResetPlan) and _is_share(found.tau)
   _try(reset, 'plan', is_plan, 'a ResetPlan with tau in [0, 1]', 0.5)
-  if isinstance(reset, SoftReset):
-    run = seen, seen, target, 1, 10
-    _try(reset, 'tau', _is_share, 'a number in [0, 1]', *run)
-  if params.horizon is not None:
+  run = seen, seen, target, 1, 10
+  _try(reset, 'tau', _is_share, 'a number in [0, 1]', *run)
+  if settings.horizon is not None:
     is_count = lambda found: _is_number(found) and 0 <= found < np.inf
     right = 'steps, a number of at least 0'
-    _try(params.horizon, 'steps_to_come', is_count, right, Intervals(), 10.0)
+    _try(settings.horizon, 'steps_to_come', is_count, right, Intervals(), 10.0)
   is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
   right = 'an optax transformation'
   for method, given in (('direction', ()), ('build', (np.float32(0.1),))):
@@ -95,11 +90,11 @@ def rehearse(params: ScheduleParams | None) -> None:
   for own in _own(optimizer, 'gradient_point'):
     begun = own.build(np.float32(0.1)).init(trained)
     _try(own, 'gradient_point', is_like, right, begun, trained)
-  if params.relative_peak is not None:
+  if settings.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
     is_rate = lambda found: _is_number(found) and not found <= 0
     right = 'a number above 0, or NaN'
-    _try(params.relative_peak, 'peak', is_rate, right, kernel)
+    _try(settings.relative_peak, 'peak', is_rate, right, kernel)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

@@ -86,7 +86,7 @@ def schedule(
     text = '\n'.join(plans.plan_lines(name, plan))
     if picture:
       importlib.import_module('matplotlib')  # without it nothing is drawn
-      files.write_whole(picture, drawn(plan.cycles))
+      files.write_whole(picture, drawn(plan.chain))
   print(text)
 
 

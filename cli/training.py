@@ -189,19 +189,19 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
   lines = [
     f'{workload.name}: {trial.global_step} steps in '
     f'{state["accumulated_submission_time"]:.1f} s, {len(steps)} evaluations',
-    f'ended:    {ended}',
-    f'target:   validation/{name} {value:.4g} {reached}',
-    f'metric:   {found}',
+    f'ended:     {ended}',
+    f'target:    validation/{name} {value:.4g} {reached}',
+    f'metric:    {found}',
   ]
   events = read_events(log_dir / CYCLES)
   counts = collections.Counter(event.get('event') for event in events)
   if counts['cycle_start']:
     lines += [
-      f'cycles:   {counts["cycle_start"]}',
-      f'resets:   {_listed(events, "reset", "tau")}',
-      f'switches: {_listed(events, "switch", "reason")}',
+      f'cycles:    {counts["cycle_start"]}',
+      f'resets:    {_listed(events, "reset", "tau")}',
+      f'abandoned: {_listed(events, "abandon", "reason")}',
     ]
-  return '\n'.join([*lines, f'files:    {errors.shortest(str(log_dir))}'])
+  return '\n'.join([*lines, f'files:     {errors.shortest(str(log_dir))}'])
 
 
 def _listed(events: Sequence[Mapping[str, str]], kind: str, column: str) -> str:

@@ -106,15 +106,24 @@ def check_shares(name: str, value: Any) -> None:
 
 
 def check_part(name: str, value: object, kind: type, right: str) -> None:
-  """Raises ValueError unless the value is an object with the kind's methods."""
-  methods = [
-    method
-    for method in vars(kind)
-    if method == '__call__' or not method.startswith('_')
-    if inspect.isfunction(getattr(kind, method))
+  """Raises ValueError unless the value is an object with all that a kind has.
+
+  The kind is a Protocol; a part that inherits from it has its defaults.
+  """
+  constants = [
+    n for n, t in inspect.get_annotations(kind).items() if 'ClassVar' in str(t)
   ]
-  is_part = all(callable(getattr(value, method, None)) for method in methods)
-  check(is_part and not isinstance(value, type), name, value, right)
+  methods = [
+    n
+    for n in vars(kind)
+    if n == '__call__' or not n.startswith('_')
+    if inspect.isfunction(getattr(kind, n))
+  ]
+  lacks = [n for n in constants if not hasattr(value, n)]
+  lacks += [n for n in methods if not callable(getattr(value, n, None))]
+  if lacks and len(lacks) < len(constants + methods):
+    right += f' (it lacks {", ".join(lacks)})'
+  check(not lacks and not isinstance(value, type), name, value, right)
 
 
 class Checked:
@@ -125,7 +134,7 @@ class Checked:
     Annotated[int, '[1, inf)']    a whole number in it
     Annotated[str, ('a', 'b')]    one of these
     tuple[Positive, ...]          numbers, each in the interval
-    Annotated[Shape, 'a shape']   an object with the methods of this class; the
+    Annotated[Shape, 'a shape']   an object with all that this Protocol has; the
                                   error calls it by the second word
     Annotated[..., function]      what function(name, value) does not refuse
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..early_switching import Context, Verdict
-from ..schedule_params import ScheduleParams
-from ..soft_reset import FULL, ResetPlan, SoftReset
-from . import schedules
-from .evaluation import Evaluation, Target
-from .records import Event
-from .schedules import CycleClock, PlannedCycle, cycle_ends
-from .state import Control
+from ..soft_reset import FULL, ResetPlan
+from .clock import nominal_step
+from .evaluation import Evaluation
+from .events import Event, clock_event, event, start_event
+from .plan import cycle_ends
+from .state import Control, RunConfig, clock_of
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
@@ -30,54 +29,38 @@ _NEARLY = 0.05
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
-class RunConfig(NamedTuple):
-  """What decides; it stays the same throughout a run."""
-
-  settings: ScheduleParams
-  cycles: tuple[PlannedCycle, ...]  # of the chain, over the steps of the run
-  target: Target
-  budget: float = math.nan  # seconds that the run may take; NaN if unknown
-  most_steps: float = math.inf  # that the runner allows; infinite if unknown
-
-  @property
-  def is_timed(self) -> bool:
-    """Whether cycles follow the evaluations and fill a horizon."""
-    return self.settings.horizon is not None
-
-
 class Transition(NamedTuple):
   """What holds for the step about to be taken."""
 
   control: Control
-  clock: CycleClock
-  reset: ResetPlan | None  # of the model, as a cycle starts; None: none starts
+  plan: ResetPlan | None  # of a reset, as a cycle starts; None: none starts
   events: list[Event]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
-  is_over: bool = False  # whether the run ends: cycles have run out
+  run_is_over: bool = False  # whether the run ends: cycles have run out
 
 
-def start(
-  config: RunConfig, first_peak: float = math.nan
-) -> tuple[Control, CycleClock, Event]:
-  """The control, the clock and the event before the first step.
-
-  The peaks are scaled so that the first one is `first_peak`; one that is not
-  finite and above 0 leaves them as they are written.
-  """
-  scale = first_peak / config.cycles[0].setting.peak
+def start(config: RunConfig) -> Control:
+  """The control before the first step."""
   control = Control(
-    scale=scale if 0.0 < scale < math.inf else 1.0,
-    horizon=sum(cycle.steps for cycle in config.cycles),
-    switching=config.settings.switching.initial,
+    planned_end=config.chain.steps, switching=config.settings.switching.initial
   )
-  control = _laid_out(control, 0, config)
-  clock = _clock(control, 0.0, 0, config)
-  return control, clock, _start_event(control, clock, config)
+  return _laid_out(control, 0, config)
+
+
+def with_first_peak(
+  control: Control, first_peak: float, config: RunConfig
+) -> Control:
+  """The control of a start, the peaks scaled so that the first one is this.
+
+  A peak that is not finite and above 0 leaves them as they are written.
+  """
+  factor = first_peak / config.chain.cycles[0].cycle.peak
+  is_usable = 0.0 < factor < math.inf
+  return control._replace(rate_factor=factor) if is_usable else control
 
 
 def transition(
   control: Control,
-  clock: CycleClock,  # on the host
   evaluations: Sequence[Evaluation],  # those not seen yet, in order
   step: int,  # about to be taken
   config: RunConfig,
@@ -85,57 +68,53 @@ def transition(
 ) -> Transition:
   """Takes in new evaluations, and ends the cycle if it is time.
 
-  1. The evaluations that have come in are taken note of.
-  2. A cycle that fails is abandoned, if the settings switch early.
-  3. A cycle whose steps are over ends, once its annealed model was evaluated.
-  4. If the horizon has moved, the remaining cycles are stretched with it.
+  After the evaluations, one of these happens:
+
+  1. A cycle that fails is abandoned, if the settings allow it.
+  2. A cycle whose steps are over waits until its annealed model is evaluated.
+  3. A cycle whose steps are over ends.
+  4. The cycle goes on, and is stretched if the horizon has moved.
   """
-  events, reason, before = list[Event](), '', control
+  before = control
+  control, events, reason = taken_in(control, evaluations, config)
+  is_finite = math.isfinite(control.last.loss)
+  has_diverged = control.num_evaluations > 0 and not is_finite
+  if reason and _may_abandon(control, step, config, has_diverged):
+    stops = control.num_early_stops + 1
+    control = control._replace(num_early_stops=stops)
+    said = event('abandon', control, reason=reason, num_early_stops=stops)
+    following = _next(control, step, config, has_failed=True)
+    ended = control, [*events, said], True
+    return _followed(ended, following, step, config, is_model_finite)
+  if step >= control.end:
+    give_up = _latest_end(control, config, has_diverged)
+    if step < give_up:
+      if step == control.end:
+        why = 'the annealed model has not been evaluated'
+        events.append(event('wait', control, reason=why, cycle_end=give_up))
+      return Transition(control, None, events, give_up)
+    following = _next(control, step, config, has_failed=has_diverged)
+    ended = control, events, False
+    return _followed(ended, following, step, config, is_model_finite)
+  if _has_moved(before, control, step, config):
+    control = _stretched(control, before.planned_end, step, config)
+    events.append(clock_event('clock', control, config))
+  return Transition(control, None, events, control.end)
+
+
+def taken_in(
+  control: Control, evaluations: Sequence[Evaluation], config: RunConfig
+) -> tuple[Control, list[Event], str]:
+  """The control, an event for each evaluation, and the first verdict's reason."""
+  events, reason = list[Event](), ''
   for evaluation in evaluations:
     control, verdict = observe(control, evaluation, config)
     numbers = {'evaluation': control.num_evaluations, 'loss': evaluation.loss}
     numbers |= verdict.terms
     numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
-    events.append(_event('evaluation', control, **numbers))
+    events.append(event('evaluation', control, **numbers))
     reason = reason or verdict.reason
-
-  settings, is_over = config.settings, step >= control.end
-  is_finite = math.isfinite(control.last.loss)
-  has_failed = control.num_evaluations > 0 and not is_finite
-  # With fewer steps than it has had, a new chain could hardly come farther.
-  is_late = control.horizon - step < step - control.chain_start
-  may_abandon = has_failed or not (config.is_timed and is_late)
-  # A rule that judges the chain may also speak when a cycle's steps are over.
-  may_abandon &= settings.switching.judges_chain or not is_over
-  following: Control | None
-  if reason and settings.early_switching and may_abandon:
-    events.append(_event('switch', control, reason=reason))
-    following = _next(control, step, config, has_failed=True)
-  elif is_over:
-    # The evaluation after a cycle's last step sees the annealed model.
-    nearly = control.end - _NEARLY * control.intervals.usual
-    is_awaited = config.is_timed and -1 < control.last.step < nearly
-    is_awaited &= not has_failed
-    give_up = control.end + is_awaited * control.intervals.longest
-    if step < give_up:
-      if step == control.end:
-        why = 'the annealed model has not been evaluated'
-        events.append(_event('wait', control, reason=why, cycle_end=give_up))
-      return Transition(control, clock, None, events, give_up)
-    following = _next(control, step, config, has_failed)
-  else:
-    is_first = control.intervals.usual > 0 == before.intervals.usual
-    has_moved = is_first or control.horizon != before.horizon
-    has_moved &= config.is_timed
-    if has_moved and control.horizon > step:
-      control, local = _stretched(control, clock, before.horizon, step, config)
-      clock = _clock(control, local, step, config)
-      events.append(_clock_event('clock', control, clock))
-    return Transition(control, clock, None, events, control.end)
-  if following is None:
-    events.append(_event('finish', control, reason='cycles have run out'))
-    return Transition(control, clock, None, events, step, is_over=True)
-  return _begin(control, following, step, config, is_model_finite, events)
+  return control, events, reason
 
 
 def observe(
@@ -143,231 +122,266 @@ def observe(
 ) -> tuple[Control, Verdict]:
   """The control after an evaluation, and the verdict on the current cycle.
 
-  An evaluation that comes in late, of an earlier cycle, only tells its interval.
+  Whatever the rule says, a loss that is not finite is a reason to abandon. A
+  late evaluation of an earlier cycle is used for the intervals only.
   """
-  rule, timed = config.settings.switching, config.settings.horizon
+  rule, horizon = config.settings.switching, config.settings.horizon
   first = control.first if control.first.step >= 0 else evaluation
   switching, verdict = control.switching, Verdict('', {})
-  is_own = evaluation.step > control.start or control.number == 1
-  if is_own:
+  is_of_cycle = evaluation.step > control.start or control.cycle == 1
+  if is_of_cycle:
     begin, end = control.start, control.end
     if rule.judges_chain:
-      begin, end = control.chain_start, max(control.horizon, end)
+      begin, end = control.chain_start, max(control.planned_end, end)
     share = (evaluation.step - begin) / (end - begin)
-    context = Context(share, config.target, first.metric)
+    context = Context(share, config.target, first)
     switching, verdict = rule.observe(switching, evaluation, context)
+    if not math.isfinite(evaluation.loss):
+      verdict = verdict._replace(reason='loss is not finite')
   intervals = control.intervals.after(control.last, evaluation)
-  planned = control.horizon
-  if timed is not None:
+  planned_end = control.planned_end
+  if horizon is not None:
     seconds_left = config.budget - evaluation.seconds
-    to_come = timed.steps_to_come(intervals, seconds_left)
-    planned = evaluation.step + to_come if to_come else planned
-    planned = int(min(planned, config.most_steps))
+    to_come = horizon.steps_to_come(intervals, seconds_left)
+    planned_end = evaluation.step + to_come if to_come else planned_end
+    planned_end = int(min(planned_end, config.most_steps))
   return control._replace(
-    num_evaluations=control.num_evaluations + is_own,
+    num_evaluations=control.num_evaluations + is_of_cycle,
     last=evaluation,
     first=first,
     switching=switching,
     intervals=intervals,
-    horizon=planned,
+    planned_end=planned_end,
   ), verdict
+
+
+def _may_abandon(
+  control: Control, step: int, config: RunConfig, has_diverged: bool
+) -> bool:
+  """Whether the settings let a reason of the rule end the cycle."""
+  settings = config.settings
+  # A rule that judges the chain may also speak when a cycle's steps are over.
+  is_heard = settings.switching.judges_chain or step < control.end
+  # With fewer steps than it has had, a new chain could hardly come farther.
+  is_late = control.planned_end - step < step - control.chain_start
+  is_worth_it = has_diverged or not (config.is_timed and is_late)
+  return settings.early_switching and is_heard and is_worth_it
+
+
+def _latest_end(control: Control, config: RunConfig, has_diverged: bool) -> int:
+  """The step at which a cycle ends, whether its annealed model was evaluated.
+
+  In a timed run the evaluation after its last step is waited for, for as long as
+  the longest interval. Not so if the last one was near enough, or has shown that
+  the model is lost.
+  """
+  nearly = control.end - _NEARLY * control.intervals.median_steps
+  is_awaited = config.is_timed and -1 < control.last.step < nearly
+  is_awaited &= not has_diverged
+  return control.end + is_awaited * control.intervals.most_steps
+
+
+def _has_moved(
+  before: Control, control: Control, step: int, config: RunConfig
+) -> bool:
+  """Whether the evaluations have moved the end of a timed run, still to come."""
+  steps = control.intervals.median_steps
+  is_first = steps > 0 == before.intervals.median_steps
+  has_moved = is_first or control.planned_end != before.planned_end
+  return config.is_timed and has_moved and control.planned_end > step
 
 
 def _fewest(control: Control, config: RunConfig) -> float:
   """Steps that a cycle has at least; 0 if no number of them is too small."""
-  return _FEWEST_INTERVALS * control.intervals.usual * config.is_timed
+  usual = control.intervals.median_steps
+  return _FEWEST_INTERVALS * usual * config.is_timed
 
 
 def _next(
   control: Control, step: int, config: RunConfig, has_failed: bool
 ) -> Control | None:
-  """The next cycle of the chain; None if none follows.
+  """The cycle that follows the one at hand; None if the cycles have run out.
 
-  After the last one, it is repeated: up to a horizon as many times as bring its
-  length, scaled with the horizon, nearest to the remaining steps; else once
-  more, which postpones the end of the run. What has failed is repeated at half
-  of its rate: in a timed run the chain from its beginning.
+  A timed run begins its chain anew after a failure. Otherwise the next cycle of
+  the chain follows and, after the last one, that cycle again: in a timed run as
+  many times as fit the remaining steps best, at its length scaled with the
+  horizon; in other runs once, and the run ends later. A repetition after a
+  failure has half of the rate.
   """
-  cycles, rest = config.cycles, control.horizon - step
-  fewest, half = _fewest(control, config), 0.5 * control.scale
-  is_rate = half * min(cycle.setting.peak for cycle in cycles) >= _SMALLEST
-  scale = half if has_failed and is_rate else control.scale
-  begun = control._replace(start=step)
+  cycles, rest = config.chain.cycles, control.planned_end - step
+  fewest, rate_factor = _fewest(control, config), control.rate_factor
+  if has_failed:
+    half = 0.5 * rate_factor
+    is_rate = half * min(c.cycle.peak for c in cycles) >= _SMALLEST
+    rate_factor = half if is_rate else rate_factor
+  begun = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
   if has_failed and config.is_timed:
-    planned = step + max(rest, math.ceil(fewest), 1)
-    begun = begun._replace(cycle=0, scale=scale, chain_start=step)
-    return _laid_out(begun._replace(horizon=planned), step, config)
+    planned_end = step + max(rest, math.ceil(fewest), 1)
+    first = begun._replace(setting=0, rate_factor=rate_factor, chain_start=step)
+    return _laid_out(first._replace(planned_end=planned_end), step, config)
   has_room = rest >= max(fewest, 1)
-  if has_room and control.cycle + 1 < len(cycles):
-    return _laid_out(begun._replace(cycle=control.cycle + 1), step, config)
+  if has_room and control.setting + 1 < len(cycles):
+    return _laid_out(begun._replace(setting=control.setting + 1), step, config)
   if not config.settings.repeat:
     return None
   nominal = cycles[-1].steps
   end = step + max(nominal, math.ceil(fewest))
   if config.is_timed and has_room:
-    total = sum(cycle.steps for cycle in cycles)
-    steps = max(nominal * control.horizon / total, fewest)
-    further = max(round(rest / steps), 1)
-    end = cycle_ends(step, control.horizon, [1.0] * further)[0]
-  begun = begun._replace(cycle=len(cycles) - 1, scale=scale)
-  begun = begun._replace(end=end, horizon=max(control.horizon, end))
-  return _aligned(begun, step, config)
+    steps = nominal * control.planned_end / config.chain.steps
+    further = max(round(rest / max(steps, fewest)), 1)
+    end = cycle_ends(step, control.planned_end, [1.0] * further)[0]
+  planned_end = max(control.planned_end, end)
+  again = begun._replace(setting=len(cycles) - 1, rate_factor=rate_factor)
+  again = again._replace(end=end, planned_end=planned_end)
+  return _aligned(again, step, config)
 
 
 def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle at hand with its end, or the first one that is long enough.
 
-  The steps from its start to the horizon are split over this cycle and those to
-  come. In a timed run a cycle that would be too short is skipped, and while no
+  The steps from its start to the planned end are split over this cycle and those
+  to come. In a timed run a cycle that would be too short is skipped, and while no
   interval between evaluations is known, the cycle is laid over all of the steps.
   """
-  lengths = [cycle.setting.length for cycle in config.cycles]
+  lengths = [planned.cycle.length for planned in config.chain.cycles]
   fewest = _fewest(control, config)
   if config.is_timed and not fewest:
-    return control._replace(end=max(control.horizon, step + 1))
-  for i in range(control.cycle, len(lengths)):
-    end = cycle_ends(control.start, control.horizon, lengths[i:])[0]
-    control = control._replace(cycle=i, end=max(end, step + 1))
+    return control._replace(end=max(control.planned_end, step + 1))
+  for i in range(control.setting, len(lengths)):
+    end = cycle_ends(control.start, control.planned_end, lengths[i:])[0]
+    control = control._replace(setting=i, end=max(end, step + 1))
     if end > step and end - control.start >= fewest:
       break
   return _aligned(control, step, config)
 
 
 def _stretched(
-  control: Control, clock: CycleClock, before: int, step: int, config: RunConfig
-) -> tuple[Control, float]:
-  """A cycle whose horizon has moved, and the nominal step that it is at.
+  control: Control, before: int, step: int, config: RunConfig
+) -> Control:
+  """The cycle with a new end and a new anchor, after the planned end has moved.
 
   Up to the third interval between evaluations of a run its chain is laid out
   anew, since the first ones have compilations in them. Later, what remains of
-  the cycle and the cycles to come share the steps up to the new horizon by
-  their nominal lengths. If none is to come, further ones may follow; all that
-  is known of them is that they fill the steps up to `before`, the previous
-  horizon.
+  the cycle and the cycles to come share the steps up to the new planned end by
+  their nominal lengths. After the chain's last cycle repetitions may follow:
+  they were planned to fill the steps up to `before`, the previous planned end.
   """
-  steps = [cycle.steps for cycle in config.cycles]
-  nominal = steps[control.cycle]
-  local = schedules.local_step(clock, step)
-  settled = _fewest(control, config)  # the step; 0 while no interval is known
-  if control.start == 0 and (not settled or step < settled):
-    control = _laid_out(control._replace(cycle=0), step, config)
+  lengths = [planned.steps for planned in config.chain.cycles]
+  length = lengths[control.setting]
+  nominal = nominal_step(clock_of(control, config), step)
+  fewest = _fewest(control, config)
+  is_settled = 0 < fewest <= step  # three intervals of the run are over
+  if control.start == 0 and not is_settled:
+    control = _laid_out(control._replace(setting=0), step, config)
     # The same share of the cycle has passed: among like cycles no rate jumps.
-    return control, local / nominal * steps[control.cycle]
-  rest: list[float] = [control.end - step]
-  if control.cycle + 1 < len(steps):
-    rest = [nominal - local, *steps[control.cycle + 1 :]]
-  elif before > control.end:
-    rest.append(before - control.end)
-  end = max(cycle_ends(step, control.horizon, rest)[0], step + 1)
-  return _aligned(control._replace(end=end), step, config), local
+    nominal = nominal / length * lengths[control.setting]
+    return control._replace(anchor_step=step, anchor_nominal=nominal)
+  to_come = lengths[control.setting + 1 :]
+  shares: list[float] = [length - nominal, *to_come]  # in nominal steps
+  if not to_come:  # in steps
+    shares = [control.end - step]
+    shares += [before - control.end] * (before > control.end)
+  end = max(cycle_ends(step, control.planned_end, shares)[0], step + 1)
+  control = _aligned(control._replace(end=end), step, config)
+  return control._replace(anchor_step=step, anchor_nominal=nominal)
 
 
 def _aligned(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle, its end moved to where an evaluation is expected.
 
-  A cycle that waits for an evaluation stands still meanwhile. So it ends a whole
-  number of the intervals between evaluations after the last one, once it is long
-  enough. An end just after the last one stays, or each evaluation that comes too
-  soon would put it off again. Where too few steps for a further cycle would
-  remain, it lasts up to the horizon, which lies before an evaluation.
+    end = last + ceil(n * interval)
+
+  n is the whole number nearest to the end that keeps the cycle long enough: a
+  cycle that waits for an evaluation stands still meanwhile. An end just after the
+  last evaluation stays, or each one that comes too soon would put it off again.
+  Where too few steps for a further cycle would remain, the cycle lasts up to the
+  planned end, which lies before an evaluation.
   """
-  end, interval, last = control.end, control.intervals.usual, control.last.step
-  fewest = _fewest(control, config)
-  if not fewest or end >= control.horizon:
+  end, last = control.end, control.last.step
+  interval, fewest = control.intervals.median_steps, _fewest(control, config)
+  if not fewest or end >= control.planned_end:
     return control
   least = control.start + fewest
   if end < least or end - last > _NEARLY * interval:
-    ahead = max(round((end - last) / interval), 1)
-    ahead = max(ahead, math.ceil((least - last) / interval))
-    end = max(last + math.ceil(ahead * interval), step + 1)
-  is_last = control.horizon - end < fewest
-  return control._replace(end=control.horizon if is_last else end)
+    n = max(round((end - last) / interval), 1)
+    n = max(n, math.ceil((least - last) / interval))
+    end = max(last + math.ceil(n * interval), step + 1)
+  if control.planned_end - end < fewest:
+    end = control.planned_end
+  return control._replace(end=end)
 
 
-def _begin(
+def _followed(
+  ended: tuple[Control, list[Event], bool],
+  following: Control | None,
+  step: int,
+  config: RunConfig,
+  is_model_finite: Callable[[], bool],
+) -> Transition:
+  """Begins the following cycle with a reset, or ends the run if there is none.
+
+  Args:
+    ended: the cycle that has ended, the events so far, and whether it was
+      abandoned.
+    following: that cycle; a full reset makes it the first of a new chain.
+    step, config, is_model_finite: see `transition`.
+  """
+  before, events, is_early = ended
+  if following is None:
+    stops = before.num_early_stops
+    said = event(
+      'finish', before, reason='cycles have run out', num_early_stops=stops
+    )
+    return Transition(before, None, [*events, said], step, run_is_over=True)
+  plan, note = _plan(before, following, step, config, is_model_finite)
+  reset, rule = config.settings.reset, config.settings.switching
+  is_full = plan == FULL
+  is_judged_anew = is_full or not rule.judges_chain
+  control = following._replace(
+    cycle=before.cycle + 1,
+    num_evaluations=0,
+    chain_start=step if is_full else following.chain_start,
+    switching=rule.initial if is_judged_anew else following.switching,
+  )
+  said = event(
+    'reset',
+    control,
+    reason='early' if is_early else 'scheduled',
+    reset='FullReset' if is_full else type(reset).__name__,
+    tau=plan.tau,
+    alpha=getattr(reset, 'alpha', ''),
+    metric=before.last.metric,
+    metric_step=before.last.step,
+    note=note,
+  )
+  events = [*events, said, start_event(control, config)]
+  return Transition(control, plan, events, control.end)
+
+
+def _plan(
   ended: Control,
   following: Control,
   step: int,
   config: RunConfig,
   is_model_finite: Callable[[], bool],
-  events: list[Event],
-) -> Transition:
-  """Begins a cycle with a reset; a full one begins a new chain.
+) -> tuple[ResetPlan, str]:
+  """What the reset between two cycles does, and a note if it is special.
 
-  tau is taken at the last evaluation of the cycle that has ended. Without one
-  nothing speaks against the model, and tau is 0; where the annealed model is
-  waited for, the evaluation after the first step is none. A model that is not
-  finite would stay so: whatever the mode, a fresh one takes its place.
+  tau is taken at the last evaluation of the cycle that has ended. Without an
+  evaluation there is no evidence against the model, and tau is 0. In a timed run
+  the evaluation after step 1 does not count as one. A model that is not finite
+  would stay so: whatever the reset, a fresh model takes its place.
   """
-  last, mode, is_seen = ended.last, config.settings.reset, ended.num_evaluations
-  is_new = following.chain_start == step
+  last, reset = ended.last, config.settings.reset
+  is_seen = ended.num_evaluations > 0
+  if following.chain_start == step:
+    return FULL, 'the chain begins anew'
   is_finite = math.isfinite(last.loss + last.metric) or not is_seen
-  plan, note, tau = FULL, '', 0.0
-  if is_new:
-    note = 'the chain begins anew'
-  elif not (is_finite and is_model_finite()):
-    note = 'the model is not finite'
-  else:
-    is_told = is_seen and (last.step > 1 or not config.is_timed)
-    if isinstance(mode, SoftReset) and is_told:
-      tau = mode.tau(last, ended.first, config.target, step, ended.horizon)
-    elif isinstance(mode, SoftReset):
-      note = 'no evaluation in the cycle: tau is 0'
-    plan = mode.plan(tau)
-  is_early = any(event['event'] == 'switch' for event in events)
-  rule, is_full = config.settings.switching, plan == FULL
-  is_judged_anew = is_full or not rule.judges_chain
-  control = following._replace(
-    number=ended.number + 1,
-    num_evaluations=0,
-    chain_start=step if is_full else following.chain_start,
-    switching=rule.initial if is_judged_anew else following.switching,
-  )
-  clock = _clock(control, 0.0, step, config)
-  event = _event(
-    'reset',
-    control,
-    reason='early' if is_early else 'scheduled',
-    mode='FullReset' if is_full else type(mode).__name__,
-    tau=plan.tau,
-    alpha=getattr(mode, 'alpha', ''),
-    metric=last.metric,
-    metric_step=last.step,
-    note=note,
-  )
-  events += [event, _start_event(control, clock, config)]
-  return Transition(control, clock, plan, events, control.end)
-
-
-def _clock(
-  control: Control, local: float, step: int, config: RunConfig
-) -> CycleClock:
-  """The clock that goes from a nominal step of the control's cycle to its end."""
-  return schedules.anchored_clock(
-    step, local, control.end, control.cycle, config.cycles, control.scale
-  )
-
-
-def _event(kind: str, control: Control, /, **more: Any) -> Event:
-  return {'event': kind, 'cycle': control.number, **more}
-
-
-def _clock_event(kind: str, control: Control, clock: CycleClock) -> Event:
-  """The event of a clock that was anchored anew."""
-  return _event(
-    kind,
-    control,
-    setting=control.cycle + 1,
-    cycle_end=control.end,
-    anchor_local=float(clock.anchor_local),
-    pace=float(clock.pace),
-    scale=control.scale,
-  )
-
-
-def _start_event(
-  control: Control, clock: CycleClock, config: RunConfig
-) -> Event:
-  """The event of a cycle that starts at this step."""
-  peak = config.cycles[control.cycle].setting.peak * control.scale
-  return {**_clock_event('cycle_start', control, clock), 'peak_value': peak}
+  if not (is_finite and is_model_finite()):
+    return FULL, 'the model is not finite'
+  if is_seen and (last.step > 1 or not config.is_timed):
+    measured = last, ended.first, config.target, step, ended.planned_end
+    return reset.plan(reset.tau(*measured)), ''
+  depends_on_tau = reset.plan(0.0) != reset.plan(1.0)
+  note = 'no evaluation in the cycle: tau is 0' if depends_on_tau else ''
+  return reset.plan(0.0), note

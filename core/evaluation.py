@@ -1,16 +1,13 @@
-"""Evaluations: what they say, their intervals, and how many are to come."""
+"""Evaluations of a run, and the target that they are held against."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from .checks import Checked, Level, NonNegative, check
+from .checks import check
 
-_NONE = (math.nan,) * 9  # of the intervals that are remembered
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 
 # (step, results); see `decode` for what a restore turns it into.
@@ -23,6 +20,44 @@ class Target(NamedTuple):
   key: str  # of the metric among the evaluation results
   value: float
   rises: bool  # whether a larger metric is better
+
+  def remaining(self, metric: float, first: float, scale: str = 'log') -> float:
+    """The remaining share of the way from an untrained model to the target.
+
+      rising:           1 - y / y*, the thesis
+      falling, log:     log(y / y*) / log(y0 / y*)
+      falling, linear:  (y - y*) / (y0 - y*)
+
+    On a log scale perplexity, word error rate and error rate behave alike; on the
+    linear one a classifier is treated alike whether its accuracy or its error
+    rate is given. Where the first evaluation does not serve (not finite, or no
+    worse than the target) a falling metric uses 1 - y* / y.
+
+    Args:
+      metric: y, of an evaluation.
+      first: y0, of the run's first evaluation.
+      scale: 'log' or 'linear', of a metric that falls.
+
+    Returns:
+      0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
+      where no formula makes sense, at a target y* of 0 or less.
+
+    Source: thesis, section 3.3.2; the falling forms are ours.
+    """
+    goal = self.value
+    if not math.isfinite(metric):
+      return math.nan
+    if not goal > 0:
+      return 0.0
+    if self.rises:
+      return 1.0 - metric / goal
+    if not goal < first < math.inf:
+      return 1.0 - goal / metric if metric > 0 else -math.inf
+    if scale == 'linear':
+      return (metric - goal) / (first - goal)
+    if metric <= 0:
+      return -math.inf
+    return math.log(metric / goal) / math.log(first / goal)
 
 
 class Evaluation(NamedTuple):
@@ -71,85 +106,3 @@ def new_evaluations(
   found = dict(decode(entry) for entry in eval_results or ())
   steps = sorted(step for step in found if step > last_step)
   return [read_evaluation(step, found[step], target) for step in steps]
-
-
-class Intervals(NamedTuple):
-  """The intervals between evaluations, the newest one last."""
-
-  steps: tuple[float, ...] = _NONE  # of each interval; NaN where there was none
-  durations: tuple[float, ...] = _NONE  # seconds, likewise; NaN if unknown
-
-  @property
-  def longest(self) -> int:
-    """The most steps between two evaluations; 0 if no interval is known."""
-    return int(max(self._known, default=0.0))
-
-  @property
-  def usual(self) -> float:
-    """The median of steps between two evaluations; 0 if none is known."""
-    return statistics.median(self._known or [0.0])
-
-  @property
-  def _known(self) -> list[float]:
-    return [steps for steps in self.steps if not math.isnan(steps)]
-
-  def after(self, last: Evaluation, new: Evaluation) -> Intervals:
-    """The intervals after a new evaluation.
-
-    Both runners evaluate after the first step; the interval up to there, most
-    of it compilation, is none.
-    """
-    steps, duration = new.step - last.step, new.seconds - last.seconds
-    if last.step < 0 or steps < 1 or duration <= 0:
-      return self
-    durations = (*self.durations[1:], duration)
-    return Intervals((*self.steps[1:], float(steps)), durations)
-
-
-class Horizon(Protocol):
-  """Says at every evaluation how many steps the run will have."""
-
-  def steps_to_come(self, intervals: Intervals, seconds_left: float) -> int:
-    """Steps up to the horizon; 0 to leave it as planned."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TimeHorizon(Checked):
-  """The run ends just before the last evaluation that the budget has room for.
-
-    k       = 1 + floor((B - t - d_max - slack * d) / d)
-    horizon = n + (k - 1) d r + (1 - margin) d r_min
-
-  At an evaluation after n steps and t seconds of a budget of B: d and r are the
-  median duration and rate (steps per second) of the last 9 intervals between
-  evaluations, d_max the longest duration, but at most 1.5 d, and r_min the
-  lowest rate. k evaluations still fit; the horizon lies before the last of them,
-  so that it sees the annealed model. Runners evaluate by the clock, so that
-  evaluations are far easier to predict than steps.
-
-  The horizon stays as planned if the budget or the time is unknown, before the
-  second evaluation (there is no interval) and once no further one fits.
-
-  Source: ours, by the conditions of the benchmark's runners: v0.5.0 ends a run
-  after the step that exceeds the budget; main checks when an evaluation is due.
-  """
-
-  slack: NonNegative = 0.03  # share of an interval that is kept free at the end
-  margin: Level = 0.1  # share of the last interval's steps not relied on
-
-  def steps_to_come(self, intervals: Intervals, seconds_left: float) -> int:
-    pairs = zip(intervals.steps, intervals.durations)
-    known = [pair for pair in pairs if pair[1] > 0]
-    if not known or not math.isfinite(seconds_left):
-      return 0
-    durations = [duration for _, duration in known]
-    rates = [steps / duration for steps, duration in known]
-    usual, rate = map(statistics.median, (durations, rates))
-    longest = min(max(durations), 1.5 * usual)
-    # NaN or infinite where a clock gives infinite or denormal durations.
-    more = (seconds_left - longest - self.slack * usual) / usual
-    if not math.isfinite(more) or more < 0:
-      return 0
-    steps = math.floor(more) * usual * rate
-    steps += (1.0 - self.margin) * usual * min(rates)
-    return max(int(steps), 1) if math.isfinite(steps) else 0

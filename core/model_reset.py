@@ -29,6 +29,7 @@ from jax import tree_util
 from ..soft_reset import ResetPlan, blend
 from .devices import Devices
 from .optimizers import Optimizer
+from .train_step import global_norm
 
 
 class Model(NamedTuple):
@@ -37,6 +38,14 @@ class Model(NamedTuple):
   params: Any
   model_state: Any  # batch statistics, or None
   opt_state: Any  # one optimizer's, without the clock
+
+
+class Effect(NamedTuple):
+  """What a reset did, by norms over all leaves in float32."""
+
+  param_change: float  # |new - old| / |old| of the parameters
+  moment_norm_before: float  # of the optimizer's moments
+  moment_norm_after: float
 
 
 # What a reset does to a leaf.
@@ -57,8 +66,18 @@ def role_by_field(optimizer: Optimizer, path: Any) -> int:
   return COUNT
 
 
+class Programs(NamedTuple):
+  """A reset and a look at a model, compiled for models of one structure."""
+
+  structure: Any  # of the model: its containers
+  types: list[Any]  # (shape, dtype) of its leaves
+  shapes: Any  # of (params, model_state), without device axis
+  reset: Callable[..., Any]  # (model, fresh, numbers) -> model, effect
+  is_finite: Callable[[Model], Any]
+
+
 class ModelReset:
-  """The compiled programs of resets, for models that one optimizer trains."""
+  """Resets of the models that one optimizer trains, as compiled programs."""
 
   def __init__(
     self,
@@ -69,33 +88,41 @@ class ModelReset:
   ) -> None:
     """Compiles them, so that a reset compiles nothing."""
     self._devices = devices
-    self._blend = functools.partial(_blended, role_of, init)
+    self._reset = functools.partial(_blended, role_of, init)
     self._look = functools.partial(_is_finite, role_of)
-    self._compile(model)
+    self._programs = self._compiled(model)
 
-  def _compile(self, model: Model) -> None:
-    self._structure: Any = tree_util.tree_structure(model)
-    self._types = _types(model)
-    self._shapes = self._devices.shapes_of((model.params, model.model_state))
-    self._numbers = jax.dtypes.canonicalize_dtype(np.float64)
-    hosts = self._shapes, jax.ShapeDtypeStruct((4,), self._numbers)
-    self._reset = self._devices.compile(self._blend, model, *hosts, donate=True)
-    self._is_finite = self._devices.compile(self._look, model)
+  def _compiled(self, model: Model) -> Programs:
+    devices = self._devices
+    shapes = devices.shapes_of((model.params, model.model_state))
+    numbers = jax.ShapeDtypeStruct((4,), _number_type())
+    return Programs(
+      tree_util.tree_structure(model),
+      _types(model),
+      shapes,
+      devices.compile(self._reset, model, shapes, numbers, donate=True),
+      devices.compile(self._look, model),
+    )
 
-  def _fitting(self, model: Model) -> Any:
-    """The model in the programs' containers; the runner may change its own."""
-    if _types(model) != self._types:
-      self._compile(model)  # the first step has changed the statistics
-    return self._structure.unflatten(tree_util.tree_leaves(model))
+  def _programs_for(self, model: Model) -> tuple[Programs, Model]:
+    """The programs, and the model in their containers.
+
+    The runner may have changed the containers. A first step that has changed the
+    statistics is the one reason to compile anew.
+    """
+    if _types(model) != self._programs.types:
+      self._programs = self._compiled(model)
+    leaves = tree_util.tree_leaves(model)
+    return self._programs, self._programs.structure.unflatten(leaves)
 
   def is_finite(self, model: Model) -> bool:
     """Whether parameters, statistics and the optimizer's state are finite."""
-    model = self._fitting(model)  # which may replace the program
-    return bool(np.all(jax.device_get(self._is_finite(model))))
+    programs, model = self._programs_for(model)
+    return bool(np.all(jax.device_get(programs.is_finite(model))))
 
   def __call__(
     self, model: Model, fresh: tuple[Any, Any], plan: ResetPlan
-  ) -> Model:
+  ) -> tuple[Model, Effect]:
     """Blends a model with a fresh one; the model is donated.
 
     Args:
@@ -105,28 +132,44 @@ class ModelReset:
         coming batches update them, but values that are not finite become zero.
       model, plan: what is reset, and how; the result is laid out like it.
 
+    Returns:
+      The model after the reset, and what the reset did.
+
     Raises:
       ValueError: if the fresh parameters do not fit those that are trained.
     """
-    structure, model = tree_util.tree_structure(model), self._fitting(model)
-    if _sizes(fresh[0]) != _sizes(self._shapes[0]):
-      said = "init_model_fn's parameters differ in shape from the trained ones."
-      raise ValueError(said)
-    has_statistics = _sizes(fresh[1]) == _sizes(self._shapes[1])
-    if not has_statistics:
-      logging.warning(
-        "init_model_fn's batch statistics differ in shape from those that are "
-        'trained. Resets keep the statistics, with 0 for what is not finite.'
-      )
-      zeros = tree_util.tree_map(lambda x: np.zeros(x.shape), self._shapes[1])
-      fresh = fresh[0], zeros
-    shapes, types = tree_util.tree_flatten(self._shapes)
-    leaves = zip(tree_util.tree_leaves(fresh), shapes)
-    typed = [np.asarray(leaf, shape.dtype) for leaf, shape in leaves]
-    fresh = tree_util.tree_unflatten(types, typed)
+    structure: Any = tree_util.tree_structure(model)
+    programs, model = self._programs_for(model)
+    typed, has_statistics = _typed(fresh, programs.shapes)
     numbers = plan.tau, plan.keep_moments, plan.keep_counts, has_statistics
-    model = self._reset(model, fresh, np.asarray(numbers, self._numbers))
-    return tree_util.tree_unflatten(structure, tree_util.tree_leaves(model))
+    model, effect = programs.reset(
+      model, typed, np.asarray(numbers, _number_type())
+    )
+    model = structure.unflatten(tree_util.tree_leaves(model))
+    return model, Effect(*self._devices.get(effect).tolist())
+
+
+def _typed(fresh: tuple[Any, Any], shapes: Any) -> tuple[Any, bool]:
+  """A fresh model in the trained one's types, and whether its statistics fit."""
+  if _sizes(fresh[0]) != _sizes(shapes[0]):
+    said = "init_model_fn's parameters differ in shape from the trained ones."
+    raise ValueError(said)
+  has_statistics = _sizes(fresh[1]) == _sizes(shapes[1])
+  if not has_statistics:
+    logging.warning(
+      "init_model_fn's batch statistics differ in shape from those that are "
+      'trained. Resets keep the statistics, with 0 for what is not finite.'
+    )
+    zeros = tree_util.tree_map(lambda x: np.zeros(x.shape), shapes[1])
+    fresh = fresh[0], zeros
+  pairs = zip(tree_util.tree_leaves(fresh), tree_util.tree_leaves(shapes))
+  typed = [np.asarray(leaf, shape.dtype) for leaf, shape in pairs]
+  structure = tree_util.tree_structure(shapes)
+  return tree_util.tree_unflatten(structure, typed), has_statistics
+
+
+def _number_type() -> Any:
+  return jax.dtypes.canonicalize_dtype(np.float64)
 
 
 def _blended(
@@ -135,8 +178,8 @@ def _blended(
   model: Model,
   fresh: tuple[Any, Any],
   numbers: jax.Array,
-) -> Model:
-  """The blend of every leaf; a pure function."""
+) -> tuple[Model, jax.Array]:
+  """The blend of every leaf, and its `Effect`; a pure function."""
   tau, keep_moments, keep_counts, has_statistics = numbers
 
   def reset(path: Any, old: jax.Array, begun: jax.Array) -> jax.Array:
@@ -155,7 +198,19 @@ def _blended(
     return jnp.where(has_statistics > 0, mixed, kept)
 
   begun = Model(*fresh, init(fresh[0]))
-  return tree_util.tree_map_with_path(reset, model, begun)
+  after = tree_util.tree_map_with_path(reset, model, begun)
+  moved = tree_util.tree_map(
+    lambda old, new: jnp.float32(new) - jnp.float32(old),
+    *(model.params, after.params),
+  )
+  change = global_norm(moved) / global_norm(model.params)
+  norms = (global_norm(_moments(role_of, tree)) for tree in (model, after))
+  return after, jnp.stack([change, *norms])
+
+
+def _moments(role_of: RoleOf, model: Model) -> list[Any]:
+  leaves = tree_util.tree_flatten_with_path(model)[0]
+  return [leaf for path, leaf in leaves if role_of(path) == MOMENT]
 
 
 def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:

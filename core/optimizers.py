@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import tree_leaves, tree_map
+from jax.tree_util import tree_map
 from jax.typing import ArrayLike
 
-from . import schedules
 from .checks import Checked, Floor, NonNegative, Positive, Share
+from .clock import learning_rate, unpacked
 from .schedules import PlannedCycle
 
 
@@ -162,32 +162,47 @@ def clipped(limit: float | None) -> optax.GradientTransformation:
   return optax.clip_by_global_norm(limit)
 
 
-def global_norm(tree: Any) -> jax.Array:
-  """The Euclidean norm, in float32; optax's changes its name with versions."""
-  leaves = [x.astype(jnp.float32) for x in tree_leaves(tree)]
-  return jnp.sqrt(sum(jnp.sum(jnp.square(x)) for x in leaves))
+# optax 0.1.5 has one kind of transformation.
+TRANSFORMATION: type[optax.GradientTransformation] = getattr(
+  optax, 'GradientTransformationExtraArgs', optax.GradientTransformation
+)
 
 
-class OptState(NamedTuple):
-  """State of `clocked`; its clock is replaced when a cycle ends."""
+class ClockedState(NamedTuple):
+  """State of `clocked`: arrays only, to be saved and restored as they are."""
 
-  clock: Any  # shape=(8,), dtype=int32; see `schedules.packed`
-  state: Any  # of the optimizer's transformation
+  inner: Any  # of the optimizer's own transformation
+  clock: Any  # shape=(8,), dtype=int32; see `clock.packed`
+  control: Any  # shape=(words,), dtype=int32; see `state.to_words`
 
 
 def clocked(
-  optimizer: Optimizer, cycles: Sequence[PlannedCycle]
+  build: Callable[[Any], Any],
+  cycles: Sequence[PlannedCycle],
+  begun: tuple[np.ndarray, np.ndarray],
 ) -> optax.GradientTransformation:
-  """The optimizer at the clock's learning rate; its state is an OptState."""
+  """An optimizer at the clock's learning rate; its state is a `ClockedState`.
 
-  def init(params: Any) -> OptState:
-    clock = schedules.anchored_clock(0, 0.0, cycles[0].steps, 0, cycles)
-    own = optimizer.build(np.float32(0)).init(params)
-    return OptState(jnp.asarray(schedules.packed(clock)), own)
+  A step moves the clock's count. The rest of the clock, and the control, which
+  rides along, are replaced between steps; see `state.words_of`.
 
-  def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-    own = optimizer.build(schedules.learning_rate(state.clock, cycles))
-    updates, after = own.update(grads, state.state, params)
-    return updates, OptState(state.clock.at[0].add(1), after)
+  Args:
+    build: learning rate -> the transformation of one step.
+    cycles: those that the clock goes through.
+    begun: clock and control of a run that begins.
+  """
+  rate_of = jax.jit(functools.partial(learning_rate, cycles=cycles))
 
-  return optax.GradientTransformation(init, update)
+  def init(params: Any) -> ClockedState:
+    inner = build(jnp.float32(unpacked(begun[0]).peak)).init(params)
+    return ClockedState(inner, *map(jnp.asarray, begun))
+
+  def update(
+    grads: Any, state: ClockedState, params: Any = None, **more: Any
+  ) -> tuple[Any, ClockedState]:
+    own = build(rate_of(state.clock))
+    updates, inner = own.update(grads, state.inner, params, **more)
+    clock = state.clock.at[0].add(1)
+    return updates, ClockedState(inner, clock, state.control)
+
+  return TRANSFORMATION(init, update)

@@ -21,7 +21,9 @@ import jax
 import numpy as np
 from absl import logging
 
-from .schedules import PlannedCycle, sampled_rates
+from .clock import sampled_rates
+from .events import Event
+from .plan import Chain
 
 CYCLES = 'cycles.csv'
 SETTINGS = 'schedule_params.json'
@@ -29,12 +31,11 @@ PICTURE = 'lr_schedule.png'
 # The columns of every run. The switching rule adds its own.
 COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
-  *('anchor_local', 'scale', 'peak_value', 'evaluation', 'loss'),
-  *('learning_rate', 'mode', 'tau', 'alpha', 'metric', 'metric_step'),
-  'note',
+  *('anchor_nominal', 'rate_factor', 'peak_value', 'evaluation', 'loss'),
+  *('learning_rate', 'reset', 'tau', 'alpha', 'metric', 'metric_step'),
+  *('param_change', 'moment_norm_before', 'moment_norm_after'),
+  *('num_early_stops', 'note'),
 )
-
-Event = dict[str, Any]
 
 
 def write_whole(path: pathlib.Path, content: bytes) -> None:
@@ -66,18 +67,15 @@ def described(value: Any) -> str:
 class Records:
   """The files of a run and the benchmark's metrics logger."""
 
-  def __init__(
-    self, step_hint: int, schedule_params: Any, cycles: Sequence[PlannedCycle]
-  ) -> None:
+  def __init__(self, step_hint: int, settings: Any, chain: Chain) -> None:
     """Draws the plan; nothing is written before `start`."""
     self.folder: pathlib.Path | None = None  # None if nothing is written there
     self._logger: Any = None
     self._failed: set[str] = set()
-    self._columns = [*COLUMNS, *schedule_params.switching.columns]
-    plain = as_plain(schedule_params)
-    settings = {'step_hint': step_hint, 'schedule_params': plain}
-    self._settings = json.dumps(settings, indent=2, default=described) + '\n'
-    self._picture = self._attempt(f'drawing {PICTURE}', drawn, cycles)
+    self._columns = [*COLUMNS, *settings.switching.columns]
+    written = {'step_hint': step_hint, 'schedule_params': as_plain(settings)}
+    self._settings = json.dumps(written, indent=2, default=described) + '\n'
+    self._picture = self._attempt(f'drawing {PICTURE}', drawn, chain)
 
   def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
@@ -182,7 +180,7 @@ def _check_same(path: pathlib.Path, settings: str) -> None:
       )
 
 
-def drawn(cycles: Sequence[PlannedCycle]) -> bytes:
+def drawn(chain: Chain) -> bytes:
   """The planned learning rate as a PNG; empty if matplotlib is missing."""
   try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -190,9 +188,9 @@ def drawn(cycles: Sequence[PlannedCycle]) -> bytes:
   except ImportError:
     logging.info('matplotlib is missing: no %s.', PICTURE)
     return b''
-  lengths = np.asarray([cycle.steps for cycle in cycles])
-  ends = np.cumsum(lengths)
-  starts, rates = ends - lengths, sampled_rates(cycles)
+  starts = np.asarray([0, *chain.reinit_steps])
+  ends = np.asarray([*chain.reinit_steps, chain.steps])
+  rates = sampled_rates(chain.cycles)
   figure = Figure(layout='constrained', figsize=(7, 3))
   axes = figure.subplots()
   steps = np.linspace(starts, ends, rates.shape[1], axis=1)
@@ -201,7 +199,9 @@ def drawn(cycles: Sequence[PlannedCycle]) -> bytes:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
   axes.set_title('Planned; dashed: a new cycle starts', loc='left')
   axes.set(
-    xlabel='global step', ylabel='learning rate, as written', xlim=(0, ends[-1])
+    xlabel='global step',
+    ylabel='learning rate, as written',
+    xlim=(0, chain.steps),
   )
   picture = io.BytesIO()
   FigureCanvasAgg(figure).print_png(picture)

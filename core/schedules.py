@@ -1,33 +1,19 @@
-"""Learning-rate cycles, and the clock by which a run reads their rate.
+"""Learning-rate cycles, as they are written.
 
-A cycle is a warm-up followed by a decay; a run is a chain of cycles, laid out
-over its steps (thesis, section 2.3 and 3.1). A shape maps the share of its phase
-that has passed to a share of the cycle's peak. Since a run may abandon cycles
-early, it reads them by a clock:
-
-  local step = anchor_local + (count - anchor_step) * pace
-
-The clock is traced data in the optimizer's state: moving it compiles nothing.
+A cycle is a warm-up followed by a decay (thesis, section 2.3). A shape maps the
+share of its phase that has passed to a share of the cycle's peak.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
-from .checks import Checked, Floor, Level, Positive, Share, check
-
-_MOST_STEPS = 2**31 - 1
-_LARGEST = float(np.finfo(np.float32).max)
+from .checks import Checked, Floor, Level, Positive, Share
 
 
 class Shape(Protocol):
@@ -96,7 +82,7 @@ class PlannedCycle(NamedTuple):
 
   steps: int
   warmup_steps: int  # how many of them are warm-up
-  setting: Cycle
+  cycle: Cycle
 
 
 def as_written(number: float) -> Fraction:
@@ -105,151 +91,3 @@ def as_written(number: float) -> Fraction:
   In binary floating point, the floor of .29 * 100 is 28: a step would be lost.
   """
   return Fraction(repr(float(number)))
-
-
-def cycle_ends(
-  start: int,  # first step of the first cycle
-  horizon: int,  # first step after the last one
-  lengths: Sequence[float],  # of each cycle, in any unit, above 0
-) -> tuple[int, ...]:
-  """Splits steps over cycles: for each one the first step after it.
-
-  Each cycle in turn takes the ceiling of its share of the remaining steps, so
-  that a plan made at any boundary of a plan is the rest of that plan.
-  """
-  shares = [as_written(length) for length in lengths]
-  ends = []
-  for i, share in enumerate(shares):
-    start += math.ceil((horizon - start) * share / sum(shares[i:]))
-    ends.append(start)
-  return tuple(ends)
-
-
-def jax_lr_schedule(
-  step_hint: int,
-  cycles: Sequence[Cycle],
-  budget_factor: float,
-  name: str = 'budget_factor * step_hint',
-) -> tuple[PlannedCycle, ...]:
-  """Lays out the chain of cycles over floor(budget_factor * step_hint) steps.
-
-  Errors call these steps by `name`.
-
-  Raises:
-    ValueError: if a cycle would get no step, a rate would be negative or not
-      finite, or there are more steps than an int32 can count.
-
-  Source: thesis, section 3.1 and figure 3.2. There, the end of the run is a
-  boundary as well, at which a finished model is reset to noise; here it is not.
-  """
-  horizon = math.floor(as_written(budget_factor) * step_hint)
-  right = f'at most {_MOST_STEPS:,} steps, as many as an int32 can count'
-  check(horizon <= _MOST_STEPS, name, horizon, right)
-  lengths = [cycle.length for cycle in cycles]
-  steps = np.diff((0, *cycle_ends(0, horizon, lengths))).tolist()
-  if not all(steps):
-    raise ValueError(
-      f'cycles have the lengths {lengths}: over {horizon} steps ({name}) they '
-      f'get {", ".join(map(str, steps))}, and each needs at least one.'
-    )
-  planned = [
-    PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
-    for n, cycle in zip(steps, cycles)
-  ]
-  rates = sampled_rates(planned)
-  wrong = np.argwhere(~(np.isfinite(rates) & (rates >= 0)))
-  if wrong.size:
-    (i, j), right = wrong[0], 'finite and at least 0 throughout'
-    check(False, f'learning rate of cycles[{i}]', float(rates[i, j]), right)
-  return tuple(planned)
-
-
-class CycleClock(NamedTuple):
-  """Where in which cycle the run is; one array in the state, see `packed`."""
-
-  count: Any  # shape=(), dtype=int32; steps taken in the whole run
-  cycle: Any  # shape=(), dtype=int32; index of the current setting, from 0
-  steps: Any  # shape=(), dtype=int32; nominal steps of the cycle
-  warmup_steps: Any  # shape=(), dtype=int32; how many of them are warm-up
-  anchor_step: Any  # shape=(), dtype=int32; step at which the anchor was set
-  anchor_local: Any  # shape=(), dtype=float32; nominal step at the anchor
-  pace: Any  # shape=(), dtype=float32; nominal steps per step, 1 as planned
-  peak: Any  # shape=(), dtype=float32; learning rate after the warm-up
-
-
-_NUM_INTS = 5  # how many of its fields are whole numbers
-
-
-def packed(clock: CycleClock) -> np.ndarray:
-  """Clocks on the host as rows of words, exact: shape=(..., 8), dtype=int32."""
-  words = np.zeros((*np.shape(clock.count), len(clock)), np.int32)
-  words[..., :_NUM_INTS] = np.stack(clock[:_NUM_INTS], -1)
-  words.view(np.float32)[..., _NUM_INTS:] = np.stack(clock[_NUM_INTS:], -1)
-  return words
-
-
-def unpacked(words: Any) -> CycleClock:
-  """The clock of an array of `packed`, traced or on the host."""
-  return CycleClock(*words[:_NUM_INTS], *words.view(np.float32)[_NUM_INTS:])
-
-
-def anchored_clock(
-  step: int,  # about to be taken
-  local: float,  # nominal step from which to continue; 0 starts the cycle
-  end: int,  # step at which the cycle is to be over
-  cycle: int,  # index of its setting in `cycles`
-  cycles: Sequence[PlannedCycle],
-  scale: float = 1.0,  # factor on its learning rate
-) -> CycleClock:
-  """A clock that goes from a nominal step of a cycle to the cycle's end."""
-  steps, warmup_steps, setting = cycles[cycle]
-  pace = (steps - local) / (end - step)
-  peak = min(setting.peak * scale, _LARGEST)
-  exact = CycleClock(step, cycle, steps, warmup_steps, step, local, pace, peak)
-  return unpacked(packed(exact))  # as the devices have it
-
-
-def local_step(clock: CycleClock, step: int) -> float:
-  """The cycle's nominal step at any step, in float64, from a host's clock."""
-  elapsed = step - int(clock.anchor_step)
-  return float(clock.anchor_local) + elapsed * float(clock.pace)
-
-
-def learning_rate(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
-  """The learning rate of the step that a clock counts, an array of `packed`.
-
-  Past its nominal end a cycle stays at its final rate. float32, of shape ().
-  """
-  clock = unpacked(words)
-  elapsed = jnp.float32(clock.count - clock.anchor_step)
-  steps, warmup_steps = map(jnp.float32, (clock.steps, clock.warmup_steps))
-  t = jnp.minimum(clock.anchor_local + elapsed * clock.pace, steps)
-  is_warmup = t < warmup_steps
-  passed = jnp.where(is_warmup, t, t - warmup_steps)
-  length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
-  x = jnp.clip(passed / jnp.maximum(length, 1.0), 0.0, 1.0)
-  share = jnp.float32(0.0)
-  # All are computed and one is taken: on a GPU a lax.switch would have the host
-  # wait for the index, at every step. XLA computes equal shapes once.
-  for i, (_, _, setting) in enumerate(cycles):
-    rise, fall = setting.warmup(x), setting.decay(x, warmup_steps / steps)
-    own = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
-    share = jnp.where(clock.cycle == i, own, share)
-  return clock.peak * share
-
-
-def sampled_rates(
-  cycles: Sequence[PlannedCycle], points: int = 1000
-) -> np.ndarray:
-  """Each cycle's rates, as planned, at evenly spread steps, its end included.
-
-  float32, of shape (cycles, points).
-  """
-  starts = [
-    anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
-  ]
-  clocks = CycleClock(*(np.repeat(field, points) for field in zip(*starts)))
-  steps = np.linspace(0, [c.steps for c in cycles], points, axis=1)
-  words = packed(clocks._replace(anchor_local=steps.ravel()))
-  rate = functools.partial(learning_rate, cycles=cycles)
-  return np.asarray(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)

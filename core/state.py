@@ -1,4 +1,4 @@
-"""The run's small state: everything that decisions depend on.
+"""What decides in a run, and where the run stands.
 
 Decisions are made with Python numbers, which are saved bit for bit, so that a
 resumed run decides as an uninterrupted one would.
@@ -6,29 +6,76 @@ resumed run decides as an uninterrupted one would.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from .evaluation import Evaluation, Intervals
+from ..schedule_params import ScheduleParams
+from .clock import CycleClock, anchored_clock, packed
+from .evaluation import Evaluation, Target
+from .horizon import Intervals
+from .plan import Chain
+
+
+class RunConfig(NamedTuple):
+  """What decides; it stays the same throughout a run."""
+
+  settings: ScheduleParams
+  chain: Chain  # over the steps of the run
+  target: Target
+  budget: float = math.nan  # seconds that the run may take; NaN if unknown
+  most_steps: float = math.inf  # that the runner allows; infinite if unknown
+
+  @property
+  def is_timed(self) -> bool:
+    """Whether cycles follow the evaluations and fill a horizon."""
+    return self.settings.horizon is not None
 
 
 class Control(NamedTuple):
   """Where the run stands; Python numbers. The defaults are for its first step."""
 
-  cycle: int = 0  # index in the chain
-  number: int = 1  # how many cycles have started, this one included
-  scale: float = 1.0  # factor on the cycle's learning rate
+  setting: int = 0  # index of the current cycle in the chain
+  cycle: int = 1  # how many cycles have started, the current one included
+  rate_factor: float = 1.0  # on the cycle's learning rate
   start: int = 0  # first step of the current cycle
   chain_start: int = 0  # first step of the chain; a full reset begins it
   end: int = 0  # first step after the current cycle
-  horizon: int = 0  # first step after the run, as now planned
+  planned_end: int = 0  # first step after the run, as now planned
+  anchor_step: int = 0  # step at which the clock was set
+  anchor_nominal: float = (
+    0.0  # nominal step there; the clock has a float32 of it
+  )
   num_evaluations: int = 0  # of the current cycle
+  num_early_stops: int = 0  # how many cycles have been abandoned
   last: Evaluation = Evaluation()  # the last one
   first: Evaluation = Evaluation()  # of the run
   switching: Any = ()  # state of the switching rule
   intervals: Intervals = Intervals()  # between evaluations
+
+
+def clock_of(
+  control: Control, config: RunConfig, count: int | None = None
+) -> CycleClock:
+  """The clock as of `count` steps; None: as of the step at which it was set."""
+  clock = anchored_clock(
+    control.anchor_step,
+    control.anchor_nominal,
+    control.end,
+    control.setting,
+    config.chain.cycles,
+    control.rate_factor,
+  )
+  return clock if count is None else clock._replace(count=np.int32(count))
+
+
+def words_of(
+  control: Control, config: RunConfig, count: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+  """Clock and control, as the optimizer's state has them."""
+  return packed(clock_of(control, config, count)), to_words(control)
 
 
 def to_words(control: Control) -> np.ndarray:
@@ -51,7 +98,8 @@ def from_words(words: np.ndarray, like: Control) -> Control:
   if values.size != len(leaves):
     raise ValueError(
       f'The saved control has {values.size} numbers, but this run needs '
-      f'{len(leaves)}: it was saved by a run with other settings.'
+      f'{len(leaves)}: it was saved by a run with other settings, or by '
+      'another version.'
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
   return jax.tree_util.tree_unflatten(treedef, numbers)

@@ -112,33 +112,3 @@ def most_steps() -> float:
   known = flags.FLAGS
   is_known = known.is_parsed() and 'max_global_steps' in known
   return float(is_known and known['max_global_steps'].value or math.inf)
-
-
-def loss_in_training(
-  workload: WorkloadApi, dropout_rate: float | None, label_smoothing: float
-) -> Callable[..., Any]:
-  """workload.loss_fn of workload.model_fn, in training mode.
-
-  Returns:
-    (params, model_state, batch, rng) -> (summed loss, (number of valid
-    examples, new model_state)).
-  """
-  mode = spec_of(workload).ForwardPassMode.TRAIN
-  is_ours = dropout_rate is not None and takes_dropout_rate(workload)
-  extra = {'dropout_rate': dropout_rate} if is_ours else {}
-
-  def loss_fn(
-    params: Any, model_state: Any, batch: dict[str, Any], rng: jax.Array
-  ) -> tuple[Any, Any]:
-    logits, new_state = workload.model_fn(
-      params, batch, model_state, mode, rng, update_batch_norm=True, **extra
-    )
-    loss = workload.loss_fn(
-      label_batch=batch['targets'],
-      logits_batch=logits,
-      mask_batch=batch.get('weights'),
-      label_smoothing=label_smoothing,
-    )
-    return loss['summed'], (loss['n_valid_examples'], new_state)
-
-  return loss_fn

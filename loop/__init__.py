@@ -1,6 +1,7 @@
 """`Cycles` for a training loop of one's own, and what it takes and returns."""
 
-from .cycles import Cycles, CyclesState, State
+from ..core.optimizers import ClockedState
+from .cycles import Cycles, State
 from .events import Event
 
-__all__ = ['Cycles', 'CyclesState', 'Event', 'State']
+__all__ = ['ClockedState', 'Cycles', 'Event', 'State']

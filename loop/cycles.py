@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,21 +15,22 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from ..core import control as control_lib
-from ..core import schedules
 from ..core.checks import check, check_count, check_flag, check_number
-from ..core.control import RunConfig, Transition
+from ..core.clock import learning_rate
+from ..core.control import Transition
 from ..core.evaluation import Evaluation, Target
+from ..core.events import start_event, with_effect
 from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
+from ..core.optimizers import TRANSFORMATION, ClockedState, clocked
+from ..core.plan import jax_lr_schedule
 from ..core.records import described
-from ..core.schedules import CycleClock
-from ..core.state import Control, from_words, to_words
-from ..early_switching import Progress
+from ..core.state import Control, RunConfig, from_words, words_of
 from ..parts.resets import Cyclic, FullReset
 from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
-from .optimizers import TRANSFORMATION, USABLE, build_of, frozen_in, roles_of
+from .optimizers import USABLE, build_of, frozen_in, roles_of
 
 _MAKES = (
   'a function of a key that jax can trace and that returns a tree of arrays, '
@@ -41,37 +42,31 @@ Tau = Callable[[float, float, int], float]
 
 @dataclasses.dataclass(frozen=True)
 class OwnTau(SoftReset):
-  """A soft reset whose tau a loop computes; see `Cycles`."""
+  """A soft reset whose tau, but for its fading, a loop computes."""
 
   function: Tau = lambda metric, first_metric, step: 0.0
 
-  def tau(
+  needs_target: ClassVar[bool] = False
+
+  def remaining(
     self,
     last: Evaluation,
     first: Evaluation,
     target: Target,
     step: int,
-    horizon: int,
+    planned_end: int,
   ) -> float:
     """See `SoftReset`."""
     tau = float(self.function(last.metric, first.metric, step))
     check_number('tau', tau, '[0, 1]')
-    return tau * max(0.0, 1.0 - self.fade * min(step / horizon, 1.0))
-
-
-class CyclesState(NamedTuple):
-  """The optimizer's state; arrays only, to be saved and restored as they are."""
-
-  clock: Any  # shape=(8,), dtype=int32; see `schedules.packed`
-  inner: Any  # the state of the optimizer that was handed over
-  control: Any  # shape=(words,), dtype=int32; see `core.state.to_words`
+    return tau
 
 
 class State(NamedTuple):
   """What a loop trains: this, or any NamedTuple or dataclass with its fields."""
 
   params: Any
-  opt_state: CyclesState
+  opt_state: ClockedState
   batch_stats: Any = None  # of BatchNorm and the like; blended like parameters
 
 
@@ -89,7 +84,7 @@ class Cycles:
 
   def __init__(
     self,
-    chain: ScheduleParams = SOFT_RESET,
+    settings: ScheduleParams = SOFT_RESET,
     *,
     num_steps: int,
     make_params: Callable[[jax.Array], Any],
@@ -104,16 +99,16 @@ class Cycles:
     """Lays out the chain and looks at the optimizer.
 
     Args:
-      chain: the settings. What needs a workload is ignored: budget_factor,
-        relative_peak, dropout_rate, label_smoothing, and the numbers of the
-        horizon, which is num_steps. With an `optimizer`, only the weight decay
-        of the chain's own counts.
+      settings: what needs a workload is ignored: budget_factor, relative_peak,
+        dropout_rate, label_smoothing, and the numbers of the horizon, which is
+        num_steps. With an `optimizer`, only the weight decay of the settings'
+        own counts.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.
       optimizer: a callable of (learning_rate) or (learning_rate, weight_decay),
         such as optax.adamw; or a transformation with a learning_rate of
-        optax.inject_hyperparams; None for the chain's own.
+        optax.inject_hyperparams; None for the settings' own.
       target: the metric to reach, above 0; None if none is known. Then soft
         resets need `tau`.
       rises: whether a larger metric is better.
@@ -127,37 +122,18 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    is_chain = isinstance(chain, ScheduleParams)
-    check(is_chain, 'chain', chain, 'a ScheduleParams, such as THESIS')
-    if tau is not None:
-      right = 'a function of (metric, first metric, step)'
-      _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
-    if target is not None:
-      check_number('target', target, '(0, inf)')
-    else:
-      right = 'another one where target and tau are None'
-      needs = isinstance(chain.reset, SoftReset) and tau is None
-      check(not needs, 'reset', chain.reset, right)
-      right = 'another one where target is None'
-      needs = isinstance(chain.switching, Progress)
-      check(not needs, 'switching', chain.switching, right)
+    settings = _settings(settings, target, tau)
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    chain = dataclasses.replace(chain, relative_peak=None)
-    reset = chain.reset
-    if tau is not None and isinstance(reset, SoftReset):
-      own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
-      chain = dataclasses.replace(chain, reset=own)
-    else:
-      check(tau is None, 'reset', reset, 'a SoftReset where tau is given')
-    plan = num_steps, chain.cycles, 1.0
-    cycles = schedules.jax_lr_schedule(*plan, name='num_steps')
+    plan = num_steps, settings.cycles, 1.0
+    chain = jax_lr_schedule(*plan, name='num_steps')
     goal = Target('metric', math.nan if target is None else target, rises)
-    self.config = RunConfig(chain, cycles, goal)
-    self._start, self._clock, self._begun = control_lib.start(self.config)
-    rate = functools.partial(schedules.learning_rate, cycles=cycles)
+    self.config = RunConfig(settings, chain, goal)
+    self._start = control_lib.start(self.config)
+    rate = functools.partial(learning_rate, cycles=chain.cycles)
     self._rate = jax.jit(rate)
+
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
     _used('key', key, 'a single key of jax.random', fold)
@@ -167,14 +143,17 @@ class Cycles:
     params, stats = _used('make_params', make_params, _MAKES, look)
 
     self._is_own = optimizer is None
-    optimizer = chain.optimizer if optimizer is None else optimizer
-    decay = getattr(chain.optimizer, 'weight_decay', 0.0)
+    optimizer = settings.optimizer if optimizer is None else optimizer
+    decay = getattr(settings.optimizer, 'weight_decay', 0.0)
 
     def look_at(optimizer: Any) -> Any:
       build = build_of(optimizer, decay)
       return build, frozen_in(build, params)
 
-    self._build, kept = _used('optimizer', optimizer, USABLE, look_at)
+    build, kept = _used('optimizer', optimizer, USABLE, look_at)
+    begun = words_of(self._start, self.config)
+    self._clocked = clocked(build, chain.cycles, begun)
+    self.optimizer = TRANSFORMATION(self._init, self._clocked.update)
     paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
     if frozen is not None:
       right = 'a function of the path of a parameter'
@@ -185,6 +164,7 @@ class Cycles:
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
     declared = optimizer if self._is_own else None
     roles, doubtful = roles_of(self._begin, params, kept, declared)
+    reset = settings.reset
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
     right = 'FullReset() or Cyclic() (this optimizer has no blend of '
     check(is_sure, 'reset', reset, f'{right}{", ".join(doubtful)})')
@@ -195,7 +175,6 @@ class Cycles:
     # Before which step to decide, and the last one that before_step has seen.
     self._due, self._last, self._is_over = -1, -1, False
     self._layout: list[Any] = []  # of the parameters, once `_adopt` saw some
-    self.optimizer = TRANSFORMATION(self._init, self._update)
 
   def _fresh(self, number: int) -> tuple[Any, Any]:
     """Parameters and statistics with which cycle `number` may start."""
@@ -212,31 +191,15 @@ class Cycles:
 
   def _begin(self, params: Any) -> Any:
     """The state of the optimizer that was handed over, as a run begins."""
-    return self._build(jnp.float32(self._clock.peak)).init(params)
+    return self._clocked.init(params).inner
 
   def _init(self, params: Any) -> Any:
     """The state of `optimizer`, laid out like the parameters."""
-
-    def init(params: Any) -> CyclesState:
-      words = schedules.packed(self._clock), to_words(self._start)
-      clock, control = map(jnp.asarray, words)
-      return CyclesState(clock, self._begin(params), control)
-
     leaves = jax.tree_util.tree_leaves(params)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-      return init(params)
+      return self._clocked.init(params)
     params = jax.tree_util.tree_map(jnp.asarray, params)
-    return LoopDevices(params).init(init, params)
-
-  def _update(
-    self, updates: Any, state: CyclesState, params: Any = None, **more: Any
-  ) -> tuple[Any, CyclesState]:
-    """What `optimizer` does in a step, at the clock's learning rate."""
-    rate = self._rate(state.clock)
-    own = self._build(rate)
-    updates, inner = own.update(updates, state.inner, params, **more)
-    clock = state.clock.at[0].add(1)
-    return updates, CyclesState(clock, inner, state.control)
+    return LoopDevices(params).init(self._clocked.init, params)
 
   def gradient_point(self, state: Any) -> Any:
     """The parameters at which a train step takes the gradient.
@@ -268,12 +231,12 @@ class Cycles:
     if step in (self._last, self._last + 1) and step < self._due:
       self._last = step
       return state, []
-    model, control, clock = self._adopt(state)
-    count = int(clock.count)
+    model, control, count = self._adopt(state)
     check(step == count, 'step', step, f'{count}, the steps taken so far')
-    after = self._transition(model, control, clock, [], step)
+    after = self._transition(model, control, [], step)
     if step == 0 and self._last < 0:
-      after = after._replace(events=[self._begun, *after.events])
+      begun = start_event(self._start, self.config)
+      after = after._replace(events=[begun, *after.events])
     due = max(after.due, step + 1)  # also when the run is over
     return self._act(state, model, after._replace(due=due), step)
 
@@ -301,22 +264,23 @@ class Cycles:
     check_count('step', step, least=0)
     loss = _used('loss', loss, 'a number', float)
     metric = _used('metric', metric, 'a number', float)
-    model, control, clock = self._adopt(state)
-    now, refused = int(clock.count), ''
+    model, control, now = self._adopt(state)
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
+    refused = ''
     if step <= control.last.step:
       refused = f'one after {control.last.step} steps has been taken in'
-    elif step <= control.start and control.number > 1:
-      refused = f'cycle {control.number} began at step {control.start}'
+    elif step <= control.start and control.cycle > 1:
+      refused = f'cycle {control.cycle} began at step {control.start}'
     if refused:
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
-      return state, [Event(now, 'refused', control.number, refused, numbers)]
-    seen = Evaluation(step, loss, metric)
-    after = self._transition(model, control, clock, [seen], now)
-    if now >= control.horizon or now == self._start.horizon:
+      return state, [Event(now, 'refused', control.cycle, refused, numbers)]
+    seen = [Evaluation(step, loss, metric)]
+    if now >= control.planned_end or now == self._start.planned_end:
       # No model is reset after the last step: the next before_step decides.
-      control, _ = control_lib.observe(control, seen, self.config)
-      after = Transition(control, clock, None, after.events[:1], now)
+      control, events, _ = control_lib.taken_in(control, seen, self.config)
+      after = Transition(control, None, events, now)
+    else:
+      after = self._transition(model, control, seen, now)
     return self._act(state, model, after, now)
 
   def steps_until_due(self, step: int) -> int:
@@ -333,11 +297,11 @@ class Cycles:
     """The learning rate of the step about to be taken; waits for the state."""
     return float(self._rate(jax.device_get(state.opt_state.clock)))
 
-  def _adopt(self, state: Any) -> tuple[Model, Control, CycleClock]:
-    """The model, placed like its parameters, the control and the clock.
+  def _adopt(self, state: Any) -> tuple[Model, Control, int]:
+    """The model, placed like its parameters, the control, and the steps taken.
 
-    Whatever a checkpoint restores becomes what a compiled step returns. With a
-    new layout, what a reset runs is compiled.
+    A restored state is brought into the form that the compiled step returns. If
+    its layout is new, the reset is compiled again.
     """
     is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
     is_state &= all(hasattr(state, name) for name in self._fields)
@@ -346,7 +310,7 @@ class Cycles:
     check(is_state, 'state', type(state).__name__, right)
     params, opt, stats = (*(getattr(state, f) for f in self._fields), None)[:3]
     right = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
-    is_own = isinstance(opt, CyclesState)
+    is_own = isinstance(opt, ClockedState)
     check(is_own, 'state.opt_state', type(opt).__name__, right)
     right = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
     is_array = isinstance(opt.clock, (jax.Array, np.ndarray))
@@ -367,25 +331,18 @@ class Cycles:
     if not is_known:
       self._reset = ModelReset(self._devices, self._role, self._begin, model)
     words, clock = self._devices.get((opt.control, opt.clock))
-    return model, from_words(words, self._start), schedules.unpacked(clock)
+    return model, from_words(words, self._start), int(clock[0])
 
   def _role(self, path: Any) -> int:
     role = STATISTIC if path[0].name == 'model_state' else ITERATE
     return self._roles.get(keystr(path), role)
 
   def _transition(
-    self,
-    model: Model,
-    control: Control,
-    clock: CycleClock,
-    seen: list[Evaluation],
-    step: int,
+    self, model: Model, control: Control, seen: list[Evaluation], step: int
   ) -> Transition:
     look = lambda: self._reset.is_finite(model)
-    after = control_lib.transition(
-      control, clock, seen, step, self.config, look
-    )
-    if after.is_over and self._is_over:  # it is said once
+    after = control_lib.transition(control, seen, step, self.config, look)
+    if after.run_is_over and self._is_over:  # it is said once
       after = after._replace(events=after.events[: len(seen)])
     return after
 
@@ -393,21 +350,46 @@ class Cycles:
     self, state: Any, model: Model, after: Transition, step: int
   ) -> tuple[Any, list[Event]]:
     """Does what was decided; the loop's state with that, and the events."""
-    if after.reset is not None and not after.reset.touches_nothing:
-      fresh = self._devices.get(self._fresh(after.control.number))
-      model = self._reset(model, fresh, after.reset)
+    control, events = after.control, after.events
+    if after.plan is not None and not after.plan.touches_nothing:
+      fresh = self._devices.get(self._fresh(control.cycle))
+      model, effect = self._reset(model, fresh, after.plan)
+      events = with_effect(events, effect._asdict())
     self._due, self._last = after.due, step
-    self._is_over |= after.is_over
-    clock = after.clock._replace(count=np.int32(step))
-    words = schedules.packed(clock), to_words(after.control)
-    clock, control = self._devices.put(words)
-    opt_state = CyclesState(clock, model.opt_state, control)
+    self._is_over |= after.run_is_over
+    words = self._devices.put(words_of(control, self.config, step))
+    opt_state = ClockedState(model.opt_state, *words)
     content = (model.params, opt_state, model.model_state)
     changes = dict(zip(self._fields, content))
-    said = [event_of(event, step) for event in after.events]
+    said = [event_of(event, step) for event in events]
     if hasattr(state, '_replace'):
       return state._replace(**changes), said
     return dataclasses.replace(state, **changes), said
+
+
+def _settings(
+  settings: Any, target: float | None, tau: Tau | None
+) -> ScheduleParams:
+  """The settings as a loop uses them; ValueError if it lacks what they need."""
+  right = 'a ScheduleParams, such as THESIS'
+  check(isinstance(settings, ScheduleParams), 'settings', settings, right)
+  reset, rule = settings.reset, settings.switching
+  if tau is not None:
+    right = 'a function of (metric, first metric, step)'
+    _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
+    if isinstance(reset, SoftReset):
+      own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
+      settings = dataclasses.replace(settings, reset=own)
+  if target is not None:
+    check_number('target', target, '(0, inf)')
+  else:
+    right = 'another one where target and tau are None'
+    check(not settings.reset.needs_target, 'reset', reset, right)
+    right = 'another one where target is None'
+    check(not rule.needs_target, 'switching', rule, right)
+  right = 'a SoftReset where tau is given'
+  check(tau is None or isinstance(reset, SoftReset), 'reset', reset, right)
+  return dataclasses.replace(settings, relative_peak=None)
 
 
 def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:

@@ -10,7 +10,7 @@ _SENTENCES = {
   '{peak_value:g}',
   'evaluation': 'loss {loss:g} and metric {metric:g} after {metric_step} steps',
   'refused': 'the evaluation after {metric_step} steps is ignored: {reason}',
-  'switch': 'cycle {cycle} is abandoned: {reason}',
+  'abandon': 'cycle {cycle} is abandoned: {reason}',
   'reset': 'cycle {cycle} starts with {tau:.3g} of the model fresh ({reason})',
   'clock': 'cycle {cycle} now ends at step {cycle_end}',
   'wait': 'cycle {cycle} ends with its evaluation, or at step {cycle_end}',
@@ -23,8 +23,8 @@ class Event(NamedTuple):
 
   Attributes:
     step: the step about to be taken.
-    kind: 'cycle_start', 'evaluation', 'refused' (an evaluation), 'switch' (a
-      cycle is abandoned), 'reset', 'clock' (a cycle's end has moved), 'wait',
+    kind: 'cycle_start', 'evaluation', 'refused' (an evaluation), 'abandon',
+      'reset', 'clock' (a cycle's end has moved), 'wait',
       or 'finish'.
     cycle: how many cycles have started.
     reason: why, in words; of a reset also its class and what is special.
@@ -44,7 +44,7 @@ class Event(NamedTuple):
 
 def event_of(event: Mapping[str, Any], step: int) -> Event:
   """An event of `core.control` for a loop."""
-  words = [event.get(name) for name in ('mode', 'reason', 'note')]
+  words = [event.get(name) for name in ('reset', 'reason', 'note')]
   numbers = {k: v for k, v in event.items() if not isinstance(v, str)}
   cycle, reason = numbers.pop('cycle'), ', '.join(filter(None, words))
   return Event(step, event['event'], cycle, reason, numbers)

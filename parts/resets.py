@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..soft_reset import FULL, ResetPlan
+from ..soft_reset import FULL, Reset, ResetPlan
 
 
 @dataclasses.dataclass(frozen=True)
-class FullReset:
+class FullReset(Reset):
   """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
 
   def plan(self, tau: float) -> ResetPlan:
@@ -16,7 +16,7 @@ class FullReset:
 
 
 @dataclasses.dataclass(frozen=True)
-class KeptMomentum:
+class KeptMomentum(Reset):
   """Replaces the parameters only (thesis, 3.2.2)."""
 
   def plan(self, tau: float) -> ResetPlan:
@@ -24,7 +24,7 @@ class KeptMomentum:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cyclic:
+class Cyclic(Reset):
   """Touches nothing: a warm restart of the learning rate."""
 
   def plan(self, tau: float) -> ResetPlan:

@@ -9,9 +9,10 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from ..core import schedules
+from ..core.plan import Chain, jax_lr_schedule
 from ..core.records import SETTINGS
 from ..core.schedules import PlannedCycle
 from ..parts import settings_json
@@ -29,14 +30,14 @@ class RunPlan(NamedTuple):
   """A chain of cycles, and the steps that it is laid over."""
 
   step_hint: int
-  params: ScheduleParams
+  settings: ScheduleParams
 
   @property
-  def cycles(self) -> tuple[PlannedCycle, ...]:
+  def chain(self) -> Chain:
     """The chain over its steps."""
-    params = self.params
-    return schedules.jax_lr_schedule(
-      self.step_hint, params.cycles, params.budget_factor
+    settings = self.settings
+    return jax_lr_schedule(
+      self.step_hint, settings.cycles, settings.budget_factor
     )
 
 
@@ -60,14 +61,14 @@ def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
   """
   if read_settings(log_dir) is None:
     return None
-  step_hint, params = settings_json.read_file(log_dir / SETTINGS)
+  step_hint, settings = settings_json.read_file(log_dir / SETTINGS)
   assert step_hint is not None  # it is there
-  return RunPlan(step_hint, params)
+  return RunPlan(step_hint, settings)
 
 
 def _check(plan: RunPlan) -> None:
   """Raises a ValueError if a plan has more steps than can be held."""
-  factor, step_hint = plan.params.budget_factor, plan.step_hint
+  factor, step_hint = plan.settings.budget_factor, plan.step_hint
   if factor * step_hint > MOST_STEPS:
     raise ValueError(
       f'budget_factor={factor:g} and step_hint={step_hint:,} make '
@@ -94,33 +95,34 @@ def planned_rates(plan: RunPlan) -> np.ndarray:
   Returns:
     shape=(steps,), float32. The rate after the last step is not among them.
   """
-  sampled = schedules.sampled_rates
-  rates = [sampled([cycle], cycle.steps + 1)[0, :-1] for cycle in plan.cycles]
-  return np.concatenate(rates)
+  chain = plan.chain
+  return np.asarray(jax.jit(chain)(np.arange(chain.steps)))
 
 
-def what_evaluations_decide(params: ScheduleParams) -> Sequence[str]:
+def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
   """What of a plan a run may do otherwise, a sentence each."""
   said = []
-  if params.relative_peak:
+  if settings.relative_peak:
     said.append(
-      f"{shown(params.relative_peak)} scales all peaks to the size of a fresh model's "
+      f"{shown(settings.relative_peak)} scales all peaks to the size of a fresh model's "
       'weights; the rates shown are as written.'
     )
-  if params.early_switching:
+  if settings.early_switching:
     follows = 'the next one then starts at once'
-    if params.horizon:
+    if settings.horizon:
       follows = 'the chain then begins anew, at half of the rate'
-    said.append(f'{shown(params.switching)} may end a cycle early; {follows}.')
-  if params.horizon:
     said.append(
-      f'{shown(params.horizon)} lays the cycles over the time budget, anew at '
+      f'{shown(settings.switching)} may end a cycle early; {follows}.'
+    )
+  if settings.horizon:
+    said.append(
+      f'{shown(settings.horizon)} lays the cycles over the time budget, anew at '
       'every evaluation, with the same ratios. A cycle may be a few steps '
       'longer: a reset waits for its evaluation.'
     )
-  if len(params.cycles) > 1 or said:
+  if len(settings.cycles) > 1 or said:
     said.append(
-      f'What a further cycle starts from: {shown(params.reset)}, with tau from '
+      f'What a further cycle starts from: {shown(settings.reset)}, with tau from '
       'the last evaluation where the reset is soft.'
     )
   return said
@@ -131,11 +133,11 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
   _check(plan)
   rates = planned_rates(plan)
   yield (
-    f'{name}: {rates.size:,} steps, {plan.params.budget_factor:g} times a '
+    f'{name}: {rates.size:,} steps, {plan.settings.budget_factor:g} times a '
     f'step_hint of {plan.step_hint:,}.'
   )
-  yield from table_lines(cycle_rows(plan.cycles))
-  decided = what_evaluations_decide(plan.params)
+  yield from table_lines(cycle_rows(plan.chain.cycles))
+  decided = what_evaluations_decide(plan.settings)
   yield 'First and last step are counted from 1. ' + (
     'In a run, evaluations decide:' if decided else 'This is what will happen.'
   )
@@ -151,15 +153,15 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
   Its first and last step are counted from 1, as evaluations count them.
   """
   ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
-  settings = [cycle.setting for cycle in cycles]
+  written = [planned.cycle for planned in cycles]
   columns = {
     'cycle': [f'{i + 1}' for i in range(len(cycles))],
     'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
     'last': [f'{end:,}' for end in ends],
-    'warm-up': [shown(setting.warmup) for setting in settings],
+    'warm-up': [shown(cycle.warmup) for cycle in written],
     'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
-    'peak': [f'{setting.peak:.4g}' for setting in settings],
-    'decay': [shown(setting.decay) for setting in settings],
+    'peak': [f'{cycle.peak:.4g}' for cycle in written],
+    'decay': [shown(cycle.decay) for cycle in written],
     'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
   }
   return [tuple(columns), *zip(*columns.values())]

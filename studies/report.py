@@ -15,11 +15,10 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from ..core.records import CYCLES
 from ..mini_algoperf import files, logger
 from . import paths, plans, run_plot, scores
 from .pages import render
-from .run_files import RunTable, read_flags, read_log, read_run
+from .run_files import RunTable, read_events, read_flags, read_log, read_run
 from .story import sentences, shown
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
@@ -38,11 +37,11 @@ _COLUMNS = (
 # A run whose files are older than this, and than three of its intervals between
 # evaluations, runs no more.
 _STILL_RUNNING = 600.0  # seconds
-_ENDS = {'switch': 'abandoned', 'finish': 'run ends'}
+_ENDS = {'abandon': 'abandoned', 'finish': 'run ends'}
 # Of an event, what its sentence has, or only a machine needs.
 _APART = (
-  *('global_step', 'event', 'cycle', 'reason', 'note', 'mode', 'tau'),
-  *('peak_value', 'cycle_end', 'setting', 'anchor_local', 'learning_rate'),
+  *('global_step', 'event', 'cycle', 'reason', 'note', 'reset', 'tau'),
+  *('peak_value', 'cycle_end', 'setting', 'anchor_nominal', 'learning_rate'),
 )
 
 
@@ -98,7 +97,7 @@ def read_reported(
   trial: pathlib.Path, now: float, number: int = 1
 ) -> ReportedRun:
   """Reads a trial's folder, also while it runs; ValueError names a file."""
-  table, log = read_run(trial), read_log(trial / CYCLES)
+  table, log = read_run(trial), read_events(trial)
   log.whole_numbers()  # refuses what is none
   # Those of a damaged file that name no event cannot be told.
   rows = [row for row in log.rows if row.get('event')]

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ..core import schedules
+from ..core.clock import CycleClock, learning_rate, packed
 from ..core.records import CYCLES
-from ..core.schedules import CycleClock
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
 from .plans import MOST_STEPS, RunPlan, read_plan, read_settings
@@ -71,6 +70,33 @@ class Log(NamedTuple):
 def read_log(path: pathlib.Path) -> Log:
   """Reads a CSV file; raises ValueError if it is not a table."""
   return Log(path, files.read_rows(path))
+
+
+# What columns and an event of cycles.csv were called in version 0.1.0, by which the
+# thesis' runs in experiments/logs were recorded.
+_FORMER_COLUMNS = {
+  'mode': 'reset',
+  'scale': 'rate_factor',
+  'anchor_local': 'anchor_nominal',
+}
+_FORMER_EVENTS = {'switch': 'abandon'}
+
+
+def read_events(log_dir: pathlib.Path) -> Log:
+  """The events of a run, by today's names; no rows where there is no file.
+
+  Raises:
+    ValueError: if its cycles.csv is not a table.
+  """
+  log = read_log(log_dir / CYCLES)
+  rows = [
+    {_FORMER_COLUMNS.get(name, name): value for name, value in row.items()}
+    for row in log.rows
+  ]
+  for row in rows:
+    if 'event' in row:
+      row['event'] = _FORMER_EVENTS.get(row['event'], row['event'])
+  return Log(log.path, rows)
 
 
 class MetricTarget(NamedTuple):
@@ -197,13 +223,13 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   target = read_target(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
-  events = read_log(log_dir / CYCLES)
+  events = read_events(log_dir)
   # A run that finishes is evaluated under a number one higher.
   finish = events.of_event('finish')
   logs = [finish] if finish.rows else [evaluations, measurements, events]
   last_step = max(int(log.whole_numbers().max(initial=0)) for log in logs)
   starts = events.of_event('cycle_start').whole_numbers().tolist()
-  resets, switches = events.of_event('reset'), events.of_event('switch')
+  resets, switches = events.of_event('reset'), events.of_event('abandon')
   losses = events.of_event('evaluation')
   plan = _readable_plan(log_dir) if starts else None
   warmups: list[tuple[float, float]] = []
@@ -212,12 +238,12 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    cycles = plan.cycles
+    cycles = plan.chain.cycles
     anchors = read_anchors(events, len(cycles))
     steps, rates = rates_of_run(plan, anchors, last_step)
     lengths = [cycle.warmup_steps for cycle in cycles]
     warmups = [
-      (a.step, a.step + max(0.0, (lengths[a.setting] - a.local) / a.pace))
+      (a.step, a.step + max(0.0, (lengths[a.setting] - a.nominal) / a.pace))
       for a in anchors
       if a.starts
     ]
@@ -295,16 +321,16 @@ class Anchor(NamedTuple):
   step: int  # the step about to be taken
   starts: bool  # whether a cycle starts here
   setting: int  # index of the planned cycle, from 0
-  local: float  # anchor_local, nominal steps
+  nominal: float  # step of the cycle there
   pace: float  # nominal steps per step
-  scale: float  # factor of the rate
+  rate_factor: float
 
 
 def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   """What the events `cycle_start` and `clock` of cycles.csv say of the clock.
 
-  Where setting, anchor_local and scale are blank, the cycle is that of its number,
-  starts at local step 0, and is unscaled.
+  Where setting, anchor_nominal and rate_factor are blank, the cycle is that of its
+  number, starts at nominal step 0, and has the rate as planned.
 
   Raises:
     ValueError: names a value that is missing, out of range or out of order.
@@ -320,8 +346,8 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
       raise ValueError(f'{log.path} has a clock before the first cycle_start.')
   steps = log.whole_numbers()
   setting = Log(log.path, begun).whole_numbers('setting') - 1
-  local, pace = log.numbers('anchor_local', 0.0), log.numbers('pace')
-  scale = log.numbers('scale', 1.0)
+  nominal, pace = log.numbers('anchor_nominal', 0.0), log.numbers('pace')
+  rate_factor = log.numbers('rate_factor', 1.0)
   for name, right, what in (
     ('global_step', np.diff(steps, prepend=0) >= 0, 'in order'),
     (
@@ -329,9 +355,9 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
       (setting >= 0) & (setting < num_cycles),
       f'from 1 to {num_cycles}, the cycles of the plan',
     ),
-    ('anchor_local', np.isfinite(local), 'finite'),
+    ('anchor_nominal', np.isfinite(nominal), 'finite'),
     ('pace', (pace > 0) & np.isfinite(pace), 'positive and finite'),
-    ('scale', np.isfinite(scale), 'finite'),
+    ('rate_factor', np.isfinite(rate_factor), 'finite'),
   ):
     if not right.all():
       raise ValueError(
@@ -339,7 +365,9 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
         f'{steps[~right][0]}.'
       )
   starts = [row['event'] == 'cycle_start' for row in log.rows]
-  columns = (values.tolist() for values in (setting, local, pace, scale))
+  columns = (
+    values.tolist() for values in (setting, nominal, pace, rate_factor)
+  )
   return tuple(map(Anchor, steps.tolist(), starts, *columns))
 
 
@@ -352,8 +380,8 @@ def rates_of_run(
 
   Until the next anchor the clock runs on by itself:
 
-    local step = anchor_local + (step - anchor_step) * pace
-    rate = scale * schedule(min(local step, length))
+    nominal step = anchor_nominal + (step - anchor_step) * pace
+    rate = rate_factor * cycle(min(nominal step, steps of the cycle))
 
   All are computed at once, which rounds some of them differently from the
   compiled step (by up to 5e-6 of a small rate).
@@ -361,24 +389,24 @@ def rates_of_run(
   Returns:
     Steps and rates, shape=(n,), float32; at least one anchor is needed.
   """
-  begin, _, setting, local, pace, scale = map(np.array, zip(*anchors))
+  begin, _, setting, nominal, pace, factor = map(np.array, zip(*anchors))
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = plan.cycles
+  cycles = plan.chain.cycles
   of_cycle = setting[at]
-  nominal, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
-  peaks = np.array([cycle.setting.peak for cycle in cycles])
+  lengths, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
+  peaks = np.array([planned.cycle.peak for planned in cycles])
   clocks = CycleClock(
     count=steps,
-    cycle=of_cycle,
-    steps=nominal[of_cycle],
+    setting=of_cycle,
+    steps=lengths[of_cycle],
     warmup_steps=warmup_steps[of_cycle],
     anchor_step=begin[at],
-    anchor_local=local[at],
+    anchor_nominal=nominal[at],
     pace=pace[at],
     # As in the run, a peak beyond float32 stays finite.
-    peak=np.minimum(peaks[of_cycle] * scale[at], np.finfo(np.float32).max),
+    peak=np.minimum(peaks[of_cycle] * factor[at], np.finfo(np.float32).max),
   )
-  read = functools.partial(schedules.learning_rate, cycles=cycles)
-  return steps, np.asarray(jax.vmap(read)(schedules.packed(clocks)))
+  read = functools.partial(learning_rate, cycles=cycles)
+  return steps, np.asarray(jax.vmap(read)(packed(clocks)))

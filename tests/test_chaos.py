@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from helpers.replay import config_of, make_params, replay
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import Evaluation, TimeHorizon
-from reset_cycles.core.state import from_words, to_words
+from reset_cycles.core.evaluation import Evaluation
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.state import clock_of, from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
 from reset_cycles.schedule_params import SOFT_RESET
@@ -84,9 +85,9 @@ def through_words(control, like):
 @settings(max_examples=60 * TIMES)
 @hypothesis.given(config=configs(), tape=tapes())
 def test_what_holds_on_every_tape(config, tape):
-  like = control_lib.start(config)[0]
+  like = control_lib.start(config)
   save = functools.partial(through_words, like=like)
-  events, last, local_steps = replay(config, None, tape, until=200, save=save)
+  events, last, nominal_steps = replay(config, None, tape, until=200, save=save)
   starts = [e for e in events if e['event'] == 'cycle_start']
   steps = [e['global_step'] for e in starts]
   assert steps == sorted(set(steps))
@@ -95,7 +96,7 @@ def test_what_holds_on_every_tape(config, tape):
   for event in events:
     if event['event'] in ('cycle_start', 'clock'):
       assert event['cycle_end'] > event['global_step']
-      assert event['scale'] > 0 and event['pace'] > 0
+      assert event['rate_factor'] > 0 and event['pace'] > 0
     elif event['event'] == 'evaluation':
       if event['evaluation'] > 0:  # 0: a late one, of an earlier cycle
         seen[event['cycle']] = event['loss'] + event['metric']
@@ -103,14 +104,14 @@ def test_what_holds_on_every_tape(config, tape):
       # No broken model goes on into a cycle, whatever the reset is.
       assert 0 <= event['tau'] <= 1
       if not math.isfinite(seen.get(event['cycle'] - 1, 0.0)):
-        assert (event['mode'], event['tau']) == ('FullReset', 1.0)
-  assert all(t >= 0 for _, t in local_steps)
-  lengths = [cycle.steps for cycle in config.cycles]
-  shares = [t / lengths[i] for i, t in local_steps]
+        assert (event['reset'], event['tau']) == ('FullReset', 1.0)
+  assert all(t >= 0 for _, t in nominal_steps)
+  lengths = [cycle.steps for cycle in config.chain.cycles]
+  shares = [t / lengths[i] for i, t in nominal_steps]
   for share, later in itertools.pairwise(shares):
     # A cycle goes forward, also as another one; or a new one has been started.
     assert later > share or later == 0
-  assert last.clock.peak > 0
+  assert clock_of(last.control, config).peak > 0
   assert last.control.end > last.control.start
 
 
@@ -122,7 +123,7 @@ def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
   kinds = {e['event'] for e in events if e['global_step'] == step}
-  assert last.is_over or last.reset is not None
+  assert last.run_is_over or last.plan is not None
   assert {'reset', 'finish'} & kinds
 
 
@@ -147,18 +148,18 @@ def test_few_evaluations(count, rest, steps, plan, fails):
     step: [(step, math.nan if i == fails else 1.0, 0.3 + i / 50, i)]
     for i, step in enumerate(evaluated)
   }
-  waited, (control, clock, _) = 0, control_lib.start(config)
+  waited, control = 0, control_lib.start(config)
   for step in range(steps):
     new = [Evaluation(*row) for row in tape.get(step, ())]
-    given = control, clock, new, step, config
+    given = control, new, step, config
     after = control_lib.transition(*given, lambda: True)
-    control, clock = after.control, after.clock
+    control = after.control
     waited += step >= control.end
     for event in after.events:
-      kind, fewest = event['event'], 3 * control.intervals.usual
+      kind, fewest = event['event'], 3 * control.intervals.median_steps
       if kind in ('cycle_start', 'clock'):
-        is_last = kind == 'clock' and control.end == control.horizon
+        is_last = kind == 'clock' and control.end == control.planned_end
         assert is_last or control.end - control.start >= fewest
-      if kind == 'reset' and event['mode'] == 'SoftReset':
+      if kind == 'reset' and event['reset'] == 'SoftReset':
         assert not event['note']
   assert waited <= 0.05 * steps

@@ -24,7 +24,7 @@ from helpers.documents import (
   write_files,
 )
 from reset_cycles.cli import main as cli
-from reset_cycles.core import checks, evaluation, optimizers, schedules
+from reset_cycles.core import checks, horizon, optimizers, schedules
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
@@ -167,7 +167,7 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   assert files == blocks_of('docs/extending.md', 'python')
   own = write_files('docs/extending.md', tmp_path / 'mine')
   page = load_submission(str(own / 'my_submission.py'))
-  (params,) = page.init_optimizer_state.args
+  params = page.init_optimizer_state.settings
   metrics = {2: 0.5, 5: 0.4, 6: 0.3, 7: 0.2, 10: 0.6}
   driver = runs.newly_set_up(
     params, evaluations={s: (1.0, m) for s, m in metrics.items()}
@@ -179,9 +179,9 @@ def test_the_parts_of_the_page_on_extending_run(folder, tmp_path):
   assert not np.array_equal(end, start)
   waited = runs.column(folder, 'waited', event='evaluation')
   assert waited == [*'00120']
-  assert runs.column(folder, 'reason', event='switch') == ['no progress']
-  scales = runs.column(folder, 'scale', event='cycle_start')
-  assert scales == ['1.0'] * 3
+  assert runs.column(folder, 'reason', event='abandon') == ['no progress']
+  factors = runs.column(folder, 'rate_factor', event='cycle_start')
+  assert factors == ['1.0'] * 3
   steps, rates = (
     runs.column(folder, name) for name in ('global_step', 'learning_rate')
   )
@@ -214,7 +214,7 @@ CLASSES = (
     SmoothedLossRule,
     Progress,
     RelativePeak,
-    evaluation.TimeHorizon,
+    horizon.TimeHorizon,
   ),
 )
 

@@ -57,7 +57,7 @@ def test_three_cycles(name, needs, example):
 
 def test_flax_linen(example):
   events = example('flax_linen').main(60, 2)
-  reasons = [event.reason for event in events if event.kind == 'switch']
+  reasons = [event.reason for event in events if event.kind == 'abandon']
   assert 'loss is not finite' in reasons
   assert 'FullReset' in ' '.join(event.reason for event in resets(events))
 

@@ -11,7 +11,7 @@ import pytest
 from helpers import fake_benchmark
 from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
-from reset_cycles.core.evaluation import TimeHorizon
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup

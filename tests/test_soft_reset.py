@@ -68,12 +68,12 @@ FALLING = (
   ids=lambda value: f'{value:.3g}',
 )
 def test_the_remaining_way(rising, metric, goal, first, log, linear):
-  where = (metric, target(goal, rising), first)
+  asked = functools.partial(target(goal, rising).remaining, metric, first)
   close = functools.partial(pytest.approx, abs=1e-15, nan_ok=True)
   for scale, remaining in (('log', log), ('linear', linear)):
-    assert soft_reset.distance(*where, scale) == close(remaining)
+    assert asked(scale) == close(remaining)
   # Unless it is said.
-  assert soft_reset.distance(*where) == close(log)
+  assert asked() == close(log)
 
 
 @pytest.mark.parametrize(

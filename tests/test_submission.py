@@ -34,7 +34,7 @@ def test_schedules_are_checked_before_training():
 def test_a_target_without_a_tau_is_refused_before_training(goal):
   workload = fake_benchmark.TinyWorkload()
   workload.validation_target_value = goal
-  said = f'^validation_target_value={goal}: must be above 0 where a soft '
+  said = f'^validation_target_value={goal}: must be above 0 where a reset '
   with pytest.raises(ValueError, match=said):
     newly_set_up(PARAMS, workload, {})
   params = dataclasses.replace(PARAMS, reset=FullReset())
@@ -59,7 +59,7 @@ def test_nothing_prepares_an_evaluation():
   'given', (None, 'THESIS', {'cycles': ()}), ids=('none', 'name', 'dict')
 )
 def test_what_is_no_settings(given):
-  with pytest.raises(ValueError, match=r'^schedule_params=.*make_submission\('):
+  with pytest.raises(ValueError, match=r'^settings=.*make_submission\('):
     submission.make_submission(given)
 
 
@@ -70,10 +70,10 @@ def test_the_settings_in_force_train(generation):
     1 + 4 * i: (4.0 / (1 + i), 0.05 * max(i, 1), 1.0 + 6 * i) for i in range(16)
   }
   driver = new_driver(SCHEDULE_PARAMS, generation, seen, step_hint=60)
-  assert submission.init_optimizer_state.args == (SCHEDULE_PARAMS,)
+  assert submission.init_optimizer_state.settings == SCHEDULE_PARAMS
   driver.run(until=60)
   run = driver.optimizer_state[1]
-  assert run.control.number >= 2
+  assert run.control.cycle >= 2
   kernel = run.devices.get(driver.params)['kernel']
   assert np.isfinite(kernel).all()
 

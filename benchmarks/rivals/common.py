@@ -23,7 +23,7 @@ from ... import submission as own
 from ...core import workload as workload_facts
 from ...core.devices import Devices, PmapDevices
 from ...core.evaluation import EvalResults, decode
-from ...core.run import train_step
+from ...core.train_step import loss_in_training, train_step
 from ...core.workload import WorkloadApi
 from ...parts.optimizers import NadamW
 
@@ -113,8 +113,8 @@ def _step_fn(
   optimizer: optax.GradientTransformation,
   has_statistics: bool,
 ) -> Callable[..., Any]:
-  """The body of a train step; see `core.run.train_step`."""
-  loss_fn = workload_facts.loss_in_training(workload, 0.1, 0.0)
+  """The body of a train step; see `core.train_step`."""
+  loss_fn = loss_in_training(workload, 0.1, 0.0)
   step = train_step(loss_fn, optimizer)
   if rival.trained is None:
     return step

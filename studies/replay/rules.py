@@ -91,11 +91,12 @@ def abandoned_at(rule: Rule, run: RecordedRun) -> int:
   if isinstance(switching, str):
     return _YARDSTICKS[switching](run)
   state, target = switching.initial, RunTarget(*run.workload.target)
-  first = float(run.metric[0])
   columns = (run.step, run.loss, run.metric, run.seconds, run.share)
   rows = zip(*(column.tolist() for column in columns))
+  first = None
   for index, (step, loss, metric, seconds, share) in enumerate(rows):
     evaluation = Evaluation(int(step), loss, metric, seconds)
+    first = first or evaluation
     context = Context(share, target, first)
     state, verdict = switching.observe(state, evaluation, context)
     if verdict.reason or not math.isfinite(loss):

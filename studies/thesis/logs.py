@@ -31,10 +31,10 @@ from .. import workers
 from ..errors import RunFailed
 from ..paths import META_DATA, check_file, folder, read_object, visible
 from ..plans import read_plan
-from ..run_files import FLAGS, read_flags, read_log, run_seed
+from ..run_files import FLAGS, read_events, read_flags, run_seed
 
 KEPT_FILES = (FLAGS, META_DATA, logger.EVAL_MEASUREMENTS, SETTINGS, CYCLES)
-_NAMES = {params: name for name, params in RUNS.items()}
+_NAMES = {settings: name for name, settings in RUNS.items()}
 
 Command = Callable[[Sequence[str]], int]
 
@@ -83,16 +83,16 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
     workload = str(flags[0]['workload'])
   except (ValueError, KeyError):
     return None  # another project's, or an older version's
-  if plan is None or plan.params not in _NAMES:
+  if plan is None or plan.settings not in _NAMES:
     return None
   if workload in WORKLOADS and not (
     plan.step_hint == WORKLOADS[workload].step_hint
     and all(f.get('eval_by', 'steps') == 'steps' for f in flags)
     and not any(f.get('eval_every') for f in flags)
-    and read_log(log_dir / CYCLES).of_event('finish').rows
+    and read_events(log_dir).of_event('finish').rows
   ):
     return None
-  return Job(workload, _NAMES[plan.params], run_seed(meta, flags[0]) or 0)
+  return Job(workload, _NAMES[plan.settings], run_seed(meta, flags[0]) or 0)
 
 
 def kept_path(root: pathlib.Path, job: Job) -> pathlib.Path:

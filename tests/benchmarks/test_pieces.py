@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from reset_cycles.benchmarks.pieces import PIECES
-from reset_cycles.core.schedules import jax_lr_schedule
+from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.schedule_params import SOFT_RESET
 
 FIELDS = {
@@ -53,6 +53,6 @@ def test_bare_at_twice_the_rate_decays_its_weights_as_much():
 @pytest.mark.parametrize('name', ['bare', 'without_cycles', 'without_growth'])
 def test_steps_of_the_cycles(name):
   params = PIECES[name]
-  cycles = jax_lr_schedule(40, params.cycles, params.budget_factor)  # 60
+  chain = jax_lr_schedule(40, params.cycles, params.budget_factor)  # 60
   expected = {'without_growth': [15, 15, 15, 15]}
-  assert [cycle.steps for cycle in cycles] == expected.get(name, [60])
+  assert [cycle.steps for cycle in chain.cycles] == expected.get(name, [60])

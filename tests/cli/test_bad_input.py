@@ -131,7 +131,7 @@ CASES = [
   ([*RUN, '--submission_path=alone/submission.py'], 'no __init__.py'),
   ([*RUN, '--submission_path=part/submission.py'], 'update_params, data_sele'),
   (own('no_cycle'), 'own/no_cycle.py, line 5: cycles='),
-  (own('dict'), "own/dict.py, line 5: schedule_params={'alpha': 0.5}"),
+  (own('dict'), "own/dict.py, line 5: settings={'alpha': 0.5}"),
   (own('endless'), 'must be at most 2,147,483,647 steps'),
   (own('unpacked'), 'own/unpacked.py, line 4: not enough values'),
   (own('part'), 'function.__call__ returned None: it must return one real'),

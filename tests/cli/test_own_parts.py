@@ -11,7 +11,7 @@ import pytest
 
 from helpers.fakes import write_submission
 from reset_cycles.cli import own_parts
-from reset_cycles.core.evaluation import TimeHorizon
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.optimizers import AdamW
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cosine, Cycle
@@ -95,14 +95,17 @@ def test_an_own_part_inside_the_projects_is_tried():
     own_parts.rehearse(dataclasses.replace(THESIS, cycles=both))
 
 
-@pytest.mark.parametrize('missing', ['initial', 'columns'])
+@pytest.mark.parametrize(
+  'missing', ['needs_target', 'initial', 'columns', 'observe']
+)
 def test_an_attribute_that_a_rule_lacks_is_named(missing):
-  members = {'judges_chain': False, 'initial': 0, 'columns': ()}
+  members = {'needs_target': False, 'judges_chain': False}
+  members |= {'initial': 0, 'columns': (), 'observe': lambda *given: None}
   members.pop(missing)
-  members['observe'] = lambda self, *unused: None
   rule = type('Bare', (), {**members, '__module__': 'mine'})()
-  with pytest.raises(ValueError, match=f"^Bare must have '{missing}'"):
-    own_parts.rehearse(dataclasses.replace(THESIS, switching=rule))
+  said = f'^switching=.*such as Progress.*it lacks {missing}'
+  with pytest.raises(ValueError, match=said):
+    dataclasses.replace(THESIS, switching=rule)
 
 
 def test_this_projects_own_parts_are_not_tried(monkeypatch):

@@ -135,11 +135,11 @@ def test_a_run_and_what_it_leaves(monkeypatch, capsys):
   ]
   assert 'accuracy 0.005' in captured.err
   assert captured.out.startswith('fake: 12 steps in ')
-  assert 'ended:    --max_global_steps=12 is reached' in captured.out
+  assert 'ended:     --max_global_steps=12 is reached' in captured.out
   said = 'validation/accuracy 0.0045 reached at step 5 after '
   assert said in captured.out
   assert 'best 0.012 at step 12, last 0.012' in captured.out
-  assert f'files:    {TRIAL}' in captured.out
+  assert f'files:     {TRIAL}' in captured.out
 
 
 # What cannot be drawn.
@@ -213,7 +213,7 @@ def test_lost_cycles_are_missed_when_resuming(own_run, capsys):
 def test_what_is_said_is_in_the_order_of_steps(own_run, capsys):
   assert own_run('--eval_every=5') == 0
   captured = capsys.readouterr()
-  assert 'cycles:   3\nresets:   step 5 (0), step 10 (0)' in captured.out
+  assert 'cycles:    3\nresets:    step 5 (0), step 10 (0)' in captured.out
   steps = [int(s.split()[1].rstrip(':')) for s in captured.err.splitlines()]
   assert steps == sorted(steps) and steps[:2] == [0, 1]
 

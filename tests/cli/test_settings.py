@@ -31,7 +31,7 @@ for name in names:
   functions = ['update_params', 'data_selection', 'prepare_for_eval']
   assert all(callable(getattr(made, name)) for name in functions)
   assert made.get_batch_size('ogbg') == 512
-  print(repr(made.init_optimizer_state.args[0]))
+  print(repr(made.init_optimizer_state.settings))
 files = [getattr(m, '__file__', None) or '' for m in sys.modules.values()]
 print(*[os.path.relpath(f) for f in files if f.startswith(os.getcwd())])
 known = {m.split('.')[0] for m in sys.modules} & {'reset_cycles', 'sklearn'}

@@ -117,7 +117,11 @@ class Settings(checks.Checked):
     ('numbers', 1, 'numbers=1: must be a tuple of numbers in [0, inf).'),
     ('shares', [0.5, 0.5], 'shares=[0.5, 0.5]: must be in rising order.'),
     ('tool', Knife, f'tool={Knife!r}: must be a tool such as Knife().'),
-    ('tool', len, f'tool={len!r}: must be a tool such as Knife().'),
+    (
+      'tool',
+      len,
+      f'tool={len!r}: must be a tool such as Knife() (it lacks cut).',
+    ),
     ('word', 'two words', "word='two words': must be a whole word."),
   ),
 )

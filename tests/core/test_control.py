@@ -18,8 +18,10 @@ from helpers.replay import (
   transitions,
 )
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import Evaluation, Target, TimeHorizon
+from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cycle
+from reset_cycles.core.state import clock_of
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
 from reset_cycles.soft_reset import FULL, SoftReset
@@ -36,9 +38,9 @@ case = pytest.param
     # count from 1 in each cycle; a rise from one cycle to the next is none.
     case(
       {1: (1.0,), 2: (1.5,), 4: (9.0,), 6: (8.0,), 8: (7.0,), 9: (8.0,)},
-      '1 evaluation 1 1, 2 evaluation 1 2, 2 switch 1 loss rises, '
+      '1 evaluation 1 1, 2 evaluation 1 2, 2 abandon 1 loss rises, '
       '2 start 2 7, 4 evaluation 2 1, 6 evaluation 2 2, 7 start 3 12, '
-      '8 evaluation 3 1, 9 evaluation 3 2, 9 switch 3 loss rises, 9 finish 3',
+      '8 evaluation 3 1, 9 evaluation 3 2, 9 abandon 3 loss rises, 9 finish 3',
       id='abandoned',
     ),
     # An evaluation at a boundary counts for the cycle that ends. Although S = 1
@@ -47,14 +49,14 @@ case = pytest.param
     case(
       {3: (1.0,), 4: (2.0,), 5: (INF,)},
       '3 evaluation 1 1, 4 evaluation 1 2, 4 start 2 8, 5 evaluation 2 1, '
-      '5 switch 2 loss is not finite, 5 start 3 12, 12 finish 3',
+      '5 abandon 2 loss is not finite, 5 start 3 12, 12 finish 3',
       id='boundary',
     ),
     # A resumed run may have missed some. The first reason counts.
     case(
       {3: (1.0, 2.0, NAN)},
       '3 evaluation 1 1, 3 evaluation 1 2, 3 evaluation 1 3, '
-      '3 switch 1 loss rises, 3 start 2 8, 8 start 3 12, 12 finish 3',
+      '3 abandon 1 loss rises, 3 start 2 8, 8 start 3 12, 12 finish 3',
       id='several',
     ),
   ),
@@ -64,11 +66,11 @@ def test_the_tape_of_a_chain(seen, expected):
     step: [(step, loss, 0.1) for loss in losses]
     for step, losses in seen.items()
   }
-  events, after, local_steps = replay(make_params(), 6, rows)
+  events, after, nominal_steps = replay(make_params(), 6, rows)
   assert story(events, without=('reset',)) == f'0 start 1 4, {expected}'
-  assert after.is_over and after.reset is None
+  assert after.run_is_over and after.plan is None
   assert of(events, 'finish', 'reason') == [
-    (len(local_steps), 'cycles have run out')
+    (len(nominal_steps), 'cycles have run out')
   ]
 
 
@@ -108,7 +110,7 @@ def test_a_further_cycle_after_one_that_was_abandoned_has_half_of_its_rate():
   """And the length of the last one, whatever the horizon was."""
   seen = [(9, NAN, 0.1), (14, 1.0, 0.1), (15, 2.0, 0.1), (19, NAN, 0.1)]
   events, after, _ = replay(make_params(repeat=True), 6, seen, 30)
-  names = ('setting', 'cycle_end', 'scale', 'peak_value')
+  names = ('setting', 'cycle_end', 'rate_factor', 'peak_value')
   assert of(events, 'cycle_start', *names)[2:] == [
     (start, 3, end, scale, (PEAK - 0.001) * scale)
     for start, end, scale in (
@@ -121,7 +123,7 @@ def test_a_further_cycle_after_one_that_was_abandoned_has_half_of_its_rate():
       (27, 31, 0.125),
     )
   ]
-  assert after.control.horizon == 31
+  assert after.control.planned_end == 31
 
 
 @pytest.mark.parametrize(
@@ -138,9 +140,9 @@ def test_a_rate_is_not_halved_until_it_vanishes(peaks, scales):
   params = make_params(cycles=cycles, repeat=True)
   seen = [(step, NAN, 0.1) for step in (1, 2, 3)]
   events, after, _ = replay(params, 6, seen, 4)
-  starts = of(events, 'cycle_start', 'scale')
+  starts = of(events, 'cycle_start', 'rate_factor')
   assert [scale for _, scale in starts[len(peaks) - 1 :]] == scales
-  assert after.clock.peak > 0
+  assert clock_of(after.control, config_of(params, 6)).peak > 0
 
 
 # A timed run: its cycles wait, and move with the horizon.
@@ -224,7 +226,7 @@ judged = partial(timed, early_switching=True)
     # What fails begins the chain anew: 99 steps for three cycles.
     case(
       partial(judged, (1.0, 1.0, 1.0), REGULAR[:3], losses={21: NAN}, until=22),
-      f'11 clock 1 41, 21 switch 1 loss is not finite, 21 reset 2 {ANEW}, '
+      f'11 clock 1 41, 21 abandon 1 loss is not finite, 21 reset 2 {ANEW}, '
       '21 start 2 51',
       id='failed',
     ),
@@ -242,7 +244,7 @@ judged = partial(timed, early_switching=True)
       partial(
         judged, (1.0, 2.0, 5.0), REGULAR[:12], losses={111: NAN}, until=112
       ),
-      '11 clock 1 31, 31 reset 2, 31 start 2 120, 111 switch 2 loss is not '
+      '11 clock 1 31, 31 reset 2, 31 start 2 120, 111 abandon 2 loss is not '
       f'finite, 111 reset 3 {ANEW}, 111 start 3 141',
       id='failed late',
     ),
@@ -253,7 +255,7 @@ def test_the_tape_of_a_timed_run(run, expected):
   assert story(events) == f'{story(events[:1])}, {expected}'
   why = {reason for _, reason in of(events, 'wait', 'reason')}
   assert why <= {'the annealed model has not been evaluated'}
-  scales = [scale for _, scale in of(events, 'cycle_start', 'scale')]
+  scales = [scale for _, scale in of(events, 'cycle_start', 'rate_factor')]
   assert scales[-1] == (0.5 if ANEW in expected else 1.0)
   assert ('FullReset' in repr(events)) == (ANEW in expected)
 
@@ -278,7 +280,7 @@ def test_what_learns_is_abandoned_only_while_a_new_chain_gets_as_many_steps(
 ):
   seen = (1, 10, step - 1, step)
   events, *_ = judged((1.0,), seen, losses={step: loss}, until=step + 1)
-  assert [step for step, *_ in of(events, 'switch')] == switches
+  assert [step for step, *_ in of(events, 'abandon')] == switches
 
 
 class Moved:
@@ -288,7 +290,7 @@ class Moved:
   """
 
   def steps_to_come(self, intervals, seconds_left):
-    return int(seconds_left) if intervals.longest else 0
+    return int(seconds_left) if intervals.most_steps else 0
 
 
 def moved(lengths, every, at, hint=60, last=0, **changes):
@@ -336,14 +338,14 @@ def test_ends_of_cycles_under_a_horizon_that_moves(lengths, every, at, ends):
   events, after, _ = moved(lengths, every, at, hint, max(at))
   assert of(events, 'clock', 'cycle_end') == ends
   assert len(of(events, 'cycle_start')) == 1
-  assert after.control.horizon == list(at.values())[-1]
+  assert after.control.planned_end == list(at.values())[-1]
 
 
 def test_a_full_reset_does_not_lead_back_to_the_first_cycle():
   """Although it begins a chain, and the horizon moves just after it."""
   changes = {'reset': FullReset(), 'hint': 60, 'last': 80}
   events, *_ = moved((1.0, 1.0), 10, {81: 200}, **changes)
-  assert of(events, 'reset', 'mode') == [(61, 'FullReset')]
+  assert of(events, 'reset', 'reset') == [(61, 'FullReset')]
   assert of(events, 'clock', 'setting', 'cycle_end') == [
     (11, 1, 61),
     (81, 2, 200),
@@ -370,7 +372,7 @@ def test_further_cycles_fill_the_rest(rest, end):
   events, after, _ = moved((1.0,) * 3, 10, at, 120, 240, repeat=True)
   found = of(events, 'cycle_start', 'cycle_end')
   assert found == [(0, 240), (81, 161), (161, 240), (241, end)]
-  assert after.control.horizon == max(241 + rest, end)
+  assert after.control.planned_end == max(241 + rest, end)
 
 
 def test_the_step_before_which_to_decide_again():
@@ -378,7 +380,7 @@ def test_the_step_before_which_to_decide_again():
   seen = {step: [(step, 1.0, 0.1)] for step in (1, 11, 21)}
   found = transitions(config, seen, (1, 11, 21, 61, 62, 71, 72))
   assert [after.due for after in found] == [120, 61, 61, 71, 71, 120, 120]
-  resets = [after.reset is not None for after in found]
+  resets = [after.plan is not None for after in found]
   assert resets == [False] * 5 + [True, False]
 
 
@@ -392,7 +394,7 @@ def reset_at(step, seen, is_finite=True, target=(0.8, True), **changes):
   config = config_of(make_params(**changes), 6, Target('m', *target))
   [after] = transitions(config, {step: seen}, [step], lambda: is_finite)
   [event] = [event for event in after.events if event['event'] == 'reset']
-  return after.reset, event
+  return after.plan, event
 
 
 @pytest.mark.parametrize(
@@ -421,7 +423,7 @@ def test_the_plan_of_a_reset(mode, seen, is_finite, plan, note):
   np.testing.assert_allclose(tuple(found), tuple(plan), atol=1e-15)
   assert (event['note'], event['tau']) == (note, found.tau)
   name = 'FullReset' if plan == FULL else type(mode).__name__
-  assert (event['mode'], event['reason']) == (name, 'scheduled')
+  assert (event['reset'], event['reason']) == (name, 'scheduled')
 
 
 def test_what_is_written_of_a_reset():
@@ -430,7 +432,7 @@ def test_what_is_written_of_a_reset():
     'event': 'reset',
     'cycle': 2,
     'reason': 'early',
-    'mode': 'SoftReset',
+    'reset': 'SoftReset',
     'tau': 1 - 0.7 / 0.8,
     'alpha': 0.5,
     'metric': 0.7,
@@ -456,7 +458,7 @@ def test_the_model_is_looked_at_only_where_a_reset_depends_on_it():
 
   seen = {2: [(2, 1.0, 0.1)], 4: [(4, NAN, 0.1)]}
   found = transitions(config_of(make_params(), 6), seen, (2, 3, 4), never)
-  assert [after.reset for after in found] == [None, None, FULL]
+  assert [after.plan for after in found] == [None, None, FULL]
 
 
 def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
@@ -465,7 +467,7 @@ def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
   events, *_ = judged((1.0,) * 3, (1, 11, 51), switching=rule, until=52)
   # The horizon is put off: three intervals of 25 steps are 75.
   assert story(events).endswith(
-    f' 51 switch 1 target out of reach, 51 reset 2 {ANEW}, 51 start 2 126'
+    f' 51 abandon 1 target out of reach, 51 reset 2 {ANEW}, 51 start 2 126'
   )
 
 
@@ -493,14 +495,14 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
   assert [e['to_come'] for e in events if 'to_come' in e] == [9 / 12, 6 / 12]
   control = after.control
   assert (control.start, control.chain_start) == (8, chain_start)
-  assert after.reset.tau == (0.0 if mode == Cyclic() and is_finite else 1.0)
+  assert after.plan.tau == (0.0 if mode == Cyclic() and is_finite else 1.0)
   if not chain_start:
     assert control.switching == 0
     return
   assert control.switching == Progress.initial
   # The chain lasts up to the horizon, and at least to the cycle's end, 12.
-  for horizon, share in ((16, 2 / 8), (12, 2 / 4), (9, 2 / 4)):
-    moved = control._replace(horizon=horizon)
+  for planned_end, share in ((16, 2 / 8), (12, 2 / 4), (9, 2 / 4)):
+    moved = control._replace(planned_end=planned_end)
     _, verdict = control_lib.observe(moved, Evaluation(10, 1.0, 0.1), config)
     assert verdict.terms['to_come'] == 1 - share
 
@@ -555,7 +557,7 @@ def comparable(events):
     'cycle_start': clock,
     'clock': clock,
     'reset': ('reason',),
-    'switch': ('reason',),
+    'abandon': ('reason',),
     'finish': ('reason',),
     'wait': ('cycle_end',),
   }
@@ -566,7 +568,7 @@ def comparable(events):
 @pytest.mark.parametrize('seed', range(80))
 def test_runs_agree_with_their_twin(seed):
   config, step_hint, seen, first_peak = random_run(seed)
-  events, _, local_steps = replay(
+  events, _, nominal_steps = replay(
     config, step_hint, seen, until=130, first_peak=first_peak
   )
   params, (_, goal, rising) = config.settings, config.target
@@ -574,8 +576,10 @@ def test_runs_agree_with_their_twin(seed):
   own = None if math.isnan(first_peak) else first_peak
   twin, steps = reference.run(*given, until=130, first_peak=own)
   np.testing.assert_equal(comparable(events), comparable(twin))
-  scales = [[e['scale'] for e in x if 'scale' in e] for x in (events, twin)]
+  scales = [
+    [e['rate_factor'] for e in x if 'rate_factor' in e] for x in (events, twin)
+  ]
   np.testing.assert_allclose(*scales, rtol=1e-12)
   taus = [[e['tau'] for e in x if 'tau' in e] for x in (events, twin)]
   assert taus[0] == pytest.approx(taus[1], rel=1e-12, abs=1e-13)
-  assert len(local_steps) == steps
+  assert len(nominal_steps) == steps

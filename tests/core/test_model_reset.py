@@ -75,7 +75,7 @@ def after(kind, name, plan, fresh=(NEW, NEW_STATS)):
   """The model before a reset and after it, on the host."""
   devices, before, reset = programs(kind, name)
   model = devices.put(before)
-  found = reset(model, fresh, plan)
+  found, _ = reset(model, fresh, plan)
   assert all(leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(model))
   for leaf in jax.tree_util.tree_leaves(found):  # replicas stay the same
     shards = [np.asarray(shard.data) for shard in leaf.addressable_shards]
@@ -166,7 +166,7 @@ def test_statistics_that_do_not_fit_are_kept_where_they_are_finite(
   odd = {**OLD_STATS, 'mean': np.float32([INF, 0.7])}
   for fresh in (None, {'mean': np.zeros(3, 'f'), 'seen': np.int32(0)}):
     model = devices.put(before._replace(model_state=odd))
-    found = devices.get(reset(model, (NEW, fresh), plan))
+    found = devices.get(reset(model, (NEW, fresh), plan)[0])
     assert_close(found.model_state['mean'], np.float32([0.0, 0.7]))
     assert found.model_state['seen'] == 3
     assert found.model_state['begun'].dtype == bool
@@ -247,7 +247,7 @@ for devices in (Devices(), PmapDevices()):
   model = devices.put(Model({'w': old}, None, state))
   roles = functools.partial(role_by_field, AdamW())
   reset = ModelReset(devices, roles, init, model)
-  found = devices.get(reset(model, ({'w': new}, None), SoftReset().plan(tau)))
+  found = devices.get(reset(model, ({'w': new}, None), SoftReset().plan(tau))[0])
   np.testing.assert_allclose(
     found.params['w'], (1 - tau) * old + tau * np.float64(new), rtol=4e-16
   )

@@ -8,9 +8,12 @@ import pytest
 
 from helpers import reference
 from helpers.trees import assert_same
-from reset_cycles.core import optimizers, schedules
+from reset_cycles.core import clock as clock_lib
+from reset_cycles.core import optimizers
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
+from reset_cycles.core.train_step import global_norm
 from reset_cycles.parts.optimizers import NadamW
 
 STEPS = 200
@@ -27,13 +30,19 @@ def gradients(count=STEPS, size=5):
 def words(step, cycle, cycles):
   """A clock that starts a cycle at a step."""
   end = step + cycles[cycle].steps
-  clock = schedules.anchored_clock(step, 0.0, end, cycle, cycles)
-  return jnp.asarray(schedules.packed(clock))
+  clock = clock_lib.anchored_clock(step, 0.0, end, cycle, cycles)
+  return jnp.asarray(clock_lib.packed(clock))
+
+
+def begun(cycles):
+  """Clock and control of a run that begins; nothing here reads a control."""
+  clock = clock_lib.anchored_clock(0, 0.0, cycles[0].steps, 0, cycles)
+  return clock_lib.packed(clock), np.zeros(4, np.int32)
 
 
 def train(optimizer, cycles, grads, start=START, clocks=None):
   """The parameters after each step, and the last state."""
-  tx = optimizers.clocked(optimizer, cycles)
+  tx = optimizers.clocked(optimizer.build, cycles, begun(cycles))
   params = jnp.asarray(start)
   state = jax.jit(tx.init)(params)
   traces = []
@@ -61,12 +70,12 @@ def test_adam_agrees_with_its_twin(make, changes):
   numbers = {'one_minus_beta1': 0.25, 'beta2': 0.9, 'weight_decay': 0.3}
   optimizer = make(**numbers, **changes)
   chain = (CYCLE, Cycle(peak=0.02, warmup_factor=0.0))
-  cycles = schedules.jax_lr_schedule(STEPS, chain, 1.0)
+  cycles = jax_lr_schedule(STEPS, chain, 1.0).cycles
   clocks = {100: words(100, 1, cycles)}
   history, state = train(optimizer, cycles, gradients(), clocks=clocks)
   assert state.clock[0] == 200
   last = history[-1]
-  assert optimizer.gradient_point(state.state, last) is last
+  assert optimizer.gradient_point(state.inner, last) is last
   rates = [
     reference.cycle_rate(t, 100, cycle) for cycle in chain for t in range(100)
   ]
@@ -95,16 +104,16 @@ def test_schedule_free_agrees_with_the_papers_algorithm(
     weight_decay=0.3, r=r, weight_lr_power=power, **changes
   )
   cycle = Cycle(peak=0.01, warmup_factor=0.1, decay=decay)
-  cycles = schedules.jax_lr_schedule(STEPS, [cycle], 1.0)
+  cycles = jax_lr_schedule(STEPS, [cycle], 1.0).cycles
   history, state = train(optimizer, cycles, gradients())
   rates = [reference.cycle_rate(t, STEPS, cycle) for t in range(STEPS)]
   twin = reference.schedule_free(START, gradients(), rates, optimizer)
   expected = [row.x for row in twin]
   np.testing.assert_allclose(history, expected, rtol=2e-5, atol=2e-6)
-  y = optimizer.gradient_point(state.state, jnp.asarray(history[-1]))
+  y = optimizer.gradient_point(state.inner, jnp.asarray(history[-1]))
   np.testing.assert_allclose(y, twin[-1].y, rtol=1e-4, atol=1e-5)
-  assert state.state.weight_sum == pytest.approx(twin[-1].weight_sum, rel=1e-5)
-  assert state.state.count == STEPS - 1  # the first rate is 0
+  assert state.inner.weight_sum == pytest.approx(twin[-1].weight_sum, rel=1e-5)
+  assert state.inner.count == STEPS - 1  # the first rate is 0
 
 
 def test_schedule_free_keeps_its_average_over_many_steps():
@@ -114,7 +123,7 @@ def test_schedule_free_keeps_its_average_over_many_steps():
   grads = gradients(count, 64)
   start = np.random.default_rng(1).normal(size=64).astype(np.float32)
   optimizer = ScheduleFreeAdamW(weight_decay=0.0)
-  cycles = schedules.jax_lr_schedule(count, [cycle], 1.0)
+  cycles = jax_lr_schedule(count, [cycle], 1.0).cycles
   history, _ = train(optimizer, cycles, grads, start)
   twin = reference.schedule_free(start, grads, [0.01] * count, optimizer)
   off = history[-1] - twin[-1].x
@@ -127,7 +136,7 @@ def test_a_wait_changes_nothing(decay, r):
   """At a rate of 0 nothing moves: x, z, nu, sum and count, to the last bit."""
   optimizer = ScheduleFreeAdamW(r=r)
   cycle = Cycle(peak=0.01, warmup_factor=0.1, decay=decay)
-  cycles = schedules.jax_lr_schedule(100, [cycle, cycle], 1.0)
+  cycles = jax_lr_schedule(100, [cycle, cycle], 1.0).cycles
   grads, wait = gradients(100), 3000
   first, state = train(
     optimizer, cycles, grads, clocks={50: words(50, 1, cycles)}
@@ -138,7 +147,7 @@ def test_a_wait_changes_nothing(decay, r):
   )
   np.testing.assert_array_equal(then[50 : 50 + wait], [first[49]] * wait)
   np.testing.assert_array_equal(then[50 + wait :], first[50:])
-  assert_same(other.state, state.state)
+  assert_same(other.inner, state.inner)
 
 
 def test_the_iterate_begins_as_a_copy():
@@ -148,14 +157,14 @@ def test_the_iterate_begins_as_a_copy():
 
 
 def test_the_norm_of_bfloat16_is_summed_in_float32():
-  norm = optimizers.global_norm([jnp.ones(300, jnp.bfloat16)])
+  norm = global_norm([jnp.ones(300, jnp.bfloat16)])
   assert norm == pytest.approx(300**0.5, rel=1e-6)
 
 
 @pytest.mark.parametrize('optimizer', (AdamW(), NadamW(), ScheduleFreeAdamW()))
 def test_leaves_of_bfloat16_stay_so(optimizer):
-  cycles = schedules.jax_lr_schedule(STEPS, [CYCLE, CYCLE], 1.0)
-  tx = optimizers.clocked(optimizer, cycles)
+  cycles = jax_lr_schedule(STEPS, [CYCLE, CYCLE], 1.0).cycles
+  tx = optimizers.clocked(optimizer.build, cycles, begun(cycles))
   params = {'w': jnp.ones(3, jnp.bfloat16), 'b': jnp.ones(2)}
   state = jax.eval_shape(tx.init, params)
   updates, after = jax.eval_shape(tx.update, params, state, params)

@@ -11,7 +11,8 @@ import pytest
 
 from helpers.fake_benchmark import Logger
 from helpers.runs import new_driver, newly_set_up
-from reset_cycles.core import records, schedules
+from reset_cycles.core import records
+from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.records import CYCLES, Records, read_events, write_whole
 from reset_cycles.schedule_params import THESIS
 
@@ -24,8 +25,8 @@ def said(caplog):
 
 def begun(logger, step=0, params=THESIS, hint=300):
   """The records of a run that starts, or is resumed, at a step."""
-  cycles = schedules.jax_lr_schedule(hint, params.cycles, params.budget_factor)
-  files = Records(hint, params, cycles)
+  chain = jax_lr_schedule(hint, params.cycles, params.budget_factor)
+  files = Records(hint, params, chain)
   files.start(logger, step)
   return files
 
@@ -73,9 +74,10 @@ def test_what_is_written(tmp_path, said):
   assert len(settings['cycles']) == 3 and settings['horizon'] is None
   lines = (tmp_path / CYCLES).read_text().splitlines()
   assert lines[0] == (
-    'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_local,scale,'
-    'peak_value,evaluation,loss,learning_rate,mode,tau,alpha,metric,'
-    'metric_step,note,smoothed_loss,derivative,case1,case2,stopping'
+    'global_step,event,cycle,setting,reason,cycle_end,pace,anchor_nominal,'
+    'rate_factor,peak_value,evaluation,loss,learning_rate,reset,tau,alpha,'
+    'metric,metric_step,param_change,moment_norm_before,moment_norm_after,'
+    'num_early_stops,note,smoothed_loss,derivative,case1,case2,stopping'
   )
   found, _ = read_events(tmp_path / CYCLES)
   expected = {'global_step': '7', 'event': 'evaluation', 'case1': '1'}
@@ -100,7 +102,7 @@ def test_the_picture_has_each_cycle_where_it_starts(monkeypatch):
   plotted = []
   plot = lambda self, *xy: plotted.extend(xy)
   monkeypatch.setattr('matplotlib.axes.Axes.plot', plot)
-  records.drawn(schedules.jax_lr_schedule(300, THESIS.cycles, 1.0))
+  records.drawn(jax_lr_schedule(300, THESIS.cycles, 1.0))
   steps = plotted[0].reshape(3, -1)
   assert steps[:, [0, -1]].tolist() == [[0, 100], [100, 200], [200, 300]]
 

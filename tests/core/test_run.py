@@ -31,10 +31,11 @@ from helpers.runs import (
   with_cycles,
 )
 from helpers.trees import assert_close, host
-from reset_cycles.core import schedules
+from reset_cycles.core.clock import unpacked
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
-from reset_cycles.core.run import train_step
+from reset_cycles.core.state import clock_of, to_words
+from reset_cycles.core.train_step import train_step
 from reset_cycles.parts.resets import Cyclic, FullReset
 from reset_cycles.submission import make_submission
 
@@ -64,7 +65,7 @@ def tape(folder):
         '0: cycle_start 1',
         '1: evaluation 1',
         '2: evaluation 1',
-        '3: evaluation 1, switch 1, reset 2, cycle_start 2',
+        '3: evaluation 1, abandon 1, reset 2, cycle_start 2',
         '8: evaluation 2, reset 3, cycle_start 3',
         '12: finish 3',
       ],
@@ -79,7 +80,7 @@ def tape(folder):
         '0: cycle_start 1',
         '1: evaluation 1',
         '5: evaluation 1, clock 1',
-        '9: evaluation 1, switch 1, reset 2, cycle_start 2',
+        '9: evaluation 1, abandon 1, reset 2, cycle_start 2',
         '13: evaluation 2',
         '17: evaluation 2',
         '21: evaluation 2',
@@ -107,7 +108,7 @@ def test_evaluations_are_seen_where_earlier_ones_are_gone(folder):
   driver.step()
   driver.eval_results = driver.eval_results[-1:]
   driver.run()
-  assert tape(folder)[3] == '3: evaluation 1, switch 1, reset 2, cycle_start 2'
+  assert tape(folder)[3] == '3: evaluation 1, abandon 1, reset 2, cycle_start 2'
 
 
 # Preemptions.
@@ -222,16 +223,20 @@ def test_what_is_written_and_logged(folder, generation):
 # What is trained.
 
 
+def clock_of_run(run):
+  return clock_of(run.control, run.config)
+
+
 @BOTH
 def test_a_clock_that_was_moved_is_that_of_the_compiled_step(generation):
   seen = {1: (1.0, 0.4, 1.0), 5: (0.9, 0.5, 21.0)}
   driver = new_driver(TIMED, generation, seen, 20)
   driver.run(until=8)
   saved, run = driver.optimizer_state
-  assert run.clock.anchor_step == 5 and run.clock.pace != 1
+  assert run.control.anchor_step == 5 and clock_of_run(run).pace != 1
   assert run.due == run.control.end  # until then, nothing is to be decided
-  clock = schedules.unpacked(devices_of(driver).get(saved.inner.clock))
-  assert clock == run.clock._replace(count=8)
+  clock = unpacked(devices_of(driver).get(saved.opt_state.clock))
+  assert clock == clock_of_run(run)._replace(count=8)
 
 
 @BOTH
@@ -251,8 +256,11 @@ def test_the_first_cycle_begins_with_a_model_made_anew(generation):
   kernel = np.float64(run.devices.get(fresh[0])['kernel'])
   # Its only matrix; no reset has this model.
   peak = 0.06 * math.sqrt(np.mean(kernel**2))
-  assert float(run.clock.peak) == pytest.approx(peak, rel=1e-6)
-  assert broken.optimizer_state[1].clock == run.clock
+  assert float(clock_of_run(run).peak) == pytest.approx(peak, rel=1e-6)
+  words = to_words(run.control)
+  np.testing.assert_array_equal(
+    to_words(broken.optimizer_state[1].control), words
+  )
 
 
 def step_by_hand(h, p, state, t, rate, grads_at):
@@ -353,7 +361,7 @@ def test_a_batch_without_a_valid_example():
 def fresh_model(driver, index):
   """The new initialisation of a run's reset, from the key of the run."""
   run = driver.optimizer_state[1]
-  planned = len(run.config.cycles) - 1
+  planned = len(run.config.chain.cycles) - 1
   key = jax.random.split(run.rng, planned)[index]
   workload = type(driver.workload)(driver.workload.step_hint)
   return run.devices.get(workload.init_model_fn(key))
@@ -419,7 +427,7 @@ def test_a_broken_model_is_replaced_whole(generation):
   # The first step of a warm-up, at a learning rate of 0, leaves them fresh.
   get = devices_of(driver).get
   np.testing.assert_array_equal(get(driver.params)['kernel'], fresh['kernel'])
-  inner = get(driver.optimizer_state[0].inner.state)
+  inner = get(driver.optimizer_state[0].opt_state.inner)
   [adam] = [x for x in inner if isinstance(x, optax.ScaleByAdamState)]
   assert adam.count == 1
   for leaf in jax.tree_util.tree_leaves((driver.model_state, adam)):
@@ -460,7 +468,7 @@ def test_batch_statistics_that_change_shape_at_the_first_step(
     lambda x: x * NAN, driver.model_state
   )
   driver.step()
-  assert driver.optimizer_state[1].control.number == 3
+  assert driver.optimizer_state[1].control.cycle == 3
   # 0.9 * 0 + 0.1 * the mean of the step's inputs
   mean = devices_of(driver).get(driver.model_state)['stats']['mean']
   inputs = fake_benchmark.batch_of_step(8, 'jit')['inputs']
@@ -492,11 +500,11 @@ def test_leaves_keep_their_types_through_steps_and_resets(generation):
 
   driver = newly_set_up(PARAMS, Halves(), {4: (1.0, 0.4)})
   types = lambda tree: [x.dtype for x in jax.tree_util.tree_leaves(tree)]
-  before = types(driver.optimizer_state[0].inner.state)
+  before = types(driver.optimizer_state[0].opt_state.inner)
   driver.run(until=9)
-  assert driver.optimizer_state[1].control.number == 3
+  assert driver.optimizer_state[1].control.cycle == 3
   assert set(types(driver.params)) == {jnp.dtype(jnp.bfloat16)}
-  assert types(driver.optimizer_state[0].inner.state) == before
+  assert types(driver.optimizer_state[0].opt_state.inner) == before
   assert types(driver.model_state) == [bool, jnp.bfloat16]
 
 
@@ -577,7 +585,7 @@ def test_no_trained_model_is_copied_to_the_host(
       assert len(reads) == first_read and run.control is before
       num_quiet += 1
   assert outside == 0 and num_quiet >= 0.4 * driver.global_step
-  assert len(inside) == run.control.number - 1 >= 1
+  assert len(inside) == run.control.cycle - 1 >= 1
   copied = [x.shape for x in copied if x.size >= 5000]
   assert set(copied) <= {(100, 50), (8, 100, 50)}
   assert len(copied) == len(inside)  # fresh ones
@@ -607,7 +615,7 @@ def test_the_step_has_no_branch(generation):
   arguments = (
     driver.params,
     driver.model_state,
-    saved.inner,
+    saved.opt_state,
     batch,
     driver.rng,
   )

@@ -6,7 +6,8 @@ import pytest
 
 from helpers.replay import config_of, make_params
 from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import Evaluation, TimeHorizon
+from reset_cycles.core.evaluation import Evaluation
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.state import from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 
@@ -15,7 +16,7 @@ def controls(count=40, **changes):
   """The control before and after each evaluation."""
   params = make_params(horizon=TimeHorizon(), **changes)
   config = config_of(params, 1000, budget=100.0)
-  control, *_ = control_lib.start(config)
+  control = control_lib.start(config)
   found = [control]
   for i in range(count):
     loss = math.nan if i == 30 else 1 / 3 - i * 1e-12
@@ -23,7 +24,7 @@ def controls(count=40, **changes):
     control, _ = control_lib.observe(control, evaluation, config)
     found.append(control)
   # Whole numbers are exact up to 2^53.
-  return [*found, control._replace(horizon=2**53 - 1)]
+  return [*found, control._replace(planned_end=2**53 - 1)]
 
 
 @pytest.mark.parametrize('rule', (SmoothedLossRule(), Progress()), ids=repr)

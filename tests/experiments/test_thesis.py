@@ -9,7 +9,7 @@ import pytest
 
 from helpers.curves import assert_close
 from reset_cycles import submission
-from reset_cycles.core.schedules import jax_lr_schedule
+from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.experiments import submission as experiment
 from reset_cycles.experiments import thesis
 from reset_cycles.parts.settings_json import from_plain
@@ -61,10 +61,9 @@ def test_whole_runs_agree_with_the_reference_values(run, figure):
   path = pathlib.Path(__file__).parents[1] / 'data' / 'thesis_chain.json'
   expected = json.loads(path.read_text())[f'fig{figure}|T=1600|even']
   params = thesis.RUNS[run]
-  cycles = jax_lr_schedule(800, params.cycles, params.budget_factor)
-  assert [cycle.steps for cycle in cycles] == expected['lengths']
-  assert [sum(c.steps for c in cycles[: i + 1]) for i in range(3)] == [
-    *expected['boundaries']
-  ]
+  chain = jax_lr_schedule(800, params.cycles, params.budget_factor)
+  assert [cycle.steps for cycle in chain.cycles] == expected['lengths']
+  boundaries = [*chain.reinit_steps, chain.steps]
+  assert boundaries == [*expected['boundaries']]
   rates = planned_rates(RunPlan(800, params))
   assert_close(rates, expected['values'], max(expected['peaks']))

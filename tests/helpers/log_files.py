@@ -68,7 +68,7 @@ def write_run(
 # Cycle 1 is abandoned after 20 steps; the other two share the remaining 80.
 EVENTS = [
   {'global_step': 0, 'event': 'cycle_start', 'cycle': 1, 'pace': 1.0},
-  {'global_step': 20, 'event': 'switch', 'cycle': 1, 'reason': 'loss rises'},
+  {'global_step': 20, 'event': 'abandon', 'cycle': 1, 'reason': 'loss rises'},
   {'global_step': 20, 'event': 'reset', 'cycle': 2, 'tau': 0.25},
   {'global_step': 20, 'event': 'cycle_start', 'cycle': 2, 'pace': 33 / 40},
 ]

@@ -60,9 +60,9 @@ def orbax_checkpoint():
   return pytest.importorskip('orbax.checkpoint')
 
 
-def make(chain=CHAIN, **changes):
-  settings = {'num_steps': 12, 'make_params': init, 'target': 0.8, **changes}
-  return Cycles(chain, **settings)
+def make(settings=CHAIN, **changes):
+  usual = {'num_steps': 12, 'make_params': init, 'target': 0.8}
+  return Cycles(settings, **{**usual, **changes})
 
 
 def loss_of(params, inputs):

@@ -39,7 +39,7 @@ def train(case, generation):
   driver.run(until=last)
   control = driver.optimizer_state[1].control
   decided = np.array(
-    [control.number, control.cycle, control.start, control.end]
+    [control.cycle, control.setting, control.start, control.end]
   )
   leaves = jax.tree_util.tree_leaves(devices_of(driver).get(driver.params))
   return [decided, *leaves]

@@ -214,7 +214,11 @@ class Twin:
     self.clock = step, float(np.float32(local)), float(np.float32(pace))
     self.write(
       *(step, event),
-      **{'setting': self.cycle + 1, 'cycle_end': end, 'scale': self.scale},
+      **{
+        'setting': self.cycle + 1,
+        'cycle_end': end,
+        'rate_factor': self.scale,
+      },
       **{'pace': self.clock[2]},
     )
 
@@ -270,7 +274,7 @@ class Twin:
     if step >= self.end:
       return self.waits(step) or self.next_cycle(step, self.is_broken())
     if reason and self.may_abandon(step):
-      self.write(step, 'switch', reason=reason)
+      self.write(step, 'abandon', reason=reason)
       return self.next_cycle(step, has_failed=True)
     has_moved = planned != self.horizon or self.usual() > 0 == paced
     if self.params.horizon and self.horizon > step and has_moved:

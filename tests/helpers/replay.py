@@ -5,10 +5,12 @@ import functools
 import math
 
 from reset_cycles.core import control as control_lib
-from reset_cycles.core import schedules
-from reset_cycles.core.control import RunConfig
+from reset_cycles.core.clock import nominal_step
 from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.events import start_event
+from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
+from reset_cycles.core.state import RunConfig, clock_of
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.schedule_params import THESIS
 
@@ -37,13 +39,13 @@ def make_params(n=3, lengths=None, **changes):
   )
 
 
-lay_out = functools.cache(schedules.jax_lr_schedule)
+lay_out = functools.cache(jax_lr_schedule)
 
 
 def config_of(params, step_hint, target=TARGET, **numbers):
   """What decides; `numbers` are a budget or most_steps."""
-  cycles = lay_out(step_hint, params.cycles, params.budget_factor)
-  return RunConfig(params, cycles, target, **numbers)
+  chain = lay_out(step_hint, params.cycles, params.budget_factor)
+  return RunConfig(params, chain, target, **numbers)
 
 
 def replay(
@@ -65,39 +67,41 @@ def replay(
 
   Returns:
     Events with their global_step, in order, the last transition, and for each
-    step that was taken the (cycle, local step) of the clock.
+    step that was taken the (setting, nominal step) of the clock.
   """
   config = params
   if not isinstance(params, RunConfig):
     config = config_of(params, step_hint)
   if not isinstance(evaluations, dict):
     evaluations = {e[0]: [e] for e in evaluations}
-  control, clock, first = control_lib.start(config, first_peak)
-  events, local_steps, due = [{'global_step': 0, **first}], [], 0
-  for step in range(control.horizon + 1 if until is None else until):
+  control = control_lib.start(config)
+  control = control_lib.with_first_peak(control, first_peak, config)
+  first = {'global_step': 0, **start_event(control, config)}
+  events, nominal_steps, due = [first], [], 0
+  for step in range(control.planned_end + 1 if until is None else until):
     new = [Evaluation(*e) for e in evaluations.get(step, ())]
-    after = control_lib.transition(
-      save(control), clock, new, step, config, lambda: True
-    )
-    assert new or step >= due or (not after.events and after.clock is clock)
-    control, clock, due = after.control, after.clock, after.due
+    control = save(control)
+    after = control_lib.transition(control, new, step, config, lambda: True)
+    is_quiet = not after.events and after.control is control
+    assert new or step >= due or is_quiet
+    control, due = after.control, after.due
     events += [{'global_step': step, **event} for event in after.events]
-    if after.is_over:
+    if after.run_is_over:
       break
-    local = schedules.local_step(clock, step)
-    local_steps.append((int(clock.cycle), local))
-  return events, after, local_steps
+    nominal = nominal_step(clock_of(control, config), step)
+    nominal_steps.append((control.setting, nominal))
+  return events, after, nominal_steps
 
 
 def transitions(config, seen, steps, is_model_finite=lambda: True):
   """The transitions before each of the steps, with what has come in by then."""
-  control, clock, _ = control_lib.start(config)
+  control = control_lib.start(config)
   found = []
   for step in steps:
     new = [Evaluation(*e) for e in seen.get(step, ())]
-    given = control, clock, new, step, config, is_model_finite
+    given = control, new, step, config, is_model_finite
     found.append(control_lib.transition(*given))
-    control, clock = found[-1].control, found[-1].clock
+    control = found[-1].control
   return found
 
 

@@ -13,7 +13,7 @@ import jax
 from helpers import fake_benchmark
 from helpers.trees import assert_close
 from reset_cycles import submission
-from reset_cycles.core.evaluation import TimeHorizon
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
 from reset_cycles.core.relative_peak import RelativePeak

@@ -17,7 +17,9 @@ import pytest
 from helpers import documents, loops
 from helpers.replay import config_of, replay
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles.core.evaluation import Target, TimeHorizon
+from reset_cycles.core.evaluation import Target
+from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.model_reset import Effect
 from reset_cycles.core.optimizers import AdamW
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.loop import State
@@ -49,7 +51,7 @@ def test_a_run_on_tape():
     (4, 'cycle_start', 2),
     (5, 'evaluation', 2),
     (6, 'evaluation', 2),
-    (6, 'switch', 2),
+    (6, 'abandon', 2),
     (6, 'reset', 3),
     (6, 'cycle_start', 3),
     (9, 'evaluation', 3),
@@ -113,6 +115,15 @@ def test_random_chains_are_decided_as_by_the_submission(seed):
   last = [e for e in tape if e['global_step'] == steps]
   tape = tape[: len(tape) - len(last)] + last[: steps in evaluations]
   decided = [event_of(e, e.pop('global_step')) for e in tape]
+  # What a reset did to the model is no decision.
+  said = [
+    event._replace(
+      numbers={
+        k: v for k, v in event.numbers.items() if k not in Effect._fields
+      }
+    )
+    for event in said
+  ]
   assert list(map(repr, said)) == list(map(repr, decided))
 
 
@@ -215,7 +226,7 @@ def test_a_reset_before_the_first_step_leaves_what_one_began_with():
   state = State(params, cycles.optimizer.init(params))
   state, _ = cycles.before_step(0, state)
   state, events = cycles.after_evaluation(0, math.nan, 0.0, state)
-  assert [event.kind for event in events] == ['evaluation', 'switch', *RESET]
+  assert [event.kind for event in events] == ['evaluation', 'abandon', *RESET]
   loops.train(cycles, state, {}, 0, 2)
   assert_same(params, loops.init(jax.random.PRNGKey(7)))
 
@@ -430,20 +441,20 @@ def test_many_steps_at_once_are_those_steps():
     ({'key': 0}, r'key=0 \(.*\): must be a single key of jax.random'),
     ({'make_params': {'w': 0.0}}, r'make_params=.*not callable'),
     ({'make_params': lambda key: {}}, 'make_params=.*it returned dict'),
-    ({'chain': 'thesis'}, "chain='thesis': must be a ScheduleParams"),
+    ({'settings': 'thesis'}, "settings='thesis': must be a ScheduleParams"),
     (
-      {'chain': CYCLIC, 'target': None},
+      {'settings': CYCLIC, 'target': None},
       'switching=Progress.*: must be another one',
     ),
     (
-      {'chain': SOFT_RESET, 'target': None, 'tau': lambda *asked: 0.5},
+      {'settings': SOFT_RESET, 'target': None, 'tau': lambda *asked: 0.5},
       'switching=Progress.*: must be another one',
     ),
     ({'frozen': ['hidden']}, r'frozen=.*not callable\): must be a func'),
     ({'frozen': lambda path: True}, 'frozen=.*must be False for at least'),
     (
       {
-        'chain': dataclasses.replace(loops.CHAIN, reset=FullReset()),
+        'settings': dataclasses.replace(loops.CHAIN, reset=FullReset()),
         'tau': lambda *asked: 0.5,
       },
       r'reset=FullReset\(\): must be a SoftReset where tau is given',

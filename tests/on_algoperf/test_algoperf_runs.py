@@ -49,7 +49,7 @@ SCRIPT = {
 # chain's second cycle is repeated.
 TAPE = [
   (0, 'cycle_start', '', '', '', 1.0),
-  (12, 'switch', 'loss rises', '', '', ''),
+  (12, 'abandon', 'loss rises', '', '', ''),
   (12, 'reset', 'early', 'SoftReset', 0.5, ''),
   (12, 'cycle_start', '', '', '', 1.0),
   (36, 'reset', 'scheduled', 'SoftReset', 0.5, ''),
@@ -105,16 +105,16 @@ def train(folder, workload, *flags, **changes):
 def assert_tape(events):
   """The run is the one that is written above, to its last step."""
   # On top of that of the weights' size.
-  first = float(events[0]['scale'])
+  first = float(events[0]['rate_factor'])
   assert 1.0 < first < 3.0
   found = [
     (
       int(e['global_step']),
       e['event'],
       e['reason'],
-      e['mode'],
+      e['reset'],
       e['tau'] and pytest.approx(float(e['tau'])),
-      e['event'] == 'cycle_start' and float(e['scale']) / first or '',
+      e['event'] == 'cycle_start' and float(e['rate_factor']) / first or '',
     )
     for e in events
     if e['event'] not in ('evaluation', 'clock')

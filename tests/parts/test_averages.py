@@ -9,15 +9,17 @@ import optax
 import pytest
 
 from helpers.trees import assert_close, assert_same
+from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.devices import Devices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.optimizers import (
   AdamW,
-  OptState,
+  ClockedState,
   ScheduleFreeAdamW,
   clocked,
 )
-from reset_cycles.core.schedules import Cycle, jax_lr_schedule
+from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.schedules import Cycle
 from reset_cycles.parts.averages import EMA
 from reset_cycles.parts.optimizers import Nesterov
 from reset_cycles.parts.resets import FullReset
@@ -45,14 +47,16 @@ def grads_of(step):
 def trained(optimizer):
   """Parameters and the optimizer's state after each step."""
   cycle = Cycle(peak=0.1, warmup_factor=0.0)
-  made = clocked(optimizer, jax_lr_schedule(STEPS, [cycle], 1.0))
+  cycles = jax_lr_schedule(STEPS, [cycle], 1.0).cycles
+  clock = packed(anchored_clock(0, 0.0, STEPS, 0, cycles))
+  made = clocked(optimizer.build, cycles, (clock, np.zeros(4, np.int32)))
   params, after = params_at_first(), []
   state, update = made.init(params), jax.jit(made.update)
   for step in range(STEPS):
     updates, state = update(grads_of(step), state, params)
     params = optax.apply_updates(params, updates)
-    after.append((params, state.state))
-  assert isinstance(state, OptState)
+    after.append((params, state.inner))
+  assert isinstance(state, ClockedState)
   return after
 
 
@@ -101,7 +105,7 @@ def reset(optimizer, after, plan):
 
 def test_a_soft_reset_blends_the_average_and_takes_weight_from_it():
   params, state = trained(EMA_OF_2)[-1]
-  model = reset(EMA_OF_2, (params, state), ResetPlan(0.25, 0.875, True))
+  model, _ = reset(EMA_OF_2, (params, state), ResetPlan(0.25, 0.875, True))
   own = model.opt_state
   for blended, before in (
     (model.params, params),
@@ -116,7 +120,7 @@ def test_a_soft_reset_blends_the_average_and_takes_weight_from_it():
 
 
 def test_after_a_full_reset_an_average_begins_again():
-  model = reset(EMA_OF_2, trained(EMA_OF_2)[-1], FullReset().plan(1.0))
+  model, _ = reset(EMA_OF_2, trained(EMA_OF_2)[-1], FullReset().plan(1.0))
   zeros = jax.tree_util.tree_map(jnp.zeros_like, params_at_first())
   begun = EMA_OF_2.build(0.1).init(zeros)
   assert_same((model.params, model.opt_state), (zeros, begun))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from reset_cycles.core.evaluation import TimeHorizon
+from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cosine, Cycle

@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 
 from helpers.curves import TOLERANCE, assert_close, read
-from reset_cycles.core.schedules import (
-  Cooldown,
-  Cosine,
-  Cycle,
-  LinearWarmup,
-  jax_lr_schedule,
-  sampled_rates,
-)
+from reset_cycles.core.clock import sampled_rates
+from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.parts import composed_shapes, shapes
 from reset_cycles.parts.composed_shapes import (
   WSD,
@@ -200,8 +195,8 @@ def test_the_holding_decays_hold_longer_after_a_warm_up():
 def test_a_holding_decay_needs_steps_to_fall_in(shape, factor, fits):
   cycle = Cycle(warmup_factor=factor, warmup=shape, decay=shape)
   if fits:
-    planned = jax_lr_schedule(1000, [cycle], 1.0)
-    assert np.all(np.isfinite(sampled_rates(planned)))
+    chain = jax_lr_schedule(1000, [cycle], 1.0)
+    assert np.all(np.isfinite(sampled_rates(chain.cycles)))
     return
   with pytest.raises(ValueError, match=r'of cycles\[0\]=.*nan.* finite'):
     jax_lr_schedule(1000, [cycle], 1.0)

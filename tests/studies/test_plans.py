@@ -38,4 +38,4 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
 
 
 def cycle_rows(step_hint, params):
-  return plans.cycle_rows(RunPlan(step_hint, params).cycles)
+  return plans.cycle_rows(RunPlan(step_hint, params).chain.cycles)

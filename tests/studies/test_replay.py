@@ -71,10 +71,10 @@ def test_what_a_rule_is_told():
   run = make_run([10, 30], [4.0, 2.0], [3.0, 2.5], workload=FALLING)
   run = run._replace(step=run.step * 2)
   assert rules.abandoned_at(Rule('x', Listening()), run) == 1
-  target = ('wer', 1.0, False)
+  first, target = (20, 3.0, 4.0, 10.0), ('wer', 1.0, False)
   assert seen == [
-    ((20, 3.0, 4.0, 10.0), (0.2, target, 4.0)),
-    ((60, 2.5, 2.0, 30.0), (0.6, target, 4.0)),
+    (first, (0.2, target, first)),
+    ((60, 2.5, 2.0, 30.0), (0.6, target, first)),
   ]
   assert isinstance(seen[0][0].step, int)
 

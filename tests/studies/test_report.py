@@ -44,13 +44,13 @@ def test_the_story_in_sentences(trial):
     *EVENTS[:3],
     {'event': 'evaluation', 'global_step': 31},  # told by the curves
     {'event': 'wait', 'global_step': 50, 'cycle': 2, 'cycle_end': 60},
-    {'event': 'switch', 'global_step': 60, 'cycle': 2, 'loss_drop': 0.125},
-    {**FINISH, 'scale': 0.5},
+    {'event': 'abandon', 'global_step': 60, 'cycle': 2, 'loss_drop': 0.125},
+    {**FINISH, 'rate_factor': 0.5},
   ]
   write_run(trial, events)
   steps, said, numbers = zip(*report.story(read(trial)))
   assert steps == ('0', '20', '20', '50', '60', '60')
-  assert numbers == ('pace 1', '', '', '', 'loss drop 0.125', 'scale 0.5')
+  assert numbers == ('pace 1', '', '', '', 'loss drop 0.125', 'rate factor 0.5')
   words = 'Cycle start, loss rises, 0.25, step 60, Cycle 2, over: all'.split(
     ', '
   )

@@ -118,10 +118,10 @@ def run_rates(last_step, *events):
     # The pace moves inside a cycle.
     (
       [
-        start(0, 1, setting=1, anchor_local=0.0, scale=1.0),
-        event('clock', 4, anchor_local=4.0, pace=2.0, scale=1.0),
-        event('clock', 8, anchor_local=12.0, scale=1.0),
-        start(10, 2, setting=2, anchor_local=0.0, scale=1.0),
+        start(0, 1, setting=1, anchor_nominal=0.0, rate_factor=1.0),
+        event('clock', 4, anchor_nominal=4.0, pace=2.0, rate_factor=1.0),
+        event('clock', 8, anchor_nominal=12.0, rate_factor=1.0),
+        start(10, 2, setting=2, anchor_nominal=0.0, rate_factor=1.0),
       ],
       [*FIRST[[0, 1, 2, 3, 4, 6, 8, 10, 12, 13]], *SECOND[:4]],
     ),
@@ -131,7 +131,7 @@ def run_rates(last_step, *events):
         start(0, 1),
         start(2, 2),
         start(4, 3),
-        start(6, 4, setting=3, scale=0.5),
+        start(6, 4, setting=3, rate_factor=0.5),
       ],
       [*FIRST[:2], *SECOND[:2], *THIRD[:2], *(THIRD[:2] * np.float32(0.5))],
     ),
@@ -139,12 +139,12 @@ def run_rates(last_step, *events):
     (
       [
         start(0, 4, setting=3),
-        event('clock', 12, anchor_local=12.0, scale=0.25),
+        event('clock', 12, anchor_nominal=12.0, rate_factor=0.25),
       ],
       [*THIRD[:12], *(THIRD[12:14] * np.float32(0.25))],
     ),
     # Of two anchors at a step, the later one counts.
-    ([start(0, 1), event('clock', 0, anchor_local=5.0)], FIRST[5:7]),
+    ([start(0, 1), event('clock', 0, anchor_nominal=5.0)], FIRST[5:7]),
   ],
 )
 def test_rates_follow_the_clock(events, expected):
@@ -156,13 +156,13 @@ def test_warm_ups_are_those_that_each_start_plans(tmp_path):
   events = [
     start(0, 1, setting=1),  # of 10 nominal steps
     start(30, 2, setting=2, pace=0.5),  # of 9
-    start(60, 3, setting=3, anchor_local=20.0),  # goes on behind it
+    start(60, 3, setting=3, anchor_nominal=20.0),  # goes on behind it
   ]
   write_run(tmp_path, events, params=PARAMS)
   assert read_run(tmp_path).warmups == [(0, 10), (30, 48), (60, 60)]
 
 
-CYCLES = 'global_step,event,cycle,setting,pace,anchor_local,scale\n'
+CYCLES = 'global_step,event,cycle,setting,pace,anchor_nominal,rate_factor\n'
 START = '0,cycle_start,1,1,1,0,1\n'
 
 
@@ -181,8 +181,12 @@ START = '0,cycle_start,1,1,1,0,1\n'
     ('cycles.csv', CYCLES + '0,cycle_start,1,9,1,0,1\n', 'setting .* 1 to 3'),
     ('cycles.csv', 'global_step,event,cycle\n0,cycle_start,9\n', '1 to 3'),
     ('cycles.csv', CYCLES + '0,cycle_start,1,1,0,0,1\n', 'pace .* positive'),
-    ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,inf,1\n', 'anchor_local'),
-    ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,0,inf\n', 'scale .* finite'),
+    ('cycles.csv', CYCLES + '0,cycle_start,1,1,1,inf,1\n', 'anchor_nominal'),
+    (
+      'cycles.csv',
+      CYCLES + '0,cycle_start,1,1,1,0,inf\n',
+      'rate_factor .* finite',
+    ),
     ('cycles.csv', CYCLES + '9,clock,1,,1,0,1\n' + START, 'a clock before'),
     ('cycles.csv', CYCLES + '9,cycle_start,1,1,1,0,1\n' + START, 'in order'),
     (SETTINGS, '{}', 'step_hint is missing'),

@@ -1,0 +1,117 @@
+"""The clock by which a run reads the learning rate of its cycles.
+
+  nominal step = anchor_nominal + (count - anchor_step) * pace
+
+A cycle's nominal steps are those that it was planned for. The clock is traced
+data in the optimizer's state: a run that abandons a cycle, or stretches one,
+moves the clock and compiles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .schedules import PlannedCycle
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class CycleClock(NamedTuple):
+  """Where in which cycle the run is; one array in the state, see `packed`."""
+
+  count: Any  # shape=(), dtype=int32; steps taken in the whole run
+  setting: Any  # shape=(), dtype=int32; index of the cycle in the chain, from 0
+  steps: Any  # shape=(), dtype=int32; nominal steps of the cycle
+  warmup_steps: Any  # shape=(), dtype=int32; how many of them are warm-up
+  anchor_step: Any  # shape=(), dtype=int32; step at which the anchor was set
+  anchor_nominal: Any  # shape=(), dtype=float32; nominal step at the anchor
+  pace: Any  # shape=(), dtype=float32; nominal steps per step
+  peak: Any  # shape=(), dtype=float32; the cycle's, times its rate factor
+
+
+_NUM_INTS = 5  # how many of its fields are whole numbers
+
+
+def packed(clock: CycleClock) -> np.ndarray:
+  """Clocks on the host as rows of words, exact: shape=(..., 8), dtype=int32."""
+  words = np.zeros((*np.shape(clock.count), len(clock)), np.int32)
+  words[..., :_NUM_INTS] = np.stack(clock[:_NUM_INTS], -1)
+  words.view(np.float32)[..., _NUM_INTS:] = np.stack(clock[_NUM_INTS:], -1)
+  return words
+
+
+def unpacked(words: Any) -> CycleClock:
+  """The clock of an array of `packed`, traced or on the host."""
+  return CycleClock(*words[:_NUM_INTS], *words.view(np.float32)[_NUM_INTS:])
+
+
+def anchored_clock(
+  step: int,  # about to be taken
+  nominal: float,  # step from which to continue; 0 starts the cycle
+  end: int,  # step at which the cycle is to be over
+  setting: int,  # index of the cycle in `cycles`
+  cycles: Sequence[PlannedCycle],
+  rate_factor: float = 1.0,  # on the cycle's learning rate
+) -> CycleClock:
+  """A clock that goes from a nominal step of a cycle to the cycle's end."""
+  steps, warmup_steps, cycle = cycles[setting]
+  pace = (steps - nominal) / (end - step)
+  peak = min(cycle.peak * rate_factor, _LARGEST)
+  exact = step, setting, steps, warmup_steps, step, nominal, pace, peak
+  return unpacked(packed(CycleClock(*exact)))  # as the devices have it
+
+
+def nominal_step(clock: CycleClock, step: int) -> float:
+  """The cycle's nominal step at any step, in float64, from a host's clock."""
+  elapsed = step - int(clock.anchor_step)
+  return float(clock.anchor_nominal) + elapsed * float(clock.pace)
+
+
+def learning_rate(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
+  """The learning rate of the step that a clock counts, an array of `packed`.
+
+  Past its nominal end a cycle stays at its final rate. float32, of shape ().
+  """
+  return rate_at(unpacked(words), cycles)
+
+
+def rate_at(clock: CycleClock, cycles: Sequence[PlannedCycle]) -> jax.Array:
+  """The learning rate of a clock whose fields are arrays of one shape."""
+  elapsed = jnp.float32(clock.count - clock.anchor_step)
+  steps, warmup_steps = map(jnp.float32, (clock.steps, clock.warmup_steps))
+  t = jnp.minimum(clock.anchor_nominal + elapsed * clock.pace, steps)
+  is_warmup = t < warmup_steps
+  passed = jnp.where(is_warmup, t, t - warmup_steps)
+  length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
+  x = jnp.clip(passed / jnp.maximum(length, 1.0), 0.0, 1.0)
+  factor = jnp.float32(0.0)
+  # All are computed and one is taken: on a GPU a lax.switch would have the host
+  # wait for the index, at every step. XLA computes equal shapes once.
+  for i, (_, _, cycle) in enumerate(cycles):
+    rise, fall = cycle.warmup(x), cycle.decay(x, warmup_steps / steps)
+    own = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
+    factor = jnp.where(clock.setting == i, own, factor)
+  return clock.peak * factor
+
+
+def sampled_rates(
+  cycles: Sequence[PlannedCycle], points: int = 1000
+) -> np.ndarray:
+  """Each cycle's rates, as planned, at evenly spread steps, its end included.
+
+  float32, of shape (cycles, points).
+  """
+  starts = [
+    anchored_clock(0, 0.0, c.steps, i, cycles) for i, c in enumerate(cycles)
+  ]
+  # One clock a point: it stands at the step to which its anchor is moved.
+  clocks = CycleClock(*(np.repeat(field, points) for field in zip(*starts)))
+  steps = np.linspace(0, [c.steps for c in cycles], points, axis=1)
+  words = packed(clocks._replace(anchor_nominal=steps.ravel()))
+  rate = lambda words: learning_rate(words, cycles)
+  return np.asarray(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)
