@@ -16,6 +16,7 @@ from jax.tree_util import tree_leaves, tree_structure
 
 from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
+from ..core.optimizers import Step
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..schedule_params import ScheduleParams
@@ -81,14 +82,15 @@ def rehearse(settings: ScheduleParams | None) -> None:
     _try(settings.horizon, 'steps_to_come', is_count, right, Intervals(), 10.0)
   is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
   right = 'an optax transformation'
-  for method, given in (('direction', ()), ('build', (np.float32(0.1),))):
+  step = Step(np.float32(0.1))
+  for method, given in (('direction', ()), ('build', (step,))):
     _try(optimizer, method, is_optax, right, *given)
   trained = {'w': np.ones(2, np.float32)}
   like = tree_structure(trained)
   is_like = lambda found: bool(like == tree_structure(found))
   right = 'a tree like the parameters'
   for own in _own(optimizer, 'gradient_point'):
-    begun = own.build(np.float32(0.1)).init(trained)
+    begun = own.build(step).init(trained)
     _try(own, 'gradient_point', is_like, right, begun, trained)
   if settings.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}

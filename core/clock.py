@@ -82,9 +82,8 @@ def learning_rate(words: Any, cycles: Sequence[PlannedCycle]) -> jax.Array:
 
 def rate_at(clock: CycleClock, cycles: Sequence[PlannedCycle]) -> jax.Array:
   """The learning rate of a clock whose fields are arrays of one shape."""
-  elapsed = jnp.float32(clock.count - clock.anchor_step)
   steps, warmup_steps = map(jnp.float32, (clock.steps, clock.warmup_steps))
-  t = jnp.minimum(clock.anchor_nominal + elapsed * clock.pace, steps)
+  t = _nominal_of(clock)
   is_warmup = t < warmup_steps
   passed = jnp.where(is_warmup, t, t - warmup_steps)
   length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
@@ -97,6 +96,22 @@ def rate_at(clock: CycleClock, cycles: Sequence[PlannedCycle]) -> jax.Array:
     own = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
     factor = jnp.where(clock.setting == i, own, factor)
   return clock.peak * factor
+
+
+def share_passed(words: Any) -> jax.Array:
+  """The share of its cycle's steps that a clock has passed, in [0, 1].
+
+  words: an array of `packed`. float32, of shape ().
+  """
+  clock = unpacked(words)
+  return _nominal_of(clock) / jnp.float32(clock.steps)
+
+
+def _nominal_of(clock: CycleClock) -> jax.Array:
+  """The nominal step of a traced clock, at most its cycle's steps."""
+  elapsed = jnp.float32(clock.count - clock.anchor_step)
+  nominal = clock.anchor_nominal + elapsed * clock.pace
+  return jnp.minimum(nominal, jnp.float32(clock.steps))
 
 
 def sampled_rates(

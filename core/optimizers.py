@@ -1,7 +1,7 @@
 """The optimizers that step inside cycles, driven by the cycle clock.
 
-The rate of a step comes from the clock; the transformation is built with it
-while the step is traced, as in `optax.inject_hyperparams`.
+What a step is told, such as its rate, comes from the clock; the transformation
+is built with it while the step is traced, as in `optax.inject_hyperparams`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from jax.tree_util import tree_map
 from jax.typing import ArrayLike
 
 from .checks import Checked, Floor, NonNegative, Positive, Share
-from .clock import learning_rate, unpacked
+from .clock import learning_rate, share_passed, unpacked
 from .schedules import PlannedCycle
+
+
+class Step(NamedTuple):
+  """What an optimizer is told of the step that it takes."""
+
+  rate: ArrayLike  # the learning rate; traced
+  weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
+  passed: ArrayLike = 0.0  # share of the cycle before this step; traced
 
 
 class Optimizer(Protocol):
@@ -36,8 +44,8 @@ class Optimizer(Protocol):
   moments: ClassVar[tuple[str, ...]]
   iterates: ClassVar[tuple[str, ...]]
 
-  def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    """The transformation for one step at a learning rate, which is traced."""
+  def build(self, step: Step) -> optax.GradientTransformation:
+    """The transformation that takes one step."""
 
   def gradient_point(self, state: Any, params: Any) -> Any:
     """The parameters at which the gradient is taken."""
@@ -66,12 +74,12 @@ class AdamW(Checked):
     b1 = 1.0 - self.one_minus_beta1
     return optax.scale_by_adam(b1=b1, b2=self.beta2, eps=self.eps)
 
-  def build(self, rate: ArrayLike) -> optax.GradientTransformation:
+  def build(self, step: Step) -> optax.GradientTransformation:
     return optax.chain(
       clipped(self.grad_clip),
       self.direction(),
-      optax.add_decayed_weights(self.weight_decay),
-      optax.scale(-rate),  # type: ignore[operator]
+      optax.add_decayed_weights(self.weight_decay * step.weight_decay),
+      optax.scale(-step.rate),  # type: ignore[operator]
     )
 
   def gradient_point(self, state: Any, params: Any) -> Any:
@@ -111,8 +119,9 @@ class ScheduleFreeAdamW(AdamW):
   moments: ClassVar[tuple[str, ...]] = ('nu',)
   iterates: ClassVar[tuple[str, ...]] = ('z', 'weight_sum')
 
-  def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    clip = clipped(self.grad_clip)
+  def build(self, step: Step) -> optax.GradientTransformation:
+    clip, rate = clipped(self.grad_clip), step.rate
+    decay = self.weight_decay * step.weight_decay
 
     def init(params: Any) -> ScheduleFreeState:
       # Copied: one buffer must not be donated twice.
@@ -135,8 +144,8 @@ class ScheduleFreeAdamW(AdamW):
 
       def stepped(z: Any, y: Any, g: Any, v: Any) -> jax.Array:
         scale = jnp.sqrt(v / (1 - self.beta2**count)) + self.eps
-        step = rate * (g / scale + self.weight_decay * y)
-        return jnp.where(moves, (z - step).astype(z.dtype), z)
+        move = rate * (g / scale + decay * y)
+        return jnp.where(moves, (z - move).astype(z.dtype), z)
 
       y = self.gradient_point(state, params)
       z = tree_map(stepped, state.z, y, grads, nu)
@@ -177,30 +186,31 @@ class ClockedState(NamedTuple):
 
 
 def clocked(
-  build: Callable[[Any], Any],
+  build: Callable[[Step], Any],
   cycles: Sequence[PlannedCycle],
   begun: tuple[np.ndarray, np.ndarray],
 ) -> optax.GradientTransformation:
-  """An optimizer at the clock's learning rate; its state is a `ClockedState`.
+  """An optimizer that the clock tells its steps; its state is a `ClockedState`.
 
   A step moves the clock's count. The rest of the clock, and the control, which
   rides along, are replaced between steps; see `state.words_of`.
 
   Args:
-    build: learning rate -> the transformation of one step.
+    build: what the step is told -> the transformation that takes it.
     cycles: those that the clock goes through.
     begun: clock and control of a run that begins.
   """
   rate_of = jax.jit(functools.partial(learning_rate, cycles=cycles))
 
   def init(params: Any) -> ClockedState:
-    inner = build(jnp.float32(unpacked(begun[0]).peak)).init(params)
+    first = Step(jnp.float32(unpacked(begun[0]).peak))
+    inner = build(first).init(params)
     return ClockedState(inner, *map(jnp.asarray, begun))
 
   def update(
     grads: Any, state: ClockedState, params: Any = None, **more: Any
   ) -> tuple[Any, ClockedState]:
-    own = build(rate_of(state.clock))
+    own = build(Step(rate_of(state.clock), passed=share_passed(state.clock)))
     updates, inner = own.update(grads, state.inner, params, **more)
     clock = state.clock.at[0].add(1)
     return updates, ClockedState(inner, clock, state.control)

@@ -14,7 +14,7 @@ import optax
 from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from ..core.model_reset import COUNT, ITERATE, KEPT, MOMENT, role_by_field
-from ..core.optimizers import Optimizer
+from ..core.optimizers import Optimizer, Step
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
@@ -27,11 +27,11 @@ TRANSFORMATION: type[optax.GradientTransformation] = getattr(
 )
 # The key of the optimizer's state in a `Model`.
 OPT_STATE = jax.tree_util.GetAttrKey('opt_state')
-Build = Callable[[Any], Any]  # of a learning rate; makes a transformation
+Build = Callable[[Step], Any]  # makes the transformation of one step
 
 
 def build_of(optimizer: Any, weight_decay: float) -> Build:
-  """How an optimizer is built with the learning rate of a step.
+  """How an optimizer is built with what a step is told.
 
   Args:
     optimizer: a callable of learning_rate, or of another first argument, and, if
@@ -40,18 +40,18 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     weight_decay: for a callable that takes one of this name.
 
   Returns:
-    A function of the rate. The state of what it makes may be donated, saved and
+    A function of a `Step`. The state of what it makes may be donated, saved and
     restored: its arrays are strongly typed, and none is in it twice.
   """
   if hasattr(optimizer, 'build'):
     make = optimizer.build
   elif hasattr(optimizer, 'init') and hasattr(optimizer, 'update'):
-    make = lambda rate: _injected(optimizer, rate)
+    make = lambda step: _injected(optimizer, step.rate)
   else:
     parameters = inspect.signature(optimizer).parameters
     bound = getattr(optimizer, 'keywords', {})  # of a partial
     free = parameters.keys() - bound
-    named = {'weight_decay': weight_decay} if 'weight_decay' in free else {}
+    has_decay = 'weight_decay' in free
     required = [
       p.name
       for p in parameters.values()
@@ -59,13 +59,15 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     ]
     by_name = 'learning_rate' in free and required[:1] != ['learning_rate']
 
-    def make(rate: Any) -> Any:
+    def make(step: Step) -> Any:
+      decay = weight_decay * step.weight_decay
+      named = {'weight_decay': decay} if has_decay else {}
       if by_name:
-        return optimizer(learning_rate=rate, **named)
-      return optimizer(rate, **named) if required else optimizer(**named)
+        return optimizer(learning_rate=step.rate, **named)
+      return optimizer(step.rate, **named) if required else optimizer(**named)
 
-  def build(rate: Any) -> Any:
-    own = make(rate)
+  def build(step: Step) -> Any:
+    own = make(step)
 
     def init(params: Any) -> Any:
       copied = lambda x: jnp.array(x, jnp.result_type(x), copy=True)
@@ -120,12 +122,12 @@ def frozen_in(build: Build, params: Any) -> list[bool]:
     ValueError: if no update depends on the learning rate.
   """
   rate = jnp.float32(0)
-  state = jax.eval_shape(build(rate).init, params)
+  state = jax.eval_shape(build(Step(rate)).init, params)
   # lookahead's parameters are two copies, with one gradient for both.
   grads = params.fast if isinstance(params, optax.LookaheadParams) else params
 
   def update(rate: jax.Array, grads: Any, state: Any, params: Any) -> Any:
-    return build(rate).update(grads, state, params)[0]
+    return build(Step(rate)).update(grads, state, params)[0]
 
   try:
     reached = _inputs_of(update, rate, grads, state, params)

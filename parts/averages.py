@@ -14,10 +14,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jax.typing import ArrayLike
 
 from ..core.checks import Checked, Floor, check
-from ..core.optimizers import Optimizer
+from ..core.optimizers import Optimizer, Step
 
 _RIGHT = 'an optimizer whose trained weights are evaluated, such as AdamW()'
 
@@ -66,8 +65,8 @@ class EMA(Checked):
     """The raw weights."""
     return self.inner.gradient_point(state.inner, state.raw)
 
-  def build(self, rate: ArrayLike) -> optax.GradientTransformation:
-    inner = self.inner.build(rate)
+  def build(self, step: Step) -> optax.GradientTransformation:
+    inner = self.inner.build(step)
 
     def init(params: Any) -> EMAState:
       weight_sum = jnp.zeros([], jnp.float32)

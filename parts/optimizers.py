@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import optax
-from jax.typing import ArrayLike
 
 from ..core.checks import Checked, NonNegative, Positive, Share
-from ..core.optimizers import AdamW, averaged, clipped
+from ..core.optimizers import AdamW, Step, averaged, clipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +68,12 @@ class Nesterov(Checked):
   moments: ClassVar[tuple[str, ...]] = ('trace',)
   iterates: ClassVar[tuple[str, ...]] = ()
 
-  def build(self, rate: ArrayLike) -> optax.GradientTransformation:
+  def build(self, step: Step) -> optax.GradientTransformation:
     return optax.chain(
       clipped(self.grad_clip),
       optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True),
-      optax.add_decayed_weights(self.weight_decay),
-      optax.scale(-rate),  # type: ignore[operator]
+      optax.add_decayed_weights(self.weight_decay * step.weight_decay),
+      optax.scale(-step.rate),  # type: ignore[operator]
     )
 
   def gradient_point(self, state: Any, params: Any) -> Any:

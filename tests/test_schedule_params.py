@@ -12,7 +12,7 @@ from helpers import fake_benchmark
 from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.horizon import TimeHorizon
-from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
@@ -162,10 +162,10 @@ def rates(params):
 def weights(params):
   """Two weights after three steps of the optimizer, at rates that rise."""
   x = jnp.array([1.0, -2.0])
-  state = params.optimizer.build(0.1).init(x)
+  state = params.optimizer.build(Step(0.1)).init(x)
   for rate, push in ((0.1, 1.0), (0.2, -3.0), (0.3, 2.0)):
     grad = push + params.optimizer.gradient_point(state, x)
-    updates, state = params.optimizer.build(rate).update(grad, state, x)
+    updates, state = params.optimizer.build(Step(rate)).update(grad, state, x)
     x = x + updates
   return x.tolist()
 

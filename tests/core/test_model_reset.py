@@ -11,7 +11,7 @@ import pytest
 from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.model_reset import KEPT, Model, ModelReset, role_by_field
-from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
 from reset_cycles.soft_reset import ResetPlan, SoftReset
 
@@ -63,7 +63,7 @@ def filled(state, factor):
 def programs(kind, name):
   """Of resets, compiled once a session, and the model before each."""
   devices = {'jit': Devices, 'pmap': PmapDevices}[kind]()
-  init = OPTIMIZERS[name].build(np.float32(0)).init
+  init = OPTIMIZERS[name].build(Step(np.float32(0))).init
   state = jax.tree_util.tree_map(np.asarray, init(OLD))
   before = Model(OLD, OLD_STATS, filled(state, 9))
   model = devices.put(before)
@@ -215,7 +215,7 @@ def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
   # Shapes that no other test has: jax remembers programs by itself as well.
   params = {name: np.ones(131, 'f') for name in 'abc'}
   stats = {'m': np.ones(132, 'f')}
-  init = ScheduleFreeAdamW().build(np.float32(0)).init
+  init = ScheduleFreeAdamW().build(Step(np.float32(0))).init
   model = devices.put(Model(params, stats, init(params)))
   roles = functools.partial(role_by_field, ScheduleFreeAdamW())
   with compilations() as compiled:
@@ -236,13 +236,13 @@ import numpy as np
 jax.config.update('jax_enable_x64', True)
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
-from reset_cycles.core.optimizers import AdamW
+from reset_cycles.core.optimizers import AdamW, Step
 from reset_cycles.soft_reset import SoftReset
 
 old, new = np.float64([1 / 3]), np.float32([1 / 7])
 tau = 1 - 0.6 / 0.8
 for devices in (Devices(), PmapDevices()):
-  init = AdamW().build(0.0).init
+  init = AdamW().build(Step(0.0)).init
   state = jax.tree_util.tree_map(lambda x: x + 1, init({'w': old}))
   model = devices.put(Model({'w': old}, None, state))
   roles = functools.partial(role_by_field, AdamW())

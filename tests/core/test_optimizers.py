@@ -10,7 +10,7 @@ from helpers import reference
 from helpers.trees import assert_same
 from reset_cycles.core import clock as clock_lib
 from reset_cycles.core import optimizers
-from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW
+from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
 from reset_cycles.core.train_step import global_norm
@@ -152,7 +152,7 @@ def test_a_wait_changes_nothing(decay, r):
 
 def test_the_iterate_begins_as_a_copy():
   params = jnp.ones(3)
-  z = ScheduleFreeAdamW().build(0.0).init(params).z  # both are donated
+  z = ScheduleFreeAdamW().build(Step(0.0)).init(params).z  # both are donated
   assert z.unsafe_buffer_pointer() != params.unsafe_buffer_pointer()
 
 
@@ -175,3 +175,25 @@ def test_leaves_of_bfloat16_stay_so(optimizer):
   assert now == before
   moved = jax.eval_shape(optax.apply_updates, params, updates)
   assert [moved[name].dtype for name in 'wb'] == [jnp.bfloat16, jnp.float32]
+
+
+def test_what_a_step_is_told():
+  """The rate and the share of the cycle, by the clock; all else at rest."""
+  told = []
+
+  def build(step):
+    told.append(step)
+    return optax.identity()
+
+  cycles = jax_lr_schedule(8, [Cycle(0.5, warmup_factor=0.5)], 1.0).cycles
+  tx = optimizers.clocked(build, cycles, begun(cycles))
+  state = tx.init(jnp.ones(1))
+  assert told[0] == Step(0.5)  # the peak, before there is a step
+  clock = clock_lib.anchored_clock(6, 1.0, 10, 0, cycles)
+  clock = clock._replace(count=np.int32(8))  # 1 + 2 * 7 / 4 of 8 steps
+  state = state._replace(clock=jnp.asarray(clock_lib.packed(clock)))
+  tx.update(jnp.ones(1), state)
+  rate, passed = 0.5 * (1 + np.cos(np.pi / 8)) / 2, 4.5 / 8
+  assert told[1].rate == pytest.approx(rate, rel=1e-6)
+  assert told[1].passed == pytest.approx(passed, rel=1e-6)
+  assert told[1].weight_decay == 1.0

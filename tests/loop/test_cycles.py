@@ -242,10 +242,10 @@ class Declaring(AdamW):
   moments = ('m',)
   iterates = ('total',)
 
-  def build(self, rate):
+  def build(self, step):
     zero = lambda params: jax.tree_util.tree_map(lambda x: 0 * x, params)
     grow = lambda grads, state, params: (
-      jax.tree_util.tree_map(lambda g: -rate * g, grads),
+      jax.tree_util.tree_map(lambda g: -step.rate * g, grads),
       Summing(jax.tree_util.tree_map(jnp.add, state.m, grads), state.total + 1),
     )
     init = lambda params: Summing(zero(params), jnp.float32(0))

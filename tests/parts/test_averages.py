@@ -16,6 +16,7 @@ from reset_cycles.core.optimizers import (
   AdamW,
   ClockedState,
   ScheduleFreeAdamW,
+  Step,
   clocked,
 )
 from reset_cycles.core.plan import jax_lr_schedule
@@ -98,7 +99,7 @@ def reset(optimizer, after, plan):
   devices = Devices()
   model = devices.place(Model(params, (), state))
   roles = functools.partial(role_by_field, optimizer)
-  resets = ModelReset(devices, roles, optimizer.build(0.1).init, model)
+  resets = ModelReset(devices, roles, optimizer.build(Step(0.1)).init, model)
   fresh = jax.tree_util.tree_map(np.zeros_like, jax.device_get(params))
   return resets(model, (fresh, ()), plan)
 
@@ -122,7 +123,7 @@ def test_a_soft_reset_blends_the_average_and_takes_weight_from_it():
 def test_after_a_full_reset_an_average_begins_again():
   model, _ = reset(EMA_OF_2, trained(EMA_OF_2)[-1], FullReset().plan(1.0))
   zeros = jax.tree_util.tree_map(jnp.zeros_like, params_at_first())
-  begun = EMA_OF_2.build(0.1).init(zeros)
+  begun = EMA_OF_2.build(Step(0.1)).init(zeros)
   assert_same((model.params, model.opt_state), (zeros, begun))
 
 
