@@ -50,6 +50,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
     for shape, warmup in (
       (cycle.warmup, 0),
       (cycle.decay, cycle.warmup_factor),
+      (cycle.weight_decay, 0),
     ):
       share = np.float32(0.5), np.float32(warmup)
       _try(shape, '__call__', _is_number, 'one real number', *share)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from .schedules import PlannedCycle
+from .schedules import Constant, PlannedCycle
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -107,6 +108,22 @@ def share_passed(words: Any) -> jax.Array:
   return _nominal_of(clock) / jnp.float32(clock.steps)
 
 
+def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
+  """The factor on the weight decay of the step that a clock counts.
+
+  The number 1.0, and no array, if no cycle schedules it: then nothing in a step
+  changes. Else float32, of shape ().
+  """
+  shapes = [planned.cycle.weight_decay for planned in cycles]
+  if all(shape == Constant() for shape in shapes):
+    return 1.0
+  setting, x = unpacked(words).setting, share_passed(words)
+  factor = jnp.float32(1.0)
+  for i, shape in enumerate(shapes):
+    factor = jnp.where(setting == i, jnp.float32(shape(x)), factor)
+  return factor
+
+
 def _nominal_of(clock: CycleClock) -> jax.Array:
   """The nominal step of a traced clock, at most its cycle's steps."""
   elapsed = jnp.float32(clock.count - clock.anchor_step)
@@ -130,3 +147,19 @@ def sampled_rates(
   words = packed(clocks._replace(anchor_nominal=steps.ravel()))
   rate = lambda words: learning_rate(words, cycles)
   return np.asarray(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)
+
+
+def sampled_decays(
+  cycles: Sequence[PlannedCycle], points: int = 1000
+) -> np.ndarray:
+  """Each cycle's factors on the weight decay, at shares from 0 to 1.
+
+  float32, of shape (cycles, points).
+  """
+  shares = np.linspace(0.0, 1.0, points, dtype=np.float32)
+  factors = np.ones((len(cycles), points), np.float32)
+  for row, (_, _, cycle) in zip(factors, cycles):
+    if cycle.weight_decay != Constant():
+      factor = lambda x, shape=cycle.weight_decay: jnp.float32(shape(x))
+      row[:] = jax.jit(jax.vmap(factor))(shares)
+  return factors

@@ -19,7 +19,7 @@ from jax.tree_util import tree_map
 from jax.typing import ArrayLike
 
 from .checks import Checked, Floor, NonNegative, Positive, Share
-from .clock import learning_rate, share_passed, unpacked
+from .clock import learning_rate, share_passed, unpacked, weight_decay
 from .schedules import PlannedCycle
 
 
@@ -210,9 +210,11 @@ def clocked(
   def update(
     grads: Any, state: ClockedState, params: Any = None, **more: Any
   ) -> tuple[Any, ClockedState]:
-    own = build(Step(rate_of(state.clock), passed=share_passed(state.clock)))
+    words = state.clock
+    decay, passed = weight_decay(words, cycles), share_passed(words)
+    own = build(Step(rate_of(words), decay, passed))
     updates, inner = own.update(grads, state.inner, params, **more)
-    clock = state.clock.at[0].add(1)
+    clock = words.at[0].add(1)
     return updates, ClockedState(inner, clock, state.control)
 
   return TRANSFORMATION(init, update)

@@ -12,7 +12,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .checks import check
-from .clock import CycleClock, anchored_clock, rate_at, sampled_rates
+from .clock import (
+  CycleClock,
+  anchored_clock,
+  rate_at,
+  sampled_decays,
+  sampled_rates,
+)
 from .schedules import Cycle, PlannedCycle, as_written
 
 _MOST_STEPS = 2**31 - 1
@@ -121,9 +127,14 @@ def jax_lr_schedule(
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
     for n, cycle in zip(steps, cycles)
   ]
-  rates = sampled_rates(planned)
-  wrong = np.argwhere(~(np.isfinite(rates) & (rates >= 0)))
+  _check_throughout('learning rate', sampled_rates(planned))
+  _check_throughout('factor on the weight decay', sampled_decays(planned))
+  return Chain(tuple(planned))
+
+
+def _check_throughout(name: str, values: np.ndarray) -> None:
+  """Raises ValueError unless all are finite and at least 0; a row per cycle."""
+  wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
   if wrong.size:
     (i, j), right = wrong[0], 'finite and at least 0 throughout'
-    check(False, f'learning rate of cycles[{i}]', float(rates[i, j]), right)
-  return Chain(tuple(planned))
+    check(False, f'{name} of cycles[{i}]', float(values[i, j]), right)

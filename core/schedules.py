@@ -67,6 +67,17 @@ class Cooldown(Checked):
 
 
 @dataclasses.dataclass(frozen=True)
+class Constant:
+  """The peak throughout.
+
+  Example: Constant() over 10 steps is 1 at 0, 1 at 5, 1 at 10.
+  """
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    return jnp.ones_like(x, jnp.float32)
+
+
+@dataclasses.dataclass(frozen=True)
 class Cycle(Checked):
   """One cycle of a chain; the default peak is the thesis'."""
 
@@ -75,6 +86,7 @@ class Cycle(Checked):
   warmup_factor: Level = 0.02  # share of the cycle that is warm-up
   warmup: OneShape = LinearWarmup()  # shape of the warm-up
   decay: OneShape = Cosine()  # shape of the rest
+  weight_decay: OneShape = Constant()  # factor on it over the whole cycle
 
 
 class PlannedCycle(NamedTuple):

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -15,22 +15,37 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from ..core import control as control_lib
-from ..core.checks import check, check_count, check_flag, check_number
+from ..core.checks import (
+  check,
+  check_count,
+  check_flag,
+  check_number,
+  check_part,
+)
 from ..core.clock import learning_rate
 from ..core.control import Transition
 from ..core.evaluation import Evaluation, Target
 from ..core.events import start_event, with_effect
 from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
 from ..core.optimizers import TRANSFORMATION, ClockedState, clocked
-from ..core.plan import jax_lr_schedule
+from ..core.plan import Chain, jax_lr_schedule
 from ..core.records import described
+from ..core.schedules import Constant, Shape
 from ..core.state import Control, RunConfig, from_words, words_of
 from ..parts.resets import Cyclic, FullReset
 from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
-from .optimizers import USABLE, build_of, frozen_in, roles_of
+from .optimizers import (
+  USABLE,
+  Scheduled,
+  build_of,
+  frozen_in,
+  roles_of,
+  scheduled_in,
+  takes_decay,
+)
 
 _MAKES = (
   'a function of a key that jax can trace and that returns a tree of arrays, '
@@ -94,6 +109,7 @@ class Cycles:
     tau: Tau | None = None,
     has_batch_stats: bool = False,
     frozen: Callable[[str], bool] | None = None,
+    schedules: Mapping[str, Shape] | None = None,
     key: jax.Array | None = None,
   ) -> None:
     """Lays out the chain and looks at the optimizer.
@@ -117,6 +133,9 @@ class Cycles:
       has_batch_stats: whether the state has batch statistics.
       frozen: path such as "['body']['kernel']" -> whether resets leave that
         parameter alone; None for those that the optimizer does not train.
+      schedules: shapes by the names of further arguments of a callable
+        optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value, bound
+        or default, times the shape of the share of the cycle that has passed.
       key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:
@@ -146,8 +165,10 @@ class Cycles:
     optimizer = settings.optimizer if optimizer is None else optimizer
     decay = getattr(settings.optimizer, 'weight_decay', 0.0)
 
+    scheduled = _scheduled(optimizer, decay, chain, schedules)
+
     def look_at(optimizer: Any) -> Any:
-      build = build_of(optimizer, decay)
+      build = build_of(optimizer, decay, scheduled)
       return build, frozen_in(build, params)
 
     build, kept = _used('optimizer', optimizer, USABLE, look_at)
@@ -390,6 +411,25 @@ def _settings(
   right = 'a SoftReset where tau is given'
   check(tau is None or isinstance(reset, SoftReset), 'reset', reset, right)
   return dataclasses.replace(settings, relative_peak=None)
+
+
+def _scheduled(
+  optimizer: Any, decay: float, chain: Chain, schedules: Any
+) -> dict[str, Scheduled]:
+  """See `scheduled_in`; ValueError also where a cycle's decay has no effect."""
+  for planned in chain.cycles:
+    shape = planned.cycle.weight_decay
+    is_free = shape == Constant() or takes_decay(optimizer)
+    right = 'Constant() with an optimizer that takes no weight_decay'
+    check(is_free, 'weight_decay of a cycle', shape, right)
+  if schedules is None:
+    return {}
+  right = 'a dictionary of shapes by names, such as {"b1": Linear(floor=0.9)}'
+  check(isinstance(schedules, Mapping), 'schedules', schedules, right)
+  for name, shape in schedules.items():
+    right = 'a shape such as Cosine()'
+    check_part(f'schedules[{name!r}]', shape, Shape, right)
+  return scheduled_in(optimizer, decay, schedules)
 
 
 def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:

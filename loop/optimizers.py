@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
+from ..core.checks import check, check_choice, is_number
 from ..core.model_reset import COUNT, ITERATE, KEPT, MOMENT, role_by_field
 from ..core.optimizers import Optimizer, Step
+from ..core.schedules import Shape
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
@@ -28,9 +30,14 @@ TRANSFORMATION: type[optax.GradientTransformation] = getattr(
 # The key of the optimizer's state in a `Model`.
 OPT_STATE = jax.tree_util.GetAttrKey('opt_state')
 Build = Callable[[Step], Any]  # makes the transformation of one step
+Scheduled = tuple[float, Shape]  # an argument's own value, and its factor
 
 
-def build_of(optimizer: Any, weight_decay: float) -> Build:
+def build_of(
+  optimizer: Any,
+  weight_decay: float,
+  scheduled: Mapping[str, Scheduled] | None = None,
+) -> Build:
   """How an optimizer is built with what a step is told.
 
   Args:
@@ -38,6 +45,7 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
       it likes, weight_decay; a transformation with a learning_rate of
       optax.inject_hyperparams; or an `Optimizer` of the core.
     weight_decay: for a callable that takes one of this name.
+    scheduled: arguments of a callable that follow a shape; see `scheduled_in`.
 
   Returns:
     A function of a `Step`. The state of what it makes may be donated, saved and
@@ -60,21 +68,26 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     by_name = 'learning_rate' in free and required[:1] != ['learning_rate']
 
     def make(step: Step) -> Any:
-      decay = weight_decay * step.weight_decay
-      named = {'weight_decay': decay} if has_decay else {}
+      named: dict[str, Any] = {
+        name: value * shape(step.passed)
+        for name, (value, shape) in (scheduled or {}).items()
+      }
+      if has_decay:
+        own = named.get('weight_decay', weight_decay)
+        named['weight_decay'] = own * step.weight_decay
       if by_name:
         return optimizer(learning_rate=step.rate, **named)
       return optimizer(step.rate, **named) if required else optimizer(**named)
 
   def build(step: Step) -> Any:
-    own = make(step)
+    made = make(step)
 
     def init(params: Any) -> Any:
       copied = lambda x: jnp.array(x, jnp.result_type(x), copy=True)
-      return jax.tree_util.tree_map(copied, own.init(params))
+      return jax.tree_util.tree_map(copied, made.init(params))
 
     def update(updates: Any, state: Any, params: Any, **more: Any) -> Any:
-      full = _with_extra_args(own)
+      full = _with_extra_args(made)
       updates, after = full.update(updates, state, params, **more)
       # The rate is a float32 and would turn a bfloat16 leaf into one.
       typed = lambda new, old: jnp.asarray(new, jnp.result_type(old))
@@ -83,6 +96,47 @@ def build_of(optimizer: Any, weight_decay: float) -> Build:
     return TRANSFORMATION(init, update)
 
   return build
+
+
+def takes_decay(optimizer: Any) -> bool:
+  """Whether a weight decay of the chain's reaches the optimizer."""
+  if hasattr(optimizer, 'build'):
+    return True
+  if hasattr(optimizer, 'init') or not callable(optimizer):
+    return False
+  bound = getattr(optimizer, 'keywords', {})
+  return (
+    'weight_decay' in inspect.signature(optimizer).parameters.keys() - bound
+  )
+
+
+def scheduled_in(
+  optimizer: Any, weight_decay: float, schedules: Mapping[str, Shape]
+) -> dict[str, Scheduled]:
+  """The arguments of a callable that follow shapes, with their own values.
+
+  Args:
+    optimizer, weight_decay: see `build_of`.
+    schedules: shapes by the names of arguments. An argument's own value is what
+      is bound to it, its default or, for a free weight_decay, the one given.
+
+  Raises:
+    ValueError: if the optimizer is no callable, or has no such argument with a
+      number.
+  """
+  is_made = hasattr(optimizer, 'init') or hasattr(optimizer, 'build')
+  right = 'None unless optimizer is a callable, such as optax.adamw'
+  check(callable(optimizer) and not is_made, 'schedules', schedules, right)
+  known = {
+    name: parameter.default
+    for name, parameter in inspect.signature(optimizer).parameters.items()
+    if name != 'learning_rate' and is_number(parameter.default)
+  }
+  if takes_decay(optimizer):
+    known['weight_decay'] = weight_decay
+  for name in schedules:
+    check_choice('schedules', name, known)
+  return {name: (known[name], shape) for name, shape in schedules.items()}
 
 
 def _injected(optimizer: Any, rate: Any) -> Any:

@@ -43,17 +43,6 @@ MOST_STAIRS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Constant:
-  """The peak throughout.
-
-  Example: Constant() over 10 steps is 1 at 0, 1 at 5, 1 at 10.
-  """
-
-  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    return jnp.ones_like(x, jnp.float32)
-
-
-@dataclasses.dataclass(frozen=True)
 class CosineWarmup(Checked):
   """Half a cosine: start + (1 - start) * (1 - cos(pi * x)) / 2.
 

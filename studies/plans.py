@@ -164,6 +164,9 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
     'decay': [shown(cycle.decay) for cycle in written],
     'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
   }
+  decays = [shown(cycle.weight_decay) for cycle in written]
+  if {*decays} != {'Constant'}:
+    columns['weight decay'] = decays
   return [tuple(columns), *zip(*columns.values())]
 
 

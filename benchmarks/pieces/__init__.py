@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any
 
 from ...core.relative_peak import RelativePeak
+from ...core.schedules import Constant
 from ...parts.resets import Cyclic, FullReset
-from ...parts.shapes import Constant
 from ...schedule_params import SOFT_RESET, ScheduleParams
 
 _RESET: Any = SOFT_RESET.reset

@@ -2,9 +2,8 @@
 
 import pytest
 
-from reset_cycles.core.schedules import Cosine, Cycle, LinearWarmup
+from reset_cycles.core.schedules import Constant, Cosine, Cycle, LinearWarmup
 from reset_cycles.parts.chains import chain_of_lists
-from reset_cycles.parts.shapes import Constant
 
 
 def test_the_lists_of_the_thesis():

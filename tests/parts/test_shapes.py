@@ -13,7 +13,13 @@ import pytest
 from helpers.curves import TOLERANCE, assert_close, read
 from reset_cycles.core.clock import sampled_rates
 from reset_cycles.core.plan import jax_lr_schedule
-from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
+from reset_cycles.core.schedules import (
+  Constant,
+  Cooldown,
+  Cosine,
+  Cycle,
+  LinearWarmup,
+)
 from reset_cycles.parts import composed_shapes, shapes
 from reset_cycles.parts.composed_shapes import (
   WSD,
@@ -25,7 +31,6 @@ from reset_cycles.parts.composed_shapes import (
   Triangular,
 )
 from reset_cycles.parts.shapes import (
-  Constant,
   CosineAnnealing,
   CosineWarmup,
   Exponential,
@@ -48,7 +53,7 @@ CLASSES = {
   for name, value in vars(module).items()
   if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
 }
-KNOWN = {**CLASSES, 'Cosine': Cosine}
+KNOWN = {**CLASSES, 'Cosine': Cosine, 'Constant': Constant}
 
 # Steps of the phase, the shape, values: what no other library and no example has.
 BY_HAND = (
@@ -303,7 +308,7 @@ def signature(kind):
 def test_the_page_lists_every_shape_with_its_fields_and_formula():
   page = pathlib.Path(__file__).parents[2] / 'docs' / 'shapes.md'
   rows = [r for r in page.read_text().splitlines() if r.startswith('| `')]
-  own = (LinearWarmup, Cooldown, Cosine)
+  own = (LinearWarmup, Cooldown, Cosine, Constant)
   expected = [
     f'| `{signature(kind)}` | {inspect.getdoc(kind).splitlines()[0]} |'
     for kind in (*own, *CLASSES.values())

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from helpers.curves import TOLERANCE, read
-from reset_cycles.core.schedules import Cosine
+from reset_cycles.core.schedules import Constant, Cosine
 from reset_cycles.parts.composed_shapes import (
   WSD,
   Chained,
@@ -29,7 +29,6 @@ from reset_cycles.parts.composed_shapes import (
   Triangular,
 )
 from reset_cycles.parts.shapes import (
-  Constant,
   CosineAnnealing,
   Exponential,
   InversePower,
