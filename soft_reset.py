@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from .core.checks import Checked, Level, NonNegative
+from .core.checks import Checked, Level, NonNegative, check
 from .core.evaluation import Evaluation, Target
+from .core.schedules import OneShape
 
 
 class ResetPlan(NamedTuple):
@@ -69,15 +71,36 @@ class SoftReset(Checked, Reset):
 
     tau = min(max(remaining, 0), 1) * max(0, 1 - fade * share of the run over)
 
-  Source: thesis, section 3.3.2; fade is ours: the remaining steps would not make
-  up for a late reset.
+  With an `expected` progress e, a shape that does not fall and stays in [0, 1],
+  of the share f of the run that is over, the way to the target is that to the
+  progress which is due: 1 - (1 - remaining) / e(f), and 0 where e(f) is 0. For a
+  metric that rises it is the way to a target of e(f) times the run's.
+
+  Source: thesis, section 3.3.2, whose outlook proposes the expected progress;
+  fade is ours: the remaining steps would not make up for a late reset.
   """
 
   alpha: Level = 0.5  # share of tau that the moments get
   scale: Scale = 'log'  # of tau for a metric that falls
   fade: NonNegative = 0.0  # tau * max(0, 1 - fade * share of the run so far)
+  expected: OneShape | None = None  # share of the way due by a share of the run
 
   needs_target: ClassVar[bool] = True
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.expected is not None:
+      due = [self._due(f) for f in np.linspace(0.0, 1.0, 101).tolist()]
+      right = 'a shape in [0, 1] that does not fall, such as LinearWarmup()'
+      # Rounding is none of a fall.
+      is_rising = bool(np.all(np.diff(due) >= -1e-6))
+      is_share = 0 <= min(due) and max(due) <= 1
+      check(is_rising and is_share, 'expected', self.expected, right)
+
+  def _due(self, passed: float) -> float:
+    """The share of the way that is due by a share of the run; 1 without any."""
+    due: Any = 1.0 if self.expected is None else self.expected(passed)
+    return float(due)
 
   def remaining(
     self,
@@ -88,7 +111,11 @@ class SoftReset(Checked, Reset):
     planned_end: int,
   ) -> float:
     """The remaining share of the way; see `Target.remaining`, and `tau`."""
-    return target.remaining(last.metric, first.metric, self.scale)
+    whole = target.remaining(last.metric, first.metric, self.scale)
+    if self.expected is None or math.isnan(whole):
+      return whole
+    due = self._due(min(step / planned_end, 1.0))
+    return 1.0 - (1.0 - whole) / due if due > 0 else 0.0
 
   def tau(
     self,

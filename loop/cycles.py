@@ -399,6 +399,8 @@ def _settings(
     right = 'a function of (metric, first metric, step)'
     _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
     if isinstance(reset, SoftReset):
+      right = 'None where tau is given'
+      check(reset.expected is None, 'expected', reset.expected, right)
       own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
       settings = dataclasses.replace(settings, reset=own)
   if target is not None:

@@ -13,9 +13,15 @@ import pytest
 
 from reset_cycles import soft_reset
 from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.schedules import Cosine, LinearWarmup
+from reset_cycles.parts.shapes import Lambda, PolynomialWarmup
 from reset_cycles.soft_reset import SoftReset
 
 NAN, INF = math.nan, math.inf
+
+
+def _nan(x):
+  return x * NAN
 
 
 def target(value, rising=True):
@@ -111,6 +117,62 @@ def test_tau_fades_with_the_share_of_the_run_that_is_over(fade, step, expected):
   reset = SoftReset(scale='linear', fade=fade)
   found = reset.tau(last, first, target(0.2, rising=False), step, 100)
   assert found == pytest.approx(expected)
+
+
+HALF = LinearWarmup(start=0.0)  # e = f
+ROOT = PolynomialWarmup(power=0.5)
+
+
+@pytest.mark.parametrize(
+  ('expected', 'share', 'metric', 'tau'),
+  (
+    (HALF, 0.5, 0.3, 0.25),  # 1 - .3 / (.5 * .8)
+    (HALF, 0.5, 0.4, 0.0),  # what is due
+    (HALF, 0.5, 0.6, 0.0),  # ahead
+    (HALF, 0.5, -0.1, 1.0),
+    (HALF, 0.0, 0.1, 0.0),  # nothing is due
+    (HALF, 1.0, 0.6, 0.25),  # 1 - .6 / .8, as without
+    (HALF, 1.5, 0.6, 0.25),  # beyond the planned end
+    (HALF, 0.0, NAN, 1.0),
+    (ROOT, 0.25, 0.1, 0.75),  # e = .5
+    (None, 0.5, 0.3, 0.625),
+  ),
+)
+def test_tau_by_the_progress_that_is_due(expected, share, metric, tau):
+  last, first = Evaluation(2, 1.0, metric), Evaluation(1, 1.0, 0.0)
+  run = round(1000 * share), 1000
+  found = SoftReset(expected=expected).tau(last, first, target(0.8), *run)
+  assert found == pytest.approx(tau, abs=1e-6)
+  if expected and 0 < share <= 1 and metric == metric:
+    # The thesis' formula with a target of e y*.
+    due = {HALF: share, ROOT: share**0.5}[expected]
+    own = SoftReset().tau(last, first, target(0.8 * due), *run)
+    assert found == pytest.approx(own, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+  ('scale', 'metric', 'gone'),
+  (('log', 4.0, 3 / 4), ('linear', 20.0, 12 / 30)),
+)
+def test_the_progress_that_is_due_of_a_metric_that_falls(scale, metric, gone):
+  """From 32 to a target of 2: 3 of 4 halvings; 12 of 30. Half of tau fades."""
+  first, last = Evaluation(1, NAN, 32.0), Evaluation(9, NAN, metric)
+  # .8 + .2 / 2 are due.
+  reset = SoftReset(scale=scale, fade=1.0, expected=LinearWarmup(0.8))
+  found = reset.tau(last, first, target(2.0, rising=False), 50, 100)
+  assert found == pytest.approx((1 - gone / 0.9) / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+  'shape',
+  (Cosine(), Lambda(lambda x: 2 * x), Lambda(lambda x: x - 0.5), Lambda(_nan)),
+  ids=('falls', 'above_1', 'below_0', 'nan'),
+)
+def test_a_progress_that_cannot_be_due_is_refused(shape):
+  with pytest.raises(
+    ValueError, match='^expected=.*: must be a shape in .0, 1'
+  ):
+    SoftReset(expected=shape)
 
 
 compiled = jax.jit(soft_reset.blend)

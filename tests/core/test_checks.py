@@ -174,8 +174,8 @@ def test_a_value_at_a_path():
     ('reset.fade', -1, 'reset.fade=-1: must be a number in [0, inf).'),
     (
       *('reset.fad', 1),
-      'reset.fad=1: SoftReset has no such field; it has alpha, scale, fade. '
-      'Did you mean fade?',
+      'reset.fad=1: SoftReset has no such field; it has alpha, scale, fade, '
+      'expected. Did you mean fade?',
     ),
     ('cycles.peak', 0, 'cycles.peak=0: must be a number in (0, inf).'),
     ('cycles[1].peak', 0, 'cycles[1].peak=0: must be a number in (0, inf).'),
