@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import tree_map
@@ -49,6 +50,20 @@ class Devices:
       out_shardings=same,
       donate_argnums=(0, 1, 2),
     )
+
+  def spread(
+    self, fn: Callable[[jax.Array], jax.Array], stack: jax.Array
+  ) -> jax.Array:
+    """fn of a stack, its members shared out over the devices; in a train step.
+
+    Args:
+      fn: of each member of a stack by itself, such as a vmapped function; keeps
+        the stack's shape.
+      stack: shape=(members, ...), the same on all devices, as the result is.
+    """
+    own = jax.lax.with_sharding_constraint(_padded(stack), self._split)
+    whole = jax.lax.with_sharding_constraint(fn(own), self._replicated)
+    return whole[: len(stack)]
 
   def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
     """fn(tree) of a laid-out tree; the result is laid out."""
@@ -107,6 +122,15 @@ class PmapDevices(Devices):
       step, in_axes=(0, 0, 0, 0, None), donate_argnums=(0, 1, 2)
     )
 
+  def spread(
+    self, fn: Callable[[jax.Array], jax.Array], stack: jax.Array
+  ) -> jax.Array:
+    padded = _padded(stack)
+    size = len(padded) // jax.device_count()
+    start = size * jax.lax.axis_index(AXIS_NAME)
+    own = fn(jax.lax.dynamic_slice_in_dim(padded, start, size))
+    return jax.lax.all_gather(own, AXIS_NAME, tiled=True)[: len(stack)]
+
   def put(self, tree: Any) -> Any:
     count = jax.local_device_count()
     stack = lambda x: np.broadcast_to(x, (count, *np.shape(x)))
@@ -131,3 +155,9 @@ class PmapDevices(Devices):
     in_axes = (0,) + (None,) * len(hosts)
     mapped = self._pmap(fn, in_axes=in_axes, donate_argnums=(0,) * donate)
     return mapped.lower(tree, *hosts).compile()
+
+
+def _padded(stack: jax.Array) -> jax.Array:
+  """The stack with zeros at its end, to a multiple of the number of devices."""
+  missing = -len(stack) % jax.device_count()
+  return jnp.pad(stack, [(0, missing)] + [(0, 0)] * (stack.ndim - 1))

@@ -22,6 +22,16 @@ from .checks import Checked, Floor, NonNegative, Positive, Share
 from .clock import learning_rate, share_passed, unpacked, weight_decay
 from .schedules import PlannedCycle
 
+# fn(stack), whose members may be shared out over devices; see `Devices.spread`.
+Spread = Callable[[Callable[[jax.Array], jax.Array], jax.Array], jax.Array]
+
+
+def at_once(
+  fn: Callable[[jax.Array], jax.Array], stack: jax.Array
+) -> jax.Array:
+  """fn(stack), on each device by itself: a `Spread`."""
+  return fn(stack)
+
 
 class Step(NamedTuple):
   """What an optimizer is told of the step that it takes."""
@@ -29,6 +39,9 @@ class Step(NamedTuple):
   rate: ArrayLike  # the learning rate; traced
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
+  spread: Spread = at_once  # what each of a stack of matrices goes through
+  # Of each parameter, in order, whether its layer multiplies by it; None: unknown.
+  matrices: tuple[bool, ...] | None = None
 
 
 class Optimizer(Protocol):
@@ -86,6 +99,15 @@ class AdamW(Checked):
     return params
 
 
+class Weighed(NamedTuple):
+  """The weight of a step in Schedule-Free's average."""
+
+  moves: Any  # shape=(), dtype=bool; whether the rate is above 0
+  count: Any  # shape=(), dtype=int32; steps that have moved, with this one
+  total: jax.Array  # shape=(), dtype=float32; of all weights so far
+  share: jax.Array  # shape=(), dtype=float32; c, this step's of them
+
+
 class ScheduleFreeState(NamedTuple):
   """What is kept besides x, the parameters that are evaluated."""
 
@@ -131,16 +153,10 @@ class ScheduleFreeAdamW(AdamW):
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       grads, _ = clip.update(grads, clip.init(params), params)
-      moves = jnp.asarray(rate) > 0
-      count = state.count + moves
+      moves, count, total, c = self.weighed(state, rate)
       squares = tree_map(jnp.square, grads)
       nu = averaged(state.nu, squares, self.beta2)
       nu = tree_map(functools.partial(jnp.where, moves), nu, state.nu)
-      weight = count.astype(jnp.float32) ** self.r * rate**self.weight_lr_power
-      weight = jnp.where(moves, weight, 0.0)
-      total = state.weight_sum + weight
-      # c is 0 until a rate is above 0.
-      c = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
 
       def stepped(z: Any, y: Any, g: Any, v: Any) -> jax.Array:
         scale = jnp.sqrt(v / (1 - self.beta2**count)) + self.eps
@@ -155,7 +171,18 @@ class ScheduleFreeAdamW(AdamW):
 
     return optax.GradientTransformation(init, update)
 
-  def gradient_point(self, state: ScheduleFreeState, params: Any) -> Any:
+  def weighed(self, state: Any, rate: ArrayLike) -> Weighed:
+    """The weight of a step at a rate, after those of a state."""
+    moves = jnp.asarray(rate) > 0
+    count = state.count + moves
+    weight = count.astype(jnp.float32) ** self.r * rate**self.weight_lr_power
+    weight = jnp.where(moves, weight, 0.0)
+    total = state.weight_sum + weight
+    # c is 0 until a rate is above 0.
+    c = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1.0), 0.0)
+    return Weighed(moves, count, total, c)
+
+  def gradient_point(self, state: Any, params: Any) -> Any:
     return averaged(params, state.z, 1.0 - self.one_minus_beta1)
 
 
@@ -189,6 +216,7 @@ def clocked(
   build: Callable[[Step], Any],
   cycles: Sequence[PlannedCycle],
   begun: tuple[np.ndarray, np.ndarray],
+  told: Step | None = None,
 ) -> optax.GradientTransformation:
   """An optimizer that the clock tells its steps; its state is a `ClockedState`.
 
@@ -199,11 +227,13 @@ def clocked(
     build: what the step is told -> the transformation that takes it.
     cycles: those that the clock goes through.
     begun: clock and control of a run that begins.
+    told: what is the same for every step, if anything: spread, matrices.
   """
   rate_of = jax.jit(functools.partial(learning_rate, cycles=cycles))
+  each = Step(0.0) if told is None else told
 
   def init(params: Any) -> ClockedState:
-    first = Step(jnp.float32(unpacked(begun[0]).peak))
+    first = each._replace(rate=jnp.float32(unpacked(begun[0]).peak))
     inner = build(first).init(params)
     return ClockedState(inner, *map(jnp.asarray, begun))
 
@@ -211,8 +241,12 @@ def clocked(
     grads: Any, state: ClockedState, params: Any = None, **more: Any
   ) -> tuple[Any, ClockedState]:
     words = state.clock
-    decay, passed = weight_decay(words, cycles), share_passed(words)
-    own = build(Step(rate_of(words), decay, passed))
+    step = each._replace(
+      rate=rate_of(words),
+      weight_decay=weight_decay(words, cycles),
+      passed=share_passed(words),
+    )
+    own = build(step)
     updates, inner = own.update(grads, state.inner, params, **more)
     clock = words.at[0].add(1)
     return updates, ClockedState(inner, clock, state.control)

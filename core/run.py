@@ -20,7 +20,7 @@ from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
 from .events import Event, start_event, with_effect
 from .model_reset import Model, ModelReset, role_by_field
-from .optimizers import ClockedState, clocked
+from .optimizers import ClockedState, Step, clocked
 from .plan import Chain
 from .records import Records
 from .state import Control, RunConfig, clock_of, from_words, words_of
@@ -244,7 +244,12 @@ def set_up(
   devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
   begun = words_of(control, config)
-  transformation = clocked(optimizer.build, chain.cycles, begun)
+  told = Step(
+    0.0,
+    spread=devices.spread,
+    matrices=workload_facts.matrices(workload, workload.param_shapes),
+  )
+  transformation = clocked(optimizer.build, chain.cycles, begun, told)
   opt_state = devices.init(transformation.init, model_params)
 
   # What is compiled; the step is at its first call.

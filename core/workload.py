@@ -31,6 +31,7 @@ class WorkloadApi(Protocol):
   target_metric_name: str
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
+  model_params_types: Any  # tree of their types; may be missing, see `matrices`
   metrics_logger: Any  # append_scalar_metrics(numbers by name, step); or None
   model_fn: Callable[..., Any]
   loss_fn: Callable[..., Any]
@@ -83,6 +84,34 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
       'those with a leading device axis.'
     )
   return extra == {1}
+
+
+def matrices(workload: WorkloadApi, params: Any) -> tuple[bool, ...] | None:
+  """Of each parameter, by the benchmark's types, whether it may be a matrix.
+
+  Embeddings are tables of vectors; biases, and scales of norms, are vectors even
+  where they have two axes. The keys of the benchmark's tree are in lower case, and
+  may be in another order.
+
+  Returns:
+    In the order of the parameters' leaves; None if the workload has no types, or
+    they are not those of these parameters.
+  """
+  try:
+    types = workload.model_params_types
+  except (AttributeError, ValueError):
+    return None
+  flat = jax.tree_util.tree_flatten_with_path
+  named = {_lower(path): str(kind) for path, kind in flat(types)[0]}
+  paths = [_lower(path) for path, _ in flat(params)[0]]
+  if not all(path in named for path in paths):
+    return None
+  others = ('EMBEDDING', 'BIAS', 'SCALE')
+  return tuple(not any(o in named[path] for o in others) for path in paths)
+
+
+def _lower(path: Any) -> str:
+  return jax.tree_util.keystr(path).lower()
 
 
 def takes_dropout_rate(workload: WorkloadApi) -> bool:

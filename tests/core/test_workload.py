@@ -1,6 +1,8 @@
 """What is read off the benchmark's objects."""
 
+import enum
 import math
+import re
 import types
 
 import flax
@@ -9,6 +11,7 @@ import pytest
 from absl import flags
 
 from helpers import fake_benchmark
+from reset_cycles.core import workload as workload_facts
 from reset_cycles.core.evaluation import Target
 from reset_cycles.core.workload import (
   budget_seconds,
@@ -17,6 +20,7 @@ from reset_cycles.core.workload import (
   read_target,
   spec_of,
 )
+from reset_cycles.mini_algoperf import workloads
 
 
 def workload_with(metric, reached, value=0.1):
@@ -92,3 +96,62 @@ def test_the_steps_that_the_runner_allows(given, expected, monkeypatch):
   assert most_steps() == math.inf
   own(['program'])
   assert most_steps() == expected
+
+
+class Kind(enum.Enum):
+  WEIGHT = 0
+  EMBEDDING = 1
+  ATTENTION_BIAS = 2
+  LAYER_NORM_SCALE = 3
+  CONV_WEIGHT = 4
+
+
+class Typed:
+  """Its types have keys in lower case, in another order than the parameters'."""
+
+  model_params_types = {
+    'b': {'embedding': Kind.EMBEDDING, 'kernel': Kind.CONV_WEIGHT},
+    'a': {'bias': Kind.ATTENTION_BIAS, 'kernel': Kind.WEIGHT},
+    'layernorm': {'scale': Kind.LAYER_NORM_SCALE},
+  }
+
+
+TREE = {
+  'B': {'embedding': 0, 'kernel': 0},
+  'a': {'bias': 0, 'kernel': 0},
+  'LayerNorm': {'scale': 0},
+}
+
+
+def test_which_parameters_are_matrices_by_the_benchmarks_types():
+  """In the order of leaves: B, LayerNorm, a; upper case comes first."""
+  for params in (TREE, flax.core.freeze(TREE)):
+    found = workload_facts.matrices(Typed(), params)
+    assert found == (False, True, False, False, True)
+
+
+def test_types_that_are_not_known():
+  class Unmade:
+    @property
+    def model_params_types(self):
+      raise ValueError('call init_model_fn first')
+
+  assert workload_facts.matrices(object(), TREE) is None
+  assert workload_facts.matrices(Unmade(), TREE) is None
+  assert workload_facts.matrices(Typed(), {'other': 0}) is None
+
+
+@pytest.mark.parametrize('name', ('digits', 'molecules', 'translation'))
+def test_the_types_of_a_stand_in(name, key):
+  workload = workloads.get_workload(name)
+  jax.eval_shape(workload.init_model_fn, key)
+  types = workload_facts.matrices(workload, workload.param_shapes)
+  shapes = jax.tree_util.tree_flatten_with_path(workload.param_shapes)[0]
+  assert len(types) == len(shapes)
+  several = 0
+  for (path, shape), is_one in zip(shapes, types):
+    if len(shape.shape_tuple) > 1:
+      name = jax.tree_util.keystr(path).lower()
+      assert is_one == (not re.search('bias|embed', name)), name
+      several += 1
+  assert several > 1
