@@ -27,7 +27,7 @@ from ..core.control import Transition
 from ..core.evaluation import Evaluation, Target
 from ..core.events import start_event, with_effect
 from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
-from ..core.optimizers import TRANSFORMATION, ClockedState, clocked
+from ..core.optimizers import TRANSFORMATION, ClockedState, Step, clocked
 from ..core.plan import Chain, jax_lr_schedule
 from ..core.records import described
 from ..core.schedules import Constant, Shape
@@ -110,6 +110,7 @@ class Cycles:
     has_batch_stats: bool = False,
     frozen: Callable[[str], bool] | None = None,
     schedules: Mapping[str, Shape] | None = None,
+    matrices: Callable[[str], bool] | None = None,
     key: jax.Array | None = None,
   ) -> None:
     """Lays out the chain and looks at the optimizer.
@@ -136,6 +137,8 @@ class Cycles:
       schedules: shapes by the names of further arguments of a callable
         optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value, bound
         or default, times the shape of the share of the cycle that has passed.
+      matrices: path of a parameter -> whether ScheduleFreeMuon may take it for a
+        matrix, and not for a table of vectors; None: by the shapes alone.
       key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:
@@ -173,13 +176,16 @@ class Cycles:
 
     build, kept = _used('optimizer', optimizer, USABLE, look_at)
     begun = words_of(self._start, self.config)
-    self._clocked = clocked(build, chain.cycles, begun)
-    self.optimizer = TRANSFORMATION(self._init, self._clocked.update)
     paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
+    told, right = Step(0.0), 'a function of the path of a parameter'
+    name = lambda said: tuple(bool(said(path)) for path in paths)
+    if matrices is not None:
+      chosen = _used('matrices', matrices, right, name)
+      told = told._replace(matrices=chosen)
+    self._clocked = clocked(build, chain.cycles, begun, told)
+    self.optimizer = TRANSFORMATION(self._init, self._clocked.update)
     if frozen is not None:
-      right = 'a function of the path of a parameter'
-      name = lambda frozen: [bool(frozen(path)) for path in paths]
-      kept = _used('frozen', frozen, right, name)
+      kept = list(_used('frozen', frozen, right, name))
       right = 'False for at least one parameter'
       check(not all(kept), 'frozen', described(frozen), right)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)

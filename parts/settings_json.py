@@ -26,7 +26,7 @@ from ..core.checks import (
   did_you_mean,
 )
 from ..schedule_params import ScheduleParams
-from . import averages, composed_shapes, resets, shapes
+from . import averages, composed_shapes, muon, resets, shapes
 from . import optimizers as further_optimizers
 
 # The dataclasses that settings are made of, by their names.
@@ -35,7 +35,7 @@ _CLASSES: dict[str, Any] = {
   for module in (
     *(schedule_params, soft_reset, early_switching),
     *(schedules, optimizers),
-    *(shapes, composed_shapes, further_optimizers, averages, resets),
+    *(shapes, composed_shapes, further_optimizers, averages, muon, resets),
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)

@@ -3,6 +3,7 @@
 Each case's final weights and events go to FOLDER/<case>.npz.
 """
 
+import dataclasses
 import pathlib
 import sys
 
@@ -20,9 +21,15 @@ from helpers.runs import (
   new_driver,
   restore,
 )
+from reset_cycles.parts.muon import ScheduleFreeMuon
 
 # Settings, evaluations, step_hint, and the last step.
-CASES = {'finish': (PARAMS, SWITCHING, 6, 12), 'timed': (TIMED, TIMING, 20, 36)}
+MUON = dataclasses.replace(PARAMS, optimizer=ScheduleFreeMuon())
+CASES = {
+  'finish': (PARAMS, SWITCHING, 6, 12),
+  'timed': (TIMED, TIMING, 20, 36),
+  'muon': (MUON, SWITCHING, 6, 12),
+}
 
 
 def train(case, generation):

@@ -182,6 +182,63 @@ def schedule_free(start, grads, rates, h):
   return history
 
 
+def orthogonalised(matrix):
+  """Five Newton-Schulz iterations on one matrix; zeros for zeros."""
+  a, b, c = 3.4445, -4.7750, 2.0315
+  x = np.asarray(matrix, np.float64)
+  if not x.any():
+    return x
+  x = x / math.sqrt(float(np.sum(x**2)))
+  for _ in range(5):
+    x = a * x + b * x @ x.T @ x + c * x @ x.T @ x @ x.T @ x
+  return x
+
+
+def muon(starts, grads, rates, h, sides):
+  """Schedule-Free with Muon's steps; at a rate of 0 nothing moves.
+
+  Args:
+    starts: arrays.
+    grads: of each step, an array for each of them.
+    rates: of each step.
+    h: Hparams.
+    sides: of each array, (rows, columns) where it is a matrix, else None.
+
+  Returns:
+    (y, x) after each step, each a list of arrays.
+  """
+  x = [np.asarray(start, np.float64) for start in starts]
+  z, y, b1, b2, mu = x, x, 1 - h.one_minus_beta1, h.beta2, h.momentum
+  m, v = [0.0] * len(x), [0.0] * len(x)
+  t, total, history = 0, 0.0, []
+  for gs, rate in zip(grads, rates):
+    if rate > 0:
+      t += 1
+      total += t**h.r * rate**h.weight_lr_power
+      c = t**h.r * rate**h.weight_lr_power / total
+      z = list(z)
+      for i, g in enumerate(np.float64(g) for g in gs):
+        m[i] = mu * m[i] + (1 - mu) * g
+        d = mu * m[i] + (1 - mu) * g
+        if sides[i]:
+          rows, columns = sides[i]
+          size = max(1.0, math.sqrt(columns / rows))
+          if h.size == 'adam':
+            size = 0.2 * math.sqrt(max(sides[i]))
+          turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
+          step = size * turned + h.weight_decay * y[i]
+        else:
+          v[i] = b2 * v[i] + (1 - b2) * g**2
+          scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
+          step = d / (1 - mu**t) / scale + h.weight_decay * y[i]
+          step = h.adam_share * step
+        z[i] = z[i] - rate * step
+      x = [(1 - c) * a + c * b for a, b in zip(x, z)]
+      y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]
+    history.append((y, x))
+  return history
+
+
 # A whole run with a chain and S(t), over steps or over time.
 
 
