@@ -46,8 +46,17 @@ from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.state import RunConfig, words_of
 from reset_cycles.core.train_step import loss_in_training, train_step
 from reset_cycles.mini_algoperf import files
+from reset_cycles.parts.muon import ScheduleFreeMuon
 from reset_cycles.submission import make_submission
 
+# Muon is not in force; it is what SOFT_RESET would be with it.
+SETTINGS = {
+  'THESIS': schedule_params.THESIS,
+  'SOFT_RESET': schedule_params.SOFT_RESET,
+  'MUON': dataclasses.replace(
+    schedule_params.SOFT_RESET, optimizer=ScheduleFreeMuon()
+  ),
+}
 WARM_UP = 5
 RESETS = 6  # in a round
 
@@ -91,9 +100,9 @@ class Submitted:
   """A run of one of our settings; a call takes a step."""
 
   def __init__(self, settings: str, workload: Any) -> None:
-    params = getattr(schedule_params, settings)
+    chosen = SETTINGS[settings]
     self._functions: Any = make_submission(
-      dataclasses.replace(params, budget_factor=100.0, repeat=True)
+      dataclasses.replace(chosen, budget_factor=100.0, repeat=True)
     )
     self.workload, self._batches = workload, batches_of(workload)
     # A list: to take one from an array costs a call of its own at every step.
@@ -238,7 +247,10 @@ def measure_resets(run: Submitted) -> Figures:
 
 
 def measure(
-  make_workload: Callable[[], Any], pairs: int, rounds: int
+  make_workload: Callable[[], Any],
+  pairs: int,
+  rounds: int,
+  with_muon: bool = False,
 ) -> dict[str, dict[str, list[float]]]:
   """(run, figure) -> one value of each round, its median."""
   makers: dict[str, Callable[[], Run]] = {
@@ -246,6 +258,8 @@ def measure(
     'THESIS': lambda: Submitted('THESIS', make_workload()),
     'SOFT_RESET': lambda: Submitted('SOFT_RESET', make_workload()),
   }
+  if with_muon:
+    makers['MUON'] = lambda: Submitted('MUON', make_workload())
   compiled = Compilations()
   found: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
   for _ in range(rounds):
@@ -273,7 +287,7 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   """
   workload = MODELS[name]()
   key = jax.ShapeDtypeStruct((2,), np.uint32)
-  chosen = getattr(schedule_params, settings)
+  chosen = SETTINGS[settings]
   chain = jax_lr_schedule(100, chosen.cycles, 100.0)
   config = RunConfig(chosen, chain, Target('loss', 1.0, rises=False))
   begun = words_of(start(config), config)
@@ -370,6 +384,7 @@ def main() -> None:
   parser.add_argument('--pairs', type=int, default=100, help='in a round')
   parser.add_argument('--rounds', type=int, default=5)
   parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
+  parser.add_argument('--muon', action='store_true', help='measure it, too')
   parser.add_argument('--memory', help='models whose memory is planned')
   args = parser.parse_args()
   if args.memory:
@@ -386,7 +401,7 @@ def main() -> None:
 
       return workloads.get_workload(name)
 
-    found = measure(make, args.pairs, args.rounds)
+    found = measure(make, args.pairs, args.rounds, args.muon)
     saved['figures'][name] = found
     print(f'## {name}\n\n{table(found)}\n', flush=True)
   print(', '.join(f'{k} {v}' for k, v in saved['versions'].items()))
