@@ -32,6 +32,7 @@ from helpers.runs import (
 )
 from helpers.trees import assert_close, host
 from reset_cycles.core.clock import unpacked
+from reset_cycles.core.model_reset import Effect
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
 from reset_cycles.core.state import clock_of, to_words
@@ -140,8 +141,12 @@ def assert_resumed_is_unbroken(folder, make, until, lefts):
 
   def end_of(driver):
     completes = driver.run(until=until + 1)
+    rows = read_events(folder / 'cycles.csv')
+    # Norms of the model: numbers that are equal as its arrays are.
+    norms = [[row.pop(name) for name in Effect._fields] for row in rows]
+    measured = np.array([[x or NAN for x in row] for row in norms], np.float64)
     arrays = (driver.params, driver.model_state, driver.optimizer_state[0])
-    return (completes, (folder / 'cycles.csv').read_text()), host(arrays)
+    return (completes, rows), host((arrays, measured))
 
   told, final = end_of(make())
   for first, every in ((1, 1), (1, 4), (2, 4), (3, 4), (4, 4)):
