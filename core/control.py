@@ -162,8 +162,9 @@ def _may_abandon(
   settings = config.settings
   # A rule that judges the chain may also speak when a cycle's steps are over.
   is_heard = settings.switching.judges_chain or step < control.end
-  # With fewer steps than it has had, a new chain could hardly come farther.
-  is_late = control.planned_end - step < step - control.chain_start
+  # The model that a run ends with comes from at least half of its steps: a rule
+  # that keeps asking for more can throw no chain after chain away.
+  is_late = control.planned_end - step < step
   is_worth_it = has_diverged or not (config.is_timed and is_late)
   return settings.early_switching and is_heard and is_worth_it
 

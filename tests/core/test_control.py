@@ -275,12 +275,42 @@ def test_the_clock_goes_on_past_a_cycles_end():
   # At half of 120 steps, later; a NaN at any time.
   ((60, 9, [60]), (61, 9, []), (90, 9, []), (61, NAN, [61])),
 )
-def test_what_learns_is_abandoned_only_while_a_new_chain_gets_as_many_steps(
+def test_what_learns_is_abandoned_only_in_the_first_half_of_a_run(
   step, loss, switches
 ):
   seen = (1, 10, step - 1, step)
   events, *_ = judged((1.0,), seen, losses={step: loss}, until=step + 1)
   assert [step for step, *_ in of(events, 'abandon')] == switches
+
+
+def test_a_target_out_of_reach_costs_one_chain():
+  """Of 120 steps; .3 of the chain are over at 41, and of the next one at 71.
+
+  Then 49 steps remain, fewer than the run has spent.
+  """
+  events, *_ = judged((1.0,), REGULAR, switching=Progress(), until=120)
+  assert story(events) == (
+    f'0 start 1 120, 11 clock 1 120, 41 abandon 1 target out of reach, '
+    f'41 reset 2 {ANEW}, 41 start 2 120'
+  )
+
+
+@pytest.mark.parametrize('seed', range(40))
+def test_the_model_of_a_runs_end_comes_from_at_least_half_of_it(seed):
+  """Whatever the evaluations, as long as they are finite."""
+  rng = np.random.default_rng(seed)
+  seen = np.unique(rng.integers(1, 120, 40)).tolist()
+  losses = dict(zip(seen, rng.uniform(0.1, 9, len(seen)).tolist()))
+  rules = (
+    SmoothedLossRule(eps1=1e-3, m=1, k=1),
+    Progress(margin=0.0, gain=0.0),
+  )
+  rule = rules[seed % 2]
+  events, *_ = judged(
+    (1.0,), seen, losses=losses, switching=rule, until=120
+  )
+  begun = [step for step, *_ in of(events, 'abandon')]
+  assert begun and max(begun) <= 60
 
 
 class Moved:

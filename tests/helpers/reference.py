@@ -349,8 +349,7 @@ class Twin:
   def may_abandon(self, step):
     if not self.params.early_switching or not self.params.horizon:
       return self.params.early_switching
-    had = step - self.chain_start
-    return self.is_broken() or self.horizon - step >= had
+    return self.is_broken() or self.horizon - step >= step
 
   def is_broken(self):
     return not np.isfinite(self.losses[-1:]).all()
