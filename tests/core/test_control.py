@@ -306,9 +306,7 @@ def test_the_model_of_a_runs_end_comes_from_at_least_half_of_it(seed):
     Progress(margin=0.0, gain=0.0),
   )
   rule = rules[seed % 2]
-  events, *_ = judged(
-    (1.0,), seen, losses=losses, switching=rule, until=120
-  )
+  events, *_ = judged((1.0,), seen, losses=losses, switching=rule, until=120)
   begun = [step for step, *_ in of(events, 'abandon')]
   assert begun and max(begun) <= 60
 
