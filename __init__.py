@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+  from .loop import LOOP as LOOP
   from .loop import Cycles as Cycles
   from .loop import Event as Event
   from .loop import State as State
@@ -23,7 +24,7 @@ __version__ = '0.1.0'
 
 _SETTINGS = ('SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS')
 _HOMES = {
-  **dict.fromkeys(('Cycles', 'Event', 'State'), 'loop'),
+  **dict.fromkeys(('Cycles', 'Event', 'LOOP', 'State'), 'loop'),
   **dict.fromkeys(_SETTINGS, 'schedule_params'),
   'make_submission': 'submission',
 }

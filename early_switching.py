@@ -20,7 +20,7 @@ class Context(NamedTuple):
 
   share: float  # steps taken, as a share of those that are judged
   target: Target
-  first: Evaluation  # of the run
+  first: Evaluation  # of the run; its metric is NaN if it came late
 
 
 class Verdict(NamedTuple):
@@ -125,6 +125,20 @@ class SmoothedLossRule(Checked, SwitchingRule):
 
 
 @dataclasses.dataclass(frozen=True)
+class NotFinite(SwitchingRule):
+  """Abandons a chain only where its loss is not finite, as under every rule."""
+
+  judges_chain: ClassVar[bool] = True
+  initial: ClassVar[None] = None
+  columns: ClassVar[tuple[str, ...]] = ()
+
+  def observe(
+    self, state: None, evaluation: Evaluation, context: Context
+  ) -> tuple[None, Verdict]:
+    return None, Verdict('', {})
+
+
+@dataclasses.dataclass(frozen=True)
 class Progress(Checked, SwitchingRule):
   """Abandons a chain of cycles that is not expected to reach the target.
 
@@ -132,7 +146,8 @@ class Progress(Checked, SwitchingRule):
 
   f is the share of the chain, from the last full reset to the planned end, and
   best the largest progress so far: 1 - `Target.remaining`, linear. Metrics count
-  as shares: their units do not matter.
+  as shares: their units do not matter. Without an evaluation of the untrained
+  model the way of a metric that falls is not known, and no chain is abandoned.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
@@ -158,7 +173,8 @@ class Progress(Checked, SwitchingRule):
     best = max(state, p)  # which keeps the state's where the other is NaN
     missing = 1.0 - best
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)
-    is_lost = f >= self.min_share and missing > to_come
+    is_known = context.target.rises or math.isfinite(context.first.metric)
+    is_lost = is_known and f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
     terms = dict(zip(self.columns, (p, best, missing, to_come)))
     return best, Verdict(reason, terms)

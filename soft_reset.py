@@ -111,7 +111,8 @@ class SoftReset(Checked, Reset):
     planned_end: int,
   ) -> float:
     """The remaining share of the way; see `Target.remaining`, and `tau`."""
-    whole = target.remaining(last.metric, first.metric, self.scale)
+    start = first.untrained_metric(planned_end)
+    whole = target.remaining(last.metric, start, self.scale)
     if self.expected is None or math.isnan(whole):
       return whole
     due = self._due(min(step / planned_end, 1.0))

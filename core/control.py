@@ -19,7 +19,7 @@ from .clock import nominal_step
 from .evaluation import Evaluation
 from .events import Event, clock_event, event, start_event
 from .plan import cycle_ends
-from .state import Control, RunConfig, clock_of
+from .state import Control, RunConfig, clock_of, plan_of
 
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
@@ -42,7 +42,9 @@ class Transition(NamedTuple):
 def start(config: RunConfig) -> Control:
   """The control before the first step."""
   control = Control(
-    planned_end=config.chain.steps, switching=config.settings.switching.initial
+    planned_end=config.chain.steps,
+    switching=config.settings.switching.initial,
+    plan=plan_of(config.chain),
   )
   return _laid_out(control, 0, config)
 
@@ -82,7 +84,9 @@ def transition(
   if reason and _may_abandon(control, step, config, has_diverged):
     stops = control.num_early_stops + 1
     control = control._replace(num_early_stops=stops)
-    said = event('abandon', control, reason=reason, num_early_stops=stops)
+    last = {'metric': control.last.metric, 'metric_step': control.last.step}
+    count = {'num_early_stops': stops}
+    said = event('abandon', control, reason=reason, **count, **last)
     following = _next(control, step, config, has_failed=True)
     ended = control, [*events, said], True
     return _followed(ended, following, step, config, is_model_finite)
@@ -113,8 +117,33 @@ def taken_in(
     numbers |= verdict.terms
     numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
     events.append(event('evaluation', control, **numbers))
+    warnings = _warnings(control, config)
+    events += [event('warning', control, reason=why) for why in warnings]
     reason = reason or verdict.reason
   return control, events, reason
+
+
+def _warnings(control: Control, config: RunConfig) -> list[str]:
+  """What the last evaluation says about the way it is measured; each once."""
+  first, last, settings = control.first, control.last, config.settings
+  is_measured = settings.reset.needs_target or settings.switching.needs_target
+  is_measured &= not config.target.rises and math.isfinite(first.metric)
+  found, steps = list[str](), control.planned_end
+  is_late = math.isnan(first.untrained_metric(steps))
+  if first.step == last.step and is_measured and is_late:
+    found += [
+      f'the first evaluation came after {first.step} of {steps} steps: evaluate '
+      'after the first step too, where the way to the target begins'
+    ]
+  is_third = control.cycle == 1 and control.num_evaluations == 3
+  is_worst = control.best.step == first.step and last.metric != first.metric
+  if is_third and is_worst and last.loss < first.loss:
+    rises = config.target.rises
+    found += [
+      'the loss has fallen and the metric has got worse in three evaluations: '
+      f'is rises={rises} right?'
+    ]
+  return found
 
 
 def observe(
@@ -134,7 +163,9 @@ def observe(
     if rule.judges_chain:
       begin, end = control.chain_start, max(control.planned_end, end)
     share = (evaluation.step - begin) / (end - begin)
-    context = Context(share, config.target, first)
+    start = first.untrained_metric(control.planned_end)
+    untrained = first._replace(metric=start)
+    context = Context(share, config.target, untrained)
     switching, verdict = rule.observe(switching, evaluation, context)
     if not math.isfinite(evaluation.loss):
       verdict = verdict._replace(reason='loss is not finite')
@@ -149,10 +180,19 @@ def observe(
     num_evaluations=control.num_evaluations + is_of_cycle,
     last=evaluation,
     first=first,
+    best=_better(control.best, evaluation, config.target.rises),
     switching=switching,
     intervals=intervals,
     planned_end=planned_end,
   ), verdict
+
+
+def _better(best: Evaluation, new: Evaluation, rises: bool) -> Evaluation:
+  """The evaluation with the better metric; a metric that is NaN never is."""
+  if best.step < 0 or math.isnan(best.metric):
+    return new
+  is_better = new.metric > best.metric if rises else new.metric < best.metric
+  return new if is_better else best
 
 
 def _may_abandon(
@@ -329,10 +369,11 @@ def _followed(
   """
   before, events, is_early = ended
   if following is None:
-    stops = before.num_early_stops
-    said = event(
-      'finish', before, reason='cycles have run out', num_early_stops=stops
-    )
+    reason, stops = 'cycles have run out', before.num_early_stops
+    said = event('finish', before, reason=reason, num_early_stops=stops)
+    if before.best.step >= 0:
+      best = before.best
+      said |= {'metric': best.metric, 'metric_step': best.step}
     return Transition(before, None, [*events, said], step, run_is_over=True)
   plan, note = _plan(before, following, step, config, is_model_finite)
   reset, rule = config.settings.reset, config.settings.switching

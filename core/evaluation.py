@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from .checks import check
 
+# The share of a run up to which an evaluation shows an untrained model.
+_UNTRAINED = 0.01
 _LOSS_KEYS = ('validation/loss', 'validation/ctc_loss')
 
 # (step, results); see `decode` for what a restore turns it into.
@@ -30,12 +32,12 @@ class Target(NamedTuple):
 
     On a log scale perplexity, word error rate and error rate behave alike; on the
     linear one a classifier is treated alike whether its accuracy or its error
-    rate is given. Where the first evaluation does not serve (not finite, or no
-    worse than the target) a falling metric uses 1 - y* / y.
+    rate is given. Where the first evaluation does not serve (not finite, late, or
+    no worse than the target) a falling metric uses 1 - y* / y.
 
     Args:
       metric: y, of an evaluation.
-      first: y0, of the run's first evaluation.
+      first: y0, of the run's first evaluation; NaN if that came late.
       scale: 'log' or 'linear', of a metric that falls.
 
     Returns:
@@ -67,6 +69,15 @@ class Evaluation(NamedTuple):
   loss: float = math.nan  # validation loss
   metric: float = math.nan  # validation target metric
   seconds: float = math.nan  # accumulated submission time, if known
+
+  def untrained_metric(self, steps: int) -> float:
+    """The metric at which the way to the target begins.
+
+    NaN if the evaluation came after more than one step and more than 1 % of the
+    steps of the run: most of the way may be behind by then.
+    """
+    is_early = self.step <= max(1.0, _UNTRAINED * steps)
+    return self.metric if is_early else math.nan
 
 
 def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:

@@ -7,16 +7,33 @@ resumed run decides as an uninterrupted one would.
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ..schedule_params import ScheduleParams
+from .checks import check
 from .clock import CycleClock, anchored_clock, packed
 from .evaluation import Evaluation, Target
 from .horizon import Intervals
 from .plan import Chain
+
+
+class Plan(NamedTuple):
+  """What tells the plan of one run from that of another."""
+
+  steps: int = 0  # of the whole chain
+  mark: int = 0  # a checksum of the cycles' peaks, lengths and warm-ups
+
+
+def plan_of(chain: Chain) -> Plan:
+  """The plan of a chain; the same on all machines."""
+  cycles = [planned.cycle for planned in chain.cycles]
+  numbers = [(c.peak, c.length, c.warmup_factor) for c in cycles]
+  mark = zlib.crc32(np.asarray(numbers, '<f8').tobytes())
+  return Plan(chain.steps, mark)
 
 
 class RunConfig(NamedTuple):
@@ -52,8 +69,10 @@ class Control(NamedTuple):
   num_early_stops: int = 0  # how many cycles have been abandoned
   last: Evaluation = Evaluation()  # the last one
   first: Evaluation = Evaluation()  # of the run
+  best: Evaluation = Evaluation()  # of the run, by the metric
   switching: Any = ()  # state of the switching rule
   intervals: Intervals = Intervals()  # between evaluations
+  plan: Plan = Plan()  # as the run began
 
 
 def clock_of(
@@ -91,7 +110,8 @@ def from_words(words: np.ndarray, like: Control) -> Control:
   """The control that `to_words` wrote; `like` tells which numbers are whole.
 
   Raises:
-    ValueError: if the words were written by a run with other settings.
+    ValueError: if the words were written by a run with another plan or other
+      settings.
   """
   leaves, treedef = jax.tree_util.tree_flatten(like)
   values = np.ascontiguousarray(words, np.int32).view(np.float64)
@@ -102,4 +122,12 @@ def from_words(words: np.ndarray, like: Control) -> Control:
       'another version.'
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
-  return jax.tree_util.tree_unflatten(treedef, numbers)
+  control: Control = jax.tree_util.tree_unflatten(treedef, numbers)
+  steps = control.plan.steps
+  right = f'{like.plan.steps}, as in this run: set up the run that was saved'
+  check(steps == like.plan.steps, 'steps of the saved run', steps, right)
+  is_same = control.plan == like.plan
+  right = 'those of this run: set up the run that was saved'
+  cycles = 'others'
+  check(is_same, 'peaks, lengths or warm-ups of the saved run', cycles, right)
+  return control

@@ -1,7 +1,7 @@
 """`Cycles` for a training loop of one's own, and what it takes and returns."""
 
 from ..core.optimizers import ClockedState
-from .cycles import Cycles, State
+from .cycles import LOOP, Cycles, State
 from .events import Event
 
-__all__ = ['ClockedState', 'Cycles', 'Event', 'State']
+__all__ = ['LOOP', 'ClockedState', 'Cycles', 'Event', 'State']

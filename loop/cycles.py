@@ -7,6 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -32,6 +33,7 @@ from ..core.plan import Chain, jax_lr_schedule
 from ..core.records import described
 from ..core.schedules import Constant, Shape
 from ..core.state import Control, RunConfig, from_words, words_of
+from ..early_switching import NotFinite
 from ..parts.resets import Cyclic, FullReset
 from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import SoftReset
@@ -53,6 +55,10 @@ _MAKES = (
   'nnx.Param), and with has_batch_stats a pair of trees'
 )
 Tau = Callable[[float, float, int], float]
+# Cycles alone: no model that is finite is reset or replaced.
+LOOP = replace(
+  SOFT_RESET, reset=Cyclic(), switching=NotFinite(), relative_peak=None
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,11 +105,12 @@ class Cycles:
 
   def __init__(
     self,
-    settings: ScheduleParams = SOFT_RESET,
+    settings: ScheduleParams = LOOP,
     *,
     num_steps: int,
     make_params: Callable[[jax.Array], Any],
     optimizer: Any = None,
+    peak: float | None = None,
     target: float | None = None,
     rises: bool = True,
     tau: Tau | None = None,
@@ -116,7 +123,8 @@ class Cycles:
     """Lays out the chain and looks at the optimizer.
 
     Args:
-      settings: what needs a workload is ignored: budget_factor, relative_peak,
+      settings: `LOOP`, the cycles of SOFT_RESET without soft resets, which
+        replaces no model that is finite. What needs a workload is ignored: budget_factor, relative_peak,
         dropout_rate, label_smoothing, and the numbers of the horizon, which is
         num_steps. With an `optimizer`, only the weight decay of the settings'
         own counts.
@@ -126,6 +134,8 @@ class Cycles:
       optimizer: a callable of (learning_rate) or (learning_rate, weight_decay),
         such as optax.adamw; or a transformation with a learning_rate of
         optax.inject_hyperparams; None for the settings' own.
+      peak: learning rate of the first cycle's peak; the peaks of the others keep
+        their ratio to it. None: as the settings have it (0.0025).
       target: the metric to reach, above 0; None if none is known. Then soft
         resets need `tau`.
       rises: whether a larger metric is better.
@@ -144,7 +154,7 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    settings = _settings(settings, target, tau)
+    settings = with_peak(_settings(settings, target, tau), peak)
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
@@ -200,7 +210,8 @@ class Cycles:
 
     self._like = State(params, jax.eval_shape(self._init, params), stats)
     # Before which step to decide, and the last one that before_step has seen.
-    self._due, self._last, self._is_over = -1, -1, False
+    self._due, self._last = -1, -1
+    self._has_begun = self._is_over = False
     self._layout: list[Any] = []  # of the parameters, once `_adopt` saw some
 
   def _fresh(self, number: int) -> tuple[Any, Any]:
@@ -255,15 +266,19 @@ class Cycles:
       ValueError: if the state is not one of these cycles, or not of this step.
     """
     # Any other step means that the state may have been restored.
-    if step in (self._last, self._last + 1) and step < self._due:
+    is_next = self._has_begun and step in (self._last, self._last + 1)
+    if is_next and step < self._due:
       self._last = step
       return state, []
+    if step == 0 < self._last:  # another run
+      self._has_begun = self._is_over = False
     model, control, count = self._adopt(state)
     check(step == count, 'step', step, f'{count}, the steps taken so far')
     after = self._transition(model, control, [], step)
-    if step == 0 and self._last < 0:
+    if step == 0 and not self._has_begun:
       begun = start_event(self._start, self.config)
       after = after._replace(events=[begun, *after.events])
+    self._has_begun = True
     due = max(after.due, step + 1)  # also when the run is over
     return self._act(state, model, after._replace(due=due), step)
 
@@ -319,6 +334,15 @@ class Cycles:
       step: that of the last `before_step`, or a later one.
     """
     return max(self._due - step, 0) if 0 <= self._last <= step else 0
+
+  @property
+  def schedule(self) -> Chain:
+    """The planned learning rate, as an `optax.Schedule` of the step alone.
+
+    For those who want the chain's rate without resets: no evaluation moves it,
+    and after num_steps it stays what it is at the end.
+    """
+    return self.config.chain
 
   def learning_rate(self, state: Any) -> float:
     """The learning rate of the step about to be taken; waits for the state."""
@@ -391,7 +415,17 @@ class Cycles:
     said = [event_of(event, step) for event in events]
     if hasattr(state, '_replace'):
       return state._replace(**changes), said
-    return dataclasses.replace(state, **changes), said
+    return replace(state, **changes), said
+
+
+def with_peak(settings: ScheduleParams, peak: float | None) -> ScheduleParams:
+  """Settings with this peak in the first cycle, and the same ratios of peaks."""
+  if peak is None:
+    return settings
+  check_number('peak', peak, '(0, inf)')
+  first = settings.cycles[0].peak
+  scaled = [replace(c, peak=peak * c.peak / first) for c in settings.cycles]
+  return replace(settings, cycles=tuple(scaled))
 
 
 def _settings(
@@ -408,17 +442,17 @@ def _settings(
       right = 'None where tau is given'
       check(reset.expected is None, 'expected', reset.expected, right)
       own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
-      settings = dataclasses.replace(settings, reset=own)
+      settings = replace(settings, reset=own)
   if target is not None:
     check_number('target', target, '(0, inf)')
   else:
-    right = 'another one where target and tau are None'
+    right = 'another one, such as Cyclic(), or give target=… or tau=…'
     check(not settings.reset.needs_target, 'reset', reset, right)
     right = 'another one where target is None'
     check(not rule.needs_target, 'switching', rule, right)
   right = 'a SoftReset where tau is given'
   check(tau is None or isinstance(reset, SoftReset), 'reset', reset, right)
-  return dataclasses.replace(settings, relative_peak=None)
+  return replace(settings, relative_peak=None)
 
 
 def _scheduled(

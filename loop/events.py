@@ -9,6 +9,7 @@ _SENTENCES = {
   'cycle_start': 'cycle {cycle} starts, up to step {cycle_end}, with a peak of '
   '{peak_value:g}',
   'evaluation': 'loss {loss:g} and metric {metric:g} after {metric_step} steps',
+  'warning': 'warning: {reason}',
   'refused': 'the evaluation after {metric_step} steps is ignored: {reason}',
   'abandon': 'cycle {cycle} is abandoned: {reason}',
   'reset': 'cycle {cycle} starts with {tau:.3g} of the model fresh ({reason})',
@@ -23,9 +24,8 @@ class Event(NamedTuple):
 
   Attributes:
     step: the step about to be taken.
-    kind: 'cycle_start', 'evaluation', 'refused' (an evaluation), 'abandon',
-      'reset', 'clock' (a cycle's end has moved), 'wait',
-      or 'finish'.
+    kind: 'cycle_start', 'evaluation', 'warning', 'refused' (an evaluation),
+      'abandon', 'reset', 'clock' (a cycle's end has moved), 'wait', or 'finish'.
     cycle: how many cycles have started.
     reason: why, in words; of a reset also its class and what is special.
     numbers: by name, as in cycles.csv of a run, for plots.

@@ -39,7 +39,7 @@ DATA_SETS_AND_MODELS = set(
 STANDARD = set(
   """
   __future__ collections csv dataclasses difflib errno fractions functools
-  inspect io json math numbers os pathlib re statistics sys types typing
+  inspect io json math numbers os pathlib re statistics sys types typing zlib
   """.split()
 )
 THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}

@@ -582,6 +582,7 @@ def comparable(events):
   clock = ('cycle_end', 'pace', 'setting')
   names = {
     'evaluation': ('loss', 'smoothed_loss', 'stopping', 'metric_step'),
+    'warning': (),
     'cycle_start': clock,
     'clock': clock,
     'reset': ('reason',),

@@ -301,11 +301,24 @@ class Twin:
     case1, case2, stop = stopping(rows, rule.eps1, rule.eps2, rule.k, rule.m)
     values = {'smoothed_loss': rows[-1][0], 'stopping': int(stop)}
     self.write(step, 'evaluation', loss=row[1], metric_step=row[0], **values)
+    self.warn(step)
     if case1:
       return 'loss rises'
     if case2:
       return 'minimum out of reach'
     return 'loss is not finite' if stop else ''
+
+  def warn(self, step):
+    first, loss, metric, _ = self.seen[0]
+    is_late = first > 1 and first > self.horizon / 100
+    if len(self.seen) == 1 and is_late and not self.rising:
+      if math.isfinite(metric):
+        self.write(step, 'warning')
+    if len(self.seen) == 3 and self.number == 1 and not math.isnan(metric):
+      sign, last = 1 if self.rising else -1, self.seen[-1]
+      is_better = any(sign * (row[2] - metric) > 0 for row in self.seen[1:])
+      if not is_better and last[2] != metric and last[1] < loss:
+        self.write(step, 'warning')
 
   def in_time(self):
     """The horizon in time after the last evaluation; 0 if unknown."""
@@ -451,6 +464,8 @@ class Twin:
     if self.params.horizon and self.seen[-1][0] <= 1:
       return 0.0  # the first step says nothing of an annealed model
     first, last = self.seen[0][2], self.seen[-1][2]
+    if self.seen[0][0] > max(1, self.horizon / 100):
+      first = math.nan  # no untrained model
     mode = self.params.reset
     whole = tau(last, self.target, first, self.rising, mode.scale)
     return whole * max(1 - mode.fade * self.over, 0)

@@ -434,7 +434,10 @@ def test_many_steps_at_once_are_those_steps():
     ({'num_steps': 0}, 'num_steps=0: must be a whole number'),
     ({'num_steps': 2}, 'each needs at least one'),
     ({'target': 0.0}, 'target=0.0: must be a number in'),
-    ({'target': None}, 'reset=.*: must be another one where target and'),
+    (
+      {'target': None},
+      r'reset=.*: must be another.*Cyclic\(\), or give target',
+    ),
     ({'rises': 1}, 'rises=1: must be True or False'),
     ({'tau': 0.5}, r'tau=0.5 \(.*\): must be a function of \(metric'),
     ({'tau': lambda metric: 0.5}, r'tau=.* \(too many positional'),
