@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _settings(function: Callable[..., Any]) -> Callable[..., Any]:
   """Adds the flags that say which settings are meant."""
-  name = 'soft_reset (the default), thesis, or a run that `experiments` shows.'
+  name = 'soft_reset (the default), thesis, muon, or a run of `experiments`.'
   file = "JSON file: fields of ScheduleParams to replace, or a run's settings."
   names = option('settings', name, shell_complete=completes(flags.settings))
   return names(option('params', file, PATH)(function))
@@ -38,6 +38,7 @@ def _read_settings(
   from ..core.checks import did_you_mean
   from ..experiments.settings import RUNS
   from ..parts import settings_json
+  from ..parts.muon_settings import MUON
   from ..schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
   if name is not None and file:
@@ -45,7 +46,7 @@ def _read_settings(
   if file:
     paths.check_file(file)
     return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
-  known = {'soft_reset': SOFT_RESET, 'thesis': THESIS, **RUNS}
+  known = {'soft_reset': SOFT_RESET, 'thesis': THESIS, 'muon': MUON, **RUNS}
   name = 'soft_reset' if name is None else name
   if name not in known:
     names, near = ', '.join(known), did_you_mean(name, known)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -36,10 +37,23 @@ class RelativePeak(Checked):
 
   share: Positive = 0.06  # of the weights' size, that a step at the peak takes
 
-  def peak(self, params: Any) -> float:
-    """The peak that suits fresh parameters; NaN where nothing tells it."""
+  def peak(
+    self, params: Any, matrices: tuple[bool, ...] | None = None
+  ) -> float:
+    """The peak that suits fresh parameters; NaN where nothing tells it.
+
+    Args:
+      params: the tree of a fresh model's parameters.
+      matrices: of each of its leaves, in order, whether its layer multiplies by
+        it; None: unknown. Not looked at here: tables of words count as well.
+    """
     leaves = map(np.asarray, jax.tree_util.tree_leaves(params))
-    matrices = [w for w in leaves if w.ndim > 1 and w.size > 0]
-    squares = [np.mean(np.square(w, dtype=float)) for w in matrices]
-    logs = [0.5 * math.log(s) for s in squares if 0.0 < s < math.inf]
-    return self.share * math.exp(np.mean(logs)) if logs else math.nan
+    kernels = [w for w in leaves if w.ndim > 1 and w.size > 0]
+    squares = [np.mean(np.square(w, dtype=float)) for w in kernels]
+    return self.share * mean_root(squares)
+
+
+def mean_root(squares: Iterable[float]) -> float:
+  """The geometric mean of the roots of those above 0 and finite; NaN if none."""
+  logs = [0.5 * math.log(s) for s in squares if 0.0 < s < math.inf]
+  return math.exp(np.mean(logs)) if logs else math.nan

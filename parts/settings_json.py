@@ -26,7 +26,7 @@ from ..core.checks import (
   did_you_mean,
 )
 from ..schedule_params import ScheduleParams
-from . import averages, composed_shapes, muon, resets, shapes
+from . import averages, composed_shapes, muon, resets, shapes, spectral_peak
 from . import optimizers as further_optimizers
 
 # The dataclasses that settings are made of, by their names.
@@ -36,6 +36,7 @@ _CLASSES: dict[str, Any] = {
     *(schedule_params, soft_reset, early_switching),
     *(schedules, optimizers),
     *(shapes, composed_shapes, further_optimizers, averages, muon, resets),
+    spectral_peak,
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)

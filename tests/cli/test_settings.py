@@ -16,6 +16,7 @@ from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
 from reset_cycles.core.records import as_plain
 from reset_cycles.experiments.settings import RUNS
+from reset_cycles.parts.muon_settings import MUON
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.submission import make_submission
 
@@ -40,7 +41,12 @@ assert not known, known
 SETTINGS = {
   'soft_reset': SOFT_RESET,
   'thesis': THESIS,
+  'muon': MUON,
   'decays_full': RUNS['decays_full'],
+}
+PARTS = {
+  'decays_full': ('shapes', 'HoldingLinear'),
+  'muon': ('spectral_peak', 'SpectralPeak'),
 }
 LINES = (ROOT / 'schedule_params.py').read_bytes()
 IN_FORCE = b'SCHEDULE_PARAMS = SOFT_RESET\n'
@@ -94,9 +100,9 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     form = (own / 'submission_info.yml').read_text()
     assert f'\nsubmission_folder: "{name}"\n' in form
     line = check_same(python_files(own))
-    if name == 'decays_full':  # parts come along where settings name them
-      assert (own / 'parts' / 'shapes.py').exists()
-      assert 'from .parts.shapes import HoldingLinear\n' in line
+    if part := PARTS.get(name):  # which come along where settings name them
+      assert (own / 'parts' / f'{part[0]}.py').exists()
+      assert f'from .parts.{part[0]} import {part[1]}\n' in line
     else:
       assert line == f'SCHEDULE_PARAMS = {name.upper()}\n'
       assert not (own / 'parts').exists()

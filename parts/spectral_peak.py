@@ -1,0 +1,45 @@
+"""The peak in proportion to the weights, for steps of a given spectral norm."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..core.checks import Positive
+from ..core.relative_peak import RelativePeak, mean_root
+from .muon import is_matrix, split_of
+
+
+@dataclasses.dataclass(frozen=True)
+class SpectralPeak(RelativePeak):
+  """Scales all peaks, so that the first one suits the matrices' spectral norm.
+
+    peak = share * geometric mean of rms(W) sqrt(fan_in) over the matrices W
+
+  The matrices are those that `ScheduleFreeMuon` orthogonalises, split into in
+  and out as it splits them. rms(W) sqrt(fan_in) is the root mean square of what
+  comes out of W for an input of root mean square 1: 1 for weights of variance
+  1 / fan_in. It is of the order of W's spectral norm, as the rate is that of a
+  step with size='spectral'. Matrices that begin at 0 say nothing.
+
+  Source: as for `RelativePeak`; that a step's spectral norm is held against that
+  of the weights, Yang et al. 2023, "A spectral condition for feature learning".
+  """
+
+  share: Positive = 0.05  # of the matrices' size, that a step at the peak takes
+
+  def peak(
+    self, params: Any, matrices: tuple[bool, ...] | None = None
+  ) -> float:
+    """See `RelativePeak.peak`; what is told to be no matrix is left out."""
+    leaves = [np.asarray(w) for w in jax.tree_util.tree_leaves(params)]
+    told = matrices or (True,) * len(leaves)
+    squares = [
+      split_of(w.shape)[0] * float(np.mean(np.square(w, dtype=float)))
+      for w, is_told in zip(leaves, told)
+      if is_told and is_matrix(w.shape)
+    ]
+    return self.share * mean_root(squares)
