@@ -89,12 +89,14 @@ class Rival(NamedTuple):
     evaluated: (trained model, optimizer state) -> evaluated model; traced.
     progress: (optimizer state, share of the budget used up, share that a step
       takes) -> optimizer state.
+    dropout_rate: in force where model_fn takes it (main).
   """
 
   optimizer: Callable[[int, float], optax.GradientTransformation]
   trained: Callable[[Any, Any], Any] | None = None
   evaluated: Callable[[Any, Any], Any] = lambda params, state: params
   progress: Callable[[Any, Any, Any], Any] = lambda state, used, pace: state
+  dropout_rate: float = 0.1
 
 
 class Fixed(NamedTuple):
@@ -114,7 +116,7 @@ def _step_fn(
   has_statistics: bool,
 ) -> Callable[..., Any]:
   """The body of a train step; see `core.train_step`."""
-  loss_fn = loss_in_training(workload, 0.1, 0.0)
+  loss_fn = loss_in_training(workload, rival.dropout_rate, 0.0)
   step = train_step(loss_fn, optimizer)
   if rival.trained is None:
     return step

@@ -5,8 +5,14 @@ import numpy as np
 import optax
 import pytest
 
-from helpers import fake_benchmark
-from reset_cycles.benchmarks.rivals import ademamix, common, nadamw_budget, sgdr
+from helpers import fake_benchmark, reference
+from reset_cycles.benchmarks.rivals import (
+  ademamix,
+  common,
+  muon,
+  nadamw_budget,
+  sgdr,
+)
 
 PEAK = common.BASELINE.learning_rate
 GRADS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
@@ -72,3 +78,39 @@ def test_the_rate_follows_the_time():
   state = driver.optimizer_state[0]
   assert float(state.pace) == pytest.approx(1 / 50)
   assert float(state.used) == pytest.approx(15 / 50)
+
+
+def test_muon_steps_along_orthogonalised_momentum():
+  """Matrices by hand in float64; what is none goes NadamW's way."""
+  rng = np.random.default_rng(3)
+  shapes = {'bias': (5,), 'Embed_0': (6, 5), 'conv': (4, 3, 5)}
+  like = lambda: {
+    name: rng.normal(size=shape).astype(np.float32)
+    for name, shape in shapes.items()
+  }
+  begin, grads = like(), [like() for _ in range(6)]
+  assert muon.kinds(begin) == {
+    'bias': 'rest', 'Embed_0': 'rest', 'conv': 'matrix',
+  }  # fmt: skip
+  tx = muon.optimizer(8, 1.5)
+  params, state = begin, tx.init(begin)
+  w, m = np.float64(begin['conv']).reshape(4, 15), np.zeros((4, 15))
+  for t, grad in enumerate(grads):
+    updates, state = tx.update(grad, state, params)
+    params = optax.apply_updates(params, updates)
+    rate = 0.0001357495179 * 0.5 * (1 + np.cos(np.pi * t / 8))
+    m = 0.9560745273 * m + (1 - 0.9560745273) * grad['conv'].reshape(4, 15)
+    step = np.sqrt(15 / 4) * reference.orthogonalised(m) + 0.02397563985 * w
+    w = w - 28.61130298 * rate * step
+    np.testing.assert_allclose(
+      params['conv'].reshape(4, 15), w, rtol=1e-4, atol=1e-5
+    )
+  # NadamW's first step: (1 + b1) g / |g|, and the decay.
+  first, _ = tx.update(grads[0], tx.init(begin), begin)
+  b1 = 0.96586744
+  direction = (1 + b1) * np.sign(grads[0]['bias']) + 0.01275028385 * begin[
+    'bias'
+  ]
+  np.testing.assert_allclose(
+    first['bias'], -0.0001357495179 * direction, rtol=1e-4
+  )
