@@ -75,7 +75,7 @@ def schedule(
   with errors.ended_by_signals():
     import numpy as np
 
-    from ..core.records import drawn
+    from ..core.picture import drawn
     from ..studies import plans
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these

@@ -23,6 +23,7 @@ from absl import logging
 
 from .clock import sampled_rates
 from .events import Event
+from .picture import Piece, drawn, pieces_of
 from .plan import Chain
 
 CYCLES = 'cycles.csv'
@@ -75,7 +76,13 @@ class Records:
     self._columns = [*COLUMNS, *settings.switching.columns]
     written = {'step_hint': step_hint, 'schedule_params': as_plain(settings)}
     self._settings = json.dumps(written, indent=2, default=described) + '\n'
-    self._picture = self._attempt(f'drawing {PICTURE}', drawn, chain)
+    self._chain, self._table = chain, sampled_rates(chain.cycles)
+    self._pieces = pieces_of(chain, [])
+    self._picture = self._drawn([])
+
+  def _drawn(self, pieces: Sequence[Piece]) -> Any:
+    what = self._chain, pieces, self._table
+    return self._attempt(f'drawing {PICTURE}', drawn, *what)
 
   def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """fn(*args); a full disk is worth one warning for each `what`, not a run."""
@@ -117,12 +124,24 @@ class Records:
   def add(
     self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
   ) -> None:
-    """Writes events to cycles.csv; the logger gets the step's metrics, too."""
+    """Writes events to cycles.csv; the logger gets the step's metrics, too.
+
+    Where a cycle starts, the picture is drawn anew if the plan has changed.
+    """
     rows = [{'global_step': step, **event} for event in events]
     self._write(CYCLES, self._add_rows, rows)
+    if self.folder and any(row['event'] == 'cycle_start' for row in rows):
+      self._attempt(f'drawing {PICTURE}', self._draw_anew, self.folder)
     if self._logger is not None:
       what = "the benchmark's metrics logger"
       self._attempt(what, self._log_scalars, events, step, metrics)
+
+  def _draw_anew(self, folder: pathlib.Path) -> None:
+    pieces = pieces_of(self._chain, read_events(folder / CYCLES))
+    if pieces != self._pieces:
+      self._pieces = pieces
+      if picture := self._drawn(pieces):
+        self._write(PICTURE, write_whole, picture)
 
   def _log_scalars(
     self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
@@ -178,31 +197,3 @@ def _check_same(path: pathlib.Path, settings: str) -> None:
         f'{path}: the run in this folder was begun with another {name}; resume '
         'it with that one, or start a new experiment.'
       )
-
-
-def drawn(chain: Chain) -> bytes:
-  """The planned learning rate as a PNG; empty if matplotlib is missing."""
-  try:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-  except ImportError:
-    logging.info('matplotlib is missing: no %s.', PICTURE)
-    return b''
-  starts = np.asarray([0, *chain.reinit_steps])
-  ends = np.asarray([*chain.reinit_steps, chain.steps])
-  rates = sampled_rates(chain.cycles)
-  figure = Figure(layout='constrained', figsize=(7, 3))
-  axes = figure.subplots()
-  steps = np.linspace(starts, ends, rates.shape[1], axis=1)
-  axes.plot(steps.ravel(), rates.ravel())
-  for start in starts[1:]:
-    axes.axvline(start, color='0.5', linestyle='--', linewidth=1)
-  axes.set_title('Planned; dashed: a new cycle starts', loc='left')
-  axes.set(
-    xlabel='global step',
-    ylabel='learning rate, as written',
-    xlim=(0, chain.steps),
-  )
-  picture = io.BytesIO()
-  FigureCanvasAgg(figure).print_png(picture)
-  return picture.getvalue()

@@ -11,7 +11,6 @@ import pytest
 
 from helpers.fake_benchmark import Logger
 from helpers.runs import new_driver, newly_set_up
-from reset_cycles.core import records
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.records import CYCLES, Records, read_events, write_whole
 from reset_cycles.schedule_params import THESIS
@@ -96,15 +95,6 @@ def test_without_a_folder_nothing_is_saved(logger, tmp_path, monkeypatch, said):
   monkeypatch.setattr('jax.process_index', lambda: 1)
   add(begun(other := Logger(tmp_path)), 1)
   assert (other.logged, list(tmp_path.iterdir())) == ({}, [])
-
-
-def test_the_picture_has_each_cycle_where_it_starts(monkeypatch):
-  plotted = []
-  plot = lambda self, *xy: plotted.extend(xy)
-  monkeypatch.setattr('matplotlib.axes.Axes.plot', plot)
-  records.drawn(jax_lr_schedule(300, THESIS.cycles, 1.0))
-  steps = plotted[0].reshape(3, -1)
-  assert steps[:, [0, -1]].tolist() == [[0, 100], [100, 200], [200, 300]]
 
 
 def test_a_resumed_run_keeps_the_events_before_its_step(tmp_path):
