@@ -42,6 +42,8 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 def experiments(figure: str | None) -> None:
   """Lists the thesis' figures, or explains one such as fig3.8a.
 
+  fig3.8 stands for all parts of that figure: fig3.8a, fig3.8b and fig3.8c.
+
   Its runs' settings, and the commands that show their cycles and train them here
   and on the benchmark.
   """
@@ -53,7 +55,7 @@ def experiments(figure: str | None) -> None:
 @command
 @option(
   'only',
-  'Figures such as fig3.8a,fig3.11. Default: all.',
+  'Figures such as fig3.8a,fig3.11; fig3.8 is a, b and c. Default: all.',
   shell_complete=completes(flags.figures),
 )
 @option('seeds', 'Train seeds 1 to N.', click.IntRange(1, 10_000), default=1)
@@ -76,7 +78,11 @@ def figures(
     from ..experiments import thesis
     from ..studies.thesis import figures as drawing
   names = only.split(',') if only is not None else thesis.FIGURES
-  chosen = {name: thesis.find_figure(name) for name in names}
+  chosen = {
+    own: figure
+    for name in names
+    for own, figure in thesis.find_figures(name).items()
+  }
   out.mkdir(parents=True, exist_ok=True)
   jobs = drawing.wanted_jobs(chosen.values(), range(1, seeds + 1))
   # Checked before hours of training; the benchmark's logs have pictures, too.

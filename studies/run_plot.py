@@ -78,7 +78,7 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
   )
   draw_target(axes, table)
   scale_to_target(axes, table.metric, table.target.value)
-  _mark(axes, table, ('reset, with its τ', 'early switch'))
+  _mark(axes, table, (_reset_label(table), 'early switch'))
   written = -math.inf
   for step, tau in table.resets:
     # Not where it is too close to be read.
@@ -87,6 +87,13 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
       write_above(axes, step, f'τ = {tau:.3g}')
   axes.set_ylabel(table.metric_label)
   axes.legend(loc='best', fontsize='small', framealpha=0.9)
+
+
+def _reset_label(table: RunTable) -> str:
+  """Says what a jump after τ = 0 comes from: not from the reset."""
+  if all(tau > 0 for _, tau in table.resets):
+    return 'reset, with its τ'
+  return 'reset, with its τ; τ = 0 keeps the model:\nthe higher rate moves it'
 
 
 def draw_target(axes: Axes, table: RunTable) -> None:

@@ -163,13 +163,13 @@ def _label(run: str) -> str:
   return _LABELS[type(reset)]
 
 
-def _good_resets(tables: Iterable[RunTable]) -> list[bool]:
+def good_resets(tables: Iterable[RunTable]) -> list[bool]:
   """For each boundary, whether the cycle before it is good in all runs."""
   ends = ([share[-1] for share in shares(table)[:-1]] for table in tables)
   return [min(at) >= GOOD for at in zip(*ends)]
 
 
-def _mean_recovery(table: RunTable, resets: Sequence[bool]) -> float:
+def mean_recovery(table: RunTable, resets: Sequence[bool]) -> float:
   """A recovery that doesn't come in its cycle counts as the cycle and one."""
   lengths = [len(y) for y in cycle_metrics(table)[1:]]
   counts = [
@@ -185,7 +185,7 @@ def _recovers_later(runs: Runs) -> Answer:
 
   The cyclic run is measured beside them: what it needs is the learning rate's.
   """
-  resets = _good_resets(runs.values())
+  resets = good_resets(runs.values())
   values = {
     f'{title} after cycle {reset + 1}, {_label(run)}': (
       [measure(table, reset)] if is_good else []
@@ -199,7 +199,7 @@ def _recovers_later(runs: Runs) -> Answer:
   }
   if not any(resets):
     return values, 0
-  first, second, *_ = (_mean_recovery(t, resets) for t in runs.values())
+  first, second, *_ = (mean_recovery(t, resets) for t in runs.values())
   return values, _vote(first, second)
 
 
@@ -243,10 +243,10 @@ def _parts_of_costs(runs: Runs) -> Answer:
 
   From a full reset to none in two steps: keep the moments, then the parameters.
   """
-  resets = _good_resets(runs.values())
+  resets = good_resets(runs.values())
   if not any(resets):
     return {}, 0
-  full, kept, cyclic = (_mean_recovery(t, resets) for t in runs.values())
+  full, kept, cyclic = (mean_recovery(t, resets) for t in runs.values())
   return _parts(kept - cyclic, full - kept, 'evaluations')
 
 

@@ -11,6 +11,7 @@ from ...experiments.settings import RUNS
 from ..pages import render
 from ..plans import shown
 from ..text_table import table_lines
+from .premises import PREMISES
 
 
 def list_text() -> str:
@@ -24,22 +25,32 @@ def list_text() -> str:
     '',
     'The budget is in step_hints. `reset-cycles experiments fig3.8a` explains '
     'a figure.',
+    '',
+    'In the thesis figure A.1 repeats 3.3a, 3.3b and 3.4a on other hardware, which '
+    'is not here.',
   ]
   return '\n'.join(lines)
 
 
 def figure_text(name: str) -> str:
-  """A figure's runs: settings, and the commands that show and train them."""
+  """A figure's runs, or those of all its parts: settings, and commands.
+
+  The commands show the runs' schedules and train them.
+  """
   # Relative where the file is below the current folder, which is without links.
   submission = str(thesis.SUBMISSION.resolve())
   relative = os.path.relpath(submission)
-  return render(
-    pathlib.Path(__file__).with_suffix('.txt'),
-    name=name,
-    figure=thesis.find_figure(name),
-    runs=RUNS,
-    shown=shown,
-    submission=shlex.quote(
-      submission if relative.startswith(os.pardir) else relative
-    ),
-  ).rstrip()
+  is_below = not relative.startswith(os.pardir)
+  texts = [
+    render(
+      pathlib.Path(__file__).with_suffix('.txt'),
+      name=own,
+      figure=figure,
+      premise=PREMISES[own],
+      runs=RUNS,
+      shown=shown,
+      submission=shlex.quote(relative if is_below else submission),
+    ).rstrip()
+    for own, figure in thesis.find_figures(name).items()
+  ]
+  return '\n\n\n'.join(texts)

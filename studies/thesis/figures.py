@@ -1,8 +1,9 @@
 """The thesis' figures, drawn from logs of runs with several seeds.
 
 Blue, vermilion and green stand for full resets, kept momentum and soft resets, as
-blue, red and green do in the thesis. They are of Okabe and Ito's palette, and each
-has a line style of its own: they are told apart without colour vision and in print.
+blue, red and green do in the thesis; orange for none. They are of Okabe and Ito's
+palette, and each has a line style of its own: they are told apart without colour
+vision and in print.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..paths import save_picture
 from ..run_files import RunTable, read_run
 from ..run_plot import draw_target, mark_switches, scale_to_target, write_above
 from .logs import Job, RunLog
+from .premises import PREMISES, held
 
 # Points of a curve whose seeds were not evaluated at the same places.
 _NUM_POINTS = 400
@@ -42,7 +44,7 @@ _STYLES: Mapping[type, tuple[str, str, Any]] = {
   FullReset: ('full reset', '#0072B2', (0, (6, 2))),
   KeptMomentum: ('kept momentum', '#D55E00', (0, (4, 1.5, 1, 1.5))),
   SoftReset: ('soft reset', '#009E73', '-'),
-  Cyclic: ('no reset (cyclic)', '#444444', (0, (1.5, 1))),
+  Cyclic: ('no reset (cyclic)', '#E69F00', (0, (7, 1.5, 1.5, 1.5))),
 }
 _SMALL_LEGEND = {'loc': 'best', 'fontsize': 'small', 'framealpha': 0.9}
 
@@ -108,6 +110,26 @@ def describe_taus(taus: Sequence[float]) -> str:
   return f'{middle}\n({min(taus):.3g} to {max(taus):.3g})'
 
 
+def in_step(runs: Runs, x_axis: str) -> bool:
+  """Whether a run's seeds start their cycles at the same places of an axis.
+
+  Machines drift (thesis, figure 3.1), and early switches come where they come:
+  a median of curves that are out of step looks like none of them.
+  """
+  starts = [
+    {tuple(table.cycle_starts) for table in tables} for tables in runs.values()
+  ]
+  return x_axis == 'steps' and all(len(found) == 1 for found in starts)
+
+
+def shown_seed(runs: Runs) -> int | None:
+  """The seed that stands for the others: of median length in steps, then time."""
+  tables = next(iter(runs.values()))
+  lengths = [(t.last_step, *t.eval_times[-1:]) for t in tables]
+  order = sorted(range(len(tables)), key=lengths.__getitem__)
+  return tables[order[len(order) // 2]].seed
+
+
 class Panel:
   """A panel of a figure: some runs' seeds over steps or over time."""
 
@@ -117,25 +139,19 @@ class Panel:
     self.runs = runs
     self.x_axis = x_axis
     self.tables = [table for tables in runs.values() for table in tables]
+    self.is_in_step = in_step(runs, x_axis)
+    self.seed = shown_seed(runs)
 
   def draw_schedule(self, phases: bool) -> None:
     """The learning rate of each run; only the first where all have the same."""
     if phases:
       self._shade_phases(self.tables[0])
       self.axes.legend(fontsize='small')
-    bands = [
-      one
-      for tables in self.runs.values()
-      for one in self._bands(tables, _rates)
-    ]
-    if all(
-      np.array_equal(one.x, bands[0].x)
-      and np.array_equal(one.median, bands[0].median)
-      for one in bands
-    ):
-      self._draw_band(bands[0], None, '#000000', '-')
+    plans = {(t.last_step, tuple(t.rates.tolist())) for t in self.tables}
+    if self.is_in_step and len(plans) == 1:
+      self.axes.plot(*_rates(self.tables[0]), color='#000000', linewidth=1.5)
     else:
-      self._draw_curves(_rates)
+      self._draw_curves(_rates, others=False)
       self.axes.legend(fontsize='small')
     self._finish('learning rate')
     self.axes.set_ylim(bottom=0)
@@ -170,53 +186,48 @@ class Panel:
     self._finish(_LOSS_LABELS[shows])
     self.axes.legend(**_SMALL_LEGEND)
 
-  def _bands(self, tables: Sequence[RunTable], curve: Curve) -> list[Band]:
-    """A quantity over seeds: one band over steps, over time a curve per seed.
+  def _draw_curves(self, curve: Curve, others: bool = True) -> None:
+    """A quantity of each run: one band, or a line for each seed.
 
-    Machines drift (thesis, figure 3.1): over time the seeds' cycles are out of
-    step, and a median of such curves looks like none of them.
+    Of lines, that of the seed that stands for the others is thick.
     """
-    if self.x_axis == 'steps':
-      return [band([curve(table) for table in tables])]
-    found = []
-    for table in tables:
-      steps, y = curve(table)
-      found.append(Band(places(table, steps, self.x_axis), y, y, y))
-    return found
-
-  def _draw_curves(self, curve: Curve) -> None:
     for name, tables in self.runs.items():
       label, color, line = _STYLES[type(RUNS[name].reset)]
-      for i, shown in enumerate(self._bands(tables, curve)):
-        self._draw_band(shown, None if i else label, color, line)
-
-  def _draw_band(
-    self, shown: Band, label: str | None, color: str, line: Any
-  ) -> None:
-    self.axes.plot(
-      shown.x,
-      shown.median,
-      color=color,
-      linestyle=line,
-      linewidth=1.5,
-      label=label,
-    )
-    if not np.array_equal(shown.lower, shown.upper, equal_nan=True):
-      self.axes.fill_between(
-        shown.x, shown.lower, shown.upper, color=color, alpha=0.2, linewidth=0
-      )
+      style = {'color': color, 'linestyle': line, 'linewidth': 1.5}
+      if self.is_in_step:
+        shown = band([curve(table) for table in tables])
+        self.axes.plot(shown.x, shown.median, label=label, **style)
+        if len(tables) > 1:
+          self.axes.fill_between(
+            shown.x,
+            shown.lower,
+            shown.upper,
+            color=color,
+            alpha=0.2,
+            linewidth=0,
+          )
+        continue
+      for table in tables:
+        steps, y = curve(table)
+        x = places(table, steps, self.x_axis)
+        if table.seed == self.seed:
+          self.axes.plot(
+            x, y, label=label, zorder=3, **{**style, 'linewidth': 2.0}
+          )
+        elif others:
+          self.axes.plot(x, y, color=color, linewidth=0.6, alpha=0.3)
 
   def _resets(
     self, tables: Sequence[RunTable]
   ) -> list[tuple[float, list[float]]]:
     """Median place and taus of a run's n-th reset, over seeds that came so far.
 
-    Over time, several seeds have no place in common: there are none.
+    Seeds that are out of step have no place in common: one stands for all.
     """
-    if self.x_axis == 'time' and len(tables) > 1:
-      return []
+    if not self.is_in_step:
+      tables = [table for table in tables if table.seed == self.seed]
     found = []
-    for n in range(max(len(table.resets) for table in tables)):
+    for n in range(max((len(t.resets) for t in tables), default=0)):
       there = [table for table in tables if n < len(table.resets)]
       xs = [places(t, [t.resets[n][0]], self.x_axis)[0] for t in there]
       found.append((float(np.median(xs)), [t.resets[n][1] for t in there]))
@@ -272,14 +283,36 @@ def draw_figure(name: str, figure: ThesisFigure, runs: Runs) -> Figure:
       Panel(right, runs, x_axis).draw_metric()
     else:
       Panel(right, runs, x_axis).draw_losses(figure.shows)
-  counts = sorted({len(tables) for tables in runs.values()})
-  how = ': median and quartiles' if x_axis == 'steps' else ': a line each'
-  seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
-  about = '1 seed' if counts == [1] else f'{seeds} seeds{how}'
   workload = next(iter(runs.values()))[0].workload
-  title = f'{name}: {figure.title} ({workload}, {about})'
-  picture.suptitle(title, fontsize='medium', x=0.01, ha='left')
+  about = ', '.join(filter(None, (workload, _seeds(figure, runs))))
+  shown = _premise_line(name, figure, runs)
+  title = f'{name}: {figure.title} ({about})\n{shown}'
+  picture.suptitle(title.rstrip(), fontsize='medium', x=0.01, ha='left')
   return picture
+
+
+def _seeds(figure: ThesisFigure, runs: Runs) -> str:
+  """How many seeds are shown, and how; of a plan, which has none, nothing."""
+  if figure.shows == 'schedule':
+    return ''
+  counts = sorted({len(tables) for tables in runs.values()})
+  if counts == [1]:
+    return '1 seed'
+  how = 'median and quartiles'
+  if not in_step(runs, figure.x_axis):
+    how = f'a line each, seed {shown_seed(runs)} thick'
+  span = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
+  return f'{span} seeds: {how}'
+
+
+def _premise_line(name: str, figure: ThesisFigure, runs: Runs) -> str:
+  """Whether the figure shows what the thesis' shows; nothing for a plan."""
+  found = held(name, runs)
+  if figure.shows == 'schedule' or not found.asked:
+    return ''
+  verdict = 'As' if found.in_most else 'NOT as'
+  said = f'{verdict} in the thesis, in {found} seeds'
+  return f'{said}: {PREMISES[name].sentence}'
 
 
 def wanted_jobs(

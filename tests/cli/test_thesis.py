@@ -14,7 +14,7 @@ from reset_cycles.studies.thesis import results
 from reset_cycles.studies.thesis.claims import CLAIMS
 from reset_cycles.studies.thesis.logs import Job
 
-FAILING = Job('molecules', 'failing_full', 1)
+FAILED_START = Job('translation', 'failed_start_soft', 1)
 
 
 @pytest.fixture
@@ -66,11 +66,47 @@ def test_the_commands(capsys, monkeypatch):
   assert f'--submission_path={path}' in benchmark
   assert own[1:3] == ['reset-cycles', 'run']
   given = cli.cli.commands['run'].make_context('run', own[3:]).params
-  assert (given['workload'], given['stop_at_targets']) == ('molecules', False)
+  shown = given['workload'], given['stop_at_targets']
+  assert shown == ('translation', False)
   submission_loader.load_submission(given['submission_path'])
 
 
+def test_a_figure_without_its_letter_is_all_its_parts(capsys):
+  parts = []
+  for name in ('fig3.8a', 'fig3.8b', 'fig3.8c'):
+    assert cli.main(['experiments', name]) == 0
+    parts.append(capsys.readouterr().out)
+  assert cli.main(['experiments', 'fig3.8']) == 0
+  assert capsys.readouterr().out == '\n\n'.join(parts)
+
+
+# fig3.1 is a figure of its own, and no beginning of fig3.10 and fig3.11.
+@pytest.mark.parametrize(
+  ('name', 'found'),
+  [
+    ('fig3.8', ['fig3.8a', 'fig3.8b', 'fig3.8c']),
+    ('fig3.1', ['fig3.1']),
+    ('fig3.10', ['fig3.10']),
+    ('fig3.3f', ['fig3.3f']),
+  ],
+)
+def test_what_a_name_means(name, found):
+  assert list(thesis.find_figures(name)) == found
+
+
+@pytest.mark.parametrize('name', ['fig3', 'fig', 'fig3.8d', 'fig3.2', 'figA.1'])
+def test_a_figure_that_is_not_there(name, capsys):
+  assert cli.main(['experiments', name]) == 2
+  said = capsys.readouterr().err
+  assert f"figure='{name}': must be one of fig2.1, " in said
+
+
 # Figures.
+
+
+def test_all_parts_of_a_figure_are_drawn(trained):
+  assert cli.main(['figures', '--only=fig3.8,fig3.8b']) == 0
+  assert names_of() == [f'fig3.8{part}_molecules.png' for part in 'abc']
 
 
 def names_of(folder='experiment_figures'):
@@ -135,13 +171,13 @@ def test_logs_of_the_benchmark_have_pictures_of_their_own(trained):
 
 
 @pytest.mark.parametrize(
-  ('flag', 'missing'), [('--shipped', []), ('--noshipped', [FAILING])]
+  ('flag', 'missing'), [('--shipped', []), ('--noshipped', [FAILED_START])]
 )
 def test_the_projects_own_logs_are_used_unless_asked_otherwise(
   flag, missing, trained
 ):
-  write_log(thesis.LOGS / 'x', FAILING)
-  assert cli.main(['figures', '--only=fig3.5', flag]) == 0
+  write_log(thesis.LOGS / 'x', FAILED_START)
+  assert cli.main(['figures', '--only=fig3.11', flag]) == 0
   assert trained[1][0] == missing
 
 

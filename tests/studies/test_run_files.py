@@ -230,6 +230,15 @@ def test_metric_target_and_marks_are_drawn(table):
   np.testing.assert_array_equal(rates.get_lines()[0].get_ydata(), table.rates)
 
 
+def test_a_jump_after_tau_0_is_not_put_down_to_the_reset(table):
+  axes = Figure().subplots()
+  run_plot.draw_metric(axes, table._replace(resets=[(20, 0.25), (40, 0.0)]))
+  labels = [text.get_text() for text in axes.get_legend().get_texts()]
+  assert labels[2] == (
+    'reset, with its τ; τ = 0 keeps the model:\nthe higher rate moves it'
+  )
+
+
 @pytest.mark.parametrize(
   ('metric', 'target', 'scale'),
   [

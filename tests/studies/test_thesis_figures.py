@@ -1,11 +1,13 @@
 """What is drawn of the runs behind a figure of the thesis."""
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
 from helpers.curves_of_runs import run_table
 from reset_cycles.experiments.thesis import FIGURES
 from reset_cycles.studies.thesis import figures
+from reset_cycles.studies.thesis.premises import PREMISES
 
 STEPS = np.array([1, 2, 3])
 
@@ -41,12 +43,16 @@ def test_resets_over_seeds():
 def test_over_time_each_seed_is_a_curve_of_its_own():
   tables = [run_table([0.1, 0.2], [0.3], taus=[0.5]) for _ in range(2)]
   tables[1] = tables[1]._replace(eval_times=np.array([1.0, 2.0, 4.0]))
+  tables[1] = tables[1]._replace(seed=2)
   axes = panel(tables, 'time')
-  first, second, _ = axes.get_lines()
+  first, second, *_ = axes.get_lines()
   np.testing.assert_allclose(first.get_xdata(), [0.1, 0.2, 0.3])
   assert second.get_xdata().tolist() == [1.0, 2.0, 4.0]
   assert second.get_ydata().tolist() == [0.1, 0.2, 0.3]
-  assert not axes.texts
+  # The slower seed stands for both: its line is thick, and its tau is written.
+  assert first.get_linewidth() < 1 < second.get_linewidth()
+  assert second.get_label() == 'soft reset'
+  assert [text.xy[0] for text in axes.texts] == [2.0]
   [both] = [
     x for x in panel(tables, 'steps').get_lines() if len(x.get_xdata()) == 3
   ]
@@ -112,7 +118,9 @@ def test_full_and_soft_resets_over_seeds():
 def test_a_schedule_alone_has_its_phases_shaded():
   picture = draw('fig3.3a', {'peaks_full': FULL[:1]})
   [axes] = picture.axes
-  assert picture._suptitle.get_text().endswith('(molecules, 1 seed)')
+  assert picture._suptitle.get_text() == (
+    'fig3.3a: three peaks: learning rate (molecules)'
+  )
   labels = [text.get_text() for text in axes.get_legend().get_texts()]
   assert labels == ['warm-up', 'decay']
   spans = sorted((p.get_x(), p.get_x() + p.get_width()) for p in axes.patches)
@@ -122,6 +130,49 @@ def test_a_schedule_alone_has_its_phases_shaded():
 def test_a_figure_over_time_can_be_drawn():
   runs = {'peaks_full': FULL[:2], 'peaks_soft': SOFT[:2]}
   picture = draw('fig3.1', runs)
-  assert picture._suptitle.get_text().endswith('2 seeds: a line each)')
+  assert picture._suptitle.get_text().endswith(
+    '(molecules, 2 seeds: a line each, seed 1 thick)'
+  )
   _, metric = picture.axes
   assert metric.get_xlabel() == 'seconds of submission time'
+
+
+def test_seeds_that_switch_at_different_steps_are_lines_of_their_own():
+  early = run_table([0.1, 0.2], [0.0], taus=[1.0])._replace(seed=1)
+  late = run_table([0.1, 0.2], [0.0, 0.0], [0.3], taus=[1.0, 1.0])
+  late = late._replace(seed=2, switches=[(40, 'loss rises')])
+  picture = draw('fig3.7', {'failing_switching': [early, late]})
+  title, _ = picture._suptitle.get_text().split('\n')
+  assert title.endswith('2 seeds: a line each, seed 2 thick)')
+  schedule, metric = picture.axes
+  # Nothing is called a median; of the plans one is shown.
+  assert not metric.collections
+  rates = [x for x in schedule.get_lines() if x.get_linestyle() != '-.']
+  assert [x.get_xdata().size for x in rates] == [late.last_step]
+
+
+def test_cyclic_training_and_the_target_do_not_look_alike():
+  picture = draw('fig3.10', {'failed_start_cyclic': FULL})
+  lines = labelled(picture.axes[1])
+  cyclic, target = lines['no reset (cyclic)'], lines['target 0.8']
+  assert cyclic.get_color() != target.get_color()
+  assert cyclic.get_linewidth() > 1.5 * target.get_linewidth()
+
+
+@pytest.mark.parametrize(
+  ('later', 'said'),
+  [
+    (0.05, 'As in the thesis, in 3 of 3 seeds: '),
+    (0.5, 'NOT as in the thesis, in 0 of 3 seeds: '),
+  ],
+)
+def test_the_title_says_whether_the_figure_shows_what_the_thesis_shows(
+  later, said
+):
+  tables = [
+    run_table([0.0, 0.9], [0.0, later], [0.0, 0.04])._replace(seed=seed)
+    for seed in (1, 2, 3)
+  ]
+  picture = draw('fig3.5', {'failing_full': tables})
+  _, line = picture._suptitle.get_text().split('\n')
+  assert line == said + PREMISES['fig3.5'].sentence
