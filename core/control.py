@@ -61,6 +61,32 @@ def with_first_peak(
   return control._replace(rate_factor=factor) if is_usable else control
 
 
+def next_stage(control: Control, step: int, config: RunConfig) -> Control:
+  """The control of a new stage: the chain anew, from `step` on.
+
+  The stage is judged by itself: its evaluations, its best one, its share that is
+  over. What the run has learned stays: the metric of the untrained model, the
+  intervals between evaluations, the half of the rate after a failure.
+  """
+  first, steps = control.first, control.planned_end
+  untrained = first.untrained_metric(steps)
+  begun = Control(
+    cycle=control.cycle + 1,
+    rate_factor=control.rate_factor,
+    start=step,
+    chain_start=step,
+    stage_start=step,
+    planned_end=step + config.chain.steps,
+    anchor_step=step,
+    num_early_stops=control.num_early_stops,
+    first=first._replace(step=min(first.step, 1), metric=untrained),
+    switching=config.settings.switching.initial,
+    intervals=control.intervals,
+    plan=plan_of(config.chain),
+  )
+  return _laid_out(begun, step, config)
+
+
 def transition(
   control: Control,
   evaluations: Sequence[Evaluation],  # those not seen yet, in order
@@ -204,7 +230,7 @@ def _may_abandon(
   is_heard = settings.switching.judges_chain or step < control.end
   # The model that a run ends with comes from at least half of its steps: a rule
   # that keeps asking for more can throw no chain after chain away.
-  is_late = control.planned_end - step < step
+  is_late = control.planned_end - step < step - control.stage_start
   is_worth_it = has_diverged or not (config.is_timed and is_late)
   return settings.early_switching and is_heard and is_worth_it
 
@@ -268,7 +294,8 @@ def _next(
   nominal = cycles[-1].steps
   end = step + max(nominal, math.ceil(fewest))
   if config.is_timed and has_room:
-    steps = nominal * control.planned_end / config.chain.steps
+    planned = control.planned_end - control.stage_start
+    steps = nominal * planned / config.chain.steps
     further = max(round(rest / max(steps, fewest)), 1)
     end = cycle_ends(step, control.planned_end, [1.0] * further)[0]
   planned_end = max(control.planned_end, end)
@@ -422,7 +449,9 @@ def _plan(
   if not (is_finite and is_model_finite()):
     return FULL, 'the model is not finite'
   if is_seen and (last.step > 1 or not config.is_timed):
-    measured = last, ended.first, config.target, step, ended.planned_end
+    begun = ended.stage_start
+    share = step - begun, ended.planned_end - begun
+    measured = last, ended.first, config.target, *share
     return reset.plan(reset.tau(*measured)), ''
   depends_on_tau = reset.plan(0.0) != reset.plan(1.0)
   note = 'no evaluation in the cycle: tau is 0' if depends_on_tau else ''

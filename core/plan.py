@@ -21,7 +21,7 @@ from .clock import (
 )
 from .schedules import Cycle, PlannedCycle, as_written
 
-_MOST_STEPS = 2**31 - 1
+MOST_STEPS = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +114,8 @@ def jax_lr_schedule(
   boundary as well, at which a finished model is reset to noise; here it is not.
   """
   total = math.floor(as_written(budget_factor) * step_hint)
-  right = f'at most {_MOST_STEPS:,} steps, as many as an int32 can count'
-  check(total <= _MOST_STEPS, name, total, right)
+  right = f'at most {MOST_STEPS:,} steps, as many as an int32 can count'
+  check(total <= MOST_STEPS, name, total, right)
   lengths = [cycle.length for cycle in cycles]
   steps = np.diff((0, *cycle_ends(0, total, lengths))).tolist()
   if not all(steps):

@@ -59,8 +59,9 @@ class Control(NamedTuple):
   rate_factor: float = 1.0  # on the cycle's learning rate
   start: int = 0  # first step of the current cycle
   chain_start: int = 0  # first step of the chain; a full reset begins it
+  stage_start: int = 0  # first step of the stage; see `control.next_stage`
   end: int = 0  # first step after the current cycle
-  planned_end: int = 0  # first step after the run, as now planned
+  planned_end: int = 0  # first step after the stage, as now planned
   anchor_step: int = 0  # step at which the clock was set
   anchor_nominal: float = (
     0.0  # nominal step there; the clock has a float32 of it
@@ -69,10 +70,10 @@ class Control(NamedTuple):
   num_early_stops: int = 0  # how many cycles have been abandoned
   last: Evaluation = Evaluation()  # the last one
   first: Evaluation = Evaluation()  # of the run
-  best: Evaluation = Evaluation()  # of the run, by the metric
+  best: Evaluation = Evaluation()  # of the stage, by the metric
   switching: Any = ()  # state of the switching rule
   intervals: Intervals = Intervals()  # between evaluations
-  plan: Plan = Plan()  # as the run began
+  plan: Plan = Plan()  # as the stage began
 
 
 def clock_of(
@@ -106,8 +107,12 @@ def to_words(control: Control) -> np.ndarray:
   return np.asarray(leaves, np.float64).view(np.int32)
 
 
-def from_words(words: np.ndarray, like: Control) -> Control:
+def from_words(
+  words: np.ndarray, like: Control, is_any_plan: bool = False
+) -> Control:
   """The control that `to_words` wrote; `like` tells which numbers are whole.
+
+  Its plan is that of `like`, unless any will do.
 
   Raises:
     ValueError: if the words were written by a run with another plan or other
@@ -123,6 +128,8 @@ def from_words(words: np.ndarray, like: Control) -> Control:
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
   control: Control = jax.tree_util.tree_unflatten(treedef, numbers)
+  if is_any_plan:
+    return control
   steps = control.plan.steps
   right = f'{like.plan.steps}, as in this run: set up the run that was saved'
   check(steps == like.plan.steps, 'steps of the saved run', steps, right)

@@ -26,17 +26,17 @@ from ..core.checks import (
 from ..core.clock import learning_rate
 from ..core.control import Transition
 from ..core.evaluation import Evaluation, Target
-from ..core.events import start_event, with_effect
+from ..core.events import event, start_event, with_effect
 from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
 from ..core.optimizers import TRANSFORMATION, ClockedState, Step, clocked
-from ..core.plan import Chain, jax_lr_schedule
+from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
 from ..core.records import described
 from ..core.schedules import Constant, Shape
 from ..core.state import Control, RunConfig, from_words, words_of
 from ..early_switching import NotFinite
 from ..parts.resets import Cyclic, FullReset
 from ..schedule_params import SOFT_RESET, ScheduleParams
-from ..soft_reset import SoftReset
+from ..soft_reset import FULL, SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
 from .optimizers import (
@@ -55,6 +55,8 @@ _MAKES = (
   'nnx.Param), and with has_batch_stats a pair of trees'
 )
 Tau = Callable[[float, float, int], float]
+# Of a new stage.
+STAGE_TAU = 0.4
 # Cycles alone: no model that is finite is reset or replaced.
 LOOP = replace(
   SOFT_RESET, reset=Cyclic(), switching=NotFinite(), relative_peak=None
@@ -203,8 +205,9 @@ class Cycles:
     roles, doubtful = roles_of(self._begin, params, kept, declared)
     reset = settings.reset
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
-    right = 'FullReset() or Cyclic() (this optimizer has no blend of '
-    check(is_sure, 'reset', reset, f'{right}{", ".join(doubtful)})')
+    lacks = f'(this optimizer has no blend of {", ".join(doubtful)})'
+    check(is_sure, 'reset', reset, f'FullReset() or Cyclic() {lacks}')
+    self._lacks = lacks if doubtful else ''
     self._roles = {f'.opt_state{path}': role for path, role in roles.items()}
     self._roles |= {f'.params{path}': KEPT for path in self.frozen}
 
@@ -234,10 +237,15 @@ class Cycles:
   def _init(self, params: Any) -> Any:
     """The state of `optimizer`, laid out like the parameters."""
     leaves = jax.tree_util.tree_leaves(params)
+    words = [*map(jnp.asarray, words_of(self._start, self.config))]
+
+    def init(params: Any) -> ClockedState:
+      return ClockedState(self._begin(params), *words)
+
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-      return self._clocked.init(params)
+      return init(params)
     params = jax.tree_util.tree_map(jnp.asarray, params)
-    return LoopDevices(params).init(self._clocked.init, params)
+    return LoopDevices(params).init(init, params)
 
   def gradient_point(self, state: Any) -> Any:
     """The parameters at which a train step takes the gradient.
@@ -317,13 +325,81 @@ class Cycles:
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
       return state, [Event(now, 'refused', control.cycle, refused, numbers)]
     seen = [Evaluation(step, loss, metric)]
-    if now >= control.planned_end or now == self._start.planned_end:
+    planned_end = control.stage_start + self.config.chain.steps
+    if now >= control.planned_end or now == planned_end:
       # No model is reset after the last step: the next before_step decides.
       control, events, _ = control_lib.taken_in(control, seen, self.config)
       after = Transition(control, None, events, now)
     else:
       after = self._transition(model, control, seen, now)
     return self._act(state, model, after, now)
+
+  def new_stage(
+    self, state: Any, *, num_steps: int | None = None, tau: float = STAGE_TAU
+  ) -> tuple[Any, list[Event]]:
+    """Begins the chain anew on the model at hand, as when the data have grown.
+
+    The model is reset by `tau`, and none is thrown away: parameters, iterates and
+    batch statistics get a share of `tau` of a fresh model's, moments shrink by
+    alpha * tau, and what is frozen stays. A model that is not finite is replaced.
+
+    Steps are counted on: the stage ends at its first step plus num_steps. To
+    resume it, set up `Cycles` with its num_steps and restore the state. A state
+    of other steps or cycles, with the same switching rule, may begin a stage.
+
+    Afterwards, what resets and rules measure is that of the stage: evaluations,
+    the best one, and the share of the steps that is over, by which tau fades. A
+    `tau` function is told the steps of the stage. The target stays, and so does
+    the first metric, that of the untrained model, which the way to the target is
+    measured from: evaluate the stage on what the target was set for. A rate that
+    failures have halved stays halved.
+
+    Args:
+      state: before the first step of the stage; a reset donates it.
+      num_steps: steps of the stage; None: as many as the chain has had.
+      tau: share of fresh values, in [0, 1]. 0 changes no value of the model: it
+        goes on with a new chain. At 1 only the optimizer remembers the old one.
+
+    Returns:
+      As for `before_step`, which is to be called next with the same step.
+
+    Raises:
+      ValueError: for an argument that cannot work, a state that is not one of
+        these cycles, or a tau above 0 with an optimizer that has no blend.
+    """
+    check_number('tau', tau, '[0, 1]')
+    check(tau == 0 or not self._lacks, 'tau', tau, f'0 {self._lacks}')
+    settings, chain = self.config.settings, self.config.chain
+    if num_steps is not None:
+      check_count('num_steps', num_steps)
+      plan = num_steps, settings.cycles, 1.0
+      chain = jax_lr_schedule(*plan, name='num_steps')
+    model, before, step = self._adopt(state, is_any_plan=True)
+    most = MOST_STEPS - step
+    right = f'at most {most:,} after {step:,} steps'
+    check(chain.steps <= most, 'num_steps', chain.steps, right)
+    is_finite = self._reset.is_finite(model)
+    alpha = getattr(settings.reset, 'alpha', SoftReset.alpha)
+
+    self.config = self.config._replace(chain=chain)
+    self._start = control_lib.start(self.config)
+    self._has_begun, self._is_over = True, False
+    control = control_lib.next_stage(before, step, self.config)
+    reset = SoftReset(alpha).plan(tau) if is_finite else FULL
+    said = event(
+      'reset',
+      control,
+      reason='new stage',
+      reset='SoftReset' if is_finite else 'FullReset',
+      tau=reset.tau,
+      alpha=alpha,
+      metric=before.last.metric,
+      metric_step=before.last.step,
+      note='' if is_finite else 'the model is not finite',
+    )
+    events = [said, start_event(control, self.config)]
+    after = Transition(control, reset, events, control.end)
+    return self._act(state, model, after, step)
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
@@ -348,7 +424,9 @@ class Cycles:
     """The learning rate of the step about to be taken; waits for the state."""
     return float(self._rate(jax.device_get(state.opt_state.clock)))
 
-  def _adopt(self, state: Any) -> tuple[Model, Control, int]:
+  def _adopt(
+    self, state: Any, is_any_plan: bool = False
+  ) -> tuple[Model, Control, int]:
     """The model, placed like its parameters, the control, and the steps taken.
 
     A restored state is brought into the form that the compiled step returns. If
@@ -382,7 +460,8 @@ class Cycles:
     if not is_known:
       self._reset = ModelReset(self._devices, self._role, self._begin, model)
     words, clock = self._devices.get((opt.control, opt.clock))
-    return model, from_words(words, self._start), int(clock[0])
+    control = from_words(words, self._start, is_any_plan)
+    return model, control, int(clock[0])
 
   def _role(self, path: Any) -> int:
     role = STATISTIC if path[0].name == 'model_state' else ITERATE

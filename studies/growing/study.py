@@ -192,11 +192,13 @@ def parts_of(
 ) -> list[Part]:
   """The data of the stages, the first one's included."""
   labels, test = task.train[1], task.test[1]
-  many = lambda one: np.stack([one] * len(seeds))
+  many: Callable[..., Any] = lambda one: np.stack([one] * len(seeds))
   orders = [
     np.random.default_rng((4, s)).permutation(len(labels)) for s in seeds
   ]
-  share = lambda f: np.stack([o[: round(f * len(labels))] for o in orders])
+  share: Callable[..., Any] = lambda f: np.stack(
+    [o[: round(f * len(labels))] for o in orders]
+  )
   half = STEPS // 2
   if condition.is_permuted:
     names = [
@@ -206,7 +208,7 @@ def parts_of(
       ]
       for i in range(_PARTS)
     ]
-    renamed = lambda values, order: np.stack(
+    renamed: Callable[..., Any] = lambda values, order: np.stack(
       [_permuted(task, values, one) for one in order]
     )
     return [
@@ -312,7 +314,7 @@ def distances(
   """The thesis' tau of each seed's metric."""
   target = Target('metric', goal, task.rises)
   reset = SoftReset(alpha=0.5, scale='log', fade=0.0)
-  of = lambda value: Evaluation(1, 0.0, float(value))
+  of: Callable[..., Any] = lambda value: Evaluation(1, 0.0, float(value))
   return [
     reset.tau(of(metric), of(first), target, step, end)
     for metric, first in zip(metrics, firsts)
@@ -344,19 +346,27 @@ def train_arm(
       taus = [float(arm.tau)] * len(seeds)
     models = begun(programs, arm, models, new, taus)
 
-    def between(
-      models: Models, metrics: np.ndarray, step: int, number: int = number
-    ) -> Models:
-      goal = goals[number - 1]
-      taus = distances(task, goal, metrics, firsts, step, STEPS)
-      plans = [SoftReset(alpha=0.5).plan(tau) for tau in taus]
-      return blended(programs, models, fresh(100 * number + step), plans)
-
+    goal = goals[number - 1] if goals else 0.0
+    given = programs, fresh, number, goal, firsts
+    between = functools.partial(_between, given)
     models, metrics = stage(
       *(programs, models, part, number, seeds, arm.cycles),
       between if arm.resets_between else None,
     )
     yield number, taus, metrics
+
+
+def _between(
+  given: tuple[Programs, Callable[[int], Models], int, float, np.ndarray],
+  models: Models,
+  metrics: np.ndarray,
+  step: int,
+) -> Models:
+  """The soft reset before a further cycle of a stage."""
+  programs, fresh, number, goal, firsts = given
+  taus = distances(programs.task, goal, metrics, firsts, step, STEPS)
+  plans = [SoftReset(alpha=0.5).plan(tau) for tau in taus]
+  return blended(programs, models, fresh(100 * number + step), plans)
 
 
 def read(path: pathlib.Path) -> Rows:

@@ -150,8 +150,13 @@ def characters() -> Task:
 
   def init(key: jax.Array) -> tuple[Any, Any]:
     keys = iter(jax.random.split(key, 9))
-    normal = lambda *shape: jax.random.normal(next(keys), shape) / width**0.5
-    unit = lambda: {'scale': jnp.ones(width), 'bias': jnp.zeros(width)}
+    normal: Callable[..., Any] = lambda *shape: (
+      jax.random.normal(next(keys), shape) / width**0.5
+    )
+    unit: Callable[..., Any] = lambda: {
+      'scale': jnp.ones(width),
+      'bias': jnp.zeros(width),
+    }
     params = {
       'table': normal(size, width),
       'places': normal(length, width),
