@@ -36,6 +36,8 @@ class Task(NamedTuple):
   test: tuple[np.ndarray, np.ndarray]
   batch: int
   peak: float  # of the learning rate; see `study`
+  steps: int = 180  # of a stage
+  every: int = 15  # steps between evaluations
 
 
 def dense(key: jax.Array, inputs: int, outputs: int) -> Any:
@@ -136,6 +138,8 @@ def images(has_norm: bool) -> Task:
     *(init, apply, cross_entropy, accuracy, True, 10, train, test),
     batch=32,
     peak=0.03 if has_norm else 0.01,
+    steps=180 if has_norm else 360,
+    every=15 if has_norm else 20,
   )
 
 
@@ -229,7 +233,7 @@ def molecules() -> Task:
   """128 properties of a molecule from counts, by two hidden layers; mAP."""
   inputs, labels = _molecule_features()
   train = inputs[:3072], labels[:3072]
-  test = inputs[3072:3584], labels[3072:3584]
+  test = inputs[3072:3328], labels[3072:3328]
 
   def init(key: jax.Array) -> tuple[Any, Any]:
     sizes = zip((inputs.shape[1], 64, 64), (64, 64, 128))
