@@ -118,7 +118,9 @@ def results(
   own = len(words) == 4 and seeds <= 10  # ten seeds come with the project
   with _complete_logs(jobs, **places) as found:
     used = [log for log in found if log.job in wanted]
-    files.write_whole(page, findings.measure(shlex.join(words), own, used))
+    shown = [log for log in found if log.job.seed in range(seeds + 1)]
+    text = findings.measure(shlex.join(words), own, used, shown)
+    files.write_whole(page, text)
   print(page)
 
 

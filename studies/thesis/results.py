@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ...experiments import thesis
 from ...mini_algoperf import files, logger
 from ..pages import render
 from ..paths import META_DATA, read_object
 from ..run_files import RunTable, read_run
 from .claims import CLAIMS, FAILED, GOOD, Finding
 from .logs import Job, RunLog
+from .premises import PREMISES, Held, Premise, held
 
 # What stands for the thesis' workloads, and digits.
 WORKLOADS = ('digits', 'molecules', 'translation')
@@ -31,13 +34,29 @@ def wanted_jobs(seeds: Iterable[int]) -> list[Job]:
   ]
 
 
-def measure(command: str, own: bool, logs: Sequence[RunLog]) -> str:
-  """RESULTS.md: all claims asked of logs; `own` are those of the project."""
+def measure(
+  command: str,
+  own: bool,
+  logs: Sequence[RunLog],
+  of_figures: Sequence[RunLog],
+) -> str:
+  """RESULTS.md: all claims asked of logs, and of the figures what they show.
+
+  Args:
+    command: that writes the page.
+    own: whether the logs are those of the project.
+    logs: of the runs behind the claims.
+    of_figures: of the runs that figures show; a figure without logs is left out.
+  """
   studies: dict[str, dict[str, dict[int, RunTable]]] = {
     workload: {name: {} for name in RUNS} for workload in WORKLOADS
   }
   for job, log_dir in logs:
     studies[job.workload][job.run][job.seed] = read_run(log_dir)
+  results = [
+    (claim, [claim.ask(study) for study in studies.values()])
+    for claim in CLAIMS
+  ]
   metas = [read_object(log.log_dir / META_DATA) for log in logs]
   rows = [files.read_rows(x.log_dir / logger.EVAL_MEASUREMENTS) for x in logs]
   seconds = sum(float(table[-1]['total_duration']) for table in rows)
@@ -55,12 +74,63 @@ def measure(command: str, own: bool, logs: Sequence[RunLog]) -> str:
     failed=FAILED,
     good=GOOD,
     workloads=WORKLOADS,
-    results=[
-      (claim, [claim.ask(study) for study in studies.values()])
-      for claim in CLAIMS
-    ],
+    results=results,
+    outcomes=list(_outcomes([findings for _, findings in results])),
+    figures=list(_figures(of_figures)),
     measures=_measures,
   )
+
+
+# What a claim's verdicts come to, in the order of the page's first lines.
+_OUTCOMES = (
+  'Hold on every workload that has such cycles:',
+  'Hold on some workloads only:',
+  'Undecided:',
+  'Do not hold:',
+)
+
+
+def _outcome(findings: Sequence[Finding]) -> str:
+  """One of `_OUTCOMES`; a workload without a seed that is asked has no say."""
+  verdicts = {found.verdict for found in findings if any(found.counts[:2])}
+  every, some, undecided, never = _OUTCOMES
+  if 'holds' in verdicts:
+    return every if verdicts == {'holds'} else some
+  return never if verdicts == {'does not hold'} else undecided
+
+
+def _outcomes(
+  results: Sequence[Sequence[Finding]],
+) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+  """Each outcome, with its claims' numbers, from 1, and their seeds' votes."""
+  said = [
+    (n, _outcome(found), _votes(found)) for n, found in enumerate(results, 1)
+  ]
+  for outcome in _OUTCOMES:
+    if claims := [(n, votes) for n, own, votes in said if own == outcome]:
+      yield outcome, claims
+
+
+def _votes(findings: Sequence[Finding]) -> str:
+  """Seeds for and against on each workload that has any, as 'digits 10 : 0.'."""
+  counts = zip(WORKLOADS, (finding.counts for finding in findings))
+  asked = [f'{name} {a} : {b}' for name, (a, b, _) in counts if a + b]
+  return f'{", ".join(asked)}.' if asked else 'No such cycle anywhere.'
+
+
+def _figures(
+  logs: Sequence[RunLog],
+) -> Iterator[tuple[str, str, Premise, Held]]:
+  """Name, workload, premise and seeds of each figure of runs, not of plans."""
+  read = functools.cache(read_run)
+  for name, figure in thesis.FIGURES.items():
+    workload = figure.workload.stand_in
+    runs = {
+      run: [read(x.log_dir) for x in logs if x.job[:2] == (workload, run)]
+      for run in figure.runs
+    }
+    if figure.shows != 'schedule' and all(runs.values()):
+      yield name, workload, PREMISES[name], held(name, runs)
 
 
 def _measures(findings: Sequence[Finding]) -> Iterator[tuple[str, list[str]]]:

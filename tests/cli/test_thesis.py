@@ -205,7 +205,7 @@ def test_the_results_of_the_project_are_those_of_its_logs(
 def test_the_command_trains_and_measures(trained, monkeypatch):
   measured = []
   monkeypatch.setattr(
-    results, 'measure', lambda *args: measured.extend(args[-1]) or b''
+    results, 'measure', lambda *args: measured.extend(args[2]) or b''
   )
   logs = pathlib.Path('logs')
   write_log(logs / 'x', Job('molecules', 'peaks_soft', 4))
