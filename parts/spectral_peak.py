@@ -25,6 +25,9 @@ class SpectralPeak(RelativePeak):
   1 / fan_in. It is of the order of W's spectral norm, as the rate is that of a
   step with size='spectral'. Matrices that begin at 0 say nothing.
 
+  On the models of six workloads of the benchmark that size is .85 to 1.00, so that
+  the published rate of Muon in JAX, .0039, is a share of .0039 to .0046.
+
   Source: as for `RelativePeak`; that a step's spectral norm is held against that
   of the weights, Yang et al. 2023, "A spectral condition for feature learning".
   """

@@ -1,4 +1,4 @@
-"""The share of its weights' size that a published peak is, on main's models.
+"""The share of its weights' size that published peaks are, on main's models.
 
 python -m reset_cycles.benchmarks.real_runner.peaks BENCHMARK [WORKLOAD ...]
 """
@@ -12,9 +12,13 @@ from typing import Any
 
 import jax
 
+from ...core import workload as workload_facts
 from ...core.relative_peak import RelativePeak
+from ...parts.spectral_peak import SpectralPeak
+from ..rivals import muon
 
 PUBLISHED = 0.0025  # of Schedule-Free AdamW
+PUBLISHED_MUON = muon.MULTIPLE * muon.LEARNING_RATE  # of the JAX entry
 WORKLOADS = (
   *('criteo1tb', 'fastmri', 'imagenet_resnet', 'imagenet_vit', 'mnist', 'ogbg'),
   *('librispeech_conformer', 'librispeech_deepspeech', 'wmt'),
@@ -25,7 +29,13 @@ def main(benchmark: str, *workloads: str) -> None:
   """Prints a row of a table for each workload; makes its model, trains nothing."""
   sys.path.insert(0, str(pathlib.Path(benchmark).resolve()))
   known: Any = importlib.import_module('algoperf.workloads.workloads')
-  print('| workload | size of the weights | share |\n| --- | --- | --- |')
+  columns = (
+    'size of the weights',
+    'share',
+    'size of the matrices',
+    'Muon: share',
+  )
+  print(f'| workload | {" | ".join(columns)} |\n|{" --- |" * 5}')
   for name in workloads or WORKLOADS:
     about = known.WORKLOADS[name]
     workload = known.import_workload(
@@ -35,7 +45,10 @@ def main(benchmark: str, *workloads: str) -> None:
     )
     params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
     size = RelativePeak(1.0).peak(params)
-    print(f'| {name} | {size:.4f} | {PUBLISHED / size:.3f} |', flush=True)
+    told = workload_facts.matrices(workload, workload.param_shapes)
+    matrices = SpectralPeak(1.0).peak(params, told)
+    sizes = f'{size:.4f} | {PUBLISHED / size:.3f} | {matrices:.3f}'
+    print(f'| {name} | {sizes} | {PUBLISHED_MUON / matrices:.4f} |', flush=True)
 
 
 if __name__ == '__main__':
