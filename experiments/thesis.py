@@ -147,7 +147,8 @@ FIGURES: dict[str, ThesisFigure] = {
   ),
   'fig3.6c': ThesisFigure(
     'change of the smoothed validation loss of fig3.5',
-    _FAILING + ' Smoothed with lambda = .6.',
+    _FAILING + " Smoothed with lambda = .6. On translation l' is never "
+    'above 0, and S(t) is 1 at no evaluation.',
     ('failing_full',),
     'loss_change',
     OGBG_FAILING,
