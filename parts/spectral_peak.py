@@ -32,7 +32,7 @@ class SpectralPeak(RelativePeak):
   of the weights, Yang et al. 2023, "A spectral condition for feature learning".
   """
 
-  share: Positive = 0.05  # of the matrices' size, that a step at the peak takes
+  share: Positive = 0.08  # of the matrices' size, that a step at the peak takes
 
   def peak(
     self, params: Any, matrices: tuple[bool, ...] | None = None

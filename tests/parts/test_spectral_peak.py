@@ -114,7 +114,7 @@ def test_json_holds_it():
   assert settings_json.from_plain(plain) == MUON
   given = {'relative_peak': {'class': 'SpectralPeak'}}
   read = settings_json.from_plain(given, SOFT_RESET)
-  assert read.relative_peak == SpectralPeak(0.05)
+  assert read.relative_peak == SpectralPeak(0.08)
 
 
 @pytest.mark.parametrize('share', (0.0, -1.0, math.inf, math.nan, 'much'))
