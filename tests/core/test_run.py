@@ -37,6 +37,7 @@ from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
 from reset_cycles.core.state import clock_of, to_words
 from reset_cycles.core.train_step import train_step
+from reset_cycles.parts.muon_settings import MUON
 from reset_cycles.parts.resets import Cyclic, FullReset
 from reset_cycles.submission import make_submission
 
@@ -44,6 +45,8 @@ NAN, INF = math.nan, math.inf
 BOTH = pytest.mark.parametrize('generation', GENERATIONS)
 FINISHING = (PARAMS, 'jit', SWITCHING, 6)
 ON_TIME = (TIMED, 'jit', TIMING, 20)
+_MUON = {name: getattr(MUON, name) for name in ('optimizer', 'relative_peak')}
+MUON_ON_TIME = (dataclasses.replace(TIMED, **_MUON), 'jit', TIMING, 20)
 
 
 def tape(folder):
@@ -164,7 +167,9 @@ def assert_resumed_is_unbroken(folder, make, until, lefts):
 
 @BOTH
 @pytest.mark.parametrize(
-  ('run', 'until'), ((FINISHING, 12), (ON_TIME, 40)), ids=('finish', 'timed')
+  ('run', 'until'),
+  ((FINISHING, 12), (ON_TIME, 40), (MUON_ON_TIME, 40)),
+  ids=('finish', 'timed', 'muon'),
 )
 def test_a_resumed_run_is_the_unbroken_one(folder, generation, run, until):
   params, _, evaluations, step_hint = run
