@@ -65,3 +65,20 @@ def test_flax_linen(example):
 def test_sharded_orbax(example):
   loops.orbax_checkpoint()
   assert example('sharded_orbax').main(20) == (-9, True)
+
+
+def test_growing_data(example, capsys):
+  """Each way by its name, after four steps on the old images."""
+  found = example('growing_data').main(4, 4, 1)
+  assert list(found) == [
+    'the old model',
+    'going on plainly',
+    'a soft reset, tau 0.1',
+    'a soft reset, tau 0.4',
+    'a fresh model',
+  ]
+  assert len(set(found.values())) > 1
+  said = capsys.readouterr().out.splitlines()
+  assert [line.split(' of the model')[0] for line in said] == [
+    f'step 4: cycle 2 starts with {tau}' for tau in ('0', '0.1', '0.4')
+  ]
