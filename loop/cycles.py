@@ -55,8 +55,8 @@ _MAKES = (
   'nnx.Param), and with has_batch_stats a pair of trees'
 )
 Tau = Callable[[float, float, int], float]
-# Of a new stage.
-STAGE_TAU = 0.4
+# Of a new stage: chosen on the selection of docs/growing_data.md.
+STAGE_TAU = 0.1
 # Cycles alone: no model that is finite is reset or replaced.
 LOOP = replace(
   SOFT_RESET, reset=Cyclic(), switching=NotFinite(), relative_peak=None
