@@ -4,9 +4,10 @@ A run that the thesis shows in several figures is here once. Peaks are those of
 the first cycle, about 0.00175, plus alter_lr. What isn't named is THESIS':
 three equal cycles over twice the step_hint, linear warm-up of 2 %, cosine decay.
 
-The last two runs are not the thesis'. They take its comparisons apart: what the
+The last three runs are not the thesis'. Two take its comparisons apart: what the
 learning rate does alone (cyclic), and what the parameters do alone (alpha = 0,
-so that a soft reset leaves the moments as they are).
+so that a soft reset leaves the moments as they are). The third has peaks so high
+that the validation loss of a cycle made to fail rises, and S(t) sees it.
 
 Source: thesis, chapters 2.3 and 3 and appendix A.
 """
@@ -38,6 +39,7 @@ _DECAYS = chain_of_lists(
 )
 _WARMUPS = chain_of_lists(alter_warmup=(0.0, 0.18, -0.015))
 _FAILING = chain_of_lists(alter_lr=(0.0, 0.02, 0.05))
+_DIVERGING = chain_of_lists(alter_lr=(0.0, 1.0, 3.0))
 _FAILED_START = chain_of_lists(
   alter_lr=(0.05, 0.0),
   alter_warmup=(0.0, 0.0),
@@ -81,4 +83,5 @@ RUNS: dict[str, ScheduleParams] = {
   'failed_start_soft': _run(_FAILED_START, _SOFT, budget_factor=1.0),
   'peaks_cyclic': _run(_PEAKS, _CYCLIC),
   'failed_start_params': _run(_FAILED_START, _SOFT_PARAMS, budget_factor=1.0),
+  'diverging_switching': _run(_DIVERGING, _FULL, early_switching=True),
 }

@@ -141,7 +141,7 @@ def test_seeds_that_switch_at_different_steps_are_lines_of_their_own():
   early = run_table([0.1, 0.2], [0.0], taus=[1.0])._replace(seed=1)
   late = run_table([0.1, 0.2], [0.0, 0.0], [0.3], taus=[1.0, 1.0])
   late = late._replace(seed=2, switches=[(40, 'loss rises')])
-  picture = draw('fig3.7', {'failing_switching': [early, late]})
+  picture = draw('fig3.7', {'diverging_switching': [early, late]})
   title, _ = picture._suptitle.get_text().split('\n')
   assert title.endswith('2 seeds: a line each, seed 2 thick)')
   schedule, metric = picture.axes
