@@ -147,7 +147,7 @@ class Progress(Checked, SwitchingRule):
   f is the share of the chain, from the last full reset to the planned end, and
   best the largest progress so far: 1 - `Target.remaining`, linear. Metrics count
   as shares: their units do not matter. Without an evaluation of the untrained
-  model the way of a metric that falls is not known, and no chain is abandoned.
+  model the way of a metric that falls, or to a target of 0 or less, is not known, and no chain is abandoned.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
@@ -173,7 +173,9 @@ class Progress(Checked, SwitchingRule):
     best = max(state, p)  # which keeps the state's where the other is NaN
     missing = 1.0 - best
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)
-    is_known = context.target.rises or math.isfinite(context.first.metric)
+    is_known = not context.target.needs_first or math.isfinite(
+      context.first.metric
+    )
     is_lost = is_known and f >= self.min_share and missing > to_come
     reason = 'target out of reach' if is_lost else ''
     terms = dict(zip(self.columns, (p, best, missing, to_come)))

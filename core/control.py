@@ -21,6 +21,8 @@ from .events import Event, clock_event, event, start_event
 from .plan import cycle_ends
 from .state import Control, RunConfig, clock_of, plan_of
 
+# What a rate is multiplied by after a failure: see benchmarks/lost_runs.py.
+_RATE_AFTER_FAILURE = 0.5
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
 # Of an interval: an evaluation so close to a cycle's end sees what it has made.
@@ -153,7 +155,7 @@ def _warnings(control: Control, config: RunConfig) -> list[str]:
   """What the last evaluation says about the way it is measured; each once."""
   first, last, settings = control.first, control.last, config.settings
   is_measured = settings.reset.needs_target or settings.switching.needs_target
-  is_measured &= not config.target.rises and math.isfinite(first.metric)
+  is_measured &= config.target.needs_first and math.isfinite(first.metric)
   found, steps = list[str](), control.planned_end
   is_late = math.isnan(first.untrained_metric(steps))
   if first.step == last.step and is_measured and is_late:
@@ -278,9 +280,9 @@ def _next(
   cycles, rest = config.chain.cycles, control.planned_end - step
   fewest, rate_factor = _fewest(control, config), control.rate_factor
   if has_failed:
-    half = 0.5 * rate_factor
-    is_rate = half * min(c.cycle.peak for c in cycles) >= _SMALLEST
-    rate_factor = half if is_rate else rate_factor
+    lower = _RATE_AFTER_FAILURE * rate_factor
+    is_rate = lower * min(c.cycle.peak for c in cycles) >= _SMALLEST
+    rate_factor = lower if is_rate else rate_factor
   begun = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
   if has_failed and config.is_timed:
     planned_end = step + max(rest, math.ceil(fewest), 1)

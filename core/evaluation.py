@@ -23,12 +23,18 @@ class Target(NamedTuple):
   value: float
   rises: bool  # whether a larger metric is better
 
+  @property
+  def needs_first(self) -> bool:
+    """Whether the way is measured from the run's first evaluation."""
+    return not (self.rises and self.value > 0)
+
   def remaining(self, metric: float, first: float, scale: str = 'log') -> float:
     """The remaining share of the way from an untrained model to the target.
 
       rising:           1 - y / y*, the thesis
       falling, log:     log(y / y*) / log(y0 / y*)
       falling, linear:  (y - y*) / (y0 - y*)
+      y* <= 0:          (y - y*) / (y0 - y*), rising or falling
 
     On a log scale perplexity, word error rate and error rate behave alike; on the
     linear one a classifier is treated alike whether its accuracy or its error
@@ -42,7 +48,8 @@ class Target(NamedTuple):
 
     Returns:
       0 at the target, below 0 beyond it; NaN if the metric is not finite, and 0
-      where no formula makes sense, at a target y* of 0 or less.
+      where no formula makes sense: at a target y* of 0 or less, if the first
+      evaluation does not serve.
 
     Source: thesis, section 3.3.2; the falling forms are ours.
     """
@@ -50,7 +57,9 @@ class Target(NamedTuple):
     if not math.isfinite(metric):
       return math.nan
     if not goal > 0:
-      return 0.0
+      is_way = first < goal if self.rises else first > goal
+      is_way &= math.isfinite(first)
+      return (metric - goal) / (first - goal) if is_way else 0.0
     if self.rises:
       return 1.0 - metric / goal
     if not goal < first < math.inf:

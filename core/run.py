@@ -14,7 +14,6 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
 from . import workload as workload_facts
-from .checks import check
 from .clock import learning_rate, packed
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
@@ -230,11 +229,6 @@ def set_up(
   """
   # What is run.
   target, optimizer = workload_facts.read_target(workload), settings.optimizer
-  is_measured = settings.early_switching and settings.switching.needs_target
-  is_measured = is_measured or settings.reset.needs_target
-  right = 'above 0 where a reset or a rule measures the way to it'
-  is_usable = target.value > 0 or not is_measured
-  check(is_usable, 'validation_target_value', target.value, right)
   budget = workload_facts.budget_seconds(workload)
   most_steps = workload_facts.most_steps()
   config = RunConfig(settings, chain, target, budget, most_steps)

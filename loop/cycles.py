@@ -138,8 +138,9 @@ class Cycles:
         optax.inject_hyperparams; None for the settings' own.
       peak: learning rate of the first cycle's peak; the peaks of the others keep
         their ratio to it. None: as the settings have it (0.0025).
-      target: the metric to reach, above 0; None if none is known. Then soft
-        resets need `tau`.
+      target: the metric to reach; None if none is known. Then soft resets need
+        `tau`. The way to a target of 0 or less is measured from the first
+        evaluation.
       rises: whether a larger metric is better.
       tau: (metric, the run's first metric, step) -> share of fresh values in
         [0, 1]; replaces the distance to the target, and fades as that does.
@@ -523,7 +524,7 @@ def _settings(
       own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
       settings = replace(settings, reset=own)
   if target is not None:
-    check_number('target', target, '(0, inf)')
+    check_number('target', target, '(-inf, inf)')
   else:
     right = 'another one, such as Cyclic(), or give target=… or tau=…'
     check(not settings.reset.needs_target, 'reset', reset, right)

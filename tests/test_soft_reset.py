@@ -38,7 +38,6 @@ RISING = (
   (-0.4, 0.8, 1.5),
   (30.0, 40.0, 0.25),
   (0.868, 1.0, 0.132),
-  (0.5, 0.0, 0.0),  # no formula makes sense
   *((bad, 0.8, NAN) for bad in (NAN, INF, -INF)),
 )
 # (metric, target, first metric, what remains on the log and on the linear scale)
@@ -60,8 +59,23 @@ FALLING = (
   *((0.04, 0.01, bad, 0.75, 0.75) for bad in (NAN, INF, 0.01, -1.0)),
   (0.001, 0.01, NAN, -9.0, -9.0),
   (0.0, 0.01, NAN, -INF, -INF),
-  (0.5, -1.0, 1.0, 0.0, 0.0),  # no formula makes sense
   *((bad, 0.8, 1.0, NAN, NAN) for bad in (NAN, INF, -INF)),
+)
+
+
+# (rising, metric, target, first metric, what remains), where the metric has no
+# natural zero: rewards, log-likelihoods, R2.
+NO_ZERO = (
+  (True, -100.0, -50.0, -250.0, 0.25),
+  (True, -0.5, 0.0, -2.0, 0.25),
+  (True, -300.0, -50.0, -250.0, 1.25),
+  (True, -40.0, -50.0, -250.0, -0.05),
+  (False, -1.0, -2.0, 2.0, 0.25),
+  (False, 0.5, 0.0, 2.0, 0.25),
+  # The first metric does not serve: no formula makes sense.
+  *((True, 0.5, 0.0, bad, 0.0) for bad in (NAN, -INF, 0.0, 0.1)),
+  *((False, 0.5, -1.0, bad, 0.0) for bad in (NAN, INF, -1.0, -1.5)),
+  *((rises, NAN, -1.0, 0.0, NAN) for rises in (True, False)),
 )
 
 
@@ -70,6 +84,7 @@ FALLING = (
   (
     *((True, m, g, y0, x, x) for m, g, x in RISING for y0 in (0.3, 0.9, NAN)),
     *((False, *row) for row in FALLING),
+    *((*row, row[-1]) for row in NO_ZERO),
   ),
   ids=lambda value: f'{value:.3g}',
 )

@@ -1,6 +1,5 @@
 """The functions that the benchmark calls."""
 
-import dataclasses
 
 import jax
 import numpy as np
@@ -9,8 +8,6 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
-from reset_cycles.early_switching import Progress
-from reset_cycles.parts.resets import FullReset
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
 
 
@@ -31,18 +28,12 @@ def test_schedules_are_checked_before_training():
 
 
 @pytest.mark.parametrize('goal', (-0.5, 0.0))
-def test_a_target_without_a_tau_is_refused_before_training(goal):
+def test_a_target_of_zero_or_less_is_reached_from_the_first_metric(goal):
   workload = fake_benchmark.TinyWorkload()
   workload.validation_target_value = goal
-  said = f'^validation_target_value={goal}: must be above 0 where a reset '
-  with pytest.raises(ValueError, match=said):
-    newly_set_up(PARAMS, workload, {})
-  params = dataclasses.replace(PARAMS, reset=FullReset())
-  newly_set_up(params, workload, {})
-  judged = dataclasses.replace(params, switching=Progress())
-  with pytest.raises(ValueError, match=said):
-    newly_set_up(judged, workload, {})
-  newly_set_up(dataclasses.replace(judged, early_switching=False), workload, {})
+  run = newly_set_up(PARAMS, workload, {}).optimizer_state[1]
+  assert run.config.target.value == goal
+  assert run.config.target.remaining(goal - 1, goal - 4) == 0.25
 
 
 def test_nothing_prepares_an_evaluation():

@@ -433,7 +433,7 @@ def test_many_steps_at_once_are_those_steps():
   [
     ({'num_steps': 0}, 'num_steps=0: must be a whole number'),
     ({'num_steps': 2}, 'each needs at least one'),
-    ({'target': 0.0}, 'target=0.0: must be a number in'),
+    ({'target': math.nan}, 'target=nan: must be a number in'),
     (
       {'target': None},
       r'reset=.*: must be another.*Cyclic\(\), or give target',
