@@ -61,7 +61,12 @@ def as_plain(value: Any) -> Any:
 
 
 def described(value: Any) -> str:
-  """What repr says, but for a function's address, which each process changes."""
+  """What repr says, but for a function's address, which each process changes.
+
+  Of functions in a tuple, as an optimizer is, only the tuple's type is named.
+  """
+  if isinstance(value, tuple) and any(map(callable, value)):
+    return f'{type(value).__name__}(…)'
   return re.sub(' at 0x[0-9a-f]+', '', repr(value))
 
 
