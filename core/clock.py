@@ -146,7 +146,8 @@ def sampled_rates(
   steps = np.linspace(0, [c.steps for c in cycles], points, axis=1)
   words = packed(clocks._replace(anchor_nominal=steps.ravel()))
   rate = lambda words: learning_rate(words, cycles)
-  return np.asarray(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)
+  # A copy: a view would keep the array on the device.
+  return np.array(jax.jit(jax.vmap(rate))(words)).reshape(-1, points)
 
 
 def sampled_decays(

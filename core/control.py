@@ -21,7 +21,7 @@ from .events import Event, clock_event, event, start_event
 from .plan import cycle_ends
 from .state import Control, RunConfig, clock_of, plan_of
 
-# What a rate is multiplied by after a failure: see benchmarks/lost_runs.py.
+# What a rate is multiplied by after a failure: see studies/lost_runs.py.
 _RATE_AFTER_FAILURE = 0.5
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3

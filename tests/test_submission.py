@@ -1,6 +1,5 @@
 """The functions that the benchmark calls."""
 
-
 import jax
 import numpy as np
 import pytest

@@ -183,7 +183,7 @@ CASES = [
   (['report', 'logs', '--out=x.png'], '--out=x.png must end in .html'),
   (['report', 'logs', '--out=dir.html'], '--out=dir.html is a folder'),
   (['report', 'logs/plan_torn'], 'schedule_params.json'),
-  (['experiments', 'fig3.8'], 'Did you mean fig3.8'),
+  (['experiments', 'fig3.88'], 'Did you mean fig3.8'),
   (['experiments', 'fig3.5', 'fig3.7'], 'unexpected extra argument (fig3.7)'),
   (['figures', '--only=fig3.5,'], "figure='': must be one of fig2.1"),
   (['figures', '--seeds=1000000000000'], '1<=x<=10000'),

@@ -1,6 +1,6 @@
 """What a run ends with whose target, or whose rate, is wrong.
 
-  .venv/bin/python -m reset_cycles.benchmarks.lost_runs [--seeds=10] [--log=FILE]
+  .venv/bin/python -m reset_cycles.studies.lost_runs [--seeds=10] [--log=FILE]
 
 SOFT_RESET on the board's short workloads, to the end of the budget, whether it
 reaches its target or not. Targets lie on the way from the untrained model to what
@@ -8,7 +8,7 @@ reaches its target or not. Targets lie on the way from the untrained model to wh
 times and a tenth of the metric. Rates are those in force, and ten times as high. A
 run that began anew is held against `bare` over half of the budget at the same rate.
 
-Adds a row for each run to benchmarks/lost_runs.csv, skips the runs that it has, and
+Adds a row for each run to studies/lost_runs.csv, skips the runs that it has, and
 prints the table. With --factor the rate falls by another one after a failure.
 """
 
@@ -19,7 +19,6 @@ import csv
 import dataclasses
 import functools
 import itertools
-import math
 import pathlib
 import statistics
 from typing import Any
@@ -31,9 +30,9 @@ from ..mini_algoperf.submission_loader import LoadedSubmission
 from ..mini_algoperf.trial import BatchSizes, Trial
 from ..parts.resets import Cyclic
 from ..schedule_params import SOFT_RESET, ScheduleParams
-from ..studies.board import stand_in
-from ..studies.board.conditions import Condition
 from ..submission import make_submission
+from .board import stand_in
+from .board.conditions import Condition
 
 LOG = pathlib.Path(__file__).with_suffix('.csv')
 WORKLOADS = ('digits', 'text', 'molecules')
@@ -62,16 +61,14 @@ def settings_of(case: str, rate: float) -> ScheduleParams:
 def target_of(case: str, first: float, reached: float, rises: bool) -> float:
   """The target: from the untrained model's metric to what `bare` reaches."""
   factor = 10.0 if case == 'tenfold' else 0.1
-  beyond = 1.5 if rises else 0.1 * reached
-  log: Any = (lambda x: x) if rises else math.log
-  exp: Any = (lambda x: x) if rises else math.exp
-  way = lambda share: exp(log(first) + share * (log(reached) - log(first)))
-  return {
-    'reachable': way(0.9),
-    'ambitious': way(1.25),
-    'tenfold': factor * reached,
-    'tenth': factor * reached,
-  }.get(case, beyond)
+  if case in ('tenfold', 'tenth'):
+    return factor * reached
+  if case == 'impossible':
+    return 1.5 if rises else 0.1 * reached
+  share = {'reachable': 0.9, 'ambitious': 1.25}[case]
+  if rises:
+    return first + share * (reached - first)
+  return first * (reached / first) ** share
 
 
 class Seen:
@@ -105,7 +102,10 @@ def row_of(
   own: Any = type(workload)
   own.validation_target_value = own.test_target_value = goal
   trial: Trial | None = None
-  clock = lambda: seconds * trial.global_step if trial else 0.0
+
+  def clock() -> float:
+    return seconds * trial.global_step if trial else 0.0
+
   sizes = BatchSizes(workload.default_batch_size, workload.eval_batch_size)
   options = RunOptions(name, save_checkpoints=False, stop_at_targets=False)
   made = make_submission(settings_of(case, rate))
@@ -125,7 +125,10 @@ def told(rows: list[dict[str, str]], rises: dict[str, bool]) -> str:
   `no worse` counts the runs that began anew and end no worse than the median of
   `bare` over half of the budget, of all that began anew.
   """
-  of = lambda *key: [r for r in rows if tuple(r[k] for k in KEY[:4]) == key]
+
+  def of(*key: str) -> list[dict[str, str]]:
+    return [r for r in rows if tuple(r[k] for k in KEY[:4]) == key]
+
   lines = []
   for key in dict.fromkeys(tuple(r[k] for k in KEY[:4]) for r in rows):
     name, rate, case, factor = key
@@ -157,6 +160,7 @@ def main() -> None:
     *((1.0, case, 0.5) for case in TARGETS),
     *((10.0, 'reachable', f) for f in (0.5, 0.25, 0.1)),
     (10.0, 'impossible', 0.5),
+    *((1.0, 'impossible', f) for f in (0.25, 0.1)),
   ]
   seeds = range(1, flags.seeds + 1)
   for (rate, case, factor), seed, name in itertools.product(
