@@ -261,3 +261,11 @@ def test_no_setting_is_missing_above():
   assert known == {
     (cls, field.name) for cls in classes for field in dataclasses.fields(cls)
   }
+
+
+def test_the_settings_in_force_have_the_numbers_that_the_pages_say():
+  """A share of .06 of the weights' size; .02 of a cycle warm up, .1 fall."""
+  shares = {(c.warmup_factor, c.decay.share) for c in SOFT_RESET.cycles}
+  assert SOFT_RESET.relative_peak == RelativePeak(0.06)
+  assert shares == {(0.02, 0.1)}
+  assert [c.length for c in SOFT_RESET.cycles] == [1.0, 2.0, 4.0, 8.0]

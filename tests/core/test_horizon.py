@@ -111,6 +111,10 @@ def test_the_intervals_that_are_remembered():
   # The last nine.
   assert intervals.steps == (1.0,) * 9
   assert intervals.durations == (1.0,) * 9
+  # One that took no time is none.
+  assert (
+    intervals.after(last, Evaluation(30, 1.0, 0.1, last.seconds)) == intervals
+  )
   # Steps count without times, and from before the first step on, too.
   untimed = Intervals().after(Evaluation(0, 1, 1), Evaluation(5, 1, 1))
   assert untimed.most_steps == 5 and math.isnan(untimed.durations[-1])

@@ -240,7 +240,7 @@ from reset_cycles.core.optimizers import AdamW, Step
 from reset_cycles.soft_reset import SoftReset
 
 old, new = np.float64([1 / 3]), np.float32([1 / 7])
-tau = 1 - 0.6 / 0.8
+tau = 1 - 0.6 / 0.9  # not a number of float32
 for devices in (Devices(), PmapDevices()):
   init = AdamW().build(Step(0.0)).init
   state = jax.tree_util.tree_map(lambda x: x + 1, init({'w': old}))

@@ -588,6 +588,7 @@ def test_no_trained_model_is_copied_to_the_host(
   for step in range(2, 2 * step_hint + 1):
     first_read, first_inside, before = len(reads), len(inside), run.control
     is_ordinary = step - 1 < run.due and step - 1 not in evaluations
+    assert not (is_ordinary and run.is_due(step - 1, driver.eval_results))
     with compilations() as compiled:
       driver.run(until=step)
     outside += len(compiled) - sum(inside[first_inside:])

@@ -1,10 +1,12 @@
 """The loss that is trained: what goes where, by hand."""
 
+import jax
 import numpy as np
+import optax
 import pytest
 
 from helpers import fake_benchmark
-from reset_cycles.core.train_step import loss_in_training
+from reset_cycles.core.train_step import loss_in_training, train_step
 
 
 def batch_of_two():
@@ -49,3 +51,20 @@ def test_label_smoothing_and_weights_reach_the_loss():
   del batch['weights']
   found = loss_in_training(Old(), None, 0.0)(None, None, batch, None)
   assert found == (20.0, (2.0, 'new state'))
+
+
+@pytest.mark.parametrize(
+  ('n_valid', 'expected'), ((4.0, 0.5), (0.5, 4.0), (0.0, 2.0))
+)
+def test_a_step_follows_the_mean_over_what_is_valid(n_valid, expected):
+  """2 a parameter, of fractions of an example, too; of none it is the sum."""
+
+  def loss_fn(params, model_state, batch, rng):
+    return 2.0 * params['w'], (np.float32(n_valid), model_state)
+
+  optimizer, params = optax.sgd(1.0), {'w': np.float32(3.0)}
+  body = train_step(loss_fn, optimizer)
+  given = params, None, optimizer.init(params), None, None
+  found, _, _, metrics = jax.jit(lambda: body(*given, lambda tree: tree))()
+  assert found['w'] == 3.0 - expected
+  np.testing.assert_allclose(metrics, (3.0 * expected, expected))
