@@ -112,5 +112,5 @@ if __name__ == '__main__':
   best = max(found, key=lambda name: found[name])
   print(
     f'Reached: {found[best]:.3f} by {best}. See how near the ways are: '
-    'three seeds differ by .01 by chance.'
+    'docs/growing_data.md says where they differ.'
   )
