@@ -14,7 +14,7 @@ import click
 from ..mini_algoperf import files
 from ..studies import paths
 from . import errors, flags, handed_in
-from .flags import PATH, command, completes, option, overwrite
+from .flags import PATH, command, completes, option, overwrite, switch
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
@@ -57,12 +57,16 @@ def _read_settings(
 @command
 @_settings
 @option('step_hint', "Default: the file's.", click.IntRange(1, 10**7))
-@option('out', 'PNG of the learning rate.', PATH)
+@switch('bound', 'Also the convex bound of the plan, and of two others.')
+@option(
+  'out', 'PNG of the learning rate; with --bound, of the bound too.', PATH
+)
 @overwrite
 def schedule(
   settings: str | None,
   params: pathlib.Path | None,
   step_hint: int | None,
+  bound: bool,
   out: pathlib.Path | None,
   overwrite: bool,
 ) -> None:
@@ -76,7 +80,7 @@ def schedule(
     import numpy as np
 
     from ..core.picture import drawn
-    from ..studies import plans
+    from ..studies import plan_bound, plans
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
     name, recorded, chosen = _read_settings(settings, params)
@@ -85,9 +89,14 @@ def schedule(
       raise ValueError('--step_hint is missing: the file does not state it.')
     plan = plans.RunPlan(steps, chosen)
     text = '\n'.join(plans.plan_lines(name, plan))
+    rates = plan_bound.compared_rates(name, plan) if bound else {}
+    if bound:
+      text = '\n'.join([text, '', *plan_bound.bound_lines(rates)])
     if picture:
       importlib.import_module('matplotlib')  # without it nothing is drawn
-      files.write_whole(picture, drawn(plan.chain))
+      draw = plan_bound.drawn_with_bound
+      content = draw(rates) if bound else drawn(plan.chain)
+      files.write_whole(picture, content)
   print(text)
 
 
