@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from .core.checks import Checked, Floor, Positive, check
+from .core.checks import (
+  Checked,
+  Floor,
+  Positive,
+  check,
+  check_number,
+  did_you_mean,
+  field_names,
+  replaced_at,
+)
 from .core.horizon import Horizon, TimeHorizon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
 from .core.relative_peak import RelativePeak
@@ -60,6 +70,102 @@ class ScheduleParams(Checked):
   horizon: Annotated[Horizon, 'an object such as TimeHorizon()'] | None = None
   dropout_rate: Floor | None = None
   label_smoothing: Floor = 0.0
+
+
+# Where the settings have what the thesis and the benchmark's baselines tune.
+_PLACES = {
+  'learning_rate': 'cycles.peak',
+  'one_minus_beta1': 'optimizer.one_minus_beta1',
+  'beta2': 'optimizer.beta2',
+  'weight_decay': 'optimizer.weight_decay',
+  'warmup_factor': 'cycles.warmup_factor',
+  'alpha': 'reset.alpha',
+}
+
+
+def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
+  """Settings with the benchmark's hyperparameters in place of their fields.
+
+  Args:
+    settings: those in force.
+    hyperparameters: a namedtuple, as the benchmark's external ruleset hands
+      over, or a mapping. A name is one of
+        learning_rate: the first cycle's peak; the others keep their ratios to it
+        one_minus_beta1, beta2, weight_decay: of the optimizer
+        warmup_factor: of every cycle
+        alpha: of the reset
+        a field of ScheduleParams, such as label_smoothing
+        a path with __ for its dots, such as reset__fade, since a namedtuple's
+        names have no dots; cycles__peak is of every cycle.
+      None, or an empty one, is the self-tuning ruleset: nothing changes.
+
+  Raises:
+    ValueError: names the hyperparameter if it is unknown, is out of range, has
+      no effect in these settings, or means the same as another one.
+  """
+  if not hyperparameters:
+    return settings
+  right = 'a namedtuple or a mapping of values by names'
+  if hasattr(hyperparameters, '_asdict'):
+    hyperparameters = hyperparameters._asdict()
+  check(
+    isinstance(hyperparameters, Mapping),
+    'hyperparameters',
+    hyperparameters,
+    right,
+  )
+  new, named = settings, dict[str, str]()
+  for name, value in hyperparameters.items():
+    path = _PLACES.get(name, name.replace('__', '.'))
+    same = named.setdefault(path, name)
+    said = f'hyperparameter {name}={value!r}'
+    if same != name:
+      raise ValueError(f'{said}: {same} means {path}, too; leave one out.')
+    if '.' not in path and path not in field_names(settings):
+      known = [*_PLACES, *field_names(settings)]
+      raise ValueError(
+        f'{said}: must be one of {", ".join(known)}, or a path such as '
+        f'reset__fade.{did_you_mean(name, known)}'
+      )
+    try:
+      if name == 'learning_rate':
+        new = with_peak(new, value)
+      else:
+        new = replaced_at(new, path, value)
+    except ValueError as e:
+      raise ValueError(f'hyperparameter {name}: {e}') from e
+  for path, name in named.items():
+    if reason := _without_effect(new, path):
+      value = hyperparameters[name]
+      raise ValueError(f'hyperparameter {name}={value!r}: no effect; {reason}.')
+  return new
+
+
+def _without_effect(settings: ScheduleParams, path: str) -> str:
+  """Why a change at a path changes no run, and what would; '' if it does."""
+  first, _, last = path.partition('.')
+  if first == 'cycles' and last == 'peak' and settings.relative_peak:
+    return 'relative_peak replaces the peaks, so give relative_peak__share'
+  if first == 'switching' and not settings.early_switching:
+    return 'its verdicts are only logged, so give early_switching'
+  has_next = len(settings.cycles) > 1 or settings.repeat or settings.horizon
+  if first == 'reset' and not has_next:
+    return 'no cycle follows the only one, so give repeat'
+  return ''
+
+
+def with_peak(settings: ScheduleParams, peak: float) -> ScheduleParams:
+  """Settings with this peak in the first cycle, and the same ratios of peaks.
+
+  Raises:
+    ValueError: unless the peak is positive and finite.
+  """
+  check_number('peak', peak, '(0, inf)')
+  first = settings.cycles[0].peak
+  scaled = [
+    dataclasses.replace(c, peak=peak * c.peak / first) for c in settings.cycles
+  ]
+  return dataclasses.replace(settings, cycles=tuple(scaled))
 
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft

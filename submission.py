@@ -20,7 +20,7 @@ from .core.evaluation import EvalResults
 from .core.plan import jax_lr_schedule
 from .core.run import Run, SavedState, model_reinit_schedule, set_up
 from .core.workload import WorkloadApi
-from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
+from .schedule_params import SCHEDULE_PARAMS, ScheduleParams, tuned
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
 # its rules allow to depend on the workload. A variant has its base's.
@@ -71,18 +71,18 @@ class InitOptimizerState:
   ) -> tuple[SavedState, Run]:
     """Lays the cycles over the run's steps, and sets the run up.
 
+    Under the external ruleset, hyperparameters replace settings; see `tuned`.
+
     Raises:
-      ValueError: under the external ruleset; if the cycles do not fit into the
+      ValueError: if a hyperparameter is wrong, the cycles do not fit into the
         run, or the workload is not the benchmark's or has no usable target.
     """
-    # The benchmark's own test hands over an empty dict in place of None.
-    right = 'None, as under the self-tuning ruleset'
-    check(not hyperparameters, 'hyperparameters', hyperparameters, right)
-    settings, model = self.settings, (model_params, model_state)
+    settings = tuned(self.settings, hyperparameters)
+    model, is_tuned = (model_params, model_state), bool(hyperparameters)
     chain = jax_lr_schedule(
       workload.step_hint, settings.cycles, settings.budget_factor
     )
-    return set_up(settings, chain, workload, *model, rng)
+    return set_up(settings, chain, workload, *model, rng, is_tuned)
 
 
 def update_params(

@@ -215,6 +215,7 @@ def set_up(
   model_params: Any,
   model_state: Any,
   rng: jax.Array,
+  is_tuned: bool = False,
 ) -> tuple[SavedState, Run]:
   """The initial state and the run, as the pair that checkpoints demand.
 
@@ -223,13 +224,14 @@ def set_up(
     chain: its cycles over the run's steps.
     workload, model_params, model_state, rng: what the benchmark hands to
       init_optimizer_state.
+    is_tuned: whether the budget is that of the external ruleset.
 
   Raises:
     ValueError: if the workload is not the benchmark's or has no usable target.
   """
   # What is run.
   target, optimizer = workload_facts.read_target(workload), settings.optimizer
-  budget = workload_facts.budget_seconds(workload)
+  budget = workload_facts.budget_seconds(workload, is_tuned)
   most_steps = workload_facts.most_steps()
   config = RunConfig(settings, chain, target, budget, most_steps)
   control = control_lib.start(config)

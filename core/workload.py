@@ -119,17 +119,23 @@ def takes_dropout_rate(workload: WorkloadApi) -> bool:
   return 'dropout_rate' in inspect.signature(workload.model_fn).parameters
 
 
-def budget_seconds(workload: WorkloadApi) -> float:
+def budget_seconds(workload: WorkloadApi, is_tuned: bool = False) -> float:
   """Submission time that the benchmark gives a run, in seconds; NaN if unknown.
 
-  Source: the benchmark's rules, "Self-tuning ruleset"; submission_runner.py of
-  both generations.
+  Args:
+    workload: of either generation.
+    is_tuned: whether the ruleset is the external one, which gives each trial
+      max_allowed_runtime_sec; the self-tuning one gives a multiple.
+
+  Source: the benchmark's rules, "External tuning ruleset" and "Self-tuning
+  ruleset"; submission_runner.py of both generations.
   """
   try:
     seconds = float(workload.max_allowed_runtime_sec)
   except (AttributeError, TypeError):
     return math.nan
-  seconds *= _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
+  if not is_tuned:
+    seconds *= _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
   return seconds if 0 < seconds < math.inf else math.nan
 
 

@@ -35,7 +35,7 @@ from ..core.schedules import Constant, Shape
 from ..core.state import Control, RunConfig, from_words, words_of
 from ..early_switching import NotFinite
 from ..parts.resets import Cyclic, FullReset
-from ..schedule_params import SOFT_RESET, ScheduleParams
+from ..schedule_params import SOFT_RESET, ScheduleParams, with_peak
 from ..soft_reset import FULL, SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
@@ -157,7 +157,9 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    settings = with_peak(_settings(settings, target, tau), peak)
+    settings = _settings(settings, target, tau)
+    if peak is not None:
+      settings = with_peak(settings, peak)
     check_count('num_steps', num_steps)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
@@ -496,16 +498,6 @@ class Cycles:
     if hasattr(state, '_replace'):
       return state._replace(**changes), said
     return replace(state, **changes), said
-
-
-def with_peak(settings: ScheduleParams, peak: float | None) -> ScheduleParams:
-  """Settings with this peak in the first cycle, and the same ratios of peaks."""
-  if peak is None:
-    return settings
-  check_number('peak', peak, '(0, inf)')
-  first = settings.cycles[0].peak
-  scaled = [replace(c, peak=peak * c.peak / first) for c in settings.cycles]
-  return replace(settings, cycles=tuple(scaled))
 
 
 def _settings(

@@ -1,5 +1,7 @@
 """The functions that the benchmark calls."""
 
+import collections
+
 import jax
 import numpy as np
 import pytest
@@ -7,15 +9,30 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
-from reset_cycles.schedule_params import SCHEDULE_PARAMS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS, tuned
 
 
-def test_the_external_ruleset_is_refused():
+def test_the_external_ruleset_replaces_settings_and_has_its_own_budget():
+  workload = fake_benchmark.TinyWorkload()
+  workload.max_allowed_runtime_sec = 100
+  model = workload.init_model_fn(jax.random.PRNGKey(0))
+  init = submission.make_submission(THESIS).init_optimizer_state
+  point = collections.namedtuple('Hyperparameters', 'learning_rate alpha')
+  key = jax.random.PRNGKey(1)
+  for hyperparameters in (None, {}):
+    _, run = init(workload, *model, hyperparameters, key)
+    assert run.config.settings is THESIS
+    assert run.config.budget == 150.0
+  _, run = init(workload, *model, point(0.5, 0.25), key)
+  assert run.config.settings == tuned(THESIS, point(0.5, 0.25))
+  assert [c.cycle.peak for c in run.config.chain.cycles] == [0.5] * 3
+  assert run.config.budget == 100.0
+
+
+def test_a_wrong_hyperparameter_is_refused_before_any_step():
   workload = fake_benchmark.TinyWorkload()
   model = workload.init_model_fn(jax.random.PRNGKey(0))
-  with pytest.raises(
-    ValueError, match='hyperparameters=.*: must be None, as under'
-  ):
+  with pytest.raises(ValueError, match='hyperparameter learning_rate=0.5: no'):
     submission.init_optimizer_state(
       workload, *model, {'learning_rate': 0.5}, jax.random.PRNGKey(1)
     )

@@ -53,6 +53,9 @@ def test_the_budget(generation, seconds, expected):
   workload.max_allowed_runtime_sec = seconds
   found = budget_seconds(workload)
   assert found == pytest.approx(expected, abs=0, nan_ok=True)
+  own = seconds if math.isfinite(expected) else math.nan
+  found = budget_seconds(workload, is_tuned=True)
+  assert found == pytest.approx(own, abs=0, nan_ok=True)
   assert math.isnan(budget_seconds(types.SimpleNamespace()))
 
 

@@ -1,0 +1,121 @@
+"""The benchmark's hyperparameters in place of settings."""
+
+import collections
+import dataclasses
+
+import pytest
+
+from reset_cycles.parts.resets import Cyclic
+from reset_cycles.schedule_params import (
+  SOFT_RESET,
+  THESIS,
+  Cycle,
+  tuned,
+  with_peak,
+)
+
+replace = dataclasses.replace
+
+# THESIS with other ratios of the peaks, as in figure 3.3a.
+RATIOS = replace(THESIS, cycles=(Cycle(0.002), Cycle(0.004), Cycle(0.001)))
+
+
+def at(path, value):
+  """SOFT_RESET with another value in one of its parts."""
+  part, field = path
+  old = getattr(SOFT_RESET, part)
+  return replace(SOFT_RESET, **{part: replace(old, **{field: value})})
+
+
+def test_without_hyperparameters_the_settings_are_those_in_force():
+  nothing = collections.namedtuple('Hyperparameters', ())()
+  for hyperparameters in (None, {}, nothing):
+    assert tuned(SOFT_RESET, hyperparameters) is SOFT_RESET
+
+
+@pytest.mark.parametrize(
+  ('name', 'value', 'expected'),
+  (
+    ('one_minus_beta1', 0.2, at(('optimizer', 'one_minus_beta1'), 0.2)),
+    ('beta2', 0.9, at(('optimizer', 'beta2'), 0.9)),
+    ('weight_decay', 0.0, at(('optimizer', 'weight_decay'), 0.0)),
+    ('alpha', 1.0, at(('reset', 'alpha'), 1.0)),
+    ('reset__fade', 1.5, at(('reset', 'fade'), 1.5)),
+    ('relative_peak__share', 0.1, at(('relative_peak', 'share'), 0.1)),
+    ('dropout_rate', 0.1, replace(SOFT_RESET, dropout_rate=0.1)),
+    ('label_smoothing', 0.2, replace(SOFT_RESET, label_smoothing=0.2)),
+    ('early_switching', False, replace(SOFT_RESET, early_switching=False)),
+    (
+      'warmup_factor',
+      0.05,
+      replace(
+        SOFT_RESET,
+        cycles=tuple(replace(c, warmup_factor=0.05) for c in SOFT_RESET.cycles),
+      ),
+    ),
+  ),
+)
+def test_a_name_means_a_field(name, value, expected):
+  given = collections.namedtuple('Hyperparameters', name)(value)
+  assert tuned(SOFT_RESET, given) == expected != SOFT_RESET
+  assert tuned(SOFT_RESET, {name: value}) == expected
+
+
+def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
+  found = tuned(RATIOS, {'learning_rate': 0.01})
+  assert [c.peak for c in found.cycles] == pytest.approx([0.01, 0.02, 0.005])
+  assert found == with_peak(RATIOS, 0.01)
+  assert replace(found, cycles=RATIOS.cycles) == RATIOS
+  found = tuned(RATIOS, {'cycles__peak': 0.01})
+  assert [c.peak for c in found.cycles] == [0.01] * 3
+  given = {'learning_rate': 0.01, 'relative_peak': None}
+  found = tuned(SOFT_RESET, given)
+  assert [c.peak for c in found.cycles] == [0.01] * 4
+
+
+@pytest.mark.parametrize(
+  ('settings', 'hyperparameters', 'message'),
+  (
+    (
+      THESIS,
+      {'learning_rat': 1.0},
+      'learning_rat=1.0: must be one of learning_',
+    ),
+    (THESIS, {'learning_rat': 1.0}, 'Did you mean learning_rate?'),
+    (
+      THESIS,
+      {'learning_rate': -1.0},
+      'learning_rate: peak=-1.0: must be a num',
+    ),
+    (THESIS, {'beta2': 1.5}, 'hyperparameter beta2: optimizer.beta2=1.5: must'),
+    (THESIS, {'reset__fad': 1}, 'reset.fad=1: SoftReset has no such field'),
+    (THESIS, {'horizon__slack': 1.0}, 'NoneType has no such field'),
+    (
+      replace(THESIS, reset=Cyclic()),
+      {'alpha': 0.5},
+      'hyperparameter alpha: reset.alpha=0.5: Cyclic has no such field',
+    ),
+    (SOFT_RESET, {'learning_rate': 0.1}, 'no effect; relative_peak replaces'),
+    (SOFT_RESET, {'cycles__peak': 0.1}, 'give relative_peak__share.'),
+    (
+      replace(THESIS, early_switching=False),
+      {'switching__lam': 0.5},
+      'switching__lam=0.5: no effect; its verdicts are only logged',
+    ),
+    (
+      replace(THESIS, cycles=(Cycle(),)),
+      {'alpha': 0.7},
+      'alpha=0.7: no effect; no cycle follows the only one, so give repeat.',
+    ),
+    (
+      THESIS,
+      {'alpha': 0.7, 'reset__alpha': 0.5},
+      'reset__alpha=0.5: alpha means reset.alpha, too; leave one out.',
+    ),
+    (THESIS, 3, 'hyperparameters=3: must be a namedtuple or a mapping'),
+  ),
+)
+def test_what_is_refused_is_named(settings, hyperparameters, message):
+  with pytest.raises(ValueError) as caught:
+    tuned(settings, hyperparameters)
+  assert message in str(caught.value)
