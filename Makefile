@@ -141,9 +141,6 @@ scoreboard: .venv/.installed ## Write the pages that compare submissions from th
 	$(BIN)/reset-cycles scoreboard --premium \
 	  --logs=benchmarks/premium/logs,benchmarks/premium/piece_logs \
 	  --out=benchmarks/premium/PREMIUM.md --overwrite --reading=benchmarks/premium/READING.txt
-	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/candidates --premium \
-	  --out=benchmarks/premium/CANDIDATES.md --overwrite \
-	  --reading=benchmarks/premium/candidates/READING.txt
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --overwrite \
 	  --out=benchmarks/premium/SCOREBOARD.md \
 	  --reading=benchmarks/premium/SCOREBOARD_READING.txt

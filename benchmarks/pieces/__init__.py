@@ -18,7 +18,7 @@ _RESET: Any = SOFT_RESET.reset
 _OPTIMIZER: Any = SOFT_RESET.optimizer
 _PEAK: Any = SOFT_RESET.relative_peak
 _RATE, _DECAY = SOFT_RESET.cycles[0].peak, _OPTIMIZER.weight_decay
-_FACTOR = 2.0  # chosen on the workloads for choosing, see CANDIDATES.md
+_FACTOR = 2.0  # chosen on the workloads for choosing
 _ON_BOARD = dataclasses.replace(
   SOFT_RESET, relative_peak=RelativePeak(_FACTOR * _PEAK.share)
 )
