@@ -139,11 +139,11 @@ scoreboard: .venv/.installed ## Write the pages that compare submissions from th
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.txt
 	$(BIN)/reset-cycles scoreboard --premium \
-	  --logs=benchmarks/premium/logs,benchmarks/premium/piece_logs \
-	  --out=benchmarks/premium/PREMIUM.md --overwrite --reading=benchmarks/premium/READING.txt
-	$(BIN)/reset-cycles scoreboard --logs=benchmarks/premium/logs --overwrite \
-	  --out=benchmarks/premium/SCOREBOARD.md \
-	  --reading=benchmarks/premium/SCOREBOARD_READING.txt
+	  --logs=benchmarks/ablation/logs,benchmarks/ablation/ablation_logs \
+	  --out=benchmarks/ablation/ABLATION.md --overwrite --reading=benchmarks/ablation/READING.txt
+	$(BIN)/reset-cycles scoreboard --logs=benchmarks/ablation/logs --overwrite \
+	  --out=benchmarks/ablation/SCOREBOARD.md \
+	  --reading=benchmarks/ablation/SCOREBOARD_READING.txt
 
 # The menu's link to the repository, where origin is an address on the web.
 REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \

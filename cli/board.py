@@ -79,8 +79,8 @@ def scoreboard(
   in several folders counts as the last one has it.
   """
   with errors.ended_by_signals():
+    from ..studies.board import ablation
     from ..studies.board import logs as logs_lib
-    from ..studies.board import premium as premiums
     from ..studies.board import scoreboard as pages
   page = paths.new_file(out, overwrite, '.md')
   if not premium:
@@ -93,7 +93,7 @@ def scoreboard(
     text = reading and paths.check_file(reading).read_text(encoding='utf-8')
   except UnicodeDecodeError as e:
     raise ValueError(f'--reading={reading} is not UTF-8: {e}.') from e
-  write = premiums.write_page if premium else pages.write_page
+  write = ablation.write_page if premium else pages.write_page
   packed = logs_lib.pack(runs, pack) if pack else []
   write(page, runs, text or '')
   print(*packed, page, sep='\n')

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ..studies.board.halves import HALVES, workloads_of
+from ..studies.board.workload_sets import HALVES, workloads_of
 from . import errors
 
 

@@ -17,8 +17,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from ...benchmarks import pieces
-from ...benchmarks.pieces import PIECES
+from ...benchmarks import ablation
+from ...benchmarks.ablation import PIECES
 from ...core.checks import did_you_mean
 from ...mini_algoperf.submission_loader import (
   LoadedSubmission,
@@ -31,7 +31,7 @@ from ..paths import read_object
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _HELPERS = ('__init__', 'common')
-_PIECES_FILE = pathlib.Path(pieces.__file__).resolve()
+_PIECES_FILE = pathlib.Path(ablation.__file__).resolve()
 
 
 class Contender(NamedTuple):

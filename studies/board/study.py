@@ -31,8 +31,8 @@ from ..paths import META_DATA
 from . import entries, stand_in
 from .conditions import get_condition
 from .entries import Contender
-from .halves import workloads_of
 from .logs import FAILURE
+from .workload_sets import workloads_of
 
 KEPT = (logger.EVAL_MEASUREMENTS, META_DATA)
 _ATTEMPTS = 2  # before a run that kills its worker process is given up
@@ -58,7 +58,7 @@ def plan(
   """All runs, one seed after the other: any beginning can be compared.
 
   `entries.get_entry` takes the submissions, all known ones if none is given;
-  `halves.workloads_of` the workloads, `conditions.get_condition` the conditions.
+  `workload_sets.workloads_of` the workloads, `conditions.get_condition` the conditions.
 
   Raises:
     ValueError: for a name that is unknown or given twice, or a missing target.

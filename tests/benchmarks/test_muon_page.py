@@ -6,8 +6,8 @@ import re
 import pytest
 
 from reset_cycles import benchmarks
-from reset_cycles.studies.board import logs, premium
-from reset_cycles.studies.board.halves import HALVES
+from reset_cycles.studies.board import ablation, logs
+from reset_cycles.studies.board.workload_sets import HALVES
 
 FOLDER = pathlib.Path(benchmarks.__file__).parent / 'muon'
 ROWS = re.findall(
@@ -19,12 +19,12 @@ ROWS = re.findall(
 @pytest.mark.parametrize('half', HALVES)
 def test_every_figure_of_a_table_is_that_of_the_runs(half):
   runs = [r for r in logs.read_runs(FOLDER) if r.workload in HALVES[half]]
-  names = {run.submission for run in runs} - {premium.BARE}
+  names = {run.submission for run in runs} - {ablation.BARE}
   for name in names:
     for condition in ('tuned', 'near'):
-      pairs = premium.pairs_of(runs, name, condition)
+      pairs = ablation.pairs_of(runs, name, condition)
       said = [re.split(r' ?\| ?', cells) for own, cells in ROWS if own == name]
-      found = premium.cell(pairs, condition)
+      found = ablation.cell(pairs, condition)
       is_shown = not found or any(found in cells for cells in said)
       # Not on the page: what the text calls equal, and SOFT_RESET for choosing.
       is_left_out = name in (

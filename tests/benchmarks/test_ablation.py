@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from reset_cycles.benchmarks.pieces import PIECES
+from reset_cycles.benchmarks.ablation import PIECES
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.schedule_params import SOFT_RESET
 

@@ -4,7 +4,7 @@ import math
 
 from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
-from reset_cycles.studies.board import halves, logs, premium
+from reset_cycles.studies.board import ablation, logs, workload_sets
 
 NEVER = math.inf
 
@@ -75,7 +75,7 @@ Workloads: mine. Seeds: 1.
 
 def test_the_page_by_hand():
   """Draws of seeds: 1 alone 1, 2 alone 2, both the third root of 2."""
-  said = premium.page(RUNS, 'What a person says.')
+  said = ablation.page(RUNS, 'What a person says.')
   intro, line, tables = said.partition('## Workloads for choosing')
   assert line + tables == PAGE
   assert intro.endswith('hand.\n\nWhat a person says.\n\n')
@@ -83,24 +83,26 @@ def test_the_page_by_hand():
 
 def test_a_draw_without_a_run_that_both_reach_is_left_out():
   runs = [*both('tuned', 'a', 1, 9, 9), *both('tuned', 'a', 2, NEVER, 9)]
-  found = premium.premium_of(premium.pairs_of(runs, 'ours', 'tuned'))
+  found = ablation.premium_of(ablation.pairs_of(runs, 'ours', 'tuned'))
   assert found == (1, 1, 1, 1, 0)
 
 
 def test_the_command_writes_the_page_alone(tmp_path):
   logs.pack(RUNS, tmp_path / 'logs')
-  page = tmp_path / 'PREMIUM.md'
+  page = tmp_path / 'ABLATION.md'
   words = [f'--logs={tmp_path}/logs', f'--out={page}', '--premium']
   assert cli.main(['scoreboard', *words]) == 0
   assert page.read_text().endswith(PAGE)
   other = tmp_path / 'OTHER.md'
   assert cli.main(['scoreboard', words[0], f'--out={other}', words[2]]) == 0
-  assert '[PREMIUM.md](PREMIUM.md) says what' in other.read_text()
+  assert '[ABLATION.md](ABLATION.md) says what' in other.read_text()
   assert not (tmp_path / 'scoreboard.png').exists()
 
 
 def test_the_halves_share_nothing_and_hold_the_first_board():
-  assert not {*halves.CHOOSING} & {*halves.SHOWING}
-  assert {'digits', 'molecules', 'text', 'translation'} < {*halves.CHOOSING}
-  names = halves.workloads_of(['showing', 'text'])
-  assert names == [*halves.SHOWING, 'text']
+  assert not {*workload_sets.CHOOSING} & {*workload_sets.SHOWING}
+  assert {'digits', 'molecules', 'text', 'translation'} < {
+    *workload_sets.CHOOSING
+  }
+  names = workload_sets.workloads_of(['showing', 'text'])
+  assert names == [*workload_sets.SHOWING, 'text']

@@ -20,8 +20,8 @@ import numpy as np
 
 from ...mini_algoperf import files
 from ..pages import render
-from .halves import HALVES
 from .logs import BoardRun
+from .workload_sets import HALVES
 
 BARE = 'bare'
 COSTS, PAYS = ('tuned', 'slow', 'near'), ('hot', 'cold', 'failed')
@@ -160,7 +160,7 @@ def _table(
 def write_page(
   out: pathlib.Path, runs: Sequence[BoardRun], reading: str = ''
 ) -> None:
-  """Writes the page; beside a PREMIUM.md it refers to that."""
-  main = out.with_name('PREMIUM.md')
+  """Writes the page; beside a ABLATION.md it refers to that."""
+  main = out.with_name('ABLATION.md')
   explained = main.name if main != out and main.exists() else ''
   files.write_whole(out, page(runs, reading, explained))
