@@ -197,7 +197,7 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
   counts = collections.Counter(event.get('event') for event in events)
   if counts['cycle_start']:
     lines += [
-      f'cycles:    {counts["cycle_start"]}',
+      f'cycles:    {counts["cycle_start"]}, {counts["abandon"]} abandoned',
       f'resets:    {_listed(events, "reset", "tau")}',
       f'abandoned: {_listed(events, "abandon", "reason")}',
     ]

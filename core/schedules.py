@@ -54,16 +54,18 @@ class Cosine(Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Cooldown(Checked):
-  """The peak, and then straight down to 0: min((1 - x) / share, 1).
+  """The peak, then straight down: floor + (1 - floor) min((1 - x) / share, 1).
 
   Source: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond
   fixed training durations".
   """
 
   share: Share = 0.1  # of the phase, at its end, in which the rate falls
+  floor: Floor = 0.0  # the end, a share of the peak
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    return jnp.minimum((1.0 - x) / self.share, 1.0)
+    remaining = jnp.minimum((1.0 - x) / self.share, 1.0)
+    return self.floor + (1.0 - self.floor) * remaining
 
 
 @dataclasses.dataclass(frozen=True)

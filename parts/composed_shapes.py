@@ -11,6 +11,7 @@ import math
 from typing import Annotated
 
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from ..core.checks import (
@@ -21,10 +22,12 @@ from ..core.checks import (
   Positive,
   Share,
   check,
+  check_count,
   check_number,
 )
 from ..core.schedules import Cosine
 from .shape_formulas import (
+  SLACK,
   Fall,
   Shapes,
   Shares,
@@ -34,7 +37,7 @@ from .shape_formulas import (
   num_reached,
   part_of,
 )
-from .shapes import Linear
+from .shapes import MOST_STAIRS, Linear
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +65,40 @@ class PiecewiseConstant(Checked):
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return jnp.asarray(self.values, jnp.float32)[num_reached(x, self.at)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiplicative(Checked):
+  """factors[0] * ... * factors[i - 1] from the share i / n on, of n factors.
+
+  Attributes:
+    factors: as many as there are steps, or fewer for a staircase.
+
+  Example: Multiplicative(factors=(0.5, 1.6, 0.5, 1)) over 100 steps is 1 at 24,
+  0.5 at 25, 0.8 at 50, 0.4 at 75.
+
+  Source: torch's MultiplicativeLR, whose factor per step is a function:
+  Multiplicative(tuple(function(i) for i in range(1, steps + 1))).
+  """
+
+  factors: tuple[NonNegative, ...]
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    num = len(self.factors)
+    check_count('number of factors', num, most=MOST_STAIRS)
+    values = self._values()
+    right = 'factors whose product stays finite in float32'
+    check(bool(np.isfinite(values).all()), 'factors', self.factors, right)
+
+  def _values(self) -> np.ndarray:
+    with np.errstate(over='ignore', invalid='ignore'):
+      return np.cumprod([1.0, *self.factors]).astype(np.float32)
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    num, values = len(self.factors), jnp.asarray(self._values())
+    index = jnp.floor((jnp.asarray(x) + SLACK) * num).astype(jnp.int32)
+    return values[jnp.minimum(index, num)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +138,11 @@ class Triangular(Checked):
     rise: share of a period on the way up.
     floor: value at the start of each period.
     mode: 'triangular' always goes up to 1; in 'triangular2' the amplitude
-      halves with each period; in 'exp_range' it is gamma^x of it.
-    gamma: the last amplitude of 'exp_range'.
+      halves with each period; in 'exp_range' it falls by powers of gamma.
+    gamma: of 'exp_range'.
+    scale_mode: of 'exp_range', what its power counts: gamma^x with 'iterations',
+      so that gamma is the last amplitude; gamma^n in the n-th period with
+      'cycle'.
 
   Example: Triangular(periods=2, rise=0.2) over 100 steps is 0 at 0, 0.5 at 5, 1
   at 10, 0.5 at 30, 0 at 50.
@@ -117,6 +157,7 @@ class Triangular(Checked):
     'triangular'
   )
   gamma: Share = 0.1
+  scale_mode: Annotated[str, ('iterations', 'cycle')] = 'iterations'
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     starts = [i / self.periods for i in range(1, self.periods)]
@@ -126,7 +167,8 @@ class Triangular(Checked):
     if self.mode == 'triangular2':
       amplitude *= jnp.exp2(-passed.astype(jnp.float32))
     elif self.mode == 'exp_range':
-      amplitude *= jnp.power(self.gamma, x)
+      is_per_period = self.scale_mode == 'cycle'
+      amplitude *= jnp.power(self.gamma, passed + 1 if is_per_period else x)
     return self.floor + (1.0 - self.floor) * amplitude
 
 

@@ -210,21 +210,29 @@ class Polynomial(Checked):
     end: value from the share on.
     power: 1 is a straight line.
     share: of the phase, in which the end is reached.
+    cycle: whether, after each end, the value jumps up to where it would be if the
+      end were to be reached one share later: (1 - x / (share * n))^power in the
+      n-th share. The jumps become smaller.
 
   Example: Polynomial(power=2, end=0.2) over 100 steps is 1 at 0, 0.4 at 50, 0.2
   at 100.
 
-  Source: torch's and Cerebras' PolynomialLR.
+  Source: torch's and Cerebras' PolynomialLR; `cycle` as in Keras'
+  PolynomialDecay.
   """
 
   start: Level = 1.0
   end: Level = 0.0
   power: Positive = 1.0
   share: Share = 1.0
+  cycle: bool = False
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    x, share = jnp.asarray(x), jnp.asarray(self.share)
+    if self.cycle:
+      share *= jnp.maximum(jnp.ceil((x - SLACK) / share), 1.0)
     # The difference first: 0 at the end, whose root would show any rounding.
-    remaining = jnp.maximum(self.share - x, 0.0) / self.share
+    remaining = jnp.maximum(share - x, 0.0) / share
     return self.end + (self.start - self.end) * remaining**self.power
 
 

@@ -54,6 +54,7 @@ REFUSED = (
   (LinearWarmup, 'start', (-0.1, 1.0), SHARE),
   (Cosine, 'floor', (1.0, NAN), SHARE),
   (Cooldown, 'share', (0.0, 1.1), 'a number in (0, 1]'),
+  (Cooldown, 'floor', (-0.1, 1.0), SHARE),
   *(
     (kind, field, values, right)
     for kind in (AdamW, ScheduleFreeAdamW)
@@ -211,6 +212,7 @@ CHANGES = (
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
   (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
+  (rates, WARM, 'cycles', {'decay': Cooldown(floor=0.5)}),
   (rates, WARM, 'cycles', {'warmup': LinearWarmup(start=0.5)}),
   (trained, WARM, 'cycles', {'weight_decay': Cosine()}),
   (rates, UNEVEN, 'cycles', {'length': 1.0}),

@@ -213,9 +213,25 @@ def test_lost_cycles_are_missed_when_resuming(own_run, capsys):
 def test_what_is_said_is_in_the_order_of_steps(own_run, capsys):
   assert own_run('--eval_every=5') == 0
   captured = capsys.readouterr()
-  assert 'cycles:    3\nresets:    step 5 (0), step 10 (0)' in captured.out
+  said = 'cycles:    3, 0 abandoned\nresets:    step 5 (0), step 10 (0)\n'
+  assert f'{said}abandoned: none\n' in captured.out
   steps = [int(s.split()[1].rstrip(':')) for s in captured.err.splitlines()]
   assert steps == sorted(steps) and steps[:2] == [0, 1]
+
+
+def test_early_stops_are_counted_in_the_summary(capsys):
+  """Any second loss of a cycle ends it; losses come at 1, 2, 4, 6, 8 and 10."""
+  path = write_own(
+    'reset=Cyclic(), budget_factor=0.5, '
+    'switching=dataclasses.replace(THESIS.switching, eps1=-1e9)'
+  )
+  words = ['run', '--workload=fake', path, '--experiment_dir=runs']
+  words += ['--max_global_steps=12', '--eval_every=2']
+  assert cli.main(words) == 0
+  out = capsys.readouterr().out
+  assert 'cycles:    3, 3 abandoned\n' in out
+  said = ', '.join(f'step {step} (loss rises)' for step in (2, 6, 10))
+  assert f'abandoned: {said}\n' in out
 
 
 # Existing folders.

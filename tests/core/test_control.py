@@ -74,6 +74,19 @@ def test_the_tape_of_a_chain(seen, expected):
   ]
 
 
+def test_early_stops_are_counted():
+  """Two of three cycles are abandoned; one that ends as planned does not count."""
+  seen = {1: 1.0, 2: 1.5, 8: 1.0, 9: 1.5}
+  rows = {step: [(step, loss, 0.1)] for step, loss in seen.items()}
+  events, after, _ = replay(make_params(), 6, rows)
+  counts = [(2, 1), (9, 2)]
+  assert of(events, 'abandon', 'num_early_stops') == counts
+  assert of(events, 'finish', 'num_early_stops') == [(9, 2)]
+  assert after.control.num_early_stops == 2
+  events, after, _ = replay(make_params(), 6, {})
+  assert of(events, 'finish', 'num_early_stops') == [(12, 0)]
+
+
 @pytest.mark.parametrize('late', (3, 4))
 def test_an_evaluation_of_an_earlier_cycle_is_not_judged(late):
   """It comes in after the reset before which it was made."""

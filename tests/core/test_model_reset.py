@@ -157,6 +157,38 @@ def test_every_leaf_is_one_blend(
 
 @KINDS
 @pytest.mark.parametrize(
+  ('plan', 'tau', 'keep_moments'),
+  (
+    (SoftReset(alpha=0.5).plan(0.25), 0.25, 0.875),
+    (FullReset().plan(0.25), 1.0, 0.0),
+    (KeptMomentum().plan(0.25), 1.0, 1.0),
+  ),
+  ids=('soft', 'full', 'kept'),
+)
+def test_what_a_reset_did(kind, plan, tau, keep_moments):
+  """|tau (fresh - old)| / |old| of (3, 4) and (0, 0, 12), whose norm is 13.
+
+  Fresh they are (0, 0) and (0, 0, 0.5): a difference of (3, 4, 11.5), with the
+  norm sqrt(9 + 16 + 132.25). The moments are 1 throughout: sqrt(10).
+  """
+  devices = {'jit': Devices, 'pmap': PmapDevices}[kind]()
+  old = {'a': np.float32([3.0, 4.0]), 'b': np.float32([0.0, 0.0, 12.0])}
+  new = {'a': np.zeros(2, 'f'), 'b': np.float32([0.0, 0.0, 0.5])}
+  init = AdamW().build(Step(np.float32(0))).init
+  ones = jax.tree_util.tree_map(lambda x: np.ones_like(x), init(old))
+  model = devices.put(Model(old, None, ones))
+  roles = functools.partial(role_by_field, AdamW())
+  reset = ModelReset(devices, roles, init, model)
+  _, effect = reset(model, (new, None), plan)
+  change = tau * math.sqrt(157.25) / 13
+  norm = math.sqrt(10)
+  np.testing.assert_allclose(
+    effect, (change, norm, keep_moments * norm), rtol=1e-6
+  )
+
+
+@KINDS
+@pytest.mark.parametrize(
   'plan', (SoftReset().plan(0.25), FullReset().plan(0.0)), ids=('soft', 'full')
 )
 def test_statistics_that_do_not_fit_are_kept_where_they_are_finite(

@@ -49,7 +49,8 @@ def shape_at(shape, t, steps):
   if name == 'LinearWarmup':
     return shape.start + (1 - shape.start) * passed
   if name == 'Cooldown':
-    return min((1 - passed) / shape.share, 1.0)
+    falling = min((1 - passed) / shape.share, 1.0)
+    return shape.floor + (1 - shape.floor) * falling
   assert name == 'Cosine'
   return shape.floor + (1 - shape.floor) * (1 + math.cos(math.pi * passed)) / 2
 

@@ -25,6 +25,7 @@ from reset_cycles.parts.composed_shapes import (
   WSD,
   Chained,
   CosineWarmRestarts,
+  Multiplicative,
   OneCycle,
   PiecewiseConstant,
   Sequential,
@@ -62,6 +63,14 @@ BY_HAND = (
   (10, ExponentialWarmup(start=1e-38), {0: 0, 9: 1e-38**0.1, 10: 1}),
   (10, PolynomialWarmup(power=0.5), {0: 0, 2.5: 0.5, 10: 1}),
   (100, Polynomial(share=0.29), {28: 1 / 29, 29: 0, 100: 0}),
+  # (1 - t / 25 n)^power in the n-th 25 steps, which end at 0.
+  (
+    100,
+    Polynomial(share=0.25, cycle=True, power=2),
+    {0: 1, 12.5: 0.25, 25: 0, 37.5: 1 / 16, 50: 0, 51: (24 / 75) ** 2, 100: 0},
+  ),
+  # Stairs between which no factor is taken, of a growing one as well.
+  (100, Multiplicative((0.5, 4, 0)), {33: 1, 34: 0.5, 66: 0.5, 67: 2, 100: 0}),
   (100, Linear(floor=0.2), {0: 1, 1: 0.992, 50: 0.6, 100: 0.2, 101: 0.2}),
   (100, HoldingExponential(), {0: 1, 20: 1, 50: 0.1**0.5, 80: 0.1}),
   (100, HoldingLinear(), {0: 1, 20: 1, 60: 0.5, 99: 0.0125, 100: 0}),
@@ -109,6 +118,12 @@ BY_HAND = (
     100,
     Triangular(periods=1, mode='exp_range', gamma=0.01),
     {25: 0.5 * 0.01**0.25, 50: 0.1, 75: 0.5 * 0.01**0.75},
+  ),
+  # gamma^n, not gamma^x: .81 at the top of the second of two periods.
+  (
+    100,
+    Triangular(2, mode='exp_range', gamma=0.9, scale_mode='cycle', floor=0.1),
+    {0: 0.1, 25: 0.91, 50: 0.1, 62.5: 0.1 + 0.9 * 0.405, 75: 0.829, 100: 0.1},
   ),
   (100, Triangular(periods=2, mode='triangular2'), {25: 1, 75: 0.5, 100: 0}),
   (
@@ -217,6 +232,7 @@ def test_jumps_are_not_a_step_late(period):
     Exponential(factor=0.5, share=0.025, staircase=True),
     Step(factor=0.5, at=shares),
     PiecewiseConstant(values=tuple(0.5**i for i in range(40)), at=shares),
+    Multiplicative((0.5,) * 40),
   ):
     expected = 0.5 ** np.arange(1, 40)
     rates = read(stairs, whole, [steps, steps - 1])
@@ -245,6 +261,10 @@ WRONG = (
   (Step, {'at': (0.5, 1.0)}, r'at\[1\]=1\.0'),
   (Step, {'at': 0.5}, r'at=0\.5: must be a tuple'),
   (Polynomial, {'end': 2}, 'end=2'),
+  (Polynomial, {'cycle': 1}, 'cycle=1: .* True or False'),
+  (Multiplicative, {'factors': ()}, 'number of factors=0: .* at least 1'),
+  (Multiplicative, {'factors': (1, -1)}, r'factors\[1\]=-1'),
+  (Multiplicative, {'factors': (1e20, 1e20)}, 'stays finite in float32'),
   (InverseTime, {'rate': -1}, 'rate=-1'),
   (InversePower, {'fall': 'sqare'}, "fall='sqare'.*Did you mean sqrt"),
   (InversePower, {'cooldown': 0.5, 'floor': 0.4}, 'floor=0.4: .* 0.3162'),
@@ -258,6 +278,7 @@ WRONG = (
   (CosineWarmRestarts, {'multiplier': 0.5}, r'multiplier=0\.5'),
   (Triangular, {'mode': 'triangle'}, 'Did you mean triangular'),
   (Triangular, {'rise': 1}, 'rise=1'),
+  (Triangular, {'scale_mode': 'cycles'}, 'Did you mean cycle'),
   (OneCycle, {'rise': 0.5, 'three_phase': True}, r'rise=0\.5: .* \(0, \.5\)'),
   (WSD, {'fall': 'inverse'}, 'floor=0.0: must be above 0'),
   (WSD, {'checkpoints': 0}, 'checkpoints=0'),

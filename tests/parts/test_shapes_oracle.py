@@ -23,6 +23,7 @@ from reset_cycles.parts.composed_shapes import (
   WSD,
   Chained,
   CosineWarmRestarts,
+  Multiplicative,
   OneCycle,
   PiecewiseConstant,
   Sequential,
@@ -109,6 +110,7 @@ CEREBRAS = {
   'PiecewiseConstantLR': Case(
     0.1, 200, PiecewiseConstant(values=(1, 0.5, 0.2), at=(0.1, 0.25))
   ),
+  'MultiplicativeLR': Case(0.1, 200, Multiplicative((0.95,) * 200)),
   # Two functions, of which each is multiplied with the initial rate.
   'LambdaLR_default': Case(
     0.1**2, 200, Chained((of_steps(lambda step: step / 30), LAMBDA.shape))
