@@ -57,6 +57,7 @@ def _read_settings(
 @command
 @_settings
 @option('step_hint', "Default: the file's.", click.IntRange(1, 10**7))
+@option('at', 'Also the phase and the rate of this step, from 1.', flags.COUNT)
 @switch('bound', 'Also the convex bound of the plan, and of two others.')
 @option(
   'out', 'PNG of the learning rate; with --bound, of the bound too.', PATH
@@ -66,13 +67,15 @@ def schedule(
   settings: str | None,
   params: pathlib.Path | None,
   step_hint: int | None,
+  at: int | None,
   bound: bool,
   out: pathlib.Path | None,
   overwrite: bool,
 ) -> None:
   """Shows the learning rate that a chain of cycles plans.
 
-  Its cycles, what of them evaluations decide, and a picture.
+  Its cycles, their phases and checkpoints, what of them evaluations decide, and
+  a picture.
   """
   if step_hint is None and params is None:
     raise click.UsageError('--step_hint is missing: give the steps.')
@@ -88,16 +91,18 @@ def schedule(
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
     plan = plans.RunPlan(steps, chosen)
-    text = '\n'.join(plans.plan_lines(name, plan))
+    lines = [*plans.plan_lines(name, plan)]
+    if at is not None:
+      lines.append(plans.step_line(plan, at))
     rates = plan_bound.compared_rates(name, plan) if bound else {}
     if bound:
-      text = '\n'.join([text, '', *plan_bound.bound_lines(rates)])
+      lines += ['', *plan_bound.bound_lines(rates)]
     if picture:
       importlib.import_module('matplotlib')  # without it nothing is drawn
       draw = plan_bound.drawn_with_bound
       content = draw(rates) if bound else drawn(plan.chain)
       files.write_whole(picture, content)
-  print(text)
+  print('\n'.join(lines))
 
 
 @command

@@ -121,12 +121,15 @@ class CosineWarmRestarts(Checked):
   multiplier: Annotated[float, '[1, inf)'] = 1.0
   floor: Floor = 0.0
 
-  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+  def starts(self) -> list[float]:
+    """Where the second and the following begin."""
     # From the last one, which is 1 long: no power of a large number.
     lengths = [self.multiplier**-i for i in range(self.periods)][::-1]
-    starts = [math.fsum(lengths[:i]) for i in range(1, self.periods)]
     total = math.fsum(lengths)
-    return Cosine(self.floor)(part_of(x, [s / total for s in starts])[1])
+    return [math.fsum(lengths[:i]) / total for i in range(1, self.periods)]
+
+  def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
+    return Cosine(self.floor)(part_of(x, self.starts())[1])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..core.checks import check_count
 from ..core.plan import Chain, jax_lr_schedule
 from ..core.records import SETTINGS
 from ..core.schedules import PlannedCycle
 from ..parts import settings_json
+from ..parts.phases import period_at, periods
 from ..schedule_params import ScheduleParams
 from .paths import check_file, read_object
 from .text_table import table_lines
@@ -137,6 +139,12 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
     f'step_hint of {plan.step_hint:,}.'
   )
   yield from table_lines(cycle_rows(plan.chain.cycles))
+  yield from table_lines(period_rows(plan.chain))
+  if plan.chain.has_multiple:
+    steps = ', '.join(f'{step:,}' for step in plan.chain.reinit_steps)
+    yield f'A further cycle starts after {steps} steps (reinit_steps).'
+  else:
+    yield 'No further cycle is planned (has_multiple).'
   decided = what_evaluations_decide(plan.settings)
   yield 'First and last step are counted from 1. ' + (
     'In a run, evaluations decide:' if decided else 'This is what will happen.'
@@ -168,6 +176,41 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
   if {*decays} != {'Constant'}:
     columns['weight decay'] = decays
   return [tuple(columns), *zip(*columns.values())]
+
+
+def period_rows(chain: Chain) -> list[tuple[str, ...]]:
+  """A header and a row for each period, which leads up to a checkpoint.
+
+  The first steps of its phases are counted from 1; 'decay' is how many steps
+  it decays for, 'checkpoint' how many have been taken at its end.
+  """
+  rows: list[tuple[str, ...]]
+  rows = [('cycle', 'from', 'stable from', 'decay from', 'decay', 'checkpoint')]
+  for period in periods(chain):
+    is_stable = period.warmup_end < period.pre_decay_step
+    stable = f'{period.warmup_end + 1:,}' if is_stable else '–'
+    decay, checkpoint = f'{period.pre_decay_step + 1:,}', f'{period.end:,}'
+    if not period.decay_steps:
+      decay = checkpoint = '–'
+    first, length = f'{period.start + 1:,}', f'{period.decay_steps:,}'
+    rows.append((f'{period.cycle}', first, stable, decay, length, checkpoint))
+  return rows
+
+
+def step_line(plan: RunPlan, step: int) -> str:
+  """The phase and the rate of a step, counted from 1.
+
+  Raises:
+    ValueError: if the plan does not have it.
+  """
+  chain = plan.chain
+  check_count('--at', step, most=chain.steps)
+  period, rate = period_at(chain, step - 1), float(chain(step - 1))
+  said = f'Step {step:,}: cycle {period.cycle}, {period.phase(step - 1)}, rate '
+  said += f'{rate:.4g}; steps {period.start + 1:,} to {period.end:,}'
+  if period.decay_steps:
+    said += f', decay from {period.pre_decay_step + 1:,}'
+  return f'{said}.'
 
 
 def run_settings(log_dir: pathlib.Path) -> dict[str, str]:

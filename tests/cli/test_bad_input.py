@@ -144,6 +144,11 @@ CASES = [
     for i, text in enumerate(SIZES)
   ),
   (['schedule'], '--step_hint is missing'),
+  ([*PLAN, '--at=0'], "'--at': 0 is not in the range x>=1"),
+  (
+    [*PLAN, '--at=76'],
+    '--at=76: must be a whole number of at least 1 and at m',
+  ),
   ([*PLAN, '--out=file'], '--out=file must end in .png'),
   ([*PLAN, '--out='], "'--out': '' is no path"),
   ([*PLAN, '--out=plan.png'], '--out=plan.png exists: give another name, or'),

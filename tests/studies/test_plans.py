@@ -1,10 +1,14 @@
 """A plan before anything is trained: its cycles in words."""
 
+import dataclasses
+
 import pytest
 
 from helpers.runs import with_cycles
 from reset_cycles.experiments.settings import RUNS
+from reset_cycles.parts.composed_shapes import WSD
 from reset_cycles.parts.shapes import Lambda
+from reset_cycles.schedule_params import THESIS
 from reset_cycles.studies import plans
 from reset_cycles.studies.plans import RunPlan
 from reset_cycles.studies.text_table import table_lines
@@ -39,3 +43,31 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
 
 def cycle_rows(step_hint, params):
   return plans.cycle_rows(RunPlan(step_hint, params).chain.cycles)
+
+
+def test_phases_and_checkpoints_of_a_plan():
+  """1000 steps: 100 of warm-up, and checkpoints after a half and the whole."""
+  params = with_cycles(
+    RUNS['one_cycle'], decay=WSD(2, decay=0.2), warmup_factor=0.1, peak=0.5
+  )
+  plan = RunPlan(1000, dataclasses.replace(params, budget_factor=1.0))
+  lines = list(plans.plan_lines('own', plan))
+  assert lines[3:7] == [
+    '  cycle  from  stable from  decay from  decay  checkpoint',
+    '  1      1     101          461         90     550',
+    '  1      551   551          911         90     1,000',
+    'No further cycle is planned (has_multiple).',
+  ]
+  # .5 * (1 - 45 / 90) after 45 steps of the second decay.
+  for step, said in {
+    1: 'warm-up, rate 0; steps 1 to 550, decay from 461.',
+    101: 'stable, rate 0.5; steps 1 to 550, decay from 461.',
+    956: 'decay, rate 0.25; steps 551 to 1,000, decay from 911.',
+  }.items():
+    assert plans.step_line(plan, step) == f'Step {step}: cycle 1, {said}'
+
+
+def test_when_further_cycles_start():
+  lines = list(plans.plan_lines('thesis', RunPlan(80_000, THESIS)))
+  said = 'A further cycle starts after 53,334, 106,667 steps (reinit_steps).'
+  assert said in lines
