@@ -138,7 +138,7 @@ figures-readme: .venv/.installed ## Draw the single runs that the pages show
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
 	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.txt
-	$(BIN)/reset-cycles scoreboard --premium \
+	$(BIN)/reset-cycles scoreboard --ablation \
 	  --logs=benchmarks/ablation/logs,benchmarks/ablation/ablation_logs \
 	  --out=benchmarks/ablation/ABLATION.md --overwrite --reading=benchmarks/ablation/READING.txt
 	$(BIN)/reset-cycles scoreboard --logs=benchmarks/ablation/logs --overwrite \

@@ -17,14 +17,14 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 )
 @option(
   'workloads',
-  'choosing, showing, small ones, or file.py:ClassName.',
-  default='choosing',
+  'selection, held_out, small ones, or file.py:ClassName.',
+  default='selection',
   shell_complete=completes(flags.studied),
 )
 @option(
   'conditions',
-  'Also failed; NAME_full keeps lengths; NAME@2 doubles how rates act.',
-  default='tuned,near,slow,hot,cold',
+  'Also hot, cold, failed; NAME_full keeps lengths; NAME@2 doubles rates.',
+  default='tuned,near,slow',
 )
 @option('seeds', 'Such as 1-10, or 3,5,8.', default='1-10')
 @option('jobs', 'Runs at a time.', COUNT, default=1)
@@ -64,26 +64,26 @@ def study(
 @overwrite
 @option('reading', 'What the results say, in Markdown.', PATH)
 @option('pack', "For an archive of each condition's runs.", flags.NEW_FOLDER)
-@switch('premium', 'Write what insurance costs and pays, against `bare`.')
+@switch('ablation', 'Write steps and targets relative to the baseline `bare`.')
 def scoreboard(
   logs: str,
   out: pathlib.Path,
   overwrite: bool,
   reading: pathlib.Path | None,
   pack: pathlib.Path | None,
-  premium: bool,
+  ablation: bool,
 ) -> None:
   """Compares submissions by the logs of `reset-cycles study`.
 
-  Writes a page and, without --premium, its picture, scoreboard.png. A run that is
+  Writes a page and, without --ablation, its picture, scoreboard.png. A run that is
   in several folders counts as the last one has it.
   """
   with errors.ended_by_signals():
-    from ..studies.board import ablation
+    from ..studies.board import ablation as ablations
     from ..studies.board import logs as logs_lib
     from ..studies.board import scoreboard as pages
   page = paths.new_file(out, overwrite, '.md')
-  if not premium:
+  if not ablation:
     paths.check_free(page.with_name(pages.PICTURE), overwrite)
   roots = [paths.folder(folder, '--logs=') for folder in logs.split(',')]
   runs = logs_lib.read_all(roots)
@@ -93,7 +93,7 @@ def scoreboard(
     text = reading and paths.check_file(reading).read_text(encoding='utf-8')
   except UnicodeDecodeError as e:
     raise ValueError(f'--reading={reading} is not UTF-8: {e}.') from e
-  write = ablation.write_page if premium else pages.write_page
+  write = ablations.write_page if ablation else pages.write_page
   packed = logs_lib.pack(runs, pack) if pack else []
   write(page, runs, text or '')
   print(*packed, page, sep='\n')

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ..studies.board.workload_sets import HALVES, workloads_of
+from ..studies.board.workload_sets import SETS, workloads_of
 from . import errors
 
 
@@ -71,8 +71,8 @@ def workloads() -> Iterable[str]:
 
 
 def studied() -> Iterable[str]:
-  """The names of workloads that a study takes, and of their halves."""
-  return *HALVES, *workloads_of(tuple(HALVES))
+  """The names of workloads that a study takes, and of their sets."""
+  return *SETS, *workloads_of(tuple(SETS))
 
 
 def figures() -> Iterable[str]:

@@ -2,8 +2,8 @@
 
   t(s, w)      seconds until submission s reaches the target of workload w
   r(s, w)      t(s, w) / min over all submissions s' of t(s', w)
-  rho(s, tau)  share of the base workloads with r(s, w) <= tau
-  score(s)     integral of rho(s, tau) over 1 <= tau <= 4, / 3
+  rho(s, x)    share of the base workloads with r(s, w) <= x
+  score(s)     integral of rho(s, x) over 1 <= x <= 4, / 3
 
 The published scores take the trapezoidal rule over 100 points for the integral.
 
@@ -52,7 +52,11 @@ _BENCHMARK = (
   *('ogbg', 'wmt'),
 )
 # Okabe and Ito's palette, which is told apart without colour vision.
-_COLORS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9')
+# Okabe and Ito's, black and two more: as many as a board has submissions.
+_COLORS = (
+  *('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9'),
+  *('#000000', '#8C564B', '#7F7F7F'),
+)
 _LINES = ('-', '--', '-.', ':')
 
 # Seconds by submission and workload; infinite where the target isn't reached.
@@ -144,12 +148,12 @@ def relative_times(seconds: np.ndarray) -> np.ndarray:
   return seconds / np.where(np.isfinite(fastest), fastest, 1.0)
 
 
-def profile(relative: np.ndarray, taus: np.ndarray) -> np.ndarray:
-  """rho(tau), the share of workloads with a ratio of at most tau.
+def profile(relative: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+  """rho, the share of workloads whose ratio is at most each of `ratios`.
 
   From shapes (workloads,) and (n,) to (n,).
   """
-  return (relative[:, None] <= taus).mean(axis=0)
+  return (relative[:, None] <= ratios).mean(axis=0)
 
 
 def score(relative: np.ndarray) -> float:
@@ -223,17 +227,20 @@ def line_styles() -> Iterator[dict[str, Any]]:
 
 
 def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
-  """Draws rho over tau as PNG, a stair per submission, the best first."""
+  """Draws rho over the ratio as PNG, a stair per submission, the best first.
+
+  Entries are of a board: a target is that of a workload under a condition.
+  """
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(9.0, 4.2), dpi=120, layout='constrained')
   axes = figure.subplots()
   for entry, style in zip(found, line_styles()):
     stairs = entry.relative[entry.relative <= R_MAX]
-    taus = np.unique([1.0, *stairs, R_MAX])
+    ratios = np.unique([1.0, *stairs, R_MAX])
     axes.step(
-      taus,
-      profile(entry.relative, taus),
+      ratios,
+      profile(entry.relative, ratios),
       where='post',
       linewidth=1.6,
       label=f'{entry.submission}: {entry.score:.3f}',
@@ -241,8 +248,17 @@ def save_profiles(path: pathlib.Path, found: Sequence[Entry]) -> None:
     )
   axes.set_xlim(1.0, R_MAX)
   axes.set_ylim(0.0, 1.02)
-  axes.set_xlabel('τ: time to the target as a multiple of the fastest')
-  axes.set_ylabel('ρ(τ): share of workloads')
+  axes.set_title('Targets reached within a multiple of the fewest steps')
+  axes.set_xlabel('steps to the target / those of the fastest submission there')
+  targets = found[0].relative.size
+  axes.set_ylabel(
+    f'targets reached, share of {targets}\n(workload × condition)'
+  )
   axes.grid(alpha=0.25, linewidth=0.5)
-  axes.legend(fontsize='small', loc='upper left', bbox_to_anchor=(1.01, 1.0))
+  axes.legend(
+    title='submission: score',
+    fontsize='small',
+    loc='upper left',
+    bbox_to_anchor=(1.01, 1.0),
+  )
   save_picture(figure, path)

@@ -64,8 +64,9 @@ CONDITIONS = {
   'cold': Condition(of_best_peak=0.1),
   'failed': Condition(failed_at=30.0),
 }
-# The conditions that count in the overall score.
-SCORED = ('tuned', 'near', 'slow', 'hot', 'cold')
+# The conditions that count in a score: those that no rule undoes by construction, as
+# `RelativePeak` does hot and cold.
+SCORED = ('tuned', 'near', 'slow')
 
 
 def get_condition(given: str) -> Condition:

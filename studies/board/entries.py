@@ -2,8 +2,9 @@
 
 A rate is never tuned to a workload. Every submission has its published rate and
 one factor, the same for all workloads and conditions, which acts as explained
-in `conditions`. SOFT_RESET and its pieces have that of `bare`, its optimizer
-alone. `RelativePeak` undoes it for the rate, not for the weight decay.
+in `conditions`. SOFT_RESET is as it is handed in and has none. Its ablations have
+that of `bare`, its optimizer alone: `RelativePeak` undoes it for the rate, not for
+the weight decay.
 
 factors.json has the factors and what they were chosen from, runs under tuned@2,
 tuned@4, tuned@8 and tuned@16: the best one leaves the most of the budget when the
@@ -18,7 +19,7 @@ import re
 from typing import NamedTuple
 
 from ...benchmarks import ablation
-from ...benchmarks.ablation import PIECES
+from ...benchmarks.ablation import ABLATIONS
 from ...core.checks import did_you_mean
 from ...mini_algoperf.submission_loader import (
   LoadedSubmission,
@@ -31,7 +32,7 @@ from ..paths import read_object
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _HELPERS = ('__init__', 'common')
-_PIECES_FILE = pathlib.Path(ablation.__file__).resolve()
+_ABLATION_FILE = pathlib.Path(ablation.__file__).resolve()
 
 
 class Contender(NamedTuple):
@@ -46,27 +47,28 @@ def known_paths() -> dict[str, pathlib.Path]:
   """The files of the submissions known by name: the rivals' and ours."""
   found = sorted((_ROOT / 'benchmarks' / 'rivals').glob('*.py'))
   rivals = {path.stem: path for path in found if path.stem not in _HELPERS}
-  return {**rivals, 'SOFT_RESET': _PIECES_FILE}
+  return {**rivals, 'SOFT_RESET': _ABLATION_FILE}
 
 
 def load(entry: Contender) -> LoadedSubmission:
-  """The submission of an entry; pieces are settings, and all in one file.
+  """The submission of an entry; ablations are settings, all in one file.
 
   Raises:
     ValueError: see `submission_loader.load_submission`.
   """
-  if entry.path == str(_PIECES_FILE):
-    return as_submission(make_submission(PIECES[entry.name]), entry.name)
+  if entry.path == str(_ABLATION_FILE):
+    return as_submission(make_submission(ABLATIONS[entry.name]), entry.name)
   return load_submission(entry.path)
 
 
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  All of ours have that of `bare`.
+  The ablations have that of `bare`, SOFT_RESET as it is handed in has none.
   """
   factors = read_object(FACTORS_FILE)['factors']
-  return float(factors.get('bare' if name in PIECES else name, 1.0))
+  is_ablation = name in ABLATIONS and name != 'SOFT_RESET'
+  return float(factors.get('bare' if is_ablation else name, 1.0))
 
 
 def get_entry(text: str) -> Contender:
@@ -76,7 +78,7 @@ def get_entry(text: str) -> Contender:
     ValueError: if there is no such submission.
   """
   name, _, given = text.partition('=')
-  paths = {**known_paths(), **dict.fromkeys(PIECES, _PIECES_FILE)}
+  paths = {**known_paths(), **dict.fromkeys(ABLATIONS, _ABLATION_FILE)}
   if not given and name not in paths:
     raise ValueError(
       f'submission {name!r} is unknown; known are {", ".join(paths)}, and '

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...benchmarks.ablation import ABLATIONS
 from ...mini_algoperf import files
 from .. import scores
 from ..pages import render
@@ -103,7 +104,7 @@ def write_page(
 ) -> None:
   """Writes the page and, beside it, the picture of the profiles.
 
-  Both are replaced. `reading` is a person's interpretation, Markdown.
+  Both are replaced. `reading`, a person's findings in Markdown, comes first.
   """
   files.write_whole(out, page(runs, reading))
   found = [
@@ -127,12 +128,22 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   known = list(conditions.CONDITIONS)
   others = sorted({r.condition for r in usable} - set(known))
   of = {n: [r for r in usable if r.condition == n] for n in (*known, *others)}
+  scored = _scored(usable)
   return render(
     pathlib.Path(__file__).with_suffix('.txt'),
     reading=reading.strip(),
-    overall=_part(_scored(usable)),
+    overall=_part(scored),
     parts={name: _part(own) for name, own in of.items() if own},
+    scored=[name for name in of if name in {r.condition for r in scored}],
+    unscored=[
+      name for name in known if of[name] and name not in conditions.SCORED
+    ],
     factor_of=entries.factor_of,
+    by_weights={
+      name: params.relative_peak.share
+      for name, params in ABLATIONS.items()
+      if params.relative_peak and name in {run.submission for run in usable}
+    },
     picture=PICTURE,
     inf=math.inf,
   )

@@ -1,29 +1,28 @@
-"""Which workloads settings are chosen on, and which they are then shown on.
+"""The selection set, on which settings are chosen, and the held-out set.
 
 Fixed before anything was trained on a workload that was new on that day. Nothing
-is ever chosen on those for showing: they are trained once, with the settings in
-force, and whatever is changed after that is said on the page. Each half has every
-kind of the benchmark's workloads, in the same order: a network with batch
+is ever chosen on the held-out set: it is trained once, with the settings in force,
+and whatever is changed after that is said on the page. Each set has every kind of the benchmark's workloads, in the same order: a network with batch
 normalisation, a patch Transformer, a click model, a U-Net, speech (recurrent in
-one half, attention in the other), graphs, translation, a language model. Models
-that stand in both halves differ as the benchmark's variants do.
+one set, attention in the other), graphs, translation, a language model. Models
+that stand in both sets differ as the benchmark's variants do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-CHOOSING = (
+SELECTION = (
   *('digits', 'patches_glu', 'clicks', 'photos_tanh'),
   *('waves', 'molecules', 'translation', 'text'),
 )
-SHOWING = (
+HELD_OUT = (
   *('residual', 'patches', 'clicks_embed_init', 'photos'),
   *('frames', 'molecules_wide', 'translation_glu', 'chains'),
 )
-HALVES = {'choosing': CHOOSING, 'showing': SHOWING}
+SETS = {'held_out': HELD_OUT, 'selection': SELECTION}
 
 
 def workloads_of(names: Sequence[str]) -> list[str]:
-  """The names, with those of its workloads in the place of a half's."""
-  return [own for name in names for own in HALVES.get(name, (name,))]
+  """The names, with the workloads of a set in the place of its name."""
+  return [own for name in names for own in SETS.get(name, (name,))]

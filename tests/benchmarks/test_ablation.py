@@ -1,17 +1,19 @@
-"""Settings that lack one piece of SOFT_RESET."""
+"""Settings that lack one part of SOFT_RESET."""
 
 import dataclasses
 
 import pytest
 
-from reset_cycles.benchmarks.ablation import PIECES
+from reset_cycles.benchmarks.ablation import ABLATIONS
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.studies.board import entries
 
 FIELDS = {
-  'SOFT_RESET': '',
+  'SOFT_RESET': 'relative_peak',
+  'double_share': '',
   'bare': 'cycles reset early_switching relative_peak',
-  'bare_8x': 'cycles optimizer reset early_switching relative_peak',
+  'bare_double_rate': 'cycles optimizer reset early_switching relative_peak',
   'without_soft': 'reset',
   'with_full': 'reset',
   'without_fade': 'reset',
@@ -25,26 +27,35 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize('name', PIECES)
+@pytest.mark.parametrize('name', ABLATIONS)
 def test_the_fields_that_differ(name):
-  piece = PIECES[name]
+  own = ABLATIONS[name]
   changed = [
     field.name
     for field in dataclasses.fields(SOFT_RESET)
-    if getattr(piece, field.name) != getattr(PIECES['SOFT_RESET'], field.name)
+    if getattr(own, field.name)
+    != getattr(ABLATIONS['double_share'], field.name)
   ]
   assert changed == FIELDS[name].split()
 
 
-def test_the_boards_share_is_twice_that_in_force():
-  ours = dataclasses.replace(PIECES['SOFT_RESET'], relative_peak=None)
+def test_soft_reset_is_as_it_is_handed_in_and_double_share_has_twice_its_share():
+  assert ABLATIONS['SOFT_RESET'] is SOFT_RESET
+  ours = dataclasses.replace(ABLATIONS['double_share'], relative_peak=None)
   assert ours == dataclasses.replace(SOFT_RESET, relative_peak=None)
-  assert PIECES['SOFT_RESET'].relative_peak.share == 0.12
+  assert ABLATIONS['double_share'].relative_peak.share == 0.12
   assert SOFT_RESET.relative_peak.share == 0.06
 
 
+def test_the_factors_on_the_rates():
+  found = [
+    entries.factor_of(n) for n in ('SOFT_RESET', 'double_share', 'bare', 'mine')
+  ]
+  assert found == [1, 4, 4, 1]
+
+
 def test_bare_at_twice_the_rate_decays_its_weights_as_much():
-  bare, twice = PIECES['bare'], PIECES['bare_8x']
+  bare, twice = ABLATIONS['bare'], ABLATIONS['bare_double_rate']
   rates = [params.cycles[0].peak for params in (bare, twice)]
   decays = [params.optimizer.weight_decay for params in (bare, twice)]
   assert rates[1] / rates[0] == decays[0] / decays[1] == 2.0
@@ -52,7 +63,7 @@ def test_bare_at_twice_the_rate_decays_its_weights_as_much():
 
 @pytest.mark.parametrize('name', ['bare', 'without_cycles', 'without_growth'])
 def test_steps_of_the_cycles(name):
-  params = PIECES[name]
+  params = ABLATIONS[name]
   chain = jax_lr_schedule(40, params.cycles, params.budget_factor)  # 60
   expected = {'without_growth': [15, 15, 15, 15]}
   assert [cycle.steps for cycle in chain.cycles] == expected.get(name, [60])

@@ -202,12 +202,12 @@ def test_an_entry_with_other_peaks_is_otherwise_the_same():
   assert own.scaled(own.scaled(SOFT_RESET, 4.0), 0.25) == SOFT_RESET
 
 
-def test_pieces_differ_from_what_is_handed_in_by_what_their_names_say():
+def test_ablations_differ_from_what_is_handed_in_by_what_their_names_say():
   def differing(name):
-    plain, piece = map(as_plain, (SOFT_RESET, own.OWN[name]))
+    plain, changed = map(as_plain, (SOFT_RESET, own.OWN[name]))
     plain.update(plain.pop('optimizer'))
-    piece.update(piece.pop('optimizer'))
-    return {field for field in plain if plain[field] != piece[field]}
+    changed.update(changed.pop('optimizer'))
+    return {field for field in plain if plain[field] != changed[field]}
 
   assert differing('soft_reset_r_0') == {'r'}
   assert differing('soft_reset_published_peak') == {'relative_peak'}

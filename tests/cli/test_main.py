@@ -57,7 +57,7 @@ def test_help_of_a_command(word, capsys):
     ('sco', 'score scoreboard'),
     ('run --workload mol', 'molecules'),
     ('study --workloads digits,chai', 'digits,chains'),
-    ('study --workloads sho', 'showing'),
+    ('study --workloads hel', 'held_out'),
     ('figures --only fig3.11,fig3.10', 'fig3.11,fig3.10'),
     ('experiments fig3.9', 'fig3.9a fig3.9b'),
     ('export --settings peaks_s', 'peaks_soft'),

@@ -1,6 +1,7 @@
-"""Premium and payout of runs whose times are known."""
+"""Steps and targets relative to the baseline, of runs whose times are known."""
 
 import math
+import pathlib
 
 from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
@@ -34,17 +35,7 @@ RUNS = [
   board_run('theirs', 1, 5, 'hot', 'digits'),
 ]
 PAGE = """\
-## Workloads for choosing
-
-Workloads: digits, text. Seeds: 1, 2, 3.
-
-| submission | tuned | near | hot | cold |
-| --- | --- | --- | --- | --- |
-| bare | 4 of 4 | 0 of 2 | 0 of 2 | 1 of 1 |
-| ours | 1.26 [1.00, 2.00] -1 +0 | none of both -0 +1 | 2 of 2 | 0 of 1 |
-| theirs |  |  | 1 of 1 |  |
-
-## Workloads for showing
+## Held-out set
 
 Workloads: residual. Seeds: 1.
 
@@ -53,7 +44,7 @@ Workloads: residual. Seeds: 1.
 | bare | 0 of 1 |
 | ours | 1 of 1 |
 
-## Workloads for showing, at their full length
+## Held-out set, at full length
 
 Workloads: residual. Seeds: 1.
 
@@ -61,6 +52,16 @@ Workloads: residual. Seeds: 1.
 | --- | --- |
 | bare | 1 of 1 |
 | ours | 0.50 |
+
+## Selection set
+
+Workloads: digits, text. Seeds: 1, 2, 3.
+
+| submission | tuned | near | hot | cold |
+| --- | --- | --- | --- | --- |
+| bare | 4 of 4 | 0 of 2 | 0 of 2 | 1 of 1 |
+| ours | 1.26 [1.00, 2.00], 1 lost, 0 won | none of both, 0 lost, 1 won | 2 of 2 | 0 of 1 |
+| theirs |  |  | 1 of 1 |  |
 
 ## Other workloads
 
@@ -70,39 +71,47 @@ Workloads: mine. Seeds: 1.
 | --- | --- |
 | bare | 1 of 1 |
 | ours | 1.00 |
+
+Written by `reset-cycles scoreboard --ablation`; not to be edited by hand.
 """
 
 
 def test_the_page_by_hand():
   """Draws of seeds: 1 alone 1, 2 alone 2, both the third root of 2."""
   said = ablation.page(RUNS, 'What a person says.')
-  intro, line, tables = said.partition('## Workloads for choosing')
+  intro, line, tables = said.partition('## Held-out set')
   assert line + tables == PAGE
-  assert intro.endswith('hand.\n\nWhat a person says.\n\n')
+  assert intro.startswith('# Ablation: steps')
+  assert 'What a person says.\n\nA cell under' in intro
+
+
+def test_the_page_of_the_project_is_that_of_its_logs():
+  """`make scoreboard` would change nothing."""
+  root = pathlib.Path(logs.__file__).parents[2] / 'benchmarks' / 'ablation'
+  runs = logs.read_all([root / 'logs', root / 'ablation_logs'])
+  written = ablation.page(runs, (root / 'READING.txt').read_text())
+  assert written == (root / 'ABLATION.md').read_text()
 
 
 def test_a_draw_without_a_run_that_both_reach_is_left_out():
   runs = [*both('tuned', 'a', 1, 9, 9), *both('tuned', 'a', 2, NEVER, 9)]
-  found = ablation.premium_of(ablation.pairs_of(runs, 'ours', 'tuned'))
+  found = ablation.compared(ablation.pairs_of(runs, 'ours', 'tuned'))
   assert found == (1, 1, 1, 1, 0)
 
 
 def test_the_command_writes_the_page_alone(tmp_path):
   logs.pack(RUNS, tmp_path / 'logs')
   page = tmp_path / 'ABLATION.md'
-  words = [f'--logs={tmp_path}/logs', f'--out={page}', '--premium']
+  words = [f'--logs={tmp_path}/logs', f'--out={page}', '--ablation']
   assert cli.main(['scoreboard', *words]) == 0
   assert page.read_text().endswith(PAGE)
-  other = tmp_path / 'OTHER.md'
-  assert cli.main(['scoreboard', words[0], f'--out={other}', words[2]]) == 0
-  assert '[ABLATION.md](ABLATION.md) says what' in other.read_text()
   assert not (tmp_path / 'scoreboard.png').exists()
 
 
-def test_the_halves_share_nothing_and_hold_the_first_board():
-  assert not {*workload_sets.CHOOSING} & {*workload_sets.SHOWING}
+def test_the_sets_share_nothing_and_hold_the_first_board():
+  assert not {*workload_sets.SELECTION} & {*workload_sets.HELD_OUT}
   assert {'digits', 'molecules', 'text', 'translation'} < {
-    *workload_sets.CHOOSING
+    *workload_sets.SELECTION
   }
-  names = workload_sets.workloads_of(['showing', 'text'])
-  assert names == [*workload_sets.SHOWING, 'text']
+  names = workload_sets.workloads_of(['held_out', 'text'])
+  assert names == [*workload_sets.HELD_OUT, 'text']

@@ -54,7 +54,7 @@ def test_rates_under_hot_and_cold_are_those_of_the_best_peak():
 def test_each_condition_has_its_target():
   values = {
     name: make(CONDITIONS[name]).validation_target_value
-    for name in conditions.SCORED
+    for name in (*conditions.SCORED, 'hot', 'cold')
   }
   assert values == {
     'tuned': 0.05, 'near': 0.04, 'slow': 0.1, 'hot': 0.05, 'cold': 0.05,

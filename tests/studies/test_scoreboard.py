@@ -54,7 +54,7 @@ def test_one_seed_has_no_spread():
   for standing in scoreboard.standings(runs, draws=3):
     assert math.isnan(standing.low) and math.isnan(standing.high)
   said = scoreboard.page(runs)
-  assert re.search(r'^Over all, b is first with 0.83.* \(too few', said, re.M)
+  assert re.search(r'^By score, b is first with 0.83.* \(too few', said, re.M)
 
 
 def test_a_study_under_way_is_compared_on_what_all_have_done():
@@ -148,10 +148,28 @@ def test_a_damaged_archive_is_none(tmp_path):
       logs.read_runs(tmp_path)
 
 
-def test_the_page_of_the_project_is_that_of_its_logs():
+def test_hot_cold_and_failed_are_in_no_score():
+  """What a rule undoes by construction: a reaches all of it, b none."""
+  more = [
+    board_run(name, s, at, condition=condition)
+    for name, at in (('a', 10), ('b', math.inf))
+    for s in (1, 2, 3)
+    for condition in ('hot', 'cold', 'failed')
+  ]
+  said = scoreboard.page([*RUNS, *more])
+  assert said.split('## ')[0] == scoreboard.page(RUNS).split('## ')[0]
+  by_condition = said.split('## ')[1]
+  assert re.search(r'(?m)^\| a \| 0.5.*\] 50% \| 100% \|', by_condition)
+  assert 'No score is given under hot, cold, failed:' in by_condition
+
+
+@pytest.mark.parametrize(
+  ('folder', 'name'), [('', 'logs/READING'), ('ablation', 'SCOREBOARD_READING')]
+)
+def test_the_page_of_the_project_is_that_of_its_logs(folder, name):
   """`make scoreboard` would change nothing."""
-  root = pathlib.Path(logs.__file__).parents[2] / 'benchmarks'
-  reading = (root / 'logs' / 'READING.txt').read_text()
+  root = pathlib.Path(logs.__file__).parents[2] / 'benchmarks' / folder
+  reading = (root / f'{name}.txt').read_text()
   written = scoreboard.page(logs.read_runs(root / 'logs'), reading)
   # Equal ones may change places where a last digit is another.
   said = (root / 'SCOREBOARD.md').read_text()
