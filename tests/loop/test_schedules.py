@@ -11,7 +11,9 @@ import optax
 import pytest
 
 from helpers import loops
-from reset_cycles.core.schedules import Cosine, Cycle
+from helpers.documents import ROOT, blocks
+from reset_cycles.core.schedules import Constant, Cosine, Cycle
+from reset_cycles.loop import LOOP, Cycles
 from reset_cycles.parts.shapes import Exponential, Linear
 
 CYCLES = tuple(
@@ -139,3 +141,34 @@ def test_the_chains_own_optimizer_takes_the_cycles_decay():
     state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 8)
     ends.append(np.abs(np.asarray(state.params['output']['kernel'])).sum())
   assert ends[1] < 0.95 * ends[0]
+
+
+def test_the_groups_of_the_page():
+  """The first step of Adam is its rate: .1 (1 - x / 2) of it for the output.
+
+  Cycles of 100 steps without a warm-up, at a constant rate of .5.
+  """
+  [text] = [
+    b.text
+    for b in blocks(ROOT / 'docs' / 'own_loop.md')
+    if 'def grouped' in b.text
+  ]
+  cycle = Cycle(0.5, warmup_factor=0.0, decay=Constant())
+  settings = {
+    'settings': dataclasses.replace(LOOP, cycles=(cycle,)),
+    'num_steps': 100,
+    'make_params': loops.init,
+  }
+  names = {'Cycles': Cycles, 'Linear': Linear, 'optax': optax}
+  exec(text, names | {'settings': settings}, names)
+  cycles = names['cycles']
+  params = loops.init(jax.random.PRNGKey(0))
+  ones = jax.tree_util.tree_map(jnp.ones_like, params)
+  for count in (0, 50, 100):
+    state = cycles.optimizer.init(params)
+    clock = state.clock.at[0].set(count)
+    state = state._replace(clock=clock)
+    updates, _ = cycles.optimizer.update(ones, state, params)
+    for name, factor in (('hidden', 1.0), ('output', 0.1 - count / 2000)):
+      found = np.asarray(updates[name]['kernel'])
+      np.testing.assert_allclose(found, -0.5 * factor, rtol=1e-5)
