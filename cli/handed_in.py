@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FORM = 'submission_info.yml'
+SEARCH_SPACE = 'tuning_search_space.json'
 _PACKAGE = __name__.partition('.')[0]
 _IN_FORCE = 'SCHEDULE_PARAMS'
 
@@ -75,8 +76,11 @@ def contents(
   settings: ScheduleParams,
   folder: str,
   own: pathlib.Path | None = None,
+  search_space: bytes | None = None,
 ) -> dict[str, bytes]:
   """The files of a submission, by their paths in its folder.
+
+  With a search space, it is one for the external ruleset.
 
   There is no `__init__.py` above the submission's own: the benchmark needs none, and
   would take the `__pycache__` next to one for a submission. An own file that has the
@@ -107,12 +111,17 @@ def contents(
   info = (ROOT / FORM).read_text(encoding='utf-8')
   line = f'submission_folder: "{folder}"'
   info = re.sub('(?m)^submission_folder: .*$', line, info)
+  ruleset, extra = 'self-tuning', dict[str, bytes]()
+  if search_space is not None:
+    ruleset, extra = 'external', {SEARCH_SPACE: search_space}
+    info = re.sub('(?m)^ruleset: .*$', f'ruleset: "{ruleset}"', info)
   readme = (
-    'A self-tuning AlgoPerf submission in JAX: learning rate cycles with soft '
-    f'resets; settings {title}, reset-cycles {__version__}.\n'
+    f'An AlgoPerf submission in JAX for the {ruleset} ruleset: learning rate '
+    f'cycles with soft resets; settings {title}, reset-cycles {__version__}.\n'
   )
   return {
     **files,
+    **extra,
     FORM: info.encode(),
     'LICENSE': (ROOT / 'LICENSE').read_bytes(),
     'README.md': readme.encode(),

@@ -37,7 +37,11 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @option('generation', "jit: today's benchmark; pmap: 2024's.", ['jit', 'pmap'])
 @_data_dir
 @option('rng_seed', 'Default: at random.', click.IntRange(0, 2**32 - 1))
-@option('tuning_ruleset', 'Of the submission.', ['self'])
+@option(
+  'tuning_ruleset', 'external: with a search space.', ['self', 'external']
+)
+@option('tuning_search_space', 'JSON file, under the external ruleset.', _PATH)
+@option('num_tuning_trials', 'Points of the search space to train.', COUNT)
 @option('max_global_steps', 'End the run after so many steps.', COUNT)
 @option('eval_by', 'steps repeats exactly.', ['steps', 'time'])
 @option('eval_every', "Steps. Default: the workload's own.", COUNT)
@@ -57,7 +61,8 @@ def run(**options: Any) -> int:
 
   By the benchmark's rules; flags of its submission_runner.py mean the same. Its
   log files, the submission's own and metric.png go to
-  <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/.
+  <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/; those of further
+  trials under the external ruleset to trial_2/ and so on, each with hparams.json.
   """
   wanted = RunOptions(**options)
   with errors.ended_by_signals():
@@ -71,7 +76,7 @@ def run(**options: Any) -> int:
       own_parts.rehearse(own_parts.settings_of(checked.submission))
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
-    return training.run_trial(checked, interrupted)
+    return training.run_trials(checked, interrupted)
 
 
 @click.command('set-targets', cls=Command)

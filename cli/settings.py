@@ -110,14 +110,23 @@ def schedule(
 @_settings
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
 @option('name', "Of the submission's folder. Default: that of the settings.")
+@option(
+  'ruleset', 'For which it is handed in.', ['self', 'external'], default='self'
+)
+@option('tuning_search_space', "JSON. Default: this project's own.", PATH)
 def export(
   out: pathlib.Path,
   settings: str | None,
   params: pathlib.Path | None,
   submission_path: pathlib.Path | None,
   name: str | None,
+  ruleset: str,
+  tuning_search_space: pathlib.Path | None,
 ) -> None:
   """Writes the folder to hand in, <out>/self_tuning/<name>.
+
+  With --ruleset=external it is <out>/external_tuning/<name>, and has the search
+  space, each value of which is tried on the settings first.
 
   The modules that submission.py imports, as they stand, with the chosen settings
   in force; submission_info.yml and the licence. The command imports the folder
@@ -138,8 +147,9 @@ def export(
       f'--name={name} must be lower-case letters, digits and _, begin with a '
       'letter and be no Python keyword: it becomes part of module names.'
     )
-  contents = handed_in.contents(title, chosen, name, own)
-  place = pathlib.Path('self_tuning', name)
+  space = _read_space(ruleset, tuning_search_space, chosen)
+  contents = handed_in.contents(title, chosen, name, own, space)
+  place = pathlib.Path(f'{ruleset}_tuning', name)
   with files.whole_folder(folder) as temporary:
     for file, text in contents.items():
       path = temporary / place / file
@@ -149,13 +159,46 @@ def export(
     handed_in.check(temporary, module, chosen)
   code = [text for file, text in contents.items() if file.endswith('.py')]
   lines = sum(text.count(b'\n') for text in code)
+  flags = f'--tuning_ruleset={ruleset}'
+  whole = f'submissions/{folder.name}/{place}'
+  if space:
+    flags += f' --tuning_search_space={whole}/{handed_in.SEARCH_SPACE}'
   print(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
-    f'submissions/, its runner takes:\n  --tuning_ruleset=self '
-    f'--submission_path=submissions/{folder.name}/{place}/submission.py\n'
+    f'submissions/, its runner takes:\n  {flags} '
+    f'--submission_path={whole}/submission.py\n'
     f'Write the authors into {handed_in.FORM} before handing it in.'
   )
+
+
+def _read_space(
+  ruleset: str, path: pathlib.Path | None, settings: ScheduleParams
+) -> bytes | None:
+  """The file of a search space, whose values the settings take; None without.
+
+  ValueError if one is given under the self-tuning ruleset, or they do not.
+  """
+  if ruleset == 'self':
+    if path:
+      raise ValueError(
+        f'--tuning_search_space={path} has no effect under the self-tuning '
+        'ruleset: leave it out, or give --ruleset=external.'
+      )
+    return None
+  from ..mini_algoperf import tuning
+  from ..schedule_params import tuned
+
+  file = path or handed_in.ROOT / handed_in.SEARCH_SPACE
+  try:
+    for point in tuning.outermost_points(tuning.read_space(str(file))):
+      tuned(settings, point)
+  except ValueError as e:
+    has_name = str(e).startswith('--')
+    raise ValueError(
+      str(e) if has_name else f'--tuning_search_space={file}: {e}'
+    ) from e
+  return file.read_bytes()
 
 
 def _read_exported(

@@ -26,29 +26,45 @@ from ..studies.story import sentences, shown
 from . import errors
 
 
-def run_trial(checked: experiment.Experiment, interrupted: Interrupts) -> int:
-  """Sets up the run of an entered experiment and trains it.
+def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
+  """Sets up the trials of an entered experiment and trains one after the other.
 
   Returns the exit status.
   """
-  log_dir = checked.log_dir
-  own = checked.options.submission_path, checked.options.workload
+  log_dirs, options = checked.log_dirs, checked.options
   # Before the set-up, which begins the file.
-  has_lost = (log_dir / SETTINGS).exists() and not (log_dir / CYCLES).exists()
+  have_lost = [
+    (d / SETTINGS).exists() and not (d / CYCLES).exists() for d in log_dirs
+  ]
   with (
-    errors.setup_phase(*own),
+    errors.setup_phase(options.submission_path, options.workload),
     np.errstate(over='ignore', invalid='ignore'),  # the checks report these
   ):
-    trial = experiment.set_up(checked, interrupted)
-  if trial is None:
-    _draw(log_dir)  # it may have been killed before
-    print(f'{log_dir}: this run is complete, there is nothing to resume.')
-    return 0
-  step = trial.global_step
-  if checked.options.resume_last_run and not step:
-    _warn(f'{log_dir} has no checkpoint: the run begins anew')
-  if has_lost and step:
-    _warn(f'{CYCLES} was lost: cycles before step {step} are unknown')
+    trials = experiment.set_up(checked, interrupted)
+  for i, (log_dir, has_lost) in enumerate(zip(log_dirs, have_lost)):
+    trial, trials[i] = trials[i], None  # its arrays are freed at its end
+    if trial is None:
+      _draw(log_dir)  # it may have been killed before
+      print(f'{log_dir}: this run is complete, there is nothing to resume.')
+      continue
+    step = trial.global_step
+    is_next = i > 0  # of several, whose first one was resumed or is complete
+    if options.resume_last_run and not step and not is_next:
+      _warn(f'{log_dir} has no checkpoint: the run begins anew')
+    if has_lost and step:
+      _warn(f'{CYCLES} was lost: cycles before step {step} are unknown')
+    if trial.hyperparameters:
+      point = trial.hyperparameters._asdict()
+      said = ', '.join(f'{name} {shown(str(x))}' for name, x in point.items())
+      print(f'trial {i + 1} of {len(trials)}: {said}', file=sys.stderr)
+    if status := _train(trial, log_dir, interrupted):
+      return status
+  return 0
+
+
+def _train(trial: Trial, log_dir: pathlib.Path, interrupted: Interrupts) -> int:
+  """Trains a trial that is set up, and draws and tells how it went."""
+  own = trial.options.submission_path, trial.options.workload
   try:
     with (
       user_code.reported(*own, before_first_step=False),

@@ -20,6 +20,8 @@ class RunOptions:
   data_dir: str | None = None
   rng_seed: int | None = None
   tuning_ruleset: str = 'self'
+  tuning_search_space: str | None = None
+  num_tuning_trials: int = 1
   max_global_steps: int | None = None
   eval_by: str = 'steps'
   eval_every: int | None = None

@@ -26,6 +26,7 @@ from . import (
   interrupts,
   logger,
   metadata,
+  tuning,
   workloads,
 )
 from .submission_loader import LoadedSubmission, load_submission
@@ -40,11 +41,12 @@ class Experiment(NamedTuple):
   submission: LoadedSubmission
   sizes: BatchSizes
   folder: pathlib.Path
+  points: list[Any]  # hyperparameters of each trial; [None] under self-tuning
 
   @property
-  def log_dir(self) -> pathlib.Path:
-    """The folder of its run: self-tuning has one trial."""
-    return self.folder / 'trial_1'
+  def log_dirs(self) -> list[pathlib.Path]:
+    """The folder of each trial; self-tuning has one."""
+    return [self.folder / f'trial_{i + 1}' for i in range(len(self.points))]
 
 
 @contextlib.contextmanager
@@ -101,7 +103,8 @@ def check(options: RunOptions) -> Experiment:
   if from_file.is_file(options.workload):
     from_file.check_targets(workload)  # now, not at the first evaluation
   folder = experiment_folder.experiment_path(options, name)
-  return Experiment(options, submission, sizes, folder)
+  points = tuning.read_points(options)
+  return Experiment(options, submission, sizes, folder, points)
 
 
 def _batch_size(
@@ -125,31 +128,38 @@ def _batch_size(
 
 def set_up(
   experiment: Experiment, interrupted: interrupts.Interrupts
-) -> Trial | None:
-  """The run of an entered experiment, before its next step; None if complete.
+) -> list[Trial | None]:
+  """The trials of an entered experiment, each before its next step.
+
+  All are set up before the first one trains, so that a point which the submission
+  refuses costs no training. A trial that is complete is None.
 
   Raises:
-    ValueError: if it cannot be set up, or not be resumed in this way.
+    ValueError: if one cannot be set up, or not be resumed in this way.
     KeyboardInterrupt: after Ctrl-C. Either leaves all folders as they were.
   """
   options = experiment.options
   with experiment_folder.claim(
     experiment.folder, options.overwrite, options.resume_last_run
   ):
-    experiment.log_dir.mkdir(exist_ok=True)
-    workload = workloads.get_workload(options.workload, options.generation)
-    if options.eval_splits == 'validation':
-      workload.eval_splits = ('validation',)
-    trial = _start_or_resume(experiment, workload)
-    interrupted.check()
-    return trial
+    trials = []
+    for log_dir, point in zip(experiment.log_dirs, experiment.points):
+      log_dir.mkdir(exist_ok=True)
+      workload = workloads.get_workload(options.workload, options.generation)
+      if options.eval_splits == 'validation':
+        workload.eval_splits = ('validation',)
+      trials.append(_start_or_resume(experiment, workload, log_dir, point))
+      interrupted.check()
+    return trials
 
 
 def _start_or_resume(
-  experiment: Experiment, workload: workloads.MiniWorkload
+  experiment: Experiment,
+  workload: workloads.MiniWorkload,
+  log_dir: pathlib.Path,
+  point: Any,
 ) -> Trial | None:
   options, sizes = experiment.options, experiment.sizes
-  log_dir = experiment.log_dir
   raw = _read_checkpoint(log_dir, options) if options.resume_last_run else None
   seed = _choose_seed(options.rng_seed, log_dir, raw)
   first = metadata.meta_data_path(log_dir)
@@ -160,7 +170,10 @@ def _start_or_resume(
   if from_file.is_file(options.workload):
     data_dir = full_data_dir(options.data_dir)
     from_file.rehearse(workload, sizes.training, data_dir)
-  trial = Trial(workload, experiment.submission, options, sizes, seed, log_dir)
+  submission, point = experiment.submission, tuning.write_point(log_dir, point)
+  trial = Trial(
+    workload, submission, options, sizes, seed, log_dir, hyperparameters=point
+  )
   if raw:
     trial.restore(raw)
   trial.open_log(dataclasses.asdict(options))
@@ -173,7 +186,13 @@ def _read_checkpoint(
   """The one to resume from; None if the run was killed before its first."""
   recorded = log_dir / 'flags_0.json'
   before = files.read_json(recorded) if recorded.exists() else {}
-  for name in ('generation', 'eval_by', 'eval_every', 'eval_splits'):
+  for name in (
+    'generation',
+    'tuning_ruleset',
+    'eval_by',
+    'eval_every',
+    'eval_splits',
+  ):
     given = getattr(options, name)
     if (began := before.get(name, given)) != given:
       flag = f'--{name}={given}' if given else f'--{name}'

@@ -67,7 +67,7 @@ def _take_step(trial: Trial, keys: dict[str, spec.RandomState]) -> None:
     trial.optimizer_state,
     trial.model_params,
     trial.model_state,
-    None,
+    trial.hyperparameters,
     trial.global_step,
     keys['data'],
   )

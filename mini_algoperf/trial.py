@@ -99,6 +99,7 @@ class Trial:
     rng_seed: int,
     log_dir: pathlib.Path | None = None,
     clock: Callable[[], float] = time.time,
+    hyperparameters: Any = None,
   ) -> None:
     """Builds the data queue, the model and the optimizer, before a first step.
 
@@ -108,11 +109,13 @@ class Trial:
       rng_seed: all keys are made from it.
       log_dir: the trial's folder, which exists; None writes nothing.
       clock: seconds; a test may bring its own.
+      hyperparameters: a namedtuple under the external ruleset, else None.
     """
     self.workload, self.submission = workload, submission
     self.options, self.sizes = options, sizes
     self.data_dir = full_data_dir(options.data_dir)
     self.rng_seed, self.log_dir, self.clock = rng_seed, log_dir, clock
+    self.hyperparameters = hyperparameters
     data_rng, opt_init_rng, model_init_rng, self.rng = jax.random.split(
       jax.random.PRNGKey(rng_seed), 4
     )
@@ -121,13 +124,14 @@ class Trial:
         data_rng, 'train', self.data_dir, sizes.training
       )
     )
-    dropout: dict[str, None] = {}
+    dropout: dict[str, float | None] = {}
     if workload.generation == 'pmap':  # the runner of 2024 hands it over
-      dropout = {'dropout_rate': None, 'aux_dropout_rate': None}
+      names = ('dropout_rate', 'aux_dropout_rate')
+      dropout = {name: getattr(hyperparameters, name, None) for name in names}
     model = workload.init_model_fn(model_init_rng, **dropout)
     self.model_params, self.model_state = model
     self.optimizer_state: spec.OptimizerState = submission.init_optimizer_state(
-      workload, *model, None, opt_init_rng
+      workload, *model, hyperparameters, opt_init_rng
     )
     self.train_state: dict[str, Any] = dict(_BOOKS)
     self.eval_results: list[tuple[int, spec.EvalResult]] = []
@@ -142,6 +146,8 @@ class Trial:
   def budget_sec(self) -> float:
     """Seconds that the submission may use."""
     factor = SELF_TUNING_BUDGET[self.workload.generation]
+    if self.options.tuning_ruleset == 'external':
+      factor = 1.0
     return factor * self.workload.max_allowed_runtime_sec
 
   def common_arguments(self) -> dict[str, Any]:
@@ -151,7 +157,7 @@ class Trial:
       'current_param_container': self.model_params,
       'current_params_types': self.workload.model_params_types,
       'model_state': self.model_state,
-      'hyperparameters': None,  # as under the self-tuning ruleset
+      'hyperparameters': self.hyperparameters,
       'loss_type': self.workload.loss_type,
       'optimizer_state': self.optimizer_state,
       'eval_results': self.eval_results,

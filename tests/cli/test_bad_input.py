@@ -97,6 +97,7 @@ def own(name, folder='own'):
 
 PLAN = ['schedule', '--step_hint=50']
 EXPORT = ['export', '--out=new']
+TUNED = [*RUN, '--tuning_ruleset=external']
 TARGETS = ['set-targets', '--workload=digits']
 STUDY = ['study', '--out=o']
 CASES = [
@@ -124,6 +125,14 @@ CASES = [
     for command in (RUN, TARGETS)
     for name in ('file', 'nowhere', '')
   ),
+  ([*RUN, '--num_tuning_trials=2'], '=2 has no effect under the self-tuning'),
+  ([*RUN, '--tuning_search_space=file'], 'file has no effect under the self'),
+  ([*EXPORT, '--tuning_search_space=typo.json'], 'has no effect under the sel'),
+  ([*RUN, '--tuning_ruleset=external'], '--tuning_search_space is missing'),
+  ([*TUNED, '--tuning_search_space=no.json'], 'no.json: must be a JSON file'),
+  ([*TUNED, '--tuning_search_space=own'], 'space=own: must be a JSON file.'),
+  ([*TUNED, '--tuning_search_space=file'], 'file: no JSON (Expecting value'),
+  ([*TUNED, '--tuning_search_space=typo.json'], 'json: repaet=True: must be {'),
   ([*RUN, '--submission_path='], 'there is no such file'),
   ([*RUN, '--submission_path=own'], 'own is a folder: give a file'),
   ([*RUN, '--submission_path=no.py'], 'no.py: there is no such file'),

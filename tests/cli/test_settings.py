@@ -279,6 +279,47 @@ def test_the_submission_form():
   assert f"set to {share} of the size of a fresh model's" in info['description']
 
 
+def test_a_submission_for_the_external_ruleset(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  assert export('--out=x', '--ruleset=external') == 0
+  assert entries(pathlib.Path('x')) == ['external_tuning']
+  own = pathlib.Path('x/external_tuning/soft_reset')
+  assert check_same(python_files(own)) == IN_FORCE.decode()
+  space = (own / 'tuning_search_space.json').read_bytes()
+  assert space == (ROOT / 'tuning_search_space.json').read_bytes()
+  form = (own / 'submission_info.yml').read_text()
+  assert '\nruleset: "external"\n' in form
+  assert 'for the external ruleset' in (own / 'README.md').read_text()
+  said = capsys.readouterr().out
+  place = 'submissions/x/external_tuning/soft_reset'
+  assert (
+    f'--tuning_ruleset=external --tuning_search_space={place}/'
+    f'tuning_search_space.json --submission_path={place}/submission.py'
+  ) in said
+
+
+THESIS_SPACE = """{
+  "learning_rate": {"min": 0.001, "max": 0.01, "scaling": "log"},
+  "alpha": {"feasible_points": [0.0, 0.5, %s]}
+}"""
+
+
+def test_each_value_of_a_search_space_is_tried(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  flags = ['--out=x', '--settings=thesis', '--ruleset=external']
+  assert export(*flags) == 2
+  assert 'relative_peak__share' in capsys.readouterr().err
+  flags.append('--tuning_search_space=own.json')
+  pathlib.Path('own.json').write_text(THESIS_SPACE % '1.5')
+  assert export(*flags) == 2
+  said = '--tuning_search_space=own.json: hyperparameter alpha: reset.alpha=1.5'
+  assert said in capsys.readouterr().err
+  pathlib.Path('own.json').write_text(THESIS_SPACE % '1.0')
+  assert export(*flags) == 0
+  own = pathlib.Path('x/external_tuning/thesis/tuning_search_space.json')
+  assert own.read_text() == THESIS_SPACE % '1.0'
+
+
 def test_settings_from_a_file(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   params = dataclasses.replace(THESIS, budget_factor=3.5)
