@@ -99,6 +99,12 @@ def check(options: RunOptions) -> Experiment:
   sizes = BatchSizes(
     *(_batch_size(submission, ask, name, size) for ask, size in wanted.items())
   )
+  most = workload.num_train_examples
+  if sizes.training > most:
+    raise ValueError(
+      f'get_batch_size={sizes.training} must be at most {most}, the number of '
+      'training examples.'
+    )
   full_data_dir(options.data_dir)
   if from_file.is_file(options.workload):
     from_file.check_targets(workload)  # now, not at the first evaluation

@@ -97,6 +97,10 @@ def check_attributes(workload: MiniWorkload) -> None:
     is_count = isinstance(value, numbers.Integral) and _is_number(value)
     is_right = is_count and 1 <= value < 2**31
     _check(workload, name, is_right, 'a whole number from 1 to 2147483647')
+  most = workload.num_train_examples
+  is_filled = workload.default_batch_size <= most
+  right = f'at most num_train_examples, {most}'
+  _check(workload, 'default_batch_size', is_filled, right)
   for name in _SECONDS:
     value = getattr(workload, name)
     is_positive = _is_number(value) and 0 < value < math.inf

@@ -37,7 +37,7 @@ SUBMISSIONS = {
   'nul': 'x = 1\0',
 }
 NAMES = ('', '..', '../out', '/abs', 'a/../../b')
-SIZES = ('None', '8.0', '0', '12')
+SIZES = ('None', '8.0', '0', '12', '104')
 SEEDS = ('', 'x', '1-', '3-1', '1,3-1', '-2')
 # Damaged logs: a file of a run, and what stands in it instead.
 LOGS = {

@@ -107,6 +107,7 @@ def test_what_cannot_work_is_refused(
   ('name', 'value', 'right'),
   [
     ('num_train_examples', 0, 'a whole number from 1 to 2147483647'),
+    ('default_batch_size', 513, 'at most num_train_examples, 512'),
     ('step_hint', 2**31, 'a whole number from 1 to 2147483647'),
     ('num_validation_examples', 2.5, 'a whole number from 1 to 2147483647'),
     ('eval_every_steps', None, 'a whole number from 1 to 2147483647'),
