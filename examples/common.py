@@ -1,12 +1,13 @@
-"""What the examples share: two spirals to classify, and cycles for them."""
+"""What the examples share: two spirals, cycles for them, and what is printed."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 import optax
 
-from reset_cycles import THESIS
+from reset_cycles import THESIS, Event
 from reset_cycles.core.schedules import Cycle
 
 
@@ -33,3 +34,20 @@ def scores(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
   """The mean loss and the accuracy."""
   losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
   return losses.mean(), (logits.argmax(axis=-1) == labels).mean()
+
+
+def tell(events: Sequence[Event], see: str) -> None:
+  """Prints the decisions, the evaluation before each, and what was reached.
+
+  Args:
+    events: of a run whose metric is an accuracy; one evaluation at least.
+    see: what a reader should see in them, a sentence.
+  """
+  measured = [event for event in events if event.kind == 'evaluation']
+  for event, following in zip(events, [*events[1:], None]):
+    is_before_decision = following is None or following.kind != 'evaluation'
+    if event.kind != 'evaluation' or is_before_decision:
+      print(event)
+  numbers = measured[-1].numbers
+  metric, steps = numbers['metric'], numbers['metric_step']
+  print(f'Reached: an accuracy of {metric:.3f} after {steps} steps. {see}')

@@ -1,6 +1,7 @@
 """Soft resets in a loop with flax.linen's TrainState.
 
-You will see a cycle with an absurd peak abandoned early, and its network replaced.
+You will see a cycle with an absurd peak abandoned early, its network replaced, and
+the next cycle reach the target.
 """
 
 import dataclasses
@@ -9,16 +10,18 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from common import TEST, scores, spirals
+from common import HIGH, TEST, scores, spirals, tell
 from flax.training.train_state import TrainState
 
-from reset_cycles import THESIS, Cycles, Event
+from reset_cycles import Cycles, Event
 
 
 class Net(nn.Module):
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
-    return nn.Dense(2)(nn.relu(nn.Dense(64)(x)))
+    for _ in range(2):
+      x = nn.relu(nn.Dense(32)(x))
+    return nn.Dense(2)(x)
 
 
 def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
@@ -36,9 +39,9 @@ def init(key: jax.Array) -> Any:
 
 
 def main(steps: int = 1500, every: int = 25) -> list[Event]:
-  first, second, third = THESIS.cycles
+  first, second, third = HIGH.cycles
   absurd = dataclasses.replace(second, peak=1e10)
-  chain = dataclasses.replace(THESIS, cycles=(first, absurd, third))
+  chain = dataclasses.replace(HIGH, cycles=(first, absurd, third))
   cycles = Cycles(chain, num_steps=steps, make_params=init, target=0.99)
   params, said = init(jax.random.PRNGKey(1)), []
   state = TrainState.create(apply_fn=None, params=params, tx=cycles.optimizer)
@@ -50,8 +53,13 @@ def main(steps: int = 1500, every: int = 25) -> list[Event]:
       loss, accuracy = loss_fn(state.params, *TEST)
       state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
       said += events
+  tell(
+    said,
+    'Cycle 2 has lost the network at its absurd peak; cycle 3, on a fresh one, '
+    'reaches the target.',
+  )
   return said
 
 
 if __name__ == '__main__':
-  print(*main(), sep='\n')
+  main()

@@ -60,4 +60,9 @@ def main(steps: int = 600) -> tuple[int | None, bool]:
 
 
 if __name__ == '__main__':
-  print('exit status, whether the same to the last bit:', *main())
+  status, is_same = main()
+  how = 'the same parameters' if is_same else 'OTHER parameters'
+  print(
+    f'Reached: a run killed half way (exit status {status}) goes on to {how} as '
+    'an unbroken one, compared to the last bit.'
+  )

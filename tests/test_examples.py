@@ -2,6 +2,7 @@
 
 import importlib
 import pathlib
+import re
 import sys
 
 import optax
@@ -26,6 +27,14 @@ def example(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
+def printed(capsys):
+  """The lines; the last one says what was reached."""
+  said = capsys.readouterr().out.splitlines()
+  assert said[-1].startswith('Reached: ')
+  assert not any(line.startswith('Reached') for line in said[:-1])
+  return said
+
+
 def resets(events):
   return [event for event in events if event.kind == 'reset']
 
@@ -46,20 +55,39 @@ def resets(events):
     ('scan', 'jax'),
   ],
 )
-def test_three_cycles(name, needs, example):
+def test_three_cycles(name, needs, example, capsys):
   module = pytest.importorskip(needs)
   if name == 'flax_nnx' and not hasattr(module, 'as_pure'):
     pytest.skip('this flax has no as_pure')
   events = example(name).main(60, 10)
   assert [event.step for event in resets(events)] == [20, 40]
   assert all(0 < event.numbers['tau'] < 0.7 for event in resets(events))
+  # Five starts and resets, the evaluations before two and at the end, Reached.
+  said = printed(capsys)
+  assert len(said) <= 10
+  assert said[-2].startswith('step 60: loss ')
 
 
-def test_flax_linen(example):
-  events = example('flax_linen').main(60, 2)
+def test_flax_linen(example, capsys):
+  """As it is run by hand, since it must not end at chance."""
+  events = example('flax_linen').main()
   reasons = [event.reason for event in events if event.kind == 'abandon']
   assert 'loss is not finite' in reasons
   assert 'FullReset' in ' '.join(event.reason for event in resets(events))
+  said = printed(capsys)
+  accuracy = float(re.search('accuracy of ([.0-9]+)', said[-1])[1])
+  assert accuracy > 0.99
+  assert len(said) < 15
+
+
+def test_falling_error(example, capsys):
+  """The parameters that were kept have the loss that they were kept for."""
+  best, last = example('falling_error').main(300, 5)
+  assert best < last
+  said = printed(capsys)
+  assert f'a test loss of {best:.3f} with' in said[-1]
+  assert f'and {last:.3f} with the last' in said[-1]
+  assert sum('starts, up to step' in line for line in said) == 4
 
 
 def test_sharded_orbax(example):
