@@ -6,8 +6,7 @@ import importlib
 import keyword
 import pathlib
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,20 +19,18 @@ if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
 
-def _settings(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Adds the flags that say which settings are meant."""
-  name = 'soft_reset (the default), thesis, muon, or a run of `experiments`.'
-  file = "JSON file: fields of ScheduleParams to replace, or a run's settings."
-  names = option('settings', name, shell_complete=completes(flags.settings))
-  return names(option('params', file, PATH)(function))
+_settings = option(
+  'settings',
+  'soft_reset (the default), thesis, muon, a run of `experiments`, or a .json '
+  "file: fields of ScheduleParams to replace, or a run's settings.",
+  shell_complete=completes(flags.settings),
+)
 
 
-def _read_settings(
-  name: str | None, file: pathlib.Path | None
-) -> tuple[str, int | None, ScheduleParams]:
-  """A name that can be a folder's, the file's step_hint, and the settings.
+def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
+  """A name that can be a folder's, a file's step_hint, and the settings.
 
-  ValueError if both are given, or what is given is none.
+  ValueError if what is given is neither a name nor a file of settings.
   """
   from ..core.checks import did_you_mean
   from ..experiments.settings import RUNS
@@ -41,22 +38,24 @@ def _read_settings(
   from ..parts.muon_settings import MUON
   from ..schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
-  if name is not None and file:
-    raise ValueError('--settings and --params contradict each other: give one.')
-  if file:
-    paths.check_file(file)
+  name = 'soft_reset' if given is None else given
+  if name.endswith('.json'):
+    file = paths.check_file(pathlib.Path(name).expanduser())
     return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
   known = {'soft_reset': SOFT_RESET, 'thesis': THESIS, 'muon': MUON, **RUNS}
-  name = 'soft_reset' if name is None else name
   if name not in known:
     names, near = ', '.join(known), did_you_mean(name, known)
-    raise ValueError(f'--settings={name}: must be one of {names}.{near}')
+    raise ValueError(
+      f'--settings={name}: must be a .json file or one of {names}.{near}'
+    )
   return name, None, known[name]
 
 
 @command
 @_settings
-@option('step_hint', "Default: the file's.", click.IntRange(1, 10**7))
+@option(
+  'step_hint', "Steps. A run's file states them.", click.IntRange(1, 10**7)
+)
 @option('at', 'Also the phase and the rate of this step, from 1.', flags.COUNT)
 @switch('bound', 'Also the convex bound of the plan, and of two others.')
 @option(
@@ -65,7 +64,6 @@ def _read_settings(
 @overwrite
 def schedule(
   settings: str | None,
-  params: pathlib.Path | None,
   step_hint: int | None,
   at: int | None,
   bound: bool,
@@ -77,8 +75,10 @@ def schedule(
   Its cycles, their phases and checkpoints, what of them evaluations decide, and
   a picture.
   """
-  if step_hint is None and params is None:
-    raise click.UsageError('--step_hint is missing: give the steps.')
+  if step_hint is None and not (settings or '').endswith('.json'):
+    raise click.UsageError(
+      '--step_hint is missing: only a file of a run states it.'
+    )
   with errors.ended_by_signals():
     import numpy as np
 
@@ -86,7 +86,7 @@ def schedule(
     from ..studies import plan_bound, plans
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
-    name, recorded, chosen = _read_settings(settings, params)
+    name, recorded, chosen = _read_settings(settings)
     steps = step_hint or recorded
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
@@ -117,7 +117,6 @@ def schedule(
 def export(
   out: pathlib.Path,
   settings: str | None,
-  params: pathlib.Path | None,
   submission_path: pathlib.Path | None,
   name: str | None,
   ruleset: str,
@@ -140,7 +139,7 @@ def export(
   if folder.exists() and any(folder.iterdir()):
     raise ValueError(f'--out={out} is not empty. Nothing is replaced.')
   with errors.ended_by_signals():
-    title, own, chosen = _read_exported(settings, params, submission_path)
+    title, own, chosen = _read_exported(settings, submission_path)
   name = title if name is None else name
   if not re.fullmatch('[a-z][a-z0-9_]*', name) or keyword.iskeyword(name):
     raise ValueError(
@@ -202,16 +201,14 @@ def _read_space(
 
 
 def _read_exported(
-  settings: str | None, params: pathlib.Path | None, path: pathlib.Path | None
+  settings: str | None, path: pathlib.Path | None
 ) -> tuple[str, pathlib.Path | None, ScheduleParams]:
   """A name, the submission's file if it is to go along, and the settings."""
   if path is None:
-    title, _, chosen = _read_settings(settings, params)
+    title, _, chosen = _read_settings(settings)
     return title, None, chosen
-  if settings is not None or params:
-    raise ValueError(
-      '--submission_path has settings: give no --settings and no --params.'
-    )
+  if settings is not None:
+    raise ValueError('--submission_path has settings: give no --settings.')
   from ..mini_algoperf.submission_loader import load_submission
   from . import own_parts
 

@@ -61,7 +61,7 @@ def export(
   if isinstance(settings, ScheduleParams):
     file = folder.with_suffix('.json')
     file.write_text(json.dumps(as_plain(settings)))
-    chosen = f'--params={file}'
+    chosen = f'--settings={file}'
   flags = (f'--out={folder}', chosen, '--name=own', *flags)
   assert cli.main(['export', *flags]) == 0
   (path,) = folder.glob('*/own/submission.py')

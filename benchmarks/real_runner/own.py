@@ -69,7 +69,7 @@ def export(entries: pathlib.Path) -> None:
       file.write_text(json.dumps(as_plain(params)))
       out = pathlib.Path(folder, name)
       command = [sys.executable, '-m', 'reset_cycles.cli.main', 'export']
-      flags = [f'--params={file}', f'--name={name}', f'--out={out}']
+      flags = [f'--settings={file}', f'--name={name}', f'--out={out}']
       subprocess.run([*command, *flags], check=True)
       shutil.rmtree(entries / name, ignore_errors=True)
       shutil.copytree(out / 'self_tuning' / name, entries / name)

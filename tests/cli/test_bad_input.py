@@ -66,6 +66,7 @@ def bad_files(tmp_path_factory):
     sizes = f'def get_batch_size(name): return {text}'
     write(root / f'foreign/size_{i}.py', f'{complete}\n{sizes}\n')
   (root / 'dir.html').mkdir()
+  (root / 'dir.json').mkdir()
   write(root / 'typo.json', '{"repaet": true}')
   for name, (file, content) in LOGS.items():
     (root / 'logs' / name).mkdir(parents=True)
@@ -163,16 +164,17 @@ CASES = [
   ([*PLAN, '--out=plan.png'], '--out=plan.png exists: give another name, or'),
   ([*PLAN, '--out=no/plan.png'], '--out=no/plan.png: there is no folder no'),
   ([*PLAN, '--settings=peaks_sotf'], 'Did you mean peaks_soft?'),
-  ([*PLAN, '--settings=thesis', '--params=x'], 'contradict each other'),
-  ([*PLAN, '--params=loop'], 'loop is not a regular file'),
-  ([*PLAN, '--params=typo.json'], 'typo.json: repaet: '),
+  ([*PLAN, '--settings=x'], '--settings=x: must be a .json file or one of sof'),
+  ([*PLAN, '--settings=no.json'], 'no.json'),
+  ([*PLAN, '--settings=dir.json'], 'dir.json is not a regular file'),
+  ([*PLAN, '--settings=typo.json'], 'typo.json: repaet: '),
   ([*EXPORT, '--name=My'], '--name=My must be lower-case letters'),
   ([*EXPORT, '--name='], 'must be lower-case letters'),
   ([*EXPORT, '--name=lambda'], 'no Python keyword'),
   ([*EXPORT, '--submission_path=own'], 'own is a folder: give a file'),
   ([*EXPORT, '--submission_path=own/dict.py'], 'own/dict.py, line 5: '),
   ([*EXPORT, '--submission_path=foreign/submission.py'], 'make_submission'),
-  ([*EXPORT, '--params=x', '--submission_path=x'], 'give no --settings and no'),
+  ([*EXPORT, '--settings=x', '--submission_path=x'], 'give no --settings.'),
   (['export', '--out='], "'' is no path"),
   (['export', '--out=.'], '--out=. is the current folder'),
   (

@@ -324,7 +324,7 @@ def test_settings_from_a_file(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   params = dataclasses.replace(THESIS, budget_factor=3.5)
   pathlib.Path('mine.json').write_text(json.dumps(as_plain(params)))
-  flags = ['--params=mine.json', '--name=my_own_2']
+  flags = ['--settings=mine.json', '--name=my_own_2']
   assert export('--out=new/x', *flags) == 0
   own = tmp_path / 'new' / 'x' / 'self_tuning' / 'my_own_2'
   assert 'budget_factor=3.5' in (own / 'schedule_params.py').read_text()
