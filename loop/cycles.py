@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,7 @@ from .optimizers import (
   scheduled_in,
   takes_decay,
 )
+from .states import State, check_alive, contents, whole_step, with_contents
 
 _MAKES = (
   'a function of a key that jax can trace and that returns a tree of arrays, '
@@ -83,14 +84,6 @@ class OwnTau(SoftReset):
     tau = float(self.function(last.metric, first.metric, step))
     check_number('tau', tau, '[0, 1]')
     return tau
-
-
-class State(NamedTuple):
-  """What a loop trains: this, or any NamedTuple or dataclass with its fields."""
-
-  params: Any
-  opt_state: ClockedState
-  batch_stats: Any = None  # of BatchNorm and the like; blended like parameters
 
 
 class Cycles:
@@ -186,7 +179,7 @@ class Cycles:
     scheduled = _scheduled(optimizer, decay, chain, schedules)
 
     def look_at(optimizer: Any) -> Any:
-      build = build_of(optimizer, decay, scheduled)
+      build = build_of(optimizer, params, decay, scheduled)
       return build, frozen_in(build, params)
 
     build, kept = _used('optimizer', optimizer, USABLE, look_at)
@@ -218,7 +211,9 @@ class Cycles:
     # Before which step to decide, and the last one that before_step has seen.
     self._due, self._last = -1, -1
     self._has_begun = self._is_over = False
-    self._layout: list[Any] = []  # of the parameters, once `_adopt` saw some
+    # Of the parameters, once `_adopt` has seen some.
+    self._structure: Any = None
+    self._layout: list[Any] = []
 
   def _fresh(self, number: int) -> tuple[Any, Any]:
     """Parameters and statistics with which cycle `number` may start."""
@@ -227,7 +222,7 @@ class Cycles:
     leaves = tree_flatten_with_path(params)[0]
     for path, leaf in leaves or [((), params)]:
       where = keystr(path) or 'the top'
-      if not path or not hasattr(leaf, 'dtype'):
+      if not hasattr(leaf, 'dtype'):
         raise TypeError(f'it returned {type(leaf).__name__} at {where}')
       if jnp.iscomplexobj(leaf):
         raise TypeError(f'at {where} it is complex: train its two real parts')
@@ -245,7 +240,8 @@ class Cycles:
     def init(params: Any) -> ClockedState:
       return ClockedState(self._begin(params), *words)
 
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    # optax.tree_map_params comes with a tree without leaves.
+    if not leaves or any(isinstance(x, jax.core.Tracer) for x in leaves):
       return init(params)
     params = jax.tree_util.tree_map(jnp.asarray, params)
     return LoopDevices(params).init(init, params)
@@ -276,9 +272,12 @@ class Cycles:
     Raises:
       ValueError: if the state is not one of these cycles, or not of this step.
     """
+    step = whole_step(step)
     # Any other step means that the state may have been restored.
     is_next = self._has_begun and step in (self._last, self._last + 1)
     if is_next and step < self._due:
+      if step == self._last:  # an evaluation may have reset the model
+        check_alive({'params': getattr(state, 'params', None)})
       self._last = step
       return state, []
     if step == 0 < self._last:  # another run
@@ -313,8 +312,7 @@ class Cycles:
     Raises:
       ValueError: as for `before_step`.
     """
-    step = np.asarray(step).tolist()  # a number, also of a train state's array
-    check_count('step', step, least=0)
+    step = whole_step(step)
     loss = _used('loss', loss, 'a number', float)
     metric = _used('metric', metric, 'a number', float)
     model, control, now = self._adopt(state)
@@ -412,6 +410,7 @@ class Cycles:
     Args:
       step: that of the last `before_step`, or a later one.
     """
+    step = whole_step(step)
     return max(self._due - step, 0) if 0 <= self._last <= step else 0
 
   @property
@@ -425,7 +424,8 @@ class Cycles:
 
   def learning_rate(self, state: Any) -> float:
     """The learning rate of the step about to be taken; waits for the state."""
-    return float(self._rate(jax.device_get(state.opt_state.clock)))
+    words = np.asarray(jax.device_get(state.opt_state.clock))
+    return float(self._rate(words.astype(np.int32)))
 
   def _adopt(
     self, state: Any, is_any_plan: bool = False
@@ -435,31 +435,26 @@ class Cycles:
     A restored state is brought into the form that the compiled step returns. If
     its layout is new, the reset is compiled again.
     """
-    is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
-    is_state &= all(hasattr(state, name) for name in self._fields)
-    right = f'a NamedTuple or a dataclass with {" and ".join(self._fields)}'
-    right += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
-    check(is_state, 'state', type(state).__name__, right)
-    params, opt, stats = (*(getattr(state, f) for f in self._fields), None)[:3]
-    right = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
-    is_own = isinstance(opt, ClockedState)
-    check(is_own, 'state.opt_state', type(opt).__name__, right)
-    right = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
-    is_array = isinstance(opt.clock, (jax.Array, np.ndarray))
-    check(is_array, 'state.opt_state.clock', type(opt.clock).__name__, right)
-    _check_shapes(State(params, opt, stats), self._like)
+    params, opt, stats = contents(state, self._fields, self._like)
     params = jax.tree_util.tree_map(jnp.asarray, params)
     leaves = jax.tree_util.tree_leaves(params)
-    is_known = bool(self._layout) and all(
+    structure: Any = jax.tree_util.tree_structure(params)
+    is_known = bool(self._layout) and structure == self._structure
+    is_known = is_known and all(
       leaf.sharding.is_equivalent_to(layout, leaf.ndim)
       for leaf, layout in zip(leaves, self._layout)
     )
     if not is_known:
+      begun = jax.eval_shape(self._begin, params)
+      self._structure = structure
+      self._inner: Any = jax.tree_util.tree_structure(begun)
       # Copies, since an array that turns up twice could not be donated.
       params = jax.tree_util.tree_map(jnp.copy, params)
       self._devices = LoopDevices(params)
       self._layout = [leaf.sharding for leaf in leaves]
-    model = self._devices.place(Model(params, stats, opt.inner))
+    # A checkpoint may have lists where init makes tuples.
+    inner = self._inner.unflatten(jax.tree_util.tree_leaves(opt.inner))
+    model = self._devices.place(Model(params, stats, inner))
     if not is_known:
       self._reset = ModelReset(self._devices, self._role, self._begin, model)
     words, clock = self._devices.get((opt.control, opt.clock))
@@ -495,9 +490,7 @@ class Cycles:
     content = (model.params, opt_state, model.model_state)
     changes = dict(zip(self._fields, content))
     said = [event_of(event, step) for event in events]
-    if hasattr(state, '_replace'):
-      return state._replace(**changes), said
-    return replace(state, **changes), said
+    return with_contents(state, changes), said
 
 
 def _settings(
@@ -554,15 +547,3 @@ def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
     reason = str(error).partition('\n')[0]
     said = f'{name}={described(value)} ({reason}): must be {right}.'
     raise ValueError(said) from error
-
-
-def _check_shapes(state: State, like: State) -> None:
-  """Raises ValueError with the path of the first leaf whose shape is wrong."""
-  given, right = (
-    {path: np.shape(leaf) for path, leaf in leaves}
-    for leaves, _ in map(tree_flatten_with_path, (state, like))
-  )
-  for path in {**right, **given} if given != right else ():
-    name = f'shape of state{keystr(path)}'
-    has, must = given.get(path, 'absent'), right.get(path, 'absent')
-    check(has == must, name, has, f'{must} in these cycles')

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import NamedSharding, PartitionSpec, Sharding
+from jax.sharding import (
+  NamedSharding,
+  PartitionSpec,
+  Sharding,
+  SingleDeviceSharding,
+)
 
 from ..core.devices import Devices
 
@@ -18,41 +24,63 @@ class LoopDevices(Devices):
 
   What has a parameter's shape, and a path that ends with the parameter's, is
   laid out like it: moments, iterates, fresh values. The rest is replicated.
+
+  Parameters may lie on devices that no one mesh spans, as the stages of a
+  pipeline do. A compiled function then runs on the first device, its results go
+  back to where they belong, and the rest is on no device in particular, as jax
+  has what was never placed.
   """
 
   def __init__(self, params: Any) -> None:
     leaves = jax.tree_util.tree_flatten_with_path(params)[0]
     shardings: list[Any] = [leaf.sharding for _, leaf in leaves]
     named = [s for s in shardings if isinstance(s, NamedSharding)]
-    self._replicated = shardings[0]
-    if named:
-      self._replicated = NamedSharding(named[0].mesh, PartitionSpec())
+    widest = max((s.device_set for s in shardings), key=len)
+    self._is_apart = any(not s.device_set <= widest for s in shardings)
+    replicated = shardings[0]
+    if self._is_apart:
+      first = min(shardings[0].device_set, key=lambda device: device.id)
+      replicated = SingleDeviceSharding(first)
+    elif named:
+      replicated = NamedSharding(named[0].mesh, PartitionSpec())
+    self._replicated: Any = replicated
     self._sharded = [
       (jax.tree_util.keystr(path), leaf.shape, leaf.sharding)
       for path, leaf in sorted(leaves, key=lambda pair: -len(pair[0]))
-      if leaf.sharding in named
+      if self._is_apart or leaf.sharding in named
     ]
+
+  def _own(self, path: Any, leaf: Any) -> Sharding | None:
+    """That of the parameter that a leaf belongs to, if to one."""
+    name = jax.tree_util.keystr(path)
+    for end, shape, sharding in self._sharded:
+      if name.endswith(end) and np.shape(leaf) == shape:
+        return sharding
+    return None
 
   def layout(self, tree: Any) -> Any:
     """See `Devices`."""
-
-    def lies(path: Any, leaf: Any) -> Sharding:
-      name = jax.tree_util.keystr(path)
-      for end, shape, sharding in self._sharded:
-        if name.endswith(end) and np.shape(leaf) == shape:
-          return sharding
-      return self._replicated
-
+    lies = lambda path, leaf: self._own(path, leaf) or self._replicated
     return jax.tree_util.tree_map_with_path(lies, tree)
 
   def put(self, tree: Any) -> Any:
     """See `Devices`."""
+    if self._is_apart:
+      return jax.tree_util.tree_map(jnp.array, tree)
     place = lambda x: _laid_out(x, self._replicated)
     return jax.tree_util.tree_map(place, tree)
 
   def place(self, tree: Any) -> Any:
     """See `Devices`; host values are laid out as well."""
-    return jax.tree_util.tree_map(_laid_out, tree, self.layout(tree))
+    if not self._is_apart:
+      return jax.tree_util.tree_map(_laid_out, tree, self.layout(tree))
+
+    def place(path: Any, leaf: Any) -> jax.Array:
+      own = self._own(path, leaf)
+      # By way of the host, or it would stay tied to its device.
+      return _laid_out(leaf, own) if own else jnp.array(self.get(leaf))
+
+    return jax.tree_util.tree_map_with_path(place, tree)
 
   def get(self, tree: Any) -> Any:
     """See `Devices`."""
@@ -69,9 +97,22 @@ class LoopDevices(Devices):
     self, fn: Callable[..., Any], tree: Any, *hosts: Any, donate: bool = False
   ) -> Callable[..., Any]:
     """See `Devices`."""
-    program = super().compile(fn, tree, *hosts, donate=donate)
-    # Of several processes, each lays out its own part of the host values.
-    return lambda tree, *hosts: program(tree, *map(self.place, hosts))
+    home = self._replicated
+    with jax.disable_jit(False):  # a compiled function knows no other way
+      if self._is_apart:
+        jitted = jax.jit(fn, in_shardings=home, out_shardings=home)
+        program = jitted.lower(self.shapes_of(tree), *hosts).compile()
+      else:
+        program = super().compile(fn, tree, *hosts, donate=donate)
+
+    def call(tree: Any, *hosts: Any) -> Any:
+      with jax.disable_jit(False):
+        if self._is_apart:
+          return self.place(program(*jax.device_put((tree, *hosts), home)))
+        # Of several processes, each lays out its own part of the host values.
+        return program(tree, *map(self.place, hosts))
+
+    return call
 
 
 def _laid_out(x: Any, sharding: Sharding) -> jax.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -29,12 +30,15 @@ TRANSFORMATION: type[optax.GradientTransformation] = getattr(
 )
 # The key of the optimizer's state in a `Model`.
 OPT_STATE = jax.tree_util.GetAttrKey('opt_state')
+# How the path of an injected learning rate ends.
+_RATE = ".hyperparams['learning_rate']"
 Build = Callable[[Step], Any]  # makes the transformation of one step
 Scheduled = tuple[float, Shape]  # an argument's own value, and its factor
 
 
 def build_of(
   optimizer: Any,
+  params: Any,
   weight_decay: float,
   scheduled: Mapping[str, Scheduled] | None = None,
 ) -> Build:
@@ -44,17 +48,22 @@ def build_of(
     optimizer: a callable of learning_rate, or of another first argument, and, if
       it likes, weight_decay; a transformation with a learning_rate of
       optax.inject_hyperparams; or an `Optimizer` of the core.
+    params: tree of jax.ShapeDtypeStruct, such as will be trained.
     weight_decay: for a callable that takes one of this name.
     scheduled: arguments of a callable that follow a shape; see `scheduled_in`.
 
   Returns:
     A function of a `Step`. The state of what it makes may be donated, saved and
     restored: its arrays are strongly typed, and none is in it twice.
+
+  Raises:
+    ValueError: if several learning rates are injected and the first one is 0.
   """
   if hasattr(optimizer, 'build'):
     make = optimizer.build
   elif hasattr(optimizer, 'init') and hasattr(optimizer, 'update'):
-    make = lambda step: _injected(optimizer, step.rate)
+    ratios = _ratios(optimizer, params)
+    make = lambda step: _injected(optimizer, ratios, step.rate)
   else:
     parameters = inspect.signature(optimizer).parameters
     bound = getattr(optimizer, 'keywords', {})  # of a partial
@@ -139,12 +148,41 @@ def scheduled_in(
   return {name: (known[name], shape) for name, shape in schedules.items()}
 
 
-def _injected(optimizer: Any, rate: Any) -> Any:
-  """A transformation whose injected learning rate is set before each update."""
+def _ratios(optimizer: Any, params: Any) -> dict[str, float]:
+  """By path, each injected learning rate of a state over the first of them."""
+
+  def rates(params: Any) -> list[tuple[str, Any]]:
+    leaves = jax.tree_util.tree_flatten_with_path(optimizer.init(params))[0]
+    named = [(keystr(path), leaf) for path, leaf in leaves]
+    return [pair for pair in named if pair[0].endswith(_RATE)]
+
+  def values() -> list[Any]:
+    zeros = lambda like: jnp.zeros(like.shape, like.dtype)
+    begun = rates(jax.tree_util.tree_map(zeros, params))
+    return [leaf for _, leaf in begun]
+
+  paths: list[str] = []
+  jax.eval_shape(lambda tree: paths.extend(p for p, _ in rates(tree)), params)
+  if len(paths) < 2:
+    return dict.fromkeys(paths, 1.0)
+  # Nothing but the rates is computed.
+  found = [float(rate) for rate in jax.jit(values)()]
+  if len(set(found)) == 1:
+    return dict.fromkeys(paths, 1.0)
+  if not math.isfinite(found[0]) or found[0] == 0:
+    raise ValueError(
+      f'its injected learning rates are {", ".join(f"{r:g}" for r in found)}: the '
+      'others keep their ratio to the first one, which must not be 0'
+    )
+  return {path: rate / found[0] for path, rate in zip(paths, found)}
+
+
+def _injected(optimizer: Any, ratios: Mapping[str, float], rate: Any) -> Any:
+  """A transformation whose injected rates are set before each update."""
 
   def with_rate(path: Any, leaf: Any) -> Any:
-    is_rate = keystr(path).endswith(".hyperparams['learning_rate']")
-    return rate.astype(leaf.dtype) if is_rate else leaf
+    ratio = ratios.get(keystr(path))
+    return leaf if ratio is None else (rate * ratio).astype(leaf.dtype)
 
   def update(updates: Any, state: Any, params: Any = None, **more: Any) -> Any:
     state = jax.tree_util.tree_map_with_path(with_rate, state)

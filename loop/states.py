@@ -1,0 +1,108 @@
+"""The state of a loop: what it has to be, and how its contents are replaced."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import keystr, tree_flatten_with_path
+
+from ..core.checks import check, check_count
+from ..core.optimizers import ClockedState
+
+
+class State(NamedTuple):
+  """What a loop trains: this, or any NamedTuple or dataclass with its fields."""
+
+  params: Any
+  opt_state: ClockedState
+  batch_stats: Any = None  # of BatchNorm and the like; blended like parameters
+
+
+def contents(state: Any, fields: Sequence[str], like: State) -> State:
+  """Parameters, optimizer state and statistics of any state of a loop.
+
+  Args:
+    state: a NamedTuple or a dataclass.
+    fields: those of `State` that it is to have.
+    like: its right shapes.
+
+  Raises:
+    ValueError: if it is no state of these cycles, or has been donated.
+  """
+  is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
+  is_state &= all(hasattr(state, name) for name in fields)
+  right = f'a NamedTuple or a dataclass with {" and ".join(fields)}'
+  right += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
+  check(is_state, 'state', type(state).__name__, right)
+  found = State(*(getattr(state, name) for name in fields))
+  opt = found.opt_state
+  right = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
+  check(
+    isinstance(opt, ClockedState), 'state.opt_state', type(opt).__name__, right
+  )
+  words = {name: getattr(opt, name) for name in ('clock', 'control')}
+  for name, leaf in words.items():
+    right = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
+    is_array = isinstance(leaf, (jax.Array, np.ndarray))
+    check(is_array, f'state.opt_state.{name}', type(leaf).__name__, right)
+  _check_leaves(found, like)
+  check_alive(found)
+  for name, leaf in words.items():
+    right = 'int32, as it was saved: its bits are the numbers of the run'
+    is_whole = np.issubdtype(leaf.dtype, np.integer) and leaf.dtype.itemsize > 3
+    check(is_whole, f'dtype of state.opt_state.{name}', str(leaf.dtype), right)
+  return found
+
+
+def with_contents(state: Any, changes: Mapping[str, Any]) -> Any:
+  """The state with other contents, made without its class's constructor."""
+  if hasattr(state, '_replace'):
+    return state._replace(**changes)
+  changed = copy.copy(state)
+  for name, value in changes.items():
+    object.__setattr__(changed, name, value)  # also where it is frozen
+  return changed
+
+
+def whole_step(step: Any) -> int:
+  """A step of any type as a Python number; waits where it is a device's.
+
+  Raises:
+    ValueError: if it is no whole number of at least 0.
+  """
+  if type(step) is not int:
+    step = np.asarray(step).tolist()
+  check_count('step', step, least=0)
+  return int(step)
+
+
+def _check_leaves(state: State, like: State) -> None:
+  """Raises ValueError with the path of the first leaf that cannot be right."""
+  given, right = (
+    {path: np.shape(leaf) for path, leaf in leaves}
+    for leaves in (tree_flatten_with_path(tree)[0] for tree in (state, like))
+  )
+  for path in {**right, **given} if given != right else ():
+    name = f'shape of state{keystr(path)}'
+    has, must = given.get(path, 'absent'), right.get(path, 'absent')
+    check(has == must, name, has, f'{must} in these cycles')
+
+
+def check_alive(state: Any) -> None:
+  """Raises ValueError if the state was given to a reset before.
+
+  Args:
+    state: parameters, or a whole state; a tree of arrays.
+  """
+  for path, leaf in tree_flatten_with_path(state)[0]:
+    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+      raise ValueError(
+        f'state{keystr(path)} has been deleted: a reset donates the state that '
+        'it is given. Go on with the state that before_step and '
+        'after_evaluation return, and keep copies of what you need.'
+      )

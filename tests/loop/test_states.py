@@ -1,0 +1,263 @@
+"""The state of a loop: its classes, its steps, its checkpoints, its devices."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import documents, loops
+from helpers.trees import assert_same, host
+from reset_cycles.loop import State
+from reset_cycles.soft_reset import SoftReset
+
+
+@pytest.mark.parametrize('kind', [int, np.int64, np.uint8, jnp.int32, np.array])
+def test_a_step_may_be_any_whole_number(kind):
+  """A soft reset at step 4; events have Python's numbers."""
+  cycles, plain = loops.make(), loops.make()
+  step = loops.make_step(cycles)
+  state, tape = loops.start(cycles), []
+  expected, right = loops.train(
+    plain, loops.start(plain), {2: (1.0, 0.4)}, 0, 6
+  )
+  for i in range(6):
+    state, events = cycles.before_step(kind(i), state)
+    tape += events
+    assert cycles.steps_until_due(kind(i)) == (4 if i < 4 else 8) - i
+    state = step(state, loops.inputs_of(i))
+    if i == 1:
+      state, events = cycles.after_evaluation(kind(2), 1.0, 0.4, state)
+      tape += events
+  assert tape == right
+  for event in tape:
+    assert type(event.step) is type(event.cycle) is int
+    assert {type(v) for v in event.numbers.values()} <= {int, float, bool}
+  assert_same(state, expected)
+
+
+@pytest.mark.parametrize('step', ['0', 0.0, True, jnp.float32(0), [0], None])
+def test_what_is_no_step_is_refused(step):
+  cycles = loops.make()
+  state = loops.start(cycles)
+  for call in (
+    lambda: cycles.before_step(step, state),
+    lambda: cycles.after_evaluation(step, 1.0, 0.5, state),
+    lambda: cycles.steps_until_due(step),
+  ):
+    with pytest.raises(ValueError, match='step=.*: must be a whole number'):
+      call()
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+  """Its constructor takes other arguments than its fields."""
+
+  params: Any
+  opt_state: Any
+  name: str
+
+  def __init__(self, cycles, params):
+    object.__setattr__(self, 'params', params)
+    object.__setattr__(self, 'opt_state', cycles.optimizer.init(params))
+    object.__setattr__(self, 'name', 'mine')
+
+
+def module(cycles, params):
+  eqx = pytest.importorskip('equinox')
+
+  class Module(eqx.Module):
+    params: Any
+    opt_state: Any
+    name: str = eqx.field(static=True)
+
+    def __init__(self, params):
+      self.params, self.name = params, 'mine'
+      self.opt_state = cycles.optimizer.init(params)
+
+  return Module(params)
+
+
+@pytest.mark.parametrize('make', [Made, module])
+def test_no_constructor_is_asked_to_make_a_state(make):
+  cycles = loops.make(loops.SWITCHING)
+  params = loops.init(jax.random.PRNGKey(7))
+  state = make(cycles, params)
+  before, events = cycles.before_step(0, state)
+  assert [event.kind for event in events] == ['cycle_start']
+  assert_same(before.params, loops.init(jax.random.PRNGKey(7)))
+  after, _ = cycles.after_evaluation(0, math.nan, math.nan, before)
+  assert type(after) is type(state) and after.name == 'mine'
+  fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 2))
+  assert_same(after.params, fresh)
+
+
+def test_parameters_may_be_one_array():
+  """Two cycles of 4 steps; half of a fresh array in the second."""
+  fresh = lambda key: jax.random.normal(key, (3, 2))
+  cycles = loops.make(optimizer=optax.adam, make_params=fresh)
+  state = loops.start(cycles, fresh)
+  state, _ = cycles.before_step(0, state)
+  for _ in range(4):
+    updates, opt = cycles.optimizer.update(
+      jnp.ones((3, 2)), state.opt_state, state.params
+    )
+    state = State(optax.apply_updates(state.params, updates), opt)
+  old = host(state)
+  state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
+  new = fresh(jax.random.fold_in(jax.random.PRNGKey(0), 2))
+  np.testing.assert_allclose(state.params, (old.params + new) / 2, rtol=1e-6)
+  mu = state.opt_state.inner[0].mu
+  np.testing.assert_allclose(mu, 0.75 * old.opt_state.inner[0].mu, rtol=1e-6)
+
+
+def test_a_deleted_state_is_refused_with_a_sentence():
+  cycles = loops.make(loops.SWITCHING)
+  old = loops.start(cycles)
+  old, _ = cycles.before_step(0, old)
+  new, _ = cycles.after_evaluation(0, math.nan, math.nan, old)
+  with pytest.raises(ValueError, match='has been deleted: a reset donates'):
+    cycles.before_step(0, old)
+  with pytest.raises(ValueError, match=r"state.params\['hidden.*deleted"):
+    cycles.after_evaluation(0, 1.0, 0.5, old)
+  cycles.before_step(0, new)
+
+
+def test_the_page_says_on_its_first_screen_what_is_donated():
+  page = (documents.ROOT / 'docs' / 'own_loop.md').read_text()
+  first = ' '.join(page.splitlines()[:20])
+  assert '`before_step` and `after_evaluation` may delete the arrays' in first
+  assert 'keep copies' in first
+
+
+def test_a_checkpoint_may_have_lists_for_tuples():
+  """optax has tuples where some formats know lists only."""
+  cycles, other = (
+    loops.make(optimizer=optax.adamw),
+    loops.make(optimizer=optax.adamw),
+  )
+  evaluations = {2: (1.0, 0.4)}
+  state, _ = loops.train(cycles, loops.start(cycles), evaluations, 0, 3)
+  saved = host(state)
+  inner = list(saved.opt_state.inner)
+  listed = saved._replace(opt_state=saved.opt_state._replace(inner=inner))
+  resumed, events = other.before_step(3, listed)
+  assert isinstance(resumed.opt_state.inner, tuple)
+  resumed, tape = loops.train(other, resumed, {}, 3, 6)
+  expected, right = loops.train(cycles, state, {}, 3, 6)
+  assert tape == right
+  assert_same(resumed, expected)
+
+
+@pytest.mark.parametrize('kind', [np.int64, np.uint32])
+def test_a_clock_of_another_whole_type_is_converted(kind):
+  cycles = loops.make()
+  state, _ = loops.train(cycles, loops.start(cycles), {2: (1.0, 0.4)}, 0, 3)
+  expected, right = loops.train(loops.make(), host(state), {}, 3, 6)
+  opt = host(state.opt_state)
+  other = opt._replace(
+    clock=opt.clock.astype(kind), control=opt.control.astype(kind)
+  )
+  restored = host(state)._replace(opt_state=other)
+  again = loops.make()
+  assert again.learning_rate(restored) == cycles.learning_rate(state)
+  found, tape = loops.train(again, restored, {}, 3, 6)
+  assert tape == right
+  assert_same(found, expected)
+
+
+@pytest.mark.parametrize('name', ['clock', 'control'])
+@pytest.mark.parametrize('kind', [np.float32, np.float64, np.int16])
+def test_a_clock_that_has_lost_its_bits_is_refused(name, kind):
+  cycles = loops.make()
+  state = loops.start(cycles)
+  lost = getattr(host(state.opt_state), name).astype(kind)
+  opt = state.opt_state._replace(**{name: lost})
+  said = (
+    f'dtype of state.opt_state.{name}={np.dtype(kind).name!r}: must be int32'
+  )
+  with pytest.raises(ValueError, match=said):
+    cycles.before_step(0, state._replace(opt_state=opt))
+
+
+def test_the_state_is_mapped_as_any_of_optax():
+  if tuple(map(int, optax.__version__.split('.')[:3])) < (0, 2, 3):
+    pytest.skip('the tree_map_params of this optax is missing or broken')
+  cycles = loops.make(optimizer=optax.adam)
+  params = loops.init(jax.random.PRNGKey(7))
+  state = cycles.optimizer.init(params)
+  mark = lambda leaf: 'like a parameter'
+  found = optax.tree_map_params(cycles.optimizer, mark, state)
+  plain = optax.adam(0.1)
+  right = optax.tree_map_params(plain, mark, plain.init(params))
+  assert found.inner[0].mu == right[0].mu
+  assert found.inner[0].count == right[0].count
+  assert found.clock is state.clock and found.control is state.control
+
+
+def test_a_state_is_known_by_its_shapes_alone():
+  """Inside `eval_shape` and around it, `jit` and none: one structure."""
+  cycles = loops.make(optimizer=optax.adam)
+  init = cycles.optimizer.init
+  params = loops.init(jax.random.PRNGKey(7))
+  shapes = jax.eval_shape(loops.init, jax.random.PRNGKey(7))
+  kinds = lambda tree: jax.tree_util.tree_map(
+    lambda leaf: (leaf.shape, leaf.dtype), tree
+  )
+  right = kinds(init(params))
+  assert kinds(jax.eval_shape(init, shapes)) == right
+  make = lambda key: init(loops.init(key))
+  assert kinds(jax.eval_shape(make, jax.random.PRNGKey(7))) == right
+  assert kinds(jax.jit(make)(jax.random.PRNGKey(7))) == right
+
+
+def test_without_jit_it_is_the_same_run():
+  evaluations = {2: (1.0, 0.4)}
+  compiled = loops.make(optimizer=optax.adam)
+  right, said = loops.train(compiled, loops.start(compiled), evaluations, 0, 5)
+  with jax.disable_jit():
+    cycles = loops.make(optimizer=optax.adam)
+    found, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 5)
+  assert list(map(str, tape)) == list(map(str, said))
+  for a, b in zip(
+    *map(jax.tree_util.tree_leaves, (right.params, found.params))
+  ):
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_stages_stay_on_their_devices():
+  """Two layers on two devices, which no mesh spans, through all resets."""
+  one, two = jax.devices()[:2]
+  fresh = lambda key: {
+    'first': jax.random.normal(key, (4, 4)),
+    'second': jnp.ones((4, 2)),
+  }
+  places = {'first': {one}, 'second': {two}}
+  # Adam corrects the bias of all leaves in one compiled call.
+  momentum = functools.partial(optax.sgd, momentum=0.9)
+  chain = dataclasses.replace(loops.SWITCHING, reset=SoftReset())
+  cycles = loops.make(chain, optimizer=momentum, make_params=fresh)
+  params = fresh(jax.random.PRNGKey(1))
+  params = {
+    name: jax.device_put(leaf, device)
+    for (name, leaf), device in zip(params.items(), (one, two))
+  }
+  state = State(params, cycles.optimizer.init(params))
+  for step, metric in enumerate((0.4, 0.5, 0.6, 0.7, math.nan)):
+    state, _ = cycles.before_step(step, state)
+    updates, opt = cycles.optimizer.update(
+      state.params, state.opt_state, state.params
+    )
+    state = State(optax.apply_updates(state.params, updates), opt)
+    state, events = cycles.after_evaluation(step + 1, metric, metric, state)
+    own = opt.inner[0]
+    for tree in (state.params, state.opt_state.inner[0].trace, own.trace):
+      assert {name: leaf.devices() for name, leaf in tree.items()} == places
+  assert [e.numbers['tau'] for e in events if e.kind == 'reset'] == [1.0]
+  right = fresh(jax.random.fold_in(jax.random.PRNGKey(0), events[-1].cycle))
+  assert_same(state.params, right)
