@@ -10,6 +10,7 @@ their own; what is answered otherwise than in its source is said on a page.
 import dataclasses
 import inspect
 import itertools
+import json
 import math
 import re
 
@@ -75,6 +76,7 @@ from reset_cycles.schedule_params import (
   SOFT_RESET,
   THESIS,
   ScheduleParams,
+  tuned,
   with_peak,
 )
 from reset_cycles.soft_reset import SoftReset, blend
@@ -86,7 +88,6 @@ ROWS: dict = {}
 TO_COME = {
   38: 'L2 Adam, through any optax optimizer by its name',
   74: 'reduced OGBG and WMT in the real runner',
-  'tuning_search_space.json': 'the search space of the external ruleset',
   'submission_runner.py': 'reduced OGBG and WMT in the real runner',
 }
 
@@ -642,6 +643,7 @@ def _():
 held_by(
   *(79, 'external ruleset'),
   'test_tuned.py::test_a_name_means_a_field',
+  'mini_algoperf/test_tuning.py::test_every_trial_has_its_point_in_force',
   'test_submission.py::test_the_external_ruleset_replaces_settings_and_has_its'
   '_own_budget',
 )
@@ -1084,6 +1086,26 @@ def _():
   names = 'submission.py schedule_params.py soft_reset.py early_switching.py'
   for name in [*names.split(), 'README.md', 'pyproject.toml', 'tests']:
     assert (ROOT / name).exists(), name
+
+
+@row('tuning_search_space.json', 'a point of it, in force')
+def _():
+  space = json.loads((ROOT / 'tuning_search_space.json').read_text())
+  lowest = {
+    name: min(given.get('feasible_points', [given.get('min')]))
+    for name, given in space.items()
+  }
+  found = tuned(SCHEDULE_PARAMS, lowest)
+  assert found.relative_peak.share == space['relative_peak__share']['min']
+  assert found.optimizer.weight_decay == space['weight_decay']['min']
+  assert found != SCHEDULE_PARAMS
+
+
+held_by(
+  *('tuning_search_space.json', 'a point of it, in force'),
+  'mini_algoperf/test_tuning.py::'
+  'test_the_settings_in_force_take_the_search_space_of_the_root',
+)
 
 
 @row('packages', 'the packages that the card names')
