@@ -54,7 +54,9 @@ def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
 @command
 @_settings
 @option(
-  'step_hint', "Steps. A run's file states them.", click.IntRange(1, 10**7)
+  'step_hint',
+  'Steps; needed, unless --params is the settings of a run.',
+  click.IntRange(1, 10**7),
 )
 @option('at', 'Also the phase and the rate of this step, from 1.', flags.COUNT)
 @switch('bound', 'Also the convex bound of the plan, and of two others.')

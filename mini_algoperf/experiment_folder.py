@@ -44,7 +44,7 @@ def locked(path: pathlib.Path) -> Iterator[None]:
     ValueError: if another process of this user has it.
   """
   digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:16]
-  name = f'soft_reset_{os.getuid()}_{digest}.lock'
+  name = f'reset_cycles_{os.getuid()}_{digest}.lock'
   with (pathlib.Path(tempfile.gettempdir()) / name).open('a') as lock:
     try:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

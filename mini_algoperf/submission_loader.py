@@ -14,7 +14,7 @@ from .user_code import import_file
 _ROOT = __name__.split('.', maxsplit=1)[0]
 OWN_SUBMISSION = f'{_ROOT}.submission'
 # Begins the name under which a folder of the user's is imported.
-_ALIAS = 'soft_reset_submission'
+_ALIAS = 'reset_cycles_submission'
 
 
 class LoadedSubmission(NamedTuple):

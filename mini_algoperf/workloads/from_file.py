@@ -57,7 +57,7 @@ def load_class(given: str) -> type[MiniWorkload]:
   if path.suffix != '.py' or not path.is_file():
     raise ValueError(f'workload: {file}: there is no such Python file (.py).')
   try:
-    module = import_file('soft_reset_workload', path)
+    module = import_file('reset_cycles_workload', path)
   except KeyboardInterrupt:
     raise
   except BaseException as e:

@@ -203,7 +203,7 @@ def test_own_parts_are_exported_as_the_page_says(mine, capsys):
   assert 'modules with' in capsys.readouterr().out
 
 
-IS_HERE = "__name__.startswith('soft_reset_submission')"
+IS_HERE = "__name__.startswith('reset_cycles_submission')"
 # A file of the page: what is changed in it, and what is said then.
 BROKEN = {
   'absolute': (
