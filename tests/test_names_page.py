@@ -1,4 +1,4 @@
-"""docs/thesis.md: every name on the page is in the code, and none is missing."""
+"""docs/thesis.md and docs/api.md: every name on them is in the code."""
 
 import dataclasses
 import importlib
@@ -64,6 +64,14 @@ def test_a_name_that_is_gone_is_found_out():
   ):
     with pytest.raises((AttributeError, ModuleNotFoundError)):
       found(name)
+
+
+def test_the_names_of_the_api_are_in_the_code():
+  page = (ROOT / 'docs' / 'api.md').read_text()
+  names = re.findall(r'(?m)^::: reset_cycles\.(.*)$', page)
+  assert len(names) > 20
+  for name in names:
+    assert found(name) is not None, name
 
 
 def test_the_page_has_every_name_of_the_diagram():
