@@ -142,9 +142,9 @@ def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
   yield from table_lines(period_rows(plan.chain))
   if plan.chain.has_multiple:
     steps = ', '.join(f'{step:,}' for step in plan.chain.reinit_steps)
-    yield f'A further cycle starts after {steps} steps (reinit_steps).'
+    yield f'Steps after which a further cycle starts (reinit_steps): {steps}.'
   else:
-    yield 'No further cycle is planned (has_multiple).'
+    yield 'No further cycle is planned (has_multiple is False).'
   decided = what_evaluations_decide(plan.settings)
   yield 'First and last step are counted from 1. ' + (
     'In a run, evaluations decide:' if decided else 'This is what will happen.'

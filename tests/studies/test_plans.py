@@ -56,7 +56,7 @@ def test_phases_and_checkpoints_of_a_plan():
     '  cycle  from  stable from  decay from  decay  checkpoint',
     '  1      1     101          461         90     550',
     '  1      551   551          911         90     1,000',
-    'No further cycle is planned (has_multiple).',
+    'No further cycle is planned (has_multiple is False).',
   ]
   # .5 * (1 - 45 / 90) after 45 steps of the second decay.
   for step, said in {
@@ -69,5 +69,5 @@ def test_phases_and_checkpoints_of_a_plan():
 
 def test_when_further_cycles_start():
   lines = list(plans.plan_lines('thesis', RunPlan(80_000, THESIS)))
-  said = 'A further cycle starts after 53,334, 106,667 steps (reinit_steps).'
-  assert said in lines
+  start = 'Steps after which a further cycle starts (reinit_steps): '
+  assert f'{start}53,334, 106,667.' in lines
