@@ -69,7 +69,7 @@ def test_the_wheel_has_the_packages_and_their_data(installed):
   data = {path for path in files if path.suffix != '.py'}
   assert files - data == code
   # What is exported is at the root, beside the mark of a typed package.
-  exported = {'LICENSE', 'submission_info.yml'}
+  exported = {'LICENSE', 'submission_info.yml', 'tuning_search_space.json'}
   at_root = {path.name for path in data if path.parent == pathlib.Path()}
   assert at_root == {*exported, 'py.typed'}
   kinds = {'.csv', '.html', '.json', '.npz', '.txt', '.zip'}
