@@ -72,6 +72,7 @@ def run(
   folder: pathlib.Path,
   settings: str | ScheduleParams,
   flags: list[str],
+  search_space: Any = None,
   **changes: Any,
 ) -> int:
   """Runs the benchmark in a process of its own, with an exported submission.
@@ -79,7 +80,10 @@ def run(
   Args:
     folder: for the submission, which a second run finds there, and the log.
     settings: by name, or the settings themselves.
-    flags: of the benchmark's script; the submission's path is added.
+    flags: of the benchmark's script; the submission's path is added, and that of
+      the search space.
+    search_space: what its file holds; the submission is then one for the
+      external ruleset.
     **changes: to the job, see algoperf_process.
 
   Returns:
@@ -87,9 +91,17 @@ def run(
   """
   package, root = package_and_root()
   submissions = folder / 'submissions'
-  path = pathlib.Path('self_tuning', 'own', 'submission.py')
+  place, export_flags = pathlib.Path('self_tuning', 'own'), []
+  if search_space is not None:
+    place = pathlib.Path('external_tuning', 'own')
+    given = folder / 'space.json'
+    given.write_text(json.dumps(search_space))
+    export_flags = ['--ruleset=external', f'--tuning_search_space={given}']
+    exported = submissions / place / 'tuning_search_space.json'
+    flags = [*flags, f'--tuning_search_space={exported}']
+  path = place / 'submission.py'
   if not submissions.exists():
-    assert export(submissions, settings) == path
+    assert export(submissions, settings, *export_flags) == path
   job = {
     'package': package,
     'roots': [str(root), str(submissions)],

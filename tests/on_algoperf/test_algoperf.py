@@ -3,15 +3,18 @@
 import ast
 import importlib.util
 import inspect
+import json
 import math
 
 import pytest
 
 import real_benchmark
+from helpers.documents import ROOT
 from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
 from reset_cycles.core.evaluation import read_evaluation
 from reset_cycles.core.workload import read_target, spec_of, takes_dropout_rate
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, tuned
 
 pytestmark = real_benchmark.MARKS
 
@@ -87,8 +90,18 @@ def checkout_file(*places):
   return found[0]
 
 
-@pytest.mark.parametrize('settings', ('soft_reset', 'thesis'))
-def test_what_is_exported_passes_the_benchmarks_checker(tmp_path, settings):
+@pytest.mark.parametrize(
+  ('settings', 'ruleset', 'demanded'),
+  (
+    ('soft_reset', 'self', 'submission.py'),
+    ('thesis', 'self', 'submission.py'),
+    ('soft_reset', 'external', 'submission.py'),
+    ('soft_reset', 'external', 'tuning_search_space.json'),
+  ),
+)
+def test_what_is_exported_passes_the_benchmarks_checker(
+  tmp_path, settings, ruleset, demanded
+):
   path = checkout_file(
     'algorithms/submission_checker.py', 'submissions/submission_checker.py'
   )
@@ -96,12 +109,38 @@ def test_what_is_exported_passes_the_benchmarks_checker(tmp_path, settings):
   checker = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(checker)
   folder = tmp_path / 'handed_in'
-  own = real_benchmark.export(folder, settings)
-  assert own.parts[0] == 'self_tuning'
+  own = real_benchmark.export(folder, settings, f'--ruleset={ruleset}')
+  assert own.parts[0] == f'{ruleset}_tuning'
   assert checker.run_checks(folder)
   # It looks: without what the ruleset demands the folder does not pass.
-  (folder / own).with_name('submission.py').unlink()
+  (folder / own).with_name(demanded).unlink()
   assert not checker.run_checks(folder)
+
+
+def test_the_benchmarks_points_of_the_search_space_suit_the_settings():
+  halton = import_benchmark('halton')
+  space = json.loads((ROOT / 'tuning_search_space.json').read_text())
+  points = halton.generate_search(space, 100)
+  assert len(set(points)) == 100
+  for name, part in space.items():
+    values = {getattr(point, name) for point in points}
+    if 'feasible_points' in part:
+      assert values == set(part['feasible_points'])
+    else:
+      assert part['min'] <= min(values) < max(values) <= part['max']
+  for point in points:
+    found = tuned(SCHEDULE_PARAMS, point)
+    assert (
+      found.relative_peak.share,
+      found.optimizer.one_minus_beta1,
+      found.optimizer.weight_decay,
+      found.dropout_rate,
+      found.label_smoothing,
+    ) == point
+  # A study gets the same points each time, in an order of its own.
+  assert set(halton.generate_search(space, 5)) == set(
+    halton.generate_search(space, 5)
+  )
 
 
 def test_the_functions_have_the_arguments_of_the_benchmarks_template():

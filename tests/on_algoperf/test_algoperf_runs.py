@@ -6,16 +6,17 @@ minutes.
 """
 
 import dataclasses
+import json
 import signal
 
 import pytest
 
 import real_benchmark
 from reset_cycles.core.optimizers import ScheduleFreeAdamW
-from reset_cycles.core.records import read_events
+from reset_cycles.core.records import as_plain, read_events
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.early_switching import SmoothedLossRule
-from reset_cycles.schedule_params import THESIS
+from reset_cycles.schedule_params import THESIS, tuned
 
 pytestmark = real_benchmark.MARKS
 
@@ -62,8 +63,8 @@ WORKLOADS = {
 }
 
 
-def train(folder, workload, *flags, **changes):
-  """Runs the benchmark; returns its exit status and the run's events."""
+def train(folder, workload, *flags, ruleset='self', **changes):
+  """Runs the benchmark; returns its exit status and each trial's folder."""
   metric, size, batch_size = WORKLOADS[workload]
   sizes = ('validation', 'test', 'eval_train')
   properties = {f'num_{split}_examples': size for split in sizes}
@@ -74,7 +75,7 @@ def train(folder, workload, *flags, **changes):
     SETTINGS,
     [
       f'--workload={workload}',
-      '--tuning_ruleset=self',
+      f'--tuning_ruleset={ruleset}',
       f'--experiment_dir={folder}/runs',
       '--experiment_name=run',
       '--rng_seed=3',
@@ -98,12 +99,16 @@ def train(folder, workload, *flags, **changes):
     },
     **changes,
   )
-  trial = folder / 'runs' / 'run' / f'{workload}_jax' / 'trial_1'
-  return status, read_events(trial / 'cycles.csv')
+  trials = (folder / 'runs' / 'run' / f'{workload}_jax').glob('trial_*')
+  return status, sorted(trials)
 
 
-def assert_tape(events):
-  """The run is the one that is written above, to its last step."""
+def assert_tape(trial):
+  """The run is the one that is written above, to its last step.
+
+  Returns the factor of the weights' size on the peak.
+  """
+  events = read_events(trial / 'cycles.csv')
   # On top of that of the weights' size.
   first = float(events[0]['rate_factor'])
   assert 1.0 < first < 3.0
@@ -128,13 +133,58 @@ def assert_tape(events):
     )
     for e in seen
   ] == [(step, result) for step, result in SCRIPT.items() if step < STOP]
+  return first
 
 
 @pytest.mark.parametrize('workload', WORKLOADS)
 def test_an_abandoned_cycle_and_soft_resets(tmp_path, workload):
-  status, events = train(tmp_path, workload, '--save_checkpoints=False')
+  status, trials = train(tmp_path, workload, '--save_checkpoints=False')
   assert status == 0, real_benchmark.log(tmp_path)
-  assert_tape(events)
+  assert_tape(*trials)
+
+
+# The second has twice the peak, which changes nothing of the tape.
+POINTS = [
+  {
+    'relative_peak__share': 0.04,
+    'alpha': 0.25,
+    'one_minus_beta1': 0.1,
+    'weight_decay': 0.02,
+    'dropout_rate': 0.0,
+    'label_smoothing': 0.0,
+  },
+  {
+    'relative_peak__share': 0.08,
+    'alpha': 0.75,
+    'one_minus_beta1': 0.05,
+    'weight_decay': 0.2,
+    'dropout_rate': 0.1,
+    'label_smoothing': 0.2,
+  },
+]
+
+
+def test_two_trials_under_the_external_ruleset(tmp_path):
+  """In one process, on one workload object: each is a run of its own."""
+  status, trials = train(
+    tmp_path,
+    'mnist',
+    '--num_tuning_trials=2',
+    '--save_checkpoints=False',
+    ruleset='external',
+    search_space=POINTS,
+  )
+  assert status == 0, real_benchmark.log(tmp_path)
+  assert [trial.name for trial in trials] == ['trial_1', 'trial_2']
+  for trial, point in zip(trials, POINTS):
+    # The benchmark's own file, and that of the settings.
+    assert json.loads((trial / 'hparams.json').read_text()) == point
+    written = json.loads((trial / 'schedule_params.json').read_text())
+    expected = json.loads(json.dumps(as_plain(tuned(SETTINGS, point))))
+    assert written['schedule_params'] == expected
+  # Both begin with the same model, since the runner has one seed.
+  one, two = map(assert_tape, trials)
+  assert two == pytest.approx(2 * one)
 
 
 def test_killed_and_resumed(tmp_path):
@@ -143,7 +193,7 @@ def test_killed_and_resumed(tmp_path):
   assert status == -signal.SIGKILL, real_benchmark.log(tmp_path)
   # A run that began anew would be killed again. The current benchmark's own
   # restore fails for every submission, with checkpoints that hold all it needs.
-  status, events = train(
+  status, trials = train(
     tmp_path,
     'mnist',
     '--resume_last_run',
@@ -151,4 +201,4 @@ def test_killed_and_resumed(tmp_path):
     mend_restore=real_benchmark.is_current(),
   )
   assert status == 0, real_benchmark.log(tmp_path)
-  assert_tape(events)  # no row is there twice
+  assert_tape(*trials)  # no row is there twice
