@@ -63,7 +63,7 @@ def points_of(space: Any, num_trials: int, seed: int | None) -> list[Any]:
     space: what a file holds.
     num_trials: how many; a list of points may have fewer.
     seed: of the scrambled Halton sequence; None for a random one. The points
-      are spread as the benchmark's, and are not the same: it draws at random.
+      are spread as the benchmark's, and are not the same: its seeds are fixed.
 
   Raises:
     ValueError: names what is wrong, and says what would be right.
