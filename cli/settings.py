@@ -55,7 +55,7 @@ def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
 @_settings
 @option(
   'step_hint',
-  'Steps; needed, unless --params is the settings of a run.',
+  'Steps; needed, unless --settings is the file of a run.',
   click.IntRange(1, 10**7),
 )
 @option('at', 'Also the phase and the rate of this step, from 1.', flags.COUNT)
