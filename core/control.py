@@ -316,7 +316,7 @@ def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
   lengths = [planned.cycle.length for planned in config.chain.cycles]
   fewest = _fewest(control, config)
   if config.is_timed and not fewest:
-    return control._replace(end=max(control.planned_end, step + 1))
+    return control._replace(end=control.planned_end)  # which is to come
   for i in range(control.setting, len(lengths)):
     end = cycle_ends(control.start, control.planned_end, lengths[i:])[0]
     control = control._replace(setting=i, end=max(end, step + 1))

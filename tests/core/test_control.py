@@ -548,6 +548,41 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
     assert verdict.terms['to_come'] == 1 - share
 
 
+def test_as_many_repetitions_as_are_long_enough():
+  """The last cycle, 6 of 120 nominal steps, would have 16 of 320.
+
+  Three intervals are 30: of the 100 steps that come in at 220 there is room for
+  three repetitions, which end at the 33rd, moved to the nearest evaluation. Of
+  the 70 at 250 there is room for two, of 35 each, moved to the even tens.
+  """
+  at = {step: 220 for step in range(120, 220, 10)}
+  at |= {step: 320 for step in range(220, 320, 10)}
+  events, *_ = moved((19.0, 1.0), 10, at, last=112, repeat=True)
+  assert of(events, 'cycle_start', 'setting', 'cycle_end') == [
+    (0, 1, 120),
+    (120, 2, 220),
+    (220, 2, 250),
+    (250, 2, 290),
+    (290, 2, 320),
+  ]
+
+
+@pytest.mark.parametrize(
+  ('horizon', 'ends'),
+  ((25, [(11, 61), (24, 25)]), (24, [(11, 61)]), (23, [(11, 61)])),
+)
+def test_a_horizon_that_is_over_when_its_evaluation_comes_in(horizon, ends):
+  """The evaluation of step 21, seen at 24, says so; the cycle keeps its end."""
+  params = make_params(
+    lengths=(1.0, 1.0), horizon=Moved(), early_switching=False
+  )
+  config = config_of(params, 60, budget=120.0)
+  seen = {step: [(step, 1.0, 0.1, float(step))] for step in (1, 11)}
+  seen[24] = [(21, 1.0, 0.1, 21.0 - (horizon - 120))]
+  events, *_ = replay(config, 60, seen, until=25)
+  assert of(events, 'clock', 'cycle_end') == ends
+
+
 # Beside the slow twin.
 
 
