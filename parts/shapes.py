@@ -181,7 +181,7 @@ class HoldingLinear:
 
 @dataclasses.dataclass(frozen=True)
 class Step(Checked):
-  """The factor once more from each of some shares of the phase on.
+  """Multiplied by the factor at each of some shares of the phase.
 
   Attributes:
     factor: of each drop.
