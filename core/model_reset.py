@@ -89,7 +89,7 @@ class ModelReset:
     """Compiles them, so that a reset compiles nothing."""
     self._devices = devices
     self._reset = functools.partial(_blended, role_of, init)
-    self._look = functools.partial(_is_finite, role_of)
+    self._look = functools.partial(_is_finite, role_of, init)
     self._programs = self._compiled(model)
 
   def _compiled(self, model: Model) -> Programs:
@@ -197,7 +197,13 @@ def _blended(
     kept = jnp.where(jnp.isfinite(old), old, jnp.zeros_like(old))
     return jnp.where(has_statistics > 0, mixed, kept)
 
-  begun = Model(*fresh, init(fresh[0]))
+  # What belongs to a kept parameter is begun anew from that one.
+  own = tree_util.tree_map_with_path(
+    lambda path, old, new: old if role_of(path) == KEPT else new,
+    Model(model.params, None, None),
+    Model(fresh[0], None, None),
+  ).params
+  begun = Model(*fresh, init(own))
   after = tree_util.tree_map_with_path(reset, model, begun)
   moved = tree_util.tree_map(
     lambda old, new: jnp.float32(new) - jnp.float32(old),
@@ -213,16 +219,29 @@ def _moments(role_of: RoleOf, model: Model) -> list[Any]:
   return [leaf for path, leaf in leaves if role_of(path) == MOMENT]
 
 
-def _is_finite(role_of: RoleOf, model: Model) -> jax.Array:
+def _is_finite(
+  role_of: RoleOf, init: Callable[[Any], Any], model: Model
+) -> jax.Array:
   """Whether all that a reset may replace is finite.
 
+  A count need not be where it begins as it is, as the least loss so far does.
   Leaves of one shape are joined first: to compile a sum for each takes seconds.
   """
+  leaves = tree_util.tree_flatten_with_path(model)[0]
+  seen = [
+    (leaf, role_of(path), i)
+    for i, (path, leaf) in enumerate(leaves)
+    if role_of(path) != KEPT and jnp.issubdtype(leaf.dtype, jnp.inexact)
+  ]
+  begun: list[Any] = []
+  if any(role == COUNT for _, role, _ in seen):
+    begun = tree_util.tree_leaves(model._replace(opt_state=init(model.params)))
   finite: dict[tuple[int, ...], Any] = {}
-  for path, leaf in tree_util.tree_flatten_with_path(model)[0]:
-    if role_of(path) != KEPT:
-      before = finite.get(leaf.shape, True)
-      finite[leaf.shape] = before & jnp.isfinite(leaf)
+  for leaf, role, i in seen:
+    is_right = jnp.isfinite(leaf)
+    if role == COUNT:
+      is_right |= ~jnp.isfinite(begun[i])
+    finite[leaf.shape] = finite.get(leaf.shape, True) & is_right
   return jnp.all(jnp.stack([jnp.all(x) for x in finite.values()]))
 
 

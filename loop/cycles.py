@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import keystr, tree_flatten_with_path
+from jax.tree_util import GetAttrKey, keystr, tree_flatten_with_path
 
 from ..core import control as control_lib
 from ..core.checks import (
@@ -27,7 +27,14 @@ from ..core.clock import learning_rate
 from ..core.control import Transition
 from ..core.evaluation import Evaluation, Target
 from ..core.events import event, start_event, with_effect
-from ..core.model_reset import ITERATE, KEPT, STATISTIC, Model, ModelReset
+from ..core.model_reset import (
+  ITERATE,
+  KEPT,
+  STATISTIC,
+  Model,
+  ModelReset,
+  role_by_field,
+)
 from ..core.optimizers import TRANSFORMATION, ClockedState, Step, clocked
 from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
 from ..core.records import described
@@ -35,6 +42,7 @@ from ..core.schedules import Constant, Shape
 from ..core.state import Control, RunConfig, from_words, words_of
 from ..early_switching import NotFinite
 from ..parts.resets import Cyclic, FullReset
+from ..parts.roles import behaviour_of, frozen_in, roles_of
 from ..schedule_params import SOFT_RESET, ScheduleParams, with_peak
 from ..soft_reset import FULL, SoftReset
 from .devices import LoopDevices
@@ -43,8 +51,6 @@ from .optimizers import (
   USABLE,
   Scheduled,
   build_of,
-  frozen_in,
-  roles_of,
   scheduled_in,
   takes_decay,
 )
@@ -56,6 +62,11 @@ _MAKES = (
   'nnx.Param), and with has_batch_stats a pair of trees'
 )
 Tau = Callable[[float, float, int], float]
+# What a function of the user's may raise, said with its name.
+_ERRORS = (
+  *(ArithmeticError, AssertionError, AttributeError, LookupError),
+  *(NameError, RuntimeError, TypeError, ValueError),
+)
 # Of a new stage: chosen on the selection of docs/growing_data.md.
 STAGE_TAU = 0.1
 # Cycles alone: no model that is finite is reset or replaced.
@@ -180,9 +191,10 @@ class Cycles:
 
     def look_at(optimizer: Any) -> Any:
       build = build_of(optimizer, params, decay, scheduled)
-      return build, frozen_in(build, params)
+      behaviour = behaviour_of(build, params)
+      return build, behaviour, frozen_in(behaviour)
 
-    build, kept = _used('optimizer', optimizer, USABLE, look_at)
+    build, behaviour, kept = _used('optimizer', optimizer, USABLE, look_at)
     begun = words_of(self._start, self.config)
     paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
     told, right = Step(0.0), 'a function of the path of a parameter'
@@ -197,8 +209,11 @@ class Cycles:
       right = 'False for at least one parameter'
       check(not all(kept), 'frozen', described(frozen), right)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
-    declared = optimizer if self._is_own else None
-    roles, doubtful = roles_of(self._begin, params, kept, declared)
+    declared = None
+    if self._is_own:
+      named = functools.partial(role_by_field, optimizer)
+      declared = lambda path: named((GetAttrKey('opt_state'), *path))
+    roles, doubtful = roles_of(behaviour, kept, declared)
     reset = settings.reset
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
     lacks = f'(this optimizer has no blend of {", ".join(doubtful)})'
@@ -543,7 +558,7 @@ def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
   """use(value), or a ValueError with the reason why that is impossible."""
   try:
     return use(value)
-  except (AttributeError, TypeError, ValueError) as error:
+  except _ERRORS as error:
     reason = str(error).partition('\n')[0]
     said = f'{name}={described(value)} ({reason}): must be {right}.'
     raise ValueError(said) from error

@@ -1,0 +1,171 @@
+"""What each output of a function is made of, read off the trace of the function.
+
+Nothing is computed: a function is traced with shapes, and the equations of its
+jaxpr are followed from its inputs to its outputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+# Equations whose output is their input, in another form.
+_SAME = {'convert_element_type', 'copy', 'copy_p', 'reduce_precision'}
+_SAME |= {'optimization_barrier', 'sharding_constraint', 'stop_gradient'}
+# Parameters of an equation that hold the jaxpr that it calls.
+_CALLED = ('jaxpr', 'call_jaxpr', 'fun_jaxpr')
+
+
+class Origin(NamedTuple):
+  """What a value is made of; a set of inputs is an int, with bit i for input i."""
+
+  reached: int = 0  # inputs on which it depends in any way
+  values: int = 0  # without those that only select, as the condition of a where
+  base: int | None = None  # the input that it is, if it is one unchanged ...
+  is_sum: bool = False  # ... or to which something else was added
+
+
+class Part(NamedTuple):
+  """Where the leaves of one argument are among the inputs."""
+
+  start: int
+  size: int
+
+  def of(self, inputs: int) -> int:
+    """Those of a set of inputs that are this argument's, counted from 0."""
+    return inputs >> self.start & (1 << self.size) - 1
+
+
+def origins(
+  fn: Callable[..., Any], *args: Any
+) -> tuple[list[Origin], list[Part]]:
+  """The origin of each leaf that a function returns, and the arguments' parts.
+
+  Args:
+    fn: of trees, to a tree.
+    args: trees of arrays or of jax.ShapeDtypeStruct; their leaves, in order, are
+      the inputs.
+  """
+  with jax.disable_jit(False):  # or a loop would be run, and not traced
+    jaxpr = jax.make_jaxpr(fn)(*args).jaxpr
+  inputs = range(len(jaxpr.invars))
+  found = _followed(jaxpr, [Origin(1 << i, 1 << i, i) for i in inputs])
+  sizes = [len(jax.tree_util.tree_leaves(arg)) for arg in args]
+  starts = itertools.accumulate(sizes, initial=0)
+  return found, list(map(Part, starts, sizes))
+
+
+def _followed(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
+  """The origins of a jaxpr's outputs, from those of its inputs."""
+  found = {id(var): origin for var, origin in zip(jaxpr.invars, inputs)}
+  of: Callable[[Any], list[Origin]] = lambda variables: [
+    found.get(id(var), Origin()) for var in variables
+  ]
+  for equation in jaxpr.eqns:
+    outputs = _through(equation, of(equation.invars))
+    found.update(zip(map(id, equation.outvars), outputs))
+  return of(jaxpr.outvars)
+
+
+def _through(equation: Any, given: list[Origin]) -> list[Origin]:
+  """The origins of one equation's outputs."""
+  name, params = equation.primitive.name, equation.params
+  if name == 'cond':
+    branches = [_followed(b.jaxpr, given[1:]) for b in params['branches']]
+    return [_chosen(given[0], column) for column in zip(*branches)]
+  if name == 'while':
+    return _while(params, given)
+  if name == 'scan':
+    return _scan(params, given)
+  called = _called(equation)
+  if called is not None:
+    return _followed(called, given)
+  if name == 'select_n':
+    return [_chosen(given[0], given[1:])]
+  if name in _SAME:
+    return given
+  if name in ('add', 'add_any', 'sub'):
+    return [_added(name, *given)]
+  return [_mixed(given)] * len(equation.outvars)
+
+
+def _called(equation: Any) -> Any:
+  """The jaxpr that an equation is a call of; None if it is none."""
+  if equation.primitive.name.startswith('reduce'):
+    return None
+  for name in _CALLED:
+    closed = equation.params.get(name)
+    jaxpr = getattr(closed, 'jaxpr', closed)
+    sizes = [len(getattr(jaxpr, n, ())) for n in ('invars', 'outvars')]
+    if sizes == [len(equation.invars), len(equation.outvars)]:
+      return jaxpr
+  return None
+
+
+def _mixed(given: Iterable[Origin]) -> Origin:
+  """Of what depends on all of these, in a way of its own."""
+  reached = values = 0
+  for origin in given:
+    reached |= origin.reached
+    values |= origin.values
+  return Origin(reached, values)
+
+
+def _chosen(by: Origin, given: Sequence[Origin]) -> Origin:
+  """Of what is one of these, selected by another value."""
+  mixed = _mixed(given)
+  bases = {origin.base for origin in given}
+  base = bases.pop() if len(bases) == 1 else None
+  is_sum = any(origin.is_sum for origin in given)
+  return Origin(mixed.reached | by.reached, mixed.values, base, is_sum)
+
+
+def _added(name: str, one: Origin, other: Origin) -> Origin:
+  """Of a sum or a difference."""
+  mixed = _mixed((one, other))
+  pairs = [(one, other)] if name == 'sub' else [(one, other), (other, one)]
+  for old, new in pairs:
+    if old.base is not None and not new.reached >> old.base & 1:
+      return mixed._replace(base=old.base, is_sum=True)
+  return mixed
+
+
+def _settled(
+  step: Callable[[list[Origin]], list[Origin]], carry: list[Origin]
+) -> list[Origin]:
+  """The origins of a loop's carry after any number of rounds."""
+  while True:
+    after = [_chosen(Origin(), pair) for pair in zip(carry, step(carry))]
+    if after == carry:
+      return carry
+    carry = after
+
+
+def _while(params: Any, given: list[Origin]) -> list[Origin]:
+  first = params['cond_nconsts']
+  second = first + params['body_nconsts']
+  constants, carry = given[first:second], given[second:]
+  body: Any = functools.partial(_followed, params['body_jaxpr'].jaxpr)
+  carry = _settled(lambda carry: body([*constants, *carry]), carry)
+  condition = params['cond_jaxpr'].jaxpr
+  [goes_on] = _followed(condition, [*given[:first], *carry])
+  return [_chosen(goes_on, [origin]) for origin in carry]
+
+
+def _scan(params: Any, given: list[Origin]) -> list[Origin]:
+  first, count = params['num_consts'], params['num_carry']
+  second = first + count
+  constants, rows = given[:first], given[second:]
+  # A row of an input is not the input.
+  rows = [origin._replace(base=None) for origin in rows]
+
+  def whole(carry: list[Origin]) -> list[Origin]:
+    return _followed(params['jaxpr'].jaxpr, [*constants, *carry, *rows])
+
+  carry = _settled(lambda carry: whole(carry)[:count], given[first:second])
+  stacked = [o._replace(base=None) for o in whole(carry)[count:]]
+  return [*carry, *stacked]
