@@ -39,7 +39,7 @@ class Event(NamedTuple):
 
   def __str__(self) -> str:
     said = _SENTENCES[self.kind].format_map({**self.numbers, **self._asdict()})
-    return f'step {self.step}: {said}.'
+    return f'step {self.step}: {said}' + '.' * (said[-1] != '?')
 
 
 def event_of(event: Mapping[str, Any], step: int) -> Event:

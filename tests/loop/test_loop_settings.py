@@ -154,6 +154,9 @@ def test_what_looks_wrong_is_said_once(changes, metrics, said):
   _, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 40)
   found = [(e.step, e.reason) for e in tape if e.kind == 'warning']
   assert found == said
+  for event in tape:  # each is one sentence, or one question
+    end = '?' if event.reason.endswith('?') else '.'
+    assert str(event).endswith(end) and not str(event).endswith('?.')
 
 
 @pytest.mark.parametrize(
