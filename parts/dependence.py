@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 # Equations whose output is their input, in another form.
 _SAME = {'convert_element_type', 'copy', 'copy_p', 'reduce_precision'}
@@ -24,7 +25,9 @@ class Origin(NamedTuple):
   """What a value is made of; a set of inputs is an int, with bit i for input i."""
 
   reached: int = 0  # inputs on which it depends in any way
-  values: int = 0  # without those that only select, as the condition of a where
+  values: int = (
+    0  # those that make its value, and not only whether it is updated
+  )
   base: int | None = None  # the input that it is, if it is one unchanged ...
   is_sum: bool = False  # ... or to which something else was added
 
@@ -74,23 +77,25 @@ def _followed(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
 def _through(equation: Any, given: list[Origin]) -> list[Origin]:
   """The origins of one equation's outputs."""
   name, params = equation.primitive.name, equation.params
+  variables = equation.outvars
   if name == 'cond':
     branches = [_followed(b.jaxpr, given[1:]) for b in params['branches']]
-    return [_chosen(given[0], column) for column in zip(*branches)]
+    columns = zip(*branches)
+    return [_chosen(given[0], *of) for of in zip(columns, variables)]
   if name == 'while':
-    return _while(params, given)
+    return _while(params, given, variables)
   if name == 'scan':
     return _scan(params, given)
   called = _called(equation)
   if called is not None:
     return _followed(called, given)
   if name == 'select_n':
-    return [_chosen(given[0], given[1:])]
+    return [_chosen(given[0], given[1:], *variables)]
   if name in _SAME:
     return given
   if name in ('add', 'add_any', 'sub'):
     return [_added(name, *given)]
-  return [_mixed(given)] * len(equation.outvars)
+  return [_mixed(given)] * len(variables)
 
 
 def _called(equation: Any) -> Any:
@@ -115,13 +120,27 @@ def _mixed(given: Iterable[Origin]) -> Origin:
   return Origin(reached, values)
 
 
-def _chosen(by: Origin, given: Sequence[Origin]) -> Origin:
-  """Of what is one of these, selected by another value."""
-  mixed = _mixed(given)
+def _either(given: Sequence[Origin]) -> Origin:
+  """Of what is one of these."""
   bases = {origin.base for origin in given}
   base = bases.pop() if len(bases) == 1 else None
   is_sum = any(origin.is_sum for origin in given)
-  return Origin(mixed.reached | by.reached, mixed.values, base, is_sum)
+  return _mixed(given)._replace(base=base, is_sum=is_sum)
+
+
+def _chosen(by: Origin, given: Sequence[Origin], variable: Any) -> Origin:
+  """Of what is one of these, selected by another value.
+
+  The selection makes the value of a real number, unless it only says whether
+  something is added to an input. It makes none of a whole number: a count of the
+  steps at which gradients are finite is a count.
+  """
+  found = _either(given)
+  is_real = jnp.issubdtype(variable.aval.dtype, jnp.inexact)
+  values = by.values if is_real and found.base is None else 0
+  return found._replace(
+    reached=found.reached | by.reached, values=found.values | values
+  )
 
 
 def _added(name: str, one: Origin, other: Origin) -> Origin:
@@ -139,13 +158,15 @@ def _settled(
 ) -> list[Origin]:
   """The origins of a loop's carry after any number of rounds."""
   while True:
-    after = [_chosen(Origin(), pair) for pair in zip(carry, step(carry))]
+    after = [_either(pair) for pair in zip(carry, step(carry))]
     if after == carry:
       return carry
     carry = after
 
 
-def _while(params: Any, given: list[Origin]) -> list[Origin]:
+def _while(
+  params: Any, given: list[Origin], variables: Sequence[Any]
+) -> list[Origin]:
   first = params['cond_nconsts']
   second = first + params['body_nconsts']
   constants, carry = given[first:second], given[second:]
@@ -153,7 +174,7 @@ def _while(params: Any, given: list[Origin]) -> list[Origin]:
   carry = _settled(lambda carry: body([*constants, *carry]), carry)
   condition = params['cond_jaxpr'].jaxpr
   [goes_on] = _followed(condition, [*given[:first], *carry])
-  return [_chosen(goes_on, [origin]) for origin in carry]
+  return [_chosen(goes_on, [one], var) for one, var in zip(carry, variables)]
 
 
 def _scan(params: Any, given: list[Origin]) -> list[Origin]:

@@ -56,9 +56,16 @@ other.defvjp(lambda x, y: (x, y), lambda _, g: (g, g))
     (
       lambda f, x, y: jnp.where(f, x, y),
       (FLAG, SHAPE, SHAPE),
+      [({0, 1, 2}, {0, 1, 2})],
+    ),
+    (lambda x: jnp.where(jnp.isnan(x), 0.0, 1.0), (SHAPE,), [({0}, {0})]),
+    # Whole numbers, and whether something is added, are what is chosen from.
+    (lambda x: jnp.where(jnp.isnan(x), 0, 1), (SHAPE,), [({0}, set())]),
+    (
+      lambda f, x, y: jnp.where(f, x + y, x),
+      (FLAG, SHAPE, SHAPE),
       [({0, 1, 2}, {1, 2})],
     ),
-    (lambda x: jnp.where(jnp.isnan(x), 0.0, 1.0), (SHAPE,), [({0}, set())]),
     (
       lambda f, x, y: jax.lax.cond(f, lambda a, b: a, lambda a, b: a + 1, x, y),
       (FLAG, SHAPE, SHAPE),
@@ -75,7 +82,7 @@ other.defvjp(lambda x, y: (x, y), lambda _, g: (g, g))
       [({1}, {1})],
     ),
     # It swaps: each may be either. How often depends on the first input.
-    (loop, (COUNT, SHAPE, SHAPE), [({0, 1, 2}, {1, 2})] * 2),
+    (loop, (COUNT, SHAPE, SHAPE), [({0, 1, 2}, {0, 1, 2})] * 2),
     (
       scanned,
       (SHAPE, jax.ShapeDtypeStruct((4, 2), jnp.float32)),
@@ -91,7 +98,7 @@ other.defvjp(lambda x, y: (x, y), lambda _, g: (g, g))
     (lambda x, i: x[i], (SHAPE, COUNT), [({0, 1}, {0, 1})]),
   ],
   ids=(
-    'constant matmul where nan cond jit remat while scan jvp vjp grad index'
+    'constant matmul where nan whole added cond jit remat while scan jvp vjp grad index'
   ).split(),
 )
 def test_what_reaches_an_output(fn, args, expected):
