@@ -41,19 +41,19 @@ from ..core.records import described
 from ..core.schedules import Constant, Shape
 from ..core.state import Control, RunConfig, from_words, words_of
 from ..early_switching import NotFinite
-from ..parts.resets import Cyclic, FullReset
-from ..parts.roles import behaviour_of, frozen_in, roles_of
-from ..schedule_params import SOFT_RESET, ScheduleParams, with_peak
-from ..soft_reset import FULL, SoftReset
-from .devices import LoopDevices
-from .events import Event, event_of
-from .optimizers import (
+from ..parts.optax_optimizers import (
   USABLE,
   Scheduled,
   build_of,
   scheduled_in,
   takes_decay,
 )
+from ..parts.resets import Cyclic, FullReset
+from ..parts.roles import behaviour_of, frozen_in, roles_of
+from ..schedule_params import SOFT_RESET, ScheduleParams, with_peak
+from ..soft_reset import FULL, SoftReset
+from .devices import LoopDevices
+from .events import Event, event_of
 from .states import State, check_alive, contents, whole_step, with_contents
 
 _MAKES = (

@@ -15,7 +15,7 @@ from jax.tree_util import keystr
 from ..core.checks import check, check_choice, is_number
 from ..core.optimizers import Step
 from ..core.schedules import Shape
-from ..parts.roles import Build
+from .roles import Build
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
