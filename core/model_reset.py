@@ -51,6 +51,8 @@ class Effect(NamedTuple):
 # What a reset does to a leaf.
 ITERATE, STATISTIC, MOMENT, COUNT, KEPT = range(5)
 RoleOf = Callable[[Any], int]  # of the path of a leaf in a Model
+# Begins the paths of an optimizer's state.
+OPT_STATE = tree_util.GetAttrKey('opt_state')
 
 
 def role_by_field(optimizer: Optimizer, path: Any) -> int:
@@ -64,6 +66,29 @@ def role_by_field(optimizer: Optimizer, path: Any) -> int:
     if name in optimizer.moments:
       return MOMENT
   return COUNT
+
+
+def role_in(optimizer: Optimizer, params: Any) -> RoleOf:
+  """What a reset does to each leaf of a model that an optimizer trains.
+
+  Args:
+    optimizer: says by a method `roles` what its state is or, without one, by the
+      names of fields.
+    params: tree of jax.ShapeDtypeStruct, such as will be trained.
+
+  Raises:
+    ValueError: what `roles` raises.
+  """
+  by_field = functools.partial(role_by_field, optimizer)
+  roles: Any = getattr(optimizer, 'roles', None)
+  if roles is None:
+    return by_field
+  of_state: RoleOf = roles(params)
+
+  def role_of(path: Any) -> int:
+    return of_state(path[1:]) if path[0] == OPT_STATE else by_field(path)
+
+  return role_of
 
 
 class Programs(NamedTuple):

@@ -50,7 +50,8 @@ class Optimizer(Protocol):
   The runner's parameters are those that it evaluates. A reset shrinks running
   averages of gradients, which begin at 0, and blends iterates like the
   parameters: other parameters, the weight of an average. All other fields of
-  the state are counts.
+  the state are counts. An optimizer whose state has no such names may have a
+  method `roles` in their place; see `model_reset.role_in`.
   """
 
   # The names of the fields that are averages and iterates, at any depth.

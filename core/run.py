@@ -18,7 +18,7 @@ from .clock import learning_rate, packed
 from .devices import Devices, PmapDevices
 from .evaluation import EvalResults, new_evaluations
 from .events import Event, start_event, with_effect
-from .model_reset import Model, ModelReset, role_by_field
+from .model_reset import Model, ModelReset, role_in
 from .optimizers import ClockedState, Step, clocked
 from .plan import Chain
 from .records import Records
@@ -240,6 +240,7 @@ def set_up(
   is_pmap = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
+  role_of = role_in(optimizer, devices.shapes_of(model_params))
   begun = words_of(control, config)
   told = Step(
     0.0,
@@ -267,7 +268,7 @@ def set_up(
     train_step=devices.compile_step(step),
     model_reset=ModelReset(
       devices,
-      functools.partial(role_by_field, optimizer),
+      role_of,
       lambda params: transformation.init(params).inner,
       Model(model_params, model_state, opt_state.inner),
     ),

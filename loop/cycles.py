@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import GetAttrKey, keystr, tree_flatten_with_path
+from jax.tree_util import keystr, tree_flatten_with_path
 
 from ..core import control as control_lib
 from ..core.checks import (
@@ -30,10 +30,11 @@ from ..core.events import event, start_event, with_effect
 from ..core.model_reset import (
   ITERATE,
   KEPT,
+  OPT_STATE,
   STATISTIC,
   Model,
   ModelReset,
-  role_by_field,
+  role_in,
 )
 from ..core.optimizers import TRANSFORMATION, ClockedState, Step, clocked
 from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
@@ -211,8 +212,8 @@ class Cycles:
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
     declared = None
     if self._is_own:
-      named = functools.partial(role_by_field, optimizer)
-      declared = lambda path: named((GetAttrKey('opt_state'), *path))
+      named = role_in(optimizer, params)
+      declared = lambda path: named((OPT_STATE, *path))
     roles, doubtful = roles_of(behaviour, kept, declared)
     reset = settings.reset
     is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))

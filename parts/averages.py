@@ -9,6 +9,7 @@ average's weight away: steps of the replaced model do not slow down the new one.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import optax
 
 from ..core.checks import Checked, Floor, check
+from ..core.model_reset import ITERATE, OPT_STATE, role_in
 from ..core.optimizers import Optimizer, Step
 
 _RIGHT = 'an optimizer whose trained weights are evaluated, such as AdamW()'
@@ -64,6 +66,17 @@ class EMA(Checked):
   def gradient_point(self, state: Any, params: Any) -> Any:
     """The raw weights."""
     return self.inner.gradient_point(state.inner, state.raw)
+
+  def roles(self, params: Any) -> Callable[[Any], int]:
+    """What a reset does to the leaf at a path of the state."""
+    inner = role_in(self.inner, params)
+
+    def role_of(path: Any) -> int:
+      if getattr(path[0], 'name', '') != 'inner':
+        return ITERATE
+      return inner((OPT_STATE, *path[1:]))
+
+    return role_of
 
   def build(self, step: Step) -> optax.GradientTransformation:
     inner = self.inner.build(step)

@@ -26,7 +26,15 @@ from ..core.checks import (
   did_you_mean,
 )
 from ..schedule_params import ScheduleParams
-from . import averages, composed_shapes, muon, resets, shapes, spectral_peak
+from . import (
+  averages,
+  composed_shapes,
+  from_optax,
+  muon,
+  resets,
+  shapes,
+  spectral_peak,
+)
 from . import optimizers as further_optimizers
 
 # The dataclasses that settings are made of, by their names.
@@ -36,7 +44,7 @@ _CLASSES: dict[str, Any] = {
     *(schedule_params, soft_reset, early_switching),
     *(schedules, optimizers),
     *(shapes, composed_shapes, further_optimizers, averages, muon, resets),
-    spectral_peak,
+    *(spectral_peak, from_optax),
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)

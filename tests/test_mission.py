@@ -53,6 +53,7 @@ from reset_cycles.parts.composed_shapes import (
   Sequential,
   Triangular,
 )
+from reset_cycles.parts.from_optax import FromOptax
 from reset_cycles.parts.optimizers import NadamW, Nesterov
 from reset_cycles.parts.phases import checkpoint_steps, period_at
 from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
@@ -86,7 +87,6 @@ from reset_cycles.studies.convex_bound import bound_curve, last_iterate_bound
 ROWS: dict = {}
 # What is still to come, and where it will be.
 TO_COME = {
-  38: 'L2 Adam, through any optax optimizer by its name',
   74: 'reduced OGBG and WMT in the real runner',
   'submission_runner.py': 'reduced OGBG and WMT in the real runner',
 }
@@ -380,6 +380,37 @@ held_by(
   *(32, 'heavy ball'),
   'test_documents.py::test_the_parts_of_the_page_on_extending_run',
 )
+
+
+@row(31, 'SGD')
+def _():
+  found = descended(FromOptax('sgd'))
+  np.testing.assert_allclose(found, 0.98 ** np.arange(1, 51), rtol=1e-5)
+
+
+@row(34, 'RMSprop')
+def _():
+  x, v, expected = 1.0, 0.0, []
+  for _ in range(50):
+    v = 0.9 * v + 0.1 * (2 * x) ** 2
+    x -= 0.01 * 2 * x / math.sqrt(v + 1e-8)
+    expected.append(x)
+  found = descended(FromOptax('rmsprop', {'decay': 0.9}))
+  np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@row(38, 'L2 Adam')
+def _():
+  """Its decay goes through Adam's division; that of AdamW does not."""
+  x, m, v, expected = 1.0, 0.0, 0.0, []
+  for t in range(1, 51):
+    g = 2 * x + 0.5 * x
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    x -= 0.01 * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.99**t)) + 1e-8)
+    expected.append(x)
+  found = descended(FromOptax('adam', {'b1': 0.9, 'b2': 0.99}, l2=0.5))
+  np.testing.assert_allclose(found, expected, rtol=1e-5)
+  assert max(np.abs(np.subtract(expected, adam(decay=0.5)))) > 0.01
 
 
 @row(33, 'Nesterov')
