@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 # Equations whose output is their input, in another form.
 _SAME = {'convert_element_type', 'copy', 'copy_p', 'reduce_precision'}
@@ -25,9 +24,7 @@ class Origin(NamedTuple):
   """What a value is made of; a set of inputs is an int, with bit i for input i."""
 
   reached: int = 0  # inputs on which it depends in any way
-  values: int = (
-    0  # those that make its value, and not only whether it is updated
-  )
+  values: int = 0  # those that do more than say whether it is updated
   base: int | None = None  # the input that it is, if it is one unchanged ...
   is_sum: bool = False  # ... or to which something else was added
 
@@ -77,25 +74,23 @@ def _followed(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
 def _through(equation: Any, given: list[Origin]) -> list[Origin]:
   """The origins of one equation's outputs."""
   name, params = equation.primitive.name, equation.params
-  variables = equation.outvars
   if name == 'cond':
     branches = [_followed(b.jaxpr, given[1:]) for b in params['branches']]
-    columns = zip(*branches)
-    return [_chosen(given[0], *of) for of in zip(columns, variables)]
+    return [_chosen(given[0], column) for column in zip(*branches)]
   if name == 'while':
-    return _while(params, given, variables)
+    return _while(params, given)
   if name == 'scan':
     return _scan(params, given)
   called = _called(equation)
   if called is not None:
     return _followed(called, given)
   if name == 'select_n':
-    return [_chosen(given[0], given[1:], *variables)]
+    return [_chosen(given[0], given[1:])]
   if name in _SAME:
     return given
   if name in ('add', 'add_any', 'sub'):
     return [_added(name, *given)]
-  return [_mixed(given)] * len(variables)
+  return [_mixed(given)] * len(equation.outvars)
 
 
 def _called(equation: Any) -> Any:
@@ -128,19 +123,28 @@ def _either(given: Sequence[Origin]) -> Origin:
   return _mixed(given)._replace(base=base, is_sum=is_sum)
 
 
-def _chosen(by: Origin, given: Sequence[Origin], variable: Any) -> Origin:
+def _chosen(by: Origin, given: Sequence[Origin]) -> Origin:
   """Of what is one of these, selected by another value.
 
-  The selection makes the value of a real number, unless it only says whether
-  something is added to an input. It makes none of a whole number: a count of the
-  steps at which gradients are finite is a count.
+  The selection makes the value, unless it only says whether something is added to
+  an input (a count that does not overflow, or of some steps only), or whether an
+  input is left as it is or made anew.
   """
   found = _either(given)
-  is_real = jnp.issubdtype(variable.aval.dtype, jnp.inexact)
-  values = by.values if is_real and found.base is None else 0
-  return found._replace(
-    reached=found.reached | by.reached, values=found.values | values
-  )
+  reached = found.reached | by.reached
+  varying = [origin for origin in given if origin.reached]
+  own = _either(varying)
+  if own.base is not None and by.reached == 1 << own.base:
+    return own._replace(reached=reached)
+  is_same = [origin.base is not None and not origin.is_sum for origin in given]
+  is_left = is_same.count(True) == 1
+  if is_left:
+    old = 1 << (given[is_same.index(True)].base or 0)
+    others = [o for o, is_old in zip(given, is_same) if not is_old]
+    is_left = not any(origin.reached & old for origin in others)
+  is_update = found.base is not None or is_left
+  values = found.values | (0 if is_update else by.values)
+  return found._replace(reached=reached, values=values)
 
 
 def _added(name: str, one: Origin, other: Origin) -> Origin:
@@ -164,9 +168,7 @@ def _settled(
     carry = after
 
 
-def _while(
-  params: Any, given: list[Origin], variables: Sequence[Any]
-) -> list[Origin]:
+def _while(params: Any, given: list[Origin]) -> list[Origin]:
   first = params['cond_nconsts']
   second = first + params['body_nconsts']
   constants, carry = given[first:second], given[second:]
@@ -174,7 +176,7 @@ def _while(
   carry = _settled(lambda carry: body([*constants, *carry]), carry)
   condition = params['cond_jaxpr'].jaxpr
   [goes_on] = _followed(condition, [*given[:first], *carry])
-  return [_chosen(goes_on, [one], var) for one, var in zip(carry, variables)]
+  return [_chosen(goes_on, [origin]) for origin in carry]
 
 
 def _scan(params: Any, given: list[Origin]) -> list[Origin]:

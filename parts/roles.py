@@ -9,8 +9,8 @@ roles follow from what flows where, not from names or containers:
            shape of a parameter, or fewer or shorter axes. All parameters in one
            vector count as a parameter
   count    what else takes in gradients, losses or parameters, and what stands
-           directly beside moments or iterates: a full reset begins it anew, any
-           other leaves it
+           directly beside any of these, unless it makes a number that is kept: a
+           full reset begins it anew, any other leaves it
   kept     the rest, which nothing flows into that could be NaN: counts of
            schedules, injected hyperparameters, random keys
 """
@@ -182,35 +182,72 @@ def roles_of(
   """
   count = len(behaviour.shapes)
   kept = sum(1 << i for i, is_kept in enumerate(frozen[:count]) if is_kept)
-  takes_in, found = _takes_in(behaviour), []
+  takes_in = _takes_in(behaviour)
+  found: list[Any] = []
   for i, (path, _) in enumerate(behaviour.state):
     role = declared(path) if declared else _mirrored(i, takes_in[i], behaviour)
     begins = behaviour.begins[i]
     if role == ITERATE and begins and not begins & ~kept:
       role = COUNT
     found.append(role)
-  paths = [path for path, _ in behaviour.state]
-  mirrors = [path for path, role in zip(paths, found) if role is not None]
-  homes = {home for path in mirrors for home in _homes(path, behaviour.targets)}
   has_iterates = ITERATE in found
-  roles, doubtful = {}, []
-  for i, ((path, leaf), role) in enumerate(zip(behaviour.state, found)):
-    is_real, name = jnp.issubdtype(leaf.dtype, jnp.inexact), keystr(path)
-    if role is None and is_real:
-      if takes_in[i] and (leaf.shape or _is_loss(i, behaviour)):
-        doubtful.append(name)
-      elif has_iterates and not takes_in[i] and _is_weight(i, behaviour):
-        role = ITERATE
-    if role is None:
-      role = COUNT if takes_in[i] or path[:-1] in homes else KEPT
-    roles[name] = role
-  return Roles(roles, doubtful)
+  lone = [i for i, role in enumerate(found) if role is None]
+  nodes = _nodes(behaviour, found, takes_in)
+  kept_numbers = [
+    i
+    for i in lone
+    if not takes_in[i] and behaviour.state[i][0][:-1] not in nodes
+    if _is_real(behaviour, i)
+  ]
+  doubtful = []
+  for i in lone:
+    path, leaf = behaviour.state[i]
+    is_loss = bool(leaf.shape) or _is_loss(i, behaviour)
+    if _is_real(behaviour, i) and takes_in[i] and is_loss:
+      doubtful.append(keystr(path))
+    is_weight = not takes_in[i] and _is_weight(i, behaviour)
+    if has_iterates and is_weight and _is_real(behaviour, i):
+      found[i] = ITERATE
+    elif takes_in[i]:
+      found[i] = COUNT
+    else:
+      is_beside = path[:-1] in nodes
+      goes_on = any(_flows(behaviour, i, j) for j in kept_numbers if j != i)
+      found[i] = COUNT if is_beside and not goes_on else KEPT
+  names = [keystr(path) for path, _ in behaviour.state]
+  return Roles(dict(zip(names, found)), doubtful)
+
+
+def _nodes(
+  behaviour: Behaviour, roles: Sequence[int | None], takes_in: Sequence[int]
+) -> set[Any]:
+  """The nodes of a state in which something begins anew in a full reset."""
+  nodes: set[Any] = set()
+  for (path, _), role, taken in zip(behaviour.state, roles, takes_in):
+    if role is not None:
+      nodes.update(_homes(path, behaviour.targets))
+    elif taken:
+      nodes.add(path[:-1])
+  return nodes
+
+
+def _is_real(behaviour: Behaviour, i: int) -> bool:
+  dtype = behaviour.state[i][1].dtype
+  return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def _flows(behaviour: Behaviour, i: int, j: int) -> bool:
+  """Whether leaf i of the state makes what leaf j is after a step."""
+  if behaviour.after is None:
+    return False
+  state = behaviour.parts[4]
+  return bool(state.of(behaviour.after[j].values) >> i & 1)
 
 
 def _mirrored(i: int, takes_in: int, behaviour: Behaviour) -> int | None:
   """MOMENT or ITERATE, if a leaf of the state is one for each parameter."""
   leaf, begins = behaviour.state[i][1], behaviour.begins[i]
-  if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+  if not _is_real(behaviour, i):
     return None
   if begins:
     is_copy = _is_copy(leaf.shape, begins, behaviour.shapes)

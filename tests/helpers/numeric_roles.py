@@ -164,7 +164,7 @@ class Twin:
     groups = itertools.product(*[(0, size) for size in sizes])
     whole = {*self.shapes, *((sum(group),) for group in groups)}
     parts = set().union(*map(shapes_within, whole)) - {()}
-    is_real = [np.issubdtype(x.dtype, np.floating) for x in begun]
+    is_real = [bool(jnp.issubdtype(x.dtype, jnp.inexact)) for x in begun]
     is_iterate = [
       own and real and leaf.shape in whole
       for own, real, leaf in zip(begins, is_real, begun)

@@ -26,8 +26,8 @@ from helpers.numeric_roles import Twin
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles.core.model_reset import ITERATE, KEPT, MOMENT, Model
 from reset_cycles.loop import State
-from reset_cycles.loop.optimizers import build_of
 from reset_cycles.parts import resets
+from reset_cycles.parts.optax_optimizers import build_of
 from reset_cycles.parts.roles import behaviour_of, roles_of
 
 contrib = pytest.importorskip('optax.contrib', reason='optax is too old')

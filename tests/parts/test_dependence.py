@@ -59,8 +59,17 @@ other.defvjp(lambda x, y: (x, y), lambda _, g: (g, g))
       [({0, 1, 2}, {0, 1, 2})],
     ),
     (lambda x: jnp.where(jnp.isnan(x), 0.0, 1.0), (SHAPE,), [({0}, {0})]),
-    # Whole numbers, and whether something is added, are what is chosen from.
-    (lambda x: jnp.where(jnp.isnan(x), 0, 1), (SHAPE,), [({0}, set())]),
+    # Whether something is added, or left, says nothing of what it is.
+    (
+      lambda f, x, y: jnp.where(f, y * 2, x),
+      (FLAG, SHAPE, SHAPE),
+      [({0, 1, 2}, {1, 2})],
+    ),
+    (
+      lambda f, x, y: jnp.where(f, x * 2, x),
+      (FLAG, SHAPE, SHAPE),
+      [({0, 1}, {0, 1})],
+    ),
     (
       lambda f, x, y: jnp.where(f, x + y, x),
       (FLAG, SHAPE, SHAPE),
@@ -98,7 +107,7 @@ other.defvjp(lambda x, y: (x, y), lambda _, g: (g, g))
     (lambda x, i: x[i], (SHAPE, COUNT), [({0, 1}, {0, 1})]),
   ],
   ids=(
-    'constant matmul where nan whole added cond jit remat while scan jvp vjp grad index'
+    'constant matmul where nan left doubled added cond jit remat while scan jvp vjp grad index'
   ).split(),
 )
 def test_what_reaches_an_output(fn, args, expected):
@@ -144,6 +153,8 @@ def test_no_flow_is_missed(seed):
     (lambda x, y: x - y, 0, True),
     (lambda x, y: jnp.where(jnp.sum(y) > 0, x + y, x), 0, True),
     (lambda x, y: jax.jit(jnp.add)(x, y + 1), 0, True),
+    (lambda x, y: jnp.where(x < 9, x + 1, 9.0), 0, True),
+    (lambda x, y: jnp.where(y < 9, x + 1, 9.0), None, False),
     (lambda x, y: jnp.maximum(x, y), None, False),
     (lambda x, y: 0.9 * x + 2 * y, None, False),
     (lambda x, y: x + x, None, False),

@@ -193,6 +193,61 @@ def test_a_schedule_of_ones_own_goes_on(inner):
     assert set(own) == {KEPT} and MOMENT in roles.values()
 
 
+def test_a_schedule_goes_on_beside_a_bare_state():
+  """Its count makes a number that is kept, the injected decay."""
+
+  def trace(learning_rate, decay):
+    def update(grads, state, params=None):
+      state = map_(lambda m, g: decay * m + g, state, grads)
+      return map_(lambda m: -learning_rate * m, state), state
+
+    init = lambda params: map_(jnp.zeros_like, params)
+    return optax.GradientTransformation(init, update)
+
+  schedule = optax.linear_schedule(0.5, 0.9, 10)
+  own = lambda rate: optax.inject_hyperparams(trace)(
+    learning_rate=rate, decay=schedule
+  )
+  for build in (own, lambda rate: optax.apply_if_finite(own(rate), 3)):
+    roles = of(build, frozen=[False, False]).of
+    moments = [r for p, r in roles.items() if p.endswith(("['b']", "['w']"))]
+    assert moments == [MOMENT, MOMENT]
+    counts = [r for p, r in roles.items() if p.endswith('.count')]
+    values = [r for p, r in roles.items() if 'hyperparams[' in p]
+    # Some versions of optax have one count for all, and one for each schedule.
+    assert KEPT in counts and set(values) == {KEPT}
+
+
+def test_what_a_loss_decides_begins_anew_with_what_stands_beside_it():
+  """A rate that is halved where a mean loss has not become smaller."""
+
+  def build(rate):
+    init = lambda params: {
+      'count': 0,
+      'mean': 0.0,
+      'best': jnp.inf,
+      'waited': 0,
+      'scale': 1.0,
+    }
+
+    def update(grads, state, params, *, value, **more):
+      count = (state['count'] + 1) % 3
+      mean = (state['mean'] * state['count'] + value) / (state['count'] + 1)
+      is_best = mean < state['best']
+      waited = jnp.where(is_best, 0, state['waited'] + 1)
+      scale = jnp.where(waited > 2, state['scale'] / 2, state['scale'])
+      best = jnp.where(is_best, mean, state['best'])
+      state = dict(
+        count=count, mean=mean, best=best, waited=waited, scale=scale
+      )
+      return map_(lambda g: -rate * scale * g, grads), state
+
+    return optax.GradientTransformation(init, update)
+
+  assert of(build) == (dict.fromkeys(of(build).of, COUNT), [])
+  assert len(of(build).of) == 5
+
+
 @pytest.mark.parametrize('frozen', [[True, False], [False, True]])
 def test_an_iterate_of_a_kept_parameter_begins_with_that_one(frozen):
   build = lambda rate: averaging(rate, *CONTAINERS['dict'])
