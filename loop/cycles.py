@@ -466,7 +466,7 @@ class Cycles:
       self._inner: Any = jax.tree_util.tree_structure(begun)
       # Copies, since an array that turns up twice could not be donated.
       params = jax.tree_util.tree_map(jnp.copy, params)
-      self._devices = LoopDevices(params)
+      self._devices = LoopDevices(params, opt.inner)
       self._layout = [leaf.sharding for leaf in leaves]
     # A checkpoint may have lists where init makes tuples.
     inner = self._inner.unflatten(jax.tree_util.tree_leaves(opt.inner))

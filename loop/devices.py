@@ -18,12 +18,16 @@ from jax.sharding import (
 
 from ..core.devices import Devices
 
+# How the path of a leaf of the optimizer's state in a `Model` begins.
+_OPT_STATE = '.opt_state'
+
 
 class LoopDevices(Devices):
   """Parameters stay where they are, and everything else follows them.
 
   What has a parameter's shape, and a path that ends with the parameter's, is
-  laid out like it: moments, iterates, fresh values. The rest is replicated.
+  laid out like it: moments, iterates, fresh values. The rest is replicated. A
+  state that is spread further over the same devices, as in ZeRO-1, stays so.
 
   Parameters may lie on devices that no one mesh spans, as the stages of a
   pipeline do. A compiled function then runs on the first device, its results go
@@ -31,7 +35,8 @@ class LoopDevices(Devices):
   has what was never placed.
   """
 
-  def __init__(self, params: Any) -> None:
+  def __init__(self, params: Any, opt_state: Any = None) -> None:
+    """Takes over the layout of a model's parameters, and of what is spread."""
     leaves = jax.tree_util.tree_flatten_with_path(params)[0]
     shardings: list[Any] = [leaf.sharding for _, leaf in leaves]
     named = [s for s in shardings if isinstance(s, NamedSharding)]
@@ -49,10 +54,21 @@ class LoopDevices(Devices):
       for path, leaf in sorted(leaves, key=lambda pair: -len(pair[0]))
       if self._is_apart or leaf.sharding in named
     ]
+    self._spread: dict[str, Sharding] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(opt_state)[0]:
+      own = getattr(leaf, 'sharding', None)
+      if not isinstance(own, NamedSharding) or self._is_apart:
+        continue
+      is_same = own.device_set == replicated.device_set
+      if is_same and not own.is_fully_replicated:
+        self._spread[_OPT_STATE + jax.tree_util.keystr(path)] = own
 
   def _own(self, path: Any, leaf: Any) -> Sharding | None:
-    """That of the parameter that a leaf belongs to, if to one."""
+    """Its own, or that of the parameter that a leaf belongs to, if to one."""
     name = jax.tree_util.keystr(path)
+    _, found, rest = name.partition(_OPT_STATE)
+    if found + rest in self._spread:
+      return self._spread[found + rest]
     for end, shape, sharding in self._sharded:
       if name.endswith(end) and np.shape(leaf) == shape:
         return sharding

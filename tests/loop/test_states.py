@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from helpers import documents, loops
-from helpers.trees import assert_same, host
+from helpers.trees import assert_close, assert_same, host
 from reset_cycles.loop import State
 from reset_cycles.soft_reset import SoftReset
 
@@ -261,3 +262,36 @@ def test_stages_stay_on_their_devices():
   assert [e.numbers['tau'] for e in events if e.kind == 'reset'] == [1.0]
   right = fresh(jax.random.fold_in(jax.random.PRNGKey(0), events[-1].cycle))
   assert_same(state.params, right)
+
+
+def test_a_state_that_is_spread_further_stays_so():
+  """Parameters on all of 8 devices, moments in parts (ZeRO-1), as one by one."""
+  mesh = Mesh(np.array(jax.devices()), ('data',))
+  place = lambda *axes: NamedSharding(mesh, PartitionSpec(*axes))
+  cycles, plain = (
+    loops.make(loops.SWITCHING, optimizer=optax.adamw) for _ in range(2)
+  )
+  state = loops.start(cycles)
+  params = jax.device_put(state.params, place())
+  opt = cycles.optimizer.init(params)
+  spread = lambda x: jax.device_put(x, place('data') if x.ndim else place())
+  inner = jax.tree_util.tree_map(spread, opt.inner)
+  state = State(params, opt._replace(inner=inner))
+  step = jax.jit(
+    loops.make_step(cycles),
+    out_shardings=jax.tree_util.tree_map(lambda x: x.sharding, state),
+  )
+  evaluations = {**loops.EVALUATIONS, 8: (math.nan, math.nan)}
+  for i in range(10):
+    state, _ = loops.train(cycles, state, evaluations, i, i + 1, step)
+    for tree, where in (
+      (state.params, place()),
+      (state.opt_state.inner[0].mu, place('data')),
+      (state.opt_state.inner[0].nu, place('data')),
+    ):
+      for leaf in jax.tree_util.tree_leaves(tree):
+        assert leaf.sharding.is_equivalent_to(where, leaf.ndim)
+  other = loops.start(plain)
+  expected, tape = loops.train(plain, other, evaluations, 0, 10)
+  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'][-1] == 1
+  assert_close(state.params, expected.params, rtol=1e-4, atol=1e-6)
