@@ -176,10 +176,10 @@ class Twin:
       elif begins[i]:
         found.append({COUNT})
       elif takes_in[i] and is_real[i]:
-        is_moment = leaf.shape in parts or (
-          leaf.shape == () and self.belongs_to_one(i)
-        )
-        found.append({MOMENT if is_moment else COUNT})
+        shaped = {MOMENT} if leaf.shape in parts else {COUNT}
+        # The least norm may be that of one parameter, as far as can be seen.
+        is_one = not leaf.shape and self.belongs_to_one(i)
+        found.append({MOMENT, COUNT} if is_one else shaped)
       elif is_real[i] and not leaf.shape and rated[i] and self.is_sum(i):
         found.append({ITERATE} if any(is_iterate) else {COUNT, KEPT})
       else:
