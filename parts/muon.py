@@ -135,7 +135,7 @@ class ScheduleFreeMuon(ScheduleFreeAdamW):
   one_minus_beta1: Share = 0.3
   r: Annotated[float, '[0, inf)'] = 2.0
   momentum: Floor = 0.8  # mu
-  adam_share: Level = 0.1  # of the rate, for what is no matrix
+  adam_share: Level = 0.3  # of the rate, for what is no matrix
   size: Annotated[str, ('spectral', 'adam')] = 'spectral'  # s
 
   moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')

@@ -19,7 +19,7 @@ MUON = dataclasses.replace(
     weight_decay=0.08121616522670176,
     r=2.0,
     momentum=0.8,
-    adam_share=0.1,
+    adam_share=0.3,
     size='spectral',
   ),
   relative_peak=SpectralPeak(share=0.08),
