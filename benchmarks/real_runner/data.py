@@ -1,4 +1,4 @@
-"""Real images from packages, and generated molecules, as TFDS would hand them.
+"""Real images from packages, generated molecules and sentences, as from TFDS.
 
 A split maps fields to arrays of one length, or to lists of as many where their
 shapes differ. Splits and fields have the names of the TFDS data set that the
@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ...mini_algoperf.workloads import graph_batches
+from ...mini_algoperf.workloads import graph_batches, translation
+from ...mini_algoperf.workloads.parts import split_slices
 
 Splits = Mapping[str, Mapping[str, np.ndarray | Sequence[np.ndarray]]]
 # What the benchmark's mnist asserts. Its validation split is the end of `train`.
@@ -99,8 +100,25 @@ def molecules(_: pathlib.Path | None = None) -> Splits:
   return splits
 
 
+def sentences(_: pathlib.Path | None = None) -> Splits:
+  """The translations of `mini_algoperf`, in WMT's fields.
+
+  A text is the pieces of a sentence, with spaces between them; `Pieces` in
+  `patched` reads them.
+  """
+  sides = translation.load_texts()
+  return {
+    split: {
+      language: np.array([' '.join(pieces) for pieces in side[there]])
+      for language, side in zip(('de', 'en'), sides)
+    }
+    for split, there in split_slices(translation.SPLIT_SIZES).items()
+  }
+
+
 DATA: dict[str, Callable[[pathlib.Path], Splits]] = {
   'fashion': fashion,
   'digits': digits,
   'molecules': molecules,
+  'sentences': sentences,
 }

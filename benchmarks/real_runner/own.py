@@ -16,6 +16,7 @@ import tempfile
 from typing import Any
 
 from ...core.records import as_plain
+from ...parts.muon_settings import MUON
 from ...schedule_params import SOFT_RESET, THESIS, ScheduleParams
 
 
@@ -54,6 +55,7 @@ OWN = {
     relative_peak=None,
   ),
   'thesis': THESIS,
+  'soft_reset_muon': MUON,
 }
 
 

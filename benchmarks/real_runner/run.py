@@ -40,6 +40,7 @@ class Case:
     step_hint: steps; with `runtime` it makes the counted clock's step.
     batch_size: in place of the submission's, or None.
     properties: of the workload, that are replaced beside these.
+    model: of WMT; see `patched.Job`.
   """
 
   workload: str
@@ -50,9 +51,11 @@ class Case:
   step_hint: int
   batch_size: int | None = None
   properties: dict[str, Any] = dataclasses.field(default_factory=dict)
+  model: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
-# mnist's runtime and step_hint are its own; OGBG's model, too, is made smaller.
+# mnist's runtime and step_hint are its own; OGBG's and WMT's
+# models, too, are made smaller.
 CASES = {
   'fashion': Case(
     'mnist', '/usr/share/datasets/fashion-mnist', 'accuracy', 0.873, 60, 7813
@@ -78,6 +81,33 @@ CASES = {
       'num_eval_train_examples': 0,
       'num_validation_examples': 640,
       'num_test_examples': 640,
+    },
+  ),
+  'sentences': Case(
+    'wmt',
+    '',
+    'bleu',
+    30.0,
+    60,
+    1000,
+    batch_size=16,
+    properties={
+      'max_allowed_runtime_sec': 60,
+      'step_hint': 1000,
+      '_vocab_size': 598,
+      'eval_batch_size': 64,
+      'num_eval_train_examples': 64,
+      'num_validation_examples': 128,
+      'num_test_examples': 64,
+    },
+    model={
+      'vocab_size': 598,
+      'emb_dim': 64,
+      'num_heads': 4,
+      'num_layers': 1,
+      'qkv_dim': 64,
+      'mlp_dim': 128,
+      'length': 24,
     },
   ),
 }
@@ -144,6 +174,7 @@ def job_of(args: argparse.Namespace, run: logs.Run) -> dict[str, Any]:
       ),
       **case.properties,
     },
+    'model': case.model,
     'batch_size': case.batch_size,
     'seconds_per_step': case.runtime / case.step_hint if counted else None,
     'flags': [

@@ -54,11 +54,16 @@ def vocab_size() -> int:
   return _NUM_SPECIAL + len(language())
 
 
+def load_texts() -> list[list[list[str]]]:
+  """Pieces of all sentences, and of their translations, in the splits' order."""
+  pairs = [line.split(' | ') for line in _lines()[1:]]
+  return [[text.split() for text in side] for side in zip(*pairs)]
+
+
 @functools.cache
 def load_pairs() -> dict[str, dict[str, np.ndarray]]:
   """By split, 'inputs' and 'targets' as from `encode`; no pair is in two."""
-  sides = [line.split(' | ') for line in _lines()[1:]]
-  inputs, targets = (encode(map(str.split, side)) for side in zip(*sides))
+  inputs, targets = map(encode, load_texts())
   return {
     split: {'inputs': inputs[there], 'targets': targets[there]}
     for split, there in split_slices(SPLIT_SIZES).items()

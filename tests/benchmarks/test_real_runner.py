@@ -11,6 +11,7 @@ import pytest
 
 from reset_cycles.benchmarks.real_runner import data, logs, own, patched, run
 from reset_cycles.core.records import as_plain
+from reset_cycles.mini_algoperf.workloads import translation
 from reset_cycles.schedule_params import SOFT_RESET
 
 RUNS = {
@@ -68,6 +69,45 @@ def test_no_digit_is_in_two_splits(tmp_path):
   for split in found.values():
     assert (split['image'][:, 1, 0, 0] == split['label']).all()
     assert np.ptp(np.bincount(split['label'])) == 0
+
+
+def test_sentences_are_those_of_the_stand_in():
+  """In the same splits; no pair is in two."""
+  found = data.sentences()
+  assert {name: len(side['de']) for name, side in found.items()} == {
+    'train': 2048,
+    'validation': 256,
+    'test': 256,
+  }
+  assert list(found['train']) == ['de', 'en']
+  for split, pairs in translation.load_pairs().items():
+    for language, side in (('de', 'inputs'), ('en', 'targets')):
+      texts = map(str.split, found[split][language].tolist())
+      np.testing.assert_array_equal(translation.encode(texts), pairs[side])
+  pairs = [p for side in found.values() for p in zip(side['de'], side['en'])]
+  assert len(set(pairs)) == len(pairs)
+
+
+def test_the_sizes_of_sentences_are_those_of_their_language():
+  """A token for each piece, for padding, for what is never seen, for the end."""
+  case = run.CASES['sentences']
+  size = len(translation.language()) + patched.SPECIAL
+  assert case.properties['_vocab_size'] == case.model['vocab_size'] == size
+  longest = max(
+    len(text.split())
+    for split in data.sentences().values()
+    for side in split.values()
+    for text in side
+  )
+  # No pair is left out, and a translation has room for one token that starts it.
+  assert case.model['length'] >= longest + 2
+  for split, pairs in data.sentences().items():
+    if split != 'train':
+      held = case.properties[f'num_{split}_examples']
+      assert (
+        held <= len(pairs['de'])
+        and held % case.properties['eval_batch_size'] == 0
+      )
 
 
 def test_a_split_is_named_as_tfds_does():
@@ -168,6 +208,7 @@ def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
   assert job['seconds_per_step'] == 60 / 7813
   assert '--rng_seed=3' in job['flags']
   assert patched.Job(**job).data == ['digits', 'images']
+  assert patched.Job(**job).model == {}
   job = run.job_of(args, logs.Run('digits', 'real', 'muon', 3, 0.89))
   assert job['seconds_per_step'] is None
   assert 'eval_period_time_sec' not in job['properties']
