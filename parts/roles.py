@@ -95,7 +95,7 @@ def behaviour_of(build: Build, params: Any) -> Behaviour:
     try:
       found, parts = origins(_step_of(build, names), *args)
       break
-    except (TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
       refusals.append(error)
   if not found and not re.search(_LACKS, str(refusals[0])):
     raise refusals[0]
@@ -223,9 +223,10 @@ def _nodes(
 ) -> set[Any]:
   """The nodes of a state in which something begins anew in a full reset."""
   nodes: set[Any] = set()
+  targets = set(behaviour.targets)
   for (path, _), role, taken in zip(behaviour.state, roles, takes_in):
     if role is not None:
-      nodes.update(_homes(path, behaviour.targets))
+      nodes.update(_homes(path, targets))
     elif taken:
       nodes.add(path[:-1])
   return nodes
@@ -272,25 +273,25 @@ def _takes_in(behaviour: Behaviour) -> list[int]:
   ]
   inner = [state.of(origin.values) for origin in behaviour.after]
   while True:
-    more = [
-      own | _union(found[j] for j in range(len(found)) if of >> j & 1)
-      for own, of in zip(found, inner)
-    ]
-    if more == found:
+    before = list(found)
+    for i, of in enumerate(inner):
+      for j in _members(of):
+        found[i] |= found[j]
+    if found == before:
       return found
-    found = more
 
 
-def _union(sets: Iterator[int]) -> int:
-  union = 0
-  for one in sets:
-    union |= one
-  return union
+def _members(bits: int) -> Iterator[int]:
+  """The numbers in a set."""
+  while bits:
+    lowest = bits & -bits
+    yield lowest.bit_length() - 1
+    bits ^= lowest
 
 
 def _is_copy(shape: Shape, begins: int, shapes: Sequence[Shape]) -> bool:
   """Whether it begins with values of parameters, one for each of theirs."""
-  own = [s for i, s in enumerate(shapes) if begins >> i & 1]
+  own = [shapes[i] for i in _members(begins)]
   return shape in own or (bool(own) and shape == _joined(own))
 
 
@@ -301,14 +302,13 @@ def _joined(shapes: Sequence[Shape]) -> Shape:
 def _is_moment(i: int, takes_in: int, behaviour: Behaviour) -> bool:
   """Whether what takes in gradients has a shape that an average of them may."""
   shape = behaviour.state[i][1].shape
-  numbers = [j for j in range(len(behaviour.shapes)) if takes_in >> j & 1]
-  own = [behaviour.shapes[j] for j in numbers]
+  own = [behaviour.shapes[j] for j in _members(takes_in)]
   if shape:
-    return any(_fits(shape, other) for other in (*own, _joined(own)))
+    return any(_fits(shape, other) for other in {*own, _joined(own)})
   if len(behaviour.shapes) == 1:
     return not behaviour.shapes[0]
   # A number is one if it belongs to one parameter of several.
-  return len(numbers) == 1 or len(_moves(i, behaviour)) == 1
+  return len(own) == 1 or len(_moves(i, behaviour)) == 1
 
 
 def _moves(i: int, behaviour: Behaviour) -> list[int]:
@@ -352,22 +352,22 @@ def _is_loss(i: int, behaviour: Behaviour) -> bool:
   return bool(losses.of(values) & 1) and not state.of(values) >> i & 1
 
 
-def _homes(path: Any, targets: Sequence[Any]) -> Iterator[Any]:
-  """The paths of the nodes that a moment, a tree like the parameters, is in."""
-  ends = sorted(targets, key=len, reverse=True)
+def _homes(path: Any, targets: set[Any]) -> Iterator[Any]:
+  """The paths of the nodes that a moment, a tree like the parameters, is in.
+
+  Args:
+    path: of a leaf of it.
+    targets: paths of the parameters.
+  """
   # Behind the parameter's path there may be one more index, as in SM3.
-  for size in (len(path), len(path) - 1):
-    for end in ends:
-      start = size - len(end)
-      if end and start >= 0 and path[start:size] == end:
-        root = path[:start]
-        yield root[:-1]
-        while root and isinstance(root[-1], SequenceKey):
-          root = root[:-1]
-          yield root[:-1]
-        return
-  root = path
+  starts = [
+    (start, end) for end in (len(path), len(path) - 1) for start in range(end)
+  ]
+  found = (start for start, end in starts if path[start:end] in targets)
+  start = next(found, None)
+  kinds = SequenceKey if start is not None else (SequenceKey, DictKey)
+  root = path[:start]
   yield root[:-1]
-  while root and isinstance(root[-1], (SequenceKey, DictKey)):
+  while root and isinstance(root[-1], kinds):
     root = root[:-1]
     yield root[:-1]

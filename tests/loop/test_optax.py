@@ -250,23 +250,28 @@ def test_it_trains_through_a_full_a_soft_and_a_cyclic_reset(name):
   through_resets(cycles, params, goes_on=name in GOES_ON)
 
 
-@hypothesis.settings(
-  max_examples=10 * TIMES,
-  deadline=None,
-  derandomize=TIMES == 1,
-  database=None,
-  phases=[hypothesis.Phase.generate],  # to make one smaller takes minutes
-)
-@hypothesis.given(st.data())
-def test_made_up_ones_train_through_them_as_well(data):
-  """Transformations of any parts, in any containers and wrappers."""
-  made = made_up.draw(data)
-  roles, allowed = roles_by('', made.build)
-  for (path, role), right in zip(roles.items(), allowed):
-    assert role in right, path
-  cycles = loops.make(optimizer=made.build)
-  params = loops.init(jax.random.PRNGKey(7))
-  through_resets(cycles, params, goes_on=made.has_schedule)
+@pytest.mark.parametrize('seed', range(TIMES))
+def test_made_up_ones_train_through_them_as_well(seed):
+  """Ten transformations of any parts, in any containers and wrappers."""
+
+  @hypothesis.seed(seed)
+  @hypothesis.settings(
+    max_examples=10,
+    deadline=None,
+    database=None,
+    phases=[hypothesis.Phase.generate],  # to make one smaller takes minutes
+  )
+  @hypothesis.given(st.data())
+  def tried(data):
+    made = made_up.draw(data)
+    roles, allowed = roles_by('', made.build)
+    for (path, role), right in zip(roles.items(), allowed):
+      assert role in right, path
+    cycles = loops.make(optimizer=made.build)
+    params = loops.init(jax.random.PRNGKey(7))
+    through_resets(cycles, params, goes_on=made.has_schedule)
+
+  tried()
 
 
 def leaves(cycles, before, state, new):
