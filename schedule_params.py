@@ -96,37 +96,32 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
         alpha: of the reset
         a field of ScheduleParams, such as label_smoothing
         a path with __ for its dots, such as reset__fade, since a namedtuple's
-        names have no dots; cycles__peak is of every cycle.
+        names have no dots; cycles__peak is of every cycle, and a field of the
+        optimizer is found inside an average, too.
       None, or an empty one, is the self-tuning ruleset: nothing changes.
 
   Raises:
     ValueError: names the hyperparameter if it is unknown, is out of range, has
       no effect in these settings, or means the same as another one.
   """
-  if not hyperparameters:
+  if hyperparameters is None:
     return settings
-  right = 'a namedtuple or a mapping of values by names'
-  if hasattr(hyperparameters, '_asdict'):
-    hyperparameters = hyperparameters._asdict()
-  check(
-    isinstance(hyperparameters, Mapping),
-    'hyperparameters',
-    hyperparameters,
-    right,
-  )
+  given, right = hyperparameters, 'a namedtuple or a mapping of values by names'
+  if hasattr(given, '_asdict'):
+    given = given._asdict()
+  check(isinstance(given, Mapping), 'hyperparameters', hyperparameters, right)
   new, named = settings, dict[str, str]()
-  for name, value in hyperparameters.items():
-    path = _PLACES.get(name, name.replace('__', '.'))
-    same = named.setdefault(path, name)
+  for name, value in given.items():
     said = f'hyperparameter {name}={value!r}'
-    if same != name:
-      raise ValueError(f'{said}: {same} means {path}, too; leave one out.')
-    if '.' not in path and path not in field_names(settings):
-      known = [*_PLACES, *field_names(settings)]
-      raise ValueError(
-        f'{said}: must be one of {", ".join(known)}, or a path such as '
-        f'reset__fade.{did_you_mean(name, known)}'
-      )
+    path = _path_of(name, settings, said)
+    for other, its_name in named.items():
+      if f'{path}.'.startswith(f'{other}.') or f'{other}.'.startswith(
+        f'{path}.'
+      ):
+        raise ValueError(
+          f'{said}: {its_name} means {other}, too; leave one out.'
+        )
+    named[path] = name
     try:
       if name == 'learning_rate':
         new = with_peak(new, value)
@@ -136,9 +131,31 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
       raise ValueError(f'hyperparameter {name}: {e}') from e
   for path, name in named.items():
     if reason := _without_effect(new, path):
-      value = hyperparameters[name]
-      raise ValueError(f'hyperparameter {name}={value!r}: no effect; {reason}.')
+      said = f'hyperparameter {name}={given[name]!r}'
+      raise ValueError(f'{said}: no effect; {reason}.')
   return new
+
+
+def _path_of(name: str, settings: ScheduleParams, said: str) -> str:
+  """Where a hyperparameter's field is; ValueError if there is none."""
+  path = _PLACES.get(name, name.replace('__', '.'))
+  head, _, rest = path.partition('.')
+  fields = field_names(settings)
+  if head not in fields or not name.isidentifier():
+    known = [*_PLACES, *fields]
+    raise ValueError(
+      f'{said}: must be one of {", ".join(known)}, or a path such as '
+      f'reset__fade.{did_you_mean(name, known)}'
+    )
+  if rest and getattr(settings, head) is None:
+    more = {'relative_peak': ', so give learning_rate'}.get(head, '')
+    raise ValueError(f'{said}: {head} is None in these settings{more}.')
+  part = settings.optimizer
+  if head == 'optimizer' and '.' not in rest:
+    while rest not in field_names(part) and hasattr(part, 'inner'):
+      head, part = f'{head}.inner', part.inner  # of an average
+    return f'{head}.{rest}' if rest else head
+  return path
 
 
 def _without_effect(settings: ScheduleParams, path: str) -> str:
@@ -148,6 +165,8 @@ def _without_effect(settings: ScheduleParams, path: str) -> str:
     return 'relative_peak replaces the peaks, so give relative_peak__share'
   if first == 'switching' and not settings.early_switching:
     return 'its verdicts are only logged, so give early_switching'
+  if first == 'cycles' and last == 'length':
+    return 'lengths are relative to one another, and all cycles get the same'
   has_next = len(settings.cycles) > 1 or settings.repeat or settings.horizon
   if first == 'reset' and not has_next:
     return 'no cycle follows the only one, so give repeat'
@@ -163,7 +182,8 @@ def with_peak(settings: ScheduleParams, peak: float) -> ScheduleParams:
   check_number('peak', peak, '(0, inf)')
   first = settings.cycles[0].peak
   scaled = [
-    dataclasses.replace(c, peak=peak * c.peak / first) for c in settings.cycles
+    dataclasses.replace(c, peak=peak * (c.peak / first))
+    for c in settings.cycles
   ]
   return dataclasses.replace(settings, cycles=tuple(scaled))
 

@@ -67,13 +67,20 @@ def run(**options: Any) -> int:
   wanted = RunOptions(**options)
   with errors.ended_by_signals():
     from ..mini_algoperf import experiment, interrupts
+    from ..schedule_params import tuned
     from . import own_parts, training
   # Before a submission is loaded: callbacks of jax or of its own during the
   # import could swallow a KeyboardInterrupt.
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
     with errors.setup_phase(wanted.submission_path, wanted.workload):
       checked = experiment.check(wanted)
-      own_parts.rehearse(own_parts.settings_of(checked.submission))
+      found = own_parts.settings_of(checked.submission)
+      own_parts.rehearse(found)
+      if (
+        found
+      ):  # in no time; the set-ups, which check any submission, take some
+        for point in checked.points:
+          tuned(found, point)
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
     return training.run_trials(checked, interrupted)

@@ -41,6 +41,8 @@ def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
     np.errstate(over='ignore', invalid='ignore'),  # the checks report these
   ):
     trials = experiment.set_up(checked, interrupted)
+  if len(trials) < options.num_tuning_trials:
+    _warn(f'the list has {len(trials)} points, and so many trials are trained')
   for i, (log_dir, has_lost) in enumerate(zip(log_dirs, have_lost)):
     trial, trials[i] = trials[i], None  # its arrays are freed at its end
     if trial is None:

@@ -11,10 +11,12 @@ or a list of points, which are taken as they are, in order.
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import keyword
 import math
 import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,7 @@ from scipy.stats import qmc
 
 from . import RunOptions, files
 
+_MOST_COMBINATIONS, _LARGEST = 4096, sys.float_info.max
 HYPERPARAMETERS = 'hparams.json'  # in a trial's folder, as in the benchmark
 
 
@@ -93,8 +96,9 @@ def points_of(space: Any, num_trials: int, seed: int | None) -> list[Any]:
 def outermost_points(space: Any) -> list[Any]:
   """Points between which those of a space lie, as namedtuples.
 
-  Each value of a name, or the ends of its interval, beside the first ones of the
-  others. Those of a list are its own.
+  All combinations of the names' values, or of the ends of their intervals; where
+  these are more than 4,096, each of them beside the first ones of the others.
+  Those of a list are its own.
   """
   if isinstance(space, list):
     return points_of(space, len(space), None)
@@ -103,6 +107,9 @@ def outermost_points(space: Any) -> list[Any]:
     name: part.get('feasible_points') or [part['min'], part['max']]
     for name, part in space.items()
   }
+  if math.prod(map(len, values.values())) <= _MOST_COMBINATIONS:
+    combined = itertools.product(*values.values())
+    return [_names(space)(*point) for point in combined]
   first = _names(space)(*(of_name[0] for of_name in values.values()))
   return [
     first._replace(**{name: value})
@@ -112,7 +119,11 @@ def outermost_points(space: Any) -> list[Any]:
 
 
 def write_point(log_dir: pathlib.Path, point: Any) -> Any:
-  """The point that a trial's folder has; the given one, if it has none yet."""
+  """The point that a trial's folder has; the given one, if it has none yet.
+
+  Raises:
+    ValueError: if the one there has other names: it is of another search space.
+  """
   path = log_dir / HYPERPARAMETERS
   if point is None:
     return None
@@ -120,6 +131,11 @@ def write_point(log_dir: pathlib.Path, point: Any) -> Any:
     files.write_json(path, point._asdict())
     return point
   found = files.read_json(path)
+  if [*found] != [*point._fields]:
+    raise ValueError(
+      f'--tuning_search_space: the trial to resume has {", ".join(found)}; give '
+      'the file that it was started with.'
+    )
   return _names(found)(**found)
 
 
@@ -157,7 +173,8 @@ def _check_range(name: str, part: Any) -> None:
       'scaling': 'linear' | 'log' as scaling,
       **rest,
     } if not rest:
-      is_in_order = math.isfinite(low) and low < high < math.inf
+      is_bool = isinstance(low, bool) or isinstance(high, bool)
+      is_in_order = -_LARGEST <= low < high <= _LARGEST and not is_bool
       if is_in_order and (scaling == 'linear' or low > 0):
         return
   raise ValueError(

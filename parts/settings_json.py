@@ -123,9 +123,12 @@ def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
     check_has_field(kind, name, _joined(where, name))
   if not is_new:
     kind = functools.partial(dataclasses.replace, in_force)
+  mappings = getattr(kind if is_new else type(in_force), 'mappings', ())
   read = {
     name: from_plain(
-      v, None if is_new else getattr(in_force, name), _joined(where, name)
+      [*v.items()] if name in mappings and isinstance(v, Mapping) else v,
+      None if is_new else getattr(in_force, name),
+      _joined(where, name),
     )
     for name, v in given.items()
   }

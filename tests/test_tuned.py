@@ -3,8 +3,11 @@
 import collections
 import dataclasses
 
+import numpy as np
 import pytest
 
+from reset_cycles.core.optimizers import AdamW
+from reset_cycles.parts.averages import EMA
 from reset_cycles.parts.resets import Cyclic
 from reset_cycles.schedule_params import (
   SOFT_RESET,
@@ -61,6 +64,17 @@ def test_a_name_means_a_field(name, value, expected):
   assert tuned(SOFT_RESET, {name: value}) == expected
 
 
+def test_a_field_of_an_optimizer_inside_an_average():
+  averaged = replace(THESIS, optimizer=EMA(AdamW()))
+  found = tuned(averaged, {'weight_decay': 0.3, 'optimizer__decay': 0.9})
+  assert found.optimizer == EMA(AdamW(weight_decay=0.3), decay=0.9)
+
+
+def test_a_learning_rate_is_the_first_peak_to_the_last_bit():
+  for peak in np.linspace(0.001, 0.7, 500).tolist():
+    assert tuned(RATIOS, {'learning_rate': peak}).cycles[0].peak == peak
+
+
 def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
   found = tuned(RATIOS, {'learning_rate': 0.01})
   assert [c.peak for c in found.cycles] == pytest.approx([0.01, 0.02, 0.005])
@@ -89,7 +103,7 @@ def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
     ),
     (THESIS, {'beta2': 1.5}, 'hyperparameter beta2: optimizer.beta2=1.5: must'),
     (THESIS, {'reset__fad': 1}, 'reset.fad=1: SoftReset has no such field'),
-    (THESIS, {'horizon__slack': 1.0}, 'NoneType has no such field'),
+    (THESIS, {'horizon__slack': 1.0}, 'horizon is None in these settings.'),
     (
       replace(THESIS, reset=Cyclic()),
       {'alpha': 0.5},
@@ -112,6 +126,25 @@ def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
       {'alpha': 0.7, 'reset__alpha': 0.5},
       'reset__alpha=0.5: alpha means reset.alpha, too; leave one out.',
     ),
+    (
+      SOFT_RESET,
+      {'relative_peak__share': 0.05, 'relative_peak': None},
+      'relative_peak=None: relative_peak__share means relative_peak.share, too',
+    ),
+    (
+      SOFT_RESET,
+      {'optimizer': AdamW(), 'weight_decay': 0.3},
+      'weight_decay=0.3: optimizer means optimizer, too; leave one out.',
+    ),
+    (THESIS, {'reset.alpha': 0.5}, 'reset.alpha=0.5: must be one of learning'),
+    (THESIS, {'cycles[0].peak': 0.5}, 'cycles[0].peak=0.5: must be one of'),
+    (THESIS, {'cycles__length': 2.0}, 'no effect; lengths are relative to'),
+    (
+      THESIS,
+      {'relative_peak__share': 0.1},
+      'relative_peak is None in these settings, so give learning_rate.',
+    ),
+    (THESIS, [], 'hyperparameters=[]: must be a namedtuple or a mapping'),
     (THESIS, 3, 'hyperparameters=3: must be a namedtuple or a mapping'),
   ),
 )

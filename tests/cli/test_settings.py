@@ -289,6 +289,7 @@ def test_a_submission_for_the_external_ruleset(tmp_path, monkeypatch, capsys):
   assert space == (ROOT / 'tuning_search_space.json').read_bytes()
   form = (own / 'submission_info.yml').read_text()
   assert '\nruleset: "external"\n' in form
+  assert 'set to a tuned share of the size' in form
   assert 'for the external ruleset' in (own / 'README.md').read_text()
   said = capsys.readouterr().out
   place = 'submissions/x/external_tuning/soft_reset'

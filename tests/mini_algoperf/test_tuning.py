@@ -43,14 +43,13 @@ def test_a_list_has_the_points_themselves():
 def test_outermost_points():
   points = [tuple(p) for p in tuning.outermost_points(SPACE)]
   assert points == [
-    (1e-4, -1, 0.0),
-    (1e-2, -1, 0.0),
-    (1e-4, -1, 0.0),
-    (1e-4, 3, 0.0),
-    (1e-4, -1, 0.0),
-    (1e-4, -1, 0.5),
-    (1e-4, -1, 1.0),
+    (rate, decay, alpha)
+    for rate in (1e-4, 1e-2)
+    for decay in (-1, 3)
+    for alpha in (0.0, 0.5, 1.0)
   ]
+  many = {f'x{i}': {'feasible_points': [0, 1]} for i in range(13)}
+  assert len(tuning.outermost_points(many)) == 26
 
 
 def test_the_settings_in_force_take_the_search_space_of_the_root():
@@ -72,6 +71,8 @@ def test_the_settings_in_force_take_the_search_space_of_the_root():
     ({'a': {'min': 0, 'max': 2, 'scaling': 'log'}}, 'and 0 < x for log'),
     ({'a': {'min': 2, 'max': 2, 'scaling': 'linear'}}, 'with x < y'),
     ({'a': {'min': 1, 'max': 2, 'scaling': 'sqrt'}}, "'scaling': 'sqrt'"),
+    ({'a': {'min': True, 'max': 2, 'scaling': 'linear'}}, "'min': True"),
+    ({'a': {'min': 1, 'max': 10**400, 'scaling': 'log'}}, 'with x < y'),
     ({'a': {'feasible_points': [1], 'step': 2}}, "'step': 2}: must be"),
   ),
 )
@@ -152,6 +153,20 @@ def test_a_resumed_trial_keeps_its_point_and_its_ruleset(space, capsys):
   assert (
     'trial 1 of 2: alpha 0.25' in said and 'trial 2 of 2: alpha 0.75' in said
   )
+
+
+def test_another_search_space_does_not_resume_a_trial(space, capsys):
+  assert run(*FLAGS, submission='interrupt_at=11') == 130
+  pathlib.Path('space.json').write_text('[{"beta2": 0.9}, {"beta2": 0.8}]')
+  capsys.readouterr()
+  assert run(*FLAGS, '--resume_last_run') == 2
+  said = '--tuning_search_space: the trial to resume has alpha; give the file'
+  assert said in capsys.readouterr().err
+
+
+def test_a_list_that_is_too_short_is_told(space, capsys):
+  assert run(*FLAGS[:2], '--num_tuning_trials=5') == 0
+  assert 'the list has 2 points' in capsys.readouterr().err
 
 
 def test_options_of_the_self_tuning_ruleset_have_no_point():

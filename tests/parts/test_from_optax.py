@@ -14,7 +14,14 @@ import pytest
 from helpers.runs import GENERATIONS, PARAMS, assert_close, new_driver
 from reset_cycles.cli import main as cli
 from reset_cycles.core.devices import Devices
-from reset_cycles.core.model_reset import Model, ModelReset, role_in
+from reset_cycles.core.model_reset import (
+  COUNT,
+  KEPT,
+  MOMENT,
+  Model,
+  ModelReset,
+  role_in,
+)
 from reset_cycles.core.optimizers import AdamW, Step
 from reset_cycles.core.records import as_plain
 from reset_cycles.parts import settings_json
@@ -71,6 +78,20 @@ def test_adam_by_its_name_is_the_submissions_own():
   own = AdamW(one_minus_beta1=0.1, beta2=0.99, weight_decay=0.5, eps=1e-6)
   named = FromOptax('adamw', {'b1': 0.9, 'b2': 0.99, 'eps': 1e-6}, 0.5)
   assert_close(trained(named)[0], trained(own)[0], 1e-6, 1e-6)
+
+
+def test_the_weight_decay_is_optax_own_where_none_is_given():
+  params, m, v = np.float64(BEGUN['w']), 0.0, 0.0
+  for step in range(5):
+    g = np.float64(grads_of(step)['w'])
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+    corrected = m / (1 - 0.9 ** (step + 1)), v / (1 - 0.999 ** (step + 1))
+    direction = corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
+    params = params - 0.1 * (direction + 1e-4 * params)
+  found = trained(FromOptax('adamw'))[0]['w']
+  np.testing.assert_allclose(found, params, rtol=0, atol=1e-5)
+  none = trained(FromOptax('adamw', weight_decay=0.0))[0]['w']
+  assert np.abs(none - found).max() > 1e-5
 
 
 def test_momentum_by_hand():
@@ -175,7 +196,9 @@ REFUSED = {
   'lbfgs': "'value'",
   'rprop': 'its updates would be the same whatever the learning rate',
   'dpsgd': 'missing 3 required positional arguments',
-  'schedule_free': "missing 1 required positional argument: 'base_optimizer'",
+  'schedule_free': 'what is evaluated of it is not what it trains',
+  'schedule_free_adamw': 'what is evaluated of it is not what it trains',
+  'schedule_free_sgd': 'what is evaluated of it is not what it trains',
   'galore': 'must be one with a blend of ',
   'momo': "'value'",
   'momo_adam': "'value'",
@@ -204,10 +227,15 @@ def test_every_optimizer_of_optax_steps_or_is_refused(name):
     return
   optimizer = FromOptax(name)
   params, state = trained(optimizer, 3)
-  role = optimizer.roles(LIKE)
-  paths = [p for p, _ in jax.tree_util.tree_flatten_with_path(state)[0]]
-  assert {role(path) for path in paths} <= set(range(5))
   assert not np.array_equal(params['w'], BEGUN['w'])
+  assert np.isfinite(params['w']).all()
+  role = optimizer.roles(LIKE)
+  for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]:
+    names = {getattr(key, 'name', '') for key in path}
+    if 'mu' in names and np.ndim(leaf):
+      assert role(path) == MOMENT
+    if 'count' in names:
+      assert role(path) in (COUNT, KEPT)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +243,10 @@ def test_every_optimizer_of_optax_steps_or_is_refused(name):
   (
     (lambda: FromOptax('lam'), "name='lam': optax has no such optimizer"),
     (lambda: FromOptax('lam'), 'Did you mean lamb?'),
+    (lambda: FromOptax('RMSprop'), 'Did you mean rmsprop?'),
+    (lambda: FromOptax('adam', (('b1', 0.9), ('b1', 0.8))), 'a name twice'),
+    (lambda: FromOptax('adam', {'b1': BEGUN['b']}), "arguments['b1']=array"),
+    (lambda: FromOptax('sgd', {'nesterov': print}), 'a number, True or False'),
     (lambda: FromOptax(3), 'name=3: optax has no such'),
     (lambda: FromOptax('clip'), "name='clip': optax has no such"),
     (lambda: FromOptax('adam', {'b3': 1}), "unexpected keyword argument 'b3'"),
@@ -250,9 +282,22 @@ def test_json_and_export_hold_it(tmp_path, monkeypatch):
   params = dataclasses.replace(PARAMS, optimizer=own)
   plain = json.loads(json.dumps(as_plain(params)))
   assert settings_json.from_plain(plain) == params
+  plain['optimizer']['arguments'] = {'b1': 0.75, 'eps': 1e-7}
+  assert settings_json.from_plain(plain) == params
   pathlib.Path('mine.json').write_text(json.dumps(plain))
   assert cli.main(['export', '--out=x', '--settings=mine.json']) == 0
   text = pathlib.Path('x/self_tuning/own/schedule_params.py').read_text()
   assert 'from .parts.from_optax import FromOptax\n' in text
   assert "FromOptax(name='lamb'" in text
   assert pathlib.Path('x/self_tuning/own/parts/roles.py').is_file()
+
+
+def test_what_every_run_would_refuse_is_not_exported(
+  tmp_path, monkeypatch, capsys
+):
+  monkeypatch.chdir(tmp_path)
+  params = dataclasses.replace(PARAMS, optimizer=FromOptax('dpsgd'))
+  pathlib.Path('mine.json').write_text(json.dumps(as_plain(params)))
+  assert cli.main(['export', '--out=x', '--settings=mine.json']) == 2
+  assert "FromOptax(name='dpsgd'" in capsys.readouterr().err
+  assert not pathlib.Path('x').exists()
