@@ -165,7 +165,10 @@ def _warnings(control: Control, config: RunConfig) -> list[str]:
     ]
   is_third = control.cycle == 1 and control.num_evaluations == 3
   is_worst = control.best.step == first.step and last.metric != first.metric
-  if is_third and is_worst and last.loss < first.loss:
+  # By noise it gets worse too, but not by a fifth of the loss's share.
+  worse = abs(last.metric - first.metric) * abs(first.loss)
+  is_clear = worse >= 0.2 * (first.loss - last.loss) * abs(first.metric)
+  if is_third and is_worst and is_clear and last.loss < first.loss:
     rises = config.target.rises
     found += [
       'the loss has fallen and the metric has got worse in three evaluations: '

@@ -319,7 +319,9 @@ class Twin:
       sign, last = 1 if self.rising else -1, self.seen[-1]
       is_better = any(sign * (row[2] - metric) > 0 for row in self.seen[1:])
       if not is_better and last[2] != metric and last[1] < loss:
-        self.write(step, 'warning')
+        shares = abs(last[2] - metric) / abs(metric), (loss - last[1]) / loss
+        if shares[0] >= 0.2 * shares[1]:
+          self.write(step, 'warning')
 
   def in_time(self):
     """The horizon in time after the last evaluation; 0 if unknown."""
