@@ -115,11 +115,10 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
     said = f'hyperparameter {name}={value!r}'
     path = _path_of(name, settings, said)
     for other, its_name in named.items():
-      if f'{path}.'.startswith(f'{other}.') or f'{other}.'.startswith(
-        f'{path}.'
-      ):
+      shorter, longer = sorted((f'{path}.', f'{other}.'), key=len)
+      if longer.startswith(shorter):
         raise ValueError(
-          f'{said}: {its_name} means {other}, too; leave one out.'
+          f'{said}: it is {path}, and {its_name} is {other}; leave one out.'
         )
     named[path] = name
     try:

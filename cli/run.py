@@ -76,9 +76,8 @@ def run(**options: Any) -> int:
       checked = experiment.check(wanted)
       found = own_parts.settings_of(checked.submission)
       own_parts.rehearse(found)
-      if (
-        found
-      ):  # in no time; the set-ups, which check any submission, take some
+      if found:
+        # At once; the set-ups, which check points of any submission, take long.
         for point in checked.points:
           tuned(found, point)
       stack.enter_context(experiment.entered(checked))

@@ -127,7 +127,7 @@ def export(
   """Writes the folder to hand in, <out>/self_tuning/<name>.
 
   With --ruleset=external it is <out>/external_tuning/<name>, and has the search
-  space, each value of which is tried on the settings first.
+  space, whose points and ends of ranges are tried on the settings first.
 
   The modules that submission.py imports, as they stand, with the chosen settings
   in force; submission_info.yml and the licence. The command imports the folder
@@ -167,14 +167,14 @@ def export(
     handed_in.check(temporary, module, chosen)
   code = [text for file, text in contents.items() if file.endswith('.py')]
   lines = sum(text.count(b'\n') for text in code)
-  flags = f'--tuning_ruleset={ruleset}'
+  ruleset_flags = f'--tuning_ruleset={ruleset}'
   whole = f'submissions/{folder.name}/{place}'
   if space:
-    flags += f' --tuning_search_space={whole}/{handed_in.SEARCH_SPACE}'
+    ruleset_flags += f' --tuning_search_space={whole}/{handed_in.SEARCH_SPACE}'
   print(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
-    f'submissions/, its runner takes:\n  {flags} '
+    f'submissions/, its runner takes:\n  {ruleset_flags} '
     f'--submission_path={whole}/submission.py\n'
     f'Write the authors into {handed_in.FORM} before handing it in.'
   )

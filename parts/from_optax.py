@@ -110,10 +110,8 @@ class FromOptax(Checked):
     check(is_free, 'weight_decay', self.weight_decay, right)
 
   def _function(self) -> Callable[..., Any]:
-    right = (
-      'another one, such as ScheduleFreeAdamW(): what is evaluated of it is '
-    )
-    right += 'not what it trains'
+    right = 'another one, such as ScheduleFreeAdamW() of this project: what is '
+    right += 'evaluated of it is not what it trains'
     is_one = not str(self.name).startswith('schedule_free')
     check(is_one, 'name', self.name, right)
     places = (optax, getattr(optax, 'contrib', None))

@@ -87,6 +87,7 @@ class Seen:
 
 @functools.cache
 def workload_of(name: str, seconds_per_step: float) -> Any:
+  """A short workload of the board, its clock counting so many seconds a step."""
   condition = Condition(seconds_per_step=seconds_per_step)
   return stand_in.make_workload(name, condition)
 

@@ -124,17 +124,17 @@ def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
     (
       THESIS,
       {'alpha': 0.7, 'reset__alpha': 0.5},
-      'reset__alpha=0.5: alpha means reset.alpha, too; leave one out.',
+      'reset__alpha=0.5: it is reset.alpha, and alpha is reset.alpha; leave o',
     ),
     (
       SOFT_RESET,
       {'relative_peak__share': 0.05, 'relative_peak': None},
-      'relative_peak=None: relative_peak__share means relative_peak.share, too',
+      'relative_peak=None: it is relative_peak, and relative_peak__share is ',
     ),
     (
       SOFT_RESET,
       {'optimizer': AdamW(), 'weight_decay': 0.3},
-      'weight_decay=0.3: optimizer means optimizer, too; leave one out.',
+      'weight_decay=0.3: it is optimizer.weight_decay, and optimizer is optim',
     ),
     (THESIS, {'reset.alpha': 0.5}, 'reset.alpha=0.5: must be one of learning'),
     (THESIS, {'cycles[0].peak': 0.5}, 'cycles[0].peak=0.5: must be one of'),
