@@ -17,9 +17,11 @@ from .core.checks import (
   replaced_at,
 )
 from .core.horizon import Horizon, TimeHorizon
+from .core.muon import ScheduleFreeMuon
 from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
 from .core.relative_peak import RelativePeak
 from .core.schedules import Cooldown, Cycle
+from .core.spectral_peak import SpectralPeak
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
 from .soft_reset import Reset, SoftReset
 
@@ -224,6 +226,23 @@ SOFT_RESET = ScheduleParams(
   repeat=True,
   relative_peak=RelativePeak(share=0.06),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
+)
+# The same with orthogonalised steps inside the cycles.
+MUON = dataclasses.replace(
+  SOFT_RESET,
+  cycles=tuple(
+    dataclasses.replace(cycle, peak=0.08) for cycle in SOFT_RESET.cycles
+  ),
+  optimizer=ScheduleFreeMuon(
+    one_minus_beta1=0.3,
+    beta2=0.9955159689799007,
+    weight_decay=0.08121616522670176,
+    r=2.0,
+    momentum=0.8,
+    adam_share=0.3,
+    size='spectral',
+  ),
+  relative_peak=SpectralPeak(share=0.08),
 )
 # The settings in force.
 SCHEDULE_PARAMS = SOFT_RESET

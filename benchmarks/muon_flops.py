@@ -85,10 +85,10 @@ def counted(name: str, devices_count: int) -> list[str]:
   import jax
   from algoperf.workloads import workloads
 
+  from reset_cycles.core import muon
   from reset_cycles.core import workload as workload_facts
   from reset_cycles.core.devices import Devices
   from reset_cycles.core.train_step import loss_in_training
-  from reset_cycles.parts import muon
   from reset_cycles.submission import get_batch_size
 
   meta = workloads.WORKLOADS[name]

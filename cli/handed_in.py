@@ -166,7 +166,7 @@ def _assignment(settings: ScheduleParams) -> str:
   """The statement that puts settings in force, after the imports it needs."""
   from .. import schedule_params
 
-  for name in ('SOFT_RESET', 'THESIS'):
+  for name in ('SOFT_RESET', 'THESIS', 'MUON'):
     if settings == getattr(schedule_params, name):
       return f'{_IN_FORCE} = {name}'
   imports = sorted(

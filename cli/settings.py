@@ -35,8 +35,7 @@ def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
   from ..core.checks import did_you_mean
   from ..experiments.settings import RUNS
   from ..parts import settings_json
-  from ..parts.muon_settings import MUON
-  from ..schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
+  from ..schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
   name = 'soft_reset' if given is None else given
   if name.endswith('.json'):

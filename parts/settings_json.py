@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import early_switching, schedule_params, soft_reset
-from ..core import optimizers, schedules
+from ..core import muon, optimizers, schedules, spectral_peak
 from ..core.checks import (
   check,
   check_count,
@@ -26,15 +26,7 @@ from ..core.checks import (
   did_you_mean,
 )
 from ..schedule_params import ScheduleParams
-from . import (
-  averages,
-  composed_shapes,
-  from_optax,
-  muon,
-  resets,
-  shapes,
-  spectral_peak,
-)
+from . import averages, composed_shapes, from_optax, resets, shapes
 from . import optimizers as further_optimizers
 
 # The dataclasses that settings are made of, by their names.
@@ -42,9 +34,15 @@ _CLASSES: dict[str, Any] = {
   name: value
   for module in (
     *(schedule_params, soft_reset, early_switching),
-    *(schedules, optimizers),
-    *(shapes, composed_shapes, further_optimizers, averages, muon, resets),
-    *(spectral_peak, from_optax),
+    *(schedules, optimizers, muon, spectral_peak),
+    *(
+      shapes,
+      composed_shapes,
+      further_optimizers,
+      averages,
+      resets,
+      from_optax,
+    ),
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)

@@ -16,8 +16,7 @@ import tempfile
 from typing import Any
 
 from ...core.records import as_plain
-from ...parts.muon_settings import MUON
-from ...schedule_params import SOFT_RESET, THESIS, ScheduleParams
+from ...schedule_params import MUON, SOFT_RESET, THESIS, ScheduleParams
 
 
 def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:

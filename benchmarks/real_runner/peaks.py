@@ -14,7 +14,7 @@ import jax
 
 from ...core import workload as workload_facts
 from ...core.relative_peak import RelativePeak
-from ...parts.spectral_peak import SpectralPeak
+from ...core.spectral_peak import SpectralPeak
 from ..rivals import muon
 
 PUBLISHED = 0.0025  # of Schedule-Free AdamW

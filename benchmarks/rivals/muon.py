@@ -20,7 +20,7 @@ import jax
 import optax
 from jax.tree_util import keystr, tree_map, tree_map_with_path
 
-from ...parts.muon import orthogonalised
+from ...core.muon import orthogonalised
 from ...parts.optimizers import NadamW
 from . import common
 

@@ -16,8 +16,7 @@ from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
 from reset_cycles.core.records import as_plain
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.parts.muon_settings import MUON
-from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.schedule_params import MUON, SOFT_RESET, THESIS
 from reset_cycles.submission import make_submission
 
 # As the runner does it, leaving what Python leaves. In packages whose names are
@@ -44,10 +43,7 @@ SETTINGS = {
   'muon': MUON,
   'decays_full': RUNS['decays_full'],
 }
-PARTS = {
-  'decays_full': ('shapes', 'HoldingLinear'),
-  'muon': ('spectral_peak', 'SpectralPeak'),
-}
+PARTS = {'decays_full': ('shapes', 'HoldingLinear')}
 LINES = (ROOT / 'schedule_params.py').read_bytes()
 IN_FORCE = b'SCHEDULE_PARAMS = SOFT_RESET\n'
 # What may stand in the place of that line.

@@ -37,8 +37,8 @@ from reset_cycles.core.optimizers import ScheduleFreeAdamW
 from reset_cycles.core.records import read_events
 from reset_cycles.core.state import clock_of, to_words
 from reset_cycles.core.train_step import train_step
-from reset_cycles.parts.muon_settings import MUON
 from reset_cycles.parts.resets import Cyclic, FullReset
+from reset_cycles.schedule_params import MUON
 from reset_cycles.submission import make_submission
 
 NAN, INF = math.nan, math.inf

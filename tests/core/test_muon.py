@@ -11,15 +11,16 @@ import pytest
 
 from helpers import loops, reference, runs
 from helpers.trees import assert_close, assert_same, host
+from reset_cycles.core import muon
 from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.devices import Devices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
+from reset_cycles.core.muon import ScheduleFreeMuon
 from reset_cycles.core.optimizers import Step, clocked
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cycle
-from reset_cycles.parts import muon, settings_json
-from reset_cycles.parts.muon import ScheduleFreeMuon
+from reset_cycles.parts import settings_json
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import ResetPlan
 

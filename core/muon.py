@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import tree_flatten, tree_leaves, tree_map
 
-from ..core.checks import Floor, Level, Share
-from ..core.optimizers import ScheduleFreeAdamW, Step, averaged, clipped
+from .checks import Floor, Level, Share
+from .optimizers import ScheduleFreeAdamW, Step, averaged, clipped
 
 # Of Newton-Schulz: x -> a x + b x^3 + c x^5 on the singular values.
 _A, _B, _C = 3.4445, -4.7750, 2.0315

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core.checks import Positive
-from ..core.relative_peak import RelativePeak, mean_root
+from .checks import Positive
 from .muon import is_matrix, split_of
+from .relative_peak import RelativePeak, mean_root
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,10 +9,9 @@ import pytest
 
 from helpers import fake_benchmark, runs
 from reset_cycles.core.records import as_plain
+from reset_cycles.core.spectral_peak import SpectralPeak
 from reset_cycles.parts import settings_json
-from reset_cycles.parts.muon_settings import MUON
-from reset_cycles.parts.spectral_peak import SpectralPeak
-from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.schedule_params import MUON, SOFT_RESET
 
 # rms 2.5, of two rows: 2.5 sqrt(2).
 KERNEL = np.float32([[3.0, 4.0, 0.0], [0.0, 0.0, -5.0]]) * math.sqrt(0.75)
