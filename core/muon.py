@@ -52,6 +52,9 @@ def orthogonalised(stack: jax.Array) -> jax.Array:
   Returns:
     The same shape and dtype, computed in float32. A matrix that is 0, or has a
     value that is not finite, gives zeros.
+
+  Where one side is 1.5 times the other or more, the iterations are done on the
+  smaller side's products, with 17 of its cubes in the place of 5 (1 + 2 ratio).
   """
   x = stack.astype(jnp.float32)
   is_wide = x.shape[1] <= x.shape[2]
@@ -62,9 +65,19 @@ def orthogonalised(stack: jax.Array) -> jax.Array:
   x = jnp.where(is_usable, x / jnp.where(is_usable, largest, 1.0), 0.0)
   norm = jnp.sqrt(jnp.sum(jnp.square(x), axis=(1, 2), keepdims=True))
   x = x / jnp.where(is_usable, norm, 1.0)
-  for _ in range(_ITERATIONS):
-    gram = x @ jnp.swapaxes(x, 1, 2)
-    x = _A * x + (_B * gram + _C * (gram @ gram)) @ x
+  if 2 * x.shape[2] < 3 * x.shape[1]:
+    for _ in range(_ITERATIONS):
+      gram = x @ jnp.swapaxes(x, 1, 2)
+      x = _A * x + (_B * gram + _C * (gram @ gram)) @ x
+  else:  # on x x^T alone, the smaller by far: all factors commute with it
+    gram, eye = x @ jnp.swapaxes(x, 1, 2), jnp.eye(x.shape[1])[None]
+    product = eye
+    for i in range(_ITERATIONS):
+      factor = _A * eye + _B * gram + _C * (gram @ gram)
+      product = factor @ product if i else factor
+      if i < _ITERATIONS - 1:
+        gram = factor @ gram @ factor
+    x = product @ x
   x = x if is_wide else jnp.swapaxes(x, 1, 2)
   return x.astype(stack.dtype)
 

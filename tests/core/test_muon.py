@@ -60,7 +60,7 @@ def test_what_can_be_a_matrix(shape, expected):
   assert muon.is_matrix(shape) is expected
 
 
-@pytest.mark.parametrize('shape', ((5, 5), (4, 9), (9, 4)))
+@pytest.mark.parametrize('shape', ((5, 5), (6, 8), (4, 9), (9, 4), (4, 90)))
 def test_singular_values_come_near_one(shape):
   """U and V stay; what was .05 to 1 of the largest is .67 to 1.21."""
   rng = np.random.default_rng(0)
@@ -74,6 +74,20 @@ def test_singular_values_come_near_one(shape):
     np.testing.assert_allclose(
       found, reference.orthogonalised(given), rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.mark.parametrize('shape', ((20, 20), (20, 60), (60, 20)))
+def test_singular_values_near_0_stay_where_the_formula_has_them(shape):
+  """They are squared, and small squares are lost beside large ones."""
+  rng = np.random.default_rng(0)
+  u, _, vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+  for least in (1e-3, 1e-5, 0.0):
+    values = np.geomspace(1.0, 1e-5, len(vt)) * (np.arange(len(vt)) < 10)
+    values[-1] = least
+    given = np.float32((u * values) @ vt)
+    (found,) = np.asarray(muon.orthogonalised(given[None]))
+    difference = found - reference.orthogonalised(given)
+    assert np.linalg.norm(difference, 2) < 0.01
 
 
 def test_no_matrix_gives_a_step_that_is_not_finite():
