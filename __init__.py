@@ -14,6 +14,7 @@ if TYPE_CHECKING:
   from .loop import Cycles as Cycles
   from .loop import Event as Event
   from .loop import State as State
+  from .schedule_params import MUON as MUON
   from .schedule_params import SCHEDULE_PARAMS as SCHEDULE_PARAMS
   from .schedule_params import SOFT_RESET as SOFT_RESET
   from .schedule_params import THESIS as THESIS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = '0.1.0'
 
-_SETTINGS = ('SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS')
+_SETTINGS = 'MUON', 'SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS'
 _HOMES = {
   **dict.fromkeys(('Cycles', 'Event', 'LOOP', 'State'), 'loop'),
   **dict.fromkeys(_SETTINGS, 'schedule_params'),

@@ -227,7 +227,7 @@ SOFT_RESET = ScheduleParams(
   relative_peak=RelativePeak(share=0.06),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
-# The same with orthogonalised steps inside the cycles.
+# The same with orthogonalised steps inside the cycles: Muon with an average.
 MUON = dataclasses.replace(
   SOFT_RESET,
   cycles=tuple(
@@ -245,4 +245,4 @@ MUON = dataclasses.replace(
   relative_peak=SpectralPeak(share=0.08),
 )
 # The settings in force.
-SCHEDULE_PARAMS = SOFT_RESET
+SCHEDULE_PARAMS = MUON

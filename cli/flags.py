@@ -86,7 +86,7 @@ def settings() -> Iterable[str]:
   """The names of settings."""
   from ..experiments.settings import RUNS
 
-  return 'soft_reset', 'thesis', 'muon', *RUNS
+  return 'muon', 'soft_reset', 'thesis', *RUNS
 
 
 COUNT = click.IntRange(1)

@@ -115,7 +115,7 @@ def contents(
   if search_space is not None:
     ruleset, extra = 'external', {SEARCH_SPACE: search_space}
     info = re.sub('(?m)^ruleset: .*$', f'ruleset: "{ruleset}"', info)
-    info = re.sub(r'set to \.\d+ of', 'set to a tuned share of', info)
+    info = info.replace('set to a fixed share of', 'set to a tuned share of')
   readme = (
     f'An AlgoPerf submission in JAX for the {ruleset} ruleset: learning rate '
     f'cycles with soft resets; settings {title}, reset-cycles {__version__}.\n'
@@ -166,7 +166,7 @@ def _assignment(settings: ScheduleParams) -> str:
   """The statement that puts settings in force, after the imports it needs."""
   from .. import schedule_params
 
-  for name in ('SOFT_RESET', 'THESIS', 'MUON'):
+  for name in ('MUON', 'SOFT_RESET', 'THESIS'):
     if settings == getattr(schedule_params, name):
       return f'{_IN_FORCE} = {name}'
   imports = sorted(

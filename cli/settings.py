@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _settings = option(
   'settings',
-  'soft_reset (the default), thesis, muon, a run of `experiments`, or a .json '
+  'muon (the default), soft_reset, thesis, a run of `experiments`, or a .json '
   "file: fields of ScheduleParams to replace, or a run's settings.",
   shell_complete=completes(flags.settings),
 )
@@ -37,11 +37,11 @@ def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
   from ..parts import settings_json
   from ..schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
-  name = 'soft_reset' if given is None else given
+  name = 'muon' if given is None else given
   if name.endswith('.json'):
     file = paths.check_file(pathlib.Path(name).expanduser())
     return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
-  known = {'soft_reset': SOFT_RESET, 'thesis': THESIS, 'muon': MUON, **RUNS}
+  known = {'muon': MUON, 'soft_reset': SOFT_RESET, 'thesis': THESIS, **RUNS}
   if name not in known:
     names, near = ', '.join(known), did_you_mean(name, known)
     raise ValueError(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import tree_flatten, tree_leaves, tree_map
 
-from .checks import Floor, Level, Share
+from .checks import Floor, Level, NonNegative, Share
 from .optimizers import ScheduleFreeAdamW, Step, averaged, clipped
 
 # Of Newton-Schulz: x -> a x + b x^3 + c x^5 on the singular values.
@@ -145,11 +145,11 @@ class ScheduleFreeMuon(ScheduleFreeAdamW):
   average as in `ScheduleFreeAdamW`. That both go together is ours.
   """
 
-  one_minus_beta1: Share = 0.3
-  r: Annotated[float, '[0, inf)'] = 2.0
-  momentum: Floor = 0.8  # mu
+  one_minus_beta1: Share = 0.3  # share of z where the gradient is taken
+  r: NonNegative = 2.0  # power of the step in the weights; 0: all weigh alike
+  momentum: Floor = 0.8  # decay of the mean of the gradients
   adam_share: Level = 0.3  # of the rate, for what is no matrix
-  size: Annotated[str, ('spectral', 'adam')] = 'spectral'  # s
+  size: Annotated[str, ('spectral', 'adam')] = 'spectral'  # of a matrix's step
 
   moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
 

@@ -20,7 +20,7 @@ from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.state import clock_of, from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
-from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
 from reset_cycles.soft_reset import SoftReset
 
 TIMES = int(os.environ.get('CHAOS', '1'))
@@ -140,9 +140,9 @@ def test_few_evaluations(count, rest, steps, plan, fails):
 
   The steps that were planned may be half or twice of those that there are.
   """
-  hint = int(steps * plan / SOFT_RESET.budget_factor)
+  hint = int(steps * plan / SCHEDULE_PARAMS.budget_factor)
   interval, budget = steps / (count + rest), float(count + rest)
-  config = config_of(SOFT_RESET, hint, budget=budget)
+  config = config_of(SCHEDULE_PARAMS, hint, budget=budget)
   evaluated = [1 + math.ceil(i * interval) for i in range(count + 1)]
   tape = {
     step: [(step, math.nan if i == fails else 1.0, 0.3 + i / 50, i)]

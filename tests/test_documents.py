@@ -25,12 +25,14 @@ from helpers.documents import (
 )
 from reset_cycles.cli import main as cli
 from reset_cycles.core import checks, horizon, optimizers, schedules
+from reset_cycles.core.muon import ScheduleFreeMuon
 from reset_cycles.core.relative_peak import RelativePeak
+from reset_cycles.core.spectral_peak import SpectralPeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.parts import settings_json
 from reset_cycles.parts.resets import Cyclic
-from reset_cycles.schedule_params import SOFT_RESET, ScheduleParams
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from reset_cycles.soft_reset import SoftReset
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
@@ -151,10 +153,11 @@ def test_the_settings_of_the_page(tmp_path):
   assert names['params'].reset == Cyclic()
   path = tmp_path / 'params.json'
   path.write_text(*blocks_of('docs/settings.md', 'json'))
-  _, params = settings_json.read_file(path, SOFT_RESET)
-  assert params.reset == dataclasses.replace(SOFT_RESET.reset, alpha=0.3)
+  _, params = settings_json.read_file(path, SCHEDULE_PARAMS)
+  in_force = SCHEDULE_PARAMS
+  assert params.reset == dataclasses.replace(in_force.reset, alpha=0.3)
   assert params.switching == dataclasses.replace(
-    SOFT_RESET.switching, min_share=0.2
+    in_force.switching, min_share=0.2
   )
 
 
@@ -209,13 +212,8 @@ def test_the_page_on_extending_as_it_is_written(capsys):
 CLASSES = (
   *(ScheduleParams, schedules.Cycle, schedules.LinearWarmup, schedules.Cosine),
   *(schedules.Cooldown, optimizers.AdamW, optimizers.ScheduleFreeAdamW),
-  *(
-    SoftReset,
-    SmoothedLossRule,
-    Progress,
-    RelativePeak,
-    horizon.TimeHorizon,
-  ),
+  *(ScheduleFreeMuon, SoftReset, SmoothedLossRule, Progress),
+  *(RelativePeak, SpectralPeak, horizon.TimeHorizon),
 )
 
 

@@ -76,7 +76,6 @@ from reset_cycles.parts.shapes import (
 from reset_cycles.parts.shapes import Step as StepDecay
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
-  SOFT_RESET,
   THESIS,
   ScheduleParams,
   tuned,
@@ -547,7 +546,7 @@ def _():
 
 @row(53, 'alpha = .5')
 def _():
-  assert THESIS.reset.alpha == SOFT_RESET.reset.alpha == 0.5
+  assert THESIS.reset.alpha == SCHEDULE_PARAMS.reset.alpha == 0.5
 
 
 held_by(
@@ -687,7 +686,7 @@ def _():
   reset = SoftReset(expected=LinearWarmup())
   given = evaluated(0.3), evaluated(0.0), Target('m', 0.8, True), 50, 100
   assert reset.tau(*given) == pytest.approx(1 - 0.3 / 0.4)
-  assert SOFT_RESET.reset.expected is THESIS.reset.expected is None
+  assert SCHEDULE_PARAMS.reset.expected is THESIS.reset.expected is None
 
 
 held_by(
@@ -704,7 +703,7 @@ shaped(
 
 @row(83, 'infinite schedule with a cool-down')
 def _():
-  assert SOFT_RESET.repeat
+  assert SCHEDULE_PARAMS.repeat
 
 
 said(
@@ -753,7 +752,7 @@ def _():
 
 @row(94, 'set_base_lr')
 def _():
-  peaks = [c.peak for c in with_peak(SOFT_RESET, 0.1).cycles]
+  peaks = [c.peak for c in with_peak(SCHEDULE_PARAMS, 0.1).cycles]
   assert peaks == pytest.approx([0.1] * 4)
 
 
@@ -1148,15 +1147,16 @@ def _():
   logs = real_logs.read()
   for data, workload in ('molecules', 'ogbg'), ('sentences', 'wmt'):
     assert real_runs.CASES[data].workload == workload
-    found = [
-      points
-      for run, points in logs.items()
-      if (run.data, run.clock, run.entry) == (data, 'counted', 'soft_reset')
-    ]
-    assert found, data
-    for points in found:  # it has learnt
-      assert points[-1].loss < points[0].loss
-      assert points[-1].metric > points[0].metric
+    for entry in 'soft_reset', 'soft_reset_muon':  # the latter is in force
+      found = [
+        points
+        for run, points in logs.items()
+        if (run.data, run.clock, run.entry) == (data, 'counted', entry)
+      ]
+      assert found, (data, entry)
+      for points in found:  # it has learnt
+        assert points[-1].loss < points[0].loss
+        assert points[-1].metric > points[0].metric
 
 
 @row(74, 'THESIS on OGBG and WMT, reduced, in the real runner')
@@ -1186,7 +1186,7 @@ def _():
   assert (
     isinstance(THESIS.switching, SmoothedLossRule) and THESIS.early_switching
   )
-  assert isinstance(SOFT_RESET.switching, Progress)
+  assert isinstance(SCHEDULE_PARAMS.switching, Progress)
 
 
 said(

@@ -12,12 +12,15 @@ from helpers import fake_benchmark
 from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.horizon import TimeHorizon
+from reset_cycles.core.muon import ScheduleFreeMuon
 from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
+from reset_cycles.core.spectral_peak import SpectralPeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.parts.resets import Cyclic
 from reset_cycles.schedule_params import (
+  MUON,
   SCHEDULE_PARAMS,
   SOFT_RESET,
   THESIS,
@@ -57,7 +60,7 @@ REFUSED = (
   (Cooldown, 'floor', (-0.1, 1.0), SHARE),
   *(
     (kind, field, values, right)
-    for kind in (AdamW, ScheduleFreeAdamW)
+    for kind in (AdamW, ScheduleFreeAdamW, ScheduleFreeMuon)
     for field, values, right in (
       ('one_minus_beta1', (0.0, 1.1, 'much'), 'a number in (0, 1]'),
       ('beta2', (-0.1, 1.0, 'much'), SHARE),
@@ -66,8 +69,14 @@ REFUSED = (
       ('grad_clip', (0.0, -1.0, NAN, 'much'), POSITIVE),
     )
   ),
-  (ScheduleFreeAdamW, 'r', (-0.1, NAN), NOT_NEGATIVE),
-  (ScheduleFreeAdamW, 'weight_lr_power', (-0.1, NAN), NOT_NEGATIVE),
+  *(
+    (kind, field, (-0.1, NAN), NOT_NEGATIVE)
+    for kind in (ScheduleFreeAdamW, ScheduleFreeMuon)
+    for field in ('r', 'weight_lr_power')
+  ),
+  (ScheduleFreeMuon, 'momentum', (-0.1, 1.0, NAN), SHARE),
+  (ScheduleFreeMuon, 'adam_share', (-0.1, 1.1, NAN), UNIT),
+  (ScheduleFreeMuon, 'size', ('large', None), 'one of spectral, adam'),
   (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
   (SoftReset, 'scale', ('logg',), 'one of log, linear. Did you mean log?'),
   (SoftReset, 'fade', (-0.1, NAN, INF), NOT_NEGATIVE),
@@ -86,7 +95,10 @@ REFUSED = (
   ),
   (TimeHorizon, 'slack', (-0.1, NAN, INF), NOT_NEGATIVE),
   (TimeHorizon, 'margin', (-0.1, 1.1, NAN, INF), UNIT),
-  (RelativePeak, 'share', (0.0, -1.0, INF, NAN), POSITIVE),
+  *(
+    (kind, 'share', (0.0, -1.0, INF, NAN, 'much'), POSITIVE)
+    for kind in (RelativePeak, SpectralPeak)
+  ),
 )
 
 
@@ -116,7 +128,7 @@ def test_settings_are_values():
     THESIS.repeat = True
   assert params_with(cycles=[Cycle()] * 3) == THESIS
   assert hash(THESIS) != hash(SOFT_RESET)
-  assert SCHEDULE_PARAMS is SOFT_RESET
+  assert SCHEDULE_PARAMS is MUON
 
 
 # Every setting changes some run.
@@ -155,6 +167,8 @@ UNEVEN = dataclasses.replace(
   WARM, cycles=(Cycle(warmup_factor=0.3, length=3.0), *WARM.cycles)
 )
 FREE = dataclasses.replace(PARAMS, optimizer=ScheduleFreeAdamW())
+MUON_FREE = dataclasses.replace(PARAMS, optimizer=ScheduleFreeMuon())
+SPECTRAL = dataclasses.replace(PARAMS, relative_peak=SpectralPeak())
 
 
 def rates(params):
@@ -162,15 +176,20 @@ def rates(params):
   return planned_rates(RunPlan(6, params)).tolist()
 
 
-def weights(params):
+def weights(params, start=(1.0, -2.0)):
   """Two weights after three steps of the optimizer, at rates that rise."""
-  x = jnp.array([1.0, -2.0])
+  x = jnp.array(start)
   state = params.optimizer.build(Step(0.1)).init(x)
   for rate, push in ((0.1, 1.0), (0.2, -3.0), (0.3, 2.0)):
     grad = push + params.optimizer.gradient_point(state, x)
     updates, state = params.optimizer.build(Step(rate)).update(grad, state, x)
     x = x + updates
   return x.tolist()
+
+
+def matrix(params):
+  """The same of a matrix of two rows and three columns."""
+  return weights(params, ((1.0, -2.0, 0.5), (0.25, 0.75, -1.0)))
 
 
 def trained(params):
@@ -209,6 +228,7 @@ CHANGES = (
   (decisions, DECIDED, 'reset', {'expected': LinearWarmup()}),
   (trained, PARAMS, None, {'relative_peak': RelativePeak()}),
   (trained, RELATIVE_PEAK, 'relative_peak', {'share': 0.5}),
+  (trained, SPECTRAL, 'relative_peak', {'share': 0.5}),
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
   (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
@@ -224,6 +244,11 @@ CHANGES = (
   (weights, FREE, 'optimizer', {'beta2': 0.5, 'grad_clip': 1.0}),
   (weights, FREE, 'optimizer', {'one_minus_beta1': 0.5, 'r': 2.0}),
   (weights, FREE, 'optimizer', {'weight_lr_power': 0.0}),
+  (weights, MUON_FREE, 'optimizer', {'adam_share': 0.9, 'beta2': 0.5}),
+  (weights, MUON_FREE, 'optimizer', {'eps': 0.5, 'weight_lr_power': 0.0}),
+  (matrix, MUON_FREE, 'optimizer', {'one_minus_beta1': 0.5, 'r': 1.0}),
+  (matrix, MUON_FREE, 'optimizer', {'weight_decay': 0.9, 'grad_clip': 1.0}),
+  (matrix, MUON_FREE, 'optimizer', {'momentum': 0.5, 'size': 'adam'}),
   (trained, PARAMS, None, {'label_smoothing': 0.5}),
   (dropout, PARAMS, None, {'dropout_rate': 0.5}),
 )
@@ -259,15 +284,33 @@ def test_no_setting_is_missing_above():
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
   known |= {(SoftReset, 'scale')}  # the twin of tests/core/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
-  classes += (TimeHorizon, RelativePeak, AdamW, ScheduleFreeAdamW, Cyclic)
+  classes += (TimeHorizon, RelativePeak, SpectralPeak, AdamW, Cyclic)
+  classes += (ScheduleFreeAdamW, ScheduleFreeMuon)
   assert known == {
     (cls, field.name) for cls in classes for field in dataclasses.fields(cls)
   }
 
 
-def test_the_settings_in_force_have_the_numbers_that_the_pages_say():
+def test_soft_reset_has_the_numbers_that_the_pages_say():
   """A share of .06 of the weights' size; .02 of a cycle warm up, .1 fall."""
   shares = {(c.warmup_factor, c.decay.share) for c in SOFT_RESET.cycles}
   assert SOFT_RESET.relative_peak == RelativePeak(0.06)
   assert shares == {(0.02, 0.1)}
   assert [c.length for c in SOFT_RESET.cycles] == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_the_settings_in_force_are_what_the_pages_say():
+  """Soft resets between four cycles that double, and Muon inside them."""
+  own = {
+    'optimizer': SOFT_RESET.optimizer,
+    'relative_peak': SOFT_RESET.relative_peak,
+    'cycles': tuple(
+      dataclasses.replace(new, peak=old.peak, decay=old.decay)
+      for new, old in zip(MUON.cycles, SOFT_RESET.cycles, strict=True)
+    ),
+  }
+  assert dataclasses.replace(MUON, **own) == SOFT_RESET
+  assert isinstance(MUON.optimizer, ScheduleFreeMuon)
+  # The rate is a step's spectral norm, and so is the size that it is a share of.
+  assert MUON.optimizer.size == 'spectral'
+  assert isinstance(MUON.relative_peak, SpectralPeak)

@@ -164,7 +164,7 @@ CASES = [
   ([*PLAN, '--out=plan.png'], '--out=plan.png exists: give another name, or'),
   ([*PLAN, '--out=no/plan.png'], '--out=no/plan.png: there is no folder no'),
   ([*PLAN, '--settings=peaks_sotf'], 'Did you mean peaks_soft?'),
-  ([*PLAN, '--settings=x'], '--settings=x: must be a .json file or one of sof'),
+  ([*PLAN, '--settings=x'], '--settings=x: must be a .json file or one of muo'),
   ([*PLAN, '--settings=no.json'], 'no.json'),
   ([*PLAN, '--settings=dir.json'], 'dir.json is not a regular file'),
   ([*PLAN, '--settings=typo.json'], 'typo.json: repaet: '),

@@ -18,7 +18,7 @@ from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.early_switching import SmoothedLossRule, Verdict
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.parts.composed_shapes import Chained
-from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 from reset_cycles.soft_reset import FULL, SoftReset
 
 
@@ -110,7 +110,7 @@ def test_an_attribute_that_a_rule_lacks_is_named(missing):
 
 def test_this_projects_own_parts_are_not_tried(monkeypatch):
   monkeypatch.setattr(SoftReset, 'plan', None)
-  own_parts.rehearse(SOFT_RESET)
+  own_parts.rehearse(SCHEDULE_PARAMS)
 
 
 def test_another_projects_submission_has_no_settings(tmp_path):

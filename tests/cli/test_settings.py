@@ -14,9 +14,15 @@ from reset_cycles import submission
 from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
+from reset_cycles.core.muon import ScheduleFreeMuon
 from reset_cycles.core.records import as_plain
 from reset_cycles.experiments.settings import RUNS
-from reset_cycles.schedule_params import MUON, SOFT_RESET, THESIS
+from reset_cycles.schedule_params import (
+  MUON,
+  SCHEDULE_PARAMS,
+  SOFT_RESET,
+  THESIS,
+)
 from reset_cycles.submission import make_submission
 
 # As the runner does it, leaving what Python leaves. In packages whose names are
@@ -38,18 +44,18 @@ known = {m.split('.')[0] for m in sys.modules} & {'reset_cycles', 'sklearn'}
 assert not known, known
 """
 SETTINGS = {
+  'muon': MUON,
   'soft_reset': SOFT_RESET,
   'thesis': THESIS,
-  'muon': MUON,
   'decays_full': RUNS['decays_full'],
 }
 PARTS = {'decays_full': ('shapes', 'HoldingLinear')}
 LINES = (ROOT / 'schedule_params.py').read_bytes()
-IN_FORCE = b'SCHEDULE_PARAMS = SOFT_RESET\n'
+IN_FORCE = b'SCHEDULE_PARAMS = MUON\n'
 # What may stand in the place of that line.
 STATEMENTS = {
   'thesis': 'SCHEDULE_PARAMS = THESIS',
-  'blanks': 'SCHEDULE_PARAMS  =  SOFT_RESET',
+  'blanks': 'SCHEDULE_PARAMS  =  MUON',
   'annotation': 'SCHEDULE_PARAMS: ScheduleParams = THESIS',
   'replace': 'SCHEDULE_PARAMS = dataclasses.replace(THESIS, early_switching=False)',
   'lines': 'SCHEDULE_PARAMS = (\n  THESIS  # ä\n)',
@@ -132,7 +138,7 @@ def check_same(files):
 def test_the_line_in_force(statement, rest):
   before, after = LINES.split(IN_FORCE)
   changed = before + f'ö = 0; {statement}{rest}\n'.encode() + after
-  for name, params in (('THESIS', THESIS), ('SOFT_RESET', SOFT_RESET)):
+  for name, params in (('THESIS', THESIS), ('MUON', MUON)):
     line = f'ö = 0; SCHEDULE_PARAMS = {name}{rest}\n'.encode()
     assert handed_in.in_force(changed, params) == before + line + after
   windows = changed.replace(b'\n', b'\r\n')
@@ -146,7 +152,7 @@ def test_the_line_in_force(statement, rest):
 def test_a_line_in_force_that_is_not_found_is_refused(statement):
   changed = LINES.replace(IN_FORCE, f'{statement}\n'.encode())
   with pytest.raises(ValueError, match='must be assigned once'):
-    handed_in.in_force(changed, SOFT_RESET)
+    handed_in.in_force(changed, MUON)
 
 
 def test_the_settings_asked_for_decide(tmp_path):
@@ -162,9 +168,9 @@ def test_the_settings_asked_for_decide(tmp_path):
   )
   place.write_bytes(place.read_bytes().replace(IN_FORCE, line))
   code = 'import sys; from reset_cycles.cli.main import main; sys.exit(main())'
-  words = ('export', '--out=x', '--settings=soft_reset')
+  words = ('export', '--out=x')
   python(code, *words, path=tmp_path, cwd=tmp_path)
-  own = tmp_path / 'x/self_tuning/soft_reset'
+  own = tmp_path / 'x/self_tuning/muon'
   text = (own / 'schedule_params.py').read_bytes()
   assert text == place.read_bytes().replace(
     line, b'from .parts.shapes import HoldingLinear\n' + IN_FORCE
@@ -271,24 +277,26 @@ def test_the_submission_form():
   assert all(value.strip() for value in info.values())
   assert re.fullmatch('[a-z0-9_]+', info['submission_folder'])
   assert (info['ruleset'], info['framework']) == ('self-tuning', 'JAX')
-  share = f'{SOFT_RESET.relative_peak.share:.2f}'.lstrip('0')
-  assert f"set to {share} of the size of a fresh model's" in info['description']
+  assert isinstance(SCHEDULE_PARAMS.optimizer, ScheduleFreeMuon)
+  for part in ('cycles', 'soft reset', 'orthogonalised', 'Schedule-Free'):
+    assert part in info['description']
+  assert 'set to a fixed share of the spectral size' in info['description']
 
 
 def test_a_submission_for_the_external_ruleset(tmp_path, monkeypatch, capsys):
   monkeypatch.chdir(tmp_path)
   assert export('--out=x', '--ruleset=external') == 0
   assert entries(pathlib.Path('x')) == ['external_tuning']
-  own = pathlib.Path('x/external_tuning/soft_reset')
+  own = pathlib.Path('x/external_tuning/muon')
   assert check_same(python_files(own)) == IN_FORCE.decode()
   space = (own / 'tuning_search_space.json').read_bytes()
   assert space == (ROOT / 'tuning_search_space.json').read_bytes()
   form = (own / 'submission_info.yml').read_text()
   assert '\nruleset: "external"\n' in form
-  assert 'set to a tuned share of the size' in form
+  assert 'set to a tuned share of the spectral size' in form
   assert 'for the external ruleset' in (own / 'README.md').read_text()
   said = capsys.readouterr().out
-  place = 'submissions/x/external_tuning/soft_reset'
+  place = 'submissions/x/external_tuning/muon'
   assert (
     f'--tuning_ruleset=external --tuning_search_space={place}/'
     f'tuning_search_space.json --submission_path={place}/submission.py'

@@ -338,17 +338,3 @@ def test_json_holds_it():
   plain = as_plain(settings)
   assert plain['optimizer']['class'] == 'ScheduleFreeMuon'
   assert settings_json.from_plain(plain) == settings
-
-
-@pytest.mark.parametrize(
-  ('field', 'value', 'right'),
-  (
-    ('momentum', 1.0, r'a number in \[0, 1\)'),
-    ('adam_share', 1.5, r'a number in \[0, 1\]'),
-    ('size', 'large', 'one of spectral, adam'),
-    ('r', -1.0, r'a number in \[0, inf\)'),
-  ),
-)
-def test_wrong_fields_are_refused(field, value, right):
-  with pytest.raises(ValueError, match=f'^{field}={value!r}: must be {right}'):
-    ScheduleFreeMuon(**{field: value})

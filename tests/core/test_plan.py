@@ -13,7 +13,7 @@ from helpers.curves import assert_close
 from reset_cycles.core.clock import sampled_rates
 from reset_cycles.core.plan import cycle_ends, jax_lr_schedule
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
-from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
 
 COSINE = Cosine()
 
@@ -82,7 +82,8 @@ def test_chains_that_do_not_fit():
 
 
 @pytest.mark.parametrize(
-  ('params', 'step_hint'), ((THESIS, 500), (SOFT_RESET, 1001))
+  ('params', 'step_hint'),
+  ((THESIS, 500), (SOFT_RESET, 1001), (SCHEDULE_PARAMS, 900)),
 )
 def test_sampled_rates_agree_with_their_twin(params, step_hint):
   chain = lay_out(step_hint, *params.cycles, budget_factor=params.budget_factor)

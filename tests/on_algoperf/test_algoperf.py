@@ -93,10 +93,10 @@ def checkout_file(*places):
 @pytest.mark.parametrize(
   ('settings', 'ruleset', 'demanded'),
   (
-    ('soft_reset', 'self', 'submission.py'),
+    ('muon', 'self', 'submission.py'),
     ('thesis', 'self', 'submission.py'),
-    ('soft_reset', 'external', 'submission.py'),
-    ('soft_reset', 'external', 'tuning_search_space.json'),
+    ('muon', 'external', 'submission.py'),
+    ('muon', 'external', 'tuning_search_space.json'),
   ),
 )
 def test_what_is_exported_passes_the_benchmarks_checker(

@@ -15,9 +15,7 @@ WORKLOADS = [('mnist', 8, 1), ('mnist', 8, 8), ('ogbg', 4, 1), ('ogbg', 8, 8)]
 
 
 @pytest.mark.parametrize(('workload', 'batch_size', 'num_devices'), WORKLOADS)
-@pytest.mark.parametrize(
-  ('name', 'step_hint'), [('thesis', 2), ('soft_reset', 40)]
-)
+@pytest.mark.parametrize(('name', 'step_hint'), [('thesis', 2), ('muon', 40)])
 def test_four_steps(
   tmp_path, name, step_hint, workload, batch_size, num_devices
 ):
