@@ -242,7 +242,7 @@ MUON = dataclasses.replace(
     adam_share=0.3,
     size='spectral',
   ),
-  relative_peak=SpectralPeak(share=0.08),
+  relative_peak=SpectralPeak(share=0.08, whole=1500.0),
 )
 # The settings in force.
 SCHEDULE_PARAMS = MUON

@@ -97,7 +97,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
     kernel = {'w': np.ones((2, 2), np.float32)}
     is_rate = lambda found: _is_number(found) and not found <= 0
     right = 'a number above 0, or NaN'
-    _try(settings.relative_peak, 'peak', is_rate, right, kernel, (True,))
+    _try(settings.relative_peak, 'peak', is_rate, right, kernel, (True,), 100)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

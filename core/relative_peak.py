@@ -38,7 +38,10 @@ class RelativePeak(Checked):
   share: Positive = 0.06  # of the weights' size, that a step at the peak takes
 
   def peak(
-    self, params: Any, matrices: tuple[bool, ...] | None = None
+    self,
+    params: Any,
+    matrices: tuple[bool, ...] | None = None,
+    steps: int | None = None,
   ) -> float:
     """The peak that suits fresh parameters; NaN where nothing tells it.
 
@@ -46,6 +49,7 @@ class RelativePeak(Checked):
       params: the tree of a fresh model's parameters.
       matrices: of each of its leaves, in order, whether its layer multiplies by
         it; None: unknown. Not looked at here: tables of words count as well.
+      steps: those of the chain as planned; None: unknown. Not looked at here.
     """
     leaves = map(np.asarray, jax.tree_util.tree_leaves(params))
     kernels = [w for w in leaves if w.ndim > 1 and w.size > 0]

@@ -163,7 +163,7 @@ def _first_model(
   if rule := run.config.settings.relative_peak:
     fresh = _fresh_model(run, workload)
     told = workload_facts.matrices(workload, workload.param_shapes)
-    peak = rule.peak(fresh[0], told)
+    peak = rule.peak(fresh[0], told, run.config.chain.steps)
     model, _ = run.model_reset(model, fresh, FULL)
     run.control = control_lib.with_first_peak(run.control, peak, run.config)
   run.record(saved, 0, [start_event(run.control, run.config)])

@@ -56,6 +56,22 @@ def test_what_is_told_to_be_no_matrix_says_nothing():
   assert math.isnan(SpectralPeak(0.5).peak(params, (False, False)))
 
 
+@pytest.mark.parametrize(
+  ('steps', 'share'),
+  (
+    (None, 0.5),
+    (1, 0.5),
+    (400, 0.5),
+    (401, 0.499376),
+    (1600, 0.25),
+    (40_000, 0.05),
+  ),
+)
+def test_a_longer_run_takes_less(steps, share):
+  found = SpectralPeak(0.5, whole=400.0).peak({'kernel': KERNEL}, None, steps)
+  assert found == pytest.approx(share * SIZE, rel=1e-5)
+
+
 @pytest.mark.parametrize('width', (64, 256, 512))
 def test_it_is_about_the_spectral_norm_at_every_width(width):
   """Of a square matrix of variance 1 / width, whose norm is about 2."""
@@ -71,16 +87,22 @@ class OnlyATable(fake_benchmark.TinyWorkload):
   model_params_types = {'kernel': 'EMBEDDING', 'bias': 'BIAS'}
 
 
-@pytest.mark.parametrize('generation', runs.GENERATIONS)
-def test_a_run_takes_its_peak_from_the_matrices(generation):
-  driver = runs.newly_set_up(MUON, generation, evaluations={}, step_hint=60)
+@pytest.mark.parametrize(
+  ('generation', 'step_hint', 'length'),
+  (('jit', 60, 1.0), ('pmap', 60, 1.0), ('jit', 9000, 1 / 3)),
+)
+def test_a_run_takes_its_peak_from_the_matrices(generation, step_hint, length):
+  """9,000 steps, half as many again in the plan, are nine times 1,500."""
+  driver = runs.newly_set_up(
+    MUON, generation, evaluations={}, step_hint=step_hint
+  )
   driver.step()
   run = driver.optimizer_state[1]
   later = jax.random.fold_in(run.rng, 2**31 - 1)
   fresh = driver.workload.init_model_fn(jax.random.fold_in(later, 2**31 - 1))
   kernel = np.float64(run.devices.get(fresh[0])['kernel'])
   share, fan_in = MUON.relative_peak.share, len(kernel)
-  peak = share * math.sqrt(np.mean(kernel**2) * fan_in)
+  peak = length * share * math.sqrt(np.mean(kernel**2) * fan_in)
   assert run.control.rate_factor * MUON.cycles[0].peak == pytest.approx(peak)
 
 
@@ -93,7 +115,9 @@ def test_a_run_without_a_matrix_has_the_peak_as_written():
 def test_json_holds_it():
   plain = as_plain(MUON)
   share = MUON.relative_peak.share
-  assert plain['relative_peak'] == {'class': 'SpectralPeak', 'share': share}
+  assert plain['relative_peak'] == {
+    **{'class': 'SpectralPeak', 'share': share, 'whole': 1500.0}
+  }
   assert settings_json.from_plain(plain) == MUON
   given = {'relative_peak': {'class': 'SpectralPeak'}}
   read = settings_json.from_plain(given, SOFT_RESET)
