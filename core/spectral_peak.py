@@ -40,9 +40,7 @@ class SpectralPeak(RelativePeak):
   """
 
   share: Positive = 0.08  # of the matrices' size, that a step at the peak takes
-  whole: Positive = (
-    1500.0  # steps of a run up to which it takes the whole share
-  )
+  whole: Positive = 1500.0  # steps of the longest run that takes it whole
 
   def peak(
     self,
