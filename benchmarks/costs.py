@@ -41,7 +41,6 @@ from reset_cycles.core.control import start
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.evaluation import Target
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
-from reset_cycles.core.muon import ScheduleFreeMuon
 from reset_cycles.core.optimizers import clocked
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.state import RunConfig, words_of
@@ -49,13 +48,10 @@ from reset_cycles.core.train_step import loss_in_training, train_step
 from reset_cycles.mini_algoperf import files
 from reset_cycles.submission import make_submission
 
-# Muon is not in force; it is what SOFT_RESET would be with it.
 SETTINGS = {
   'THESIS': schedule_params.THESIS,
   'SOFT_RESET': schedule_params.SOFT_RESET,
-  'MUON': dataclasses.replace(
-    schedule_params.SOFT_RESET, optimizer=ScheduleFreeMuon()
-  ),
+  'MUON': schedule_params.MUON,
 }
 WARM_UP = 5
 RESETS = 6  # in a round

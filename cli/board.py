@@ -13,7 +13,8 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 @command
 @option('out', 'Folder of the logs.', flags.NEW_FOLDER, required=True)
 @option(
-  'submissions', 'Rivals, thesis, SOFT_RESET; NAME=FILE. Default: all known.'
+  'submissions',
+  'Rivals, thesis, MUON, SOFT_RESET; NAME=FILE. Default: all known.',
 )
 @option(
   'workloads',

@@ -115,7 +115,7 @@ def contents(
   if search_space is not None:
     ruleset, extra = 'external', {SEARCH_SPACE: search_space}
     info = re.sub('(?m)^ruleset: .*$', f'ruleset: "{ruleset}"', info)
-    info = info.replace('set to a fixed share of', 'set to a tuned share of')
+    info = info.replace('set to a share of', 'set to a tuned share of')
   readme = (
     f'An AlgoPerf submission in JAX for the {ruleset} ruleset: learning rate '
     f'cycles with soft resets; settings {title}, reset-cycles {__version__}.\n'

@@ -5,7 +5,7 @@
 SOFT_RESET on the board's short workloads, to the end of the budget, whether it
 reaches its target or not. Targets lie on the way from the untrained model to what
 `bare`, its optimizer in one cycle, reaches: .9 of it, 1.25 of it, out of reach, ten
-times and a tenth of the metric. Rates are those in force, and ten times as high. A
+times and a tenth of the metric. Rates are its own, and ten times as high. A
 run that began anew is held against `bare` over half of the budget at the same rate.
 
 Adds a row for each run to studies/lost_runs.csv, skips the runs that it has, and

@@ -43,6 +43,7 @@ def test_without_hyperparameters_the_settings_are_those_in_force():
     ('beta2', 0.9, at(('optimizer', 'beta2'), 0.9)),
     ('weight_decay', 0.0, at(('optimizer', 'weight_decay'), 0.0)),
     ('alpha', 1.0, at(('reset', 'alpha'), 1.0)),
+    ('optimizer__eps', 1e-6, at(('optimizer', 'eps'), 1e-6)),
     ('reset__fade', 1.5, at(('reset', 'fade'), 1.5)),
     ('relative_peak__share', 0.1, at(('relative_peak', 'share'), 0.1)),
     ('dropout_rate', 0.1, replace(SOFT_RESET, dropout_rate=0.1)),

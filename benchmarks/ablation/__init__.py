@@ -1,4 +1,7 @@
-"""SOFT_RESET as it is handed in, and its ablations: one part left out, or all.
+"""MUON, SOFT_RESET, and ablations of the latter: one part left out, or all.
+
+MUON is as it is handed in. SOFT_RESET, the same with Schedule-Free AdamW, was handed
+in before.
 
 The board's runs are some 200 steps long, a hundredth of the benchmark's. As every
 rival has a factor on its rates there, `double_share` has one on its share. The
@@ -13,7 +16,7 @@ from typing import Any
 from ...core.relative_peak import RelativePeak
 from ...core.schedules import Constant
 from ...parts.resets import Cyclic, FullReset
-from ...schedule_params import SOFT_RESET, ScheduleParams
+from ...schedule_params import MUON, SOFT_RESET, ScheduleParams
 
 _RESET: Any = SOFT_RESET.reset
 _OPTIMIZER: Any = SOFT_RESET.optimizer
@@ -46,6 +49,7 @@ _BARE = _without(
   early_switching=False,
 )
 ABLATIONS: dict[str, ScheduleParams] = {
+  'MUON': MUON,
   'SOFT_RESET': SOFT_RESET,
   'double_share': _DOUBLE_SHARE,
   'bare': _BARE,

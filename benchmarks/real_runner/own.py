@@ -54,6 +54,7 @@ OWN = {
     relative_peak=None,
   ),
   'thesis': THESIS,
+  # What is handed in; the published entry is called muon.
   'soft_reset_muon': MUON,
 }
 

@@ -23,7 +23,7 @@ To make a rate act as if it were c times as high, the workload computes with
 parameters p but trains q = p / c. Adam-like updates move every entry of q by
 about the rate, whatever the gradient's size, and therefore p by c times that;
 weight decay shrinks q, and p, as before. Whoever takes a rate from the weights' size,
-as SOFT_RESET does, is told of c by q: hot and cold show nothing of such a rule.
+as MUON and SOFT_RESET do, is told of c by q: hot and cold show nothing of such a rule.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CONDITIONS = {
   'failed': Condition(failed_at=30.0),
 }
 # The conditions that count in a score: those that no rule undoes by construction, as
-# `RelativePeak` does hot and cold.
+# `RelativePeak` and `SpectralPeak` do hot and cold.
 SCORED = ('tuned', 'near', 'slow')
 
 

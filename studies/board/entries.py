@@ -2,8 +2,8 @@
 
 A rate is never tuned to a workload. Every submission has its published rate and
 one factor, the same for all workloads and conditions, which acts as explained
-in `conditions`. SOFT_RESET is as it is handed in and has none. Its ablations have
-that of `bare`, its optimizer alone: `RelativePeak` undoes it for the rate, not for
+in `conditions`. MUON, which is handed in, and SOFT_RESET have none. The ablations of
+SOFT_RESET have that of `bare`, its optimizer alone: `RelativePeak` undoes it for the rate, not for
 the weight decay.
 
 factors.json has the factors and what they were chosen from, runs under tuned@2,
@@ -32,6 +32,7 @@ from ..paths import read_object
 FACTORS_FILE = pathlib.Path(__file__).with_name('factors.json')
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _HELPERS = ('__init__', 'common')
+_WITHOUT_FACTOR = ('MUON', 'SOFT_RESET')
 _ABLATION_FILE = pathlib.Path(ablation.__file__).resolve()
 
 
@@ -47,7 +48,7 @@ def known_paths() -> dict[str, pathlib.Path]:
   """The files of the submissions known by name: the rivals' and ours."""
   found = sorted((_ROOT / 'benchmarks' / 'rivals').glob('*.py'))
   rivals = {path.stem: path for path in found if path.stem not in _HELPERS}
-  return {**rivals, 'SOFT_RESET': _ABLATION_FILE}
+  return {**rivals, **dict.fromkeys(_WITHOUT_FACTOR, _ABLATION_FILE)}
 
 
 def load(entry: Contender) -> LoadedSubmission:
@@ -64,10 +65,10 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  The ablations have that of `bare`, SOFT_RESET as it is handed in has none.
+  The ablations have that of `bare`; MUON and SOFT_RESET have none.
   """
   factors = read_object(FACTORS_FILE)['factors']
-  is_ablation = name in ABLATIONS and name != 'SOFT_RESET'
+  is_ablation = name in ABLATIONS and name not in _WITHOUT_FACTOR
   return float(factors.get('bare' if is_ablation else name, 1.0))
 
 

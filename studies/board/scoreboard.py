@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...benchmarks.ablation import ABLATIONS
+from ...core.relative_peak import RelativePeak
+from ...core.spectral_peak import SpectralPeak
 from ...mini_algoperf import files
 from .. import scores
 from ..pages import render
@@ -140,13 +142,20 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
     ],
     factor_of=entries.factor_of,
     by_weights={
-      name: params.relative_peak.share
+      name: (params.relative_peak.share, _size_of(params.relative_peak))
       for name, params in ABLATIONS.items()
       if params.relative_peak and name in {run.submission for run in usable}
     },
     picture=PICTURE,
     inf=math.inf,
   )
+
+
+def _size_of(peak: RelativePeak) -> str:
+  """What its share is a share of, in words."""
+  if isinstance(peak, SpectralPeak):
+    return 'the spectral size of the matrices'
+  return 'the size of the weights'
 
 
 def _scored(runs: Sequence[BoardRun]) -> Sequence[BoardRun]:

@@ -1,4 +1,4 @@
-"""Settings that lack one part of SOFT_RESET."""
+"""The settings on the board: MUON, SOFT_RESET, and what lacks one part of it."""
 
 import dataclasses
 
@@ -6,10 +6,11 @@ import pytest
 
 from reset_cycles.benchmarks.ablation import ABLATIONS
 from reset_cycles.core.plan import jax_lr_schedule
-from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET
 from reset_cycles.studies.board import entries
 
 FIELDS = {
+  'MUON': 'cycles optimizer relative_peak',
   'SOFT_RESET': 'relative_peak',
   'double_share': '',
   'bare': 'cycles reset early_switching relative_peak',
@@ -39,7 +40,12 @@ def test_the_fields_that_differ(name):
   assert changed == FIELDS[name].split()
 
 
-def test_soft_reset_is_as_it_is_handed_in_and_double_share_has_twice_its_share():
+def test_what_is_handed_in_is_muon():
+  assert ABLATIONS['MUON'] is SCHEDULE_PARAMS
+  assert 'MUON' in entries.known_paths()
+
+
+def test_soft_reset_is_as_it_is_written_and_double_share_has_twice_its_share():
   assert ABLATIONS['SOFT_RESET'] is SOFT_RESET
   ours = dataclasses.replace(ABLATIONS['double_share'], relative_peak=None)
   assert ours == dataclasses.replace(SOFT_RESET, relative_peak=None)
@@ -49,9 +55,10 @@ def test_soft_reset_is_as_it_is_handed_in_and_double_share_has_twice_its_share()
 
 def test_the_factors_on_the_rates():
   found = [
-    entries.factor_of(n) for n in ('SOFT_RESET', 'double_share', 'bare', 'mine')
+    entries.factor_of(n)
+    for n in ('MUON', 'SOFT_RESET', 'double_share', 'bare', 'mine')
   ]
-  assert found == [1, 4, 4, 1]
+  assert found == [1, 1, 4, 4, 1]
 
 
 def test_bare_at_twice_the_rate_decays_its_weights_as_much():

@@ -280,7 +280,7 @@ def test_the_submission_form():
   assert isinstance(SCHEDULE_PARAMS.optimizer, ScheduleFreeMuon)
   for part in ('cycles', 'soft reset', 'orthogonalised', 'Schedule-Free'):
     assert part in info['description']
-  assert 'set to a fixed share of the spectral size' in info['description']
+  assert 'set to a share of the spectral size' in info['description']
 
 
 def test_a_submission_for_the_external_ruleset(tmp_path, monkeypatch, capsys):

@@ -53,7 +53,15 @@ def test_outermost_points():
 
 
 def test_the_settings_in_force_take_the_search_space_of_the_root():
+  """Every corner of it; their own numbers lie inside."""
   space = json.loads((ROOT / 'tuning_search_space.json').read_text())
+  for name, own in (
+    ('relative_peak__share', SCHEDULE_PARAMS.relative_peak.share),
+    ('one_minus_beta1', SCHEDULE_PARAMS.optimizer.one_minus_beta1),
+    ('optimizer__momentum', SCHEDULE_PARAMS.optimizer.momentum),
+    ('weight_decay', SCHEDULE_PARAMS.optimizer.weight_decay),
+  ):
+    assert space[name]['min'] < own < space[name]['max'], name
   for point in tuning.outermost_points(space):
     assert tuned(SCHEDULE_PARAMS, point) != SCHEDULE_PARAMS
 
