@@ -99,6 +99,7 @@ REFUSED = (
     (kind, 'share', (0.0, -1.0, INF, NAN, 'much'), POSITIVE)
     for kind in (RelativePeak, SpectralPeak)
   ),
+  (SpectralPeak, 'whole', (0.0, -1.0, INF, NAN, 'all'), POSITIVE),
 )
 
 
@@ -228,7 +229,7 @@ CHANGES = (
   (decisions, DECIDED, 'reset', {'expected': LinearWarmup()}),
   (trained, PARAMS, None, {'relative_peak': RelativePeak()}),
   (trained, RELATIVE_PEAK, 'relative_peak', {'share': 0.5}),
-  (trained, SPECTRAL, 'relative_peak', {'share': 0.5}),
+  (trained, SPECTRAL, 'relative_peak', {'share': 0.5, 'whole': 1.0}),
   (rates, WARM, None, {'cycles': WARM.cycles[:1]}),
   (rates, WARM, 'cycles', {'peak': 0.01}),
   (rates, WARM, 'cycles', {'warmup_factor': 0.5, 'decay': Cooldown()}),
