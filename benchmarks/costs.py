@@ -336,7 +336,7 @@ def memory_table(names: list[str]) -> str:
     f'|---|{"---:|" * 5}',
   ]
   for name, settings, has_axis in itertools.product(
-    names, ('THESIS', 'SOFT_RESET'), (False, True)
+    names, SETTINGS, (False, True)
   ):
     where = f'{name}, {settings}, {"pmap" if has_axis else "jit"}'
     cells = memory_plan(name, settings, has_axis)

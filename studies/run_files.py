@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.clock import CycleClock, learning_rate, packed
 from ..core.records import CYCLES
+from ..core.schedules import PlannedCycle
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
 from .plans import MOST_STEPS, RunPlan, read_plan, read_settings
@@ -238,7 +239,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
     logged = _in_order(Log(measurements.path, rows))
     steps, rates = logged.whole_numbers(), logged.numbers('learning_rate')
   else:
-    cycles = plan.chain.cycles
+    cycles = _cycles_of(plan)
     anchors = read_anchors(events, len(cycles))
     steps, rates = rates_of_run(plan, anchors, last_step)
     lengths = [cycle.warmup_steps for cycle in cycles]
@@ -371,6 +372,12 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   return tuple(map(Anchor, steps.tolist(), starts, *columns))
 
 
+# A study reads hundreds of runs with some dozens of plans, and a plan is compiled.
+@functools.lru_cache(maxsize=256)
+def _cycles_of(plan: RunPlan) -> tuple[PlannedCycle, ...]:
+  return plan.chain.cycles
+
+
 # Most seeds of a run have the same plan and the same clock.
 @functools.lru_cache(maxsize=64)
 def rates_of_run(
@@ -393,7 +400,7 @@ def rates_of_run(
   steps = np.arange(begin[0], max(last_step, begin[0]))
   # For each step the last anchor before it.
   at = np.searchsorted(begin, steps, side='right') - 1
-  cycles = plan.chain.cycles
+  cycles = _cycles_of(plan)
   of_cycle = setting[at]
   lengths, warmup_steps = np.array([cycle[:2] for cycle in cycles]).T
   peaks = np.array([planned.cycle.peak for planned in cycles])
