@@ -24,6 +24,7 @@ from reset_cycles.parts import settings_json
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import ResetPlan
 
+pytestmark = pytest.mark.usefixtures('compiled_quickly')
 STEPS = 60
 MUON = ScheduleFreeMuon()
 
@@ -194,15 +195,17 @@ def test_muon_agrees_with_its_twin(size, changes):
 
 def test_a_rate_of_0_moves_nothing():
   params = started()
-  tx = MUON.build(Step(jnp.float32(0.1), matrices=TOLD))
-  updates, state = tx.update(gradients()[0], tx.init(params), params)
+  tx = MUON.build(Step(0.1, matrices=TOLD))
+  update = jax.jit(
+    lambda rate, *given: MUON.build(Step(rate, matrices=TOLD)).update(*given)
+  )
+  updates, state = update(0.1, gradients()[0], tx.init(params), params)
   params = optax.apply_updates(params, updates)
-  resting = MUON.build(Step(jnp.float32(0), matrices=TOLD))
-  updates, after = resting.update(gradients()[1], state, params)
+  updates, after = update(0.0, gradients()[1], state, params)
   assert_same(after, state)
   assert not any(np.asarray(leaf).any() for leaf in updates.values())
   # Also as the first step, when no weight is there to be divided by.
-  _, first = resting.update(gradients()[1], tx.init(params), params)
+  _, first = update(0.0, gradients()[1], tx.init(params), params)
   assert_same(first, tx.init(params))
 
 

@@ -12,6 +12,8 @@ from reset_cycles.core.spectral_peak import SpectralPeak
 from reset_cycles.parts import settings_json
 from reset_cycles.schedule_params import MUON, SOFT_RESET
 
+pytestmark = pytest.mark.usefixtures('compiled_quickly')
+
 # rms 2.5, of two rows: 2.5 sqrt(2).
 KERNEL = np.float32([[3.0, 4.0, 0.0], [0.0, 0.0, -5.0]]) * math.sqrt(0.75)
 SIZE = 2.5 * math.sqrt(2.0)
