@@ -16,6 +16,7 @@ import tempfile
 from typing import Any
 
 from ...core.records import as_plain
+from ...core.spectral_peak import SpectralPeak
 from ...schedule_params import MUON, SOFT_RESET, THESIS, ScheduleParams
 
 
@@ -23,6 +24,15 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
   """The same settings with other peaks."""
   cycles = [dataclasses.replace(c, peak=factor * c.peak) for c in params.cycles]
   return dataclasses.replace(params, cycles=tuple(cycles))
+
+
+def _muon(share: float, decay: float) -> ScheduleParams:
+  own: Any = MUON.optimizer
+  return dataclasses.replace(
+    MUON,
+    optimizer=dataclasses.replace(own, weight_decay=decay),
+    relative_peak=SpectralPeak(share, whole=1e9),
+  )
 
 
 _replaced = functools.partial(dataclasses.replace, SOFT_RESET)
@@ -56,6 +66,12 @@ OWN = {
   'thesis': THESIS,
   # What is handed in; the published entry is called muon.
   'soft_reset_muon': MUON,
+  # What share and weight decay were chosen by, whatever a run's length.
+  'muon_share_08_decay_081': _muon(0.08, 0.081),
+  'muon_share_05_decay_081': _muon(0.05, 0.081),
+  'muon_share_03_decay_081': _muon(0.03, 0.081),
+  'muon_share_03_decay_02': _muon(0.03, 0.02),
+  'muon_share_03_decay_0': _muon(0.03, 0.0),
 }
 
 

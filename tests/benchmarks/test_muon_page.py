@@ -21,7 +21,7 @@ def test_every_figure_of_a_table_is_that_of_the_runs(name_of_set):
   runs = [r for r in logs.read_runs(FOLDER) if r.workload in SETS[name_of_set]]
   names = {run.submission for run in runs} - {ablation.BASELINE}
   for name in names:
-    for condition in ('tuned', 'near'):
+    for condition in ('tuned', 'near', 'slow'):
       pairs = ablation.pairs_of(runs, name, condition)
       said = [re.split(r' ?\| ?', cells) for own, cells in ROWS if own == name]
       found = ablation.cell(pairs, condition)
