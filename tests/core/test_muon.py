@@ -91,6 +91,19 @@ def test_singular_values_near_0_stay_where_the_formula_has_them(shape):
     assert np.linalg.norm(difference, 2) < 0.01
 
 
+@pytest.mark.parametrize(
+  ('shape', 'precision'), (((20, 60), 'HIGHEST'), ((20, 20), 'None'))
+)
+def test_oblong_matrices_are_multiplied_in_whole_float32(shape, precision):
+  """Where a GPU or a TPU would not by default; a CPU always does."""
+  found = jax.make_jaxpr(muon.orthogonalised)(jnp.zeros((1, *shape)))
+  products = [e for e in found.jaxpr.eqns if 'precision' in e.params]
+  assert len(products) == (19 if precision == 'HIGHEST' else 15)
+  for product in products:
+    for part in np.atleast_1d(np.array(product.params['precision'], object)):
+      assert str(part) == precision
+
+
 def test_no_matrix_gives_a_step_that_is_not_finite():
   rng = np.random.default_rng(0)
   one = rng.normal(size=(4, 6)).astype(np.float32)
