@@ -7,6 +7,7 @@ Here one line names the class and the method.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -132,7 +133,21 @@ def _try(
   *given: Any,
 ) -> None:
   for own in _own(part, method):
-    found = getattr(own, method)(*given)
+    name, called = f'{type(own).__name__}.{method}', getattr(own, method)
+    _check_takes(name, called, len(given))
+    found = called(*given)
     if not is_right(found):
-      name = f'{type(own).__name__}.{method}'
       raise ValueError(f'{name} returned {found!r}: it must return {right}.')
+
+
+def _check_takes(name: str, called: Callable[..., Any], count: int) -> None:
+  """ValueError unless the method can be called with so many arguments."""
+  try:
+    signature = inspect.signature(called)
+  except ValueError:  # a function of C has none
+    return
+  try:
+    signature.bind(*[None] * count)
+  except TypeError as e:
+    right = '1 argument' if count == 1 else f'{count} arguments'
+    raise ValueError(f'{name}{signature} must take {right}: {e}.') from e

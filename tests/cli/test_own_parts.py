@@ -88,6 +88,26 @@ def test_a_method_that_returns_what_it_should_not_is_named(
     own_parts.rehearse(settings(kind, method, returned))
 
 
+@pytest.mark.parametrize(
+  ('kind', 'method', 'own', 'right'),
+  (
+    ('Peak', 'peak', lambda self, params, matrices=None: 0.1, '3 arguments'),
+    ('Shape', '__call__', lambda self: 0.1, '2 arguments'),
+  ),
+)
+def test_a_method_that_takes_too_few_arguments_is_named(
+  kind, method, own, right
+):
+  """As `peak` did before it was told the steps."""
+  params = settings(kind, method, None)
+  cycle = params.cycles[0]
+  part = cycle.decay if kind == 'Shape' else params.relative_peak
+  setattr(type(part), method, own)
+  said = rf'^{kind}.{method}\(.*\).* must take {right}: too many'
+  with pytest.raises(ValueError, match=said):
+    own_parts.rehearse(params)
+
+
 def test_an_own_part_inside_the_projects_is_tried():
   own = settings('Shape', '__call__', None).cycles[0].decay
   both = (Cycle(decay=Chained((Cosine(), own))),)
