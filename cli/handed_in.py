@@ -80,7 +80,8 @@ def contents(
 ) -> dict[str, bytes]:
   """The files of a submission, by their paths in its folder.
 
-  With a search space, it is one for the external ruleset.
+  With a search space, it is one for the external ruleset. The form names and
+  describes MUON; other settings get their name in its place.
 
   There is no `__init__.py` above the submission's own: the benchmark needs none, and
   would take the `__pycache__` next to one for a submission. An own file that has the
@@ -90,6 +91,8 @@ def contents(
     ValueError: if the settings cannot be put in force, or what the own file
       imports cannot be taken along.
   """
+  from ..schedule_params import MUON
+
   files = {}
   if own is None:
     place = ROOT / 'schedule_params.py'
@@ -111,6 +114,12 @@ def contents(
   info = (ROOT / FORM).read_text(encoding='utf-8')
   line = f'submission_folder: "{folder}"'
   info = re.sub('(?m)^submission_folder: .*$', line, info)
+  if settings != MUON:  # which the form describes
+    about = f'Learning-rate cycles: the settings {title} of reset-cycles'
+    line = f'description: "{about} {__version__}."'
+    info = re.sub('(?m)^description: .*$', line, info)
+    line = f'submission_name: "{folder}"'
+    info = re.sub('(?m)^submission_name: .*$', line, info)
   ruleset, extra = 'self-tuning', dict[str, bytes]()
   if search_space is not None:
     ruleset, extra = 'external', {SEARCH_SPACE: search_space}

@@ -101,6 +101,10 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     ]
     form = (own / 'submission_info.yml').read_text()
     assert f'\nsubmission_folder: "{name}"\n' in form
+    assert ('orthogonalised' in form) is ('Muon' in form) is (name == 'muon')
+    assert (
+      f'\ndescription: "Learning-rate cycles: the settings {name} of' in form
+    ) is (name != 'muon')
     line = check_same(python_files(own))
     if part := PARTS.get(name):  # which come along where settings name them
       assert (own / 'parts' / f'{part[0]}.py').exists()
