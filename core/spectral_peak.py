@@ -27,8 +27,8 @@ class SpectralPeak(RelativePeak):
   1 / fan_in. It is of the order of W's spectral norm, as the rate is that of a
   step with size='spectral'. Matrices that begin at 0 say nothing.
 
-  On the models of six workloads of the benchmark that size is .85 to 1.00, so that
-  the published rate of Muon in JAX, .0039, is a share of .0039 to .0046.
+  On the models of nine workloads of the benchmark that size is .74 to 1.00, so that
+  the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.
 
   The share is of runs of up to `whole` steps, as planned. A longer run takes less,
   as the best constant rate of a convex bound does, D / (G sqrt(steps)): with the

@@ -306,7 +306,7 @@ def test_the_settings_in_force_are_what_the_pages_say():
     'optimizer': SOFT_RESET.optimizer,
     'relative_peak': SOFT_RESET.relative_peak,
     'cycles': tuple(
-      dataclasses.replace(new, peak=old.peak, decay=old.decay)
+      dataclasses.replace(new, peak=old.peak)
       for new, old in zip(MUON.cycles, SOFT_RESET.cycles, strict=True)
     ),
   }
