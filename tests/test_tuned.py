@@ -30,7 +30,7 @@ def at(path, value):
   return replace(SOFT_RESET, **{part: replace(old, **{field: value})})
 
 
-def test_without_hyperparameters_the_settings_are_those_in_force():
+def test_without_hyperparameters_the_settings_stay():
   nothing = collections.namedtuple('Hyperparameters', ())()
   for hyperparameters in (None, {}, nothing):
     assert tuned(SOFT_RESET, hyperparameters) is SOFT_RESET
