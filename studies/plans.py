@@ -106,8 +106,9 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
   said = []
   if settings.relative_peak:
     said.append(
-      f"{shown(settings.relative_peak)} scales all peaks to the size of a fresh model's "
-      'weights; the rates shown are as written.'
+      f'{shown(settings.relative_peak)} sets all peaks as the run begins, from a fresh '
+      "model's weights; SpectralPeak lowers them in a run of more steps than "
+      'its `whole`. The rates shown are as written.'
     )
   if settings.early_switching:
     follows = 'the next one then starts at once'
