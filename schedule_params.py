@@ -240,7 +240,6 @@ MUON = dataclasses.replace(
     r=2.0,
     momentum=0.8,
     adam_share=0.3,
-    size='spectral',
   ),
   relative_peak=SpectralPeak(share=0.08, whole=1500.0),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import tree_flatten, tree_leaves, tree_map
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from .checks import Floor, Level, NonNegative, Share
 from .optimizers import ScheduleFreeAdamW, Step, averaged, clipped
@@ -109,38 +109,31 @@ def by_stacks(
   return found
 
 
-def _flat(tree: Any) -> tuple[list[Any], Any]:
-  return tree_flatten(tree)
-
-
 class MuonState(NamedTuple):
   """What is kept besides x, the parameters that are evaluated."""
 
   count: Any  # shape=(), dtype=int32
   weight_sum: jax.Array  # shape=(), dtype=float32; of w over the steps in x
   z: Any  # the iterate that takes the steps
-  mu: Any  # the average of the gradients
-  nu: Any  # of the squared gradients; a 0 of shape () for each matrix
+  moment: Any  # the average of a matrix's gradients; of squared ones elsewhere
 
 
 @dataclasses.dataclass(frozen=True)
 class ScheduleFreeMuon(ScheduleFreeAdamW):
-  """Muon in the place of AdamW inside Schedule-Free's average.
+  """Muon in the place of AdamW for the matrices, inside Schedule-Free's average.
 
     y = b1 x + (1 - b1) z, at which the gradient g is taken
-    m <- mu m + (1 - mu) g                d = mu m + (1 - mu) g
-    matrices    d = U S V^T,              step = s U V^T + decay y
+    matrices    m <- mu m + (1 - mu) g
+                mu m + (1 - mu) g = U S V^T
+                d = max(1, sqrt(out / in)) U V^T + decay y
     the rest    v <- b2 v + (1 - b2) g^2
-                step = adam_share (d / (1 - mu^t) / (sqrt(v / (1 - b2^t)) + eps)
-                                   + decay y)
-    z <- z - rate step                    x <- x + c (z - x)
+                d = adam_share (g / (sqrt(v / (1 - b2^t)) + eps) + decay y)
+    z <- z - rate d                       x <- x + c (z - x)
 
-  with c, t, and what a rate of 0 and a reset do, as in `ScheduleFreeAdamW`. Five
-  Newton-Schulz iterations stand for U V^T: they bring every singular value near
-  1 (.7 to 1.2), whatever it was. The size s is
-
-    'spectral'  max(1, sqrt(out / in)): the rate is the largest stretch by a step
-    'adam'      .2 sqrt(max(in, out)): entries as large as those of AdamW's step
+  with c, t, and what a rate of 0 and a reset do, as in `ScheduleFreeAdamW`, which
+  the rest is left to at a share of the rate. Five Newton-Schulz iterations stand
+  for U V^T: they bring every singular value near 1 (.7 to 1.2), whatever it was.
+  So the rate is the largest stretch by a step, for a matrix that does not widen.
 
   A kernel of several axes is split where its sides, in and out, are nearest to
   each other. Matrices are told by shape and, where the step is told them, by the
@@ -148,17 +141,15 @@ class ScheduleFreeMuon(ScheduleFreeAdamW):
   A matrix with a gradient that is not finite steps by its momentum.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
-  networks"; 'adam': Liu et al. 2025, "Muon is scalable for LLM training"; the
-  average as in `ScheduleFreeAdamW`. That both go together is ours.
+  networks"; the average as in `ScheduleFreeAdamW`. That both go together is ours.
   """
 
   one_minus_beta1: Share = 0.3  # share of z where the gradient is taken
   r: NonNegative = 2.0  # power of the step in the weights; 0: all weigh alike
-  momentum: Floor = 0.8  # decay of the mean of the gradients
+  momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
   adam_share: Level = 0.3  # of the rate, for what is no matrix
-  size: Annotated[str, ('spectral', 'adam')] = 'spectral'  # of a matrix's step
 
-  moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
+  moments: ClassVar[tuple[str, ...]] = ('moment',)
 
   def build(self, step: Step) -> optax.GradientTransformation:
     clip, rate = clipped(self.grad_clip), step.rate
@@ -173,61 +164,51 @@ class ScheduleFreeMuon(ScheduleFreeAdamW):
     def init(params: Any) -> MuonState:
       # Copied: one buffer must not be donated twice.
       z = tree_map(lambda p: jnp.array(p, copy=True), params)
-      m = tree_map(jnp.zeros_like, params)
-      leaves, structure = _flat(params)
-      v = [
-        jnp.zeros([], p.dtype) if is_one else jnp.zeros_like(p)
-        for p, is_one in zip(leaves, are_matrices(params))
-      ]
-      begun = jnp.int32(0), jnp.float32(0)
-      return MuonState(*begun, z, m, structure.unflatten(v))
+      moment = tree_map(jnp.zeros_like, params)
+      return MuonState(jnp.int32(0), jnp.float32(0), z, moment)
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       grads, _ = clip.update(grads, clip.init(params), params)
       moves, count, total, c = self.weighed(state, rate)
-      kinds, (_, structure) = are_matrices(params), _flat(params)
       y = self.gradient_point(state, params)
-      g, old_m, old_v, z, y = map(
-        tree_leaves, (grads, state.mu, state.nu, state.z, y)
-      )
-      for i, is_one in enumerate(kinds):
-        if is_one:  # else one value would stay in the momentum for good
-          g[i] = jnp.where(jnp.all(jnp.isfinite(g[i])), g[i], old_m[i])
-      m = averaged(old_m, g, mu)
-      d = averaged(m, g, mu)
-      v = [
-        old if is_one else b2 * old + (1 - b2) * jnp.square(new)
-        for is_one, old, new in zip(kinds, old_v, g)
-      ]
-      spread = lambda stack: step.spread(orthogonalised, stack)
-      turned = iter(by_stacks(spread, [x for x, k in zip(d, kinds) if k]))
-
-      def moved(i: int) -> jax.Array:
-        if kinds[i]:
-          move = self._size(z[i].shape) * next(turned) + decay * y[i]
+      flat = (grads, state.moment, state.z, y)
+      leaves = list(zip(are_matrices(params), *map(tree_leaves, flat)))
+      moments, means = [], []
+      for is_one, g, moment, _, _ in leaves:
+        if is_one:
+          # Else one value would stay in the momentum for good.
+          g = jnp.where(jnp.all(jnp.isfinite(g)), g, moment)
+          moment = averaged(moment, g, mu)
+          means.append(averaged(moment, g, mu))
         else:
-          scale = jnp.sqrt(v[i] / (1 - b2**count)) + self.eps
-          move = d[i] / (1 - mu**count) / scale + decay * y[i]
-          move = self.adam_share * move
-        return (z[i] - rate * move).astype(z[i].dtype)
+          moment = averaged(moment, jnp.square(g), b2)
+        moments.append(moment)
+      spread = lambda stack: step.spread(orthogonalised, stack)
+      turned = iter(by_stacks(spread, means))
+      stepped = []
+      for (is_one, g, _, z, y), moment in zip(leaves, moments):
+        if is_one:
+          d = _size(z.shape) * next(turned) + decay * y
+        else:
+          scale = jnp.sqrt(moment / (1 - b2**count)) + self.eps
+          d = self.adam_share * (g / scale + decay * y)
+        stepped.append(z - rate * d)
 
-      def kept(new: Any, old: Any) -> Any:
-        chosen = [
-          jnp.where(moves, a, b).astype(b.dtype) for a, b in zip(new, old)
-        ]
-        return structure.unflatten(chosen)
+      def kept(new: list[jax.Array], old: Any) -> Any:
+        olds, structure = tree_flatten(old)
+        pairs = zip(new, olds)
+        chosen = [jnp.where(moves, a, b).astype(b.dtype) for a, b in pairs]
+        return tree_unflatten(structure, chosen)
 
-      new_z = kept([moved(i) for i in range(len(z))], z)
+      z = kept(stepped, state.z)
+      after = MuonState(count, total, z, kept(moments, state.moment))
       drift = lambda x, z: jnp.where(moves, c * (z - x), 0)
-      memory = kept(m, old_m), kept(v, old_v)
-      after = MuonState(count, total, new_z, *memory)
-      return tree_map(drift, params, new_z), after
+      return tree_map(drift, params, z), after
 
     return optax.GradientTransformation(init, update)
 
-  def _size(self, shape: Sequence[int]) -> float:
-    """s, of a matrix of so many rows (in) and columns (out)."""
-    rows, columns = split_of(shape)
-    if self.size == 'adam':
-      return 0.2 * math.sqrt(max(rows, columns))
-    return math.sqrt(max(1.0, columns / rows))
+
+def _size(shape: Sequence[int]) -> float:
+  """Of the step of a matrix of so many rows (in) and columns (out)."""
+  rows, columns = split_of(shape)
+  return math.sqrt(max(1.0, columns / rows))

@@ -76,7 +76,6 @@ REFUSED = (
   ),
   (ScheduleFreeMuon, 'momentum', (-0.1, 1.0, NAN), SHARE),
   (ScheduleFreeMuon, 'adam_share', (-0.1, 1.1, NAN), UNIT),
-  (ScheduleFreeMuon, 'size', ('large', None), 'one of spectral, adam'),
   (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
   (SoftReset, 'scale', ('logg',), 'one of log, linear. Did you mean log?'),
   (SoftReset, 'fade', (-0.1, NAN, INF), NOT_NEGATIVE),
@@ -249,7 +248,7 @@ CHANGES = (
   (weights, MUON_FREE, 'optimizer', {'eps': 0.5, 'weight_lr_power': 0.0}),
   (matrix, MUON_FREE, 'optimizer', {'one_minus_beta1': 0.5, 'r': 1.0}),
   (matrix, MUON_FREE, 'optimizer', {'weight_decay': 0.9, 'grad_clip': 1.0}),
-  (matrix, MUON_FREE, 'optimizer', {'momentum': 0.5, 'size': 'adam'}),
+  (matrix, MUON_FREE, 'optimizer', {'momentum': 0.5}),
   (trained, PARAMS, None, {'label_smoothing': 0.5}),
   (dropout, PARAMS, None, {'dropout_rate': 0.5}),
 )
@@ -313,5 +312,4 @@ def test_the_settings_in_force_are_what_the_pages_say():
   assert dataclasses.replace(MUON, **own) == SOFT_RESET
   assert isinstance(MUON.optimizer, ScheduleFreeMuon)
   # The rate is a step's spectral norm, and so is the size that it is a share of.
-  assert MUON.optimizer.size == 'spectral'
   assert isinstance(MUON.relative_peak, SpectralPeak)

@@ -16,7 +16,7 @@ from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.devices import Devices
 from reset_cycles.core.model_reset import Model, ModelReset, role_by_field
 from reset_cycles.core.muon import ScheduleFreeMuon
-from reset_cycles.core.optimizers import Step, clocked
+from reset_cycles.core.optimizers import ScheduleFreeAdamW, Step, clocked
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.records import as_plain
 from reset_cycles.core.schedules import Cycle
@@ -202,10 +202,9 @@ def planned(steps=STEPS, **fields):
   return jax_lr_schedule(steps, [cycle], 1.0).cycles
 
 
-@pytest.mark.parametrize('size', ('spectral', 'adam'))
 @pytest.mark.parametrize('changes', ({}, {'momentum': 0.5, 'r': 3.0}))
-def test_muon_agrees_with_its_twin(size, changes):
-  optimizer = ScheduleFreeMuon(size=size, beta2=0.9, **changes)
+def test_muon_agrees_with_its_twin(changes):
+  optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
   cycles = planned()
   tx = transformation(optimizer, cycles)
   params = started()
@@ -224,10 +223,31 @@ def test_muon_agrees_with_its_twin(size, changes):
   point = optimizer.gradient_point(state.inner, params)
   for found, expected in zip(point.values(), twin[-1][0]):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
-  # z and a moment for each number of the model, two for those of no matrix.
-  shapes = {name: leaf.shape for name, leaf in state.inner.nu.items()}
-  none = {'attention': (), 'kernel': ()}
-  assert shapes == {**STARTS, **none}
+  # z and one moment for each number of the model, and no more.
+  inner = state.inner
+  sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
+  assert sum(sizes) == 2 + 2 * sum(start.size for start in starts)
+  assert {name: leaf.shape for name, leaf in inner.moment.items()} == STARTS
+
+
+def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
+  """At adam_share of the rate; the weights' sum does not mind the factor."""
+  same = {'one_minus_beta1': 0.2, 'r': 1.0, 'beta2': 0.9, 'weight_decay': 0.1}
+  left_to = ScheduleFreeAdamW(**same)
+  params = {name: started()[name] for name in ('bias', 'norm')}
+  found = []
+  for optimizer, rate in (
+    (ScheduleFreeMuon(adam_share=0.5, **same), 0.2),
+    (left_to, 0.1),
+  ):
+    tx = optimizer.build(Step(rate, matrices=(False, True)))
+    x, state = params, tx.init(params)
+    for grad in gradients(9):
+      given = {name: grad[name] for name in params}
+      updates, state = tx.update(given, state, x)
+      x = optax.apply_updates(x, updates)
+    found.append(x)
+  assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
 
 
 def test_a_rate_of_0_moves_nothing():
@@ -254,12 +274,12 @@ def test_a_matrix_with_a_bad_gradient_steps_by_its_momentum(bad):
   update = jax.jit(tx.update)
   first, *others = gradients(4)
   _, state = update(first, tx.init(params), params)
-  before = np.asarray(state.mu['kernel'])
+  before = np.asarray(state.moment['kernel'])
   kernel = jnp.full(STARTS['kernel'], bad, jnp.float32)
   updates, state = update({**others[0], 'kernel': kernel}, state, params)
   params = optax.apply_updates(params, updates)
   kept = 0.8 * before if bad == 0 else before
-  np.testing.assert_allclose(state.mu['kernel'], kept, rtol=1e-6)
+  np.testing.assert_allclose(state.moment['kernel'], kept, rtol=1e-6)
   for grad in others[1:]:
     updates, state = update(grad, state, params)
     params = optax.apply_updates(params, updates)
@@ -288,9 +308,8 @@ def test_a_soft_reset_shrinks_moments_and_blends_iterates():
   found, _ = resets(model, (fresh, ()), ResetPlan(0.25, 0.875, True))
   own, old = host(found.opt_state), before[1]
   scaled = lambda factor: lambda leaf: np.float32(factor) * leaf
-  for name in ('mu', 'nu'):
-    expected = jax.tree_util.tree_map(scaled(0.875), getattr(old, name))
-    assert_close(getattr(own, name), expected, rtol=1e-6)
+  expected = jax.tree_util.tree_map(scaled(0.875), old.moment)
+  assert_close(own.moment, expected, rtol=1e-6)
   blended = lambda leaf: np.float32(0.75) * leaf + np.float32(0.25)
   expected = jax.tree_util.tree_map(blended, old.z)
   assert_close(own.z, expected, rtol=1e-6, atol=1e-7)
@@ -307,10 +326,20 @@ def test_leaves_of_bfloat16_stay_so():
   assert types(after) == types(state)
 
 
+def first_moment(told):
+  """After one step from a gradient g: .2 g of a matrix, a share of g^2 else."""
+  tx = MUON.build(Step(0.1, matrices=told))
+  params, grad = started(), gradients(1)[0]
+  _, state = jax.jit(tx.update)(grad, tx.init(params), params)
+  return grad, state.moment
+
+
 def test_by_shape_alone_a_bias_of_two_axes_is_a_matrix():
-  tx = transformation(MUON, planned(), told=None)
-  state = jax.eval_shape(tx.init, started())
-  assert state.inner.nu['bias'].shape == ()
+  for told, of_gradient in ((TOLD, False), (None, True)):
+    grad, moment = first_moment(told)
+    g = np.asarray(grad['bias'])
+    expected = 0.2 * g if of_gradient else (1 - MUON.beta2) * np.square(g)
+    np.testing.assert_allclose(moment['bias'], expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize('generation', runs.GENERATIONS)
@@ -336,13 +365,15 @@ def test_a_loop_says_which_parameters_are_matrices():
   """Without a word it is the shapes."""
   settings = dataclasses.replace(loops.CHAIN, optimizer=MUON)
   for matrices, expected in (
-    (None, {'hidden': (), 'output': ()}),
-    (lambda path: 'hidden' in path, {'hidden': (), 'output': (8, 2)}),
+    (None, {'hidden': True, 'output': True}),
+    (lambda path: 'hidden' in path, {'hidden': True, 'output': False}),
   ):
     cycles = loops.make(settings, matrices=matrices)
     state, _ = loops.train(cycles, loops.start(cycles), {4: (1.0, 0.4)}, 0, 9)
-    nu = state.opt_state.inner.nu
-    assert {k: nu[k]['kernel'].shape for k in expected} == expected
+    # A mean of gradients has both signs, one of their squares has not.
+    moment = state.opt_state.inner.moment
+    signed = {k: bool((moment[k]['kernel'] < 0).any()) for k in expected}
+    assert signed == expected
     assert np.isfinite(loops.loss_of(state.params, np.ones((3, 8), 'f')))
   with pytest.raises(ValueError, match='^matrices=3 .*: must be a function of'):
     loops.make(settings, matrices=3)
@@ -373,7 +404,7 @@ def test_it_learns():
 
 def test_json_holds_it():
   settings = dataclasses.replace(
-    SOFT_RESET, optimizer=ScheduleFreeMuon(size='adam', momentum=0.9)
+    SOFT_RESET, optimizer=ScheduleFreeMuon(momentum=0.9)
   )
   plain = as_plain(settings)
   assert plain['optimizer']['class'] == 'ScheduleFreeMuon'

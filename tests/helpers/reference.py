@@ -219,20 +219,17 @@ def muon(starts, grads, rates, h, sides):
       c = t**h.r * rate**h.weight_lr_power / total
       z = list(z)
       for i, g in enumerate(np.float64(g) for g in gs):
-        m[i] = mu * m[i] + (1 - mu) * g
-        d = mu * m[i] + (1 - mu) * g
         if sides[i]:
           rows, columns = sides[i]
           size = max(1.0, math.sqrt(columns / rows))
-          if h.size == 'adam':
-            size = 0.2 * math.sqrt(max(sides[i]))
+          m[i] = mu * m[i] + (1 - mu) * g
+          d = mu * m[i] + (1 - mu) * g
           turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
           step = size * turned + h.weight_decay * y[i]
         else:
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
-          step = d / (1 - mu**t) / scale + h.weight_decay * y[i]
-          step = h.adam_share * step
+          step = h.adam_share * (g / scale + h.weight_decay * y[i])
         z[i] = z[i] - rate * step
       x = [(1 - c) * a + c * b for a, b in zip(x, z)]
       y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]
