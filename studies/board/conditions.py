@@ -16,6 +16,9 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   failed  the run begins with the model of a failed start: each parameter is
           displaced at random, as far as a tenth of the run at 30 times the best
           peak would move it. A submission that asks for a fresh model gets one
+  large   the weights of every fresh model are ten times as large: its parameters
+          of two or more axes. The model is then another one
+  small   likewise, a tenth
 
 With _full behind a name the workload keeps its own length.
 
@@ -24,6 +27,7 @@ parameters p but trains q = p / c. Adam-like updates move every entry of q by
 about the rate, whatever the gradient's size, and therefore p by c times that;
 weight decay shrinks q, and p, as before. Whoever takes a rate from the weights' size,
 as MUON and SOFT_RESET do, is told of c by q: hot and cold show nothing of such a rule.
+Under large and small the model computes with what is trained.
 """
 
 from __future__ import annotations
@@ -51,6 +55,7 @@ class Condition(NamedTuple):
   seconds_per_step: float = 1.0  # on the simulated clock
   # The multiple of the best peak at which the model has failed; 0 for none.
   failed_at: float = 0.0
+  weights: float = 1.0  # factor on the weights of every fresh model
   full: bool = False  # whether the workload keeps its own length
 
 
@@ -63,9 +68,12 @@ CONDITIONS = {
   'hot': Condition(of_best_peak=10.0),
   'cold': Condition(of_best_peak=0.1),
   'failed': Condition(failed_at=30.0),
+  'large': Condition(weights=10.0),
+  'small': Condition(weights=0.1),
 }
 # The conditions that count in a score: those that no rule undoes by construction, as
-# `RelativePeak` and `SpectralPeak` do hot and cold.
+# `RelativePeak` and `SpectralPeak` do hot and cold, and large and small where every
+# layer is normalised.
 SCORED = ('tuned', 'near', 'slow')
 
 

@@ -143,6 +143,7 @@ def make_workload(
   @functools.wraps(init_model_fn)
   def scaled_init_model_fn(*args: Any, **kwargs: Any) -> Any:
     params, state = init_model_fn(*args, **kwargs)
+    params = with_weights(params, condition.weights)
     if condition.failed_at and not workload.is_started:
       peak = condition.failed_at * found['runs']['tuned']['peak']
       params = displaced(params, peak * (length.step_hint / 10) ** 0.5)
@@ -171,6 +172,15 @@ def displaced(params: Any, stddev: float) -> Any:
   random = np.random.default_rng(0)
   return jax.tree_util.tree_map(
     lambda p: p + stddev * random.standard_normal(p.shape, np.float32), params
+  )
+
+
+def with_weights(params: Any, factor: float) -> Any:
+  """The tree, without a device axis; leaves of two or more axes times a factor."""
+  if factor == 1.0:
+    return params
+  return jax.tree_util.tree_map(
+    lambda p: p * factor if np.ndim(p) >= 2 else p, params
   )
 
 

@@ -113,6 +113,21 @@ def test_only_the_first_model_of_a_run_has_failed(key):
     assert_same(again, whole)
 
 
+@pytest.mark.parametrize(('name', 'factor'), [('large', 10), ('small', 0.1)])
+def test_every_fresh_model_has_such_weights(key, name, factor):
+  """Of vectors nothing changes, and the rates act as they are."""
+  workload, sound = make(CONDITIONS[name]), make(CONDITIONS['tuned'])
+  whole = sound.init_model_fn(key)[0]
+  for _ in range(2):
+    params, state = workload.init_model_fn(key)
+    pairs = zip(*map(jax.tree_util.tree_leaves, (params, whole)))
+    for found, usual in pairs:
+      expected = usual * factor if usual.ndim >= 2 else usual
+      np.testing.assert_allclose(found, expected, rtol=1e-6)
+  found = workload.eval_model(768, params, state, key, None, None, 0)
+  assert found == sound.eval_model(768, params, state, key, None, None, 0)
+
+
 @pytest.mark.parametrize(
   ('sign', 'tuned', 'near'), [(1, 15, 15 * 1.02), (-1, 7, 7 * 0.98)]
 )
