@@ -43,10 +43,7 @@ def test_every_figure_of_every_run(tmp_path):
 
 @newer
 def test_the_plan_of_memory(tmp_path):
-  """400 kB of parameters, z or moments beside them; a fresh one at a reset.
-
-  The parameters are vectors, of which Muon keeps z and two moments.
-  """
+  """400 kB of parameters, with z or moments 1.2 MB; a fresh one at a reset."""
   found = subprocess.run(
     [sys.executable, SCRIPT, '--memory=1e5_in_8'],
     **{'check': True, 'cwd': tmp_path, 'env': ENV},
@@ -57,10 +54,9 @@ def test_the_plan_of_memory(tmp_path):
   assert len(rows) == 6
   for row in rows:
     held, step, most, reset, most_of_reset = map(float, row.split('|')[2:-1])
-    given = 16e-4 if 'MUON' in row else 12e-4
     assert held == 4e-4
-    assert step == pytest.approx(given, rel=0.01) and most > step
-    assert reset == pytest.approx(given + 4e-4, rel=0.01)
+    assert step == pytest.approx(12e-4, rel=0.01) and most > step
+    assert reset == pytest.approx(16e-4, rel=0.01)
     assert most_of_reset >= reset
 
 
