@@ -66,6 +66,8 @@ OWN = {
   'thesis': THESIS,
   # What is handed in; the published entry is called muon.
   'soft_reset_muon': MUON,
+  # The same on the seeds that were seen while it was chosen.
+  'soft_reset_muon_seen': MUON,
   # What share and weight decay were chosen by, whatever a run's length.
   'muon_share_08_decay_081': _muon(0.08, 0.081),
   'muon_share_05_decay_081': _muon(0.05, 0.081),
