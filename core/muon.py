@@ -130,10 +130,11 @@ class ScheduleFreeMuon(ScheduleFreeAdamW):
                 d = adam_share (g / (sqrt(v / (1 - b2^t)) + eps) + decay y)
     z <- z - rate d                       x <- x + c (z - x)
 
-  with c, t, and what a rate of 0 and a reset do, as in `ScheduleFreeAdamW`, which
-  the rest is left to at a share of the rate. Five Newton-Schulz iterations stand
-  for U V^T: they bring every singular value near 1 (.7 to 1.2), whatever it was.
-  So the rate is the largest stretch by a step, for a matrix that does not widen.
+  with c, t, and what a rate of 0 and a reset do, as in `ScheduleFreeAdamW`. The rest
+  steps as it does there, at adam_share of the rate. Five Newton-Schulz iterations
+  stand for U V^T. They bring singular values above .0015 of the matrix's norm to
+  .7 to 1.2. So the rate is about the largest stretch by a step, for a matrix that
+  does not widen.
 
   A kernel of several axes is split where its sides, in and out, are nearest to
   each other. Matrices are told by shape and, where the step is told them, by the
@@ -209,6 +210,6 @@ class ScheduleFreeMuon(ScheduleFreeAdamW):
 
 
 def _size(shape: Sequence[int]) -> float:
-  """Of the step of a matrix of so many rows (in) and columns (out)."""
+  """Factor on U V^T: 1, or sqrt(out / in) for a matrix that widens."""
   rows, columns = split_of(shape)
   return math.sqrt(max(1.0, columns / rows))

@@ -71,9 +71,9 @@ CONDITIONS = {
   'large': Condition(weights=10.0),
   'small': Condition(weights=0.1),
 }
-# The conditions that count in a score: those that no rule undoes by construction, as
-# `RelativePeak` and `SpectralPeak` do hot and cold, and large and small where every
-# layer is normalised.
+# The conditions that count in a score. `RelativePeak` and `SpectralPeak` undo hot and
+# cold by construction, but for the weight decay. Under large and small the model is
+# another one, for which no target was measured.
 SCORED = ('tuned', 'near', 'slow')
 
 

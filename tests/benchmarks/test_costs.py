@@ -43,7 +43,10 @@ def test_every_figure_of_every_run(tmp_path):
 
 @newer
 def test_the_plan_of_memory(tmp_path):
-  """400 kB of parameters, with z or moments 1.2 MB; a fresh one at a reset."""
+  """400 kB of parameters; 1.2 MB with two moments, or z and one.
+
+  A reset is given a fresh model as well.
+  """
   found = subprocess.run(
     [sys.executable, SCRIPT, '--memory=1e5_in_8'],
     **{'check': True, 'cwd': tmp_path, 'env': ENV},

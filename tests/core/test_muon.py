@@ -231,7 +231,7 @@ def test_muon_agrees_with_its_twin(changes):
 
 
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
-  """At adam_share of the rate; the weights' sum does not mind the factor."""
+  """At adam_share of the rate; c does not depend on a factor on all rates."""
   same = {'one_minus_beta1': 0.2, 'r': 1.0, 'beta2': 0.9, 'weight_decay': 0.1}
   left_to = ScheduleFreeAdamW(**same)
   params = {name: started()[name] for name in ('bias', 'norm')}
@@ -240,11 +240,11 @@ def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
     (ScheduleFreeMuon(adam_share=0.5, **same), 0.2),
     (left_to, 0.1),
   ):
-    tx = optimizer.build(Step(rate, matrices=(False, True)))
-    x, state = params, tx.init(params)
-    for grad in gradients(9):
+    x, state = params, optimizer.build(Step(rate)).init(params)
+    for i, grad in enumerate(gradients(9)):
+      told = Step(rate * (1.0, 0.5, 2.0)[i % 3], matrices=(False, True))
       given = {name: grad[name] for name in params}
-      updates, state = tx.update(given, state, x)
+      updates, state = optimizer.build(told).update(given, state, x)
       x = optax.apply_updates(x, updates)
     found.append(x)
   assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
@@ -327,14 +327,14 @@ def test_leaves_of_bfloat16_stay_so():
 
 
 def first_moment(told):
-  """After one step from a gradient g: .2 g of a matrix, a share of g^2 else."""
+  """After one step from a gradient g: .2 g of a matrix, (1 - b2) g^2 elsewhere."""
   tx = MUON.build(Step(0.1, matrices=told))
   params, grad = started(), gradients(1)[0]
   _, state = jax.jit(tx.update)(grad, tx.init(params), params)
   return grad, state.moment
 
 
-def test_by_shape_alone_a_bias_of_two_axes_is_a_matrix():
+def test_a_bias_of_two_axes_is_a_matrix_unless_told_otherwise():
   for told, of_gradient in ((TOLD, False), (None, True)):
     grad, moment = first_moment(told)
     g = np.asarray(grad['bias'])

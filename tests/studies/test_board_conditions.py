@@ -115,7 +115,7 @@ def test_only_the_first_model_of_a_run_has_failed(key):
 
 @pytest.mark.parametrize(('name', 'factor'), [('large', 10), ('small', 0.1)])
 def test_every_fresh_model_has_such_weights(key, name, factor):
-  """Of vectors nothing changes, and the rates act as they are."""
+  """Vectors are as usual; the model computes with what is trained."""
   workload, sound = make(CONDITIONS[name]), make(CONDITIONS['tuned'])
   whole = sound.init_model_fn(key)[0]
   for _ in range(2):
