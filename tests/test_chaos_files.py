@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from helpers.fakes import FakeWorkload, write_own
-from helpers.run_files import assert_same_run
+from helpers.run_files import assert_same_run, xla_flags
 from reset_cycles.cli import main as cli
 from reset_cycles.core.records import CYCLES, read_events
 from reset_cycles.mini_algoperf import workloads
@@ -162,13 +162,12 @@ def start(name, *flags):
   words = flags_of('digits', 'budget_factor=0.06, early_switching=False')
   words += ['--eval_every=14', '--eval_splits=validation', *flags]
   script = pathlib.Path(sys.executable).with_name('reset-cycles')
-  devices = '--xla_force_host_platform_device_count=1'
   with open('output.txt', 'a') as output:
     return subprocess.Popen(
       [script, *words, f'--experiment_name={name}'],
       env={
         **os.environ,
-        'XLA_FLAGS': devices,
+        'XLA_FLAGS': xla_flags(num_devices=1),
         'JAX_DISABLE_MOST_OPTIMIZATIONS': '1',  # compiling takes the longest
       },
       stdout=output,

@@ -10,6 +10,7 @@ import jax
 import pytest
 
 import reset_cycles
+from helpers.run_files import xla_flags
 from reset_cycles.benchmarks.models import MODELS
 
 ROOT = pathlib.Path(reset_cycles.__file__).resolve().parent
@@ -20,7 +21,11 @@ newer = pytest.mark.skipif(
   jax.__version_info__ < (0, 10), reason='the script is for newer versions'
 )
 # Nearly all of the time is for compiling.
-ENV = {**os.environ, 'JAX_DISABLE_MOST_OPTIMIZATIONS': '1', 'XLA_FLAGS': ''}
+ENV = {
+  **os.environ,
+  'JAX_DISABLE_MOST_OPTIMIZATIONS': '1',
+  'XLA_FLAGS': xla_flags(num_devices=1),
+}
 
 
 @newer

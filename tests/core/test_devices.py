@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import one_device
-from helpers.run_files import python_path
+from helpers.run_files import python_path, xla_flags
 from helpers.runs import GENERATIONS
 from reset_cycles.core.devices import Devices, PmapDevices
 
@@ -19,7 +19,7 @@ from reset_cycles.core.devices import Devices, PmapDevices
 def on_one(tmp_path_factory):
   """(generation, case) -> what a process with one device ends with."""
   folder = tmp_path_factory.mktemp('one')
-  flags = {'XLA_FLAGS': '--xla_force_host_platform_device_count=1'}
+  flags = {'XLA_FLAGS': xla_flags(num_devices=1)}
   env = {**os.environ, **flags, 'PYTHONPATH': python_path()}
   command = [sys.executable, one_device.__file__, str(folder)]
   subprocess.run(command, env=env, check=True)

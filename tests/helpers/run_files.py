@@ -88,6 +88,13 @@ def python_path():
   return os.pathsep.join(path for path in sys.path if path)
 
 
+def xla_flags(num_devices):
+  """This session's, for a process that has so many devices."""
+  return re.sub(
+    r'(?<=device_count=)\d+', str(num_devices), os.environ['XLA_FLAGS']
+  )
+
+
 def python(code, *words, path=None, status=0, **settings):
   """Runs code as a process of its own; returns what it prints.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers import two_processes
-from helpers.run_files import python_path
+from helpers.run_files import python_path, xla_flags
 
 pytestmark = pytest.mark.skipif(
   jax.__version_info__ < (0, 8),
@@ -20,11 +20,14 @@ pytestmark = pytest.mark.skipif(
 
 
 def start(index, count, address, folder):
-  devices = f'--xla_force_host_platform_device_count={8 // count}'
   return subprocess.Popen(
     [sys.executable, two_processes.__file__]
     + [str(index), str(count), address, str(folder)],
-    env={**os.environ, 'XLA_FLAGS': devices, 'PYTHONPATH': python_path()},
+    env={
+      **os.environ,
+      'XLA_FLAGS': xla_flags(8 // count),
+      'PYTHONPATH': python_path(),
+    },
     stdout=subprocess.DEVNULL,
     stderr=subprocess.PIPE,
     text=True,
