@@ -55,9 +55,17 @@ jax.devices()  # jax 0.4 says here, and in no test, that there is no GPU
 
 
 def pytest_collection_modifyitems(items):
-  """The longest files first: no process is to be left with one at the end."""
+  """The longest files first: no process is to be left with one at the end.
+
+  Those that are compiled alike lie together.
+  """
   longest = ('test_workloads', 'test_chaos_files', 'test_rivals', 'test_run')
-  items.sort(key=lambda item: item.path.stem not in longest)
+  items.sort(
+    key=lambda item: (
+      item.path.stem not in longest,
+      'compiled_quickly' not in item.fixturenames,
+    )
+  )
 
 
 def pytest_make_parametrize_id(config, val, argname):
@@ -105,13 +113,24 @@ def compilations(_compile_events):
   return count
 
 
+def _optimise(is_wanted):
+  """Sets whether programs are optimised, where that is not so yet."""
+  if jax.config.read('jax_disable_most_optimizations') == is_wanted:
+    jax.config.update('jax_disable_most_optimizations', not is_wanted)
+    jax.clear_caches()  # whose keys are without this setting
+
+
 @pytest.fixture(scope='module')
 def compiled_quickly():
   """For programs that take longer to be compiled than to run."""
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-  jax.clear_caches()  # whose keys are without this setting
+  _optimise(False)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _compiled_as_in_use(request):
+  """Others are optimised, as those of a user are."""
+  if 'compiled_quickly' not in request.fixturenames:
+    _optimise(True)
 
 
 @pytest.fixture
