@@ -138,16 +138,26 @@ class NotFinite(SwitchingRule):
     return None, Verdict('', {})
 
 
+class Best(NamedTuple):
+  """The largest progress of a chain."""
+
+  progress: float = -math.inf
+  share: float = 0.0  # of the chain, at which it was reached
+
+
 @dataclasses.dataclass(frozen=True)
 class Progress(Checked, SwitchingRule):
   """Abandons a chain of cycles that is not expected to reach the target.
 
     abandon if f >= min_share and 1 - best > margin + gain max(1 - f, 0)
+               and f - f(best) >= window
 
   f is the share of the chain, from the last full reset to the planned end, and
-  best the largest progress so far: 1 - `Target.remaining`, linear. Metrics count
-  as shares: their units do not matter. Without an evaluation of the untrained
-  model the way of a metric that falls, or to a target of 0 or less, is not known, and no chain is abandoned.
+  best the largest progress so far, reached at f(best): 1 - `Target.remaining`,
+  linear. With a window, a chain that begins slowly and still improves goes on; the
+  window bridges what a soft reset takes back. Metrics count as shares: their units
+  do not matter. Without an evaluation of the untrained model the way of a metric
+  that falls, or to a target of 0 or less, is not known, and no chain is abandoned.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
   FINDINGS.md has the figures.
@@ -156,27 +166,32 @@ class Progress(Checked, SwitchingRule):
   min_share: Share = 0.3  # of the chain, before which it is not judged
   margin: NonNegative = 0.08  # share of the way that may always be missing
   gain: NonNegative = 0.3  # share of the way that a whole chain gains at least
+  window: NonNegative = 0.0  # of the chain, for which the best must have stood
 
   needs_target: ClassVar[bool] = True
   judges_chain: ClassVar[bool] = True
-  initial: ClassVar[float] = -math.inf  # the largest progress of the chain
+  initial: ClassVar[Best] = Best()
   columns: ClassVar[tuple[str, ...]] = (
     *('progress', 'best_progress', 'missing', 'to_come'),
   )
 
   def observe(
-    self, state: float, evaluation: Evaluation, context: Context
-  ) -> tuple[float, Verdict]:
+    self, state: Best, evaluation: Evaluation, context: Context
+  ) -> tuple[Best, Verdict]:
     f = context.share
     where = evaluation.metric, context.first.metric
     p = 1.0 - context.target.remaining(*where, scale='linear')
-    best = max(state, p)  # which keeps the state's where the other is NaN
-    missing = 1.0 - best
+    best = Best(p, f) if p > state.progress else state  # also where p is NaN
+    missing = 1.0 - best.progress
     to_come = self.margin + self.gain * max(1.0 - f, 0.0)
     is_known = not context.target.needs_first or math.isfinite(
       context.first.metric
     )
-    is_lost = is_known and f >= self.min_share and missing > to_come
+    # A plan that was made anew may have moved f back.
+    has_stood = max(f - best.share, 0.0) >= self.window
+    is_lost = (
+      is_known and f >= self.min_share and missing > to_come and has_stood
+    )
     reason = 'target out of reach' if is_lost else ''
-    terms = dict(zip(self.columns, (p, best, missing, to_come)))
+    terms = dict(zip(self.columns, (p, best.progress, missing, to_come)))
     return best, Verdict(reason, terms)

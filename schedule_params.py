@@ -242,6 +242,7 @@ MUON = dataclasses.replace(
     adam_share=0.3,
   ),
   relative_peak=SpectralPeak(share=0.08, whole=1500.0),
+  switching=Progress(window=0.06),
 )
 # The settings in force.
 SCHEDULE_PARAMS = MUON

@@ -1,5 +1,6 @@
 """The smoothed loss with S(t), and progress: by hand; S(t) beside its twin."""
 
+import dataclasses
 import functools
 import json
 import math
@@ -219,10 +220,32 @@ def test_what_is_out_of_reach(seen, reason):
   assert (found, terms['progress']) == (reason, seen[-1][1])
 
 
+@pytest.mark.parametrize(
+  ('seen', 'reasons'),
+  (
+    # The best is of now, or an eighth of the chain old, or as old as the window.
+    (((0.25, 0.1, 1.0), (0.375, 0.2, 1.0)), ['', '']),
+    (((0.25, 0.1, 1.0), (0.375, 0.1, 1.0)), ['', '']),
+    (((0.25, 0.1, 1.0), (0.5, 0.05, 1.0)), ['', HOPELESS]),
+    # A new best after a soft reset, just in time.
+    (((0.25, 0.1, 1.0), (0.375, 0.0, 1.0), (0.499, 0.11, 1.0)), ['', '', '']),
+    # Nothing was ever gained: the best stands since the chain began.
+    (((0.125, NAN, 1.0), (0.25, NAN, 1.0)), ['', HOPELESS]),
+    # The plan has grown, and with it what is left.
+    (((0.5, 0.1, 1.0), (0.375, 0.1, 1.0)), ['', '']),
+  ),
+  ids=repr,
+)
+def test_a_chain_that_still_improves_goes_on(seen, reasons):
+  rule = dataclasses.replace(PLAIN, window=0.25)
+  assert [v.reason for v in watch(rule, seen)[0]] == reasons
+
+
 def test_a_metric_that_is_not_finite_is_no_progress():
   verdicts, states = watch(PLAIN, [(0.25, 0.7, 1.0), (0.5, NAN, 1.0)])
   assert math.isnan(verdicts[-1].terms['progress'])
-  assert verdicts[-1].terms['best_progress'] == states[-1] == 0.7
+  assert verdicts[-1].terms['best_progress'] == 0.7
+  assert states[-1] == (0.7, 0.25)
   reason, terms = watch_last(PLAIN, (0.25, NAN, 1.0))
   assert (reason, terms['missing']) == (HOPELESS, INF)
 

@@ -222,7 +222,7 @@ CHANGES = (
   (decisions, DECIDED, 'switching', {'eps2': 1.0, 'k': 1}),
   (decisions, AHEAD, 'switching', {'m': 1}),
   (decisions, PROGRESS, 'switching', {'min_share': 0.9, 'margin': 0.5}),
-  (decisions, PROGRESS, 'switching', {'gain': 0.9}),
+  (decisions, PROGRESS, 'switching', {'gain': 0.9, 'window': 0.9}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
   (decisions, DECIDED, 'reset', {'alpha': 0.9, 'fade': 1.0}),
   (decisions, DECIDED, 'reset', {'expected': LinearWarmup()}),
@@ -304,6 +304,7 @@ def test_the_settings_in_force_are_what_the_pages_say():
   own = {
     'optimizer': SOFT_RESET.optimizer,
     'relative_peak': SOFT_RESET.relative_peak,
+    'switching': dataclasses.replace(MUON.switching, window=0.0),
     'cycles': tuple(
       dataclasses.replace(new, peak=old.peak)
       for new, old in zip(MUON.cycles, SOFT_RESET.cycles, strict=True)
@@ -311,5 +312,6 @@ def test_the_settings_in_force_are_what_the_pages_say():
   }
   assert dataclasses.replace(MUON, **own) == SOFT_RESET
   assert isinstance(MUON.optimizer, ScheduleFreeMuon)
+  assert MUON.switching.window == 0.06
   # The rate is a step's spectral norm, and so is the size that it is a share of.
   assert isinstance(MUON.relative_peak, SpectralPeak)

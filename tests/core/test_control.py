@@ -538,7 +538,7 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
   assert (control.start, control.chain_start) == (8, chain_start)
   assert after.plan.tau == (0.0 if mode == Cyclic() and is_finite else 1.0)
   if not chain_start:
-    assert control.switching == 0
+    assert control.switching.progress == 0
     return
   assert control.switching == Progress.initial
   # The chain lasts up to the horizon, and at least to the cycle's end, 12.
