@@ -150,10 +150,11 @@ def test_figures_of_a_rule():
 
 def test_the_figures_of_the_shipped_runs():
   runs = reading.read_runs()
-  shown = replayed(runs, *rules.BUILT_IN)
+  in_force = '{"name": "progress", "window": 0.06}'  # of MUON
+  shown = replayed(runs, *rules.BUILT_IN, in_force)
   assert [
     (
-      str(o['rule']),
+      rules.in_words(o['rule']),
       o['budget'],
       f'{o["reached"]:.4f}',
       f'{o["time"]:.4f}',
@@ -169,4 +170,6 @@ def test_the_figures_of_the_shipped_runs():
     ('progress', 3.0, '0.8225', '0.4485', 1),
     ('oracle', 1.5, '0.8818', '0.4771', 0),
     ('oracle', 3.0, '0.8818', '0.2977', 0),
+    ('progress(window=0.06)', 1.5, '0.6170', '0.6433', 1),
+    ('progress(window=0.06)', 3.0, '0.8174', '0.4527', 1),
   ]
