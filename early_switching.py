@@ -150,23 +150,25 @@ class Progress(Checked, SwitchingRule):
   """Abandons a chain of cycles that is not expected to reach the target.
 
     abandon if f >= min_share and 1 - best > margin + gain max(1 - f, 0)
-               and f - f(best) >= window
+               and max(f - f(best), 0) >= window
 
   f is the share of the chain, from the last full reset to the planned end, and
-  best the largest progress so far, reached at f(best): 1 - `Target.remaining`,
-  linear. With a window, a chain that begins slowly and still improves goes on; the
-  window bridges what a soft reset takes back. Metrics count as shares: their units
-  do not matter. Without an evaluation of the untrained model the way of a metric
-  that falls, or to a target of 0 or less, is not known, and no chain is abandoned.
+  best the largest progress so far, 1 - `Target.remaining`, linear, which was reached
+  at f(best), 0 before any. With a window, a chain that begins slowly and still
+  improves goes on; the window bridges what a soft reset takes back. Metrics count as
+  shares: their units do not matter. Without an evaluation of the untrained model the
+  way of a metric that falls, or to a target of 0 or less, is not known, and no chain
+  is abandoned.
 
   Source: ours, developed on the recorded runs in studies/real_runs, whose
-  FINDINGS.md has the figures.
+  FINDINGS.md has the figures. The window is from small stand-ins:
+  benchmarks/muon/MUON.md.
   """
 
   min_share: Share = 0.3  # of the chain, before which it is not judged
   margin: NonNegative = 0.08  # share of the way that may always be missing
   gain: NonNegative = 0.3  # share of the way that a whole chain gains at least
-  window: NonNegative = 0.0  # of the chain, for which the best must have stood
+  window: NonNegative = 0.0  # share of it that must pass without a new best
 
   needs_target: ClassVar[bool] = True
   judges_chain: ClassVar[bool] = True

@@ -30,8 +30,8 @@ if _DEVICE_COUNT not in os.environ.get('XLA_FLAGS', ''):
 
 # On a busy machine virtual devices may wait for one another for longer than the
 # 40 s after which XLA ends the process. The others have XLA take the shorter of
-# its ways to a program, in half the time; what helpers.runs trains is then the same
-# to the bit. Older versions do not know the flags.
+# its ways to a program, in half the time; what helpers.runs trains was the same to
+# the bit when it was compared. Older versions do not know the flags.
 if int(importlib.metadata.version('jaxlib').split('.')[1]) >= 10:
   os.environ['XLA_FLAGS'] += (
     ' --xla_cpu_collective_call_terminate_timeout_seconds=600'
@@ -128,7 +128,7 @@ def compiled_quickly():
 
 @pytest.fixture(scope='module', autouse=True)
 def _compiled_as_in_use(request):
-  """Others are optimised, as those of a user are."""
+  """Others are optimised, but for what XLA_FLAGS leaves out above."""
   if 'compiled_quickly' not in request.fixturenames:
     _optimise(True)
 

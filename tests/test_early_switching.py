@@ -241,6 +241,11 @@ def test_a_chain_that_still_improves_goes_on(seen, reasons):
   assert [v.reason for v in watch(rule, seen)[0]] == reasons
 
 
+def test_without_a_window_a_plan_that_grew_shields_no_chain():
+  verdicts, _ = watch(PLAIN, [(0.5, 0.1, 1.0), (0.375, 0.1, 1.0)])
+  assert [v.reason for v in verdicts] == [HOPELESS, HOPELESS]
+
+
 def test_a_metric_that_is_not_finite_is_no_progress():
   verdicts, states = watch(PLAIN, [(0.25, 0.7, 1.0), (0.5, NAN, 1.0)])
   assert math.isnan(verdicts[-1].terms['progress'])
