@@ -10,7 +10,7 @@ from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET
 from reset_cycles.studies.board import entries
 
 FIELDS = {
-  'MUON': 'cycles optimizer relative_peak',
+  'MUON': 'cycles optimizer switching relative_peak',
   'SOFT_RESET': 'relative_peak',
   'double_share': '',
   'bare': 'cycles reset early_switching relative_peak',
