@@ -27,9 +27,7 @@ def test_every_figure_of_a_table_is_that_of_the_runs(name_of_set):
       found = ablation.cell(pairs, condition)
       is_shown = not found or any(found in cells for cells in said)
       # Not on the page: what the text calls equal, and double_share on the selection set.
-      is_left_out = name in (
-        *('double_share', 'share_0.05_r_1', 'quarter_decay_share_0.05'),
-      )
+      is_left_out = name in ('double_share', 'quarter_decay_share_0.05')
       assert is_shown or (name_of_set == 'selection' and is_left_out), (
         name,
         found,
