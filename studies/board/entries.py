@@ -76,7 +76,8 @@ def get_entry(text: str) -> Contender:
   """A submission as the command line names it.
 
   Raises:
-    ValueError: if there is no such submission.
+    ValueError: if there is no such submission, or a file has the name of one
+      that is known.
   """
   name, _, given = text.partition('=')
   paths = {**known_paths(), **dict.fromkeys(ABLATIONS, _ABLATION_FILE)}
@@ -89,6 +90,11 @@ def get_entry(text: str) -> Contender:
     raise ValueError(
       f'submission {text!r}: its name must consist of letters, digits, _, . '
       'and -: it becomes the name of a folder.'
+    )
+  if given and name in paths:  # whose factor it would get
+    raise ValueError(
+      f'submission {text!r}: {name} is a submission of the project; give the '
+      'file another name.'
     )
   path = pathlib.Path(given).expanduser() if given else paths[name]
   if not path.is_file():

@@ -215,6 +215,7 @@ CASES = [
   ([*STUDY, '--submissions=nobody'], "'nobody' is unknown"),
   ([*STUDY, '--submissions='], "'' is unknown"),
   ([*STUDY, '--submissions==a.py'], 'its name must consist of letters'),
+  ([*STUDY, '--submissions=bare=a.py'], 'bare is a submission of the project'),
   ([*STUDY, '--submissions=sgdr,sgdr'], 'sgdr is given twice'),
   ([*STUDY, '--workloads=mnist'], 'mnist'),
   ([*STUDY, '--conditions=warm'], "'warm' is unknown"),
