@@ -76,8 +76,9 @@ def get_entry(text: str) -> Contender:
   """A submission as the command line names it.
 
   Raises:
-    ValueError: if there is no such submission, or a file has the name of one
-      that is known.
+    ValueError: if there is no such submission or file, if a name has other
+      characters than letters, digits, _, . and -, or if a file has the name of
+      a submission that is known.
   """
   name, _, given = text.partition('=')
   paths = {**known_paths(), **dict.fromkeys(ABLATIONS, _ABLATION_FILE)}

@@ -12,8 +12,10 @@ import real_benchmark
 pytestmark = real_benchmark.MARKS
 
 WORKLOADS = [
-  *(('mnist', 8, 1), ('mnist', 8, 8)),
-  *(('ogbg', 4, 1), ('ogbg', 8, 8)),
+  ('mnist', 8, 1),
+  ('mnist', 8, 8),
+  ('ogbg', 4, 1),
+  ('ogbg', 8, 8),
   ('wmt', 4, 1),  # of full size: more devices need more memory than 24 GiB
 ]
 
