@@ -1,4 +1,4 @@
-"""The figures on the page of MUON are those of the runs beside it."""
+"""The figures in the tables on the page of MUON are those of the runs beside it."""
 
 import itertools
 import pathlib
@@ -10,8 +10,15 @@ from reset_cycles.studies.board import ablation, logs
 from reset_cycles.studies.board.workload_sets import SETS
 
 FOLDER = pathlib.Path(benchmarks.__file__).parent / 'muon'
+RUNS = logs.read_runs(FOLDER)
 OVER_MUON = 'over `MUON`'
-# Its runs at the selection set are beside the others, but not on the page.
+WORKLOADS = {**SETS, 'both': [w for names in SETS.values() for w in names]}
+CONDITIONS = {
+  'selection': ('tuned',),
+  'held_out': ('tuned', 'near', 'slow', 'large', 'small'),
+  'both': ('tuned_full',),
+}
+# Its runs on the selection set are beside the others, but not on the page.
 LEFT_OUT = {('selection', 'double_share')}
 
 
@@ -35,32 +42,52 @@ def over_muon(runs, name, condition):
   return ablation.cell(ablation.pairs_of(own, name, condition), condition)
 
 
-@pytest.mark.parametrize(
-  ('name_of_set', 'conditions'),
-  [
-    ('selection', ('tuned',)),
-    ('held_out', ('tuned', 'near', 'slow', 'large', 'small')),
-    ('both', ('tuned_full',)),
-  ],
-)
-def test_every_figure_of_a_table_is_that_of_the_runs(name_of_set, conditions):
-  of_both = [name for names in SETS.values() for name in names]
-  workloads = {**SETS, 'both': of_both}[name_of_set]
-  runs = [run for run in logs.read_runs(FOLDER) if run.workload in workloads]
-  names = {run.submission for run in runs} - {ablation.BASELINE}
-  for name, condition in itertools.product(sorted(names), conditions):
-    pairs = ablation.pairs_of(runs, name, condition)
-    if not pairs or (name_of_set, name) in LEFT_OUT:
-      continue
-    found = ablation.cell(pairs, condition)
-    said = [
-      row
-      for row in rows()
-      if row.get('entry') == name and row.get(condition) == found
+def expected():
+  """(entry, condition) and the cells of a row of it, for every set of runs."""
+  for name_of_set, conditions in CONDITIONS.items():
+    runs = [run for run in RUNS if run.workload in WORKLOADS[name_of_set]]
+    names = sorted({run.submission for run in runs})
+    for name, condition in itertools.product(names, conditions):
+      pairs = ablation.pairs_of(runs, name, condition)
+      is_shown = (name_of_set, name) not in LEFT_OUT
+      if name == ablation.BASELINE:  # else its steps are 1
+        is_shown = condition in ablation.TARGETS
+      if not pairs or not is_shown:
+        continue
+      cells = {condition: ablation.cell(pairs, condition)}
+      if condition in ablation.TARGETS and name != ablation.BASELINE:
+        cells[f'{condition}: steps'] = ablation.cell(pairs, 'tuned')
+      if name not in ('MUON', ablation.BASELINE):
+        cells[OVER_MUON] = over_muon(runs, name, condition)
+      yield name, condition, cells
+
+
+def test_every_entry_is_on_the_page_and_no_other_figure():
+  page = [row for row in rows() if 'entry' in row]
+  seen = set()
+  for name, condition, cells in expected():
+    own = [
+      (i, row)
+      for i, row in enumerate(page)
+      if row['entry'] == name and row.get(condition) == cells[condition]
     ]
-    assert said, (name, condition, found)
-    for row in said:
-      steps = ablation.cell(pairs, 'tuned')  # in the words of this condition
-      assert row.get(f'{condition}: steps', steps) == steps, name
-      if name != 'MUON' and OVER_MUON in row:
-        assert row[OVER_MUON] == over_muon(runs, name, condition), name
+    assert own, (name, condition, cells)
+    for i, row in own:
+      shown = {head: cells[head] for head in cells if head in row}
+      assert shown.items() <= row.items(), name
+      seen.update((i, head) for head in shown)
+  columns = {head for *_, cells in expected() for head in cells}
+  for i, row in enumerate(page):
+    figures = {head for head in columns if row.get(head)}
+    assert {(i, head) for head in figures} <= seen, row
+
+
+@pytest.mark.parametrize('row', [row for row in rows() if 'workload' in row])
+def test_full_length_by_workload(row):
+  runs = [run for run in RUNS if run.workload == row['workload']]
+  pairs = ablation.pairs_of(runs, 'MUON', 'tuned_full')
+  ratio = ablation.compared(pairs).ratio
+  assert row['MUON'].split(' ')[0] == ('' if ratio != ratio else f'{ratio:.2f}')
+  reached = [sum(run.is_reached for run in own) for own in zip(*pairs)]
+  said = row['targets reached, of ten: MUON, bare']
+  assert said == ', '.join(map(str, reached))
