@@ -68,8 +68,7 @@ OWN = {
   'soft_reset_muon': MUON,
   # The same on the seeds that were seen while it was chosen.
   'soft_reset_muon_seen': MUON,
-  # What share and weight decay were chosen by, then with momentum of vectors as
-  # well; whatever a run's length.
+  # What share and weight decay were chosen by, whatever a run's length.
   'muon_share_08_decay_081': _muon(0.08, 0.081),
   'muon_share_05_decay_081': _muon(0.05, 0.081),
   'muon_share_03_decay_081': _muon(0.03, 0.081),
