@@ -18,8 +18,6 @@ CONDITIONS = {
   'held_out': ('tuned', 'near', 'slow', 'large', 'small'),
   'both': ('tuned_full',),
 }
-# Its runs on the selection set are beside the others, but not on the page.
-LEFT_OUT = {('selection', 'double_share')}
 
 
 def rows():
@@ -49,13 +47,11 @@ def expected():
     names = sorted({run.submission for run in runs})
     for name, condition in itertools.product(names, conditions):
       pairs = ablation.pairs_of(runs, name, condition)
-      is_shown = (name_of_set, name) not in LEFT_OUT
-      if name == ablation.BASELINE:  # else its steps are 1
-        is_shown = condition in ablation.TARGETS
-      if not pairs or not is_shown:
-        continue
+      is_baseline = name == ablation.BASELINE
+      if not pairs or (is_baseline and condition not in ablation.TARGETS):
+        continue  # its steps are 1
       cells = {condition: ablation.cell(pairs, condition)}
-      if condition in ablation.TARGETS and name != ablation.BASELINE:
+      if condition in ablation.TARGETS and not is_baseline:
         cells[f'{condition}: steps'] = ablation.cell(pairs, 'tuned')
       if name not in ('MUON', ablation.BASELINE):
         cells[OVER_MUON] = over_muon(runs, name, condition)
