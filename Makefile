@@ -6,7 +6,7 @@
 #   PYTEST_FLAGS  further flags of pytest, for example '-k reset'
 #   WORKERS       processes that the tests are dealt out to, file by file;
 #                 0 for none, as --pdb needs
-#   BENCH_FLAGS   flags of benchmarks/costs.py, for example --rounds=2
+#   BENCH_FLAGS   flags of reset_cycles.research.costs, for example --rounds=2
 #   CHAOS         how many times the suite's random cases `make chaos` takes
 
 SHELL := bash
@@ -32,7 +32,7 @@ BIN := .venv/bin
 IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 # The tests of the modules that are handed in to the benchmark.
-CORE_TESTS := $(addprefix tests/,core $(addprefix test_,\
+CORE_TESTS := $(addprefix tests/,core engine optimizers $(addprefix test_,\
   early_switching.py rules.py schedule_params.py soft_reset.py submission.py))
 
 # The run goes on past the target for as many steps as the thesis' three cycles
@@ -117,12 +117,12 @@ format: .venv/.installed ## Format the code and sort its imports
 	$(BIN)/ruff format .
 
 .PHONY: figures
-figures: .venv/.installed ## Draw the thesis' figures from experiments/logs
+figures: .venv/.installed ## Draw the thesis' figures from research/thesis/logs
 	$(BIN)/reset-cycles figures --overwrite
 
 .PHONY: results
-results: .venv/.installed ## Measure the thesis' claims from experiments/logs
-	$(BIN)/reset-cycles results --out=experiments/RESULTS.md --overwrite
+results: .venv/.installed ## Measure the thesis' claims from research/thesis/logs
+	$(BIN)/reset-cycles results --out=research/thesis/RESULTS.md --overwrite
 
 # The runs of README.md and docs/: in force, the thesis', and the one that
 # docs/reading_a_run.md explains line by line.
@@ -130,20 +130,20 @@ results: .venv/.installed ## Measure the thesis' claims from experiments/logs
 figures-readme: .venv/.installed ## Draw the single runs that the pages show
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits --overwrite
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits_thesis --overwrite \
-	  --submission_path=benchmarks/rivals/thesis.py
+	  --submission_path=research/board/rivals/thesis.py
 	for name in digits digits_thesis; do \
 	  cp experiment_runs/$$name/digits_jax/trial_1/metric.png figures/$$name.png; done
 
 .PHONY: scoreboard
 scoreboard: .venv/.installed ## Write the pages that compare submissions from their logs
-	$(BIN)/reset-cycles scoreboard --logs=benchmarks/logs \
-	  --out=benchmarks/SCOREBOARD.md --overwrite --reading=benchmarks/logs/READING.txt
+	$(BIN)/reset-cycles scoreboard --logs=research/board/logs \
+	  --out=research/board/SCOREBOARD.md --overwrite --reading=research/board/logs/READING.txt
 	$(BIN)/reset-cycles scoreboard --ablation \
-	  --logs=benchmarks/ablation/logs,benchmarks/ablation/ablation_logs \
-	  --out=benchmarks/ablation/ABLATION.md --overwrite --reading=benchmarks/ablation/READING.txt
-	$(BIN)/reset-cycles scoreboard --logs=benchmarks/ablation/logs --overwrite \
-	  --out=benchmarks/ablation/SCOREBOARD.md \
-	  --reading=benchmarks/ablation/SCOREBOARD_READING.txt
+	  --logs=research/board/ablation/logs,research/board/ablation/ablation_logs \
+	  --out=research/board/ablation/ABLATION.md --overwrite --reading=research/board/ablation/READING.txt
+	$(BIN)/reset-cycles scoreboard --logs=research/board/ablation/logs --overwrite \
+	  --out=research/board/ablation/SCOREBOARD.md \
+	  --reading=research/board/ablation/SCOREBOARD_READING.txt
 
 # The menu's link to the repository, where origin is an address on the web.
 REPO_URL ?= $(shell git remote get-url origin 2>/dev/null | \
@@ -169,7 +169,7 @@ docs-serve: docs ## Show the site at http://localhost:8000
 
 .PHONY: bench
 bench: .venv/.installed ## Measure what the submission costs beyond bare optax
-	$(BIN)/python benchmarks/costs.py $(BENCH_FLAGS)
+	$(BIN)/python -m reset_cycles.research.costs.measure $(BENCH_FLAGS)
 
 .PHONY: clean
 clean: ## Remove environments, build and cache files; keep experiment_runs/

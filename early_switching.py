@@ -160,9 +160,9 @@ class Progress(Checked, SwitchingRule):
   way of a metric that falls, or to a target of 0 or less, is not known, and no chain
   is abandoned.
 
-  Source: ours, developed on the recorded runs in studies/real_runs, whose
+  Source: ours, developed on the recorded runs in research/replay, whose
   FINDINGS.md has the figures. The window is from small stand-ins:
-  benchmarks/muon/MUON.md.
+  research/muon/MUON.md.
   """
 
   min_share: Share = 0.3  # of the chain, before which it is not judged

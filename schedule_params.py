@@ -17,12 +17,12 @@ from .core.checks import (
   replaced_at,
 )
 from .core.horizon import Horizon, TimeHorizon
-from .core.muon import ScheduleFreeMuon
-from .core.optimizers import AdamW, Optimizer, ScheduleFreeAdamW
-from .core.relative_peak import RelativePeak
 from .core.schedules import Cooldown, Cycle
-from .core.spectral_peak import SpectralPeak
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
+from .optimizers.base import AdamW, Optimizer, ScheduleFreeAdamW
+from .optimizers.muon import ScheduleFreeMuon
+from .optimizers.relative_peak import RelativePeak
+from .optimizers.spectral_peak import SpectralPeak
 from .soft_reset import Reset, SoftReset
 
 

@@ -4,7 +4,7 @@
   params  <- (1 - tau) * params + tau * fresh params
   moments <- (1 - tau * alpha) * moments
 
-What that means for each leaf of a model is in `core.model_reset`.
+What that means for each leaf of a model is in `engine.model_reset`.
 
 Source: thesis, section 3.3.2.
 """
@@ -133,6 +133,30 @@ class SoftReset(Checked, Reset):
 
   def plan(self, tau: float) -> ResetPlan:
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class FullReset(Reset):
+  """Replaces the parameters and empties the optimizer (thesis, 3.2.2)."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    return FULL
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptMomentum(Reset):
+  """Replaces the parameters only (thesis, 3.2.2)."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    return ResetPlan(1.0, 1.0, True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cyclic(Reset):
+  """Touches nothing: a warm restart of the learning rate."""
+
+  def plan(self, tau: float) -> ResetPlan:
+    return ResetPlan(0.0, 1.0, True)
 
 
 def blend(

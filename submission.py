@@ -1,7 +1,7 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `core.run`, repack. An experiment is such a module, too:
+translate: unpack, call `engine.run`, repack. An experiment is such a module, too:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(THESIS)
@@ -18,8 +18,8 @@ import jax
 from .core.checks import check
 from .core.evaluation import EvalResults
 from .core.plan import jax_lr_schedule
-from .core.run import Run, SavedState, model_reinit_schedule, set_up
 from .core.workload import WorkloadApi
+from .engine.run import Run, SavedState, model_reinit_schedule, set_up
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams, tuned
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that

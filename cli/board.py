@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import sys
 
-from ..studies import paths
+from ..views import paths
 from . import errors, flags
 from .flags import COUNT, PATH, command, completes, option, overwrite, switch
 
@@ -46,7 +46,7 @@ def study(
   """
   # Workloads are made: a KeyboardInterrupt could get lost in a callback of jax.
   with errors.ended_by_signals():
-    from ..studies.board import study as studies
+    from ..research.board import study as studies
 
     runs = studies.plan(
       submissions.split(',') if submissions is not None else (),
@@ -81,9 +81,9 @@ def scoreboard(
   in several folders counts as the last one has it.
   """
   with errors.ended_by_signals():
-    from ..studies.board import ablation as ablations
-    from ..studies.board import logs as logs_lib
-    from ..studies.board import scoreboard as pages
+    from ..research.board import runs as logs_lib
+    from ..research.board import scoreboard as pages
+    from ..research.board.ablation import page as ablations
   page = paths.new_file(out, overwrite, '.md')
   if not ablation:
     paths.check_free(page.with_name(pages.PICTURE), overwrite)

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ..studies.board.workload_sets import SETS, workloads_of
+from ..research.board.workload_sets import SETS, workloads_of
 from . import errors
 
 
@@ -77,14 +77,14 @@ def studied() -> Iterable[str]:
 
 def figures() -> Iterable[str]:
   """The names of the thesis' figures."""
-  from ..experiments.thesis import FIGURES
+  from ..research.thesis.registry import FIGURES
 
   return FIGURES
 
 
 def settings() -> Iterable[str]:
   """The names of settings."""
-  from ..experiments.settings import RUNS
+  from ..research.thesis.settings import RUNS
 
   return 'muon', 'soft_reset', 'thesis', *RUNS
 

@@ -15,7 +15,9 @@ from typing import Any
 def described(settings: Any) -> str:
   """Settings as text, by the code of the package that they are from."""
   package = type(settings).__module__.rpartition('.')[0]
-  plain = importlib.import_module(f'{package}.core.records').as_plain(settings)
+  plain = importlib.import_module(f'{package}.engine.records').as_plain(
+    settings
+  )
   # A function is written by its name: its repr is an address.
   return json.dumps(plain, default=lambda value: getattr(value, '__name__', ''))
 

@@ -13,7 +13,7 @@ from click.shell_completion import shell_complete
 from .. import __version__
 from ..mini_algoperf.interrupts import ENDING, handled
 from ..mini_algoperf.user_code import RunError
-from ..studies.errors import RunFailed
+from ..research.errors import RunFailed
 from . import board, errors, recorded, run, settings, thesis
 
 BAD_INPUT = 2

@@ -17,9 +17,9 @@ from jax.tree_util import tree_leaves, tree_structure
 
 from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
-from ..core.optimizers import Step
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
+from ..optimizers.base import Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan
 

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from ..studies import paths
+from ..views import paths
 from . import errors
 from .flags import FOLDER, PATH, command, option, overwrite
 
@@ -27,11 +27,11 @@ def replay(rule: tuple[str, ...], logs: pathlib.Path | None) -> None:
   The trials of a study follow one another, each until the rule ends it. What
   counts is how many targets are reached within a budget, how soon, and how many
   runs are ended that would have reached theirs.
-  --rule may be repeated. See studies/real_runs/README.md.
+  --rule may be repeated. See research/replay/README.md.
   """
   with errors.ended_by_signals():
-    from ..studies.real_runs import reading
-    from ..studies.replay import cases, rules, tables
+    from ..research.replay import cases, rules, tables
+    from ..research.replay import recorded as reading
   wanted = [rules.read_rule(r) for r in dict.fromkeys(rule or rules.BUILT_IN)]
   found = reading.read_logs(logs) if logs else reading.read_runs()
   recorded = cases.comparable(found)
@@ -50,8 +50,8 @@ def score(folder: pathlib.Path | None) -> None:
   self-tuning submissions of 2024, as recorded.
   """
   with errors.ended_by_signals():
-    from ..studies import scores
-    from ..studies.real_runs import reading
+    from ..research import scores
+    from ..research.replay import recorded as reading
   runs = reading.read_logs(folder) if folder else reading.self_tuning()
   print('\n'.join(scores.score_lines(reading.times(runs))))
 
@@ -65,7 +65,7 @@ def plot(folder: pathlib.Path) -> None:
   tau, early switches, learning rate. The trials may be anywhere below it.
   """
   with errors.ended_by_signals():
-    from ..studies import run_plot
+    from ..views import run_plot
   for trial in paths.find_trials(folder):
     print(run_plot.save_metric_plot(trial))
 
@@ -91,6 +91,6 @@ def report(
     for trial in paths.find_trials(folder)
   }
   with errors.ended_by_signals():
-    from ..studies import report as pages
+    from ..views import report as pages
   pages.save_page(list(trials.values()), page, time.time())
   print(page)

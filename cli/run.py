@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..mini_algoperf import RunOptions, user_code
-from ..studies.errors import RunFailed
+from ..research.errors import RunFailed
 from . import errors
 from .flags import (
   COUNT,
@@ -106,7 +106,7 @@ def set_targets(
   with errors.ended_by_signals():
     from ..mini_algoperf import targets, trial
     from ..mini_algoperf.workloads.base import read_targets
-    from ..studies.board import measure_targets, stand_in
+    from ..research.board import measure_targets, stand_in
   with errors.setup_phase(workload=workload):
     if board:
       key = stand_in.target_key(workload, full)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..mini_algoperf import files
-from ..studies import paths
+from ..views import paths
 from . import errors, flags, handed_in
 from .flags import PATH, command, completes, option, overwrite, switch
 
@@ -33,9 +33,9 @@ def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
   ValueError if what is given is neither a name nor a file of settings.
   """
   from ..core.checks import did_you_mean
-  from ..experiments.settings import RUNS
-  from ..parts import settings_json
+  from ..research.thesis.settings import RUNS
   from ..schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET, THESIS
+  from ..views import settings_json
 
   name = 'muon' if given is None else given
   if name.endswith('.json'):
@@ -83,8 +83,8 @@ def schedule(
   with errors.ended_by_signals():
     import numpy as np
 
-    from ..core.picture import drawn
-    from ..studies import plan_bound, plans
+    from ..engine.picture import drawn
+    from ..views import plan_bound, plans
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
     name, recorded, chosen = _read_settings(settings)
@@ -143,7 +143,7 @@ def export(
     import jax
     import numpy as np
 
-    from ..core.model_reset import role_in
+    from ..optimizers.roles import role_in
 
     title, own, chosen = _read_exported(settings, submission_path)
     model = jax.ShapeDtypeStruct((2, 2), np.float32)

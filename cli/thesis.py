@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..studies import paths
+from ..views import paths
 from . import errors, flags
 from .flags import PATH, command, completes, option, overwrite, switch
 
 if TYPE_CHECKING:
-  from ..studies.thesis.logs import Job, RunLog
+  from ..research.thesis.folders import Job, RunLog
 
 _PLACES = {'logs': None, 'runs': pathlib.Path('experiment_runs/thesis')}
 
@@ -48,7 +48,7 @@ def experiments(figure: str | None) -> None:
   and on the benchmark.
   """
   with errors.ended_by_signals():
-    from ..studies.thesis import figure_text as texts
+    from ..research.thesis import figure_text as texts
   print(texts.figure_text(figure) if figure is not None else texts.list_text())
 
 
@@ -75,8 +75,8 @@ def figures(
   own. Median and quartiles stand for several seeds.
   """
   with errors.ended_by_signals():
-    from ..experiments import thesis
-    from ..studies.thesis import figures as drawing
+    from ..research.thesis import figures as drawing
+    from ..research.thesis import registry as thesis
   names = only.split(',') if only is not None else thesis.FIGURES
   chosen = {
     own: figure
@@ -109,7 +109,7 @@ def results(
   """
   with errors.ended_by_signals():
     from ..mini_algoperf import files
-    from ..studies.thesis import results as findings
+    from ..research.thesis import results as findings
   wanted = set(jobs := findings.wanted_jobs(range(1, seeds + 1)))
   page = paths.new_file(out, overwrite, '.md')
   words = ['reset-cycles', 'results', f'--seeds={seeds}', f'--out={out}']
@@ -132,8 +132,8 @@ def _complete_logs(
   jobs: int,
 ) -> contextlib.AbstractContextManager[list[RunLog]]:
   """All logs that the flags name; missing runs are trained first."""
-  from ..experiments.thesis import LOGS
-  from ..studies.thesis.logs import complete_logs
+  from ..research.thesis.folders import complete_logs
+  from ..research.thesis.registry import LOGS
 
   given = logs.split(',') if logs is not None else []
   own = [LOGS] if shipped and LOGS.is_dir() else []

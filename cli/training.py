@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tqdm
 
-from ..core.records import CYCLES, SETTINGS, read_events
+from ..engine.records import CYCLES, SETTINGS, read_events
 from ..mini_algoperf import checkpoints, experiment, files, runner, user_code
 from ..mini_algoperf.interrupts import Interrupts
 from ..mini_algoperf.trial import Trial, goes_on
-from ..studies import run_plot
-from ..studies.errors import RunFailed
-from ..studies.run_files import MetricTarget
-from ..studies.story import sentences, shown
+from ..research.errors import RunFailed
+from ..views import run_plot
+from ..views.run_files import MetricTarget
+from ..views.story import sentences, shown
 from . import errors
 
 

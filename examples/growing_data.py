@@ -112,5 +112,5 @@ if __name__ == '__main__':
   best = max(found, key=lambda name: found[name])
   print(
     f'Reached: {found[best]:.3f} by {best}. See how near the ways are: '
-    'docs/growing_data.md says where they differ.'
+    'research/growing/GROWING_DATA.md says where they differ.'
   )

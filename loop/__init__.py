@@ -1,6 +1,6 @@
 """`Cycles` for a training loop of one's own, and what it takes and returns."""
 
-from ..core.optimizers import ClockedState
+from ..optimizers.base import ClockedState
 from .cycles import LOOP, Cycles
 from .events import Event
 from .states import State

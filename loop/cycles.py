@@ -15,7 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
-from ..core import control as control_lib
+from ..any_optax.optax_optimizers import (
+  USABLE,
+  Scheduled,
+  build_of,
+  scheduled_in,
+  takes_decay,
+)
+from ..any_optax.roles import behaviour_of, frozen_in, roles_of
 from ..core.checks import (
   check,
   check_count,
@@ -24,35 +31,20 @@ from ..core.checks import (
   check_part,
 )
 from ..core.clock import learning_rate
-from ..core.control import Transition
 from ..core.evaluation import Evaluation, Target
-from ..core.events import event, start_event, with_effect
-from ..core.model_reset import (
-  ITERATE,
-  KEPT,
-  OPT_STATE,
-  STATISTIC,
-  Model,
-  ModelReset,
-  role_in,
-)
-from ..core.optimizers import TRANSFORMATION, ClockedState, Step, clocked
 from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
-from ..core.records import described
 from ..core.schedules import Constant, Shape
-from ..core.state import Control, RunConfig, from_words, words_of
 from ..early_switching import NotFinite
-from ..parts.optax_optimizers import (
-  USABLE,
-  Scheduled,
-  build_of,
-  scheduled_in,
-  takes_decay,
-)
-from ..parts.resets import Cyclic, FullReset
-from ..parts.roles import behaviour_of, frozen_in, roles_of
+from ..engine import control as control_lib
+from ..engine.control import Transition
+from ..engine.events import event, start_event, with_effect
+from ..engine.model_reset import Model, ModelReset
+from ..engine.records import described
+from ..engine.state import Control, RunConfig, from_words, words_of
+from ..optimizers.base import TRANSFORMATION, ClockedState, Step, clocked
+from ..optimizers.roles import ITERATE, KEPT, OPT_STATE, STATISTIC, role_in
 from ..schedule_params import SOFT_RESET, ScheduleParams, with_peak
-from ..soft_reset import FULL, SoftReset
+from ..soft_reset import FULL, Cyclic, FullReset, SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
 from .states import State, check_alive, contents, whole_step, with_contents
@@ -68,7 +60,7 @@ _ERRORS = (
   *(ArithmeticError, AssertionError, AttributeError, LookupError),
   *(NameError, RuntimeError, TypeError, ValueError),
 )
-# Of a new stage: chosen on the selection of docs/growing_data.md.
+# Of a new stage: chosen on the selection of research/growing/GROWING_DATA.md.
 STAGE_TAU = 0.1
 # Cycles alone: no model that is finite is reset or replaced.
 LOOP = replace(

@@ -32,7 +32,7 @@ import types
 
 import numpy as np
 
-from reset_cycles.benchmarks.real_runner import data, patched
+from reset_cycles.research.real_runner import data, patched
 
 
 def give_tree_map():

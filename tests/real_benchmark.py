@@ -14,7 +14,7 @@ import pytest
 
 import algoperf_process
 from reset_cycles.cli import main as cli
-from reset_cycles.core.records import as_plain
+from reset_cycles.engine.records import as_plain
 from reset_cycles.schedule_params import ScheduleParams
 
 PACKAGES = ('algoperf', 'algorithmic_efficiency')

@@ -14,14 +14,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from helpers.replay import config_of, make_params, replay
-from reset_cycles.core import control as control_lib
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import TimeHorizon
-from reset_cycles.core.state import clock_of, from_words, to_words
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
+from reset_cycles.engine import control as control_lib
+from reset_cycles.engine.state import clock_of, from_words, to_words
 from reset_cycles.schedule_params import SCHEDULE_PARAMS
-from reset_cycles.soft_reset import SoftReset
+from reset_cycles.soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
 
 TIMES = int(os.environ.get('CHAOS', '1'))
 STEP_HINT = 40

@@ -17,7 +17,7 @@ import pytest
 from helpers.fakes import FakeWorkload, write_own
 from helpers.run_files import assert_same_run, xla_flags
 from reset_cycles.cli import main as cli
-from reset_cycles.core.records import CYCLES, read_events
+from reset_cycles.engine.records import CYCLES, read_events
 from reset_cycles.mini_algoperf import workloads
 
 TIMES = int(os.environ.get('CHAOS', '1'))

@@ -1,5 +1,6 @@
 """Links of the documents, and the code in them."""
 
+import collections
 import dataclasses
 import inspect
 import itertools
@@ -24,16 +25,16 @@ from helpers.documents import (
   write_files,
 )
 from reset_cycles.cli import main as cli
-from reset_cycles.core import checks, horizon, optimizers, schedules
-from reset_cycles.core.muon import ScheduleFreeMuon
-from reset_cycles.core.relative_peak import RelativePeak
-from reset_cycles.core.spectral_peak import SpectralPeak
+from reset_cycles.core import checks, horizon, schedules
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
-from reset_cycles.parts import settings_json
-from reset_cycles.parts.resets import Cyclic
+from reset_cycles.optimizers import base as optimizers
+from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.relative_peak import RelativePeak
+from reset_cycles.optimizers.spectral_peak import SpectralPeak
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
-from reset_cycles.soft_reset import SoftReset
+from reset_cycles.soft_reset import Cyclic, SoftReset
+from reset_cycles.views import settings_json
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 ALL_BLOCKS = [(name, b) for name in NAMES for b in blocks(ROOT / name)]
@@ -260,7 +261,9 @@ def test_every_setting_is_in_the_table():
 
 
 def test_tests_that_documents_name_exist():
-  tests = {p.name: p.read_text() for p in ROOT.glob('tests/**/test_*.py')}
+  tests = collections.defaultdict(str)  # of all files of one name
+  for path in ROOT.glob('tests/**/test_*.py'):
+    tests[path.name] += path.read_text()
   found = [
     (file, name)
     for document in DOCUMENTS
@@ -269,7 +272,7 @@ def test_tests_that_documents_name_exist():
     )
   ]
   assert len(found) > 30
-  missing = [(f, n) for f, n in found if f'def {n}' not in tests.get(f, '')]
+  missing = [(f, n) for f, n in found if f'def {n}' not in tests[f]]
   assert missing == []
 
 

@@ -22,14 +22,9 @@ import pytest
 from helpers.curves import TOLERANCE, read
 from helpers.documents import ROOT
 from reset_cycles import submission
-from reset_cycles.benchmarks.real_runner import logs as real_logs
-from reset_cycles.benchmarks.real_runner import run as real_runs
-from reset_cycles.core import run as core_run
+from reset_cycles.any_optax.from_optax import FromOptax
 from reset_cycles.core.evaluation import Evaluation, Target
-from reset_cycles.core.optimizers import AdamW, Step
-from reset_cycles.core.picture import drawn
 from reset_cycles.core.plan import cycle_ends, jax_lr_schedule
-from reset_cycles.core.records import COLUMNS, PICTURE
 from reset_cycles.core.schedules import (
   Constant,
   Cooldown,
@@ -43,9 +38,23 @@ from reset_cycles.early_switching import (
   SmoothedLoss,
   SmoothedLossRule,
 )
-from reset_cycles.experiments.thesis import FIGURES
-from reset_cycles.parts.chains import chain_of_lists
-from reset_cycles.parts.composed_shapes import (
+from reset_cycles.engine import run as core_run
+from reset_cycles.engine.picture import drawn
+from reset_cycles.engine.records import COLUMNS, PICTURE
+from reset_cycles.optimizers.base import AdamW, Step
+from reset_cycles.optimizers.momentum import NadamW, Nesterov
+from reset_cycles.research.real_runner import logs as real_logs
+from reset_cycles.research.real_runner import run as real_runs
+from reset_cycles.research.thesis.registry import FIGURES
+from reset_cycles.schedule_params import (
+  SCHEDULE_PARAMS,
+  THESIS,
+  ScheduleParams,
+  tuned,
+  with_peak,
+)
+from reset_cycles.shapes.chains import chain_of_lists
+from reset_cycles.shapes.composed import (
   WSD,
   Chained,
   CosineWarmRestarts,
@@ -55,11 +64,8 @@ from reset_cycles.parts.composed_shapes import (
   Sequential,
   Triangular,
 )
-from reset_cycles.parts.from_optax import FromOptax
-from reset_cycles.parts.optimizers import NadamW, Nesterov
-from reset_cycles.parts.phases import checkpoint_steps, period_at
-from reset_cycles.parts.resets import Cyclic, FullReset, KeptMomentum
-from reset_cycles.parts.shapes import (
+from reset_cycles.shapes.phases import checkpoint_steps, period_at
+from reset_cycles.shapes.simple import (
   CosineAnnealing,
   CosineWarmup,
   Exponential,
@@ -73,16 +79,15 @@ from reset_cycles.parts.shapes import (
   Linear,
   Polynomial,
 )
-from reset_cycles.parts.shapes import Step as StepDecay
-from reset_cycles.schedule_params import (
-  SCHEDULE_PARAMS,
-  THESIS,
-  ScheduleParams,
-  tuned,
-  with_peak,
+from reset_cycles.shapes.simple import Step as StepDecay
+from reset_cycles.soft_reset import (
+  Cyclic,
+  FullReset,
+  KeptMomentum,
+  SoftReset,
+  blend,
 )
-from reset_cycles.soft_reset import SoftReset, blend
-from reset_cycles.studies.convex_bound import bound_curve, last_iterate_bound
+from reset_cycles.views.convex_bound import bound_curve, last_iterate_bound
 
 # Number, or name on the card -> (what it is, checks of it).
 ROWS: dict = {}
@@ -200,7 +205,11 @@ def _():
 
 
 held_by(
-  *(8, 'num_early_stops', 'core/test_control.py::test_early_stops_are_counted'),
+  *(
+    8,
+    'num_early_stops',
+    'engine/test_control.py::test_early_stops_are_counted',
+  ),
   'cli/test_run.py::test_early_stops_are_counted_in_the_summary',
 )
 said(9, 'currently_stopping', 'docs/thesis.md', 'stops the cycle at once')
@@ -268,7 +277,7 @@ def _():
 
 held_by(
   *(20, 'initialises Adam with that schedule'),
-  'core/test_optimizers.py::test_adam_agrees_with_its_twin',
+  'optimizers/test_optimizers.py::test_adam_agrees_with_its_twin',
 )
 
 
@@ -280,7 +289,7 @@ def _():
 
 
 held_by(
-  *(21, 'graph of the schedule', 'core/test_records.py::test_what_is_written')
+  *(21, 'graph of the schedule', 'engine/test_records.py::test_what_is_written')
 )
 
 
@@ -291,7 +300,9 @@ def _():
   assert 'params, model_state = model_reinit_schedule(' in source
 
 
-held_by(23, 'early_stopping', 'core/test_control.py::test_the_tape_of_a_chain')
+held_by(
+  23, 'early_stopping', 'engine/test_control.py::test_the_tape_of_a_chain'
+)
 
 
 @row(24, 'is_stopping_early')
@@ -320,8 +331,8 @@ def _():
 
 held_by(
   *(28, 'tests that parameters changed and moments are zero'),
-  'core/test_model_reset.py::test_what_a_reset_did',
-  'core/test_model_reset.py::test_every_leaf_is_one_blend',
+  'engine/test_model_reset.py::test_what_a_reset_did',
+  'engine/test_model_reset.py::test_every_leaf_is_one_blend',
 )
 
 
@@ -333,7 +344,7 @@ def _():
 
 held_by(
   *(30, 'updates the metrics after each evaluation'),
-  'core/test_run.py::test_the_whole_tape',
+  'engine/test_run.py::test_the_whole_tape',
 )
 
 
@@ -551,11 +562,11 @@ def _():
 
 held_by(
   *(54, 'fresh parameters of another seed'),
-  'core/test_run.py::test_each_reset_takes_a_model_of_its_own',
+  'engine/test_run.py::test_each_reset_takes_a_model_of_its_own',
 )
 held_by(
   *(55, 'tau without an evaluation'),
-  'core/test_control.py::test_the_plan_of_a_reset',
+  'engine/test_control.py::test_the_plan_of_a_reset',
 )
 said(
   *(55, 'tau without an evaluation', 'docs/soft_reset.md'),
@@ -582,11 +593,11 @@ said(
 )
 held_by(
   *(58, 'the run ends with its cycles'),
-  'core/test_control.py::test_the_tape_of_a_chain',
+  'engine/test_control.py::test_the_tape_of_a_chain',
 )
 held_by(
   *(59, 'further cycles'),
-  'core/test_control.py::test_further_cycles_fill_the_rest',
+  'engine/test_control.py::test_further_cycles_fill_the_rest',
 )
 said(
   *(59, 'further cycles', 'docs/settings.md'),
@@ -629,7 +640,7 @@ for number, names in {
     assert set(names.split()) <= set(FIGURES)
 
 
-PREMISES = 'studies/test_thesis_premises.py'
+PREMISES = 'research/thesis/test_thesis_premises.py'
 held_by(68, 'cycles that fail', f'{PREMISES}::test_every_figure_has_a_premise')
 held_by(
   *(69, 'early switches'),
@@ -639,16 +650,18 @@ held_by(
   *(72, 'a first cycle that fails'),
   f'{PREMISES}::test_the_figures_of_failed_cycles_have_ten_seeds',
 )
-said(65, 'figure 3.2', 'docs/architecture.md', 'core/run.model_reinit_schedule')
 said(
-  *(73, 'figure A.1', 'experiments/thesis.py'),
+  65, 'figure 3.2', 'docs/architecture.md', 'engine/run.model_reinit_schedule'
+)
+said(
+  *(73, 'figure A.1', 'research/thesis/registry.py'),
   'Figure A.1 is not among them',
 )
 
 
 @row(75, 'table of workloads')
 def _():
-  lines = (ROOT / 'studies/real_runs/workloads.csv').read_text().splitlines()
+  lines = (ROOT / 'research/replay/workloads.csv').read_text().splitlines()
   [ogbg] = [line.split(',') for line in lines if line.startswith('ogbg,')]
   assert (ogbg[3], ogbg[5]) == ('0.28098', '18477')
 
@@ -656,7 +669,7 @@ def _():
 said(76, 'test targets', 'RULES.md', 'nothing of the test set')
 held_by(
   *(77, 'time of the functions'),
-  'benchmarks/test_costs.py::test_every_figure_of_every_run',
+  'research/costs/test_costs.py::test_every_figure_of_every_run',
 )
 
 
@@ -676,7 +689,7 @@ held_by(
 )
 held_by(
   *(80, 'self-tuning ruleset', 'core/test_workload.py::test_the_budget'),
-  'studies/test_scores.py::test_the_best_trial_and_the_median_study_count',
+  'research/test_scores.py::test_the_best_trial_and_the_median_study_count',
 )
 
 
@@ -707,16 +720,16 @@ def _():
 
 
 said(
-  *(84, 'more runs', 'experiments/RESULTS.md'),
+  *(84, 'more runs', 'research/thesis/RESULTS.md'),
   'The logs of its 240 runs, seeds 1 to 10, come with the project.',
 )
 said(
-  *(85, 'role of the momentum', 'experiments/RESULTS.md'),
+  *(85, 'role of the momentum', 'research/thesis/RESULTS.md'),
   *('Claim 2: Keeping the momentum speeds up', 'Claim 7: ', 'Claim 8: '),
 )
 held_by(
   *(86, 'compiled, parallel reset'),
-  'core/test_model_reset.py::test_a_reset_compiles_nothing_after_set_up',
+  'engine/test_model_reset.py::test_a_reset_compiles_nothing_after_set_up',
   'core/test_devices.py::test_one_device_and_eight_jit_and_pmap',
 )
 said(
@@ -818,7 +831,7 @@ def _():
 said(100, 'optimal extension', 'docs/bound.md', '## The best way to go on')
 held_by(
   *(100, 'optimal extension'),
-  'studies/test_plan_bound.py::test_the_numbers_of_the_pages_code',
+  'views/test_plan_bound.py::test_the_numbers_of_the_pages_code',
 )
 
 
@@ -925,7 +938,7 @@ def _():
 
 held_by(
   *(116, 'get_phase_info, get_decay_info'),
-  'studies/test_plans.py::test_phases_and_checkpoints_of_a_plan',
+  'views/test_plans.py::test_phases_and_checkpoints_of_a_plan',
 )
 said(117, 'WSDCheckpointCallback', 'docs/wsd.md', '`WSDCheckpointCallback`')
 said(118, 'StatefulSchedulerBase', 'docs/thesis.md', '`StatefulSchedulerBase`')
@@ -959,7 +972,7 @@ said(127, 'ASGD', 'docs/thesis.md', '| `ASGD` | an average of the weights')
 said(128, 'configure_optimizer', 'docs/thesis.md', '`configure_optimizer`')
 held_by(
   *(128, 'configure_optimizer'),
-  'parts/test_settings_json.py::test_what_a_run_writes_is_read_back',
+  'views/test_settings_json.py::test_what_a_run_writes_is_read_back',
 )
 for number, name in {129: 'adjust_learning_rate', 130: 'Scheduler'}.items():
   said(number, name, 'docs/own_loop.md', f'`{name}`')
@@ -1097,11 +1110,11 @@ WEIGHT_DECAYS = (
 )
 for number, name in enumerate(WEIGHT_DECAYS, 151):
   said(
-    number, f'{name}WD', 'tests/parts/test_weight_decay.py', f"'{name}WD': ("
+    number, f'{name}WD', 'tests/shapes/test_weight_decay.py', f"'{name}WD': ("
   )
   held_by(
     *(number, f'{name}WD'),
-    'parts/test_weight_decay.py::test_every_scheduler_of_the_weight_decay',
+    'shapes/test_weight_decay.py::test_every_scheduler_of_the_weight_decay',
   )
 
 
@@ -1170,7 +1183,7 @@ def _():
 
 
 said(
-  *('submission_runner.py', 'reduced', 'benchmarks/real_runner/README.md'),
+  *('submission_runner.py', 'reduced', 'research/real_runner/README.md'),
   'No number here is a result of AlgoPerf.',
 )
 held_by(

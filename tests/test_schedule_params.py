@@ -12,13 +12,12 @@ from helpers import fake_benchmark
 from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.horizon import TimeHorizon
-from reset_cycles.core.muon import ScheduleFreeMuon
-from reset_cycles.core.optimizers import AdamW, ScheduleFreeAdamW, Step
-from reset_cycles.core.relative_peak import RelativePeak
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
-from reset_cycles.core.spectral_peak import SpectralPeak
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.parts.resets import Cyclic
+from reset_cycles.optimizers.base import AdamW, ScheduleFreeAdamW, Step
+from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.relative_peak import RelativePeak
+from reset_cycles.optimizers.spectral_peak import SpectralPeak
 from reset_cycles.schedule_params import (
   MUON,
   SCHEDULE_PARAMS,
@@ -26,8 +25,8 @@ from reset_cycles.schedule_params import (
   THESIS,
   ScheduleParams,
 )
-from reset_cycles.soft_reset import SoftReset
-from reset_cycles.studies.plans import RunPlan, planned_rates
+from reset_cycles.soft_reset import Cyclic, SoftReset
+from reset_cycles.views.plans import RunPlan, planned_rates
 
 UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'
 POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
@@ -282,7 +281,7 @@ def test_no_setting_is_missing_above():
     return kinds.get(name) or type(getattr(params, name))
 
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
-  known |= {(SoftReset, 'scale')}  # the twin of tests/core/test_control.py
+  known |= {(SoftReset, 'scale')}  # the twin of tests/engine/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
   classes += (TimeHorizon, RelativePeak, SpectralPeak, AdamW, Cyclic)
   classes += (ScheduleFreeAdamW, ScheduleFreeMuon)

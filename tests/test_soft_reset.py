@@ -1,6 +1,6 @@
 """tau, what a reset does in each mode, and the formula for single leaves.
 
-What a reset does to a whole model: tests/core/test_model_reset.py.
+What a reset does to a whole model: tests/engine/test_model_reset.py.
 """
 
 import functools
@@ -14,7 +14,7 @@ import pytest
 from reset_cycles import soft_reset
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.core.schedules import Cosine, LinearWarmup
-from reset_cycles.parts.shapes import Lambda, PolynomialWarmup
+from reset_cycles.shapes.simple import Lambda, PolynomialWarmup
 from reset_cycles.soft_reset import SoftReset
 
 NAN, INF = math.nan, math.inf

@@ -6,9 +6,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from reset_cycles.core.optimizers import AdamW
-from reset_cycles.parts.averages import EMA
-from reset_cycles.parts.resets import Cyclic
+from reset_cycles.optimizers.averages import EMA
+from reset_cycles.optimizers.base import AdamW
 from reset_cycles.schedule_params import (
   SOFT_RESET,
   THESIS,
@@ -16,6 +15,7 @@ from reset_cycles.schedule_params import (
   tuned,
   with_peak,
 )
+from reset_cycles.soft_reset import Cyclic
 
 replace = dataclasses.replace
 

@@ -7,8 +7,8 @@ import pytest
 from helpers.fakes import write_submission
 from helpers.log_files import EVENTS, write_run
 from reset_cycles.cli import main as cli
-from reset_cycles.experiments import thesis
-from reset_cycles.studies import workers
+from reset_cycles.research import workers
+from reset_cycles.research.thesis import registry as thesis
 
 IMPORTS = (
   'import sys; from dataclasses import replace\n'

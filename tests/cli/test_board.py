@@ -4,8 +4,9 @@ import pytest
 
 from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
-from reset_cycles.studies import workers
-from reset_cycles.studies.board import logs, study
+from reset_cycles.research import workers
+from reset_cycles.research.board import runs as logs
+from reset_cycles.research.board import study
 
 
 @pytest.mark.parametrize(('breaks', 'status'), [(False, 0), (True, 2)])

@@ -28,7 +28,7 @@ from reset_cycles.mini_algoperf import (
   user_code,
 )
 from reset_cycles.mini_algoperf.trial import Trial
-from reset_cycles.studies import paths
+from reset_cycles.views import paths
 
 pytestmark = pytest.mark.usefixtures('fake_workload')
 
@@ -156,7 +156,7 @@ def own_run():
 
 def test_a_broken_part_is_told_with_the_call_that_failed():
   """None of the frames is the part's own: the line names its method."""
-  said = r'own.py: TypeError: .* \(studies/paths.py, line \d+: path = pathlib'
+  said = r'own.py: TypeError: .* \(views/paths.py, line \d+: path = pathlib'
   with (
     pytest.raises(user_code.RunError, match=said),
     user_code.reported('own.py', 'digits', before_first_step=False),

@@ -14,9 +14,9 @@ from reset_cycles import submission
 from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
-from reset_cycles.core.muon import ScheduleFreeMuon
-from reset_cycles.core.records import as_plain
-from reset_cycles.experiments.settings import RUNS
+from reset_cycles.engine.records import as_plain
+from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import (
   MUON,
   SCHEDULE_PARAMS,
@@ -49,7 +49,7 @@ SETTINGS = {
   'thesis': THESIS,
   'decays_full': RUNS['decays_full'],
 }
-PARTS = {'decays_full': ('shapes', 'HoldingLinear')}
+PARTS = {'decays_full': ('shapes.simple', 'HoldingLinear')}
 LINES = (ROOT / 'schedule_params.py').read_bytes()
 IN_FORCE = b'SCHEDULE_PARAMS = MUON\n'
 # What may stand in the place of that line.
@@ -107,11 +107,11 @@ def test_exactly_what_the_benchmark_imports(tmp_path, monkeypatch, capsys):
     ) is (name != 'muon')
     line = check_same(python_files(own))
     if part := PARTS.get(name):  # which come along where settings name them
-      assert (own / 'parts' / f'{part[0]}.py').exists()
-      assert f'from .parts.{part[0]} import {part[1]}\n' in line
+      assert (own / f'{part[0].replace(".", "/")}.py').exists()
+      assert f'from .{part[0]} import {part[1]}\n' in line
     else:
       assert line == f'SCHEDULE_PARAMS = {name.upper()}\n'
-      assert not (own / 'parts').exists()
+      assert not (own / 'shapes').exists()
     code |= modules
   *settings, imported = python(IMPORT, *SETTINGS, path='').splitlines()
   assert settings == [repr(params) for params in SETTINGS.values()]
@@ -166,7 +166,7 @@ def test_the_settings_asked_for_decide(tmp_path):
   shutil.copytree(ROOT, checkout, ignore=kept)
   place = checkout / 'schedule_params.py'
   line = (
-    b'from .parts.shapes import HoldingLinear\n'
+    b'from .shapes.simple import HoldingLinear\n'
     b'SCHEDULE_PARAMS: ScheduleParams = dataclasses.replace(  # ours\n'
     b'  THESIS, budget_factor=3.0\n)\n'
   )
@@ -177,7 +177,7 @@ def test_the_settings_asked_for_decide(tmp_path):
   own = tmp_path / 'x/self_tuning/muon'
   text = (own / 'schedule_params.py').read_bytes()
   assert text == place.read_bytes().replace(
-    line, b'from .parts.shapes import HoldingLinear\n' + IN_FORCE
+    line, b'from .shapes.simple import HoldingLinear\n' + IN_FORCE
   )
 
 
@@ -248,7 +248,7 @@ def test_what_would_not_run_is_not_left(mine, capsys, name, old, new, said):
 
 def test_a_submission_in_the_checkout(tmp_path):
   """Imports that lead to the project are relative already."""
-  path = ROOT / 'benchmarks/rivals/thesis.py'
+  path = ROOT / 'research/board/rivals/thesis.py'
   flags = (f'--out={tmp_path}/x', f'--submission_path={path}')
   assert export(*flags) == 0
   own = tmp_path / 'x/self_tuning/own'

@@ -7,12 +7,12 @@ import pytest
 
 from helpers.log_files import write_log
 from reset_cycles.cli import main as cli
-from reset_cycles.experiments import thesis
 from reset_cycles.mini_algoperf import files, submission_loader
-from reset_cycles.studies import workers
-from reset_cycles.studies.thesis import results
-from reset_cycles.studies.thesis.claims import CLAIMS
-from reset_cycles.studies.thesis.logs import Job
+from reset_cycles.research import workers
+from reset_cycles.research.thesis import registry as thesis
+from reset_cycles.research.thesis import results
+from reset_cycles.research.thesis.claims import CLAIMS
+from reset_cycles.research.thesis.folders import Job
 
 FAILED_START = Job('translation', 'failed_start_soft', 1)
 
@@ -189,10 +189,10 @@ def test_the_results_of_the_project_are_those_of_its_logs(
 ):
   """`make results` would change nothing."""
   monkeypatch.chdir(tmp_path)
-  page = tmp_path / 'experiments' / 'RESULTS.md'
-  page.parent.mkdir()
-  assert cli.main(['results', '--out=experiments/RESULTS.md']) == 0
-  assert capsys.readouterr().out == 'experiments/RESULTS.md\n'
+  page = tmp_path / 'research' / 'thesis' / 'RESULTS.md'
+  page.parent.mkdir(parents=True)
+  assert cli.main(['results', '--out=research/thesis/RESULTS.md']) == 0
+  assert capsys.readouterr().out == 'research/thesis/RESULTS.md\n'
   kept = pathlib.Path(thesis.__file__).with_name('RESULTS.md')
   assert page.read_text() == kept.read_text()
   flags = [f'--logs={thesis.LOGS}', '--runs=my runs', '--noshipped']

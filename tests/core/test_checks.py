@@ -9,8 +9,8 @@ import pytest
 
 from reset_cycles.core import checks
 from reset_cycles.core.schedules import Cooldown, Cosine
-from reset_cycles.parts.shapes import InversePower
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.shapes.simple import InversePower
 
 
 def said(check, *args):

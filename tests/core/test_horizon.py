@@ -5,11 +5,9 @@ import math
 import pytest
 
 from helpers.replay import config_of, make_params, of, replay
-from reset_cycles.core import control as control_lib
-from reset_cycles.core.evaluation import (
-  Evaluation,
-)
+from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import Intervals, TimeHorizon
+from reset_cycles.engine import control as control_lib
 
 NAN, INF = math.nan, math.inf
 case = pytest.param

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from reset_cycles.studies.board.logs import BoardRun
-from reset_cycles.studies.run_files import Losses, MetricTarget, RunTable
+from reset_cycles.research.board.runs import BoardRun
+from reset_cycles.views.run_files import Losses, MetricTarget, RunTable
 
 
 def run_table(*cycles, target=1.0, losses=None, taus=None, every=10):

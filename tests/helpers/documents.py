@@ -11,7 +11,7 @@ import reset_cycles
 ROOT = pathlib.Path(reset_cycles.__file__).resolve().parent
 DOCUMENTS = sorted(
   path
-  for part in ('.', 'docs', 'benchmarks', 'experiments', 'studies/*')
+  for part in ('.', 'docs', 'research/*', 'research/board/*')
   for path in ROOT.glob(f'{part}/*.md')
 )
 _FENCE = re.compile(r'^```(\w*)\n(.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -250,7 +250,7 @@ OWN = """
 import dataclasses
 
 from reset_cycles.schedule_params import THESIS
-from reset_cycles.parts.resets import Cyclic
+from reset_cycles.soft_reset import Cyclic
 from reset_cycles.submission import make_submission
 
 (init_optimizer_state, update_params, prepare_for_eval, data_selection,

@@ -2,12 +2,12 @@
 
 import math
 
-from reset_cycles.core.records import CYCLES, SETTINGS, as_plain
-from reset_cycles.experiments.settings import RUNS
+from reset_cycles.engine.records import CYCLES, SETTINGS, as_plain
 from reset_cycles.mini_algoperf import files
 from reset_cycles.mini_algoperf.workloads import WORKLOADS
+from reset_cycles.research.thesis.folders import RunLog
+from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import THESIS
-from reset_cycles.studies.thesis.logs import RunLog
 
 _COLUMNS = ('global_step', 'accumulated_submission_time')
 STEP_HINT = 50  # three cycles of 34, 33 and 33 steps

@@ -1,4 +1,4 @@
-"""A slow twin of `parts.roles`: an optimizer is run, and looked at from outside.
+"""A slow twin of `any_optax.roles`: an optimizer is run, and looked at from outside.
 
 Nothing is known of its code. What its state is made of is seen from what changes
 when parameters, gradients, the rate or the state itself are changed.
@@ -13,8 +13,8 @@ import numpy as np
 import optax
 
 from helpers.trees import host
-from reset_cycles.core.model_reset import COUNT, ITERATE, KEPT, MOMENT
-from reset_cycles.core.optimizers import Step
+from reset_cycles.optimizers.base import Step
+from reset_cycles.optimizers.roles import COUNT, ITERATE, KEPT, MOMENT
 
 STEPS = 12  # Sophia looks at every tenth
 LINE_SEARCH = ('value', 'grad', 'value_fn')

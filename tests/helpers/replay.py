@@ -1,17 +1,17 @@
-"""Runs without a model: transitions, step by step as `core.run` takes them."""
+"""Runs without a model: transitions, step by step as `engine.run` takes them."""
 
 import dataclasses
 import functools
 import math
 
-from reset_cycles.core import control as control_lib
 from reset_cycles.core.clock import nominal_step
 from reset_cycles.core.evaluation import Evaluation, Target
-from reset_cycles.core.events import start_event
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
-from reset_cycles.core.state import RunConfig, clock_of
 from reset_cycles.early_switching import SmoothedLossRule
+from reset_cycles.engine import control as control_lib
+from reset_cycles.engine.events import start_event
+from reset_cycles.engine.state import RunConfig, clock_of
 from reset_cycles.schedule_params import THESIS
 
 PEAK = 0.0017486387539278373

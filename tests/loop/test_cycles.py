@@ -19,14 +19,13 @@ from helpers.replay import config_of, replay
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles.core.evaluation import Target
 from reset_cycles.core.horizon import TimeHorizon
-from reset_cycles.core.model_reset import Effect
-from reset_cycles.core.optimizers import AdamW
 from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.engine.model_reset import Effect
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
-from reset_cycles.parts.resets import Cyclic, FullReset
+from reset_cycles.optimizers.base import AdamW
 from reset_cycles.schedule_params import SOFT_RESET
-from reset_cycles.soft_reset import SoftReset
+from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
 CYCLIC = dataclasses.replace(loops.CHAIN, switching=Progress(), reset=Cyclic())

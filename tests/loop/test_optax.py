@@ -24,11 +24,12 @@ import reset_cycles
 from helpers import loops, made_up
 from helpers.numeric_roles import Twin
 from helpers.trees import assert_close, assert_same, host
-from reset_cycles.core.model_reset import ITERATE, KEPT, MOMENT, Model
+from reset_cycles import soft_reset as resets
+from reset_cycles.any_optax.optax_optimizers import build_of
+from reset_cycles.any_optax.roles import behaviour_of, roles_of
+from reset_cycles.engine.model_reset import Model
 from reset_cycles.loop import State
-from reset_cycles.parts import resets
-from reset_cycles.parts.optax_optimizers import build_of
-from reset_cycles.parts.roles import behaviour_of, roles_of
+from reset_cycles.optimizers.roles import ITERATE, KEPT, MOMENT
 
 contrib = pytest.importorskip('optax.contrib', reason='optax is too old')
 PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'own_loop.md'

@@ -13,7 +13,7 @@ import pytest
 from helpers import loops
 from helpers.trees import assert_same, host
 from reset_cycles.loop import State
-from reset_cycles.parts.resets import FullReset
+from reset_cycles.soft_reset import FullReset
 
 map_ = jax.tree_util.tree_map
 KEY = jax.random.PRNGKey(0)

@@ -14,7 +14,7 @@ from helpers import loops
 from helpers.documents import ROOT, blocks
 from reset_cycles.core.schedules import Constant, Cosine, Cycle
 from reset_cycles.loop import LOOP, Cycles
-from reset_cycles.parts.shapes import Exponential, Linear
+from reset_cycles.shapes.simple import Exponential, Linear
 
 CYCLES = tuple(
   dataclasses.replace(cycle, weight_decay=Linear(floor=0.5))

@@ -13,9 +13,8 @@ import pytest
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles.loop import State
-from reset_cycles.parts.resets import Cyclic
 from reset_cycles.schedule_params import SOFT_RESET
-from reset_cycles.soft_reset import SoftReset
+from reset_cycles.soft_reset import Cyclic, SoftReset
 
 
 def trained(cycles, steps=12):

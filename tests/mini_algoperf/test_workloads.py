@@ -27,8 +27,8 @@ from reset_cycles.mini_algoperf.workloads import (
 from reset_cycles.mini_algoperf.workloads.molecules import (
   mean_average_precision,
 )
-from reset_cycles.studies.board import stand_in
-from reset_cycles.studies.board.conditions import Condition
+from reset_cycles.research.board import stand_in
+from reset_cycles.research.board.conditions import Condition
 
 NAMES = pytest.mark.parametrize('name', sorted(WORKLOADS))
 METRICS = {

@@ -12,9 +12,9 @@ import signal
 import pytest
 
 import real_benchmark
-from reset_cycles.core.records import as_plain, read_events
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import SmoothedLossRule
+from reset_cycles.engine.records import as_plain, read_events
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS, tuned
 
 pytestmark = real_benchmark.MARKS

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import real_benchmark
-from reset_cycles.benchmarks.real_runner import logs, run
+from reset_cycles.research.real_runner import logs, run
 
 pytestmark = real_benchmark.MARKS
 

@@ -1,0 +1,1 @@
+"""Any optax optimizer: what it does, and so what a reset does to its state."""

@@ -1,0 +1,180 @@
+"""Any optimizer of optax, by its name, inside the cycles of a submission."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar
+
+import jax
+import numpy as np
+import optax
+from jax.tree_util import keystr
+
+from ..core.checks import Checked, NonNegative, check, did_you_mean, is_number
+from ..optimizers.base import Step
+from .optax_optimizers import build_of, takes_decay
+from .roles import behaviour_of, frozen_in, roles_of
+
+
+def _tupled(value: Any) -> Any:
+  """Lists as tuples, at any depth."""
+  is_list = isinstance(value, (list, tuple))
+  return tuple(map(_tupled, value)) if is_list else value
+
+
+def _is_plain(value: Any) -> bool:
+  if isinstance(value, tuple):
+    return all(map(_is_plain, value))
+  return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _check_arguments(name: str, value: Any) -> None:
+  is_pairs = isinstance(value, tuple) and all(
+    isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)
+    for p in value
+  )
+  right = "a dictionary of arguments by their names, such as {'b1': 0.9}"
+  check(is_pairs, name, value, right)
+  names = [own for own, _ in value]
+  check(len({*names}) == len(names), name, value, 'without a name twice')
+  for own, one in value:
+    right = 'a number, True or False, a text, None, or a tuple of these'
+    check(_is_plain(one), f'{name}[{own!r}]', one, right)
+
+
+@dataclasses.dataclass(frozen=True)
+class FromOptax(Checked):
+  """optax.<name>(learning_rate, **arguments), or that of optax.contrib.
+
+    FromOptax('lamb', {'b1': 0.9}, weight_decay=0.01)
+
+  The learning rate is that of the cycles. What a reset does to the state is
+  inferred from what the optimizer does; see `any_optax.roles`.
+
+  Attributes:
+    name: of the function.
+    arguments: of it, by their names; they are kept as pairs, in order of names.
+    weight_decay: its argument of this name, where it has one; None: optax's own.
+      It follows `Cycle.weight_decay`, and decays of other names do not.
+    l2: c, where c times the parameters is added to the gradients first: the
+      gradient of c / 2 times the sum of their squares.
+
+  Raises:
+    ValueError: if there is no such function or argument; before the first step,
+      if a reset could not tell what to do with the state, or the learning rate
+      changes nothing.
+
+  Source: the optimizers of Cerebras' modelzoo by name; l2: Loshchilov and Hutter
+  2019, "Decoupled weight decay regularization", algorithm 2.
+  """
+
+  name: str
+  arguments: Annotated[tuple[tuple[str, Any], ...], _check_arguments] = ()
+  weight_decay: NonNegative | None = None
+  l2: NonNegative = 0.0
+
+  # Fields that JSON may give as an object without a class.
+  mappings: ClassVar[tuple[str, ...]] = ('arguments',)
+  # `roles` says what they are.
+  moments: ClassVar[tuple[str, ...]] = ()
+  iterates: ClassVar[tuple[str, ...]] = ()
+
+  def __post_init__(self) -> None:
+    given = self.arguments
+    if isinstance(given, Mapping):
+      given = tuple(given.items())
+    object.__setattr__(self, 'arguments', _tupled(given))
+    super().__post_init__()
+    given = tuple(sorted(self.arguments, key=lambda pair: pair[0]))
+    object.__setattr__(self, 'arguments', given)
+    function = self._function()
+    named = dict(given)
+    for own in ('learning_rate', 'weight_decay'):
+      right = f'without {own}, which has a place of its own'
+      check(own not in named, 'arguments', given, right)
+    try:
+      inspect.signature(function).bind_partial(**named)
+    except TypeError as e:
+      raise ValueError(f'arguments={given!r}: optax.{self.name}: {e}.') from e
+    right = f'None with {self.name}, which has none; l2 is for any optimizer'
+    is_free = self.weight_decay is None or takes_decay(function)
+    check(is_free, 'weight_decay', self.weight_decay, right)
+
+  def _function(self) -> Callable[..., Any]:
+    right = 'another one, such as ScheduleFreeAdamW() of this project: what is '
+    right += 'evaluated of it is not what it trains'
+    is_one = not str(self.name).startswith('schedule_free')
+    check(is_one, 'name', self.name, right)
+    places = (optax, getattr(optax, 'contrib', None))
+    for place in places:
+      found: Any = getattr(place, '__dict__', {}).get(self.name)
+      if _is_optimizer(found):
+        made: Callable[..., Any] = found
+        return made
+    known = [
+      name
+      for place in filter(None, places)
+      for name, value in vars(place).items()
+      if not name.startswith('_') and _is_optimizer(value)
+    ]
+    raise ValueError(
+      f'name={self.name!r}: optax has no such optimizer of a learning rate.'
+      + did_you_mean(str(self.name).lower(), known)
+    )
+
+  def build(self, step: Step) -> optax.GradientTransformation:
+    function = functools.partial(self._function(), **dict(self.arguments))
+    has_decay, own = takes_decay(function), self.weight_decay
+    if own is None and has_decay:
+      own = inspect.signature(function).parameters['weight_decay'].default
+      has_decay = is_number(own)
+
+    def whole(learning_rate: Any, weight_decay: Any) -> Any:
+      decay = {'weight_decay': weight_decay} if has_decay else {}
+      made = function(learning_rate=learning_rate, **decay)
+      if not self.l2:
+        return made
+      l2 = optax.add_decayed_weights(self.l2 * step.weight_decay)
+      return optax.chain(l2, made)
+
+    return build_of(whole, None, own or 0.0)(step)
+
+  def gradient_point(self, state: Any, params: Any) -> Any:
+    return params
+
+  def roles(self, params: Any) -> Callable[[Any], int]:
+    """What a reset does to the leaf at a path of the state.
+
+    Args:
+      params: tree of jax.ShapeDtypeStruct, such as will be trained.
+
+    Raises:
+      ValueError: if a reset could not tell, or no rate changes the updates.
+    """
+    try:
+      own = self.build(Step(np.float32(0)))
+      # Which is told no loss, in a submission.
+      step = lambda params: own.update(params, own.init(params), params)
+      jax.eval_shape(step, params)
+      behaviour = behaviour_of(self.build, params)
+      frozen_in(behaviour)
+    except Exception as e:
+      said = str(e).partition('\n')[0].rstrip('.')
+      raise ValueError(f'optimizer={self!r}: {said}.') from e
+    found = roles_of(behaviour, [False] * len(behaviour.targets))
+    right = f'one with a blend of {", ".join(found.doubtful)} of its state'
+    check(not found.doubtful, 'optimizer', self, right)
+    return lambda path: found.of[keystr(path)]
+
+
+def _is_optimizer(function: Any) -> bool:
+  """Whether it is a function of a learning rate."""
+  if not callable(function) or isinstance(function, type):
+    return False
+  try:
+    return 'learning_rate' in inspect.signature(function).parameters
+  except (TypeError, ValueError):
+    return False

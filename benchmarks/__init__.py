@@ -1,1 +1,0 @@
-"""Measurements and comparisons; not part of the submission."""

@@ -1,0 +1,1 @@
+"""What runs a submission: decisions, resets, train steps, and a run's files."""

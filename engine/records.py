@@ -1,0 +1,204 @@
+"""The files that a run writes. No failure to write them ends the run.
+
+They lie beside those of the benchmark's metrics logger, which gets the numbers
+of events as well. Of several processes only the first writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import logging
+
+from ..core.clock import sampled_rates
+from ..core.plan import Chain
+from .events import Event
+from .picture import Piece, drawn, pieces_of
+
+CYCLES = 'cycles.csv'
+SETTINGS = 'schedule_params.json'
+PICTURE = 'lr_schedule.png'
+# The columns of every run. The switching rule adds its own.
+COLUMNS = (
+  *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
+  *('anchor_nominal', 'rate_factor', 'peak_value', 'evaluation', 'loss'),
+  *('learning_rate', 'reset', 'tau', 'alpha', 'metric', 'metric_step'),
+  *('param_change', 'moment_norm_before', 'moment_norm_after'),
+  *('num_early_stops', 'note'),
+)
+
+
+def write_whole(path: pathlib.Path, content: bytes) -> None:
+  """Writes or replaces a file; no reader ever sees only a part of it."""
+  temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
+  try:
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
+  finally:
+    temporary.unlink(missing_ok=True)
+
+
+def as_plain(value: Any) -> Any:
+  """A setting as JSON writes it, e.g. {'class': 'Cosine', 'floor': 0.1}."""
+  if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    names = [field.name for field in dataclasses.fields(value)]
+    plain = {name: as_plain(getattr(value, name)) for name in names}
+    return {'class': type(value).__name__, **plain}
+  if isinstance(value, (tuple, list)):
+    return [as_plain(item) for item in value]
+  return value.item() if isinstance(value, np.generic) else value
+
+
+def described(value: Any) -> str:
+  """What repr says, but for a function's address, which each process changes.
+
+  Of functions in a tuple, as an optimizer is, only the tuple's type is named.
+  """
+  if isinstance(value, tuple) and any(map(callable, value)):
+    return f'{type(value).__name__}(…)'
+  return re.sub(' at 0x[0-9a-f]+', '', repr(value))
+
+
+class Records:
+  """The files of a run and the benchmark's metrics logger."""
+
+  def __init__(self, step_hint: int, settings: Any, chain: Chain) -> None:
+    """Draws the plan; nothing is written before `start`."""
+    self.folder: pathlib.Path | None = None  # None if nothing is written there
+    self._logger: Any = None
+    self._failed: set[str] = set()
+    self._columns = [*COLUMNS, *settings.switching.columns]
+    written = {'step_hint': step_hint, 'schedule_params': as_plain(settings)}
+    self._settings = json.dumps(written, indent=2, default=described) + '\n'
+    self._chain, self._table = chain, sampled_rates(chain.cycles)
+    self._pieces = pieces_of(chain, [])
+    self._picture = self._drawn([])
+
+  def _drawn(self, pieces: Sequence[Piece]) -> Any:
+    what = self._chain, pieces, self._table
+    return self._attempt(f'drawing {PICTURE}', drawn, *what)
+
+  def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
+    """fn(*args); a full disk is worth one warning for each `what`, not a run."""
+    try:
+      return fn(*args)
+    except Exception as error:  # noqa: BLE001  # a logger may raise anything
+      if what not in self._failed:
+        self._failed.add(what)
+        said = f'{what[:1].upper()}{what[1:]} failed: {type(error).__name__}'
+        rest = 'The run goes on; this is logged only once.'
+        logging.warning('%s: %s. %s', said, error, rest)
+      return None
+
+  def start(self, metrics_logger: Any, global_step: int) -> None:
+    """Begins the files of a run, or continues them from a resumed run's step.
+
+    Raises:
+      ValueError: if a run with other settings has begun in the folder.
+    """
+    if jax.process_index() != 0:
+      return
+    self._logger = metrics_logger
+    # The attribute has this name in the benchmark's loggers of both generations.
+    log = getattr(metrics_logger, '_csv_path', None)
+    if log is None:
+      return
+    self.folder = pathlib.Path(log).parent
+    if global_step > 0:
+      _check_same(self.folder / SETTINGS, self._settings)
+    self._write(SETTINGS, write_whole, self._settings.encode())
+    if self._picture:
+      self._write(PICTURE, write_whole, self._picture)
+    self._write(CYCLES, self._add_rows, [], global_step)
+
+  def _write(self, name: str, write: Callable[..., None], *args: Any) -> None:
+    if self.folder is not None:
+      self._attempt(f'writing {name}', write, self.folder / name, *args)
+
+  def add(
+    self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
+  ) -> None:
+    """Writes events to cycles.csv; the logger gets the step's metrics, too.
+
+    Where a cycle starts, the picture is drawn anew if the plan has changed.
+    """
+    rows = [{'global_step': step, **event} for event in events]
+    self._write(CYCLES, self._add_rows, rows)
+    if self.folder and any(row['event'] == 'cycle_start' for row in rows):
+      self._attempt(f'drawing {PICTURE}', self._draw_anew, self.folder)
+    if self._logger is not None:
+      what = "the benchmark's metrics logger"
+      self._attempt(what, self._log_scalars, events, step, metrics)
+
+  def _draw_anew(self, folder: pathlib.Path) -> None:
+    pieces = pieces_of(self._chain, read_events(folder / CYCLES))
+    if pieces != self._pieces:
+      self._pieces = pieces
+      if picture := self._drawn(pieces):
+        self._write(PICTURE, write_whole, picture)
+
+  def _log_scalars(
+    self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
+  ) -> None:
+    """Passes the finite numbers of events on, in one call: each rewrites files.
+
+    `loss` is the last step's; the runner logs the validation loss itself.
+    """
+    merged = {name: x for event in events for name, x in event.items()}
+    merged.pop('loss', None)
+    scalars = {
+      name: float(x)
+      for name, x in {**merged, **metrics}.items()
+      if not isinstance(x, str) and math.isfinite(x)
+    }
+    self._logger.append_scalar_metrics(scalars, step)
+
+  def _add_rows(
+    self,
+    path: pathlib.Path,
+    rows: Sequence[Mapping[str, Any]],
+    before: float = math.inf,
+  ) -> None:
+    """Writes rows behind those of the file that are of steps before one."""
+    kept = [r for r in read_events(path) if int(r['global_step']) < before]
+    text = io.StringIO(newline='')
+    writer = csv.DictWriter(
+      text, self._columns, lineterminator='\n', extrasaction='ignore'
+    )
+    writer.writeheader()
+    writer.writerows([*kept, *rows])
+    write_whole(path, text.getvalue().encode())
+
+
+def read_events(path: pathlib.Path) -> list[dict[str, str]]:
+  """The whole lines of events in a cycles.csv, as column -> text, if any."""
+  if not path.is_file():
+    return []
+  whole, _, _ = path.read_text(errors='replace').rpartition('\n')
+  rows = csv.DictReader(io.StringIO(whole))
+  return [row for row in rows if (row.get('global_step') or '').isdecimal()]
+
+
+def _check_same(path: pathlib.Path, settings: str) -> None:
+  """Raises ValueError if the run that is resumed has other settings."""
+  try:
+    begun = json.loads(path.read_text())
+  except (OSError, ValueError):
+    return  # nothing to compare with
+  for name, value in json.loads(settings).items():
+    if begun.get(name) != value:
+      raise ValueError(
+        f'{path}: the run in this folder was begun with another {name}; resume '
+        'it with that one, or start a new experiment.'
+      )

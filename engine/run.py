@@ -1,0 +1,285 @@
+"""One run: its parts, made before the first step, and what happens after it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..core import workload as workload_facts
+from ..core.clock import learning_rate, packed
+from ..core.devices import Devices, PmapDevices
+from ..core.evaluation import EvalResults, new_evaluations
+from ..core.plan import Chain
+from ..core.workload import WorkloadApi
+from ..optimizers.base import ClockedState, Step, clocked
+from ..optimizers.roles import role_in
+from ..schedule_params import ScheduleParams
+from ..soft_reset import FULL
+from . import control as control_lib
+from .events import Event, start_event, with_effect
+from .model_reset import Model, ModelReset
+from .records import Records
+from .state import Control, RunConfig, clock_of, from_words, words_of
+from .train_step import loss_in_training, train_step
+
+# Folded into the key of fresh models that no planned reset has; no run has more
+# resets. The first cycle's model has it as its index.
+_LATER = 2**31 - 1
+
+
+class SavedState(NamedTuple):
+  """The half of the optimizer state that is saved: arrays on the devices."""
+
+  opt_state: ClockedState
+  step_metrics: jax.Array  # shape=(2,), of the last step; see `train_step`
+
+
+# What a step is given, with parameters and statistics.
+Given = tuple[SavedState, Any, Any]
+
+
+@dataclasses.dataclass
+class Run:
+  """The half that is not saved: the parts of a run, and its state on the host."""
+
+  config: RunConfig
+  devices: Devices
+  records: Records
+  rng: jax.Array  # from which the keys of fresh models are derived
+  train_step: Callable[..., Any]  # its first call compiles it
+  model_reset: ModelReset
+  learning_rate: Callable[[Any], jax.Array]  # of a packed clock; compiled
+  control: Control
+  has_begun: bool = False  # in this process
+  due: int = 0  # the step before which there is something to decide
+  evaluations_seen: int = 0
+
+  def is_due(self, step: int, eval_results: EvalResults | None) -> bool:
+    """Whether there is something to decide: two comparisons of whole numbers."""
+    return step >= self.due or len(eval_results or ()) != self.evaluations_seen
+
+  def saved(self, inner: Any, step_metrics: Any, step: int) -> SavedState:
+    """The half that is saved, with this one's control, before a step."""
+    # One by one: under pmap that compiles what every later call needs.
+    words = map(self.devices.put, words_of(self.control, self.config, step))
+    return SavedState(ClockedState(inner, *words), step_metrics)
+
+  def record(self, saved: SavedState, step: int, events: list[Event]) -> None:
+    """Passes events to the records, with the rate and the last step's metrics.
+
+    Only after an evaluation, when the devices have been waited for.
+    """
+    if not events:
+      return
+    clock = clock_of(self.control, self.config, step)
+    rate = float(self.learning_rate(packed(clock)))
+    events = [{**event, 'learning_rate': rate} for event in events]
+    loss, grad_norm = self.devices.get(saved.step_metrics)
+    self.records.add(events, step, {'loss': loss, 'grad_norm': grad_norm})
+
+
+def model_reinit_schedule(
+  run: Run,
+  saved: SavedState,
+  params: Any,
+  model_state: Any,
+  workload: WorkloadApi,
+  eval_results: EvalResults | None,
+  step: int,
+) -> Given:
+  """Takes in evaluations, decides, and resets the model if a cycle starts.
+
+  The decision is `control.transition`, the reset `model_reset.ModelReset`.
+
+  Args:
+    run: its control and what it is due next are replaced.
+    saved, params, model_state: what the last step has returned; a reset donates
+      them.
+    workload, eval_results: the benchmark's.
+    step: about to be taken.
+
+  Returns:
+    What to go on with, in place of (saved, params, model_state).
+
+  Raises:
+    TrainingCompleteError: (the benchmark's) if the cycles have run out.
+    ValueError: if an evaluation lacks the target metric, init_model_fn's
+      parameters do not fit the trained ones, or a run with other settings has
+      begun in the folder.
+
+  Source: thesis, section 3.2 and figure 3.2.
+  """
+  if not run.has_begun:
+    given = saved, params, model_state
+    saved, params, model_state = _adopted(run, given, workload, step)
+  last, config = run.control.last.step, run.config
+  model = Model(params, model_state, saved.opt_state.inner)
+  if step == 0:
+    model = _first_model(run, saved, model, workload)
+  after = control_lib.transition(
+    run.control,
+    new_evaluations(eval_results, last, config.target),
+    step,
+    config,
+    lambda: run.model_reset.is_finite(model),
+  )
+  run.control, run.due, events = after.control, after.due, after.events
+  run.evaluations_seen = len(eval_results or ())
+  if after.plan is not None and not after.plan.touches_nothing:
+    fresh = _fresh_model(run, workload)
+    model, effect = run.model_reset(model, fresh, after.plan)
+    events = with_effect(events, effect._asdict())
+  run.record(saved, step, events)
+  if after.run_is_over:
+    raise workload_facts.spec_of(workload).TrainingCompleteError
+  saved = run.saved(model.opt_state, saved.step_metrics, step)
+  return saved, model.params, model.model_state
+
+
+def _adopted(run: Run, given: Given, workload: WorkloadApi, step: int) -> Given:
+  """Takes over what set_up made or, in a resumed run, what was restored.
+
+  The current benchmark's restore leaves a device axis on everything.
+  """
+  is_pmap = isinstance(run.devices, PmapDevices)
+  if workload_facts.has_device_axis(workload, given[1]) and not is_pmap:
+    given = PmapDevices().get(given)
+  saved, params, model_state = run.devices.place(given)
+  words = run.devices.get(saved.opt_state.control)
+  run.control = from_words(words, run.control)
+  run.records.start(workload.metrics_logger, step)
+  run.has_begun = True
+  return saved, params, model_state
+
+
+def _first_model(
+  run: Run, saved: SavedState, model: Model, workload: WorkloadApi
+) -> Model:
+  """The model of the first cycle, whose peak suits a model made anew."""
+  if rule := run.config.settings.relative_peak:
+    fresh = _fresh_model(run, workload)
+    told = workload_facts.matrices(workload, workload.param_shapes)
+    peak = rule.peak(fresh[0], told, run.config.chain.steps)
+    model, _ = run.model_reset(model, fresh, FULL)
+    run.control = control_lib.with_first_peak(run.control, peak, run.config)
+  run.record(saved, 0, [start_event(run.control, run.config)])
+  return model
+
+
+def _fresh_model(run: Run, workload: WorkloadApi) -> tuple[Any, Any]:
+  """(params, model_state) as a cycle starts, on the host.
+
+  The fresh model is made now, in timed seconds, on the host's CPU, so that the
+  accelerator needs room for one more model only. The same number of cycles gives
+  the same model, also in a resumed run. What `init_model_fn` replaces of the
+  workload, such as the model with the runner's dropout, is restored.
+
+  Source: the rules of both generations allow it, "for example, to reinitialize
+  the model after a failed training effort".
+  """
+  started = run.control.cycle
+  index = started - 2 if started > 1 else _LATER
+  key = _key(run.rng, len(run.config.chain.cycles), index)
+  try:
+    cpu = jax.local_devices(backend='cpu')[0]
+  except RuntimeError:  # a process that was told to use the accelerator only
+    cpu = None
+  attributes = dict(vars(workload))
+  try:
+    with jax.default_device(cpu):
+      fresh = workload.init_model_fn(jax.device_put(key))
+  finally:
+    vars(workload).update(attributes)
+  made: tuple[Any, Any] = run.devices.get(fresh)
+  return made
+
+
+def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:
+  """The key of a fresh model: of the first cycle, or of a reset."""
+  planned = max(num_cycles - 1, 1)
+  if index < planned:
+    return np.asarray(jax.random.split(rng, planned))[index]
+  # Twice, since a single fold_in equals a split in some versions of jax.
+  later = jax.random.fold_in(rng, _LATER)
+  return np.asarray(jax.random.fold_in(later, index))
+
+
+def set_up(
+  settings: ScheduleParams,
+  chain: Chain,
+  workload: WorkloadApi,
+  model_params: Any,
+  model_state: Any,
+  rng: jax.Array,
+  is_tuned: bool = False,
+) -> tuple[SavedState, Run]:
+  """The initial state and the run, as the pair that checkpoints demand.
+
+  Args:
+    settings: of the run.
+    chain: its cycles over the run's steps.
+    workload, model_params, model_state, rng: what the benchmark hands to
+      init_optimizer_state.
+    is_tuned: whether the budget is that of the external ruleset.
+
+  Raises:
+    ValueError: if the workload is not the benchmark's or has no usable target.
+  """
+  # What is run.
+  target, optimizer = workload_facts.read_target(workload), settings.optimizer
+  budget = workload_facts.budget_seconds(workload, is_tuned)
+  most_steps = workload_facts.most_steps()
+  config = RunConfig(settings, chain, target, budget, most_steps)
+  control = control_lib.start(config)
+
+  # On which devices.
+  is_pmap = workload_facts.has_device_axis(workload, model_params)
+  devices = PmapDevices() if is_pmap else Devices()
+  model_params, model_state = devices.place((model_params, model_state))
+  role_of = role_in(optimizer, devices.shapes_of(model_params))
+  begun = words_of(control, config)
+  told = Step(
+    0.0,
+    spread=devices.spread,
+    matrices=workload_facts.matrices(workload, workload.param_shapes),
+  )
+  transformation = clocked(optimizer.build, chain.cycles, begun, told)
+  opt_state = devices.init(transformation.init, model_params)
+
+  # What is compiled; the step is at its first call.
+  loss = settings.dropout_rate, settings.label_smoothing
+  step = train_step(
+    loss_in_training(workload, *loss),
+    transformation,
+    lambda state, params: optimizer.gradient_point(state.inner, params),
+  )
+  rate = jax.jit(functools.partial(learning_rate, cycles=chain.cycles))
+  _warm_up(rate, begun[0])
+  _warm_up(_key, rng, len(chain.cycles), 0)
+  run = Run(
+    config=config,
+    devices=devices,
+    records=Records(workload.step_hint, settings, chain),
+    rng=rng,
+    train_step=devices.compile_step(step),
+    model_reset=ModelReset(
+      devices,
+      role_of,
+      lambda params: transformation.init(params).inner,
+      Model(model_params, model_state, opt_state.inner),
+    ),
+    learning_rate=rate,
+    control=control,
+  )
+  nothing = devices.put(np.full(2, np.nan, np.float32))
+  return run.saved(opt_state.inner, nothing, 0), run
+
+
+def _warm_up(fn: Callable[..., Any], *args: Any) -> None:
+  """Calls a function so that what it runs is compiled before the first step."""
+  fn(*args)

@@ -1,0 +1,140 @@
+"""What decides in a run, and where the run stands.
+
+Decisions are made with Python numbers, which are saved bit for bit, so that a
+resumed run decides as an uninterrupted one would.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..core.checks import check
+from ..core.clock import CycleClock, anchored_clock, packed
+from ..core.evaluation import Evaluation, Target
+from ..core.horizon import Intervals
+from ..core.plan import Chain
+from ..schedule_params import ScheduleParams
+
+
+class Plan(NamedTuple):
+  """What tells the plan of one run from that of another."""
+
+  steps: int = 0  # of the whole chain
+  mark: int = 0  # a checksum of the cycles' peaks, lengths and warm-ups
+
+
+def plan_of(chain: Chain) -> Plan:
+  """The plan of a chain; the same on all machines."""
+  cycles = [planned.cycle for planned in chain.cycles]
+  numbers = [(c.peak, c.length, c.warmup_factor) for c in cycles]
+  mark = zlib.crc32(np.asarray(numbers, '<f8').tobytes())
+  return Plan(chain.steps, mark)
+
+
+class RunConfig(NamedTuple):
+  """What decides; it stays the same throughout a run."""
+
+  settings: ScheduleParams
+  chain: Chain  # over the steps of the run
+  target: Target
+  budget: float = math.nan  # seconds that the run may take; NaN if unknown
+  most_steps: float = math.inf  # that the runner allows; infinite if unknown
+
+  @property
+  def is_timed(self) -> bool:
+    """Whether cycles follow the evaluations and fill a horizon."""
+    return self.settings.horizon is not None
+
+
+class Control(NamedTuple):
+  """Where the run stands; Python numbers. The defaults are for its first step."""
+
+  setting: int = 0  # index of the current cycle in the chain
+  cycle: int = 1  # how many cycles have started, the current one included
+  rate_factor: float = 1.0  # on the cycle's learning rate
+  start: int = 0  # first step of the current cycle
+  chain_start: int = 0  # first step of the chain; a full reset begins it
+  stage_start: int = 0  # first step of the stage; see `control.next_stage`
+  end: int = 0  # first step after the current cycle
+  planned_end: int = 0  # first step after the stage, as now planned
+  anchor_step: int = 0  # step at which the clock was set
+  anchor_nominal: float = (
+    0.0  # nominal step there; the clock has a float32 of it
+  )
+  num_evaluations: int = 0  # of the current cycle
+  num_early_stops: int = 0  # how many cycles have been abandoned
+  last: Evaluation = Evaluation()  # the last one
+  first: Evaluation = Evaluation()  # of the run
+  best: Evaluation = Evaluation()  # of the stage, by the metric
+  switching: Any = ()  # state of the switching rule
+  intervals: Intervals = Intervals()  # between evaluations
+  plan: Plan = Plan()  # as the stage began
+
+
+def clock_of(
+  control: Control, config: RunConfig, count: int | None = None
+) -> CycleClock:
+  """The clock as of `count` steps; None: as of the step at which it was set."""
+  clock = anchored_clock(
+    control.anchor_step,
+    control.anchor_nominal,
+    control.end,
+    control.setting,
+    config.chain.cycles,
+    control.rate_factor,
+  )
+  return clock if count is None else clock._replace(count=np.int32(count))
+
+
+def words_of(
+  control: Control, config: RunConfig, count: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+  """Clock and control, as the optimizer's state has them."""
+  return packed(clock_of(control, config, count)), to_words(control)
+
+
+def to_words(control: Control) -> np.ndarray:
+  """All numbers of a control, each a float64 written as two int32 words.
+
+  Every checkpoint can hold them. Whole numbers up to 2^53 are exact as well.
+  """
+  leaves = jax.tree_util.tree_leaves(control)
+  return np.asarray(leaves, np.float64).view(np.int32)
+
+
+def from_words(
+  words: np.ndarray, like: Control, is_any_plan: bool = False
+) -> Control:
+  """The control that `to_words` wrote; `like` tells which numbers are whole.
+
+  Its plan is that of `like`, unless any will do.
+
+  Raises:
+    ValueError: if the words were written by a run with another plan or other
+      settings.
+  """
+  leaves, treedef = jax.tree_util.tree_flatten(like)
+  values = np.ascontiguousarray(words, np.int32).view(np.float64)
+  if values.size != len(leaves):
+    raise ValueError(
+      f'The saved control has {values.size} numbers, but this run needs '
+      f'{len(leaves)}: it was saved by a run with other settings, or by '
+      'another version.'
+    )
+  numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
+  control: Control = jax.tree_util.tree_unflatten(treedef, numbers)
+  if is_any_plan:
+    return control
+  steps = control.plan.steps
+  right = f'{like.plan.steps}, as in this run: set up the run that was saved'
+  check(steps == like.plan.steps, 'steps of the saved run', steps, right)
+  is_same = control.plan == like.plan
+  right = 'those of this run: set up the run that was saved'
+  cycles = 'others'
+  check(is_same, 'peaks, lengths or warm-ups of the saved run', cycles, right)
+  return control

@@ -1,1 +1,0 @@
-"""The runs of the thesis: their settings, logs and figures."""

@@ -1,0 +1,1 @@
+"""The optimizers that step inside cycles, their averages and their peaks."""

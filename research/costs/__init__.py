@@ -1,0 +1,1 @@
+"""What the submission costs beyond bare optax: time and memory."""

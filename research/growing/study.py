@@ -1,0 +1,471 @@
+"""Trains on old data, lets them grow, and goes on in fourteen ways.
+
+  python -m reset_cycles.research.growing.study --out=LOG.csv
+
+What was fixed before anything was run:
+
+- Selection: images and characters, seeds 0 to 9. On these tau is chosen. Held
+  out: images_norm and molecules, seeds 10 to 19. Nothing is chosen on them. The
+  peak of each task was the best of .001, .003, .01, .03 and .06 for a fresh model
+  on all data, seeds 100 to 104, before any other way was run.
+- A new stage has 360 steps on images and 180 on the other tasks, those of a stream
+  half as many; all ways of a seed see the same batches, and the same fresh model.
+  Up to when images had been trained, and none of its figures looked at, all were
+  to have 360; the time did not suffice.
+- The target of a stage is the median of the fresh models' last metrics over the
+  ten seeds: about half of the fresh models reach it.
+- The cost of a run is its steps to the target over the stage's steps; 2 if the
+  target is never reached. The tau that is chosen is the one of .1, .2, .4, .6 and
+  .8 with the least geometric mean of the costs over all conditions and seeds of
+  the selection; in streams the last stage counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import functools
+import pathlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ...core.evaluation import Evaluation, Target
+from ...core.plan import jax_lr_schedule
+from ...core.schedules import Cycle
+from ...soft_reset import FULL, ResetPlan, SoftReset, blend
+from .tasks import TASKS, Task
+
+SELECTION, HELD_OUT = ('images', 'characters'), ('images_norm', 'molecules')
+SEEDS = dict.fromkeys(SELECTION, range(10)) | dict.fromkeys(
+  HELD_OUT, range(10, 20)
+)
+TAUS = (0.1, 0.2, 0.4, 0.6, 0.8)
+FIELDS = ('task', 'condition', 'arm', 'part', 'seed', 'tau', 'metrics')
+_PARTS = 5  # of a stream
+_WRONG = 0.4  # share of the old labels that are wrong
+# Ash and Adams 2020, from the example of their code: .4 of the old model and .1
+# of a new initialisation; their optimizer begins anew.
+_SHRINK, _PERTURB = 0.4, 0.1
+_ADAM = optax.scale_by_adam(b1=0.9, b2=0.999)
+_WEIGHT_DECAY = 0.01
+
+
+class Condition(NamedTuple):
+  """How the data grow."""
+
+  old_share: float = 1.0  # of the new data
+  old_steps: float = 0.5  # of those of a stage
+  is_wrong: bool = False  # whether some of the old labels are wrong
+  is_stream: bool = False  # five parts instead of two
+  is_permuted: bool = False  # whether each part has its own names of classes
+
+
+CONDITIONS = {
+  '10 %, short': Condition(0.1, 0.5),
+  '10 %, long': Condition(0.1, 3.0),
+  '50 %, short': Condition(0.5, 0.5),
+  '50 %, long': Condition(0.5, 3.0),
+  'wrong labels': Condition(0.5, 3.0, is_wrong=True),
+  'stream': Condition(is_stream=True),
+  'permuted labels': Condition(is_stream=True, is_permuted=True),
+}
+
+
+class Arm(NamedTuple):
+  """How the old model goes on."""
+
+  tau: float | str = 0.0  # or 'distance': by the thesis' way to the target
+  is_anew: bool = False  # whether the optimizer begins anew
+  shrinks: bool = False  # shrink and perturb
+  cycles: int = 1
+  resets_between: bool = False  # soft resets by distance between the cycles
+
+
+ARMS = {
+  'fresh': Arm(1.0, is_anew=True),
+  'go on': Arm(),
+  'go on, new optimizer': Arm(is_anew=True),
+  'shrink and perturb': Arm(shrinks=True, is_anew=True),
+  **{f'soft {tau}': Arm(tau) for tau in TAUS},
+  'soft distance': Arm('distance'),
+  'fresh, chain': Arm(1.0, is_anew=True, cycles=3),
+  'go on, chain': Arm(cycles=3),
+  'soft 0.4, chain': Arm(0.4, cycles=3),
+  'soft distance, chain': Arm('distance', cycles=3, resets_between=True),
+}
+
+
+class Models(NamedTuple):
+  """The models of all seeds; leading axis: the seeds."""
+
+  params: Any
+  stats: Any
+  adam: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """The data of one stage; leading axis: the seeds."""
+
+  steps: int
+  chosen: np.ndarray  # indices of the examples at hand
+  labels: np.ndarray  # of all examples
+  test_labels: np.ndarray
+
+
+class Programs:
+  """What a task needs, compiled once for all conditions, arms and seeds."""
+
+  def __init__(self, task: Task) -> None:
+    self.task = task
+    inputs, test = (jnp.asarray(part[0]) for part in (task.train, task.test))
+
+    def begun(key: jax.Array) -> Models:
+      params, stats = task.init(key)
+      return Models(params, stats, _ADAM.init(params))
+
+    def chunk(models: Models, labels: Any, indices: Any, rates: Any) -> Models:
+      def loss(params: Any, stats: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        outputs, stats = task.apply(params, stats, x, True)
+        return task.loss(outputs, y), stats
+
+      def step(models: Models, given: Any) -> tuple[Models, None]:
+        index, rate = given
+        params, stats, adam = models
+        grads, stats = jax.grad(loss, has_aux=True)(
+          params, stats, inputs[index], labels[index]
+        )
+        moves, adam = _ADAM.update(grads, adam, params)
+        params = jax.tree_util.tree_map(
+          lambda p, m: p - rate * (m + _WEIGHT_DECAY * p), params, moves
+        )
+        return Models(params, stats, adam), None
+
+      return jax.lax.scan(step, models, (indices, rates))[0]
+
+    def metric(models: Models, labels: Any) -> jax.Array:
+      outputs, _ = task.apply(models.params, models.stats, test, False)
+      return task.metric(outputs, labels)
+
+    self.fresh = jax.jit(jax.vmap(begun))
+    self.chunk = jax.jit(jax.vmap(chunk, (0, 0, 0, None)), donate_argnums=0)
+    self.metric = jax.jit(jax.vmap(metric))
+    self.reset = jax.jit(jax.vmap(_reset))
+
+
+def _reset(old: Models, new: Models, plan: jax.Array) -> Models:
+  """The blend of `engine.model_reset`, for Adam; plan: a ResetPlan's numbers."""
+  tau, keep, keeps_counts = plan
+  mix = lambda a, b: blend(a, b, 1 - tau, tau)
+  moment = lambda a, b: blend(a, b, keep, 1 - keep)
+  tree_map = jax.tree_util.tree_map
+  adam = new.adam._replace(
+    count=jnp.where(keeps_counts > 0, old.adam.count, new.adam.count),
+    mu=tree_map(moment, old.adam.mu, new.adam.mu),
+    nu=tree_map(moment, old.adam.nu, new.adam.nu),
+  )
+  params = tree_map(mix, old.params, new.params)
+  return Models(params, tree_map(mix, old.stats, new.stats), adam)
+
+
+def order_of(seed: int, number: int, chosen: np.ndarray, count: int) -> Any:
+  """`count` examples, each of `chosen` as often as any other, in random order."""
+  rng = np.random.default_rng((44, seed, number))
+  rounds = -(-count // len(chosen))
+  return np.concatenate([rng.permutation(chosen) for _ in range(rounds)])[
+    :count
+  ]
+
+
+def _permuted(task: Task, labels: np.ndarray, order: np.ndarray) -> np.ndarray:
+  return labels[:, order] if task.num_classes == 128 else order[labels]
+
+
+def parts_of(
+  task: Task, condition: Condition, seeds: Sequence[int]
+) -> list[Part]:
+  """The data of the stages, the first one's included."""
+  labels, test = task.train[1], task.test[1]
+  many: Callable[..., Any] = lambda one: np.stack([one] * len(seeds))
+  orders = [
+    np.random.default_rng((4, s)).permutation(len(labels)) for s in seeds
+  ]
+  share: Callable[..., Any] = lambda f: np.stack(
+    [o[: round(f * len(labels))] for o in orders]
+  )
+  half = task.steps // 2
+  if condition.is_permuted:
+    names = [
+      [
+        np.random.default_rng((5, s, i)).permutation(task.num_classes)
+        for s in seeds
+      ]
+      for i in range(_PARTS)
+    ]
+    renamed: Callable[..., Any] = lambda values, order: np.stack(
+      [_permuted(task, values, one) for one in order]
+    )
+    return [
+      Part(half, share(1.0), renamed(labels, n), renamed(test, n))
+      for n in names
+    ]
+  if condition.is_stream:
+    return [
+      Part(half, share((i + 1) / _PARTS), many(labels), many(test))
+      for i in range(_PARTS)
+    ]
+  old = many(labels)
+  for row, seed in zip(old, seeds) if condition.is_wrong else ():
+    rng = np.random.default_rng((6, seed))
+    if task.num_classes == 128:  # the labels of another molecule
+      is_wrong = rng.random(len(row)) < _WRONG
+      row[is_wrong] = row[rng.permutation(np.flatnonzero(is_wrong))]
+    else:
+      others = rng.integers(0, task.num_classes, row.shape)
+      row[:] = np.where(rng.random(row.shape) < _WRONG, others, row)
+  steps = round(condition.old_steps * task.steps)
+  return [
+    Part(steps, share(condition.old_share), old, many(test)),
+    Part(task.steps, share(1.0), many(labels), many(test)),
+  ]
+
+
+def stage(
+  programs: Programs,
+  models: Models,
+  part: Part,
+  number: int,
+  seeds: Sequence[int],
+  cycles: int = 1,
+  between: Callable[[Models, np.ndarray, int], Models] | None = None,
+) -> tuple[Models, np.ndarray]:
+  """Trains one stage.
+
+  Returns:
+    The models, and the metrics before the first step and at each evaluation, of
+    shape (seeds, evaluations).
+  """
+  task = programs.task
+  chain = jax_lr_schedule(
+    part.steps, (Cycle(task.peak, warmup_factor=0.05),) * cycles, 1.0
+  )
+  rates = np.asarray(chain(np.arange(part.steps)))
+  count = part.steps * task.batch
+  indices = np.stack(
+    [
+      order_of(seed, number, chosen, count)
+      for seed, chosen in zip(seeds, part.chosen)
+    ]
+  ).reshape(len(seeds), part.steps, task.batch)
+  labels, test = jnp.asarray(part.labels), jnp.asarray(part.test_labels)
+  metrics = [np.asarray(programs.metric(models, test))]
+  for start in range(0, part.steps, task.every):
+    if between is not None and start in chain.reinit_steps:
+      models = between(models, metrics[-1], start)
+    now = slice(start, start + task.every)
+    models = programs.chunk(models, labels, indices[:, now], rates[now])
+    metrics.append(np.asarray(programs.metric(models, test)))
+  return models, np.stack(metrics, axis=1)
+
+
+def blended(
+  programs: Programs, old: Models, new: Models, plans: Sequence[ResetPlan]
+) -> Models:
+  """The models after a reset, each seed's by its own plan."""
+  return programs.reset(old, new, jnp.asarray(plans, jnp.float32))
+
+
+def begun(
+  programs: Programs,
+  arm: Arm,
+  old: Models,
+  new: Models,
+  taus: Sequence[float],
+) -> Models:
+  """The models with which a stage begins."""
+  if arm.shrinks:
+    mix = lambda a, b: _SHRINK * a + _PERTURB * b
+    params = jax.tree_util.tree_map(mix, old.params, new.params)
+    return Models(params, old.stats, new.adam)
+  plans = [SoftReset(alpha=0.5).plan(tau) for tau in taus]
+  if arm.is_anew:
+    plans = [
+      plan._replace(keep_moments=0.0, keep_counts=False) for plan in plans
+    ]
+  if arm.tau == 1.0:
+    plans = [FULL for _ in taus]
+  return blended(programs, old, new, plans)
+
+
+def distances(
+  task: Task,
+  goal: float,
+  metrics: np.ndarray,
+  firsts: np.ndarray,
+  step: int = 0,
+  end: int = 1,
+) -> list[float]:
+  """The thesis' tau of each seed's metric."""
+  target = Target('metric', goal, task.rises)
+  reset = SoftReset(alpha=0.5, scale='log', fade=0.0)
+  of: Callable[..., Any] = lambda value: Evaluation(1, 0.0, float(value))
+  return [
+    reset.tau(of(metric), of(first), target, step, end)
+    for metric, first in zip(metrics, firsts)
+  ]
+
+
+Rows = list[dict[str, Any]]
+
+
+def train_arm(
+  programs: Programs,
+  arm: Arm,
+  parts: Sequence[Part],
+  old: Models,
+  seeds: Sequence[int],
+  goals: Sequence[float],
+  fresh: Callable[[int], Models],
+) -> Iterator[tuple[int, Sequence[float], np.ndarray]]:
+  """Each further part's number, taus and metrics."""
+  task = programs.task
+  models = jax.tree_util.tree_map(jnp.copy, old)
+  for number, part in enumerate(parts[1:], 1):
+    new, test = fresh(number), jnp.asarray(part.test_labels)
+    firsts = np.asarray(programs.metric(new, test))
+    if arm.tau == 'distance':
+      now = np.asarray(programs.metric(models, test))
+      taus = distances(task, goals[number - 1], now, firsts)
+    else:
+      taus = [float(arm.tau)] * len(seeds)
+    models = begun(programs, arm, models, new, taus)
+
+    goal = goals[number - 1] if goals else 0.0
+    given = programs, fresh, number, goal, firsts
+    between = functools.partial(_between, given)
+    models, metrics = stage(
+      *(programs, models, part, number, seeds, arm.cycles),
+      between if arm.resets_between else None,
+    )
+    yield number, taus, metrics
+
+
+def _between(
+  given: tuple[Programs, Callable[[int], Models], int, float, np.ndarray],
+  models: Models,
+  metrics: np.ndarray,
+  step: int,
+) -> Models:
+  """The soft reset before a further cycle of a stage."""
+  programs, fresh, number, goal, firsts = given
+  taus = distances(
+    programs.task, goal, metrics, firsts, step, programs.task.steps
+  )
+  plans = [SoftReset(alpha=0.5).plan(tau) for tau in taus]
+  return blended(programs, models, fresh(100 * number + step), plans)
+
+
+def read(path: pathlib.Path) -> Rows:
+  """The rows of a log; none if there is no file."""
+  if not path.exists():
+    return []
+  with path.open(newline='') as file:
+    rows: Rows = list(csv.DictReader(file))
+  for row in rows:
+    row |= {'part': int(row['part']), 'seed': int(row['seed'])}
+    row['metrics'] = np.array([*map(float, row['metrics'].split())])
+  return rows
+
+
+def goals_of(rows: Rows, task: str, condition: str) -> list[float]:
+  """The target of each stage: the median of the fresh models' last metrics."""
+  own = [
+    r
+    for r in rows
+    if (r['task'], r['condition'], r['arm']) == (task, condition, 'fresh')
+  ]
+  parts = sorted({r['part'] for r in own})
+  return [
+    float(np.median([r['metrics'][-1] for r in own if r['part'] == part]))
+    for part in parts
+  ]
+
+
+def arms_of(condition: Condition) -> list[str]:
+  """Chains are for the conditions of two parts."""
+  return [
+    name
+    for name, arm in ARMS.items()
+    if arm.cycles == 1 or not condition.is_stream
+  ]
+
+
+def run(path: pathlib.Path, tasks: Sequence[str]) -> None:
+  """Trains what the log lacks."""
+  for name in tasks:
+    programs, seeds = Programs(TASKS[name]()), SEEDS[name]
+    for title, condition in CONDITIONS.items():
+      rows = read(path)
+      done = {(r['task'], r['condition'], r['arm']) for r in rows}
+      wanted = arms_of(condition)
+      missing = [arm for arm in wanted if (name, title, arm) not in done]
+      if not missing:
+        continue
+      began = time.monotonic()
+      fresh = functools.partial(_fresh, programs, seeds)
+      parts = parts_of(programs.task, condition, seeds)
+      old, metrics = stage(programs, fresh(0), parts[0], 0, seeds)
+      if (name, title, 'old') not in done:
+        _append(path, name, title, 'old', seeds, [(0, [1.0] * 10, metrics)])
+      for arm in missing:
+        goals = goals_of(read(path), name, title)
+        given = ARMS[arm], parts, old, seeds, goals, fresh
+        told = list(train_arm(programs, *given))
+        _append(path, name, title, arm, seeds, told)
+      print(f'{name}, {title}: {time.monotonic() - began:.0f} s', flush=True)
+
+
+def _fresh(programs: Programs, seeds: Sequence[int], number: int) -> Models:
+  base = [jax.random.PRNGKey(seed) for seed in seeds]
+  keys = [jax.random.fold_in(key, number) for key in base]
+  return programs.fresh(jnp.stack(keys))
+
+
+def _append(
+  path: pathlib.Path,
+  task: str,
+  condition: str,
+  arm: str,
+  seeds: Sequence[int],
+  told: Sequence[tuple[int, Sequence[float], np.ndarray]],
+) -> None:
+  is_new = not path.exists()
+  with path.open('a', newline='') as file:
+    writer = csv.writer(file, lineterminator='\n')
+    if is_new:
+      writer.writerow(FIELDS)
+    for part, taus, metrics in told:
+      for seed, tau, row in zip(seeds, taus, metrics):
+        values = ' '.join(f'{value:.5g}' for value in row)
+        key = task, condition, arm, part, seed
+        writer.writerow([*key, f'{tau:.3g}', values])
+
+
+def main() -> None:
+  """Runs the study, or those tasks of it that are named."""
+  parser = argparse.ArgumentParser(description='Trains what the log lacks.')
+  parser.add_argument('--out', type=pathlib.Path, required=True)
+  parser.add_argument('--tasks', default=','.join([*SELECTION, *HELD_OUT]))
+  given = parser.parse_args()
+  run(given.out, given.tasks.split(','))
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,1 @@
+"""What a run ends with whose target, or whose rate, is wrong."""

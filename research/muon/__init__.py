@@ -1,0 +1,1 @@
+"""What Muon with an average brings, and what it costs."""

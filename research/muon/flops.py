@@ -1,0 +1,176 @@
+"""What Muon's orthogonalisation costs at the real benchmark's shapes.
+
+  python -m reset_cycles.research.muon.flops [--workloads=wmt,ogbg] [--devices=8]
+
+In an environment of the benchmark's main branch, which this project's own
+environments are not; nothing is run and no data is read. XLA counts the flops of
+a training step's gradient (the unoptimised program, a device's share of the batch)
+and those of the orthogonalisation: of the compiled program of one of so many
+devices where it is spread, of the unoptimised one where each does it all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any
+
+# Of a graph in OGBG's batches, and the rows that pad each device's part.
+_NODES, _EDGES, _LABELS = 26, 56, 128
+
+
+def batches(devices: int) -> dict[str, Callable[[int], dict[str, Any]]]:
+  """Workload -> (batch size -> shapes of a batch), as the runner has them."""
+  import jax
+  import jraph
+  import numpy as np
+
+  def of(*shape: int, dtype: Any = np.float32) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+  def images(n: int) -> dict[str, Any]:
+    targets, weights = of(n, dtype=np.int32), of(n)
+    return {
+      'inputs': of(n, 224, 224, 3),
+      'targets': targets,
+      'weights': weights,
+    }
+
+  def words(n: int) -> dict[str, Any]:
+    ints = of(n, 256, dtype=np.int32)
+    return {'inputs': ints, 'targets': ints, 'weights': of(n, 256)}
+
+  def clicks(n: int) -> dict[str, Any]:
+    return {'inputs': of(n, 39), 'targets': of(n), 'weights': of(n)}
+
+  def scans(n: int) -> dict[str, Any]:
+    numbers = {name: of(n) for name in ('mean', 'std', 'volume_max', 'weights')}
+    return {'inputs': of(n, 320, 320), 'targets': of(n, 320, 320), **numbers}
+
+  def speech(n: int) -> dict[str, Any]:
+    sound, said = of(n, 320_000), of(n, 256, dtype=np.int32)
+    return {'inputs': (sound, sound), 'targets': (said, of(n, 256))}
+
+  def graphs(n: int) -> dict[str, Any]:
+    each = n // devices
+    nodes, edges = devices * (_NODES * each + 1), devices * _EDGES * each
+    count, ends = devices * (each + 1), of(edges, dtype=np.int32)
+    counts = of(count, dtype=np.int32)
+    graph = jraph.GraphsTuple(
+      nodes=of(nodes, 9),
+      edges=of(edges, 3),
+      senders=ends,
+      receivers=ends,
+      globals={},
+      n_node=counts,
+      n_edge=counts,
+    )
+    labels = of(count, _LABELS)
+    return {'inputs': graph, 'targets': labels, 'weights': labels}
+
+  return {
+    'wmt': words,
+    'imagenet_vit': images,
+    'imagenet_resnet': images,
+    'librispeech_conformer': speech,
+    'fastmri': scans,
+    'ogbg': graphs,
+    'criteo1tb': clicks,
+  }
+
+
+def counted(name: str, devices_count: int) -> list[str]:
+  """Cells of a workload's row."""
+  import jax
+  from algoperf.workloads import workloads
+
+  from reset_cycles.core import workload as workload_facts
+  from reset_cycles.core.devices import Devices
+  from reset_cycles.engine.train_step import loss_in_training
+  from reset_cycles.optimizers import muon
+  from reset_cycles.submission import get_batch_size
+
+  meta = workloads.WORKLOADS[name]
+  path = f'algoperf/workloads/{meta["workload_path"]}_jax/workload.py'
+  workload: Any = workloads.import_workload(
+    path, meta['workload_class_name'], workload_init_kwargs={}
+  )
+  key = jax.ShapeDtypeStruct((2,), 'uint32')
+  params, model_state = jax.eval_shape(workload.init_model_fn, key)
+  batch = batches(devices_count)[name](get_batch_size(name))
+  loss = loss_in_training(workload, None, 0.0)
+  graded = jax.value_and_grad(loss, has_aux=True)
+  lowered = jax.jit(graded).lower(params, model_state, batch, key)
+  step = flops(lowered) / devices_count
+
+  told = workload_facts.matrices(workload, workload.param_shapes)
+  leaves = jax.tree_util.tree_leaves(params)
+  kinds = told or (True,) * len(leaves)
+  matrices = [
+    jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    for leaf, kind in zip(leaves, kinds)
+    if kind and muon.is_matrix(leaf.shape)
+  ]
+  devices = Devices()
+  same = devices.layout(matrices)
+  spread = jax.jit(
+    lambda given: muon.by_stacks(
+      lambda stack: devices.spread(muon.orthogonalised, stack), given
+    ),
+    in_shardings=(same,),
+    out_shardings=same,
+  )
+  own = flops(spread.lower(matrices).compile())
+  whole = flops(
+    jax.jit(lambda given: muon.by_stacks(muon.orthogonalised, given)).lower(
+      matrices
+    )
+  )
+  stacks: dict[tuple[int, int], int] = {}
+  for leaf in matrices:
+    sides = muon.split_of(leaf.shape)
+    stacks[sides] = stacks.get(sides, 0) + 1
+  padded = sum(
+    -(-count // devices_count) * devices_count * rows * columns * 4
+    for (rows, columns), count in stacks.items()
+  )
+  received = padded * (devices_count - 1) / devices_count
+  return [
+    name,
+    f'{len(matrices)} of {len(leaves)} in {len(stacks)}',
+    f'{step / 1e9:.4g}',
+    f'{own / 1e9:.4g}',
+    f'{own / (own + step):.1%}',
+    f'{whole / (whole + step):.1%}',
+    f'{received / 1e6:.4g}',
+  ]
+
+
+def flops(program: Any) -> float:
+  """XLA's own count for a lowered or compiled program."""
+  found = program.cost_analysis()
+  return float((found[0] if isinstance(found, list) else found)['flops'])
+
+
+def main() -> None:
+  """Prints a Markdown table, row by row."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument('--devices', type=int, default=8)
+  parser.add_argument('--workloads', default='')
+  args = parser.parse_args()
+  flag = f'--xla_force_host_platform_device_count={args.devices}'
+  os.environ['XLA_FLAGS'] = flag
+  names = args.workloads.split(',') if args.workloads else batches(args.devices)
+  columns = (
+    *('', 'matrices of leaves, in stacks', 'step, GF', 'Muon, GF'),
+    *('share', 'share if each does all', 'received, MB'),
+  )
+  print(f'| {" | ".join(columns)} |')
+  print(f'|---|{"---:|" * (len(columns) - 1)}', flush=True)
+  for name in names:
+    print(f'| {" | ".join(counted(name, args.devices))} |', flush=True)
+
+
+if __name__ == '__main__':
+  main()

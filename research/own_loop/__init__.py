@@ -1,0 +1,1 @@
+"""Chains of cycles beside other optimizers in loops of one's own."""

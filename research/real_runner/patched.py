@@ -1,0 +1,288 @@
+"""main's own submission_runner.py on data of a package, run after run.
+
+  python -m reset_cycles.research.real_runner.patched JOBS
+
+`run.py` starts it, a process for each entry. JOBS is a JSON list of jobs. Their
+submission_runner.py is imported once, which takes longer than a short run; each
+run is a process forked from there. All that is changed of the benchmark is
+changed here, and README.md lists it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import math
+import os
+import pathlib
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...mini_algoperf.workloads import translation
+from . import data
+
+# Where each workload calls TFDS.
+LOADERS = {
+  'mnist': 'algoperf.workloads.mnist.workload',
+  'ogbg': 'algoperf.workloads.ogbg.input_pipeline',
+  'wmt': 'algoperf.workloads.wmt.input_pipeline',
+}
+# Tokens of WMT that are no piece: padding, one that it never has, the end.
+PAD, _, END = range(SPECIAL := 3)
+
+
+class Job(NamedTuple):
+  """A run.
+
+  Attributes:
+    benchmark: the folder of submission_runner.py.
+    entries: the folder that the submission's lies in.
+    submission: the submission's folder in it.
+    workload: the benchmark's name.
+    data: a name in `data.DATA`, and the folder that it is read from.
+    properties: of the workload, by name; they replace its own.
+    model: sizes of WMT's Transformer and its `length` in tokens, or nothing.
+    batch_size: in place of the submission's, or None.
+    seconds_per_step: of the counted clock, or None for the real one.
+    flags: further ones of the runner.
+    log: file for what is printed.
+  """
+
+  benchmark: str
+  entries: str
+  submission: str
+  workload: str
+  data: tuple[str, str]
+  properties: dict[str, Any]
+  model: dict[str, int]
+  batch_size: int | None
+  seconds_per_step: float | None
+  flags: list[str]
+  log: str
+
+
+def give_cpu_freq() -> None:
+  """The benchmark's meta data want it; virtual machines may have none."""
+  import psutil
+
+  if psutil.cpu_freq() is None:
+    freq = types.SimpleNamespace(current=0.0, min=0.0, max=0.0)
+    psutil.cpu_freq = lambda percpu=False: freq
+
+
+class CountedClock:
+  """Seconds that pass with steps alone: evaluations and set-up take none."""
+
+  def __init__(self, seconds_per_step: float):
+    self.seconds_per_step = seconds_per_step
+    self.steps = 0
+
+  def __call__(self) -> float:
+    """The runner's clock reads 0 at its last evaluation before the run. Far from
+    it, as a real clock is, the first step is followed by an evaluation."""
+    return 1e6 + self.steps * self.seconds_per_step
+
+
+def count_steps(submission: Any, clock: CountedClock) -> None:
+  """Has every step of a submission advance the clock."""
+  update_params = submission.update_params
+
+  @functools.wraps(update_params)  # the runner looks at the signature
+  def counted(*args: Any, **kwargs: Any) -> Any:
+    clock.steps = kwargs['global_step'] + 1
+    return update_params(*args, **kwargs)
+
+  submission.update_params = counted
+
+
+def set_properties(workloads: Any, properties: dict[str, Any]) -> None:
+  """Makes import_workload give a class with other properties."""
+  import_workload = workloads.import_workload
+
+  def changed(
+    workload_path: str,
+    workload_class_name: str,
+    return_class: bool = False,
+    workload_init_kwargs: dict[str, Any] | None = None,
+  ) -> Any:
+    cls = import_workload(workload_path, workload_class_name, return_class=True)
+    for name, value in properties.items():
+      if not hasattr(cls, name):
+        sys.exit(f'{workload_class_name} has no property {name}.')
+      # A plain attribute takes the place of a property.
+      setattr(cls, name, tuple(value) if isinstance(value, list) else value)
+    return cls if return_class else cls(**(workload_init_kwargs or {}))
+
+  workloads.import_workload = changed
+
+
+def part_of(split: str) -> tuple[str, slice]:
+  """Name and part of a split as TFDS writes it, such as 'train[:50000]'."""
+  name, _, part = split.partition('[')
+  start, _, stop = part.rstrip(']').partition(':')
+  return name, slice(int(start or 0), int(stop) if stop else None)
+
+
+def give_data(loader: Any, splits: data.Splits) -> None:
+  """Has a module of the benchmark get our examples where it asks TFDS."""
+  import tensorflow as tf
+
+  def field(values: Any) -> Any:
+    if hasattr(values, 'shape'):
+      return values
+    lengths = [len(value) for value in values]
+    return tf.RaggedTensor.from_row_lengths(np.concatenate(values), lengths)
+
+  def load(name: str, *, split: str, **_: Any) -> Any:
+    key, part = part_of(split)
+    return tf.data.Dataset.from_tensor_slices(
+      {name: field(values[part]) for name, values in splits[key].items()}
+    )
+
+  def builder(name: str, **_: Any) -> Any:
+    info = types.SimpleNamespace(supervised_keys=tuple(splits['train']))
+    return types.SimpleNamespace(
+      info=info, as_dataset=functools.partial(load, name)
+    )
+
+  loader.tfds = types.SimpleNamespace(
+    load=load, builder=builder, ReadConfig=types.SimpleNamespace
+  )
+
+
+class Pieces:
+  """In place of WMT's SentencePiece model: texts have spaces between pieces.
+
+  Args:
+    pieces: of both languages; '_' starts a word. The first one's token is 3.
+  """
+
+  def __init__(self, pieces: Sequence[str]):
+    import tensorflow as tf
+
+    self._tf = tf
+    self._texts = [*[''] * SPECIAL, *pieces]
+    tokens = tf.range(SPECIAL, len(self._texts))
+    content = tf.lookup.KeyValueTensorInitializer(tf.constant(pieces), tokens)
+    self._tokens = tf.lookup.StaticHashTable(content, default_value=PAD)
+
+  def tokenize(self, text: Any) -> Any:
+    """Tokens of a text, with the end; an unknown piece would be padding."""
+    tokens = self._tokens.lookup(self._tf.strings.split(text))
+    return self._tf.concat([tokens, [END]], axis=0)
+
+  def detokenize(self, tokens: Any) -> Any:
+    """The words of tokens; those that are no piece are nothing."""
+    text = ''.join(self._texts[token] for token in tokens.tolist())
+    return self._tf.constant(text.replace('_', ' ').strip())
+
+
+def make_translation_smaller(model: dict[str, int]) -> None:
+  """Gives WMT other sizes, a shorter length, and a language of few pieces.
+
+  Only the validation split is translated; BLEU of the others is not a number, and
+  the test target counts as reached.
+
+  Args:
+    model: fields of main's `TransformerConfig`, and `length`, the tokens that a
+      row of a batch and a translation have at most, in place of 256.
+  """
+  wmt = 'algoperf.workloads.wmt'
+  sizes = {name: size for name, size in model.items() if name != 'length'}
+  length = model['length']
+  models: Any = importlib.import_module(f'{wmt}.wmt_jax.models')
+  models.TransformerConfig = functools.partial(
+    models.TransformerConfig, **sizes
+  )
+  pipeline: Any = importlib.import_module(f'{wmt}.input_pipeline')
+  batches = pipeline.preprocess_wmt_data
+  pipeline.preprocess_wmt_data = lambda *args, **kwargs: batches(
+    *args, **{**kwargs, 'max_length': length}
+  )
+  pieces = Pieces(translation.language())
+  pipeline.tokenizer.load_tokenizer = lambda vocab_path: pieces
+  workload = importlib.import_module(f'{wmt}.wmt_jax.workload').WmtWorkload
+  make_cache = workload.initialize_cache
+  bleu = workload.translate_and_calculate_bleu
+  workload.initialize_cache = lambda self, inputs: make_cache(
+    self, inputs, length
+  )
+
+  def shorter(self: Any, **kwargs: Any) -> Any:
+    if kwargs['ds_iter'] is not self._eval_iters.get('validation'):
+      return math.nan
+    # One method object, not one a call: it is traced once for all evaluations.
+    vars(self).setdefault('predict_step', self.predict_step)
+    return bleu(self, **{**kwargs, 'max_predict_length': length})
+
+  workload.translate_and_calculate_bleu = shorter
+  workload.has_reached_test_target = lambda self, _: True
+
+
+def run(job: Job) -> None:
+  """Runs a job to the end of the benchmark's runner, and exits."""
+  runner: Any = importlib.import_module('submission_runner')
+  set_properties(runner.workloads, job.properties)
+  name, folder = job.data
+  give_data(
+    importlib.import_module(LOADERS[job.workload]),
+    data.DATA[name](pathlib.Path(folder)),
+  )
+  if job.model:
+    make_translation_smaller(job.model)
+  submission: Any = importlib.import_module(f'{job.submission}.submission')
+  if job.batch_size:
+    submission.get_batch_size = lambda name: job.batch_size
+  if job.seconds_per_step:
+    clock = CountedClock(job.seconds_per_step)
+    count_steps(submission, clock)
+    runner.get_time = clock
+  from absl import app
+
+  app.run(
+    runner.main,
+    argv=[
+      'submission_runner.py',
+      '--framework=jax',
+      '--tuning_ruleset=self',
+      f'--workload={job.workload}',
+      f'--submission_path={job.submission}/submission.py',
+      '--save_checkpoints=False',
+      *job.flags,
+    ],
+  )
+
+
+def in_fork(job: Job) -> None:
+  """Runs a job in a process of its own.
+
+  Raises:
+    SystemExit: if it fails.
+  """
+  child = os.fork()
+  if not child:
+    with open(job.log, 'w') as log:
+      os.dup2(log.fileno(), sys.stdout.fileno())
+      os.dup2(log.fileno(), sys.stderr.fileno())
+    run(job)
+  if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+    sys.exit(f'failed: see {job.log}')
+
+
+def main(jobs: list[Job]) -> None:
+  """Runs one job after the other; prints a line after each."""
+  sys.path[:0] = [jobs[0].benchmark, jobs[0].entries]
+  give_cpu_freq()
+  importlib.import_module('submission_runner')
+  for index, job in enumerate(jobs):
+    in_fork(job)
+    print(index, flush=True)
+
+
+if __name__ == '__main__':
+  main([Job(**job) for job in json.loads(sys.argv[1])])

@@ -1,0 +1,61 @@
+"""The share of its weights' size that published peaks are, on main's models.
+
+python -m reset_cycles.research.real_runner.peaks BENCHMARK [WORKLOAD ...]
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+from typing import Any
+
+import jax
+
+from ...core import workload as workload_facts
+from ...optimizers.relative_peak import RelativePeak
+from ...optimizers.spectral_peak import SpectralPeak
+from ...schedule_params import MUON
+from ..board.rivals import muon
+
+PUBLISHED = 0.0025  # of Schedule-Free AdamW
+PUBLISHED_MUON = muon.MULTIPLE * muon.LEARNING_RATE  # of the JAX entry
+WORKLOADS = (
+  *('criteo1tb', 'fastmri', 'imagenet_resnet', 'imagenet_vit', 'mnist', 'ogbg'),
+  *('librispeech_conformer', 'librispeech_deepspeech', 'wmt'),
+)
+
+
+def main(benchmark: str, *workloads: str) -> None:
+  """Prints a row of a table for each workload; makes its model, trains nothing."""
+  sys.path.insert(0, str(pathlib.Path(benchmark).resolve()))
+  known: Any = importlib.import_module('algoperf.workloads.workloads')
+  columns = (
+    'size of the weights',
+    'share',
+    'size of the matrices',
+    'Muon: share',
+    "MUON's share",
+  )
+  print(f'| workload | {" | ".join(columns)} |\n|{" --- |" * 6}')
+  for name in workloads or WORKLOADS:
+    about = known.WORKLOADS[name]
+    workload = known.import_workload(
+      f'algoperf/workloads/{about["workload_path"]}_jax/workload.py',
+      about['workload_class_name'],
+      workload_init_kwargs={},
+    )
+    params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
+    size = RelativePeak(1.0).peak(params)
+    told = workload_facts.matrices(workload, workload.param_shapes)
+    matrices = SpectralPeak(1.0).peak(params, told)
+    steps = int(MUON.budget_factor * workload.step_hint)
+    rule: Any = MUON.relative_peak
+    sizes = f'{size:.4f} | {PUBLISHED / size:.3f} | {matrices:.3f}'
+    shares = (PUBLISHED_MUON, rule.peak(params, told, steps))
+    shown = ' | '.join(f'{peak / matrices:.4f}' for peak in shares)
+    print(f'| {name} | {sizes} | {shown} |', flush=True)
+
+
+if __name__ == '__main__':
+  main(*sys.argv[1:])

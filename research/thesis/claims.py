@@ -1,0 +1,404 @@
+"""The claims of the thesis, and what seeds say to them: quantities and votes.
+
+The way of a run leads from the untrained model, y_0, its first evaluation, to
+the target; the share that a value y has gone of it is (y - y_0) / (target -
+y_0), for metrics that rise and for those that fall. An evaluation at the last
+step of a cycle belongs to that cycle.
+
+RESULTS.md says when a cycle is good or has failed, and how seeds vote. Of the
+sign test at 5 %: nine of ten seeds, or all of six, carry a verdict.
+
+Early switching is judged on runs that were trained with switching off, so that
+the end of each cycle is known; the rule is replayed on their losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ...early_switching import SmoothedLoss, SmoothedLossRule
+from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
+from ...views.run_files import RunTable
+from .settings import RUNS
+
+REGAINED = 0.95
+FAILED, GOOD = 0.1, 0.5
+# Shares of the way that count as no difference where a claim says "no worse".
+MARGIN = 0.01
+_SIGNIFICANT = 0.05
+_LABELS: Mapping[type, str] = {
+  FullReset: 'full',
+  KeptMomentum: 'kept momentum',
+  SoftReset: 'soft',
+  Cyclic: 'cyclic',
+}
+
+Study = Mapping[str, Mapping[int, RunTable]]  # by run and seed, on one workload
+
+
+def share_gone(value: np.ndarray, start: float, goal: float) -> np.ndarray:
+  """(value - start) / (goal - start), shape=(n,); 0 where it is not finite."""
+  share = (np.asarray(value, float) - start) / (goal - start)
+  return np.where(np.isfinite(share), share, 0.0)
+
+
+def cycle_metrics(table: RunTable) -> list[np.ndarray]:
+  """The metric at the evaluations of each cycle, a vector per cycle."""
+  starts = np.array(table.cycle_starts)
+  # Cycle i has the evaluations after its first step's start, up to its end.
+  cycle = np.searchsorted(starts, table.eval_steps, side='left') - 1
+  return [table.metric[cycle == i] for i in range(len(starts))]
+
+
+def shares(table: RunTable) -> list[np.ndarray]:
+  """`share_gone` towards the target at the evaluations of each cycle."""
+  start, goal = table.metric[0], table.target.value
+  return [share_gone(y, start, goal) for y in cycle_metrics(table)]
+
+
+def final_share(table: RunTable, cycle: int) -> float:
+  """The share of the way gone at the end of a cycle, counted from 0."""
+  return float(shares(table)[cycle][-1])
+
+
+def best_share(table: RunTable) -> float:
+  """The largest share of the way that a cycle after the first has gone."""
+  return float(np.concatenate(shares(table)[1:]).max())
+
+
+def _since_reset(table: RunTable, reset: int) -> np.ndarray:
+  """After a reset: shares of the way to what the model was before it."""
+  before, after = cycle_metrics(table)[reset : reset + 2]
+  return share_gone(after, table.metric[0], before[-1])
+
+
+def loss_at_reset(table: RunTable, reset: int) -> float:
+  """The share of the way that is lost at the first evaluation after a boundary.
+
+  Boundaries count from 0. Where nothing is reset, it is what the rate costs.
+  """
+  return float(1.0 - _since_reset(table, reset)[0])
+
+
+def recovery(table: RunTable, reset: int) -> float:
+  """Evaluations until 95 % of the way to the model before the reset is regained.
+
+  1 is the first evaluation after it; infinity if the cycle ends before.
+  """
+  regained = np.flatnonzero(_since_reset(table, reset) >= REGAINED)
+  return float(regained[0] + 1) if regained.size else math.inf
+
+
+class Measure(NamedTuple):
+  """One measured quantity; a value per seed that has it."""
+
+  name: str
+  values: Sequence[float]
+
+
+class Finding(NamedTuple):
+  """What a workload's seeds say to a claim."""
+
+  measures: Sequence[Measure]
+  votes: Sequence[int]  # a seed each: 1 for, -1 against, 0 neither
+
+  @property
+  def counts(self) -> tuple[int, int, int]:
+    """Seeds for, against and neither."""
+    votes = list(self.votes)
+    return votes.count(1), votes.count(-1), votes.count(0)
+
+  @property
+  def verdict(self) -> str:
+    """'holds', 'does not hold' or 'undecided'."""
+    num_for, num_against, _ = self.counts
+    count = num_for + num_against
+    if not count or stats.binomtest(num_for, count).pvalue >= _SIGNIFICANT:
+      return 'undecided'
+    return 'holds' if num_for > num_against else 'does not hold'
+
+
+def _vote(larger: float, smaller: float) -> int:
+  """1 if the first is larger, -1 if the second is, 0 if they are equal."""
+  return (larger > smaller) - (larger < smaller)
+
+
+# What a seed says: values of some quantities, by their names, and its vote.
+Answer = tuple[Mapping[str, Sequence[float]], int]
+Runs = Mapping[str, RunTable]  # a seed's, in the order of the claim
+
+
+class Claim(NamedTuple):
+  """A sentence of the thesis and how it is put to the test."""
+
+  sentence: str
+  question: str  # what a seed is asked; yes counts for the claim
+  runs: tuple[str, ...]  # keys of RUNS
+  answer: Callable[[Runs], Answer]
+
+  def ask(self, study: Study) -> Finding:
+    """Asks the seeds that all of the claim's runs were trained with."""
+    found: dict[str, list[float]] = {}
+    votes = []
+    common = set.intersection(*(set(study[run]) for run in self.runs))
+    for seed in sorted(common):
+      values, vote = self.answer({run: study[run][seed] for run in self.runs})
+      votes.append(vote)
+      for name, own in values.items():
+        found.setdefault(name, []).extend(own)
+    return Finding([Measure(*item) for item in found.items()], votes)
+
+
+def _label(run: str) -> str:
+  """How a run resets; says where a soft reset leaves the moments alone."""
+  reset = RUNS[run].reset
+  if isinstance(reset, SoftReset) and reset.alpha == 0.0:
+    return 'soft, parameters alone'
+  return _LABELS[type(reset)]
+
+
+def good_resets(tables: Iterable[RunTable]) -> list[bool]:
+  """For each boundary, whether the cycle before it is good in all runs."""
+  ends = ([share[-1] for share in shares(table)[:-1]] for table in tables)
+  return [min(at) >= GOOD for at in zip(*ends)]
+
+
+def mean_recovery(table: RunTable, resets: Sequence[bool]) -> float:
+  """A recovery that doesn't come in its cycle counts as the cycle and one."""
+  lengths = [len(y) for y in cycle_metrics(table)[1:]]
+  counts = [
+    min(recovery(table, reset), lengths[reset] + 1.0)
+    for reset, is_good in enumerate(resets)
+    if is_good
+  ]
+  return float(np.mean(counts))
+
+
+def _recovers_later(runs: Runs) -> Answer:
+  """Whether the first run takes more evaluations to recover than the second.
+
+  The cyclic run is measured beside them: what it needs is the learning rate's.
+  """
+  resets = good_resets(runs.values())
+  values = {
+    f'{title} after cycle {reset + 1}, {_label(run)}': (
+      [measure(table, reset)] if is_good else []
+    )
+    for title, measure in (
+      ('evaluations to recover', recovery),
+      ('share of the way lost', loss_at_reset),
+    )
+    for reset, is_good in enumerate(resets)
+    for run, table in runs.items()
+  }
+  if not any(resets):
+    return values, 0
+  first, second, *_ = (mean_recovery(t, resets) for t in runs.values())
+  return values, _vote(first, second)
+
+
+def _soft_is_no_worse(runs: Runs) -> Answer:
+  """Whether later cycles are no worse with soft resets than in the other run."""
+  names = sorted(runs, key=lambda run: run != 'peaks_soft')
+  if final_share(runs[names[0]], 0) < GOOD:
+    return {}, 0
+  soft, other = (best_share(runs[run]) for run in names)
+  values = {
+    f'best share of the way, {_label(run)}': [best]
+    for run, best in zip(names, (soft, other))
+  }
+  values['difference'] = [soft - other]
+  return values, 1 if soft >= other - MARGIN else -1
+
+
+def _leaves_a_failure(runs: Runs) -> Answer:
+  """What becomes of a run whose first cycle has failed."""
+  cyclic, soft = runs.values()
+  gone = final_share(cyclic, 0)
+  values = {'share of the way gone by the first cycle': [gone]}
+  if gone >= FAILED:
+    return values, 0
+  for run, table in runs.items():
+    name = f'best share after a failure, {_label(run)}'
+    values[name] = [best_share(table)]
+  return values, 1 if best_share(cyclic) < GOOD <= best_share(soft) else -1
+
+
+def _parts(parameters: float, moments: float, unit: str) -> Answer:
+  values = {
+    f"parameters' part, {unit}": [parameters],
+    f"moments' part, {unit}": [moments],
+  }
+  return values, _vote(abs(parameters), abs(moments))
+
+
+def _parts_of_costs(runs: Runs) -> Answer:
+  """The parameters' and the moments' part in what a full reset costs.
+
+  From a full reset to none in two steps: keep the moments, then the parameters.
+  """
+  resets = good_resets(runs.values())
+  if not any(resets):
+    return {}, 0
+  full, kept, cyclic = (mean_recovery(t, resets) for t in runs.values())
+  return _parts(kept - cyclic, full - kept, 'evaluations')
+
+
+def _parts_after_a_failure(runs: Runs) -> Answer:
+  """The two parts in what a soft reset brings after a failed first cycle."""
+  if final_share(next(iter(runs.values())), 0) >= FAILED:
+    return {}, 0
+  cyclic, params, soft = map(best_share, runs.values())
+  return _parts(params - cyclic, soft - params, 'share of the way')
+
+
+# Cycles that were made to fail or not, with the runs' switching off, so that
+# their end is known: (run, index of the cycle).
+# The first cycle of all runs with three is the same.
+_CYCLES = (
+  ('peaks_full', 0),
+  *(
+    (run, i)
+    for run in ('peaks_full', 'peaks_soft', 'failing_full')
+    for i in (1, 2)
+  ),
+  ('failed_start_cyclic', 0),
+)
+RUNS_REPLAYED = tuple(dict.fromkeys(run for run, _ in _CYCLES))
+
+
+def _first_switch(losses: np.ndarray) -> int | None:
+  """The evaluation, from 1, with the first S(t) = 1; None if there is none.
+
+  Of a cycle's validation losses, shape=(n,), with the constants of figure 3.7.
+  """
+  rule = RUNS['failing_switching'].switching
+  assert isinstance(rule, SmoothedLossRule)
+  smoothed = SmoothedLoss()
+  for t, loss in enumerate(losses, start=1):
+    smoothed = smoothed.after(loss, rule.lam)
+    if rule.verdict(smoothed).reason:
+      return t
+  return None
+
+
+def switching_evaluation(table: RunTable, cycle: int) -> int | None:
+  """The evaluation of a cycle, from 1, at which the rule would have ended it.
+
+  Returns:
+    The number of the evaluation with the first S(t) = 1; None if there is none
+    before the cycle's end, at which it is over anyway.
+  """
+  steps = table.losses.steps
+  start, end = table.cycle_starts[cycle], table.cycle_ends[cycle]
+  return _first_switch(table.losses.loss[(steps > start) & (steps < end)])
+
+
+def _failed_cycles_are_abandoned(runs: Runs) -> Answer:
+  """Whether S(t) fires in the cycles that fail, and when."""
+  failed, delays = 0, []
+  for run, cycle in _CYCLES:
+    share = shares(runs[run])[cycle]
+    if share[-1] < FAILED:
+      failed += 1
+      at = switching_evaluation(runs[run], cycle)
+      if at is not None:
+        delays.append(at - int(np.argmax(share[:at])) - 1)
+  values = {
+    'failed cycles per seed': [failed],
+    'abandoned by the rule': [len(delays)],
+    'evaluations from the best metric to the switch': delays,
+  }
+  return values, 2 * (len(delays) == failed) - 1 if failed else 0
+
+
+def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
+  """How often S(t) fires in a cycle that ends well."""
+  switches = [
+    switching_evaluation(runs[run], cycle)
+    for run, cycle in _CYCLES
+    if final_share(runs[run], cycle) >= GOOD
+  ]
+  abandoned = sum(at is not None for at in switches)
+  values = {
+    'good cycles per seed': [len(switches)],
+    'abandoned by the rule': [abandoned],
+  }
+  return values, (-1 if abandoned else 1) if switches else 0
+
+
+CLAIMS = (
+  Claim(
+    'Full resets forget and recover slowly.',
+    'Does the full reset take more evaluations to recover than the learning '
+    'rate alone costs (cyclic)?',
+    ('peaks_full', 'peaks_cyclic'),
+    _recovers_later,
+  ),
+  Claim(
+    'Keeping the momentum speeds up recovery in some cases.',
+    'Does a reset of the parameters alone recover in fewer evaluations than a '
+    'full one?',
+    ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
+    _recovers_later,
+  ),
+  Claim(
+    'After a good cycle soft resets recover faster than full ones.',
+    'Does the soft reset recover in fewer evaluations?',
+    ('peaks_full', 'peaks_soft', 'peaks_cyclic'),
+    _recovers_later,
+  ),
+  Claim(
+    'The best metric of later cycles is unchanged or better with soft resets.',
+    f'Is it no worse than with full resets, by {100 * MARGIN:g} % of the way?',
+    ('peaks_full', 'peaks_soft'),
+    _soft_is_no_worse,
+  ),
+  Claim(
+    'Cyclic training does not recover from a failed first cycle; soft resets '
+    'do.',
+    'After a failed first cycle: does the second get half of the way with a '
+    'soft reset, and not without?',
+    ('failed_start_cyclic', 'failed_start_soft'),
+    _leaves_a_failure,
+  ),
+  Claim(
+    'After good cycles soft resets are no worse than cyclic training.',
+    'Is the best metric of later cycles no worse, by '
+    f'{100 * MARGIN:g} % of the way?',
+    ('peaks_soft', 'peaks_cyclic'),
+    _soft_is_no_worse,
+  ),
+  Claim(
+    'What a full reset costs, it costs through the parameters.',
+    "Is the parameters' part in the evaluations to recover larger than the "
+    "moments'?",
+    ('peaks_full', 'peaks_kept', 'peaks_cyclic'),
+    _parts_of_costs,
+  ),
+  Claim(
+    'What a soft reset brings after a failure, it brings through the '
+    'parameters.',
+    "After a failed first cycle: is the parameters' part in the best metric "
+    "of the second larger than the moments'?",
+    ('failed_start_cyclic', 'failed_start_params', 'failed_start_soft'),
+    _parts_after_a_failure,
+  ),
+  Claim(
+    'Early switching abandons cycles that fail.',
+    "Does S(t), with figure 3.7's constants, fire in all of its failed cycles?",
+    RUNS_REPLAYED,
+    _failed_cycles_are_abandoned,
+  ),
+  Claim(
+    'Early switching lets healthy cycles be.',
+    "Does S(t), with figure 3.7's constants, fire in none of its good cycles?",
+    RUNS_REPLAYED,
+    _healthy_cycles_are_let_be,
+  ),
+)

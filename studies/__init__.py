@@ -1,1 +1,0 @@
-"""What is concluded from logs, and what a plan promises."""

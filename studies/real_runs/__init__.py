@@ -1,1 +1,0 @@
-"""Recorded runs of the real benchmark; README.md says what they are."""

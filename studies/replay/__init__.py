@@ -1,1 +1,0 @@
-"""What switching rules would have done on recorded runs."""

@@ -1,0 +1,412 @@
+"""Muon with an average, beside its twin and by hand."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import loops, reference, runs
+from helpers.trees import assert_close, assert_same, host
+from reset_cycles.core.clock import anchored_clock, packed
+from reset_cycles.core.devices import Devices
+from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.schedules import Cycle
+from reset_cycles.engine.model_reset import Model, ModelReset
+from reset_cycles.engine.records import as_plain
+from reset_cycles.optimizers import muon
+from reset_cycles.optimizers.base import ScheduleFreeAdamW, Step, clocked
+from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.roles import role_by_field
+from reset_cycles.schedule_params import SOFT_RESET, THESIS
+from reset_cycles.soft_reset import ResetPlan
+from reset_cycles.views import settings_json
+
+pytestmark = pytest.mark.usefixtures('compiled_quickly')
+STEPS = 60
+MUON = ScheduleFreeMuon()
+
+
+@pytest.mark.parametrize(
+  ('shape', 'sides'),
+  (
+    ((6, 4), (6, 4)),
+    ((64, 8, 8), (64, 64)),  # of attention: query, key, value
+    ((8, 8, 64), (64, 64)),  # and out
+    ((3, 3, 16, 32), (144, 32)),  # a convolution
+    ((7, 7, 3, 64), (147, 64)),
+    ((9, 1, 4), (9, 4)),
+  ),
+)
+def test_how_axes_are_split(shape, sides):
+  assert muon.split_of(shape) == sides
+
+
+@pytest.mark.parametrize(
+  ('shape', 'expected'),
+  (
+    ((), False),
+    ((8,), False),
+    ((8, 1), False),
+    ((1, 1, 8), False),
+    ((2, 2), True),
+    ((65_536, 2), True),
+    ((65_537, 2), False),
+    ((4_194_304, 128), False),  # criteo1tb's table
+  ),
+)
+def test_what_can_be_a_matrix(shape, expected):
+  assert muon.is_matrix(shape) is expected
+
+
+@pytest.mark.parametrize('shape', ((5, 5), (6, 8), (4, 9), (9, 4), (4, 90)))
+def test_singular_values_come_near_one(shape):
+  """U and V stay; what was .05 to 1 of the largest is .67 to 1.21."""
+  rng = np.random.default_rng(0)
+  u, _, vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+  values = np.geomspace(1.0, 0.05, len(vt))
+  stack = np.float32([(u * values) @ vt, (u * values[::-1]) @ vt])
+  for found, given in zip(np.asarray(muon.orthogonalised(stack)), stack):
+    inner = u.T @ found @ vt.T
+    np.testing.assert_allclose(inner, np.diag(np.diag(inner)), atol=1e-4)
+    assert 0.67 < np.diag(inner).min() and np.diag(inner).max() < 1.21
+    np.testing.assert_allclose(
+      found, reference.orthogonalised(given), rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize('shape', ((20, 20), (20, 60), (60, 20)))
+def test_singular_values_near_0_stay_where_the_formula_has_them(shape):
+  """They are squared, and small squares are lost beside large ones."""
+  rng = np.random.default_rng(0)
+  u, _, vt = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+  for least in (1e-3, 1e-5, 0.0):
+    values = np.geomspace(1.0, 1e-5, len(vt)) * (np.arange(len(vt)) < 10)
+    values[-1] = least
+    given = np.float32((u * values) @ vt)
+    (found,) = np.asarray(muon.orthogonalised(given[None]))
+    difference = found - reference.orthogonalised(given)
+    assert np.linalg.norm(difference, 2) < 0.01
+
+
+def rounded(fn, mantissa_bits):
+  """fn, with the factors of its products rounded to so many bits."""
+
+  def run(x):
+    jaxpr, known = jax.make_jaxpr(fn)(x).jaxpr, {}
+    read = lambda v: v.val if hasattr(v, 'val') else known[v]
+    known.update(zip(jaxpr.invars, [x]))
+    for eqn in jaxpr.eqns:
+      given = [read(v) for v in eqn.invars]
+      if eqn.primitive.name == 'dot_general':
+        given = [jax.lax.reduce_precision(g, 8, mantissa_bits) for g in given]
+      made = eqn.primitive.bind(*given, **eqn.params)
+      made = made if eqn.primitive.multiple_results else [made]
+      known.update(zip(eqn.outvars, made))
+    return read(jaxpr.outvars[0])
+
+  return run
+
+
+@pytest.mark.parametrize(
+  ('bits', 'within'),
+  ((10, 0.05), (7, 0.4)),
+  ids=('TensorFloat-32', 'bfloat16'),
+)
+@pytest.mark.parametrize('rank', (3, 64))
+def test_products_that_are_rounded_leave_it_bounded(bits, within, rank):
+  """Of oblong matrices, by the spectral norm; the result's is about 1."""
+  rng = np.random.default_rng(0)
+  values = np.geomspace(1.0, 1e-5, rank)
+  left, right = rng.normal(size=(64, rank)), rng.normal(size=(rank, 192))
+  given = np.float32((left * values) @ right)
+  (found,) = np.asarray(rounded(muon.orthogonalised, bits)(given[None]))
+  difference = found - reference.orthogonalised(given)
+  assert np.linalg.norm(difference, 2) < within
+  assert np.linalg.norm(found, 2) < 1.22
+
+
+def test_no_matrix_gives_a_step_that_is_not_finite():
+  rng = np.random.default_rng(0)
+  one = rng.normal(size=(4, 6)).astype(np.float32)
+  broken = one.copy()
+  broken[1, 2] = np.nan
+  infinite = one.copy()
+  infinite[0, 0] = -np.inf
+  scales = np.float32([1, 1e30, 1e-30, 1e-38, 0])[:, None, None]
+  found = np.asarray(
+    muon.orthogonalised(np.stack([*(scales * one), broken, infinite]))
+  )
+  assert np.isfinite(found).all()
+  np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(found[2], found[0], rtol=1e-4, atol=1e-5)
+  assert not found[4:].any()
+
+
+def test_matrices_of_one_shape_are_one_stack():
+  shapes = ((2, 3), (3, 2), (2, 3), (6, 2, 3), (2, 3, 6), (6, 6))
+  rng = np.random.default_rng(0)
+  given = [jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes]
+  seen = []
+
+  def fn(stack):
+    seen.append(stack.shape)
+    return 2 * stack
+
+  found = muon.by_stacks(fn, given)
+  assert seen == [(2, 2, 3), (1, 3, 2), (3, 6, 6)]
+  for after, before in zip(found, given):
+    np.testing.assert_array_equal(after, 2 * before)
+
+
+# Leaves in their order: a kernel of attention, a bias, a table.
+STARTS = {
+  'attention': (4, 2, 2),
+  'bias': (2, 2),
+  'kernel': (3, 6),
+  'norm': (5,),
+}
+SIDES = [(4, 4), None, (3, 6), None]
+TOLD = (True, False, True, True)
+
+
+def started(dtype=jnp.float32):
+  rng = np.random.default_rng(1)
+  return {
+    name: jnp.asarray(rng.normal(size=shape), dtype)
+    for name, shape in STARTS.items()
+  }
+
+
+def gradients(count=STEPS):
+  rng = np.random.default_rng(2)
+  return [
+    {
+      name: jnp.asarray(0.3 * rng.normal(size=shape), jnp.float32)
+      for name, shape in STARTS.items()
+    }
+    for _ in range(count)
+  ]
+
+
+def transformation(optimizer, cycles, told=TOLD):
+  clock = packed(anchored_clock(0, 0.0, cycles[0].steps, 0, cycles))
+  begun = clock, np.zeros(4, np.int32)
+  return clocked(optimizer.build, cycles, begun, Step(0.0, matrices=told))
+
+
+def planned(steps=STEPS, **fields):
+  cycle = Cycle(0.05, warmup_factor=0.1, **fields)
+  return jax_lr_schedule(steps, [cycle], 1.0).cycles
+
+
+@pytest.mark.parametrize('changes', ({}, {'momentum': 0.5, 'r': 3.0}))
+def test_muon_agrees_with_its_twin(changes):
+  optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
+  cycles = planned()
+  tx = transformation(optimizer, cycles)
+  params = started()
+  starts = [np.asarray(leaf) for leaf in params.values()]
+  state, update = tx.init(params), jax.jit(tx.update)
+  rates = [
+    reference.cycle_rate(t, STEPS, cycles[0].cycle) for t in range(STEPS)
+  ]
+  grads = [list(g.values()) for g in gradients()]
+  twin = reference.muon(starts, grads, rates, optimizer, SIDES)
+  for grad, (_, x) in zip(gradients(), twin):
+    updates, state = update(grad, state, params)
+    params = optax.apply_updates(params, updates)
+    for found, expected in zip(params.values(), x):
+      np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+  point = optimizer.gradient_point(state.inner, params)
+  for found, expected in zip(point.values(), twin[-1][0]):
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+  # z and one moment for each number of the model, and no more.
+  inner = state.inner
+  sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
+  assert sum(sizes) == 2 + 2 * sum(start.size for start in starts)
+  assert {name: leaf.shape for name, leaf in inner.moment.items()} == STARTS
+
+
+def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
+  """At adam_share of the rate; c does not depend on a factor on all rates."""
+  same = {'one_minus_beta1': 0.2, 'r': 1.0, 'beta2': 0.9, 'weight_decay': 0.1}
+  left_to = ScheduleFreeAdamW(**same)
+  params = {name: started()[name] for name in ('bias', 'norm')}
+  found = []
+  for optimizer, rate in (
+    (ScheduleFreeMuon(adam_share=0.5, **same), 0.2),
+    (left_to, 0.1),
+  ):
+    x, state = params, optimizer.build(Step(rate)).init(params)
+    for i, grad in enumerate(gradients(9)):
+      told = Step(rate * (1.0, 0.5, 2.0)[i % 3], matrices=(False, True))
+      given = {name: grad[name] for name in params}
+      updates, state = optimizer.build(told).update(given, state, x)
+      x = optax.apply_updates(x, updates)
+    found.append(x)
+  assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_rate_of_0_moves_nothing():
+  params = started()
+  tx = MUON.build(Step(0.1, matrices=TOLD))
+  update = jax.jit(
+    lambda rate, *given: MUON.build(Step(rate, matrices=TOLD)).update(*given)
+  )
+  updates, state = update(0.1, gradients()[0], tx.init(params), params)
+  params = optax.apply_updates(params, updates)
+  updates, after = update(0.0, gradients()[1], state, params)
+  assert_same(after, state)
+  assert not any(np.asarray(leaf).any() for leaf in updates.values())
+  # Also as the first step, when no weight is there to be divided by.
+  _, first = update(0.0, gradients()[1], tx.init(params), params)
+  assert_same(first, tx.init(params))
+
+
+@pytest.mark.parametrize('bad', (np.nan, np.inf, 0.0))
+def test_a_matrix_with_a_bad_gradient_steps_by_its_momentum(bad):
+  params = started()
+  optimizer = ScheduleFreeMuon(weight_decay=0.0)
+  tx = optimizer.build(Step(jnp.float32(0.1), matrices=TOLD))
+  update = jax.jit(tx.update)
+  first, *others = gradients(4)
+  _, state = update(first, tx.init(params), params)
+  before = np.asarray(state.moment['kernel'])
+  kernel = jnp.full(STARTS['kernel'], bad, jnp.float32)
+  updates, state = update({**others[0], 'kernel': kernel}, state, params)
+  params = optax.apply_updates(params, updates)
+  kept = 0.8 * before if bad == 0 else before
+  np.testing.assert_allclose(state.moment['kernel'], kept, rtol=1e-6)
+  for grad in others[1:]:
+    updates, state = update(grad, state, params)
+    params = optax.apply_updates(params, updates)
+  for leaf in jax.tree_util.tree_leaves((params, state)):
+    assert np.isfinite(leaf).all()
+  # Nothing was ever known of a matrix whose first gradient is 0.
+  nothing = jax.tree_util.tree_map(jnp.zeros_like, first)
+  updates, state = update(nothing, tx.init(params), params)
+  assert not any(np.asarray(leaf).any() for leaf in updates.values())
+
+
+def test_a_soft_reset_shrinks_moments_and_blends_iterates():
+  params = started()
+  tx = MUON.build(Step(jnp.float32(0.1), matrices=TOLD))
+  state = tx.init(params)
+  for grad in gradients(5):
+    updates, state = jax.jit(tx.update)(grad, state, params)
+    params = optax.apply_updates(params, updates)
+  before = host((params, state))
+  devices = Devices()
+  model = devices.place(Model(params, (), state))
+  resets = ModelReset(
+    devices, functools.partial(role_by_field, MUON), tx.init, model
+  )
+  fresh = jax.tree_util.tree_map(np.ones_like, before[0])
+  found, _ = resets(model, (fresh, ()), ResetPlan(0.25, 0.875, True))
+  own, old = host(found.opt_state), before[1]
+  scaled = lambda factor: lambda leaf: np.float32(factor) * leaf
+  expected = jax.tree_util.tree_map(scaled(0.875), old.moment)
+  assert_close(own.moment, expected, rtol=1e-6)
+  blended = lambda leaf: np.float32(0.75) * leaf + np.float32(0.25)
+  expected = jax.tree_util.tree_map(blended, old.z)
+  assert_close(own.z, expected, rtol=1e-6, atol=1e-7)
+  assert own.weight_sum == np.float32(0.75) * old.weight_sum
+  assert own.count == 5
+
+
+def test_leaves_of_bfloat16_stay_so():
+  tx = transformation(MUON, planned())
+  params = started(jnp.bfloat16)
+  state = jax.eval_shape(tx.init, params)
+  _, after = jax.eval_shape(tx.update, params, state, params)
+  types = lambda tree: [x.dtype for x in jax.tree_util.tree_leaves(tree)]
+  assert types(after) == types(state)
+
+
+def first_moment(told):
+  """After one step from a gradient g: .2 g of a matrix, (1 - b2) g^2 elsewhere."""
+  tx = MUON.build(Step(0.1, matrices=told))
+  params, grad = started(), gradients(1)[0]
+  _, state = jax.jit(tx.update)(grad, tx.init(params), params)
+  return grad, state.moment
+
+
+def test_a_bias_of_two_axes_is_a_matrix_unless_told_otherwise():
+  for told, of_gradient in ((TOLD, False), (None, True)):
+    grad, moment = first_moment(told)
+    g = np.asarray(grad['bias'])
+    expected = 0.2 * g if of_gradient else (1 - MUON.beta2) * np.square(g)
+    np.testing.assert_allclose(moment['bias'], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize('generation', runs.GENERATIONS)
+def test_a_run_on_eight_devices(generation, compilations):
+  """Both generations: one program, and the same on every device."""
+  settings = dataclasses.replace(THESIS, optimizer=MUON)
+  driver = runs.newly_set_up(settings, generation, evaluations={}, step_hint=6)
+  driver.run(until=3)
+  with compilations() as compiled:
+    driver.run(until=9)  # beyond two resets
+  assert compiled == []
+  opt_state = driver.optimizer_state[0].opt_state.inner
+  leaves = jax.tree_util.tree_leaves((driver.params, opt_state))
+  for leaf in leaves:
+    copies = [np.asarray(shard.data) for shard in leaf.addressable_shards]
+    assert len(copies) == 8
+    for copy in copies:
+      np.testing.assert_array_equal(copy, copies[0])
+    assert np.isfinite(copies[0]).all()
+
+
+def test_a_loop_says_which_parameters_are_matrices():
+  """Without a word it is the shapes."""
+  settings = dataclasses.replace(loops.CHAIN, optimizer=MUON)
+  for matrices, expected in (
+    (None, {'hidden': True, 'output': True}),
+    (lambda path: 'hidden' in path, {'hidden': True, 'output': False}),
+  ):
+    cycles = loops.make(settings, matrices=matrices)
+    state, _ = loops.train(cycles, loops.start(cycles), {4: (1.0, 0.4)}, 0, 9)
+    # A mean of gradients has both signs, one of their squares has not.
+    moment = state.opt_state.inner.moment
+    signed = {k: bool((moment[k]['kernel'] < 0).any()) for k in expected}
+    assert signed == expected
+    assert np.isfinite(loops.loss_of(state.params, np.ones((3, 8), 'f')))
+  with pytest.raises(ValueError, match='^matrices=3 .*: must be a function of'):
+    loops.make(settings, matrices=3)
+
+
+def test_it_learns():
+  """A quadratic in 300 steps, to a hundredth of where it began."""
+  rng = np.random.default_rng(0)
+  goal = jnp.asarray(rng.normal(size=(6, 6)), jnp.float32)
+  cycles = planned(steps=300)
+  optimizer = ScheduleFreeMuon(weight_decay=0.0, r=2.0)
+  tx = transformation(optimizer, cycles, told=None)
+  params = {'w': jnp.zeros((6, 6))}
+  state = tx.init(params)
+
+  @jax.jit
+  def step(params, state):
+    point = optimizer.gradient_point(state.inner, params)
+    grads = jax.grad(lambda p: jnp.sum((p['w'] - goal) ** 2))(point)
+    updates, state = tx.update(grads, state, params)
+    return optax.apply_updates(params, updates), state
+
+  for _ in range(300):
+    params, state = step(params, state)
+  away = np.abs(np.asarray(params['w'] - goal))
+  assert np.square(away).sum() < 0.01 * float(jnp.sum(goal**2))
+
+
+def test_json_holds_it():
+  settings = dataclasses.replace(
+    SOFT_RESET, optimizer=ScheduleFreeMuon(momentum=0.9)
+  )
+  plain = as_plain(settings)
+  assert plain['optimizer']['class'] == 'ScheduleFreeMuon'
+  assert settings_json.from_plain(plain) == settings

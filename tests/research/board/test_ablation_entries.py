@@ -1,0 +1,76 @@
+"""The settings on the board: MUON, SOFT_RESET, and what lacks one part of it."""
+
+import dataclasses
+
+import pytest
+
+from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.research.board import entries
+from reset_cycles.research.board.ablation import ABLATIONS
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET
+
+FIELDS = {
+  'MUON': 'cycles optimizer switching relative_peak',
+  'SOFT_RESET': 'relative_peak',
+  'double_share': '',
+  'bare': 'cycles reset early_switching relative_peak',
+  'bare_double_rate': 'cycles optimizer reset early_switching relative_peak',
+  'without_soft': 'reset',
+  'with_full': 'reset',
+  'without_fade': 'reset',
+  'with_alpha_0': 'reset',
+  'without_relative_peak': 'relative_peak',
+  'without_progress': 'early_switching',
+  'without_cooldown': 'cycles',
+  'without_growth': 'cycles',
+  'without_cycles': 'cycles',
+  'with_r_0': 'optimizer',
+}
+
+
+@pytest.mark.parametrize('name', ABLATIONS)
+def test_the_fields_that_differ(name):
+  own = ABLATIONS[name]
+  changed = [
+    field.name
+    for field in dataclasses.fields(SOFT_RESET)
+    if getattr(own, field.name)
+    != getattr(ABLATIONS['double_share'], field.name)
+  ]
+  assert changed == FIELDS[name].split()
+
+
+def test_what_is_handed_in_is_muon():
+  assert ABLATIONS['MUON'] is SCHEDULE_PARAMS
+  assert 'MUON' in entries.known_paths()
+
+
+def test_soft_reset_is_as_it_is_written_and_double_share_has_twice_its_share():
+  assert ABLATIONS['SOFT_RESET'] is SOFT_RESET
+  ours = dataclasses.replace(ABLATIONS['double_share'], relative_peak=None)
+  assert ours == dataclasses.replace(SOFT_RESET, relative_peak=None)
+  assert ABLATIONS['double_share'].relative_peak.share == 0.12
+  assert SOFT_RESET.relative_peak.share == 0.06
+
+
+def test_the_factors_on_the_rates():
+  found = [
+    entries.factor_of(n)
+    for n in ('MUON', 'SOFT_RESET', 'double_share', 'bare', 'mine')
+  ]
+  assert found == [1, 1, 4, 4, 1]
+
+
+def test_bare_at_twice_the_rate_decays_its_weights_as_much():
+  bare, twice = ABLATIONS['bare'], ABLATIONS['bare_double_rate']
+  rates = [params.cycles[0].peak for params in (bare, twice)]
+  decays = [params.optimizer.weight_decay for params in (bare, twice)]
+  assert rates[1] / rates[0] == decays[0] / decays[1] == 2.0
+
+
+@pytest.mark.parametrize('name', ['bare', 'without_cycles', 'without_growth'])
+def test_steps_of_the_cycles(name):
+  params = ABLATIONS[name]
+  chain = jax_lr_schedule(40, params.cycles, params.budget_factor)  # 60
+  expected = {'without_growth': [15, 15, 15, 15]}
+  assert [cycle.steps for cycle in chain.cycles] == expected.get(name, [60])

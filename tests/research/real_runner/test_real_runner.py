@@ -1,0 +1,272 @@
+"""What runs beside the real benchmark's runner, as far as it needs none."""
+
+import argparse
+import gzip
+import json
+import math
+import types
+
+import numpy as np
+import pytest
+
+from reset_cycles.engine.records import as_plain
+from reset_cycles.mini_algoperf.workloads import translation
+from reset_cycles.research.real_runner import data, logs, own, patched, run
+from reset_cycles.schedule_params import SOFT_RESET
+
+RUNS = {
+  logs.Run('a', 'counted', 'x', 1, 0.5): [
+    logs.Point(1, 0.5, 2.25, 0.25),
+    logs.Point(9, 4.5, 1.0, 0.75),
+    logs.Point(17, 8.5, 0.5, 0.5000042),  # every digit of the metric counts
+  ],
+  logs.Run('a', 'counted', 'x', 2, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
+  logs.Run('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
+  logs.Run('b', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'counted', 'y', 2, 0.9): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.Run('a', 'real', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+}
+TABLE = [
+  '| entry | a, 0.5 | b, 0.5 |',
+  '| --- | --- | --- |',
+  '| y | **1**, 1 of 1 | **never**, 0 of 1 |',
+  '| x | **9** 1–never, 2 of 3 |  |',
+]
+
+
+def test_fashion_is_read_in_full_with_pixels_up_to_1(tmp_path):
+  files = {
+    'train-images-idx3': bytes(16) + bytes([0, 255] * 784),
+    'train-labels-idx1': bytes(8) + bytes([7, 3]),
+    't10k-images-idx3': bytes(16) + bytes([51] * 784),
+    't10k-labels-idx1': bytes(8) + bytes([9]),
+  }
+  for name, content in files.items():
+    with gzip.open(tmp_path / f'{name}-ubyte.gz', 'wb') as file:
+      file.write(content)
+  found = data.fashion(tmp_path)
+  assert found['train']['image'].shape == (2, 28, 28, 1)
+  assert found['train']['image'].ravel()[:3].tolist() == [0, 1, 0]
+  assert found['train']['label'].tolist() == [7, 3]
+  assert found['test']['image'][0, 0, 0, 0] == np.float32(0.2)
+  assert found['test']['label'].tolist() == [9]
+
+
+def test_no_digit_is_in_two_splits(tmp_path):
+  """Image i of a digit has the pixel i: 0 and 1 are trained on, 2, 3 held out."""
+  for label in range(10):
+    pixels = [[i / 255, *[label / 255] * 783] for i in range(4)]
+    content = json.dumps({'data': np.ravel(pixels).round(3).tolist()})
+    (tmp_path / f'{label}.json').write_text(content)
+  found = data.digits(tmp_path)
+  assert found['train']['image'].shape == (60_000, 28, 28, 1)
+  assert found['test']['image'].shape == (10_000, 28, 28, 1)
+  first = found['train']['image'][:, 0, 0, 0]
+  assert set(first[:50_000]) == {0, 1}
+  assert set(first[50_000:]) == {2}
+  assert set(found['test']['image'][:, 0, 0, 0]) == {3}
+  for split in found.values():
+    assert (split['image'][:, 1, 0, 0] == split['label']).all()
+    assert np.ptp(np.bincount(split['label'])) == 0
+
+
+def test_sentences_are_those_of_the_stand_in():
+  """In the same splits; no pair is in two."""
+  found = data.sentences()
+  assert {name: len(side['de']) for name, side in found.items()} == {
+    'train': 2048,
+    'validation': 256,
+    'test': 256,
+  }
+  assert list(found['train']) == ['de', 'en']
+  for split, pairs in translation.load_pairs().items():
+    for language, side in (('de', 'inputs'), ('en', 'targets')):
+      texts = map(str.split, found[split][language].tolist())
+      np.testing.assert_array_equal(translation.encode(texts), pairs[side])
+  pairs = [p for side in found.values() for p in zip(side['de'], side['en'])]
+  assert len(set(pairs)) == len(pairs)
+
+
+def test_the_sizes_of_sentences_are_those_of_their_language():
+  """A token for each piece, for padding, for what is never seen, for the end."""
+  case = run.CASES['sentences']
+  size = len(translation.language()) + patched.SPECIAL
+  assert case.properties['_vocab_size'] == case.model['vocab_size'] == size
+  longest = max(
+    len(text.split())
+    for split in data.sentences().values()
+    for side in split.values()
+    for text in side
+  )
+  # No pair is left out, and a translation has room for one token that starts it.
+  assert case.model['length'] >= longest + 2
+  for split, pairs in data.sentences().items():
+    if split != 'train':
+      held = case.properties[f'num_{split}_examples']
+      assert (
+        held <= len(pairs['de'])
+        and held % case.properties['eval_batch_size'] == 0
+      )
+
+
+def test_a_split_is_named_as_tfds_does():
+  assert patched.part_of('train[:50000]') == ('train', slice(0, 50_000))
+  assert patched.part_of('train[50000:]') == ('train', slice(50_000, None))
+  assert patched.part_of('test') == ('test', slice(0, None))
+
+
+def test_the_counted_clock_advances_with_steps_alone():
+  seen = []
+
+  def update_params(*, global_step, eval_results=()):
+    seen.append(global_step)
+
+  submission = types.SimpleNamespace(update_params=update_params)
+  clock = patched.CountedClock(0.25)
+  patched.count_steps(submission, clock)
+  start = clock()
+  for step in range(4):
+    submission.update_params(global_step=step)
+  assert (seen, clock() - start) == ([0, 1, 2, 3], 1.0)
+
+
+def test_properties_are_replaced_by_name():
+  class Workload:
+    @property
+    def step_hint(self):
+      return 7
+
+    @property
+    def dims(self):
+      return (256,)
+
+  workloads = types.SimpleNamespace(import_workload=lambda *_, **__: Workload)
+  patched.set_properties(workloads, {'step_hint': 3, 'dims': [4]})
+  found = workloads.import_workload('path', 'Workload')
+  assert (found.step_hint, found.dims) == (3, (4,))
+  patched.set_properties(workloads, {'steps': 3})
+  with pytest.raises(SystemExit, match='Workload has no property steps'):
+    workloads.import_workload('path', 'Workload')
+
+
+def test_runs_are_read_as_they_were_written(tmp_path):
+  file = tmp_path / 'evaluations.csv'
+  assert logs.read(file) == {}
+  for each, points in RUNS.items():
+    logs.append(file, each, points)
+  assert logs.read(file) == RUNS
+  header = 'data,clock,entry,seed,target,step,seconds,loss,metric'
+  assert file.read_text().splitlines()[:2] == [
+    header,
+    'a,counted,x,1,0.5,1,0.5,2.25,0.25',
+  ]
+  file.write_text(file.read_text() + 'a,real,y,3,0.5,1,0.5,2')  # torn
+  logs.append(file, last := logs.Run('a', 'real', 'y', 4, 0.5), points)
+  assert logs.read(file) == {**RUNS, last: points}
+
+
+def test_a_target_is_passed_not_met():
+  points = RUNS[logs.Run('a', 'counted', 'x', 1, 0.5)]
+  assert logs.steps_to(points, 0.2) == 1
+  assert logs.steps_to(points, 0.25) == 9
+  assert logs.steps_to(points, 0.75) == math.inf
+
+
+def test_the_table_has_medians_least_and_most():
+  """Of the runs with its target."""
+  assert logs.table(RUNS, 'counted', {'a': 0.5, 'b': 0.5, 'c': 0.5}) == TABLE
+
+
+def test_only_what_is_between_the_marks_is_written():
+  page = f'before\n{logs.MARKS[0]}old\n{logs.MARKS[1]}after\n'
+  new = logs.written(page, ['new'])
+  assert new == f'before\n{logs.MARKS[0]}\nnew\n\n{logs.MARKS[1]}after\n'
+  assert logs.written(new, ['new']) == new
+  with pytest.raises(ValueError, match='lacks the marks'):
+    logs.written('before', ['new'])
+
+
+def test_the_page_has_the_tables_of_its_logs():
+  assert logs.README.read_text() == run.page()
+
+
+def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
+  args = argparse.Namespace(
+    benchmark='there',
+    entries='here',
+    out=tmp_path,
+    digits_folder='images',
+    set_up=False,
+  )
+  job = run.job_of(args, logs.Run('digits', 'counted', 'muon', 3, 0.89))
+  assert job['properties'] == {
+    'validation_target_value': 0.89,
+    'test_target_value': 0.0,
+    'eval_period_time_sec': 1.5,
+  }
+  assert job['seconds_per_step'] == 60 / 7813
+  assert '--rng_seed=3' in job['flags']
+  assert patched.Job(**job).data == ['digits', 'images']
+  assert patched.Job(**job).model == {}
+  job = run.job_of(args, logs.Run('digits', 'real', 'muon', 3, 0.89))
+  assert job['seconds_per_step'] is None
+  assert 'eval_period_time_sec' not in job['properties']
+
+
+def test_runs_have_the_target_of_their_data_or_the_one_given():
+  args = argparse.Namespace(
+    clock='real', seeds='1,2', data='fashion,digits', target=None
+  )
+  assert run.runs_of(args, 'muon') == [
+    logs.Run('fashion', 'real', 'muon', 1, 0.873),
+    logs.Run('digits', 'real', 'muon', 1, 0.89),
+    logs.Run('fashion', 'real', 'muon', 2, 0.873),
+    logs.Run('digits', 'real', 'muon', 2, 0.89),
+  ]
+  args.target = 0.0
+  assert {r.target for r in run.runs_of(args, 'muon')} == {0.0}
+
+
+def test_what_the_benchmark_wrote_is_read(tmp_path):
+  (tmp_path / 'eval_measurements.csv').write_text(
+    'global_step,score,validation/loss,validation/accuracy,test/loss\n'
+    '1,0.5,2.25,0.25,9\n9,4.5,1.0,0.75,9\n'
+  )
+  found = run.points_of(tmp_path, 'accuracy')
+  assert found == RUNS[logs.Run('a', 'counted', 'x', 1, 0.5)][:2]
+
+
+def test_an_entry_with_other_peaks_is_otherwise_the_same():
+  for cycle, hot in zip(SOFT_RESET.cycles, own.OWN['soft_reset_hot'].cycles):
+    assert hot.peak == 10 * cycle.peak
+  assert own.scaled(own.scaled(SOFT_RESET, 4.0), 0.25) == SOFT_RESET
+
+
+def test_ablations_differ_from_what_is_handed_in_by_what_their_names_say():
+  def differing(name):
+    plain, changed = map(as_plain, (SOFT_RESET, own.OWN[name]))
+    plain.update(plain.pop('optimizer'))
+    changed.update(changed.pop('optimizer'))
+    return {field for field in plain if plain[field] != changed[field]}
+
+  assert differing('soft_reset_r_0') == {'r'}
+  assert differing('soft_reset_published_peak') == {'relative_peak'}
+  assert differing('soft_reset_published_peak_r_0') == {'r', 'relative_peak'}
+  assert differing('two_cycles') == {'cycles', 'r', 'relative_peak'}
+  assert differing('one_cycle_r_0') == {
+    *('cycles', 'early_switching', 'r', 'relative_peak')
+  }
+
+
+def test_set_up_is_read_from_the_profilers_report():
+  report = """\
+|  Action                \t|  Mean Duration (s)\t|  Std Duration (s)\t|
+|  Update parameters     \t|  80.968         \t|  0.0            \t|
+|  Initializing model    \t|  29.749         \t|  0.0            \t|
+|  Initializing optimizer\t|  1.2786         \t|  0.0            \t|
+"""
+  assert run.set_up_of(f'I1123 started | running\n{report}') == (
+    'Initializing model 29.749 s, Initializing optimizer 1.2786 s, '
+    'Update parameters 80.968 s'
+  )

@@ -1,0 +1,175 @@
+"""Where rules abandon recorded runs, and the figures of it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reset_cycles.early_switching import Verdict
+from reset_cycles.research.replay import cases, rules, tables
+from reset_cycles.research.replay import recorded as reading
+from reset_cycles.research.replay.recorded import RecordedRun, RecordedWorkload
+from reset_cycles.research.replay.rules import Rule, read_rule
+from reset_cycles.views.run_files import MetricTarget
+
+NAN = math.nan
+# Metric 1.0 is to be reached; 100 steps and 100 seconds make a run.
+RISING = RecordedWorkload(
+  'up', MetricTarget('accuracy', 1.0, True), 100.0, 100.0
+)
+FALLING = RecordedWorkload(
+  'down', MetricTarget('wer', 1.0, False), 100.0, 100.0
+)
+
+
+def make_run(seconds, metric, loss=None, trial=1, workload=RISING, **changes):
+  """A run whose steps and seconds are equal; a loss of 1 if none is given."""
+  seconds = np.array(seconds, float)
+  run = RecordedRun(
+    'v05',
+    'external',
+    'a',
+    'study_0',
+    workload,
+    f'trial_{trial}',
+    np.nan_to_num(seconds),
+    seconds,
+    np.ones(seconds.size) if loss is None else np.array(loss, float),
+    np.array(metric, float),
+  )
+  return run._replace(**changes)
+
+
+def end(text, run):
+  return rules.abandoned_at(read_rule(text), run)
+
+
+REACHES = make_run([10, 20, 30, 40], [0.2, 0.5, 1.0, 0.9])
+FAILS = make_run([10, 20, 30, 40], [0.2, 0.3, 0.3, 0.3])
+
+
+def test_rules_see_one_evaluation_after_the_other():
+  # At f = .3, .7 is missing in FAILS: more than .08 + .3 * .7 = .29.
+  assert (end('progress', FAILS), end('progress', REACHES)) == (2, 4)
+  # At f = .2, .5 is missing in REACHES: more than .08 + .3 * .8 = .32.
+  sooner = '{"name": "progress", "min_share": 0.2}'
+  assert (end(sooner, FAILS), end(sooner, REACHES)) == (1, 1)
+  rises = make_run([10, 20, 30], [0.9] * 3, [1.0, 1.5, 2.0])
+  assert end('thesis', rises) == 1
+
+
+def test_what_a_rule_is_told():
+  seen = []
+
+  class Listening:
+    initial = 0
+
+    def observe(self, state, evaluation, context):
+      seen.append((evaluation, context))
+      return state + 1, Verdict('enough' if state else '', {})
+
+  run = make_run([10, 30], [4.0, 2.0], [3.0, 2.5], workload=FALLING)
+  run = run._replace(step=run.step * 2)
+  assert rules.abandoned_at(Rule('x', Listening()), run) == 1
+  first, target = (20, 3.0, 4.0, 10.0), ('wer', 1.0, False)
+  assert seen == [
+    (first, (0.2, target, first)),
+    ((60, 2.5, 2.0, 30.0), (0.6, target, first)),
+  ]
+  assert isinstance(seen[0][0].step, int)
+
+
+@pytest.mark.parametrize('loss', [NAN, math.inf])
+def test_a_loss_that_is_not_finite_ends_a_run_whatever_the_rule(loss):
+  run = make_run([10, 20], [0.5, 0.5], [1.0, loss])
+  assert end('{"name": "progress", "min_share": 0.9}', run) == 1
+
+
+def test_which_runs_are_comparable():
+  good = [make_run(TIMES, 3 * [0], trial=i) for i in range(4)]
+  others = [
+    make_run([1, 2], 2 * [0]),
+    make_run(TIMES, 3 * [0], board='a100'),
+    make_run(TIMES, 3 * [0], ruleset='self'),
+  ]
+  kept = cases.comparable([*others, *good])
+  assert [run.trial for run in kept] == [run.trial for run in good]
+  with pytest.raises(ValueError, match='there is nothing to replay'):
+    cases.comparable([*others, *good[:3]])
+
+
+@pytest.mark.parametrize(
+  ('text', 'message'),
+  [
+    ('thesi', 'there is no such rule; .* Did you mean thesis'),
+    ('{"name": "thesis"', 'is not valid JSON'),
+    ('{"name": "thesis", "k": 0}', 'a whole number of at least 1'),
+    ('{"name": "progress", "keep": 2}', 'progress.keep: Progress has no such'),
+    ('{"name": "oracle", "k": 1}', 'class is missing'),
+  ],
+)
+def test_rules_that_are_none(text, message):
+  with pytest.raises(ValueError, match=message):
+    read_rule(text)
+
+
+TIMES = [10, 20, 40, 80]
+GOOD = make_run(TIMES, [0.3, 0.6, 0.9, 1.0], trial=1)
+SLOW = make_run(TIMES, [0.4, 0.5, 0.6, 0.7], trial=2)
+BAD = make_run(TIMES, [0.1, 0.1, 0.1, 0.1], trial=3)
+RUNS = [GOOD, SLOW, BAD, BAD._replace(trial='trial_4')]
+
+
+def replayed(runs, *texts):
+  return [
+    cases.replay(cases.comparable(runs), read_rule(text)) for text in texts
+  ]
+
+
+def test_the_evaluation_that_reaches_the_target_counts_if_it_is_abandoned():
+  judged = cases.Judged(REACHES, 2)
+  assert (judged.reaches, judged.is_false_alarm) == (True, False)
+
+
+def test_trials_are_in_the_order_of_their_numbers():
+  judged = [cases.Judged(make_run([1], [0], trial=i), 0) for i in (10, 2, 1, 9)]
+  [trials] = cases.trials_of_groups(judged)
+  assert [one.run.trial[6:] for one in trials] == ['1', '2', '9', '10']
+
+
+def test_figures_of_a_rule():
+  (never,) = found = tables.figures(replayed(RUNS, 'never'), [1.4])
+  # In a row: 80, 320, 240, 160.
+  assert never == {
+    'rule': 'never', 'budget': 1.4, 'cases': 4, 'reached': 0.25,
+    'time': pytest.approx((80 / 140 + 3) / 4), 'false_alarms': 0, 'reaching': 1,
+  }  # fmt: skip
+  words = tables.lines(found)[1].split()
+  assert words == ['never', '1.4', '4', '0.250', '0.893', '0', '1']
+
+
+def test_the_figures_of_the_shipped_runs():
+  runs = reading.read_runs()
+  in_force = '{"name": "progress", "window": 0.06}'  # of MUON
+  shown = replayed(runs, *rules.BUILT_IN, in_force)
+  assert [
+    (
+      rules.in_words(o['rule']),
+      o['budget'],
+      f'{o["reached"]:.4f}',
+      f'{o["time"]:.4f}',
+      o['false_alarms'],
+    )
+    for o in tables.figures(shown, tables.BUDGETS)
+  ] == [
+    ('never', 1.5, '0.5870', '0.6552', 0),
+    ('never', 3.0, '0.8047', '0.4690', 0),
+    ('thesis', 1.5, '0.5676', '0.6744', 299),
+    ('thesis', 3.0, '0.7206', '0.5081', 299),
+    ('progress', 1.5, '0.6209', '0.6407', 1),
+    ('progress', 3.0, '0.8225', '0.4485', 1),
+    ('oracle', 1.5, '0.8818', '0.4771', 0),
+    ('oracle', 3.0, '0.8818', '0.2977', 0),
+    ('progress(window=0.06)', 1.5, '0.6170', '0.6433', 1),
+    ('progress(window=0.06)', 3.0, '0.8174', '0.4527', 1),
+  ]

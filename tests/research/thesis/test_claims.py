@@ -1,0 +1,215 @@
+"""What a reset cost a run, and the votes of made-up seeds."""
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers.curves_of_runs import run_table
+from reset_cycles.research.thesis import claims
+from reset_cycles.research.thesis.claims import Finding
+
+
+def test_share_of_the_way_of_rising_and_falling_metrics():
+  rising = claims.share_gone(np.array([0.1, 0.3, 0.5, 0.6]), 0.1, 0.5)
+  np.testing.assert_allclose(rising, [0.0, 0.5, 1.0, 1.25])
+  falling = claims.share_gone(np.array([0.9, 0.5, 0.1, 0.0]), 0.9, 0.1)
+  np.testing.assert_allclose(falling, [0.0, 0.5, 1.0, 1.125])
+  # What is not finite has gone nothing.
+  values = np.array([math.nan, math.inf, -math.inf])
+  assert claims.share_gone(values, 0.0, 1.0).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+  ('before', 'after', 'expected'),
+  [
+    # From 0 to 0.5 before the reset: 95 % of the way is 0.475.
+    ([0.0, 0.5], [0.475, 0.4], 1),
+    ([0.0, 0.5], [0.0, 0.474, 0.476], 3),
+    ([0.0, 0.5], [0.0, 0.2, 0.47], math.inf),  # whatever the next cycle does
+    ([0.0, 0.5], [math.nan, 0.5], 2),
+    # It falls: 95 % of the way from 0.9 to 0.1 is 0.14.
+    ([0.9, 0.1], [0.5, 0.141, 0.139], 3),
+  ],
+)
+def test_recovery_counts_evaluations(before, after, expected):
+  table = run_table(before, after, [before[-1]], target=0.05)
+  assert claims.recovery(table, 0) == expected
+  assert claims.recovery(table, 1) == 1
+
+
+@pytest.mark.parametrize(
+  ('num_for', 'num_against', 'num_neither', 'expected'),
+  [
+    # Two-sided p of 9:1 is 0.021, of 8:2 0.109, of 6:0 0.031, of 5:0 0.0625.
+    (9, 1, 0, 'holds'),
+    (8, 2, 0, 'undecided'),
+    (6, 0, 4, 'holds'),
+    (5, 0, 5, 'undecided'),
+    (1, 9, 0, 'does not hold'),
+    (0, 6, 4, 'does not hold'),
+    (0, 0, 10, 'undecided'),
+  ],
+)
+def test_verdicts(num_for, num_against, num_neither, expected):
+  votes = [1] * num_for + [-1] * num_against + [0] * num_neither
+  assert Finding([], votes).verdict == expected
+
+
+def ask(beginning, study):
+  [claim] = [c for c in claims.CLAIMS if c.sentence.startswith(beginning)]
+  return claim.ask(study)
+
+
+def values(finding):
+  return {measure.name: list(measure.values) for measure in finding.measures}
+
+
+GOOD_START = [0.0, 0.8]
+FULL = run_table(GOOD_START, [0.1, 0.5, 0.77], [0.7])  # recovers 3rd, never
+SOFT = run_table(GOOD_START, [0.78, 0.9, 0.9], [0.9])  # 1st, 1st
+CYCLIC = run_table(GOOD_START, [0.7, 0.8, 0.8], [0.8])  # 2nd, 1st
+SLOW = run_table([0.0, 0.4], [0.1, 0.5, 0.6], [0.8])  # no good first cycle
+
+
+def test_recoveries_are_compared_seed_by_seed():
+  study = {
+    'peaks_full': {1: FULL, 2: FULL, 3: SLOW, 4: FULL},
+    'peaks_soft': {1: SOFT, 2: FULL, 3: SLOW},
+    'peaks_cyclic': {1: CYCLIC, 2: CYCLIC, 3: CYCLIC},
+  }
+  finding = ask('After a good cycle', study)
+  # Seed 2 is a tie. Seed 3 has a good cycle before its second boundary alone,
+  # where all recover at once. Seed 4 is not complete.
+  assert finding.votes == [1, 0, 0]
+  never = math.inf
+  assert values(finding) == {
+    'evaluations to recover after cycle 1, full': [3.0, 3.0],
+    'evaluations to recover after cycle 1, soft': [1.0, 3.0],
+    'evaluations to recover after cycle 1, cyclic': [2.0, 2.0],
+    'evaluations to recover after cycle 2, full': [never, never, 1.0],
+    'evaluations to recover after cycle 2, soft': [1.0, never, 1.0],
+    'evaluations to recover after cycle 2, cyclic': [1.0, 1.0, 1.0],
+    'share of the way lost after cycle 1, full': pytest.approx([0.875] * 2),
+    'share of the way lost after cycle 1, soft': pytest.approx([0.025, 0.875]),
+    'share of the way lost after cycle 1, cyclic': pytest.approx([0.125] * 2),
+    'share of the way lost after cycle 2, full': pytest.approx(
+      [7 / 77, 7 / 77, -1 / 3]
+    ),
+    'share of the way lost after cycle 2, soft': pytest.approx(
+      [0.0, 7 / 77, -1 / 3]
+    ),
+    'share of the way lost after cycle 2, cyclic': pytest.approx([0.0] * 3),
+  }
+
+
+@pytest.mark.parametrize(
+  ('best', 'vote'), [(0.9, 1), (0.8, 1), (0.791, 1), (0.789, -1)]
+)
+def test_no_worse_leaves_a_margin_of_one_hundredth(best, vote):
+  soft = run_table(GOOD_START, [0.1, best], [0.3])
+  other = run_table(GOOD_START, [0.1, 0.2], [0.8])
+  study = {'peaks_soft': {1: soft}, 'peaks_cyclic': {1: other}}
+  finding = ask('After good cycles', study)
+  assert finding.votes == [vote]
+  assert values(finding)['difference'] == pytest.approx([best - 0.8])
+
+
+@pytest.mark.parametrize(
+  ('first', 'cyclic', 'soft', 'vote'),
+  [
+    (0.09, 0.1, 0.6, 1),
+    (0.09, 0.6, 0.7, -1),  # it recovers without a reset, too
+    (0.09, 0.1, 0.4, -1),
+    (0.2, 0.1, 0.6, 0),  # the first cycle has not failed
+  ],
+)
+def test_who_leaves_a_failed_first_cycle(first, cyclic, soft, vote):
+  study = {
+    'failed_start_cyclic': {1: run_table([0.0, first], [cyclic])},
+    'failed_start_soft': {1: run_table([0.0, first], [soft])},
+  }
+  finding = ask('Cyclic training', study)
+  assert finding.votes == [vote]
+  best = {
+    'best share after a failure, cyclic': [cyclic],
+    'best share after a failure, soft': [soft],
+  }
+  gone = {'share of the way gone by the first cycle': [first]}
+  assert values(finding) == {**gone, **(best if vote else {})}
+
+
+def test_the_parts_of_a_full_reset_add_up():
+  kept = run_table(GOOD_START, [0.5, 0.5, 0.77], [0.8])  # 3rd, 1st
+  study = {
+    'peaks_full': {1: FULL},
+    'peaks_kept': {1: kept},
+    'peaks_cyclic': {1: CYCLIC},
+  }
+  finding = ask('What a full reset', study)
+  # Full: 3 and, for never in a cycle of one evaluation, 2; kept 3 and 1; cyclic
+  # 2 and 1.
+  assert values(finding) == {
+    "parameters' part, evaluations": [0.5],
+    "moments' part, evaluations": [0.5],
+  }
+  assert finding.votes == [0]
+
+
+def test_the_parts_of_what_a_soft_reset_brings():
+  study = {
+    'failed_start_cyclic': {1: run_table([0.0, 0.01], [0.1])},
+    'failed_start_params': {1: run_table([0.0, 0.01], [0.7])},
+    'failed_start_soft': {1: run_table([0.0, 0.01], [0.6])},
+  }
+  finding = ask('What a soft reset', study)
+  assert values(finding) == {
+    "parameters' part, share of the way": pytest.approx([0.6]),
+    "moments' part, share of the way": pytest.approx([-0.1]),
+  }
+  assert finding.votes == [1]
+
+
+def test_the_rule_is_replayed_cycle_by_cycle():
+  # lambda = 0.7: l = 1, 1 - 0.35, then up by 0.7 * 0.35: more than 0.01.
+  table = run_table([0.0] * 4, [0.0] * 3, losses=[1, 0.5, 1, 1, 5, 4, 3])
+  assert claims.switching_evaluation(table, 0) == 3
+  # The second cycle starts anew: 5 is not a rise over 1.
+  assert claims.switching_evaluation(table, 1) is None
+  # A switch at the end of a cycle is none.
+  table = run_table([0.0] * 3, [0.0] * 3, losses=[1, 0.5, 1, 5, 4, 3])
+  assert claims.switching_evaluation(table, 0) is None
+
+
+def switching_study(failed_losses, good_losses):
+  """A failed third cycle and a failed first one; all others are good."""
+  good = run_table(*[[0.0, 0.6, 0.7, 0.9]] * 3, losses=good_losses * 3)
+  failing = run_table(
+    *[[0.0, 0.6, 0.7, 0.9]] * 2,
+    [0.0, 0.05, 0.01, 0.08],
+    losses=good_losses * 2 + failed_losses,
+  )
+  start = run_table(
+    [0.0, 0.02, 0.02, 0.03], [0.9], losses=[*failed_losses, 1.0]
+  )
+  runs = {'peaks_full': good, 'peaks_soft': good, 'failing_full': failing}
+  return {n: {1: t} for n, t in {**runs, 'failed_start_cyclic': start}.items()}
+
+
+def test_cycles_that_are_abandoned():
+  study = switching_study([1.0, 0.5, 1.0, 1.0], [1.0, 0.5, 0.4, 0.4])
+  failed = ask('Early switching abandons', study)
+  assert failed.votes == [1]
+  # S(t) = 1 at the third evaluation, the best metric before it at the second;
+  # twice. What comes after the switch would not have been seen.
+  assert values(failed) == {
+    'failed cycles per seed': [2],
+    'abandoned by the rule': [2],
+    'evaluations from the best metric to the switch': [1, 1],
+  }
+  healthy = ask('Early switching lets', study)
+  assert healthy.votes == [1]
+  assert values(healthy) == {
+    'good cycles per seed': [6],
+    'abandoned by the rule': [0],
+  }

@@ -1,0 +1,69 @@
+"""The registry of the thesis' figures, and the settings of their runs."""
+
+import fnmatch
+import json
+import pathlib
+import zipfile
+
+import pytest
+
+from helpers.curves import assert_close
+from reset_cycles import submission
+from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.research.thesis import registry as thesis
+from reset_cycles.research.thesis import submission as experiment
+from reset_cycles.views.plans import RunPlan, planned_rates
+from reset_cycles.views.settings_json import from_plain
+
+
+@pytest.mark.parametrize('run', thesis.RUNS)
+def test_every_run_has_the_settings_of_its_logs(run):
+  """Those with which the archived runs were trained, on every workload."""
+  archives = [*thesis.LOGS.glob(f'*_{run}.zip')]
+  assert archives
+  for archive in archives:
+    with zipfile.ZipFile(archive) as logs:
+      for name in fnmatch.filter(logs.namelist(), '*/schedule_params.json'):
+        written = json.loads(logs.read(name))['schedule_params']
+        assert from_plain(written) == thesis.RUNS[run]
+
+
+def test_the_environment_chooses_the_run(monkeypatch):
+  def make(params):
+    init = lambda *args, **kwargs: (params, args, kwargs)
+    made = submission.make_submission(params)
+    return made._replace(init_optimizer_state=init)
+
+  monkeypatch.setenv('EXPERIMENT', 'peaks_kept')
+  monkeypatch.setattr(experiment, 'make_submission', make)
+  expected = (thesis.RUNS['peaks_kept'], (1,), {'rng': 2})
+  assert experiment.init_optimizer_state(1, rng=2) == expected
+  assert experiment.update_params is submission.update_params
+
+
+@pytest.mark.parametrize('name', (None, 'peaks_sft'))
+def test_an_environment_that_names_no_run(monkeypatch, name):
+  monkeypatch.delenv('EXPERIMENT', raising=False)
+  if name:
+    monkeypatch.setenv('EXPERIMENT', name)
+  with pytest.raises(
+    ValueError, match='EXPERIMENT=.* must be one of one_cycle'
+  ):
+    experiment.init_optimizer_state()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+  ('run', 'figure'),
+  (('peaks_full', '3.3a'), ('decays_full', '3.3c_publiccode')),
+)
+def test_whole_runs_agree_with_the_reference_values(run, figure):
+  path = pathlib.Path(__file__).parents[2] / 'data' / 'thesis_chain.json'
+  expected = json.loads(path.read_text())[f'fig{figure}|T=1600|even']
+  params = thesis.RUNS[run]
+  chain = jax_lr_schedule(800, params.cycles, params.budget_factor)
+  assert [cycle.steps for cycle in chain.cycles] == expected['lengths']
+  boundaries = [*chain.reinit_steps, chain.steps]
+  assert boundaries == [*expected['boundaries']]
+  rates = planned_rates(RunPlan(800, params))
+  assert_close(rates, expected['values'], max(expected['peaks']))

@@ -1,0 +1,249 @@
+"""Chains of cycles as they are planned, in words, and their settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..core.checks import check_count
+from ..core.plan import Chain, jax_lr_schedule
+from ..core.schedules import PlannedCycle
+from ..engine.records import SETTINGS
+from ..schedule_params import ScheduleParams
+from ..shapes.phases import period_at, periods
+from . import settings_json
+from .paths import check_file, read_object
+from .text_table import table_lines
+
+# Of a plan or a log: more would need gigabytes. No run of the benchmark has a
+# hundredth of them.
+MOST_STEPS = 20_000_000
+_WIDTH = 80  # of a terminal
+
+
+class RunPlan(NamedTuple):
+  """A chain of cycles, and the steps that it is laid over."""
+
+  step_hint: int
+  settings: ScheduleParams
+
+  @property
+  def chain(self) -> Chain:
+    """The chain over its steps."""
+    settings = self.settings
+    return jax_lr_schedule(
+      self.step_hint, settings.cycles, settings.budget_factor
+    )
+
+
+def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
+  """A run's step_hint and settings; None without any, ValueError if damaged."""
+  path = check_file(log_dir / SETTINGS)
+  if not path.exists():
+    return None
+  values = dict(read_object(path))
+  if missing := [
+    n for n in ('step_hint', 'schedule_params') if n not in values
+  ]:
+    raise ValueError(f'{path}: {missing[0]} is missing.')
+  return values
+
+
+def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
+  """The plan of a run; None if its folder has none.
+
+  ValueError names a damaged file, or a class that is not this package's.
+  """
+  if read_settings(log_dir) is None:
+    return None
+  step_hint, settings = settings_json.read_file(log_dir / SETTINGS)
+  assert step_hint is not None  # it is there
+  return RunPlan(step_hint, settings)
+
+
+def _check(plan: RunPlan) -> None:
+  """Raises a ValueError if a plan has more steps than can be held."""
+  factor, step_hint = plan.settings.budget_factor, plan.step_hint
+  if factor * step_hint > MOST_STEPS:
+    raise ValueError(
+      f'budget_factor={factor:g} and step_hint={step_hint:,} make '
+      f'{factor * step_hint:g} steps: give a plan of at most {MOST_STEPS:,}.'
+    )
+
+
+def shown(setting: Any) -> str:
+  """A setting in few words: its class, and the fields that are not defaults."""
+  if not dataclasses.is_dataclass(setting):
+    return str(setting)
+  changed = [
+    f'{field.name}={shown(getattr(setting, field.name))}'
+    for field in dataclasses.fields(setting)
+    if getattr(setting, field.name) != field.default
+  ]
+  name = type(setting).__name__
+  return f'{name}({", ".join(changed)})' if changed else name
+
+
+def planned_rates(plan: RunPlan) -> np.ndarray:
+  """The rates at which the steps are taken when no cycle is abandoned.
+
+  Returns:
+    shape=(steps,), float32. The rate after the last step is not among them.
+  """
+  chain = plan.chain
+  return np.asarray(jax.jit(chain)(np.arange(chain.steps)))
+
+
+def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
+  """What of a plan a run may do otherwise, a sentence each."""
+  said = []
+  if settings.relative_peak:
+    said.append(
+      f'{shown(settings.relative_peak)} sets all peaks as the run begins, from a fresh '
+      "model's weights; SpectralPeak lowers them in a run of more steps than "
+      'its `whole`. The rates shown are as written.'
+    )
+  if settings.early_switching:
+    follows = 'the next one then starts at once'
+    if settings.horizon:
+      follows = 'the chain then begins anew, at half of the rate'
+    said.append(
+      f'{shown(settings.switching)} may end a cycle early; {follows}.'
+    )
+  if settings.horizon:
+    said.append(
+      f'{shown(settings.horizon)} lays the cycles over the time budget, anew at '
+      'every evaluation, with the same ratios. A cycle may be a few steps '
+      'longer: a reset waits for its evaluation.'
+    )
+  if len(settings.cycles) > 1 or said:
+    said.append(
+      f'What a further cycle starts from: {shown(settings.reset)}, with tau from '
+      'the last evaluation where the reset is soft.'
+    )
+  return said
+
+
+def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
+  """All that a terminal shows of a plan; ValueError if it cannot be trained."""
+  _check(plan)
+  rates = planned_rates(plan)
+  yield (
+    f'{name}: {rates.size:,} steps, {plan.settings.budget_factor:g} times a '
+    f'step_hint of {plan.step_hint:,}.'
+  )
+  yield from table_lines(cycle_rows(plan.chain.cycles))
+  yield from table_lines(period_rows(plan.chain))
+  if plan.chain.has_multiple:
+    steps = ', '.join(f'{step:,}' for step in plan.chain.reinit_steps)
+    yield f'Steps after which a further cycle starts (reinit_steps): {steps}.'
+  else:
+    yield 'No further cycle is planned (has_multiple is False).'
+  decided = what_evaluations_decide(plan.settings)
+  yield 'First and last step are counted from 1. ' + (
+    'In a run, evaluations decide:' if decided else 'This is what will happen.'
+  )
+  for sentence in decided:
+    yield from textwrap.wrap(
+      sentence, _WIDTH, initial_indent='- ', subsequent_indent='  '
+    )
+
+
+def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
+  """A header and a row for each cycle when none is abandoned.
+
+  Its first and last step are counted from 1, as evaluations count them.
+  """
+  ends = list(itertools.accumulate(cycle.steps for cycle in cycles))
+  written = [planned.cycle for planned in cycles]
+  columns = {
+    'cycle': [f'{i + 1}' for i in range(len(cycles))],
+    'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
+    'last': [f'{end:,}' for end in ends],
+    'warm-up': [shown(cycle.warmup) for cycle in written],
+    'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
+    'peak': [f'{cycle.peak:.4g}' for cycle in written],
+    'decay': [shown(cycle.decay) for cycle in written],
+    'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
+  }
+  decays = [shown(cycle.weight_decay) for cycle in written]
+  if {*decays} != {'Constant'}:
+    columns['weight decay'] = decays
+  return [tuple(columns), *zip(*columns.values())]
+
+
+def period_rows(chain: Chain) -> list[tuple[str, ...]]:
+  """A header and a row for each period, which leads up to a checkpoint.
+
+  The first steps of its phases are counted from 1; 'decay' is how many steps
+  it decays for, 'checkpoint' how many have been taken at its end.
+  """
+  rows: list[tuple[str, ...]]
+  rows = [('cycle', 'from', 'stable from', 'decay from', 'decay', 'checkpoint')]
+  for period in periods(chain):
+    is_stable = period.warmup_end < period.pre_decay_step
+    stable = f'{period.warmup_end + 1:,}' if is_stable else '–'
+    decay, checkpoint = f'{period.pre_decay_step + 1:,}', f'{period.end:,}'
+    if not period.decay_steps:
+      decay = checkpoint = '–'
+    first, length = f'{period.start + 1:,}', f'{period.decay_steps:,}'
+    rows.append((f'{period.cycle}', first, stable, decay, length, checkpoint))
+  return rows
+
+
+def step_line(plan: RunPlan, step: int) -> str:
+  """The phase and the rate of a step, counted from 1.
+
+  Raises:
+    ValueError: if the plan does not have it.
+  """
+  chain = plan.chain
+  check_count('--at', step, most=chain.steps)
+  period, rate = period_at(chain, step - 1), float(chain(step - 1))
+  said = f'Step {step:,}: cycle {period.cycle}, {period.phase(step - 1)}, rate '
+  said += f'{rate:.4g}; steps {period.start + 1:,} to {period.end:,}'
+  if period.decay_steps:
+    said += f', decay from {period.pre_decay_step + 1:,}'
+  return f'{said}.'
+
+
+def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
+  """A run's settings, a text per field; none if its folder has none.
+
+  No class is needed back. Of several cycles each field is there once, such as
+  'cycles.length', with one value or, where they differ, one per cycle.
+  """
+  values = read_settings(log_dir)
+  if values is None:
+    return {}
+  return {
+    'step_hint': str(values['step_hint']),
+    **_flat(values['schedule_params'], ''),
+  }
+
+
+def _flat(value: Any, name: str) -> dict[str, str]:
+  if isinstance(value, Mapping):
+    found = {name: str(value['class'])} if name and 'class' in value else {}
+    for field, inner in value.items():
+      if field != 'class':
+        found |= _flat(inner, f'{name}.{field}' if name else field)
+    return found
+  if not isinstance(value, list):
+    return {name: str(value)}
+  parts = [_flat(item, name) for item in value]
+  texts = {
+    n: [part.get(n, '–') for part in parts] for part in parts for n in part
+  }
+  are_objects = any(isinstance(item, Mapping) for item in value)
+  return {
+    n: items[0] if are_objects and len(set(items)) == 1 else ', '.join(items)
+    for n, items in texts.items()
+  }
