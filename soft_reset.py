@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .core.checks import Checked, Level, NonNegative, check
-from .core.evaluation import Evaluation, Target
+from .core.evaluation import Way
 from .core.schedules import OneShape
 
 
@@ -48,14 +48,7 @@ class Reset(Protocol):
 
   needs_target: ClassVar[bool] = False
 
-  def tau(
-    self,
-    last: Evaluation,  # of the cycle that has ended
-    first: Evaluation,  # of the run
-    target: Target,
-    step: int,  # about to be taken
-    planned_end: int,  # first step after the run, as now planned
-  ) -> float:
+  def tau(self, way: Way) -> float:
     """The share of fresh values, in [0, 1]."""
     return 0.0
 
@@ -92,7 +85,7 @@ class SoftReset(Checked, Reset):
     if self.expected is not None:
       due = [self._due(f) for f in np.linspace(0.0, 1.0, 101).tolist()]
       right = 'a shape in [0, 1] that does not fall, such as LinearWarmup()'
-      # Rounding is none of a fall.
+      # A fall within rounding error does not count.
       is_rising = bool(np.all(np.diff(due) >= -1e-6))
       is_share = 0 <= min(due) and max(due) <= 1
       check(is_rising and is_share, 'expected', self.expected, right)
@@ -102,34 +95,19 @@ class SoftReset(Checked, Reset):
     due: Any = 1.0 if self.expected is None else self.expected(passed)
     return float(due)
 
-  def remaining(
-    self,
-    last: Evaluation,
-    first: Evaluation,
-    target: Target,
-    step: int,
-    planned_end: int,
-  ) -> float:
-    """The remaining share of the way; see `Target.remaining`, and `tau`."""
-    start = first.untrained_metric(planned_end)
-    whole = target.remaining(last.metric, start, self.scale)
+  def remaining(self, way: Way) -> float:
+    """The remaining share of the way that is due by now; NaN if unknown."""
+    whole = way.remaining(self.scale)
     if self.expected is None or math.isnan(whole):
       return whole
-    due = self._due(min(step / planned_end, 1.0))
+    due = self._due(way.share_passed)
     return 1.0 - (1.0 - whole) / due if due > 0 else 0.0
 
-  def tau(
-    self,
-    last: Evaluation,
-    first: Evaluation,
-    target: Target,
-    step: int,
-    planned_end: int,
-  ) -> float:
-    """See `Reset`: what `remaining` says, in [0, 1] and 1 for NaN; faded."""
-    remaining = self.remaining(last, first, target, step, planned_end)
+  def tau(self, way: Way) -> float:
+    """`remaining`, in [0, 1] and 1 for NaN; faded."""
+    remaining = self.remaining(way)
     whole = 1.0 if math.isnan(remaining) else min(max(remaining, 0.0), 1.0)
-    return whole * max(0.0, 1.0 - self.fade * min(step / planned_end, 1.0))
+    return whole * max(0.0, 1.0 - self.fade * way.share_passed)
 
   def plan(self, tau: float) -> ResetPlan:
     return ResetPlan(tau, 1.0 - tau * self.alpha, True)

@@ -20,7 +20,8 @@ from .core.evaluation import EvalResults
 from .core.plan import jax_lr_schedule
 from .core.workload import WorkloadApi
 from .engine.run import Run, SavedState, model_reinit_schedule, set_up
-from .schedule_params import SCHEDULE_PARAMS, ScheduleParams, tuned
+from .engine.tuned import tuned
+from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
 # its rules allow to depend on the workload. A variant has its base's.

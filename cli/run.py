@@ -66,8 +66,8 @@ def run(**options: Any) -> int:
   """
   wanted = RunOptions(**options)
   with errors.ended_by_signals():
+    from ..engine.tuned import tuned
     from ..mini_algoperf import experiment, interrupts
-    from ..schedule_params import tuned
     from . import own_parts, training
   # Before a submission is loaded: callbacks of jax or of its own during the
   # import could swallow a KeyboardInterrupt.

@@ -193,8 +193,8 @@ def _read_space(
         'ruleset: leave it out, or give --ruleset=external.'
       )
     return None
+  from ..engine.tuned import tuned
   from ..mini_algoperf import tuning
-  from ..schedule_params import tuned
 
   file = path or handed_in.ROOT / handed_in.SEARCH_SPACE
   try:

@@ -89,6 +89,26 @@ class Evaluation(NamedTuple):
     return self.metric if is_early else math.nan
 
 
+class Way(NamedTuple):
+  """How far a run has come, in its metric and in its steps."""
+
+  last: Evaluation  # of the cycle that has ended
+  first: Evaluation  # of the run
+  target: Target
+  step: int  # about to be taken, counted from where the run begins
+  planned_end: int  # first step after the run, as now planned; counted alike
+
+  @property
+  def share_passed(self) -> float:
+    """The share of the run's steps that is over, at most 1."""
+    return min(self.step / self.planned_end, 1.0)
+
+  def remaining(self, scale: str) -> float:
+    """The remaining share of the way in the metric; see `Target.remaining`."""
+    untrained = self.first.untrained_metric(self.planned_end)
+    return self.target.remaining(self.last.metric, untrained, scale)
+
+
 def decode(entry: tuple[Any, Any]) -> tuple[int, Mapping[str, Any]]:
   """(step, results) of an entry of eval_results, even of a mangled one.
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.clock import nominal_step
-from ..core.evaluation import Evaluation
+from ..core.evaluation import Evaluation, Way
 from ..core.plan import cycle_ends
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan
@@ -454,10 +454,9 @@ def _plan(
   if not (is_finite and is_model_finite()):
     return FULL, 'the model is not finite'
   if is_seen and (last.step > 1 or not config.is_timed):
-    begun = ended.stage_start
-    share = step - begun, ended.planned_end - begun
-    measured = last, ended.first, config.target, *share
-    return reset.plan(reset.tau(*measured)), ''
+    steps = step - ended.stage_start, ended.planned_end - ended.stage_start
+    way = Way(last, ended.first, config.target, *steps)
+    return reset.plan(reset.tau(way)), ''
   depends_on_tau = reset.plan(0.0) != reset.plan(1.0)
   note = 'no evaluation in the cycle: tau is 0' if depends_on_tau else ''
   return reset.plan(0.0), note

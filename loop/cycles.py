@@ -31,7 +31,7 @@ from ..core.checks import (
   check_part,
 )
 from ..core.clock import learning_rate
-from ..core.evaluation import Evaluation, Target
+from ..core.evaluation import Evaluation, Target, Way
 from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
 from ..core.schedules import Constant, Shape
 from ..early_switching import NotFinite
@@ -41,9 +41,10 @@ from ..engine.events import event, start_event, with_effect
 from ..engine.model_reset import Model, ModelReset
 from ..engine.records import described
 from ..engine.state import Control, RunConfig, from_words, words_of
+from ..engine.tuned import with_peak
 from ..optimizers.base import TRANSFORMATION, ClockedState, Step, clocked
 from ..optimizers.roles import ITERATE, KEPT, OPT_STATE, STATISTIC, role_in
-from ..schedule_params import SOFT_RESET, ScheduleParams, with_peak
+from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import FULL, Cyclic, FullReset, SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
@@ -76,16 +77,10 @@ class OwnTau(SoftReset):
 
   needs_target: ClassVar[bool] = False
 
-  def remaining(
-    self,
-    last: Evaluation,
-    first: Evaluation,
-    target: Target,
-    step: int,
-    planned_end: int,
-  ) -> float:
+  def remaining(self, way: Way) -> float:
     """See `SoftReset`."""
-    tau = float(self.function(last.metric, first.metric, step))
+    metrics = way.last.metric, way.first.metric
+    tau = float(self.function(*metrics, way.step))
     check_number('tau', tau, '[0, 1]')
     return tau
 

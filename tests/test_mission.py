@@ -23,7 +23,7 @@ from helpers.curves import TOLERANCE, read
 from helpers.documents import ROOT
 from reset_cycles import submission
 from reset_cycles.any_optax.from_optax import FromOptax
-from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.evaluation import Evaluation, Target, Way
 from reset_cycles.core.plan import cycle_ends, jax_lr_schedule
 from reset_cycles.core.schedules import (
   Constant,
@@ -41,18 +41,13 @@ from reset_cycles.early_switching import (
 from reset_cycles.engine import run as core_run
 from reset_cycles.engine.picture import drawn
 from reset_cycles.engine.records import COLUMNS, PICTURE
+from reset_cycles.engine.tuned import tuned, with_peak
 from reset_cycles.optimizers.base import AdamW, Step
 from reset_cycles.optimizers.momentum import NadamW, Nesterov
 from reset_cycles.research.real_runner import logs as real_logs
 from reset_cycles.research.real_runner import run as real_runs
 from reset_cycles.research.thesis.registry import FIGURES
-from reset_cycles.schedule_params import (
-  SCHEDULE_PARAMS,
-  THESIS,
-  ScheduleParams,
-  tuned,
-  with_peak,
-)
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS, ScheduleParams
 from reset_cycles.shapes.chains import chain_of_lists
 from reset_cycles.shapes.composed import (
   WSD,
@@ -225,7 +220,7 @@ def _():
 @row(11, 'reset_metric')
 def _():
   target = Target('m', 0.8, True)
-  found = SoftReset().tau(evaluated(0.6), evaluated(0.0), target, 50, 100)
+  found = SoftReset().tau(Way(evaluated(0.6), evaluated(0.0), target, 50, 100))
   assert found == pytest.approx((0.8 - 0.6) / 0.8)
 
 
@@ -531,7 +526,7 @@ said(49, 'S(t) of a loss that is not finite', 'docs/thesis.md', 'is not finite')
 def tau_of(metric, target, rises=True, first=0.0, scale='log'):
   goal = Target('m', target, rises)
   given = evaluated(metric), evaluated(first), goal, 50, 100
-  return SoftReset(scale=scale).tau(*given)
+  return SoftReset(scale=scale).tau(Way(*given))
 
 
 @row(50, 'tau')
@@ -682,7 +677,7 @@ def _():
 
 held_by(
   *(79, 'external ruleset'),
-  'test_tuned.py::test_a_name_means_a_field',
+  'engine/test_tuned.py::test_a_name_means_a_field',
   'mini_algoperf/test_tuning.py::test_every_trial_has_its_point_in_force',
   'test_submission.py::test_the_external_ruleset_replaces_settings_and_has_its'
   '_own_budget',
@@ -698,7 +693,7 @@ def _():
   # Half of the run: half of .8 is due, and .3 of it is there.
   reset = SoftReset(expected=LinearWarmup())
   given = evaluated(0.3), evaluated(0.0), Target('m', 0.8, True), 50, 100
-  assert reset.tau(*given) == pytest.approx(1 - 0.3 / 0.4)
+  assert reset.tau(Way(*given)) == pytest.approx(1 - 0.3 / 0.4)
   assert SCHEDULE_PARAMS.reset.expected is THESIS.reset.expected is None
 
 

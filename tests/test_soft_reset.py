@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from reset_cycles import soft_reset
-from reset_cycles.core.evaluation import Evaluation, Target
+from reset_cycles.core.evaluation import Evaluation, Target, Way
 from reset_cycles.core.schedules import Cosine, LinearWarmup
 from reset_cycles.shapes.simple import Lambda, PolynomialWarmup
 from reset_cycles.soft_reset import SoftReset
@@ -112,7 +112,7 @@ def test_the_remaining_way(rising, metric, goal, first, log, linear):
 def test_tau_by_hand(metric, rising, expected):
   """The remaining way, clipped to [0, 1]."""
   last, first = Evaluation(2, 1.0, metric), Evaluation(1, 1.0, 4.0)
-  found = SoftReset().tau(last, first, target(0.8, rising), 0, 1)
+  found = SoftReset().tau(Way(last, first, target(0.8, rising), 0, 1))
   assert found == pytest.approx(expected, abs=1e-15)
 
 
@@ -130,7 +130,7 @@ def test_tau_fades_with_the_share_of_the_run_that_is_over(fade, step, expected):
   """tau max(0, 1 - fade f); the scale is that of the reset."""
   first, last = Evaluation(1, NAN, 1.0), Evaluation(9, NAN, 0.4)
   reset = SoftReset(scale='linear', fade=fade)
-  found = reset.tau(last, first, target(0.2, rising=False), step, 100)
+  found = reset.tau(Way(last, first, target(0.2, rising=False), step, 100))
   assert found == pytest.approx(expected)
 
 
@@ -156,12 +156,12 @@ ROOT = PolynomialWarmup(power=0.5)
 def test_tau_by_the_progress_that_is_due(expected, share, metric, tau):
   last, first = Evaluation(2, 1.0, metric), Evaluation(1, 1.0, 0.0)
   run = round(1000 * share), 1000
-  found = SoftReset(expected=expected).tau(last, first, target(0.8), *run)
+  found = SoftReset(expected=expected).tau(Way(last, first, target(0.8), *run))
   assert found == pytest.approx(tau, abs=1e-6)
   if expected and 0 < share <= 1 and metric == metric:
     # The thesis' formula with a target of e y*.
     due = {HALF: share, ROOT: share**0.5}[expected]
-    own = SoftReset().tau(last, first, target(0.8 * due), *run)
+    own = SoftReset().tau(Way(last, first, target(0.8 * due), *run))
     assert found == pytest.approx(own, abs=1e-6)
 
 
@@ -174,7 +174,7 @@ def test_the_progress_that_is_due_of_a_metric_that_falls(scale, metric, gone):
   first, last = Evaluation(1, NAN, 32.0), Evaluation(9, NAN, metric)
   # .8 + .2 / 2 are due.
   reset = SoftReset(scale=scale, fade=1.0, expected=LinearWarmup(0.8))
-  found = reset.tau(last, first, target(2.0, rising=False), 50, 100)
+  found = reset.tau(Way(last, first, target(2.0, rising=False), 50, 100))
   assert found == pytest.approx((1 - gone / 0.9) / 2, abs=1e-6)
 
 

@@ -9,7 +9,8 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS, tuned
+from reset_cycles.engine.tuned import tuned
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 
 
 def test_the_external_ruleset_replaces_settings_and_has_its_own_budget():

@@ -36,7 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ...core.evaluation import Evaluation, Target
+from ...core.evaluation import Evaluation, Target, Way
 from ...core.plan import jax_lr_schedule
 from ...core.schedules import Cycle
 from ...soft_reset import FULL, ResetPlan, SoftReset, blend
@@ -317,7 +317,7 @@ def distances(
   reset = SoftReset(alpha=0.5, scale='log', fade=0.0)
   of: Callable[..., Any] = lambda value: Evaluation(1, 0.0, float(value))
   return [
-    reset.tau(of(metric), of(first), target, step, end)
+    reset.tau(Way(of(metric), of(first), target, step, end))
     for metric, first in zip(metrics, firsts)
   ]
 

@@ -10,9 +10,10 @@ from helpers.documents import ROOT
 from helpers.fakes import make_trial, write_own
 from helpers.run_files import TRIAL, read_json, run, snapshot
 from reset_cycles.cli import main as cli
+from reset_cycles.engine.tuned import tuned
 from reset_cycles.mini_algoperf import RunOptions, tuning
 from reset_cycles.mini_algoperf.trial import SELF_TUNING_BUDGET
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, tuned
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
 
 SPACE = {
   'learning_rate': {'min': 1e-4, 'max': 1e-2, 'scaling': 'log'},

@@ -14,7 +14,8 @@ from real_benchmark import import_benchmark, package_and_root
 from reset_cycles import submission
 from reset_cycles.core.evaluation import read_evaluation
 from reset_cycles.core.workload import read_target, spec_of, takes_dropout_rate
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, tuned
+from reset_cycles.engine.tuned import tuned
+from reset_cycles.schedule_params import SCHEDULE_PARAMS
 
 pytestmark = real_benchmark.MARKS
 

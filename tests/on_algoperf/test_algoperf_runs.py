@@ -15,7 +15,8 @@ import real_benchmark
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.engine.records import as_plain, read_events
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS, tuned
+from reset_cycles.engine.tuned import tuned
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 
 pytestmark = real_benchmark.MARKS
 

@@ -6,15 +6,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from reset_cycles.engine.tuned import tuned, with_peak
 from reset_cycles.optimizers.averages import EMA
 from reset_cycles.optimizers.base import AdamW
-from reset_cycles.schedule_params import (
-  SOFT_RESET,
-  THESIS,
-  Cycle,
-  tuned,
-  with_peak,
-)
+from reset_cycles.schedule_params import SOFT_RESET, THESIS, Cycle
 from reset_cycles.soft_reset import Cyclic
 
 replace = dataclasses.replace
