@@ -1,8 +1,6 @@
 """From evaluations to a transition: when a cycle ends, and what follows it.
 
-Pure functions of Python numbers. A run with a horizon is timed: its cycles fill
-the steps up to it, end where an evaluation is due, and are at least three
-intervals between evaluations long.
+Pure functions of Python numbers. Where a cycle ends, `layout` says.
 """
 
 from __future__ import annotations
@@ -11,24 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from ..core.clock import nominal_step
 from ..core.evaluation import Evaluation, Way
-from ..core.plan import cycle_ends
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan
 from .events import Event, clock_event, event, start_event
-from .state import Control, RunConfig, clock_of, plan_of
-
-# What a rate is multiplied by after a failure: see research/lost_runs/study.py.
-_RATE_AFTER_FAILURE = 0.5
-# With fewer intervals, a cycle would be judged and reset by chance.
-_FEWEST_INTERVALS = 3
-# Of an interval: an evaluation so close to a cycle's end sees what it has made.
-_NEARLY = 0.05
-# Smaller rates are 0 to a device.
-_SMALLEST = float(np.finfo(np.float32).tiny)
+from .hints import hints
+from .layout import NEARLY, following_cycle, laid_out, stretched
+from .state import Control, RunConfig, plan_of
 
 
 class Transition(NamedTuple):
@@ -48,7 +35,7 @@ def start(config: RunConfig) -> Control:
     switching=config.settings.switching.initial,
     plan=plan_of(config.chain),
   )
-  return _laid_out(control, 0, config)
+  return laid_out(control, 0, config)
 
 
 def with_first_peak(
@@ -86,7 +73,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
     intervals=control.intervals,
     plan=plan_of(config.chain),
   )
-  return _laid_out(begun, step, config)
+  return laid_out(begun, step, config)
 
 
 def transition(
@@ -115,7 +102,7 @@ def transition(
     last = {'metric': control.last.metric, 'metric_step': control.last.step}
     count = {'num_early_stops': stops}
     said = event('abandon', control, reason=reason, **count, **last)
-    following = _next(control, step, config, has_failed=True)
+    following = following_cycle(control, step, config, has_failed=True)
     ended = control, [*events, said], True
     return _followed(ended, following, step, config, is_model_finite)
   if step >= control.end:
@@ -125,11 +112,11 @@ def transition(
         why = 'the annealed model has not been evaluated'
         events.append(event('wait', control, reason=why, cycle_end=give_up))
       return Transition(control, None, events, give_up)
-    following = _next(control, step, config, has_failed=has_diverged)
+    following = following_cycle(control, step, config, has_failed=has_diverged)
     ended = control, events, False
     return _followed(ended, following, step, config, is_model_finite)
   if _has_moved(before, control, step, config):
-    control = _stretched(control, before.planned_end, step, config)
+    control = stretched(control, before.planned_end, step, config)
     events.append(clock_event('clock', control, config))
   return Transition(control, None, events, control.end)
 
@@ -145,36 +132,10 @@ def taken_in(
     numbers |= verdict.terms
     numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
     events.append(event('evaluation', control, **numbers))
-    warnings = _warnings(control, config)
+    warnings = hints(control, config)
     events += [event('warning', control, reason=why) for why in warnings]
     reason = reason or verdict.reason
   return control, events, reason
-
-
-def _warnings(control: Control, config: RunConfig) -> list[str]:
-  """What the last evaluation says about the way it is measured; each once."""
-  first, last, settings = control.first, control.last, config.settings
-  is_measured = settings.reset.needs_target or settings.switching.needs_target
-  is_measured &= config.target.needs_first and math.isfinite(first.metric)
-  found, steps = list[str](), control.planned_end
-  is_late = math.isnan(first.untrained_metric(steps))
-  if first.step == last.step and is_measured and is_late:
-    found += [
-      f'the first evaluation came after {first.step} of {steps} steps: evaluate '
-      'after the first step too, where the way to the target begins'
-    ]
-  is_third = control.cycle == 1 and control.num_evaluations == 3
-  is_worst = control.best.step == first.step and last.metric != first.metric
-  # By noise it gets worse too, but not by a fifth of the loss's share.
-  worse = abs(last.metric - first.metric) * abs(first.loss)
-  is_clear = worse >= 0.2 * (first.loss - last.loss) * abs(first.metric)
-  if is_third and is_worst and is_clear and last.loss < first.loss:
-    rises = config.target.rises
-    found += [
-      'the loss has fallen and the metric has got worse in three evaluations: '
-      f'is rises={rises} right?'
-    ]
-  return found
 
 
 def observe(
@@ -247,7 +208,7 @@ def _latest_end(control: Control, config: RunConfig, has_diverged: bool) -> int:
   the longest interval. Not so if the last one was near enough, or has shown that
   the model is lost.
   """
-  nearly = control.end - _NEARLY * control.intervals.median_steps
+  nearly = control.end - NEARLY * control.intervals.median_steps
   is_awaited = config.is_timed and -1 < control.last.step < nearly
   is_awaited &= not has_diverged
   return control.end + is_awaited * control.intervals.most_steps
@@ -261,127 +222,6 @@ def _has_moved(
   is_first = steps > 0 == before.intervals.median_steps
   has_moved = is_first or control.planned_end != before.planned_end
   return config.is_timed and has_moved and control.planned_end > step
-
-
-def _fewest(control: Control, config: RunConfig) -> float:
-  """Steps that a cycle has at least; 0 if no number of them is too small."""
-  usual = control.intervals.median_steps
-  return _FEWEST_INTERVALS * usual * config.is_timed
-
-
-def _next(
-  control: Control, step: int, config: RunConfig, has_failed: bool
-) -> Control | None:
-  """The cycle that follows the one at hand; None if the cycles have run out.
-
-  A timed run begins its chain anew after a failure. Otherwise the next cycle of
-  the chain follows and, after the last one, that cycle again: in a timed run as
-  many times as fit the remaining steps best, at its length scaled with the
-  horizon; in other runs once, and the run ends later. A repetition after a
-  failure has half of the rate.
-  """
-  cycles, rest = config.chain.cycles, control.planned_end - step
-  fewest, rate_factor = _fewest(control, config), control.rate_factor
-  if has_failed:
-    lower = _RATE_AFTER_FAILURE * rate_factor
-    is_rate = lower * min(c.cycle.peak for c in cycles) >= _SMALLEST
-    rate_factor = lower if is_rate else rate_factor
-  begun = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
-  if has_failed and config.is_timed:
-    planned_end = step + max(rest, math.ceil(fewest), 1)
-    first = begun._replace(setting=0, rate_factor=rate_factor, chain_start=step)
-    return _laid_out(first._replace(planned_end=planned_end), step, config)
-  has_room = rest >= max(fewest, 1)
-  if has_room and control.setting + 1 < len(cycles):
-    return _laid_out(begun._replace(setting=control.setting + 1), step, config)
-  if not config.settings.repeat:
-    return None
-  nominal = cycles[-1].steps
-  end = step + max(nominal, math.ceil(fewest))
-  if config.is_timed and has_room:
-    planned = control.planned_end - control.stage_start
-    steps = nominal * planned / config.chain.steps
-    further = max(round(rest / max(steps, fewest)), 1)
-    end = cycle_ends(step, control.planned_end, [1.0] * further)[0]
-  planned_end = max(control.planned_end, end)
-  again = begun._replace(setting=len(cycles) - 1, rate_factor=rate_factor)
-  again = again._replace(end=end, planned_end=planned_end)
-  return _aligned(again, step, config)
-
-
-def _laid_out(control: Control, step: int, config: RunConfig) -> Control:
-  """The cycle at hand with its end, or the first one that is long enough.
-
-  The steps from its start to the planned end are split over this cycle and those
-  to come. In a timed run a cycle that would be too short is skipped, and while no
-  interval between evaluations is known, the cycle is laid over all of the steps.
-  """
-  lengths = [planned.cycle.length for planned in config.chain.cycles]
-  fewest = _fewest(control, config)
-  if config.is_timed and not fewest:
-    return control._replace(end=control.planned_end)  # which is to come
-  for i in range(control.setting, len(lengths)):
-    end = cycle_ends(control.start, control.planned_end, lengths[i:])[0]
-    control = control._replace(setting=i, end=max(end, step + 1))
-    if end > step and end - control.start >= fewest:
-      break
-  return _aligned(control, step, config)
-
-
-def _stretched(
-  control: Control, before: int, step: int, config: RunConfig
-) -> Control:
-  """The cycle with a new end and a new anchor, after the planned end has moved.
-
-  Up to the third interval between evaluations of a run its chain is laid out
-  anew, since the first ones have compilations in them. Later, what remains of
-  the cycle and the cycles to come share the steps up to the new planned end by
-  their nominal lengths. After the chain's last cycle repetitions may follow:
-  they were planned to fill the steps up to `before`, the previous planned end.
-  """
-  lengths = [planned.steps for planned in config.chain.cycles]
-  length = lengths[control.setting]
-  nominal = nominal_step(clock_of(control, config), step)
-  fewest = _fewest(control, config)
-  is_settled = 0 < fewest <= step  # three intervals of the run are over
-  if control.start == 0 and not is_settled:
-    control = _laid_out(control._replace(setting=0), step, config)
-    # The same share of the cycle has passed: among like cycles no rate jumps.
-    nominal = nominal / length * lengths[control.setting]
-    return control._replace(anchor_step=step, anchor_nominal=nominal)
-  to_come = lengths[control.setting + 1 :]
-  shares: list[float] = [length - nominal, *to_come]  # in nominal steps
-  if not to_come:  # in steps
-    shares = [control.end - step]
-    shares += [before - control.end] * (before > control.end)
-  end = max(cycle_ends(step, control.planned_end, shares)[0], step + 1)
-  control = _aligned(control._replace(end=end), step, config)
-  return control._replace(anchor_step=step, anchor_nominal=nominal)
-
-
-def _aligned(control: Control, step: int, config: RunConfig) -> Control:
-  """The cycle, its end moved to where an evaluation is expected.
-
-    end = last + ceil(n * interval)
-
-  n is the whole number nearest to the end that keeps the cycle long enough: a
-  cycle that waits for an evaluation stands still meanwhile. An end just after the
-  last evaluation stays, or each one that comes too soon would put it off again.
-  Where too few steps for a further cycle would remain, the cycle lasts up to the
-  planned end, which lies before an evaluation.
-  """
-  end, last = control.end, control.last.step
-  interval, fewest = control.intervals.median_steps, _fewest(control, config)
-  if not fewest or end >= control.planned_end:
-    return control
-  least = control.start + fewest
-  if end < least or end - last > _NEARLY * interval:
-    n = max(round((end - last) / interval), 1)
-    n = max(n, math.ceil((least - last) / interval))
-    end = max(last + math.ceil(n * interval), step + 1)
-  if control.planned_end - end < fewest:
-    end = control.planned_end
-  return control._replace(end=end)
 
 
 def _followed(
