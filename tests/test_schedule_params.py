@@ -290,6 +290,27 @@ def test_no_setting_is_missing_above():
   }
 
 
+def test_the_numbers_of_the_thesis():
+  """The peak and AdamW's numbers are those of the benchmark's baseline.
+
+  The thesis advises k = m > 5 and a lambda of .5 to .7.
+  """
+  peak = 0.0017486387539278373
+  written = ScheduleParams(
+    cycles=(Cycle(peak, warmup_factor=0.02, decay=Cosine()),) * 3,
+    optimizer=AdamW(0.06733926164, 0.9955159689799007, 0.08121616522670176),
+    budget_factor=2.0,
+    reset=SoftReset(alpha=0.5, expected=None),
+    switching=SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9),
+    early_switching=True,
+    repeat=False,
+    relative_peak=None,
+    horizon=None,
+    dropout_rate=0.1,
+  )
+  assert written == THESIS
+
+
 def test_soft_reset_has_the_numbers_that_the_pages_say():
   """A share of .06 of the weights' size; .02 of a cycle warm up, .1 fall."""
   shares = {(c.warmup_factor, c.decay.share) for c in SOFT_RESET.cycles}
@@ -311,6 +332,8 @@ def test_the_settings_in_force_are_what_the_pages_say():
   }
   assert dataclasses.replace(MUON, **own) == SOFT_RESET
   assert isinstance(MUON.optimizer, ScheduleFreeMuon)
-  assert MUON.switching.window == 0.06
+  assert MUON.switching == Progress(window=0.06)
+  assert MUON.reset == SoftReset(alpha=0.5, scale='linear', fade=2.0)
+  assert MUON.repeat and MUON.early_switching
   # The rate is a step's spectral norm, and so is the size that it is a share of.
   assert isinstance(MUON.relative_peak, SpectralPeak)

@@ -9,6 +9,7 @@ import pytest
 from helpers import fake_benchmark
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
+from reset_cycles.engine.run import model_reinit_schedule
 from reset_cycles.engine.tuned import tuned
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 
@@ -63,6 +64,20 @@ def test_nothing_prepares_an_evaluation():
   assert found[0][0] is state[0] and found[1] is params and found[2] is None
 
 
+def test_a_step_asks_for_a_reset_only_where_something_is_due(monkeypatch):
+  """At the start, at the evaluation after step 3, and at the cycles' ends."""
+  steps = []
+
+  def noted(*args):
+    steps.append(args[-1])
+    return model_reinit_schedule(*args)
+
+  assert submission.model_reinit_schedule is model_reinit_schedule
+  monkeypatch.setattr(submission, 'model_reinit_schedule', noted)
+  new_driver(evaluations={3: (1.0, 0.6)}).run()
+  assert steps == [0, 3, 4, 8, 12]
+
+
 @pytest.mark.parametrize(
   'given', (None, 'THESIS', {'cycles': ()}), ids=('none', 'name', 'dict')
 )
@@ -101,6 +116,13 @@ def test_batch_sizes():
   assert sorted(names) == sorted(submission._BATCH_SIZES)
   for size, found in by_size.items():
     assert {submission.get_batch_size(name) for name in found} == {size}
+  variants = {
+    'ogbg_gelu': 512,
+    'wmt_post_ln': 128,
+    'criteo1tb_layernorm': 262_144,
+  }
+  for name, size in variants.items():
+    assert submission.get_batch_size(name) == size
   for unknown in ('MNIST', '', None):
     with pytest.raises(ValueError, match='workload_name=.* one of cifar'):
       submission.get_batch_size(unknown)

@@ -1,9 +1,11 @@
 """The wheel, outside of the checkout: the command, and what is imported."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -80,6 +82,22 @@ def test_importing_is_lazy_and_needs_no_pictures(installed, tmp_path):
   place = installed / 'reset_cycles' / '__init__.py'
   said = python(_IMPORTED, path=installed, cwd=tmp_path)
   assert said.split() == [str(place)]
+
+
+def test_what_is_installed_with_it():
+  """What the submission imports, and the commands' click; pictures are extra."""
+  project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+  needed, mini = (
+    {re.match(r'[\w-]+', requirement)[0] for requirement in requirements}
+    for requirements in (
+      project['dependencies'],
+      project['optional-dependencies']['mini'],
+    )
+  )
+  assert needed == {
+    *('jax', 'jaxlib', 'optax', 'flax', 'numpy', 'absl-py', 'click')
+  }
+  assert 'matplotlib' in mini
 
 
 def test_the_exports_are_there():

@@ -97,6 +97,16 @@ def test_momentum_by_hand():
   np.testing.assert_allclose(found, params, rtol=2e-6, atol=1e-6)
 
 
+def test_rmsprop_by_hand():
+  params, v = np.float64(BEGUN['w']), 0.0
+  for step in range(5):
+    g = np.float64(grads_of(step)['w'])
+    v = 0.75 * v + 0.25 * g**2
+    params = params - 0.1 * g / np.sqrt(v + 1e-6)
+  found = trained(FromOptax('rmsprop', {'decay': 0.75, 'eps': 1e-6}))[0]['w']
+  np.testing.assert_allclose(found, params, rtol=0, atol=1e-5)
+
+
 def test_l2_is_added_to_the_gradient_before_adam_divides():
   """And the decay of AdamW is not: thesis, table of optimizers."""
   params, m, v = np.float64(BEGUN['w']), 0.0, 0.0

@@ -127,6 +127,22 @@ def test_a_chain_is_a_schedule():
   assert (alone.reinit_steps, alone.has_multiple) == ((), False)
 
 
+def test_the_rates_of_the_thesis_run():
+  """Cycles of 53,334, 53,333 and 53,333 steps, of which 1,066 are a warm-up."""
+  chain = lay_out(80_000, *THESIS.cycles, budget_factor=2.0)
+  shares = {
+    # Half of the warm-up, its end, and half of the cosine's 52,268 steps.
+    **{0: 0, 533: 1 / 2, 1066: 1, 1066 + 26_134: 1 / 2},
+    **{53_334: 0, 53_334 + 533: 1 / 2, 53_334 + 1066: 1},
+    **{106_667: 0, 106_667 + 1066: 1},
+    # One of 52,267 steps before the end.
+    159_999: (1 - math.cos(math.pi / 52_267)) / 2,
+  }
+  rates = chain(np.array([*shares]))
+  peak = 0.0017486387539278373
+  assert_close(rates, peak * np.array([*shares.values()]), peak)
+
+
 def fails(x_from, value):
   """A shape that gives a value from a share of its phase on."""
   return lambda x, warmup=0.0: jnp.where(x >= x_from, value, 1.0)

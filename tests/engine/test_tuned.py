@@ -9,7 +9,12 @@ import pytest
 from reset_cycles.engine.tuned import tuned, with_peak
 from reset_cycles.optimizers.averages import EMA
 from reset_cycles.optimizers.base import AdamW
-from reset_cycles.schedule_params import SOFT_RESET, THESIS, Cycle
+from reset_cycles.schedule_params import (
+  SCHEDULE_PARAMS,
+  SOFT_RESET,
+  THESIS,
+  Cycle,
+)
 from reset_cycles.soft_reset import Cyclic
 
 replace = dataclasses.replace
@@ -75,6 +80,8 @@ def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
   found = tuned(RATIOS, {'learning_rate': 0.01})
   assert [c.peak for c in found.cycles] == pytest.approx([0.01, 0.02, 0.005])
   assert found == with_peak(RATIOS, 0.01)
+  peaks = [c.peak for c in with_peak(SCHEDULE_PARAMS, 0.1).cycles]
+  assert peaks == pytest.approx([0.1] * 4)
   assert replace(found, cycles=RATIOS.cycles) == RATIOS
   found = tuned(RATIOS, {'cycles__peak': 0.01})
   assert [c.peak for c in found.cycles] == [0.01] * 3

@@ -207,6 +207,14 @@ def test_the_holding_decays_hold_longer_after_a_warm_up():
   assert_close(rates, [1, 1, 0.5, 0], 1.0)
 
 
+def test_the_k_decay_is_counted_from_the_end_of_the_warm_up():
+  """Over the 80 of 100 steps after it, to the end of the cycle."""
+  cycle = Cycle(1.0, warmup_factor=0.2, decay=KDecayCosine(k=2))
+  rates = jax_lr_schedule(100, [cycle], 1.0)(np.array([20, 60, 99]))
+  expected = [(1 + math.cos(math.pi * x**2)) / 2 for x in (0, 1 / 2, 79 / 80)]
+  assert_close(rates, expected, 1.0)
+
+
 @pytest.mark.parametrize(
   'shape', (HoldingLinear(), HoldingExponential()), ids=repr
 )

@@ -191,6 +191,40 @@ def test_the_page_has_the_tables_of_its_logs():
   assert logs.README.read_text() == run.page()
 
 
+@pytest.fixture(scope='module')
+def counted():
+  """The shipped runs by the counted clock, as (data, entry): points of each."""
+  found = {}
+  for each, points in logs.read().items():
+    if each.clock == 'counted':
+      found.setdefault((each.data, each.entry), []).append(points)
+  return found
+
+
+@pytest.mark.parametrize('entry', ('soft_reset', 'soft_reset_muon'))
+@pytest.mark.parametrize(
+  ('name', 'workload'), (('molecules', 'ogbg'), ('sentences', 'wmt'))
+)
+def test_what_is_handed_in_learns_reduced_workloads(
+  name, workload, entry, counted
+):
+  """In every run, up to the target."""
+  assert run.CASES[name].workload == workload
+  for points in counted[name, entry]:
+    assert points[-1].loss < points[0].loss
+    assert points[-1].metric > run.CASES[name].target > points[0].metric
+
+
+def test_the_thesis_reaches_the_target_of_molecules_and_not_of_sentences(
+  counted,
+):
+  for name, reaches in (('molecules', True), ('sentences', False)):
+    [points] = counted[name, 'thesis']
+    best = max(point.metric for point in points)
+    assert 0 < best
+    assert (best >= run.CASES[name].target) is reaches
+
+
 def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
   args = argparse.Namespace(
     benchmark='there',

@@ -22,6 +22,17 @@ FALLING = RecordedWorkload(
 )
 
 
+def test_workloads_ask_for_what_the_thesis_table_says():
+  """Where its table 2.1 agrees with the logs: seconds, and two targets."""
+  found = reading.read_workloads()
+  seconds = {'criteo1tb': 7703, 'fastmri': 8859, 'imagenet_resnet': 63_008}
+  seconds |= {'imagenet_vit': 77_520, 'ogbg': 18_477, 'wmt': 48_151}
+  assert {name: found[name].max_runtime for name in seconds} == seconds
+  precision = MetricTarget('mean_average_precision', 0.28098, True)
+  assert found['ogbg'].target == precision
+  assert found['wmt'].target == MetricTarget('bleu', 30.8491, True)
+
+
 def make_run(seconds, metric, loss=None, trial=1, workload=RISING, **changes):
   """A run whose steps and seconds are equal; a loss of 1 if none is given."""
   seconds = np.array(seconds, float)

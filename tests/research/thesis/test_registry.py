@@ -16,6 +16,20 @@ from reset_cycles.views.plans import RunPlan, planned_rates
 from reset_cycles.views.settings_json import from_plain
 
 
+def test_the_figures_of_the_thesis():
+  """But 3.2, which is its UML diagram, and A.1."""
+  parts = {
+    '3.3': 'abcdef',
+    '3.4': 'abc',
+    '3.6': 'abc',
+    '3.8': 'abc',
+    '3.9': 'ab',
+  }
+  alone = {f'fig{n}' for n in '2.1 3.1 3.5 3.7 3.10 3.11'.split()}
+  lettered = {f'fig{n}{part}' for n in parts for part in parts[n]}
+  assert set(thesis.FIGURES) == alone | lettered
+
+
 @pytest.mark.parametrize('run', thesis.RUNS)
 def test_every_run_has_the_settings_of_its_logs(run):
   """Those with which the archived runs were trained, on every workload."""
