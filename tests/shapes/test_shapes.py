@@ -59,7 +59,8 @@ KNOWN = {**CLASSES, 'Cosine': Cosine, 'Constant': Constant}
 
 # Steps of the phase, the shape, values: what no other library and no example has.
 BY_HAND = (
-  (10, CosineWarmup(start=0.2), {0: 0.2, 5: 0.6, 10: 1, 11: 1}),
+  # A third of the steps are a quarter of the way.
+  (12, CosineWarmup(start=0.2), {0: 0.2, 4: 0.4, 6: 0.6, 8: 0.8, 12: 1, 13: 1}),
   (10, ExponentialWarmup(start=0.25), {0: 0.25, 5: 0.5, 10: 1, 11: 1}),
   (10, ExponentialWarmup(start=1e-38), {0: 0, 9: 1e-38**0.1, 10: 1}),
   (10, PolynomialWarmup(power=0.5), {0: 0, 2.5: 0.5, 10: 1}),
