@@ -14,17 +14,13 @@ from jax.tree_util import keystr
 
 from ..core.checks import check, check_choice, is_number
 from ..core.schedules import Shape
-from ..optimizers.base import Step
+from ..optimizers.base import TRANSFORMATION, Step
 from .roles import Build
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '
   'optax.adamw (bind other arguments with functools.partial), or a '
   'transformation made by optax.inject_hyperparams(...)(learning_rate=0.0)'
-)
-# optax 0.1.5 has one kind of transformation.
-TRANSFORMATION: type[optax.GradientTransformation] = getattr(
-  optax, 'GradientTransformationExtraArgs', optax.GradientTransformation
 )
 # How the path of an injected learning rate ends.
 _RATE = ".hyperparams['learning_rate']"
