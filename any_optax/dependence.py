@@ -29,7 +29,7 @@ class Origin(NamedTuple):
   is_sum: bool = False  # ... or to which something else was added
 
 
-class Part(NamedTuple):
+class Argument(NamedTuple):
   """Where the leaves of one argument are among the inputs."""
 
   start: int
@@ -42,32 +42,41 @@ class Part(NamedTuple):
 
 def origins(
   fn: Callable[..., Any], *args: Any
-) -> tuple[list[Origin], list[Part]]:
-  """The origin of each leaf that a function returns, and the arguments' parts.
+) -> tuple[list[Origin], list[Argument]]:
+  """The origin of each leaf that a function returns, and its arguments' places.
 
   Args:
     fn: of trees, to a tree.
     args: trees of arrays or of jax.ShapeDtypeStruct; their leaves, in order, are
       the inputs.
+
+  Example: a rate r (input 0), a gradient g (1) and a state: sum (2) and z (3).
+
+    >>> step = lambda r, g, state: (state[0] + r, state[1] - r * g)
+    >>> (total, z), (rate, grad, state) = origins(step, 0.1, 1.0, (2.0, 3.0))
+    >>> bin(z.values), z.is_sum
+    ('0b1011', True)
+    >>> grad.of(total.values), bin(state.of(total.values))
+    (0, '0b1')
   """
   with jax.disable_jit(False):  # or a loop would be run, and not traced
     jaxpr = jax.make_jaxpr(fn)(*args).jaxpr
   inputs = range(len(jaxpr.invars))
-  found = _followed(jaxpr, [Origin(1 << i, 1 << i, i) for i in inputs])
+  outputs = _followed(jaxpr, [Origin(1 << i, 1 << i, i) for i in inputs])
   sizes = [len(jax.tree_util.tree_leaves(arg)) for arg in args]
   starts = itertools.accumulate(sizes, initial=0)
-  return found, list(map(Part, starts, sizes))
+  return outputs, list(map(Argument, starts, sizes))
 
 
 def _followed(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
   """The origins of a jaxpr's outputs, from those of its inputs."""
-  found = {id(var): origin for var, origin in zip(jaxpr.invars, inputs)}
+  env = {id(var): origin for var, origin in zip(jaxpr.invars, inputs)}
   of: Callable[[Any], list[Origin]] = lambda variables: [
-    found.get(id(var), Origin()) for var in variables
+    env.get(id(var), Origin()) for var in variables
   ]
   for equation in jaxpr.eqns:
     outputs = _through(equation, of(equation.invars))
-    found.update(zip(map(id, equation.outvars), outputs))
+    env.update(zip(map(id, equation.outvars), outputs))
   return of(jaxpr.outvars)
 
 
@@ -130,21 +139,20 @@ def _chosen(by: Origin, given: Sequence[Origin]) -> Origin:
   an input (a count that does not overflow, or of some steps only), or whether an
   input is left as it is or made anew.
   """
-  found = _either(given)
-  reached = found.reached | by.reached
-  varying = [origin for origin in given if origin.reached]
-  own = _either(varying)
-  if own.base is not None and by.reached == 1 << own.base:
-    return own._replace(reached=reached)
+  whole = _either(given)
+  reached = whole.reached | by.reached
+  change = _either([origin for origin in given if origin.reached])
+  if change.base is not None and by.reached == 1 << change.base:
+    return change._replace(reached=reached)
   is_same = [origin.base is not None and not origin.is_sum for origin in given]
   is_left = is_same.count(True) == 1
   if is_left:
     old = 1 << (given[is_same.index(True)].base or 0)
     others = [o for o, is_old in zip(given, is_same) if not is_old]
     is_left = not any(origin.reached & old for origin in others)
-  is_update = found.base is not None or is_left
-  values = found.values | (0 if is_update else by.values)
-  return found._replace(reached=reached, values=values)
+  is_update = whole.base is not None or is_left
+  values = whole.values | (0 if is_update else by.values)
+  return whole._replace(reached=reached, values=values)
 
 
 def _added(name: str, one: Origin, other: Origin) -> Origin:

@@ -29,7 +29,7 @@ from jax.tree_util import DictKey, SequenceKey, keystr, tree_flatten_with_path
 
 from ..optimizers.base import Step
 from ..optimizers.roles import COUNT, ITERATE, KEPT, MOMENT
-from .dependence import Origin, Part, origins
+from .dependence import Argument, Origin, origins
 
 Build = Callable[[Step], Any]  # makes the transformation of one step
 Shape = tuple[int, ...]
@@ -56,7 +56,7 @@ class Behaviour(NamedTuple):
   updates: list[Origin] | None
   # The inputs of these: rate, share passed, gradients, losses (first the value),
   # state, parameters.
-  parts: list[Part]
+  parts: list[Argument]
 
 
 class Roles(NamedTuple):
@@ -88,7 +88,7 @@ def behaviour_of(build: Build, params: Any) -> Behaviour:
   begins = [_folded(origin.values, len(shapes)) for origin in begun]
 
   found: list[Origin] = []
-  parts: list[Part] = []
+  parts: list[Argument] = []
   refusals: list[Exception] = []
   for names in _ASKED:
     args = number, number, grads, (number, grads), state, params

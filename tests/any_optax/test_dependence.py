@@ -1,10 +1,13 @@
 """What outputs are made of: every kind of equation, against what was written."""
 
+import doctest
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from reset_cycles.any_optax import dependence
 from reset_cycles.any_optax.dependence import Origin, origins
 
 SHAPE = jax.ShapeDtypeStruct((3,), jnp.float32)
@@ -167,11 +170,15 @@ def test_what_is_a_sum(fn, base, is_sum):
   assert (found.base, found.is_sum and found.base is not None) == (base, is_sum)
 
 
-def test_the_parts_of_the_inputs():
+def test_where_the_arguments_are():
   """Leaf 1 of the second argument is input 2, of three."""
-  [found], parts = origins(
+  [output], arguments = origins(
     lambda a, b: b['y'] * 2, SHAPE, {'x': SHAPE, 'y': SHAPE}
   )
-  assert parts == [(0, 1), (1, 2)]
-  assert [part.of(found.values) for part in parts] == [0, 0b10]
-  assert found == Origin(0b100, 0b100)
+  assert arguments == [(0, 1), (1, 2)]
+  assert [argument.of(output.values) for argument in arguments] == [0, 0b10]
+  assert output == Origin(0b100, 0b100)
+
+
+def test_the_example_holds():
+  assert doctest.testmod(dependence) == (0, 4)
