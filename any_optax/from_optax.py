@@ -15,8 +15,9 @@ from jax.tree_util import keystr
 
 from ..core.checks import Checked, NonNegative, check, did_you_mean, is_number
 from ..optimizers.base import Step
+from .behaviour import behaviour_of, frozen_in
 from .optax_optimizers import build_of, takes_decay
-from .roles import behaviour_of, frozen_in, roles_of
+from .roles import roles_of
 
 
 def _tupled(value: Any) -> Any:

@@ -15,7 +15,7 @@ from jax.tree_util import keystr
 from ..core.checks import check, check_choice, is_number
 from ..core.schedules import Shape
 from ..optimizers.base import TRANSFORMATION, Step
-from .roles import Build
+from .behaviour import Build
 
 USABLE = (
   'a callable of learning_rate and, if it likes, weight_decay, such as '

@@ -1,170 +1,183 @@
 """What a reset does to each leaf of an optimizer's state, by how it behaves.
 
-Any optax optimizer is traced, once as it begins and once as it takes a step. The
-roles follow from what flows where, not from names or containers:
+An optax optimizer is traced, once as it begins and once as it takes a step. The
+roles follow from what flows where, and not from names or containers:
 
-  iterate  begins with the values of a parameter, in its shape (z, x0, slow
-           weights); or sums up what the learning rates weigh in such an average
-  moment   begins without values of parameters, takes in gradients, and has the
-           shape of a parameter, or fewer or shorter axes. All parameters in one
-           vector count as a parameter
-  count    what else takes in gradients, losses or parameters, and what stands
-           directly beside any of these, unless it makes a number that is kept: a
-           full reset begins it anew, any other leaves it
-  kept     the rest, which nothing flows into that could be NaN: counts of
-           schedules, injected hyperparameters, random keys
+- iterate: blended with its fresh value, as the parameters are. Example:
+  Schedule-Free's z, which begins as a copy of the parameters.
+- moment: shrinks towards its first value. Example: Adam's mu, an average of
+  gradients in the shape of a parameter.
+- count: begins anew in a full reset, and any other reset leaves it. Examples:
+  a mean norm of the gradients; Adam's count, which stands beside mu.
+- kept: left by every reset. No gradient, loss or parameter flows into it, so it
+  cannot become NaN. Example: the count of a schedule, in a node of its own.
+
+The table `QUESTIONS` decides; each question has an example.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import optax
-from jax.tree_util import DictKey, SequenceKey, keystr, tree_flatten_with_path
+from jax.tree_util import DictKey, SequenceKey, keystr
 
-from ..optimizers.base import Step
 from ..optimizers.roles import COUNT, ITERATE, KEPT, MOMENT
-from .dependence import Argument, Origin, origins
-
-Build = Callable[[Step], Any]  # makes the transformation of one step
-Shape = tuple[int, ...]
-# What optax's transformations ask for besides gradients: in turn, until one fits.
-_LINE_SEARCH = ('value', 'grad', 'value_fn')
-_ASKED = ((), _LINE_SEARCH, ('obj_fn',), (*_LINE_SEARCH, 'obj_fn'))
-# What an optimizer says that asks for something else.
-_LACKS = 'required|missing|provided'
-
-
-class Behaviour(NamedTuple):
-  """How an optimizer begins, and what a step does; see `behaviour_of`.
-
-  Sets of parameters are ints, with bit i for parameter i.
-  """
-
-  targets: list[Any]  # paths of the parameters
-  shapes: list[Shape]  # of those that have a gradient of their own
-  state: list[Any]  # paths and shapes of the state's leaves
-  begins: list[int]  # of each, the parameters whose values it begins with
-  # The origins of the state's leaves after a step, and of the updates. None: a
-  # step needs arguments that only the loop knows.
-  after: list[Origin] | None
-  updates: list[Origin] | None
-  # The inputs of these: rate, share passed, gradients, losses (first the value),
-  # state, parameters.
-  parts: list[Argument]
+from .behaviour import ArrayShape, Behaviour, Leaf
 
 
 class Roles(NamedTuple):
   """What a reset does to an optimizer's state."""
 
   of: dict[str, int]  # by path
-  # Paths that a blended model may leave without a meaning: what remembers
-  # several steps (L-BFGS), or a loss (line search).
-  doubtful: list[str]
+  doubtful: list[str]  # paths whose question is in `NO_BLEND`
 
 
-def behaviour_of(build: Build, params: Any) -> Behaviour:
-  """Traces an optimizer; nothing is computed.
+@dataclasses.dataclass(frozen=True)
+class Context:
+  """What the answers about a leaf depend on besides the leaf."""
 
-  Args:
-    build: what a step is told -> the transformation that takes it.
-    params: tree of jax.ShapeDtypeStruct, such as will be trained.
+  behaviour: Behaviour
+  frozen: frozenset[int]  # parameters that no reset touches
 
-  Raises:
-    Exception: whatever the optimizer raises.
-  """
-  number = jax.ShapeDtypeStruct((), jnp.float32)
-  init = build(Step(jnp.float32(0))).init
-  state = jax.eval_shape(init, params)
-  # lookahead's parameters are two copies, with one gradient for both.
-  grads = params.fast if isinstance(params, optax.LookaheadParams) else params
-  shapes = [leaf.shape for leaf in jax.tree_util.tree_leaves(grads)]
-  begun, _ = origins(init, params)
-  begins = [_folded(origin.values, len(shapes)) for origin in begun]
+  def shapes_of(self, params: frozenset[int]) -> set[ArrayShape]:
+    """The shapes of parameters, and that of all of them in one vector."""
+    shapes = [self.behaviour.shapes[i] for i in params]
+    return {*shapes, (sum(map(math.prod, shapes)),)} if shapes else set()
 
-  found: list[Origin] = []
-  parts: list[Argument] = []
-  refusals: list[Exception] = []
-  for names in _ASKED:
-    args = number, number, grads, (number, grads), state, params
-    try:
-      found, parts = origins(_step_of(build, names), *args)
-      break
-    except (LookupError, TypeError, ValueError) as error:
-      refusals.append(error)
-  if not found and not re.search(_LACKS, str(refusals[0])):
-    raise refusals[0]
-  count = len(begins)
-  return Behaviour(
-    [path for path, _ in tree_flatten_with_path(params)[0]],
-    shapes,
-    tree_flatten_with_path(state)[0],
-    begins,
-    found[:count] or None,
-    found[count:] or None,
-    parts,
-  )
+  def begins_frozen(self, leaf: Leaf) -> bool:
+    """Whether a leaf begins with values of frozen parameters alone."""
+    return bool(leaf.begins_with) and leaf.begins_with <= self.frozen
 
-
-def _step_of(build: Build, names: Sequence[str]) -> Callable[..., Any]:
-  """A function of the inputs of `Behaviour.parts`; returns state and updates.
-
-  Args:
-    build: see `behaviour_of`.
-    names: what is told about the loss.
-  """
-
-  def loss(params: Any, **_: Any) -> Any:
-    leaves = jax.tree_util.tree_leaves(params)
-    # Of the fourth power the second derivatives depend on the parameters too.
-    return sum(jnp.sum(leaf**4) for leaf in leaves)
-
-  def step(
-    rate: Any, passed: Any, grads: Any, losses: Any, state: Any, params: Any
-  ) -> Any:
-    value, grad = losses
-    known = dict(value=value, grad=grad, value_fn=loss, obj_fn=loss)
-    more = {name: known[name] for name in names}
-    own = build(Step(rate, passed=passed))
-    updates, after = own.update(grads, state, params, **more)
-    return after, updates
-
-  return step
-
-
-def _folded(params: int, count: int) -> int:
-  """A set of parameters, both halves of lookahead's as one."""
-  return (params | params >> count) & (1 << count) - 1
-
-
-def frozen_in(behaviour: Behaviour) -> list[bool]:
-  """For each parameter, whether the optimizer leaves it untrained.
-
-  It trains what it updates by the leaf's own gradient and the learning rate. An
-  optimizer whose update wants arguments that only the loop knows is taken to
-  train everything.
-
-  Raises:
-    ValueError: if no update depends on the learning rate.
-  """
-  if behaviour.updates is None:
-    return [False] * len(behaviour.targets)
-  rate, _, grads, *_ = behaviour.parts
-  reached = [origin.reached for origin in behaviour.updates]
-  if not any(map(rate.of, reached)):
-    raise ValueError(
-      'its updates would be the same whatever the learning rate of the cycles: '
-      'a number or a schedule of its own stays in force'
+  @functools.cached_property
+  def has_iterates(self) -> bool:
+    return any(
+      copies_parameters(leaf, self) and not self.begins_frozen(leaf)
+      for leaf in self.behaviour.leaves
     )
-  return [
-    not (rate.of(inputs) and grads.of(inputs) >> i % grads.size & 1)
-    for i, inputs in enumerate(reached)
-  ]
+
+  @functools.cached_property
+  def fresh_nodes(self) -> set[Any]:
+    """The nodes of the state in which something begins anew in a full reset."""
+    nodes: set[Any] = set()
+    targets = set(self.behaviour.targets)
+    for leaf in self.behaviour.leaves:
+      if copies_parameters(leaf, self) or averages_gradients(leaf, self):
+        nodes.update(_homes(leaf.path, targets))
+      elif leaf.takes_in:
+        nodes.add(leaf.path[:-1])
+    return nodes
+
+  @functools.cached_property
+  def makers(self) -> frozenset[int]:
+    """The leaves that flow into another one, a real number that is kept."""
+    kept = [
+      leaf
+      for leaf in self.behaviour.leaves
+      if leaf.is_real and not leaf.takes_in
+      if leaf.path[:-1] not in self.fresh_nodes
+    ]
+    return frozenset().union(*(leaf.made_of - {leaf.number} for leaf in kept))
+
+
+def copies_parameters(leaf: Leaf, context: Context) -> bool:
+  """It begins with the values of parameters, in the shape of one of them.
+
+  All parameters in one vector count as a parameter. Example: Schedule-Free's z.
+  """
+  return leaf.is_real and leaf.shape in context.shapes_of(leaf.begins_with)
+
+
+def averages_gradients(leaf: Leaf, context: Context) -> bool:
+  """It takes in gradients, in the shape of a parameter or with fewer axes.
+
+  Axes may also be 1 long. A number must belong to one parameter of several, or
+  to a parameter that is a number. Examples: Adam's mu; the rows of Adafactor;
+  NovoGrad's nu, a number for each layer.
+  """
+  if not leaf.is_real or leaf.begins_with or not leaf.takes_in:
+    return False
+  if leaf.shape:
+    shapes = context.shapes_of(leaf.takes_in)
+    return any(_fits(leaf.shape, shape) for shape in shapes)
+  if len(context.behaviour.shapes) == 1:
+    return not context.behaviour.shapes[0]
+  return 1 in (len(leaf.takes_in), len(leaf.moves))
+
+
+def weighs_iterates(leaf: Leaf, context: Context) -> bool:
+  """It is a number to which steps add what the rate makes, beside iterates.
+
+  Example: Schedule-Free's weight_sum, which divides its average.
+  """
+  is_sum = leaf.is_real and not leaf.shape and leaf.adds_rate
+  return is_sum and not leaf.takes_in and context.has_iterates
+
+
+def remembers_steps(leaf: Leaf, context: Context) -> bool:
+  """It takes in gradients or parameters, in a shape that is not theirs.
+
+  Example: the memory of L-BFGS, with a row for each of the last steps.
+  """
+  return leaf.is_real and bool(leaf.shape and leaf.takes_in)
+
+
+def remembers_a_loss(leaf: Leaf, context: Context) -> bool:
+  """It is made of the last loss, and not of its own old value.
+
+  Example: the value that a line search compares with. An average is made of its
+  old value.
+  """
+  is_last = leaf.takes_loss and leaf.number not in leaf.made_of
+  return leaf.is_real and bool(leaf.takes_in) and is_last
+
+
+def may_become_nan(leaf: Leaf, context: Context) -> bool:
+  """Gradients, losses or parameters flow into it, and with them a NaN.
+
+  Example: a mean norm of the gradients.
+  """
+  return bool(leaf.takes_in)
+
+
+def makes_a_kept_number(leaf: Leaf, context: Context) -> bool:
+  """It makes another number of the state, which is kept.
+
+  Example: the count of a schedule that makes an injected momentum.
+  """
+  return leaf.number in context.makers
+
+
+def stands_beside(leaf: Leaf, context: Context) -> bool:
+  """It stands directly beside something that begins anew in a full reset.
+
+  Example: Adam's count, beside mu and nu.
+  """
+  return leaf.path[:-1] in context.fresh_nodes
+
+
+def stands_alone(leaf: Leaf, context: Context) -> bool:
+  """It is none of these. Example: the count of optax.scale_by_schedule."""
+  return True
+
+
+# The role of a leaf is that of the first question whose answer is yes.
+QUESTIONS: tuple[tuple[Callable[[Leaf, Context], bool], int], ...] = (
+  (copies_parameters, ITERATE),
+  (averages_gradients, MOMENT),
+  (weighs_iterates, ITERATE),
+  (remembers_steps, COUNT),
+  (remembers_a_loss, COUNT),
+  (may_become_nan, COUNT),
+  (makes_a_kept_number, KEPT),
+  (stands_beside, COUNT),
+  (stands_alone, KEPT),
+)
+# A blended model may leave these without a meaning.
+NO_BLEND = (remembers_steps, remembers_a_loss)
 
 
 def roles_of(
@@ -176,151 +189,29 @@ def roles_of(
 
   Args:
     behaviour: of the optimizer.
-    frozen: for each parameter, whether no reset touches it. What begins with the
-      values of such parameters alone is a count: begun anew from them.
+    frozen: for each parameter, whether no reset touches it. An iterate that
+      begins with such parameters alone is a count: it begins anew from them.
     declared: path of a leaf -> its role, of an optimizer that names them.
   """
-  count = len(behaviour.shapes)
-  kept = sum(1 << i for i, is_kept in enumerate(frozen[:count]) if is_kept)
-  takes_in = _takes_in(behaviour)
-  found: list[Any] = []
-  for i, (path, _) in enumerate(behaviour.state):
-    role = declared(path) if declared else _mirrored(i, takes_in[i], behaviour)
-    begins = behaviour.begins[i]
-    if role == ITERATE and begins and not begins & ~kept:
-      role = COUNT
-    found.append(role)
-  has_iterates = ITERATE in found
-  lone = [i for i, role in enumerate(found) if role is None]
-  nodes = _nodes(behaviour, found, takes_in)
-  kept_numbers = [
-    i
-    for i in lone
-    if not takes_in[i] and behaviour.state[i][0][:-1] not in nodes
-    if _is_real(behaviour, i)
-  ]
-  doubtful = []
-  for i in lone:
-    path, leaf = behaviour.state[i]
-    is_loss = bool(leaf.shape) or _is_loss(i, behaviour)
-    if _is_real(behaviour, i) and takes_in[i] and is_loss:
-      doubtful.append(keystr(path))
-    is_weight = not takes_in[i] and _is_weight(i, behaviour)
-    if has_iterates and is_weight and _is_real(behaviour, i):
-      found[i] = ITERATE
-    elif takes_in[i]:
-      found[i] = COUNT
+  numbers = zip(range(len(behaviour.shapes)), frozen)
+  context = Context(
+    behaviour, frozenset(i for i, is_kept in numbers if is_kept)
+  )
+  roles = Roles({}, [])
+  for leaf in behaviour.leaves:
+    name = keystr(leaf.path)
+    if declared is not None:
+      role = declared(leaf.path)
     else:
-      is_beside = path[:-1] in nodes
-      goes_on = any(_flows(behaviour, i, j) for j in kept_numbers if j != i)
-      found[i] = COUNT if is_beside and not goes_on else KEPT
-  names = [keystr(path) for path, _ in behaviour.state]
-  return Roles(dict(zip(names, found)), doubtful)
+      question, role = next(row for row in QUESTIONS if row[0](leaf, context))
+      if question in NO_BLEND:
+        roles.doubtful.append(name)
+    is_count = role == ITERATE and context.begins_frozen(leaf)
+    roles.of[name] = COUNT if is_count else role
+  return roles
 
 
-def _nodes(
-  behaviour: Behaviour, roles: Sequence[int | None], takes_in: Sequence[int]
-) -> set[Any]:
-  """The nodes of a state in which something begins anew in a full reset."""
-  nodes: set[Any] = set()
-  targets = set(behaviour.targets)
-  for (path, _), role, taken in zip(behaviour.state, roles, takes_in):
-    if role is not None:
-      nodes.update(_homes(path, targets))
-    elif taken:
-      nodes.add(path[:-1])
-  return nodes
-
-
-def _is_real(behaviour: Behaviour, i: int) -> bool:
-  dtype = behaviour.state[i][1].dtype
-  return bool(jnp.issubdtype(dtype, jnp.inexact))
-
-
-def _flows(behaviour: Behaviour, i: int, j: int) -> bool:
-  """Whether leaf i of the state makes what leaf j is after a step."""
-  if behaviour.after is None:
-    return False
-  state = behaviour.parts[4]
-  return bool(state.of(behaviour.after[j].values) >> i & 1)
-
-
-def _mirrored(i: int, takes_in: int, behaviour: Behaviour) -> int | None:
-  """MOMENT or ITERATE, if a leaf of the state is one for each parameter."""
-  leaf, begins = behaviour.state[i][1], behaviour.begins[i]
-  if not _is_real(behaviour, i):
-    return None
-  if begins:
-    is_copy = _is_copy(leaf.shape, begins, behaviour.shapes)
-    return ITERATE if is_copy else None
-  is_moment = bool(takes_in) and _is_moment(i, takes_in, behaviour)
-  return MOMENT if is_moment else None
-
-
-def _takes_in(behaviour: Behaviour) -> list[int]:
-  """Of each leaf, the parameters whose values or gradients flow into it."""
-  count = len(behaviour.shapes)
-  every = (1 << count) - 1
-  if behaviour.after is None:
-    return [every] * len(behaviour.begins)
-  _, _, grads, losses, state, params = behaviour.parts
-  found = [
-    begins
-    | grads.of(origin.values)
-    | _folded(params.of(origin.values), count)
-    | every * bool(losses.of(origin.values))
-    for begins, origin in zip(behaviour.begins, behaviour.after)
-  ]
-  inner = [state.of(origin.values) for origin in behaviour.after]
-  while True:
-    before = list(found)
-    for i, of in enumerate(inner):
-      for j in _members(of):
-        found[i] |= found[j]
-    if found == before:
-      return found
-
-
-def _members(bits: int) -> Iterator[int]:
-  """The numbers in a set."""
-  while bits:
-    lowest = bits & -bits
-    yield lowest.bit_length() - 1
-    bits ^= lowest
-
-
-def _is_copy(shape: Shape, begins: int, shapes: Sequence[Shape]) -> bool:
-  """Whether it begins with values of parameters, one for each of theirs."""
-  own = [shapes[i] for i in _members(begins)]
-  return shape in own or (bool(own) and shape == _joined(own))
-
-
-def _joined(shapes: Sequence[Shape]) -> Shape:
-  return (sum(map(math.prod, shapes)),)
-
-
-def _is_moment(i: int, takes_in: int, behaviour: Behaviour) -> bool:
-  """Whether what takes in gradients has a shape that an average of them may."""
-  shape = behaviour.state[i][1].shape
-  own = [behaviour.shapes[j] for j in _members(takes_in)]
-  if shape:
-    return any(_fits(shape, other) for other in {*own, _joined(own)})
-  if len(behaviour.shapes) == 1:
-    return not behaviour.shapes[0]
-  # A number is one if it belongs to one parameter of several.
-  return len(own) == 1 or len(_moves(i, behaviour)) == 1
-
-
-def _moves(i: int, behaviour: Behaviour) -> list[int]:
-  """The parameters whose updates a leaf of the state flows into."""
-  if behaviour.updates is None:
-    return []
-  state = behaviour.parts[4]
-  flows = [state.of(origin.values) >> i & 1 for origin in behaviour.updates]
-  return [j for j, is_moved in enumerate(flows) if is_moved]
-
-
-def _fits(shape: Shape, other: Shape) -> bool:
+def _fits(shape: ArrayShape, other: ArrayShape) -> bool:
   """Whether a shape is another one with axes left out, or of length 1.
 
   As a factored moment has it: rows (8,) and columns (1, 2) of (8, 2).
@@ -331,25 +222,6 @@ def _fits(shape: Shape, other: Shape) -> bool:
     return False
   is_first = shape[0] in (1, other[0])
   return (is_first and _fits(shape[1:], other[1:])) or _fits(shape, other[1:])
-
-
-def _is_weight(i: int, behaviour: Behaviour) -> bool:
-  """Whether it is a number to which each step adds what the rate makes."""
-  if behaviour.after is None or behaviour.state[i][1].shape:
-    return False
-  rate, _, _, _, state, _ = behaviour.parts
-  origin = behaviour.after[i]
-  is_sum = origin.is_sum and origin.base == state.start + i
-  return is_sum and bool(rate.of(origin.values))
-
-
-def _is_loss(i: int, behaviour: Behaviour) -> bool:
-  """Whether it is a loss that the last step was told, and no average of some."""
-  if behaviour.after is None:
-    return False
-  _, _, _, losses, state, _ = behaviour.parts
-  values = behaviour.after[i].values
-  return bool(losses.of(values) & 1) and not state.of(values) >> i & 1
 
 
 def _homes(path: Any, targets: set[Any]) -> Iterator[Any]:
@@ -363,8 +235,8 @@ def _homes(path: Any, targets: set[Any]) -> Iterator[Any]:
   starts = [
     (start, end) for end in (len(path), len(path) - 1) for start in range(end)
   ]
-  found = (start for start, end in starts if path[start:end] in targets)
-  start = next(found, None)
+  within = (start for start, end in starts if path[start:end] in targets)
+  start = next(within, None)
   kinds = SequenceKey if start is not None else (SequenceKey, DictKey)
   root = path[:start]
   yield root[:-1]

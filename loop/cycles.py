@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from ..any_optax.behaviour import behaviour_of, frozen_in
 from ..any_optax.optax_optimizers import (
   USABLE,
   Scheduled,
@@ -22,7 +23,7 @@ from ..any_optax.optax_optimizers import (
   scheduled_in,
   takes_decay,
 )
-from ..any_optax.roles import behaviour_of, frozen_in, roles_of
+from ..any_optax.roles import roles_of
 from ..core.checks import (
   check,
   check_count,

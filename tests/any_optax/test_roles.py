@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
+from jax.tree_util import keystr
 
-from reset_cycles.any_optax.roles import behaviour_of, frozen_in, roles_of
+from reset_cycles.any_optax.behaviour import behaviour_of, frozen_in
+from reset_cycles.any_optax.roles import QUESTIONS, Context, roles_of
 from reset_cycles.optimizers.roles import COUNT, ITERATE, KEPT, MOMENT
 
 PARAMS = {
@@ -193,22 +195,26 @@ def test_a_schedule_of_ones_own_goes_on(inner):
     assert set(own) == {KEPT} and MOMENT in roles.values()
 
 
+def bare(learning_rate, decay):
+  """Momentum whose state is a tree like the parameters, in no container."""
+
+  def update(grads, state, params=None):
+    state = map_(lambda m, g: decay * m + g, state, grads)
+    return map_(lambda m: -learning_rate * m, state), state
+
+  init = lambda params: map_(jnp.zeros_like, params)
+  return optax.GradientTransformation(init, update)
+
+
+def scheduled(rate):
+  schedule = optax.linear_schedule(0.5, 0.9, 10)
+  return optax.inject_hyperparams(bare)(learning_rate=rate, decay=schedule)
+
+
 def test_a_schedule_goes_on_beside_a_bare_state():
   """Its count makes a number that is kept, the injected decay."""
-
-  def trace(learning_rate, decay):
-    def update(grads, state, params=None):
-      state = map_(lambda m, g: decay * m + g, state, grads)
-      return map_(lambda m: -learning_rate * m, state), state
-
-    init = lambda params: map_(jnp.zeros_like, params)
-    return optax.GradientTransformation(init, update)
-
-  schedule = optax.linear_schedule(0.5, 0.9, 10)
-  own = lambda rate: optax.inject_hyperparams(trace)(
-    learning_rate=rate, decay=schedule
-  )
-  for build in (own, lambda rate: optax.apply_if_finite(own(rate), 3)):
+  finite = lambda rate: optax.apply_if_finite(scheduled(rate), 3)
+  for build in (scheduled, finite):
     roles = of(build, frozen=[False, False]).of
     moments = [r for p, r in roles.items() if p.endswith(("['b']", "['w']"))]
     assert moments == [MOMENT, MOMENT]
@@ -323,3 +329,33 @@ def test_what_an_optimizer_raises_is_raised():
 
   with pytest.raises(TypeError, match='no gradients today'):
     behaviour_of(lambda step: build(step.rate), PARAMS)
+
+
+def test_each_question_decides_its_example():
+  if not hasattr(optax, 'lbfgs'):
+    pytest.skip('optax is too old')
+  averaged = lambda rate: averaging(rate, *CONTAINERS['NamedTuple'])
+  free = lambda rate: optax.contrib.schedule_free(optax.sgd(rate), rate)
+  chained = lambda rate: optax.chain(
+    optax.sgd(rate, 0.9), optax.scale_by_schedule(lambda count: 0.9)
+  )
+  examples = (
+    (free, ".z['w']", 'copies_parameters'),
+    (optax.adam, "[0].mu['w']", 'averages_gradients'),
+    (free, '.weight_sum', 'weighs_iterates'),
+    (optax.lbfgs, "[0].diff_params_memory['w']", 'remembers_steps'),
+    (optax.lbfgs, '[2].value', 'remembers_a_loss'),
+    (averaged, '.norm', 'may_become_nan'),
+    (scheduled, ".hyperparams_states['decay'].count", 'makes_a_kept_number'),
+    (optax.adam, '[0].count', 'stands_beside'),
+    (chained, '[1].count', 'stands_alone'),
+  )
+  assert [name for *_, name in examples] == [q.__name__ for q, _ in QUESTIONS]
+  for build, path, name in examples:
+    behaviour = behaviour_of(lambda step, build=build: build(step.rate), PARAMS)
+    context = Context(behaviour, frozenset())
+    asked = {
+      keystr(leaf.path): next(q for q, _ in QUESTIONS if q(leaf, context))
+      for leaf in behaviour.leaves
+    }
+    assert asked[path].__name__ == name

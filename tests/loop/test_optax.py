@@ -25,8 +25,9 @@ from helpers import loops, made_up
 from helpers.numeric_roles import Twin
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles import soft_reset as resets
+from reset_cycles.any_optax.behaviour import behaviour_of
 from reset_cycles.any_optax.optax_optimizers import build_of
-from reset_cycles.any_optax.roles import behaviour_of, roles_of
+from reset_cycles.any_optax.roles import roles_of
 from reset_cycles.engine.model_reset import Model
 from reset_cycles.loop import State
 from reset_cycles.optimizers.roles import ITERATE, KEPT, MOMENT
