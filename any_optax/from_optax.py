@@ -37,13 +37,13 @@ def _check_arguments(name: str, value: Any) -> None:
     isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)
     for p in value
   )
-  right = "a dictionary of arguments by their names, such as {'b1': 0.9}"
-  check(is_pairs, name, value, right)
-  names = [own for own, _ in value]
+  must_be = "a dictionary of arguments by their names, such as {'b1': 0.9}"
+  check(is_pairs, name, value, must_be)
+  names = [key for key, _ in value]
   check(len({*names}) == len(names), name, value, 'without a name twice')
-  for own, one in value:
-    right = 'a number, True or False, a text, None, or a tuple of these'
-    check(_is_plain(one), f'{name}[{own!r}]', one, right)
+  must_be = 'a number, True or False, a text, None, or a tuple of these'
+  for key, argument in value:
+    check(_is_plain(argument), f'{name}[{key!r}]', argument, must_be)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,28 +93,30 @@ class FromOptax(Checked):
     object.__setattr__(self, 'arguments', given)
     function = self._function()
     named = dict(given)
-    for own in ('learning_rate', 'weight_decay'):
-      right = f'without {own}, which has a place of its own'
-      check(own not in named, 'arguments', given, right)
+    for field in ('learning_rate', 'weight_decay'):
+      must_be = f'without {field}, which has a place of its own'
+      check(field not in named, 'arguments', given, must_be)
     try:
       inspect.signature(function).bind_partial(**named)
     except TypeError as e:
       raise ValueError(f'arguments={given!r}: optax.{self.name}: {e}.') from e
-    right = f'None with {self.name}, which has none; l2 is for any optimizer'
+    must_be = f'None with {self.name}, which has none; l2 is for any optimizer'
     is_free = self.weight_decay is None or takes_decay(function)
-    check(is_free, 'weight_decay', self.weight_decay, right)
+    check(is_free, 'weight_decay', self.weight_decay, must_be)
 
   def _function(self) -> Callable[..., Any]:
-    right = 'another one, such as ScheduleFreeAdamW() of this project: what is '
-    right += 'evaluated of it is not what it trains'
-    is_one = not str(self.name).startswith('schedule_free')
-    check(is_one, 'name', self.name, right)
+    must_be = (
+      'another one, such as ScheduleFreeAdamW() of this project: what is '
+      'evaluated of it is not what it trains'
+    )
+    is_usable = not str(self.name).startswith('schedule_free')
+    check(is_usable, 'name', self.name, must_be)
     places = (optax, getattr(optax, 'contrib', None))
     for place in places:
-      found: Any = getattr(place, '__dict__', {}).get(self.name)
-      if _is_optimizer(found):
-        made: Callable[..., Any] = found
-        return made
+      function: Any = getattr(place, '__dict__', {}).get(self.name)
+      if _is_optimizer(function):
+        optimizer: Callable[..., Any] = function
+        return optimizer
     known = [
       name
       for place in filter(None, places)
@@ -128,20 +130,22 @@ class FromOptax(Checked):
 
   def build(self, step: Step) -> optax.GradientTransformation:
     function = functools.partial(self._function(), **dict(self.arguments))
-    has_decay, own = takes_decay(function), self.weight_decay
-    if own is None and has_decay:
-      own = inspect.signature(function).parameters['weight_decay'].default
-      has_decay = is_number(own)
+    has_decay, weight_decay = takes_decay(function), self.weight_decay
+    if weight_decay is None and has_decay:
+      weight_decay = (
+        inspect.signature(function).parameters['weight_decay'].default
+      )
+      has_decay = is_number(weight_decay)
 
     def whole(learning_rate: Any, weight_decay: Any) -> Any:
       decay = {'weight_decay': weight_decay} if has_decay else {}
-      made = function(learning_rate=learning_rate, **decay)
+      transformation = function(learning_rate=learning_rate, **decay)
       if not self.l2:
-        return made
+        return transformation
       l2 = optax.add_decayed_weights(self.l2 * step.weight_decay)
-      return optax.chain(l2, made)
+      return optax.chain(l2, transformation)
 
-    return build_of(whole, None, own or 0.0)(step)
+    return build_of(whole, None, weight_decay or 0.0)(step)
 
   def gradient_point(self, state: Any, params: Any) -> Any:
     return params
@@ -156,19 +160,18 @@ class FromOptax(Checked):
       ValueError: if a reset could not tell, or no rate changes the updates.
     """
     try:
-      own = self.build(Step(np.float32(0)))
-      # Which is told no loss, in a submission.
-      step = lambda params: own.update(params, own.init(params), params)
-      jax.eval_shape(step, params)
+      # In a submission, its update is given no loss.
+      tx = self.build(Step(np.float32(0)))
+      jax.eval_shape(lambda p: tx.update(p, tx.init(p), p), params)
       behaviour = behaviour_of(self.build, params)
       frozen_in(behaviour)
     except Exception as e:
-      said = str(e).partition('\n')[0].rstrip('.')
-      raise ValueError(f'optimizer={self!r}: {said}.') from e
-    found = roles_of(behaviour, [False] * len(behaviour.targets))
-    right = f'one with a blend of {", ".join(found.doubtful)} of its state'
-    check(not found.doubtful, 'optimizer', self, right)
-    return lambda path: found.of[keystr(path)]
+      reason = str(e).partition('\n')[0].rstrip('.')
+      raise ValueError(f'optimizer={self!r}: {reason}.') from e
+    roles = roles_of(behaviour, [False] * len(behaviour.targets))
+    must_be = f'one with a blend of {", ".join(roles.doubtful)} of its state'
+    check(not roles.doubtful, 'optimizer', self, must_be)
+    return lambda path: roles.of[keystr(path)]
 
 
 def _is_optimizer(function: Any) -> bool:

@@ -73,8 +73,8 @@ def build_of(
         for name, (value, shape) in (scheduled or {}).items()
       }
       if has_decay:
-        own = named.get('weight_decay', weight_decay)
-        named['weight_decay'] = own * step.weight_decay
+        decay = named.get('weight_decay', weight_decay)
+        named['weight_decay'] = decay * step.weight_decay
       if by_name:
         return optimizer(learning_rate=step.rate, **named)
       return optimizer(step.rate, **named) if required else optimizer(**named)
@@ -144,8 +144,8 @@ def scheduled_in(
       number.
   """
   is_made = hasattr(optimizer, 'init') or hasattr(optimizer, 'build')
-  right = 'None unless optimizer is a callable, such as optax.adamw'
-  check(callable(optimizer) and not is_made, 'schedules', schedules, right)
+  must_be = 'None unless optimizer is a callable, such as optax.adamw'
+  check(callable(optimizer) and not is_made, 'schedules', schedules, must_be)
   known = {
     name: parameter.default
     for name, parameter in inspect.signature(optimizer).parameters.items()
@@ -168,23 +168,24 @@ def _ratios(optimizer: Any, params: Any) -> dict[str, float]:
 
   def values() -> list[Any]:
     zeros = lambda like: jnp.zeros(like.shape, like.dtype)
-    begun = rates(jax.tree_util.tree_map(zeros, params))
-    return [leaf for _, leaf in begun]
+    named = rates(jax.tree_util.tree_map(zeros, params))
+    return [leaf for _, leaf in named]
 
   paths: list[str] = []
   jax.eval_shape(lambda tree: paths.extend(p for p, _ in rates(tree)), params)
   if len(paths) < 2:
     return dict.fromkeys(paths, 1.0)
   # Nothing but the rates is computed.
-  found = [float(rate) for rate in jax.jit(values)()]
-  if len(set(found)) == 1:
+  numbers = [float(rate) for rate in jax.jit(values)()]
+  if len(set(numbers)) == 1:
     return dict.fromkeys(paths, 1.0)
-  if not math.isfinite(found[0]) or found[0] == 0:
+  if not math.isfinite(numbers[0]) or numbers[0] == 0:
+    shown = ', '.join(f'{rate:g}' for rate in numbers)
     raise ValueError(
-      f'its injected learning rates are {", ".join(f"{r:g}" for r in found)}: the '
-      'others keep their ratio to the first one, which must not be 0'
+      f'its injected learning rates are {shown}: the others keep their ratio to '
+      'the first one, which must not be 0'
     )
-  return {path: rate / found[0] for path, rate in zip(paths, found)}
+  return {path: rate / numbers[0] for path, rate in zip(paths, numbers)}
 
 
 def _injected(optimizer: Any, ratios: Mapping[str, float], rate: Any) -> Any:
@@ -204,6 +205,6 @@ def _injected(optimizer: Any, ratios: Mapping[str, float], rate: Any) -> Any:
 def _with_extra_args(optimizer: Any) -> Any:
   """The transformation, taking and ignoring further arguments if it must."""
   support = getattr(optax, 'with_extra_args_support', lambda it: it)
-  # optax.MultiSteps is none of this type, and takes them.
+  # optax.MultiSteps is not of this type, and takes further arguments.
   is_bare = isinstance(optimizer, optax.GradientTransformation)
   return support(optimizer) if is_bare else optimizer
