@@ -28,6 +28,14 @@ class Transition(NamedTuple):
   run_is_over: bool = False  # whether the run ends: cycles have run out
 
 
+class Ended(NamedTuple):
+  """A cycle that has ended."""
+
+  control: Control  # before another cycle starts
+  events: list[Event]  # so far, in the order in which they happened
+  is_early: bool  # whether the cycle was abandoned
+
+
 def start(config: RunConfig) -> Control:
   """The control before the first step."""
   control = Control(
@@ -53,13 +61,13 @@ def with_first_peak(
 def next_stage(control: Control, step: int, config: RunConfig) -> Control:
   """The control of a new stage: the chain anew, from `step` on.
 
-  The stage is judged by itself: its evaluations, its best one, its share that is
-  over. What the run has learned stays: the metric of the untrained model, the
-  intervals between evaluations, the half of the rate after a failure.
+  The stage is judged by itself: its evaluations, its best one, its share that
+  is over. What the run has learned stays: the metric of the untrained model,
+  the intervals between evaluations, the half of the rate after a failure.
   """
   first, steps = control.first, control.planned_end
   untrained = first.untrained_metric(steps)
-  begun = Control(
+  control = Control(
     cycle=control.cycle + 1,
     rate_factor=control.rate_factor,
     start=step,
@@ -73,7 +81,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
     intervals=control.intervals,
     plan=plan_of(config.chain),
   )
-  return laid_out(begun, step, config)
+  return laid_out(control, step, config)
 
 
 def transition(
@@ -99,24 +107,29 @@ def transition(
   if reason and _may_abandon(control, step, config, has_diverged):
     stops = control.num_early_stops + 1
     control = control._replace(num_early_stops=stops)
-    last = {'metric': control.last.metric, 'metric_step': control.last.step}
-    count = {'num_early_stops': stops}
-    said = event('abandon', control, reason=reason, **count, **last)
+    abandon = event(
+      'abandon',
+      control,
+      reason=reason,
+      num_early_stops=stops,
+      metric=control.last.metric,
+      metric_step=control.last.step,
+    )
+    ended = Ended(control, [*events, abandon], is_early=True)
     following = following_cycle(control, step, config, has_failed=True)
-    ended = control, [*events, said], True
     return _followed(ended, following, step, config, is_model_finite)
   if step >= control.end:
-    give_up = _latest_end(control, config, has_diverged)
-    if step < give_up:
+    latest_end = _latest_end(control, config, has_diverged)
+    if step < latest_end:
       if step == control.end:
         why = 'the annealed model has not been evaluated'
-        events.append(event('wait', control, reason=why, cycle_end=give_up))
-      return Transition(control, None, events, give_up)
+        events.append(event('wait', control, reason=why, cycle_end=latest_end))
+      return Transition(control, None, events, latest_end)
+    ended = Ended(control, events, is_early=False)
     following = following_cycle(control, step, config, has_failed=has_diverged)
-    ended = control, events, False
     return _followed(ended, following, step, config, is_model_finite)
   if _has_moved(before, control, step, config):
-    control = stretched(control, before.planned_end, step, config)
+    control = stretched(control, step, config, before.planned_end)
     events.append(clock_event('clock', control, config))
   return Transition(control, None, events, control.end)
 
@@ -124,7 +137,7 @@ def transition(
 def taken_in(
   control: Control, evaluations: Sequence[Evaluation], config: RunConfig
 ) -> tuple[Control, list[Event], str]:
-  """The control, an event for each evaluation, and the first verdict's reason."""
+  """The control, an event per evaluation, and the first verdict's reason."""
   events, reason = list[Event](), ''
   for evaluation in evaluations:
     control, verdict = observe(control, evaluation, config)
@@ -151,12 +164,12 @@ def observe(
   switching, verdict = control.switching, Verdict('', {})
   is_of_cycle = evaluation.step > control.start or control.cycle == 1
   if is_of_cycle:
-    begin, end = control.start, control.end
+    start, end = control.start, control.end
     if rule.judges_chain:
-      begin, end = control.chain_start, max(control.planned_end, end)
-    share = (evaluation.step - begin) / (end - begin)
-    start = first.untrained_metric(control.planned_end)
-    untrained = first._replace(metric=start)
+      start, end = control.chain_start, max(control.planned_end, end)
+    share = (evaluation.step - start) / (end - start)
+    metric = first.untrained_metric(control.planned_end)
+    untrained = first._replace(metric=metric)
     context = Context(share, config.target, untrained)
     switching, verdict = rule.observe(switching, evaluation, context)
     if not math.isfinite(evaluation.loss):
@@ -194,8 +207,8 @@ def _may_abandon(
   settings = config.settings
   # A rule that judges the chain may also speak when a cycle's steps are over.
   is_heard = settings.switching.judges_chain or step < control.end
-  # The model that a run ends with comes from at least half of its steps: a rule
-  # that keeps asking for more can throw no chain after chain away.
+  # The model that a run ends with comes from at least half of the run's steps,
+  # so that a rule cannot discard one chain after another.
   is_late = control.planned_end - step < step - control.stage_start
   is_worth_it = has_diverged or not (config.is_timed and is_late)
   return settings.early_switching and is_heard and is_worth_it
@@ -204,28 +217,36 @@ def _may_abandon(
 def _latest_end(control: Control, config: RunConfig, has_diverged: bool) -> int:
   """The step at which a cycle ends, whether its annealed model was evaluated.
 
-  In a timed run the evaluation after its last step is waited for, for as long as
-  the longest interval. Not so if the last one was near enough, or has shown that
-  the model is lost.
+  A timed run waits for the evaluation after the cycle's last step, for as long
+  as the longest interval so far. It does not wait if the last evaluation came
+  near enough to the cycle's end, or has shown that the model is lost.
   """
-  nearly = control.end - NEARLY * control.intervals.median_steps
-  is_awaited = config.is_timed and -1 < control.last.step < nearly
-  is_awaited &= not has_diverged
-  return control.end + is_awaited * control.intervals.most_steps
+  if not config.is_timed or has_diverged:
+    return control.end
+  near = control.end - NEARLY * control.intervals.median_steps
+  is_awaited = 0 <= control.last.step < near
+  return (
+    control.end + control.intervals.most_steps if is_awaited else control.end
+  )
 
 
 def _has_moved(
   before: Control, control: Control, step: int, config: RunConfig
 ) -> bool:
-  """Whether the evaluations have moved the end of a timed run, still to come."""
-  steps = control.intervals.median_steps
-  is_first = steps > 0 == before.intervals.median_steps
-  has_moved = is_first or control.planned_end != before.planned_end
-  return config.is_timed and has_moved and control.planned_end > step
+  """Whether evaluations have moved the end of a timed run that is to come.
+
+  The first interval between evaluations moves the end, too: it says how long a
+  cycle must be.
+  """
+  known_before = before.intervals.median_steps > 0
+  is_first_interval = control.intervals.median_steps > 0 and not known_before
+  is_end_new = control.planned_end != before.planned_end
+  is_to_come = control.planned_end > step
+  return config.is_timed and is_to_come and (is_first_interval or is_end_new)
 
 
 def _followed(
-  ended: tuple[Control, list[Event], bool],
+  ended: Ended,
   following: Control | None,
   step: int,
   config: RunConfig,
@@ -234,20 +255,19 @@ def _followed(
   """Begins the following cycle with a reset, or ends the run if there is none.
 
   Args:
-    ended: the cycle that has ended, the events so far, and whether it was
-      abandoned.
-    following: that cycle; a full reset makes it the first of a new chain.
+    ended: the cycle before.
+    following: the cycle after; a full reset makes it the first of a new chain.
     step, config, is_model_finite: see `transition`.
   """
   before, events, is_early = ended
   if following is None:
     reason, stops = 'cycles have run out', before.num_early_stops
-    said = event('finish', before, reason=reason, num_early_stops=stops)
+    finish = event('finish', before, reason=reason, num_early_stops=stops)
     if before.best.step >= 0:
       best = before.best
-      said |= {'metric': best.metric, 'metric_step': best.step}
-    return Transition(before, None, [*events, said], step, run_is_over=True)
-  plan, note = _plan(before, following, step, config, is_model_finite)
+      finish |= {'metric': best.metric, 'metric_step': best.step}
+    return Transition(before, None, [*events, finish], step, run_is_over=True)
+  plan, note = _reset_plan(before, following, step, config, is_model_finite)
   reset, rule = config.settings.reset, config.settings.switching
   is_full = plan == FULL
   is_judged_anew = is_full or not rule.judges_chain
@@ -257,7 +277,7 @@ def _followed(
     chain_start=step if is_full else following.chain_start,
     switching=rule.initial if is_judged_anew else following.switching,
   )
-  said = event(
+  reset_event = event(
     'reset',
     control,
     reason='early' if is_early else 'scheduled',
@@ -268,11 +288,11 @@ def _followed(
     metric_step=before.last.step,
     note=note,
   )
-  events = [*events, said, start_event(control, config)]
+  events = [*events, reset_event, start_event(control, config)]
   return Transition(control, plan, events, control.end)
 
 
-def _plan(
+def _reset_plan(
   ended: Control,
   following: Control,
   step: int,
@@ -282,18 +302,19 @@ def _plan(
   """What the reset between two cycles does, and a note if it is special.
 
   tau is taken at the last evaluation of the cycle that has ended. Without an
-  evaluation there is no evidence against the model, and tau is 0. In a timed run
-  the evaluation after step 1 does not count as one. A model that is not finite
+  evaluation there is no evidence against the model, and tau is 0. In a timed
+  run the evaluation after step 1 does not count as one. A model that is not
+  finite
   would stay so: whatever the reset, a fresh model takes its place.
   """
   last, reset = ended.last, config.settings.reset
-  is_seen = ended.num_evaluations > 0
+  is_evaluated = ended.num_evaluations > 0
   if following.chain_start == step:
     return FULL, 'the chain begins anew'
-  is_finite = math.isfinite(last.loss + last.metric) or not is_seen
+  is_finite = math.isfinite(last.loss + last.metric) or not is_evaluated
   if not (is_finite and is_model_finite()):
     return FULL, 'the model is not finite'
-  if is_seen and (last.step > 1 or not config.is_timed):
+  if is_evaluated and (last.step > 1 or not config.is_timed):
     steps = step - ended.stage_start, ended.planned_end - ended.stage_start
     way = Way(last, ended.first, config.target, *steps)
     return reset.plan(reset.tau(way)), ''

@@ -18,9 +18,10 @@ from .state import Control, RunConfig, clock_of
 _RATE_AFTER_FAILURE = 0.5
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
-# Of an interval: an evaluation so close to a cycle's end sees what it has made.
+# An evaluation within this share of an interval before the cycle's end counts
+# as one of the annealed model.
 NEARLY = 0.05
-# Smaller rates are 0 to a device.
+# Devices flush smaller rates to 0.
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
@@ -41,14 +42,14 @@ def following_cycle(
     lower = _RATE_AFTER_FAILURE * rate_factor
     is_rate = lower * min(c.cycle.peak for c in cycles) >= _SMALLEST
     rate_factor = lower if is_rate else rate_factor
-  begun = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
+  cycle = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
   if has_failed and config.is_timed:
     planned_end = step + max(rest, math.ceil(fewest), 1)
-    first = begun._replace(setting=0, rate_factor=rate_factor, chain_start=step)
+    first = cycle._replace(setting=0, rate_factor=rate_factor, chain_start=step)
     return laid_out(first._replace(planned_end=planned_end), step, config)
   has_room = rest >= max(fewest, 1)
   if has_room and control.setting + 1 < len(cycles):
-    return laid_out(begun._replace(setting=control.setting + 1), step, config)
+    return laid_out(cycle._replace(setting=control.setting + 1), step, config)
   if not config.settings.repeat:
     return None
   nominal = cycles[-1].steps
@@ -59,7 +60,7 @@ def following_cycle(
     further = max(round(rest / max(steps, fewest)), 1)
     end = cycle_ends(step, control.planned_end, [1.0] * further)[0]
   planned_end = max(control.planned_end, end)
-  again = begun._replace(setting=len(cycles) - 1, rate_factor=rate_factor)
+  again = cycle._replace(setting=len(cycles) - 1, rate_factor=rate_factor)
   again = again._replace(end=end, planned_end=planned_end)
   return _aligned(again, step, config)
 
@@ -67,9 +68,10 @@ def following_cycle(
 def laid_out(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle at hand with its end, or the first one that is long enough.
 
-  The steps from its start to the planned end are split over this cycle and those
-  to come. In a timed run a cycle that would be too short is skipped, and while no
-  interval between evaluations is known, the cycle is laid over all of the steps.
+  The steps from its start to the planned end are split over this cycle and
+  those to come. In a timed run a cycle that would be too short is skipped, and
+  while no interval between evaluations is known, the cycle is laid over all of
+  the steps.
   """
   lengths = [planned.cycle.length for planned in config.chain.cycles]
   fewest = _fewest_steps(control, config)
@@ -84,15 +86,15 @@ def laid_out(control: Control, step: int, config: RunConfig) -> Control:
 
 
 def stretched(
-  control: Control, before: int, step: int, config: RunConfig
+  control: Control, step: int, config: RunConfig, previous_end: int
 ) -> Control:
   """The cycle with a new end and a new anchor, after the planned end has moved.
 
   Up to the third interval between evaluations of a run its chain is laid out
   anew, since the first ones have compilations in them. Later, what remains of
   the cycle and the cycles to come share the steps up to the new planned end by
-  their nominal lengths. After the chain's last cycle repetitions may follow:
-  they were planned to fill the steps up to `before`, the previous planned end.
+  their nominal lengths. After the chain's last cycle repetitions may follow,
+  which were planned to fill the steps up to the previous planned end.
   """
   lengths = [planned.steps for planned in config.chain.cycles]
   length = lengths[control.setting]
@@ -108,7 +110,8 @@ def stretched(
   shares: list[float] = [length - nominal, *to_come]  # in nominal steps
   if not to_come:  # in steps
     shares = [control.end - step]
-    shares += [before - control.end] * (before > control.end)
+    if previous_end > control.end:
+      shares.append(previous_end - control.end)
   end = max(cycle_ends(step, control.planned_end, shares)[0], step + 1)
   control = _aligned(control._replace(end=end), step, config)
   return control._replace(anchor_step=step, anchor_nominal=nominal)
@@ -120,10 +123,10 @@ def _aligned(control: Control, step: int, config: RunConfig) -> Control:
     end = last + ceil(n * interval)
 
   n is the whole number nearest to the end that keeps the cycle long enough: a
-  cycle that waits for an evaluation stands still meanwhile. An end just after the
-  last evaluation stays, or each one that comes too soon would put it off again.
-  Where too few steps for a further cycle would remain, the cycle lasts up to the
-  planned end, which lies before an evaluation.
+  cycle that waits for an evaluation stands still meanwhile. An end just after
+  the last evaluation stays, or each one that comes too soon would put it off
+  again. Where too few steps for a further cycle would remain, the cycle lasts
+  up to the planned end, which lies before an evaluation.
   """
   end, last = control.end, control.last.step
   interval, fewest = (
@@ -144,5 +147,6 @@ def _aligned(control: Control, step: int, config: RunConfig) -> Control:
 
 def _fewest_steps(control: Control, config: RunConfig) -> float:
   """Steps that a cycle has at least; 0 if no number of them is too small."""
-  usual = control.intervals.median_steps
-  return _FEWEST_INTERVALS * usual * config.is_timed
+  if not config.is_timed:
+    return 0.0
+  return _FEWEST_INTERVALS * control.intervals.median_steps

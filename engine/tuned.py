@@ -1,4 +1,4 @@
-"""Settings with other numbers: hyperparameters tuned from outside, another peak."""
+"""Settings with other numbers: hyperparameters from outside, another peak."""
 
 from __future__ import annotations
 
@@ -32,15 +32,13 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
   Args:
     settings: those in force.
     hyperparameters: a namedtuple, as the benchmark's external ruleset hands
-      over, or a mapping. A name is one of
-        learning_rate: the first cycle's peak; the others keep their ratios to it
-        one_minus_beta1, beta2, weight_decay: of the optimizer
-        warmup_factor: of every cycle
-        alpha: of the reset
-        a field of ScheduleParams, such as label_smoothing
-        a path with __ for its dots, such as reset__fade, since a namedtuple's
-        names have no dots; cycles__peak is of every cycle, and a field of the
-        optimizer is found inside an average, too.
+      over, or a mapping. A name is one of learning_rate: the first cycle's
+        peak; the others keep their ratios to it one_minus_beta1, beta2,
+        weight_decay: of the optimizer warmup_factor: of every cycle alpha: of
+        the reset a field of ScheduleParams, such as label_smoothing a path with
+        __ for its dots, such as reset__fade, since a namedtuple's names have no
+        dots; cycles__peak is of every cycle, and a field of the optimizer is
+        found inside an average, too.
       None, or an empty one, is the self-tuning ruleset: nothing changes.
 
   Raises:
