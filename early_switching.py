@@ -33,9 +33,9 @@ class Verdict(NamedTuple):
 class SwitchingRule(Protocol):
   """Judges a cycle by its evaluations, one after the other.
 
-  A rule inherits from this class. One that measures the way to the target says so
-  by `needs_target`. Whatever a rule says, a cycle whose loss is not finite is
-  abandoned.
+  A rule inherits from this class. One that measures the way to the target says
+  so by `needs_target`. Whatever a rule says, a cycle whose loss is not finite
+  is abandoned.
   """
 
   needs_target: ClassVar[bool] = False
@@ -152,13 +152,13 @@ class Progress(Checked, SwitchingRule):
     abandon if f >= min_share and 1 - best > margin + gain max(1 - f, 0)
                and max(f - f(best), 0) >= window
 
-  f is the share of the chain, from the last full reset to the planned end, and
-  best the largest progress so far, 1 - `Target.remaining`, linear, which was reached
-  at f(best), 0 before any. With a window, a chain that begins slowly and still
-  improves goes on; the window bridges what a soft reset takes back. Metrics count as
-  shares: their units do not matter. Without an evaluation of the untrained model the
-  way of a metric that falls, or to a target of 0 or less, is not known, and no chain
-  is abandoned.
+  f is the share of the chain, from the last full reset to the planned end. best
+  is the largest progress so far, 1 - `Target.remaining` (linear), first reached
+  at f(best); f(best) is 0 before the first evaluation. With a window, a chain
+  that begins slowly and still improves goes on; the window bridges what a soft
+  reset takes back. Metrics count as shares, so that their units do not matter.
+  Without an evaluation of the untrained model the way of a metric that falls,
+  or to a target of 0 or less, is not known, and no chain is abandoned.
 
   Source: ours, developed on the recorded runs in research/replay, whose
   FINDINGS.md has the figures. The window is from small stand-ins:

@@ -102,8 +102,8 @@ SOFT_RESET = ScheduleParams(
   relative_peak=RelativePeak(share=0.06),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
-# The same with orthogonalised steps inside the cycles, Muon with an average; a chain
-# that still improves is not abandoned.
+# The same with orthogonalised steps inside the cycles, Muon with an average; a
+# chain that still improves is not abandoned.
 MUON = dataclasses.replace(
   SOFT_RESET,
   cycles=tuple(

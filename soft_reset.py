@@ -1,8 +1,8 @@
 """The soft reset: how much of a model is replaced, and how.
 
-  tau        the remaining share of the way from an untrained model to the target
-  params  <- (1 - tau) * params + tau * fresh params
-  moments <- (1 - tau * alpha) * moments
+  tau        the remaining share of the way from an untrained model to the
+  target params  <- (1 - tau) * params + tau * fresh params moments <- (1 - tau
+  * alpha) * moments
 
 What that means for each leaf of a model is in `engine.model_reset`.
 
@@ -66,8 +66,8 @@ class SoftReset(Checked, Reset):
 
   With an `expected` progress e, a shape that does not fall and stays in [0, 1],
   of the share f of the run that is over, the way to the target is that to the
-  progress which is due: 1 - (1 - remaining) / e(f), and 0 where e(f) is 0. For a
-  metric that rises it is the way to a target of e(f) times the run's.
+  progress which is due: 1 - (1 - remaining) / e(f), and 0 where e(f) is 0. For
+  a metric that rises it is the way to a target of e(f) times the run's.
 
   Source: thesis, section 3.3.2, whose outlook proposes the expected progress;
   fade is ours: the remaining steps would not make up for a late reset.

@@ -1,7 +1,8 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `engine.run`, repack. An experiment is such a module, too:
+translate: unpack, call `engine.run`, repack. An experiment is such a module,
+  too:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(THESIS)
@@ -24,7 +25,8 @@ from .engine.tuned import tuned
 from .schedule_params import SCHEDULE_PARAMS, ScheduleParams
 
 # Global batch sizes, those of the benchmark's baselines: the one setting that
-# its rules allow to depend on the workload. A variant has its base's.
+# its rules allow to depend on the workload. A variant has the batch size of its
+# base workload.
 _BATCH_SIZES = {
   'cifar': 128,
   'criteo1tb': 262_144,

@@ -36,10 +36,10 @@ class Target(NamedTuple):
       falling, linear:  (y - y*) / (y0 - y*)
       y* <= 0:          (y - y*) / (y0 - y*), rising or falling
 
-    On a log scale perplexity, word error rate and error rate behave alike; on the
-    linear one a classifier is treated alike whether its accuracy or its error
-    rate is given. Where the first evaluation does not serve (not finite, late, or
-    no worse than the target) a falling metric uses 1 - y* / y.
+    On a log scale perplexity, word error rate and error rate behave alike; on
+    the linear one a classifier is treated alike whether its accuracy or its
+    error rate is given. Where the first evaluation does not serve (not finite,
+    late, or no worse than the target) a falling metric uses 1 - y* / y.
 
     Args:
       metric: y, of an evaluation.

@@ -1,4 +1,4 @@
-"""Intervals between evaluations, and how many steps a time budget has room for."""
+"""Intervals between evaluations, and the steps that fit a time budget."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Intervals(NamedTuple):
   def after(self, last: Evaluation, new: Evaluation) -> Intervals:
     """The intervals after a new evaluation.
 
-    Both runners evaluate after the first step; the interval up to there, most
-    of it compilation, is none.
+    Both runners evaluate after the first step. The time before that evaluation
+    is mostly compilation and is not an interval.
     """
     steps, duration = new.step - last.step, new.seconds - last.seconds
     if last.step < 0 or steps < 1 or duration <= 0:
@@ -63,9 +63,9 @@ class TimeHorizon(Checked):
   At an evaluation after n steps and t seconds of a budget of B: d and r are the
   median duration and rate (steps per second) of the last 9 intervals between
   evaluations, d_max the longest duration, but at most 1.5 d, and r_min the
-  lowest rate. k evaluations still fit; the horizon lies before the last of them,
-  so that it sees the annealed model. Runners evaluate by the clock, so that
-  evaluations are far easier to predict than steps.
+  lowest rate. k evaluations still fit; the horizon lies before the last of
+  them, so that it sees the annealed model. Runners evaluate by the clock, so
+  that evaluations are far easier to predict than steps.
 
   The horizon stays as planned if the budget or the time is unknown, before the
   second evaluation (there is no interval) and once no further one fits.

@@ -28,8 +28,8 @@ MOST_STEPS = 2**31 - 1
 class Chain:
   """Cycles over the steps of a run; called with a step, it gives the rate.
 
-  It is an `optax.Schedule` of the plan as it is written. A run reads its rates by
-  the clock, since it may abandon a cycle or stretch one.
+  It is an `optax.Schedule` of the plan as it is written. A run reads its rates
+  by the clock, since it may abandon a cycle or stretch one.
   """
 
   cycles: tuple[PlannedCycle, ...]

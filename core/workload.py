@@ -24,7 +24,7 @@ _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
 
 class WorkloadApi(Protocol):
-  """What a submission needs of the benchmark's workload, in both generations."""
+  """What a submission needs of a workload of the benchmark's, old and new."""
 
   step_hint: int
   max_allowed_runtime_sec: float  # may be missing; see `budget_seconds`
@@ -89,9 +89,9 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
 def matrices(workload: WorkloadApi, params: Any) -> tuple[bool, ...] | None:
   """Of each parameter, by the benchmark's types, whether it may be a matrix.
 
-  Embeddings are tables of vectors; biases, and scales of norms, are vectors even
-  where they have two axes. The keys of the benchmark's tree are in lower case, and
-  may be in another order.
+  Embeddings are tables of vectors; biases, and scales of norms, are vectors
+  even where they have two axes. The keys of the benchmark's tree are in lower
+  case, and may be in another order.
 
   Returns:
     In the order of the parameters' leaves; None if the workload has no types, or

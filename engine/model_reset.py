@@ -89,8 +89,8 @@ class ModelReset:
   def _programs_for(self, model: Model) -> tuple[Programs, Model]:
     """The programs, and the model in their containers.
 
-    The runner may have changed the containers. A first step that has changed the
-    statistics is the one reason to compile anew.
+    The runner may have changed the containers. A first step that has changed
+    the statistics is the one reason to compile anew.
     """
     if _types(model) != self._programs.types:
       self._programs = self._compiled(model)
@@ -132,7 +132,7 @@ class ModelReset:
 
 
 def _typed(fresh: tuple[Any, Any], shapes: Any) -> tuple[Any, bool]:
-  """A fresh model in the trained one's types, and whether its statistics fit."""
+  """A fresh model in the trained types, and whether its statistics fit."""
   if _sizes(fresh[0]) != _sizes(shapes[0]):
     said = "init_model_fn's parameters differ in shape from the trained ones."
     raise ValueError(said)

@@ -1,9 +1,9 @@
 """lr_schedule.png: the learning rate of a run, as far as it is known.
 
 Before the first step that is the plan, as the thesis has it. A run that scales
-its peaks, abandons a cycle or lays its cycles over a time budget departs from it:
-its clocks tell how far it has come, and the rest of the chain follows at the last
-clock's pace.
+its peaks, abandons a cycle or lays its cycles over a time budget departs from
+it: its clocks tell how far it has come, and the rest of the chain follows at
+the last clock's pace.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Records:
     return self._attempt(f'drawing {PICTURE}', drawn, *what)
 
   def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
-    """fn(*args); a full disk is worth one warning for each `what`, not a run."""
+    """fn(*args); a full disk costs one warning for each `what`, not the run."""
     try:
       return fn(*args)
     except Exception as error:  # noqa: BLE001  # a logger may raise anything
@@ -110,7 +110,8 @@ class Records:
     if jax.process_index() != 0:
       return
     self._logger = metrics_logger
-    # The attribute has this name in the benchmark's loggers of both generations.
+    # The attribute has this name in the benchmark's loggers of both
+    # generations.
     log = getattr(metrics_logger, '_csv_path', None)
     if log is None:
       return

@@ -52,7 +52,7 @@ class RunConfig(NamedTuple):
 
 
 class Control(NamedTuple):
-  """Where the run stands; Python numbers. The defaults are for its first step."""
+  """Where a run stands, in Python numbers; the defaults are its first step."""
 
   setting: int = 0  # index of the current cycle in the chain
   cycle: int = 1  # how many cycles have started, the current one included

@@ -81,7 +81,7 @@ def train_step(
     )
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
-    # One array, since each costs the call of a step.
+    # One array: every further output makes the call of a step slower.
     metrics = jnp.stack([summed / n_valid, global_norm(grads)])
     return params, model_state, opt_state, metrics
 
@@ -91,8 +91,9 @@ def train_step(
 def global_norm(tree: Any) -> jax.Array:
   """The Euclidean norm, in float32; optax's changes its name with versions.
 
-  Squares of one shape are added before they are summed. With a sum for each leaf of
-  WMT's model, jaxlib 0.4.13 took 173 s in the place of 16 to compile a reset on a CPU.
+  Squares of one shape are added before they are summed. With a sum for each
+  leaf of WMT's model, jaxlib 0.4.13 took 173 s in the place of 16 to compile a
+  reset on a CPU.
   """
   squares: dict[tuple[int, ...], Any] = {}
   for x in tree_leaves(tree):

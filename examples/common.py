@@ -1,4 +1,4 @@
-"""What the examples share: two spirals, cycles for them, and what is printed."""
+"""What the examples share: two spirals, cycles for them, what is printed."""
 
 import dataclasses
 from collections.abc import Sequence

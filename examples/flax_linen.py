@@ -1,7 +1,7 @@
 """Soft resets in a loop with flax.linen's TrainState.
 
-You will see a cycle with an absurd peak abandoned early, its network replaced, and
-the next cycle reach the target.
+You will see a cycle with an absurd peak abandoned early, its network replaced,
+and the next cycle reach the target.
 """
 
 import dataclasses

@@ -22,7 +22,8 @@ from reset_cycles.mini_algoperf.workloads import ArrayWorkload
 class Net(nn.Module):
   @nn.compact
   def __call__(self, inputs: jax.Array, how: Any) -> jax.Array:
-    # how.train, how.update_batch_norm and how.dropout_rate have no part in this.
+    # how.train, how.update_batch_norm and how.dropout_rate have no part in
+    # this.
     x = nn.relu(nn.Dense(32, name='hidden')(inputs))
     return nn.Dense(2, name='output')(x)
 

@@ -38,8 +38,8 @@ def train(steps: int, folder: str, kill_at: int = -1) -> State:
       if step == kill_at:
         signal.raise_signal(signal.SIGKILL)
       state, _ = cycles.before_step(step, state)
-      # Waited for: where a CPU plays many devices, programs that run at the same
-      # time may wait for each other's threads for ever.
+      # Waited for: where a CPU plays many devices, programs that run at the
+      # same time may wait for each other's threads for ever.
       state = jax.block_until_ready(train_step(state, *spirals(step)))
       if (step + 1) % 10 == 0:
         loss, accuracy = evaluate(state.params, *TEST)
@@ -63,6 +63,6 @@ if __name__ == '__main__':
   status, is_same = main()
   how = 'the same parameters' if is_same else 'OTHER parameters'
   print(
-    f'Reached: a run killed half way (exit status {status}) goes on to {how} as '
-    'an unbroken one, compared to the last bit.'
+    f'Reached: a run killed half way (exit status {status}) goes on to {how} '
+    'as an unbroken one, compared to the last bit.'
   )

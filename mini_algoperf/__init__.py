@@ -7,10 +7,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
-  """The flags of a run, by their names; `reset-cycles run --help` explains them.
+  """The flags of a run by name; `reset-cycles run --help` explains them.
 
-  They are the benchmark runner's, and a few more. An experiment without a name has
-  that of its workload.
+  They are the benchmark runner's, and a few more. An experiment without a name
+  has that of its workload.
   """
 
   workload: str

@@ -1,11 +1,11 @@
 """Checkpoints of a run: what is saved, and how it is restored.
 
-The file format is flax's own (`flax.training.checkpoints` reads it), written with
-`flax.serialization` alone. It is the same on all versions of flax, restores the
-evaluations, which orbax does not without knowing their number, and takes a
-hundredth of orbax's time. As in the benchmark, only the first part of
-`optimizer_state` is saved, and under pmap only the first device's copy. The last
-entry of a file is the SHA-256 of all that stands before it.
+The file format is flax's own (`flax.training.checkpoints` reads it), written
+with `flax.serialization` alone. It is the same on all versions of flax,
+restores the evaluations, which orbax does not without knowing their number, and
+takes a hundredth of orbax's time. As in the benchmark, only the first part of
+`optimizer_state` is saved, and under pmap only the first device's copy. The
+last entry of a file is the SHA-256 of all that stands before it.
 """
 
 from __future__ import annotations

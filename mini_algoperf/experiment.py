@@ -1,7 +1,7 @@
 """An experiment: what a run is asked to do, checked, and set up.
 
-A run resumes with what it was started with: its folder has the seed, and flags that
-would change the run are refused.
+A run resumes with what it was started with: its folder has the seed, and flags
+that would change the run are refused.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def set_up(
 ) -> list[Trial | None]:
   """The trials of an entered experiment, each before its next step.
 
-  All are set up before the first one trains, so that a point which the submission
-  refuses costs no training. A trial that is complete is None.
+  All are set up before the first one trains, so that a point which the
+  submission refuses costs no training. A trial that is complete is None.
 
   Raises:
     ValueError: if one cannot be set up, or not be resumed in this way.

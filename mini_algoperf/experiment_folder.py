@@ -37,8 +37,8 @@ def experiment_path(options: RunOptions, workload: str) -> pathlib.Path:
 def locked(path: pathlib.Path) -> Iterator[None]:
   """Keeps an experiment to this process; its end, however it comes, frees it.
 
-  The lock is an empty file in the folder for temporary ones; other machines do not
-  see it.
+  The lock is an empty file in the folder for temporary ones; other machines do
+  not see it.
 
   Raises:
     ValueError: if another process of this user has it.
@@ -60,9 +60,10 @@ def locked(path: pathlib.Path) -> Iterator[None]:
 def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   """Makes the folder for a set-up; undoes everything if the set-up fails.
 
-  An older run is moved aside, and removed only after the set-up inside the `with`
-  block has succeeded: bad input never costs its results. The files of a run that
-  is to be resumed are put back as they were.
+  An older run is moved aside, and removed only after the set-up inside the
+  `with`
+  block has succeeded: bad input never costs its results. The files of a run
+  that is to be resumed are put back as they were.
 
   Raises:
     ValueError: if there is an older run and neither is wanted, or both.

@@ -59,8 +59,8 @@ def write_whole(path: pathlib.Path, data: bytes | str) -> None:
 def whole_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
   """A temporary folder that takes the place of `path` if all goes well.
 
-  It lies beside `path`, which is absolute. Its name is fixed: a process that was
-  killed leaves at most one behind, and the next one removes it.
+  It lies beside `path`, which is absolute. Its name is fixed: a process that
+  was killed leaves at most one behind, and the next one removes it.
   """
   path.parent.mkdir(parents=True, exist_ok=True)
   temporary = path.with_name(f'.{path.name}.tmp')
@@ -81,7 +81,7 @@ def write_json(path: pathlib.Path, values: Any) -> None:
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """The object in a JSON file; raises ValueError, with its name, without one."""
+  """The object in a JSON file; ValueError, naming the file, without one."""
   content = read_bytes(path)
   try:
     values = json.loads(content.decode('utf-8'))
@@ -98,8 +98,8 @@ def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
   """Rows of a CSV file as text by column name; none if there is no file.
 
   A last line without its end is ignored: whoever wrote it was killed, and the
-  first digits of a number are another number. Raises ValueError, with the file's
-  name, if it is not a table.
+  first digits of a number are another number. Raises ValueError, with the
+  file's name, if it is not a table.
   """
   if not path.exists():
     return []

@@ -19,8 +19,8 @@ from typing import Any
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, 'FrameType | None'], object]
 _NOTICE = (
-  b'\nreset-cycles: ends after the set-up or this step; Ctrl-C again ends it at '
-  b'once.\n'
+  b'\nreset-cycles: ends after the set-up or this step; Ctrl-C again ends it '
+  b'at once.\n'
 )
 
 

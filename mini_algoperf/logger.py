@@ -75,7 +75,7 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv, and to that of evaluations if it is one."""
+    """Adds a row to measurements.csv, and to the evaluations' if it is one."""
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count

@@ -20,8 +20,8 @@ _NOT_PROPERTIES = ('param_shapes', 'model_params_types')
 def make_meta_data(workload: spec.Workload, rng_seed: int) -> dict[str, Any]:
   """Everything that meta_data_<n>.json holds.
 
-  Of the workload: numbers and texts among its public attributes. Folders of runs
-  are shared, so no host name, user name or address is in it.
+  Of the workload: numbers and texts among its public attributes. Folders of
+  runs are shared, so no host name, user name or address is in it.
   """
   properties = {}
   for name in dir(workload):

@@ -31,8 +31,8 @@ class Observer(Protocol):
   def on_evaluation(self, trial: Any) -> None:
     """Follows every evaluation, before its checkpoint is written.
 
-    What an observer writes is there before a run can resume from this evaluation.
-    This counts as logging, not as the submission's time.
+    What an observer writes is there before a run can resume from this
+    evaluation. This counts as logging, not as the submission's time.
     """
 
 
@@ -96,9 +96,9 @@ def _set_state(trial: Trial, function: str, result: Any) -> None:
 def _book_step(trial: Trial) -> bool:
   """Adds the step to the submission's time; returns if an evaluation is due.
 
-  The benchmark does not wait for the devices here, and counts steps that are still
-  under way as evaluation. On a CPU, where all steps between two evaluations may be
-  under way at once, little of the training would be counted.
+  The benchmark does not wait for the devices here, and counts steps that are
+  still under way as evaluation. On a CPU, where all steps between two
+  evaluations may be under way at once, little of the training would be counted.
   """
   now = trial.clock()
   due = _is_evaluation_due(trial, now)

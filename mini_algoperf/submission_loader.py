@@ -35,9 +35,9 @@ REQUIRED = tuple(n for n in LoadedSubmission._fields if n not in _OPTIONAL)
 def load_submission(submission_path: str | None) -> LoadedSubmission:
   """Imports a submission and checks that it has what the API asks for.
 
-  None is this project's own. The file's folder must be a package, as the benchmark
-  demands, so that the submission can import its helpers relatively. Nothing is
-  added to sys.path.
+  None is this project's own. The file's folder must be a package, as the
+  benchmark demands, so that the submission can import its helpers relatively.
+  Nothing is added to sys.path.
 
   Raises:
     ValueError: if the file, the package around it, one of its imports or a

@@ -2,10 +2,10 @@
 
 The benchmark's method in small: search AdamW's hyperparameters, train the best
 point again with fresh seeds, take the median of the final metrics. AdamW has a
-linear warm-up and a cosine decay over 0.75 of the workload's step hint. The search
-space is the benchmark's, with beta2, warm-up and dropout fixed. The benchmark takes
-200 trials and, for the test split, the worst of the runs that reached the
-validation target.
+linear warm-up and a cosine decay over 0.75 of the workload's step hint. The
+search space is the benchmark's, with beta2, warm-up and dropout fixed. The
+benchmark takes 200 trials and, for the test split, the worst of the runs that
+reached the validation target.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def plan_search(
   """Checks everything that a search needs, before hours of training.
 
   It tries num_trials points and repeats the best one num_seeds times. Without
-  num_steps a run has 0.75 of the workload's step hint. ValueError for an unknown
-  workload, or targets that cannot be written.
+  num_steps a run has 0.75 of the workload's step hint. ValueError for an
+  unknown workload, or targets that cannot be written.
   """
   workload = get_workload(workload_name)
   steps = num_steps or int(_STEP_SHARE * workload.step_hint)

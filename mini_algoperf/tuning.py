@@ -96,9 +96,9 @@ def points_of(space: Any, num_trials: int, seed: int | None) -> list[Any]:
 def outermost_points(space: Any) -> list[Any]:
   """Points between which those of a space lie, as namedtuples.
 
-  All combinations of the names' values, or of the ends of their intervals; where
-  these are more than 4,096, each of them beside the first ones of the others.
-  Those of a list are its own.
+  All combinations of the names' values, or of the ends of their intervals;
+  where these are more than 4,096, each of them beside the first ones of the
+  others. Those of a list are its own.
   """
   if isinstance(space, list):
     return points_of(space, len(space), None)
@@ -133,8 +133,8 @@ def write_point(log_dir: pathlib.Path, point: Any) -> Any:
   found = files.read_json(path)
   if [*found] != [*point._fields]:
     raise ValueError(
-      f'--tuning_search_space: the trial to resume has {", ".join(found)}; give '
-      'the file that it was started with.'
+      f'--tuning_search_space: the trial to resume has {", ".join(found)}; '
+      'give the file that it was started with.'
     )
   return _names(found)(**found)
 
@@ -163,7 +163,7 @@ def _names(point: Mapping[str, Any]) -> Any:
 
 
 def _check_range(name: str, part: Any) -> None:
-  """Raises ValueError unless these are points, or an interval and its scaling."""
+  """ValueError unless these are points, or an interval and its scaling."""
   match part:
     case {'feasible_points': [_, *_], **rest} if not rest:
       return

@@ -22,7 +22,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 class RunError(Exception):
-  """A run cannot go on; the message is for its user, in one line or as frames."""
+  """A run cannot go on; its message is for the user, one line or frames."""
 
 
 class DataEndedError(ValueError):
@@ -93,8 +93,8 @@ def reported(
   returned what it should not: one line names the files. Where no file is the
   user's, an error is a bug of this project's and keeps its traceback.
 
-  Before the first step ValueErrors and OSErrors are bad input and pass, and an error
-  without the user's frames is a ValueError.
+  Before the first step ValueErrors and OSErrors are bad input and pass, and an
+  error without the user's frames is a ValueError.
   """
   try:
     yield

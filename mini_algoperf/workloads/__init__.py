@@ -28,7 +28,8 @@ WORKLOADS: dict[str, type[MiniWorkload]] = {kind.name: kind for kind in _OWN}
 def workload_class(given: str) -> type[MiniWorkload]:
   """The class that a command line names; its `name` is what folders are called.
 
-  By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName'; ValueError without one.
+  By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName'; ValueError without
+  one.
   """
   if given in WORKLOADS:
     return WORKLOADS[given]
@@ -40,8 +41,8 @@ def workload_class(given: str) -> type[MiniWorkload]:
   kind = from_file.load_class(given)
   if kind.name in WORKLOADS:
     raise ValueError(
-      f'workload: {given}: the name {kind.name!r} is that of a workload of this '
-      'project; give another.'
+      f'workload: {given}: the name {kind.name!r} is that of a workload of '
+      'this project; give another.'
     )
   return kind
 
@@ -49,7 +50,8 @@ def workload_class(given: str) -> type[MiniWorkload]:
 def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
   """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
-  ValueError for another, or an attribute of a user's class that cannot be right.
+  ValueError for another, or an attribute of a user's class that cannot be
+  right.
   """
   workload = workload_class(given)(generation=generation)
   if from_file.is_file(given):

@@ -50,10 +50,10 @@ def read_targets(
 class MiniWorkload(spec.Workload, abc.ABC):
   """A workload that is fast on two cores.
 
-  The generation, 'jit' or 'pmap', decides how devices are handled, and with it the
-  signatures of `init_model_fn` and `model_fn`. A subclass gives the model, the
-  batches, `loss_fn` (a loss as `parts.masked` has it) and what else the metric
-  needs.
+  The generation, 'jit' or 'pmap', decides how devices are handled, and with it
+  the signatures of `init_model_fn` and `model_fn`. A subclass gives the model,
+  the batches, `loss_fn` (a loss as `parts.masked` has it) and what else the
+  metric needs.
   """
 
   # Beside the benchmark's properties: what the runner falls back to.

@@ -1,7 +1,8 @@
 """Workload `chains`: the next of random tokens; the metric, perplexity, falls.
 
-The probabilities of a token follow from the one before it and the one three before it,
-by two tables that add up on the log scale, so that the loss has a floor.
+The probabilities of a token follow from the one before it and the one three
+before it, by two tables that add up on the log scale, so that the loss has a
+floor.
 """
 
 from __future__ import annotations

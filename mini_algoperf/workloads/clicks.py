@@ -1,8 +1,9 @@
 """Workload `clicks`: is an advertisement clicked? The metric, the loss, falls.
 
-A user and an advertisement are four numbers and six categories of forty values, of
-which few are frequent (Zipf's law). Categories act by themselves and in pairs; the
-label is drawn with the probability that follows, so that the loss has a floor.
+A user and an advertisement are four numbers and six categories of forty values,
+of which few are frequent (Zipf's law). Categories act by themselves and in
+pairs; the label is drawn with the probability that follows, so that the loss
+has a floor.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def load_clicks() -> dict[str, np.ndarray]:
 
 
 class ClickModel(nn.Module):
-  """Numbers by dense layers, categories by a table, and their inner products."""
+  """Numbers by dense layers, categories by a table; their inner products."""
 
   embedding_stddev: float = 0.05
   features: int = 16

@@ -1,7 +1,8 @@
 """Workload `digits`: classify small images; the metric, error rate, falls.
 
 Scikit-learn's 8x8 digits, split once and for all. Clean, they are learnt almost
-perfectly within a few hundred steps. So each image is shifted by up to a pixel and
+perfectly within a few hundred steps. So each image is shifted by up to a pixel
+and
 has noise: drawn anew for every training example, drawn once for the copies that
 are evaluated.
 """

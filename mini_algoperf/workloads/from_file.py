@@ -51,7 +51,8 @@ def load_class(given: str) -> type[MiniWorkload]:
   file, _, class_name = given.rpartition(':')
   if not file or not class_name.isidentifier():
     raise ValueError(
-      f'workload: {given} must name a file and a class in it: file.py:ClassName.'
+      f'workload: {given} must name a file and a class in it: '
+      'file.py:ClassName.'
     )
   path = pathlib.Path(os.path.expanduser(file)).resolve()
   if path.suffix != '.py' or not path.is_file():
@@ -136,8 +137,8 @@ def rehearse(
 ) -> None:
   """Traces the loss of a training batch and evaluates a fresh model once.
 
-  The batch size is that of the training, over all devices. ValueError if the data,
-  the loss or a metric are not what the API asks for.
+  The batch size is that of the training, over all devices. ValueError if the
+  data, the loss or a metric are not what the API asks for.
   """
   try:
     _rehearse(workload, batch_size, data_dir)

@@ -1,15 +1,17 @@
 """Molecules, and batches of graphs with static shapes, packed as OGBG's.
 
-`molecules.npz` has molecule-like graphs in the form of OGB's `ogbg-molpcba`: nine
-integer features per atom, three per bond, 128 binary labels per molecule, in
-OGB's order and with its codes. They were grown once at random, from rings and
-functional groups, and stay as they are, since the targets were set with them. A
-label is a noisy vote of atoms and their neighbours: a network that passes messages
-can learn the sum, the noise bounds what it can reach. Three labels of ten are
-missing.
+`molecules.npz` has molecule-like graphs in the form of OGB's `ogbg-molpcba`:
+nine integer features per atom, three per bond, 128 binary labels per molecule,
+in OGB's order and with its codes. They were grown once at random, from rings
+and functional groups, and stay as they are, since the targets were set with
+them. A
+label is a noisy vote of atoms and their neighbours: a network that passes
+messages can learn the sum, the noise bounds what it can reach. Three labels of
+ten are missing.
 
 A shard is filled with whole graphs until the next one would exceed its nodes,
-edges or graphs. The rest is padding, which belongs to at least one padding graph.
+edges or graphs. The rest is padding, which belongs to at least one padding
+graph.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _Array = np.ndarray | jax.Array
 
 
 class Graph(NamedTuple):
-  """A molecule. Of 2 n edges, n are bonds and n the same the other way round."""
+  """A molecule. Of 2 n edges, n are bonds and n are the same bonds reversed."""
 
   nodes: np.ndarray  # shape=(nodes, 9), dtype=float32
   edges: np.ndarray  # shape=(edges, 3), dtype=float32

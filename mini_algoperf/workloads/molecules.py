@@ -25,9 +25,9 @@ _EDGES_PER_GRAPH = 31
 class GraphNet(nn.Module):
   """Message passing along bonds, then one dense layer per molecule.
 
-  Each of two rounds sends a message over every bond, made of the sender and the bond,
-  adds up what arrives at an atom and updates the atom; an atom keeps what it
-  knew (a residual connection). A molecule is the sum of its atoms.
+  Each of two rounds sends a message over every bond, made of the sender and the
+  bond, adds up what arrives at an atom and updates the atom; an atom keeps what
+  it knew (a residual connection). A molecule is the sum of its atoms.
   """
 
   features: int = 64

@@ -64,8 +64,8 @@ def batch_norm(how: Pass, axis_name: str | None) -> Callable[..., nn.Module]:
   """Makes a BatchNorm, synchronised over the axis.
 
   At the peak rate the weights outrun slower averages: with a momentum of .95 or
-  .99 the validation loss of `digits` jumps by up to .03 between evaluations, with
-  .8 by less than .01.
+  .99 the validation loss of `digits` jumps by up to .03 between evaluations,
+  with .8 by less than .01.
   """
   return functools.partial(
     nn.BatchNorm,
@@ -118,7 +118,7 @@ def masked(losses: Tensor, mask_batch: Tensor | None) -> dict[str, Tensor]:
 
 
 def loss_of(losses: Callable[[Tensor, Tensor, float], Tensor]) -> Any:
-  """The `loss_fn` of a class, from (labels, logits, label smoothing) -> losses."""
+  """A class's `loss_fn`, from (labels, logits, label smoothing) -> losses."""
 
   def loss_fn(
     label_batch: Tensor,
@@ -141,8 +141,8 @@ def mean(outputs: Mapping[str, np.ndarray], key: str) -> float:
 def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:
   """The tree of `ParameterType`, told by flax's module and leaf names.
 
-  Its keys are in lower case, as the benchmark has them; so is `module`, the name
-  of the one that `params` belongs to.
+  Its keys are in lower case, as the benchmark has them; so is `module`, the
+  name of the one that `params` belongs to.
   """
   return {
     key.lower(): param_types(value, key.lower())

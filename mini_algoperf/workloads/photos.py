@@ -1,9 +1,10 @@
-"""Workload `photos`: complete an image; the metric, structural similarity, rises.
+"""Workload `photos`: complete an image; structural similarity rises.
 
-Scikit-learn's two photographs, grey, cut into squares of 16 x 16. As in an MRI scan
-that is cut short, only some columns of a square's Fourier transform are measured, with
-noise: the four of the lowest frequencies, and each other one by chance. The input is
-what they and 0 for the rest transform back to.
+Scikit-learn's two photographs, grey, cut into squares of 16 x 16. As in an MRI
+scan that is cut short, only some columns of a square's Fourier transform are
+measured, with
+noise: the four of the lowest frequencies, and each other one by chance. The
+input is what they and 0 for the rest transform back to.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def similarity(first: jax.Array, second: jax.Array) -> jax.Array:
 
       (2 m n + c) (2 cov + d) / ((m^2 + n^2 + c) (v + w + d))
 
-  with the means m and n, variances v and w and the covariance of windows of 7 x 7,
-  c = .01^2 and d = .03^2; the mean over all windows, shape (batch,).
+  with the means m and n, variances v and w and the covariance of windows of 7 x
+  7, c = .01^2 and d = .03^2; the mean over all windows, shape (batch,).
 
   Source: Wang et al. 2004, with the uniform windows that fastMRI takes.
   """
@@ -78,7 +79,7 @@ def similarity(first: jax.Array, second: jax.Array) -> jax.Array:
 
 
 class UNet(nn.Module):
-  """Convolutions down to a quarter of the side and up again, joined on each level.
+  """Convolutions to a quarter of the side and up again, joined on each level.
 
   What they give is in units of the input's deviation, and added to the input.
   """

@@ -1,8 +1,8 @@
-"""Workloads `waves` and `frames`: name each frame's sound; the error rate falls.
+"""Workloads `waves`, `frames`: name each frame's sound; the error rate falls.
 
-A speaker says sounds of two to five frames. Each of ten sounds has a spectrum of twelve
-numbers; neighbours run into each other, a speaker has a voice that is added to all
-frames, and there is noise. So a frame is told by those around it.
+A speaker says sounds of two to five frames. Each of ten sounds has a spectrum
+of twelve numbers; neighbours run into each other, a speaker has a voice that is
+added to all frames, and there is noise. So a frame is told by those around it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RecurrentNet(nn.Module):
 
 
 class ConvolvingTransformer(nn.Module):
-  """Two blocks of attention and dense layers, each followed by a convolution."""
+  """Two blocks of attention and dense layers, a convolution after each."""
 
   features: int = 48
 

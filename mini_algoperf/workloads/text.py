@@ -1,8 +1,8 @@
 """Workload `text`: predict the next character; the metric, ppl, falls.
 
-The data are windows of characters of this project's own documents. `text.txt` is
-a copy of them, without tables, from November 2026. It stays as it is when they
-change, since the targets were set with it. Its licence is the project's.
+The data are windows of characters of this project's own documents. `text.txt`
+is a copy of them, without tables, from November 2026. It stays as it is when
+they change, since the targets were set with it. Its licence is the project's.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LanguageModel(nn.Module):
 
   @nn.compact
   def __call__(self, inputs: jax.Array, how: Pass) -> jax.Array:
-    """Logits of the token after each one of `inputs`, (batch, length, tokens)."""
+    """Logits of the token after each of `inputs`, (batch, length, tokens)."""
     embedding = make_embedding(self.vocab_size, self.features, 'embedding')
     x = dropout(self, embed(embedding, inputs), how)
     block = Block(self.num_heads, 2 * self.features, self.activation)

@@ -118,7 +118,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-  """Encoder and decoder of a block each, with one embedding for both languages."""
+  """Encoder and decoder of a block each, one embedding for both languages."""
 
   vocab_size: int  # token 0 is padding and starts every translation
   features: int = 96

@@ -2,17 +2,19 @@
 
 `translation.txt` has the pieces of both languages in its first line, then a
 sentence and its translation per line: the training, validation and test split.
-They were made once by rules, and stay as they are, since the targets were set with
-them. A sentence is a subject, a verb, an object and perhaps a place:
+They were made once by rules, and stay as they are, since the targets were set
+with them. A sentence is a subject, a verb, an object and perhaps a place:
 
   the old dog s | see | no cat | near Kilemo
 
 The translation has another word order (place after the subject, verb last,
-adjective after the noun), cases where the source has order and prepositions, and
-agreement of determiners, adjectives and verbs. Nouns and adjectives follow Zipf's
+adjective after the noun), cases where the source has order and prepositions,
+and agreement of determiners, adjectives and verbs. Nouns and adjectives follow
+Zipf's
 law: the rare ones are seen a few times only. Names are spelt alike in both.
 
-Sentences are lists of pieces, as a subword tokenizer makes them; '_' starts a word.
+Sentences are lists of pieces, as a subword tokenizer makes them; '_' starts a
+word.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def vocab_size() -> int:
 
 
 def load_texts() -> list[list[list[str]]]:
-  """Pieces of all sentences, and of their translations, in the splits' order."""
+  """Pieces of all sentences and of their translations, in the splits' order."""
   pairs = [line.split(' | ') for line in _lines()[1:]]
   return [[text.split() for text in side] for side in zip(*pairs)]
 
