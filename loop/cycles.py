@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +29,9 @@ from ..core.checks import (
   check_part,
 )
 from ..core.clock import learning_rate
-from ..core.evaluation import Evaluation, Target, Way
+from ..core.evaluation import Evaluation, Target
 from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
 from ..core.schedules import Constant, Shape
-from ..early_switching import NotFinite
 from ..engine import control as control_lib
 from ..engine.control import Transition
 from ..engine.events import event, start_event, with_effect
@@ -45,10 +41,11 @@ from ..engine.state import Control, RunConfig, from_words, words_of
 from ..engine.tuned import with_peak
 from ..optimizers.base import TRANSFORMATION, ClockedState, Step, clocked
 from ..optimizers.roles import ITERATE, KEPT, OPT_STATE, STATISTIC, role_in
-from ..schedule_params import SOFT_RESET, ScheduleParams
+from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, Cyclic, FullReset, SoftReset
 from .devices import LoopDevices
 from .events import Event, event_of
+from .settings import LOOP, Tau, attempt, loop_settings
 from .states import State, check_alive, contents, whole_step, with_contents
 
 _MAKES = (
@@ -56,34 +53,8 @@ _MAKES = (
   'such as eqx.filter(model, eqx.is_inexact_array) or nnx.state(model, '
   'nnx.Param), and with has_batch_stats a pair of trees'
 )
-Tau = Callable[[float, float, int], float]
-# What a function of the user's may raise, said with its name.
-_ERRORS = (
-  *(ArithmeticError, AssertionError, AttributeError, LookupError),
-  *(NameError, RuntimeError, TypeError, ValueError),
-)
 # Of a new stage: chosen on the selection of research/growing/GROWING_DATA.md.
 STAGE_TAU = 0.1
-# Cycles alone: no model that is finite is reset or replaced.
-LOOP = replace(
-  SOFT_RESET, reset=Cyclic(), switching=NotFinite(), relative_peak=None
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnTau(SoftReset):
-  """A soft reset whose tau, but for its fading, a loop computes."""
-
-  function: Tau = lambda metric, first_metric, step: 0.0
-
-  needs_target: ClassVar[bool] = False
-
-  def remaining(self, way: Way) -> float:
-    """See `SoftReset`."""
-    metrics = way.last.metric, way.first.metric
-    tau = float(self.function(*metrics, way.step))
-    check_number('tau', tau, '[0, 1]')
-    return tau
 
 
 class Cycles:
@@ -150,7 +121,7 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    settings = _settings(settings, target, tau)
+    settings = loop_settings(settings, target, tau)
     if peak is not None:
       settings = with_peak(settings, peak)
     check_count('num_steps', num_steps)
@@ -166,11 +137,11 @@ class Cycles:
 
     self._key = key = jax.random.PRNGKey(0) if key is None else key
     fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
-    _used('key', key, 'a single key of jax.random', fold)
+    attempt('key', key, 'a single key of jax.random', fold)
     self._make_params = make_params
     self._fields = State._fields if has_batch_stats else State._fields[:2]
     look: Callable[[Any], Any] = lambda _: jax.eval_shape(self._fresh, 0)
-    params, stats = _used('make_params', make_params, _MAKES, look)
+    params, stats = attempt('make_params', make_params, _MAKES, look)
 
     self._is_own = optimizer is None
     optimizer = settings.optimizer if optimizer is None else optimizer
@@ -183,18 +154,18 @@ class Cycles:
       behaviour = behaviour_of(build, params)
       return build, behaviour, frozen_in(behaviour)
 
-    build, behaviour, kept = _used('optimizer', optimizer, USABLE, look_at)
+    build, behaviour, kept = attempt('optimizer', optimizer, USABLE, look_at)
     begun = words_of(self._start, self.config)
     paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
     told, right = Step(0.0), 'a function of the path of a parameter'
     name = lambda said: tuple(bool(said(path)) for path in paths)
     if matrices is not None:
-      chosen = _used('matrices', matrices, right, name)
+      chosen = attempt('matrices', matrices, right, name)
       told = told._replace(matrices=chosen)
     self._clocked = clocked(build, chain.cycles, begun, told)
     self.optimizer = TRANSFORMATION(self._init, self._clocked.update)
     if frozen is not None:
-      kept = list(_used('frozen', frozen, right, name))
+      kept = list(attempt('frozen', frozen, right, name))
       right = 'False for at least one parameter'
       check(not all(kept), 'frozen', described(frozen), right)
     self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
@@ -317,8 +288,8 @@ class Cycles:
       ValueError: as for `before_step`.
     """
     step = whole_step(step)
-    loss = _used('loss', loss, 'a number', float)
-    metric = _used('metric', metric, 'a number', float)
+    loss = attempt('loss', loss, 'a number', float)
+    metric = attempt('metric', metric, 'a number', float)
     model, control, now = self._adopt(state)
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
     refused = ''
@@ -497,33 +468,6 @@ class Cycles:
     return with_contents(state, changes), said
 
 
-def _settings(
-  settings: Any, target: float | None, tau: Tau | None
-) -> ScheduleParams:
-  """The settings as a loop uses them; ValueError if it lacks what they need."""
-  right = 'a ScheduleParams, such as THESIS'
-  check(isinstance(settings, ScheduleParams), 'settings', settings, right)
-  reset, rule = settings.reset, settings.switching
-  if tau is not None:
-    right = 'a function of (metric, first metric, step)'
-    _used('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
-    if isinstance(reset, SoftReset):
-      right = 'None where tau is given'
-      check(reset.expected is None, 'expected', reset.expected, right)
-      own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
-      settings = replace(settings, reset=own)
-  if target is not None:
-    check_number('target', target, '(-inf, inf)')
-  else:
-    right = 'another one, such as Cyclic(), or give target=… or tau=…'
-    check(not settings.reset.needs_target, 'reset', reset, right)
-    right = 'another one where target is None'
-    check(not rule.needs_target, 'switching', rule, right)
-  right = 'a SoftReset where tau is given'
-  check(tau is None or isinstance(reset, SoftReset), 'reset', reset, right)
-  return replace(settings, relative_peak=None)
-
-
 def _scheduled(
   optimizer: Any, decay: float, chain: Chain, schedules: Any
 ) -> dict[str, Scheduled]:
@@ -541,13 +485,3 @@ def _scheduled(
     right = 'a shape such as Cosine()'
     check_part(f'schedules[{name!r}]', shape, Shape, right)
   return scheduled_in(optimizer, decay, schedules)
-
-
-def _used(name: str, value: Any, right: str, use: Callable[[Any], Any]) -> Any:
-  """use(value), or a ValueError with the reason why that is impossible."""
-  try:
-    return use(value)
-  except _ERRORS as error:
-    reason = str(error).partition('\n')[0]
-    said = f'{name}={described(value)} ({reason}): must be {right}.'
-    raise ValueError(said) from error

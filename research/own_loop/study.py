@@ -27,7 +27,7 @@ import optax
 from sklearn.datasets import load_digits
 
 from reset_cycles import SOFT_RESET, Cycles, State
-from reset_cycles.loop.cycles import LOOP
+from reset_cycles.loop import LOOP
 
 HERE = pathlib.Path(__file__).parent
 LOG = HERE / 'runs.csv'

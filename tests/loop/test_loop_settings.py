@@ -9,8 +9,7 @@ import optax
 import pytest
 
 from helpers import loops
-from reset_cycles.loop import Cycles
-from reset_cycles.loop.cycles import LOOP
+from reset_cycles.loop import LOOP, Cycles
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
 
