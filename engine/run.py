@@ -21,7 +21,8 @@ from ..optimizers.roles import role_in
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
-from .events import Event, start_event, with_effect
+from .driver import advance, saved_state
+from .events import Event, start_event
 from .model_reset import Model, ModelReset
 from .records import Records
 from .state import Control, RunConfig, clock_of, from_words, words_of
@@ -65,9 +66,10 @@ class Run:
 
   def saved(self, inner: Any, step_metrics: Any, step: int) -> SavedState:
     """The half that is saved, with this one's control, before a step."""
-    # One by one: under pmap that compiles what every later call needs.
-    words = map(self.devices.put, words_of(self.control, self.config, step))
-    return SavedState(ClockedState(inner, *words), step_metrics)
+    opt_state = saved_state(
+      inner, self.control, step, self.config, self.devices
+    )
+    return SavedState(opt_state, step_metrics)
 
   def record(self, saved: SavedState, step: int, events: list[Event]) -> None:
     """Passes events to the records, with the rate and the last step's metrics.
@@ -94,7 +96,7 @@ def model_reinit_schedule(
 ) -> Given:
   """Takes in evaluations, decides, and resets the model if a cycle starts.
 
-  The decision is `control.transition`, the reset `model_reset.ModelReset`.
+  What it does with them is `driver.advance`.
 
   Args:
     run: its control and what it is due next are replaced.
@@ -121,22 +123,21 @@ def model_reinit_schedule(
   model = Model(params, model_state, saved.opt_state.inner)
   if step == 0:
     model = _first_model(run, saved, model, workload)
-  after = control_lib.transition(
+  outcome = advance(
+    model,
     run.control,
     new_evaluations(eval_results, last, config.target),
     step,
     config,
-    lambda: run.model_reset.is_finite(model),
+    run.model_reset,
+    functools.partial(_fresh_model, run, workload),
   )
-  run.control, run.due, events = after.control, after.due, after.events
+  run.control, run.due = outcome.control, outcome.due
   run.evaluations_seen = len(eval_results or ())
-  if after.plan is not None and not after.plan.touches_nothing:
-    fresh = _fresh_model(run, workload)
-    model, effect = run.model_reset(model, fresh, after.plan)
-    events = with_effect(events, effect._asdict())
-  run.record(saved, step, events)
-  if after.run_is_over:
+  run.record(saved, step, outcome.events)
+  if outcome.run_is_over:
     raise workload_facts.spec_of(workload).TrainingCompleteError
+  model = outcome.model
   saved = run.saved(model.opt_state, saved.step_metrics, step)
   return saved, model.params, model.model_state
 
@@ -162,7 +163,7 @@ def _first_model(
 ) -> Model:
   """The model of the first cycle, whose peak suits a model made anew."""
   if rule := run.config.settings.relative_peak:
-    fresh = _fresh_model(run, workload)
+    fresh = _fresh_model(run, workload, run.control.cycle)
     told = workload_facts.matrices(workload, workload.param_shapes)
     peak = rule.peak(fresh[0], told, run.config.chain.steps)
     model, _ = run.model_reset(model, fresh, FULL)
@@ -171,8 +172,10 @@ def _first_model(
   return model
 
 
-def _fresh_model(run: Run, workload: WorkloadApi) -> tuple[Any, Any]:
-  """(params, model_state) as a cycle starts, on the host.
+def _fresh_model(
+  run: Run, workload: WorkloadApi, cycle: int
+) -> tuple[Any, Any]:
+  """(params, model_state) as a cycle starts, by its number; on the host.
 
   The fresh model is made now, in timed seconds, on the host's CPU, so that the
   accelerator needs room for one more model only. The same number of cycles gives
@@ -182,8 +185,7 @@ def _fresh_model(run: Run, workload: WorkloadApi) -> tuple[Any, Any]:
   Source: the rules of both generations allow it, "for example, to reinitialize
   the model after a failed training effort".
   """
-  started = run.control.cycle
-  index = started - 2 if started > 1 else _LATER
+  index = cycle - 2 if cycle > 1 else _LATER
   key = _key(run.rng, len(run.config.chain.cycles), index)
   try:
     cpu = jax.local_devices(backend='cpu')[0]
