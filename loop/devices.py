@@ -17,9 +17,7 @@ from jax.sharding import (
 )
 
 from ..core.devices import Devices
-
-# How the path of a leaf of the optimizer's state in a `Model` begins.
-_OPT_STATE = '.opt_state'
+from ..optimizers.roles import OPT_STATE
 
 
 class LoopDevices(Devices):
@@ -50,27 +48,29 @@ class LoopDevices(Devices):
       replicated = NamedSharding(named[0].mesh, PartitionSpec())
     self._replicated: Any = replicated
     self._sharded = [
-      (jax.tree_util.keystr(path), leaf.shape, leaf.sharding)
+      (path, leaf.shape, leaf.sharding)
       for path, leaf in sorted(leaves, key=lambda pair: -len(pair[0]))
       if self._is_apart or leaf.sharding in named
     ]
-    self._spread: dict[str, Sharding] = {}
+    # By the key paths of the optimizer's state.
+    self._spread: dict[Any, Sharding] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(opt_state)[0]:
-      own = getattr(leaf, 'sharding', None)
-      if not isinstance(own, NamedSharding) or self._is_apart:
+      sharding = getattr(leaf, 'sharding', None)
+      if not isinstance(sharding, NamedSharding) or self._is_apart:
         continue
-      is_same = own.device_set == replicated.device_set
-      if is_same and not own.is_fully_replicated:
-        self._spread[_OPT_STATE + jax.tree_util.keystr(path)] = own
+      is_same = sharding.device_set == replicated.device_set
+      if is_same and not sharding.is_fully_replicated:
+        self._spread[path] = sharding
 
   def _own(self, path: Any, leaf: Any) -> Sharding | None:
     """Its own, or that of the parameter that a leaf belongs to, if to one."""
-    name = jax.tree_util.keystr(path)
-    _, found, rest = name.partition(_OPT_STATE)
-    if found + rest in self._spread:
-      return self._spread[found + rest]
+    if OPT_STATE in path:
+      in_state = path[path.index(OPT_STATE) + 1 :]
+      if in_state in self._spread:
+        return self._spread[in_state]
     for end, shape, sharding in self._sharded:
-      if name.endswith(end) and np.shape(leaf) == shape:
+      is_end = path[len(path) - len(end) :] == end
+      if is_end and np.shape(leaf) == shape:
         return sharding
     return None
 
