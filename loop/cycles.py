@@ -5,56 +5,48 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import keystr, tree_flatten_with_path
 
-from ..any_optax.behaviour import behaviour_of, frozen_in
-from ..any_optax.optax_optimizers import (
-  USABLE,
-  Scheduled,
-  build_of,
-  scheduled_in,
-  takes_decay,
-)
-from ..any_optax.roles import roles_of
-from ..core.checks import (
-  check,
-  check_count,
-  check_flag,
-  check_number,
-  check_part,
-)
+from ..core.checks import check, check_flag, check_number
 from ..core.clock import learning_rate
 from ..core.evaluation import Evaluation, Target
-from ..core.plan import MOST_STEPS, Chain, jax_lr_schedule
-from ..core.schedules import Constant, Shape
-from ..engine import control as control_lib
-from ..engine.control import Transition
-from ..engine.events import event, start_event, with_effect
-from ..engine.model_reset import Model, ModelReset
-from ..engine.records import described
-from ..engine.state import Control, RunConfig, from_words, words_of
-from ..engine.tuned import with_peak
-from ..optimizers.base import TRANSFORMATION, ClockedState, Step, clocked
-from ..optimizers.roles import ITERATE, KEPT, OPT_STATE, STATISTIC, role_in
+from ..core.plan import Chain
+from ..core.schedules import Shape
+from ..engine.control import taken_in
+from ..engine.driver import Outcome, advance, carry_out, saved_state
+from ..engine.events import start_event
+from ..engine.model_reset import Model
+from ..engine.state import Control, RunConfig, from_words
+from ..optimizers.base import TRANSFORMATION, ClockedState
 from ..schedule_params import ScheduleParams
-from ..soft_reset import FULL, Cyclic, FullReset, SoftReset
-from .devices import LoopDevices
 from .events import Event, event_of
+from .fresh_models import fresh_models
+from .placement import Placement, first_state, placed
 from .settings import LOOP, Tau, attempt, loop_settings
+from .stages import STAGE_TAU, begin_stage, next_stage, stage_of
 from .states import State, check_alive, contents, whole_step, with_contents
+from .training import training
 
-_MAKES = (
-  'a function of a key that jax can trace and that returns a tree of arrays, '
-  'such as eqx.filter(model, eqx.is_inexact_array) or nnx.state(model, '
-  'nnx.Param), and with has_batch_stats a pair of trees'
-)
-# Of a new stage: chosen on the selection of research/growing/GROWING_DATA.md.
-STAGE_TAU = 0.1
+
+class Position(NamedTuple):
+  """Where the calls of a loop are; nothing of it is saved or restored."""
+
+  step: int = -1  # that of the last call
+  due: int = -1  # the step before which to decide
+  has_begun: bool = False
+  is_over: bool = False  # whether the end of the run has been an event
+
+
+class Taken(NamedTuple):
+  """What a state holds, laid out on the devices."""
+
+  model: Model
+  control: Control
+  steps: int  # taken so far
+  placement: Placement
 
 
 class Cycles:
@@ -121,105 +113,33 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    settings = loop_settings(settings, target, tau)
-    if peak is not None:
-      settings = with_peak(settings, peak)
-    check_count('num_steps', num_steps)
+    settings = loop_settings(settings, peak, target, tau)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
-    plan = num_steps, settings.cycles, 1.0
-    chain = jax_lr_schedule(*plan, name='num_steps')
     goal = Target('metric', math.nan if target is None else target, rises)
-    self.config = RunConfig(settings, chain, goal)
-    self._start = control_lib.start(self.config)
-    rate = functools.partial(learning_rate, cycles=chain.cycles)
-    self._rate = jax.jit(rate)
+    stage = stage_of(settings, num_steps, goal)
+    fresh, shapes = fresh_models(make_params, key, has_batch_stats)
+    params, stats = shapes
+    way = training(optimizer, params, stage, schedules, frozen, matrices)
+    inner = jax.eval_shape(way.begin, params)
 
-    self._key = key = jax.random.PRNGKey(0) if key is None else key
-    fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets
-    attempt('key', key, 'a single key of jax.random', fold)
-    self._make_params = make_params
+    self.optimizer = TRANSFORMATION(self._init, way.update)
+    self.frozen = way.frozen
+    self._fresh = fresh
+    self._training = way
+    self._like = State(params, ClockedState(inner, *stage.words), stats)
     self._fields = State._fields if has_batch_stats else State._fields[:2]
-    look: Callable[[Any], Any] = lambda _: jax.eval_shape(self._fresh, 0)
-    params, stats = attempt('make_params', make_params, _MAKES, look)
+    cycles = stage.config.chain.cycles
+    self._rate = jax.jit(functools.partial(learning_rate, cycles=cycles))
 
-    self._is_own = optimizer is None
-    optimizer = settings.optimizer if optimizer is None else optimizer
-    decay = getattr(settings.optimizer, 'weight_decay', 0.0)
+    # What changes: with a new stage, a restored state, a call.
+    self._stage = stage
+    self._placement: Placement | None = None
+    self._position = Position()
 
-    scheduled = _scheduled(optimizer, decay, chain, schedules)
-
-    def look_at(optimizer: Any) -> Any:
-      build = build_of(optimizer, params, decay, scheduled)
-      behaviour = behaviour_of(build, params)
-      return build, behaviour, frozen_in(behaviour)
-
-    build, behaviour, kept = attempt('optimizer', optimizer, USABLE, look_at)
-    begun = words_of(self._start, self.config)
-    paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
-    told, right = Step(0.0), 'a function of the path of a parameter'
-    name = lambda said: tuple(bool(said(path)) for path in paths)
-    if matrices is not None:
-      chosen = attempt('matrices', matrices, right, name)
-      told = told._replace(matrices=chosen)
-    self._clocked = clocked(build, chain.cycles, begun, told)
-    self.optimizer = TRANSFORMATION(self._init, self._clocked.update)
-    if frozen is not None:
-      kept = list(attempt('frozen', frozen, right, name))
-      right = 'False for at least one parameter'
-      check(not all(kept), 'frozen', described(frozen), right)
-    self.frozen = tuple(path for path, is_kept in zip(paths, kept) if is_kept)
-    declared = None
-    if self._is_own:
-      named = role_in(optimizer, params)
-      declared = lambda path: named((OPT_STATE, *path))
-    roles, doubtful = roles_of(behaviour, kept, declared)
-    reset = settings.reset
-    is_sure = not doubtful or isinstance(reset, (FullReset, Cyclic))
-    lacks = f'(this optimizer has no blend of {", ".join(doubtful)})'
-    check(is_sure, 'reset', reset, f'FullReset() or Cyclic() {lacks}')
-    self._lacks = lacks if doubtful else ''
-    self._roles = {f'.opt_state{path}': role for path, role in roles.items()}
-    self._roles |= {f'.params{path}': KEPT for path in self.frozen}
-
-    self._like = State(params, jax.eval_shape(self._init, params), stats)
-    # Before which step to decide, and the last one that before_step has seen.
-    self._due, self._last = -1, -1
-    self._has_begun = self._is_over = False
-    # Of the parameters, once `_adopt` has seen some.
-    self._structure: Any = None
-    self._layout: list[Any] = []
-
-  def _fresh(self, number: int) -> tuple[Any, Any]:
-    """Parameters and statistics with which cycle `number` may start."""
-    made = self._make_params(jax.random.fold_in(self._key, number))
-    params, stats = made if 'batch_stats' in self._fields else (made, None)
-    leaves = tree_flatten_with_path(params)[0]
-    for path, leaf in leaves or [((), params)]:
-      where = keystr(path) or 'the top'
-      if not hasattr(leaf, 'dtype'):
-        raise TypeError(f'it returned {type(leaf).__name__} at {where}')
-      if jnp.iscomplexobj(leaf):
-        raise TypeError(f'at {where} it is complex: train its two real parts')
-    return params, stats
-
-  def _begin(self, params: Any) -> Any:
-    """The state of the optimizer that was handed over, as a run begins."""
-    return self._clocked.init(params).inner
-
-  def _init(self, params: Any) -> Any:
-    """The state of `optimizer`, laid out like the parameters."""
-    leaves = jax.tree_util.tree_leaves(params)
-    words = [*map(jnp.asarray, words_of(self._start, self.config))]
-
-    def init(params: Any) -> ClockedState:
-      return ClockedState(self._begin(params), *words)
-
-    # optax.tree_map_params comes with a tree without leaves.
-    if not leaves or any(isinstance(x, jax.core.Tracer) for x in leaves):
-      return init(params)
-    params = jax.tree_util.tree_map(jnp.asarray, params)
-    return LoopDevices(params).init(init, params)
+  def _init(self, params: Any) -> ClockedState:
+    """The state of `optimizer` as a run begins."""
+    return first_state(params, self._training.begin, self._stage.words)
 
   def gradient_point(self, state: Any) -> Any:
     """The parameters at which a train step takes the gradient.
@@ -227,10 +147,7 @@ class Cycles:
     They are state.params with any optimizer that was handed over. The chain's
     own may need others (Schedule-Free) while state.params are evaluated.
     """
-    if not self._is_own:
-      return state.params
-    optimizer = self.config.settings.optimizer
-    return optimizer.gradient_point(state.opt_state.inner, state.params)
+    return self._training.gradient_point(state)
 
   def before_step(self, step: int, state: Any) -> tuple[Any, list[Event]]:
     """Ends a cycle whose steps are over; call it before every step.
@@ -247,25 +164,26 @@ class Cycles:
     Raises:
       ValueError: if the state is not one of these cycles, or not of this step.
     """
-    step = whole_step(step)
+    step, position = whole_step(step), self._position
     # Any other step means that the state may have been restored.
-    is_next = self._has_begun and step in (self._last, self._last + 1)
-    if is_next and step < self._due:
-      if step == self._last:  # an evaluation may have reset the model
+    is_next = step in (position.step, position.step + 1)
+    if position.has_begun and is_next and step < position.due:
+      if step == position.step:  # an evaluation may have reset the model
         check_alive({'params': getattr(state, 'params', None)})
-      self._last = step
+      self._position = position._replace(step=step)
       return state, []
-    if step == 0 < self._last:  # another run
-      self._has_begun = self._is_over = False
-    model, control, count = self._adopt(state)
-    check(step == count, 'step', step, f'{count}, the steps taken so far')
-    after = self._transition(model, control, [], step)
-    if step == 0 and not self._has_begun:
-      begun = start_event(self._start, self.config)
-      after = after._replace(events=[begun, *after.events])
-    self._has_begun = True
-    due = max(after.due, step + 1)  # also when the run is over
-    return self._act(state, model, after._replace(due=due), step)
+    if step == 0 < position.step:  # another run
+      position = self._position = Position()
+    taken = self._taken(state)
+    must_be = f'{taken.steps}, the steps taken so far'
+    check(step == taken.steps, 'step', step, must_be)
+    outcome = self._advance(taken, [])
+    if step == 0 and not position.has_begun:
+      first = start_event(self._stage.start, self.config)
+      outcome = outcome._replace(events=[first, *outcome.events])
+    self._position = self._position._replace(has_begun=True)
+    due = max(outcome.due, step + 1)  # also when the run is over
+    return self._handed_back(state, taken, outcome._replace(due=due))
 
   def after_evaluation(
     self, step: int, loss: float, metric: float, state: Any
@@ -290,25 +208,20 @@ class Cycles:
     step = whole_step(step)
     loss = attempt('loss', loss, 'a number', float)
     metric = attempt('metric', metric, 'a number', float)
-    model, control, now = self._adopt(state)
+    evaluation = Evaluation(step, loss, metric)
+    taken = self._taken(state)
+    model, control, now, _ = taken
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
-    refused = ''
-    if step <= control.last.step:
-      refused = f'one after {control.last.step} steps has been taken in'
-    elif step <= control.start and control.cycle > 1:
-      refused = f'cycle {control.cycle} began at step {control.start}'
-    if refused:
+    if refusal := _refusal(evaluation, control):
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
-      return state, [Event(now, 'refused', control.cycle, refused, numbers)]
-    seen = [Evaluation(step, loss, metric)]
-    planned_end = control.stage_start + self.config.chain.steps
-    if now >= control.planned_end or now == planned_end:
+      return state, [Event(now, 'refused', control.cycle, refusal, numbers)]
+    if self._stage.is_over(control, now):
       # No model is reset after the last step: the next before_step decides.
-      control, events, _ = control_lib.taken_in(control, seen, self.config)
-      after = Transition(control, None, events, now)
+      control, events, _ = taken_in(control, [evaluation], self.config)
+      outcome = Outcome(model, control, events, due=now)
     else:
-      after = self._transition(model, control, seen, now)
-    return self._act(state, model, after, now)
+      outcome = self._advance(taken, [evaluation])
+    return self._handed_back(state, taken, outcome)
 
   def new_stage(
     self, state: Any, *, num_steps: int | None = None, tau: float = STAGE_TAU
@@ -344,38 +257,16 @@ class Cycles:
         these cycles, or a tau above 0 with an optimizer that has no blend.
     """
     check_number('tau', tau, '[0, 1]')
-    check(tau == 0 or not self._lacks, 'tau', tau, f'0 {self._lacks}')
-    settings, chain = self.config.settings, self.config.chain
-    if num_steps is not None:
-      check_count('num_steps', num_steps)
-      plan = num_steps, settings.cycles, 1.0
-      chain = jax_lr_schedule(*plan, name='num_steps')
-    model, before, step = self._adopt(state, is_any_plan=True)
-    most = MOST_STEPS - step
-    right = f'at most {most:,} after {step:,} steps'
-    check(chain.steps <= most, 'num_steps', chain.steps, right)
-    is_finite = self._reset.is_finite(model)
-    alpha = getattr(settings.reset, 'alpha', SoftReset.alpha)
-
-    self.config = self.config._replace(chain=chain)
-    self._start = control_lib.start(self.config)
-    self._has_begun, self._is_over = True, False
-    control = control_lib.next_stage(before, step, self.config)
-    reset = SoftReset(alpha).plan(tau) if is_finite else FULL
-    said = event(
-      'reset',
-      control,
-      reason='new stage',
-      reset='SoftReset' if is_finite else 'FullReset',
-      tau=reset.tau,
-      alpha=alpha,
-      metric=before.last.metric,
-      metric_step=before.last.step,
-      note='' if is_finite else 'the model is not finite',
-    )
-    events = [said, start_event(control, self.config)]
-    after = Transition(control, reset, events, control.end)
-    return self._act(state, model, after, step)
+    lacks = self._training.lacks
+    check(tau == 0 or not lacks, 'tau', tau, f'0 {lacks}')
+    stage = next_stage(self._stage, num_steps)
+    taken = self._taken(state, is_any_plan=True)
+    model, before, step, placement = taken
+    reset, fresh = placement.model_reset, placement.on_host(self._fresh)
+    decision = begin_stage(stage, before, step, tau, reset.is_finite(model))
+    outcome = carry_out(decision, model, reset, fresh)
+    self._stage, self._position = stage, Position(has_begun=True)
+    return self._handed_back(state, taken, outcome)
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
@@ -386,7 +277,13 @@ class Cycles:
       step: that of the last `before_step`, or a later one.
     """
     step = whole_step(step)
-    return max(self._due - step, 0) if 0 <= self._last <= step else 0
+    last, due, *_ = self._position
+    return max(due - step, 0) if 0 <= last <= step else 0
+
+  @property
+  def config(self) -> RunConfig:
+    """What decides in the stage at hand."""
+    return self._stage.config
 
   @property
   def schedule(self) -> Chain:
@@ -402,86 +299,51 @@ class Cycles:
     words = np.asarray(jax.device_get(state.opt_state.clock))
     return float(self._rate(words.astype(np.int32)))
 
-  def _adopt(
-    self, state: Any, is_any_plan: bool = False
-  ) -> tuple[Model, Control, int]:
-    """The model, placed like its parameters, the control, and the steps taken.
+  def _taken(self, state: Any, is_any_plan: bool = False) -> Taken:
+    """The model, the control and the steps of a state, restored or not."""
+    content = contents(state, self._fields, self._like)
+    begin, role_of = self._training.begin, self._training.role_of
+    placement, model = placed(content, self._placement, begin, role_of)
+    self._placement, opt = placement, content.opt_state
+    words, clock = placement.devices.get((opt.control, opt.clock))
+    control = from_words(words, self._stage.start, is_any_plan)
+    return Taken(model, control, int(clock[0]), placement)
 
-    A restored state is brought into the form that the compiled step returns. If
-    its layout is new, the reset is compiled again.
-    """
-    params, opt, stats = contents(state, self._fields, self._like)
-    params = jax.tree_util.tree_map(jnp.asarray, params)
-    leaves = jax.tree_util.tree_leaves(params)
-    structure: Any = jax.tree_util.tree_structure(params)
-    is_known = bool(self._layout) and structure == self._structure
-    is_known = is_known and all(
-      leaf.sharding.is_equivalent_to(layout, leaf.ndim)
-      for leaf, layout in zip(leaves, self._layout)
+  def _advance(self, taken: Taken, evaluations: list[Evaluation]) -> Outcome:
+    model, control, step, placement = taken
+    outcome = advance(
+      model,
+      control,
+      evaluations,
+      step,
+      self.config,
+      placement.model_reset,
+      placement.on_host(self._fresh),
     )
-    if not is_known:
-      begun = jax.eval_shape(self._begin, params)
-      self._structure = structure
-      self._inner: Any = jax.tree_util.tree_structure(begun)
-      # Copies, since an array that turns up twice could not be donated.
-      params = jax.tree_util.tree_map(jnp.copy, params)
-      self._devices = LoopDevices(params, opt.inner)
-      self._layout = [leaf.sharding for leaf in leaves]
-    # A checkpoint may have lists where init makes tuples.
-    inner = self._inner.unflatten(jax.tree_util.tree_leaves(opt.inner))
-    model = self._devices.place(Model(params, stats, inner))
-    if not is_known:
-      self._reset = ModelReset(self._devices, self._role, self._begin, model)
-    words, clock = self._devices.get((opt.control, opt.clock))
-    control = from_words(words, self._start, is_any_plan)
-    return model, control, int(clock[0])
+    if outcome.run_is_over and self._position.is_over:  # its event came before
+      outcome = outcome._replace(events=outcome.events[: len(evaluations)])
+    return outcome
 
-  def _role(self, path: Any) -> int:
-    role = STATISTIC if path[0].name == 'model_state' else ITERATE
-    return self._roles.get(keystr(path), role)
-
-  def _transition(
-    self, model: Model, control: Control, seen: list[Evaluation], step: int
-  ) -> Transition:
-    look = lambda: self._reset.is_finite(model)
-    after = control_lib.transition(control, seen, step, self.config, look)
-    if after.run_is_over and self._is_over:  # it is said once
-      after = after._replace(events=after.events[: len(seen)])
-    return after
-
-  def _act(
-    self, state: Any, model: Model, after: Transition, step: int
+  def _handed_back(
+    self, state: Any, taken: Taken, outcome: Outcome
   ) -> tuple[Any, list[Event]]:
-    """Does what was decided; the loop's state with that, and the events."""
-    control, events = after.control, after.events
-    if after.plan is not None and not after.plan.touches_nothing:
-      fresh = self._devices.get(self._fresh(control.cycle))
-      model, effect = self._reset(model, fresh, after.plan)
-      events = with_effect(events, effect._asdict())
-    self._due, self._last = after.due, step
-    self._is_over |= after.run_is_over
-    words = self._devices.put(words_of(control, self.config, step))
-    opt_state = ClockedState(model.opt_state, *words)
-    content = (model.params, opt_state, model.model_state)
+    """The loop's state with what the outcome says, and the events."""
+    model, control, events, due, run_is_over = outcome
+    step, devices = taken.steps, taken.placement.devices
+    before = self._position
+    is_over = before.is_over or run_is_over
+    self._position = Position(step, due, before.has_begun, is_over)
+    inner = model.opt_state
+    opt_state = saved_state(inner, control, step, self.config, devices)
+    content = State(model.params, opt_state, model.model_state)
     changes = dict(zip(self._fields, content))
-    said = [event_of(event, step) for event in events]
-    return with_contents(state, changes), said
+    return with_contents(state, changes), [event_of(e, step) for e in events]
 
 
-def _scheduled(
-  optimizer: Any, decay: float, chain: Chain, schedules: Any
-) -> dict[str, Scheduled]:
-  """See `scheduled_in`; ValueError also where a cycle's decay has no effect."""
-  for planned in chain.cycles:
-    shape = planned.cycle.weight_decay
-    is_free = shape == Constant() or takes_decay(optimizer)
-    right = 'Constant() with an optimizer that takes no weight_decay'
-    check(is_free, 'weight_decay of a cycle', shape, right)
-  if schedules is None:
-    return {}
-  right = 'a dictionary of shapes by names, such as {"b1": Linear(floor=0.9)}'
-  check(isinstance(schedules, Mapping), 'schedules', schedules, right)
-  for name, shape in schedules.items():
-    right = 'a shape such as Cosine()'
-    check_part(f'schedules[{name!r}]', shape, Shape, right)
-  return scheduled_in(optimizer, decay, schedules)
+def _refusal(evaluation: Evaluation, control: Control) -> str:
+  """Why an evaluation comes too late to be taken in; '' if it does not."""
+  if evaluation.step <= control.last.step:
+    return f'one after {control.last.step} steps has been taken in'
+  if evaluation.step <= control.start and control.cycle > 1:
+    return f'cycle {control.cycle} began at step {control.start}'
+  return ''

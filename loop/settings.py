@@ -12,6 +12,7 @@ from ..core.checks import check, check_number
 from ..core.evaluation import Way
 from ..early_switching import NotFinite
 from ..engine.records import described
+from ..engine.tuned import with_peak
 from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import Cyclic, SoftReset
 
@@ -44,39 +45,46 @@ class OwnTau(SoftReset):
 
 
 def loop_settings(
-  settings: Any, target: float | None, tau: Tau | None
+  settings: Any, peak: float | None, target: float | None, tau: Tau | None
 ) -> ScheduleParams:
-  """The settings as a loop uses them; ValueError if it lacks what they need."""
-  right = 'a ScheduleParams, such as THESIS'
-  check(isinstance(settings, ScheduleParams), 'settings', settings, right)
+  """The settings as a loop uses them; ValueError if it lacks what they need.
+
+  Args:
+    settings, peak, target, tau: see `Cycles`.
+  """
+  must_be = 'a ScheduleParams, such as THESIS'
+  check(isinstance(settings, ScheduleParams), 'settings', settings, must_be)
   reset, rule = settings.reset, settings.switching
   if tau is not None:
-    right = 'a function of (metric, first metric, step)'
-    attempt('tau', tau, right, lambda f: inspect.signature(f).bind(0.5, 0.1, 1))
+    must_be = 'a function of (metric, first metric, step)'
+    attempt(
+      'tau', tau, must_be, lambda f: inspect.signature(f).bind(0.5, 0.1, 1)
+    )
     if isinstance(reset, SoftReset):
-      right = 'None where tau is given'
-      check(reset.expected is None, 'expected', reset.expected, right)
-      own = OwnTau(reset.alpha, fade=reset.fade, function=tau)
-      settings = replace(settings, reset=own)
+      must_be = 'None where tau is given'
+      check(reset.expected is None, 'expected', reset.expected, must_be)
+      reset_by_tau = OwnTau(reset.alpha, fade=reset.fade, function=tau)
+      settings = replace(settings, reset=reset_by_tau)
   if target is not None:
     check_number('target', target, '(-inf, inf)')
   else:
-    right = 'another one, such as Cyclic(), or give target=… or tau=…'
-    check(not settings.reset.needs_target, 'reset', reset, right)
-    right = 'another one where target is None'
-    check(not rule.needs_target, 'switching', rule, right)
-  right = 'a SoftReset where tau is given'
-  check(tau is None or isinstance(reset, SoftReset), 'reset', reset, right)
-  return replace(settings, relative_peak=None)
+    must_be = 'another one, such as Cyclic(), or give target=… or tau=…'
+    check(not settings.reset.needs_target, 'reset', reset, must_be)
+    must_be = 'another one where target is None'
+    check(not rule.needs_target, 'switching', rule, must_be)
+  must_be = 'a SoftReset where tau is given'
+  check(tau is None or isinstance(reset, SoftReset), 'reset', reset, must_be)
+  settings = replace(settings, relative_peak=None)
+  return settings if peak is None else with_peak(settings, peak)
 
 
 def attempt(
-  name: str, value: Any, right: str, use: Callable[[Any], Any]
+  name: str, value: Any, must_be: str, use: Callable[[Any], Any]
 ) -> Any:
   """use(value), or a ValueError with the reason why that is impossible."""
   try:
     return use(value)
   except _ERRORS as error:
     reason = str(error).partition('\n')[0]
-    said = f'{name}={described(value)} ({reason}): must be {right}.'
-    raise ValueError(said) from error
+    message = f'{name}={described(value)} ({reason}): must be {must_be}.'
+    raise ValueError(message) from error

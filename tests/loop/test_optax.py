@@ -188,7 +188,7 @@ def through_resets(cycles, params, goes_on=False):
     params: to begin with.
     goes_on: whether what stays in its state changes its steps.
   """
-  make_params = lambda key: cycles._make_params(key)
+  make_params = cycles._fresh.make_params
   step = loops.make_step(cycles, obj_fn=loss_of)  # for Sophia
   state = State(params, cycles.optimizer.init(params))
 
@@ -284,7 +284,8 @@ def leaves(cycles, before, state, new):
     jax.tree_util.tree_flatten_with_path(model(inner))[0] for inner in states
   ]
   return [
-    (*(leaf for _, leaf in row), cycles._role(row[0][0])) for row in zip(*flat)
+    (*(leaf for _, leaf in row), cycles._training.role_of(row[0][0]))
+    for row in zip(*flat)
   ]
 
 

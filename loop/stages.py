@@ -1,0 +1,96 @@
+"""The stages of a loop: each is a chain of cycles, on the model at hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.checks import check, check_count
+from ..core.evaluation import Target
+from ..core.plan import MOST_STEPS, jax_lr_schedule
+from ..engine import control as control_lib
+from ..engine.control import Transition
+from ..engine.events import event, start_event
+from ..engine.state import Control, RunConfig, words_of
+from ..schedule_params import ScheduleParams
+from ..soft_reset import FULL, SoftReset
+
+# Chosen on the selection of research/growing/GROWING_DATA.md.
+STAGE_TAU = 0.1
+
+
+class Stage(NamedTuple):
+  """What decides in a stage, and the control of a run that begins with it."""
+
+  config: RunConfig
+  start: Control
+
+  @property
+  def words(self) -> tuple[np.ndarray, np.ndarray]:
+    """Clock and control of such a run, as the optimizer's state has them."""
+    return words_of(self.start, self.config)
+
+  def is_over(self, control: Control, steps: int) -> bool:
+    """Whether the last planned step is taken, or the horizon reached.
+
+    Args:
+      control: of the stage.
+      steps: taken so far.
+    """
+    planned_end = control.stage_start + self.config.chain.steps
+    return steps >= control.planned_end or steps == planned_end
+
+
+def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
+  """The stage of these cycles over so many steps.
+
+  Raises:
+    ValueError: if the cycles do not fit into the steps.
+  """
+  check_count('num_steps', num_steps)
+  chain = jax_lr_schedule(num_steps, settings.cycles, 1.0, name='num_steps')
+  config = RunConfig(settings, chain, target)
+  return Stage(config, control_lib.start(config))
+
+
+def next_stage(stage: Stage, num_steps: int | None) -> Stage:
+  """The stage with the same settings over so many steps; None: over as many."""
+  settings, _, target, *_ = stage.config
+  return stage if num_steps is None else stage_of(settings, num_steps, target)
+
+
+def begin_stage(
+  stage: Stage, before: Control, step: int, tau: float, is_finite: bool
+) -> Transition:
+  """Begins a stage on the model at hand.
+
+  Args:
+    stage: the new one.
+    before: the control of the stage before.
+    step: the first one of the new stage.
+    tau: share of fresh values.
+    is_finite: whether the model is; one that is not is replaced.
+
+  Raises:
+    ValueError: if the stage has more steps than an int32 can still count.
+  """
+  config, most = stage.config, MOST_STEPS - step
+  must_be = f'at most {most:,} after {step:,} steps'
+  check(config.chain.steps <= most, 'num_steps', config.chain.steps, must_be)
+  alpha = getattr(config.settings.reset, 'alpha', SoftReset.alpha)
+  plan = SoftReset(alpha).plan(tau) if is_finite else FULL
+  control = control_lib.next_stage(before, step, config)
+  reset = event(
+    'reset',
+    control,
+    reason='new stage',
+    reset='SoftReset' if is_finite else 'FullReset',
+    tau=plan.tau,
+    alpha=alpha,
+    metric=before.last.metric,
+    metric_step=before.last.step,
+    note='' if is_finite else 'the model is not finite',
+  )
+  events = [reset, start_event(control, config)]
+  return Transition(control, plan, events, control.end)

@@ -1,0 +1,168 @@
+"""How a loop trains: its optimizer in cycles, and what a reset does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.tree_util import keystr, tree_flatten_with_path
+
+from ..any_optax.behaviour import behaviour_of, frozen_in
+from ..any_optax.optax_optimizers import (
+  USABLE,
+  Scheduled,
+  build_of,
+  scheduled_in,
+  takes_decay,
+)
+from ..any_optax.roles import roles_of
+from ..core.checks import check, check_part
+from ..core.schedules import Constant, PlannedCycle, Shape
+from ..engine.records import described
+from ..optimizers.base import Step, clocked
+from ..optimizers.roles import (
+  ITERATE,
+  KEPT,
+  OPT_STATE,
+  STATISTIC,
+  RoleOf,
+  role_in,
+)
+from ..soft_reset import Cyclic, FullReset
+from .settings import attempt
+from .stages import Stage
+
+OfPath = Callable[[str], bool]  # of the path of a parameter, "['bias']"
+
+
+class Training(NamedTuple):
+  """An optimizer that steps inside cycles, and the roles of what it trains."""
+
+  begin: Callable[[Any], Any]  # parameters -> the optimizer's state at a start
+  update: Callable[..., Any]  # optax's, of a `ClockedState`
+  gradient_point: Callable[[Any], Any]  # of the loop's state
+  frozen: tuple[str, ...]  # paths of the parameters that no reset touches
+  role_of: RoleOf  # of a leaf's path in a `Model`
+  lacks: str  # what has no blend; '' if a soft reset may change everything
+
+
+def training(
+  optimizer: Any,
+  params: Any,
+  stage: Stage,
+  schedules: Mapping[str, Shape] | None,
+  frozen: OfPath | None,
+  matrices: OfPath | None,
+) -> Training:
+  """Looks at an optimizer, and puts it into the cycles of a stage.
+
+  Args:
+    optimizer, schedules, frozen, matrices: see `Cycles`.
+    params: tree of jax.ShapeDtypeStruct.
+    stage: the first one.
+
+  Raises:
+    ValueError: for any of these that cannot work.
+  """
+  settings, cycles = stage.config.settings, stage.config.chain.cycles
+  is_settings_own = optimizer is None
+  if is_settings_own:
+    optimizer = settings.optimizer
+  decay = getattr(settings.optimizer, 'weight_decay', 0.0)
+  scheduled = _scheduled(optimizer, decay, cycles, schedules)
+
+  def look_at(optimizer: Any) -> Any:
+    build = build_of(optimizer, params, decay, scheduled)
+    behaviour = behaviour_of(build, params)
+    return build, behaviour, frozen_in(behaviour)
+
+  build, behaviour, untrained = attempt('optimizer', optimizer, USABLE, look_at)
+  paths = [path for path, _ in tree_flatten_with_path(params)[0]]
+  each_step = Step(0.0)
+  if matrices is not None:
+    chosen = _answers('matrices', matrices, paths)
+    each_step = each_step._replace(matrices=tuple(chosen))
+  transformation = clocked(build, cycles, stage.words, each_step)
+  begin = lambda params: transformation.init(params).inner
+
+  is_kept = list(untrained)
+  if frozen is not None:
+    is_kept = _answers('frozen', frozen, paths)
+    must_be = 'False for at least one parameter'
+    check(not all(is_kept), 'frozen', described(frozen), must_be)
+  kept = [path for path, is_one in zip(paths, is_kept) if is_one]
+
+  # What a reset does to the optimizer's state, by the settings' optimizer or by
+  # what the optimizer does.
+  declared: RoleOf | None = None
+  if is_settings_own:
+    in_model = role_in(optimizer, params)
+    declared = lambda path: in_model((OPT_STATE, *path))
+  roles, doubtful = roles_of(behaviour, is_kept, declared)
+  state = tree_flatten_with_path(jax.eval_shape(begin, params))[0]
+  of_state = {path: role for (path, _), role in zip(state, roles.values())}
+  lacks = f'(this optimizer has no blend of {", ".join(doubtful)})'
+  must_be = f'FullReset() or Cyclic() {lacks}'
+  is_sure = not doubtful or isinstance(settings.reset, (FullReset, Cyclic))
+  check(is_sure, 'reset', settings.reset, must_be)
+
+  point = lambda state: state.params
+  if is_settings_own:
+    point = lambda state: optimizer.gradient_point(
+      state.opt_state.inner, state.params
+    )
+  return Training(
+    begin,
+    transformation.update,
+    point,
+    tuple(map(keystr, kept)),
+    _role_in(of_state, frozenset(kept)),
+    lacks if doubtful else '',
+  )
+
+
+def _role_in(of_state: Mapping[Any, int], frozen: Collection[Any]) -> RoleOf:
+  """What a reset does to each leaf of a model.
+
+  Args:
+    of_state: by the key paths of the optimizer's state.
+    frozen: key paths of the parameters that are kept.
+  """
+
+  def role_of(path: Any) -> int:
+    part, rest = path[0], path[1:]
+    if part == OPT_STATE:
+      return of_state[rest]
+    if part.name == 'model_state':
+      return STATISTIC
+    return KEPT if rest in frozen else ITERATE
+
+  return role_of
+
+
+def _answers(name: str, value: OfPath, paths: Sequence[Any]) -> list[bool]:
+  """What an argument of this name says of each parameter."""
+  must_be = 'a function of the path of a parameter'
+  ask: Callable[[Any], list[bool]] = lambda is_one: [
+    bool(is_one(keystr(path))) for path in paths
+  ]
+  return list(attempt(name, value, must_be, ask))
+
+
+def _scheduled(
+  optimizer: Any, decay: float, cycles: Sequence[PlannedCycle], schedules: Any
+) -> dict[str, Scheduled]:
+  """See `scheduled_in`; ValueError also where a cycle's decay has no effect."""
+  for planned in cycles:
+    shape = planned.cycle.weight_decay
+    is_free = shape == Constant() or takes_decay(optimizer)
+    must_be = 'Constant() with an optimizer that takes no weight_decay'
+    check(is_free, 'weight_decay of a cycle', shape, must_be)
+  if schedules is None:
+    return {}
+  must_be = 'a dictionary of shapes by names, such as {"b1": Linear(floor=0.9)}'
+  check(isinstance(schedules, Mapping), 'schedules', schedules, must_be)
+  for name, shape in schedules.items():
+    check_part(f'schedules[{name!r}]', shape, Shape, 'a shape such as Cosine()')
+  return scheduled_in(optimizer, decay, schedules)
