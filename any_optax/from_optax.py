@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar
 import jax
 import numpy as np
 import optax
-from jax.tree_util import keystr
 
 from ..core.checks import Checked, NonNegative, check, did_you_mean, is_number
 from ..optimizers.base import Step
@@ -171,7 +170,7 @@ class FromOptax(Checked):
     roles = roles_of(behaviour, [False] * len(behaviour.targets))
     must_be = f'one with a blend of {", ".join(roles.doubtful)} of its state'
     check(not roles.doubtful, 'optimizer', self, must_be)
-    return lambda path: roles.of[keystr(path)]
+    return roles.of.__getitem__
 
 
 def _is_optimizer(function: Any) -> bool:

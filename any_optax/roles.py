@@ -32,7 +32,7 @@ from .behaviour import ArrayShape, Behaviour, Leaf
 class Roles(NamedTuple):
   """What a reset does to an optimizer's state."""
 
-  of: dict[str, int]  # by path
+  of: dict[Any, int]  # by key path
   doubtful: list[str]  # paths whose question is in `NO_BLEND`
 
 
@@ -199,15 +199,14 @@ def roles_of(
   )
   roles = Roles({}, [])
   for leaf in behaviour.leaves:
-    name = keystr(leaf.path)
     if declared is not None:
       role = declared(leaf.path)
     else:
       question, role = next(row for row in QUESTIONS if row[0](leaf, context))
       if question in NO_BLEND:
-        roles.doubtful.append(name)
+        roles.doubtful.append(keystr(leaf.path))
     is_count = role == ITERATE and context.begins_frozen(leaf)
-    roles.of[name] = COUNT if is_count else role
+    roles.of[leaf.path] = COUNT if is_count else role
   return roles
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from ..any_optax.behaviour import behaviour_of, frozen_in
@@ -66,60 +65,55 @@ def training(
     ValueError: for any of these that cannot work.
   """
   settings, cycles = stage.config.settings, stage.config.chain.cycles
-  is_settings_own = optimizer is None
-  if is_settings_own:
-    optimizer = settings.optimizer
-  decay = getattr(settings.optimizer, 'weight_decay', 0.0)
-  scheduled = _scheduled(optimizer, decay, cycles, schedules)
+  paths = [path for path, _ in tree_flatten_with_path(params)[0]]
 
-  def look_at(optimizer: Any) -> Any:
-    build = build_of(optimizer, params, decay, scheduled)
+  # How the optimizer is built.
+  chosen = settings.optimizer if optimizer is None else optimizer
+  decay = getattr(settings.optimizer, 'weight_decay', 0.0)
+  scheduled = _scheduled(chosen, decay, cycles, schedules)
+
+  def look_at(chosen: Any) -> Any:
+    build = build_of(chosen, params, decay, scheduled)
     behaviour = behaviour_of(build, params)
     return build, behaviour, frozen_in(behaviour)
 
-  build, behaviour, untrained = attempt('optimizer', optimizer, USABLE, look_at)
-  paths = [path for path, _ in tree_flatten_with_path(params)[0]]
-  each_step = Step(0.0)
-  if matrices is not None:
-    chosen = _answers('matrices', matrices, paths)
-    each_step = each_step._replace(matrices=tuple(chosen))
+  build, behaviour, untrained = attempt('optimizer', chosen, USABLE, look_at)
+  each_step = Step(0.0, matrices=_answers('matrices', matrices, paths))
   transformation = clocked(build, cycles, stage.words, each_step)
-  begin = lambda params: transformation.init(params).inner
 
-  is_kept = list(untrained)
-  if frozen is not None:
-    is_kept = _answers('frozen', frozen, paths)
-    must_be = 'False for at least one parameter'
-    check(not all(is_kept), 'frozen', described(frozen), must_be)
-  kept = [path for path, is_one in zip(paths, is_kept) if is_one]
-
-  # What a reset does to the optimizer's state, by the settings' optimizer or by
-  # what the optimizer does.
-  declared: RoleOf | None = None
-  if is_settings_own:
-    in_model = role_in(optimizer, params)
-    declared = lambda path: in_model((OPT_STATE, *path))
+  # What a reset does to each leaf.
+  is_kept = _answers('frozen', frozen, paths)
+  must_be = 'False for at least one parameter'
+  is_some = is_kept is None or not all(is_kept)
+  check(is_some, 'frozen', described(frozen), must_be)
+  is_kept = untrained if is_kept is None else is_kept
+  kept = [path for path, is_frozen in zip(paths, is_kept) if is_frozen]
+  declared = _declared(chosen, params) if optimizer is None else None
   roles, doubtful = roles_of(behaviour, is_kept, declared)
-  state = tree_flatten_with_path(jax.eval_shape(begin, params))[0]
-  of_state = {path: role for (path, _), role in zip(state, roles.values())}
   lacks = f'(this optimizer has no blend of {", ".join(doubtful)})'
   must_be = f'FullReset() or Cyclic() {lacks}'
   is_sure = not doubtful or isinstance(settings.reset, (FullReset, Cyclic))
   check(is_sure, 'reset', settings.reset, must_be)
 
-  point = lambda state: state.params
-  if is_settings_own:
-    point = lambda state: optimizer.gradient_point(
-      state.opt_state.inner, state.params
-    )
+  def gradient_point(state: Any) -> Any:
+    if optimizer is not None:
+      return state.params
+    return chosen.gradient_point(state.opt_state.inner, state.params)
+
   return Training(
-    begin,
-    transformation.update,
-    point,
-    tuple(map(keystr, kept)),
-    _role_in(of_state, frozenset(kept)),
-    lacks if doubtful else '',
+    begin=lambda params: transformation.init(params).inner,
+    update=transformation.update,
+    gradient_point=gradient_point,
+    frozen=tuple(map(keystr, kept)),
+    role_of=_role_in(roles, frozenset(kept)),
+    lacks=lacks if doubtful else '',
   )
+
+
+def _declared(optimizer: Any, params: Any) -> RoleOf:
+  """What the settings' optimizer says of the leaves of its state."""
+  in_model = role_in(optimizer, params)
+  return lambda path: in_model((OPT_STATE, *path))
 
 
 def _role_in(of_state: Mapping[Any, int], frozen: Collection[Any]) -> RoleOf:
@@ -141,13 +135,19 @@ def _role_in(of_state: Mapping[Any, int], frozen: Collection[Any]) -> RoleOf:
   return role_of
 
 
-def _answers(name: str, value: OfPath, paths: Sequence[Any]) -> list[bool]:
-  """What an argument of this name says of each parameter."""
+def _answers(
+  name: str, value: OfPath | None, paths: Sequence[Any]
+) -> tuple[bool, ...] | None:
+  """What an argument of this name says of each parameter; None if it is None."""
+  if value is None:
+    return None
+
+  def ask(is_one: Any) -> tuple[bool, ...]:
+    return tuple(bool(is_one(keystr(path))) for path in paths)
+
   must_be = 'a function of the path of a parameter'
-  ask: Callable[[Any], list[bool]] = lambda is_one: [
-    bool(is_one(keystr(path))) for path in paths
-  ]
-  return list(attempt(name, value, must_be, ask))
+  answers: tuple[bool, ...] = attempt(name, value, must_be, ask)
+  return answers
 
 
 def _scheduled(

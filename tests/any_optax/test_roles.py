@@ -21,11 +21,16 @@ map_ = jax.tree_util.tree_map
 
 
 def of(build, params=PARAMS, frozen=None):
-  """Path -> role of the state of an optimizer, and what is doubtful."""
+  """Key path -> role of the state of an optimizer, and what is doubtful."""
   behaviour = behaviour_of(lambda step: build(step.rate), params)
   if frozen is None:
     frozen = frozen_in(behaviour)
   return roles_of(behaviour, frozen)
+
+
+def by_name(roles):
+  """The roles by paths as text."""
+  return {keystr(path): role for path, role in roles.of.items()}
 
 
 def in_order(build, params=PARAMS, **more):
@@ -190,7 +195,7 @@ def test_a_schedule_of_ones_own_goes_on(inner):
   )
   for params in (PARAMS, {'b1': PARAMS['b'], 'momentum': PARAMS['w']}):
     # Whether the rate is set in the state is the loop's business.
-    roles = of(injected, params, [False, False]).of
+    roles = by_name(of(injected, params, [False, False]))
     own = [role for path, role in roles.items() if 'inner_state' not in path]
     assert set(own) == {KEPT} and MOMENT in roles.values()
 
@@ -215,7 +220,7 @@ def test_a_schedule_goes_on_beside_a_bare_state():
   """Its count makes a number that is kept, the injected decay."""
   finite = lambda rate: optax.apply_if_finite(scheduled(rate), 3)
   for build in (scheduled, finite):
-    roles = of(build, frozen=[False, False]).of
+    roles = by_name(of(build, frozen=[False, False]))
     moments = [r for p, r in roles.items() if p.endswith(("['b']", "['w']"))]
     assert moments == [MOMENT, MOMENT]
     counts = [r for p, r in roles.items() if p.endswith('.count')]
@@ -267,7 +272,7 @@ def test_what_only_selects_does_not_flow():
   adam = lambda rate: optax.apply_if_finite(
     optax.chain(optax.adam(rate), optax.scale_by_schedule(lambda count: 1.0)), 3
   )
-  roles = of(adam).of
+  roles = by_name(of(adam))
   schedule = [role for path, role in roles.items() if path.endswith('.count')]
   assert schedule == [COUNT, KEPT]
 
@@ -281,7 +286,7 @@ def test_what_has_another_shape_has_no_blend(shape):
 
     return optax.GradientTransformation(lambda _: jnp.zeros(shape), update)
 
-  assert of(build) == ({'': COUNT}, [''])
+  assert of(build) == ({(): COUNT}, [''])
 
 
 @pytest.mark.parametrize(
@@ -297,7 +302,7 @@ def test_rows_columns_and_vectors_are_moments(shape):
 
     return optax.GradientTransformation(lambda _: jnp.zeros(shape), update)
 
-  assert of(build) == ({'': MOMENT}, [])
+  assert of(build) == ({(): MOMENT}, [])
 
 
 def test_an_update_that_asks_for_more_is_seen_as_far_as_may_be():
