@@ -46,7 +46,7 @@ Given = tuple[SavedState, Any, Any]
 
 @dataclasses.dataclass
 class Run:
-  """The half that is not saved: the parts of a run, and its state on the host."""
+  """The half that is not saved: the parts of a run, its state on the host."""
 
   config: RunConfig
   devices: Devices
@@ -61,7 +61,7 @@ class Run:
   evaluations_seen: int = 0
 
   def is_due(self, step: int, eval_results: EvalResults | None) -> bool:
-    """Whether there is something to decide: two comparisons of whole numbers."""
+    """Whether there is something to decide; compares whole numbers, twice."""
     return step >= self.due or len(eval_results or ()) != self.evaluations_seen
 
   def saved(self, inner: Any, step_metrics: Any, step: int) -> SavedState:
@@ -164,8 +164,8 @@ def _first_model(
   """The model of the first cycle, whose peak suits a model made anew."""
   if rule := run.config.settings.relative_peak:
     fresh = _fresh_model(run, workload, run.control.cycle)
-    told = workload_facts.matrices(workload, workload.param_shapes)
-    peak = rule.peak(fresh[0], told, run.config.chain.steps)
+    matrices = workload_facts.matrices(workload, workload.param_shapes)
+    peak = rule.peak(fresh[0], matrices, run.config.chain.steps)
     model, _ = run.model_reset(model, fresh, FULL)
     run.control = control_lib.with_first_peak(run.control, peak, run.config)
   run.record(saved, 0, [start_event(run.control, run.config)])
@@ -178,9 +178,9 @@ def _fresh_model(
   """(params, model_state) as a cycle starts, by its number; on the host.
 
   The fresh model is made now, in timed seconds, on the host's CPU, so that the
-  accelerator needs room for one more model only. The same number of cycles gives
-  the same model, also in a resumed run. What `init_model_fn` replaces of the
-  workload, such as the model with the runner's dropout, is restored.
+  accelerator needs room for one more model only. The same number of cycles
+  gives the same model, also in a resumed run. What `init_model_fn` replaces of
+  the workload, such as the model with the runner's dropout, is restored.
 
   Source: the rules of both generations allow it, "for example, to reinitialize
   the model after a failed training effort".
@@ -244,13 +244,13 @@ def set_up(
   devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
   role_of = role_in(optimizer, devices.shapes_of(model_params))
-  begun = words_of(control, config)
-  told = Step(
+  words = words_of(control, config)
+  each_step = Step(
     0.0,
     spread=devices.spread,
     matrices=workload_facts.matrices(workload, workload.param_shapes),
   )
-  transformation = clocked(optimizer.build, chain.cycles, begun, told)
+  transformation = clocked(optimizer.build, chain.cycles, words, each_step)
   opt_state = devices.init(transformation.init, model_params)
 
   # What is compiled; the step is at its first call.
@@ -261,7 +261,7 @@ def set_up(
     lambda state, params: optimizer.gradient_point(state.inner, params),
   )
   rate = jax.jit(functools.partial(learning_rate, cycles=chain.cycles))
-  _warm_up(rate, begun[0])
+  _warm_up(rate, words[0])
   _warm_up(_key, rng, len(chain.cycles), 0)
   run = Run(
     config=config,

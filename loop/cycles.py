@@ -52,9 +52,10 @@ class Taken(NamedTuple):
 class Cycles:
   """A chain of learning-rate cycles with soft resets and early switching.
 
-  Given the same evaluations, steps and peaks, it decides as the submission does,
-  except after the last step: an evaluation at num_steps, or at the horizon, ends
-  no cycle, so that the model that has been trained is not replaced.
+  Given the same evaluations, steps and peaks, it decides as the submission
+  does, except after the last step: an evaluation at num_steps, or at the
+  horizon, ends no cycle, so that the model that has been trained is not
+  replaced.
 
   Attributes:
     optimizer: the optax transformation for the loop's train step.
@@ -82,18 +83,18 @@ class Cycles:
 
     Args:
       settings: `LOOP`, the cycles of SOFT_RESET without soft resets, which
-        replaces no model that is finite. What needs a workload is ignored: budget_factor, relative_peak,
-        dropout_rate, label_smoothing, and the numbers of the horizon, which is
-        num_steps. With an `optimizer`, only the weight decay of the settings'
-        own counts.
+        replaces no model that is finite. What needs a workload is ignored:
+        budget_factor, relative_peak, dropout_rate, label_smoothing, and the
+        numbers of the horizon, which is num_steps. With an `optimizer`, only
+        the weight decay of the settings' own counts.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.
       optimizer: a callable of (learning_rate) or (learning_rate, weight_decay),
         such as optax.adamw; or a transformation with a learning_rate of
         optax.inject_hyperparams; None for the settings' own.
-      peak: learning rate of the first cycle's peak; the peaks of the others keep
-        their ratio to it. None: as the settings have it (0.0025).
+      peak: learning rate of the first cycle's peak; the peaks of the others
+        keep their ratio to it. None: as the settings have it (0.0025).
       target: the metric to reach; None if none is known. Then soft resets need
         `tau`. The way to a target of 0 or less is measured from the first
         evaluation.
@@ -104,10 +105,11 @@ class Cycles:
       frozen: path such as "['body']['kernel']" -> whether resets leave that
         parameter alone; None for those that the optimizer does not train.
       schedules: shapes by the names of further arguments of a callable
-        optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value, bound
-        or default, times the shape of the share of the cycle that has passed.
-      matrices: path of a parameter -> whether ScheduleFreeMuon may take it for a
-        matrix, and not for a table of vectors; None: by the shapes alone.
+        optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value,
+        bound or default, times the shape of the share of the cycle that has
+        passed.
+      matrices: path of a parameter -> whether ScheduleFreeMuon may take it for
+        a matrix, and not for a table of vectors; None: by the shapes alone.
       key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:
@@ -228,9 +230,10 @@ class Cycles:
   ) -> tuple[Any, list[Event]]:
     """Begins the chain anew on the model at hand, as when the data have grown.
 
-    The model is reset by `tau`, and none is thrown away: parameters, iterates and
-    batch statistics get a share of `tau` of a fresh model's, moments shrink by
-    alpha * tau, and what is frozen stays. A model that is not finite is replaced.
+    The model is reset by `tau`, and none is thrown away: parameters, iterates
+    and batch statistics get a share of `tau` of a fresh model's, moments shrink
+    by alpha * tau, and what is frozen stays. A model that is not finite is
+    replaced.
 
     Steps are counted on: the stage ends at its first step plus num_steps. To
     resume it, set up `Cycles` with its num_steps and restore the state. A state
@@ -239,9 +242,9 @@ class Cycles:
     Afterwards, what resets and rules measure is that of the stage: evaluations,
     the best one, and the share of the steps that is over, by which tau fades. A
     `tau` function is told the steps of the stage. The target stays, and so does
-    the first metric, that of the untrained model, which the way to the target is
-    measured from: evaluate the stage on what the target was set for. A rate that
-    failures have halved stays halved.
+    the first metric, that of the untrained model, which the way to the target
+    is measured from: evaluate the stage on what the target was set for. A rate
+    that failures have halved stays halved.
 
     Args:
       state: before the first step of the stage; a reset donates it.

@@ -62,8 +62,8 @@ class LoopDevices(Devices):
       if is_same and not sharding.is_fully_replicated:
         self._spread[path] = sharding
 
-  def _own(self, path: Any, leaf: Any) -> Sharding | None:
-    """Its own, or that of the parameter that a leaf belongs to, if to one."""
+  def _sharding(self, path: Any, leaf: Any) -> Sharding | None:
+    """Of a leaf that is spread by itself, or belongs to a parameter."""
     if OPT_STATE in path:
       in_state = path[path.index(OPT_STATE) + 1 :]
       if in_state in self._spread:
@@ -76,7 +76,7 @@ class LoopDevices(Devices):
 
   def layout(self, tree: Any) -> Any:
     """See `Devices`."""
-    lies = lambda path, leaf: self._own(path, leaf) or self._replicated
+    lies = lambda path, leaf: self._sharding(path, leaf) or self._replicated
     return jax.tree_util.tree_map_with_path(lies, tree)
 
   def put(self, tree: Any) -> Any:
@@ -92,9 +92,11 @@ class LoopDevices(Devices):
       return jax.tree_util.tree_map(_laid_out, tree, self.layout(tree))
 
     def place(path: Any, leaf: Any) -> jax.Array:
-      own = self._own(path, leaf)
+      sharding = self._sharding(path, leaf)
       # By way of the host, or it would stay tied to its device.
-      return _laid_out(leaf, own) if own else jnp.array(self.get(leaf))
+      if sharding is None:
+        return jnp.array(self.get(leaf))
+      return _laid_out(leaf, sharding)
 
     return jax.tree_util.tree_map_with_path(place, tree)
 

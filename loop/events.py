@@ -25,7 +25,8 @@ class Event(NamedTuple):
   Attributes:
     step: the step about to be taken.
     kind: 'cycle_start', 'evaluation', 'warning', 'refused' (an evaluation),
-      'abandon', 'reset', 'clock' (a cycle's end has moved), 'wait', or 'finish'.
+      'abandon', 'reset', 'clock' (a cycle's end has moved), 'wait', or
+      'finish'.
     cycle: how many cycles have started.
     reason: why, in words; of a reset also its class and what is special.
     numbers: by name, as in cycles.csv of a run, for plots.
@@ -38,8 +39,9 @@ class Event(NamedTuple):
   numbers: Mapping[str, float]
 
   def __str__(self) -> str:
-    said = _SENTENCES[self.kind].format_map({**self.numbers, **self._asdict()})
-    return f'step {self.step}: {said}' + '.' * (said[-1] != '?')
+    words = {**self.numbers, **self._asdict()}
+    sentence = _SENTENCES[self.kind].format_map(words)
+    return f'step {self.step}: {sentence}' + '.' * (sentence[-1] != '?')
 
 
 def event_of(event: Mapping[str, Any], step: int) -> Event:

@@ -1,4 +1,4 @@
-"""The settings of a loop: those by default, a tau of its own, and the checks."""
+"""The settings of a loop: the default, a tau from outside, and the checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import Cyclic, SoftReset
 
 Tau = Callable[[float, float, int], float]
-# What a function of the user's may raise, said with its name.
+# What `attempt` reports with the name of an argument.
 _ERRORS = (
   *(ArithmeticError, AssertionError, AttributeError, LookupError),
   *(NameError, RuntimeError, TypeError, ValueError),

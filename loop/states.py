@@ -16,7 +16,10 @@ from ..optimizers.base import ClockedState
 
 
 class State(NamedTuple):
-  """What a loop trains: this, or any NamedTuple or dataclass with its fields."""
+  """What a loop trains.
+
+  Any NamedTuple or dataclass with these fields will do as well.
+  """
 
   params: Any
   opt_state: ClockedState
@@ -29,34 +32,39 @@ def contents(state: Any, fields: Sequence[str], like: State) -> State:
   Args:
     state: a NamedTuple or a dataclass.
     fields: those of `State` that it is to have.
-    like: its right shapes.
+    like: a state with the shapes that it must have.
 
   Raises:
     ValueError: if it is no state of these cycles, or has been donated.
   """
   is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
   is_state &= all(hasattr(state, name) for name in fields)
-  right = f'a NamedTuple or a dataclass with {" and ".join(fields)}'
-  right += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
-  check(is_state, 'state', type(state).__name__, right)
-  found = State(*(getattr(state, name) for name in fields))
-  opt = found.opt_state
-  right = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
+  must_be = f'a NamedTuple or a dataclass with {" and ".join(fields)}'
+  must_be += ' (from an nnx.Optimizer: see examples/flax_nnx.py)'
+  check(is_state, 'state', type(state).__name__, must_be)
+  content = State(*(getattr(state, name) for name in fields))
+  opt = content.opt_state
+  must_be = 'of cycles.optimizer.init (wrap the optimizer handed to Cycles)'
   check(
-    isinstance(opt, ClockedState), 'state.opt_state', type(opt).__name__, right
+    isinstance(opt, ClockedState),
+    'state.opt_state',
+    type(opt).__name__,
+    must_be,
   )
   words = {name: getattr(opt, name) for name in ('clock', 'control')}
   for name, leaf in words.items():
-    right = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
+    must_be = 'an array (from an nnx.Optimizer: see examples/flax_nnx.py)'
     is_array = isinstance(leaf, (jax.Array, np.ndarray))
-    check(is_array, f'state.opt_state.{name}', type(leaf).__name__, right)
-  _check_leaves(found, like)
-  check_alive(found)
+    check(is_array, f'state.opt_state.{name}', type(leaf).__name__, must_be)
+  _check_leaves(content, like)
+  check_alive(content)
   for name, leaf in words.items():
-    right = 'int32, as it was saved: its bits are the numbers of the run'
+    must_be = 'int32, as it was saved: its bits are the numbers of the run'
     is_whole = np.issubdtype(leaf.dtype, np.integer) and leaf.dtype.itemsize > 3
-    check(is_whole, f'dtype of state.opt_state.{name}', str(leaf.dtype), right)
-  return found
+    check(
+      is_whole, f'dtype of state.opt_state.{name}', str(leaf.dtype), must_be
+    )
+  return content
 
 
 def with_contents(state: Any, changes: Mapping[str, Any]) -> Any:
@@ -82,15 +90,15 @@ def whole_step(step: Any) -> int:
 
 
 def _check_leaves(state: State, like: State) -> None:
-  """Raises ValueError with the path of the first leaf that cannot be right."""
-  given, right = (
+  """Raises ValueError with the path of the first leaf of another shape."""
+  given, wanted = (
     {path: np.shape(leaf) for path, leaf in leaves}
     for leaves in (tree_flatten_with_path(tree)[0] for tree in (state, like))
   )
-  for path in {**right, **given} if given != right else ():
+  for path in {**wanted, **given} if given != wanted else ():
     name = f'shape of state{keystr(path)}'
-    has, must = given.get(path, 'absent'), right.get(path, 'absent')
-    check(has == must, name, has, f'{must} in these cycles')
+    has, must_be = given.get(path, 'absent'), wanted.get(path, 'absent')
+    check(has == must_be, name, has, f'{must_be} in these cycles')
 
 
 def check_alive(state: Any) -> None:

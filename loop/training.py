@@ -138,7 +138,7 @@ def _role_in(of_state: Mapping[Any, int], frozen: Collection[Any]) -> RoleOf:
 def _answers(
   name: str, value: OfPath | None, paths: Sequence[Any]
 ) -> tuple[bool, ...] | None:
-  """What an argument of this name says of each parameter; None if it is None."""
+  """The answer of an argument for each parameter; None without an argument."""
   if value is None:
     return None
 
