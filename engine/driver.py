@@ -1,6 +1,8 @@
 """From evaluations to the model to go on with, for a submission and for a loop.
 
-  evaluations -> `control.transition` -> `model_reset.ModelReset` -> `Outcome`
+  saved state -> `standing`: the control and the steps taken
+  evaluations -> `advance`: `control.transition`, then `model_reset.ModelReset`
+  `Outcome`   -> `saved_state`
 
 Neither caller decides or resets by itself: `engine.run` translates for the
 benchmark, `loop.cycles` for a training loop of one's own.
@@ -17,7 +19,7 @@ from ..optimizers.base import ClockedState
 from .control import Transition, transition
 from .events import Event, with_effect
 from .model_reset import Model, ModelReset
-from .state import Control, RunConfig, words_of
+from .state import Control, RunConfig, from_words, words_of
 
 # The number of a cycle -> (params, model_state) with which it may start, on the
 # host; see `ModelReset`.
@@ -32,6 +34,27 @@ class Outcome(NamedTuple):
   events: list[Event]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
   run_is_over: bool = False  # whether the run ends: cycles have run out
+
+
+def standing(
+  state: ClockedState,
+  start: Control,
+  devices: Devices,
+  is_any_plan: bool = False,
+) -> tuple[Control, int]:
+  """Where a saved state stands: the control, and how many steps it has taken.
+
+  Args:
+    state: as `saved_state` and the steps after it have left it.
+    start: the control of a start with the same settings.
+    devices: where the state lies.
+    is_any_plan: whether the state may come from a chain of other steps.
+
+  Raises:
+    ValueError: if the state was saved by a run with other settings.
+  """
+  words, clock = devices.get((state.control, state.clock))
+  return from_words(words, start, is_any_plan), int(clock[0])
 
 
 def advance(

@@ -21,11 +21,11 @@ from ..optimizers.roles import role_in
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
-from .driver import advance, saved_state
+from .driver import advance, saved_state, standing
 from .events import Event, start_event
 from .model_reset import Model, ModelReset
 from .records import Records
-from .state import Control, RunConfig, clock_of, from_words, words_of
+from .state import Control, RunConfig, clock_of, words_of
 from .train_step import loss_in_training, train_step
 
 # Folded into the key of fresh models that no planned reset has; no run has more
@@ -151,8 +151,7 @@ def _adopted(run: Run, given: Given, workload: WorkloadApi, step: int) -> Given:
   if workload_facts.has_device_axis(workload, given[1]) and not is_pmap:
     given = PmapDevices().get(given)
   saved, params, model_state = run.devices.place(given)
-  words = run.devices.get(saved.opt_state.control)
-  run.control = from_words(words, run.control)
+  run.control, _ = standing(saved.opt_state, run.control, run.devices)
   run.records.start(workload.metrics_logger, step)
   run.has_begun = True
   return saved, params, model_state

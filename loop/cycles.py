@@ -16,10 +16,16 @@ from ..core.evaluation import Evaluation, Target
 from ..core.plan import Chain
 from ..core.schedules import Shape
 from ..engine.control import taken_in
-from ..engine.driver import Outcome, advance, carry_out, saved_state
+from ..engine.driver import (
+  Outcome,
+  advance,
+  carry_out,
+  saved_state,
+  standing,
+)
 from ..engine.events import start_event
 from ..engine.model_reset import Model
-from ..engine.state import Control, RunConfig, from_words
+from ..engine.state import Control, RunConfig
 from ..optimizers.base import TRANSFORMATION, ClockedState
 from ..schedule_params import ScheduleParams
 from .events import Event, event_of
@@ -307,10 +313,9 @@ class Cycles:
     content = contents(state, self._fields, self._like)
     begin, role_of = self._training.begin, self._training.role_of
     placement, model = placed(content, self._placement, begin, role_of)
-    self._placement, opt = placement, content.opt_state
-    words, clock = placement.devices.get((opt.control, opt.clock))
-    control = from_words(words, self._stage.start, is_any_plan)
-    return Taken(model, control, int(clock[0]), placement)
+    self._placement, start = placement, self._stage.start
+    where = content.opt_state, start, placement.devices, is_any_plan
+    return Taken(model, *standing(*where), placement)
 
   def _advance(self, taken: Taken, evaluations: list[Evaluation]) -> Outcome:
     model, control, step, placement = taken

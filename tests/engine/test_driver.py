@@ -8,7 +8,7 @@ from helpers.replay import PEAK, config_of, make_params
 from reset_cycles.core.clock import unpacked
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.engine import control as control_lib
-from reset_cycles.engine.driver import advance, saved_state
+from reset_cycles.engine.driver import advance, saved_state, standing
 from reset_cycles.engine.model_reset import Effect
 from reset_cycles.engine.state import from_words
 from reset_cycles.soft_reset import FULL, Cyclic, SoftReset
@@ -102,13 +102,16 @@ def test_a_run_whose_cycles_have_run_out_keeps_its_model():
 
 
 class Host:
-  """Devices that note what is put on them."""
+  """Devices that note what is put on them, and give it back."""
 
   def __init__(self):
     self.puts = []
 
   def put(self, words):
     self.puts.append(words)
+    return words
+
+  def get(self, words):
     return words
 
 
@@ -122,4 +125,5 @@ def test_what_is_saved_is_the_state_with_clock_and_control():
   assert (clock.count, clock.anchor_step, clock.steps) == (3, 0, 4)
   assert clock.peak == np.float32(PEAK)
   assert repr(from_words(saved.control, control)) == repr(control)
+  assert repr(standing(saved, control, devices)) == repr((control, 3))
   assert [put.dtype for put in devices.puts] == [np.int32] * 2
