@@ -1,13 +1,9 @@
-"""Cycles in a loop of one's own: decisions, placement, restores, refusals."""
+"""Cycles in a loop of one's own: decisions, stops, refusals."""
 
 import dataclasses
-import io
 import math
-import pickle
-from typing import Any, NamedTuple
 from unittest import mock
 
-import flax.serialization
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +19,6 @@ from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.engine.model_reset import Effect
 from reset_cycles.loop import State
 from reset_cycles.loop.events import event_of
-from reset_cycles.optimizers.base import AdamW
 from reset_cycles.schedule_params import SOFT_RESET
 from reset_cycles.soft_reset import Cyclic, FullReset, SoftReset
 
@@ -230,40 +225,6 @@ def test_a_reset_before_the_first_step_leaves_what_one_began_with():
   assert_same(params, loops.init(jax.random.PRNGKey(7)))
 
 
-class Summing(NamedTuple):
-  m: Any
-  total: Any
-
-
-class Declaring(AdamW):
-  """Its first moments are traced to the parameters, and its total is no tree."""
-
-  moments = ('m',)
-  iterates = ('total',)
-
-  def build(self, step):
-    zero = lambda params: jax.tree_util.tree_map(lambda x: 0 * x, params)
-    grow = lambda grads, state, params: (
-      jax.tree_util.tree_map(lambda g: -step.rate * g, grads),
-      Summing(jax.tree_util.tree_map(jnp.add, state.m, grads), state.total + 1),
-    )
-    init = lambda params: Summing(zero(params), jnp.float32(0))
-    return optax.GradientTransformation(init, grow)
-
-
-def test_what_an_optimizer_declares_is_what_a_reset_does():
-  """tau is .5, alpha .5."""
-  chain = dataclasses.replace(loops.CHAIN, optimizer=Declaring())
-  cycles = loops.make(chain)
-  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 4)
-  before = host(state.opt_state.inner)
-  state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
-  found = host(state.opt_state.inner)
-  assert (before.total, found.total) == (4, 2)
-  expected = jax.tree_util.tree_map(lambda m: 0.75 * m, before.m)
-  assert_close(found.m, expected)
-
-
 def test_a_broken_weight_of_an_average_breaks_the_model():
   cycles = loops.make(optimizer=schedule_free().schedule_free_sgd)
   state, _ = loops.train(cycles, loops.start(cycles), {2: (1.0, 0.8)}, 0, 4)
@@ -300,112 +261,6 @@ def test_nothing_is_compiled_after_the_first_step(optimizer, compilations):
     _, tape = loops.train(cycles, state, evaluations, 1, 14, step)
   assert taus(tape)[1] == 1
   assert not compiled
-
-
-@pytest.mark.skipif(
-  jax.__version_info__ < (0, 5),
-  reason='jax 0.4 lays out what a sharded step returns as it likes, and then '
-  'fails where the step donates it',
-)
-@pytest.mark.parametrize(
-  'way', ['pickle', 'flax', 'equinox', 'orbax Standard', 'orbax PyTree']
-)
-def test_a_sharded_run_goes_on_from_every_step(way, tmp_path):
-  """On 4 devices, killed before each step: the same to the last bit."""
-  fresh = loops.sharded(4)
-  settings = {'make_params': fresh, 'optimizer': optax.adamw}
-  cycles = loops.make(SWITCHING, **settings)
-  step = loops.make_step(cycles)
-  state, tape, saved = loops.start(cycles, fresh), [], []
-  for i in range(14):
-    saved.append((save(way, state, tmp_path / str(i)), len(tape)))
-    state, events = loops.train(cycles, state, EVALUATIONS, i, i + 1, step)
-    tape += events
-  for i, (one, said) in enumerate(saved):
-    again = loops.make(SWITCHING, **settings)
-    restored = restore(way, one, loops.start(again, fresh))
-    resumed, rest = loops.train(again, restored, EVALUATIONS, i, 14, step)
-    assert str(rest) == str(tape[said:])
-    assert_same(resumed, state)
-
-
-def checkpointer(way):
-  kind = way.removeprefix('orbax ')
-  return getattr(loops.orbax_checkpoint(), f'{kind}Checkpointer')()
-
-
-def save(way, state, path):
-  if way == 'pickle':
-    return pickle.dumps(host(state))
-  if way == 'flax':
-    return flax.serialization.to_bytes(state)
-  if way == 'equinox':
-    file = io.BytesIO()
-    pytest.importorskip('equinox').tree_serialise_leaves(file, state)
-    return file.getvalue()
-  with checkpointer(way) as orbax:
-    orbax.save(path, state)
-  return path
-
-
-def restore(way, saved, like):
-  """The state that was saved; `like` is laid out as it is to be."""
-  if way.startswith('orbax'):
-    with checkpointer(way) as orbax:
-      if way == 'orbax Standard':
-        return orbax.restore(saved, like)
-      utils = loops.orbax_checkpoint().checkpoint_utils
-      args = utils.construct_restore_args(like)
-      return orbax.restore(saved, item=like, restore_args=args)
-  if way == 'pickle':
-    restored = pickle.loads(saved)
-  elif way == 'equinox':
-    file = io.BytesIO(saved)
-    restored = pytest.importorskip('equinox').tree_deserialise_leaves(
-      file, like
-    )
-  else:
-    restored = flax.serialization.from_bytes(like, saved)
-  # Arrays without a place; all but the parameters follow these.
-  place = lambda x, like: jax.device_put(x, like.sharding)
-  params = jax.tree_util.tree_map(place, restored.params, like.params)
-  return restored._replace(params=params)
-
-
-@pytest.mark.filterwarnings('ignore:Some donated buffers')  # jax 0.4
-@pytest.mark.parametrize(
-  ('is_jitted', 'way'),
-  [(False, 'orbax Standard'), (False, 'orbax PyTree'), (True, 'pickle')],
-)
-def test_a_sharded_run_keeps_its_layout_and_moves_to_fewer_devices(
-  is_jitted, way, compilations, tmp_path
-):
-  fresh = loops.sharded(8)
-  cycles = loops.make(make_params=fresh, optimizer=optax.adamw)
-  params = fresh(jax.random.PRNGKey(7))
-  init = cycles.optimizer.init
-  state = State(params, (jax.jit(init) if is_jitted else init)(params))
-  step = loops.make_step(cycles)
-  state, _ = loops.train(cycles, state, {}, 0, 2, step)
-  mu = state.opt_state.inner[0].mu['hidden']['kernel']
-  assert mu.sharding.is_equivalent_to(params['hidden']['kernel'].sharding, 2)
-  assert len(state.opt_state.control.sharding.device_set) == 8
-  saved = save(way, state, tmp_path / 'saved')
-  with compilations() as compiled:
-    state, tape = loops.train(cycles, state, EVALUATIONS, 2, 14, step)
-  assert [e.kind for e in tape].count('reset') == 3
-  assert not compiled
-
-  fresh = loops.sharded(2)
-  fewer = loops.make(make_params=fresh, optimizer=optax.adamw)
-  moved = restore(way, saved, loops.start(fewer, fresh))
-  resumed, again = loops.train(fewer, moved, EVALUATIONS, 2, 14)
-  assert [str(e) for e in again] == [str(e) for e in tape]
-  nu = resumed.opt_state.inner[0].nu['hidden']['kernel']
-  right = moved.params['hidden']['kernel'].sharding
-  assert len(right.device_set) == 2
-  assert nu.sharding.is_equivalent_to(right, 2)
-  assert_close(resumed, state, rtol=1e-4, atol=1e-6)
 
 
 def test_many_steps_at_once_are_those_steps():

@@ -1,7 +1,6 @@
-"""The state of a loop: its classes, its steps, its checkpoints, its devices."""
+"""The state of a loop: its classes, its steps, what it may be restored from."""
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -10,12 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from helpers import documents, loops
-from helpers.trees import assert_close, assert_same, host
+from helpers.trees import assert_same, host
 from reset_cycles.loop import State
-from reset_cycles.soft_reset import SoftReset
 
 
 @pytest.mark.parametrize('kind', [int, np.int64, np.uint8, jnp.int32, np.array])
@@ -136,25 +133,6 @@ def test_the_page_says_on_its_first_screen_what_is_donated():
   assert 'keep copies' in first
 
 
-def test_a_checkpoint_may_have_lists_for_tuples():
-  """optax has tuples where some formats know lists only."""
-  cycles, other = (
-    loops.make(optimizer=optax.adamw),
-    loops.make(optimizer=optax.adamw),
-  )
-  evaluations = {2: (1.0, 0.4)}
-  state, _ = loops.train(cycles, loops.start(cycles), evaluations, 0, 3)
-  saved = host(state)
-  inner = list(saved.opt_state.inner)
-  listed = saved._replace(opt_state=saved.opt_state._replace(inner=inner))
-  resumed, events = other.before_step(3, listed)
-  assert isinstance(resumed.opt_state.inner, tuple)
-  resumed, tape = loops.train(other, resumed, {}, 3, 6)
-  expected, right = loops.train(cycles, state, {}, 3, 6)
-  assert tape == right
-  assert_same(resumed, expected)
-
-
 @pytest.mark.parametrize('kind', [np.int64, np.uint32])
 def test_a_clock_of_another_whole_type_is_converted(kind):
   cycles = loops.make()
@@ -184,114 +162,3 @@ def test_a_clock_that_has_lost_its_bits_is_refused(name, kind):
   )
   with pytest.raises(ValueError, match=said):
     cycles.before_step(0, state._replace(opt_state=opt))
-
-
-def test_the_state_is_mapped_as_any_of_optax():
-  if tuple(map(int, optax.__version__.split('.')[:3])) < (0, 2, 3):
-    pytest.skip('the tree_map_params of this optax is missing or broken')
-  cycles = loops.make(optimizer=optax.adam)
-  params = loops.init(jax.random.PRNGKey(7))
-  state = cycles.optimizer.init(params)
-  mark = lambda leaf: 'like a parameter'
-  found = optax.tree_map_params(cycles.optimizer, mark, state)
-  plain = optax.adam(0.1)
-  right = optax.tree_map_params(plain, mark, plain.init(params))
-  assert found.inner[0].mu == right[0].mu
-  assert found.inner[0].count == right[0].count
-  assert found.clock is state.clock and found.control is state.control
-
-
-def test_a_state_is_known_by_its_shapes_alone():
-  """Inside `eval_shape` and around it, `jit` and none: one structure."""
-  cycles = loops.make(optimizer=optax.adam)
-  init = cycles.optimizer.init
-  params = loops.init(jax.random.PRNGKey(7))
-  shapes = jax.eval_shape(loops.init, jax.random.PRNGKey(7))
-  kinds = lambda tree: jax.tree_util.tree_map(
-    lambda leaf: (leaf.shape, leaf.dtype), tree
-  )
-  right = kinds(init(params))
-  assert kinds(jax.eval_shape(init, shapes)) == right
-  make = lambda key: init(loops.init(key))
-  assert kinds(jax.eval_shape(make, jax.random.PRNGKey(7))) == right
-  assert kinds(jax.jit(make)(jax.random.PRNGKey(7))) == right
-
-
-def test_without_jit_it_is_the_same_run():
-  evaluations = {2: (1.0, 0.4)}
-  compiled = loops.make(optimizer=optax.adam)
-  right, said = loops.train(compiled, loops.start(compiled), evaluations, 0, 5)
-  with jax.disable_jit():
-    cycles = loops.make(optimizer=optax.adam)
-    found, tape = loops.train(cycles, loops.start(cycles), evaluations, 0, 5)
-  assert list(map(str, tape)) == list(map(str, said))
-  for a, b in zip(
-    *map(jax.tree_util.tree_leaves, (right.params, found.params))
-  ):
-    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-def test_stages_stay_on_their_devices():
-  """Two layers on two devices, which no mesh spans, through all resets."""
-  one, two = jax.devices()[:2]
-  fresh = lambda key: {
-    'first': jax.random.normal(key, (4, 4)),
-    'second': jnp.ones((4, 2)),
-  }
-  places = {'first': {one}, 'second': {two}}
-  # Adam corrects the bias of all leaves in one compiled call.
-  momentum = functools.partial(optax.sgd, momentum=0.9)
-  chain = dataclasses.replace(loops.SWITCHING, reset=SoftReset())
-  cycles = loops.make(chain, optimizer=momentum, make_params=fresh)
-  params = fresh(jax.random.PRNGKey(1))
-  params = {
-    name: jax.device_put(leaf, device)
-    for (name, leaf), device in zip(params.items(), (one, two))
-  }
-  state = State(params, cycles.optimizer.init(params))
-  for step, metric in enumerate((0.4, 0.5, 0.6, 0.7, math.nan)):
-    state, _ = cycles.before_step(step, state)
-    updates, opt = cycles.optimizer.update(
-      state.params, state.opt_state, state.params
-    )
-    state = State(optax.apply_updates(state.params, updates), opt)
-    state, events = cycles.after_evaluation(step + 1, metric, metric, state)
-    own = opt.inner[0]
-    for tree in (state.params, state.opt_state.inner[0].trace, own.trace):
-      assert {name: leaf.devices() for name, leaf in tree.items()} == places
-  assert [e.numbers['tau'] for e in events if e.kind == 'reset'] == [1.0]
-  right = fresh(jax.random.fold_in(jax.random.PRNGKey(0), events[-1].cycle))
-  assert_same(state.params, right)
-
-
-def test_a_state_that_is_spread_further_stays_so():
-  """Parameters on all of 8 devices, moments in parts (ZeRO-1), as one by one."""
-  mesh = Mesh(np.array(jax.devices()), ('data',))
-  place = lambda *axes: NamedSharding(mesh, PartitionSpec(*axes))
-  cycles, plain = (
-    loops.make(loops.SWITCHING, optimizer=optax.adamw) for _ in range(2)
-  )
-  state = loops.start(cycles)
-  params = jax.device_put(state.params, place())
-  opt = cycles.optimizer.init(params)
-  spread = lambda x: jax.device_put(x, place('data') if x.ndim else place())
-  inner = jax.tree_util.tree_map(spread, opt.inner)
-  state = State(params, opt._replace(inner=inner))
-  step = jax.jit(
-    loops.make_step(cycles),
-    out_shardings=jax.tree_util.tree_map(lambda x: x.sharding, state),
-  )
-  evaluations = {**loops.EVALUATIONS, 8: (math.nan, math.nan)}
-  for i in range(10):
-    state, _ = loops.train(cycles, state, evaluations, i, i + 1, step)
-    for tree, where in (
-      (state.params, place()),
-      (state.opt_state.inner[0].mu, place('data')),
-      (state.opt_state.inner[0].nu, place('data')),
-    ):
-      for leaf in jax.tree_util.tree_leaves(tree):
-        assert leaf.sharding.is_equivalent_to(where, leaf.ndim)
-  other = loops.start(plain)
-  expected, tape = loops.train(plain, other, evaluations, 0, 10)
-  assert [e.numbers['tau'] for e in tape if e.kind == 'reset'][-1] == 1
-  assert_close(state.params, expected.params, rtol=1e-4, atol=1e-6)
