@@ -128,13 +128,13 @@ class Cycles:
     stage = stage_of(settings, num_steps, goal)
     fresh, shapes = fresh_models(make_params, key, has_batch_stats)
     params, stats = shapes
-    way = training(optimizer, params, stage, schedules, frozen, matrices)
-    inner = jax.eval_shape(way.begin, params)
+    trainer = training(optimizer, params, stage, schedules, frozen, matrices)
+    inner = jax.eval_shape(trainer.begin, params)
 
-    self.optimizer = TRANSFORMATION(self._init, way.update)
-    self.frozen = way.frozen
+    self.optimizer = TRANSFORMATION(self._init, trainer.update)
+    self.frozen = trainer.frozen
     self._fresh = fresh
-    self._training = way
+    self._training = trainer
     self._like = State(params, ClockedState(inner, *stage.words), stats)
     self._fields = State._fields if has_batch_stats else State._fields[:2]
     cycles = stage.config.chain.cycles
@@ -313,9 +313,11 @@ class Cycles:
     content = contents(state, self._fields, self._like)
     begin, role_of = self._training.begin, self._training.role_of
     placement, model = placed(content, self._placement, begin, role_of)
-    self._placement, start = placement, self._stage.start
-    where = content.opt_state, start, placement.devices, is_any_plan
-    return Taken(model, *standing(*where), placement)
+    self._placement = placement
+    control, steps = standing(
+      content.opt_state, self._stage.start, placement.devices, is_any_plan
+    )
+    return Taken(model, control, steps, placement)
 
   def _advance(self, taken: Taken, evaluations: list[Evaluation]) -> Outcome:
     model, control, step, placement = taken
