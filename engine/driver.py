@@ -1,11 +1,12 @@
-"""From evaluations to the model to go on with, for a submission and for a loop.
+"""From evaluations to what a run goes on with, for a submission and for a loop.
 
-  saved state -> `standing`: the control and the steps taken
-  evaluations -> `advance`: `control.transition`, then `model_reset.ModelReset`
-  `Outcome`   -> `saved_state`
+  `standing`            a saved state -> the control, and the steps taken
+  `Driver.advance`      evaluations -> a decision of `control.transition`
+  `Driver.carry_out`    a decision -> the model, reset if that was decided
+  `saved_state`         the control -> the state to be saved
 
-Neither caller decides or resets by itself: `engine.run` translates for the
-benchmark, `loop.cycles` for a training loop of one's own.
+`engine.run` translates between these and the benchmark, `loop.cycles` between
+these and a training loop of one's own.
 """
 
 from __future__ import annotations
@@ -27,13 +28,57 @@ Fresh = Callable[[int], tuple[Any, Any]]
 
 
 class Outcome(NamedTuple):
-  """What holds for the step about to be taken, the model included."""
+  """What holds for the step about to be taken."""
 
-  model: Model
-  control: Control
+  params: Any
+  model_state: Any
+  opt_state: ClockedState
+  control: Control  # as in the optimizer's state
   events: list[Event]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
-  run_is_over: bool = False  # whether the run ends: cycles have run out
+  run_is_over: bool  # whether the run ends: cycles have run out
+
+
+class Driver(NamedTuple):
+  """Takes a run on after evaluations."""
+
+  config: RunConfig
+  model_reset: ModelReset  # compiled for the model that is trained
+  fresh: Fresh
+
+  def advance(
+    self,
+    model: Model,
+    control: Control,
+    evaluations: Sequence[Evaluation],
+    step: int,
+  ) -> Outcome:
+    """Takes in evaluations, decides, and resets the model if a cycle starts.
+
+    Args:
+      model, control: after the last step; a reset donates the model.
+      evaluations: those that the control has not seen yet, in order.
+      step: about to be taken.
+
+    Raises:
+      ValueError: if a fresh model does not fit the one that is trained.
+    """
+    is_finite = lambda: self.model_reset.is_finite(model)
+    decision = transition(control, evaluations, step, self.config, is_finite)
+    return self.carry_out(decision, model, step)
+
+  def carry_out(self, decision: Transition, model: Model, step: int) -> Outcome:
+    """Resets the model if that was decided; see `advance`."""
+    control, plan, events, due, run_is_over = decision
+    if plan is not None and not plan.touches_nothing:
+      model, effect = self.model_reset(model, self.fresh(control.cycle), plan)
+      events = with_effect(events, effect._asdict())
+    params, model_state, inner = model
+    devices = self.model_reset.devices
+    opt_state = saved_state(inner, control, step, self.config, devices)
+    return Outcome(
+      params, model_state, opt_state, control, events, due, run_is_over
+    )
 
 
 def standing(
@@ -57,48 +102,10 @@ def standing(
   return from_words(words, start, is_any_plan), int(clock[0])
 
 
-def advance(
-  model: Model,
-  control: Control,
-  evaluations: Sequence[Evaluation],
-  step: int,
-  config: RunConfig,
-  model_reset: ModelReset,
-  fresh: Fresh,
-) -> Outcome:
-  """Takes in evaluations, decides, and resets the model if a cycle starts.
-
-  Args:
-    model, control: of the step before; a reset donates the model.
-    evaluations: those that the control has not seen yet, in order.
-    step: about to be taken.
-    config: of the run.
-    model_reset: compiled for the model.
-    fresh: called only if the model is reset.
-
-  Raises:
-    ValueError: if a fresh model does not fit the one that is trained.
-  """
-  is_finite = lambda: model_reset.is_finite(model)
-  after = transition(control, evaluations, step, config, is_finite)
-  return carry_out(after, model, model_reset, fresh)
-
-
-def carry_out(
-  decision: Transition, model: Model, model_reset: ModelReset, fresh: Fresh
-) -> Outcome:
-  """Resets the model if that was decided; see `advance`."""
-  control, plan, events, due, run_is_over = decision
-  if plan is not None and not plan.touches_nothing:
-    model, effect = model_reset(model, fresh(control.cycle), plan)
-    events = with_effect(events, effect._asdict())
-  return Outcome(model, control, events, due, run_is_over)
-
-
 def saved_state(
   inner: Any, control: Control, step: int, config: RunConfig, devices: Devices
 ) -> ClockedState:
-  """The state of the optimizer before a step, with the control: what is saved.
+  """The state of the optimizer before a step, with clock and control.
 
   Args:
     inner: the state of the optimizer alone, on the devices.

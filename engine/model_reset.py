@@ -69,13 +69,13 @@ class ModelReset:
     model: Model,  # laid out on the devices, as it will be trained
   ) -> None:
     """Compiles them, so that a reset compiles nothing."""
-    self._devices = devices
+    self.devices = devices
     self._reset = functools.partial(_blended, role_of, init)
     self._look = functools.partial(_is_finite, role_of, init)
     self._programs = self._compiled(model)
 
   def _compiled(self, model: Model) -> Programs:
-    devices = self._devices
+    devices = self.devices
     shapes = devices.shapes_of((model.params, model.model_state))
     numbers = jax.ShapeDtypeStruct((4,), _number_type())
     return Programs(
@@ -128,7 +128,7 @@ class ModelReset:
       model, typed, np.asarray(numbers, _number_type())
     )
     model = structure.unflatten(tree_util.tree_leaves(model))
-    return model, Effect(*self._devices.get(effect).tolist())
+    return model, Effect(*self.devices.get(effect).tolist())
 
 
 def _typed(fresh: tuple[Any, Any], shapes: Any) -> tuple[Any, bool]:

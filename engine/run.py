@@ -21,7 +21,7 @@ from ..optimizers.roles import role_in
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
-from .driver import advance, saved_state, standing
+from .driver import Driver, saved_state, standing
 from .events import Event, start_event
 from .model_reset import Model, ModelReset
 from .records import Records
@@ -64,13 +64,6 @@ class Run:
     """Whether there is something to decide; compares whole numbers, twice."""
     return step >= self.due or len(eval_results or ()) != self.evaluations_seen
 
-  def saved(self, inner: Any, step_metrics: Any, step: int) -> SavedState:
-    """The half that is saved, with this one's control, before a step."""
-    opt_state = saved_state(
-      inner, self.control, step, self.config, self.devices
-    )
-    return SavedState(opt_state, step_metrics)
-
   def record(self, saved: SavedState, step: int, events: list[Event]) -> None:
     """Passes events to the records, with the rate and the last step's metrics.
 
@@ -96,7 +89,7 @@ def model_reinit_schedule(
 ) -> Given:
   """Takes in evaluations, decides, and resets the model if a cycle starts.
 
-  What it does with them is `driver.advance`.
+  What it does with them is `driver.Driver.advance`.
 
   Args:
     run: its control and what it is due next are replaced.
@@ -123,23 +116,17 @@ def model_reinit_schedule(
   model = Model(params, model_state, saved.opt_state.inner)
   if step == 0:
     model = _first_model(run, saved, model, workload)
-  outcome = advance(
-    model,
-    run.control,
-    new_evaluations(eval_results, last, config.target),
-    step,
-    config,
-    run.model_reset,
-    functools.partial(_fresh_model, run, workload),
-  )
+  fresh = functools.partial(_fresh_model, run, workload)
+  evaluations = new_evaluations(eval_results, last, config.target)
+  driver = Driver(config, run.model_reset, fresh)
+  outcome = driver.advance(model, run.control, evaluations, step)
   run.control, run.due = outcome.control, outcome.due
   run.evaluations_seen = len(eval_results or ())
   run.record(saved, step, outcome.events)
   if outcome.run_is_over:
     raise workload_facts.spec_of(workload).TrainingCompleteError
-  model = outcome.model
-  saved = run.saved(model.opt_state, saved.step_metrics, step)
-  return saved, model.params, model.model_state
+  saved = SavedState(outcome.opt_state, saved.step_metrics)
+  return saved, outcome.params, outcome.model_state
 
 
 def _adopted(run: Run, given: Given, workload: WorkloadApi, step: int) -> Given:
@@ -278,7 +265,8 @@ def set_up(
     control=control,
   )
   nothing = devices.put(np.full(2, np.nan, np.float32))
-  return run.saved(opt_state.inner, nothing, 0), run
+  first = saved_state(opt_state.inner, control, 0, config, devices)
+  return SavedState(first, nothing), run
 
 
 def _warm_up(fn: Callable[..., Any], *args: Any) -> None:

@@ -15,14 +15,8 @@ from ..core.clock import learning_rate
 from ..core.evaluation import Evaluation, Target
 from ..core.plan import Chain
 from ..core.schedules import Shape
-from ..engine.control import taken_in
-from ..engine.driver import (
-  Outcome,
-  advance,
-  carry_out,
-  saved_state,
-  standing,
-)
+from ..engine.control import Transition, taken_in
+from ..engine.driver import Driver, Outcome, standing
 from ..engine.events import start_event
 from ..engine.model_reset import Model
 from ..engine.state import Control, RunConfig
@@ -47,12 +41,12 @@ class Position(NamedTuple):
 
 
 class Taken(NamedTuple):
-  """What a state holds, laid out on the devices."""
+  """What a state holds, laid out on the devices, and what takes it on."""
 
+  driver: Driver
   model: Model
   control: Control
   steps: int  # taken so far
-  placement: Placement
 
 
 class Cycles:
@@ -191,7 +185,7 @@ class Cycles:
       outcome = outcome._replace(events=[first, *outcome.events])
     self._position = self._position._replace(has_begun=True)
     due = max(outcome.due, step + 1)  # also when the run is over
-    return self._handed_back(state, taken, outcome._replace(due=due))
+    return self._handed_back(state, step, outcome._replace(due=due))
 
   def after_evaluation(
     self, step: int, loss: float, metric: float, state: Any
@@ -218,7 +212,7 @@ class Cycles:
     metric = attempt('metric', metric, 'a number', float)
     evaluation = Evaluation(step, loss, metric)
     taken = self._taken(state)
-    model, control, now, _ = taken
+    driver, model, control, now = taken
     check(step <= now, 'step', step, f'at most {now}, the steps taken so far')
     if refusal := _refusal(evaluation, control):
       numbers = {'metric_step': step, 'loss': loss, 'metric': metric}
@@ -226,10 +220,11 @@ class Cycles:
     if self._stage.is_over(control, now):
       # No model is reset after the last step: the next before_step decides.
       control, events, _ = taken_in(control, [evaluation], self.config)
-      outcome = Outcome(model, control, events, due=now)
+      decision = Transition(control, None, events, due=now)
+      outcome = driver.carry_out(decision, model, now)
     else:
       outcome = self._advance(taken, [evaluation])
-    return self._handed_back(state, taken, outcome)
+    return self._handed_back(state, now, outcome)
 
   def new_stage(
     self, state: Any, *, num_steps: int | None = None, tau: float = STAGE_TAU
@@ -269,13 +264,13 @@ class Cycles:
     lacks = self._training.lacks
     check(tau == 0 or not lacks, 'tau', tau, f'0 {lacks}')
     stage = next_stage(self._stage, num_steps)
-    taken = self._taken(state, is_any_plan=True)
-    model, before, step, placement = taken
-    reset, fresh = placement.model_reset, placement.on_host(self._fresh)
-    decision = begin_stage(stage, before, step, tau, reset.is_finite(model))
-    outcome = carry_out(decision, model, reset, fresh)
+    driver, model, before, step = self._taken(state, is_any_plan=True)
+    is_finite = driver.model_reset.is_finite(model)
+    decision = begin_stage(stage, before, step, tau, is_finite)
+    driver = driver._replace(config=stage.config)
+    outcome = driver.carry_out(decision, model, step)
     self._stage, self._position = stage, Position(has_begun=True)
-    return self._handed_back(state, taken, outcome)
+    return self._handed_back(state, step, outcome)
 
   def steps_until_due(self, step: int) -> int:
     """How many steps may be taken in one go, as by `jax.lax.scan`.
@@ -313,40 +308,29 @@ class Cycles:
     content = contents(state, self._fields, self._like)
     begin, role_of = self._training.begin, self._training.role_of
     placement, model = placed(content, self._placement, begin, role_of)
-    self._placement = placement
-    control, steps = standing(
-      content.opt_state, self._stage.start, placement.devices, is_any_plan
-    )
-    return Taken(model, control, steps, placement)
+    self._placement, reset = placement, placement.model_reset
+    where = self._stage.start, reset.devices, is_any_plan
+    control, steps = standing(content.opt_state, *where)
+    # Parameters are made where make_params puts them; a reset takes host values.
+    fresh = lambda cycle: reset.devices.get(self._fresh(cycle))
+    return Taken(Driver(self.config, reset, fresh), model, control, steps)
 
   def _advance(self, taken: Taken, evaluations: list[Evaluation]) -> Outcome:
-    model, control, step, placement = taken
-    outcome = advance(
-      model,
-      control,
-      evaluations,
-      step,
-      self.config,
-      placement.model_reset,
-      placement.on_host(self._fresh),
-    )
+    driver, model, control, steps = taken
+    outcome = driver.advance(model, control, evaluations, steps)
     if outcome.run_is_over and self._position.is_over:  # its event came before
       outcome = outcome._replace(events=outcome.events[: len(evaluations)])
     return outcome
 
   def _handed_back(
-    self, state: Any, taken: Taken, outcome: Outcome
+    self, state: Any, step: int, outcome: Outcome
   ) -> tuple[Any, list[Event]]:
-    """The loop's state with what the outcome says, and the events."""
-    model, control, events, due, run_is_over = outcome
-    step, devices = taken.steps, taken.placement.devices
+    """The loop's state with what the outcome has in its place; the events."""
+    params, stats, opt_state, _, events, due, run_is_over = outcome
     before = self._position
     is_over = before.is_over or run_is_over
     self._position = Position(step, due, before.has_begun, is_over)
-    inner = model.opt_state
-    opt_state = saved_state(inner, control, step, self.config, devices)
-    content = State(model.params, opt_state, model.model_state)
-    changes = dict(zip(self._fields, content))
+    changes = dict(zip(self._fields, (params, opt_state, stats)))
     return with_contents(state, changes), [event_of(e, step) for e in events]
 
 

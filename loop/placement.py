@@ -11,7 +11,6 @@ import numpy as np
 from jax.sharding import Sharding
 from jax.tree_util import tree_leaves, tree_map, tree_structure
 
-from ..engine.driver import Fresh
 from ..engine.model_reset import Model, ModelReset
 from ..optimizers.base import ClockedState
 from ..optimizers.roles import RoleOf
@@ -25,7 +24,6 @@ class Placement(NamedTuple):
   structure: Any  # of the parameters
   shardings: list[Sharding]  # of their leaves
   inner: Any  # structure of the optimizer's own state
-  devices: LoopDevices
   model_reset: ModelReset
 
   def is_of(self, params: Any) -> bool:
@@ -34,10 +32,6 @@ class Placement(NamedTuple):
       leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
       for leaf, sharding in zip(tree_leaves(params), self.shardings)
     )
-
-  def on_host(self, fresh: Fresh) -> Fresh:
-    """The fresh models, fetched from wherever make_params has put them."""
-    return lambda cycle: self.devices.get(fresh(cycle))
 
 
 def placed(
@@ -60,7 +54,7 @@ def placed(
   inner = tree_leaves(state.opt_state.inner)
   if known is not None and known.is_of(params):
     model = Model(params, state.batch_stats, known.inner.unflatten(inner))
-    return known, known.devices.place(model)
+    return known, known.model_reset.devices.place(model)
   structure: Any = tree_structure(params)
   shardings = [leaf.sharding for leaf in tree_leaves(params)]
   # A checkpoint may have lists where the optimizer makes tuples.
@@ -71,7 +65,7 @@ def placed(
   model = Model(params, state.batch_stats, form.unflatten(inner))
   model = devices.place(model)
   reset = ModelReset(devices, role_of, begin, model)
-  return Placement(structure, shardings, form, devices, reset), model
+  return Placement(structure, shardings, form, reset), model
 
 
 def first_state(

@@ -1,4 +1,4 @@
-"""`driver.advance`: what is done with a decision, and in which order."""
+"""`driver.Driver`: what is done with a decision, and in which order."""
 
 import math
 
@@ -8,11 +8,12 @@ from helpers.replay import PEAK, config_of, make_params
 from reset_cycles.core.clock import unpacked
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.engine import control as control_lib
-from reset_cycles.engine.driver import advance, saved_state, standing
-from reset_cycles.engine.model_reset import Effect
+from reset_cycles.engine.driver import Driver, saved_state, standing
+from reset_cycles.engine.model_reset import Effect, Model
 from reset_cycles.engine.state import from_words
 from reset_cycles.soft_reset import FULL, Cyclic, SoftReset
 
+TRAINED = Model('trained', 'statistics', 'state')
 # Three cycles of 4 steps.
 PLAN = {'n': 3, 'budget_factor': 1.0, 'repeat': False}
 EFFECT = {
@@ -20,85 +21,6 @@ EFFECT = {
   'moment_norm_before': 4.0,
   'moment_norm_after': 3.0,
 }
-
-
-class Reset:
-  """Of a model that is a word here; notes what is asked of it."""
-
-  def __init__(self, is_sound=True):
-    self.is_sound, self.tape = is_sound, []
-
-  def is_finite(self, model):
-    self.tape.append(('look', model))
-    return self.is_sound
-
-  def __call__(self, model, fresh, plan):
-    self.tape.append(('blend', model, fresh, plan))
-    return 'blended', Effect(**EFFECT)
-
-
-def outcome_at(step, evaluations=(), is_sound=True, **changes):
-  """Of the first cycle of `PLAN`; and what the reset was asked."""
-  config = config_of(make_params(**{**PLAN, **changes}), 12)
-  model_reset, control = Reset(is_sound), control_lib.start(config)
-
-  def fresh(cycle):
-    model_reset.tape.append(('make', cycle))
-    return f'model {cycle}'
-
-  more = step, config, model_reset, fresh
-  outcome = advance('trained', control, evaluations, *more)
-  return outcome, model_reset.tape
-
-
-def kinds(outcome):
-  return [event['event'] for event in outcome.events]
-
-
-def test_inside_a_cycle_nobody_looks_at_the_model():
-  outcome, tape = outcome_at(3, [Evaluation(2, 1.0, 0.75)])
-  assert outcome.model == 'trained' and not tape
-  assert (kinds(outcome), outcome.due) == (['evaluation'], 4)
-  assert outcome.control.last.step == 2 and not outcome.run_is_over
-
-
-def test_a_further_cycle_starts_with_a_blend():
-  """A quarter of the way is missing: tau .25, moments keep 1 - .5 * .25."""
-  seen = [Evaluation(4, 1.0, 0.75)]
-  outcome, tape = outcome_at(4, seen, reset=SoftReset(alpha=0.5))
-  plan = (0.25, 0.875, True)
-  assert tape == [
-    ('look', 'trained'),
-    ('make', 2),
-    ('blend', 'trained', 'model 2', plan),
-  ]
-  assert outcome.model == 'blended'
-  assert (outcome.control.cycle, outcome.due) == (2, 8)
-  evaluation, reset, start = outcome.events
-  assert kinds(outcome) == ['evaluation', 'reset', 'cycle_start']
-  assert {name: reset[name] for name in EFFECT} == EFFECT
-  assert not EFFECT.keys() & {*evaluation, *start}
-
-
-def test_a_model_that_is_not_finite_is_replaced_whatever_the_reset():
-  seen = [Evaluation(4, 1.0, 0.75)]
-  outcome, tape = outcome_at(4, seen, is_sound=False, reset=Cyclic())
-  assert tape[1:] == [('make', 2), ('blend', 'trained', 'model 2', FULL)]
-  assert outcome.model == 'blended'
-
-
-def test_no_fresh_model_is_made_for_a_reset_that_touches_nothing():
-  outcome, tape = outcome_at(4, [Evaluation(4, 1.0, 0.75)], reset=Cyclic())
-  assert tape == [('look', 'trained')] and outcome.model == 'trained'
-  assert kinds(outcome) == ['evaluation', 'reset', 'cycle_start']
-  assert not EFFECT.keys() & outcome.events[1].keys()
-
-
-def test_a_run_whose_cycles_have_run_out_keeps_its_model():
-  seen = [Evaluation(2, math.nan, 0.75)]
-  outcome, tape = outcome_at(2, seen, n=1, early_switching=True)
-  assert kinds(outcome) == ['evaluation', 'abandon', 'finish']
-  assert outcome.run_is_over and outcome.model == 'trained' and not tape
 
 
 class Host:
@@ -113,6 +35,85 @@ class Host:
 
   def get(self, words):
     return words
+
+
+class Reset:
+  """Of a model that is a word here; notes what is asked of it."""
+
+  def __init__(self, is_sound=True):
+    self.is_sound, self.tape, self.devices = is_sound, [], Host()
+
+  def is_finite(self, model):
+    self.tape.append(('look', model))
+    return self.is_sound
+
+  def __call__(self, model, fresh, plan):
+    self.tape.append(('blend', model, fresh, plan))
+    return Model('blended', None, 'state'), Effect(**EFFECT)
+
+
+def outcome_at(step, evaluations=(), is_sound=True, **changes):
+  """Of the first cycle of `PLAN`; and what the reset was asked."""
+  config = config_of(make_params(**{**PLAN, **changes}), 12)
+  model_reset, control = Reset(is_sound), control_lib.start(config)
+
+  def fresh(cycle):
+    model_reset.tape.append(('make', cycle))
+    return f'model {cycle}'
+
+  driver = Driver(config, model_reset, fresh)
+  outcome = driver.advance(TRAINED, control, evaluations, step)
+  return outcome, model_reset.tape
+
+
+def kinds(outcome):
+  return [event['event'] for event in outcome.events]
+
+
+def test_inside_a_cycle_nobody_looks_at_the_model():
+  outcome, tape = outcome_at(3, [Evaluation(2, 1.0, 0.75)])
+  assert outcome.params == 'trained' and not tape
+  assert (kinds(outcome), outcome.due) == (['evaluation'], 4)
+  assert outcome.control.last.step == 2 and not outcome.run_is_over
+
+
+def test_a_further_cycle_starts_with_a_blend():
+  """A quarter of the way is missing: tau .25, moments keep 1 - .5 * .25."""
+  seen = [Evaluation(4, 1.0, 0.75)]
+  outcome, tape = outcome_at(4, seen, reset=SoftReset(alpha=0.5))
+  plan = (0.25, 0.875, True)
+  assert tape == [
+    ('look', TRAINED),
+    ('make', 2),
+    ('blend', TRAINED, 'model 2', plan),
+  ]
+  assert outcome.params == 'blended'
+  assert (outcome.control.cycle, outcome.due) == (2, 8)
+  evaluation, reset, start = outcome.events
+  assert kinds(outcome) == ['evaluation', 'reset', 'cycle_start']
+  assert {name: reset[name] for name in EFFECT} == EFFECT
+  assert not EFFECT.keys() & {*evaluation, *start}
+
+
+def test_a_model_that_is_not_finite_is_replaced_whatever_the_reset():
+  seen = [Evaluation(4, 1.0, 0.75)]
+  outcome, tape = outcome_at(4, seen, is_sound=False, reset=Cyclic())
+  assert tape[1:] == [('make', 2), ('blend', TRAINED, 'model 2', FULL)]
+  assert outcome.params == 'blended'
+
+
+def test_no_fresh_model_is_made_for_a_reset_that_touches_nothing():
+  outcome, tape = outcome_at(4, [Evaluation(4, 1.0, 0.75)], reset=Cyclic())
+  assert tape == [('look', TRAINED)] and outcome.params == 'trained'
+  assert kinds(outcome) == ['evaluation', 'reset', 'cycle_start']
+  assert not EFFECT.keys() & outcome.events[1].keys()
+
+
+def test_a_run_whose_cycles_have_run_out_keeps_its_model():
+  seen = [Evaluation(2, math.nan, 0.75)]
+  outcome, tape = outcome_at(2, seen, n=1, early_switching=True)
+  assert kinds(outcome) == ['evaluation', 'abandon', 'finish']
+  assert outcome.run_is_over and outcome.params == 'trained' and not tape
 
 
 def test_what_is_saved_is_the_state_with_clock_and_control():
