@@ -9,10 +9,10 @@ from .core.checks import Checked, Floor, Positive, check
 from .core.horizon import Horizon, TimeHorizon
 from .core.schedules import Cooldown, Cycle
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
-from .optimizers.base import AdamW, Optimizer, ScheduleFreeAdamW
 from .optimizers.muon import ScheduleFreeMuon
-from .optimizers.relative_peak import RelativePeak
+from .optimizers.peaks import RelativePeak
 from .optimizers.spectral_peak import SpectralPeak
+from .optimizers.step import AdamW, Optimizer, ScheduleFreeAdamW
 from .soft_reset import Reset, SoftReset
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import tree_flatten_with_path
 
-from ..optimizers.base import Step
+from ..optimizers.step import Step
 from .dependence import Argument, Origin, origins
 
 Build = Callable[[Step], Any]  # makes the transformation of one step

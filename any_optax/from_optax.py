@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from ..core.checks import Checked, NonNegative, check, did_you_mean, is_number
-from ..optimizers.base import Step
+from ..optimizers.step import Step
 from .behaviour import behaviour_of, frozen_in
 from .optax_optimizers import build_of, takes_decay
 from .roles import roles_of

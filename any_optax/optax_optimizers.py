@@ -14,7 +14,7 @@ from jax.tree_util import keystr
 
 from ..core.checks import check, check_choice, is_number
 from ..core.schedules import Shape
-from ..optimizers.base import TRANSFORMATION, Step
+from ..optimizers.step import TRANSFORMATION, Step
 from .behaviour import Build
 
 USABLE = (

@@ -19,7 +19,7 @@ from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
-from ..optimizers.base import Step
+from ..optimizers.step import Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan
 

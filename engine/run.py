@@ -16,8 +16,8 @@ from ..core.devices import Devices, PmapDevices
 from ..core.evaluation import EvalResults, new_evaluations
 from ..core.plan import Chain
 from ..core.workload import WorkloadApi
-from ..optimizers.base import ClockedState, Step, clocked
 from ..optimizers.roles import role_in
+from ..optimizers.step import ClockedState, Step, clocked
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib

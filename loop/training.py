@@ -19,7 +19,6 @@ from ..any_optax.roles import roles_of
 from ..core.checks import check, check_part
 from ..core.schedules import Constant, PlannedCycle, Shape
 from ..engine.records import described
-from ..optimizers.base import Step, clocked
 from ..optimizers.roles import (
   ITERATE,
   KEPT,
@@ -28,6 +27,7 @@ from ..optimizers.roles import (
   RoleOf,
   role_in,
 )
+from ..optimizers.step import Step, clocked
 from ..soft_reset import Cyclic, FullReset
 from .settings import attempt
 from .stages import Stage

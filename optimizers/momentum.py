@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from ..core.checks import Checked, NonNegative, Positive, Share
-from .base import AdamW, Step, averaged, clipped
+from .step import AdamW, Step, averaged, clipped
 
 
 @dataclasses.dataclass(frozen=True)

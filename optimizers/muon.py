@@ -13,7 +13,7 @@ import optax
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from ..core.checks import Floor, Level, NonNegative, Share
-from .base import ScheduleFreeAdamW, Step, averaged, clipped
+from .step import ScheduleFreeAdamW, Step, averaged, clipped
 
 # Of Newton-Schulz: x -> a x + b x^3 + c x^5 on the singular values.
 _A, _B, _C = 3.4445, -4.7750, 2.0315

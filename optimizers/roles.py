@@ -8,7 +8,7 @@ from typing import Any
 
 from jax import tree_util
 
-from .base import Optimizer
+from .step import Optimizer
 
 # What a reset does to a leaf.
 ITERATE, STATISTIC, MOMENT, COUNT, KEPT = range(5)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.checks import Positive
 from .muon import is_matrix, split_of
-from .relative_peak import RelativePeak, mean_root
+from .peaks import RelativePeak, mean_root
 
 
 @dataclasses.dataclass(frozen=True)

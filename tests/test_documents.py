@@ -28,9 +28,9 @@ from reset_cycles.cli import main as cli
 from reset_cycles.core import checks, horizon, schedules
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
-from reset_cycles.optimizers import base as optimizers
+from reset_cycles.optimizers import step as optimizers
 from reset_cycles.optimizers.muon import ScheduleFreeMuon
-from reset_cycles.optimizers.relative_peak import RelativePeak
+from reset_cycles.optimizers.peaks import RelativePeak
 from reset_cycles.optimizers.spectral_peak import SpectralPeak
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from reset_cycles.soft_reset import Cyclic, SoftReset

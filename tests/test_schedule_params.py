@@ -14,10 +14,10 @@ from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.optimizers.base import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.optimizers.muon import ScheduleFreeMuon
-from reset_cycles.optimizers.relative_peak import RelativePeak
+from reset_cycles.optimizers.peaks import RelativePeak
 from reset_cycles.optimizers.spectral_peak import SpectralPeak
+from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.schedule_params import (
   MUON,
   SCHEDULE_PARAMS,

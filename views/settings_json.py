@@ -21,9 +21,9 @@ from .. import early_switching, schedule_params, soft_reset
 from ..any_optax import from_optax
 from ..core import schedules
 from ..core.checks import check, check_count, check_has_field, did_you_mean
-from ..optimizers import averages, muon, spectral_peak
-from ..optimizers import base as optimizers
+from ..optimizers import average, muon, spectral_peak
 from ..optimizers import momentum as further_optimizers
+from ..optimizers import step as optimizers
 from ..schedule_params import ScheduleParams
 from ..shapes import composed as composed_shapes
 from ..shapes import simple as shapes
@@ -34,7 +34,7 @@ _CLASSES: dict[str, Any] = {
   for module in (
     *(schedule_params, soft_reset, early_switching),
     *(schedules, optimizers, muon, spectral_peak),
-    *(shapes, composed_shapes, further_optimizers, averages, from_optax),
+    *(shapes, composed_shapes, further_optimizers, average, from_optax),
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...mini_algoperf import files
-from ...optimizers.relative_peak import RelativePeak
+from ...optimizers.peaks import RelativePeak
 from ...optimizers.spectral_peak import SpectralPeak
 from ...views.pages import render
 from .. import scores

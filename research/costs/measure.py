@@ -44,8 +44,8 @@ from reset_cycles.engine.model_reset import Model, ModelReset
 from reset_cycles.engine.state import RunConfig, words_of
 from reset_cycles.engine.train_step import loss_in_training, train_step
 from reset_cycles.mini_algoperf import files
-from reset_cycles.optimizers.base import clocked
 from reset_cycles.optimizers.roles import role_by_field
+from reset_cycles.optimizers.step import clocked
 from reset_cycles.submission import make_submission
 
 from .models import MODELS

@@ -27,7 +27,7 @@ from ...engine import control
 from ...mini_algoperf import RunOptions, runner
 from ...mini_algoperf.submission_loader import LoadedSubmission
 from ...mini_algoperf.trial import BatchSizes, Trial
-from ...optimizers.relative_peak import RelativePeak
+from ...optimizers.peaks import RelativePeak
 from ...schedule_params import SOFT_RESET, ScheduleParams
 from ...soft_reset import Cyclic
 from ...submission import make_submission

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from ...core import workload as workload_facts
-from ...optimizers.relative_peak import RelativePeak
+from ...optimizers.peaks import RelativePeak
 from ...optimizers.spectral_peak import SpectralPeak
 from ...schedule_params import MUON
 from ..board.rivals import muon

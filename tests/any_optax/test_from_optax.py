@@ -17,9 +17,9 @@ from reset_cycles.cli import main as cli
 from reset_cycles.core.devices import Devices
 from reset_cycles.engine.model_reset import Model, ModelReset
 from reset_cycles.engine.records import as_plain
-from reset_cycles.optimizers.averages import EMA
-from reset_cycles.optimizers.base import AdamW, Step
+from reset_cycles.optimizers.average import EMA
 from reset_cycles.optimizers.roles import COUNT, KEPT, MOMENT, role_in
+from reset_cycles.optimizers.step import AdamW, Step
 from reset_cycles.soft_reset import ResetPlan
 from reset_cycles.views import settings_json
 

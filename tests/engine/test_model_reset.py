@@ -11,8 +11,8 @@ import pytest
 from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.engine.model_reset import Model, ModelReset
-from reset_cycles.optimizers.base import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.optimizers.roles import KEPT, role_by_field
+from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.soft_reset import (
   Cyclic,
   FullReset,
@@ -275,7 +275,7 @@ jax.config.update('jax_enable_x64', True)
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.engine.model_reset import Model, ModelReset
 from reset_cycles.optimizers.roles import role_by_field
-from reset_cycles.optimizers.base import AdamW, Step
+from reset_cycles.optimizers.step import AdamW, Step
 from reset_cycles.soft_reset import SoftReset
 
 old, new = np.float64([1 / 3]), np.float32([1 / 7])

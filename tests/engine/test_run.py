@@ -36,7 +36,7 @@ from reset_cycles.engine.model_reset import Effect
 from reset_cycles.engine.records import read_events
 from reset_cycles.engine.state import clock_of, to_words
 from reset_cycles.engine.train_step import train_step
-from reset_cycles.optimizers.base import ScheduleFreeAdamW
+from reset_cycles.optimizers.step import ScheduleFreeAdamW
 from reset_cycles.schedule_params import MUON
 from reset_cycles.soft_reset import Cyclic, FullReset
 from reset_cycles.submission import make_submission

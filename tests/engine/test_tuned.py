@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reset_cycles.engine.tuned import tuned, with_peak
-from reset_cycles.optimizers.averages import EMA
-from reset_cycles.optimizers.base import AdamW
+from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.step import AdamW
 from reset_cycles.schedule_params import (
   SCHEDULE_PARAMS,
   SOFT_RESET,

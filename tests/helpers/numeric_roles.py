@@ -13,8 +13,8 @@ import numpy as np
 import optax
 
 from helpers.trees import host
-from reset_cycles.optimizers.base import Step
 from reset_cycles.optimizers.roles import COUNT, ITERATE, KEPT, MOMENT
+from reset_cycles.optimizers.step import Step
 
 STEPS = 12  # Sophia looks at every tenth
 LINE_SEARCH = ('value', 'grad', 'value_fn')

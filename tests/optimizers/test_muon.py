@@ -18,9 +18,9 @@ from reset_cycles.core.schedules import Cycle
 from reset_cycles.engine.model_reset import Model, ModelReset
 from reset_cycles.engine.records import as_plain
 from reset_cycles.optimizers import muon
-from reset_cycles.optimizers.base import ScheduleFreeAdamW, Step, clocked
 from reset_cycles.optimizers.muon import ScheduleFreeMuon
 from reset_cycles.optimizers.roles import role_by_field
+from reset_cycles.optimizers.step import ScheduleFreeAdamW, Step, clocked
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.soft_reset import ResetPlan
 from reset_cycles.views import settings_json

@@ -12,9 +12,9 @@ from reset_cycles.core import clock as clock_lib
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
 from reset_cycles.engine.train_step import global_norm
-from reset_cycles.optimizers import base as optimizers
-from reset_cycles.optimizers.base import AdamW, ScheduleFreeAdamW, Step
+from reset_cycles.optimizers import step as optimizers
 from reset_cycles.optimizers.momentum import NadamW
+from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step
 
 STEPS = 200
 CYCLE = Cycle(peak=0.01, warmup_factor=0.1)

@@ -18,9 +18,9 @@ from reset_cycles.core import clock as clock_lib
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Constant, Cooldown, Cosine, Cycle
 from reset_cycles.engine.records import as_plain
-from reset_cycles.optimizers.averages import EMA
-from reset_cycles.optimizers.base import AdamW, ScheduleFreeAdamW, Step, clocked
+from reset_cycles.optimizers.average import EMA
 from reset_cycles.optimizers.momentum import NadamW, Nesterov
+from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step, clocked
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.shapes import composed as composed_shapes
 from reset_cycles.shapes import simple as shapes

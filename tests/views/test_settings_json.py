@@ -9,9 +9,9 @@ import pytest
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.engine.records import as_plain
-from reset_cycles.optimizers.averages import EMA
+from reset_cycles.optimizers.average import EMA
 from reset_cycles.optimizers.momentum import Nesterov
-from reset_cycles.optimizers.relative_peak import RelativePeak
+from reset_cycles.optimizers.peaks import RelativePeak
 from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.shapes.composed import Sequential

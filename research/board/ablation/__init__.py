@@ -14,7 +14,7 @@ import dataclasses
 from typing import Any
 
 from ....core.schedules import Constant
-from ....optimizers.relative_peak import RelativePeak
+from ....optimizers.peaks import RelativePeak
 from ....schedule_params import MUON, SOFT_RESET, ScheduleParams
 from ....soft_reset import Cyclic, FullReset
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.replay import PEAK, make_params, of, replay
-from reset_cycles.optimizers.relative_peak import RelativePeak
+from reset_cycles.optimizers.peaks import RelativePeak
 
 KERNEL = np.float32([[3.0, 4.0], [0.0, 0.0]])  # rms 2.5
 

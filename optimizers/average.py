@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import optax
 
 from ..core.checks import Checked, Floor, check
-from .base import Optimizer, Step
 from .roles import ITERATE, OPT_STATE, role_in
+from .step import Optimizer, Step
 
 _RIGHT = 'an optimizer whose trained weights are evaluated, such as AdamW()'
 

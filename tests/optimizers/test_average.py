@@ -14,16 +14,16 @@ from reset_cycles.core.devices import Devices
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.engine.model_reset import Model, ModelReset
-from reset_cycles.optimizers.averages import EMA
-from reset_cycles.optimizers.base import (
+from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.momentum import Nesterov
+from reset_cycles.optimizers.roles import role_by_field
+from reset_cycles.optimizers.step import (
   AdamW,
   ClockedState,
   ScheduleFreeAdamW,
   Step,
   clocked,
 )
-from reset_cycles.optimizers.momentum import Nesterov
-from reset_cycles.optimizers.roles import role_by_field
 from reset_cycles.soft_reset import FullReset, ResetPlan
 
 STEPS = 12
