@@ -10,8 +10,7 @@ from .core.horizon import Horizon, TimeHorizon
 from .core.schedules import Cooldown, Cycle
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
 from .optimizers.muon import ScheduleFreeMuon
-from .optimizers.peaks import RelativePeak
-from .optimizers.spectral_peak import SpectralPeak
+from .optimizers.peaks import Peak, RelativePeak, SpectralPeak
 from .optimizers.step import AdamW, Optimizer, ScheduleFreeAdamW
 from .soft_reset import Reset, SoftReset
 
@@ -56,9 +55,9 @@ class ScheduleParams(Checked):
   switching: Annotated[SwitchingRule, 'an object such as Progress()']
   early_switching: bool = True
   repeat: bool = True
-  relative_peak: (
-    Annotated[RelativePeak, 'an object such as RelativePeak()'] | None
-  ) = None
+  relative_peak: Annotated[Peak, 'an object such as RelativePeak()'] | None = (
+    None
+  )
   horizon: Annotated[Horizon, 'an object such as TimeHorizon()'] | None = None
   dropout_rate: Floor | None = None
   label_smoothing: Floor = 0.0

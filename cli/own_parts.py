@@ -19,6 +19,7 @@ from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
+from ..optimizers.peaks import RunStart
 from ..optimizers.step import Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import ResetPlan
@@ -96,9 +97,10 @@ def rehearse(settings: ScheduleParams | None) -> None:
     _try(own, 'gradient_point', is_like, right, begun, trained)
   if settings.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
+    start = RunStart(kernel, (True,), 100)
     is_rate = lambda found: _is_number(found) and not found <= 0
     right = 'a number above 0, or NaN'
-    _try(settings.relative_peak, 'peak', is_rate, right, kernel, (True,), 100)
+    _try(settings.relative_peak, 'peak', is_rate, right, start)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:

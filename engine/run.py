@@ -16,6 +16,7 @@ from ..core.devices import Devices, PmapDevices
 from ..core.evaluation import EvalResults, new_evaluations
 from ..core.plan import Chain
 from ..core.workload import WorkloadApi
+from ..optimizers.peaks import RunStart
 from ..optimizers.roles import role_in
 from ..optimizers.step import ClockedState, Step, clocked
 from ..schedule_params import ScheduleParams
@@ -151,7 +152,8 @@ def _first_model(
   if rule := run.config.settings.relative_peak:
     fresh = _fresh_model(run, workload, run.control.cycle)
     matrices = workload_facts.matrices(workload, workload.param_shapes)
-    peak = rule.peak(fresh[0], matrices, run.config.chain.steps)
+    begin = RunStart(fresh[0], matrices, run.config.chain.steps)
+    peak = rule.peak(begin)
     model, _ = run.model_reset(model, fresh, FULL)
     run.control = control_lib.with_first_peak(run.control, peak, run.config)
   run.record(saved, 0, [start_event(run.control, run.config)])

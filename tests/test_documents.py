@@ -30,8 +30,7 @@ from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.optimizers import step as optimizers
 from reset_cycles.optimizers.muon import ScheduleFreeMuon
-from reset_cycles.optimizers.peaks import RelativePeak
-from reset_cycles.optimizers.spectral_peak import SpectralPeak
+from reset_cycles.optimizers.peaks import RelativePeak, SpectralPeak
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from reset_cycles.soft_reset import Cyclic, SoftReset
 from reset_cycles.views import settings_json

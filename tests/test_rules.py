@@ -103,7 +103,7 @@ def test_what_is_handed_in():
     for room in ('core', 'engine')
     for path in (ROOT / room).glob('[!_]*.py')
   }
-  names = 'base', 'muon', 'relative_peak', 'roles', 'spectral_peak'
+  names = 'muon', 'orthogonal', 'peaks', 'roles', 'step'
   optimizers = {f'optimizers/{name}.py' for name in names}
   assert set(TREES) == {f'{name}.py' for name in root} | rooms | optimizers
 

@@ -15,8 +15,7 @@ from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.optimizers.muon import ScheduleFreeMuon
-from reset_cycles.optimizers.peaks import RelativePeak
-from reset_cycles.optimizers.spectral_peak import SpectralPeak
+from reset_cycles.optimizers.peaks import RelativePeak, SpectralPeak
 from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step
 from reset_cycles.schedule_params import (
   MUON,

@@ -21,7 +21,7 @@ from .. import early_switching, schedule_params, soft_reset
 from ..any_optax import from_optax
 from ..core import schedules
 from ..core.checks import check, check_count, check_has_field, did_you_mean
-from ..optimizers import average, muon, spectral_peak
+from ..optimizers import average, muon, peaks
 from ..optimizers import momentum as further_optimizers
 from ..optimizers import step as optimizers
 from ..schedule_params import ScheduleParams
@@ -33,7 +33,7 @@ _CLASSES: dict[str, Any] = {
   name: value
   for module in (
     *(schedule_params, soft_reset, early_switching),
-    *(schedules, optimizers, muon, spectral_peak),
+    *(schedules, optimizers, muon, peaks),
     *(shapes, composed_shapes, further_optimizers, average, from_optax),
   )
   for name, value in vars(module).items()

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...mini_algoperf import files
-from ...optimizers.peaks import RelativePeak
-from ...optimizers.spectral_peak import SpectralPeak
+from ...optimizers.peaks import Peak, SpectralPeak
 from ...views.pages import render
 from .. import scores
 from . import conditions, entries
@@ -151,7 +150,7 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   )
 
 
-def _size_of(peak: RelativePeak) -> str:
+def _size_of(peak: Peak) -> str:
   """What its share is a share of, in words."""
   if isinstance(peak, SpectralPeak):
     return 'the spectral size of the matrices'

@@ -88,7 +88,7 @@ def counted(name: str, devices_count: int) -> list[str]:
   from reset_cycles.core import workload as workload_facts
   from reset_cycles.core.devices import Devices
   from reset_cycles.engine.train_step import loss_in_training
-  from reset_cycles.optimizers import muon
+  from reset_cycles.optimizers import orthogonal
   from reset_cycles.submission import get_batch_size
 
   meta = workloads.WORKLOADS[name]
@@ -110,26 +110,26 @@ def counted(name: str, devices_count: int) -> list[str]:
   matrices = [
     jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
     for leaf, kind in zip(leaves, kinds)
-    if kind and muon.is_matrix(leaf.shape)
+    if kind and orthogonal.is_matrix(leaf.shape)
   ]
   devices = Devices()
   same = devices.layout(matrices)
   spread = jax.jit(
-    lambda given: muon.by_stacks(
-      lambda stack: devices.spread(muon.orthogonalised, stack), given
+    lambda given: orthogonal.by_stacks(
+      lambda stack: devices.spread(orthogonal.orthogonalised, stack), given
     ),
     in_shardings=(same,),
     out_shardings=same,
   )
   own = flops(spread.lower(matrices).compile())
   whole = flops(
-    jax.jit(lambda given: muon.by_stacks(muon.orthogonalised, given)).lower(
-      matrices
-    )
+    jax.jit(
+      lambda given: orthogonal.by_stacks(orthogonal.orthogonalised, given)
+    ).lower(matrices)
   )
   stacks: dict[tuple[int, int], int] = {}
   for leaf in matrices:
-    sides = muon.split_of(leaf.shape)
+    sides = orthogonal.split_of(leaf.shape)
     stacks[sides] = stacks.get(sides, 0) + 1
   padded = sum(
     -(-count // devices_count) * devices_count * rows * columns * 4

@@ -16,7 +16,7 @@ import tempfile
 from typing import Any
 
 from ...engine.records import as_plain
-from ...optimizers.spectral_peak import SpectralPeak
+from ...optimizers.peaks import SpectralPeak
 from ...schedule_params import MUON, SOFT_RESET, THESIS, ScheduleParams
 
 

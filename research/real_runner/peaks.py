@@ -13,8 +13,7 @@ from typing import Any
 import jax
 
 from ...core import workload as workload_facts
-from ...optimizers.peaks import RelativePeak
-from ...optimizers.spectral_peak import SpectralPeak
+from ...optimizers.peaks import RelativePeak, RunStart, SpectralPeak
 from ...schedule_params import MUON
 from ..board.rivals import muon
 
@@ -46,13 +45,14 @@ def main(benchmark: str, *workloads: str) -> None:
       workload_init_kwargs={},
     )
     params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
-    size = RelativePeak(1.0).peak(params)
+    size = RelativePeak(1.0).peak(RunStart(params))
     told = workload_facts.matrices(workload, workload.param_shapes)
-    matrices = SpectralPeak(1.0).peak(params, told)
+    start = RunStart(params, told)
+    matrices = SpectralPeak(1.0).peak(start)
     steps = int(MUON.budget_factor * workload.step_hint)
     rule: Any = MUON.relative_peak
     sizes = f'{size:.4f} | {PUBLISHED / size:.3f} | {matrices:.3f}'
-    shares = (PUBLISHED_MUON, rule.peak(params, told, steps))
+    shares = (PUBLISHED_MUON, rule.peak(start._replace(steps=steps)))
     shown = ' | '.join(f'{peak / matrices:.4f}' for peak in shares)
     print(f'| {name} | {sizes} | {shown} |', flush=True)
 

@@ -91,7 +91,7 @@ def test_a_method_that_returns_what_it_should_not_is_named(
 @pytest.mark.parametrize(
   ('kind', 'method', 'own', 'right'),
   (
-    ('Peak', 'peak', lambda self, params, matrices=None: 0.1, '3 arguments'),
+    ('Peak', 'peak', lambda self: 0.1, '1 argument'),
     ('Shape', '__call__', lambda self: 0.1, '2 arguments'),
   ),
 )

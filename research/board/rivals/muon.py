@@ -21,7 +21,7 @@ import optax
 from jax.tree_util import keystr, tree_map, tree_map_with_path
 
 from ....optimizers.momentum import NadamW
-from ....optimizers.muon import orthogonalised
+from ....optimizers.orthogonal import orthogonalised
 from . import common
 
 LEARNING_RATE = 0.0001357495179
