@@ -9,9 +9,10 @@ from .core.checks import Checked, Floor, Positive, check
 from .core.horizon import Horizon, TimeHorizon
 from .core.schedules import Cooldown, Cycle
 from .early_switching import Progress, SmoothedLossRule, SwitchingRule
-from .optimizers.muon import ScheduleFreeMuon
+from .optimizers.adamw import AdamW
 from .optimizers.peaks import Peak, RelativePeak, SpectralPeak
-from .optimizers.step import AdamW, Optimizer, ScheduleFreeAdamW
+from .optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeMuon
+from .optimizers.step import Optimizer
 from .soft_reset import Reset, SoftReset
 
 
@@ -113,6 +114,7 @@ MUON = dataclasses.replace(
     beta2=0.9955159689799007,
     weight_decay=0.02,
     r=2.0,
+    weight_lr_power=2.0,
     momentum=0.8,
     adam_share=0.3,
   ),

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from ..core.checks import Checked, NonNegative, check, did_you_mean, is_number
-from ..optimizers.step import Step
+from ..optimizers.step import Optimizer, Step
 from .behaviour import behaviour_of, frozen_in
 from .optax_optimizers import build_of, takes_decay
 from .roles import roles_of
@@ -46,7 +46,7 @@ def _check_arguments(name: str, value: Any) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class FromOptax(Checked):
+class FromOptax(Checked, Optimizer):
   """optax.<name>(learning_rate, **arguments), or that of optax.contrib.
 
     FromOptax('lamb', {'b1': 0.9}, weight_decay=0.01)
@@ -78,9 +78,6 @@ class FromOptax(Checked):
 
   # Fields that JSON may give as an object without a class.
   mappings: ClassVar[tuple[str, ...]] = ('arguments',)
-  # `roles` says what they are.
-  moments: ClassVar[tuple[str, ...]] = ()
-  iterates: ClassVar[tuple[str, ...]] = ()
 
   def __post_init__(self) -> None:
     given = self.arguments
@@ -145,9 +142,6 @@ class FromOptax(Checked):
       return optax.chain(l2, transformation)
 
     return build_of(whole, None, weight_decay or 0.0)(step)
-
-  def gradient_point(self, state: Any, params: Any) -> Any:
-    return params
 
   def roles(self, params: Any) -> Callable[[Any], int]:
     """What a reset does to the leaf at a path of the state.

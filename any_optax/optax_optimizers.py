@@ -14,7 +14,8 @@ from jax.tree_util import keystr
 
 from ..core.checks import check, check_choice, is_number
 from ..core.schedules import Shape
-from ..optimizers.step import TRANSFORMATION, Step
+from ..optimizers.clocked import TRANSFORMATION
+from ..optimizers.step import Step
 from .behaviour import Build
 
 USABLE = (

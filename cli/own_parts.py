@@ -86,7 +86,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
   is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
   right = 'an optax transformation'
   step = Step(np.float32(0.1))
-  for method, given in (('direction', ()), ('build', (step,))):
+  for method, given in (('direction', (step,)), ('build', (step,))):
     _try(optimizer, method, is_optax, right, *given)
   trained = {'w': np.ones(2, np.float32)}
   like = tree_structure(trained)

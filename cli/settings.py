@@ -143,11 +143,9 @@ def export(
     import jax
     import numpy as np
 
-    from ..optimizers.roles import role_in
-
     title, own, chosen = _read_exported(settings, submission_path)
     model = jax.ShapeDtypeStruct((2, 2), np.float32)
-    role_in(chosen.optimizer, {'w': model})  # or every run would refuse it
+    chosen.optimizer.roles({'w': model})  # or every run would refuse it
   name = title if name is None else name
   if not re.fullmatch('[a-z][a-z0-9_]*', name) or keyword.iskeyword(name):
     raise ValueError(

@@ -187,7 +187,9 @@ def _check_of(hint: Any) -> Check | None:
 
 
 def field_names(settings: Any) -> list[str]:
-  """The names of a dataclass's fields; of anything else, none."""
+  """The names of a dataclass's fields, or of a function's arguments; else none."""
+  if inspect.isfunction(settings):
+    return [*inspect.signature(settings).parameters]
   if not dataclasses.is_dataclass(settings):
     return []
   return [field.name for field in dataclasses.fields(settings)]
@@ -198,7 +200,7 @@ def check_has_field(settings: Any, name: str, where: str) -> None:
   names = field_names(settings)
   if name in names:
     return
-  kind = settings if isinstance(settings, type) else type(settings)
+  kind = settings if hasattr(settings, '__name__') else type(settings)
   raise ValueError(
     f'{where}: {kind.__name__} has no such field; it has '
     f'{", ".join(names) or "none"}.' + did_you_mean(name, names)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..core.devices import Devices
 from ..core.evaluation import Evaluation
-from ..optimizers.step import ClockedState
+from ..optimizers.clocked import ClockedState
 from .control import Transition, transition
 from .events import Event, with_effect
 from .model_reset import Model, ModelReset

@@ -17,7 +17,7 @@ Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +27,7 @@ from absl import logging
 from jax import tree_util
 
 from ..core.devices import Devices
-from ..optimizers.roles import COUNT, ITERATE, KEPT, MOMENT, RoleOf
+from ..optimizers.roles import COUNT, ITERATE, KEPT, MOMENT, STATISTIC, RoleOf
 from ..soft_reset import ResetPlan, blend
 from .train_step import global_norm
 
@@ -46,6 +46,30 @@ class Effect(NamedTuple):
   param_change: float  # |new - old| / |old| of the parameters
   moment_norm_before: float  # of the optimizer's moments
   moment_norm_after: float
+
+
+# Begins the paths of an optimizer's state in a `Model`.
+OPT_STATE = tree_util.GetAttrKey('opt_state')
+
+
+def role_in(of_state: RoleOf, frozen: Collection[Any] = ()) -> RoleOf:
+  """What a reset does to the leaf at a path of a `Model`.
+
+  Args:
+    of_state: says it of the paths of the optimizer's state; see
+      `Optimizer.roles`.
+    frozen: key paths of the parameters that are kept.
+  """
+
+  def role_of(path: Any) -> int:
+    part, rest = path[0], path[1:]
+    if part == OPT_STATE:
+      return of_state(rest)
+    if part.name == 'model_state':
+      return STATISTIC
+    return KEPT if rest in frozen else ITERATE
+
+  return role_of
 
 
 class Programs(NamedTuple):

@@ -16,15 +16,15 @@ from ..core.devices import Devices, PmapDevices
 from ..core.evaluation import EvalResults, new_evaluations
 from ..core.plan import Chain
 from ..core.workload import WorkloadApi
+from ..optimizers.clocked import ClockedState, clocked
 from ..optimizers.peaks import RunStart
-from ..optimizers.roles import role_in
-from ..optimizers.step import ClockedState, Step, clocked
+from ..optimizers.step import Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
 from .driver import Driver, saved_state, standing
 from .events import Event, start_event
-from .model_reset import Model, ModelReset
+from .model_reset import Model, ModelReset, role_in
 from .records import Records
 from .state import Control, RunConfig, clock_of, words_of
 from .train_step import loss_in_training, train_step
@@ -231,7 +231,7 @@ def set_up(
   is_pmap = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  role_of = role_in(optimizer, devices.shapes_of(model_params))
+  role_of = role_in(optimizer.roles(devices.shapes_of(model_params)))
   words = words_of(control, config)
   each_step = Step(
     0.0,

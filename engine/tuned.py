@@ -32,13 +32,17 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
   Args:
     settings: those in force.
     hyperparameters: a namedtuple, as the benchmark's external ruleset hands
-      over, or a mapping. A name is one of learning_rate: the first cycle's
-        peak; the others keep their ratios to it one_minus_beta1, beta2,
-        weight_decay: of the optimizer warmup_factor: of every cycle alpha: of
-        the reset a field of ScheduleParams, such as label_smoothing a path with
-        __ for its dots, such as reset__fade, since a namedtuple's names have no
-        dots; cycles__peak is of every cycle, and a field of the optimizer is
-        found inside an average, too.
+      over, or a mapping. A name is one of
+        learning_rate: the first cycle's peak; the others keep their ratios to
+          it
+        one_minus_beta1, beta2, weight_decay: of the optimizer
+        warmup_factor: of every cycle
+        alpha: of the reset
+        a field of ScheduleParams, such as label_smoothing
+        a path with __ for its dots, such as reset__fade, since a namedtuple's
+          names have no dots; cycles__peak is of every cycle, and
+          optimizer__beta2 is the outermost beta2 in the optimizer, such as that
+          of what an average goes around.
       None, or an empty one, is the self-tuning ruleset: nothing changes.
 
   Raises:
@@ -90,12 +94,21 @@ def _path_of(name: str, settings: ScheduleParams, said: str) -> str:
   if rest and getattr(settings, head) is None:
     more = {'relative_peak': ', so give learning_rate'}.get(head, '')
     raise ValueError(f'{said}: {head} is None in these settings{more}.')
-  part = settings.optimizer
-  if head == 'optimizer' and '.' not in rest:
-    while rest not in field_names(part) and hasattr(part, 'inner'):
-      head, part = f'{head}.inner', part.inner  # of an average
-    return f'{head}.{rest}' if rest else head
+  if head == 'optimizer' and rest and '.' not in rest:
+    return f'{head}.{_path_within(settings.optimizer, rest)}'
   return path
+
+
+def _path_within(part: Any, name: str) -> str:
+  """Where the outermost field of a name is in a part; the name if it is nowhere."""
+  to_visit = [('', part)]
+  while to_visit:
+    prefix, visited = to_visit.pop(0)
+    names = field_names(visited)
+    if name in names:
+      return f'{prefix}{name}'
+    to_visit += [(f'{prefix}{n}.', getattr(visited, n)) for n in names]
+  return name
 
 
 def _without_effect(settings: ScheduleParams, path: str) -> str:

@@ -1,6 +1,6 @@
 """`Cycles` for a training loop of one's own, and what it takes and returns."""
 
-from ..optimizers.step import ClockedState
+from ..optimizers.clocked import ClockedState
 from .cycles import Cycles
 from .events import Event
 from .settings import LOOP

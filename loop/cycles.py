@@ -20,7 +20,7 @@ from ..engine.driver import Driver, Outcome, standing
 from ..engine.events import start_event
 from ..engine.model_reset import Model
 from ..engine.state import Control, RunConfig
-from ..optimizers.step import TRANSFORMATION, ClockedState
+from ..optimizers.clocked import TRANSFORMATION, ClockedState
 from ..schedule_params import ScheduleParams
 from .events import Event, event_of
 from .fresh_models import fresh_models

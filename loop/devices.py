@@ -17,7 +17,7 @@ from jax.sharding import (
 )
 
 from ..core.devices import Devices
-from ..optimizers.roles import OPT_STATE
+from ..engine.model_reset import OPT_STATE
 
 
 class LoopDevices(Devices):

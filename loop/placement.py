@@ -12,8 +12,8 @@ from jax.sharding import Sharding
 from jax.tree_util import tree_leaves, tree_map, tree_structure
 
 from ..engine.model_reset import Model, ModelReset
+from ..optimizers.clocked import ClockedState
 from ..optimizers.roles import RoleOf
-from ..optimizers.step import ClockedState
 from .devices import LoopDevices
 from .states import State
 

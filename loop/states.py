@@ -12,7 +12,7 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from ..core.checks import check, check_count
-from ..optimizers.step import ClockedState
+from ..optimizers.clocked import ClockedState
 
 
 class State(NamedTuple):

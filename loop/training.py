@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax.tree_util import keystr, tree_flatten_with_path
@@ -18,16 +18,11 @@ from ..any_optax.optax_optimizers import (
 from ..any_optax.roles import roles_of
 from ..core.checks import check, check_part
 from ..core.schedules import Constant, PlannedCycle, Shape
+from ..engine.model_reset import role_in
 from ..engine.records import described
-from ..optimizers.roles import (
-  ITERATE,
-  KEPT,
-  OPT_STATE,
-  STATISTIC,
-  RoleOf,
-  role_in,
-)
-from ..optimizers.step import Step, clocked
+from ..optimizers.clocked import clocked
+from ..optimizers.roles import RoleOf
+from ..optimizers.step import Step
 from ..soft_reset import Cyclic, FullReset
 from .settings import attempt
 from .stages import Stage
@@ -72,14 +67,19 @@ def training(
   decay = getattr(settings.optimizer, 'weight_decay', 0.0)
   scheduled = _scheduled(chosen, decay, cycles, schedules)
 
+  are_matrices = _answers('matrices', matrices, paths)
+
   def look_at(chosen: Any) -> Any:
-    build = build_of(chosen, params, decay, scheduled)
+    build_any = build_of(chosen, params, decay, scheduled)
+
+    def build(step: Step) -> Any:
+      return build_any(step._replace(matrices=are_matrices))
+
     behaviour = behaviour_of(build, params)
     return build, behaviour, frozen_in(behaviour)
 
   build, behaviour, untrained = attempt('optimizer', chosen, USABLE, look_at)
-  each_step = Step(0.0, matrices=_answers('matrices', matrices, paths))
-  transformation = clocked(build, cycles, stage.words, each_step)
+  transformation = clocked(build, cycles, stage.words)
 
   # What a reset does to each leaf.
   is_kept = _answers('frozen', frozen, paths)
@@ -88,7 +88,7 @@ def training(
   check(is_some, 'frozen', described(frozen), must_be)
   is_kept = untrained if is_kept is None else is_kept
   kept = [path for path, is_frozen in zip(paths, is_kept) if is_frozen]
-  declared = _declared(chosen, params) if optimizer is None else None
+  declared = chosen.roles(params) if optimizer is None else None
   roles, doubtful = roles_of(behaviour, is_kept, declared)
   lacks = f'(this optimizer has no blend of {", ".join(doubtful)})'
   must_be = f'FullReset() or Cyclic() {lacks}'
@@ -105,34 +105,9 @@ def training(
     update=transformation.update,
     gradient_point=gradient_point,
     frozen=tuple(map(keystr, kept)),
-    role_of=_role_in(roles, frozenset(kept)),
+    role_of=role_in(roles.__getitem__, frozenset(kept)),
     lacks=lacks if doubtful else '',
   )
-
-
-def _declared(optimizer: Any, params: Any) -> RoleOf:
-  """What the settings' optimizer says of the leaves of its state."""
-  in_model = role_in(optimizer, params)
-  return lambda path: in_model((OPT_STATE, *path))
-
-
-def _role_in(of_state: Mapping[Any, int], frozen: Collection[Any]) -> RoleOf:
-  """What a reset does to each leaf of a model.
-
-  Args:
-    of_state: by the key paths of the optimizer's state.
-    frozen: key paths of the parameters that are kept.
-  """
-
-  def role_of(path: Any) -> int:
-    part, rest = path[0], path[1:]
-    if part == OPT_STATE:
-      return of_state[rest]
-    if part.name == 'model_state':
-      return STATISTIC
-    return KEPT if rest in frozen else ITERATE
-
-  return role_of
 
 
 def _answers(

@@ -1,4 +1,4 @@
-"""Optimizers beyond the core's."""
+"""Nesterov momentum: inside Adam, and alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import optax
+from jax.tree_util import tree_map
 
 from ..core.checks import Checked, NonNegative, Positive, Share
-from .step import AdamW, Step, averaged, clipped
+from .adamw import AdamW
+from .step import Optimizer, Step, averaged, descent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +29,8 @@ class NadamW(AdamW):
   2019, "On empirical comparisons of optimizers for deep learning", table 1.
   """
 
-  def direction(self) -> optax.GradientTransformation:
+  def direction(self, step: Step) -> optax.GradientTransformation:
+    del step
     b1, b2 = 1.0 - self.one_minus_beta1, self.beta2
 
     def update(
@@ -36,19 +39,19 @@ class NadamW(AdamW):
       del params
       count = state.count + 1
       mu = averaged(state.mu, grads, b1)
-      nu = averaged(state.nu, jax.tree_util.tree_map(jnp.square, grads), b2)
+      nu = averaged(state.nu, tree_map(jnp.square, grads), b2)
 
-      def step(m: jax.Array, v: jax.Array) -> jax.Array:
+      def scaled(m: jax.Array, v: jax.Array) -> jax.Array:
         return m / (1 - b1**count) / (jnp.sqrt(v / (1 - b2**count)) + self.eps)
 
-      updates = jax.tree_util.tree_map(step, averaged(mu, grads, b1), nu)
+      updates = tree_map(scaled, averaged(mu, grads, b1), nu)
       return updates, optax.ScaleByAdamState(count, mu, nu)
 
     return optax.GradientTransformation(optax.scale_by_adam().init, update)
 
 
 @dataclasses.dataclass(frozen=True)
-class Nesterov(Checked):
+class Nesterov(Checked, Optimizer):
   """Gradient descent with Nesterov momentum, for workloads where Adam fails.
 
     m <- b1 m + g,   update = b1 m + g
@@ -66,15 +69,7 @@ class Nesterov(Checked):
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
   moments: ClassVar[tuple[str, ...]] = ('trace',)
-  iterates: ClassVar[tuple[str, ...]] = ()
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    return optax.chain(
-      clipped(self.grad_clip),
-      optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True),
-      optax.add_decayed_weights(self.weight_decay * step.weight_decay),
-      optax.scale(-step.rate),  # type: ignore[operator]
-    )
-
-  def gradient_point(self, state: Any, params: Any) -> Any:
-    return params
+    direction = optax.trace(decay=1.0 - self.one_minus_beta1, nesterov=True)
+    return descent(direction, step, self.weight_decay, self.grad_clip)

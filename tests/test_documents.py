@@ -28,8 +28,9 @@ from reset_cycles.cli import main as cli
 from reset_cycles.core import checks, horizon, schedules
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
-from reset_cycles.optimizers import step as optimizers
-from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.adamw import AdamW, Rms, RmsW
+from reset_cycles.optimizers.average import Averaged
+from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.peaks import RelativePeak, SpectralPeak
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, ScheduleParams
 from reset_cycles.soft_reset import Cyclic, SoftReset
@@ -211,8 +212,8 @@ def test_the_page_on_extending_as_it_is_written(capsys):
 
 CLASSES = (
   *(ScheduleParams, schedules.Cycle, schedules.LinearWarmup, schedules.Cosine),
-  *(schedules.Cooldown, optimizers.AdamW, optimizers.ScheduleFreeAdamW),
-  *(ScheduleFreeMuon, SoftReset, SmoothedLossRule, Progress),
+  *(schedules.Cooldown, AdamW, Rms, RmsW, Muon, Averaged),
+  *(SoftReset, SmoothedLossRule, Progress),
   *(RelativePeak, SpectralPeak, horizon.TimeHorizon),
 )
 
@@ -248,7 +249,7 @@ def test_every_setting_is_in_the_table():
       is_given = field.default is not dataclasses.MISSING
       default = f'={field.default!r}' if is_given else ''
       name = f'`{kind.__name__}.{field.name}{default}`'
-      if field.name in said:  # Schedule-Free has AdamW's as well.
+      if field.name in said:  # RmsW has those of Rms as well.
         right = right_of(kind, field.name)
         rows.append(f'| {name} | {right} | {said[field.name]} |')
   head = ['| setting and default | must be | meaning |', '|---|---|---|']

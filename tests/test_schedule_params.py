@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import operator
 import re
 
 import jax.numpy as jnp
@@ -11,12 +12,19 @@ import pytest
 from helpers import fake_benchmark
 from helpers.replay import config_of, replay
 from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
+from reset_cycles.core.checks import replaced_at
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.early_switching import Progress, SmoothedLossRule
-from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.adamw import AdamW, Rms, RmsW
+from reset_cycles.optimizers.average import Averaged
+from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.peaks import RelativePeak, SpectralPeak
-from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step
+from reset_cycles.optimizers.schedule_free import (
+  ScheduleFreeAdamW,
+  ScheduleFreeMuon,
+)
+from reset_cycles.optimizers.step import Step
 from reset_cycles.schedule_params import (
   MUON,
   SCHEDULE_PARAMS,
@@ -32,7 +40,10 @@ POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
 NOT_NEGATIVE, COUNT = 'a number in [0, inf)', 'a whole number of at least 1'
 CYCLES, SHAPE = 'a tuple of one or more Cycles', 'a shape such as Cosine()'
 RELATIVE = 'an object such as RelativePeak()'
+DIRECTION = 'a direction that the rate is applied to, such as Rms()'
+AVERAGED = 'an optimizer whose trained weights are evaluated, such as AdamW()'
 NAN, INF = math.nan, math.inf
+averaged = functools.partial(Averaged, AdamW())
 params_with = functools.partial(ScheduleParams, **vars(THESIS))
 REFUSED = (
   (params_with, 'cycles', ((), Cycle(), (Cycle(), 'cosine')), CYCLES),
@@ -56,24 +67,25 @@ REFUSED = (
   (Cosine, 'floor', (1.0, NAN), SHARE),
   (Cooldown, 'share', (0.0, 1.1), 'a number in (0, 1]'),
   (Cooldown, 'floor', (-0.1, 1.0), SHARE),
+  (AdamW, 'one_minus_beta1', (0.0, 1.1, 'much'), 'a number in (0, 1]'),
+  *((kind, 'beta2', (-0.1, 1.0, 'm'), SHARE) for kind in (AdamW, Rms, RmsW)),
+  *((kind, 'eps', (0.0, INF, 'm'), POSITIVE) for kind in (AdamW, Rms, RmsW)),
   *(
     (kind, field, values, right)
-    for kind in (AdamW, ScheduleFreeAdamW, ScheduleFreeMuon)
+    for kind in (AdamW, RmsW, Muon)
     for field, values, right in (
-      ('one_minus_beta1', (0.0, 1.1, 'much'), 'a number in (0, 1]'),
-      ('beta2', (-0.1, 1.0, 'much'), SHARE),
       ('weight_decay', (-0.1, INF, '0'), NOT_NEGATIVE),
-      ('eps', (0.0, INF, 'much'), POSITIVE),
       ('grad_clip', (0.0, -1.0, NAN, 'much'), POSITIVE),
     )
   ),
-  *(
-    (kind, field, (-0.1, NAN), NOT_NEGATIVE)
-    for kind in (ScheduleFreeAdamW, ScheduleFreeMuon)
-    for field in ('r', 'weight_lr_power')
-  ),
-  (ScheduleFreeMuon, 'momentum', (-0.1, 1.0, NAN), SHARE),
-  (ScheduleFreeMuon, 'adam_share', (-0.1, 1.1, NAN), UNIT),
+  (Muon, 'momentum', (-0.1, 1.0, NAN), SHARE),
+  (Muon, 'rest', ('adam', Rms, AdamW(), SoftReset()), DIRECTION),
+  (Muon, 'rest_share', (-0.1, 1.1, NAN), UNIT),
+  (Averaged, 'inner', ('adamw', AdamW, Averaged(AdamW())), AVERAGED),
+  (averaged, 'one_minus_beta1', (0.0, 1.1, 'm'), 'a number in (0, 1]'),
+  (averaged, 'r', (-0.1, NAN), NOT_NEGATIVE),
+  (averaged, 'weight_lr_power', (-0.1, NAN), NOT_NEGATIVE),
+  (averaged, 'keep', (-0.1, 1.1, NAN), UNIT),
   (SoftReset, 'alpha', (-0.1, 1.5, NAN), UNIT),
   (SoftReset, 'scale', ('logg',), 'one of log, linear. Did you mean log?'),
   (SoftReset, 'fade', (-0.1, NAN, INF), NOT_NEGATIVE),
@@ -238,28 +250,26 @@ CHANGES = (
   (weights, PARAMS, 'optimizer', {'one_minus_beta1': 0.5, 'beta2': 0.5}),
   (weights, PARAMS, 'optimizer', {'weight_decay': 0.9, 'eps': 0.5}),
   (weights, PARAMS, 'optimizer', {'grad_clip': 1.0}),
-  (weights, FREE, 'optimizer', {'weight_decay': 0.9, 'eps': 0.5}),
-  (weights, FREE, 'optimizer', {'beta2': 0.5, 'grad_clip': 1.0}),
   (weights, FREE, 'optimizer', {'one_minus_beta1': 0.5, 'r': 2.0}),
-  (weights, FREE, 'optimizer', {'weight_lr_power': 0.0}),
-  (weights, MUON_FREE, 'optimizer', {'adam_share': 0.9, 'beta2': 0.5}),
-  (weights, MUON_FREE, 'optimizer', {'eps': 0.5, 'weight_lr_power': 0.0}),
-  (matrix, MUON_FREE, 'optimizer', {'one_minus_beta1': 0.5, 'r': 1.0}),
-  (matrix, MUON_FREE, 'optimizer', {'weight_decay': 0.9, 'grad_clip': 1.0}),
-  (matrix, MUON_FREE, 'optimizer', {'momentum': 0.5}),
+  (weights, FREE, 'optimizer', {'weight_lr_power': 0.0, 'keep': 0.5}),
+  (weights, FREE, 'optimizer', {'inner': AdamW()}),
+  (weights, FREE, 'optimizer.inner', {'weight_decay': 0.9, 'eps': 0.5}),
+  (weights, FREE, 'optimizer.inner', {'beta2': 0.5, 'grad_clip': 1.0}),
+  (weights, MUON_FREE, 'optimizer.inner', {'rest_share': 0.9}),
+  (weights, MUON_FREE, 'optimizer.inner', {'rest': Rms(0.5)}),
+  (weights, MUON_FREE, 'optimizer.inner.rest', {'beta2': 0.5, 'eps': 0.5}),
+  (matrix, MUON_FREE, 'optimizer.inner', {'weight_decay': 0.9}),
+  (matrix, MUON_FREE, 'optimizer.inner', {'grad_clip': 1.0, 'momentum': 0.5}),
   (trained, PARAMS, None, {'label_smoothing': 0.5}),
   (dropout, PARAMS, None, {'dropout_rate': 0.5}),
 )
 
 
 def with_part(params, name, changes):
-  if name == 'cycles':
-    cycles = [dataclasses.replace(c, **changes) for c in params.cycles]
-    changes = {name: tuple(cycles)}
-  elif name is not None:
-    part = dataclasses.replace(getattr(params, name), **changes)
-    changes = {name: part}
-  return dataclasses.replace(params, **changes)
+  for field, value in changes.items():
+    path = field if name is None else f'{name}.{field}'
+    params = replaced_at(params, path, value)
+  return params
 
 
 @pytest.mark.parametrize(
@@ -277,13 +287,13 @@ def test_every_setting_changes_a_run(look, params, name, changes):
 def test_no_setting_is_missing_above():
   def kind(params, name):
     kinds = {None: ScheduleParams, 'cycles': Cycle}
-    return kinds.get(name) or type(getattr(params, name))
+    return kinds.get(name) or type(operator.attrgetter(name)(params))
 
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
   known |= {(SoftReset, 'scale')}  # the twin of tests/engine/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
   classes += (TimeHorizon, RelativePeak, SpectralPeak, AdamW, Cyclic)
-  classes += (ScheduleFreeAdamW, ScheduleFreeMuon)
+  classes += (Averaged, RmsW, Muon, Rms)
   assert known == {
     (cls, field.name) for cls in classes for field in dataclasses.fields(cls)
   }
@@ -313,6 +323,7 @@ def test_the_numbers_of_the_thesis():
 def test_soft_reset_has_the_numbers_that_the_pages_say():
   """A share of .06 of the weights' size; .02 of a cycle warm up, .1 fall."""
   shares = {(c.warmup_factor, c.decay.share) for c in SOFT_RESET.cycles}
+  assert SOFT_RESET.optimizer == ScheduleFreeAdamW()
   assert SOFT_RESET.relative_peak == RelativePeak(0.06)
   assert shares == {(0.02, 0.1)}
   assert [c.length for c in SOFT_RESET.cycles] == [1.0, 2.0, 4.0, 8.0]
@@ -330,7 +341,7 @@ def test_the_settings_in_force_are_what_the_pages_say():
     ),
   }
   assert dataclasses.replace(MUON, **own) == SOFT_RESET
-  assert isinstance(MUON.optimizer, ScheduleFreeMuon)
+  assert MUON.optimizer == ScheduleFreeMuon()
   assert MUON.switching == Progress(window=0.06)
   assert MUON.reset == SoftReset(alpha=0.5, scale='linear', fade=2.0)
   assert MUON.repeat and MUON.early_switching

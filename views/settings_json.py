@@ -21,9 +21,9 @@ from .. import early_switching, schedule_params, soft_reset
 from ..any_optax import from_optax
 from ..core import schedules
 from ..core.checks import check, check_count, check_has_field, did_you_mean
-from ..optimizers import average, muon, peaks
-from ..optimizers import momentum as further_optimizers
-from ..optimizers import step as optimizers
+from ..optimizers import adamw, average, momentum, muon, peaks
+from ..optimizers.average import EMA
+from ..optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeMuon
 from ..schedule_params import ScheduleParams
 from ..shapes import composed as composed_shapes
 from ..shapes import simple as shapes
@@ -33,11 +33,16 @@ _CLASSES: dict[str, Any] = {
   name: value
   for module in (
     *(schedule_params, soft_reset, early_switching),
-    *(schedules, optimizers, muon, peaks),
-    *(shapes, composed_shapes, further_optimizers, average, from_optax),
+    *(schedules, adamw, momentum, muon, average, peaks),
+    *(shapes, composed_shapes, from_optax),
   )
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)
+}
+# Names of averages, which earlier runs have written as classes.
+_CLASSES |= {
+  function.__name__: function
+  for function in (EMA, ScheduleFreeAdamW, ScheduleFreeMuon)
 }
 
 
@@ -106,8 +111,7 @@ def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
   given = dict(value)
   is_new = 'class' in given
   kind: Any = _class_of(given.pop('class'), where) if is_new else type(in_force)
-  has_fields = dataclasses.is_dataclass(kind)
-  if not has_fields:
+  if not is_new and not dataclasses.is_dataclass(kind):
     raise ValueError(f'{where or "settings"}: class is missing in {value!r}.')
   for name in given:
     check_has_field(kind, name, _joined(where, name))

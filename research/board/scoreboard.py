@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...mini_algoperf import files
-from ...optimizers.peaks import Peak, SpectralPeak
+from ...optimizers.peaks import SpectralPeak
 from ...views.pages import render
 from .. import scores
 from . import conditions, entries
@@ -141,7 +141,7 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
     ],
     factor_of=entries.factor_of,
     by_weights={
-      name: (params.relative_peak.share, _size_of(params.relative_peak))
+      name: _share_of(params.relative_peak)
       for name, params in ABLATIONS.items()
       if params.relative_peak and name in {run.submission for run in usable}
     },
@@ -150,11 +150,11 @@ def page(runs: Sequence[BoardRun], reading: str = '') -> str:
   )
 
 
-def _size_of(peak: Peak) -> str:
-  """What its share is a share of, in words."""
+def _share_of(peak: Any) -> tuple[float, str]:
+  """Its share, and what that is a share of, in words."""
   if isinstance(peak, SpectralPeak):
-    return 'the spectral size of the matrices'
-  return 'the size of the weights'
+    return peak.share, 'the spectral size of the matrices'
+  return peak.share, 'the size of the weights'
 
 
 def _scored(runs: Sequence[BoardRun]) -> Sequence[BoardRun]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime as dt
-import functools
 import itertools
 import math
 import os
@@ -40,12 +39,11 @@ from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.core.evaluation import Target
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.engine.control import start
-from reset_cycles.engine.model_reset import Model, ModelReset
+from reset_cycles.engine.model_reset import Model, ModelReset, role_in
 from reset_cycles.engine.state import RunConfig, words_of
 from reset_cycles.engine.train_step import loss_in_training, train_step
 from reset_cycles.mini_algoperf import files
-from reset_cycles.optimizers.roles import role_by_field
-from reset_cycles.optimizers.step import clocked
+from reset_cycles.optimizers.clocked import clocked
 from reset_cycles.submission import make_submission
 
 from .models import MODELS
@@ -315,7 +313,7 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   batch = shaped(workload.batch, lead, count if has_axis else 1)
   reset = ModelReset(
     devices,
-    functools.partial(role_by_field, chosen.optimizer),
+    role_in(chosen.optimizer.roles(held)),
     lambda params: transformation.init(params).inner,
     Model(model, None, opt_state.inner),
   )

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from typing import Any
 
+from ...core.checks import replaced_at
 from ...engine.records import as_plain
 from ...optimizers.peaks import SpectralPeak
 from ...schedule_params import MUON, SOFT_RESET, THESIS, ScheduleParams
@@ -27,12 +28,9 @@ def scaled(params: ScheduleParams, factor: float) -> ScheduleParams:
 
 
 def _muon(share: float, decay: float) -> ScheduleParams:
-  own: Any = MUON.optimizer
-  return dataclasses.replace(
-    MUON,
-    optimizer=dataclasses.replace(own, weight_decay=decay),
-    relative_peak=SpectralPeak(share, whole=1e9),
-  )
+  params = replaced_at(MUON, 'optimizer.inner.weight_decay', decay)
+  peak = SpectralPeak(share, whole=1e9)
+  return dataclasses.replace(params, relative_peak=peak)
 
 
 _replaced = functools.partial(dataclasses.replace, SOFT_RESET)

@@ -15,11 +15,12 @@ from helpers.runs import GENERATIONS, PARAMS, assert_close, new_driver
 from reset_cycles.any_optax.from_optax import FromOptax
 from reset_cycles.cli import main as cli
 from reset_cycles.core.devices import Devices
-from reset_cycles.engine.model_reset import Model, ModelReset
+from reset_cycles.engine.model_reset import Model, ModelReset, role_in
 from reset_cycles.engine.records import as_plain
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
-from reset_cycles.optimizers.roles import COUNT, KEPT, MOMENT, role_in
-from reset_cycles.optimizers.step import AdamW, Step
+from reset_cycles.optimizers.roles import COUNT, KEPT, MOMENT
+from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import ResetPlan
 from reset_cycles.views import settings_json
 
@@ -60,7 +61,7 @@ def reset(optimizer, plan):
   devices = Devices()
   model = devices.place(Model(params, (), state))
   init = optimizer.build(Step(RATE)).init
-  resets = ModelReset(devices, role_in(optimizer, LIKE), init, model)
+  resets = ModelReset(devices, role_in(optimizer.roles(LIKE)), init, model)
   fresh = {name: np.ones_like(x) for name, x in BEGUN.items()}
   return resets(model, (fresh, ()), plan)[0]
 

@@ -15,8 +15,8 @@ from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cosine, Cycle
 from reset_cycles.early_switching import SmoothedLossRule, Verdict
 from reset_cycles.mini_algoperf.submission_loader import load_submission
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.peaks import RelativePeak
-from reset_cycles.optimizers.step import AdamW
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 from reset_cycles.shapes.composed import Chained
 from reset_cycles.soft_reset import FULL, SoftReset

@@ -15,7 +15,7 @@ from reset_cycles.cli import handed_in
 from reset_cycles.cli import main as cli
 from reset_cycles.cli.handed_in import ROOT
 from reset_cycles.engine.records import as_plain
-from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.schedule_free import ScheduleFreeMuon
 from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import (
   MUON,

@@ -10,9 +10,11 @@ import pytest
 
 from helpers.run_files import python
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.engine.model_reset import Model, ModelReset
-from reset_cycles.optimizers.roles import KEPT, role_by_field
-from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step
+from reset_cycles.engine.model_reset import Model, ModelReset, role_in
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.roles import KEPT
+from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
+from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import (
   Cyclic,
   FullReset,
@@ -73,7 +75,7 @@ def programs(kind, name):
   state = jax.tree_util.tree_map(np.asarray, init(OLD))
   before = Model(OLD, OLD_STATS, filled(state, 9))
   model = devices.put(before)
-  roles = functools.partial(role_by_field, OPTIMIZERS[name])
+  roles = role_in(OPTIMIZERS[name].roles(None))
   return devices, before, ModelReset(devices, roles, init, model)
 
 
@@ -147,15 +149,18 @@ def test_every_leaf_is_one_blend(
     blended, fresh=zeros, keep=keep_moments, share=1 - keep_moments
   )
   is_own = lambda part: hasattr(part, 'nu')
-  old, state = (
+  of_adam, state_of_adam = (
     next(filter(is_own, jax.tree_util.tree_leaves(s, is_leaf=is_own)))
     for s in (before.opt_state, found.opt_state)
   )
-  assert state.count == (old.count if keep_counts else 0) and old.count != 0
-  assert_close(state.nu, shrunk(old.nu))
+  assert state_of_adam.count == (of_adam.count if keep_counts else 0)
+  assert of_adam.count != 0
+  assert_close(state_of_adam.nu, shrunk(of_adam.nu))
   if name == 'adamw':
-    assert_close(state.mu, shrunk(old.mu))
+    assert_close(state_of_adam.mu, shrunk(of_adam.mu))
     return
+  old, state = before.opt_state, found.opt_state
+  assert state.count == (old.count if keep_counts else 0) and old.count != 0
   assert_close(state.z, mixed(old.z, NEW))
   # The weight of the average is that of what is kept of x.
   assert_close(state.weight_sum, np.float32((1 - tau) * old.weight_sum))
@@ -183,7 +188,7 @@ def test_what_a_reset_did(kind, plan, tau, keep_moments):
   init = AdamW().build(Step(np.float32(0))).init
   ones = jax.tree_util.tree_map(lambda x: np.ones_like(x), init(old))
   model = devices.put(Model(old, None, ones))
-  roles = functools.partial(role_by_field, AdamW())
+  roles = role_in(AdamW().roles(None))
   reset = ModelReset(devices, roles, init, model)
   _, effect = reset(model, (new, None), plan)
   change = tau * math.sqrt(157.25) / 13
@@ -230,10 +235,13 @@ def test_whether_a_model_is_finite(kind):
     return {**tree, next(iter(tree)): np.full_like(tree[next(iter(tree))], INF)}
 
   state = model.opt_state
+  replaced = lambda path, x: bad(x) if path[-1].name == 'nu' else x
+  is_tree = lambda x: isinstance(x, dict)
+  squares = jax.tree_util.tree_map_with_path(replaced, state, is_leaf=is_tree)
   for broken in (
     before,
     model._replace(model_state=bad(OLD_STATS)),
-    model._replace(opt_state=state._replace(nu=bad(state.nu))),
+    model._replace(opt_state=squares),
     model._replace(opt_state=state._replace(z=bad(state.z))),
     model._replace(opt_state=state._replace(weight_sum=np.float32(NAN))),
   ):
@@ -255,7 +263,7 @@ def test_a_reset_compiles_nothing_after_set_up(kind, compilations):
   stats = {'m': np.ones(132, 'f')}
   init = ScheduleFreeAdamW().build(Step(np.float32(0))).init
   model = devices.put(Model(params, stats, init(params)))
-  roles = functools.partial(role_by_field, ScheduleFreeAdamW())
+  roles = role_in(ScheduleFreeAdamW().roles(None))
   with compilations() as compiled:
     reset = ModelReset(devices, roles, init, model)
   assert len(compiled) == 2
@@ -273,9 +281,9 @@ import numpy as np
 
 jax.config.update('jax_enable_x64', True)
 from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.engine.model_reset import Model, ModelReset
-from reset_cycles.optimizers.roles import role_by_field
-from reset_cycles.optimizers.step import AdamW, Step
+from reset_cycles.engine.model_reset import Model, ModelReset, role_in
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import SoftReset
 
 old, new = np.float64([1 / 3]), np.float32([1 / 7])
@@ -284,7 +292,7 @@ for devices in (Devices(), PmapDevices()):
   init = AdamW().build(Step(0.0)).init
   state = jax.tree_util.tree_map(lambda x: x + 1, init({'w': old}))
   model = devices.put(Model({'w': old}, None, state))
-  roles = functools.partial(role_by_field, AdamW())
+  roles = role_in(AdamW().roles(None))
   reset = ModelReset(devices, roles, init, model)
   found = devices.get(reset(model, ({'w': new}, None), SoftReset().plan(tau))[0])
   np.testing.assert_allclose(

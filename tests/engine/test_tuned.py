@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 
 from reset_cycles.engine.tuned import tuned, with_peak
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
-from reset_cycles.optimizers.step import AdamW
+from reset_cycles.optimizers.schedule_free import (
+  ScheduleFreeAdamW,
+  ScheduleFreeMuon,
+)
 from reset_cycles.schedule_params import (
+  MUON,
   SCHEDULE_PARAMS,
   SOFT_RESET,
   THESIS,
@@ -30,6 +35,11 @@ def at(path, value):
   return replace(SOFT_RESET, **{part: replace(old, **{field: value})})
 
 
+def free(**changes):
+  """SOFT_RESET with other numbers in its optimizer."""
+  return replace(SOFT_RESET, optimizer=ScheduleFreeAdamW(**changes))
+
+
 def test_without_hyperparameters_the_settings_stay():
   nothing = collections.namedtuple('Hyperparameters', ())()
   for hyperparameters in (None, {}, nothing):
@@ -39,11 +49,11 @@ def test_without_hyperparameters_the_settings_stay():
 @pytest.mark.parametrize(
   ('name', 'value', 'expected'),
   (
-    ('one_minus_beta1', 0.2, at(('optimizer', 'one_minus_beta1'), 0.2)),
-    ('beta2', 0.9, at(('optimizer', 'beta2'), 0.9)),
-    ('weight_decay', 0.0, at(('optimizer', 'weight_decay'), 0.0)),
+    ('one_minus_beta1', 0.2, free(one_minus_beta1=0.2)),
+    ('beta2', 0.9, free(beta2=0.9)),
+    ('weight_decay', 0.0, free(weight_decay=0.0)),
     ('alpha', 1.0, at(('reset', 'alpha'), 1.0)),
-    ('optimizer__eps', 1e-6, at(('optimizer', 'eps'), 1e-6)),
+    ('optimizer__eps', 1e-6, free(eps=1e-6)),
     ('reset__fade', 1.5, at(('reset', 'fade'), 1.5)),
     ('relative_peak__share', 0.1, at(('relative_peak', 'share'), 0.1)),
     ('dropout_rate', 0.1, replace(SOFT_RESET, dropout_rate=0.1)),
@@ -67,8 +77,16 @@ def test_a_name_means_a_field(name, value, expected):
 
 def test_a_field_of_an_optimizer_inside_an_average():
   averaged = replace(THESIS, optimizer=EMA(AdamW()))
-  found = tuned(averaged, {'weight_decay': 0.3, 'optimizer__decay': 0.9})
+  found = tuned(averaged, {'weight_decay': 0.3, 'optimizer__keep': 0.9})
   assert found.optimizer == EMA(AdamW(weight_decay=0.3), decay=0.9)
+
+
+def test_a_field_of_what_steps_the_rest():
+  """And the weight decay is that of all, the momentum that of matrices."""
+  given = {'beta2': 0.9, 'weight_decay': 0.3, 'optimizer__momentum': 0.5}
+  found = tuned(MUON, {**given, 'one_minus_beta1': 0.25})
+  own = ScheduleFreeMuon(0.25, 0.9, weight_decay=0.3, momentum=0.5)
+  assert found == replace(MUON, optimizer=own)
 
 
 def test_a_learning_rate_is_the_first_peak_to_the_last_bit():
@@ -137,7 +155,7 @@ def test_a_learning_rate_is_the_first_peak_and_the_others_keep_their_ratios():
     (
       SOFT_RESET,
       {'optimizer': AdamW(), 'weight_decay': 0.3},
-      'weight_decay=0.3: it is optimizer.weight_decay, and optimizer is optim',
+      'weight_decay=0.3: it is optimizer.inner.weight_decay, and optimizer is optim',
     ),
     (THESIS, {'reset.alpha': 0.5}, 'reset.alpha=0.5: must be one of learning'),
     (THESIS, {'cycles[0].peak': 0.5}, 'cycles[0].peak=0.5: must be one of'),

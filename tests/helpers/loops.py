@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.loop import Cycles, State
-from reset_cycles.optimizers.step import AdamW
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.schedule_params import THESIS
 
 WIDTH = 8

@@ -21,7 +21,7 @@ from helpers.runs import (
   new_driver,
   restore,
 )
-from reset_cycles.optimizers.muon import ScheduleFreeMuon
+from reset_cycles.optimizers.schedule_free import ScheduleFreeMuon
 
 # Settings, evaluations, step_hint, and the last step.
 MUON = dataclasses.replace(PARAMS, optimizer=ScheduleFreeMuon())

@@ -6,8 +6,10 @@ are worked out in exact decimals. Settings are only read.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -127,6 +129,18 @@ def tau(metric, target, first, rising, scale='log'):
   return min((math.log(metric) - math.log(target)) / way, 1.0)
 
 
+def numbers_in(part):
+  """The numbers of a part and of all parts in it, by name; the outer one's win."""
+  own, numbers = {}, {}
+  for field in dataclasses.fields(part):
+    value = getattr(part, field.name)
+    if dataclasses.is_dataclass(value):
+      numbers |= vars(numbers_in(value))
+    else:
+      own[field.name] = value
+  return SimpleNamespace(**{**numbers, **own})
+
+
 # Optimizers, as their papers and their authors' codes have them. Each takes a
 # start, gradients, rates, weight decays of each step and Hparams, and returns
 # what is trained after each step.
@@ -229,7 +243,7 @@ def muon(starts, grads, rates, h, sides):
         else:
           v[i] = b2 * v[i] + (1 - b2) * g**2
           scale = np.sqrt(v[i] / (1 - b2**t)) + h.eps
-          step = h.adam_share * (g / scale + h.weight_decay * y[i])
+          step = h.rest_share * (g / scale + h.weight_decay * y[i])
         z[i] = z[i] - rate * step
       x = [(1 - c) * a + c * b for a, b in zip(x, z)]
       y = [b1 * a + (1 - b1) * b for a, b in zip(x, z)]

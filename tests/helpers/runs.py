@@ -18,7 +18,7 @@ from reset_cycles.core.schedules import Cooldown
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.engine.records import read_events
 from reset_cycles.optimizers.peaks import RelativePeak
-from reset_cycles.optimizers.step import ScheduleFreeAdamW
+from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
 from reset_cycles.schedule_params import THESIS, ScheduleParams
 from reset_cycles.soft_reset import SoftReset
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import loops
 from helpers.trees import assert_close, host
-from reset_cycles.optimizers.step import AdamW
+from reset_cycles.optimizers.adamw import AdamW
 
 LABELS = {'hidden': 'a', 'output': 'b'}
 

@@ -18,9 +18,12 @@ from reset_cycles.core import clock as clock_lib
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Constant, Cooldown, Cosine, Cycle
 from reset_cycles.engine.records import as_plain
+from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.clocked import clocked
 from reset_cycles.optimizers.momentum import NadamW, Nesterov
-from reset_cycles.optimizers.step import AdamW, ScheduleFreeAdamW, Step, clocked
+from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
+from reset_cycles.optimizers.step import Step
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.shapes import composed as composed_shapes
 from reset_cycles.shapes import simple as shapes

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ....core.checks import replaced_at
 from ....core.schedules import Constant
 from ....optimizers.peaks import RelativePeak
 from ....schedule_params import MUON, SOFT_RESET, ScheduleParams
@@ -54,10 +55,10 @@ ABLATIONS: dict[str, ScheduleParams] = {
   'double_share': _DOUBLE_SHARE,
   'bare': _BARE,
   # The same at twice the rate; a step's weight decay is the same.
-  'bare_double_rate': dataclasses.replace(
-    _BARE,
-    cycles=(dataclasses.replace(SOFT_RESET.cycles[0], peak=2.0 * _RATE),),
-    optimizer=dataclasses.replace(_OPTIMIZER, weight_decay=0.5 * _DECAY),
+  'bare_double_rate': replaced_at(
+    replaced_at(_BARE, 'cycles.peak', 2.0 * _RATE),
+    'optimizer.inner.weight_decay',
+    0.5 * _DECAY,
   ),
   # Cycles begin with the model as it is: warm restarts of the rate.
   'without_soft': _without(reset=Cyclic()),

@@ -26,6 +26,7 @@ from ....core.evaluation import EvalResults, decode
 from ....core.workload import WorkloadApi
 from ....engine.train_step import loss_in_training, train_step
 from ....optimizers.momentum import NadamW
+from ....optimizers.step import Step
 
 # Budgets of self-tuning submissions over max_allowed_runtime_sec, and so, if
 # step_hint steps take max_allowed_runtime_sec, over step_hint.
@@ -59,7 +60,7 @@ def nadamw(
   return optax.chain(
     NadamW(
       one_minus_beta1=hparams.one_minus_beta1, beta2=hparams.beta2
-    ).direction(),
+    ).direction(Step(1.0)),
     optax.add_decayed_weights(hparams.weight_decay),
     optax.scale_by_schedule(lambda count: -rate(count)),
   )

@@ -22,6 +22,7 @@ from jax.tree_util import keystr, tree_map, tree_map_with_path
 
 from ....optimizers.momentum import NadamW
 from ....optimizers.orthogonal import orthogonalised
+from ....optimizers.step import Step
 from . import common
 
 LEARNING_RATE = 0.0001357495179
@@ -58,7 +59,9 @@ def optimizer(step_hint: int, budget: float) -> optax.GradientTransformation:
     optax.add_decayed_weights(MATRIX_DECAY),
     optax.scale(MULTIPLE),
   )
-  rest = optax.chain(REST.direction(), optax.add_decayed_weights(REST_DECAY))
+  rest = optax.chain(
+    REST.direction(Step(1.0)), optax.add_decayed_weights(REST_DECAY)
+  )
   return optax.chain(
     optax.multi_transform({'matrix': matrices, 'rest': rest}, kinds),
     optax.scale_by_schedule(lambda count: -rate(count)),

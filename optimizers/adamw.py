@@ -1,0 +1,99 @@
+"""Adam's steps, with decoupled weight decay: AdamW and, without momentum, RmsW."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.tree_util import tree_map
+
+from ..core.checks import Checked, Floor, NonNegative, Positive, Share
+from .step import Optimizer, Step, averaged, descent, held
+
+
+@dataclasses.dataclass(frozen=True)
+class AdamW(Checked, Optimizer):
+  """Adam with decoupled weight decay and, optionally, clipped gradients.
+
+  The defaults are the thesis', those of the benchmark's self-tuning baseline.
+
+  Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
+  """
+
+  one_minus_beta1: Share = 0.06733926164  # 1 - beta1
+  beta2: Floor = 0.9955159689799007  # decay of the mean of squared gradients
+  weight_decay: NonNegative = 0.08121616522670176  # times the learning rate
+  eps: Positive = 1e-8  # added to the root of that mean
+  grad_clip: Positive | None = None  # largest global norm; None: no clipping
+
+  moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
+
+  def direction(self, step: Step) -> optax.GradientTransformation:
+    """What the rate and the weight decay are applied to."""
+    del step
+    b1 = 1.0 - self.one_minus_beta1
+    return optax.scale_by_adam(b1=b1, b2=self.beta2, eps=self.eps)
+
+  def build(self, step: Step) -> optax.GradientTransformation:
+    direction = self.direction(step)
+    return descent(direction, step, self.weight_decay, self.grad_clip)
+
+
+class RmsState(NamedTuple):
+  """What `Rms` keeps."""
+
+  count: Any  # shape=(), dtype=int32
+  nu: Any  # the average of the squared gradients
+
+
+@dataclasses.dataclass(frozen=True)
+class Rms(Checked):
+  """Adam's direction without a first moment.
+
+    v <- b2 v + (1 - b2) g^2        direction = g / (sqrt(v / (1 - b2^t)) + eps)
+
+  t counts the steps at a rate above 0; at a rate of 0 neither t nor v moves.
+
+  Source: as `optax.scale_by_rms` with bias_correction, which optax 0.1.5 lacks.
+  """
+
+  beta2: Floor = 0.9955159689799007  # decay of the mean of squared gradients
+  eps: Positive = 1e-8  # added to the root of that mean
+
+  moments: ClassVar[tuple[str, ...]] = ('nu',)
+
+  def direction(self, step: Step) -> optax.GradientTransformation:
+    """What the rate and the weight decay are applied to."""
+
+    def init(params: Any) -> RmsState:
+      return RmsState(jnp.int32(0), tree_map(jnp.zeros_like, params))
+
+    def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+      del params
+      count = state.count + step.moves
+      nu = averaged(state.nu, tree_map(jnp.square, grads), self.beta2)
+      nu = held(step.moves, nu, state.nu)
+      # At a rate of 0 before the first step that moves, count is 0.
+      steps = jnp.maximum(count, 1)
+
+      def scaled(g: jax.Array, v: jax.Array) -> jax.Array:
+        return g / (jnp.sqrt(v / (1 - self.beta2**steps)) + self.eps)
+
+      return tree_map(scaled, grads, nu), RmsState(count, nu)
+
+    return optax.GradientTransformation(init, update)
+
+
+@dataclasses.dataclass(frozen=True)
+class RmsW(Rms, Optimizer):
+  """AdamW without a first moment, for an average that takes its place."""
+
+  weight_decay: NonNegative = 0.08121616522670176  # times the learning rate
+  grad_clip: Positive | None = None  # largest global norm; None: no clipping
+
+  def build(self, step: Step) -> optax.GradientTransformation:
+    direction = self.direction(step)
+    return descent(direction, step, self.weight_decay, self.grad_clip)

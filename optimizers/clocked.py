@@ -1,0 +1,75 @@
+"""An optimizer that the cycle clock tells its steps.
+
+What a step is told, such as its rate, comes from the clock; the transformation
+is built with it while the step is traced, as in `optax.inject_hyperparams`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ..core.clock import learning_rate, share_passed, unpacked, weight_decay
+from ..core.schedules import PlannedCycle
+from .step import Step
+
+# optax 0.1.5 has one kind of transformation.
+TRANSFORMATION: type[optax.GradientTransformation] = getattr(
+  optax, 'GradientTransformationExtraArgs', optax.GradientTransformation
+)
+
+
+class ClockedState(NamedTuple):
+  """State of `clocked`: arrays only, to be saved and restored as they are."""
+
+  inner: Any  # of the optimizer's own transformation
+  clock: Any  # shape=(8,), dtype=int32; see `clock.packed`
+  control: Any  # shape=(words,), dtype=int32; see `state.to_words`
+
+
+def clocked(
+  build: Callable[[Step], Any],
+  cycles: Sequence[PlannedCycle],
+  begun: tuple[np.ndarray, np.ndarray],
+  told: Step | None = None,
+) -> optax.GradientTransformation:
+  """An optimizer that the clock tells its steps; its state is a `ClockedState`.
+
+  A step moves the clock's count. The rest of the clock, and the control, which
+  rides along, are replaced between steps; see `state.words_of`.
+
+  Args:
+    build: what the step is told -> the transformation that takes it.
+    cycles: those that the clock goes through.
+    begun: clock and control of a run that begins.
+    told: what is the same for every step, if anything: spread, matrices.
+  """
+  rate_of = jax.jit(functools.partial(learning_rate, cycles=cycles))
+  each = Step(0.0) if told is None else told
+
+  def init(params: Any) -> ClockedState:
+    first = each._replace(rate=jnp.float32(unpacked(begun[0]).peak))
+    inner = build(first).init(params)
+    return ClockedState(inner, *map(jnp.asarray, begun))
+
+  def update(
+    grads: Any, state: ClockedState, params: Any = None, **more: Any
+  ) -> tuple[Any, ClockedState]:
+    words = state.clock
+    step = each._replace(
+      rate=rate_of(words),
+      weight_decay=weight_decay(words, cycles),
+      passed=share_passed(words),
+    )
+    own = build(step)
+    updates, inner = own.update(grads, state.inner, params, **more)
+    clock = words.at[0].add(1)
+    return updates, ClockedState(inner, clock, state.control)
+
+  return TRANSFORMATION(init, update)

@@ -1,0 +1,59 @@
+"""Schedule-Free's average around AdamW and around Muon."""
+
+from __future__ import annotations
+
+from .adamw import Rms, RmsW
+from .average import Averaged
+from .muon import Muon
+
+
+def ScheduleFreeAdamW(
+  one_minus_beta1: float = 0.1,
+  beta2: float = 0.9955159689799007,
+  weight_decay: float = 0.08121616522670176,
+  eps: float = 1e-8,
+  grad_clip: float | None = None,
+  r: float = 0.75,
+  weight_lr_power: float = 2.0,
+) -> Averaged:
+  """Schedule-Free AdamW: the average takes the place of the first moment.
+
+  The defaults are those of `SOFT_RESET`, the numbers of the self-tuning winner of
+  2024.
+
+  Args:
+    one_minus_beta1, r, weight_lr_power: see `Averaged`.
+    beta2, weight_decay, eps, grad_clip: see `RmsW`.
+
+  Source: Defazio et al. 2024, "The road less scheduled", algorithm 1.
+  """
+  inner = RmsW(beta2, eps, weight_decay, grad_clip)
+  return Averaged(inner, one_minus_beta1, r, weight_lr_power)
+
+
+def ScheduleFreeMuon(
+  one_minus_beta1: float = 0.3,
+  beta2: float = 0.9955159689799007,
+  weight_decay: float = 0.02,
+  eps: float = 1e-8,
+  grad_clip: float | None = None,
+  r: float = 2.0,
+  weight_lr_power: float = 2.0,
+  momentum: float = 0.8,
+  adam_share: float = 0.3,
+) -> Averaged:
+  """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
+
+  The defaults are those of `MUON`, the settings in force.
+
+  Args:
+    one_minus_beta1, r, weight_lr_power: see `Averaged`.
+    beta2, eps: see `Rms`.
+    momentum, weight_decay, grad_clip: see `Muon`.
+    adam_share: of the rate, for what is no matrix.
+
+  That both go together is ours.
+  """
+  rest = Rms(beta2, eps)
+  inner = Muon(momentum, weight_decay, rest, adam_share, grad_clip)
+  return Averaged(inner, one_minus_beta1, r, weight_lr_power)
