@@ -1,0 +1,221 @@
+"""What holds of every optimizer, and of every average around one."""
+
+import dataclasses
+import functools
+import importlib
+import json
+import pkgutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers.trees import assert_close, assert_same, host
+from reset_cycles import optimizers
+from reset_cycles.core.devices import Devices, PmapDevices
+from reset_cycles.engine.model_reset import Model, ModelReset, role_in
+from reset_cycles.engine.records import as_plain
+from reset_cycles.engine.train_step import train_step
+from reset_cycles.optimizers.adamw import AdamW, RmsW
+from reset_cycles.optimizers.average import EMA, Averaged
+from reset_cycles.optimizers.momentum import NadamW, Nesterov
+from reset_cycles.optimizers.muon import Muon
+from reset_cycles.optimizers.roles import COUNT, ITERATE, MOMENT
+from reset_cycles.optimizers.schedule_free import (
+  ScheduleFreeAdamW,
+  ScheduleFreeMuon,
+)
+from reset_cycles.optimizers.step import Step
+from reset_cycles.soft_reset import FULL, ResetPlan
+from reset_cycles.views.settings_json import from_plain
+
+pytestmark = pytest.mark.usefixtures('compiled_quickly')
+OPTIMIZERS = {
+  'adamw': AdamW(grad_clip=0.5),
+  'nadamw': NadamW(),
+  'nesterov': Nesterov(),
+  'rmsw': RmsW(),
+  'muon': Muon(),
+  'ema': EMA(AdamW(), decay=0.5),
+  'average_of_nesterov': Averaged(Nesterov(), r=1.0, keep=0.75),
+  'schedule_free_adamw': ScheduleFreeAdamW(),
+  'schedule_free_muon': ScheduleFreeMuon(),
+}
+EACH = pytest.mark.parametrize('name', OPTIMIZERS)
+# What a reset does to a leaf, by the last name on its path.
+ROLES = {
+  **dict.fromkeys(('mu', 'nu', 'trace'), MOMENT),
+  **dict.fromkeys(('z', 'weight_sum'), ITERATE),
+  'count': COUNT,
+}
+# The optimizers that keep moments which a rate of 0 moves: Adam's, as optax has it.
+MOVING = {'adamw', 'nadamw', 'nesterov', 'ema', 'average_of_nesterov'}
+START = {
+  'bias': np.float32([1.0, -2.0, 0.5]),
+  'half': np.asarray([[1.0, -0.5], [0.25, 2.0]], jnp.bfloat16),
+  'kernel': np.float32([[0.5, 3.0, -1.0], [2.0, 1.0, 0.25]]),
+}
+GRADS = jax.tree_util.tree_map(lambda x: (x * x - 1).astype(x.dtype), START)
+
+
+def field_of(path):
+  """The last name on a path."""
+  return [key.name for key in path if hasattr(key, 'name')][-1]
+
+
+@functools.cache
+def update_of(name):
+  """(rate, gradients, state, parameters) -> (parameters, state), compiled."""
+
+  def update(rate, grads, state, params):
+    tx = OPTIMIZERS[name].build(Step(rate))
+    updates, state = tx.update(grads, state, params)
+    return optax.apply_updates(params, updates), state
+
+  return jax.jit(update)
+
+
+def init(name, params=START):
+  tx = OPTIMIZERS[name].build(Step(jnp.float32(0.1)))
+  return tx.init(jax.tree_util.tree_map(jnp.asarray, params))
+
+
+@functools.cache
+def trained(name):
+  """Parameters and state after three steps, on the host."""
+  params, state = START, init(name)
+  for rate in np.float32([0.1, 0.05, 0.2]):
+    params, state = update_of(name)(rate, GRADS, state, params)
+  return host((params, state))
+
+
+def test_none_is_left_out():
+  modules = [
+    importlib.import_module(f'{optimizers.__name__}.{module.name}')
+    for module in pkgutil.iter_modules(optimizers.__path__)
+  ]
+  kinds = {
+    kind
+    for module in modules
+    for kind in vars(module).values()
+    if dataclasses.is_dataclass(kind) and hasattr(kind, 'build')
+  }
+  assert kinds == {type(optimizer) for optimizer in OPTIMIZERS.values()}
+
+
+@EACH
+def test_a_step_moves_every_parameter_and_keeps_all_types(name):
+  params, state = trained(name)
+  types = lambda tree: [x.dtype for x in jax.tree_util.tree_leaves(tree)]
+  assert types((params, state)) == types((START, init(name)))
+  for after, before in zip(params.values(), START.values()):
+    assert (after != before).all()
+    assert np.isfinite(after.astype(np.float32)).all()
+
+
+@EACH
+def test_a_rate_of_0_moves_nothing(name):
+  """As the first step, too, when no weight is there to be divided by."""
+  optimizer = OPTIMIZERS[name]
+  on_device = functools.partial(jax.tree_util.tree_map, jnp.asarray)
+  for params, state in map(on_device, (trained(name), (START, init(name)))):
+    after, then = update_of(name)(np.float32(0), GRADS, state, params)
+    assert_same(after, params)
+    assert_same(
+      optimizer.gradient_point(then, after),
+      optimizer.gradient_point(state, params),
+    )
+    if name not in MOVING:
+      assert_same(then, state)
+
+
+@EACH
+def test_json_there_and_back(name):
+  plain = json.loads(json.dumps(as_plain(OPTIMIZERS[name])))
+  assert from_plain(plain) == OPTIMIZERS[name]
+
+
+@EACH
+def test_no_buffer_is_donated_twice(name):
+  params = jax.tree_util.tree_map(jnp.asarray, START)
+  state = OPTIMIZERS[name].build(Step(jnp.float32(0.1))).init(params)
+  leaves = jax.tree_util.tree_leaves((params, state))
+  pointers = [leaf.unsafe_buffer_pointer() for leaf in leaves]
+  assert len({*pointers}) == len(pointers)
+
+
+@EACH
+def test_a_reset(name):
+  """Moments shrink, iterates blend, counts stay; all begins anew if it is full."""
+  optimizer, before, devices = OPTIMIZERS[name], trained(name), Devices()
+  fresh = jax.tree_util.tree_map(np.ones_like, START)
+  begun = init(name, fresh)
+  laid_out = lambda: devices.put(Model(before[0], (), before[1]))
+  start = lambda params: optimizer.build(Step(0.1)).init(params)
+  role_of = role_in(optimizer.roles(START))
+  resets = ModelReset(devices, role_of, start, laid_out())
+  found, _ = resets(laid_out(), (fresh, ()), ResetPlan(0.25, 0.875, True))
+
+  def expected(path, old, new):
+    keep, share = {
+      MOMENT: (0.875, 0.0),
+      ITERATE: (0.75, 0.25),
+      COUNT: (1, 0),
+    }[ROLES[field_of(path)]]
+    return np.asarray(keep * old + share * np.asarray(new), old.dtype)
+
+  as_by_hand = jax.tree_util.tree_map_with_path(expected, before[1], begun)
+  close = functools.partial(assert_close, rtol=1e-2, atol=1e-6)  # of bfloat16
+  wide = lambda tree: jax.tree_util.tree_map(np.float32, host(tree))
+  close(wide(found.opt_state), wide(as_by_hand))
+  found, _ = resets(laid_out(), (fresh, ()), FULL)
+  assert_same((found.params, found.opt_state), (fresh, begun))
+
+
+def steps_on(devices, name, has_axis):
+  """Parameters and state after two steps on all devices, as they lie there."""
+  optimizer = OPTIMIZERS[name]
+  tx = optimizer.build(Step(jnp.float32(0.1), spread=devices.spread))
+
+  def loss_fn(params, model_state, batch, rng):
+    del rng
+    terms = [jnp.sum(jnp.square(p)) for p in params.values()]
+    return batch.sum() * sum(terms), (batch.sum(), model_state)
+
+  params = {name: START[name] for name in ('bias', 'kernel')}
+  params = devices.put(params)
+  state = devices.init(tx.init, params)
+  body = train_step(loss_fn, tx, optimizer.gradient_point)
+  step = devices.compile_step(body)
+  batch = np.float32([1, 2, 0, 1, 1, 3, 1, 1])
+  batch = batch[:, None] if has_axis else batch
+  model_state = devices.put(np.float32(0))
+  for _ in range(2):
+    params, model_state, state, _ = step(
+      params, model_state, state, batch, jax.random.PRNGKey(0)
+    )
+  return params, state
+
+
+@EACH
+def test_eight_devices_step_as_one_does(name):
+  """In both generations, and every device holds the same."""
+  optimizer = OPTIMIZERS[name]
+  params = {name: START[name] for name in ('bias', 'kernel')}
+  state = optimizer.build(Step(jnp.float32(0.1))).init(
+    jax.tree_util.tree_map(jnp.asarray, params)
+  )
+  for _ in range(2):
+    point = optimizer.gradient_point(state, params)
+    grads = jax.tree_util.tree_map(lambda y: 2 * y, point)
+    params, state = update_of(name)(np.float32(0.1), grads, state, params)
+  for devices in (Devices(), PmapDevices()):
+    found = steps_on(devices, name, isinstance(devices, PmapDevices))
+    for leaf in jax.tree_util.tree_leaves(found):
+      copies = [np.asarray(shard.data) for shard in leaf.addressable_shards]
+      assert len(copies) == 8
+      for copy in copies[1:]:
+        np.testing.assert_array_equal(copy, copies[0])
+    assert_close(devices.get(found), (params, state), rtol=1e-5, atol=1e-6)
