@@ -103,7 +103,10 @@ def test_what_is_handed_in():
     for room in ('core', 'engine')
     for path in (ROOT / room).glob('[!_]*.py')
   }
-  names = 'muon', 'orthogonal', 'peaks', 'roles', 'step'
+  names = (
+    *('adamw', 'average', 'clocked', 'muon', 'orthogonal', 'peaks'),
+    *('roles', 'schedule_free', 'step'),
+  )
   optimizers = {f'optimizers/{name}.py' for name in names}
   assert set(TREES) == {f'{name}.py' for name in root} | rooms | optimizers
 
