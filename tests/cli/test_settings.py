@@ -281,7 +281,7 @@ def test_the_submission_form():
   assert all(value.strip() for value in info.values())
   assert re.fullmatch('[a-z0-9_]+', info['submission_folder'])
   assert (info['ruleset'], info['framework']) == ('self-tuning', 'JAX')
-  assert isinstance(SCHEDULE_PARAMS.optimizer, ScheduleFreeMuon)
+  assert SCHEDULE_PARAMS.optimizer == ScheduleFreeMuon()
   for part in ('cycles', 'soft reset', 'orthogonalised', 'Schedule-Free'):
     assert part in info['description']
   assert 'set to a share of the spectral size' in info['description']

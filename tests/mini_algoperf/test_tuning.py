@@ -59,7 +59,7 @@ def test_the_settings_in_force_take_the_search_space_of_the_root():
   for name, own in (
     ('relative_peak__share', SCHEDULE_PARAMS.relative_peak.share),
     ('one_minus_beta1', SCHEDULE_PARAMS.optimizer.one_minus_beta1),
-    ('optimizer__momentum', SCHEDULE_PARAMS.optimizer.momentum),
+    ('optimizer__momentum', SCHEDULE_PARAMS.optimizer.inner.momentum),
     ('weight_decay', SCHEDULE_PARAMS.optimizer.weight_decay),
   ):
     assert space[name]['min'] < own < space[name]['max'], name

@@ -134,7 +134,7 @@ def test_the_benchmarks_points_of_the_search_space_suit_the_settings():
     assert (
       found.relative_peak.share,
       found.optimizer.one_minus_beta1,
-      found.optimizer.momentum,
+      found.optimizer.inner.momentum,
       found.optimizer.weight_decay,
       found.dropout_rate,
       found.label_smoothing,
