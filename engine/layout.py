@@ -15,7 +15,7 @@ from ..core.plan import cycle_ends
 from .state import Control, RunConfig, clock_of
 
 # What a rate is multiplied by after a failure: see research/lost_runs/study.py.
-_RATE_AFTER_FAILURE = 0.5
+RATE_AFTER_FAILURE = 0.5
 # With fewer intervals, a cycle would be judged and reset by chance.
 _FEWEST_INTERVALS = 3
 # An evaluation within this share of an interval before the cycle's end counts
@@ -39,7 +39,7 @@ def following_cycle(
   cycles, rest = config.chain.cycles, control.planned_end - step
   fewest, rate_factor = _fewest_steps(control, config), control.rate_factor
   if has_failed:
-    lower = _RATE_AFTER_FAILURE * rate_factor
+    lower = RATE_AFTER_FAILURE * rate_factor
     is_rate = lower * min(c.cycle.peak for c in cycles) >= _SMALLEST
     rate_factor = lower if is_rate else rate_factor
   cycle = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)

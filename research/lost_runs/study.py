@@ -23,7 +23,7 @@ import pathlib
 import statistics
 from typing import Any
 
-from ...engine import control
+from ...engine import layout
 from ...mini_algoperf import RunOptions, runner
 from ...mini_algoperf.submission_loader import LoadedSubmission
 from ...mini_algoperf.trial import BatchSizes, Trial
@@ -183,7 +183,7 @@ def main() -> None:
       )
       rises = workload_of(name, 1.0).metric_rises
       goal = target_of(case, first, reached, rises)
-    control._RATE_AFTER_FAILURE = factor
+    layout.RATE_AFTER_FAILURE = factor
     values = (*key, *row_of(name, rate, case, seed, goal))
     with log.open('a', newline='') as file:
       writer = csv.writer(file)
