@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
-from ..core.evaluation import Evaluation, Target
+from ..core.evaluation import Evaluation, Target, Way
 from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
@@ -77,8 +77,8 @@ def rehearse(settings: ScheduleParams | None) -> None:
   _try(rule, 'observe', is_judged, right, rule.initial, seen, context)
   is_plan = lambda found: isinstance(found, ResetPlan) and _is_share(found.tau)
   _try(reset, 'plan', is_plan, 'a ResetPlan with tau in [0, 1]', 0.5)
-  run = seen, seen, target, 1, 10
-  _try(reset, 'tau', _is_share, 'a number in [0, 1]', *run)
+  way = Way(seen, seen, target, 1, 10)
+  _try(reset, 'tau', _is_share, 'a number in [0, 1]', way)
   if settings.horizon is not None:
     is_count = lambda found: _is_number(found) and 0 <= found < np.inf
     right = 'steps, a number of at least 0'

@@ -253,7 +253,7 @@ def test_a_submission_in_the_checkout(tmp_path):
   assert export(*flags) == 0
   own = tmp_path / 'x/self_tuning/own'
   text = (own / 'submission.py').read_text()
-  assert text == path.read_text().replace('from ...', 'from .reset_cycles.')
+  assert text == path.read_text().replace('from ....', 'from .reset_cycles.')
   files = python_files(own / 'reset_cycles')
   assert check_same(files) == IN_FORCE.decode()
 
