@@ -1,1 +1,1 @@
-"""The console script `reset-cycles`, one file per group of commands."""
+"""The console script `reset-cycles`; research/ has the commands of its questions."""

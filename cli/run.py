@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from ..mini_algoperf import RunOptions, user_code
-from ..research.errors import RunFailed
-from . import errors
-from .flags import (
+from ..console import errors
+from ..console.errors import RunFailed
+from ..console.flags import (
   COUNT,
   Command,
   completes,
@@ -19,6 +18,7 @@ from .flags import (
   switch,
   workloads,
 )
+from ..mini_algoperf import RunOptions, user_code
 
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(

@@ -6,24 +6,33 @@ import importlib
 import keyword
 import pathlib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
+from ..console import errors, flags
+from ..console.flags import PATH, command, completes, option, overwrite, switch
 from ..mini_algoperf import files
 from ..views import paths
-from . import errors, flags, handed_in
-from .flags import PATH, command, completes, option, overwrite, switch
+from . import handed_in
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
+
+
+def _names() -> Iterable[str]:
+  """The names of settings."""
+  from ..research.thesis.settings import RUNS
+
+  return 'muon', 'soft_reset', 'thesis', *RUNS
 
 
 _settings = option(
   'settings',
   'muon (the default), soft_reset, thesis, a run of `experiments`, or a .json '
   "file: fields of ScheduleParams to replace, or a run's settings.",
-  shell_complete=completes(flags.settings),
+  shell_complete=completes(_names),
 )
 
 

@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tqdm
 
+from ..console import errors
+from ..console.errors import RunFailed
 from ..engine.records import CYCLES, SETTINGS, read_events
 from ..mini_algoperf import checkpoints, experiment, files, runner, user_code
 from ..mini_algoperf.interrupts import Interrupts
 from ..mini_algoperf.trial import Trial, goes_on
-from ..research.errors import RunFailed
 from ..views import run_plot
 from ..views.run_files import MetricTarget
 from ..views.story import sentences, shown
-from . import errors
 
 
 def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:

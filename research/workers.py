@@ -20,7 +20,7 @@ from typing import Any
 
 import tqdm
 
-from .errors import RunFailed
+from ..console.errors import RunFailed
 
 # For the workers' XLA, which reads them when it is loaded.
 _ONE_THREAD = '--xla_cpu_multi_thread_eigen=false'

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ...console.errors import RunFailed
 from ...mini_algoperf import RunOptions, files, logger, metadata, runner
 from ...mini_algoperf.trial import BatchSizes, Trial
 from ...mini_algoperf.workloads.base import MiniWorkload
 from ...views.paths import META_DATA
 from .. import workers
-from ..errors import RunFailed
 from . import entries, stand_in
 from .conditions import get_condition
 from .entries import Contender

@@ -86,7 +86,7 @@ def export(entries: pathlib.Path) -> None:
       file = pathlib.Path(folder, f'{name}.json')
       file.write_text(json.dumps(as_plain(params)))
       out = pathlib.Path(folder, name)
-      command = [sys.executable, '-m', 'reset_cycles.cli.main', 'export']
+      command = [sys.executable, '-m', 'reset_cycles.cli', 'export']
       flags = [f'--settings={file}', f'--name={name}', f'--out={out}']
       subprocess.run([*command, *flags], check=True)
       shutil.rmtree(entries / name, ignore_errors=True)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import jax
 
+from ...console.errors import RunFailed
 from ...engine.records import CYCLES, SETTINGS
 from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
@@ -29,7 +30,6 @@ from ...views.paths import META_DATA, check_file, folder, read_object, visible
 from ...views.plans import read_plan
 from ...views.run_files import FLAGS, read_events, read_flags, run_seed
 from .. import workers
-from ..errors import RunFailed
 from . import registry as thesis
 from .settings import RUNS
 

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.run_files import python, python_path
 from reset_cycles.cli import main as cli
+from reset_cycles.console import program
 
 COMMANDS = cli.cli.commands
 PLOT = COMMANDS['plot']
@@ -165,7 +166,7 @@ def test_a_reader_that_goes_away():
     assert process.stdout.readline() == 'line\n'
     process.stdout.close()
     assert process.stderr.read() == ''
-  assert process.returncode == cli.NO_READER
+  assert process.returncode == program.NO_READER
 
 
 @pytest.mark.skipif(

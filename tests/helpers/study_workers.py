@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from reset_cycles.research.errors import RunFailed
+from reset_cycles.console.errors import RunFailed
 
 
 def note(job, root):

@@ -4,12 +4,12 @@ import pytest
 
 from helpers.fakes import write_package
 from helpers.run_files import read_csv
+from reset_cycles.console.errors import RunFailed
 from reset_cycles.mini_algoperf import files
 from reset_cycles.research.board import stand_in, study
 from reset_cycles.research.board.conditions import CONDITIONS
 from reset_cycles.research.board.entries import Contender
 from reset_cycles.research.board.study import Task
-from reset_cycles.research.errors import RunFailed
 
 # Ten steps, and what a submission writes down of what it is told.
 SUBMISSION = """\

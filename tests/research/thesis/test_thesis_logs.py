@@ -15,10 +15,10 @@ from helpers.fakes import write_submission
 from helpers.log_files import EVENTS, write_log, write_run
 from helpers.study_workers import kill, note
 from reset_cycles.cli import main as cli
+from reset_cycles.console.errors import RunFailed
 from reset_cycles.engine.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.research import workers
-from reset_cycles.research.errors import RunFailed
 from reset_cycles.research.thesis import folders as logs
 from reset_cycles.research.thesis import registry as thesis
 from reset_cycles.research.thesis.folders import Job

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import pathlib
+import runpy
 import shlex
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..views import paths
-from . import errors, flags
-from .flags import PATH, command, completes, option, overwrite, switch
+from ...console import errors, flags
+from ...console.flags import (
+  PATH,
+  command,
+  completes,
+  option,
+  overwrite,
+  switch,
+)
+from ...views import paths
 
 if TYPE_CHECKING:
-  from ..research.thesis.folders import Job, RunLog
+  from .folders import Job, RunLog
 
 _PLACES = {'logs': None, 'runs': pathlib.Path('experiment_runs/thesis')}
+
+
+def _names() -> Iterable[str]:
+  """The names of the figures."""
+  from .registry import FIGURES
+
+  return FIGURES
 
 
 def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,9 +51,7 @@ def _log_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @command
-@click.argument(
-  'figure', required=False, shell_complete=completes(flags.figures)
-)
+@click.argument('figure', required=False, shell_complete=completes(_names))
 def experiments(figure: str | None) -> None:
   """Lists the thesis' figures, or explains one such as fig3.8a.
 
@@ -48,7 +61,7 @@ def experiments(figure: str | None) -> None:
   and on the benchmark.
   """
   with errors.ended_by_signals():
-    from ..research.thesis import figure_text as texts
+    from . import figure_text as texts
   print(texts.figure_text(figure) if figure is not None else texts.list_text())
 
 
@@ -56,7 +69,7 @@ def experiments(figure: str | None) -> None:
 @option(
   'only',
   'Figures such as fig3.8a,fig3.11; fig3.8 is a, b and c. Default: all.',
-  shell_complete=completes(flags.figures),
+  shell_complete=completes(_names),
 )
 @option('seeds', 'Train seeds 1 to N.', click.IntRange(1, 10_000), default=1)
 @option('out', 'For pictures.', flags.NEW_FOLDER, default='experiment_figures')
@@ -75,8 +88,8 @@ def figures(
   own. Median and quartiles stand for several seeds.
   """
   with errors.ended_by_signals():
-    from ..research.thesis import figures as drawing
-    from ..research.thesis import registry as thesis
+    from . import figures as drawing
+    from . import registry as thesis
   names = only.split(',') if only is not None else thesis.FIGURES
   chosen = {
     own: figure
@@ -108,8 +121,8 @@ def results(
   On the three small workloads; runs that have no logs are trained first.
   """
   with errors.ended_by_signals():
-    from ..mini_algoperf import files
-    from ..research.thesis import results as findings
+    from ...mini_algoperf import files
+    from . import results as findings
   wanted = set(jobs := findings.wanted_jobs(range(1, seeds + 1)))
   page = paths.new_file(out, overwrite, '.md')
   words = ['reset-cycles', 'results', f'--seeds={seeds}', f'--out={out}']
@@ -132,17 +145,23 @@ def _complete_logs(
   jobs: int,
 ) -> contextlib.AbstractContextManager[list[RunLog]]:
   """All logs that the flags name; missing runs are trained first."""
-  from ..research.thesis.folders import complete_logs
-  from ..research.thesis.registry import LOGS
+  from .folders import complete_logs
+  from .registry import LOGS
 
   given = logs.split(',') if logs is not None else []
   own = [LOGS] if shipped and LOGS.is_dir() else []
   # An earlier folder takes precedence.
   roots = [*(paths.folder(text, '--logs=') for text in given), *own]
-  run = functools.partial(_run, click.get_current_context().obj)
-  return complete_logs(wanted, roots, runs, jobs, run)
+  return complete_logs(wanted, roots, runs, jobs, _run)
 
 
-def _run(main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
-  """`reset-cycles run`, in a worker."""
-  return main(['run', *words])
+def _run(words: Sequence[str]) -> int:
+  """The exit status of `reset-cycles run`, the program above, in a worker."""
+  sys.argv = ['reset-cycles', 'run', *words]
+  package = __name__.partition('.')[0]
+  try:
+    runpy.run_module(f'{package}.cli', run_name='__main__', alter_sys=True)
+  except SystemExit as e:
+    assert isinstance(e.code, int)
+    return e.code
+  raise AssertionError('the program ends with a status')

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from ..research.board.workload_sets import SETS, workloads_of
 from . import errors
 
 
@@ -68,25 +67,6 @@ def workloads() -> Iterable[str]:
   """The names of the stand-in's workloads, without an import of jax."""
   file = pathlib.Path(__file__).parents[1] / 'mini_algoperf/workloads'
   return json.loads((file / 'targets.json').read_text())['workloads']
-
-
-def studied() -> Iterable[str]:
-  """The names of workloads that a study takes, and of their sets."""
-  return *SETS, *workloads_of(tuple(SETS))
-
-
-def figures() -> Iterable[str]:
-  """The names of the thesis' figures."""
-  from ..research.thesis.registry import FIGURES
-
-  return FIGURES
-
-
-def settings() -> Iterable[str]:
-  """The names of settings."""
-  from ..research.thesis.settings import RUNS
-
-  return 'muon', 'soft_reset', 'thesis', *RUNS
 
 
 COUNT = click.IntRange(1)

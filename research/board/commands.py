@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Iterable
 
-from ..views import paths
-from . import errors, flags
-from .flags import COUNT, PATH, command, completes, option, overwrite, switch
+from ...console import errors, flags
+from ...console.flags import (
+  COUNT,
+  PATH,
+  command,
+  completes,
+  option,
+  overwrite,
+  switch,
+)
+from ...views import paths
+from .workload_sets import SETS, workloads_of
+
+
+def _names() -> Iterable[str]:
+  """The names of workloads that a study takes, and of their sets."""
+  return *SETS, *workloads_of(tuple(SETS))
 
 
 @command
@@ -20,7 +35,7 @@ from .flags import COUNT, PATH, command, completes, option, overwrite, switch
   'workloads',
   'selection, held_out, small ones, or file.py:ClassName.',
   default='selection',
-  shell_complete=completes(flags.studied),
+  shell_complete=completes(_names),
 )
 @option(
   'conditions',
@@ -46,7 +61,7 @@ def study(
   """
   # Workloads are made: a KeyboardInterrupt could get lost in a callback of jax.
   with errors.ended_by_signals():
-    from ..research.board import study as studies
+    from . import study as studies
 
     runs = studies.plan(
       submissions.split(',') if submissions is not None else (),
@@ -81,9 +96,9 @@ def scoreboard(
   in several folders counts as the last one has it.
   """
   with errors.ended_by_signals():
-    from ..research.board import runs as logs_lib
-    from ..research.board import scoreboard as pages
-    from ..research.board.ablation import page as ablations
+    from . import runs as logs_lib
+    from . import scoreboard as pages
+    from .ablation import page as ablations
   page = paths.new_file(out, overwrite, '.md')
   if not ablation:
     paths.check_free(page.with_name(pages.PICTURE), overwrite)

@@ -1,4 +1,4 @@
-"""`reset-cycles study`; tests/studies has what comes of it."""
+"""`reset-cycles study` and `scoreboard`: what they refuse and leave out."""
 
 import pytest
 

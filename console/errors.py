@@ -13,10 +13,15 @@ from ..mini_algoperf import user_code
 from ..mini_algoperf.interrupts import ENDING, handled
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-MESSAGE = 'reset-cycles: interrupted.'
+PROJECT = 'reset-cycles'  # before what is said on stderr
+MESSAGE = f'{PROJECT}: interrupted.'
 # What bad input raises: a RuntimeError if pathlib finds a loop of links, the
 # last two if numbers are too large.
 _USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
+
+
+class RunFailed(Exception):
+  """Something went wrong after training had begun; the message is for a user."""
 
 
 class SetupError(click.ClickException):
