@@ -169,7 +169,7 @@ docs-serve: docs ## Show the site at http://localhost:8000
 
 .PHONY: bench
 bench: .venv/.installed ## Measure what the submission costs beyond bare optax
-	$(BIN)/python -m reset_cycles.research.costs.measure $(BENCH_FLAGS)
+	$(BIN)/python -m reset_cycles.research.costs $(BENCH_FLAGS)
 
 .PHONY: clean
 clean: ## Remove environments, build and cache files; keep experiment_runs/

@@ -19,6 +19,7 @@ from ..console.flags import (
   workloads,
 )
 from ..mini_algoperf import RunOptions, user_code
+from ..research.board.commands import set_board_targets
 
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(
@@ -103,30 +104,22 @@ def set_targets(
     raise click.UsageError('--full has no effect without --board.')
   if board and data_dir is not None:
     raise click.UsageError('--data_dir has no effect with --board.')
+  if board:
+    set_board_targets(workload, full, overwrite)
+    return
   with errors.ended_by_signals():
     from ..mini_algoperf import targets, trial
     from ..mini_algoperf.workloads.base import read_targets
-    from ..research.board import measure_targets, stand_in
   with errors.setup_phase(workload=workload):
-    if board:
-      key = stand_in.target_key(workload, full)
-      path = stand_in.targets_file(workload)
-      known = stand_in.read_targets(workload)
-    else:
-      folder = trial.full_data_dir(data_dir)
-      search = targets.plan_search(workload, data_dir=folder)
-      key, path = search.workload.name, search.workload.targets_file
-      known = read_targets(path)
-    if key in known and not overwrite:
-      said = f'{path} has targets of {key} already'
-      raise ValueError(f'{said}: --overwrite replaces them.')
+    folder = trial.full_data_dir(data_dir)
+    search = targets.plan_search(workload, data_dir=folder)
+    key, path = search.workload.name, search.workload.targets_file
+    if key in read_targets(path) and not overwrite:
+      raise ValueError(
+        f'{path} has targets of {key} already: --overwrite replaces them.'
+      )
   try:
     with user_code.reported(None, workload, before_first_step=False):
-      if board:
-        found = measure_targets.measure(workload, full)
-        measure_targets.write(workload, full, found)
-        print(path)
-        return
       entry = targets.set_targets(search)
   except ValueError as e:
     raise RunFailed(str(e)) from e

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from ..core.checks import check_choice
 from . import errors
 
 
@@ -72,7 +73,34 @@ def workloads() -> Iterable[str]:
 COUNT = click.IntRange(1)
 PATH = _Path(path_type=pathlib.Path)
 NEW_FOLDER = _Path(file_okay=False, path_type=pathlib.Path)
+FILE = _Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 FOLDER = _Path(exists=True, file_okay=False, path_type=pathlib.Path)
+
+
+def read_seeds(text: str) -> list[int]:
+  """Seeds such as '1-3,7'; ValueError for anything else."""
+  seeds: list[int] = []
+  for part in text.split(','):
+    found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
+    if found is None:
+      raise ValueError(f'--seeds={text}: must be like 1-10 or 3,5,8.')
+    first, last = int(found[1]), int(found[2] or found[1])
+    if first > last:
+      raise ValueError(f'--seeds={text}: {part} must go from low to high.')
+    seeds.extend(range(first, last + 1))
+  return sorted(set(seeds))
+
+
+def read_names(flag: str, text: str | None, known: Iterable[str]) -> list[str]:
+  """Names with commas between them, each once; all known ones for None.
+
+  Raises:
+    ValueError: for a name that is not known.
+  """
+  names = [*known] if text is None else [*dict.fromkeys(text.split(','))]
+  for name in names:
+    check_choice(flag, name, known)
+  return names
 
 
 def command(function: Callable[..., None]) -> click.Command:

@@ -24,6 +24,7 @@ CONTEXT = {
 }
 # What `pip install reset-cycles[mini]` adds.
 _MINI_PACKAGES = 'jinja2 matplotlib sacrebleu scipy sklearn tqdm'.split()
+_BENCHMARK_PACKAGES = 'algoperf', 'jraph'
 
 
 def run(
@@ -53,9 +54,14 @@ def run(
   except click.ClickException as e:
     return _complain(e.format_message())
   except ModuleNotFoundError as e:
-    if e.name not in _MINI_PACKAGES:
+    package = (e.name or '').partition('.')[0]
+    if package in _MINI_PACKAGES:
+      how = "install it with pip install 'reset-cycles[mini]'"
+    elif package in _BENCHMARK_PACKAGES:
+      how = "an environment of the benchmark's main branch has it"
+    else:
       raise
-    return _complain(f"{e}: install it with pip install 'reset-cycles[mini]'.")
+    return _complain(f'{e}: {how}.')
   except BrokenPipeError:
     # Python ends silently when the output pipe is closed, as by `| head`.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,16 +6,21 @@ import pathlib
 import sys
 from collections.abc import Iterable
 
+import click
+
 from ...console import errors, flags
+from ...console.errors import RunFailed
 from ...console.flags import (
   COUNT,
   PATH,
+  Command,
   command,
   completes,
   option,
   overwrite,
   switch,
 )
+from ...mini_algoperf import user_code
 from ...views import paths
 from .workload_sets import SETS, workloads_of
 
@@ -67,12 +72,39 @@ def study(
       submissions.split(',') if submissions is not None else (),
       workloads.split(','),
       conditions.split(','),
-      studies.read_seeds(seeds),
+      flags.read_seeds(seeds),
     )
   out.mkdir(parents=True, exist_ok=True)
   to_train = studies.missing(runs, out)
   print(f'{len(runs)} runs, {len(to_train)} to train.', file=sys.stderr)
   studies.train_all(runs, out, jobs)
+
+
+@click.command(cls=Command)
+@option('workload', "A workload's name, or file.py:ClassName.", required=True)
+@switch('full', "Keep the workload's own length.")
+@overwrite
+def targets(workload: str, full: bool, overwrite: bool) -> None:
+  """Sets the targets of a workload of the study: `set-targets --board`."""
+  set_board_targets(workload, full, overwrite)
+
+
+def set_board_targets(workload: str, full: bool, overwrite: bool) -> None:
+  """Measures targets, and prints the file that they are written to.
+
+  Raises:
+    SetupError: if there are some, that must not be replaced.
+    RunFailed: if the training has no target to set.
+  """
+  with errors.ended_by_signals():
+    from . import measure_targets
+  with errors.setup_phase(workload=workload):
+    measure_targets.check_free(workload, full, overwrite)
+  try:
+    with user_code.reported(None, workload, before_first_step=False):
+      print(measure_targets.set_targets(workload, full))
+  except ValueError as e:
+    raise RunFailed(str(e)) from e
 
 
 @command

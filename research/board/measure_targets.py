@@ -9,6 +9,7 @@ over seeds; with it, the median over more seeds is the target.
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import Any
 
 import jax
@@ -72,9 +73,21 @@ def measure(name: str, full: bool = False) -> dict[str, Any]:
   return found
 
 
-def write(name: str, full: bool, found: dict[str, Any]) -> None:
-  """Writes what `measure` found to the file that the workloads read."""
+def check_free(name: str, full: bool, overwrite: bool) -> None:
+  """Raises ValueError if a workload has targets that must not be replaced."""
+  key = stand_in.target_key(name, full)
+  if key in stand_in.read_targets(name) and not overwrite:
+    raise ValueError(
+      f'{stand_in.targets_file(name)} has targets of {key} already: '
+      '--overwrite replaces them.'
+    )
+
+
+def set_targets(name: str, full: bool) -> pathlib.Path:
+  """Writes what `measure` finds to the file that the workloads read."""
+  found, file = measure(name, full), stand_in.targets_file(name)
   targets = stand_in.read_targets(name)
   targets[stand_in.target_key(name, full)] = found
   text = json.dumps(targets, indent=2, sort_keys=True) + '\n'
-  files.write_whole(stand_in.targets_file(name), text)
+  files.write_whole(file, text)
+  return file

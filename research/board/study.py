@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import gc
 import pathlib
-import re
 import shutil
 import traceback
 from collections.abc import Sequence
@@ -84,20 +83,6 @@ def plan(
     for workload in workloads
     for entry in chosen
   ]
-
-
-def read_seeds(text: str) -> list[int]:
-  """Seeds such as '1-3,7'; ValueError for anything else."""
-  seeds: list[int] = []
-  for part in text.split(','):
-    found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
-    if found is None:
-      raise ValueError(f'--seeds={text}: must be like 1-10 or 3,5,8.')
-    first, last = int(found[1]), int(found[2] or found[1])
-    if first > last:
-      raise ValueError(f'--seeds={text}: {part} must go from low to high.')
-    seeds.extend(range(first, last + 1))
-  return sorted(set(seeds))
 
 
 def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:

@@ -1,12 +1,10 @@
 """What the submission costs beyond bare optax: step, evaluation, reset, set-up.
 
-  .venv/bin/python -m reset_cycles.research.costs.measure [--models=digits,molecules] [--out=FILE]
-
 Submissions and a bare `optax.adamw` with one cosine take turns in one process,
 and each step is waited for. Models are the stand-ins and those in `models.py`,
 which need jax, flax, optax and NumPy only.
 
-`--memory=clicks,sentences` prints XLA's own plan of the memory of a step and of a
+`memory_table` has XLA's own plan of the memory of a step and of a
 reset on each of eight devices, at the shapes of criteo1tb and WMT. Programs are
 compiled for that, and nothing is run.
 
@@ -16,9 +14,9 @@ medians; every round sets up all anew.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import datetime as dt
+import functools
 import itertools
 import math
 import os
@@ -26,7 +24,7 @@ import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flax
@@ -34,18 +32,17 @@ import jax
 import numpy as np
 import optax
 
-from reset_cycles import schedule_params
-from reset_cycles.core.devices import Devices, PmapDevices
-from reset_cycles.core.evaluation import Target
-from reset_cycles.core.plan import jax_lr_schedule
-from reset_cycles.engine.control import start
-from reset_cycles.engine.model_reset import Model, ModelReset, role_in
-from reset_cycles.engine.state import RunConfig, words_of
-from reset_cycles.engine.train_step import loss_in_training, train_step
-from reset_cycles.mini_algoperf import files
-from reset_cycles.optimizers.clocked import clocked
-from reset_cycles.submission import make_submission
-
+from ... import schedule_params
+from ...core.devices import Devices, PmapDevices
+from ...core.evaluation import Target
+from ...core.plan import jax_lr_schedule
+from ...engine.control import start
+from ...engine.model_reset import Model, ModelReset, role_in
+from ...engine.state import RunConfig, words_of
+from ...engine.train_step import loss_in_training, train_step
+from ...mini_algoperf import files
+from ...optimizers.clocked import clocked
+from ...submission import make_submission
 from .models import MODELS
 
 SETTINGS = {
@@ -329,7 +326,7 @@ def memory_plan(name: str, settings: str, has_axis: bool) -> list[str]:
   return [f'{cell / 1e9:.4g}' for cell in cells]
 
 
-def memory_table(names: list[str]) -> str:
+def memory_table(names: Sequence[str]) -> str:
   """A Markdown table of `memory_plan`: a row for each program."""
   lines = [
     '| | parameters | step: given | step: most | reset: given | reset: most |',
@@ -373,37 +370,37 @@ def versions() -> dict[str, str]:
   }
 
 
-def main() -> None:
-  """Measures, prints and, if asked to, saves."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument('--models', default='digits,molecules')
-  parser.add_argument('--pairs', type=int, default=100, help='in a round')
-  parser.add_argument('--rounds', type=int, default=5)
-  parser.add_argument('--out', type=pathlib.Path, help='JSON file to write')
-  parser.add_argument('--muon', action='store_true', help='measure it, too')
-  parser.add_argument('--memory', help='models whose memory is planned')
-  args = parser.parse_args()
-  if args.memory:
-    os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=8'
-    print(memory_table(args.memory.split(',')))
-    return
+def makers_of(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
+  """What makes each workload: one of `models.py`, or a stand-in.
+
+  Raises:
+    ValueError: for an unknown name.
+  """
+  makers: dict[str, Callable[[], Any]] = {}
+  for name in names:
+    if name in MODELS:
+      makers[name] = MODELS[name]
+    else:  # it needs more packages
+      from ...mini_algoperf import workloads
+
+      workloads.get_workload(name)
+      makers[name] = functools.partial(workloads.get_workload, name)
+  return makers
+
+
+def report(
+  makers: Mapping[str, Callable[[], Any]],
+  pairs: int,
+  rounds: int,
+  with_muon: bool,
+  out: pathlib.Path | None,
+) -> None:
+  """Measures and prints; saves the figures where a file is given."""
   saved: dict[str, Any] = {'versions': versions(), 'figures': {}}
-  for name in args.models.split(','):
-
-    def make(name: str = name) -> Any:
-      if name in MODELS:
-        return MODELS[name]()
-      from reset_cycles.mini_algoperf import workloads
-
-      return workloads.get_workload(name)
-
-    found = measure(make, args.pairs, args.rounds, args.muon)
+  for name, make in makers.items():
+    found = measure(make, pairs, rounds, with_muon)
     saved['figures'][name] = found
     print(f'## {name}\n\n{table(found)}\n', flush=True)
   print(', '.join(f'{k} {v}' for k, v in saved['versions'].items()))
-  if args.out:
-    files.write_json(args.out, saved)
-
-
-if __name__ == '__main__':
-  main()
+  if out:
+    files.write_json(out, saved)

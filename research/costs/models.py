@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from reset_cycles.mini_algoperf import spec
-from reset_cycles.mini_algoperf.workloads.parts import EVALUATION
-from reset_cycles.mini_algoperf.workloads.transformer import Block
+from ...mini_algoperf import spec
+from ...mini_algoperf.workloads.parts import EVALUATION
+from ...mini_algoperf.workloads.transformer import Block
 
 Batch = dict[str, Any]
 

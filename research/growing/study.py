@@ -1,7 +1,5 @@
 """Trains on old data, lets them grow, and goes on in fourteen ways.
 
-  python -m reset_cycles.research.growing.study --out=LOG.csv
-
 What was fixed before anything was run:
 
 - Selection: images and characters, seeds 0 to 9. On these tau is chosen. Held
@@ -22,8 +20,6 @@ What was fixed before anything was run:
 
 from __future__ import annotations
 
-import argparse
-import csv
 import dataclasses
 import functools
 import pathlib
@@ -40,6 +36,7 @@ from ...core.evaluation import Evaluation, Target, Way
 from ...core.plan import jax_lr_schedule
 from ...core.schedules import Cycle
 from ...soft_reset import FULL, ResetPlan, SoftReset, blend
+from .. import run_logs
 from .tasks import TASKS, Task
 
 SELECTION, HELD_OUT = ('images', 'characters'), ('images_norm', 'molecules')
@@ -373,11 +370,8 @@ def _between(
 
 
 def read(path: pathlib.Path) -> Rows:
-  """The rows of a log; none if there is no file."""
-  if not path.exists():
-    return []
-  with path.open(newline='') as file:
-    rows: Rows = list(csv.DictReader(file))
+  """The rows of a log; none if there is no file, ValueError for another table."""
+  rows: Rows = [*run_logs.read(path, FIELDS)]
   for row in rows:
     row |= {'part': int(row['part']), 'seed': int(row['seed'])}
     row['metrics'] = np.array([*map(float, row['metrics'].split())])
@@ -407,7 +401,7 @@ def arms_of(condition: Condition) -> list[str]:
   ]
 
 
-def run(path: pathlib.Path, tasks: Sequence[str]) -> None:
+def train(tasks: Sequence[str], path: pathlib.Path) -> None:
   """Trains what the log lacks."""
   for name in tasks:
     programs, seeds = Programs(TASKS[name]()), SEEDS[name]
@@ -446,26 +440,12 @@ def _append(
   seeds: Sequence[int],
   told: Sequence[tuple[int, Sequence[float], np.ndarray]],
 ) -> None:
-  is_new = not path.exists()
-  with path.open('a', newline='') as file:
-    writer = csv.writer(file, lineterminator='\n')
-    if is_new:
-      writer.writerow(FIELDS)
-    for part, taus, metrics in told:
-      for seed, tau, row in zip(seeds, taus, metrics):
-        values = ' '.join(f'{value:.5g}' for value in row)
-        key = task, condition, arm, part, seed
-        writer.writerow([*key, f'{tau:.3g}', values])
-
-
-def main() -> None:
-  """Runs the study, or those tasks of it that are named."""
-  parser = argparse.ArgumentParser(description='Trains what the log lacks.')
-  parser.add_argument('--out', type=pathlib.Path, required=True)
-  parser.add_argument('--tasks', default=','.join([*SELECTION, *HELD_OUT]))
-  given = parser.parse_args()
-  run(given.out, given.tasks.split(','))
-
-
-if __name__ == '__main__':
-  main()
+  rows = [
+    (
+      *(task, condition, arm, part, seed, f'{tau:.3g}'),
+      ' '.join(f'{value:.5g}' for value in row),
+    )
+    for part, taus, metrics in told
+    for seed, tau, row in zip(seeds, taus, metrics)
+  ]
+  run_logs.append(path, FIELDS, rows)

@@ -1,11 +1,7 @@
-"""The tables of the study of growing data, in Markdown, and its figure.
-
-python -m reset_cycles.research.growing.tables [--log=LOG.csv] [--picture=NEW.png]
-"""
+"""The tables of the study of growing data, in Markdown, and its figure."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import pathlib
@@ -245,21 +241,17 @@ def draw(
   paths.save_picture(figure, path)
 
 
-def main() -> None:
-  """Prints the tables, and the tau that the selection chooses."""
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('--log', type=pathlib.Path, default=LOG)
-  parser.add_argument('--picture', type=pathlib.Path)
-  given = parser.parse_args()
-  results = results_of(read(given.log))
-  if given.picture:
-    path = paths.new_file(given.picture, False, '.png')
-    draw(results, SELECTION, *DRAWN, path)
-  print(text(results))
-  print(f'The tau of the selection: {chosen_tau(results)}')
-  for tau in TAUS:
-    print(f'  {tau}: {cost(results, SELECTION, f"soft {tau}"):.3f}')
+def write(log: pathlib.Path, picture: pathlib.Path | None) -> str:
+  """The tables, and the tau that the selection chooses; draws the picture, too.
 
-
-if __name__ == '__main__':
-  main()
+  Raises:
+    ValueError: if the log is no table of this study.
+  """
+  results = results_of(read(log))
+  if picture:
+    draw(results, SELECTION, *DRAWN, picture)
+  lines = [text(results), f'The tau of the selection: {chosen_tau(results)}']
+  lines += [
+    f'  {tau}: {cost(results, SELECTION, f"soft {tau}"):.3f}' for tau in TAUS
+  ]
+  return '\n'.join(lines)

@@ -1,26 +1,23 @@
 """What a run ends with whose target, or whose rate, is wrong.
 
-  .venv/bin/python -m reset_cycles.research.lost_runs.study [--seeds=10] [--log=FILE]
-
 SOFT_RESET on the board's short workloads, to the end of the budget, whether it
 reaches its target or not. Targets lie on the way from the untrained model to what
 `bare`, its optimizer in one cycle, reaches: .9 of it, 1.25 of it, out of reach, ten
 times and a tenth of the metric. Rates are its own, and ten times as high. A
 run that began anew is held against `bare` over half of the budget at the same rate.
 
-Adds a row for each run to research/lost_runs/runs.csv, skips the runs that it has, and
-prints the table. With --factor the rate falls by another one after a failure.
+After a failure the rate falls by a half, or by another factor. Each run adds a row
+to runs.csv.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import dataclasses
 import functools
 import itertools
 import pathlib
 import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...engine import layout
@@ -31,6 +28,7 @@ from ...optimizers.peaks import RelativePeak
 from ...schedule_params import SOFT_RESET, ScheduleParams
 from ...soft_reset import Cyclic
 from ...submission import make_submission
+from .. import run_logs
 from ..board import stand_in
 from ..board.conditions import Condition
 
@@ -39,6 +37,7 @@ WORKLOADS = ('digits', 'text', 'molecules')
 TARGETS = ('reachable', 'ambitious', 'impossible', 'tenfold', 'tenth')
 RATES = (1.0, 10.0)
 KEY = ('workload', 'rate', 'case', 'factor', 'seed')
+BARE = ('1.0', 'bare')  # the runs by which targets are set
 FIELDS = (*KEY, 'first', 'last', 'best', 'abandoned', 'steps')
 
 
@@ -120,14 +119,16 @@ def row_of(
   return seen.metrics[0], seen.metrics[-1], best, stops, trial.global_step
 
 
-def told(rows: list[dict[str, str]], rises: dict[str, bool]) -> str:
+def table(
+  rows: Sequence[Mapping[str, str]], rises: Callable[[str], bool]
+) -> str:
   """A line for each workload, rate, target and factor: medians and ranges.
 
   `no worse` counts the runs that began anew and end no worse than the median of
   `bare` over half of the budget, of all that began anew.
   """
 
-  def of(*key: str) -> list[dict[str, str]]:
+  def of(*key: str) -> list[Mapping[str, str]]:
     return [r for r in rows if tuple(r[k] for k in KEY[:4]) == key]
 
   lines = []
@@ -137,7 +138,7 @@ def told(rows: list[dict[str, str]], rises: dict[str, bool]) -> str:
     lasts = [float(r['last']) for r in found]
     anew = [float(r['last']) for r in found if int(r['abandoned'])]
     goal = statistics.median(float(r['last']) for r in half)
-    sign = 1 if rises[name] else -1
+    sign = 1 if rises(name) else -1
     kept = sum(sign * (last - goal) >= 0 for last in anew)
     most = max(int(r['abandoned']) for r in found)
     middle = statistics.median(lasts)
@@ -148,14 +149,9 @@ def told(rows: list[dict[str, str]], rises: dict[str, bool]) -> str:
   return '\n'.join(lines)
 
 
-def main() -> None:
-  """Runs what the log lacks, and prints the table."""
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('--seeds', type=int, default=10)
-  parser.add_argument('--log', type=pathlib.Path, default=LOG)
-  flags = parser.parse_args()
-  log = flags.log
-  plan = [
+def cases() -> list[tuple[float, str, float]]:
+  """(rate, case, what the rate is multiplied by after a failure), in order."""
+  return [
     (1.0, 'bare', 0.5),
     *((rate, 'half', 0.5) for rate in RATES),
     *((1.0, case, 0.5) for case in TARGETS),
@@ -163,37 +159,30 @@ def main() -> None:
     (10.0, 'impossible', 0.5),
     *((1.0, 'impossible', f) for f in (0.25, 0.1)),
   ]
-  seeds = range(1, flags.seeds + 1)
+
+
+def train(seeds: Sequence[int], log: pathlib.Path) -> None:
+  """Trains what the log lacks; adds a row for each run."""
   for (rate, case, factor), seed, name in itertools.product(
-    plan, seeds, WORKLOADS
+    cases(), seeds, WORKLOADS
   ):
-    rows = list(csv.DictReader(log.open())) if log.is_file() else []
+    rows = run_logs.read(log, FIELDS)
     key = tuple(map(str, (name, rate, case, factor, seed)))
-    if key in {tuple(r[k] for k in KEY) for r in rows}:
+    if key in {tuple(row[k] for k in KEY) for row in rows}:
       continue
-    bare = [
-      r
-      for r in rows
-      if (r['workload'], r['rate'], r['case']) == (name, '1.0', 'bare')
-    ]
     goal = 1.0
     if case not in ('bare', 'half'):
+      bare = [r for r in rows if tuple(r[k] for k in KEY[:3]) == (name, *BARE)]
       first, reached = (
-        statistics.median(float(r[k]) for r in bare) for k in ('first', 'last')
+        statistics.median(float(row[k]) for row in bare)
+        for k in ('first', 'last')
       )
-      rises = workload_of(name, 1.0).metric_rises
-      goal = target_of(case, first, reached, rises)
+      goal = target_of(case, first, reached, rises_of(name))
     layout.RATE_AFTER_FAILURE = factor
-    values = (*key, *row_of(name, rate, case, seed, goal))
-    with log.open('a', newline='') as file:
-      writer = csv.writer(file)
-      if not file.tell():
-        writer.writerow(FIELDS)
-      writer.writerow(values)
-  rows = list(csv.DictReader(log.open()))
-  rises = {name: workload_of(name, 1.0).metric_rises for name in WORKLOADS}
-  print(told(rows, rises))
+    row = (*key, *row_of(name, rate, case, seed, goal))
+    run_logs.append(log, FIELDS, [row])
 
 
-if __name__ == '__main__':
-  main()
+def rises_of(name: str) -> bool:
+  """Whether a workload's metric rises."""
+  return bool(workload_of(name, 1.0).metric_rises)

@@ -1,7 +1,5 @@
 """What Muon's orthogonalisation costs at the real benchmark's shapes.
 
-  python -m reset_cycles.research.muon.flops [--workloads=wmt,ogbg] [--devices=8]
-
 In an environment of the benchmark's main branch, which this project's own
 environments are not; nothing is run and no data is read. XLA counts the flops of
 a training step's gradient (the unoptimised program, a device's share of the batch)
@@ -11,9 +9,7 @@ devices where it is spread, of the unoptimised one where each does it all.
 
 from __future__ import annotations
 
-import argparse
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 # Of a graph in OGBG's batches, and the rows that pad each device's part.
@@ -85,11 +81,11 @@ def counted(name: str, devices_count: int) -> list[str]:
   import jax
   from algoperf.workloads import workloads
 
-  from reset_cycles.core import workload as workload_facts
-  from reset_cycles.core.devices import Devices
-  from reset_cycles.engine.train_step import loss_in_training
-  from reset_cycles.optimizers import orthogonal
-  from reset_cycles.submission import get_batch_size
+  from ...core import workload as workload_facts
+  from ...core.devices import Devices
+  from ...engine.train_step import loss_in_training
+  from ...optimizers import orthogonal
+  from ...submission import get_batch_size
 
   meta = workloads.WORKLOADS[name]
   path = f'algoperf/workloads/{meta["workload_path"]}_jax/workload.py'
@@ -153,24 +149,13 @@ def flops(program: Any) -> float:
   return float((found[0] if isinstance(found, list) else found)['flops'])
 
 
-def main() -> None:
-  """Prints a Markdown table, row by row."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument('--devices', type=int, default=8)
-  parser.add_argument('--workloads', default='')
-  args = parser.parse_args()
-  flag = f'--xla_force_host_platform_device_count={args.devices}'
-  os.environ['XLA_FLAGS'] = flag
-  names = args.workloads.split(',') if args.workloads else batches(args.devices)
+def rows(names: Sequence[str], devices: int) -> Iterator[str]:
+  """A Markdown table, row by row: the workloads' names and `counted`."""
   columns = (
     *('', 'matrices of leaves, in stacks', 'step, GF', 'Muon, GF'),
     *('share', 'share if each does all', 'received, MB'),
   )
-  print(f'| {" | ".join(columns)} |')
-  print(f'|---|{"---:|" * (len(columns) - 1)}', flush=True)
+  yield f'| {" | ".join(columns)} |'
+  yield f'|---|{"---:|" * (len(columns) - 1)}'
   for name in names:
-    print(f'| {" | ".join(counted(name, args.devices))} |', flush=True)
-
-
-if __name__ == '__main__':
-  main()
+    yield f'| {" | ".join(counted(name, devices))} |'

@@ -1,23 +1,18 @@
 """What to take in a loop of one's own: chains of cycles beside other optimizers.
 
-  .venv/bin/python -m reset_cycles.research.own_loop.study [--seeds=10] [--loops=mlp_loss,…]
-
 Six small loops (a network of Dense layers, a convolutional one, a Transformer;
 each by accuracy and by loss), three peaks, four arms: AdamW with one cosine,
 Schedule-Free AdamW, the cycles of `LOOP`, and `SOFT_RESET` with its resets and
-its rule. Adds a row for each run to research/own_loop/runs.csv, skips the runs that
-it has, and prints the table of docs/own_loop.md.
+its rule. Each run adds a row to runs.csv.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import dataclasses
 import functools
 import itertools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,8 +21,9 @@ import numpy as np
 import optax
 from sklearn.datasets import load_digits
 
-from reset_cycles import SOFT_RESET, Cycles, State
-from reset_cycles.loop import LOOP
+from ... import SOFT_RESET, Cycles, State
+from ...loop import LOOP
+from .. import run_logs
 
 HERE = pathlib.Path(__file__).parent
 LOG = HERE / 'runs.csv'
@@ -35,7 +31,13 @@ TEXT = HERE.parents[1] / 'mini_algoperf' / 'workloads' / 'text.txt'
 STEPS, EVERY = 480, 16
 PEAKS = (0.001, 0.0025, 0.01)
 ARMS = ('cosine', 'schedule_free', 'loop', 'soft_reset')
-FIELDS = ('loop', 'arm', 'peak', 'seed', 'reached', 'first', 'last')
+LOOPS = tuple(
+  f'{network}_{metric}'
+  for network in ('mlp', 'cnn', 'transformer')
+  for metric in ('accuracy', 'loss')
+)
+KEY = ('loop', 'arm', 'peak', 'seed')
+FIELDS = (*KEY, 'reached', 'first', 'last')
 
 Batch = tuple[Any, Any]
 
@@ -239,7 +241,7 @@ def row_of(loop: Loop, metrics: list[float]) -> tuple[int, float, float]:
   return EVERY * (hits[0] + 1) if hits else 0, first, rest[-1]
 
 
-def told(rows: list[dict[str, str]]) -> str:
+def table(rows: Sequence[Mapping[str, str]]) -> str:
   """For each loop and peak, the median share of the way, and targets reached.
 
   The way is from the untrained model's metric to the target.
@@ -265,32 +267,15 @@ def told(rows: list[dict[str, str]]) -> str:
   return '\n'.join(lines)
 
 
-def main() -> None:
-  """Runs what the log lacks, and prints the table."""
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument('--seeds', type=int, default=10)
-  parser.add_argument('--loops', default=','.join(make_loops()))
-  parser.add_argument('--log', type=pathlib.Path, default=LOG)
-  flags = parser.parse_args()
-  loops, log = make_loops(), flags.log
-  rows = list(csv.DictReader(log.open())) if log.is_file() else []
-  has = {tuple(r[k] for k in FIELDS[:4]) for r in rows}
-  cases = itertools.product(
-    range(flags.seeds), flags.loops.split(','), ARMS, PEAKS
-  )
-  for seed, name, arm, peak in cases:
-    if (name, arm, str(peak), str(seed)) in has:
+def train(
+  names: Sequence[str], seeds: Sequence[int], log: pathlib.Path
+) -> None:
+  """Trains what the log lacks; adds a row for each run."""
+  loops = make_loops()
+  there = {tuple(row[k] for k in KEY) for row in run_logs.read(log, FIELDS)}
+  for seed, name, arm, peak in itertools.product(seeds, names, ARMS, PEAKS):
+    if (name, arm, str(peak), str(seed)) in there:
       continue
     metrics = metrics_of(loops[name], arm, peak, seed)
-    values = (name, arm, peak, seed, *row_of(loops[name], metrics))
-    with log.open('a', newline='') as file:
-      writer = csv.writer(file)
-      if not file.tell():
-        writer.writerow(FIELDS)
-      writer.writerow(values)
-  rows = list(csv.DictReader(log.open()))
-  print(told(rows))
-
-
-if __name__ == '__main__':
-  main()
+    row = (name, arm, peak, seed, *row_of(loops[name], metrics))
+    run_logs.append(log, FIELDS, [row])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import pathlib
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...mini_algoperf import files
+from .. import run_logs
 
 FILE = pathlib.Path(__file__).with_name('evaluations.csv')
 README = FILE.with_name('README.md')
@@ -36,13 +34,14 @@ class Point(NamedTuple):
   metric: float
 
 
+COLUMNS = (*Run._fields, *Point._fields)
 Logs = Mapping[Run, Sequence[Point]]
 
 
 def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
   """All runs of a file, each one's evaluations in their order."""
   runs: dict[Run, list[Point]] = {}
-  for row in files.read_rows(file):
+  for row in run_logs.read(file, COLUMNS):
     data, clock, entry, seed, target, step, *values = row.values()
     run = Run(data, clock, entry, int(seed), float(target))
     point = Point(int(step), *map(float, values))
@@ -52,18 +51,11 @@ def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
 
 def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
   """Adds a run; all but the metric, which decides, is rounded."""
-  lines = io.StringIO()
-  writer = csv.writer(lines, lineterminator='\n')
-  before = file.read_bytes() if file.exists() else b''
-  if not before:
-    writer.writerow([*Run._fields, *Point._fields])
-  for step, seconds, loss, metric in points:
-    writer.writerow([*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric])
-  # In one piece, since two commands may add runs at a time; a torn line goes.
-  with file.open('ab', buffering=0) as out:
-    if before and not before.endswith(b'\n'):
-      out.truncate(before.rfind(b'\n') + 1)
-    out.write(lines.getvalue().encode())
+  rows = [
+    (*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric)
+    for step, seconds, loss, metric in points
+  ]
+  run_logs.append(file, COLUMNS, rows)
 
 
 def steps_to(points: Sequence[Point], target: float) -> float:

@@ -1,7 +1,4 @@
-"""Exports this project's entries, to run beside the published ones.
-
-python -m reset_cycles.research.real_runner.own ENTRIES
-"""
+"""This project's entries, to run beside the published ones."""
 
 from __future__ import annotations
 
@@ -91,7 +88,3 @@ def export(entries: pathlib.Path) -> None:
       subprocess.run([*command, *flags], check=True)
       shutil.rmtree(entries / name, ignore_errors=True)
       shutil.copytree(out / 'self_tuning' / name, entries / name)
-
-
-if __name__ == '__main__':
-  export(pathlib.Path(sys.argv[1]))

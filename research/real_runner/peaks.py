@@ -1,13 +1,11 @@
-"""The share of its weights' size that published peaks are, on main's models.
-
-python -m reset_cycles.research.real_runner.peaks BENCHMARK [WORKLOAD ...]
-"""
+"""The share of its weights' size that published peaks are, on main's models."""
 
 from __future__ import annotations
 
 import importlib
 import pathlib
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -25,10 +23,19 @@ WORKLOADS = (
 )
 
 
-def main(benchmark: str, *workloads: str) -> None:
-  """Prints a row of a table for each workload; makes its model, trains nothing."""
-  sys.path.insert(0, str(pathlib.Path(benchmark).resolve()))
-  known: Any = importlib.import_module('algoperf.workloads.workloads')
+def known_workloads(benchmark: pathlib.Path) -> Any:
+  """The module that knows the benchmark's workloads, from its checkout."""
+  sys.path.insert(0, str(benchmark.resolve()))
+  return importlib.import_module('algoperf.workloads.workloads')
+
+
+def rows(known: Any, workloads: Sequence[str]) -> Iterator[str]:
+  """A table, row by row: a workload's model is made, and nothing is trained.
+
+  Args:
+    known: as `known_workloads` returns it.
+    workloads: the benchmark's names.
+  """
   columns = (
     'size of the weights',
     'share',
@@ -36,8 +43,9 @@ def main(benchmark: str, *workloads: str) -> None:
     'Muon: share',
     "MUON's share",
   )
-  print(f'| workload | {" | ".join(columns)} |\n|{" --- |" * 6}')
-  for name in workloads or WORKLOADS:
+  yield f'| workload | {" | ".join(columns)} |'
+  yield f'|{" --- |" * 6}'
+  for name in workloads:
     about = known.WORKLOADS[name]
     workload = known.import_workload(
       f'algoperf/workloads/{about["workload_path"]}_jax/workload.py',
@@ -54,8 +62,4 @@ def main(benchmark: str, *workloads: str) -> None:
     sizes = f'{size:.4f} | {PUBLISHED / size:.3f} | {matrices:.3f}'
     shares = (PUBLISHED_MUON, rule.peak(start._replace(steps=steps)))
     shown = ' | '.join(f'{peak / matrices:.4f}' for peak in shares)
-    print(f'| {name} | {sizes} | {shown} |', flush=True)
-
-
-if __name__ == '__main__':
-  main(*sys.argv[1:])
+    yield f'| {name} | {sizes} | {shown} |'

@@ -1,17 +1,10 @@
 """Runs entries in main's own runner, on real images, beside each other.
 
-  python -m reset_cycles.research.real_runner.run --benchmark=DIR --entries=DIR \\
-    [--data=fashion,digits] [--names=muon,soft_reset] [--seeds=1,2,3,4,5] \\
-    [--clock=counted] [--target=0.99]
-
-README.md says what to install and fetch first. Runs that evaluations.csv has
-are left out, so that a broken study goes on. At the end, and alone if no run is
-left, the tables in README.md are written.
+README.md says what to install and fetch first.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import dataclasses
 import json
@@ -19,8 +12,10 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...console.errors import RunFailed
 from ...mini_algoperf import files
 from . import logs
 
@@ -139,29 +134,56 @@ def set_up_of(log: str) -> str:
   return ', '.join(f'{name} {seconds[name]} s' for name in names)
 
 
-def runs_of(args: argparse.Namespace, entry: str) -> list[logs.Run]:
+@dataclasses.dataclass(frozen=True)
+class Study:
+  """What a command line asks for.
+
+  Attributes:
+    benchmark: its checkout.
+    entries: has a folder for each entry.
+    out: for the benchmark's own logs.
+    data: names of `CASES`.
+    folders: where the data of each case lie.
+    seeds: of the runs.
+    clock: counted, or real.
+    target: of validation, in place of the data sets' own, or None.
+    set_up: whether only set-up and first step are timed.
+  """
+
+  benchmark: pathlib.Path
+  entries: pathlib.Path
+  out: pathlib.Path
+  data: Sequence[str]
+  folders: Mapping[str, pathlib.Path]
+  seeds: Sequence[int]
+  clock: str
+  target: float | None
+  set_up: bool
+
+
+def runs_of(study: Study, entry: str) -> list[logs.Run]:
   """The runs of an entry that the command line asks for, seed by seed."""
   return [
     logs.Run(
       data,
-      args.clock,
+      study.clock,
       entry,
-      int(seed),
-      CASES[data].target if args.target is None else args.target,
+      seed,
+      CASES[data].target if study.target is None else study.target,
     )
-    for seed in args.seeds.split(',')
-    for data in args.data.split(',')
+    for seed in study.seeds
+    for data in study.data
   ]
 
 
-def job_of(args: argparse.Namespace, run: logs.Run) -> dict[str, Any]:
+def job_of(study: Study, run: logs.Run) -> dict[str, Any]:
   """What `patched` is told of a run; see its `Job`."""
   case = CASES[run.data]
   counted = run.clock == 'counted'
-  folder = getattr(args, f'{run.data}_folder')
+  folder = study.folders[run.data]
   return {
-    'benchmark': str(args.benchmark),
-    'entries': str(args.entries),
+    'benchmark': str(study.benchmark),
+    'entries': str(study.entries),
     'submission': run.entry,
     'workload': case.workload,
     'data': [run.data, str(folder)],
@@ -178,32 +200,32 @@ def job_of(args: argparse.Namespace, run: logs.Run) -> dict[str, Any]:
     'batch_size': case.batch_size,
     'seconds_per_step': case.runtime / case.step_hint if counted else None,
     'flags': [
-      *(['--profile', '--max_global_steps=1'] if args.set_up else []),
-      f'--experiment_dir={args.out}',
+      *(['--profile', '--max_global_steps=1'] if study.set_up else []),
+      f'--experiment_dir={study.out}',
       f'--experiment_name={"_".join(map(str, run))}',
       f'--rng_seed={run.seed}',
       '--overwrite',
     ],
-    'log': str(args.out / f'{"_".join(map(str, run))}.log'),
+    'log': str(study.out / f'{"_".join(map(str, run))}.log'),
   }
 
 
-def run_entry(args: argparse.Namespace, runs: list[logs.Run]) -> None:
+def run_entry(study: Study, runs: list[logs.Run]) -> None:
   """Runs an entry in one process, and adds each run when it is done.
 
   Raises:
-    SystemExit: if a run fails; what was done is kept.
+    RunFailed: if a run fails; what was done is kept.
   """
-  own = args.entries / runs[0].entry / 'packages'
+  own = study.entries / runs[0].entry / 'packages'
   paths = [str(own)] if own.exists() else []
   env = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3'}
   env['PYTHONPATH'] = os.pathsep.join(
     [*paths, *filter(None, [os.environ.get('PYTHONPATH')])]
   )
-  if args.clock == 'counted' and not args.set_up:
+  if study.clock == 'counted' and not study.set_up:
     # No time passes while a program is compiled: seeds may share it.
-    env['JAX_COMPILATION_CACHE_DIR'] = str(args.out / 'compiled')
-  jobs = json.dumps([job_of(args, run) for run in runs])
+    env['JAX_COMPILATION_CACHE_DIR'] = str(study.out / 'compiled')
+  jobs = json.dumps([job_of(study, run) for run in runs])
   with subprocess.Popen(
     [sys.executable, '-m', f'{__package__}.patched', jobs],
     env=env,
@@ -217,17 +239,20 @@ def run_entry(args: argparse.Namespace, runs: list[logs.Run]) -> None:
       run = runs[int(line)]
       case = CASES[run.data]
       name = '_'.join(map(str, run))
-      if args.set_up:
+      if study.set_up:
         print(
-          *run, set_up_of((args.out / f'{name}.log').read_text()), flush=True
+          *run, set_up_of((study.out / f'{name}.log').read_text()), flush=True
         )
         continue
-      trial = args.out / name / f'{case.workload}_jax' / 'trial_1'
+      trial = study.out / name / f'{case.workload}_jax' / 'trial_1'
       points = points_of(trial, case.metric)
       logs.append(logs.FILE, run, points)
       print(*run, logs.shown(logs.steps_to(points, run.target)), flush=True)
   if process.returncode:
-    sys.exit(process.returncode)
+    raise RunFailed(
+      f'{runs[0].entry} ended with status {process.returncode}; what it has '
+      'finished is kept.'
+    )
 
 
 def page() -> str:
@@ -240,38 +265,20 @@ def page() -> str:
   return logs.written(logs.README.read_text(), lines[:-1])
 
 
-def main() -> None:
-  """Runs what is missing, entry by entry, and writes the tables."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  path = pathlib.Path
-  parser.add_argument('--benchmark', type=path, help="the benchmark's checkout")
-  parser.add_argument('--entries', type=path, help='has a folder for each')
-  parser.add_argument('--out', type=path, default=path('real_runs').resolve())
-  parser.add_argument('--data', default='fashion,digits')
-  parser.add_argument('--names', default='', help='of entries')
-  parser.add_argument('--seeds', default='1,2,3,4,5')
-  parser.add_argument(
-    '--set_up', action='store_true', help='only times it, and the first step'
-  )
-  parser.add_argument('--clock', choices=['counted', 'real'], default='counted')
-  parser.add_argument(
-    '--target',
-    type=float,
-    help="of validation, in place of the data set's, which the tables have",
-  )
-  for name, case in CASES.items():
-    parser.add_argument(
-      f'--{name}_folder', type=path, default=path(case.folder)
-    )
-  args = parser.parse_args()
-  args.out.mkdir(parents=True, exist_ok=True)
-  done = {} if args.set_up else logs.read()
-  for entry in filter(None, args.names.split(',')):
-    missing = [run for run in runs_of(args, entry) if run not in done]
+def train(study: Study, entries: Sequence[str]) -> None:
+  """Runs what is missing, entry by entry.
+
+  Raises:
+    RunFailed: if a run fails; what was done is kept.
+  """
+  study.out.mkdir(parents=True, exist_ok=True)
+  done = {} if study.set_up else logs.read()
+  for entry in entries:
+    missing = [run for run in runs_of(study, entry) if run not in done]
     if missing:
-      run_entry(args, missing)
+      run_entry(study, missing)
+
+
+def write_tables() -> None:
+  """Writes the tables of all logs into README.md."""
   files.write_whole(logs.README, page())
-
-
-if __name__ == '__main__':
-  main()

@@ -4,6 +4,7 @@ import pytest
 
 from helpers.curves_of_runs import board_run
 from reset_cycles.cli import main as cli
+from reset_cycles.console.flags import read_seeds
 from reset_cycles.research import workers
 from reset_cycles.research.board import runs as logs
 from reset_cycles.research.board import study
@@ -59,4 +60,4 @@ def test_nothing_is_written_if_another_file_is_wrong(
 
 
 def test_seeds():
-  assert study.read_seeds('1-3,7,2') == [1, 2, 3, 7]
+  assert read_seeds('1-3,7,2') == [1, 2, 3, 7]

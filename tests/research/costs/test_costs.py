@@ -11,7 +11,7 @@ import pytest
 from helpers.run_files import xla_flags
 from reset_cycles.research.costs.models import MODELS
 
-SCRIPT = '-m', 'reset_cycles.research.costs.measure'
+SCRIPT = '-m', 'reset_cycles.research.costs'
 
 
 newer = pytest.mark.skipif(

@@ -1,9 +1,10 @@
 """What runs beside the real benchmark's runner, as far as it needs none."""
 
-import argparse
+import dataclasses
 import gzip
 import json
 import math
+import pathlib
 import types
 
 import numpy as np
@@ -225,15 +226,21 @@ def test_the_thesis_reaches_the_target_of_molecules_and_not_of_sentences(
     assert (best >= run.CASES[name].target) is reaches
 
 
-def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
-  args = argparse.Namespace(
-    benchmark='there',
-    entries='here',
-    out=tmp_path,
-    digits_folder='images',
-    set_up=False,
-  )
-  job = run.job_of(args, logs.Run('digits', 'counted', 'muon', 3, 0.89))
+STUDY = run.Study(
+  benchmark=pathlib.Path('there'),
+  entries=pathlib.Path('here'),
+  out=pathlib.Path('out'),
+  data=('fashion', 'digits'),
+  folders={'digits': pathlib.Path('images')},
+  seeds=(1, 2),
+  clock='real',
+  target=None,
+  set_up=False,
+)
+
+
+def test_a_job_says_what_is_changed_of_the_benchmark():
+  job = run.job_of(STUDY, logs.Run('digits', 'counted', 'muon', 3, 0.89))
   assert job['properties'] == {
     'validation_target_value': 0.89,
     'test_target_value': 0.0,
@@ -243,23 +250,20 @@ def test_a_job_says_what_is_changed_of_the_benchmark(tmp_path):
   assert '--rng_seed=3' in job['flags']
   assert patched.Job(**job).data == ['digits', 'images']
   assert patched.Job(**job).model == {}
-  job = run.job_of(args, logs.Run('digits', 'real', 'muon', 3, 0.89))
+  job = run.job_of(STUDY, logs.Run('digits', 'real', 'muon', 3, 0.89))
   assert job['seconds_per_step'] is None
   assert 'eval_period_time_sec' not in job['properties']
 
 
 def test_runs_have_the_target_of_their_data_or_the_one_given():
-  args = argparse.Namespace(
-    clock='real', seeds='1,2', data='fashion,digits', target=None
-  )
-  assert run.runs_of(args, 'muon') == [
+  assert run.runs_of(STUDY, 'muon') == [
     logs.Run('fashion', 'real', 'muon', 1, 0.873),
     logs.Run('digits', 'real', 'muon', 1, 0.89),
     logs.Run('fashion', 'real', 'muon', 2, 0.873),
     logs.Run('digits', 'real', 'muon', 2, 0.89),
   ]
-  args.target = 0.0
-  assert {r.target for r in run.runs_of(args, 'muon')} == {0.0}
+  other = dataclasses.replace(STUDY, target=0.0)
+  assert {r.target for r in run.runs_of(other, 'muon')} == {0.0}
 
 
 def test_what_the_benchmark_wrote_is_read(tmp_path):

@@ -14,11 +14,11 @@ import pytest
 from helpers.fakes import write_submission
 from helpers.log_files import EVENTS, write_log, write_run
 from helpers.study_workers import kill, note
-from reset_cycles.cli import main as cli
 from reset_cycles.console.errors import RunFailed
 from reset_cycles.engine.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.research import workers
+from reset_cycles.research.thesis import commands
 from reset_cycles.research.thesis import folders as logs
 from reset_cycles.research.thesis import registry as thesis
 from reset_cycles.research.thesis.folders import Job
@@ -146,7 +146,7 @@ def test_a_run_is_trained_by_the_runner_and_kept(tmp_path, monkeypatch):
   monkeypatch.setattr(thesis, 'SUBMISSION', path.absolute())
   monkeypatch.setattr(logs, 'KEPT_FILES', ('flags_0.json',))
   root = tmp_path / 'kept'
-  logs.train(JOBS[1], root, lambda words: cli.main(['run', *words]))
+  logs.train(JOBS[1], root, commands._run)
   assert [p.name for p in root.iterdir() if any(p.iterdir())] == ['fake']
   flags = files.read_json(root / 'fake/peaks_soft/seed_2/flags_0.json')
   assert flags['rng_seed'] == 2
