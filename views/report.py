@@ -15,11 +15,12 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from ..engine.records import CYCLES
 from ..mini_algoperf import files, logger
 from . import paths, plans, run_plot
 from .line_styles import line_styles
 from .pages import render
-from .run_files import RunTable, read_events, read_flags, read_log, read_run
+from .run_files import RunTable, read_flags, read_log, read_run
 from .story import sentences, shown
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
@@ -98,7 +99,7 @@ def read_reported(
   trial: pathlib.Path, now: float, number: int = 1
 ) -> ReportedRun:
   """Reads a trial's folder, also while it runs; ValueError names a file."""
-  table, log = read_run(trial), read_events(trial)
+  table, log = read_run(trial), read_log(trial / CYCLES)
   log.whole_numbers()  # refuses what is none
   # Those of a damaged file that name no event cannot be told.
   rows = [row for row in log.rows if row.get('event')]

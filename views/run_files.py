@@ -73,33 +73,6 @@ def read_log(path: pathlib.Path) -> Log:
   return Log(path, files.read_rows(path))
 
 
-# What columns and an event of cycles.csv were called in version 0.1.0, by which the
-# thesis' runs in research/thesis/logs were recorded.
-_FORMER_COLUMNS = {
-  'mode': 'reset',
-  'scale': 'rate_factor',
-  'anchor_local': 'anchor_nominal',
-}
-_FORMER_EVENTS = {'switch': 'abandon'}
-
-
-def read_events(log_dir: pathlib.Path) -> Log:
-  """The events of a run, by today's names; no rows where there is no file.
-
-  Raises:
-    ValueError: if its cycles.csv is not a table.
-  """
-  log = read_log(log_dir / CYCLES)
-  rows = [
-    {_FORMER_COLUMNS.get(name, name): value for name, value in row.items()}
-    for row in log.rows
-  ]
-  for row in rows:
-    if 'event' in row:
-      row['event'] = _FORMER_EVENTS.get(row['event'], row['event'])
-  return Log(log.path, rows)
-
-
 class MetricTarget(NamedTuple):
   """What a run is to reach on the validation split."""
 
@@ -224,7 +197,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   target = read_target(log_dir)
   evaluations = _in_order(read_log(log_dir / logger.EVAL_MEASUREMENTS))
   measurements = read_log(log_dir / logger.MEASUREMENTS)
-  events = read_events(log_dir)
+  events = read_log(log_dir / CYCLES)
   # A run that finishes is evaluated under a number one higher.
   finish = events.of_event('finish')
   logs = [finish] if finish.rows else [evaluations, measurements, events]

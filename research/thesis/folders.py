@@ -28,7 +28,7 @@ from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from ...views.paths import META_DATA, check_file, folder, read_object, visible
 from ...views.plans import read_plan
-from ...views.run_files import FLAGS, read_events, read_flags, run_seed
+from ...views.run_files import FLAGS, read_flags, read_log, run_seed
 from .. import workers
 from . import registry as thesis
 from .settings import RUNS
@@ -89,7 +89,7 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
     plan.step_hint == WORKLOADS[workload].step_hint
     and all(f.get('eval_by', 'steps') == 'steps' for f in flags)
     and not any(f.get('eval_every') for f in flags)
-    and read_events(log_dir).of_event('finish').rows
+    and read_log(log_dir / CYCLES).of_event('finish').rows
   ):
     return None
   return Job(workload, _NAMES[plan.settings], run_seed(meta, flags[0]) or 0)

@@ -39,18 +39,9 @@ def test_read_run(tmp_path):
   ]  # fmt: skip
 
 
-# cycles.csv of version 0.1.0: cycle 1 is abandoned after 20 steps, and cycle 2
-# goes on from its nominal step 10 at half of the rate.
-FORMER = """\
-global_step,event,cycle,setting,reason,cycle_end,pace,anchor_local,scale,mode,tau
-0,cycle_start,1,1,,34,1.0,0.0,1.0,,
-20,switch,1,,loss rises,,,,,,
-20,reset,2,,,,,,,soft,0.25
-20,cycle_start,2,2,,60,0.825,10.0,0.5,,
-60,finish,2,,cycles have run out,,,,,,
-"""
-# The same by today's names.
-TODAY = """\
+# Cycle 1 is abandoned after 20 steps, and cycle 2 goes on from its nominal step 10
+# at half of the rate.
+GOES_ON = """\
 global_step,event,cycle,setting,reason,cycle_end,pace,anchor_nominal,\
 rate_factor,reset,tau
 0,cycle_start,1,1,,34,1.0,0.0,1.0,,
@@ -61,24 +52,15 @@ rate_factor,reset,tau
 """
 
 
-def test_a_log_of_version_0_1_0_is_read_by_todays_names(tmp_path):
-  tables, events = [], []
-  for name, text in (('former', FORMER), ('today', TODAY)):
-    folder = tmp_path / name
-    folder.mkdir()
-    write_run(folder, EVENTS)
-    (folder / 'cycles.csv').write_text(text)
-    tables.append(read_run(folder))
-    events.append(run_files.read_events(folder).rows)
-  former, today = tables
-  assert events[0] == events[1]
-  assert former.switches == [(20, 'loss rises')]
-  assert former.resets == [(20, 0.25)]
-  assert former.cycle_starts == [0, 20]
-  np.testing.assert_array_equal(former.rates, today.rates)
-  # Half of the second cycle's rate at its nominal step 10, where it goes on.
+def test_a_cycle_that_begins_within_its_plan(tmp_path):
+  write_run(tmp_path, EVENTS)
+  (tmp_path / 'cycles.csv').write_text(GOES_ON)
+  table = read_run(tmp_path)
+  assert table.switches == [(20, 'loss rises')]
+  assert table.resets == [(20, 0.25)]
+  assert table.cycle_starts == [0, 20]
   plan = jax_lr_schedule(50, THESIS.cycles, THESIS.budget_factor)
-  assert former.rates[20] == pytest.approx(0.5 * float(plan(34 + 10)), rel=1e-5)
+  assert table.rates[20] == pytest.approx(0.5 * float(plan(34 + 10)), rel=1e-5)
 
 
 def test_the_benchmarks_runner_names_the_workload_among_its_flags(tmp_path):
