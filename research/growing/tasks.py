@@ -16,6 +16,15 @@ import numpy as np
 import optax
 
 from ...mini_algoperf.workloads import graph_batches, text
+from .. import small
+from ..small import (
+  accuracy,
+  apply_dense,
+  apply_layers,
+  cross_entropy,
+  dense,
+  layers,
+)
 
 
 class Task(NamedTuple):
@@ -40,40 +49,15 @@ class Task(NamedTuple):
   every: int = 15  # steps between evaluations
 
 
-def dense(key: jax.Array, inputs: int, outputs: int) -> Any:
-  """A kernel of He's size and a bias of zeros."""
-  kernel = jax.nn.initializers.he_normal()(key, (inputs, outputs))
-  return {'kernel': kernel, 'bias': jnp.zeros(outputs)}
-
-
-def apply_dense(layer: Any, x: jax.Array) -> jax.Array:
-  """x W + b."""
-  return x @ layer['kernel'] + layer['bias']
-
-
-def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-  """The mean over all labels."""
-  each = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-  return each.mean()
-
-
-def accuracy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-  """The share of the labels that the largest logit names."""
-  return (logits.argmax(-1) == labels).mean()
-
-
 @functools.cache
 def _digits() -> tuple[Any, Any]:
   """1,000 images to train on and 797 to test on, noise drawn once for each."""
-  from sklearn.datasets import load_digits
-
-  images, labels = load_digits(return_X_y=True)
+  pixels, labels = small.digits(seed=44)
   rng = np.random.default_rng(44)
-  order = rng.permutation(len(labels))
-  pixels = (images[order] - images.mean()) / images.std()
+  rng.permutation(len(labels))  # as the order was drawn, before the noise
+  pixels = (pixels - pixels.mean()) / pixels.std()
   pixels += 0.7 * rng.standard_normal(pixels.shape)
-  inputs = pixels.reshape(-1, 8, 8, 1).astype(np.float32)
-  targets = labels[order].astype(np.int32)
+  inputs, targets = np.float32(pixels.reshape(-1, 8, 8, 1)), np.int32(labels)
   return (inputs[:1000], targets[:1000]), (inputs[1000:], targets[1000:])
 
 
@@ -236,16 +220,12 @@ def molecules() -> Task:
   test = inputs[3072:3328], labels[3072:3328]
 
   def init(key: jax.Array) -> tuple[Any, Any]:
-    sizes = zip((inputs.shape[1], 64, 64), (64, 64, 128))
-    keys = jax.random.split(key, 3)
-    return [dense(k, *size) for k, size in zip(keys, sizes)], {}
+    return layers(key, inputs.shape[1], 64, 64, 128), {}
 
   def apply(
     params: Any, stats: Any, x: jax.Array, is_training: bool
   ) -> tuple[jax.Array, Any]:
-    for layer in params[:-1]:
-      x = jax.nn.relu(apply_dense(layer, x))
-    return apply_dense(params[-1], x), stats
+    return apply_layers(params, x), stats
 
   def loss(logits: jax.Array, labels: jax.Array) -> jax.Array:
     each = optax.sigmoid_binary_cross_entropy(logits, labels == 1)

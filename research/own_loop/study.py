@@ -19,11 +19,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from sklearn.datasets import load_digits
 
 from ... import SOFT_RESET, Cycles, State
 from ...loop import LOOP
-from .. import run_logs
+from .. import run_logs, small
+from ..small import (
+  accuracy,
+  apply_layers,
+  cross_entropy,
+  layers,
+)
 
 HERE = pathlib.Path(__file__).parent
 LOG = HERE / 'runs.csv'
@@ -53,28 +58,13 @@ class Loop(NamedTuple):
   is_accuracy: bool
 
 
-def dense(key: jax.Array, *sizes: int) -> Any:
-  """For each layer its kernel and bias."""
-  kernel: Any
-  kernel, pairs = jax.nn.initializers.he_normal(), list(zip(sizes, sizes[1:]))
-  keys = jax.random.split(key, len(pairs))
-  return [(kernel(k, size), jnp.zeros(size[1])) for k, size in zip(keys, pairs)]
-
-
-def applied(layers: Any, x: Any) -> Any:
-  """Dense layers with relu between them."""
-  for kernel, bias in layers[:-1]:
-    x = jax.nn.relu(x @ kernel + bias)
-  return x @ layers[-1][0] + layers[-1][1]
-
-
 def conv_init(key: jax.Array) -> Any:
   """Two convolutions of 3x3 and a Dense layer."""
   kernel = jax.nn.initializers.he_normal()
   keys = jax.random.split(key, 3)
   sizes = ((3, 3, 1, 8), (3, 3, 8, 16))
   convs = [kernel(k, size) for k, size in zip(keys, sizes)]
-  return {'conv': convs, 'dense': dense(keys[2], 64, 10)}
+  return {'conv': convs, 'dense': layers(keys[2], 64, 10)}
 
 
 def conv_apply(params: Any, x: Any) -> Any:
@@ -86,7 +76,7 @@ def conv_apply(params: Any, x: Any) -> Any:
       x, kernel, (2, 2), 'SAME', dimension_numbers=numbers
     )
     x = jax.nn.relu(x)
-  return applied(params['dense'], x.reshape(len(x), -1))
+  return apply_layers(params['dense'], x.reshape(len(x), -1))
 
 
 CONTEXT, WIDTH, HEADS = 16, 32, 2
@@ -100,8 +90,8 @@ def transformer_init(key: jax.Array, *, size: int) -> Any:
     'embedding': normal(keys[0], (size, WIDTH)),
     'position': normal(keys[1], (CONTEXT, WIDTH)),
     'qkv': normal(keys[2], (WIDTH, 3 * WIDTH)),
-    'mlp': dense(keys[3], WIDTH, 4 * WIDTH, WIDTH),
-    'out': dense(keys[4], WIDTH, size),
+    'mlp': layers(keys[3], WIDTH, 4 * WIDTH, WIDTH),
+    'out': layers(keys[4], WIDTH, size),
   }
 
 
@@ -116,15 +106,14 @@ def transformer_apply(params: Any, tokens: Any) -> Any:
   mask = np.tril(np.ones((CONTEXT, CONTEXT), bool))[None, None]
   attended = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ v
   x = x + attended.transpose(0, 2, 1, 3).reshape(x.shape)
-  x = x + applied(params['mlp'], norm(x))
-  return applied(params['out'], norm(x))
+  x = x + apply_layers(params['mlp'], norm(x))
+  return apply_layers(params['out'], norm(x))
 
 
 def digits() -> tuple[Callable[[np.random.Generator], Batch], Batch]:
   """1,797 images of 8x8, of which 1,300 are trained on."""
-  images, labels = load_digits(return_X_y=True)
-  order = np.random.default_rng(0).permutation(len(labels))
-  x, y = (images[order] / 16).astype(np.float32), labels[order]
+  pixels, y = small.digits(seed=0)
+  x = (pixels / 16).astype(np.float32)
   batch = lambda rng: (lambda i: (x[i], y[i]))(rng.choice(1300, 32))
   return batch, (x[1300:], y[1300:])
 
@@ -147,7 +136,7 @@ def characters() -> tuple[Callable[[np.random.Generator], Batch], Batch, int]:
 def make_loops() -> dict[str, Loop]:
   """Three networks by accuracy and by loss; easy and ambitious targets."""
   batch, test = digits()
-  mlp = (lambda key: dense(key, 64, 64, 10), applied, batch, test)
+  mlp = (lambda key: layers(key, 64, 64, 10), apply_layers, batch, test)
   cnn = (conv_init, conv_apply, batch, test)
   batch, test, size = characters()
   init = functools.partial(transformer_init, size=size)
@@ -165,9 +154,8 @@ def make_loops() -> dict[str, Loop]:
 def scores(loop: Loop, params: Any, x: Any, y: Any) -> tuple[Any, Any]:
   """The mean loss and the metric."""
   logits = loop.apply(params, x)
-  losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
-  accuracy = (logits.argmax(axis=-1) == y).mean()
-  return losses.mean(), accuracy if loop.is_accuracy else losses.mean()
+  loss = cross_entropy(logits, y)
+  return loss, accuracy(logits, y) if loop.is_accuracy else loss
 
 
 def cycles_of(loop: Loop, arm: str, peak: float, seed: int) -> Cycles:
