@@ -31,8 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..views.line_styles import line_styles
-from ..views.paths import save_picture
+from ..views.pictures import line_styles, save_picture
 from ..views.text_table import table_lines
 
 R_MAX = 4.0  # the largest ratio that counts

@@ -6,19 +6,14 @@ first. Nothing that exists is replaced unasked.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import pathlib
-import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ..mini_algoperf import files
 from ..mini_algoperf.files import check_file as check_file
-
-if TYPE_CHECKING:
-  from matplotlib.figure import Figure
 
 # A file that every trial has, whichever runner wrote it.
 META_DATA = 'meta_data_0.json'
@@ -99,24 +94,3 @@ def write_archive(
   path.parent.mkdir(parents=True, exist_ok=True)
   files.write_whole(path, archive.getvalue())
   return path
-
-
-@contextlib.contextmanager
-def any_letters() -> Iterator[None]:
-  """Inside, a name may have letters, or a tab, that matplotlib's font lacks."""
-  with warnings.catch_warnings():
-    warnings.filterwarnings('ignore', message='Glyph')
-    yield
-
-
-def save_picture(figure: Figure, path: pathlib.Path) -> None:
-  """Writes a figure as PNG, whole; an existing file is replaced.
-
-  The figure has no canvas; no window and no LaTeX is needed.
-  """
-  from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-  content = io.BytesIO()
-  with any_letters():
-    FigureCanvasAgg(figure).print_png(content)
-  files.write_whole(path, content.getvalue())

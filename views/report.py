@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 
 from ..engine.records import CYCLES
 from ..mini_algoperf import files, logger
-from . import paths, plans, run_plot
-from .line_styles import line_styles
+from . import plans, run_plot
 from .pages import render
+from .pictures import any_letters, line_styles
 from .run_files import RunTable, read_flags, read_log, read_run
 from .story import sentences, shown
 
@@ -267,7 +267,7 @@ def course(run: ReportedRun) -> Picture:
 
 def _picture(figure: Figure, text: str) -> Picture:
   content = io.BytesIO()
-  with paths.any_letters():
+  with any_letters():
     FigureCanvasSVG(figure).print_svg(content, metadata={'Date': None})
   encoded = base64.b64encode(content.getvalue()).decode('ascii')
   return f'data:image/svg+xml;base64,{encoded}', text

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-from .paths import save_picture
+from .pictures import save_picture
 from .run_files import RunTable, read_run
 
 PICTURE = 'metric.png'

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...views import paths
+from ...views.pictures import save_picture
 from .study import (
   ARMS,
   CONDITIONS,
@@ -238,7 +238,7 @@ def draw(
     axes.set_ylabel(f'{_METRICS[task]}, {better} is better')
     axes.grid(alpha=0.3)
   figure.axes[0].legend()
-  paths.save_picture(figure, path)
+  save_picture(figure, path)
 
 
 def write(log: pathlib.Path, picture: pathlib.Path | None) -> str:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from ...mini_algoperf.workloads import WORKLOADS
 from ...soft_reset import Cyclic, FullReset, KeptMomentum, SoftReset
-from ...views.paths import save_picture
+from ...views.pictures import save_picture
 from ...views.run_files import RunTable, read_run
 from ...views.run_plot import (
   draw_target,
