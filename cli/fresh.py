@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 
-def described(settings: Any) -> str:
+def settings_text(settings: Any) -> str:
   """Settings as text, by the code of the package that they are from."""
   package = type(settings).__module__.rpartition('.')[0]
   plain = importlib.import_module(f'{package}.engine.records').as_plain(
@@ -27,7 +27,7 @@ def main(hidden: str, module: str, folder: str, *path: str) -> None:
   sys.path = [folder, *sys.path, *path]
   sys.modules[hidden] = None  # type: ignore[assignment]  # as if it was missing
   settings = importlib.import_module(module).init_optimizer_state.settings
-  print(described(settings))
+  print(settings_text(settings))
 
 
 if __name__ == '__main__':

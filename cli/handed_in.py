@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FORM = 'submission_info.yml'
-SEARCH_SPACE = 'tuning_search_space.json'
+SEARCH_SPACE_FILE = 'tuning_search_space.json'
 _PACKAGE = __name__.partition('.')[0]
 _IN_FORCE = 'SCHEDULE_PARAMS'
 
@@ -122,7 +122,7 @@ def contents(
     info = re.sub('(?m)^submission_name: .*$', line, info)
   ruleset, extra = 'self-tuning', dict[str, bytes]()
   if search_space is not None:
-    ruleset, extra = 'external', {SEARCH_SPACE: search_space}
+    ruleset, extra = 'external', {SEARCH_SPACE_FILE: search_space}
     info = re.sub('(?m)^ruleset: .*$', f'ruleset: "{ruleset}"', info)
     info = info.replace('set to a share of', 'set to a tuned share of')
   readme = (
@@ -224,7 +224,9 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
   return text
 
 
-def check(folder: pathlib.Path, module: str, settings: ScheduleParams) -> None:
+def check_imports(
+  folder: pathlib.Path, module: str, settings: ScheduleParams
+) -> None:
   """Imports what was exported where this package cannot be, and compares.
 
   ValueError if it cannot be imported, or has other settings.
@@ -243,5 +245,5 @@ def check(folder: pathlib.Path, module: str, settings: ScheduleParams) -> None:
   if done.returncode:
     said = done.stderr.splitlines() or [f'exit status {done.returncode}']
     raise ValueError(f'What is exported cannot be imported: {said[-1]}')
-  if done.stdout.splitlines()[-1] != fresh.described(settings):
+  if done.stdout.splitlines()[-1] != fresh.settings_text(settings):
     raise ValueError('What is exported has other settings than asked for.')

@@ -93,17 +93,17 @@ def schedule(
     import numpy as np
 
     from ..engine.picture import drawn
-    from ..views import plan_bound, plans
+    from ..views import plan_bound, planned_runs
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
     name, recorded, chosen = _read_settings(settings)
     steps = step_hint or recorded
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
-    plan = plans.RunPlan(steps, chosen)
-    lines = [*plans.plan_lines(name, plan)]
+    plan = planned_runs.PlannedRun(steps, chosen)
+    lines = [*planned_runs.planned_lines(name, plan)]
     if at is not None:
-      lines.append(plans.step_line(plan, at))
+      lines.append(planned_runs.step_line(plan, at))
     rates = plan_bound.compared_rates(name, plan) if bound else {}
     if bound:
       lines += ['', *plan_bound.bound_lines(rates)]
@@ -170,13 +170,15 @@ def export(
       path.parent.mkdir(parents=True, exist_ok=True)
       files.write_whole(path, text)
     module = '.'.join((*place.parts, 'submission'))
-    handed_in.check(temporary, module, chosen)
+    handed_in.check_imports(temporary, module, chosen)
   code = [text for file, text in contents.items() if file.endswith('.py')]
   lines = sum(text.count(b'\n') for text in code)
   ruleset_flags = f'--tuning_ruleset={ruleset}'
   whole = f'submissions/{folder.name}/{place}'
   if space:
-    ruleset_flags += f' --tuning_search_space={whole}/{handed_in.SEARCH_SPACE}'
+    ruleset_flags += (
+      f' --tuning_search_space={whole}/{handed_in.SEARCH_SPACE_FILE}'
+    )
   print(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
     f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
@@ -203,7 +205,7 @@ def _read_space(
   from ..engine.tuned import tuned
   from ..mini_algoperf import tuning
 
-  file = path or handed_in.ROOT / handed_in.SEARCH_SPACE
+  file = path or handed_in.ROOT / handed_in.SEARCH_SPACE_FILE
   try:
     for point in tuning.outermost_points(tuning.read_space(str(file))):
       tuned(settings, point)

@@ -23,7 +23,7 @@ from ..mini_algoperf.interrupts import Interrupts
 from ..mini_algoperf.trial import Trial, goes_on
 from ..views import run_plot
 from ..views.run_files import MetricTarget
-from ..views.story import sentences, shown
+from ..views.story import sentences, value_text
 
 
 def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
@@ -57,7 +57,9 @@ def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
       _warn(f'{CYCLES} was lost: cycles before step {step} are unknown')
     if trial.hyperparameters:
       point = trial.hyperparameters._asdict()
-      said = ', '.join(f'{name} {shown(str(x))}' for name, x in point.items())
+      said = ', '.join(
+        f'{name} {value_text(str(x))}' for name, x in point.items()
+      )
       print(f'trial {i + 1} of {len(trials)}: {said}', file=sys.stderr)
     if status := _train(trial, log_dir, interrupted):
       return status
@@ -224,5 +226,7 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
 
 def _listed(events: Sequence[Mapping[str, str]], kind: str, column: str) -> str:
   chosen = [event for event in events if event.get('event') == kind]
-  said = [f'step {e["global_step"]} ({shown(e.get(column))})' for e in chosen]
+  said = [
+    f'step {e["global_step"]} ({value_text(e.get(column))})' for e in chosen
+  ]
   return ', '.join(said) or 'none'

@@ -33,7 +33,7 @@ from reset_cycles.schedule_params import (
   ScheduleParams,
 )
 from reset_cycles.soft_reset import Cyclic, SoftReset
-from reset_cycles.views.plans import RunPlan, planned_rates
+from reset_cycles.views.planned_runs import PlannedRun, planned_rates
 
 UNIT, SHARE = 'a number in [0, 1]', 'a number in [0, 1)'
 POSITIVE, REAL = 'a number in (0, inf)', 'a number in (-inf, inf)'
@@ -183,7 +183,7 @@ SPECTRAL = dataclasses.replace(PARAMS, relative_peak=SpectralPeak())
 
 def rates(params):
   """Those of every planned step."""
-  return planned_rates(RunPlan(6, params)).tolist()
+  return planned_rates(PlannedRun(6, params)).tolist()
 
 
 def weights(params, start=(1.0, -2.0)):

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..core.schedules import Cooldown, Cosine, Cycle
 from .convex_bound import bound_curve, last_iterate_bound
-from .plans import RunPlan, planned_rates
+from .planned_runs import PlannedRun, planned_rates
 from .text_table import table_lines
 
 _COLD = 0.2  # share of WSD's steps in which its rate falls
 
 
-def compared_rates(name: str, plan: RunPlan) -> dict[str, np.ndarray]:
+def compared_rates(name: str, plan: PlannedRun) -> dict[str, np.ndarray]:
   """The rates of the plan, of one cosine and of one WSD over the same steps.
 
   The two have the plan's first peak and warm-up.

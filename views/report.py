@@ -17,11 +17,11 @@ from matplotlib.figure import Figure
 
 from ..engine.records import CYCLES
 from ..mini_algoperf import files, logger
-from . import plans, run_plot
+from . import planned_runs, run_plot
 from .pages import render
 from .pictures import any_letters, line_styles
 from .run_files import RunTable, read_flags, read_log, read_run
-from .story import sentences, shown
+from .story import sentences, value_text
 
 Event = Mapping[str, str]  # a row of cycles.csv without what is blank
 Rows = Sequence[Sequence[str]]  # the first one is a header
@@ -112,7 +112,7 @@ def read_reported(
     ', '.join([table.name or place, *seed]),
     table,
     events,
-    plans.run_settings(trial),
+    planned_runs.run_settings(trial),
     _state(trial, table, events, now),
   )
 
@@ -224,7 +224,7 @@ def story(run: ReportedRun) -> Iterator[tuple[str, str, str]]:
   for event in run.events:
     for step, said in sentences([event]):
       numbers = ', '.join(
-        f'{name.replace("_", " ")} {shown(value)}'
+        f'{name.replace("_", " ")} {value_text(value)}'
         for name, value in event.items()
         if name not in _APART
       )

@@ -21,7 +21,12 @@ from ..core.schedules import PlannedCycle
 from ..engine.records import CYCLES
 from ..mini_algoperf import files, logger
 from .paths import META_DATA, read_object
-from .plans import MOST_STEPS, RunPlan, read_plan, read_settings
+from .planned_runs import (
+  MOST_HELD_STEPS,
+  PlannedRun,
+  read_planned_run,
+  read_settings,
+)
 
 FLAGS = 'flags_0.json'
 # The benchmark's metrics; what a workload's meta data say comes first.
@@ -58,12 +63,12 @@ class Log(NamedTuple):
     """A column, shape=(rows,), int64: steps, or numbers of cycles."""
     values = self.numbers(column)
     right = (
-      (values >= 0) & (values <= MOST_STEPS) & (values == np.floor(values))
+      (values >= 0) & (values <= MOST_HELD_STEPS) & (values == np.floor(values))
     )
     if not right.all():
       raise ValueError(
         f'{self.path}: {column} is {values[~right][0]:g} in a row; it must be '
-        f'a whole number from 0 to {MOST_STEPS:,}.'
+        f'a whole number from 0 to {MOST_HELD_STEPS:,}.'
       )
     return values.astype(np.int64)
 
@@ -247,7 +252,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   )
 
 
-def _readable_plan(log_dir: pathlib.Path) -> RunPlan | None:
+def _readable_plan(log_dir: pathlib.Path) -> PlannedRun | None:
   """The plan, from which all rates follow with the run's clock.
 
   None for another submission, and where settings hold a user's own part, whose
@@ -256,7 +261,7 @@ def _readable_plan(log_dir: pathlib.Path) -> RunPlan | None:
   if read_settings(log_dir) is None:  # or it raises: the file is damaged
     return None
   with contextlib.suppress(ValueError):
-    return read_plan(log_dir)
+    return read_planned_run(log_dir)
   return None
 
 
@@ -347,14 +352,14 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
 
 # A study reads hundreds of runs with some dozens of plans, and a plan is compiled.
 @functools.lru_cache(maxsize=256)
-def _cycles_of(plan: RunPlan) -> tuple[PlannedCycle, ...]:
+def _cycles_of(plan: PlannedRun) -> tuple[PlannedCycle, ...]:
   return plan.chain.cycles
 
 
 # Most seeds of a run have the same plan and the same clock.
 @functools.lru_cache(maxsize=64)
 def rates_of_run(
-  plan: RunPlan, anchors: Sequence[Anchor], last_step: int
+  plan: PlannedRun, anchors: Sequence[Anchor], last_step: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """The steps of a run and the rate with which each of them was taken.
 

@@ -41,7 +41,7 @@ def _value(text: str) -> str | int | float:
     return text
 
 
-def shown(text: str | None) -> str:
+def value_text(text: str | None) -> str:
   """A value of a file for people: a number with four digits, text as it is."""
   try:
     number = float(text or '')

@@ -68,7 +68,7 @@ def study(
   with errors.ended_by_signals():
     from . import study as studies
 
-    runs = studies.plan(
+    runs = studies.runs_of(
       submissions.split(',') if submissions is not None else (),
       workloads.split(','),
       conditions.split(','),

@@ -39,7 +39,7 @@ _CLEAR_EVERY = 20
 _runs_of_process = [0]
 
 
-class Task(NamedTuple):
+class StudyRun(NamedTuple):
   """A run."""
 
   entry: Contender
@@ -48,12 +48,12 @@ class Task(NamedTuple):
   seed: int
 
 
-def plan(
+def runs_of(
   submissions: Sequence[str],
   workloads: Sequence[str],
   conditions: Sequence[str],
   seeds: Sequence[int],
-) -> list[Task]:
+) -> list[StudyRun]:
   """All runs, one seed after the other: any beginning can be compared.
 
   `entries.get_entry` takes the submissions, all known ones if none is given;
@@ -77,7 +77,7 @@ def plan(
     for workload in workloads:
       stand_in.make_workload(workload, get_condition(condition))
   return [
-    Task(entry, workload, condition, seed)
+    StudyRun(entry, workload, condition, seed)
     for seed in seeds
     for condition in conditions
     for workload in workloads
@@ -85,13 +85,13 @@ def plan(
   ]
 
 
-def kept_path(root: pathlib.Path, job: Task) -> pathlib.Path:
+def kept_path(root: pathlib.Path, job: StudyRun) -> pathlib.Path:
   """Where a run is kept once it has ended."""
   study = root / job.condition / job.entry.name / f'study_{job.seed}'
   return study / f'{stand_in.short_name(job.workload)}_jax' / 'trial_1'
 
 
-def missing(jobs: Sequence[Task], root: pathlib.Path) -> list[Task]:
+def missing(jobs: Sequence[StudyRun], root: pathlib.Path) -> list[StudyRun]:
   """The runs that have not ended yet, in their order.
 
   One that failed has ended. One without meta data, by which readers find a run,
@@ -100,7 +100,7 @@ def missing(jobs: Sequence[Task], root: pathlib.Path) -> list[Task]:
   return [j for j in jobs if not (kept_path(root, j) / META_DATA).exists()]
 
 
-def train(job: Task, root: pathlib.Path) -> None:
+def train(job: StudyRun, root: pathlib.Path) -> None:
   """Trains one run and keeps its logs, or its traceback if it fails.
 
   Whatever a submission raises is caught.
@@ -127,12 +127,12 @@ def _workload(name: str, condition: str, factor: float) -> MiniWorkload:
   return stand_in.make_workload(name, of)
 
 
-def workload_of(job: Task) -> MiniWorkload:
+def workload_of(job: StudyRun) -> MiniWorkload:
   """The workload as the run's submission sees it."""
   return _workload(job.workload, job.condition, job.entry.factor)
 
 
-def _train(job: Task, log_dir: pathlib.Path) -> None:
+def _train(job: StudyRun, log_dir: pathlib.Path) -> None:
   workload: Any = workload_of(job)
   workload.is_started = False
   options = RunOptions(job.workload, save_checkpoints=False)
@@ -150,13 +150,13 @@ def _train(job: Task, log_dir: pathlib.Path) -> None:
   runner.train(trial)
 
 
-def _name(job: Task) -> str:
+def _name(job: StudyRun) -> str:
   """Of the folder in which a run is under way."""
   return '__'.join(kept_path(pathlib.Path(), job).parts)
 
 
 def _keep(
-  job: Task, root: pathlib.Path, work: pathlib.Path, failure: str
+  job: StudyRun, root: pathlib.Path, work: pathlib.Path, failure: str
 ) -> None:
   """Copies the files to keep to their place, all at once or not at all."""
   if failure:
@@ -172,7 +172,7 @@ def _keep(
 
 
 def train_all(
-  jobs: Sequence[Task], root: pathlib.Path, num_workers: int
+  jobs: Sequence[StudyRun], root: pathlib.Path, num_workers: int
 ) -> None:
   """Trains the missing runs, in processes; RunFailed if any broke."""
   left, lost = missing(jobs, root), 0

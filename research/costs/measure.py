@@ -170,12 +170,12 @@ class Bare:
     return self._model[0]
 
 
-Run = Submitted | Bare
+Timed = Submitted | Bare
 
 
 def measure_set_up(
-  make: Callable[[], Run], compiled: Compilations
-) -> tuple[Run, Figures]:
+  make: Callable[[], Timed], compiled: Compilations
+) -> tuple[Timed, Figures]:
   """A run after its first steps; times and compilations before the next one."""
   jax.clear_caches()  # as in a new process
   run = make()
@@ -192,11 +192,11 @@ def measure_set_up(
   return run, figures
 
 
-def _params(run: Run) -> Any:
+def _params(run: Timed) -> Any:
   return run.params if isinstance(run, Submitted) else run._model[0]
 
 
-def measure_steps(runs: dict[str, Run], pairs: int) -> dict[str, Figures]:
+def measure_steps(runs: dict[str, Timed], pairs: int) -> dict[str, Figures]:
   """Times of steps, and the median of their ratios to the bare ones."""
   times: dict[str, list[float]] = {name: [] for name in runs}
   order = list(runs)
@@ -246,7 +246,7 @@ def measure(
   with_muon: bool = False,
 ) -> dict[str, dict[str, list[float]]]:
   """(run, figure) -> one value of each round, its median."""
-  makers: dict[str, Callable[[], Run]] = {
+  makers: dict[str, Callable[[], Timed]] = {
     'optax': lambda: Bare(make_workload()),
     'THESIS': lambda: Submitted('THESIS', make_workload()),
     'SOFT_RESET': lambda: Submitted('SOFT_RESET', make_workload()),

@@ -54,7 +54,7 @@ _ADAM = optax.scale_by_adam(b1=0.9, b2=0.999)
 _WEIGHT_DECAY = 0.01
 
 
-class Condition(NamedTuple):
+class Growth(NamedTuple):
   """How the data grow."""
 
   old_share: float = 1.0  # of the new data
@@ -65,13 +65,13 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = {
-  '10 %, short': Condition(0.1, 0.5),
-  '10 %, long': Condition(0.1, 3.0),
-  '50 %, short': Condition(0.5, 0.5),
-  '50 %, long': Condition(0.5, 3.0),
-  'wrong labels': Condition(0.5, 3.0, is_wrong=True),
-  'stream': Condition(is_stream=True),
-  'permuted labels': Condition(is_stream=True, is_permuted=True),
+  '10 %, short': Growth(0.1, 0.5),
+  '10 %, long': Growth(0.1, 3.0),
+  '50 %, short': Growth(0.5, 0.5),
+  '50 %, long': Growth(0.5, 3.0),
+  'wrong labels': Growth(0.5, 3.0, is_wrong=True),
+  'stream': Growth(is_stream=True),
+  'permuted labels': Growth(is_stream=True, is_permuted=True),
 }
 
 
@@ -117,7 +117,7 @@ class Part:
   test_labels: np.ndarray
 
 
-class Programs:
+class Compiled:
   """What a task needs, compiled once for all conditions, arms and seeds."""
 
   def __init__(self, task: Task) -> None:
@@ -185,9 +185,7 @@ def _permuted(task: Task, labels: np.ndarray, order: np.ndarray) -> np.ndarray:
   return labels[:, order] if task.num_classes == 128 else order[labels]
 
 
-def parts_of(
-  task: Task, condition: Condition, seeds: Sequence[int]
-) -> list[Part]:
+def parts_of(task: Task, condition: Growth, seeds: Sequence[int]) -> list[Part]:
   """The data of the stages, the first one's included."""
   labels, test = task.train[1], task.test[1]
   many: Callable[..., Any] = lambda one: np.stack([one] * len(seeds))
@@ -235,7 +233,7 @@ def parts_of(
 
 
 def stage(
-  programs: Programs,
+  programs: Compiled,
   models: Models,
   part: Part,
   number: int,
@@ -273,14 +271,14 @@ def stage(
 
 
 def blended(
-  programs: Programs, old: Models, new: Models, plans: Sequence[ResetPlan]
+  programs: Compiled, old: Models, new: Models, plans: Sequence[ResetPlan]
 ) -> Models:
   """The models after a reset, each seed's by its own plan."""
   return programs.reset(old, new, jnp.asarray(plans, jnp.float32))
 
 
 def begun(
-  programs: Programs,
+  programs: Compiled,
   arm: Arm,
   old: Models,
   new: Models,
@@ -323,7 +321,7 @@ Rows = list[dict[str, Any]]
 
 
 def train_arm(
-  programs: Programs,
+  programs: Compiled,
   arm: Arm,
   parts: Sequence[Part],
   old: Models,
@@ -355,7 +353,7 @@ def train_arm(
 
 
 def _between(
-  given: tuple[Programs, Callable[[int], Models], int, float, np.ndarray],
+  given: tuple[Compiled, Callable[[int], Models], int, float, np.ndarray],
   models: Models,
   metrics: np.ndarray,
   step: int,
@@ -392,7 +390,7 @@ def goals_of(rows: Rows, task: str, condition: str) -> list[float]:
   ]
 
 
-def arms_of(condition: Condition) -> list[str]:
+def arms_of(condition: Growth) -> list[str]:
   """Chains are for the conditions of two parts."""
   return [
     name
@@ -404,7 +402,7 @@ def arms_of(condition: Condition) -> list[str]:
 def train(tasks: Sequence[str], path: pathlib.Path) -> None:
   """Trains what the log lacks."""
   for name in tasks:
-    programs, seeds = Programs(TASKS[name]()), SEEDS[name]
+    programs, seeds = Compiled(TASKS[name]()), SEEDS[name]
     for title, condition in CONDITIONS.items():
       rows = read(path)
       done = {(r['task'], r['condition'], r['arm']) for r in rows}
@@ -426,7 +424,7 @@ def train(tasks: Sequence[str], path: pathlib.Path) -> None:
       print(f'{name}, {title}: {time.monotonic() - began:.0f} s', flush=True)
 
 
-def _fresh(programs: Programs, seeds: Sequence[int], number: int) -> Models:
+def _fresh(programs: Compiled, seeds: Sequence[int], number: int) -> Models:
   base = [jax.random.PRNGKey(seed) for seed in seeds]
   keys = [jax.random.fold_in(key, number) for key in base]
   return programs.fresh(jnp.stack(keys))

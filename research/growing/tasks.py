@@ -57,7 +57,8 @@ def _digits() -> tuple[Any, Any]:
   rng.permutation(len(labels))  # as the order was drawn, before the noise
   pixels = (pixels - pixels.mean()) / pixels.std()
   pixels += 0.7 * rng.standard_normal(pixels.shape)
-  inputs, targets = np.float32(pixels.reshape(-1, 8, 8, 1)), np.int32(labels)
+  inputs = pixels.reshape(-1, 8, 8, 1).astype(np.float32)
+  targets = labels.astype(np.int32)
   return (inputs[:1000], targets[:1000]), (inputs[1000:], targets[1000:])
 
 

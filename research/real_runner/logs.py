@@ -15,7 +15,7 @@ README = FILE.with_name('README.md')
 MARKS = ('<!-- written by logs.py -->\n', '<!-- end -->\n')
 
 
-class Run(NamedTuple):
+class RunKey(NamedTuple):
   """Which run it is."""
 
   data: str
@@ -34,22 +34,22 @@ class Point(NamedTuple):
   metric: float
 
 
-COLUMNS = (*Run._fields, *Point._fields)
-Logs = Mapping[Run, Sequence[Point]]
+COLUMNS = (*RunKey._fields, *Point._fields)
+Logs = Mapping[RunKey, Sequence[Point]]
 
 
-def read(file: pathlib.Path = FILE) -> dict[Run, list[Point]]:
+def read(file: pathlib.Path = FILE) -> dict[RunKey, list[Point]]:
   """All runs of a file, each one's evaluations in their order."""
-  runs: dict[Run, list[Point]] = {}
+  runs: dict[RunKey, list[Point]] = {}
   for row in run_logs.read(file, COLUMNS):
     data, clock, entry, seed, target, step, *values = row.values()
-    run = Run(data, clock, entry, int(seed), float(target))
+    run = RunKey(data, clock, entry, int(seed), float(target))
     point = Point(int(step), *map(float, values))
     runs.setdefault(run, []).append(point)
   return runs
 
 
-def append(file: pathlib.Path, run: Run, points: Iterable[Point]) -> None:
+def append(file: pathlib.Path, run: RunKey, points: Iterable[Point]) -> None:
   """Adds a run; all but the metric, which decides, is rounded."""
   rows = [
     (*run, step, f'{seconds:.5g}', f'{loss:.5g}', metric)
@@ -63,7 +63,7 @@ def steps_to(points: Sequence[Point], target: float) -> float:
   return min((p.step for p in points if p.metric > target), default=math.inf)
 
 
-def shown(steps: float) -> str:
+def steps_text(steps: float) -> str:
   """Steps as a table has them."""
   return 'never' if math.isinf(steps) else f'{steps:.0f}'
 
@@ -90,7 +90,7 @@ def table(logs: Logs, clock: str, targets: Mapping[str, float]) -> list[str]:
     if not steps:
       return ''
     middle, least, most = map(
-      shown, (statistics.median(steps), min(steps), max(steps))
+      steps_text, (statistics.median(steps), min(steps), max(steps))
     )
     reached, spread = sum(map(math.isfinite, steps)), f' {least}–{most}'
     spread = spread if least != most else ''

@@ -161,10 +161,10 @@ class Study:
   set_up: bool
 
 
-def runs_of(study: Study, entry: str) -> list[logs.Run]:
+def runs_of(study: Study, entry: str) -> list[logs.RunKey]:
   """The runs of an entry that the command line asks for, seed by seed."""
   return [
-    logs.Run(
+    logs.RunKey(
       data,
       study.clock,
       entry,
@@ -176,7 +176,7 @@ def runs_of(study: Study, entry: str) -> list[logs.Run]:
   ]
 
 
-def job_of(study: Study, run: logs.Run) -> dict[str, Any]:
+def job_of(study: Study, run: logs.RunKey) -> dict[str, Any]:
   """What `patched` is told of a run; see its `Job`."""
   case = CASES[run.data]
   counted = run.clock == 'counted'
@@ -210,7 +210,7 @@ def job_of(study: Study, run: logs.Run) -> dict[str, Any]:
   }
 
 
-def run_entry(study: Study, runs: list[logs.Run]) -> None:
+def run_entry(study: Study, runs: list[logs.RunKey]) -> None:
   """Runs an entry in one process, and adds each run when it is done.
 
   Raises:
@@ -247,7 +247,9 @@ def run_entry(study: Study, runs: list[logs.Run]) -> None:
       trial = study.out / name / f'{case.workload}_jax' / 'trial_1'
       points = points_of(trial, case.metric)
       logs.append(logs.FILE, run, points)
-      print(*run, logs.shown(logs.steps_to(points, run.target)), flush=True)
+      print(
+        *run, logs.steps_text(logs.steps_to(points, run.target)), flush=True
+      )
   if process.returncode:
     raise RunFailed(
       f'{runs[0].entry} ended with status {process.returncode}; what it has '

@@ -7,7 +7,7 @@ import pathlib
 import shlex
 
 from ...views.pages import render
-from ...views.plans import shown
+from ...views.planned_runs import setting_text
 from ...views.text_table import table_lines
 from . import registry as thesis
 from .premises import PREMISES
@@ -48,7 +48,7 @@ def figure_text(name: str) -> str:
       figure=figure,
       premise=PREMISES[own],
       runs=RUNS,
-      shown=shown,
+      setting_text=setting_text,
       submission=shlex.quote(relative if is_below else submission),
     ).rstrip()
     for own, figure in thesis.find_figures(name).items()

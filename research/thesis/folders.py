@@ -27,7 +27,7 @@ from ...engine.records import CYCLES, SETTINGS
 from ...mini_algoperf import files, logger
 from ...mini_algoperf.workloads import WORKLOADS
 from ...views.paths import META_DATA, check_file, folder, read_object, visible
-from ...views.plans import read_plan
+from ...views.planned_runs import read_planned_run
 from ...views.run_files import FLAGS, read_flags, read_log, run_seed
 from .. import workers
 from . import registry as thesis
@@ -77,7 +77,7 @@ def _read_job(log_dir: pathlib.Path) -> Job | None:
   if not all((log_dir / name).is_file() for name in KEPT_FILES):
     return None
   try:
-    plan = read_plan(log_dir)
+    plan = read_planned_run(log_dir)
     flags = read_flags(log_dir)
     meta = read_object(log_dir / META_DATA)
     workload = str(flags[0]['workload'])

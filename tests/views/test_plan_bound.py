@@ -16,13 +16,13 @@ from reset_cycles.views.plan_bound import (
   compared_rates,
   drawn_with_bound,
 )
-from reset_cycles.views.plans import RunPlan, planned_rates
+from reset_cycles.views.planned_runs import PlannedRun, planned_rates
 
 PAGE = pathlib.Path(reset_cycles.__file__).parent / 'docs' / 'bound.md'
 
 
 def test_the_table_of_the_page():
-  plan = RunPlan(2000, THESIS)
+  plan = PlannedRun(2000, THESIS)
   rates = compared_rates('thesis', plan)
   assert [eta.size for eta in rates.values()] == [4000] * 3
   np.testing.assert_array_equal(rates['thesis'], planned_rates(plan))
@@ -53,7 +53,7 @@ def test_the_numbers_of_the_pages_code():
 
 def test_a_picture_is_drawn():
   pytest.importorskip('matplotlib')
-  picture = drawn_with_bound(compared_rates('thesis', RunPlan(30, THESIS)))
+  picture = drawn_with_bound(compared_rates('thesis', PlannedRun(30, THESIS)))
   assert picture.startswith(b'\x89PNG') and len(picture) > 10_000
 
 

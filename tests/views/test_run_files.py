@@ -14,8 +14,8 @@ from reset_cycles.engine.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import THESIS
 from reset_cycles.shapes.chains import chain_of_lists
-from reset_cycles.views import plans, run_files, run_plot
-from reset_cycles.views.plans import RunPlan
+from reset_cycles.views import planned_runs, run_files, run_plot
+from reset_cycles.views.planned_runs import PlannedRun
 from reset_cycles.views.run_files import Log, MetricTarget, read_run
 
 
@@ -116,8 +116,8 @@ PARAMS = dataclasses.replace(
     alter_warmup=(0.28, 0.28, 0.28),  # 10, 9 and 9 steps
   ),
 )
-PLAN = RunPlan(50, PARAMS)  # three cycles of 34, 33 and 33 steps
-FIRST, SECOND, THIRD = np.split(plans.planned_rates(PLAN), [34, 67])
+PLAN = PlannedRun(50, PARAMS)  # three cycles of 34, 33 and 33 steps
+FIRST, SECOND, THIRD = np.split(planned_runs.planned_rates(PLAN), [34, 67])
 
 
 def event(name, step, **values):

@@ -9,7 +9,7 @@ from reset_cycles.mini_algoperf import files
 from reset_cycles.research.board import stand_in, study
 from reset_cycles.research.board.conditions import CONDITIONS
 from reset_cycles.research.board.entries import Contender
-from reset_cycles.research.board.study import Task
+from reset_cycles.research.board.study import StudyRun
 
 # Ten steps, and what a submission writes down of what it is told.
 SUBMISSION = """\
@@ -56,7 +56,7 @@ def rows(root, job):
   ],
 )
 def test_time_is_counted_in_steps(tmp_path, condition, steps):
-  job = Task(contender(tmp_path / 'own', 'pass'), 'digits', condition, 3)
+  job = StudyRun(contender(tmp_path / 'own', 'pass'), 'digits', condition, 3)
   study.train(job, tmp_path / 'out')
   found = rows(tmp_path / 'out', job)
   assert [int(float(row['global_step'])) for row in found] == steps
@@ -74,7 +74,7 @@ def test_time_is_counted_in_steps(tmp_path, condition, steps):
 
 def test_a_run_that_breaks_is_recorded_and_not_trained_again(tmp_path):
   own = contender(tmp_path / 'own', 'assert global_step < 7, "too far"')
-  job = Task(own, 'digits', 'tuned', 1)
+  job = StudyRun(own, 'digits', 'tuned', 1)
   study.train(job, tmp_path)
   assert [int(float(r['global_step'])) for r in rows(tmp_path, job)] == [1, 5]
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
@@ -86,7 +86,7 @@ def test_a_run_that_breaks_is_recorded_and_not_trained_again(tmp_path):
 
 def test_a_submission_that_cannot_be_imported_is_recorded(tmp_path):
   own = contender(tmp_path / 'own', '1 +')
-  job = Task(own, 'digits', 'tuned', 1)
+  job = StudyRun(own, 'digits', 'tuned', 1)
   study.train(job, tmp_path)
   [failure] = tmp_path.glob('[!.]*/*/*/*/*/failure.txt')
   assert 'cannot be imported' in failure.read_text()
@@ -99,7 +99,7 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
 ):
   """With workers of this process' own, which 'end' as a broken pool says."""
   own = contender(tmp_path / 'own', 'pass')
-  jobs = [Task(own, 'digits', 'tuned', seed) for seed in (1, 2, 3)]
+  jobs = [StudyRun(own, 'digits', 'tuned', seed) for seed in (1, 2, 3)]
   calls = []
 
   def train_all(left, root, num_workers, unused):
@@ -123,7 +123,7 @@ def test_a_run_that_ends_its_process_is_given_up_and_the_rest_goes_on(
 
 
 def test_all_runs_in_order_one_seed_after_the_other():
-  jobs = study.plan(['sgdr', 'nadamw'], ['digits'], ['tuned', 'hot'], [1, 2])
+  jobs = study.runs_of(['sgdr', 'nadamw'], ['digits'], ['tuned', 'hot'], [1, 2])
   assert [(t.seed, t.condition, t.entry.name) for t in jobs] == [
     (seed, condition, name)
     for seed in (1, 2)

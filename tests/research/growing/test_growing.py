@@ -23,7 +23,7 @@ def broadcasting():
 
 @pytest.fixture(scope='module')
 def programs():
-  return study.Programs(tasks.TASKS['images_norm']())
+  return study.Compiled(tasks.TASKS['images_norm']())
 
 
 def part_of(programs, steps=15):

@@ -16,17 +16,17 @@ from reset_cycles.research.real_runner import data, logs, own, patched, run
 from reset_cycles.schedule_params import SOFT_RESET
 
 RUNS = {
-  logs.Run('a', 'counted', 'x', 1, 0.5): [
+  logs.RunKey('a', 'counted', 'x', 1, 0.5): [
     logs.Point(1, 0.5, 2.25, 0.25),
     logs.Point(9, 4.5, 1.0, 0.75),
     logs.Point(17, 8.5, 0.5, 0.5000042),  # every digit of the metric counts
   ],
-  logs.Run('a', 'counted', 'x', 2, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
-  logs.Run('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.Run('a', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
-  logs.Run('b', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.Run('a', 'counted', 'y', 2, 0.9): [logs.Point(1, 0.5, 2.0, 0.5)],
-  logs.Run('a', 'real', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.RunKey('a', 'counted', 'x', 2, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
+  logs.RunKey('a', 'counted', 'x', 3, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.RunKey('a', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.75)],
+  logs.RunKey('b', 'counted', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.RunKey('a', 'counted', 'y', 2, 0.9): [logs.Point(1, 0.5, 2.0, 0.5)],
+  logs.RunKey('a', 'real', 'y', 1, 0.5): [logs.Point(1, 0.5, 2.0, 0.5)],
 }
 TABLE = [
   '| entry | a, 0.5 | b, 0.5 |',
@@ -163,12 +163,12 @@ def test_runs_are_read_as_they_were_written(tmp_path):
     'a,counted,x,1,0.5,1,0.5,2.25,0.25',
   ]
   file.write_text(file.read_text() + 'a,real,y,3,0.5,1,0.5,2')  # torn
-  logs.append(file, last := logs.Run('a', 'real', 'y', 4, 0.5), points)
+  logs.append(file, last := logs.RunKey('a', 'real', 'y', 4, 0.5), points)
   assert logs.read(file) == {**RUNS, last: points}
 
 
 def test_a_target_is_passed_not_met():
-  points = RUNS[logs.Run('a', 'counted', 'x', 1, 0.5)]
+  points = RUNS[logs.RunKey('a', 'counted', 'x', 1, 0.5)]
   assert logs.steps_to(points, 0.2) == 1
   assert logs.steps_to(points, 0.25) == 9
   assert logs.steps_to(points, 0.75) == math.inf
@@ -240,7 +240,7 @@ STUDY = run.Study(
 
 
 def test_a_job_says_what_is_changed_of_the_benchmark():
-  job = run.job_of(STUDY, logs.Run('digits', 'counted', 'muon', 3, 0.89))
+  job = run.job_of(STUDY, logs.RunKey('digits', 'counted', 'muon', 3, 0.89))
   assert job['properties'] == {
     'validation_target_value': 0.89,
     'test_target_value': 0.0,
@@ -250,17 +250,17 @@ def test_a_job_says_what_is_changed_of_the_benchmark():
   assert '--rng_seed=3' in job['flags']
   assert patched.Job(**job).data == ['digits', 'images']
   assert patched.Job(**job).model == {}
-  job = run.job_of(STUDY, logs.Run('digits', 'real', 'muon', 3, 0.89))
+  job = run.job_of(STUDY, logs.RunKey('digits', 'real', 'muon', 3, 0.89))
   assert job['seconds_per_step'] is None
   assert 'eval_period_time_sec' not in job['properties']
 
 
 def test_runs_have_the_target_of_their_data_or_the_one_given():
   assert run.runs_of(STUDY, 'muon') == [
-    logs.Run('fashion', 'real', 'muon', 1, 0.873),
-    logs.Run('digits', 'real', 'muon', 1, 0.89),
-    logs.Run('fashion', 'real', 'muon', 2, 0.873),
-    logs.Run('digits', 'real', 'muon', 2, 0.89),
+    logs.RunKey('fashion', 'real', 'muon', 1, 0.873),
+    logs.RunKey('digits', 'real', 'muon', 1, 0.89),
+    logs.RunKey('fashion', 'real', 'muon', 2, 0.873),
+    logs.RunKey('digits', 'real', 'muon', 2, 0.89),
   ]
   other = dataclasses.replace(STUDY, target=0.0)
   assert {r.target for r in run.runs_of(other, 'muon')} == {0.0}
@@ -272,7 +272,7 @@ def test_what_the_benchmark_wrote_is_read(tmp_path):
     '1,0.5,2.25,0.25,9\n9,4.5,1.0,0.75,9\n'
   )
   found = run.points_of(tmp_path, 'accuracy')
-  assert found == RUNS[logs.Run('a', 'counted', 'x', 1, 0.5)][:2]
+  assert found == RUNS[logs.RunKey('a', 'counted', 'x', 1, 0.5)][:2]
 
 
 def test_an_entry_with_other_peaks_is_otherwise_the_same():

@@ -12,7 +12,7 @@ from reset_cycles import submission
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.research.thesis import registry as thesis
 from reset_cycles.research.thesis import submission as experiment
-from reset_cycles.views.plans import RunPlan, planned_rates
+from reset_cycles.views.planned_runs import PlannedRun, planned_rates
 from reset_cycles.views.settings_json import from_plain
 
 
@@ -79,5 +79,5 @@ def test_whole_runs_agree_with_the_reference_values(run, figure):
   assert [cycle.steps for cycle in chain.cycles] == expected['lengths']
   boundaries = [*chain.reinit_steps, chain.steps]
   assert boundaries == [*expected['boundaries']]
-  rates = planned_rates(RunPlan(800, params))
+  rates = planned_rates(PlannedRun(800, params))
   assert_close(rates, expected['values'], max(expected['peaks']))

@@ -1,4 +1,4 @@
-"""Chains of cycles as they are planned, in words, and their settings."""
+"""Runs as they are planned: the chain of cycles in words, and the settings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .text_table import table_lines
 
 # Of a plan or a log: more would need gigabytes. No run of the benchmark has a
 # hundredth of them.
-MOST_STEPS = 20_000_000
+MOST_HELD_STEPS = 20_000_000
 _WIDTH = 80  # of a terminal
 
 
-class RunPlan(NamedTuple):
+class PlannedRun(NamedTuple):
   """A chain of cycles, and the steps that it is laid over."""
 
   step_hint: int
@@ -56,7 +56,7 @@ def read_settings(log_dir: pathlib.Path) -> dict[str, Any] | None:
   return values
 
 
-def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
+def read_planned_run(log_dir: pathlib.Path) -> PlannedRun | None:
   """The plan of a run; None if its folder has none.
 
   ValueError names a damaged file, or a class that is not this package's.
@@ -65,25 +65,25 @@ def read_plan(log_dir: pathlib.Path) -> RunPlan | None:
     return None
   step_hint, settings = settings_json.read_file(log_dir / SETTINGS)
   assert step_hint is not None  # it is there
-  return RunPlan(step_hint, settings)
+  return PlannedRun(step_hint, settings)
 
 
-def _check(plan: RunPlan) -> None:
+def _check(plan: PlannedRun) -> None:
   """Raises a ValueError if a plan has more steps than can be held."""
   factor, step_hint = plan.settings.budget_factor, plan.step_hint
-  if factor * step_hint > MOST_STEPS:
+  if factor * step_hint > MOST_HELD_STEPS:
     raise ValueError(
       f'budget_factor={factor:g} and step_hint={step_hint:,} make '
-      f'{factor * step_hint:g} steps: give a plan of at most {MOST_STEPS:,}.'
+      f'{factor * step_hint:g} steps: give a plan of at most {MOST_HELD_STEPS:,}.'
     )
 
 
-def shown(setting: Any) -> str:
+def setting_text(setting: Any) -> str:
   """A setting in few words: its class, and the fields that are not defaults."""
   if not dataclasses.is_dataclass(setting):
     return str(setting)
   changed = [
-    f'{field.name}={shown(getattr(setting, field.name))}'
+    f'{field.name}={setting_text(getattr(setting, field.name))}'
     for field in dataclasses.fields(setting)
     if getattr(setting, field.name) != field.default
   ]
@@ -91,7 +91,7 @@ def shown(setting: Any) -> str:
   return f'{name}({", ".join(changed)})' if changed else name
 
 
-def planned_rates(plan: RunPlan) -> np.ndarray:
+def planned_rates(plan: PlannedRun) -> np.ndarray:
   """The rates at which the steps are taken when no cycle is abandoned.
 
   Returns:
@@ -106,7 +106,7 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
   said = []
   if settings.relative_peak:
     said.append(
-      f'{shown(settings.relative_peak)} sets all peaks as the run begins, from a fresh '
+      f'{setting_text(settings.relative_peak)} sets all peaks as the run begins, from a fresh '
       "model's weights; SpectralPeak lowers them in a run of more steps than "
       'its `whole`. The rates shown are as written.'
     )
@@ -115,23 +115,23 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
     if settings.horizon:
       follows = 'the chain then begins anew, at half of the rate'
     said.append(
-      f'{shown(settings.switching)} may end a cycle early; {follows}.'
+      f'{setting_text(settings.switching)} may end a cycle early; {follows}.'
     )
   if settings.horizon:
     said.append(
-      f'{shown(settings.horizon)} lays the cycles over the time budget, anew at '
+      f'{setting_text(settings.horizon)} lays the cycles over the time budget, anew at '
       'every evaluation, with the same ratios. A cycle may be a few steps '
       'longer: a reset waits for its evaluation.'
     )
   if len(settings.cycles) > 1 or said:
     said.append(
-      f'What a further cycle starts from: {shown(settings.reset)}, with tau from '
+      f'What a further cycle starts from: {setting_text(settings.reset)}, with tau from '
       'the last evaluation where the reset is soft.'
     )
   return said
 
 
-def plan_lines(name: str, plan: RunPlan) -> Iterator[str]:
+def planned_lines(name: str, plan: PlannedRun) -> Iterator[str]:
   """All that a terminal shows of a plan; ValueError if it cannot be trained."""
   _check(plan)
   rates = planned_rates(plan)
@@ -167,13 +167,13 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
     'cycle': [f'{i + 1}' for i in range(len(cycles))],
     'first': [f'{e - c.steps + 1:,}' for e, c in zip(ends, cycles)],
     'last': [f'{end:,}' for end in ends],
-    'warm-up': [shown(cycle.warmup) for cycle in written],
+    'warm-up': [setting_text(cycle.warmup) for cycle in written],
     'steps': [f'{cycle.warmup_steps:,}' for cycle in cycles],
     'peak': [f'{cycle.peak:.4g}' for cycle in written],
-    'decay': [shown(cycle.decay) for cycle in written],
+    'decay': [setting_text(cycle.decay) for cycle in written],
     'share': [f'{cycle.steps / ends[-1]:.1%}' for cycle in cycles],
   }
-  decays = [shown(cycle.weight_decay) for cycle in written]
+  decays = [setting_text(cycle.weight_decay) for cycle in written]
   if {*decays} != {'Constant'}:
     columns['weight decay'] = decays
   return [tuple(columns), *zip(*columns.values())]
@@ -198,7 +198,7 @@ def period_rows(chain: Chain) -> list[tuple[str, ...]]:
   return rows
 
 
-def step_line(plan: RunPlan, step: int) -> str:
+def step_line(plan: PlannedRun, step: int) -> str:
   """The phase and the rate of a step, counted from 1.
 
   Raises:

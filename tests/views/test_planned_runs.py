@@ -9,8 +9,8 @@ from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import THESIS
 from reset_cycles.shapes.composed import WSD
 from reset_cycles.shapes.simple import Lambda
-from reset_cycles.views import plans
-from reset_cycles.views.plans import RunPlan
+from reset_cycles.views import planned_runs
+from reset_cycles.views.planned_runs import PlannedRun
 from reset_cycles.views.text_table import table_lines
 
 
@@ -18,7 +18,7 @@ def test_a_plan_with_what_is_no_rate_is_refused():
   negative = Lambda(lambda share: 0.475 - share)
   params = with_cycles(RUNS['one_cycle'], decay=negative, warmup_factor=0.0)
   with pytest.raises(ValueError, match=r'learning rate of cycles\[0\]=.*-'):
-    plans.planned_rates(RunPlan(20, params))
+    planned_runs.planned_rates(PlannedRun(20, params))
 
 
 def test_cycles_of_three_peaks():
@@ -42,7 +42,7 @@ def test_cycles_of_three_warm_ups_of_one_budget_and_of_a_small_peak():
 
 
 def cycle_rows(step_hint, params):
-  return plans.cycle_rows(RunPlan(step_hint, params).chain.cycles)
+  return planned_runs.cycle_rows(PlannedRun(step_hint, params).chain.cycles)
 
 
 def test_phases_and_checkpoints_of_a_plan():
@@ -50,8 +50,8 @@ def test_phases_and_checkpoints_of_a_plan():
   params = with_cycles(
     RUNS['one_cycle'], decay=WSD(2, decay=0.2), warmup_factor=0.1, peak=0.5
   )
-  plan = RunPlan(1000, dataclasses.replace(params, budget_factor=1.0))
-  lines = list(plans.plan_lines('own', plan))
+  plan = PlannedRun(1000, dataclasses.replace(params, budget_factor=1.0))
+  lines = list(planned_runs.planned_lines('own', plan))
   assert lines[3:7] == [
     '  cycle  from  stable from  decay from  decay  checkpoint',
     '  1      1     101          461         90     550',
@@ -64,10 +64,10 @@ def test_phases_and_checkpoints_of_a_plan():
     101: 'stable, rate 0.5; steps 1 to 550, decay from 461.',
     956: 'decay, rate 0.25; steps 551 to 1,000, decay from 911.',
   }.items():
-    assert plans.step_line(plan, step) == f'Step {step}: cycle 1, {said}'
+    assert planned_runs.step_line(plan, step) == f'Step {step}: cycle 1, {said}'
 
 
 def test_when_further_cycles_start():
-  lines = list(plans.plan_lines('thesis', RunPlan(80_000, THESIS)))
+  lines = list(planned_runs.planned_lines('thesis', PlannedRun(80_000, THESIS)))
   start = 'Steps after which a further cycle starts (reinit_steps): '
   assert f'{start}53,334, 106,667.' in lines
