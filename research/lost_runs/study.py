@@ -19,6 +19,7 @@ import pathlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 from ...engine import layout
 from ...mini_algoperf import RunOptions, runner
@@ -178,8 +179,8 @@ def train(seeds: Sequence[int], log: pathlib.Path) -> None:
         for k in ('first', 'last')
       )
       goal = target_of(case, first, reached, rises_of(name))
-    layout.RATE_AFTER_FAILURE = factor
-    row = (*key, *row_of(name, rate, case, seed, goal))
+    with mock.patch.object(layout, 'RATE_AFTER_FAILURE', factor):
+      row = (*key, *row_of(name, rate, case, seed, goal))
     run_logs.append(log, FIELDS, [row])
 
 

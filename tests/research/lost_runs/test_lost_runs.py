@@ -3,6 +3,7 @@
 import pytest
 
 from helpers.documents import ROOT
+from reset_cycles.engine import layout
 from reset_cycles.research import run_logs
 from reset_cycles.research.lost_runs import study
 
@@ -43,6 +44,28 @@ def test_the_table_by_hand():
     '| molecules | 1.0 | impossible | 0.5 | 0.3 (0.1 to 0.5) | 2 | 2 | 1 of 2 |'
   )
   assert lines[1] == line
+
+
+def test_runs_are_trained_at_the_rate_and_factor_of_their_row(
+  tmp_path, monkeypatch
+):
+  """Targets are on the way from 0 to .4, which `bare` reaches."""
+  trained = []
+
+  def row_of(name, rate, case, seed, goal):
+    trained.append((rate, case, layout.RATE_AFTER_FAILURE, goal))
+    return 0.0, 0.4, 0.4, 0, 9
+
+  monkeypatch.setattr(study, 'row_of', row_of)
+  monkeypatch.setattr(study, 'rises_of', lambda name: True)
+  monkeypatch.setattr(study, 'WORKLOADS', ('molecules',))
+  for _ in range(2):  # the second time the log has them all
+    study.train([7], tmp_path / 'log.csv')
+  assert [case[:3] for case in trained] == study.cases()
+  goals = {case: goal for _, case, _, goal in trained}
+  assert goals['reachable'] == pytest.approx(0.36)
+  assert goals['tenfold'] == pytest.approx(4)
+  assert layout.RATE_AFTER_FAILURE == 0.5
 
 
 @pytest.fixture(scope='module')
