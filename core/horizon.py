@@ -25,6 +25,11 @@ class Intervals(NamedTuple):
     return int(max(self._known, default=0.0))
 
   @property
+  def newest_steps(self) -> float:
+    """The steps between the last two evaluations; 0 if no interval is known."""
+    return 0.0 if math.isnan(self.steps[-1]) else self.steps[-1]
+
+  @property
   def median_steps(self) -> float:
     """The median of steps between two evaluations; 0 if none is known."""
     return statistics.median(self._known or [0.0])

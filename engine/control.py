@@ -14,7 +14,7 @@ from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan
 from .events import Event, clock_event, event, start_event
 from .hints import hints
-from .layout import NEARLY, following_cycle, laid_out, stretched
+from .layout import NEARLY, following_cycle, laid_out, realigned, stretched
 from .state import Control, RunConfig, plan_of
 
 
@@ -98,7 +98,8 @@ def transition(
   1. A cycle that fails is abandoned, if the settings allow it.
   2. A cycle whose steps are over waits until its annealed model is evaluated.
   3. A cycle whose steps are over ends.
-  4. The cycle goes on, and is stretched if the horizon has moved.
+  4. The cycle goes on. It is stretched if the horizon has moved, and else its
+     end is moved if evaluations are no longer expected there.
   """
   before = control
   control, events, reason = taken_in(control, evaluations, config)
@@ -128,10 +129,14 @@ def transition(
     ended = Ended(control, events, is_early=False)
     following = following_cycle(control, step, config, has_failed=has_diverged)
     return _followed(ended, following, step, config, is_model_finite)
+  moved = control
   if _has_moved(before, control, step, config):
-    control = stretched(control, step, config, before.planned_end)
-    events.append(clock_event('clock', control, config))
-  return Transition(control, None, events, control.end)
+    moved = stretched(control, step, config, before.planned_end)
+  elif control.last.step > before.last.step:
+    moved = realigned(control, step, config)
+  if moved is not control:
+    events.append(clock_event('clock', moved, config))
+  return Transition(moved, None, events, moved.end)
 
 
 def taken_in(

@@ -117,6 +117,29 @@ def stretched(
   return control._replace(anchor_step=step, anchor_nominal=nominal)
 
 
+def realigned(control: Control, step: int, config: RunConfig) -> Control:
+  """The cycle after an evaluation under a horizon that has not moved.
+
+  Its end was chosen by earlier intervals, the first of which may be shorter. It
+  stays if the next evaluations, at the newest interval, lead to it. It stays
+  also if the usual interval leads to it from the evaluation before the last
+  one: then the last one may be an extra one.
+  """
+  newest = control.intervals.newest_steps
+  usual = control.intervals.median_steps
+  if not config.is_timed or not newest:
+    return control
+  since_last = control.end - control.last.step
+  since_evaluation = since_last % newest, (since_last + newest) % usual
+  if min(since_evaluation) <= NEARLY * usual:
+    return control
+  moved = _aligned(control, step, config)
+  if moved.end == control.end:
+    return control
+  nominal = nominal_step(clock_of(control, config), step)
+  return moved._replace(anchor_step=step, anchor_nominal=nominal)
+
+
 def _aligned(control: Control, step: int, config: RunConfig) -> Control:
   """The cycle, its end moved to where an evaluation is expected.
 

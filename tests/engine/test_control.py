@@ -229,6 +229,34 @@ judged = partial(timed, early_switching=True)
       '41 clock 1 201, 201 wait 1 241, 238 reset 2, 238 start 2 400',
       id='not so near',
     ),
+    # The first interval, 9, leads to 10 + 3 * 9. The next one is 10: the median
+    # of both leads to 20 + 2 * 9.5, and that of three to 30 + 10.
+    case(
+      partial(timed, (1.0, 1.0, 1.0), (1, *range(10, 130, 10))),
+      '10 clock 1 37, 20 clock 1 39, 30 clock 1 40, 40 reset 2, '
+      '40 start 2 80, 80 reset 3, 80 start 3 120, 120 finish 3',
+      id='a first interval that is shorter',
+    ),
+    # 5 + 2 * 4 is 13, and of the 3 steps from 10 on no interval is left.
+    case(
+      partial(timed, (1.0, 2.0), (1, *range(5, 45, 5)), hint=20),
+      '5 clock 1 13, 10 clock 1 15, 15 reset 2, 15 start 2 40, 40 finish 2',
+      id='a short cycle',
+    ),
+    # The evaluations move by 5. At 46 another interval of 15 would lead to the
+    # end, 61; at 56 one of 10 leads to 66.
+    case(
+      partial(timed, (1.0, 1.0), (1, 11, 21, 31, *range(46, 136, 10))),
+      '11 clock 1 61, 56 clock 1 66, 66 reset 2, 66 start 2 120, '
+      '120 wait 2 135, 126 finish 2',
+      id='evaluations that move',
+    ),
+    # From 58 an interval of 7 would lead past 61; from 51 one of 10 leads to it.
+    case(
+      partial(timed, (1.0, 1.0), (*range(1, 61, 10), 58, *range(61, 125, 10))),
+      '11 clock 1 61, 61 reset 2, 61 start 2 120, 120 wait 2 130, 121 finish 2',
+      id='an extra evaluation',
+    ),
     # While no interval is known nothing is waited for, and the first step says
     # nothing of the model. A further cycle is as long as planned.
     case(

@@ -371,7 +371,25 @@ class Twin:
         self.begin(step, end, share * self.lengths[self.cycle], 'clock')
       else:
         self.stretch(step, planned)
+    elif rows and self.usual() and not self.is_expected():
+      end = self.aligned(self.end, step)
+      if end != self.end:
+        self.begin(step, end, self.local(step), 'clock')
     return True
+
+  def is_expected(self):
+    """Whether regular evaluations lead to the cycle's end.
+
+    At the newest interval, or at the usual one from the evaluation before.
+    """
+    newest, usual = self.intervals()[-1][0], self.usual()
+    last = self.seen[-1][0]
+    for step, every in ((last, newest), (last - newest, usual)):
+      while step + every <= self.end:
+        step += every
+      if self.end - step <= 0.05 * usual:
+        return True
+    return False
 
   def may_abandon(self, step):
     if not self.params.early_switching or not self.params.horizon:
