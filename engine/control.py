@@ -63,7 +63,8 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
 
   The stage is judged by itself: its evaluations, its best one, its share that
   is over. What the run has learned stays: the metric of the untrained model,
-  the intervals between evaluations, the half of the rate after a failure.
+  the last evaluation and the intervals between evaluations, by which cycles end
+  where one is due, and the half of the rate after a failure.
   """
   first, steps = control.first, control.planned_end
   untrained = first.untrained_metric(steps)
@@ -76,6 +77,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
     planned_end=step + config.chain.steps,
     anchor_step=step,
     num_early_stops=control.num_early_stops,
+    last=control.last,
     first=first._replace(step=min(first.step, 1), metric=untrained),
     switching=config.settings.switching.initial,
     intervals=control.intervals,

@@ -357,6 +357,56 @@ def test_the_model_of_a_runs_end_comes_from_at_least_half_of_it(seed):
   assert begun and max(begun) <= 60
 
 
+def idle_steps(stages, steps, evaluated):
+  """Of each stage its first end, and the steps past the end of their cycle.
+
+  The rate is 0 in these steps. The settings are those of a loop: cycles of 1 : 2 : 4 : 8 and no budget.
+  """
+  lengths = (1.0, 2.0, 4.0, 8.0)
+  params = make_params(lengths=lengths, horizon=Still(), early_switching=False)
+  config = config_of(params, steps // 2)
+  control, ends, counts = control_lib.start(config), [], []
+  seen = {step: [Evaluation(step, 1.0, 0.1)] for step in evaluated}
+  for first in range(0, stages * steps, steps):
+    if first:  # the last evaluation of a stage ends no cycle
+      given = control, seen.pop(first, []), config
+      control, *_ = control_lib.taken_in(*given)
+      control = control_lib.next_stage(control, first, config)
+    ends.append(control.end)
+    counts.append(0)
+    for step in range(first, first + steps):
+      given = control, seen.get(step, []), step, config, lambda: True
+      control = control_lib.transition(*given).control
+      counts[-1] += step >= control.end
+  return ends, counts
+
+
+@pytest.mark.parametrize(
+  ('evaluated', 'ends'),
+  (
+    case([1, *range(100, 12090, 100)], [4600, 8600], id='of the run'),
+    case(
+      [1, *(s + i for s in (0, 4030, 8060) for i in range(100, 4030, 100))],
+      [4600, 8630],
+      id='of each stage',
+    ),
+    case(
+      [1, *range(100, 12090, 100), 4030, 8060],
+      [4630, 8660],
+      id='and after each stage',
+    ),
+  ),
+)
+def test_stages_that_do_not_begin_where_an_evaluation_is_due(evaluated, ends):
+  """4,030 steps, evaluated every 100: a cycle ends where it is evaluated.
+
+  Two of 14 parts of a stage are 576 steps, and its first cycle ends at a number
+  of hundreds after the last evaluation. Where that is not the next ones, the
+  evaluations in the stage move the end: no step is idle.
+  """
+  assert idle_steps(3, 4030, set(evaluated)) == ([4030, *ends], [0, 0, 0])
+
+
 class Moved:
   """A horizon at a given step, from the second evaluation on.
 
