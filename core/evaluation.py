@@ -79,14 +79,21 @@ class Evaluation(NamedTuple):
   metric: float = math.nan  # validation target metric
   seconds: float = math.nan  # accumulated submission time, if known
 
-  def untrained_metric(self, steps: int) -> float:
-    """The metric at which the way to the target begins.
+  def is_untrained(self, steps: int) -> bool:
+    """Whether it shows an untrained model of a run of so many steps.
 
-    NaN if the evaluation came after more than one step and more than 1 % of the
-    steps of the run: most of the way may be behind by then.
+    After more than one step and more than 1 % of the steps it does not: most of
+    the way to the target may be behind by then.
     """
-    is_early = self.step <= max(1.0, _UNTRAINED * steps)
-    return self.metric if is_early else math.nan
+    return self.step <= max(1.0, _UNTRAINED * steps)
+
+  def untrained_metric(self, steps: int) -> float:
+    """The metric at which the way to the target begins; NaN if it came late.
+
+    Args:
+      steps: of the run; see `is_untrained`.
+    """
+    return self.metric if self.is_untrained(steps) else math.nan
 
 
 class Way(NamedTuple):

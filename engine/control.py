@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..core.evaluation import Evaluation, Way
+from ..core.plan import MOST_STEPS
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan
 from .events import Event, clock_event, event, start_event
@@ -66,8 +67,10 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
   the last evaluation and the intervals between evaluations, by which cycles end
   where one is due, and the half of the rate after a failure.
   """
-  first, steps = control.first, control.planned_end
-  untrained = first.untrained_metric(steps)
+  first = control.first
+  # Late or not by the steps of the stage before, and so in each stage to come.
+  is_untrained = first.is_untrained(control.planned_end)
+  first_step = min(first.step, 1) if is_untrained else MOST_STEPS
   control = Control(
     cycle=control.cycle + 1,
     rate_factor=control.rate_factor,
@@ -78,7 +81,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
     anchor_step=step,
     num_early_stops=control.num_early_stops,
     last=control.last,
-    first=first._replace(step=min(first.step, 1), metric=untrained),
+    first=first._replace(step=first_step),
     switching=config.settings.switching.initial,
     intervals=control.intervals,
     plan=plan_of(config.chain),

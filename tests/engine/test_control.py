@@ -407,6 +407,23 @@ def test_stages_that_do_not_begin_where_an_evaluation_is_due(evaluated, ends):
   assert idle_steps(3, 4030, set(evaluated)) == ([4030, *ends], [0, 0, 0])
 
 
+@pytest.mark.parametrize(
+  ('step', 'seen_as'),
+  ((1, 1), (2, 1), (3, 2**31 - 1), (0, 0)),
+)
+def test_the_first_metric_of_a_run_is_late_or_not_in_all_of_its_stages(
+  step, seen_as
+):
+  """A hundredth of 240 steps is 2.4; of a stage of 24,000 it would be 240."""
+  config = config_of(make_params(1), 120)
+  [after] = transitions(config, {step: [(step, 2.0, 0.25)]}, [step])
+  longer = config_of(make_params(1), 12_000)
+  control = control_lib.next_stage(after.control, 240, longer)
+  assert control.first[:3] == (seen_as, 2.0, 0.25)
+  untrained = control.first.untrained_metric(control.planned_end)
+  np.testing.assert_equal(untrained, NAN if step == 3 else 0.25)
+
+
 class Moved:
   """A horizon at a given step, from the second evaluation on.
 

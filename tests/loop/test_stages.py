@@ -179,6 +179,19 @@ def test_a_tau_of_ones_own_is_told_the_steps_of_the_stage():
   assert [(metric, step) for metric, _, step in told] == [(0.6, 4)]
 
 
+def test_a_first_metric_that_came_late_is_told_in_each_stage():
+  """As in the first stage; a `tau` of NaN would raise."""
+  told = []
+  tau = lambda metric, first, step: told.append((metric, first)) or first
+  cycles = loops.make(target=None, tau=tau, num_steps=40)
+  first = {5: (1.0, 0.25), 13: (1.0, 0.5)}
+  state, _ = loops.train(cycles, loops.start(cycles), first, 0, 40)
+  state, _ = cycles.new_stage(state, tau=0.0)
+  _, tape = loops.train(cycles, state, {53: (1.0, 0.75)}, 40, 55)
+  assert told == [(0.5, 0.25), (0.75, 0.25)]
+  assert taus(tape) == [0.25]
+
+
 def test_evaluations_of_the_stage_before():
   """A late one is refused, and one after the last step ends no cycle."""
   cycles = loops.make()
