@@ -150,12 +150,13 @@ def taken_in(
   """The control, an event per evaluation, and the first verdict's reason."""
   events, reason = list[Event](), ''
   for evaluation in evaluations:
-    control, verdict = observe(control, evaluation, config)
+    before = control
+    control, verdict = observe(before, evaluation, config)
     numbers = {'evaluation': control.num_evaluations, 'loss': evaluation.loss}
     numbers |= verdict.terms
     numbers |= {'metric': evaluation.metric, 'metric_step': evaluation.step}
     events.append(event('evaluation', control, **numbers))
-    warnings = hints(control, config)
+    warnings = hints(before, control, config)
     events += [event('warning', control, reason=why) for why in warnings]
     reason = reason or verdict.reason
   return control, events, reason
@@ -167,10 +168,12 @@ def observe(
   """The control after an evaluation, and the verdict on the current cycle.
 
   Whatever the rule says, a loss that is not finite is a reason to abandon. A
-  late evaluation of an earlier cycle is used for the intervals only.
+  late evaluation of an earlier cycle is used for the intervals only. The way to
+  the target begins at the first evaluation whose metric is finite.
   """
   rule, horizon = config.settings.switching, config.settings.horizon
-  first = control.first if control.first.step >= 0 else evaluation
+  is_known = math.isfinite(control.first.metric)
+  first = control.first if is_known else evaluation
   switching, verdict = control.switching, Verdict('', {})
   is_of_cycle = evaluation.step > control.start or control.cycle == 1
   if is_of_cycle:

@@ -11,18 +11,15 @@ from .state import Control, RunConfig
 _CLEAR_SHARE = 0.2
 
 
-def hints(control: Control, config: RunConfig) -> list[str]:
-  """What the last evaluation says about the way it is measured; each once."""
-  first, last, settings = control.first, control.last, config.settings
-  is_measured = settings.reset.needs_target or settings.switching.needs_target
-  is_measured &= config.target.needs_first and math.isfinite(first.metric)
-  sentences, steps = list[str](), control.planned_end
-  is_late = math.isnan(first.untrained_metric(steps))
-  if first.step == last.step and is_measured and is_late:
-    sentences += [
-      f'the first evaluation came after {first.step} of {steps} steps: '
-      'evaluate after the first step too, where the way to the target begins'
-    ]
+def hints(before: Control, control: Control, config: RunConfig) -> list[str]:
+  """What the last evaluation says about the way it is measured; each once.
+
+  Args:
+    before, control: before and after that evaluation.
+    config: what decides.
+  """
+  first, last = control.first, control.last
+  sentences = _beginning(before, control, config)
   is_third = control.cycle == 1 and control.num_evaluations == 3
   is_worst = control.best.step == first.step and last.metric != first.metric
   # By noise the metric gets worse too, but not by a fifth of the loss's share.
@@ -37,3 +34,36 @@ def hints(control: Control, config: RunConfig) -> list[str]:
       f'is rises={rises} right?'
     ]
   return sentences
+
+
+def _beginning(
+  before: Control, control: Control, config: RunConfig
+) -> list[str]:
+  """Why the way to the target cannot be measured from where it begins.
+
+  It begins at the first evaluation with a finite metric; [] if that serves.
+  """
+  first, target, steps = control.first, config.target, control.planned_end
+  reset, rule = config.settings.reset, config.settings.switching
+  is_measured = reset.needs_target or rule.needs_target
+  is_new = not math.isfinite(before.first.metric)
+  is_first = is_new and math.isfinite(first.metric)
+  if not (is_measured and target.needs_first and is_first):
+    return []
+  if not first.is_untrained(steps):
+    if before.last.step >= 0:
+      return [
+        f'no metric was finite before that after {first.step} of {steps} '
+        'steps: take one that is finite for an untrained model, where the way '
+        'to the target begins'
+      ]
+    return [
+      f'the first evaluation came after {first.step} of {steps} steps: '
+      'evaluate after the first step too, where the way to the target begins'
+    ]
+  if target.value <= 0 and target.remaining(first.metric, first.metric) == 0:
+    return [
+      f'the first metric, {first.metric:g}, is no worse than the target, '
+      f'{target.value:g}: there is no way to it that could be measured'
+    ]
+  return []

@@ -69,7 +69,7 @@ class Control(NamedTuple):
   num_evaluations: int = 0  # of the current cycle
   num_early_stops: int = 0  # how many cycles have been abandoned
   last: Evaluation = Evaluation()  # the last one
-  first: Evaluation = Evaluation()  # of the run
+  first: Evaluation = Evaluation()  # of the run with a finite metric, or any
   best: Evaluation = Evaluation()  # of the stage, by the metric
   switching: Any = ()  # state of the switching rule
   intervals: Intervals = Intervals()  # between evaluations

@@ -407,6 +407,17 @@ def test_stages_that_do_not_begin_where_an_evaluation_is_due(evaluated, ends):
   assert idle_steps(3, 4030, set(evaluated)) == ([4030, *ends], [0, 0, 0])
 
 
+@pytest.mark.parametrize('unknown', (NAN, -INF))
+def test_the_way_begins_at_the_first_metric_that_is_finite(unknown):
+  """From -2.5 after step 2, of 240, to -.5: half of the way is missing."""
+  config = config_of(make_params(2), 120, Target('m', -0.5, True))
+  metrics = {1: unknown, 2: -2.5, 100: -1.5}
+  seen = {step: [(step, 2.0, metric)] for step, metric in metrics.items()}
+  *_, after = transitions(config, seen, (1, 2, 100, 120))
+  assert after.plan.tau == 0.5
+  assert not [e for e in after.events if e['event'] == 'warning']
+
+
 @pytest.mark.parametrize(
   ('step', 'seen_as'),
   ((1, 1), (2, 1), (3, 2**31 - 1), (0, 0)),
@@ -713,6 +724,9 @@ def random_run(seed):
   losses = np.exp(np.cumsum(rng.normal(-0.05, 0.15, len(steps))))
   losses[rng.random(len(steps)) < 0.03] = NAN
   metrics = rng.uniform(0.05, 1.2, len(steps))
+  more = np.random.default_rng([seed, 1])
+  if more.random() < 0.3:  # the first ones are not finite
+    metrics[: more.integers(1, 4)] = more.choice([NAN, INF, -INF])
   seconds = 30 + steps * rng.uniform(0.9, 1.1, len(steps))
   seconds[rng.random(len(steps)) < 0.03] = NAN
   rows = np.stack([losses, metrics, seconds], 1).tolist()

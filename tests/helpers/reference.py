@@ -320,15 +320,20 @@ class Twin:
       return 'minimum out of reach'
     return 'loss is not finite' if stop else ''
 
+  def first(self):
+    """The first evaluation with a finite metric; without any the last one."""
+    known = [row for row in self.seen if math.isfinite(row[2])]
+    return [*known, self.seen[-1]][0]
+
   def warn(self, step):
-    first, loss, metric, _ = self.seen[0]
+    first, loss, metric, _ = self.first()
     is_late = first > 1 and first > self.horizon / 100
-    if len(self.seen) == 1 and is_late and not self.rising:
-      if math.isfinite(metric):
-        self.write(step, 'warning')
-    if len(self.seen) == 3 and self.number == 1 and not math.isnan(metric):
+    is_new = self.seen[-1] == self.first()
+    if is_new and is_late and not self.rising and math.isfinite(metric):
+      self.write(step, 'warning')
+    if len(self.seen) == 3 and self.number == 1 and math.isfinite(metric):
       sign, last = 1 if self.rising else -1, self.seen[-1]
-      is_better = any(sign * (row[2] - metric) > 0 for row in self.seen[1:])
+      is_better = any(sign * (row[2] - metric) > 0 for row in self.seen)
       if not is_better and last[2] != metric and last[1] < loss:
         shares = abs(last[2] - metric) / abs(metric), (loss - last[1]) / loss
         if shares[0] >= 0.2 * shares[1]:
@@ -491,12 +496,12 @@ class Twin:
   def tau(self, step):
     if not self.losses:  # nothing is known of this cycle
       return 0.0
-    if self.is_broken():
+    if self.is_broken() or not math.isfinite(self.seen[-1][2]):
       return 1.0
     if self.params.horizon and self.seen[-1][0] <= 1:
       return 0.0  # the first step says nothing of an annealed model
-    first, last = self.seen[0][2], self.seen[-1][2]
-    if self.seen[0][0] > max(1, self.horizon / 100):
+    first, last = self.first()[2], self.seen[-1][2]
+    if self.first()[0] > max(1, self.horizon / 100):
       first = math.nan  # no untrained model
     mode = self.params.reset
     whole = tau(last, self.target, first, self.rising, mode.scale)

@@ -131,6 +131,38 @@ WRONG = (
       [],
       id='a metric that rises needs no start',
     ),
+    *(
+      pytest.param(
+        {'settings': SOFT_RESET, 'target': -1.0, 'rises': rises},
+        {1: first, 8: first, 16: later, 24: -1.0},
+        [
+          (
+            16,
+            'no metric was finite before that after 16 of 40 steps: take one '
+            'that is finite for an untrained model, where the way to the '
+            'target begins',
+          )
+        ],
+        id=f'{first} at first',
+      )
+      for first, later, rises in (
+        (-math.inf, -2.0, True),
+        (math.inf, 2.0, False),
+        (math.nan, -2.0, True),
+      )
+    ),
+    pytest.param(
+      {'settings': SOFT_RESET, 'target': -1.0},
+      {1: -0.5, 8: -0.25},
+      [
+        (
+          1,
+          'the first metric, -0.5, is no worse than the target, -1: there is '
+          'no way to it that could be measured',
+        )
+      ],
+      id='beyond the target',
+    ),
     pytest.param(
       {'rises': False},
       {8: 2.0, 16: 2.3, 24: 2.6, 32: 2.9},
