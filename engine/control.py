@@ -127,7 +127,8 @@ def transition(
   if step >= control.end:
     latest_end = _latest_end(control, config, has_diverged)
     if step < latest_end:
-      if step == control.end:
+      if not control.is_waiting:
+        control = control._replace(is_waiting=True)
         why = 'the annealed model has not been evaluated'
         events.append(event('wait', control, reason=why, cycle_end=latest_end))
       return Transition(control, None, events, latest_end)
@@ -286,6 +287,7 @@ def _followed(
   is_judged_anew = is_full or not rule.judges_chain
   control = following._replace(
     cycle=before.cycle + 1,
+    is_waiting=False,
     num_evaluations=0,
     chain_start=step if is_full else following.chain_start,
     switching=rule.initial if is_judged_anew else following.switching,

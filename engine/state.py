@@ -66,6 +66,7 @@ class Control(NamedTuple):
   anchor_nominal: float = (
     0.0  # nominal step there; the clock has a float32 of it
   )
+  is_waiting: bool = False  # for the evaluation of the cycle's annealed model
   num_evaluations: int = 0  # of the current cycle
   num_early_stops: int = 0  # how many cycles have been abandoned
   last: Evaluation = Evaluation()  # the last one

@@ -22,7 +22,7 @@ from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.engine import control as control_lib
-from reset_cycles.engine.state import clock_of
+from reset_cycles.engine.state import clock_of, from_words, to_words
 from reset_cycles.soft_reset import (
   FULL,
   Cyclic,
@@ -534,6 +534,27 @@ def test_the_step_before_which_to_decide_again():
   assert [after.due for after in found] == [120, 61, 61, 71, 71, 120, 120]
   resets = [after.plan is not None for after in found]
   assert resets == [False] * 5 + [True, False]
+
+
+def test_a_cycle_that_waits_is_an_event_once():
+  """Also where a process begins at its end, or an early evaluation is late.
+
+  The next cycle is waited for anew.
+  """
+  config = config_of(make_params(2, horizon=Still(), early_switching=False), 60)
+  seen = {step: [(step, 1.0, 0.1)] for step in (1, 11, 21)}
+  like, waits = control_lib.start(config), []
+  control = like
+  for step in (1, 11, 21, 61, 61, 61, 62, 71, 120, 120):
+    control = from_words(to_words(control), like)
+    new = [Evaluation(*row) for row in seen.pop(step, ())]
+    if waits.count(61) == 1 and control.last.step == 21:
+      new = [Evaluation(31, 1.0, 0.1)]  # seen at the end
+    given = control, new, step, config, lambda: True
+    after = control_lib.transition(*given)
+    control = after.control
+    waits += [step for e in after.events if e['event'] == 'wait']
+  assert waits == [61, 120]
 
 
 # What a reset does, and what is written of it.
