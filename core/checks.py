@@ -41,6 +41,14 @@ def is_number(value: object) -> bool:
     return False
 
 
+def as_float(name: str, value: Any, right: str = 'a number') -> float:
+  """The value as a float, perhaps NaN; raises ValueError if it is no number."""
+  try:
+    return float(value)
+  except (OverflowError, TypeError, ValueError):
+    raise ValueError(f'{name}={value!r}: must be {right}.') from None
+
+
 def check_number(name: str, value: Any, interval: str) -> None:
   """Raises ValueError unless the value is a number in an interval.
 

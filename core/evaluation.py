@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .checks import check
+from .checks import as_float, check
 
 # The share of a run up to which an evaluation shows an untrained model.
 _UNTRAINED = 0.01
@@ -136,14 +136,16 @@ def read_evaluation(
   Where results have no loss (early versions of criteo1tb), the metric is it.
 
   Raises:
-    ValueError: if the target metric is not among the results.
+    ValueError: if the target metric is not among the results, or a result that
+      is used is no number.
   """
   right = f'among the evaluation results, {", ".join(sorted(results))}'
   check(target.key in results, 'target metric', target.key, right)
   loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
-  seconds = results.get('accumulated_submission_time', math.nan)
-  numbers = results[loss_key], results[target.key], seconds
-  return Evaluation(step, *map(float, numbers))
+  time = 'accumulated_submission_time'
+  seconds = as_float(time, results.get(time, math.nan))
+  loss, metric = (as_float(k, results[k]) for k in (loss_key, target.key))
+  return Evaluation(step, loss, metric, seconds)
 
 
 def new_evaluations(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .checks import check
+from .checks import check, check_number
 from .clock import (
   CycleClock,
   anchored_clock,
@@ -107,12 +107,13 @@ def jax_lr_schedule(
   Errors call these steps by `name`.
 
   Raises:
-    ValueError: if a cycle would get no step, a rate would be negative or not
-      finite, or there are more steps than an int32 can count.
+    ValueError: if step_hint is no number above 0, a cycle would get no step, a
+      rate would be negative or not finite, or there are more steps than an int32 can count.
 
   Source: thesis, section 3.1 and figure 3.2. There, the end of the run is a
   boundary as well, at which a finished model is reset to noise; here it is not.
   """
+  check_number('step_hint', step_hint, '(0, inf)')
   total = math.floor(as_written(budget_factor) * step_hint)
   right = f'at most {MOST_STEPS:,} steps, as many as an int32 can count'
   check(total <= MOST_STEPS, name, total, right)

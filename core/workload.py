@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import jax
 from absl import flags
 
-from .checks import check
+from .checks import as_float, check
 from .evaluation import Target
 
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
@@ -53,7 +53,7 @@ def read_target(workload: WorkloadApi) -> Target:
   rises, falls = (bool(reached({key: x})) for x in (math.inf, -math.inf))
   right = 'a metric of which exactly one of inf and -inf reaches the target'
   check(rises != falls, name, workload.target_metric_name, right)
-  value = float(workload.validation_target_value)
+  value = as_float('validation_target_value', workload.validation_target_value)
   check(math.isfinite(value), 'validation_target_value', value, 'finite')
   return Target(key, value, rises)
 
@@ -127,13 +127,20 @@ def budget_seconds(workload: WorkloadApi, is_tuned: bool = False) -> float:
     is_tuned: whether the ruleset is the external one, which gives each trial
       max_allowed_runtime_sec; the self-tuning one gives a multiple.
 
+  Raises:
+    ValueError: if max_allowed_runtime_sec is neither a number nor None.
+
   Source: the benchmark's rules, "External tuning ruleset" and "Self-tuning
   ruleset"; submission_runner.py of both generations.
   """
   try:
-    seconds = float(workload.max_allowed_runtime_sec)
-  except (AttributeError, TypeError):
+    given = workload.max_allowed_runtime_sec
+  except AttributeError:
     return math.nan
+  if given is None:
+    return math.nan
+  right = 'a number of seconds, or None'
+  seconds = as_float('max_allowed_runtime_sec', given, right)
   if not is_tuned:
     seconds *= _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
   return seconds if 0 < seconds < math.inf else math.nan

@@ -45,6 +45,14 @@ def test_schedules_are_checked_before_training():
     newly_set_up(PARAMS, step_hint=1)
 
 
+@pytest.mark.parametrize('step_hint', (-4, 0, None, 'many', float('nan')))
+def test_a_step_hint_that_is_no_number_of_steps(step_hint):
+  """Before any step: cycles of -4 steps would end the run after the first."""
+  right = rf'^step_hint={step_hint!r}: must be a number in \(0, inf\)'
+  with pytest.raises(ValueError, match=right):
+    newly_set_up(PARAMS, step_hint=step_hint)
+
+
 @pytest.mark.parametrize('goal', (-0.5, 0.0))
 def test_a_target_of_zero_or_less_is_reached_from_the_first_metric(goal):
   workload = fake_benchmark.TinyWorkload()

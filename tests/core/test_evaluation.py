@@ -28,6 +28,23 @@ def results(loss, accuracy):
   return {'validation/loss': loss, 'validation/accuracy': accuracy}
 
 
+@pytest.mark.parametrize(
+  ('name', 'value'),
+  (
+    ('validation/accuracy', None),
+    ('validation/loss', 'low'),
+    ('accumulated_submission_time', 'noon'),
+    ('accumulated_submission_time', None),
+  ),
+)
+def test_a_result_that_is_no_number(name, value):
+  given = {**results(1.0, 0.5), name: value}
+  with pytest.raises(
+    ValueError, match=f'^{name}={value!r}: must be a number.$'
+  ):
+    read_evaluation(5, given, ACCURACY)
+
+
 def test_new_evaluations():
   """Entries may be mangled by one or several preemptions, and out of order."""
   entries = [

@@ -59,6 +59,14 @@ def test_the_budget(generation, seconds, expected):
   assert math.isnan(budget_seconds(types.SimpleNamespace()))
 
 
+def test_a_budget_that_is_no_number():
+  workload = fake_benchmark.TinyWorkload()
+  workload.max_allowed_runtime_sec = 'an hour'
+  right = "max_allowed_runtime_sec='an hour': must be a number of seconds, or N"
+  with pytest.raises(ValueError, match=right):
+    budget_seconds(workload)
+
+
 @pytest.mark.parametrize('value', (math.nan, math.inf, -math.inf))
 def test_targets_that_are_refused(value):
   for answer in (True, False):
@@ -67,6 +75,12 @@ def test_targets_that_are_refused(value):
       read_target(odd)
   wrong = workload_with('map', lambda r: r['validation/map'] > 0, value)
   with pytest.raises(ValueError, match='validation_target_value.*be finite'):
+    read_target(wrong)
+
+
+def test_a_target_that_is_no_number():
+  wrong = workload_with('map', lambda r: r['validation/map'] > 0, None)
+  with pytest.raises(ValueError, match='validation_target_value=None: must be'):
     read_target(wrong)
 
 
