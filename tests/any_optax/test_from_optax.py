@@ -177,7 +177,7 @@ def test_an_average_of_sgd():
   np.testing.assert_allclose(params['w'], mean, rtol=1e-5, atol=1e-6)
   found = reset(optimizer, SOFT).opt_state
   np.testing.assert_allclose(
-    found.raw['w'], 0.75 * state.raw['w'] + 0.25, rtol=1e-5, atol=1e-6
+    found.z['w'], 0.75 * state.z['w'] + 0.25, rtol=1e-5, atol=1e-6
   )
   np.testing.assert_allclose(
     found.weight_sum, 0.75 * state.weight_sum, rtol=1e-6
