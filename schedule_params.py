@@ -19,8 +19,8 @@ from .soft_reset import Reset, SoftReset
 def _check_cycles(name: str, value: Any) -> None:
   is_chain = isinstance(value, (tuple, list)) and len(value) > 0
   is_chain = is_chain and all(isinstance(c, Cycle) for c in value)
-  right = 'a tuple of one or more Cycles, such as (Cycle(),)'
-  check(is_chain, name, value, right)
+  must_be = 'a tuple of one or more Cycles, such as (Cycle(),)'
+  check(is_chain, name, value, must_be)
 
 
 @dataclasses.dataclass(frozen=True)

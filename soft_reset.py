@@ -84,11 +84,11 @@ class SoftReset(Checked, Reset):
     super().__post_init__()
     if self.expected is not None:
       due = [self._due(f) for f in np.linspace(0.0, 1.0, 101).tolist()]
-      right = 'a shape in [0, 1] that does not fall, such as LinearWarmup()'
+      must_be = 'a shape in [0, 1] that does not fall, such as LinearWarmup()'
       # A fall within rounding error does not count.
       is_rising = bool(np.all(np.diff(due) >= -1e-6))
       is_share = 0 <= min(due) and max(due) <= 1
-      check(is_rising and is_share, 'expected', self.expected, right)
+      check(is_rising and is_share, 'expected', self.expected, must_be)
 
   def _due(self, passed: float) -> float:
     """The share of the way that is due by a share of the run; 1 without any."""

@@ -174,8 +174,8 @@ def make_submission(settings: ScheduleParams) -> Submission:
   Raises:
     ValueError: if settings is not a ScheduleParams.
   """
-  right = 'a ScheduleParams, as in make_submission(THESIS)'
-  check(isinstance(settings, ScheduleParams), 'settings', settings, right)
+  must_be = 'a ScheduleParams, as in make_submission(THESIS)'
+  check(isinstance(settings, ScheduleParams), 'settings', settings, must_be)
   return Submission(
     InitOptimizerState(settings),
     update_params,

@@ -80,26 +80,26 @@ def _followed(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
   return of(jaxpr.outvars)
 
 
-def _through(equation: Any, given: list[Origin]) -> list[Origin]:
+def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
   """The origins of one equation's outputs."""
   name, params = equation.primitive.name, equation.params
   if name == 'cond':
-    branches = [_followed(b.jaxpr, given[1:]) for b in params['branches']]
-    return [_chosen(given[0], column) for column in zip(*branches)]
+    branches = [_followed(b.jaxpr, inputs[1:]) for b in params['branches']]
+    return [_chosen(inputs[0], column) for column in zip(*branches)]
   if name == 'while':
-    return _while(params, given)
+    return _while(params, inputs)
   if name == 'scan':
-    return _scan(params, given)
+    return _scan(params, inputs)
   called = _called(equation)
   if called is not None:
-    return _followed(called, given)
+    return _followed(called, inputs)
   if name == 'select_n':
-    return [_chosen(given[0], given[1:])]
+    return [_chosen(inputs[0], inputs[1:])]
   if name in _SAME:
-    return given
+    return inputs
   if name in ('add', 'add_any', 'sub'):
-    return [_added(name, *given)]
-  return [_mixed(given)] * len(equation.outvars)
+    return [_added(name, *inputs)]
+  return [_mixed(inputs)] * len(equation.outvars)
 
 
 def _called(equation: Any) -> Any:
@@ -115,40 +115,42 @@ def _called(equation: Any) -> Any:
   return None
 
 
-def _mixed(given: Iterable[Origin]) -> Origin:
+def _mixed(inputs: Iterable[Origin]) -> Origin:
   """Of what depends on all of these, in a way of its own."""
   reached = values = 0
-  for origin in given:
+  for origin in inputs:
     reached |= origin.reached
     values |= origin.values
   return Origin(reached, values)
 
 
-def _either(given: Sequence[Origin]) -> Origin:
+def _either(choices: Sequence[Origin]) -> Origin:
   """Of what is one of these."""
-  bases = {origin.base for origin in given}
+  bases = {origin.base for origin in choices}
   base = bases.pop() if len(bases) == 1 else None
-  is_sum = any(origin.is_sum for origin in given)
-  return _mixed(given)._replace(base=base, is_sum=is_sum)
+  is_sum = any(origin.is_sum for origin in choices)
+  return _mixed(choices)._replace(base=base, is_sum=is_sum)
 
 
-def _chosen(by: Origin, given: Sequence[Origin]) -> Origin:
+def _chosen(by: Origin, choices: Sequence[Origin]) -> Origin:
   """Of what is one of these, selected by another value.
 
   The selection makes the value, unless it only says whether something is added to
   an input (a count that does not overflow, or of some steps only), or whether an
   input is left as it is or made anew.
   """
-  whole = _either(given)
+  whole = _either(choices)
   reached = whole.reached | by.reached
-  change = _either([origin for origin in given if origin.reached])
+  change = _either([origin for origin in choices if origin.reached])
   if change.base is not None and by.reached == 1 << change.base:
     return change._replace(reached=reached)
-  is_same = [origin.base is not None and not origin.is_sum for origin in given]
+  is_same = [
+    origin.base is not None and not origin.is_sum for origin in choices
+  ]
   is_left = is_same.count(True) == 1
   if is_left:
-    old = 1 << (given[is_same.index(True)].base or 0)
-    others = [o for o, is_old in zip(given, is_same) if not is_old]
+    old = 1 << (choices[is_same.index(True)].base or 0)
+    others = [o for o, is_old in zip(choices, is_same) if not is_old]
     is_left = not any(origin.reached & old for origin in others)
   is_update = whole.base is not None or is_left
   values = whole.values | (0 if is_update else by.values)
@@ -176,27 +178,27 @@ def _settled(
     carry = after
 
 
-def _while(params: Any, given: list[Origin]) -> list[Origin]:
+def _while(params: Any, inputs: list[Origin]) -> list[Origin]:
   first = params['cond_nconsts']
   second = first + params['body_nconsts']
-  constants, carry = given[first:second], given[second:]
+  constants, carry = inputs[first:second], inputs[second:]
   body: Any = functools.partial(_followed, params['body_jaxpr'].jaxpr)
   carry = _settled(lambda carry: body([*constants, *carry]), carry)
   condition = params['cond_jaxpr'].jaxpr
-  [goes_on] = _followed(condition, [*given[:first], *carry])
+  [goes_on] = _followed(condition, [*inputs[:first], *carry])
   return [_chosen(goes_on, [origin]) for origin in carry]
 
 
-def _scan(params: Any, given: list[Origin]) -> list[Origin]:
+def _scan(params: Any, inputs: list[Origin]) -> list[Origin]:
   first, count = params['num_consts'], params['num_carry']
   second = first + count
-  constants, rows = given[:first], given[second:]
+  constants, rows = inputs[:first], inputs[second:]
   # A row of an input is not the input.
   rows = [origin._replace(base=None) for origin in rows]
 
   def whole(carry: list[Origin]) -> list[Origin]:
     return _followed(params['jaxpr'].jaxpr, [*constants, *carry, *rows])
 
-  carry = _settled(lambda carry: whole(carry)[:count], given[first:second])
+  carry = _settled(lambda carry: whole(carry)[:count], inputs[first:second])
   stacked = [o._replace(base=None) for o in whole(carry)[count:]]
   return [*carry, *stacked]

@@ -80,22 +80,24 @@ class FromOptax(Checked, Optimizer):
   mappings: ClassVar[tuple[str, ...]] = ('arguments',)
 
   def __post_init__(self) -> None:
-    given = self.arguments
-    if isinstance(given, Mapping):
-      given = tuple(given.items())
-    object.__setattr__(self, 'arguments', _tupled(given))
+    arguments = self.arguments
+    if isinstance(arguments, Mapping):
+      arguments = tuple(arguments.items())
+    object.__setattr__(self, 'arguments', _tupled(arguments))
     super().__post_init__()
-    given = tuple(sorted(self.arguments, key=lambda pair: pair[0]))
-    object.__setattr__(self, 'arguments', given)
+    arguments = tuple(sorted(self.arguments, key=lambda pair: pair[0]))
+    object.__setattr__(self, 'arguments', arguments)
     function = self._function()
-    named = dict(given)
+    named = dict(arguments)
     for field in ('learning_rate', 'weight_decay'):
       must_be = f'without {field}, which has a place of its own'
-      check(field not in named, 'arguments', given, must_be)
+      check(field not in named, 'arguments', arguments, must_be)
     try:
       inspect.signature(function).bind_partial(**named)
     except TypeError as e:
-      raise ValueError(f'arguments={given!r}: optax.{self.name}: {e}.') from e
+      raise ValueError(
+        f'arguments={arguments!r}: optax.{self.name}: {e}.'
+      ) from e
     must_be = f'None with {self.name}, which has none; l2 is for any optimizer'
     is_free = self.weight_decay is None or takes_decay(function)
     check(is_free, 'weight_decay', self.weight_decay, must_be)

@@ -81,14 +81,14 @@ def build_of(
       return optimizer(step.rate, **named) if required else optimizer(**named)
 
   def build(step: Step) -> Any:
-    made = make(step)
+    transformation = make(step)
 
     def init(params: Any) -> Any:
       copied = lambda x: jnp.array(x, jnp.result_type(x), copy=True)
-      return jax.tree_util.tree_map(copied, made.init(params))
+      return jax.tree_util.tree_map(copied, transformation.init(params))
 
     def update(updates: Any, state: Any, params: Any, **more: Any) -> Any:
-      full = _with_extra_args(made)
+      full = _with_extra_args(transformation)
       updates, after = full.update(updates, state, params, **more)
       _check_same(after, state)
       # The rate is a float32 and would turn a bfloat16 leaf into one.

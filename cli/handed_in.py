@@ -75,7 +75,7 @@ def contents(
   title: str,
   settings: ScheduleParams,
   folder: str,
-  own: pathlib.Path | None = None,
+  user_file: pathlib.Path | None = None,
   search_space: bytes | None = None,
 ) -> dict[str, bytes]:
   """The files of a submission, by their paths in its folder.
@@ -94,23 +94,25 @@ def contents(
   from ..schedule_params import MUON
 
   files = {}
-  if own is None:
+  if user_file is None:
     place = ROOT / 'schedule_params.py'
     changed = {place: in_force(place.read_bytes(), settings)}
     for path, text in modules(ROOT / 'submission.py', changed).items():
       files[path.relative_to(ROOT).as_posix()] = text
   else:
-    for path, text in modules(own, {}).items():
-      is_beside = path.is_relative_to(own.parent)
-      is_own = is_beside and own.is_relative_to(ROOT)
+    for path, text in modules(user_file, {}).items():
+      is_beside = path.is_relative_to(user_file.parent)
+      is_own = is_beside and user_file.is_relative_to(ROOT)
       if path.is_relative_to(ROOT) and not is_own:
         files[f'{_PACKAGE}/{path.relative_to(ROOT).as_posix()}'] = text
       elif is_beside:
-        name = path.relative_to(own.parent).as_posix()
-        name = 'submission.py' if path == own else name
-        files[name] = _relative(path, text, own.parent)
+        name = path.relative_to(user_file.parent).as_posix()
+        name = 'submission.py' if path == user_file else name
+        files[name] = _relative(path, text, user_file.parent)
       else:
-        raise ValueError(f'{path}: what {own} imports must lie in its folder.')
+        raise ValueError(
+          f'{path}: what {user_file} imports must lie in its folder.'
+        )
   info = (ROOT / FORM).read_text(encoding='utf-8')
   line = f'submission_folder: "{folder}"'
   info = re.sub('(?m)^submission_folder: .*$', line, info)
@@ -148,19 +150,19 @@ def in_force(text: bytes, settings: ScheduleParams) -> bytes:
     and node.id == _IN_FORCE
     and isinstance(node.ctx, ast.Store)
   ]
-  found: list[Any] = [
+  assignments: list[Any] = [
     statement
     for statement in tree.body
     if getattr(statement, 'value', None)
     and getattr(statement, 'targets', [getattr(statement, 'target', None)])
     == stored
   ]
-  if len(found) != 1:
+  if len(assignments) != 1:
     raise ValueError(
       f'schedule_params.py: {_IN_FORCE} must be assigned once, in a statement '
       f'of its own such as {_IN_FORCE} = THESIS.'
     )
-  (old,) = found
+  (old,) = assignments
   start = _offset(text, old.lineno, old.col_offset)
   end = _offset(text, old.end_lineno, old.end_col_offset)
   return text[:start] + _assignment(settings).encode() + text[end:]
@@ -243,7 +245,7 @@ def check_imports(
     check=False,
   )
   if done.returncode:
-    said = done.stderr.splitlines() or [f'exit status {done.returncode}']
-    raise ValueError(f'What is exported cannot be imported: {said[-1]}')
+    messages = done.stderr.splitlines() or [f'exit status {done.returncode}']
+    raise ValueError(f'What is exported cannot be imported: {messages[-1]}')
   if done.stdout.splitlines()[-1] != fresh.settings_text(settings):
     raise ValueError('What is exported has other settings than asked for.')

@@ -59,10 +59,10 @@ def rehearse(settings: ScheduleParams | None) -> None:
 
   like: Any = tree_structure(rule.initial)
 
-  def is_judged(found: Any) -> bool:
-    if not isinstance(found, tuple) or len(found) != 2:
+  def is_judged(answer: Any) -> bool:
+    if not isinstance(answer, tuple) or len(answer) != 2:
       return False
-    state, verdict = found
+    state, verdict = answer
     return (
       isinstance(verdict, Verdict)
       and isinstance(verdict.reason, str)
@@ -72,35 +72,41 @@ def rehearse(settings: ScheduleParams | None) -> None:
       and all(map(_is_number, [*tree_leaves(state), *verdict.terms.values()]))
     )
 
-  right = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
+  must_be = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
   context = Context(0.5, target, seen)
-  _try(rule, 'observe', is_judged, right, rule.initial, seen, context)
-  is_plan = lambda found: isinstance(found, ResetPlan) and _is_share(found.tau)
+  _try(rule, 'observe', is_judged, must_be, rule.initial, seen, context)
+  is_plan = lambda answer: (
+    isinstance(answer, ResetPlan) and _is_share(answer.tau)
+  )
   _try(reset, 'plan', is_plan, 'a ResetPlan with tau in [0, 1]', 0.5)
   way = Way(seen, seen, target, 1, 10)
   _try(reset, 'tau', _is_share, 'a number in [0, 1]', way)
   if settings.horizon is not None:
-    is_count = lambda found: _is_number(found) and 0 <= found < np.inf
-    right = 'steps, a number of at least 0'
-    _try(settings.horizon, 'steps_to_come', is_count, right, Intervals(), 10.0)
-  is_optax = lambda found: hasattr(found, 'init') and hasattr(found, 'update')
-  right = 'an optax transformation'
+    is_count = lambda answer: _is_number(answer) and 0 <= answer < np.inf
+    must_be = 'steps, a number of at least 0'
+    _try(
+      settings.horizon, 'steps_to_come', is_count, must_be, Intervals(), 10.0
+    )
+  is_optax = lambda answer: (
+    hasattr(answer, 'init') and hasattr(answer, 'update')
+  )
+  must_be = 'an optax transformation'
   step = Step(np.float32(0.1))
-  for method, given in (('direction', (step,)), ('build', (step,))):
-    _try(optimizer, method, is_optax, right, *given)
+  for method, arguments in (('direction', (step,)), ('build', (step,))):
+    _try(optimizer, method, is_optax, must_be, *arguments)
   trained = {'w': np.ones(2, np.float32)}
   like = tree_structure(trained)
-  is_like = lambda found: bool(like == tree_structure(found))
-  right = 'a tree like the parameters'
-  for own in _own(optimizer, 'gradient_point'):
-    begun = own.build(step).init(trained)
-    _try(own, 'gradient_point', is_like, right, begun, trained)
+  is_like = lambda answer: bool(like == tree_structure(answer))
+  must_be = 'a tree like the parameters'
+  for part in _own(optimizer, 'gradient_point'):
+    state = part.build(step).init(trained)
+    _try(part, 'gradient_point', is_like, must_be, state, trained)
   if settings.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
     start = RunStart(kernel, (True,), 100)
-    is_rate = lambda found: _is_number(found) and not found <= 0
-    right = 'a number above 0, or NaN'
-    _try(settings.relative_peak, 'peak', is_rate, right, start)
+    is_rate = lambda answer: _is_number(answer) and not answer <= 0
+    must_be = 'a number above 0, or NaN'
+    _try(settings.relative_peak, 'peak', is_rate, must_be, start)
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:
@@ -115,31 +121,31 @@ def _own(part: Any, method: str) -> Iterator[Any]:
     yield from _own(list(vars(part).values()), method)
 
 
-def _is_number(found: Any) -> bool:
-  is_one = not isinstance(found, (list, tuple)) and np.ndim(found) == 0
-  dtype = np.asarray(found).dtype
+def _is_number(value: Any) -> bool:
+  is_one = not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+  dtype = np.asarray(value).dtype
   return is_one and (
     dtype.kind in 'biuf' or jnp.issubdtype(dtype, jnp.floating)
   )
 
 
-def _is_share(found: Any) -> bool:
-  return _is_number(found) and 0 <= found <= 1
+def _is_share(value: Any) -> bool:
+  return _is_number(value) and 0 <= value <= 1
 
 
 def _try(
   part: Any,
   method: str,
   is_right: Callable[[Any], bool],
-  right: str,
-  *given: Any,
+  must_be: str,
+  *arguments: Any,
 ) -> None:
-  for own in _own(part, method):
-    name, called = f'{type(own).__name__}.{method}', getattr(own, method)
-    _check_takes(name, called, len(given))
-    found = called(*given)
-    if not is_right(found):
-      raise ValueError(f'{name} returned {found!r}: it must return {right}.')
+  for inner in _own(part, method):
+    name, called = f'{type(inner).__name__}.{method}', getattr(inner, method)
+    _check_takes(name, called, len(arguments))
+    answer = called(*arguments)
+    if not is_right(answer):
+      raise ValueError(f'{name} returned {answer!r}: it must return {must_be}.')
 
 
 def _check_takes(name: str, called: Callable[..., Any], count: int) -> None:
@@ -151,5 +157,5 @@ def _check_takes(name: str, called: Callable[..., Any], count: int) -> None:
   try:
     signature.bind(*[None] * count)
   except TypeError as e:
-    right = '1 argument' if count == 1 else f'{count} arguments'
-    raise ValueError(f'{name}{signature} must take {right}: {e}.') from e
+    must_be = '1 argument' if count == 1 else f'{count} arguments'
+    raise ValueError(f'{name}{signature} must take {must_be}: {e}.') from e

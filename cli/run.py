@@ -65,7 +65,7 @@ def run(**options: Any) -> int:
   <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/; those of further
   trials under the external ruleset to trial_2/ and so on, each with hparams.json.
   """
-  wanted = RunOptions(**options)
+  run_options = RunOptions(**options)
   with errors.ended_by_signals():
     from ..engine.tuned import tuned
     from ..mini_algoperf import experiment, interrupts
@@ -73,14 +73,14 @@ def run(**options: Any) -> int:
   # Before a submission is loaded: callbacks of jax or of its own during the
   # import could swallow a KeyboardInterrupt.
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
-    with errors.setup_phase(wanted.submission_path, wanted.workload):
-      checked = experiment.check(wanted)
-      found = own_parts.settings_of(checked.submission)
-      own_parts.rehearse(found)
-      if found:
+    with errors.setup_phase(run_options.submission_path, run_options.workload):
+      checked = experiment.check(run_options)
+      settings = own_parts.settings_of(checked.submission)
+      own_parts.rehearse(settings)
+      if settings:
         # At once; the set-ups, which check points of any submission, take long.
         for point in checked.points:
-          tuned(found, point)
+          tuned(settings, point)
       stack.enter_context(experiment.entered(checked))
     interrupted.check()
     return training.run_trials(checked, interrupted)

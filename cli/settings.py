@@ -36,7 +36,7 @@ _settings = option(
 )
 
 
-def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
+def _read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
   """A name that can be a folder's, a file's step_hint, and the settings.
 
   ValueError if what is given is neither a name nor a file of settings.
@@ -46,7 +46,7 @@ def _read_settings(given: str | None) -> tuple[str, int | None, ScheduleParams]:
   from ..schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET, THESIS
   from ..views import settings_json
 
-  name = 'muon' if given is None else given
+  name = 'muon' if text is None else text
   if name.endswith('.json'):
     file = paths.check_file(pathlib.Path(name).expanduser())
     return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
@@ -152,7 +152,7 @@ def export(
     import jax
     import numpy as np
 
-    title, own, chosen = _read_exported(settings, submission_path)
+    title, user_file, chosen = _read_exported(settings, submission_path)
     model = jax.ShapeDtypeStruct((2, 2), np.float32)
     chosen.optimizer.roles({'w': model})  # or every run would refuse it
   name = title if name is None else name
@@ -162,7 +162,7 @@ def export(
       'letter and be no Python keyword: it becomes part of module names.'
     )
   space = _read_space(ruleset, tuning_search_space, chosen)
-  contents = handed_in.contents(title, chosen, name, own, space)
+  contents = handed_in.contents(title, chosen, name, user_file, space)
   place = pathlib.Path(f'{ruleset}_tuning', name)
   with files.whole_folder(folder) as temporary:
     for file, text in contents.items():
@@ -230,12 +230,16 @@ def _read_exported(
   from . import own_parts
 
   with errors.setup_phase(str(path), ''):
-    found = own_parts.settings_of(load_submission(str(path)))
-    own_parts.rehearse(found)
-  if found is None:
+    settings_of_file = own_parts.settings_of(load_submission(str(path)))
+    own_parts.rehearse(settings_of_file)
+  if settings_of_file is None:
     raise ValueError(
       f'--submission_path={path}: init_optimizer_state must be that of '
       'make_submission.'
     )
   path = path.resolve()
-  return 'own', None if path.parent == handed_in.ROOT else path, found
+  return (
+    'own',
+    None if path.parent == handed_in.ROOT else path,
+    settings_of_file,
+  )

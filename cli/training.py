@@ -57,10 +57,10 @@ def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
       _warn(f'{CYCLES} was lost: cycles before step {step} are unknown')
     if trial.hyperparameters:
       point = trial.hyperparameters._asdict()
-      said = ', '.join(
+      values = ', '.join(
         f'{name} {value_text(str(x))}' for name, x in point.items()
       )
-      print(f'trial {i + 1} of {len(trials)}: {said}', file=sys.stderr)
+      print(f'trial {i + 1} of {len(trials)}: {values}', file=sys.stderr)
     if status := _train(trial, log_dir, interrupted):
       return status
   return 0
@@ -68,10 +68,10 @@ def run_trials(checked: experiment.Experiment, interrupted: Interrupts) -> int:
 
 def _train(trial: Trial, log_dir: pathlib.Path, interrupted: Interrupts) -> int:
   """Trains a trial that is set up, and draws and tells how it went."""
-  own = trial.options.submission_path, trial.options.workload
+  user_files = trial.options.submission_path, trial.options.workload
   try:
     with (
-      user_code.reported(*own, before_first_step=False),
+      user_code.reported(*user_files, before_first_step=False),
       contextlib.closing(_Watch(trial, log_dir)) as watch,
     ):
       runner.train(trial, watch, interrupted)
@@ -86,8 +86,8 @@ def _train(trial: Trial, log_dir: pathlib.Path, interrupted: Interrupts) -> int:
     how = 'there is no checkpoint to resume from.'
     if checkpoints.checkpoint_paths(log_dir):
       how = '--resume_last_run resumes from the last checkpoint.'
-    said = f'reset-cycles: interrupted at step {trial.global_step}; {how}'
-    print(said, file=sys.stderr)
+    message = f'reset-cycles: interrupted at step {trial.global_step}; {how}'
+    print(message, file=sys.stderr)
     return errors.INTERRUPTED
   _draw(log_dir)
   print(_summary(trial, log_dir))
@@ -103,8 +103,8 @@ def _draw(log_dir: pathlib.Path) -> None:
   try:
     run_plot.save_metric_plot(log_dir)
   except (ValueError, OSError, MemoryError) as e:
-    said = errors.describe(e)
-    _warn(f'{run_plot.PICTURE} was not drawn: {said}')
+    message = errors.describe(e)
+    _warn(f'{run_plot.PICTURE} was not drawn: {message}')
 
 
 class _Watch(runner.Observer):
@@ -151,17 +151,17 @@ class _Watch(runner.Observer):
     self._num_rows = self._logger.num_rows
     events = read_events(self._path)
     new, self._num_told = events[self._num_told :], len(events)
-    told = list(sentences(new))
+    lines = list(sentences(new))
     if not self._bar.disable:
       self._bar.set_postfix_str(self._state(), refresh=False)
     elif self._evaluated:
       step, seconds = self._evaluated
       # What is about the step after an evaluation has its number, too.
-      at = sum(event_step < step for event_step, _ in told)
-      told.insert(at, (step, f'{self._state()}, {seconds:.1f} s'))
+      at = sum(event_step < step for event_step, _ in lines)
+      lines.insert(at, (step, f'{self._state()}, {seconds:.1f} s'))
     self._evaluated = None
-    for step, said in told:
-      tqdm.tqdm.write(f'step {step}: {said}', file=sys.stderr)
+    for step, sentence in lines:
+      tqdm.tqdm.write(f'step {step}: {sentence}', file=sys.stderr)
 
   def _state(self) -> str:
     """The target metric and, if the submission logs them, rate and cycle.
@@ -200,18 +200,18 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
   if at is not None:
     seconds = trial.eval_results[at][1]['score']
     reached = f'reached at step {steps[at]} after {seconds:.1f} s'
-  found = 'not evaluated'
+  metric_text = 'not evaluated'
   if metric.size:
     best, last = target.best(metric), f'last {metric[-1]:.4g}'
-    found = last
+    metric_text = last
     if best is not None:
-      found = f'best {metric[best]:.4g} at step {steps[best]}, {last}'
+      metric_text = f'best {metric[best]:.4g} at step {steps[best]}, {last}'
   lines = [
     f'{workload.name}: {trial.global_step} steps in '
     f'{state["accumulated_submission_time"]:.1f} s, {len(steps)} evaluations',
     f'ended:     {ended}',
     f'target:    validation/{name} {value:.4g} {reached}',
-    f'metric:    {found}',
+    f'metric:    {metric_text}',
   ]
   events = read_events(log_dir / CYCLES)
   counts = collections.Counter(event.get('event') for event in events)
@@ -225,8 +225,8 @@ def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
 
 
 def _listed(events: Sequence[Mapping[str, str]], kind: str, column: str) -> str:
-  chosen = [event for event in events if event.get('event') == kind]
-  said = [
-    f'step {e["global_step"]} ({value_text(e.get(column))})' for e in chosen
+  rows = [event for event in events if event.get('event') == kind]
+  entries = [
+    f'step {e["global_step"]} ({value_text(e.get(column))})' for e in rows
   ]
-  return ', '.join(said) or 'none'
+  return ', '.join(entries) or 'none'

@@ -51,9 +51,9 @@ def setup_phase(
     raise
   except Exception as e:
     file = (workload or '').rpartition(':')[0]
-    own = user_code.frames_of(e, submission_path, file)
-    if own and isinstance(e, (ValueError, OSError)):
-      place = f'{shortest(own[-1].filename)}, line {own[-1].lineno}'
+    frames = user_code.frames_of(e, submission_path, file)
+    if frames and isinstance(e, (ValueError, OSError)):
+      place = f'{shortest(frames[-1].filename)}, line {frames[-1].lineno}'
       raise SetupError(f'{place}: {describe(e)}') from e
     if isinstance(e, _USERS):
       raise SetupError(describe(e)) from e

@@ -28,9 +28,9 @@ class Command(click.Command):
     switches = {p.name: p for p in options if p.is_flag}
     words = []
     for word in args:
-      found = re.match(r'--?([A-Za-z][\w-]+)(=.*)?$', word, re.DOTALL)
-      if found:
-        name, value = found[1].replace('-', '_'), found[2] or ''
+      match = re.match(r'--?([A-Za-z][\w-]+)(=.*)?$', word, re.DOTALL)
+      if match:
+        name, value = match[1].replace('-', '_'), match[2] or ''
         if value and name in switches:
           is_on = click.BOOL(value[1:], switches[name], ctx)
           name, value = name if is_on else f'no{name}', ''
@@ -58,8 +58,8 @@ def completes(words: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     ctx: click.Context, param: click.Parameter, incomplete: str
   ) -> list[str]:
     first, comma, last = incomplete.rpartition(',')
-    found = (word for word in words() if word.startswith(last))
-    return [first + comma + word for word in found]
+    matches = (word for word in words() if word.startswith(last))
+    return [first + comma + word for word in matches]
 
   return complete
 
@@ -81,10 +81,10 @@ def read_seeds(text: str) -> list[int]:
   """Seeds such as '1-3,7'; ValueError for anything else."""
   seeds: list[int] = []
   for part in text.split(','):
-    found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
-    if found is None:
+    match = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
+    if match is None:
       raise ValueError(f'--seeds={text}: must be like 1-10 or 3,5,8.')
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     if first > last:
       raise ValueError(f'--seeds={text}: {part} must go from low to high.')
     seeds.extend(range(first, last + 1))

@@ -42,10 +42,10 @@ def run(
     about what is wrong (bad input, a full disk, data that end too early); 130
     after Ctrl-C, SIGTERM or SIGHUP; 141 if the output is a closed pipe.
   """
-  given = sys.argv[1:] if arguments is None else list(arguments)
+  words = sys.argv[1:] if arguments is None else list(arguments)
   try:
     with handled(signal.default_int_handler, *ENDING):  # all as Ctrl-C
-      status = _status(command, name, given)
+      status = _status(command, name, words)
     sys.stdout.flush()
     return status
   except click.UsageError as e:
@@ -83,11 +83,11 @@ def completion(name: str) -> str:
   return f'_{name.replace("-", "_").upper()}_COMPLETE'
 
 
-def _status(command: click.Command, name: str, given: Sequence[str]) -> int:
+def _status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
   """A command's exit status; not by click's main, which ends the process."""
   if (complete := completion(name)) in os.environ:
     return shell_complete(command, {}, name, complete, os.environ[complete])
-  words = ['--help'] if given[:1] == ['help'] else list(given)
+  words = ['--help'] if arguments[:1] == ['help'] else list(arguments)
   if not words and isinstance(command, click.Group):
     with click.Context(command, info_name=name) as context:
       print(command.get_help(context), file=sys.stderr)

@@ -94,8 +94,8 @@ def rate_at(clock: CycleClock, cycles: Sequence[PlannedCycle]) -> jax.Array:
   # wait for the index, at every step. XLA computes equal shapes once.
   for i, (_, _, cycle) in enumerate(cycles):
     rise, fall = cycle.warmup(x), cycle.decay(x, warmup_steps / steps)
-    own = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
-    factor = jnp.where(clock.setting == i, own, factor)
+    factor_of_cycle = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
+    factor = jnp.where(clock.setting == i, factor_of_cycle, factor)
   return clock.peak * factor
 
 

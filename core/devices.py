@@ -61,8 +61,8 @@ class Devices:
         the stack's shape.
       stack: shape=(members, ...), the same on all devices, as the result is.
     """
-    own = jax.lax.with_sharding_constraint(_padded(stack), self._split)
-    whole = jax.lax.with_sharding_constraint(fn(own), self._replicated)
+    share = jax.lax.with_sharding_constraint(_padded(stack), self._split)
+    whole = jax.lax.with_sharding_constraint(fn(share), self._replicated)
     return whole[: len(stack)]
 
   def init(self, fn: Callable[[Any], Any], tree: Any) -> Any:
@@ -81,8 +81,10 @@ class Devices:
 
   def shapes_of(self, tree: Any) -> Any:
     """Shape and dtype of laid-out arrays, without device axis."""
-    own = lambda x: jax.ShapeDtypeStruct(x.shape[self._num_axes :], x.dtype)
-    return tree_map(own, tree)
+    shape_of = lambda x: jax.ShapeDtypeStruct(
+      x.shape[self._num_axes :], x.dtype
+    )
+    return tree_map(shape_of, tree)
 
   def compile(
     self,
@@ -128,8 +130,8 @@ class PmapDevices(Devices):
     padded = _padded(stack)
     size = len(padded) // jax.device_count()
     start = size * jax.lax.axis_index(AXIS_NAME)
-    own = fn(jax.lax.dynamic_slice_in_dim(padded, start, size))
-    return jax.lax.all_gather(own, AXIS_NAME, tiled=True)[: len(stack)]
+    share = fn(jax.lax.dynamic_slice_in_dim(padded, start, size))
+    return jax.lax.all_gather(share, AXIS_NAME, tiled=True)[: len(stack)]
 
   def put(self, tree: Any) -> Any:
     count = jax.local_device_count()

@@ -158,8 +158,10 @@ class ModelReset:
 def _typed(fresh: tuple[Any, Any], shapes: Any) -> tuple[Any, bool]:
   """A fresh model in the trained types, and whether its statistics fit."""
   if _sizes(fresh[0]) != _sizes(shapes[0]):
-    said = "init_model_fn's parameters differ in shape from the trained ones."
-    raise ValueError(said)
+    message = (
+      "init_model_fn's parameters differ in shape from the trained ones."
+    )
+    raise ValueError(message)
   has_statistics = _sizes(fresh[1]) == _sizes(shapes[1])
   if not has_statistics:
     logging.warning(
@@ -188,29 +190,29 @@ def _blended(
   """The blend of every leaf, and its `Effect`; a pure function."""
   tau, keep_moments, keep_counts, has_statistics = numbers
 
-  def reset(path: Any, old: jax.Array, begun: jax.Array) -> jax.Array:
+  def reset(path: Any, old: jax.Array, new: jax.Array) -> jax.Array:
     role = role_of(path)
     if role == KEPT:
       return old
     if role == COUNT:
-      return jnp.where(keep_counts > 0, old, begun)
+      return jnp.where(keep_counts > 0, old, new)
     if role == MOMENT:
-      return blend(old, begun, keep_moments, 1 - keep_moments)
+      return blend(old, new, keep_moments, 1 - keep_moments)
     keep = 1 - tau.astype(jnp.promote_types(old.dtype, jnp.float32))
-    mixed = blend(old, begun, keep, tau)
+    mixed = blend(old, new, keep, tau)
     if role == ITERATE:
       return mixed
     kept = jnp.where(jnp.isfinite(old), old, jnp.zeros_like(old))
     return jnp.where(has_statistics > 0, mixed, kept)
 
   # What belongs to a kept parameter is begun anew from that one.
-  own = tree_util.tree_map_with_path(
+  params = tree_util.tree_map_with_path(
     lambda path, old, new: old if role_of(path) == KEPT else new,
     Model(model.params, None, None),
     Model(fresh[0], None, None),
   ).params
-  begun = Model(*fresh, init(own))
-  after = tree_util.tree_map_with_path(reset, model, begun)
+  fresh_model = Model(*fresh, init(params))
+  after = tree_util.tree_map_with_path(reset, model, fresh_model)
   moved = tree_util.tree_map(
     lambda old, new: jnp.float32(new) - jnp.float32(old),
     *(model.params, after.params),
@@ -239,14 +241,16 @@ def _is_finite(
     for i, (path, leaf) in enumerate(leaves)
     if role_of(path) != KEPT and jnp.issubdtype(leaf.dtype, jnp.inexact)
   ]
-  begun: list[Any] = []
+  first_leaves: list[Any] = []
   if any(role == COUNT for _, role, _ in seen):
-    begun = tree_util.tree_leaves(model._replace(opt_state=init(model.params)))
+    first_leaves = tree_util.tree_leaves(
+      model._replace(opt_state=init(model.params))
+    )
   finite: dict[tuple[int, ...], Any] = {}
   for leaf, role, i in seen:
     is_right = jnp.isfinite(leaf)
     if role == COUNT:
-      is_right |= ~jnp.isfinite(begun[i])
+      is_right |= ~jnp.isfinite(first_leaves[i])
     finite[leaf.shape] = finite.get(leaf.shape, True) & is_right
   return jnp.all(jnp.stack([jnp.all(x) for x in finite.values()]))
 

@@ -43,7 +43,7 @@ def pieces_of(chain: Chain, events: Sequence[Mapping[str, str]]) -> list[Piece]:
     events: rows of cycles.csv, of which the clocks count; none for the plan
       alone.
   """
-  found = [
+  pieces = [
     Piece(
       int(row['global_step']),
       int(row['cycle_end']),
@@ -54,15 +54,15 @@ def pieces_of(chain: Chain, events: Sequence[Mapping[str, str]]) -> list[Piece]:
     if row['event'] in ('cycle_start', 'clock')
   ] or [Piece(0, chain.cycles[0].steps, 0, 0.0, 1.0, 1.0)]
   # Each lasts up to the next one, and the last one up to its cycle's end.
-  following = zip(found, found[1:])
+  following = zip(pieces, pieces[1:])
   cut = [a._replace(end=b.start) for a, b in following if a.start < b.start]
-  found = [*cut, found[-1]]
-  last = found[-1]
+  pieces = [*cut, pieces[-1]]
+  last = pieces[-1]
   for setting in range(last.setting + 1, len(chain.cycles)):
-    start, length = found[-1].end, chain.cycles[setting].steps / last.pace
+    start, length = pieces[-1].end, chain.cycles[setting].steps / last.pace
     more = last._replace(start=start, setting=setting, nominal=0.0)
-    found.append(more._replace(end=start + length))
-  return found
+    pieces.append(more._replace(end=start + length))
+  return pieces
 
 
 def sampled(

@@ -96,9 +96,9 @@ class Records:
     except Exception as error:  # noqa: BLE001  # a logger may raise anything
       if what not in self._failed:
         self._failed.add(what)
-        said = f'{what[:1].upper()}{what[1:]} failed: {type(error).__name__}'
+        failure = f'{what[:1].upper()}{what[1:]} failed: {type(error).__name__}'
         rest = 'The run goes on; this is logged only once.'
-        logging.warning('%s: %s. %s', said, error, rest)
+        logging.warning('%s: %s. %s', failure, error, rest)
       return None
 
   def start(self, metrics_logger: Any, global_step: int) -> None:
@@ -194,11 +194,11 @@ def read_events(path: pathlib.Path) -> list[dict[str, str]]:
 def _check_same(path: pathlib.Path, settings: str) -> None:
   """Raises ValueError if the run that is resumed has other settings."""
   try:
-    begun = json.loads(path.read_text())
+    recorded = json.loads(path.read_text())
   except (OSError, ValueError):
     return  # nothing to compare with
   for name, value in json.loads(settings).items():
-    if begun.get(name) != value:
+    if recorded.get(name) != value:
       raise ValueError(
         f'{path}: the run in this folder was begun with another {name}; resume '
         'it with that one, or start a new experiment.'

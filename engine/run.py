@@ -42,7 +42,7 @@ class SavedState(NamedTuple):
 
 
 # What a step is given, with parameters and statistics.
-Given = tuple[SavedState, Any, Any]
+Trees = tuple[SavedState, Any, Any]
 
 
 @dataclasses.dataclass
@@ -87,7 +87,7 @@ def model_reinit_schedule(
   workload: WorkloadApi,
   eval_results: EvalResults | None,
   step: int,
-) -> Given:
+) -> Trees:
   """Takes in evaluations, decides, and resets the model if a cycle starts.
 
   What it does with them is `driver.Driver.advance`.
@@ -111,8 +111,8 @@ def model_reinit_schedule(
   Source: thesis, section 3.2 and figure 3.2.
   """
   if not run.has_begun:
-    given = saved, params, model_state
-    saved, params, model_state = _adopted(run, given, workload, step)
+    trees = saved, params, model_state
+    saved, params, model_state = _adopted(run, trees, workload, step)
   last, config = run.control.last.step, run.config
   model = Model(params, model_state, saved.opt_state.inner)
   if step == 0:
@@ -130,15 +130,15 @@ def model_reinit_schedule(
   return saved, outcome.params, outcome.model_state
 
 
-def _adopted(run: Run, given: Given, workload: WorkloadApi, step: int) -> Given:
+def _adopted(run: Run, trees: Trees, workload: WorkloadApi, step: int) -> Trees:
   """Takes over what set_up made or, in a resumed run, what was restored.
 
   The current benchmark's restore leaves a device axis on everything.
   """
   is_pmap = isinstance(run.devices, PmapDevices)
-  if workload_facts.has_device_axis(workload, given[1]) and not is_pmap:
-    given = PmapDevices().get(given)
-  saved, params, model_state = run.devices.place(given)
+  if workload_facts.has_device_axis(workload, trees[1]) and not is_pmap:
+    trees = PmapDevices().get(trees)
+  saved, params, model_state = run.devices.place(trees)
   run.control, _ = standing(saved.opt_state, run.control, run.devices)
   run.records.start(workload.metrics_logger, step)
   run.has_begun = True
@@ -185,8 +185,8 @@ def _fresh_model(
       fresh = workload.init_model_fn(jax.device_put(key))
   finally:
     vars(workload).update(attributes)
-  made: tuple[Any, Any] = run.devices.get(fresh)
-  return made
+  model: tuple[Any, Any] = run.devices.get(fresh)
+  return model
 
 
 def _key(rng: jax.Array, num_cycles: int, index: int) -> np.ndarray:

@@ -132,10 +132,10 @@ def from_words(
   if is_any_plan:
     return control
   steps = control.plan.steps
-  right = f'{like.plan.steps}, as in this run: set up the run that was saved'
-  check(steps == like.plan.steps, 'steps of the saved run', steps, right)
+  must_be = f'{like.plan.steps}, as in this run: set up the run that was saved'
+  check(steps == like.plan.steps, 'steps of the saved run', steps, must_be)
   is_same = control.plan == like.plan
-  right = 'those of this run: set up the run that was saved'
+  must_be = 'those of this run: set up the run that was saved'
   cycles = 'others'
-  check(is_same, 'peaks, lengths or warm-ups of the saved run', cycles, right)
+  check(is_same, 'peaks, lengths or warm-ups of the saved run', cycles, must_be)
   return control

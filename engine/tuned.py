@@ -51,19 +51,24 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
   """
   if hyperparameters is None:
     return settings
-  given, right = hyperparameters, 'a namedtuple or a mapping of values by names'
-  if hasattr(given, '_asdict'):
-    given = given._asdict()
-  check(isinstance(given, Mapping), 'hyperparameters', hyperparameters, right)
+  values, must_be = (
+    hyperparameters,
+    'a namedtuple or a mapping of values by names',
+  )
+  if hasattr(values, '_asdict'):
+    values = values._asdict()
+  check(
+    isinstance(values, Mapping), 'hyperparameters', hyperparameters, must_be
+  )
   new, named = settings, dict[str, str]()
-  for name, value in given.items():
-    said = f'hyperparameter {name}={value!r}'
-    path = _path_of(name, settings, said)
+  for name, value in values.items():
+    setting = f'hyperparameter {name}={value!r}'
+    path = _path_of(name, settings, setting)
     for other, its_name in named.items():
       shorter, longer = sorted((f'{path}.', f'{other}.'), key=len)
       if longer.startswith(shorter):
         raise ValueError(
-          f'{said}: it is {path}, and {its_name} is {other}; leave one out.'
+          f'{setting}: it is {path}, and {its_name} is {other}; leave one out.'
         )
     named[path] = name
     try:
@@ -75,12 +80,12 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
       raise ValueError(f'hyperparameter {name}: {e}') from e
   for path, name in named.items():
     if reason := _without_effect(new, path):
-      said = f'hyperparameter {name}={given[name]!r}'
-      raise ValueError(f'{said}: no effect; {reason}.')
+      setting = f'hyperparameter {name}={values[name]!r}'
+      raise ValueError(f'{setting}: no effect; {reason}.')
   return new
 
 
-def _path_of(name: str, settings: ScheduleParams, said: str) -> str:
+def _path_of(name: str, settings: ScheduleParams, setting: str) -> str:
   """Where a hyperparameter's field is; ValueError if there is none."""
   path = _PLACES.get(name, name.replace('__', '.'))
   head, _, rest = path.partition('.')
@@ -88,12 +93,12 @@ def _path_of(name: str, settings: ScheduleParams, said: str) -> str:
   if head not in fields or not name.isidentifier():
     known = [*_PLACES, *fields]
     raise ValueError(
-      f'{said}: must be one of {", ".join(known)}, or a path such as '
+      f'{setting}: must be one of {", ".join(known)}, or a path such as '
       f'reset__fade.{did_you_mean(name, known)}'
     )
   if rest and getattr(settings, head) is None:
     more = {'relative_peak': ', so give learning_rate'}.get(head, '')
-    raise ValueError(f'{said}: {head} is None in these settings{more}.')
+    raise ValueError(f'{setting}: {head} is None in these settings{more}.')
   if head == 'optimizer' and rest and '.' not in rest:
     return f'{head}.{_path_within(settings.optimizer, rest)}'
   return path

@@ -33,8 +33,8 @@ class FreshModels:
     Raises:
       TypeError: if a leaf is no array of real numbers.
     """
-    made = self.make_params(jax.random.fold_in(self.key, cycle))
-    params, stats = made if self.has_batch_stats else (made, None)
+    model = self.make_params(jax.random.fold_in(self.key, cycle))
+    params, stats = model if self.has_batch_stats else (model, None)
     leaves = tree_flatten_with_path(params)[0]
     for path, leaf in leaves or [((), params)]:
       where = keystr(path) or 'the top'

@@ -91,13 +91,13 @@ def whole_step(step: Any) -> int:
 
 def _check_leaves(state: State, like: State) -> None:
   """Raises ValueError with the path of the first leaf of another shape."""
-  given, wanted = (
+  shapes, expected = (
     {path: np.shape(leaf) for path, leaf in leaves}
     for leaves in (tree_flatten_with_path(tree)[0] for tree in (state, like))
   )
-  for path in {**wanted, **given} if given != wanted else ():
+  for path in {**expected, **shapes} if shapes != expected else ():
     name = f'shape of state{keystr(path)}'
-    has, must_be = given.get(path, 'absent'), wanted.get(path, 'absent')
+    has, must_be = shapes.get(path, 'absent'), expected.get(path, 'absent')
     check(has == must_be, name, has, f'{must_be} in these cycles')
 
 

@@ -116,13 +116,13 @@ def _restore_tree(name: str, raw: Any, template: Any, generation: str) -> Any:
     tree = flax.jax_utils.replicate(tree)
   else:
     tree = jax.tree_util.tree_map(_place_like, template, tree)
-  expected, found = (
+  expected, shapes = (
     [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(of)]
     for of in (template, tree)
   )
-  if expected != found:
+  if expected != shapes:
     raise ValueError(
-      f'checkpoint: {name} has arrays of shape {found}, but this submission '
+      f'checkpoint: {name} has arrays of shape {shapes}, but this submission '
       f'and workload have {expected}; resume with those of the first run.'
     )
   return tree

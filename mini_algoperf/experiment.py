@@ -199,9 +199,9 @@ def _read_checkpoint(
     'eval_every',
     'eval_splits',
   ):
-    given = getattr(options, name)
-    if (began := before.get(name, given)) != given:
-      flag = f'--{name}={given}' if given else f'--{name}'
+    value = getattr(options, name)
+    if (began := before.get(name, value)) != value:
+      flag = f'--{name}={value}' if value else f'--{name}'
       how = f'with {began}; give that' if began else 'without; leave it out'
       raise ValueError(f'{flag}: the run to resume was started {how}.')
   anew = '--overwrite instead of --resume_last_run starts anew.'
@@ -217,21 +217,21 @@ def _read_checkpoint(
 
 
 def _choose_seed(
-  given: int | None, log_dir: pathlib.Path, raw: Mapping[str, Any] | None
+  flag: int | None, log_dir: pathlib.Path, raw: Mapping[str, Any] | None
 ) -> int:
   """The seed with which the run was started, is to start, or a random one."""
-  found = {raw['rng_seed']} if raw else set()
+  seeds = {raw['rng_seed']} if raw else set()
   path = metadata.meta_data_path(log_dir)
   if path.exists():
     seed = files.read_json(path).get('rng_seed')
     if not isinstance(seed, int):
       raise ValueError(f'{path}: rng_seed={seed!r} must be a whole number.')
-    found.add(seed)
-  if found and given not in (None, *found):
+    seeds.add(seed)
+  if seeds and flag not in (None, *seeds):
     raise ValueError(
-      f'--rng_seed={given}: the run to resume was started with {min(found)}; '
+      f'--rng_seed={flag}: the run to resume was started with {min(seeds)}; '
       'leave the flag out.'
     )
-  if found:
-    return min(found)
-  return int.from_bytes(os.urandom(4), 'little') if given is None else given
+  if seeds:
+    return min(seeds)
+  return int.from_bytes(os.urandom(4), 'little') if flag is None else flag

@@ -91,8 +91,8 @@ def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
-  made = [p for p in (path, *path.parents) if not p.exists()]
-  if not made and any(path.iterdir()):
+  folders = [p for p in (path, *path.parents) if not p.exists()]
+  if not folders and any(path.iterdir()):
     path.rename(aside)
   path.mkdir(parents=True, exist_ok=True)
   try:
@@ -101,9 +101,9 @@ def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
     shutil.rmtree(path)
     if aside.exists():
       aside.rename(path)
-    elif not made:
+    elif not folders:
       path.mkdir()
-    for parent in made[1:]:
+    for parent in folders[1:]:
       with contextlib.suppress(OSError):  # another run has moved in meanwhile
         parent.rmdir()
     raise

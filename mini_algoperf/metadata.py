@@ -45,8 +45,8 @@ def make_meta_data(workload: spec.Workload, rng_seed: int) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
   """Python's version, and those of the libraries that compute."""
-  found = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-  return {'python': platform.python_version(), **found}
+  libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+  return {'python': platform.python_version(), **libraries}
 
 
 def meta_data_path(

@@ -44,8 +44,8 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
       function is missing, or it is no valid Python.
   """
   if submission_path is None:
-    own = importlib.import_module(OWN_SUBMISSION)
-    return as_submission(own, OWN_SUBMISSION)
+    module = importlib.import_module(OWN_SUBMISSION)
+    return as_submission(module, OWN_SUBMISSION)
   path = pathlib.Path(submission_path).expanduser().resolve()
   where = f'submission_path={submission_path}'
   if submission_path and path.is_dir():
@@ -61,14 +61,14 @@ def load_submission(submission_path: str | None) -> LoadedSubmission:
   try:
     module = importlib.import_module(_module_name(path))
   except (ImportError, SyntaxError) as e:
-    said = f'{where}: cannot be imported: {e}.'
+    message = f'{where}: cannot be imported: {e}.'
     own_name = str(getattr(e, 'name', '') or '').startswith(_ALIAS)
     if own_name or 'relative import' in str(e):
-      said += (
+      message += (
         " Relative imports serve inside the project's own folder only: "
         f'elsewhere write `from {OWN_SUBMISSION} import make_submission`.'
       )
-    raise ValueError(said) from e
+    raise ValueError(message) from e
   return as_submission(module, submission_path)
 
 
@@ -77,14 +77,15 @@ def as_submission(module: object, where: str) -> LoadedSubmission:
 
   ValueError names all that are missing, and `where`.
   """
-  found = {n: getattr(module, n, None) for n in LoadedSubmission._fields}
-  missing = [name for name in REQUIRED if not callable(found[name])]
+  functions: Any = {
+    n: getattr(module, n, None) for n in LoadedSubmission._fields
+  }
+  missing = [name for name in REQUIRED if not callable(functions[name])]
   if missing:
     raise ValueError(
       f'submission_path={where}: has no function {", ".join(missing)}; '
       f'a submission needs {", ".join(REQUIRED)}.'
     )
-  functions: Any = found
   return LoadedSubmission(**functions)
 
 

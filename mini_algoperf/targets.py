@@ -263,12 +263,12 @@ def median(workload: MiniWorkload, values: list[float]) -> float:
   """The median; no number counts as the worst. ValueError if half are none."""
   # Finite, so that the mean of two is exact.
   worst = -1e300 if workload.metric_rises else 1e300
-  found = float(np.median(np.where(np.isfinite(values), values, worst)))
-  if abs(found) > 1e298:
+  result = float(np.median(np.where(np.isfinite(values), values, worst)))
+  if abs(result) > 1e298:
     raise ValueError(
       f'{workload.name}: half of the runs ended without a finite metric.'
     )
-  return found
+  return result
 
 
 def _or_none(value: float) -> float | None:

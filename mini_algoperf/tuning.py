@@ -130,13 +130,13 @@ def write_point(log_dir: pathlib.Path, point: Any) -> Any:
   if not path.exists():
     files.write_json(path, point._asdict())
     return point
-  found = files.read_json(path)
-  if [*found] != [*point._fields]:
+  recorded = files.read_json(path)
+  if [*recorded] != [*point._fields]:
     raise ValueError(
-      f'--tuning_search_space: the trial to resume has {", ".join(found)}; '
+      f'--tuning_search_space: the trial to resume has {", ".join(recorded)}; '
       'give the file that it was started with.'
     )
-  return _names(found)(**found)
+  return _names(recorded)(**recorded)
 
 
 def read_space(path: str) -> Any:

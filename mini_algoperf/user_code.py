@@ -64,8 +64,8 @@ def frames_of(
   error: BaseException, *paths: str | None
 ) -> list[traceback.FrameSummary]:
   """The error's frames in a user's files, or in those in the same folders."""
-  own = [os.path.realpath(os.path.expanduser(path)) for path in paths if path]
-  folders = tuple(os.path.dirname(path) + os.sep for path in own)
+  files = [os.path.realpath(os.path.expanduser(path)) for path in paths if path]
+  folders = tuple(os.path.dirname(path) + os.sep for path in files)
   frames: list[traceback.FrameSummary] = []
   causes: list[BaseException] = []
   cause: BaseException | None = error
@@ -75,7 +75,7 @@ def frames_of(
       file = os.path.realpath(frame.filename)
       is_beside = file.startswith(folders) and 'site-packages' not in file
       is_ours = file.startswith(_PACKAGE + os.sep)
-      if file in own or (is_beside and not is_ours):
+      if file in files or (is_beside and not is_ours):
         frames.append(frame)
     cause = cause.__cause__
   # '<string>' has no file, and a compiled module names one of its own.
@@ -108,17 +108,17 @@ def reported(
     file = workload.rpartition(':')[0]
     if frames := frames_of(e, submission_path, file):
       shown = ''.join(traceback.format_list(frames))
-      raise RunError(f'an error in your code:\n{shown}{said(e)}') from e
+      raise RunError(f'an error in your code:\n{shown}{message_of(e)}') from e
     # The command line says how to install what this project imports.
     is_missing = isinstance(e, ModuleNotFoundError) and not file
-    given = {'workload': file and workload, 'submission_path': submission_path}
+    flags = {'workload': file and workload, 'submission_path': submission_path}
     where = ' '.join(
-      f'--{name}={value}' for name, value in given.items() if value
+      f'--{name}={value}' for name, value in flags.items() if value
     )
     if not where or is_missing or isinstance(e, BrokenPipeError):
       raise
     kind = ValueError if before_first_step else RunError
-    raise kind(f'{where}: {said(e)}{_call(e)}') from e
+    raise kind(f'{where}: {message_of(e)}{_call(e)}') from e
 
 
 def _call(error: BaseException) -> str:
@@ -137,7 +137,7 @@ def text_of(error: BaseException) -> str:
   return str(traceback.TracebackException(type(error), error, None))
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
   """An error's class and the first line of its message."""
   if isinstance(error, SystemExit):
     return (

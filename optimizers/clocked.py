@@ -36,8 +36,8 @@ class ClockedState(NamedTuple):
 def clocked(
   build: Callable[[Step], Any],
   cycles: Sequence[PlannedCycle],
-  begun: tuple[np.ndarray, np.ndarray],
-  told: Step | None = None,
+  first_words: tuple[np.ndarray, np.ndarray],
+  constants: Step | None = None,
 ) -> optax.GradientTransformation:
   """An optimizer that the clock tells its steps; its state is a `ClockedState`.
 
@@ -47,16 +47,17 @@ def clocked(
   Args:
     build: what the step is told -> the transformation that takes it.
     cycles: those that the clock goes through.
-    begun: clock and control of a run that begins.
-    told: what is the same for every step, if anything: spread, matrices.
+    first_words: clock and control of a run that begins.
+    constants: the fields of a step that never change, such as spread and
+      matrices.
   """
   rate_of = jax.jit(functools.partial(learning_rate, cycles=cycles))
-  each = Step(0.0) if told is None else told
+  each = Step(0.0) if constants is None else constants
 
   def init(params: Any) -> ClockedState:
-    first = each._replace(rate=jnp.float32(unpacked(begun[0]).peak))
+    first = each._replace(rate=jnp.float32(unpacked(first_words[0]).peak))
     inner = build(first).init(params)
-    return ClockedState(inner, *map(jnp.asarray, begun))
+    return ClockedState(inner, *map(jnp.asarray, first_words))
 
   def update(
     grads: Any, state: ClockedState, params: Any = None, **more: Any
@@ -67,8 +68,8 @@ def clocked(
       weight_decay=weight_decay(words, cycles),
       passed=share_passed(words),
     )
-    own = build(step)
-    updates, inner = own.update(grads, state.inner, params, **more)
+    transformation = build(step)
+    updates, inner = transformation.update(grads, state.inner, params, **more)
     clock = words.at[0].add(1)
     return updates, ClockedState(inner, clock, state.control)
 

@@ -37,9 +37,9 @@ from .step import (
 
 def _check_direction(name: str, value: object) -> None:
   """Raises ValueError unless the value has a direction, and no rate."""
-  right = 'a direction that the rate is applied to, such as Rms()'
-  check_part(name, value, Direction, right)
-  check(not hasattr(value, 'build'), name, value, right)
+  must_be = 'a direction that the rate is applied to, such as Rms()'
+  check_part(name, value, Direction, must_be)
+  check(not hasattr(value, 'build'), name, value, must_be)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,12 +83,12 @@ class Muon(Checked, Optimizer):
 
     def kinds(params: Any) -> Any:
       leaves, structure = tree_flatten(params)
-      told = step.matrices or (True,) * len(leaves)
+      flags = step.matrices or (True,) * len(leaves)
       return tree_unflatten(
         structure,
         [
-          'matrix' if is_told and is_matrix(leaf.shape) else 'rest'
-          for is_told, leaf in zip(told, leaves)
+          'matrix' if is_allowed and is_matrix(leaf.shape) else 'rest'
+          for is_allowed, leaf in zip(flags, leaves)
         ],
       )
 
@@ -124,8 +124,8 @@ def _turned(spread: Spread) -> optax.GradientTransformation:
   def turned(updates: Any, params: Any = None) -> Any:
     del params
     leaves, structure = tree_flatten(updates)
-    found = by_stacks(lambda stack: spread(orthogonalised, stack), leaves)
-    sized = [_size(leaf.shape) * leaf for leaf in found]
+    factors = by_stacks(lambda stack: spread(orthogonalised, stack), leaves)
+    sized = [_size(leaf.shape) * leaf for leaf in factors]
     return tree_unflatten(structure, sized)
 
   return optax.stateless(turned)

@@ -95,9 +95,9 @@ def by_stacks(
   stacks: dict[tuple[tuple[int, int], Any], list[int]] = {}
   for i, matrix in enumerate(matrices):
     stacks.setdefault((split_of(matrix.shape), matrix.dtype), []).append(i)
-  found = list(matrices)
+  results = list(matrices)
   for (sides, _), members in stacks.items():
     stack = jnp.stack([matrices[i].reshape(sides) for i in members])
     for i, result in zip(members, fn(stack)):
-      found[i] = result.reshape(matrices[i].shape)
-  return found
+      results[i] = result.reshape(matrices[i].shape)
+  return results

@@ -94,11 +94,11 @@ class SpectralPeak(Checked, Peak):
 
   def peak(self, start: RunStart) -> float:
     leaves = [np.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
-    told = start.matrices or (True,) * len(leaves)
+    flags = start.matrices or (True,) * len(leaves)
     squares = [
       split_of(w.shape)[0] * float(np.mean(np.square(w, dtype=float)))
-      for w, is_told in zip(leaves, told)
-      if is_told and is_matrix(w.shape)
+      for w, is_allowed in zip(leaves, flags)
+      if is_allowed and is_matrix(w.shape)
     ]
     steps = start.steps or self.whole
     length = math.sqrt(min(1.0, self.whole / steps))

@@ -59,9 +59,9 @@ class PiecewiseConstant(Checked):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    right = f'one more than the {len(self.at)} in at'
+    must_be = f'one more than the {len(self.at)} in at'
     is_right = len(self.values) == len(self.at) + 1
-    check(is_right, 'values', self.values, right)
+    check(is_right, 'values', self.values, must_be)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     return jnp.asarray(self.values, jnp.float32)[num_reached(x, self.at)]
@@ -88,8 +88,8 @@ class Multiplicative(Checked):
     num = len(self.factors)
     check_count('number of factors', num, most=MOST_STAIRS)
     values = self._values()
-    right = 'factors whose product stays finite in float32'
-    check(bool(np.isfinite(values).all()), 'factors', self.factors, right)
+    must_be = 'factors whose product stays finite in float32'
+    check(bool(np.isfinite(values).all()), 'factors', self.factors, must_be)
 
   def _values(self) -> np.ndarray:
     with np.errstate(over='ignore', invalid='ignore'):
@@ -273,10 +273,10 @@ class Sequential(Checked):
   def __post_init__(self) -> None:
     super().__post_init__()
     num = len(self.shapes)
-    right = f'{num - 1} shares, one fewer than the shapes'
-    check(len(self.at) == num - 1, 'at', self.at, right)
-    right = f'{num} numbers, one per shape, or none for peaks of 1'
-    check(len(self.peaks) in (0, num), 'peaks', self.peaks, right)
+    must_be = f'{num - 1} shares, one fewer than the shapes'
+    check(len(self.at) == num - 1, 'at', self.at, must_be)
+    must_be = f'{num} numbers, one per shape, or none for peaks of 1'
+    check(len(self.peaks) in (0, num), 'peaks', self.peaks, must_be)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
     index, passed = part_of(x, self.at)

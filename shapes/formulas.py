@@ -23,8 +23,8 @@ def _check_shapes(name: str, value: Any) -> None:
   is_right = is_list and all(
     callable(shape) and not isinstance(shape, type) for shape in value
   )
-  right = 'a tuple of at least one shape, such as (Cosine(),)'
-  check(is_right, name, value, right)
+  must_be = 'a tuple of at least one shape, such as (Cosine(),)'
+  check(is_right, name, value, must_be)
 
 
 Fall = Annotated[str, ('linear', 'sqrt', 'inverse')]
@@ -34,8 +34,8 @@ Shares = Annotated[tuple[float, ...], check_shares]
 
 def check_fall(fall: str, floor: float) -> None:
   """Raises ValueError for an inverse fall to 0, whose limit is a jump."""
-  right = "above 0 with fall='inverse'"
-  check(fall != 'inverse' or floor > 0, 'floor', floor, right)
+  must_be = "above 0 with fall='inverse'"
+  check(fall != 'inverse' or floor > 0, 'floor', floor, must_be)
 
 
 def num_reached(x: ArrayLike, shares: Sequence[float]) -> jax.Array:

@@ -52,8 +52,8 @@ def periods(chain: Chain) -> tuple[Period, ...]:
   HoldingExponential, CosineWarmRestarts, and a Sequential of them.
   """
   starts = itertools.accumulate((c.steps for c in chain.cycles), initial=0)
-  found = zip(itertools.count(1), starts, chain.cycles)
-  return tuple(period for cycle in found for period in _of_cycle(*cycle))
+  planned = zip(itertools.count(1), starts, chain.cycles)
+  return tuple(period for cycle in planned for period in _of_cycle(*cycle))
 
 
 def checkpoint_steps(chain: Chain) -> tuple[int, ...]:

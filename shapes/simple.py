@@ -294,8 +294,8 @@ class InversePower(Checked):
   def __post_init__(self) -> None:
     super().__post_init__()
     if self.cooldown > 0:
-      right = f'at most {self._top():.4g}, where the cool-down starts'
-      check(self.floor <= self._top(), 'floor', self.floor, right)
+      must_be = f'at most {self._top():.4g}, where the cool-down starts'
+      check(self.floor <= self._top(), 'floor', self.floor, must_be)
       check_fall(self.fall, self.floor)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
@@ -382,16 +382,18 @@ class Lambda:
 
   def __post_init__(self) -> None:
     check(callable(self.function), 'function', self.function, 'a function')
-    right = 'a function that JAX can trace, from a share to one real number'
+    must_be = 'a function that JAX can trace, from a share to one real number'
     try:
-      found = jax.eval_shape(self, jnp.float32(0))
+      value = jax.eval_shape(self, jnp.float32(0))
     except Exception as error:
-      raise ValueError(f'{self}: function must be {right}: {error}.') from error
-    is_real = not jnp.issubdtype(found.dtype, jnp.complexfloating)
-    check(found.shape == () and is_real, 'function', self.function, right)
+      raise ValueError(
+        f'{self}: function must be {must_be}: {error}.'
+      ) from error
+    is_real = not jnp.issubdtype(value.dtype, jnp.complexfloating)
+    check(value.shape == () and is_real, 'function', self.function, must_be)
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    found = self.function(x)
-    if found is None:  # jax 0.4 would make it nan
+    value = self.function(x)
+    if value is None:  # jax 0.4 would make it nan
       raise TypeError('None is not a number')
-    return jnp.asarray(found)
+    return jnp.asarray(value)

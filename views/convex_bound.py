@@ -106,13 +106,13 @@ def _checked(
   eta = np.asarray(rates, float)
   is_usable = eta.ndim == 1 and bool(np.all(np.isfinite(eta) & (eta >= 0)))
   is_usable = is_usable and bool(np.any(eta > 0))
-  right = 'finite numbers of at least 0, one for each step, not all 0'
-  check(is_usable, 'rates', rates, right)
+  must_be = 'finite numbers of at least 0, one for each step, not all 0'
+  check(is_usable, 'rates', rates, must_be)
   norms = np.asarray(gradient_norms, float)
-  right = f'one number of at least 0, or {eta.size}'
+  must_be = f'one number of at least 0, or {eta.size}'
   is_usable = norms.shape in ((), eta.shape)
   is_usable = is_usable and bool(np.all(np.isfinite(norms) & (norms >= 0)))
-  check(is_usable, 'gradient_norms', gradient_norms, right)
+  check(is_usable, 'gradient_norms', gradient_norms, must_be)
   check_number('distance', distance, '(0, inf)')
   last = int(np.flatnonzero(eta)[-1]) + 1
   return eta[:last], np.broadcast_to(norms, eta.shape)[:last]

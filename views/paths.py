@@ -67,8 +67,8 @@ def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
 
 def visible(root: pathlib.Path, pattern: str) -> list[pathlib.Path]:
   """Files below a folder, sorted; hidden folders have runs under way."""
-  found = sorted(root.glob(pattern))
-  return [p for p in found if '/.' not in f'/{p.relative_to(root).as_posix()}']
+  files = sorted(root.glob(pattern))
+  return [p for p in files if '/.' not in f'/{p.relative_to(root).as_posix()}']
 
 
 def find_trials(root: pathlib.Path) -> list[pathlib.Path]:

@@ -103,9 +103,9 @@ def planned_rates(plan: PlannedRun) -> np.ndarray:
 
 def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
   """What of a plan a run may do otherwise, a sentence each."""
-  said = []
+  sentences = []
   if settings.relative_peak:
-    said.append(
+    sentences.append(
       f'{setting_text(settings.relative_peak)} sets all peaks as the run begins, from a fresh '
       "model's weights; SpectralPeak lowers them in a run of more steps than "
       'its `whole`. The rates shown are as written.'
@@ -114,21 +114,21 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
     follows = 'the next one then starts at once'
     if settings.horizon:
       follows = 'the chain then begins anew, at half of the rate'
-    said.append(
+    sentences.append(
       f'{setting_text(settings.switching)} may end a cycle early; {follows}.'
     )
   if settings.horizon:
-    said.append(
+    sentences.append(
       f'{setting_text(settings.horizon)} lays the cycles over the time budget, anew at '
       'every evaluation, with the same ratios. A cycle may be a few steps '
       'longer: a reset waits for its evaluation.'
     )
-  if len(settings.cycles) > 1 or said:
-    said.append(
+  if len(settings.cycles) > 1 or sentences:
+    sentences.append(
       f'What a further cycle starts from: {setting_text(settings.reset)}, with tau from '
       'the last evaluation where the reset is soft.'
     )
-  return said
+  return sentences
 
 
 def planned_lines(name: str, plan: PlannedRun) -> Iterator[str]:
@@ -207,11 +207,11 @@ def step_line(plan: PlannedRun, step: int) -> str:
   chain = plan.chain
   check_count('--at', step, most=chain.steps)
   period, rate = period_at(chain, step - 1), float(chain(step - 1))
-  said = f'Step {step:,}: cycle {period.cycle}, {period.phase(step - 1)}, rate '
-  said += f'{rate:.4g}; steps {period.start + 1:,} to {period.end:,}'
+  line = f'Step {step:,}: cycle {period.cycle}, {period.phase(step - 1)}, rate '
+  line += f'{rate:.4g}; steps {period.start + 1:,} to {period.end:,}'
   if period.decay_steps:
-    said += f', decay from {period.pre_decay_step + 1:,}'
-  return f'{said}.'
+    line += f', decay from {period.pre_decay_step + 1:,}'
+  return f'{line}.'
 
 
 def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
@@ -231,11 +231,11 @@ def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
 
 def _flat(value: Any, name: str) -> dict[str, str]:
   if isinstance(value, Mapping):
-    found = {name: str(value['class'])} if name and 'class' in value else {}
+    fields = {name: str(value['class'])} if name and 'class' in value else {}
     for field, inner in value.items():
       if field != 'class':
-        found |= _flat(inner, f'{name}.{field}' if name else field)
-    return found
+        fields |= _flat(inner, f'{name}.{field}' if name else field)
+    return fields
   if not isinstance(value, list):
     return {name: str(value)}
   parts = [_flat(item, name) for item in value]

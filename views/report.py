@@ -222,13 +222,13 @@ def cycle_rows(run: ReportedRun) -> Rows:
 def story(run: ReportedRun) -> Iterator[tuple[str, str, str]]:
   """(step, sentence, the numbers behind it) of each event but evaluations."""
   for event in run.events:
-    for step, said in sentences([event]):
+    for step, sentence in sentences([event]):
       numbers = ', '.join(
         f'{name.replace("_", " ")} {value_text(value)}'
         for name, value in event.items()
         if name not in _APART
       )
-      yield _whole(step), said, numbers
+      yield _whole(step), sentence, numbers
 
 
 def overview(runs: Sequence[ReportedRun], over_time: bool) -> Picture:

@@ -62,13 +62,13 @@ class Log(NamedTuple):
   def whole_numbers(self, column: str = 'global_step') -> np.ndarray:
     """A column, shape=(rows,), int64: steps, or numbers of cycles."""
     values = self.numbers(column)
-    right = (
+    is_valid = (
       (values >= 0) & (values <= MOST_HELD_STEPS) & (values == np.floor(values))
     )
-    if not right.all():
+    if not is_valid.all():
       raise ValueError(
-        f'{self.path}: {column} is {values[~right][0]:g} in a row; it must be '
-        f'a whole number from 0 to {MOST_HELD_STEPS:,}.'
+        f'{self.path}: {column} is {values[~is_valid][0]:g} in a row; it must '
+        f'be a whole number from 0 to {MOST_HELD_STEPS:,}.'
       )
     return values.astype(np.int64)
 
@@ -315,19 +315,23 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
     ValueError: names a value that is missing, out of range or out of order.
   """
   log = events.of_event('cycle_start', 'clock')
-  begun: list[dict[str, str]] = []
+  settings: list[dict[str, str]] = []
   for row in log.rows:
     if row['event'] == 'cycle_start':
-      begun.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif begun:  # a clock is that of the cycle under way, unless it says more
-      begun.append({'setting': row.get('setting') or begun[-1]['setting']})
+      settings.append({'setting': row.get('setting') or row.get('cycle', '')})
+    elif (
+      settings
+    ):  # a clock is that of the cycle under way, unless it says more
+      settings.append(
+        {'setting': row.get('setting') or settings[-1]['setting']}
+      )
     else:
       raise ValueError(f'{log.path} has a clock before the first cycle_start.')
   steps = log.whole_numbers()
-  setting = Log(log.path, begun).whole_numbers('setting') - 1
+  setting = Log(log.path, settings).whole_numbers('setting') - 1
   nominal, pace = log.numbers('anchor_nominal', 0.0), log.numbers('pace')
   rate_factor = log.numbers('rate_factor', 1.0)
-  for name, right, what in (
+  for name, is_valid, what in (
     ('global_step', np.diff(steps, prepend=0) >= 0, 'in order'),
     (
       'setting',
@@ -338,10 +342,10 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
     ('pace', (pace > 0) & np.isfinite(pace), 'positive and finite'),
     ('rate_factor', np.isfinite(rate_factor), 'finite'),
   ):
-    if not right.all():
+    if not is_valid.all():
       raise ValueError(
         f'{log.path}: {name} must be {what}, and is not at step '
-        f'{steps[~right][0]}.'
+        f'{steps[~is_valid][0]}.'
       )
   starts = [row['event'] == 'cycle_start' for row in log.rows]
   columns = (

@@ -108,26 +108,28 @@ def from_plain(value: Any, in_force: Any = None, where: str = '') -> Any:
     )
   if not isinstance(value, Mapping):
     return value
-  given = dict(value)
-  is_new = 'class' in given
-  kind: Any = _class_of(given.pop('class'), where) if is_new else type(in_force)
+  fields = dict(value)
+  is_new = 'class' in fields
+  kind: Any = (
+    _class_of(fields.pop('class'), where) if is_new else type(in_force)
+  )
   if not is_new and not dataclasses.is_dataclass(kind):
     raise ValueError(f'{where or "settings"}: class is missing in {value!r}.')
-  for name in given:
+  for name in fields:
     check_has_field(kind, name, _joined(where, name))
   if not is_new:
     kind = functools.partial(dataclasses.replace, in_force)
   mappings = getattr(kind if is_new else type(in_force), 'mappings', ())
-  read = {
+  values = {
     name: from_plain(
       [*v.items()] if name in mappings and isinstance(v, Mapping) else v,
       None if is_new else getattr(in_force, name),
       _joined(where, name),
     )
-    for name, v in given.items()
+    for name, v in fields.items()
   }
   try:
-    return kind(**read)
+    return kind(**values)
   except (TypeError, ValueError) as e:
     raise ValueError(f'{where}: {e}' if where else str(e)) from e
 

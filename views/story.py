@@ -27,11 +27,11 @@ def sentences(
       if text and isinstance(name, str) and name != 'global_step'
     }
     try:
-      said = str(event_of(values, int(step))).partition(': ')[2]
+      sentence = str(event_of(values, int(step))).partition(': ')[2]
     except (KeyError, TypeError, ValueError):
       words = (kind.replace('_', ' '), row.get('reason'), row.get('note'))
-      said = ', '.join(filter(None, words)) + '.'
-    yield int(step), said[:1].upper() + said[1:]
+      sentence = ', '.join(filter(None, words)) + '.'
+    yield int(step), sentence[:1].upper() + sentence[1:]
 
 
 def _value(text: str) -> str | int | float:

@@ -25,35 +25,35 @@ _OWN: tuple[type[MiniWorkload], ...] = (
 WORKLOADS: dict[str, type[MiniWorkload]] = {kind.name: kind for kind in _OWN}
 
 
-def workload_class(given: str) -> type[MiniWorkload]:
+def workload_class(name: str) -> type[MiniWorkload]:
   """The class that a command line names; its `name` is what folders are called.
 
   By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName'; ValueError without
   one.
   """
-  if given in WORKLOADS:
-    return WORKLOADS[given]
-  if not from_file.is_file(given):
+  if name in WORKLOADS:
+    return WORKLOADS[name]
+  if not from_file.is_file(name):
     raise ValueError(
-      f'workload: {given!r} is unknown; use one of '
+      f'workload: {name!r} is unknown; use one of '
       f'{", ".join(sorted(WORKLOADS))}, or file.py:ClassName'
     )
-  kind = from_file.load_class(given)
+  kind = from_file.load_class(name)
   if kind.name in WORKLOADS:
     raise ValueError(
-      f'workload: {given}: the name {kind.name!r} is that of a workload of '
+      f'workload: {name}: the name {kind.name!r} is that of a workload of '
       'this project; give another.'
     )
   return kind
 
 
-def get_workload(given: str, generation: str = 'jit') -> MiniWorkload:
+def get_workload(name: str, generation: str = 'jit') -> MiniWorkload:
   """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
   ValueError for another, or an attribute of a user's class that cannot be
   right.
   """
-  workload = workload_class(given)(generation=generation)
-  if from_file.is_file(given):
+  workload = workload_class(name)(generation=generation)
+  if from_file.is_file(name):
     from_file.check_attributes(workload)
   return workload

@@ -67,7 +67,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
   output_layer = 'output'  # a key of the parameters
   # Another one for a workload from a user's file, and how that was named.
   targets_file = TARGETS_FILE
-  _given = ''
+  _address = ''
 
   def __init__(self, generation: str = 'jit') -> None:
     """Raises ModuleNotFoundError if one of `packages` is not installed."""
@@ -165,7 +165,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     if entry is None:
       raise ValueError(
         f'{self.targets_file.name}: no targets for {self.name!r}; run '
-        f'`reset-cycles set-targets --workload={self._given or self.name}`'
+        f'`reset-cycles set-targets --workload={self._address or self.name}`'
       )
     return entry
 
@@ -256,8 +256,8 @@ class MiniWorkload(spec.Workload, abc.ABC):
   ) -> tuple[jax.Array, spec.ModelAuxiliaryState]:
     """As in the jit generation; dropout is that of the last initialisation."""
     batch = augmented_and_preprocessed_input_batch
-    given = (model_state, mode, rng, update_batch_norm)
-    return self._model_jit(params, batch, *given, self._dropout_rate)
+    arguments = (model_state, mode, rng, update_batch_norm)
+    return self._model_jit(params, batch, *arguments, self._dropout_rate)
 
   def _merge_shards(self, batch: spec.Batch) -> Any:
     """(shard, example, ...) to (shard * example, ...)."""

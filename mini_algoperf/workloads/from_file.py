@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 from .. import spec
-from ..user_code import import_file, said
+from ..user_code import import_file, message_of
 from .base import MiniWorkload
 
 _COUNTS = (
@@ -33,12 +33,12 @@ _OTHERS = (
 _LOSS = ('n_valid_examples', 'per_example', 'summed')
 
 
-def is_file(given: str) -> bool:
+def is_file(address: str) -> bool:
   """Whether a workload is given as a file, not by its name."""
-  return ':' in given or given.endswith('.py') or '/' in given
+  return ':' in address or address.endswith('.py') or '/' in address
 
 
-def load_class(given: str) -> type[MiniWorkload]:
+def load_class(address: str) -> type[MiniWorkload]:
   """Imports the class; the file runs once per process and folder.
 
   Nothing is added to sys.path: the file imports what is installed. The targets
@@ -48,10 +48,10 @@ def load_class(given: str) -> type[MiniWorkload]:
     ValueError: there is no such file or class, the file cannot be imported, or
       the class is not a complete workload.
   """
-  file, _, class_name = given.rpartition(':')
+  file, _, class_name = address.rpartition(':')
   if not file or not class_name.isidentifier():
     raise ValueError(
-      f'workload: {given} must name a file and a class in it: '
+      f'workload: {address} must name a file and a class in it: '
       'file.py:ClassName.'
     )
   path = pathlib.Path(os.path.expanduser(file)).resolve()
@@ -62,7 +62,9 @@ def load_class(given: str) -> type[MiniWorkload]:
   except KeyboardInterrupt:
     raise
   except BaseException as e:
-    raise ValueError(f'workload: {given} cannot be imported: {said(e)}.') from e
+    raise ValueError(
+      f'workload: {address} cannot be imported: {message_of(e)}.'
+    ) from e
   here: dict[str, type[MiniWorkload]] = {
     name: value
     for name, value in vars(module).items()
@@ -74,20 +76,20 @@ def load_class(given: str) -> type[MiniWorkload]:
       f'{", ".join(here) or "none"}.'
     )
   kind = here[class_name]
-  wanted = (*_COUNTS, *_SECONDS, *_OTHERS)
-  missing = {name for name in wanted if not hasattr(kind, name)}
+  attributes = (*_COUNTS, *_SECONDS, *_OTHERS)
+  missing = {name for name in attributes if not hasattr(kind, name)}
   if missing := missing | kind.__abstractmethods__:
     raise ValueError(
-      f'workload: {given} is not complete; it lacks '
+      f'workload: {address} is not complete; it lacks '
       f'{", ".join(sorted(missing))}.'
     )
   if not isinstance(kind.name, str) or not re.fullmatch(r'\w+', kind.name):
     raise ValueError(
-      f'workload: {given}: name={kind.name!r} must be letters, digits and _, '
+      f'workload: {address}: name={kind.name!r} must be letters, digits and _, '
       'since folders are called after it.'
     )
   kind.targets_file = path.with_name(f'{path.stem}_targets.json')
-  kind._given = given
+  kind._address = address
   return kind
 
 
@@ -100,8 +102,8 @@ def check_attributes(workload: MiniWorkload) -> None:
     _check(workload, name, is_right, 'a whole number from 1 to 2147483647')
   most = workload.num_train_examples
   is_filled = workload.default_batch_size <= most
-  right = f'at most num_train_examples, {most}'
-  _check(workload, 'default_batch_size', is_filled, right)
+  must_be = f'at most num_train_examples, {most}'
+  _check(workload, 'default_batch_size', is_filled, must_be)
   for name in _SECONDS:
     value = getattr(workload, name)
     is_positive = _is_number(value) and 0 < value < math.inf
@@ -123,7 +125,7 @@ def _check(
 ) -> None:
   if not is_right:
     raise ValueError(
-      f'workload: {workload._given}: {name}={getattr(workload, name)!r} must '
+      f'workload: {workload._address}: {name}={getattr(workload, name)!r} must '
       f'be {what}.'
     )
 
@@ -143,7 +145,7 @@ def rehearse(
   try:
     _rehearse(workload, batch_size, data_dir)
   except ValueError as e:
-    raise ValueError(f'workload: {workload._given}: {e}') from e
+    raise ValueError(f'workload: {workload._address}: {e}') from e
 
 
 def _rehearse(
@@ -163,10 +165,10 @@ def _rehearse(
   )
   for split in workload.eval_splits:
     if f'{split}/{workload.target_metric_name}' not in result:
-      own = {k.partition('/')[2] for k in result} - {'num_examples'}
+      names = {k.partition('/')[2] for k in result} - {'num_examples'}
       raise ValueError(
         f'target_metric_name={workload.target_metric_name!r} is not among what '
-        f'_metrics returns: {", ".join(sorted(own))}.'
+        f'_metrics returns: {", ".join(sorted(names))}.'
       )
   for name, value in result.items():
     if not _is_number(value):

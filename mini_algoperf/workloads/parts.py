@@ -126,8 +126,8 @@ def loss_of(losses: Callable[[Tensor, Tensor, float], Tensor]) -> Any:
     mask_batch: Tensor | None = None,
     label_smoothing: float = 0.0,
   ) -> dict[str, Tensor]:
-    found = losses(label_batch, logits_batch, label_smoothing)
-    return masked(found, mask_batch)
+    values = losses(label_batch, logits_batch, label_smoothing)
+    return masked(values, mask_batch)
 
   return staticmethod(loss_fn)
 

@@ -26,10 +26,10 @@ def load_speech() -> dict[str, np.ndarray]:
   """Spectra, shape (examples, 32, 12), and the sound of each frame."""
   rng, size = np.random.default_rng(3), sum(SPLIT_SIZES.values())
   spectra = rng.standard_normal((_NUM_SOUNDS, _NUM_BANDS))
-  said = rng.integers(_NUM_SOUNDS, size=(size, _NUM_FRAMES))
-  lengths = rng.integers(2, 6, size=said.shape)
+  chosen_sounds = rng.integers(_NUM_SOUNDS, size=(size, _NUM_FRAMES))
+  lengths = rng.integers(2, 6, size=chosen_sounds.shape)
   sounds = np.stack(
-    [np.repeat(s, n)[:_NUM_FRAMES] for s, n in zip(said, lengths)]
+    [np.repeat(s, n)[:_NUM_FRAMES] for s, n in zip(chosen_sounds, lengths)]
   )
   clean = spectra[sounds]
   padded = np.pad(clean, ((0, 0), (1, 1), (0, 0)), 'edge')
