@@ -62,13 +62,13 @@ def origins(
   with jax.disable_jit(False):  # or a loop would be run, and not traced
     jaxpr = jax.make_jaxpr(fn)(*args).jaxpr
   inputs = range(len(jaxpr.invars))
-  outputs = _followed(jaxpr, [Origin(1 << i, 1 << i, i) for i in inputs])
+  outputs = _origins_in(jaxpr, [Origin(1 << i, 1 << i, i) for i in inputs])
   sizes = [len(jax.tree_util.tree_leaves(arg)) for arg in args]
   starts = itertools.accumulate(sizes, initial=0)
   return outputs, list(map(Argument, starts, sizes))
 
 
-def _followed(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
+def _origins_in(jaxpr: Any, inputs: Sequence[Origin]) -> list[Origin]:
   """The origins of a jaxpr's outputs, from those of its inputs."""
   env = {id(var): origin for var, origin in zip(jaxpr.invars, inputs)}
   of: Callable[[Any], list[Origin]] = lambda variables: [
@@ -84,7 +84,7 @@ def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
   """The origins of one equation's outputs."""
   name, params = equation.primitive.name, equation.params
   if name == 'cond':
-    branches = [_followed(b.jaxpr, inputs[1:]) for b in params['branches']]
+    branches = [_origins_in(b.jaxpr, inputs[1:]) for b in params['branches']]
     return [_chosen(inputs[0], column) for column in zip(*branches)]
   if name == 'while':
     return _while(params, inputs)
@@ -92,7 +92,7 @@ def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
     return _scan(params, inputs)
   called = _called(equation)
   if called is not None:
-    return _followed(called, inputs)
+    return _origins_in(called, inputs)
   if name == 'select_n':
     return [_chosen(inputs[0], inputs[1:])]
   if name in _SAME:
@@ -182,10 +182,10 @@ def _while(params: Any, inputs: list[Origin]) -> list[Origin]:
   first = params['cond_nconsts']
   second = first + params['body_nconsts']
   constants, carry = inputs[first:second], inputs[second:]
-  body: Any = functools.partial(_followed, params['body_jaxpr'].jaxpr)
+  body: Any = functools.partial(_origins_in, params['body_jaxpr'].jaxpr)
   carry = _settled(lambda carry: body([*constants, *carry]), carry)
   condition = params['cond_jaxpr'].jaxpr
-  [goes_on] = _followed(condition, [*inputs[:first], *carry])
+  [goes_on] = _origins_in(condition, [*inputs[:first], *carry])
   return [_chosen(goes_on, [origin]) for origin in carry]
 
 
@@ -197,7 +197,7 @@ def _scan(params: Any, inputs: list[Origin]) -> list[Origin]:
   rows = [origin._replace(base=None) for origin in rows]
 
   def whole(carry: list[Origin]) -> list[Origin]:
-    return _followed(params['jaxpr'].jaxpr, [*constants, *carry, *rows])
+    return _origins_in(params['jaxpr'].jaxpr, [*constants, *carry, *rows])
 
   carry = _settled(lambda carry: whole(carry)[:count], inputs[first:second])
   stacked = [o._replace(base=None) for o in whole(carry)[count:]]

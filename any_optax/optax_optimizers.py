@@ -90,7 +90,7 @@ def build_of(
     def update(updates: Any, state: Any, params: Any, **more: Any) -> Any:
       full = _with_extra_args(transformation)
       updates, after = full.update(updates, state, params, **more)
-      _check_same(after, state)
+      _check_structure(after, state)
       # The rate is a float32 and would turn a bfloat16 leaf into one.
       typed = lambda new, old: jnp.asarray(new, jnp.result_type(old))
       return updates, jax.tree_util.tree_map(typed, after, state)
@@ -100,7 +100,7 @@ def build_of(
   return build
 
 
-def _check_same(after: Any, state: Any) -> None:
+def _check_structure(after: Any, state: Any) -> None:
   """Raises ValueError if a step has changed the form of the state."""
   flat: Any = jax.tree_util.tree_flatten
   (new, form), (old, before) = flat(after), flat(state)

@@ -74,7 +74,7 @@ def run(**options: Any) -> int:
   # import could swallow a KeyboardInterrupt.
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
     with errors.setup_phase(run_options.submission_path, run_options.workload):
-      checked = experiment.check(run_options)
+      checked = experiment.experiment_of(run_options)
       settings = own_parts.settings_of(checked.submission)
       own_parts.rehearse(settings)
       if settings:
@@ -82,7 +82,7 @@ def run(**options: Any) -> int:
         for point in checked.points:
           tuned(settings, point)
       stack.enter_context(experiment.entered(checked))
-    interrupted.check()
+    interrupted.raise_pending()
     return training.run_trials(checked, interrupted)
 
 

@@ -13,18 +13,20 @@ from ..core.evaluation import Evaluation, Way
 from ..core.plan import MOST_STEPS
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan
-from .events import Event, clock_event, event, start_event
+from .events import Row, clock_event, event, start_event
 from .hints import hints
 from .layout import NEARLY, following_cycle, laid_out, realigned, stretched
-from .state import Control, RunConfig, plan_of
+from .state import Control, RunConfig, fingerprint_of
 
 
 class Transition(NamedTuple):
   """What holds for the step about to be taken."""
 
   control: Control
-  plan: ResetPlan | None  # of a reset, as a cycle starts; None: none starts
-  events: list[Event]  # in the order in which they happened
+  reset_plan: (
+    ResetPlan | None
+  )  # of a reset, as a cycle starts; None: none starts
+  events: list[Row]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
   run_is_over: bool = False  # whether the run ends: cycles have run out
 
@@ -33,7 +35,7 @@ class Ended(NamedTuple):
   """A cycle that has ended."""
 
   control: Control  # before another cycle starts
-  events: list[Event]  # so far, in the order in which they happened
+  events: list[Row]  # so far, in the order in which they happened
   is_early: bool  # whether the cycle was abandoned
 
 
@@ -42,7 +44,7 @@ def start(config: RunConfig) -> Control:
   control = Control(
     planned_end=config.chain.steps,
     switching=config.settings.switching.initial,
-    plan=plan_of(config.chain),
+    fingerprint=fingerprint_of(config.chain),
   )
   return laid_out(control, 0, config)
 
@@ -84,7 +86,7 @@ def next_stage(control: Control, step: int, config: RunConfig) -> Control:
     first=first._replace(step=first_step),
     switching=config.settings.switching.initial,
     intervals=control.intervals,
-    plan=plan_of(config.chain),
+    fingerprint=fingerprint_of(config.chain),
   )
   return laid_out(control, step, config)
 
@@ -147,9 +149,9 @@ def transition(
 
 def taken_in(
   control: Control, evaluations: Sequence[Evaluation], config: RunConfig
-) -> tuple[Control, list[Event], str]:
+) -> tuple[Control, list[Row], str]:
   """The control, an event per evaluation, and the first verdict's reason."""
-  events, reason = list[Event](), ''
+  events, reason = list[Row](), ''
   for evaluation in evaluations:
     before = control
     control, verdict = observe(before, evaluation, config)

@@ -18,7 +18,7 @@ from ..core.devices import Devices
 from ..core.evaluation import Evaluation
 from ..optimizers.clocked import ClockedState
 from .control import Transition, transition
-from .events import Event, with_effect
+from .events import Row, with_effect
 from .model_reset import Model, ModelReset
 from .state import Control, RunConfig, from_words, words_of
 
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
   model_state: Any
   opt_state: ClockedState
   control: Control  # as in the optimizer's state
-  events: list[Event]  # in the order in which they happened
+  events: list[Row]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
   run_is_over: bool  # whether the run ends: cycles have run out
 
@@ -69,9 +69,11 @@ class Driver(NamedTuple):
 
   def carry_out(self, decision: Transition, model: Model, step: int) -> Outcome:
     """Resets the model if that was decided; see `advance`."""
-    control, plan, events, due, run_is_over = decision
-    if plan is not None and not plan.touches_nothing:
-      model, effect = self.model_reset(model, self.fresh(control.cycle), plan)
+    control, reset_plan, events, due, run_is_over = decision
+    if reset_plan is not None and not reset_plan.touches_nothing:
+      model, effect = self.model_reset(
+        model, self.fresh(control.cycle), reset_plan
+      )
       events = with_effect(events, effect._asdict())
     params, model_state, inner = model
     devices = self.model_reset.devices
@@ -85,7 +87,7 @@ def standing(
   state: ClockedState,
   start: Control,
   devices: Devices,
-  is_any_plan: bool = False,
+  is_any_chain: bool = False,
 ) -> tuple[Control, int]:
   """Where a saved state stands: the control, and how many steps it has taken.
 
@@ -93,13 +95,13 @@ def standing(
     state: as `saved_state` and the steps after it have left it.
     start: the control of a start with the same settings.
     devices: where the state lies.
-    is_any_plan: whether the state may come from a chain of other steps.
+    is_any_chain: whether the state may come from a chain of other steps.
 
   Raises:
     ValueError: if the state was saved by a run with other settings.
   """
   words, clock = devices.get((state.control, state.clock))
-  return from_words(words, start, is_any_plan), int(clock[0])
+  return from_words(words, start, is_any_chain), int(clock[0])
 
 
 def saved_state(

@@ -1,4 +1,4 @@
-"""The rows of cycles.csv: what happens in a run, each as an event."""
+"""The rows of cycles.csv: each says one thing that happens in a run."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 from .state import Control, RunConfig, clock_of
 
-Event = dict[str, Any]
+Row = dict[str, Any]  # of cycles.csv, by its columns; one event
 
 
-def event(kind: str, control: Control, /, **more: Any) -> Event:
-  """An event of the current cycle."""
+def event(kind: str, control: Control, /, **more: Any) -> Row:
+  """The row of an event of the current cycle."""
   return {'event': kind, 'cycle': control.cycle, **more}
 
 
-def clock_event(kind: str, control: Control, config: RunConfig) -> Event:
-  """The event of a clock that was set anew."""
+def clock_event(kind: str, control: Control, config: RunConfig) -> Row:
+  """The row of a clock that was set anew."""
   clock = clock_of(control, config)
   return event(
     kind,
@@ -29,15 +29,15 @@ def clock_event(kind: str, control: Control, config: RunConfig) -> Event:
   )
 
 
-def start_event(control: Control, config: RunConfig) -> Event:
-  """The event of a cycle that starts where its clock was set."""
+def start_event(control: Control, config: RunConfig) -> Row:
+  """The row of a cycle that starts where its clock was set."""
   written = config.chain.cycles[control.setting].cycle.peak
   peak = written * control.rate_factor
   return {**clock_event('cycle_start', control, config), 'peak_value': peak}
 
 
 def with_effect(
-  events: Sequence[Event], effect: Mapping[str, float]
-) -> list[Event]:
-  """The events, the reset among them with what it did to the model."""
+  events: Sequence[Row], effect: Mapping[str, float]
+) -> list[Row]:
+  """The rows; the row of the reset also says what it did to the model."""
   return [{**e, **effect} if e['event'] == 'reset' else e for e in events]

@@ -127,7 +127,7 @@ class ModelReset:
     return bool(np.all(jax.device_get(programs.is_finite(model))))
 
   def __call__(
-    self, model: Model, fresh: tuple[Any, Any], plan: ResetPlan
+    self, model: Model, fresh: tuple[Any, Any], reset_plan: ResetPlan
   ) -> tuple[Model, Effect]:
     """Blends a model with a fresh one; the model is donated.
 
@@ -136,7 +136,7 @@ class ModelReset:
         device axis. Where model_state does not fit (as in main's cifar, or
         where the first step added it), the old statistics are kept, as the
         coming batches update them, but values that are not finite become zero.
-      model, plan: what is reset, and how; the result is laid out like it.
+      model, reset_plan: what is reset, and how; the result is laid out like it.
 
     Returns:
       The model after the reset, and what the reset did.
@@ -147,7 +147,7 @@ class ModelReset:
     structure: Any = tree_util.tree_structure(model)
     programs, model = self._programs_for(model)
     typed, has_statistics = _typed(fresh, programs.shapes)
-    numbers = plan.tau, plan.keep_moments, plan.keep_counts, has_statistics
+    numbers = (*reset_plan, has_statistics)
     model, effect = programs.reset(
       model, typed, np.asarray(numbers, _number_type())
     )

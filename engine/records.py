@@ -23,7 +23,7 @@ from absl import logging
 
 from ..core.clock import sampled_rates
 from ..core.plan import Chain
-from .events import Event
+from .events import Row
 from .picture import Piece, drawn, pieces_of
 
 CYCLES = 'cycles.csv'
@@ -39,7 +39,7 @@ COLUMNS = (
 )
 
 
-def write_whole(path: pathlib.Path, content: bytes) -> None:
+def replace_file(path: pathlib.Path, content: bytes) -> None:
   """Writes or replaces a file; no reader ever sees only a part of it."""
   temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
   try:
@@ -117,10 +117,10 @@ class Records:
       return
     self.folder = pathlib.Path(log).parent
     if global_step > 0:
-      _check_same(self.folder / SETTINGS, self._settings)
-    self._write(SETTINGS, write_whole, self._settings.encode())
+      _check_settings(self.folder / SETTINGS, self._settings)
+    self._write(SETTINGS, replace_file, self._settings.encode())
     if self._picture:
-      self._write(PICTURE, write_whole, self._picture)
+      self._write(PICTURE, replace_file, self._picture)
     self._write(CYCLES, self._add_rows, [], global_step)
 
   def _write(self, name: str, write: Callable[..., None], *args: Any) -> None:
@@ -128,7 +128,7 @@ class Records:
       self._attempt(f'writing {name}', write, self.folder / name, *args)
 
   def add(
-    self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
+    self, events: Sequence[Row], step: int, metrics: Mapping[str, Any]
   ) -> None:
     """Writes events to cycles.csv; the logger gets the step's metrics, too.
 
@@ -147,10 +147,10 @@ class Records:
     if pieces != self._pieces:
       self._pieces = pieces
       if picture := self._drawn(pieces):
-        self._write(PICTURE, write_whole, picture)
+        self._write(PICTURE, replace_file, picture)
 
   def _log_scalars(
-    self, events: Sequence[Event], step: int, metrics: Mapping[str, Any]
+    self, events: Sequence[Row], step: int, metrics: Mapping[str, Any]
   ) -> None:
     """Passes the finite numbers of events on, in one call: each rewrites files.
 
@@ -179,7 +179,7 @@ class Records:
     )
     writer.writeheader()
     writer.writerows([*kept, *rows])
-    write_whole(path, text.getvalue().encode())
+    replace_file(path, text.getvalue().encode())
 
 
 def read_events(path: pathlib.Path) -> list[dict[str, str]]:
@@ -191,7 +191,7 @@ def read_events(path: pathlib.Path) -> list[dict[str, str]]:
   return [row for row in rows if (row.get('global_step') or '').isdecimal()]
 
 
-def _check_same(path: pathlib.Path, settings: str) -> None:
+def _check_settings(path: pathlib.Path, settings: str) -> None:
   """Raises ValueError if the run that is resumed has other settings."""
   try:
     recorded = json.loads(path.read_text())

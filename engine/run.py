@@ -23,7 +23,7 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
 from .driver import Driver, saved_state, standing
-from .events import Event, start_event
+from .events import Row, start_event
 from .model_reset import Model, ModelReset, role_in
 from .records import Records
 from .state import Control, RunConfig, clock_of, words_of
@@ -65,7 +65,7 @@ class Run:
     """Whether there is something to decide; compares whole numbers, twice."""
     return step >= self.due or len(eval_results or ()) != self.evaluations_seen
 
-  def record(self, saved: SavedState, step: int, events: list[Event]) -> None:
+  def record(self, saved: SavedState, step: int, events: list[Row]) -> None:
     """Passes events to the records, with the rate and the last step's metrics.
 
     Only after an evaluation, when the devices have been waited for.

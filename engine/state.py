@@ -21,19 +21,19 @@ from ..core.plan import Chain
 from ..schedule_params import ScheduleParams
 
 
-class Plan(NamedTuple):
-  """What tells the plan of one run from that of another."""
+class Fingerprint(NamedTuple):
+  """What tells the chain of one run from the chain of another."""
 
   steps: int = 0  # of the whole chain
   mark: int = 0  # a checksum of the cycles' peaks, lengths and warm-ups
 
 
-def plan_of(chain: Chain) -> Plan:
-  """The plan of a chain; the same on all machines."""
+def fingerprint_of(chain: Chain) -> Fingerprint:
+  """The fingerprint of a chain; the same on all machines."""
   cycles = [planned.cycle for planned in chain.cycles]
   numbers = [(c.peak, c.length, c.warmup_factor) for c in cycles]
   mark = zlib.crc32(np.asarray(numbers, '<f8').tobytes())
-  return Plan(chain.steps, mark)
+  return Fingerprint(chain.steps, mark)
 
 
 class RunConfig(NamedTuple):
@@ -74,7 +74,7 @@ class Control(NamedTuple):
   best: Evaluation = Evaluation()  # of the stage, by the metric
   switching: Any = ()  # state of the switching rule
   intervals: Intervals = Intervals()  # between evaluations
-  plan: Plan = Plan()  # as the stage began
+  fingerprint: Fingerprint = Fingerprint()  # of the chain, as the stage began
 
 
 def clock_of(
@@ -109,14 +109,14 @@ def to_words(control: Control) -> np.ndarray:
 
 
 def from_words(
-  words: np.ndarray, like: Control, is_any_plan: bool = False
+  words: np.ndarray, like: Control, is_any_chain: bool = False
 ) -> Control:
   """The control that `to_words` wrote; `like` tells which numbers are whole.
 
-  Its plan is that of `like`, unless any will do.
+  Its fingerprint is that of `like`, unless any chain will do.
 
   Raises:
-    ValueError: if the words were written by a run with another plan or other
+    ValueError: if the words were written by a run with another chain or other
       settings.
   """
   leaves, treedef = jax.tree_util.tree_flatten(like)
@@ -129,12 +129,16 @@ def from_words(
     )
   numbers = [type(leaf)(v) for leaf, v in zip(leaves, values.tolist())]
   control: Control = jax.tree_util.tree_unflatten(treedef, numbers)
-  if is_any_plan:
+  if is_any_chain:
     return control
-  steps = control.plan.steps
-  must_be = f'{like.plan.steps}, as in this run: set up the run that was saved'
-  check(steps == like.plan.steps, 'steps of the saved run', steps, must_be)
-  is_same = control.plan == like.plan
+  steps = control.fingerprint.steps
+  must_be = (
+    f'{like.fingerprint.steps}, as in this run: set up the run that was saved'
+  )
+  check(
+    steps == like.fingerprint.steps, 'steps of the saved run', steps, must_be
+  )
+  is_same = control.fingerprint == like.fingerprint
   must_be = 'those of this run: set up the run that was saved'
   cycles = 'others'
   check(is_same, 'peaks, lengths or warm-ups of the saved run', cycles, must_be)

@@ -264,7 +264,7 @@ class Cycles:
     lacks = self._training.lacks
     check(tau == 0 or not lacks, 'tau', tau, f'0 {lacks}')
     stage = next_stage(self._stage, num_steps)
-    driver, model, before, step = self._taken(state, is_any_plan=True)
+    driver, model, before, step = self._taken(state, is_any_chain=True)
     is_finite = driver.model_reset.is_finite(model)
     decision = begin_stage(stage, before, step, tau, is_finite)
     driver = driver._replace(config=stage.config)
@@ -303,13 +303,13 @@ class Cycles:
     words = np.asarray(jax.device_get(state.opt_state.clock))
     return float(self._rate(words.astype(np.int32)))
 
-  def _taken(self, state: Any, is_any_plan: bool = False) -> Taken:
+  def _taken(self, state: Any, is_any_chain: bool = False) -> Taken:
     """The model, the control and the steps of a state, restored or not."""
     content = contents(state, self._fields, self._like)
     begin, role_of = self._training.begin, self._training.role_of
     placement, model = placed(content, self._placement, begin, role_of)
     self._placement, reset = placement, placement.model_reset
-    where = self._stage.start, reset.devices, is_any_plan
+    where = self._stage.start, reset.devices, is_any_chain
     control, steps = standing(content.opt_state, *where)
     # Parameters are made where make_params puts them; a reset takes host values.
     fresh = lambda cycle: reset.devices.get(self._fresh(cycle))

@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
 
 def event_of(event: Mapping[str, Any], step: int) -> Event:
-  """An event of `engine.control` for a loop."""
+  """The event of a loop, from a row of `engine.events`."""
   words = [event.get(name) for name in ('reset', 'reason', 'note')]
   numbers = {k: v for k, v in event.items() if not isinstance(v, str)}
   cycle, reason = numbers.pop('cycle'), ', '.join(filter(None, words))

@@ -79,18 +79,18 @@ def begin_stage(
   must_be = f'at most {most:,} after {step:,} steps'
   check(config.chain.steps <= most, 'num_steps', config.chain.steps, must_be)
   alpha = getattr(config.settings.reset, 'alpha', SoftReset.alpha)
-  plan = SoftReset(alpha).plan(tau) if is_finite else FULL
+  reset_plan = SoftReset(alpha).plan(tau) if is_finite else FULL
   control = control_lib.next_stage(before, step, config)
   reset = event(
     'reset',
     control,
     reason='new stage',
     reset='SoftReset' if is_finite else 'FullReset',
-    tau=plan.tau,
+    tau=reset_plan.tau,
     alpha=alpha,
     metric=before.last.metric,
     metric_step=before.last.step,
     note='' if is_finite else 'the model is not finite',
   )
   events = [reset, start_event(control, config)]
-  return Transition(control, plan, events, control.end)
+  return Transition(control, reset_plan, events, control.end)

@@ -82,7 +82,7 @@ def flags_published(options: RunOptions) -> Iterator[None]:
     flagsaver.restore_flag_values(saved, values)
 
 
-def check(options: RunOptions) -> Experiment:
+def experiment_of(options: RunOptions) -> Experiment:
   """Loads what the options name; ValueError if anything is missing or wrong."""
   workload = workloads.get_workload(options.workload, options.generation)
   submission = load_submission(options.submission_path)
@@ -155,7 +155,7 @@ def set_up(
       if options.eval_splits == 'validation':
         workload.eval_splits = ('validation',)
       trials.append(_start_or_resume(experiment, workload, log_dir, point))
-      interrupted.check()
+      interrupted.raise_pending()
     return trials
 
 

@@ -58,19 +58,19 @@ class Interrupts:
 
   def note(self, signum: int, frame: FrameType | None) -> None:
     """The signals' handler."""
-    self.check()
+    self.raise_pending()
     self._was_given = True
     # Not print: it may be what was interrupted.
     os.write(2, _NOTICE)
 
-  def check(self) -> None:
+  def raise_pending(self) -> None:
     """Raises KeyboardInterrupt if there was a signal."""
     if self._was_given:
       raise KeyboardInterrupt
 
   def on_step(self, trial: Any) -> None:
     """Ends the run by a KeyboardInterrupt if there was a signal."""
-    self.check()
+    self.raise_pending()
 
   def on_evaluation(self, trial: Any) -> None:
     """Nothing ends here."""

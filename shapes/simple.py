@@ -181,7 +181,9 @@ class HoldingLinear:
 
 @dataclasses.dataclass(frozen=True)
 class Step(Checked):
-  """Multiplied by the factor at each of some shares of the phase.
+  """A staircase: multiplied by the factor at each of some shares of the phase.
+
+  `optimizers.step.Step` is something else: what an optimizer is told of a step.
 
   Attributes:
     factor: of each drop.

@@ -122,7 +122,7 @@ def test_a_loss_that_is_not_finite_ends_the_cycle_at_once(config, step):
   tape = {step: [(step, math.nan, 0.1, 1.0)]}
   events, last, _ = replay(config, None, tape, until=step + 1)
   kinds = {e['event'] for e in events if e['global_step'] == step}
-  assert last.run_is_over or last.plan is not None
+  assert last.run_is_over or last.reset_plan is not None
   assert {'reset', 'finish'} & kinds
 
 

@@ -68,7 +68,7 @@ def read_planned_run(log_dir: pathlib.Path) -> PlannedRun | None:
   return PlannedRun(step_hint, settings)
 
 
-def _check(plan: PlannedRun) -> None:
+def _check_length(plan: PlannedRun) -> None:
   """Raises a ValueError if a plan has more steps than can be held."""
   factor, step_hint = plan.settings.budget_factor, plan.step_hint
   if factor * step_hint > MOST_HELD_STEPS:
@@ -133,7 +133,7 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
 
 def planned_lines(name: str, plan: PlannedRun) -> Iterator[str]:
   """All that a terminal shows of a plan; ValueError if it cannot be trained."""
-  _check(plan)
+  _check_length(plan)
   rates = planned_rates(plan)
   yield (
     f'{name}: {rates.size:,} steps, {plan.settings.budget_factor:g} times a '

@@ -23,7 +23,7 @@ from .pictures import any_letters, line_styles
 from .run_files import RunTable, read_flags, read_log, read_run
 from .story import sentences, value_text
 
-Event = Mapping[str, str]  # a row of cycles.csv without what is blank
+LoggedEvent = Mapping[str, str]  # a row of cycles.csv; blank cells left out
 Rows = Sequence[Sequence[str]]  # the first one is a header
 # As a data URI, so that nothing is to be fetched; and what a screen reader says.
 Picture = tuple[str, str]
@@ -54,7 +54,7 @@ class ReportedRun(NamedTuple):
   place: str  # the end of its folder's name
   name: str  # of the experiment, or else the place; with the seed
   table: RunTable
-  events: Sequence[Event]  # in order; none for another submission
+  events: Sequence[LoggedEvent]  # in order; none for another submission
   settings: Mapping[str, str]  # by field; empty if no file has them
   state: str  # how it ended, or that it runs
 
@@ -118,7 +118,10 @@ def read_reported(
 
 
 def _state(
-  trial: pathlib.Path, table: RunTable, events: Sequence[Event], now: float
+  trial: pathlib.Path,
+  table: RunTable,
+  events: Sequence[LoggedEvent],
+  now: float,
 ) -> str:
   """How a run has ended, or that it is running."""
   finish = [event for event in events if event['event'] == 'finish']

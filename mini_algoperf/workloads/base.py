@@ -31,8 +31,10 @@ DROPOUT_RATE = 0.1
 SPLIT_SIZES = {'train': 1536, 'validation': 256, 'test': 256}
 # Under pmap every baseline of the benchmark calls its axis this.
 BATCH_AXIS = 'batch'
-Shape = tuple[int, int]  # leading axes of a batch: shards, examples of each
-Model = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
+BatchShape = tuple[
+  int, int
+]  # leading axes of a batch: shards, examples of each
+ModelTrees = tuple[spec.ParameterContainer, spec.ModelAuxiliaryState]
 
 
 def read_targets(
@@ -103,13 +105,13 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   @abc.abstractmethod
   def _train_batches(
-    self, rng: np.random.Generator, data_dir: str | None, shape: Shape
+    self, rng: np.random.Generator, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     """Endless shuffled batches with leading axes (shard, example)."""
 
   @abc.abstractmethod
   def _split_batches(
-    self, split: str, num_examples: int, data_dir: str | None, shape: Shape
+    self, split: str, num_examples: int, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     """A split in its fixed order, once, padded; weights are 0 for padding."""
 
@@ -187,7 +189,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     inputs = self._fake_inputs()
     return self._make_model().init(rng, inputs, parts.EVALUATION)
 
-  def _init_model(self, rng: spec.RandomState) -> Model:
+  def _init_model(self, rng: spec.RandomState) -> ModelTrees:
     self._model = self._make_model()
     variables = self._init_fn(rng)
     params = variables['params']
@@ -200,7 +202,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     # The container type of flax's own updates: old versions freeze it.
     return params, type(variables)({'batch_stats': variables['batch_stats']})
 
-  def _init_jit(self, rng: spec.RandomState) -> Model:
+  def _init_jit(self, rng: spec.RandomState) -> ModelTrees:
     """Fresh parameters and model state, replicated over all devices."""
     params, model_state = jax.device_put(self._init_model(rng), _sharding())
     return params, model_state
@@ -210,7 +212,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     rng: spec.RandomState,
     dropout_rate: float | None = None,
     aux_dropout_rate: float | None = None,
-  ) -> Model:
+  ) -> ModelTrees:
     """Likewise with a leading device axis; the rate is kept for `model_fn`."""
     self._dropout_rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
     params, model_state = flax.jax_utils.replicate(self._init_model(rng))
@@ -269,7 +271,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     merged = self._merge_shards(batch)
     return merged if on_host else jax.device_put(merged, _sharding(BATCH_AXIS))
 
-  def _shape(self, global_batch_size: int) -> Shape:
+  def _shape(self, global_batch_size: int) -> BatchShape:
     num_devices = jax.local_device_count()
     if global_batch_size < 1 or global_batch_size % num_devices:
       raise ValueError(
@@ -401,7 +403,7 @@ class ArrayWorkload(MiniWorkload):
     return arrays
 
   def _train_batches(
-    self, rng: np.random.Generator, data_dir: str | None, shape: Shape
+    self, rng: np.random.Generator, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     arrays = self._split('train', data_dir, self.num_train_examples)
     indices = parts.shuffled_indices(rng, self.num_train_examples)
@@ -413,7 +415,7 @@ class ArrayWorkload(MiniWorkload):
       }
 
   def _split_batches(
-    self, split: str, num_examples: int, data_dir: str | None, shape: Shape
+    self, split: str, num_examples: int, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     source = 'train' if split == 'eval_train' else split
     arrays = self._split(source, data_dir, num_examples)
@@ -462,7 +464,7 @@ class SplitWorkload(ArrayWorkload):
 
 
 def padded_batches(
-  arrays: Mapping[str, np.ndarray], num_examples: int, shape: Shape
+  arrays: Mapping[str, np.ndarray], num_examples: int, shape: BatchShape
 ) -> Iterator[spec.Batch]:
   """The first examples of a split, once, in order; padding has weight 0.
 

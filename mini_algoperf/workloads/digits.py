@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import spec
-from .base import Classification, Shape, padded_batches
+from .base import BatchShape, Classification, padded_batches
 from .parts import Pass, batch_norm, dropout, split_slices
 
 SPLIT_SIZES = {'train': 1024, 'validation': 384, 'test': 384}
@@ -105,14 +105,14 @@ class DigitsWorkload(Classification):
     return jnp.zeros((1, _SIDE, _SIDE, 1))
 
   def _train_batches(
-    self, rng: np.random.Generator, data_dir: str | None, shape: Shape
+    self, rng: np.random.Generator, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     for batch in super()._train_batches(rng, data_dir, shape):
       images = augment(rng, batch['inputs'].reshape(-1, _SIDE, _SIDE))
       yield {**batch, 'inputs': images.reshape(*shape, _SIDE, _SIDE, 1)}
 
   def _split_batches(
-    self, split: str, num_examples: int, data_dir: str | None, shape: Shape
+    self, split: str, num_examples: int, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     clean = load_images('train' if split == 'eval_train' else split)
     index = np.arange(num_examples) // EVAL_COPIES

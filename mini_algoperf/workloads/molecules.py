@@ -14,7 +14,7 @@ import optax
 
 from .. import spec
 from . import graph_batches
-from .base import MiniWorkload, Shape
+from .base import BatchShape, MiniWorkload
 from .parts import Pass, dropout, loss_of, mean, shuffled_indices, split_slices
 
 # Of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
@@ -102,12 +102,12 @@ class MoleculesWorkload(MiniWorkload):
     return graph_batches.Graphs(atom, bond, zero, zero, one, one)
 
   def _train_batches(
-    self, rng: np.random.Generator, data_dir: str | None, shape: Shape
+    self, rng: np.random.Generator, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     return _packed(shuffled_indices(rng, self.num_train_examples), shape)
 
   def _split_batches(
-    self, split: str, num_examples: int, data_dir: str | None, shape: Shape
+    self, split: str, num_examples: int, data_dir: str | None, shape: BatchShape
   ) -> Iterator[spec.Batch]:
     source = 'train' if split == 'eval_train' else split
     start = split_slices(graph_batches.SPLIT_SIZES)[source].start
@@ -141,7 +141,7 @@ class WideMoleculesWorkload(MoleculesWorkload):
   name, features = 'molecules_wide', 96
 
 
-def _packed(indices: Iterable[int], shape: Shape) -> Iterator[spec.Batch]:
+def _packed(indices: Iterable[int], shape: BatchShape) -> Iterator[spec.Batch]:
   """Batches of shards; the last one is filled with empty ones."""
   num_shards, size = shape
   room = graph_batches.Room(

@@ -99,7 +99,7 @@ def set_board_targets(workload: str, full: bool, overwrite: bool) -> None:
   with errors.ended_by_signals():
     from . import measure_targets
   with errors.setup_phase(workload=workload):
-    measure_targets.check_free(workload, full, overwrite)
+    measure_targets.check_unset(workload, full, overwrite)
   try:
     with user_code.reported(None, workload, before_first_step=False):
       print(measure_targets.set_targets(workload, full))

@@ -73,7 +73,7 @@ def measure(name: str, full: bool = False) -> dict[str, Any]:
   return found
 
 
-def check_free(name: str, full: bool, overwrite: bool) -> None:
+def check_unset(name: str, full: bool, overwrite: bool) -> None:
   """Raises ValueError if a workload has targets that must not be replaced."""
   key = stand_in.target_key(name, full)
   if key in stand_in.read_targets(name) and not overwrite:

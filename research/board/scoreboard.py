@@ -43,7 +43,7 @@ class EntryStanding(NamedTuple):
   by_workload: Sequence[float]  # share of runs that reach their target
 
 
-class Part(NamedTuple):
+class ScoreTable(NamedTuple):
   """Runs that are compared in one table: all, or those under a condition."""
 
   workloads: Sequence[str]
@@ -162,11 +162,11 @@ def _scored(runs: Sequence[BoardRun]) -> Sequence[BoardRun]:
   return [r for r in runs if r.condition in conditions.SCORED] or runs
 
 
-def _part(runs: Sequence[BoardRun]) -> Part:
+def _part(runs: Sequence[BoardRun]) -> ScoreTable:
   cells: dict[tuple[str, str], set[int]] = {}
   for run in runs:
     cells.setdefault((run.condition, run.workload), set()).add(run.seed)
   counts = sorted({len(seeds) for seeds in cells.values()})
   seeds = f'{counts[0]} to {counts[-1]}' if counts[1:] else f'{counts[0]}'
   workloads = sorted({workload for _, workload in cells})
-  return Part(workloads, seeds, standings(runs))
+  return ScoreTable(workloads, seeds, standings(runs))

@@ -108,7 +108,7 @@ class Models(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class StageData:
   """The data of one stage; leading axis: the seeds."""
 
   steps: int
@@ -185,7 +185,9 @@ def _permuted(task: Task, labels: np.ndarray, order: np.ndarray) -> np.ndarray:
   return labels[:, order] if task.num_classes == 128 else order[labels]
 
 
-def parts_of(task: Task, condition: Growth, seeds: Sequence[int]) -> list[Part]:
+def parts_of(
+  task: Task, condition: Growth, seeds: Sequence[int]
+) -> list[StageData]:
   """The data of the stages, the first one's included."""
   labels, test = task.train[1], task.test[1]
   many: Callable[..., Any] = lambda one: np.stack([one] * len(seeds))
@@ -208,12 +210,12 @@ def parts_of(task: Task, condition: Growth, seeds: Sequence[int]) -> list[Part]:
       [_permuted(task, values, one) for one in order]
     )
     return [
-      Part(half, share(1.0), renamed(labels, n), renamed(test, n))
+      StageData(half, share(1.0), renamed(labels, n), renamed(test, n))
       for n in names
     ]
   if condition.is_stream:
     return [
-      Part(half, share((i + 1) / _PARTS), many(labels), many(test))
+      StageData(half, share((i + 1) / _PARTS), many(labels), many(test))
       for i in range(_PARTS)
     ]
   old = many(labels)
@@ -227,15 +229,15 @@ def parts_of(task: Task, condition: Growth, seeds: Sequence[int]) -> list[Part]:
       row[:] = np.where(rng.random(row.shape) < _WRONG, others, row)
   steps = round(condition.old_steps * task.steps)
   return [
-    Part(steps, share(condition.old_share), old, many(test)),
-    Part(task.steps, share(1.0), many(labels), many(test)),
+    StageData(steps, share(condition.old_share), old, many(test)),
+    StageData(task.steps, share(1.0), many(labels), many(test)),
   ]
 
 
 def stage(
   programs: Compiled,
   models: Models,
-  part: Part,
+  part: StageData,
   number: int,
   seeds: Sequence[int],
   cycles: int = 1,
@@ -323,7 +325,7 @@ Rows = list[dict[str, Any]]
 def train_arm(
   programs: Compiled,
   arm: Arm,
-  parts: Sequence[Part],
+  parts: Sequence[StageData],
   old: Models,
   seeds: Sequence[int],
   goals: Sequence[float],

@@ -100,9 +100,9 @@ def counted(name: str, devices_count: int) -> list[str]:
   lowered = jax.jit(graded).lower(params, model_state, batch, key)
   step = flops(lowered) / devices_count
 
-  told = workload_facts.matrices(workload, workload.param_shapes)
+  by_type = workload_facts.matrices(workload, workload.param_shapes)
   leaves = jax.tree_util.tree_leaves(params)
-  kinds = told or (True,) * len(leaves)
+  kinds = by_type or (True,) * len(leaves)
   matrices = [
     jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
     for leaf, kind in zip(leaves, kinds)

@@ -73,7 +73,7 @@ def test_the_tape_of_a_chain(seen, expected):
   }
   events, after, nominal_steps = replay(make_params(), 6, rows)
   assert story(events, without=('reset',)) == f'0 start 1 4, {expected}'
-  assert after.run_is_over and after.plan is None
+  assert after.run_is_over and after.reset_plan is None
   assert of(events, 'finish', 'reason') == [
     (len(nominal_steps), 'cycles have run out')
   ]
@@ -532,7 +532,7 @@ def test_the_step_before_which_to_decide_again():
   seen = {step: [(step, 1.0, 0.1)] for step in (1, 11, 21)}
   found = transitions(config, seen, (1, 11, 21, 61, 62, 71, 72))
   assert [after.due for after in found] == [120, 61, 61, 71, 71, 120, 120]
-  resets = [after.plan is not None for after in found]
+  resets = [after.reset_plan is not None for after in found]
   assert resets == [False] * 5 + [True, False]
 
 
@@ -567,7 +567,7 @@ def reset_at(step, seen, is_finite=True, target=(0.8, True), **changes):
   config = config_of(make_params(**changes), 6, Target('m', *target))
   [after] = transitions(config, {step: seen}, [step], lambda: is_finite)
   [event] = [event for event in after.events if event['event'] == 'reset']
-  return after.plan, event
+  return after.reset_plan, event
 
 
 @pytest.mark.parametrize(
@@ -631,7 +631,7 @@ def test_the_model_is_looked_at_only_where_a_reset_depends_on_it():
 
   seen = {2: [(2, 1.0, 0.1)], 4: [(4, NAN, 0.1)]}
   found = transitions(config_of(make_params(), 6), seen, (2, 3, 4), never)
-  assert [after.plan for after in found] == [None, None, FULL]
+  assert [after.reset_plan for after in found] == [None, None, FULL]
 
 
 def test_a_verdict_on_the_chain_is_heard_at_a_cycles_end():
@@ -668,7 +668,9 @@ def test_only_a_full_reset_begins_a_new_chain(mode, is_finite, chain_start):
   assert [e['to_come'] for e in events if 'to_come' in e] == [9 / 12, 6 / 12]
   control = after.control
   assert (control.start, control.chain_start) == (8, chain_start)
-  assert after.plan.tau == (0.0 if mode == Cyclic() and is_finite else 1.0)
+  assert after.reset_plan.tau == (
+    0.0 if mode == Cyclic() and is_finite else 1.0
+  )
   if not chain_start:
     assert control.switching.progress == 0
     return

@@ -16,7 +16,7 @@ from reset_cycles.engine.records import (
   CYCLES,
   Records,
   read_events,
-  write_whole,
+  replace_file,
 )
 from reset_cycles.schedule_params import THESIS
 
@@ -164,11 +164,11 @@ def test_a_run_is_resumed_with_the_settings_that_it_began_with(tmp_path):
 
 def test_a_file_is_there_whole_or_as_it_was(tmp_path, monkeypatch):
   path = tmp_path / 'file'
-  write_whole(path, b'first')
+  replace_file(path, b'first')
 
   monkeypatch.setattr('os.replace', no_room)
   with pytest.raises(OSError, match='No space'):
-    write_whole(path, b'second')
+    replace_file(path, b'second')
   assert path.read_bytes() == b'first'
   assert list(tmp_path.iterdir()) == [path]  # nor is anything else left
 

@@ -25,9 +25,9 @@ def usual_handlers():
 @pytest.mark.parametrize('signum', SIGNALS)
 def test_the_first_signal_waits_until_it_is_asked_for(signum, capfd):
   with interrupts.deferred() as interrupted:
-    interrupted.check()
+    interrupted.raise_pending()
     signal.raise_signal(signum)
-    for ask in (interrupted.check, lambda: interrupted.on_step(None)):
+    for ask in (interrupted.raise_pending, lambda: interrupted.on_step(None)):
       with pytest.raises(KeyboardInterrupt):
         ask()
   assert capfd.readouterr().err == (
@@ -58,4 +58,4 @@ def test_what_is_handled_otherwise_stays_so(signum, handler):
   with interrupts.deferred() as interrupted:
     assert signal.getsignal(signum) is handler
     signal.raise_signal(signum)
-    interrupted.check()
+    interrupted.raise_pending()
