@@ -116,7 +116,7 @@ MUON = dataclasses.replace(
     r=2.0,
     weight_lr_power=2.0,
     momentum=0.8,
-    adam_share=0.3,
+    rest_share=0.3,
   ),
   relative_peak=SpectralPeak(share=0.08, whole=1500.0),
   switching=Progress(window=0.06),

@@ -103,7 +103,7 @@ def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
 
 
 def _called(equation: Any) -> Any:
-  """The jaxpr that an equation is a call of; None if it is none."""
+  """The jaxpr that an equation is a call of; None if it calls no jaxpr."""
   if equation.primitive.name.startswith('reduce'):
     return None
   for name in _CALLED:

@@ -39,7 +39,8 @@ def build_of(
   Args:
     optimizer: a callable of learning_rate, or of another first argument, and, if
       it likes, weight_decay; a transformation with a learning_rate of
-      optax.inject_hyperparams; or an `Optimizer` of the core.
+      optax.inject_hyperparams; or an `Optimizer` of
+      this project.
     params: tree of jax.ShapeDtypeStruct, such as will be trained.
     weight_decay: for a callable that takes one of this name.
     scheduled: arguments of a callable that follow a shape; see `scheduled_in`.

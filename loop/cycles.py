@@ -108,8 +108,8 @@ class Cycles:
         optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value,
         bound or default, times the shape of the share of the cycle that has
         passed.
-      matrices: path of a parameter -> whether ScheduleFreeMuon may take it for
-        a matrix, and not for a table of vectors; None: by the shapes alone.
+      matrices: path of a parameter -> whether `Muon` may take it for a
+        matrix, and not for a table of vectors; None: by the shapes alone.
       key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:

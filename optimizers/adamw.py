@@ -15,19 +15,21 @@ from .step import Optimizer, Step, averaged, descent, held
 
 
 @dataclasses.dataclass(frozen=True)
-class AdamW(Checked, Optimizer):
-  """Adam with decoupled weight decay and, optionally, clipped gradients.
+class Adam(Checked):
+  """Adam's direction.
 
-  The defaults are the thesis', those of the benchmark's self-tuning baseline.
+    m <- b1 m + (1 - b1) g          v <- b2 v + (1 - b2) g^2
+    direction = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
 
-  Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
+  t counts all steps, also those at a rate of 0, which move m and v as well.
+
+  Source: Kingma and Ba 2015, "Adam: A method for stochastic optimization", as
+  `optax.scale_by_adam`.
   """
 
   one_minus_beta1: Share = 0.06733926164  # 1 - beta1
   beta2: Floor = 0.9955159689799007  # decay of the mean of squared gradients
-  weight_decay: NonNegative = 0.08121616522670176  # times the learning rate
   eps: Positive = 1e-8  # added to the root of that mean
-  grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
   moments: ClassVar[tuple[str, ...]] = ('mu', 'nu')
 
@@ -36,6 +38,19 @@ class AdamW(Checked, Optimizer):
     del step
     b1 = 1.0 - self.one_minus_beta1
     return optax.scale_by_adam(b1=b1, b2=self.beta2, eps=self.eps)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdamW(Adam, Optimizer):
+  """Adam with decoupled weight decay and, optionally, clipped gradients.
+
+  The defaults are the thesis', those of the benchmark's self-tuning baseline.
+
+  Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
+  """
+
+  weight_decay: NonNegative = 0.08121616522670176  # times the learning rate
+  grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
   def build(self, step: Step) -> optax.GradientTransformation:
     direction = self.direction(step)

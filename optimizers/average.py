@@ -15,7 +15,14 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import tree_map
 
-from ..core.checks import Checked, Level, NonNegative, Share, check
+from ..core.checks import (
+  Checked,
+  Level,
+  NonNegative,
+  Share,
+  check,
+  check_number,
+)
 from .roles import RoleOf
 from .step import Optimizer, Step, averaged, held
 
@@ -79,6 +86,10 @@ class Averaged(Checked, Optimizer):
     return decay
 
   def gradient_point(self, state: Any, params: Any) -> Any:
+    return self.inner.gradient_point(state.inner, self._between(state, params))
+
+  def _between(self, state: AveragedState, params: Any) -> Any:
+    """y, which the inner optimizer takes for its parameters."""
     if self.one_minus_beta1 == 1.0:
       return state.z
     return averaged(params, state.z, 1.0 - self.one_minus_beta1)
@@ -104,7 +115,7 @@ class Averaged(Checked, Optimizer):
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       moves = step.moves
       count, total, share = self._weighed(state, step)
-      y = self.gradient_point(state, params)
+      y = self._between(state, params)
       steps, after = inner.update(grads, state.inner, y)
       z = held(moves, tree_map(jnp.add, state.z, steps), state.z)
       drift = lambda x, z: jnp.where(moves, share * (z - x), 0)
@@ -137,9 +148,14 @@ def EMA(inner: Any, decay: float = 0.999) -> Averaged:
     decay: factor on the weight of a step with each later one; 1 / (1 - decay)
       steps count.
 
+  Raises:
+    ValueError: if the decay is not in [0, 1), or `Averaged` refuses the inner
+      optimizer.
+
   Source: Polyak and Juditsky 1992, "Acceleration of stochastic approximation by
   averaging", in the exponential form.
   """
+  check_number('decay', decay, '[0, 1)')
   return Averaged(
     inner, one_minus_beta1=1.0, r=0.0, weight_lr_power=0.0, keep=decay
   )

@@ -57,7 +57,8 @@ class Muon(Checked, Optimizer):
 
   A kernel of several axes is split where its sides, in and out, are nearest to
   each other. Matrices are told by shape and, where the step is told them, by the
-  types of the parameters: embeddings are none, and no table longer than 65,536.
+  types of the parameters. Embeddings do not count as matrices, nor do tables with
+  more than 65,536 rows.
   A matrix with a gradient that is not finite steps by its momentum.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
@@ -100,8 +101,8 @@ class Muon(Checked, Optimizer):
 def _ahead(mu: float, step: Step) -> optax.GradientTransformation:
   """The mean m of the gradients, averaged with the gradient once more.
 
-  At a rate of 0 m does not move. A gradient that is not finite counts as m: else
-  one value would stay in the momentum for good.
+  At a rate of 0 m does not move. A gradient that is not finite counts as m.
+  Otherwise a single NaN would never leave the momentum.
   """
 
   def init(params: Any) -> optax.TraceState:

@@ -1,4 +1,4 @@
-"""Matrices: which arrays are some, in stacks of one shape, orthogonalised."""
+"""Which arrays count as matrices, and U V^T of stacks of one shape."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def orthogonalised(stack: jax.Array) -> jax.Array:
   x = stack.astype(jnp.float32)
   is_wide = x.shape[1] <= x.shape[2]
   x = x if is_wide else jnp.swapaxes(x, 1, 2)
-  # Of the largest entry first: squares of large or tiny entries are no float32.
+  # Divide by the largest entry first: squares of very large or tiny entries leave
+  # the range of float32.
   largest = jnp.max(jnp.abs(x), axis=(1, 2), keepdims=True)
   is_usable = jnp.isfinite(largest) & (largest > 0)
   x = jnp.where(is_usable, x / jnp.where(is_usable, largest, 1.0), 0.0)

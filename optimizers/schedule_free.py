@@ -27,7 +27,9 @@ def ScheduleFreeAdamW(
 
   Source: Defazio et al. 2024, "The road less scheduled", algorithm 1.
   """
-  inner = RmsW(beta2, eps, weight_decay, grad_clip)
+  inner = RmsW(
+    beta2=beta2, eps=eps, weight_decay=weight_decay, grad_clip=grad_clip
+  )
   return Averaged(inner, one_minus_beta1, r, weight_lr_power)
 
 
@@ -40,7 +42,7 @@ def ScheduleFreeMuon(
   r: float = 2.0,
   weight_lr_power: float = 2.0,
   momentum: float = 0.8,
-  adam_share: float = 0.3,
+  rest_share: float = 0.3,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
@@ -50,10 +52,10 @@ def ScheduleFreeMuon(
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
     momentum, weight_decay, grad_clip: see `Muon`.
-    adam_share: of the rate, for what is no matrix.
+    rest_share: of the rate, for what is no matrix.
 
   That both go together is ours.
   """
   rest = Rms(beta2, eps)
-  inner = Muon(momentum, weight_decay, rest, adam_share, grad_clip)
+  inner = Muon(momentum, weight_decay, rest, rest_share, grad_clip)
   return Averaged(inner, one_minus_beta1, r, weight_lr_power)

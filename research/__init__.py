@@ -1,4 +1,4 @@
-"""Questions asked of the method: a folder each, with code, data and page.
+"""Questions asked of the method: a folder each, with code and data.
 
 `python -m reset_cycles.research.NAME --help` says what a question's program does.
 
@@ -14,5 +14,5 @@
   thesis       Do the thesis' figures and claims hold?              thesis/RESULTS.md
 
 tests/research/NAME has a question's tests. What several questions use lies beside
-them: `scores`, `run_logs`, `workers`.
+them: `scores`, `run_logs`, `small`, `workers`.
 """

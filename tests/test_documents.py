@@ -28,7 +28,7 @@ from reset_cycles.cli import main as cli
 from reset_cycles.core import checks, horizon, schedules
 from reset_cycles.early_switching import Progress, SmoothedLossRule
 from reset_cycles.mini_algoperf.submission_loader import load_submission
-from reset_cycles.optimizers.adamw import AdamW, Rms, RmsW
+from reset_cycles.optimizers.adamw import Adam, AdamW, Rms, RmsW
 from reset_cycles.optimizers.average import Averaged
 from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.peaks import RelativePeak, SpectralPeak
@@ -212,7 +212,7 @@ def test_the_page_on_extending_as_it_is_written(capsys):
 
 CLASSES = (
   *(ScheduleParams, schedules.Cycle, schedules.LinearWarmup, schedules.Cosine),
-  *(schedules.Cooldown, AdamW, Rms, RmsW, Muon, Averaged),
+  *(schedules.Cooldown, Adam, AdamW, Rms, RmsW, Muon, Averaged),
   *(SoftReset, SmoothedLossRule, Progress),
   *(RelativePeak, SpectralPeak, horizon.TimeHorizon),
 )
@@ -249,7 +249,7 @@ def test_every_setting_is_in_the_table():
       is_given = field.default is not dataclasses.MISSING
       default = f'={field.default!r}' if is_given else ''
       name = f'`{kind.__name__}.{field.name}{default}`'
-      if field.name in said:  # RmsW has those of Rms as well.
+      if field.name in said:  # AdamW has those of Adam as well.
         right = right_of(kind, field.name)
         rows.append(f'| {name} | {right} | {said[field.name]} |')
   head = ['| setting and default | must be | meaning |', '|---|---|---|']

@@ -307,7 +307,11 @@ def test_the_numbers_of_the_thesis():
   peak = 0.0017486387539278373
   written = ScheduleParams(
     cycles=(Cycle(peak, warmup_factor=0.02, decay=Cosine()),) * 3,
-    optimizer=AdamW(0.06733926164, 0.9955159689799007, 0.08121616522670176),
+    optimizer=AdamW(
+      one_minus_beta1=0.06733926164,
+      beta2=0.9955159689799007,
+      weight_decay=0.08121616522670176,
+    ),
     budget_factor=2.0,
     reset=SoftReset(alpha=0.5, expected=None),
     switching=SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9),

@@ -15,7 +15,7 @@ from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.engine.model_reset import Model, ModelReset, role_in
 from reset_cycles.optimizers.adamw import AdamW
-from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.average import EMA, Averaged
 from reset_cycles.optimizers.clocked import ClockedState, clocked
 from reset_cycles.optimizers.momentum import Nesterov
 from reset_cycles.optimizers.schedule_free import ScheduleFreeAdamW
@@ -122,10 +122,30 @@ def test_after_a_full_reset_an_average_begins_again():
   assert_same((model.params, model.opt_state), (zeros, begun))
 
 
+class Ahead(AdamW):
+  """AdamW whose gradient is taken a fixed way ahead of the weights."""
+
+  def gradient_point(self, state, params):
+    del state
+    return jax.tree_util.tree_map(lambda p: p + 100.0, params)
+
+
+def test_the_gradient_is_taken_where_the_inner_optimizer_takes_it():
+  """Ahead of z in an exponential average, of x / 4 + 3 z / 4 in another."""
+  x, z = {'w': jnp.float32([4.0])}, {'w': jnp.float32([8.0])}
+  for average, expected in (
+    (EMA(Ahead()), 108.0),
+    (Averaged(Ahead(), one_minus_beta1=0.75), 107.0),
+  ):
+    state = average.build(Step(0.1)).init(x)._replace(z=z)
+    assert average.gradient_point(state, x)['w'] == expected
+
+
 @pytest.mark.parametrize(
   ('fields', 'message'),
   (
-    ({'inner': ADAMW, 'decay': 1.1}, 'keep=1.1'),
+    ({'inner': ADAMW, 'decay': 1.0}, 'decay=1.0'),
+    ({'inner': ADAMW, 'decay': 1.1}, 'decay=1.1'),
     *(
       ({'inner': inner}, 'inner=.* trained weights are eval')
       for inner in (ScheduleFreeAdamW(), EMA_OF_2, AdamW, 'adamw')

@@ -8,17 +8,20 @@ import numpy as np
 import optax
 import pytest
 
-from helpers import loops, reference
+from helpers import loops, reference, runs
 from helpers.trees import assert_close
 from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
+from reset_cycles.optimizers.adamw import Adam, AdamW
 from reset_cycles.optimizers.clocked import clocked
+from reset_cycles.optimizers.muon import Muon
 from reset_cycles.optimizers.schedule_free import (
   ScheduleFreeAdamW,
   ScheduleFreeMuon,
 )
 from reset_cycles.optimizers.step import Step
+from reset_cycles.schedule_params import THESIS
 
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
 STEPS = 60
@@ -112,13 +115,13 @@ def test_muon_agrees_with_its_twin(changes):
 
 
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
-  """At adam_share of the rate; c does not depend on a factor on all rates."""
+  """At rest_share of the rate; c does not depend on a factor on all rates."""
   same = {'one_minus_beta1': 0.2, 'r': 1.0, 'beta2': 0.9, 'weight_decay': 0.1}
   left_to = ScheduleFreeAdamW(**same)
   params = {name: started()[name] for name in ('bias', 'norm')}
   found = []
   for optimizer, rate in (
-    (ScheduleFreeMuon(adam_share=0.5, **same), 0.2),
+    (ScheduleFreeMuon(rest_share=0.5, **same), 0.2),
     (left_to, 0.1),
   ):
     first = Step(rate, matrices=(False, True))
@@ -130,6 +133,42 @@ def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
       x = optax.apply_updates(x, updates)
     found.append(x)
   assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+
+def test_adam_may_take_the_rest_as_in_the_published_muon():
+  """At a quarter of the rate it is AdamW at that rate."""
+  numbers = {'one_minus_beta1': 0.25, 'beta2': 0.75, 'eps': 0.125}
+  params = {'norm': started()['norm']}
+  ends = []
+  for optimizer, rate in (
+    (Muon(weight_decay=0.5, rest=Adam(**numbers), rest_share=0.25), 0.4),
+    (AdamW(weight_decay=0.5, **numbers), 0.1),
+  ):
+    tx = optimizer.build(Step(rate))
+    x, state = params, tx.init(params)
+    for grad in gradients(5):
+      updates, state = tx.update({'norm': grad['norm']}, state, x)
+      x = optax.apply_updates(x, updates)
+    ends.append(x)
+  assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize('generation', runs.GENERATIONS)
+def test_a_run_on_eight_devices(generation, compilations):
+  """Both generations: one program, and the same on every device."""
+  settings = dataclasses.replace(THESIS, optimizer=ScheduleFreeMuon())
+  driver = runs.newly_set_up(settings, generation, evaluations={}, step_hint=6)
+  driver.run(until=3)
+  with compilations() as compiled:
+    driver.run(until=9)  # beyond two resets
+  assert compiled == []
+  opt_state = driver.optimizer_state[0].opt_state.inner
+  for leaf in jax.tree_util.tree_leaves((driver.params, opt_state)):
+    copies = [np.asarray(shard.data) for shard in leaf.addressable_shards]
+    assert len(copies) == 8
+    for copy in copies:
+      np.testing.assert_array_equal(copy, copies[0])
+    assert np.isfinite(copies[0]).all()
 
 
 @pytest.mark.parametrize('bad', (np.nan, np.inf, 0.0))

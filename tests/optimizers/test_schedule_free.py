@@ -28,5 +28,5 @@ def test_schedule_free_muon_is_an_average_of_muon():
     rest_share=0.625,
     grad_clip=2.0,
   )
-  found = ScheduleFreeMuon(**NUMBERS, momentum=0.875, adam_share=0.625)
+  found = ScheduleFreeMuon(**NUMBERS, momentum=0.875, rest_share=0.625)
   assert found == Averaged(inner, **AVERAGE, keep=1.0)
