@@ -29,6 +29,8 @@ from .picture import Piece, drawn, pieces_of
 CYCLES = 'cycles.csv'
 SETTINGS = 'schedule_params.json'
 PICTURE = 'lr_schedule.png'
+# To write a file: each failure means that another process began to write it.
+_ATTEMPTS = 9
 # The columns of every run. The switching rule adds its own.
 COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
@@ -40,13 +42,26 @@ COLUMNS = (
 
 
 def replace_file(path: pathlib.Path, content: bytes) -> None:
-  """Writes or replaces a file; no reader ever sees only a part of it."""
+  """Writes or replaces a file; no reader ever sees only a part of it.
+
+  What a killed process has left of such a write is removed. A process that is
+  still writing then writes anew.
+  """
+  leftover = re.compile(rf'\.{re.escape(path.name)}\.\d+\.tmp')
+  for other in path.parent.iterdir():
+    if leftover.fullmatch(other.name):
+      other.unlink(missing_ok=True)
   temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
-  try:
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-  finally:
-    temporary.unlink(missing_ok=True)
+  for attempt in range(1, _ATTEMPTS + 1):
+    try:
+      temporary.write_bytes(content)
+      os.replace(temporary, path)
+      break
+    except FileNotFoundError:  # removed by a process that writes this file
+      if attempt == _ATTEMPTS:
+        raise
+    finally:
+      temporary.unlink(missing_ok=True)
 
 
 def as_plain(value: Any) -> Any:

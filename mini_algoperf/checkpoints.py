@@ -58,6 +58,9 @@ def save(
   for older in checkpoint_paths(log_dir):
     if older != path:
       older.unlink()
+  # Of a process that was killed while it wrote one of another step.
+  for leftover in log_dir.glob('.checkpoint_*.tmp'):
+    leftover.unlink(missing_ok=True)
   return path
 
 

@@ -16,7 +16,6 @@ from reset_cycles.engine.records import (
   CYCLES,
   Records,
   read_events,
-  replace_file,
 )
 from reset_cycles.schedule_params import THESIS
 
@@ -160,17 +159,6 @@ def test_a_run_is_resumed_with_the_settings_that_it_began_with(tmp_path):
     cycles = (dataclasses.replace(THESIS.cycles[0], decay=decay),)
     params = dataclasses.replace(THESIS, cycles=cycles)
     begun(logger, step=step, params=params)
-
-
-def test_a_file_is_there_whole_or_as_it_was(tmp_path, monkeypatch):
-  path = tmp_path / 'file'
-  replace_file(path, b'first')
-
-  monkeypatch.setattr('os.replace', no_room)
-  with pytest.raises(OSError, match='No space'):
-    replace_file(path, b'second')
-  assert path.read_bytes() == b'first'
-  assert list(tmp_path.iterdir()) == [path]  # nor is anything else left
 
 
 # Whole runs: 12 steps with an early switch, two resets and a finish.

@@ -87,6 +87,12 @@ def test_the_file_is_flaxs_own_checkpoint(tmp_path):
   assert restored['global_step'] == 7
 
 
+def test_what_a_killed_process_has_left_of_a_checkpoint_is_removed(tmp_path):
+  (tmp_path / '.checkpoint_3.1.tmp').write_bytes(b'a part')
+  path = checkpoints.save(tmp_path, make_state('jit'), 'jit')
+  assert list(tmp_path.iterdir()) == [path]
+
+
 def cut(content):
   return content[:-20]
 

@@ -8,11 +8,17 @@ import pytest
 from reset_cycles.mini_algoperf import files
 
 
-def test_a_full_disk_is_said_with_the_files_name_and_costs_nothing(tmp_path):
+def test_a_full_disk_is_said_with_the_files_name_and_costs_nothing(
+  tmp_path, monkeypatch
+):
   path = tmp_path / 'table.csv'
   files.write_whole(path, 'before')
-  # Whatever is written to /dev/full finds no space left.
-  (tmp_path / f'.table.csv.{os.getpid()}.tmp').symlink_to('/dev/full')
+
+  def full(self, content):
+    self.touch()
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+  monkeypatch.setattr('pathlib.Path.write_bytes', full)
   with pytest.raises(files.WriteError) as raised:
     files.write_whole(path, 'after')
   assert str(raised.value) == (
