@@ -9,8 +9,12 @@ import inspect
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import keystr, tree_flatten_with_path
 
 # Types of fields, with what is right for their values; see `Checked`.
 Finite = Annotated[float, '(-inf, inf)']
@@ -132,6 +136,26 @@ def check_part(name: str, value: object, kind: type, right: str) -> None:
   if lacks and len(lacks) < len(constants + methods):
     right += f' (it lacks {", ".join(lacks)})'
   check(not lacks and not isinstance(value, type), name, value, right)
+
+
+def check_precision(
+  name: str, params: Any, but: Container[str] = frozenset()
+) -> None:
+  """Raises ValueError if a parameter's type, such as float16, has no 1e-8.
+
+  The eps of optimizers is as small: where it becomes 0, steps divide by 0.
+
+  Args:
+    name: of the argument with the parameters.
+    params: tree of arrays, or of jax.ShapeDtypeStruct.
+    but: paths, such as "['kernel']", of parameters that are not trained.
+  """
+  for path, leaf in tree_flatten_with_path(params)[0]:
+    is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+    if is_float and keystr(path) not in but:
+      is_small = np.asarray(1e-8).astype(leaf.dtype) != 0
+      right = 'bfloat16, float32 or float64 (1e-8, as the eps of Adam, is 0)'
+      check(is_small, f'dtype of {name}{keystr(path)}', str(leaf.dtype), right)
 
 
 class Checked:

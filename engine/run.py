@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from ..core import workload as workload_facts
+from ..core.checks import check_precision
 from ..core.clock import learning_rate, packed
 from ..core.devices import Devices, PmapDevices
 from ..core.evaluation import EvalResults, new_evaluations
@@ -218,7 +219,8 @@ def set_up(
     is_tuned: whether the budget is that of the external ruleset.
 
   Raises:
-    ValueError: if the workload is not the benchmark's or has no usable target.
+    ValueError: if the workload is not the benchmark's or has no usable target,
+      or parameters are in float16.
   """
   # What is run.
   target, optimizer = workload_facts.read_target(workload), settings.optimizer
@@ -231,7 +233,9 @@ def set_up(
   is_pmap = workload_facts.has_device_axis(workload, model_params)
   devices = PmapDevices() if is_pmap else Devices()
   model_params, model_state = devices.place((model_params, model_state))
-  role_of = role_in(optimizer.roles(devices.shapes_of(model_params)))
+  shapes = devices.shapes_of(model_params)
+  check_precision('model_params', shapes)
+  role_of = role_in(optimizer.roles(shapes))
   words = words_of(control, config)
   each_step = Step(
     0.0,

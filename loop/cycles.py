@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..core.checks import check, check_flag, check_number
+from ..core.checks import check, check_flag, check_number, check_precision
 from ..core.clock import learning_rate
 from ..core.evaluation import Evaluation, Target
 from ..core.plan import Chain
@@ -123,6 +123,7 @@ class Cycles:
     fresh, shapes = fresh_models(make_params, key, has_batch_stats)
     params, stats = shapes
     trainer = training(optimizer, params, stage, schedules, frozen, matrices)
+    check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
 
     self.optimizer = TRANSFORMATION(self._init, trainer.update)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from helpers import fake_benchmark
+from helpers.fake_benchmark import WORKLOADS
 from helpers.runs import PARAMS, new_driver, newly_set_up
 from reset_cycles import submission
 from reset_cycles.engine.run import model_reinit_schedule
@@ -51,6 +52,19 @@ def test_a_step_hint_that_is_no_number_of_steps(step_hint):
   right = rf'^step_hint={step_hint!r}: must be a number in \(0, inf\)'
   with pytest.raises(ValueError, match=right):
     newly_set_up(PARAMS, step_hint=step_hint)
+
+
+@pytest.mark.parametrize('generation', WORKLOADS)
+def test_parameters_in_float16_are_refused(generation):
+  """Their eps is 0: the first step would divide by 0."""
+  workload = WORKLOADS[generation]()
+  params, stats = workload.init_model_fn(jax.random.PRNGKey(0))
+  params['bias'] = params['bias'].astype(np.float16)
+  given = params, stats, None, jax.random.PRNGKey(1)
+  with pytest.raises(
+    ValueError, match=r"model_params\['bias'\]='float16': must"
+  ):
+    submission.init_optimizer_state(workload, *given)
 
 
 @pytest.mark.parametrize('goal', (-0.5, 0.0))

@@ -4,6 +4,8 @@ import dataclasses
 import math
 from typing import Annotated, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -219,3 +221,18 @@ def test_a_value_that_another_field_excludes():
     "cycles[1].decay.fall='inverse': floor=0.0: must be above 0 with "
     "fall='inverse'."
   )
+
+
+@pytest.mark.parametrize('dtype', ('bfloat16', 'float32', 'int8'))
+def test_types_in_which_an_eps_is_not_0(dtype):
+  params = {'a': jax.ShapeDtypeStruct((2,), jnp.dtype(dtype))}
+  assert said(checks.check_precision, 'params', params) == ''
+
+
+def test_a_type_in_which_an_eps_is_0():
+  params = {'a': np.zeros(2, np.float32), 'b': [np.zeros(2, np.float16)]}
+  assert said(checks.check_precision, 'params', params) == (
+    "dtype of params['b'][0]='float16': must be bfloat16, float32 or float64 "
+    '(1e-8, as the eps of Adam, is 0).'
+  )
+  assert said(checks.check_precision, 'params', params, {"['b'][0]"}) == ''

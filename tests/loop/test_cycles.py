@@ -325,6 +325,10 @@ def test_many_steps_at_once_are_those_steps():
       r"make_params=.*at \['f'\].*eqx.filter",
     ),
     ({'make_params': lambda key: jax.nn.relu}, 'make_params=.*at the top'),
+    (
+      {'make_params': lambda key: {'w': jnp.zeros(2, jnp.float16)}},
+      r"dtype of make_params\['w'\]='float16': must be bfloat16, float32 or",
+    ),
     ({'has_batch_stats': True}, 'make_params=.*a pair of trees'),
   ],
 )
