@@ -155,7 +155,8 @@ class Progress(Checked, SwitchingRule):
   f is the share of the chain, from the last full reset to the planned end. best
   is the largest progress so far, 1 - `Target.remaining` (linear), first reached
   at f(best); f(best) is 0 before the first evaluation. With a window, a chain
-  that begins slowly and still improves goes on; the window bridges what a soft
+  that begins slowly and still improves, which means a new best within the
+  window, goes on. A rise below the best is none. The window bridges what a soft
   reset takes back. Metrics count as shares, so that their units do not matter.
   Without an evaluation of the untrained model the way of a metric that falls,
   or to a target of 0 or less, is not known, and no chain is abandoned.

@@ -229,6 +229,11 @@ def test_what_is_out_of_reach(seen, reason):
     (((0.25, 0.1, 1.0), (0.5, 0.05, 1.0)), ['', HOPELESS]),
     # A new best after a soft reset, just in time.
     (((0.25, 0.1, 1.0), (0.375, 0.0, 1.0), (0.499, 0.11, 1.0)), ['', '', '']),
+    # A rise below the best is none, although this one leads to 1.1.
+    (
+      ((0.25, 0.2, 1.0), (0.375, 0.0, 1.0), (0.5, 0.19, 1.0)),
+      ['', '', HOPELESS],
+    ),
     # Nothing was ever gained: the best stands since the chain began.
     (((0.125, NAN, 1.0), (0.25, NAN, 1.0)), ['', HOPELESS]),
     # The plan has grown, and with it what is left.
