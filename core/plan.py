@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -38,6 +39,11 @@ class Chain:
   def steps(self) -> int:
     """Those of the whole chain."""
     return sum(cycle.steps for cycle in self.cycles)
+
+  @functools.cached_property
+  def rates(self) -> np.ndarray:
+    """Each cycle's rates, as planned: what `clock.sampled_rates` returns."""
+    return sampled_rates(self.cycles)
 
   @property
   def reinit_steps(self) -> tuple[int, ...]:
@@ -128,9 +134,10 @@ def jax_lr_schedule(
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
     for n, cycle in zip(steps, cycles)
   ]
-  _check_throughout('learning rate', sampled_rates(planned))
+  chain = Chain(tuple(planned))
+  _check_throughout('learning rate', chain.rates)
   _check_throughout('factor on the weight decay', sampled_decays(planned))
-  return Chain(tuple(planned))
+  return chain
 
 
 def _check_throughout(name: str, values: np.ndarray) -> None:

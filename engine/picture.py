@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from ..core.clock import sampled_rates
 from ..core.plan import Chain
 
 # A title, and what the vertical axis shows.
@@ -66,17 +65,17 @@ def pieces_of(chain: Chain, events: Sequence[Mapping[str, str]]) -> list[Piece]:
 
 
 def sampled(
-  chain: Chain, pieces: Sequence[Piece], table: np.ndarray
+  chain: Chain, pieces: Sequence[Piece]
 ) -> tuple[np.ndarray, np.ndarray]:
   """Steps and their learning rates, two arrays of shape=(n,).
 
   Args:
     chain: the plan.
-    pieces: of a run.
-    table: each cycle's planned rates at evenly spread steps, its end included,
-      shape=(cycles, points); as many points are taken of a whole cycle.
+    pieces: of a run. Of a whole cycle, as many points are taken as `Chain.rates`
+      has.
   """
-  most, steps, rates = table.shape[1], list[np.ndarray](), list[np.ndarray]()
+  table, steps, rates = chain.rates, list[np.ndarray](), list[np.ndarray]()
+  most = table.shape[1]
   for piece in pieces:
     whole = chain.cycles[piece.setting].steps
     share = (piece.end - piece.start) * piece.pace / whole
@@ -89,15 +88,12 @@ def sampled(
   return np.concatenate(steps), np.concatenate(rates)
 
 
-def drawn(
-  chain: Chain, pieces: Sequence[Piece] = (), table: np.ndarray | None = None
-) -> bytes:
+def drawn(chain: Chain, pieces: Sequence[Piece] = ()) -> bytes:
   """The learning rate as a PNG; empty if matplotlib is missing.
 
   Args:
     chain: the plan.
     pieces: of a run; none for the plan alone.
-    table: see `sampled`; None: it is computed.
   """
   try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -109,8 +105,7 @@ def drawn(
   axes = figure.subplots()
   title, label = _RUN if pieces else _PLAN
   pieces = pieces or pieces_of(chain, [])
-  table = sampled_rates(chain.cycles) if table is None else table
-  axes.plot(*sampled(chain, pieces, table))
+  axes.plot(*sampled(chain, pieces))
   starts = [piece.start for piece in pieces if piece.nominal == 0.0]
   for start in starts[1:]:
     axes.axvline(start, color='0.5', linestyle='--', linewidth=1)

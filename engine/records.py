@@ -21,7 +21,6 @@ import jax
 import numpy as np
 from absl import logging
 
-from ..core.clock import sampled_rates
 from ..core.plan import Chain
 from .events import Row
 from .picture import Piece, drawn, pieces_of
@@ -96,13 +95,12 @@ class Records:
     self._columns = [*COLUMNS, *settings.switching.columns]
     written = {'step_hint': step_hint, 'schedule_params': as_plain(settings)}
     self._settings = json.dumps(written, indent=2, default=described) + '\n'
-    self._chain, self._table = chain, sampled_rates(chain.cycles)
+    self._chain = chain
     self._pieces = pieces_of(chain, [])
     self._picture = self._drawn([])
 
   def _drawn(self, pieces: Sequence[Piece]) -> Any:
-    what = self._chain, pieces, self._table
-    return self._attempt(f'drawing {PICTURE}', drawn, *what)
+    return self._attempt(f'drawing {PICTURE}', drawn, self._chain, pieces)
 
   def _attempt(self, what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """fn(*args); a full disk costs one warning for each `what`, not the run."""

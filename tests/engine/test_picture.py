@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from helpers.fake_benchmark import Logger
-from reset_cycles.core.clock import sampled_rates
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.engine.picture import Piece, drawn, pieces_of, sampled
 from reset_cycles.engine.records import Records
@@ -27,9 +26,7 @@ def clock(step, setting, end, nominal=0.0, pace=1.0, factor=1.0, kind=None):
 
 
 def shown(events):
-  steps, rates = sampled(
-    CHAIN, pieces_of(CHAIN, events), sampled_rates(CHAIN.cycles)
-  )
+  steps, rates = sampled(CHAIN, pieces_of(CHAIN, events))
   return dict(zip(steps.round(6).tolist(), rates.tolist()))
 
 
@@ -104,5 +101,4 @@ def test_the_picture_is_drawn_anew_where_the_run_departs(tmp_path):
     Piece(150, 225, 1, 0.0, 1.0, 1.0),
     Piece(225, 325.0, 2, 0.0, 1.0, 1.0),
   ]
-  table = sampled_rates(CHAIN.cycles)
-  assert drawn(CHAIN, pieces, table) == changed
+  assert drawn(CHAIN, pieces) == changed
