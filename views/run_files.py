@@ -398,4 +398,4 @@ def rates_of_run(
     peak=np.minimum(peaks[of_cycle] * factor[at], np.finfo(np.float32).max),
   )
   read = functools.partial(learning_rate, cycles=cycles)
-  return steps, np.asarray(jax.vmap(read)(packed(clocks)))
+  return steps, np.asarray(jax.jit(jax.vmap(read))(packed(clocks)))
