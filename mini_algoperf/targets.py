@@ -75,6 +75,9 @@ class Trainer:
   ) -> None:
     self._workload, self._data_dir = workload, data_dir
     self._compiled = jax.jit(self._step)
+    self._init_optimizer = jax.jit(
+      lambda point, params: _adamw(point, 0.0).init(params)
+    )
     self._set_length(num_steps)
 
   def _set_length(self, num_steps: int) -> None:
@@ -134,7 +137,7 @@ class Trainer:
     """Trains from scratch; on_step is called after every step."""
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
-    state = params, model_state, _adamw(point, 0.0).init(params)
+    state = params, model_state, self._init_optimizer(point, params)
     # The count, too: else the second step is compiled anew.
     everywhere = jax.tree_util.tree_leaves(params)[0].sharding
     state = jax.device_put(state, everywhere)

@@ -215,7 +215,9 @@ class MiniWorkload(spec.Workload, abc.ABC):
   ) -> ModelTrees:
     """Likewise with a leading device axis; the rate is kept for `model_fn`."""
     self._dropout_rate = DROPOUT_RATE if dropout_rate is None else dropout_rate
-    params, model_state = flax.jax_utils.replicate(self._init_model(rng))
+    # From the host: arrays of a device are stacked by programs, a shape each.
+    on_host = jax.device_get(self._init_model(rng))
+    params, model_state = flax.jax_utils.replicate(on_host)
     return params, model_state
 
   def _model_jit(
