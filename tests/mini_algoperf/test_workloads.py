@@ -41,17 +41,28 @@ KEY = jax.random.PRNGKey(0)
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
-@functools.cache
 def ready(name, generation='jit'):
   """(workload, params, model_state), compiled once."""
+  return _ready(name, generation)
+
+
+@functools.cache  # to which a default and the same value given are two things
+def _ready(name, generation):
   workload = get_workload(name, generation)
+  if generation == 'pmap':
+    _share_init(workload, name)
   return (workload, *workload.init_model_fn(KEY))
 
 
-def _queue(workload, seed=1):
-  return workload._build_input_queue(
-    jax.random.PRNGKey(seed), 'train', None, workload.default_batch_size
-  )
+def _share_init(workload, name):
+  """Another workload of the same model need not trace its initialisation."""
+  workload._init_fn = ready(name)[0]._init_fn
+
+
+def _queue(workload, seed=1, size=None):
+  size = size or workload.default_batch_size
+  key = jax.random.PRNGKey(seed)
+  return workload._build_input_queue(key, 'train', None, size)
 
 
 def _evaluate(workload, params, model_state):
@@ -358,9 +369,18 @@ def test_the_queue_follows_from_the_key_in_both_generations(name):
 # The model, in both generations.
 
 
-def _train_loss(workload, params, model_state):
-  """Mean loss of one forward pass without dropout, new model state."""
-  batch, pmap = next(_queue(workload)), workload.generation == 'pmap'
+def _batch(name, generation):
+  return next(_queue(ready(name, generation)[0], size=2 * NUM_DEVICES))
+
+
+@functools.cache
+def _loss_fn(name, generation):
+  """Of parameters and a model state: the mean loss, and the new model state.
+
+  That of `_batch`, in training, without dropout.
+  """
+  workload, _, _ = ready(name, generation)
+  batch, pmap = _batch(name, generation), generation == 'pmap'
   if pmap:
     workload.init_model_fn(KEY, dropout_rate=0.0)
   settings = {} if pmap else {'dropout_rate': 0.0}
@@ -374,15 +394,21 @@ def _train_loss(workload, params, model_state):
     return loss['summed'], loss['n_valid_examples'], model_state
 
   step = jax.pmap(forward, axis_name='batch') if pmap else jax.jit(forward)
-  rng = jax.random.split(KEY, NUM_DEVICES) if pmap else KEY
-  summed, count, state = step(params, batch, model_state, rng)
-  return float(np.sum(summed) / np.sum(count)), state
+  rng = np.asarray(jax.random.split(KEY, NUM_DEVICES)) if pmap else KEY
+
+  def mean_loss(params, model_state):
+    *found, state = step(params, batch, model_state, rng)
+    summed, count = jax.device_get(found)
+    return float(np.sum(summed) / np.sum(count)), state
+
+  return mean_loss
 
 
 @NAMES
 def test_the_generations_give_the_same_loss(name):
   (jit_loss, jit_state), (pmap_loss, pmap_state) = (
-    _train_loss(*ready(name, generation)) for generation in ('jit', 'pmap')
+    _loss_fn(name, generation)(*ready(name, generation)[1:])
+    for generation in ('jit', 'pmap')
   )
   assert jit_loss == pytest.approx(pmap_loss, rel=1e-5)
   # Synchronised batch statistics: those of the whole batch on every device.
@@ -457,24 +483,17 @@ def test_dropout_acts_in_training_only():
 
 @NAMES
 def test_a_few_steps_reduce_the_loss(name):
-  """That of the batches that they are taken on, of shortened workloads."""
+  """That of the batch that they are taken on, of shortened workloads."""
   workload = stand_in.make_workload(name, Condition(), {'tuned': 0.0})
-  batch = next(_queue(workload))
-  trainer = targets.Trainer(workload, 12, None)
+  _share_init(workload, name)
+  batch, (_, *first) = _batch(name, 'jit'), ready(name)
   workload._build_input_queue = lambda *unused: itertools.repeat(batch)
-  logits_fn = _logits_fn(workload)
-
-  def loss_of(params, state):
-    logits = logits_fn(params, batch, state)
-    weights = batch.get('weights')
-    loss = workload.loss_fn(batch['targets'], logits, weights)
-    return loss['summed'] / loss['n_valid_examples']
-
-  first = workload.init_model_fn(KEY)
+  trainer = targets.Trainer(workload, 4, None)
   last = trainer.train(targets.Point(0.01, 0.1, 0.0), 0)[:2]
-  # Off the eight devices: op by op, on busy cores, they may wait for ever.
-  first, last = jax.device_get((first, last))
-  assert loss_of(*last) < 0.97 * loss_of(*first)
+  everywhere = jax.tree_util.tree_leaves(first)[0].sharding
+  last = jax.device_put(last, everywhere)  # for the same program
+  before, after = (_loss_fn(name, 'jit')(*model)[0] for model in (first, last))
+  assert after < 0.97 * before
 
 
 # Evaluation.
@@ -482,10 +501,14 @@ def test_a_few_steps_reduce_the_loss(name):
 
 # The others have no targets at their own length, which evaluations ask for.
 @pytest.mark.parametrize('name', ('digits', 'molecules', 'text', 'translation'))
-def test_evaluation_repeats_and_compiles_once(name, compilations):
+def test_evaluation_repeats_and_compiles_once(name, compilations, monkeypatch):
+  """Of splits that end amid their second batch."""
   found = []
   for generation in ('jit', 'pmap'):
     workload, params, state = ready(name, generation)
+    for split in ('eval_train', 'validation', 'test'):
+      monkeypatch.setattr(workload, f'num_{split}_examples', 3 * NUM_DEVICES)
+    monkeypatch.setattr(workload, 'eval_batch_size', 2 * NUM_DEVICES)
     first = _evaluate(workload, params, state)
     assert first['validation/num_examples'] == workload.num_validation_examples
     assert first['test/num_examples'] == workload.num_test_examples
