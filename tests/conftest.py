@@ -59,7 +59,10 @@ def pytest_collection_modifyitems(items):
 
   Those that are compiled alike lie together.
   """
-  longest = ('test_workloads', 'test_chaos_files', 'test_rivals', 'test_run')
+  longest = (
+    *('test_workloads', 'test_run', 'test_optax', 'test_cycles'),
+    *('test_chaos_files', 'test_growing'),
+  )
   items.sort(
     key=lambda item: (
       item.path.stem not in longest,
@@ -137,6 +140,29 @@ def _compiled_as_in_use(request):
 def key():
   """A key with a fixed seed."""
   return jax.random.PRNGKey(0)
+
+
+@pytest.fixture(scope='session')
+def _pictures():
+  """What of a run was drawn, and the pictures."""
+  return {}
+
+
+@pytest.fixture(autouse=True)
+def _each_picture_is_drawn_once(_pictures, monkeypatch):
+  """A fifth of a second at every set-up, and most runs have the same plan."""
+  from reset_cycles.engine import records
+
+  draw = records.drawn
+
+  def drawn(chain, pieces):
+    lengths = tuple(cycle.steps for cycle in chain.cycles)
+    of = lengths, tuple(pieces), chain.rates.tobytes()
+    if of not in _pictures:
+      _pictures[of] = draw(chain, pieces)
+    return _pictures[of]
+
+  monkeypatch.setattr(records, 'drawn', drawn)
 
 
 @pytest.fixture(autouse=True)
