@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import shutil
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from helpers.fakes import FakeWorkload, write_own
-from helpers.run_files import assert_same_run, xla_flags
+from helpers.run_files import assert_same_run, python_path, xla_flags
 from reset_cycles.cli import main as cli
 from reset_cycles.engine.records import CYCLES, read_events
 from reset_cycles.mini_algoperf import workloads
@@ -153,20 +154,36 @@ def test_a_write_that_fails(train, disk, capsys):
     assert_same_run(trial(name), trial('whole'), ['eval_measurements.csv'])
 
 
-def start(name, *flags):
-  """A process that trains on `digits`: 126 steps, three cycles of 42.
+COMMANDS = """
+import json, sys
+from reset_cycles.cli.main import main
+for words in json.loads(sys.argv[1]):
+  if status := main(words):
+    sys.exit(status)
+"""
 
-  No early switch, whatever the losses are. On one device, as a user's CPU is;
-  runs over several repeat up to rounding only before jax 0.5.
+
+def words_of(name):
+  """Of a run on `digits`: 126 steps, three cycles of 42.
+
+  No early switch, whatever the losses are.
   """
   words = flags_of('digits', 'budget_factor=0.06, early_switching=False')
-  words += ['--eval_every=14', '--eval_splits=validation', *flags]
-  script = pathlib.Path(sys.executable).with_name('reset-cycles')
+  words += ['--eval_every=14', '--eval_splits=validation']
+  return [*words, f'--experiment_name={name}']
+
+
+def start(*command):
+  """On one device, as a user's CPU is.
+
+  Runs over several repeat up to rounding only before jax 0.5.
+  """
   with open('output.txt', 'a') as output:
     return subprocess.Popen(
-      [script, *words, f'--experiment_name={name}'],
+      command,
       env={
         **os.environ,
+        'PYTHONPATH': python_path(),
         'XLA_FLAGS': xla_flags(num_devices=1),
         'JAX_DISABLE_MOST_OPTIMIZATIONS': '1',  # compiling takes the longest
       },
@@ -178,7 +195,8 @@ def start(name, *flags):
 def test_killed_after_a_reset_and_resumed(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   killed, whole = trial('killed', 'digits'), trial('whole', 'digits')
-  process = start('killed')
+  script = pathlib.Path(sys.executable).with_name('reset-cycles')
+  process = start(script, *words_of('killed'))
   while process.poll() is None:
     if 'reset' in (row['event'] for row in read_events(killed / CYCLES)):
       break
@@ -188,8 +206,10 @@ def test_killed_after_a_reset_and_resumed(tmp_path, monkeypatch):
   assert process.wait() == -signal.SIGKILL, said
   steps = [int(p.name.split('_')[1]) for p in killed.glob('check*_*')]
   assert 0 < max(steps) < 126
-  assert start('killed', '--resume_last_run').wait() == 0
-  assert start('whole').wait() == 0
+  # One process for both: it takes seconds to import what it needs.
+  both = [*words_of('killed'), '--resume_last_run'], words_of('whole')
+  process = start(sys.executable, '-c', COMMANDS, json.dumps(both))
+  assert process.wait() == 0
   resets = [e for e in read_events(whole / CYCLES) if e['event'] == 'reset']
   assert [e['global_step'] for e in resets] == ['42', '84']
   assert 0 < float(resets[0]['tau']) <= 1
