@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 
@@ -98,7 +99,7 @@ def test_the_rate_is_stable_up_to_where_the_decay_is_said_to_begin(
   steps, decay
 ):
   plan = chain(steps, decay, warmup_factor=0.1)
-  rates = np.asarray(plan(np.arange(steps)))
+  rates = np.asarray(jax.jit(plan)(np.arange(steps)))
   found = periods(plan)
   assert [found[0].start, found[-1].end] == [0, steps]
   for before, after in itertools.pairwise(found):
