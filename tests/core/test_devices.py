@@ -19,8 +19,12 @@ from reset_cycles.core.devices import Devices, PmapDevices
 def on_one(tmp_path_factory):
   """(generation, case) -> what a process with one device ends with."""
   folder = tmp_path_factory.mktemp('one')
-  flags = {'XLA_FLAGS': xla_flags(num_devices=1)}
-  env = {**os.environ, **flags, 'PYTHONPATH': python_path()}
+  env = {
+    **os.environ,
+    'PYTHONPATH': python_path(),
+    'XLA_FLAGS': xla_flags(num_devices=1),
+    'JAX_DISABLE_MOST_OPTIMIZATIONS': '1',  # compiling takes the longest
+  }
   command = [sys.executable, one_device.__file__, str(folder)]
   subprocess.run(command, env=env, check=True)
   found = {}
