@@ -24,6 +24,7 @@ from ..optimizers.clocked import clocked
 from ..optimizers.roles import RoleOf
 from ..optimizers.step import Step
 from ..soft_reset import Cyclic, FullReset
+from .frozen import Unfrozen
 from .settings import attempt
 from .stages import Stage
 
@@ -62,8 +63,15 @@ def training(
   settings, cycles = stage.config.settings, stage.config.chain.cycles
   paths = [path for path, _ in tree_flatten_with_path(params)[0]]
 
+  is_kept = _answers('frozen', frozen, paths)
+  must_be = 'False for at least one parameter'
+  is_some = is_kept is None or not all(is_kept)
+  check(is_some, 'frozen', described(frozen), must_be)
+
   # How the optimizer is built.
   chosen = settings.optimizer if optimizer is None else optimizer
+  if optimizer is None and is_kept is not None:
+    chosen = Unfrozen(chosen, is_kept)
   decay = getattr(settings.optimizer, 'weight_decay', 0.0)
   scheduled = _scheduled(chosen, decay, cycles, schedules)
 
@@ -82,10 +90,6 @@ def training(
   transformation = clocked(build, cycles, stage.words)
 
   # What a reset does to each leaf.
-  is_kept = _answers('frozen', frozen, paths)
-  must_be = 'False for at least one parameter'
-  is_some = is_kept is None or not all(is_kept)
-  check(is_some, 'frozen', described(frozen), must_be)
   is_kept = untrained if is_kept is None else is_kept
   kept = [path for path, is_frozen in zip(paths, is_kept) if is_frozen]
   declared = chosen.roles(params) if optimizer is None else None

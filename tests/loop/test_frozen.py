@@ -1,5 +1,6 @@
 """Parameters that a loop does not train are left alone by every reset."""
 
+import dataclasses
 import math
 
 import jax
@@ -9,6 +10,13 @@ import pytest
 
 from helpers import documents, loops
 from helpers.trees import assert_close, assert_same, host
+from reset_cycles.loop import State
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.schedule_free import (
+  ScheduleFreeAdamW,
+  ScheduleFreeMuon,
+)
 
 BODY = ("['hidden']['bias']", "['hidden']['kernel']")
 LABELS = {'hidden': 'no', 'output': 'yes'}
@@ -74,6 +82,44 @@ def test_frozen_names_them(optimizer):
   fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 2))
   assert_same(state.params['output'], fresh['output'])
   assert loops.make(frozen=lambda path: False).frozen == ()
+
+
+def taken(cycles, state):
+  """A step by the parameters themselves, as gradients of the body as well."""
+  grads = cycles.gradient_point(state)
+  updates, opt = cycles.optimizer.update(grads, state.opt_state, state.params)
+  return State(optax.apply_updates(state.params, updates), opt)
+
+
+@pytest.mark.parametrize(
+  'own',
+  [AdamW(grad_clip=0.1), EMA(AdamW()), ScheduleFreeAdamW(), ScheduleFreeMuon()],
+  ids=('adamw', 'ema', 'schedule_free', 'muon'),
+)
+def test_the_chains_own_optimizer_leaves_what_is_frozen_alone(own):
+  """It trains the rest as if nothing else were there, through a soft reset."""
+  chain = dataclasses.replace(loops.CHAIN, optimizer=own)
+  head = lambda key: {'output': loops.init(key)['output']}
+  cycles = loops.make(
+    chain,
+    frozen=lambda path: path.startswith("['hidden']"),
+    matrices=lambda path: 'output' in path,
+  )
+  alone = loops.make(chain, make_params=head)
+  state, other = loops.start(cycles), loops.start(alone, head)
+  body = host(state.params['hidden'])
+  for step in range(6):
+    state, _ = cycles.before_step(step, state)
+    other, _ = alone.before_step(step, other)
+    state, other = taken(cycles, state), taken(alone, other)
+    for tree in (state.params, cycles.gradient_point(state)):
+      assert_same(tree['hidden'], body)
+    assert_same(state.params['output'], other.params['output'])
+    if step == 3:
+      state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)
+      other, _ = alone.after_evaluation(4, 1.0, 0.4, other)
+  leaves = jax.tree_util.tree_leaves
+  assert_same(leaves(state.opt_state), leaves(other.opt_state))
 
 
 def test_an_average_of_ones_own_follows_the_page():
