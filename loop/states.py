@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import keystr, tree_flatten_with_path
+from jax.tree_util import keystr, tree_flatten_with_path, tree_leaves
 
 from ..core.checks import check, check_count
 from ..optimizers.clocked import ClockedState
@@ -32,7 +33,7 @@ def contents(state: Any, fields: Sequence[str], like: State) -> State:
   Args:
     state: a NamedTuple or a dataclass.
     fields: those of `State` that it is to have.
-    like: a state with the shapes that it must have.
+    like: a state with the shapes and types that it must have.
 
   Raises:
     ValueError: if it is no state of these cycles, or has been donated.
@@ -57,6 +58,7 @@ def contents(state: Any, fields: Sequence[str], like: State) -> State:
     is_array = isinstance(leaf, (jax.Array, np.ndarray))
     check(is_array, f'state.opt_state.{name}', type(leaf).__name__, must_be)
   _check_leaves(content, like)
+  _check_precision(content, like)
   check_alive(content)
   for name, leaf in words.items():
     must_be = 'int32, as it was saved: its bits are the numbers of the run'
@@ -99,6 +101,25 @@ def _check_leaves(state: State, like: State) -> None:
     name = f'shape of state{keystr(path)}'
     has, must_be = shapes.get(path, 'absent'), expected.get(path, 'absent')
     check(has == must_be, name, has, f'{must_be} in these cycles')
+
+
+def _check_precision(state: State, like: State) -> None:
+  """Raises ValueError with the path of the first leaf of another precision.
+
+  Batch statistics have the one that the model gives them. A host's float64
+  counts as what becomes of it on a device.
+  """
+  for name, right in (
+    ('params', 'as make_params makes it: cast it, or what make_params returns'),
+    ('opt_state', "as cycles.optimizer.init makes it for make_params' types"),
+  ):
+    part, wanted = getattr(state, name), getattr(like, name)
+    leaves = tree_leaves(wanted)
+    for (path, leaf), shape in zip(tree_flatten_with_path(part)[0], leaves):
+      if jnp.issubdtype(shape.dtype, jnp.inexact):
+        has, dtype = jnp.result_type(leaf), shape.dtype
+        where = f'dtype of state.{name}{keystr(path)}'
+        check(has == dtype, where, str(has), f'{dtype}, {right}')
 
 
 def check_alive(state: Any) -> None:

@@ -162,3 +162,38 @@ def test_a_clock_that_has_lost_its_bits_is_refused(name, kind):
   )
   with pytest.raises(ValueError, match=said):
     cycles.before_step(0, state._replace(opt_state=opt))
+
+
+def halved(tree):
+  """Each leaf of float32 in bfloat16, as a checkpoint may keep it."""
+  return jax.tree_util.tree_map(
+    lambda x: x.astype(jnp.bfloat16) if x.dtype == np.float32 else x, tree
+  )
+
+
+@pytest.mark.parametrize('own', [None, optax.adam])
+@pytest.mark.parametrize('part', ['params', 'opt_state'])
+def test_a_state_of_another_precision_is_refused(own, part):
+  """Also one that begins so: make_params says what is trained."""
+  cycles = loops.make(optimizer=own)
+  state = loops.start(cycles)
+  lost = state._replace(**{part: halved(getattr(state, part))})
+  said = rf"state\.{part}.*\['bias'\]='bfloat16': must be float32, as .*make"
+  with pytest.raises(ValueError, match=f'^dtype of {said}'):
+    cycles.before_step(0, lost)
+  # On a device, a host's float64 is a float32.
+  wide = jax.tree_util.tree_map(
+    lambda x: np.float64(x) if x.dtype == np.float32 else x, host(state)
+  )
+  cycles.before_step(0, wide)
+
+
+def test_parameters_may_be_of_half_precision_from_the_start():
+  fresh = lambda key: halved(loops.init(key))
+  cycles = loops.make(optimizer=optax.adam, make_params=fresh)
+  state, tape = loops.train(
+    cycles, loops.start(cycles, fresh), {2: (1.0, 0.4)}, 0, 5
+  )
+  assert [event.kind for event in tape].count('reset') == 1
+  leaves = jax.tree_util.tree_leaves(state.params)
+  assert {leaf.dtype for leaf in leaves} == {jnp.dtype(jnp.bfloat16)}
