@@ -6,6 +6,7 @@ It is traced, and nothing is computed; see `dependence`.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,11 @@ ArrayShape = tuple[int, ...]
 # What optax's transformations ask for besides gradients: in turn, until one fits.
 _LINE_SEARCH = ('value', 'grad', 'value_fn')
 _ASKED = ((), _LINE_SEARCH, ('obj_fn',), (*_LINE_SEARCH, 'obj_fn'))
+# What an optimizer may raise when it is traced.
+ERRORS = (
+  *(ArithmeticError, AssertionError, AttributeError, LookupError),
+  *(NameError, RuntimeError, TypeError, ValueError),
+)
 # Words in the error of an optimizer that asks for something else.
 _LACKS = 'required|missing|provided'
 
@@ -71,6 +77,10 @@ class Behaviour(NamedTuple):
 def behaviour_of(build: Build, params: Any) -> Behaviour:
   """Traces an optimizer; nothing is computed.
 
+  A moment has the shape of a parameter. So that nothing else has it by chance, as
+  a basis of (6, 6) beside a matrix of (6, 6), the parameters are made a little
+  larger, if the optimizer takes them so: then no two axes are alike.
+
   Args:
     build: makes the transformation of a `Step`.
     params: tree of jax.ShapeDtypeStruct, such as will be trained.
@@ -78,6 +88,54 @@ def behaviour_of(build: Build, params: Any) -> Behaviour:
   Raises:
     Exception: whatever the optimizer raises.
   """
+  usual = jax.eval_shape(build(Step(jnp.float32(0))).init, params)
+  larger = _told_apart(params, usual)
+  try:
+    state = jax.eval_shape(build(Step(jnp.float32(0))).init, larger)
+    if _outline(state) == _outline(usual):
+      return _behaviour_of(build, larger)
+  except ERRORS:  # as of what works on arrays of the usual shapes only
+    pass
+  return _behaviour_of(build, params)
+
+
+def _told_apart(params: Any, state: Any) -> Any:
+  """The parameters, with axes as long as no other axis.
+
+  Only axes longer than 1 are changed; they become longer, by as little as can be.
+
+  Args:
+    params: see `behaviour_of`.
+    state: of the optimizer; no axis becomes as long as one of it.
+  """
+  if isinstance(params, optax.LookaheadParams):
+    return optax.LookaheadParams(*[_told_apart(params.fast, state)] * 2)
+  leaves = jax.tree_util.tree_leaves((params, state))
+  taken = {length for leaf in leaves for length in leaf.shape}
+
+  def longer(length: int) -> int:
+    if length < 2:
+      return length
+    free = next(n for n in itertools.count(length) if n not in taken)
+    taken.add(free)
+    return free
+
+  def enlarged(leaf: Any) -> Any:
+    return jax.ShapeDtypeStruct(tuple(map(longer, leaf.shape)), leaf.dtype)
+
+  return jax.tree_util.tree_map(enlarged, params)
+
+
+def _outline(state: Any) -> list[tuple[Any, list[bool]]]:
+  """The paths of a state's leaves, and which axes of each are 1 long."""
+  leaves = tree_flatten_with_path(state)[0]
+  return [
+    (path, [length == 1 for length in leaf.shape]) for path, leaf in leaves
+  ]
+
+
+def _behaviour_of(build: Build, params: Any) -> Behaviour:
+  """As `behaviour_of`, of just these parameters."""
   number = jax.ShapeDtypeStruct((), jnp.float32)
   init = build(Step(jnp.float32(0))).init
   state = jax.eval_shape(init, params)

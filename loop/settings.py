@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from ..any_optax.behaviour import ERRORS
 from ..core.checks import check, check_number
 from ..core.evaluation import Way
 from ..early_switching import NotFinite
@@ -17,11 +18,6 @@ from ..schedule_params import SOFT_RESET, ScheduleParams
 from ..soft_reset import Cyclic, SoftReset
 
 Tau = Callable[[float, float, int], float]
-# What `attempt` reports with the name of an argument.
-_ERRORS = (
-  *(ArithmeticError, AssertionError, AttributeError, LookupError),
-  *(NameError, RuntimeError, TypeError, ValueError),
-)
 # Cycles alone: no model that is finite is reset or replaced.
 LOOP = replace(
   SOFT_RESET, reset=Cyclic(), switching=NotFinite(), relative_peak=None
@@ -84,7 +80,7 @@ def attempt(
   """use(value), or a ValueError with the reason why that is impossible."""
   try:
     return use(value)
-  except _ERRORS as error:
+  except ERRORS as error:
     reason = str(error).partition('\n')[0]
     message = f'{name}={described(value)} ({reason}): must be {must_be}.'
     raise ValueError(message) from error

@@ -290,17 +290,79 @@ def test_what_has_another_shape_has_no_blend(shape):
 
 
 @pytest.mark.parametrize(
-  'shape', [(4,), (3,), (1, 3), (4, 1), (1,), (4, 3), (15,)]
+  'shape_of',
+  [
+    lambda b, rows, columns: (b,),
+    lambda b, rows, columns: (rows,),
+    lambda b, rows, columns: (columns,),
+    lambda b, rows, columns: (1, columns),
+    lambda b, rows, columns: (rows, 1),
+    lambda b, rows, columns: (1,),
+    lambda b, rows, columns: (rows, columns),
+    lambda b, rows, columns: (b + rows * columns,),
+  ],
+  ids=('b', 'rows', 'columns', '1,columns', 'rows,1', '1', 'w', 'all'),
 )
-def test_rows_columns_and_vectors_are_moments(shape):
-  """Of parameters (3,) and (4, 3), 15 numbers together."""
+def test_rows_columns_and_vectors_are_moments(shape_of):
+  """Of parameters (b,) and (rows, columns)."""
 
   def build(rate):
     def update(grads, state, params):
       total = sum(map(jnp.sum, jax.tree_util.tree_leaves(grads)))
       return map_(lambda g: -rate * g, grads), state + total
 
-    return optax.GradientTransformation(lambda _: jnp.zeros(shape), update)
+    def init(params):
+      return jnp.zeros(shape_of(*params['b'].shape, *params['w'].shape))
+
+    return optax.GradientTransformation(init, update)
+
+  assert of(build) == ({(): MOMENT}, [])
+
+
+class Turned(NamedTuple):
+  basis: Any  # for the rows of each parameter
+  norms: Any  # of the last six steps
+  mu: Any
+
+
+def turning(rate):
+  """Momentum in a basis of the gradients' own, which must stay orthogonal."""
+
+  def init(params):
+    basis = map_(lambda p: jnp.eye(p.shape[0]), params)
+    return Turned(basis, jnp.zeros(6), map_(jnp.zeros_like, params))
+
+  def update(grads, state, params):
+    squared = lambda g: jnp.outer(g, g) if g.ndim == 1 else g @ g.T
+    turned = lambda q, g: jnp.linalg.qr(q + squared(g))[0]
+    basis = map_(turned, state.basis, grads)
+    norm = sum(map(jnp.linalg.norm, jax.tree_util.tree_leaves(grads)))
+    norms = jnp.roll(state.norms, 1).at[0].set(norm)
+    mu = map_(lambda m, q, g: 0.9 * m + q.T @ g, state.mu, basis, grads)
+    step = lambda m, q: -rate * q @ m / jnp.mean(norms)
+    return map_(step, mu, basis), Turned(basis, norms, mu)
+
+  return optax.GradientTransformation(init, update)
+
+
+@pytest.mark.parametrize('shape', [(6, 6), (4, 6), (6, 4)])
+def test_a_shape_that_fits_by_chance_makes_no_moment(shape):
+  """A basis of 6 x 6, or six norms, beside a parameter of 6 x 6 or of 6."""
+  f = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+  roles = of(turning, {'b': f(6), 'w': f(*shape)})
+  assert list(roles.of.values()) == [*[COUNT] * 3, MOMENT, MOMENT]
+  assert roles.doubtful == [".basis['b']", ".basis['w']", '.norms']
+
+
+def test_an_optimizer_may_know_the_shapes_of_its_parameters():
+  """It is then looked at with those."""
+
+  def build(rate):
+    def update(grads, state, params):
+      mu = jnp.reshape(grads['w'], (4, 3)) + 0.9 * state
+      return {'b': -rate * grads['b'], 'w': -rate * mu}, mu
+
+    return optax.GradientTransformation(lambda _: jnp.zeros((4, 3)), update)
 
   assert of(build) == ({(): MOMENT}, [])
 
