@@ -1,0 +1,873 @@
+"""The forms of parameters, read off the trace of a model that uses them.
+
+Nothing is computed: a function is traced once, and the equations of its jaxpr
+are followed from the parameters to their uses.
+
+A dot_general says which axes of a parameter are contracted, and so go in, which
+are kept, and so go out, and which are a batch, and so stacked. A convolution says
+it by its dimension numbers; a group is a matrix of its own, and a group for each
+channel is a depthwise filter. What is scanned, or chosen by one index at a time,
+is stacked in that axis. What is looked up by an array of indices, or multiplied
+by a comparison (a one-hot code), is a table. What is only added or multiplied is
+a vector.
+
+On the way to its use a parameter may be reshaped, transposed, broadcast, cast,
+sliced or joined to others, combined with other parameters, with constants and
+with numbers made of the parameter itself (weight normalisation and standardisation).
+Once it is combined with what a layer has given, it has no other use.
+
+Where a parameter has several uses that contradict each other:
+
+- A look-up wins: a table that also makes the logits is a table.
+- Of several matrices the one wins that is applied to the most rows, and among
+  equals the first in the trace. So the first layer that shares a matrix decides,
+  and no regulariser or power iteration.
+- Being added or multiplied decides only where there is no other use.
+- In a product of two parameters the second is the layer. Both are the layer where
+  the product is added to a parameter (a low-rank change), or is itself contracted
+  with data along an axis of the first.
+
+What cannot be told: a product written as a multiplication and a sum (taken for a
+vector); one input given to a whole batch of layers by one dot_general (taken for
+one layer with that many more outputs, as attention's heads are); a matrix whose
+rows are permuted by an array of indices (taken for a table).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from .forms import DEPTHWISE, TABLE, VECTOR, Form, matrix
+from .jaxprs import called
+
+_ELEMENTWISE = set(
+  'abs add add_any and atan2 cbrt ceil clamp convert_element_type copy copy_p cos '
+  'cosh div erf erf_inv erfc exp exp2 expm1 floor integer_pow lax_mul log log1p '
+  'logistic max min mul neg nextafter not or pow real reduce_precision rem round '
+  'rsqrt select_n sharding_constraint sign sin sinh sqrt square stop_gradient sub '
+  'tan tanh pvary pcast mesh_cast name rev layout_constraint'.split()
+)
+# As many outputs as inputs, each the input.
+_SAME_EACH = {'device_put', 'optimization_barrier'}
+_SUMS = {'add', 'add_any', 'sub'}
+
+
+class _Level(enum.IntEnum):
+  """How far a value is from the parameters; a result has its inputs' highest."""
+
+  NUMBER = 0  # a scalar, or many times the same
+  PARAMETER = 1  # made of parameters alone
+  CONSTANT = 2  # an array from elsewhere: the batch, a mask, random numbers
+  DATA = 3  # what a layer has given
+
+
+class _Digit(NamedTuple):
+  """A part of an index along an axis: index // stride % size.
+
+  An axis of a parameter is one digit, until a reshape splits it.
+  """
+
+  axis: int  # of the parameter; -1 if of none: broadcast
+  stride: int  # 0 if unknown: part of the axis was cut out
+  size: int
+
+
+class _Track(NamedTuple):
+  """Where the axes of a parameter are in a value."""
+
+  leaf: int
+  dims: tuple[tuple[_Digit, ...], ...]  # of each axis of the value
+  stacked: tuple[_Digit, ...] = ()  # over which it is scanned
+  is_pure: bool = True  # combined with nothing but parameters and numbers
+  # Of a product of two parameters: the axes over which it was contracted, and
+  # whether this is its first factor, and whether it was added to a parameter.
+  contracted: tuple[_Digit, ...] = ()
+  is_first: bool = False
+  is_change: bool = False
+
+  @property
+  def is_layer(self) -> bool:
+    """Whether it can be a layer's matrix by itself, and not what goes in."""
+    wide = [d for dim in self.dims for d in dim if d.size > 1]
+    is_own = all(d.axis >= 0 for d in wide)
+    return self.is_pure and is_own and len(wide) > 1
+
+
+class _Value(NamedTuple):
+  tracks: tuple[_Track, ...] = ()
+  level: int = _Level.CONSTANT
+  is_comparison: bool = False
+
+
+_Roles = dict[_Digit, str]  # 'in', 'out' or 'stacked'
+
+
+@dataclasses.dataclass
+class _Uses:
+  """Of one parameter; matrices by the equation, so that none counts twice."""
+
+  matrices: dict[Any, tuple[int, _Roles]] = dataclasses.field(
+    default_factory=dict
+  )
+  is_table: bool = False
+  is_depthwise: bool = False
+  is_chosen: bool = False  # rows of several axes are looked up
+  is_combined: bool = False  # added to, or multiplied by, something
+
+
+def forms_of_uses(
+  fn: Callable[[Any], Any], params: Any
+) -> tuple[Form | None, ...]:
+  """The form of each parameter, by what a function does with it.
+
+  Args:
+    fn: of the parameters; for example a loss, with an example batch bound.
+    params: a tree of arrays or of jax.ShapeDtypeStruct.
+
+  Returns:
+    In the order of the leaves; None where a parameter has no use that tells.
+  """
+  leaves = jax.tree_util.tree_leaves(params)
+  jaxpr = _traced(fn, params)
+  walk = _Walk([leaf.shape for leaf in leaves])
+  given = [
+    _Value((walk.whole(i),), _Level.PARAMETER) for i in range(len(leaves))
+  ]
+  walk.follow(jaxpr, given, {})
+  return walk.forms()
+
+
+def forms_of_init(
+  init: Callable[..., Any], *args: Any
+) -> tuple[Form | None, ...]:
+  """The form of each parameter that a function makes, by what it does with it.
+
+  Flax's `Module.init` runs the model on the example that it is given, and so does
+  the benchmark's `init_model_fn`.
+
+  Args:
+    init: returns a tree of parameters.
+    *args: for example a key, raw or typed.
+
+  Returns:
+    In the order of the leaves of the result; None where a parameter is not used
+    in a way that tells. A function that makes parameters and runs no model gives
+    None for all of them.
+  """
+  jaxpr = _traced(init, *args)
+  walk = _Walk([var.aval.shape for var in jaxpr.outvars])
+  given = [_Value() for _ in jaxpr.invars]
+  seeds: dict[int, _Track] = {}
+  for i, var in enumerate(jaxpr.outvars):
+    _seed(seeds, var, walk.whole(i))
+  walk.follow(jaxpr, given, seeds)
+  return walk.forms()
+
+
+def _traced(fn: Callable[..., Any], *args: Any) -> Any:
+  with jax.disable_jit(False):  # or a loop would be run, and not traced
+    return jax.make_jaxpr(fn)(*args).jaxpr
+
+
+def _seed(seeds: dict[int, _Track], var: Any, track: _Track) -> None:
+  """Notes that a variable is a parameter; the first word on it counts."""
+  if not hasattr(var, 'val'):  # a literal is no variable
+    seeds.setdefault(id(var), track)
+
+
+class _Walk:
+  """Follows parameters through jaxprs and gathers their uses."""
+
+  def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
+    self._shapes = shapes
+    self._uses = [_Uses() for _ in shapes]
+
+  def whole(self, leaf: int) -> _Track:
+    """Of the parameter itself."""
+    sizes = enumerate(self._shapes[leaf])
+    return _Track(leaf, tuple((_Digit(i, 1, n),) for i, n in sizes))
+
+  def forms(self) -> tuple[Form | None, ...]:
+    return tuple(map(_form, self._shapes, self._uses))
+
+  def follow(
+    self, jaxpr: Any, given: Sequence[_Value], seeds: dict[int, _Track]
+  ) -> list[_Value]:
+    """The outputs' values, from those of the inputs.
+
+    Args:
+      jaxpr: whose equations are followed.
+      given: of its inputs.
+      seeds: the variables in it that are parameters which are made in it.
+    """
+    self._aliases(jaxpr, seeds)
+    env: dict[int, _Value] = {}
+
+    def value(var: Any) -> _Value:
+      fresh = _Value(level=_Level.CONSTANT)
+      of_var = fresh if hasattr(var, 'val') else env.get(id(var), fresh)
+      is_scalar = math.prod(getattr(var.aval, 'shape', ())) == 1
+      if is_scalar and not of_var.tracks:
+        return of_var._replace(level=_Level.NUMBER)
+      return of_var
+
+    def keep(variables: Any, values: Iterable[_Value]) -> None:
+      for var, of_var in zip(variables, values):
+        shape = getattr(var.aval, 'shape', ())
+        fits = tuple(t for t in of_var.tracks if _sizes(t) == shape)
+        of_var = of_var._replace(tracks=fits)
+        if id(var) in seeds:
+          of_var = _Value((seeds[id(var)],), _Level.PARAMETER)
+        env[id(var)] = of_var
+
+    keep(jaxpr.invars, given)
+    keep(jaxpr.constvars, [_Value() for _ in jaxpr.constvars])
+    for equation in jaxpr.eqns:
+      inputs = list(map(value, equation.invars))
+      inner = {
+        i: seeds[id(var)]
+        for i, var in enumerate(equation.outvars)
+        if id(var) in seeds
+      }
+      if inner or any(v.tracks for v in inputs):
+        outputs = self._through(equation, inputs, inner)
+      else:
+        outputs = _untracked(equation, inputs)
+      keep(equation.outvars, outputs)
+    return list(map(value, jaxpr.outvars))
+
+  def _aliases(self, of: Any, seeds: dict[int, _Track]) -> None:
+    """Goes back from what is handed out to where the model has it.
+
+    A parameter may be put on devices, cast or given an axis of devices in between.
+    """
+    for equation in reversed(of.eqns):
+      name = equation.primitive.name
+      for i, out in enumerate(equation.outvars):
+        track = seeds.get(id(out))
+        if track is None:
+          continue
+        if name in _SAME_EACH:
+          _seed(seeds, equation.invars[i], track)
+        elif name in ('convert_element_type', 'copy', 'copy_p'):
+          _seed(seeds, equation.invars[0], track)
+        elif name == 'broadcast_in_dim':
+          # vmap does so with what is the same in each of its layers: zeros.
+          kept = equation.params['broadcast_dimensions']
+          dims = tuple(track.dims[axis] for axis in kept)
+          new = [d for j, d in enumerate(track.dims) if j not in kept]
+          stacked = tuple(digit for dim in new for digit in dim)
+          of_row = track._replace(dims=dims, stacked=track.stacked + stacked)
+          if _sizes(of_row) == equation.invars[0].aval.shape != ():
+            _seed(seeds, equation.invars[0], of_row)
+      jaxpr = called(equation)
+      inner: dict[int, _Track] = {}
+      for var, out in zip(getattr(jaxpr, 'outvars', ()), equation.outvars):
+        if id(out) in seeds:
+          _seed(inner, var, seeds[id(out)])
+      if inner:
+        self._aliases(jaxpr, inner)
+        for var, argument in zip(jaxpr.invars, equation.invars):
+          if id(var) in inner:
+            _seed(seeds, argument, inner[id(var)])
+
+  def _through(
+    self, equation: Any, given: list[_Value], inner: dict[int, _Track]
+  ) -> list[_Value]:
+    """The values of one equation's outputs, some of which may be parameters."""
+    name, params = equation.primitive.name, equation.params
+    if name == 'cond':
+      branches = [
+        self._call(branch.jaxpr, given[1:], inner)
+        for branch in params['branches']
+      ]
+      return [_joined(column) for column in zip(*branches)]
+    if name == 'while':
+      return self._while(params, given)
+    if name == 'scan':
+      return self._scan(equation, given, inner)
+    jaxpr = called(equation)
+    if jaxpr is not None:
+      return self._call(jaxpr, given, inner)
+    special = getattr(self, f'_at_{name}', None)
+    if special is not None:
+      return special(equation, given)
+    if name in _SAME_EACH:
+      return given
+    if name in _ELEMENTWISE:
+      shape = equation.outvars[0].aval.shape
+      return [self._combined(equation, given, shape)]
+    outputs = _untracked(equation, given)
+    move = _MOVES.get(name)
+    if move is None:
+      return outputs
+    first = given[0]
+    others = [v.level for v in given[1:] if name == 'concatenate']
+    if max(others, default=0) == _Level.DATA or first.level == _Level.DATA:
+      self._note_combined(given)
+      return outputs
+    joined = given if name == 'concatenate' else given[:1]
+    for i, out in enumerate(equation.outvars):
+      tracks = [
+        moved
+        for place, v in enumerate(joined)
+        for track in v.tracks
+        if (moved := move(equation, track, out.aval.shape, place, i))
+      ]
+      outputs[i] = outputs[i]._replace(tracks=_distinct(tracks))
+    return outputs
+
+  def _call(
+    self, jaxpr: Any, given: Sequence[_Value], inner: dict[int, _Track]
+  ) -> list[_Value]:
+    seeds: dict[int, _Track] = {}
+    for i, track in inner.items():
+      _seed(seeds, jaxpr.outvars[i], track)
+    return self.follow(jaxpr, given, seeds)
+
+  def _while(self, params: Any, given: list[_Value]) -> list[_Value]:
+    first = params['cond_nconsts']
+    second = first + params['body_nconsts']
+    body = params['body_jaxpr'].jaxpr
+    return self._settled(
+      lambda carry: self._call(body, [*given[first:second], *carry], {}),
+      given[second:],
+    )
+
+  def _settled(
+    self,
+    step: Callable[[list[_Value]], list[_Value]],
+    carry: list[_Value],
+  ) -> list[_Value]:
+    """The values of a loop's carry, and of what else its last round gives.
+
+    Levels only rise, and tracks are only dropped, so that two rounds are enough:
+    what a layer gives in the first is data in the second.
+    """
+    for _ in range(2):
+      outputs = step(carry)
+      after = [
+        _Value(
+          tuple(t for t in old.tracks if t in new.tracks),
+          max(old.level, new.level),
+          new.is_comparison,
+        )
+        for old, new in zip(carry, outputs)
+      ]
+      if after == carry:
+        break
+      carry = after
+    return [*carry, *outputs[len(carry) :]]
+
+  def _scan(
+    self, equation: Any, given: list[_Value], inner: dict[int, _Track]
+  ) -> list[_Value]:
+    params = equation.params
+    first, count = params['num_consts'], params['num_carry']
+    second = first + count
+    rows = [
+      v._replace(tracks=tuple(map(_row, v.tracks))) for v in given[second:]
+    ]
+    # A parameter that is made in the body is handed out stacked.
+    within = {
+      i: _row(track) if i >= count else track for i, track in inner.items()
+    }
+    body = params['jaxpr'].jaxpr
+    outputs = self._settled(
+      lambda carry: self._call(body, [*given[:first], *carry, *rows], within),
+      given[first:second],
+    )
+    of_scan = {t.stacked[-1:] for v in rows for t in v.tracks}
+
+    def stacked(track: _Track) -> _Track:
+      """What the body has made of a row, with the axis that was scanned."""
+      if track.stacked[-1:] in of_scan and track.stacked:
+        dims = (track.stacked[-1:], *track.dims)
+        return track._replace(dims=dims, stacked=track.stacked[:-1])
+      free = (_Digit(-1, 0, params['length']),)
+      return track._replace(dims=(free, *track.dims))
+
+    return [
+      *outputs[:count],
+      *(
+        v._replace(tracks=tuple(map(stacked, v.tracks)))
+        for v in outputs[count:]
+      ),
+    ]
+
+  def _note_combined(self, given: Iterable[_Value]) -> None:
+    for value in given:
+      for track in value.tracks:
+        self._uses[track.leaf].is_combined = True
+
+  def _combined(
+    self, equation: Any, given: list[_Value], shape: tuple[int, ...]
+  ) -> _Value:
+    """Of an elementwise operation."""
+    level = max((v.level for v in given), default=_Level.CONSTANT)
+    is_comparison = equation.primitive.name == 'convert_element_type'
+    is_comparison = is_comparison and given[0].is_comparison
+    if level >= _Level.CONSTANT or sum(v.level > 0 for v in given) > 1:
+      self._note_combined(given)
+    if level == _Level.DATA:
+      return _Value(level=level, is_comparison=is_comparison)
+    is_pure = level <= _Level.PARAMETER
+    tracks = []
+    for i, value in enumerate(given):
+      others = [v for j, v in enumerate(given) if j != i]
+      is_change = equation.primitive.name in _SUMS and any(
+        t.is_layer and not t.contracted for v in others for t in v.tracks
+      )
+      for track in value.tracks:
+        if _sizes(track) == shape:
+          tracks.append(
+            track._replace(
+              is_pure=track.is_pure and is_pure,
+              is_change=track.is_change or bool(track.contracted) and is_change,
+            )
+          )
+    return _Value(_distinct(tracks), level, is_comparison)
+
+  def _note_matrix(
+    self, equation: Any, track: _Track, roles: Sequence[str], rows: int
+  ) -> None:
+    """Notes a use as a matrix, by the role of each axis of the value.
+
+    Args:
+      equation: the use.
+      track: of the parameter.
+      roles: 'in', 'out' or 'stacked', of each axis of the value.
+      rows: to how many the matrix is applied.
+    """
+    use: _Roles = dict.fromkeys(track.stacked, 'stacked')
+    for dim, role in zip(track.dims, roles):
+      for digit in dim:
+        if digit.axis >= 0:
+          use[digit] = role
+        elif digit.size > 1 and role != 'stacked':
+          # Broadcast along an axis of the layer: it is what goes in.
+          self._uses[track.leaf].is_combined = True
+          return
+    key = id(equation), track.is_first
+    self._uses[track.leaf].matrices.setdefault(key, (rows, use))
+
+  def _at_dot_general(
+    self, equation: Any, given: list[_Value]
+  ) -> list[_Value]:
+    contracted, batch = equation.params['dimension_numbers']
+    left, right = given
+    own = {t.leaf for t in left.tracks} & {t.leaf for t in right.tracks}
+    are_layers = [any(t.is_layer for t in v.tracks) for v in given]
+    is_product = all(are_layers) and not own
+    products: list[_Track] = []
+    sizes = [
+      [
+        n
+        for i, n in enumerate(var.aval.shape)
+        if i not in contracted[side] and i not in batch[side]
+      ]
+      for side, var in enumerate(equation.invars)
+    ]
+    for side, (value, other) in enumerate(((left, right), (right, left))):
+      # What goes in may hold parameters too: positions, or a learnt query.
+      is_input = not are_layers[side] and are_layers[1 - side]
+      for track in value.tracks:
+        if other.is_comparison and contracted[side]:
+          self._uses[track.leaf].is_table = True
+          continue
+        if track.leaf in own:
+          continue
+        if is_input:
+          self._uses[track.leaf].is_combined = True
+          continue
+        roles = ['out'] * len(track.dims)
+        for axis in contracted[side]:
+          roles[axis] = 'in'
+        for axis in batch[side]:
+          roles[axis] = 'stacked'
+        rows = math.prod(sizes[1 - side])
+        if track.contracted:
+          self._note_product(equation, track, roles, rows)
+        elif not is_product:
+          self._note_matrix(equation, track, roles, rows)
+        elif side:
+          # As a layer, unless the product turns out to be one.
+          self._note_matrix(equation, track, roles, 0)
+        else:
+          self._uses[track.leaf].is_combined = True
+        if is_product and not track.contracted:
+          products.append(
+            _product(track, side, contracted[side], batch[side], sizes)
+          )
+    if own:
+      # A parameter with itself is no layer: a norm, or a regulariser.
+      return [_Value(level=max(v.level for v in given))]
+    if is_product:
+      return [_Value(tuple(products), _Level.PARAMETER)]
+    return [_Value(level=_Level.DATA)]
+
+  def _note_product(
+    self, equation: Any, track: _Track, roles: list[str], rows: int
+  ) -> None:
+    """Notes the use of a product of two parameters as a matrix."""
+    of_kept = {
+      role
+      for dim, role in zip(track.dims, roles)
+      for digit in dim
+      if digit.axis >= 0 and digit.size > 1 and role != 'stacked'
+    }
+    if len(of_kept) != 1:
+      return
+    [kept] = of_kept
+    # Without a change that says so, only the first factor's contraction with
+    # data means that the product is the layer.
+    is_usual = kept == ('in' if track.is_first else 'out')
+    if not (track.is_change or is_usual):
+      return
+    other = 'out' if kept == 'in' else 'in'
+    free = [i for i, dim in enumerate(track.dims) if dim and dim[0].axis < 0]
+    own = track._replace(
+      dims=tuple(() if i in free else d for i, d in enumerate(track.dims))
+      + (track.contracted,)
+    )
+    self._note_matrix(equation, own, [*roles, other], rows)
+
+  def _at_ragged_dot(self, equation: Any, given: list[_Value]) -> list[_Value]:
+    """Rows that are sorted by expert, times (experts, in, out)."""
+    rows = equation.invars[0].aval.shape[0]
+    self._note_combined(given[:1])
+    for track in given[1].tracks:
+      roles = ['stacked', 'in', 'out']
+      self._note_matrix(equation, track, roles, rows)
+    return [_Value(level=_Level.DATA)]
+
+  _at_ragged_dot_general = _at_ragged_dot
+
+  def _at_conv_general_dilated(
+    self, equation: Any, given: list[_Value]
+  ) -> list[_Value]:
+    params = equation.params
+    image, kernel = equation.invars
+    out, into, *spatial = params['dimension_numbers'].rhs_spec
+    groups = params['feature_group_count']
+    batch, features, *_ = params['dimension_numbers'].lhs_spec
+    channels = image.aval.shape[features]
+    self._note_combined(given[:1])
+    for track in given[1].tracks:
+      uses = self._uses[track.leaf]
+      if params['batch_group_count'] > 1:
+        continue  # the gradient of a convolution
+      roles = ['in'] * len(track.dims)
+      roles[out] = 'out'
+      shape = list(kernel.aval.shape)
+      if groups > 1:
+        # The outer part of the axis out says the group.
+        shape[out : out + 1] = [groups, shape[out] // groups]
+        roles[out : out + 1] = ['stacked', 'out']
+        reshaped = _reshaped(track, tuple(shape))
+        if reshaped is None:
+          continue
+        track = reshaped
+      if groups > 1 and groups == channels and not _is_batched(track, roles):
+        uses.is_depthwise = True
+        continue
+      rows = math.prod(equation.outvars[0].aval.shape) // kernel.aval.shape[out]
+      self._note_matrix(equation, track, roles, rows)
+    return [_Value(level=_Level.DATA)]
+
+  def _at_gather(self, equation: Any, given: list[_Value]) -> list[_Value]:
+    numbers = equation.params['dimension_numbers']
+    sizes = equation.params['slice_sizes']
+    operand, indices = (var.aval.shape for var in equation.invars[:2])
+    shape = equation.outvars[0].aval.shape
+    collapsed = numbers.collapsed_slice_dims
+    batching = getattr(numbers, 'operand_batching_dims', ())
+    is_one = math.prod(indices) == len(numbers.start_index_map)
+    kept = [i for i in range(len(operand)) if i not in (*collapsed, *batching)]
+    tracks = []
+    for track in given[0].tracks:
+      if given[0].level == _Level.DATA:
+        continue
+      chosen = self._chosen(track, sizes, is_one, batching)
+      if chosen is None:
+        continue
+      dims: list[tuple[_Digit, ...]] = [
+        (_Digit(-1, 0, n),) for n in shape
+      ]
+      for place, axis in zip(numbers.offset_dims, kept):
+        dims[place] = chosen.dims[axis]
+      tracks.append(chosen._replace(dims=tuple(dims)))
+    level = given[0].level if tracks else _Level.DATA
+    return [_Value(tuple(tracks), level)]
+
+  def _at_dynamic_slice(
+    self, equation: Any, given: list[_Value]
+  ) -> list[_Value]:
+    return [self._one_slice(equation, given[0], equation.params['slice_sizes'])]
+
+  def _at_slice(self, equation: Any, given: list[_Value]) -> list[_Value]:
+    sizes = equation.outvars[0].aval.shape
+    return [self._one_slice(equation, given[0], sizes)]
+
+  def _one_slice(
+    self, equation: Any, value: _Value, sizes: Sequence[int]
+  ) -> _Value:
+    if value.level == _Level.DATA:
+      return _Value(level=_Level.DATA)
+    chosen = (self._chosen(t, sizes, True, ()) for t in value.tracks)
+    return value._replace(tracks=tuple(t for t in chosen if t))
+
+  def _chosen(
+    self,
+    track: _Track,
+    sizes: Sequence[int],
+    is_one: bool,
+    batching: Sequence[int],
+  ) -> _Track | None:
+    """Of slices of these sizes, one or an array of them; None if of a table.
+
+    A slice of size 1 of what has two or more other axes is a layer of a stack.
+    """
+    old = _sizes(track)
+    is_row = [n == 1 and n != m for n, m in zip(sizes, old)]
+    others = [n for i, n in enumerate(sizes) if n > 1 and i not in batching]
+    uses = self._uses[track.leaf]
+    if not is_one and any(is_row):
+      if len(others) < 2:
+        uses.is_table = True
+        return None
+      uses.is_chosen = True
+    stacked = track.stacked
+    dims = []
+    for dim, n, m, is_one_row in zip(track.dims, sizes, old, is_row):
+      if is_one_row and len(others) > 1:
+        stacked += tuple(d for d in dim if d.axis >= 0)
+        dims.append(())
+      else:
+        dims.append(dim if n == m else _part(dim, n))
+    return track._replace(dims=tuple(dims), stacked=stacked)
+
+
+def _form(shape: tuple[int, ...], uses: _Uses) -> Form | None:
+  """The form that a parameter has by its uses."""
+  is_used = uses.is_table or uses.is_depthwise or bool(uses.matrices)
+  is_used = is_used or uses.is_chosen or uses.is_combined
+  if not is_used:
+    return None
+  if sum(n > 1 for n in shape) < 2:
+    return VECTOR
+  if uses.is_table:
+    return TABLE
+  if uses.matrices:
+    _, roles = max(uses.matrices.values(), key=lambda use: use[0])
+    return _matrix(shape, roles)
+  if uses.is_depthwise:
+    return DEPTHWISE
+  return TABLE if uses.is_chosen else VECTOR
+
+
+def _matrix(shape: tuple[int, ...], roles: _Roles) -> Form | None:
+  """The form by the roles of an axis' digits; None if they contradict."""
+  split: list[int] = []
+  axes: dict[str, list[int]] = {'in': [], 'out': [], 'stacked': []}
+  for axis, size in enumerate(shape):
+    digits = sorted(
+      (d for d in roles if d.axis == axis), key=lambda d: -d.stride
+    )
+    found = {roles[d] for d in digits if d.size > 1 or size == 1}
+    if len(found) < 2:
+      # Of an axis of one entry, or one that was summed, nobody asks.
+      axes[found.pop() if found else 'in'].append(len(split))
+      split.append(size)
+      continue
+    digits = [d for d in digits if d.size > 1]
+    strides = [math.prod(d.size for d in digits[i + 1 :]) for i in range(len(digits))]
+    if strides != [d.stride for d in digits]:
+      return None
+    if math.prod(d.size for d in digits) != size:
+      return None
+    for digit in digits:
+      axes[roles[digit]].append(len(split))
+      split.append(digit.size)
+  is_split = tuple(split) != shape
+  form = matrix(*axes.values(), split if is_split else ())
+  _, fan_in, fan_out = form.sides(shape)
+  return form if min(fan_in, fan_out) > 1 else VECTOR
+
+
+def _untracked(equation: Any, given: Sequence[_Value]) -> list[_Value]:
+  """The values of an equation's outputs in which no parameter is followed."""
+  name = equation.primitive.name
+  level = max((v.level for v in given), default=_Level.CONSTANT)
+  if name in _KEEPS_COMPARISON:
+    is_comparison = given[0].is_comparison
+  else:
+    is_comparison = name == 'eq' or (
+      called(equation) is not None and 'one_hot' in str(
+        equation.params.get('name')
+      )
+    )
+  return [_Value((), level, is_comparison) for _ in equation.outvars]
+
+
+_KEEPS_COMPARISON = {'convert_element_type', 'reshape', 'broadcast_in_dim'}
+_KEEPS_COMPARISON |= {'transpose', 'squeeze', 'expand_dims', 'copy'}
+
+
+def _sizes(track: _Track) -> tuple[int, ...]:
+  """The shape of the value that a track is of."""
+  return tuple(math.prod(d.size for d in dim) for dim in track.dims)
+
+
+def _of(track: _Track, roles: Sequence[str], role: str) -> list[_Digit]:
+  return [d for dim, r in zip(track.dims, roles) if r == role for d in dim]
+
+
+def _is_batched(track: _Track, roles: Sequence[str]) -> bool:
+  """Whether a convolution's groups are layers that vmap has put side by side."""
+  stacked, outputs = (
+    {d.axis for d in _of(track, roles, role) if d.size > 1}
+    for role in ('stacked', 'out')
+  )
+  return bool(outputs) and not stacked & outputs
+
+
+def _distinct(tracks: Iterable[_Track]) -> tuple[_Track, ...]:
+  return tuple(dict.fromkeys(tracks))
+
+
+def _joined(values: Sequence[_Value]) -> _Value:
+  """Of what is one of these."""
+  tracks = _distinct(t for v in values for t in v.tracks)
+  return _Value(tracks, max(v.level for v in values))
+
+
+def _row(track: _Track) -> _Track:
+  """Of one row of a parameter that is scanned."""
+  first, *rest = track.dims
+  own = tuple(d for d in first if d.axis >= 0)
+  return track._replace(dims=tuple(rest), stacked=track.stacked + own)
+
+
+def _part(dim: tuple[_Digit, ...], size: int) -> tuple[_Digit, ...]:
+  """Of so many entries of an axis."""
+  own = [d.axis for d in dim if d.axis >= 0]
+  return (_Digit(own[0] if own else -1, 0, size),)
+
+
+def _product(
+  track: _Track,
+  side: int,
+  contracted: Sequence[int],
+  batch: Sequence[int],
+  sizes: list[list[int]],
+) -> _Track:
+  """Of a product of two parameters, one of which this is of."""
+  kept = [
+    dim
+    for i, dim in enumerate(track.dims)
+    if i not in contracted and i not in batch
+  ]
+  free = [(_Digit(-1, 0, n),) for n in sizes[1 - side]]
+  both = free + kept if side else kept + free
+  return track._replace(
+    dims=(*(track.dims[i] for i in batch), *both),
+    contracted=tuple(d for i in contracted for d in track.dims[i]),
+    is_first=not side,
+  )
+
+
+def _reshaped(track: _Track, shape: tuple[int, ...]) -> _Track | None:
+  """Of the same entries in another shape; None if it mixes axes."""
+  digits = [d for dim in track.dims for d in dim if d.size > 1]
+  dims = []
+  for size in shape:
+    dim = []
+    while size > 1:
+      if not digits:
+        return None
+      axis, stride, own = digit = digits.pop(0)
+      if size % own == 0:
+        dim.append(digit)
+        size //= own
+      elif own % size == 0:
+        inner = own // size
+        dim.append(_Digit(axis, stride * inner, size))
+        digits.insert(0, _Digit(axis, stride, inner))
+        size = 1
+      else:
+        return None
+    dims.append(tuple(dim))
+  return track._replace(dims=tuple(dims))
+
+
+# Of an equation, a track of one of its inputs, the shape of the output, and the
+# places of both: the track of the output, or None if it is lost.
+_Move = Callable[[Any, _Track, tuple[int, ...], int, int], '_Track | None']
+
+
+def _at_reshape(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track | None:
+  return _reshaped(track, shape)
+
+
+def _at_transpose(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  order = equation.params['permutation']
+  return track._replace(dims=tuple(track.dims[i] for i in order))
+
+
+def _at_squeeze(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  gone = {i % len(track.dims) for i in equation.params['dimensions']}
+  kept = (dim for i, dim in enumerate(track.dims) if i not in gone)
+  return track._replace(dims=tuple(kept))
+
+
+def _at_broadcast(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  old = _sizes(track)
+  dims: list[tuple[_Digit, ...]] = [(_Digit(-1, 0, n),) for n in shape]
+  for i, axis in enumerate(equation.params['broadcast_dimensions']):
+    if old[i] == shape[axis]:
+      dims[axis] = track.dims[i]
+  return track._replace(dims=tuple(dims))
+
+
+def _at_tile(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  pairs = zip(track.dims, equation.params['reps'])
+  dims = ((_Digit(-1, 0, n), *dim) if n > 1 else dim for dim, n in pairs)
+  return track._replace(dims=tuple(dims))
+
+
+def _at_part(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  """Of more, or fewer, entries of the same axes."""
+  pairs = zip(track.dims, _sizes(track), shape)
+  dims = (dim if n == m else _part(dim, m) for dim, n, m in pairs)
+  return track._replace(dims=tuple(dims))
+
+
+_MOVES: dict[str, _Move] = {
+  'reshape': _at_reshape,
+  'transpose': _at_transpose,
+  'squeeze': _at_squeeze,
+  'broadcast_in_dim': _at_broadcast,
+  'concatenate': _at_part,
+  'pad': _at_part,
+  'split': _at_part,
+  'tile': _at_tile,
+}
