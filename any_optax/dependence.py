@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..core.jaxprs import called
+
 # Equations whose output is their input, in another form.
 _SAME = {'convert_element_type', 'copy', 'copy_p', 'reduce_precision'}
 _SAME |= {'optimization_barrier', 'sharding_constraint', 'stop_gradient'}
-# Parameters of an equation that hold the jaxpr that it calls.
-_CALLED = ('jaxpr', 'call_jaxpr', 'fun_jaxpr')
 
 
 class Origin(NamedTuple):
@@ -90,9 +90,9 @@ def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
     return _while(params, inputs)
   if name == 'scan':
     return _scan(params, inputs)
-  called = _called(equation)
-  if called is not None:
-    return _origins_in(called, inputs)
+  jaxpr = called(equation)
+  if jaxpr is not None:
+    return _origins_in(jaxpr, inputs)
   if name == 'select_n':
     return [_chosen(inputs[0], inputs[1:])]
   if name in _SAME:
@@ -100,19 +100,6 @@ def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
   if name in ('add', 'add_any', 'sub'):
     return [_added(name, *inputs)]
   return [_mixed(inputs)] * len(equation.outvars)
-
-
-def _called(equation: Any) -> Any:
-  """The jaxpr that an equation is a call of; None if it calls no jaxpr."""
-  if equation.primitive.name.startswith('reduce'):
-    return None
-  for name in _CALLED:
-    closed = equation.params.get(name)
-    jaxpr = getattr(closed, 'jaxpr', closed)
-    sizes = [len(getattr(jaxpr, n, ())) for n in ('invars', 'outvars')]
-    if sizes == [len(equation.invars), len(equation.outvars)]:
-      return jaxpr
-  return None
 
 
 def _mixed(inputs: Iterable[Origin]) -> Origin:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
+from jax.tree_util import keystr, tree_flatten_with_path
 
 from .checks import check
 
@@ -78,6 +81,14 @@ class Form:
     _, fan_in, fan_out = self.sides(shape)
     return math.sqrt(max(1.0, fan_out / max(fan_in, 1)))
 
+  def without_first_axis(self) -> Form:
+    """The form of one member along the first axis, for example of devices."""
+    inputs, outputs, stacked = (
+      tuple(i - 1 for i in axes if i)
+      for axes in (self.inputs, self.outputs, self.stacked)
+    )
+    return Form(self.kind, inputs, outputs, stacked, self.split[1:])
+
 
 VECTOR = Form(Kind.VECTOR)
 TABLE = Form(Kind.TABLE)
@@ -99,12 +110,12 @@ def as_stack(array: jax.Array, form: Form) -> jax.Array:
   """A parameter as its matrices: shape=(matrices, fan in, fan out)."""
   sides = form.sides(array.shape)
   order = form.stacked + form.inputs + form.outputs
-  return array.reshape(form.split or array.shape).transpose(order).reshape(sides)
+  return (
+    array.reshape(form.split or array.shape).transpose(order).reshape(sides)
+  )
 
 
-def from_stack(
-  stack: jax.Array, form: Form, shape: Sequence[int]
-) -> jax.Array:
+def from_stack(stack: jax.Array, form: Form, shape: Sequence[int]) -> jax.Array:
   """The parameter of this shape whose matrices these are; undoes `as_stack`."""
   axes = form.split or tuple(shape)
   order = form.stacked + form.inputs + form.outputs
@@ -116,29 +127,128 @@ def from_stack(
 def by_shape(shape: Sequence[int]) -> Form:
   """A guess at a parameter's form, from its shape alone.
 
-  The last axis goes out and the others go in, as flax has it of dense layers
-  and convolutions (height, width, in, out). Three axes may also be attention's,
-  (d, heads, head_dim) or (heads, head_dim, d). They are where one of these is
-  square (heads * head_dim = d), which holds in most models; the first of the
-  two where both are. A filter of a convolution over time (width, in, out) that
-  passes for attention's is the price: (3, 8, 24) is taken for a kernel `out`.
-  That changes nothing there, since its axes in and out are the same ones; of
-  (24, 3, 8), in by heads by head_dim, the axes 1 and 2 go out.
+  The last axis goes out and the others go in, as in flax's dense layers, (in, out),
+  its convolutions, (height, width, in, out), and what attention hands out,
+  (heads, head_dim, d). Of three axes the last two go out where the first is their
+  product: these are attention's queries, keys and values, (d, heads, head_dim).
 
-  A layer that is stacked in a first axis, and weights (out, in), cannot be told
-  from these. An array with one side of 1, or longer than 65,536, is no matrix.
+  A stack of layers and weights (out, in) cannot be told from these. An array with
+  one side of 1 is a vector, and one with a side above 65,536 a table.
   """
   shape = tuple(shape)
-  wide = [i for i, size in enumerate(shape) if size > 1]
-  if len(wide) < 2:
+  if sum(size > 1 for size in shape) < 2:
     return VECTOR
-  last = len(shape) - 1
-  outputs: tuple[int, ...] = (last,)
-  if len(shape) == 3 and len(wide) == 3 and shape[0] == shape[1] * shape[2]:
-    outputs = (1, 2)
-  inputs = tuple(i for i in range(len(shape)) if i not in outputs)
-  form = matrix(inputs, outputs)
+  is_head = len(shape) == 3 and shape[0] == shape[1] * shape[2]
+  num_inputs = 1 if is_head else len(shape) - 1
+  form = _after(num_inputs, len(shape))
   _, fan_in, fan_out = form.sides(shape)
   if min(fan_in, fan_out) == 1:
     return VECTOR
   return TABLE if max(fan_in, fan_out) > _LONGEST else form
+
+
+def _after(num_inputs: int, num_axes: int) -> Form:
+  """So many axes go in, and those after them go out."""
+  return matrix(range(num_inputs), range(num_inputs, num_axes))
+
+
+def by_type(kind: str, shape: Sequence[int]) -> Form:
+  """A form by the benchmark's type of a parameter, and its shape.
+
+  Args:
+    kind: the type's name, such as 'ATTENTION_Q' or 'LAYER_NORM_SCALE'.
+    shape: of the parameter, without an axis of devices.
+
+  Embeddings are tables of vectors. Biases and scales are vectors even where they
+  have two axes. Queries, keys and values go out in all axes but the first.
+  """
+  shape = tuple(shape)
+  if 'EMBEDDING' in kind:
+    return TABLE
+  if 'BIAS' in kind or 'SCALE' in kind:
+    return VECTOR
+  is_head = kind.removeprefix('ATTENTION_') in ('Q', 'K', 'V', 'QKV', 'KV')
+  if is_head and 1 not in (shape[0], math.prod(shape[1:])):
+    return _after(1, len(shape))
+  guess = by_shape(shape)
+  # Any other type is one of a layer, however long.
+  return _after(len(shape) - 1, len(shape)) if guess == TABLE else guess
+
+
+class Source(enum.Enum):
+  """Where a form comes from, the best first."""
+
+  USER = 'user'
+  TRACE = 'trace'
+  TYPES = 'types'
+  NAME = 'name'
+  SHAPE = 'shape'
+
+
+class Answer(NamedTuple):
+  """What a parameter is, and by what."""
+
+  form: Form
+  source: Source
+  is_guess: (
+    bool  # by name or shape, where another form would have been possible
+  )
+
+
+def forms(
+  params: Any,
+  user: Callable[[str], bool | Form | None] | None = None,
+  traced: Sequence[Form | None] | None = None,
+  types: Sequence[str] | None = None,
+  has_names: bool = False,
+) -> tuple[Answer, ...]:
+  """What each parameter is, by the best of the sources that answers.
+
+  Args:
+    params: tree of anything with a shape, without axes of devices.
+    user: path of a parameter, as jax.tree_util.keystr writes it -> its form; False
+      for no matrix; True or None where the other sources shall answer.
+    traced: of each leaf, what `uses.forms_of_uses` or `forms_of_init` has told.
+    types: of each leaf, the name of the benchmark's type.
+    has_names: whether names may tell. The benchmark's rules allow a submission no
+      more than its types.
+
+  Returns:
+    In the order of the leaves.
+
+  Raises:
+    ValueError: if the user's answer is none of these, or a form that does not fit
+      the shape.
+  """
+  answers = []
+  for i, (path, leaf) in enumerate(tree_flatten_with_path(params)[0]):
+    name, shape = keystr(path), tuple(leaf.shape)
+    of_user = None if user is None else _of_user(name, shape, user(name))
+    of_trace = traced[i] if traced else None
+    of_type = by_type(types[i], shape) if types else None
+    of_name = _by_name(name) if has_names else None
+    sources = (of_user, of_trace, of_type, of_name, by_shape(shape))
+    form, source = next((f, s) for f, s in zip(sources, Source) if f)
+    is_weak = source in (Source.NAME, Source.SHAPE)
+    is_wide = sum(size > 1 for size in shape) > 1
+    answers.append(Answer(form, source, is_weak and is_wide))
+  return tuple(answers)
+
+
+def _of_user(name: str, shape: tuple[int, ...], answer: Any) -> Form | None:
+  if isinstance(answer, Form):
+    if answer.is_matrix:
+      answer.sides(shape)
+    return answer
+  is_known = answer is None or isinstance(answer, bool)
+  must_be = f'a Form, True, False or None for {name}'
+  check(is_known, 'matrices', answer, must_be)
+  return VECTOR if answer is False else None
+
+
+def _by_name(name: str) -> Form | None:
+  """By the last part of a path: what flax, equinox and others call a parameter."""
+  last = re.split(r'[^a-z0-9_]+', name.lower().strip("[]'. "))[-1]
+  if 'embed' in last:
+    return TABLE
+  return VECTOR if last in ('bias', 'scale') else None

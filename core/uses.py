@@ -55,6 +55,7 @@ _ELEMENTWISE = set(
 )
 # As many outputs as inputs, each the input.
 _SAME_EACH = {'device_put', 'optimization_barrier'}
+_JOINS = {'concatenate', 'stack'}
 _SUMS = {'add', 'add_any', 'sub'}
 
 
@@ -67,13 +68,19 @@ class _Level(enum.IntEnum):
   DATA = 3  # what a layer has given
 
 
+_FREE = -1  # of no axis: the parameter is broadcast along it
+_JOINT = (
+  -2
+)  # along which the parameter lies beside others that it is stacked with
+
+
 class _Digit(NamedTuple):
   """A part of an index along an axis: index // stride % size.
 
   An axis of a parameter is one digit, until a reshape splits it.
   """
 
-  axis: int  # of the parameter; -1 if of none: broadcast
+  axis: int  # of the parameter, or one of the two below
   stride: int  # 0 if unknown: part of the axis was cut out
   size: int
 
@@ -95,7 +102,7 @@ class _Track(NamedTuple):
   def is_layer(self) -> bool:
     """Whether it can be a layer's matrix by itself, and not what goes in."""
     wide = [d for dim in self.dims for d in dim if d.size > 1]
-    is_own = all(d.axis >= 0 for d in wide)
+    is_own = all(d.axis != _FREE for d in wide)
     return self.is_pure and is_own and len(wide) > 1
 
 
@@ -260,12 +267,17 @@ class _Walk:
         elif name == 'broadcast_in_dim':
           # vmap does so with what is the same in each of its layers: zeros.
           kept = equation.params['broadcast_dimensions']
-          dims = tuple(track.dims[axis] for axis in kept)
-          new = [d for j, d in enumerate(track.dims) if j not in kept]
-          stacked = tuple(digit for dim in new for digit in dim)
-          of_row = track._replace(dims=dims, stacked=track.stacked + stacked)
+          new = [j for j in range(len(track.dims)) if j not in kept]
+          of_row = _without(track, *new)
           if _sizes(of_row) == equation.invars[0].aval.shape != ():
             _seed(seeds, equation.invars[0], of_row)
+        elif name == 'stack':
+          of_row = _without(track, equation.params['axis'])
+          for var in equation.invars:
+            _seed(seeds, var, of_row)
+        elif name == 'concatenate':
+          for var in equation.invars:
+            _seed(seeds, var, _cut(track, var.aval.shape))
       jaxpr = called(equation)
       inner: dict[int, _Track] = {}
       for var, out in zip(getattr(jaxpr, 'outvars', ()), equation.outvars):
@@ -308,11 +320,11 @@ class _Walk:
     if move is None:
       return outputs
     first = given[0]
-    others = [v.level for v in given[1:] if name == 'concatenate']
+    others = [v.level for v in given[1:] if name in _JOINS]
     if max(others, default=0) == _Level.DATA or first.level == _Level.DATA:
       self._note_combined(given)
       return outputs
-    joined = given if name == 'concatenate' else given[:1]
+    joined = given if name in _JOINS else given[:1]
     for i, out in enumerate(equation.outvars):
       tracks = [
         moved
@@ -372,11 +384,13 @@ class _Walk:
     first, count = params['num_consts'], params['num_carry']
     second = first + count
     rows = [
-      v._replace(tracks=tuple(map(_row, v.tracks))) for v in given[second:]
+      v._replace(tracks=tuple(_without(t, 0) for t in v.tracks))
+      for v in given[second:]
     ]
     # A parameter that is made in the body is handed out stacked.
     within = {
-      i: _row(track) if i >= count else track for i, track in inner.items()
+      i: _without(track, 0) if i >= count else track
+      for i, track in inner.items()
     }
     body = params['jaxpr'].jaxpr
     outputs = self._settled(
@@ -390,7 +404,7 @@ class _Walk:
       if track.stacked[-1:] in of_scan and track.stacked:
         dims = (track.stacked[-1:], *track.dims)
         return track._replace(dims=dims, stacked=track.stacked[:-1])
-      free = (_Digit(-1, 0, params['length']),)
+      free = (_Digit(_FREE, 0, params['length']),)
       return track._replace(dims=(free, *track.dims))
 
     return [
@@ -450,16 +464,14 @@ class _Walk:
       for digit in dim:
         if digit.axis >= 0:
           use[digit] = role
-        elif digit.size > 1 and role != 'stacked':
+        elif digit.axis == _FREE and digit.size > 1 and role != 'stacked':
           # Broadcast along an axis of the layer: it is what goes in.
           self._uses[track.leaf].is_combined = True
           return
     key = id(equation), track.is_first
     self._uses[track.leaf].matrices.setdefault(key, (rows, use))
 
-  def _at_dot_general(
-    self, equation: Any, given: list[_Value]
-  ) -> list[_Value]:
+  def _at_dot_general(self, equation: Any, given: list[_Value]) -> list[_Value]:
     contracted, batch = equation.params['dimension_numbers']
     left, right = given
     own = {t.leaf for t in left.tracks} & {t.leaf for t in right.tracks}
@@ -531,10 +543,12 @@ class _Walk:
     if not (track.is_change or is_usual):
       return
     other = 'out' if kept == 'in' else 'in'
-    free = [i for i, dim in enumerate(track.dims) if dim and dim[0].axis < 0]
+    is_free = [bool(d) and d[0].axis == _FREE for d in track.dims]
     own = track._replace(
-      dims=tuple(() if i in free else d for i, d in enumerate(track.dims))
-      + (track.contracted,)
+      dims=(
+        *(() if free else dim for free, dim in zip(is_free, track.dims)),
+        track.contracted,
+      )
     )
     self._note_matrix(equation, own, [*roles, other], rows)
 
@@ -597,9 +611,7 @@ class _Walk:
       chosen = self._chosen(track, sizes, is_one, batching)
       if chosen is None:
         continue
-      dims: list[tuple[_Digit, ...]] = [
-        (_Digit(-1, 0, n),) for n in shape
-      ]
+      dims: list[tuple[_Digit, ...]] = [(_Digit(_FREE, 0, n),) for n in shape]
       for place, axis in zip(numbers.offset_dims, kept):
         dims[place] = chosen.dims[axis]
       tracks.append(chosen._replace(dims=tuple(dims)))
@@ -644,7 +656,7 @@ class _Walk:
         return None
       uses.is_chosen = True
     stacked = track.stacked
-    dims = []
+    dims: list[tuple[_Digit, ...]] = []
     for dim, n, m, is_one_row in zip(track.dims, sizes, old, is_row):
       if is_one_row and len(others) > 1:
         stacked += tuple(d for d in dim if d.axis >= 0)
@@ -680,14 +692,18 @@ def _matrix(shape: tuple[int, ...], roles: _Roles) -> Form | None:
     digits = sorted(
       (d for d in roles if d.axis == axis), key=lambda d: -d.stride
     )
-    found = {roles[d] for d in digits if d.size > 1 or size == 1}
+    found = {
+      roles[d] for d in digits if d.size > 1 or size == 1 or not d.stride
+    }
     if len(found) < 2:
       # Of an axis of one entry, or one that was summed, nobody asks.
       axes[found.pop() if found else 'in'].append(len(split))
       split.append(size)
       continue
     digits = [d for d in digits if d.size > 1]
-    strides = [math.prod(d.size for d in digits[i + 1 :]) for i in range(len(digits))]
+    strides = [
+      math.prod(d.size for d in digits[i + 1 :]) for i in range(len(digits))
+    ]
     if strides != [d.stride for d in digits]:
       return None
     if math.prod(d.size for d in digits) != size:
@@ -695,8 +711,8 @@ def _matrix(shape: tuple[int, ...], roles: _Roles) -> Form | None:
     for digit in digits:
       axes[roles[digit]].append(len(split))
       split.append(digit.size)
-  is_split = tuple(split) != shape
-  form = matrix(*axes.values(), split if is_split else ())
+  own_split = tuple(split) if tuple(split) != shape else ()
+  form = matrix(axes['in'], axes['out'], axes['stacked'], own_split)
   _, fan_in, fan_out = form.sides(shape)
   return form if min(fan_in, fan_out) > 1 else VECTOR
 
@@ -709,9 +725,8 @@ def _untracked(equation: Any, given: Sequence[_Value]) -> list[_Value]:
     is_comparison = given[0].is_comparison
   else:
     is_comparison = name == 'eq' or (
-      called(equation) is not None and 'one_hot' in str(
-        equation.params.get('name')
-      )
+      called(equation) is not None
+      and 'one_hot' in str(equation.params.get('name'))
     )
   return [_Value((), level, is_comparison) for _ in equation.outvars]
 
@@ -748,17 +763,31 @@ def _joined(values: Sequence[_Value]) -> _Value:
   return _Value(tracks, max(v.level for v in values))
 
 
-def _row(track: _Track) -> _Track:
-  """Of one row of a parameter that is scanned."""
-  first, *rest = track.dims
-  own = tuple(d for d in first if d.axis >= 0)
-  return track._replace(dims=tuple(rest), stacked=track.stacked + own)
+def _without(track: _Track, *axes: int) -> _Track:
+  """Of one row along these axes of a value: they are stacked."""
+  numbered = list(enumerate(track.dims))
+  own = tuple(
+    digit
+    for i, dim in numbered
+    if i in axes
+    for digit in dim
+    if digit.axis >= 0
+  )
+  dims = tuple(dim for i, dim in numbered if i not in axes)
+  return track._replace(dims=dims, stacked=track.stacked + own)
 
 
 def _part(dim: tuple[_Digit, ...], size: int) -> tuple[_Digit, ...]:
   """Of so many entries of an axis."""
-  own = [d.axis for d in dim if d.axis >= 0]
-  return (_Digit(own[0] if own else -1, 0, size),)
+  return (_Digit(max((d.axis for d in dim), default=_FREE), 0, size),)
+
+
+def _cut(track: _Track, shape: Sequence[int]) -> _Track:
+  """Of fewer entries along some axes."""
+  pairs = zip(track.dims, _sizes(track), shape)
+  return track._replace(
+    dims=tuple(dim if n == m else _part(dim, m) for dim, n, m in pairs)
+  )
 
 
 def _product(
@@ -774,7 +803,9 @@ def _product(
     for i, dim in enumerate(track.dims)
     if i not in contracted and i not in batch
   ]
-  free = [(_Digit(-1, 0, n),) for n in sizes[1 - side]]
+  free: list[tuple[_Digit, ...]] = [
+    (_Digit(_FREE, 0, n),) for n in sizes[1 - side]
+  ]
   both = free + kept if side else kept + free
   return track._replace(
     dims=(*(track.dims[i] for i in batch), *both),
@@ -837,7 +868,7 @@ def _at_broadcast(
   equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
 ) -> _Track:
   old = _sizes(track)
-  dims: list[tuple[_Digit, ...]] = [(_Digit(-1, 0, n),) for n in shape]
+  dims: list[tuple[_Digit, ...]] = [(_Digit(_FREE, 0, n),) for n in shape]
   for i, axis in enumerate(equation.params['broadcast_dimensions']):
     if old[i] == shape[axis]:
       dims[axis] = track.dims[i]
@@ -848,16 +879,45 @@ def _at_tile(
   equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
 ) -> _Track:
   pairs = zip(track.dims, equation.params['reps'])
-  dims = ((_Digit(-1, 0, n), *dim) if n > 1 else dim for dim, n in pairs)
+  dims = ((_Digit(_FREE, 0, n), *dim) if n > 1 else dim for dim, n in pairs)
   return track._replace(dims=tuple(dims))
 
 
-def _at_part(
+def _at_split(
   equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
 ) -> _Track:
-  """Of more, or fewer, entries of the same axes."""
-  pairs = zip(track.dims, _sizes(track), shape)
-  dims = (dim if n == m else _part(dim, m) for dim, n, m in pairs)
+  return _cut(track, shape)
+
+
+def _at_concatenate(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  """Beside others, along an axis of its own or a new one."""
+  dims = list(track.dims)
+  for i, (n, m) in enumerate(zip(_sizes(track), shape)):
+    if n != m:
+      dims[i] = _part(dims[i], m)
+      if n == 1 and dims[i][0].axis == _FREE:
+        dims[i] = (_Digit(_JOINT, 0, m),)
+  return track._replace(dims=tuple(dims))
+
+
+def _at_stack(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  axis = equation.params['axis']
+  dims = list(track.dims)
+  dims.insert(axis, (_Digit(_JOINT, 0, shape[axis]),))
+  return track._replace(dims=tuple(dims))
+
+
+def _at_unstack(
+  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
+) -> _Track:
+  axis = equation.params['axis']
+  if sum(n > 1 for n in shape) > 1:
+    return _without(track, axis)
+  dims = (dim for i, dim in enumerate(track.dims) if i != axis)
   return track._replace(dims=tuple(dims))
 
 
@@ -866,8 +926,10 @@ _MOVES: dict[str, _Move] = {
   'transpose': _at_transpose,
   'squeeze': _at_squeeze,
   'broadcast_in_dim': _at_broadcast,
-  'concatenate': _at_part,
-  'pad': _at_part,
-  'split': _at_part,
+  'concatenate': _at_concatenate,
+  'pad': _at_split,
+  'split': _at_split,
+  'stack': _at_stack,
+  'unstack': _at_unstack,
   'tile': _at_tile,
 }

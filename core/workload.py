@@ -7,11 +7,12 @@ benchmark package is imported, and no workload's name is read.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import jax
@@ -19,6 +20,8 @@ from absl import flags
 
 from .checks import as_float, check
 from .evaluation import Target
+from .forms import Form
+from .uses import forms_of_init
 
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
 
@@ -75,7 +78,7 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
   """Whether the parameters have a leading device axis (jax.pmap)."""
   shapes = jax.tree_util.tree_leaves(workload.param_shapes)
   extra = {
-    leaf.ndim - len(getattr(shape, 'shape_tuple', shape))
+    leaf.ndim - len(_shape(shape))
     for leaf, shape in zip(jax.tree_util.tree_leaves(params), shapes)
   }
   if extra not in ({0}, {1}):
@@ -84,6 +87,93 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
       'those with a leading device axis.'
     )
   return extra == {1}
+
+
+def types_of(workload: WorkloadApi, params: Any) -> tuple[str, ...] | None:
+  """The name of the benchmark's type of each parameter, in the leaves' order.
+
+  The keys of the benchmark's tree are in lower case, and may be in another order.
+
+  Returns:
+    None if the workload has no types, or they are not those of these parameters.
+  """
+  try:
+    types = workload.model_params_types
+  except (AttributeError, ValueError):
+    return None
+  flat = jax.tree_util.tree_flatten_with_path
+  named = {
+    _lower(path): getattr(kind, 'name', str(kind))
+    for path, kind in flat(types)[0]
+  }
+  paths = [_lower(path) for path, _ in flat(params)[0]]
+  if not all(path in named for path in paths):
+    return None
+  return tuple(named[path] for path in paths)
+
+
+def traced_forms(
+  workload: WorkloadApi, rng: Any
+) -> tuple[Form | None, ...] | None:
+  """The form of each parameter, read off the trace of `init_model_fn`.
+
+  It runs the model on a made-up batch, and so says what each parameter is used
+  for before any batch is known. Nothing is computed. What `init_model_fn` replaces
+  of the workload is restored.
+
+  Args:
+    workload: of either generation.
+    rng: a key, of any value.
+
+  Returns:
+    In the order of the leaves, of the parameters without a device axis. None where
+    a parameter is not used in a way that tells; None for all if the model cannot
+    be traced.
+  """
+  attributes = dict(vars(workload))
+  shapes: list[tuple[int, ...]] = []
+
+  def init(rng: Any) -> Any:
+    params = workload.init_model_fn(rng)[0]
+    shapes.extend(leaf.shape for leaf in jax.tree_util.tree_leaves(params))
+    return params
+
+  try:
+    with _replication_left_out():
+      found = forms_of_init(init, rng)
+      own = map(_shape, jax.tree_util.tree_leaves(workload.param_shapes))
+  except (AttributeError, RuntimeError, TypeError, ValueError):
+    return None  # a model that looks at its values
+  finally:
+    vars(workload).update(attributes)
+  return tuple(
+    form and (form if shape == mine else form.without_first_axis())
+    for form, shape, mine in zip(found, shapes, own)
+  )
+
+
+def _shape(of: Any) -> tuple[int, ...]:
+  """Of a leaf of the benchmark's tree of shapes."""
+  return tuple(getattr(of, 'shape_tuple', of))
+
+
+@contextlib.contextmanager
+def _replication_left_out() -> Iterator[None]:
+  """Parameters are not put on devices, which flax cannot do to traced arrays.
+
+  The benchmark of 2024 ends its `init_model_fn` with flax.jax_utils.replicate, and
+  that calls jax.device_put_replicated, whose C++ takes no tracer.
+  """
+  name = 'device_put_replicated'
+  original = vars(jax).get(name)
+  if original is None:  # newer versions of flax do without
+    yield
+    return
+  setattr(jax, name, lambda tree, devices: tree)
+  try:
+    yield
+  finally:
+    setattr(jax, name, original)
 
 
 def matrices(workload: WorkloadApi, params: Any) -> tuple[bool, ...] | None:
