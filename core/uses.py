@@ -45,6 +45,21 @@ import jax
 
 from .forms import DEPTHWISE, TABLE, VECTOR, Form, matrix
 from .jaxprs import called
+from .tracks import (
+  FREE,
+  JOINS,
+  MOVES,
+  Digit,
+  Track,
+  cut,
+  digits_of,
+  distinct,
+  part_of,
+  product_of,
+  reshaped,
+  sizes_of,
+  without,
+)
 
 _ELEMENTWISE = set(
   'abs add add_any and atan2 cbrt ceil clamp convert_element_type copy copy_p cos '
@@ -55,7 +70,6 @@ _ELEMENTWISE = set(
 )
 # As many outputs as inputs, each the input.
 _SAME_EACH = {'device_put', 'optimization_barrier'}
-_JOINS = {'concatenate', 'stack'}
 _SUMS = {'add', 'add_any', 'sub'}
 
 
@@ -68,51 +82,13 @@ class _Level(enum.IntEnum):
   DATA = 3  # what a layer has given
 
 
-_FREE = -1  # of no axis: the parameter is broadcast along it
-_JOINT = (
-  -2
-)  # along which the parameter lies beside others that it is stacked with
-
-
-class _Digit(NamedTuple):
-  """A part of an index along an axis: index // stride % size.
-
-  An axis of a parameter is one digit, until a reshape splits it.
-  """
-
-  axis: int  # of the parameter, or one of the two below
-  stride: int  # 0 if unknown: part of the axis was cut out
-  size: int
-
-
-class _Track(NamedTuple):
-  """Where the axes of a parameter are in a value."""
-
-  leaf: int
-  dims: tuple[tuple[_Digit, ...], ...]  # of each axis of the value
-  stacked: tuple[_Digit, ...] = ()  # over which it is scanned
-  is_pure: bool = True  # combined with nothing but parameters and numbers
-  # Of a product of two parameters: the axes over which it was contracted, and
-  # whether this is its first factor, and whether it was added to a parameter.
-  contracted: tuple[_Digit, ...] = ()
-  is_first: bool = False
-  is_change: bool = False
-
-  @property
-  def is_layer(self) -> bool:
-    """Whether it can be a layer's matrix by itself, and not what goes in."""
-    wide = [d for dim in self.dims for d in dim if d.size > 1]
-    is_own = all(d.axis != _FREE for d in wide)
-    return self.is_pure and is_own and len(wide) > 1
-
-
 class _Value(NamedTuple):
-  tracks: tuple[_Track, ...] = ()
+  tracks: tuple[Track, ...] = ()
   level: int = _Level.CONSTANT
   is_comparison: bool = False
 
 
-_Roles = dict[_Digit, str]  # 'in', 'out' or 'stacked'
+_Roles = dict[Digit, str]  # 'in', 'out' or 'stacked'
 
 
 @dataclasses.dataclass
@@ -170,7 +146,7 @@ def forms_of_init(
   jaxpr = _traced(init, *args)
   walk = _Walk([var.aval.shape for var in jaxpr.outvars])
   given = [_Value() for _ in jaxpr.invars]
-  seeds: dict[int, _Track] = {}
+  seeds: dict[int, Track] = {}
   for i, var in enumerate(jaxpr.outvars):
     _seed(seeds, var, walk.whole(i))
   walk.follow(jaxpr, given, seeds)
@@ -182,7 +158,7 @@ def _traced(fn: Callable[..., Any], *args: Any) -> Any:
     return jax.make_jaxpr(fn)(*args).jaxpr
 
 
-def _seed(seeds: dict[int, _Track], var: Any, track: _Track) -> None:
+def _seed(seeds: dict[int, Track], var: Any, track: Track) -> None:
   """Notes that a variable is a parameter; the first word on it counts."""
   if not hasattr(var, 'val'):  # a literal is no variable
     seeds.setdefault(id(var), track)
@@ -195,16 +171,16 @@ class _Walk:
     self._shapes = shapes
     self._uses = [_Uses() for _ in shapes]
 
-  def whole(self, leaf: int) -> _Track:
+  def whole(self, leaf: int) -> Track:
     """Of the parameter itself."""
     sizes = enumerate(self._shapes[leaf])
-    return _Track(leaf, tuple((_Digit(i, 1, n),) for i, n in sizes))
+    return Track(leaf, tuple((Digit(i, 1, n),) for i, n in sizes))
 
   def forms(self) -> tuple[Form | None, ...]:
     return tuple(map(_form, self._shapes, self._uses))
 
   def follow(
-    self, jaxpr: Any, given: Sequence[_Value], seeds: dict[int, _Track]
+    self, jaxpr: Any, given: Sequence[_Value], seeds: dict[int, Track]
   ) -> list[_Value]:
     """The outputs' values, from those of the inputs.
 
@@ -227,7 +203,7 @@ class _Walk:
     def keep(variables: Any, values: Iterable[_Value]) -> None:
       for var, of_var in zip(variables, values):
         shape = getattr(var.aval, 'shape', ())
-        fits = tuple(t for t in of_var.tracks if _sizes(t) == shape)
+        fits = tuple(t for t in of_var.tracks if sizes_of(t) == shape)
         of_var = of_var._replace(tracks=fits)
         if id(var) in seeds:
           of_var = _Value((seeds[id(var)],), _Level.PARAMETER)
@@ -249,7 +225,7 @@ class _Walk:
       keep(equation.outvars, outputs)
     return list(map(value, jaxpr.outvars))
 
-  def _aliases(self, of: Any, seeds: dict[int, _Track]) -> None:
+  def _aliases(self, of: Any, seeds: dict[int, Track]) -> None:
     """Goes back from what is handed out to where the model has it.
 
     A parameter may be put on devices, cast or given an axis of devices in between.
@@ -268,18 +244,18 @@ class _Walk:
           # vmap does so with what is the same in each of its layers: zeros.
           kept = equation.params['broadcast_dimensions']
           new = [j for j in range(len(track.dims)) if j not in kept]
-          of_row = _without(track, *new)
-          if _sizes(of_row) == equation.invars[0].aval.shape != ():
+          of_row = without(track, *new)
+          if sizes_of(of_row) == equation.invars[0].aval.shape != ():
             _seed(seeds, equation.invars[0], of_row)
         elif name == 'stack':
-          of_row = _without(track, equation.params['axis'])
+          of_row = without(track, equation.params['axis'])
           for var in equation.invars:
             _seed(seeds, var, of_row)
         elif name == 'concatenate':
           for var in equation.invars:
-            _seed(seeds, var, _cut(track, var.aval.shape))
+            _seed(seeds, var, cut(track, var.aval.shape))
       jaxpr = called(equation)
-      inner: dict[int, _Track] = {}
+      inner: dict[int, Track] = {}
       for var, out in zip(getattr(jaxpr, 'outvars', ()), equation.outvars):
         if id(out) in seeds:
           _seed(inner, var, seeds[id(out)])
@@ -290,7 +266,7 @@ class _Walk:
             _seed(seeds, argument, inner[id(var)])
 
   def _through(
-    self, equation: Any, given: list[_Value], inner: dict[int, _Track]
+    self, equation: Any, given: list[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
     """The values of one equation's outputs, some of which may be parameters."""
     name, params = equation.primitive.name, equation.params
@@ -316,29 +292,29 @@ class _Walk:
       shape = equation.outvars[0].aval.shape
       return [self._combined(equation, given, shape)]
     outputs = _untracked(equation, given)
-    move = _MOVES.get(name)
+    move = MOVES.get(name)
     if move is None:
       return outputs
     first = given[0]
-    others = [v.level for v in given[1:] if name in _JOINS]
+    others = [v.level for v in given[1:] if name in JOINS]
     if max(others, default=0) == _Level.DATA or first.level == _Level.DATA:
       self._note_combined(given)
       return outputs
-    joined = given if name in _JOINS else given[:1]
+    joined = given if name in JOINS else given[:1]
     for i, out in enumerate(equation.outvars):
       tracks = [
         moved
-        for place, v in enumerate(joined)
+        for v in joined
         for track in v.tracks
-        if (moved := move(equation, track, out.aval.shape, place, i))
+        if (moved := move(equation, track, out.aval.shape))
       ]
-      outputs[i] = outputs[i]._replace(tracks=_distinct(tracks))
+      outputs[i] = outputs[i]._replace(tracks=distinct(tracks))
     return outputs
 
   def _call(
-    self, jaxpr: Any, given: Sequence[_Value], inner: dict[int, _Track]
+    self, jaxpr: Any, given: Sequence[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
-    seeds: dict[int, _Track] = {}
+    seeds: dict[int, Track] = {}
     for i, track in inner.items():
       _seed(seeds, jaxpr.outvars[i], track)
     return self.follow(jaxpr, given, seeds)
@@ -359,37 +335,35 @@ class _Walk:
   ) -> list[_Value]:
     """The values of a loop's carry, and of what else its last round gives.
 
-    Levels only rise, and tracks are only dropped, so that two rounds are enough:
-    what a layer gives in the first is data in the second.
+    Levels only rise and tracks are only dropped, so that they settle.
     """
-    for _ in range(2):
+    while True:
       outputs = step(carry)
       after = [
         _Value(
           tuple(t for t in old.tracks if t in new.tracks),
           max(old.level, new.level),
-          new.is_comparison,
+          old.is_comparison and new.is_comparison,
         )
         for old, new in zip(carry, outputs)
       ]
       if after == carry:
-        break
+        return [*carry, *outputs[len(carry) :]]
       carry = after
-    return [*carry, *outputs[len(carry) :]]
 
   def _scan(
-    self, equation: Any, given: list[_Value], inner: dict[int, _Track]
+    self, equation: Any, given: list[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
     params = equation.params
     first, count = params['num_consts'], params['num_carry']
     second = first + count
     rows = [
-      v._replace(tracks=tuple(_without(t, 0) for t in v.tracks))
+      v._replace(tracks=tuple(without(t, 0) for t in v.tracks))
       for v in given[second:]
     ]
     # A parameter that is made in the body is handed out stacked.
     within = {
-      i: _without(track, 0) if i >= count else track
+      i: without(track, 0) if i >= count else track
       for i, track in inner.items()
     }
     body = params['jaxpr'].jaxpr
@@ -399,12 +373,12 @@ class _Walk:
     )
     of_scan = {t.stacked[-1:] for v in rows for t in v.tracks}
 
-    def stacked(track: _Track) -> _Track:
+    def stacked(track: Track) -> Track:
       """What the body has made of a row, with the axis that was scanned."""
       if track.stacked[-1:] in of_scan and track.stacked:
         dims = (track.stacked[-1:], *track.dims)
         return track._replace(dims=dims, stacked=track.stacked[:-1])
-      free = (_Digit(_FREE, 0, params['length']),)
+      free = (Digit(FREE, 0, params['length']),)
       return track._replace(dims=(free, *track.dims))
 
     return [
@@ -439,17 +413,17 @@ class _Walk:
         t.is_layer and not t.contracted for v in others for t in v.tracks
       )
       for track in value.tracks:
-        if _sizes(track) == shape:
+        if sizes_of(track) == shape:
           tracks.append(
             track._replace(
               is_pure=track.is_pure and is_pure,
               is_change=track.is_change or bool(track.contracted) and is_change,
             )
           )
-    return _Value(_distinct(tracks), level, is_comparison)
+    return _Value(distinct(tracks), level, is_comparison)
 
   def _note_matrix(
-    self, equation: Any, track: _Track, roles: Sequence[str], rows: int
+    self, equation: Any, track: Track, roles: Sequence[str], rows: int
   ) -> None:
     """Notes a use as a matrix, by the role of each axis of the value.
 
@@ -464,7 +438,7 @@ class _Walk:
       for digit in dim:
         if digit.axis >= 0:
           use[digit] = role
-        elif digit.axis == _FREE and digit.size > 1 and role != 'stacked':
+        elif digit.axis == FREE and digit.size > 1 and role != 'stacked':
           # Broadcast along an axis of the layer: it is what goes in.
           self._uses[track.leaf].is_combined = True
           return
@@ -477,7 +451,7 @@ class _Walk:
     own = {t.leaf for t in left.tracks} & {t.leaf for t in right.tracks}
     are_layers = [any(t.is_layer for t in v.tracks) for v in given]
     is_product = all(are_layers) and not own
-    products: list[_Track] = []
+    products: list[Track] = []
     sizes = [
       [
         n
@@ -515,7 +489,7 @@ class _Walk:
           self._uses[track.leaf].is_combined = True
         if is_product and not track.contracted:
           products.append(
-            _product(track, side, contracted[side], batch[side], sizes)
+            product_of(track, side, contracted[side], batch[side], sizes)
           )
     if own:
       # A parameter with itself is no layer: a norm, or a regulariser.
@@ -525,7 +499,7 @@ class _Walk:
     return [_Value(level=_Level.DATA)]
 
   def _note_product(
-    self, equation: Any, track: _Track, roles: list[str], rows: int
+    self, equation: Any, track: Track, roles: list[str], rows: int
   ) -> None:
     """Notes the use of a product of two parameters as a matrix."""
     of_kept = {
@@ -543,7 +517,7 @@ class _Walk:
     if not (track.is_change or is_usual):
       return
     other = 'out' if kept == 'in' else 'in'
-    is_free = [bool(d) and d[0].axis == _FREE for d in track.dims]
+    is_free = [bool(d) and d[0].axis == FREE for d in track.dims]
     own = track._replace(
       dims=(
         *(() if free else dim for free, dim in zip(is_free, track.dims)),
@@ -568,13 +542,11 @@ class _Walk:
   ) -> list[_Value]:
     params = equation.params
     image, kernel = equation.invars
-    out, into, *spatial = params['dimension_numbers'].rhs_spec
+    out = params['dimension_numbers'].rhs_spec[0]
     groups = params['feature_group_count']
-    batch, features, *_ = params['dimension_numbers'].lhs_spec
-    channels = image.aval.shape[features]
+    channels = image.aval.shape[params['dimension_numbers'].lhs_spec[1]]
     self._note_combined(given[:1])
     for track in given[1].tracks:
-      uses = self._uses[track.leaf]
       if params['batch_group_count'] > 1:
         continue  # the gradient of a convolution
       roles = ['in'] * len(track.dims)
@@ -584,12 +556,12 @@ class _Walk:
         # The outer part of the axis out says the group.
         shape[out : out + 1] = [groups, shape[out] // groups]
         roles[out : out + 1] = ['stacked', 'out']
-        reshaped = _reshaped(track, tuple(shape))
-        if reshaped is None:
+        by_group = reshaped(track, tuple(shape))
+        if by_group is None:
           continue
-        track = reshaped
+        track = by_group
       if groups > 1 and groups == channels and not _is_batched(track, roles):
-        uses.is_depthwise = True
+        self._uses[track.leaf].is_depthwise = True
         continue
       rows = math.prod(equation.outvars[0].aval.shape) // kernel.aval.shape[out]
       self._note_matrix(equation, track, roles, rows)
@@ -611,7 +583,7 @@ class _Walk:
       chosen = self._chosen(track, sizes, is_one, batching)
       if chosen is None:
         continue
-      dims: list[tuple[_Digit, ...]] = [(_Digit(_FREE, 0, n),) for n in shape]
+      dims: list[tuple[Digit, ...]] = [(Digit(FREE, 0, n),) for n in shape]
       for place, axis in zip(numbers.offset_dims, kept):
         dims[place] = chosen.dims[axis]
       tracks.append(chosen._replace(dims=tuple(dims)))
@@ -637,16 +609,16 @@ class _Walk:
 
   def _chosen(
     self,
-    track: _Track,
+    track: Track,
     sizes: Sequence[int],
     is_one: bool,
     batching: Sequence[int],
-  ) -> _Track | None:
+  ) -> Track | None:
     """Of slices of these sizes, one or an array of them; None if of a table.
 
     A slice of size 1 of what has two or more other axes is a layer of a stack.
     """
-    old = _sizes(track)
+    old = sizes_of(track)
     is_row = [n == 1 and n != m for n, m in zip(sizes, old)]
     others = [n for i, n in enumerate(sizes) if n > 1 and i not in batching]
     uses = self._uses[track.leaf]
@@ -656,13 +628,13 @@ class _Walk:
         return None
       uses.is_chosen = True
     stacked = track.stacked
-    dims: list[tuple[_Digit, ...]] = []
+    dims: list[tuple[Digit, ...]] = []
     for dim, n, m, is_one_row in zip(track.dims, sizes, old, is_row):
       if is_one_row and len(others) > 1:
         stacked += tuple(d for d in dim if d.axis >= 0)
         dims.append(())
       else:
-        dims.append(dim if n == m else _part(dim, n))
+        dims.append(dim if n == m else part_of(dim, n))
     return track._replace(dims=tuple(dims), stacked=stacked)
 
 
@@ -735,201 +707,16 @@ _KEEPS_COMPARISON = {'convert_element_type', 'reshape', 'broadcast_in_dim'}
 _KEEPS_COMPARISON |= {'transpose', 'squeeze', 'expand_dims', 'copy'}
 
 
-def _sizes(track: _Track) -> tuple[int, ...]:
-  """The shape of the value that a track is of."""
-  return tuple(math.prod(d.size for d in dim) for dim in track.dims)
-
-
-def _of(track: _Track, roles: Sequence[str], role: str) -> list[_Digit]:
-  return [d for dim, r in zip(track.dims, roles) if r == role for d in dim]
-
-
-def _is_batched(track: _Track, roles: Sequence[str]) -> bool:
+def _is_batched(track: Track, roles: Sequence[str]) -> bool:
   """Whether a convolution's groups are layers that vmap has put side by side."""
   stacked, outputs = (
-    {d.axis for d in _of(track, roles, role) if d.size > 1}
+    {d.axis for d in digits_of(track, roles, role) if d.size > 1}
     for role in ('stacked', 'out')
   )
   return bool(outputs) and not stacked & outputs
 
 
-def _distinct(tracks: Iterable[_Track]) -> tuple[_Track, ...]:
-  return tuple(dict.fromkeys(tracks))
-
-
 def _joined(values: Sequence[_Value]) -> _Value:
   """Of what is one of these."""
-  tracks = _distinct(t for v in values for t in v.tracks)
+  tracks = distinct(t for v in values for t in v.tracks)
   return _Value(tracks, max(v.level for v in values))
-
-
-def _without(track: _Track, *axes: int) -> _Track:
-  """Of one row along these axes of a value: they are stacked."""
-  numbered = list(enumerate(track.dims))
-  own = tuple(
-    digit
-    for i, dim in numbered
-    if i in axes
-    for digit in dim
-    if digit.axis >= 0
-  )
-  dims = tuple(dim for i, dim in numbered if i not in axes)
-  return track._replace(dims=dims, stacked=track.stacked + own)
-
-
-def _part(dim: tuple[_Digit, ...], size: int) -> tuple[_Digit, ...]:
-  """Of so many entries of an axis."""
-  return (_Digit(max((d.axis for d in dim), default=_FREE), 0, size),)
-
-
-def _cut(track: _Track, shape: Sequence[int]) -> _Track:
-  """Of fewer entries along some axes."""
-  pairs = zip(track.dims, _sizes(track), shape)
-  return track._replace(
-    dims=tuple(dim if n == m else _part(dim, m) for dim, n, m in pairs)
-  )
-
-
-def _product(
-  track: _Track,
-  side: int,
-  contracted: Sequence[int],
-  batch: Sequence[int],
-  sizes: list[list[int]],
-) -> _Track:
-  """Of a product of two parameters, one of which this is of."""
-  kept = [
-    dim
-    for i, dim in enumerate(track.dims)
-    if i not in contracted and i not in batch
-  ]
-  free: list[tuple[_Digit, ...]] = [
-    (_Digit(_FREE, 0, n),) for n in sizes[1 - side]
-  ]
-  both = free + kept if side else kept + free
-  return track._replace(
-    dims=(*(track.dims[i] for i in batch), *both),
-    contracted=tuple(d for i in contracted for d in track.dims[i]),
-    is_first=not side,
-  )
-
-
-def _reshaped(track: _Track, shape: tuple[int, ...]) -> _Track | None:
-  """Of the same entries in another shape; None if it mixes axes."""
-  digits = [d for dim in track.dims for d in dim if d.size > 1]
-  dims = []
-  for size in shape:
-    dim = []
-    while size > 1:
-      if not digits:
-        return None
-      axis, stride, own = digit = digits.pop(0)
-      if size % own == 0:
-        dim.append(digit)
-        size //= own
-      elif own % size == 0:
-        inner = own // size
-        dim.append(_Digit(axis, stride * inner, size))
-        digits.insert(0, _Digit(axis, stride, inner))
-        size = 1
-      else:
-        return None
-    dims.append(tuple(dim))
-  return track._replace(dims=tuple(dims))
-
-
-# Of an equation, a track of one of its inputs, the shape of the output, and the
-# places of both: the track of the output, or None if it is lost.
-_Move = Callable[[Any, _Track, tuple[int, ...], int, int], '_Track | None']
-
-
-def _at_reshape(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track | None:
-  return _reshaped(track, shape)
-
-
-def _at_transpose(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  order = equation.params['permutation']
-  return track._replace(dims=tuple(track.dims[i] for i in order))
-
-
-def _at_squeeze(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  gone = {i % len(track.dims) for i in equation.params['dimensions']}
-  kept = (dim for i, dim in enumerate(track.dims) if i not in gone)
-  return track._replace(dims=tuple(kept))
-
-
-def _at_broadcast(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  old = _sizes(track)
-  dims: list[tuple[_Digit, ...]] = [(_Digit(_FREE, 0, n),) for n in shape]
-  for i, axis in enumerate(equation.params['broadcast_dimensions']):
-    if old[i] == shape[axis]:
-      dims[axis] = track.dims[i]
-  return track._replace(dims=tuple(dims))
-
-
-def _at_tile(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  pairs = zip(track.dims, equation.params['reps'])
-  dims = ((_Digit(_FREE, 0, n), *dim) if n > 1 else dim for dim, n in pairs)
-  return track._replace(dims=tuple(dims))
-
-
-def _at_split(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  return _cut(track, shape)
-
-
-def _at_concatenate(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  """Beside others, along an axis of its own or a new one."""
-  dims = list(track.dims)
-  for i, (n, m) in enumerate(zip(_sizes(track), shape)):
-    if n != m:
-      dims[i] = _part(dims[i], m)
-      if n == 1 and dims[i][0].axis == _FREE:
-        dims[i] = (_Digit(_JOINT, 0, m),)
-  return track._replace(dims=tuple(dims))
-
-
-def _at_stack(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  axis = equation.params['axis']
-  dims = list(track.dims)
-  dims.insert(axis, (_Digit(_JOINT, 0, shape[axis]),))
-  return track._replace(dims=tuple(dims))
-
-
-def _at_unstack(
-  equation: Any, track: _Track, shape: tuple[int, ...], place: int, out: int
-) -> _Track:
-  axis = equation.params['axis']
-  if sum(n > 1 for n in shape) > 1:
-    return _without(track, axis)
-  dims = (dim for i, dim in enumerate(track.dims) if i != axis)
-  return track._replace(dims=tuple(dims))
-
-
-_MOVES: dict[str, _Move] = {
-  'reshape': _at_reshape,
-  'transpose': _at_transpose,
-  'squeeze': _at_squeeze,
-  'broadcast_in_dim': _at_broadcast,
-  'concatenate': _at_concatenate,
-  'pad': _at_split,
-  'split': _at_split,
-  'stack': _at_stack,
-  'unstack': _at_unstack,
-  'tile': _at_tile,
-}

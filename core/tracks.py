@@ -1,0 +1,221 @@
+"""Where the axes of a parameter are in a value, as a jaxpr moves them about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+FREE = -1  # of no axis: the parameter is broadcast along it
+JOINT = -2  # of no axis: the parameter lies beside others along it
+
+
+class Digit(NamedTuple):
+  """A part of an index along an axis: index // stride % size.
+
+  An axis of a parameter is one digit, until a reshape splits it.
+  """
+
+  axis: int  # of the parameter, or one of the two above
+  stride: int  # 0 if unknown: part of the axis was cut out
+  size: int
+
+
+class Track(NamedTuple):
+  """Where the axes of a parameter are in a value."""
+
+  leaf: int
+  dims: tuple[tuple[Digit, ...], ...]  # of each axis of the value
+  stacked: tuple[Digit, ...] = ()  # over which it is scanned
+  is_pure: bool = True  # combined with nothing but parameters and numbers
+  # Of a product of two parameters: the axes over which it was contracted, and
+  # whether this is its first factor, and whether it was added to a parameter.
+  contracted: tuple[Digit, ...] = ()
+  is_first: bool = False
+  is_change: bool = False
+
+  @property
+  def is_layer(self) -> bool:
+    """Whether it can be a layer's matrix by itself, and not what goes in."""
+    wide = [d for dim in self.dims for d in dim if d.size > 1]
+    is_own = all(d.axis != FREE for d in wide)
+    return self.is_pure and is_own and len(wide) > 1
+
+
+def sizes_of(track: Track) -> tuple[int, ...]:
+  """The shape of the value that a track is of."""
+  return tuple(math.prod(d.size for d in dim) for dim in track.dims)
+
+
+def digits_of(track: Track, roles: Sequence[str], role: str) -> list[Digit]:
+  """Those of the axes of a value that have this role."""
+  return [d for dim, r in zip(track.dims, roles) if r == role for d in dim]
+
+
+def distinct(tracks: Iterable[Track]) -> tuple[Track, ...]:
+  """The tracks, each once."""
+  return tuple(dict.fromkeys(tracks))
+
+
+def without(track: Track, *axes: int) -> Track:
+  """Of one row along these axes of a value: they are stacked."""
+  numbered = list(enumerate(track.dims))
+  own = tuple(
+    digit
+    for i, dim in numbered
+    if i in axes
+    for digit in dim
+    if digit.axis >= 0
+  )
+  dims = tuple(dim for i, dim in numbered if i not in axes)
+  return track._replace(dims=dims, stacked=track.stacked + own)
+
+
+def part_of(dim: tuple[Digit, ...], size: int) -> tuple[Digit, ...]:
+  """Of so many entries of an axis."""
+  return (Digit(max((d.axis for d in dim), default=FREE), 0, size),)
+
+
+def cut(track: Track, shape: Sequence[int]) -> Track:
+  """Of fewer entries along some axes."""
+  pairs = zip(track.dims, sizes_of(track), shape)
+  return track._replace(
+    dims=tuple(dim if n == m else part_of(dim, m) for dim, n, m in pairs)
+  )
+
+
+def product_of(
+  track: Track,
+  side: int,
+  contracted: Sequence[int],
+  batch: Sequence[int],
+  sizes: list[list[int]],
+) -> Track:
+  """Of a product of two parameters, one of which this is of."""
+  kept = [
+    dim
+    for i, dim in enumerate(track.dims)
+    if i not in contracted and i not in batch
+  ]
+  free: list[tuple[Digit, ...]] = [
+    (Digit(FREE, 0, n),) for n in sizes[1 - side]
+  ]
+  both = free + kept if side else kept + free
+  return track._replace(
+    dims=(*(track.dims[i] for i in batch), *both),
+    contracted=tuple(d for i in contracted for d in track.dims[i]),
+    is_first=not side,
+  )
+
+
+def reshaped(track: Track, shape: tuple[int, ...]) -> Track | None:
+  """Of the same entries in another shape; None if it mixes axes."""
+  digits = [d for dim in track.dims for d in dim if d.size > 1]
+  dims = []
+  for size in shape:
+    dim = []
+    while size > 1:
+      if not digits:
+        return None
+      axis, stride, own = digit = digits.pop(0)
+      if size % own == 0:
+        dim.append(digit)
+        size //= own
+      elif own % size == 0:
+        inner = own // size
+        dim.append(Digit(axis, stride * inner, size))
+        digits.insert(0, Digit(axis, stride, inner))
+        size = 1
+      else:
+        return None
+    dims.append(tuple(dim))
+  return track._replace(dims=tuple(dims))
+
+
+# Of an equation, a track of one of its inputs, the shape of the output, and the
+# places of both: the track of the output, or None if it is lost.
+_Move = Callable[[Any, Track, tuple[int, ...]], Track | None]
+
+
+def _at_reshape(
+  equation: Any, track: Track, shape: tuple[int, ...]
+) -> Track | None:
+  order = equation.params['dimensions']  # transposed before, by jax.vmap
+  if order is not None:
+    track = track._replace(dims=tuple(track.dims[i] for i in order))
+  return reshaped(track, shape)
+
+
+def _at_transpose(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  order = equation.params['permutation']
+  return track._replace(dims=tuple(track.dims[i] for i in order))
+
+
+def _at_squeeze(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  gone = {i % len(track.dims) for i in equation.params['dimensions']}
+  kept = (dim for i, dim in enumerate(track.dims) if i not in gone)
+  return track._replace(dims=tuple(kept))
+
+
+def _at_broadcast(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  old = sizes_of(track)
+  dims: list[tuple[Digit, ...]] = [(Digit(FREE, 0, n),) for n in shape]
+  for i, axis in enumerate(equation.params['broadcast_dimensions']):
+    if old[i] == shape[axis]:
+      dims[axis] = track.dims[i]
+  return track._replace(dims=tuple(dims))
+
+
+def _at_tile(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  pairs = zip(track.dims, equation.params['reps'])
+  dims = ((Digit(FREE, 0, n), *dim) if n > 1 else dim for dim, n in pairs)
+  return track._replace(dims=tuple(dims))
+
+
+def _at_split(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  return cut(track, shape)
+
+
+def _at_concatenate(
+  equation: Any, track: Track, shape: tuple[int, ...]
+) -> Track:
+  """Beside others, along an axis of its own or a new one."""
+  dims = list(track.dims)
+  for i, (n, m) in enumerate(zip(sizes_of(track), shape)):
+    if n != m:
+      dims[i] = part_of(dims[i], m)
+      if n == 1 and dims[i][0].axis == FREE:
+        dims[i] = (Digit(JOINT, 0, m),)
+  return track._replace(dims=tuple(dims))
+
+
+def _at_stack(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  axis = equation.params['axis']
+  dims = list(track.dims)
+  dims.insert(axis, (Digit(JOINT, 0, shape[axis]),))
+  return track._replace(dims=tuple(dims))
+
+
+def _at_unstack(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
+  axis = equation.params['axis']
+  if sum(n > 1 for n in shape) > 1:
+    return without(track, axis)
+  dims = (dim for i, dim in enumerate(track.dims) if i != axis)
+  return track._replace(dims=tuple(dims))
+
+
+# Equations of which each input is a part of the output.
+JOINS = {'concatenate', 'stack'}
+
+MOVES: dict[str, _Move] = {
+  'reshape': _at_reshape,
+  'transpose': _at_transpose,
+  'squeeze': _at_squeeze,
+  'broadcast_in_dim': _at_broadcast,
+  'concatenate': _at_concatenate,
+  'pad': _at_split,
+  'split': _at_split,
+  'stack': _at_stack,
+  'unstack': _at_unstack,
+  'tile': _at_tile,
+}
