@@ -414,7 +414,7 @@ def test_the_way_begins_at_the_first_metric_that_is_finite(unknown):
   metrics = {1: unknown, 2: -2.5, 100: -1.5}
   seen = {step: [(step, 2.0, metric)] for step, metric in metrics.items()}
   *_, after = transitions(config, seen, (1, 2, 100, 120))
-  assert after.plan.tau == 0.5
+  assert after.reset_plan.tau == 0.5
   assert not [e for e in after.events if e['event'] == 'warning']
 
 

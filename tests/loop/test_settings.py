@@ -245,7 +245,7 @@ def test_a_second_run_begins_anew():
     ),
     (
       {'settings': SOFT_RESET, 'target': 0.8},
-      r'shape of state.opt_state.control=\(88,\): must be \(92,\)',
+      r'shape of state.opt_state.control=\(90,\): must be \(94,\)',
     ),
   ],
 )
