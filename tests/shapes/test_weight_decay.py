@@ -1,11 +1,11 @@
 """Weight decay by a shape over each cycle, as the schedulers of its names have it.
 
-Their formulas, in steps t of 200, are written from the pages of Cerebras'
-weight_decay_scheduler and of pytorch-accelerated's StepWdScheduler.
+Those of Cerebras multiply the weight decay as its schedulers of the same names
+multiply the learning rate, whose values are in tests/data. The formula of
+pytorch-accelerated's StepWdScheduler is written from its page.
 """
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ import optax
 import pytest
 
 from helpers import reference
+from helpers.neighbours import CASES, Case
 from reset_cycles.core import clock as clock_lib
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Constant, Cooldown, Cosine, Cycle
@@ -34,93 +35,39 @@ WARMUP = 0.2  # of a cycle; the shape takes no notice of it
 START = np.float32([1.0, -2.0, 0.5])
 
 
-def up_and_down(t):
-  """From .1 up to 1 in 20 steps and down to .1 in 30."""
-  t %= 50
-  return 0.1 + 0.9 * (t / 20 if t < 20 else (50 - t) / 30)
-
-
-def one_cycle(t):
-  """Cosines from .04 up to 1 at step 60 and down to .04 / 10,000."""
-  if t < 60:
-    return 0.04 + 0.96 * (1 - math.cos(math.pi * t / 60)) / 2
-  way = (1 + math.cos(math.pi * (t - 60) / 140)) / 2
-  return 4e-6 + (1 - 4e-6) * way
-
-
-# The shape, and the factor on the initial weight decay at step t.
+# The scheduler of the learning rate with the values of each of the weight decay.
 SCHEDULERS = {
-  'ConstantWD': (Constant(), lambda t: 1.0),
-  'PolynomialWD': (
-    shapes.Polynomial(end=0.2, power=2, share=0.5),
-    lambda t: 0.2 + 0.8 * (1 - min(t, 100) / 100) ** 2,
-  ),
-  'LinearWD': (shapes.Linear(floor=0.2), lambda t: 1 - 0.8 * t / 200),
-  'ExponentialWD': (
-    shapes.Exponential(0.5, share=0.25, staircase=True),
-    lambda t: 0.5 ** (t // 50),
-  ),
-  'InverseExponentialTimeDecayWD': (
-    shapes.InverseTime(rate=0.5, exponent=2, share=0.25),
-    lambda t: 1 / (1 + 0.5 * (t / 50) ** 2),
-  ),
-  'InverseSquareRootDecayWD': (
-    shapes.InversePower(hold=0.05),
-    lambda t: math.sqrt(10 / max(t, 10)),
-  ),
-  'CosineDecayWD': (
-    Cosine(floor=0.1),
-    lambda t: 0.1 + 0.9 * (1 + math.cos(math.pi * t / 200)) / 2,
-  ),
-  'SequentialWD': (
-    composed_shapes.Sequential((Constant(), shapes.Linear()), at=(0.5,)),
-    lambda t: 1.0 if t < 100 else (200 - t) / 100,
-  ),
-  'PiecewiseConstantWD': (
-    composed_shapes.PiecewiseConstant((1, 0.5, 2), at=(0.25, 0.75)),
-    lambda t: 1.0 if t < 50 else 0.5 if t < 150 else 2.0,
-  ),
-  'MultiStepWD': (
-    shapes.Step(0.3, at=(0.25, 0.5)),
-    lambda t: 0.3 ** ((t >= 50) + (t >= 100)),
-  ),
-  'StepWD': (
-    shapes.Exponential(0.9, share=0.05, staircase=True),
-    lambda t: 0.9 ** (t // 10),
-  ),
-  'CosineAnnealingWD': (
-    shapes.CosineAnnealing(share=0.25, floor=0.1),
-    lambda t: 0.1 + 0.9 * (1 + math.cos(math.pi * t / 50)) / 2,
-  ),
-  'LambdaWD': (
-    shapes.Lambda(lambda x: 0.99 ** (200 * x)),
-    lambda t: 0.99**t,
-  ),
-  'CosineAnnealingWarmRestartsWD': (
-    composed_shapes.CosineWarmRestarts(periods=4),
-    lambda t: (1 + math.cos(math.pi * (t % 50) / 50)) / 2,
-  ),
-  'MultiplicativeWD': (
-    shapes.Exponential(0.98, share=1 / 200),
-    lambda t: 0.98**t,
-  ),
-  'ChainedWD': (
-    composed_shapes.Chained((shapes.Linear(), Cosine())),
-    lambda t: (1 - t / 200) * (1 + math.cos(math.pi * t / 200)) / 2,
-  ),
-  'CyclicWD': (
-    composed_shapes.Triangular(periods=4, rise=0.4, floor=0.1),
-    up_and_down,
-  ),
-  'OneCycleWD': (composed_shapes.OneCycle(), one_cycle),
-  # wd * gamma after every n updates; it grows.
-  'StepWdScheduler': (
-    composed_shapes.PiecewiseConstant(
-      tuple(1.1**i for i in range(5)), at=(0.2, 0.4, 0.6, 0.8)
-    ),
-    lambda t: 1.1 ** (t // 40),
-  ),
+  'ConstantWD': 'ConstantLR',
+  'PolynomialWD': 'PolynomialLR_p2.0',
+  'LinearWD': 'PolynomialLR_p1.0',
+  'ExponentialWD': 'ExponentialLR_staircase',
+  'InverseExponentialTimeDecayWD': 'InverseExponentialTimeDecayLR_e2_staircase',
+  'InverseSquareRootDecayWD': 'InverseSquareRootDecayLR',
+  'CosineDecayWD': 'CosineDecayLR',
+  'SequentialWD': 'SequentialLR_linwarm_cosine',
+  'PiecewiseConstantWD': 'PiecewiseConstantLR',
+  'MultiStepWD': 'MultiStepLR',
+  'StepWD': 'StepLR',
+  'CosineAnnealingWD': 'CosineAnnealingLR',
+  'LambdaWD': 'LambdaLR',
+  'CosineAnnealingWarmRestartsWD': 'CosineAnnealingWarmRestarts_T25',
+  'MultiplicativeWD': 'MultiplicativeLR',
+  'ChainedWD': 'ChainedScheduler_const_exp',
+  'CyclicWD': 'CyclicLR_triangular',
+  'OneCycleWD': 'OneCycleLR_cos_2phase',
 }
+# wd * gamma after every n updates; it grows.
+GROWING = Case(
+  1.0,
+  STEPS,
+  composed_shapes.PiecewiseConstant(
+    tuple(1.1**i for i in range(5)), at=(0.2, 0.4, 0.6, 0.8)
+  ),
+)
+# Where two libraries have a name, Cerebras' schedule comes first.
+FACTORS = {case[2]: case[:2] for case in reversed(CASES)}
+FACTORS = {name: FACTORS[rate] for name, rate in SCHEDULERS.items()}
+FACTORS['StepWdScheduler'] = GROWING, [1.1 ** (t // 40) for t in range(STEPS)]
 
 
 def planned(*decays, steps=STEPS):
@@ -136,14 +83,15 @@ def words(cycles, step, setting=0):
   return clock_lib.packed(clock._replace(count=np.int32(step)))
 
 
-@pytest.mark.parametrize('name', SCHEDULERS)
+@pytest.mark.oracle
+@pytest.mark.parametrize('name', FACTORS)
 def test_every_scheduler_of_the_weight_decay(name):
-  shape, formula = SCHEDULERS[name]
-  cycles = planned(Cosine(), shape, steps=2 * STEPS)
+  case, values = FACTORS[name]
+  cycles = planned(Cosine(), case.shape, steps=2 * case.steps)
   factor = jax.jit(lambda words: clock_lib.weight_decay(words, cycles))
-  steps = range(0, STEPS, 7)
-  found = [float(factor(words(cycles, STEPS + t, 1))) for t in steps]
-  expected = [formula(t) for t in steps]
+  steps = range(0, min(case.steps, len(values)), 3)
+  found = [float(factor(words(cycles, case.steps + t, 1))) for t in steps]
+  expected = [values[t] / case.peak for t in steps]
   np.testing.assert_allclose(found, expected, rtol=3e-5, atol=1e-6)
   assert len(set(expected)) > 1 or name == 'ConstantWD'
 
@@ -175,8 +123,8 @@ def test_adam_with_a_decay_that_falls_agrees_with_its_twin(make):
   rates = [
     reference.cycle_rate(t, STEPS, cycles[0].cycle) for t in range(STEPS)
   ]
-  formula = SCHEDULERS['CosineDecayWD'][1]
-  decays = [2.0 * formula(t) for t in range(STEPS)]
+  decay = Cycle(2.0, warmup_factor=0.0, decay=Cosine(floor=0.1))
+  decays = [reference.cycle_rate(t, STEPS, decay) for t in range(STEPS)]
   expected = reference.adamw(
     *(START, gradients(), rates, optimizer),
     decays=decays,
