@@ -12,10 +12,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-import jax.numpy as jnp
-import numpy as np
-from jax.tree_util import keystr, tree_flatten_with_path
-
 # Types of fields, with what is right for their values; see `Checked`.
 Finite = Annotated[float, '(-inf, inf)']
 NonNegative = Annotated[float, '[0, inf)']
@@ -150,6 +146,11 @@ def check_precision(
     params: tree of arrays, or of jax.ShapeDtypeStruct.
     but: paths, such as "['kernel']", of parameters that are not trained.
   """
+  # Not above: a command line checks its flags without jax.
+  import jax.numpy as jnp
+  import numpy as np
+  from jax.tree_util import keystr, tree_flatten_with_path
+
   for path, leaf in tree_flatten_with_path(params)[0]:
     is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
     if is_float and keystr(path) not in but:
