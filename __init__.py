@@ -1,7 +1,7 @@
 """Soft resets: a self-tuning AlgoPerf submission that chains rate cycles.
 
-What a training loop of one's own needs is here, imported when it is asked for:
-the benchmark, which imports this package with the submission, pays nothing.
+Names for a training loop of one's own are imported when they are asked for. The
+benchmark imports this package with the submission, and pays nothing for them.
 """
 
 from __future__ import annotations

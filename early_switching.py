@@ -33,22 +33,22 @@ class Verdict(NamedTuple):
 class SwitchingRule(Protocol):
   """Judges a cycle by its evaluations, one after the other.
 
-  A rule inherits from this class. One that measures the way to the target says
-  so by `needs_target`. Whatever a rule says, a cycle whose loss is not finite
-  is abandoned.
+  A rule inherits from this class. A rule that measures the way to the target
+  says so by `needs_target`. Whatever a rule says, a cycle whose loss is not
+  finite is abandoned.
   """
 
   needs_target: ClassVar[bool] = False
   # Whether all cycles since the last full reset are judged, or each by itself.
   judges_chain: ClassVar[bool]
-  # The state before the first one: a number, or a NamedTuple.
+  # The state before the first evaluation: a number, or a NamedTuple.
   initial: ClassVar[Any]
   columns: ClassVar[tuple[str, ...]]  # of cycles.csv: its verdicts' terms
 
   def observe(
     self, state: Any, evaluation: Evaluation, context: Context
   ) -> tuple[Any, Verdict]:
-    """Takes in an evaluation: the new state, and whether to abandon."""
+    """The state after an evaluation, and whether to abandon the cycle."""
 
 
 class SmoothedLoss(NamedTuple):
@@ -66,7 +66,7 @@ class SmoothedLoss(NamedTuple):
       l(1) = L(1),  l(t) = lam * L(t) + (1 - lam) * l(t - 1)
       l'(t) = l(t) - l(t - 1)
 
-    After a loss that is not finite neither is the value; the minimum stays.
+    A loss that is not finite makes the value not finite; the minimum stays.
     """
     t, value, derivative = self.t + 1, float(loss), 0.0
     if t > 1:
@@ -86,8 +86,8 @@ class SmoothedLossRule(Checked, SwitchingRule):
                  m * l'(t) + l(t) >= min l + eps2                   (case 2)
     S(t) = 0  otherwise, and S(1) = 0.
 
-  After a loss that is not finite S is 1, also at t = 1; in the thesis every
-  comparison with it is false and a diverged cycle runs to its end.
+  After a loss that is not finite S is 1, also at t = 1. In the thesis every
+  comparison with such a loss is false, and a diverged cycle runs to its end.
 
   Source: thesis, section 3.3.1; the defaults are figure 3.7's.
   """
@@ -169,7 +169,7 @@ class Progress(Checked, SwitchingRule):
   min_share: Share = 0.3  # of the chain, before which it is not judged
   margin: NonNegative = 0.08  # share of the way that may always be missing
   gain: NonNegative = 0.3  # share of the way that a whole chain gains at least
-  window: NonNegative = 0.0  # share of it that must pass without a new best
+  window: NonNegative = 0.0  # of the chain, that must pass without a new best
 
   needs_target: ClassVar[bool] = True
   judges_chain: ClassVar[bool] = True

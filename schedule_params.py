@@ -33,7 +33,8 @@ class ScheduleParams(Checked):
     budget_factor: steps of the whole chain as a multiple of step_hint.
     reset: what the start of a further cycle does to the model.
     switching: the rule that ends cycles early.
-    early_switching: whether it may; its verdicts are logged in any case.
+    early_switching: whether the rule may end a cycle; its verdicts are logged
+      in any case.
     repeat: whether the last cycle follows again and again after the chain;
       else the run ends with the chain, whatever budget remains.
     relative_peak: scales the peaks to the size of the weights; the run then
@@ -41,8 +42,9 @@ class ScheduleParams(Checked):
     horizon: lays the cycles over the time budget. Each is at least three
       intervals between evaluations long, and its end waits for the evaluation
       of the annealed model, for at most the longest interval so far. A cycle
-      that fails begins the chain anew, at half of the rate. None, the thesis'
-      way: steps as planned, no waiting, the next cycle follows one that fails.
+      that fails begins the chain anew, at half of the rate. None is the thesis'
+      way: steps as planned, no waiting, and after a cycle that fails the next
+      cycle.
     dropout_rate: probability, or None for the workload's own; in force where
       model_fn takes it (main). In v0.5.0 the runner builds the model.
     label_smoothing: passed to the workload's loss function.
@@ -81,7 +83,7 @@ THESIS = ScheduleParams(
 # The thesis' method in today's ruleset: cycles that double in length over the
 # time budget, soft resets, peaks in proportion to the weights, and a rule that
 # abandons a chain that will not reach the target. The optimizer's numbers are
-# those of the self-tuning winner of 2024.
+# from the self-tuning winner of 2024.
 SOFT_RESET = ScheduleParams(
   cycles=tuple(
     Cycle(0.0025, length, warmup_factor=0.02, decay=Cooldown(share=0.1))
@@ -102,8 +104,9 @@ SOFT_RESET = ScheduleParams(
   relative_peak=RelativePeak(share=0.06),
   horizon=TimeHorizon(slack=0.03, margin=0.1),
 )
-# The same with orthogonalised steps inside the cycles, Muon with an average; a
-# chain with a new best within the last .06 of its length is not abandoned.
+# SOFT_RESET with another optimizer, Muon with an average: its steps are
+# orthogonalised. A chain with a new best within the last .06 of its length is
+# not abandoned.
 MUON = dataclasses.replace(
   SOFT_RESET,
   cycles=tuple(

@@ -1,10 +1,11 @@
 """The soft reset: how much of a model is replaced, and how.
 
-  tau        the remaining share of the way from an untrained model to the
-  target params  <- (1 - tau) * params + tau * fresh params moments <- (1 - tau
-  * alpha) * moments
+  tau: the remaining share of the way from an untrained model to the target
 
-What that means for each leaf of a model is in `engine.model_reset`.
+  params  <- (1 - tau) * params + tau * fresh params
+  moments <- (1 - tau * alpha) * moments
+
+What a reset does to each leaf of a model is in `engine.model_reset`.
 
 Source: thesis, section 3.3.2.
 """
@@ -42,8 +43,8 @@ FULL = ResetPlan(1.0, 0.0, False)
 class Reset(Protocol):
   """What the start of a further cycle does to the model.
 
-  A reset inherits from this class. One that measures the way to the target says
-  so by `needs_target`, and has a `tau` of its own.
+  A reset inherits from this class. A reset that measures the way to the target
+  says so by `needs_target`, and has a `tau` of its own.
   """
 
   needs_target: ClassVar[bool] = False
@@ -64,10 +65,11 @@ class SoftReset(Checked, Reset):
 
     tau = min(max(remaining, 0), 1) * max(0, 1 - fade * share of the run over)
 
-  With an `expected` progress e, a shape that does not fall and stays in [0, 1],
-  of the share f of the run that is over, the way to the target is that to the
-  progress which is due: 1 - (1 - remaining) / e(f), and 0 where e(f) is 0. For
-  a metric that rises it is the way to a target of e(f) times the run's.
+  With an `expected` progress e, the way is measured to the progress that is
+  due, not to the target. e is a shape of the share f of the run that is over.
+  It does not fall and stays in [0, 1]. The remaining way is 1 - (1 - remaining)
+  / e(f), and 0 where e(f) is 0. For a metric that rises, the result is the way
+  to a target of e(f) times the run's target.
 
   Source: thesis, section 3.3.2, whose outlook proposes the expected progress;
   fade is ours: the remaining steps would not make up for a late reset.
@@ -91,7 +93,7 @@ class SoftReset(Checked, Reset):
       check(is_rising and is_share, 'expected', self.expected, must_be)
 
   def _due(self, passed: float) -> float:
-    """The share of the way that is due by a share of the run; 1 without any."""
+    """The share of the way that is due; 1 without an `expected` progress."""
     due: Any = 1.0 if self.expected is None else self.expected(passed)
     return float(due)
 
@@ -142,9 +144,9 @@ def blend(
 ) -> jax.Array:
   """keep * old + share * fresh, which add up to 1; exact at both ends.
 
-  Selected, not multiplied, where a product could be 0 * NaN: share = 0 and
-  keep = 1 give old, keep = 0 gives fresh. Integers, which cannot be blended,
-  change at keep = 0 only. The result has old's shape and dtype; it is computed
+  A product could be 0 * NaN, so the ends are selected: share = 0 and keep = 1
+  give old, keep = 0 gives fresh. Integers cannot be blended; they change at
+  keep = 0 only. The result has old's shape and dtype; it is computed
   in that precision, but at least in float32.
   """
   new = fresh.astype(old.dtype)

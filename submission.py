@@ -1,8 +1,8 @@
 """AlgoPerf self-tuning submission: learning-rate cycles with soft resets.
 
 The functions that the benchmark calls, in both of its generations. They only
-translate: unpack, call `engine.run`, repack. An experiment is such a module,
-  too:
+translate: unpack, call `engine.run`, repack. A module of an experiment
+makes the same functions from other settings:
 
   (init_optimizer_state, update_params, prepare_for_eval, data_selection,
    get_batch_size) = make_submission(THESIS)
@@ -160,7 +160,8 @@ def get_batch_size(workload_name: str) -> int:
   """The global batch size of a workload, or of a variant such as ogbg_gelu.
 
   Raises:
-    ValueError: if the name begins with that of no workload of the benchmark.
+    ValueError: if the name does not begin with the name of a workload of the
+      benchmark.
   """
   known = [n for n in _BATCH_SIZES if f'{workload_name}_'.startswith(f'{n}_')]
   names = f'one of {", ".join(_BATCH_SIZES)}, or a variant of it'

@@ -1,6 +1,6 @@
 """What an optimizer does: how its state begins, and what flows where in a step.
 
-It is traced, and nothing is computed; see `dependence`.
+The optimizer is traced, and nothing is computed; see `dependence`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .dependence import Argument, Origin, origins
 
 Build = Callable[[Step], Any]  # makes the transformation of one step
 ArrayShape = tuple[int, ...]
-# What optax's transformations ask for besides gradients: in turn, until one fits.
+# What optax's transformations ask for besides gradients: in turn, until one
+# fits.
 _LINE_SEARCH = ('value', 'grad', 'value_fn')
 _ASKED = ((), _LINE_SEARCH, ('obj_fn',), (*_LINE_SEARCH, 'obj_fn'))
 # What an optimizer may raise when it is traced.
@@ -47,7 +48,7 @@ class Inputs(NamedTuple):
 class Leaf(NamedTuple):
   """A leaf of an optimizer's state, and what flows into and out of it.
 
-  Parameters and leaves are meant by their numbers, in the order of their trees.
+  Parameters and leaves stand here as numbers, in the order of their trees.
   """
 
   number: int
@@ -69,7 +70,7 @@ class Behaviour(NamedTuple):
   targets: list[Any]  # paths of the parameters
   shapes: list[ArrayShape]  # of those that have a gradient of their own
   leaves: list[Leaf]  # of the state
-  # For each parameter, whether its update takes the rate, and its own gradient;
+  # For each parameter, whether its update takes the rate and its own gradient;
   # empty if a step needs arguments that only the loop knows.
   updates: list[tuple[bool, bool]]
 
@@ -187,7 +188,7 @@ def _traced_step(
 
   def loss(params: Any, **_: Any) -> Any:
     leaves = jax.tree_util.tree_leaves(params)
-    # Of the fourth power the second derivatives depend on the parameters too.
+    # Even the second derivatives of a fourth power depend on the parameters.
     return sum(jnp.sum(leaf**4) for leaf in leaves)
 
   def step(
@@ -268,9 +269,9 @@ def _folded(bits: int, count: int) -> frozenset[int]:
 def frozen_in(behaviour: Behaviour) -> list[bool]:
   """For each parameter, whether the optimizer leaves it untrained.
 
-  It trains what it updates by the leaf's own gradient and the learning rate. An
-  optimizer whose update wants arguments that only the loop knows is taken to
-  train everything.
+  An optimizer trains a parameter if it updates the parameter by the learning
+  rate and the parameter's own gradient. An optimizer whose update asks for
+  arguments that only the loop knows counts as one that trains everything.
 
   Raises:
     ValueError: if no update depends on the learning rate.

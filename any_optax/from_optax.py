@@ -57,8 +57,8 @@ class FromOptax(Checked, Optimizer):
   Attributes:
     name: of the function.
     arguments: of it, by their names; they are kept as pairs, in order of names.
-    weight_decay: its argument of this name, where it has one; None: optax's own.
-      It follows `Cycle.weight_decay`, and decays of other names do not.
+    weight_decay: the function's argument of this name; None: optax's default.
+      It follows `Cycle.weight_decay`. Weight decays of other names do not.
     l2: c, where c times the parameters is added to the gradients first: the
       gradient of c / 2 times the sum of their squares.
 
@@ -67,8 +67,8 @@ class FromOptax(Checked, Optimizer):
       if a reset could not tell what to do with the state, or the learning rate
       changes nothing.
 
-  Source: the optimizers of Cerebras' modelzoo by name; l2: Loshchilov and Hutter
-  2019, "Decoupled weight decay regularization", algorithm 2.
+  Source: the optimizers of Cerebras' modelzoo by name; l2: Loshchilov and
+  Hutter 2019, "Decoupled weight decay regularization", algorithm 2.
   """
 
   name: str
@@ -155,7 +155,7 @@ class FromOptax(Checked, Optimizer):
       ValueError: if a reset could not tell, or no rate changes the updates.
     """
     try:
-      # In a submission, its update is given no loss.
+      # In a submission, the update takes no loss.
       tx = self.build(Step(np.float32(0)))
       jax.eval_shape(lambda p: tx.update(p, tx.init(p), p), params)
       behaviour = behaviour_of(self.build, params)
@@ -170,7 +170,7 @@ class FromOptax(Checked, Optimizer):
 
 
 def _is_optimizer(function: Any) -> bool:
-  """Whether it is a function of a learning rate."""
+  """Whether this is a function of a learning rate."""
   if not callable(function) or isinstance(function, type):
     return False
   try:

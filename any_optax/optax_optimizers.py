@@ -1,4 +1,4 @@
-"""Any optax optimizer, as loops bring it: its rate, and what a reset does."""
+"""Any optax optimizer that a loop hands over: its rate, and other schedules."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def build_of(
   weight_decay: float,
   scheduled: Mapping[str, Scheduled] | None = None,
 ) -> Build:
-  """How an optimizer is built with what a step is told.
+  """How an optimizer is built from a `Step`.
 
   Args:
-    optimizer: a callable of learning_rate, or of another first argument, and, if
-      it likes, weight_decay; a transformation with a learning_rate of
-      optax.inject_hyperparams; or an `Optimizer` of
-      this project.
+    optimizer: a callable of learning_rate, or of another first argument, and,
+      if it likes, weight_decay; a transformation with a learning_rate of
+      optax.inject_hyperparams; or an `Optimizer` of this project.
     params: tree of jax.ShapeDtypeStruct, such as will be trained.
-    weight_decay: for a callable that takes one of this name.
+    weight_decay: for a callable with an argument of this name.
     scheduled: arguments of a callable that follow a shape; see `scheduled_in`.
 
   Returns:
-    A function of a `Step`. The state of what it makes may be donated, saved and
-    restored: its arrays are strongly typed, and none is in it twice.
+    A function of a `Step` that makes a transformation. The transformation's
+    state may be donated, saved and restored: its arrays are strongly typed, and
+    no array is in it twice.
 
   Raises:
     ValueError: if several learning rates are injected and the first one is 0.
@@ -138,8 +138,8 @@ def scheduled_in(
 
   Args:
     optimizer, weight_decay: see `build_of`.
-    schedules: shapes by the names of arguments. An argument's own value is what
-      is bound to it, its default or, for a free weight_decay, the one given.
+    schedules: shapes by the names of arguments. An argument's own value is its
+      bound value, its default or, for a free weight_decay, `weight_decay`.
 
   Raises:
     ValueError: if the optimizer is no callable, or has no such argument with a
@@ -161,7 +161,7 @@ def scheduled_in(
 
 
 def _ratios(optimizer: Any, params: Any) -> dict[str, float]:
-  """By path, each injected learning rate of a state over the first of them."""
+  """By path, each injected learning rate of a state over the first rate."""
 
   def rates(params: Any) -> list[tuple[str, Any]]:
     leaves = jax.tree_util.tree_flatten_with_path(optimizer.init(params))[0]
@@ -184,8 +184,8 @@ def _ratios(optimizer: Any, params: Any) -> dict[str, float]:
   if not math.isfinite(numbers[0]) or numbers[0] == 0:
     shown = ', '.join(f'{rate:g}' for rate in numbers)
     raise ValueError(
-      f'its injected learning rates are {shown}: the others keep their ratio to '
-      'the first one, which must not be 0'
+      f'its injected learning rates are {shown}: the others keep their ratio '
+      'to the first one, which must not be 0'
     )
   return {path: rate / numbers[0] for path, rate in zip(paths, numbers)}
 
@@ -205,7 +205,8 @@ def _injected(optimizer: Any, ratios: Mapping[str, float], rate: Any) -> Any:
 
 
 def _with_extra_args(optimizer: Any) -> Any:
-  """The transformation, taking and ignoring further arguments if it must."""
+  """The transformation with an update that takes further arguments, and may
+  ignore them."""
   support = getattr(optax, 'with_extra_args_support', lambda it: it)
   # optax.MultiSteps is not of this type, and takes further arguments.
   is_bare = isinstance(optimizer, optax.GradientTransformation)

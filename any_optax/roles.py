@@ -160,7 +160,7 @@ def stands_beside(leaf: Leaf, context: Context) -> bool:
 
 
 def stands_alone(leaf: Leaf, context: Context) -> bool:
-  """It is none of these. Example: the count of optax.scale_by_schedule."""
+  """No question above has the answer yes. Example: a schedule's own count."""
   return True
 
 
@@ -176,7 +176,8 @@ QUESTIONS: tuple[tuple[Callable[[Leaf, Context], bool], int], ...] = (
   (stands_beside, COUNT),
   (stands_alone, KEPT),
 )
-# A blended model may leave these without a meaning.
+# Where a reset blends the model, the leaves of these questions may lose their
+# meaning.
 NO_BLEND = (remembers_steps, remembers_a_loss)
 
 
@@ -190,7 +191,8 @@ def roles_of(
   Args:
     behaviour: of the optimizer.
     frozen: for each parameter, whether no reset touches it. An iterate that
-      begins with such parameters alone is a count: it begins anew from them.
+      begins with such parameters alone counts as a count: it begins anew from
+      them.
     declared: path of a leaf -> its role, of an optimizer that names them.
   """
   numbers = zip(range(len(behaviour.shapes)), frozen)
@@ -213,7 +215,7 @@ def roles_of(
 def _fits(shape: ArrayShape, other: ArrayShape) -> bool:
   """Whether a shape is another one with axes left out, or of length 1.
 
-  As a factored moment has it: rows (8,) and columns (1, 2) of (8, 2).
+  Example: a factored moment has rows (8,) and columns (1, 2) of (8, 2).
   """
   if not shape:
     return True
@@ -224,10 +226,10 @@ def _fits(shape: ArrayShape, other: ArrayShape) -> bool:
 
 
 def _homes(path: Any, targets: set[Any]) -> Iterator[Any]:
-  """The paths of the nodes that a moment, a tree like the parameters, is in.
+  """The paths of the nodes that contain a moment, a tree like the parameters.
 
   Args:
-    path: of a leaf of it.
+    path: of a leaf of the moment.
     targets: paths of the parameters.
   """
   # Behind the parameter's path there may be one more index, as in SM3.

@@ -1,1 +1,1 @@
-"""The console script `reset-cycles`; research/ has the commands of its questions."""
+"""The console script `reset-cycles`; research/ has commands of its own."""

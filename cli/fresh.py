@@ -1,7 +1,7 @@
-"""What a submission is: its settings.
+"""The settings of a submission, as text.
 
-`reset-cycles export` runs this file in a process of its own, which imports what was
-exported and cannot import the project.
+`reset-cycles export` runs this file in a process of its own. The process
+imports the exported submission, and cannot import the project.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def settings_text(settings: Any) -> str:
-  """Settings as text, by the code of the package that they are from."""
+  """Settings as text, by the code of the package that defines them."""
   package = type(settings).__module__.rpartition('.')[0]
   plain = importlib.import_module(f'{package}.engine.records').as_plain(
     settings
@@ -23,7 +23,7 @@ def settings_text(settings: Any) -> str:
 
 
 def main(hidden: str, module: str, folder: str, *path: str) -> None:
-  """Prints the description of a module, one package being out of sight."""
+  """Prints the description of a module while one package cannot be imported."""
   sys.path = [folder, *sys.path, *path]
   sys.modules[hidden] = None  # type: ignore[assignment]  # as if it was missing
   settings = importlib.import_module(module).init_optimizer_state.settings

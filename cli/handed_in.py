@@ -1,4 +1,4 @@
-"""The folder that is handed in: the files as they stand, and the line in force."""
+"""The folder that is handed in: files as they stand, and the line in force."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IN_FORCE = 'SCHEDULE_PARAMS'
 def modules(
   start: pathlib.Path, changed: Mapping[pathlib.Path, bytes]
 ) -> dict[pathlib.Path, bytes]:
-  """The texts of a file and of what it imports from its folder and this package.
+  """The texts of a file and of its imports from its folder and this package.
 
   Imports for types, and those inside functions, count as well.
   """
@@ -80,16 +80,17 @@ def contents(
 ) -> dict[str, bytes]:
   """The files of a submission, by their paths in its folder.
 
-  With a search space, it is one for the external ruleset. The form names and
-  describes MUON; other settings get their name in its place.
+  With a search space, the submission is for the external ruleset. The form
+  names and describes MUON; other settings get their own name and description.
 
-  There is no `__init__.py` above the submission's own: the benchmark needs none, and
-  would take the `__pycache__` next to one for a submission. An own file that has the
-  settings becomes `submission.py`, and this package a folder beside it.
+  There is no `__init__.py` above the submission's own. The benchmark does not
+  need one, and would take the `__pycache__` beside it for a submission. A
+  user's file with the settings becomes `submission.py`, and this package a
+  folder beside it.
 
   Raises:
-    ValueError: if the settings cannot be put in force, or what the own file
-      imports cannot be taken along.
+    ValueError: if the settings cannot be put in force, or a module that
+      the user's file imports cannot be taken along.
   """
   from ..schedule_params import MUON
 
@@ -189,7 +190,7 @@ def _assignment(settings: ScheduleParams) -> str:
 
 
 def _classes(value: Any) -> set[type]:
-  """The classes of a setting and of all that is in it."""
+  """The classes of a setting and of its fields, at any depth."""
   if isinstance(value, tuple):
     return set().union(*map(_classes, value))
   if not dataclasses.is_dataclass(value):
@@ -199,7 +200,7 @@ def _classes(value: Any) -> set[type]:
 
 
 def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
-  """An own module that imports this package from the folder it is put in.
+  """A user's module, importing this package from the folder that it is put in.
 
   ValueError for an import that has no relative form.
   """
@@ -209,8 +210,8 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
     if isinstance(node, ast.Import):
       if any(f'{a.name}.'.startswith(f'{_PACKAGE}.') for a in node.names):
         raise ValueError(
-          f'{path}, line {node.lineno}: write `from {_PACKAGE} import …`, which '
-          f'an export makes relative, for `import {_PACKAGE}`.'
+          f'{path}, line {node.lineno}: write `from {_PACKAGE} import …`, '
+          f'which an export makes relative, for `import {_PACKAGE}`.'
         )
     elif isinstance(node, ast.ImportFrom):
       start = _offset(text, node.lineno, node.col_offset)
@@ -229,9 +230,9 @@ def _relative(path: pathlib.Path, text: bytes, folder: pathlib.Path) -> bytes:
 def check_imports(
   folder: pathlib.Path, module: str, settings: ScheduleParams
 ) -> None:
-  """Imports what was exported where this package cannot be, and compares.
+  """Imports an exported submission where this package is missing, and compares.
 
-  ValueError if it cannot be imported, or has other settings.
+  ValueError if the submission cannot be imported, or has other settings.
   """
   absolute = map(pathlib.Path, filter(os.path.isabs, sys.path))
   others = [path for path in absolute if path.resolve() != ROOT]

@@ -17,8 +17,9 @@ from ..views import paths
 def plot(folder: pathlib.Path) -> None:
   """Draws metric.png of every trial in a folder.
 
-  Of this runner or the benchmark's: validation metric and target, resets with
-  tau, early switches, learning rate. The trials may be anywhere below it.
+  The picture has validation metric and target, resets with tau, early switches
+  and the learning rate. The trials, of this runner or the benchmark's, may be
+  anywhere below the folder.
   """
   with errors.ended_by_signals():
     from ..views import run_plot
@@ -37,8 +38,9 @@ def report(
 ) -> None:
   """Writes one HTML page about all trials in folders.
 
-  Of this runner or the benchmark's, also while they run: metric against target,
-  cycles with their rates, events with their reasons, tau, settings.
+  The page has the metric against the target, cycles with their rates, events
+  with their reasons, tau, and settings. The trials, of this runner or the
+  benchmark's, may still run.
   """
   page = paths.new_file(out, overwrite, '.html', '.htm')
   trials = {

@@ -1,7 +1,7 @@
 """Parts of a user's own, tried once before anything is trained.
 
-What a part should not have returned is noticed late, in code that is not its own.
-Here one line names the class and the method.
+A wrong return value would be noticed late, in this package's code. Here one
+line names the class and the method.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ _PACKAGE = __name__.partition('.')[0]
 
 
 def settings_of(submission: LoadedSubmission) -> ScheduleParams | None:
-  """The settings that it was made with; None if not by make_submission."""
+  """The settings of a submission; None unless make_submission made it."""
   settings = getattr(submission.init_optimizer_state, 'settings', None)
   return settings if isinstance(settings, ScheduleParams) else None
 
 
 def rehearse(settings: ScheduleParams | None) -> None:
-  """Calls the methods of the parts that are not this package's, if there are any.
+  """Calls the methods of the parts that a user has written, if there are any.
 
   Raises:
-    ValueError: names class and method, what it returned and what would be right.
-      What the methods raise passes.
+    ValueError: names class and method, the value returned and what would be
+      right.
+    Exception: whatever a method raises.
   """
   if settings is None:
     return
@@ -110,7 +111,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
 
 
 def _own(part: Any, method: str) -> Iterator[Any]:
-  """The part, or those inside it, that have the method and are not the package's."""
+  """The part, or parts inside it, with the method and from another package."""
   if isinstance(part, (tuple, list)):
     for one in part:
       yield from _own(one, method)

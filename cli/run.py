@@ -60,10 +60,11 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 def run(**options: Any) -> int:
   """Trains a workload with a submission.
 
-  By the benchmark's rules; flags of its submission_runner.py mean the same. Its
-  log files, the submission's own and metric.png go to
-  <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/; those of further
-  trials under the external ruleset to trial_2/ and so on, each with hparams.json.
+  The run follows the benchmark's rules. The flags of the benchmark's
+  submission_runner.py mean the same here. Log files and metric.png go to
+  <experiment_dir>/<experiment_name>/<workload>_jax/trial_1/. Further trials
+  under the external ruleset write to trial_2/ and so on, each with
+  hparams.json.
   """
   run_options = RunOptions(**options)
   with errors.ended_by_signals():

@@ -39,7 +39,7 @@ _settings = option(
 def _read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
   """A name that can be a folder's, a file's step_hint, and the settings.
 
-  ValueError if what is given is neither a name nor a file of settings.
+  ValueError for a text that is neither a name nor a file of settings.
   """
   from ..core.checks import did_you_mean
   from ..research.thesis.settings import RUNS
@@ -82,8 +82,8 @@ def schedule(
 ) -> None:
   """Shows the learning rate that a chain of cycles plans.
 
-  Its cycles, their phases and checkpoints, what of them evaluations decide, and
-  a picture.
+  The cycles, their phases and checkpoints, what evaluations may change, and a
+  picture.
   """
   if step_hint is None and not (settings or '').endswith('.json'):
     raise click.UsageError(
@@ -137,9 +137,9 @@ def export(
   With --ruleset=external it is <out>/external_tuning/<name>, and has the search
   space, whose points and ends of ranges are tried on the settings first.
 
-  The modules that submission.py imports, as they stand, with the chosen settings
-  in force; submission_info.yml and the licence. The command imports the folder
-  where this project cannot be found before it says that it is done.
+  The folder has the modules that submission.py imports, as they stand, with the
+  chosen settings in force, submission_info.yml and the licence. At the end the
+  command imports the folder where this project cannot be found.
   """
   folder = out.resolve()
   if folder == pathlib.Path.cwd():  # which is replaced: a shell would be lost
@@ -181,8 +181,8 @@ def export(
     )
   print(
     f'{folder / place}: {title}, {len(code)} modules with {lines:,} lines, and '
-    f"{len(contents) - len(code)} other files. Copied to the benchmark's folder "
-    f'submissions/, its runner takes:\n  {ruleset_flags} '
+    f'{len(contents) - len(code)} other files. Copied to the '
+    f"benchmark's folder submissions/, its runner takes:\n  {ruleset_flags} "
     f'--submission_path={whole}/submission.py\n'
     f'Write the authors into {handed_in.FORM} before handing it in.'
   )
@@ -193,7 +193,8 @@ def _read_space(
 ) -> bytes | None:
   """The file of a search space, whose values the settings take; None without.
 
-  ValueError if one is given under the self-tuning ruleset, or they do not.
+  ValueError for a search space under the self-tuning ruleset, or for values
+  that the settings do not take.
   """
   if ruleset == 'self':
     if path:

@@ -99,7 +99,7 @@ def _warn(text: str) -> None:
 
 
 def _draw(log_dir: pathlib.Path) -> None:
-  """Draws metric.png; what is damaged or has no room costs the picture only."""
+  """Draws metric.png; a damaged file or a full disk costs the picture only."""
   try:
     run_plot.save_metric_plot(log_dir)
   except (ValueError, OSError, MemoryError) as e:
@@ -110,7 +110,8 @@ def _draw(log_dir: pathlib.Path) -> None:
 class _Watch(runner.Observer):
   """Prints lines, or moves a bar.
 
-  A submission reacts to an evaluation at its next step; both are told then.
+  A submission reacts to an evaluation at its next step. The evaluation and the
+  reaction are printed then.
   """
 
   def __init__(self, trial: Trial, log_dir: pathlib.Path) -> None:
@@ -135,7 +136,7 @@ class _Watch(runner.Observer):
     self._evaluated = (trial.global_step, seconds)
 
   def on_step(self, trial: Trial) -> None:
-    """Tells what was logged since the last step."""
+    """Prints what was logged since the last step."""
     is_new = self._num_rows != self._logger.num_rows
     evaluated_now = self._evaluated and self._evaluated[0] == trial.global_step
     if is_new and not evaluated_now:
@@ -143,7 +144,7 @@ class _Watch(runner.Observer):
     self._bar.update(1)
 
   def close(self) -> None:
-    """Tells what has not been told."""
+    """Prints what has not been printed."""
     self._tell()
     self._bar.close()
 
@@ -166,7 +167,7 @@ class _Watch(runner.Observer):
   def _state(self) -> str:
     """The target metric and, if the submission logs them, rate and cycle.
 
-    The rate is that of the step after the last evaluation, if there is one.
+    The rate belongs to the step after the last evaluation, if there is one.
     """
     latest, name = self._logger.latest, self._trial.workload.target_metric_name
     metric, rate = latest.get(f'validation/{name}'), latest.get('learning_rate')
@@ -181,7 +182,7 @@ class _Watch(runner.Observer):
 
 
 def _summary(trial: Trial, log_dir: pathlib.Path) -> str:
-  """The closing summary; but for the events of cycles.csv it needs no file."""
+  """The closing summary; the one file that it reads is cycles.csv."""
   workload, state = trial.workload, trial.train_state
   ended = 'both targets are reached'
   if not state['is_time_remaining']:

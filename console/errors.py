@@ -1,4 +1,4 @@
-"""How a command ends before its time: whose errors are told how, and Ctrl-C."""
+"""How a command ends early: by an error of its user's, or by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USERS = (ValueError, OSError, RuntimeError, OverflowError, MemoryError)
 
 
 class RunFailed(Exception):
-  """Something went wrong after training had begun; the message is for a user."""
+  """An error after training has begun; the message is for a user."""
 
 
 class SetupError(click.ClickException):
@@ -35,11 +35,11 @@ def setup_phase(
   """Turns the errors of a set-up into SetupErrors; also a decorator.
 
   Only code before the first training step belongs inside: there, such an error
-  means bad input. In a training step it is a bug and keeps its traceback. What a
-  submission or a workload of the user's raises is its author's to fix.
+  means bad input. In a training step such an error is a bug and keeps its
+  traceback. Errors in a user's submission or workload name the user's file.
 
   Raises:
-    RunError: for an error in the user's own code that is none of its input.
+    RunError: for an error in the user's own code that is not bad input.
   """
   own_code: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
   if workload is not None:
@@ -76,8 +76,8 @@ def describe(error: BaseException) -> str:
 def ended_by_signals() -> contextlib.AbstractContextManager[None]:
   """Inside the block Ctrl-C and its like end the process immediately.
 
-  For imports and plans: nothing has been written yet, and a KeyboardInterrupt can
-  get lost in a callback.
+  The block is for imports and plans. Nothing has been written yet, and a
+  KeyboardInterrupt can get lost in a callback.
   """
   return handled(_end, *ENDING)
 

@@ -52,7 +52,7 @@ class _Path(click.Path):
 
 
 def completes(words: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-  """Completes one of some words, or the last of several with commas."""
+  """Completes a word, or the last of several words with commas between them."""
 
   def complete(
     ctx: click.Context, param: click.Parameter, incomplete: str
@@ -92,7 +92,7 @@ def read_seeds(text: str) -> list[int]:
 
 
 def read_names(flag: str, text: str | None, known: Iterable[str]) -> list[str]:
-  """Names with commas between them, each once; all known ones for None.
+  """Names with commas between them, each once; all known names for None.
 
   Raises:
     ValueError: for a name that is not known.
@@ -104,7 +104,7 @@ def read_names(flag: str, text: str | None, known: Iterable[str]) -> list[str]:
 
 
 def command(function: Callable[..., None]) -> click.Command:
-  """Makes a command that itself trains nothing: errors are bad input."""
+  """Makes a command that trains nothing itself: errors mean bad input."""
   return click.command(cls=Command)(errors.setup_phase()(function))
 
 

@@ -90,8 +90,9 @@ def rate_at(clock: CycleClock, cycles: Sequence[PlannedCycle]) -> jax.Array:
   length = jnp.where(is_warmup, warmup_steps, steps - warmup_steps)
   x = jnp.clip(passed / jnp.maximum(length, 1.0), 0.0, 1.0)
   factor = jnp.float32(0.0)
-  # All are computed and one is taken: on a GPU a lax.switch would have the host
-  # wait for the index, at every step. XLA computes equal shapes once.
+  # The rates of all cycles are computed, and one of them is taken. With a
+  # lax.switch on a GPU the host would wait for the index at every step. XLA
+  # computes equal shapes once.
   for i, (_, _, cycle) in enumerate(cycles):
     rise, fall = cycle.warmup(x), cycle.decay(x, warmup_steps / steps)
     factor_of_cycle = jnp.where(is_warmup, rise, fall).astype(jnp.float32)
@@ -111,8 +112,8 @@ def share_passed(words: Any) -> jax.Array:
 def weight_decay(words: Any, cycles: Sequence[PlannedCycle]) -> ArrayLike:
   """The factor on the weight decay of the step that a clock counts.
 
-  The number 1.0, and no array, if no cycle schedules it: then nothing in a step
-  changes. Else float32, of shape ().
+  The number 1.0, not an array, if no cycle schedules the weight decay: a step
+  then compiles as without a schedule. Else float32, of shape ().
   """
   shapes = [planned.cycle.weight_decay for planned in cycles]
   if all(shape == Constant() for shape in shapes):

@@ -54,7 +54,7 @@ class Devices:
   def spread(
     self, fn: Callable[[jax.Array], jax.Array], stack: jax.Array
   ) -> jax.Array:
-    """fn of a stack, its members shared out over the devices; in a train step.
+    """fn(stack), with the members shared out over the devices; in a train step.
 
     Args:
       fn: of each member of a stack by itself, such as a vmapped function; keeps

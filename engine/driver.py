@@ -28,7 +28,7 @@ Fresh = Callable[[int], tuple[Any, Any]]
 
 
 class Outcome(NamedTuple):
-  """What holds for the step about to be taken."""
+  """The model, the control and the events before the step about to be taken."""
 
   params: Any
   model_state: Any
@@ -114,6 +114,7 @@ def saved_state(
     control, step, config: give the words of clock and control.
     devices: where these are put.
   """
-  # One by one: under pmap that compiles what every later call needs.
+  # Word arrays are put one by one: under pmap that compiles what every later
+  # call needs.
   words = map(devices.put, words_of(control, config, step))
   return ClockedState(inner, *words)

@@ -1,7 +1,7 @@
 """A reset of a model on the devices: one blend, compiled as one program.
 
-What a run begins with is (parameters, statistics, optimizer.init(parameters)).
-A reset blends every leaf with the one there:
+A run begins with (parameters, statistics, optimizer.init(parameters)). A reset
+blends every leaf with the leaf at the same place in such a beginning:
 
   leaf <- keep * leaf + share * fresh leaf
 
@@ -9,7 +9,7 @@ A reset blends every leaf with the one there:
   moments, which begin at 0           keep 1 - alpha * tau
   counts (of the bias correction)     kept, or begun anew in a full reset: with
                                       moments kept, updates would change scale
-  what is kept (frozen parameters)    always kept
+  frozen parameters                   always kept
 
 Source: thesis, sections 3.1 (figure 3.2) and 3.3.2.
 """
@@ -56,7 +56,7 @@ def role_in(of_state: RoleOf, frozen: Collection[Any] = ()) -> RoleOf:
   """What a reset does to the leaf at a path of a `Model`.
 
   Args:
-    of_state: says it of the paths of the optimizer's state; see
+    of_state: the same for the paths of the optimizer's state; see
       `Optimizer.roles`.
     frozen: key paths of the parameters that are kept.
   """
@@ -92,7 +92,7 @@ class ModelReset:
     init: Callable[[Any], Any],  # parameters -> optimizer state, as at a start
     model: Model,  # laid out on the devices, as it will be trained
   ) -> None:
-    """Compiles them, so that a reset compiles nothing."""
+    """Compiles the programs before the first step; a reset compiles nothing."""
     self.devices = devices
     self._reset = functools.partial(_blended, role_of, init)
     self._look = functools.partial(_is_finite, role_of, init)
@@ -113,8 +113,8 @@ class ModelReset:
   def _programs_for(self, model: Model) -> tuple[Programs, Model]:
     """The programs, and the model in their containers.
 
-    The runner may have changed the containers. A first step that has changed
-    the statistics is the one reason to compile anew.
+    The runner may have changed the containers. Programs are compiled anew only
+    if the first step has changed the statistics.
     """
     if _types(model) != self._programs.types:
       self._programs = self._compiled(model)
@@ -134,8 +134,8 @@ class ModelReset:
     Args:
       fresh: (params, model_state) of a new initialisation, on the host, without
         device axis. Where model_state does not fit (as in main's cifar, or
-        where the first step added it), the old statistics are kept, as the
-        coming batches update them, but values that are not finite become zero.
+        where the first step added it), the old statistics are kept: the coming
+        batches update them. Values that are not finite become zero.
       model, reset_plan: what is reset, and how; the result is laid out like it.
 
     Returns:
@@ -205,7 +205,7 @@ def _blended(
     kept = jnp.where(jnp.isfinite(old), old, jnp.zeros_like(old))
     return jnp.where(has_statistics > 0, mixed, kept)
 
-  # What belongs to a kept parameter is begun anew from that one.
+  # The optimizer's state of a kept parameter is begun anew from the parameter.
   params = tree_util.tree_map_with_path(
     lambda path, old, new: old if role_of(path) == KEPT else new,
     Model(model.params, None, None),
@@ -232,8 +232,8 @@ def _is_finite(
 ) -> jax.Array:
   """Whether all that a reset may replace is finite.
 
-  A count need not be where it begins as it is, as the least loss so far does.
-  Leaves of one shape are joined first: to compile a sum for each takes seconds.
+  A count may be infinite if it begins so, as the least loss so far does. Leaves
+  of one shape are joined first: to compile a sum for each leaf takes seconds.
   """
   leaves = tree_util.tree_flatten_with_path(model)[0]
   seen = [

@@ -1,8 +1,8 @@
 """lr_schedule.png: the learning rate of a run, as far as it is known.
 
-Before the first step that is the plan, as the thesis has it. A run that scales
-its peaks, abandons a cycle or lays its cycles over a time budget departs from
-it: its clocks tell how far it has come, and the rest of the chain follows at
+Before the first step the picture shows the plan, as the thesis does. A run that
+scales its peaks, abandons a cycle or lays its cycles over a time budget departs
+from it: its clocks tell the rates so far, and the rest of the chain follows at
 the last clock's pace.
 """
 
@@ -39,8 +39,8 @@ def pieces_of(chain: Chain, events: Sequence[Mapping[str, str]]) -> list[Piece]:
 
   Args:
     chain: the plan.
-    events: rows of cycles.csv, of which the clocks count; none for the plan
-      alone.
+    events: rows of cycles.csv, of which only the clocks count; empty for the
+      plan alone.
   """
   pieces = [
     Piece(
@@ -52,7 +52,8 @@ def pieces_of(chain: Chain, events: Sequence[Mapping[str, str]]) -> list[Piece]:
     for row in events
     if row['event'] in ('cycle_start', 'clock')
   ] or [Piece(0, chain.cycles[0].steps, 0, 0.0, 1.0, 1.0)]
-  # Each lasts up to the next one, and the last one up to its cycle's end.
+  # A piece lasts up to the next piece, and the last piece up to its cycle's
+  # end.
   following = zip(pieces, pieces[1:])
   cut = [a._replace(end=b.start) for a, b in following if a.start < b.start]
   pieces = [*cut, pieces[-1]]
@@ -71,7 +72,7 @@ def sampled(
 
   Args:
     chain: the plan.
-    pieces: of a run. Of a whole cycle, as many points are taken as `Chain.rates`
+    pieces: of a run. A whole cycle is drawn with as many points as `Chain.rates`
       has.
   """
   table, steps, rates = chain.rates, list[np.ndarray](), list[np.ndarray]()
@@ -93,7 +94,7 @@ def drawn(chain: Chain, pieces: Sequence[Piece] = ()) -> bytes:
 
   Args:
     chain: the plan.
-    pieces: of a run; none for the plan alone.
+    pieces: of a run; empty for the plan alone.
   """
   try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -41,9 +41,9 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
         a field of ScheduleParams, such as label_smoothing
         a path with __ for its dots, such as reset__fade, since a namedtuple's
           names have no dots; cycles__peak is of every cycle, and
-          optimizer__beta2 is the outermost beta2 in the optimizer, such as that
-          of what an average goes around.
-      None, or an empty one, is the self-tuning ruleset: nothing changes.
+          optimizer__beta2 is the outermost beta2 in the optimizer, such as the
+          beta2 of the optimizer inside an average.
+      None, or an empty mapping, is the self-tuning ruleset: nothing changes.
 
   Raises:
     ValueError: names the hyperparameter if it is unknown, is out of range, has
@@ -105,7 +105,7 @@ def _path_of(name: str, settings: ScheduleParams, setting: str) -> str:
 
 
 def _path_within(part: Any, name: str) -> str:
-  """Where the outermost field of a name is in a part; the name if it is nowhere."""
+  """The path of the outermost field of this name in a part, or the name."""
   to_visit = [('', part)]
   while to_visit:
     prefix, visited = to_visit.pop(0)

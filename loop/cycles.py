@@ -313,7 +313,8 @@ class Cycles:
     self._placement, reset = placement, placement.model_reset
     where = self._stage.start, reset.devices, is_any_chain
     control, steps = standing(content.opt_state, *where)
-    # Parameters are made where make_params puts them; a reset takes host values.
+    # Parameters are made where make_params puts them; a reset takes host
+    # values.
     fresh = lambda cycle: reset.devices.get(self._fresh(cycle))
     return Taken(Driver(self.config, reset, fresh), model, control, steps)
 

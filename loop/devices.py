@@ -23,14 +23,15 @@ from ..engine.model_reset import OPT_STATE
 class LoopDevices(Devices):
   """Parameters stay where they are, and everything else follows them.
 
-  What has a parameter's shape, and a path that ends with the parameter's, is
-  laid out like it: moments, iterates, fresh values. The rest is replicated. A
-  state that is spread further over the same devices, as in ZeRO-1, stays so.
+  A leaf that has a parameter's shape, and a path that ends with the parameter's
+  path, is laid out like the parameter: moments, iterates, fresh values. The
+  rest is replicated. A state that is spread further over the same devices, as
+  in ZeRO-1, stays so.
 
-  Parameters may lie on devices that no one mesh spans, as the stages of a
-  pipeline do. A compiled function then runs on the first device, its results go
-  back to where they belong, and the rest is on no device in particular, as jax
-  has what was never placed.
+  Parameters may lie on devices that no single mesh spans, as the stages of a
+  pipeline do. A compiled function then runs on the first device, and its
+  results go back to where they belong. The rest is uncommitted: on no device in
+  particular.
   """
 
   def __init__(self, params: Any, opt_state: Any = None) -> None:
@@ -63,7 +64,7 @@ class LoopDevices(Devices):
         self._spread[path] = sharding
 
   def _sharding(self, path: Any, leaf: Any) -> Sharding | None:
-    """Of a leaf that is spread by itself, or belongs to a parameter."""
+    """The sharding of a leaf that is spread, or belongs to a parameter."""
     if OPT_STATE in path:
       in_state = path[path.index(OPT_STATE) + 1 :]
       if in_state in self._spread:
@@ -93,7 +94,7 @@ class LoopDevices(Devices):
 
     def place(path: Any, leaf: Any) -> jax.Array:
       sharding = self._sharding(path, leaf)
-      # By way of the host, or it would stay tied to its device.
+      # By way of the host; else the array would stay tied to its device.
       if sharding is None:
         return jnp.array(self.get(leaf))
       return _laid_out(leaf, sharding)
@@ -127,7 +128,7 @@ class LoopDevices(Devices):
       with jax.disable_jit(False):
         if self._is_apart:
           return self.place(program(*jax.device_put((tree, *hosts), home)))
-        # Of several processes, each lays out its own part of the host values.
+        # Each of several processes lays out its own part of the host values.
         return program(tree, *map(self.place, hosts))
 
     return call

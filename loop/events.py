@@ -1,4 +1,4 @@
-"""What `Cycles` says: tuples of numbers, sentences as strings."""
+"""The events of `Cycles`: tuples of numbers, and sentences as strings."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class FreshModels:
     """Parameters and batch statistics, or None, for a cycle by its number.
 
     Raises:
-      TypeError: if a leaf is no array of real numbers.
+      TypeError: if a leaf is not an array of real numbers.
     """
     model = self.make_params(jax.random.fold_in(self.key, cycle))
     params, stats = model if self.has_batch_stats else (model, None)
@@ -56,7 +56,7 @@ def fresh_models(
     make_params, key, has_batch_stats: see `Cycles`.
 
   Raises:
-    ValueError: if the key is not one, or make_params cannot be traced.
+    ValueError: if the key is not a key, or make_params cannot be traced.
   """
   key = jax.random.PRNGKey(0) if key is None else key
   fold = lambda key: jax.random.fold_in(key, 0)  # compiled for the resets

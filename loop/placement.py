@@ -19,7 +19,7 @@ from .states import State
 
 
 class Placement(NamedTuple):
-  """Of the states that have parameters of one structure and layout."""
+  """The layout of states whose parameters have one structure and layout."""
 
   structure: Any  # of the parameters
   shardings: list[Sharding]  # of their leaves
@@ -42,8 +42,8 @@ def placed(
 ) -> tuple[Placement, Model]:
   """The model in a state, in the form that a compiled step returns.
 
-  Of a state that was restored, the optimizer's state gets back its containers
-  and its place. The reset is compiled anew only where the layout is.
+  In a restored state, the optimizer's state gets back its containers and its
+  place. The reset is compiled anew only if the layout is new.
 
   Args:
     state: its parameters are where they are to be.
@@ -59,7 +59,7 @@ def placed(
   shardings = [leaf.sharding for leaf in tree_leaves(params)]
   # A checkpoint may have lists where the optimizer makes tuples.
   form: Any = tree_structure(jax.eval_shape(begin, params))
-  # Copies, since an array that turns up twice could not be donated.
+  # Copies, since an array that is there twice could not be donated.
   params = tree_map(jnp.copy, params)
   devices = LoopDevices(params, state.opt_state.inner)
   model = Model(params, state.batch_stats, form.unflatten(inner))

@@ -43,7 +43,7 @@ class OwnTau(SoftReset):
 def loop_settings(
   settings: Any, peak: float | None, target: float | None, tau: Tau | None
 ) -> ScheduleParams:
-  """The settings as a loop uses them; ValueError if it lacks what they need.
+  """The settings as a loop uses them; ValueError if an argument is missing.
 
   Args:
     settings, peak, target, tau: see `Cycles`.

@@ -16,7 +16,7 @@ from ..engine.state import Control, RunConfig, words_of
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL, SoftReset
 
-# Chosen on the selection of research/growing/GROWING_DATA.md.
+# Chosen on the selection set of research/growing/GROWING_DATA.md.
 STAGE_TAU = 0.1
 
 
@@ -28,7 +28,7 @@ class Stage(NamedTuple):
 
   @property
   def words(self) -> tuple[np.ndarray, np.ndarray]:
-    """Clock and control of such a run, as the optimizer's state has them."""
+    """Clock and control of a run that begins here; see `words_of`."""
     return words_of(self.start, self.config)
 
   def is_over(self, control: Control, steps: int) -> bool:
@@ -55,7 +55,7 @@ def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
 
 
 def next_stage(stage: Stage, num_steps: int | None) -> Stage:
-  """The stage with the same settings over so many steps; None: over as many."""
+  """The stage with the same settings over num_steps; None: the same stage."""
   settings, _, target, *_ = stage.config
   return stage if num_steps is None else stage_of(settings, num_steps, target)
 
@@ -70,7 +70,7 @@ def begin_stage(
     before: the control of the stage before.
     step: the first one of the new stage.
     tau: share of fresh values.
-    is_finite: whether the model is; one that is not is replaced.
+    is_finite: whether the model is finite; else the model is replaced.
 
   Raises:
     ValueError: if the stage has more steps than an int32 can still count.

@@ -1,4 +1,4 @@
-"""The state of a loop: what it has to be, and how its contents are replaced."""
+"""The state of a loop: its fields, its checks, and other contents."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def contents(state: Any, fields: Sequence[str], like: State) -> State:
 
   Args:
     state: a NamedTuple or a dataclass.
-    fields: those of `State` that it is to have.
-    like: a state with the shapes and types that it must have.
+    fields: the fields of `State` that the state must have.
+    like: a state with the shapes and types that are right.
 
   Raises:
-    ValueError: if it is no state of these cycles, or has been donated.
+    ValueError: if this is not a state of these cycles, or was donated.
   """
   is_state = hasattr(state, '_replace') or dataclasses.is_dataclass(state)
   is_state &= all(hasattr(state, name) for name in fields)
@@ -80,10 +80,10 @@ def with_contents(state: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def whole_step(step: Any) -> int:
-  """A step of any type as a Python number; waits where it is a device's.
+  """A step of any type as a Python number; waits for a number on a device.
 
   Raises:
-    ValueError: if it is no whole number of at least 0.
+    ValueError: if the step is not a whole number of at least 0.
   """
   if type(step) is not int:
     step = np.asarray(step).tolist()
@@ -106,24 +106,24 @@ def _check_leaves(state: State, like: State) -> None:
 def _check_precision(state: State, like: State) -> None:
   """Raises ValueError with the path of the first leaf of another precision.
 
-  Batch statistics have the one that the model gives them. A host's float64
-  counts as what becomes of it on a device.
+  Batch statistics have the precision that the model gives them. A host's
+  float64 counts in the precision that it has on a device.
   """
-  for name, right in (
+  for name, must_be in (
     ('params', 'as make_params makes it: cast it, or what make_params returns'),
     ('opt_state', "as cycles.optimizer.init makes it for make_params' types"),
   ):
-    part, wanted = getattr(state, name), getattr(like, name)
-    leaves = tree_leaves(wanted)
+    part, expected = getattr(state, name), getattr(like, name)
+    leaves = tree_leaves(expected)
     for (path, leaf), shape in zip(tree_flatten_with_path(part)[0], leaves):
       if jnp.issubdtype(shape.dtype, jnp.inexact):
         has, dtype = jnp.result_type(leaf), shape.dtype
         where = f'dtype of state.{name}{keystr(path)}'
-        check(has == dtype, where, str(has), f'{dtype}, {right}')
+        check(has == dtype, where, str(has), f'{dtype}, {must_be}')
 
 
 def check_alive(state: Any) -> None:
-  """Raises ValueError if the state was given to a reset before.
+  """Raises ValueError if a reset has donated the state.
 
   Args:
     state: parameters, or a whole state; a tree of arrays.

@@ -32,14 +32,14 @@ OfPath = Callable[[str], bool]  # of the path of a parameter, "['bias']"
 
 
 class Training(NamedTuple):
-  """An optimizer that steps inside cycles, and the roles of what it trains."""
+  """An optimizer that steps inside cycles, and the roles of its leaves."""
 
   begin: Callable[[Any], Any]  # parameters -> the optimizer's state at a start
   update: Callable[..., Any]  # optax's, of a `ClockedState`
   gradient_point: Callable[[Any], Any]  # of the loop's state
   frozen: tuple[str, ...]  # paths of the parameters that no reset touches
   role_of: RoleOf  # of a leaf's path in a `Model`
-  lacks: str  # what has no blend; '' if a soft reset may change everything
+  lacks: str  # the leaves without a blend, in words; '' if all can be blended
 
 
 def training(

@@ -9,8 +9,8 @@ import dataclasses
 class RunOptions:
   """The flags of a run by name; `reset-cycles run --help` explains them.
 
-  They are the benchmark runner's, and a few more. An experiment without a name
-  has that of its workload.
+  The flags are those of the benchmark's runner, and a few more. An experiment
+  without a name has the name of its workload.
   """
 
   workload: str
@@ -39,6 +39,6 @@ class RunOptions:
       object.__setattr__(self, 'experiment_name', name)
 
   def is_limit(self, global_step: int) -> bool:
-    """Whether a run that has taken so many steps may take no more."""
+    """Whether a run has taken as many steps as its options allow."""
     limit = self.max_global_steps
     return limit is not None and global_step >= limit

@@ -1,8 +1,8 @@
 """Checkpoints of a run: what is saved, and how it is restored.
 
 The file format is flax's own (`flax.training.checkpoints` reads it), written
-with `flax.serialization` alone. It is the same on all versions of flax,
-restores the evaluations, which orbax does not without knowing their number, and
+with `flax.serialization` alone. The format is the same on all versions of flax.
+It restores the evaluations; orbax would have to know their number. Writing
 takes a hundredth of orbax's time. As in the benchmark, only the first part of
 `optimizer_state` is saved, and under pmap only the first device's copy. The
 last entry of a file is the SHA-256 of all that stands before it.
@@ -68,7 +68,8 @@ def read_latest(log_dir: pathlib.Path) -> dict[str, Any] | None:
   """The newest checkpoint, as nested dicts; None without any.
 
   Raises:
-    ValueError: if it is damaged. A checkpoint is written whole or not at all.
+    ValueError: if the newest checkpoint is damaged. A run that is killed does
+      not damage it: a checkpoint is written whole or not at all.
   """
   paths = checkpoint_paths(log_dir)
   if not paths:
@@ -136,5 +137,5 @@ def _place_like(template: Any, value: Any) -> Any:
     return value
   if len(template.sharding.device_set) > 1:
     return jax.device_put(value, template.sharding)
-  # Not bound to its device, so that a step over several may still move it.
+  # Not bound to its device, so that a step over several devices may move it.
   return jnp.asarray(value)

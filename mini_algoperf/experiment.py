@@ -1,7 +1,7 @@
-"""An experiment: what a run is asked to do, checked, and set up.
+"""An experiment: the options of a run, checked, and its trials, set up.
 
-A run resumes with what it was started with: its folder has the seed, and flags
-that would change the run are refused.
+A run resumes with its own seed, which its folder has. Flags that would change a
+resumed run are refused.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def entered(experiment: Experiment) -> Iterator[None]:
 def flags_published(options: RunOptions) -> Iterator[None]:
   """Fills absl's FLAGS, where submissions look them up; as before afterwards.
 
-  Importing this package defines none, so that it can be imported together with
-  the benchmark's runner, which defines the same names.
+  Importing this package defines no flags. So it can be imported together with
+  the benchmark's runner, which defines flags of the same names.
   """
   values = flags.FLAGS
   was_parsed = values.is_parsed()
@@ -141,7 +141,7 @@ def set_up(
   submission refuses costs no training. A trial that is complete is None.
 
   Raises:
-    ValueError: if one cannot be set up, or not be resumed in this way.
+    ValueError: if a trial cannot be set up, or cannot be resumed in this way.
     KeyboardInterrupt: after Ctrl-C. Either leaves all folders as they were.
   """
   options = experiment.options
@@ -189,7 +189,7 @@ def _start_or_resume(
 def _read_checkpoint(
   log_dir: pathlib.Path, options: RunOptions
 ) -> dict[str, Any] | None:
-  """The one to resume from; None if the run was killed before its first."""
+  """The checkpoint to resume from; None if the run has not written any."""
   recorded = log_dir / 'flags_0.json'
   before = files.read_json(recorded) if recorded.exists() else {}
   for name in (

@@ -35,13 +35,13 @@ def experiment_path(options: RunOptions, workload: str) -> pathlib.Path:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
-  """Keeps an experiment to this process; its end, however it comes, frees it.
+  """Locks an experiment until this process ends, however it ends.
 
-  The lock is an empty file in the folder for temporary ones; other machines do
+  The lock is an empty file in the folder for temporary files; other machines do
   not see it.
 
   Raises:
-    ValueError: if another process of this user has it.
+    ValueError: if another process of this user has the lock.
   """
   digest = hashlib.sha256(str(path).encode('utf-8')).hexdigest()[:16]
   name = f'reset_cycles_{os.getuid()}_{digest}.lock'
@@ -60,13 +60,13 @@ def locked(path: pathlib.Path) -> Iterator[None]:
 def claim(path: pathlib.Path, overwrite: bool, resume: bool) -> Iterator[None]:
   """Makes the folder for a set-up; undoes everything if the set-up fails.
 
-  An older run is moved aside, and removed only after the set-up inside the
-  `with`
-  block has succeeded: bad input never costs its results. The files of a run
-  that is to be resumed are put back as they were.
+  An older run is moved aside. It is removed only after the set-up inside the
+  `with` block has succeeded, so that bad input never costs its results. The
+  files of a run that is to be resumed are put back as they were.
 
   Raises:
-    ValueError: if there is an older run and neither is wanted, or both.
+    ValueError: if there is an older run, and the options neither replace nor
+      resume it, or do both.
   """
   if overwrite and resume:
     raise ValueError(
@@ -112,7 +112,7 @@ def _made_anew(path: pathlib.Path, aside: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _resumed(path: pathlib.Path) -> Iterator[None]:
-  """Puts all but checkpoints back on failure; a set-up writes none of those."""
+  """Puts files back on failure, but not checkpoints: a set-up writes none."""
 
   def files_now() -> dict[pathlib.Path, bytes]:
     return {

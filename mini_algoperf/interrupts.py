@@ -1,8 +1,8 @@
 """Ctrl-C, SIGTERM and SIGHUP, acted on between steps.
 
-Raised anywhere, a KeyboardInterrupt can get lost in a callback of jax, and one
-inside a compilation can crash the process when it exits. Nothing here imports
-jax: handlers are set before it is.
+A KeyboardInterrupt that is raised at once can get lost in a callback of jax,
+and inside a compilation it can crash the process at exit. Nothing here imports
+jax: the handlers are set before jax is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOTICE = (
 
 @contextlib.contextmanager
 def handled(handler: Handler, *signals: int) -> Iterator[None]:
-  """Sets a handler inside the block, where Python's own or none is set.
+  """Sets a handler inside the block, in the place of Python's own or of none.
 
   Nothing changes where a signal would neither end the process nor raise a
   KeyboardInterrupt: in another thread, for a Ctrl-C that a shell's background
@@ -47,10 +47,10 @@ def handled(handler: Handler, *signals: int) -> Iterator[None]:
 
 
 class Interrupts:
-  """Remembers a signal until it is asked; a second one doesn't wait.
+  """Remembers a signal until `raise_pending`; a second signal doesn't wait.
 
-  An observer of a run, `runner.Observer`: a run ends after the step in which
-  the signal came, and an evaluation is followed by its checkpoint first.
+  As an observer of a run (`runner.Observer`), it ends the run after the step in
+  which the signal came. An evaluation is followed by its checkpoint first.
   """
 
   def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Interrupts]:
-  """Handles what ends a process by an `Interrupts` inside the block."""
+  """Inside the block, an `Interrupts` handles signals that end a process."""
   interrupts = Interrupts()
   with handled(interrupts.note, *ENDING):
     yield interrupts

@@ -52,8 +52,8 @@ class MetricLogger:
   ) -> None:
     """Opens the files of a run in the folder of its trial.
 
-    A resumed run keeps the rows that each file had at its checkpoint, since it
-    does the work after that again. None: a new run.
+    A resumed run keeps the rows that each file had at its checkpoint, since the
+    run repeats the work after the checkpoint. None: a new run.
     """
     self.latest: dict[str, Logged] = {}
     # As in the benchmark's logger, where a submission finds the run's folder.
@@ -75,7 +75,7 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv, and to the evaluations' if it is one."""
+    """Adds a row to measurements.csv; evaluations also go to a file of theirs."""
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count

@@ -1,4 +1,4 @@
-"""What a run was made with: libraries, devices, seed and workload."""
+"""The meta data of a run: libraries, devices, seed and workload."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .trial import Trial, goes_on
 
 
 class Observer(Protocol):
-  """Is told how a run goes; a subclass need not have both methods."""
+  """Follows a run; a subclass need not have both methods."""
 
   def on_step(self, trial: Any) -> None:
     """Follows every step, outside the submission's time."""
@@ -31,15 +31,16 @@ class Observer(Protocol):
   def on_evaluation(self, trial: Any) -> None:
     """Follows every evaluation, before its checkpoint is written.
 
-    What an observer writes is there before a run can resume from this
-    evaluation. This counts as logging, not as the submission's time.
+    An observer's files are written before a run can resume from this
+    evaluation. The time counts as logging, not as the submission's.
     """
 
 
 def train(trial: Trial, *observers: Observer) -> None:
   """Trains until the run is complete; afterwards `trial` holds the results.
 
-  DataEndedError without a batch, WriteError if a file cannot be written.
+  DataEndedError if there is no further batch, WriteError if a file cannot be
+  written.
   """
   state, is_jit = trial.train_state, trial.workload.generation == 'jit'
   names = ['data', 'update', *(['prepare'] if is_jit else []), 'eval']

@@ -55,7 +55,7 @@ class ShapeTuple:
 
 
 class TrainingCompleteError(Exception):
-  """Raised by a submission that wants no further training steps."""
+  """Raised by a submission that has finished its training."""
 
 
 class Workload:
@@ -92,7 +92,7 @@ class Workload:
   _eval_model_on_split: Callable[..., EvalResult]
 
   def __init__(self) -> None:
-    # The benchmark always takes all.
+    # The benchmark always evaluates all splits.
     self.eval_splits: Sequence[str] = ('train', 'validation', 'test')
     self._param_shapes: ParameterContainer | None = None
     self._param_types: ParameterContainer | None = None

@@ -13,7 +13,7 @@ from .user_code import import_file
 # The package around this one, by name alone: nothing of it is needed here.
 _ROOT = __name__.split('.', maxsplit=1)[0]
 OWN_SUBMISSION = f'{_ROOT}.submission'
-# Begins the name under which a folder of the user's is imported.
+# The start of the name under which a user's folder is imported.
 _ALIAS = 'reset_cycles_submission'
 
 
@@ -35,13 +35,13 @@ REQUIRED = tuple(n for n in LoadedSubmission._fields if n not in _OPTIONAL)
 def load_submission(submission_path: str | None) -> LoadedSubmission:
   """Imports a submission and checks that it has what the API asks for.
 
-  None is this project's own. The file's folder must be a package, as the
-  benchmark demands, so that the submission can import its helpers relatively.
-  Nothing is added to sys.path.
+  None stands for this project's own submission. The file's folder must be a
+  package, as the benchmark demands, so that the submission can import its
+  helpers relatively. Nothing is added to sys.path.
 
   Raises:
     ValueError: if the file, the package around it, one of its imports or a
-      function is missing, or it is no valid Python.
+      function is missing, or the file is not valid Python.
   """
   if submission_path is None:
     module = importlib.import_module(OWN_SUBMISSION)

@@ -37,7 +37,7 @@ SEARCH_SPACE = {
   'one_minus_beta1': (2e-2, 0.5),
   'weight_decay': (5e-3, 1.0),
 }
-# The trials' common seed; the repeated runs take those after it.
+# The trials' common seed; the repeated runs take the seeds after it.
 _TRIAL_SEED = 0
 # What a step moves forward: parameters, model state, optimizer state.
 TrainedState = tuple[Any, Any, Any]
@@ -138,7 +138,7 @@ class Trainer:
     init_rng, data_rng, step_rng = jax.random.split(jax.random.PRNGKey(seed), 3)
     params, model_state = self._workload.init_model_fn(init_rng)
     state = params, model_state, self._init_optimizer(point, params)
-    # The count, too: else the second step is compiled anew.
+    # The count is placed as well; else the second step is compiled anew.
     everywhere = jax.tree_util.tree_leaves(params)[0].sharding
     state = jax.device_put(state, everywhere)
     size = self._workload.default_batch_size
@@ -204,7 +204,7 @@ def set_targets(search: Search, progress: bool = True) -> dict[str, Any]:
   """Tunes AdamW, repeats the best point, writes the medians; returns the entry.
 
   Raises:
-    ValueError: if no trial, or not most of the repeated runs, ended with a
+    ValueError: if no trial, or no majority of the repeated runs, ended with a
       number.
   """
   workload, steps = search.workload, search.num_steps
@@ -263,7 +263,9 @@ def best_point(
 
 
 def median(workload: MiniWorkload, values: list[float]) -> float:
-  """The median; no number counts as the worst. ValueError if half are none."""
+  """The median; a value that is not finite counts as the worst possible value.
+
+  ValueError if half of the values are not finite."""
   # Finite, so that the mean of two is exact.
   worst = -1e300 if workload.metric_rises else 1e300
   result = float(np.median(np.where(np.isfinite(values), values, worst)))
@@ -275,5 +277,5 @@ def median(workload: MiniWorkload, values: list[float]) -> float:
 
 
 def _or_none(value: float) -> float | None:
-  """None in place of what is no number, for which JSON has no word."""
+  """None in place of a value that is not finite, for which JSON has no word."""
   return float(value) if np.isfinite(value) else None

@@ -18,7 +18,7 @@ from .user_code import DataEndedError
 
 # Share of max_allowed_runtime_sec that a self-tuning submission gets.
 SELF_TUNING_BUDGET = {'pmap': 3.0, 'jit': 1.5}
-# The runner's books, with the benchmark's keys; seconds where a time.
+# The runner's books, with the benchmark's keys; times are in seconds.
 _BOOKS = {
   'validation_goal_reached': False,
   'test_goal_reached': False,
@@ -40,7 +40,7 @@ class BatchSizes(NamedTuple):
 
 
 def full_data_dir(data_dir: str | None) -> str | None:
-  """The folder of data without a ~; ValueError if it is none."""
+  """The folder of data without a ~; ValueError if the path is not a folder."""
   full = data_dir and os.path.expanduser(data_dir)
   if full is not None and not os.path.isdir(full):
     raise ValueError(f'--data_dir={data_dir}: must be a folder.')
@@ -200,7 +200,7 @@ class Trial:
   def restore(self, raw: dict[str, Any]) -> None:
     """Moves a run that was set up anew to where its checkpoint was.
 
-    ValueError if that, from `read_latest`, does not fit.
+    ValueError if the checkpoint, from `read_latest`, does not fit.
     """
     state = checkpoints.restore(
       raw, self._device_trees(), self.workload.generation

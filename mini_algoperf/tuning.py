@@ -66,7 +66,7 @@ def points_of(space: Any, num_trials: int, seed: int | None) -> list[Any]:
     space: what a file holds.
     num_trials: how many; a list of points may have fewer.
     seed: of the scrambled Halton sequence; None for a random one. The points
-      are spread as the benchmark's, and are not the same: its seeds are fixed.
+      are spread as the benchmark's points, which have other, fixed seeds.
 
   Raises:
     ValueError: names what is wrong, and says what would be right.
@@ -94,11 +94,12 @@ def points_of(space: Any, num_trials: int, seed: int | None) -> list[Any]:
 
 
 def outermost_points(space: Any) -> list[Any]:
-  """Points between which those of a space lie, as namedtuples.
+  """The extreme points of a space, as namedtuples; the others lie between.
 
-  All combinations of the names' values, or of the ends of their intervals;
-  where these are more than 4,096, each of them beside the first ones of the
-  others. Those of a list are its own.
+  The extreme points are all combinations of the names' values, or of the ends
+  of their intervals. With more than 4,096 combinations, each value stands
+  beside the first values of the other names. A list's extreme points are its
+  points.
   """
   if isinstance(space, list):
     return points_of(space, len(space), None)
@@ -119,10 +120,11 @@ def outermost_points(space: Any) -> list[Any]:
 
 
 def write_point(log_dir: pathlib.Path, point: Any) -> Any:
-  """The point that a trial's folder has; the given one, if it has none yet.
+  """The point in a trial's folder; `point` is written there if there is none.
 
   Raises:
-    ValueError: if the one there has other names: it is of another search space.
+    ValueError: if the folder's point has other names, those of another search
+      space.
   """
   path = log_dir / HYPERPARAMETERS
   if point is None:

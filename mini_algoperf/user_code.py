@@ -1,6 +1,6 @@
-"""Python files of the user's: imported, and their errors told as the user's.
+"""A user's Python files: their imports, and errors that name the user's lines.
 
-Nothing here imports jax: the command line needs `RunError` before.
+Nothing here imports jax: the command line needs `RunError` before jax.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def import_file(
   """Imports a file once per process; sys.path stays as it is.
 
   Args:
-    prefix: begins the name, of its own for each path: a folder called 'tests'
-      or 'json' must not get in the way of another package of that name.
+    prefix: of the module's name. The name differs for each path: a folder
+      called 'tests' or 'json' must not get in the way of another package of
+      that name.
     path: the file.
     folder: of the package whose __init__.py the file is; None for a module.
   """
@@ -51,7 +52,7 @@ def import_file(
   )
   assert spec is not None and spec.loader is not None  # it ends in .py
   module = importlib.util.module_from_spec(spec)
-  sys.modules[name] = module  # as an import does; pickles look it up
+  sys.modules[name] = module  # as an import does; pickles look the module up
   try:
     spec.loader.exec_module(module)
   except BaseException:
@@ -88,10 +89,11 @@ def reported(
 ) -> Iterator[None]:
   """Turns what a user's code raises into a RunError.
 
-  The message shows the frames of the user's files, and none of this project's.
-  Without such a frame, a function was called with what it does not take, or
-  returned what it should not: one line names the files. Where no file is the
-  user's, an error is a bug of this project's and keeps its traceback.
+  The message shows the frames of the user's files, not this project's frames.
+  Without a frame in the user's files, one line names the files: a function was
+  called with arguments that it does not take, or returned a wrong value. Where
+  no file is the user's, an error is a bug of this project and keeps its
+  traceback.
 
   Before the first step ValueErrors and OSErrors are bad input and pass, and an
   error without the user's frames is a ValueError.
@@ -122,7 +124,7 @@ def reported(
 
 
 def _call(error: BaseException) -> str:
-  """Where this project called what went wrong: the line names the method."""
+  """The line of this project with the call that failed; it names the method."""
   stand_in = os.path.dirname(os.path.realpath(__file__))
   for frame in reversed(traceback.extract_tb(error.__traceback__)):
     file = os.path.realpath(frame.filename)

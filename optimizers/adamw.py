@@ -1,4 +1,4 @@
-"""Adam's steps, with decoupled weight decay: AdamW and, without momentum, RmsW."""
+"""Adam with decoupled weight decay: AdamW and, without momentum, RmsW."""
 
 from __future__ import annotations
 

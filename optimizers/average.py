@@ -1,8 +1,8 @@
 """An average of the iterates, around any optimizer.
 
-The runner's parameters are the average x: evaluations see it, and so do tau and
-the switching rules. The iterate z, which takes the steps, lies in the
-optimizer's state.
+The runner's parameters are the average x. Evaluations see x, and so do tau and
+the switching rules. The iterate z takes the steps and lies in the optimizer's
+state.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Averaged(Checked, Optimizer):
   moves. A reset blends z and W like x, so that the steps of the replaced model
   do not slow down the new average.
 
-  With keep = 1 it is Schedule-Free's average. The published form has the
-  largest rate so far in w: while the rate falls, x drifts onto z. With b1 = 0 and
-  weights that are all alike it is `EMA`.
+  With keep = 1 this is Schedule-Free's average. The published form has the
+  largest rate so far in w, so that x drifts onto z while the rate falls. With
+  b1 = 0 and equal weights this is `EMA`.
 
   Source: Defazio et al. 2024, "The road less scheduled", algorithm 1; r as in
   the authors' code; the weights are ours.
@@ -81,7 +81,7 @@ class Averaged(Checked, Optimizer):
 
   @property
   def weight_decay(self) -> float:
-    """That of the inner optimizer; 0 if it has none."""
+    """The weight decay of the inner optimizer; 0 without a weight decay."""
     decay: float = getattr(self.inner, 'weight_decay', 0.0)
     return decay
 
@@ -140,8 +140,8 @@ class Averaged(Checked, Optimizer):
 def EMA(inner: Any, decay: float = 0.999) -> Averaged:
   """The exponential moving average of the weights is evaluated.
 
-  It is the mean of the weights of all steps at a rate above 0, each by
-  decay^age: no bias towards the first ones remains.
+  The average is the mean of the weights after all steps at a rate above 0, each
+  weighed by decay^age. No bias towards the first weights remains.
 
   Args:
     inner: an optimizer that evaluates the weights it trains.

@@ -1,7 +1,7 @@
 """An optimizer that the cycle clock tells its steps.
 
-What a step is told, such as its rate, comes from the clock; the transformation
-is built with it while the step is traced, as in `optax.inject_hyperparams`.
+The rate and the other numbers of a step come from the clock. The transformation
+is built with them while the step is traced, as in `optax.inject_hyperparams`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def clocked(
 ) -> optax.GradientTransformation:
   """An optimizer that the clock tells its steps; its state is a `ClockedState`.
 
-  A step moves the clock's count. The rest of the clock, and the control, which
-  rides along, are replaced between steps; see `state.words_of`.
+  A step moves the clock's count. The rest of the clock, and the control, are
+  replaced between steps; see `state.words_of`.
 
   Args:
-    build: what the step is told -> the transformation that takes it.
-    cycles: those that the clock goes through.
+    build: a `Step` -> the transformation that takes this step.
+    cycles: the cycles that the clock goes through.
     first_words: clock and control of a run that begins.
     constants: the fields of a step that never change, such as spread and
       matrices.

@@ -51,15 +51,15 @@ class Muon(Checked, Optimizer):
                 step = -rate (max(1, sqrt(out / in)) U V^T + decay W)
     the rest    step = -rest_share rate (direction + decay W)
 
-  Five Newton-Schulz iterations stand for U V^T. They bring singular values above
-  .0015 of the matrix's norm to .7 to 1.2. So the rate is about the largest
-  stretch by a step, for a matrix that does not widen.
+  Five Newton-Schulz iterations stand for U V^T. They bring singular values
+  above .0015 of the matrix's norm to .7 to 1.2. So the rate is about the
+  largest stretch by a step, for a matrix that does not widen.
 
   A kernel of several axes is split where its sides, in and out, are nearest to
-  each other. Matrices are told by shape and, where the step is told them, by the
-  types of the parameters. Embeddings do not count as matrices, nor do tables with
-  more than 65,536 rows.
-  A matrix with a gradient that is not finite steps by its momentum.
+  each other. Whether a parameter counts as a matrix depends on its shape and,
+  where the step knows the types of the parameters, on its type. Embeddings do
+  not count as matrices, nor do tables with more than 65,536 rows. A matrix
+  whose gradient is not finite steps by its momentum.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks".
@@ -101,8 +101,8 @@ class Muon(Checked, Optimizer):
 def _ahead(mu: float, step: Step) -> optax.GradientTransformation:
   """The mean m of the gradients, averaged with the gradient once more.
 
-  At a rate of 0 m does not move. A gradient that is not finite counts as m.
-  Otherwise a single NaN would never leave the momentum.
+  At a rate of 0 m does not move. A gradient that is not finite counts as m:
+  otherwise a single NaN would never leave the momentum.
   """
 
   def init(params: Any) -> optax.TraceState:

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# Of Newton-Schulz: x -> a x + b x^3 + c x^5 on the singular values.
+# Newton-Schulz maps each singular value x to a x + b x^3 + c x^5.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-# Its iterations, in two runs where they are done on the smaller side's products.
+# The iterations; on the smaller side's products they are done in two runs.
 _RUNS = (3, 2)
 # No layer is as wide as this; a table of words may be longer.
 _LONGEST = 2**16
@@ -20,9 +20,9 @@ _LONGEST = 2**16
 def split_of(shape: Sequence[int]) -> tuple[int, int]:
   """(rows, columns) of the matrix that an array of two or more axes is.
 
-  The axes are split where both sides are nearest to each other: the kernels of
-  attention, (d, heads, d / heads) and (heads, d / heads, d), become square, and
-  convolutions (height * width * in, out).
+  The axes are split where both sides are nearest to each other. The kernels of
+  attention, (d, heads, d / heads) and (heads, d / heads, d), become square.
+  Convolutions become (height * width * in, out).
   """
   sides = [
     (math.prod(shape[:i]), math.prod(shape[i:])) for i in range(1, len(shape))
@@ -31,7 +31,7 @@ def split_of(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def is_matrix(shape: Sequence[int]) -> bool:
-  """Whether an array of this shape can be a layer's matrix."""
+  """Whether an array of this shape can be the matrix of a layer."""
   if len(shape) < 2:
     return False
   short, long = sorted(split_of(shape))
@@ -49,17 +49,18 @@ def orthogonalised(stack: jax.Array) -> jax.Array:
     value that is not finite, gives zeros.
 
   Where one side is 1.5 times the other or more, the iterations are done on the
-  smaller side's products: 14 + 4 ratio multiply-adds, in cubes of that side, in
-  the place of 5 + 10 ratio. There singular values near 0 are known by their squares,
-  and a square that is rounded below 0 grows with every iteration. So after three of
-  them the matrix itself is made again. That keeps the result within .05 where an
-  accelerator multiplies float32 in TensorFloat-32, and within .4 in bfloat16.
+  smaller side's products. In cubes of the smaller side that takes 14 + 4 ratio
+  multiply-adds, in the place of 5 + 10 ratio. The products hold the squares of
+  the singular values, and a square that is rounded below 0 grows with every
+  iteration. So after three iterations the matrix itself is computed again. That
+  keeps the result within .05 where an accelerator multiplies float32 in
+  TensorFloat-32, and within .4 in bfloat16.
   """
   x = stack.astype(jnp.float32)
   is_wide = x.shape[1] <= x.shape[2]
   x = x if is_wide else jnp.swapaxes(x, 1, 2)
-  # Divide by the largest entry first: squares of very large or tiny entries leave
-  # the range of float32.
+  # Divide by the largest entry first: squares of very large or tiny entries
+  # leave the range of float32.
   largest = jnp.max(jnp.abs(x), axis=(1, 2), keepdims=True)
   is_usable = jnp.isfinite(largest) & (largest > 0)
   x = jnp.where(is_usable, x / jnp.where(is_usable, largest, 1.0), 0.0)
@@ -87,7 +88,7 @@ def orthogonalised(stack: jax.Array) -> jax.Array:
 def by_stacks(
   fn: Callable[[jax.Array], jax.Array], matrices: Sequence[jax.Array]
 ) -> list[jax.Array]:
-  """fn of stacks of the matrices, those of one shape in one; their order stays.
+  """fn of stacks of the matrices, a stack for each shape; the order stays.
 
   Args:
     fn: of an array of shape (matrices, rows, columns); keeps the shape.

@@ -23,8 +23,7 @@ class RunStart(NamedTuple):
   """What a run begins with."""
 
   params: Any  # the tree of a fresh model's parameters
-  # Of each of its leaves, in order, whether its layer multiplies by it; None:
-  # unknown.
+  # For each leaf, in order, whether its layer multiplies by it; None: unknown.
   matrices: tuple[bool, ...] | None = None
   steps: int | None = None  # of the chain as planned; None: unknown
 
@@ -33,7 +32,7 @@ class Peak(Protocol):
   """Scales all peaks by one factor, so that the first one suits the weights."""
 
   def peak(self, start: RunStart) -> float:
-    """The first cycle's peak; NaN where nothing tells it."""
+    """The first cycle's peak; NaN where no parameter tells the peak."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,32 +64,32 @@ class RelativePeak(Checked, Peak):
 
 @dataclasses.dataclass(frozen=True)
 class SpectralPeak(Checked, Peak):
-  """The first peak is a share of the matrices' spectral size, less in long runs.
+  """The first peak is a share of the matrices' spectral size.
 
     peak = share * sqrt(min(1, whole / steps))
            * geometric mean of rms(W) sqrt(fan_in) over the matrices W
 
   The matrices are those that `Muon` orthogonalises, split into in and out as it
-  splits them. rms(W) sqrt(fan_in) is the root mean square of what comes out of W
-  for an input of root mean square 1: 1 for weights of variance 1 / fan_in. It is
-  of the order of W's spectral norm, and the rate is about the spectral norm of a
+  splits them. rms(W) sqrt(fan_in) is the root mean square of W's output for an
+  input of root mean square 1: 1 for weights of variance 1 / fan_in. This number
+  is of the order of W's spectral norm. The rate is about the spectral norm of a
   step that does not widen. Matrices that begin at 0 say nothing.
 
   On the models of nine workloads of the benchmark that size is .74 to 1.00, so
   that the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.
 
-  The share is of runs of up to `whole` steps, as planned, and of those of which
-  the steps are unknown. A longer run takes less, as the best constant rate of a
-  convex bound does, D / (G sqrt(steps)): with the defaults, .0069 on a plan of
-  200,000 steps.
+  Runs planned for up to `whole` steps take the whole share, and so do runs
+  whose steps are unknown. A longer run takes less, as the best constant rate of
+  a convex bound does, D / (G sqrt(steps)): with the defaults, .0069 on a plan
+  of 200,000 steps.
 
-  Source: as for `RelativePeak`; that a step's spectral norm is held against that
-  of the weights, Yang et al. 2023, "A spectral condition for feature learning";
+  Source: as for `RelativePeak`; a step's spectral norm beside the weights'
+  spectral norm, Yang et al. 2023, "A spectral condition for feature learning";
   the bound: Zinkevich 2003, "Online convex programming".
   """
 
   share: Positive = 0.08  # of the matrices' size, that a step at the peak takes
-  whole: Positive = 1500.0  # steps of the longest run that takes it whole
+  whole: Positive = 1500.0  # steps of the longest run with the whole share
 
   def peak(self, start: RunStart) -> float:
     leaves = [np.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
@@ -106,6 +105,6 @@ class SpectralPeak(Checked, Peak):
 
 
 def _mean_root(squares: Iterable[float]) -> float:
-  """The geometric mean of the roots of those above 0 and finite; NaN if none."""
+  """The geometric mean of the roots of finite numbers above 0, or NaN."""
   logs = [0.5 * math.log(s) for s in squares if 0.0 < s < math.inf]
   return math.exp(np.mean(logs)) if logs else math.nan

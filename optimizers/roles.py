@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 # A reset blends iterates with fresh values, as it blends the parameters. It
-# shrinks moments, which begin at 0. It begins counts anew only where it is full.
-# It never touches what is kept. Batch statistics are the model's.
+# shrinks moments, which begin at 0. It begins counts anew only where it is
+# full. It never touches what is kept. Batch statistics are the model's.
 ITERATE, STATISTIC, MOMENT, COUNT, KEPT = range(5)
 RoleOf = Callable[[Any], int]  # of the key path of a leaf
 
 
 def roles_by_field(moments: Sequence[str], iterates: Sequence[str]) -> RoleOf:
-  """The role of a leaf by the outermost name on its path that is one of these.
+  """The role of a leaf, by the outermost name on its path that is listed.
 
   Args:
-    moments, iterates: names of fields of NamedTuples. A leaf under none of them
-      is a count.
+    moments, iterates: names of fields of NamedTuples. A leaf under no such
+      field is a count.
   """
 
   def role_of(path: Any) -> int:

@@ -18,7 +18,7 @@ def ScheduleFreeAdamW(
 ) -> Averaged:
   """Schedule-Free AdamW: the average takes the place of the first moment.
 
-  The defaults are those of `SOFT_RESET`, the numbers of the self-tuning winner of
+  The defaults are the numbers of `SOFT_RESET`, from the self-tuning winner of
   2024.
 
   Args:
@@ -46,7 +46,7 @@ def ScheduleFreeMuon(
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
-  The defaults are those of `MUON`, the settings in force.
+  The defaults are the numbers of `MUON`, the settings in force.
 
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
@@ -54,7 +54,7 @@ def ScheduleFreeMuon(
     momentum, weight_decay, grad_clip: see `Muon`.
     rest_share: of the rate, for what is no matrix.
 
-  That both go together is ours.
+  The combination of both is ours.
   """
   rest = Rms(beta2, eps)
   inner = Muon(momentum, weight_decay, rest, rest_share, grad_clip)

@@ -1,4 +1,4 @@
-"""A step of an optimizer: what the optimizer is told of it, and what it does."""
+"""A step of an optimizer: what the optimizer knows of the step, and does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Step(NamedTuple):
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through
-  # Of each parameter, in order, whether its layer multiplies by it; None: unknown.
+  # For each parameter, in order, whether its layer multiplies by it; None:
+  # unknown.
   matrices: tuple[bool, ...] | None = None
 
   @property
@@ -53,10 +54,11 @@ class Direction(Protocol):
 class Optimizer(Protocol):
   """An optimizer that steps inside cycles: a frozen dataclass of numbers.
 
-  An optimizer inherits from this class. The runner's parameters are those that
-  it evaluates. A reset shrinks running averages of gradients, which begin at 0,
-  and blends iterates like the parameters: other parameters, the weight of an
-  average. All other fields of the state are counts.
+  An optimizer inherits from this class. The runner's parameters are the
+  parameters that are evaluated. A reset shrinks moments, averages of gradients
+  that begin at 0. It blends iterates like the parameters; iterates are further
+  copies of the parameters, and the weight of an average. All other fields of
+  the state are counts.
   """
 
   # The names of the fields that are averages and iterates, at any depth.
@@ -113,7 +115,7 @@ def clipped(limit: float | None) -> optax.GradientTransformation:
 
 
 def held(moves: jax.Array, new: Any, old: Any) -> Any:
-  """New leaves, in the old ones' types, if the step moves; else the old ones."""
+  """New leaves, in the types of the old, if the step moves; else old leaves."""
   choose = lambda new, old: jnp.where(moves, new, old).astype(old.dtype)
   return tree_map(choose, new, old)
 

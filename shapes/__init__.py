@@ -1,5 +1,5 @@
 """Shapes of warm-ups, decays and other numbers of a cycle, and chains of them.
 
-A shape is used by writing it: `Cycle(decay=WSD(floor=0.1))`. Its file then comes
-along where the settings are handed in.
+A shape is written into the settings: `Cycle(decay=WSD(floor=0.1))`. The folder
+that is handed in then has the shape's file.
 """

@@ -123,7 +123,7 @@ class CosineWarmRestarts(Checked):
 
   def starts(self) -> list[float]:
     """Where the second and the following begin."""
-    # From the last one, which is 1 long: no power of a large number.
+    # From the last period, which is 1 long: no power of a large number.
     lengths = [self.multiplier**-i for i in range(self.periods)][::-1]
     total = math.fsum(lengths)
     return [math.fsum(lengths[:i]) / total for i in range(1, self.periods)]
@@ -143,9 +143,9 @@ class Triangular(Checked):
     mode: 'triangular' always goes up to 1; in 'triangular2' the amplitude
       halves with each period; in 'exp_range' it falls by powers of gamma.
     gamma: of 'exp_range'.
-    scale_mode: of 'exp_range', what its power counts: gamma^x with 'iterations',
-      so that gamma is the last amplitude; gamma^n in the n-th period with
-      'cycle'.
+    scale_mode: of 'exp_range', what its power counts: gamma^x with
+      'iterations', so that gamma is the last amplitude; gamma^n in the n-th
+      period with 'cycle'.
 
   Example: Triangular(periods=2, rise=0.2) over 100 steps is 0 at 0, 0.5 at 5, 1
   at 10, 0.5 at 30, 0 at 50.
@@ -226,7 +226,7 @@ class WSD(Checked):
     checkpoints: how many; they are at 1 / 2^(n - 1), ..., 1/2 and 1.
     decay: share of the way up to a checkpoint, from the one before, in which
       the rate comes down.
-    fall: how it goes down, see `shape_formulas.falling`.
+    fall: the way down, see `formulas.falling`.
     floor: value at each checkpoint.
 
   Example: WSD(checkpoints=2) over 100 steps is 1 at 39, 0.5 at 45, 1 at 50, 0.5

@@ -66,7 +66,7 @@ def last_part(x: ArrayLike, share: float) -> jax.Array:
 
 
 def _passed(passed: jax.Array, length: ArrayLike) -> jax.Array:
-  """passed / length in [0, 1]; 0 and 1 exactly, where a root would show less."""
+  """passed / length in [0, 1]; 0 and 1 are exact, or a root would show it."""
   share = jnp.where(passed < length - SLACK, passed / length, 1.0)
   return jnp.where(passed > SLACK, share, 0.0)
 

@@ -18,22 +18,22 @@ from ..core.schedules import Constant, Cooldown, PlannedCycle, Shape
 from .composed import WSD, CosineWarmRestarts, Sequential
 from .simple import HoldingExponential, HoldingLinear, InversePower
 
-# Of a step: rounding of shares makes no phase a step longer.
+# A share of a step: rounding of shares makes no phase a step longer.
 _SLACK = 1e-6
 
 
 class Period(NamedTuple):
-  """The steps up to a checkpoint, or up to the end of a cycle without a decay."""
+  """The steps up to a checkpoint, or to the end of a cycle without a decay."""
 
   cycle: int  # in which cycle of the chain it lies, from 1
   start: int  # its first step, from 0
   warmup_end: int  # first step after its warm-up
-  pre_decay_step: int  # first step of its decay: as many steps are taken before
+  pre_decay_step: int  # first step of its decay; as many steps come before
   end: int  # first step after it
 
   @property
   def decay_steps(self) -> int:
-    """Those of its decay; 0 if it has none."""
+    """The steps of its decay; 0 without a decay."""
     return self.end - self.pre_decay_step
 
   def phase(self, step: int) -> str:
@@ -46,10 +46,11 @@ class Period(NamedTuple):
 def periods(chain: Chain) -> tuple[Period, ...]:
   """All periods of a plan, in order; together they have all of its steps.
 
-  What lies between the decays of a cycle counts as stable. The cycle's decay is
-  one decay from its first step on, but for the shapes with a stable rate or with
-  several decays: Constant, Cooldown, WSD, InversePower, HoldingLinear,
-  HoldingExponential, CosineWarmRestarts, and a Sequential of them.
+  What lies between the decays of a cycle counts as stable. The cycle's decay
+  shape counts as one decay from its first step on. The exceptions are the
+  shapes with a stable rate or with several decays: Constant, Cooldown, WSD,
+  InversePower, HoldingLinear, HoldingExponential, CosineWarmRestarts, and a
+  Sequential of such shapes.
   """
   starts = itertools.accumulate((c.steps for c in chain.cycles), initial=0)
   planned = zip(itertools.count(1), starts, chain.cycles)

@@ -1,4 +1,4 @@
-"""Warm-ups and decays of one formula; `composed_shapes` has those of several.
+"""Warm-ups and decays of one formula; `composed` has shapes of several pieces.
 
 A warm-up rises to the peak, a decay goes on from there over the other steps of
 the cycle. x is the share of the phase that has passed. Values are shares of the
@@ -73,7 +73,7 @@ class ExponentialWarmup(Checked):
   start: Annotated[float, '[1e-38, 1)'] = 0.01
 
   def __call__(self, x: ArrayLike, warmup: ArrayLike = 0.0) -> ArrayLike:
-    # No power of the start, which may be too small for a float32.
+    # Not a power of the start: the start may be too small for a float32.
     return jnp.exp(math.log(self.start) * (1.0 - x))
 
 
@@ -114,7 +114,7 @@ class Linear(Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Exponential(Checked):
-  """A constant factor per step: factor^(x / share), or of the floor of that.
+  """A constant factor per step: factor^(x / share), or factor^floor(x / share).
 
   Attributes:
     factor: what remains after each share.
@@ -139,7 +139,7 @@ class Exponential(Checked):
 
 
 def _check_warmup(value: ArrayLike, warmup: ArrayLike) -> jax.Array:
-  """The value, or NaN where a holding decay would have no step to fall in."""
+  """The value, or NaN where no step would remain in which a decay can fall."""
   return jnp.where(jnp.asarray(warmup) < 0.4, value, jnp.nan)
 
 
@@ -147,9 +147,9 @@ def _check_warmup(value: ArrayLike, warmup: ArrayLike) -> jax.Array:
 class HoldingExponential:
   """1 for W + 0.2 L steps, then a factor of 0.1 per 0.6 L steps.
 
-  L is the length of the cycle and W that of its warm-up, after which the hold
-  begins; within composed shapes L is the length of the part and W is 0. W must
-  be below 0.4 L, or nothing would decay: the rate is NaN, and the chain is
+  L is the length of the cycle and W the length of its warm-up, after which the
+  hold begins. Within composed shapes L is the length of the part and W is 0. W
+  must be below 0.4 L, or nothing would decay: the rate is NaN, and the chain is
   refused.
 
   Example: HoldingExponential() over 100 steps is 1 at 0, 1 at 20, 0.1 at 80.
@@ -187,7 +187,7 @@ class Step(Checked):
 
   Attributes:
     factor: of each drop.
-    at: where the drops are. The default is that of He et al. 2016, "Deep
+    at: where the drops are. The default is from He et al. 2016, "Deep
       residual learning": 32k and 48k of 64k iterations.
 
   Example: Step(factor=0.5, at=(0.25,)) over 100 steps is 1 at 24, 0.5 at 25,
@@ -212,9 +212,9 @@ class Polynomial(Checked):
     end: value from the share on.
     power: 1 is a straight line.
     share: of the phase, in which the end is reached.
-    cycle: whether, after each end, the value jumps up to where it would be if the
-      end were to be reached one share later: (1 - x / (share * n))^power in the
-      n-th share. The jumps become smaller.
+    cycle: whether, after each end, the value jumps up to where it would be if
+      the end were to be reached one share later: (1 - x / (share * n))^power in
+      the n-th share. The jumps become smaller.
 
   Example: Polynomial(power=2, end=0.2) over 100 steps is 1 at 0, 0.4 at 50, 0.2
   at 100.
@@ -276,7 +276,7 @@ class InversePower(Checked):
     exponent: of the power law; 1/2 is the inverse square root.
     hold: share of the phase in which it is constant.
     cooldown: share of the phase, at its end, of the way down to the floor.
-    fall: how it goes down, see `shape_formulas.falling`.
+    fall: the way down, see `formulas.falling`.
     floor: the end of the cool-down.
 
   Example: InversePower(hold=0.04) over 100 steps is 1 at 0, 1 at 4, 0.5 at 16,

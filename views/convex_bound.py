@@ -1,8 +1,9 @@
-"""What convex theory says of a plan of learning rates: a bound on its last loss.
+"""A bound of convex theory on the last loss, for a plan of learning rates.
 
-For gradient descent on a convex function with subgradients, theorem 1 of Schaipp,
-Hägele, Taylor, Simsekli and Bach 2025, "The Surprising Agreement Between Convex
-Optimization Theory and Learning-Rate Scheduling for Large Model Training":
+For gradient descent on a convex function with subgradients, theorem 1 of
+Schaipp, Hägele, Taylor, Simsekli and Bach 2025, "The Surprising Agreement
+Between Convex Optimization Theory and Learning-Rate Scheduling for Large Model
+Training":
 
   f(x_T) - f* <= Omega_T
     = (D^2 + sum_t eta_t^2 G_t^2) / (2 sum_t eta_t)
@@ -10,9 +11,9 @@ Optimization Theory and Learning-Rate Scheduling for Large Model Training":
 
   s_k = sum_{t>=k} eta_t,  t and k from 1 to T.
 
-D is the distance of the start from an optimum, G_t the norm of the gradient at step
-t. The theorem knows no Adam, no average and no reset. NumPy only; nothing that is
-trained depends on it.
+D is the distance of the start from an optimum, G_t the norm of the gradient at
+step t. The theorem does not cover Adam, averages or resets. The code needs
+NumPy only, and no training depends on the bound.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..core.checks import check, check_count, check_number
 class Bound(NamedTuple):
   """A bound, and what the best factor on all rates makes of it.
 
-  With rates of gamma * eta_t it is a / gamma + b * gamma, which is least at
+  With rates of gamma * eta_t the bound is a / gamma + b * gamma. It is least at
   gamma* = sqrt(a / b).
   """
 
@@ -77,7 +78,7 @@ def bound_curve(
 ) -> tuple[np.ndarray, np.ndarray]:
   """The bound along a run: after so many of its steps, as if they were all.
 
-  O(points * T). Before the first rate above 0 there is none.
+  O(points * T). There is no bound before the first rate above 0.
 
   Args:
     rates, gradient_norms, distance: see `last_iterate_bound`.

@@ -1,7 +1,7 @@
 """The files that studies read and write.
 
-Reading a named pipe or a device would never end, so the kind of a file is checked
-first. Nothing that exists is replaced unasked.
+Reading a named pipe or a device would never end, so the kind of a file is
+checked first. An existing file is replaced only on request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_object(path: pathlib.Path) -> Mapping[str, Any]:
 
 
 def folder(name: str | pathlib.Path, flag: str = '') -> pathlib.Path:
-  """The folder that was typed; ValueError without one, also for an empty name."""
+  """The folder at a path; ValueError without one, and for an empty path."""
   path = pathlib.Path(name).expanduser()
   if not str(name) or not path.is_dir():
     raise ValueError(f'{flag}{name}: there is no such folder.')
@@ -44,7 +44,7 @@ def new_file(
 ) -> pathlib.Path:
   """The file that --out names, to be written later.
 
-  ValueError if it must not be written, or has another ending.
+  ValueError if the file must not be written, or has another ending.
   """
   path = pathlib.Path(name).expanduser()
   if suffixes and path.suffix.lower() not in suffixes:
@@ -58,7 +58,7 @@ def new_file(
 
 
 def check_free(path: pathlib.Path, overwrite: bool, what: str = '') -> None:
-  """Raises ValueError if something is there that must not be replaced."""
+  """Raises ValueError if the path exists and must not be replaced."""
   if check_file(path).exists() and not overwrite:
     raise ValueError(
       f'{what or path} exists: give another name, or --overwrite to replace it.'

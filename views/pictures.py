@@ -1,4 +1,4 @@
-"""Pictures: how their curves are told from each other, and how they are saved."""
+"""Pictures: the colors and styles of curves, and how a figure is saved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINES = ('-', '--', '-.', ':')
 
 
 def line_styles() -> Iterator[dict[str, Any]]:
-  """Colors and line styles of any number of curves, as matplotlib takes them."""
+  """Colors and line styles of any number of curves, for matplotlib."""
   for color, line in zip(itertools.cycle(_COLORS), itertools.cycle(_LINES)):
     yield {'color': color, 'linestyle': line}
 

@@ -1,4 +1,4 @@
-"""The convex bound of a plan beside one cosine and one WSD: in words, and drawn."""
+"""The convex bound of a plan beside one cosine and one WSD."""
 
 from __future__ import annotations
 

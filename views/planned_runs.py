@@ -22,8 +22,8 @@ from . import settings_json
 from .paths import check_file, read_object
 from .text_table import table_lines
 
-# Of a plan or a log: more would need gigabytes. No run of the benchmark has a
-# hundredth of them.
+# The most steps of a plan or a log: more would need gigabytes. No run of the
+# benchmark has a hundredth of them.
 MOST_HELD_STEPS = 20_000_000
 _WIDTH = 80  # of a terminal
 
@@ -74,7 +74,8 @@ def _check_length(plan: PlannedRun) -> None:
   if factor * step_hint > MOST_HELD_STEPS:
     raise ValueError(
       f'budget_factor={factor:g} and step_hint={step_hint:,} make '
-      f'{factor * step_hint:g} steps: give a plan of at most {MOST_HELD_STEPS:,}.'
+      f'{factor * step_hint:g} steps: give a plan of at most '
+      f'{MOST_HELD_STEPS:,}.'
     )
 
 
@@ -102,13 +103,13 @@ def planned_rates(plan: PlannedRun) -> np.ndarray:
 
 
 def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
-  """What of a plan a run may do otherwise, a sentence each."""
+  """Where a run may differ from its plan, a sentence for each reason."""
   sentences = []
   if settings.relative_peak:
     sentences.append(
-      f'{setting_text(settings.relative_peak)} sets all peaks as the run begins, from a fresh '
-      "model's weights; SpectralPeak lowers them in a run of more steps than "
-      'its `whole`. The rates shown are as written.'
+      f'{setting_text(settings.relative_peak)} sets all peaks as the run '
+      "begins, from a fresh model's weights; SpectralPeak lowers them in a run "
+      'of more steps than its `whole`. The rates shown are as written.'
     )
   if settings.early_switching:
     follows = 'the next one then starts at once'
@@ -119,20 +120,20 @@ def what_evaluations_decide(settings: ScheduleParams) -> Sequence[str]:
     )
   if settings.horizon:
     sentences.append(
-      f'{setting_text(settings.horizon)} lays the cycles over the time budget, anew at '
-      'every evaluation, with the same ratios. A cycle may be a few steps '
-      'longer: a reset waits for its evaluation.'
+      f'{setting_text(settings.horizon)} lays the cycles over the time '
+      'budget, anew at every evaluation, with the same ratios. A cycle may be '
+      'a few steps longer: a reset waits for its evaluation.'
     )
   if len(settings.cycles) > 1 or sentences:
     sentences.append(
-      f'What a further cycle starts from: {setting_text(settings.reset)}, with tau from '
-      'the last evaluation where the reset is soft.'
+      f'What a further cycle starts from: {setting_text(settings.reset)}, '
+      'with tau from the last evaluation where the reset is soft.'
     )
   return sentences
 
 
 def planned_lines(name: str, plan: PlannedRun) -> Iterator[str]:
-  """All that a terminal shows of a plan; ValueError if it cannot be trained."""
+  """The lines that a terminal shows of a plan; ValueError for a wrong plan."""
   _check_length(plan)
   rates = planned_rates(plan)
   yield (
@@ -182,8 +183,9 @@ def cycle_rows(cycles: Sequence[PlannedCycle]) -> list[tuple[str, ...]]:
 def period_rows(chain: Chain) -> list[tuple[str, ...]]:
   """A header and a row for each period, which leads up to a checkpoint.
 
-  The first steps of its phases are counted from 1; 'decay' is how many steps
-  it decays for, 'checkpoint' how many have been taken at its end.
+  The first steps of the phases are counted from 1. 'decay' is the number of
+  steps of the decay, 'checkpoint' the number of steps taken at the period's
+  end.
   """
   rows: list[tuple[str, ...]]
   rows = [('cycle', 'from', 'stable from', 'decay from', 'decay', 'checkpoint')]
@@ -202,7 +204,7 @@ def step_line(plan: PlannedRun, step: int) -> str:
   """The phase and the rate of a step, counted from 1.
 
   Raises:
-    ValueError: if the plan does not have it.
+    ValueError: if the plan does not have the step.
   """
   chain = plan.chain
   check_count('--at', step, most=chain.steps)
@@ -215,10 +217,11 @@ def step_line(plan: PlannedRun, step: int) -> str:
 
 
 def run_settings(log_dir: pathlib.Path) -> dict[str, str]:
-  """A run's settings, a text per field; none if its folder has none.
+  """A run's settings, a text per field; empty if its folder has no settings.
 
-  No class is needed back. Of several cycles each field is there once, such as
-  'cycles.length', with one value or, where they differ, one per cycle.
+  The settings' classes need not exist any more. A field of several cycles, such
+  as 'cycles.length', is there once: with one value or, where the cycles differ,
+  with a value for each cycle.
   """
   values = read_settings(log_dir)
   if values is None:

@@ -25,10 +25,11 @@ from .story import sentences, value_text
 
 LoggedEvent = Mapping[str, str]  # a row of cycles.csv; blank cells left out
 Rows = Sequence[Sequence[str]]  # the first one is a header
-# As a data URI, so that nothing is to be fetched; and what a screen reader says.
+# A data URI, so that nothing has to be fetched; and the text of a screen
+# reader.
 Picture = tuple[str, str]
-# Of a folder's name: experiment, workload and trial. The page does not say where
-# on the machine they are.
+# The parts of a folder's name that the page shows: experiment, workload and
+# trial. The page does not say where on the machine the folders are.
 _PARTS = 3
 _NONE = '–'
 _COLUMNS = (
@@ -36,11 +37,11 @@ _COLUMNS = (
   'last', 'steps', 'seconds', 'evaluations', 'cycles', 'resets', 'abandoned',
   'state',
 )  # fmt: skip
-# A run whose files are older than this, and than three of its intervals between
-# evaluations, runs no more.
+# A run has ended if its files are older than this, and older than three of its
+# intervals between evaluations.
 _STILL_RUNNING = 600.0  # seconds
 _ENDS = {'abandon': 'abandoned', 'finish': 'run ends'}
-# Of an event, what its sentence has, or only a machine needs.
+# The columns that an event's sentence has, or that only a machine needs.
 _APART = (
   *('global_step', 'event', 'cycle', 'reason', 'note', 'reset', 'tau'),
   *('peak_value', 'cycle_end', 'setting', 'anchor_nominal', 'learning_rate'),
@@ -64,20 +65,21 @@ def save_page(
 ) -> None:
   """Reads runs and writes the page on them, whole.
 
-  There is at least one trial, of this runner or the benchmark's. By `now`, seconds
-  since 1970, a run is taken to be running still. An existing file is replaced;
-  ValueError names a damaged one.
+  There is at least one trial, of this runner or the benchmark's. `now`, in
+  seconds since 1970, decides whether a run counts as still running. An existing
+  page is replaced; ValueError names a damaged file.
   """
   runs = [read_reported(t, now, i) for i, t in enumerate(trials, start=1)]
   workloads = ', '.join(dict.fromkeys(run.table.workload for run in runs))
   title = f'{len(runs)} runs on {workloads}'
   if len(runs) == 1:
     title = f'{workloads}: {runs[0].name}'
-  # Runs are compared that are to come to the same target.
+  # Only runs with the same target are compared.
   groups: dict[Any, list[ReportedRun]] = {}
   for run in runs:
     groups.setdefault((run.table.workload, run.table.target), []).append(run)
-  # Inside, names of runs are no formulas, and equal pictures equal bytes.
+  # Inside, names of runs are not read as formulas, and equal pictures have
+  # equal bytes.
   with mpl.rc_context({'svg.hashsalt': 'report', 'text.parse_math': False}):
     page = render(
       pathlib.Path(__file__).with_suffix('.html'),
@@ -91,7 +93,8 @@ def save_page(
       overview=overview,
       course=course,
     )
-  # What no encoding has, as half of a pair in JSON, is no reason to fail.
+  # A character that no encoding has, such as half of a pair in JSON, is
+  # replaced.
   files.write_whole(path, page.encode('utf-8', 'replace'))
 
 
@@ -100,8 +103,8 @@ def read_reported(
 ) -> ReportedRun:
   """Reads a trial's folder, also while it runs; ValueError names a file."""
   table, log = read_run(trial), read_log(trial / CYCLES)
-  log.whole_numbers()  # refuses what is none
-  # Those of a damaged file that name no event cannot be told.
+  log.whole_numbers()  # raises for what is not a number
+  # Rows of a damaged file that do not name an event are left out.
   rows = [row for row in log.rows if row.get('event')]
   events = [{k: value for k, value in row.items() if value} for row in rows]
   place = '/'.join(trial.resolve().parts[-_PARTS:])
@@ -135,7 +138,7 @@ def _state(
   last = rows[-1] if rows else {}
   if last.get('score') and not any(last[name] for name in last if '/' in name):
     return 'finished'
-  # Not files that are being written: they are gone a moment later.
+  # Without files that are being written: they are gone a moment later.
   silent = now - max(
     path.stat().st_mtime
     for pattern in ('*.csv', '*.json')
@@ -176,7 +179,7 @@ def _at(t: RunTable, evaluation: int | None) -> tuple[str, str]:
 
 
 def differing(runs: Iterable[ReportedRun]) -> Rows:
-  """The settings in which runs differ, below a header; nothing if in none."""
+  """The settings in which runs differ, below a header; empty without any."""
   known = [run for run in runs if run.settings]
   names = dict.fromkeys(name for run in known for name in run.settings)
   rows = [
@@ -281,10 +284,10 @@ def _whole(value: float) -> str:
 
 
 def _number(value: float) -> str:
-  """A measured number with four digits; a dash if it is not known."""
+  """A measured number with four digits; a dash for an unknown number."""
   return _NONE if math.isnan(value) else f'{value:.4g}'
 
 
 def _seconds(value: float) -> str:
-  """Seconds with a digit; a dash if they are not known."""
+  """Seconds with one digit after the point; a dash for an unknown number."""
   return f'{value:,.1f}' if math.isfinite(value) else _NONE

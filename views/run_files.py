@@ -1,7 +1,7 @@
-"""What a run's files say, in the form that pictures and summaries need.
+"""The contents of a run's files, in the form that pictures and summaries need.
 
-What should be a number and is none is refused with the file's name: people pass
-files of runs on, cut them off and edit them.
+A cell that should be a number and is not raises an error with the file's name:
+people pass files of runs on, cut them off and edit them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FALLING = (
 
 
 class Log(NamedTuple):
-  """Rows of a CSV file, as text by column; none if there is no such file."""
+  """Rows of a CSV file, as text by column; empty if there is no such file."""
 
   path: pathlib.Path
   rows: Sequence[Mapping[str, str]]
@@ -79,7 +79,7 @@ def read_log(path: pathlib.Path) -> Log:
 
 
 class MetricTarget(NamedTuple):
-  """What a run is to reach on the validation split."""
+  """The metric and the value that a run is to reach on the validation split."""
 
   metric: str  # without the split
   value: float
@@ -101,7 +101,7 @@ class MetricTarget(NamedTuple):
     return int(worth.argmax()) if counts.any() else None
 
   def seconds(self, seconds: np.ndarray, metric: np.ndarray) -> float:
-    """Seconds at that evaluation, infinity without one; shape=(evaluations,)."""
+    """Seconds at that evaluation, or infinity; shape=(evaluations,)."""
     at = self.reached(metric)
     return math.inf if at is None else float(seconds[at])
 
@@ -129,9 +129,9 @@ def read_target(log_dir: pathlib.Path) -> MetricTarget:
 
 
 class Losses(NamedTuple):
-  """What the thesis' switching rule has seen; empty without cycles.csv.
+  """The losses of the thesis' switching rule; empty without cycles.csv.
 
-  An evaluation after the run's last step is not among them.
+  The loss of an evaluation after the run's last step is not among them.
   """
 
   steps: np.ndarray  # shape=(n,)
@@ -190,7 +190,7 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
   flags_0.json alone.
 
   Raises:
-    ValueError: names a file that is missing, or has what does not belong there.
+    ValueError: names a file that is missing or damaged.
   """
   meta, flags = read_object(log_dir / META_DATA), read_flags(log_dir)[0]
   workload = meta.get('workload.name', flags.get('workload'))
@@ -255,8 +255,8 @@ def read_run(log_dir: pathlib.Path) -> RunTable:
 def _readable_plan(log_dir: pathlib.Path) -> PlannedRun | None:
   """The plan, from which all rates follow with the run's clock.
 
-  None for another submission, and where settings hold a user's own part, whose
-  code is not here: such a run has logged some of its rates.
+  None for another submission. None also where the settings have a user's own
+  part, whose code is not here; such a run has logged some of its rates.
   """
   if read_settings(log_dir) is None:  # or it raises: the file is damaged
     return None
@@ -268,8 +268,9 @@ def _readable_plan(log_dir: pathlib.Path) -> PlannedRun | None:
 def _in_order(log: Log) -> Log:
   """One row per step, in the order of the steps.
 
-  The benchmark's runner logs an evaluation before its checkpoint: after a
-  preemption steps come again, and the later rows are what the run went on with.
+  The benchmark's runner logs an evaluation before its checkpoint. After a
+  preemption some steps are taken again, and the run goes on from the later
+  rows.
   """
   kept: list[tuple[int, Mapping[str, str]]] = []
   for row, step in zip(log.rows, log.whole_numbers().tolist()):
@@ -289,7 +290,7 @@ def read_flags(log_dir: pathlib.Path) -> list[Mapping[str, object]]:
 def run_seed(
   meta: Mapping[str, object], flags: Mapping[str, object]
 ) -> int | None:
-  """The seed of a run; the benchmark of 2024 has drawn one for its meta data."""
+  """The seed of a run; the benchmark of 2024 drew one for its meta data."""
   seed = meta.get('rng_seed', flags.get('rng_seed'))
   return seed if isinstance(seed, int) else None
 
@@ -306,10 +307,10 @@ class Anchor(NamedTuple):
 
 
 def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
-  """What the events `cycle_start` and `clock` of cycles.csv say of the clock.
+  """The clock's anchors: the events `cycle_start` and `clock` of cycles.csv.
 
-  Where setting, anchor_nominal and rate_factor are blank, the cycle is that of its
-  number, starts at nominal step 0, and has the rate as planned.
+  Where setting, anchor_nominal and rate_factor are blank, the cycle is that of
+  its number, starts at nominal step 0, and has the rate as planned.
 
   Raises:
     ValueError: names a value that is missing, out of range or out of order.
@@ -319,9 +320,7 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   for row in log.rows:
     if row['event'] == 'cycle_start':
       settings.append({'setting': row.get('setting') or row.get('cycle', '')})
-    elif (
-      settings
-    ):  # a clock is that of the cycle under way, unless it says more
+    elif settings:  # a clock without a setting belongs to the last cycle
       settings.append(
         {'setting': row.get('setting') or settings[-1]['setting']}
       )
@@ -354,7 +353,8 @@ def read_anchors(events: Log, num_cycles: int) -> tuple[Anchor, ...]:
   return tuple(map(Anchor, steps.tolist(), starts, *columns))
 
 
-# A study reads hundreds of runs with some dozens of plans, and a plan is compiled.
+# A study reads hundreds of runs with some dozens of plans, and a plan is
+# compiled.
 @functools.lru_cache(maxsize=256)
 def _cycles_of(plan: PlannedRun) -> tuple[PlannedCycle, ...]:
   return plan.chain.cycles
@@ -372,7 +372,7 @@ def rates_of_run(
     nominal step = anchor_nominal + (step - anchor_step) * pace
     rate = rate_factor * cycle(min(nominal step, steps of the cycle))
 
-  All are computed at once, which rounds some of them differently from the
+  All rates are computed at once. That rounds some rates differently from the
   compiled step (by up to 5e-6 of a small rate).
 
   Returns:

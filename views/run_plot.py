@@ -1,7 +1,7 @@
 """metric.png: how a run went, from its files.
 
-Blue, orange and black of Okabe and Ito's palette, which is told apart without
-colour vision; each mark has a line style or a symbol of its own besides.
+Blue, orange and black are from Okabe and Ito's palette, which is readable
+without colour vision. Each mark also has a line style or a symbol of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .pictures import save_picture
 from .run_files import RunTable, read_run
 
 PICTURE = 'metric.png'
-# Of 'τ = 0.123', as a share of the axis.
+# The width of 'τ = 0.123', as a share of the axis.
 _TEXT_WIDTH = 0.11
 _BLUE, _ORANGE, _BLACK, _GREY = '#0072B2', '#D55E00', '#000000', '#666666'
 # Peaks with a larger ratio need a logarithmic axis.
@@ -81,7 +81,7 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
   _mark(axes, table, (_reset_label(table), 'early switch'))
   written = -math.inf
   for step, tau in table.resets:
-    # Not where it is too close to be read.
+    # A text too close to the last text could not be read.
     if step - written >= _TEXT_WIDTH * table.last_step:
       written = step
       write_above(axes, step, f'τ = {tau:.3g}')
@@ -90,7 +90,7 @@ def draw_metric(axes: Axes, table: RunTable) -> None:
 
 
 def _reset_label(table: RunTable) -> str:
-  """Says what a jump after τ = 0 comes from: not from the reset."""
+  """Says that a jump after τ = 0 does not come from the reset."""
   if all(tau > 0 for _, tau in table.resets):
     return 'reset, with its τ'
   return 'reset, with its τ; τ = 0 keeps the model:\nthe higher rate moves it'
@@ -130,8 +130,8 @@ def scale_rates(
 ) -> None:
   """Makes the y axis logarithmic if cycles' highest values are far apart.
 
-  The values, none below 0, are those at the steps; starts are the first steps of
-  all cycles but the first.
+  The values, none below 0, are those at the steps; starts are the first steps
+  of all cycles but the first.
   """
   parts = np.split(values, np.searchsorted(steps, starts))
   highest = [float(part.max()) for part in parts if part.size]

@@ -39,7 +39,7 @@ _CLASSES: dict[str, Any] = {
   for name, value in vars(module).items()
   if isinstance(value, type) and dataclasses.is_dataclass(value)
 }
-# Names of averages, which earlier runs have written as classes.
+# Averages that earlier runs have written as classes, by name.
 _CLASSES |= {
   function.__name__: function
   for function in (EMA, ScheduleFreeAdamW, ScheduleFreeMuon)
@@ -49,10 +49,10 @@ _CLASSES |= {
 def read_file(
   path: pathlib.Path, in_force: ScheduleParams | None = None
 ) -> tuple[int | None, ScheduleParams]:
-  """Reads settings from a run's schedule_params.json, or from a file of one's own.
+  """Reads settings from a run's schedule_params.json, or from another file.
 
-  Such a file has a ScheduleParams or, where settings are in force, only the fields
-  that differ from these.
+  Another file has a ScheduleParams. Where settings are in force, it may
+  have only the fields that differ from them.
 
   Returns:
     The run's step_hint (None if the file is not a run's) and the settings.

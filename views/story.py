@@ -1,4 +1,4 @@
-"""What a run has done, in sentences: the events of its cycles.csv."""
+"""The events of a run's cycles.csv, in sentences."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..loop.events import event_of
 
-# Told by a run's curves, or by the events beside them.
+# Events that a run's curves show, or the events beside them.
 _UNTOLD = ('evaluation', 'clock')
 
 
 def sentences(
   rows: Iterable[Mapping[str, str | None]],
 ) -> Iterator[tuple[int, str]]:
-  """(step, sentence) of each row of a cycles.csv that is no mere number.
+  """(step, sentence) of each row of a cycles.csv that is not a mere number.
 
-  A row of a damaged file is told with what it still has.
+  A damaged row gives a sentence of the cells that it still has.
   """
   for row in rows:
     step, kind = row.get('global_step') or '', row.get('event') or ''

@@ -1,4 +1,4 @@
-"""The workloads of the stand-in, by name, and those from a user's file."""
+"""The workloads of the stand-in, by name, and workloads from a user's file."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WORKLOADS: dict[str, type[MiniWorkload]] = {kind.name: kind for kind in _OWN}
 
 
 def workload_class(name: str) -> type[MiniWorkload]:
-  """The class that a command line names; its `name` is what folders are called.
+  """The class of a workload; its attribute `name` also names folders.
 
-  By a key of `WORKLOADS`, or as 'path/to/file.py:ClassName'; ValueError without
-  one.
+  The argument is a key of `WORKLOADS`, or 'path/to/file.py:ClassName';
+  ValueError for anything else.
   """
   if name in WORKLOADS:
     return WORKLOADS[name]
@@ -50,8 +50,8 @@ def workload_class(name: str) -> type[MiniWorkload]:
 def get_workload(name: str, generation: str = 'jit') -> MiniWorkload:
   """Makes a workload of a generation, 'jit' (now) or 'pmap' (2024).
 
-  ValueError for another, or an attribute of a user's class that cannot be
-  right.
+  ValueError for another generation, or an impossible attribute of a user's
+  class.
   """
   workload = workload_class(name)(generation=generation)
   if from_file.is_file(name):

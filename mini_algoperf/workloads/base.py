@@ -1,9 +1,9 @@
 """What the small workloads have in common, in both generations.
 
-`jit` is the benchmark's current one: `jax.jit` over a mesh, batches `(B, ...)`,
-dropout an argument of `model_fn`. `pmap` is that of 2024: a leading device axis
-on everything, batches `(devices, B/devices, ...)`, dropout fixed by
-`init_model_fn`.
+`jit` is the benchmark's current generation: `jax.jit` over a mesh, batches
+`(B, ...)`, dropout an argument of `model_fn`. `pmap` is the generation of 2024:
+a leading device axis on everything, batches `(devices, B/devices, ...)`,
+dropout fixed by `init_model_fn`.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ class MiniWorkload(spec.Workload, abc.ABC):
 
   The generation, 'jit' or 'pmap', decides how devices are handled, and with it
   the signatures of `init_model_fn` and `model_fn`. A subclass gives the model,
-  the batches, `loss_fn` (a loss as `parts.masked` has it) and what else the
+  the batches, `loss_fn` (a loss as from `parts.masked`) and whatever else the
   metric needs.
   """
 
-  # Beside the benchmark's properties: what the runner falls back to.
+  # Not in the benchmark: what the runner falls back to.
   name: str
   metric_rises: bool
   default_batch_size: int
   # Training batches stay NumPy in the jit generation, as OGBG's do.
   host_batches = False
-  # Imported where they are needed: one workload does without another's.
+  # Packages that this workload imports; other workloads do without them.
   packages: tuple[str, ...] = ()
   output_layer = 'output'  # a key of the parameters
-  # Another one for a workload from a user's file, and how that was named.
+  # A workload from a user's file has another file, and the address of its
+  # class.
   targets_file = TARGETS_FILE
   _address = ''
 
@@ -83,7 +84,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     self.generation = generation
     self._model: Any = None
     self._dropout_rate = DROPOUT_RATE  # pmap: that of the last initialisation
-    # All are compiled once for this object, at their first call.
+    # All functions are compiled once for this object, at their first call.
     self._init_fn = jax.jit(self._init_variables)
     if generation == 'pmap':
       self._axis_name: str | None = BATCH_AXIS
@@ -118,9 +119,9 @@ class MiniWorkload(spec.Workload, abc.ABC):
   def _eval_outputs(
     self, logits: jax.Array, batch: spec.Batch
   ) -> dict[str, jax.Array]:
-    """What `_metrics` needs of a batch; leading axis: examples. Traced.
+    """The arrays of a batch for `_metrics`; leading axis: examples. Traced.
 
-    Here 'loss' and 'weights'; a subclass may add to them.
+    Here these are 'loss' and 'weights'; a subclass may add others.
     """
     weights = batch['weights']
     losses = self.loss_fn(batch['targets'], logits, weights)['per_example']
@@ -129,13 +130,13 @@ class MiniWorkload(spec.Workload, abc.ABC):
   def _metrics(self, outputs: dict[str, np.ndarray]) -> spec.EvalResult:
     """Metrics of a whole split from its joined `_eval_outputs`.
 
-    Here the means of the loss and of what is called as the target metric.
+    Here these are the means of the loss and of the target metric's outputs.
     """
     names = dict.fromkeys(('loss', self.target_metric_name))
     return {n: parts.mean(outputs, n) for n in names if n in outputs}
 
   def is_output_params(self, param_key: str) -> bool:
-    """Whether it is the key of the last layer's parameters."""
+    """Whether this is the key of the last layer's parameters."""
     return param_key == self.output_layer
 
   @property
@@ -182,7 +183,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
     return float(target)
 
   def _model_inputs(self, batch: spec.Batch) -> Any:
-    """What the model is called with; a subclass may need the targets."""
+    """The model's inputs; a subclass may also need the targets."""
     return batch['inputs']
 
   def _init_variables(self, rng: spec.RandomState) -> Mapping[str, Any]:
@@ -297,7 +298,7 @@ class MiniWorkload(spec.Workload, abc.ABC):
       split: 'train'; others are evaluated by `eval_model` alone.
       data_dir: where the data lie; None for the default.
       global_batch_size: examples per batch, over all devices, which divide it.
-      **unused: what else is in the benchmark's signature.
+      **unused: other arguments of the benchmark's signature.
     """
     if split != 'train':
       raise ValueError(f"split: {split!r} has no queue; use 'train'")
@@ -359,8 +360,8 @@ def _merge_leading(x: np.ndarray) -> np.ndarray:
 class ArrayWorkload(MiniWorkload):
   """Examples in memory, shuffled in training; softmax cross-entropy.
 
-  A subclass gives what a `MiniWorkload` asks for and, for the batches,
-  `load_split`.
+  A subclass gives the methods that `MiniWorkload` asks for, with `load_split`
+  in the place of batches.
   """
 
   loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
@@ -457,7 +458,7 @@ class SplitWorkload(ArrayWorkload):
   def load_split(
     self, split: str, data_dir: str | None
   ) -> Mapping[str, np.ndarray]:
-    """A slice of what `examples` makes."""
+    """A slice of the arrays that `examples` makes."""
     there = parts.split_slices(self.split_sizes)[split]
     return {key: array[there] for key, array in self.examples().items()}
 

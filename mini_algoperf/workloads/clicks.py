@@ -1,9 +1,9 @@
 """Workload `clicks`: is an advertisement clicked? The metric, the loss, falls.
 
-A user and an advertisement are four numbers and six categories of forty values,
-of which few are frequent (Zipf's law). Categories act by themselves and in
-pairs; the label is drawn with the probability that follows, so that the loss
-has a floor.
+A user and an advertisement are four numbers and six categories. A category has
+forty values, of which few are frequent (Zipf's law). Categories act by
+themselves and in pairs; the label is drawn with the probability that follows,
+so that the loss has a floor.
 """
 
 from __future__ import annotations

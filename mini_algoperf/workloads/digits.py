@@ -2,9 +2,8 @@
 
 Scikit-learn's 8x8 digits, split once and for all. Clean, they are learnt almost
 perfectly within a few hundred steps. So each image is shifted by up to a pixel
-and
-has noise: drawn anew for every training example, drawn once for the copies that
-are evaluated.
+and has noise. Shifts and noise are drawn anew for every training example, and
+once for the copies that are evaluated.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ NOISE_STDDEV = 0.35
 TRAIN_MEAN = 4.88
 TRAIN_STDDEV = 6.01
 _SPLIT_SEED = 1797
-# Added to it for a split's shifts and noise. The targets were set with these.
+# Added to the seed for a split's shifts and noise. The targets were set with
+# these numbers.
 _NOISE_SEED = {'validation': 10, 'test': 4, 'eval_train': 0}
 _SIDE = 8
 _NUM_CLASSES = 10

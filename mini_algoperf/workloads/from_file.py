@@ -1,7 +1,7 @@
 """A workload of the user's: a class in a Python file, named FILE.py:CLASS.
 
-What can be known before the first step is checked before it, in one line that
-names the class and the attribute.
+Everything that can be checked before the first step is checked then. An error
+is one line that names the class and the attribute.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def load_class(address: str) -> type[MiniWorkload]:
 
 
 def check_attributes(workload: MiniWorkload) -> None:
-  """Refuses attributes that no run can be made with, by a ValueError."""
+  """Raises ValueError for attributes with which no run can be made."""
   for name in _COUNTS:
     value = getattr(workload, name)
     is_count = isinstance(value, numbers.Integral) and _is_number(value)
@@ -113,7 +113,7 @@ def check_attributes(workload: MiniWorkload) -> None:
 
 
 def check_targets(workload: MiniWorkload) -> None:
-  """Refuses targets that no metric can be compared with; likewise."""
+  """Raises ValueError for targets with which no metric can be compared."""
   for name in ('validation_target_value', 'test_target_value'):
     value = getattr(workload, name)
     is_finite = _is_number(value) and math.isfinite(value)

@@ -5,9 +5,9 @@ nine integer features per atom, three per bond, 128 binary labels per molecule,
 in OGB's order and with its codes. They were grown once at random, from rings
 and functional groups, and stay as they are, since the targets were set with
 them. A
-label is a noisy vote of atoms and their neighbours: a network that passes
-messages can learn the sum, the noise bounds what it can reach. Three labels of
-ten are missing.
+label is a noisy vote of atoms and their neighbours. A network that passes
+messages can learn the sum; the noise bounds its metric. Three labels of ten are
+missing.
 
 A shard is filled with whole graphs until the next one would exceed its nodes,
 edges or graphs. The rest is padding, which belongs to at least one padding
@@ -45,7 +45,9 @@ class Graph(NamedTuple):
 def load_graphs() -> list[Graph]:
   """The molecules; splits follow one another in the order of `SPLIT_SIZES`."""
   with np.load(_FILE) as archive:
-    data = dict(archive)  # what belongs to molecules lies behind one another
+    data = dict(
+      archive
+    )  # arrays of all molecules, one molecule behind the other
   bonds = np.cumsum(data['n_edge'])[:-1]
   edges, ends = (
     [np.concatenate([e, e[:, ::turn]]) for e in np.split(data[name], bonds)]
@@ -85,7 +87,7 @@ class Room(NamedTuple):
 def pack(graphs: Iterable[Graph], room: Room) -> Iterator[list[Graph]]:
   """Groups graphs, which may have no end, in their order into shards that fit.
 
-  The last one may be far from full.
+  The last shard may be far from full.
 
   Raises:
     ValueError: one graph alone is too large.
@@ -152,9 +154,9 @@ def make_shard(chosen: Sequence[Graph], room: Room) -> spec.Batch:
 
 
 def merge_shards(graphs: Graphs) -> Graphs:
-  """(shard, node or edge or graph, ...) to one set of graphs.
+  """Shards of graphs, (shard, node/edge/graph, ...), as one set of graphs.
 
-  Senders and receivers are moved by the nodes of the shards before theirs.
+  Senders and receivers are moved by the number of nodes in earlier shards.
   """
   num_shards, num_nodes = graphs.nodes.shape[:2]
   offsets = num_nodes * np.arange(num_shards, dtype=np.int32)[:, None]

@@ -17,7 +17,7 @@ from . import graph_batches
 from .base import BatchShape, MiniWorkload
 from .parts import Pass, dropout, loss_of, mean, shuffled_indices, split_slices
 
-# Of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
+# Means of the generated molecules, rounded up: 14.6 atoms, 30.5 directed bonds.
 _NODES_PER_GRAPH = 15
 _EDGES_PER_GRAPH = 31
 
@@ -26,8 +26,8 @@ class GraphNet(nn.Module):
   """Message passing along bonds, then one dense layer per molecule.
 
   Each of two rounds sends a message over every bond, made of the sender and the
-  bond, adds up what arrives at an atom and updates the atom; an atom keeps what
-  it knew (a residual connection). A molecule is the sum of its atoms.
+  bond. The messages that arrive at an atom are added up, and update the atom by
+  a residual connection. A molecule is the sum of its atoms.
   """
 
   features: int = 64
@@ -58,8 +58,8 @@ class GraphNet(nn.Module):
 def _graph_of_node(n_node: Any, num_nodes: int) -> jax.Array:
   """Index of each node's graph, shape (num_nodes,).
 
-  What `jnp.repeat` does by a running sum; but jax 0.4.13 sums wrongly along an
-  axis that is sharded over several CPU devices.
+  `jnp.repeat` would do this by a running sum; but jax 0.4.13 sums wrongly along
+  an axis that is sharded over several CPU devices.
   """
   order = jnp.arange(len(n_node))
   is_before = order[None, :] <= order[:, None]
@@ -73,7 +73,7 @@ class MoleculesWorkload(MiniWorkload):
   name, output_layer = 'molecules', 'decoder'
   features = 64
   target_metric_name, metric_rises = 'mean_average_precision', True
-  # As the benchmark declares its OGBG, whose loss is the sigmoid one, too.
+  # The benchmark declares this type for OGBG as well, with its sigmoid loss.
   loss_type = spec.LossType.SOFTMAX_CROSS_ENTROPY
   num_train_examples, num_validation_examples, num_test_examples = (
     graph_batches.SPLIT_SIZES.values()
@@ -142,7 +142,7 @@ class WideMoleculesWorkload(MoleculesWorkload):
 
 
 def _packed(indices: Iterable[int], shape: BatchShape) -> Iterator[spec.Batch]:
-  """Batches of shards; the last one is filled with empty ones."""
+  """Batches of shards; the last batch is filled up with empty shards."""
   num_shards, size = shape
   room = graph_batches.Room(
     size, _NODES_PER_GRAPH * size, _EDGES_PER_GRAPH * size

@@ -21,7 +21,7 @@ _ATTENTION = {'query': 'Q', 'key': 'K', 'value': 'V', 'out': 'OUT'}
 
 
 def split_slices(sizes: Mapping[str, int]) -> dict[str, slice]:
-  """Where the splits lie that follow one another in this order."""
+  """The slices of splits that follow one another in this order."""
   ends = itertools.accumulate(sizes.values())
   return {s: slice(end - sizes[s], end) for s, end in zip(sizes, ends)}
 
@@ -48,10 +48,10 @@ def dropout(module: nn.Module, x: jax.Array, how: Pass) -> jax.Array:
 
       y = x / (1 - rate) where kept, else 0
 
-  As in the newer benchmark. Unlike `flax.linen.Dropout`, every rate takes the
-  same path, so that it may be a traced value and 0 draws a mask as any other
-  does. The mask is drawn with the 'dropout' key of the module. Where nothing is
-  trained, `x` is returned.
+  As in the newer benchmark, and unlike `flax.linen.Dropout`, every rate takes
+  the same path. So the rate may be traced, and a rate of 0 draws a mask as
+  well. The mask is drawn with the 'dropout' key of the module. Outside of
+  training, `x` is returned.
   """
   if not how.train:
     return x
@@ -139,10 +139,10 @@ def mean(outputs: Mapping[str, np.ndarray], key: str) -> float:
 
 
 def param_types(params: Mapping[str, Any], module: str = '') -> dict[str, Any]:
-  """The tree of `ParameterType`, told by flax's module and leaf names.
+  """The tree of `ParameterType`, by flax's names of modules and leaves.
 
-  Its keys are in lower case, as the benchmark has them; so is `module`, the
-  name of the one that `params` belongs to.
+  Keys are in lower case, as in the benchmark. So is `module`, the name of the
+  module that `params` belong to.
   """
   return {
     key.lower(): param_types(value, key.lower())

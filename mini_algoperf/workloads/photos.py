@@ -2,9 +2,9 @@
 
 Scikit-learn's two photographs, grey, cut into squares of 16 x 16. As in an MRI
 scan that is cut short, only some columns of a square's Fourier transform are
-measured, with
-noise: the four of the lowest frequencies, and each other one by chance. The
-input is what they and 0 for the rest transform back to.
+measured, with noise: the four columns of the lowest frequencies, and each other
+column by chance. The other columns are set to 0. The input is the inverse
+transform.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def similarity(first: jax.Array, second: jax.Array) -> jax.Array:
 class UNet(nn.Module):
   """Convolutions to a quarter of the side and up again, joined on each level.
 
-  What they give is in units of the input's deviation, and added to the input.
+  Their result, in units of the input's deviation, is added to the input.
   """
 
   activation: Callable[[jax.Array], jax.Array] = nn.leaky_relu
@@ -93,7 +93,7 @@ class UNet(nn.Module):
 
     def convolved(x: jax.Array, features: int) -> jax.Array:
       x = nn.Conv(features, (3, 3), use_bias=False)(x)
-      # Instance normalisation: of each channel of each image.
+      # Instance normalisation: each channel of each image by itself.
       x = x - x.mean(axis=(1, 2), keepdims=True)
       x = x / jnp.sqrt((x * x).mean(axis=(1, 2), keepdims=True) + 1e-5)
       return dropout(self, self.activation(x), how)

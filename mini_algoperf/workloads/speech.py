@@ -2,7 +2,8 @@
 
 A speaker says sounds of two to five frames. Each of ten sounds has a spectrum
 of twelve numbers; neighbours run into each other, a speaker has a voice that is
-added to all frames, and there is noise. So a frame is told by those around it.
+added to all frames, and there is noise. So a frame has to be named by the
+frames around it.
 """
 
 from __future__ import annotations

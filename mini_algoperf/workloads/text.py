@@ -49,9 +49,9 @@ def load_tokens() -> tuple[np.ndarray, np.ndarray]:
   """The vocabulary and the text.
 
   Returns:
-    Code points of the characters that have a token, ascending: the token of the
-      i-th is i + 1, that of all others is UNKNOWN. And the text's tokens, shape
-      (characters,), int32.
+    Code points of the characters that have a token, ascending. The i-th has the
+      token i + 1, and all other characters have UNKNOWN. Then the text's
+      tokens, shape (characters,), int32.
   """
   code_points = np.array([*map(ord, _FILE.read_text(encoding='utf-8'))])
   characters, places, counts = np.unique(
@@ -71,8 +71,8 @@ def vocab_size() -> int:
 def load_windows(split: str) -> dict[str, np.ndarray]:
   """All windows of a split; no character of it is in another split's windows.
 
-  'inputs' and 'targets', what follows each of them, are tokens, shape (windows,
-  LENGTH), int32.
+  'inputs' and 'targets' are tokens, shape (windows, LENGTH), int32. A target is
+  the token after its input.
   """
   num_blocks = sum(_NUM_BLOCKS.values())
   tokens = load_tokens()[1][: num_blocks * _BLOCK]

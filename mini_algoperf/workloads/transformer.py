@@ -12,8 +12,8 @@ import numpy as np
 
 from .parts import EVALUATION, Pass, dropout
 
-# Added to the scores of what must not be attended to; finite, so that a row
-# without anything to attend to has no NaN.
+# Added to the scores of masked positions; finite, so that a row of masked
+# positions has no NaN.
 _MASKED = -1e9
 
 
@@ -33,7 +33,7 @@ def sinusoids(length: int, features: int) -> np.ndarray:
 
 
 def causal_mask(length: int) -> np.ndarray:
-  """True where a position may look: at those before it, and at itself."""
+  """True where a position may look: at earlier positions, and at itself."""
   return np.tril(np.ones((1, length, length), bool))
 
 
@@ -90,7 +90,7 @@ class Block(nn.Module):
   num_heads: int
   hidden: int  # width between the dense layers
   activation: Callable[[jax.Array], jax.Array] = nn.relu
-  gated: bool = False  # whether what is activated multiplies a third layer
+  gated: bool = False  # whether the activated layer multiplies a third layer
 
   @nn.compact
   def __call__(
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
     return self.decode(self.encode(sources, how), sources, targets, how)
 
   def encode(self, sources: jax.Array, how: Pass = EVALUATION) -> jax.Array:
-    """What the decoder looks at, shape (batch, s, features)."""
+    """The memory that the decoder looks at, shape (batch, s, features)."""
     x = dropout(self, embed(self.embedding, sources), how)
     is_token = (sources > 0)[:, None, :]
     x = self.encoder[0](x, is_token, how)
@@ -170,16 +170,16 @@ class Transformer(nn.Module):
 def greedy_translations(
   model: Transformer, params: Any, sources: jax.Array
 ) -> jax.Array:
-  """The likeliest token after those chosen so far, one by one.
+  """The likeliest tokens, one after the other, each given the tokens before it.
 
-  From tokens, shape (batch, length), to the same; what follows an end marker
-  means nothing.
+  From tokens, shape (batch, length), to the same shape; tokens after an end
+  marker mean nothing.
   """
   memory = model.apply({'params': params}, sources, method=Transformer.encode)
 
   def extend(_: jax.Array, tokens: jax.Array) -> jax.Array:
-    # Every round makes one more token final: its logits look at those before
-    # it only, which are final by then.
+    # Every round makes one more token final: its logits depend on earlier
+    # tokens only, which are final by then.
     logits: Any = model.apply(
       {'params': params}, memory, sources, tokens, method=Transformer.decode
     )

@@ -10,8 +10,7 @@ with them. A sentence is a subject, a verb, an object and perhaps a place:
 The translation has another word order (place after the subject, verb last,
 adjective after the noun), cases where the source has order and prepositions,
 and agreement of determiners, adjectives and verbs. Nouns and adjectives follow
-Zipf's
-law: the rare ones are seen a few times only. Names are spelt alike in both.
+Zipf's law: rare words are seen a few times only. Names are spelt alike in both.
 
 Sentences are lists of pieces, as a subword tokenizer makes them; '_' starts a
 word.
@@ -75,7 +74,8 @@ def load_pairs() -> dict[str, dict[str, np.ndarray]]:
 def encode(sentences: Iterable[Iterable[str]]) -> np.ndarray:
   """Token ids, ended and padded, shape (sentences, LENGTH), int32.
 
-  ValueError for a sentence that does not fit; KeyError for a piece of neither.
+  ValueError for a sentence that does not fit; KeyError for a piece that neither
+  language has.
   """
   ids = {piece: i for i, piece in enumerate(language(), _NUM_SPECIAL)}
   rows = [[*(ids[piece] for piece in pieces), END] for pieces in sentences]
