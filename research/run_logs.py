@@ -34,8 +34,8 @@ def append(
 ) -> None:
   """Adds rows to a log, which begins with its columns.
 
-  They are written in one piece, since two commands may add runs at a time. A last
-  line without its end, whose writer was killed, goes.
+  They are written in one piece, since two commands may add runs at a time. A
+  last line without its end, whose writer was killed, goes.
   """
   text = io.StringIO()
   writer = csv.writer(text, lineterminator='\n')

@@ -108,8 +108,9 @@ def base_times(
 ) -> dict[str, dict[str, float]]:
   """Times on the base workloads that count, after the rule of held-out ones.
 
-  What a submission lacks, it has not reached. Without times on held-out workloads
-  only those above four times the fastest one change: they become infinite.
+  What a submission lacks, it has not reached. Without times on held-out
+  workloads only those above four times the fastest one change: they become
+  infinite.
   """
 
   def seconds(workload: str) -> np.ndarray:
@@ -164,7 +165,7 @@ def score(relative: np.ndarray) -> float:
 
 
 def entries(trials: Sequence[TrialTimes]) -> list[Entry]:
-  """Submissions and scores, the best first; ValueError if no workload counts."""
+  """Submissions and scores, best first; ValueError if no workload counts."""
   times = median_times(trials)
   base = base_workloads(times)
   if not base:

@@ -1,7 +1,8 @@
 """Parts of small networks in plain JAX, and data, for studies of many runs.
 
 Parameters are lists and dicts of arrays; nothing has a state. Attention is not
-here: the studies' two differ in the order of their sums, and so would their logs.
+here: the studies' two differ in the order of their sums, and so would their
+logs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Many runs, a few at a time, each in one thread.
 
-The stand-in's workloads are small: one run does not fill two cores, two runs with a
-core each do. What was compiled for one seed is read from a cache for the others.
+The stand-in's workloads are small: one run does not fill two cores, two runs
+with a core each do. What was compiled for one seed is read from a cache for the
+others.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def train_all(
 
   Raises:
     ValueError: if another process trains into the folder.
-    RunFailed: if a run raises it, or a worker is ended from outside. The runs under
-      way are finished first.
+    RunFailed: if a run raises it, or a worker is ended from outside. The runs
+      under way are finished first.
     KeyboardInterrupt: after Ctrl-C; the runs under way are killed.
   """
   if not jobs:
@@ -80,8 +81,8 @@ def _locked(root: pathlib.Path) -> Iterator[None]:
       fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       raise ValueError(
-        f'{root}: another command trains into this folder; wait for its end, or '
-        'name another folder.'
+        f'{root}: another command trains into this folder; wait for its end, '
+        'or name another folder.'
       ) from None
     yield
 
@@ -90,8 +91,8 @@ def _locked(root: pathlib.Path) -> Iterator[None]:
 def _killed_at_ctrl_c() -> Iterator[None]:
   """Kills the processes that were started inside, if the block is interrupted.
 
-  What they have under way is not kept: nobody waits for it. Asked to end, one that
-  compiles would answer only afterwards.
+  What they have under way is not kept: nobody waits for it. Asked to end, one
+  that compiles would answer only afterwards.
   """
   before = multiprocessing.active_children()
   try:
@@ -104,7 +105,7 @@ def _killed_at_ctrl_c() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-  """Ends this process when its parent is gone, even if killed; not at Ctrl-C."""
+  """Ends this process when its parent is gone, even if killed."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent sees to it
   parent = multiprocessing.parent_process()
   assert parent is not None
@@ -118,7 +119,7 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def _environment(root: pathlib.Path) -> Iterator[None]:
-  """For processes started inside: one thread, and programs kept with the logs."""
+  """For processes started inside: one thread, programs kept with the logs."""
   flags = f'{os.environ.get("XLA_FLAGS", "")} {_ONE_THREAD}'.strip()
   cache = str((root / '.compiled').resolve())
   values = {'XLA_FLAGS': flags, 'JAX_COMPILATION_CACHE_DIR': cache}

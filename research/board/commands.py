@@ -60,9 +60,9 @@ def study(
 ) -> None:
   """Trains submissions on small workloads, under many conditions.
 
-  The logs go to <out>/<condition>/<submission>/study_<seed>/, as the benchmark's
-  do. Runs that are there are not trained again. A run that breaks is recorded,
-  and the others go on; the command then fails.
+  The logs go to <out>/<condition>/<submission>/study_<seed>/, as the
+  benchmark's do. Runs that are there are not trained again. A run that breaks
+  is recorded, and the others go on; the command then fails.
   """
   # Workloads are made: a KeyboardInterrupt could get lost in a callback of jax.
   with errors.ended_by_signals():
@@ -124,8 +124,8 @@ def scoreboard(
 ) -> None:
   """Compares submissions by the logs of `reset-cycles study`.
 
-  Writes a page and, without --ablation, its picture, scoreboard.png. A run that is
-  in several folders counts as the last one has it.
+  Writes a page and, without --ablation, its picture, scoreboard.png. A run that
+  is in several folders counts as the last one has it.
   """
   with errors.ended_by_signals():
     from . import runs as logs_lib

@@ -16,8 +16,8 @@ max_allowed_runtime_sec is the time of step_hint steps of one second each.
   failed  the run begins with the model of a failed start: each parameter is
           displaced at random, as far as a tenth of the run at 30 times the best
           peak would move it. A submission that asks for a fresh model gets one
-  large   the weights of every fresh model are ten times as large: its parameters
-          of two or more axes. The model is then another one
+  large   the weights of every fresh model, its parameters of two or more axes,
+          are ten times as large. The model is then another one
   small   likewise, a tenth
 
 With _full behind a name the workload keeps its own length.
@@ -25,9 +25,9 @@ With _full behind a name the workload keeps its own length.
 To make a rate act as if it were c times as high, the workload computes with
 parameters p but trains q = p / c. Adam-like updates move every entry of q by
 about the rate, whatever the gradient's size, and therefore p by c times that;
-weight decay shrinks q, and p, as before. Whoever takes a rate from the weights' size,
-as MUON and SOFT_RESET do, is told of c by q: hot and cold show nothing of such a rule.
-Under large and small the model computes with what is trained.
+weight decay shrinks q, and p, as before. Whoever takes a rate from the weights'
+size, as MUON and SOFT_RESET do, is told of c by q: hot and cold show nothing of
+such a rule. Under large and small the model computes with what is trained.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ from ...core.checks import did_you_mean
 
 AFFORDABLE_WHEN_SLOW = 0.4  # share of step_hint that fits into the budget
 BUDGET = 1.5  # times max_allowed_runtime_sec, in the current ruleset
-# About the geometric mean of the best peaks that `measure_targets` found on digits,
-# molecules, translation and text; over all sixteen workloads it is .018. One factor
-# per submission, chosen under `tuned`, brings its published rate near it.
+# About the geometric mean of the best peaks that `measure_targets` found on
+# digits, molecules, translation and text; over all sixteen workloads it is
+# .018. One factor per submission, chosen under `tuned`, brings its published
+# rate near it.
 REFERENCE_PEAK = 0.014
 
 
@@ -71,9 +72,9 @@ CONDITIONS = {
   'large': Condition(weights=10.0),
   'small': Condition(weights=0.1),
 }
-# The conditions that count in a score. `RelativePeak` and `SpectralPeak` undo hot and
-# cold by construction, but for the weight decay. Under large and small the model is
-# another one, for which no target was measured.
+# The conditions that count in a score. `RelativePeak` and `SpectralPeak` undo
+# hot and cold by construction, but for the weight decay. Under large and small
+# the model is another one, for which no target was measured.
 SCORED = ('tuned', 'near', 'slow')
 
 

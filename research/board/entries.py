@@ -2,14 +2,14 @@
 
 A rate is never tuned to a workload. Every submission has its published rate and
 one factor, the same for all workloads and conditions, which acts as explained
-in `conditions`. MUON, which is handed in, and SOFT_RESET have none. The ablations of
-SOFT_RESET have that of `bare`, its optimizer alone: `RelativePeak` undoes it for the
-rate, not for the weight decay.
+in `conditions`. MUON, which is handed in, and SOFT_RESET have none. The
+ablations of SOFT_RESET have that of `bare`, its optimizer alone: `RelativePeak`
+undoes it for the rate, not for the weight decay.
 
 factors.json has the factors and what they were chosen from, runs under tuned@2,
-tuned@4, tuned@8 and tuned@16: the best one leaves the most of the budget when the
-target is reached, on average over workloads; ties go to the one that comes nearest
-to the targets.
+tuned@4, tuned@8 and tuned@16: the best one leaves the most of the budget when
+the target is reached, on average over workloads; ties go to the one that comes
+nearest to the targets.
 """
 
 from __future__ import annotations

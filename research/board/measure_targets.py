@@ -1,8 +1,8 @@
 """Targets of the shortened workloads, by a small version of AlgoPerf's method.
 
 AdamW with a warm-up and one cosine, and the other hyperparameters that
-`reset-cycles set-targets` found for the workload, is trained over 30 %, 75 % and
-100 % of step_hint. The best of a grid of peak rates is chosen by the median
+`reset-cycles set-targets` found for the workload, is trained over 30 %, 75 %
+and 100 % of step_hint. The best of a grid of peak rates is chosen by the median
 over seeds; with it, the median over more seeds is the target.
 """
 

@@ -1,7 +1,7 @@
 """The board's runs: read from a study's folder, or from archives of it.
 
-An archive is <condition>.zip with runs.csv, a row per run, and evaluations.csv, a
-row per evaluation: all that a scoreboard needs, in little space.
+An archive is <condition>.zip with runs.csv, a row per run, and evaluations.csv,
+a row per evaluation: all that a scoreboard needs, in little space.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The scoreboard: submissions' scores under conditions, as a page in Markdown.
 
-Scores are AlgoPerf's (`research.scores`): a submission's time in a cell, that is
-a workload under a condition, is the median over seeds. The spread is found by
-bootstrap: seeds are drawn with replacement, the same for all submissions, and
-the scores are recomputed.
+Scores are AlgoPerf's (`research.scores`): a submission's time in a cell, that
+is a workload under a condition, is the median over seeds. The spread is found
+by bootstrap: seeds are drawn with replacement, the same for all submissions,
+and the scores are recomputed.
 """
 
 from __future__ import annotations

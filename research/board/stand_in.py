@@ -1,10 +1,10 @@
 """The small workloads of `mini_algoperf`, shortened, under a condition.
 
-What is shortened: step_hint to between a quarter and an eighth, the batch of digits and
-molecules to a half, the validation split to one batch; variants as their bases.
-Translation is judged by the accuracy of its tokens, since decoding takes longer
-than training. Models, data and losses are the workloads' own. A whole budget then
-takes seconds.
+What is shortened: step_hint to between a quarter and an eighth, the batch of
+digits and molecules to a half, the validation split to one batch; variants as
+their bases. Translation is judged by the accuracy of its tokens, since decoding
+takes longer than training. Models, data and losses are the workloads' own. A
+whole budget then takes seconds.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def rate_factor(condition: Condition, found: Mapping[str, Any]) -> float:
 def displaced(params: Any, stddev: float) -> Any:
   """The tree, without a device axis, plus noise that is always the same.
 
-  An update of Adam moves an entry by about the rate. If n of them agree in nothing,
-  they move it by about sqrt(n) times that.
+  An update of Adam moves an entry by about the rate. If n of them agree in
+  nothing, they move it by about sqrt(n) times that.
   """
   random = np.random.default_rng(0)
   return jax.tree_util.tree_map(
@@ -176,7 +176,7 @@ def displaced(params: Any, stddev: float) -> Any:
 
 
 def with_weights(params: Any, factor: float) -> Any:
-  """The tree, without a device axis; leaves of two or more axes times a factor."""
+  """The tree without a device axis; leaves of several axes times a factor."""
   if factor == 1.0:
     return params
   return jax.tree_util.tree_map(

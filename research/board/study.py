@@ -57,7 +57,8 @@ def runs_of(
   """All runs, one seed after the other: any beginning can be compared.
 
   `entries.get_entry` takes the submissions, all known ones if none is given;
-  `workload_sets.workloads_of` the workloads, `conditions.get_condition` the conditions.
+  `workload_sets.workloads_of` the workloads, `conditions.get_condition` the
+  conditions.
 
   Raises:
     ValueError: for a name that is unknown or given twice, or a missing target.

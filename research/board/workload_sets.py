@@ -1,12 +1,13 @@
 """The selection set, on which settings are chosen, and the held-out set.
 
-Fixed before anything was trained on a workload that was new on that day. Nothing
-is ever chosen on the held-out set: it is trained once, with the settings that were
-chosen, and whatever is changed after that is said on the page. Each set has every
-kind of the benchmark's workloads, in the same order: a network with batch
-normalisation, a patch Transformer, a click model, a U-Net, speech (recurrent in
-one set, attention in the other), graphs, translation, a language model. Models
-that stand in both sets differ as the benchmark's variants do.
+Fixed before anything was trained on a workload that was new on that day.
+Nothing is ever chosen on the held-out set: it is trained once, with the
+settings that were chosen, and whatever is changed after that is said on the
+page. Each set has every kind of the benchmark's workloads, in the same order: a
+network with batch normalisation, a patch Transformer, a click model, a U-Net,
+speech (recurrent in one set, attention in the other), graphs, translation, a
+language model. Models that stand in both sets differ as the benchmark's
+variants do.
 """
 
 from __future__ import annotations

@@ -4,18 +4,18 @@ What was fixed before anything was run:
 
 - Selection: images and characters, seeds 0 to 9. On these tau is chosen. Held
   out: images_norm and molecules, seeds 10 to 19. Nothing is chosen on them. The
-  peak of each task was the best of .001, .003, .01, .03 and .06 for a fresh model
-  on all data, seeds 100 to 104, before any other way was run.
-- A new stage has 360 steps on images and 180 on the other tasks, those of a stream
-  half as many; all ways of a seed see the same batches, and the same fresh model.
-  Up to when images had been trained, and none of its figures looked at, all were
-  to have 360; the time did not suffice.
+  peak of each task was the best of .001, .003, .01, .03 and .06 for a fresh
+  model on all data, seeds 100 to 104, before any other way was run.
+- A new stage has 360 steps on images and 180 on the other tasks, those of a
+  stream half as many; all ways of a seed see the same batches, and the same
+  fresh model. Up to when images had been trained, and none of its figures
+  looked at, all were to have 360; the time did not suffice.
 - The target of a stage is the median of the fresh models' last metrics over the
   ten seeds: about half of the fresh models reach it.
 - The cost of a run is its steps to the target over the stage's steps; 2 if the
-  target is never reached. The tau that is chosen is the one of .1, .2, .4, .6 and
-  .8 with the least geometric mean of the costs over all conditions and seeds of
-  the selection; in streams the last stage counts.
+  target is never reached. The tau that is chosen is the one of .1, .2, .4, .6
+  and .8 with the least geometric mean of the costs over all conditions and
+  seeds of the selection; in streams the last stage counts.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Compiled:
 
 
 def _reset(old: Models, new: Models, plan: jax.Array) -> Models:
-  """The blend of `engine.model_reset`, for Adam; plan: a ResetPlan's numbers."""
+  """The blend of `engine.model_reset` for Adam; plan: a ResetPlan's numbers."""
   tau, keep, keeps_counts = plan
   mix = lambda a, b: blend(a, b, 1 - tau, tau)
   moment = lambda a, b: blend(a, b, keep, 1 - keep)
@@ -173,7 +173,7 @@ def _reset(old: Models, new: Models, plan: jax.Array) -> Models:
 
 
 def order_of(seed: int, number: int, chosen: np.ndarray, count: int) -> Any:
-  """`count` examples, each of `chosen` as often as any other, in random order."""
+  """`count` examples in random order, all of `chosen` equally often."""
   rng = np.random.default_rng((44, seed, number))
   rounds = -(-count // len(chosen))
   return np.concatenate([rng.permutation(chosen) for _ in range(rounds)])[
@@ -370,7 +370,7 @@ def _between(
 
 
 def read(path: pathlib.Path) -> Rows:
-  """The rows of a log; none if there is no file, ValueError for another table."""
+  """The rows of a log; empty without a file, ValueError for another table."""
   rows: Rows = [*run_logs.read(path, FIELDS)]
   for row in rows:
     row |= {'part': int(row['part']), 'seed': int(row['seed'])}

@@ -1,13 +1,14 @@
 """What a run ends with whose target, or whose rate, is wrong.
 
 SOFT_RESET on the board's short workloads, to the end of the budget, whether it
-reaches its target or not. Targets lie on the way from the untrained model to what
-`bare`, its optimizer in one cycle, reaches: .9 of it, 1.25 of it, out of reach, ten
-times and a tenth of the metric. Rates are its own, and ten times as high. A
-run that began anew is held against `bare` over half of the budget at the same rate.
+reaches its target or not. Targets lie on the way from the untrained model to
+what `bare`, its optimizer in one cycle, reaches: .9 of it, 1.25 of it, out of
+reach, ten times and a tenth of the metric. Rates are its own, and ten times as
+high. A run that began anew is held against `bare` over half of the budget at
+the same rate.
 
-After a failure the rate falls by a half, or by another factor. Each run adds a row
-to runs.csv.
+After a failure the rate falls by a half, or by another factor. Each run adds a
+row to runs.csv.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Seen:
 
 @functools.cache
 def workload_of(name: str, seconds_per_step: float) -> Any:
-  """A short workload of the board, its clock counting so many seconds a step."""
+  """A short workload of the board; its clock counts so many seconds a step."""
   condition = Condition(seconds_per_step=seconds_per_step)
   return stand_in.make_workload(name, condition)
 

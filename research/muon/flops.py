@@ -1,10 +1,10 @@
 """What Muon's orthogonalisation costs at the real benchmark's shapes.
 
 In an environment of the benchmark's main branch, which this project's own
-environments are not; nothing is run and no data is read. XLA counts the flops of
-a training step's gradient (the unoptimised program, a device's share of the batch)
-and those of the orthogonalisation: of the compiled program of one of so many
-devices where it is spread, of the unoptimised one where each does it all.
+environments are not; nothing is run and no data is read. XLA counts the flops
+of a training step's gradient (the unoptimised program, a device's share of the
+batch) and those of the orthogonalisation: of the compiled program of one of so
+many devices where it is spread, of the unoptimised one where each does it all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to take in a loop of one's own: chains of cycles beside other optimizers.
+"""What to take in a loop of one's own: cycles beside other optimizers.
 
 Six small loops (a network of Dense layers, a convolutional one, a Transformer;
 each by accuracy and by loss), three peaks, four arms: AdamW with one cosine,

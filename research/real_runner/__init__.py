@@ -1,1 +1,1 @@
-"""The submission in the real benchmark's runner, beside its published rivals."""
+"""The submission in the real benchmark's runner, beside published rivals."""

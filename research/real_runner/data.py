@@ -18,7 +18,8 @@ from ...mini_algoperf.workloads import graph_batches, translation
 from ...mini_algoperf.workloads.parts import split_slices
 
 Splits = Mapping[str, Mapping[str, np.ndarray | Sequence[np.ndarray]]]
-# What the benchmark's mnist asserts. Its validation split is the end of `train`.
+# What the benchmark's mnist asserts. Its validation split is the end of
+# `train`.
 _SIZES = {'train': 50_000, 'validation': 10_000, 'test': 10_000}
 
 

@@ -26,7 +26,7 @@ class RunKey(NamedTuple):
 
 
 class Point(NamedTuple):
-  """An evaluation: after how many steps, seconds of submission time, results."""
+  """An evaluation: steps before it, seconds of submission time, results."""
 
   step: int
   seconds: float

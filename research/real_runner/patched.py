@@ -83,8 +83,10 @@ class CountedClock:
     self.steps = 0
 
   def __call__(self) -> float:
-    """The runner's clock reads 0 at its last evaluation before the run. Far from
-    it, as a real clock is, the first step is followed by an evaluation."""
+    """Far from 0, as a real clock is, so that step 1 is evaluated.
+
+    The runner takes 0 for the time of the last evaluation before the run.
+    """
     return 1e6 + self.steps * self.seconds_per_step
 
 
@@ -185,8 +187,8 @@ class Pieces:
 def make_translation_smaller(model: dict[str, int]) -> None:
   """Gives WMT other sizes, a shorter length, and a language of few pieces.
 
-  Only the validation split is translated; BLEU of the others is not a number, and
-  the test target counts as reached.
+  Only the validation split is translated; BLEU of the others is not a number,
+  and the test target counts as reached.
 
   Args:
     model: fields of main's `TransformerConfig`, and `length`, the tokens that a

@@ -1,1 +1,1 @@
-"""What switching rules would have done on recorded runs; README.md says on which."""
+"""Switching rules on recorded runs; README.md says which runs these are."""

@@ -43,8 +43,8 @@ def score(folder: pathlib.Path | None) -> None:
   """Scores submissions by AlgoPerf's definition.
 
   Times to the targets, medians over studies, and the area under the performance
-  profile up to four times the fastest, relative to those compared. DIR has logs,
-  <submission>/study_<i>/<workload>_<framework>/trial_<j>. Default: the
+  profile up to four times the fastest, relative to those compared. DIR has
+  logs, <submission>/study_<i>/<workload>_<framework>/trial_<j>. Default: the
   self-tuning submissions of 2024, as recorded.
   """
   with errors.ended_by_signals():

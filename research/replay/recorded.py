@@ -73,7 +73,7 @@ def read_runs() -> list[RecordedRun]:
 
 
 def read_workloads() -> dict[str, RecordedWorkload]:
-  """The benchmark's workloads by their names, the variants of 2024 among them."""
+  """The benchmark's workloads by name, with the variants of 2024."""
   found = {}
   for row in files.read_rows(SHIPPED / 'workloads.csv'):
     target, rises = float(row['validation_target']), row['direction'] == 'rises'
@@ -105,8 +105,8 @@ def read_logs(root: pathlib.Path) -> list[RecordedRun]:
     other = places.setdefault((submission, study, name, trial), path.parent)
     if other != path.parent:
       raise ValueError(
-        f'{root} has a trial twice, {other} and {path.parent}: give a folder of '
-        'logs with one of them.'
+        f'{root} has a trial twice, {other} and {path.parent}: give a folder '
+        'of logs with one of them.'
       )
     target = read_target(path.parent)
     log = read_log(path.with_name(logger.EVAL_MEASUREMENTS))

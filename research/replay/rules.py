@@ -1,8 +1,8 @@
 """Rules by their names, and when each of them abandons a recorded run.
 
-A rule is one of the submission's switching rules, the very object that a run uses,
-or one of two yardsticks. This is the only module of the studies that knows how the
-submission decides.
+A rule is one of the submission's switching rules, the very object that a run
+uses, or one of two yardsticks. This is the only module of the studies that
+knows how the submission decides.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def abandoned_at(rule: Rule, run: RecordedRun) -> int:
   """The evaluation at which a run, which has at least one, is abandoned.
 
   Returns:
-    Its index; the number of evaluations if that never happens. Under a switching
-    rule, a loss that is missing or not finite ends the run, whatever the rule
-    says.
+    Its index; the number of evaluations if that never happens. Under a
+    switching rule, a loss that is missing or not finite ends the run, whatever
+    the rule says.
   """
   switching = rule.ends
   if isinstance(switching, str):

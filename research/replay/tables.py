@@ -24,8 +24,8 @@ def figures(
   Budgets are multiples of the maximum runtime.
 
   Returns:
-    One object per rule and budget. `reached` is a share of the cases, `time` the
-    mean share of the budget, `reaching` the number of runs that reach their
+    One object per rule and budget. `reached` is a share of the cases, `time`
+    the mean share of the budget, `reaching` the number of runs that reach their
     target when none is abandoned.
   """
   found = []

@@ -86,9 +86,9 @@ def loss_at_reset(table: RunTable, reset: int) -> float:
 
 
 def recovery(table: RunTable, reset: int) -> float:
-  """Evaluations until 95 % of the way to the model before the reset is regained.
+  """Evaluations until 95 % of what a reset took away is regained.
 
-  1 is the first evaluation after it; infinity if the cycle ends before.
+  1 is the first evaluation after the reset; infinity if the cycle ends before.
   """
   regained = np.flatnonzero(_since_reset(table, reset) >= REGAINED)
   return float(regained[0] + 1) if regained.size else math.inf
@@ -203,7 +203,7 @@ def _recovers_later(runs: Runs) -> Answer:
 
 
 def _soft_is_no_worse(runs: Runs) -> Answer:
-  """Whether later cycles are no worse with soft resets than in the other run."""
+  """Whether later cycles are no worse with soft resets than in another run."""
   names = sorted(runs, key=lambda run: run != 'peaks_soft')
   if final_share(runs[names[0]], 0) < GOOD:
     return {}, 0

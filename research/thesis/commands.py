@@ -57,8 +57,8 @@ def experiments(figure: str | None) -> None:
 
   fig3.8 stands for all parts of that figure: fig3.8a, fig3.8b and fig3.8c.
 
-  Its runs' settings, and the commands that show their cycles and train them here
-  and on the benchmark.
+  Its runs' settings, and the commands that show their cycles and train them
+  here and on the benchmark.
   """
   with errors.ended_by_signals():
     from . import figure_text as texts
@@ -84,8 +84,8 @@ def figures(
 ) -> None:
   """Draws the thesis' figures, <figure>_<workload>.png each.
 
-  Runs without logs are trained first. The benchmark's logs get pictures of their
-  own. Median and quartiles stand for several seeds.
+  Runs without logs are trained first. The benchmark's logs get pictures of
+  their own. Median and quartiles stand for several seeds.
   """
   with errors.ended_by_signals():
     from . import figures as drawing

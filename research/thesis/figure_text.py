@@ -26,8 +26,8 @@ def list_text() -> str:
     'The budget is in step_hints. `reset-cycles experiments fig3.8a` explains '
     'a figure.',
     '',
-    'In the thesis figure A.1 repeats 3.3a, 3.3b and 3.4a on other hardware, which '
-    'is not here.',
+    'In the thesis figure A.1 repeats 3.3a, 3.3b and 3.4a on other hardware, '
+    'which is not here.',
   ]
   return '\n'.join(lines)
 

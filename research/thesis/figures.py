@@ -1,9 +1,9 @@
 """The thesis' figures, drawn from logs of runs with several seeds.
 
-Blue, vermilion and green stand for full resets, kept momentum and soft resets, as
-blue, red and green do in the thesis; orange for none. They are of Okabe and Ito's
-palette, and each has a line style of its own: they are told apart without colour
-vision and in print.
+Blue, vermilion and green stand for full resets, kept momentum and soft resets,
+as blue, red and green do in the thesis; orange for none. They are of Okabe and
+Ito's palette, and each has a line style of its own: they are told apart without
+colour vision and in print.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def in_step(runs: Runs, x_axis: str) -> bool:
 
 
 def shown_seed(runs: Runs) -> int | None:
-  """The seed that stands for the others: of median length in steps, then time."""
+  """The seed that stands for all: of median length in steps, then in time."""
   tables = next(iter(runs.values()))
   lengths = [(t.last_step, *t.eval_times[-1:]) for t in tables]
   order = sorted(range(len(tables)), key=lengths.__getitem__)

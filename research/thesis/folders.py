@@ -1,11 +1,11 @@
 """Folders of logs that belong to runs of the thesis' registry.
 
-Its settings in schedule_params.json tell which run it is, whoever trained it: this
-package's runner or the benchmark's. One of ours counts if it has come to the end of
-its cycles and was evaluated at the workload's own steps, so that all seeds can be
-laid side by side; one of the benchmark's is taken as it is. Finished runs are kept
-in folders <root>/<workload>/<run>/seed_<n>/, or in zip archives of such folders in
-a root.
+Its settings in schedule_params.json tell which run it is, whoever trained it:
+this package's runner or the benchmark's. One of ours counts if it has come to
+the end of its cycles and was evaluated at the workload's own steps, so that all
+seeds can be laid side by side; one of the benchmark's is taken as it is.
+Finished runs are kept in folders <root>/<workload>/<run>/seed_<n>/, or in zip
+archives of such folders in a root.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def complete_logs(
   Args:
     jobs: the wanted runs, in the order in which they are trained.
     roots: folders of logs and of archives; an earlier one takes precedence.
-    new: folder for the runs that are trained, made if needed; those in it count.
+    new: folder for the runs that are trained, made if needed; those in it
+      count.
     num_workers: runs at a time.
     command: `reset-cycles run`; can be pickled.
 

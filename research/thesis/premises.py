@@ -77,7 +77,7 @@ def _is_whole(run: str, table: RunTable) -> bool:
 
 
 def _peaks(table: RunTable) -> list[tuple[float, float]]:
-  """Of each cycle: the share of its steps before the highest rate; that rate."""
+  """For each cycle, the share of steps before the highest rate; that rate."""
   parts = np.split(table.rates, table.cycle_starts[1:])
   return [(rates.argmax() / rates.size, float(rates.max())) for rates in parts]
 
@@ -153,7 +153,7 @@ def _losses(table: RunTable, shown: str) -> list[np.ndarray]:
 
 
 def _stays_high(tables: Tables) -> bool:
-  """Whether the loss of later cycles never comes down to the end of the first."""
+  """Whether later cycles never come down to the last loss of the first."""
   first, *later = _losses(tables[0], 'loss')
   return all(float(loss.min()) > first[-1] for loss in later)
 
@@ -183,7 +183,7 @@ def _failures_are_abandoned(tables: Tables) -> bool:
 
 
 def _recovers_faster(tables: Tables) -> bool | None:
-  """Whether, after good cycles, the second run recovers faster than the first."""
+  """Whether the second run recovers from good cycles faster than the first."""
   resets = good_resets(tables)
   if not any(resets):
     return None
@@ -272,7 +272,8 @@ PREMISES: Mapping[str, Premise] = {
     'The first cycle fails, and the second one, too.', _stays_flat
   ),
   'fig3.11': Premise(
-    'The first cycle fails; after a reset with tau above .9 the second is good.',
+    'The first cycle fails; after a reset with tau above .9 the second is '
+    'good.',
     _recovers_from_a_failure,
   ),
 }

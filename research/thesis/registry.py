@@ -2,10 +2,10 @@
 
 Not handed in with the submission, which knows no workload: nothing that the
 benchmark imports may import this module. Figure A.1 is not among them: in the
-thesis it repeats figures 3.3a, 3.3b and 3.4a on two GPUs 2080Ti, and what is here
-has been run on one kind of hardware. A figure's runs are keys of
-`settings.RUNS`; the tables of the command `reset-cycles experiments` are made of
-what stands here.
+thesis it repeats figures 3.3a, 3.3b and 3.4a on two GPUs 2080Ti, and what is
+here has been run on one kind of hardware. A figure's runs are keys of
+`settings.RUNS`; the tables of the command `reset-cycles experiments` are made
+of what stands here.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ FIGURES: dict[str, ThesisFigure] = {
     'two peaks far too high, early switching',
     'Early switching with epsilon_1 = epsilon_2 = .01, k = m = 9 and '
     'lambda = .7; the run ends when the cycles run out. Peaks of about .00175, '
-    "1 and 3. At the thesis' peaks of .02175 and .05175 (run failing_switching) "
-    'the cycles fail on translation, too, but their loss falls: S(t) is 1 at no '
-    'evaluation.',
+    "1 and 3. At the thesis' peaks of .02175 and .05175 (run "
+    'failing_switching) the cycles fail on translation, too, but their loss '
+    'falls: S(t) is 1 at no evaluation.',
     ('diverging_switching',),
     workload=OGBG_FAILING,
   ),

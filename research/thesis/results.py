@@ -46,7 +46,8 @@ def measure(
     command: that writes the page.
     own: whether the logs are those of the project.
     logs: of the runs behind the claims.
-    of_figures: of the runs that figures show; a figure without logs is left out.
+    of_figures: of the runs that figures show; a figure without logs is left
+      out.
   """
   studies: dict[str, dict[str, dict[int, RunTable]]] = {
     workload: {name: {} for name in RUNS} for workload in WORKLOADS
@@ -112,7 +113,7 @@ def _outcomes(
 
 
 def _votes(findings: Sequence[Finding]) -> str:
-  """Seeds for and against on each workload that has any, as 'digits 10 : 0.'."""
+  """Seeds for and against on each workload with any, as 'digits 10 : 0.'."""
   counts = zip(WORKLOADS, (finding.counts for finding in findings))
   asked = [f'{name} {a} : {b}' for name, (a, b, _) in counts if a + b]
   return f'{", ".join(asked)}.' if asked else 'No such cycle anywhere.'

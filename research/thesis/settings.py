@@ -2,12 +2,13 @@
 
 A run that the thesis shows in several figures is here once. Peaks are those of
 the first cycle, about 0.00175, plus alter_lr. What isn't named is THESIS':
-three equal cycles over twice the step_hint, linear warm-up of 2 %, cosine decay.
+three equal cycles over twice the step_hint, linear warm-up of 2 %, cosine
+decay.
 
-The last three runs are not the thesis'. Two take its comparisons apart: what the
-learning rate does alone (cyclic), and what the parameters do alone (alpha = 0,
-so that a soft reset leaves the moments as they are). The third has peaks so high
-that the validation loss of a cycle made to fail rises, and S(t) sees it.
+The last three runs are not the thesis'. Two take its comparisons apart: what
+the learning rate does alone (cyclic), and what the parameters do alone (alpha =
+0, so that a soft reset leaves the moments as they are). The third has peaks so
+high that the validation loss of a cycle made to fail rises, and S(t) sees it.
 
 Source: thesis, chapters 2.3 and 3 and appendix A.
 """

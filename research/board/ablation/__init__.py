@@ -1,11 +1,11 @@
 """MUON, SOFT_RESET, and ablations of the latter: one part left out, or all.
 
-MUON is as it is handed in. SOFT_RESET, the same with Schedule-Free AdamW, was handed
-in before.
+MUON is as it is handed in. SOFT_RESET, the same with Schedule-Free AdamW, was
+handed in before.
 
-The board's runs are some 200 steps long, a hundredth of the benchmark's. As every
-rival has a factor on its rates there, `double_share` has one on its share. The
-ablations are those of `double_share`.
+The board's runs are some 200 steps long, a hundredth of the benchmark's. As
+every rival has a factor on its rates there, `double_share` has one on its
+share. The ablations are those of `double_share`.
 """
 
 from __future__ import annotations

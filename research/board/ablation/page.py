@@ -1,7 +1,7 @@
 """Entries relative to a baseline: steps to the target, targets lost and won.
 
-The baseline is `bare`, the optimizer of SOFT_RESET in one cycle. Runs are compared
-pair by pair: the same condition, workload and seed.
+The baseline is `bare`, the optimizer of SOFT_RESET in one cycle. Runs are
+compared pair by pair: the same condition, workload and seed.
 
   steps     under tuned, near and slow: the geometric mean of the steps to the
             target over the baseline's, of the runs that both reach; beside it

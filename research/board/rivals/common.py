@@ -2,12 +2,12 @@
 
 A rival is an optimizer and, if it does not evaluate the model that it trains, a
 pair of maps between the two. The runner always holds the model to be evaluated,
-since v0.5.0 evaluates without notice; the step recovers the trained one from the
-state.
+since v0.5.0 evaluates without notice; the step recovers the trained one from
+the state.
 
-Of this project's submission only the layout of arrays on devices and the access to
-workloads are used, and its NadamW, which is the benchmark's. Two rivals need an optax
-that is newer than the benchmark's: `optax.contrib` has them.
+Of this project's submission only the layout of arrays on devices and the access
+to workloads are used, and its NadamW, which is the benchmark's. Two rivals need
+an optax that is newer than the benchmark's: `optax.contrib` has them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ BASELINE = Hparams(
 def nadamw(
   hparams: Hparams, rate: Callable[[Any], Any]
 ) -> optax.GradientTransformation:
-  """NadamW under a schedule (count -> learning rate), which scales the decay."""
+  """NadamW under a schedule, count -> learning rate, which scales the decay."""
   return optax.chain(
     NadamW(
       one_minus_beta1=hparams.one_minus_beta1, beta2=hparams.beta2

@@ -3,12 +3,13 @@
   m <- b m + (1 - b) g
   W <- W - rate (max(1, sqrt(columns / rows)) U V^T + decay W),   m = U S V^T
 
-An array of several axes is a matrix with the first one's length as rows; one with
-"embed" in its name is none. One cosine over step_hint, no warm-up, no dropout.
+An array of several axes is a matrix with the first one's length as rows; one
+with "embed" in its name is none. One cosine over step_hint, no warm-up, no
+dropout.
 
 Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
-networks". Hyperparameters, and which arrays are matrices: the official entry muon
-(JAX). The code is ours, and was not run beside the entry's.
+networks". Hyperparameters, and which arrays are matrices: the official entry
+muon (JAX). The code is ours, and was not run beside the entry's.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Source: the benchmark's own jax_nadamw_full_budget.py, in both generations.
 
 Checked once against the published files over 200 steps of `digits` (step_hint
-150, batch 64, no dropout): on v0.5.0's stack the parameters are bit-identical; on
-main's (the board's nadamw_baselinev05) they differ by at most 1e-8, of 0.1 (root
-mean squares).
+150, batch 64, no dropout): on v0.5.0's stack the parameters are bit-identical;
+on main's (the board's nadamw_baselinev05) they differ by at most 1e-8, of 0.1
+(root mean squares).
 """
 
 from __future__ import annotations

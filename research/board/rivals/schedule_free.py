@@ -4,16 +4,16 @@
   z' = z - rate * (g / sqrt(v_hat) + decay * y)
   x' = (1 - c) x + c z',   c = max_rate^2 / sum of max_rate^2
 
-Source: Defazio et al. 2024, arXiv:2405.15682, by optax.contrib. Hyperparameters: the
-official entries schedule_free_adamw (2024) and schedule_free_adamw_jax. It
-differs from the latter in that gradients see the batch's own statistics, and
-that x gets its statistics in every step, not in every third. Its label
-smoothing never took effect, and is left out.
+Source: Defazio et al. 2024, arXiv:2405.15682, by optax.contrib.
+Hyperparameters: the official entries schedule_free_adamw (2024) and
+schedule_free_adamw_jax. This file differs from the latter in that gradients see
+the batch's own statistics, and that x gets its statistics in every step, not in
+every third. Its label smoothing never took effect, and is left out.
 
-Checked once against schedule_free_adamw_jax over 200 steps of `digits` (step_hint
-150, batch 64, no dropout): x differs by 2e-8 after 10 steps, 4e-6 after 50 and
-6e-4 after 200, of 0.1 (root mean squares); the validation loss, which depends
-on the statistics, by at most 1 %.
+Checked once against schedule_free_adamw_jax over 200 steps of `digits`
+(step_hint 150, batch 64, no dropout): x differs by 2e-8 after 10 steps, 4e-6
+after 50 and 6e-4 after 200, of 0.1 (root mean squares); the validation loss,
+which depends on the statistics, by at most 1 %.
 """
 
 from __future__ import annotations
