@@ -78,9 +78,10 @@ class Behaviour(NamedTuple):
 def behaviour_of(build: Build, params: Any) -> Behaviour:
   """Traces an optimizer; nothing is computed.
 
-  A moment has the shape of a parameter. So that nothing else has it by chance, as
-  a basis of (6, 6) beside a matrix of (6, 6), the parameters are made a little
-  larger, if the optimizer takes them so: then no two axes are alike.
+  A moment has the shape of a parameter. Another array could have that shape by
+  chance, as a basis of (6, 6) beside a matrix of (6, 6). So the parameters are
+  made a little larger, if the optimizer takes them so: then no two axes are
+  alike.
 
   Args:
     build: makes the transformation of a `Step`.
@@ -103,7 +104,8 @@ def behaviour_of(build: Build, params: Any) -> Behaviour:
 def _told_apart(params: Any, state: Any) -> Any:
   """The parameters, with axes as long as no other axis.
 
-  Only axes longer than 1 are changed; they become longer, by as little as can be.
+  Only axes longer than 1 are changed; they become longer, by as little as
+  possible.
 
   Args:
     params: see `behaviour_of`.

@@ -1,4 +1,4 @@
-"""What each output of a function is made of, read off the trace of the function.
+"""What each output of a function is made of, read off the function's trace.
 
 Nothing is computed: a function is traced with shapes, and the equations of its
 jaxpr are followed from its inputs to its outputs.
@@ -21,11 +21,11 @@ _SAME |= {'optimization_barrier', 'sharding_constraint', 'stop_gradient'}
 
 
 class Origin(NamedTuple):
-  """What a value is made of; a set of inputs is an int, with bit i for input i."""
+  """What a value is made of; a set of inputs is an int, bit i for input i."""
 
-  reached: int = 0  # inputs on which it depends in any way
-  values: int = 0  # those that do more than say whether it is updated
-  base: int | None = None  # the input that it is, if it is one unchanged ...
+  reached: int = 0  # inputs on which the value depends in any way
+  values: int = 0  # inputs that do more than say whether it is updated
+  base: int | None = None  # the input, if the value is an unchanged input ...
   is_sum: bool = False  # ... or to which something else was added
 
 
@@ -36,7 +36,7 @@ class Argument(NamedTuple):
   size: int
 
   def of(self, inputs: int) -> int:
-    """Those of a set of inputs that are this argument's, counted from 0."""
+    """The inputs of a set that belong to this argument, counted from 0."""
     return inputs >> self.start & (1 << self.size) - 1
 
 
@@ -47,8 +47,8 @@ def origins(
 
   Args:
     fn: of trees, to a tree.
-    args: trees of arrays or of jax.ShapeDtypeStruct; their leaves, in order, are
-      the inputs.
+    args: trees of arrays or of jax.ShapeDtypeStruct; their leaves, in order,
+      are the inputs.
 
   Example: a rate r (input 0), a gradient g (1) and a state: sum (2) and z (3).
 
@@ -103,7 +103,7 @@ def _through(equation: Any, inputs: list[Origin]) -> list[Origin]:
 
 
 def _mixed(inputs: Iterable[Origin]) -> Origin:
-  """Of what depends on all of these, in a way of its own."""
+  """The origin of a new value that depends on all of these."""
   reached = values = 0
   for origin in inputs:
     reached |= origin.reached
@@ -112,7 +112,7 @@ def _mixed(inputs: Iterable[Origin]) -> Origin:
 
 
 def _either(choices: Sequence[Origin]) -> Origin:
-  """Of what is one of these."""
+  """The origin of a value that is one of these."""
   bases = {origin.base for origin in choices}
   base = bases.pop() if len(bases) == 1 else None
   is_sum = any(origin.is_sum for origin in choices)
@@ -120,11 +120,12 @@ def _either(choices: Sequence[Origin]) -> Origin:
 
 
 def _chosen(by: Origin, choices: Sequence[Origin]) -> Origin:
-  """Of what is one of these, selected by another value.
+  """The origin of a value that is one of these, selected by another value.
 
-  The selection makes the value, unless it only says whether something is added to
-  an input (a count that does not overflow, or of some steps only), or whether an
-  input is left as it is or made anew.
+  The selecting value counts among the values, with two exceptions. It may only
+  say whether something is added to an input (a count that does not overflow, or
+  of some steps only). Or it may only say whether an input is left as it is or
+  made anew.
   """
   whole = _either(choices)
   reached = whole.reached | by.reached
@@ -145,7 +146,7 @@ def _chosen(by: Origin, choices: Sequence[Origin]) -> Origin:
 
 
 def _added(name: str, one: Origin, other: Origin) -> Origin:
-  """Of a sum or a difference."""
+  """The origin of a sum or a difference."""
   mixed = _mixed((one, other))
   pairs = [(one, other)] if name == 'sub' else [(one, other), (other, one)]
   for old, new in pairs:

@@ -72,8 +72,8 @@ def sampled(
 
   Args:
     chain: the plan.
-    pieces: of a run. A whole cycle is drawn with as many points as `Chain.rates`
-      has.
+    pieces: of a run. A whole cycle is drawn with as many points as
+      `Chain.rates` has.
   """
   table, steps, rates = chain.rates, list[np.ndarray](), list[np.ndarray]()
   most = table.shape[1]

@@ -103,8 +103,8 @@ class Cycles:
         [0, 1]; replaces the distance to the target, and fades as that does.
       has_batch_stats: whether the state has batch statistics.
       frozen: path such as "['body']['kernel']" -> whether resets leave that
-        parameter alone, and the settings' own optimizer too; None for those that
-        the optimizer does not train.
+        parameter alone, and the settings' own optimizer too; None for the
+        parameters that the optimizer does not train.
       schedules: shapes by the names of further arguments of a callable
         optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value,
         bound or default, times the shape of the share of the cycle that has

@@ -75,7 +75,7 @@ class MetricLogger:
     preemption_count: int | None = None,
     is_eval: bool = False,
   ) -> None:
-    """Adds a row to measurements.csv; evaluations also go to a file of theirs."""
+    """Adds a row to measurements.csv; evaluations also have their own file."""
     row = dict(metrics, global_step=global_step)
     if preemption_count is not None:
       row['preemption_count'] = preemption_count
