@@ -27,6 +27,7 @@ from absl import logging
 from jax import tree_util
 
 from ..core.devices import Devices
+from ..optimizers.precise import rounded, synced
 from ..optimizers.roles import COUNT, ITERATE, KEPT, MOMENT, STATISTIC, RoleOf
 from ..soft_reset import ResetPlan, blend
 from .train_step import global_norm
@@ -212,7 +213,11 @@ def _blended(
     Model(fresh[0], None, None),
   ).params
   fresh_model = Model(*fresh, init(params))
+  state = synced(model.opt_state, model.params)
+  model = model._replace(opt_state=state)
   after = tree_util.tree_map_with_path(reset, model, fresh_model)
+  # What has a copy in float32 is blended there, and rounded once.
+  after = after._replace(params=rounded(after.opt_state, after.params))
   moved = tree_util.tree_map(
     lambda old, new: jnp.float32(new) - jnp.float32(old),
     *(model.params, after.params),

@@ -19,6 +19,7 @@ from ..core.plan import Chain
 from ..core.workload import WorkloadApi
 from ..optimizers.clocked import ClockedState, clocked
 from ..optimizers.peaks import RunStart
+from ..optimizers.precise import InFloat32
 from ..optimizers.step import Step
 from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
@@ -223,7 +224,8 @@ def set_up(
       or parameters are in float16.
   """
   # What is run.
-  target, optimizer = workload_facts.read_target(workload), settings.optimizer
+  target = workload_facts.read_target(workload)
+  optimizer = InFloat32(settings.optimizer)
   budget = workload_facts.budget_seconds(workload, is_tuned)
   most_steps = workload_facts.most_steps()
   config = RunConfig(settings, chain, target, budget, most_steps)

@@ -21,6 +21,7 @@ from ..core.schedules import Constant, PlannedCycle, Shape
 from ..engine.model_reset import role_in
 from ..engine.records import described
 from ..optimizers.clocked import clocked
+from ..optimizers.precise import InFloat32
 from ..optimizers.roles import RoleOf
 from ..optimizers.step import Step
 from ..soft_reset import Cyclic, FullReset
@@ -69,15 +70,17 @@ def training(
   check(is_some, 'frozen', described(frozen), must_be)
 
   # How the optimizer is built.
-  chosen = settings.optimizer if optimizer is None else optimizer
-  if optimizer is None and is_kept is not None:
-    chosen = Unfrozen(chosen, is_kept)
+  named = chosen = optimizer
+  if optimizer is None:
+    named = settings.optimizer
+    chosen = InFloat32(named)
+    chosen = chosen if is_kept is None else Unfrozen(chosen, is_kept)
   decay = getattr(settings.optimizer, 'weight_decay', 0.0)
   scheduled = _scheduled(chosen, decay, cycles, schedules)
 
   are_matrices = _answers('matrices', matrices, paths)
 
-  def look_at(chosen: Any) -> Any:
+  def look_at(_: Any) -> Any:
     build_any = build_of(chosen, params, decay, scheduled)
 
     def build(step: Step) -> Any:
@@ -86,7 +89,7 @@ def training(
     behaviour = behaviour_of(build, params)
     return build, behaviour, frozen_in(behaviour)
 
-  build, behaviour, untrained = attempt('optimizer', chosen, USABLE, look_at)
+  build, behaviour, untrained = attempt('optimizer', named, USABLE, look_at)
   transformation = clocked(build, cycles, stage.words)
 
   # What a reset does to each leaf.

@@ -106,7 +106,7 @@ def test_what_is_handed_in():
   }
   names = (
     *('adamw', 'average', 'clocked', 'muon', 'orthogonal', 'peaks'),
-    *('roles', 'schedule_free', 'step'),
+    *('precise', 'roles', 'schedule_free', 'step'),
   )
   optimizers = {f'optimizers/{name}.py' for name in names}
   assert set(TREES) == {f'{name}.py' for name in root} | rooms | optimizers

@@ -12,38 +12,20 @@ import numpy as np
 import optax
 import pytest
 
+from helpers.every_optimizer import OPTIMIZERS
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles import optimizers
 from reset_cycles.core.devices import Devices, PmapDevices
 from reset_cycles.engine.model_reset import Model, ModelReset, role_in
 from reset_cycles.engine.records import as_plain
 from reset_cycles.engine.train_step import train_step
-from reset_cycles.optimizers.adamw import Adam, AdamW, RmsW
-from reset_cycles.optimizers.average import EMA, Averaged
-from reset_cycles.optimizers.momentum import NadamW, Nesterov
-from reset_cycles.optimizers.muon import Muon
+from reset_cycles.optimizers.average import Averaged
 from reset_cycles.optimizers.roles import COUNT, ITERATE, MOMENT
-from reset_cycles.optimizers.schedule_free import (
-  ScheduleFreeAdamW,
-  ScheduleFreeMuon,
-)
 from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import FULL, ResetPlan
 from reset_cycles.views.settings_json import from_plain
 
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
-OPTIMIZERS = {
-  'adamw': AdamW(grad_clip=0.5),
-  'nadamw': NadamW(),
-  'nesterov': Nesterov(),
-  'rmsw': RmsW(),
-  'muon': Muon(),
-  'published_muon': Muon(rest=Adam()),
-  'ema': EMA(AdamW(), decay=0.5),
-  'average_of_nesterov': Averaged(Nesterov(), r=1.0, keep=0.75),
-  'schedule_free_adamw': ScheduleFreeAdamW(),
-  'schedule_free_muon': ScheduleFreeMuon(),
-}
 EACH = pytest.mark.parametrize('name', OPTIMIZERS)
 # What a reset does to a leaf, by the last name on its path.
 ROLES = {

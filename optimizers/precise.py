@@ -1,0 +1,140 @@
+"""Parameters of less than float32, trained in float32.
+
+In bfloat16, which has 8 significant bits, a step of less than .002 of a weight
+rounds to nothing, and so do the small steps of an average.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.tree_util import tree_leaves, tree_map
+
+from .roles import ITERATE, RoleOf
+from .step import Optimizer, Step
+
+_FINFO: Any = jnp.finfo  # which has no types in some versions
+
+
+class PreciseState(NamedTuple):
+  """State of `InFloat32` where a parameter is of less than float32."""
+
+  inner: Any  # of the optimizer, which is told float32
+  copies: Any  # in float32, of the parameters of less
+
+
+class InFloat32(Optimizer):
+  """An optimizer that sees all parameters and gradients in float32 at least.
+
+  For parameters of less (bfloat16, float16), the state has a copy in float32. It
+  takes the steps, and the update brings the parameters to the copy, rounded.
+  Whatever the optimizer keeps is in float32 as well. Parameters that something
+  else than the update has moved are copied anew.
+
+  With parameters in float32 alone, it is the optimizer itself.
+
+  Memory for each parameter in bfloat16, besides its own 2 bytes: 4 for the copy,
+  and 4 in the place of 2 for each moment and iterate. Schedule-Free AdamW takes
+  12 in the place of 4, as many as a float32 parameter with its state has.
+
+  Source: Micikevicius et al. 2018, "Mixed precision training", section 3.1.
+  """
+
+  def __init__(self, inner: Optimizer) -> None:
+    self.inner = inner
+
+  def build(self, step: Step) -> optax.GradientTransformation:
+    inner = self.inner.build(step)
+
+    def init(params: Any) -> Any:
+      if not _is_any_coarse(params):
+        return inner.init(params)
+      wide = _widened(params)
+      return PreciseState(inner.init(wide), _coarse_of(params, wide))
+
+    def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
+      if not _is_any_coarse(params):
+        return inner.update(grads, state, params)
+      base = _in_float32(state, params)
+      steps, after = inner.update(_widened(grads), state.inner, base)
+      new = optax.apply_updates(base, steps)
+      way = lambda p, x, step: x - jnp.float32(p) if _is_coarse(p) else step
+      updates = tree_map(way, params, new, steps)
+      return updates, PreciseState(after, _coarse_of(params, new))
+
+    return optax.GradientTransformation(init, update)
+
+  def gradient_point(self, state: Any, params: Any) -> Any:
+    if not _is_any_coarse(params):
+      return self.inner.gradient_point(state, params)
+    base = _in_float32(state, params)
+    point = self.inner.gradient_point(state.inner, base)
+    return tree_map(lambda y, p: y.astype(p.dtype), point, params)
+
+  def roles(self, params: Any) -> RoleOf:
+    inner = self.inner.roles(jax.eval_shape(_widened, params))
+    if not _is_any_coarse(params):
+      return inner
+
+    def role_of(path: Any) -> int:
+      is_copy = getattr(path[0], 'name', '') == 'copies'
+      return ITERATE if is_copy else inner(path[1:])
+
+    return role_of
+
+
+def synced(state: Any, params: Any) -> Any:
+  """The state, its copies those of the parameters at hand; see `InFloat32`."""
+  if not isinstance(state, PreciseState):
+    return state
+  base = _in_float32(state, params)
+  return state._replace(copies=_coarse_of(params, base))
+
+
+def rounded(state: Any, params: Any) -> Any:
+  """The parameters as the copies in the state are, rounded."""
+  if not isinstance(state, PreciseState):
+    return params
+  choose = lambda p, copy: copy.astype(p.dtype) if _is_coarse(p) else p
+  return tree_map(choose, params, state.copies)
+
+
+def _is_coarse(leaf: Any) -> bool:
+  """Whether it has real numbers of less than float32."""
+  is_real = jnp.issubdtype(leaf.dtype, jnp.floating)
+  return bool(is_real) and leaf.dtype.itemsize < 4
+
+
+def _is_any_coarse(params: Any) -> bool:
+  return any(map(_is_coarse, tree_leaves(params)))
+
+
+def _widened(tree: Any) -> Any:
+  return tree_map(lambda x: jnp.float32(x) if _is_coarse(x) else x, tree)
+
+
+def _coarse_of(params: Any, tree: Any) -> Any:
+  """The leaves of a tree where the parameters are of less than float32."""
+  choose = lambda p, x: x if _is_coarse(p) else optax.MaskedNode()
+  return tree_map(choose, params, tree)
+
+
+def _in_float32(state: PreciseState, params: Any) -> Any:
+  """The parameters as the copies have them, which differ by rounding alone.
+
+  A parameter is within half a unit in the last place of its copy, or within one
+  after a blend of both, unless it has been moved.
+  """
+
+  def choose(p: Any, copy: Any) -> Any:
+    if not _is_coarse(p):
+      return p
+    wide, limits = jnp.float32(p), _FINFO(p.dtype)
+    size = jnp.maximum(jnp.abs(wide), float(limits.tiny))
+    is_near = jnp.abs(copy - wide) <= float(limits.eps) * size
+    return jnp.where(is_near, copy, wide)
+
+  return tree_map(choose, params, state.copies)
