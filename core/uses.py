@@ -61,12 +61,13 @@ from .tracks import (
   without,
 )
 
+# Equations whose output has the axes of an input; `rev` only turns some round.
 _ELEMENTWISE = set(
-  'abs add add_any and atan2 cbrt ceil clamp convert_element_type copy copy_p cos '
-  'cosh div erf erf_inv erfc exp exp2 expm1 floor integer_pow lax_mul log log1p '
-  'logistic max min mul neg nextafter not or pow real reduce_precision rem round '
-  'rsqrt select_n sharding_constraint sign sin sinh sqrt square stop_gradient sub '
-  'tan tanh pvary pcast mesh_cast name rev layout_constraint'.split()
+  'abs add add_any atan2 cbrt ceil clamp convert_element_type copy copy_p cos cosh '
+  'div erf erf_inv erfc exp exp2 expm1 floor integer_pow layout_constraint log log1p '
+  'logistic max mesh_cast min mul name neg nextafter pcast pow pvary '
+  'reduce_precision rem rev round rsqrt select_n sharding_constraint sign sin sinh '
+  'sqrt square stop_gradient sub tan tanh'.split()
 )
 # As many outputs as inputs, each the input.
 _SAME_EACH = {'device_put', 'optimization_barrier'}
@@ -314,6 +315,11 @@ class _Walk:
   def _call(
     self, jaxpr: Any, given: Sequence[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
+    """The values of a call's outputs; a shard's parameters are parts of the whole."""
+    given = [
+      value._replace(tracks=tuple(_within(t, var) for t in value.tracks))
+      for value, var in zip(given, jaxpr.invars)
+    ]
     seeds: dict[int, Track] = {}
     for i, track in inner.items():
       _seed(seeds, jaxpr.outvars[i], track)
@@ -687,6 +693,12 @@ def _matrix(shape: tuple[int, ...], roles: _Roles) -> Form | None:
   form = matrix(axes['in'], axes['out'], axes['stacked'], own_split)
   _, fan_in, fan_out = form.sides(shape)
   return form if min(fan_in, fan_out) > 1 else VECTOR
+
+
+def _within(track: Track, var: Any) -> Track:
+  """Of a call's input, which may be smaller than what is handed in."""
+  shape = getattr(var.aval, 'shape', ())
+  return cut(track, shape) if len(shape) == len(track.dims) else track
 
 
 def _untracked(equation: Any, given: Sequence[_Value]) -> list[_Value]:

@@ -215,6 +215,8 @@ CASES = {
   'an embedding': (lambda p: p[jnp.array([3, 1])], zeros(50, 16), TABLE),
   'jnp.take': (lambda p: jnp.take(p, jnp.array([3, 1]), axis=0), zeros(50, 16),
                TABLE),
+  'tables under vmap': (
+    jax.vmap(lambda p: p[jnp.array([3, 1])]), zeros(4, 50, 16), TABLE),
   'an embedding that makes the logits': (tied, zeros(50, 16), TABLE),
   'a one-hot code': (
     lambda p: jax.nn.one_hot(jnp.array([3, 1]), 50) @ p, zeros(50, 16), TABLE),
@@ -244,6 +246,30 @@ def test_what_a_function_does_with_its_parameters(name):
   is_form = lambda x: x is None or hasattr(x, 'kind')
   of_leaves = jax.tree_util.tree_leaves(expected, is_leaf=is_form)
   assert forms_of_uses(fn, params) == tuple(of_leaves)
+
+
+@pytest.mark.skipif(
+  not hasattr(jax.lax, 'ragged_dot'), reason='this version of jax has none'
+)
+def test_rows_sorted_by_expert():
+  rows = jnp.ones((6, 16))
+  fn = lambda p: jax.lax.ragged_dot(rows, p, jnp.array([1, 3, 2]))
+  assert forms_of_uses(fn, zeros(3, 16, 8)) == (matrix([1], [2], [0]),)
+
+
+@pytest.mark.skipif(
+  not hasattr(jax, 'shard_map'), reason='this version of jax has none'
+)
+def test_a_layer_in_shards():
+  mesh = jax.sharding.Mesh(jax.devices(), ('d',))
+  spec = jax.sharding.PartitionSpec
+  fn = jax.shard_map(
+    lambda p: X @ p,
+    mesh=mesh,
+    in_specs=spec(None, 'd'),
+    out_specs=spec(None, None, 'd'),
+  )
+  assert forms_of_uses(fn, zeros(16, 16)) == (DENSE,)
 
 
 def test_shapes_alone_are_enough():
