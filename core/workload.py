@@ -139,7 +139,7 @@ def traced_forms(
     return params
 
   try:
-    with _replication_left_out():
+    with without_replication():
       found = forms_of_init(init, rng)
       own = map(_shape, jax.tree_util.tree_leaves(workload.param_shapes))
   except (AttributeError, RuntimeError, TypeError, ValueError):
@@ -158,7 +158,7 @@ def _shape(of: Any) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def _replication_left_out() -> Iterator[None]:
+def without_replication() -> Iterator[None]:
   """Parameters are not put on devices, which flax cannot do to traced arrays.
 
   The benchmark of 2024 ends its `init_model_fn` with flax.jax_utils.replicate, and
