@@ -38,8 +38,9 @@ DATA_SETS_AND_MODELS = set(
 )
 STANDARD = set(
   """
-  __future__ collections csv dataclasses difflib errno fractions functools
-  inspect io json math numbers os pathlib re statistics sys types typing zlib
+  __future__ collections contextlib csv dataclasses difflib enum errno fractions
+  functools inspect io json math numbers os pathlib re statistics sys types typing
+  zlib
   """.split()
 )
 THIRD_PARTY = {'absl', 'flax', 'jax', 'matplotlib', 'numpy', 'optax'}
@@ -191,7 +192,11 @@ def test_a_workloads_class_is_looked_at_for_its_spec_module_only():
     | {'setattr', 'type', 'vars'}
     and any(getattr(arg, 'id', '') == 'workload' for arg in call.args)
   ]
-  assert sorted(set(calls)) == [('_fresh_model', 'vars'), ('spec_of', 'type')]
+  assert sorted(set(calls)) == [
+    ('_fresh_model', 'vars'),
+    ('spec_of', 'type'),
+    ('traced_forms', 'vars'),
+  ]
 
 
 def test_who_reads_flags():

@@ -7,18 +7,22 @@ import types
 
 import flax
 import jax
+import jax.numpy as jnp
 import pytest
 from absl import flags
 
 from helpers import fake_benchmark
 from reset_cycles.core import workload as workload_facts
 from reset_cycles.core.evaluation import Target
+from reset_cycles.core.forms import DEPTHWISE, TABLE, VECTOR, matrix
 from reset_cycles.core.workload import (
   budget_seconds,
   has_device_axis,
   most_steps,
   read_target,
   spec_of,
+  traced_forms,
+  types_of,
 )
 from reset_cycles.mini_algoperf import workloads
 
@@ -145,6 +149,90 @@ def test_which_parameters_are_matrices_by_the_benchmarks_types():
   for params in (TREE, flax.core.freeze(TREE)):
     found = workload_facts.matrices(Typed(), params)
     assert found == (False, True, False, False, True)
+
+
+def test_the_types_of_the_benchmark():
+  kinds = ('EMBEDDING', 'CONV_WEIGHT', 'LAYER_NORM_SCALE', 'ATTENTION_BIAS')
+  for params in (TREE, flax.core.freeze(TREE)):
+    assert types_of(Typed(), params) == (*kinds, 'WEIGHT')
+  assert types_of(object(), TREE) is None
+  assert types_of(Typed(), {'other': 0}) is None
+
+
+class Model:
+  """Makes parameters, and uses them as a model does."""
+
+  def __init__(self, num_axes_of_devices=0, looks=False):
+    self.param_shapes = None
+    self.model = 'of the runner'
+    self.lead, self.looks = (8,) * num_axes_of_devices, looks
+
+  def init_model_fn(self, rng):
+    self.model = 'anew'
+    params = {
+      'filter': jax.random.normal(rng, (3, 1, 4)),
+      'kernel': jax.random.normal(rng, (8, 4)),
+      'table': jax.random.normal(rng, (9, 4)),
+      'unused': jax.random.normal(rng, (2, 2)),
+    }
+    rows = params['table'][jnp.array([[0, 1]])]
+    jax.lax.conv_general_dilated(
+      rows @ params['kernel'].T @ params['kernel'],
+      params['filter'],
+      (1,),
+      'SAME',
+      dimension_numbers=('NHC', 'HIO', 'NHC'),
+      feature_group_count=4,
+    )
+    if self.looks and params['kernel'].sum() > 0:
+      params['more'] = params['kernel']
+    shape_of = lambda x: types.SimpleNamespace(shape_tuple=x.shape)
+    self.param_shapes = jax.tree_util.tree_map(shape_of, params)
+    spread = lambda x: jnp.broadcast_to(x, self.lead + x.shape)
+    return jax.tree_util.tree_map(spread, params), None
+
+
+@pytest.mark.parametrize('num_axes_of_devices', (0, 1))
+def test_forms_are_read_off_the_trace_of_the_initialisation(
+  num_axes_of_devices, key
+):
+  model = Model(num_axes_of_devices)
+  shapes = {'filter': (3, 1, 4), 'kernel': (8, 4), 'table': (9, 4)}
+  model.param_shapes = {
+    name: types.SimpleNamespace(shape_tuple=shape)
+    for name, shape in {**shapes, 'unused': (2, 2)}.items()
+  }
+  before = dict(vars(model))
+  # The kernel is used as (out, in) first.
+  assert traced_forms(model, key) == (DEPTHWISE, matrix([1], [0]), TABLE, None)
+  assert vars(model) == before
+
+
+def test_a_model_that_looks_at_its_values_has_no_trace(key):
+  model = Model(looks=True)
+  assert traced_forms(model, key) is None
+  assert model.model == 'of the runner'
+
+
+@pytest.mark.parametrize('name', workloads.WORKLOADS)
+def test_both_generations_of_a_stand_in_have_the_same_forms(name, key):
+  both = []
+  for generation in ('jit', 'pmap'):
+    workload = workloads.get_workload(name, generation)
+    with workload_facts.without_replication():
+      jax.eval_shape(workload.init_model_fn, key)
+    both.append(traced_forms(workload, key))
+  assert both[0] == both[1]
+  shapes = jax.tree_util.tree_leaves(workload.param_shapes)
+  for form, shape in zip(both[0], shapes):
+    if form is None:
+      # Nobody asks of a number, and an example of one row has one at the end.
+      assert shape.shape_tuple == (1,)
+    elif form.is_matrix:
+      matrices, fan_in, fan_out = form.sides(shape.shape_tuple)
+      assert matrices == 1 and min(fan_in, fan_out) > 1
+    elif len(shape.shape_tuple) == 1:
+      assert form == VECTOR
 
 
 def test_types_that_are_not_known():
