@@ -235,6 +235,21 @@ def forms(
   return tuple(answers)
 
 
+def guess_among(answers: Sequence[Answer], params: Any) -> str:
+  """A sentence that names the parameters whose form is a guess; '' without any.
+
+  Args:
+    answers: what `forms` has said.
+    params: tree of these parameters.
+  """
+  paths = [keystr(path) for path, _ in tree_flatten_with_path(params)[0]]
+  guesses = [path for path, a in zip(paths, answers) if a.is_guess]
+  if not guesses:
+    return ''
+  more = f' and {len(guesses) - 5} more' if len(guesses) > 5 else ''
+  return f'guessed by name or shape: the form of {", ".join(guesses[:5])}{more}'
+
+
 def _of_user(name: str, shape: tuple[int, ...], answer: Any) -> Form | None:
   if isinstance(answer, Form):
     if answer.is_matrix:

@@ -20,7 +20,7 @@ from absl import flags
 
 from .checks import as_float, check
 from .evaluation import Target
-from .forms import Form
+from .forms import Answer, Form, forms
 from .uses import forms_of_init
 
 _SELF_TUNING_FACTOR = {False: 3.0, True: 1.5}  # v0.5.0 and main
@@ -34,7 +34,7 @@ class WorkloadApi(Protocol):
   target_metric_name: str
   validation_target_value: float
   param_shapes: Any  # tree of the parameters' shapes, without device axis
-  model_params_types: Any  # tree of their types; may be missing, see `matrices`
+  model_params_types: Any  # tree of their types; may be missing, see `types_of`
   metrics_logger: Any  # append_scalar_metrics(numbers by name, step); or None
   model_fn: Callable[..., Any]
   loss_fn: Callable[..., Any]
@@ -176,28 +176,21 @@ def without_replication() -> Iterator[None]:
     setattr(jax, name, original)
 
 
-def matrices(workload: WorkloadApi, params: Any) -> tuple[bool, ...] | None:
-  """Of each parameter, by the benchmark's types, whether it may be a matrix.
+def forms_of(
+  workload: WorkloadApi, params: Any, rng: Any
+) -> tuple[Answer, ...]:
+  """What each parameter is: by the trace, else by the benchmark's types or shape.
 
-  Embeddings are tables of vectors; biases, and scales of norms, are vectors
-  even where they have two axes. The keys of the benchmark's tree are in lower
-  case, and may be in another order.
+  Args:
+    workload: of either generation.
+    params: tree of anything with a shape, without an axis of devices.
+    rng: a key, of any value; with it `init_model_fn` is traced.
 
   Returns:
-    In the order of the parameters' leaves; None if the workload has no types, or
-    they are not those of these parameters.
+    In the order of the leaves.
   """
-  try:
-    types = workload.model_params_types
-  except (AttributeError, ValueError):
-    return None
-  flat = jax.tree_util.tree_flatten_with_path
-  named = {_lower(path): str(kind) for path, kind in flat(types)[0]}
-  paths = [_lower(path) for path, _ in flat(params)[0]]
-  if not all(path in named for path in paths):
-    return None
-  others = ('EMBEDDING', 'BIAS', 'SCALE')
-  return tuple(not any(o in named[path] for o in others) for path in paths)
+  traced, types = traced_forms(workload, rng), types_of(workload, params)
+  return forms(params, traced=traced, types=types)
 
 
 def _lower(path: Any) -> str:

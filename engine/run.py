@@ -15,6 +15,7 @@ from ..core.checks import check_precision
 from ..core.clock import learning_rate, packed
 from ..core.devices import Devices, PmapDevices
 from ..core.evaluation import EvalResults, new_evaluations
+from ..core.forms import Answer, Form, guess_among
 from ..core.plan import Chain
 from ..core.workload import WorkloadApi
 from ..optimizers.clocked import ClockedState, clocked
@@ -25,7 +26,7 @@ from ..schedule_params import ScheduleParams
 from ..soft_reset import FULL
 from . import control as control_lib
 from .driver import Driver, saved_state, standing
-from .events import Row, start_event
+from .events import Row, event, start_event
 from .model_reset import Model, ModelReset, role_in
 from .records import Records
 from .state import Control, RunConfig, clock_of, words_of
@@ -59,6 +60,8 @@ class Run:
   model_reset: ModelReset
   learning_rate: Callable[[Any], jax.Array]  # of a packed clock; compiled
   control: Control
+  forms: tuple[Form, ...] | None  # of the parameters; None: nobody asks
+  guess: str  # names those that are only guessed; '' if none
   has_begun: bool = False  # in this process
   due: int = 0  # the step before which there is something to decide
   evaluations_seen: int = 0
@@ -153,12 +156,14 @@ def _first_model(
   """The model of the first cycle, whose peak suits a model made anew."""
   if rule := run.config.settings.relative_peak:
     fresh = _fresh_model(run, workload, run.control.cycle)
-    matrices = workload_facts.matrices(workload, workload.param_shapes)
-    begin = RunStart(fresh[0], matrices, run.config.chain.steps)
-    peak = rule.peak(begin)
+    steps = run.config.chain.steps
+    peak = rule.peak(RunStart(fresh[0], run.forms, steps))
     model, _ = run.model_reset(model, fresh, FULL)
     run.control = control_lib.with_first_peak(run.control, peak, run.config)
-  run.record(saved, 0, [start_event(run.control, run.config)])
+  rows = [start_event(run.control, run.config)]
+  if run.guess:
+    rows.append(event('warning', run.control, reason=run.guess))
+  run.record(saved, 0, rows)
   return model
 
 
@@ -239,11 +244,12 @@ def set_up(
   check_precision('model_params', shapes)
   role_of = role_in(optimizer.roles(shapes))
   words = words_of(control, config)
-  each_step = Step(
-    0.0,
-    spread=devices.spread,
-    matrices=workload_facts.matrices(workload, workload.param_shapes),
-  )
+  rule = settings.relative_peak
+  answers: tuple[Answer, ...] = ()
+  if optimizer.needs_forms() or (rule and rule.needs_forms()):
+    answers = workload_facts.forms_of(workload, shapes, rng)
+  forms = tuple(answer.form for answer in answers) or None
+  each_step = Step(0.0, spread=devices.spread, forms=forms)
   transformation = clocked(optimizer.build, chain.cycles, words, each_step)
   opt_state = devices.init(transformation.init, model_params)
 
@@ -271,6 +277,8 @@ def set_up(
     ),
     learning_rate=rate,
     control=control,
+    forms=forms,
+    guess=guess_among(answers, shapes),
   )
   nothing = devices.put(np.full(2, np.nan, np.float32))
   first = saved_state(opt_state.inner, control, 0, config, devices)

@@ -13,17 +13,19 @@ import numpy as np
 from ..core.checks import check, check_flag, check_number, check_precision
 from ..core.clock import learning_rate
 from ..core.evaluation import Evaluation, Target
+from ..core.forms import Answer, Form, guess_among
 from ..core.plan import Chain
 from ..core.schedules import Shape
 from ..engine.control import Transition, taken_in
 from ..engine.driver import Driver, Outcome, standing
-from ..engine.events import start_event
+from ..engine.events import event, start_event
 from ..engine.model_reset import Model
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
 from ..schedule_params import ScheduleParams
 from .events import Event, event_of
 from .fresh_models import fresh_models
+from .parameters import parameter_forms
 from .placement import Placement, first_state, placed
 from .settings import LOOP, Tau, attempt, loop_settings
 from .stages import STAGE_TAU, begin_stage, next_stage, stage_of
@@ -76,7 +78,8 @@ class Cycles:
     has_batch_stats: bool = False,
     frozen: Callable[[str], bool] | None = None,
     schedules: Mapping[str, Shape] | None = None,
-    matrices: Callable[[str], bool] | None = None,
+    matrices: Callable[[str], bool | Form | None] | None = None,
+    loss_fn: Callable[[Any], Any] | None = None,
     key: jax.Array | None = None,
   ) -> None:
     """Lays out the chain and looks at the optimizer.
@@ -109,8 +112,12 @@ class Cycles:
         optimizer, {'b1': Linear(floor=0.9)}; each argument is its own value,
         bound or default, times the shape of the share of the cycle that has
         passed.
-      matrices: path of a parameter -> whether `Muon` may take it for a
-        matrix, and not for a table of vectors; None: by the shapes alone.
+      matrices: path of a parameter -> its form, a `core.forms.Form` such as
+        matrix(inputs=(1,), outputs=(0,)); False for no matrix; True or None
+        where its use, its name or its shape shall tell. Only `Muon` asks.
+      loss_fn: parameters -> loss, with an example batch bound. Its trace tells
+        what each parameter is; None: that of make_params, where it runs the
+        model, as flax's init does.
       key: from which the fresh parameters' keys are derived; None for seed 0.
 
     Raises:
@@ -123,7 +130,11 @@ class Cycles:
     stage = stage_of(settings, num_steps, goal)
     fresh, shapes = fresh_models(make_params, key, has_batch_stats)
     params, stats = shapes
-    trainer = training(optimizer, params, stage, schedules, frozen, matrices)
+    asks = optimizer is None and settings.optimizer.needs_forms()
+    answers: tuple[Answer, ...] = ()
+    if asks or matrices is not None or loss_fn is not None:
+      answers = parameter_forms(params, fresh, matrices, loss_fn)
+    trainer = training(optimizer, params, stage, schedules, frozen, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
 
@@ -135,6 +146,7 @@ class Cycles:
     self._fields = State._fields if has_batch_stats else State._fields[:2]
     cycles = stage.config.chain.cycles
     self._rate = jax.jit(functools.partial(learning_rate, cycles=cycles))
+    self._guess = guess_among(answers, params) if asks else ''
 
     # What changes: with a new stage, a restored state, a call.
     self._stage = stage
@@ -183,8 +195,10 @@ class Cycles:
     check(step == taken.steps, 'step', step, must_be)
     outcome = self._advance(taken, [])
     if step == 0 and not position.has_begun:
-      first = start_event(self._stage.start, self.config)
-      outcome = outcome._replace(events=[first, *outcome.events])
+      rows = [start_event(self._stage.start, self.config)]
+      if self._guess:
+        rows.append(event('warning', self._stage.start, reason=self._guess))
+      outcome = outcome._replace(events=[*rows, *outcome.events])
     self._position = self._position._replace(has_begun=True)
     due = max(outcome.due, step + 1)  # also when the run is over
     return self._handed_back(state, step, outcome._replace(due=due))

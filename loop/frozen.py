@@ -25,10 +25,10 @@ class Unfrozen(Optimizer):
   frozen: tuple[bool, ...]  # of each parameter, in order, whether it is
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    if step.matrices is not None:
-      pairs = zip(step.matrices, self.frozen)
-      rest = tuple(is_matrix for is_matrix, is_frozen in pairs if not is_frozen)
-      step = step._replace(matrices=rest)
+    if step.forms is not None:
+      pairs = zip(step.forms, self.frozen)
+      rest = tuple(form for form, is_frozen in pairs if not is_frozen)
+      step = step._replace(forms=rest)
     inner = self.inner.build(step)
 
     def init(params: Any) -> Any:
@@ -43,6 +43,9 @@ class Unfrozen(Optimizer):
   def gradient_point(self, state: Any, params: Any) -> Any:
     point = self.inner.gradient_point(state, self._rest(params))
     return self._with_rest(params, point)
+
+  def needs_forms(self) -> bool:
+    return self.inner.needs_forms()
 
   def roles(self, params: Any) -> RoleOf:
     return self.inner.roles(self._rest(params))

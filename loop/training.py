@@ -17,6 +17,7 @@ from ..any_optax.optax_optimizers import (
 )
 from ..any_optax.roles import roles_of
 from ..core.checks import check, check_part
+from ..core.forms import Answer
 from ..core.schedules import Constant, PlannedCycle, Shape
 from ..engine.model_reset import role_in
 from ..engine.records import described
@@ -49,14 +50,15 @@ def training(
   stage: Stage,
   schedules: Mapping[str, Shape] | None,
   frozen: OfPath | None,
-  matrices: OfPath | None,
+  answers: Sequence[Answer],
 ) -> Training:
   """Looks at an optimizer, and puts it into the cycles of a stage.
 
   Args:
-    optimizer, schedules, frozen, matrices: see `Cycles`.
+    optimizer, schedules, frozen: see `Cycles`.
     params: tree of jax.ShapeDtypeStruct.
     stage: the first one.
+    answers: what the parameters are; empty where nobody asks.
 
   Raises:
     ValueError: for any of these that cannot work.
@@ -78,13 +80,13 @@ def training(
   decay = getattr(settings.optimizer, 'weight_decay', 0.0)
   scheduled = _scheduled(chosen, decay, cycles, schedules)
 
-  are_matrices = _answers('matrices', matrices, paths)
+  forms = tuple(answer.form for answer in answers) or None
 
   def look_at(_: Any) -> Any:
     build_any = build_of(chosen, params, decay, scheduled)
 
     def build(step: Step) -> Any:
-      return build_any(step._replace(matrices=are_matrices))
+      return build_any(step._replace(forms=forms))
 
     behaviour = behaviour_of(build, params)
     return build, behaviour, frozen_in(behaviour)

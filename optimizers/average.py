@@ -94,6 +94,9 @@ class Averaged(Checked, Optimizer):
       return state.z
     return averaged(params, state.z, 1.0 - self.one_minus_beta1)
 
+  def needs_forms(self) -> bool:
+    return self.inner.needs_forms()
+
   def roles(self, params: Any) -> RoleOf:
     by_field, inner = super().roles(params), self.inner.roles(params)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import jax.numpy as jnp
@@ -20,13 +18,13 @@ from ..core.checks import (
   check,
   check_part,
 )
+from ..core.forms import by_shape
 from .adamw import Rms
-from .orthogonal import by_stacks, is_matrix, orthogonalised, split_of
+from .orthogonal import by_stacks, orthogonalised
 from .roles import RoleOf, roles_by_field
 from .step import (
   Direction,
   Optimizer,
-  Spread,
   Step,
   averaged,
   clipped,
@@ -55,11 +53,9 @@ class Muon(Checked, Optimizer):
   above .0015 of the matrix's norm to .7 to 1.2. So the rate is about the
   largest stretch by a step, for a matrix that does not widen.
 
-  A kernel of several axes is split where its sides, in and out, are nearest to
-  each other. Whether a parameter counts as a matrix depends on its shape and,
-  where the step knows the types of the parameters, on its type. Embeddings do
-  not count as matrices, nor do tables with more than 65,536 rows. A matrix
-  whose gradient is not finite steps by its momentum.
+  What is a matrix, and which of its axes go in, go out or are stacked, the forms
+  of the parameters say; see `core.forms`. Embeddings do not count as matrices. A
+  matrix with a gradient that is not finite steps by its momentum.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks".
@@ -71,11 +67,14 @@ class Muon(Checked, Optimizer):
   rest_share: Level = 0.3  # of the rate, for what is no matrix
   grad_clip: Positive | None = None  # largest global norm; None: no clipping
 
+  def needs_forms(self) -> bool:
+    return True
+
   def roles(self, params: Any) -> RoleOf:
     return roles_by_field(('trace', *self.rest.moments), ())
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    matrices = optax.chain(_ahead(self.momentum, step), _turned(step.spread))
+    matrices = optax.chain(_ahead(self.momentum, step), _turned(step))
     rest = self.rest.direction(step)
     parts = {
       'matrix': descent(matrices, step, self.weight_decay),
@@ -84,14 +83,9 @@ class Muon(Checked, Optimizer):
 
     def kinds(params: Any) -> Any:
       leaves, structure = tree_flatten(params)
-      flags = step.matrices or (True,) * len(leaves)
-      return tree_unflatten(
-        structure,
-        [
-          'matrix' if is_allowed and is_matrix(leaf.shape) else 'rest'
-          for is_allowed, leaf in zip(flags, leaves)
-        ],
-      )
+      forms = step.forms or [by_shape(leaf.shape) for leaf in leaves]
+      names = ['matrix' if form.is_matrix else 'rest' for form in forms]
+      return tree_unflatten(structure, names)
 
     return optax.chain(
       clipped(self.grad_clip), optax.multi_transform(parts, kinds)
@@ -119,20 +113,20 @@ def _ahead(mu: float, step: Step) -> optax.GradientTransformation:
   return optax.GradientTransformation(init, update)
 
 
-def _turned(spread: Spread) -> optax.GradientTransformation:
-  """U V^T of each matrix, in the size of its step."""
+def _turned(step: Step) -> optax.GradientTransformation:
+  """U V^T of each matrix, in the size of its step; given the matrices alone."""
 
   def turned(updates: Any, params: Any = None) -> Any:
     del params
     leaves, structure = tree_flatten(updates)
-    factors = by_stacks(lambda stack: spread(orthogonalised, stack), leaves)
-    sized = [_size(leaf.shape) * leaf for leaf in factors]
+    forms = [form for form in step.forms or () if form.is_matrix]
+    forms = forms or [by_shape(leaf.shape) for leaf in leaves]
+    spread = lambda stack: step.spread(orthogonalised, stack)
+    factors = by_stacks(spread, leaves, forms)
+    sized = [
+      form.widening(factor.shape) * factor
+      for form, factor in zip(forms, factors)
+    ]
     return tree_unflatten(structure, sized)
 
   return optax.stateless(turned)
-
-
-def _size(shape: Sequence[int]) -> float:
-  """Factor on U V^T: 1, or sqrt(out / in) for a matrix that widens."""
-  rows, columns = split_of(shape)
-  return math.sqrt(max(1.0, columns / rows))

@@ -1,41 +1,20 @@
-"""Which arrays count as matrices, and U V^T of stacks of one shape."""
+"""U V^T of matrices, in stacks of one shape."""
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ..core.forms import Form, as_stack, from_stack
+
 # Newton-Schulz maps each singular value x to a x + b x^3 + c x^5.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 # The iterations; on the smaller side's products they are done in two runs.
 _RUNS = (3, 2)
-# No layer is as wide as this; a table of words may be longer.
-_LONGEST = 2**16
-
-
-def split_of(shape: Sequence[int]) -> tuple[int, int]:
-  """(rows, columns) of the matrix that an array of two or more axes is.
-
-  The axes are split where both sides are nearest to each other. The kernels of
-  attention, (d, heads, d / heads) and (heads, d / heads, d), become square.
-  Convolutions become (height * width * in, out).
-  """
-  sides = [
-    (math.prod(shape[:i]), math.prod(shape[i:])) for i in range(1, len(shape))
-  ]
-  return min(sides, key=lambda side: max(side) / max(min(side), 1))
-
-
-def is_matrix(shape: Sequence[int]) -> bool:
-  """Whether an array of this shape can be the matrix of a layer."""
-  if len(shape) < 2:
-    return False
-  short, long = sorted(split_of(shape))
-  return short > 1 and long <= _LONGEST
 
 
 def orthogonalised(stack: jax.Array) -> jax.Array:
@@ -86,20 +65,26 @@ def orthogonalised(stack: jax.Array) -> jax.Array:
 
 
 def by_stacks(
-  fn: Callable[[jax.Array], jax.Array], matrices: Sequence[jax.Array]
+  fn: Callable[[jax.Array], jax.Array],
+  arrays: Sequence[jax.Array],
+  forms: Sequence[Form],
 ) -> list[jax.Array]:
-  """fn of stacks of the matrices, a stack for each shape; the order stays.
+  """fn of stacks of matrices, a stack for each shape; the order stays.
 
   Args:
     fn: of an array of shape (matrices, rows, columns); keeps the shape.
-    matrices: arrays of two or more axes, which `split_of` splits.
+    arrays: each a matrix, or several that are stacked.
+    forms: of the arrays.
   """
-  stacks: dict[tuple[tuple[int, int], Any], list[int]] = {}
-  for i, matrix in enumerate(matrices):
-    stacks.setdefault((split_of(matrix.shape), matrix.dtype), []).append(i)
-  results = list(matrices)
-  for (sides, _), members in stacks.items():
-    stack = jnp.stack([matrices[i].reshape(sides) for i in members])
-    for i, result in zip(members, fn(stack)):
-      results[i] = result.reshape(matrices[i].shape)
+  groups: dict[tuple[tuple[int, int], Any], list[int]] = {}
+  for i, (array, form) in enumerate(zip(arrays, forms)):
+    _, rows, columns = form.sides(array.shape)
+    groups.setdefault(((rows, columns), array.dtype), []).append(i)
+  results = list(arrays)
+  for members in groups.values():
+    stacks = [as_stack(arrays[i], forms[i]) for i in members]
+    ends = list(itertools.accumulate(len(stack) for stack in stacks))
+    parts = jnp.split(fn(jnp.concatenate(stacks)), ends[:-1])
+    for i, part in zip(members, parts):
+      results[i] = from_stack(part, forms[i], arrays[i].shape)
   return results

@@ -16,15 +16,14 @@ import jax
 import numpy as np
 
 from ..core.checks import Checked, Positive
-from .orthogonal import is_matrix, split_of
+from ..core.forms import Form, as_stack, by_shape
 
 
 class RunStart(NamedTuple):
   """What a run begins with."""
 
   params: Any  # the tree of a fresh model's parameters
-  # For each leaf, in order, whether its layer multiplies by it; None: unknown.
-  matrices: tuple[bool, ...] | None = None
+  forms: tuple[Form, ...] | None = None  # of its leaves; None: by shape
   steps: int | None = None  # of the chain as planned; None: unknown
 
 
@@ -33,6 +32,10 @@ class Peak(Protocol):
 
   def peak(self, start: RunStart) -> float:
     """The first cycle's peak; NaN where no parameter tells the peak."""
+
+  def needs_forms(self) -> bool:
+    """Whether it asks what the parameters are; see `RunStart.forms`."""
+    return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +72,10 @@ class SpectralPeak(Checked, Peak):
     peak = share * sqrt(min(1, whole / steps))
            * geometric mean of rms(W) sqrt(fan_in) over the matrices W
 
-  The matrices are those that `Muon` orthogonalises, split into in and out as it
-  splits them. rms(W) sqrt(fan_in) is the root mean square of W's output for an
-  input of root mean square 1: 1 for weights of variance 1 / fan_in. This number
-  is of the order of W's spectral norm. The rate is about the spectral norm of a
-  step that does not widen. Matrices that begin at 0 say nothing.
+  The matrices are those that `Muon` orthogonalises. Each matrix of a stack counts.
+  rms(W) sqrt(fan_in) is the root mean square of W's output for an input of root
+  mean square 1: 1 for weights of variance 1 / fan_in. This number is of the
+  order of W's spectral norm. The rate is about the spectral norm of a step that does not widen. Matrices that begin at 0 say nothing.
 
   On the models of nine workloads of the benchmark that size is .74 to 1.00, so
   that the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.
@@ -91,13 +93,17 @@ class SpectralPeak(Checked, Peak):
   share: Positive = 0.08  # of the matrices' size, that a step at the peak takes
   whole: Positive = 1500.0  # steps of the longest run with the whole share
 
+  def needs_forms(self) -> bool:
+    return True
+
   def peak(self, start: RunStart) -> float:
     leaves = [np.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
-    flags = start.matrices or (True,) * len(leaves)
+    forms = start.forms or [by_shape(w.shape) for w in leaves]
     squares = [
-      split_of(w.shape)[0] * float(np.mean(np.square(w, dtype=float)))
-      for w, is_allowed in zip(leaves, flags)
-      if is_allowed and is_matrix(w.shape)
+      matrix.shape[0] * float(np.mean(np.square(matrix, dtype=float)))
+      for w, form in zip(leaves, forms)
+      if form.is_matrix
+      for matrix in as_stack(w, form)
     ]
     steps = start.steps or self.whole
     length = math.sqrt(min(1.0, self.whole / steps))

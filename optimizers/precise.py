@@ -29,16 +29,16 @@ class PreciseState(NamedTuple):
 class InFloat32(Optimizer):
   """An optimizer that sees all parameters and gradients in float32 at least.
 
-  For parameters of less (bfloat16, float16), the state has a copy in float32. It
+  For parameters of less (bfloat16), the state has a copy in float32. The copy
   takes the steps, and the update brings the parameters to the copy, rounded.
   Whatever the optimizer keeps is in float32 as well. Parameters that something
   else than the update has moved are copied anew.
 
   With parameters in float32 alone, it is the optimizer itself.
 
-  Memory for each parameter in bfloat16, besides its own 2 bytes: 4 for the copy,
-  and 4 in the place of 2 for each moment and iterate. Schedule-Free AdamW takes
-  12 in the place of 4, as many as a float32 parameter with its state has.
+  Memory for each parameter in bfloat16, besides its own 2 bytes: 4 for the
+  copy, and 4 in the place of 2 for each moment and iterate. Schedule-Free AdamW
+  takes 12 in the place of 4, as many as a float32 parameter with its state.
 
   Source: Micikevicius et al. 2018, "Mixed precision training", section 3.1.
   """
@@ -73,6 +73,9 @@ class InFloat32(Optimizer):
     base = _in_float32(state, params)
     point = self.inner.gradient_point(state.inner, base)
     return tree_map(lambda y, p: y.astype(p.dtype), point, params)
+
+  def needs_forms(self) -> bool:
+    return self.inner.needs_forms()
 
   def roles(self, params: Any) -> RoleOf:
     inner = self.inner.roles(jax.eval_shape(_widened, params))

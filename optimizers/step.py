@@ -11,6 +11,7 @@ import optax
 from jax.tree_util import tree_map
 from jax.typing import ArrayLike
 
+from ..core.forms import Form
 from .roles import RoleOf, roles_by_field
 
 # fn(stack), whose members may be shared out over devices; see `Devices.spread`.
@@ -31,9 +32,8 @@ class Step(NamedTuple):
   weight_decay: ArrayLike = 1.0  # factor on the optimizer's own weight decay
   passed: ArrayLike = 0.0  # share of the cycle before this step; traced
   spread: Spread = at_once  # what each of a stack of matrices goes through
-  # For each parameter, in order, whether its layer multiplies by it; None:
-  # unknown.
-  matrices: tuple[bool, ...] | None = None
+  # What each parameter is, in order; None: what its shape says.
+  forms: tuple[Form, ...] | None = None
 
   @property
   def moves(self) -> jax.Array:
@@ -72,6 +72,10 @@ class Optimizer(Protocol):
     """The parameters at which the gradient is taken."""
     del state
     return params
+
+  def needs_forms(self) -> bool:
+    """Whether it asks what the parameters are; see `Step.forms`."""
+    return False
 
   def roles(self, params: Any) -> RoleOf:
     """What a reset does to the leaf at a path of the state.

@@ -100,19 +100,20 @@ def counted(name: str, devices_count: int) -> list[str]:
   lowered = jax.jit(graded).lower(params, model_state, batch, key)
   step = flops(lowered) / devices_count
 
-  by_type = workload_facts.matrices(workload, workload.param_shapes)
   leaves = jax.tree_util.tree_leaves(params)
-  kinds = by_type or (True,) * len(leaves)
-  matrices = [
-    jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
-    for leaf, kind in zip(leaves, kinds)
-    if kind and orthogonal.is_matrix(leaf.shape)
+  answers = workload_facts.forms_of(workload, params, jax.random.PRNGKey(0))
+  pairs = [
+    (leaf, a.form) for leaf, a in zip(leaves, answers) if a.form.is_matrix
   ]
+  matrices = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf, _ in pairs]
+  forms = [form for _, form in pairs]
   devices = Devices()
   same = devices.layout(matrices)
   spread = jax.jit(
     lambda given: orthogonal.by_stacks(
-      lambda stack: devices.spread(orthogonal.orthogonalised, stack), given
+      lambda stack: devices.spread(orthogonal.orthogonalised, stack),
+      given,
+      forms,
     ),
     in_shardings=(same,),
     out_shardings=same,
@@ -120,13 +121,15 @@ def counted(name: str, devices_count: int) -> list[str]:
   own = flops(spread.lower(matrices).compile())
   whole = flops(
     jax.jit(
-      lambda given: orthogonal.by_stacks(orthogonal.orthogonalised, given)
+      lambda given: orthogonal.by_stacks(
+        orthogonal.orthogonalised, given, forms
+      )
     ).lower(matrices)
   )
   stacks: dict[tuple[int, int], int] = {}
-  for leaf in matrices:
-    sides = orthogonal.split_of(leaf.shape)
-    stacks[sides] = stacks.get(sides, 0) + 1
+  for leaf, form in pairs:
+    count, *sides = form.sides(leaf.shape)
+    stacks[tuple(sides)] = stacks.get(tuple(sides), 0) + count
   padded = sum(
     -(-count // devices_count) * devices_count * rows * columns * 4
     for (rows, columns), count in stacks.items()

@@ -54,8 +54,8 @@ def rows(known: Any, workloads: Sequence[str]) -> Iterator[str]:
     )
     params, _ = workload.init_model_fn(jax.random.PRNGKey(0))
     size = RelativePeak(1.0).peak(RunStart(params))
-    told = workload_facts.matrices(workload, workload.param_shapes)
-    start = RunStart(params, told)
+    answers = workload_facts.forms_of(workload, params, jax.random.PRNGKey(0))
+    start = RunStart(params, tuple(answer.form for answer in answers))
     matrices = SpectralPeak(1.0).peak(start)
     steps = int(MUON.budget_factor * workload.step_hint)
     rule: Any = MUON.relative_peak

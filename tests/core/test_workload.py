@@ -144,11 +144,13 @@ TREE = {
 }
 
 
-def test_which_parameters_are_matrices_by_the_benchmarks_types():
+def test_the_benchmarks_types_in_the_order_of_the_leaves():
   """In the order of leaves: B, LayerNorm, a; upper case comes first."""
   for params in (TREE, flax.core.freeze(TREE)):
-    found = workload_facts.matrices(Typed(), params)
-    assert found == (False, True, False, False, True)
+    assert workload_facts.types_of(Typed(), params) == (
+      *('EMBEDDING', 'CONV_WEIGHT', 'LAYER_NORM_SCALE'),
+      *('ATTENTION_BIAS', 'WEIGHT'),
+    )
 
 
 def test_the_types_of_the_benchmark():
@@ -241,22 +243,25 @@ def test_types_that_are_not_known():
     def model_params_types(self):
       raise ValueError('call init_model_fn first')
 
-  assert workload_facts.matrices(object(), TREE) is None
-  assert workload_facts.matrices(Unmade(), TREE) is None
-  assert workload_facts.matrices(Typed(), {'other': 0}) is None
+  assert workload_facts.types_of(object(), TREE) is None
+  assert workload_facts.types_of(Unmade(), TREE) is None
+  assert workload_facts.types_of(Typed(), {'other': 0}) is None
 
 
 @pytest.mark.parametrize('name', ('digits', 'molecules', 'translation'))
-def test_the_types_of_a_stand_in(name, key):
+def test_the_forms_of_a_stand_in(name, key):
+  """By the trace; matrices are what is no bias and no table of words."""
   workload = workloads.get_workload(name)
-  jax.eval_shape(workload.init_model_fn, key)
-  types = workload_facts.matrices(workload, workload.param_shapes)
-  shapes = jax.tree_util.tree_flatten_with_path(workload.param_shapes)[0]
-  assert len(types) == len(shapes)
+  params, _ = jax.eval_shape(workload.init_model_fn, key)
+  answers = workload_facts.forms_of(workload, params, key)
+  leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+  assert len(answers) == len(leaves)
   several = 0
-  for (path, shape), is_one in zip(shapes, types):
-    if len(shape.shape_tuple) > 1:
+  for (path, leaf), answer in zip(leaves, answers):
+    assert not answer.is_guess
+    if len(leaf.shape) > 1:
       name = jax.tree_util.keystr(path).lower()
-      assert is_one == (not re.search('bias|embed', name)), name
+      is_layer = not re.search(r"bias|'embedding'\]$", name)
+      assert answer.form.is_matrix == is_layer, name
       several += 1
   assert several > 1

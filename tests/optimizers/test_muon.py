@@ -11,6 +11,7 @@ import pytest
 from helpers import loops, reference, runs
 from helpers.trees import assert_close
 from reset_cycles.core.clock import anchored_clock, packed
+from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.optimizers.adamw import Adam, AdamW
@@ -37,7 +38,7 @@ STARTS = {
   'norm': (5,),
 }
 SIDES = [(4, 4), None, (3, 6), None]
-TOLD = (True, False, True, True)
+FORMS = (matrix((0,), (1, 2)), VECTOR, matrix((0,), (1,)), VECTOR)
 
 
 def part_of(state, name):
@@ -75,10 +76,10 @@ def gradients(count=STEPS):
   ]
 
 
-def transformation(optimizer, cycles, told=TOLD):
+def transformation(optimizer, cycles, forms=FORMS):
   clock = packed(anchored_clock(0, 0.0, cycles[0].steps, 0, cycles))
   begun = clock, np.zeros(4, np.int32)
-  return clocked(optimizer.build, cycles, begun, Step(0.0, matrices=told))
+  return clocked(optimizer.build, cycles, begun, Step(0.0, forms=forms))
 
 
 def planned(steps=STEPS, **fields):
@@ -124,10 +125,10 @@ def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():
     (ScheduleFreeMuon(rest_share=0.5, **same), 0.2),
     (left_to, 0.1),
   ):
-    first = Step(rate, matrices=(False, True))
+    first = Step(rate, forms=(VECTOR, VECTOR))
     x, state = params, optimizer.build(first).init(params)
     for i, grad in enumerate(gradients(9)):
-      told = Step(rate * (1.0, 0.5, 2.0)[i % 3], matrices=(False, True))
+      told = Step(rate * (1.0, 0.5, 2.0)[i % 3], forms=(VECTOR, VECTOR))
       given = {name: grad[name] for name in params}
       updates, state = optimizer.build(told).update(given, state, x)
       x = optax.apply_updates(x, updates)
@@ -175,7 +176,7 @@ def test_a_run_on_eight_devices(generation, compilations):
 def test_a_matrix_with_a_bad_gradient_steps_by_its_momentum(bad):
   params = started()
   optimizer = ScheduleFreeMuon(weight_decay=0.0)
-  tx = optimizer.build(Step(jnp.float32(0.1), matrices=TOLD))
+  tx = optimizer.build(Step(jnp.float32(0.1), forms=FORMS))
   update = jax.jit(tx.update)
   first, *others = gradients(4)
   _, state = update(first, tx.init(params), params)
@@ -200,8 +201,8 @@ def test_a_bias_of_two_axes_is_a_matrix_unless_told_otherwise():
   """After one step from a gradient g: .2 g of a matrix, (1 - b2) g^2 elsewhere."""
   params, grad = started(), gradients(1)[0]
   g = np.asarray(grad['bias'])
-  for told, is_one in ((TOLD, False), (None, True)):
-    tx = MUON.build(Step(0.1, matrices=told))
+  for forms, is_one in ((FORMS, False), (None, True)):
+    tx = MUON.build(Step(0.1, forms=forms))
     _, state = jax.jit(tx.update)(grad, tx.init(params), params)
     found = (momentum_of if is_one else squares_of)(state)['bias']
     expected = 0.2 * g if is_one else (1 - BETA2) * np.square(g)
@@ -231,7 +232,7 @@ def test_it_learns():
   goal = jnp.asarray(rng.normal(size=(6, 6)), jnp.float32)
   cycles = planned(steps=300)
   optimizer = ScheduleFreeMuon(weight_decay=0.0, r=2.0)
-  tx = transformation(optimizer, cycles, told=None)
+  tx = transformation(optimizer, cycles, forms=None)
   params = {'w': jnp.zeros((6, 6))}
   state = tx.init(params)
 

@@ -6,41 +6,38 @@ import numpy as np
 import pytest
 
 from helpers import reference
+from reset_cycles.core.forms import matrix
 from reset_cycles.optimizers import orthogonal
 
 pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
-@pytest.mark.parametrize(
-  ('shape', 'sides'),
-  (
-    ((6, 4), (6, 4)),
-    ((64, 8, 8), (64, 64)),  # of attention: query, key, value
-    ((8, 8, 64), (64, 64)),  # and out
-    ((3, 3, 16, 32), (144, 32)),  # a convolution
-    ((7, 7, 3, 64), (147, 64)),
-    ((9, 1, 4), (9, 4)),
-  ),
-)
-def test_how_axes_are_split(shape, sides):
-  assert orthogonal.split_of(shape) == sides
+def test_arrays_go_through_in_stacks_of_one_shape():
+  """Each member by itself, back where it was; two sides, so two stacks."""
+  rng = np.random.default_rng(3)
+  arrays = [
+    rng.normal(size=shape) for shape in ((2, 3), (4, 2, 3), (3, 2), (5, 3))
+  ]
+  forms = [
+    matrix((0,), (1,)),
+    matrix((1,), (2,), stacked=(0,)),
+    matrix((1,), (0,)),  # stored (out, in)
+    matrix((0,), (1,)),
+  ]
+  seen = []
 
+  def numbered(stack):
+    seen.append(stack.shape)
+    return stack + jnp.arange(len(stack))[:, None, None]
 
-@pytest.mark.parametrize(
-  ('shape', 'expected'),
-  (
-    ((), False),
-    ((8,), False),
-    ((8, 1), False),
-    ((1, 1, 8), False),
-    ((2, 2), True),
-    ((65_536, 2), True),
-    ((65_537, 2), False),
-    ((4_194_304, 128), False),  # criteo1tb's table
-  ),
-)
-def test_what_can_be_a_matrix(shape, expected):
-  assert orthogonal.is_matrix(shape) is expected
+  results = orthogonal.by_stacks(
+    numbered, list(map(jnp.asarray, arrays)), forms
+  )
+  assert seen == [(6, 2, 3), (1, 5, 3)]
+  members = np.arange(1, 5)[:, None, None]
+  added = (0, members, 5, 0)
+  for result, array, number in zip(results, arrays, added):
+    np.testing.assert_allclose(result, array + number, rtol=1e-6)
 
 
 @pytest.mark.parametrize('shape', ((5, 5), (6, 8), (4, 9), (9, 4), (4, 90)))
@@ -125,19 +122,3 @@ def test_no_matrix_gives_a_step_that_is_not_finite():
   np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
   np.testing.assert_allclose(found[2], found[0], rtol=1e-4, atol=1e-5)
   assert not found[4:].any()
-
-
-def test_matrices_of_one_shape_are_one_stack():
-  shapes = ((2, 3), (3, 2), (2, 3), (6, 2, 3), (2, 3, 6), (6, 6))
-  rng = np.random.default_rng(0)
-  given = [jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes]
-  seen = []
-
-  def fn(stack):
-    seen.append(stack.shape)
-    return 2 * stack
-
-  found = orthogonal.by_stacks(fn, given)
-  assert seen == [(2, 2, 3), (1, 3, 2), (3, 6, 6)]
-  for after, before in zip(found, given):
-    np.testing.assert_array_equal(after, 2 * before)

@@ -8,6 +8,7 @@ import pytest
 
 from helpers import fake_benchmark, runs
 from helpers.replay import PEAK, make_params, of, replay
+from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.engine.records import as_plain
 from reset_cycles.optimizers.peaks import RelativePeak, RunStart, SpectralPeak
 from reset_cycles.schedule_params import MUON, SOFT_RESET
@@ -102,9 +103,9 @@ def test_the_spectral_peak_by_hand(params, size):
 
 def test_what_is_told_to_be_no_matrix_says_nothing():
   params = {'embedding': np.full((9, 4), 7.0), 'kernel': WIDE}
-  found = SpectralPeak(0.5).peak(RunStart(params, (False, True)))
+  found = SpectralPeak(0.5).peak(RunStart(params, (VECTOR, matrix((0,), (1,)))))
   assert found == pytest.approx(0.5 * SPECTRAL_SIZE, rel=1e-6)
-  start = RunStart(params, (False, False))
+  start = RunStart(params, (VECTOR, VECTOR))
   assert math.isnan(SpectralPeak(0.5).peak(start))
 
 
