@@ -16,6 +16,7 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_structure
 
 from ..core.evaluation import Evaluation, Target, Way
+from ..core.forms import matrix
 from ..core.horizon import Intervals
 from ..early_switching import Context, Verdict
 from ..mini_algoperf.submission_loader import LoadedSubmission
@@ -104,7 +105,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
     _try(part, 'gradient_point', is_like, must_be, state, trained)
   if settings.relative_peak is not None:
     kernel = {'w': np.ones((2, 2), np.float32)}
-    start = RunStart(kernel, (True,), 100)
+    start = RunStart(kernel, (matrix((0,), (1,)),), 100)
     is_rate = lambda answer: _is_number(answer) and not answer <= 0
     must_be = 'a number above 0, or NaN'
     _try(settings.relative_peak, 'peak', is_rate, must_be, start)

@@ -106,7 +106,7 @@ def matrix(
   return Form(Kind.MATRIX, *axes)
 
 
-def as_stack(array: jax.Array, form: Form) -> jax.Array:
+def as_stack(array: Any, form: Form) -> Any:
   """A parameter as its matrices: shape=(matrices, fan in, fan out)."""
   sides = form.sides(array.shape)
   order = form.stacked + form.inputs + form.outputs

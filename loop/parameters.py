@@ -29,7 +29,8 @@ def parameter_forms(
 
   Args:
     params: tree of jax.ShapeDtypeStruct.
-    fresh: makes them; flax's `init` runs the model, which says what each is for.
+    fresh: makes them; flax's `init` runs the model, which says what each is
+      for.
     matrices, loss_fn: see `Cycles`.
 
   Raises:

@@ -53,9 +53,9 @@ class Muon(Checked, Optimizer):
   above .0015 of the matrix's norm to .7 to 1.2. So the rate is about the
   largest stretch by a step, for a matrix that does not widen.
 
-  What is a matrix, and which of its axes go in, go out or are stacked, the forms
-  of the parameters say; see `core.forms`. Embeddings do not count as matrices. A
-  matrix with a gradient that is not finite steps by its momentum.
+  What is a matrix, and which of its axes go in, go out or are stacked, the
+  forms of the parameters say; see `core.forms`. Embeddings do not count as
+  matrices. A matrix with a gradient that is not finite steps by its momentum.
 
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
   networks".

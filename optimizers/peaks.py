@@ -72,10 +72,12 @@ class SpectralPeak(Checked, Peak):
     peak = share * sqrt(min(1, whole / steps))
            * geometric mean of rms(W) sqrt(fan_in) over the matrices W
 
-  The matrices are those that `Muon` orthogonalises. Each matrix of a stack counts.
-  rms(W) sqrt(fan_in) is the root mean square of W's output for an input of root
+  The matrices are those that `Muon` orthogonalises. Each matrix of a stack
+  counts. rms(W) sqrt(fan_in) is the root mean square of W's output for an input
+  of root
   mean square 1: 1 for weights of variance 1 / fan_in. This number is of the
-  order of W's spectral norm. The rate is about the spectral norm of a step that does not widen. Matrices that begin at 0 say nothing.
+  order of W's spectral norm. The rate is about the spectral norm of a step that
+  does not widen. Matrices that begin at 0 say nothing.
 
   On the models of nine workloads of the benchmark that size is .74 to 1.00, so
   that the published rate of Muon in JAX, .0039, is a share of .0039 to .0052.

@@ -128,8 +128,8 @@ def counted(name: str, devices_count: int) -> list[str]:
   )
   stacks: dict[tuple[int, int], int] = {}
   for leaf, form in pairs:
-    count, *sides = form.sides(leaf.shape)
-    stacks[tuple(sides)] = stacks.get(tuple(sides), 0) + count
+    count, rows, columns = form.sides(leaf.shape)
+    stacks[rows, columns] = stacks.get((rows, columns), 0) + count
   padded = sum(
     -(-count // devices_count) * devices_count * rows * columns * 4
     for (rows, columns), count in stacks.items()
