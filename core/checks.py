@@ -25,10 +25,10 @@ Check = Callable[[str, Any], object]  # of a name and a value; raises ValueError
 T = TypeVar('T')
 
 
-def check(condition: bool, name: str, value: object, right: str) -> None:
+def check(condition: bool, name: str, value: object, must_be: str) -> None:
   """Raises ValueError, naming the setting, unless the condition holds."""
   if not condition:
-    raise ValueError(f'{name}={value!r}: must be {right}.')
+    raise ValueError(f'{name}={value!r}: must be {must_be}.')
 
 
 def is_number(value: object) -> bool:
@@ -41,12 +41,12 @@ def is_number(value: object) -> bool:
     return False
 
 
-def as_float(name: str, value: Any, right: str = 'a number') -> float:
+def as_float(name: str, value: Any, must_be: str = 'a number') -> float:
   """The value as a float, perhaps NaN; raises ValueError if it is no number."""
   try:
     return float(value)
   except (OverflowError, TypeError, ValueError):
-    raise ValueError(f'{name}={value!r}: must be {right}.') from None
+    raise ValueError(f'{name}={value!r}: must be {must_be}.') from None
 
 
 def check_number(name: str, value: Any, interval: str) -> None:
@@ -71,9 +71,9 @@ def check_count(
 ) -> None:
   """Raises ValueError unless the value is a whole number from least to most."""
   is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-  right = f'a whole number of at least {least}'
-  right += f' and at most {most}' if most < math.inf else ''
-  check(is_whole and least <= value <= most, name, value, right)
+  must_be = f'a whole number of at least {least}'
+  must_be += f' and at most {most}' if most < math.inf else ''
+  check(is_whole and least <= value <= most, name, value, must_be)
 
 
 def check_flag(name: str, value: object) -> None:
@@ -113,7 +113,7 @@ def check_shares(name: str, value: Any) -> None:
   check(rising, name, value, 'in rising order')
 
 
-def check_part(name: str, value: object, kind: type, right: str) -> None:
+def check_part(name: str, value: object, kind: type, must_be: str) -> None:
   """Raises ValueError unless the value is an object with all that a kind has.
 
   The kind is a Protocol; a part that inherits from it has its defaults.
@@ -130,8 +130,8 @@ def check_part(name: str, value: object, kind: type, right: str) -> None:
   lacks = [n for n in constants if not hasattr(value, n)]
   lacks += [n for n in methods if not callable(getattr(value, n, None))]
   if lacks and len(lacks) < len(constants + methods):
-    right += f' (it lacks {", ".join(lacks)})'
-  check(not lacks and not isinstance(value, type), name, value, right)
+    must_be += f' (it lacks {", ".join(lacks)})'
+  check(not lacks and not isinstance(value, type), name, value, must_be)
 
 
 def check_precision(
@@ -155,8 +155,10 @@ def check_precision(
     is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
     if is_float and keystr(path) not in but:
       is_small = np.asarray(1e-8).astype(leaf.dtype) != 0
-      right = 'bfloat16, float32 or float64 (1e-8, as the eps of Adam, is 0)'
-      check(is_small, f'dtype of {name}{keystr(path)}', str(leaf.dtype), right)
+      must_be = 'bfloat16, float32 or float64 (1e-8, as the eps of Adam, is 0)'
+      check(
+        is_small, f'dtype of {name}{keystr(path)}', str(leaf.dtype), must_be
+      )
 
 
 class Checked:
@@ -188,8 +190,8 @@ class Checked:
 def checks_of(kind: Any) -> Mapping[str, Check]:
   """What checks each field whose type says what is right, by its name."""
   hints = get_type_hints(kind, include_extras=True)
-  found = {name: _check_of(hints[name]) for name in field_names(kind)}
-  return {name: check for name, check in found.items() if check}
+  checks = {name: _check_of(hints[name]) for name in field_names(kind)}
+  return {name: check for name, check in checks.items() if check}
 
 
 def _check_of(hint: Any) -> Check | None:
@@ -205,18 +207,18 @@ def _check_of(hint: Any) -> Check | None:
     return functools.partial(check_list, interval=kinds[0].__metadata__[0])
   if not hasattr(hint, '__metadata__'):
     return None
-  kind, right = kinds
-  if callable(right):
-    return right
+  kind, rule = kinds
+  if callable(rule):
+    return rule
   if kind is float:
-    return functools.partial(check_number, interval=right)
+    return functools.partial(check_number, interval=rule)
   if kind is int:
-    low, high = _ends(right)
+    low, high = _ends(rule)
     most = int(high) if high < math.inf else high
     return functools.partial(check_count, least=int(low), most=most)
   if kind is str:
-    return functools.partial(check_choice, choices=right)
-  return functools.partial(check_part, kind=kind, right=right)
+    return functools.partial(check_choice, choices=rule)
+  return functools.partial(check_part, kind=kind, must_be=rule)
 
 
 def field_names(settings: Any) -> list[str]:
@@ -268,8 +270,8 @@ def replaced_at(settings: T, path: str, value: object) -> T:
   if index is not None:
     i, is_list = int(index), isinstance(old, tuple)
     check(is_list, path, value, f'at a path without [{i}]: {name} is no list')
-    right = f'at an index below {len(old)}, the number of {name}'
-    check(i < len(old), path, value, right)
+    must_be = f'at an index below {len(old)}, the number of {name}'
+    check(i < len(old), path, value, must_be)
     new: Any = (*old[:i], replaced(old[i]), *old[i + 1 :])
   elif rest and isinstance(old, tuple):
     new = tuple(map(replaced, old))

@@ -139,8 +139,8 @@ def read_evaluation(
     ValueError: if the target metric is not among the results, or a result that
       is used is no number.
   """
-  right = f'among the evaluation results, {", ".join(sorted(results))}'
-  check(target.key in results, 'target metric', target.key, right)
+  must_be = f'among the evaluation results, {", ".join(sorted(results))}'
+  check(target.key in results, 'target metric', target.key, must_be)
   loss_key = next((k for k in _LOSS_KEYS if k in results), target.key)
   time = 'accumulated_submission_time'
   seconds = as_float(time, results.get(time, math.nan))
@@ -152,6 +152,6 @@ def new_evaluations(
   eval_results: EvalResults | None, last_step: int, target: Target
 ) -> list[Evaluation]:
   """The evaluations after last_step, -1 for all, in order."""
-  found = dict(decode(entry) for entry in eval_results or ())
-  steps = sorted(step for step in found if step > last_step)
-  return [read_evaluation(step, found[step], target) for step in steps]
+  evaluations = dict(decode(entry) for entry in eval_results or ())
+  steps = sorted(step for step in evaluations if step > last_step)
+  return [read_evaluation(step, evaluations[step], target) for step in steps]

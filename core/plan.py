@@ -72,14 +72,14 @@ class Chain:
     """
     count = jnp.asarray(count, jnp.int32)
     starts = (0, *self.reinit_steps)
-    begun = [
+    rows = [
       anchored_clock(start, 0.0, start + cycle.steps, i, self.cycles)
       for i, (start, cycle) in enumerate(zip(starts, self.cycles))
     ]
     setting = sum(
       (jnp.int32(count >= start) for start in starts[1:]), 0 * count
     )
-    fields = (jnp.asarray(np.stack(field))[setting] for field in zip(*begun))
+    fields = (jnp.asarray(np.stack(field))[setting] for field in zip(*rows))
     clock = CycleClock(*fields)._replace(count=count)
     return rate_at(clock, self.cycles)
 
@@ -121,8 +121,8 @@ def jax_lr_schedule(
   """
   check_number('step_hint', step_hint, '(0, inf)')
   total = math.floor(as_written(budget_factor) * step_hint)
-  right = f'at most {MOST_STEPS:,} steps, as many as an int32 can count'
-  check(total <= MOST_STEPS, name, total, right)
+  must_be = f'at most {MOST_STEPS:,} steps, as many as an int32 can count'
+  check(total <= MOST_STEPS, name, total, must_be)
   lengths = [cycle.length for cycle in cycles]
   steps = np.diff((0, *cycle_ends(0, total, lengths))).tolist()
   if not all(steps):
@@ -144,5 +144,5 @@ def _check_throughout(name: str, values: np.ndarray) -> None:
   """Raises ValueError unless all are finite and at least 0; a row per cycle."""
   wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
   if wrong.size:
-    (i, j), right = wrong[0], 'finite and at least 0 throughout'
-    check(False, f'{name} of cycles[{i}]', float(values[i, j]), right)
+    (i, j), must_be = wrong[0], 'finite and at least 0 throughout'
+    check(False, f'{name} of cycles[{i}]', float(values[i, j]), must_be)
