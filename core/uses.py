@@ -23,14 +23,17 @@ Where a parameter has several uses that contradict each other:
   equals the first in the trace. So the first layer that shares a matrix decides,
   and no regulariser or power iteration.
 - Being added or multiplied decides only where there is no other use.
-- In a product of two parameters the second is the layer. Both are the layer where
-  the product is added to a parameter (a low-rank change), or is itself contracted
-  with data along an axis of the first.
+- In a product of two parameters the second factor of the dot_general is the layer.
+  Both are the layer where the product is added to a parameter (a low-rank change),
+  or is itself contracted with data along an axis of the first.
 
-What cannot be told: a product written as a multiplication and a sum (taken for a
-vector); one input given to a whole batch of layers by one dot_general (taken for
-one layer with that many more outputs, as attention's heads are); a matrix whose
-rows are permuted by an array of indices (taken for a table).
+What cannot be told, so that the user has to:
+
+- A product that is written as a multiplication and a sum is taken for a vector.
+- One input that a single dot_general gives to many layers, or one output that it sums
+  over them (every expert on every token), makes one layer of them, with as many
+  more outputs or inputs. Attention's heads are no different.
+- A matrix whose rows are permuted by an array of indices is taken for a table.
 """
 
 from __future__ import annotations
@@ -302,9 +305,11 @@ class _Walk:
       self._note_combined(given)
       return outputs
     joined = given if name in JOINS else given[:1]
+    # A learnt token that is put before those of the batch is no layer.
+    is_pure = all(v.tracks for v in joined)
     for i, out in enumerate(equation.outvars):
       tracks = [
-        moved
+        moved._replace(is_pure=moved.is_pure and is_pure)
         for v in joined
         for track in v.tracks
         if (moved := move(equation, track, out.aval.shape))

@@ -69,6 +69,13 @@ def asked_by_latents(p):
   return jnp.einsum('nhk,bthk->bhnt', q, k)
 
 
+def with_token(p):
+  token = jnp.broadcast_to(p['token'], (2, 1, 16))
+  x = jnp.concatenate([token, X], axis=1)
+  q, k, _ = jnp.einsum('btd,cdhk->cbthk', x, p['qkv'])
+  return jnp.einsum('bqhk,bthk->bhqt', q, k)
+
+
 def tied(p):
   x = jnp.tanh(p[jnp.array([[3, 1], [4, 1]])])
   return x @ p.T
@@ -205,6 +212,17 @@ CASES = {
       'bnd,dhk->bnhk', jnp.tile(p['probe'], (2, 1, 1)), p['q']),
     {'probe': zeros(1, 1, 16), 'q': zeros(16, 4, 2)},
     {'probe': VECTOR, 'q': matrix([0], [1, 2])}),
+  'queries, keys and values in one, after a learnt token': (
+    with_token,
+    {'qkv': zeros(3, 16, 4, 2), 'token': zeros(1, 1, 16)},
+    {'qkv': matrix([1], [0, 2, 3]), 'token': VECTOR}),
+  'a table of relative positions': (
+    lambda p: jnp.einsum('btd,bud->btu', X, X) + p[
+      jnp.arange(6)[:, None] - jnp.arange(6) + 6, 0],
+    zeros(13, 4), TABLE),
+  'all experts on each token': (
+    lambda p: jnp.einsum('btd,edf->betf', X, p), zeros(3, 16, 8),
+    matrix([1], [0, 2])),
   # No matrices.
   'positions': (
     lambda p: jnp.tanh(X @ p['w'] + p['pos'][:, :6]) @ p['w'],
