@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ..core.forms import Form, as_stack, from_stack
 
@@ -82,9 +83,34 @@ def by_stacks(
     groups.setdefault(((rows, columns), array.dtype), []).append(i)
   results = list(arrays)
   for members in groups.values():
-    stacks = [as_stack(arrays[i], forms[i]) for i in members]
-    ends = list(itertools.accumulate(len(stack) for stack in stacks))
+    stacks = [as_stack(_gathered(arrays[i]), forms[i]) for i in members]
+    ends = np.cumsum([len(stack) for stack in stacks])
     parts = jnp.split(fn(jnp.concatenate(stacks)), ends[:-1])
     for i, part in zip(members, parts):
-      results[i] = from_stack(part, forms[i], arrays[i].shape)
+      result = from_stack(part, forms[i], arrays[i].shape)
+      results[i] = _laid_out_as(arrays[i], result)
   return results
+
+
+def _explicit(x: jax.Array) -> Any:
+  """The sharding in an array's type; None where no axis of a mesh is explicit.
+
+  Along such axes, arrays of different shardings cannot be stacked.
+  """
+  if not hasattr(jax, 'typeof'):  # an older jax, without such axes
+    return None
+  sharding = getattr(jax.typeof(x), 'sharding', None)
+  mesh = getattr(sharding, 'mesh', None)
+  return sharding if getattr(mesh, 'explicit_axes', ()) else None
+
+
+def _gathered(x: jax.Array) -> jax.Array:
+  sharding = _explicit(x)
+  if sharding is None:
+    return x
+  return jax.sharding.reshard(x, NamedSharding(sharding.mesh, PartitionSpec()))
+
+
+def _laid_out_as(like: jax.Array, x: jax.Array) -> jax.Array:
+  sharding = _explicit(like)
+  return x if sharding is None else jax.sharding.reshard(x, sharding)

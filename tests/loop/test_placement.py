@@ -1,5 +1,6 @@
 """Where the arrays of a loop lie: sharded, restored, on fewer devices, apart."""
 
+import contextlib
 import dataclasses
 import functools
 import io
@@ -17,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from helpers import loops
 from helpers.trees import assert_close, assert_same, host
 from reset_cycles.loop import State
+from reset_cycles.optimizers.schedule_free import ScheduleFreeMuon
 from reset_cycles.soft_reset import SoftReset
 
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
@@ -223,6 +225,62 @@ def test_stages_stay_on_their_devices():
   assert [e.numbers['tau'] for e in events if e.kind == 'reset'] == [1.0]
   right = fresh(jax.random.fold_in(jax.random.PRNGKey(0), events[-1].cycle))
   assert_same(state.params, right)
+
+
+@pytest.mark.skipif(
+  not hasattr(jax, 'set_mesh'), reason='by default, no mesh has explicit axes'
+)
+@pytest.mark.parametrize('is_set', [False, True], ids=('apart', 'set'))
+def test_the_axes_of_a_mesh_may_be_explicit(is_set):
+  """As one device: Muon, which stacks what lies in different ways, and resets."""
+  kinds = (jax.sharding.AxisType.Explicit,) * 2
+  mesh = jax.make_mesh((2, 2), ('x', 'y'), axis_types=kinds)
+  layout = {
+    'hidden': {'bias': ('x',), 'kernel': ('x', 'y')},
+    'output': {'kernel': (None, 'y')},
+    'square': {'kernel': ('y',)},
+  }
+
+  def fresh(key):
+    square = jax.random.normal(jax.random.fold_in(key, 1), (8, 8))
+    return {**loops.init(key), 'square': {'kernel': square}}
+
+  def run(params):
+    settings = dataclasses.replace(SWITCHING, optimizer=ScheduleFreeMuon())
+    cycles = loops.make(settings, make_params=fresh)
+    state = State(params, cycles.optimizer.init(params))
+
+    @jax.jit
+    def step(state):
+      grads = jax.tree.map(lambda p: p - 0.5, cycles.gradient_point(state))
+      updates, opt = cycles.optimizer.update(
+        grads, state.opt_state, state.params
+      )
+      return State(optax.apply_updates(state.params, updates), opt)
+
+    evaluations = {**EVALUATIONS, 8: (math.nan, math.nan)}
+    return loops.train(
+      cycles, state, evaluations, 0, 10, lambda state, _: step(state)
+    )
+
+  params = fresh(jax.random.PRNGKey(7))
+  right, said = run(params)
+  place = lambda x, axes: jax.device_put(
+    x, NamedSharding(mesh, PartitionSpec(*axes))
+  )
+  placed = jax.tree.map(place, params, layout)
+  with jax.set_mesh(mesh) if is_set else contextlib.nullcontext():
+    found, tape = run(placed)
+  assert list(map(str, tape)) == list(map(str, said))
+  taus = [e.numbers['tau'] for e in tape if e.kind == 'reset']
+  assert taus == pytest.approx([0.25, 1.0])
+  assert_close(found.params, right.params, rtol=1e-4, atol=1e-6)
+  for leaf, like in zip(
+    *map(
+      jax.tree.leaves, ((found.params, found.opt_state.inner.z), (placed,) * 2)
+    )
+  ):
+    assert leaf.sharding.is_equivalent_to(like.sharding, leaf.ndim)
 
 
 def test_a_state_that_is_spread_further_stays_so():
