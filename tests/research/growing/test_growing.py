@@ -28,7 +28,7 @@ def programs():
 
 def part_of(programs, steps=15):
   whole = study.parts_of(programs.task, study.CONDITIONS['stream'], SEEDS)[-1]
-  return study.Part(steps, whole.chosen, whole.labels, whole.test_labels)
+  return study.StageData(steps, whole.chosen, whole.labels, whole.test_labels)
 
 
 def leaves(tree):
@@ -88,7 +88,7 @@ def test_a_seed_is_trained_the_same_alone(programs):
 def part_alone(programs):
   part = part_of(programs, 30)
   own = (part.chosen, part.labels, part.test_labels)
-  return study.Part(30, *(x[1:] for x in own))
+  return study.StageData(30, *(x[1:] for x in own))
 
 
 def test_the_data_of_the_conditions():
