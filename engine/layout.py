@@ -31,38 +31,84 @@ def following_cycle(
   """The cycle that follows the one at hand; None if the cycles have run out.
 
   A timed run begins its chain anew after a failure. Otherwise the next cycle of
-  the chain follows and, after the last one, that cycle again: in a timed run as
-  many times as fit the remaining steps best, at its length scaled with the
-  horizon; in other runs once, and the run ends later. A repetition after a
-  failure has half of the rate.
+  the chain follows and, after the last one, that cycle again.
   """
-  cycles, rest = config.chain.cycles, control.planned_end - step
-  fewest, rate_factor = _fewest_steps(control, config), control.rate_factor
-  if has_failed:
-    lower = RATE_AFTER_FAILURE * rate_factor
-    is_rate = lower * min(c.cycle.peak for c in cycles) >= _SMALLEST
-    rate_factor = lower if is_rate else rate_factor
-  cycle = control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
   if has_failed and config.is_timed:
-    planned_end = step + max(rest, math.ceil(fewest), 1)
-    first = cycle._replace(setting=0, rate_factor=rate_factor, chain_start=step)
-    return laid_out(first._replace(planned_end=planned_end), step, config)
-  has_room = rest >= max(fewest, 1)
-  if has_room and control.setting + 1 < len(cycles):
-    return laid_out(cycle._replace(setting=control.setting + 1), step, config)
-  if not config.settings.repeat:
-    return None
-  nominal = cycles[-1].steps
-  end = step + max(nominal, math.ceil(fewest))
-  if config.is_timed and has_room:
+    return _chain_anew(control, step, config)
+  is_last = control.setting + 1 == len(config.chain.cycles)
+  if not is_last and _has_room(control, step, config):
+    return _next_cycle(control, step, config)
+  if config.settings.repeat:
+    return _repetition(control, step, config, has_failed)
+  return None
+
+
+def _chain_anew(control: Control, step: int, config: RunConfig) -> Control:
+  """The chain from its first cycle on, at half of the rate.
+
+  The planned end stays, or is put off so that one cycle has enough steps.
+  """
+  least_end = step + max(math.ceil(_fewest_steps(control, config)), 1)
+  first = _begin(control, step)._replace(
+    setting=0,
+    rate_factor=_lower_rate_factor(control, config),
+    chain_start=step,
+    planned_end=max(control.planned_end, least_end),
+  )
+  return laid_out(first, step, config)
+
+
+def _next_cycle(control: Control, step: int, config: RunConfig) -> Control:
+  """The next cycle of the chain that is long enough."""
+  following = _begin(control, step)._replace(setting=control.setting + 1)
+  return laid_out(following, step, config)
+
+
+def _repetition(
+  control: Control, step: int, config: RunConfig, has_failed: bool
+) -> Control:
+  """The last cycle of the chain again; at half of the rate after a failure.
+
+  A timed run repeats it as many times as fit the remaining steps best, at its
+  length scaled with the horizon. In other runs, and where no cycle has room,
+  one repetition of its nominal length follows, and the run ends later.
+  """
+  last, fewest = config.chain.cycles[-1], _fewest_steps(control, config)
+  if config.is_timed and _has_room(control, step, config):
     planned = control.planned_end - control.stage_start
-    steps = nominal * planned / config.chain.steps
-    further = max(round(rest / max(steps, fewest)), 1)
-    end = cycle_ends(step, control.planned_end, [1.0] * further)[0]
-  planned_end = max(control.planned_end, end)
-  again = cycle._replace(setting=len(cycles) - 1, rate_factor=rate_factor)
-  again = again._replace(end=end, planned_end=planned_end)
+    steps = last.steps * planned / config.chain.steps
+    remaining = control.planned_end - step
+    times = max(round(remaining / max(steps, fewest)), 1)
+    end = cycle_ends(step, control.planned_end, [1.0] * times)[0]
+  else:
+    end = step + max(last.steps, math.ceil(fewest))
+  again = _begin(control, step)._replace(
+    setting=len(config.chain.cycles) - 1,
+    end=end,
+    planned_end=max(control.planned_end, end),
+  )
+  if has_failed:
+    rate_factor = _lower_rate_factor(control, config)
+    again = again._replace(rate_factor=rate_factor)
   return _aligned(again, step, config)
+
+
+def _begin(control: Control, step: int) -> Control:
+  """A cycle that starts at a step, its clock at 0; its end is still to come."""
+  return control._replace(start=step, anchor_step=step, anchor_nominal=0.0)
+
+
+def _has_room(control: Control, step: int, config: RunConfig) -> bool:
+  """Whether the steps up to the planned end are enough for a cycle."""
+  remaining = control.planned_end - step
+  return remaining >= max(_fewest_steps(control, config), 1)
+
+
+def _lower_rate_factor(control: Control, config: RunConfig) -> float:
+  """What rates are multiplied by after a failure; not so small as to be 0."""
+  lower = RATE_AFTER_FAILURE * control.rate_factor
+  lowest_peak = min(planned.cycle.peak for planned in config.chain.cycles)
+  return lower if lower * lowest_peak >= _SMALLEST else control.rate_factor
 
 
 def laid_out(control: Control, step: int, config: RunConfig) -> Control:
