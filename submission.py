@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+from .core.chain import jax_lr_schedule
 from .core.checks import check
 from .core.evaluation import EvalResults
-from .core.plan import jax_lr_schedule
 from .core.workload import WorkloadApi
 from .engine.run import Run, SavedState, model_reinit_schedule, set_up
 from .engine.tuned import tuned

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..core.chain import MOST_STEPS
 from ..core.evaluation import Evaluation, Way
-from ..core.plan import MOST_STEPS
 from ..early_switching import Context, Verdict
 from ..soft_reset import FULL, ResetPlan
 from .events import Row, clock_event, event, start_event

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ..core.chain import cycle_ends
 from ..core.clock import nominal_step
-from ..core.plan import cycle_ends
 from .state import Control, RunConfig, clock_of
 
 # What a rate is multiplied by after a failure: see research/lost_runs/study.py.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from ..core.plan import Chain
+from ..core.chain import Chain
 
 # A title, and what the vertical axis shows.
 _PLAN = 'Planned; dashed: a new cycle starts', 'learning rate, as written'

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from ..core.plan import Chain
+from ..core.chain import Chain
 from .events import Row
 from .picture import Piece, drawn, pieces_of
 

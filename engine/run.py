@@ -11,12 +11,12 @@ import jax
 import numpy as np
 
 from ..core import workload as workload_facts
+from ..core.chain import Chain
 from ..core.checks import check_precision
 from ..core.clock import learning_rate, packed
 from ..core.devices import Devices, PmapDevices
 from ..core.evaluation import EvalResults, new_evaluations
 from ..core.forms import Answer, Form, guess_among
-from ..core.plan import Chain
 from ..core.workload import WorkloadApi
 from ..optimizers.clocked import ClockedState, clocked
 from ..optimizers.peaks import RunStart

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..core.chain import Chain
 from ..core.checks import check
 from ..core.clock import CycleClock, anchored_clock, packed
 from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
-from ..core.plan import Chain
 from ..schedule_params import ScheduleParams
 
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..core.chain import Chain
 from ..core.checks import check, check_flag, check_number, check_precision
 from ..core.clock import learning_rate
 from ..core.evaluation import Evaluation, Target
 from ..core.forms import Answer, Form, guess_among
-from ..core.plan import Chain
 from ..core.schedules import Shape
 from ..engine.control import Transition, taken_in
 from ..engine.driver import Driver, Outcome, standing

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.chain import MOST_STEPS, jax_lr_schedule
 from ..core.checks import check, check_count
 from ..core.evaluation import Target
-from ..core.plan import MOST_STEPS, jax_lr_schedule
 from ..engine import control as control_lib
 from ..engine.control import Transition
 from ..engine.events import event, start_event

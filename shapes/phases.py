@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..core.chain import Chain
 from ..core.checks import check_count
-from ..core.plan import Chain
 from ..core.schedules import Constant, Cooldown, PlannedCycle, Shape
 from .composed import WSD, CosineWarmRestarts, Sequential
 from .simple import HoldingExponential, HoldingLinear, InversePower

@@ -25,7 +25,7 @@ UML = (
 
 
 def dotted(text):
-  """The names with a dot, such as core.plan.Chain, of a cell."""
+  """The names with a dot, such as core.chain.Chain, of a cell."""
   return re.findall(r'`(\w+(?:\.\w+)+)`', text)
 
 
@@ -45,7 +45,7 @@ def test_the_names_of_a_row_are_in_the_code(row):
 
 def test_a_name_that_is_gone_is_found_out():
   for name in (
-    'core.plan.Chain.has_some',
+    'core.chain.Chain.has_some',
     'core.plans',
     'core.schedules.Cycle.x',
   ):

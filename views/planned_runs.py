@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..core.chain import Chain, jax_lr_schedule
 from ..core.checks import check_count
-from ..core.plan import Chain, jax_lr_schedule
 from ..core.schedules import PlannedCycle
 from ..engine.records import SETTINGS
 from ..schedule_params import ScheduleParams

@@ -33,9 +33,9 @@ import numpy as np
 import optax
 
 from ... import schedule_params
+from ...core.chain import jax_lr_schedule
 from ...core.devices import Devices, PmapDevices
 from ...core.evaluation import Target
-from ...core.plan import jax_lr_schedule
 from ...engine.control import start
 from ...engine.model_reset import Model, ModelReset, role_in
 from ...engine.state import RunConfig, words_of

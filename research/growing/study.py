@@ -32,8 +32,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ...core.chain import jax_lr_schedule
 from ...core.evaluation import Evaluation, Target, Way
-from ...core.plan import jax_lr_schedule
 from ...core.schedules import Cycle
 from ...soft_reset import FULL, ResetPlan, SoftReset, blend
 from .. import run_logs

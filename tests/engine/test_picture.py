@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.fake_benchmark import Logger
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.engine.picture import Piece, drawn, pieces_of, sampled
 from reset_cycles.engine.records import Records
 from reset_cycles.schedule_params import THESIS

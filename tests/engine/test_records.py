@@ -11,7 +11,7 @@ import pytest
 
 from helpers.fake_benchmark import Logger
 from helpers.runs import new_driver, newly_set_up
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.engine.records import (
   CYCLES,
   Records,

@@ -4,9 +4,9 @@ import dataclasses
 import functools
 import math
 
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import nominal_step
 from reset_cycles.core.evaluation import Evaluation, Target
-from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.early_switching import SmoothedLossRule
 from reset_cycles.engine import control as control_lib

@@ -9,9 +9,9 @@ import optax
 import pytest
 
 from helpers.trees import assert_close, assert_same
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.devices import Devices
-from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.engine.model_reset import Model, ModelReset, role_in
 from reset_cycles.optimizers.adamw import AdamW

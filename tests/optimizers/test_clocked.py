@@ -9,7 +9,7 @@ import pytest
 from helpers import reference
 from helpers.trees import assert_same
 from reset_cycles.core import clock as clock_lib
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle
 from reset_cycles.engine.train_step import global_norm
 from reset_cycles.optimizers.adamw import AdamW

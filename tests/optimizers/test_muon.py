@@ -10,9 +10,9 @@ import pytest
 
 from helpers import loops, reference, runs
 from helpers.trees import assert_close
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import anchored_clock, packed
 from reset_cycles.core.forms import VECTOR, matrix
-from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import Cycle
 from reset_cycles.optimizers.adamw import Adam, AdamW
 from reset_cycles.optimizers.clocked import clocked

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.schedules import Constant, Cooldown, Cosine, Cycle
 from reset_cycles.schedule_params import THESIS
 from reset_cycles.shapes.composed import WSD, CosineWarmRestarts, Sequential

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from helpers.curves import TOLERANCE, assert_close, read
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.clock import sampled_rates
-from reset_cycles.core.plan import jax_lr_schedule
 from reset_cycles.core.schedules import (
   Constant,
   Cooldown,

@@ -16,7 +16,7 @@ import pytest
 from helpers import reference
 from helpers.neighbours import CASES, Case
 from reset_cycles.core import clock as clock_lib
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.core.schedules import Constant, Cooldown, Cosine, Cycle
 from reset_cycles.engine.records import as_plain
 from reset_cycles.optimizers.adamw import AdamW

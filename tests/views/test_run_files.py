@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from helpers.log_files import EVENTS, write_run
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.engine.records import SETTINGS
 from reset_cycles.mini_algoperf import files
 from reset_cycles.schedule_params import THESIS

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.research.board import entries
 from reset_cycles.research.board.ablation import ABLATIONS
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.curves import assert_close
 from reset_cycles import submission
-from reset_cycles.core.plan import jax_lr_schedule
+from reset_cycles.core.chain import jax_lr_schedule
 from reset_cycles.research.thesis import registry as thesis
 from reset_cycles.research.thesis import submission as experiment
 from reset_cycles.views.planned_runs import PlannedRun, planned_rates

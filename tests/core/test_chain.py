@@ -10,8 +10,8 @@ import pytest
 
 from helpers import reference
 from helpers.curves import assert_close
+from reset_cycles.core.chain import cycle_ends, jax_lr_schedule
 from reset_cycles.core.clock import sampled_rates
-from reset_cycles.core.plan import cycle_ends, jax_lr_schedule
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
 from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET, THESIS
 

@@ -1,4 +1,4 @@
-"""The plan of a run: a chain of cycles over its steps (thesis, section 3.1)."""
+"""The chain of cycles over the steps of a run (thesis, section 3.1)."""
 
 from __future__ import annotations
 
