@@ -180,18 +180,16 @@ class HoldingLinear:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step(Checked):
+class Staircase(Checked):
   """A staircase: multiplied by the factor at each of some shares of the phase.
-
-  `optimizers.step.Step` is something else: what an optimizer is told of a step.
 
   Attributes:
     factor: of each drop.
     at: where the drops are. The default is from He et al. 2016, "Deep
       residual learning": 32k and 48k of 64k iterations.
 
-  Example: Step(factor=0.5, at=(0.25,)) over 100 steps is 1 at 24, 0.5 at 25,
-  0.5 at 100.
+  Example: Staircase(factor=0.5, at=(0.25,)) over 100 steps is 1 at 24, 0.5 at
+  25, 0.5 at 100.
 
   Source: torch's MultiStepLR.
   """

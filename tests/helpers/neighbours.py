@@ -31,7 +31,7 @@ from reset_cycles.shapes.simple import (
   Lambda,
   Linear,
   Polynomial,
-  Step,
+  Staircase,
 )
 
 DATA = pathlib.Path(__file__).parents[1] / 'data'
@@ -128,7 +128,7 @@ TORCH = {
   # A factor per step, which is a 200th.
   'ExponentialLR': Case(0.1, 200, Exponential(factor=0.97, share=0.005)),
   'StepLR': halved(0.1, staircase=True),
-  'MultiStepLR': Case(0.1, 200, Step(factor=0.3, at=(0.05, 0.15, 0.3))),
+  'MultiStepLR': Case(0.1, 200, Staircase(factor=0.3, at=(0.05, 0.15, 0.3))),
   'CosineAnnealingLR': Case(0.1, 200, CosineAnnealing(share=0.25, floor=0.01)),
   'CosineAnnealingWarmRestarts_T25': Case(
     0.1, 200, CosineWarmRestarts(periods=8, floor=0.01)

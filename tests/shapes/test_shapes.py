@@ -46,7 +46,7 @@ from reset_cycles.shapes.simple import (
   Linear,
   Polynomial,
   PolynomialWarmup,
-  Step,
+  Staircase,
 )
 
 CLASSES = {
@@ -78,7 +78,7 @@ BY_HAND = (
   (100, HoldingLinear(), {0: 1, 20: 1, 60: 0.5, 99: 0.0125, 100: 0}),
   (
     100,
-    Step(factor=0.5, at=(0.253, 0.8)),
+    Staircase(factor=0.5, at=(0.253, 0.8)),
     {25: 1, 25.2: 1, 25.3: 0.5, 79: 0.5, 80: 0.25, 200: 0.25},
   ),
   (100, InverseTime(rate=1, share=0.5, exponent=2), {0: 1, 50: 0.5, 100: 0.2}),
@@ -161,7 +161,7 @@ BY_HAND = (
   ),
   # A part of a width that float32 cannot tell from 0.
   (4, Sequential((Linear(), Constant()), at=(1 - 1e-9,)), {2: 0.5, 4: 1}),
-  (4, Chained((Linear(), Step(0.5, (0.5,)))), {1: 0.75, 2: 0.25, 4: 0}),
+  (4, Chained((Linear(), Staircase(0.5, (0.5,)))), {1: 0.75, 2: 0.25, 4: 0}),
 )
 
 
@@ -240,7 +240,7 @@ def test_jumps_are_not_a_step_late(period):
   shares = tuple(i / 40 for i in range(1, 40))
   for stairs in (
     Exponential(factor=0.5, share=0.025, staircase=True),
-    Step(factor=0.5, at=shares),
+    Staircase(factor=0.5, at=shares),
     PiecewiseConstant(values=tuple(0.5**i for i in range(40)), at=shares),
     Multiplicative((0.5,) * 40),
   ):
@@ -267,9 +267,9 @@ WRONG = (
   (Exponential, {'factor': 1.5}, r'factor=1\.5: .* \(0, 1\]'),
   (Exponential, {'share': 0}, 'share=0'),
   (Exponential, {'staircase': 1}, 'staircase=1: .* True or False'),
-  (Step, {'at': (0.5, 0.25)}, r'at=\(0\.5, 0\.25\): must be in rising'),
-  (Step, {'at': (0.5, 1.0)}, r'at\[1\]=1\.0'),
-  (Step, {'at': 0.5}, r'at=0\.5: must be a tuple'),
+  (Staircase, {'at': (0.5, 0.25)}, r'at=\(0\.5, 0\.25\): must be in rising'),
+  (Staircase, {'at': (0.5, 1.0)}, r'at\[1\]=1\.0'),
+  (Staircase, {'at': 0.5}, r'at=0\.5: must be a tuple'),
   (Polynomial, {'end': 2}, 'end=2'),
   (Polynomial, {'cycle': 1}, 'cycle=1: .* True or False'),
   (Multiplicative, {'factors': ()}, 'number of factors=0: .* at least 1'),
@@ -326,7 +326,7 @@ def test_functions_that_cannot_be_used(function, message):
 
 
 def signature(kind):
-  """Step(factor=0.1, at=(0.5, 0.75)), with the defaults of the fields."""
+  """Staircase(factor=0.1, at=(0.5, 0.75)), with the defaults of the fields."""
   fields = ', '.join(
     field.name
     if field.default is dataclasses.MISSING

@@ -15,14 +15,14 @@ from reset_cycles.optimizers.peaks import RelativePeak
 from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 from reset_cycles.shapes.composed import Sequential
-from reset_cycles.shapes.simple import Linear, Step
+from reset_cycles.shapes.simple import Linear, Staircase
 from reset_cycles.soft_reset import FullReset, SoftReset
 from reset_cycles.views.settings_json import from_plain, read_file
 
 ALL_KINDS = dataclasses.replace(
   THESIS,
   cycles=(
-    Cycle(peak=0.5, decay=Step(at=(0.25, 0.5))),
+    Cycle(peak=0.5, decay=Staircase(at=(0.25, 0.5))),
     Cycle(
       decay=Sequential((Cosine(floor=0.5), Linear()), at=(0.5,)), length=2.0
     ),
