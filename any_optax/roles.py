@@ -37,7 +37,7 @@ class Roles(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Context:
+class Surroundings:
   """What the answers about a leaf depend on besides the leaf."""
 
   behaviour: Behaviour
@@ -83,15 +83,15 @@ class Context:
     return frozenset().union(*(leaf.made_of - {leaf.number} for leaf in kept))
 
 
-def copies_parameters(leaf: Leaf, context: Context) -> bool:
+def copies_parameters(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It begins with the values of parameters, in the shape of one of them.
 
   All parameters in one vector count as a parameter. Example: Schedule-Free's z.
   """
-  return leaf.is_real and leaf.shape in context.shapes_of(leaf.begins_with)
+  return leaf.is_real and leaf.shape in surroundings.shapes_of(leaf.begins_with)
 
 
-def averages_gradients(leaf: Leaf, context: Context) -> bool:
+def averages_gradients(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It takes in gradients, in the shape of a parameter or with fewer axes.
 
   Axes may also be 1 long. A number must belong to one parameter of several, or
@@ -101,23 +101,23 @@ def averages_gradients(leaf: Leaf, context: Context) -> bool:
   if not leaf.is_real or leaf.begins_with or not leaf.takes_in:
     return False
   if leaf.shape:
-    shapes = context.shapes_of(leaf.takes_in)
+    shapes = surroundings.shapes_of(leaf.takes_in)
     return any(_fits(leaf.shape, shape) for shape in shapes)
-  if len(context.behaviour.shapes) == 1:
-    return not context.behaviour.shapes[0]
+  if len(surroundings.behaviour.shapes) == 1:
+    return not surroundings.behaviour.shapes[0]
   return 1 in (len(leaf.takes_in), len(leaf.moves))
 
 
-def weighs_iterates(leaf: Leaf, context: Context) -> bool:
+def weighs_iterates(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It is a number to which steps add what the rate makes, beside iterates.
 
   Example: Schedule-Free's weight_sum, which divides its average.
   """
   is_sum = leaf.is_real and not leaf.shape and leaf.adds_rate
-  return is_sum and not leaf.takes_in and context.has_iterates
+  return is_sum and not leaf.takes_in and surroundings.has_iterates
 
 
-def remembers_steps(leaf: Leaf, context: Context) -> bool:
+def remembers_steps(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It takes in gradients or parameters, in a shape that is not theirs.
 
   Example: the memory of L-BFGS, with a row for each of the last steps.
@@ -125,7 +125,7 @@ def remembers_steps(leaf: Leaf, context: Context) -> bool:
   return leaf.is_real and bool(leaf.shape and leaf.takes_in)
 
 
-def remembers_a_loss(leaf: Leaf, context: Context) -> bool:
+def remembers_a_loss(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It is made of the last loss, and not of its own old value.
 
   Example: the value that a line search compares with. An average is made of its
@@ -135,7 +135,7 @@ def remembers_a_loss(leaf: Leaf, context: Context) -> bool:
   return leaf.is_real and bool(leaf.takes_in) and is_last
 
 
-def may_become_nan(leaf: Leaf, context: Context) -> bool:
+def may_become_nan(leaf: Leaf, surroundings: Surroundings) -> bool:
   """Gradients, losses or parameters flow into it, and with them a NaN.
 
   Example: a mean norm of the gradients.
@@ -143,29 +143,29 @@ def may_become_nan(leaf: Leaf, context: Context) -> bool:
   return bool(leaf.takes_in)
 
 
-def makes_a_kept_number(leaf: Leaf, context: Context) -> bool:
+def makes_a_kept_number(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It makes another number of the state, which is kept.
 
   Example: the count of a schedule that makes an injected momentum.
   """
-  return leaf.number in context.makers
+  return leaf.number in surroundings.makers
 
 
-def stands_beside(leaf: Leaf, context: Context) -> bool:
+def stands_beside(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It stands directly beside something that begins anew in a full reset.
 
   Example: Adam's count, beside mu and nu.
   """
-  return leaf.path[:-1] in context.fresh_nodes
+  return leaf.path[:-1] in surroundings.fresh_nodes
 
 
-def stands_alone(leaf: Leaf, context: Context) -> bool:
+def stands_alone(leaf: Leaf, surroundings: Surroundings) -> bool:
   """No question above has the answer yes. Example: a schedule's own count."""
   return True
 
 
 # The role of a leaf is that of the first question whose answer is yes.
-QUESTIONS: tuple[tuple[Callable[[Leaf, Context], bool], int], ...] = (
+QUESTIONS: tuple[tuple[Callable[[Leaf, Surroundings], bool], int], ...] = (
   (copies_parameters, ITERATE),
   (averages_gradients, MOMENT),
   (weighs_iterates, ITERATE),
@@ -196,7 +196,7 @@ def roles_of(
     declared: path of a leaf -> its role, of an optimizer that names them.
   """
   numbers = zip(range(len(behaviour.shapes)), frozen)
-  context = Context(
+  surroundings = Surroundings(
     behaviour, frozenset(i for i, is_kept in numbers if is_kept)
   )
   roles = Roles({}, [])
@@ -204,10 +204,12 @@ def roles_of(
     if declared is not None:
       role = declared(leaf.path)
     else:
-      question, role = next(row for row in QUESTIONS if row[0](leaf, context))
+      question, role = next(
+        row for row in QUESTIONS if row[0](leaf, surroundings)
+      )
       if question in NO_BLEND:
         roles.doubtful.append(keystr(leaf.path))
-    is_count = role == ITERATE and context.begins_frozen(leaf)
+    is_count = role == ITERATE and surroundings.begins_frozen(leaf)
     roles.of[leaf.path] = COUNT if is_count else role
   return roles
 

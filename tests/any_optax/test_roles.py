@@ -10,7 +10,7 @@ import pytest
 from jax.tree_util import keystr
 
 from reset_cycles.any_optax.behaviour import behaviour_of, frozen_in
-from reset_cycles.any_optax.roles import QUESTIONS, Context, roles_of
+from reset_cycles.any_optax.roles import QUESTIONS, Surroundings, roles_of
 from reset_cycles.optimizers.roles import COUNT, ITERATE, KEPT, MOMENT
 
 PARAMS = {
@@ -420,9 +420,9 @@ def test_each_question_decides_its_example():
   assert [name for *_, name in examples] == [q.__name__ for q, _ in QUESTIONS]
   for build, path, name in examples:
     behaviour = behaviour_of(lambda step, build=build: build(step.rate), PARAMS)
-    context = Context(behaviour, frozenset())
+    surroundings = Surroundings(behaviour, frozenset())
     asked = {
-      keystr(leaf.path): next(q for q, _ in QUESTIONS if q(leaf, context))
+      keystr(leaf.path): next(q for q, _ in QUESTIONS if q(leaf, surroundings))
       for leaf in behaviour.leaves
     }
     assert asked[path].__name__ == name
