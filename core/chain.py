@@ -114,7 +114,8 @@ def jax_lr_schedule(
 
   Raises:
     ValueError: if step_hint is no number above 0, a cycle would get no step, a
-      rate would be negative or not finite, or there are more steps than an int32 can count.
+      rate would be negative or not finite, or there are more steps than an
+      int32 can count.
 
   Source: thesis, section 3.1 and figure 3.2. There, the end of the run is a
   boundary as well, at which a finished model is reset to noise; here it is not.
@@ -130,13 +131,14 @@ def jax_lr_schedule(
       f'cycles have the lengths {lengths}: over {total} steps ({name}) they '
       f'get {", ".join(map(str, steps))}, and each needs at least one.'
     )
-  planned = [
+  planned_cycles = [
     PlannedCycle(n, math.floor(as_written(cycle.warmup_factor) * n), cycle)
     for n, cycle in zip(steps, cycles)
   ]
-  chain = Chain(tuple(planned))
+  chain = Chain(tuple(planned_cycles))
   _check_throughout('learning rate', chain.rates)
-  _check_throughout('factor on the weight decay', sampled_decays(planned))
+  decays = sampled_decays(planned_cycles)
+  _check_throughout('factor on the weight decay', decays)
   return chain
 
 

@@ -81,10 +81,10 @@ def check_flag(name: str, value: object) -> None:
   check(isinstance(value, bool), name, value, 'True or False')
 
 
-def did_you_mean(value: object, known: Iterable[str]) -> str:
+def did_you_mean(value: object, names: Iterable[str]) -> str:
   """' Did you mean cosine?' if a known name is close to the value, or ''."""
-  close = difflib.get_close_matches(str(value), list(known), n=1)
-  return f' Did you mean {close[0]}?' if close else ''
+  matches = difflib.get_close_matches(str(value), list(names), n=1)
+  return f' Did you mean {matches[0]}?' if matches else ''
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -127,11 +127,11 @@ def check_part(name: str, value: object, kind: type, must_be: str) -> None:
     if n == '__call__' or not n.startswith('_')
     if inspect.isfunction(getattr(kind, n))
   ]
-  lacks = [n for n in constants if not hasattr(value, n)]
-  lacks += [n for n in methods if not callable(getattr(value, n, None))]
-  if lacks and len(lacks) < len(constants + methods):
-    must_be += f' (it lacks {", ".join(lacks)})'
-  check(not lacks and not isinstance(value, type), name, value, must_be)
+  gaps = [n for n in constants if not hasattr(value, n)]
+  gaps += [n for n in methods if not callable(getattr(value, n, None))]
+  if gaps and len(gaps) < len(constants + methods):
+    must_be += f' (it lacks {", ".join(gaps)})'
+  check(not gaps and not isinstance(value, type), name, value, must_be)
 
 
 def check_precision(
@@ -222,7 +222,7 @@ def _check_of(hint: Any) -> Check | None:
 
 
 def field_names(settings: Any) -> list[str]:
-  """The names of a dataclass's fields, or of a function's arguments; else none."""
+  """Names of a dataclass's fields or a function's arguments; else no names."""
   if inspect.isfunction(settings):
     return [*inspect.signature(settings).parameters]
   if not dataclasses.is_dataclass(settings):

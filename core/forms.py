@@ -57,7 +57,8 @@ class Form:
     """(matrices, fan in, fan out) of a matrix of this form.
 
     Raises:
-      ValueError: if the form is no matrix, or not that of an array of this shape.
+      ValueError: if the form is no matrix, or not that of an array of this
+        shape.
     """
     check(self.is_matrix, 'form', self, 'that of a matrix')
     shape = tuple(shape)
@@ -120,20 +121,21 @@ def from_stack(stack: jax.Array, form: Form, shape: Sequence[int]) -> jax.Array:
   axes = form.split or tuple(shape)
   order = form.stacked + form.inputs + form.outputs
   back = sorted(range(len(order)), key=order.__getitem__)
-  ordered = stack.reshape([axes[i] for i in order])
-  return ordered.transpose(back).reshape(shape)
+  array = stack.reshape([axes[i] for i in order])
+  return array.transpose(back).reshape(shape)
 
 
 def by_shape(shape: Sequence[int]) -> Form:
   """A guess at a parameter's form, from its shape alone.
 
-  The last axis goes out and the others go in, as in flax's dense layers, (in, out),
-  its convolutions, (height, width, in, out), and what attention hands out,
-  (heads, head_dim, d). Of three axes the last two go out where the first is their
-  product: these are attention's queries, keys and values, (d, heads, head_dim).
+  The last axis goes out and the others go in, as in flax's dense layers,
+  (in, out), its convolutions, (height, width, in, out), and what attention
+  hands out, (heads, head_dim, d). Of three axes the last two go out where the
+  first is their product: these are attention's queries, keys and values,
+  (d, heads, head_dim).
 
-  A stack of layers and weights (out, in) cannot be told from these. An array with
-  one side of 1 is a vector, and one with a side above 65,536 a table.
+  A stack of layers and weights (out, in) cannot be told from these. An array
+  with one side of 1 is a vector, and one with a side above 65,536 a table.
   """
   shape = tuple(shape)
   if sum(size > 1 for size in shape) < 2:
@@ -159,8 +161,8 @@ def by_type(kind: str, shape: Sequence[int]) -> Form:
     kind: the type's name, such as 'ATTENTION_Q' or 'LAYER_NORM_SCALE'.
     shape: of the parameter, without an axis of devices.
 
-  Embeddings are tables of vectors. Biases and scales are vectors even where they
-  have two axes. Queries, keys and values go out in all axes but the first.
+  Embeddings are tables of vectors. Biases and scales are vectors even where
+  they have two axes. Queries, keys and values go out in all axes but the first.
   """
   shape = tuple(shape)
   if 'EMBEDDING' in kind:
@@ -198,7 +200,7 @@ class Answer(NamedTuple):
 def forms(
   params: Any,
   user: Callable[[str], bool | Form | None] | None = None,
-  traced: Sequence[Form | None] | None = None,
+  trace: Sequence[Form | None] | None = None,
   types: Sequence[str] | None = None,
   has_names: bool = False,
 ) -> tuple[Answer, ...]:
@@ -206,25 +208,25 @@ def forms(
 
   Args:
     params: tree of anything with a shape, without axes of devices.
-    user: path of a parameter, as jax.tree_util.keystr writes it -> its form; False
-      for no matrix; True or None where the other sources shall answer.
-    traced: of each leaf, what `uses.forms_of_uses` or `forms_of_init` has told.
+    user: path of a parameter, as jax.tree_util.keystr writes it -> its form;
+      False for no matrix; True or None where the other sources shall answer.
+    trace: of each leaf, what `uses.forms_of_uses` or `forms_of_init` has told.
     types: of each leaf, the name of the benchmark's type.
-    has_names: whether names may tell. The benchmark's rules allow a submission no
-      more than its types.
+    has_names: whether names may tell. The benchmark's rules allow a submission
+      no more than its types.
 
   Returns:
     In the order of the leaves.
 
   Raises:
-    ValueError: if the user's answer is none of these, or a form that does not fit
-      the shape.
+    ValueError: if the user's answer is none of these, or a form that does not
+      fit the shape.
   """
   answers = []
   for i, (path, leaf) in enumerate(tree_flatten_with_path(params)[0]):
     name, shape = keystr(path), tuple(leaf.shape)
     of_user = None if user is None else _of_user(name, shape, user(name))
-    of_trace = traced[i] if traced else None
+    of_trace = trace[i] if trace else None
     of_type = by_type(types[i], shape) if types else None
     of_name = _by_name(name) if has_names else None
     sources = (of_user, of_trace, of_type, of_name, by_shape(shape))
@@ -262,7 +264,7 @@ def _of_user(name: str, shape: tuple[int, ...], answer: Any) -> Form | None:
 
 
 def _by_name(name: str) -> Form | None:
-  """By the last part of a path: what flax, equinox and others call a parameter."""
+  """By the last part of a path, the name that flax or equinox gives it."""
   last = re.split(r'[^a-z0-9_]+', name.lower().strip("[]'. "))[-1]
   if 'embed' in last:
     return TABLE

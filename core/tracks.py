@@ -60,7 +60,7 @@ def distinct(tracks: Iterable[Track]) -> tuple[Track, ...]:
 def without(track: Track, *axes: int) -> Track:
   """Of one row along these axes of a value: they are stacked."""
   numbered = list(enumerate(track.dims))
-  own = tuple(
+  digits = tuple(
     digit
     for i, dim in numbered
     if i in axes
@@ -68,7 +68,7 @@ def without(track: Track, *axes: int) -> Track:
     if digit.axis >= 0
   )
   dims = tuple(dim for i, dim in numbered if i not in axes)
-  return track._replace(dims=dims, stacked=track.stacked + own)
+  return track._replace(dims=dims, stacked=track.stacked + digits)
 
 
 def part_of(dim: tuple[Digit, ...], size: int) -> tuple[Digit, ...]:
@@ -92,7 +92,7 @@ def product_of(
   sizes: list[list[int]],
 ) -> Track:
   """Of a product of two parameters, one of which this is of."""
-  kept = [
+  rest = [
     dim
     for i, dim in enumerate(track.dims)
     if i not in contracted and i not in batch
@@ -100,7 +100,7 @@ def product_of(
   free: list[tuple[Digit, ...]] = [
     (Digit(FREE, 0, n),) for n in sizes[1 - side]
   ]
-  both = free + kept if side else kept + free
+  both = free + rest if side else rest + free
   return track._replace(
     dims=(*(track.dims[i] for i in batch), *both),
     contracted=tuple(d for i in contracted for d in track.dims[i]),
@@ -117,12 +117,12 @@ def reshaped(track: Track, shape: tuple[int, ...]) -> Track | None:
     while size > 1:
       if not digits:
         return None
-      axis, stride, own = digit = digits.pop(0)
-      if size % own == 0:
+      axis, stride, extent = digit = digits.pop(0)
+      if size % extent == 0:
         dim.append(digit)
-        size //= own
-      elif own % size == 0:
-        inner = own // size
+        size //= extent
+      elif extent % size == 0:
+        inner = extent // size
         dim.append(Digit(axis, stride * inner, size))
         digits.insert(0, Digit(axis, stride, inner))
         size = 1
@@ -153,8 +153,8 @@ def _at_transpose(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
 
 def _at_squeeze(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:
   gone = {i % len(track.dims) for i in equation.params['dimensions']}
-  kept = (dim for i, dim in enumerate(track.dims) if i not in gone)
-  return track._replace(dims=tuple(kept))
+  rest = (dim for i, dim in enumerate(track.dims) if i not in gone)
+  return track._replace(dims=tuple(rest))
 
 
 def _at_broadcast(equation: Any, track: Track, shape: tuple[int, ...]) -> Track:

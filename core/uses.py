@@ -4,35 +4,37 @@ Nothing is computed: a function is traced once, and the equations of its jaxpr
 are followed from the parameters to their uses.
 
 A dot_general says which axes of a parameter are contracted, and so go in, which
-are kept, and so go out, and which are a batch, and so stacked. A convolution says
-it by its dimension numbers; a group is a matrix of its own, and a group for each
-channel is a depthwise filter. What is scanned, or chosen by one index at a time,
-is stacked in that axis. What is looked up by an array of indices, or multiplied
-by a comparison (a one-hot code), is a table. What is only added or multiplied is
-a vector.
+are kept, and so go out, and which are a batch, and so stacked. A convolution
+says it by its dimension numbers; a group is a matrix of its own, and a group
+for each channel is a depthwise filter. What is scanned, or chosen by one index
+at a time, is stacked in that axis. What is looked up by an array of indices, or
+multiplied by a comparison (a one-hot code), is a table. What is only added or
+multiplied is a vector.
 
 On the way to its use a parameter may be reshaped, transposed, broadcast, cast,
 sliced or joined to others, combined with other parameters, with constants and
-with numbers made of the parameter itself (weight normalisation and standardisation).
-Once it is combined with what a layer has given, it has no other use.
+with numbers made of the parameter itself (weight normalisation and
+standardisation). Once it is combined with what a layer has given, it has no
+other use.
 
 Where a parameter has several uses that contradict each other:
 
 - A look-up wins: a table that also makes the logits is a table.
 - Of several matrices the one wins that is applied to the most rows, and among
-  equals the first in the trace. So the first layer that shares a matrix decides,
-  and no regulariser or power iteration.
+  equals the first in the trace. So the first layer that shares a matrix
+  decides, and no regulariser or power iteration.
 - Being added or multiplied decides only where there is no other use.
-- In a product of two parameters the second factor of the dot_general is the layer.
-  Both are the layer where the product is added to a parameter (a low-rank change),
-  or is itself contracted with data along an axis of the first.
+- In a product of two parameters the second factor of the dot_general is the
+  layer. Both are the layer where the product is added to a parameter (a
+  low-rank change), or is itself contracted with data along an axis of the
+  first.
 
 What cannot be told, so that the user has to:
 
 - A product that is written as a multiplication and a sum is taken for a vector.
-- One input that a single dot_general gives to many layers, or one output that it sums
-  over them (every expert on every token), makes one layer of them, with as many
-  more outputs or inputs. Attention's heads are no different.
+- One input that a single dot_general gives to many layers, or one output that
+  it sums over them (every expert on every token), makes one layer of them, with
+  as many more outputs or inputs. Attention's heads are no different.
 - A matrix whose rows are permuted by an array of indices is taken for a table.
 """
 
@@ -66,11 +68,12 @@ from .tracks import (
 
 # Equations whose output has the axes of an input; `rev` only turns some round.
 _ELEMENTWISE = set(
-  'abs add add_any atan2 cbrt ceil clamp convert_element_type copy copy_p cos cosh '
-  'div erf erf_inv erfc exp exp2 expm1 floor integer_pow layout_constraint log log1p '
-  'logistic max mesh_cast min mul name neg nextafter pcast pow pvary '
-  'reduce_precision rem rev round rsqrt select_n sharding_constraint sign sin sinh '
-  'sqrt square stop_gradient sub tan tanh'.split()
+  'abs add add_any atan2 cbrt ceil clamp convert_element_type copy copy_p cos '
+  'cosh div erf erf_inv erfc exp exp2 expm1 floor integer_pow '
+  'layout_constraint log log1p logistic max mesh_cast min mul name neg '
+  'nextafter pcast pow pvary '
+  'reduce_precision rem rev round rsqrt select_n sharding_constraint sign sin '
+  'sinh sqrt square stop_gradient sub tan tanh'.split()
 )
 # As many outputs as inputs, each the input.
 _SAME_EACH = {'device_put', 'optimization_barrier'}
@@ -78,7 +81,7 @@ _SUMS = {'add', 'add_any', 'sub'}
 
 
 class _Level(enum.IntEnum):
-  """How far a value is from the parameters; a result has its inputs' highest."""
+  """How far a value is from parameters; a result has its inputs' highest."""
 
   NUMBER = 0  # a scalar, or many times the same
   PARAMETER = 1  # made of parameters alone
@@ -123,10 +126,10 @@ def forms_of_uses(
   leaves = jax.tree_util.tree_leaves(params)
   jaxpr = _traced(fn, params)
   walk = _Walk([leaf.shape for leaf in leaves])
-  given = [
+  arguments = [
     _Value((walk.whole(i),), _Level.PARAMETER) for i in range(len(leaves))
   ]
-  walk.follow(jaxpr, given, {})
+  walk.follow(jaxpr, arguments, {})
   return walk.forms()
 
 
@@ -135,8 +138,8 @@ def forms_of_init(
 ) -> tuple[Form | None, ...]:
   """The form of each parameter that a function makes, by what it does with it.
 
-  Flax's `Module.init` runs the model on the example that it is given, and so does
-  the benchmark's `init_model_fn`.
+  Flax's `Module.init` runs the model on the example that it is given, and so
+  does the benchmark's `init_model_fn`.
 
   Args:
     init: returns a tree of parameters.
@@ -144,16 +147,16 @@ def forms_of_init(
 
   Returns:
     In the order of the leaves of the result; None where a parameter is not used
-    in a way that tells. A function that makes parameters and runs no model gives
-    None for all of them.
+    in a way that tells. A function that makes parameters and runs no model
+    gives None for all of them.
   """
   jaxpr = _traced(init, *args)
   walk = _Walk([var.aval.shape for var in jaxpr.outvars])
-  given = [_Value() for _ in jaxpr.invars]
+  arguments = [_Value() for _ in jaxpr.invars]
   seeds: dict[int, Track] = {}
   for i, var in enumerate(jaxpr.outvars):
     _seed(seeds, var, walk.whole(i))
-  walk.follow(jaxpr, given, seeds)
+  walk.follow(jaxpr, arguments, seeds)
   return walk.forms()
 
 
@@ -184,13 +187,13 @@ class _Walk:
     return tuple(map(_form, self._shapes, self._uses))
 
   def follow(
-    self, jaxpr: Any, given: Sequence[_Value], seeds: dict[int, Track]
+    self, jaxpr: Any, arguments: Sequence[_Value], seeds: dict[int, Track]
   ) -> list[_Value]:
     """The outputs' values, from those of the inputs.
 
     Args:
       jaxpr: whose equations are followed.
-      given: of its inputs.
+      arguments: of its inputs.
       seeds: the variables in it that are parameters which are made in it.
     """
     self._aliases(jaxpr, seeds)
@@ -213,7 +216,7 @@ class _Walk:
           of_var = _Value((seeds[id(var)],), _Level.PARAMETER)
         env[id(var)] = of_var
 
-    keep(jaxpr.invars, given)
+    keep(jaxpr.invars, arguments)
     keep(jaxpr.constvars, [_Value() for _ in jaxpr.constvars])
     for equation in jaxpr.eqns:
       inputs = list(map(value, equation.invars))
@@ -232,7 +235,7 @@ class _Walk:
   def _aliases(self, of: Any, seeds: dict[int, Track]) -> None:
     """Goes back from what is handed out to where the model has it.
 
-    A parameter may be put on devices, cast or given an axis of devices in between.
+    On the way a parameter may be put on devices, cast, or get an axis of them.
     """
     for equation in reversed(of.eqns):
       name = equation.primitive.name
@@ -246,8 +249,8 @@ class _Walk:
           _seed(seeds, equation.invars[0], track)
         elif name == 'broadcast_in_dim':
           # vmap does so with what is the same in each of its layers: zeros.
-          kept = equation.params['broadcast_dimensions']
-          new = [j for j in range(len(track.dims)) if j not in kept]
+          old = equation.params['broadcast_dimensions']
+          new = [j for j in range(len(track.dims)) if j not in old]
           of_row = without(track, *new)
           if sizes_of(of_row) == equation.invars[0].aval.shape != ():
             _seed(seeds, equation.invars[0], of_row)
@@ -270,47 +273,47 @@ class _Walk:
             _seed(seeds, argument, inner[id(var)])
 
   def _through(
-    self, equation: Any, given: list[_Value], inner: dict[int, Track]
+    self, equation: Any, inputs: list[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
     """The values of one equation's outputs, some of which may be parameters."""
     name, params = equation.primitive.name, equation.params
     if name == 'cond':
       branches = [
-        self._call(branch.jaxpr, given[1:], inner)
+        self._call(branch.jaxpr, inputs[1:], inner)
         for branch in params['branches']
       ]
       return [_joined(column) for column in zip(*branches)]
     if name == 'while':
-      return self._while(params, given)
+      return self._while(params, inputs)
     if name == 'scan':
-      return self._scan(equation, given, inner)
+      return self._scan(equation, inputs, inner)
     jaxpr = called(equation)
     if jaxpr is not None:
-      return self._call(jaxpr, given, inner)
+      return self._call(jaxpr, inputs, inner)
     special = getattr(self, f'_at_{name}', None)
     if special is not None:
-      return special(equation, given)
+      return special(equation, inputs)
     if name in _SAME_EACH:
-      return given
+      return inputs
     if name in _ELEMENTWISE:
       shape = equation.outvars[0].aval.shape
-      return [self._combined(equation, given, shape)]
-    outputs = _untracked(equation, given)
+      return [self._combined(equation, inputs, shape)]
+    outputs = _untracked(equation, inputs)
     move = MOVES.get(name)
     if move is None:
       return outputs
-    first = given[0]
-    others = [v.level for v in given[1:] if name in JOINS]
+    first = inputs[0]
+    others = [v.level for v in inputs[1:] if name in JOINS]
     if max(others, default=0) == _Level.DATA or first.level == _Level.DATA:
-      self._note_combined(given)
+      self._note_combined(inputs)
       return outputs
-    joined = given if name in JOINS else given[:1]
+    parts = inputs if name in JOINS else inputs[:1]
     # A learnt token that is put before those of the batch is no layer.
-    is_pure = all(v.tracks for v in joined)
+    is_pure = all(v.tracks for v in parts)
     for i, out in enumerate(equation.outvars):
       tracks = [
         moved._replace(is_pure=moved.is_pure and is_pure)
-        for v in joined
+        for v in parts
         for track in v.tracks
         if (moved := move(equation, track, out.aval.shape))
       ]
@@ -318,25 +321,25 @@ class _Walk:
     return outputs
 
   def _call(
-    self, jaxpr: Any, given: Sequence[_Value], inner: dict[int, Track]
+    self, jaxpr: Any, inputs: Sequence[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
-    """The values of a call's outputs; a shard's parameters are parts of the whole."""
-    given = [
+    """The values of a call's outputs; a shard has a part of each parameter."""
+    inputs = [
       value._replace(tracks=tuple(_within(t, var) for t in value.tracks))
-      for value, var in zip(given, jaxpr.invars)
+      for value, var in zip(inputs, jaxpr.invars)
     ]
     seeds: dict[int, Track] = {}
     for i, track in inner.items():
       _seed(seeds, jaxpr.outvars[i], track)
-    return self.follow(jaxpr, given, seeds)
+    return self.follow(jaxpr, inputs, seeds)
 
-  def _while(self, params: Any, given: list[_Value]) -> list[_Value]:
+  def _while(self, params: Any, inputs: list[_Value]) -> list[_Value]:
     first = params['cond_nconsts']
     second = first + params['body_nconsts']
     body = params['body_jaxpr'].jaxpr
     return self._settled(
-      lambda carry: self._call(body, [*given[first:second], *carry], {}),
-      given[second:],
+      lambda carry: self._call(body, [*inputs[first:second], *carry], {}),
+      inputs[second:],
     )
 
   def _settled(
@@ -363,14 +366,14 @@ class _Walk:
       carry = after
 
   def _scan(
-    self, equation: Any, given: list[_Value], inner: dict[int, Track]
+    self, equation: Any, inputs: list[_Value], inner: dict[int, Track]
   ) -> list[_Value]:
     params = equation.params
     first, count = params['num_consts'], params['num_carry']
     second = first + count
     rows = [
       v._replace(tracks=tuple(without(t, 0) for t in v.tracks))
-      for v in given[second:]
+      for v in inputs[second:]
     ]
     # A parameter that is made in the body is handed out stacked.
     within = {
@@ -379,12 +382,12 @@ class _Walk:
     }
     body = params['jaxpr'].jaxpr
     outputs = self._settled(
-      lambda carry: self._call(body, [*given[:first], *carry, *rows], within),
-      given[first:second],
+      lambda carry: self._call(body, [*inputs[:first], *carry, *rows], within),
+      inputs[first:second],
     )
     of_scan = {t.stacked[-1:] for v in rows for t in v.tracks}
 
-    def stacked(track: Track) -> Track:
+    def with_rows(track: Track) -> Track:
       """What the body has made of a row, with the axis that was scanned."""
       if track.stacked[-1:] in of_scan and track.stacked:
         dims = (track.stacked[-1:], *track.dims)
@@ -395,31 +398,31 @@ class _Walk:
     return [
       *outputs[:count],
       *(
-        v._replace(tracks=tuple(map(stacked, v.tracks)))
+        v._replace(tracks=tuple(map(with_rows, v.tracks)))
         for v in outputs[count:]
       ),
     ]
 
-  def _note_combined(self, given: Iterable[_Value]) -> None:
-    for value in given:
+  def _note_combined(self, inputs: Iterable[_Value]) -> None:
+    for value in inputs:
       for track in value.tracks:
         self._uses[track.leaf].is_combined = True
 
   def _combined(
-    self, equation: Any, given: list[_Value], shape: tuple[int, ...]
+    self, equation: Any, inputs: list[_Value], shape: tuple[int, ...]
   ) -> _Value:
     """Of an elementwise operation."""
-    level = max((v.level for v in given), default=_Level.CONSTANT)
+    level = max((v.level for v in inputs), default=_Level.CONSTANT)
     is_comparison = equation.primitive.name == 'convert_element_type'
-    is_comparison = is_comparison and given[0].is_comparison
-    if level >= _Level.CONSTANT or sum(v.level > 0 for v in given) > 1:
-      self._note_combined(given)
+    is_comparison = is_comparison and inputs[0].is_comparison
+    if level >= _Level.CONSTANT or sum(v.level > 0 for v in inputs) > 1:
+      self._note_combined(inputs)
     if level == _Level.DATA:
       return _Value(level=level, is_comparison=is_comparison)
     is_pure = level <= _Level.PARAMETER
     tracks = []
-    for i, value in enumerate(given):
-      others = [v for j, v in enumerate(given) if j != i]
+    for i, value in enumerate(inputs):
+      others = [v for j, v in enumerate(inputs) if j != i]
       is_change = equation.primitive.name in _SUMS and any(
         t.is_layer and not t.contracted for v in others for t in v.tracks
       )
@@ -456,12 +459,14 @@ class _Walk:
     key = id(equation), track.is_first
     self._uses[track.leaf].matrices.setdefault(key, (rows, use))
 
-  def _at_dot_general(self, equation: Any, given: list[_Value]) -> list[_Value]:
+  def _at_dot_general(
+    self, equation: Any, inputs: list[_Value]
+  ) -> list[_Value]:
     contracted, batch = equation.params['dimension_numbers']
-    left, right = given
-    own = {t.leaf for t in left.tracks} & {t.leaf for t in right.tracks}
-    are_layers = [any(t.is_layer for t in v.tracks) for v in given]
-    is_product = all(are_layers) and not own
+    left, right = inputs
+    on_both = {t.leaf for t in left.tracks} & {t.leaf for t in right.tracks}
+    are_layers = [any(t.is_layer for t in v.tracks) for v in inputs]
+    is_product = all(are_layers) and not on_both
     products: list[Track] = []
     sizes = [
       [
@@ -478,7 +483,7 @@ class _Walk:
         if other.is_comparison and contracted[side]:
           self._uses[track.leaf].is_table = True
           continue
-        if track.leaf in own:
+        if track.leaf in on_both:
           continue
         if is_input:
           self._uses[track.leaf].is_combined = True
@@ -502,9 +507,9 @@ class _Walk:
           products.append(
             product_of(track, side, contracted[side], batch[side], sizes)
           )
-    if own:
+    if on_both:
       # A parameter with itself is no layer: a norm, or a regulariser.
-      return [_Value(level=max(v.level for v in given))]
+      return [_Value(level=max(v.level for v in inputs))]
     if is_product:
       return [_Value(tuple(products), _Level.PARAMETER)]
     return [_Value(level=_Level.DATA)]
@@ -513,35 +518,35 @@ class _Walk:
     self, equation: Any, track: Track, roles: list[str], rows: int
   ) -> None:
     """Notes the use of a product of two parameters as a matrix."""
-    of_kept = {
+    sides = {
       role
       for dim, role in zip(track.dims, roles)
       for digit in dim
       if digit.axis >= 0 and digit.size > 1 and role != 'stacked'
     }
-    if len(of_kept) != 1:
+    if len(sides) != 1:
       return
-    [kept] = of_kept
+    [side] = sides
     # Without a change that says so, only the first factor's contraction with
     # data means that the product is the layer.
-    is_usual = kept == ('in' if track.is_first else 'out')
+    is_usual = side == ('in' if track.is_first else 'out')
     if not (track.is_change or is_usual):
       return
-    other = 'out' if kept == 'in' else 'in'
+    other = 'out' if side == 'in' else 'in'
     is_free = [bool(d) and d[0].axis == FREE for d in track.dims]
-    own = track._replace(
+    whole = track._replace(
       dims=(
         *(() if free else dim for free, dim in zip(is_free, track.dims)),
         track.contracted,
       )
     )
-    self._note_matrix(equation, own, [*roles, other], rows)
+    self._note_matrix(equation, whole, [*roles, other], rows)
 
-  def _at_ragged_dot(self, equation: Any, given: list[_Value]) -> list[_Value]:
+  def _at_ragged_dot(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     """Rows that are sorted by expert, times (experts, in, out)."""
     rows = equation.invars[0].aval.shape[0]
-    self._note_combined(given[:1])
-    for track in given[1].tracks:
+    self._note_combined(inputs[:1])
+    for track in inputs[1].tracks:
       roles = ['stacked', 'in', 'out']
       self._note_matrix(equation, track, roles, rows)
     return [_Value(level=_Level.DATA)]
@@ -549,15 +554,15 @@ class _Walk:
   _at_ragged_dot_general = _at_ragged_dot
 
   def _at_conv_general_dilated(
-    self, equation: Any, given: list[_Value]
+    self, equation: Any, inputs: list[_Value]
   ) -> list[_Value]:
     params = equation.params
     image, kernel = equation.invars
     out = params['dimension_numbers'].rhs_spec[0]
     groups = params['feature_group_count']
     channels = image.aval.shape[params['dimension_numbers'].lhs_spec[1]]
-    self._note_combined(given[:1])
-    for track in given[1].tracks:
+    self._note_combined(inputs[:1])
+    for track in inputs[1].tracks:
       if params['batch_group_count'] > 1:
         continue  # the gradient of a convolution
       roles = ['in'] * len(track.dims)
@@ -578,7 +583,7 @@ class _Walk:
       self._note_matrix(equation, track, roles, rows)
     return [_Value(level=_Level.DATA)]
 
-  def _at_gather(self, equation: Any, given: list[_Value]) -> list[_Value]:
+  def _at_gather(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     numbers = equation.params['dimension_numbers']
     sizes = equation.params['slice_sizes']
     operand, indices = (var.aval.shape for var in equation.invars[:2])
@@ -586,39 +591,41 @@ class _Walk:
     collapsed = numbers.collapsed_slice_dims
     batching = getattr(numbers, 'operand_batching_dims', ())
     is_one = math.prod(indices) == len(numbers.start_index_map)
-    kept = [i for i in range(len(operand)) if i not in (*collapsed, *batching)]
+    rest = [i for i in range(len(operand)) if i not in (*collapsed, *batching)]
     tracks = []
-    for track in given[0].tracks:
-      if given[0].level == _Level.DATA:
+    for track in inputs[0].tracks:
+      if inputs[0].level == _Level.DATA:
         continue
-      chosen = self._chosen(track, sizes, is_one, batching)
-      if chosen is None:
+      row = self._row(track, sizes, is_one, batching)
+      if row is None:
         continue
       dims: list[tuple[Digit, ...]] = [(Digit(FREE, 0, n),) for n in shape]
-      for place, axis in zip(numbers.offset_dims, kept):
-        dims[place] = chosen.dims[axis]
-      tracks.append(chosen._replace(dims=tuple(dims)))
-    level = given[0].level if tracks else _Level.DATA
+      for place, axis in zip(numbers.offset_dims, rest):
+        dims[place] = row.dims[axis]
+      tracks.append(row._replace(dims=tuple(dims)))
+    level = inputs[0].level if tracks else _Level.DATA
     return [_Value(tuple(tracks), level)]
 
   def _at_dynamic_slice(
-    self, equation: Any, given: list[_Value]
+    self, equation: Any, inputs: list[_Value]
   ) -> list[_Value]:
-    return [self._one_slice(equation, given[0], equation.params['slice_sizes'])]
+    return [
+      self._one_slice(equation, inputs[0], equation.params['slice_sizes'])
+    ]
 
-  def _at_slice(self, equation: Any, given: list[_Value]) -> list[_Value]:
+  def _at_slice(self, equation: Any, inputs: list[_Value]) -> list[_Value]:
     sizes = equation.outvars[0].aval.shape
-    return [self._one_slice(equation, given[0], sizes)]
+    return [self._one_slice(equation, inputs[0], sizes)]
 
   def _one_slice(
     self, equation: Any, value: _Value, sizes: Sequence[int]
   ) -> _Value:
     if value.level == _Level.DATA:
       return _Value(level=_Level.DATA)
-    chosen = (self._chosen(t, sizes, True, ()) for t in value.tracks)
-    return value._replace(tracks=tuple(t for t in chosen if t))
+    rows = (self._row(t, sizes, True, ()) for t in value.tracks)
+    return value._replace(tracks=tuple(t for t in rows if t))
 
-  def _chosen(
+  def _row(
     self,
     track: Track,
     sizes: Sequence[int],
@@ -675,12 +682,12 @@ def _matrix(shape: tuple[int, ...], roles: _Roles) -> Form | None:
     digits = sorted(
       (d for d in roles if d.axis == axis), key=lambda d: -d.stride
     )
-    found = {
+    of_axis = {
       roles[d] for d in digits if d.size > 1 or size == 1 or not d.stride
     }
-    if len(found) < 2:
+    if len(of_axis) < 2:
       # Of an axis of one entry, or one that was summed, nobody asks.
-      axes[found.pop() if found else 'in'].append(len(split))
+      axes[of_axis.pop() if of_axis else 'in'].append(len(split))
       split.append(size)
       continue
     digits = [d for d in digits if d.size > 1]
@@ -706,12 +713,12 @@ def _within(track: Track, var: Any) -> Track:
   return cut(track, shape) if len(shape) == len(track.dims) else track
 
 
-def _untracked(equation: Any, given: Sequence[_Value]) -> list[_Value]:
+def _untracked(equation: Any, inputs: Sequence[_Value]) -> list[_Value]:
   """The values of an equation's outputs in which no parameter is followed."""
   name = equation.primitive.name
-  level = max((v.level for v in given), default=_Level.CONSTANT)
+  level = max((v.level for v in inputs), default=_Level.CONSTANT)
   if name in _KEEPS_COMPARISON:
-    is_comparison = given[0].is_comparison
+    is_comparison = inputs[0].is_comparison
   else:
     is_comparison = name == 'eq' or (
       called(equation) is not None
@@ -725,7 +732,7 @@ _KEEPS_COMPARISON |= {'transpose', 'squeeze', 'expand_dims', 'copy'}
 
 
 def _is_batched(track: Track, roles: Sequence[str]) -> bool:
-  """Whether a convolution's groups are layers that vmap has put side by side."""
+  """Whether a convolution's groups are layers that vmap puts side by side."""
   stacked, outputs = (
     {d.axis for d in digits_of(track, roles, role) if d.size > 1}
     for role in ('stacked', 'out')

@@ -54,8 +54,8 @@ def read_target(workload: WorkloadApi) -> Target:
   name, reached = 'target_metric_name', workload.has_reached_validation_target
   key = f'validation/{workload.target_metric_name}'
   rises, falls = (bool(reached({key: x})) for x in (math.inf, -math.inf))
-  right = 'a metric of which exactly one of inf and -inf reaches the target'
-  check(rises != falls, name, workload.target_metric_name, right)
+  must_be = 'a metric of which exactly one of inf and -inf reaches the target'
+  check(rises != falls, name, workload.target_metric_name, must_be)
   value = as_float('validation_target_value', workload.validation_target_value)
   check(math.isfinite(value), 'validation_target_value', value, 'finite')
   return Target(key, value, rises)
@@ -92,10 +92,12 @@ def has_device_axis(workload: WorkloadApi, params: Any) -> bool:
 def types_of(workload: WorkloadApi, params: Any) -> tuple[str, ...] | None:
   """The name of the benchmark's type of each parameter, in the leaves' order.
 
-  The keys of the benchmark's tree are in lower case, and may be in another order.
+  The keys of the benchmark's tree are in lower case, and may be in another
+  order.
 
   Returns:
-    None if the workload has no types, or they are not those of these parameters.
+    None if the workload has no types, or they are not those of these
+    parameters.
   """
   try:
     types = workload.model_params_types
@@ -118,17 +120,17 @@ def traced_forms(
   """The form of each parameter, read off the trace of `init_model_fn`.
 
   It runs the model on a made-up batch, and so says what each parameter is used
-  for before any batch is known. Nothing is computed. What `init_model_fn` replaces
-  of the workload is restored.
+  for before any batch is known. Nothing is computed. What `init_model_fn`
+  replaces of the workload is restored.
 
   Args:
     workload: of either generation.
     rng: a key, of any value.
 
   Returns:
-    In the order of the leaves, of the parameters without a device axis. None where
-    a parameter is not used in a way that tells; None for all if the model cannot
-    be traced.
+    In the order of the leaves, of the parameters without a device axis. None
+    where a parameter is not used in a way that tells; None for all if the model
+    cannot be traced.
   """
   attributes = dict(vars(workload))
   shapes: list[tuple[int, ...]] = []
@@ -140,15 +142,15 @@ def traced_forms(
 
   try:
     with without_replication():
-      found = forms_of_init(init, rng)
-      own = map(_shape, jax.tree_util.tree_leaves(workload.param_shapes))
+      of_trace = forms_of_init(init, rng)
+      own_shapes = map(_shape, jax.tree_util.tree_leaves(workload.param_shapes))
   except (AttributeError, RuntimeError, TypeError, ValueError):
     return None  # a model that looks at its values
   finally:
     vars(workload).update(attributes)
   return tuple(
-    form and (form if shape == mine else form.without_first_axis())
-    for form, shape, mine in zip(found, shapes, own)
+    form and (form if shape == own else form.without_first_axis())
+    for form, shape, own in zip(of_trace, shapes, own_shapes)
   )
 
 
@@ -161,8 +163,8 @@ def _shape(of: Any) -> tuple[int, ...]:
 def without_replication() -> Iterator[None]:
   """Parameters are not put on devices, which flax cannot do to traced arrays.
 
-  The benchmark of 2024 ends its `init_model_fn` with flax.jax_utils.replicate, and
-  that calls jax.device_put_replicated, whose C++ takes no tracer.
+  The benchmark of 2024 ends its `init_model_fn` with flax.jax_utils.replicate,
+  and that calls jax.device_put_replicated, whose C++ takes no tracer.
   """
   name = 'device_put_replicated'
   original = vars(jax).get(name)
@@ -179,7 +181,7 @@ def without_replication() -> Iterator[None]:
 def forms_of(
   workload: WorkloadApi, params: Any, rng: Any
 ) -> tuple[Answer, ...]:
-  """What each parameter is: by the trace, else by the benchmark's types or shape.
+  """What each parameter is: by the trace, the benchmark's types or its shape.
 
   Args:
     workload: of either generation.
@@ -189,8 +191,8 @@ def forms_of(
   Returns:
     In the order of the leaves.
   """
-  traced, types = traced_forms(workload, rng), types_of(workload, params)
-  return forms(params, traced=traced, types=types)
+  trace, types = traced_forms(workload, rng), types_of(workload, params)
+  return forms(params, trace=trace, types=types)
 
 
 def _lower(path: Any) -> str:
@@ -217,13 +219,13 @@ def budget_seconds(workload: WorkloadApi, is_tuned: bool = False) -> float:
   ruleset"; submission_runner.py of both generations.
   """
   try:
-    given = workload.max_allowed_runtime_sec
+    limit = workload.max_allowed_runtime_sec
   except AttributeError:
     return math.nan
-  if given is None:
+  if limit is None:
     return math.nan
-  right = 'a number of seconds, or None'
-  seconds = as_float('max_allowed_runtime_sec', given, right)
+  must_be = 'a number of seconds, or None'
+  seconds = as_float('max_allowed_runtime_sec', limit, must_be)
   if not is_tuned:
     seconds *= _SELF_TUNING_FACTOR[takes_dropout_rate(workload)]
   return seconds if 0 < seconds < math.inf else math.nan
@@ -234,6 +236,6 @@ def most_steps() -> float:
 
   Infinity if no runner has parsed such a flag, or it is not set.
   """
-  known = flags.FLAGS
-  is_known = known.is_parsed() and 'max_global_steps' in known
-  return float(is_known and known['max_global_steps'].value or math.inf)
+  values = flags.FLAGS
+  is_known = values.is_parsed() and 'max_global_steps' in values
+  return float(is_known and values['max_global_steps'].value or math.inf)

@@ -211,7 +211,7 @@ def test_who_reads_flags():
   flags = [
     node.slice.value
     for node in nodes_of('core/workload.py', ast.Subscript)
-    if getattr(node.value, 'id', '') == 'known'
+    if getattr(node.value, 'id', '') == 'values'
   ]
   assert flags == ['max_global_steps']
 

@@ -156,7 +156,7 @@ def test_the_best_source_answers():
   answers = forms.forms(
     PARAMS,
     user=lambda path: by_form.get(path, 'scale' not in path),
-    traced=(None, VECTOR, queries, TABLE),
+    trace=(None, VECTOR, queries, TABLE),
     types=['EMBEDDING', 'WEIGHT', 'WEIGHT', 'WEIGHT'],
   )
   assert answers == (
@@ -169,7 +169,7 @@ def test_the_best_source_answers():
 
 @pytest.mark.parametrize('word', [True, None])
 def test_true_and_none_only_permit(word):
-  answers = forms.forms(PARAMS, user=lambda path: word, traced=[TABLE] * 4)
+  answers = forms.forms(PARAMS, user=lambda path: word, trace=[TABLE] * 4)
   assert set(answers) == {Answer(TABLE, Source.TRACE, False)}
 
 
@@ -194,9 +194,7 @@ def test_names_tell_only_where_they_may():
 
 def test_what_has_one_axis_is_not_guessed():
   assert [a.is_guess for a in forms.forms(PARAMS)] == [True, True, True, False]
-  assert not any(
-    a.is_guess for a in forms.forms(PARAMS, traced=[DEPTHWISE] * 4)
-  )
+  assert not any(a.is_guess for a in forms.forms(PARAMS, trace=[DEPTHWISE] * 4))
 
 
 @pytest.mark.parametrize('answer', ['matrix', 1, (0, 1)])

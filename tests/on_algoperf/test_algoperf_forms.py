@@ -131,7 +131,7 @@ def test_forms_of_the_models(name):
     # It has its shapes and types after this; nothing is run here.
     with without_replication():
       jax.eval_shape(lambda key: workload.init_model_fn(key)[0], key)
-    traced = traced_forms(workload, key)
+    trace = traced_forms(workload, key)
   params = jax.tree_util.tree_map(
     lambda shape: jax.ShapeDtypeStruct(shape.shape_tuple, 'float32'),
     workload.param_shapes,
@@ -150,7 +150,7 @@ def test_forms_of_the_models(name):
   assert all(uses.values()), uses
 
   types = types_of(workload, params)
-  answers = forms_lib.forms(params, traced=traced, types=types)
+  answers = forms_lib.forms(params, trace=trace, types=types)
   assert dict(zip(paths, [a.form for a in answers])) == expected
   assert {a.source for a in answers} == {Source.TRACE}
 
