@@ -38,11 +38,11 @@ def parameter_forms(
   """
   if loss_fn is not None:
     uses: Callable[[Any], Any] = lambda loss_fn: forms_of_uses(loss_fn, params)
-    traced = attempt('loss_fn', loss_fn, _LOSS, uses)
+    trace = attempt('loss_fn', loss_fn, _LOSS, uses)
   else:
-    traced = forms_of_init(lambda: fresh(0)[0])
+    trace = forms_of_init(lambda: fresh(0)[0])
   ask: Callable[[Any], Any] = lambda user: forms(
-    params, user, traced, has_names=True
+    params, user, trace, has_names=True
   )
   answers: tuple[Answer, ...] = attempt('matrices', matrices, _MATRICES, ask)
   return answers

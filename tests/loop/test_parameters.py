@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from helpers import loops
+from helpers import documents, loops
 from reset_cycles import Cycles, State
-from reset_cycles.core.forms import VECTOR, matrix
+from reset_cycles.core.forms import TABLE, VECTOR, Source, matrix
+from reset_cycles.loop import cycles as cycles_module
 from reset_cycles.optimizers.schedule_free import ScheduleFreeMuon
+from reset_cycles.soft_reset import FullReset
 
 SETTINGS = dataclasses.replace(loops.CHAIN, optimizer=ScheduleFreeMuon())
 
@@ -41,3 +43,71 @@ def test_what_is_only_guessed_is_a_warning(told, guesses):
   reasons = [e.reason for e in events if e.kind == 'warning']
   sentence = f'guessed by name or shape: the form of {guesses}'
   assert reasons == ([sentence] if guesses else [])
+
+
+def answers_of_the_page(monkeypatch, word, **names):
+  """What the parameters are by the example of the page that has this word."""
+  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  [text] = [b.text for b in page if word in b.text and 'Cycles(' in b.text]
+  ask, forms = cycles_module.parameter_forms, {}
+
+  def noted(params, *args):
+    answers = ask(params, *args)
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    for (path, _), answer in zip(leaves, answers):
+      forms[jax.tree_util.keystr(path)] = answer.form, answer.source
+    return answers
+
+  monkeypatch.setattr(cycles_module, 'parameter_forms', noted)
+  settings = dataclasses.replace(SETTINGS, reset=FullReset())
+  exec(text, {'Cycles': Cycles, 'jax': jax, 'settings': settings, **names})
+  return forms
+
+
+def test_the_example_of_nnx(monkeypatch):
+  """Kernels are (in, out), biases vectors, and nothing is guessed."""
+  nnx = pytest.importorskip('flax.nnx')
+  if not hasattr(nnx, 'as_pure'):
+    pytest.skip('this nnx has no as_pure')
+
+  class Net(nnx.Module):
+    def __init__(self, rngs):
+      self.embed = nnx.Embed(5, 3, rngs=rngs)
+      self.output = nnx.Linear(3, 2, rngs=rngs)
+
+    def __call__(self, tokens):
+      return self.output(self.embed(tokens))
+
+  loss = lambda model, tokens: jnp.sum(model(tokens))
+  inputs = jnp.zeros((4,), int)
+  names = {'Net': Net, 'loss': loss, 'inputs': inputs}
+  assert answers_of_the_page(monkeypatch, 'nnx.merge', **names) == {
+    "['embed']['embedding']": (TABLE, Source.TRACE),
+    "['output']['bias']": (VECTOR, Source.TRACE),
+    "['output']['kernel']": (matrix((0,), (1,)), Source.TRACE),
+  }
+
+
+def test_the_example_of_equinox(monkeypatch):
+  """Weights are (out, in)."""
+  eqx = pytest.importorskip('equinox')
+  net = lambda key: eqx.nn.Linear(3, 2, key=key)
+  loss = lambda model, inputs: jnp.sum(jax.vmap(model)(inputs))
+  names = {'Net': net, 'loss': loss, 'inputs': jnp.ones((4, 3))}
+  assert answers_of_the_page(monkeypatch, 'eqx.combine', **names) == {
+    '.weight': (matrix((1,), (0,)), Source.TRACE),
+    '.bias': (VECTOR, Source.TRACE),
+  }
+
+
+def test_the_example_of_plain_arrays(monkeypatch):
+  init = lambda key: {
+    'layers': jax.random.normal(key, (2, 4, 3)),
+    'scale': jnp.ones((2, 4)),
+    'words': jnp.ones((9, 3)),
+  }
+  assert answers_of_the_page(monkeypatch, 'forms.get', init=init) == {
+    "['layers']": (matrix((2,), (1,), (0,)), Source.USER),
+    "['scale']": (VECTOR, Source.NAME),
+    "['words']": (TABLE, Source.USER),
+  }
