@@ -1,7 +1,7 @@
 """A loop of one's own in one of several processes.
 
-As a script: two_processes.py INDEX COUNT ADDRESS FOLDER. Each process writes the
-state that it ends with to FOLDER/INDEX.npz and what its events say to
+As a script: two_processes.py INDEX ADDRESS FOLDER, for each of two processes. It
+writes the state that it ends with to FOLDER/INDEX.npz and what its events say to
 FOLDER/INDEX.json.
 """
 
@@ -39,10 +39,9 @@ def train_loop():
   return said, whole(state)
 
 
-def main(index, count, address, folder):
-  if int(count) > 1:
-    jax.config.update('jax_cpu_collectives_implementation', 'gloo')
-    jax.distributed.initialize(address, int(count), int(index))
+def main(index, address, folder):
+  jax.config.update('jax_cpu_collectives_implementation', 'gloo')
+  jax.distributed.initialize(address, 2, int(index))
   assert jax.device_count() == 8
   said, state = train_loop()
   leaves = jax.tree_util.tree_leaves(state)
