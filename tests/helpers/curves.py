@@ -22,7 +22,7 @@ def read(shape, steps, counts, warmup=0.0):
     return jnp.asarray(shape(x, warmup), jnp.float32)
 
   both = np.broadcast_arrays(np.float32(counts), np.float32(steps))
-  return np.asarray(jax.jit(jax.vmap(value))(*both))
+  return np.asarray(jax.jit(jnp.vectorize(value))(*both))
 
 
 def assert_close(actual, expected, peak):
