@@ -12,6 +12,7 @@ import dataclasses
 import importlib.metadata
 import inspect
 import os
+import pathlib
 import re
 import signal
 import tempfile
@@ -66,7 +67,7 @@ def pytest_collection_modifyitems(items):
   items.sort(
     key=lambda item: (
       item.path.stem not in longest,
-      'compiled_quickly' not in item.fixturenames,
+      _is_compiled_as_in_use(item.path),
     )
   )
 
@@ -116,24 +117,24 @@ def compilations(_compile_events):
   return count
 
 
-def _optimise(is_wanted):
-  """Sets whether programs are optimised, where that is not so yet."""
-  if jax.config.read('jax_disable_most_optimizations') == is_wanted:
-    jax.config.update('jax_disable_most_optimizations', not is_wanted)
-    jax.clear_caches()  # whose keys are without this setting
+# Folders and files whose programs are optimised, but for what XLA_FLAGS leaves out
+# above: of what is handed in. Elsewhere programs take longer to be compiled than
+# to run.
+_AS_IN_USE = ('core', 'engine', 'shapes', 'test_schedule_params.py')
+_AS_IN_USE += ('test_soft_reset.py', 'test_submission.py')
 
 
-@pytest.fixture(scope='module')
-def compiled_quickly():
-  """For programs that take longer to be compiled than to run."""
-  _optimise(False)
+def _is_compiled_as_in_use(path):
+  place = path.relative_to(pathlib.Path(__file__).parent)
+  return place.parts[0] in _AS_IN_USE
 
 
 @pytest.fixture(scope='module', autouse=True)
-def _compiled_as_in_use(request):
-  """Others are optimised, but for what XLA_FLAGS leaves out above."""
-  if 'compiled_quickly' not in request.fixturenames:
-    _optimise(True)
+def _compiled_as_in_use_or_quickly(request):
+  is_wanted = _is_compiled_as_in_use(request.path)
+  if jax.config.read('jax_disable_most_optimizations') == is_wanted:
+    jax.config.update('jax_disable_most_optimizations', not is_wanted)
+    jax.clear_caches()  # whose keys are without this setting
 
 
 @pytest.fixture

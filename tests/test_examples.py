@@ -13,7 +13,6 @@ from reset_cycles import submission
 
 FOLDER = pathlib.Path(submission.__file__).parent / 'examples'
 EXAMPLES = sorted(path.stem for path in FOLDER.glob('*.py'))
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
 @pytest.fixture

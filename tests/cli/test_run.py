@@ -31,7 +31,7 @@ from reset_cycles.mini_algoperf.trial import Trial
 from reset_cycles.views import paths
 
 # What runs leave is compared with what other runs leave.
-pytestmark = pytest.mark.usefixtures('compiled_quickly', 'fake_workload')
+pytestmark = pytest.mark.usefixtures('fake_workload')
 
 
 def one_error(capsys):

@@ -13,13 +13,10 @@ import pytest
 from helpers import two_processes
 from helpers.run_files import python_path, xla_flags
 
-pytestmark = [
-  pytest.mark.skipif(
-    jax.__version_info__ < (0, 8),
-    reason='collectives between processes on CPUs: the newest stack has them',
-  ),
-  pytest.mark.usefixtures('compiled_quickly'),
-]
+pytestmark = pytest.mark.skipif(
+  jax.__version_info__ < (0, 8),
+  reason='collectives between processes on CPUs: the newest stack has them',
+)
 
 
 def start(index, address, folder):

@@ -14,7 +14,6 @@ from reset_cycles.mini_algoperf.workloads import get_workload, workload_class
 
 EXAMPLE = pathlib.Path(submission.__file__).parent / 'examples/own_workload.py'
 TARGETS = {'validation_target': 0.1, 'test_target': 0.1}
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
 def changed(old, new):

@@ -10,8 +10,6 @@ from reset_cycles.mini_algoperf import targets
 from reset_cycles.mini_algoperf.workloads import WORKLOADS, get_workload
 from reset_cycles.mini_algoperf.workloads.base import read_targets
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
-
 
 def test_search_points_lie_in_the_space_and_repeat():
   points = targets.search_points(64)

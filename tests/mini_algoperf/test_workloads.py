@@ -37,8 +37,6 @@ METRICS = {
 }  # fmt: skip
 NUM_DEVICES = jax.local_device_count()
 KEY = jax.random.PRNGKey(0)
-# What models compute is compared up to rounding, with themselves or by hand.
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
 def ready(name, generation='jit'):

@@ -25,7 +25,6 @@ from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import FULL, ResetPlan
 from reset_cycles.views.settings_json import from_plain
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 EACH = pytest.mark.parametrize('name', OPTIMIZERS)
 # What a reset does to a leaf, by the last name on its path.
 ROLES = {

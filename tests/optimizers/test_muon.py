@@ -24,7 +24,6 @@ from reset_cycles.optimizers.schedule_free import (
 from reset_cycles.optimizers.step import Step
 from reset_cycles.schedule_params import THESIS
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 STEPS = 60
 MUON = ScheduleFreeMuon()
 BETA2 = 0.9955159689799007

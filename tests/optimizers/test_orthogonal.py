@@ -9,8 +9,6 @@ from helpers import reference
 from reset_cycles.core.forms import matrix
 from reset_cycles.optimizers import orthogonal
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
-
 
 def test_arrays_go_through_in_stacks_of_one_shape():
   """Each member by itself, back where it was; two sides, so two stacks."""

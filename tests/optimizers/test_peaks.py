@@ -14,8 +14,6 @@ from reset_cycles.optimizers.peaks import RelativePeak, RunStart, SpectralPeak
 from reset_cycles.schedule_params import MUON, SOFT_RESET
 from reset_cycles.views import settings_json
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
-
 KERNEL = np.float32([[3.0, 4.0], [0.0, 0.0]])  # rms 2.5
 
 

@@ -16,7 +16,6 @@ from reset_cycles.optimizers.precise import InFloat32
 from reset_cycles.optimizers.step import Step
 from reset_cycles.soft_reset import FULL, ResetPlan
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 map_ = jax.tree_util.tree_map
 HALF = jnp.bfloat16
 START = {

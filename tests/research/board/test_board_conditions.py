@@ -14,7 +14,6 @@ from reset_cycles.mini_algoperf.workloads import get_workload
 from reset_cycles.research.board import conditions, measure_targets, stand_in
 from reset_cycles.research.board.conditions import CONDITIONS, get_condition
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 TARGETS = {
   'tuned': 0.05,
   'near': 0.04,

@@ -18,7 +18,6 @@ NAMES = sorted(p.stem for p in FOLDER.glob('*.py') if p.stem not in NO_RIVALS)
 if not hasattr(getattr(optax, 'contrib', None), 'scale_by_ademamix'):
   NAMES = [n for n in NAMES if n not in ('ademamix', 'schedule_free')]
 GENERATIONS = ('jit', 'pmap')
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 
 
 def driver(name, generation, step_hint=8):

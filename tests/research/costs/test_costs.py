@@ -12,7 +12,6 @@ from helpers.run_files import xla_flags
 from reset_cycles.research.costs.__main__ import costs
 from reset_cycles.research.costs.models import MODELS
 
-pytestmark = pytest.mark.usefixtures('compiled_quickly')
 newer = pytest.mark.skipif(
   jax.__version_info__ < (0, 10), reason='the script is for newer versions'
 )
