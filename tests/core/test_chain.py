@@ -111,17 +111,18 @@ def test_a_chain_is_a_schedule():
     True,
   )
   expected = [0.5, 0.375, 0.25, 0.125, 0.25, 0.125]
-  assert [float(chain(step)) for step in range(6)] == expected
+  rate_of = jax.jit(chain)
+  assert [float(rate_of(step)) for step in range(6)] == expected
   # The last cycle's final rate stays; an array has its own shape.
-  assert chain(np.array([[5, 6], [9, 2**31 - 1]])).tolist() == [
+  assert rate_of(np.array([[5, 6], [9, 2**31 - 1]])).tolist() == [
     [0.125, 0],
     [0, 0],
   ]
   assert chain(0).dtype == jnp.float32 and chain(0).shape == ()
   own = optax.sgd(chain)
-  state = own.init(jnp.float32(1.0))
+  state, step = own.init(jnp.float32(1.0)), jax.jit(own.update)
   for rate in expected:
-    update, state = own.update(jnp.float32(1.0), state)
+    update, state = step(jnp.float32(1.0), state)
     assert float(update) == -rate
   alone = lay_out(6, cycle())
   assert (alone.reinit_steps, alone.has_multiple) == ((), False)
@@ -138,7 +139,7 @@ def test_the_rates_of_the_thesis_run():
     # One of 52,267 steps before the end.
     159_999: (1 - math.cos(math.pi / 52_267)) / 2,
   }
-  rates = chain(np.array([*shares]))
+  rates = jax.jit(chain)(np.array([*shares]))
   peak = 0.0017486387539278373
   assert_close(rates, peak * np.array([*shares.values()]), peak)
 

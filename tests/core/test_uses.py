@@ -4,6 +4,7 @@ import equinox as eqx
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from reset_cycles.core.forms import DEPTHWISE, TABLE, VECTOR, matrix
@@ -22,7 +23,7 @@ def models_of_others():
 
 
 def zeros(*shape):
-  return jnp.zeros(shape)
+  return np.zeros(shape, np.float32)  # of NumPy: there are many, made at import
 
 
 def convolved(kernel, numbers=('NHWC', 'HWIO', 'NHWC'), channels=4, groups=1):
@@ -446,9 +447,10 @@ def test_an_initialiser_that_multiplies_is_no_use():
 
 
 def test_equinox_layers_under_a_scan():
-  make = lambda key: eqx.nn.Linear(16, 16, key=key)
-  layers = eqx.filter_vmap(make)(jax.random.split(KEY, 3))
-  params, static = eqx.partition(layers, eqx.is_array)
+  make = eqx.filter_vmap(lambda key: eqx.nn.Linear(16, 16, key=key))
+  layers = eqx.filter_eval_shape(make, jax.random.split(KEY, 3))
+  is_shape = lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct)
+  params, static = eqx.partition(layers, is_shape)
 
   def loss(params):
     def layer(x, row):

@@ -1,5 +1,6 @@
 """The figures in the tables on the page of MUON are those of the runs beside it."""
 
+import functools
 import itertools
 import pathlib
 
@@ -11,7 +12,6 @@ from reset_cycles.research.board.ablation import page as ablation
 from reset_cycles.research.board.workload_sets import SETS
 
 FOLDER = pathlib.Path(muon.__file__).parent
-RUNS = logs.read_runs(FOLDER)
 OVER_MUON = 'over `MUON`'
 WORKLOADS = {**SETS, 'both': [w for names in SETS.values() for w in names]}
 CONDITIONS = {
@@ -19,6 +19,11 @@ CONDITIONS = {
   'held_out': ('tuned', 'near', 'slow', 'large', 'small'),
   'both': ('tuned_full',),
 }
+
+
+@functools.cache
+def all_runs():
+  return logs.read_runs(FOLDER)
 
 
 def rows():
@@ -44,7 +49,7 @@ def over_muon(runs, name, condition):
 def expected():
   """(entry, condition) and the cells of a row of it, for every set of runs."""
   for name_of_set, conditions in CONDITIONS.items():
-    runs = [run for run in RUNS if run.workload in WORKLOADS[name_of_set]]
+    runs = [run for run in all_runs() if run.workload in WORKLOADS[name_of_set]]
     names = sorted({run.submission for run in runs})
     for name, condition in itertools.product(names, conditions):
       pairs = ablation.pairs_of(runs, name, condition)
@@ -81,7 +86,7 @@ def test_every_entry_is_on_the_page_and_no_other_figure():
 
 @pytest.mark.parametrize('row', [row for row in rows() if 'workload' in row])
 def test_full_length_by_workload(row):
-  runs = [run for run in RUNS if run.workload == row['workload']]
+  runs = [run for run in all_runs() if run.workload == row['workload']]
   pairs = ablation.pairs_of(runs, 'MUON', 'tuned_full')
   ratio = ablation.compared(pairs).ratio
   assert row['MUON'].split(' ')[0] == ('' if ratio != ratio else f'{ratio:.2f}')
