@@ -24,6 +24,23 @@ from reset_cycles.soft_reset import SoftReset
 SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
 
 
+ON_FOUR = {'make_params': loops.sharded(4), 'optimizer': optax.adamw}
+
+
+@pytest.fixture(scope='module')
+def run_on_four():
+  """The step of a run of 14 steps, its end, and before each step: state, tape."""
+  cycles = loops.make(SWITCHING, **ON_FOUR)
+  step = loops.make_step(cycles)
+  state, tape, before = loops.start(cycles, ON_FOUR['make_params']), [], []
+  for i in range(14):
+    # The step donates the state.
+    before.append((jax.tree_util.tree_map(jnp.copy, state), len(tape)))
+    state, events = loops.train(cycles, state, EVALUATIONS, i, i + 1, step)
+    tape += events
+  return step, state, tape, before
+
+
 @pytest.mark.skipif(
   jax.__version_info__ < (0, 5),
   reason='jax 0.4 lays out what a sharded step returns as it likes, and then '
@@ -32,23 +49,22 @@ SWITCHING, EVALUATIONS = loops.SWITCHING, loops.EVALUATIONS
 @pytest.mark.parametrize(
   'way', ['pickle', 'flax', 'equinox', 'orbax Standard', 'orbax PyTree']
 )
-def test_a_sharded_run_goes_on_from_every_step(way, tmp_path):
-  """On 4 devices, killed before each step: the same to the last bit."""
-  fresh = loops.sharded(4)
-  settings = {'make_params': fresh, 'optimizer': optax.adamw}
-  cycles = loops.make(SWITCHING, **settings)
-  step = loops.make_step(cycles)
-  state, tape, saved = loops.start(cycles, fresh), [], []
-  for i in range(14):
-    saved.append((save(way, state, tmp_path / str(i)), len(tape)))
-    state, events = loops.train(cycles, state, EVALUATIONS, i, i + 1, step)
-    tape += events
-  for i, (one, said) in enumerate(saved):
-    again = loops.make(SWITCHING, **settings)
-    restored = restore(way, one, loops.start(again, fresh))
+def test_a_sharded_run_goes_on_from_every_step(way, run_on_four, tmp_path):
+  """On 4 devices, killed before each step: the same to the last bit.
+
+  In one of the ways there is a new `Cycles` each time, as in a new process. In
+  the others one serves all restored runs: it compiles its resets once.
+  """
+  step, end, tape, before = run_on_four
+  again = loops.make(SWITCHING, **ON_FOUR)
+  for i, (state, said) in enumerate(before):
+    saved = save(way, state, tmp_path / str(i))
+    if way == 'pickle':
+      again = loops.make(SWITCHING, **ON_FOUR)
+    restored = restore(way, saved, loops.start(again, ON_FOUR['make_params']))
     resumed, rest = loops.train(again, restored, EVALUATIONS, i, 14, step)
     assert str(rest) == str(tape[said:])
-    assert_same(resumed, state)
+    assert_same(resumed, end)
 
 
 def checkpointer(way):
