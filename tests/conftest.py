@@ -61,8 +61,8 @@ def pytest_collection_modifyitems(items):
   Those that are compiled alike lie together.
   """
   longest = (
-    *('test_workloads', 'test_run', 'test_optax', 'test_cycles'),
-    *('test_chaos_files', 'test_growing'),
+    *('test_workloads', 'test_run', 'test_optax', 'test_chaos_files'),
+    *('test_placement', 'test_examples', 'test_settings'),
   )
   items.sort(
     key=lambda item: (
