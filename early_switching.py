@@ -1,4 +1,4 @@
-"""When to abandon a cycle: the smoothed loss with S(t), and progress.
+"""When to abandon a cycle: S(t) on the smoothed loss, progress, or either.
 
 Plain arithmetic on host numbers, a few dozen times in a run. Source: thesis,
 section 3.3.1; `Progress` is ours.
@@ -9,9 +9,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
-from .core.checks import Checked, Count, Finite, NonNegative, Share
+from .core.checks import (
+  Checked,
+  Count,
+  Finite,
+  NonNegative,
+  Share,
+  check,
+  check_part,
+)
 from .core.evaluation import Evaluation, Target
 
 
@@ -112,16 +120,60 @@ class SmoothedLossRule(Checked, SwitchingRule):
 
   def verdict(self, smoothed: SmoothedLoss) -> Verdict:
     """S(t), with its terms."""
-    t, value, derivative, minimum, argmin = smoothed
-    is_finite = math.isfinite(value)
-    case1 = is_finite and t > 1 and derivative >= self.eps1
-    is_above = self.m * derivative + value >= minimum + self.eps2
-    case2 = is_finite and t > 1 and t - argmin >= self.k and is_above
-    reason = 'minimum out of reach' if case2 else ''
-    reason = 'loss rises' if case1 else reason
-    is_stopping = case1 or case2 or not is_finite
-    numbers = value, derivative, *map(int, (case1, case2, is_stopping))
-    return Verdict(reason, dict(zip(self.columns, numbers)))
+    return _stopping(smoothed, self.eps1, self.eps2, self.k, self.m)
+
+
+def _stopping(
+  smoothed: SmoothedLoss, eps1: float, eps2: float, k: float, m: float
+) -> Verdict:
+  """S(t), with its terms; k and m in evaluations."""
+  t, value, derivative, minimum, argmin = smoothed
+  is_finite = math.isfinite(value)
+  case1 = is_finite and t > 1 and derivative >= eps1
+  is_above = m * derivative + value >= minimum + eps2
+  case2 = is_finite and t > 1 and t - argmin >= k and is_above
+  reason = 'minimum out of reach' if case2 else ''
+  reason = 'loss rises' if case1 else reason
+  is_stopping = case1 or case2 or not is_finite
+  numbers = value, derivative, *map(int, (case1, case2, is_stopping))
+  return Verdict(reason, dict(zip(SmoothedLossRule.columns, numbers)))
+
+
+@dataclasses.dataclass(frozen=True)
+class ChainLossRule(Checked, SwitchingRule):
+  """The thesis' S(t) over a chain of cycles, without a scale of its own.
+
+    S(t) = 1  if t - argmin l >= k n and k n l'(t) + l(t) >= min l,  n = t / f
+    S(t) = 0  otherwise, and S(1) = 0.
+
+  It is the thesis' case 2 with eps2 = 0 and, as the thesis advises, m = k. eps1
+  is infinite, so that case 1 never holds. The loss times a factor, or plus a
+  constant, gives the same S(t). t counts the evaluations since the last full
+  reset, and f is the share of the chain that is over: n is how many evaluations
+  the whole chain will have. A soft reset changes nothing: the minimum is that
+  of the chain.
+
+  In settings without a horizon the chain goes on after a cycle that was
+  abandoned, and the next cycle is judged by that minimum, too: SmoothedLossRule
+  suits them better.
+
+  Source: thesis, section 3.3.1; the chain and the shares are ours, chosen on
+  the recorded runs in research/replay, whose FINDINGS.md has the figures.
+  """
+
+  lam: Share = 0.7  # weight of the newest loss: LARGER smooths LESS
+  k: Share = 0.2  # of the chain, without a new minimum, and to look ahead
+
+  judges_chain: ClassVar[bool] = True
+  initial: ClassVar[SmoothedLoss] = SmoothedLoss()
+  columns: ClassVar[tuple[str, ...]] = SmoothedLossRule.columns
+
+  def observe(
+    self, state: SmoothedLoss, evaluation: Evaluation, context: Context
+  ) -> tuple[SmoothedLoss, Verdict]:
+    state, f = state.after(evaluation.loss, self.lam), context.share
+    span = self.k * state.t / f if f > 0 else math.inf
+    return state, _stopping(state, math.inf, 0.0, span, span)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,3 +250,52 @@ class Progress(Checked, SwitchingRule):
     reason = 'target out of reach' if is_lost else ''
     terms = dict(zip(self.columns, (p, best.progress, missing, to_come)))
     return best, Verdict(reason, terms)
+
+
+def _check_rules(name: str, value: Any) -> None:
+  is_list = isinstance(value, (tuple, list)) and len(value) > 1
+  must_be = 'a tuple of two or more rules: (ChainLossRule(), Progress())'
+  check(is_list, name, value, must_be)
+  for i, rule in enumerate(value):
+    must_be = 'an object such as Progress()'
+    check_part(f'{name}[{i}]', rule, SwitchingRule, must_be)
+  is_alike = len({rule.judges_chain for rule in value}) == 1
+  must_be = 'rules that all judge the chain, or all each cycle by itself'
+  check(is_alike, name, value, must_be)
+  columns = [column for rule in value for column in rule.columns]
+  must_be = 'rules that share no column of cycles.csv'
+  check(len({*columns}) == len(columns), name, value, must_be)
+
+
+@dataclasses.dataclass(frozen=True)
+class AnyOf(Checked, SwitchingRule):
+  """Abandons where one of several rules does; its reason names which.
+
+  The rules see every evaluation, each with its own state, and log their own
+  columns. They judge alike: all of them the chain, or all of them the cycle.
+  """
+
+  rules: Annotated[tuple[SwitchingRule, ...], _check_rules]
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    # What other rules have in their class depends on the rules here.
+    for name, value in {
+      'needs_target': any(rule.needs_target for rule in self.rules),
+      'judges_chain': self.rules[0].judges_chain,
+      'initial': tuple(rule.initial for rule in self.rules),
+      'columns': tuple(c for rule in self.rules for c in rule.columns),
+    }.items():
+      object.__setattr__(self, name, value)
+
+  def observe(
+    self, state: Any, evaluation: Evaluation, context: Context
+  ) -> tuple[Any, Verdict]:
+    states, reasons, terms = [], [], dict[str, float]()
+    for rule, before in zip(self.rules, state):
+      after, verdict = rule.observe(before, evaluation, context)
+      states.append(after)
+      terms |= verdict.terms
+      if verdict.reason:
+        reasons.append(f'{type(rule).__name__}: {verdict.reason}')
+    return tuple(states), Verdict('; '.join(reasons), terms)

@@ -7,6 +7,7 @@ line names the class and the method.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -59,24 +60,11 @@ def rehearse(settings: ScheduleParams | None) -> None:
       share = np.float32(0.5), np.float32(warmup)
       _try(shape, '__call__', _is_number, 'one real number', *share)
 
-  like: Any = tree_structure(rule.initial)
-
-  def is_judged(answer: Any) -> bool:
-    if not isinstance(answer, tuple) or len(answer) != 2:
-      return False
-    state, verdict = answer
-    return (
-      isinstance(verdict, Verdict)
-      and isinstance(verdict.reason, str)
-      and isinstance(verdict.terms, Mapping)
-      and {*verdict.terms} <= {*rule.columns}
-      and like == tree_structure(state)
-      and all(map(_is_number, [*tree_leaves(state), *verdict.terms.values()]))
-    )
-
   must_be = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
   context = Context(0.5, target, seen)
-  _try(rule, 'observe', is_judged, must_be, rule.initial, seen, context)
+  for own in _own(rule, 'observe'):
+    is_judged = functools.partial(_is_judged, own)
+    _try(own, 'observe', is_judged, must_be, own.initial, seen, context)
   is_plan = lambda answer: (
     isinstance(answer, ResetPlan) and _is_share(answer.tau)
   )
@@ -121,6 +109,22 @@ def _own(part: Any, method: str) -> Iterator[Any]:
       yield part
   elif dataclasses.is_dataclass(part):
     yield from _own(list(vars(part).values()), method)
+
+
+def _is_judged(rule: Any, answer: Any) -> bool:
+  """Whether a rule may answer so: a state like its first one, and a Verdict."""
+  if not isinstance(answer, tuple) or len(answer) != 2:
+    return False
+  state, verdict = answer
+  like: Any = tree_structure(rule.initial)
+  return (
+    isinstance(verdict, Verdict)
+    and isinstance(verdict.reason, str)
+    and isinstance(verdict.terms, Mapping)
+    and {*verdict.terms} <= {*rule.columns}
+    and like == tree_structure(state)
+    and all(map(_is_number, [*tree_leaves(state), *verdict.terms.values()]))
+  )
 
 
 def _is_number(value: Any) -> bool:

@@ -42,7 +42,8 @@ def tuned(settings: ScheduleParams, hyperparameters: Any) -> ScheduleParams:
         a path with __ for its dots, such as reset__fade, since a namedtuple's
           names have no dots; cycles__peak is of every cycle, and
           optimizer__beta2 is the outermost beta2 in the optimizer, such as the
-          beta2 of the optimizer inside an average.
+          beta2 of the optimizer inside an average. switching__window is, in the
+          same way, that of the first rule that has one.
       None, or an empty mapping, is the self-tuning ruleset: nothing changes.
 
   Raises:
@@ -99,8 +100,8 @@ def _path_of(name: str, settings: ScheduleParams, setting: str) -> str:
   if rest and getattr(settings, head) is None:
     more = {'relative_peak': ', so give learning_rate'}.get(head, '')
     raise ValueError(f'{setting}: {head} is None in these settings{more}.')
-  if head == 'optimizer' and rest and '.' not in rest:
-    return f'{head}.{_path_within(settings.optimizer, rest)}'
+  if head in ('optimizer', 'switching') and rest and '.' not in rest:
+    return f'{head}.{_path_within(getattr(settings, head), rest)}'
   return path
 
 
@@ -109,6 +110,10 @@ def _path_within(part: Any, name: str) -> str:
   to_visit = [('', part)]
   while to_visit:
     prefix, visited = to_visit.pop(0)
+    if isinstance(visited, tuple):
+      place = prefix.removesuffix('.')
+      to_visit += [(f'{place}[{i}].', part) for i, part in enumerate(visited)]
+      continue
     names = field_names(visited)
     if name in names:
       return f'{prefix}{name}'

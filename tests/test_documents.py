@@ -26,7 +26,11 @@ from helpers.documents import (
 )
 from reset_cycles.cli import main as cli
 from reset_cycles.core import checks, horizon, schedules
-from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.early_switching import (
+  ChainLossRule,
+  Progress,
+  SmoothedLossRule,
+)
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.optimizers.adamw import Adam, AdamW, Rms, RmsW
 from reset_cycles.optimizers.average import Averaged
@@ -213,7 +217,7 @@ def test_the_page_on_extending_as_it_is_written(capsys):
 CLASSES = (
   *(ScheduleParams, schedules.Cycle, schedules.LinearWarmup, schedules.Cosine),
   *(schedules.Cooldown, Adam, AdamW, Rms, RmsW, Muon, Averaged),
-  *(SoftReset, SmoothedLossRule, Progress),
+  *(SoftReset, SmoothedLossRule, ChainLossRule, Progress),
   *(RelativePeak, SpectralPeak, horizon.TimeHorizon),
 )
 

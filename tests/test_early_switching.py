@@ -1,4 +1,4 @@
-"""The smoothed loss with S(t), and progress: by hand; S(t) beside its twin."""
+"""S(t), progress, and either of them: by hand; S(t) beside its twins."""
 
 import dataclasses
 import functools
@@ -12,7 +12,10 @@ import pytest
 from helpers import reference
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.early_switching import (
+  AnyOf,
+  ChainLossRule,
   Context,
+  NotFinite,
   Progress,
   SmoothedLoss,
   SmoothedLossRule,
@@ -153,6 +156,117 @@ def test_all_series_agree_with_reference_values(name):
   ] == expected
 
 
+# S(t) over a chain: shares of it in the place of evaluations.
+
+
+def judged(losses, shares, rule):
+  """The verdicts after losses that were seen at these shares of the chain."""
+  state, verdicts = rule.initial, []
+  for loss, f in zip(losses, shares, strict=True):
+    context = Context(f, None, None)
+    state, verdict = rule.observe(state, Evaluation(1, loss, 0.5), context)
+    verdicts.append(verdict)
+  return verdicts
+
+
+def stops(losses, whole, lam=1.0, k=0.25):
+  """S(t) for each of the losses, of a chain with so many of them."""
+  shares = [t / whole for t in range(1, len(losses) + 1)]
+  found = judged(losses, shares, ChainLossRule(lam, k))
+  assert [v.reason == 'minimum out of reach' for v in found] == [
+    v.terms['stopping'] for v in found
+  ]
+  return [v.terms['stopping'] for v in found]
+
+
+@pytest.mark.parametrize(
+  ('losses', 'found'),
+  (
+    # A quarter of 16 evaluations is 4. The minimum, 2, is of t = 3; at t = 7 it
+    # is four evaluations old, and in four more 3 is expected.
+    ((8, 4, 2, 3, 3, 3, 3, 3), (0, 0, 0, 0, 0, 0, 1, 1)),
+    # At t = 7 the loss is 3.25 and falls by .25: 2.25 is expected, not 2.
+    ((8, 4, 2, 4, 3.75, 3.5, 3.25), (0, 0, 0, 0, 0, 0, 1)),
+    # It falls by 1, .5 and .25, and then stands: -1, .5, 1.25 and 2.25.
+    (
+      (8, 4, 2, 6, 5, 4, 3, 2.5, 2.25, 2.25),
+      (0, 0, 0, 0, 0, 0, 0, 0, 0, 1),
+    ),
+    # What stands still from the beginning is not expected to fall.
+    ((5, 5, 5, 5, 5, 5), (0, 0, 0, 0, 1, 1)),
+    # What creeps by less than float32 resolves goes on.
+    ([5 - t * 1e-10 for t in range(16)], (0,) * 16),
+    # A soft reset takes the loss back to 4: the minimum stays that of before.
+    ((8, 4, 2, 1, 4, 3, 2, 1.5), (0, 0, 0, 0, 0, 0, 0, 0)),
+    ((8, 4, 2, 1, 4, 4, 4, 4), (0, 0, 0, 0, 0, 0, 0, 1)),
+    # No rise of the loss ends a chain by itself, however high.
+    ((1, 2, 4, 8, 16), (0, 0, 0, 0, 1)),
+  ),
+  ids=repr,
+)
+def test_a_chain_by_hand(losses, found):
+  assert stops(losses, 16) == [*found]
+  # Another unit, and another zero, of the loss.
+  assert stops([8 * loss - 64 for loss in losses], 16) == [*found]
+
+
+def test_the_same_shares_of_a_chain_with_twice_the_evaluations():
+  """A quarter of 8 is 2 evaluations, of 16 it is 4."""
+  short = (8, 2, 3, 3, 3)
+  assert stops(short, 8) == [0, 0, 0, 1, 1]
+  # As a chain of 16 evaluations sees it, the minimum is of t = 3.
+  twice = [loss for loss in short for _ in range(2)]
+  assert stops(twice, 16) == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_each_number_of_the_chains_rule_by_hand():
+  # A weight of .5: l = 8, 6, 4, 3.5, 3.25, 3.125, 3.0625: each one a minimum.
+  losses = (8, 4, 2, 3, 3, 3, 3)
+  assert stops(losses, 16, lam=0.5) == [0] * 7
+  # Half of 16 is 8: not before t = 11. An eighth is 2.
+  assert stops(losses, 16, k=0.5) == [0] * 7
+  assert stops(losses, 16, k=0.125) == [0, 0, 0, 0, 1, 1, 1]
+
+
+def test_how_many_evaluations_a_chain_will_have():
+  """t / f: a plan that was stretched to the double has room for as many more."""
+  losses, rule = (8, 2, 3, 3, 3, 3, 3), ChainLossRule(1.0, 0.25)
+  eighths, sixteenths = ([t / n for t in range(1, 8)] for n in (8, 16))
+  moved = [*eighths[:3], *sixteenths[3:]]
+  for shares, found in (
+    (eighths, [0, 0, 0, 1, 1, 1, 1]),
+    (moved, [0, 0, 0, 0, 0, 1, 1]),
+    # Before the first step of the chain nothing is known of it.
+    ([0.0] * 7, [0] * 7),
+  ):
+    verdicts = judged(losses, shares, rule)
+    assert [v.terms['stopping'] for v in verdicts] == found
+
+
+@pytest.mark.parametrize('bad', (NAN, INF))
+def test_a_chain_whose_loss_is_not_finite_stops_at_once_and_for_good(bad):
+  verdicts = judged((1, bad, 0.5), (0.1, 0.2, 0.3), ChainLossRule())
+  assert [v.terms['stopping'] for v in verdicts] == [0, 1, 1]
+  assert {v.reason for v in verdicts} == {''}  # all rules' reason: core's
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_a_chain_agrees_with_its_twin(seed):
+  rng = np.random.default_rng(seed)
+  losses = np.exp(np.cumsum(rng.normal(-0.02, 0.2, 40))).tolist()
+  shares = np.cumsum(rng.uniform(0.005, 0.02, 40)).tolist()
+  lam, k = rng.uniform(0.05, 0.6, 2).tolist()
+  verdicts = judged(losses, shares, ChainLossRule(lam, k))
+  rows = reference.smooth(losses, lam)
+  twin = [
+    reference.chain_stopping(rows[:t], f, k)
+    for t, f in enumerate(shares, start=1)
+  ]
+  assert [cases(v) for v in verdicts] == twin
+  values = [(v.terms['smoothed_loss'], v.terms['derivative']) for v in verdicts]
+  np.testing.assert_allclose(values, rows, rtol=1e-12, atol=1e-12)
+
+
 # Progress: what is still missing against what may still come.
 
 ALL = Target('validation/metric', 1.0, True)  # where p is the metric
@@ -266,3 +380,84 @@ def test_progress_is_that_of_the_reset_on_the_linear_scale(rising):
   metric = 0.6 if rising else 0.4
   verdict = watch(PLAIN, [(0.5, metric, 1.0)], target, 1.0)[0][-1]
   assert verdict.terms['progress'] == pytest.approx(0.75)
+
+
+# Rules that are joined.
+
+JOINED = AnyOf((ChainLossRule(1.0, 0.25), PLAIN))
+
+
+@pytest.mark.parametrize(
+  ('seen', 'reasons'),
+  (
+    # (f, metric, loss). The loss stands still, the metric comes on: S(t) alone
+    # speaks, at t = 4, when its minimum is 2 of 8 evaluations old.
+    (
+      ((0.125, 0.2, 4.0), (0.25, 0.5, 2.0), (0.375, 0.6, 3.0), (0.5, 0.8, 3.0)),
+      ['', '', '', 'ChainLossRule: minimum out of reach'],
+    ),
+    # The loss falls, the metric does not move: at f = .25 .1 is there, and
+    # .125 + .5 * .75 = .5 may come.
+    (
+      ((0.125, 0.1, 4.0), (0.25, 0.1, 2.0)),
+      ['', f'Progress: {HOPELESS}'],
+    ),
+    # Neither comes on.
+    (
+      ((0.125, 0.5, 2.0), (0.25, 0.5, 3.0), (0.375, 0.5, 3.0), (0.5, 0.5, 3.0)),
+      [
+        *('', ''),
+        f'ChainLossRule: minimum out of reach; Progress: {HOPELESS}',
+        f'ChainLossRule: minimum out of reach; Progress: {HOPELESS}',
+      ],
+    ),
+    # Both come on.
+    (((0.25, 0.6, 4.0), (0.5, 0.7, 3.0), (0.75, 0.9, 2.0)), ['', '', '']),
+  ),
+  ids=('loss', 'metric', 'both', 'neither'),
+)
+def test_a_joined_rule_abandons_where_one_of_its_rules_does(seen, reasons):
+  verdicts, states = watch(JOINED, seen)
+  assert [v.reason for v in verdicts] == reasons
+  # Every part has its own state, and says its own numbers.
+  parts = [watch(rule, seen) for rule in JOINED.rules]
+  assert states == [(*each,) for each in zip(*(own for _, own in parts))]
+  of_each = zip(*([v.terms for v in said] for said, _ in parts))
+  assert [v.terms for v in verdicts] == [loss | way for loss, way in of_each]
+  assert tuple(verdicts[0].terms) == JOINED.columns
+
+
+def test_what_a_joined_rule_has_of_its_rules():
+  assert JOINED.columns == (
+    *('smoothed_loss', 'derivative', 'case1', 'case2', 'stopping'),
+    *('progress', 'best_progress', 'missing', 'to_come'),
+  )
+  assert JOINED.initial == (SmoothedLoss(), Progress.initial)
+  assert JOINED.judges_chain and JOINED.needs_target
+  assert not AnyOf((ChainLossRule(), NotFinite())).needs_target
+
+  class Own(SmoothedLossRule):
+    columns = ('own',)
+
+  assert not AnyOf((SmoothedLossRule(), Own())).judges_chain
+  changed = dataclasses.replace(JOINED, rules=[ChainLossRule(), Progress()])
+  assert changed == AnyOf((ChainLossRule(), Progress())) != JOINED
+  assert hash(changed) != hash(JOINED)
+
+
+@pytest.mark.parametrize(
+  ('rules', 'right'),
+  (
+    ((), 'a tuple of two or more rules'),
+    ((Progress(),), 'a tuple of two or more rules'),
+    (Progress(), 'a tuple of two or more rules'),
+    ((Progress(), SmoothedLoss()), 'an object such as Progress'),
+    ((Progress(), ChainLossRule), 'an object such as Progress'),
+    ((Progress(), SmoothedLossRule()), 'all judge the chain'),
+    ((Progress(), Progress(0.5)), 'rules that share no column'),
+  ),
+  ids=repr,
+)
+def test_rules_that_cannot_be_joined(rules, right):
+  with pytest.raises(ValueError, match=rf'^rules.*: must be .*{right}'):
+    AnyOf(rules)

@@ -15,7 +15,12 @@ from helpers.runs import PARAMS, devices_of, new_driver, newly_set_up
 from reset_cycles.core.checks import replaced_at
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cooldown, Cosine, Cycle, LinearWarmup
-from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.early_switching import (
+  AnyOf,
+  ChainLossRule,
+  Progress,
+  SmoothedLossRule,
+)
 from reset_cycles.optimizers.adamw import AdamW, Rms, RmsW
 from reset_cycles.optimizers.average import Averaged
 from reset_cycles.optimizers.muon import Muon
@@ -96,6 +101,11 @@ REFUSED = (
   (SmoothedLossRule, 'k', (0,), COUNT),
   (SmoothedLossRule, 'm', (1.5,), COUNT),
   *(
+    (ChainLossRule, name, (0.0, 1.1, NAN, 'much'), 'a number in (0, 1]')
+    for name in ('lam', 'k')
+  ),
+  (AnyOf, 'rules', ((), (Progress(),), Progress()), 'a tuple of two or more'),
+  *(
     (Progress, f.name, (-0.1, NAN, INF, 'much', True), right)
     for f in dataclasses.fields(Progress)
     for right in [
@@ -170,6 +180,10 @@ AHEAD = dataclasses.replace(
 PROGRESS = dataclasses.replace(
   DECIDED, switching=Progress(0.3, margin=0.1, gain=0.3)
 )
+BY_LOSS = dataclasses.replace(DECIDED, switching=ChainLossRule(k=0.1))
+JOINED = dataclasses.replace(
+  DECIDED, switching=AnyOf((BY_LOSS.switching, PROGRESS.switching))
+)
 TIMED = dataclasses.replace(DECIDED, horizon=TimeHorizon(), repeat=True)
 RELATIVE_PEAK = dataclasses.replace(PARAMS, relative_peak=RelativePeak())
 WARM = dataclasses.replace(PARAMS, cycles=(Cycle(warmup_factor=0.3),) * 2)
@@ -233,6 +247,8 @@ CHANGES = (
   (decisions, AHEAD, 'switching', {'m': 1}),
   (decisions, PROGRESS, 'switching', {'min_share': 0.9, 'margin': 0.5}),
   (decisions, PROGRESS, 'switching', {'gain': 0.9, 'window': 0.9}),
+  (decisions, BY_LOSS, 'switching', {'lam': 0.1, 'k': 0.9}),
+  (decisions, JOINED, 'switching', {'rules': JOINED.switching.rules[::-1]}),
   (decisions, TIMED, 'horizon', {'slack': 2.0, 'margin': 0.9}),
   (decisions, DECIDED, 'reset', {'alpha': 0.9, 'fade': 1.0}),
   (decisions, DECIDED, 'reset', {'expected': LinearWarmup()}),
@@ -292,6 +308,7 @@ def test_no_setting_is_missing_above():
   known = {(kind(p, name), f) for _, p, name, fs in CHANGES for f in fs}
   known |= {(SoftReset, 'scale')}  # the twin of tests/engine/test_control.py
   classes = (ScheduleParams, Cycle, SoftReset, SmoothedLossRule, Progress)
+  classes += (ChainLossRule, AnyOf)
   classes += (TimeHorizon, RelativePeak, SpectralPeak, AdamW, Cyclic)
   classes += (Averaged, RmsW, Muon, Rms)
   assert known == {

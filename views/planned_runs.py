@@ -81,6 +81,8 @@ def _check_length(plan: PlannedRun) -> None:
 
 def setting_text(setting: Any) -> str:
   """A setting in few words: its class, and the fields that are not defaults."""
+  if isinstance(setting, tuple):
+    return f'({", ".join(map(setting_text, setting))})'
   if not dataclasses.is_dataclass(setting):
     return str(setting)
   changed = [

@@ -13,7 +13,12 @@ from helpers.fakes import write_submission
 from reset_cycles.cli import own_parts
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cosine, Cycle
-from reset_cycles.early_switching import SmoothedLossRule, Verdict
+from reset_cycles.early_switching import (
+  AnyOf,
+  Progress,
+  SmoothedLossRule,
+  Verdict,
+)
 from reset_cycles.mini_algoperf.submission_loader import load_submission
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.peaks import RelativePeak
@@ -113,6 +118,19 @@ def test_an_own_part_inside_the_projects_is_tried():
   both = (Cycle(decay=Chained((Cosine(), own))),)
   with pytest.raises(ValueError, match=r'^Shape.__call__ returned None'):
     own_parts.rehearse(dataclasses.replace(THESIS, cycles=both))
+
+
+def test_an_own_rule_among_joined_ones_is_tried():
+  """With its own state, which is not that of the rules together."""
+
+  def joined(returned):
+    own = settings('Rule', 'observe', returned).switching
+    type(own).judges_chain = True
+    return dataclasses.replace(THESIS, switching=AnyOf((Progress(), own)))
+
+  own_parts.rehearse(joined((STATE, SAID)))
+  with pytest.raises(ValueError, match='^Rule.observe returned None: it must'):
+    own_parts.rehearse(joined(None))
 
 
 @pytest.mark.parametrize(

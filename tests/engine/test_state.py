@@ -7,9 +7,16 @@ import pytest
 from helpers.replay import config_of, make_params
 from reset_cycles.core.evaluation import Evaluation
 from reset_cycles.core.horizon import TimeHorizon
-from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.early_switching import (
+  AnyOf,
+  ChainLossRule,
+  Progress,
+  SmoothedLossRule,
+)
 from reset_cycles.engine import control as control_lib
 from reset_cycles.engine.state import from_words, to_words
+
+JOINED = AnyOf((ChainLossRule(), Progress()))
 
 
 def controls(count=40, **changes):
@@ -27,7 +34,9 @@ def controls(count=40, **changes):
   return [*found, control._replace(planned_end=2**53 - 1)]
 
 
-@pytest.mark.parametrize('rule', (SmoothedLossRule(), Progress()), ids=repr)
+@pytest.mark.parametrize(
+  'rule', (SmoothedLossRule(), Progress(), JOINED), ids=repr
+)
 def test_every_bit_comes_back(rule):
   found = controls(switching=rule, repeat=True)
   words = [to_words(control) for control in found]

@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from reset_cycles.early_switching import AnyOf, ChainLossRule, Progress
 from reset_cycles.engine.tuned import tuned, with_peak
 from reset_cycles.optimizers.adamw import AdamW
 from reset_cycles.optimizers.average import EMA
@@ -59,6 +60,7 @@ def test_without_hyperparameters_the_settings_stay():
     ('dropout_rate', 0.1, replace(SOFT_RESET, dropout_rate=0.1)),
     ('label_smoothing', 0.2, replace(SOFT_RESET, label_smoothing=0.2)),
     ('early_switching', False, replace(SOFT_RESET, early_switching=False)),
+    ('switching__window', 0.1, at(('switching', 'window'), 0.1)),
     (
       'warmup_factor',
       0.05,
@@ -73,6 +75,16 @@ def test_a_name_means_a_field(name, value, expected):
   given = collections.namedtuple('Hyperparameters', name)(value)
   assert tuned(SOFT_RESET, given) == expected != SOFT_RESET
   assert tuned(SOFT_RESET, {name: value}) == expected
+
+
+def test_a_field_of_joined_rules_is_that_of_the_first_that_has_it():
+  joined = lambda **fields: replace(
+    SOFT_RESET,
+    switching=AnyOf((ChainLossRule(), Progress(**fields))),
+  )
+  assert tuned(joined(), {'switching__window': 0.1}) == joined(window=0.1)
+  with pytest.raises(ValueError, match='switching__windo.*no such field'):
+    tuned(joined(), {'switching__windo': 0.1})
 
 
 def test_a_field_of_an_optimizer_inside_an_average():

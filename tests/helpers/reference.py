@@ -111,6 +111,15 @@ def stopping(rows, eps1, eps2, k, m):
   return case1, case2, case1 or case2
 
 
+def chain_stopping(rows, f, share):
+  """The same over a chain, of which a share f is over, with a share for k = m.
+
+  In each share of the rest there are as many rows as before.
+  """
+  whole = len(rows) / f
+  return stopping(rows, math.inf, 0.0, share * whole, share * whole)
+
+
 # Soft reset.
 
 

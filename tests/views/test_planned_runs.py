@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from helpers.runs import with_cycles
+from reset_cycles.early_switching import AnyOf, ChainLossRule, Progress
 from reset_cycles.research.thesis.settings import RUNS
 from reset_cycles.schedule_params import THESIS
 from reset_cycles.shapes.composed import WSD
@@ -19,6 +20,17 @@ def test_a_plan_with_what_is_no_rate_is_refused():
   params = with_cycles(RUNS['one_cycle'], decay=negative, warmup_factor=0.0)
   with pytest.raises(ValueError, match=r'learning rate of cycles\[0\]=.*-'):
     planned_runs.planned_rates(PlannedRun(20, params))
+
+
+def test_rules_that_are_joined_in_words():
+  rule = AnyOf((ChainLossRule(k=0.25), Progress()))
+  sentences = planned_runs.what_evaluations_decide(
+    dataclasses.replace(THESIS, switching=rule)
+  )
+  assert sentences[0] == (
+    'AnyOf(rules=(ChainLossRule(k=0.25), Progress)) may end a cycle early; the '
+    'next one then starts at once.'
+  )
 
 
 def test_cycles_of_three_peaks():

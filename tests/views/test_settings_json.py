@@ -8,6 +8,7 @@ import pytest
 
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cosine, Cycle
+from reset_cycles.early_switching import AnyOf, ChainLossRule, Progress
 from reset_cycles.engine.records import as_plain
 from reset_cycles.optimizers.average import EMA
 from reset_cycles.optimizers.momentum import Nesterov
@@ -31,6 +32,7 @@ ALL_KINDS = dataclasses.replace(
   repeat=True,
   relative_peak=RelativePeak(share=0.125),
   reset=FullReset(),
+  switching=AnyOf((ChainLossRule(lam=0.5), Progress(window=0.25))),
   horizon=TimeHorizon(),
 )
 
@@ -71,6 +73,14 @@ def test_only_the_fields_that_differ_from_the_settings_in_force(tmp_path):
     cycles=(dataclasses.replace(first, peak=0.5), Cycle(length=3.0)),
   )
   assert read_file(path, THESIS) == (None, expected)
+
+
+def test_one_of_the_rules_that_are_joined(tmp_path):
+  path = tmp_path / 'params.json'
+  path.write_text('{"switching": {"rules": [{"k": 0.5}, {}]}}')
+  rules = ChainLossRule(lam=0.5, k=0.5), Progress(window=0.25)
+  changed = dataclasses.replace(ALL_KINDS, switching=AnyOf(rules))
+  assert read_file(path, ALL_KINDS) == (None, changed)
 
 
 CYCLES = [{'class': 'Cycle'}]
