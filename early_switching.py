@@ -139,6 +139,15 @@ def _stopping(
   return Verdict(reason, dict(zip(SmoothedLossRule.columns, numbers)))
 
 
+def logged_beside(rule: SwitchingRule) -> SmoothedLossRule | None:
+  """S(t) with the thesis' numbers, which a run logs; None if the rule has it.
+
+  It judges each cycle by itself, and is never heard.
+  """
+  thesis = SmoothedLossRule()
+  return None if {*thesis.columns} & {*rule.columns} else thesis
+
+
 @dataclasses.dataclass(frozen=True)
 class ChainLossRule(Checked, SwitchingRule):
   """The thesis' S(t) over a chain of cycles, without a scale of its own.

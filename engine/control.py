@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..core.chain import MOST_STEPS
 from ..core.evaluation import Evaluation, Way
-from ..early_switching import Context, Verdict
+from ..early_switching import Context, SmoothedLoss, Verdict, logged_beside
 from ..soft_reset import FULL, ResetPlan
 from .events import Row, clock_event, event, start_event
 from .hints import hints
@@ -109,19 +109,20 @@ def transition(
      end is moved if evaluations are no longer expected there.
   """
   before = control
-  control, events, reason = taken_in(control, evaluations, config)
+  control, events, verdict = taken_in(control, evaluations, config)
   is_finite = math.isfinite(control.last.loss)
   has_diverged = control.num_evaluations > 0 and not is_finite
-  if reason and _may_abandon(control, step, config, has_diverged):
+  if verdict.reason and _may_abandon(control, step, config, has_diverged):
     stops = control.num_early_stops + 1
     control = control._replace(num_early_stops=stops)
     abandon = event(
       'abandon',
       control,
-      reason=reason,
+      reason=verdict.reason,
       num_early_stops=stops,
       metric=control.last.metric,
       metric_step=control.last.step,
+      **verdict.terms,
     )
     ended = Ended(control, [*events, abandon], is_early=True)
     following = following_cycle(control, step, config, has_failed=True)
@@ -149,9 +150,12 @@ def transition(
 
 def taken_in(
   control: Control, evaluations: Sequence[Evaluation], config: RunConfig
-) -> tuple[Control, list[Row], str]:
-  """The control, an event per evaluation, and the first verdict's reason."""
-  events, reason = list[Row](), ''
+) -> tuple[Control, list[Row], Verdict]:
+  """The control, an event per evaluation, and the first verdict with a reason.
+
+  Without one the verdict is empty.
+  """
+  events, first = list[Row](), Verdict('', {})
   for evaluation in evaluations:
     before = control
     control, verdict = observe(before, evaluation, config)
@@ -161,8 +165,8 @@ def taken_in(
     events.append(event('evaluation', control, **numbers))
     warnings = hints(before, control, config)
     events += [event('warning', control, reason=why) for why in warnings]
-    reason = reason or verdict.reason
-  return control, events, reason
+    first = first if first.reason else verdict
+  return control, events, first
 
 
 def observe(
@@ -170,6 +174,7 @@ def observe(
 ) -> tuple[Control, Verdict]:
   """The control after an evaluation, and the verdict on the current cycle.
 
+  Its terms are the rule's and, if they have none of S(t), those of S(t).
   Whatever the rule says, a loss that is not finite is a reason to abandon. A
   late evaluation of an earlier cycle is used for the intervals only. The way to
   the target begins at the first evaluation whose metric is finite.
@@ -177,7 +182,8 @@ def observe(
   rule, horizon = config.settings.switching, config.settings.horizon
   is_known = math.isfinite(control.first.metric)
   first = control.first if is_known else evaluation
-  switching, verdict = control.switching, Verdict('', {})
+  switching, smoothed = control.switching, control.smoothed
+  verdict = Verdict('', {})
   is_of_cycle = evaluation.step > control.start or control.cycle == 1
   if is_of_cycle:
     start, end = control.start, control.end
@@ -188,6 +194,9 @@ def observe(
     untrained = first._replace(metric=metric)
     context = Context(share, config.target, untrained)
     switching, verdict = rule.observe(switching, evaluation, context)
+    if beside := logged_beside(rule):
+      smoothed, logged = beside.observe(smoothed, evaluation, context)
+      verdict = verdict._replace(terms={**verdict.terms, **logged.terms})
     if not math.isfinite(evaluation.loss):
       verdict = verdict._replace(reason='loss is not finite')
   intervals = control.intervals.after(control.last, evaluation)
@@ -203,6 +212,7 @@ def observe(
     first=first,
     best=_better(control.best, evaluation, config.target.rises),
     switching=switching,
+    smoothed=smoothed,
     intervals=intervals,
     planned_end=planned_end,
   ), verdict
@@ -293,6 +303,7 @@ def _followed(
     num_evaluations=0,
     chain_start=step if is_full else following.chain_start,
     switching=rule.initial if is_judged_anew else following.switching,
+    smoothed=SmoothedLoss(),
   )
   reset_event = event(
     'reset',

@@ -22,6 +22,7 @@ import numpy as np
 from absl import logging
 
 from ..core.chain import Chain
+from ..early_switching import logged_beside
 from .events import Row
 from .picture import Piece, drawn, pieces_of
 
@@ -30,7 +31,7 @@ SETTINGS = 'schedule_params.json'
 PICTURE = 'lr_schedule.png'
 # To write a file: each failure means that another process began to write it.
 _ATTEMPTS = 9
-# The columns of every run. The switching rule adds its own.
+# The columns of every run. The switching rule adds its own, or S(t) beside it.
 COLUMNS = (
   *('global_step', 'event', 'cycle', 'setting', 'reason', 'cycle_end', 'pace'),
   *('anchor_nominal', 'rate_factor', 'peak_value', 'evaluation', 'loss'),
@@ -92,7 +93,9 @@ class Records:
     self.folder: pathlib.Path | None = None  # None if nothing is written there
     self._logger: Any = None
     self._failed: set[str] = set()
-    self._columns = [*COLUMNS, *settings.switching.columns]
+    beside = logged_beside(settings.switching)
+    logged = beside.columns if beside else ()
+    self._columns = [*COLUMNS, *settings.switching.columns, *logged]
     written = {'step_hint': step_hint, 'schedule_params': as_plain(settings)}
     self._settings = json.dumps(written, indent=2, default=described) + '\n'
     self._chain = chain

@@ -18,6 +18,7 @@ from ..core.checks import check
 from ..core.clock import CycleClock, anchored_clock, packed
 from ..core.evaluation import Evaluation, Target
 from ..core.horizon import Intervals
+from ..early_switching import SmoothedLoss
 from ..schedule_params import ScheduleParams
 
 
@@ -73,6 +74,7 @@ class Control(NamedTuple):
   first: Evaluation = Evaluation()  # of the run with a finite metric, or any
   best: Evaluation = Evaluation()  # of the stage, by the metric
   switching: Any = ()  # state of the switching rule
+  smoothed: SmoothedLoss = SmoothedLoss()  # of S(t) beside it, if it is logged
   intervals: Intervals = Intervals()  # between evaluations
   fingerprint: Fingerprint = Fingerprint()  # of the chain, as the stage began
 

@@ -19,6 +19,7 @@ from reset_cycles.early_switching import (
   Progress,
   SmoothedLoss,
   SmoothedLossRule,
+  logged_beside,
 )
 
 DATA = pathlib.Path(__file__).parent / 'data'
@@ -461,3 +462,11 @@ def test_what_a_joined_rule_has_of_its_rules():
 def test_rules_that_cannot_be_joined(rules, right):
   with pytest.raises(ValueError, match=rf'^rules.*: must be .*{right}'):
     AnyOf(rules)
+
+
+def test_which_s_of_t_is_logged_beside_a_rule():
+  """The thesis', where the rule has none of its own."""
+  thesis = SmoothedLossRule(lam=0.7, eps1=0.01, eps2=0.01, k=9, m=9)
+  assert logged_beside(Progress()) == logged_beside(NotFinite()) == thesis
+  for rule in (SmoothedLossRule(eps1=9.0), ChainLossRule(), JOINED):
+    assert logged_beside(rule) is None

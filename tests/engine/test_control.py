@@ -20,7 +20,13 @@ from helpers.replay import (
 from reset_cycles.core.evaluation import Evaluation, Target
 from reset_cycles.core.horizon import TimeHorizon
 from reset_cycles.core.schedules import Cycle
-from reset_cycles.early_switching import Progress, SmoothedLossRule
+from reset_cycles.early_switching import (
+  AnyOf,
+  ChainLossRule,
+  NotFinite,
+  Progress,
+  SmoothedLossRule,
+)
 from reset_cycles.engine import control as control_lib
 from reset_cycles.engine.state import clock_of, from_words, to_words
 from reset_cycles.soft_reset import (
@@ -341,6 +347,75 @@ def test_a_target_out_of_reach_costs_one_chain():
   )
 
 
+def test_the_event_names_which_of_the_rules_abandons_and_its_numbers():
+  """The loss stands still. .2 of a chain of 120 * 4 / 31 evaluations are 3.1.
+
+  At 41, .34 of the chain are over: the fifth evaluation, 4 after the minimum.
+  Of this metric so much may still come that progress is silent.
+  """
+  rules = ChainLossRule(lam=1.0), Progress(gain=1.5)
+  seen = (1, 11, 21, 31, 41)
+  losses = dict(zip(seen, (8.0, 9.0, 9.0, 9.0, 9.0)))
+  events, *_ = judged(
+    (1.0,), seen, losses=losses, switching=AnyOf(rules), until=42
+  )
+  [abandon] = [e for e in events if e['event'] == 'abandon']
+  assert abandon == {
+    **{'global_step': 41, 'event': 'abandon', 'cycle': 1},
+    'reason': 'ChainLossRule: minimum out of reach',
+    **{'num_early_stops': 1, 'metric': 0.1, 'metric_step': 41},
+    **{'smoothed_loss': 9.0, 'derivative': 0.0, 'case1': 0, 'case2': 1},
+    **{'stopping': 1, 'progress': 1 - 0.9, 'best_progress': 1 - 0.9},
+    **{'missing': 0.9, 'to_come': 0.08 + 1.5 * (1 - 41 / 120)},
+  }
+  names = ('case2', 'stopping')
+  assert of(events, 'evaluation', *names) == [
+    *((step, 0, 0) for step in seen[:-1]),
+    (41, 1, 1),
+  ]
+
+
+def test_a_chains_loss_is_that_of_all_its_cycles():
+  """l = L: the minimum of the first cycle stays that of the second one.
+
+  The chain of 12 steps has an evaluation a step: .25 of it are 3. Without a
+  horizon the next cycle follows, and is judged by that minimum, too.
+  """
+  losses = (8.0, 4.0, 2.0, 2.0, 5.0, 5.0, 5.0, 5.0)
+  seen = [(t, loss, 0.1) for t, loss in enumerate(losses, start=1)]
+  rule = ChainLossRule(1.0, 0.25)
+  params = make_params(switching=rule, reset=Cyclic())
+  events, *_ = replay(params, 6, seen, until=9)
+  assert story(events) == (
+    '0 start 1 4, 4 reset 2, 4 start 2 8, 6 abandon 2 minimum out of reach, '
+    '6 reset 3, 6 start 3 12, 7 abandon 3 minimum out of reach, 7 finish 3'
+  )
+
+
+def test_s_of_t_is_logged_beside_a_rule_that_has_none():
+  """In every cycle anew, and not heard; the thesis' lambda is .7."""
+  losses = (1.0, 2.0, 2.0, 2.0, 9.0, 9.0)
+  seen = [(t, loss, 0.9) for t, loss in enumerate(losses, start=1)]
+  for rule in (NotFinite(), Progress()):
+    params = make_params(switching=rule, reset=Cyclic())
+    events, *_ = replay(params, 6, seen, until=7)
+    assert story(events) == '0 start 1 4, 4 reset 2, 4 start 2 8'
+    found = of(events, 'evaluation', 'smoothed_loss', 'derivative', 'stopping')
+    np.testing.assert_allclose(
+      found,
+      [
+        (1, 1.0, 0.0, 0),
+        (2, 1.7, 0.7, 1),
+        (3, 1.91, 0.21, 1),
+        (4, 1.973, 0.063, 1),
+        (5, 9.0, 0.0, 0),
+        (6, 9.0, 0.0, 0),
+      ],
+      rtol=1e-12,
+      atol=1e-12,
+    )
+
+
 @pytest.mark.parametrize('seed', range(40))
 def test_the_model_of_a_runs_end_comes_from_at_least_half_of_it(seed):
   """Whatever the evaluations, as long as they are finite."""
@@ -350,8 +425,9 @@ def test_the_model_of_a_runs_end_comes_from_at_least_half_of_it(seed):
   rules = (
     SmoothedLossRule(eps1=1e-3, m=1, k=1),
     Progress(margin=0.0, gain=0.0),
+    ChainLossRule(lam=1.0, k=0.01),
   )
-  rule = rules[seed % 2]
+  rule = rules[seed % 3]
   events, *_ = judged((1.0,), seen, losses=losses, switching=rule, until=120)
   begun = [step for step, *_ in of(events, 'abandon')]
   assert begun and max(begun) <= 60

@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from helpers import loops
+from reset_cycles.early_switching import ChainLossRule
 from reset_cycles.loop import LOOP, Cycles
 from reset_cycles.schedule_params import SOFT_RESET, THESIS
 
@@ -51,6 +52,37 @@ def test_by_default_a_model_that_is_not_finite_is_replaced():
   assert events[2].numbers['tau'] == 1
   for leaf in jax.tree_util.tree_leaves(state.params):
     assert np.all(np.isfinite(leaf))
+
+
+def test_a_loop_that_has_only_a_loss_begins_anew_where_it_stands_still():
+  """S(t) alone, without a target; the metric is the loss.
+
+  Of 20 evaluations .175 are 3.5. That of step 4, the second, has the minimum.
+  """
+  settings = dataclasses.replace(LOOP, switching=ChainLossRule(1.0, k=0.175))
+  cycles = make(settings=settings, rises=False)
+  losses = {2: 8.0, 4: 4.0, 6: 5.0, 8: 5.0, 10: 5.0, 12: 5.0}
+  seen = {step: (loss, loss) for step, loss in losses.items()}
+  _, tape = loops.train(cycles, loops.start(cycles), seen, 0, 13)
+  assert kinds(tape)[-3:] == [
+    *((12, 'abandon'), (12, 'reset'), (12, 'cycle_start')),
+  ]
+  abandon, reset, start = tape[-3:]
+  assert abandon.reason == 'minimum out of reach'
+  terms = ('smoothed_loss', 'derivative', 'case1', 'case2', 'stopping')
+  assert [abandon.numbers[name] for name in terms] == [5.0, 0.0, 0, 1, 1]
+  assert reset.numbers['tau'] == 1
+  assert start.numbers['rate_factor'] == 0.5
+
+
+def test_s_of_t_is_among_the_numbers_of_every_evaluation():
+  """The thesis', by default, as if L of .5 followed on 1: .7 * .5 + .3."""
+  cycles = make()
+  seen = {2: (1.0, 0.1), 4: (0.5, 0.2)}
+  _, tape = loops.train(cycles, loops.start(cycles), seen, 0, 5)
+  found = [e.numbers for e in tape if e.kind == 'evaluation']
+  assert [n['smoothed_loss'] for n in found] == [1.0, pytest.approx(0.65)]
+  assert [n['stopping'] for n in found] == [0, 0]
 
 
 @pytest.mark.parametrize('settings', [LOOP, SOFT_RESET, THESIS])
@@ -245,7 +277,7 @@ def test_a_second_run_begins_anew():
     ),
     (
       {'settings': SOFT_RESET, 'target': 0.8},
-      r'shape of state.opt_state.control=\(90,\): must be \(94,\)',
+      r'shape of state.opt_state.control=\(100,\): must be \(104,\)',
     ),
   ],
 )
