@@ -286,9 +286,13 @@ class AnyOf(Checked, SwitchingRule):
 
   rules: Annotated[tuple[SwitchingRule, ...], _check_rules]
 
+  # What other rules have in their class depends on the rules here.
+  judges_chain: ClassVar[bool]
+  initial: ClassVar[tuple[Any, ...]]
+  columns: ClassVar[tuple[str, ...]]
+
   def __post_init__(self) -> None:
     super().__post_init__()
-    # What other rules have in their class depends on the rules here.
     for name, value in {
       'needs_target': any(rule.needs_target for rule in self.rules),
       'judges_chain': self.rules[0].judges_chain,

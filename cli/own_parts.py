@@ -63,7 +63,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
   must_be = 'a state like `initial` and a Verdict: a text, numbers by `columns`'
   context = Context(0.5, target, seen)
   for own in _own(rule, 'observe'):
-    is_judged = functools.partial(_is_judged, own)
+    is_judged = functools.partial(_is_judged, own, tree_structure(own.initial))
     _try(own, 'observe', is_judged, must_be, own.initial, seen, context)
   is_plan = lambda answer: (
     isinstance(answer, ResetPlan) and _is_share(answer.tau)
@@ -111,12 +111,11 @@ def _own(part: Any, method: str) -> Iterator[Any]:
     yield from _own(list(vars(part).values()), method)
 
 
-def _is_judged(rule: Any, answer: Any) -> bool:
+def _is_judged(rule: Any, like: Any, answer: Any) -> bool:
   """Whether a rule may answer so: a state like its first one, and a Verdict."""
   if not isinstance(answer, tuple) or len(answer) != 2:
     return False
   state, verdict = answer
-  like: Any = tree_structure(rule.initial)
   return (
     isinstance(verdict, Verdict)
     and isinstance(verdict.reason, str)

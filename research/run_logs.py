@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,6 +28,14 @@ def read(path: pathlib.Path, columns: Sequence[str]) -> list[dict[str, str]]:
       f'{",".join(columns)}.'
     )
   return rows
+
+
+def speakers(reason: str) -> str:
+  """Which of joined rules have abandoned a chain, by the event's reason.
+
+  Such as 'ChainLossRule and Progress'; of a rule by itself, its reason.
+  """
+  return ' and '.join(re.findall(r'(\w+): ', reason)) or reason
 
 
 def append(

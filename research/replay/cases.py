@@ -1,6 +1,6 @@
 """The result of trials one after the other, each until a rule abandons it.
 
-The README of `studies.real_runs` defines groups, cases, budgets and figures.
+README.md defines groups, cases, budgets and figures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .recorded import RecordedRun
-from .rules import Rule, abandoned_at
+from .rules import EVERYTHING, End, Rule, Sight, abandoned_at
 
 # (board, ruleset) with several trials per submission; 'logs': a user's folder.
 _SOURCES = {('v05', 'external'), ('logs', 'external')}
@@ -26,22 +26,22 @@ class Judged(NamedTuple):
   """A run, and the evaluation at which a rule abandons it."""
 
   run: RecordedRun
-  end: int  # its index; the number of evaluations if it comes to its own end
+  end: End
 
   @property
   def reaches(self) -> bool:
     """Whether the target is reached before the run is abandoned."""
-    return self.run.reached is not None and self.run.reached <= self.end
+    return self.run.reached is not None and self.run.reached <= self.end.at
 
   @property
   def is_false_alarm(self) -> bool:
     """Whether a run is abandoned that would reach its target."""
-    return self.run.reached is not None and self.end < self.run.reached
+    return self.run.reached is not None and self.end.at < self.run.reached
 
   @property
   def seconds(self) -> float:
     """The seconds until the target, or until the run is abandoned or ends."""
-    last = min(self.end, self.run.step.size - 1)
+    last = min(self.end.at, self.run.step.size - 1)
     return float(self.run.seconds[self.run.reached if self.reaches else last])
 
 
@@ -75,9 +75,11 @@ class Replayed(NamedTuple):
   groups: Sequence[Group]
 
 
-def replay(runs: Sequence[RecordedRun], rule: Rule) -> Replayed:
+def replay(
+  runs: Sequence[RecordedRun], rule: Rule, sight: Sight = EVERYTHING
+) -> Replayed:
   """Finds where a rule abandons every run."""
-  judged = [Judged(run, abandoned_at(rule, run)) for run in runs]
+  judged = [Judged(run, abandoned_at(rule, run, sight)) for run in runs]
   groups = [
     Group(trials, seconds_in_a_row(trials))
     for trials in trials_of_groups(judged)
@@ -93,7 +95,7 @@ def comparable(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     if (run.board, run.ruleset) in _SOURCES
     and run.step.size >= _LEAST_EVALUATIONS
   ]
-  if not trials_of_groups([Judged(run, 0) for run in found]):
+  if not trials_of_groups([Judged(run, End(0)) for run in found]):
     raise ValueError(
       'there is nothing to replay: there must be at least four trials of one '
       'submission, study and workload, with three evaluations each.'

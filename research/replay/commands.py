@@ -7,7 +7,7 @@ import pathlib
 import click
 
 from ...console import errors
-from ...console.flags import FOLDER, command, option
+from ...console.flags import COUNT, FOLDER, command, option, switch
 
 
 @command
@@ -19,7 +19,14 @@ from ...console.flags import FOLDER, command, option
 @option(
   'logs', "Folder of the benchmark's logs, in place of recorded runs.", FOLDER
 )
-def replay(rule: tuple[str, ...], logs: pathlib.Path | None) -> None:
+@option('evaluations', 'That a rule sees of a whole run. Default: all.', COUNT)
+@switch('first_half', 'A rule is heard in the first half of a run only.')
+def replay(
+  rule: tuple[str, ...],
+  logs: pathlib.Path | None,
+  evaluations: int | None,
+  first_half: bool,
+) -> None:
   """Judges switching rules on recorded runs.
 
   The trials of a study follow one another, each until the rule ends it. What
@@ -30,10 +37,11 @@ def replay(rule: tuple[str, ...], logs: pathlib.Path | None) -> None:
   with errors.ended_by_signals():
     from . import cases, rules, tables
     from . import recorded as reading
+  sight = rules.Sight(evaluations, first_half)
   wanted = [rules.read_rule(r) for r in dict.fromkeys(rule or rules.BUILT_IN)]
   found = reading.read_logs(logs) if logs else reading.read_runs()
   recorded = cases.comparable(found)
-  shown = [cases.replay(recorded, one) for one in wanted]
+  shown = [cases.replay(recorded, one, sight) for one in wanted]
   print('\n'.join(tables.lines(tables.figures(shown, tables.BUDGETS))))
 
 

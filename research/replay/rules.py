@@ -12,10 +12,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...core.checks import did_you_mean
 from ...core.evaluation import Evaluation
 from ...core.evaluation import Target as RunTarget
 from ...early_switching import (
+  AnyOf,
+  ChainLossRule,
   Context,
   Progress,
   SmoothedLossRule,
@@ -24,7 +28,7 @@ from ...early_switching import (
 from ...views import settings_json
 from .recorded import RecordedRun
 
-BUILT_IN = ('never', 'thesis', 'progress', 'oracle')
+BUILT_IN = ('never', 'thesis', 'progress', 'loss', 'either', 'oracle')
 _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
   # Lets every run come to its end.
   'never': lambda run: run.step.size,
@@ -34,6 +38,8 @@ _YARDSTICKS: Mapping[str, Callable[[RecordedRun], int]] = {
 _KINDS: Mapping[str, SwitchingRule] = {
   'thesis': SmoothedLossRule(),
   'progress': Progress(),
+  'loss': ChainLossRule(),
+  'either': AnyOf((ChainLossRule(), Progress())),
 }
 
 
@@ -44,12 +50,32 @@ class Rule(NamedTuple):
   ends: SwitchingRule | str  # what ends trials
 
 
+class Sight(NamedTuple):
+  """What a rule sees of a run, and until when it is heard."""
+
+  evaluations: int | None = None  # of a whole run; None: as many as there are
+  first_half: bool = False  # of a run only, as in a timed one
+
+
+EVERYTHING = Sight()
+
+
+class End(NamedTuple):
+  """Where a rule abandons a run, and why."""
+
+  at: int  # index of the evaluation; the number of evaluations if it never does
+  reason: str = ''  # empty if the run ends without the rule
+
+
 def in_words(given: Any) -> str:
   """A rule, as it was given, as pictures and tables call it."""
-  if isinstance(given, str):
-    return given
-  listed = (f'{key}={value}' for key, value in given.items() if key != 'name')
-  return f'{given["name"]}({", ".join(listed)})'
+  if isinstance(given, list):
+    return f'[{", ".join(map(in_words, given))}]'
+  if not isinstance(given, dict):
+    return f'{given}'
+  fields = given.items()
+  listed = (f'{key}={in_words(v)}' for key, v in fields if key != 'name')
+  return f'{given.get("name", "")}({", ".join(listed)})'
 
 
 def read_rule(text: str) -> Rule:
@@ -79,26 +105,42 @@ def read_rule(text: str) -> Rule:
   return Rule(given, settings_json.from_plain(fields, kind, f'--rule={name}'))
 
 
-def abandoned_at(rule: Rule, run: RecordedRun) -> int:
+def seen_of(run: RecordedRun, evaluations: int | None) -> list[int]:
+  """Indices of the evaluations that a rule sees.
+
+  Of n in a whole run, the first one at or after each n-th part of it: with the
+  share f, one for each value of floor(n f). None: all of them.
+  """
+  if evaluations is None:
+    return list(range(run.step.size))
+  # A share that is meant to be a whole number of parts may be just below it.
+  parts = np.floor(evaluations * run.share + 1e-9)
+  return np.unique(parts, return_index=True)[1].tolist()
+
+
+def abandoned_at(
+  rule: Rule, run: RecordedRun, sight: Sight = EVERYTHING
+) -> End:
   """The evaluation at which a run, which has at least one, is abandoned.
 
-  Returns:
-    Its index; the number of evaluations if that never happens. Under a
-    switching rule, a loss that is missing or not finite ends the run, whatever
-    the rule says.
+  Under a switching rule, a loss that is missing or not finite ends the run,
+  whatever the rule says.
   """
   switching = rule.ends
   if isinstance(switching, str):
-    return _YARDSTICKS[switching](run)
+    return End(_YARDSTICKS[switching](run))
   state, target = switching.initial, RunTarget(*run.workload.target)
   columns = (run.step, run.loss, run.metric, run.seconds, run.share)
-  rows = zip(*(column.tolist() for column in columns))
+  rows = list(zip(*(column.tolist() for column in columns)))
   first = None
-  for index, (step, loss, metric, seconds, share) in enumerate(rows):
+  for index in seen_of(run, sight.evaluations):
+    step, loss, metric, seconds, share = rows[index]
     evaluation = Evaluation(int(step), loss, metric, seconds)
     first = first or evaluation
     context = Context(share, target, first)
     state, verdict = switching.observe(state, evaluation, context)
-    if verdict.reason or not math.isfinite(loss):
-      return index
-  return run.step.size
+    if not math.isfinite(loss):
+      return End(index)
+    if verdict.reason and not (sight.first_half and share > 0.5):
+      return End(index, verdict.reason)
+  return End(run.step.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...views.text_table import table_lines
+from .. import run_logs
 from .cases import Replayed
 from .rules import in_words
 
@@ -26,11 +28,13 @@ def figures(
   Returns:
     One object per rule and budget. `reached` is a share of the cases, `time`
     the mean share of the budget, `reaching` the number of runs that reach their
-    target when none is abandoned.
+    target when none is abandoned, and `spoke` who abandoned how many runs.
   """
   found = []
   for one, budget in itertools.product(shown, budgets):
     cases = [case for group in one.groups for case in group.cases(budget)]
+    reasons = [j.end.reason for j in one.judged if j.end.reason]
+    speakers = map(run_logs.speakers, reasons)
     reached, time = np.mean(cases, axis=0).tolist()
     found.append(
       {
@@ -41,6 +45,7 @@ def figures(
         'time': time,
         'false_alarms': sum(j.is_false_alarm for j in one.judged),
         'reaching': sum(j.run.reached is not None for j in one.judged),
+        'spoke': dict(collections.Counter(sorted(speakers))),
       }
     )
   return found
@@ -52,6 +57,8 @@ def lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
   def cell(name: str, value: Any) -> str:
     if name in ('reached', 'time'):
       return f'{value:.3f}'
+    if name == 'spoke':
+      return ', '.join(f'{who} {count}' for who, count in value.items())
     return in_words(value) if name == 'rule' else f'{value}'
 
   rows = [[name.replace('_', ' ') for name in found[0]]]

@@ -5,11 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from reset_cycles.early_switching import Verdict
+from reset_cycles.early_switching import (
+  AnyOf,
+  ChainLossRule,
+  Progress,
+  Verdict,
+)
 from reset_cycles.research.replay import cases, rules, tables
 from reset_cycles.research.replay import recorded as reading
 from reset_cycles.research.replay.recorded import RecordedRun, RecordedWorkload
-from reset_cycles.research.replay.rules import Rule, read_rule
+from reset_cycles.research.replay.rules import End, Rule, Sight, read_rule
 from reset_cycles.views.run_files import MetricTarget
 
 NAN = math.nan
@@ -52,7 +57,7 @@ def make_run(seconds, metric, loss=None, trial=1, workload=RISING, **changes):
 
 
 def end(text, run):
-  return rules.abandoned_at(read_rule(text), run)
+  return rules.abandoned_at(read_rule(text), run).at
 
 
 REACHES = make_run([10, 20, 30, 40], [0.2, 0.5, 1.0, 0.9])
@@ -81,7 +86,7 @@ def test_what_a_rule_is_told():
 
   run = make_run([10, 30], [4.0, 2.0], [3.0, 2.5], workload=FALLING)
   run = run._replace(step=run.step * 2)
-  assert rules.abandoned_at(Rule('x', Listening()), run) == 1
+  assert rules.abandoned_at(Rule('x', Listening()), run) == (1, 'enough')
   first, target = (20, 3.0, 4.0, 10.0), ('wer', 1.0, False)
   assert seen == [
     (first, (0.2, target, first)),
@@ -124,6 +129,57 @@ def test_rules_that_are_none(text, message):
     read_rule(text)
 
 
+def test_a_rule_that_is_joined_from_the_command_line():
+  text = '{"name": "either", "rules": [{"k": 0.5}, {"window": 0.25}]}'
+  rule = read_rule(text)
+  assert rule.ends == AnyOf((ChainLossRule(k=0.5), Progress(window=0.25)))
+  said = rules.in_words(rule.given)
+  assert said == 'either(rules=[(k=0.5), (window=0.25)])'
+
+
+def test_which_evaluations_a_thinned_run_has():
+  """Of ten: the first one at or after each tenth of the run's 100 steps."""
+  run = make_run([0, 4, 9, 10, 11, 29, 30, 35, 39, 100], [0] * 10)
+  assert rules.seen_of(run, 10) == [0, 3, 5, 6, 9]
+  assert rules.seen_of(run, 1) == [0, 9]
+  assert rules.seen_of(run, None) == [*range(10)]
+
+
+def test_a_rule_is_heard_in_the_first_half_only():
+  """A half of the run, 50 of 100 seconds, still counts."""
+  rule = read_rule('{"name": "progress", "min_share": 0.45}')
+  for seconds, found in (
+    ([10, 50, 60], End(1, 'target out of reach')),
+    ([10, 51, 60], End(3)),
+  ):
+    run = make_run(seconds, [0.1] * 3)
+    assert rules.abandoned_at(rule, run, Sight(first_half=True)) == found
+  # A loss that is not finite ends a run at any time.
+  run = make_run([10, 90], [0.1] * 2, [1.0, NAN])
+  assert rules.abandoned_at(rule, run, Sight(first_half=True)) == End(1)
+
+
+def test_who_speaks_first():
+  """At 30 of 100 seconds .9 are missing, and .08 + .3 * .7 may come.
+
+  Of 10 evaluations .19 are 1.9: the third one is 2 after the minimum.
+  """
+  rises = [2.0, 3.0, 4.0, 5.0]
+  runs = [
+    make_run([10, 20, 30, 40], [0.1] * 4, rises, trial=1),
+    make_run([10, 20, 30, 40], [0.1] * 4, trial=2),
+    make_run([10, 20, 30, 40], [0.9] * 4, rises, trial=3),
+    make_run([10, 20, 30, 40], [0.9] * 4, rises[::-1], trial=4),
+  ]
+  text = '{"name": "either", "rules": [{"k": 0.19}, {}]}'
+  first, _ = tables.figures(replayed(runs, text), [1.5, 3.0])
+  assert first['spoke'] == {'ChainLossRule': 1, 'ChainLossRule and Progress': 2}
+  alone, _ = tables.figures(replayed(runs, 'progress'), [1.5, 3.0])
+  assert alone['spoke'] == {'target out of reach': 2}
+  words = tables.lines([first])[1]
+  assert words.endswith('ChainLossRule 1, ChainLossRule and Progress 2')
+
+
 TIMES = [10, 20, 40, 80]
 GOOD = make_run(TIMES, [0.3, 0.6, 0.9, 1.0], trial=1)
 SLOW = make_run(TIMES, [0.4, 0.5, 0.6, 0.7], trial=2)
@@ -138,12 +194,14 @@ def replayed(runs, *texts):
 
 
 def test_the_evaluation_that_reaches_the_target_counts_if_it_is_abandoned():
-  judged = cases.Judged(REACHES, 2)
+  judged = cases.Judged(REACHES, End(2))
   assert (judged.reaches, judged.is_false_alarm) == (True, False)
 
 
 def test_trials_are_in_the_order_of_their_numbers():
-  judged = [cases.Judged(make_run([1], [0], trial=i), 0) for i in (10, 2, 1, 9)]
+  judged = [
+    cases.Judged(make_run([1], [0], trial=i), End(0)) for i in (10, 2, 1, 9)
+  ]
   [trials] = cases.trials_of_groups(judged)
   assert [one.run.trial[6:] for one in trials] == ['1', '2', '9', '10']
 
@@ -154,6 +212,7 @@ def test_figures_of_a_rule():
   assert never == {
     'rule': 'never', 'budget': 1.4, 'cases': 4, 'reached': 0.25,
     'time': pytest.approx((80 / 140 + 3) / 4), 'false_alarms': 0, 'reaching': 1,
+    'spoke': {},
   }  # fmt: skip
   words = tables.lines(found)[1].split()
   assert words == ['never', '1.4', '4', '0.250', '0.893', '0', '1']
@@ -162,7 +221,8 @@ def test_figures_of_a_rule():
 def test_the_figures_of_the_shipped_runs():
   runs = reading.read_runs()
   in_force = '{"name": "progress", "window": 0.06}'  # of MUON
-  shown = replayed(runs, *rules.BUILT_IN, in_force)
+  names = ('never', 'thesis', 'progress', 'oracle')
+  shown = replayed(runs, *names, in_force)
   assert [
     (
       rules.in_words(o['rule']),
@@ -184,3 +244,17 @@ def test_the_figures_of_the_shipped_runs():
     ('progress(window=0.06)', 1.5, '0.6170', '0.6433', 1),
     ('progress(window=0.06)', 3.0, '0.8174', '0.4527', 1),
   ]
+
+
+def test_the_figures_of_the_rule_in_force_at_38_evaluations():
+  """In the first half of a run, the median of which has 72 evaluations."""
+  rule = read_rule('{"name": "either", "rules": [{}, {"window": 0.06}]}')
+  sight = Sight(evaluations=38, first_half=True)
+  runs = cases.comparable(reading.read_runs())
+  found = tables.figures([cases.replay(runs, rule, sight)], tables.BUDGETS)
+  assert [f'{one["reached"]:.3f}' for one in found] == ['0.621', '0.822']
+  assert found[0]['false_alarms'] == 5
+  assert found[0]['spoke'] == {
+    **{'ChainLossRule': 98, 'Progress': 135},
+    'ChainLossRule and Progress': 6,
+  }
