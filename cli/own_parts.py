@@ -85,7 +85,7 @@ def rehearse(settings: ScheduleParams | None) -> None:
   for method, arguments in (('direction', (step,)), ('build', (step,))):
     _try(optimizer, method, is_optax, must_be, *arguments)
   trained = {'w': np.ones(2, np.float32)}
-  like = tree_structure(trained)
+  like: Any = tree_structure(trained)
   is_like = lambda answer: bool(like == tree_structure(answer))
   must_be = 'a tree like the parameters'
   for part in _own(optimizer, 'gradient_point'):
