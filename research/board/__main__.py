@@ -11,7 +11,10 @@ from . import commands
 
 
 @click.group(
-  commands=[commands.study, commands.targets, commands.scoreboard],
+  commands=[
+    *(commands.study, commands.targets, commands.scoreboard),
+    commands.speakers,
+  ],
   context_settings=program.CONTEXT,
 )
 def board() -> None:

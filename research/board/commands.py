@@ -80,6 +80,22 @@ def study(
   studies.train_all(runs, out, jobs)
 
 
+@command
+@option('logs', 'Folder of a study.', flags.FOLDER, required=True)
+@option('entry', 'A submission of it, with joined rules.', default='by_either')
+@option('baseline', 'The same with one of the rules.', default='by_progress')
+def speakers(logs: pathlib.Path, entry: str, baseline: str) -> None:
+  """Counts which of joined rules abandons first, and what becomes of the runs.
+
+  Beside the runs of a baseline that has one of the rules: steps to the target,
+  targets lost and won.
+  """
+  with errors.ended_by_signals():
+    from ...views.text_table import table_lines
+    from . import speakers as tables
+  print('\n'.join(table_lines(tables.rows(logs, entry, baseline))))
+
+
 @click.command(cls=Command)
 @option('workload', "A workload's name, or file.py:ClassName.", required=True)
 @switch('full', "Keep the workload's own length.")

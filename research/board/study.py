@@ -4,7 +4,8 @@ The logs of a run are kept in
 
   <out>/<condition>/<submission>/study_<seed>/<workload>_jax/trial_1/
 
-as the benchmark's eval_measurements.csv and meta_data_0.json. Existing runs are
+as the benchmark's eval_measurements.csv and meta_data_0.json, and the events of
+a submission that writes them, cycles.csv. Existing runs are
 not trained again; a run that fails, or kills its process, has failure.txt
 there, counts as not having reached its target, and the others go on.
 """
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ...console.errors import RunFailed
+from ...engine.records import CYCLES
 from ...mini_algoperf import RunOptions, files, logger, metadata, runner
 from ...mini_algoperf.trial import BatchSizes, Trial
 from ...mini_algoperf.workloads.base import MiniWorkload
@@ -33,7 +35,7 @@ from .entries import Contender
 from .runs import FAILURE
 from .workload_sets import workloads_of
 
-KEPT = (logger.EVAL_MEASUREMENTS, META_DATA)
+KEPT = (logger.EVAL_MEASUREMENTS, META_DATA, CYCLES)
 _ATTEMPTS = 2  # before a run that kills its worker process is given up
 _CLEAR_EVERY = 20
 _runs_of_process = [0]

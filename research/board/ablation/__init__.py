@@ -5,7 +5,8 @@ handed in before.
 
 The board's runs are some 200 steps long, a hundredth of the benchmark's. As
 every rival has a factor on its rates there, `double_share` has one on its
-share. The ablations are those of `double_share`.
+share. The ablations are those of `double_share`, but for pairs of MUON with one
+switching rule or two.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ from typing import Any
 
 from ....core.checks import replaced_at
 from ....core.schedules import Constant
+from ....early_switching import (
+  AnyOf,
+  ChainLossRule,
+  Progress,
+  SwitchingRule,
+)
 from ....optimizers.peaks import RelativePeak
 from ....schedule_params import MUON, SOFT_RESET, ScheduleParams
 from ....soft_reset import Cyclic, FullReset
 
 _RESET: Any = SOFT_RESET.reset
+_MUON_PEAK: Any = MUON.relative_peak
 _OPTIMIZER: Any = SOFT_RESET.optimizer
 _PEAK: Any = SOFT_RESET.relative_peak
 _RATE, _DECAY = SOFT_RESET.cycles[0].peak, _OPTIMIZER.weight_decay
@@ -49,6 +57,26 @@ _BARE = _without(
   relative_peak=None,
   early_switching=False,
 )
+
+
+def _by(rule: SwitchingRule, factor: float) -> ScheduleParams:
+  """MUON with a switching rule, at this multiple of its share."""
+  peak = dataclasses.replace(_MUON_PEAK, share=factor * _MUON_PEAK.share)
+  return dataclasses.replace(MUON, switching=rule, relative_peak=peak)
+
+
+_PROGRESS = Progress(window=0.06)
+_RULES: dict[str, SwitchingRule] = {
+  'by_progress': _PROGRESS,
+  'by_either': AnyOf((ChainLossRule(), _PROGRESS)),
+}
+_FACTORS = {'': 1.0, '_ten_times': 10.0, '_a_tenth': 0.1}
+# Pairs that tell what S(t) brings beside progress: `speakers`.
+SWITCHING = {
+  f'{name}{suffix}': _by(rule, factor)
+  for suffix, factor in _FACTORS.items()
+  for name, rule in _RULES.items()
+}
 ABLATIONS: dict[str, ScheduleParams] = {
   'MUON': MUON,
   'SOFT_RESET': SOFT_RESET,
@@ -80,4 +108,5 @@ ABLATIONS: dict[str, ScheduleParams] = {
   'without_cycles': _without(cycles=SOFT_RESET.cycles[:1]),
   # All steps weigh alike in the average, but for their rates.
   'with_r_0': _with_optimizer(r=0.0),
+  **SWITCHING,
 }

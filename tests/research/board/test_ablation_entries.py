@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 
 from reset_cycles.core.chain import jax_lr_schedule
+from reset_cycles.early_switching import AnyOf, ChainLossRule, Progress
 from reset_cycles.research.board import entries
 from reset_cycles.research.board.ablation import ABLATIONS
-from reset_cycles.schedule_params import SCHEDULE_PARAMS, SOFT_RESET
+from reset_cycles.schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET
 
 FIELDS = {
   'MUON': 'cycles optimizer switching relative_peak',
@@ -25,6 +26,13 @@ FIELDS = {
   'without_growth': 'cycles',
   'without_cycles': 'cycles',
   'with_r_0': 'optimizer',
+  **dict.fromkeys(
+    (
+      *('by_progress', 'by_progress_ten_times', 'by_progress_a_tenth'),
+      *('by_either', 'by_either_ten_times', 'by_either_a_tenth'),
+    ),
+    'cycles optimizer switching relative_peak',
+  ),
 }
 
 
@@ -56,9 +64,25 @@ def test_soft_reset_is_as_it_is_written_and_double_share_has_twice_its_share():
 def test_the_factors_on_the_rates():
   found = [
     entries.factor_of(n)
-    for n in ('MUON', 'SOFT_RESET', 'double_share', 'bare', 'mine')
+    for n in ('MUON', 'by_either', 'SOFT_RESET', 'double_share', 'bare', 'mine')
   ]
-  assert found == [1, 1, 4, 4, 1]
+  assert found == [1, 1, 1, 4, 4, 1]
+
+
+@pytest.mark.parametrize(
+  ('suffix', 'share'), [('', 0.08), ('_ten_times', 0.8), ('_a_tenth', 0.008)]
+)
+def test_pairs_of_muon_that_differ_in_the_rule_alone(suffix, share):
+  progress, either = (
+    ABLATIONS[f'by_{name}{suffix}'] for name in ('progress', 'either')
+  )
+  window = Progress(window=0.06)
+  assert progress.switching == window
+  assert either.switching == AnyOf((ChainLossRule(), window))
+  assert dataclasses.replace(either, switching=window) == progress
+  assert progress.relative_peak.share == pytest.approx(share, rel=1e-15)
+  own = {'switching': MUON.switching, 'relative_peak': MUON.relative_peak}
+  assert dataclasses.replace(progress, **own) == MUON
 
 
 def test_bare_at_twice_the_rate_decays_its_weights_as_much():
