@@ -65,8 +65,8 @@ def load(entry: Contender) -> LoadedSubmission:
 def factor_of(name: str) -> float:
   """The factor of a submission; 1 if none was chosen for it.
 
-  The ablations of SOFT_RESET have that of `bare`; MUON, its pairs with other
-  switching rules and SOFT_RESET have none.
+  The ablations of SOFT_RESET have that of `bare`; MUON, with whichever
+  switching rule, and SOFT_RESET have none.
   """
   factors = read_object(FACTORS_FILE)['factors']
   is_ablation = name in ABLATIONS.keys() - {*_WITHOUT_FACTOR, *SWITCHING}

@@ -5,7 +5,7 @@ handed in before.
 
 The board's runs are some 200 steps long, a hundredth of the benchmark's. As
 every rival has a factor on its rates there, `double_share` has one on its
-share. The ablations are those of `double_share`, but for pairs of MUON with one
+share. The ablations are those of `double_share`, but for MUON with one
 switching rule or two.
 """
 
@@ -69,9 +69,10 @@ _PROGRESS = Progress(window=0.06)
 _RULES: dict[str, SwitchingRule] = {
   'by_progress': _PROGRESS,
   'by_either': AnyOf((ChainLossRule(), _PROGRESS)),
+  'by_either_sooner': AnyOf((ChainLossRule(k=0.15), _PROGRESS)),
 }
 _FACTORS = {'': 1.0, '_ten_times': 10.0, '_a_tenth': 0.1}
-# Pairs that tell what S(t) brings beside progress: `speakers`.
+# Entries that tell what S(t) brings beside progress: `speakers`.
 SWITCHING = {
   f'{name}{suffix}': _by(rule, factor)
   for suffix, factor in _FACTORS.items()

@@ -30,6 +30,8 @@ FIELDS = {
     (
       *('by_progress', 'by_progress_ten_times', 'by_progress_a_tenth'),
       *('by_either', 'by_either_ten_times', 'by_either_a_tenth'),
+      *('by_either_sooner', 'by_either_sooner_ten_times'),
+      'by_either_sooner_a_tenth',
     ),
     'cycles optimizer switching relative_peak',
   ),
@@ -72,14 +74,17 @@ def test_the_factors_on_the_rates():
 @pytest.mark.parametrize(
   ('suffix', 'share'), [('', 0.08), ('_ten_times', 0.8), ('_a_tenth', 0.008)]
 )
-def test_pairs_of_muon_that_differ_in_the_rule_alone(suffix, share):
-  progress, either = (
-    ABLATIONS[f'by_{name}{suffix}'] for name in ('progress', 'either')
+def test_entries_of_muon_that_differ_in_the_rule_alone(suffix, share):
+  progress, either, sooner = (
+    ABLATIONS[f'by_{name}{suffix}']
+    for name in ('progress', 'either', 'either_sooner')
   )
   window = Progress(window=0.06)
   assert progress.switching == window
   assert either.switching == AnyOf((ChainLossRule(), window))
-  assert dataclasses.replace(either, switching=window) == progress
+  assert sooner.switching == AnyOf((ChainLossRule(k=0.15), window))
+  for params in (either, sooner):
+    assert dataclasses.replace(params, switching=window) == progress
   assert progress.relative_peak.share == pytest.approx(share, rel=1e-15)
   own = {'switching': MUON.switching, 'relative_peak': MUON.relative_peak}
   assert dataclasses.replace(progress, **own) == MUON
