@@ -332,6 +332,103 @@ def _healthy_cycles_are_let_be(runs: Runs) -> Answer:
   return values, (-1 if abandoned else 1) if switches else 0
 
 
+# What section 3.3.2 says of the curves in its figures 3.4, 3.8 and 3.9.
+
+
+def _good_values(
+  runs: Runs, measure: Callable[[RunTable, int], float], name: str
+) -> dict[str, list[float]]:
+  """A measure after each good cycle, by the run's kind of reset."""
+  resets = good_resets(runs.values())
+  return {
+    f'{name}, {_label(run)}': [
+      measure(table, reset) for reset, is_good in enumerate(resets) if is_good
+    ]
+    for run, table in runs.items()
+  }
+
+
+def cycles_apart(table: RunTable) -> float:
+  """How far the second and the third cycle are apart, evaluation by evaluation.
+
+  The mean difference of the shares of the way, over as many evaluations as both
+  cycles have.
+  """
+  _, second, third = shares(table)
+  both = min(second.size, third.size)
+  return float(np.abs(second[:both] - third[:both]).mean())
+
+
+def _full_is_more_alike(runs: Runs) -> Answer:
+  if not all(good_resets(runs.values())):
+    return {}, 0
+  full, soft = map(cycles_apart, runs.values())
+  names = (f'cycles 2 and 3 apart, {_label(run)}' for run in runs)
+  return dict(zip(names, ([full], [soft]))), _vote(soft, full)
+
+
+def to_its_asymptote(table: RunTable, reset: int) -> float:
+  """Evaluations after a reset until 95 % of the cycle's best share is gone."""
+  gone = shares(table)[reset + 1]
+  return float(np.argmax(gone >= REGAINED * gone.max()) + 1)
+
+
+def _levels_off_earlier(runs: Runs) -> Answer:
+  values = _good_values(runs, to_its_asymptote, 'evaluations to the asymptote')
+  full, soft = values.values()
+  return values, _vote(
+    float(np.mean(full)), float(np.mean(soft))
+  ) if full else 0
+
+
+def decline(table: RunTable, reset: int) -> float:
+  """The largest fall of the share of the way after a reset's recovery.
+
+  In the first half of the cycle; 0 if it does not recover there.
+  """
+  gone = shares(table)[reset + 1]
+  start = recovery(table, reset)
+  half = gone[: (gone.size + 1) // 2]
+  if start > half.size:
+    return 0.0
+  since = half[int(start) - 1 :]
+  return float((np.maximum.accumulate(since) - since).max())
+
+
+def _exceeds_margin(
+  runs: Runs, measure: Callable[[RunTable, int], float], name: str
+) -> Answer:
+  """Whether the mean over good cycles is at least MARGIN of the way."""
+  values = _good_values(runs, measure, name)
+  [found] = values.values()
+  if not found:
+    return values, 0
+  return values, 1 if float(np.mean(found)) >= MARGIN else -1
+
+
+def _declines(runs: Runs) -> Answer:
+  return _exceeds_margin(runs, decline, 'share lost after the recovery')
+
+
+def _dips_without_a_reset(runs: Runs) -> Answer:
+  return _exceeds_margin(runs, loss_at_reset, 'share lost at a boundary')
+
+
+def _larger_tau_is_harder(runs: Runs) -> Answer:
+  """Whether the reset with the larger tau loses the larger share."""
+  [table] = runs.values()
+  taus = [tau for _, tau in table.resets]
+  if len(taus) < 2 or taus[0] == taus[1] or not all(good_resets([table])):
+    return {}, 0
+  lost = [loss_at_reset(table, reset) for reset in (0, 1)]
+  values = {
+    'tau of the larger': [max(taus)],
+    'share lost with it': [lost[taus.index(max(taus))]],
+    'share lost with the smaller': [lost[taus.index(min(taus))]],
+  }
+  return values, _vote(*(x[0] for x in [*values.values()][1:]))
+
+
 CLAIMS = (
   Claim(
     'Full resets forget and recover slowly.',
@@ -400,5 +497,40 @@ CLAIMS = (
     "Does S(t), with figure 3.7's constants, fire in none of its good cycles?",
     RUNS_REPLAYED,
     _healthy_cycles_are_let_be,
+  ),
+  Claim(
+    'After full resets the cycles are more alike than after soft ones.',
+    'Are the shares of the way in cycles 2 and 3 less far apart with full '
+    'resets, at the same evaluation of the cycle?',
+    ('peaks_full', 'peaks_soft'),
+    _full_is_more_alike,
+  ),
+  Claim(
+    'Soft resets enter the asymptotic phase earlier than full ones.',
+    'Does a cycle come to 95 % of its own best share of the way in fewer '
+    'evaluations with soft resets?',
+    ('peaks_full', 'peaks_soft'),
+    _levels_off_earlier,
+  ),
+  Claim(
+    'A quick recovery is followed by a short decline.',
+    'In the first half of a cycle, once a soft reset has recovered: does the '
+    f'metric fall again by {100 * MARGIN:g} % of the way or more?',
+    ('peaks_soft',),
+    _declines,
+  ),
+  Claim(
+    'The metric dips at a boundary even where tau is 0.',
+    'Where nothing is reset and the rate alone changes: is '
+    f'{100 * MARGIN:g} % of the way or more lost?',
+    ('peaks_cyclic',),
+    _dips_without_a_reset,
+  ),
+  Claim(
+    'A smaller tau is a softer reset.',
+    'Of the two soft resets of a run: does the one with the larger tau lose '
+    'more of the way?',
+    ('peaks_soft',),
+    _larger_tau_is_harder,
   ),
 )

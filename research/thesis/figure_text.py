@@ -26,8 +26,8 @@ def list_text() -> str:
     'The budget is in step_hints. `reset-cycles experiments fig3.8a` explains '
     'a figure.',
     '',
-    'In the thesis figure A.1 repeats 3.3a, 3.3b and 3.4a on other hardware, '
-    'which is not here.',
+    'In the thesis figure A.1 has the plan of 3.3a on other hardware: A.1a is '
+    '3.3a here, and A.1b is 3.3b.',
   ]
   return '\n'.join(lines)
 

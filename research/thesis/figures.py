@@ -310,13 +310,17 @@ def _seeds(figure: ThesisFigure, runs: Runs) -> str:
 
 
 def _premise_line(name: str, figure: ThesisFigure, runs: Runs) -> str:
-  """Whether the figure shows what the thesis' shows; nothing for a plan."""
-  found = held(name, runs)
+  """Whether the figure shows what the thesis' shows; nothing for a plan.
+
+  One seed carries no verdict.
+  """
+  found, sentence = held(name, runs), PREMISES[name].sentence
   if figure.shows == 'schedule' or not found.asked:
     return ''
-  verdict = 'As' if found.in_most else 'NOT as'
-  said = f'{verdict} in the thesis, in {found} seeds'
-  return f'{said}: {PREMISES[name].sentence}'
+  if found.asked == 1:
+    return f'In the thesis (one seed here, no verdict): {sentence}'
+  verdict = 'As in' if found.in_most else 'Unlike'
+  return f'{verdict} the thesis ({found} seeds): {sentence}'
 
 
 def wanted_jobs(

@@ -168,10 +168,10 @@ def _is_smoother(tables: Tables) -> bool:
   return all(b < a for a, b in zip(*moves))
 
 
-def _falls_less(tables: Tables) -> bool:
-  """Whether l never falls as steeply in a later cycle as in the first."""
-  first, *later = _losses(tables[0], 'loss_change')
-  return all(float(change.min()) > first.min() for change in later)
+def _rises_in_failures(tables: Tables) -> bool:
+  """Whether l' is above 0 at some evaluation of each later cycle."""
+  _, *later = _losses(tables[0], 'loss_change')
+  return all(float(change.max()) > 0 for change in later)
 
 
 def _failures_are_abandoned(tables: Tables) -> bool:
@@ -217,6 +217,9 @@ _FASTER = Premise(
   'After good cycles the soft reset recovers faster than the full one.',
   _recovers_faster,
 )
+_KEPT_FASTER = Premise(
+  'After good cycles keeping the momentum recovers faster.', _recovers_faster
+)
 _KEPT = Premise(
   f'Keeping the momentum makes little difference: {_LITTLE}.',
   lambda tables: _difference(tables) < LITTLE,
@@ -253,8 +256,7 @@ PREMISES: Mapping[str, Premise] = {
     'The smoothed loss moves less than the loss.', _is_smoother
   ),
   'fig3.6c': Premise(
-    'The smoothed loss falls less steeply in the cycles that fail.',
-    _falls_less,
+    "A derivative l' above 0 marks the cycles that fail.", _rises_in_failures
   ),
   'fig3.7': Premise(
     'Both cycles that fail are abandoned, the first one is not.',
@@ -276,4 +278,5 @@ PREMISES: Mapping[str, Premise] = {
     'good.',
     _recovers_from_a_failure,
   ),
+  'figA.1c': _KEPT_FASTER,
 }

@@ -213,3 +213,93 @@ def test_cycles_that_are_abandoned():
     'good cycles per seed': [6],
     'abandoned by the rule': [0],
   }
+
+
+# What section 3.3.2 says of the curves: the way leads from 0 to 1.
+
+
+def test_how_far_two_cycles_are_apart():
+  """(.1 + .2 + .3) / 3; the fourth evaluation of the third has no partner."""
+  table = run_table(
+    [0.0, 0.8], [0.1, 0.6, 0.9], [0.2, 0.4, 0.6, 0.8], taus=[0, 0]
+  )
+  assert claims.cycles_apart(table) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+  ('full', 'soft', 'vote'),
+  [
+    (([0.1, 0.6], [0.1, 0.7]), ([0.5, 0.8], [0.8, 0.9]), 1),
+    (([0.1, 0.6], [0.5, 0.7]), ([0.8, 0.8], [0.8, 0.9]), -1),
+    # The second cycle is not good.
+    (([0.1, 0.4], [0.1, 0.4]), ([0.8, 0.8], [0.8, 0.9]), 0),
+  ],
+)
+def test_cycles_that_are_more_alike(full, soft, vote):
+  study = {
+    'peaks_full': {1: run_table(GOOD_START, *full)},
+    'peaks_soft': {1: run_table(GOOD_START, *soft)},
+  }
+  assert ask('After full resets the cycles', study).votes == [vote]
+
+
+def test_the_evaluations_until_a_cycle_levels_off():
+  """Its best is .8, and 95 % of that .76."""
+  table = run_table(GOOD_START, [0.1, 0.75, 0.76, 0.8])
+  assert claims.to_its_asymptote(table, 0) == 3
+  study = {
+    'peaks_full': {1: table, 2: table},
+    'peaks_soft': {
+      1: run_table(GOOD_START, [0.78, 0.8]),
+      2: run_table(GOOD_START, [0.1, 0.1, 0.1, 0.8]),
+    },
+  }
+  finding = ask('Soft resets enter', study)
+  assert finding.votes == [1, -1]
+  assert values(finding) == {
+    'evaluations to the asymptote, full': [3.0, 3.0],
+    'evaluations to the asymptote, soft': [1.0, 4.0],
+  }
+
+
+@pytest.mark.parametrize(
+  ('cycle', 'expected'),
+  [
+    # .76 is regained at once; then .7, in the first half of six.
+    ([0.76, 0.78, 0.7, 0.9, 0.2, 0.9], 0.08),
+    # The fall comes later.
+    ([0.76, 0.78, 0.8, 0.1, 0.9, 0.9], 0.0),
+    # It has not recovered by the middle.
+    ([0.2, 0.1, 0.3, 0.8, 0.7, 0.9], 0.0),
+  ],
+)
+def test_the_decline_after_a_recovery(cycle, expected):
+  table = run_table(GOOD_START, cycle)
+  assert claims.decline(table, 0) == pytest.approx(expected)
+  finding = ask('A quick recovery', {'peaks_soft': {1: table}})
+  assert finding.votes == [1 if expected >= 0.01 else -1]
+
+
+@pytest.mark.parametrize(
+  ('after', 'vote'), [(0.791, 1), (0.793, -1), (0.9, -1)]
+)
+def test_a_dip_where_nothing_is_reset(after, vote):
+  """Of .8, 1 % is lost at .792."""
+  table = run_table(GOOD_START, [after, 0.9])
+  finding = ask('The metric dips', {'peaks_cyclic': {1: table}})
+  assert finding.votes == [vote]
+
+
+@pytest.mark.parametrize(
+  ('taus', 'vote'), [([0.5, 0.1], 1), ([0.1, 0.5], -1), ([0.1, 0.1], 0)]
+)
+def test_a_smaller_tau_is_a_softer_reset(taus, vote):
+  """A half is lost at the first reset, and a quarter at the second."""
+  table = run_table(GOOD_START, [0.4, 0.8], [0.6, 0.9], taus=taus)
+  finding = ask('A smaller tau', {'peaks_soft': {1: table}})
+  assert finding.votes == [vote]
+  if vote:
+    lost = [0.5, 0.25] if vote > 0 else [0.25, 0.5]
+    assert [
+      v for own in values(finding).values() for v in own
+    ] == pytest.approx([0.5, *lost])

@@ -94,7 +94,7 @@ def test_what_a_name_means(name, found):
   assert list(thesis.find_figures(name)) == found
 
 
-@pytest.mark.parametrize('name', ['fig3', 'fig', 'fig3.8d', 'fig3.2', 'figA.1'])
+@pytest.mark.parametrize('name', ['fig3', 'fig', 'fig3.8d', 'fig3.2', 'figA.2'])
 def test_a_figure_that_is_not_there(name, capsys):
   assert cli.main(['experiments', name]) == 2
   said = capsys.readouterr().err
