@@ -61,7 +61,8 @@ class Nesterov(Checked, Optimizer):
   would.
 
   Source: Sutskever et al. 2013, "On the importance of initialization and
-  momentum in deep learning", as in `optax.trace`.
+  momentum in deep learning", as in `optax.trace`. The thesis prints m + g for
+  the update, without the b1 (section 2.2.2).
   """
 
   one_minus_beta1: Share = 0.06733926164  # 1 - beta1
