@@ -69,7 +69,7 @@ _PROGRESS = Progress(window=0.06)
 _RULES: dict[str, SwitchingRule] = {
   'by_progress': _PROGRESS,
   'by_either': AnyOf((ChainLossRule(), _PROGRESS)),
-  'by_either_sooner': AnyOf((ChainLossRule(k=0.15), _PROGRESS)),
+  'by_either_sooner': AnyOf((ChainLossRule(lam=0.9, k=0.15), _PROGRESS)),
 }
 _FACTORS = {'': 1.0, '_ten_times': 10.0, '_a_tenth': 0.1}
 # Entries that tell what S(t) brings beside progress: `speakers`.

@@ -82,7 +82,7 @@ def test_entries_of_muon_that_differ_in_the_rule_alone(suffix, share):
   window = Progress(window=0.06)
   assert progress.switching == window
   assert either.switching == AnyOf((ChainLossRule(), window))
-  assert sooner.switching == AnyOf((ChainLossRule(k=0.15), window))
+  assert sooner.switching == AnyOf((ChainLossRule(lam=0.9, k=0.15), window))
   for params in (either, sooner):
     assert dataclasses.replace(params, switching=window) == progress
   assert progress.relative_peak.share == pytest.approx(share, rel=1e-15)
