@@ -99,17 +99,53 @@ class SpectralPeak(Checked, Peak):
     return True
 
   def peak(self, start: RunStart) -> float:
-    leaves = [np.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
+    return float(self.peak_in(np, start))
+
+  def peak_in(self, xp: Any, start: RunStart) -> Any:
+    """The peak, computed by one of the two libraries.
+
+    Args:
+      xp: numpy, in float64; or jax.numpy, which may be traced.
+      start: with jax.numpy, the parameters and the steps may be traced.
+
+    Returns:
+      shape=(); NaN where no parameter tells the peak.
+    """
+    leaves = [xp.asarray(w) for w in jax.tree_util.tree_leaves(start.params)]
     forms = start.forms or [by_shape(w.shape) for w in leaves]
-    squares = [
-      matrix.shape[0] * float(np.mean(np.square(matrix, dtype=float)))
+    logs = [
+      _log_sizes(xp, as_stack(w, form))
       for w, form in zip(leaves, forms)
-      if form.is_matrix
-      for matrix in as_stack(w, form)
+      if form.is_matrix and w.size
     ]
-    steps = start.steps or self.whole
-    length = math.sqrt(min(1.0, self.whole / steps))
-    return self.share * length * _mean_root(squares)
+    size = _geometric_mean(xp, xp.concatenate(logs)) if logs else math.nan
+    steps = self.whole if start.steps is None else start.steps
+    length = xp.sqrt(xp.minimum(1.0, self.whole / steps))
+    return self.share * length * size
+
+
+def _log_sizes(xp: Any, stack: Any) -> Any:
+  """log(rms(W) sqrt(fan_in)) of each matrix of a stack; NaN where it is 0.
+
+  NaN as well for a matrix with a value that is not finite. The largest entry is
+  divided out first: squares of tiny entries leave the range of float32.
+  """
+  stack = xp.asarray(stack, float)
+  largest = xp.max(xp.abs(stack), axis=(1, 2), keepdims=True)
+  is_told = xp.isfinite(largest) & (largest > 0)
+  parts = xp.where(is_told, stack, 1.0) / xp.where(is_told, largest, 1.0)
+  squares = stack.shape[1] * xp.mean(xp.square(parts), axis=(1, 2))
+  told = xp.where(is_told, largest, math.nan)[:, 0, 0]
+  return xp.log(told) + 0.5 * xp.log(squares)
+
+
+def _geometric_mean(xp: Any, logs: Any) -> Any:
+  """That of the numbers with these logarithms, but for NaN; NaN if all are."""
+  is_told = xp.isfinite(logs)
+  count = xp.sum(is_told)
+  total = xp.sum(xp.where(is_told, logs, 0.0))
+  mean = xp.exp(total / xp.maximum(count, 1))
+  return xp.where(count > 0, mean, math.nan)
 
 
 def _mean_root(squares: Iterable[float]) -> float:

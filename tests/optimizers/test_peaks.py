@@ -3,6 +3,7 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from helpers.replay import PEAK, make_params, of, replay
 from reset_cycles.core.forms import VECTOR, matrix
 from reset_cycles.engine.records import as_plain
 from reset_cycles.optimizers.peaks import RelativePeak, RunStart, SpectralPeak
-from reset_cycles.schedule_params import MUON, SOFT_RESET
+from reset_cycles.schedule_params import MUON
 from reset_cycles.views import settings_json
 
 KERNEL = np.float32([[3.0, 4.0], [0.0, 0.0]])  # rms 2.5
@@ -95,8 +96,12 @@ SPECTRAL_SIZE = 2.5 * math.sqrt(2.0)
   ),
 )
 def test_the_spectral_peak_by_hand(params, size):
-  found = SpectralPeak(0.5).peak(RunStart(params))
+  start = RunStart(params)
+  found = SpectralPeak(0.5).peak(start)
   assert found == pytest.approx(0.5 * size, rel=1e-6, nan_ok=True)
+  # In float32, as `schedule_free_muon` computes it.
+  found = SpectralPeak(0.5).peak_in(jnp, start)
+  assert float(found) == pytest.approx(0.5 * size, rel=2e-6, nan_ok=True)
 
 
 def test_what_is_told_to_be_no_matrix_says_nothing():
@@ -172,6 +177,6 @@ def test_json_holds_a_spectral_peak():
     **{'class': 'SpectralPeak', 'share': share, 'whole': 1500.0}
   }
   assert settings_json.from_plain(plain) == MUON
-  given = {'relative_peak': {'class': 'SpectralPeak'}}
-  read = settings_json.from_plain(given, SOFT_RESET)
-  assert read.relative_peak == SpectralPeak()
+  given = {'relative_peak': {'class': 'SpectralPeak', 'share': 0.5}}
+  read = settings_json.from_plain(given, MUON)
+  assert read.relative_peak == SpectralPeak(0.5)
