@@ -133,7 +133,7 @@ class Cycles:
     asks = optimizer is None and settings.optimizer.needs_forms()
     answers: tuple[Answer, ...] = ()
     if asks or matrices is not None or loss_fn is not None:
-      answers = parameter_forms(params, fresh, matrices, loss_fn)
+      answers = parameter_forms(params, matrices, loss_fn, lambda: fresh(0)[0])
     trainer = training(optimizer, params, stage, schedules, frozen, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)

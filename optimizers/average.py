@@ -86,9 +86,9 @@ class Averaged(Checked, Optimizer):
     return decay
 
   def gradient_point(self, state: Any, params: Any) -> Any:
-    return self.inner.gradient_point(state.inner, self._between(state, params))
+    return self.inner.gradient_point(state.inner, self.between(state, params))
 
-  def _between(self, state: AveragedState, params: Any) -> Any:
+  def between(self, state: AveragedState, params: Any) -> Any:
     """y, which the inner optimizer takes for its parameters."""
     if self.one_minus_beta1 == 1.0:
       return state.z
@@ -118,7 +118,7 @@ class Averaged(Checked, Optimizer):
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       moves = step.moves
       count, total, share = self._weighed(state, step)
-      y = self._between(state, params)
+      y = self.between(state, params)
       steps, after = inner.update(grads, state.inner, y)
       z = held(moves, tree_map(jnp.add, state.z, steps), state.z)
       drift = lambda x, z: jnp.where(moves, share * (z - x), 0)

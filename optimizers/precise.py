@@ -50,27 +50,27 @@ class InFloat32(Optimizer):
     inner = self.inner.build(step)
 
     def init(params: Any) -> Any:
-      if not _is_any_coarse(params):
+      if not is_any_coarse(params):
         return inner.init(params)
-      wide = _widened(params)
-      return PreciseState(inner.init(wide), _coarse_of(params, wide))
+      wide = widened(params)
+      return PreciseState(inner.init(wide), coarse_of(params, wide))
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
-      if not _is_any_coarse(params):
+      if not is_any_coarse(params):
         return inner.update(grads, state, params)
-      base = _in_float32(state, params)
-      steps, after = inner.update(_widened(grads), state.inner, base)
+      base = in_float32(state.copies, params)
+      steps, after = inner.update(widened(grads), state.inner, base)
       new = optax.apply_updates(base, steps)
-      way = lambda p, x, step: x - jnp.float32(p) if _is_coarse(p) else step
+      way = lambda p, x, step: x - jnp.float32(p) if is_coarse(p) else step
       updates = tree_map(way, params, new, steps)
-      return updates, PreciseState(after, _coarse_of(params, new))
+      return updates, PreciseState(after, coarse_of(params, new))
 
     return optax.GradientTransformation(init, update)
 
   def gradient_point(self, state: Any, params: Any) -> Any:
-    if not _is_any_coarse(params):
+    if not is_any_coarse(params):
       return self.inner.gradient_point(state, params)
-    base = _in_float32(state, params)
+    base = in_float32(state.copies, params)
     point = self.inner.gradient_point(state.inner, base)
     return tree_map(lambda y, p: y.astype(p.dtype), point, params)
 
@@ -78,8 +78,8 @@ class InFloat32(Optimizer):
     return self.inner.needs_forms()
 
   def roles(self, params: Any) -> RoleOf:
-    inner = self.inner.roles(jax.eval_shape(_widened, params))
-    if not _is_any_coarse(params):
+    inner = self.inner.roles(jax.eval_shape(widened, params))
+    if not is_any_coarse(params):
       return inner
 
     def role_of(path: Any) -> int:
@@ -93,39 +93,39 @@ def synced(state: Any, params: Any) -> Any:
   """The state, its copies those of the parameters at hand; see `InFloat32`."""
   if not isinstance(state, PreciseState):
     return state
-  base = _in_float32(state, params)
-  return state._replace(copies=_coarse_of(params, base))
+  base = in_float32(state.copies, params)
+  return state._replace(copies=coarse_of(params, base))
 
 
 def rounded(state: Any, params: Any) -> Any:
   """The parameters as the copies in the state are, rounded."""
   if not isinstance(state, PreciseState):
     return params
-  choose = lambda p, copy: copy.astype(p.dtype) if _is_coarse(p) else p
+  choose = lambda p, copy: copy.astype(p.dtype) if is_coarse(p) else p
   return tree_map(choose, params, state.copies)
 
 
-def _is_coarse(leaf: Any) -> bool:
+def is_coarse(leaf: Any) -> bool:
   """Whether it has real numbers of less than float32."""
   is_real = jnp.issubdtype(leaf.dtype, jnp.floating)
   return bool(is_real) and leaf.dtype.itemsize < 4
 
 
-def _is_any_coarse(params: Any) -> bool:
-  return any(map(_is_coarse, tree_leaves(params)))
+def is_any_coarse(params: Any) -> bool:
+  return any(map(is_coarse, tree_leaves(params)))
 
 
-def _widened(tree: Any) -> Any:
-  return tree_map(lambda x: jnp.float32(x) if _is_coarse(x) else x, tree)
+def widened(tree: Any) -> Any:
+  return tree_map(lambda x: jnp.float32(x) if is_coarse(x) else x, tree)
 
 
-def _coarse_of(params: Any, tree: Any) -> Any:
+def coarse_of(params: Any, tree: Any) -> Any:
   """The leaves of a tree where the parameters are of less than float32."""
-  choose = lambda p, x: x if _is_coarse(p) else optax.MaskedNode()
+  choose = lambda p, x: x if is_coarse(p) else optax.MaskedNode()
   return tree_map(choose, params, tree)
 
 
-def _in_float32(state: PreciseState, params: Any) -> Any:
+def in_float32(copies: Any, params: Any) -> Any:
   """The parameters as the copies have them, which differ by rounding alone.
 
   A parameter is within half a unit in the last place of its copy, or within one
@@ -133,11 +133,11 @@ def _in_float32(state: PreciseState, params: Any) -> Any:
   """
 
   def choose(p: Any, copy: Any) -> Any:
-    if not _is_coarse(p):
+    if not is_coarse(p):
       return p
     wide, limits = jnp.float32(p), _FINFO(p.dtype)
     size = jnp.maximum(jnp.abs(wide), float(limits.tiny))
     is_near = jnp.abs(copy - wide) <= float(limits.eps) * size
     return jnp.where(is_near, copy, wide)
 
-  return tree_map(choose, params, state.copies)
+  return tree_map(choose, params, copies)
