@@ -14,6 +14,8 @@ if TYPE_CHECKING:
   from .loop import Cycles as Cycles
   from .loop import Event as Event
   from .loop import State as State
+  from .loop import schedule_free_eval_params as schedule_free_eval_params
+  from .loop import schedule_free_muon as schedule_free_muon
   from .schedule_params import MUON as MUON
   from .schedule_params import SCHEDULE_PARAMS as SCHEDULE_PARAMS
   from .schedule_params import SOFT_RESET as SOFT_RESET
@@ -24,8 +26,12 @@ if TYPE_CHECKING:
 __version__ = '0.1.0'
 
 _SETTINGS = 'MUON', 'SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS'
+_LOOP = (
+  *('Cycles', 'Event', 'LOOP', 'State'),
+  *('schedule_free_eval_params', 'schedule_free_muon'),
+)
 _HOMES = {
-  **dict.fromkeys(('Cycles', 'Event', 'LOOP', 'State'), 'loop'),
+  **dict.fromkeys(_LOOP, 'loop'),
   **dict.fromkeys(_SETTINGS, 'schedule_params'),
   'make_submission': 'submission',
 }

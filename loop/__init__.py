@@ -3,7 +3,21 @@
 from ..optimizers.clocked import ClockedState
 from .cycles import Cycles
 from .events import Event
+from .schedule_free import (
+  ScheduleFreeState,
+  schedule_free_eval_params,
+  schedule_free_muon,
+)
 from .settings import LOOP
 from .states import State
 
-__all__ = ['LOOP', 'ClockedState', 'Cycles', 'Event', 'State']
+__all__ = [
+  'LOOP',
+  'ClockedState',
+  'Cycles',
+  'Event',
+  'ScheduleFreeState',
+  'State',
+  'schedule_free_eval_params',
+  'schedule_free_muon',
+]

@@ -1,0 +1,261 @@
+"""Muon with Schedule-Free's average, as a transformation of optax."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from jax.typing import ArrayLike
+
+from ..core.checks import check, check_count, check_number, check_precision
+from ..core.forms import Answer, Form, guess_among
+from ..optimizers.at_gradient import AtGradient, average_at
+from ..optimizers.average import Averaged, AveragedState
+from ..optimizers.clocked import TRANSFORMATION
+from ..optimizers.muon import Muon
+from ..optimizers.peaks import RunStart, SpectralPeak
+from ..optimizers.precise import coarse_of, in_float32, is_coarse, widened
+from ..optimizers.schedule_free import ScheduleFreeMuon
+from ..optimizers.step import Step
+from .parameters import OfPath, parameter_forms
+
+# Those of the setting in force.
+_OPTIMIZER = ScheduleFreeMuon()
+_PEAK = SpectralPeak()
+
+
+class ScheduleFreeState(NamedTuple):
+  """State of `schedule_free_muon`; the first five fields are optax's."""
+
+  b1: Any  # shape=(), dtype=float32; share of x where the gradient is taken
+  weight_sum: Any  # shape=(), dtype=float32; of the weights in the average
+  step_count: Any  # shape=(), dtype=int32; steps at a rate above 0
+  base_optimizer_state: Any  # of Muon
+  z: Any  # the iterate that takes the steps, in float32 at least
+  count: Any  # shape=(), dtype=int32; all steps, which a schedule counts
+  # shape=(), dtype=float32; the rate that init has taken from the parameters.
+  # None where a rate is given.
+  peak: Any
+  # y in float32, where the parameters are of less.
+  copies: Any
+
+
+def schedule_free_muon(
+  learning_rate: ArrayLike | Callable[[Any], Any] | None = None,
+  *,
+  num_steps: int | None = None,
+  optimizer: Averaged = _OPTIMIZER,
+  matrices: OfPath | None = None,
+  loss_fn: Callable[[Any], Any] | None = None,
+) -> optax.GradientTransformation:
+  """Muon with Schedule-Free's average, for any loop that takes optax.
+
+    tx = schedule_free_muon(num_steps=900)
+    ...
+    evaluate(schedule_free_eval_params(opt_state, params))
+
+  The convention is that of `optax.contrib.schedule_free`: the parameters of the
+  loop are y, where the gradient is taken, and one call gives the average x to
+  evaluate, save and use. A loop that forgets the call trains right, and
+  evaluates y. With x as the parameters, a loop that forgot would train wrong.
+
+  Steps, average, peak and forms are those of the submission (`MUON`), whose
+  parameters are x: both give the same x, but for rounding.
+
+  Parameters of less than float32: the state has y in float32 as well, and z and
+  the moments are in float32, so that a parameter in bfloat16 takes 12 bytes of
+  state in the place of 4. The updates have the parameters' type, and bring them
+  to y, rounded.
+
+  Args:
+    learning_rate: a number of at least 0; a schedule of the step, from 0; or
+      None: then `init` takes a constant rate from the spectral size of the
+      parameters, by `SpectralPeak`, and the state keeps it. It is .08 where all
+      matrices are 0. A rate and a schedule may be injected by
+      `optax.inject_hyperparams`, with `matrices` and `loss_fn` as static_args.
+    num_steps: steps of the run, of which a long one takes a smaller rate; only
+      where no learning_rate is given. None: not known.
+    optimizer: the numbers, such as ScheduleFreeMuon(weight_decay=0.1).
+    matrices: see `Cycles`. The paths are those of the parameters that the
+      transformation is given.
+    loss_fn: see `Cycles`. Its trace tells what each parameter is. Without it,
+      names and shapes tell, and `init` warns of what is guessed.
+
+  Returns:
+    A transformation whose state is a `ScheduleFreeState`. Its update needs the
+    parameters.
+
+  Raises:
+    ValueError: for an argument that cannot work; in `init`, for parameters of
+      float16, and where no learning_rate is given and no parameter is a matrix.
+
+  Sources: see `Averaged`, `Muon` and `SpectralPeak`.
+  """
+  _check_arguments(learning_rate, num_steps, optimizer)
+  at_gradient = AtGradient(optimizer)
+
+  @functools.lru_cache(maxsize=8)
+  def told(structure: Any, shapes: Sequence[Any]) -> tuple[Answer, ...]:
+    params = tree_unflatten(structure, shapes)
+    return parameter_forms(params, matrices, loss_fn)
+
+  def forms_of(params: Any) -> tuple[Answer, ...]:
+    leaves, structure = tree_flatten(_shapes_of(params))
+    return told(structure, tuple(leaves))
+
+  def init(params: Any) -> ScheduleFreeState:
+    shapes, answers = _shapes_of(params), forms_of(params)
+    check_precision('params', shapes)
+    if guess := guess_among(answers, shapes):
+      warnings.warn(f'{guess} (matrices=… or loss_fn=… tell it)', stacklevel=2)
+    forms = tuple(answer.form for answer in answers)
+    peak = None
+    if learning_rate is None:
+      must_be = 'a number or a schedule where no parameter is a matrix'
+      is_told = not forms or any(form.is_matrix for form in forms)
+      check(is_told, 'learning_rate', learning_rate, must_be)
+      peak = _peak_of(params, forms, num_steps)
+    wide = widened(params)
+    step = Step(jnp.float32(0), forms=forms)
+    inner, t, total, z = at_gradient.build(step).init(wide)
+    b1 = jnp.float32(1.0 - optimizer.one_minus_beta1)
+    copies = coarse_of(params, wide)
+    return ScheduleFreeState(b1, total, t, inner, z, jnp.int32(0), peak, copies)
+
+  def update(
+    updates: Any, state: Any, params: Any = None, **unused: Any
+  ) -> tuple[Any, ScheduleFreeState]:
+    check(params is not None, 'params', params, 'those that are trained')
+    rate = state.peak if learning_rate is None else learning_rate
+    if callable(rate):
+      rate = rate(state.count)
+    forms = tuple(answer.form for answer in forms_of(params))
+    step = Step(jnp.asarray(rate, jnp.float32), forms=forms)
+    before = AveragedState(
+      state.base_optimizer_state, state.step_count, state.weight_sum, state.z
+    )
+    y = in_float32(state.copies, params)
+    steps, after = at_gradient.build(step).update(widened(updates), before, y)
+    new = tree_map(jnp.add, y, steps)
+    way = lambda p, y, step: _way(p, y) if is_coarse(p) else step
+    return tree_map(way, params, new, steps), ScheduleFreeState(
+      b1=state.b1,
+      weight_sum=after.weight_sum,
+      step_count=after.count,
+      base_optimizer_state=after.inner,
+      z=after.z,
+      count=state.count + 1,
+      peak=state.peak,
+      copies=coarse_of(params, new),
+    )
+
+  return TRANSFORMATION(init, update)
+
+
+def schedule_free_eval_params(opt_state: Any, params: Any) -> Any:
+  """The average x, which is to be evaluated, given what a loop trains.
+
+  It is `optax.contrib.schedule_free_eval_params`, which takes the bare state.
+  This function finds the state inside any wrapper of optax as well. Parameters
+  without an average, as under `optax.masked`, stay as they are.
+
+  Args:
+    opt_state: of `schedule_free_muon`, or of a transformation around it.
+    params: those of the loop, y.
+
+  Returns:
+    A tree like params, in their types.
+
+  Raises:
+    ValueError: if no such state is in it.
+  """
+  nodes = tree_leaves(opt_state, is_leaf=_is_state)
+  states = [node for node in nodes if _is_state(node)]
+  must_be = "one with a state of schedule_free_muon's init in it"
+  check(bool(states), 'opt_state', type(opt_state).__name__, must_be)
+  for state in states:
+    params = _evaluated(state, params)
+  return params
+
+
+def _is_state(node: Any) -> bool:
+  return isinstance(node, ScheduleFreeState)
+
+
+def _is_masked(node: Any) -> bool:
+  return isinstance(node, optax.MaskedNode)
+
+
+def _is_variable(node: Any) -> bool:
+  """Whether it is one of nnx, with an array in it."""
+  return hasattr(node, 'get_raw_value')
+
+
+def _evaluated(state: ScheduleFreeState, params: Any) -> Any:
+  """The parameters, x in the place of those that a state averages."""
+
+  def average(z: Any, copy: Any, y: Any) -> Any:
+    if _is_masked(z):
+      return y
+    wide = y if _is_masked(copy) else in_float32(copy, y)
+    return average_at(state.b1, wide, z).astype(y.dtype)
+
+  return tree_map(average, state.z, state.copies, params, is_leaf=_is_masked)
+
+
+def _check_arguments(
+  learning_rate: Any, num_steps: Any, optimizer: Any
+) -> None:
+  is_array = isinstance(learning_rate, (jax.Array, np.ndarray))
+  if learning_rate is not None and not callable(learning_rate) and not is_array:
+    check_number('learning_rate', learning_rate, '[0, inf)')
+  if num_steps is not None:
+    must_be = 'None where a learning_rate is given'
+    check(learning_rate is None, 'num_steps', num_steps, must_be)
+    # optax.inject_hyperparams makes an array of it.
+    if not isinstance(num_steps, jax.Array):
+      check_count('num_steps', num_steps)
+  is_muon = isinstance(optimizer, Averaged) and isinstance(
+    optimizer.inner, Muon
+  )
+  check(is_muon, 'optimizer', optimizer, 'a ScheduleFreeMuon(…)')
+
+
+def _shapes_of(params: Any) -> Any:
+  """The shapes of parameters, without the variables of nnx around them.
+
+  nnx.Optimizer hands init such variables, and update the arrays in them.
+  """
+
+  def shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(jnp.shape(leaf), leaf.dtype)
+
+  def bare(node: Any) -> Any:
+    array = node.get_raw_value() if _is_variable(node) else node
+    return tree_map(shape, array)
+
+  return tree_map(bare, params, is_leaf=_is_variable)
+
+
+def _peak_of(params: Any, forms: tuple[Form, ...], num_steps: Any) -> jax.Array:
+  """See `SpectralPeak`; its share where no matrix tells a size."""
+
+  @jax.jit
+  def peak(leaves: Any) -> jax.Array:
+    found = _PEAK.peak_in(jnp, RunStart(leaves, forms, num_steps))
+    found = jnp.asarray(found, jnp.float32)
+    return jnp.where(jnp.isfinite(found), found, _PEAK.share)
+
+  return peak(tree_leaves(params))
+
+
+def _way(param: jax.Array, new: jax.Array) -> jax.Array:
+  """From a parameter to y, rounded, in the parameter's type."""
+  return (new.astype(param.dtype) - param).astype(param.dtype)
