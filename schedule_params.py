@@ -65,6 +65,16 @@ class ScheduleParams(Checked):
   dropout_rate: Floor | None = None
   label_smoothing: Floor = 0.0
 
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    is_spectral = isinstance(self.relative_peak, SpectralPeak)
+    must_be = (
+      'one of matrices, such as ScheduleFreeMuon(), where relative_peak is a '
+      'SpectralPeak; with another one give relative_peak and peaks that suit it'
+    )
+    is_pair = not is_spectral or self.optimizer.needs_forms()
+    check(is_pair, 'optimizer', self.optimizer, must_be)
+
 
 # What the thesis ran: three cosine cycles over twice the step_hint, a soft
 # reset between any two, S(t) as in figure 3.7, and the end when cycles run out.

@@ -192,7 +192,7 @@ UNEVEN = dataclasses.replace(
 )
 FREE = dataclasses.replace(PARAMS, optimizer=ScheduleFreeAdamW())
 MUON_FREE = dataclasses.replace(PARAMS, optimizer=ScheduleFreeMuon())
-SPECTRAL = dataclasses.replace(PARAMS, relative_peak=SpectralPeak())
+SPECTRAL = dataclasses.replace(MUON_FREE, relative_peak=SpectralPeak())
 
 
 def rates(params):
