@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
   from .loop import LOOP as LOOP
+  from .loop import MUON_LOOP as MUON_LOOP
   from .loop import Cycles as Cycles
   from .loop import Event as Event
   from .loop import State as State
@@ -27,7 +28,7 @@ __version__ = '0.1.0'
 
 _SETTINGS = 'MUON', 'SCHEDULE_PARAMS', 'SOFT_RESET', 'ScheduleParams', 'THESIS'
 _LOOP = (
-  *('Cycles', 'Event', 'LOOP', 'State'),
+  *('Cycles', 'Event', 'LOOP', 'MUON_LOOP', 'State'),
   *('schedule_free_eval_params', 'schedule_free_muon'),
 )
 _HOMES = {

@@ -38,11 +38,12 @@ def main(steps: int = 1500, every: int = 25) -> tuple[float, float]:
     chosen = np.random.default_rng(step).choice(len(labels), 64)
     state = train_step(state, points[chosen], labels[chosen])
     if (step + 1) % every == 0:
-      loss = float(evaluate(state.params, *TEST)[0])
+      params = cycles.eval_params(state)
+      loss = float(evaluate(params, *TEST)[0])
       if loss < best:
         # Copied, since the next step deletes the arrays of the state (donated).
         best, best_step = loss, step + 1
-        best_params = jax.tree_util.tree_map(jnp.copy, state.params)
+        best_params = jax.tree_util.tree_map(jnp.copy, params)
       state, events = cycles.after_evaluation(step + 1, loss, loss, state)
       said += events
   print(*(event for event in said if event.kind != 'evaluation'), sep='\n')

@@ -50,7 +50,7 @@ def main(steps: int = 1500, every: int = 25) -> list[Event]:
     said += events
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      loss, accuracy = loss_fn(state.params, *TEST)
+      loss, accuracy = loss_fn(cycles.eval_params(state), *TEST)
       state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
       said += events
   tell(

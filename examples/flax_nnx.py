@@ -60,8 +60,9 @@ def main(steps: int = 1500, every: int = 50) -> list[Event]:
       said += events
     train_step(model, optimizer, *spirals(step))
     if (step + 1) % every == 0:
-      loss, accuracy = evaluate(model, *TEST)
-      state = read(model, optimizer)
+      state, shown = read(model, optimizer), nnx.clone(model)
+      nnx.update(shown, cycles.eval_params(state))
+      loss, accuracy = evaluate(shown, *TEST)
       state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
       write(model, optimizer, state)
       said += events

@@ -83,7 +83,8 @@ def train_ways(seed: int, old_steps: int, new_steps: int) -> dict[str, float]:
     return State(params, cycles.optimizer.init(params))
 
   def accuracy(state: State) -> float:
-    return float(loss_fn(state.params, x[NEW:], y[NEW:])[1])
+    params = cycles.eval_params(state)
+    return float(loss_fn(params, x[NEW:], y[NEW:])[1])
 
   old = train(fresh(1), 0, old_steps, OLD)
   reached, end = {'the old model': accuracy(old)}, old_steps + new_steps

@@ -25,8 +25,7 @@ def loss_fn(params: Any, points: Any, labels: Any) -> tuple[Any, Any]:
 
 def make_train_step(cycles: Cycles, loss_fn: Any = loss_fn) -> Any:
   def train_step(state: State, points: Any, labels: Any) -> State:
-    point = cycles.gradient_point(state)  # state.params, with optax.adamw
-    grads, _ = jax.grad(loss_fn, has_aux=True)(point, points, labels)
+    grads, _ = jax.grad(loss_fn, has_aux=True)(state.params, points, labels)
     updates, opt = cycles.optimizer.update(grads, state.opt_state, state.params)
     return State(optax.apply_updates(state.params, updates), opt)
 
@@ -44,7 +43,7 @@ def train(
     said += events
     state = train_step(state, *spirals(step))
     if (step + 1) % every == 0:
-      loss, accuracy = evaluate(state.params, *TEST)
+      loss, accuracy = evaluate(cycles.eval_params(state), *TEST)
       state, events = cycles.after_evaluation(step + 1, loss, accuracy, state)
       said += events
   return said

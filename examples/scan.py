@@ -37,7 +37,7 @@ def main(steps: int = 1500, block: int = 20) -> list[Event]:
     batches = zip(*(spirals(step + i) for i in range(count)))
     state = train_steps(state, tuple(map(np.stack, batches)))
     step += count
-    loss, accuracy = evaluate(state.params, *TEST)
+    loss, accuracy = evaluate(cycles.eval_params(state), *TEST)
     state, events = cycles.after_evaluation(step, loss, accuracy, state)
     said += events
   tell(said, 'The resets are those of plain_jax.py.')

@@ -42,7 +42,7 @@ def train(steps: int, folder: str, kill_at: int = -1) -> State:
       # same time may wait for each other's threads for ever.
       state = jax.block_until_ready(train_step(state, *spirals(step)))
       if (step + 1) % 10 == 0:
-        loss, accuracy = evaluate(state.params, *TEST)
+        loss, accuracy = evaluate(cycles.eval_params(state), *TEST)
         state, _ = cycles.after_evaluation(step + 1, loss, accuracy, state)
         manager.save(step + 1, args=ocp.args.StandardSave(state))
   return state

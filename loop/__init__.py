@@ -8,11 +8,12 @@ from .schedule_free import (
   schedule_free_eval_params,
   schedule_free_muon,
 )
-from .settings import LOOP
+from .settings import LOOP, MUON_LOOP
 from .states import State
 
 __all__ = [
   'LOOP',
+  'MUON_LOOP',
   'ClockedState',
   'Cycles',
   'Event',

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..core.chain import Chain
@@ -22,13 +23,22 @@ from ..engine.events import event, start_event
 from ..engine.model_reset import Model
 from ..engine.state import Control, RunConfig
 from ..optimizers.clocked import TRANSFORMATION, ClockedState
+from ..optimizers.peaks import RunStart
 from ..schedule_params import ScheduleParams
+from .devices import LoopDevices
 from .events import Event, event_of
 from .fresh_models import fresh_models
 from .parameters import parameter_forms
 from .placement import Placement, first_state, placed
-from .settings import LOOP, Tau, attempt, loop_settings
-from .stages import STAGE_TAU, begin_stage, next_stage, stage_of
+from .schedule_free import schedule_free_muon, with_averages
+from .settings import Tau, attempt, loop_settings
+from .stages import (
+  STAGE_TAU,
+  begin_stage,
+  next_stage,
+  stage_of,
+  with_first_peak,
+)
 from .states import State, check_alive, contents, whole_step, with_contents
 from .training import training
 
@@ -66,7 +76,7 @@ class Cycles:
 
   def __init__(
     self,
-    settings: ScheduleParams = LOOP,
+    settings: ScheduleParams | None = None,
     *,
     num_steps: int,
     make_params: Callable[[jax.Array], Any],
@@ -85,11 +95,12 @@ class Cycles:
     """Lays out the chain and looks at the optimizer.
 
     Args:
-      settings: `LOOP`, the cycles of SOFT_RESET without soft resets, which
-        replaces no model that is finite. What needs a workload is ignored:
-        budget_factor, relative_peak, dropout_rate, label_smoothing, and the
-        numbers of the horizon, which is num_steps. With an `optimizer`, only
-        the weight decay of the settings' own counts.
+      settings: what needs a workload is ignored: budget_factor, dropout_rate,
+        label_smoothing, and the numbers of the horizon, which is num_steps.
+        With an `optimizer`, only the weight decay of the settings' own counts.
+        None: `MUON_LOOP`, the cycles of MUON without soft resets, or `LOOP`,
+        those of SOFT_RESET, with an `optimizer`. Neither replaces a model that
+        is finite.
       num_steps: steps of the whole chain.
       make_params: key -> fresh parameters, a tree of arrays; (parameters, batch
         statistics) with has_batch_stats. jax must be able to trace it.
@@ -97,7 +108,9 @@ class Cycles:
         such as optax.adamw; or a transformation with a learning_rate of
         optax.inject_hyperparams; None for the settings' own.
       peak: learning rate of the first cycle's peak; the peaks of the others
-        keep their ratio to it. None: as the settings have it (0.0025).
+        keep their ratio to it. None: as the settings have it, .0025 in `LOOP`;
+        with the settings' own optimizer by their relative_peak, from a fresh
+        model and num_steps.
       target: the metric to reach; None if none is known. Then soft resets need
         `tau`. The way to a target of 0 or less is measured from the first
         evaluation.
@@ -123,17 +136,27 @@ class Cycles:
     Raises:
       ValueError: for an argument, a setting or an optimizer that cannot work.
     """
-    settings = loop_settings(settings, peak, target, tau)
+    is_inside = getattr(optimizer, 'func', optimizer) is schedule_free_muon
+    must_be = 'None: the cycles have it inside, with a peak that suits it'
+    check(not is_inside, 'optimizer', 'schedule_free_muon', must_be)
+    settings = loop_settings(settings, optimizer, peak, target, tau)
     check_flag('rises', rises)
     check_flag('has_batch_stats', has_batch_stats)
     goal = Target('metric', math.nan if target is None else target, rises)
     stage = stage_of(settings, num_steps, goal)
     fresh, shapes = fresh_models(make_params, key, has_batch_stats)
     params, stats = shapes
+    rule = settings.relative_peak  # None where an optimizer is handed over
     asks = optimizer is None and settings.optimizer.needs_forms()
+    asks = asks or (rule is not None and rule.needs_forms())
     answers: tuple[Answer, ...] = ()
     if asks or matrices is not None or loss_fn is not None:
       answers = parameter_forms(params, matrices, loss_fn, lambda: fresh(0)[0])
+    if rule is not None:
+      forms = tuple(answer.form for answer in answers) or None
+      made = jax.tree_util.tree_map(jnp.asarray, fresh(1)[0])
+      start = RunStart(LoopDevices(made).get(made), forms, num_steps)
+      stage = with_first_peak(stage, rule.peak(start))
     trainer = training(optimizer, params, stage, schedules, frozen, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
@@ -160,10 +183,21 @@ class Cycles:
   def gradient_point(self, state: Any) -> Any:
     """The parameters at which a train step takes the gradient.
 
-    They are state.params with any optimizer that was handed over. The chain's
-    own may need others (Schedule-Free) while state.params are evaluated.
+    They are state.params, unless an optimizer of one's own in the settings has
+    others.
     """
     return self._training.gradient_point(state)
+
+  def eval_params(self, state: Any) -> Any:
+    """The parameters to evaluate, save and use: an average, if there is one.
+
+    In a loop, state.params are where the gradient is taken. The average of the
+    chain's own optimizer is computed from these and the optimizer's state, and
+    so is that of `optax.contrib.schedule_free`. A loop that evaluates
+    state.params instead still trains right.
+    """
+    params = self._training.evaluated(state)
+    return with_averages(state.opt_state.inner, params)
 
   def before_step(self, step: int, state: Any) -> tuple[Any, list[Event]]:
     """Ends a cycle whose steps are over; call it before every step.
@@ -312,7 +346,7 @@ class Cycles:
     For those who want the chain's rate without resets: no evaluation moves it,
     and after num_steps it stays what it is at the end.
     """
-    return self.config.chain
+    return self._stage.plan
 
   def learning_rate(self, state: Any) -> float:
     """The learning rate of the step about to be taken; waits for the state."""

@@ -44,6 +44,10 @@ class Unfrozen(Optimizer):
     point = self.inner.gradient_point(state, self._rest(params))
     return self._with_rest(params, point)
 
+  def evaluated(self, state: Any, params: Any) -> Any:
+    rest = self.inner.evaluated(state, self._rest(params))
+    return self._with_rest(params, rest)
+
   def needs_forms(self) -> bool:
     return self.inner.needs_forms()
 

@@ -176,17 +176,27 @@ def schedule_free_eval_params(opt_state: Any, params: Any) -> Any:
   Raises:
     ValueError: if no such state is in it.
   """
-  nodes = tree_leaves(opt_state, is_leaf=_is_state)
-  states = [node for node in nodes if _is_state(node)]
   must_be = "one with a state of schedule_free_muon's init in it"
-  check(bool(states), 'opt_state', type(opt_state).__name__, must_be)
-  for state in states:
+  has_state = bool(_states_in(opt_state))
+  check(has_state, 'opt_state', type(opt_state).__name__, must_be)
+  return with_averages(opt_state, params)
+
+
+def with_averages(opt_state: Any, params: Any) -> Any:
+  """As `schedule_free_eval_params`; without a state, the parameters."""
+  for state in _states_in(opt_state):
     params = _evaluated(state, params)
   return params
 
 
+def _states_in(opt_state: Any) -> list[Any]:
+  """The states of Schedule-Free in it, ours or optax's."""
+  nodes = tree_leaves(opt_state, is_leaf=_is_state)
+  return [node for node in nodes if _is_state(node)]
+
+
 def _is_state(node: Any) -> bool:
-  return isinstance(node, ScheduleFreeState)
+  return all(hasattr(node, name) for name in ('b1', 'weight_sum', 'z'))
 
 
 def _is_masked(node: Any) -> bool:
@@ -198,8 +208,10 @@ def _is_variable(node: Any) -> bool:
   return hasattr(node, 'get_raw_value')
 
 
-def _evaluated(state: ScheduleFreeState, params: Any) -> Any:
+def _evaluated(state: Any, params: Any) -> Any:
   """The parameters, x in the place of those that a state averages."""
+  nothing = tree_map(lambda _: optax.MaskedNode(), state.z)  # as in optax's
+  copies = getattr(state, 'copies', nothing)
 
   def average(z: Any, copy: Any, y: Any) -> Any:
     if _is_masked(z):
@@ -207,7 +219,7 @@ def _evaluated(state: ScheduleFreeState, params: Any) -> Any:
     wide = y if _is_masked(copy) else in_float32(copy, y)
     return average_at(state.b1, wide, z).astype(y.dtype)
 
-  return tree_map(average, state.z, state.copies, params, is_leaf=_is_masked)
+  return tree_map(average, state.z, copies, params, is_leaf=_is_masked)
 
 
 def _check_arguments(
@@ -226,6 +238,9 @@ def _check_arguments(
     optimizer.inner, Muon
   )
   check(is_muon, 'optimizer', optimizer, 'a ScheduleFreeMuon(…)')
+  share = optimizer.one_minus_beta1
+  must_be = 'below 1: at 1, y is z, and tells nothing of the average'
+  check(share < 1.0, 'one_minus_beta1', share, must_be)
 
 
 def _shapes_of(params: Any) -> Any:

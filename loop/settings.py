@@ -14,14 +14,17 @@ from ..core.evaluation import Way
 from ..early_switching import NotFinite
 from ..engine.records import described
 from ..engine.tuned import with_peak
-from ..schedule_params import SOFT_RESET, ScheduleParams
+from ..optimizers.peaks import SpectralPeak
+from ..schedule_params import MUON, SOFT_RESET, ScheduleParams
 from ..soft_reset import Cyclic, SoftReset
 
 Tau = Callable[[float, float, int], float]
-# Cycles alone: no model that is finite is reset or replaced.
+# Cycles alone: no model that is finite is reset or replaced. LOOP is for an
+# optimizer that is handed over, MUON_LOOP for the chain's own.
 LOOP = replace(
   SOFT_RESET, reset=Cyclic(), switching=NotFinite(), relative_peak=None
 )
+MUON_LOOP = replace(MUON, reset=Cyclic(), switching=NotFinite())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,13 +44,19 @@ class OwnTau(SoftReset):
 
 
 def loop_settings(
-  settings: Any, peak: float | None, target: float | None, tau: Tau | None
+  settings: Any,
+  optimizer: Any,
+  peak: float | None,
+  target: float | None,
+  tau: Tau | None,
 ) -> ScheduleParams:
   """The settings as a loop uses them; ValueError if an argument is missing.
 
   Args:
-    settings, peak, target, tau: see `Cycles`.
+    settings, optimizer, peak, target, tau: see `Cycles`.
   """
+  if settings is None:
+    settings = MUON_LOOP if optimizer is None else LOOP
   must_be = 'a ScheduleParams, such as THESIS'
   check(isinstance(settings, ScheduleParams), 'settings', settings, must_be)
   reset, rule = settings.reset, settings.switching
@@ -70,8 +79,31 @@ def loop_settings(
     check(not rule.needs_target, 'switching', rule, must_be)
   must_be = 'a SoftReset where tau is given'
   check(tau is None or isinstance(reset, SoftReset), 'reset', reset, must_be)
-  settings = replace(settings, relative_peak=None)
+  if optimizer is not None:
+    _check_pair(optimizer, settings, peak)
+  if optimizer is not None or peak is not None:
+    settings = replace(settings, relative_peak=None)
   return settings if peak is None else with_peak(settings, peak)
+
+
+def _check_pair(
+  optimizer: Any, settings: ScheduleParams, peak: float | None
+) -> None:
+  """Raises ValueError if an optimizer and settings do not go together.
+
+  Args:
+    optimizer: that is handed over.
+    settings, peak: see `Cycles`.
+  """
+  must_be = (
+    'one of optax; ScheduleFreeMuon() is inside without optimizer=, and others '
+    'of this project go into settings: dataclasses.replace(LOOP, optimizer=…)'
+  )
+  check(not hasattr(optimizer, 'build'), 'optimizer', optimizer, must_be)
+  rule = settings.relative_peak
+  must_be = 'None with an optimizer that is handed over, or give peak=…'
+  is_for_any = peak is not None or not isinstance(rule, SpectralPeak)
+  check(is_for_any, 'relative_peak', rule, must_be)
 
 
 def attempt(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.chain import MOST_STEPS, jax_lr_schedule
+from ..core.chain import MOST_STEPS, Chain, jax_lr_schedule
 from ..core.checks import check, check_count
 from ..core.evaluation import Target
 from ..engine import control as control_lib
@@ -31,6 +32,17 @@ class Stage(NamedTuple):
     """Clock and control of a run that begins here; see `words_of`."""
     return words_of(self.start, self.config)
 
+  @property
+  def plan(self) -> Chain:
+    """The chain, at the peaks of the run."""
+    factor = self.start.rate_factor
+    cycles = []
+    for planned in self.config.chain.cycles:
+      peak = planned.cycle.peak * factor
+      cycle = dataclasses.replace(planned.cycle, peak=peak)
+      cycles.append(planned._replace(cycle=cycle))
+    return Chain(tuple(cycles))
+
   def is_over(self, control: Control, steps: int) -> bool:
     """Whether the last planned step is taken, or the horizon reached.
 
@@ -54,10 +66,23 @@ def stage_of(settings: ScheduleParams, num_steps: int, target: Target) -> Stage:
   return Stage(config, control_lib.start(config))
 
 
+def with_first_peak(stage: Stage, peak: float) -> Stage:
+  """The stage whose peaks are scaled so that the first one is this.
+
+  A peak that is not finite and above 0 leaves them as they are written.
+  """
+  start = control_lib.with_first_peak(stage.start, peak, stage.config)
+  return stage._replace(start=start)
+
+
 def next_stage(stage: Stage, num_steps: int | None) -> Stage:
   """The stage with the same settings over num_steps; None: the same stage."""
+  if num_steps is None:
+    return stage
   settings, _, target, *_ = stage.config
-  return stage if num_steps is None else stage_of(settings, num_steps, target)
+  after = stage_of(settings, num_steps, target)
+  factor = stage.start.rate_factor
+  return after._replace(start=after.start._replace(rate_factor=factor))
 
 
 def begin_stage(

@@ -21,10 +21,12 @@ from ..core.forms import Answer
 from ..core.schedules import Constant, PlannedCycle, Shape
 from ..engine.model_reset import role_in
 from ..engine.records import described
+from ..optimizers.at_gradient import AtGradient
+from ..optimizers.average import Averaged
 from ..optimizers.clocked import clocked
 from ..optimizers.precise import InFloat32
 from ..optimizers.roles import RoleOf
-from ..optimizers.step import Step
+from ..optimizers.step import Optimizer, Step
 from ..soft_reset import Cyclic, FullReset
 from .frozen import Unfrozen
 from .settings import attempt
@@ -39,6 +41,7 @@ class Training(NamedTuple):
   begin: Callable[[Any], Any]  # parameters -> the optimizer's state at a start
   update: Callable[..., Any]  # optax's, of a `ClockedState`
   gradient_point: Callable[[Any], Any]  # of the loop's state
+  evaluated: Callable[[Any], Any]  # of the loop's state
   frozen: tuple[str, ...]  # paths of the parameters that no reset touches
   role_of: RoleOf  # of a leaf's path in a `Model`
   lacks: str  # the leaves without a blend, in words; '' if all can be blended
@@ -75,7 +78,9 @@ def training(
   named = chosen = optimizer
   if optimizer is None:
     named = settings.optimizer
-    chosen = InFloat32(named)
+    own: Optimizer = settings.optimizer
+    own = AtGradient(own) if isinstance(own, Averaged) else own
+    chosen = InFloat32(own)
     chosen = chosen if is_kept is None else Unfrozen(chosen, is_kept)
   decay = getattr(settings.optimizer, 'weight_decay', 0.0)
   scheduled = _scheduled(chosen, decay, cycles, schedules)
@@ -109,10 +114,16 @@ def training(
       return state.params
     return chosen.gradient_point(state.opt_state.inner, state.params)
 
+  def evaluated(state: Any) -> Any:
+    if optimizer is not None:
+      return state.params
+    return chosen.evaluated(state.opt_state.inner, state.params)
+
   return Training(
     begin=lambda params: transformation.init(params).inner,
     update=transformation.update,
     gradient_point=gradient_point,
+    evaluated=evaluated,
     frozen=tuple(map(keystr, kept)),
     role_of=role_in(roles.__getitem__, frozenset(kept)),
     lacks=lacks if doubtful else '',

@@ -17,7 +17,6 @@ import optax
 from jax.tree_util import tree_map
 from jax.typing import ArrayLike
 
-from ..core.checks import check
 from .average import Averaged
 from .roles import RoleOf
 from .step import Optimizer, Step
@@ -28,33 +27,39 @@ class AtGradient(Optimizer):
   """`Averaged`, with y as the parameters, and the same state.
 
   Both give the same x, but for rounding: x = (y - (1 - b1) z) / b1. The error
-  of rounding in y is divided by b1. At a rate of 0 the parameters do not move.
+  of rounding in y is divided by b1. Where b1 is 0, as in `EMA`, y is z and does
+  not tell x: then the state has x in the place of z.
+
+  At a rate of 0 the parameters do not move.
   """
 
   average: Averaged
 
-  def __post_init__(self) -> None:
-    must_be = 'below 1: at 1, y is z, and tells nothing of the average'
-    share = self.average.one_minus_beta1
-    check(share < 1.0, 'one_minus_beta1', share, must_be)
+  @property
+  def b1(self) -> float:
+    """The share of x in y."""
+    return 1.0 - self.average.one_minus_beta1
 
   def build(self, step: Step) -> optax.GradientTransformation:
     average = self.average.build(step)
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
       x = self.evaluated(state, params)
-      drift, after = average.update(grads, state, x)
-      y = self.average.between(after, tree_map(jnp.add, x, drift))
+      before = state if self.b1 else state._replace(z=params)
+      drift, after = average.update(grads, before, x)
+      x = tree_map(jnp.add, x, drift)
+      y = self.average.between(after, x)
       way = lambda new, old: jnp.where(step.moves, new - old, 0)
+      after = after if self.b1 else after._replace(z=x)
       return tree_map(way, y, params), after
 
     # At the start x, y and z are the same.
     return optax.GradientTransformation(average.init, update)
 
   def evaluated(self, state: Any, params: Any) -> Any:
-    """x, the average, given y."""
-    b1 = 1.0 - self.average.one_minus_beta1
-    return tree_map(lambda y, z: average_at(b1, y, z), params, state.z)
+    if not self.b1:
+      return state.z
+    return tree_map(lambda y, z: average_at(self.b1, y, z), params, state.z)
 
   def gradient_point(self, state: Any, params: Any) -> Any:
     return self.average.inner.gradient_point(state.inner, params)

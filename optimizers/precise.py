@@ -74,6 +74,13 @@ class InFloat32(Optimizer):
     point = self.inner.gradient_point(state.inner, base)
     return tree_map(lambda y, p: y.astype(p.dtype), point, params)
 
+  def evaluated(self, state: Any, params: Any) -> Any:
+    if not is_any_coarse(params):
+      return self.inner.evaluated(state, params)
+    base = in_float32(state.copies, params)
+    x = self.inner.evaluated(state.inner, base)
+    return tree_map(lambda x, p: x.astype(p.dtype), x, params)
+
   def needs_forms(self) -> bool:
     return self.inner.needs_forms()
 

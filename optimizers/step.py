@@ -73,6 +73,11 @@ class Optimizer(Protocol):
     del state
     return params
 
+  def evaluated(self, state: Any, params: Any) -> Any:
+    """The parameters to evaluate, of an optimizer in a loop of one's own."""
+    del state
+    return params
+
   def needs_forms(self) -> bool:
     """Whether it asks what the parameters are; see `Step.forms`."""
     return False

@@ -1,6 +1,7 @@
 """Each optimizer of ours, and averages around some."""
 
 from reset_cycles.optimizers.adamw import Adam, AdamW, RmsW
+from reset_cycles.optimizers.at_gradient import AtGradient
 from reset_cycles.optimizers.average import EMA, Averaged
 from reset_cycles.optimizers.momentum import NadamW, Nesterov
 from reset_cycles.optimizers.muon import Muon
@@ -20,4 +21,5 @@ OPTIMIZERS = {
   'average_of_nesterov': Averaged(Nesterov(), r=1.0, keep=0.75),
   'schedule_free_adamw': ScheduleFreeAdamW(),
   'schedule_free_muon': ScheduleFreeMuon(),
+  'at_gradient': AtGradient(ScheduleFreeMuon()),
 }

@@ -1,0 +1,200 @@
+"""The chain's own optimizer in a loop: y in the parameters, and its peak."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import loops
+from helpers.trees import assert_close, assert_same, host
+from reset_cycles import (
+  LOOP,
+  MUON,
+  MUON_LOOP,
+  Cycles,
+  schedule_free_muon,
+)
+from reset_cycles.any_optax.from_optax import FromOptax
+from reset_cycles.core.forms import VECTOR, matrix
+from reset_cycles.optimizers.adamw import AdamW
+from reset_cycles.optimizers.average import EMA
+from reset_cycles.optimizers.peaks import RunStart, SpectralPeak
+from reset_cycles.optimizers.schedule_free import (
+  ScheduleFreeAdamW,
+  ScheduleFreeMuon,
+)
+from reset_cycles.optimizers.step import Step
+from reset_cycles.schedule_params import SOFT_RESET
+from reset_cycles.views import settings_json
+
+map_ = jax.tree_util.tree_map
+FORMS = (VECTOR, matrix((0,), (1,)), matrix((0,), (1,)))
+told = functools.partial(
+  Cycles, num_steps=40, make_params=loops.init, matrices=lambda path: None
+)
+
+
+def readme_step(cycles):
+  """The train step of README.md, whatever is inside."""
+
+  @jax.jit
+  def step(state, inputs):
+    grads = jax.grad(loops.loss_of)(state.params, inputs)
+    updates, opt = cycles.optimizer.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+    return state._replace(params=params, opt_state=opt)
+
+  return step
+
+
+@pytest.mark.parametrize(
+  'own',
+  (ScheduleFreeMuon(), ScheduleFreeAdamW(), EMA(AdamW(), decay=0.5)),
+  ids=('muon', 'adamw', 'ema'),
+)
+def test_the_readmes_step_is_the_submissions(own):
+  """Steps of the submission, whose parameters are x, at the loop's rates."""
+  settings = dataclasses.replace(LOOP, optimizer=own)
+  cycles = loops.make(settings, num_steps=40, peak=0.02)
+  state = loops.start(cycles)
+  x = map_(jnp.copy, state.params)
+  inner = own.build(Step(0.0, forms=FORMS)).init(x)
+
+  @jax.jit
+  def submission(x, inner, rate, inputs):
+    point = own.gradient_point(inner, x)
+    grads = jax.grad(loops.loss_of)(point, inputs)
+    tx = own.build(Step(rate, forms=FORMS))
+    updates, inner = tx.update(grads, inner, x)
+    return optax.apply_updates(x, updates), inner
+
+  step = readme_step(cycles)
+  for i in range(12):
+    state, _ = cycles.before_step(i, state)
+    rate = jnp.float32(cycles.learning_rate(state))
+    state = step(state, loops.inputs_of(i))
+    x, inner = submission(x, inner, rate, loops.inputs_of(i))
+    assert_close(cycles.eval_params(state), x, rtol=1e-4, atol=1e-6)
+  apart = map_(lambda x, y: np.abs(x - y).max(), x, state.params)
+  assert max(jax.tree_util.tree_leaves(apart)) > 0.001
+
+
+@pytest.mark.parametrize('tau', (0.25, 1.0))
+def test_a_reset_blends_the_average(tau):
+  chain = dataclasses.replace(loops.CHAIN, optimizer=ScheduleFreeMuon())
+  cycles = loops.make(chain, tau=lambda *_: tau)
+  state, _ = loops.train(cycles, loops.start(cycles), {2: (1.0, 0.5)}, 0, 4)
+  old = host(cycles.eval_params(state))
+  state, [reset, _] = cycles.before_step(4, state)
+  share = reset.numbers['tau']  # it fades
+  fresh = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 2))
+  blend = lambda a, b: (1 - share) * a + share * b
+  assert 0 < share <= tau
+  expected = map_(blend, old, host(fresh))
+  assert_close(cycles.eval_params(state), expected, rtol=1e-4, atol=1e-6)
+
+
+def spectral_size(params):
+  kernels = params['hidden']['kernel'], params['output']['kernel']
+  sizes = [math.sqrt(8 * np.mean(np.square(k, dtype=float))) for k in kernels]
+  return math.sqrt(sizes[0] * sizes[1])
+
+
+FRESH = loops.init(jax.random.fold_in(jax.random.PRNGKey(0), 1))
+
+
+@pytest.mark.parametrize(('num_steps', 'length'), ((40, 1.0), (6000, 0.5)))
+def test_by_default_it_is_muon_at_the_peak_of_the_fresh_weights(
+  num_steps, length
+):
+  cycles = told(num_steps=num_steps)
+  state = loops.start(cycles)
+  assert cycles.config.settings == MUON_LOOP
+  peak = 0.08 * length * spectral_size(FRESH)
+  _, events = cycles.before_step(0, state)
+  [begun] = [event for event in events if event.kind == 'cycle_start']
+  assert begun.numbers['peak_value'] == pytest.approx(peak, rel=1e-6)
+  rates = np.asarray(cycles.schedule(np.arange(num_steps)))
+  assert rates.max() == pytest.approx(peak, rel=1e-6)
+  assert told(peak=0.03).config.chain.cycles[0].cycle.peak == 0.03
+  shared = SpectralPeak().peak(RunStart(FRESH, FORMS, num_steps))
+  assert peak == pytest.approx(shared)
+
+
+def test_the_peak_is_saved_with_the_state():
+  """It belongs to the run: another model of the same shapes has another one."""
+  cycles, later = told(), told(key=jax.random.PRNGKey(3))
+  state = loops.start(cycles)
+  state, _ = loops.train(cycles, state, {}, 0, 3)
+  rate = cycles.learning_rate(state)
+  assert cycles.schedule(3) == pytest.approx(rate, rel=1e-6)
+  state, _ = later.before_step(3, state)
+  assert later.learning_rate(state) == rate
+  state, events = later.new_stage(state, num_steps=80, tau=0.0)
+  [begun] = [event for event in events if event.kind == 'cycle_start']
+  assert begun.numbers['peak_value'] == pytest.approx(
+    0.08 * spectral_size(FRESH), rel=1e-6
+  )
+
+
+def test_an_average_of_optax_is_evaluated():
+  if not hasattr(getattr(optax, 'contrib', None), 'schedule_free_sgd'):
+    pytest.skip('this optax has no Schedule-Free')
+  cycles = told(optimizer=optax.contrib.schedule_free_sgd)
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 5)
+  expected = optax.contrib.schedule_free_eval_params(
+    state.opt_state.inner, state.params
+  )
+  assert_same(cycles.eval_params(state), expected)
+  plain = told(optimizer=optax.adam)
+  state = loops.start(plain)
+  assert plain.eval_params(state) is state.params
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  (
+    ({'optimizer': ScheduleFreeMuon()}, 'must be one of optax; ScheduleFreeM'),
+    ({'optimizer': AdamW()}, 'must be one of optax; ScheduleFreeMuon'),
+    ({'optimizer': ScheduleFreeMuon}, 'must be a callable of learning_rate'),
+    (
+      {'optimizer': schedule_free_muon(0.1, matrices=dict.fromkeys)},
+      'must be a callable of learning_rate',
+    ),
+    ({'optimizer': schedule_free_muon}, 'must be None: the cycles have it'),
+    (
+      {'optimizer': functools.partial(schedule_free_muon, num_steps=9)},
+      'must be None: the cycles have it inside',
+    ),
+    (
+      {'settings': MUON, 'target': 0.8, 'optimizer': optax.adamw},
+      r'relative_peak=SpectralPeak\(.*: must be None with an optimizer that',
+    ),
+  ),
+  ids=range(7),
+)
+def test_what_does_not_go_together_is_refused(changes, message):
+  with pytest.raises(ValueError, match=message):
+    told(**changes)
+
+
+def test_a_peak_of_ones_own_goes_with_any_optimizer():
+  cycles = told(settings=MUON, target=0.8, optimizer=optax.adamw, peak=0.01)
+  assert [c.peak for c in cycles.config.settings.cycles] == [0.01] * 4
+  assert told(settings=SOFT_RESET, target=0.8, optimizer=optax.adamw)
+
+
+def test_settings_of_the_spectral_peak_need_matrices():
+  lion, message = FromOptax('lion'), r"FromOptax\(name='lion'.*one of matrices"
+  with pytest.raises(ValueError, match=message):
+    dataclasses.replace(MUON, optimizer=lion)
+  plain = {'optimizer': {'class': 'FromOptax', 'name': 'lion'}}
+  with pytest.raises(ValueError, match=message):
+    settings_json.from_plain(plain, MUON)
+  read = settings_json.from_plain({**plain, 'relative_peak': None}, MUON)
+  assert read.optimizer == lion
