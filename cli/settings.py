@@ -6,61 +6,23 @@ import importlib
 import keyword
 import pathlib
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from ..console import errors, flags
-from ..console.flags import PATH, command, completes, option, overwrite, switch
+from ..console.flags import PATH, command, option, overwrite, switch
 from ..mini_algoperf import files
 from ..views import paths
 from . import handed_in
+from .named_settings import read_settings, settings_option
 
 if TYPE_CHECKING:
   from ..schedule_params import ScheduleParams
 
 
-def _names() -> Iterable[str]:
-  """The names of settings."""
-  from ..research.thesis.settings import RUNS
-
-  return 'muon', 'soft_reset', 'thesis', *RUNS
-
-
-_settings = option(
-  'settings',
-  'muon (the default), soft_reset, thesis, a run of `experiments`, or a .json '
-  "file: fields of ScheduleParams to replace, or a run's settings.",
-  shell_complete=completes(_names),
-)
-
-
-def _read_settings(text: str | None) -> tuple[str, int | None, ScheduleParams]:
-  """A name that can be a folder's, a file's step_hint, and the settings.
-
-  ValueError for a text that is neither a name nor a file of settings.
-  """
-  from ..core.checks import did_you_mean
-  from ..research.thesis.settings import RUNS
-  from ..schedule_params import MUON, SCHEDULE_PARAMS, SOFT_RESET, THESIS
-  from ..views import settings_json
-
-  name = 'muon' if text is None else text
-  if name.endswith('.json'):
-    file = paths.check_file(pathlib.Path(name).expanduser())
-    return 'own', *settings_json.read_file(file, SCHEDULE_PARAMS)
-  known = {'muon': MUON, 'soft_reset': SOFT_RESET, 'thesis': THESIS, **RUNS}
-  if name not in known:
-    names, near = ', '.join(known), did_you_mean(name, known)
-    raise ValueError(
-      f'--settings={name}: must be a .json file or one of {names}.{near}'
-    )
-  return name, None, known[name]
-
-
 @command
-@_settings
+@settings_option
 @option(
   'step_hint',
   'Steps; needed, unless --settings is the file of a run.',
@@ -96,7 +58,7 @@ def schedule(
     from ..views import plan_bound, planned_runs
   picture = out and paths.new_file(out, overwrite, '.png')
   with np.errstate(over='ignore', invalid='ignore'):  # the checks report these
-    name, recorded, chosen = _read_settings(settings)
+    name, recorded, chosen = read_settings(settings)
     steps = step_hint or recorded
     if steps is None:
       raise ValueError('--step_hint is missing: the file does not state it.')
@@ -117,7 +79,7 @@ def schedule(
 
 @command
 @option('out', 'New, or empty.', flags.NEW_FOLDER, required=True)
-@_settings
+@settings_option
 @option('submission_path', 'A file of your own, made by make_submission.', PATH)
 @option('name', "Of the submission's folder. Default: that of the settings.")
 @option(
@@ -223,7 +185,7 @@ def _read_exported(
 ) -> tuple[str, pathlib.Path | None, ScheduleParams]:
   """A name, the submission's file if it is to go along, and the settings."""
   if path is None:
-    title, _, chosen = _read_settings(settings)
+    title, _, chosen = read_settings(settings)
     return title, None, chosen
   if settings is not None:
     raise ValueError('--submission_path has settings: give no --settings.')
