@@ -130,7 +130,7 @@ results: .venv/.installed ## Measure the thesis' claims from research/thesis/log
 figures-readme: .venv/.installed ## Draw the single runs that the pages show
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits --overwrite
 	$(call TRAIN,digits) --workload=digits --experiment_name=digits_thesis --overwrite \
-	  --submission_path=research/board/rivals/thesis.py
+	  --settings=thesis
 	for name in digits digits_thesis; do \
 	  cp experiment_runs/$$name/digits_jax/trial_1/metric.png figures/$$name.png; done
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,10 @@ from ..console.flags import (
 )
 from ..mini_algoperf import RunOptions, user_code
 from ..research.board.commands import set_board_targets
+from .named_settings import read_settings, settings_option
+
+if TYPE_CHECKING:
+  from ..mini_algoperf.experiment import Experiment
 
 _PATH = click.Path()  # as typed: the runner checks it, and writes it down
 _workload = option(
@@ -34,6 +38,7 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @click.command(cls=Command, context_settings={'default_map': vars(RunOptions)})
 @_workload
 @option('submission_path', "A file. Default: this project's own.", _PATH)
+@settings_option
 @option('framework', 'Of the submission.', ['jax'])
 @option('generation', "jit: today's benchmark; pmap: 2024's.", ['jit', 'pmap'])
 @_data_dir
@@ -57,8 +62,10 @@ _data_dir = option('data_dir', "Default: the workload's own.", _PATH)
 @switch('overwrite', 'Replace an experiment of the same name.')
 @switch('resume_last_run', 'Resume from the last checkpoint of that name.')
 @switch('save_checkpoints', 'Save one after every evaluation and at the end.')
-def run(**options: Any) -> int:
+def run(settings: str | None, **options: Any) -> int:
   """Trains a workload with a submission.
+
+  With --settings it is this project's own, with other settings.
 
   The run follows the benchmark's rules. The flags of the benchmark's
   submission_runner.py mean the same here. Log files and metric.png go to
@@ -76,15 +83,32 @@ def run(**options: Any) -> int:
   with interrupts.deferred() as interrupted, contextlib.ExitStack() as stack:
     with errors.setup_phase(run_options.submission_path, run_options.workload):
       checked = experiment.experiment_of(run_options)
-      settings = own_parts.settings_of(checked.submission)
-      own_parts.rehearse(settings)
-      if settings:
+      if settings is not None:
+        checked = _with_settings(checked, settings)
+      in_force = own_parts.settings_of(checked.submission)
+      own_parts.rehearse(in_force)
+      if in_force:
         # At once; the set-ups, which check points of any submission, take long.
         for point in checked.points:
-          tuned(settings, point)
+          tuned(in_force, point)
       stack.enter_context(experiment.entered(checked))
     interrupted.raise_pending()
     return training.run_trials(checked, interrupted)
+
+
+def _with_settings(checked: Experiment, text: str) -> Experiment:
+  """The experiment with this project's submission, of the settings of a text.
+
+  ValueError for a text that is none of settings, or beside a submission.
+  """
+  from ..mini_algoperf.submission_loader import as_submission
+  from ..submission import make_submission
+
+  if checked.options.submission_path is not None:
+    raise ValueError('--submission_path has settings: give no --settings.')
+  _, _, chosen = read_settings(text)
+  submission = as_submission(make_submission(chosen), 'make_submission')
+  return checked._replace(submission=submission)
 
 
 @click.command('set-targets', cls=Command)

@@ -1,6 +1,8 @@
 """`reset-cycles run` and `set-targets`: flags, files, ends, resuming."""
 
+import dataclasses
 import itertools
+import json
 import pathlib
 import signal
 
@@ -18,6 +20,7 @@ from helpers.run_files import (
   run,
   snapshot,
 )
+from reset_cycles.any_optax.from_optax import FromOptax
 from reset_cycles.cli import main as cli
 from reset_cycles.mini_algoperf import (
   RunOptions,
@@ -28,6 +31,7 @@ from reset_cycles.mini_algoperf import (
   user_code,
 )
 from reset_cycles.mini_algoperf.trial import Trial
+from reset_cycles.schedule_params import SCHEDULE_PARAMS, THESIS
 from reset_cycles.views import paths
 
 # What runs leave is compared with what other runs leave.
@@ -59,6 +63,47 @@ def test_the_generation(generation, ndim, trials):
   assert trials[0].workload.generation == generation
   assert trials[0].model_params['w'].ndim == ndim
   assert read_json('flags_0.json')['generation'] == generation
+
+
+def own(*flags):
+  """Runs this project's own submission."""
+  flags = ['--experiment_dir=runs', '--max_global_steps=12', *flags]
+  return cli.main(['run', '--workload=fake', '--rng_seed=3', *flags])
+
+
+def test_settings_by_name_and_from_a_file(trials):
+  lion = {'class': 'FromOptax', 'name': 'lion'}
+  values = {'optimizer': lion, 'relative_peak': None}
+  pathlib.Path('lion.json').write_text(json.dumps(values))
+  names = ('thesis', 'lion.json')
+  for i, name in enumerate(names):
+    assert own(f'--settings={name}', f'--experiment_name=run_{i}') == 0
+  found = [trial.optimizer_state[1].config.settings for trial in trials]
+  changes = {'optimizer': FromOptax('lion'), 'relative_peak': None}
+  expected = dataclasses.replace(SCHEDULE_PARAMS, **changes)
+  assert found == [THESIS, expected]
+
+
+@pytest.mark.parametrize(
+  ('flags', 'said'),
+  (
+    (('--settings=thesi',), '--settings=thesi: must be a .json file or one of'),
+    (('--settings=none.json',), 'none.json'),
+    (
+      ('--settings=thesis', '--submission_path=mine/submission.py'),
+      '--submission_path has settings: give no --settings.',
+    ),
+    (('--settings=pair.json',), "optimizer=FromOptax(name='lion'"),
+  ),
+  ids=('name', 'file', 'submission', 'pair'),
+)
+def test_settings_that_are_none(flags, said, trials, capsys):
+  lion = {'optimizer': {'class': 'FromOptax', 'name': 'lion'}}
+  pathlib.Path('pair.json').write_text(json.dumps(lion))
+  write_submission(pathlib.Path('mine'))
+  assert own(*flags) == 2
+  assert said in one_error(capsys)
+  assert trials == []
 
 
 @pytest.mark.parametrize(
