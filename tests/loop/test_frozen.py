@@ -112,8 +112,10 @@ def test_the_chains_own_optimizer_leaves_what_is_frozen_alone(own):
     state, _ = cycles.before_step(step, state)
     other, _ = alone.before_step(step, other)
     state, other = taken(cycles, state), taken(alone, other)
-    for tree in (state.params, cycles.gradient_point(state)):
+    shown, other_shown = cycles.eval_params(state), alone.eval_params(other)
+    for tree in (state.params, cycles.gradient_point(state), shown):
       assert_same(tree['hidden'], body)
+    assert_same(shown['output'], other_shown['output'])
     assert_same(state.params['output'], other.params['output'])
     if step == 3:
       state, _ = cycles.after_evaluation(4, 1.0, 0.4, state)

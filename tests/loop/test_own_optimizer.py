@@ -84,6 +84,23 @@ def test_the_readmes_step_is_the_submissions(own):
   assert max(jax.tree_util.tree_leaves(apart)) > 0.001
 
 
+def test_in_bfloat16_the_average_is_computed_in_float32():
+  """y is within a unit in the last place of its copy; x is of the copy."""
+  half = lambda key: map_(lambda p: p.astype(jnp.bfloat16), loops.init(key))
+  settings = dataclasses.replace(LOOP, optimizer=ScheduleFreeMuon())
+  cycles = loops.make(settings, num_steps=40, peak=0.02, make_params=half)
+  state, step = loops.start(cycles, half), readme_step(cycles)
+  for i in range(6):
+    state, _ = cycles.before_step(i, state)
+    state = step(state, loops.inputs_of(i))
+  inner = state.opt_state.inner
+  by_hand = lambda y, z: ((y - 0.3 * z) / 0.7).astype(jnp.bfloat16)
+  expected = map_(by_hand, inner.copies, inner.inner.z)
+  found = cycles.eval_params(state)
+  assert found['output']['kernel'].dtype == jnp.bfloat16
+  assert_close(map_(np.float32, found), map_(np.float32, expected), rtol=0.01)
+
+
 @pytest.mark.parametrize('tau', (0.25, 1.0))
 def test_a_reset_blends_the_average(tau):
   chain = dataclasses.replace(loops.CHAIN, optimizer=ScheduleFreeMuon())

@@ -363,6 +363,19 @@ def test_a_saved_run_goes_on(tmp_path):
   assert_same(restored, trained(tx, steps=6))
 
 
+def test_optax_tells_what_belongs_to_the_parameters():
+  """As for the sharding of a state."""
+  if not hasattr(optax, 'tree'):
+    pytest.skip('tree_map_params of this optax calls what jax has removed')
+  tx = muon()
+  state = tx.init(arrays(START))
+  found = optax.tree_map_params(
+    tx, lambda leaf: 'w', state, transform_non_params=lambda leaf: 'number'
+  )
+  assert found.z == {'b': 'w', 'w': 'w'}
+  assert (found.b1, found.peak, found.count) == ('number',) * 3
+
+
 def test_flax_train_state():
   state = TrainState.create(apply_fn=None, params=arrays(START), tx=muon(0.05))
   for _ in range(STEPS):
