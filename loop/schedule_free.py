@@ -225,13 +225,15 @@ def _evaluated(state: Any, params: Any) -> Any:
 def _check_arguments(
   learning_rate: Any, num_steps: Any, optimizer: Any
 ) -> None:
-  is_array = isinstance(learning_rate, (jax.Array, np.ndarray))
-  if learning_rate is not None and not callable(learning_rate) and not is_array:
+  # optax.inject_hyperparams makes arrays of numbers.
+  if isinstance(learning_rate, (jax.Array, np.ndarray)):
+    shape = learning_rate.shape
+    check(shape == (), 'shape of learning_rate', shape, '(), as of a number')
+  elif learning_rate is not None and not callable(learning_rate):
     check_number('learning_rate', learning_rate, '[0, inf)')
   if num_steps is not None:
     must_be = 'None where a learning_rate is given'
     check(learning_rate is None, 'num_steps', num_steps, must_be)
-    # optax.inject_hyperparams makes an array of it.
     if not isinstance(num_steps, jax.Array):
       check_count('num_steps', num_steps)
   is_muon = isinstance(optimizer, Averaged) and isinstance(

@@ -158,6 +158,7 @@ EMA = Averaged(ScheduleFreeMuon().inner, one_minus_beta1=1.0)
   (
     ({'learning_rate': -1.0}, r'learning_rate=-1.0: must be a number in \[0'),
     ({'learning_rate': 'fast'}, "learning_rate='fast': must be a number"),
+    ({'learning_rate': np.ones(2)}, r'shape of learning_rate=\(2,\): must be'),
     ({'num_steps': 0}, 'num_steps=0: must be a whole number of at least 1'),
     (
       {'num_steps': 9, 'learning_rate': 0.1},
