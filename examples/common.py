@@ -1,7 +1,8 @@
 """What the examples share: two spirals, cycles for them, what is printed."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,6 +29,8 @@ TEST = spirals(2**31, count=512)
 # Peaks that suit the spirals: eight and four times the thesis'.
 HIGH = dataclasses.replace(THESIS, cycles=(Cycle(peak=0.014),) * 3)
 LOW = dataclasses.replace(THESIS, cycles=(Cycle(peak=0.007),) * 3)
+# Of AdamW. The best one lies between the ends.
+PEAKS = (0.003, 0.01, 0.03, 0.1, 0.3)
 
 
 def scores(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -51,3 +54,27 @@ def tell(events: Sequence[Event], see: str) -> None:
   numbers = measured[-1].numbers
   metric, steps = numbers['metric'], numbers['metric_step']
   print(f'Reached: an accuracy of {metric:.3f} after {steps} steps. {see}')
+
+
+def beside_adamw(
+  ours: float, train: Callable[[Any], float], steps: int
+) -> dict[str, float]:
+  """Trains with AdamW at five peaks, and prints what all have reached.
+
+  Args:
+    ours: the accuracy that schedule_free_muon has reached.
+    train: an optimizer of optax -> the accuracy that it reaches.
+    steps: of each run; AdamW has one cosine over them, after a short warm-up.
+  """
+  reached = {'schedule_free_muon, no rate to choose': ours}
+  for peak in PEAKS:
+    rate = optax.warmup_cosine_decay_schedule(0.0, peak, steps // 50, steps)
+    reached[f'AdamW, peak {peak}'] = train(optax.adamw(rate))
+  for name, accuracy in reached.items():
+    print(f'{name}: an accuracy of {accuracy:.3f}')
+  best = max(list(reached.values())[1:])
+  print(
+    f'Reached: an accuracy of {ours:.3f} after {steps} steps; by AdamW at its '
+    f'best of five peaks {best:.3f}.'
+  )
+  return reached

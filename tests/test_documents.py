@@ -137,7 +137,7 @@ def test_the_loop_of_the_readme(compilations):
     'batches': itertools.repeat(jnp.full(3, 0.2)),
     'evaluate': evaluate,
   }
-  (text,) = blocks_of('README.md', 'python')
+  _, text = blocks_of('README.md', 'python')
   text = text.replace(' state)\n', ' state); said += events\n')
   names['said'] = said = []
   exec(compile(text, 'README.md', 'exec'), names)
@@ -149,6 +149,27 @@ def test_the_loop_of_the_readme(compilations):
   with compilations() as compiled:
     names['train_step'](names['state'], next(names['batches']))
   assert compiled == []
+
+
+def test_the_loop_of_the_page_on_muon():
+  """Least squares, in the lines that README.md has as well."""
+  goal, found = np.array([[0.5, -1.0]], np.float32), []
+  inputs = np.eye(2, dtype=np.float32)
+  names = {
+    'params': {'kernel': 0.3 * jnp.eye(2)},
+    'loss_fn': lambda params, batch: jnp.mean(
+      (batch @ params['kernel'] - goal) ** 2
+    ),
+    'batches': itertools.repeat(inputs, 900),
+    'evaluate': found.append,
+  }
+  text, _ = blocks_of('README.md', 'python')
+  assert text == blocks_of('docs/schedule_free_muon.md', 'python')[0]
+  with pytest.warns(UserWarning, match=r"the form of \['kernel'\]"):
+    exec(compile(text, 'README.md', 'exec'), names)
+  np.testing.assert_allclose(found[0]['kernel'], [*goal, *goal], atol=0.01)
+  apart = np.abs(found[0]['kernel'] - names['params']['kernel'])
+  assert apart.max() > 1e-5  # the average, not where the gradient is taken
 
 
 def test_the_settings_of_the_page(tmp_path):

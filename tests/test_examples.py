@@ -68,6 +68,29 @@ def test_three_cycles(name, needs, example, capsys):
   assert said[-2].startswith('step 60: loss ')
 
 
+@pytest.mark.parametrize(
+  ('name', 'needs'),
+  (
+    ('muon_linen', 'flax'),
+    ('muon_nnx', 'flax.nnx'),
+    ('muon_equinox', 'equinox'),
+  ),
+)
+def test_muon_beside_adamw(name, needs, example, capsys, monkeypatch):
+  """Twelve steps, and AdamW at two of its peaks, the better one named."""
+  module = pytest.importorskip(needs)
+  if name == 'muon_nnx' and not hasattr(module, 'as_pure'):
+    pytest.skip('this flax has no as_pure')
+  monkeypatch.setattr(example('common'), 'PEAKS', (0.0, 0.03))
+  ours, still, adamw = example(name).main(12).values()
+  assert len({ours, still, adamw}) == 3
+  said = printed(capsys)
+  numbers = re.findall(r'\d\.\d{3}', ' '.join(said))
+  best = max(still, adamw)
+  expected = ours, still, adamw, ours, best
+  assert numbers == [f'{accuracy:.3f}' for accuracy in expected]
+
+
 def test_flax_linen(example, capsys):
   """As it is run by hand, since it must not end at chance."""
   events = example('flax_linen').main()
