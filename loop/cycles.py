@@ -30,7 +30,7 @@ from .events import Event, event_of
 from .fresh_models import fresh_models
 from .parameters import parameter_forms
 from .placement import Placement, first_state, placed
-from .schedule_free import schedule_free_muon, with_averages
+from .schedule_free import is_muon_in, schedule_free_muon, with_averages
 from .settings import Tau, attempt, loop_settings
 from .stages import (
   STAGE_TAU,
@@ -160,6 +160,11 @@ class Cycles:
     trainer = training(optimizer, params, stage, schedules, frozen, answers)
     check_precision('make_params', params, trainer.frozen)
     inner = jax.eval_shape(trainer.begin, params)
+    must_be = (
+      'a number with schedule_free_muon inside optimizer=…; without optimizer= '
+      'the cycles have it inside, with a peak that suits it'
+    )
+    check(peak is not None or not is_muon_in(inner), 'peak', peak, must_be)
 
     self.optimizer = TRANSFORMATION(self._init, trainer.update)
     self.frozen = trainer.frozen

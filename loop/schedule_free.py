@@ -189,6 +189,11 @@ def with_averages(opt_state: Any, params: Any) -> Any:
   return params
 
 
+def is_muon_in(opt_state: Any) -> bool:
+  """Whether a state of `schedule_free_muon` is in it."""
+  return any(isinstance(x, ScheduleFreeState) for x in _states_in(opt_state))
+
+
 def _states_in(opt_state: Any) -> list[Any]:
   """The states of Schedule-Free in it, ours or optax's."""
   nodes = tree_leaves(opt_state, is_leaf=_is_state)

@@ -39,6 +39,10 @@ told = functools.partial(
 )
 
 
+def form_of(path):
+  return matrix((0,), (1,)) if 'kernel' in path else False
+
+
 def readme_step(cycles):
   """The train step of README.md, whatever is inside."""
 
@@ -189,11 +193,15 @@ def test_an_average_of_optax_is_evaluated():
       'must be None: the cycles have it inside',
     ),
     (
+      {'optimizer': lambda rate: schedule_free_muon(rate, matrices=form_of)},
+      'peak=None: must be a number with schedule_free_muon inside optimizer=',
+    ),
+    (
       {'settings': MUON, 'target': 0.8, 'optimizer': optax.adamw},
       r'relative_peak=SpectralPeak\(.*: must be None with an optimizer that',
     ),
   ),
-  ids=range(7),
+  ids=range(8),
 )
 def test_what_does_not_go_together_is_refused(changes, message):
   with pytest.raises(ValueError, match=message):
@@ -204,6 +212,17 @@ def test_a_peak_of_ones_own_goes_with_any_optimizer():
   cycles = told(settings=MUON, target=0.8, optimizer=optax.adamw, peak=0.01)
   assert [c.peak for c in cycles.config.settings.cycles] == [0.01] * 4
   assert told(settings=SOFT_RESET, target=0.8, optimizer=optax.adamw)
+
+
+def test_muon_that_is_handed_over_is_evaluated_at_its_average():
+  own = lambda rate: schedule_free_muon(rate, matrices=form_of)
+  cycles = told(optimizer=own, peak=0.05)
+  state, _ = loops.train(cycles, loops.start(cycles), {}, 0, 5)
+  y, z = state.params, state.opt_state.inner.z
+  average = map_(lambda y, z: (y - 0.3 * z) / 0.7, y, z)
+  assert_close(cycles.eval_params(state), average, rtol=1e-5, atol=1e-6)
+  apart = map_(lambda x, y: np.abs(x - y).max(), average, y)
+  assert max(jax.tree_util.tree_leaves(apart)) > 0.001
 
 
 def test_settings_of_the_spectral_peak_need_matrices():
