@@ -345,3 +345,16 @@ def test_settings_from_a_file(tmp_path, monkeypatch):
   assert export('--out=new/x', *flags) == 0
   own = tmp_path / 'new' / 'x' / 'self_tuning' / 'my_own_2'
   assert 'budget_factor=3.5' in (own / 'schedule_params.py').read_text()
+
+
+def test_a_pair_that_does_not_go_together_is_not_exported(
+  tmp_path, monkeypatch, capsys
+):
+  """Lion at the peak of matrices."""
+  monkeypatch.chdir(tmp_path)
+  lion = {'optimizer': {'class': 'FromOptax', 'name': 'lion'}}
+  pathlib.Path('pair.json').write_text(json.dumps(lion))
+  assert export('--out=x', '--settings=pair.json') == 2
+  [line] = capsys.readouterr().err.splitlines()
+  assert "optimizer=FromOptax(name='lion'" in line
+  assert entries(pathlib.Path()) == ['pair.json']
