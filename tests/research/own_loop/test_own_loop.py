@@ -2,9 +2,13 @@
 
 import re
 
+import jax
+import numpy as np
+import optax
 import pytest
 
 from helpers.documents import ROOT
+from reset_cycles import State
 from reset_cycles.research import run_logs
 from reset_cycles.research.own_loop import study
 
@@ -53,6 +57,21 @@ def test_the_page_has_the_table_of_the_log():
     shares = '|'.join(re.sub(r'-?\d\.\d+', percent, cell) for cell in cells)
     name = name.replace('_', ', ')
     assert f'|{name}|{peak}|{shares}|\n' in page
+
+
+@pytest.mark.parametrize('arm', ('loop', 'soft_reset'))
+def test_the_cycles_step_adamw_at_the_peak_of_the_row(arm):
+  """And what they train is what is evaluated: AdamW has no average."""
+  loop = study.make_loops()['mlp_accuracy']
+  cycles = study.cycles_of(loop, arm, 0.0025, 0)
+  rates = cycles.schedule(np.arange(study.STEPS))
+  assert max(rates) == pytest.approx(0.0025)
+  params = loop.init(jax.random.PRNGKey(0))
+  state = State(params, cycles.optimizer.init(params))
+  expected = optax.adamw(0.0025).init(params)
+  like = jax.tree_util.tree_structure(state.opt_state.inner)
+  assert like == jax.tree_util.tree_structure(expected)
+  assert cycles.eval_params(state) is params
 
 
 def test_what_the_log_has_is_not_trained_again(tmp_path, monkeypatch):
