@@ -21,7 +21,14 @@ from ..optimizers.average import Averaged, AveragedState
 from ..optimizers.clocked import TRANSFORMATION
 from ..optimizers.muon import Muon
 from ..optimizers.peaks import RunStart, SpectralPeak
-from ..optimizers.precise import coarse_of, in_float32, is_coarse, widened
+from ..optimizers.precise import (
+  change,
+  coarse_of,
+  in_float32,
+  is_coarse,
+  is_masked,
+  widened,
+)
 from ..optimizers.schedule_free import ScheduleFreeMuon
 from ..optimizers.step import Step
 from .parameters import OfPath, parameter_forms
@@ -144,8 +151,9 @@ def schedule_free_muon(
     y = in_float32(state.copies, params)
     steps, after = at_gradient.build(step).update(widened(updates), before, y)
     new = tree_map(jnp.add, y, steps)
-    way = lambda p, y, step: _way(p, y) if is_coarse(p) else step
-    return tree_map(way, params, new, steps), ScheduleFreeState(
+    changes = tree_map(change, params, new, steps)
+    as_params = lambda p, step: step.astype(p.dtype) if is_coarse(p) else step
+    return tree_map(as_params, params, changes), ScheduleFreeState(
       b1=state.b1,
       weight_sum=after.weight_sum,
       step_count=after.count,
@@ -204,10 +212,6 @@ def _is_state(node: Any) -> bool:
   return all(hasattr(node, name) for name in ('b1', 'weight_sum', 'z'))
 
 
-def _is_masked(node: Any) -> bool:
-  return isinstance(node, optax.MaskedNode)
-
-
 def _is_variable(node: Any) -> bool:
   """Whether it is one of nnx, with an array in it."""
   return hasattr(node, 'get_raw_value')
@@ -219,12 +223,12 @@ def _evaluated(state: Any, params: Any) -> Any:
   copies = getattr(state, 'copies', nothing)
 
   def average(z: Any, copy: Any, y: Any) -> Any:
-    if _is_masked(z):
+    if is_masked(z):
       return y
-    wide = y if _is_masked(copy) else in_float32(copy, y)
+    wide = y if is_masked(copy) else in_float32(copy, y)
     return average_at(state.b1, wide, z).astype(y.dtype)
 
-  return tree_map(average, state.z, copies, params, is_leaf=_is_masked)
+  return tree_map(average, state.z, copies, params, is_leaf=is_masked)
 
 
 def _check_arguments(
@@ -276,8 +280,3 @@ def _peak_of(params: Any, forms: tuple[Form, ...], num_steps: Any) -> jax.Array:
     return jnp.where(jnp.isfinite(found), found, _PEAK.share)
 
   return peak(tree_leaves(params))
-
-
-def _way(param: jax.Array, new: jax.Array) -> jax.Array:
-  """From a parameter to y, rounded, in the parameter's type."""
-  return (new.astype(param.dtype) - param).astype(param.dtype)

@@ -31,8 +31,9 @@ class InFloat32(Optimizer):
 
   For parameters of less (bfloat16), the state has a copy in float32. The copy
   takes the steps, and the update brings the parameters to the copy, rounded.
-  Whatever the optimizer keeps is in float32 as well. Parameters that something
-  else than the update has moved are copied anew.
+  Whatever the optimizer keeps is in float32 as well. A parameter that is not
+  its copy, rounded, has been moved by something else than the update, as by a
+  loop's own weight decay: it is copied anew.
 
   With parameters in float32 alone, it is the optimizer itself.
 
@@ -61,9 +62,8 @@ class InFloat32(Optimizer):
       base = in_float32(state.copies, params)
       steps, after = inner.update(widened(grads), state.inner, base)
       new = optax.apply_updates(base, steps)
-      way = lambda p, x, step: x - jnp.float32(p) if is_coarse(p) else step
-      updates = tree_map(way, params, new, steps)
-      return updates, PreciseState(after, coarse_of(params, new))
+      changes = tree_map(change, params, new, steps)
+      return changes, PreciseState(after, coarse_of(params, new))
 
     return optax.GradientTransformation(init, update)
 
@@ -100,16 +100,23 @@ def synced(state: Any, params: Any) -> Any:
   """The state, its copies those of the parameters at hand; see `InFloat32`."""
   if not isinstance(state, PreciseState):
     return state
-  base = in_float32(state.copies, params)
-  return state._replace(copies=coarse_of(params, base))
+  anew = lambda p, copy: copy if is_masked(copy) else _in_float32(p, copy)
+  return state._replace(copies=tree_map(anew, params, state.copies))
 
 
 def rounded(state: Any, params: Any) -> Any:
   """The parameters as the copies in the state are, rounded."""
   if not isinstance(state, PreciseState):
     return params
-  choose = lambda p, copy: copy.astype(p.dtype) if is_coarse(p) else p
+  choose = lambda p, copy: p if is_masked(copy) else copy.astype(p.dtype)
   return tree_map(choose, params, state.copies)
+
+
+def change(param: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
+  """From a parameter to its new value, rounded; the step where none is."""
+  if not is_coarse(param):
+    return step
+  return _nearest(new, param.dtype) - jnp.float32(param)
 
 
 def is_coarse(leaf: Any) -> bool:
@@ -133,18 +140,28 @@ def coarse_of(params: Any, tree: Any) -> Any:
 
 
 def in_float32(copies: Any, params: Any) -> Any:
-  """The parameters as the copies have them, which differ by rounding alone.
+  """The parameters, and in the place of those with a copy, the copies.
 
-  A parameter is within half a unit in the last place of its copy, or within one
-  after a blend of both, unless it has been moved.
+  A parameter that is not its copy, rounded, has been moved: it stays.
   """
-
-  def choose(p: Any, copy: Any) -> Any:
-    if not is_coarse(p):
-      return p
-    wide, limits = jnp.float32(p), _FINFO(p.dtype)
-    size = jnp.maximum(jnp.abs(wide), float(limits.tiny))
-    is_near = jnp.abs(copy - wide) <= float(limits.eps) * size
-    return jnp.where(is_near, copy, wide)
-
+  choose = lambda p, copy: p if is_masked(copy) else _in_float32(p, copy)
   return tree_map(choose, params, copies)
+
+
+def _in_float32(param: jax.Array, copy: jax.Array) -> jax.Array:
+  wide = jnp.float32(param)
+  return jnp.where(_nearest(copy, param.dtype) == wide, copy, wide)
+
+
+def _nearest(x: jax.Array, dtype: Any) -> jax.Array:
+  """A float32 rounded to a coarser type, still in float32.
+
+  A conversion to the type and back would not do: XLA leaves such pairs out.
+  """
+  limits = _FINFO(dtype)
+  return jax.lax.reduce_precision(x, limits.nexp, limits.nmant)
+
+
+def is_masked(node: Any) -> bool:
+  """Whether it stands for nothing: no copy, as of what is frozen."""
+  return isinstance(node, optax.MaskedNode)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -91,22 +92,33 @@ def taken(cycles, state):
   return State(optax.apply_updates(state.params, updates), opt)
 
 
+OWN = {
+  'adamw': AdamW(grad_clip=0.1),
+  'ema': EMA(AdamW()),
+  'schedule_free': ScheduleFreeAdamW(),
+  'muon': ScheduleFreeMuon(),
+}
+FLOAT32, HALF = jnp.float32, jnp.bfloat16
+
+
 @pytest.mark.parametrize(
-  'own',
-  [AdamW(grad_clip=0.1), EMA(AdamW()), ScheduleFreeAdamW(), ScheduleFreeMuon()],
-  ids=('adamw', 'ema', 'schedule_free', 'muon'),
+  ('name', 'dtype'),
+  [*((name, FLOAT32) for name in OWN), ('adamw', HALF), ('muon', HALF)],
 )
-def test_the_chains_own_optimizer_leaves_what_is_frozen_alone(own):
+def test_the_chains_own_optimizer_leaves_what_is_frozen_alone(name, dtype):
   """It trains the rest as if nothing else were there, through a soft reset."""
-  chain = dataclasses.replace(loops.CHAIN, optimizer=own)
-  head = lambda key: {'output': loops.init(key)['output']}
+  chain = dataclasses.replace(loops.CHAIN, optimizer=OWN[name])
+  typed = lambda tree: jax.tree_util.tree_map(lambda x: x.astype(dtype), tree)
+  init = lambda key: typed(loops.init(key))
+  head = lambda key: {'output': init(key)['output']}
   cycles = loops.make(
     chain,
+    make_params=init,
     frozen=lambda path: path.startswith("['hidden']"),
     matrices=lambda path: 'output' in path,
   )
   alone = loops.make(chain, make_params=head)
-  state, other = loops.start(cycles), loops.start(alone, head)
+  state, other = loops.start(cycles, init), loops.start(alone, head)
   body = host(state.params['hidden'])
   for step in range(6):
     state, _ = cycles.before_step(step, state)

@@ -89,7 +89,7 @@ def test_the_readmes_step_is_the_submissions(own):
 
 
 def test_in_bfloat16_the_average_is_computed_in_float32():
-  """y is within a unit in the last place of its copy; x is of the copy."""
+  """y is its copy, rounded; x is of the copy."""
   half = lambda key: map_(lambda p: p.astype(jnp.bfloat16), loops.init(key))
   settings = dataclasses.replace(LOOP, optimizer=ScheduleFreeMuon())
   cycles = loops.make(settings, num_steps=40, peak=0.02, make_params=half)

@@ -142,3 +142,17 @@ def test_a_parameter_that_has_been_moved_is_copied_anew():
   params = {'x': params['x'].at[1].set(3.0)}
   updates, state = tx.update(ones, state, params)
   assert state.copies['x'].tolist() == [1 - 2.0**-8, 3 - 2.0**-10]
+
+
+def test_a_move_by_one_unit_in_the_last_place_stays():
+  """By a loop's own decay, beside which a step of 2^-20 rounds to nothing."""
+  tx = InFloat32(Nesterov(1.0, weight_decay=0.0)).build(Step(2.0**-20))
+  params = {'x': jnp.asarray([1.0, 1.0], HALF)}
+  state, ones = tx.init(params), {'x': jnp.ones(2, HALF)}
+  for moved in (1.0, 1 + 2.0**-7, 1 - 2.0**-8, 1.0):
+    params = {'x': params['x'].at[1].set(moved)}
+    updates, state = tx.update(ones, state, params)
+    params = optax.apply_updates(params, updates)
+    assert params['x'].tolist() == [1.0, moved]
+    assert state.copies['x'][1] == moved - 2.0**-20
+  assert state.copies['x'][0] == 1 - 4 * 2.0**-20
