@@ -80,8 +80,10 @@ def behaviour_of(build: Build, params: Any) -> Behaviour:
 
   A moment has the shape of a parameter. Another array could have that shape by
   chance, as a basis of (6, 6) beside a matrix of (6, 6). So the parameters are
-  made a little larger, if the optimizer takes them so: then no two axes are
-  alike.
+  made larger, so that no two axes are alike: by as little as possible or, for
+  an optimizer that works in blocks, to multiples. One that takes neither, or
+  that begins otherwise then, is looked at with the usual shapes, in which axes
+  may be alike; see `roles.fits_by_chance`.
 
   Args:
     build: makes the transformation of a `Step`.
@@ -91,17 +93,18 @@ def behaviour_of(build: Build, params: Any) -> Behaviour:
     Exception: whatever the optimizer raises.
   """
   usual = jax.eval_shape(build(Step(jnp.float32(0))).init, params)
-  larger = _told_apart(params, usual)
-  try:
-    state = jax.eval_shape(build(Step(jnp.float32(0))).init, larger)
-    if _outline(state) == _outline(usual):
-      return _behaviour_of(build, larger)
-  except ERRORS:  # as of what works on arrays of the usual shapes only
-    pass
+  for in_blocks in (False, True):
+    larger = _told_apart(params, usual, in_blocks)
+    try:
+      state = jax.eval_shape(build(Step(jnp.float32(0))).init, larger)
+      if _outline(state) == _outline(usual):
+        return _behaviour_of(build, larger)
+    except ERRORS:  # as of what works on arrays of some shapes only
+      pass
   return _behaviour_of(build, params)
 
 
-def _told_apart(params: Any, state: Any) -> Any:
+def _told_apart(params: Any, state: Any, in_blocks: bool) -> Any:
   """The parameters, with axes as long as no other axis.
 
   Only axes longer than 1 are changed; they become longer, by as little as
@@ -110,16 +113,19 @@ def _told_apart(params: Any, state: Any) -> Any:
   Args:
     params: see `behaviour_of`.
     state: of the optimizer; no axis becomes as long as one of it.
+    in_blocks: whether axes become multiples of what they were.
   """
   if isinstance(params, optax.LookaheadParams):
-    return optax.LookaheadParams(*[_told_apart(params.fast, state)] * 2)
+    fast = _told_apart(params.fast, state, in_blocks)
+    return optax.LookaheadParams(fast, fast)
   leaves = jax.tree_util.tree_leaves((params, state))
   taken = {length for leaf in leaves for length in leaf.shape}
 
   def longer(length: int) -> int:
     if length < 2:
       return length
-    free = next(n for n in itertools.count(length) if n not in taken)
+    lengths = itertools.count(length, length if in_blocks else 1)
+    free = next(n for n in lengths if n not in taken)
     taken.add(free)
     return free
 

@@ -91,6 +91,20 @@ def copies_parameters(leaf: Leaf, surroundings: Surroundings) -> bool:
   return leaf.is_real and leaf.shape in surroundings.shapes_of(leaf.begins_with)
 
 
+def fits_by_chance(leaf: Leaf, surroundings: Surroundings) -> bool:
+  """It takes in gradients, and two of their axes are as long as one of its own.
+
+  Example: a basis of (6, 6) for a parameter of (6, 6), of an optimizer that has
+  bases only for square parameters. It cannot be looked at with others, and so a
+  moment beside the basis cannot be told from it; see `behaviour_of`.
+  """
+  if leaf.begins_with or not averages_gradients(leaf, surroundings):
+    return False
+  shapes = [surroundings.behaviour.shapes[i] for i in leaf.takes_in]
+  axes = [length for shape in shapes for length in shape if length > 1]
+  return any(axes.count(length) > 1 for length in leaf.shape)
+
+
 def averages_gradients(leaf: Leaf, surroundings: Surroundings) -> bool:
   """It takes in gradients, in the shape of a parameter or with fewer axes.
 
@@ -167,6 +181,7 @@ def stands_alone(leaf: Leaf, surroundings: Surroundings) -> bool:
 # The role of a leaf is that of the first question whose answer is yes.
 QUESTIONS: tuple[tuple[Callable[[Leaf, Surroundings], bool], int], ...] = (
   (copies_parameters, ITERATE),
+  (fits_by_chance, COUNT),
   (averages_gradients, MOMENT),
   (weighs_iterates, ITERATE),
   (remembers_steps, COUNT),
@@ -178,7 +193,7 @@ QUESTIONS: tuple[tuple[Callable[[Leaf, Surroundings], bool], int], ...] = (
 )
 # Where a reset blends the model, the leaves of these questions may lose their
 # meaning.
-NO_BLEND = (remembers_steps, remembers_a_loss)
+NO_BLEND = (fits_by_chance, remembers_steps, remembers_a_loss)
 
 
 def roles_of(

@@ -354,6 +354,62 @@ def test_a_shape_that_fits_by_chance_makes_no_moment(shape):
   assert roles.doubtful == [".basis['b']", ".basis['w']", '.norms']
 
 
+def square_only(shape):
+  return len(shape) == 2 and shape[0] == shape[1]
+
+
+def small_only(shape):
+  return len(shape) == 2 and max(shape) <= 6
+
+
+def in_blocks(shape):
+  if len(shape) == 2 and shape[0] % 2:
+    raise ValueError(f'{shape}: not of blocks of 2 rows')
+  return len(shape) == 2
+
+
+def turning_some(has_basis):
+  """Momentum, in a basis where the shape of a parameter lets it have one."""
+
+  def build(rate):
+    def init(params):
+      basis = lambda p: jnp.eye(p.shape[0] if has_basis(p.shape) else 1)
+      return Turned(map_(basis, params), (), map_(jnp.zeros_like, params))
+
+    def update(grads, state, params):
+      mu = map_(lambda m, g: 0.9 * m + g, state.mu, grads)
+      turned = lambda q, m: (
+        jnp.linalg.qr(q + m @ m.T)[0] if has_basis(m.shape) else q
+      )
+      basis = map_(turned, state.basis, mu)
+      step = lambda q, m: -rate * (q @ m if has_basis(m.shape) else m)
+      return map_(step, basis, mu), Turned(basis, (), mu)
+
+    return optax.GradientTransformation(init, update)
+
+  return build
+
+
+@pytest.mark.parametrize(
+  ('has_basis', 'roles_of_w', 'doubtful'),
+  [
+    (in_blocks, (COUNT, MOMENT), [".basis['w']"]),
+    (square_only, (COUNT, COUNT), [".basis['w']", ".mu['w']"]),
+    (small_only, (COUNT, COUNT), [".basis['w']", ".mu['w']"]),
+  ],
+)
+def test_bases_of_some_shapes_only_are_no_moments(
+  has_basis, roles_of_w, doubtful
+):
+  """Of a parameter (6, 6) beside one of 3; only blocks can be told apart."""
+  f = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+  roles = of(turning_some(has_basis), {'b': f(3), 'w': f(6, 6)})
+  found = by_name(roles)
+  assert (found[".basis['w']"], found[".mu['w']"]) == roles_of_w
+  assert found[".mu['b']"] == MOMENT
+  assert roles.doubtful == doubtful
+
+
 def test_an_optimizer_may_know_the_shapes_of_its_parameters():
   """It is then looked at with those."""
 
@@ -408,6 +464,7 @@ def test_each_question_decides_its_example():
   )
   examples = (
     (free, ".z['w']", 'copies_parameters'),
+    (turning_some(square_only), ".basis['s']", 'fits_by_chance'),
     (optax.adam, "[0].mu['w']", 'averages_gradients'),
     (free, '.weight_sum', 'weighs_iterates'),
     (optax.lbfgs, "[0].diff_params_memory['w']", 'remembers_steps'),
@@ -418,8 +475,9 @@ def test_each_question_decides_its_example():
     (chained, '[1].count', 'stands_alone'),
   )
   assert [name for *_, name in examples] == [q.__name__ for q, _ in QUESTIONS]
+  params = {**PARAMS, 's': jax.ShapeDtypeStruct((2, 2), jnp.float32)}
   for build, path, name in examples:
-    behaviour = behaviour_of(lambda step, build=build: build(step.rate), PARAMS)
+    behaviour = behaviour_of(lambda step, build=build: build(step.rate), params)
     surroundings = Surroundings(behaviour, frozenset())
     asked = {
       keystr(leaf.path): next(q for q, _ in QUESTIONS if q(leaf, surroundings))
