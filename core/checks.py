@@ -139,7 +139,7 @@ def check_precision(
 ) -> None:
   """Raises ValueError if a parameter's type, such as float16, has no 1e-8.
 
-  The eps of optimizers is as small: where it becomes 0, steps divide by 0.
+  What keeps optimizers from dividing by 0 is as small, and so are steps.
 
   Args:
     name: of the argument with the parameters.
@@ -155,7 +155,7 @@ def check_precision(
     is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
     if is_float and keystr(path) not in but:
       is_small = np.asarray(1e-8).astype(leaf.dtype) != 0
-      must_be = 'bfloat16, float32 or float64 (1e-8, as the eps of Adam, is 0)'
+      must_be = 'bfloat16, float32 or float64, in which 1e-8 is not 0'
       check(
         is_small, f'dtype of {name}{keystr(path)}', str(leaf.dtype), must_be
       )
