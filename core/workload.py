@@ -120,8 +120,8 @@ def traced_forms(
   """The form of each parameter, read off the trace of `init_model_fn`.
 
   It runs the model on a made-up batch, and so says what each parameter is used
-  for before any batch is known. Nothing is computed. What `init_model_fn`
-  replaces of the workload is restored.
+  for before any batch is known. Nothing is computed. The workload's attributes
+  are what they were: those that `init_model_fn` sets hold traced values.
 
   Args:
     workload: of either generation.
@@ -147,6 +147,8 @@ def traced_forms(
   except (AttributeError, RuntimeError, TypeError, ValueError):
     return None  # a model that looks at its values
   finally:
+    for name in vars(workload).keys() - attributes.keys():
+      delattr(workload, name)
     vars(workload).update(attributes)
   return tuple(
     form and (form if shape == own else form.without_first_axis())
