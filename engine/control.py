@@ -23,9 +23,8 @@ class Transition(NamedTuple):
   """What holds for the step about to be taken."""
 
   control: Control
-  reset_plan: (
-    ResetPlan | None
-  )  # of a reset, as a cycle starts; None: none starts
+  # Of a reset, as a cycle starts; None: no cycle starts.
+  reset_plan: ResetPlan | None
   events: list[Row]  # in the order in which they happened
   due: int  # the step before which to decide again, even without an evaluation
   run_is_over: bool = False  # whether the run ends: cycles have run out
@@ -331,8 +330,7 @@ def _reset_plan(
 
   tau is taken at the last evaluation of the cycle that has ended. Without an
   evaluation there is no evidence against the model, and tau is 0. In a timed
-  run the evaluation after step 1 does not count as one. A model that is not
-  finite
+  run the evaluation after step 1 does not count. A model that is not finite
   would stay so: whatever the reset, a fresh model takes its place.
   """
   last, reset = ended.last, config.settings.reset
