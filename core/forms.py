@@ -32,7 +32,7 @@ class Form:
   """What a parameter is, and which of its axes go in, out, or are stacked.
 
   Every axis of a matrix is in exactly one of the three tuples. The other kinds
-  have empty ones.
+  have empty ones, or a ValueError is raised.
 
   Example: weights (experts, out, in) of which each expert's is a matrix.
 
@@ -48,6 +48,11 @@ class Form:
   # The shape that the axes count in, where one axis of the parameter holds
   # several: a grouped convolution's outputs are (groups, outputs of each).
   split: tuple[int, ...] = ()
+
+  def __post_init__(self) -> None:
+    axes = self.inputs + self.outputs + self.stacked + self.split
+    must_be = f'without axes, as Form({self.kind}) is'
+    check(self.is_matrix or not axes, 'form', self, must_be)
 
   @property
   def is_matrix(self) -> bool:
@@ -135,10 +140,11 @@ def by_shape(shape: Sequence[int]) -> Form:
   (d, heads, head_dim).
 
   A stack of layers and weights (out, in) cannot be told from these. An array
-  with one side of 1 is a vector, and one with a side above 65,536 a table.
+  with one side of 1, or without entries, is a vector, and one with a side above
+  65,536 a table.
   """
   shape = tuple(shape)
-  if sum(size > 1 for size in shape) < 2:
+  if 0 in shape or sum(size > 1 for size in shape) < 2:
     return VECTOR
   is_head = len(shape) == 3 and shape[0] == shape[1] * shape[2]
   num_inputs = 1 if is_head else len(shape) - 1
@@ -192,9 +198,8 @@ class Answer(NamedTuple):
 
   form: Form
   source: Source
-  is_guess: (
-    bool  # by name or shape, where another form would have been possible
-  )
+  # By name or shape, where another form would have been possible.
+  is_guess: bool
 
 
 def forms(
@@ -216,7 +221,7 @@ def forms(
       no more than its types.
 
   Returns:
-    In the order of the leaves.
+    In the order of the leaves. What has no entries is a vector.
 
   Raises:
     ValueError: if the user's answer is none of these, or a form that does not
@@ -230,9 +235,11 @@ def forms(
     of_type = by_type(types[i], shape) if types else None
     of_name = _by_name(name) if has_names else None
     sources = (of_user, of_trace, of_type, of_name, by_shape(shape))
+    if 0 in shape:  # nothing to orthogonalise
+      sources = (None,) * 4 + sources[4:]
     form, source = next((f, s) for f, s in zip(sources, Source) if f)
     is_weak = source in (Source.NAME, Source.SHAPE)
-    is_wide = sum(size > 1 for size in shape) > 1
+    is_wide = 0 not in shape and sum(size > 1 for size in shape) > 1
     answers.append(Answer(form, source, is_weak and is_wide))
   return tuple(answers)
 

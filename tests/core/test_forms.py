@@ -14,6 +14,8 @@ from reset_cycles.core.forms import (
   TABLE,
   VECTOR,
   Answer,
+  Form,
+  Kind,
   Source,
   as_stack,
   by_shape,
@@ -89,6 +91,13 @@ def test_a_form_of_another_shape_is_refused(form, shape, words):
     form.sides(shape)
 
 
+@pytest.mark.parametrize('kind', [Kind.VECTOR, Kind.TABLE, Kind.DEPTHWISE])
+@pytest.mark.parametrize('part', ['inputs', 'outputs', 'stacked', 'split'])
+def test_only_a_matrix_has_axes(kind, part):
+  with pytest.raises(ValueError, match=f'form=.*Form\\({kind}\\)'):
+    Form(kind, **{part: (0,)})
+
+
 def test_a_device_axis_is_left_out():
   with_devices = matrix([1, 2], [3], [0])
   assert with_devices.without_first_axis() == matrix([0, 1], [2])
@@ -103,6 +112,7 @@ def test_a_device_axis_is_left_out():
     ((), VECTOR),
     ((7,), VECTOR),
     ((1, 7), VECTOR),
+    ((4, 0, 4), VECTOR),
     ((256, 1), VECTOR),
     ((1, 1, 32, 1), VECTOR),
     ((13, 512), matrix([0], [1])),
@@ -195,6 +205,17 @@ def test_names_tell_only_where_they_may():
 def test_what_has_one_axis_is_not_guessed():
   assert [a.is_guess for a in forms.forms(PARAMS)] == [True, True, True, False]
   assert not any(a.is_guess for a in forms.forms(PARAMS, trace=[DEPTHWISE] * 4))
+
+
+def test_what_has_no_entries_is_a_vector_whatever_is_said():
+  wide = matrix([0], [1, 2])
+  [answer] = forms.forms(
+    {'w': jnp.zeros((0, 4, 4))},
+    user=lambda path: wide,
+    trace=[wide],
+    types=['ATTENTION_Q'],
+  )
+  assert answer == Answer(VECTOR, Source.SHAPE, False)
 
 
 @pytest.mark.parametrize('answer', ['matrix', 1, (0, 1)])
