@@ -39,7 +39,14 @@ from .stages import (
   stage_of,
   with_first_peak,
 )
-from .states import State, check_alive, contents, whole_step, with_contents
+from .states import (
+  State,
+  check_alive,
+  contents,
+  types_of,
+  whole_step,
+  with_contents,
+)
 from .training import training
 
 
@@ -171,6 +178,7 @@ class Cycles:
     self._fresh = fresh
     self._training = trainer
     self._like = State(params, ClockedState(inner, *stage.words), stats)
+    self._types = types_of(params)
     self._fields = State._fields if has_batch_stats else State._fields[:2]
     cycles = stage.config.chain.cycles
     self._rate = jax.jit(functools.partial(learning_rate, cycles=cycles))
@@ -222,6 +230,8 @@ class Cycles:
     step, position = whole_step(step), self._position
     # Any other step means that the state may have been restored.
     is_next = step in (position.step, position.step + 1)
+    # So do other types, and `_taken` refuses another precision.
+    is_next &= types_of(getattr(state, 'params', None)) == self._types
     if position.has_begun and is_next and step < position.due:
       if step == position.step:  # an evaluation may have reset the model
         check_alive({'params': getattr(state, 'params', None)})

@@ -122,6 +122,11 @@ def _check_precision(state: State, like: State) -> None:
         check(has == dtype, where, str(has), f'{dtype}, {must_be}')
 
 
+def types_of(params: Any) -> list[Any]:
+  """The types of the leaves; no device is waited for."""
+  return [getattr(leaf, 'dtype', None) for leaf in tree_leaves(params)]
+
+
 def check_alive(state: Any) -> None:
   """Raises ValueError if a reset has donated the state.
 

@@ -188,6 +188,17 @@ def test_a_state_of_another_precision_is_refused(own, part):
   cycles.before_step(0, wide)
 
 
+@pytest.mark.parametrize('step', [0, 1])
+def test_parameters_of_another_precision_are_refused_in_the_midst(step):
+  """Of cycles that have begun, at the same step or at the next one."""
+  cycles = loops.make(optimizer=optax.adam)
+  state, _ = cycles.before_step(0, loops.start(cycles))
+  lost = state._replace(params=halved(state.params))
+  said = r"dtype of state\.params.*\['bias'\]='bfloat16': must be float32"
+  with pytest.raises(ValueError, match=said):
+    cycles.before_step(step, lost)
+
+
 def test_parameters_may_be_of_half_precision_from_the_start():
   fresh = lambda key: halved(loops.init(key))
   cycles = loops.make(optimizer=optax.adam, make_params=fresh)
