@@ -259,6 +259,44 @@ def guess_among(answers: Sequence[Answer], params: Any) -> str:
   return f'guessed by name or shape: the form of {", ".join(guesses[:5])}{more}'
 
 
+def form_table(answers: Sequence[Answer], params: Any) -> str:
+  """What each parameter is, and by what, as a table to be printed.
+
+  Args:
+    answers: what `forms` has said.
+    params: tree of these parameters.
+
+  Returns:
+    A heading and a line for each parameter; '' without answers.
+  """
+  if not answers:
+    return ''
+  rows = [('name', 'shape', 'form', 'by')]
+  leaves = tree_flatten_with_path(params)[0]
+  for (path, leaf), (form, source, is_guess) in zip(leaves, answers):
+    by = source.value + ', a guess' * is_guess
+    rows.append((keystr(path), str(tuple(leaf.shape)), _in_words(form), by))
+  widths = [max(map(len, column)) for column in zip(*rows)]
+  lines = (map(str.ljust, row, widths) for row in rows)
+  return '\n'.join('  '.join(line).rstrip() for line in lines)
+
+
+def _in_words(form: Form) -> str:
+  """The kind of a form, and the axes that it has."""
+  groups = {
+    'in': form.inputs,
+    'out': form.outputs,
+    'stacked': form.stacked,
+    'split': form.split,
+  }
+  named = [
+    f'{name} {", ".join(map(str, axes))}'
+    for name, axes in groups.items()
+    if axes
+  ]
+  return '; '.join([form.kind.value, *named])
+
+
 def _of_user(name: str, shape: tuple[int, ...], answer: Any) -> Form | None:
   if isinstance(answer, Form):
     if answer.is_matrix:

@@ -15,7 +15,7 @@ from ..core.chain import Chain
 from ..core.checks import check, check_flag, check_number, check_precision
 from ..core.clock import learning_rate
 from ..core.evaluation import Evaluation, Target
-from ..core.forms import Answer, Form, guess_among
+from ..core.forms import Answer, Form, form_table, guess_among
 from ..core.schedules import Shape
 from ..engine.control import Transition, taken_in
 from ..engine.driver import Driver, Outcome, standing
@@ -79,6 +79,8 @@ class Cycles:
   Attributes:
     optimizer: the optax transformation for the loop's train step.
     frozen: the paths of the parameters that no reset touches.
+    forms: what each parameter is, and by what, as a table to be printed; ''
+      where nobody asks.
   """
 
   def __init__(
@@ -175,6 +177,7 @@ class Cycles:
 
     self.optimizer = TRANSFORMATION(self._init, trainer.update)
     self.frozen = trainer.frozen
+    self.forms = form_table(answers, params)
     self._fresh = fresh
     self._training = trainer
     self._like = State(params, ClockedState(inner, *stage.words), stats)

@@ -207,6 +207,25 @@ def test_what_has_one_axis_is_not_guessed():
   assert not any(a.is_guess for a in forms.forms(PARAMS, trace=[DEPTHWISE] * 4))
 
 
+def test_the_table_of_forms():
+  params = {**PARAMS, 'mixed': jnp.zeros((5, 4, 6))}
+  answers = forms.forms(
+    params,
+    user={"['mixed']": matrix([0, 1], [3], [2], split=[5, 4, 2, 3])}.get,
+    trace=[None, None, None, None, VECTOR],
+    has_names=True,
+  )
+  assert forms.form_table(answers, params).splitlines() == [
+    'name                 shape      form                                                 by',
+    "['embedding']        (50, 8)    table                                                name, a guess",
+    "['layer']['bias']    (4, 2)     vector                                               name, a guess",
+    "['layer']['kernel']  (8, 4, 2)  matrix; in 0; out 1, 2                               shape, a guess",
+    "['mixed']            (5, 4, 6)  matrix; in 0, 1; out 3; stacked 2; split 5, 4, 2, 3  user",
+    "['scale']            (8,)       vector                                               trace",
+  ]
+  assert forms.form_table((), params) == ''
+
+
 def test_what_has_no_entries_is_a_vector_whatever_is_said():
   wide = matrix([0], [1, 2])
   [answer] = forms.forms(

@@ -101,13 +101,20 @@ def test_the_example_of_equinox(monkeypatch):
 
 
 def test_the_example_of_plain_arrays(monkeypatch):
+  """And its table, as the page has it."""
   init = lambda key: {
-    'layers': jax.random.normal(key, (2, 4, 3)),
-    'scale': jnp.ones((2, 4)),
-    'words': jnp.ones((9, 3)),
+    'layers': jax.random.normal(key, (6, 64, 32)),
+    'scale': jnp.ones((6, 64)),
+    'words': jnp.ones((900, 32)),
   }
-  assert answers_of_the_page(monkeypatch, 'forms.get', init=init) == {
+  made = []
+  noted = lambda *args, **more: made.append(Cycles(*args, **more))
+  names = {'init': init, 'Cycles': noted}
+  assert answers_of_the_page(monkeypatch, 'forms.get', **names) == {
     "['layers']": (matrix((2,), (1,), (0,)), Source.USER),
     "['scale']": (VECTOR, Source.NAME),
     "['words']": (TABLE, Source.USER),
   }
+  page = documents.blocks(documents.ROOT / 'docs' / 'own_loop.md')
+  [table] = [block.text for block in page if block.text.startswith('name ')]
+  assert made[0].forms == table.rstrip()
