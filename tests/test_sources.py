@@ -1,4 +1,4 @@
-"""tests/sources.csv: where the names of the project's sources are, and who holds them.
+"""tests/sources.csv: what it refers to is there. What a test holds, only it says.
 
 Sources are the thesis (rows 1 to 30 are its UML diagram), `scheduled` (Schaipp et
 al. 2025), pytorch-accelerated, Cerebras' modelzoo, and the card, the project's
@@ -48,7 +48,7 @@ def is_there(reference):
   return rest in read(file)[0] if mark else True
 
 
-def test_every_name_has_its_place_and_its_test():
+def test_what_the_table_refers_to_is_there():
   numbers = [*map(str, range(1, 169)), *(f'card {i}' for i in range(1, 7))]
   assert [row['number'] for row in ROWS] == numbers
   gone = [

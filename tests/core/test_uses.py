@@ -60,6 +60,7 @@ def attended(p):
 
 
 def with_condition(p):
+  """Each branch uses a matrix; the bias only selects, which tells nothing."""
   is_first = p['b'].sum() > 0
   return jax.lax.cond(is_first, lambda: X @ p['w'], lambda: X @ p['v'].T)
 
