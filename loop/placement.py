@@ -40,7 +40,7 @@ def placed(
   begin: Callable[[Any], Any],
   role_of: RoleOf,
 ) -> tuple[Placement, Model]:
-  """The model in a state, in the form that a compiled step returns.
+  """The model in a state, in the containers that a compiled step returns.
 
   In a restored state, the optimizer's state gets back its containers and its
   place. The reset is compiled anew only if the layout is new.
@@ -58,14 +58,14 @@ def placed(
   structure: Any = tree_structure(params)
   shardings = [leaf.sharding for leaf in tree_leaves(params)]
   # A checkpoint may have lists where the optimizer makes tuples.
-  form: Any = tree_structure(jax.eval_shape(begin, params))
+  inner_structure: Any = tree_structure(jax.eval_shape(begin, params))
   # Copies, since an array that is there twice could not be donated.
   params = tree_map(jnp.copy, params)
   devices = LoopDevices(params, state.opt_state.inner)
-  model = Model(params, state.batch_stats, form.unflatten(inner))
+  model = Model(params, state.batch_stats, inner_structure.unflatten(inner))
   model = devices.place(model)
   reset = ModelReset(devices, role_of, begin, model)
-  return Placement(structure, shardings, form, reset), model
+  return Placement(structure, shardings, inner_structure, reset), model
 
 
 def first_state(

@@ -32,7 +32,7 @@ from .frozen import Unfrozen
 from .settings import attempt
 from .stages import Stage
 
-OfPath = Callable[[str], bool]  # of the path of a parameter, "['bias']"
+IsFrozen = Callable[[str], bool]  # of the path of a parameter, "['bias']"
 
 
 class Training(NamedTuple):
@@ -52,7 +52,7 @@ def training(
   params: Any,
   stage: Stage,
   schedules: Mapping[str, Shape] | None,
-  frozen: OfPath | None,
+  frozen: IsFrozen | None,
   answers: Sequence[Answer],
 ) -> Training:
   """Looks at an optimizer, and puts it into the cycles of a stage.
@@ -131,7 +131,7 @@ def training(
 
 
 def _answers(
-  name: str, value: OfPath | None, paths: Sequence[Any]
+  name: str, value: IsFrozen | None, paths: Sequence[Any]
 ) -> tuple[bool, ...] | None:
   """The answer of an argument for each parameter; None without an argument."""
   if value is None:

@@ -49,9 +49,9 @@ class AtGradient(Optimizer):
       drift, after = average.update(grads, before, x)
       x = tree_map(jnp.add, x, drift)
       y = self.average.between(after, x)
-      way = lambda new, old: jnp.where(step.moves, new - old, 0)
+      change = lambda new, old: jnp.where(step.moves, new - old, 0)
       after = after if self.b1 else after._replace(z=x)
-      return tree_map(way, y, params), after
+      return tree_map(change, y, params), after
 
     # At the start x, y and z are the same.
     return optax.GradientTransformation(average.init, update)

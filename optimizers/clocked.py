@@ -49,7 +49,7 @@ def clocked(
     cycles: the cycles that the clock goes through.
     first_words: clock and control of a run that begins.
     constants: the fields of a step that never change, such as spread and
-      matrices.
+      forms.
   """
   rate_of = jax.jit(functools.partial(learning_rate, cycles=cycles))
   each = Step(0.0) if constants is None else constants

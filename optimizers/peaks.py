@@ -74,8 +74,7 @@ class SpectralPeak(Checked, Peak):
 
   The matrices are those that `Muon` orthogonalises. Each matrix of a stack
   counts. rms(W) sqrt(fan_in) is the root mean square of W's output for an input
-  of root
-  mean square 1: 1 for weights of variance 1 / fan_in. This number is of the
+  of root mean square 1: it is 1 for weights of variance 1 / fan_in, and of the
   order of W's spectral norm. The rate is about the spectral norm of a step that
   does not widen. Matrices that begin at 0 say nothing.
 
