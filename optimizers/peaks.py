@@ -44,9 +44,11 @@ class RelativePeak(Checked, Peak):
 
     peak = share * geometric mean of rms(W) over the matrices and kernels W
 
-  rms is the root mean square over a fresh model. Tables of words count as well.
-  Vectors, such as biases, and matrices that begin at 0 say nothing of a model's
-  size.
+  rms is the root mean square over a fresh model. W is every parameter with more
+  than one axis that does not begin at 0: tables of words, kernels with a single
+  column, and also a bias or a scale that has two axes. It goes by axes, not by
+  forms, which do not tell a single column from a bias. Other vectors say
+  nothing of a model's size.
 
   On the models of nine workloads of the benchmark the published rate of
   Schedule-Free AdamW, .0025, is a share of .045 to .089, and .062 is their
