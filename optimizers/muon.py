@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import tree_flatten, tree_map, tree_unflatten
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from ..core.checks import (
   Checked,
@@ -18,7 +19,7 @@ from ..core.checks import (
   check,
   check_part,
 )
-from ..core.forms import by_shape
+from ..core.forms import Form, as_stack, by_shape, from_stack
 from .adamw import Rms
 from .orthogonal import by_stacks, orthogonalised
 from .roles import RoleOf, roles_by_field
@@ -44,9 +45,10 @@ def _check_direction(name: str, value: object) -> None:
 class Muon(Checked, Optimizer):
   """Orthogonalised momentum for the matrices, another direction for the rest.
 
-    matrices    m <- mu m + (1 - mu) g
+    matrices    m <- mu m + (1 - mu) g,  n <- mu n + (1 - mu) |g|
                 mu m + (1 - mu) g = U S V^T
-                step = -rate (max(1, sqrt(out / in)) U V^T + decay W)
+                c = (|m| / n)^coherence
+                step = -rate (c max(1, sqrt(out / in)) U V^T + decay W)
     the rest    step = -rest_share rate (direction + decay W)
 
   Five Newton-Schulz iterations stand for U V^T. They bring singular values
@@ -57,11 +59,22 @@ class Muon(Checked, Optimizer):
   forms of the parameters say; see `core.forms`. Embeddings do not count as
   matrices. A matrix with a gradient that is not finite steps by its momentum.
 
+  |m| / n is the norm of a matrix's mean gradient over the mean norm of its
+  gradients. It is 1 where all gradients agree. Where they are noise alone, it
+  is sqrt((1 - mu) / (1 + mu)), or 1/3 with the default momentum. U V^T is as
+  long for noise as for a signal. With a coherence of 1 a step on noise is
+  shorter. So is a step of Adam, whose mean gradient is divided by the
+  gradients' size.
+
   Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
-  networks".
+  networks". The published form has a coherence of 0. The step in proportion to
+  the coherence is ours, after McCandlish et al. 2018, "An empirical model of
+  large-batch training", where the best step shrinks with the share of noise in
+  the gradient.
   """
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
+  coherence: NonNegative = 0.0  # power of |m| / n in the step
   weight_decay: NonNegative = 0.02  # times the learning rate
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
@@ -71,10 +84,10 @@ class Muon(Checked, Optimizer):
     return True
 
   def roles(self, params: Any) -> RoleOf:
-    return roles_by_field(('trace', *self.rest.moments), ())
+    return roles_by_field(('trace', 'norms', *self.rest.moments), ())
 
   def build(self, step: Step) -> optax.GradientTransformation:
-    matrices = optax.chain(_ahead(self.momentum, step), _turned(step))
+    matrices = _orthogonal(self.momentum, self.coherence, step)
     rest = self.rest.direction(step)
     parts = {
       'matrix': descent(matrices, step, self.weight_decay),
@@ -92,41 +105,80 @@ class Muon(Checked, Optimizer):
     )
 
 
-def _ahead(mu: float, step: Step) -> optax.GradientTransformation:
-  """The mean m of the gradients, averaged with the gradient once more.
+class MatrixState(NamedTuple):
+  """What is kept of the gradients of the matrices."""
 
-  At a rate of 0 m does not move. A gradient that is not finite counts as m:
-  otherwise a single NaN would never leave the momentum.
+  trace: Any  # m, the mean of the gradients
+  norms: Any  # n, the mean of their norms; shape=(matrices,) for a parameter
+
+
+def _orthogonal(
+  mu: float, power: float, step: Step
+) -> optax.GradientTransformation:
+  """c^power U V^T of each matrix, in the size of its step.
+
+  It is given the matrices alone. At a rate of 0 m and n do not move. A gradient
+  that is not finite counts as m: otherwise a single NaN would never leave the
+  momentum.
   """
 
-  def init(params: Any) -> optax.TraceState:
-    return optax.TraceState(tree_map(jnp.zeros_like, params))
+  def forms_of(leaves: list[Any]) -> list[Form]:
+    forms = [form for form in step.forms or () if form.is_matrix]
+    return forms or [by_shape(leaf.shape) for leaf in leaves]
+
+  def init(params: Any) -> MatrixState:
+    leaves, structure = tree_flatten(params)
+    norms = map(jnp.zeros_like, _norms(leaves, forms_of(leaves)))
+    trace = tree_map(jnp.zeros_like, params)
+    return MatrixState(trace, tree_unflatten(structure, norms))
 
   def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
     del params
+    leaves, structure = tree_flatten(grads)
+    forms = forms_of(leaves)
     usable = lambda g, m: jnp.where(jnp.all(jnp.isfinite(g)), g, m)
     grads = tree_map(usable, grads, state.trace)
     trace = averaged(state.trace, grads, mu)
-    ahead = averaged(trace, grads, mu)
-    return ahead, optax.TraceState(held(step.moves, trace, state.trace))
+    sizes = _norms(tree_leaves(grads), forms)
+    norms = averaged(state.norms, tree_unflatten(structure, sizes), mu)
+    steps = _turned(tree_leaves(averaged(trace, grads, mu)), forms, step)
+    if power:
+      coherences = map(
+        _ratio, _norms(tree_leaves(trace), forms), tree_leaves(norms)
+      )
+      steps = [
+        _times(c**power, matrices, form)
+        for c, matrices, form in zip(coherences, steps, forms)
+      ]
+    new = held(step.moves, MatrixState(trace, norms), state)
+    return tree_unflatten(structure, steps), new
 
   return optax.GradientTransformation(init, update)
 
 
-def _turned(step: Step) -> optax.GradientTransformation:
-  """U V^T of each matrix, in the size of its step; given the matrices alone."""
+def _turned(
+  leaves: list[jax.Array], forms: list[Form], step: Step
+) -> list[jax.Array]:
+  """U V^T of each matrix, in the size of its step."""
+  spread = lambda stack: step.spread(orthogonalised, stack)
+  factors = by_stacks(spread, leaves, forms)
+  return [
+    form.widening(factor.shape) * factor for form, factor in zip(forms, factors)
+  ]
 
-  def turned(updates: Any, params: Any = None) -> Any:
-    del params
-    leaves, structure = tree_flatten(updates)
-    forms = [form for form in step.forms or () if form.is_matrix]
-    forms = forms or [by_shape(leaf.shape) for leaf in leaves]
-    spread = lambda stack: step.spread(orthogonalised, stack)
-    factors = by_stacks(spread, leaves, forms)
-    sized = [
-      form.widening(factor.shape) * factor
-      for form, factor in zip(forms, factors)
-    ]
-    return tree_unflatten(structure, sized)
 
-  return optax.stateless(turned)
+def _norms(leaves: list[jax.Array], forms: list[Form]) -> list[jax.Array]:
+  """The Frobenius norm of each matrix: shape=(matrices,) for each parameter."""
+  stacks = map(as_stack, leaves, forms)
+  return [jnp.sqrt(jnp.sum(jnp.square(x), axis=(1, 2))) for x in stacks]
+
+
+def _ratio(part: jax.Array, whole: jax.Array) -> jax.Array:
+  """part / whole; 0 where the whole is 0."""
+  return part / jnp.where(whole > 0, whole, 1.0)
+
+
+def _times(factors: jax.Array, array: jax.Array, form: Form) -> jax.Array:
+  """A parameter with each of its matrices times its factor."""
+  stack = factors[:, None, None] * as_stack(array, form)
+  return from_stack(stack, form, array.shape)

@@ -43,6 +43,7 @@ def ScheduleFreeMuon(
   weight_lr_power: float = 2.0,
   momentum: float = 0.8,
   rest_share: float = 0.3,
+  coherence: float = 0.0,
 ) -> Averaged:
   """Muon inside Schedule-Free's average; Adam without a first moment elsewhere.
 
@@ -51,11 +52,11 @@ def ScheduleFreeMuon(
   Args:
     one_minus_beta1, r, weight_lr_power: see `Averaged`.
     beta2, eps: see `Rms`.
-    momentum, weight_decay, grad_clip: see `Muon`.
+    momentum, coherence, weight_decay, grad_clip: see `Muon`.
     rest_share: of the rate, for what is no matrix.
 
   The combination of both is ours.
   """
   rest = Rms(beta2, eps)
-  inner = Muon(momentum, weight_decay, rest, rest_share, grad_clip)
+  inner = Muon(momentum, coherence, weight_decay, rest, rest_share, grad_clip)
   return Averaged(inner, one_minus_beta1, r, weight_lr_power)

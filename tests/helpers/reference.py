@@ -233,7 +233,7 @@ def muon(starts, grads, rates, h, sides):
   """
   x = [np.asarray(start, np.float64) for start in starts]
   z, y, b1, b2, mu = x, x, 1 - h.one_minus_beta1, h.beta2, h.momentum
-  m, v = [0.0] * len(x), [0.0] * len(x)
+  m, n, v = [0.0] * len(x), [0.0] * len(x), [0.0] * len(x)
   t, total, history = 0, 0.0, []
   for gs, rate in zip(grads, rates):
     if rate > 0:
@@ -246,6 +246,9 @@ def muon(starts, grads, rates, h, sides):
           rows, columns = sides[i]
           size = max(1.0, math.sqrt(columns / rows))
           m[i] = mu * m[i] + (1 - mu) * g
+          n[i] = mu * n[i] + (1 - mu) * math.sqrt(np.sum(g**2))
+          coherence = math.sqrt(np.sum(m[i] ** 2)) / n[i]
+          size *= coherence**h.coherence
           d = mu * m[i] + (1 - mu) * g
           turned = orthogonalised(d.reshape(sides[i])).reshape(g.shape)
           step = size * turned + h.weight_decay * y[i]

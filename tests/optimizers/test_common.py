@@ -28,7 +28,7 @@ from reset_cycles.views.settings_json import from_plain
 EACH = pytest.mark.parametrize('name', OPTIMIZERS)
 # What a reset does to a leaf, by the last name on its path.
 ROLES = {
-  **dict.fromkeys(('mu', 'nu', 'trace'), MOMENT),
+  **dict.fromkeys(('mu', 'nu', 'norms', 'trace'), MOMENT),
   **dict.fromkeys(('z', 'weight_sum'), ITERATE),
   'count': COUNT,
 }

@@ -48,7 +48,7 @@ def part_of(state, name):
 
 def momentum_of(state):
   """Of each matrix; what is none has no array here."""
-  return part_of(state, 'matrix')[0].trace
+  return part_of(state, 'matrix').trace
 
 
 def squares_of(state):
@@ -86,7 +86,10 @@ def planned(steps=STEPS, **fields):
   return jax_lr_schedule(steps, [cycle], 1.0).cycles
 
 
-@pytest.mark.parametrize('changes', ({}, {'momentum': 0.5, 'r': 3.0}))
+@pytest.mark.parametrize(
+  'changes',
+  ({}, {'momentum': 0.5, 'r': 3.0}, {'coherence': 1.0}, {'coherence': 0.5}),
+)
 def test_muon_agrees_with_its_twin(changes):
   optimizer = ScheduleFreeMuon(beta2=0.9, **changes)
   cycles = planned()
@@ -108,10 +111,47 @@ def test_muon_agrees_with_its_twin(changes):
   point = optimizer.gradient_point(state.inner, params)
   for found, expected in zip(point.values(), twin[-1][0]):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
-  # z and one moment for each number of the model, two counts and a sum.
+  # z and one moment for each number of the model, two counts and a sum, and the
+  # mean norm of each of the two matrices.
   inner = state.inner
   sizes = [np.size(leaf) for leaf in jax.tree_util.tree_leaves(inner)]
-  assert sum(sizes) == 3 + 2 * sum(start.size for start in starts)
+  assert sum(sizes) == 5 + 2 * sum(start.size for start in starts)
+
+
+def test_a_step_is_in_proportion_to_the_coherence_of_the_gradients():
+  """Each matrix of a stack by itself, from gradients that turn round or not."""
+  rate, form = 0.5, (matrix((1,), (2,), stacked=(0,)),)
+  build = lambda power: Muon(
+    momentum=0.5, coherence=power, weight_decay=0.0
+  ).build(Step(rate, forms=form))
+  params = jnp.zeros((2, 2, 2))
+  eye = np.eye(2)
+  # The first matrix's gradients agree; the second's change their sign.
+  series = [np.stack([eye, sign * 2 * eye]) for sign in (1.0, -1.0, 1.0)]
+  state, plain = build(1.0).init(params), build(0.0).init(params)
+  found = []
+  for grad in map(jnp.float32, series):
+    step, state = build(1.0).update(grad, state, params)
+    whole, plain = build(0.0).update(grad, plain, params)
+    found.append(np.linalg.norm(step, axis=(1, 2)))
+    found[-1] /= np.linalg.norm(whole, axis=(1, 2))
+  # m of the second: 1, -1/2, 3/4; n: 1, 3/2, 7/4.
+  expected = [[1, 1], [1, 1 / 3], [1, 3 / 7]]
+  np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_coherence_of_noise():
+  """Of gradients without a mean it is the root of (1 - mu) / (1 + mu): 1/3."""
+  form = (matrix((0,), (1,)),)
+  tx = Muon(coherence=1.0).build(Step(0.5, forms=form))
+  params, rng = jnp.zeros((64, 64)), np.random.default_rng(0)
+  state, update, ratios = tx.init(params), jax.jit(tx.update), []
+  for _ in range(60):
+    grad = jnp.asarray(rng.normal(size=(64, 64)), jnp.float32)
+    state = update(grad, state, params)[1]
+    kept = state[1].inner_states['matrix'].inner_state[1]
+    ratios.append(np.linalg.norm(kept.trace) / kept.norms[0])
+  np.testing.assert_allclose(np.mean(ratios[20:]), 1 / 3, rtol=0.01)
 
 
 def test_what_is_no_matrix_steps_as_with_schedule_free_adamw():

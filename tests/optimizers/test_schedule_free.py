@@ -23,10 +23,12 @@ def test_schedule_free_adamw_is_an_average_of_adam_without_a_first_moment():
 def test_schedule_free_muon_is_an_average_of_muon():
   inner = Muon(
     momentum=0.875,
+    coherence=0.75,
     weight_decay=0.25,
     rest=Rms(beta2=0.75, eps=0.125),
     rest_share=0.625,
     grad_clip=2.0,
   )
-  found = ScheduleFreeMuon(**NUMBERS, momentum=0.875, rest_share=0.625)
+  own = {'momentum': 0.875, 'rest_share': 0.625, 'coherence': 0.75}
+  found = ScheduleFreeMuon(**NUMBERS, **own)
   assert found == Averaged(inner, **AVERAGE, keep=1.0)
