@@ -1,0 +1,71 @@
+"""`python -m reset_cycles.research.peaks`: tasks, lengths and shares."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import click
+
+from ...console import errors, flags, program
+from ...console.flags import FILE, PATH, Command, option
+from ...mini_algoperf import files
+
+
+@click.group(context_settings=program.CONTEXT)
+def peaks() -> None:
+  """Which peak suits the noise of the data and the length of the run."""
+
+
+@peaks.command(cls=Command)
+@option('steps', 'Lengths, such as 300,1500. Default: all five.')
+@option('tasks', 'Such as noisy_labels,images. Default: all eight.')
+@option('arms', 'Such as share,adamw. Default: all.')
+@option('seeds', 'Such as 0-9, or 3,5.', default='0')
+@option('real_data', 'Folder of cifar10.zip and Multi30k; see PEAKS.md.', PATH)
+@option('log', 'CSV file. Default: runs.csv of the project.', PATH)
+def train(
+  steps: str | None,
+  tasks: str | None,
+  arms: str | None,
+  seeds: str,
+  real_data: pathlib.Path | None,
+  log: pathlib.Path | None,
+) -> None:
+  """Trains what the log lacks, a row for each run."""
+  with errors.ended_by_signals(), errors.setup_phase():
+    from . import study
+    from .tasks import REAL, TASKS
+
+    names = flags.read_names('--tasks', tasks, TASKS)
+    kinds = flags.read_names('--arms', arms, study.ARMS)
+    lengths = flags.read_names('--steps', steps, study.LENGTHS)
+    numbers = flags.read_seeds(seeds)
+    file = files.check_file(log or study.LOG)
+    if real_data is None and set(names) & set(REAL):
+      raise ValueError(
+        f'--real_data is missing; {", ".join(REAL)} need a folder of data.'
+      )
+    runs = [
+      study.Run(name, study.LENGTHS[length], kind, number, seed)
+      for length in lengths
+      for name in names
+      for kind in kinds
+      for number in study.ARMS[kind].numbers
+      for seed in numbers
+    ]
+  study.train(runs, real_data or pathlib.Path(), file)
+
+
+@peaks.command(cls=Command)
+@option('log', 'CSV file. Default: runs.csv of the project.', FILE)
+def table(log: pathlib.Path | None) -> None:
+  """Prints the table of PEAKS.md."""
+  with errors.ended_by_signals(), errors.setup_phase():
+    from . import study, tables
+
+    print(tables.table(log or study.LOG))
+
+
+if __name__ == '__main__':
+  sys.exit(program.run(peaks, f'python -m {__package__}'))

@@ -1,0 +1,178 @@
+"""Trains the grid of tasks, lengths and shares, and AdamW beside it.
+
+What was fixed before anything was run:
+
+- The tasks of tasks.py; on `SHOWN_ONLY` nothing is chosen. Lengths of 300,
+  1,500 and 6,000 steps, of 24,000 on the three cheapest tasks, and of 100,000
+  on two.
+- Every run is one cycle: a warm-up over .02 of the steps, and a decay over the
+  last tenth; AdamW has a cosine after the warm-up.
+- The six shares of `SHARES` and the five peaks of `PEAKS`. One seed while
+  choosing. A law is judged by the loss at the end, beside the best share's, and
+  by the first test at which the loss is at most AdamW's last at its best peak.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ...core import forms
+from ...optimizers.average import Averaged
+from ...optimizers.peaks import RunStart, SpectralPeak
+from ...optimizers.schedule_free import ScheduleFreeMuon
+from ...optimizers.step import Step
+from .. import run_logs
+from .tasks import TASKS, Task
+
+LOG = pathlib.Path(__file__).with_name('runs.csv')
+KEY = ('task', 'steps', 'arm', 'number', 'seed')
+FIELDS = (*KEY, 'untrained', 'losses')
+LENGTHS = {str(steps): steps for steps in (300, 1500, 6000, 24000, 100000)}
+SHARES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
+PEAKS = (0.0003, 0.001, 0.003, 0.01, 0.03)
+_TESTS = 30  # in a run
+_WARM = 0.02  # share of the run
+
+
+class Arm(NamedTuple):
+  """What trains."""
+
+  optimizer: Averaged | None  # None: AdamW
+  numbers: Sequence[float]  # shares, or peaks of AdamW
+  # Steps of the longest run with the whole share; None: a run of any length.
+  whole: float | None = None
+
+
+ARMS = {
+  'share': Arm(ScheduleFreeMuon(coherence=0.0), SHARES),
+  'coherent': Arm(ScheduleFreeMuon(coherence=1.0), (0.04, 0.08, 0.16)),
+  'law': Arm(ScheduleFreeMuon(coherence=1.0), (0.16,), whole=300.0),
+  'adamw': Arm(None, PEAKS),
+}
+
+
+class Run(NamedTuple):
+  """A cell of the grid, with a seed."""
+
+  task: str
+  steps: int
+  arm: str
+  number: float
+  seed: int
+
+  @property
+  def key(self) -> tuple[str, ...]:
+    return tuple(map(str, self))
+
+
+def rate_factor(passed: Any, *, is_cosine: bool) -> Any:
+  """The rate over its peak, when a share of the steps has passed; traced."""
+  warm = jnp.minimum(1.0, passed / _WARM)
+  if is_cosine:
+    rest = jnp.clip((passed - _WARM) / (1 - _WARM), 0, 1)
+    return warm * 0.5 * (1 + jnp.cos(jnp.pi * rest))
+  return warm * jnp.clip((1 - passed) / 0.1, 0, 1)
+
+
+def forms_of(task: Task, params: Any) -> tuple[forms.Form, ...]:
+  """What the parameters are; the task says which are tables."""
+  return tuple(
+    forms.TABLE
+    if any(name in jax.tree_util.keystr(path) for name in task.tables)
+    else forms.by_shape(leaf.shape)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+  )
+
+
+@functools.lru_cache(maxsize=1)
+def _task(name: str, folder: pathlib.Path) -> Task:
+  return TASKS[name](folder)
+
+
+@functools.lru_cache(maxsize=4)
+def _program(
+  name: str, folder: pathlib.Path, arm: str
+) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
+  """(init, train): compiled once for all lengths, numbers and seeds."""
+  task, optimizer = _task(name, folder), ARMS[arm].optimizer
+  shapes = jax.eval_shape(task.init, jax.random.PRNGKey(0))
+  kinds = forms_of(task, shapes)
+
+  def transformation(rate: Any) -> optax.GradientTransformation:
+    if optimizer is None:
+      return optax.adamw(rate, weight_decay=0.01)
+    return optimizer.build(Step(rate, forms=kinds))
+
+  def one_step(data: Any, key: Any, steps: Any, peak: Any) -> Any:
+    def body(i: Any, carry: Any) -> Any:
+      params, state = carry
+      batch = task.draw(data, jax.random.fold_in(key, i))
+      at = params
+      if optimizer is not None:
+        at = optimizer.gradient_point(state, params)
+      grads = jax.grad(task.loss)(at, batch)
+      factor = rate_factor((i + 1) / steps, is_cosine=optimizer is None)
+      step = transformation(peak * factor)
+      updates, state = step.update(grads, state, params)
+      return optax.apply_updates(params, updates), state
+
+    return body
+
+  def train(
+    data: Any, carry: Any, key: Any, ends: Any, steps: Any, peak: Any
+  ) -> Any:
+    body = one_step(data, key, steps, peak)
+    first, last = ends
+    carry = jax.lax.fori_loop(first, last, body, carry)
+    return carry, task.loss(carry[0], task.test)
+
+  def init(key: Any) -> Any:
+    params = task.init(key)
+    return (params, transformation(0.0).init(params)), task.loss(
+      params, task.test
+    )
+
+  return jax.jit(init), jax.jit(train, donate_argnums=1)
+
+
+def losses_of(run: Run, folder: pathlib.Path) -> tuple[float, list[float]]:
+  """The loss of the untrained model, and after each thirtieth of the run."""
+  task = _task(run.task, folder)
+  init, train = _program(run.task, folder, run.arm)
+  key = jax.random.PRNGKey(run.seed)
+  carry, untrained = init(key)
+  peak, arm = run.number, ARMS[run.arm]
+  if arm.optimizer is not None:
+    steps = run.steps if arm.whole else None
+    start = RunStart(carry[0], forms_of(task, carry[0]), steps)
+    peak = SpectralPeak(run.number, arm.whole or 1.0).peak(start)
+  ends = np.linspace(0, run.steps, _TESTS + 1).astype(int)
+  losses = []
+  for first, last in zip(ends[:-1], ends[1:]):
+    carry, loss = train(task.data, carry, key, (first, last), run.steps, peak)
+    losses.append(float(loss))
+  return float(untrained), losses
+
+
+def train(runs: Sequence[Run], folder: pathlib.Path, log: pathlib.Path) -> None:
+  """Trains what the log lacks; each run adds a row as it ends."""
+  rows = run_logs.read(log, FIELDS)
+  trained = {tuple(row[name] for name in KEY) for row in rows}
+  for run in runs:
+    if run.key in trained:
+      continue
+    begin = time.monotonic()
+    untrained, losses = losses_of(run, folder)
+    text = ' '.join(f'{loss:.4f}' for loss in losses)
+    run_logs.append(log, FIELDS, [[*run.key, f'{untrained:.4f}', text]])
+    seconds = time.monotonic() - begin
+    print(*run.key, f'{losses[-1]:.4f}', f'{seconds:.1f} s', flush=True)

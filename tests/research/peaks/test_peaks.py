@@ -1,0 +1,215 @@
+"""The grid of tasks, lengths and shares: its tasks, a run, and its table."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from helpers import reference
+from reset_cycles.core.forms import Kind
+from reset_cycles.research import run_logs
+from reset_cycles.research.peaks import study, tables, tasks
+from reset_cycles.research.peaks.study import Arm, Run
+from reset_cycles.research.peaks.tasks import Task
+
+STEPS = 30
+
+
+def square(folder):
+  """The mean of (w x - 2 x)^2 over a batch of four numbers."""
+  del folder
+  return Task(
+    init=lambda key: {'w': jnp.full((2, 2), 1.0)},
+    loss=lambda params, x: jnp.mean(jnp.square(x @ params['w'] - 2 * x)),
+    draw=lambda data, key: data + jax.random.normal(key, (4, 2)),
+    data=jnp.float32(0.5),
+    test=jnp.ones((1, 2)),
+  )
+
+
+@pytest.fixture
+def promoted():
+  """Biases are added to batches, as research does."""
+  with jax.numpy_rank_promotion('allow'):
+    yield
+
+
+@pytest.fixture
+def small(monkeypatch):
+  monkeypatch.setitem(tasks.TASKS, 'square', square)
+  study._task.cache_clear()
+  study._program.cache_clear()
+
+
+@pytest.mark.parametrize('coherence', (0.0, 1.0))
+def test_a_run_beside_its_twin(small, monkeypatch, tmp_path, coherence):
+  """Losses of the average, tested after each step of a run of thirty."""
+  optimizer = dataclasses.replace(
+    study.ARMS['share'].optimizer,
+    inner=dataclasses.replace(
+      study.ARMS['share'].optimizer.inner, coherence=coherence
+    ),
+  )
+  monkeypatch.setitem(study.ARMS, 'ours', Arm(optimizer, (0.1,)))
+  untrained, losses = study.losses_of(
+    Run('square', STEPS, 'ours', 0.1, 3), tmp_path
+  )
+  assert untrained == 0.0  # 2 - 2: rows of w add up to 2
+  # The peak: .1 of rms(w) sqrt(fan in).
+  peak = 0.1 * np.sqrt(2)
+  rates = [
+    peak
+    * min(1, (t + 1) / (0.02 * STEPS))
+    * min(1, (1 - (t + 1) / STEPS) / 0.1)
+    for t in range(STEPS)
+  ]
+  task, key = square(None), jax.random.PRNGKey(3)
+  at = optimizer.gradient_point
+  w, state = {'w': jnp.full((2, 2), 1.0)}, None
+  tx = lambda rate: optimizer.build(study.Step(rate, forms=FORMS))
+  state = tx(0.0).init(w)
+  expected, grads = [], []
+  for t, rate in enumerate(rates):
+    batch = task.draw(task.data, jax.random.fold_in(key, t))
+    grad = jax.grad(task.loss)(at(state, w), batch)
+    grads.append([np.asarray(grad['w'])])
+    updates, state = tx(rate).update(grad, state, w)
+    w = optax.apply_updates(w, updates)
+    expected.append(float(task.loss(w, task.test)))
+  np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-6)
+  numbers = reference.numbers_in(optimizer)
+  twin = reference.muon([np.ones((2, 2))], grads, rates, numbers, [(2, 2)])
+  np.testing.assert_allclose(w['w'], twin[-1][1][0], rtol=1e-3, atol=1e-4)
+
+
+FORMS = study.forms_of(square(None), {'w': jnp.ones((2, 2))})
+
+
+def test_the_share_of_the_law(small, monkeypatch, tmp_path):
+  """The whole share up to 300 steps, half of it at four times as many."""
+  peaks = []
+
+  def train(data, carry, key, ends, steps, peak):
+    peaks.append(peak)
+    return carry, 0.0
+
+  carry = {'w': jnp.ones((2, 2))}, None
+  monkeypatch.setattr(
+    study, '_program', lambda *_: (lambda key: (carry, 0.0), train)
+  )
+  for steps in (100, 300, 1200):
+    study.losses_of(Run('square', steps, 'law', 0.16, 0), tmp_path)
+  study.losses_of(Run('square', 1200, 'coherent', 0.16, 0), tmp_path)
+  size = np.sqrt(2)  # rms(w) sqrt(fan in)
+  expected = [0.16 * size, 0.16 * size, 0.08 * size, 0.16 * size]
+  np.testing.assert_allclose(peaks[::30], expected)
+
+
+def test_adamw_has_one_cosine(small, tmp_path):
+  run = Run('square', STEPS, 'adamw', 0.01, 3)
+  losses = study.losses_of(run, tmp_path)[1]
+  task, key = square(None), jax.random.PRNGKey(3)
+  w = {'w': jnp.full((2, 2), 1.0)}
+  schedule = lambda t: (
+    0.01 * (0.5 * (1 + np.cos(np.pi * ((t + 1) / STEPS - 0.02) / 0.98)))
+  )
+  tx = optax.adamw(schedule, weight_decay=0.01)
+  state, expected = tx.init(w), []
+  for t in range(STEPS):
+    batch = task.draw(task.data, jax.random.fold_in(key, t))
+    updates, state = tx.update(jax.grad(task.loss)(w, batch), state, w)
+    w = optax.apply_updates(w, updates)
+    expected.append(float(task.loss(w, task.test)))
+  np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_what_is_trained_is_not_trained_again(small, tmp_path, monkeypatch):
+  log = tmp_path / 'runs.csv'
+  runs = [Run('square', STEPS, 'adamw', peak, 0) for peak in (0.01, 0.03)]
+  study.train(runs[:1], tmp_path, log)
+  first = log.read_bytes()
+  monkeypatch.setattr(study, 'losses_of', lambda *_: (1.0, [0.5, 0.25]))
+  study.train(runs, tmp_path, log)
+  assert log.read_bytes() == first + (
+    b'square,30,adamw,0.03,0,1.0000,0.5000 0.2500\n'
+  )
+
+
+def rows():
+  """Untrained 3; the best share ends at 1, AdamW at 1.2, and .08 as below."""
+  curves = {
+    ('share', 0.02): '2.0 1.5 1.4 1.0',
+    ('share', 0.08): '1.8 1.6 1.5 1.4',
+    ('law', 0.16): '1.6 1.2 1.0 0.9',
+    ('adamw', 0.001): '2.5 2.0 1.5 1.3',
+    ('adamw', 0.01): '2.5 2.0 1.5 1.2',
+  }
+  return [
+    dict(zip(study.FIELDS, ('square', '300', arm, str(number), '0', '3', text)))
+    for (arm, number), text in curves.items()
+  ]
+
+
+def test_a_cell_by_hand():
+  (cell,) = tables.cells(rows())
+  assert cell.best('share') == 0.02
+  assert cell.best('adamw') == 0.01
+  assert cell.over_best_share('share', 0.08) == pytest.approx(0.4 / 2)
+  assert cell.over_best_share('law', 0.16) == pytest.approx(-0.1 / 2)
+  assert cell.over_adamw('share', 0.08) is None
+  assert cell.over_adamw('law', 0.16) == 2 / 4
+  log_rows = [[*row.values()] for row in rows()]
+  assert len(log_rows[0]) == len(study.FIELDS)
+
+
+def test_the_table_by_hand(tmp_path):
+  log = tmp_path / 'runs.csv'
+  run_logs.append(log, study.FIELDS, [[*row.values()] for row in rows()])
+  assert tables.table(log).splitlines()[2:] == [
+    '| square | 300 | 1.000 (0.02) | 1.200 (0.01) | +20.0 %, never '
+    '| -5.0 %, 0.50 |'
+  ]
+
+
+def test_the_page_has_the_table_of_the_log():
+  page = study.LOG.with_name('PEAKS.md').read_text()
+  assert tables.table(study.LOG) in page
+
+
+@pytest.mark.parametrize(
+  ('name', 'untrained'),
+  [('noisy_labels', 10), ('markov_chain', 32), ('clicks', 2)],
+)
+def test_a_task(promoted, name, untrained):
+  """Batches of one key are equal; a constant guess has the loss of chance."""
+  task = tasks.TASKS[name](None)
+  draw = jax.jit(task.draw)
+  first, again, other = (
+    draw(task.data, jax.random.PRNGKey(seed)) for seed in (0, 0, 1)
+  )
+  leaves = jax.tree_util.tree_leaves
+  assert all(np.array_equal(a, b) for a, b in zip(leaves(first), leaves(again)))
+  assert not np.array_equal(leaves(first)[0], leaves(other)[0])
+  zeros = jax.tree_util.tree_map(
+    jnp.zeros_like, task.init(jax.random.PRNGKey(0))
+  )
+  assert float(task.loss(zeros, first)) == pytest.approx(
+    np.log(untrained), rel=1e-4
+  )
+
+
+def test_tables_are_no_matrices(promoted):
+  task = tasks.TASKS['clicks'](None)
+  kinds = study.forms_of(task, jax.eval_shape(task.init, jax.random.PRNGKey(0)))
+  assert [kind.kind for kind in kinds] == [
+    Kind.VECTOR,
+    Kind.MATRIX,
+    Kind.VECTOR,
+    Kind.MATRIX,
+    Kind.VECTOR,
+    Kind.VECTOR,
+    Kind.TABLE,
+  ]
