@@ -74,7 +74,7 @@ class Muon(Checked, Optimizer):
   """
 
   momentum: Floor = 0.8  # decay of the mean of a matrix's gradients
-  coherence: NonNegative = 0.0  # power of |m| / n in the step
+  coherence: NonNegative = 0.0  # power of the coherence in the step
   weight_decay: NonNegative = 0.02  # times the learning rate
   rest: Annotated[Direction, _check_direction] = Rms()  # for what is no matrix
   rest_share: Level = 0.3  # of the rate, for what is no matrix
